@@ -1,0 +1,29 @@
+package weir
+
+// Code names one kind of failure. Codes are stable: clients may branch on
+// them, and every protocol maps each code exactly once.
+type Code string
+
+// The codes that the engine and the counter give.
+const (
+	CodeInvalidKey    Code = "invalid_key"    // a key that is empty or longer than MaxKeyBytes
+	CodeReservedKey   Code = "reserved_key"   // a hit or a delete on AllKeys
+	CodeInvalidCount  Code = "invalid_count"  // a hit of n = 0
+	CodeInvalidTime   Code = "invalid_time"   // a time before 1970 or after window.MaxTime
+	CodeTooFarAhead   Code = "too_far_ahead"  // a hit beyond the engine's clock plus MaxAhead
+	CodeInvalidWindow Code = "invalid_window" // a window that is not whole seconds within 1 s to 1e9 s
+	CodeInvalidRange  Code = "invalid_range"  // a series or page with impossible limits
+	CodeInvalidConfig Code = "invalid_config" // a Config field outside what it may be
+	CodeClosed        Code = "closed"         // the engine was closed
+)
+
+// Error is the one error type of this package: what went wrong (Code), where
+// (Field, the name of the argument or setting, may be empty) and what to do
+// about it (Message).
+type Error struct {
+	Code    Code
+	Field   string
+	Message string
+}
+
+func (e *Error) Error() string { return e.Message }
