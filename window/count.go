@@ -1,0 +1,91 @@
+package window
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Count is the answer to "how many hits": Lower <= truth <= Upper, and
+// Estimate between them. All three saturate at math.MaxUint64.
+type Count struct {
+	Lower, Estimate, Upper uint64
+}
+
+// Exact tells whether nothing is in doubt: Lower = Estimate = Upper.
+func (c Count) Exact() bool { return c.Lower == c.Upper }
+
+// Plus is the count of two disjoint sets of hits.
+func (c Count) Plus(o Count) Count {
+	return Count{addSat(c.Lower, o.Lower), addSat(c.Estimate, o.Estimate), addSat(c.Upper, o.Upper)}
+}
+
+// Exactly is the count of n hits without doubt.
+func Exactly(n uint64) Count { return Count{n, n, n} }
+
+// Count answers how many hits lie in (at-seconds, at]. seconds below 1 is an
+// empty window; at may lie before the newest hit, then both ends of the window
+// may be in doubt.
+//
+// Exact while the window is in its sparse form, and wherever both ends lie
+// within the newest 511 s. Beyond, one edge slot is in doubt, at most 1 % of
+// the window when at is not before the newest hit. Where the window reaches
+// back beyond the retention, hits that have left are in Upper only.
+//
+// Cost: O(1) dense; O(pairs in the window) sparse, at most maxPairBytes.
+func (w *Window) Count(at, seconds int64) Count {
+	if seconds < 1 || w.empty() {
+		return Count{}
+	}
+	if w.dense != nil {
+		return w.dense.count(w.newest(), at, seconds)
+	}
+	n, older := w.pairs.count(w.newest(), at-seconds, at)
+	c := Exactly(n)
+	if at-seconds < w.newest()-w.keep() {
+		c.Upper = addSat(c.Upper, older)
+	}
+	return c
+}
+
+// reading is what the pyramid knows of the running total at one instant:
+// the totals at the two nearest boundaries around it.
+type reading struct {
+	before, after uint64 // totals at the boundary at or before, and at or after
+	between       uint64 // the total at the instant, interpolated
+}
+
+// count subtracts the reading at the window's start from the one at its end.
+func (p *pyramid) count(newest, at, seconds int64) Count {
+	end, start := p.read(newest, at+1), p.read(newest, at+1-seconds)
+	c := Count{Upper: end.after - start.before}
+	if end.before > start.after {
+		c.Lower = end.before - start.after
+	}
+	if end.between > start.between {
+		c.Estimate = end.between - start.between
+	}
+	if end.after == math.MaxUint64 {
+		c.Upper = math.MaxUint64 // the running total is full: more may have come
+	}
+	if at-seconds < newest-p.keep {
+		c.Upper = addSat(c.Upper, p.older)
+	}
+	c.Estimate = min(max(c.Estimate, c.Lower), c.Upper)
+	return c
+}
+
+// interpolate returns a + (b-a)*part/whole, rounded to nearest; part <= whole.
+func interpolate(a, b uint64, part, whole int64) uint64 {
+	hi, lo := bits.Mul64(b-a, uint64(part))
+	lo, carry := bits.Add64(lo, uint64(whole)/2, 0)
+	q, _ := bits.Div64(hi+carry, lo, uint64(whole))
+	return a + q
+}
+
+func addSat(a, b uint64) uint64 {
+	sum, carry := bits.Add64(a, b, 0)
+	if carry != 0 {
+		return math.MaxUint64
+	}
+	return sum
+}

@@ -1,0 +1,78 @@
+package window
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Clone returns an independent copy.
+func (w *Window) Clone() Window {
+	c := Window{head: w.head, pairs: slices.Clone(w.pairs)}
+	if w.dense != nil {
+		dense := *w.dense
+		dense.readings = slices.Clone(dense.readings)
+		c.dense = &dense
+	}
+	return c
+}
+
+// Merge adds all hits of o, which stays as it is: the result is the window of
+// the hits of both. The two must keep hits for the same time, or Merge returns
+// an error and changes nothing. O(slots of both).
+func (w *Window) Merge(o *Window) error {
+	if w.Retention() != o.Retention() {
+		return fmt.Errorf("window: merge of a window kept for %d s into one kept for %d s: give both the same retention", o.Retention(), w.Retention())
+	}
+	switch {
+	case o.empty():
+	case w.empty():
+		*w = o.Clone()
+	case o.dense == nil:
+		w.mergePairs(o)
+	default:
+		if w.dense == nil {
+			w.promote()
+		}
+		w.mergeDense(o)
+	}
+	return nil
+}
+
+func (w *Window) mergePairs(o *Window) {
+	list, older := o.pairs.list(o.newest())
+	for _, p := range slices.Backward(list) {
+		if w.dense != nil {
+			w.addDense(p.at, p.n)
+		} else {
+			w.addPair(p.at, p.n)
+		}
+	}
+	switch {
+	case older == 0:
+	case w.dense != nil:
+		w.dense.older = addSat(w.dense.older, older)
+	default:
+		mine, had := w.pairs.list(w.newest())
+		w.pairs = packPairs(mine, addSat(had, older))
+	}
+}
+
+// mergeDense brings both pyramids to the same newest second, where they have
+// the same boundaries, and adds their readings.
+func (w *Window) mergeDense(o *Window) {
+	if w.newest() < o.newest() {
+		w.dense.advance(w.newest(), o.newest())
+		w.setNewest(o.newest())
+	} else if o.newest() < w.newest() {
+		ahead := o.Clone()
+		ahead.dense.advance(o.newest(), w.newest())
+		o = &ahead
+	}
+	for w.dense.levels() < o.dense.levels() {
+		w.dense.grow()
+	}
+	for i, reading := range o.dense.readings {
+		w.dense.readings[i] = addSat(w.dense.readings[i], reading)
+	}
+	w.dense.older = addSat(w.dense.older, o.dense.older)
+}

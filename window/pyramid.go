@@ -1,0 +1,220 @@
+package window
+
+import "math/bits"
+
+// pyramid is the dense form, the time pyramid: levels of slots that are twice
+// as wide from one level to the next, each covering what the finer one no
+// longer does. It does not store the slots but the running total at their
+// boundaries, as an odometer shows it: a slot is the difference of two
+// neighbouring readings, and so is any window, whatever its length. That makes
+// a count two look-ups instead of a sum over slots, and folding two slots into
+// a wider one means dropping the reading between them.
+//
+// Let end = newest+1, the boundary after the newest second. Level 0 has the
+// boundaries end-511 .. end, 1 s apart. Level j >= 1 has those 128 multiples of
+// its width 2^(j+1) s that end at floor(end/width)-128, so their age is 128 to
+// 256 widths:
+//
+//	level   width   age of its boundaries
+//	0       1 s       0 ..  511 s
+//	1       4 s     512 .. 1020 s
+//	2       8 s    1024 .. 2040 s
+//	...
+//	21      2^22 s  17 .. 34 years
+//
+// (2 s slots are skipped: 512 s is old enough for slots of 4 s.) A window of w
+// seconds that ends at or after the newest hit starts in a slot no wider than
+// w/127: the doubt promised to be at most 1 %.
+//
+// Invariants: readings never fall from older to newer. Which boundaries exist
+// depends on newest and the retention alone, and each reading is the number of
+// hits before that boundary: so the same hits in any order give the same
+// pyramid, and two pyramids merge by adding readings. A level is allocated
+// once its newest reading is above 0; levels beyond have readings of 0. Each
+// reading saturates at math.MaxUint64.
+type pyramid struct {
+	keep     int64    // how long hits are kept, seconds
+	top      int      // the highest level that keep needs
+	older    uint64   // hits that had left the sparse form before the pyramid was made
+	readings []uint64 // level 0, then levels 1, 2, ... of upperSlots each
+}
+
+const (
+	baseSlots  = 512 // of level 0, a power of two, >= 300
+	upperSlots = 128 // of each other level: 1/127 < 1 %
+)
+
+func newPyramid(keep int64, older uint64) *pyramid {
+	return &pyramid{
+		keep:     keep,
+		top:      topLevel(keep),
+		older:    older,
+		readings: make([]uint64, baseSlots),
+	}
+}
+
+// topLevel is the highest level needed to keep hits for keep seconds.
+func topLevel(keep int64) int {
+	level := 0
+	for slots := int64(baseSlots - 1); slots < keep; slots = int64(2*upperSlots-1) << shift(level) {
+		level++
+	}
+	return level
+}
+
+// shift is log2 of the width of a level's slots in seconds.
+func shift(level int) uint {
+	if level == 0 {
+		return 0
+	}
+	return uint(level + 1)
+}
+
+// span returns the lowest and highest boundary of a level, in units of its width.
+func span(level int, newest int64) (low, high int64) {
+	if level == 0 {
+		return newest + 2 - baseSlots, newest + 1
+	}
+	high = (newest+1)>>shift(level) - upperSlots
+	return high + 1 - upperSlots, high
+}
+
+// cell is where the reading at a boundary, in units of the level's width, lies.
+func (p *pyramid) cell(level int, unit int64) *uint64 {
+	if level == 0 {
+		return &p.readings[unit&(baseSlots-1)]
+	}
+	return &p.readings[baseSlots+(level-1)*upperSlots+int(unit&(upperSlots-1))]
+}
+
+// value is the reading at a boundary of a level, allocated or not.
+func (p *pyramid) value(level int, unit int64) uint64 {
+	if level >= p.levels() {
+		return 0
+	}
+	return *p.cell(level, unit)
+}
+
+// levels is the number of allocated levels.
+func (p *pyramid) levels() int { return 1 + (len(p.readings)-baseSlots)/upperSlots }
+
+func (p *pyramid) total(newest int64) uint64 { return *p.cell(0, newest+1) }
+
+// add counts n hits at the second at, at <= newest, by raising every reading
+// after it.
+func (p *pyramid) add(newest, at int64, n uint64) {
+	if at == newest { // the hot case: one reading
+		c := p.cell(0, newest+1)
+		*c = addSat(*c, n)
+		return
+	}
+	for p.levels() <= p.top {
+		if _, high := span(p.levels(), newest); high<<shift(p.levels()) <= at {
+			break
+		}
+		p.grow()
+	}
+	for level := range p.levels() {
+		low, high := span(level, newest)
+		for unit := max(low, at>>shift(level)+1); unit <= high; unit++ {
+			c := p.cell(level, unit)
+			*c = addSat(*c, n)
+		}
+	}
+}
+
+// advance moves newest on to the second to. Readings that fall off a level
+// pass to the next if they lie on one of its boundaries. O(1) amortised: a
+// level is touched only when end crosses one of its boundaries, and then so
+// were all finer ones.
+func (p *pyramid) advance(newest, to int64) {
+	for p.levels() <= p.top {
+		_, high := span(p.levels(), to)
+		if p.known(newest, high<<shift(p.levels())) == 0 {
+			break
+		}
+		p.grow()
+	}
+	touched := 0
+	for touched < p.levels() {
+		_, was := span(touched, newest)
+		if _, is := span(touched, to); is == was {
+			break
+		}
+		touched++
+	}
+	for level := touched - 1; level >= 0; level-- { // coarse first: it reads the finer
+		_, was := span(level, newest)
+		low, high := span(level, to)
+		for unit := max(low, was+1); unit <= high; unit++ {
+			*p.cell(level, unit) = p.known(newest, unit<<shift(level))
+		}
+	}
+}
+
+// known returns the reading at a boundary that some level has, that lies after
+// the newest hit, or that lies before the first hit.
+func (p *pyramid) known(newest, boundary int64) uint64 {
+	if boundary > newest {
+		return p.total(newest)
+	}
+	level := p.levelOf(newest, boundary)
+	return p.value(level, boundary>>shift(level))
+}
+
+// levelOf returns the finest level that reaches back to the instant, or top+1
+// if none does. The instant is at most newest.
+func (p *pyramid) levelOf(newest, instant int64) int {
+	age := uint64(newest + 1 - instant)
+	if age < baseSlots {
+		return 0
+	}
+	// Level j's boundaries are less than 256 widths old: age < 2^(j+9).
+	level := bits.Len64(age) - 9
+	if level > p.top {
+		return p.top + 1
+	}
+	if low, _ := span(level, newest); instant < low<<shift(level) {
+		level++
+	}
+	return level
+}
+
+// read returns what is known of the running total at an instant.
+func (p *pyramid) read(newest, instant int64) reading {
+	if instant > newest {
+		return exactly(p.total(newest))
+	}
+	level := p.levelOf(newest, instant)
+	if level == 0 {
+		return exactly(*p.cell(0, instant))
+	}
+	if level > p.top { // beyond the retention: some of the oldest reading
+		low, _ := span(p.top, newest)
+		gone := p.value(p.top, low)
+		return reading{before: 0, after: gone, between: gone}
+	}
+	unit := instant >> shift(level)
+	from, before := unit<<shift(level), p.value(level, unit)
+	if from == instant {
+		return exactly(before)
+	}
+	next := level
+	if _, high := span(level, newest); unit == high { // the next boundary is the finer level's lowest
+		next--
+		unit, _ = span(next, newest)
+	} else {
+		unit++
+	}
+	to, after := unit<<shift(next), p.value(next, unit)
+	return reading{before, after, interpolate(before, after, instant-from, to-from)}
+}
+
+func exactly(total uint64) reading { return reading{total, total, total} }
+
+// grow adds a level of readings of 0.
+func (p *pyramid) grow() {
+	grown := make([]uint64, len(p.readings)+upperSlots)
+	copy(grown, p.readings)
+	p.readings = grown
+}
