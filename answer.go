@@ -1,0 +1,47 @@
+package weir
+
+import "sync/atomic"
+
+// lastAnswer keeps what the last read of a window found there, for the reads
+// that follow: frequent reads ask for the same window, and the folded hits
+// change only when the second does or a late hit comes. The live hits are not in
+// it, so a reader always adds those of the moment.
+//
+// It is a sequence lock: the version is odd while the window or the answer
+// changes, and a reader that finds another version than it began with has read
+// nothing. change, changed and set are called under the counter's lock.
+type lastAnswer struct {
+	version                atomic.Uint64
+	at, seconds            atomic.Int64 // 0 seconds: no answer
+	lower, estimate, upper atomic.Uint64
+}
+
+// get returns the answer for the window, if it is the last one asked for. It
+// holds if still(version) says so after the caller has read the live hits.
+func (l *lastAnswer) get(at, seconds int64) (folded Count, version uint64, ok bool) {
+	version = l.version.Load()
+	if version&1 != 0 || l.at.Load() != at || l.seconds.Load() != seconds {
+		return Count{}, 0, false
+	}
+	return Count{Lower: l.lower.Load(), Estimate: l.estimate.Load(), Upper: l.upper.Load()}, version, true
+}
+
+func (l *lastAnswer) still(version uint64) bool { return l.version.Load() == version }
+
+func (l *lastAnswer) set(at, seconds int64, folded Count) {
+	l.version.Add(1)
+	l.at.Store(at)
+	l.seconds.Store(seconds)
+	l.lower.Store(folded.Lower)
+	l.estimate.Store(folded.Estimate)
+	l.upper.Store(folded.Upper)
+	l.version.Add(1)
+}
+
+// change and changed enclose every change of the window.
+func (l *lastAnswer) change() {
+	l.version.Add(1)
+	l.seconds.Store(0)
+}
+
+func (l *lastAnswer) changed() { l.version.Add(1) }

@@ -1,0 +1,97 @@
+package weir
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// clock is an engine's idea of now, and the judge of hits from the future or
+// from before the retention.
+type clock struct {
+	kind      Clock
+	wall      wallClock
+	ahead     int64 // seconds a hit may be after the wall clock
+	retention int64 // seconds
+
+	// seen is the latest second known to have begun: of a wall clock the last
+	// one read, of an event clock that of the newest hit. -1: none yet.
+	seen atomic.Int64
+}
+
+func newClock(cfg Config) *clock {
+	c := &clock{
+		kind:      cfg.Clock,
+		wall:      wallClock{source: cfg.Now},
+		ahead:     int64((cfg.MaxAhead + time.Second - 1) / time.Second),
+		retention: int64(cfg.Retention / time.Second),
+	}
+	c.seen.Store(-1)
+	return c
+}
+
+// now is the current second; -1 for an event clock before the first hit.
+func (c *clock) now() int64 {
+	if c.kind == WallClock {
+		second := c.wall.second()
+		if c.seen.Load() != second { // a store would take the line from other cores
+			c.seen.Store(second)
+		}
+		return second
+	}
+	return c.seen.Load()
+}
+
+// judge decides on a hit's time: TooLate, Counted (so far) or an error. It reads
+// the wall clock only where the time may matter.
+func (c *clock) judge(second int64) (Outcome, error) {
+	seen := c.seen.Load()
+	if second <= seen && second > seen-c.retention/2 {
+		return Counted, nil
+	}
+	if second > seen {
+		if wall := c.wall.second(); second > wall+c.ahead {
+			return 0, &Error{CodeTooFarAhead, "at", fmt.Sprintf(
+				"at is %d s ahead of the clock, at most %d s are allowed: check the sender's clock and the unit of at", second-wall, c.ahead)}
+		}
+	}
+	if c.kind == EventClock {
+		for seen = c.seen.Load(); second > seen; seen = c.seen.Load() {
+			if c.seen.CompareAndSwap(seen, second) {
+				return Counted, nil
+			}
+		}
+	} else {
+		seen = c.now()
+	}
+	if second <= seen-c.retention {
+		return TooLate, nil
+	}
+	return Counted, nil
+}
+
+// wallClock reads the time of day, to the second. The system's is read by the
+// monotonic clock, at half the cost, and by the time of day once a second.
+type wallClock struct {
+	source func() time.Time // nil: the system's
+	base   atomic.Pointer[wallBase]
+}
+
+// wallBase is one reading of the time of day.
+type wallBase struct {
+	at     time.Time
+	second int64         // at, in Unix seconds
+	rest   time.Duration // from at to the end of its second
+}
+
+func (w *wallClock) second() int64 {
+	if w.source != nil {
+		return w.source().Unix()
+	}
+	if base := w.base.Load(); base != nil && time.Since(base.at) < base.rest {
+		return base.second
+	}
+	now := time.Now()
+	w.base.Store(&wallBase{now, now.Unix(), time.Second - time.Duration(now.Nanosecond())})
+	return now.Unix()
+}

@@ -1,0 +1,89 @@
+package weir
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir/window"
+)
+
+// Config sets up an Engine. The zero Config is valid: each field says what its
+// zero means.
+type Config struct {
+	// Partitions is the number of shares of the key space, a power of two from
+	// 1 to 65536. 0: 256.
+	Partitions int
+
+	// Retention is how long hits are kept at least: whole seconds, 1 s to
+	// MaxWindow. 0: 30 days.
+	Retention time.Duration
+
+	// Memory is the budget for keys and their windows, in bytes, at least
+	// 1 MiB. When it is full, the coldest keys are evicted. 0: 1 GiB.
+	Memory int64
+
+	// Clock says what "now" is.
+	Clock Clock
+
+	// MaxAhead is how far after the wall clock a hit may be, with either Clock;
+	// later ones are refused. 0 to MaxWindow. 0: 5 s.
+	MaxAhead time.Duration
+
+	// Now is the wall clock, in place of the system's. nil: the system's.
+	Now func() time.Time
+}
+
+// Clock says what an engine means by "now".
+type Clock uint8
+
+const (
+	// WallClock: now is the time of day.
+	WallClock Clock = iota
+	// EventClock: now is the second of the newest hit, for replaying logs and
+	// for tests.
+	EventClock
+)
+
+const (
+	defaultPartitions = 256
+	maxPartitions     = 1 << 16
+	defaultMemory     = 1 << 30
+	minMemory         = 1 << 20
+	defaultMaxAhead   = 5 * time.Second
+)
+
+func (cfg Config) withDefaults() Config {
+	if cfg.Partitions == 0 {
+		cfg.Partitions = defaultPartitions
+	}
+	if cfg.Retention == 0 {
+		cfg.Retention = window.DefaultRetention * time.Second
+	}
+	if cfg.Memory == 0 {
+		cfg.Memory = defaultMemory
+	}
+	if cfg.MaxAhead == 0 {
+		cfg.MaxAhead = defaultMaxAhead
+	}
+	return cfg
+}
+
+func (cfg Config) validate() error {
+	bad := func(field string, value any, must string) error {
+		return &Error{CodeInvalidConfig, field, fmt.Sprintf("%s of %v: must be %s", field, value, must)}
+	}
+	if _, err := wholeSeconds("Retention", cfg.Retention); err != nil {
+		return bad("Retention", cfg.Retention, "whole seconds from 1s to 1000000000s")
+	}
+	switch p := cfg.Partitions; {
+	case p < 1 || p > maxPartitions || p&(p-1) != 0:
+		return bad("Partitions", p, "a power of two from 1 to 65536")
+	case cfg.Memory < minMemory:
+		return bad("Memory", cfg.Memory, "at least 1048576 bytes (1 MiB)")
+	case cfg.Clock > EventClock:
+		return bad("Clock", cfg.Clock, "WallClock or EventClock")
+	case cfg.MaxAhead < 0 || cfg.MaxAhead > MaxWindow:
+		return bad("MaxAhead", cfg.MaxAhead, "from 0s to 1000000000s")
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package weir
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/window"
+)
+
+// Counter counts one thing, for many goroutines. The zero Counter is ready and
+// keeps hits for 30 days; it must not be copied.
+//
+// A hit in the current second takes no lock, nor does a read of the same window
+// as the one before within that second; other reads take one for some
+// nanoseconds.
+type Counter struct {
+	stripes atomic.Pointer[stripes] // made by the first hit
+	wall    wallClock
+	last    lastAnswer
+	mu      sync.Mutex
+	window  window.Window // guarded by mu
+}
+
+// NewCounter returns a Counter that keeps hits for at least retention, whole
+// seconds from 1 s to MaxWindow.
+func NewCounter(retention time.Duration) (*Counter, error) {
+	seconds, err := wholeSeconds("retention", retention)
+	if err != nil {
+		return nil, err
+	}
+	w, err := window.New(seconds)
+	if err != nil {
+		return nil, err
+	}
+	return &Counter{window: w}, nil
+}
+
+// Hit counts one hit now.
+func (c *Counter) Hit() { c.hit(c.wall.second(), 1) }
+
+// HitN counts n hits now; n = 0 changes nothing.
+func (c *Counter) HitN(n uint64) {
+	if n > 0 {
+		c.hit(c.wall.second(), n)
+	}
+}
+
+// HitAt counts n >= 1 hits at any time from 1970 to 2514, in any order of
+// times. TooLate is an outcome, not an error.
+func (c *Counter) HitAt(at time.Time, n uint64) (Outcome, error) {
+	second := at.Unix()
+	if s := c.stripes.Load(); s != nil {
+		if outcome, ok := s.add(second, n); ok {
+			return outcome, nil
+		}
+	}
+	if err := checkHit(second, n); err != nil {
+		return 0, err
+	}
+	return c.fold(second, n), nil
+}
+
+func (c *Counter) hit(second int64, n uint64) Outcome {
+	if s := c.stripes.Load(); s != nil {
+		if outcome, ok := s.add(second, n); ok {
+			return outcome
+		}
+	}
+	return c.fold(second, n)
+}
+
+// fold counts n hits at a second where the goroutine's live cell does not stand.
+func (c *Counter) fold(second int64, n uint64) Outcome {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.stripes.Load()
+	if s == nil {
+		s = newStripes()
+		c.stripes.Store(s)
+	}
+	c.last.change()
+	defer c.last.changed()
+	return s.fold(&c.window, second, n)
+}
+
+// Count answers how many hits lie in the last w, up to now.
+func (c *Counter) Count(w time.Duration) (Count, error) {
+	seconds, err := wholeSeconds("window", w)
+	if err != nil {
+		return Count{}, err
+	}
+	return c.count(c.wall.second(), seconds), nil
+}
+
+// CountAt answers how many hits lie in (at-w, at]. If at has a fraction of a
+// second, the two seconds that the window cuts are in doubt, and the bounds
+// say so.
+func (c *Counter) CountAt(at time.Time, w time.Duration) (Count, error) {
+	seconds, err := wholeSeconds("window", w)
+	if err != nil {
+		return Count{}, err
+	}
+	return countAt(at, seconds, c.count), nil
+}
+
+// Load answers how many hits lie in the last w up to the newest hit: an
+// estimate, exact for w up to 300 s. An empty counter has a load of 0.
+func (c *Counter) Load(w time.Duration) (uint64, error) {
+	seconds, err := wholeSeconds("window", w)
+	if err != nil {
+		return 0, err
+	}
+	return c.count(c.newest(), seconds).Estimate, nil
+}
+
+// QPS is Load per second of w.
+func (c *Counter) QPS(w time.Duration) (float64, error) {
+	load, err := c.Load(w)
+	return float64(load) / w.Seconds(), err
+}
+
+func (c *Counter) count(at, seconds int64) Count {
+	s := c.stripes.Load()
+	if s == nil {
+		return Count{}
+	}
+	if folded, version, ok := c.last.get(at, seconds); ok {
+		live := s.live(at-seconds, at)
+		if c.last.still(version) {
+			return folded.Plus(window.Exactly(live))
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	folded := c.window.Count(at, seconds)
+	c.last.set(at, seconds, folded)
+	return folded.Plus(window.Exactly(s.live(at-seconds, at)))
+}
+
+// newest is the second of the newest hit, 0 while there is none.
+func (c *Counter) newest() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	second, _ := c.window.Newest()
+	if s := c.stripes.Load(); s != nil {
+		second, _ = s.newest(&c.window)
+	}
+	return second
+}
+
+// total is the number of all hits ever counted.
+func (c *Counter) total() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	count := window.Exactly(c.window.Total())
+	if s := c.stripes.Load(); s != nil {
+		count = count.Plus(window.Exactly(s.live(-1, window.MaxTime)))
+	}
+	return count.Lower
+}
+
+// countAt asks a counter of whole seconds at an instant within a second. Of the
+// window (at-w, at] it takes the seconds that lie in it wholly as the lower
+// bound, adds the two that are cut for the upper, and estimates linearly.
+func countAt(at time.Time, seconds int64, count func(at, seconds int64) Count) Count {
+	second, fraction := at.Unix(), float64(at.Nanosecond())/1e9
+	here := count(second, seconds)
+	if fraction == 0 {
+		return here
+	}
+	before := count(second-1, seconds)
+	c := Count{
+		Lower:    count(second-1, seconds-1).Lower,
+		Estimate: uint64(float64(before.Estimate)*(1-fraction) + float64(here.Estimate)*fraction + 0.5),
+		Upper:    count(second, seconds+1).Upper,
+	}
+	c.Estimate = min(max(c.Estimate, c.Lower), c.Upper)
+	return c
+}

@@ -1,0 +1,74 @@
+package weir
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// forgotten remembers, in a fixed 1 MiB, how many hits evicted keys had and when
+// they were hit last, so that no later answer is too low without saying so: a
+// window that reaches back before the eviction gets the forgotten hits added to
+// its upper bound.
+//
+// It is a count-min sketch (Cormode, Muthukrishnan 2005): a key has one place in
+// each row, shared with others, and the least of its places bounds its own hits
+// from above.
+type forgotten struct {
+	rows atomic.Pointer[forgottenRows] // nil until the first eviction
+	mu   sync.Mutex                    // orders writers
+}
+
+const (
+	forgottenDepth = 2
+	forgottenWidth = 1 << 15
+)
+
+type forgottenRows [forgottenDepth][forgottenWidth]struct {
+	hits   atomic.Uint64
+	newest atomic.Int64 // Unix second; 0 with hits = 0 means nothing
+}
+
+// add remembers a key that had total hits, the newest at that second.
+func (f *forgotten) add(key string, total uint64, newest int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rows := f.rows.Load()
+	if rows == nil {
+		rows = new(forgottenRows)
+		f.rows.Store(rows)
+	}
+	hash := xxhash.Sum64String(key)
+	for depth := range rows {
+		place := &rows[depth][forgottenPlace(hash, depth)]
+		if sum := place.hits.Load() + total; sum >= total {
+			place.hits.Store(sum)
+		} else {
+			place.hits.Store(math.MaxUint64)
+		}
+		place.newest.Store(max(place.newest.Load(), newest))
+	}
+}
+
+// since bounds the forgotten hits of a key that are newer than the second from.
+func (f *forgotten) since(key string, from int64) uint64 {
+	rows := f.rows.Load()
+	if rows == nil {
+		return 0
+	}
+	hash, least := xxhash.Sum64String(key), uint64(math.MaxUint64)
+	for depth := range rows {
+		place := &rows[depth][forgottenPlace(hash, depth)]
+		if place.newest.Load() <= from {
+			return 0
+		}
+		least = min(least, place.hits.Load())
+	}
+	return least
+}
+
+func forgottenPlace(hash uint64, depth int) uint64 {
+	return hash >> (16 + 24*depth) & (forgottenWidth - 1)
+}

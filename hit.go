@@ -1,0 +1,153 @@
+package weir
+
+import (
+	"fmt"
+	"time"
+)
+
+// Hit counts one hit of the key now. With EventClock now is the newest hit, or
+// the wall clock before the first.
+func (e *Engine) Hit(key string) error { return e.HitN(key, 1) }
+
+// HitN counts n >= 1 hits of the key now.
+func (e *Engine) HitN(key string, n uint64) error {
+	if err := e.check(key, n); err != nil {
+		return err
+	}
+	second := e.clock.now()
+	if second < 0 {
+		second = e.clock.wall.second()
+		if _, err := e.clock.judge(second); err != nil {
+			return err
+		}
+	}
+	e.hit(second, key, n)
+	return nil
+}
+
+// HitAt counts n >= 1 hits of the key at any time, in any order of times.
+// TooLate is an outcome, not an error; a time more than MaxAhead after the wall
+// clock is an error, CodeTooFarAhead, and changes nothing. HitAt does not keep
+// the key's bytes.
+//
+// Cost: a look-up and two atomic operations for a hit in the key's newest
+// second; else a lock on the key's partition and amortised O(1).
+func (e *Engine) HitAt(at time.Time, key string, n uint64) (Outcome, error) {
+	if err := e.check(key, n); err != nil {
+		return 0, err
+	}
+	second := at.Unix()
+	if err := checkHit(second, n); err != nil {
+		return 0, err
+	}
+	outcome, err := e.clock.judge(second)
+	switch {
+	case err != nil:
+		e.refused.tooFarAhead.Add(n)
+		return 0, err
+	case outcome == TooLate:
+		e.refused.tooLate.Add(n)
+		return TooLate, nil
+	}
+	return e.hit(second, key, n), nil
+}
+
+func (e *Engine) check(key string, n uint64) error {
+	switch {
+	case n == 0:
+		return checkHit(0, n)
+	case e.closed.Load():
+		return &Error{CodeClosed, "", "the engine is closed"}
+	case key == AllKeys:
+		return &Error{CodeReservedKey, "key", "key * is reserved: it counts all hits by itself"}
+	}
+	return checkKey(key)
+}
+
+func checkKey(key string) error {
+	if len(key) < 1 || len(key) > MaxKeyBytes {
+		return &Error{CodeInvalidKey, "key", fmt.Sprintf("key of %d bytes: must have 1 to %d", len(key), MaxKeyBytes)}
+	}
+	return nil
+}
+
+// hit counts a hit that was checked.
+func (e *Engine) hit(second int64, key string, n uint64) Outcome {
+	// The total first: its newest second is that of all keys, so what is not
+	// too late for it is not too late for the key.
+	if e.total.hit(second, n) == TooLate {
+		e.refused.tooLate.Add(n)
+		return TooLate
+	}
+	outcome := e.hitEntry(e.partition(key), e.hash(key), second, key, n)
+	if outcome == Late {
+		e.refused.late.Add(n)
+	}
+	return outcome
+}
+
+func (e *Engine) hitEntry(p *partition, hash uint64, second int64, key string, n uint64) Outcome {
+	for lost := 0; ; {
+		en := p.table.Load().find(hash, key)
+		if en == nil {
+			if outcome, ok := e.hitNew(p, hash, second, key, n); ok {
+				return outcome
+			}
+			continue
+		}
+		word := en.cell.word.Load()
+		if fits(word, second, n) {
+			if en.cell.word.CompareAndSwap(word, word+n) {
+				return cellOutcome(word)
+			}
+			if lost++; lost == hotAfter {
+				p.mu.Lock()
+				e.hot.heat(en)
+				p.mu.Unlock()
+			}
+			continue
+		}
+		if hot := e.hot.of(en, word); hot != nil {
+			if outcome, ok := hot.add(second, n); ok {
+				return outcome
+			}
+		}
+		if outcome, ok := e.fold(p, en, second, n); ok {
+			return outcome
+		}
+	}
+}
+
+// hitNew makes the entry of a new key, unless another goroutine just did.
+func (e *Engine) hitNew(p *partition, hash uint64, second int64, key string, n uint64) (Outcome, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.table.Load().find(hash, key) != nil {
+		return 0, false
+	}
+	p.insert(e, hash, key, second, n)
+	e.makeRoom(p)
+	return Counted, true
+}
+
+// fold counts a hit at another second than the live cell's, or one that the cell
+// can't hold, under the lock. It fails if the entry has left the table.
+func (e *Engine) fold(p *partition, en *entry, second int64, n uint64) (outcome Outcome, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := en.window.Size()
+	word := en.cell.word.Load()
+	switch hot := e.hot.of(en, word); {
+	case word < cellSpecial:
+		outcome = en.add(second, n)
+	case hot != nil:
+		outcome = hot.fold(&en.window, second, n)
+	default:
+		return 0, false
+	}
+	if grown := en.window.Size() - before; grown != 0 {
+		e.bytes.Add(int64(grown))
+		e.makeRoom(p)
+	}
+	return outcome, true
+}

@@ -1,0 +1,122 @@
+package weir
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// hotKeys are the keys that several cores hit at once. Such a key's live cell
+// gives way to stripes: the cell's word becomes special and holds the number of
+// the key's place here.
+type hotKeys struct {
+	places [maxHotKeys]atomic.Pointer[hotKey]
+	count  atomic.Int64
+}
+
+type hotKey struct {
+	*stripes
+	owner *entry
+}
+
+const (
+	// maxHotKeys bounds the memory of stripes; further keys stay with one cell.
+	maxHotKeys = 1024
+
+	// hotAfter is how many times one hit loses the race for a cell before the
+	// key counts as hot.
+	hotAfter = 3
+)
+
+// of returns the hot key that an entry's word names, or nil if the word is not
+// special, dead, or outdated so that the place has another key now.
+func (h *hotKeys) of(en *entry, word uint64) *hotKey {
+	if word < cellSpecial || word == cellDead {
+		return nil
+	}
+	if hot := h.places[word&^cellSpecial].Load(); hot != nil && hot.owner == en {
+		return hot
+	}
+	return nil
+}
+
+// heat gives an entry stripes, if a place is free. The caller holds the
+// partition's lock.
+func (h *hotKeys) heat(en *entry) {
+	if en.cell.word.Load() >= cellSpecial {
+		return
+	}
+	for place := range h.places {
+		hot := &hotKey{newStripes(), en}
+		if h.places[place].Load() == nil && h.places[place].CompareAndSwap(nil, hot) {
+			h.count.Add(1)
+			foldWord(&en.window, en.cell.word.Swap(cellSpecial|uint64(place)))
+			return
+		}
+	}
+}
+
+// cool gives the entry its single cell back, or a dead one. The caller holds the
+// partition's lock.
+func (h *hotKeys) cool(en *entry, leave uint64) {
+	word := en.cell.word.Load()
+	hot := h.of(en, word)
+	if hot == nil {
+		return
+	}
+	en.cell.word.Store(leave)
+	hot.foldAll(&en.window, cellDead) // whoever still holds the stripes can't add
+	h.places[word&^cellSpecial].Store(nil)
+	h.count.Add(-1)
+}
+
+// coolDown cools the keys that fewer than two stripes were hit of lately.
+func (e *Engine) coolDown() {
+	for place := range e.hot.places {
+		hot := e.hot.places[place].Load()
+		if hot == nil {
+			continue
+		}
+		busy := 0
+		for i := range hot.cells {
+			if word := hot.cells[i].word.Load(); word < cellSpecial && cellHits(word) > 0 {
+				busy++
+			}
+		}
+		if busy < 2 {
+			p := e.partition(hot.owner.key)
+			p.mu.Lock()
+			e.hot.cool(hot.owner, 0)
+			p.mu.Unlock()
+		}
+	}
+}
+
+// kill folds an entry and leaves it dead. The caller holds the partition's lock.
+func (e *Engine) kill(en *entry) {
+	e.hot.cool(en, cellDead)
+	foldWord(&en.window, en.cell.word.Swap(cellDead))
+}
+
+// live sums the entry's hits in the window (from, to] that are not yet folded.
+// The caller holds the partition's lock.
+func (e *Engine) live(en *entry, from, to int64) uint64 {
+	word := en.cell.word.Load()
+	if hot := e.hot.of(en, word); hot != nil {
+		return hot.live(from, to)
+	}
+	return en.cell.live(from, to)
+}
+
+// newestOf is the second of an entry's newest hit. The caller holds the
+// partition's lock.
+func (e *Engine) newestOf(en *entry) int64 {
+	word := en.cell.word.Load()
+	second, seen := en.newest(word)
+	if hot := e.hot.of(en, word); hot != nil {
+		second, seen = hot.newest(&en.window)
+	}
+	if !seen {
+		return math.MinInt64
+	}
+	return second
+}

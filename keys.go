@@ -1,0 +1,63 @@
+package weir
+
+import (
+	"container/heap"
+	"slices"
+)
+
+// Keys answers with the first limit keys, 1 to MaxList, that begin with prefix
+// and come after the key after, in byte order. To page, pass the last key of the
+// answer before. O(keys); takes no lock.
+func (e *Engine) Keys(prefix, after string, limit int) ([]string, error) {
+	if err := checkList("limit", limit); err != nil {
+		return nil, err
+	}
+	first := make(keyHeap, 0, min(limit, 128))
+	for i := range e.partitions {
+		e.partitions[i].table.Load().eachWith(prefix, func(en *entry) {
+			switch {
+			case en.key <= after:
+			case len(first) < limit:
+				heap.Push(&first, en.key)
+			case en.key < first[0]:
+				first[0] = en.key
+				heap.Fix(&first, 0)
+			}
+		})
+	}
+	slices.Sort(first)
+	return slices.Compact(first), nil // a table rebuilt meanwhile may show a key twice
+}
+
+// keyHeap keeps the least keys, the greatest of them at its root.
+type keyHeap []string
+
+func (h keyHeap) Len() int           { return len(h) }
+func (h keyHeap) Less(i, j int) bool { return h[i] > h[j] }
+func (h keyHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *keyHeap) Push(x any)        { *h = append(*h, x.(string)) }
+func (h *keyHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// Delete forgets the key and its hits, and tells whether it was there. AllKeys
+// still counts them. A hit that comes later starts the key anew.
+func (e *Engine) Delete(key string) (bool, error) {
+	if key == AllKeys {
+		return false, &Error{CodeReservedKey, "key", "key * is reserved: it can't be deleted"}
+	}
+	if err := checkKey(key); err != nil {
+		return false, err
+	}
+	p := e.partition(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	en := p.table.Load().find(e.hash(key), key)
+	if en == nil {
+		return false, nil
+	}
+	p.remove(e, en)
+	return true, nil
+}

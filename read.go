@@ -1,0 +1,80 @@
+package weir
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// Count answers how many hits the key has in the last w, up to Now. A key that
+// was never hit has none. AllKeys counts all hits, those of evicted and deleted
+// keys too.
+//
+// Where keys were evicted, Upper includes what a key may have had before.
+func (e *Engine) Count(key string, w time.Duration) (Count, error) {
+	seconds, err := e.checkRead(key, w)
+	if err != nil {
+		return Count{}, err
+	}
+	return e.count(key, e.clock.now(), seconds), nil
+}
+
+// CountAt answers how many hits the key has in (at-w, at]; at may lie in the
+// past. If at has a fraction of a second, the two seconds that the window cuts
+// are in doubt, and the bounds say so.
+//
+// Cost: a look-up, the partition's lock, and O(1), or up to some 200 pairs for a
+// sparse key.
+func (e *Engine) CountAt(at time.Time, key string, w time.Duration) (Count, error) {
+	seconds, err := e.checkRead(key, w)
+	if err != nil {
+		return Count{}, err
+	}
+	return countAt(at, seconds, func(at, seconds int64) Count { return e.count(key, at, seconds) }), nil
+}
+
+// Rate is the estimate of Count, per second of w.
+func (e *Engine) Rate(key string, w time.Duration) (float64, error) {
+	c, err := e.Count(key, w)
+	return float64(c.Estimate) / w.Seconds(), err
+}
+
+// RateAt is the estimate of CountAt, per second of w.
+func (e *Engine) RateAt(at time.Time, key string, w time.Duration) (float64, error) {
+	c, err := e.CountAt(at, key, w)
+	return float64(c.Estimate) / w.Seconds(), err
+}
+
+func (e *Engine) checkRead(key string, w time.Duration) (seconds int64, err error) {
+	if err := checkKey(key); err != nil {
+		return 0, err
+	}
+	return wholeSeconds("window", w)
+}
+
+// count answers for a valid key and a window of whole seconds, 0 included.
+func (e *Engine) count(key string, at, seconds int64) Count {
+	if key == AllKeys {
+		return e.total.count(at, seconds)
+	}
+	p := e.partition(key)
+	en := p.table.Load().find(e.hash(key), key)
+	if en == nil {
+		return e.withForgotten(Count{}, key, at-seconds)
+	}
+	p.mu.Lock()
+	c := p.count(e, en, at, seconds)
+	p.mu.Unlock()
+	return e.withForgotten(c, key, at-seconds)
+}
+
+// withForgotten raises the upper bound by what an evicted key of that name may
+// have had since the second from.
+func (e *Engine) withForgotten(c Count, key string, from int64) Count {
+	sum, carry := bits.Add64(c.Upper, e.forgotten.since(key, from), 0)
+	if carry != 0 {
+		sum = math.MaxUint64
+	}
+	c.Upper = sum
+	return c
+}

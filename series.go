@@ -1,0 +1,42 @@
+package weir
+
+import (
+	"fmt"
+	"time"
+)
+
+// MaxPoints is the longest Series.
+const MaxPoints = 10_000
+
+// Point is the count of the hits in (At-step, At].
+type Point struct {
+	At time.Time
+	Count
+}
+
+// Series answers with the counts of consecutive windows of length step, the
+// first ending at from+step and the last at or before to: the bars of a chart.
+// from is cut to a whole second. The points of a past that is older than the
+// key's newest 511 s may be in doubt, and say so.
+//
+// At most MaxPoints, at least one; each costs what a Count does.
+func (e *Engine) Series(key string, from, to time.Time, step time.Duration) ([]Point, error) {
+	seconds, err := e.checkRead(key, step)
+	if err != nil {
+		if asError, ok := err.(*Error); ok && asError.Code == CodeInvalidWindow {
+			return nil, &Error{CodeInvalidWindow, "step", "step of " + step.String() + ": must be whole seconds from 1s to 1000000000s"}
+		}
+		return nil, err
+	}
+	n := (to.Unix() - from.Unix()) / seconds
+	if n < 1 || n > MaxPoints {
+		return nil, &Error{CodeInvalidRange, "step", fmt.Sprintf(
+			"from, to and step make %d points: must be 1 to %d", max(n, 0), MaxPoints)}
+	}
+	points := make([]Point, n)
+	for i := range points {
+		at := from.Unix() + int64(i+1)*seconds
+		points[i] = Point{time.Unix(at, 0), e.count(key, at, seconds)}
+	}
+	return points, nil
+}

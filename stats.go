@@ -1,0 +1,44 @@
+package weir
+
+import "time"
+
+// Stats are an engine's figures since it was made. Hits are weighted by their n.
+type Stats struct {
+	Hits        uint64 // counted, late ones included
+	Late        uint64 // counted though their key had seen a newer second
+	TooLate     uint64 // refused: older than the retention
+	TooFarAhead uint64 // refused: later than the clock plus MaxAhead
+
+	Keys        int
+	HotKeys     int    // keys with stripes, because several cores hit them at once
+	EvictedKeys uint64 // left because the memory budget was full
+	EvictedHits uint64 // that the evicted keys had; AllKeys still counts them
+	ExpiredKeys uint64 // left because their newest hit was older than the retention
+
+	Bytes        int64 // of tables, keys and windows
+	MemoryBudget int64 // bytes
+	Partitions   int
+	Newest       time.Time // second of the newest hit; the zero Time before the first
+}
+
+// Stats returns the figures; each is exact, but they are not taken at one instant.
+func (e *Engine) Stats() Stats {
+	s := Stats{
+		Hits:         e.total.total(),
+		Late:         e.refused.late.Load(),
+		TooLate:      e.refused.tooLate.Load(),
+		TooFarAhead:  e.refused.tooFarAhead.Load(),
+		Keys:         int(e.keys.Load()),
+		HotKeys:      int(e.hot.count.Load()),
+		EvictedKeys:  e.departed.evictedKeys.Load(),
+		EvictedHits:  e.departed.evictedHits.Load(),
+		ExpiredKeys:  e.departed.expiredKeys.Load(),
+		Bytes:        e.bytes.Load(),
+		MemoryBudget: e.cfg.Memory,
+		Partitions:   len(e.partitions),
+	}
+	if s.Hits > 0 {
+		s.Newest = time.Unix(e.total.newest(), 0)
+	}
+	return s
+}

@@ -1,0 +1,66 @@
+// Package weir counts hits in rolling windows: how many in the last second, five
+// minutes, week, per key. A [Counter] counts one thing, an [Engine] counts many
+// keys within a memory budget. Both are safe for use by many goroutines, and
+// take no lock for a hit that happens in the current second.
+//
+// A window is the half-open interval (at-w, at], w from one second to a billion
+// seconds. Slots are a second wide, so time is cut to whole seconds: a hit at
+// 12:00:00.9 lies in the second 12:00:00. Every answer is a [Count] with bounds
+// that hold: exact up to 300 s, with at most 1 % of the window in doubt beyond.
+//
+// The data path: a hit finds its entry (table.go), goes to the entry's live cell
+// (cell.go, stripes.go), from there to the key's window (package window), and a
+// read adds the two (read.go).
+package weir
+
+import (
+	"time"
+
+	"github.com/weir-counter/weir/window"
+)
+
+const (
+	// AllKeys is the reserved key under which every hit of an engine is
+	// counted too. It can be read, but neither hit nor deleted.
+	AllKeys = "*"
+
+	// MaxKeyBytes is the longest key, in bytes.
+	MaxKeyBytes = 512
+
+	// MaxWindow is the longest window and the longest retention: a billion
+	// seconds, 31.7 years.
+	MaxWindow = window.MaxSeconds * time.Second
+)
+
+// Count is the answer to "how many hits": Lower <= truth <= Upper, and
+// Estimate between them.
+type Count = window.Count
+
+// Outcome says what became of a hit.
+type Outcome = window.Outcome
+
+// The outcomes of a hit.
+const (
+	Counted = window.Counted // in its slot
+	Late    = window.Late    // in its slot, but its key has seen a newer second
+	TooLate = window.TooLate // refused: older than the retention; nothing changed
+)
+
+// wholeSeconds turns the length of a window into seconds.
+func wholeSeconds(field string, w time.Duration) (int64, error) {
+	if w < time.Second || w > MaxWindow || w%time.Second != 0 {
+		return 0, &Error{CodeInvalidWindow, field, field + " of " + w.String() + ": must be whole seconds from 1s to 1000000000s"}
+	}
+	return int64(w / time.Second), nil
+}
+
+// checkHit refuses what no counter takes.
+func checkHit(second int64, n uint64) error {
+	if n == 0 {
+		return &Error{CodeInvalidCount, "n", "n of 0: a hit counts at least 1"}
+	}
+	if second < 0 || second > window.MaxTime {
+		return &Error{CodeInvalidTime, "at", "at is before 1970 or after 2514: check its unit, Unix times are in seconds"}
+	}
+	return nil
+}
