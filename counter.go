@@ -122,7 +122,7 @@ func (c *Counter) QPS(w time.Duration) (float64, error) {
 
 func (c *Counter) count(at, seconds int64) Count {
 	s := c.stripes.Load()
-	if s == nil {
+	if s == nil || seconds < 1 {
 		return Count{}
 	}
 	if folded, version, ok := c.last.get(at, seconds); ok {

@@ -1,0 +1,100 @@
+package weir_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir"
+)
+
+// The textbook's hit counter: hits of the past five minutes.
+func ExampleCounter() {
+	var c weir.Counter
+	for _, second := range []int64{1, 2, 3} {
+		c.HitAt(time.Unix(second, 0), 1)
+	}
+	hits := func(second int64) uint64 {
+		n, _ := c.CountAt(time.Unix(second, 0), 5*time.Minute)
+		return n.Estimate
+	}
+	fmt.Println(hits(4))
+	c.HitAt(time.Unix(300, 0), 1)
+	fmt.Println(hits(300))
+	fmt.Println(hits(301))
+	// Output:
+	// 3
+	// 4
+	// 3
+}
+
+// Load and rate over the last seconds up to the newest hit.
+func ExampleCounter_Load() {
+	var c weir.Counter
+	load, _ := c.Load(300 * time.Second)
+	fmt.Println("empty:", load)
+	for _, second := range []int64{1, 2, 2, 3, 150, 301} {
+		c.HitAt(time.Unix(second, 0), 1)
+	}
+	load, _ = c.Load(300 * time.Second)
+	fmt.Println("last 300 s:", load)
+	load, _ = c.Load(200 * time.Second)
+	fmt.Println("last 200 s:", load)
+	qps, _ := c.QPS(300 * time.Second)
+	fmt.Printf("QPS: %.4f\n", qps)
+	// Output:
+	// empty: 0
+	// last 300 s: 5
+	// last 200 s: 2
+	// QPS: 0.0167
+}
+
+// Late hits go to the second of their own time.
+func ExampleCounter_HitAt() {
+	var c weir.Counter
+	c.HitAt(time.Unix(1000, 0), 1)
+	outcome, _ := c.HitAt(time.Unix(900, 0), 5)
+	fmt.Println(outcome == weir.Late)
+	n, _ := c.CountAt(time.Unix(950, 0), time.Minute)
+	fmt.Println(n.Estimate, n.Exact())
+	// Output:
+	// true
+	// 5 true
+}
+
+func ExampleEngine() {
+	e, err := weir.New(weir.Config{Retention: 7 * 24 * time.Hour, Memory: 64 << 20})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer e.Close()
+
+	e.Hit("url:/home")
+	e.Hit("url:/home")
+	e.HitN("url:/cart", 3)
+
+	c, _ := e.Count("url:/home", 5*time.Minute)
+	fmt.Println("home:", c.Estimate, "exact:", c.Exact())
+	all, _ := e.Count(weir.AllKeys, 5*time.Minute)
+	fmt.Println("all:", all.Estimate)
+	top, _ := e.Top(e.Now(), 5*time.Minute, 1, "url:")
+	fmt.Println("top:", top[0].Key, top[0].Estimate)
+	// Output:
+	// home: 2 exact: true
+	// all: 5
+	// top: url:/cart 3
+}
+
+func ExampleEngine_Series() {
+	e, _ := weir.New(weir.Config{Clock: weir.EventClock})
+	defer e.Close()
+	start := time.Unix(1_700_000_000, 0)
+	for i := range 180 {
+		e.HitAt(start.Add(time.Duration(i)*time.Second), "page", uint64(1+i/60))
+	}
+	points, _ := e.Series("page", start.Add(-time.Second), e.Now(), time.Minute)
+	for _, p := range points {
+		fmt.Print(p.Estimate, " ")
+	}
+	// Output: 60 120 180
+}
