@@ -1,0 +1,41 @@
+// Package textbook has the hit counters that books and interviews teach, each
+// as fast as its design can be, under one lock, to be measured beside Weir.
+//
+// They all share the assumptions of those texts, which Weir does not make: a
+// count asks for a window that ends at or after the newest hit, and no window
+// longer than the one the counter was made for.
+package textbook
+
+// Counter counts hits, for many goroutines.
+type Counter interface {
+	// Hit counts one hit in the Unix second at.
+	Hit(at int64)
+
+	// Count answers how many hits lie in the last seconds before the end of
+	// the Unix second at: in (at-seconds, at].
+	Count(at, seconds int64) int64
+}
+
+// Design is one way to build a Counter.
+type Design struct {
+	Name string
+	New  func(window int64) Counter // window: the longest that it answers, in seconds
+}
+
+// Designs are all designs of this package.
+func Designs() []Design {
+	return []Design{
+		{"deque", func(window int64) Counter { return NewDeque(window) }},
+		{"ring", func(window int64) Counter { return NewRing(window) }},
+		{"total", func(window int64) Counter { return NewTotal(window) }},
+		{"cached", func(window int64) Counter { return NewCached(window) }},
+		{"tiers", func(int64) Counter { return NewTiers() }},
+		{"seconds", func(window int64) Counter { return NewSeconds(window) }},
+	}
+}
+
+// slot is a time interval and its hits. Those of no hits are harmless: they add 0.
+type slot struct {
+	start int64 // in units of the slot's width since 1970
+	hits  int64
+}
