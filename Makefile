@@ -1,0 +1,66 @@
+# Weir. `make help` lists what can be made.
+
+GO        ?= go
+BIN       := bin
+FUZZTIME  ?= 10m
+LINT      := $(BIN)/golangci-lint
+VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS   := -X main.version=$(VERSION)
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test race fuzz lint fmt bench check clean need-go need-gcc need-goaccess
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## Start Weir with embedded defaults on http://127.0.0.1:8080 (more: ARGS="--http ...")
+	$(BIN)/weir serve $(ARGS)
+
+build: need-go ## Build bin/weir
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/weir ./cmd/weir
+
+test: need-go ## Run every test, of the benchmarks' module too
+	$(GO) vet ./...
+	$(GO) test -timeout 15m ./...
+	cd bench && $(GO) vet ./... && $(GO) test -timeout 10m ./...
+
+race: need-go need-gcc ## Run every test under the race detector
+	$(GO) test -race -timeout 30m ./...
+
+fuzz: need-go ## Run each fuzz target for FUZZTIME (10m)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "== $$pkg $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; \
+	done
+
+lint: need-go $(LINT) ## Check style with golangci-lint (.golangci.yml says why each linter)
+	$(LINT) run ./...
+	cd bench && ../$(LINT) run --config ../.golangci.yml ./...
+
+$(LINT): tools/go.mod
+	@echo "building golangci-lint: some minutes, once"
+	$(GO) build -modfile=tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+fmt: need-go ## Format the code
+	gofmt -w $$(git ls-files '*.go')
+
+bench: build need-goaccess ## Measure Weir beside the textbook designs; writes docs/benchmarks.md
+	cd bench && $(GO) run ./report -out ../docs/benchmarks.md
+
+check: lint test race ## All that must be green before a change lands
+
+clean: ## Remove what was built
+	rm -rf $(BIN)
+
+need-go:
+	@command -v $(GO) >/dev/null || { echo "make: Go 1.26 or newer is needed and not on the PATH: install it from https://go.dev/dl" >&2; exit 1; }
+
+need-gcc:
+	@command -v gcc >/dev/null || { echo "make: the race detector needs gcc: installing it"; apt-get update -qq && apt-get install -y -qq gcc libc6-dev; } || \
+	  { echo "make: gcc could not be installed: as root, apt-get install gcc libc6-dev" >&2; exit 1; }
+
+need-goaccess:
+	@command -v goaccess >/dev/null || { echo "make: the replay benchmark compares with goaccess: installing it"; apt-get update -qq && apt-get install -y -qq goaccess; } || \
+	  echo "make: goaccess could not be installed (as root: apt-get install goaccess): the report leaves it out and says so" >&2

@@ -1,0 +1,66 @@
+package weir
+
+import (
+	"go/build"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/weir-counter/weir"
+
+// The import rules of docs/ARCHITECTURE.md. A folder that is not named here may
+// import what it likes of the module, except commands.
+var mayImport = map[string][]string{
+	"window": {},
+	".":      {"window"},
+	"server": {".", "window", "internal/units"},
+	"client": {},
+	"replay": {".", "window", "internal/units"},
+}
+
+// Third-party modules that the library may import, each with a reason in
+// docs/decisions.
+var libraryModules = []string{"github.com/cespare/xxhash/v2"}
+
+func TestImportRules(t *testing.T) {
+	for folder, allowed := range mayImport {
+		for _, path := range imports(t, folder) {
+			inner, ok := strings.CutPrefix(path, module)
+			if !ok {
+				continue
+			}
+			inner = strings.TrimPrefix(inner, "/")
+			if inner == "" {
+				inner = "."
+			}
+			if !slices.Contains(allowed, inner) && !strings.HasPrefix(inner, folder+"/") {
+				t.Errorf("%s imports %s: allowed are %v (docs/ARCHITECTURE.md)", folder, path, allowed)
+			}
+		}
+	}
+}
+
+// A library user compiles the standard library and libraryModules, no more.
+func TestLibraryDependencies(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".", "./window").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range strings.FieldsSeq(string(out)) {
+		own := path == module || strings.HasPrefix(path, module+"/")
+		if !own && !slices.Contains(libraryModules, path) {
+			t.Errorf("the library compiles %s", path)
+		}
+	}
+}
+
+func imports(t *testing.T, folder string) []string {
+	t.Helper()
+	p, err := build.ImportDir(folder, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Imports
+}
