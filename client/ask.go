@@ -1,0 +1,216 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// Time is a point in time that JSON carries as Unix seconds.
+type Time struct{ time.Time }
+
+// MarshalJSON writes Unix seconds.
+func (t Time) MarshalJSON() ([]byte, error) { return units.AppendUnix(nil, t.Time), nil }
+
+// UnmarshalJSON reads Unix seconds.
+func (t *Time) UnmarshalJSON(b []byte) (err error) {
+	t.Time, err = units.ParseTime(string(b))
+	return err
+}
+
+// Bounds is a count: Lower <= the true number <= Upper.
+type Bounds struct {
+	Lower    uint64 `json:"lower"`
+	Estimate uint64 `json:"estimate"`
+	Upper    uint64 `json:"upper"`
+	Exact    bool   `json:"exact"` // Lower = Upper
+}
+
+// A Count is the hits of a key in (At-Window, At].
+type Count struct {
+	Key           string `json:"key"`
+	WindowSeconds int64  `json:"window_s"`
+	At            Time   `json:"at"`
+	Bounds
+}
+
+// A Rate is a count with its mean hits per second.
+type Rate struct {
+	Count
+	PerSecond float64 `json:"per_second"`
+}
+
+// CountQuery asks for every key in every window.
+type CountQuery struct {
+	Keys    []string
+	Windows []time.Duration // whole seconds; none is 5 minutes
+	At      time.Time       // the end of the windows; zero is the server's now
+}
+
+func (q CountQuery) values() url.Values {
+	v := url.Values{"key": q.Keys}
+	for _, w := range q.Windows {
+		v.Add("window", seconds(w))
+	}
+	setTime(v, "at", q.At)
+	return v
+}
+
+// Count asks for counts: for each key, each window.
+func (c *Client) Count(ctx context.Context, q CountQuery) ([]Count, error) {
+	return answers[Count](ctx, c, "/v1/count", q.values())
+}
+
+// Rate asks for counts and rates: for each key, each window.
+func (c *Client) Rate(ctx context.Context, q CountQuery) ([]Rate, error) {
+	return answers[Rate](ctx, c, "/v1/rate", q.values())
+}
+
+// answers reads one answer, which stands alone, or several in a list.
+func answers[T any](ctx context.Context, c *Client, path string, query url.Values) ([]T, error) {
+	raw, err := ask[json.RawMessage](ctx, c, path, query)
+	if err != nil {
+		return nil, err
+	}
+	var several struct {
+		Counts []T `json:"counts"`
+	}
+	if err := decode(raw, &several); err != nil || several.Counts != nil {
+		return several.Counts, err
+	}
+	var one T
+	if err := decode(raw, &one); err != nil {
+		return nil, err
+	}
+	return []T{one}, nil
+}
+
+// TopQuery asks for the keys with the most hits.
+type TopQuery struct {
+	Window time.Duration // whole seconds; 0 is 5 minutes
+	N      int           // 1 to 10,000; 0 is 10
+	Prefix string        // only keys that begin with it
+	At     time.Time     // the end of the window; zero is the server's now
+}
+
+// Top lists keys, most hits first.
+type Top struct {
+	WindowSeconds int64    `json:"window_s"`
+	At            Time     `json:"at"`
+	Prefix        string   `json:"prefix"`
+	Keys          []TopKey `json:"keys"`
+}
+
+// A TopKey is one line of a Top.
+type TopKey struct {
+	Key string `json:"key"`
+	Bounds
+}
+
+// Top asks for the keys with the most hits.
+func (c *Client) Top(ctx context.Context, q TopQuery) (Top, error) {
+	v := url.Values{}
+	if q.Window != 0 {
+		v.Set("window", seconds(q.Window))
+	}
+	if q.N != 0 {
+		v.Set("n", strconv.Itoa(q.N))
+	}
+	if q.Prefix != "" {
+		v.Set("prefix", q.Prefix)
+	}
+	setTime(v, "at", q.At)
+	return ask[Top](ctx, c, "/v1/top", v)
+}
+
+// SeriesQuery asks for the hits of a key, window by window.
+type SeriesQuery struct {
+	Key      string
+	From, To time.Time     // zero: an hour before To; the server's now
+	Step     time.Duration // whole seconds; 0 is a minute
+}
+
+// Series is the hits of a key in adjoining windows of Step.
+type Series struct {
+	Key         string  `json:"key"`
+	From        Time    `json:"from"`
+	To          Time    `json:"to"`
+	StepSeconds int64   `json:"step_s"`
+	Points      []Point `json:"points"`
+}
+
+// A Point is the hits in (At-Step, At].
+type Point struct {
+	At Time `json:"at"`
+	Bounds
+}
+
+// Series asks for the hits of a key, window by window.
+func (c *Client) Series(ctx context.Context, q SeriesQuery) (Series, error) {
+	v := url.Values{"key": {q.Key}}
+	setTime(v, "from", q.From)
+	setTime(v, "to", q.To)
+	if q.Step != 0 {
+		v.Set("step", seconds(q.Step))
+	}
+	return ask[Series](ctx, c, "/v1/series", v)
+}
+
+// Stats is what a server holds and what it dropped.
+type Stats struct {
+	Version      string `json:"version"`
+	UptimeS      int64  `json:"uptime_s"`
+	Now          Time   `json:"now"`
+	Hits         uint64 `json:"hits"`
+	Late         uint64 `json:"late"`
+	TooLate      uint64 `json:"too_late"`
+	TooFarAhead  uint64 `json:"too_far_ahead"`
+	Newest       *Time  `json:"newest,omitempty"` // nil: no hit yet
+	Keys         int    `json:"keys"`
+	HotKeys      int    `json:"hot_keys"`
+	EvictedKeys  uint64 `json:"evicted_keys"`
+	EvictedHits  uint64 `json:"evicted_hits"`
+	ExpiredKeys  uint64 `json:"expired_keys"`
+	MemoryBytes  int64  `json:"memory_bytes"`
+	MemoryBudget int64  `json:"memory_budget_bytes"`
+	Partitions   int    `json:"partitions"`
+}
+
+// Stats asks for what the server holds.
+func (c *Client) Stats(ctx context.Context) (Stats, error) {
+	return ask[Stats](ctx, c, "/v1/stats", nil)
+}
+
+func ask[T any](ctx context.Context, c *Client, path string, query url.Values) (answer T, err error) {
+	body, err := c.do(ctx, request{method: http.MethodGet, path: path, query: query})
+	if err != nil {
+		return answer, err
+	}
+	return answer, decode(body, &answer)
+}
+
+func decode(body []byte, answer any) error {
+	if err := json.Unmarshal(body, answer); err != nil {
+		return fmt.Errorf("the answer is not that of a Weir server: %w", err)
+	}
+	return nil
+}
+
+func seconds(d time.Duration) string {
+	if d%time.Second != 0 {
+		return units.FormatDuration(d) // the server says what is wrong with it
+	}
+	return strconv.FormatInt(int64(d/time.Second), 10)
+}
+
+func setTime(v url.Values, name string, t time.Time) {
+	if !t.IsZero() {
+		v.Set(name, units.FormatUnix(t))
+	}
+}

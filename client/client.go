@@ -1,0 +1,99 @@
+package client
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Compression of the batches that are sent.
+type Compression string
+
+// The compressions that a server takes.
+const (
+	None Compression = ""
+	Gzip Compression = "gzip"
+	Zstd Compression = "zstd"
+)
+
+// Options change how a Client works. The zero value of every field stands for
+// its default.
+type Options struct {
+	// HTTPClient makes the requests. Default: one of its own, which honours
+	// the proxy variables of the environment.
+	HTTPClient *http.Client
+	// Compression of batches. Default None: on a local network, compressing
+	// takes longer than sending.
+	Compression Compression
+	// Retries is how often a request is tried again. Default 5; -1 is never.
+	Retries int
+	// MinPause and MaxPause bound the pause before a request is tried again.
+	// It starts at MinPause (default 100 ms), doubles each time up to MaxPause
+	// (default 5 s), and a random part of up to a half is taken off it. A
+	// server that asks for a longer pause gets it, up to MaxPause.
+	MinPause, MaxPause time.Duration
+	// Timeout bounds one attempt, from connecting to the end of the answer.
+	// Default 30 s.
+	Timeout time.Duration
+	// UserAgent is sent along. Default "weir-client".
+	UserAgent string
+}
+
+// A Client talks to one server. It may be used by many goroutines at once.
+type Client struct {
+	base   *url.URL
+	opts   Options
+	random func() float64 // in [0, 1)
+}
+
+// New makes a client of the server at baseURL, for example
+// http://127.0.0.1:8080. It does not connect.
+func New(baseURL string, o Options) (*Client, error) {
+	base, err := parseBase(baseURL)
+	if err != nil {
+		return nil, err
+	}
+	switch o.Compression {
+	case None, Gzip, Zstd:
+	default:
+		return nil, fmt.Errorf("compression %q: it must be gzip, zstd or empty", o.Compression)
+	}
+	if o.Retries < -1 || o.MinPause < 0 || o.MaxPause < 0 || o.Timeout < 0 {
+		return nil, fmt.Errorf("retries must be -1 or more, pauses and the timeout not negative")
+	}
+	orDefault(&o.Retries, 5)
+	orDefault(&o.MinPause, 100*time.Millisecond)
+	orDefault(&o.MaxPause, 5*time.Second)
+	orDefault(&o.Timeout, 30*time.Second)
+	orDefault(&o.UserAgent, "weir-client")
+	if o.HTTPClient == nil {
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.MaxIdleConnsPerHost = 64 // one server is all that a Client talks to
+		o.HTTPClient = &http.Client{Transport: transport}
+	}
+	return &Client{base: base, opts: o, random: rand.Float64}, nil
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// parseBase reads the address of a server. People leave the scheme out, so
+// 127.0.0.1:8080 is taken too.
+func parseBase(s string) (*url.URL, error) {
+	full := s
+	if !strings.Contains(full, "://") {
+		full = "http://" + full
+	}
+	base, err := url.Parse(full)
+	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.RawQuery != "" || base.Fragment != "" {
+		return nil, fmt.Errorf("%q is not the address of a server: write for example http://127.0.0.1:8080", s)
+	}
+	return base, nil
+}

@@ -1,0 +1,70 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// An Error is a request that the server refused, as its problem document
+// (RFC 9457) says.
+type Error struct {
+	Status int    `json:"status"` // of HTTP
+	Code   string `json:"code"`   // stable: branch on this; empty when something else than a Weir server answered
+	Title  string `json:"title"`
+	Detail string `json:"detail"` // what went wrong and what to do about it
+	Field  string `json:"field"`  // the parameter at fault, may be empty
+
+	// After is how long the server asks to wait before the next attempt.
+	After time.Duration `json:"-"`
+}
+
+// Codes of a batch of which no hit was counted.
+const (
+	codeNothingCounted = "nothing_counted"
+	codeTooLate        = "too_late"
+)
+
+func (e *Error) Error() string {
+	text := e.Detail
+	if text == "" {
+		text = strings.ToLower(http.StatusText(e.Status))
+	}
+	if e.Code == "" {
+		return fmt.Sprintf("the server answered %d: %s", e.Status, text)
+	}
+	return fmt.Sprintf("%s (%s)", text, e.Code)
+}
+
+// NothingCounted tells whether the server took the hits and found none to
+// count: all were too late or rejected, and the receipt says how many.
+func (e *Error) NothingCounted() bool {
+	return e.Code == codeNothingCounted || e.Code == codeTooLate
+}
+
+// temporary tells whether the same request may succeed later. 502 and 504 come
+// from a proxy whose server is away.
+func (e *Error) temporary() bool {
+	switch e.Status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// newError makes an Error of an answer that is not a success.
+func newError(r *http.Response, body []byte) *Error {
+	e := &Error{}
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/problem+json") {
+		if json.Unmarshal(body, e) != nil {
+			*e = Error{}
+		}
+	}
+	e.Status = r.StatusCode
+	if after, err := time.ParseDuration(r.Header.Get("Retry-After") + "s"); err == nil && after > 0 {
+		e.After = after
+	}
+	return e
+}

@@ -1,0 +1,41 @@
+package client
+
+import "fmt"
+
+// maxRejected is how many rejected hits a receipt lists.
+const maxRejected = 20
+
+// A Receipt is what became of hits that were sent.
+type Receipt struct {
+	Counted  uint64 `json:"counted"`        // hits, late ones included
+	Late     uint64 `json:"late"`           // of these: older than the newest hit of their key
+	TooLate  uint64 `json:"too_late"`       // hits not counted: older than the server's retention
+	Rejected int    `json:"rejected_lines"` // elements of the hits sent that were not counted for what they say
+	// Reasons are the first 20 of these.
+	Reasons []Rejection `json:"rejected"`
+}
+
+// A Rejection is why the server did not count a hit.
+type Rejection struct {
+	Line    int    `json:"line"` // place of the hit in what was sent, from 1
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Add adds what became of further hits.
+func (r *Receipt) Add(more Receipt) {
+	r.Counted += more.Counted
+	r.Late += more.Late
+	r.TooLate += more.TooLate
+	r.Rejected += more.Rejected
+	r.Reasons = append(r.Reasons, more.Reasons[:min(len(more.Reasons), maxRejected-len(r.Reasons))]...)
+}
+
+// String is one line for a person.
+func (r Receipt) String() string {
+	s := fmt.Sprintf("%d counted, %d late, %d too late, %d rejected", r.Counted, r.Late, r.TooLate, r.Rejected)
+	if len(r.Reasons) > 0 {
+		s += ", the first one because " + r.Reasons[0].Message
+	}
+	return s
+}

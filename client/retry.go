@@ -1,0 +1,100 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// maxAnswer bounds an answer. The largest, 10,000 keys, has about 8 MB.
+const maxAnswer = 64 << 20
+
+// A request is what is sent, as often as it takes.
+type request struct {
+	method, path    string
+	query           url.Values
+	body            []byte
+	contentType     string
+	contentEncoding string
+}
+
+// do sends r until it gets an answer that is final, and returns the body of a
+// success. Any other final answer is an *Error, and the body comes with it.
+func (c *Client) do(ctx context.Context, r request) ([]byte, error) {
+	for attempt := 0; ; attempt++ {
+		body, err := c.once(ctx, r)
+		if err == nil {
+			return body, nil
+		}
+		if ctx.Err() != nil {
+			return body, fmt.Errorf("%s %s: %w", r.method, c.base.JoinPath(r.path), context.Cause(ctx))
+		}
+		var refused *Error
+		if errors.As(err, &refused) && !refused.temporary() || attempt >= c.opts.Retries {
+			if attempt > 0 {
+				err = fmt.Errorf("%w (tried %d times)", err, attempt+1)
+			}
+			return body, err
+		}
+		timer := time.NewTimer(c.pause(attempt, refused))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// pause before the attempt after this one. The random part keeps clients that
+// failed together from coming back together.
+func (c *Client) pause(attempt int, refused *Error) time.Duration {
+	d := c.opts.MaxPause
+	if attempt < 30 {
+		d = min(d, c.opts.MinPause<<attempt)
+	}
+	d -= time.Duration(c.random() * float64(d) / 2)
+	if refused != nil {
+		d = max(d, min(refused.After, c.opts.MaxPause))
+	}
+	return d
+}
+
+func (c *Client) once(ctx context.Context, r request) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	target := c.base.JoinPath(r.path)
+	target.RawQuery = r.query.Encode()
+	req, err := http.NewRequestWithContext(ctx, r.method, target.String(), bytes.NewReader(r.body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", c.opts.UserAgent)
+	req.Header.Set("Accept", "application/json")
+	if r.contentType != "" {
+		req.Header.Set("Content-Type", r.contentType)
+	}
+	if r.contentEncoding != "" {
+		req.Header.Set("Content-Encoding", r.contentEncoding)
+	}
+	answer, err := c.opts.HTTPClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", target.Redacted(), err)
+	}
+	if len(body) > maxAnswer {
+		return nil, fmt.Errorf("the answer of %s is larger than 64 MiB: ask for less at once", target.Redacted())
+	}
+	if answer.StatusCode/100 != 2 {
+		return body, newError(answer, body)
+	}
+	return body, nil
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/client"
+)
+
+// countFlags are the flags of weir count and weir rate.
+type countFlags struct {
+	remote
+	windows []time.Duration
+	at      time.Time
+}
+
+func (f *countFlags) define(cmd *cobra.Command) {
+	f.remote.define(cmd)
+	cmd.Flags().VarP(durations(&f.windows), "window", "w", "window to count in, may be repeated (default 5m)")
+	cmd.Flags().Var(moment(&f.at), "at", "end of the windows: RFC 3339 or Unix seconds (default now)")
+}
+
+func (f *countFlags) query(keys []string) client.CountQuery {
+	if len(keys) == 0 {
+		keys = []string{weir.AllKeys}
+	}
+	return client.CountQuery{Keys: keys, Windows: f.windows, At: f.at}
+}
+
+func newCount(w *world) *cobra.Command {
+	var f countFlags
+	cmd := &cobra.Command{
+		Use:   "count [KEY...]",
+		Short: "Ask how many hits keys had in windows",
+		Long: `Ask how many hits keys had in windows. Without a key, all hits are counted.
+
+A count that is not exact is printed with its bounds: 1234 (1230 to 1240).`,
+		Example: "  weir count url:/home --window 5m --window 24h\n  weir count --json",
+		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
+			c, err := f.client(from)
+			if err != nil {
+				return err
+			}
+			counts, err := c.Count(cmd.Context(), f.query(args))
+			if err != nil {
+				return err
+			}
+			return f.print(w.stdout, counts, func(t *table) {
+				t.row("KEY", "WINDOW", "HITS")
+				for _, n := range counts {
+					t.row(keyText(n.Key), windowText(n.WindowSeconds), hits(n.Bounds))
+				}
+			})
+		}),
+	}
+	f.define(cmd)
+	return cmd
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/client"
+)
+
+func newHit(w *world) *cobra.Command {
+	var r remote
+	var at time.Time
+	cmd := &cobra.Command{
+		Use:   "hit KEY [N]",
+		Short: "Count a hit of a key, or N of them",
+		Long: `Count a hit of a key, or N of them, on a server.
+
+A hit whose answer is lost on the way is sent again, and may then count twice.`,
+		Example: "  weir hit url:/home\n  weir hit jobs:done 25 --at 2026-01-31T12:00:00Z",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
+			hit := client.Hit{Key: args[0], N: 1, At: at}
+			if len(args) == 2 {
+				n, err := strconv.ParseUint(args[1], 10, 64)
+				if err != nil || n == 0 {
+					return usage{fmt.Errorf("N is %q: it must be a whole number, 1 or more", args[1])}
+				}
+				hit.N = n
+			}
+			c, err := r.client(from)
+			if err != nil {
+				return err
+			}
+			receipt, err := c.Send(cmd.Context(), []client.Hit{hit})
+			if err != nil {
+				return err
+			}
+			return r.print(w.stdout, receipt, func(t *table) {
+				if receipt.Late > 0 {
+					t.row(fmt.Sprintf("%d counted, late: the key has a newer hit", receipt.Counted))
+					return
+				}
+				t.row(fmt.Sprintf("%d counted", receipt.Counted))
+			})
+		}),
+	}
+	r.define(cmd)
+	cmd.Flags().Var(moment(&at), "at", "when it was: RFC 3339 or Unix seconds (default now)")
+	return cmd
+}

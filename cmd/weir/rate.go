@@ -1,0 +1,36 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+func newRate(w *world) *cobra.Command {
+	var f countFlags
+	cmd := &cobra.Command{
+		Use:   "rate [KEY...]",
+		Short: "Ask how many hits per second keys had in windows",
+		Long: `Ask how many hits per second keys had, on average over windows. Without a key,
+all hits are counted.`,
+		Example: "  weir rate url:/home --window 1m",
+		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
+			c, err := f.client(from)
+			if err != nil {
+				return err
+			}
+			rates, err := c.Rate(cmd.Context(), f.query(args))
+			if err != nil {
+				return err
+			}
+			return f.print(w.stdout, rates, func(t *table) {
+				t.row("KEY", "WINDOW", "PER SECOND", "HITS")
+				for _, n := range rates {
+					t.row(keyText(n.Key), windowText(n.WindowSeconds), strconv.FormatFloat(n.PerSecond, 'f', 3, 64), hits(n.Bounds))
+				}
+			})
+		}),
+	}
+	f.define(cmd)
+	return cmd
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/replay"
+)
+
+// remote are the flags of every command that talks to a server.
+type remote struct {
+	server  string
+	timeout time.Duration
+	json    bool
+}
+
+func (r *remote) define(cmd *cobra.Command) {
+	r.server, r.timeout = "http://127.0.0.1:8080", 10*time.Second
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&r.server, "server", r.server, "address of the server")
+	flags.Var(duration(&r.timeout), "timeout", "time to wait for each attempt of a request")
+	flags.BoolVar(&r.json, "json", false, "print JSON")
+}
+
+// remoteRetries is less than a batch sender has: a person waits for the answer.
+const remoteRetries = 2
+
+func (r *remote) client(from sources) (*client.Client, error) {
+	c, err := client.New(r.server, client.Options{Timeout: r.timeout, Retries: remoteRetries, UserAgent: userAgent()})
+	if err != nil {
+		return nil, usage{from.blame("Server", err)}
+	}
+	return c, nil
+}
+
+func userAgent() string { return "weir/" + buildVersion() }
+
+// print writes an answer as JSON, or else as the table that rows writes.
+func (r *remote) print(w io.Writer, answer any, rows func(t *table)) error {
+	if r.json {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(answer)
+	}
+	t := table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	rows(&t)
+	return t.Flush()
+}
+
+type table struct{ *tabwriter.Writer }
+
+// row writes one line. Its error, if any, comes back from Flush.
+func (t *table) row(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")) }
+
+// hits writes a count: its estimate, and its bounds where it is not exact.
+func hits(b client.Bounds) string {
+	if b.Exact {
+		return fmt.Sprint(b.Estimate)
+	}
+	return fmt.Sprintf("%d (%d to %d)", b.Estimate, b.Lower, b.Upper)
+}
+
+func windowText(seconds int64) string {
+	return units.FormatDuration(time.Duration(seconds) * time.Second)
+}
+
+func timeText(t client.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// keyText writes a key so that it cannot control the terminal.
+func keyText(key string) string { return replay.Printable(key) }

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/replay"
+)
+
+const replayHelp = `Read access logs and report what is in them: hits, span, the busiest second,
+minute and 5 minutes, the rate now, the top keys, late and malformed lines.
+
+A FILE may be plain, .gz or .zst; - is the standard input. Several are read one
+after the other. The format is told from the first lines:
+
+  clf   Apache or nginx, common or combined
+  json  one object per line, with the time in a field at, time, timestamp, ts
+        or @timestamp, and maybe a count in n or count
+  tsv   epoch count [key], with tabs or spaces between them
+
+Each line's time zone is honoured. A key template makes the key of a line. Its
+fields are, for clf: {host} {ident} {user} {time} {request} {method} {path}
+{proto} {status} {bytes} {referer} {agent}; for json: every top-level field;
+for tsv: {key}. Values are taken as they stand, {path} with its query string.
+
+Totals, busiest windows, rates and what --at and --window ask for are exact.
+They count each line once, whatever the number of templates. A line is late
+when a line before it in the same file has a newer time; it counts all the
+same.
+
+With --to, all keys are counted on a server, at the times of the lines: the
+server must keep hits long enough (see weir serve --retention). There, the key
+* counts each line once per template. A batch whose answer is lost on the way
+is sent again, and may then count twice.
+
+With --follow, the last FILE is read on as it grows, through rotation, until an
+interrupt.`
+
+const replayExamples = `  weir replay access.log
+  weir replay access.log.2.gz access.log.1 access.log --key url:{path} --key status:{status}
+  weir replay access.log --at 2026-01-31T12:00:00Z --window 1m --window 5m --count-key url:/home
+  weir replay --to http://127.0.0.1:8080 --follow access.log`
+
+// replayFlags are the flags of weir replay.
+type replayFlags struct {
+	options  replay.Options
+	to       string
+	compress client.Compression
+	json     bool
+}
+
+func newReplay(w *world) *cobra.Command {
+	f := replayFlags{compress: "none", options: replay.Options{
+		Format: replay.Auto, Top: 10, Memory: 1 << 30, MaxAhead: 5 * time.Second, StatusEvery: 10 * time.Second,
+	}}
+	cmd := &cobra.Command{
+		Use:     "replay FILE...|-",
+		Short:   "Count what is in access logs",
+		Long:    replayHelp,
+		Example: replayExamples,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
+			f.options.Files = args
+			return f.replay(cmd, w, from)
+		}),
+	}
+	o, flags := &f.options, cmd.Flags()
+	flags.SortFlags = false
+	flags.StringArrayVar(&o.Keys, "key", nil, "key template, may be repeated (default url:{path} and host:{host}, for json and tsv {key})")
+	choice(cmd, &o.Format, "format", "format of the files", replay.Formats...)
+	flags.VarP(number(&o.Top), "top", "n", "how many keys to list per template")
+	flags.Var(newValues(&o.At, "time", replay.ParseTime, formatMoment), "at", "count up to this time: RFC 3339, Unix seconds or as in a log; may be repeated (default the newest hit)")
+	flags.VarP(durations(&o.Windows), "window", "w", "count in this window, may be repeated (with --at, default 1s, 1m, 5m, 1h)")
+	flags.StringArrayVar(&o.CountKeys, "count-key", nil, "count this key too with --at and --window, may be repeated")
+	flags.StringVar(&f.to, "to", "", "send all hits to the server at this address")
+	choice(cmd, &f.compress, "compress", "compress what is sent", "none", client.Gzip, client.Zstd)
+	flags.BoolVarP(&o.Follow, "follow", "f", false, "go on reading the last file as it grows")
+	flags.Var(duration(&o.StatusEvery), "every", "how often --follow tells the state")
+	flags.Var(size(&o.Memory), "memory", "memory budget of the keys")
+	flags.Var(duration(&o.MaxAhead), "max-ahead", "how far in the future a line's time may be")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+func (f *replayFlags) replay(cmd *cobra.Command, w *world, from sources) error {
+	o := f.options
+	o.Stdin = w.stdin
+	if f.to != "" {
+		compression := f.compress
+		if compression == "none" {
+			compression = client.None
+		}
+		c, err := client.New(f.to, client.Options{Compression: compression, UserAgent: userAgent()})
+		if err != nil {
+			return usage{from.blame("To", err)}
+		}
+		o.To = c
+	}
+	total, err := replay.TotalSize(o.Files)
+	if err != nil {
+		return err
+	}
+	if o.Follow {
+		o.Status = func(s replay.Status) { fmt.Fprintln(w.stderr, s) }
+	}
+	finish := func() {}
+	if w.terminal && !o.Follow {
+		o.Progress, finish = progress(w.stderr, total)
+	}
+	report, runErr := replay.Run(cmd.Context(), o)
+	finish()
+	if report == nil {
+		return runErr
+	}
+	if f.json {
+		e := json.NewEncoder(w.stdout)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		err = e.Encode(report)
+	} else {
+		err = report.Print(w.stdout)
+	}
+	return errors.Join(runErr, err)
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/replay"
+)
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1 // the work failed
+	exitUsage   = 2 // the command line, a variable or the settings file is wrong
+)
+
+// world is what a command sees of the outside.
+type world struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	env            func(name string) (string, bool)
+	terminal       bool // stderr is one
+	// serving, if set, is told the address once a server listens: for tests.
+	serving func(addr string)
+}
+
+func system() *world {
+	return &world{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv,
+		terminal: term.IsTerminal(int(os.Stderr.Fd())),
+	}
+}
+
+// run runs one command line and returns its exit code.
+func run(ctx context.Context, w *world, args []string) int {
+	root := newRoot(w)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var failed failure
+	if errors.As(err, &failed) {
+		fmt.Fprintf(w.stderr, "weir: %v\n", err)
+		return exitFailure
+	}
+	fmt.Fprintf(w.stderr, "weir: %v\nRun 'weir --help' or 'weir COMMAND --help' for usage.\n", err)
+	return exitUsage
+}
+
+// failure is an error of the work itself. Every other error is one of usage.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+func newRoot(w *world) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weir",
+		Short: "Count hits in rolling windows",
+		Long: `Weir counts hits in rolling windows: how many in the last second, 5 minutes, day.
+
+Run a server with 'weir serve', send it hits with 'weir hit' or over HTTP, and
+ask with 'weir count'. Or count what an access log holds with 'weir replay'.
+
+Every flag may also be given as a variable of the environment: --max-ahead is
+WEIR_MAX_AHEAD. The command line goes before the environment, and that before
+the settings file of 'weir serve --config'.
+
+Exit codes: 0 all went well, 1 the work failed, 2 the command line or a
+setting is wrong.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(w.stdin)
+	root.SetOut(w.stdout)
+	root.SetErr(w.stderr)
+	root.AddCommand(
+		newServe(w), newHit(w), newCount(w), newRate(w), newTop(w), newSeries(w), newReplay(w), newVersion(w),
+	)
+	return root
+}
+
+// work makes RunE of a command: it settles the flags that the command line
+// left open, and then calls do, whose errors are failures unless they say
+// which setting was wrong.
+func work(w *world, do func(cmd *cobra.Command, args []string, from sources) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		from, err := settle(cmd.Flags(), w.env)
+		if err != nil {
+			return err
+		}
+		err = do(cmd, args, from)
+		var option *replay.OptionError
+		var config *weir.Error
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &option):
+			return from.blame(option.Field, option)
+		case errors.As(err, &config) && config.Code == weir.CodeInvalidConfig:
+			return from.blame(config.Field, config)
+		case errors.As(err, &usage{}):
+			return err
+		}
+		return failure{err}
+	}
+}
+
+// usage is an error of usage that a command finds while it works.
+type usage struct{ error }

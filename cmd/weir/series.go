@@ -1,0 +1,57 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/client"
+)
+
+func newSeries(w *world) *cobra.Command {
+	var r remote
+	q := client.SeriesQuery{Step: time.Minute}
+	cmd := &cobra.Command{
+		Use:     "series KEY",
+		Short:   "Ask for the hits of a key, window by window",
+		Long:    "Ask for the hits of a key, window by window. The key * counts all hits.",
+		Example: "  weir series url:/home --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z --step 1h",
+		Args:    cobra.ExactArgs(1),
+		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
+			c, err := r.client(from)
+			if err != nil {
+				return err
+			}
+			q.Key = args[0]
+			series, err := c.Series(cmd.Context(), q)
+			if err != nil {
+				return err
+			}
+			return r.print(w.stdout, series, func(t *table) { printSeries(t, series.Points) })
+		}),
+	}
+	r.define(cmd)
+	cmd.Flags().Var(moment(&q.From), "from", "start, exclusive: RFC 3339 or Unix seconds (default an hour before --to)")
+	cmd.Flags().Var(moment(&q.To), "to", "end, inclusive: RFC 3339 or Unix seconds (default now)")
+	cmd.Flags().Var(duration(&q.Step), "step", "length of each window")
+	return cmd
+}
+
+// barWidth is the length of the bar of the largest count.
+const barWidth = 40
+
+func printSeries(t *table, points []client.Point) {
+	var most uint64
+	for _, p := range points {
+		most = max(most, p.Estimate)
+	}
+	t.row("UP TO", "HITS")
+	for _, p := range points {
+		bar := ""
+		if most > 0 {
+			bar = strings.Repeat("#", int(float64(p.Estimate)/float64(most)*barWidth+0.5))
+		}
+		t.row(timeText(p.At), hits(p.Bounds), bar)
+	}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/pflag"
+)
+
+// configFlag names the flag that names the settings file.
+const configFlag = "config"
+
+// sources remembers where the value of each flag came from, by flag name. A
+// flag that is not in it has its default.
+type sources map[string]string
+
+// settle gives the flags that the command line left open the values that the
+// environment, or else the settings file has for them. All go through the
+// flag's own parser, so that one value is right or wrong wherever it stands.
+func settle(flags *pflag.FlagSet, env func(string) (string, bool)) (sources, error) {
+	from := sources{}
+	var err error
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			from[f.Name] = "--" + f.Name
+			return
+		}
+		name := variable(f.Name)
+		value, ok := env(name)
+		if !ok || value == "" || err != nil || f.Name == "help" {
+			return
+		}
+		if setErr := flags.Set(f.Name, value); setErr != nil {
+			err = fmt.Errorf("%s: %w", name, reason(setErr))
+			return
+		}
+		from[f.Name] = name
+	})
+	if err != nil {
+		return nil, err
+	}
+	config := flags.Lookup(configFlag)
+	if config == nil || config.Value.String() == "" {
+		return from, nil
+	}
+	return from, settleFile(flags, config.Value.String(), from)
+}
+
+// settleFile takes the values of the settings file.
+func settleFile(flags *pflag.FlagSet, path string, from sources) error {
+	settings, err := readSettings(path)
+	if err != nil {
+		return err
+	}
+	for _, s := range settings {
+		where := fmt.Sprintf("%s: line %d: %s", path, s.line, s.name)
+		f := flags.Lookup(s.name)
+		if f == nil || s.name == configFlag || s.name == "help" {
+			return fmt.Errorf("%s: there is no such setting%s", where, suggest(s.name, flags))
+		}
+		if from[s.name] != "" {
+			continue
+		}
+		for _, value := range s.values {
+			if err := flags.Set(s.name, value); err != nil {
+				return fmt.Errorf("%s: %w", where, reason(err))
+			}
+		}
+		from[s.name] = where
+	}
+	return nil
+}
+
+// variable names the environment's variable of a flag.
+func variable(flag string) string {
+	return "WEIR_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// reason leaves out that a value was wrong "for a flag": it was not a flag.
+func reason(err error) error {
+	if wrong, ok := err.(*pflag.InvalidValueError); ok {
+		return wrong.Unwrap()
+	}
+	return err
+}
+
+// flagOf names the flags that are not simply spelled as the field they set.
+var flagOf = map[string]string{
+	"Addr":      "http",
+	"Keys":      "key",
+	"Windows":   "window",
+	"CountKeys": "count-key",
+}
+
+// blame says by which setting a field of a configuration got its wrong value.
+func (from sources) blame(field string, err error) error {
+	flag, ok := flagOf[field]
+	if !ok {
+		flag = kebab(field)
+	}
+	if where := from[flag]; where != "" {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	return err
+}
+
+// kebab writes MaxAhead as max-ahead.
+func kebab(field string) string {
+	var b strings.Builder
+	for i, r := range field {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}

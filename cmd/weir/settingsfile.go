@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/spf13/pflag"
+)
+
+// maxSettings bounds the settings file: far more than there are settings.
+const maxSettings = 1 << 20
+
+// A setting is one `name: value` of the settings file. A list has several
+// values.
+type setting struct {
+	name   string
+	line   int
+	values []string
+}
+
+// readSettings reads a YAML file of flags without their dashes.
+func readSettings(path string) ([]setting, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("settings file: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxSettings+1))
+	if err != nil {
+		return nil, fmt.Errorf("settings file: %w", err)
+	}
+	if len(text) > maxSettings {
+		return nil, fmt.Errorf("%s: larger than 1 MiB: this is no settings file", path)
+	}
+	tree, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: not YAML: %w", path, err)
+	}
+	var settings []setting
+	for _, doc := range tree.Docs {
+		if doc.Body == nil {
+			continue
+		}
+		pairs, ok := mapping(doc.Body)
+		if !ok {
+			return nil, fmt.Errorf("%s: line %d: settings are written `name: value`", path, doc.Body.GetToken().Position.Line)
+		}
+		for _, pair := range pairs {
+			s, err := newSetting(pair)
+			if err != nil {
+				return nil, fmt.Errorf("%s: line %d: %s: %w", path, s.line, s.name, err)
+			}
+			same := func(other setting) bool { return other.name == s.name }
+			if slices.ContainsFunc(settings, same) {
+				return nil, fmt.Errorf("%s: line %d: %s: it is set twice", path, s.line, s.name)
+			}
+			settings = append(settings, s)
+		}
+	}
+	return settings, nil
+}
+
+func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values, true
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}, true
+	case *ast.CommentGroupNode, *ast.NullNode:
+		return nil, true
+	}
+	return nil, false
+}
+
+func newSetting(pair *ast.MappingValueNode) (setting, error) {
+	s := setting{line: pair.Key.GetToken().Position.Line, name: pair.Key.GetToken().Value}
+	nodes := []ast.Node{pair.Value}
+	if list, ok := pair.Value.(*ast.SequenceNode); ok {
+		nodes = list.Values
+	}
+	for _, n := range nodes {
+		scalar, ok := n.(ast.ScalarNode)
+		if _, null := n.(*ast.NullNode); !ok || null {
+			return s, fmt.Errorf("it needs a value, or a list of values")
+		}
+		// The text as it was written: 5m, 1_000 and 0777 mean what the flag
+		// takes them for, not what YAML does.
+		s.values = append(s.values, scalar.GetToken().Value)
+	}
+	return s, nil
+}
+
+// suggest lists the settings that are spelled nearly like name, or else all.
+func suggest(name string, flags *pflag.FlagSet) string {
+	var near, all []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name == configFlag || f.Name == "help" {
+			return
+		}
+		all = append(all, f.Name)
+		wanted := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
+		if distance(wanted, f.Name) <= 2 || strings.HasPrefix(f.Name, wanted) {
+			near = append(near, f.Name)
+		}
+	})
+	if len(near) > 0 {
+		return ": did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return "; there are " + strings.Join(all, ", ")
+}
+
+// distance is the number of letters to change, add or take away to make b of
+// a (Levenshtein). Names are short, so quadratic time will do.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

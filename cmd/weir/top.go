@@ -1,0 +1,42 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/client"
+)
+
+func newTop(w *world) *cobra.Command {
+	var r remote
+	q := client.TopQuery{Window: 5 * time.Minute, N: 10}
+	cmd := &cobra.Command{
+		Use:     "top",
+		Short:   "List the keys with the most hits in a window",
+		Example: "  weir top --prefix url: --window 1h -n 20",
+		Args:    cobra.NoArgs,
+		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
+			c, err := r.client(from)
+			if err != nil {
+				return err
+			}
+			top, err := c.Top(cmd.Context(), q)
+			if err != nil {
+				return err
+			}
+			return r.print(w.stdout, top, func(t *table) {
+				t.row("HITS", "KEY")
+				for _, k := range top.Keys {
+					t.row(hits(k.Bounds), keyText(k.Key))
+				}
+			})
+		}),
+	}
+	r.define(cmd)
+	cmd.Flags().VarP(duration(&q.Window), "window", "w", "window to count in")
+	cmd.Flags().VarP(number(&q.N), "top", "n", "how many keys to list")
+	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys that begin with this")
+	cmd.Flags().Var(moment(&q.At), "at", "end of the window: RFC 3339 or Unix seconds (default now)")
+	return cmd
+}

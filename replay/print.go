@@ -1,0 +1,171 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// Print writes the report for a person. What came from the log is written so
+// that it cannot control the terminal.
+func (r *Report) Print(w io.Writer) error {
+	p := printer{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	p.totals(r)
+	p.peaks(r)
+	p.counts(r)
+	p.top(r)
+	p.malformed(r)
+	return p.Flush()
+}
+
+type printer struct{ *tabwriter.Writer }
+
+// row writes cells in columns. The write error is kept for Flush.
+func (p printer) row(cells ...string) { fmt.Fprintln(p, strings.Join(cells, "\t")) }
+
+func (p printer) totals(r *Report) {
+	names := make([]string, len(r.Files))
+	for i, f := range r.Files {
+		names[i] = Printable(f.Name)
+	}
+	if r.Format != "" {
+		p.row("log", fmt.Sprintf("%s (%s)", strings.Join(names, ", "), r.Format))
+	} else {
+		p.row("log", strings.Join(names, ", "))
+	}
+	for _, f := range r.Files {
+		if f.Problem != "" {
+			p.row("problem", Printable(f.Name+": "+f.Problem))
+		}
+	}
+	p.row("hits", fmt.Sprintf("%s in %s", grouped(r.Hits), plural(r.Lines, "line")))
+	if r.First != nil {
+		p.row("span", fmt.Sprintf("%s to %s (%s)", stamp(*r.First), stamp(*r.Last), units.FormatDuration(time.Duration(r.SpanSeconds)*time.Second)))
+	}
+	p.row("late", plural(r.Late, "line")+" older than a line before")
+	p.row("malformed", plural(r.Malformed, "line"))
+	if r.Ahead > 0 {
+		p.row("ahead", plural(r.Ahead, "line")+" from the future: not counted")
+	}
+	if r.Refused > 0 {
+		p.row("refused", grouped(r.Refused)+" hits whose key is empty, longer than 512 bytes or *: in no key")
+	}
+	if r.Beyond > 0 {
+		p.row("beyond", grouped(r.Beyond)+" hits more than 1000000000s before the newest: in no key")
+	}
+	if r.EvictedKeys > 0 {
+		p.row("evicted", fmt.Sprintf("%s keys with %s hits, to stay within the memory budget: raise --memory", grouped(r.EvictedKeys), grouped(r.EvictedHits)))
+	}
+	if s := r.Sent; s != nil {
+		p.row("sent", s.String())
+	}
+}
+
+func (p printer) peaks(r *Report) {
+	if r.First == nil {
+		return
+	}
+	p.row()
+	for _, b := range r.Busiest {
+		p.row("busiest "+spell(b.WindowSeconds), grouped(b.Hits)+" hits", "up to "+stamp(b.At))
+	}
+	for _, n := range r.Now {
+		p.row("rate now", perSecond(n.PerSecond)+"/s", "over the last "+spell(n.WindowSeconds))
+	}
+}
+
+func (p printer) counts(r *Report) {
+	if len(r.Counts) == 0 {
+		return
+	}
+	p.row()
+	p.row("AT", "WINDOW", "KEY", "HITS")
+	for _, c := range r.Counts {
+		key := "(all lines)"
+		if c.Key != "" {
+			key = Printable(c.Key)
+		}
+		p.row(stamp(c.At), units.FormatDuration(time.Duration(c.WindowSeconds)*time.Second), key, grouped(c.Hits))
+	}
+}
+
+func (p printer) top(r *Report) {
+	for _, t := range r.Top {
+		p.row()
+		p.row("HITS", "SHARE", "TOP OF "+Printable(t.Template))
+		for _, k := range t.Keys {
+			hits := grouped(k.Hits)
+			if k.Lower != k.Upper {
+				hits += fmt.Sprintf(" (%s to %s)", grouped(k.Lower), grouped(k.Upper))
+			}
+			p.row(hits, fmt.Sprintf("%.1f%%", 100*float64(k.Hits)/float64(r.Hits)), Printable(k.Key))
+		}
+		if t.Keyless > 0 {
+			p.row(grouped(t.Keyless), fmt.Sprintf("%.1f%%", 100*float64(t.Keyless)/float64(r.Hits)), "(lines without such a field)")
+		}
+	}
+}
+
+func (p printer) malformed(r *Report) {
+	if len(r.MalformedLines) == 0 {
+		return
+	}
+	p.row()
+	p.row("the first malformed lines:")
+	for _, m := range r.MalformedLines {
+		p.row(fmt.Sprintf("  %s:%d: %s: %s", Printable(m.File), m.Line, m.Reason, Printable(m.Text)))
+	}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func spell(windowSeconds int64) string {
+	switch windowSeconds {
+	case 1:
+		return "second"
+	case 60:
+		return "minute"
+	}
+	return fmt.Sprintf("%d minutes", windowSeconds/60)
+}
+
+func perSecond(rate float64) string { return strconv.FormatFloat(rate, 'f', 2, 64) }
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return grouped(uint64(n)) + " " + word + "s"
+}
+
+// grouped writes 1234567 as 1,234,567.
+func grouped(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Printable writes text that strangers chose, such as a key of a log: control
+// characters and broken UTF-8 become escapes.
+func Printable(s string) string {
+	clean := true
+	for i, r := range s {
+		if !strconv.IsPrint(r) || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd") {
+			clean = false
+			break
+		}
+	}
+	if clean {
+		return s
+	}
+	quoted := strconv.Quote(s)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+}

@@ -1,0 +1,183 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// reader cuts the files into chunks of whole lines. It owns the channels that
+// it sends to, and closes them. Both have room for every chunk of the pool.
+type reader struct {
+	opts      *Options
+	templates []template
+	plan      *plan // set by the first lines of the first file
+
+	free  <-chan *chunk
+	work  chan<- *chunk // to the workers, in any order
+	order chan<- *chunk // to the collector, in the order of the log
+
+	spare *chunk // taken from free, and not sent yet
+}
+
+// planError is an error that ends the whole replay: the templates do not fit.
+type planError struct{ error }
+
+// run reads all files. A file that cannot be read, or not to its end, does not
+// keep the others from being read: problem is told of it.
+func (r *reader) run(ctx context.Context, problem func(file int, err error)) error {
+	defer close(r.work)
+	defer close(r.order)
+	for i := range r.opts.Files {
+		err := r.file(ctx, i)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if fatal := (planError{}); errors.As(err, &fatal) {
+			return fatal.error
+		}
+		if err != nil {
+			problem(i, err)
+		}
+	}
+	return nil
+}
+
+func (r *reader) file(ctx context.Context, index int) error {
+	name := r.opts.Files[index]
+	if r.opts.Follow && index == len(r.opts.Files)-1 {
+		f, err := newFollower(name, r.opts.Poll)
+		if err != nil {
+			return err
+		}
+		defer f.close()
+		return r.text(ctx, index, meter{f, r.opts.Progress}, false, f)
+	}
+
+	var raw io.Reader
+	slow := true
+	if name == Stdin {
+		raw = newPump(ctx, r.opts.Stdin)
+	} else {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		if slow = !info.Mode().IsRegular(); slow {
+			raw = newPump(ctx, f) // a named pipe blocks as the standard input does
+		} else {
+			raw = f
+		}
+	}
+	text, done, err := decompress(meter{raw, r.opts.Progress})
+	if err != nil {
+		return err
+	}
+	defer done()
+	return r.text(ctx, index, text, slow, nil)
+}
+
+// text cuts what src gives into chunks. Of a slow src, whole lines are sent on
+// as they come, and not only when a chunk is full. f is for a src that is
+// followed.
+func (r *reader) text(ctx context.Context, index int, src io.Reader, slow bool, f *follower) error {
+	var c cutter
+	for first := true; ; {
+		if err := r.take(ctx); err != nil {
+			return err
+		}
+		buf := r.spare.buf
+		old := c.fill(buf)
+		n, err := fill(src, buf, old, slow)
+		cut := false
+		if err == errIdle {
+			err = nil
+			if bytes.IndexByte(buf[old:n], '\n') < 0 { // else send the new lines first
+				cut, err = f.wait(ctx)
+			}
+		}
+		if err != nil && err != io.EOF {
+			return err // an unfinished line is not counted
+		}
+		text := c.cut(buf[:n], cut || err == io.EOF)
+		if first && len(text) > 0 {
+			text, first = bytes.TrimPrefix(text, []byte("\ufeff")), false
+			if err := r.prepare(text); err != nil {
+				return err
+			}
+		}
+		r.send(index, text)
+		if err == io.EOF {
+			return nil
+		}
+	}
+}
+
+// fill reads into buf from place n on, until it is full or src gives an error.
+func fill(src io.Reader, buf []byte, n int, slow bool) (int, error) {
+	for n < len(buf) {
+		m, err := src.Read(buf[n:])
+		n += m
+		if err != nil {
+			return n, err
+		}
+		if slow && bytes.IndexByte(buf[n-m:n], '\n') >= 0 {
+			break
+		}
+	}
+	return n, nil
+}
+
+// take makes sure that there is a spare chunk. It waits while all of them are
+// with the workers and the collector.
+func (r *reader) take(ctx context.Context) error {
+	if r.spare != nil {
+		return ctx.Err()
+	}
+	select {
+	case r.spare = <-r.free:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *reader) send(index int, text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	c := r.spare
+	r.spare = nil
+	c.text, c.file, c.plan = text, index, r.plan
+	c.newest = r.opts.Now().Add(r.opts.MaxAhead).Unix()
+	r.order <- c
+	r.work <- c
+}
+
+// prepare makes the plan from the first lines of the first file that has any,
+// and checks that the later files are of the same format.
+func (r *reader) prepare(text []byte) error {
+	format := r.opts.Format
+	if format == Auto {
+		format = detect(text)
+	}
+	if r.plan == nil {
+		plan, err := newPlan(format, r.templates)
+		if err != nil {
+			return planError{err}
+		}
+		r.plan = plan
+	}
+	if r.plan.format != format {
+		return fmt.Errorf("it reads as %s, but the file before as %s: replay them apart, or force one with --format", format, r.plan.format)
+	}
+	return nil
+}

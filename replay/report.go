@@ -1,0 +1,209 @@
+package replay
+
+import (
+	"fmt"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/client"
+)
+
+// A Report is what was found in the files. Totals, busiest windows, rates and
+// counts are exact; the top keys carry their bounds.
+type Report struct {
+	Files     []FileReport `json:"files"`
+	Format    Format       `json:"format,omitempty"` // empty: there was no line
+	Lines     int          `json:"lines"`            // good lines
+	Hits      uint64       `json:"hits"`             // that they stand for
+	Late      int          `json:"late"`             // lines older than a line before them in their file
+	Ahead     int          `json:"ahead"`            // lines from the future: not counted
+	Malformed int          `json:"malformed"`        // lines
+
+	First *time.Time `json:"first,omitempty"` // the oldest hit
+	Last  *time.Time `json:"last,omitempty"`  // the newest hit
+	// SpanSeconds is the number of seconds from the first to the last one,
+	// both included.
+	SpanSeconds int64 `json:"span_seconds"`
+
+	Busiest []Peak `json:"busiest"` // the second, the minute, the 5 minutes
+	Now     []Rate `json:"now"`     // up to the newest hit
+	Top     []Top  `json:"top,omitempty"`
+	Counts  []Ask  `json:"counts,omitempty"`
+
+	// Refused are hits whose key is empty, longer than a key may be, or "*".
+	// They are in the totals.
+	Refused uint64 `json:"refused"`
+	// EvictedKeys and EvictedHits were dropped to stay within the memory
+	// budget: then top keys may be missing or too low.
+	EvictedKeys uint64 `json:"evicted_keys"`
+	EvictedHits uint64 `json:"evicted_hits"`
+	// Beyond are hits too far before the newest one to be counted by key.
+	Beyond uint64 `json:"beyond"`
+
+	MalformedLines []MalformedLine `json:"malformed_lines,omitempty"` // the first five
+	// Sent is the server's answer to all batches, when there is a server.
+	Sent *client.Receipt `json:"sent,omitempty"`
+}
+
+// FileReport is what was read of one file.
+type FileReport struct {
+	Name      string `json:"name"`
+	Lines     int    `json:"lines"`
+	Hits      uint64 `json:"hits"`
+	Late      int    `json:"late"`
+	Ahead     int    `json:"ahead"`
+	Malformed int    `json:"malformed"`
+	// Problem says why the file was not read, or not to its end.
+	Problem string `json:"problem,omitempty"`
+}
+
+// A Peak is the window of a length with the most hits: (at-window, at].
+type Peak struct {
+	WindowSeconds int64     `json:"window_seconds"`
+	At            time.Time `json:"at"`
+	Hits          uint64    `json:"hits"`
+}
+
+// A Rate is the hits per second over the window up to the newest hit.
+type Rate struct {
+	WindowSeconds int64   `json:"window_seconds"`
+	Hits          uint64  `json:"hits"`
+	PerSecond     float64 `json:"per_second"`
+}
+
+// Top lists the keys of a template with the most hits.
+type Top struct {
+	Template string   `json:"template"`
+	Keys     []TopKey `json:"keys"`
+	// Keyless are the hits of lines that lack a field of the template.
+	Keyless uint64 `json:"keyless"`
+}
+
+// A TopKey is a key and its hits over the whole log: lower <= true <= upper.
+type TopKey struct {
+	Key   string `json:"key"`
+	Hits  uint64 `json:"hits"`
+	Lower uint64 `json:"lower"`
+	Upper uint64 `json:"upper"`
+}
+
+// An Ask is the answer to one of At and Windows: the exact number of hits in
+// (at-window, at], of all lines or of one key.
+type Ask struct {
+	At            time.Time `json:"at"`
+	WindowSeconds int64     `json:"window_seconds"`
+	Key           string    `json:"key,omitempty"` // empty: all lines
+	Hits          uint64    `json:"hits"`
+}
+
+// MalformedLine is one line that could not be read.
+type MalformedLine struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"` // from 1
+	Reason string `json:"reason"`
+	Text   string `json:"text"` // its first 160 bytes
+}
+
+var (
+	busiestWindows = []int64{1, 60, 300}
+	rateWindows    = []int64{60, 300}
+)
+
+// report is called when the run is over.
+func (p *pipeline) report() (*Report, error) {
+	r := &Report{Busiest: []Peak{}, Now: []Rate{}, Refused: p.refused}
+	for i, f := range p.files {
+		file := FileReport{
+			Name: p.opts.Files[i], Lines: f.lines, Hits: f.hits, Late: f.late, Ahead: f.ahead, Malformed: f.malformed,
+		}
+		if err := p.problems[i]; err != nil {
+			file.Problem = err.Error()
+		}
+		r.Files = append(r.Files, file)
+		r.Lines += f.lines
+		r.Hits += f.hits
+		r.Late += f.late
+		r.Ahead += f.ahead
+		r.Malformed += f.malformed
+	}
+	if p.plan != nil {
+		r.Format = p.plan.format
+	}
+	for _, m := range p.sample {
+		r.MalformedLines = append(r.MalformedLines, MalformedLine{
+			File: p.opts.Files[m.file], Line: m.line + 1, Reason: m.reason.Error(), Text: m.text,
+		})
+	}
+	if p.engine == nil {
+		r.Sent = &p.sent
+	}
+	oldest, ok := p.all.oldest()
+	if !ok {
+		p.counts(r, p.opts.Now().Unix())
+		return r, nil
+	}
+	newest, _ := p.all.newest()
+	p.span(r, oldest, newest)
+	p.counts(r, newest)
+	if p.engine == nil {
+		return r, nil
+	}
+	return r, p.top(r, newest)
+}
+
+func (p *pipeline) span(r *Report, oldest, newest int64) {
+	first, last := time.Unix(oldest, 0).UTC(), time.Unix(newest, 0).UTC()
+	r.First, r.Last, r.SpanSeconds = &first, &last, newest-oldest+1
+	for _, w := range busiestWindows {
+		peak := p.all.busiest(w)
+		r.Busiest = append(r.Busiest, Peak{WindowSeconds: w, At: time.Unix(peak.at, 0).UTC(), Hits: peak.n})
+	}
+	for _, w := range rateWindows {
+		n := p.all.count(newest, w)
+		r.Now = append(r.Now, Rate{WindowSeconds: w, Hits: n, PerSecond: float64(n) / float64(w)})
+	}
+}
+
+// counts answers At and Windows.
+func (p *pipeline) counts(r *Report, newest int64) {
+	times := p.opts.At
+	if len(times) == 0 {
+		times = []time.Time{time.Unix(newest, 0)}
+	}
+	for _, at := range times {
+		for _, w := range p.opts.Windows {
+			ask := Ask{At: at.UTC(), WindowSeconds: int64(w / time.Second)}
+			ask.Hits = p.all.count(at.Unix(), ask.WindowSeconds)
+			r.Counts = append(r.Counts, ask)
+			for i, key := range p.opts.CountKeys {
+				ask.Key, ask.Hits = key, p.counted[i].count(at.Unix(), ask.WindowSeconds)
+				r.Counts = append(r.Counts, ask)
+			}
+		}
+	}
+}
+
+// top asks the engine for the keys of each template with the most hits.
+func (p *pipeline) top(r *Report, newest int64) error {
+	stats := p.engine.Stats()
+	r.EvictedKeys, r.EvictedHits = stats.EvictedKeys, stats.EvictedHits
+	if oldest := newest - int64(retention/time.Second); oldest > 0 {
+		r.Beyond = p.all.count(oldest, oldest+1)
+	}
+	for i, t := range p.plan.templates {
+		keys, err := p.engine.Top(time.Unix(newest, 0), retention, p.opts.Top, t.prefix())
+		if err != nil {
+			return fmt.Errorf("top keys of %s: %w", t.text, err)
+		}
+		r.Top = append(r.Top, Top{Template: t.text, Keys: topKeys(keys), Keyless: p.keyless[i]})
+	}
+	return nil
+}
+
+func topKeys(keys []weir.KeyCount) []TopKey {
+	top := make([]TopKey, 0, len(keys))
+	for _, k := range keys {
+		top = append(top, TopKey{Key: k.Key, Hits: k.Estimate, Lower: k.Lower, Upper: k.Upper})
+	}
+	return top
+}

@@ -1,0 +1,158 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/client"
+)
+
+// retention of the report's engine: the longest there is, as a log may span
+// decades.
+const retention = 1_000_000_000 * time.Second
+
+// sendGrace is how long batches that are on their way may still take when the
+// context ends.
+const sendGrace = 5 * time.Second
+
+// Run reads the files of o and reports what was in them.
+//
+// When a file cannot be read, or not to its end, Run goes on with the others;
+// when the context ends, it stops reading. Both ways it returns the report of
+// what was read beside the error. The end of the context is how a followed
+// file ends, and then no error. An *OptionError comes without a report.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	templates, err := parseTemplates(o.Keys)
+	if err != nil {
+		return nil, &OptionError{Field: "Keys", Message: err.Error()}
+	}
+	if len(templates) > 0 && o.Format != Auto {
+		if _, err := newPlan(o.Format, templates); err != nil {
+			return nil, &OptionError{Field: "Keys", Message: err.Error()}
+		}
+	}
+	var engine *weir.Engine
+	if o.To == nil {
+		engine, err = weir.New(weir.Config{
+			Retention: retention, Memory: o.Memory, Clock: weir.EventClock, MaxAhead: o.MaxAhead, Now: o.Now,
+		})
+		if err != nil {
+			return nil, err
+		}
+		defer engine.Close()
+	}
+	p := newPipeline(&o, templates, engine)
+	runErr := p.run(ctx)
+	report, err := p.report()
+	return report, errors.Join(runErr, err)
+}
+
+// A pipeline is one replay while it runs.
+type pipeline struct {
+	opts   *Options
+	engine *weir.Engine // nil when the hits are sent to a server
+	reader *reader
+	free   chan *chunk
+	work   chan *chunk
+	order  chan *chunk
+	collector
+
+	mu       sync.Mutex
+	problems []error        // by file; nil is none
+	sent     client.Receipt // so far
+}
+
+func newPipeline(o *Options, templates []template, engine *weir.Engine) *pipeline {
+	pool := o.Workers * chunksPerWorker
+	p := &pipeline{
+		opts:     o,
+		engine:   engine,
+		free:     make(chan *chunk, pool),
+		work:     make(chan *chunk, pool),
+		order:    make(chan *chunk, pool),
+		problems: make([]error, len(o.Files)),
+	}
+	for range pool {
+		p.free <- newChunk()
+	}
+	p.reader = &reader{opts: o, templates: templates, free: p.free, work: p.work, order: p.order}
+	p.collector.init(o)
+	return p
+}
+
+// run ends when the reader, the workers and the collector are done.
+func (p *pipeline) run(ctx context.Context) error {
+	// failed ends with ctx, or at the first error that ends the replay.
+	failed, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	// sending outlives ctx by sendGrace, but no failure.
+	sending, stopSending := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stopSending(nil)
+	defer context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(sendGrace, func() { stopSending(ctx.Err()) })
+		context.AfterFunc(sending, func() { timer.Stop() })
+	})()
+	abort := func(err error) {
+		fail(err)
+		stopSending(err)
+	}
+
+	var workers sync.WaitGroup
+	for range p.opts.Workers {
+		w := worker{sink: p.newSink(), countKeys: p.countKeys}
+		workers.Go(func() { w.run(sending, p.work, abort) })
+	}
+	workers.Go(func() {
+		if err := p.reader.run(failed, p.problem); err != nil {
+			fail(err)
+		}
+	})
+	if err := p.collect(p.order, p.free); err != nil {
+		abort(err)
+		for c := range p.order { // the reader stops at the cancelled context
+			<-c.done
+		}
+	}
+	workers.Wait()
+
+	if err := context.Cause(failed); err != nil && (err != ctx.Err() || !p.opts.Follow) {
+		return errors.Join(append(p.named(), err)...)
+	}
+	return errors.Join(p.named()...)
+}
+
+func (p *pipeline) newSink() sink {
+	if p.engine != nil {
+		return engineSink{p.engine}
+	}
+	return newSendSink(p.opts.To, func(r client.Receipt) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.sent.Add(r)
+	})
+}
+
+func (p *pipeline) problem(file int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.problems[file] = err
+}
+
+// named gives the problems with the names of their files.
+func (p *pipeline) named() []error {
+	var errs []error
+	for i, err := range p.problems {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", p.opts.Files[i], err))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,123 @@
+package replay
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+)
+
+// MaxSeconds is how many different seconds with hits a replay keeps: 2^26, two
+// years without a quiet second, in 1 GiB.
+const MaxSeconds = 1 << 26
+
+var errTooManySeconds = errors.New("the log has hits in more than 67,108,864 different seconds (two years without a quiet second): replay it in parts")
+
+// seconds holds the hits of every second, exactly. Logs are nearly in order,
+// so a second is mostly the last one or the next one; one that is neither and
+// not known yet waits in late until there are enough of them to merge.
+type seconds struct {
+	sorted []second // by time, each time once
+	late   map[int64]uint64
+}
+
+type second struct {
+	at int64 // Unix seconds
+	n  uint64
+}
+
+func (s *seconds) add(at int64, n uint64) error {
+	if n == 0 {
+		return nil
+	}
+	last := len(s.sorted) - 1
+	if last+1+len(s.late) > MaxSeconds {
+		return errTooManySeconds
+	}
+	if last < 0 || at > s.sorted[last].at {
+		s.sorted = append(s.sorted, second{at, n})
+		return nil
+	}
+	if s.sorted[last].at == at {
+		s.sorted[last].n += n
+		return nil
+	}
+	if i, ok := s.find(at); ok {
+		s.sorted[i].n += n
+		return nil
+	}
+	if s.late == nil {
+		s.late = make(map[int64]uint64)
+	}
+	s.late[at] += n
+	if len(s.late) > 4096+len(s.sorted)/8 {
+		s.merge()
+	}
+	return nil
+}
+
+// find gives the place of the first second that is not before at.
+func (s *seconds) find(at int64) (int, bool) {
+	return slices.BinarySearchFunc(s.sorted, at, func(s second, at int64) int { return cmp.Compare(s.at, at) })
+}
+
+// merge brings the late seconds to their places.
+func (s *seconds) merge() {
+	if len(s.late) == 0 {
+		return
+	}
+	for _, at := range slices.Sorted(maps.Keys(s.late)) {
+		s.sorted = append(s.sorted, second{at, s.late[at]})
+	}
+	clear(s.late)
+	slices.SortFunc(s.sorted, func(a, b second) int { return cmp.Compare(a.at, b.at) })
+}
+
+// count gives the hits in (at-w, at]. It takes time proportional to the number
+// of seconds in the window.
+func (s *seconds) count(at, w int64) (n uint64) {
+	s.merge()
+	from, _ := s.find(at - w + 1)
+	for _, x := range s.sorted[from:] {
+		if x.at > at {
+			break
+		}
+		n += x.n
+	}
+	return n
+}
+
+// busiest finds the window of w seconds with the most hits: of several with as
+// many, the first. It ends at a second with hits. It is zero without hits.
+func (s *seconds) busiest(w int64) (best second) {
+	s.merge()
+	var sum uint64
+	from := 0
+	for _, x := range s.sorted {
+		sum += x.n
+		for s.sorted[from].at <= x.at-w {
+			sum -= s.sorted[from].n
+			from++
+		}
+		if sum > best.n {
+			best = second{x.at, sum}
+		}
+	}
+	return best
+}
+
+// newest and oldest give the ends of the log's span; false without hits.
+func (s *seconds) newest() (int64, bool) {
+	if len(s.sorted) == 0 {
+		return 0, false
+	}
+	return s.sorted[len(s.sorted)-1].at, true // never one of the late ones
+}
+
+func (s *seconds) oldest() (int64, bool) {
+	s.merge()
+	if len(s.sorted) == 0 {
+		return 0, false
+	}
+	return s.sorted[0].at, true
+}

@@ -1,0 +1,105 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+)
+
+// A sink takes the keys' hits from one worker.
+type sink interface {
+	// add counts n hits. It must not keep key.
+	add(at int64, key []byte, n uint64) error
+	// flush is called after the last line of each chunk.
+	flush(ctx context.Context) error
+}
+
+// A worker parses chunks and counts the keys of their lines.
+type worker struct {
+	sink      sink
+	countKeys map[string]int // to the index in Options.CountKeys
+
+	plan   *plan // of the chunks so far; nil before the first
+	parser parser
+	line   line
+	key    []byte
+}
+
+// run works until there are no more chunks. After an error, its own or that of
+// another worker, chunks are passed on unread: the collector waits for each.
+func (w *worker) run(ctx context.Context, work <-chan *chunk, fail func(error)) {
+	for c := range work {
+		templates := 0
+		if c.plan != nil {
+			templates = len(c.plan.templates)
+		}
+		c.found.reset(templates)
+		if ctx.Err() == nil {
+			if err := w.chunk(ctx, c); err != nil {
+				fail(err)
+			}
+		}
+		c.done <- struct{}{}
+	}
+}
+
+func (w *worker) chunk(ctx context.Context, c *chunk) error {
+	if w.plan != c.plan {
+		w.plan, w.parser, w.line = c.plan, c.plan.newParser(), c.plan.newLine()
+	}
+	for text := c.text; len(text) > 0; c.lines++ {
+		b := text
+		if end := bytes.IndexByte(text, '\n'); end >= 0 {
+			b, text = text[:end], text[end+1:]
+		} else {
+			text = nil
+		}
+		if len(b) > MaxLineBytes {
+			c.addMalformed(b, errLongLine)
+			continue
+		}
+		b = trimEnd(b)
+		if err := w.parser.parse(b, &w.line); err != nil {
+			if len(bytes.TrimSpace(b)) > 0 {
+				c.addMalformed(b, err)
+			}
+			continue
+		}
+		if w.line.at > c.newest {
+			c.ahead++
+			continue
+		}
+		c.addRun(w.line.at, w.line.n)
+		if w.line.n > 0 {
+			if err := w.keys(&c.found); err != nil {
+				return err
+			}
+		}
+	}
+	return w.sink.flush(ctx)
+}
+
+// keys counts the line under the key of each template.
+func (w *worker) keys(f *found) error {
+	at, n := w.line.at, w.line.n
+	for i, t := range w.plan.bound {
+		key, ok := t.appendKey(w.key[:0], w.line.fields)
+		w.key = key
+		if !ok {
+			f.keyless[i] += n
+			continue
+		}
+		if !validKey(key) {
+			f.refused += n
+			continue
+		}
+		if len(w.countKeys) > 0 {
+			if k, ok := w.countKeys[string(key)]; ok {
+				f.addCount(k, at, n)
+			}
+		}
+		if err := w.sink.add(at, key, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
