@@ -1,0 +1,218 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	weir "github.com/weir-counter/weir"
+)
+
+func compress(t *testing.T, encoding string, plain []byte) string {
+	t.Helper()
+	var b bytes.Buffer
+	var w io.WriteCloser = gzip.NewWriter(&b)
+	if encoding == "zstd" {
+		z, err := zstd.NewWriter(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = z
+	}
+	if _, err := w.Write(plain); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestCompressedBodies(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{MaxBodyBytes: 1 << 20})
+	// Twice each: the second goes through a decoder from the pool.
+	for _, encoding := range []string{"gzip", "zstd", "GZIP", "x-gzip", "zstd", "gzip"} {
+		body := compress(t, strings.ToLower(encoding), []byte(strings.Repeat("a 2\n", 10_000)))
+		r := a.do(http.MethodPost, "/v1/hits", "text/plain", body, "Content-Encoding", encoding)
+		if r.status != 200 || !strings.HasPrefix(r.body, `{"counted":20000,`) {
+			t.Errorf("%s: %d %s", encoding, r.status, r.body)
+		}
+	}
+	for _, encoding := range []string{"br", "gzip, gzip", "deflate"} {
+		r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a", "Content-Encoding", encoding)
+		a.wantProblem(r, codeUnsupportedEncoding, 415)
+		if r.header.Get("Accept-Encoding") != acceptedEncodings {
+			t.Errorf("%s: Accept-Encoding %q", encoding, r.header.Get("Accept-Encoding"))
+		}
+	}
+}
+
+func TestBrokenCompression(t *testing.T) {
+	for _, encoding := range []string{"gzip", "zstd"} {
+		t.Run(encoding, func(t *testing.T) {
+			a := newTestAPI(t, weir.Config{}, Config{})
+			a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", "not compressed", "Content-Encoding", encoding), codeBodyBroken, 400)
+			whole := compress(t, encoding, []byte(strings.Repeat("a\n", 1000)))
+			a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", whole[:len(whole)-6], "Content-Encoding", encoding), codeBodyBroken, 400)
+			if r := a.do(http.MethodPost, "/v1/hits", "text/plain", whole, "Content-Encoding", encoding); r.status != 200 {
+				t.Errorf("after broken ones: %d %s", r.status, r.body)
+			}
+		})
+	}
+}
+
+func TestBodyTooLarge(t *testing.T) {
+	const limit = 100_000
+	a := newTestAPI(t, weir.Config{}, Config{MaxBodyBytes: limit})
+	line := "a 1 1769860800\n"
+	fits, over := strings.Repeat(line, limit/len(line)), strings.Repeat(line, limit/len(line)+1)
+
+	if r := a.do(http.MethodPost, "/v1/hits", "text/plain", fits); r.status != 200 {
+		t.Fatalf("just below the limit: %d %s", r.status, r.body)
+	}
+	before := a.engine.Stats().Hits
+	r := a.do(http.MethodPost, "/v1/hits", "text/plain", over) // Content-Length says so
+	a.wantProblem(r, codeBodyTooLarge, 413)
+	if got := a.engine.Stats().Hits; got != before {
+		t.Errorf("a body declared too large counted %d hits", got-before)
+	}
+
+	bodies := map[string]string{"": over, "gzip": compress(t, "gzip", []byte(over)), "zstd": compress(t, "zstd", []byte(over))}
+	for encoding, body := range bodies {
+		before := a.engine.Stats().Hits
+		req, err := http.NewRequest(http.MethodPost, a.url+"/v1/hits", io.MultiReader(strings.NewReader(body))) // no length known
+		if err != nil {
+			t.Fatal(err)
+		}
+		if encoding != "" {
+			req.Header.Set("Content-Encoding", encoding)
+		}
+		r := a.send(req)
+		a.wantProblem(r, codeBodyTooLarge, 413)
+		var got hitsAnswer
+		if err := json.Unmarshal([]byte(r.body), &got); err != nil {
+			t.Fatal(err)
+		}
+		if counted := a.engine.Stats().Hits - before; got.Counted != counted || counted == 0 || counted > limit/uint64(len(line)) {
+			t.Errorf("%q: the answer says %d were counted, the engine %d", encoding, got.Counted, counted)
+		}
+	}
+}
+
+func TestBomb(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{MaxBodyBytes: 1 << 20})
+	bomb := bytes.Repeat([]byte{'x'}, 64<<20)
+	for _, encoding := range []string{"gzip", "zstd"} {
+		r := a.do(http.MethodPost, "/v1/hits", "text/plain", compress(t, encoding, bomb), "Content-Encoding", encoding)
+		a.wantProblem(r, codeBodyTooLarge, 413)
+	}
+}
+
+// A body cut off within a line must not count the half of it.
+func TestCutBody(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(a.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "POST /v1/hits HTTP/1.1\r\nHost: weir\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\na 7\na 12")
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(answer, []byte(`"code":"body_broken"`)) || !bytes.Contains(answer, []byte(`"counted":7,`)) {
+		t.Errorf("got %s", answer)
+	}
+	if got := a.engine.Stats().Hits; got != 7 {
+		t.Errorf("%d hits were counted, want 7", got)
+	}
+}
+
+// Records come out the same however the network cuts them.
+func TestFeedCuts(t *testing.T) {
+	text := "a 1\n\nb 2\r\n" + strings.Repeat("x", 50) + "\n" + strings.Repeat("y", 150) + "\nlast"
+	array := ` [ {"key":"a"}, {"key":"]}\"{["} ,"` + strings.Repeat("z", 150) + `", 1 ,[[1],[2]],{"a":{"b":[]}}] `
+	for name, wrap := range map[string]func(io.Reader) io.Reader{
+		"whole": func(r io.Reader) io.Reader { return r }, "bytes": iotest.OneByteReader, "halves": iotest.HalfReader, "eof": iotest.DataErrReader,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &feed{buf: make([]byte, 128)}
+			f.reset(wrap(strings.NewReader(text)))
+			got := records(t, lines{f, 64}.next)
+			want := []string{"a 1", "", "b 2\r", strings.Repeat("x", 50), "too long", "last"}
+			if strings.Join(got, "|") != strings.Join(want, "|") {
+				t.Errorf("lines: got %q, want %q", got, want)
+			}
+			f.reset(wrap(strings.NewReader(array)))
+			e := &elements{feed: f, maxBytes: 64}
+			got = records(t, e.next)
+			want = []string{`{"key":"a"}`, `{"key":"]}\"{["}`, "too long", "1", "[[1],[2]]", `{"a":{"b":[]}}`}
+			if strings.Join(got, "|") != strings.Join(want, "|") {
+				t.Errorf("elements: got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func records(t *testing.T, next func() ([]byte, error)) (all []string) {
+	t.Helper()
+	for {
+		record, err := next()
+		switch {
+		case err == io.EOF:
+			return all
+		case err == errRecordTooLong:
+			all = append(all, "too long")
+		case err != nil:
+			t.Fatal(err)
+		default:
+			all = append(all, string(record))
+		}
+	}
+}
+
+func TestFeedWithoutProgress(t *testing.T) {
+	f := &feed{buf: make([]byte, 128)}
+	f.reset(emptyReader{})
+	if _, err := (lines{f, 64}).next(); !errors.Is(err, io.ErrNoProgress) {
+		t.Errorf("got %v, want %v", err, io.ErrNoProgress)
+	}
+}
+
+// emptyReader reads nothing, forever.
+type emptyReader struct{}
+
+func (emptyReader) Read([]byte) (int, error) { return 0, nil }
+
+// A client that stops sending is answered and what it sent is counted.
+func TestSlowBody(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0", ReadTimeout: 50 * time.Millisecond, ReadHeaderTimeout: 50 * time.Millisecond})
+	addr, _ := a.run()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "POST /v1/hits HTTP/1.1\r\nHost: weir\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\na 7\na 12")
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(answer, []byte(`"code":"body_timeout"`)) || !bytes.Contains(answer, []byte(`"counted":7,`)) {
+		t.Errorf("got %s", answer)
+	}
+}

@@ -1,0 +1,139 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// Config is everything a Server can be told. The zero value of each field
+// stands for its default.
+type Config struct {
+	// Addr is the TCP address to listen on, host:port; port 0 picks a free one.
+	// Default 127.0.0.1:8080: there is no authentication yet, so a server is
+	// opened to the network only on request.
+	Addr string
+
+	// MaxBodyBytes bounds one body of hits, before and after it is
+	// decompressed. Default 16 MiB, 1 KiB to 1 GiB.
+	MaxBodyBytes int64
+	// MaxLineBytes bounds one line, or one element of a JSON array. A longer
+	// one is rejected alone. Default 8 KiB, 1 KiB to 1 MiB.
+	MaxLineBytes int
+	// MaxBatch bounds the lines of one body; those beyond it are rejected one
+	// by one. Default 100,000, 1 to 10,000,000.
+	MaxBatch int
+	// MaxAnswers bounds keys times windows of one question. Default 1000,
+	// 1 to 100,000.
+	MaxAnswers int
+	// MaxInFlight bounds the requests handled at the same time; those beyond
+	// it are answered 503 at once. /healthz, /readyz and /metrics are not
+	// counted. Default 256, 1 to 100,000.
+	MaxInFlight int
+	// MaxConns bounds open connections; those beyond it wait in the listener's
+	// backlog. Default 4096, 1 to 1,000,000.
+	MaxConns int
+
+	// ReadHeaderTimeout bounds the time a client takes to send a request's
+	// header. Default 5 s.
+	ReadHeaderTimeout time.Duration
+	// ReadTimeout bounds the time a client takes to send a whole request.
+	// Default 30 s.
+	ReadTimeout time.Duration
+	// WriteTimeout bounds a request from its header to the end of its answer,
+	// so it must be longer than ReadTimeout. Default 60 s.
+	WriteTimeout time.Duration
+	// IdleTimeout is how long a kept connection may wait for its next request.
+	// Default 2 min.
+	IdleTimeout time.Duration
+	// DrainDelay is how long /readyz says 503 before the listener closes, for
+	// load balancers that need to see it. Default 0: close at once.
+	DrainDelay time.Duration
+	// StopTimeout bounds how long requests in flight may take to finish after
+	// that; then their connections are cut. Default 15 s.
+	StopTimeout time.Duration
+
+	// Logger gets the structured log. Default slog.Default().
+	Logger *slog.Logger
+	// Version is what /v1/stats and the OpenAPI document report. Default "dev".
+	Version string
+}
+
+// maxHeaderBytes bounds a request's header. A question names up to MaxAnswers
+// keys in its URL, hence more than a browser would need.
+const maxHeaderBytes = 256 << 10
+
+const maxTimeout = 24 * time.Hour
+
+func (c Config) withDefaults() Config {
+	orDefault(&c.Addr, "127.0.0.1:8080")
+	orDefault(&c.MaxBodyBytes, 16<<20)
+	orDefault(&c.MaxLineBytes, 8<<10)
+	orDefault(&c.MaxBatch, 100_000)
+	orDefault(&c.MaxAnswers, 1000)
+	orDefault(&c.MaxInFlight, 256)
+	orDefault(&c.MaxConns, 4096)
+	orDefault(&c.ReadHeaderTimeout, 5*time.Second)
+	orDefault(&c.ReadTimeout, 30*time.Second)
+	orDefault(&c.WriteTimeout, 60*time.Second)
+	orDefault(&c.IdleTimeout, 2*time.Minute)
+	orDefault(&c.StopTimeout, 15*time.Second)
+	orDefault(&c.Logger, slog.Default())
+	orDefault(&c.Version, "dev")
+	return c
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// validate returns a *weir.Error that names the first field outside what it
+// may be.
+func (c Config) validate() error {
+	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
+		return invalidConfig("Addr", fmt.Sprintf("%q is not an address: write host:port", c.Addr))
+	}
+	for _, f := range []struct {
+		name             string
+		value, low, high int64
+	}{
+		{"MaxBodyBytes", c.MaxBodyBytes, 1 << 10, 1 << 30},
+		{"MaxLineBytes", int64(c.MaxLineBytes), 1 << 10, 1 << 20},
+		{"MaxBatch", int64(c.MaxBatch), 1, 10_000_000},
+		{"MaxAnswers", int64(c.MaxAnswers), 1, 100_000},
+		{"MaxInFlight", int64(c.MaxInFlight), 1, 100_000},
+		{"MaxConns", int64(c.MaxConns), 1, 1_000_000},
+	} {
+		if f.value < f.low || f.value > f.high {
+			return invalidConfig(f.name, fmt.Sprintf("%s is %d: it must be %d to %d", f.name, f.value, f.low, f.high))
+		}
+	}
+	for _, f := range []struct {
+		name       string
+		value, low time.Duration
+	}{
+		{"ReadHeaderTimeout", c.ReadHeaderTimeout, time.Millisecond},
+		{"ReadTimeout", c.ReadTimeout, time.Millisecond},
+		{"WriteTimeout", c.WriteTimeout, c.ReadTimeout + 1},
+		{"IdleTimeout", c.IdleTimeout, time.Millisecond},
+		{"DrainDelay", c.DrainDelay, 0},
+		{"StopTimeout", c.StopTimeout, time.Millisecond},
+	} {
+		if f.value < f.low || f.value > maxTimeout {
+			return invalidConfig(f.name, fmt.Sprintf("%s is %v: it must be %v to %s",
+				f.name, f.value, f.low, units.FormatDuration(maxTimeout)))
+		}
+	}
+	return nil
+}
+
+func invalidConfig(field, message string) error {
+	return &weir.Error{Code: weir.CodeInvalidConfig, Field: field, Message: message}
+}

@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	weir "github.com/weir-counter/weir"
+)
+
+type countQuestion struct {
+	Key    []string `query:"key,explode" required:"true" doc:"The key to count; may be repeated. * counts all hits." example:"[\"url:/home\"]"`
+	Window []string `query:"window,explode" doc:"The window, whole seconds from 1s to 1000000000s; may be repeated. Default 5m." example:"[\"5m\"]"`
+	At     string   `query:"at" doc:"The end of the window; default now. With a fraction of a second the bounds leave room for the hits of that second."`
+}
+
+type countAnswer struct {
+	Key     string   `json:"key"`
+	WindowS int64    `json:"window_s" doc:"The window in seconds."`
+	At      unixTime `json:"at" doc:"The end of the window."`
+	bounds
+}
+
+type rateAnswer struct {
+	countAnswer
+	PerSecond float64 `json:"per_second" doc:"estimate / window_s"`
+}
+
+type countOutput struct{ Body oneOrCounts[countAnswer] }
+
+type rateOutput struct{ Body oneOrCounts[rateAnswer] }
+
+func (s *Server) registerCount(api huma.API) {
+	codes := []weir.Code{codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidWindow, weir.CodeInvalidTime, codeTooManyAnswers, weir.CodeClosed}
+	ask(s, api, huma.Operation{
+		OperationID: "count", Method: http.MethodGet, Path: "/v1/count",
+		Summary:     "Count the hits of keys in windows",
+		Description: "A key that was never hit counts 0. When `key` or `window` is repeated the answer is `{\"counts\":[...]}`, for each key each window, all at the same time.",
+	}, codes, func(_ context.Context, q *countQuestion) (*countOutput, error) {
+		answers, err := s.counts(q)
+		return &countOutput{answers}, err
+	})
+	ask(s, api, huma.Operation{
+		OperationID: "rate", Method: http.MethodGet, Path: "/v1/rate",
+		Summary:     "Count the hits of keys in windows, and per second",
+		Description: "The answer of `/v1/count` with `per_second`, the mean rate over the window.",
+	}, codes, func(_ context.Context, q *countQuestion) (*rateOutput, error) {
+		answers, err := s.counts(q)
+		rates := make(oneOrCounts[rateAnswer], len(answers))
+		for i, a := range answers {
+			rates[i] = rateAnswer{a, float64(a.Estimate) / float64(a.WindowS)}
+		}
+		return &rateOutput{rates}, err
+	})
+}
+
+// counts answers every key and window of q at one time.
+func (s *Server) counts(q *countQuestion) ([]countAnswer, error) {
+	windows, err := windowParams(q.Window)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(q.Key) * len(windows); n > s.cfg.MaxAnswers {
+		return nil, newProblem(codeTooManyAnswers, "",
+			fmt.Sprintf("%d keys times %d windows are %d answers: ask for at most %d at once", len(q.Key), len(windows), n, s.cfg.MaxAnswers))
+	}
+	at, err := s.timeParam("at", q.At)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]countAnswer, 0, len(q.Key)*len(windows))
+	for _, key := range q.Key {
+		if err := keyParam(key); err != nil {
+			return nil, err
+		}
+		for _, w := range windows {
+			c, err := s.engine.CountAt(at, key, w)
+			if err != nil {
+				return nil, asProblem(err)
+			}
+			answers = append(answers, countAnswer{key, int64(w / time.Second), unixTime{at}, boundsOf(c)})
+		}
+	}
+	return answers, nil
+}

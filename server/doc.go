@@ -1,0 +1,12 @@
+// Package server speaks HTTP for an engine: it takes hits, answers questions
+// about them, and describes itself (/openapi.json, /docs, /metrics).
+//
+// The way of a hit: ingest.go picks a reader for the body's encoding (body.go)
+// and a splitter for its format (lines.go, elements.go), each record is parsed
+// in place (text_hit.go, json_hit.go) and given to the engine; a tally (tally.go)
+// keeps what became of it. Nothing on that way allocates per record.
+//
+// Questions go through huma, which checks parameters and writes the OpenAPI
+// document from the Go types beside each handler. Every failure is a problem
+// document (RFC 9457) with a stable code; codes.go maps each code to its status.
+package server

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	weir "github.com/weir-counter/weir"
+)
+
+// engineCollector reads the engine's statistics once per scrape, so that all
+// of its metrics are of one moment.
+type engineCollector struct {
+	stats  func() weir.Stats
+	values []engineValue
+}
+
+type engineValue struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(weir.Stats) float64
+}
+
+func newEngineCollector(stats func() weir.Stats) *engineCollector {
+	c := &engineCollector{stats: stats}
+	add := func(kind prometheus.ValueType, name, help string, read func(weir.Stats) float64) {
+		c.values = append(c.values, engineValue{prometheus.NewDesc(name, help, nil, nil), kind, read})
+	}
+	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	add(counter, "weir_hits_total", "Hits counted, late ones included.",
+		func(s weir.Stats) float64 { return float64(s.Hits) })
+	add(counter, "weir_late_hits_total", "Hits counted that were older than the newest of their key.",
+		func(s weir.Stats) float64 { return float64(s.Late) })
+	add(counter, "weir_too_late_hits_total", "Hits not counted: older than the retention.",
+		func(s weir.Stats) float64 { return float64(s.TooLate) })
+	add(counter, "weir_too_far_ahead_hits_total", "Hits refused: too far in the future.",
+		func(s weir.Stats) float64 { return float64(s.TooFarAhead) })
+	add(gauge, "weir_keys", "Keys held.",
+		func(s weir.Stats) float64 { return float64(s.Keys) })
+	add(gauge, "weir_hot_keys", "Keys held that keep slots instead of single hits.",
+		func(s weir.Stats) float64 { return float64(s.HotKeys) })
+	add(counter, "weir_evicted_keys_total", "Keys dropped to keep the memory budget.",
+		func(s weir.Stats) float64 { return float64(s.EvictedKeys) })
+	add(counter, "weir_evicted_hits_total", "Hits that left with evicted keys.",
+		func(s weir.Stats) float64 { return float64(s.EvictedHits) })
+	add(counter, "weir_expired_keys_total", "Keys dropped because all their hits were older than the retention.",
+		func(s weir.Stats) float64 { return float64(s.ExpiredKeys) })
+	add(gauge, "weir_memory_bytes", "Memory of the keys, as the budget counts it.",
+		func(s weir.Stats) float64 { return float64(s.Bytes) })
+	add(gauge, "weir_memory_budget_bytes", "The memory budget.",
+		func(s weir.Stats) float64 { return float64(s.MemoryBudget) })
+	return c
+}
+
+func (c *engineCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, v := range c.values {
+		out <- v.desc
+	}
+}
+
+func (c *engineCollector) Collect(out chan<- prometheus.Metric) {
+	stats := c.stats()
+	for _, v := range c.values {
+		out <- prometheus.MustNewConstMetric(v.desc, v.kind, v.read(stats))
+	}
+}

@@ -1,0 +1,77 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"time"
+)
+
+// guard wraps a handler with what every request gets: the limit on parallel
+// requests, the measurement, the log line, and an answer when it panics.
+func (s *Server) guard(pattern string, limited bool, handler http.HandlerFunc) http.HandlerFunc {
+	observe := s.metrics.route(pattern)
+	return func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+		defer func() {
+			if v := recover(); v != nil {
+				s.recovered(rec, r, v)
+			}
+			took := time.Since(start)
+			observe(rec.status, took)
+			s.log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "route", pattern,
+				"status", rec.status, "took", took, "remote", r.RemoteAddr)
+		}()
+		if limited {
+			defer s.inFlight.Add(-1)
+			if s.inFlight.Add(1) > int64(s.cfg.MaxInFlight) {
+				s.metrics.refused.Inc()
+				rec.Header().Set("Retry-After", "1")
+				newProblem(codeOverloaded, "", "too many requests are in flight: try again later, or send larger batches").write(rec)
+				return
+			}
+		}
+		handler(rec, r)
+	}
+}
+
+func (s *Server) recovered(rec *recorder, r *http.Request, v any) {
+	if v == http.ErrAbortHandler {
+		panic(v) // net/http's own way to drop a connection
+	}
+	var lost *net.OpError
+	if err, ok := v.(error); ok && errors.As(err, &lost) {
+		// huma panics when it cannot write its answer: the client left.
+		s.log.DebugContext(r.Context(), "answer not taken", "path", r.URL.Path, "error", err)
+		return
+	}
+	s.log.ErrorContext(r.Context(), "panic", "method", r.Method, "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+	if !rec.wrote {
+		newProblem(codeInternal, "", "the server failed to answer; its log says why").write(rec)
+	}
+	rec.status = http.StatusInternalServerError
+}
+
+// recorder remembers the status of an answer.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	wrote  bool // the header has left
+}
+
+func (r *recorder) WriteHeader(status int) {
+	if !r.wrote {
+		r.status, r.wrote = status, true
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.wrote = true
+	return r.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

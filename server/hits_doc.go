@@ -1,0 +1,69 @@
+package server
+
+import (
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	weir "github.com/weir-counter/weir"
+)
+
+const hitsDescription = `Three ways to write the same hits:
+
+- text/plain: one hit per line, ` + "`key [n [at]]`" + `, apart by spaces or tabs. Keys hold no white space or control characters.
+- application/x-ndjson: one object ` + "`{\"key\",\"n\",\"at\"}`" + ` per line.
+- application/json: one object, or an array of objects.
+
+n defaults to 1, at to the time of arrival. Bodies may be compressed (Content-Encoding gzip or zstd). A key is 1 to 512
+bytes of UTF-8. Without a Content-Type, or with the one that curl -d sets, the first byte decides between text and JSON.
+With curl use --data-binary: -d strips newlines.
+
+Hits count as they arrive. A line that is not understood is listed under ` + "`rejected`" + ` and never loses its
+neighbours; the answer is a failure only when nothing could be counted, or when the body broke off: then the same
+members say what was counted before.`
+
+// hitDoc is a hit as the OpenAPI document describes it; parse reads it.
+type hitDoc struct {
+	Key string `json:"key" minLength:"1" maxLength:"512" example:"url:/home" doc:"What is counted; 1 to 512 bytes."`
+	N   uint64 `json:"n,omitempty" minimum:"1" default:"1" doc:"How many hits."`
+	At  hitAt  `json:"at,omitempty"`
+}
+
+type hitAt struct{}
+
+// Schema implements huma.SchemaProvider.
+func (hitAt) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		OneOf:       []*huma.Schema{{Type: huma.TypeNumber}, {Type: huma.TypeString, Format: "date-time"}},
+		Description: "When: Unix seconds or RFC 3339; default now.",
+		Examples:    []any{1769860800},
+	}
+}
+
+// registerHits routes POST /v1/hits around huma, whose handlers see a body only
+// once it is whole, and describes it by hand.
+func (s *Server) registerHits(api huma.API, mux *router) {
+	mux.HandleFunc("POST /v1/hits", s.hits)
+	registry := api.OpenAPI().Components.Schemas
+	one := registry.Schema(reflect.TypeFor[hitDoc](), true, "Hit")
+	many := &huma.Schema{Type: huma.TypeArray, Items: one}
+	lines := &huma.Schema{Type: huma.TypeString}
+	responses := problemResponses(api, codeNothingCounted, codeEmptyBody, codeBodyBroken, codeTooLate, codeBodyTimeout,
+		codeBodyTooLarge, codeUnsupportedType, codeUnsupportedEncoding, codeOverloaded, weir.CodeClosed)
+	responses["200"] = &huma.Response{
+		Description: "At least one hit was counted",
+		Content:     map[string]*huma.MediaType{"application/json": {Schema: schemaFor[hitsAnswer](api)}},
+	}
+	api.OpenAPI().AddOperation(&huma.Operation{
+		OperationID: "hit", Method: http.MethodPost, Path: "/v1/hits",
+		Summary:     "Count hits",
+		Description: hitsDescription,
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+			"text/plain":           {Schema: lines, Example: "url:/home\nurl:/about 3\nurl:/home 1 1769860800\n"},
+			"application/x-ndjson": {Schema: lines, Example: "{\"key\":\"url:/home\"}\n{\"key\":\"url:/about\",\"n\":3}\n"},
+			"application/json":     {Schema: &huma.Schema{OneOf: []*huma.Schema{one, many}}, Example: []any{map[string]any{"key": "url:/home", "n": 3}}},
+		}},
+		Responses: responses,
+	})
+}

@@ -1,0 +1,181 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	weir "github.com/weir-counter/weir"
+)
+
+func TestHits(t *testing.T) {
+	const text, ndjson, jsonType = "text/plain", "application/x-ndjson", "application/json"
+	now := start.Unix()
+	for _, c := range []struct {
+		name, contentType, body string
+		status                  int
+		code                    weir.Code // of the problem, when status is one
+		counted, late, tooLate  uint64
+		rejected                string // line:code, apart by spaces
+		keys                    string // key=count in the last day, apart by spaces
+	}{
+		{name: "one line", contentType: text, body: "url:/home", status: 200, counted: 1, keys: "url:/home=1 *=1"},
+		{name: "lines", contentType: text, body: fmt.Sprintf("a\nb 3\r\n\n  a\t2\t%d \n", now), status: 200, counted: 6, keys: "a=3 b=3 *=6"},
+		{name: "charset", contentType: "text/plain; charset=UTF-8", body: "é 2", status: 200, counted: 2, keys: "%C3%A9=2"},
+		{name: "rfc 3339", contentType: text, body: "a 1 2026-01-31T12:00:00Z\na 1 2026-01-31T13:59:59.5+02:00", status: 200, counted: 2, late: 1, keys: "a=2"},
+		{name: "fraction", contentType: text, body: fmt.Sprintf("a 1 %d.75", now), status: 200, counted: 1, keys: "a=1"},
+		{name: "late", contentType: text, body: fmt.Sprintf("a 1 %d\na 5 %d", now, now-60), status: 200, counted: 6, late: 5, keys: "a=6"},
+		{name: "too late beside", contentType: text, body: "a\nb 7 1000000000", status: 200, counted: 1, tooLate: 7, keys: "a=1 b=0 *=1"},
+		{name: "all too late", contentType: text, body: "b 7 1000000000", status: 422, code: "too_late", tooLate: 7, keys: "b=0 *=0"},
+		{name: "bad among good", contentType: text,
+			body:   fmt.Sprintf("a\nb 0\nb -1\nb 1.5\nb x\nb 18446744073709551616\nb 1 x\nb 1 %d\n* 1\nb\x01\nb 1 2 3\n\xff\n%s\nc", now+6, strings.Repeat("k", 513)),
+			status: 200, counted: 2,
+			rejected: "2:invalid_count 3:invalid_count 4:invalid_count 5:invalid_count 6:invalid_count 7:invalid_time 8:too_far_ahead " +
+				"9:reserved_key 10:invalid_key 11:invalid_line 12:invalid_key 13:invalid_key",
+			keys: "a=1 b=0 c=1 *=2"},
+		{name: "milliseconds", contentType: text, body: fmt.Sprintf("a 1 %d000", now), status: 400, code: "nothing_counted", rejected: "1:invalid_time"},
+		{name: "largest n", contentType: text, body: "a 18446744073709551615", status: 200, counted: 1<<64 - 1},
+		{name: "all bad", contentType: text, body: "a 0\nb 0", status: 400, code: "nothing_counted", rejected: "1:invalid_count 2:invalid_count"},
+		{name: "empty", contentType: text, body: "", status: 400, code: "empty_body"},
+		{name: "blank lines", contentType: text, body: "\n \r\n", status: 400, code: "empty_body"},
+		{name: "longest key", contentType: text, body: strings.Repeat("k", 512), status: 200, counted: 1, keys: strings.Repeat("k", 512) + "=1"},
+		{name: "long line", contentType: text, body: "a\n" + strings.Repeat("x", 200_000) + "\nb", status: 200, counted: 2, rejected: "2:line_too_long", keys: "a=1 b=1"},
+		{name: "long last line", contentType: text, body: "a\n" + strings.Repeat(" ", 9000), status: 200, counted: 1, rejected: "2:line_too_long"},
+
+		{name: "ndjson", contentType: ndjson, body: "{\"key\":\"a\"}\n\n{\"n\":3, \"key\":\"b c\"}\r\n{\"key\":\"a\",\"at\":\"2026-01-31T12:00:00Z\",\"n\":null}\n",
+			status: 200, counted: 5, keys: "a=2 b%20c=3"},
+		{name: "ndjson escapes", contentType: ndjson, body: `{"key":"\u00e9\n\"\\\/\ud83d\ude00"}`, status: 200, counted: 1, keys: "%C3%A9%0A%22%5C/%F0%9F%98%80=1"},
+		{name: "ndjson bad among good", contentType: ndjson, status: 200, counted: 2,
+			body: `{"key":"a"}
+{"key":"a"
+nonsense
+["a"]
+{"key":1}
+{}
+{"key":"a","count":2}
+{"key":"a","n":1.0}
+{"key":"a","n":"2"}
+{"key":"a","n":-1}
+{"key":"a","n":0}
+{"key":"a","key":"b"}
+{"key":""}
+{"key":"\ud800"}
+{"key":"a"}{"key":"a"}
+{"key":"a","at":true}
+{"key":"a","at":"noon"}
+{"key":"b"}`,
+			rejected: "2:invalid_json 3:invalid_json 4:invalid_json 5:invalid_key 6:invalid_key 7:unknown_field 8:invalid_count 9:invalid_count " +
+				"10:invalid_count 11:invalid_count 12:invalid_json 13:invalid_key 14:invalid_json 15:invalid_json 16:invalid_time 17:invalid_time",
+			keys: "a=1 b=1"},
+		{name: "json object", contentType: jsonType, body: "{\n \"key\": \"a\",\n \"n\": 2,\n \"at\": 1769860799.5\n}\n", status: 200, counted: 2, keys: "a=2"},
+		{name: "json at in scientific form", contentType: jsonType, body: `{"key":"a","at":1.7698608E9}`, status: 200, counted: 1, keys: "a=1"},
+		{name: "json array", contentType: "application/json; charset=utf-8", body: ` [ {"key":"a"} , {"key":"b","n":2},{"key":"],[}\""}]`, status: 200, counted: 4, keys: "a=1 b=2"},
+		{name: "json array bad among good", contentType: jsonType, body: `[{"key":"a"},1,"a",{"key":"a" "n":1},[{"key":"a"}],{"key":"b"}]`, status: 200, counted: 2,
+			rejected: "2:invalid_json 3:invalid_json 4:invalid_json 5:invalid_json", keys: "a=1 b=1"},
+		{name: "json array broken", contentType: jsonType, body: `[{"key":"a"},,{"key":"b"}]`, status: 200, counted: 1, rejected: "2:invalid_json", keys: "a=1 b=0"},
+		{name: "json array with long element", contentType: jsonType, body: `[{"key":"a"},{"key":"` + strings.Repeat("x", 200_000) + `"},{"key":"b"}]`,
+			status: 200, counted: 2, rejected: "2:line_too_long", keys: "a=1 b=1"},
+		{name: "json array cut", contentType: jsonType, body: `[{"key":"a"},{"key":"b"`, status: 400, code: "body_broken", counted: 1, keys: "a=1 b=0"},
+		{name: "json array unclosed", contentType: jsonType, body: `[{"key":"a"}`, status: 400, code: "body_broken", counted: 1, keys: "a=1"},
+		{name: "json after the end", contentType: jsonType, body: `[{"key":"a"}] x`, status: 200, counted: 1, rejected: "2:invalid_json", keys: "a=1"},
+		{name: "json empty array", contentType: jsonType, body: `[]`, status: 400, code: "empty_body"},
+		{name: "json scalar", contentType: jsonType, body: `17`, status: 400, code: "nothing_counted", rejected: "1:invalid_json"},
+		{name: "json lines as json", contentType: jsonType, body: "{\"key\":\"a\"}\n{\"key\":\"b\"\n{\"key\":\"c\"}", status: 200, counted: 2, rejected: "2:invalid_json", keys: "a=1 c=1"},
+
+		{name: "curl text", contentType: formType, body: "url:/home 2", status: 200, counted: 2, keys: "url:/home=2"},
+		{name: "curl json", contentType: formType, body: `{"key":"a"}`, status: 200, counted: 1, keys: "a=1"},
+		{name: "curl array", contentType: formType, body: `[{"key":"a"}]`, status: 200, counted: 1, keys: "a=1"},
+		{name: "curl -d joins lines", contentType: formType, body: "a 1 2026-01-31T12:00:00Zb 2", status: 400, code: "nothing_counted", rejected: "1:invalid_line"},
+		{name: "no type", body: "a 2", status: 200, counted: 2, keys: "a=2"},
+		{name: "form", contentType: formType, body: "key=a&n=2", status: 415, code: "unsupported_type"},
+		{name: "xml", contentType: "application/xml", body: "<a/>", status: 415, code: "unsupported_type"},
+		{name: "latin 1", contentType: "text/plain; charset=iso-8859-1", body: "a", status: 415, code: "unsupported_type"},
+		{name: "broken type", contentType: "text/", body: "a", status: 415, code: "unsupported_type"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newTestAPI(t, weir.Config{}, Config{})
+			r := a.do(http.MethodPost, "/v1/hits", c.contentType, c.body)
+			if c.code != "" {
+				a.wantProblem(r, c.code, c.status)
+			}
+			var got hitsAnswer
+			if err := json.Unmarshal([]byte(r.body), &got); err != nil {
+				t.Fatal(err)
+			}
+			var rejected []string
+			for _, l := range got.Rejected {
+				rejected = append(rejected, fmt.Sprintf("%d:%s", l.Line, l.Code))
+				if l.Message == "" {
+					t.Errorf("line %d has no message", l.Line)
+				}
+			}
+			if r.status != c.status || got.Counted != c.counted || got.Late != c.late || got.TooLate != c.tooLate ||
+				strings.Join(rejected, " ") != c.rejected || got.RejectedLines != len(rejected) {
+				t.Errorf("got %d %s\nwant %d, counted %d, late %d, too late %d, rejected %s", r.status, r.body, c.status, c.counted, c.late, c.tooLate, c.rejected)
+			}
+			for _, want := range strings.Fields(c.keys) {
+				i := strings.LastIndex(want, "=")
+				var count bounds
+				a.getInto("/v1/count?window=1d&key="+want[:i], &count)
+				if fmt.Sprint(count.Estimate) != want[i+1:] || !count.Exact {
+					t.Errorf("%s: got %+v", want, count)
+				}
+			}
+		})
+	}
+}
+
+func TestHitsListsTheFirstRejected(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a\n"+strings.Repeat("b 0\n", 100))
+	var got hitsAnswer
+	if err := json.Unmarshal([]byte(r.body), &got); err != nil {
+		t.Fatal(err)
+	}
+	if r.status != 200 || got.RejectedLines != 100 || len(got.Rejected) != 20 || got.Rejected[19].Line != 21 {
+		t.Errorf("got %d %s", r.status, r.body)
+	}
+	if !strings.Contains(a.get("/metrics").body, "weir_rejected_lines_total 100\n") {
+		t.Error("weir_rejected_lines_total is not 100")
+	}
+}
+
+func TestHitsAnswerShape(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a")
+	if want := `{"counted":1,"late":0,"too_late":0,"rejected_lines":0,"rejected":[]}` + "\n"; r.body != want {
+		t.Errorf("got %s, want %s", r.body, want)
+	}
+	r = a.do(http.MethodPost, "/v1/hits", "text/plain", "a 0")
+	want := `{"title":"Bad Request","status":400,"code":"nothing_counted","detail":"none of the 1 lines could be counted; line 1: n must be a whole number from 1 to 18446744073709551615, in digits",` +
+		`"counted":0,"late":0,"too_late":0,"rejected_lines":1,"rejected":[{"line":1,"code":"invalid_count","message":"n must be a whole number from 1 to 18446744073709551615, in digits"}]}` + "\n"
+	if r.body != want {
+		t.Errorf("got  %s\nwant %s", r.body, want)
+	}
+}
+
+func TestHitsBeyondTheBatch(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{MaxBatch: 3})
+	for contentType, body := range map[string]string{
+		"text/plain":           "a\na\na\na\na",
+		"application/x-ndjson": strings.Repeat("{\"key\":\"b\"}\n", 5),
+		"application/json":     `[{"key":"c"},{"key":"c"},{"key":"c"},{"key":"c"},{"key":"c"}]`,
+	} {
+		r := a.do(http.MethodPost, "/v1/hits", contentType, body)
+		var got hitsAnswer
+		if err := json.Unmarshal([]byte(r.body), &got); err != nil {
+			t.Fatal(err)
+		}
+		if r.status != 200 || got.Counted != 3 || got.RejectedLines != 2 || got.Rejected[0].Code != codeTooManyLines || got.Rejected[0].Line != 4 {
+			t.Errorf("%s: got %d %s", contentType, r.status, r.body)
+		}
+	}
+}
+
+func TestHitsOnAClosedEngine(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	a.engine.Close()
+	a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", "a"), weir.CodeClosed, 503)
+}

@@ -1,0 +1,229 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+)
+
+// feedBytes is the least a feed holds: large enough that a batch is a handful
+// of reads, small enough for one per request in flight.
+const feedBytes = 64 << 10
+
+// ingest is the state of one body of hits. It is pooled: its buffers are all
+// that a request would otherwise allocate.
+type ingest struct {
+	server *Server
+	feed   feed
+	json   jsonParser
+	answer hitsAnswer
+	line   int       // of the record being read, from 1
+	now    time.Time // for hits without a time
+	nowOf  int       // feed.reads when now was read
+}
+
+func (s *Server) newIngestPool() *sync.Pool {
+	size := max(feedBytes, 2*s.cfg.MaxLineBytes)
+	return &sync.Pool{New: func() any { return &ingest{server: s, feed: feed{buf: make([]byte, size)}} }}
+}
+
+// hits is POST /v1/hits.
+func (s *Server) hits(w http.ResponseWriter, r *http.Request) {
+	in := s.ingests.Get().(*ingest)
+	defer s.ingests.Put(in)
+	in.answer.reset()
+	if p := in.run(r); p != nil {
+		s.metrics.rejectedLines.Add(float64(in.answer.RejectedLines))
+		if in.line > 0 { // say what was counted before it went wrong
+			p.hitsAnswer = &in.answer
+		}
+		advertise(w.Header(), p)
+		p.write(w)
+		return
+	}
+	s.metrics.rejectedLines.Add(float64(in.answer.RejectedLines))
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(&in.answer); err != nil {
+		s.log.DebugContext(r.Context(), "answer not taken", "path", r.URL.Path, "error", err)
+	}
+}
+
+// advertise names what is accepted when something else was sent.
+func advertise(h http.Header, p *problem) {
+	switch p.Code {
+	case codeUnsupportedType:
+		h.Set("Accept-Post", acceptedTypes)
+	case codeUnsupportedEncoding:
+		h.Set("Accept-Encoding", acceptedEncodings)
+	}
+}
+
+// run counts the hits of r's body as they arrive. The problem it returns ends
+// the request; in.answer then holds what was counted until then.
+func (in *ingest) run(r *http.Request) *problem {
+	in.line = 0
+	contentType := r.Header.Get("Content-Type")
+	f, p := formatOf(contentType)
+	if p != nil {
+		return p
+	}
+	limit := in.server.cfg.MaxBodyBytes
+	body, release, p := decoded(r, limit)
+	defer release()
+	if p != nil {
+		return p
+	}
+	in.feed.reset(body)
+	defer in.feed.reset(nil) // the pool must not hold the request
+	in.nowOf = -1
+
+	start := in.peekLine()
+	if isForm(contentType, start) {
+		return newProblem(codeUnsupportedType, "Content-Type",
+			"an HTML form is not taken: send lines `key [n [at]]` with curl -H 'Content-Type: text/plain' --data-binary")
+	}
+	switch sniff(f, start) {
+	case textLines:
+		err := in.textLines()
+		return in.verdict(err, limit)
+	case jsonLines:
+		return in.verdict(in.jsonLines(), limit)
+	default:
+		return in.verdict(in.jsonDocument(), limit)
+	}
+}
+
+// peekLine reads up to the first newline, or as much as fits, and takes nothing.
+func (in *ingest) peekLine() []byte {
+	for bytes.IndexByte(in.feed.buf[in.feed.r:in.feed.w], '\n') < 0 && in.feed.more() {
+	}
+	return in.feed.buf[in.feed.r:in.feed.w]
+}
+
+func (in *ingest) textLines() error {
+	l := lines{&in.feed, in.server.cfg.MaxLineBytes}
+	for {
+		line, err := l.next()
+		if err != nil && err != errRecordTooLong {
+			return err
+		}
+		in.line++
+		if !in.fits(err) {
+			continue
+		}
+		h, blank, rej := parseTextHit(line)
+		if blank {
+			continue
+		}
+		if err := in.count(h, rej); err != nil {
+			return err
+		}
+	}
+}
+
+func (in *ingest) jsonLines() error {
+	l := lines{&in.feed, in.server.cfg.MaxLineBytes}
+	for {
+		line, err := l.next()
+		if err != nil && err != errRecordTooLong {
+			return err
+		}
+		in.line++
+		if !in.fits(err) || len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		if err := in.count(in.json.parse(line)); err != nil {
+			return err
+		}
+	}
+}
+
+func (in *ingest) jsonDocument() error {
+	e := elements{feed: &in.feed, maxBytes: in.server.cfg.MaxLineBytes}
+	for {
+		element, err := e.next()
+		if err == errBrokenJSON {
+			in.line++
+			in.answer.reject(in.line, rejectBroken)
+			return io.EOF
+		}
+		if err != nil && err != errRecordTooLong {
+			return err
+		}
+		in.line++
+		if !in.fits(err) {
+			continue
+		}
+		if err := in.count(in.json.parse(element)); err != nil {
+			return err
+		}
+	}
+}
+
+var rejectBroken = &rejection{codeInvalidJSON, "not valid JSON here; the rest of the body was not read"}
+
+// fits rejects a record that is too long or beyond MaxBatch.
+func (in *ingest) fits(err error) bool {
+	switch {
+	case in.line > in.server.cfg.MaxBatch:
+		in.answer.reject(in.line, &rejection{codeTooManyLines,
+			fmt.Sprintf("a body has at most %d lines: send the rest in another", in.server.cfg.MaxBatch)})
+		return false
+	case err != nil:
+		in.answer.reject(in.line, &rejection{codeLineTooLong,
+			fmt.Sprintf("a line has at most %d bytes", in.server.cfg.MaxLineBytes)})
+		return false
+	}
+	return true
+}
+
+// count gives one record to the engine. It returns an error when no further
+// hit can be counted.
+func (in *ingest) count(h hit, rej *rejection) error {
+	if rej != nil {
+		in.answer.reject(in.line, rej)
+		return nil
+	}
+	at := h.at
+	if !h.hasAt {
+		if in.nowOf != in.feed.reads {
+			in.now, in.nowOf = in.server.now(), in.feed.reads
+		}
+		at = in.now
+	}
+	outcome, err := in.server.engine.HitAt(at, h.key, h.n)
+	return in.answer.took(in.line, h.n, outcome, err)
+}
+
+// verdict turns what ended a body into the problem to answer, or none.
+func (in *ingest) verdict(end error, limit int64) *problem {
+	a := &in.answer
+	var e *weir.Error
+	switch {
+	case errors.As(end, &e):
+		return asProblem(end)
+	case end != io.EOF:
+		p := bodyProblem(end, limit)
+		if a.Counted > 0 {
+			p.Detail += fmt.Sprintf("; the %d hits before that were counted", a.Counted)
+		}
+		return p
+	case a.Counted > 0:
+		return nil
+	case a.RejectedLines > 0:
+		first := a.Rejected[0]
+		return newProblem(codeNothingCounted, "", fmt.Sprintf("none of the %d lines could be counted; line %d: %s",
+			a.RejectedLines, first.Line, first.Message))
+	case a.TooLate > 0:
+		return newProblem(codeTooLate, "", fmt.Sprintf("all %d hits are older than the retention", a.TooLate))
+	default:
+		return newProblem(codeEmptyBody, "", "the body has no hits: send lines `key [n [at]]`, NDJSON, or JSON")
+	}
+}

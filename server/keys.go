@@ -1,0 +1,79 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	weir "github.com/weir-counter/weir"
+)
+
+type keysQuestion struct {
+	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
+	After  string `query:"after" doc:"Only keys that sort after this: next of the answer before."`
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"5000" doc:"How many keys to list."`
+}
+
+type keysAnswer struct {
+	Keys []string `json:"keys" nullable:"false" doc:"Sorted by their bytes."`
+	Next string   `json:"next,omitempty" doc:"There are more: ask again with after set to this."`
+}
+
+type keysOutput struct{ Body keysAnswer }
+
+type deleteQuestion struct {
+	Key string `path:"key" doc:"The key; its slashes may be raw or percent-encoded, but ?, # and % must be percent-encoded." example:"url:/home"`
+}
+
+func (s *Server) registerKeys(api huma.API) {
+	ask(s, api, huma.Operation{
+		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys",
+		Summary: "List keys",
+	}, []weir.Code{weir.CodeInvalidRange, weir.CodeClosed},
+		func(_ context.Context, q *keysQuestion) (*keysOutput, error) {
+			answer, err := s.keys(q)
+			return &keysOutput{answer}, err
+		})
+	ask(s, api, huma.Operation{
+		OperationID: "delete-key", Method: http.MethodDelete, Path: "/v1/keys/{key}",
+		Summary:       "Delete a key and its hits",
+		Description:   "The hits stay counted under `*`.",
+		DefaultStatus: http.StatusNoContent,
+	}, []weir.Code{weir.CodeInvalidKey, weir.CodeReservedKey, codeUnknownKey, weir.CodeClosed},
+		func(_ context.Context, q *deleteQuestion) (*struct{}, error) {
+			return nil, s.deleteKey(q.Key)
+		})
+}
+
+// keys asks for one key more than the page holds, to know whether there are more.
+func (s *Server) keys(q *keysQuestion) (keysAnswer, error) {
+	keys, err := s.engine.Keys(q.Prefix, q.After, q.Limit+1)
+	if err != nil {
+		return keysAnswer{}, asProblem(err)
+	}
+	answer := keysAnswer{Keys: keys}
+	if len(keys) > q.Limit {
+		answer.Keys = keys[:q.Limit]
+		answer.Next = keys[q.Limit-1]
+	}
+	if answer.Keys == nil {
+		answer.Keys = []string{}
+	}
+	return answer, nil
+}
+
+func (s *Server) deleteKey(key string) error {
+	if err := keyParam(key); err != nil {
+		return err
+	}
+	existed, err := s.engine.Delete(key)
+	if err != nil {
+		return asProblem(err)
+	}
+	if !existed {
+		return newProblem(codeUnknownKey, "key", "no key "+strconv.Quote(clip(key))+" is held")
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"bytes"
+	"mime"
+	"strings"
+)
+
+// format is how a body of hits is written.
+type format uint8
+
+const (
+	unknownFormat format = iota
+	textLines            // key [n [at]]
+	jsonLines            // NDJSON: one object per line
+	jsonDocument         // one object or an array of them
+	anyFormat            // not declared: told from the first byte
+)
+
+const acceptedTypes = "text/plain, application/x-ndjson, application/json"
+
+var formats = map[string]format{
+	"text/plain":             textLines,
+	"application/x-ndjson":   jsonLines,
+	"application/ndjson":     jsonLines,
+	"application/jsonl":      jsonLines,
+	"application/json-lines": jsonLines,
+	"application/jsonlines":  jsonLines,
+	"application/json":       jsonDocument,
+	"":                       anyFormat,
+	// What curl -d declares unless told otherwise.
+	formType: anyFormat,
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// formatOf reads a Content-Type.
+func formatOf(contentType string) (format, *problem) {
+	if f, ok := formats[contentType]; ok {
+		return f, nil
+	}
+	name, params, err := mime.ParseMediaType(contentType)
+	f := formats[name]
+	if err != nil || f == unknownFormat {
+		return unknownFormat, newProblem(codeUnsupportedType, "Content-Type",
+			"Content-Type "+clip(contentType)+" is not taken: send one of "+acceptedTypes)
+	}
+	switch charset := strings.ToLower(params["charset"]); charset {
+	case "", "utf-8", "utf8", "us-ascii":
+		return f, nil
+	default:
+		return unknownFormat, newProblem(codeUnsupportedType, "Content-Type", "charset "+clip(charset)+" is not taken: send UTF-8")
+	}
+}
+
+// sniff settles the format from the start of the body. An object that ends on
+// its first line is the first of NDJSON, whatever kind of JSON was declared:
+// both read it alike, and lines stay apart even when one is broken.
+func sniff(f format, start []byte) format {
+	start = bytes.TrimLeft(start, " \t\r\n")
+	if f == anyFormat {
+		f = textLines
+		if len(start) > 0 && (start[0] == '{' || start[0] == '[') {
+			f = jsonDocument
+		}
+	}
+	if f != jsonDocument || len(start) == 0 || start[0] != '{' {
+		return f
+	}
+	line, _, _ := bytes.Cut(start, []byte("\n"))
+	if bytes.HasSuffix(bytes.TrimRight(line, " \t\r"), []byte("}")) {
+		return jsonLines
+	}
+	return f
+}
+
+// isForm tells an HTML form (key=a&n=2) from the lines that curl -d declares
+// to be one: as a line it would count a key named "key=a&n=2".
+func isForm(contentType string, start []byte) bool {
+	return strings.HasPrefix(contentType, formType) && bytes.HasPrefix(start, []byte("key="))
+}

@@ -1,0 +1,103 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// routes builds the whole handler: every route with its measurement and
+// limits, and problem documents where no route matches.
+func (s *Server) routes() (http.Handler, error) {
+	mux := http.NewServeMux()
+	limited := &router{server: s, mux: mux, limited: true}
+	free := &router{server: s, mux: mux}
+
+	free.HandleFunc("GET /healthz", s.healthz)
+	free.HandleFunc("GET /readyz", s.readyz)
+	free.HandleFunc("GET /metrics", s.metrics.handler().ServeHTTP)
+	api := s.newAPI(limited)
+	s.registerHits(api, limited)
+	s.registerCount(api)
+	s.registerSeries(api)
+	s.registerTop(api)
+	s.registerKeys(api)
+	s.registerStats(api)
+	if err := registerDocs(api, limited); err != nil {
+		return nil, err
+	}
+	free.HandleFunc("/", noRoute(mux))
+	return keyInPath(mux), nil
+}
+
+// router registers handlers on mux and measures each under its pattern.
+type router struct {
+	server  *Server
+	mux     *http.ServeMux
+	limited bool // count its requests against MaxInFlight
+}
+
+// HandleFunc is what humago asks of a mux.
+func (r *router) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	r.mux.Handle(pattern, r.server.guard(pattern, r.limited, handler))
+}
+
+// ServeHTTP is what humago asks of a mux.
+func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.mux.ServeHTTP(w, req) }
+
+// noRoute answers what no other pattern took: 405 when the path is known under
+// another method, else 404.
+func noRoute(mux *http.ServeMux) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var allowed []string
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+			probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}
+			if _, pattern := mux.Handler(probe); pattern != "/" {
+				allowed = append(allowed, method)
+			}
+		}
+		if len(allowed) == 0 {
+			newProblem(codeNotFound, "", "nothing is at "+clip(r.URL.Path)+": /docs lists what is").write(w)
+			return
+		}
+		methods := strings.Join(allowed, ", ")
+		w.Header().Set("Allow", methods)
+		newProblem(codeMethodNotAllowed, "", clip(r.URL.Path)+" takes "+methods).write(w)
+	}
+}
+
+const keyPrefix = "/v1/keys/"
+
+// keyInPath makes one path segment of everything after /v1/keys/, whether its
+// slashes came raw or percent-encoded, before ServeMux would "clean" a raw key
+// such as a//b/../c into the name of another key.
+func keyInPath(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if key, ok := strings.CutPrefix(r.URL.Path, keyPrefix); ok && key != "" {
+			u := *r.URL
+			u.RawPath = keyPrefix + encodeSegment(key)
+			shallow := *r
+			shallow.URL = &u
+			r = &shallow
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// encodeSegment is url.PathEscape that also encodes a key of "." or "..",
+// which ServeMux would take for steps in the path.
+func encodeSegment(key string) string {
+	if strings.Trim(key, ".") == "" {
+		return strings.ReplaceAll(key, ".", "%2E")
+	}
+	return url.PathEscape(key)
+}
+
+// clip keeps an echo of the client's own words short.
+func clip(s string) string {
+	const limit = 100
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "..."
+}

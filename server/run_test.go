@@ -1,0 +1,220 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+)
+
+// run starts a's server as main does and returns its address and the function
+// that stops it and returns what Run did.
+func (a *testAPI) run() (addr string, stop func() error) {
+	a.Helper()
+	if err := a.server.Listen(); err != nil {
+		a.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(a.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.server.Run(ctx) }()
+	stopped := false
+	stop = func() error {
+		stopped = true
+		cancel()
+		return <-done
+	}
+	a.Cleanup(func() {
+		if !stopped {
+			stop()
+		}
+	})
+	return a.server.Addr(), stop
+}
+
+// beginPost sends all but the end of a request with one hit, so that it is in
+// flight until finish is called, which returns the status line.
+func beginPost(t *testing.T, addr string) (finish func() string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	io.WriteString(conn, "POST /v1/hits HTTP/1.1\r\nHost: weir\r\nContent-Type: text/plain\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+	answers := bufio.NewReader(conn)
+	line, err := answers.ReadString('\n') // the handler reads the body now
+	if err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	if _, err := answers.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	return func() string {
+		io.WriteString(conn, "a\n")
+		line, err := answers.ReadString('\n')
+		if err != nil {
+			return err.Error()
+		}
+		return strings.TrimSpace(line)
+	}
+}
+
+func TestGracefulStop(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0"})
+	addr, stop := a.run()
+	finish := beginPost(t, addr)
+
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	for { // until the listener is closed
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			break
+		}
+		conn.Close()
+	}
+	a.wantProblem(a.get("/readyz"), codeStopping, 503) // by the other listener of this test
+	if r := a.get("/healthz"); r.status != 200 {
+		t.Errorf("/healthz: %d while stopping", r.status)
+	}
+	if got := finish(); got != "HTTP/1.1 200 OK" {
+		t.Errorf("the request in flight got %q", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if got := a.engine.Stats().Hits; got != 1 {
+		t.Errorf("%d hits were counted, want 1", got)
+	}
+}
+
+func TestStopIsBounded(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0", StopTimeout: 20 * time.Millisecond})
+	addr, stop := a.run()
+	beginPost(t, addr) // and never finish
+	if err := stop(); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Run: got %v, want it to say that a request was cut off", err)
+	}
+}
+
+func TestDrainDelay(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0", DrainDelay: 200 * time.Millisecond})
+	addr, stop := a.run()
+	a.url = "http://" + addr
+	if r := a.get("/readyz"); r.status != 200 {
+		t.Fatalf("/readyz: %d %s", r.status, r.body)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	for !a.server.draining.Load() {
+	}
+	a.wantProblem(a.get("/readyz"), codeStopping, 503) // the listener is open still
+	if r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a"); r.status != 200 {
+		t.Errorf("a hit while draining: %d %s", r.status, r.body)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTooManyRequests(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0", MaxInFlight: 2})
+	addr, _ := a.run()
+	one, two := beginPost(t, addr), beginPost(t, addr)
+	r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a")
+	a.wantProblem(r, codeOverloaded, 503)
+	if r.header.Get("Retry-After") != "1" {
+		t.Errorf("Retry-After %q", r.header.Get("Retry-After"))
+	}
+	a.wantProblem(a.get("/v1/stats"), codeOverloaded, 503)
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		if r := a.get(path); r.status != 200 {
+			t.Errorf("%s: %d under load", path, r.status)
+		}
+	}
+	for _, finish := range []func() string{one, two} {
+		if got := finish(); got != "HTTP/1.1 200 OK" {
+			t.Errorf("a request in flight got %q", got)
+		}
+	}
+	if !strings.Contains(a.get("/metrics").body, "weir_http_refused_requests_total 2\n") {
+		t.Error("the refused requests are not counted")
+	}
+}
+
+func TestMaxConns(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0", MaxConns: 1})
+	addr, _ := a.run()
+	first, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(first, "GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n")
+	if _, err := bufio.NewReader(first).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	second, err := net.Dial("tcp", addr) // waits in the backlog
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	io.WriteString(second, "GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n")
+	second.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if n, err := second.Read(make([]byte, 1)); n > 0 || err == nil {
+		t.Fatal("a second connection was served beside the first")
+	}
+	first.Close()
+	second.SetReadDeadline(time.Time{})
+	if _, err := bufio.NewReader(second).ReadString('\n'); err != nil {
+		t.Errorf("after the first was closed: %v", err)
+	}
+}
+
+func TestListenTwice(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0"})
+	if got := a.server.Addr(); got != "" {
+		t.Errorf("Addr before Listen: %q", got)
+	}
+	addr, _ := a.run()
+	if err := a.server.Listen(); err != nil || a.server.Addr() != addr {
+		t.Errorf("a second Listen: %v, address %s, want %s", err, a.server.Addr(), addr)
+	}
+	b := newTestAPI(t, weir.Config{}, Config{Addr: addr})
+	if err := b.server.Run(t.Context()); err == nil || !strings.Contains(err.Error(), addr) {
+		t.Errorf("Run on an address in use: %v", err)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	if err := (Config{}).withDefaults().validate(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	for field, cfg := range map[string]Config{
+		"Addr":              {Addr: "localhost"},
+		"MaxBodyBytes":      {MaxBodyBytes: 1},
+		"MaxLineBytes":      {MaxLineBytes: 2 << 20},
+		"MaxBatch":          {MaxBatch: -1},
+		"MaxAnswers":        {MaxAnswers: 1e6},
+		"MaxInFlight":       {MaxInFlight: -1},
+		"MaxConns":          {MaxConns: 1e7},
+		"ReadHeaderTimeout": {ReadHeaderTimeout: -1},
+		"ReadTimeout":       {ReadTimeout: 48 * time.Hour},
+		"WriteTimeout":      {WriteTimeout: time.Second},
+		"IdleTimeout":       {IdleTimeout: 1},
+		"DrainDelay":        {DrainDelay: -1},
+		"StopTimeout":       {StopTimeout: -1},
+	} {
+		_, err := New(nil, cfg)
+		var e *weir.Error
+		if !errors.As(err, &e) || e.Code != weir.CodeInvalidConfig || e.Field != field || !strings.HasPrefix(e.Message, field+" ") && field != "Addr" {
+			t.Errorf("%s: got %v", field, err)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	weir "github.com/weir-counter/weir"
+)
+
+const defaultSpan = time.Hour
+
+type seriesQuestion struct {
+	Key  string `query:"key" required:"true" doc:"The key to count. * counts all hits." example:"url:/home"`
+	From string `query:"from" doc:"The start, exclusive; default an hour before to."`
+	To   string `query:"to" doc:"The end, inclusive; default now."`
+	Step string `query:"step" default:"1m" doc:"The window of each point, whole seconds." example:"1m"`
+}
+
+type point struct {
+	At unixTime `json:"at" doc:"The end of the window of this point."`
+	bounds
+}
+
+type seriesAnswer struct {
+	Key    string   `json:"key"`
+	From   unixTime `json:"from"`
+	To     unixTime `json:"to"`
+	StepS  int64    `json:"step_s" doc:"The window of each point in seconds."`
+	Points []point  `json:"points" nullable:"false" doc:"The windows (from, from+step], (from+step, from+2*step], ... that end not after to."`
+}
+
+type seriesOutput struct{ Body seriesAnswer }
+
+func (s *Server) registerSeries(api huma.API) {
+	ask(s, api, huma.Operation{
+		OperationID: "series", Method: http.MethodGet, Path: "/v1/series",
+		Summary:     "Count the hits of a key in adjoining windows",
+		Description: "At most 10000 points.",
+	}, []weir.Code{codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidWindow, weir.CodeInvalidTime, weir.CodeInvalidRange, weir.CodeClosed},
+		func(_ context.Context, q *seriesQuestion) (*seriesOutput, error) {
+			answer, err := s.series(q)
+			return &seriesOutput{answer}, err
+		})
+}
+
+func (s *Server) series(q *seriesQuestion) (seriesAnswer, error) {
+	var none seriesAnswer
+	if err := keyParam(q.Key); err != nil {
+		return none, err
+	}
+	step, err := windowParam("step", q.Step)
+	if err != nil {
+		return none, err
+	}
+	to, err := s.timeParam("to", q.To)
+	if err != nil {
+		return none, err
+	}
+	from := to.Add(-defaultSpan)
+	if q.From != "" {
+		if from, err = s.timeParam("from", q.From); err != nil {
+			return none, err
+		}
+	}
+	points, err := s.engine.Series(q.Key, from, to, step)
+	if err != nil {
+		return none, asProblem(err)
+	}
+	answer := seriesAnswer{q.Key, unixTime{from}, unixTime{to}, int64(step / time.Second), make([]point, len(points))}
+	for i, p := range points {
+		answer.Points[i] = point{unixTime{p.At}, boundsOf(p.Count)}
+	}
+	return answer, nil
+}

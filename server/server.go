@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+)
+
+// Server serves one engine over HTTP. Create it with New. It does not close
+// the engine.
+type Server struct {
+	engine   *weir.Engine
+	cfg      Config // defaults applied, valid
+	log      *slog.Logger
+	metrics  *metrics
+	handler  http.Handler
+	started  time.Time
+	inFlight atomic.Int64
+	ingests  *sync.Pool  // of *ingest
+	draining atomic.Bool // set once, when Run begins to stop
+	listener atomic.Pointer[net.Listener]
+}
+
+// New returns a Server for engine that does not listen yet. It fails with a
+// *weir.Error of CodeInvalidConfig that names the field at fault.
+//
+// New hooks huma.NewErrorWithContext once per process, for its own operations
+// only: an API of the caller's that uses huma keeps its errors.
+func New(engine *weir.Engine, cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{engine: engine, cfg: cfg, log: cfg.Logger, started: time.Now()}
+	s.metrics = newMetrics(s)
+	s.ingests = s.newIngestPool()
+	handler, err := s.routes()
+	if err != nil {
+		return nil, err
+	}
+	s.handler = handler
+	return s, nil
+}
+
+// Handler returns the whole API, for a server or a test of the caller's own.
+// The limits on connections and slow clients are Run's and not part of it.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Listen opens Config.Addr, so that an address in use shows before Run. Run
+// calls it when the caller has not; a second call does nothing.
+func (s *Server) Listen() error {
+	if s.listener.Load() != nil {
+		return nil
+	}
+	l, err := net.Listen("tcp", s.cfg.Addr)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", s.cfg.Addr, err)
+	}
+	l = limitConns(l, s.cfg.MaxConns)
+	if !s.listener.CompareAndSwap(nil, &l) {
+		return l.Close()
+	}
+	return nil
+}
+
+// Addr returns the address listened on, host:port, once Listen succeeded; it
+// is "" before.
+func (s *Server) Addr() string {
+	if l := s.listener.Load(); l != nil {
+		return (*l).Addr().String()
+	}
+	return ""
+}
+
+// Run serves until ctx is done and then stops: /readyz turns 503, DrainDelay
+// passes, the listener closes, and requests in flight get StopTimeout to
+// finish. It returns nil after a clean stop. A Server runs once.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Listen(); err != nil {
+		return err
+	}
+	hs := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: s.cfg.ReadHeaderTimeout,
+		ReadTimeout:       s.cfg.ReadTimeout,
+		WriteTimeout:      s.cfg.WriteTimeout,
+		IdleTimeout:       s.cfg.IdleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+	failed := make(chan error, 1) // buffered: Serve's goroutine ends even when nobody reads
+	go func() { failed <- hs.Serve(*s.listener.Load()) }()
+	s.log.Info("serving", "addr", s.Addr(), "version", s.cfg.Version)
+
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve on %s: %w", s.Addr(), err)
+	case <-ctx.Done():
+	}
+	return s.stop(ctx, hs)
+}
+
+// stop takes the context that ended Run for its values only.
+func (s *Server) stop(ctx context.Context, hs *http.Server) error {
+	s.draining.Store(true)
+	s.log.Info("stopping", "in_flight", s.inFlight.Load(), "drain_delay", s.cfg.DrainDelay, "timeout", s.cfg.StopTimeout)
+	if s.cfg.DrainDelay > 0 {
+		<-time.After(s.cfg.DrainDelay)
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)
+	defer cancel()
+	if err := hs.Shutdown(bounded); err != nil {
+		cut := s.inFlight.Load()
+		return errors.Join(fmt.Errorf("stop: %d requests were cut off after %v: %w", cut, s.cfg.StopTimeout, err), hs.Close())
+	}
+	s.log.Info("stopped")
+	return nil
+}

@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	weir "github.com/weir-counter/weir"
+)
+
+type topQuestion struct {
+	Window string `query:"window" default:"5m" doc:"The window, whole seconds from 1s to 1000000000s." example:"5m"`
+	N      int    `query:"n" default:"10" minimum:"1" maximum:"10000" doc:"How many keys to list."`
+	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
+	At     string `query:"at" doc:"The end of the window; default now."`
+}
+
+type topKey struct {
+	Key string `json:"key"`
+	bounds
+}
+
+type topAnswer struct {
+	WindowS int64    `json:"window_s" doc:"The window in seconds."`
+	At      unixTime `json:"at" doc:"The end of the window."`
+	Prefix  string   `json:"prefix"`
+	Keys    []topKey `json:"keys" nullable:"false" doc:"Most hits first."`
+}
+
+type topOutput struct{ Body topAnswer }
+
+func (s *Server) registerTop(api huma.API) {
+	ask(s, api, huma.Operation{
+		OperationID: "top", Method: http.MethodGet, Path: "/v1/top",
+		Summary:     "List the keys with the most hits in a window",
+		Description: "The reserved key `*` is not listed.",
+	}, []weir.Code{weir.CodeInvalidWindow, weir.CodeInvalidTime, weir.CodeClosed},
+		func(_ context.Context, q *topQuestion) (*topOutput, error) {
+			answer, err := s.top(q)
+			return &topOutput{answer}, err
+		})
+}
+
+func (s *Server) top(q *topQuestion) (topAnswer, error) {
+	var none topAnswer
+	w, err := windowParam("window", q.Window)
+	if err != nil {
+		return none, err
+	}
+	at, err := s.timeParam("at", q.At)
+	if err != nil {
+		return none, err
+	}
+	keys, err := s.engine.Top(at, w, q.N, q.Prefix)
+	if err != nil {
+		return none, asProblem(err)
+	}
+	answer := topAnswer{int64(w / time.Second), unixTime{at}, q.Prefix, make([]topKey, len(keys))}
+	for i, k := range keys {
+		answer.Keys[i] = topKey{k.Key, boundsOf(k.Count)}
+	}
+	return answer, nil
+}
