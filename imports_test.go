@@ -16,8 +16,8 @@ var mayImport = map[string][]string{
 	"window": {},
 	".":      {"window"},
 	"server": {".", "window", "internal/units"},
-	"client": {},
-	"replay": {".", "window", "internal/units"},
+	"client": {"internal/units"},
+	"replay": {".", "window", "internal/units", "client"},
 }
 
 // Third-party modules that the library may import, each with a reason in
