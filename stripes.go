@@ -11,9 +11,9 @@ import (
 
 // stripes spread one key's live cell over several cache lines, so that cores
 // which hit the same key at the same time do not wait for each other. A
-// goroutine finds its stripe by the address of its stack, which costs a
-// nanosecond; sync.Pool and a per-thread random number, the portable ways to
-// the same end, cost three to six (BenchmarkStripePick). Where two goroutines
+// goroutine finds its stripe by the address of its stack; a token in a sync.Pool
+// and a random number, the usual ways to the same end, cost some five and two
+// times as much (BenchmarkStripePick). Where two goroutines
 // meet on a stripe, the one that lost changes the salt, which deals all of them
 // new stripes.
 //

@@ -12,7 +12,7 @@ func FuzzWindow(f *testing.F) {
 	f.Add(uint32(0), []byte{0, 1, 0, 0, 0, 5, 0, 0, 0, 0, 3, 255, 255, 255, 0, 1, 0, 0, 0, 0})
 	f.Add(uint32(86400), make([]byte, 4000))
 	f.Fuzz(func(t *testing.T, retention uint32, steps []byte) {
-		if len(steps) > 20_000 {
+		if len(steps) > 5_000 {
 			return // the naive model is quadratic
 		}
 		tw := newTwin(t, 1+int64(retention)%MaxSeconds)
