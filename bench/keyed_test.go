@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/puzpuzpuz/xsync/v4"
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/bench/textbook"
+	"github.com/weir-counter/weir/bench/traffic"
+)
+
+const (
+	keyedKeys  = 1_000_000
+	keyedPicks = 1 << 22
+)
+
+var (
+	keys  = sync.OnceValue(func() []string { return traffic.Keys(keyedKeys) })
+	picks = sync.OnceValue(func() []uint32 { return traffic.Picks(keyedPicks, keyedKeys) })
+)
+
+// BenchmarkKeyed is a hit on one of a million keys that all exist, picked
+// after Zipf's law. A map with a counter of all time for each key is the floor.
+func BenchmarkKeyed(b *testing.B) {
+	for _, design := range []struct {
+		name          string
+		hitsPerSecond int
+		make          func(b *testing.B) share
+	}{
+		{"xsync.Map+atomic.Int64", 1 << 20, keyedFloor},
+		{"weir.Engine.HitAt", 1 << 20, keyedWeirAt},
+		{"weir.Engine.HitAt-64k-hits-a-second", 1 << 16, keyedWeirAt},
+		{"weir.Engine.Hit", 1 << 20, keyedWeir},
+		{"RWMutex+map+deque", 1 << 20, keyedMapDeque},
+		{"xsync.Map+deque", 1 << 20, keyedXsyncDeque},
+	} {
+		b.Run("design="+design.name, func(b *testing.B) {
+			hit := design.make(b)
+			runtime.GC() // so that none falls into the measurement
+			forThreads(b, func(b *testing.B, goroutines int) {
+				runShares(b, goroutines, design.hitsPerSecond, hit)
+			})
+		})
+	}
+}
+
+func keyedFloor(*testing.B) share {
+	counters := xsync.NewMap[string, *atomic.Int64]()
+	for _, key := range keys() {
+		counters.Store(key, new(atomic.Int64))
+	}
+	keys, picks := keys(), picks()
+	return func(_ int64, first, n int) {
+		for i := first; i < first+n; i++ {
+			key := keys[picks[i%keyedPicks]]
+			counter, ok := counters.Load(key)
+			if !ok {
+				counter, _ = counters.LoadOrStore(key, new(atomic.Int64))
+			}
+			counter.Add(1)
+		}
+	}
+}
+
+func keyedWeirAt(b *testing.B) share {
+	engine := keyedEngine(b)
+	keys, picks := keys(), picks()
+	return func(second int64, first, n int) {
+		at := time.Unix(second, 0)
+		for i := first; i < first+n; i++ {
+			engine.HitAt(at, keys[picks[i%keyedPicks]], 1)
+		}
+	}
+}
+
+func keyedWeir(b *testing.B) share {
+	engine := keyedEngine(b)
+	keys, picks := keys(), picks()
+	return func(_ int64, first, n int) {
+		for i := first; i < first+n; i++ {
+			engine.Hit(keys[picks[i%keyedPicks]])
+		}
+	}
+}
+
+func keyedEngine(b *testing.B) *weir.Engine {
+	engine := newEngine(b, weir.Config{})
+	for _, key := range keys() {
+		if _, err := engine.HitAt(time.Unix(now, 0), key, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return engine
+}
+
+func keyedMapDeque(*testing.B) share {
+	var mu sync.RWMutex
+	counters := make(map[string]*textbook.Deque)
+	for _, key := range keys() {
+		counters[key] = textbook.NewDeque(300)
+	}
+	keys, picks := keys(), picks()
+	return func(second int64, first, n int) {
+		for i := first; i < first+n; i++ {
+			mu.RLock()
+			counter := counters[keys[picks[i%keyedPicks]]]
+			mu.RUnlock()
+			counter.Hit(second)
+		}
+	}
+}
+
+func keyedXsyncDeque(*testing.B) share {
+	counters := xsync.NewMap[string, *textbook.Deque]()
+	for _, key := range keys() {
+		counters.Store(key, textbook.NewDeque(300))
+	}
+	keys, picks := keys(), picks()
+	return func(second int64, first, n int) {
+		for i := first; i < first+n; i++ {
+			counter, _ := counters.Load(keys[picks[i%keyedPicks]])
+			counter.Hit(second)
+		}
+	}
+}
