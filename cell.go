@@ -1,6 +1,10 @@
 package weir
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/weir-counter/weir/window"
+)
 
 // cell is a live cell: one second and the hits counted in it so far, in one
 // atomic word, so that a hit in the current second is one compare-and-swap.
@@ -9,8 +13,8 @@ import "sync/atomic"
 //	special    second     late   hits
 //
 // The late bit says that the key had seen a newer second when the cell was
-// started: every hit in the cell is late. A cell with no hits is empty, its
-// second means nothing. A special word is no second at all: either the cell is
+// started: every hit in the cell is late. A cell with no hits is empty; cellIdle
+// is an empty one whose second no hit has. A special word is no second at all: either the cell is
 // dead (its entry has left the table, look the key up again), or the low bits
 // are the number of the hot key that took its place (hot.go). Since a special
 // word's second is beyond any valid one, the hot path needs no test for it.
@@ -22,6 +26,7 @@ const (
 	cellMaxHits     = 1<<28 - 1
 	cellSpecial     = 1 << 63
 	cellDead        = 1<<64 - 1
+	cellIdle        = (window.MaxTime + 1) << cellSecondShift
 )
 
 func packCell(second int64, late bool, hits uint64) uint64 {

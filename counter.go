@@ -81,7 +81,7 @@ func (c *Counter) fold(second int64, n uint64) Outcome {
 	}
 	c.last.change()
 	defer c.last.changed()
-	return s.fold(&c.window, second, n)
+	return s.fold(&c.window, second, n, func(second int64, n uint64) { c.window.Add(second, n) })
 }
 
 // Count answers how many hits lie in the last w, up to now.

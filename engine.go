@@ -22,7 +22,6 @@ type Engine struct {
 	seed        maphash.Seed // of the tables; not of the partitions
 	hot         hotKeys
 	total       Counter // AllKeys
-	forgotten   forgotten
 
 	keys     atomic.Int64
 	bytes    atomic.Int64 // of tables, entries and windows

@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -115,7 +116,7 @@ func TestHotKeyLosesNothing(t *testing.T) {
 			}
 			if en := p.table.Load().find(e.hash("hot"), "hot"); en != nil {
 				p.mu.Lock()
-				e.hot.heat(en)
+				e.heat(p, en)
 				p.mu.Unlock()
 			}
 			e.Count("hot", time.Minute)
@@ -238,7 +239,7 @@ func TestConfigNamesTheField(t *testing.T) {
 	} {
 		_, err := New(cfg)
 		wantCode(t, err, CodeInvalidConfig)
-		if e, ok := err.(*Error); !ok || e.Field != field {
+		if e := new(Error); !errors.As(err, &e) || e.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

@@ -14,6 +14,9 @@ const searchBuckets = 1024
 // of others that are not locked just now. Since hashing spreads keys evenly, the
 // coldest of a partition stand for the coldest of all.
 func (e *Engine) makeRoom(p *partition) {
+	if e.bytes.Load() <= e.cfg.Memory {
+		return
+	}
 	e.evictCold(p, 1)
 	for i := range e.partitions {
 		if e.bytes.Load() <= e.cfg.Memory {
@@ -45,7 +48,7 @@ func (e *Engine) evictCold(p *partition, leave int) {
 		slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(a.newest, b.newest) })
 		for _, c := range found[:min(len(found), 1+len(found)/8, p.keys-leave)] {
 			total, newest := p.remove(e, c.entry)
-			e.forgotten.add(c.key, total, newest)
+			p.forgotten.add(c.key, total, newest)
 			e.departed.evictedKeys.Add(1)
 			e.departed.evictedHits.Add(total)
 		}

@@ -2,39 +2,37 @@ package weir
 
 import (
 	"math"
-	"sync"
+	"math/bits"
 	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 )
 
-// forgotten remembers, in a fixed 1 MiB, how many hits evicted keys had and when
-// they were hit last, so that no later answer is too low without saying so: a
-// window that reaches back before the eviction gets the forgotten hits added to
-// its upper bound.
+// forgotten remembers, in a fixed 8 KiB for each partition, how many hits evicted
+// keys had and when they were hit last, so that no later answer is too low
+// without saying so: a window that reaches back before the eviction gets the
+// forgotten hits added to its upper bound.
 //
 // It is a count-min sketch (Cormode, Muthukrishnan 2005): a key has one place in
 // each row, shared with others, and the least of its places bounds its own hits
 // from above.
 type forgotten struct {
 	rows atomic.Pointer[forgottenRows] // nil until the first eviction
-	mu   sync.Mutex                    // orders writers
 }
 
 const (
 	forgottenDepth = 2
-	forgottenWidth = 1 << 15
+	forgottenWidth = 256 // a power of two
 )
 
 type forgottenRows [forgottenDepth][forgottenWidth]struct {
 	hits   atomic.Uint64
-	newest atomic.Int64 // Unix second; 0 with hits = 0 means nothing
+	newest atomic.Int64 // Unix second, of the newest of the hits
 }
 
-// add remembers a key that had total hits, the newest at that second.
+// add remembers a key that had total hits, the newest at that second. The caller
+// holds the partition's lock.
 func (f *forgotten) add(key string, total uint64, newest int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	rows := f.rows.Load()
 	if rows == nil {
 		rows = new(forgottenRows)
@@ -43,11 +41,11 @@ func (f *forgotten) add(key string, total uint64, newest int64) {
 	hash := xxhash.Sum64String(key)
 	for depth := range rows {
 		place := &rows[depth][forgottenPlace(hash, depth)]
-		if sum := place.hits.Load() + total; sum >= total {
-			place.hits.Store(sum)
-		} else {
-			place.hits.Store(math.MaxUint64)
+		sum, carry := bits.Add64(place.hits.Load(), total, 0)
+		if carry != 0 {
+			sum = math.MaxUint64
 		}
+		place.hits.Store(sum)
 		place.newest.Store(max(place.newest.Load(), newest))
 	}
 }
@@ -69,6 +67,7 @@ func (f *forgotten) since(key string, from int64) uint64 {
 	return least
 }
 
+// forgottenPlace takes bits of the hash that do not choose the partition.
 func forgottenPlace(hash uint64, depth int) uint64 {
-	return hash >> (16 + 24*depth) & (forgottenWidth - 1)
+	return hash >> (32 + 16*depth) & (forgottenWidth - 1)
 }

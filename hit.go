@@ -102,7 +102,7 @@ func (e *Engine) hitEntry(p *partition, hash uint64, second int64, key string, n
 			}
 			if lost++; lost == hotAfter {
 				p.mu.Lock()
-				e.hot.heat(en)
+				e.heat(p, en)
 				p.mu.Unlock()
 			}
 			continue
@@ -125,9 +125,9 @@ func (e *Engine) hitNew(p *partition, hash uint64, second int64, key string, n u
 	if p.table.Load().find(hash, key) != nil {
 		return 0, false
 	}
-	p.insert(e, hash, key, second, n)
+	outcome := p.add(e, p.insert(e, hash, key), second, n)
 	e.makeRoom(p)
-	return Counted, true
+	return outcome, true
 }
 
 // fold counts a hit at another second than the live cell's, or one that the cell
@@ -135,19 +135,15 @@ func (e *Engine) hitNew(p *partition, hash uint64, second int64, key string, n u
 func (e *Engine) fold(p *partition, en *entry, second int64, n uint64) (outcome Outcome, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := en.window.Size()
 	word := en.cell.word.Load()
 	switch hot := e.hot.of(en, word); {
 	case word < cellSpecial:
-		outcome = en.add(second, n)
+		outcome = p.add(e, en, second, n)
 	case hot != nil:
-		outcome = hot.fold(&en.window, second, n)
+		outcome = hot.fold(&en.window, second, n, p.settler(e, en))
 	default:
 		return 0, false
 	}
-	if grown := en.window.Size() - before; grown != 0 {
-		e.bytes.Add(int64(grown))
-		e.makeRoom(p)
-	}
+	e.makeRoom(p)
 	return outcome, true
 }

@@ -39,34 +39,34 @@ func (h *hotKeys) of(en *entry, word uint64) *hotKey {
 	return nil
 }
 
-// heat gives an entry stripes, if a place is free. The caller holds the
-// partition's lock.
-func (h *hotKeys) heat(en *entry) {
+// heat gives an entry stripes, if a place is free. The caller holds p.mu.
+func (e *Engine) heat(p *partition, en *entry) {
 	if en.cell.word.Load() >= cellSpecial {
 		return
 	}
-	for place := range h.places {
+	for place := range e.hot.places {
 		hot := &hotKey{newStripes(), en}
-		if h.places[place].Load() == nil && h.places[place].CompareAndSwap(nil, hot) {
-			h.count.Add(1)
-			foldWord(&en.window, en.cell.word.Swap(cellSpecial|uint64(place)))
+		if e.hot.places[place].Load() == nil && e.hot.places[place].CompareAndSwap(nil, hot) {
+			e.hot.count.Add(1)
+			p.activate(en, en.cell.word.Load())
+			settleWord(en.cell.word.Swap(cellSpecial|uint64(place)), p.settler(e, en))
 			return
 		}
 	}
 }
 
-// cool gives the entry its single cell back, or a dead one. The caller holds the
-// partition's lock.
-func (h *hotKeys) cool(en *entry, leave uint64) {
+// cool gives the entry its single cell back, with the word leave: cellIdle or
+// cellDead. The caller holds p.mu.
+func (e *Engine) cool(p *partition, en *entry, leave uint64) {
 	word := en.cell.word.Load()
-	hot := h.of(en, word)
+	hot := e.hot.of(en, word)
 	if hot == nil {
 		return
 	}
 	en.cell.word.Store(leave)
-	hot.foldAll(&en.window, cellDead) // whoever still holds the stripes can't add
-	h.places[word&^cellSpecial].Store(nil)
-	h.count.Add(-1)
+	hot.foldAll(cellDead, p.settler(e, en)) // whoever still holds the stripes can't add
+	e.hot.places[word&^cellSpecial].Store(nil)
+	e.hot.count.Add(-1)
 }
 
 // coolDown cools the keys that fewer than two stripes were hit of lately.
@@ -85,16 +85,10 @@ func (e *Engine) coolDown() {
 		if busy < 2 {
 			p := e.partition(hot.owner.key)
 			p.mu.Lock()
-			e.hot.cool(hot.owner, 0)
+			e.cool(p, hot.owner, cellIdle)
 			p.mu.Unlock()
 		}
 	}
-}
-
-// kill folds an entry and leaves it dead. The caller holds the partition's lock.
-func (e *Engine) kill(en *entry) {
-	e.hot.cool(en, cellDead)
-	foldWord(&en.window, en.cell.word.Swap(cellDead))
 }
 
 // live sums the entry's hits in the window (from, to] that are not yet folded.

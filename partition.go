@@ -9,22 +9,23 @@ import (
 )
 
 // partition is a fixed share of the key space, the unit of everything: lock,
-// memory and, later, batch, snapshot and ownership. Which keys it has depends on
+// memory, batch, snapshot and, later, ownership. Which keys it has depends on
 // their hash alone and never changes.
 type partition struct {
 	table atomic.Pointer[table] // read without the lock
 
-	mu   sync.Mutex // guards all below, and the windows of the entries
-	keys int
-	hand int // the bucket where the next search for cold keys begins
-	_    [64]byte
+	mu        sync.Mutex // guards all below, and the windows of the entries
+	keys      int
+	hand      int // the bucket where the next search for cold keys begins
+	forgotten forgotten
+	gathering // what the next batch has (gather.go)
+	_         [64]byte
 }
 
-// insert makes the entry of a key that is not in the table, with n hits in its
-// live cell. The caller holds mu.
-func (p *partition) insert(e *Engine, hash uint64, key string, second int64, n uint64) {
+// insert makes the entry of a key that is not in the table. The caller holds mu.
+func (p *partition) insert(e *Engine, hash uint64, key string) *entry {
 	en := &entry{key: strings.Clone(key), window: e.emptyWindow}
-	en.add(second, n)
+	en.cell.word.Store(cellIdle)
 	t := p.table.Load()
 	if p.keys >= len(t.buckets)*maxLoad {
 		t = p.rebuild(e, 2*len(t.buckets))
@@ -33,23 +34,61 @@ func (p *partition) insert(e *Engine, hash uint64, key string, second int64, n u
 	p.keys++
 	e.keys.Add(1)
 	e.bytes.Add(keyBytes(en.key) + int64(en.window.Size()))
+	return en
+}
+
+// add counts n hits at a second where the entry's live cell does not stand, or
+// that it can't hold. The cell is not special, and the caller holds mu.
+func (p *partition) add(e *Engine, en *entry, second int64, n uint64) Outcome {
+	word := en.cell.word.Load()
+	newest, seen := en.newest(word)
+	late := seen && second < newest
+	switch {
+	case seen && second <= newest-en.window.Retention():
+		return TooLate
+	case late || n > cellMaxHits:
+		p.settle(e, en, second, n)
+	default:
+		p.activate(en, word)
+		settleWord(en.cell.word.Swap(packCell(second, false, n)), p.settler(e, en))
+	}
+	if late {
+		return Late
+	}
+	return Counted
+}
+
+// settle puts hits into the entry's window, and into the next batch. All hits
+// pass here once, when they leave the live cell or had no place in it. The
+// caller holds mu.
+func (p *partition) settle(e *Engine, en *entry, second int64, n uint64) {
+	before := en.window.Size()
+	en.window.Add(second, n)
+	if grown := en.window.Size() - before; grown != 0 {
+		e.bytes.Add(int64(grown))
+	}
+	p.gather(e, Delta{en.key, second, n})
+}
+
+func (p *partition) settler(e *Engine, en *entry) func(second int64, n uint64) {
+	return func(second int64, n uint64) { p.settle(e, en, second, n) }
 }
 
 // remove takes an entry out of the table for good: a hit that still holds it
 // finds its cell dead and looks the key up again. It returns the hits that the
 // entry had and the second of the newest. The caller holds mu.
 func (p *partition) remove(e *Engine, en *entry) (total uint64, newest int64) {
-	before := int64(en.window.Size())
-	e.kill(en)
-	newest, _ = en.window.Newest()
+	e.cool(p, en, cellDead)
+	settleWord(en.cell.word.Swap(cellDead), p.settler(e, en))
 	t := p.table.Load()
 	t.remove(e.hash(en.key), en)
 	p.keys--
 	e.keys.Add(-1)
-	e.bytes.Add(-keyBytes(en.key) - before)
+	e.bytes.Add(-keyBytes(en.key) - int64(en.window.Size()))
 	if p.keys < len(t.buckets)*maxLoad/8 && len(t.buckets) > 1 {
 		p.rebuild(e, len(t.buckets)/2)
 	}
+	newest, _ = en.window.Newest()
 	return en.window.Total(), newest
 }
 

@@ -59,19 +59,19 @@ func (e *Engine) count(key string, at, seconds int64) Count {
 	}
 	p := e.partition(key)
 	en := p.table.Load().find(e.hash(key), key)
-	if en == nil {
-		return e.withForgotten(Count{}, key, at-seconds)
+	var c Count
+	if en != nil {
+		p.mu.Lock()
+		c = p.count(e, en, at, seconds)
+		p.mu.Unlock()
 	}
-	p.mu.Lock()
-	c := p.count(e, en, at, seconds)
-	p.mu.Unlock()
-	return e.withForgotten(c, key, at-seconds)
+	return p.withForgotten(c, key, at-seconds)
 }
 
 // withForgotten raises the upper bound by what an evicted key of that name may
 // have had since the second from.
-func (e *Engine) withForgotten(c Count, key string, from int64) Count {
-	sum, carry := bits.Add64(c.Upper, e.forgotten.since(key, from), 0)
+func (p *partition) withForgotten(c Count, key string, from int64) Count {
+	sum, carry := bits.Add64(c.Upper, p.forgotten.since(key, from), 0)
 	if carry != 0 {
 		sum = math.MaxUint64
 	}

@@ -21,11 +21,11 @@ type Point struct {
 //
 // At most MaxPoints, at least one; each costs what a Count does.
 func (e *Engine) Series(key string, from, to time.Time, step time.Duration) ([]Point, error) {
-	seconds, err := e.checkRead(key, step)
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	seconds, err := wholeSeconds("step", step)
 	if err != nil {
-		if asError, ok := err.(*Error); ok && asError.Code == CodeInvalidWindow {
-			return nil, &Error{CodeInvalidWindow, "step", "step of " + step.String() + ": must be whole seconds from 1s to 1000000000s"}
-		}
 		return nil, err
 	}
 	n := (to.Unix() - from.Unix()) / seconds

@@ -17,9 +17,10 @@ import (
 // meet on a stripe, the one that lost changes the salt, which deals all of them
 // new stripes.
 //
-// Invariant: the second of every stripe with hits is later than newest minus
-// the retention, newest being the latest second of the window and all stripes.
-// Hence folding them, in any order, is never too late.
+// Hits that leave the cells go to a settle function, which puts them into the
+// window. Invariant: the second of every stripe with hits is later than newest
+// minus the retention, newest being the latest second of the window and all
+// stripes. Hence settling them, in any order, is never too late.
 type stripes struct {
 	salt  atomic.Uint64
 	shift uint // 64 - log2(len(cells))
@@ -33,7 +34,11 @@ type paddedCell struct {
 
 func newStripes() *stripes {
 	n := 1 << bits.Len(uint(2*min(runtime.GOMAXPROCS(0), 64)-1)) // 2 to 128
-	return &stripes{shift: uint(64 - bits.TrailingZeros(uint(n))), cells: make([]paddedCell, n)}
+	s := &stripes{shift: uint(64 - bits.TrailingZeros(uint(n))), cells: make([]paddedCell, n)}
+	for i := range s.cells {
+		s.cells[i].word.Store(cellIdle)
+	}
+	return s
 }
 
 // mine is the calling goroutine's cell.
@@ -62,20 +67,19 @@ func (s *stripes) add(second int64, n uint64) (outcome Outcome, ok bool) {
 
 // fold counts n hits at a second where the goroutine's cell does not stand. The
 // caller holds the lock that guards w.
-func (s *stripes) fold(w *window.Window, second int64, n uint64) Outcome {
+func (s *stripes) fold(w *window.Window, second int64, n uint64, settle func(second int64, n uint64)) Outcome {
 	newest, seen := s.newest(w)
 	if seen && second <= newest-w.Retention() {
 		return TooLate
 	}
 	late := seen && second < newest
 	if second > newest { // once a second, for keys that are hit now
-		s.foldAll(w, 0)
+		s.foldAll(cellIdle, settle)
 	}
-	c := s.mine()
 	if n > cellMaxHits {
-		w.Add(second, n)
+		settle(second, n)
 	} else {
-		foldWord(w, c.word.Swap(packCell(second, late, n)))
+		settleWord(s.mine().word.Swap(packCell(second, late, n)), settle)
 	}
 	if late {
 		return Late
@@ -83,17 +87,17 @@ func (s *stripes) fold(w *window.Window, second int64, n uint64) Outcome {
 	return Counted
 }
 
-// foldAll moves the hits of all cells into the window and leaves the word in
-// their place.
-func (s *stripes) foldAll(w *window.Window, leave uint64) {
+// foldAll settles the hits of all cells and leaves the word in their place.
+func (s *stripes) foldAll(leave uint64, settle func(second int64, n uint64)) {
 	for i := range s.cells {
-		foldWord(w, s.cells[i].word.Swap(leave))
+		settleWord(s.cells[i].word.Swap(leave), settle)
 	}
 }
 
-func foldWord(w *window.Window, word uint64) {
+// settleWord settles the hits of a word that was taken out of a cell.
+func settleWord(word uint64, settle func(second int64, n uint64)) {
 	if word < cellSpecial && cellHits(word) > 0 {
-		w.Add(cellSecond(word), cellHits(word))
+		settle(cellSecond(word), cellHits(word))
 	}
 }
 

@@ -45,7 +45,7 @@ func (e *Engine) Top(at time.Time, w time.Duration, n int, prefix string) ([]Key
 		})
 	}
 	for i := range best {
-		best[i].Count = e.withForgotten(best[i].Count, best[i].Key, at.Unix()-seconds)
+		best[i].Count = e.partition(best[i].Key).withForgotten(best[i].Count, best[i].Key, at.Unix()-seconds)
 	}
 	slices.SortFunc(best, func(a, b KeyCount) int { return -compareCounts(a, b) })
 	return best, nil

@@ -29,8 +29,9 @@ const (
 	MaxSeconds = 1_000_000_000
 
 	// MaxTime is the latest time a hit may have, in Unix seconds (the year
-	// 2514). The earliest is 0.
-	MaxTime = 1<<34 - 1
+	// 2514). The earliest is 0. It is one less than 34 bits hold, so that
+	// callers who pack times have a number that is none.
+	MaxTime = 1<<34 - 2
 
 	// DefaultRetention is used where none is given: 30 days, in seconds.
 	DefaultRetention = 30 * 24 * 3600
