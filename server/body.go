@@ -92,8 +92,10 @@ func decoded(r *http.Request, limit int64) (body io.Reader, release func(), p *p
 // bodyProblem is the problem of a body that err ended.
 func bodyProblem(err error, limit int64) *problem {
 	switch {
-	case errors.Is(err, errBodyTooLarge), errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+	case errors.Is(err, errBodyTooLarge):
 		return tooLarge(limit)
+	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		return newProblem(codeBodyTooLarge, "", "the body asks for a zstd window of more than "+units.FormatSize(maxZstdWindow)+": compress it without --long and --ultra")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return newProblem(codeBodyTimeout, "", "the body took too long to arrive: send smaller batches")
 	default:

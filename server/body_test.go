@@ -99,7 +99,7 @@ func TestBodyTooLarge(t *testing.T) {
 		}
 		r := a.send(req)
 		a.wantProblem(r, codeBodyTooLarge, 413)
-		var got hitsAnswer
+		var got HitsAnswer
 		if err := json.Unmarshal([]byte(r.body), &got); err != nil {
 			t.Fatal(err)
 		}
@@ -115,6 +115,27 @@ func TestBomb(t *testing.T) {
 	for _, encoding := range []string{"gzip", "zstd"} {
 		r := a.do(http.MethodPost, "/v1/hits", "text/plain", compress(t, encoding, bomb), "Content-Encoding", encoding)
 		a.wantProblem(r, codeBodyTooLarge, 413)
+	}
+}
+
+func TestZstdWindow(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	for window, want := range map[int]int{8 << 20: 200, 16 << 20: 413} {
+		var b bytes.Buffer
+		z, err := zstd.NewWriter(&b, zstd.WithWindowSize(window), zstd.WithSingleSegment(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(z, "a 2\n")
+		if err := z.Flush(); err != nil { // so that the frame is not a small single segment
+			t.Fatal(err)
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if r := a.do(http.MethodPost, "/v1/hits", "text/plain", b.String(), "Content-Encoding", "zstd"); r.status != want {
+			t.Errorf("a window of %d bytes: %d %s, want %d", window, r.status, r.body, want)
+		}
 	}
 }
 

@@ -69,6 +69,9 @@ const maxHeaderBytes = 256 << 10
 
 const maxTimeout = 24 * time.Hour
 
+// DefaultConfig returns what the zero Config stands for, for flags to show.
+func DefaultConfig() Config { return Config{}.withDefaults() }
+
 func (c Config) withDefaults() Config {
 	orDefault(&c.Addr, "127.0.0.1:8080")
 	orDefault(&c.MaxBodyBytes, 16<<20)

@@ -14,22 +14,23 @@ import (
 type countQuestion struct {
 	Key    []string `query:"key,explode" required:"true" doc:"The key to count; may be repeated. * counts all hits." example:"[\"url:/home\"]"`
 	Window []string `query:"window,explode" doc:"The window, whole seconds from 1s to 1000000000s; may be repeated. Default 5m." example:"[\"5m\"]"`
-	At     string   `query:"at" doc:"The end of the window; default now. With a fraction of a second the bounds leave room for the hits of that second."`
+	At     string   `query:"at" doc:"The end of the window; default now. A whole second stands for all of that second; with a fraction the moment is meant, and the bounds leave room for the two seconds that the window cuts."`
 }
 
-type countAnswer struct {
+// CountAnswer is the count of one key in one window.
+type CountAnswer struct {
 	Key     string   `json:"key"`
 	WindowS int64    `json:"window_s" doc:"The window in seconds."`
 	At      unixTime `json:"at" doc:"The end of the window."`
-	bounds
+	Bounds
 }
 
 type rateAnswer struct {
-	countAnswer
+	CountAnswer
 	PerSecond float64 `json:"per_second" doc:"estimate / window_s"`
 }
 
-type countOutput struct{ Body oneOrCounts[countAnswer] }
+type countOutput struct{ Body oneOrCounts[CountAnswer] }
 
 type rateOutput struct{ Body oneOrCounts[rateAnswer] }
 
@@ -58,7 +59,7 @@ func (s *Server) registerCount(api huma.API) {
 }
 
 // counts answers every key and window of q at one time.
-func (s *Server) counts(q *countQuestion) ([]countAnswer, error) {
+func (s *Server) counts(q *countQuestion) ([]CountAnswer, error) {
 	windows, err := windowParams(q.Window)
 	if err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func (s *Server) counts(q *countQuestion) ([]countAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	answers := make([]countAnswer, 0, len(q.Key)*len(windows))
+	answers := make([]CountAnswer, 0, len(q.Key)*len(windows))
 	for _, key := range q.Key {
 		if err := keyParam(key); err != nil {
 			return nil, err
@@ -81,7 +82,7 @@ func (s *Server) counts(q *countQuestion) ([]countAnswer, error) {
 			if err != nil {
 				return nil, asProblem(err)
 			}
-			answers = append(answers, countAnswer{key, int64(w / time.Second), unixTime{at}, boundsOf(c)})
+			answers = append(answers, CountAnswer{key, int64(w / time.Second), unixTime{at}, boundsOf(c)})
 		}
 	}
 	return answers, nil

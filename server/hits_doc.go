@@ -53,7 +53,7 @@ func (s *Server) registerHits(api huma.API, mux *router) {
 		codeBodyTooLarge, codeUnsupportedType, codeUnsupportedEncoding, codeOverloaded, weir.CodeClosed)
 	responses["200"] = &huma.Response{
 		Description: "At least one hit was counted",
-		Content:     map[string]*huma.MediaType{"application/json": {Schema: schemaFor[hitsAnswer](api)}},
+		Content:     map[string]*huma.MediaType{"application/json": {Schema: schemaFor[HitsAnswer](api)}},
 	}
 	api.OpenAPI().AddOperation(&huma.Operation{
 		OperationID: "hit", Method: http.MethodPost, Path: "/v1/hits",

@@ -100,7 +100,7 @@ nonsense
 			if c.code != "" {
 				a.wantProblem(r, c.code, c.status)
 			}
-			var got hitsAnswer
+			var got HitsAnswer
 			if err := json.Unmarshal([]byte(r.body), &got); err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +117,7 @@ nonsense
 			}
 			for _, want := range strings.Fields(c.keys) {
 				i := strings.LastIndex(want, "=")
-				var count bounds
+				var count Bounds
 				a.getInto("/v1/count?window=1d&key="+want[:i], &count)
 				if fmt.Sprint(count.Estimate) != want[i+1:] || !count.Exact {
 					t.Errorf("%s: got %+v", want, count)
@@ -130,7 +130,7 @@ nonsense
 func TestHitsListsTheFirstRejected(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{})
 	r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a\n"+strings.Repeat("b 0\n", 100))
-	var got hitsAnswer
+	var got HitsAnswer
 	if err := json.Unmarshal([]byte(r.body), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestHitsBeyondTheBatch(t *testing.T) {
 		"application/json":     `[{"key":"c"},{"key":"c"},{"key":"c"},{"key":"c"},{"key":"c"}]`,
 	} {
 		r := a.do(http.MethodPost, "/v1/hits", contentType, body)
-		var got hitsAnswer
+		var got HitsAnswer
 		if err := json.Unmarshal([]byte(r.body), &got); err != nil {
 			t.Fatal(err)
 		}

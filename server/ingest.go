@@ -23,7 +23,7 @@ type ingest struct {
 	server *Server
 	feed   feed
 	json   jsonParser
-	answer hitsAnswer
+	answer HitsAnswer
 	line   int       // of the record being read, from 1
 	now    time.Time // for hits without a time
 	nowOf  int       // feed.reads when now was read
@@ -42,7 +42,7 @@ func (s *Server) hits(w http.ResponseWriter, r *http.Request) {
 	if p := in.run(r); p != nil {
 		s.metrics.rejectedLines.Add(float64(in.answer.RejectedLines))
 		if in.line > 0 { // say what was counted before it went wrong
-			p.hitsAnswer = &in.answer
+			p.HitsAnswer = &in.answer
 		}
 		advertise(w.Header(), p)
 		p.write(w)

@@ -21,8 +21,8 @@ type problem struct {
 	Code   weir.Code `json:"code" example:"invalid_window" doc:"Stable name of the failure, to branch on."`
 	Detail string    `json:"detail" doc:"What went wrong here and what to do about it."`
 	Field  string    `json:"field,omitempty" example:"window" doc:"The parameter or setting at fault."`
-	// A pointer, so that only problems of POST /v1/hits carry its members.
-	*hitsAnswer
+	// HitsAnswer is set in problems of POST /v1/hits only.
+	*HitsAnswer
 }
 
 func newProblem(code weir.Code, field, detail string) *problem {
@@ -62,6 +62,13 @@ func (p *problem) write(w http.ResponseWriter) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(p.Status)
 	w.Write(append(body, '\n')) // a client that left is not an error of ours
+}
+
+// TransformSchema implements huma.SchemaTransformer: the members of hits are
+// not in every problem.
+func (*problem) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	s.Required = []string{"title", "status", "code", "detail"}
+	return s
 }
 
 // fromHuma makes a problem of what huma found wrong with a request, before any

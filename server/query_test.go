@@ -46,16 +46,16 @@ func TestCountAtFraction(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{})
 	now := start.Unix()
 	a.post(fmt.Sprintf("k 1 %d.25\nk 1 %d.75\nk 1 %d", now, now, now-5))
-	var got countAnswer
-	a.getInto(fmt.Sprintf("/v1/count?key=k&window=10&at=%d.5", now), &struct{ *bounds }{&got.bounds})
+	var got CountAnswer
+	a.getInto(fmt.Sprintf("/v1/count?key=k&window=10&at=%d.5", now), &struct{ *Bounds }{&got.Bounds})
 	if got.Lower > 2 || got.Upper < 2 || got.Exact {
-		t.Errorf("got %+v, want bounds around 2", got.bounds)
+		t.Errorf("got %+v, want bounds around 2", got.Bounds)
 	}
 }
 
 func TestEventClock(t *testing.T) {
 	a := newTestAPI(t, weir.Config{Clock: weir.EventClock, Now: time.Now}, Config{})
-	var c bounds
+	var c Bounds
 	a.getInto("/v1/count?key=k", &c) // no hit yet: there is no time to ask at
 	a.post("k 1 807249600\nk\n")
 	r := a.get("/v1/count?key=k&window=1s")

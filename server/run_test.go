@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,7 @@ func TestDrainDelay(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
 	for !a.server.draining.Load() {
+		runtime.Gosched()
 	}
 	a.wantProblem(a.get("/readyz"), codeStopping, 503) // the listener is open still
 	if r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a"); r.status != 200 {

@@ -21,7 +21,7 @@ type seriesQuestion struct {
 
 type point struct {
 	At unixTime `json:"at" doc:"The end of the window of this point."`
-	bounds
+	Bounds
 }
 
 type seriesAnswer struct {

@@ -10,8 +10,9 @@ import (
 // maxListed is how many rejected lines an answer lists.
 const maxListed = 20
 
-// hitsAnswer is what became of a body of hits.
-type hitsAnswer struct {
+// HitsAnswer is what became of a body of hits: the answer of POST /v1/hits,
+// and part of its problem documents.
+type HitsAnswer struct {
 	Counted       uint64         `json:"counted" doc:"Hits counted (the sum of n), late ones included."`
 	Late          uint64         `json:"late" doc:"How many of counted were older than the newest hit of their key."`
 	TooLate       uint64         `json:"too_late" doc:"Hits not counted: older than the retention."`
@@ -25,14 +26,14 @@ type rejectedLine struct {
 	Message string    `json:"message"`
 }
 
-func (a *hitsAnswer) reset() {
-	*a = hitsAnswer{Rejected: a.Rejected[:0]}
+func (a *HitsAnswer) reset() {
+	*a = HitsAnswer{Rejected: a.Rejected[:0]}
 	if a.Rejected == nil {
 		a.Rejected = []rejectedLine{} // an empty array in JSON, not null
 	}
 }
 
-func (a *hitsAnswer) reject(line int, r *rejection) {
+func (a *HitsAnswer) reject(line int, r *rejection) {
 	a.RejectedLines++
 	if len(a.Rejected) < maxListed {
 		a.Rejected = append(a.Rejected, rejectedLine{line, r.code, r.message})
@@ -41,7 +42,7 @@ func (a *hitsAnswer) reject(line int, r *rejection) {
 
 // took notes what the engine did with a hit of line. It returns an error when
 // no further hit can be counted.
-func (a *hitsAnswer) took(line int, n uint64, outcome weir.Outcome, err error) error {
+func (a *HitsAnswer) took(line int, n uint64, outcome weir.Outcome, err error) error {
 	if err != nil {
 		var e *weir.Error
 		if !errors.As(err, &e) || e.Code == weir.CodeClosed {

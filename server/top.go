@@ -19,7 +19,7 @@ type topQuestion struct {
 
 type topKey struct {
 	Key string `json:"key"`
-	bounds
+	Bounds
 }
 
 type topAnswer struct {

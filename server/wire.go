@@ -22,16 +22,17 @@ func (unixTime) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeNumber, Description: "Unix seconds.", Examples: []any{1769860800}}
 }
 
-// bounds is a count as every answer writes it.
-type bounds struct {
+// Bounds is a count as every answer writes it. It is exported, like the other
+// embedded types of answers, for huma to see its fields.
+type Bounds struct {
 	Lower    uint64 `json:"lower" doc:"The true number is not below this."`
 	Estimate uint64 `json:"estimate" doc:"The best guess between lower and upper."`
 	Upper    uint64 `json:"upper" doc:"The true number is not above this."`
 	Exact    bool   `json:"exact" doc:"lower = upper: the true number."`
 }
 
-func boundsOf(c weir.Count) bounds {
-	return bounds{Lower: c.Lower, Estimate: c.Estimate, Upper: c.Upper, Exact: c.Exact()}
+func boundsOf(c weir.Count) Bounds {
+	return Bounds{Lower: c.Lower, Estimate: c.Estimate, Upper: c.Upper, Exact: c.Exact()}
 }
 
 // oneOrCounts is one answer as an object of its own, or several as

@@ -1,0 +1,128 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	weir "github.com/weir-counter/weir"
+)
+
+type openAPI struct {
+	OpenAPI string
+	Info    struct{ Version string }
+	Paths   map[string]map[string]struct {
+		OperationID string
+		Parameters  []struct {
+			Name     string
+			Required bool
+		}
+		RequestBody struct{ Content map[string]any }
+		Responses   map[string]struct {
+			Description string
+			Content     map[string]struct{ Schema map[string]any }
+		}
+	}
+	Components struct {
+		Schemas map[string]struct {
+			Properties map[string]any
+			Required   []string
+		}
+	}
+}
+
+func TestOpenAPI(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{Version: "v9"})
+	r := a.get("/openapi.json")
+	var doc openAPI
+	if err := json.Unmarshal([]byte(r.body), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.OpenAPI != "3.1.0" || doc.Info.Version != "v9" {
+		t.Errorf("openapi %q, version %q", doc.OpenAPI, doc.Info.Version)
+	}
+	var operations []string
+	for path, methods := range doc.Paths {
+		for method, op := range methods {
+			operations = append(operations, strings.ToUpper(method)+" "+path)
+			for status, answer := range op.Responses {
+				if _, has := answer.Content[problemType]; has != (status >= "400") {
+					t.Errorf("%s %s: a problem for %s: %v", method, path, status, has)
+				}
+			}
+			if _, has := op.Responses["503"]; !has {
+				t.Errorf("%s %s does not say that it may answer 503", method, path)
+			}
+		}
+	}
+	slices.Sort(operations)
+	want := []string{"DELETE /v1/keys/{key}", "GET /v1/count", "GET /v1/keys", "GET /v1/rate", "GET /v1/series", "GET /v1/stats", "GET /v1/top", "POST /v1/hits"}
+	if !slices.Equal(operations, want) {
+		t.Errorf("operations: got %q, want %q", operations, want)
+	}
+	for _, contentType := range strings.Split(acceptedTypes, ", ") {
+		if doc.Paths["/v1/hits"]["post"].RequestBody.Content[contentType] == nil {
+			t.Errorf("POST /v1/hits does not describe %s", contentType)
+		}
+	}
+	for _, ref := range regexp.MustCompile(`"#/components/schemas/([^"]+)"`).FindAllStringSubmatch(r.body, -1) {
+		if _, has := doc.Components.Schemas[ref[1]]; !has {
+			t.Errorf("a reference to %s leads nowhere", ref[1])
+		}
+	}
+}
+
+// The documented fields are those that answers have.
+func TestSchemasMatchAnswers(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	var doc openAPI
+	a.getInto("/openapi.json", &doc)
+	a.post("a\nb")
+	for schema, r := range map[string]reply{
+		"HitsAnswer":   a.do(http.MethodPost, "/v1/hits", "text/plain", "a"),
+		"CountAnswer":  a.get("/v1/count?key=a"),
+		"RateAnswer":   a.get("/v1/rate?key=a"),
+		"SeriesAnswer": a.get("/v1/series?key=a"),
+		"TopAnswer":    a.get("/v1/top"),
+		"KeysAnswer":   a.get("/v1/keys?limit=1"),
+		"StatsAnswer":  a.get("/v1/stats"),
+		"Problem":      a.do(http.MethodPost, "/v1/hits", "text/plain", "a 0"),
+	} {
+		described, has := doc.Components.Schemas[schema]
+		if !has {
+			t.Errorf("no schema %s", schema)
+			continue
+		}
+		var answer map[string]any
+		if err := json.Unmarshal([]byte(r.body), &answer); err != nil {
+			t.Fatal(err)
+		}
+		for field := range answer {
+			if described.Properties[field] == nil {
+				t.Errorf("%s: the answer has %s, the schema does not", schema, field)
+			}
+		}
+		for _, field := range described.Required {
+			if _, has := answer[field]; !has {
+				t.Errorf("%s: the schema requires %s, the answer has it not: %s", schema, field, r.body)
+			}
+		}
+	}
+}
+
+// The page loads nothing from anywhere else.
+func TestDocsPage(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	for path, contentType := range map[string]string{"/docs": "text/html; charset=utf-8", "/docs/page.js": "text/javascript; charset=utf-8", "/docs/page.css": "text/css; charset=utf-8", "/": "text/html; charset=utf-8"} {
+		r := a.get(path)
+		if r.status != 200 || r.header.Get("Content-Type") != contentType || !strings.HasPrefix(r.header.Get("Content-Security-Policy"), "default-src 'self';") {
+			t.Errorf("GET %s: %d %v", path, r.status, r.header)
+		}
+		if strings.Contains(r.body, "//cdn") || strings.Contains(r.body, "http:") || strings.Contains(r.body, "https:") {
+			t.Errorf("GET %s refers to another site", path)
+		}
+	}
+}
