@@ -55,19 +55,21 @@ func (c *clock) judge(second int64) (Outcome, error) {
 				"at is %d s ahead of the clock, at most %d s are allowed: check the sender's clock and the unit of at", second-wall, c.ahead)}
 		}
 	}
-	if c.kind == EventClock {
-		for seen = c.seen.Load(); second > seen; seen = c.seen.Load() {
-			if c.seen.CompareAndSwap(seen, second) {
-				return Counted, nil
-			}
-		}
-	} else {
-		seen = c.now()
-	}
-	if second <= seen-c.retention {
+	c.advance(second)
+	if second <= c.now()-c.retention {
 		return TooLate, nil
 	}
 	return Counted, nil
+}
+
+// advance moves an event clock on to the second of a hit.
+func (c *clock) advance(second int64) {
+	if c.kind != EventClock {
+		return
+	}
+	for seen := c.seen.Load(); second > seen && !c.seen.CompareAndSwap(seen, second); {
+		seen = c.seen.Load()
+	}
 }
 
 // wallClock reads the time of day, to the second. The system's is read by the

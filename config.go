@@ -29,6 +29,15 @@ type Config struct {
 	// later ones are refused. 0 to MaxWindow. 0: 5 s.
 	MaxAhead time.Duration
 
+	// Gather makes the engine keep every new hit for a journal as well, which
+	// takes it by Cut. Without a journal that does, leave it false.
+	Gather bool
+
+	// MaxWaiting is how many deltas may wait for Cut. When there are more, hits
+	// are refused with CodeOverloaded until Cut was called. 0: 4 million, some
+	// 128 MiB.
+	MaxWaiting int64
+
 	// Now is the wall clock, in place of the system's. nil: the system's.
 	Now func() time.Time
 }
@@ -50,6 +59,7 @@ const (
 	defaultMemory     = 1 << 30
 	minMemory         = 1 << 20
 	defaultMaxAhead   = 5 * time.Second
+	defaultMaxWaiting = 4 << 20
 )
 
 func (cfg Config) withDefaults() Config {
@@ -61,6 +71,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.Memory == 0 {
 		cfg.Memory = defaultMemory
+	}
+	if cfg.MaxWaiting == 0 {
+		cfg.MaxWaiting = defaultMaxWaiting
 	}
 	if cfg.MaxAhead == 0 {
 		cfg.MaxAhead = defaultMaxAhead
@@ -82,6 +95,8 @@ func (cfg Config) validate() error {
 		return bad("Memory", cfg.Memory, "at least 1048576 bytes (1 MiB)")
 	case cfg.Clock > EventClock:
 		return bad("Clock", cfg.Clock, "WallClock or EventClock")
+	case cfg.MaxWaiting < 1:
+		return bad("MaxWaiting", cfg.MaxWaiting, "at least 1 delta")
 	case cfg.MaxAhead < 0 || cfg.MaxAhead > MaxWindow:
 		return bad("MaxAhead", cfg.MaxAhead, "from 0s to 1000000000s")
 	}

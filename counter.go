@@ -149,6 +149,18 @@ func (c *Counter) newest() int64 {
 	return second
 }
 
+// merge adds the hits of a window.
+func (c *Counter) merge(w *window.Window) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stripes.Load() == nil {
+		c.stripes.Store(newStripes())
+	}
+	c.last.change()
+	defer c.last.changed()
+	return c.window.Merge(w)
+}
+
 // total is the number of all hits ever counted.
 func (c *Counter) total() uint64 {
 	c.mu.Lock()

@@ -25,6 +25,7 @@ type Engine struct {
 
 	keys     atomic.Int64
 	bytes    atomic.Int64 // of tables, entries and windows
+	waiting  atomic.Int64 // deltas that no cut took yet
 	refused  refusals
 	departed departures
 
@@ -61,6 +62,7 @@ func New(cfg Config) (*Engine, error) {
 	for i := range e.partitions {
 		t := newTable(1)
 		e.partitions[i].table.Store(t)
+		e.partitions[i].total = empty
 		e.bytes.Add(t.size())
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -86,10 +88,13 @@ func (e *Engine) Now() time.Time {
 	return time.Time{}
 }
 
-// partition is the key's partition. Its hash is fixed: nodes must agree on it.
-func (e *Engine) partition(key string) *partition {
-	return &e.partitions[xxhash.Sum64String(key)&uint64(len(e.partitions)-1)]
+// PartitionOf is the number of the key's partition. It depends on the key and
+// the number of partitions alone: nodes must agree on it.
+func (e *Engine) PartitionOf(key string) int {
+	return int(xxhash.Sum64String(key) & uint64(len(e.partitions)-1))
 }
+
+func (e *Engine) partition(key string) *partition { return &e.partitions[e.PartitionOf(key)] }
 
 // hash places a key in its partition's table. It is seeded: nobody can choose
 // keys that collide.

@@ -14,6 +14,7 @@ const (
 	CodeInvalidWindow Code = "invalid_window" // a window that is not whole seconds within 1 s to 1e9 s
 	CodeInvalidRange  Code = "invalid_range"  // a series or page with impossible limits
 	CodeInvalidConfig Code = "invalid_config" // a Config field outside what it may be
+	CodeOverloaded    Code = "overloaded"     // hits wait for the journal and MaxWaiting is reached: retry later
 	CodeClosed        Code = "closed"         // the engine was closed
 )
 

@@ -25,9 +25,16 @@ const (
 	forgottenWidth = 256 // a power of two
 )
 
-type forgottenRows [forgottenDepth][forgottenWidth]struct {
+type forgottenRows [forgottenDepth][forgottenWidth]forgottenHits
+
+type forgottenHits struct {
 	hits   atomic.Uint64
 	newest atomic.Int64 // Unix second, of the newest of the hits
+}
+
+// place is the i-th of all, row by row.
+func (rows *forgottenRows) place(i int) *forgottenHits {
+	return &rows[i/forgottenWidth][i%forgottenWidth]
 }
 
 // add remembers a key that had total hits, the newest at that second. The caller

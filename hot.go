@@ -48,7 +48,7 @@ func (e *Engine) heat(p *partition, en *entry) {
 		hot := &hotKey{newStripes(), en}
 		if e.hot.places[place].Load() == nil && e.hot.places[place].CompareAndSwap(nil, hot) {
 			e.hot.count.Add(1)
-			p.activate(en, en.cell.word.Load())
+			p.activate(e, en, en.cell.word.Load())
 			settleWord(en.cell.word.Swap(cellSpecial|uint64(place)), p.settler(e, en))
 			return
 		}

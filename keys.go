@@ -59,5 +59,6 @@ func (e *Engine) Delete(key string) (bool, error) {
 		return false, nil
 	}
 	p.remove(e, en)
+	p.gather(e, Delta{Key: en.key})
 	return true, nil
 }

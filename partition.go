@@ -49,7 +49,7 @@ func (p *partition) add(e *Engine, en *entry, second int64, n uint64) Outcome {
 	case late || n > cellMaxHits:
 		p.settle(e, en, second, n)
 	default:
-		p.activate(en, word)
+		p.activate(e, en, word)
 		settleWord(en.cell.word.Swap(packCell(second, false, n)), p.settler(e, en))
 	}
 	if late {
@@ -62,12 +62,17 @@ func (p *partition) add(e *Engine, en *entry, second int64, n uint64) Outcome {
 // pass here once, when they leave the live cell or had no place in it. The
 // caller holds mu.
 func (p *partition) settle(e *Engine, en *entry, second int64, n uint64) {
+	p.addSettled(e, en, second, n)
+	p.gather(e, Delta{en.key, second, n})
+}
+
+// addSettled puts hits into the entry's window. The caller holds mu.
+func (p *partition) addSettled(e *Engine, en *entry, second int64, n uint64) {
 	before := en.window.Size()
 	en.window.Add(second, n)
 	if grown := en.window.Size() - before; grown != 0 {
 		e.bytes.Add(int64(grown))
 	}
-	p.gather(e, Delta{en.key, second, n})
 }
 
 func (p *partition) settler(e *Engine, en *entry) func(second int64, n uint64) {

@@ -1,0 +1,213 @@
+package weir
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir/window"
+)
+
+// The state of a partition, version 1: all that a restart needs of it. Numbers
+// are unsigned varints; a window is its length and its own encoding (package
+// window).
+//
+//	byte 0     'P'
+//	byte 1     version, 1
+//	           partitions of the engine, number of this one
+//	           retention, seconds
+//	           window of all hits of the partition
+//	           places of forgotten hits that are in use: how many, then each as
+//	           its number, hits, second of the newest
+//	           keys: how many, then each as its length, its bytes, its window
+//	last 4     CRC-32C of all bytes before, little endian
+const (
+	stateMagic   = 'P'
+	stateVersion = 1
+)
+
+// ErrDamagedState is wrapped by the error for a state that was changed or cut,
+// or that is none.
+var ErrDamagedState = errors.New("damaged state of a partition")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// appendState appends the partition's state. All live cells are empty, and the
+// caller holds mu.
+func (p *partition) appendState(b []byte, e *Engine, number int) []byte {
+	start := len(b)
+	b = append(b, stateMagic, stateVersion)
+	b = binary.AppendUvarint(b, uint64(len(e.partitions)))
+	b = binary.AppendUvarint(b, uint64(number))
+	b = binary.AppendUvarint(b, uint64(e.clock.retention))
+	var scratch []byte
+	b = appendWindow(b, &p.total, &scratch)
+	b = p.forgotten.append(b)
+	b = binary.AppendUvarint(b, uint64(p.keys))
+	p.table.Load().each(func(en *entry) {
+		b = binary.AppendUvarint(b, uint64(len(en.key)))
+		b = append(b, en.key...)
+		b = appendWindow(b, &en.window, &scratch)
+	})
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
+}
+
+func appendWindow(b []byte, w *window.Window, scratch *[]byte) []byte {
+	*scratch, _ = w.AppendBinary((*scratch)[:0]) // never fails
+	b = binary.AppendUvarint(b, uint64(len(*scratch)))
+	return append(b, *scratch...)
+}
+
+// LoadState puts a state that Cut made into a partition that has had no hits. A
+// state that is damaged, or of an engine with other partitions or another
+// retention, is refused, and the partition stays empty.
+func (e *Engine) LoadState(partition int, state []byte) error {
+	if len(state) < 2+4 || state[0] != stateMagic {
+		return fmt.Errorf("%w: it does not start as one", ErrDamagedState)
+	}
+	if state[1] != stateVersion {
+		return fmt.Errorf("state of a partition in version %d: this build reads version %d", state[1], stateVersion)
+	}
+	body, sum := state[:len(state)-4], binary.LittleEndian.Uint32(state[len(state)-4:])
+	if got := crc32.Checksum(body, castagnoli); got != sum {
+		return fmt.Errorf("%w: checksum %08x, want %08x", ErrDamagedState, got, sum)
+	}
+	r := stateReader{rest: body[2:]}
+	partitions, number, retention := r.uvarint(), r.uvarint(), r.uvarint()
+	switch {
+	case r.failed:
+	case partitions != uint64(len(e.partitions)):
+		return fmt.Errorf("the state is of an engine with %d partitions, this one has %d: their number can't be changed", partitions, len(e.partitions))
+	case number != uint64(partition):
+		return fmt.Errorf("%w: of partition %d in place of %d", ErrDamagedState, number, partition)
+	case retention != uint64(e.clock.retention):
+		return fmt.Errorf("the state was kept with a retention of %v, not %v: the retention of existing data can't be changed",
+			time.Duration(retention)*time.Second, e.cfg.Retention)
+	}
+	loaded := r.partition()
+	if r.failed || len(r.rest) > 0 {
+		return fmt.Errorf("%w: its checksum is right, its content is not", ErrDamagedState)
+	}
+	return e.install(partition, loaded)
+}
+
+// loadedState is a decoded state.
+type loadedState struct {
+	total     window.Window
+	forgotten *forgottenRows
+	keys      []string
+	windows   []window.Window
+}
+
+func (e *Engine) install(partition int, s loadedState) error {
+	p := &e.partitions[partition]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.keys > 0 {
+		return fmt.Errorf("partition %d has keys already: a state is loaded before the first hit", partition)
+	}
+	p.total = s.total
+	p.forgotten.rows.Store(s.forgotten)
+	for i, key := range s.keys {
+		en := p.insert(e, e.hash(key), key)
+		e.bytes.Add(int64(s.windows[i].Size() - en.window.Size()))
+		en.window = s.windows[i]
+	}
+	if newest, ok := s.total.Newest(); ok {
+		e.clock.advance(newest)
+	}
+	e.makeRoom(p)
+	return e.total.merge(&s.total)
+}
+
+// stateReader takes values off rest until the first that is cut or impossible.
+type stateReader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *stateReader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.failed, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *stateReader) bytes() []byte {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) {
+		r.failed, r.rest = true, nil
+		return nil
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *stateReader) window() (w window.Window) {
+	if err := w.UnmarshalBinary(r.bytes()); err != nil {
+		r.failed = true
+	}
+	return w
+}
+
+func (r *stateReader) partition() (s loadedState) {
+	s.total = r.window()
+	s.forgotten = r.forgotten()
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) { // each takes more than a byte
+		r.failed = true
+		return s
+	}
+	s.keys, s.windows = slices.Grow(s.keys, int(n)), slices.Grow(s.windows, int(n))
+	for range n {
+		s.keys = append(s.keys, string(r.bytes()))
+		s.windows = append(s.windows, r.window())
+		if r.failed {
+			return s
+		}
+	}
+	return s
+}
+
+func (f *forgotten) append(b []byte) []byte {
+	rows := f.rows.Load()
+	if rows == nil {
+		return binary.AppendUvarint(b, 0)
+	}
+	var places []byte
+	used := uint64(0)
+	for i := range forgottenDepth * forgottenWidth {
+		if place := rows.place(i); place.hits.Load() > 0 {
+			places = binary.AppendUvarint(places, uint64(i))
+			places = binary.AppendUvarint(places, place.hits.Load())
+			places = binary.AppendUvarint(places, uint64(place.newest.Load()))
+			used++
+		}
+	}
+	return append(binary.AppendUvarint(b, used), places...)
+}
+
+func (r *stateReader) forgotten() *forgottenRows {
+	used := r.uvarint()
+	if used == 0 {
+		return nil
+	}
+	rows := new(forgottenRows)
+	for range min(used, forgottenDepth*forgottenWidth) {
+		i, hits, newest := r.uvarint(), r.uvarint(), r.uvarint()
+		if i >= forgottenDepth*forgottenWidth {
+			r.failed = true
+			return nil
+		}
+		rows.place(int(i)).hits.Store(hits)
+		rows.place(int(i)).newest.Store(int64(newest))
+	}
+	return rows
+}
