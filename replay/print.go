@@ -44,7 +44,7 @@ func (p printer) totals(r *Report) {
 			p.row("problem", Printable(f.Name+": "+f.Problem))
 		}
 	}
-	p.row("hits", fmt.Sprintf("%s in %s", grouped(r.Hits), plural(r.Lines, "line")))
+	p.row("hits", grouped(r.Hits)+" in "+plural(r.Lines, "line"))
 	if r.First != nil {
 		p.row("span", fmt.Sprintf("%s to %s (%s)", stamp(*r.First), stamp(*r.Last), units.FormatDuration(time.Duration(r.SpanSeconds)*time.Second)))
 	}
@@ -54,13 +54,10 @@ func (p printer) totals(r *Report) {
 		p.row("ahead", plural(r.Ahead, "line")+" from the future: not counted")
 	}
 	if r.Refused > 0 {
-		p.row("refused", grouped(r.Refused)+" hits whose key is empty, longer than 512 bytes or *: in no key")
-	}
-	if r.Beyond > 0 {
-		p.row("beyond", grouped(r.Beyond)+" hits more than 1000000000s before the newest: in no key")
+		p.row("refused", plural(r.Refused, "hit")+" whose key is empty, longer than 512 bytes or *: in no key")
 	}
 	if r.EvictedKeys > 0 {
-		p.row("evicted", fmt.Sprintf("%s keys with %s hits, to stay within the memory budget: raise --memory", grouped(r.EvictedKeys), grouped(r.EvictedHits)))
+		p.row("evicted", fmt.Sprintf("%s with %s, to stay within the memory budget: raise --memory", plural(r.EvictedKeys, "key"), plural(r.EvictedHits, "hit")))
 	}
 	if s := r.Sent; s != nil {
 		p.row("sent", s.String())
@@ -73,7 +70,7 @@ func (p printer) peaks(r *Report) {
 	}
 	p.row()
 	for _, b := range r.Busiest {
-		p.row("busiest "+spell(b.WindowSeconds), grouped(b.Hits)+" hits", "up to "+stamp(b.At))
+		p.row("busiest "+spell(b.WindowSeconds), plural(b.Hits, "hit"), "up to "+stamp(b.At))
 	}
 	for _, n := range r.Now {
 		p.row("rate now", perSecond(n.PerSecond)+"/s", "over the last "+spell(n.WindowSeconds))
@@ -98,6 +95,10 @@ func (p printer) counts(r *Report) {
 func (p printer) top(r *Report) {
 	for _, t := range r.Top {
 		p.row()
+		if len(t.Keys) == 0 {
+			p.row("top of "+Printable(t.Template), "no line has such a key")
+			continue
+		}
 		p.row("HITS", "SHARE", "TOP OF "+Printable(t.Template))
 		for _, k := range t.Keys {
 			hits := grouped(k.Hits)
@@ -107,7 +108,7 @@ func (p printer) top(r *Report) {
 			p.row(hits, fmt.Sprintf("%.1f%%", 100*float64(k.Hits)/float64(r.Hits)), Printable(k.Key))
 		}
 		if t.Keyless > 0 {
-			p.row(grouped(t.Keyless), fmt.Sprintf("%.1f%%", 100*float64(t.Keyless)/float64(r.Hits)), "(lines without such a field)")
+			p.row(grouped(t.Keyless), fmt.Sprintf("%.1f%%", 100*float64(t.Keyless)/float64(r.Hits)), "(no such key in the line)")
 		}
 	}
 }
@@ -137,7 +138,7 @@ func spell(windowSeconds int64) string {
 
 func perSecond(rate float64) string { return strconv.FormatFloat(rate, 'f', 2, 64) }
 
-func plural(n int, word string) string {
+func plural[T int | uint64](n T, word string) string {
 	if n == 1 {
 		return "1 " + word
 	}

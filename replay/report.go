@@ -37,8 +37,6 @@ type Report struct {
 	// budget: then top keys may be missing or too low.
 	EvictedKeys uint64 `json:"evicted_keys"`
 	EvictedHits uint64 `json:"evicted_hits"`
-	// Beyond are hits too far before the newest one to be counted by key.
-	Beyond uint64 `json:"beyond"`
 
 	MalformedLines []MalformedLine `json:"malformed_lines,omitempty"` // the first five
 	// Sent is the server's answer to all batches, when there is a server.
@@ -140,15 +138,37 @@ func (p *pipeline) report() (*Report, error) {
 	oldest, ok := p.all.oldest()
 	if !ok {
 		p.counts(r, p.opts.Now().Unix())
-		return r, nil
+		return r, p.useless(r)
 	}
 	newest, _ := p.all.newest()
 	p.span(r, oldest, newest)
 	p.counts(r, newest)
-	if p.engine == nil {
-		return r, nil
+	if p.engine != nil {
+		if err := p.top(r); err != nil {
+			return r, err
+		}
 	}
-	return r, p.top(r, newest)
+	return r, p.useless(r)
+}
+
+// useless tells why a replay that went well was in vain.
+func (p *pipeline) useless(r *Report) error {
+	switch {
+	case r.Lines == 0 && r.Malformed > 0:
+		return fmt.Errorf("no line could be read as %s: the first malformed lines say why; --format reads them as another format", r.Format)
+	case r.Lines == 0 && r.Ahead > 0:
+		return fmt.Errorf("all %d lines are from the future: raise --max-ahead, or check the clock", r.Ahead)
+	case p.engine == nil && r.Hits > 0 && sum(p.keyless) == r.Hits*uint64(len(p.keyless)):
+		return fmt.Errorf("no hit was sent: no line has a key; name one with --key, such as --key log:all for all lines")
+	}
+	return nil
+}
+
+func sum(all []uint64) (total uint64) {
+	for _, n := range all {
+		total += n
+	}
+	return total
 }
 
 func (p *pipeline) span(r *Report, oldest, newest int64) {
@@ -184,14 +204,11 @@ func (p *pipeline) counts(r *Report, newest int64) {
 }
 
 // top asks the engine for the keys of each template with the most hits.
-func (p *pipeline) top(r *Report, newest int64) error {
+func (p *pipeline) top(r *Report) error {
 	stats := p.engine.Stats()
 	r.EvictedKeys, r.EvictedHits = stats.EvictedKeys, stats.EvictedHits
-	if oldest := newest - int64(retention/time.Second); oldest > 0 {
-		r.Beyond = p.all.count(oldest, oldest+1)
-	}
 	for i, t := range p.plan.templates {
-		keys, err := p.engine.Top(time.Unix(newest, 0), retention, p.opts.Top, t.prefix())
+		keys, err := p.engine.Top(p.second, time.Second, p.opts.Top, t.prefix())
 		if err != nil {
 			return fmt.Errorf("top keys of %s: %w", t.text, err)
 		}

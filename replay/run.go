@@ -11,10 +11,6 @@ import (
 	"github.com/weir-counter/weir/client"
 )
 
-// retention of the report's engine: the longest there is, as a log may span
-// decades.
-const retention = 1_000_000_000 * time.Second
-
 // sendGrace is how long batches that are on their way may still take when the
 // context ends.
 const sendGrace = 5 * time.Second
@@ -42,7 +38,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	var engine *weir.Engine
 	if o.To == nil {
 		engine, err = weir.New(weir.Config{
-			Retention: retention, Memory: o.Memory, Clock: weir.EventClock, MaxAhead: o.MaxAhead, Now: o.Now,
+			Memory: o.Memory, Clock: weir.EventClock, Now: o.Now,
 		})
 		if err != nil {
 			return nil, err
@@ -59,6 +55,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 type pipeline struct {
 	opts   *Options
 	engine *weir.Engine // nil when the hits are sent to a server
+	second time.Time    // the second in which engine counts everything
 	reader *reader
 	free   chan *chunk
 	work   chan *chunk
@@ -75,6 +72,7 @@ func newPipeline(o *Options, templates []template, engine *weir.Engine) *pipelin
 	p := &pipeline{
 		opts:     o,
 		engine:   engine,
+		second:   o.Now().Truncate(time.Second),
 		free:     make(chan *chunk, pool),
 		work:     make(chan *chunk, pool),
 		order:    make(chan *chunk, pool),
@@ -131,7 +129,7 @@ func (p *pipeline) run(ctx context.Context) error {
 
 func (p *pipeline) newSink() sink {
 	if p.engine != nil {
-		return engineSink{p.engine}
+		return newGatherSink(p.engine, p.second)
 	}
 	return newSendSink(p.opts.To, func(r client.Receipt) {
 		p.mu.Lock()

@@ -9,15 +9,57 @@ import (
 	"github.com/weir-counter/weir/client"
 )
 
-// engineSink counts in the engine of the report.
-type engineSink struct{ engine *weir.Engine }
+// gatherAtMost is how many different keys a worker gathers: a few MiB of them.
+const gatherAtMost = 1 << 16
 
-func (s engineSink) add(at int64, key []byte, n uint64) error {
-	_, err := s.engine.HitAt(time.Unix(at, 0), view(key), n)
-	return err
+// gatherSink counts keys for the report. The report lists the keys with the
+// most hits of the whole log, so the time of a hit does not matter here: all
+// hits of a key are gathered, and the engine counts them in one second. That
+// is exact for a log of any span, needs the least memory per key, and spares
+// the engine nearly all calls: counting each hit at its own second took four
+// times as long. The engine still is what keeps the keys within a budget.
+type gatherSink struct {
+	engine *weir.Engine
+	at     time.Time // the one second
+
+	index map[string]int // of a key in hits
+	hits  []uint64
 }
 
-func (engineSink) flush(context.Context) error { return nil }
+func newGatherSink(e *weir.Engine, at time.Time) *gatherSink {
+	return &gatherSink{engine: e, at: at, index: make(map[string]int)}
+}
+
+func (s *gatherSink) add(_ int64, key []byte, n uint64) error {
+	if i, ok := s.index[string(key)]; ok {
+		s.hits[i] += n
+		return nil
+	}
+	if len(s.hits) == gatherAtMost {
+		if err := s.handOver(); err != nil {
+			return err
+		}
+	}
+	s.index[string(key)] = len(s.hits)
+	s.hits = append(s.hits, n)
+	return nil
+}
+
+// handOver gives what was gathered to the engine.
+func (s *gatherSink) handOver() error {
+	for key, i := range s.index {
+		if _, err := s.engine.HitAt(s.at, key, s.hits[i]); err != nil {
+			return err
+		}
+	}
+	clear(s.index)
+	s.hits = s.hits[:0]
+	return nil
+}
+
+func (*gatherSink) flush(context.Context) error { return nil }
+
+func (s *gatherSink) close() error { return s.handOver() }
 
 // sendSink sends to a server. Equal keys of the same second become one hit of
 // n: a log repeats itself, so this saves much of the way.
@@ -62,6 +104,9 @@ func (s *sendSink) flush(ctx context.Context) error {
 	}
 	return s.send(ctx, batch)
 }
+
+// close has nothing left: flush sent it.
+func (*sendSink) close() error { return nil }
 
 // send takes it for an answer, and not for a failure, that the server counted
 // none of the batch: the receipt says why.

@@ -11,6 +11,8 @@ type sink interface {
 	add(at int64, key []byte, n uint64) error
 	// flush is called after the last line of each chunk.
 	flush(ctx context.Context) error
+	// close is called after the last chunk.
+	close() error
 }
 
 // A worker parses chunks and counts the keys of their lines.
@@ -39,6 +41,9 @@ func (w *worker) run(ctx context.Context, work <-chan *chunk, fail func(error)) 
 			}
 		}
 		c.done <- struct{}{}
+	}
+	if err := w.sink.close(); err != nil {
+		fail(err)
 	}
 }
 

@@ -1,0 +1,73 @@
+package client_test
+
+import (
+	"errors"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/server"
+)
+
+// The client against a real server, with each compression.
+func TestRealServer(t *testing.T) {
+	for _, compression := range []client.Compression{client.None, client.Gzip, client.Zstd} {
+		t.Run("compression "+string(compression), func(t *testing.T) {
+			engine, err := weir.New(weir.Config{Clock: weir.EventClock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer engine.Close()
+			s, err := server.New(engine, server.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := httptest.NewServer(s.Handler())
+			defer h.Close()
+			c, err := client.New(h.URL, client.Options{Compression: compression})
+			if err != nil {
+				t.Fatal(err)
+			}
+			exercise(t, c)
+		})
+	}
+}
+
+func exercise(t *testing.T, c *client.Client) {
+	ctx, now := t.Context(), time.Unix(1_700_000_000, 0)
+	receipt, err := c.Send(ctx, []client.Hit{
+		{Key: "a b\n\"", N: 3, At: now}, {Key: "c", At: now.Add(-time.Minute)}, {Key: "*", At: now}, {Key: "", At: now},
+	})
+	if err != nil || receipt.Counted != 4 || receipt.Rejected != 2 || receipt.Reasons[0].Line != 3 || receipt.Reasons[0].Code != "reserved_key" {
+		t.Errorf("send: %+v, %v", receipt, err)
+	}
+	counts, err := c.Count(ctx, client.CountQuery{Keys: []string{"a b\n\"", "c"}, Windows: []time.Duration{time.Second, 5 * time.Minute}})
+	if err != nil || len(counts) != 4 || counts[0].Estimate != 3 || counts[2].Estimate != 0 || counts[3].Estimate != 1 || !counts[3].At.Equal(now) || !counts[3].Exact {
+		t.Errorf("count: %+v, %v", counts, err)
+	}
+	rates, err := c.Rate(ctx, client.CountQuery{Keys: []string{weir.AllKeys}, Windows: []time.Duration{100 * time.Second}, At: now})
+	if err != nil || len(rates) != 1 || rates[0].PerSecond != 0.04 || rates[0].WindowSeconds != 100 {
+		t.Errorf("rate: %+v, %v", rates, err)
+	}
+	top, err := c.Top(ctx, client.TopQuery{Window: time.Hour, N: 1, Prefix: "a", At: now})
+	if err != nil || len(top.Keys) != 1 || top.Keys[0].Key != "a b\n\"" || top.Keys[0].Estimate != 3 {
+		t.Errorf("top: %+v, %v", top, err)
+	}
+	series, err := c.Series(ctx, client.SeriesQuery{Key: "c", From: now.Add(-2 * time.Minute), To: now, Step: time.Minute})
+	if err != nil || len(series.Points) != 2 || series.Points[0].Estimate != 1 || series.Points[1].Estimate != 0 {
+		t.Errorf("series: %+v, %v", series, err)
+	}
+	stats, err := c.Stats(ctx)
+	if err != nil || stats.Hits != 4 || stats.Newest == nil || !stats.Newest.Equal(now) {
+		t.Errorf("stats: %+v, %v", stats, err)
+	}
+	var refused *client.Error
+	if _, err = c.Count(ctx, client.CountQuery{Keys: []string{"c"}, Windows: []time.Duration{1500 * time.Millisecond}}); !errors.As(err, &refused) || refused.Code != "invalid_window" || refused.Field != "window" {
+		t.Errorf("a wrong window: %v", err)
+	}
+	if receipt, err = c.Send(ctx, []client.Hit{{Key: "*"}}); !errors.As(err, &refused) || !refused.NothingCounted() || receipt.Rejected != 1 {
+		t.Errorf("nothing counted: %+v, %v", receipt, err)
+	}
+}

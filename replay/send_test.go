@@ -1,0 +1,127 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/server"
+)
+
+// serve starts a real server on loopback.
+func serve(t *testing.T, c weir.Config, wrap func(http.Handler) http.Handler) (*weir.Engine, *client.Client) {
+	t.Helper()
+	engine, err := weir.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.New(engine, server.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(wrap(s.Handler()))
+	t.Cleanup(func() {
+		h.Close()
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	to, err := client.New(h.URL, client.Options{Compression: client.Zstd, MinPause: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine, to
+}
+
+// What was sent must be what the report says was there, although every third
+// request is refused.
+func TestSend(t *testing.T) {
+	var requests atomic.Int64
+	engine, to := serve(t, weir.Config{Clock: weir.EventClock, Retention: 1000 * time.Hour}, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if requests.Add(1)%3 == 1 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	text := testLog(t, 30_000, 5)
+	want, err := ofText(t, text, Options{Windows: []time.Duration{time.Minute}, CountKeys: []string{"url:/api/v1/items/3"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ofText(t, text, Options{Windows: []time.Duration{time.Minute}, CountKeys: []string{"url:/api/v1/items/3"}, To: to})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Sent.Counted != 60_000 || got.Sent.Rejected != 0 || got.Sent.TooLate != 0 || got.Hits != 30_000 {
+		t.Errorf("sent %+v", got.Sent)
+	}
+	for _, top := range want.Top {
+		for _, k := range top.Keys {
+			c, err := engine.CountAt(*want.Last, k.Key, 100*time.Hour)
+			if err != nil || c.Estimate != k.Hits {
+				t.Errorf("%s: the server has %+v (%v), the report %d", k.Key, c, err, k.Hits)
+			}
+		}
+	}
+	c, err := engine.CountAt(*want.Last, "url:/api/v1/items/3", time.Minute)
+	if err != nil || c.Estimate != want.Counts[1].Hits || got.Counts[1] != want.Counts[1] {
+		t.Errorf("in the last minute: the server has %+v (%v), the reports %+v and %+v", c, err, want.Counts, got.Counts)
+	}
+}
+
+// Hits older than the server's retention are an answer, not a failure.
+func TestSendTooLate(t *testing.T) {
+	_, to := serve(t, weir.Config{Retention: time.Minute}, func(h http.Handler) http.Handler { return h })
+	r, err := ofText(t, []byte("1000 5 x\n1001 2 y\n"), Options{To: to})
+	if err != nil || r.Sent.TooLate != 7 || r.Sent.Counted != 0 {
+		t.Errorf("%v, sent %+v", err, r.Sent)
+	}
+}
+
+func TestSendWithoutKeys(t *testing.T) {
+	_, to := serve(t, weir.Config{}, func(h http.Handler) http.Handler { return h })
+	_, err := ofText(t, []byte("1000 5\n1001 2\n"), Options{To: to})
+	if err == nil || !strings.Contains(err.Error(), "no hit was sent") {
+		t.Error(err)
+	}
+}
+
+// A server that refuses for good ends the replay early.
+func TestSendFailure(t *testing.T) {
+	_, to := serve(t, weir.Config{}, func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) })
+	})
+	r, err := ofText(t, testLog(t, 100_000, 6), Options{To: to})
+	if err == nil || !strings.Contains(err.Error(), "the server answered 403") || r == nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+// When the context ends, batches on their way get a moment, and no more.
+func TestSendInterrupted(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	engine, to := serve(t, weir.Config{Clock: weir.EventClock}, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			stop()
+			h.ServeHTTP(w, r)
+		})
+	})
+	_, err := Run(ctx, Options{Files: []string{Stdin}, Stdin: strings.NewReader("1000 5 x\n"), To: to})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if c, err := engine.CountAt(time.Unix(1000, 0), "x", time.Second); err != nil || c.Estimate != 5 {
+		t.Errorf("the batch on its way: %+v, %v", c, err)
+	}
+}
