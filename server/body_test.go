@@ -173,14 +173,14 @@ func TestFeedCuts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &feed{buf: make([]byte, 128)}
 			f.reset(wrap(strings.NewReader(text)))
-			got := records(t, lines{f, 64}.next)
+			got := records(t, lines{f, 64})
 			want := []string{"a 1", "", "b 2\r", strings.Repeat("x", 50), "too long", "last"}
 			if strings.Join(got, "|") != strings.Join(want, "|") {
 				t.Errorf("lines: got %q, want %q", got, want)
 			}
 			f.reset(wrap(strings.NewReader(array)))
 			e := &elements{feed: f, maxBytes: 64}
-			got = records(t, e.next)
+			got = records(t, e)
 			want = []string{`{"key":"a"}`, `{"key":"]}\"{["}`, "too long", "1", "[[1],[2]]", `{"a":{"b":[]}}`}
 			if strings.Join(got, "|") != strings.Join(want, "|") {
 				t.Errorf("elements: got %q, want %q", got, want)
@@ -189,14 +189,14 @@ func TestFeedCuts(t *testing.T) {
 	}
 }
 
-func records(t *testing.T, next func() ([]byte, error)) (all []string) {
+func records(t *testing.T, from splitter) (all []string) {
 	t.Helper()
 	for {
-		record, err := next()
+		record, tooLong, err := from.next()
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return all
-		case err == errRecordTooLong:
+		case tooLong:
 			all = append(all, "too long")
 		case err != nil:
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func records(t *testing.T, next func() ([]byte, error)) (all []string) {
 func TestFeedWithoutProgress(t *testing.T) {
 	f := &feed{buf: make([]byte, 128)}
 	f.reset(emptyReader{})
-	if _, err := (lines{f, 64}).next(); !errors.Is(err, io.ErrNoProgress) {
+	if _, _, err := (lines{f, 64}).next(); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("got %v, want %v", err, io.ErrNoProgress)
 	}
 }

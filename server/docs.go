@@ -46,6 +46,6 @@ func serveBytes(contentType string, content []byte) http.HandlerFunc {
 		h.Set("Content-Type", contentType)
 		h.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
-		w.Write(content) // a client that left is not an error of ours
+		_, _ = w.Write(content) // a client that left is not an error of ours
 	}
 }

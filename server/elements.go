@@ -30,21 +30,20 @@ const (
 	atEnd           // after the document
 )
 
-// next returns the next element, valid until the next call. The error is
-// errRecordTooLong, after which next goes on; errBrokenJSON; io.EOF after a
-// whole document; io.ErrUnexpectedEOF inside one; or what else ended the body.
-func (e *elements) next() ([]byte, error) {
+// next fails with errBrokenJSON, with io.ErrUnexpectedEOF inside a document, or
+// with what else ended the body; io.EOF is the end of a whole document.
+func (e *elements) next() (element []byte, tooLong bool, err error) {
 	for {
-		c, err := e.peek()
-		if err != nil {
-			if err == io.EOF && e.place != atEnd && e.place != atStart {
-				err = io.ErrUnexpectedEOF
+		c, more := e.peek()
+		if !more {
+			if e.ended() && e.place != atEnd && e.place != atStart {
+				return nil, false, io.ErrUnexpectedEOF
 			}
-			return nil, err
+			return nil, false, e.err
 		}
 		switch {
 		case e.place == atEnd:
-			return nil, errBrokenJSON
+			return nil, false, errBrokenJSON
 		case e.place == atStart && c == '[':
 			e.r++
 			e.place = atFirst
@@ -58,7 +57,7 @@ func (e *elements) next() ([]byte, error) {
 			e.r++
 			e.place = atElement
 		case e.place == atComma:
-			return nil, errBrokenJSON
+			return nil, false, errBrokenJSON
 		default:
 			e.place = atComma
 			return e.value()
@@ -66,16 +65,17 @@ func (e *elements) next() ([]byte, error) {
 	}
 }
 
-// peek skips white space and returns the byte after it without taking it.
-func (e *elements) peek() (byte, error) {
+// peek skips white space and returns the byte after it without taking it, if
+// there is more.
+func (e *elements) peek() (c byte, more bool) {
 	for {
 		for ; e.r < e.w; e.r++ {
 			if c := e.buf[e.r]; !isJSONSpace(c) {
-				return c, nil
+				return c, true
 			}
 		}
 		if !e.more() {
-			return 0, e.err
+			return 0, false
 		}
 	}
 }
@@ -84,13 +84,12 @@ func isJSONSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c =
 
 // value takes one value: up to the bracket that closes its first one, or, for
 // a string or a scalar, to what can follow a value.
-func (e *elements) value() ([]byte, error) {
+func (e *elements) value() (value []byte, tooLong bool, err error) {
 	var (
 		n        int // bytes of the value seen
 		depth    int
 		inString bool
 		escaped  bool // the byte before was a backslash in a string
-		tooLong  bool
 	)
 	for {
 		for ; e.r+n < e.w; n++ {
@@ -120,27 +119,24 @@ func (e *elements) value() ([]byte, error) {
 		if e.more() {
 			continue
 		}
-		if e.err == io.EOF && depth == 0 && !inString {
+		switch {
+		case !e.ended():
+			return nil, false, e.err
+		case depth == 0 && !inString:
 			return e.take(n, tooLong)
 		}
-		if e.err == io.EOF {
-			e.r = e.w
-			return nil, io.ErrUnexpectedEOF
-		}
-		return nil, e.err
+		e.r = e.w
+		return nil, false, io.ErrUnexpectedEOF
 	}
 }
 
 // take returns the next n bytes as a value. None at all is a comma or bracket
 // where a value should be.
-func (e *elements) take(n int, tooLong bool) ([]byte, error) {
-	value := e.buf[e.r : e.r+n]
+func (e *elements) take(n int, skipped bool) (value []byte, tooLong bool, err error) {
+	value = e.buf[e.r : e.r+n]
 	e.r += n
-	switch {
-	case tooLong || n > e.maxBytes:
-		return nil, errRecordTooLong
-	case n == 0:
-		return nil, errBrokenJSON
+	if n == 0 && !skipped {
+		return nil, false, errBrokenJSON
 	}
-	return value, nil
+	return value, skipped || n > e.maxBytes, nil
 }

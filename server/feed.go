@@ -51,47 +51,45 @@ func (f *feed) more() bool {
 	return false
 }
 
-// errRecordTooLong says that a record did not fit; it was skipped.
-var errRecordTooLong = errors.New("record too long")
+// ended tells whether src ended well: cut off, "a 12" could have been "a 1234".
+func (f *feed) ended() bool { return errors.Is(f.err, io.EOF) }
 
-// lines splits a feed at newlines.
+// splitter takes the next record from a feed; the record is valid until the
+// next call. tooLong stands for one that did not fit and was skipped. err is
+// what ended the body.
+type splitter interface {
+	next() (record []byte, tooLong bool, err error)
+}
+
+// lines splits a feed at newlines. A last line without one counts only when
+// the body ended well.
 type lines struct {
 	*feed
 	maxBytes int // of one line, below len(buf)
 }
 
-// next returns the next line without its newline, valid until the next call.
-// The error is errRecordTooLong, after which next goes on with the following
-// line, or what ended the body. A last line without a newline counts only
-// when the body ended well: cut off, "a 12" could have been "a 1234".
-func (l lines) next() ([]byte, error) {
+func (l lines) next() (line []byte, tooLong bool, err error) {
 	searched := 0
 	for {
 		if i := bytes.IndexByte(l.buf[l.r+searched:l.w], '\n'); i >= 0 {
-			line := l.buf[l.r : l.r+searched+i]
+			line = l.buf[l.r : l.r+searched+i]
 			l.r += len(line) + 1
-			if len(line) > l.maxBytes {
-				return nil, errRecordTooLong
-			}
-			return line, nil
+			return line, len(line) > l.maxBytes, nil
 		}
 		searched = l.w - l.r
-		if searched > l.maxBytes+1 { // +1: the \r before a newline still to come
+		if searched > l.maxBytes {
 			l.skipLine()
-			return nil, errRecordTooLong
+			return nil, true, nil
 		}
 		if l.more() {
 			continue
 		}
-		if l.err == io.EOF && searched > 0 {
-			line := l.buf[l.r:l.w]
+		if searched > 0 && l.ended() {
+			line = l.buf[l.r:l.w]
 			l.r = l.w
-			if len(line) > l.maxBytes {
-				return nil, errRecordTooLong
-			}
-			return line, nil
+			return line, false, nil
 		}
-		return nil, l.err
+		return nil, false, l.err
 	}
 }
 

@@ -19,5 +19,5 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 
 func writeOK(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
-	io.WriteString(w, "{\"status\":\"ok\"}\n") // a client that left is not an error of ours
+	_, _ = io.WriteString(w, "{\"status\":\"ok\"}\n") // a client that left is not an error of ours
 }

@@ -27,11 +27,17 @@ type ingest struct {
 	line   int       // of the record being read, from 1
 	now    time.Time // for hits without a time
 	nowOf  int       // feed.reads when now was read
+
+	tooMany, tooLong *rejection
 }
 
 func (s *Server) newIngestPool() *sync.Pool {
 	size := max(feedBytes, 2*s.cfg.MaxLineBytes)
-	return &sync.Pool{New: func() any { return &ingest{server: s, feed: feed{buf: make([]byte, size)}} }}
+	tooMany := &rejection{codeTooManyLines, fmt.Sprintf("a body has at most %d lines: send the rest in another", s.cfg.MaxBatch)}
+	tooLong := &rejection{codeLineTooLong, fmt.Sprintf("a line has at most %d bytes", s.cfg.MaxLineBytes)}
+	return &sync.Pool{New: func() any {
+		return &ingest{server: s, feed: feed{buf: make([]byte, size)}, tooMany: tooMany, tooLong: tooLong}
+	}}
 }
 
 // hits is POST /v1/hits.
@@ -89,14 +95,14 @@ func (in *ingest) run(r *http.Request) *problem {
 		return newProblem(codeUnsupportedType, "Content-Type",
 			"an HTML form is not taken: send lines `key [n [at]]` with curl -H 'Content-Type: text/plain' --data-binary")
 	}
+	maxLine := in.server.cfg.MaxLineBytes
 	switch sniff(f, start) {
 	case textLines:
-		err := in.textLines()
-		return in.verdict(err, limit)
+		return in.verdict(in.each(lines{&in.feed, maxLine}, parseTextHit), limit)
 	case jsonLines:
-		return in.verdict(in.jsonLines(), limit)
+		return in.verdict(in.each(lines{&in.feed, maxLine}, in.json.parse), limit)
 	default:
-		return in.verdict(in.jsonDocument(), limit)
+		return in.verdict(in.each(&elements{feed: &in.feed, maxBytes: maxLine}, in.json.parse), limit)
 	}
 }
 
@@ -107,90 +113,43 @@ func (in *ingest) peekLine() []byte {
 	return in.feed.buf[in.feed.r:in.feed.w]
 }
 
-func (in *ingest) textLines() error {
-	l := lines{&in.feed, in.server.cfg.MaxLineBytes}
+// each counts the records of a body and returns what ended it.
+func (in *ingest) each(records splitter, parse func([]byte) (h hit, blank bool, rej *rejection)) error {
 	for {
-		line, err := l.next()
-		if err != nil && err != errRecordTooLong {
+		record, tooLong, err := records.next()
+		if err != nil && !errors.Is(err, errBrokenJSON) {
 			return err
 		}
 		in.line++
-		if !in.fits(err) {
-			continue
-		}
-		h, blank, rej := parseTextHit(line)
-		if blank {
-			continue
-		}
-		if err := in.count(h, rej); err != nil {
-			return err
-		}
-	}
-}
-
-func (in *ingest) jsonLines() error {
-	l := lines{&in.feed, in.server.cfg.MaxLineBytes}
-	for {
-		line, err := l.next()
-		if err != nil && err != errRecordTooLong {
-			return err
-		}
-		in.line++
-		if !in.fits(err) || len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		if err := in.count(in.json.parse(line)); err != nil {
-			return err
-		}
-	}
-}
-
-func (in *ingest) jsonDocument() error {
-	e := elements{feed: &in.feed, maxBytes: in.server.cfg.MaxLineBytes}
-	for {
-		element, err := e.next()
-		if err == errBrokenJSON {
-			in.line++
+		switch {
+		case err != nil:
 			in.answer.reject(in.line, rejectBroken)
 			return io.EOF
-		}
-		if err != nil && err != errRecordTooLong {
-			return err
-		}
-		in.line++
-		if !in.fits(err) {
+		case in.line > in.server.cfg.MaxBatch:
+			in.answer.reject(in.line, in.tooMany)
+			continue
+		case tooLong:
+			in.answer.reject(in.line, in.tooLong)
 			continue
 		}
-		if err := in.count(in.json.parse(element)); err != nil {
-			return err
+		h, blank, rej := parse(record)
+		switch {
+		case blank:
+		case rej != nil:
+			in.answer.reject(in.line, rej)
+		default:
+			if err := in.count(h); err != nil {
+				return err
+			}
 		}
 	}
 }
 
 var rejectBroken = &rejection{codeInvalidJSON, "not valid JSON here; the rest of the body was not read"}
 
-// fits rejects a record that is too long or beyond MaxBatch.
-func (in *ingest) fits(err error) bool {
-	switch {
-	case in.line > in.server.cfg.MaxBatch:
-		in.answer.reject(in.line, &rejection{codeTooManyLines,
-			fmt.Sprintf("a body has at most %d lines: send the rest in another", in.server.cfg.MaxBatch)})
-		return false
-	case err != nil:
-		in.answer.reject(in.line, &rejection{codeLineTooLong,
-			fmt.Sprintf("a line has at most %d bytes", in.server.cfg.MaxLineBytes)})
-		return false
-	}
-	return true
-}
-
-// count gives one record to the engine. It returns an error when no further
+// count gives one hit to the engine. It returns an error when no further
 // hit can be counted.
-func (in *ingest) count(h hit, rej *rejection) error {
-	if rej != nil {
-		in.answer.reject(in.line, rej)
-		return nil
-	}
+func (in *ingest) count(h hit) error {
 	at := h.at
 	if !h.hasAt {
 		if in.nowOf != in.feed.reads {
@@ -209,7 +168,7 @@ func (in *ingest) verdict(end error, limit int64) *problem {
 	switch {
 	case errors.As(end, &e):
 		return asProblem(end)
-	case end != io.EOF:
+	case !errors.Is(end, io.EOF):
 		p := bodyProblem(end, limit)
 		if a.Counted > 0 {
 			p.Detail += fmt.Sprintf("; the %d hits before that were counted", a.Counted)

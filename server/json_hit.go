@@ -24,9 +24,17 @@ type jsonParser struct {
 
 // parse reads one object {"key","n","at"}; other fields, and fields given
 // twice, are rejected rather than guessed at. n and at may be null, which
-// stands for their defaults.
-func (p *jsonParser) parse(record []byte) (h hit, rej *rejection) {
+// stands for their defaults. blank is true for a record of white space.
+func (p *jsonParser) parse(record []byte) (h hit, blank bool, rej *rejection) {
 	p.scanner = jsonScanner{data: record}
+	if p.scanner.space(); p.scanner.i == len(record) {
+		return h, true, nil
+	}
+	h, rej = p.object()
+	return h, false, rej
+}
+
+func (p *jsonParser) object() (h hit, rej *rejection) {
 	s := &p.scanner
 	if !s.token('{') {
 		return h, rejectNotObject

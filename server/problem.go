@@ -61,7 +61,7 @@ func (p *problem) write(w http.ResponseWriter) {
 	h.Set("Content-Type", problemType)
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(p.Status)
-	w.Write(append(body, '\n')) // a client that left is not an error of ours
+	_, _ = w.Write(append(body, '\n')) // a client that left is not an error of ours
 }
 
 // TransformSchema implements huma.SchemaTransformer: the members of hits are

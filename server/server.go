@@ -60,7 +60,7 @@ func (s *Server) Listen() error {
 	if s.listener.Load() != nil {
 		return nil
 	}
-	l, err := net.Listen("tcp", s.cfg.Addr)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.cfg.Addr)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", s.cfg.Addr, err)
 	}
