@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// weirOf runs one command line in this process.
+func weirOf(t *testing.T, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), &world{
+		stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, env: lookup(env),
+	}, args)
+	return code, out.String(), errs.String()
+}
+
+func lookup(env map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		value, ok := env[name]
+		return value, ok
+	}
+}
+
+// startServer runs `weir serve` until the test ends, and gives its address.
+func startServer(t *testing.T, args ...string) string {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	addr := make(chan string, 1)
+	done := make(chan int, 1)
+	var log bytes.Buffer
+	go func() {
+		w := &world{stdout: io.Discard, stderr: &log, env: lookup(nil), serving: func(a string) { addr <- a }}
+		done <- run(ctx, w, append([]string{"serve", "--http", "127.0.0.1:0"}, args...))
+	}()
+	stopped := func() {
+		stop()
+		if code := <-done; code != exitOK {
+			t.Errorf("serve ended with %d:\n%s", code, log.String())
+		}
+	}
+	select {
+	case a := <-addr:
+		t.Cleanup(stopped)
+		return a
+	case code := <-done:
+		stop()
+		t.Fatalf("serve ended with %d:\n%s", code, log.String())
+		return ""
+	}
+}
+
+const day = "01/Dec/2025:10:00:0"
+
+func accessLog() string {
+	var b strings.Builder
+	for i := range 6 {
+		fmt.Fprintf(&b, "10.0.0.%d - - [%s%d +0100] \"GET /p%d HTTP/1.1\" 200 5 \"-\" \"a\"\n", i%2, day, i, i%3)
+	}
+	return b.String()
+}
+
+func TestVerbs(t *testing.T) {
+	server := startServer(t, "--clock", "event", "--retention", "52w", "--log-format", "json")
+	env := map[string]string{"WEIR_SERVER": server}
+	const at = "2025-12-01T12:00:00Z"
+	for _, step := range []struct {
+		args string
+		want string // in stdout
+	}{
+		{"hit url:/home 3 --at " + at, "3 counted\n"},
+		{"hit url:/home --at 2025-12-01T11:59:00Z", "1 counted, late: the key has a newer hit\n"},
+		{"hit a 2 --at 1764590400 --json", `"counted": 2`},
+		{"count url:/home -w 1s -w 5m", "KEY        WINDOW  HITS\nurl:/home  1s      3\nurl:/home  5m      4\n"},
+		{"count", "*    5m      6\n"},
+		{"count a --window 10s --json", `"estimate": 2`},
+		{"rate url:/home --window 1m", "url:/home  1m      0.050       3\n"},
+		{"top -w 1h", "HITS  KEY\n4     url:/home\n2     a\n"},
+		{"top -w 1h -n 1 --prefix a --json", `"key": "a"`},
+		{"series url:/home --from 2025-12-01T11:58:00Z --to " + at, "2025-12-01T11:59:00Z  1  #############\n2025-12-01T12:00:00Z  3  ########################################\n"},
+	} {
+		code, stdout, stderr := weirOf(t, env, "", strings.Fields(step.args)...)
+		if code != exitOK || !strings.Contains(stdout, step.want) {
+			t.Errorf("weir %s: exit %d\n%s%s\nwant %s", step.args, code, stdout, stderr, step.want)
+		}
+		if strings.Contains(step.args, "--json") && !json.Valid([]byte(stdout)) {
+			t.Errorf("weir %s: not JSON: %s", step.args, stdout)
+		}
+	}
+
+	code, _, stderr := weirOf(t, env, "", "hit", "*")
+	if code != exitFailure || !strings.Contains(stderr, "nothing_counted") || !strings.Contains(stderr, "counts all hits") {
+		t.Errorf("hit *: exit %d, %s", code, stderr)
+	}
+}
+
+func TestReplayToServer(t *testing.T) {
+	server := startServer(t, "--retention", "1000000000")
+	code, stdout, stderr := weirOf(t, nil, accessLog(), "replay", "-", "--to", server, "--key", "url:{path}", "--compress", "gzip")
+	if code != exitOK || !strings.Contains(stdout, "6 counted, ") {
+		t.Fatalf("exit %d\n%s%s", code, stdout, stderr)
+	}
+	code, stdout, stderr = weirOf(t, nil, "", "count", "--server", server, "url:/p1", "*", "--at", "2025-12-01T09:00:05Z", "-w", "5s")
+	if code != exitOK || !strings.Contains(stdout, "url:/p1  5s      2") || !strings.Contains(stdout, "*        5s      5") {
+		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+func TestReplayReport(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "access.log")
+	if err := os.WriteFile(name, []byte(accessLog()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := weirOf(t, nil, "", "replay", name, "--key", "status:{status}", "--key", "host:{host}",
+		"--at", "01/Dec/2025:10:00:04 +0100", "--window", "3s", "--count-key", "host:10.0.0.1")
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit %d\n%s", code, stderr)
+	}
+	for _, want := range []string{
+		"6 in 6 lines", "6     100.0%  status:200", "3     50.0%  host:10.0.0.0",
+		"2025-12-01T09:00:04Z  3s      (all lines)    3", "2025-12-01T09:00:04Z  3s      host:10.0.0.1  1",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	code, stdout, _ = weirOf(t, nil, "", "replay", name, "--json")
+	var report struct{ Lines int }
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil || code != exitOK || report.Lines != 6 {
+		t.Errorf("exit %d, %v, %s", code, err, stdout)
+	}
+}
+
+// A bar is drawn on a terminal, and not elsewhere.
+func TestProgress(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "access.log")
+	if err := os.WriteFile(name, []byte(accessLog()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, terminal := range []bool{true, false} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), &world{stdout: &out, stderr: &errs, env: lookup(nil), terminal: terminal}, []string{"replay", name})
+		if code != exitOK || (errs.Len() > 0) != terminal {
+			t.Errorf("terminal %v: exit %d, stderr %q", terminal, code, errs.String())
+		}
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	for _, test := range []struct {
+		args string
+		code int
+		want string // in stderr
+	}{
+		{"version", exitOK, ""},
+		{"", exitOK, ""},
+		{"--help", exitOK, ""},
+		{"completion bash", exitOK, ""},
+		{"__complete replay --format ", exitOK, ""},
+		{"nothing", exitUsage, `unknown command "nothing"`},
+		{"count --nothing", exitUsage, "unknown flag: --nothing"},
+		{"count --server ftp://x", exitUsage, "--server: "},
+		{"count --server 127.0.0.1:1 --timeout 1s", exitFailure, "connection refused"},
+		{"hit", exitUsage, "accepts between 1 and 2 arg"},
+		{"hit a 0", exitUsage, `N is "0": it must be a whole number, 1 or more`},
+		{"top -n 0", exitUsage, "must be more than 0"},
+		{"serve --retention soon", exitUsage, "is not a duration: write 90s"},
+		{"serve --retention 0", exitUsage, "--retention"},
+		{"serve --clock sundial", exitUsage, "it must be wall or event"},
+		{"serve --memory much", exitUsage, "is not a size"},
+		{"serve --http nowhere", exitUsage, "--http"},
+		{"serve --max-batch 99999999", exitUsage, "--max-batch"},
+		{"serve --http 256.0.0.1:1", exitFailure, "listen"},
+		{"serve --config " + dir + "/none", exitUsage, "settings file"},
+		{"replay", exitUsage, "requires at least 1 arg"},
+		{"replay " + dir + "/none", exitFailure, "no such file"},
+		{"replay " + dir, exitFailure, "is a directory"},
+		{"replay - --key x:{", exitUsage, "--key"},
+		{"replay - --window 1500ms", exitUsage, "--window"},
+		{"replay - --at yesterday", exitUsage, "is not a time"},
+		{"replay - --follow", exitUsage, "--follow"},
+		{"replay " + file("bad", "rubbish\n"), exitFailure, "no line could be read"},
+		{"replay " + file("cut.gz", "\x1f\x8b\x08\x00"), exitFailure, "cut.gz: the gzip data is cut short"},
+		{"replay " + file("empty", ""), exitOK, ""},
+	} {
+		code, _, stderr := weirOf(t, nil, "", strings.Fields(test.args)...)
+		if code != test.code || !strings.Contains(stderr, test.want) {
+			t.Errorf("weir %s: exit %d, %q; want %d, %q", test.args, code, stderr, test.code, test.want)
+		}
+	}
+}
+
+// lines tells of each line that is written.
+type lines struct{ to chan string }
+
+func (l lines) Write(b []byte) (int, error) {
+	select {
+	case l.to <- string(b):
+	default: // nobody waits for this one
+	}
+	return len(b), nil
+}
+
+func TestReplayFollow(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "access.log")
+	if err := os.WriteFile(name, []byte(accessLog()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithTimeout(context.Background(), time.Minute)
+	defer interrupt()
+	status := lines{make(chan string, 1)}
+	var out bytes.Buffer
+	done := make(chan int)
+	go func() {
+		done <- run(ctx, &world{stdout: &out, stderr: status, env: lookup(nil)}, []string{"replay", "--follow", "--every", "10ms", name})
+	}()
+	wait := func(want string) {
+		for s := range status.to {
+			if strings.Contains(s, want) {
+				return
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("no %q", want)
+			}
+		}
+	}
+	wait("6 hits")
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(accessLog()); err != nil {
+		t.Fatal(err)
+	}
+	wait("12 hits")
+	interrupt()
+	if code := <-done; code != exitOK || !strings.Contains(out.String(), "12 in 12 lines") {
+		t.Errorf("exit %d\n%s", code, out.String())
+	}
+}

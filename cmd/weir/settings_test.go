@@ -1,0 +1,114 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// settled runs settle on the flags of weir serve and returns what came out.
+func settled(t *testing.T, file string, env map[string]string, args ...string) (*cobra.Command, sources, error) {
+	t.Helper()
+	cmd := newServe(&world{env: lookup(env)})
+	if file != "" {
+		name := filepath.Join(t.TempDir(), "weir.yaml")
+		if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", name)
+	}
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	from, err := settle(cmd.Flags(), lookup(env))
+	return cmd, from, err
+}
+
+func TestPrecedence(t *testing.T) {
+	file := "retention: 1d # a comment\nmax-ahead: 10s\nmemory: 64MiB\nmax-batch: 77\n"
+	env := map[string]string{"WEIR_RETENTION": "2d", "WEIR_MAX_AHEAD": "20s", "WEIR_CLOCK": "event", "WEIR_LOG_LEVEL": ""}
+	cmd, from, err := settled(t, file, env, "--retention", "3d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for flag, want := range map[string][2]string{
+		"retention":  {"3d", "--retention"},
+		"max-ahead":  {"20s", "WEIR_MAX_AHEAD"},
+		"clock":      {"event", "WEIR_CLOCK"},
+		"memory":     {"64MiB", "weir.yaml: line 3: memory"},
+		"max-batch":  {"77", "weir.yaml: line 4: max-batch"},
+		"log-level":  {"info", ""},
+		"log-format": {"text", ""},
+	} {
+		if got := cmd.Flags().Lookup(flag).Value.String(); got != want[0] || !strings.HasSuffix(from[flag], want[1]) {
+			t.Errorf("--%s is %s from %q; want %s from %q", flag, got, from[flag], want[0], want[1])
+		}
+	}
+}
+
+func TestSettingsFile(t *testing.T) {
+	for _, test := range []struct{ name, file, want string }{
+		{"empty", "", ""},
+		{"comments", "# nothing\n---\n# at all\n", ""},
+		{"quoted", "http: \"127.0.0.1:0\"\nmemory: '1GiB'\n", ""},
+		{"number", "retention: 3600\nmax-batch: 10\n", ""},
+		{"wrong value", "\nretention: soon\n", `line 2: retention: "soon" is not a duration`},
+		{"unknown", "http: x:1\nretention: 1d\nretenton: 1d\n", "line 3: retenton: there is no such setting: did you mean retention?"},
+		{"underscore", "max_ahead: 1s", "line 1: max_ahead: there is no such setting: did you mean max-ahead?"},
+		{"far from all", "wombat: 1", "wombat: there is no such setting; there are http, clock, retention"},
+		{"config", "config: x", "config: there is no such setting"},
+		{"twice", "memory: 1GiB\nmemory: 2GiB\n", "memory"},
+		{"null", "memory:\n", "line 1: memory: it needs a value"},
+		{"nested", "serve:\n  memory: 1GiB\n", "line 1: serve: it needs a value"},
+		{"not a mapping", "- memory\n", "line 1: settings are written `name: value`"},
+		{"not YAML", "a: [", "not YAML"},
+		{"huge", strings.Repeat("#", maxSettings+1), "larger than 1 MiB"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, _, err := settled(t, test.file+"\n", nil)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestBlame(t *testing.T) {
+	from := sources{"max-ahead": "WEIR_MAX_AHEAD", "http": "weir.yaml: line 1: http"}
+	for field, want := range map[string]string{
+		"MaxAhead": "WEIR_MAX_AHEAD: wrong", "Addr": "weir.yaml: line 1: http: wrong", "Memory": "wrong",
+	} {
+		if got := from.blame(field, errWrong).Error(); got != want {
+			t.Errorf("%s: got %q, want %q", field, got, want)
+		}
+	}
+}
+
+type wrong struct{}
+
+func (wrong) Error() string { return "wrong" }
+
+var errWrong = wrong{}
+
+// Every flag of every command can be set by its variable.
+func TestEveryFlagHasAVariable(t *testing.T) {
+	cmd, _, err := settled(t, "", map[string]string{
+		"WEIR_HTTP": "127.0.0.1:1", "WEIR_STOP_TIMEOUT": "3s", "WEIR_DRAIN_DELAY": "0", "WEIR_MAX_IN_FLIGHT": "9",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := cmd.Flags().GetString("http"); err != nil || got != "127.0.0.1:1" {
+		t.Errorf("http is %q, %v", got, err)
+	}
+	if got := cmd.Flags().Lookup("stop-timeout").Value.(value[time.Duration]); *got.to != 3*time.Second {
+		t.Errorf("stop-timeout is %v", *got.to)
+	}
+	if _, _, err := settled(t, "", map[string]string{"WEIR_MAX_IN_FLIGHT": "few"}); err == nil || err.Error() != `WEIR_MAX_IN_FLIGHT: "few" is not a whole number` {
+		t.Error(err)
+	}
+}
