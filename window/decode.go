@@ -159,14 +159,20 @@ func (d *decoder) pyramid(newest, keep int64) *pyramid {
 	for range d.uvarint("number of levels", uint64(p.top)) {
 		p.grow()
 	}
-	last, zeros := uint64(0), uint64(0)
+	last, zeros, afterRun := uint64(0), uint64(0), false
 	p.each(newest, func(reading *uint64) bool {
-		if zeros > 0 {
+		switch {
+		case zeros > 0:
 			zeros--
-		} else if diff := d.uvarint("reading", math.MaxUint64-last); diff > 0 {
+		default:
+			diff := d.uvarint("reading", math.MaxUint64-last)
 			last += diff
-		} else {
-			zeros = d.uvarint("run of equal readings", uint64(len(p.readings)))
+			if diff == 0 && afterRun {
+				d.fail("two runs of equal readings in a row")
+			} else if diff == 0 {
+				zeros = d.uvarint("run of equal readings", uint64(len(p.readings)))
+			}
+			afterRun = diff == 0
 		}
 		*reading = last
 		return d.err == nil
