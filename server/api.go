@@ -27,7 +27,7 @@ Every failure is a problem document (RFC 9457) with a stable ` + "`code`."
 func (s *Server) newAPI(mux humago.Mux) huma.API {
 	hookErrors()
 	info := &huma.Info{Title: "Weir", Version: s.cfg.Version, Description: apiDescription}
-	return humago.New(mux, huma.Config{
+	cfg := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info:    info,
@@ -38,7 +38,9 @@ func (s *Server) newAPI(mux humago.Mux) huma.API {
 		Formats:                      huma.DefaultFormats, // JSON only
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
-	})
+	}
+	cfg.AllowAdditionalPropertiesByDefault = true // answers may gain members
+	return humago.New(mux, cfg)
 }
 
 // serverOf is the key in an operation's Metadata under which its Server is

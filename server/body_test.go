@@ -221,7 +221,7 @@ func (emptyReader) Read([]byte) (int, error) { return 0, nil }
 
 // A client that stops sending is answered and what it sent is counted.
 func TestSlowBody(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0", ReadTimeout: 50 * time.Millisecond, ReadHeaderTimeout: 50 * time.Millisecond})
+	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0", ReadTimeout: 300 * time.Millisecond, ReadHeaderTimeout: 300 * time.Millisecond})
 	addr, _ := a.run()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

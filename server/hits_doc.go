@@ -23,8 +23,9 @@ Hits count as they arrive. A line that is not understood is listed under ` + "`r
 neighbours; the answer is a failure only when nothing could be counted, or when the body broke off: then the same
 members say what was counted before.`
 
-// hitDoc is a hit as the OpenAPI document describes it; parse reads it.
-type hitDoc struct {
+// hitObject is a hit as the OpenAPI document describes it; jsonParser reads it.
+type hitObject struct {
+	_   struct{} `additionalProperties:"false"`
 	Key string `json:"key" minLength:"1" maxLength:"512" example:"url:/home" doc:"What is counted; 1 to 512 bytes."`
 	N   uint64 `json:"n,omitempty" minimum:"1" default:"1" doc:"How many hits."`
 	At  hitAt  `json:"at,omitempty"`
@@ -46,7 +47,7 @@ func (hitAt) Schema(huma.Registry) *huma.Schema {
 func (s *Server) registerHits(api huma.API, mux *router) {
 	mux.HandleFunc("POST /v1/hits", s.hits)
 	registry := api.OpenAPI().Components.Schemas
-	one := registry.Schema(reflect.TypeFor[hitDoc](), true, "Hit")
+	one := registry.Schema(reflect.TypeFor[hitObject](), true, "Hit")
 	many := &huma.Schema{Type: huma.TypeArray, Items: one}
 	lines := &huma.Schema{Type: huma.TypeString}
 	responses := problemResponses(api, codeNothingCounted, codeEmptyBody, codeBodyBroken, codeTooLate, codeBodyTimeout,

@@ -68,9 +68,16 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("POST /v1/hits does not describe %s", contentType)
 		}
 	}
+	used := map[string]bool{}
 	for _, ref := range regexp.MustCompile(`"#/components/schemas/([^"]+)"`).FindAllStringSubmatch(r.body, -1) {
 		if _, has := doc.Components.Schemas[ref[1]]; !has {
 			t.Errorf("a reference to %s leads nowhere", ref[1])
+		}
+		used[ref[1]] = true
+	}
+	for name := range doc.Components.Schemas {
+		if !used[name] {
+			t.Errorf("nothing refers to %s", name)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func TestStopIsBounded(t *testing.T) {
 }
 
 func TestDrainDelay(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0", DrainDelay: 200 * time.Millisecond})
+	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0", DrainDelay: time.Second})
 	addr, stop := a.run()
 	a.url = "http://" + addr
 	if r := a.get("/readyz"); r.status != 200 {
