@@ -26,9 +26,9 @@ members say what was counted before.`
 // hitObject is a hit as the OpenAPI document describes it; jsonParser reads it.
 type hitObject struct {
 	_   struct{} `additionalProperties:"false"`
-	Key string `json:"key" minLength:"1" maxLength:"512" example:"url:/home" doc:"What is counted; 1 to 512 bytes."`
-	N   uint64 `json:"n,omitempty" minimum:"1" default:"1" doc:"How many hits."`
-	At  hitAt  `json:"at,omitempty"`
+	Key string   `json:"key" minLength:"1" maxLength:"512" example:"url:/home" doc:"What is counted; 1 to 512 bytes."`
+	N   uint64   `json:"n,omitempty" minimum:"1" default:"1" doc:"How many hits."`
+	At  hitAt    `json:"at,omitempty"`
 }
 
 type hitAt struct{}
