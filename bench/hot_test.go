@@ -76,7 +76,7 @@ func hotWeirCounter(*testing.B) share {
 }
 
 func hotWeirEngineAt(b *testing.B) share {
-	engine := newEngine(b, weir.Config{})
+	engine := newEngine(b, weir.Config{Clock: weir.EventClock})
 	return func(second int64, _, n int) {
 		at := time.Unix(second, 0)
 		for range n {
@@ -175,13 +175,21 @@ func hotRateCounter(*testing.B) share {
 	}
 }
 
-// newEngine returns an engine that never evicts here.
+// newEngine returns an engine that has room for all. A benchmark fails if the
+// engine refused or evicted any of its hits.
 func newEngine(b *testing.B, cfg weir.Config) *weir.Engine {
 	cfg.Memory = 8 << 30
 	engine, err := weir.New(cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { engine.Close() })
+	b.Cleanup(func() {
+		if s := engine.Stats(); s.TooLate+s.TooFarAhead+s.EvictedHits > 0 {
+			b.Errorf("hits lost: %d too late, %d too far ahead, %d evicted", s.TooLate, s.TooFarAhead, s.EvictedHits)
+		}
+		if err := engine.Close(); err != nil {
+			b.Error(err)
+		}
+	})
 	return engine
 }

@@ -67,7 +67,10 @@ func keyedFloor(*testing.B) share {
 }
 
 func keyedWeirAt(b *testing.B) share {
-	engine := keyedEngine(b)
+	engine := newEngine(b, weir.Config{Clock: weir.EventClock})
+	for _, key := range keys() {
+		engine.HitAt(time.Unix(now, 0), key, 1)
+	}
 	keys, picks := keys(), picks()
 	return func(second int64, first, n int) {
 		at := time.Unix(second, 0)
@@ -78,23 +81,16 @@ func keyedWeirAt(b *testing.B) share {
 }
 
 func keyedWeir(b *testing.B) share {
-	engine := keyedEngine(b)
+	engine := newEngine(b, weir.Config{})
+	for _, key := range keys() {
+		engine.Hit(key)
+	}
 	keys, picks := keys(), picks()
 	return func(_ int64, first, n int) {
 		for i := first; i < first+n; i++ {
 			engine.Hit(keys[picks[i%keyedPicks]])
 		}
 	}
-}
-
-func keyedEngine(b *testing.B) *weir.Engine {
-	engine := newEngine(b, weir.Config{})
-	for _, key := range keys() {
-		if _, err := engine.HitAt(time.Unix(now, 0), key, 1); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return engine
 }
 
 func keyedMapDeque(*testing.B) share {

@@ -101,7 +101,10 @@ func weirCounter(b *testing.B, seconds int64) textbook.Counter {
 }
 
 func weirKey(b *testing.B, seconds int64) textbook.Counter {
-	engine := newEngine(b, weir.Config{Retention: time.Duration(max(seconds, week)) * time.Second})
+	engine := newEngine(b, weir.Config{
+		Clock:     weir.EventClock,
+		Retention: time.Duration(max(seconds, week)) * time.Second,
+	})
 	return withPast(adapter.Key{Engine: engine, Key: "hot"}, seconds)
 }
 

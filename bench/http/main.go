@@ -1,0 +1,71 @@
+// Command http posts text batches of 1000 hits to a `weir serve` that it
+// starts, and to a handler that does nothing but read the body, and prints the
+// processor time that each server spent per hit in the format of Go
+// benchmarks. Both servers are processes of their own, on loopback.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"os"
+)
+
+const (
+	batchHits   = 1_000
+	connections = 2
+)
+
+func main() {
+	log.SetFlags(0)
+	weir := flag.String("weir", "../bin/weir", "the weir program")
+	batches := flag.Int("batches", 3_000, "batches of 1000 hits in each round")
+	rounds := flag.Int("rounds", 3, "how many times to measure")
+	floor := flag.String("floor", "", "only be the server that reads bodies, at this address")
+	flag.Parse()
+	if *floor != "" {
+		log.Fatal(serveFloor(*floor))
+	}
+	if err := measure(*weir, *batches, *rounds); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func measure(weir string, batches, rounds int) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	floor, err := start("empty-handler", self, "-floor")
+	if err != nil {
+		return err
+	}
+	defer floor.stop()
+	serve, err := start("weir-serve", weir, "serve", "--http")
+	if err != nil {
+		return err
+	}
+	defer serve.stop()
+	servers := []*server{floor, serve}
+
+	for _, form := range forms() {
+		bodies := form.bodies()
+		for _, s := range servers {
+			if err := s.post(bodies, len(bodies)); err != nil { // makes the keys, fills the pools
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+		}
+		for range rounds {
+			for _, s := range servers {
+				used, err := s.cost(bodies, batches)
+				if err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
+				hits := batches * batchHits
+				fmt.Printf("BenchmarkHTTP/line=%s/server=%s %d %.4f cpu-us/hit\n",
+					form.name, s.name, hits, float64(used.Microseconds())/float64(hits))
+			}
+		}
+	}
+	return nil
+}

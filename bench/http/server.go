@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/weir-counter/weir/bench/proc"
+)
+
+// server is a process that takes hits over HTTP.
+type server struct {
+	name    string
+	process *exec.Cmd
+	url     string
+}
+
+// start runs a program whose last argument is the address to listen on, and
+// waits until it does.
+func start(name, program string, args ...string) (*server, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	process := exec.Command(program, append(args, address)...)
+	process.Stdout, process.Stderr = os.Stderr, os.Stderr
+	if err := process.Start(); err != nil {
+		return nil, fmt.Errorf("%w: build it with make build, or name it with -weir", err)
+	}
+	s := &server{name, process, "http://" + address}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for {
+		connection, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err == nil {
+			return s, connection.Close()
+		}
+		select {
+		case <-ctx.Done():
+			s.stop()
+			return nil, fmt.Errorf("%s does not listen on %s after 30 s: %w", program, address, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// freeAddress is a loopback address that nothing listened on a moment ago.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// stop ends the process and waits for it.
+func (s *server) stop() {
+	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		fmt.Fprintln(os.Stderr, "http:", err)
+	}
+	s.process.Wait() // by the signal: what it returns says nothing
+}
+
+// cost is the processor time that the server spends on a number of batches.
+// It includes what the server does in the half second after, in the background.
+func (s *server) cost(bodies [][]byte, batches int) (time.Duration, error) {
+	before, err := proc.CPU(s.process.Process.Pid)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.post(bodies, batches); err != nil {
+		return 0, err
+	}
+	time.Sleep(500 * time.Millisecond)
+	after, err := proc.CPU(s.process.Process.Pid)
+	return after - before, err
+}
+
+// serveFloor runs the handler that every server of hits costs at least.
+func serveFloor(address string) error {
+	buffers := make(chan []byte, 16)
+	return http.ListenAndServe(address, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var buffer []byte
+		select {
+		case buffer = <-buffers:
+		default:
+			buffer = make([]byte, 64<<10)
+		}
+		for {
+			if _, err := r.Body.Read(buffer); err == io.EOF {
+				break
+			} else if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				break
+			}
+		}
+		select {
+		case buffers <- buffer:
+		default:
+		}
+	}))
+}

@@ -1,0 +1,46 @@
+package proc
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+func TestParseCPU(t *testing.T) {
+	stat := []byte("42 (a ) name) S 1 42 42 0 -1 4194560 1 0 0 0 150 25 0 0 20 0 9 0 1 2 3\n")
+	if got, err := parseCPU(stat); err != nil || got != 1750*time.Millisecond {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := parseCPU([]byte("42 (name) S 1")); err == nil {
+		t.Error("no error for a cut line")
+	}
+}
+
+func TestCPUOfThisProcess(t *testing.T) {
+	for start := time.Now(); time.Since(start) < 10*time.Second; {
+		switch used, err := CPU(os.Getpid()); {
+		case err != nil:
+			t.Fatal(err)
+		case used >= 50*time.Millisecond:
+			return
+		}
+	}
+	t.Error("10 s of work do not show")
+}
+
+func TestResident(t *testing.T) {
+	now, peak, err := Resident()
+	if err != nil || now < 1<<20 || peak < now {
+		t.Errorf("now %d, peak %d, %v", now, peak, err)
+	}
+}
+
+func TestKibibytes(t *testing.T) {
+	status := "Name:\tx\nVmHWM:\t    20 kB\nVmRSS:\t    10 kB\n"
+	if n, err := kibibytes(status, "VmRSS:"); n != 10<<10 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if _, err := kibibytes(status, "VmSwap:"); err == nil {
+		t.Error("no error for a line that is not there")
+	}
+}
