@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,7 +25,7 @@ func following(t *testing.T, start string, steps ...func(name string)) *Report {
 	write(t, name, os.O_CREATE|os.O_WRONLY, start)
 	var report *Report
 	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
+		ctx, stop := context.WithCancelCause(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -39,7 +40,7 @@ func following(t *testing.T, start string, steps ...func(name string)) *Report {
 			step(name)
 		}
 		time.Sleep(2 * time.Second)
-		stop()
+		stop(errors.New("interrupt"))
 		<-done
 	})
 	return report

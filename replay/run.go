@@ -121,10 +121,11 @@ func (p *pipeline) run(ctx context.Context) error {
 	}
 	workers.Wait()
 
-	if err := context.Cause(failed); err != nil && (err != ctx.Err() || !p.opts.Follow) {
-		return errors.Join(append(p.named(), err)...)
+	err := context.Cause(failed)
+	if p.opts.Follow && ctx.Err() != nil && err == context.Cause(ctx) {
+		err = nil // that is how a followed file ends
 	}
-	return errors.Join(p.named()...)
+	return errors.Join(append(p.named(), err)...)
 }
 
 func (p *pipeline) newSink() sink {
