@@ -162,6 +162,35 @@ func (c *Client) Series(ctx context.Context, q SeriesQuery) (Series, error) {
 	return ask[Series](ctx, c, "/v1/series", v)
 }
 
+// KeysQuery asks for the names of keys.
+type KeysQuery struct {
+	Prefix string // only keys that begin with it
+	After  string // only keys that sort after it
+	Limit  int    // 0 is 100
+}
+
+// Keys lists keys, sorted by their bytes. Next is the After of the following
+// page, empty on the last one.
+type Keys struct {
+	Keys []string `json:"keys"`
+	Next string   `json:"next,omitempty"`
+}
+
+// Keys asks for the names of keys.
+func (c *Client) Keys(ctx context.Context, q KeysQuery) (Keys, error) {
+	v := url.Values{}
+	if q.Prefix != "" {
+		v.Set("prefix", q.Prefix)
+	}
+	if q.After != "" {
+		v.Set("after", q.After)
+	}
+	if q.Limit != 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	return ask[Keys](ctx, c, "/v1/keys", v)
+}
+
 // Stats is what a server holds and what it dropped.
 type Stats struct {
 	Version      string `json:"version"`

@@ -63,6 +63,13 @@ func exercise(t *testing.T, c *client.Client) {
 	if err != nil || stats.Hits != 4 || stats.Newest == nil || !stats.Newest.Equal(now) {
 		t.Errorf("stats: %+v, %v", stats, err)
 	}
+	keys, err := c.Keys(ctx, client.KeysQuery{Limit: 1})
+	if err != nil || len(keys.Keys) != 1 || keys.Keys[0] != "a b\n\"" || keys.Next != keys.Keys[0] {
+		t.Errorf("keys: %+v, %v", keys, err)
+	}
+	if keys, err = c.Keys(ctx, client.KeysQuery{Prefix: "c", After: "a"}); err != nil || len(keys.Keys) != 1 || keys.Next != "" {
+		t.Errorf("keys: %+v, %v", keys, err)
+	}
 	var refused *client.Error
 	if _, err = c.Count(ctx, client.CountQuery{Keys: []string{"c"}, Windows: []time.Duration{1500 * time.Millisecond}}); !errors.As(err, &refused) || refused.Code != "invalid_window" || refused.Field != "window" {
 		t.Errorf("a wrong window: %v", err)

@@ -30,11 +30,7 @@ type worker struct {
 // another worker, chunks are passed on unread: the collector waits for each.
 func (w *worker) run(ctx context.Context, work <-chan *chunk, fail func(error)) {
 	for c := range work {
-		templates := 0
-		if c.plan != nil {
-			templates = len(c.plan.templates)
-		}
-		c.found.reset(templates)
+		c.found.reset(len(c.plan.templates))
 		if ctx.Err() == nil {
 			if err := w.chunk(ctx, c); err != nil {
 				fail(err)

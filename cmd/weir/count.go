@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,8 @@ func newCount(w *world) *cobra.Command {
 		Long: `Ask how many hits keys had in windows. Without a key, all hits are counted.
 
 A count that is not exact is printed with its bounds: 1234 (1230 to 1240).`,
-		Example: "  weir count url:/home --window 5m --window 24h\n  weir count --json",
+		Example:           "  weir count url:/home --window 5m --window 24h\n  weir count --json",
+		ValidArgsFunction: completeKeys(w, &f.remote, math.MaxInt),
 		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
 			c, err := f.client(from)
 			if err != nil {

@@ -19,8 +19,9 @@ func newHit(w *world) *cobra.Command {
 		Long: `Count a hit of a key, or N of them, on a server.
 
 A hit whose answer is lost on the way is sent again, and may then count twice.`,
-		Example: "  weir hit url:/home\n  weir hit jobs:done 25 --at 2026-01-31T12:00:00Z",
-		Args:    cobra.RangeArgs(1, 2),
+		Example:           "  weir hit url:/home\n  weir hit jobs:done 25 --at 2026-01-31T12:00:00Z",
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completeKeys(w, &r, 1),
 		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
 			hit := client.Hit{Key: args[0], N: 1, At: at}
 			if len(args) == 2 {

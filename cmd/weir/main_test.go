@@ -85,6 +85,8 @@ func TestVerbs(t *testing.T) {
 		{"rate url:/home --window 1m", "url:/home  1m      0.050       3\n"},
 		{"top -w 1h", "HITS  KEY\n4     url:/home\n2     a\n"},
 		{"top -w 1h -n 1 --prefix a --json", `"key": "a"`},
+		{"__complete count url", "url:/home\n:4\n"},
+		{"__complete count --server 127.0.0.1:1 u", ":4\n"},
 		{"series url:/home --from 2025-12-01T11:58:00Z --to " + at, "2025-12-01T11:59:00Z  1  #############\n2025-12-01T12:00:00Z  3  ########################################\n"},
 	} {
 		code, stdout, stderr := weirOf(t, env, "", strings.Fields(step.args)...)

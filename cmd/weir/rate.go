@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,8 @@ func newRate(w *world) *cobra.Command {
 		Short: "Ask how many hits per second keys had in windows",
 		Long: `Ask how many hits per second keys had, on average over windows. Without a key,
 all hits are counted.`,
-		Example: "  weir rate url:/home --window 1m",
+		Example:           "  weir rate url:/home --window 1m",
+		ValidArgsFunction: completeKeys(w, &f.remote, math.MaxInt),
 		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
 			c, err := f.client(from)
 			if err != nil {

@@ -13,11 +13,12 @@ func newSeries(w *world) *cobra.Command {
 	var r remote
 	q := client.SeriesQuery{Step: time.Minute}
 	cmd := &cobra.Command{
-		Use:     "series KEY",
-		Short:   "Ask for the hits of a key, window by window",
-		Long:    "Ask for the hits of a key, window by window. The key * counts all hits.",
-		Example: "  weir series url:/home --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z --step 1h",
-		Args:    cobra.ExactArgs(1),
+		Use:               "series KEY",
+		Short:             "Ask for the hits of a key, window by window",
+		Long:              "Ask for the hits of a key, window by window. The key * counts all hits.",
+		Example:           "  weir series url:/home --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z --step 1h",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeKeys(w, &r, 1),
 		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
 			c, err := r.client(from)
 			if err != nil {

@@ -12,10 +12,11 @@ func newTop(w *world) *cobra.Command {
 	var r remote
 	q := client.TopQuery{Window: 5 * time.Minute, N: 10}
 	cmd := &cobra.Command{
-		Use:     "top",
-		Short:   "List the keys with the most hits in a window",
-		Example: "  weir top --prefix url: --window 1h -n 20",
-		Args:    cobra.NoArgs,
+		Use:               "top",
+		Short:             "List the keys with the most hits in a window",
+		Example:           "  weir top --prefix url: --window 1h -n 20",
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
 			c, err := r.client(from)
 			if err != nil {

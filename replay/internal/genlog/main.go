@@ -1,7 +1,7 @@
 // Command genlog writes a made-up access log to the standard output, to
 // measure with:
 //
-//	go run ./replay/internal/genlog -lines 2000000 > /tmp/access.log
+//	go run ./replay/internal/genlog -lines 2000000 > access.log
 package main
 
 import (
