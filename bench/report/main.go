@@ -1,0 +1,53 @@
+// Command report runs every benchmark and writes docs/benchmarks.md. The lines
+// that it measures go to standard output as they come, in the format of Go
+// benchmarks; -load writes the page anew from such lines.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"log"
+	"os"
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("report: ")
+	out := flag.String("out", "../docs/benchmarks.md", "the page to write")
+	load := flag.String("load", "", "write the page from the lines in this file, and measure nothing")
+	weir := flag.String("weir", "../bin/weir", "the weir program (make build)")
+	rounds := flag.Int("rounds", 6, "how many times to run the Go benchmarks")
+	flag.Parse()
+	if err := run(*out, *load, *weir, *rounds); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(out, load, weir string, rounds int) (err error) {
+	var lines io.Reader
+	if load != "" {
+		file, err := os.Open(load)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		lines = file
+	} else {
+		var measured bytes.Buffer
+		if err := measure(io.MultiWriter(os.Stdout, &measured), weir, rounds); err != nil {
+			return err
+		}
+		lines = &measured
+	}
+	results, err := parse(lines)
+	if err != nil {
+		return err
+	}
+	page, err := os.Create(out)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(page, results), page.Close())
+}

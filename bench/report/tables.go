@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+var readWindows = []struct{ name, title string }{{"300s", "300 s"}, {"week", "a week"}, {"1e9s", "10⁹ s"}}
+
+var readCases = []struct{ name, title string }{{"still", "still"}, {"hit", "a hit between"}, {"second", "a second between"}}
+
+// designs are those measured whose names begin with a prefix, in the order in
+// which they ran.
+func (r *results) designs(prefix, key string) (designs []string) {
+	seen := map[string]bool{}
+	for _, name := range r.names {
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		for part := range strings.SplitSeq(name, "/") {
+			if design, ok := strings.CutPrefix(part, key+"="); ok && !seen[design] {
+				seen[design] = true
+				designs = append(designs, design)
+			}
+		}
+	}
+	return designs
+}
+
+func row(w io.Writer, cells ...string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
+
+func header(w io.Writer, cells ...string) {
+	row(w, cells...)
+	fmt.Fprintln(w, strings.Repeat("| --- ", len(cells))+"|")
+}
+
+func writeHot(w io.Writer, r *results) { writeHits(w, r, "Hot/", "atomic.Int64", "atomic") }
+
+func writeKeyed(w io.Writer, r *results) { writeHits(w, r, "Keyed/", keyedFloor, "floor") }
+
+func writeHits(w io.Writer, r *results, prefix, floor, floorTitle string) {
+	header(w, "design", "1 goroutine, ns", "× "+floorTitle, "2 goroutines, ns", "× "+floorTitle)
+	for _, design := range r.designs(prefix, "design") {
+		cells := []string{title(design)}
+		for goroutines := 1; goroutines <= 2; goroutines++ {
+			get := func(design string) sample {
+				return r.get(fmt.Sprintf("%sdesign=%s/goroutines=%d", prefix, design, goroutines), "ns/op")
+			}
+			cells = append(cells, get(design).String(), get(design).over(get(floor)).String())
+		}
+		row(w, cells...)
+	}
+}
+
+func writeRead(w io.Writer, r *results) {
+	for i, window := range readWindows {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		header(w, "count of "+window.title, readCases[0].title, readCases[1].title, readCases[2].title)
+		prefix := "Read/window=" + window.name + "/"
+		for _, design := range r.designs(prefix, "design") {
+			cells := []string{title(design)}
+			for _, c := range readCases {
+				cells = append(cells, r.get(prefix+"design="+design+"/case="+c.name, "ns/op").String())
+			}
+			row(w, cells...)
+		}
+	}
+}
+
+func writeError(w io.Writer, r *results) {
+	traces := map[string]string{"generated": "Generated day with bursts", "nasa": "NASA's web server, 13 July 1995"}
+	orders := map[string]string{"in-time": "in order of time", "late": "late by up to a minute"}
+	for _, trace := range r.designs("Error/", "trace") {
+		for _, order := range r.designs("Error/trace="+trace, "order") {
+			prefix := "Error/trace=" + trace + "/order=" + order + "/"
+			windows := r.designs(prefix, "window")
+			fmt.Fprintf(w, "%s, %s:\n\n", traces[trace], orders[order])
+			header(w, append([]string{"design"}, windows...)...)
+			truths := []string{"*mean true count*"}
+			for _, window := range windows {
+				truths = append(truths, r.get(prefix+"design=weir/window="+window, "truth-hits").String())
+			}
+			for _, design := range r.designs(prefix, "design") {
+				cells := []string{title(design)}
+				for _, window := range windows {
+					name := prefix + "design=" + design + "/window=" + window
+					cells = append(cells, r.get(name, "largest-hits").String()+" / "+r.get(name, "mean-hits").String())
+				}
+				row(w, cells...)
+			}
+			row(w, truths...)
+			fmt.Fprintln(w)
+		}
+	}
+	if len(r.designs("Error/trace=nasa", "design")) == 0 {
+		fmt.Fprintln(w, "The real day was not measured: its file was not there.")
+	}
+}
+
+func writeMemory(w io.Writer, r *results) {
+	header(w, "design", "sparse, bytes", "dense, KiB")
+	for _, design := range r.designs("Memory/", "design") {
+		get := func(traffic string) sample { return r.get("Memory/traffic="+traffic+"/design="+design, "B/key") }
+		row(w, title(design), get("sparse").String(), get("dense").times(1./1024).String())
+	}
+}
+
+func tenMillion(r *results) string {
+	const name = "TenMillion/keys=10000000"
+	peak := r.get(name, "peak-bytes")
+	if len(peak) == 0 {
+		return "Ten million sparse keys were not measured.\n"
+	}
+	gib := func(unit string) string { return number(r.get(name, unit).median() / (1 << 30)) }
+	return fmt.Sprintf("Ten million sparse keys, a hundred million hits in one engine with the settings of `weir serve --memory 1280MiB`: "+
+		"%s GiB resident at the peak, %s GiB at the end, of which the engine counts %s GiB; %s ns per hit with two goroutines; "+
+		"no key evicted, the counts of a thousand keys checked.\n",
+		gib("peak-bytes"), gib("resident-bytes"), gib("engine-bytes"), number(r.get(name, "ns/op").median()))
+}
+
+func writeHTTP(w io.Writer, r *results) {
+	header(w, "server", "`key`, µs per hit", "`key n at`, µs per hit")
+	for _, server := range r.designs("HTTP/", "server") {
+		row(w, title(server),
+			r.get("HTTP/line=key/server="+server, "cpu-us/hit").String(),
+			r.get("HTTP/line=key+n+at/server="+server, "cpu-us/hit").String())
+	}
+}
+
+func writeReplay(w io.Writer, r *results) {
+	header(w, "program", "runs", "time, s", "processor time, s", "time × awk")
+	programs := r.designs("Replay/", "program")
+	get := func(program, unit string) sample { return r.get("Replay/program="+program, unit) }
+	for _, program := range programs {
+		took, used := get(program, "ns/op"), get(program, "cpu-ns/op")
+		row(w, title(program), fmt.Sprint(len(took)), took.times(1e-3).String(), used.times(1e-3).String(), took.over(get("awk", "ns/op")).String())
+	}
+	if len(get("goaccess", "ns/op")) == 0 {
+		fmt.Fprintln(w, "\ngoaccess was not measured: it is not installed, and could not be (apt-get install goaccess).")
+	}
+}

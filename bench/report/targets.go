@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+)
+
+// target is a number that the project has set itself.
+type target struct {
+	what     string
+	measured sample
+	limit    float64
+	atLeast  bool // the limit is a lower one
+	unit     string
+}
+
+func (t target) limitText() string {
+	sign := "≤"
+	if t.atLeast {
+		sign = "≥"
+	}
+	return sign + " " + number(t.limit) + t.unit
+}
+
+func (t target) verdict() string {
+	switch {
+	case len(t.measured) == 0:
+		return "not measured"
+	case t.atLeast && t.measured.median() >= t.limit, !t.atLeast && t.measured.median() <= t.limit:
+		return "reached"
+	}
+	return "**not reached**"
+}
+
+func targets(r *results) []target {
+	var all []target
+	hot := func(design string, goroutines int) sample {
+		return r.get(fmt.Sprintf("Hot/design=%s/goroutines=%d", design, goroutines), "ns/op")
+	}
+	for _, weir := range []string{"weir.Counter.HitAt", "weir.Engine.HitAt"} {
+		fastest := fastestTextbook(hot)
+		all = append(all,
+			target{what: weir + ", one hot key, 2 goroutines, to a contended atomic add", measured: hot(weir, 2).over(hot("atomic.Int64", 2)), limit: 0.6},
+			target{what: weir + ", one hot key, 2 goroutines, to the fastest textbook design, " + fastest, measured: hot(weir, 2).over(hot(fastest, 2)), limit: 0.5},
+			target{what: weir + ", one hot key, 1 goroutine, to an atomic add", measured: hot(weir, 1).over(hot("atomic.Int64", 1)), limit: 2})
+	}
+	for _, weir := range []string{"weir.Counter", "weir.Engine"} {
+		for _, c := range readCases {
+			read := func(design string) sample {
+				return r.get("Read/window=300s/design="+design+"/case="+c.name, "ns/op")
+			}
+			all = append(all, target{what: weir + ", count of 300 s, " + c.title + ", to the running total", measured: read(weir).over(read("total")), limit: 1})
+		}
+	}
+	all = append(all, target{what: "the slowest count of Weir in the tables, up to 10⁹ s", measured: slowestRead(r), limit: 1_000, unit: " ns"})
+	for _, weir := range []string{"weir.Engine.HitAt", "weir.Engine.Hit"} {
+		for goroutines := 1; goroutines <= 2; goroutines++ {
+			keyed := func(design string) sample {
+				return r.get(fmt.Sprintf("Keyed/design=%s/goroutines=%d", design, goroutines), "ns/op")
+			}
+			all = append(all, target{what: fmt.Sprintf("%s, a million keys, %d goroutine(s), to the floor", weir, goroutines), measured: keyed(weir).over(keyed(keyedFloor)), limit: 1.5})
+		}
+	}
+	replay := func(program string) sample { return r.get("Replay/program="+program, "ns/op") }
+	return append(all,
+		target{what: "memory of a sparse key", measured: r.get("Memory/traffic=sparse/design=weir", "B/key"), limit: 150, unit: " bytes"},
+		target{what: "memory of a dense key", measured: r.get("Memory/traffic=dense/design=weir", "B/key").times(1. / 1024), limit: 24, unit: " KiB"},
+		target{what: "peak resident memory with ten million sparse keys", measured: r.get("TenMillion/keys=10000000", "peak-bytes").times(1. / (1 << 30)), limit: 2, unit: " GiB"},
+		target{what: "server CPU per hit, lines `key`", measured: r.get("HTTP/line=key/server=weir-serve", "cpu-us/hit"), limit: 0.5, unit: " µs"},
+		target{what: "server CPU per hit, lines `key n at`", measured: r.get("HTTP/line=key+n+at/server=weir-serve", "cpu-us/hit"), limit: 0.5, unit: " µs"},
+		target{what: "goaccess to `weir replay`, time", measured: replay("goaccess").over(replay("weir-replay")), limit: 10, atLeast: true},
+		target{what: "`weir replay` to awk, time", measured: replay("weir-replay").over(replay("awk")), limit: 2.5},
+	)
+}
+
+func fastestTextbook(hot func(design string, goroutines int) sample) string {
+	fastest := ""
+	for _, design := range textbookDesigns {
+		if s := hot(design, 2); len(s) > 0 && (fastest == "" || s.median() < hot(fastest, 2).median()) {
+			fastest = design
+		}
+	}
+	return fastest
+}
+
+// slowestRead is the sample of the count, among all of Weir's, with the
+// largest median.
+func slowestRead(r *results) sample {
+	var reads []sample
+	for _, window := range readWindows {
+		for _, weir := range []string{"weir.Counter", "weir.Engine"} {
+			for _, c := range readCases {
+				if s := r.get("Read/window="+window.name+"/design="+weir+"/case="+c.name, "ns/op"); len(s) > 0 {
+					reads = append(reads, s)
+				}
+			}
+		}
+	}
+	if len(reads) == 0 {
+		return nil
+	}
+	return slices.MaxFunc(reads, func(a, b sample) int { return int(a.median() - b.median()) })
+}
+
+func writeTargets(w io.Writer, r *results) {
+	fmt.Fprint(w, "| what | measured | target | |\n| --- | --- | --- | --- |\n")
+	for _, t := range targets(r) {
+		unit := t.unit
+		if len(t.measured) == 0 {
+			unit = ""
+		}
+		fmt.Fprintf(w, "| %s | %s%s | %s | %s |\n", t.what, t.measured, unit, t.limitText(), t.verdict())
+	}
+}
