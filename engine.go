@@ -22,6 +22,7 @@ type Engine struct {
 	seed        maphash.Seed // of the tables; not of the partitions
 	hot         hotKeys
 	total       Counter // AllKeys
+	receipts    receipts
 
 	keys     atomic.Int64
 	bytes    atomic.Int64 // of tables, entries and windows
@@ -78,6 +79,9 @@ func (e *Engine) Close() error {
 	e.janitor.Wait()
 	return nil
 }
+
+// Config is what the engine was made with, defaults filled in.
+func (e *Engine) Config() Config { return e.cfg }
 
 // Now is the engine's clock, in whole seconds: the time of day, or with
 // EventClock the second of the newest hit, the zero Time before the first.

@@ -15,6 +15,7 @@ const (
 	CodeInvalidRange  Code = "invalid_range"  // a series or page with impossible limits
 	CodeInvalidConfig Code = "invalid_config" // a Config field outside what it may be
 	CodeOverloaded    Code = "overloaded"     // hits wait for the journal and MaxWaiting is reached: retry later
+	CodeKeyReused     Code = "key_reused"     // an idempotency key that came with another content before
 	CodeClosed        Code = "closed"         // the engine was closed
 )
 

@@ -18,6 +18,7 @@ type Stats struct {
 	Bytes        int64 // of tables, keys and windows
 	MemoryBudget int64 // bytes
 	Partitions   int
+	Waiting      int64     // deltas that wait for the journal
 	Newest       time.Time // second of the newest hit; the zero Time before the first
 }
 
@@ -36,6 +37,7 @@ func (e *Engine) Stats() Stats {
 		Bytes:        e.bytes.Load(),
 		MemoryBudget: e.cfg.Memory,
 		Partitions:   len(e.partitions),
+		Waiting:      e.waiting.Load(),
 	}
 	if s.Hits > 0 {
 		s.Newest = time.Unix(e.total.newest(), 0)

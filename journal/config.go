@@ -1,0 +1,73 @@
+package journal
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Config sets up a Journal. Dir must be given; zeros mean the defaults.
+type Config struct {
+	// Dir is the data directory, made if it is not there. It belongs to one
+	// process at a time.
+	Dir string
+
+	// FlushEvery is how long a plain hit may be in memory only: what a crash may
+	// lose. 1 ms to 1 min. 0: 100 ms.
+	FlushEvery time.Duration
+
+	// MaxBytes bounds the data directory. When it is reached, batches wait, and
+	// then hits are refused. At least 16 MiB. 0: 16 GiB.
+	MaxBytes int64
+
+	// SnapshotBytes is how much journal may grow before the partitions are
+	// snapshotted; it is also the replay that a start after a crash may need. At
+	// least 64 KiB. 0: 64 MiB.
+	SnapshotBytes int64
+
+	// AcceptDamage goes on where damage was found, without what was lost. If
+	// false, Open refuses with a *DamageError.
+	AcceptDamage bool
+
+	// Logger takes the journal's and the embedded server's messages. nil: none.
+	Logger *slog.Logger
+}
+
+const (
+	defaultFlushEvery    = 100 * time.Millisecond
+	defaultMaxBytes      = 16 << 30
+	defaultSnapshotBytes = 64 << 20
+
+	minMaxBytes      = 16 << 20
+	minSnapshotBytes = 64 << 10
+)
+
+func (cfg Config) withDefaults() Config {
+	if cfg.FlushEvery == 0 {
+		cfg.FlushEvery = defaultFlushEvery
+	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = defaultMaxBytes
+	}
+	if cfg.SnapshotBytes == 0 {
+		cfg.SnapshotBytes = defaultSnapshotBytes
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return cfg
+}
+
+func (cfg Config) validate() error {
+	switch {
+	case cfg.Dir == "":
+		return fmt.Errorf("journal: Dir is empty: name a directory")
+	case cfg.FlushEvery < time.Millisecond || cfg.FlushEvery > time.Minute:
+		return fmt.Errorf("journal: FlushEvery of %v: must be 1ms to 1m", cfg.FlushEvery)
+	case cfg.MaxBytes < minMaxBytes:
+		return fmt.Errorf("journal: MaxBytes of %d: must be at least %d (16 MiB)", cfg.MaxBytes, minMaxBytes)
+	case cfg.SnapshotBytes < minSnapshotBytes:
+		return fmt.Errorf("journal: SnapshotBytes of %d: must be at least %d (64 KiB)", cfg.SnapshotBytes, minSnapshotBytes)
+	}
+	return nil
+}

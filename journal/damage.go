@@ -1,0 +1,40 @@
+package journal
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Finding is damage: where it is, and what it cost.
+type Finding struct {
+	Where string
+	What  string
+	Cost  string
+	// Harmless findings lost no hit: another copy served.
+	Harmless bool
+}
+
+func (f Finding) String() string { return f.Where + ": " + f.What + ": " + f.Cost }
+
+// DamageError is the answer of Open to a data directory that lost hits.
+type DamageError struct{ Findings []Finding }
+
+func (e *DamageError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the data directory is damaged, and hits are lost:\n")
+	for _, f := range e.Findings {
+		fmt.Fprintf(&b, "  %s\n", f)
+	}
+	b.WriteString("restore a backup (weir restore), or start with --accept-damage to go on without them")
+	return b.String()
+}
+
+// lossy are the findings that are not harmless.
+func lossy(findings []Finding) (lost []Finding) {
+	for _, f := range findings {
+		if !f.Harmless {
+			lost = append(lost, f)
+		}
+	}
+	return lost
+}

@@ -1,0 +1,195 @@
+package journal
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+
+	"github.com/weir-counter/weir"
+)
+
+// A flush is what one origin gathered in one flush interval: batches of several
+// partitions, and receipts. It leaves in one message, or in several parts where
+// one would be too large; a flush counts only when all its parts are there. The
+// bytes of a part, version 1, numbers as unsigned varints:
+//
+//	byte 0     'F'
+//	byte 1     version, 1
+//	8 bytes    origin, little endian
+//	           epoch
+//	           flush, contiguous from 1 in an epoch
+//	           part, from 0; last: 1 if this is the flush's last part, else 0
+//	           batches: how many, then each:
+//	               partition
+//	               seq, contiguous from 1 in an epoch and partition
+//	               total: sum of N of this epoch's batches of the partition,
+//	                      this one included, modulo 2^64
+//	               length of the entries in bytes, the entries
+//	               4 bytes CRC-32C of the batch, from its partition on, and of
+//	               origin and epoch
+//	           receipts: how many, then each: length, bytes
+//	last 4     CRC-32C of all bytes before, little endian
+//
+// An entry is a key's hits in one second, or its removal:
+//
+//	head = length of key << 1 | removal; a length of 0 is the key before
+//	key
+//	unless removal: at, as a zigzag difference to the entry before (at first
+//	                to 0), and N
+const (
+	flushMagic   = 'F'
+	flushVersion = 1
+	sumBytes     = 4
+
+	// maxBatchBytes and maxPartBytes keep a part below the 1 MiB that a NATS
+	// server takes: a batch is closed once it is past the one, a part once it is
+	// past the other.
+	maxBatchBytes = 128 << 10
+	maxPartBytes  = 512 << 10
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// life names one life of a process: an epoch is never used twice by an origin.
+type life struct {
+	origin uint64
+	epoch  uint64
+}
+
+// batch is the hits of one partition in one flush.
+type batch struct {
+	partition int
+	seq       uint64
+	total     uint64
+	deltas    []weir.Delta
+}
+
+// part is one message.
+type part struct {
+	life
+	flush    uint64
+	part     uint64
+	last     bool
+	batches  []batch
+	receipts [][]byte
+}
+
+// encoder turns one flush after the other into parts.
+type encoder struct {
+	life
+	flush  uint64   // the current or last one
+	seqs   []uint64 // by partition
+	totals []uint64 // by partition
+
+	parts   [][]byte // of the current flush, finished
+	batches []byte   // of the current part
+	count   uint64   // of batches in it
+	body    []byte   // of the current batch
+}
+
+func newEncoder(l life, partitions int) *encoder {
+	return &encoder{life: l, seqs: make([]uint64, partitions), totals: make([]uint64, partitions)}
+}
+
+// begin starts a flush; the parts of the one before are no longer needed.
+func (e *encoder) begin() {
+	e.flush++
+	e.parts, e.batches, e.count = nil, e.batches[:0], 0
+}
+
+// empty tells whether the flush has no batch so far; cancel takes it back then.
+func (e *encoder) empty() bool { return e.count == 0 && len(e.parts) == 0 }
+func (e *encoder) cancel()     { e.flush-- }
+
+// add appends a partition's deltas as one batch, or several.
+func (e *encoder) add(partition int, deltas []weir.Delta) {
+	e.body = e.body[:0]
+	key, at := "", int64(0)
+	for i, d := range deltas {
+		e.body = appendEntry(e.body, d, key, at)
+		key = d.Key
+		if d.N > 0 {
+			at = d.At
+			e.totals[partition] += d.N
+		}
+		if len(e.body) > maxBatchBytes || i == len(deltas)-1 {
+			e.closeBatch(partition)
+			e.body, key, at = e.body[:0], "", 0
+		}
+	}
+}
+
+func appendEntry(b []byte, d weir.Delta, lastKey string, lastAt int64) []byte {
+	key := d.Key
+	if key == lastKey {
+		key = ""
+	}
+	if d.N == 0 {
+		b = binary.AppendUvarint(b, uint64(len(key))<<1|1)
+		return append(b, key...)
+	}
+	b = binary.AppendUvarint(b, uint64(len(key))<<1)
+	b = append(b, key...)
+	b = binary.AppendVarint(b, d.At-lastAt)
+	return binary.AppendUvarint(b, d.N)
+}
+
+func (e *encoder) closeBatch(partition int) {
+	e.seqs[partition]++
+	start := len(e.batches)
+	b := binary.AppendUvarint(e.batches, uint64(partition))
+	b = binary.AppendUvarint(b, e.seqs[partition])
+	b = binary.AppendUvarint(b, e.totals[partition])
+	b = binary.AppendUvarint(b, uint64(len(e.body)))
+	b = append(b, e.body...)
+	e.batches = binary.LittleEndian.AppendUint32(b, e.life.sum(b[start:]))
+	e.count++
+	if len(e.batches) > maxPartBytes {
+		e.closePart(nil, false)
+	}
+}
+
+// end finishes the flush and returns its parts, which stay valid.
+func (e *encoder) end(receipts [][]byte) [][]byte {
+	e.closePart(receipts, true)
+	return e.parts
+}
+
+func (e *encoder) closePart(receipts [][]byte, last bool) {
+	b := make([]byte, 0, len(e.batches)+64)
+	b = append(b, flushMagic, flushVersion)
+	b = binary.LittleEndian.AppendUint64(b, e.origin)
+	b = binary.AppendUvarint(b, e.epoch)
+	b = binary.AppendUvarint(b, e.flush)
+	b = binary.AppendUvarint(b, uint64(len(e.parts)))
+	b = append(b, boolByte(last))
+	b = binary.AppendUvarint(b, e.count)
+	b = append(b, e.batches...)
+	b = appendReceipts(b, receipts)
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	e.parts = append(e.parts, b)
+	e.batches, e.count = e.batches[:0], 0
+}
+
+func appendReceipts(b []byte, receipts [][]byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(receipts)))
+	for _, r := range receipts {
+		b = binary.AppendUvarint(b, uint64(len(r)))
+		b = append(b, r...)
+	}
+	return b
+}
+
+// sum is the checksum of a batch's bytes within this life.
+func (l life) sum(b []byte) uint32 {
+	var id [16]byte
+	binary.LittleEndian.PutUint64(id[:], l.origin)
+	binary.LittleEndian.PutUint64(id[8:], l.epoch)
+	return crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, b)
+}
+
+func boolByte(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,141 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/window"
+)
+
+// errDamaged is wrapped by the error for bytes that were changed or cut.
+var errDamaged = errors.New("damaged")
+
+// decodePart reads a part. Keys do not refer to data.
+func decodePart(data []byte) (part, error) {
+	if len(data) < 2+8+sumBytes || data[0] != flushMagic {
+		return part{}, fmt.Errorf("%w: not a flush", errDamaged)
+	}
+	body, sum := data[:len(data)-sumBytes], binary.LittleEndian.Uint32(data[len(data)-sumBytes:])
+	if got := crc32.Checksum(body, castagnoli); got != sum {
+		return part{}, fmt.Errorf("%w: checksum %08x, want %08x", errDamaged, got, sum)
+	}
+	if data[1] != flushVersion {
+		return part{}, fmt.Errorf("a flush in version %d: this build reads version %d", data[1], flushVersion)
+	}
+	r := reader{rest: body[2:]}
+	p := part{life: life{origin: binary.LittleEndian.Uint64(r.take(8)), epoch: r.uvarint()}}
+	p.flush, p.part = r.uvarint(), r.uvarint()
+	p.last = r.bool()
+	for range r.count() {
+		p.batches = append(p.batches, r.batch(p.life))
+	}
+	p.receipts = r.receipts()
+	if r.failed || len(r.rest) > 0 {
+		return part{}, fmt.Errorf("%w: its checksum is right, its content is not", errDamaged)
+	}
+	return p, nil
+}
+
+// reader takes values off rest until the first that is cut or impossible.
+type reader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *reader) fail() {
+	r.failed, r.rest = true, nil
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+// count reads the number of things that follow, each of at least a byte.
+func (r *reader) count() uint64 {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) {
+		r.fail()
+		return 0
+	}
+	return n
+}
+
+func (r *reader) bool() bool {
+	b := r.take(1)
+	if b[0] > 1 {
+		r.fail()
+	}
+	return b[0] == 1
+}
+
+// take returns the next n bytes; after a failure, zeros in place of fixed ones.
+func (r *reader) take(n uint64) []byte {
+	if n > uint64(len(r.rest)) {
+		r.fail()
+		return make([]byte, min(n, 8))
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *reader) receipts() (list [][]byte) {
+	for range r.count() {
+		list = append(list, append([]byte(nil), r.take(r.uvarint())...))
+	}
+	return list
+}
+
+func (r *reader) batch(l life) batch {
+	start := r.rest
+	partition := r.uvarint()
+	b := batch{partition: int(partition), seq: r.uvarint(), total: r.uvarint()}
+	entries := r.take(r.uvarint())
+	if r.failed {
+		return b
+	}
+	sum := l.sum(start[:len(start)-len(r.rest)])
+	if binary.LittleEndian.Uint32(r.take(sumBytes)) != sum || partition > 1<<20 {
+		r.fail()
+		return b
+	}
+	e := reader{rest: entries}
+	key, at := "", int64(0)
+	for len(e.rest) > 0 {
+		head := e.uvarint()
+		if length := head >> 1; length > 0 {
+			key = string(e.take(length))
+		}
+		d := weir.Delta{Key: key}
+		if head&1 == 0 {
+			at += e.varint()
+			d.At, d.N = at, e.uvarint()
+			e.failed = e.failed || d.N == 0 || at < 0 || at > window.MaxTime
+		}
+		if e.failed || key == "" || len(key) > weir.MaxKeyBytes {
+			r.fail()
+			return b
+		}
+		b.deltas = append(b.deltas, d)
+	}
+	return b
+}

@@ -1,0 +1,161 @@
+package journal
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/weir-counter/weir"
+)
+
+// flusher is the state of the goroutine that moves hits from the engine to the
+// stream. One flush is under way at a time; hits meanwhile gather in the engine,
+// aggregated and bounded by its MaxWaiting.
+type flusher struct {
+	encoder *encoder
+	cut     weir.Cut
+	last    uint64 // sequence in the stream of the last acknowledged message
+
+	kick chan struct{} // someone waits: do not wait for the interval
+	mu   sync.Mutex
+	next *flushGroup // of those who wait for the next flush to begin; nil: nobody
+}
+
+// flushGroup is those who wait for one flush.
+type flushGroup struct {
+	done chan struct{}
+	err  error
+}
+
+func newFlusher(l life, partitions int, last uint64) flusher {
+	return flusher{encoder: newEncoder(l, partitions), last: last, kick: make(chan struct{}, 1)}
+}
+
+// join enters the group of the next flush. Whatever was counted before is in
+// that flush or an earlier one.
+func (f *flusher) join() *flushGroup {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.next == nil {
+		f.next = &flushGroup{done: make(chan struct{})}
+		select {
+		case f.kick <- struct{}{}:
+		default:
+		}
+	}
+	return f.next
+}
+
+// take is called when a flush begins; later callers of join wait for the next.
+func (f *flusher) take() *flushGroup {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	group := f.next
+	f.next = nil
+	return group
+}
+
+func (g *flushGroup) end(err error) {
+	if g != nil {
+		g.err = err
+		close(g.done)
+	}
+}
+
+func (j *Journal) runFlusher(ctx context.Context) {
+	ticker := time.NewTicker(j.cfg.FlushEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			j.flusher.take().end(context.Cause(ctx))
+			return
+		case <-ticker.C:
+		case <-j.flusher.kick:
+		}
+		group := j.flusher.take()
+		group.end(j.flush(ctx))
+	}
+}
+
+// flush makes one flush of all partitions and returns when it is acknowledged.
+func (j *Journal) flush(ctx context.Context) error {
+	f := &j.flusher
+	began := time.Now()
+	f.encoder.begin()
+	states := j.snapshots.due()
+	var snaps []snapshot
+	receipts := j.engine.CutReceipts(func() {
+		for partition := range j.engine.Config().Partitions {
+			withState := states[partition]
+			j.cutPartition(partition, withState)
+			if withState {
+				snaps = append(snaps, j.snapshotOf(partition))
+			}
+		}
+	})
+	if f.encoder.empty() && len(receipts) == 0 {
+		f.encoder.cancel()
+	} else if err := j.publish(ctx, f.encoder.end(receipts)); err != nil {
+		return err
+	} else {
+		j.stats.flushed(time.Since(began))
+	}
+	j.snapshots.offer(snaps)
+	return nil
+}
+
+// snapshotOf is the partition as the last cut left it.
+func (j *Journal) snapshotOf(partition int) snapshot {
+	f := &j.flusher
+	snap := snapshot{
+		life: f.encoder.life, partition: partition, from: f.last,
+		position: position{f.encoder.seqs[partition], f.encoder.totals[partition]},
+		state:    append([]byte(nil), f.cut.State...),
+	}
+	if partition == 0 {
+		snap.receipts = j.engine.Receipts()
+	}
+	return snap
+}
+
+func (j *Journal) cutPartition(partition int, withState bool) {
+	began := time.Now()
+	j.engine.Cut(partition, &j.flusher.cut, withState)
+	if withState {
+		j.stats.paused(time.Since(began))
+	}
+	j.flusher.encoder.add(partition, j.flusher.cut.Deltas)
+}
+
+// retryAfter is how long the flusher waits after a failure, at first and at most.
+const (
+	retryFirst = 20 * time.Millisecond
+	retryMost  = 2 * time.Second
+)
+
+// publish sends the parts of a flush one after the other, each until it is
+// acknowledged: it never drops one. It gives up only when the journal closes.
+func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
+	for _, data := range parts {
+		for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+			sequence, err := j.store.publish(ctx, data)
+			if err == nil {
+				j.flusher.last = sequence
+				j.stats.wrote(len(data))
+				j.snapshots.grown.Add(int64(len(data)))
+				break
+			}
+			j.stats.failed(err)
+			j.log.Error("journal: a flush could not be written and is tried again; hits are refused once the buffer is full",
+				"error", err, "waiting", j.engine.Stats().Waiting)
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(wait):
+			}
+		}
+	}
+	j.stats.recovered()
+	return j.marks.write(mark{epoch: j.life.epoch, flush: j.flusher.encoder.flush, stream: j.flusher.last})
+}

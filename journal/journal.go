@@ -1,0 +1,180 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/weir-counter/weir"
+)
+
+// Journal keeps an engine's hits on disk. It owns the data directory, the
+// embedded server and two goroutines, all until Close.
+type Journal struct {
+	cfg    Config
+	engine *weir.Engine
+	log    *slog.Logger
+
+	lock   *dirLock
+	server *embedded
+	store  *store
+	marks  *markWriter
+	life   life
+
+	flusher   flusher
+	snapshots snapshotter
+	stats     stats
+	found     []Finding // at Open
+
+	stop    context.CancelCauseFunc
+	running sync.WaitGroup
+	closed  sync.Once
+}
+
+// errClosing is why the flusher stops.
+var errClosing = errors.New("journal: closing")
+
+// Open locks the data directory, loads what is in it into the engine, which
+// must be new and made with Config.Gather, and starts to journal its hits.
+//
+// Where hits were lost to damage, Open returns a *DamageError, unless
+// Config.AcceptDamage is set: what is wrong is named either way, and no count is
+// silently wrong. progress, if not nil, is called now and then while the journal
+// is replayed, with the messages done and to do.
+func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(done, all uint64)) (*Journal, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if !engine.Config().Gather {
+		return nil, errors.New("journal: the engine must be made with Config.Gather")
+	}
+	j := &Journal{cfg: cfg, engine: engine, log: cfg.Logger}
+	if err := j.open(ctx, progress); err != nil {
+		return nil, errors.Join(err, j.release())
+	}
+	run, stop := context.WithCancelCause(context.Background())
+	j.stop = stop
+	j.running.Go(func() { j.runFlusher(run) })
+	j.running.Go(func() { j.runSnapshotter(run) })
+	return j, nil
+}
+
+func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (err error) {
+	if j.lock, err = lockDir(j.cfg.Dir); err != nil {
+		return err
+	}
+	m, found, err := loadManifest(j.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	if !found {
+		if err := refuseForeignFiles(j.cfg.Dir); err != nil {
+			return err
+		}
+		m = newManifest(j.engine.Config())
+	}
+	if err := m.fits(j.engine.Config()); err != nil {
+		return err
+	}
+	if j.server, err = startServer(ctx, j.cfg.Dir, j.cfg.MaxBytes, j.log); err != nil {
+		return err
+	}
+	isNew := m.Epoch == 0
+	var missing []string
+	if j.store, missing, err = openStore(ctx, j.server.js, isNew); err != nil {
+		return err
+	}
+	loaded, err := j.load(ctx, m, isNew, missing, progress)
+	if err != nil {
+		return err
+	}
+	j.found = loaded.findings
+	for _, f := range loaded.findings {
+		j.log.Error("data directory", "finding", f.String())
+	}
+	if lost := lossy(loaded.findings); len(lost) > 0 && !j.cfg.AcceptDamage {
+		return &DamageError{lost}
+	}
+	m.Epoch++ // on disk before the first batch of the epoch
+	if err := m.save(j.cfg.Dir); err != nil {
+		return fmt.Errorf("journal: manifest: %w", err)
+	}
+	j.life = life{m.Origin, m.Epoch}
+	if j.marks, err = openMark(j.cfg.Dir); err != nil {
+		return fmt.Errorf("journal: mark: %w", err)
+	}
+	if err := j.marks.write(mark{epoch: m.Epoch, stream: loaded.last}); err != nil {
+		return fmt.Errorf("journal: mark: %w", err)
+	}
+	j.flusher = newFlusher(j.life, j.engine.Config().Partitions, loaded.last)
+	j.snapshots = newSnapshotter(loaded.have)
+	j.snapshots.grown.Store(int64(loaded.bytes))
+	if len(lossy(loaded.findings)) > 0 {
+		j.snapshots.startRound() // what was accepted must not be found again
+	}
+	return nil
+}
+
+// Sync returns when every hit counted before the call is on disk. Many callers
+// share one flush.
+func (j *Journal) Sync(ctx context.Context) error {
+	group := j.flusher.join()
+	select {
+	case <-group.done:
+		return group.err
+	case <-ctx.Done():
+		return fmt.Errorf("the hits are counted, but not yet on disk: %w", context.Cause(ctx))
+	}
+}
+
+// Close flushes, snapshots what changed, and stops the embedded server. If ctx
+// ends first, the snapshots are left for the next start to do without: nothing
+// is lost. If the flush can't be done, it says how much was not written.
+func (j *Journal) Close(ctx context.Context) (err error) {
+	j.closed.Do(func() {
+		j.snapshots.startRound()
+		err = j.Sync(ctx)
+		if err == nil {
+			j.finishRound(ctx)
+		}
+		j.stop(errClosing)
+		j.running.Wait()
+		err = errors.Join(err, j.release())
+	})
+	return err
+}
+
+// release gives back what open took, as far as it came.
+func (j *Journal) release() error {
+	if j.server != nil {
+		j.server.stop()
+	}
+	var errs []error
+	if j.marks != nil {
+		errs = append(errs, j.marks.close())
+	}
+	if j.lock != nil {
+		errs = append(errs, j.lock.release())
+	}
+	return errors.Join(errs...)
+}
+
+// finishRound waits for the round of snapshots that is under way.
+func (j *Journal) finishRound(ctx context.Context) {
+	for j.snapshots.inRound() {
+		if err := j.Sync(ctx); err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			j.log.Warn("stopped before all snapshots were taken: the next start replays more of the journal")
+			return
+		case <-j.snapshots.stored:
+		case <-time.After(j.cfg.FlushEvery):
+		}
+	}
+}

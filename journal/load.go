@@ -1,0 +1,154 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// loaded is what a start found.
+type loaded struct {
+	findings []Finding
+	have     [][slots]uint64 // see snapshotter
+	last     uint64          // sequence of the stream's last message
+	bytes    uint64          // of the journal
+}
+
+// load brings the engine to where the journal ends: for each partition the
+// newest good snapshot, then the batches after it, in order, audited.
+func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []string, progress func(done, all uint64)) (loaded, error) {
+	var l loaded
+	audit := newAuditor(m.Origin, m.Partitions)
+	for _, what := range missing {
+		audit.find(what, "missing", "all hits in it")
+	}
+	first, last, bytes, err := j.store.bounds(ctx)
+	if err != nil {
+		return l, err
+	}
+	l.last, l.bytes = last, bytes
+	froms, err := j.loadSnapshots(ctx, audit, &l)
+	if err != nil {
+		return l, err
+	}
+	var reached mark
+	if !isNew {
+		if reached, err = readMark(j.cfg.Dir); err != nil {
+			audit.findings = append(audit.findings, Finding{Where: "mark", What: err.Error(), Cost: "none, but a journal that was cut off would not be found", Harmless: true})
+		}
+	}
+	start := startOfReplay(froms, last)
+	if start < first {
+		audit.find(fmt.Sprintf("journal messages %d to %d", start, first-1), "trimmed, but some partitions have no sound snapshot after them", "the hits of those partitions")
+		start = first
+	}
+	audit.stream = start - 1
+	apply := func(sequence uint64, data []byte) error {
+		if progress != nil && sequence%64 == 0 {
+			progress(sequence-start+1, last-start+1)
+		}
+		for _, p := range audit.message(sequence, data) {
+			for _, b := range p.batches {
+				if audit.batch(p.life, b) {
+					j.engine.Apply(b.partition, b.deltas)
+				}
+			}
+			if err := j.engine.LoadReceipts(p.receipts); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := j.store.read(ctx, start, last, apply); err != nil {
+		return l, fmt.Errorf("journal: replay: %w", err)
+	}
+	audit.end(reached, last)
+	l.findings = audit.findings
+	j.stats.replayed(audit)
+	return l, nil
+}
+
+// startOfReplay is the first message that some partition needs.
+func startOfReplay(froms []uint64, last uint64) uint64 {
+	start := last + 1
+	for _, from := range froms {
+		start = min(start, from+1)
+	}
+	return start
+}
+
+// loadSnapshots loads the newest good snapshot of each partition, a few
+// partitions at a time, and returns the position that each is good for.
+func (j *Journal) loadSnapshots(ctx context.Context, audit *auditor, l *loaded) ([]uint64, error) {
+	partitions := j.engine.Config().Partitions
+	lists, err := j.store.snapshots(ctx, partitions)
+	if err != nil {
+		return nil, err
+	}
+	l.have = make([][slots]uint64, partitions)
+	froms := make([]uint64, partitions)
+	errs := make([]error, partitions)
+	var mu sync.Mutex // guards audit.findings and l.have
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, 4)
+	for partition, list := range lists {
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			froms[partition], errs[partition] = j.loadSnapshot(ctx, partition, list, audit, l, &mu)
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return froms, nil
+}
+
+func (j *Journal) loadSnapshot(ctx context.Context, partition int, list []listed, audit *auditor, l *loaded, mu *sync.Mutex) (from uint64, err error) {
+	for i, object := range list {
+		snap, err := j.store.getSnapshot(ctx, partition, object.slot)
+		if err == nil {
+			err = j.engine.LoadState(partition, snap.state)
+		}
+		if err == nil {
+			err = j.engine.LoadReceipts(snap.receipts)
+		}
+		mu.Lock()
+		if err != nil {
+			audit.findings = append(audit.findings, Finding{
+				Where: "snapshot " + objectName(partition, object.slot), What: err.Error(),
+				Cost: "none if the one before and the journal after it are sound", Harmless: true,
+			})
+			mu.Unlock()
+			continue
+		}
+		audit.epochs[partition], audit.positions[partition] = snap.epoch, snap.position
+		l.have[partition][object.slot] = snap.from + 1
+		for _, older := range list[i+1:] {
+			l.have[partition][older.slot] = older.from + 1
+		}
+		mu.Unlock()
+		return snap.from, nil
+	}
+	return 0, ctx.Err()
+}
+
+// refuseForeignFiles keeps Weir out of a directory that holds something else.
+func refuseForeignFiles(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Name() != lockFile && entry.Name() != manifestFile+".new" {
+			return fmt.Errorf("data directory %s has no manifest, but holds %s: it is damaged, or not Weir's: choose an empty --data",
+				dir, filepath.Join(dir, entry.Name()))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/weir-counter/weir"
+)
+
+// manifest says what a data directory is. It is a line of JSON and a line with
+// that line's CRC-32C, so that a person can read it and a changed bit is found.
+type manifest struct {
+	Format     int    `json:"format"` // 1
+	Origin     uint64 `json:"origin"` // of all batches of this directory; random
+	Epoch      uint64 `json:"epoch"`  // of the process that wrote this; counts up
+	Partitions int    `json:"partitions"`
+	RetentionS int64  `json:"retention_s"`
+	Created    string `json:"created"`
+}
+
+const manifestFormat = 1
+
+// loadManifest reads the manifest; found is false in a new directory.
+func loadManifest(dir string) (m manifest, found bool, err error) {
+	path := filepath.Join(dir, manifestFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return manifest{}, false, nil
+	}
+	if err != nil {
+		return manifest{}, false, err
+	}
+	var sum uint32
+	line, rest := cutLine(data)
+	if _, err := fmt.Sscanf(rest, "crc32c %08x\n", &sum); err != nil || rest != sumLine(line) || sum != crc32.Checksum(line, castagnoli) {
+		return manifest{}, true, fmt.Errorf("%s: %w", path, errDamaged)
+	}
+	if err := json.Unmarshal(line, &m); err != nil {
+		return manifest{}, true, fmt.Errorf("%s: %w: %w", path, errDamaged, err)
+	}
+	if m.Format != manifestFormat {
+		return manifest{}, true, fmt.Errorf("%s: format %d: this build reads format %d", path, m.Format, manifestFormat)
+	}
+	return m, true, nil
+}
+
+func (m manifest) save(dir string) error {
+	line, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	line = append(line, '\n')
+	return writeFileSynced(filepath.Join(dir, manifestFile), append(line, sumLine(line)...))
+}
+
+func cutLine(data []byte) (line []byte, rest string) {
+	for i, b := range data {
+		if b == '\n' {
+			return data[:i+1], string(data[i+1:])
+		}
+	}
+	return data, ""
+}
+
+func sumLine(line []byte) string {
+	return fmt.Sprintf("crc32c %08x\n", crc32.Checksum(line, castagnoli))
+}
+
+func newManifest(cfg weir.Config) manifest {
+	return manifest{
+		Format:     manifestFormat,
+		Origin:     rand.Uint64(),
+		Partitions: cfg.Partitions,
+		RetentionS: int64(cfg.Retention / time.Second),
+		Created:    time.Now().UTC().Format(time.RFC3339),
+	}
+}
+
+// fits refuses an engine that the directory was not made for.
+func (m manifest) fits(cfg weir.Config) error {
+	if m.Partitions != cfg.Partitions {
+		return fmt.Errorf("the data directory has %d partitions, not %d: their number can't be changed", m.Partitions, cfg.Partitions)
+	}
+	if was := time.Duration(m.RetentionS) * time.Second; was != cfg.Retention {
+		return fmt.Errorf("the data directory was made with a retention of %v, not %v: keep that one, or start with a new --data and send the hits again", was, cfg.Retention)
+	}
+	return nil
+}

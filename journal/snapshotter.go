@@ -1,0 +1,164 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// snapshotter takes rounds of snapshots: every partition once, a few at each
+// flush, stored by a goroutine of its own so that flushes go on. A round starts
+// when the journal has grown by Config.SnapshotBytes, or by the size of the round
+// before if that is more, so that snapshots never write more than the journal.
+type snapshotter struct {
+	grown  atomic.Int64 // bytes of journal since the last round began
+	work   chan []snapshot
+	stored chan struct{} // something was stored
+
+	mu    sync.Mutex
+	round bool
+	next  int             // the first partition that the round has not taken
+	open  int             // handed to the goroutine and not yet stored
+	have  [][slots]uint64 // by partition and slot: from of the good snapshot there; 0 none
+	bytes int64           // of the round so far
+	last  int64           // bytes of the round before
+}
+
+// statesAtOnce is how many partitions one flush takes the state of: it bounds
+// the memory that states take, and how long the flush is.
+const statesAtOnce = 8
+
+func newSnapshotter(have [][slots]uint64) snapshotter {
+	return snapshotter{have: have, work: make(chan []snapshot, 1), stored: make(chan struct{}, 1)}
+}
+
+func (s *snapshotter) startRound() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.round {
+		s.round, s.next, s.bytes = true, 0, 0
+		s.grown.Store(0)
+	}
+}
+
+func (s *snapshotter) inRound() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.round
+}
+
+// due returns the partitions whose state the next flush is to take: none unless
+// a round is under way and what was handed over before is stored.
+func (s *snapshotter) due() map[int]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.round || s.open > 0 {
+		return nil
+	}
+	states := map[int]bool{}
+	for i := s.next; i < len(s.have) && len(states) < statesAtOnce; i++ {
+		states[i] = true
+	}
+	return states
+}
+
+// offer hands acknowledged snapshots to the goroutine, which has none.
+func (s *snapshotter) offer(snaps []snapshot) {
+	if len(snaps) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.next += len(snaps)
+	s.open = len(snaps)
+	s.mu.Unlock()
+	s.work <- snaps
+}
+
+func (j *Journal) runSnapshotter(ctx context.Context) {
+	s := &j.snapshots
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case snaps := <-s.work:
+			for _, snap := range snaps {
+				if err := j.storeSnapshot(ctx, snap); err != nil {
+					j.log.Error("journal: a snapshot could not be stored: the one before stays, and the next round tries again",
+						"partition", snap.partition, "error", err)
+				}
+			}
+			j.endOfBatch(ctx)
+		case <-time.After(j.cfg.FlushEvery):
+			if grown := s.grown.Load(); grown >= max(j.cfg.SnapshotBytes, s.lastBytes()) {
+				s.startRound()
+			}
+		}
+	}
+}
+
+func (s *snapshotter) lastBytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// storeSnapshot writes a snapshot over the older of the partition's two.
+func (j *Journal) storeSnapshot(ctx context.Context, snap snapshot) error {
+	s := &j.snapshots
+	s.mu.Lock()
+	slot := 0
+	if s.have[snap.partition][1] < s.have[snap.partition][0] {
+		slot = 1
+	}
+	s.have[snap.partition][slot] = 0 // while it is written over
+	s.bytes += int64(len(snap.state))
+	s.mu.Unlock()
+	if err := j.store.putSnapshot(ctx, snap, slot); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.have[snap.partition][slot] = snap.from + 1 // 0 is none
+	s.mu.Unlock()
+	return nil
+}
+
+// endOfBatch ends the round after its last partition, and trims the journal
+// below what the older snapshots need.
+func (j *Journal) endOfBatch(ctx context.Context) {
+	s := &j.snapshots
+	s.mu.Lock()
+	s.open = 0
+	ended := s.round && s.next >= len(s.have)
+	needed := uint64(0)
+	if ended {
+		s.round, s.last = false, s.bytes
+		needed = oldestNeeded(s.have)
+	}
+	s.mu.Unlock()
+	if needed > 1 {
+		if err := j.store.trim(ctx, needed-1); err != nil && !errors.Is(err, context.Canceled) {
+			j.log.Error("journal: could not be trimmed: it takes more space until the next round", "error", err)
+		}
+	}
+	if ended {
+		j.stats.rounds.Add(1)
+	}
+	select {
+	case s.stored <- struct{}{}:
+	default:
+	}
+}
+
+// oldestNeeded is the least of all slots: what lies at or before it, less one,
+// can be had from either snapshot of every partition. 0: a snapshot is missing.
+func oldestNeeded(have [][slots]uint64) uint64 {
+	least := ^uint64(0)
+	for _, of := range have {
+		for _, from := range of {
+			least = min(least, from)
+		}
+	}
+	return least
+}

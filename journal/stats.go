@@ -1,0 +1,65 @@
+package journal
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Stats are the journal's figures since Open.
+type Stats struct {
+	Flushes    uint64        // acknowledged
+	Bytes      uint64        // of their messages
+	LastFlush  time.Duration // from the first cut to the acknowledgement
+	Failures   uint64        // of attempts to write a flush
+	Failing    bool          // the last attempt failed
+	Rounds     uint64        // of snapshots
+	LongestCut time.Duration // that a partition was locked to take its state
+	Replayed   uint64        // flushes, at Open
+	Repeats    uint64        // messages and batches seen twice at Open, and dropped
+	Unfinished uint64        // flushes without all parts at Open: never acknowledged, left out
+	Findings   []Finding     // at Open
+	Epoch      uint64
+}
+
+type stats struct {
+	flushes, bytes, failures, rounds atomic.Uint64
+	lastFlush, longestCut            atomic.Int64
+	failing                          atomic.Bool
+	replays, repeats, unfinished     uint64 // written by Open alone
+}
+
+func (s *stats) flushed(took time.Duration) {
+	s.flushes.Add(1)
+	s.lastFlush.Store(int64(took))
+}
+
+func (s *stats) wrote(bytes int) { s.bytes.Add(uint64(bytes)) }
+func (s *stats) failed(error)    { s.failures.Add(1); s.failing.Store(true) }
+func (s *stats) recovered()      { s.failing.Store(false) }
+func (s *stats) replayed(a *auditor) {
+	s.replays, s.repeats, s.unfinished = a.flushes, a.repeats, a.unfinished
+}
+
+func (s *stats) paused(took time.Duration) {
+	for was := s.longestCut.Load(); int64(took) > was && !s.longestCut.CompareAndSwap(was, int64(took)); {
+		was = s.longestCut.Load()
+	}
+}
+
+// Stats returns the figures.
+func (j *Journal) Stats() Stats {
+	return Stats{
+		Flushes:    j.stats.flushes.Load(),
+		Bytes:      j.stats.bytes.Load(),
+		LastFlush:  time.Duration(j.stats.lastFlush.Load()),
+		Failures:   j.stats.failures.Load(),
+		Failing:    j.stats.failing.Load(),
+		Rounds:     j.stats.rounds.Load(),
+		LongestCut: time.Duration(j.stats.longestCut.Load()),
+		Replayed:   j.stats.replays,
+		Repeats:    j.stats.repeats,
+		Unfinished: j.stats.unfinished,
+		Findings:   j.found,
+		Epoch:      j.life.epoch,
+	}
+}
