@@ -16,11 +16,11 @@ const (
 )
 
 // BenchmarkRead is a count, after a week with a hit every second, in three
-// cases:
+// cases, and what is timed of each:
 //
-//	still   the same count again and again
-//	hit     a hit in the same second before each count; both are timed
-//	second  time moves on by a second and brings a hit before each count; both are timed
+//	still                the same count again and again
+//	hit, hit-alone       a hit in the same second before each count; the hit alone
+//	second, second-alone time moves on by a second and brings a hit before each count; the hit alone
 func BenchmarkRead(b *testing.B) {
 	for _, window := range []struct {
 		name    string
@@ -79,11 +79,22 @@ func benchmarkCases(b *testing.B, counter textbook.Counter, seconds int64) {
 			sink += counter.Count(at, seconds)
 		}
 	})
+	b.Run("case=hit-alone", func(b *testing.B) {
+		for b.Loop() {
+			counter.Hit(at)
+		}
+	})
 	b.Run("case=second", func(b *testing.B) {
 		for b.Loop() {
 			at++
 			counter.Hit(at)
 			sink += counter.Count(at, seconds)
+		}
+	})
+	b.Run("case=second-alone", func(b *testing.B) {
+		for b.Loop() {
+			at++
+			counter.Hit(at)
 		}
 	})
 }

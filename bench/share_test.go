@@ -7,7 +7,9 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 )
 
 const (
@@ -32,6 +34,7 @@ func runShares(b *testing.B, goroutines, hitsPerSecond int, hit share) {
 	start := now
 	now += int64(b.N/hitsPerSecond) + 1
 	b.ResetTimer()
+	used, began := processorTime(b), time.Now()
 	for range goroutines {
 		running.Go(func() {
 			for {
@@ -44,6 +47,18 @@ func runShares(b *testing.B, goroutines, hitsPerSecond int, hit share) {
 		})
 	}
 	running.Wait()
+	b.ReportMetric((processorTime(b)-used).Seconds()/time.Since(began).Seconds(), "processors")
+}
+
+// processorTime is what this process has used of it so far. Two goroutines
+// that had only one processor to share, because another program was running,
+// would not have been in each other's way: the report tells.
+func processorTime(b *testing.B) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // forThreads runs a benchmark with one goroutine and with two.

@@ -81,12 +81,20 @@ func measure(trace traffic.Trace, late bool, counter textbook.Counter, seconds i
 	replay(trace, late, counter.Hit, func(at int64) {
 		want := truth.count(at, seconds)
 		diff := counter.Count(at, seconds) - want
-		diff = max(diff, -diff)
-		e.Questions++
-		e.Largest = max(e.Largest, diff)
-		e.Mean += float64(diff)
-		e.Truth += float64(want)
+		e.add(max(diff, -diff), want)
 	})
+	return e.means()
+}
+
+// add counts a question in; until means, Mean and Truth are sums.
+func (e *Error) add(diff, truth int64) {
+	e.Questions++
+	e.Largest = max(e.Largest, diff)
+	e.Mean += float64(diff)
+	e.Truth += float64(truth)
+}
+
+func (e Error) means() Error {
 	e.Mean /= float64(e.Questions)
 	e.Truth /= float64(e.Questions)
 	return e

@@ -82,24 +82,29 @@ func report(trace string, late bool, design, window string, e Error) {
 		trace, order, design, window, e.Questions, e.Largest, e.Mean, e.Truth)
 }
 
-// TestWeirBounds checks every answer's bounds against the truth.
+// TestWeirBounds checks every answer's bounds against the truth, and prints how
+// far apart they are as an error of its own.
 func TestWeirBounds(t *testing.T) {
 	for _, trace := range traces(t) {
-		truth := newTruth(trace.Trace)
 		for _, late := range []bool{false, true} {
-			counter := weirCounter(t)
+			counter, bounds := weirCounter(t), make([]Error, len(windows))
+			truth := newTruth(trace.Trace)
 			replay(trace.Trace, late, counter.Hit, func(at int64) {
-				for _, window := range windows {
+				for i, window := range windows {
 					got, err := counter.Weir.CountAt(time.Unix(at, 0), time.Duration(window.seconds)*time.Second)
 					if err != nil {
 						t.Fatal(err)
 					}
-					want := uint64(truth.count(at, window.seconds))
-					if got.Lower > want || got.Upper < want || got.Estimate < got.Lower || got.Estimate > got.Upper {
+					want := truth.count(at, window.seconds)
+					if n := uint64(want); got.Lower > n || got.Upper < n || got.Estimate < got.Lower || got.Estimate > got.Upper {
 						t.Fatalf("%s, late %v: %s at %d: %+v, truth %d", trace.name, late, window.name, at, got, want)
 					}
+					bounds[i].add(int64(got.Upper-got.Lower), want)
 				}
 			})
+			for i, window := range windows {
+				report(trace.name, late, "weir-bounds", window.name, bounds[i].means())
+			}
 		}
 	}
 }

@@ -14,7 +14,11 @@ import (
 type Counter struct{ Weir *weir.Counter }
 
 // Hit implements textbook.Counter.
-func (c Counter) Hit(at int64) { c.Weir.HitAt(time.Unix(at, 0), 1) }
+func (c Counter) Hit(at int64) {
+	if outcome, err := c.Weir.HitAt(time.Unix(at, 0), 1); err != nil || outcome == weir.TooLate {
+		panic(fmt.Sprint("hit not counted: ", outcome, err)) // a mistake of the benchmark
+	}
+}
 
 // Count implements textbook.Counter with the estimate.
 func (c Counter) Count(at, seconds int64) int64 {

@@ -17,11 +17,11 @@ func TestPost(t *testing.T) {
 	}))
 	defer listening.Close()
 	s, bodies := &server{url: listening.URL}, [][]byte{[]byte("a\n")}
-	if err := s.post(bodies, 20); err != nil || posts.Load() != 20 {
+	if err := s.post(t.Context(), bodies, 20); err != nil || posts.Load() != 20 {
 		t.Errorf("%d posts, %v", posts.Load(), err)
 	}
 	answer = `{"counted":999,"late":0}`
-	if s.post(bodies, 1) == nil {
+	if s.post(t.Context(), bodies, 1) == nil {
 		t.Error("a batch that was not counted passes")
 	}
 }

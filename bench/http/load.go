@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -40,7 +41,7 @@ func (f form) bodies() [][]byte {
 
 // post sends a number of batches over keep-alive connections, one request at a
 // time on each.
-func (s *server) post(bodies [][]byte, batches int) error {
+func (s *server) post(ctx context.Context, bodies [][]byte, batches int) error {
 	transport := &http.Transport{MaxIdleConnsPerHost: connections}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: time.Minute}
@@ -50,7 +51,7 @@ func (s *server) post(bodies [][]byte, batches int) error {
 	for range connections {
 		sending.Go(func() {
 			for i := next.Add(1); i <= int64(batches); i = next.Add(1) {
-				if err := postOne(client, s.url+"/v1/hits", bodies[i%int64(len(bodies))]); err != nil {
+				if err := postOne(ctx, client, s.url+"/v1/hits", bodies[i%int64(len(bodies))]); err != nil {
 					failures <- err
 					return
 				}
@@ -64,8 +65,13 @@ func (s *server) post(bodies [][]byte, batches int) error {
 
 // postOne sends one batch. weir serve must have counted all of it; the empty
 // handler says nothing.
-func postOne(client *http.Client, url string, body []byte) error {
-	response, err := client.Post(url, "text/plain", bytes.NewReader(body))
+func postOne(ctx context.Context, client *http.Client, url string, body []byte) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "text/plain")
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,12 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"log"
 	"os"
+	"os/signal"
 )
 
 const (
@@ -26,22 +28,24 @@ func main() {
 	if *floor != "" {
 		log.Fatal(serveFloor(*floor))
 	}
-	if err := measure(*weir, *batches, *rounds); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := measure(ctx, *weir, *batches, *rounds); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func measure(weir string, batches, rounds int) error {
+func measure(ctx context.Context, weir string, batches, rounds int) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	floor, err := start("empty-handler", self, "-floor")
+	floor, err := start(ctx, "empty-handler", self, "-floor")
 	if err != nil {
 		return err
 	}
 	defer floor.stop()
-	serve, err := start("weir-serve", weir, "serve", "--http")
+	serve, err := start(ctx, "weir-serve", weir, "serve", "--http")
 	if err != nil {
 		return err
 	}
@@ -51,13 +55,13 @@ func measure(weir string, batches, rounds int) error {
 	for _, form := range forms() {
 		bodies := form.bodies()
 		for _, s := range servers {
-			if err := s.post(bodies, len(bodies)); err != nil { // makes the keys, fills the pools
+			if err := s.post(ctx, bodies, len(bodies)); err != nil { // makes the keys, fills the pools
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 		}
 		for range rounds {
 			for _, s := range servers {
-				used, err := s.cost(bodies, batches)
+				used, err := s.cost(ctx, bodies, batches)
 				if err != nil {
 					return fmt.Errorf("%s: %w", s.name, err)
 				}

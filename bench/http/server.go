@@ -23,19 +23,19 @@ type server struct {
 }
 
 // start runs a program whose last argument is the address to listen on, and
-// waits until it does.
-func start(name, program string, args ...string) (*server, error) {
-	address, err := freeAddress()
+// waits until it does. The end of ctx ends it too.
+func start(ctx context.Context, name, program string, args ...string) (*server, error) {
+	address, err := freeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
-	process := exec.Command(program, append(args, address)...)
+	process := exec.CommandContext(ctx, program, append(args, address)...)
 	process.Stdout, process.Stderr = os.Stderr, os.Stderr
 	if err := process.Start(); err != nil {
 		return nil, fmt.Errorf("%w: build it with make build, or name it with -weir", err)
 	}
 	s := &server{name, process, "http://" + address}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for {
 		connection, err := new(net.Dialer).DialContext(ctx, "tcp", address)
@@ -52,8 +52,8 @@ func start(name, program string, args ...string) (*server, error) {
 }
 
 // freeAddress is a loopback address that nothing listened on a moment ago.
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func freeAddress(ctx context.Context) (string, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
@@ -65,20 +65,20 @@ func (s *server) stop() {
 	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		fmt.Fprintln(os.Stderr, "http:", err)
 	}
-	s.process.Wait() // by the signal: what it returns says nothing
+	_ = s.process.Wait() // it ended by the signal: that is no failure
 }
 
 // cost is the processor time that the server spends on a number of batches.
 // It includes what the server does in the half second after, in the background.
-func (s *server) cost(bodies [][]byte, batches int) (time.Duration, error) {
+func (s *server) cost(ctx context.Context, bodies [][]byte, batches int) (time.Duration, error) {
 	before, err := proc.CPU(s.process.Process.Pid)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.post(bodies, batches); err != nil {
+	if err := s.post(ctx, bodies, batches); err != nil {
 		return 0, err
 	}
-	time.Sleep(500 * time.Millisecond)
+	<-time.After(500 * time.Millisecond)
 	after, err := proc.CPU(s.process.Process.Pid)
 	return after - before, err
 }

@@ -4,12 +4,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"log"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"time"
 
@@ -38,12 +40,14 @@ func main() {
 	lines := flag.Int("lines", 1_000_000, "lines of the log")
 	rounds := flag.Int("rounds", 6, "how many times to run each program; the slow goaccess runs in every third")
 	flag.Parse()
-	if err := measure(*weir, *lines, *rounds); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := measure(ctx, *weir, *lines, *rounds); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func measure(weir string, lines, rounds int) (err error) {
+func measure(ctx context.Context, weir string, lines, rounds int) (err error) {
 	folder, err := os.MkdirTemp("", "weir-bench-")
 	if err != nil {
 		return err
@@ -62,7 +66,7 @@ func measure(weir string, lines, rounds int) (err error) {
 				fmt.Fprintln(os.Stderr, "replaylog: goaccess is not installed (apt-get install goaccess): leaving it out")
 				continue
 			}
-			took, used, err := p.run()
+			took, used, err := p.run(ctx)
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)
 			}
@@ -76,8 +80,8 @@ func measure(weir string, lines, rounds int) (err error) {
 func perLine(d time.Duration, lines int) float64 { return float64(d.Nanoseconds()) / float64(lines) }
 
 // run is the time from start to exit, and the processor time within.
-func (p program) run() (took, used time.Duration, err error) {
-	process := exec.Command(p.args[0], p.args[1:]...)
+func (p program) run(ctx context.Context) (took, used time.Duration, err error) {
+	process := exec.CommandContext(ctx, p.args[0], p.args[1:]...)
 	process.Stderr = os.Stderr
 	start := time.Now()
 	if err := process.Run(); err != nil {

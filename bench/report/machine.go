@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +13,7 @@ import (
 
 // describeMachine writes what was measured and on what, as configuration lines
 // of the format of Go benchmarks.
-func describeMachine(lines io.Writer) error {
+func describeMachine(ctx context.Context, lines io.Writer) error {
 	osRelease, err := os.ReadFile("/etc/os-release")
 	if err != nil {
 		return err
@@ -31,16 +32,16 @@ func describeMachine(lines io.Writer) error {
 	}
 	for _, line := range [][2]string{
 		{"date", time.Now().UTC().Format("2006-01-02 15:04 MST")},
-		{"commit", firstLine("git", "describe", "--always", "--dirty", "--exclude=*")},
+		{"commit", firstLine(ctx, "git", "describe", "--always", "--dirty", "--exclude=*")},
 		{"processor", fmt.Sprintf("%s, %d cores", after(string(cpu), "model name\t: "), runtime.NumCPU())},
 		{"memory", strings.TrimSpace(after(string(memory), "MemTotal:"))},
 		{"system", strings.Trim(after(string(osRelease), "PRETTY_NAME="), `"`) + ", Linux " + strings.TrimSpace(string(kernel))},
 		{"toolchain", runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH},
-		{"xsync", moduleVersion("github.com/puzpuzpuz/xsync/v4")},
-		{"victoriametrics", moduleVersion("github.com/VictoriaMetrics/metrics")},
-		{"ratecounter", moduleVersion("github.com/paulbellamy/ratecounter")},
-		{"awk", firstLine("awk", "-W", "version")},
-		{"goaccess", firstLine("goaccess", "--version")},
+		{"xsync", moduleVersion(ctx, "github.com/puzpuzpuz/xsync/v4")},
+		{"victoriametrics", moduleVersion(ctx, "github.com/VictoriaMetrics/metrics")},
+		{"ratecounter", moduleVersion(ctx, "github.com/paulbellamy/ratecounter")},
+		{"awk", firstLine(ctx, "awk", "-W", "version")},
+		{"goaccess", firstLine(ctx, "goaccess", "--version")},
 	} {
 		if _, err := fmt.Fprintf(lines, "%s: %s\n", line[0], line[1]); err != nil {
 			return err
@@ -59,13 +60,13 @@ func after(text, prefix string) string {
 	return "unknown"
 }
 
-func moduleVersion(path string) string {
-	return firstLine("go", "list", "-m", "-f", "{{.Version}}", path)
+func moduleVersion(ctx context.Context, path string) string {
+	return firstLine(ctx, "go", "list", "-m", "-f", "{{.Version}}", path)
 }
 
 // firstLine is the first line that a program prints, or why there is none.
-func firstLine(program string, args ...string) string {
-	output, err := exec.Command(program, args...).Output()
+func firstLine(ctx context.Context, program string, args ...string) string {
+	output, err := exec.CommandContext(ctx, program, args...).Output()
 	if err != nil {
 		return "unknown (" + err.Error() + ")"
 	}

@@ -5,11 +5,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"io"
 	"log"
 	"os"
+	"os/signal"
 )
 
 func main() {
@@ -20,12 +22,14 @@ func main() {
 	weir := flag.String("weir", "../bin/weir", "the weir program (make build)")
 	rounds := flag.Int("rounds", 6, "how many times to run the Go benchmarks")
 	flag.Parse()
-	if err := run(*out, *load, *weir, *rounds); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *out, *load, *weir, *rounds); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(out, load, weir string, rounds int) (err error) {
+func run(ctx context.Context, out, load, weir string, rounds int) (err error) {
 	var lines io.Reader
 	if load != "" {
 		file, err := os.Open(load)
@@ -36,7 +40,7 @@ func run(out, load, weir string, rounds int) (err error) {
 		lines = file
 	} else {
 		var measured bytes.Buffer
-		if err := measure(io.MultiWriter(os.Stdout, &measured), weir, rounds); err != nil {
+		if err := measure(ctx, io.MultiWriter(os.Stdout, &measured), weir, rounds); err != nil {
 			return err
 		}
 		lines = &measured

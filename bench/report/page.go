@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"strings"
 	"text/template"
@@ -66,21 +65,22 @@ written to be as fast as each can be, under one mutex.
 Ratios are Weir's time to the other's.
 
 {{.Targets}}
-{{.Lost}}
 ## A hit on one hot key
 
 Nanoseconds of wall time per hit, and the ratio to one atomic add. The time of a hit is given, and moves on by a second every
-65,536 hits; the designs "own clock" and ratecounter take the time themselves.
+65,536 hits; those with their own clock, and ratecounter, look at the time themselves.
 
 {{.Hot}}
+{{.Processors}}
 ## A count
 
 Nanoseconds, after a week with a hit every second. *Still* asks the same again and again. *A hit between* puts a hit in the
-same second before every count, *a second between* moves time on by a second and puts a hit there; in both, hit and count are
-timed together. Every textbook counter is made for the window that it is asked for; Weir answers all windows from the same
-memory. ratecounter has one window, up to a twentieth of it wrong.
+same second before every count, *a second between* moves time on by a second and puts a hit there; both are timed together,
+and the hit alone beside. Every textbook counter is made for the window that it is asked for; Weir answers all windows from the same
+memory. ratecounter has one window, a twentieth of which is in doubt.
 
 {{.Read}}
+{{.ReadLost}}
 ## A hit on one of a million keys
 
 Nanoseconds of wall time per hit, and the ratio to the floor: look the key up in a concurrent map and add 1 to its counter of
@@ -92,12 +92,11 @@ all time. Keys follow Zipf's law (1.1) and all exist before. Time moves on every
 
 The difference from the true count in hits, largest / mean, over the questions of one day. Each counter is made for the window
 that it is asked for: the designs that keep every second are exact and pay for it below. *Late* is the same day with the
-hits of each minute in random order, as access logs have them. The last row is the mean true count. Weir is exact up to 300 s;
-beyond, its error lies in one edge slot of at most 1 % of the window, and every answer carries bounds, which held in every
-question of this run.
+hits of each minute in random order, as some access logs have them. Weir is exact up to 300 s; beyond, its error lies in one
+edge slot of at most 1 % of the window, which weighs more where a burst falls into it. Every answer of Weir carries bounds:
+they held in every question of this run, and their distance stands in a row of its own.
 
-{{.Error}}
-## Memory
+{{.Error}}## Memory
 
 Of one more key, its name included. Sparse: a key of 20 characters with ten hits spread over a day. Dense: a hit every second
 for a week. Every counter answers windows of up to a week.
@@ -122,9 +121,10 @@ func write(w io.Writer, r *results) error {
 	return template.Must(template.New("").Parse(pageText)).Execute(w, map[string]any{
 		"Machine":    machineRows(r),
 		"Targets":    text(r, writeTargets),
-		"Lost":       lost(r),
 		"Hot":        text(r, writeHot),
+		"Processors": processors(r),
 		"Read":       text(r, writeRead),
+		"ReadLost":   readLost(r),
 		"Keyed":      text(r, writeKeyed),
 		"Error":      text(r, writeError),
 		"Memory":     text(r, writeMemory),
@@ -147,28 +147,4 @@ func machineRows(r *results) (rows [][2]string) {
 		}
 	}
 	return rows
-}
-
-// lost says in a sentence what was not reached.
-func lost(r *results) string {
-	var missed, unmeasured []string
-	for _, t := range targets(r) {
-		switch t.verdict() {
-		case "reached":
-		case "not measured":
-			unmeasured = append(unmeasured, t.what)
-		default:
-			missed = append(missed, fmt.Sprintf("%s (%s%s, target %s)", t.what, number(t.measured.median()), t.unit, t.limitText()))
-		}
-	}
-	var b strings.Builder
-	if len(missed) > 0 {
-		fmt.Fprintf(&b, "Not reached: %s.\n", strings.Join(missed, "; "))
-	} else if len(unmeasured) == 0 {
-		b.WriteString("All are reached.\n")
-	}
-	if len(unmeasured) > 0 {
-		fmt.Fprintf(&b, "Not measured: %s.\n", strings.Join(unmeasured, "; "))
-	}
-	return b.String()
 }

@@ -70,20 +70,28 @@ type sample []float64
 
 func (r *results) get(name, unit string) sample { return r.samples[name+" "+unit] }
 
-// over divides round by round; where one has fewer rounds, by its median.
-func (s sample) over(o sample) sample {
-	if len(s) == 0 || len(o) == 0 {
-		return nil
-	}
-	ratios := make(sample, len(s))
+// over divides round by round; where the numbers of rounds differ, by the
+// other's median. Rounds in which the other is 0 are left out.
+func (s sample) over(o sample) (ratios sample) {
 	for i := range s {
-		if len(s) == len(o) {
-			ratios[i] = s[i] / o[i]
-		} else {
-			ratios[i] = s[i] / o.median()
+		switch {
+		case len(o) == 0:
+		case len(s) != len(o):
+			ratios = append(ratios, s[i]/o.median())
+		case o[i] != 0:
+			ratios = append(ratios, s[i]/o[i])
 		}
 	}
 	return ratios
+}
+
+// less subtracts round by round, down to nothing.
+func (s sample) less(o sample) sample {
+	rest := make(sample, min(len(s), len(o)))
+	for i := range rest {
+		rest[i] = max(0, s[i]-o[i])
+	}
+	return rest
 }
 
 func (s sample) times(factor float64) sample {
@@ -127,6 +135,11 @@ func number(v float64) string {
 	case v < 100:
 		return fmt.Sprintf("%.1f", v)
 	}
+	return whole(v)
+}
+
+// whole has no fraction, and commas.
+func whole(v float64) string {
 	digits := fmt.Sprintf("%.0f", v)
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]

@@ -8,7 +8,11 @@ import (
 
 var readWindows = []struct{ name, title string }{{"300s", "300 s"}, {"week", "a week"}, {"1e9s", "10⁹ s"}}
 
-var readCases = []struct{ name, title string }{{"still", "still"}, {"hit", "a hit between"}, {"second", "a second between"}}
+var readCases = []struct{ name, title string }{
+	{"still", "still"},
+	{"hit", "a hit between"}, {"hit-alone", "(that hit alone)"},
+	{"second", "a second between"}, {"second-alone", "(that hit alone)"},
+}
 
 // designs are those measured whose names begin with a prefix, in the order in
 // which they ran.
@@ -58,7 +62,11 @@ func writeRead(w io.Writer, r *results) {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		header(w, "count of "+window.title, readCases[0].title, readCases[1].title, readCases[2].title)
+		titles := []string{"count of " + window.title}
+		for _, c := range readCases {
+			titles = append(titles, c.title)
+		}
+		header(w, titles...)
 		prefix := "Read/window=" + window.name + "/"
 		for _, design := range r.designs(prefix, "design") {
 			cells := []string{title(design)}
@@ -68,6 +76,35 @@ func writeRead(w io.Writer, r *results) {
 			row(w, cells...)
 		}
 	}
+}
+
+// readLost names the cases in which the running total beats Weir.
+func readLost(r *results) string {
+	var b strings.Builder
+	for _, window := range readWindows {
+		for _, c := range readCases {
+			read := func(design string) sample {
+				return r.get("Read/window="+window.name+"/design="+design+"/case="+c.name, "ns/op")
+			}
+			if ratio := read("weir.Counter").over(read("total")); len(ratio) > 0 && ratio.median() > 1 && !strings.HasSuffix(c.name, "-alone") {
+				fmt.Fprintf(&b, "weir.Counter loses to the running total: count of %s, %s, %s times its time.\n", window.title, c.title, ratio)
+			}
+		}
+	}
+	return b.String()
+}
+
+// processors tells whether two goroutines had two processors.
+func processors(r *results) string {
+	got := r.get("Hot/design=atomic.Int64/goroutines=2", "processors")
+	if len(got) == 0 {
+		return ""
+	}
+	note := fmt.Sprintf("The two goroutines of the atomic add had %s processors.", got)
+	if got.median() < 1.8 {
+		note += " **Other programs were running: the columns for 2 goroutines do not show contention, repeat the run.**"
+	}
+	return note + "\n"
 }
 
 func writeError(w io.Writer, r *results) {
@@ -81,13 +118,13 @@ func writeError(w io.Writer, r *results) {
 			header(w, append([]string{"design"}, windows...)...)
 			truths := []string{"*mean true count*"}
 			for _, window := range windows {
-				truths = append(truths, r.get(prefix+"design=weir/window="+window, "truth-hits").String())
+				truths = append(truths, hits(r.get(prefix+"design=weir/window="+window, "truth-hits")))
 			}
 			for _, design := range r.designs(prefix, "design") {
 				cells := []string{title(design)}
 				for _, window := range windows {
 					name := prefix + "design=" + design + "/window=" + window
-					cells = append(cells, r.get(name, "largest-hits").String()+" / "+r.get(name, "mean-hits").String())
+					cells = append(cells, hits(r.get(name, "largest-hits"))+" / "+r.get(name, "mean-hits").String())
 				}
 				row(w, cells...)
 			}
@@ -98,6 +135,14 @@ func writeError(w io.Writer, r *results) {
 	if len(r.designs("Error/trace=nasa", "design")) == 0 {
 		fmt.Fprintln(w, "The real day was not measured: its file was not there.")
 	}
+}
+
+// hits writes a whole number of them.
+func hits(s sample) string {
+	if len(s) == 0 {
+		return "—"
+	}
+	return whole(s.median())
 }
 
 func writeMemory(w io.Writer, r *results) {

@@ -34,7 +34,6 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer engine.Close()
 
 	began := time.Now()
 	fill(engine, *keys)
@@ -49,6 +48,9 @@ func main() {
 	hits := *keys * traffic.SparseHits
 	fmt.Printf("BenchmarkTenMillion/keys=%d %d %.1f ns/op %d resident-bytes %d peak-bytes %d engine-bytes\n",
 		*keys, hits, float64(took.Nanoseconds())/float64(hits), resident, peak, engine.Stats().Bytes)
+	if err := engine.Close(); err != nil {
+		log.Fatal(err)
+	}
 }
 
 // fill brings each key its next hit, then the next, as the day goes by.
