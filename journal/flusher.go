@@ -146,6 +146,9 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 				j.snapshots.grown.Add(int64(len(data)))
 				break
 			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			j.stats.failed(err)
 			j.log.Error("journal: a flush could not be written and is tried again; hits are refused once the buffer is full",
 				"error", err, "waiting", j.engine.Stats().Waiting)
