@@ -24,6 +24,7 @@ var titles = map[string]string{
 	"VictoriaMetrics.Counter":             "VictoriaMetrics Counter (no windows)",
 	"ratecounter":                         "ratecounter (20 slots, wall clock)",
 	"weir":                                "**weir**",
+	"weir-bounds":                         "weir: upper bound less lower bound",
 	"weir.Counter":                        "**weir.Counter**",
 	"weir.Engine":                         "**weir.Engine**, one key",
 	"weir.Counter.HitAt":                  "**weir.Counter**, HitAt",
@@ -99,7 +100,8 @@ they held in every question of this run, and their distance stands in a row of i
 {{.Error}}## Memory
 
 Of one more key, its name included. Sparse: a key of 20 characters with ten hits spread over a day. Dense: a hit every second
-for a week. Every counter answers windows of up to a week.
+for a week. Every counter answers windows of up to a week. The three rings of slots are the smallest where hits are dense, and
+pay with the error above.
 
 {{.Memory}}
 {{.TenMillion}}

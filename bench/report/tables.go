@@ -87,7 +87,7 @@ func readLost(r *results) string {
 				return r.get("Read/window="+window.name+"/design="+design+"/case="+c.name, "ns/op")
 			}
 			if ratio := read("weir.Counter").over(read("total")); len(ratio) > 0 && ratio.median() > 1 && !strings.HasSuffix(c.name, "-alone") {
-				fmt.Fprintf(&b, "weir.Counter loses to the running total: count of %s, %s, %s times its time.\n", window.title, c.title, ratio)
+				fmt.Fprintf(&b, "- weir.Counter loses to the running total: count of %s, %s, %s times its time.\n", window.title, c.title, ratio)
 			}
 		}
 	}
