@@ -1,6 +1,11 @@
 package journal
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // auditor follows the messages of a stream and finds gaps, repeats and wrong
 // totals: (origin, epoch, flush, part) and each partition's (seq, total) must go
@@ -15,6 +20,8 @@ type auditor struct {
 	pending   []part // of a flush whose last part has not come
 	positions []position
 	epochs    []uint64 // by partition, as positions: the epoch that its position is in
+
+	missing missingBatches
 
 	findings                     []Finding
 	flushes, repeats, unfinished uint64
@@ -109,7 +116,6 @@ func (a *auditor) batch(l life, b batch) bool {
 		return false
 	}
 	at := &a.positions[b.partition]
-	where := fmt.Sprintf("partition %d", b.partition)
 	switch was := a.epochs[b.partition]; {
 	case l.epoch < was || l.epoch == was && b.seq <= at.seq:
 		a.repeats++
@@ -118,14 +124,43 @@ func (a *auditor) batch(l life, b batch) bool {
 		a.epochs[b.partition], *at = l.epoch, position{}
 	}
 	if b.seq != at.seq+1 {
-		a.find(where, fmt.Sprintf("batch %d of epoch %d follows batch %d", b.seq, l.epoch, at.seq),
-			fmt.Sprintf("%d hits", b.total-at.total-sum(b)))
+		a.missing.add(b.partition, b.seq-at.seq-1, b.total-at.total-sum(b))
 	} else if b.total != at.total+sum(b) {
-		a.find(where, fmt.Sprintf("batch %d of epoch %d: running total %d, want %d", b.seq, l.epoch, b.total, at.total+sum(b)),
+		a.find(fmt.Sprintf("partition %d", b.partition), fmt.Sprintf("batch %d of epoch %d: running total %d, want %d", b.seq, l.epoch, b.total, at.total+sum(b)),
 			"the count of that partition")
 	}
 	*at = position{b.seq, b.total}
 	return true
+}
+
+// missingBatches are the holes in the batches of partitions.
+type missingBatches struct {
+	partitions map[int]bool
+	batches    uint64
+	hits       uint64
+}
+
+func (m *missingBatches) add(partition int, batches, hits uint64) {
+	if m.partitions == nil {
+		m.partitions = map[int]bool{}
+	}
+	m.partitions[partition] = true
+	m.batches += batches
+	m.hits += hits
+}
+
+// reportMissing names the partitions: all, or where they are many the first of them.
+func (a *auditor) reportMissing() {
+	m := a.missing
+	if len(m.partitions) == 0 {
+		return
+	}
+	numbers := slices.Sorted(maps.Keys(m.partitions))
+	where := "partition " + strings.Trim(fmt.Sprint(numbers[:min(8, len(numbers))]), "[]")
+	if more := len(numbers) - 8; more > 0 {
+		where += fmt.Sprintf(" and %d more", more)
+	}
+	a.find(where, fmt.Sprintf("%d batches missing", m.batches), fmt.Sprintf("%d hits", m.hits))
 }
 
 func sum(b batch) (n uint64) {
@@ -143,6 +178,7 @@ func (a *auditor) end(m mark, last uint64) {
 	if reached := max(a.stream, last); reached < m.stream {
 		a.find(fmt.Sprintf("journal messages %d to %d", reached+1, m.stream), "cut off", "the hits of their flushes, the newest ones")
 	}
+	a.reportMissing()
 	a.dropUnfinished()
 }
 

@@ -2,8 +2,12 @@ package journal
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/weir-counter/weir"
 )
@@ -151,7 +155,7 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 			}
 			j.stats.failed(err)
 			j.log.Error("journal: a flush could not be written and is tried again; hits are refused once the buffer is full",
-				"error", err, "waiting", j.engine.Stats().Waiting)
+				"error", explain(err), "waiting", j.engine.Stats().Waiting)
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)
@@ -161,4 +165,15 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 	}
 	j.stats.recovered()
 	return j.marks.write(mark{epoch: j.life.epoch, flush: j.flusher.encoder.flush, stream: j.flusher.last})
+}
+
+// serverFull is JetStream's error code for a store at its size bound.
+const serverFull = 10023
+
+func explain(err error) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == serverFull {
+		return fmt.Errorf("the data directory is at its size bound (MaxBytes, --max-disk), or the disk is full: %w", err)
+	}
+	return err
 }

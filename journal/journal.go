@@ -84,9 +84,15 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 		return err
 	}
 	isNew := m.Epoch == 0
-	var missing []string
-	if j.store, missing, err = openStore(ctx, j.server.js, isNew); err != nil {
+	var missing []Finding
+	if j.store, missing, err = openStore(ctx, j.server.js, isNew || j.cfg.AcceptDamage); err != nil {
 		return err
+	}
+	if isNew {
+		missing = nil
+	}
+	if j.store == nil {
+		return &DamageError{missing}
 	}
 	loaded, err := j.load(ctx, m, isNew, missing, progress)
 	if err != nil {

@@ -18,12 +18,10 @@ type loaded struct {
 
 // load brings the engine to where the journal ends: for each partition the
 // newest good snapshot, then the batches after it, in order, audited.
-func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []string, progress func(done, all uint64)) (loaded, error) {
+func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Finding, progress func(done, all uint64)) (loaded, error) {
 	var l loaded
 	audit := newAuditor(m.Origin, m.Partitions)
-	for _, what := range missing {
-		audit.find(what, "missing", "all hits in it")
-	}
+	audit.findings = missing
 	first, last, bytes, err := j.store.bounds(ctx)
 	if err != nil {
 		return l, err

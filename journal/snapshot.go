@@ -111,6 +111,8 @@ type listed struct {
 
 // snapshots lists the objects of each partition, the newest first.
 func (s *store) snapshots(ctx context.Context, partitions int) ([][]listed, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout) // a listing with a hole never ends
+	defer cancel()
 	list := make([][]listed, partitions)
 	infos, err := s.bucket.List(ctx)
 	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {

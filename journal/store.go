@@ -22,15 +22,17 @@ const (
 	bucketName = "weir-snapshots"
 )
 
-// openStore makes the stream and the bucket in a new data directory. In one
-// that is not new they must be there: a store that lost them must not begin
-// again at zero.
-func openStore(ctx context.Context, js jetstream.JetStream, isNew bool) (s *store, missing []string, err error) {
+// openStore opens the stream and the bucket. It makes them only where create
+// says so: in a directory that is not new they must be there, and a store that
+// lost them must not begin again at zero. What it did not find or had to make is
+// in missing.
+func openStore(ctx context.Context, js jetstream.JetStream, create bool) (s *store, missing []Finding, err error) {
 	s = &store{js: js}
 	s.stream, err = js.Stream(ctx, streamName)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if !isNew {
-			missing = append(missing, "the journal's stream")
+		missing = append(missing, Finding{Where: "the journal's stream", What: "missing", Cost: "all hits since the snapshots"})
+		if !create {
+			return nil, missing, nil
 		}
 		s.stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
 			Name:     streamName,
@@ -47,8 +49,9 @@ func openStore(ctx context.Context, js jetstream.JetStream, isNew bool) (s *stor
 	}
 	s.bucket, err = js.ObjectStore(ctx, bucketName)
 	if errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
-		if !isNew {
-			missing = append(missing, "the bucket of snapshots")
+		missing = append(missing, Finding{Where: "the bucket of snapshots", What: "missing", Cost: "all hits before the journal begins"})
+		if !create {
+			return nil, missing, nil
 		}
 		s.bucket, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: bucketName, Storage: jetstream.FileStorage})
 	}

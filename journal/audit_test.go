@@ -1,0 +1,85 @@
+package journal
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weir-counter/weir"
+)
+
+// messages makes the messages of an epoch: flush by flush, parts of each.
+func messages(epoch uint64, flushes, parts int) (all [][]byte) {
+	e := newEncoder(life{origin: 1, epoch: epoch}, 4)
+	for range flushes {
+		e.begin()
+		for p := range parts {
+			e.add(p%4, []weir.Delta{{Key: "k", At: 100, N: 10}})
+			if p < parts-1 {
+				e.closePart(nil, false)
+			}
+		}
+		all = append(all, e.end(nil)...)
+	}
+	return all
+}
+
+// Steps of messages, and what the audit must say of them.
+func TestAudit(t *testing.T) {
+	first, second := messages(1, 4, 3), messages(2, 4, 1)
+	join := func(lists ...[][]byte) (all [][]byte) {
+		for _, l := range lists {
+			all = append(all, l...)
+		}
+		return all
+	}
+	for name, s := range map[string]struct {
+		messages [][]byte
+		skip     map[int]bool // messages that the stream lost
+		mark     mark
+		hits     uint64
+		finding  string // a part of the findings; empty: none
+	}{
+		"whole":                      {messages: join(first, second), hits: 160},
+		"repeated parts":             {messages: join(first[:2], first[1:2], first[2:5], first[3:]), hits: 120},
+		"repeated flush":             {messages: join(first[:6], first[3:]), hits: 120},
+		"unfinished at the end":      {messages: first[:11], hits: 90},
+		"unfinished before an epoch": {messages: join(first[:11], second), hits: 130},
+		"a lost message":             {messages: join(first, second), skip: map[int]bool{13: true}, hits: 150, finding: "1 batches missing: 10 hits"},
+		"a lost part":                {messages: first, skip: map[int]bool{4: true}, hits: 90, finding: "journal messages 5 to 5: missing"},
+		"a lost last part":           {messages: first, skip: map[int]bool{5: true}, hits: 90, finding: "3 batches missing: 30 hits"},
+		"a flush left out":           {messages: join(first[:3], first[6:]), hits: 90, finding: "flush 3 of epoch 1 follows flush 1"},
+		"cut off":                    {messages: first[:9], mark: mark{stream: 12}, hits: 90, finding: "journal messages 10 to 12: cut off"},
+		"as far as the mark":         {messages: first, mark: mark{stream: 12}, hits: 120},
+		"another origin":             {messages: join(first, [][]byte{func() []byte { e := newEncoder(life{9, 1}, 4); e.begin(); return e.end(nil)[0] }()}), hits: 120, finding: "from origin 9"},
+		"an epoch that begins late":  {messages: join(first, second[1:]), hits: 150, finding: "flush 2 of epoch 2 follows flush 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAuditor(1, 4)
+			var hits uint64
+			for i, m := range s.messages {
+				if s.skip[i] {
+					continue
+				}
+				for _, p := range a.message(uint64(i+1), m) {
+					for _, b := range p.batches {
+						if a.batch(p.life, b) {
+							hits += sum(b)
+						}
+					}
+				}
+			}
+			a.end(s.mark, uint64(len(s.messages)))
+			var said []string
+			for _, f := range a.findings {
+				said = append(said, f.String())
+			}
+			all := strings.Join(said, "\n")
+			if hits != s.hits {
+				t.Errorf("%d hits, want %d; %s", hits, s.hits, all)
+			}
+			if (s.finding == "") != (all == "") || !strings.Contains(all, s.finding) {
+				t.Errorf("findings %q, want %q", all, s.finding)
+			}
+		})
+	}
+}
