@@ -47,9 +47,7 @@ func cellOutcome(word uint64) Outcome {
 	return Counted
 }
 
-// fits tells whether n hits at the second can be added to the word. No second
-// out of range fits, nor does n = 0, so that the hot path leaves both to the
-// slow one.
+// fits tells whether n >= 1 hits at a valid second can be added to the word.
 func fits(word uint64, second int64, n uint64) bool {
 	return word>>cellSecondShift == uint64(second) && n-1 < cellMaxHits-cellHits(word)
 }

@@ -74,26 +74,61 @@ func (c *clock) advance(second int64) {
 
 // wallClock reads the time of day, to the second. The system's is read by the
 // monotonic clock, at half the cost, and by the time of day once a second.
+//
+// A jump ahead of more than maxJump is held back for jumpHold before it is
+// believed: a hit from a clock that was wrong for a moment would make all later
+// ones too late. A machine that was suspended jumps ahead rightly, and its hits
+// are a few seconds behind. A jump back is believed at once: the hits are late,
+// and counted.
 type wallClock struct {
 	source func() time.Time // nil: the system's
 	base   atomic.Pointer[wallBase]
 }
 
+const (
+	maxJump  = time.Minute
+	jumpHold = 10 * time.Second
+)
+
 // wallBase is one reading of the time of day.
 type wallBase struct {
-	at     time.Time
-	second int64         // at, in Unix seconds
-	rest   time.Duration // from at to the end of its second
+	at    time.Time     // for its monotonic part
+	wall  time.Time     // the time of day then, or what is believed to be
+	rest  time.Duration // from at to the end of wall's second
+	doubt time.Time     // since when wall is held back; zero: it is not
 }
 
 func (w *wallClock) second() int64 {
 	if w.source != nil {
 		return w.source().Unix()
 	}
-	if base := w.base.Load(); base != nil && time.Since(base.at) < base.rest {
-		return base.second
+	base := w.base.Load()
+	if base != nil && time.Since(base.at) < base.rest {
+		return base.wall.Unix()
 	}
 	now := time.Now()
-	w.base.Store(&wallBase{now, now.Unix(), time.Second - time.Duration(now.Nanosecond())})
-	return now.Unix()
+	next := base.nextAt(now, now.Round(0)) // Round strips the monotonic part
+	w.base.Store(next)
+	return next.wall.Unix()
+}
+
+// nextAt is the reading that follows b, which may be nil, at a moment of the
+// monotonic clock and its time of day.
+func (b *wallBase) nextAt(now, wall time.Time) *wallBase {
+	n := &wallBase{at: now, wall: wall}
+	if b != nil {
+		if expected := b.wall.Add(now.Sub(b.at)); n.wall.Sub(expected) > maxJump {
+			n.doubt = b.doubt
+			if n.doubt.IsZero() {
+				n.doubt = now
+			}
+			if now.Sub(n.doubt) < jumpHold {
+				n.wall = expected
+			} else {
+				n.doubt = time.Time{}
+			}
+		}
+	}
+	n.rest = time.Second - time.Duration(n.wall.Nanosecond())
+	return n
 }

@@ -15,18 +15,19 @@ type Config struct {
 	Partitions int
 
 	// Retention is how long hits are kept at least: whole seconds, 1 s to
-	// MaxWindow. 0: 30 days.
+	// MaxWindow. Less than 511 s counts as 511 s, so that windows of 300 s are
+	// always exact. 0: 30 days.
 	Retention time.Duration
 
-	// Memory is the budget for keys and their windows, in bytes, at least
-	// 1 MiB. When it is full, the coldest keys are evicted. 0: 1 GiB.
+	// Memory is the budget for keys and their windows, in bytes, at least 64 KiB
+	// for each partition. When it is full, the coldest keys are evicted. 0: 1 GiB.
 	Memory int64
 
 	// Clock says what "now" is.
 	Clock Clock
 
 	// MaxAhead is how far after the wall clock a hit may be, with either Clock;
-	// later ones are refused. 0 to MaxWindow. 0: 5 s.
+	// later ones are refused. Less than the retention. 0: 5 s.
 	MaxAhead time.Duration
 
 	// Gather makes the engine keep every new hit for a journal as well, which
@@ -57,7 +58,7 @@ const (
 	defaultPartitions = 256
 	maxPartitions     = 1 << 16
 	defaultMemory     = 1 << 30
-	minMemory         = 1 << 20
+	partitionMemory   = 64 << 10 // of the budget, at least
 	defaultMaxAhead   = 5 * time.Second
 	defaultMaxWaiting = 4 << 20
 )
@@ -68,6 +69,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.Retention == 0 {
 		cfg.Retention = window.DefaultRetention * time.Second
+	}
+	if cfg.Retention > 0 && cfg.Retention < window.MinRetention*time.Second && cfg.Retention%time.Second == 0 {
+		cfg.Retention = window.MinRetention * time.Second
 	}
 	if cfg.Memory == 0 {
 		cfg.Memory = defaultMemory
@@ -91,14 +95,14 @@ func (cfg Config) validate() error {
 	switch p := cfg.Partitions; {
 	case p < 1 || p > maxPartitions || p&(p-1) != 0:
 		return bad("Partitions", p, "a power of two from 1 to 65536")
-	case cfg.Memory < minMemory:
-		return bad("Memory", cfg.Memory, "at least 1048576 bytes (1 MiB)")
+	case cfg.Memory < int64(cfg.Partitions)*partitionMemory:
+		return bad("Memory", cfg.Memory, fmt.Sprintf("at least %d bytes (64 KiB for each partition)", int64(cfg.Partitions)*partitionMemory))
 	case cfg.Clock > EventClock:
 		return bad("Clock", cfg.Clock, "WallClock or EventClock")
 	case cfg.MaxWaiting < 1:
 		return bad("MaxWaiting", cfg.MaxWaiting, "at least 1 delta")
-	case cfg.MaxAhead < 0 || cfg.MaxAhead > MaxWindow:
-		return bad("MaxAhead", cfg.MaxAhead, "from 0s to 1000000000s")
+	case cfg.MaxAhead < 0 || cfg.MaxAhead >= cfg.Retention:
+		return bad("MaxAhead", cfg.MaxAhead, "from 0s to less than the retention")
 	}
 	return nil
 }

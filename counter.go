@@ -50,38 +50,54 @@ func (c *Counter) HitN(n uint64) {
 // times. TooLate is an outcome, not an error.
 func (c *Counter) HitAt(at time.Time, n uint64) (Outcome, error) {
 	second := at.Unix()
-	if s := c.stripes.Load(); s != nil {
-		if outcome, ok := s.add(second, n); ok {
-			return outcome, nil
-		}
-	}
 	if err := checkHit(second, n); err != nil {
 		return 0, err
 	}
-	return c.fold(second, n), nil
+	if s := c.stripes.Load(); s != nil {
+		mine := s.mine()
+		if outcome, ok := s.add(&mine, second, n); ok {
+			return outcome, nil
+		}
+		return c.fold(s, mine, second, n), nil
+	}
+	return c.hit(second, n), nil
 }
 
 func (c *Counter) hit(second int64, n uint64) Outcome {
-	if s := c.stripes.Load(); s != nil {
-		if outcome, ok := s.add(second, n); ok {
-			return outcome
-		}
+	s := c.ready()
+	mine := s.mine()
+	if outcome, ok := s.add(&mine, second, n); ok {
+		return outcome
 	}
-	return c.fold(second, n)
+	return c.fold(s, mine, second, n)
+}
+
+// ready returns the stripes, made if need be.
+func (c *Counter) ready() *stripes {
+	if s := c.stripes.Load(); s != nil {
+		return s
+	}
+	c.stripes.CompareAndSwap(nil, newStripes())
+	return c.stripes.Load()
 }
 
 // fold counts n hits at a second where the goroutine's live cell does not stand.
-func (c *Counter) fold(second int64, n uint64) Outcome {
+func (c *Counter) fold(s *stripes, mine *cell, second int64, n uint64) Outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.stripes.Load()
-	if s == nil {
-		s = newStripes()
-		c.stripes.Store(s)
-	}
 	c.last.change()
 	defer c.last.changed()
-	return s.fold(&c.window, second, n, func(second int64, n uint64) { c.window.Add(second, n) })
+	return s.fold(mine, &c.window, second, n, c.window.Settle)
+}
+
+// settle counts n hits that were accepted before; they are never too late.
+func (c *Counter) settle(second int64, n uint64) {
+	c.ready()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last.change()
+	defer c.last.changed()
+	c.window.Settle(second, n)
 }
 
 // Count answers how many hits lie in the last w, up to now.
@@ -151,11 +167,9 @@ func (c *Counter) newest() int64 {
 
 // merge adds the hits of a window.
 func (c *Counter) merge(w *window.Window) error {
+	c.ready()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stripes.Load() == nil {
-		c.stripes.Store(newStripes())
-	}
 	c.last.change()
 	defer c.last.changed()
 	return c.window.Merge(w)

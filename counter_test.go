@@ -183,3 +183,14 @@ func TestCounterLargeHits(t *testing.T) {
 	got, _ := c.CountAt(unix(100), time.Second)
 	checkBounds(t, "CountAt", got, want, true)
 }
+
+// The mark of an idle cell is no time that a hit may have.
+func TestCounterIdleSecond(t *testing.T) {
+	var c Counter
+	c.HitAt(unix(100), 1)
+	_, err := c.HitAt(unix(1<<34-1), 1)
+	wantCode(t, err, CodeInvalidTime)
+	if outcome, err := c.HitAt(unix(101), 1); outcome != Counted || err != nil {
+		t.Errorf("afterwards: %v, %v", outcome, err)
+	}
+}

@@ -24,11 +24,12 @@ type Engine struct {
 	total       Counter // AllKeys
 	receipts    receipts
 
-	keys     atomic.Int64
-	bytes    atomic.Int64 // of tables, entries and windows
-	waiting  atomic.Int64 // deltas that no cut took yet
-	refused  refusals
-	departed departures
+	keys      atomic.Int64
+	bytes     atomic.Int64  // of tables, entries and windows
+	waiting   atomic.Int64  // deltas that no cut took yet
+	evictNext atomic.Uint32 // where makeRoom looks next
+	refused   refusals
+	departed  departures
 
 	closed  atomic.Bool
 	stop    context.CancelFunc

@@ -235,7 +235,7 @@ func TestConfigNamesTheField(t *testing.T) {
 		"Retention":  {Retention: time.Millisecond},
 		"Memory":     {Memory: 1000},
 		"Clock":      {Clock: 7},
-		"MaxAhead":   {MaxAhead: -1},
+		"MaxAhead":   {MaxAhead: 31 * 24 * time.Hour},
 	} {
 		_, err := New(cfg)
 		wantCode(t, err, CodeInvalidConfig)
@@ -268,4 +268,76 @@ func TestIdleKeysLeave(t *testing.T) {
 		got, _ = e.Count("idle:1", 2*time.Hour) // beyond the retention: Upper must still hold
 		checkBounds(t, "idle", got, 1, false)
 	})
+}
+
+// A hit too large for a live cell does not lose the hits that are in it.
+func TestLargeHitKeepsTheCell(t *testing.T) {
+	e := newTestEngine(t, Config{Clock: EventClock, Retention: time.Hour})
+	e.HitAt(unix(10_000), "a", 5)
+	e.HitAt(unix(20_000), "a", 1<<28)
+	e.HitAt(unix(20_000), "a", 3)
+	got, _ := e.Count("a", MaxWindow)
+	checkBounds(t, "a", got, 8+1<<28, false)
+	if got := e.partition("a").table.Load().find(e.hash("a"), "a").window.Total(); got != 5+1<<28 {
+		t.Errorf("%d hits settled, want %d", got, 5+1<<28)
+	}
+}
+
+// Hits that wait in a live cell while others move time on by more than the
+// retention are in AllKeys, live, restarted and replayed alike.
+func TestCutOfOldCells(t *testing.T) {
+	cfg := Config{Clock: EventClock, Retention: time.Hour, Partitions: 1, Gather: true}
+	e, restarted, replayed := newTestEngine(t, cfg), newTestEngine(t, cfg), newTestEngine(t, cfg)
+	e.HitAt(unix(10_000), "b", 1)
+	e.HitAt(unix(6401), "a", 7)
+	e.HitAt(unix(10_001), "b", 1)
+	e.HitAt(unix(10_002), "b", 1)
+	var c Cut
+	e.Cut(0, &c, true)
+	if err := restarted.LoadState(0, c.State); err != nil {
+		t.Fatal(err)
+	}
+	replayed.Apply(0, c.Deltas)
+	for name, e := range map[string]*Engine{"live": e, "restarted": restarted, "replayed": replayed} {
+		got, _ := e.Count(AllKeys, MaxWindow)
+		checkBounds(t, name, got, 10, false)
+		if hits := e.Stats().Hits; hits != 10 {
+			t.Errorf("%s: %d hits, want 10", name, hits)
+		}
+	}
+}
+
+// Applying another node's hits keeps those in the live cell of the same key.
+func TestApplyKeepsTheLiveCell(t *testing.T) {
+	e := newTestEngine(t, Config{Clock: EventClock, Retention: time.Hour, Gather: true})
+	e.HitAt(unix(10_000), "a", 7)
+	e.Apply(e.PartitionOf("a"), []Delta{{"a", 20_000, 1}})
+	e.HitAt(unix(20_001), "a", 1)
+	got, _ := e.Count("a", MaxWindow)
+	checkBounds(t, "a", got, 9, false)
+}
+
+// Keys that were hot cool when nobody hits them any more.
+func TestHotKeysCool(t *testing.T) {
+	e := newTestEngine(t, Config{Clock: EventClock})
+	e.HitAt(unix(1000), "a", 1)
+	p := e.partition("a")
+	p.mu.Lock()
+	e.heat(p, p.table.Load().find(e.hash("a"), "a"))
+	p.mu.Unlock()
+	if got := e.Stats().HotKeys; got != 1 {
+		t.Fatalf("%d hot keys", got)
+	}
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() { e.HitAt(unix(1001), "a", 1) })
+	}
+	wg.Wait()
+	e.HitAt(unix(2000), "b", 1)
+	e.coolDown()
+	if got := e.Stats().HotKeys; got != 0 {
+		t.Errorf("%d hot keys after a quarter of an hour", got)
+	}
+	got, _ := e.Count("a", time.Hour)
+	checkBounds(t, "a", got, 17, true)
 }

@@ -10,6 +10,7 @@ const (
 	CodeReservedKey   Code = "reserved_key"   // a hit or a delete on AllKeys
 	CodeInvalidCount  Code = "invalid_count"  // a hit of n = 0
 	CodeInvalidTime   Code = "invalid_time"   // a time before 1970 or after window.MaxTime
+	CodeTooLate       Code = "too_late"       // a hit now, by a clock that has run back for longer than the retention
 	CodeTooFarAhead   Code = "too_far_ahead"  // a hit beyond the engine's clock plus MaxAhead
 	CodeInvalidWindow Code = "invalid_window" // a window that is not whole seconds within 1 s to 1e9 s
 	CodeInvalidRange  Code = "invalid_range"  // a series or page with impossible limits

@@ -9,6 +9,9 @@ import (
 // at: some 6,000 keys, under a millisecond of the partition's lock.
 const searchBuckets = 1024
 
+// evictTries is how many other partitions one hit may evict from.
+const evictTries = 32
+
 // makeRoom evicts keys while the memory budget is exceeded: cold ones of this
 // partition, whose lock the caller holds, and where its last key alone is left,
 // of others that are not locked just now. Since hashing spreads keys evenly, the
@@ -18,11 +21,12 @@ func (e *Engine) makeRoom(p *partition) {
 		return
 	}
 	e.evictCold(p, 1)
-	for i := range e.partitions {
+	first := int(e.evictNext.Add(evictTries))
+	for i := range min(evictTries, len(e.partitions)) {
 		if e.bytes.Load() <= e.cfg.Memory {
 			return
 		}
-		if other := &e.partitions[i]; other != p && other.mu.TryLock() {
+		if other := &e.partitions[(first+i)%len(e.partitions)]; other != p && other.mu.TryLock() {
 			e.evictCold(other, 0)
 			other.mu.Unlock()
 		}
@@ -48,7 +52,7 @@ func (e *Engine) evictCold(p *partition, leave int) {
 		slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(a.newest, b.newest) })
 		for _, c := range found[:min(len(found), 1+len(found)/8, p.keys-leave)] {
 			total, newest := p.remove(e, c.entry)
-			p.forgotten.add(c.key, total, newest)
+			p.forgotten.add(e, c.key, total, newest)
 			e.departed.evictedKeys.Add(1)
 			e.departed.evictedHits.Add(total)
 		}

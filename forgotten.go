@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -32,6 +33,8 @@ type forgottenHits struct {
 	newest atomic.Int64 // Unix second, of the newest of the hits
 }
 
+const forgottenBytes = int64(unsafe.Sizeof(forgottenRows{}))
+
 // place is the i-th of all, row by row.
 func (rows *forgottenRows) place(i int) *forgottenHits {
 	return &rows[i/forgottenWidth][i%forgottenWidth]
@@ -39,11 +42,12 @@ func (rows *forgottenRows) place(i int) *forgottenHits {
 
 // add remembers a key that had total hits, the newest at that second. The caller
 // holds the partition's lock.
-func (f *forgotten) add(key string, total uint64, newest int64) {
+func (f *forgotten) add(e *Engine, key string, total uint64, newest int64) {
 	rows := f.rows.Load()
 	if rows == nil {
 		rows = new(forgottenRows)
 		f.rows.Store(rows)
+		e.bytes.Add(forgottenBytes)
 	}
 	hash := xxhash.Sum64String(key)
 	for depth := range rows {

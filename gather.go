@@ -19,9 +19,11 @@ type Cut struct {
 // gathering is what a partition's next cut has. Hits in live cells are not in
 // deltas yet: active lists the entries whose cells may have some.
 type gathering struct {
-	active []*entry
-	deltas []Delta
-	total  window.Window // all hits that were cut or applied: AllKeys' share
+	active    []*entry // one that was hot may be listed twice
+	deltas    []Delta
+	compactAt int           // deltas at which equal ones are added up
+	cuts      uint64        // so far
+	total     window.Window // all hits that were cut or applied: AllKeys' share
 }
 
 // activate notes an entry whose live cell, with the given word, is about to be
@@ -34,10 +36,45 @@ func (p *partition) activate(e *Engine, en *entry, word uint64) {
 
 // gather notes hits that settled, or a removal. The caller holds mu.
 func (p *partition) gather(e *Engine, d Delta) {
-	if e.cfg.Gather {
-		p.deltas = append(p.deltas, d)
-		e.waiting.Add(1)
+	if !e.cfg.Gather {
+		return
 	}
+	p.deltas = append(p.deltas, d)
+	e.waiting.Add(1)
+	if len(p.deltas) > p.compactAt {
+		before := len(p.deltas)
+		p.deltas = compact(p.deltas)
+		e.waiting.Add(int64(len(p.deltas) - before))
+		p.compactAt = max(compactFirst, 2*len(p.deltas))
+	}
+}
+
+// compactFirst is how many deltas are not worth adding up.
+const compactFirst = 512
+
+// compact adds up the deltas of equal key and second: late hits settle one by
+// one, but a batch grows with keys and seconds, not with hits. None is moved
+// across a removal.
+func compact(deltas []Delta) []Delta {
+	type place struct {
+		key string
+		at  int64
+	}
+	places := make(map[place]int, len(deltas))
+	kept := deltas[:0]
+	for _, d := range deltas {
+		if d.N == 0 {
+			clear(places)
+		} else if i, ok := places[place{d.Key, d.At}]; ok && kept[i].N+d.N > d.N {
+			kept[i].N += d.N
+			continue
+		} else {
+			places[place{d.Key, d.At}] = len(kept)
+		}
+		kept = append(kept, d)
+	}
+	clear(deltas[len(kept):])
+	return kept
 }
 
 // Cut moves the partition's new hits into c, whose memory is used again. With
@@ -52,11 +89,14 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 	p := &e.partitions[partition]
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.cuts++
 	still := p.active[:0]
 	for _, en := range p.active {
 		word := en.cell.word.Load()
 		switch hot := e.hot.of(en, word); {
+		case hot != nil && hot.cut == p.cuts: // listed twice
 		case hot != nil:
+			hot.cut = p.cuts
 			hot.foldAll(cellIdle, p.settler(e, en))
 			still = append(still, en)
 		case word < cellSpecial:
@@ -68,13 +108,20 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 	c.Deltas, p.deltas = p.deltas, c.Deltas[:0]
 	e.waiting.Add(-int64(len(c.Deltas)))
 	for _, d := range c.Deltas {
-		p.total.Add(d.At, d.N)
+		p.settleTotal(e, d)
 	}
 	c.State = c.State[:0]
 	if withState {
 		c.State = p.appendState(c.State, e, partition)
 	}
 	e.makeRoom(p)
+}
+
+// settleTotal counts a delta in the partition's share of AllKeys.
+func (p *partition) settleTotal(e *Engine, d Delta) {
+	before := p.total.Size()
+	p.total.Settle(d.At, d.N)
+	e.bytes.Add(int64(p.total.Size() - before))
 }
 
 // Apply counts deltas that come from a journal: from an earlier life of this
@@ -92,8 +139,8 @@ func (e *Engine) Apply(partition int, deltas []Delta) {
 				en = p.insert(e, hash, d.Key)
 			}
 			p.addSettled(e, en, d.At, d.N)
-			p.total.Add(d.At, d.N)
-			e.total.hit(d.At, d.N)
+			p.settleTotal(e, d)
+			e.total.settle(d.At, d.N)
 			e.clock.advance(d.At)
 		case en != nil:
 			p.remove(e, en)

@@ -176,7 +176,7 @@ func TestRefusesWhenNobodyCuts(t *testing.T) {
 
 // Evicted hits stay in the upper bounds across a restart.
 func TestStateKeepsForgottenHits(t *testing.T) {
-	cfg := Config{Clock: EventClock, Gather: true, Memory: 1 << 20}
+	cfg := Config{Clock: EventClock, Gather: true, Memory: 1 << 20, Partitions: 16}
 	e, restarted := newTestEngine(t, cfg), newTestEngine(t, cfg)
 	for i := range int64(50_000) {
 		e.HitAt(unix(1_000_000+i/100), fmt.Sprint("flood:", i), 1)
@@ -227,5 +227,31 @@ func TestLoadStateRefusesDamage(t *testing.T) {
 	}
 	if err := target.LoadState(1, c.State); err == nil {
 		t.Error("took a state twice")
+	}
+}
+
+// Late hits settle one by one, but a cut grows with keys and seconds only, and
+// nothing moves across a removal.
+func TestCutAddsUpLateHits(t *testing.T) {
+	e := newTestEngine(t, Config{Clock: EventClock, Partitions: 1, Gather: true})
+	e.HitAt(unix(1000), "a", 1)
+	for i := range int64(100_000) {
+		e.HitAt(unix(990+i%3), "a", 1)
+		if i == 50_000 {
+			e.Delete("a")
+			e.HitAt(unix(1000), "a", 1)
+		}
+	}
+	var c Cut
+	e.Cut(0, &c, false)
+	if len(c.Deltas) > 2*compactFirst {
+		t.Errorf("%d deltas for one key and four seconds", len(c.Deltas))
+	}
+	other := newTestEngine(t, Config{Clock: EventClock, Partitions: 1, Gather: true})
+	other.Apply(0, c.Deltas)
+	a, _ := e.Count("a", MaxWindow)
+	b, _ := other.Count("a", MaxWindow)
+	if a != b || !a.Exact() {
+		t.Errorf("%+v, applied elsewhere %+v", a, b)
 	}
 }

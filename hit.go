@@ -15,13 +15,16 @@ func (e *Engine) HitN(key string, n uint64) error {
 		return err
 	}
 	second := e.clock.now()
-	if second < 0 {
+	if second < 0 { // an event clock before the first hit, or a clock that is not set
 		second = e.clock.wall.second()
-		if _, err := e.clock.judge(second); err != nil {
-			return err
-		}
 	}
-	e.hit(second, key, n)
+	if err := checkHit(second, n); err != nil {
+		return err
+	}
+	e.clock.advance(second)
+	if e.hit(second, key, n) == TooLate {
+		return &Error{CodeTooLate, "", "the clock is more than the retention behind the hits counted so far: check it"}
+	}
 	return nil
 }
 
@@ -109,12 +112,14 @@ func (e *Engine) hitEntry(p *partition, hash uint64, second int64, key string, n
 			}
 			continue
 		}
+		var mine *cell
 		if hot := e.hot.of(en, word); hot != nil {
-			if outcome, ok := hot.add(second, n); ok {
+			mine = hot.mine()
+			if outcome, ok := hot.add(&mine, second, n); ok {
 				return outcome
 			}
 		}
-		if outcome, ok := e.fold(p, en, second, n); ok {
+		if outcome, ok := e.fold(p, en, mine, second, n); ok {
 			return outcome
 		}
 	}
@@ -133,16 +138,17 @@ func (e *Engine) hitNew(p *partition, hash uint64, second int64, key string, n u
 }
 
 // fold counts a hit at another second than the live cell's, or one that the cell
-// can't hold, under the lock. It fails if the entry has left the table.
-func (e *Engine) fold(p *partition, en *entry, second int64, n uint64) (outcome Outcome, ok bool) {
+// can't hold, under the lock; mine is the goroutine's cell if the key was hot. It
+// fails if the entry has left the table.
+func (e *Engine) fold(p *partition, en *entry, mine *cell, second int64, n uint64) (outcome Outcome, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	word := en.cell.word.Load()
 	switch hot := e.hot.of(en, word); {
 	case word < cellSpecial:
 		outcome = p.add(e, en, second, n)
-	case hot != nil:
-		outcome = hot.fold(&en.window, second, n, p.settler(e, en))
+	case hot != nil && mine != nil:
+		outcome = hot.fold(mine, &en.window, second, n, p.settler(e, en))
 	default:
 		return 0, false
 	}

@@ -16,6 +16,7 @@ type hotKeys struct {
 type hotKey struct {
 	*stripes
 	owner *entry
+	cut   uint64 // the partition's cut that took its hits last; guarded by its lock
 }
 
 const (
@@ -41,11 +42,11 @@ func (h *hotKeys) of(en *entry, word uint64) *hotKey {
 
 // heat gives an entry stripes, if a place is free. The caller holds p.mu.
 func (e *Engine) heat(p *partition, en *entry) {
-	if en.cell.word.Load() >= cellSpecial {
+	if en.cell.word.Load() >= cellSpecial || e.hot.count.Load() >= maxHotKeys {
 		return
 	}
+	hot := &hotKey{stripes: newStripes(), owner: en}
 	for place := range e.hot.places {
-		hot := &hotKey{newStripes(), en}
 		if e.hot.places[place].Load() == nil && e.hot.places[place].CompareAndSwap(nil, hot) {
 			e.hot.count.Add(1)
 			p.activate(e, en, en.cell.word.Load())
@@ -69,8 +70,13 @@ func (e *Engine) cool(p *partition, en *entry, leave uint64) {
 	e.hot.count.Add(-1)
 }
 
+// coolAfter is how old a stripe's second may be, in seconds, for the stripe to
+// count as busy.
+const coolAfter = 10
+
 // coolDown cools the keys that fewer than two stripes were hit of lately.
 func (e *Engine) coolDown() {
+	lately := e.clock.now() - coolAfter
 	for place := range e.hot.places {
 		hot := e.hot.places[place].Load()
 		if hot == nil {
@@ -78,7 +84,7 @@ func (e *Engine) coolDown() {
 		}
 		busy := 0
 		for i := range hot.cells {
-			if word := hot.cells[i].word.Load(); word < cellSpecial && cellHits(word) > 0 {
+			if word := hot.cells[i].word.Load(); word < cellSpecial && cellHits(word) > 0 && cellSecond(word) >= lately {
 				busy++
 			}
 		}

@@ -54,7 +54,7 @@ func (e *Engine) expire(p *partition) {
 				return
 			}
 			total, newest := p.remove(e, en)
-			p.forgotten.add(en.key, total, newest)
+			p.forgotten.add(e, en.key, total, newest)
 			e.departed.expiredKeys.Add(1)
 		})
 		p.mu.Unlock()

@@ -12,21 +12,23 @@ func (e *Engine) Keys(prefix, after string, limit int) ([]string, error) {
 	if err := checkList("limit", limit); err != nil {
 		return nil, err
 	}
-	first := make(keyHeap, 0, min(limit, 128))
+	first := keyHeap{}
+	listed := map[string]bool{} // a key that was deleted and hit meanwhile may be met twice
 	for i := range e.partitions {
 		e.partitions[i].table.Load().eachWith(prefix, func(en *entry) {
-			switch {
-			case en.key <= after:
-			case len(first) < limit:
-				heap.Push(&first, en.key)
-			case en.key < first[0]:
-				first[0] = en.key
-				heap.Fix(&first, 0)
+			full := len(first) == limit
+			if en.key <= after || full && en.key >= first[0] || listed[en.key] {
+				return
 			}
+			if full {
+				delete(listed, heap.Pop(&first).(string))
+			}
+			listed[en.key] = true
+			heap.Push(&first, en.key)
 		})
 	}
 	slices.Sort(first)
-	return slices.Compact(first), nil // a table rebuilt meanwhile may show a key twice
+	return first, nil
 }
 
 // keyHeap keeps the least keys, the greatest of them at its root.

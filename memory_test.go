@@ -51,7 +51,7 @@ func TestBudgetUnderAFlood(t *testing.T) {
 
 // Keys that grow, not only new ones, keep the budget.
 func TestBudgetWithGrowingKeys(t *testing.T) {
-	e := newTestEngine(t, Config{Clock: EventClock, Memory: 1 << 20})
+	e := newTestEngine(t, Config{Clock: EventClock, Memory: 1 << 20, Partitions: 16})
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range int64(300_000) {
 		e.HitAt(unix(1_000_000+i), fmt.Sprint("key:", r.IntN(300)), 1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -27,7 +28,7 @@ type receipts struct {
 
 	mu    sync.Mutex // guards all below
 	byKey map[string]*receipt
-	order []*receipt // by age, the oldest first; those without an answer are in it until then
+	order []*receipt // by age, the oldest first
 	bytes int
 	fresh [][]byte // encoded, since the last cut
 }
@@ -114,11 +115,14 @@ func (rs *receipts) leave(r *receipt, answer []byte, gather bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	close(r.done)
+	r.done = nil
 	if answer == nil {
 		rs.drop(r)
+		i := slices.Index(rs.order, r) // near the end
+		rs.order = slices.Delete(rs.order, i, i+1)
 		return
 	}
-	r.answer, r.done = answer, nil
+	r.answer = answer
 	rs.bytes += len(answer)
 	if gather {
 		rs.fresh = append(rs.fresh, r.encode())

@@ -46,7 +46,10 @@ func (p *partition) add(e *Engine, en *entry, second int64, n uint64) Outcome {
 	switch {
 	case seen && second <= newest-en.window.Retention():
 		return TooLate
-	case late || n > cellMaxHits:
+	case late:
+		p.settle(e, en, second, n)
+	case n > cellMaxHits:
+		settleWord(en.cell.word.Swap(cellIdle), p.settler(e, en))
 		p.settle(e, en, second, n)
 	default:
 		p.activate(e, en, word)
@@ -69,7 +72,7 @@ func (p *partition) settle(e *Engine, en *entry, second int64, n uint64) {
 // addSettled puts hits into the entry's window. The caller holds mu.
 func (p *partition) addSettled(e *Engine, en *entry, second int64, n uint64) {
 	before := en.window.Size()
-	en.window.Add(second, n)
+	en.window.Settle(second, n)
 	if grown := en.window.Size() - before; grown != 0 {
 		e.bytes.Add(int64(grown))
 	}

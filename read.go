@@ -57,13 +57,12 @@ func (e *Engine) count(key string, at, seconds int64) Count {
 	if key == AllKeys {
 		return e.total.count(at, seconds)
 	}
-	p := e.partition(key)
-	en := p.table.Load().find(e.hash(key), key)
+	p, hash := e.partition(key), e.hash(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var c Count
-	if en != nil {
-		p.mu.Lock()
+	if en := p.table.Load().find(hash, key); en != nil {
 		c = p.count(e, en, at, seconds)
-		p.mu.Unlock()
 	}
 	return p.withForgotten(c, key, at-seconds)
 }

@@ -109,8 +109,12 @@ func (e *Engine) install(partition int, s loadedState) error {
 	if p.keys > 0 {
 		return fmt.Errorf("partition %d has keys already: a state is loaded before the first hit", partition)
 	}
+	e.bytes.Add(int64(s.total.Size() - p.total.Size()))
 	p.total = s.total
-	p.forgotten.rows.Store(s.forgotten)
+	if s.forgotten != nil {
+		e.bytes.Add(forgottenBytes)
+		p.forgotten.rows.Store(s.forgotten)
+	}
 	for i, key := range s.keys {
 		en := p.insert(e, e.hash(key), key)
 		e.bytes.Add(int64(s.windows[i].Size() - en.window.Size()))

@@ -18,9 +18,7 @@ import (
 // new stripes.
 //
 // Hits that leave the cells go to a settle function, which puts them into the
-// window. Invariant: the second of every stripe with hits is later than newest
-// minus the retention, newest being the latest second of the window and all
-// stripes. Hence settling them, in any order, is never too late.
+// window; hits that were accepted are settled however old they are by then.
 type stripes struct {
 	salt  atomic.Uint64
 	shift uint // 64 - log2(len(cells))
@@ -49,10 +47,10 @@ func (s *stripes) mine() *cell {
 }
 
 // add counts n hits at the second if the goroutine's cell stands there; if not,
-// ok is false and the caller folds.
-func (s *stripes) add(second int64, n uint64) (outcome Outcome, ok bool) {
-	c := s.mine()
+// ok is false and the caller folds. It may deal the goroutine another cell.
+func (s *stripes) add(mine **cell, second int64, n uint64) (outcome Outcome, ok bool) {
 	for {
+		c := *mine
 		word := c.word.Load()
 		if !fits(word, second, n) {
 			return 0, false
@@ -61,13 +59,13 @@ func (s *stripes) add(second int64, n uint64) (outcome Outcome, ok bool) {
 			return cellOutcome(word), true
 		}
 		s.salt.Add(1)
-		c = s.mine()
+		*mine = s.mine()
 	}
 }
 
 // fold counts n hits at a second where the goroutine's cell does not stand. The
 // caller holds the lock that guards w.
-func (s *stripes) fold(w *window.Window, second int64, n uint64, settle func(second int64, n uint64)) Outcome {
+func (s *stripes) fold(mine *cell, w *window.Window, second int64, n uint64, settle func(second int64, n uint64)) Outcome {
 	newest, seen := s.newest(w)
 	if seen && second <= newest-w.Retention() {
 		return TooLate
@@ -79,7 +77,7 @@ func (s *stripes) fold(w *window.Window, second int64, n uint64, settle func(sec
 	if n > cellMaxHits {
 		settle(second, n)
 	} else {
-		settleWord(s.mine().word.Swap(packCell(second, late, n)), settle)
+		settleWord(mine.word.Swap(packCell(second, late, n)), settle)
 	}
 	if late {
 		return Late

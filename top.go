@@ -22,8 +22,8 @@ type KeyCount struct {
 // begin with it. Keys without hits in the window and AllKeys are left out. at is
 // cut to a whole second.
 //
-// Cost: O(keys), one short lock for each key that was hit within the window, so
-// that hits are not held up.
+// Cost: O(keys), one short lock for each key with the prefix, so that hits are
+// not held up.
 func (e *Engine) Top(at time.Time, w time.Duration, n int, prefix string) ([]KeyCount, error) {
 	seconds, err := wholeSeconds("window", w)
 	if err != nil {
@@ -32,7 +32,7 @@ func (e *Engine) Top(at time.Time, w time.Duration, n int, prefix string) ([]Key
 	if err := checkList("n", n); err != nil {
 		return nil, err
 	}
-	best := make(topHeap, 0, min(n, 128))
+	best := topHeap{limit: n, listed: map[string]bool{}}
 	for i := range e.partitions {
 		p := &e.partitions[i]
 		p.table.Load().eachWith(prefix, func(en *entry) {
@@ -40,15 +40,15 @@ func (e *Engine) Top(at time.Time, w time.Duration, n int, prefix string) ([]Key
 			c := p.count(e, en, at.Unix(), seconds)
 			p.mu.Unlock()
 			if c.Upper > 0 {
-				best.offer(KeyCount{en.key, c}, n)
+				best.offer(KeyCount{en.key, c})
 			}
 		})
 	}
-	for i := range best {
-		best[i].Count = e.partition(best[i].Key).withForgotten(best[i].Count, best[i].Key, at.Unix()-seconds)
+	for i, kc := range best.list {
+		best.list[i].Count = e.partition(kc.Key).withForgotten(kc.Count, kc.Key, at.Unix()-seconds)
 	}
-	slices.SortFunc(best, func(a, b KeyCount) int { return -compareCounts(a, b) })
-	return best, nil
+	slices.SortFunc(best.list, func(a, b KeyCount) int { return -compareCounts(a, b) })
+	return best.list, nil
 }
 
 func checkList(field string, n int) error {
@@ -64,24 +64,30 @@ func compareCounts(a, b KeyCount) int {
 }
 
 // topHeap keeps the greatest, the least of them at its root.
-type topHeap []KeyCount
+type topHeap struct {
+	limit  int
+	list   []KeyCount
+	listed map[string]bool // a key that was deleted and hit meanwhile may be met twice
+}
 
-func (h topHeap) Len() int           { return len(h) }
-func (h topHeap) Less(i, j int) bool { return compareCounts(h[i], h[j]) < 0 }
-func (h topHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *topHeap) Push(x any)        { *h = append(*h, x.(KeyCount)) }
+func (h *topHeap) Len() int           { return len(h.list) }
+func (h *topHeap) Less(i, j int) bool { return compareCounts(h.list[i], h.list[j]) < 0 }
+func (h *topHeap) Swap(i, j int)      { h.list[i], h.list[j] = h.list[j], h.list[i] }
+func (h *topHeap) Push(x any)         { h.list = append(h.list, x.(KeyCount)) }
 func (h *topHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
+	last := h.list[len(h.list)-1]
+	h.list = h.list[:len(h.list)-1]
 	return last
 }
 
-func (h *topHeap) offer(kc KeyCount, n int) {
-	switch {
-	case len(*h) < n:
-		heap.Push(h, kc)
-	case compareCounts((*h)[0], kc) < 0:
-		(*h)[0] = kc
-		heap.Fix(h, 0)
+func (h *topHeap) offer(kc KeyCount) {
+	full := len(h.list) == h.limit
+	if full && compareCounts(kc, h.list[0]) <= 0 || h.listed[kc.Key] {
+		return
 	}
+	if full {
+		delete(h.listed, heap.Pop(h).(KeyCount).Key)
+	}
+	h.listed[kc.Key] = true
+	heap.Push(h, kc)
 }

@@ -14,6 +14,7 @@
 package weir
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/weir-counter/weir/window"
@@ -26,6 +27,10 @@ const (
 
 	// MaxKeyBytes is the longest key, in bytes.
 	MaxKeyBytes = 512
+
+	// MaxHits is the largest n of one hit, some 10^12, so that no few hits can
+	// fill a counter for good: counts saturate at 2^64-1.
+	MaxHits = 1 << 40
 
 	// MaxWindow is the longest window and the longest retention: a billion
 	// seconds, 31.7 years.
@@ -56,11 +61,15 @@ func wholeSeconds(field string, w time.Duration) (int64, error) {
 
 // checkHit refuses what no counter takes.
 func checkHit(second int64, n uint64) error {
-	if n == 0 {
-		return &Error{CodeInvalidCount, "n", "n of 0: a hit counts at least 1"}
+	if n-1 < MaxHits && uint64(second) <= window.MaxTime { // n = 0 and times before 1970 wrap around
+		return nil
 	}
-	if second < 0 || second > window.MaxTime {
-		return &Error{CodeInvalidTime, "at", "at is before 1970 or after 2514: check its unit, Unix times are in seconds"}
+	return hitError(second, n)
+}
+
+func hitError(second int64, n uint64) error {
+	if n-1 >= MaxHits {
+		return &Error{CodeInvalidCount, "n", fmt.Sprintf("n of %d: must be 1 to %d", n, uint64(MaxHits))}
 	}
-	return nil
+	return &Error{CodeInvalidTime, "at", "at is before 1970 or after 2514: check its unit, Unix times are in seconds"}
 }

@@ -33,15 +33,19 @@ func Exactly(n uint64) Count { return Count{n, n, n} }
 //
 // Cost: O(1) dense; O(pairs in the window) sparse, at most maxPairBytes.
 func (w *Window) Count(at, seconds int64) Count {
-	if seconds < 1 || w.empty() {
+	if at > MaxTime { // the part of the window after it has no hits
+		at, seconds = MaxTime, seconds-(at-MaxTime)
+	}
+	if seconds < 1 || at < 0 || w.empty() {
 		return Count{}
 	}
+	seconds = min(seconds, at+1) // nor has the part before 1970
 	if w.dense != nil {
 		return w.dense.count(w.newest(), at, seconds)
 	}
 	n, older := w.pairs.count(w.newest(), at-seconds, at)
 	c := Exactly(n)
-	if at-seconds < w.newest()-w.keep() {
+	if at-seconds < w.newest()-w.Retention() {
 		c.Upper = addSat(c.Upper, older)
 	}
 	return c
@@ -67,7 +71,7 @@ func (p *pyramid) count(newest, at, seconds int64) Count {
 	if end.after == math.MaxUint64 {
 		c.Upper = math.MaxUint64 // the running total is full: more may have come
 	}
-	if at-seconds < newest-p.keep {
+	if at-seconds < newest-p.retention {
 		c.Upper = addSat(c.Upper, p.older)
 	}
 	c.Estimate = min(max(c.Estimate, c.Lower), c.Upper)

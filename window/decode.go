@@ -91,7 +91,7 @@ func (d *decoder) window(form byte) Window {
 	case form == formPairs:
 		w.pairs = d.pairs(w.newest())
 	case form == formPyramid:
-		w.dense = d.pyramid(w.newest(), w.keep())
+		w.dense = d.pyramid(w.newest(), w.Retention())
 	default:
 		d.fail("form %d", form)
 	}
@@ -154,8 +154,8 @@ func (p pairs) wholeVarint(end *int) bool {
 	return false
 }
 
-func (d *decoder) pyramid(newest, keep int64) *pyramid {
-	p := newPyramid(keep, d.uvarint("older hits", math.MaxUint64))
+func (d *decoder) pyramid(newest, retention int64) *pyramid {
+	p := newPyramid(retention, d.uvarint("older hits", math.MaxUint64))
 	for range d.uvarint("number of levels", uint64(p.top)) {
 		p.grow()
 	}

@@ -47,13 +47,14 @@ func (w *Window) mergePairs(o *Window) {
 			w.addPair(p.at, p.n)
 		}
 	}
-	switch {
-	case older == 0:
-	case w.dense != nil:
+	if w.dense != nil {
 		w.dense.older = addSat(w.dense.older, older)
-	default:
-		mine, had := w.pairs.list(w.newest())
-		w.pairs = packPairs(mine, addSat(had, older))
+		return
+	}
+	mine, had := w.pairs.list(w.newest())
+	w.pairs = packPairs(mine, addSat(had, older))
+	if addSat(had, older) > 0 { // no pair may be older than the hits that have left
+		w.pairs = w.pairs.trim(w.newest(), w.newest()-w.Retention())
 	}
 }
 

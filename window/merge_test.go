@@ -73,8 +73,8 @@ func TestMergeWithAgedHits(t *testing.T) {
 }
 
 func TestMergeRefusesOtherRetention(t *testing.T) {
-	a, _ := New(100)
-	b, _ := New(200)
+	a, _ := New(1000)
+	b, _ := New(2000)
 	a.Add(1, 1)
 	b.Add(1, 1)
 	if err := a.Merge(&b); err == nil || !strings.Contains(err.Error(), "same retention") {
@@ -92,4 +92,43 @@ func encode(t *testing.T, w *Window) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// A pair that is older than hits which have left must not hide them.
+func TestMergeOfAnOlderPair(t *testing.T) {
+	w, _ := New(600)
+	for i := range int64(300) {
+		w.Add(1_000_000+i*300, 1)
+	}
+	older, _ := New(600)
+	older.Add(5, 1)
+	if err := w.Merge(&older); err != nil {
+		t.Fatal(err)
+	}
+	newest, _ := w.Newest()
+	if got := w.Count(newest, MaxSeconds); got.Upper < 301 {
+		t.Errorf("%+v, truth 301", got)
+	}
+}
+
+// Settle never refuses: hits older than the retention are among those that left.
+func TestSettle(t *testing.T) {
+	for _, fill := range []int64{1, 2000} { // pairs, pyramid
+		w, _ := New(600)
+		for i := range fill {
+			w.Add(1_000_000+i, 1)
+		}
+		newest, _ := w.Newest()
+		w.Settle(newest-599, 1)
+		w.Settle(newest-600, 10)
+		w.Settle(5, 100)
+		w.Settle(newest, 0)
+		if got := w.Total(); got != uint64(fill)+111 {
+			t.Errorf("total %d, want %d", got, fill+111)
+		}
+		got, truth := w.Count(newest, MaxSeconds), uint64(fill)+111
+		if got.Lower > truth || got.Upper < truth {
+			t.Errorf("%+v, truth %d", got, truth)
+		}
+	}
 }

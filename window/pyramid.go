@@ -33,10 +33,10 @@ import "math/bits"
 // once its newest reading is above 0; levels beyond have readings of 0. Each
 // reading saturates at math.MaxUint64.
 type pyramid struct {
-	keep     int64    // how long hits are kept, seconds
-	top      int      // the highest level that keep needs
-	older    uint64   // hits that had left the sparse form before the pyramid was made
-	readings []uint64 // level 0, then levels 1, 2, ... of upperSlots each
+	retention int64    // how long hits are kept, seconds
+	top       int      // the highest level that the retention needs
+	older     uint64   // hits that had left the sparse form before the pyramid was made
+	readings  []uint64 // level 0, then levels 1, 2, ... of upperSlots each
 }
 
 const (
@@ -44,19 +44,19 @@ const (
 	upperSlots = 128 // of each other level: 1/127 < 1 %
 )
 
-func newPyramid(keep int64, older uint64) *pyramid {
+func newPyramid(retention int64, older uint64) *pyramid {
 	return &pyramid{
-		keep:     keep,
-		top:      topLevel(keep),
-		older:    older,
-		readings: make([]uint64, baseSlots),
+		retention: retention,
+		top:       topLevel(retention),
+		older:     older,
+		readings:  make([]uint64, baseSlots),
 	}
 }
 
-// topLevel is the highest level needed to keep hits for keep seconds.
-func topLevel(keep int64) int {
+// topLevel is the highest level needed to keep hits for retention seconds.
+func topLevel(retention int64) int {
 	level := 0
-	for slots := int64(baseSlots - 1); slots < keep; slots = int64(2*upperSlots-1) << shift(level) {
+	for slots := int64(baseSlots - 1); slots < retention; slots = int64(2*upperSlots-1) << shift(level) {
 		level++
 	}
 	return level

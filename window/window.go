@@ -36,6 +36,10 @@ const (
 	// DefaultRetention is used where none is given: 30 days, in seconds.
 	DefaultRetention = 30 * 24 * 3600
 
+	// MinRetention is the shortest retention, in seconds: windows of 300 s are
+	// exact, and hits that are late within that horizon find their second.
+	MinRetention = baseSlots - 1
+
 	retentionBits = 30 // 1e9 < 1<<30, so newest and retention share one word
 	retentionMask = 1<<retentionBits - 1
 )
@@ -61,13 +65,26 @@ const (
 	OutOfRange                // refused: before 1970 or after MaxTime, nothing changed
 )
 
-// New returns an empty window that keeps hits for at least retention seconds,
-// 1 to MaxSeconds.
+// String is the outcome in lower case, as the protocols write it.
+func (o Outcome) String() string {
+	switch o {
+	case Counted:
+		return "counted"
+	case Late:
+		return "late"
+	case TooLate:
+		return "too late"
+	}
+	return "out of range"
+}
+
+// New returns an empty window that keeps hits for at least retention seconds, 1
+// to MaxSeconds. Less than MinRetention counts as MinRetention.
 func New(retention int64) (Window, error) {
 	if retention < 1 || retention > MaxSeconds {
 		return Window{}, fmt.Errorf("window: retention of %d s: must be 1 to %d s", retention, int64(MaxSeconds))
 	}
-	return Window{head: uint64(retention)}, nil
+	return Window{head: uint64(max(retention, MinRetention))}, nil
 }
 
 // Retention is how long hits are kept for certain, in seconds.
@@ -77,10 +94,6 @@ func (w *Window) Retention() int64 {
 	}
 	return DefaultRetention
 }
-
-// keep is how long hits are kept in fact: windows of 300 s are exact, and late
-// hits within that horizon find their second, however short the retention.
-func (w *Window) keep() int64 { return max(w.Retention(), baseSlots-1) }
 
 // Newest is the Unix second of the newest hit; ok is false while there is none.
 func (w *Window) Newest() (second int64, ok bool) {
@@ -125,15 +138,35 @@ func (w *Window) Add(at int64, n uint64) Outcome {
 		return Counted
 	}
 	late := !w.empty() && at < newest
+	w.put(at, n)
+	if late {
+		return Late
+	}
+	return Counted
+}
+
+// Settle counts n hits that were accepted before, at a second from 0 to MaxTime:
+// it never refuses. Those that are older than the retention by now are among
+// the hits that have left.
+func (w *Window) Settle(at int64, n uint64) {
+	switch newest := w.newest(); {
+	case n == 0:
+	case w.empty() || at > newest-w.Retention():
+		w.put(at, n)
+	case w.dense != nil:
+		w.dense.older = addSat(w.dense.older, n)
+	default:
+		list, older := w.pairs.list(newest)
+		w.pairs = packPairs(list, addSat(older, n))
+	}
+}
+
+func (w *Window) put(at int64, n uint64) {
 	if w.dense == nil {
 		w.addPair(at, n)
 	} else {
 		w.addDense(at, n)
 	}
-	if late {
-		return Late
-	}
-	return Counted
 }
 
 func (w *Window) addPair(at int64, n uint64) {
@@ -142,7 +175,7 @@ func (w *Window) addPair(at int64, n uint64) {
 	if len(w.pairs) <= maxPairBytes {
 		return
 	}
-	w.pairs = w.pairs.trim(w.newest(), w.newest()-w.keep())
+	w.pairs = w.pairs.trim(w.newest(), w.newest()-w.Retention())
 	if len(w.pairs) > maxPairBytes {
 		w.promote()
 	}
@@ -160,7 +193,7 @@ func (w *Window) addDense(at int64, n uint64) {
 // of pairs alone, so the order in which they came does not show.
 func (w *Window) promote() {
 	list, older := w.pairs.list(w.newest())
-	w.dense = newPyramid(w.keep(), older)
+	w.dense = newPyramid(w.Retention(), older)
 	w.pairs = nil
 	w.setNewest(list[len(list)-1].at)
 	for i := len(list) - 1; i >= 0; i-- {

@@ -48,7 +48,7 @@ func TestNewRefusesRetention(t *testing.T) {
 }
 
 func TestOutcomes(t *testing.T) {
-	w, err := New(100)
+	w, err := New(600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,8 +61,8 @@ func TestOutcomes(t *testing.T) {
 		{1000, 1, Counted, 1},
 		{1000, 1, Counted, 2},
 		{999, 1, Late, 3},
-		{901, 1, Late, 4},
-		{900, 1, TooLate, 4},
+		{401, 1, Late, 4},
+		{400, 1, TooLate, 4},
 		{0, 1, TooLate, 4},
 		{-1, 1, OutOfRange, 4},
 		{MaxTime + 1, 1, OutOfRange, 4},
@@ -288,5 +288,20 @@ func TestSize(t *testing.T) {
 	}
 	if dense.Size() > 24<<10 {
 		t.Errorf("a hit every second for a week takes %d bytes, want at most 24 KiB", dense.Size())
+	}
+}
+
+// Times at the ends of int64 are in no window.
+func TestCountAtExtremes(t *testing.T) {
+	for _, fill := range []int64{1, 2000} { // pairs, pyramid
+		var w Window
+		for i := range fill {
+			w.Add(1000+i, 1)
+		}
+		for _, at := range []int64{math.MinInt64, math.MinInt64 + 5, -1, MaxTime + MaxSeconds, math.MaxInt64} {
+			if got := w.Count(at, MaxSeconds); got != (Count{}) {
+				t.Errorf("Count(%d) = %+v, want 0", at, got)
+			}
+		}
 	}
 }
