@@ -19,6 +19,10 @@ const (
 	codeUnsupportedType     weir.Code = "unsupported_type"     // a Content-Type that is not a body of hits
 	codeUnsupportedEncoding weir.Code = "unsupported_encoding" // a Content-Encoding other than gzip and zstd
 
+	codeInvalidIdempotencyKey weir.Code = "invalid_idempotency_key" // an Idempotency-Key that is not one
+	codeEphemeral             weir.Code = "ephemeral"               // durable=true without a journal
+	codeNotDurable            weir.Code = "not_durable"             // counted, but not on disk in time
+
 	// One line of it.
 	codeInvalidLine  weir.Code = "invalid_line"  // not `key [n [at]]`
 	codeInvalidJSON  weir.Code = "invalid_json"  // not JSON, or not an object
@@ -36,8 +40,8 @@ const (
 	// Any request.
 	codeNotFound         weir.Code = "not_found"
 	codeMethodNotAllowed weir.Code = "method_not_allowed"
-	codeOverloaded       weir.Code = "overloaded" // more than MaxInFlight requests
 	codeStopping         weir.Code = "stopping"
+	codeJournalFailing   weir.Code = "journal_failing" // not ready: hits do not reach the disk
 	codeInternal         weir.Code = "internal"
 )
 
@@ -53,6 +57,9 @@ var statusOf = map[weir.Code]int{
 	weir.CodeInvalidRange:  http.StatusBadRequest,
 	weir.CodeInvalidConfig: http.StatusInternalServerError,
 	weir.CodeClosed:        http.StatusServiceUnavailable,
+	// The journal is behind, or requests or bodies are more than may be at once.
+	weir.CodeOverloaded: http.StatusServiceUnavailable,
+	weir.CodeKeyReused:  http.StatusUnprocessableEntity,
 
 	codeNothingCounted:      http.StatusBadRequest,
 	codeTooLate:             http.StatusUnprocessableEntity,
@@ -63,6 +70,10 @@ var statusOf = map[weir.Code]int{
 	codeUnsupportedType:     http.StatusUnsupportedMediaType,
 	codeUnsupportedEncoding: http.StatusUnsupportedMediaType,
 
+	codeInvalidIdempotencyKey: http.StatusBadRequest,
+	codeEphemeral:             http.StatusConflict,
+	codeNotDurable:            http.StatusServiceUnavailable,
+
 	codeMissingKey:       http.StatusBadRequest,
 	codeInvalidParameter: http.StatusBadRequest,
 	codeUnknownParameter: http.StatusBadRequest,
@@ -71,7 +82,7 @@ var statusOf = map[weir.Code]int{
 
 	codeNotFound:         http.StatusNotFound,
 	codeMethodNotAllowed: http.StatusMethodNotAllowed,
-	codeOverloaded:       http.StatusServiceUnavailable,
 	codeStopping:         http.StatusServiceUnavailable,
+	codeJournalFailing:   http.StatusServiceUnavailable,
 	codeInternal:         http.StatusInternalServerError,
 }

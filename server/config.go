@@ -34,6 +34,11 @@ type Config struct {
 	// it are answered 503 at once. /healthz, /readyz and /metrics are not
 	// counted. Default 256, 1 to 100,000.
 	MaxInFlight int
+	// MaxBufferedBytes bounds the memory of all bodies with an Idempotency-Key
+	// that are being read: those are counted once they are whole. Bodies beyond
+	// it are answered 503. Default 128 MiB, or twice MaxBodyBytes if that is
+	// more; twice MaxBodyBytes to 1 TiB.
+	MaxBufferedBytes int64
 	// MaxConns bounds open connections; those beyond it wait in the listener's
 	// backlog. Default 4096, 1 to 1,000,000.
 	MaxConns int
@@ -44,8 +49,12 @@ type Config struct {
 	// ReadTimeout bounds the time a client takes to send a whole request.
 	// Default 30 s.
 	ReadTimeout time.Duration
+	// DurableTimeout bounds the time that the answer to a durable hit waits for
+	// the disk. Default 10 s.
+	DurableTimeout time.Duration
 	// WriteTimeout bounds a request from its header to the end of its answer,
-	// so it must be longer than ReadTimeout. Default 60 s.
+	// so it must be longer than ReadTimeout and DurableTimeout together.
+	// Default 60 s.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a kept connection may wait for its next request.
 	// Default 2 min.
@@ -56,6 +65,10 @@ type Config struct {
 	// StopTimeout bounds how long requests in flight may take to finish after
 	// that; then their connections are cut. Default 15 s.
 	StopTimeout time.Duration
+
+	// Journal keeps the engine's hits on disk. Default nil: the server is
+	// ephemeral.
+	Journal Journal
 
 	// Logger gets the structured log. Default slog.Default().
 	Logger *slog.Logger
@@ -79,9 +92,11 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MaxBatch, 100_000)
 	orDefault(&c.MaxAnswers, 1000)
 	orDefault(&c.MaxInFlight, 256)
+	orDefault(&c.MaxBufferedBytes, max(128<<20, 2*c.MaxBodyBytes))
 	orDefault(&c.MaxConns, 4096)
 	orDefault(&c.ReadHeaderTimeout, 5*time.Second)
 	orDefault(&c.ReadTimeout, 30*time.Second)
+	orDefault(&c.DurableTimeout, 10*time.Second)
 	orDefault(&c.WriteTimeout, 60*time.Second)
 	orDefault(&c.IdleTimeout, 2*time.Minute)
 	orDefault(&c.StopTimeout, 15*time.Second)
@@ -89,6 +104,11 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Version, "dev")
 	return c
 }
+
+// Validate returns a *weir.Error of CodeInvalidConfig that names the first field
+// outside what it may be. New does the same: this is for who opens other things
+// before it.
+func (c Config) Validate() error { return c.withDefaults().validate() }
 
 func orDefault[T comparable](field *T, value T) {
 	var zero T
@@ -112,6 +132,7 @@ func (c Config) validate() error {
 		{"MaxBatch", int64(c.MaxBatch), 1, 10_000_000},
 		{"MaxAnswers", int64(c.MaxAnswers), 1, 100_000},
 		{"MaxInFlight", int64(c.MaxInFlight), 1, 100_000},
+		{"MaxBufferedBytes", c.MaxBufferedBytes, 2 * c.MaxBodyBytes, 1 << 40},
 		{"MaxConns", int64(c.MaxConns), 1, 1_000_000},
 	} {
 		if f.value < f.low || f.value > f.high {
@@ -124,7 +145,8 @@ func (c Config) validate() error {
 	}{
 		{"ReadHeaderTimeout", c.ReadHeaderTimeout, time.Millisecond},
 		{"ReadTimeout", c.ReadTimeout, time.Millisecond},
-		{"WriteTimeout", c.WriteTimeout, c.ReadTimeout + 1},
+		{"DurableTimeout", c.DurableTimeout, time.Millisecond},
+		{"WriteTimeout", c.WriteTimeout, c.ReadTimeout + c.DurableTimeout + 1},
 		{"IdleTimeout", c.IdleTimeout, time.Millisecond},
 		{"DrainDelay", c.DrainDelay, 0},
 		{"StopTimeout", c.StopTimeout, time.Millisecond},

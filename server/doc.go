@@ -2,9 +2,12 @@
 // about them, and describes itself (/openapi.json, /docs, /metrics).
 //
 // The way of a hit: ingest.go picks a reader for the body's encoding (body.go)
-// and a splitter for its format (lines.go, elements.go), each record is parsed
+// and a splitter for its format (feed.go, elements.go), each record is parsed
 // in place (text_hit.go, json_hit.go) and given to the engine; a tally (tally.go)
-// keeps what became of it. Nothing on that way allocates per record.
+// keeps what became of it. Nothing on that way allocates per record. A body with
+// an Idempotency-Key is read as a whole first (whole.go), and is counted once
+// however often it comes (once.go); a durable one is answered when the journal
+// has it on disk (journal.go).
 //
 // Questions go through huma, which checks parameters and writes the OpenAPI
 // document from the Go types beside each handler. Every failure is a problem

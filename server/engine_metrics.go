@@ -47,6 +47,8 @@ func newEngineCollector(stats func() weir.Stats) *engineCollector {
 		func(s weir.Stats) float64 { return float64(s.Bytes) })
 	add(gauge, "weir_memory_budget_bytes", "The memory budget.",
 		func(s weir.Stats) float64 { return float64(s.MemoryBudget) })
+	add(gauge, "weir_waiting_deltas", "Hits that wait for the journal, one for each key and second.",
+		func(s weir.Stats) float64 { return float64(s.Waiting) })
 	return c
 }
 

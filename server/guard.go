@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"runtime/debug"
 	"time"
+
+	weir "github.com/weir-counter/weir"
 )
 
 // guard wraps a handler with what every request gets: the limit on parallel
@@ -29,7 +31,7 @@ func (s *Server) guard(pattern string, limited bool, handler http.HandlerFunc) h
 			if s.inFlight.Add(1) > int64(s.cfg.MaxInFlight) {
 				s.metrics.refused.Inc()
 				rec.Header().Set("Retry-After", "1")
-				newProblem(codeOverloaded, "", "too many requests are in flight: try again later, or send larger batches").write(rec)
+				newProblem(weir.CodeOverloaded, "", "too many requests are in flight: try again later, or send larger batches").write(rec)
 				return
 			}
 		}
@@ -38,7 +40,7 @@ func (s *Server) guard(pattern string, limited bool, handler http.HandlerFunc) h
 }
 
 func (s *Server) recovered(rec *recorder, r *http.Request, v any) {
-	if v == http.ErrAbortHandler {
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(v) // net/http's own way to drop a connection
 	}
 	var lost *net.OpError

@@ -34,6 +34,11 @@ func newTestAPI(t *testing.T, engineCfg weir.Config, cfg Config) *testAPI {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
+	return serveTestAPI(t, engine, cfg)
+}
+
+func serveTestAPI(t *testing.T, engine *weir.Engine, cfg Config) *testAPI {
+	t.Helper()
 	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	s, err := New(engine, cfg)
 	if err != nil {

@@ -14,6 +14,10 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 		newProblem(codeStopping, "", "this server is stopping: use another").write(w)
 		return
 	}
+	if s.cfg.Journal != nil && s.cfg.Journal.Stats().Failing {
+		newProblem(codeJournalFailing, "", "hits do not reach the disk, wait in memory, and are refused once the buffer is full: this server's log says why").write(w)
+		return
+	}
 	writeOK(w)
 }
 

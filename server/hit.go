@@ -1,7 +1,6 @@
 package server
 
 import (
-	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -30,23 +29,22 @@ var (
 	rejectEmptyKey = &rejection{weir.CodeInvalidKey, "the key is empty"}
 	rejectLongKey  = &rejection{weir.CodeInvalidKey, "the key is longer than 512 bytes"}
 	rejectKeyUTF8  = &rejection{weir.CodeInvalidKey, "the key is not UTF-8"}
-	rejectCount    = &rejection{weir.CodeInvalidCount, "n must be a whole number from 1 to 18446744073709551615, in digits"}
+	rejectCount    = &rejection{weir.CodeInvalidCount, "n must be a whole number from 1 to 1099511627776, in digits"}
 )
 
 // view returns b as a string without a copy. The string must be gone before b
 // is written to again.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// parseCount reads n: digits only, 1 to 2^64-1.
+// parseCount reads n: digits only, 1 to weir.MaxHits.
 func parseCount(b []byte) (uint64, *rejection) {
 	var n uint64
 	for _, c := range b {
 		digit := uint64(c - '0') // anything below '0' wraps to a large number
-		if digit > 9 || n > math.MaxUint64/10 {
+		if digit > 9 {
 			return 0, rejectCount
 		}
-		n = n*10 + digit
-		if n < digit {
+		if n = n*10 + digit; n > weir.MaxHits {
 			return 0, rejectCount
 		}
 	}

@@ -21,13 +21,25 @@ With curl use --data-binary: -d strips newlines.
 
 Hits count as they arrive. A line that is not understood is listed under ` + "`rejected`" + ` and never loses its
 neighbours; the answer is a failure only when nothing could be counted, or when the body broke off: then the same
-members say what was counted before.`
+members say what was counted before.
+
+**On disk.** With ` + "`durable=true`" + ` the answer comes once the hits are on disk; many requests share one write. Without
+it a crash may lose at most one flush interval (` + "`weir serve --flush-every`" + `, by default 100 ms).
+
+**Again.** An answer may get lost on the way. A request with an ` + "`Idempotency-Key`" + ` may be sent again with the same key
+and body for ten minutes, also across a restart of the server: it counts nothing more, and gets the first answer with the
+header ` + "`Idempotency-Replayed: true`" + `. A request of which nothing was counted is not remembered. Its body is read
+before it is counted.
+
+**Overload.** When the disk is slow or full, hits wait in memory. Once that buffer is full, they are refused with the
+code ` + "`overloaded`" + `: as 503, or when a part of the body was counted, with ` + "`retry_from`" + `, the first line to send
+again, under another key.`
 
 // hitObject is a hit as the OpenAPI document describes it; jsonParser reads it.
 type hitObject struct {
 	_   struct{} `additionalProperties:"false"`
 	Key string   `json:"key" minLength:"1" maxLength:"512" example:"url:/home" doc:"What is counted; 1 to 512 bytes."`
-	N   uint64   `json:"n,omitempty" minimum:"1" default:"1" doc:"How many hits."`
+	N   uint64   `json:"n,omitempty" minimum:"1" maximum:"1099511627776" default:"1" doc:"How many hits."`
 	At  hitAt    `json:"at,omitempty"`
 }
 
@@ -51,15 +63,27 @@ func (s *Server) registerHits(api huma.API, mux *router) {
 	many := &huma.Schema{Type: huma.TypeArray, Items: one}
 	lines := &huma.Schema{Type: huma.TypeString}
 	responses := problemResponses(api, codeNothingCounted, codeEmptyBody, codeBodyBroken, codeTooLate, codeBodyTimeout,
-		codeBodyTooLarge, codeUnsupportedType, codeUnsupportedEncoding, codeOverloaded, weir.CodeClosed)
+		codeBodyTooLarge, codeUnsupportedType, codeUnsupportedEncoding, weir.CodeOverloaded, weir.CodeClosed,
+		codeInvalidParameter, codeUnknownParameter, codeInvalidIdempotencyKey, weir.CodeKeyReused, codeEphemeral, codeNotDurable)
 	responses["200"] = &huma.Response{
 		Description: "At least one hit was counted",
 		Content:     map[string]*huma.MediaType{"application/json": {Schema: schemaFor[HitsAnswer](api)}},
+		Headers: map[string]*huma.Param{replayedHeader: {
+			Description: "true: these hits were counted before, under the same Idempotency-Key.",
+			Schema:      &huma.Schema{Type: huma.TypeBoolean},
+		}},
 	}
 	api.OpenAPI().AddOperation(&huma.Operation{
 		OperationID: "hit", Method: http.MethodPost, Path: "/v1/hits",
 		Summary:     "Count hits",
 		Description: hitsDescription,
+		Parameters: []*huma.Param{{
+			Name: durableParam, In: "query", Description: "Answer once the hits are on disk.",
+			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false},
+		}, {
+			Name: keyHeader, In: "header", Description: "A name for this request that no other has, such as a UUID, to send it again by.",
+			Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(weir.MaxOnceKeyBytes)},
+		}},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
 			"text/plain":           {Schema: lines, Example: "url:/home\nurl:/about 3\nurl:/home 1 1769860800\n"},
 			"application/x-ndjson": {Schema: lines, Example: "{\"key\":\"url:/home\"}\n{\"key\":\"url:/about\",\"n\":3}\n"},

@@ -36,7 +36,7 @@ func TestHits(t *testing.T) {
 				"9:reserved_key 10:invalid_key 11:invalid_line 12:invalid_key 13:invalid_key",
 			keys: "a=1 b=0 c=1 *=2"},
 		{name: "milliseconds", contentType: text, body: fmt.Sprintf("a 1 %d000", now), status: 400, code: "nothing_counted", rejected: "1:invalid_time"},
-		{name: "largest n", contentType: text, body: "a 18446744073709551615", status: 200, counted: 1<<64 - 1},
+		{name: "largest n", contentType: text, body: "a 1099511627776\na 1099511627777", status: 200, counted: 1 << 40, rejected: "2:invalid_count"},
 		{name: "all bad", contentType: text, body: "a 0\nb 0", status: 400, code: "nothing_counted", rejected: "1:invalid_count 2:invalid_count"},
 		{name: "empty", contentType: text, body: "", status: 400, code: "empty_body"},
 		{name: "blank lines", contentType: text, body: "\n \r\n", status: 400, code: "empty_body"},
@@ -149,8 +149,8 @@ func TestHitsAnswerShape(t *testing.T) {
 		t.Errorf("got %s, want %s", r.body, want)
 	}
 	r = a.do(http.MethodPost, "/v1/hits", "text/plain", "a 0")
-	want := `{"title":"Bad Request","status":400,"code":"nothing_counted","detail":"none of the 1 lines could be counted; line 1: n must be a whole number from 1 to 18446744073709551615, in digits",` +
-		`"counted":0,"late":0,"too_late":0,"rejected_lines":1,"rejected":[{"line":1,"code":"invalid_count","message":"n must be a whole number from 1 to 18446744073709551615, in digits"}]}` + "\n"
+	want := `{"title":"Bad Request","status":400,"code":"nothing_counted","detail":"none of the 1 lines could be counted; line 1: n must be a whole number from 1 to 1099511627776, in digits",` +
+		`"counted":0,"late":0,"too_late":0,"rejected_lines":1,"rejected":[{"line":1,"code":"invalid_count","message":"n must be a whole number from 1 to 1099511627776, in digits"}]}` + "\n"
 	if r.body != want {
 		t.Errorf("got  %s\nwant %s", r.body, want)
 	}

@@ -20,13 +20,14 @@ const feedBytes = 64 << 10
 // ingest is the state of one body of hits. It is pooled: its buffers are all
 // that a request would otherwise allocate.
 type ingest struct {
-	server *Server
-	feed   feed
-	json   jsonParser
-	answer HitsAnswer
-	line   int       // of the record being read, from 1
-	now    time.Time // for hits without a time
-	nowOf  int       // feed.reads when now was read
+	server     *Server
+	feed       feed
+	json       jsonParser
+	answer     HitsAnswer
+	line       int       // of the record being read, from 1
+	overloaded int       // records refused because the journal was behind
+	now        time.Time // for hits without a time
+	nowOf      int       // feed.reads when now was read
 
 	tooMany, tooLong *rejection
 }
@@ -42,50 +43,94 @@ func (s *Server) newIngestPool() *sync.Pool {
 
 // hits is POST /v1/hits.
 func (s *Server) hits(w http.ResponseWriter, r *http.Request) {
-	in := s.ingests.Get().(*ingest)
-	defer s.ingests.Put(in)
-	in.answer.reset()
-	if p := in.run(r); p != nil {
-		s.metrics.rejectedLines.Add(float64(in.answer.RejectedLines))
-		if in.line > 0 { // say what was counted before it went wrong
-			p.HitsAnswer = &in.answer
-		}
-		advertise(w.Header(), p)
+	o, p := s.hitsParams(r)
+	if p != nil {
 		p.write(w)
 		return
 	}
-	s.metrics.rejectedLines.Add(float64(in.answer.RejectedLines))
+	in := s.ingests.Get().(*ingest)
+	defer s.ingests.Put(in)
+	in.reset()
+	repeated := false
+	if o.key == "" {
+		p = in.stream(r)
+	} else {
+		p, repeated = in.once(r, o.key)
+	}
+	if repeated {
+		s.metrics.replayed.Inc()
+		w.Header().Set(replayedHeader, "true")
+	} else {
+		in.observe()
+	}
+	if o.durable && in.answer.Counted > 0 {
+		if late := s.sync(r.Context(), in); p == nil {
+			p = late
+		}
+	}
+	if p != nil {
+		advertise(w.Header(), p, o)
+		p.write(w)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(&in.answer); err != nil {
 		s.log.DebugContext(r.Context(), "answer not taken", "path", r.URL.Path, "error", err)
 	}
 }
 
-// advertise names what is accepted when something else was sent.
-func advertise(h http.Header, p *problem) {
+func (in *ingest) reset() {
+	in.line, in.overloaded = 0, 0
+	in.answer.reset()
+}
+
+// observe counts what was not taken.
+func (in *ingest) observe() {
+	in.server.metrics.rejectedLines.Add(float64(in.answer.RejectedLines))
+	in.server.metrics.overloaded.Add(float64(in.overloaded))
+}
+
+// advertise names what is accepted when something else was sent, and when to
+// come again.
+func advertise(h http.Header, p *problem, o hitsParams) {
 	switch p.Code {
 	case codeUnsupportedType:
 		h.Set("Accept-Post", acceptedTypes)
 	case codeUnsupportedEncoding:
 		h.Set("Accept-Encoding", acceptedEncodings)
+	case weir.CodeOverloaded:
+		h.Set("Retry-After", "1")
+	case codeNotDurable:
+		if o.key != "" { // or a retry would count twice
+			h.Set("Retry-After", "1")
+		}
 	}
 }
 
-// run counts the hits of r's body as they arrive. The problem it returns ends
+// stream counts the hits of r's body as they arrive. The problem it returns ends
 // the request; in.answer then holds what was counted until then.
-func (in *ingest) run(r *http.Request) *problem {
-	in.line = 0
-	contentType := r.Header.Get("Content-Type")
-	f, p := formatOf(contentType)
-	if p != nil {
-		return p
-	}
-	limit := in.server.cfg.MaxBodyBytes
-	body, release, p := decoded(r, limit)
+func (in *ingest) stream(r *http.Request) *problem {
+	f, body, release, p := in.open(r)
 	defer release()
 	if p != nil {
 		return p
 	}
+	return in.parse(f, r.Header.Get("Content-Type"), body)
+}
+
+// open gives the declared format of r's body and its plain bytes. release must
+// be called.
+func (in *ingest) open(r *http.Request) (f format, body io.Reader, release func(), p *problem) {
+	if f, p = formatOf(r.Header.Get("Content-Type")); p != nil {
+		return f, nil, func() {}, p
+	}
+	body, release, p = decoded(r, in.server.cfg.MaxBodyBytes)
+	return f, body, release, p
+}
+
+// parse counts the hits of a body. The problem it returns says what was counted
+// before.
+func (in *ingest) parse(f format, contentType string, body io.Reader) *problem {
 	in.feed.reset(body)
 	defer in.feed.reset(nil) // the pool must not hold the request
 	in.nowOf = -1
@@ -96,14 +141,20 @@ func (in *ingest) run(r *http.Request) *problem {
 			"an HTML form is not taken: send lines `key [n [at]]` with curl -H 'Content-Type: text/plain' --data-binary")
 	}
 	maxLine := in.server.cfg.MaxLineBytes
+	var end error
 	switch sniff(f, start) {
 	case textLines:
-		return in.verdict(in.each(lines{&in.feed, maxLine}, parseTextHit), limit)
+		end = in.each(lines{&in.feed, maxLine}, parseTextHit)
 	case jsonLines:
-		return in.verdict(in.each(lines{&in.feed, maxLine}, in.json.parse), limit)
+		end = in.each(lines{&in.feed, maxLine}, in.json.parse)
 	default:
-		return in.verdict(in.each(&elements{feed: &in.feed, maxBytes: maxLine}, in.json.parse), limit)
+		end = in.each(&elements{feed: &in.feed, maxBytes: maxLine}, in.json.parse)
 	}
+	p := in.verdict(end)
+	if p != nil && in.line > 0 {
+		p.HitsAnswer = &in.answer
+	}
+	return p
 }
 
 // peekLine reads up to the first newline, or as much as fits, and takes nothing.
@@ -128,6 +179,11 @@ func (in *ingest) each(records splitter, parse func([]byte) (h hit, blank bool, 
 		case in.line > in.server.cfg.MaxBatch:
 			in.answer.reject(in.line, in.tooMany)
 			continue
+		case in.answer.RetryFrom > 0:
+			// One line to begin again from, whatever a flush freed meanwhile.
+			in.overloaded++
+			in.answer.reject(in.line, rejectOverloaded)
+			continue
 		case tooLong:
 			in.answer.reject(in.line, in.tooLong)
 			continue
@@ -140,6 +196,9 @@ func (in *ingest) each(records splitter, parse func([]byte) (h hit, blank bool, 
 		default:
 			if err := in.count(h); err != nil {
 				return err
+			}
+			if in.answer.RetryFrom > 0 {
+				in.overloaded++
 			}
 		}
 	}
@@ -162,20 +221,22 @@ func (in *ingest) count(h hit) error {
 }
 
 // verdict turns what ended a body into the problem to answer, or none.
-func (in *ingest) verdict(end error, limit int64) *problem {
+func (in *ingest) verdict(end error) *problem {
 	a := &in.answer
 	var e *weir.Error
 	switch {
 	case errors.As(end, &e):
 		return asProblem(end)
 	case !errors.Is(end, io.EOF):
-		p := bodyProblem(end, limit)
+		p := bodyProblem(end, in.server.cfg.MaxBodyBytes)
 		if a.Counted > 0 {
 			p.Detail += fmt.Sprintf("; the %d hits before that were counted", a.Counted)
 		}
 		return p
 	case a.Counted > 0:
 		return nil
+	case a.RetryFrom > 0:
+		return newProblem(weir.CodeOverloaded, "", "the journal is behind and its buffer is full, so nothing was counted: retry in a second; if it lasts, look at the server's disk")
 	case a.RejectedLines > 0:
 		first := a.Rejected[0]
 		return newProblem(codeNothingCounted, "", fmt.Sprintf("none of the %d lines could be counted; line %d: %s",

@@ -39,7 +39,7 @@ func (s *Server) registerKeys(api huma.API) {
 	ask(s, api, huma.Operation{
 		OperationID: "delete-key", Method: http.MethodDelete, Path: "/v1/keys/{key}",
 		Summary:       "Delete a key and its hits",
-		Description:   "The hits stay counted under `*`.",
+		Description:   "The hits stay counted under `*`. Like a hit that is not durable, the deletion may be lost in a crash within one flush interval.",
 		DefaultStatus: http.StatusNoContent,
 	}, []weir.Code{weir.CodeInvalidKey, weir.CodeReservedKey, codeUnknownKey, weir.CodeClosed},
 		func(_ context.Context, q *deleteQuestion) (*struct{}, error) {

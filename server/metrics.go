@@ -15,6 +15,9 @@ type metrics struct {
 	registry      *prometheus.Registry
 	duration      *prometheus.HistogramVec
 	rejectedLines prometheus.Counter
+	overloaded    prometheus.Counter
+	notDurable    prometheus.Counter
+	replayed      prometheus.Counter
 	refused       prometheus.Counter
 }
 
@@ -30,21 +33,40 @@ func newMetrics(s *Server) *metrics {
 			Name: "weir_rejected_lines_total",
 			Help: "Lines of POST /v1/hits that were not understood or not allowed.",
 		}),
+		overloaded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weir_overloaded_lines_total",
+			Help: "Lines of POST /v1/hits that were refused because the journal was behind.",
+		}),
+		notDurable: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weir_not_durable_requests_total",
+			Help: "Durable requests whose hits were counted, but not on disk in time.",
+		}),
+		replayed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weir_idempotent_replays_total",
+			Help: "Requests that came again under their Idempotency-Key, and counted nothing.",
+		}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weir_http_refused_requests_total",
-			Help: "Requests answered 503 because too many were in flight.",
+			Help: "Requests answered 503 because too many, or too large ones, were in flight.",
 		}),
 	}
 	m.registry.MustRegister(
-		m.duration, m.rejectedLines, m.refused,
+		m.duration, m.rejectedLines, m.overloaded, m.notDurable, m.replayed, m.refused,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weir_http_in_flight_requests",
 			Help: "Requests being handled that count against the limit.",
 		}, func() float64 { return float64(s.inFlight.Load()) }),
 		newEngineCollector(s.engine.Stats),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "weir_http_buffered_bytes",
+			Help: "Memory of bodies with an Idempotency-Key that are being read.",
+		}, func() float64 { return float64(s.buffered.Load()) }),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	if s.cfg.Journal != nil {
+		m.registry.MustRegister(newJournalCollector(s.cfg.Journal.Stats))
+	}
 	return m
 }
 

@@ -96,6 +96,7 @@ func TestSchemasMatchAnswers(t *testing.T) {
 		"TopAnswer":    a.get("/v1/top"),
 		"KeysAnswer":   a.get("/v1/keys?limit=1"),
 		"StatsAnswer":  a.get("/v1/stats"),
+		"JournalStats": durableStats(t),
 		"Problem":      a.do(http.MethodPost, "/v1/hits", "text/plain", "a 0"),
 	} {
 		described, has := doc.Components.Schemas[schema]

@@ -18,7 +18,7 @@ import (
 
 func FuzzTextHit(f *testing.F) {
 	for _, seed := range []string{"url:/home", "a 3", " a\t2  1769860800\r", "a 1 2026-01-31T12:00:00Z", "a 1 1.5", "a 0", "a 1 2 3", "\x7f",
-		"é 18446744073709551615", "a 18446744073709551616", "\xff", "", "a\rb 1", "a 1\r", "a 00001", "a\vb", "a +1"} {
+		"é 1099511627776", "a 1099511627777", "a 18446744073709551616", "\xff", "", "a\rb 1", "a 1\r", "a 00001", "a\vb", "a +1"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
@@ -50,7 +50,7 @@ func naiveTextHit(line string) (h hit, blank, ok bool) {
 	}
 	if len(fields) > 1 {
 		n, isNumber := new(big.Int).SetString(fields[1], 10)
-		if !isNumber || !n.IsUint64() || n.Sign() == 0 || strings.ContainsAny(fields[1], "+-_") {
+		if !isNumber || !n.IsUint64() || n.Sign() == 0 || n.Uint64() > weir.MaxHits || strings.ContainsAny(fields[1], "+-_") {
 			return h, false, false
 		}
 		h.n = n.Uint64()
@@ -141,8 +141,8 @@ func naiveField(h *hit, name string, raw json.RawMessage) (err error) {
 	case name == "n" && text == "null", name == "at" && text == "null":
 		return nil
 	case name == "n":
-		if h.n, err = strconv.ParseUint(text, 10, 64); err == nil && h.n == 0 {
-			err = errors.New("zero")
+		if h.n, err = strconv.ParseUint(text, 10, 64); err == nil && (h.n == 0 || h.n > weir.MaxHits) {
+			err = errors.New("none or too many")
 		}
 		return err
 	case name == "at":

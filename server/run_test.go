@@ -131,11 +131,11 @@ func TestTooManyRequests(t *testing.T) {
 	addr, _ := a.run()
 	one, two := beginPost(t, addr), beginPost(t, addr)
 	r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a")
-	a.wantProblem(r, codeOverloaded, 503)
+	a.wantProblem(r, weir.CodeOverloaded, 503)
 	if r.header.Get("Retry-After") != "1" {
 		t.Errorf("Retry-After %q", r.header.Get("Retry-After"))
 	}
-	a.wantProblem(a.get("/v1/stats"), codeOverloaded, 503)
+	a.wantProblem(a.get("/v1/stats"), weir.CodeOverloaded, 503)
 	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 		if r := a.get(path); r.status != 200 {
 			t.Errorf("%s: %d under load", path, r.status)
@@ -206,6 +206,8 @@ func TestConfig(t *testing.T) {
 		"MaxAnswers":        {MaxAnswers: 1e6},
 		"MaxInFlight":       {MaxInFlight: -1},
 		"MaxConns":          {MaxConns: 1e7},
+		"MaxBufferedBytes":  {MaxBufferedBytes: 16 << 20},
+		"DurableTimeout":    {DurableTimeout: -1},
 		"ReadHeaderTimeout": {ReadHeaderTimeout: -1},
 		"ReadTimeout":       {ReadTimeout: 48 * time.Hour},
 		"WriteTimeout":      {WriteTimeout: time.Second},

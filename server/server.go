@@ -24,8 +24,9 @@ type Server struct {
 	handler  http.Handler
 	started  time.Time
 	inFlight atomic.Int64
-	ingests  *sync.Pool  // of *ingest
-	draining atomic.Bool // set once, when Run begins to stop
+	buffered atomic.Int64 // bytes of bodies that are read as a whole
+	ingests  *sync.Pool   // of *ingest
+	draining atomic.Bool  // set once, when Run begins to stop
 	listener atomic.Pointer[net.Listener]
 }
 

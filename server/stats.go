@@ -27,6 +27,23 @@ type statsAnswer struct {
 	MemoryBytes  int64     `json:"memory_bytes" doc:"Memory of the keys, as the budget counts it."`
 	MemoryBudget int64     `json:"memory_budget_bytes"`
 	Partitions   int       `json:"partitions"`
+
+	Durable bool          `json:"durable" doc:"Hits are kept on disk: the server is not ephemeral."`
+	Waiting int64         `json:"waiting" doc:"Hits that wait for the journal, one for each key and second."`
+	Journal *journalStats `json:"journal,omitempty" doc:"Absent when the server is ephemeral."`
+}
+
+type journalStats struct {
+	Epoch            uint64  `json:"epoch" doc:"The life of the process, counted up at each start."`
+	Flushes          uint64  `json:"flushes" doc:"Flushes that are on disk."`
+	Bytes            uint64  `json:"bytes" doc:"Bytes of them."`
+	FlushSeconds     float64 `json:"flush_seconds" doc:"Time that the last one took."`
+	Failures         uint64  `json:"failures" doc:"Attempts to write a flush that failed; each is tried again."`
+	Failing          bool    `json:"failing" doc:"The last attempt failed."`
+	SnapshotRounds   uint64  `json:"snapshot_rounds" doc:"Rounds in which every partition was snapshotted."`
+	ReplayedFlushes  uint64  `json:"replayed_flushes" doc:"Flushes that were read back at the start."`
+	LossyFindings    int     `json:"lossy_findings" doc:"Damage that the audit at the start found and that lost hits."`
+	HarmlessFindings int     `json:"harmless_findings" doc:"Damage that it found and that lost none."`
 }
 
 type statsOutput struct{ Body statsAnswer }
@@ -48,6 +65,15 @@ func (s *Server) statsAnswer() statsAnswer {
 		Keys: st.Keys, HotKeys: st.HotKeys,
 		EvictedKeys: st.EvictedKeys, EvictedHits: st.EvictedHits, ExpiredKeys: st.ExpiredKeys,
 		MemoryBytes: st.Bytes, MemoryBudget: st.MemoryBudget, Partitions: st.Partitions,
+		Durable: s.cfg.Journal != nil, Waiting: st.Waiting,
+	}
+	if answer.Durable {
+		j := s.cfg.Journal.Stats()
+		answer.Journal = &journalStats{
+			Epoch: j.Epoch, Flushes: j.Flushes, Bytes: j.Bytes, FlushSeconds: j.LastFlush.Seconds(),
+			Failures: j.Failures, Failing: j.Failing, SnapshotRounds: j.Rounds,
+			ReplayedFlushes: j.Replayed, LossyFindings: j.Lossy, HarmlessFindings: j.Harmless,
+		}
 	}
 	if !st.Newest.IsZero() {
 		answer.Newest = &unixTime{st.Newest}

@@ -18,6 +18,8 @@ type HitsAnswer struct {
 	TooLate       uint64         `json:"too_late" doc:"Hits not counted: older than the retention."`
 	RejectedLines int            `json:"rejected_lines" doc:"Lines not counted because of what they say."`
 	Rejected      []rejectedLine `json:"rejected" nullable:"false" doc:"The first 20 of them."`
+	RetryFrom     int            `json:"retry_from,omitempty" doc:"The journal is behind: this line and those after it were refused as overloaded. Send them again later, under another Idempotency-Key."`
+	Durable       bool           `json:"durable,omitempty" doc:"The hits counted are on disk."`
 }
 
 type rejectedLine struct {
@@ -40,6 +42,8 @@ func (a *HitsAnswer) reject(line int, r *rejection) {
 	}
 }
 
+var rejectOverloaded = &rejection{weir.CodeOverloaded, "the journal is behind and its buffer is full: send this line and those after it again in a second"}
+
 // took notes what the engine did with a hit of line. It returns an error when
 // no further hit can be counted.
 func (a *HitsAnswer) took(line int, n uint64, outcome weir.Outcome, err error) error {
@@ -48,7 +52,11 @@ func (a *HitsAnswer) took(line int, n uint64, outcome weir.Outcome, err error) e
 		if !errors.As(err, &e) || e.Code == weir.CodeClosed {
 			return err
 		}
-		a.reject(line, &rejection{e.Code, e.Message})
+		r := &rejection{e.Code, e.Message}
+		if e.Code == weir.CodeOverloaded {
+			r, a.RetryFrom = rejectOverloaded, line
+		}
+		a.reject(line, r)
 		return nil
 	}
 	switch outcome {

@@ -1,0 +1,175 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal"
+)
+
+// onDisk is a real journal as the server sees it.
+type onDisk struct{ *journal.Journal }
+
+func (j onDisk) Stats() JournalStats {
+	s := j.Journal.Stats()
+	return JournalStats{Epoch: s.Epoch, Flushes: s.Flushes, Bytes: s.Bytes, LastFlush: s.LastFlush, Failing: s.Failing, Replayed: s.Replayed}
+}
+
+// newDurableAPI is newTestAPI with a real journal in dir. stop ends it as a
+// process does; it is called at the end of the test if not before.
+func newDurableAPI(t *testing.T, dir string) (a *testAPI, stop func()) {
+	t.Helper()
+	engineCfg := weir.Config{Gather: true, Partitions: 4, Now: func() time.Time { return start }}
+	engine, err := weir.New(engineCfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A plain hit would wait for long: what is on disk soon was asked to be.
+	j, err := journal.Open(t.Context(), engine, journal.Config{Dir: dir, FlushEvery: time.Minute}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a = serveTestAPI(t, engine, Config{Journal: onDisk{j}})
+	stop = sync.OnceFunc(func() {
+		if err := j.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		engine.Close()
+	})
+	t.Cleanup(stop)
+	return a, stop
+}
+
+func (a *testAPI) wantCount(key string, want uint64) {
+	a.Helper()
+	var count Bounds
+	a.getInto("/v1/count?window=1d&key="+key, &count)
+	if count.Estimate != want || !count.Exact {
+		a.Errorf("%s: %+v, want %d", key, count, want)
+	}
+}
+
+func TestDurable(t *testing.T) {
+	dir := t.TempDir()
+	a, stop := newDurableAPI(t, dir)
+	r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a 3\nb 0\nb")
+	var got HitsAnswer
+	if err := json.Unmarshal([]byte(r.body), &got); err != nil || r.status != 200 || !got.Durable || got.Counted != 4 || got.RejectedLines != 1 {
+		t.Errorf("got %d %s", r.status, r.body)
+	}
+	if s := a.server.cfg.Journal.Stats(); s.Flushes != 1 {
+		t.Errorf("%d flushes, want 1", s.Flushes)
+	}
+	r = a.do(http.MethodPost, "/v1/hits?durable=false", "text/plain", "a")
+	if r.status != 200 || strings.Contains(r.body, "durable") {
+		t.Errorf("not durable: got %d %s", r.status, r.body)
+	}
+	a.wantProblem(a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a 0"), codeNothingCounted, 400)
+	if s := a.server.cfg.Journal.Stats(); s.Flushes != 1 {
+		t.Errorf("%d flushes after a hit that did not ask for one, want 1", s.Flushes)
+	}
+	stop()
+	a, _ = newDurableAPI(t, dir)
+	a.wantCount("a", 4)
+	a.wantCount("b", 1)
+}
+
+// Many requests that wait at once share flushes.
+func TestDurableGroups(t *testing.T) {
+	a, _ := newDurableAPI(t, t.TempDir())
+	const clients, each = 16, 20
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			for range each {
+				if r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a"); r.status != 200 {
+					t.Errorf("got %d %s", r.status, r.body)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	a.wantCount("a", clients*each)
+	if s := a.server.cfg.Journal.Stats(); s.Flushes >= clients*each {
+		t.Errorf("%d flushes for %d requests of %d clients", s.Flushes, clients*each, clients)
+	}
+}
+
+func TestDurableParameter(t *testing.T) {
+	a, _ := newDurableAPI(t, t.TempDir())
+	for query, code := range map[string]weir.Code{
+		"durable=maybe": codeInvalidParameter, "durable=": codeInvalidParameter, "durable": codeInvalidParameter,
+		"durable=true&durable=true": codeInvalidParameter, "durable=%zz": codeInvalidParameter,
+		"durabel=true": codeUnknownParameter, "durable=true&x=1": codeUnknownParameter,
+	} {
+		a.wantProblem(a.do(http.MethodPost, "/v1/hits?"+query, "text/plain", "a"), code, 400)
+	}
+	a.wantCount("a", 0)
+}
+
+func TestEphemeral(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	a.wantProblem(a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a"), codeEphemeral, 409)
+	a.wantCount("a", 0)
+	if r := a.get("/v1/stats"); !strings.Contains(r.body, `"durable":false`) || strings.Contains(r.body, "journal") {
+		t.Errorf("an ephemeral server says %s", r.body)
+	}
+	if strings.Contains(a.get("/metrics").body, "weir_journal") {
+		t.Error("an ephemeral server has metrics of a journal")
+	}
+}
+
+// stuck is a disk that takes nothing.
+type stuck struct{}
+
+func (stuck) Sync(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+func (stuck) Stats() JournalStats {
+	return JournalStats{Failing: true, Failures: 3, Lossy: 2, Harmless: 1, Repeats: 5, Unfinished: 4}
+}
+
+func TestNotDurable(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{Journal: stuck{}, DurableTimeout: time.Millisecond})
+	for _, headers := range [][]string{nil, {keyHeader, "k"}} {
+		r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a 5", headers...)
+		a.wantProblem(r, codeNotDurable, 503)
+		var got HitsAnswer
+		if err := json.Unmarshal([]byte(r.body), &got); err != nil || got.Counted != 5 || got.Durable {
+			t.Errorf("got %s, want it to say what was counted", r.body)
+		}
+		// Without a key a retry counts twice: nobody may be asked for one.
+		if after := r.header.Get("Retry-After"); (after != "") != (headers != nil) {
+			t.Errorf("with %v: Retry-After %q", headers, after)
+		}
+	}
+	a.wantProblem(a.get("/readyz"), codeJournalFailing, 503)
+	metrics := a.get("/metrics").body
+	for _, want := range []string{
+		"weir_not_durable_requests_total 2", "weir_journal_failing 1", "weir_journal_failures_total 3", "weir_waiting_deltas 0",
+		`weir_journal_findings{kind="lossy"} 2`, `weir_journal_findings{kind="harmless"} 1`,
+		`weir_journal_findings{kind="repeat"} 5`, `weir_journal_findings{kind="unfinished"} 4`,
+	} {
+		if !strings.Contains(metrics, want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+// durableStats is the journal's part of /v1/stats.
+func durableStats(t *testing.T) reply {
+	a, _ := newDurableAPI(t, t.TempDir())
+	var stats struct {
+		Durable bool
+		Journal json.RawMessage
+	}
+	a.getInto("/v1/stats", &stats)
+	if !stats.Durable {
+		t.Error("the server does not say that it is durable")
+	}
+	return reply{body: string(stats.Journal)}
+}

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	weir "github.com/weir-counter/weir"
+)
+
+// hitsParams are what a request of hits asks for beside its body.
+type hitsParams struct {
+	durable bool   // answer when the hits are on disk
+	key     string // of idempotency; empty: none
+}
+
+const (
+	durableParam   = "durable"
+	keyHeader      = "Idempotency-Key"
+	replayedHeader = "Idempotency-Replayed"
+)
+
+func (s *Server) hitsParams(r *http.Request) (o hitsParams, p *problem) {
+	if r.URL.RawQuery != "" {
+		if o.durable, p = readDurable(r.URL.RawQuery); p != nil {
+			return o, p
+		}
+	}
+	if o.durable && s.cfg.Journal == nil {
+		return o, newProblem(codeEphemeral, durableParam,
+			"this server is ephemeral and keeps nothing on disk: start it without --ephemeral, or send hits without durable=true")
+	}
+	o.key, p = readKey(r.Header.Values(keyHeader))
+	return o, p
+}
+
+// readDurable reads the query of a request of hits. A parameter that is not
+// known is refused: a misspelt durable must not pass for a promise.
+func readDurable(query string) (durable bool, p *problem) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return false, newProblem(codeInvalidParameter, "", "the query is not one: "+clip(err.Error()))
+	}
+	for name := range values {
+		if name != durableParam {
+			return false, newProblem(codeUnknownParameter, clip(name), clip(name)+": unknown query parameter: there is durable=true")
+		}
+	}
+	given := values[durableParam]
+	if len(given) == 0 {
+		return false, nil
+	}
+	if durable, err = strconv.ParseBool(given[0]); err != nil || len(given) > 1 {
+		return false, newProblem(codeInvalidParameter, durableParam, "durable is "+clip(strconv.Quote(strings.Join(given, ",")))+": it must be true or false, once")
+	}
+	return durable, nil
+}
+
+// readKey reads an idempotency key: a quoted string as the IETF's draft has it,
+// or the same letters without quotes.
+func readKey(values []string) (string, *problem) {
+	if len(values) == 0 {
+		return "", nil
+	}
+	key := strings.Trim(values[0], " \t")
+	ok := len(values) == 1
+	if strings.HasPrefix(key, `"`) {
+		key, ok = unquoteKey(key)
+		ok = ok && len(values) == 1
+	} else if strings.ContainsAny(key, `",;\ `) {
+		ok = false
+	}
+	control := func(r rune) bool { return r < ' ' || r > '~' }
+	if !ok || key == "" || len(key) > weir.MaxOnceKeyBytes || slices.ContainsFunc([]rune(key), control) {
+		return "", newProblem(codeInvalidIdempotencyKey, keyHeader, "send one Idempotency-Key of 1 to "+strconv.Itoa(weir.MaxOnceKeyBytes)+
+			` ASCII characters, such as a UUID; one with a space or any of ",;\ stands in "quotes"`)
+	}
+	return key, nil
+}
+
+// unquoteKey reads a string of RFC 8941: \" and \\ are its only escapes.
+func unquoteKey(quoted string) (key string, ok bool) {
+	b := make([]byte, 0, len(quoted))
+	for i := 1; i < len(quoted); i++ {
+		switch c := quoted[i]; c {
+		case '"':
+			return string(b), i == len(quoted)-1
+		case '\\':
+			if i++; i == len(quoted) || quoted[i] != '"' && quoted[i] != '\\' {
+				return "", false
+			}
+			b = append(b, quoted[i])
+		default:
+			b = append(b, c)
+		}
+	}
+	return "", false
+}

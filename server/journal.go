@@ -1,0 +1,56 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// Journal is what a Server needs of the journal that keeps its engine's hits
+// on disk. The server knows no journal, so whoever wires the two adapts it.
+type Journal interface {
+	// Sync returns when every hit counted before the call is on disk, or else
+	// an error: the hits then may reach the disk later, or not.
+	Sync(ctx context.Context) error
+	// Stats is called for each scrape, each /readyz and each /v1/stats.
+	Stats() JournalStats
+}
+
+// JournalStats are the figures of a journal since it was opened.
+type JournalStats struct {
+	Epoch      uint64        // the life of the process that writes it
+	Flushes    uint64        // that are on disk
+	Bytes      uint64        // of them
+	LastFlush  time.Duration // that the last one took
+	Failures   uint64        // of attempts to write a flush
+	Failing    bool          // the last attempt failed
+	Rounds     uint64        // of snapshots
+	LongestCut time.Duration // that a partition was locked to take its state
+
+	// What the journal found when it was opened.
+	Replayed   uint64 // flushes read back
+	Repeats    uint64 // messages and batches that came twice, and were dropped
+	Unfinished uint64 // flushes that a crash cut off: never acknowledged
+	Lossy      int    // findings of damage that lost hits
+	Harmless   int    // findings of damage that lost none
+}
+
+// sync waits until what in counted is on disk, and says so in its answer; or
+// returns the problem to answer instead.
+func (s *Server) sync(ctx context.Context, in *ingest) *problem {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.DurableTimeout)
+	defer cancel()
+	if err := s.cfg.Journal.Sync(ctx); err != nil {
+		s.metrics.notDurable.Inc()
+		s.log.WarnContext(ctx, "hits were not on disk in time", "hits", in.answer.Counted, "error", err)
+		p := newProblem(codeNotDurable, "", fmt.Sprintf(
+			"the %d hits are counted, but were not on disk within %s: they may still get there; sent again they count again, unless it is with the same Idempotency-Key",
+			in.answer.Counted, units.FormatDuration(s.cfg.DurableTimeout)))
+		p.HitsAnswer = &in.answer
+		return p
+	}
+	in.answer.Durable = true
+	return nil
+}

@@ -1,0 +1,187 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	weir "github.com/weir-counter/weir"
+)
+
+// hitOnce posts text lines under an idempotency key.
+func (a *testAPI) hitOnce(key, lines string) reply {
+	a.Helper()
+	return a.do(http.MethodPost, "/v1/hits", "text/plain", lines, keyHeader, key)
+}
+
+func (a *testAPI) wantReplay(first, again reply) {
+	a.Helper()
+	if again.status != first.status || again.body != first.body || again.header.Get("Content-Type") != first.header.Get("Content-Type") {
+		a.Errorf("first %d %s\nagain %d %s", first.status, first.body, again.status, again.body)
+	}
+	if first.header.Get(replayedHeader) != "" || again.header.Get(replayedHeader) != "true" {
+		a.Errorf("%s: first %q, again %q", replayedHeader, first.header.Get(replayedHeader), again.header.Get(replayedHeader))
+	}
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	first := a.hitOnce("k1", "a 2\n<b> 0\nb")
+	a.wantReplay(first, a.hitOnce("k1", "a 2\n<b> 0\nb"))
+	a.wantReplay(first, a.hitOnce(`"k1"`, "a 2\n<b> 0\nb"))
+	a.wantCount("a", 2)
+	a.wantProblem(a.hitOnce("k1", "a 2\n<b> 0\nc"), weir.CodeKeyReused, 422)
+	a.wantProblem(a.do(http.MethodPost, "/v1/hits", "application/x-ndjson", "a 2\n<b> 0\nb", keyHeader, "k1"), weir.CodeKeyReused, 422)
+	if r := a.hitOnce("k2", "a 2\n<b> 0\nb"); r.status != 200 || r.body != first.body || r.header.Get(replayedHeader) != "" {
+		t.Errorf("under another key: %d %s", r.status, r.body)
+	}
+	a.wantCount("a", 4)
+	if metrics := a.get("/metrics").body; !strings.Contains(metrics, "weir_idempotent_replays_total 2\n") || !strings.Contains(metrics, "weir_rejected_lines_total 2\n") {
+		t.Error("replays are not counted, or their rejected lines are counted again")
+	}
+}
+
+// A request of which nothing was counted may be corrected and sent again.
+func TestIdempotencyKeyOfNothing(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	for _, body := range []string{"", "a 0", "a 1 1000"} {
+		if r := a.hitOnce("k", body); r.status < 400 {
+			t.Fatalf("%q: %d %s", body, r.status, r.body)
+		}
+	}
+	if r := a.hitOnce("k", "a"); r.status != 200 || r.header.Get(replayedHeader) != "" {
+		t.Errorf("got %d %s", r.status, r.body)
+	}
+}
+
+// A body that breaks off after hits were counted is remembered as that failure.
+func TestIdempotentFailure(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	post := func() reply {
+		return a.do(http.MethodPost, "/v1/hits", "application/json", `[{"key":"a"},{"key":"b"`, keyHeader, "k")
+	}
+	first := post()
+	a.wantProblem(first, codeBodyBroken, 400)
+	a.wantReplay(first, post())
+	a.wantCount("a", 1)
+}
+
+func TestIdempotencyKeyAcrossRestart(t *testing.T) {
+	dir := t.TempDir()
+	a, stop := newDurableAPI(t, dir)
+	const lines = "a 2\nb 0\nb\n"
+	first := a.hitOnce("k", lines)
+	stop()
+	a, _ = newDurableAPI(t, dir)
+	a.wantReplay(first, a.hitOnce("k", lines))
+	a.wantProblem(a.hitOnce("k", "a"), weir.CodeKeyReused, 422)
+	r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", lines, keyHeader, "k")
+	if want := strings.Replace(first.body, "}\n", `,"durable":true}`+"\n", 1); r.status != 200 || r.header.Get(replayedHeader) != "true" || len(r.body) != len(want) || !strings.Contains(r.body, `"durable":true`) {
+		t.Errorf("durable the second time: %d %s, want %s", r.status, r.body, want)
+	}
+	a.wantCount("a", 2)
+	a.wantCount("b", 1)
+}
+
+// Repeats that race with the first all get its answer.
+func TestIdempotencyKeyAtOnce(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	lines := strings.Repeat("a\n", 1000)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if r := a.hitOnce("k", lines); r.status != 200 || !strings.Contains(r.body, `"counted":1000,`) {
+				t.Errorf("got %d %s", r.status, r.body)
+			}
+		})
+	}
+	wg.Wait()
+	a.wantCount("a", 1000)
+}
+
+func TestIdempotencyKeySyntax(t *testing.T) {
+	for header, want := range map[string]string{
+		"8e03978e-40d5-43dd-bc93-6894a57f9324":   "8e03978e-40d5-43dd-bc93-6894a57f9324",
+		`"8e03978e-40d5-43dd-bc93-6894a57f9324"`: "8e03978e-40d5-43dd-bc93-6894a57f9324",
+		` x `:                                    "x",
+		`"a \"b\\ ,;"`:                           `a "b\ ,;`,
+		strings.Repeat("x", 255):                 strings.Repeat("x", 255),
+		"":                                       "",
+		`""`:                                     "",
+		`"`:                                      "",
+		`"a`:                                     "",
+		`"a"b`:                                   "",
+		`"a";p=1`:                                "",
+		`"a\b"`:                                  "",
+		`"a\`:                                    "",
+		`a"b`:                                    "",
+		"a b":                                    "",
+		"a,b":                                    "",
+		"é":                                      "",
+		"a\tb":                                   "",
+		strings.Repeat("x", 256):                 "",
+		"\"" + "\x7f" + "\"":                     "",
+		`"` + strings.Repeat("x", 256) + `"`:     "",
+	} {
+		got, p := readKey([]string{header})
+		if got != want || (p == nil) != (want != "") {
+			t.Errorf("%q: got %q, %v; want %q", header, got, p, want)
+		}
+	}
+	if _, p := readKey([]string{"a", "b"}); p == nil {
+		t.Error("two keys are taken")
+	}
+	a := newTestAPI(t, weir.Config{}, Config{})
+	a.wantProblem(a.hitOnce("a b", "a"), codeInvalidIdempotencyKey, 400)
+}
+
+// The answer that is kept is small, whatever was rejected.
+func TestReceiptIsBounded(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	lines := "{\"key\":\"a\"}\n" + strings.Repeat("{\""+strings.Repeat(`\u0001`, 200)+"\":1}\n", 30)
+	post := func() reply {
+		return a.do(http.MethodPost, "/v1/hits", "application/x-ndjson", lines, keyHeader, "k")
+	}
+	first := post()
+	var got HitsAnswer
+	if err := json.Unmarshal([]byte(first.body), &got); err != nil || len(first.body) > maxReceiptBytes+1 ||
+		got.RejectedLines != 30 || len(got.Rejected) < 5 || len(got.Rejected) == maxListed {
+		t.Errorf("%d bytes, %d of %d rejected lines listed: %v", len(first.body), len(got.Rejected), got.RejectedLines, err)
+	}
+	a.wantReplay(first, post())
+}
+
+// Bodies with a key share a bounded memory, and give it back.
+func TestBufferedBytes(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{MaxBodyBytes: 16 << 10, MaxBufferedBytes: 32 << 10})
+	large := strings.Repeat("a\n", 7<<10)
+	if r := a.hitOnce("k1", large); r.status != 200 {
+		t.Fatalf("got %d %s", r.status, r.body)
+	}
+	a.wantProblem(a.hitOnce("k2", strings.Repeat("a\n", 9<<10)), codeBodyTooLarge, 413)
+
+	body := strings.Repeat("a\n", 7<<10)
+	_, release, p := a.server.readWhole(strings.NewReader(body)) // takes 16 KiB
+	if p != nil {
+		t.Fatal(p)
+	}
+	_, releaseToo, p := a.server.readWhole(strings.NewReader(body))
+	if p != nil {
+		t.Fatal(p)
+	}
+	r := a.hitOnce("k3", "a")
+	a.wantProblem(r, weir.CodeOverloaded, 503)
+	if r.header.Get("Retry-After") != "1" {
+		t.Errorf("Retry-After %q", r.header.Get("Retry-After"))
+	}
+	release()
+	if r := a.hitOnce("k3", "a"); r.status != 200 {
+		t.Errorf("with room again: %d %s", r.status, r.body)
+	}
+	releaseToo()
+	if n := a.server.buffered.Load(); n != 0 {
+		t.Errorf("%d bytes are still held", n)
+	}
+}

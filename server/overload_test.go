@@ -1,0 +1,63 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	weir "github.com/weir-counter/weir"
+)
+
+// newSlowAPI is a server whose journal is behind after a few hits; catchUp does
+// what a flush does.
+func newSlowAPI(t *testing.T) (a *testAPI, catchUp func()) {
+	a = newTestAPI(t, weir.Config{Gather: true, Partitions: 1, MaxWaiting: 2}, Config{})
+	return a, func() { a.engine.Cut(0, new(weir.Cut), false) }
+}
+
+// lateLines are n lines of hits that wait for the journal at once, each as one.
+func lateLines(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "a 1 %d\n", start.Unix()-int64(i))
+	}
+	return b.String()
+}
+
+func TestOverloaded(t *testing.T) {
+	for name, headers := range map[string][]string{"streamed": nil, "with a key": {keyHeader, "k"}} {
+		t.Run(name, func(t *testing.T) {
+			a, catchUp := newSlowAPI(t)
+			post := func(lines string) (got HitsAnswer, r reply) {
+				r = a.do(http.MethodPost, "/v1/hits", "text/plain", lines, headers...)
+				if err := json.Unmarshal([]byte(r.body), &got); err != nil {
+					t.Fatal(err)
+				}
+				return got, r
+			}
+			// The first line stays in its live cell, three wait: then it is full.
+			got, r := post(lateLines(7) + "b 0\n")
+			if r.status != 200 || got.Counted != 4 || got.RetryFrom != 5 || got.RejectedLines != 4 || got.Rejected[0].Line != 5 || got.Rejected[3].Code != weir.CodeOverloaded {
+				t.Errorf("got %d %s", r.status, r.body)
+			}
+			a.wantCount("a", 4)
+			if headers != nil {
+				headers[1] = "k2"
+			}
+			got, r = post("x 0\na\n")
+			a.wantProblem(r, weir.CodeOverloaded, 503)
+			if r.header.Get("Retry-After") != "1" || got.RetryFrom != 2 || got.RejectedLines != 2 {
+				t.Errorf("Retry-After %q, %s", r.header.Get("Retry-After"), r.body)
+			}
+			if !strings.Contains(a.get("/metrics").body, "weir_overloaded_lines_total 5\n") {
+				t.Error("weir_overloaded_lines_total is not 5")
+			}
+			catchUp()
+			if got, r = post("x 0\na\n"); r.status != 200 || got.Counted != 1 || got.RetryFrom != 0 {
+				t.Errorf("after a flush: %d %s", r.status, r.body)
+			}
+		})
+	}
+}
