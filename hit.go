@@ -113,13 +113,14 @@ func (e *Engine) hitEntry(p *partition, hash uint64, second int64, key string, n
 			continue
 		}
 		var mine *cell
-		if hot := e.hot.of(en, word); hot != nil {
+		hot := e.hot.of(en, word)
+		if hot != nil {
 			mine = hot.mine()
 			if outcome, ok := hot.add(&mine, second, n); ok {
 				return outcome
 			}
 		}
-		if outcome, ok := e.fold(p, en, mine, second, n); ok {
+		if outcome, ok := e.fold(p, en, hot, mine, second, n); ok {
 			return outcome
 		}
 	}
@@ -138,16 +139,17 @@ func (e *Engine) hitNew(p *partition, hash uint64, second int64, key string, n u
 }
 
 // fold counts a hit at another second than the live cell's, or one that the cell
-// can't hold, under the lock; mine is the goroutine's cell if the key was hot. It
-// fails if the entry has left the table.
-func (e *Engine) fold(p *partition, en *entry, mine *cell, second int64, n uint64) (outcome Outcome, ok bool) {
+// can't hold, under the lock; was and mine are the hot key and the goroutine's
+// cell, if the key was hot before. It fails if the entry has changed its kind, or
+// left the table.
+func (e *Engine) fold(p *partition, en *entry, was *hotKey, mine *cell, second int64, n uint64) (outcome Outcome, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	word := en.cell.word.Load()
 	switch hot := e.hot.of(en, word); {
 	case word < cellSpecial:
 		outcome = p.add(e, en, second, n)
-	case hot != nil && mine != nil:
+	case hot != nil && hot == was:
 		outcome = hot.fold(mine, &en.window, second, n, p.settler(e, en))
 	default:
 		return 0, false
