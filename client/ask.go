@@ -209,6 +209,24 @@ type Stats struct {
 	MemoryBytes  int64  `json:"memory_bytes"`
 	MemoryBudget int64  `json:"memory_budget_bytes"`
 	Partitions   int    `json:"partitions"`
+
+	Durable bool     `json:"durable"`           // hits are kept on disk: the server is not ephemeral
+	Waiting int64    `json:"waiting"`           // hits that wait for the journal, one for each key and second
+	Journal *Journal `json:"journal,omitempty"` // nil: the server is ephemeral
+}
+
+// A Journal is what a server tells of its journal, since its start.
+type Journal struct {
+	Epoch            uint64  `json:"epoch"`         // the life of the process, counted up at each start
+	Flushes          uint64  `json:"flushes"`       // that are on disk
+	Bytes            uint64  `json:"bytes"`         // of them
+	FlushSeconds     float64 `json:"flush_seconds"` // that the last one took
+	Failures         uint64  `json:"failures"`      // of attempts to write a flush
+	Failing          bool    `json:"failing"`       // the last attempt failed
+	SnapshotRounds   uint64  `json:"snapshot_rounds"`
+	ReplayedFlushes  uint64  `json:"replayed_flushes"`
+	LossyFindings    int     `json:"lossy_findings"`    // damage found at the start that lost hits
+	HarmlessFindings int     `json:"harmless_findings"` // damage found at the start that lost none
 }
 
 // Stats asks for what the server holds.

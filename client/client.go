@@ -38,6 +38,10 @@ type Options struct {
 	// Timeout bounds one attempt, from connecting to the end of the answer.
 	// Default 30 s.
 	Timeout time.Duration
+	// Durable makes Send wait until the server has the hits on disk. Without it a
+	// crash of the server may lose at most one flush interval. An ephemeral
+	// server refuses durable hits.
+	Durable bool
 	// UserAgent is sent along. Default "weir-client".
 	UserAgent string
 }

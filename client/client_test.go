@@ -52,40 +52,45 @@ func newTest(t *testing.T, n network, o Options) (*Client, *transport) {
 }
 
 func TestRetries(t *testing.T) {
-	busy := func(after string) func() (*http.Response, error) {
-		return func() (*http.Response, error) {
-			h := http.Header{"Content-Type": {"application/problem+json"}}
-			if after != "" {
-				h.Set("Retry-After", after)
-			}
-			return respond(503, h, `{"status":503,"code":"overloaded","detail":"too many"}`), nil
-		}
+	type reply struct {
+		status int // 0: the connection is lost
+		after  string
+		body   string
 	}
-	lost := func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF }
-	good := func() (*http.Response, error) { return respond(200, nil, `{"hits":7}`), nil }
-	bad := func() (*http.Response, error) {
-		return respond(400, http.Header{"Content-Type": {"application/problem+json"}}, `{"code":"invalid_key","detail":"no"}`), nil
+	busy := func(after string) reply {
+		return reply{503, after, `{"status":503,"code":"overloaded","detail":"too many"}`}
 	}
+	lost := reply{}
+	good := reply{200, "", `{"hits":7}`}
+	bad := reply{400, "", `{"code":"invalid_key","detail":"no"}`}
 	for _, test := range []struct {
 		name    string
 		retries int
-		answers []func() (*http.Response, error)
+		answers []reply
 		pauses  string
 		err     string
 	}{
-		{"at once", 0, []func() (*http.Response, error){good}, "[0s]", ""},
-		{"busy", 0, []func() (*http.Response, error){busy(""), busy(""), good}, "[0s 100ms 300ms]", ""},
-		{"lost", 0, []func() (*http.Response, error){lost, good}, "[0s 100ms]", ""},
-		{"server asks for more", 0, []func() (*http.Response, error){busy("2"), good}, "[0s 2s]", ""},
-		{"server asks for too much", 0, []func() (*http.Response, error){busy("3600"), good}, "[0s 5s]", ""},
-		{"final", 0, []func() (*http.Response, error){bad}, "[0s]", "no (invalid_key)"},
-		{"given up", 2, []func() (*http.Response, error){busy(""), lost, busy("")}, "[0s 100ms 300ms]", "too many (overloaded) (tried 3 times)"},
-		{"never", -1, []func() (*http.Response, error){busy("")}, "[0s]", "too many (overloaded)"},
+		{"at once", 0, []reply{good}, "[0s]", ""},
+		{"busy", 0, []reply{busy(""), busy(""), good}, "[0s 100ms 300ms]", ""},
+		{"lost", 0, []reply{lost, good}, "[0s 100ms]", ""},
+		{"server asks for more", 0, []reply{busy("2"), good}, "[0s 2s]", ""},
+		{"server asks for too much", 0, []reply{busy("3600"), good}, "[0s 5s]", ""},
+		{"final", 0, []reply{bad}, "[0s]", "no (invalid_key)"},
+		{"given up", 2, []reply{busy(""), lost, busy("")}, "[0s 100ms 300ms]", "too many (overloaded) (tried 3 times)"},
+		{"never", -1, []reply{busy("")}, "[0s]", "too many (overloaded)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, tr := newTest(t, func(attempt int, _ *http.Request) (*http.Response, error) {
-					return test.answers[attempt-1]()
+					r := test.answers[attempt-1]
+					if r.status == 0 {
+						return nil, io.ErrUnexpectedEOF
+					}
+					h := http.Header{"Content-Type": {"application/problem+json"}}
+					if r.after != "" {
+						h.Set("Retry-After", r.after)
+					}
+					return respond(r.status, h, r.body), nil
 				}, Options{Retries: test.retries})
 				stats, err := c.Stats(t.Context())
 				if test.err == "" && (err != nil || stats.Hits != 7) || test.err != "" && (err == nil || err.Error() != test.err) {

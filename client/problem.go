@@ -21,10 +21,11 @@ type Error struct {
 	After time.Duration `json:"-"`
 }
 
-// Codes of a batch of which no hit was counted.
 const (
 	codeNothingCounted = "nothing_counted"
 	codeTooLate        = "too_late"
+	codeOverloaded     = "overloaded"
+	codeNotDurable     = "not_durable"
 )
 
 func (e *Error) Error() string {
@@ -43,6 +44,10 @@ func (e *Error) Error() string {
 func (e *Error) NothingCounted() bool {
 	return e.Code == codeNothingCounted || e.Code == codeTooLate
 }
+
+// NotDurable tells whether the server counted the hits, but did not have them on
+// disk in time: the receipt says how many. They may still get there.
+func (e *Error) NotDurable() bool { return e.Code == codeNotDurable }
 
 // temporary tells whether the same request may succeed later. 502 and 504 come
 // from a proxy whose server is away.

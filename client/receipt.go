@@ -13,6 +13,8 @@ type Receipt struct {
 	Rejected int    `json:"rejected_lines"` // elements of the hits sent that were not counted for what they say
 	// Reasons are the first 20 of these.
 	Reasons []Rejection `json:"rejected"`
+	// Durable tells that the hits counted are on the server's disk.
+	Durable bool `json:"durable"`
 }
 
 // A Rejection is why the server did not count a hit.
@@ -24,6 +26,9 @@ type Rejection struct {
 
 // Add adds what became of further hits.
 func (r *Receipt) Add(more Receipt) {
+	if more.Counted > 0 {
+		r.Durable = more.Durable && (r.Durable || r.Counted == 0)
+	}
 	r.Counted += more.Counted
 	r.Late += more.Late
 	r.TooLate += more.TooLate

@@ -21,6 +21,7 @@ type request struct {
 	body            []byte
 	contentType     string
 	contentEncoding string
+	idempotencyKey  string
 }
 
 // do sends r until it gets an answer that is final, and returns the body of a
@@ -41,12 +42,16 @@ func (c *Client) do(ctx context.Context, r request) ([]byte, error) {
 			}
 			return body, err
 		}
-		timer := time.NewTimer(c.pause(attempt, refused))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		wait(ctx, c.pause(attempt, refused))
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		timer.Stop()
 	}
 }
 
@@ -80,6 +85,9 @@ func (c *Client) once(ctx context.Context, r request) ([]byte, error) {
 	}
 	if r.contentEncoding != "" {
 		req.Header.Set("Content-Encoding", r.contentEncoding)
+	}
+	if r.idempotencyKey != "" {
+		req.Header.Set("Idempotency-Key", r.idempotencyKey)
 	}
 	answer, err := c.opts.HTTPClient.Do(req)
 	if err != nil {

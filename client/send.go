@@ -2,10 +2,13 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,7 +38,9 @@ const maxLines = 50_000
 //
 // The receipt says what became of them, also beside an error: then of the
 // batches that were answered. That none of a batch was counted (all were too
-// late, or rejected) is an *Error.
+// late, or rejected) is an *Error. Hits of a batch that an overloaded server
+// did not take are sent again until it takes them or ctx ends; with
+// Options.Retries -1 they are an *Error.
 func (c *Client) Send(ctx context.Context, hits []Hit) (Receipt, error) {
 	var total Receipt
 	sent := 0
@@ -45,13 +50,23 @@ func (c *Client) Send(ctx context.Context, hits []Hit) (Receipt, error) {
 			body = appendHit(body, hits[lines])
 			lines++
 		}
-		hits = hits[lines:]
-		receipt, err := c.sendBody(ctx, body)
-		for i := range receipt.Reasons {
-			receipt.Reasons[i].Line += sent
+		answer, err := c.sendBody(ctx, body)
+		if from := answer.RetryFrom; err == nil && from > 0 && from <= lines {
+			behind := &Error{Status: http.StatusServiceUnavailable, Code: codeOverloaded, After: time.Second,
+				Detail: fmt.Sprintf("the server is behind and took %d of %d hits", from-1, lines)}
+			if c.opts.Retries < 0 {
+				err = behind
+			} else {
+				answer.cut(lines)
+				lines = from - 1
+				wait(ctx, c.pause(0, behind))
+			}
 		}
-		sent += lines
-		total.Add(receipt)
+		for i := range answer.Reasons {
+			answer.Reasons[i].Line += sent
+		}
+		hits, sent = hits[lines:], sent+lines
+		total.Add(answer.Receipt)
 		if err != nil {
 			return total, err
 		}
@@ -59,21 +74,42 @@ func (c *Client) Send(ctx context.Context, hits []Hit) (Receipt, error) {
 	return total, nil
 }
 
-func (c *Client) sendBody(ctx context.Context, body []byte) (receipt Receipt, err error) {
-	r := request{method: http.MethodPost, path: "/v1/hits", contentType: "application/x-ndjson"}
-	r.contentEncoding = string(c.opts.Compression)
+// batchAnswer is the answer to one batch.
+type batchAnswer struct {
+	Receipt
+	// RetryFrom is the line from which on an overloaded server took nothing; 0: it
+	// took all. Those lines are among the rejected ones.
+	RetryFrom int `json:"retry_from"`
+}
+
+// cut takes the lines that are to be sent again out of the answer to so many
+// lines.
+func (a *batchAnswer) cut(lines int) {
+	a.Rejected -= lines - a.RetryFrom + 1
+	a.Reasons = slices.DeleteFunc(a.Reasons, func(r Rejection) bool { return r.Line >= a.RetryFrom })
+}
+
+func (c *Client) sendBody(ctx context.Context, body []byte) (answer batchAnswer, err error) {
+	r := request{
+		method: http.MethodPost, path: "/v1/hits",
+		contentType: "application/x-ndjson", contentEncoding: string(c.opts.Compression),
+		idempotencyKey: rand.Text(),
+	}
+	if c.opts.Durable {
+		r.query = url.Values{"durable": {"true"}}
+	}
 	if r.body, err = c.compress(body); err != nil {
-		return receipt, err
+		return answer, err
 	}
-	answer, err := c.do(ctx, r)
+	text, err := c.do(ctx, r)
 	var refused *Error
-	if err != nil && !(errors.As(err, &refused) && refused.NothingCounted()) {
-		return receipt, err
+	if err != nil && (!errors.As(err, &refused) || !refused.NothingCounted() && !refused.NotDurable()) {
+		return answer, err
 	}
-	if bad := decode(answer, &receipt); bad != nil {
-		return Receipt{}, errors.Join(err, bad)
+	if bad := decode(text, &answer); bad != nil {
+		return batchAnswer{}, errors.Join(err, bad)
 	}
-	return receipt, err
+	return answer, err
 }
 
 // appendHit appends one line of NDJSON.
