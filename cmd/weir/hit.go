@@ -13,12 +13,15 @@ import (
 func newHit(w *world) *cobra.Command {
 	var r remote
 	var at time.Time
+	var durable bool
 	cmd := &cobra.Command{
 		Use:   "hit KEY [N]",
 		Short: "Count a hit of a key, or N of them",
 		Long: `Count a hit of a key, or N of them, on a server.
 
-A hit whose answer is lost on the way is sent again, and may then count twice.`,
+A hit whose answer is lost on the way is sent again, and counts once all the
+same. With --durable the command succeeds once the hit is on the server's disk;
+without it a crash of the server may lose at most one flush interval.`,
 		Example:           "  weir hit url:/home\n  weir hit jobs:done 25 --at 2026-01-31T12:00:00Z",
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeKeys(w, &r, 1),
@@ -27,11 +30,11 @@ A hit whose answer is lost on the way is sent again, and may then count twice.`,
 			if len(args) == 2 {
 				n, err := strconv.ParseUint(args[1], 10, 64)
 				if err != nil || n == 0 {
-					return usage{fmt.Errorf("N is %q: it must be a whole number, 1 or more", args[1])}
+					return usage{fmt.Errorf("wrong N %q: it must be a whole number, 1 or more", args[1])}
 				}
 				hit.N = n
 			}
-			c, err := r.client(from)
+			c, err := r.sender(from, durable)
 			if err != nil {
 				return err
 			}
@@ -40,15 +43,19 @@ A hit whose answer is lost on the way is sent again, and may then count twice.`,
 				return err
 			}
 			return r.print(w.stdout, receipt, func(t *table) {
-				if receipt.Late > 0 {
-					t.row(fmt.Sprintf("%d counted, late: the key has a newer hit", receipt.Counted))
-					return
+				text := fmt.Sprintf("%d counted", receipt.Counted)
+				if receipt.Durable {
+					text += ", on disk"
 				}
-				t.row(fmt.Sprintf("%d counted", receipt.Counted))
+				if receipt.Late > 0 {
+					text += ", late: the key has a newer hit"
+				}
+				t.row(text)
 			})
 		}),
 	}
 	r.define(cmd)
+	cmd.Flags().BoolVar(&durable, "durable", false, durableHelp)
 	cmd.Flags().Var(moment(&at), "at", "when it was: RFC 3339 or Unix seconds (default now)")
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,9 @@ func startServer(t *testing.T, args ...string) string {
 	addr := make(chan string, 1)
 	done := make(chan int, 1)
 	var log bytes.Buffer
+	if !slices.Contains(args, "--ephemeral") {
+		args = append([]string{"--data", t.TempDir()}, args...)
+	}
 	go func() {
 		w := &world{stdout: io.Discard, stderr: &log, env: lookup(nil), serving: func(a string) { addr <- a }}
 		done <- run(ctx, w, append([]string{"serve", "--http", "127.0.0.1:0"}, args...))
@@ -79,8 +83,9 @@ func TestVerbs(t *testing.T) {
 		{"hit url:/home 3 --at " + at, "3 counted\n"},
 		{"hit url:/home --at 2025-12-01T11:59:00Z", "1 counted, late: the key has a newer hit\n"},
 		{"hit a 2 --at 1764590400 --json", `"counted": 2`},
+		{"hit b --durable --at 1764590400", "1 counted, on disk\n"},
 		{"count url:/home -w 1s -w 5m", "KEY        WINDOW  HITS\nurl:/home  1s      3\nurl:/home  5m      4\n"},
-		{"count", "*    5m      6\n"},
+		{"count", "*    5m      7\n"},
 		{"count a --window 10s --json", `"estimate": 2`},
 		{"rate url:/home --window 1m", "url:/home  1m      0.050       3\n"},
 		{"top -w 1h", "HITS  KEY\n4     url:/home\n2     a\n"},
@@ -180,7 +185,7 @@ func TestExitCodes(t *testing.T) {
 		{"count --server ftp://x", exitUsage, "--server: "},
 		{"count --server 127.0.0.1:1 --timeout 1s", exitFailure, "connection refused"},
 		{"hit", exitUsage, "accepts between 1 and 2 arg"},
-		{"hit a 0", exitUsage, `N is "0": it must be a whole number, 1 or more`},
+		{"hit a 0", exitUsage, `wrong N "0": it must be a whole number, 1 or more`},
 		{"top -n 0", exitUsage, "must be more than 0"},
 		{"serve --retention soon", exitUsage, "is not a duration: write 90s"},
 		{"serve --retention 0", exitUsage, "--retention"},
@@ -188,7 +193,11 @@ func TestExitCodes(t *testing.T) {
 		{"serve --memory much", exitUsage, "is not a size"},
 		{"serve --http nowhere", exitUsage, "--http"},
 		{"serve --max-batch 99999999", exitUsage, "--max-batch"},
-		{"serve --http 256.0.0.1:1", exitFailure, "listen"},
+		{"serve --ephemeral --http 256.0.0.1:1", exitFailure, "listen"},
+		{"serve --ephemeral --data " + dir, exitUsage, "--data and --ephemeral: an ephemeral server keeps no data"},
+		{"serve --flush-every 2h --data " + dir + "/new", exitFailure, "must be 1ms to 1m"},
+		{"serve --durable-timeout 59s", exitUsage, "WriteTimeout"},
+		{"replay - --durable", exitUsage, "--durable needs --to"},
 		{"serve --config " + dir + "/none", exitUsage, "settings file"},
 		{"replay", exitUsage, "requires at least 1 arg"},
 		{"replay " + dir + "/none", exitFailure, "no such file"},

@@ -34,8 +34,14 @@ func (r *remote) define(cmd *cobra.Command) {
 // remoteRetries is less than a batch sender has: a person waits for the answer.
 const remoteRetries = 2
 
-func (r *remote) client(from sources) (*client.Client, error) {
-	c, err := client.New(r.server, client.Options{Timeout: r.timeout, Retries: remoteRetries, UserAgent: userAgent()})
+const durableHelp = "wait until the hits are on the server's disk"
+
+func (r *remote) client(from sources) (*client.Client, error) { return r.sender(from, false) }
+
+func (r *remote) sender(from sources, durable bool) (*client.Client, error) {
+	c, err := client.New(r.server, client.Options{
+		Timeout: r.timeout, Retries: remoteRetries, UserAgent: userAgent(), Durable: durable,
+	})
 	if err != nil {
 		return nil, usage{from.blame("Server", err)}
 	}

@@ -36,7 +36,8 @@ same.
 With --to, all keys are counted on a server, at the times of the lines: the
 server must keep hits long enough (see weir serve --retention). There, the key
 * counts each line once per template. A batch whose answer is lost on the way
-is sent again, and may then count twice.
+is sent again, and counts once all the same; with --durable each batch is on the
+server's disk before the next one is sent.
 
 With --follow, the last FILE is read on as it grows, through rotation, until an
 interrupt.`
@@ -51,6 +52,7 @@ type replayFlags struct {
 	options  replay.Options
 	to       string
 	compress client.Compression
+	durable  bool
 	json     bool
 }
 
@@ -79,6 +81,7 @@ func newReplay(w *world) *cobra.Command {
 	flags.StringArrayVar(&o.CountKeys, "count-key", nil, "count this key too with --at and --window, may be repeated")
 	flags.StringVar(&f.to, "to", "", "send all hits to the server at this address")
 	choice(cmd, &f.compress, "compress", "compress what is sent", "none", client.Gzip, client.Zstd)
+	flags.BoolVar(&f.durable, "durable", false, "with --to, "+durableHelp)
 	flags.BoolVarP(&o.Follow, "follow", "f", false, "go on reading the last file as it grows")
 	flags.Var(duration(&o.StatusEvery), "every", "how often --follow tells the state")
 	flags.Var(size(&o.Memory), "memory", "memory budget of the keys")
@@ -89,13 +92,16 @@ func newReplay(w *world) *cobra.Command {
 
 func (f *replayFlags) replay(cmd *cobra.Command, w *world, from sources) error {
 	o := f.options
+	if f.durable && f.to == "" {
+		return usage{errors.New("--durable needs --to: without a server nothing is kept")}
+	}
 	o.Stdin = w.stdin
 	if f.to != "" {
 		compression := f.compress
 		if compression == "none" {
 			compression = client.None
 		}
-		c, err := client.New(f.to, client.Options{Compression: compression, UserAgent: userAgent()})
+		c, err := client.New(f.to, client.Options{Compression: compression, Durable: f.durable, UserAgent: userAgent()})
 		if err != nil {
 			return usage{from.blame("To", err)}
 		}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"runtime/debug"
@@ -11,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/server"
 )
 
@@ -18,6 +21,8 @@ import (
 type serveFlags struct {
 	engine    weir.Config
 	server    server.Config
+	journal   journal.Config
+	ephemeral bool
 	clock     string
 	logLevel  string
 	logFormat string
@@ -26,82 +31,125 @@ type serveFlags struct {
 
 func newServe(w *world) *cobra.Command {
 	f := serveFlags{
-		engine: weir.Config{Retention: 30 * 24 * time.Hour, Memory: 1 << 30, MaxAhead: 5 * time.Second},
-		server: server.Config{
-			Addr: "127.0.0.1:8080", Version: buildVersion(),
-			MaxBodyBytes: 16 << 20, MaxLineBytes: 8 << 10, MaxBatch: 100_000, MaxAnswers: 1000,
-			MaxInFlight: 256, MaxConns: 4096,
-			ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
-			StopTimeout: 15 * time.Second,
-		},
-		clock: "wall", logLevel: "info", logFormat: "text",
+		engine:  weir.Config{Retention: 30 * 24 * time.Hour, Memory: 1 << 30, MaxAhead: 5 * time.Second},
+		server:  server.DefaultConfig(),
+		journal: journal.Config{Dir: "weir-data", FlushEvery: 100 * time.Millisecond, MaxBytes: 16 << 30, SnapshotBytes: 64 << 20},
+		clock:   "wall", logLevel: "info", logFormat: "text",
 	}
+	f.server.Version = buildVersion()
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a server",
 		Long: `Run a server that takes hits and answers questions about them over HTTP.
 Its API is described at /docs and /openapi.json.
 
+Hits are kept in the data directory, and are there again after a restart. A hit
+sent as durable is on disk before it is answered; without that a crash may lose
+at most one flush interval. When the disk is slow or full, hits wait in memory,
+and once that buffer is full they are refused.
+
 Every flag may be a variable (--max-ahead is WEIR_MAX_AHEAD), and a line of
 the YAML file that --config names:
 
   http: 127.0.0.1:8080
+  data: /var/lib/weir
   retention: 7d
   memory: 2GiB
 
 Durations are written 90s, 5m, 24h, 7d, 1w or in plain seconds, sizes 512MiB.
-It stops at an interrupt, after the requests that it has begun to answer.`,
-		Example: "  weir serve --retention 7d --memory 512MiB",
+It stops at an interrupt, after the requests that it has begun to answer, with
+all hits on disk.`,
+		Example: "  weir serve --retention 7d --memory 512MiB\n  weir serve --ephemeral",
 		Args:    cobra.NoArgs,
-		RunE: work(w, func(cmd *cobra.Command, _ []string, _ sources) error {
-			return f.serve(cmd, w)
+		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
+			if f.ephemeral && from["data"] != "" {
+				return usage{fmt.Errorf("%s and %s: an ephemeral server keeps no data: choose one", from["data"], from["ephemeral"])}
+			}
+			if s := &f.server; from["max-buffered-bytes"] == "" {
+				s.MaxBufferedBytes = max(s.MaxBufferedBytes, 2*s.MaxBodyBytes)
+			}
+			return f.serve(cmd.Context(), w)
 		}),
 	}
-	s, flags := &f.server, cmd.Flags()
+	f.define(cmd)
+	return cmd
+}
+
+func (f *serveFlags) define(cmd *cobra.Command) {
+	s, j, flags := &f.server, &f.journal, cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&s.Addr, "http", s.Addr, "address to listen on, host:port")
+	flags.StringVar(&j.Dir, "data", j.Dir, "directory that keeps the hits; made if it is not there")
+	flags.BoolVar(&f.ephemeral, "ephemeral", false, "keep hits in memory only")
 	choice(cmd, &f.clock, "clock", "what is now: the time of day, or the newest hit", "wall", "event")
 	flags.Var(duration(&f.engine.Retention), "retention", "how long hits are kept, 1s to 1000000000s")
 	flags.Var(size(&f.engine.Memory), "memory", "memory budget of the counters; the process needs about half as much again")
 	flags.Var(duration(&f.engine.MaxAhead), "max-ahead", "how far in the future a hit may be")
+	flags.Var(duration(&j.FlushEvery), "flush-every", "how often hits are written to disk, 1ms to 1m: what a crash may lose")
+	flags.Var(size(&j.MaxBytes), "max-disk", "size of the data directory at which hits are refused")
+	flags.Var(size(&j.SnapshotBytes), "snapshot-every", "journal to write between snapshots: what a start after a crash reads back")
+	flags.BoolVar(&j.AcceptDamage, "accept-damage", false, "start although the data directory is damaged, without the hits that are lost")
 	flags.StringVar(&f.config, configFlag, "", "YAML file with settings")
 	choice(cmd, &f.logLevel, "log-level", "the least that is logged", "debug", "info", "warn", "error")
 	choice(cmd, &f.logFormat, "log-format", "how it is logged", "text", "json")
 	flags.Var(size(&s.MaxBodyBytes), "max-body-bytes", "largest body of hits")
+	flags.Var(size(&s.MaxBufferedBytes), "max-buffered-bytes", "memory of all bodies with an Idempotency-Key that are being read")
 	flags.Var(number(&s.MaxLineBytes), "max-line-bytes", "longest line of a body")
 	flags.Var(number(&s.MaxBatch), "max-batch", "most lines of a body")
 	flags.Var(number(&s.MaxAnswers), "max-answers", "most keys times windows of one question")
 	flags.Var(number(&s.MaxInFlight), "max-in-flight", "most requests at the same time")
 	flags.Var(number(&s.MaxConns), "max-conns", "most open connections")
 	flags.Var(duration(&s.ReadTimeout), "read-timeout", "time to send a request")
+	flags.Var(duration(&s.DurableTimeout), "durable-timeout", "time that a durable hit may wait for the disk")
 	flags.Var(duration(&s.WriteTimeout), "write-timeout", "time from a request to the end of its answer")
 	flags.Var(duration(&s.IdleTimeout), "idle-timeout", "time an idle connection stays open")
 	flags.Var(delay(&s.DrainDelay), "drain-delay", "time from not ready to the end of listening, for load balancers")
 	flags.Var(duration(&s.StopTimeout), "stop-timeout", "time that requests have to finish when the server stops")
-	return cmd
 }
 
-func (f *serveFlags) serve(cmd *cobra.Command, w *world) error {
+// serve runs until ctx is done. What was opened first is closed last, so that
+// every hit that was answered is in the journal.
+func (f *serveFlags) serve(ctx context.Context, w *world) (err error) {
 	if f.clock == "event" {
 		f.engine.Clock = weir.EventClock
 	}
-	f.server.Logger = f.logger(w)
-	limitMemory(f.engine.Memory, w)
+	f.engine.Gather = !f.ephemeral
+	log := f.logger(w)
+	f.server.Logger = log
+	if err := f.server.Validate(); err != nil {
+		return err
+	}
+	f.limitMemory(w)
 	engine, err := weir.New(f.engine)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	if f.ephemeral {
+		log.Warn("ephemeral: hits are kept in memory only, and are gone when this process ends")
+	} else {
+		j, err := openJournal(ctx, engine, f.journal, log)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			log.Info("stopped before the data directory was open")
+			return nil
+		case err != nil:
+			return err
+		}
+		defer func() { err = errors.Join(err, closeJournal(j, log)) }()
+		f.server.Journal = served{j}
+	}
 	s, err := server.New(engine, f.server)
 	if err != nil {
-		return errors.Join(err, engine.Close())
+		return err
 	}
 	if err := s.Listen(); err != nil {
-		return errors.Join(err, engine.Close())
+		return err
 	}
 	if w.serving != nil {
 		w.serving(s.Addr())
 	}
-	return errors.Join(s.Run(cmd.Context()), engine.Close())
+	return s.Run(ctx)
 }
 
 func (f *serveFlags) logger(w *world) *slog.Logger {
@@ -116,15 +164,25 @@ func (f *serveFlags) logger(w *world) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w.stderr, options))
 }
 
-// memoryFloor is what the process needs beside counters: the runtime, buffers
-// of requests, the connections.
-const memoryFloor = 128 << 20
+const (
+	// memoryFloor is what the process needs beside counters: the runtime, buffers
+	// of requests, the connections.
+	memoryFloor = 128 << 20
+	// journalFloor is what the journal adds: hits that wait for it, the embedded
+	// server, states on their way to a snapshot.
+	journalFloor = 256 << 20
+)
 
 // limitMemory makes the garbage collector work harder before the process
 // outgrows its budget by half. Who has set GOMEMLIMIT knows better.
-func limitMemory(budget int64, w *world) {
+func (f *serveFlags) limitMemory(w *world) {
+	budget := f.engine.Memory
 	if _, set := w.env("GOMEMLIMIT"); set || budget <= 0 || budget > math.MaxInt64/2 {
 		return
 	}
-	debug.SetMemoryLimit(budget + budget/2 + memoryFloor)
+	floor := memoryFloor + f.server.MaxBufferedBytes
+	if !f.ephemeral {
+		floor += journalFloor
+	}
+	debug.SetMemoryLimit(budget + budget/2 + floor)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -79,7 +80,8 @@ func variable(flag string) string {
 
 // reason leaves out that a value was wrong "for a flag": it was not a flag.
 func reason(err error) error {
-	if wrong, ok := err.(*pflag.InvalidValueError); ok {
+	var wrong *pflag.InvalidValueError
+	if errors.As(err, &wrong) {
 		return wrong.Unwrap()
 	}
 	return err
@@ -87,10 +89,13 @@ func reason(err error) error {
 
 // flagOf names the flags that are not simply spelled as the field they set.
 var flagOf = map[string]string{
-	"Addr":      "http",
-	"Keys":      "key",
-	"Windows":   "window",
-	"CountKeys": "count-key",
+	"Addr":          "http",
+	"Keys":          "key",
+	"Windows":       "window",
+	"CountKeys":     "count-key",
+	"Dir":           "data",
+	"MaxBytes":      "max-disk",
+	"SnapshotBytes": "snapshot-every",
 }
 
 // blame says by which setting a field of a configuration got its wrong value.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/spf13/pflag"
+
+	"github.com/weir-counter/weir/internal/units"
 )
 
 // maxSettings bounds the settings file: far more than there are settings.
@@ -25,17 +28,9 @@ type setting struct {
 
 // readSettings reads a YAML file of flags without their dashes.
 func readSettings(path string) ([]setting, error) {
-	file, err := os.Open(path)
+	text, err := readAtMost(path, maxSettings)
 	if err != nil {
 		return nil, fmt.Errorf("settings file: %w", err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxSettings+1))
-	if err != nil {
-		return nil, fmt.Errorf("settings file: %w", err)
-	}
-	if len(text) > maxSettings {
-		return nil, fmt.Errorf("%s: larger than 1 MiB: this is no settings file", path)
 	}
 	tree, err := parser.ParseBytes(text, 0)
 	if err != nil {
@@ -63,6 +58,18 @@ func readSettings(path string) ([]setting, error) {
 		}
 	}
 	return settings, nil
+}
+
+func readAtMost(path string, most int64) (text []byte, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err = io.ReadAll(io.LimitReader(file, most+1))
+	if int64(len(text)) > most {
+		err = fmt.Errorf("%s is larger than %s: this is no settings file", path, units.FormatSize(most))
+	}
+	return text, errors.Join(err, file.Close())
 }
 
 func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/client"
+)
+
+// asWeir, set in the environment, makes this test's binary be weir.
+const asWeir = "TEST_BE_WEIR"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asWeir) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// process is a weir serve of its own.
+type process struct {
+	*exec.Cmd
+	addr string
+	log  chan string // what it logged, once it has ended
+}
+
+func startProcess(t *testing.T, dir string) *process {
+	t.Helper()
+	p := &process{
+		Cmd: exec.Command(os.Args[0], "serve", "--http", "127.0.0.1:0", "--data", dir, "--log-format", "json"),
+		log: make(chan string, 1),
+	}
+	p.Env = append(os.Environ(), asWeir+"=1")
+	stderr, err := p.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Kill() }) // it may have ended
+	serving := make(chan string, 1)
+	go func() {
+		var log strings.Builder
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			fmt.Fprintln(&log, lines.Text())
+			var record struct{ Msg, Addr string }
+			if json.Unmarshal(lines.Bytes(), &record) == nil && record.Msg == "serving" {
+				serving <- record.Addr
+			}
+		}
+		close(serving)
+		p.log <- log.String()
+	}()
+	if p.addr = <-serving; p.addr == "" {
+		t.Fatalf("weir serve did not start:\n%s", <-p.log)
+	}
+	return p
+}
+
+// end sends a signal and waits for the end.
+func (p *process) end(t *testing.T, signal os.Signal) (log string, err error) {
+	t.Helper()
+	if err := p.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	log = <-p.log
+	return log, p.Wait()
+}
+
+// hit posts one hit under an idempotency key, as often as its caller likes.
+func (p *process) hit(key, id string, durable bool) error {
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost,
+		fmt.Sprintf("http://%s/v1/hits?durable=%v", p.addr, durable), strings.NewReader(key))
+	if err != nil {
+		return err
+	}
+	if id != "" {
+		req.Header.Set("Idempotency-Key", id)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Counted uint64
+		Durable bool
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != http.StatusOK || answer.Counted != 1 || answer.Durable != durable {
+		return fmt.Errorf("answer %d: %+v, %w", resp.StatusCode, answer, err)
+	}
+	return nil
+}
+
+func (p *process) count(t *testing.T, key string) uint64 {
+	t.Helper()
+	c, err := client.New(p.addr, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts, err := c.Count(t.Context(), client.CountQuery{Keys: []string{key}, Windows: []time.Duration{time.Hour}})
+	if err != nil || !counts[0].Exact {
+		t.Fatalf("%s: %+v, %v", key, counts, err)
+	}
+	return counts[0].Estimate
+}
+
+// A process that is killed in the middle of work comes back with every hit that
+// it had acknowledged as durable, once, and no hit more than was sent. What it
+// did not acknowledge counts once when it is sent again.
+func TestKill(t *testing.T) {
+	dir := t.TempDir()
+	p := startProcess(t, dir)
+	const senders, enough = 4, 100
+	var all atomic.Int64 // acknowledged durable hits
+	var acknowledged, plain [senders]uint64
+	var wg sync.WaitGroup
+	killed := make(chan struct{})
+	for s := range senders {
+		wg.Go(func() {
+			for {
+				if p.hit(fmt.Sprint("plain", s), "", false) != nil {
+					break
+				}
+				plain[s]++
+				if p.hit(fmt.Sprint("durable", s), fmt.Sprintf("%d-%d", s, acknowledged[s]), true) != nil {
+					break
+				}
+				acknowledged[s]++
+				if all.Add(1) == enough {
+					close(killed)
+				}
+			}
+		})
+	}
+	<-killed
+	if _, err := p.end(t, syscall.SIGKILL); err == nil {
+		t.Fatal("the process ended well in spite of SIGKILL")
+	}
+	wg.Wait()
+
+	p = startProcess(t, dir)
+	for s, n := range acknowledged {
+		key := fmt.Sprint("durable", s)
+		if got := p.count(t, key); got != n && got != n+1 {
+			t.Errorf("%s: %d are counted, %d were acknowledged and one more was sent", key, got, n)
+		}
+		for i := range n + 1 { // a client that lost all answers
+			if err := p.hit(key, fmt.Sprintf("%d-%d", s, i), true); err != nil {
+				t.Errorf("%s again: %v", key, err)
+			}
+		}
+		if got := p.count(t, key); got != n+1 {
+			t.Errorf("%s: %d are counted after all was sent again, want %d", key, got, n+1)
+		}
+		if got := p.count(t, fmt.Sprint("plain", s)); got > plain[s]+1 {
+			t.Errorf("plain%d: %d are counted, %d were sent", s, got, plain[s]+1)
+		}
+	}
+
+	total := p.count(t, "*")
+	log, err := p.end(t, syscall.SIGTERM)
+	if err != nil || !strings.Contains(log, "all hits are on disk") {
+		t.Errorf("SIGTERM: %v\n%s", err, log)
+	}
+	p = startProcess(t, dir)
+	if got := p.count(t, "*"); got != total {
+		t.Errorf("%d are counted after a clean stop, want %d", got, total)
+	}
+	if log, err := p.end(t, syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, log)
+	}
+}
+
+// A stop that is asked for before the server listens is a clean one.
+func TestStopBeforeStart(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	var log strings.Builder
+	code := run(ctx, &world{stderr: &log, env: lookup(nil)}, []string{"serve", "--http", "127.0.0.1:0", "--data", t.TempDir()})
+	if code != exitOK {
+		t.Errorf("exit %d\n%s", code, log.String())
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/server"
+)
+
+const (
+	// progressEvery is how often a long replay says how far it is.
+	progressEvery = time.Second
+	// closeTimeout bounds the last flush and the snapshots. Those that are not
+	// taken in time only make the next start longer.
+	closeTimeout = 10 * time.Second
+)
+
+// openJournal brings engine to where the data directory left off.
+func openJournal(ctx context.Context, engine *weir.Engine, cfg journal.Config, log *slog.Logger) (*journal.Journal, error) {
+	if absolute, err := filepath.Abs(cfg.Dir); err == nil {
+		cfg.Dir = absolute // for the log and for errors: where is ./weir-data?
+	}
+	cfg.Logger = log
+	log.Info("opening the data directory", "data", cfg.Dir)
+	began := time.Now()
+	told := began
+	j, err := journal.Open(ctx, engine, cfg, func(done, all uint64) {
+		if time.Since(told) >= progressEvery {
+			told = time.Now()
+			log.Info("replaying the journal", "percent", done*100/max(all, 1), "messages", done, "of", all)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	stats := engine.Stats()
+	log.Info("the data directory is open", "data", cfg.Dir, "took", time.Since(began).Round(time.Millisecond),
+		"replayed_flushes", j.Stats().Replayed, "keys", stats.Keys, "flush_every", cfg.FlushEvery)
+	return j, nil
+}
+
+func closeJournal(j *journal.Journal, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	began := time.Now()
+	if err := j.Close(ctx); err != nil {
+		return fmt.Errorf("close the data directory: %w", err)
+	}
+	log.Info("all hits are on disk", "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// served is a journal as the server knows it: the two packages do not know each
+// other.
+type served struct{ *journal.Journal }
+
+func (s served) Stats() server.JournalStats {
+	from := s.Journal.Stats()
+	to := server.JournalStats{
+		Epoch: from.Epoch, Flushes: from.Flushes, Bytes: from.Bytes, LastFlush: from.LastFlush,
+		Failures: from.Failures, Failing: from.Failing, Rounds: from.Rounds, LongestCut: from.LongestCut,
+		Replayed: from.Replayed, Repeats: from.Repeats, Unfinished: from.Unfinished,
+	}
+	for _, f := range from.Findings {
+		if f.Harmless {
+			to.Harmless++
+		} else {
+			to.Lossy++
+		}
+	}
+	return to
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// serveOnce starts a server on dir and stops it again.
+func serveOnce(t *testing.T, dir string, do func(server string), args ...string) {
+	t.Helper()
+	t.Run("server", func(t *testing.T) {
+		do(startServer(t, append([]string{"--data", dir}, args...)...))
+	})
+}
+
+func wantCounted(t *testing.T, server, key, hits string) {
+	t.Helper()
+	code, stdout, stderr := weirOf(t, nil, "", "count", "--server", server, key, "-w", "1h")
+	if fields := strings.Fields(stdout); code != exitOK || len(fields) != 6 || fields[5] != hits {
+		t.Errorf("%s: exit %d\n%s%s\nwant %s", key, code, stdout, stderr, hits)
+	}
+}
+
+// A clean stop keeps what was counted, durable or not.
+func TestRestart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	serveOnce(t, dir, func(server string) {
+		for _, args := range [][]string{{"a", "3"}, {"b", "--durable"}} {
+			if code, _, stderr := weirOf(t, nil, "", append([]string{"hit", "--server", server}, args...)...); code != exitOK {
+				t.Error(stderr)
+			}
+		}
+	})
+	serveOnce(t, dir, func(server string) {
+		wantCounted(t, server, "a", "3")
+		wantCounted(t, server, "b", "1")
+		code, _, stderr := weirOf(t, nil, "", "serve", "--http", "127.0.0.1:0", "--data", dir)
+		if code != exitFailure || !strings.Contains(stderr, "is in use by process") || !strings.Contains(stderr, dir) {
+			t.Errorf("a second process: exit %d, %s", code, stderr)
+		}
+	})
+	code, _, stderr := weirOf(t, nil, "", "serve", "--http", "127.0.0.1:0", "--data", dir, "--retention", "2d")
+	if code != exitFailure || !strings.Contains(stderr, "retention") {
+		t.Errorf("another retention: exit %d, %s", code, stderr)
+	}
+}
+
+// A server does not start on data that lost hits, unless it is told to.
+func TestDamage(t *testing.T) {
+	dir := t.TempDir()
+	serveOnce(t, dir, func(server string) {
+		if code, _, stderr := weirOf(t, nil, "", "hit", "a", "--server", server); code != exitOK {
+			t.Error(stderr)
+		}
+	})
+	if err := os.RemoveAll(filepath.Join(dir, "jetstream")); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := weirOf(t, nil, "", "serve", "--http", "127.0.0.1:0", "--data", dir)
+	if code != exitFailure || !strings.Contains(stderr, "weir: the data directory is damaged, and hits are lost:\n  ") || !strings.Contains(stderr, "--accept-damage") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	serveOnce(t, dir, func(server string) { wantCounted(t, server, "a", "0") }, "--accept-damage")
+}
+
+func TestEphemeral(t *testing.T) {
+	t.Chdir(t.TempDir())
+	server := startServer(t, "--ephemeral")
+	code, _, stderr := weirOf(t, nil, "", "hit", "a", "--durable", "--server", server)
+	if code != exitFailure || !strings.Contains(stderr, "start it without --ephemeral") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+		t.Errorf("an ephemeral server left %v, %v", left, err)
+	}
+}
