@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -86,7 +87,7 @@ func TestCLFMalformed(t *testing.T) {
 		{`h - - [10/Oct/2000:13:55:36 +0000] "GET / HTTP/1.0" 2000 1`, errNoStatus},
 	} {
 		p, l := newTestCLF()
-		if err := p.parse([]byte(test.text), &l); err != test.want {
+		if err := p.parse([]byte(test.text), &l); !errors.Is(err, test.want) {
 			t.Errorf("%s\ngot  %v\nwant %v", test.text, err, test.want)
 		}
 	}

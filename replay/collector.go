@@ -38,7 +38,7 @@ type malformedLine struct {
 	badLine
 }
 
-func (c *collector) init(o *Options) {
+func (c *collector) begin(o *Options) {
 	c.opts = o
 	c.files = make([]fileTotals, len(o.Files))
 	for i := range c.files {

@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 )
@@ -62,7 +63,7 @@ func TestJSONMalformed(t *testing.T) {
 		`{"at":1,"n":4294967297}`:       errBadWeight,
 	} {
 		p, l := newJSONParser(nil), line{}
-		if err := p.parse([]byte(text), &l); err != want {
+		if err := p.parse([]byte(text), &l); !errors.Is(err, want) {
 			t.Errorf("%s: got %v, want %v", text, err, want)
 		}
 	}
@@ -78,12 +79,12 @@ func FuzzJSON(f *testing.F) {
 		var fields map[string]json.RawMessage
 		object := json.Unmarshal([]byte(text), &fields) == nil && fields != nil
 		if !object {
-			if err != errNotJSON {
+			if !errors.Is(err, errNotJSON) {
 				t.Fatalf("%q: got %v, want errNotJSON", text, err)
 			}
 			return
 		}
-		if err == errNotJSON {
+		if errors.Is(err, errNotJSON) {
 			t.Fatalf("%q is an object", text)
 		}
 		for i, name := range []string{"key", "x"} {
@@ -135,7 +136,7 @@ func TestTSV(t *testing.T) {
 	} {
 		l := line{fields: make([][]byte, tsvFieldCount)}
 		err := tsvParser{}.parse([]byte(test.text), &l)
-		if err != test.err {
+		if !errors.Is(err, test.err) {
 			t.Errorf("%q: got %v, want %v", test.text, err, test.err)
 		}
 		if err == nil && (l.at != test.at || l.n != test.n || string(l.fields[tsvKey]) != test.key) {

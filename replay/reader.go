@@ -98,16 +98,16 @@ func (r *reader) text(ctx context.Context, index int, src io.Reader, slow bool, 
 		old := c.fill(buf)
 		n, err := fill(src, buf, old, slow)
 		cut := false
-		if err == errIdle {
+		if errors.Is(err, errIdle) {
 			err = nil
 			if bytes.IndexByte(buf[old:n], '\n') < 0 { // else send the new lines first
 				cut, err = f.wait(ctx)
 			}
 		}
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return err // an unfinished line is not counted
 		}
-		text := c.cut(buf[:n], cut || err == io.EOF)
+		text := c.cut(buf[:n], cut || errors.Is(err, io.EOF))
 		if first && len(text) > 0 {
 			text, first = bytes.TrimPrefix(text, []byte("\ufeff")), false
 			if err := r.prepare(text); err != nil {
@@ -115,7 +115,7 @@ func (r *reader) text(ctx context.Context, index int, src io.Reader, slow bool, 
 			}
 		}
 		r.send(index, text)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 	}

@@ -82,7 +82,7 @@ func newPipeline(o *Options, templates []template, engine *weir.Engine) *pipelin
 		p.free <- newChunk()
 	}
 	p.reader = &reader{opts: o, templates: templates, free: p.free, work: p.work, order: p.order}
-	p.collector.init(o)
+	p.collector.begin(o)
 	return p
 }
 
@@ -122,7 +122,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	workers.Wait()
 
 	err := context.Cause(failed)
-	if p.opts.Follow && ctx.Err() != nil && err == context.Cause(ctx) {
+	if p.opts.Follow && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		err = nil // that is how a followed file ends
 	}
 	return errors.Join(append(p.named(), err)...)
