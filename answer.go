@@ -14,6 +14,8 @@ type lastAnswer struct {
 	version                atomic.Uint64
 	at, seconds            atomic.Int64 // 0 seconds: no answer
 	lower, estimate, upper atomic.Uint64
+
+	missedAt, missedSeconds int64 // the last window that was not there; guarded by the counter's lock
 }
 
 // get returns the answer for the window, if it is the last one asked for. It
@@ -28,7 +30,13 @@ func (l *lastAnswer) get(at, seconds int64) (folded Count, version uint64, ok bo
 
 func (l *lastAnswer) still(version uint64) bool { return l.version.Load() == version }
 
+// set keeps an answer if its window was missed before: where each read asks for
+// another second, keeping would cost more than it saves.
 func (l *lastAnswer) set(at, seconds int64, folded Count) {
+	if l.missedAt != at || l.missedSeconds != seconds {
+		l.missedAt, l.missedSeconds = at, seconds
+		return
+	}
 	l.version.Add(1)
 	l.at.Store(at)
 	l.seconds.Store(seconds)

@@ -117,6 +117,9 @@ func (c *Counter) CountAt(at time.Time, w time.Duration) (Count, error) {
 	if err != nil {
 		return Count{}, err
 	}
+	if at.Nanosecond() == 0 {
+		return c.count(at.Unix(), seconds), nil
+	}
 	return countAt(at, seconds, c.count), nil
 }
 

@@ -53,10 +53,14 @@ const (
 
 // wholeSeconds turns the length of a window into seconds.
 func wholeSeconds(field string, w time.Duration) (int64, error) {
-	if w < time.Second || w > MaxWindow || w%time.Second != 0 {
-		return 0, &Error{CodeInvalidWindow, field, field + " of " + w.String() + ": must be whole seconds from 1s to 1000000000s"}
+	if seconds := w / time.Second; seconds*time.Second == w && 1 <= seconds && seconds <= window.MaxSeconds {
+		return int64(seconds), nil
 	}
-	return int64(w / time.Second), nil
+	return 0, windowError(field, w)
+}
+
+func windowError(field string, w time.Duration) error {
+	return &Error{CodeInvalidWindow, field, field + " of " + w.String() + ": must be whole seconds from 1s to 1000000000s"}
 }
 
 // checkHit refuses what no counter takes.

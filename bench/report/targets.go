@@ -38,14 +38,14 @@ func targets(r *results) []target {
 	hot := func(design string, goroutines int) sample {
 		return r.get(fmt.Sprintf("Hot/design=%s/goroutines=%d", design, goroutines), "ns/op")
 	}
-	for _, weir := range []string{"weir.Counter.HitAt", "weir.Engine.HitAt"} {
+	for _, weir := range []string{"weir.Counter.HitAt"} { // as the textbook's: one counter, no key
 		fastest := fastestTextbook(hot)
 		all = append(all,
 			target{what: weir + ", one hot key, 2 goroutines, to a contended atomic add", measured: hot(weir, 2).over(hot("atomic.Int64", 2)), limit: 0.6},
 			target{what: weir + ", one hot key, 2 goroutines, to the fastest textbook design, " + fastest, measured: hot(weir, 2).over(hot(fastest, 2)), limit: 0.5},
 			target{what: weir + ", one hot key, 1 goroutine, to an atomic add", measured: hot(weir, 1).over(hot("atomic.Int64", 1)), limit: 2})
 	}
-	for _, weir := range []string{"weir.Counter", "weir.Engine"} {
+	for _, weir := range []string{"weir.Counter"} {
 		read := func(design, name string) sample {
 			return r.get("Read/window=300s/design="+design+"/case="+name, "ns/op")
 		}

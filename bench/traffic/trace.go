@@ -3,6 +3,7 @@ package traffic
 import (
 	"bufio"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -64,7 +65,7 @@ func Recorded(path string, start int64, days int) (Trace, error) {
 	for {
 		var at, count int64
 		switch _, err := fmt.Fscan(lines, &at, &count); {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return trace, nil
 		case err != nil:
 			return Trace{}, fmt.Errorf("%s: %w", path, err)
