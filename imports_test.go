@@ -13,11 +13,12 @@ const module = "github.com/weir-counter/weir"
 // The import rules of docs/ARCHITECTURE.md. A folder that is not named here may
 // import what it likes of the module, except commands.
 var mayImport = map[string][]string{
-	"window": {},
-	".":      {"window"},
-	"server": {".", "window", "internal/units"},
-	"client": {"internal/units"},
-	"replay": {".", "window", "internal/units", "client"},
+	"window":  {},
+	".":       {"window"},
+	"journal": {".", "window"},
+	"server":  {".", "window", "internal/units"},
+	"client":  {"internal/units"},
+	"replay":  {".", "window", "internal/units", "client"},
 }
 
 // Third-party modules that the library may import, each with a reason in
@@ -63,4 +64,15 @@ func imports(t *testing.T, folder string) []string {
 		t.Fatal(err)
 	}
 	return p.Imports
+}
+
+// Only the journal and commands know NATS.
+func TestOnlyTheJournalKnowsNATS(t *testing.T) {
+	for _, folder := range []string{".", "window", "server", "client", "replay"} {
+		for _, path := range imports(t, folder) {
+			if strings.HasPrefix(path, "github.com/nats-io/") {
+				t.Errorf("%s imports %s", folder, path)
+			}
+		}
+	}
 }
