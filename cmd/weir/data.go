@@ -12,13 +12,8 @@ import (
 	"github.com/weir-counter/weir/server"
 )
 
-const (
-	// progressEvery is how often a long replay says how far it is.
-	progressEvery = time.Second
-	// closeTimeout bounds the last flush and the snapshots. Those that are not
-	// taken in time only make the next start longer.
-	closeTimeout = 10 * time.Second
-)
+// progressEvery is how often a long replay says how far it is.
+const progressEvery = time.Second
 
 // openJournal brings engine to where the data directory left off.
 func openJournal(ctx context.Context, engine *weir.Engine, cfg journal.Config, log *slog.Logger) (*journal.Journal, error) {
@@ -44,8 +39,8 @@ func openJournal(ctx context.Context, engine *weir.Engine, cfg journal.Config, l
 	return j, nil
 }
 
-func closeJournal(j *journal.Journal, log *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+func closeJournal(j *journal.Journal, timeout time.Duration, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	began := time.Now()
 	if err := j.Close(ctx); err != nil {

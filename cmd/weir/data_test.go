@@ -1,10 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weir-counter/weir/client"
 )
 
 // serveOnce starts a server on dir and stops it again.
@@ -63,6 +70,53 @@ func TestDamage(t *testing.T) {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 	serveOnce(t, dir, func(server string) { wantCounted(t, server, "a", "0") }, "--accept-damage")
+}
+
+// When the disk is full, hits still count, the server says that they are not
+// safe, and a stop that loses them is a failure.
+func TestFullDisk(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	addr := make(chan string, 1)
+	done := make(chan int, 1)
+	var log bytes.Buffer
+	go func() {
+		w := &world{stderr: &log, env: lookup(nil), serving: func(a string) { addr <- a }}
+		done <- run(ctx, w, []string{"serve", "--http", "127.0.0.1:0", "--data", t.TempDir(), "--max-disk", "16MiB",
+			"--durable-timeout", "3s", "--close-timeout", "50ms"})
+	}()
+	server := <-addr
+	c, err := client.New(server, client.Options{Durable: true, Retries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits := make([]client.Hit, 4000)
+	for i := 0; ; i++ {
+		for k := range hits {
+			hits[k].Key = fmt.Sprint(strings.Repeat("k", 500), i, ".", k)
+		}
+		receipt, err := c.Send(t.Context(), hits)
+		if err == nil && i < 20 {
+			continue
+		}
+		var refused *client.Error
+		if !errors.As(err, &refused) || !refused.NotDurable() || receipt.Counted != uint64(len(hits)) || receipt.Durable {
+			t.Errorf("got %+v, %v", receipt, err)
+		}
+		break
+	}
+	resp, err := http.Get("http://" + server + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("/readyz says %d", resp.StatusCode)
+	}
+	stop()
+	if code := <-done; code != exitFailure || !strings.Contains(log.String(), "weir: close the data directory: ") {
+		t.Errorf("exit %d\n%s", code, log.String())
+	}
 }
 
 func TestEphemeral(t *testing.T) {

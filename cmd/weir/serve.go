@@ -23,18 +23,22 @@ type serveFlags struct {
 	server    server.Config
 	journal   journal.Config
 	ephemeral bool
-	clock     string
-	logLevel  string
-	logFormat string
-	config    string
+	// closeTimeout bounds the last flush and the snapshots. Those that are not
+	// taken in time only make the next start longer.
+	closeTimeout time.Duration
+	clock        string
+	logLevel     string
+	logFormat    string
+	config       string
 }
 
 func newServe(w *world) *cobra.Command {
 	f := serveFlags{
-		engine:  weir.Config{Retention: 30 * 24 * time.Hour, Memory: 1 << 30, MaxAhead: 5 * time.Second},
-		server:  server.DefaultConfig(),
-		journal: journal.Config{Dir: "weir-data", FlushEvery: 100 * time.Millisecond, MaxBytes: 16 << 30, SnapshotBytes: 64 << 20},
-		clock:   "wall", logLevel: "info", logFormat: "text",
+		engine:       weir.Config{Retention: 30 * 24 * time.Hour, Memory: 1 << 30, MaxAhead: 5 * time.Second},
+		server:       server.DefaultConfig(),
+		journal:      journal.Config{Dir: "weir-data", FlushEvery: 100 * time.Millisecond, MaxBytes: 16 << 30, SnapshotBytes: 64 << 20},
+		closeTimeout: 10 * time.Second,
+		clock:        "wall", logLevel: "info", logFormat: "text",
 	}
 	f.server.Version = buildVersion()
 	cmd := &cobra.Command{
@@ -105,17 +109,17 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.Var(duration(&s.IdleTimeout), "idle-timeout", "time an idle connection stays open")
 	flags.Var(delay(&s.DrainDelay), "drain-delay", "time from not ready to the end of listening, for load balancers")
 	flags.Var(duration(&s.StopTimeout), "stop-timeout", "time that requests have to finish when the server stops")
+	flags.Var(duration(&f.closeTimeout), "close-timeout", "time that the last hits have after that to reach the disk")
 }
 
 // serve runs until ctx is done. What was opened first is closed last, so that
 // every hit that was answered is in the journal.
-func (f *serveFlags) serve(ctx context.Context, w *world) (err error) {
+func (f *serveFlags) serve(ctx context.Context, w *world) error {
 	if f.clock == "event" {
 		f.engine.Clock = weir.EventClock
 	}
 	f.engine.Gather = !f.ephemeral
-	log := f.logger(w)
-	f.server.Logger = log
+	f.server.Logger = f.logger(w)
 	if err := f.server.Validate(); err != nil {
 		return err
 	}
@@ -124,21 +128,28 @@ func (f *serveFlags) serve(ctx context.Context, w *world) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, engine.Close()) }()
 	if f.ephemeral {
-		log.Warn("ephemeral: hits are kept in memory only, and are gone when this process ends")
-	} else {
-		j, err := openJournal(ctx, engine, f.journal, log)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			log.Info("stopped before the data directory was open")
-			return nil
-		case err != nil:
-			return err
-		}
-		defer func() { err = errors.Join(err, closeJournal(j, log)) }()
-		f.server.Journal = served{j}
+		f.server.Logger.Warn("ephemeral: hits are kept in memory only, and are gone when this process ends")
+		return errors.Join(f.serveHTTP(ctx, w, engine), engine.Close())
 	}
+	return errors.Join(f.serveDurable(ctx, w, engine), engine.Close())
+}
+
+func (f *serveFlags) serveDurable(ctx context.Context, w *world, engine *weir.Engine) error {
+	log := f.server.Logger
+	j, err := openJournal(ctx, engine, f.journal, log)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		log.Info("stopped before the data directory was open")
+		return nil
+	case err != nil:
+		return err
+	}
+	f.server.Journal = served{j}
+	return errors.Join(f.serveHTTP(ctx, w, engine), closeJournal(j, f.closeTimeout, log))
+}
+
+func (f *serveFlags) serveHTTP(ctx context.Context, w *world, engine *weir.Engine) error {
 	s, err := server.New(engine, f.server)
 	if err != nil {
 		return err
