@@ -34,7 +34,8 @@ type Config struct {
 	// takes it by Cut. Without a journal that does, leave it false.
 	Gather bool
 
-	// MaxWaiting is how many deltas may wait for Cut. When there are more, hits
+	// MaxWaiting is how many deltas and filled live cells may wait for Cut, one
+	// for each key and second that was hit. When there are more, hits
 	// are refused with CodeOverloaded until Cut was called. 0: 4 million, some
 	// 128 MiB.
 	MaxWaiting int64

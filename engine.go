@@ -26,7 +26,7 @@ type Engine struct {
 
 	keys      atomic.Int64
 	bytes     atomic.Int64  // of tables, entries and windows
-	waiting   atomic.Int64  // deltas that no cut took yet
+	waiting   atomic.Int64  // deltas and filled live cells that no cut took yet
 	evictNext atomic.Uint32 // where makeRoom looks next
 	refused   refusals
 	departed  departures

@@ -31,6 +31,7 @@ type gathering struct {
 func (p *partition) activate(e *Engine, en *entry, word uint64) {
 	if e.cfg.Gather && (word >= cellSpecial || cellHits(word) == 0) {
 		p.active = append(p.active, en)
+		e.waiting.Add(1)
 	}
 }
 
@@ -103,6 +104,7 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 			settleWord(en.cell.word.Swap(cellIdle), p.settler(e, en))
 		}
 	}
+	e.waiting.Add(int64(len(still) - len(p.active)))
 	clear(p.active[len(still):])
 	p.active = still
 	c.Deltas, p.deltas = p.deltas, c.Deltas[:0]

@@ -18,7 +18,7 @@ type Stats struct {
 	Bytes        int64 // of tables, keys and windows
 	MemoryBudget int64 // bytes
 	Partitions   int
-	Waiting      int64     // deltas that wait for the journal
+	Waiting      int64     // deltas and filled live cells that wait for the journal
 	Newest       time.Time // second of the newest hit; the zero Time before the first
 }
 
