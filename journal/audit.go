@@ -170,13 +170,14 @@ func sum(b batch) (n uint64) {
 	return n
 }
 
-// end audits that the journal reaches as far as the mark says it did.
-func (a *auditor) end(m mark, last uint64) {
+// end audits that the journal reaches as far as the mark or a snapshot says it
+// did; last is what the server says.
+func (a *auditor) end(reached, last uint64) {
 	if a.stream < last {
 		a.find(fmt.Sprintf("journal messages %d to %d", a.stream+1, last), "unreadable", "the hits of their flushes")
 	}
-	if reached := max(a.stream, last); reached < m.stream {
-		a.find(fmt.Sprintf("journal messages %d to %d", reached+1, m.stream), "cut off", "the hits of their flushes, the newest ones")
+	if there := max(a.stream, last); there < reached {
+		a.find(fmt.Sprintf("journal messages %d to %d", there+1, reached), "cut off", "the hits of their flushes, the newest ones")
 	}
 	a.reportMissing()
 	a.dropUnfinished()

@@ -35,7 +35,7 @@ func TestAudit(t *testing.T) {
 	for name, s := range map[string]struct {
 		messages [][]byte
 		skip     map[int]bool // messages that the stream lost
-		mark     mark
+		mark     uint64
 		hits     uint64
 		finding  string // a part of the findings; empty: none
 	}{
@@ -48,8 +48,8 @@ func TestAudit(t *testing.T) {
 		"a lost part":                {messages: first, skip: map[int]bool{4: true}, hits: 90, finding: "journal messages 5 to 5: missing"},
 		"a lost last part":           {messages: first, skip: map[int]bool{5: true}, hits: 90, finding: "3 batches missing: 30 hits"},
 		"a flush left out":           {messages: join(first[:3], first[6:]), hits: 90, finding: "flush 3 of epoch 1 follows flush 1"},
-		"cut off":                    {messages: first[:9], mark: mark{stream: 12}, hits: 90, finding: "journal messages 10 to 12: cut off"},
-		"as far as the mark":         {messages: first, mark: mark{stream: 12}, hits: 120},
+		"cut off":                    {messages: first[:9], mark: 12, hits: 90, finding: "journal messages 10 to 12: cut off"},
+		"as far as the mark":         {messages: first, mark: 12, hits: 120},
 		"another origin":             {messages: join(first, [][]byte{func() []byte { e := newEncoder(life{9, 1}, 4); e.begin(); return e.end(nil)[0] }()}), hits: 120, finding: "from origin 9"},
 		"an epoch that begins late":  {messages: join(first, second[1:]), hits: 150, finding: "flush 2 of epoch 2 follows flush 0"},
 	} {

@@ -16,13 +16,15 @@ type Config struct {
 	// lose. 1 ms to 1 min. 0: 100 ms.
 	FlushEvery time.Duration
 
-	// MaxBytes bounds the data directory. When it is reached, batches wait, and
-	// then hits are refused. At least 16 MiB. 0: 16 GiB.
+	// MaxBytes bounds what the data directory keeps: half of it is for the
+	// journal, the rest for snapshots. When it is reached, batches wait, and
+	// then hits are refused. Space of removed messages may come on top, up to as
+	// much again. At least 16 MiB. 0: 16 GiB.
 	MaxBytes int64
 
 	// SnapshotBytes is how much journal may grow before the partitions are
-	// snapshotted; it is also the replay that a start after a crash may need. At
-	// least 64 KiB. 0: 64 MiB.
+	// snapshotted; twice that is the replay that a start after a crash may need.
+	// An eighth of MaxBytes if that is less. At least 64 KiB. 0: 64 MiB.
 	SnapshotBytes int64
 
 	// AcceptDamage goes on where damage was found, without what was lost. If
@@ -52,6 +54,7 @@ func (cfg Config) withDefaults() Config {
 	if cfg.SnapshotBytes == 0 {
 		cfg.SnapshotBytes = defaultSnapshotBytes
 	}
+	cfg.SnapshotBytes = min(cfg.SnapshotBytes, max(cfg.MaxBytes/8, minSnapshotBytes))
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

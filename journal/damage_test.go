@@ -121,7 +121,7 @@ func damageFile(t *testing.T, r *rand.Rand, path string) string {
 // and the next start finds nothing.
 func TestAcceptDamage(t *testing.T) {
 	cfg, _ := damagedDir(t)
-	blocks, err := filepath.Glob(filepath.Join(cfg.Dir, serverDir, "jetstream", "*", "streams", streamName, "msgs", "*.blk"))
+	blocks, err := filepath.Glob(filepath.Join(cfg.Dir, serverDir, "jetstream", "*", "streams", flushStream, "msgs", "*.blk"))
 	if err != nil || len(blocks) == 0 {
 		t.Fatalf("no block files: %v", err)
 	}

@@ -13,19 +13,28 @@ import (
 // errDamaged is wrapped by the error for bytes that were changed or cut.
 var errDamaged = errors.New("damaged")
 
-// decodePart reads a part. Keys do not refer to data.
-func decodePart(data []byte) (part, error) {
-	if len(data) < 2+8+sumBytes || data[0] != flushMagic {
-		return part{}, fmt.Errorf("%w: not a flush", errDamaged)
+// openSealed checks the frame that all our bytes have: magic, version, content,
+// CRC-32C of all before. It returns a reader of the content.
+func openSealed(data []byte, magic, version byte, what string) (reader, error) {
+	if len(data) < 2+sumBytes || data[0] != magic {
+		return reader{}, fmt.Errorf("%w: not a %s", errDamaged, what)
 	}
 	body, sum := data[:len(data)-sumBytes], binary.LittleEndian.Uint32(data[len(data)-sumBytes:])
 	if got := crc32.Checksum(body, castagnoli); got != sum {
-		return part{}, fmt.Errorf("%w: checksum %08x, want %08x", errDamaged, got, sum)
+		return reader{}, fmt.Errorf("%w: checksum %08x, want %08x", errDamaged, got, sum)
 	}
-	if data[1] != flushVersion {
-		return part{}, fmt.Errorf("a flush in version %d: this build reads version %d", data[1], flushVersion)
+	if data[1] != version {
+		return reader{}, fmt.Errorf("a %s in version %d: this build reads version %d", what, data[1], version)
 	}
-	r := reader{rest: body[2:]}
+	return reader{rest: body[2:]}, nil
+}
+
+// decodePart reads a part. Keys do not refer to data.
+func decodePart(data []byte) (part, error) {
+	r, err := openSealed(data, flushMagic, flushVersion, "flush")
+	if err != nil {
+		return part{}, err
+	}
 	p := part{life: life{origin: binary.LittleEndian.Uint64(r.take(8)), epoch: r.uvarint()}}
 	p.flush, p.part = r.uvarint(), r.uvarint()
 	p.last = r.bool()
@@ -33,8 +42,8 @@ func decodePart(data []byte) (part, error) {
 		p.batches = append(p.batches, r.batch(p.life))
 	}
 	p.receipts = r.receipts()
-	if r.failed || len(r.rest) > 0 {
-		return part{}, fmt.Errorf("%w: its checksum is right, its content is not", errDamaged)
+	if err := r.end(); err != nil {
+		return part{}, err
 	}
 	return p, nil
 }
@@ -47,6 +56,14 @@ type reader struct {
 
 func (r *reader) fail() {
 	r.failed, r.rest = true, nil
+}
+
+// end tells whether all was read, and nothing was cut or impossible.
+func (r *reader) end() error {
+	if r.failed || len(r.rest) > 0 {
+		return fmt.Errorf("%w: its checksum is right, its content is not", errDamaged)
+	}
+	return nil
 }
 
 func (r *reader) uvarint() uint64 {

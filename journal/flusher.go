@@ -21,8 +21,10 @@ type flusher struct {
 	last    uint64 // sequence in the stream of the last acknowledged message
 
 	kick chan struct{} // someone waits: do not wait for the interval
-	mu   sync.Mutex
-	next *flushGroup // of those who wait for the next flush to begin; nil: nobody
+
+	mu     sync.Mutex
+	next   *flushGroup // of those who wait for the next flush to begin; nil: nobody
+	ending error       // why no flush will begin any more; nil: they do
 }
 
 // flushGroup is those who wait for one flush.
@@ -42,6 +44,10 @@ func (f *flusher) join() *flushGroup {
 	defer f.mu.Unlock()
 	if f.next == nil {
 		f.next = &flushGroup{done: make(chan struct{})}
+		if f.ending != nil {
+			f.next.end(f.ending)
+			return f.next
+		}
 		select {
 		case f.kick <- struct{}{}:
 		default:
@@ -59,6 +65,14 @@ func (f *flusher) take() *flushGroup {
 	return group
 }
 
+// finish fails those who wait for another flush, now and later.
+func (f *flusher) finish(cause error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ending = cause
+	f.next.end(cause)
+}
+
 func (g *flushGroup) end(err error) {
 	if g != nil {
 		g.err = err
@@ -72,7 +86,7 @@ func (j *Journal) runFlusher(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			j.flusher.take().end(context.Cause(ctx))
+			j.flusher.finish(context.Cause(ctx))
 			return
 		case <-ticker.C:
 		case <-j.flusher.kick:
@@ -87,7 +101,7 @@ func (j *Journal) flush(ctx context.Context) error {
 	f := &j.flusher
 	began := time.Now()
 	f.encoder.begin()
-	states := j.snapshots.due()
+	states := j.snapshots.due(j.snapshots.kept.Load() > j.cfg.MaxBytes/4)
 	var snaps []snapshot
 	receipts := j.engine.CutReceipts(func() {
 		for partition := range j.engine.Config().Partitions {
@@ -148,6 +162,7 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 				j.flusher.last = sequence
 				j.stats.wrote(len(data))
 				j.snapshots.grown.Add(int64(len(data)))
+				j.snapshots.kept.Add(int64(len(data)))
 				break
 			}
 			if ctx.Err() != nil {
@@ -164,15 +179,23 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 		}
 	}
 	j.stats.recovered()
-	return j.marks.write(mark{epoch: j.life.epoch, flush: j.flusher.encoder.flush, stream: j.flusher.last})
+	if err := j.marks.write(mark{epoch: j.life.epoch, flush: j.flusher.encoder.flush, stream: j.flusher.last}); err != nil {
+		// The hits are on disk: only a cut below the last mark would be found now.
+		j.log.Error("journal: the mark could not be written", "error", err)
+	}
+	return nil
 }
 
-// serverFull is JetStream's error code for a store at its size bound.
-const serverFull = 10023
+// JetStream's error codes for a store at its size bound: the server's, and the
+// stream's.
+const (
+	serverFull = 10023
+	streamFull = 10077
+)
 
 func explain(err error) error {
 	var api *jetstream.APIError
-	if errors.As(err, &api) && api.ErrorCode == serverFull {
+	if errors.As(err, &api) && (api.ErrorCode == serverFull || api.ErrorCode == streamFull) {
 		return fmt.Errorf("the data directory is at its size bound (MaxBytes, --max-disk), or the disk is full: %w", err)
 	}
 	return err

@@ -85,7 +85,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	isNew := m.Epoch == 0
 	var missing []Finding
-	if j.store, missing, err = openStore(ctx, j.server.js, isNew || j.cfg.AcceptDamage); err != nil {
+	if j.store, missing, err = openStore(ctx, j.server.js, j.cfg.MaxBytes, isNew || j.cfg.AcceptDamage); err != nil {
 		return err
 	}
 	if isNew {
@@ -110,6 +110,12 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 		return fmt.Errorf("journal: manifest: %w", err)
 	}
 	j.life = life{m.Origin, m.Epoch}
+	accepted := len(lossy(loaded.findings)) > 0
+	if accepted {
+		if err := j.rebase(ctx, &loaded); err != nil {
+			return fmt.Errorf("journal: go on without what was lost: %w", err)
+		}
+	}
 	if j.marks, err = openMark(j.cfg.Dir); err != nil {
 		return fmt.Errorf("journal: mark: %w", err)
 	}
@@ -119,8 +125,9 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	j.flusher = newFlusher(j.life, j.engine.Config().Partitions, loaded.last)
 	j.snapshots = newSnapshotter(loaded.have)
 	j.snapshots.grown.Store(int64(loaded.bytes))
-	if len(lossy(loaded.findings)) > 0 {
-		j.snapshots.startRound() // what was accepted must not be found again
+	j.snapshots.kept.Store(int64(loaded.bytes))
+	if accepted {
+		j.snapshots.startRound() // for the other slots
 	}
 	return nil
 }
@@ -149,6 +156,9 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 		}
 		j.stop(errClosing)
 		j.running.Wait()
+		if waiting := j.engine.Stats().Waiting; err != nil {
+			err = fmt.Errorf("the last flush was not written, and with %d more entries that wait it is lost: %w", waiting, err)
+		}
 		err = errors.Join(err, j.release())
 	})
 	return err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
+	"slices"
 )
 
 // loaded is what a start found.
@@ -13,6 +13,7 @@ type loaded struct {
 	findings []Finding
 	have     [][slots]uint64 // see snapshotter
 	last     uint64          // sequence of the stream's last message
+	reached  uint64          // the last sequence that is known to have been there
 	bytes    uint64          // of the journal
 }
 
@@ -62,7 +63,8 @@ func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Fi
 	if err := j.store.read(ctx, start, last, apply); err != nil {
 		return l, fmt.Errorf("journal: replay: %w", err)
 	}
-	audit.end(reached, last)
+	l.reached = max(last, reached.stream, slices.Max(froms))
+	audit.end(l.reached, last)
 	l.findings = audit.findings
 	j.stats.replayed(audit)
 	return l, nil
@@ -77,63 +79,52 @@ func startOfReplay(froms []uint64, last uint64) uint64 {
 	return start
 }
 
-// loadSnapshots loads the newest good snapshot of each partition, a few
-// partitions at a time, and returns the position that each is good for.
+// loadSnapshots loads the newest good snapshot of each partition and returns
+// the position that each is good for.
 func (j *Journal) loadSnapshots(ctx context.Context, audit *auditor, l *loaded) ([]uint64, error) {
 	partitions := j.engine.Config().Partitions
-	lists, err := j.store.snapshots(ctx, partitions)
+	lists, findings, err := j.store.listSnapshots(ctx, partitions)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("journal: list of snapshots: %w", err)
 	}
 	l.have = make([][slots]uint64, partitions)
 	froms := make([]uint64, partitions)
-	errs := make([]error, partitions)
-	var mu sync.Mutex // guards audit.findings and l.have
-	var wg sync.WaitGroup
-	turns := make(chan struct{}, 4)
-	for partition, list := range lists {
-		turns <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-turns }()
-			froms[partition], errs[partition] = j.loadSnapshot(ctx, partition, list, audit, l, &mu)
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
+	spoiled := make([][]Finding, partitions)
+	err = inParallel(partitions, func(partition int) error {
+		for i, at := range lists[partition] {
+			snap, err := j.loadSnapshot(ctx, at, audit.origin)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil {
+				spoiled[partition] = append(spoiled[partition], spoiledSnapshot(partition, at.slot, err))
+				continue
+			}
+			audit.epochs[partition], audit.positions[partition] = snap.epoch, snap.position
+			froms[partition] = snap.from
+			for _, good := range lists[partition][i:] {
+				l.have[partition][good.slot] = good.from + 1
+			}
+			return nil
 		}
-	}
-	return froms, nil
+		return nil
+	})
+	audit.findings = slices.Concat(audit.findings, findings, slices.Concat(spoiled...))
+	return froms, err
 }
 
-func (j *Journal) loadSnapshot(ctx context.Context, partition int, list []listed, audit *auditor, l *loaded, mu *sync.Mutex) (from uint64, err error) {
-	for i, object := range list {
-		snap, err := j.store.getSnapshot(ctx, partition, object.slot)
-		if err == nil {
-			err = j.engine.LoadState(partition, snap.state)
-		}
-		if err == nil {
-			err = j.engine.LoadReceipts(snap.receipts)
-		}
-		mu.Lock()
-		if err != nil {
-			audit.findings = append(audit.findings, Finding{
-				Where: "snapshot " + objectName(partition, object.slot), What: err.Error(),
-				Cost: "none if the one before and the journal after it are sound", Harmless: true,
-			})
-			mu.Unlock()
-			continue
-		}
-		audit.epochs[partition], audit.positions[partition] = snap.epoch, snap.position
-		l.have[partition][object.slot] = snap.from + 1
-		for _, older := range list[i+1:] {
-			l.have[partition][older.slot] = older.from + 1
-		}
-		mu.Unlock()
-		return snap.from, nil
+func (j *Journal) loadSnapshot(ctx context.Context, at listed, origin uint64) (snapshot, error) {
+	snap, err := j.store.getSnapshot(ctx, at)
+	if err != nil {
+		return snap, err
 	}
-	return 0, ctx.Err()
+	if snap.origin != origin {
+		return snap, fmt.Errorf("%w: of origin %x in place of %x", errDamaged, snap.origin, origin)
+	}
+	if err := j.engine.LoadReceipts(snap.receipts); err != nil {
+		return snap, err
+	}
+	return snap, j.engine.LoadState(at.partition, snap.state)
 }
 
 // refuseForeignFiles keeps Weir out of a directory that holds something else.

@@ -74,7 +74,9 @@ func readMark(dir string) (mark, error) {
 		}
 		sound++
 		m := mark{binary.LittleEndian.Uint64(b[0:]), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}
-		if m.stream >= latest.stream {
+		// By epoch first: where damage was accepted, a journal may be shorter than
+		// the one before.
+		if m.epoch > latest.epoch || m.epoch == latest.epoch && m.stream >= latest.stream {
 			latest = m
 		}
 	}

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 // before if that is more, so that snapshots never write more than the journal.
 type snapshotter struct {
 	grown  atomic.Int64 // bytes of journal since the last round began
+	kept   atomic.Int64 // bytes of journal on disk
 	work   chan []snapshot
 	stored chan struct{} // something was stored
 
@@ -29,6 +29,10 @@ type snapshotter struct {
 // statesAtOnce is how many partitions one flush takes the state of: it bounds
 // the memory that states take, and how long the flush is.
 const statesAtOnce = 8
+
+// statesInHaste is that number when the journal has taken half of its room: the
+// round must end, and trim it, before it takes the other half.
+const statesInHaste = 64
 
 func newSnapshotter(have [][slots]uint64) snapshotter {
 	return snapshotter{have: have, work: make(chan []snapshot, 1), stored: make(chan struct{}, 1)}
@@ -51,14 +55,17 @@ func (s *snapshotter) inRound() bool {
 
 // due returns the partitions whose state the next flush is to take: none unless
 // a round is under way and what was handed over before is stored.
-func (s *snapshotter) due() map[int]bool {
+func (s *snapshotter) due(haste bool) map[int]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.round || s.open > 0 {
 		return nil
 	}
-	states := map[int]bool{}
-	for i := s.next; i < len(s.have) && len(states) < statesAtOnce; i++ {
+	states, most := map[int]bool{}, statesAtOnce
+	if haste {
+		most = statesInHaste
+	}
+	for i := s.next; i < len(s.have) && len(states) < most; i++ {
 		states[i] = true
 	}
 	return states
@@ -91,7 +98,7 @@ func (j *Journal) runSnapshotter(ctx context.Context) {
 			}
 			j.endOfBatch(ctx)
 		case <-time.After(j.cfg.FlushEvery):
-			if grown := s.grown.Load(); grown >= max(j.cfg.SnapshotBytes, s.lastBytes()) {
+			if s.grown.Load() >= min(max(j.cfg.SnapshotBytes, s.lastBytes()), j.cfg.MaxBytes/8) {
 				s.startRound()
 			}
 		}
@@ -108,10 +115,7 @@ func (s *snapshotter) lastBytes() int64 {
 func (j *Journal) storeSnapshot(ctx context.Context, snap snapshot) error {
 	s := &j.snapshots
 	s.mu.Lock()
-	slot := 0
-	if s.have[snap.partition][1] < s.have[snap.partition][0] {
-		slot = 1
-	}
+	slot := olderSlot(s.have[snap.partition])
 	s.have[snap.partition][slot] = 0 // while it is written over
 	s.bytes += int64(len(snap.state))
 	s.mu.Unlock()
@@ -122,6 +126,14 @@ func (j *Journal) storeSnapshot(ctx context.Context, snap snapshot) error {
 	s.have[snap.partition][slot] = snap.from + 1 // 0 is none
 	s.mu.Unlock()
 	return nil
+}
+
+// olderSlot is the slot to write next.
+func olderSlot(have [slots]uint64) int {
+	if have[1] < have[0] {
+		return 1
+	}
+	return 0
 }
 
 // endOfBatch ends the round after its last partition, and trims the journal
@@ -138,7 +150,7 @@ func (j *Journal) endOfBatch(ctx context.Context) {
 	}
 	s.mu.Unlock()
 	if needed > 1 {
-		if err := j.store.trim(ctx, needed-1); err != nil && !errors.Is(err, context.Canceled) {
+		if err := j.trim(ctx, needed-1); err != nil && ctx.Err() == nil {
 			j.log.Error("journal: could not be trimmed: it takes more space until the next round", "error", err)
 		}
 	}
@@ -149,6 +161,18 @@ func (j *Journal) endOfBatch(ctx context.Context) {
 	case s.stored <- struct{}{}:
 	default:
 	}
+}
+
+// trim removes the journal up to and including a sequence.
+func (j *Journal) trim(ctx context.Context, upTo uint64) error {
+	if err := j.store.trim(ctx, upTo); err != nil {
+		return err
+	}
+	_, _, bytes, err := j.store.bounds(ctx)
+	if err == nil {
+		j.snapshots.kept.Store(int64(bytes)) // the flusher may add to it meanwhile: an estimate
+	}
+	return err
 }
 
 // oldestNeeded is the least of all slots: what lies at or before it, less one,

@@ -62,7 +62,7 @@ func Verify(ctx context.Context, dir string) (Report, error) {
 		return Report{}, err
 	}
 	r, err := verifyCopy(ctx, copied, m)
-	r.Bytes, err = dirBytes(dir), errors.Join(err)
+	r.Bytes = dirBytes(dir)
 	return r, err
 }
 
@@ -80,7 +80,7 @@ func verifyCopy(ctx context.Context, dir string, m manifest) (Report, error) {
 		return r, err
 	}
 	var missing []Finding
-	if j.store, missing, err = openStore(ctx, j.server.js, false); err != nil {
+	if j.store, missing, err = openStore(ctx, j.server.js, 0, false); err != nil {
 		return r, err
 	}
 	if j.store == nil {
@@ -104,21 +104,18 @@ func verifyCopy(ctx context.Context, dir string, m manifest) (Report, error) {
 
 // verifyOlder reads the snapshots that load did not need.
 func (j *Journal) verifyOlder(ctx context.Context, r *Report) error {
-	lists, err := j.store.snapshots(ctx, r.Partitions)
+	lists, _, err := j.store.listSnapshots(ctx, r.Partitions) // load has the findings
 	if err != nil {
 		return err
 	}
-	for partition, list := range lists {
-		for i, object := range list {
-			_, err := j.store.getSnapshot(ctx, partition, object.slot)
+	for _, list := range lists {
+		for i, at := range list {
+			_, err := j.store.getSnapshot(ctx, at)
 			switch {
 			case err == nil:
 				r.Snapshots++
 			case i > 0: // load said so of the newest
-				r.Findings = append(r.Findings, Finding{
-					Where: "snapshot " + objectName(partition, object.slot), What: err.Error(),
-					Cost: "none while the newer one is sound", Harmless: true,
-				})
+				r.Findings = append(r.Findings, spoiledSnapshot(at.partition, at.slot, err))
 			}
 		}
 	}

@@ -1,0 +1,77 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// fetchWait is how long the next message may take to come before it is asked for
+// by its number.
+const fetchWait = 250 * time.Millisecond
+
+// read calls f with each message of the journal from one sequence to another, in
+// order. Those the server can't read are passed over in silence: f sees it by
+// the sequences.
+func (s *store) read(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error {
+	if from > last {
+		return nil
+	}
+	consumer, err := s.flushes.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:   from,
+	})
+	if err != nil {
+		return err
+	}
+	for next := from; next <= last; {
+		before := next
+		batch, err := consumer.Fetch(fetchMessages, jetstream.FetchMaxWait(fetchWait))
+		if err != nil {
+			return err
+		}
+		for msg := range batch.Messages() {
+			meta, err := msg.Metadata()
+			if err != nil {
+				return err
+			}
+			if sequence := meta.Sequence.Stream; sequence <= last {
+				if err := f(sequence, msg.Data()); err != nil {
+					return err
+				}
+				next = sequence + 1
+			}
+			if meta.Sequence.Stream >= last {
+				return nil
+			}
+		}
+		if err := batch.Error(); err != nil && !errors.Is(err, jetstream.ErrNoMessages) {
+			return err
+		}
+		if next == before { // the server counts messages that it can't read
+			return s.readSingly(ctx, next, last, f)
+		}
+	}
+	return nil
+}
+
+const fetchMessages = 256
+
+// readSingly asks for each message by its number.
+func (s *store) readSingly(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error {
+	for sequence := from; sequence <= last; sequence++ {
+		msg, err := s.flushes.GetMsg(ctx, sequence)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			continue
+		}
+		if err := f(sequence, msg.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
