@@ -20,6 +20,7 @@ type Cut struct {
 // deltas yet: active lists the entries whose cells may have some.
 type gathering struct {
 	active    []*entry // one that was hot may be listed twice
+	kept      int      // how many of them, hot ones, have been through a cut
 	deltas    []Delta
 	compactAt int           // deltas at which equal ones are added up
 	cuts      uint64        // so far
@@ -104,7 +105,8 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 			settleWord(en.cell.word.Swap(cellIdle), p.settler(e, en))
 		}
 	}
-	e.waiting.Add(int64(len(still) - len(p.active)))
+	e.waiting.Add(int64(p.kept - len(p.active)))
+	p.kept = len(still)
 	clear(p.active[len(still):])
 	p.active = still
 	c.Deltas, p.deltas = p.deltas, c.Deltas[:0]
