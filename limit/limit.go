@@ -1,0 +1,129 @@
+// Package limit decides admissions: N per period with a burst of B.
+//
+// The package is pure: time is an argument, in nanoseconds of any clock that does
+// not run back. There is no clock, no lock and no goroutine. A Plan is a limit
+// made ready; a State is what one key has used of it.
+//
+// Three textbook designs are one algorithm here, Window: at most B admissions in
+// any interval of length Per*B/N. B = 1 is the minimum gap between two requests,
+// B = k looks back k requests, B = N is "never more than N in any period".
+package limit
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"time"
+)
+
+// Algorithm says how a limit is kept.
+type Algorithm uint8
+
+const (
+	// Window admits at most B in ANY half-open interval (t-T, t] of length
+	// T = Per*B/N, whatever the pattern of arrivals. Up to 16 it remembers each
+	// admission, and refuses none that would fit. Beyond it counts in 16
+	// sub-slots and so admits less than it might: a caller who always asks gets at
+	// least 16/17 of N per Per.
+	Window Algorithm = iota
+
+	// Fixed restores B at the multiples of T, the counter that most services
+	// have. Worst case: 2*B within T, one burst on either side of a multiple.
+	Fixed
+
+	// GCRA is the generic cell rate algorithm (ITU-T I.371), a token bucket of B
+	// tokens that fills by N per Per. Worst case: 2*B-1 within T, a burst and
+	// what is filled meanwhile.
+	GCRA
+)
+
+func (a Algorithm) String() string {
+	switch a {
+	case Window:
+		return "window"
+	case Fixed:
+		return "fixed"
+	case GCRA:
+		return "gcra"
+	}
+	return fmt.Sprintf("algorithm %d", uint8(a))
+}
+
+// Limit is N admissions per period Per, with bursts of Burst.
+type Limit struct {
+	N         uint64        // 1 to 1,000,000 per second of Per, rounded up
+	Per       time.Duration // 1 ms to MaxPer
+	Burst     uint64        // 1 to MaxBurst; 0: N
+	Algorithm Algorithm
+}
+
+const (
+	// MaxPer is the longest period: a year.
+	MaxPer = 366 * 24 * time.Hour
+
+	// MaxRate is the most admissions per second.
+	MaxRate = 1_000_000
+
+	// MaxBurst is the largest burst.
+	MaxBurst = 1 << 45
+
+	maxInterval = 100 * MaxPer
+)
+
+// Plan is a limit made ready for decisions. It does not change.
+type Plan struct {
+	limit    Limit
+	interval int64 // T = Per*Burst/N in ns, rounded up: never over
+	width    int64 // of a sub-slot, or for GCRA of one admission, in ns, rounded up
+}
+
+// New returns the plan of a limit, or an error that names the field.
+func New(l Limit) (*Plan, error) {
+	if l.Burst == 0 {
+		l.Burst = l.N
+	}
+	switch {
+	case l.Per < time.Millisecond || l.Per > MaxPer:
+		return nil, fmt.Errorf("limit: per of %v: must be 1ms to %v", l.Per, MaxPer)
+	case l.N < 1 || l.N > mostPer(l.Per):
+		return nil, fmt.Errorf("limit: n of %d per %v: must be 1 to %d, a million per second", l.N, l.Per, mostPer(l.Per))
+	case l.Burst > MaxBurst:
+		return nil, fmt.Errorf("limit: burst of %d: must be 1 to %d", l.Burst, uint64(MaxBurst))
+	case l.Algorithm > GCRA:
+		return nil, fmt.Errorf("limit: algorithm %d: must be window, fixed or gcra", l.Algorithm)
+	}
+	interval := mulDivUp(uint64(l.Per), l.Burst, l.N)
+	if interval > uint64(maxInterval) {
+		return nil, fmt.Errorf("limit: burst of %d at %d per %v takes %d years to fill: at most 100", l.Burst, l.N, l.Per, interval/uint64(MaxPer))
+	}
+	p := &Plan{limit: l, interval: int64(interval)}
+	if l.Algorithm == GCRA {
+		p.width = int64(mulDivUp(uint64(l.Per), 1, l.N))
+	} else {
+		p.width = int64(mulDivUp(interval, 1, subSlots))
+	}
+	return p, nil
+}
+
+// mostPer is a million per second of per, rounded up.
+func mostPer(per time.Duration) uint64 { return mulDivUp(uint64(per), MaxRate, uint64(time.Second)) }
+
+// mulDivUp is a*b/c rounded up, math.MaxUint64 if that is too large; c > 0.
+func mulDivUp(a, b, c uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	lo, carry := bits.Add64(lo, c-1, 0)
+	if hi += carry; hi >= c {
+		return math.MaxUint64
+	}
+	q, _ := bits.Div64(hi, lo, c)
+	return q
+}
+
+// Limit is what the plan was made from, the burst filled in.
+func (p *Plan) Limit() Limit { return p.limit }
+
+// Interval is T: the length of the intervals that have at most Burst admissions.
+func (p *Plan) Interval() time.Duration { return time.Duration(p.interval) }
+
+// exact tells whether Window remembers each admission rather than sub-slots.
+func (p *Plan) exact() bool { return p.limit.Burst <= ringMost }
