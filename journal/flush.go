@@ -148,9 +148,17 @@ func (e *encoder) closeBatch(partition int) {
 	}
 }
 
-// end finishes the flush and returns its parts, which stay valid.
+// end finishes the flush and returns its parts, which stay valid. Receipts that
+// do not fit into one part go into several: each counts only with all others.
 func (e *encoder) end(receipts [][]byte) [][]byte {
-	e.closePart(receipts, true)
+	size, first := len(e.batches), 0
+	for i, r := range receipts {
+		if size += len(r); size > maxPartBytes && i > first {
+			e.closePart(receipts[first:i], false)
+			size, first = len(r), i
+		}
+	}
+	e.closePart(receipts[first:], true)
 	return e.parts
 }
 

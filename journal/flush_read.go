@@ -13,6 +13,9 @@ import (
 // errDamaged is wrapped by the error for bytes that were changed or cut.
 var errDamaged = errors.New("damaged")
 
+// maxPartitions is what no engine has more of.
+const maxPartitions = 1 << 20
+
 // openSealed checks the frame that all our bytes have: magic, version, content,
 // CRC-32C of all before. It returns a reader of the content.
 func openSealed(data []byte, magic, version byte, what string) (reader, error) {
@@ -131,7 +134,7 @@ func (r *reader) batch(l life) batch {
 		return b
 	}
 	sum := l.sum(start[:len(start)-len(r.rest)])
-	if binary.LittleEndian.Uint32(r.take(sumBytes)) != sum || partition > 1<<20 {
+	if binary.LittleEndian.Uint32(r.take(sumBytes)) != sum || partition >= maxPartitions {
 		r.fail()
 		return b
 	}

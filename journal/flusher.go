@@ -157,7 +157,7 @@ const (
 func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 	for _, data := range parts {
 		for wait := retryFirst; ; wait = min(2*wait, retryMost) {
-			sequence, err := j.store.publish(ctx, data)
+			sequence, err := j.append(ctx, data)
 			if err == nil {
 				j.flusher.last = sequence
 				j.stats.wrote(len(data))
@@ -170,7 +170,7 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 			}
 			j.stats.failed(err)
 			j.log.Error("journal: a flush could not be written and is tried again; hits are refused once the buffer is full",
-				"error", explain(err), "waiting", j.engine.Stats().Waiting)
+				"error", err, "waiting", j.engine.Stats().Waiting)
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)
@@ -186,17 +186,22 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 	return nil
 }
 
-// JetStream's error codes for a store at its size bound: the server's, and the
-// stream's.
-const (
-	serverFull = 10023
-	streamFull = 10077
-)
+// errFull is why the journal takes no more.
+var errFull = errors.New("the data directory is at its size bound: raise --max-disk (MaxBytes)")
 
-func explain(err error) error {
-	var api *jetstream.APIError
-	if errors.As(err, &api) && (api.ErrorCode == serverFull || api.ErrorCode == streamFull) {
-		return fmt.Errorf("the data directory is at its size bound (MaxBytes, --max-disk), or the disk is full: %w", err)
+// append publishes a message, unless the journal has used its half of the data
+// directory: the rest is for snapshots, without which it could never be trimmed.
+func (j *Journal) append(ctx context.Context, data []byte) (uint64, error) {
+	if j.snapshots.kept.Load()+int64(len(data)) > j.cfg.MaxBytes/2 {
+		return 0, errFull
 	}
-	return err
+	sequence, err := j.store.publish(ctx, data)
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == serverFull {
+		err = fmt.Errorf("%w: %w", errFull, err)
+	}
+	return sequence, err
 }
+
+// serverFull is JetStream's error code for a server at its size bound.
+const serverFull = 10023

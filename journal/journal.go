@@ -85,7 +85,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	isNew := m.Epoch == 0
 	var missing []Finding
-	if j.store, missing, err = openStore(ctx, j.server.js, j.cfg.MaxBytes, isNew || j.cfg.AcceptDamage); err != nil {
+	if j.store, missing, err = openStore(ctx, j.server.js, isNew || j.cfg.AcceptDamage); err != nil {
 		return err
 	}
 	if isNew {
@@ -149,6 +149,7 @@ func (j *Journal) Sync(ctx context.Context) error {
 // is lost. If the flush can't be done, it says how much was not written.
 func (j *Journal) Close(ctx context.Context) (err error) {
 	j.closed.Do(func() {
+		j.snapshots.noMorePins(errClosing)
 		j.snapshots.startRound()
 		err = j.Sync(ctx)
 		if err == nil {

@@ -324,7 +324,6 @@ func TestRefusesOtherSettings(t *testing.T) {
 func TestFullStore(t *testing.T) {
 	cfg := testConfig(t, t.TempDir())
 	cfg.MaxBytes = minMaxBytes
-	cfg.SnapshotBytes = 1 << 40 // never trimmed: it must run full
 	ec := engineConfig()
 	ec.MaxWaiting = 20_000
 	e, err := weir.New(ec)
@@ -336,6 +335,9 @@ func TestFullStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	j.snapshots.mu.Lock()
+	j.snapshots.round, j.snapshots.next = true, ec.Partitions // a round that never ends: nothing is trimmed
+	j.snapshots.mu.Unlock()
 	r := &running{t, e, j}
 	var counted uint64
 	var refused *weir.Error

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/weir-counter/weir"
 )
 
 // loaded is what a start found.
@@ -48,17 +50,7 @@ func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Fi
 		if progress != nil && sequence%64 == 0 {
 			progress(sequence-start+1, last-start+1)
 		}
-		for _, p := range audit.message(sequence, data) {
-			for _, b := range p.batches {
-				if audit.batch(p.life, b) {
-					j.engine.Apply(b.partition, b.deltas)
-				}
-			}
-			if err := j.engine.LoadReceipts(p.receipts); err != nil {
-				return err
-			}
-		}
-		return nil
+		return audit.apply(j.engine, sequence, data)
 	}
 	if err := j.store.read(ctx, start, last, apply); err != nil {
 		return l, fmt.Errorf("journal: replay: %w", err)
@@ -68,6 +60,21 @@ func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Fi
 	l.findings = audit.findings
 	j.stats.replayed(audit)
 	return l, nil
+}
+
+// apply takes the next message of the journal, and counts what it completes.
+func (a *auditor) apply(engine *weir.Engine, sequence uint64, data []byte) error {
+	for _, p := range a.message(sequence, data) {
+		for _, b := range p.batches {
+			if a.batch(p.life, b) {
+				engine.Apply(b.partition, b.deltas)
+			}
+		}
+		if err := engine.LoadReceipts(p.receipts); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // startOfReplay is the first message that some partition needs.

@@ -59,5 +59,8 @@ func decodeSnapshot(data []byte) (snapshot, error) {
 	s.partition, s.seq, s.total, s.from = int(r.uvarint()), r.uvarint(), r.uvarint(), r.uvarint()
 	s.state = r.take(r.uvarint())
 	s.receipts = r.receipts()
+	if s.partition < 0 || s.partition >= maxPartitions {
+		r.fail()
+	}
 	return s, r.end()
 }

@@ -24,6 +24,7 @@ type snapshotter struct {
 	have  [][slots]uint64 // by partition and slot: from of the good snapshot there; 0 none
 	bytes int64           // of the round so far
 	last  int64           // bytes of the round before
+	pins  pins
 }
 
 // statesAtOnce is how many partitions one flush takes the state of: it bounds
@@ -35,13 +36,13 @@ const statesAtOnce = 8
 const statesInHaste = 64
 
 func newSnapshotter(have [][slots]uint64) snapshotter {
-	return snapshotter{have: have, work: make(chan []snapshot, 1), stored: make(chan struct{}, 1)}
+	return snapshotter{have: have, work: make(chan []snapshot, 1), stored: make(chan struct{}, 1), pins: pins{turn: make(chan struct{}, 1)}}
 }
 
 func (s *snapshotter) startRound() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.round {
+	if !s.round && s.pins.cancel == nil {
 		s.round, s.next, s.bytes = true, 0, 0
 		s.grown.Store(0)
 	}
@@ -91,13 +92,16 @@ func (j *Journal) runSnapshotter(ctx context.Context) {
 			return
 		case snaps := <-s.work:
 			for _, snap := range snaps {
-				if err := j.storeSnapshot(ctx, snap); err != nil {
+				if err := j.storeSnapshot(ctx, snap); err != nil && ctx.Err() == nil {
 					j.log.Error("journal: a snapshot could not be stored: the one before stays, and the next round tries again",
 						"partition", snap.partition, "error", err)
 				}
 			}
 			j.endOfBatch(ctx)
 		case <-time.After(j.cfg.FlushEvery):
+			if s.kept.Load() > j.cfg.MaxBytes*3/8 {
+				s.endPin(errTooSlow)
+			}
 			if s.grown.Load() >= min(max(j.cfg.SnapshotBytes, s.lastBytes()), j.cfg.MaxBytes/8) {
 				s.startRound()
 			}

@@ -57,7 +57,8 @@ func (s *store) read(ctx context.Context, from, last uint64, f func(sequence uin
 	return nil
 }
 
-const fetchMessages = 256
+// fetchMessages bounds what is read ahead: some 40 MiB of the largest messages.
+const fetchMessages = 64
 
 // readSingly asks for each message by its number.
 func (s *store) readSingly(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error {

@@ -68,7 +68,7 @@ func Verify(ctx context.Context, dir string) (Report, error) {
 
 func verifyCopy(ctx context.Context, dir string, m manifest) (Report, error) {
 	r := Report{Origin: m.Origin, Epoch: m.Epoch, Created: m.Created, Partitions: m.Partitions, Retention: time.Duration(m.RetentionS) * time.Second}
-	engine, err := weir.New(weir.Config{Partitions: m.Partitions, Retention: r.Retention, Memory: 1 << 40, Gather: true, Clock: weir.EventClock})
+	engine, err := weir.New(weir.Config{Partitions: m.Partitions, Retention: r.Retention, Memory: unbounded, Gather: true, Clock: weir.EventClock})
 	if err != nil {
 		return r, err
 	}
@@ -76,11 +76,11 @@ func verifyCopy(ctx context.Context, dir string, m manifest) (Report, error) {
 	j := &Journal{cfg: Config{Dir: dir}.withDefaults(), engine: engine}
 	j.log = j.cfg.Logger
 	defer j.release()
-	if j.server, err = startServer(ctx, dir, 1<<50, j.log); err != nil {
+	if j.server, err = startServer(ctx, dir, unbounded, j.log); err != nil {
 		return r, err
 	}
 	var missing []Finding
-	if j.store, missing, err = openStore(ctx, j.server.js, 0, false); err != nil {
+	if j.store, missing, err = openStore(ctx, j.server.js, false); err != nil {
 		return r, err
 	}
 	if j.store == nil {

@@ -1,0 +1,134 @@
+package journal
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Backup writes all that is counted to w, in one file that Restore takes: every
+// hit that was counted before the call, and none of a flush that began after it.
+// Hits go on meanwhile. It reads what is on disk, a partition or some messages
+// at a time, and touches no counter. One backup is taken at a time; others wait.
+//
+// While it runs the journal is not trimmed. A backup that is so slow that the
+// data directory would run full is ended with an error, and so it is by Close.
+func (j *Journal) Backup(ctx context.Context, w io.Writer) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := j.snapshots.pin(ctx, cancel); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	defer j.snapshots.unpin()
+	if err := j.backup(ctx, w); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("backup: %w", err)
+	}
+	return nil
+}
+
+func (j *Journal) backup(ctx context.Context, w io.Writer) error {
+	if err := j.Sync(ctx); err != nil {
+		return err
+	}
+	first, last, _, err := j.store.bounds(ctx)
+	if err != nil {
+		return err
+	}
+	cfg := j.engine.Config()
+	lists, _, err := j.store.listSnapshots(ctx, cfg.Partitions)
+	if err != nil {
+		return err
+	}
+	start, err := j.startOfBackup(ctx, lists, last)
+	if err != nil {
+		return err
+	}
+	if start < first {
+		return fmt.Errorf("%w: some partitions have no sound snapshot, and the journal before message %d is trimmed: run weir verify", errDamaged, first)
+	}
+	file, err := newBackupWriter(w, BackupInfo{
+		Taken: time.Now().UTC().Truncate(time.Second), Origin: j.life.origin, Epoch: j.life.epoch,
+		Partitions: cfg.Partitions, RetentionS: int64(cfg.Retention / time.Second), First: start, Last: last,
+	})
+	if err != nil {
+		return err
+	}
+	for _, list := range lists {
+		if len(list) == 0 {
+			continue
+		}
+		snap, err := j.store.getSnapshot(ctx, list[0])
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := file.section(sectionSnapshot, snap.encode()); err != nil {
+			return err
+		}
+	}
+	if err := j.backupFlushes(ctx, file, start, last); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil { // whoever ended it must not find it whole
+		return err
+	}
+	return file.end()
+}
+
+// startOfBackup is the first message that the newest sound snapshots need after
+// them. It takes the others out of lists.
+func (j *Journal) startOfBackup(ctx context.Context, lists [][]listed, last uint64) (uint64, error) {
+	start := last + 1
+	for partition := range lists {
+		for len(lists[partition]) > 0 {
+			_, err := j.store.getSnapshot(ctx, lists[partition][0])
+			if err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				return 0, err
+			}
+			lists[partition] = lists[partition][1:]
+		}
+		from := uint64(0)
+		if len(lists[partition]) > 0 {
+			from = lists[partition][0].from
+		}
+		start = min(start, from+1)
+	}
+	return start, nil
+}
+
+// backupFlushes copies messages of the journal, all of them or none.
+func (j *Journal) backupFlushes(ctx context.Context, file *backupWriter, start, last uint64) error {
+	next := start
+	err := j.store.read(ctx, start, last, func(sequence uint64, data []byte) error {
+		if sequence != next {
+			return missingMessage(next)
+		}
+		if _, err := decodePart(data); err != nil {
+			return fmt.Errorf("journal message %d: %w", sequence, err)
+		}
+		next++
+		return file.section(sectionFlush, binary.LittleEndian.AppendUint64(nil, sequence), data)
+	})
+	if err == nil && next != last+1 {
+		return missingMessage(next)
+	}
+	return err
+}
+
+func missingMessage(sequence uint64) error {
+	return fmt.Errorf("%w: journal message %d is missing: run weir verify", errDamaged, sequence)
+}
+
+// errTooSlow is why a backup is ended that keeps the journal from being trimmed.
+var errTooSlow = errors.New("it was too slow: the journal has to be trimmed, or it would fill the data directory: write the backup somewhere faster, or raise --max-disk")
