@@ -14,6 +14,7 @@ const (
 	CodeTooFarAhead   Code = "too_far_ahead"  // a hit beyond the engine's clock plus MaxAhead
 	CodeInvalidWindow Code = "invalid_window" // a window that is not whole seconds within 1 s to 1e9 s
 	CodeInvalidRange  Code = "invalid_range"  // a series or page with impossible limits
+	CodeInvalidLimit  Code = "invalid_limit"  // a limit outside what it may be
 	CodeInvalidConfig Code = "invalid_config" // a Config field outside what it may be
 	CodeOverloaded    Code = "overloaded"     // hits wait for the journal and MaxWaiting is reached: retry later
 	CodeKeyReused     Code = "key_reused"     // an idempotency key that came with another content before

@@ -98,3 +98,20 @@ func ExampleEngine_Series() {
 	}
 	// Output: 60 120 180
 }
+
+// The textbook's allowRequest, at ten a second: never more in any second.
+func ExampleLimiter() {
+	l, err := weir.NewLimiter(weir.Limit{N: 10, Per: time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	admitted := 0
+	for range 1000 {
+		if l.Allow() {
+			admitted++
+		}
+	}
+	fmt.Println(admitted, l.Peek(1).RetryAfter > 0)
+	// Output: 10 true
+}

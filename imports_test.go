@@ -14,7 +14,8 @@ const module = "github.com/weir-counter/weir"
 // import what it likes of the module, except commands.
 var mayImport = map[string][]string{
 	"window":  {},
-	".":       {"window"},
+	"limit":   {},
+	".":       {"window", "limit"},
 	"journal": {".", "window"},
 	"server":  {".", "window", "internal/units"},
 	"client":  {"internal/units"},
@@ -45,7 +46,7 @@ func TestImportRules(t *testing.T) {
 
 // A library user compiles the standard library and libraryModules, no more.
 func TestLibraryDependencies(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".", "./window").Output()
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".", "./window", "./limit").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

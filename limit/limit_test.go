@@ -129,8 +129,8 @@ func TestUnderAdmission(t *testing.T) {
 			p := plan(t, l)
 			var s State
 			var admitted uint64
-			const periods = 100
-			step := max(1, p.interval/(20*int64(p.limit.Burst)))
+			const periods = 20
+			step := max(1, p.interval/(5*int64(p.limit.Burst)))
 			for now := int64(0); now < periods*p.interval; now += step {
 				if p.Take(&s, now, 1).Allowed {
 					admitted++
