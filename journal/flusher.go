@@ -119,6 +119,9 @@ func (j *Journal) flush(ctx context.Context) error {
 	} else {
 		j.stats.flushed(time.Since(began))
 	}
+	for i := range snaps {
+		snaps[i].from = f.last // this flush is in the states
+	}
 	j.snapshots.offer(snaps)
 	return nil
 }
@@ -127,7 +130,7 @@ func (j *Journal) flush(ctx context.Context) error {
 func (j *Journal) snapshotOf(partition int) snapshot {
 	f := &j.flusher
 	snap := snapshot{
-		life: f.encoder.life, partition: partition, from: f.last,
+		life: f.encoder.life, partition: partition,
 		position: position{f.encoder.seqs[partition], f.encoder.totals[partition]},
 		state:    append([]byte(nil), f.cut.State...),
 	}

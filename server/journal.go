@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/weir-counter/weir/internal/units"
@@ -14,6 +15,9 @@ type Journal interface {
 	// Sync returns when every hit counted before the call is on disk, or else
 	// an error: the hits then may reach the disk later, or not.
 	Sync(ctx context.Context) error
+	// Backup writes one file with every hit counted before the call. It is ended
+	// by ctx.
+	Backup(ctx context.Context, w io.Writer) error
 	// Stats is called for each scrape, each /readyz and each /v1/stats.
 	Stats() JournalStats
 }

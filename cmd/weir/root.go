@@ -82,7 +82,8 @@ setting is wrong.`,
 	root.SetOut(w.stdout)
 	root.SetErr(w.stderr)
 	root.AddCommand(
-		newServe(w), newHit(w), newCount(w), newRate(w), newTop(w), newSeries(w), newReplay(w), newVersion(w),
+		newServe(w), newHit(w), newCount(w), newRate(w), newTop(w), newSeries(w), newReplay(w),
+		newVerify(w), newBackup(w), newRestore(w), newVersion(w),
 	)
 	return root
 }

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/journal"
+)
+
+func newBackup(w *world) *cobra.Command {
+	server := "http://127.0.0.1:8080"
+	cmd := &cobra.Command{
+		Use:   "backup FILE|-",
+		Short: "Write all counts of a running server to a file",
+		Long: `Write all counts of a running server to one file, or with - to the output.
+
+The server goes on counting meanwhile; every hit that it had counted before is
+in the file. The file is checked as it arrives, and appears under its name only
+when it is whole. 'weir restore' makes a data directory of it.`,
+		Example: "  weir backup weir.backup\n  weir backup - | ssh backups 'cat >weir.backup'",
+		Args:    cobra.ExactArgs(1),
+		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
+			body, err := openBackup(cmd.Context(), server)
+			if err != nil {
+				return err
+			}
+			defer body.Close()
+			if args[0] == "-" {
+				_, err := saveBackup(body, w.stdout)
+				return err
+			}
+			info, err := saveBackupFile(body, args[0])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(w.stdout, "%s: %s, taken at %s\n", args[0], units.FormatSize(info.Bytes), formatMoment(info.Taken))
+			return nil
+		}),
+	}
+	cmd.Flags().StringVar(&server, "server", server, "address of the server")
+	return cmd
+}
+
+// openBackup asks a server for a backup. It has no time limit: the user has one.
+func openBackup(ctx context.Context, server string) (io.ReadCloser, error) {
+	if !strings.Contains(server, "://") {
+		server = "http://" + server
+	}
+	address, err := url.JoinPath(server, "/v1/backup")
+	if err != nil {
+		return nil, usage{fmt.Errorf("--server: %w", err)}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, usage{fmt.Errorf("--server: %w", err)}
+	}
+	req.Header.Set("User-Agent", userAgent())
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // what there is of it
+		return nil, fmt.Errorf("the server answered %s: %s", resp.Status, text)
+	}
+	return resp.Body, nil
+}
+
+// saveBackup copies a backup and checks it on the way.
+func saveBackup(from io.Reader, to io.Writer) (journal.BackupInfo, error) {
+	return journal.ScanBackup(io.TeeReader(from, to))
+}
+
+func saveBackupFile(from io.Reader, path string) (info journal.BackupInfo, err error) {
+	file, err := os.OpenFile(path+".part", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return info, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	if info, err = saveBackup(from, file); err != nil {
+		return info, errors.Join(err, file.Close())
+	}
+	if err := file.Sync(); err != nil {
+		return info, errors.Join(err, file.Close())
+	}
+	if err := file.Close(); err != nil {
+		return info, err
+	}
+	return info, os.Rename(file.Name(), path)
+}

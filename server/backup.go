@@ -1,0 +1,79 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+const backupType = "application/octet-stream"
+
+const backupDescription = `One file with all that is counted, while hits go on: every hit that was counted before the request is in it.
+` + "`weir restore`" + ` makes a data directory of it. The file ends with its own checksum: one that was cut short on the way
+is refused then. An ephemeral server has none to give.`
+
+// registerBackup routes GET /v1/backup around huma, which would hold the whole
+// file in memory, and describes it by hand.
+func (s *Server) registerBackup(api huma.API, mux *router) {
+	mux.HandleFunc("GET /v1/backup", s.backup)
+	responses := problemResponses(api, codeEphemeral, codeStopping)
+	responses["200"] = &huma.Response{
+		Description: "The backup",
+		Content:     map[string]*huma.MediaType{backupType: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
+	}
+	api.OpenAPI().AddOperation(&huma.Operation{
+		OperationID: "backup", Method: http.MethodGet, Path: "/v1/backup",
+		Summary: "Back up all counts", Description: backupDescription,
+		Responses: responses,
+	})
+}
+
+// backup streams. A failure after the first byte can't be told any more: the
+// connection is dropped, so that the client sees it.
+func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
+	if s.cfg.Journal == nil {
+		newProblem(codeEphemeral, "", "an ephemeral server keeps no data to back up: start it with --data").write(w)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	to := &backupStream{w: w, control: http.NewResponseController(w), timeout: s.cfg.WriteTimeout}
+	err := s.cfg.Journal.Backup(ctx, to)
+	switch {
+	case err == nil:
+		s.log.InfoContext(ctx, "a backup was taken", "bytes", to.bytes, "remote", r.RemoteAddr)
+	case to.bytes == 0:
+		s.log.ErrorContext(ctx, "a backup failed", "error", err)
+		newProblem(codeStopping, "", "the backup could not be taken: the server's log says why").write(w)
+	default:
+		s.log.ErrorContext(ctx, "a backup failed and its connection was dropped", "bytes", to.bytes, "error", err)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// backupStream gives every piece WriteTimeout, in place of all together: a
+// backup takes as long as it takes.
+type backupStream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+	bytes   int64
+}
+
+var _ io.Writer = (*backupStream)(nil)
+
+func (b *backupStream) Write(piece []byte) (int, error) {
+	if b.bytes == 0 {
+		b.w.Header().Set("Content-Type", backupType)
+		b.w.Header().Set("Content-Disposition", `attachment; filename="weir.backup"`)
+	}
+	if err := b.control.SetWriteDeadline(time.Now().Add(b.timeout)); err != nil {
+		return 0, err
+	}
+	n, err := b.w.Write(piece)
+	b.bytes += int64(n)
+	return n, err
+}
