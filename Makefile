@@ -3,12 +3,13 @@
 GO        ?= go
 BIN       := bin
 FUZZTIME  ?= 10m
+ROUNDS    ?= 50
 LINT      := $(BIN)/golangci-lint
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fuzz lint fmt bench check clean need-go need-gcc need-goaccess
+.PHONY: help run build test race crash fuzz lint fmt bench check clean need-go need-gcc need-goaccess
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +27,9 @@ test: need-go ## Run every test, of the benchmarks' module too
 
 race: need-go need-gcc ## Run every test under the race detector
 	$(GO) test -race -timeout 30m ./...
+
+crash: need-go ## Kill a server at random moments, ROUNDS (50) times, and count what is there
+	$(GO) test -run 'TestCrash' -count 1 -v -timeout 30m ./cmd/weir -args -rounds $(ROUNDS)
 
 fuzz: need-go ## Run each fuzz target for FUZZTIME (10m)
 	@set -e; for pkg in $$($(GO) list ./...); do \

@@ -36,10 +36,10 @@ type process struct {
 	log  chan string // what it logged, once it has ended
 }
 
-func startProcess(t *testing.T, dir string) *process {
+func startProcess(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
 	p := &process{
-		Cmd: exec.Command(os.Args[0], "serve", "--http", "127.0.0.1:0", "--data", dir, "--log-format", "json"),
+		Cmd: exec.Command(os.Args[0], append([]string{"serve", "--http", "127.0.0.1:0", "--data", dir, "--log-format", "json"}, args...)...),
 		log: make(chan string, 1),
 	}
 	p.Env = append(os.Environ(), asWeir+"=1")
