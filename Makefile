@@ -14,7 +14,7 @@ LDFLAGS   := -X main.version=$(VERSION)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: build ## Start Weir with embedded defaults on http://127.0.0.1:8080 (more: ARGS="--http ...")
+run: build ## Start Weir on http://127.0.0.1:8080, data in ./weir-data (more: ARGS="--http ...")
 	$(BIN)/weir serve $(ARGS)
 
 build: need-go ## Build bin/weir

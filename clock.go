@@ -51,8 +51,7 @@ func (c *clock) judge(second int64) (Outcome, error) {
 	}
 	if second > seen {
 		if wall := c.wall.second(); second > wall+c.ahead {
-			return 0, &Error{CodeTooFarAhead, "at", fmt.Sprintf(
-				"at is %d s ahead of the clock, at most %d s are allowed: check the sender's clock and the unit of at", second-wall, c.ahead)}
+			return Refused, tooFarAhead(second-wall, c.ahead)
 		}
 	}
 	c.advance(second)
@@ -60,6 +59,11 @@ func (c *clock) judge(second int64) (Outcome, error) {
 		return TooLate, nil
 	}
 	return Counted, nil
+}
+
+func tooFarAhead(by, most int64) error {
+	return &Error{CodeTooFarAhead, "at", fmt.Sprintf(
+		"at is %d s ahead of the clock, at most %d s are allowed: check the sender's clock and the unit of at", by, most)}
 }
 
 // advance moves an event clock on to the second of a hit.

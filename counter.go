@@ -46,22 +46,28 @@ func (c *Counter) HitN(n uint64) {
 	}
 }
 
-// HitAt counts n >= 1 hits at any time from 1970 to 2514, in any order of
-// times. TooLate is an outcome, not an error.
+// HitAt counts n >= 1 hits at a time from 1970 to now, in any order of times.
+// TooLate is an outcome, not an error; a time more than 5 s after the system's
+// clock is an error, CodeTooFarAhead, and changes nothing: it would make all
+// later hits too late.
 func (c *Counter) HitAt(at time.Time, n uint64) (Outcome, error) {
 	second := at.Unix()
 	if err := checkHit(second, n); err != nil {
-		return 0, err
+		return Refused, err
 	}
-	if s := c.stripes.Load(); s != nil {
-		mine := s.mine()
-		if outcome, ok := s.add(&mine, second, n); ok {
-			return outcome, nil
-		}
-		return c.fold(s, mine, second, n), nil
+	s := c.ready()
+	mine := s.mine()
+	if outcome, ok := s.add(&mine, second, n); ok {
+		return outcome, nil
 	}
-	return c.hit(second, n), nil
+	if wall := c.wall.second(); second > wall+counterAhead {
+		return Refused, tooFarAhead(second-wall, counterAhead)
+	}
+	return c.fold(s, mine, second, n), nil
 }
+
+// counterAhead is how far after the clock a hit may be, in seconds.
+const counterAhead = int64(defaultMaxAhead / time.Second)
 
 func (c *Counter) hit(second int64, n uint64) Outcome {
 	s := c.ready()

@@ -194,3 +194,19 @@ func TestCounterIdleSecond(t *testing.T) {
 		t.Errorf("afterwards: %v, %v", outcome, err)
 	}
 }
+
+// A hit from the future changes nothing: what comes after is counted.
+func TestCounterCannotBePoisoned(t *testing.T) {
+	var c Counter
+	c.HitN(10)
+	for _, ahead := range []time.Duration{6 * time.Second, 40 * 24 * time.Hour} {
+		outcome, err := c.HitAt(time.Now().Add(ahead), 1)
+		wantCode(t, err, CodeTooFarAhead)
+		if outcome != Refused {
+			t.Errorf("%v ahead: %v", ahead, outcome)
+		}
+	}
+	c.HitN(100)
+	got, _ := c.Count(5 * time.Minute)
+	checkBounds(t, "afterwards", got, 110, true)
+}

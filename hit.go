@@ -37,17 +37,17 @@ func (e *Engine) HitN(key string, n uint64) error {
 // second; else a lock on the key's partition and amortised O(1).
 func (e *Engine) HitAt(at time.Time, key string, n uint64) (Outcome, error) {
 	if err := e.check(key, n); err != nil {
-		return 0, err
+		return Refused, err
 	}
 	second := at.Unix()
 	if err := checkHit(second, n); err != nil {
-		return 0, err
+		return Refused, err
 	}
 	outcome, err := e.clock.judge(second)
 	switch {
 	case err != nil:
 		e.refused.tooFarAhead.Add(n)
-		return 0, err
+		return Refused, err
 	case outcome == TooLate:
 		e.refused.tooLate.Add(n)
 		return TooLate, nil
@@ -131,7 +131,7 @@ func (e *Engine) hitNew(p *partition, hash uint64, second int64, key string, n u
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.table.Load().find(hash, key) != nil {
-		return 0, false
+		return Refused, false
 	}
 	outcome := p.add(e, p.insert(e, hash, key), second, n)
 	e.makeRoom(p)
@@ -152,7 +152,7 @@ func (e *Engine) fold(p *partition, en *entry, was *hotKey, mine *cell, second i
 	case hot != nil && hot == was:
 		outcome = hot.fold(mine, &en.window, second, n, p.settler(e, en))
 	default:
-		return 0, false
+		return Refused, false
 	}
 	e.makeRoom(p)
 	return outcome, true

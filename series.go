@@ -14,10 +14,14 @@ type Point struct {
 	Count
 }
 
+// String is the time and its count.
+func (p Point) String() string { return p.At.UTC().Format(time.RFC3339) + " " + p.Count.String() }
+
 // Series answers with the counts of consecutive windows of length step, the
 // first ending at from+step and the last at or before to: the bars of a chart.
-// from is cut to a whole second. The points of a past that is older than the
-// key's newest 511 s may be in doubt, and say so.
+// from is cut to a whole second. Points within the key's newest 511 s are exact;
+// the older one is, the wider are the slots at its two ends, up to 1 % of its age
+// each, and its bounds say so.
 //
 // At most MaxPoints, at least one; each costs what a Count does.
 func (e *Engine) Series(key string, from, to time.Time, step time.Duration) ([]Point, error) {

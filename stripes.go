@@ -53,7 +53,7 @@ func (s *stripes) add(mine **cell, second int64, n uint64) (outcome Outcome, ok 
 		c := *mine
 		word := c.word.Load()
 		if !fits(word, second, n) {
-			return 0, false
+			return Refused, false
 		}
 		if c.word.CompareAndSwap(word, word+n) {
 			return cellOutcome(word), true

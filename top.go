@@ -17,6 +17,9 @@ type KeyCount struct {
 	Count
 }
 
+// String is the key and its count.
+func (kc KeyCount) String() string { return kc.Key + " " + kc.Count.String() }
+
 // Top answers with the n keys, 1 to MaxList, that have most hits in (at-w, at]
 // by estimate, those equal in order of their names. With a prefix, only keys that
 // begin with it. Keys without hits in the window and AllKeys are left out. at is

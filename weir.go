@@ -8,9 +8,8 @@
 // 12:00:00.9 lies in the second 12:00:00. Every answer is a [Count] with bounds
 // that hold: exact up to 300 s, with at most 1 % of the window in doubt beyond.
 //
-// The data path: a hit finds its entry (table.go), goes to the entry's live cell
-// (cell.go, stripes.go), from there to the key's window (package window), and a
-// read adds the two (read.go).
+// A journal keeps an engine durable through [Engine.Cut], [Engine.Apply] and their
+// like; a program that only counts does not need them.
 package weir
 
 import (
@@ -46,6 +45,7 @@ type Outcome = window.Outcome
 
 // The outcomes of a hit.
 const (
+	Refused = window.Refused // not counted: the error says why; nothing changed
 	Counted = window.Counted // in its slot
 	Late    = window.Late    // in its slot, but its key has seen a newer second
 	TooLate = window.TooLate // refused: older than the retention; nothing changed

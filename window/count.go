@@ -1,6 +1,7 @@
 package window
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 )
@@ -13,6 +14,14 @@ type Count struct {
 
 // Exact tells whether nothing is in doubt: Lower = Estimate = Upper.
 func (c Count) Exact() bool { return c.Lower == c.Upper }
+
+// String is the number, with its bounds if they differ: "12" or "12 (10 to 15)".
+func (c Count) String() string {
+	if c.Exact() {
+		return fmt.Sprint(c.Estimate)
+	}
+	return fmt.Sprintf("%d (%d to %d)", c.Estimate, c.Lower, c.Upper)
+}
 
 // Plus is the count of two disjoint sets of hits.
 func (c Count) Plus(o Count) Count {

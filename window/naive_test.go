@@ -18,7 +18,7 @@ type naive struct {
 func (v *naive) add(at int64, n uint64) Outcome {
 	switch {
 	case at < 0 || at > MaxTime:
-		return OutOfRange
+		return Refused
 	case v.any && at <= v.newest-v.retention:
 		return TooLate
 	case n == 0:

@@ -59,13 +59,13 @@ type Window struct {
 type Outcome uint8
 
 const (
-	Counted    Outcome = iota // in its slot
-	Late                      // in its slot, but the window has seen a newer second
-	TooLate                   // refused: older than the retention, nothing changed
-	OutOfRange                // refused: before 1970 or after MaxTime, nothing changed
+	Refused Outcome = iota // before 1970 or after MaxTime, or as the error beside it says: nothing changed
+	Counted                // in its slot
+	Late                   // in its slot, but the window has seen a newer second
+	TooLate                // refused: older than the retention, nothing changed
 )
 
-// String is the outcome in lower case, as the protocols write it.
+// String is the outcome in lower case.
 func (o Outcome) String() string {
 	switch o {
 	case Counted:
@@ -75,7 +75,7 @@ func (o Outcome) String() string {
 	case TooLate:
 		return "too late"
 	}
-	return "out of range"
+	return "refused"
 }
 
 // New returns an empty window that keeps hits for at least retention seconds, 1
@@ -128,7 +128,7 @@ func (w *Window) Size() int {
 // Cost: amortised O(1) in order; a late hit O(slots newer than it).
 func (w *Window) Add(at int64, n uint64) Outcome {
 	if at < 0 || at > MaxTime {
-		return OutOfRange
+		return Refused
 	}
 	newest := w.newest()
 	if !w.empty() && at <= newest-w.Retention() {
