@@ -62,13 +62,28 @@ func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Fi
 	return l, nil
 }
 
-// apply takes the next message of the journal, and counts what it completes.
+// apply takes the next message of the journal, and counts what it completes:
+// partitions side by side, the batches of each in order.
 func (a *auditor) apply(engine *weir.Engine, sequence uint64, data []byte) error {
 	for _, p := range a.message(sequence, data) {
+		var fresh [][]batch // by partition
 		for _, b := range p.batches {
-			if a.batch(p.life, b) {
+			if !a.batch(p.life, b) {
+				continue
+			}
+			if last := len(fresh) - 1; last >= 0 && fresh[last][0].partition == b.partition {
+				fresh[last] = append(fresh[last], b)
+			} else {
+				fresh = append(fresh, []batch{b})
+			}
+		}
+		if err := inParallel(len(fresh), func(i int) error {
+			for _, b := range fresh[i] {
 				engine.Apply(b.partition, b.deltas)
 			}
+			return nil
+		}); err != nil {
+			return err
 		}
 		if err := engine.LoadReceipts(p.receipts); err != nil {
 			return err

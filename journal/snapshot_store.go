@@ -164,22 +164,3 @@ func spoiledSnapshot(partition, slot int, err error) Finding {
 		Cost: "none if the one before and the journal after it are sound", Harmless: true,
 	}
 }
-
-// inParallel calls f for 0 to n-1, a few at a time, and returns the first error.
-func inParallel(n int, f func(i int) error) error {
-	var first error
-	var once sync.Once
-	var wg sync.WaitGroup
-	turns := make(chan struct{}, 4)
-	for i := range n {
-		turns <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-turns }()
-			if err := f(i); err != nil {
-				once.Do(func() { first = err })
-			}
-		})
-	}
-	wg.Wait()
-	return first
-}
