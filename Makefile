@@ -9,10 +9,10 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race crash fuzz lint fmt bench check clean need-go need-gcc need-goaccess
+.PHONY: help run build test race crash fuzz lint fmt bench bench-journal check clean need-go need-gcc need-goaccess
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## Start Weir on http://127.0.0.1:8080, data in ./weir-data (more: ARGS="--http ...")
 	$(BIN)/weir serve $(ARGS)
@@ -52,6 +52,9 @@ fmt: need-go ## Format the code
 
 bench: build need-goaccess ## Measure Weir beside the textbook designs; writes docs/benchmarks.md
 	cd bench && $(GO) run ./report -out ../docs/benchmarks.md
+
+bench-journal: build ## Measure the journal; writes docs/benchmarks-journal.md
+	cd bench && $(GO) run ./journal -weir ../$(BIN)/weir -page ../docs/benchmarks-journal.md
 
 check: lint test race ## All that must be green before a change lands
 
