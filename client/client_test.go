@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -170,6 +171,22 @@ func TestNothingCountedHasReceipt(t *testing.T) {
 	var refused *Error
 	if !errors.As(err, &refused) || !refused.NothingCounted() || refused.Status != 422 || r.TooLate != 9 {
 		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
+// Hits after a request of which nothing was counted are sent all the same.
+func TestNothingCountedGoesOn(t *testing.T) {
+	c, tr := newTest(t, func(attempt int, _ *http.Request) (*http.Response, error) {
+		if attempt == 1 {
+			return respond(400, http.Header{"Content-Type": {"application/problem+json"}},
+				`{"status":400,"code":"too_late","detail":"all too late","counted":0,"too_late":50000,"rejected":[]}`), nil
+		}
+		return respond(200, nil, `{"counted":10,"rejected":[]}`), nil
+	}, Options{Retries: -1})
+	receipt, err := c.Send(t.Context(), slices.Repeat([]Hit{{Key: "a"}}, maxLines+10))
+	var refused *Error
+	if !errors.As(err, &refused) || !refused.NothingCounted() || receipt.Counted != 10 || receipt.TooLate != 50_000 || tr.attempts != 2 {
+		t.Errorf("got %+v, %v after %d attempts", receipt, err, tr.attempts)
 	}
 }
 

@@ -37,12 +37,14 @@ const maxLines = 50_000
 // of a key that are not UTF-8 are sent as U+FFFD.
 //
 // The receipt says what became of them, also beside an error: then of the
-// batches that were answered. That none of a batch was counted (all were too
-// late, or rejected) is an *Error. Hits of a batch that an overloaded server
+// requests that were answered. That none of a request's hits were counted (all
+// were too late, or rejected) is an *Error, which comes after the other requests
+// were sent too. Hits of a batch that an overloaded server
 // did not take are sent again until it takes them or ctx ends; with
 // Options.Retries -1 they are an *Error.
 func (c *Client) Send(ctx context.Context, hits []Hit) (Receipt, error) {
 	var total Receipt
+	var nothing error // the first request of which nothing was counted
 	sent := 0
 	for body := make([]byte, 0, 64<<10); len(hits) > 0; body = body[:0] {
 		lines := 0
@@ -67,11 +69,17 @@ func (c *Client) Send(ctx context.Context, hits []Hit) (Receipt, error) {
 		}
 		hits, sent = hits[lines:], sent+lines
 		total.Add(answer.Receipt)
+		if refused := (*Error)(nil); errors.As(err, &refused) && refused.NothingCounted() {
+			if nothing == nil {
+				nothing = err
+			}
+			continue
+		}
 		if err != nil {
 			return total, err
 		}
 	}
-	return total, nil
+	return total, nothing
 }
 
 // batchAnswer is the answer to one batch.

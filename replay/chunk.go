@@ -1,5 +1,7 @@
 package replay
 
+import "github.com/weir-counter/weir/client"
+
 // chunkBytes is the size of the pieces that a log is cut into: large enough
 // that handing one over costs nothing beside parsing it, small enough to stay
 // in a core's cache.
@@ -17,7 +19,8 @@ const (
 )
 
 // A chunk is whole lines of one file, and what a worker found in them. It goes
-// round: reader, worker, collector, reader.
+// round: reader, worker, collector, reader. When there is a server, the sender
+// stands between worker and collector.
 type chunk struct {
 	buf    []byte // chunkBytes, for text
 	text   []byte // whole lines; the last may lack its line end
@@ -31,14 +34,15 @@ type chunk struct {
 
 // found is what a worker found in a chunk.
 type found struct {
-	lines     int        // all line ends: gives the line numbers
-	runs      []run      // good lines, in order
-	malformed int        // lines
-	sample    []badLine  // the first malformed lines
-	ahead     int        // lines whose time is in the future
-	keyless   []uint64   // hits without a key, by template
-	refused   uint64     // hits whose key cannot be one
-	counted   []keyCount // hits of the keys that are counted exactly
+	lines     int          // all line ends: gives the line numbers
+	runs      []run        // good lines, in order
+	malformed int          // lines
+	sample    []badLine    // the first malformed lines
+	ahead     int          // lines whose time is in the future
+	keyless   []uint64     // hits without a key, by template
+	refused   uint64       // hits whose key cannot be one
+	counted   []keyCount   // hits of the keys that are counted exactly
+	hits      []client.Hit // that are sent to a server, sorted by time
 }
 
 // A run is lines in a row that have the same second.
@@ -71,6 +75,7 @@ func (f *found) reset(templates int) {
 		sample:  f.sample[:0],
 		keyless: append(f.keyless[:0], make([]uint64, templates)...),
 		counted: f.counted[:0],
+		hits:    f.hits[:0],
 	}
 }
 

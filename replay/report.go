@@ -133,7 +133,7 @@ func (p *pipeline) report() (*Report, error) {
 		})
 	}
 	if p.engine == nil {
-		r.Sent = &p.sent
+		r.Sent = &p.sent.receipt
 	}
 	oldest, ok := p.all.oldest()
 	if !ok {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/client"
 )
 
 // sendGrace is how long batches that are on their way may still take when the
@@ -60,11 +59,11 @@ type pipeline struct {
 	free   chan *chunk
 	work   chan *chunk
 	order  chan *chunk
+	sent   *sender // nil without a server
 	collector
 
 	mu       sync.Mutex
-	problems []error        // by file; nil is none
-	sent     client.Receipt // so far
+	problems []error // by file; nil is none
 }
 
 func newPipeline(o *Options, templates []template, engine *weir.Engine) *pipeline {
@@ -82,6 +81,9 @@ func newPipeline(o *Options, templates []template, engine *weir.Engine) *pipelin
 		p.free <- newChunk()
 	}
 	p.reader = &reader{opts: o, templates: templates, free: p.free, work: p.work, order: p.order}
+	if o.To != nil {
+		p.sent = newSender(o.To, pool)
+	}
 	p.collector.begin(o)
 	return p
 }
@@ -113,9 +115,14 @@ func (p *pipeline) run(ctx context.Context) error {
 			fail(err)
 		}
 	})
-	if err := p.collect(p.order, p.free); err != nil {
+	collected := p.order
+	if p.sent != nil {
+		collected = p.sent.chunks
+		workers.Go(func() { p.sent.run(sending, p.order, abort) })
+	}
+	if err := p.collect(collected, p.free); err != nil {
 		abort(err)
-		for c := range p.order { // the reader stops at the cancelled context
+		for c := range collected { // the reader stops at the cancelled context
 			<-c.done
 		}
 	}
@@ -132,11 +139,7 @@ func (p *pipeline) newSink() sink {
 	if p.engine != nil {
 		return newGatherSink(p.engine, p.second)
 	}
-	return newSendSink(p.opts.To, func(r client.Receipt) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.sent.Add(r)
-	})
+	return newSendSink()
 }
 
 func (p *pipeline) problem(file int, err error) {

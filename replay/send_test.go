@@ -1,8 +1,10 @@
 package replay
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -80,6 +82,19 @@ func TestSend(t *testing.T) {
 	c, err := engine.CountAt(*want.Last, "url:/api/v1/items/3", time.Minute)
 	if err != nil || c.Estimate != want.Counts[1].Hits || got.Counts[1] != want.Counts[1] {
 		t.Errorf("in the last minute: the server has %+v (%v), the reports %+v and %+v", c, err, want.Counts, got.Counts)
+	}
+}
+
+// A sorted log arrives sorted, however many workers there are.
+func TestSendInOrder(t *testing.T) {
+	_, to := serve(t, weir.Config{Clock: weir.EventClock, Retention: 1000 * time.Hour}, func(h http.Handler) http.Handler { return h })
+	var text bytes.Buffer
+	for i := range 300_000 { // several chunks
+		fmt.Fprintf(&text, "%d 1 key-%d\n", 1_700_000_000+i/10, i%7)
+	}
+	r, err := ofText(t, text.Bytes(), Options{To: to, Workers: 4})
+	if err != nil || r.Sent.Counted != 300_000 || r.Sent.Late != 0 {
+		t.Errorf("%v, sent %+v", err, r.Sent)
 	}
 }
 

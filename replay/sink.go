@@ -1,8 +1,7 @@
 package replay
 
 import (
-	"context"
-	"errors"
+	"slices"
 	"time"
 
 	weir "github.com/weir-counter/weir"
@@ -58,16 +57,15 @@ func (s *gatherSink) handOver() error {
 	return nil
 }
 
-func (*gatherSink) flush(context.Context) error { return nil }
+func (*gatherSink) flush(*chunk) {}
 
 func (s *gatherSink) close() error { return s.handOver() }
 
-// sendSink sends to a server. Equal keys of the same second become one hit of
-// n: a log repeats itself, so this saves much of the way.
+// sendSink collects what is sent to a server. Equal keys of the same second
+// become one hit of n: a log repeats itself, so this saves much of the way.
 type sendSink struct {
-	client *client.Client
-	hits   map[hitKey]uint64
-	sent   func(client.Receipt)
+	index map[hitKey]int // of a hit in hits
+	hits  []client.Hit
 }
 
 type hitKey struct {
@@ -75,47 +73,27 @@ type hitKey struct {
 	key string
 }
 
-// sendAtMost is how many different hits are gathered before they are sent.
-const sendAtMost = 20_000
-
-func newSendSink(c *client.Client, sent func(client.Receipt)) *sendSink {
-	return &sendSink{client: c, hits: make(map[hitKey]uint64), sent: sent}
-}
+func newSendSink() *sendSink { return &sendSink{index: make(map[hitKey]int)} }
 
 func (s *sendSink) add(at int64, key []byte, n uint64) error {
-	s.hits[hitKey{at, string(key)}] += n
+	if i, ok := s.index[hitKey{at, string(key)}]; ok {
+		s.hits[i].N += n
+		return nil
+	}
+	h := client.Hit{Key: string(key), N: n, At: time.Unix(at, 0)}
+	s.index[hitKey{at, h.Key}] = len(s.hits)
+	s.hits = append(s.hits, h)
 	return nil
 }
 
-// flush sends what the chunk gave, in batches.
-func (s *sendSink) flush(ctx context.Context) error {
-	batch := make([]client.Hit, 0, min(len(s.hits), sendAtMost))
-	for k, n := range s.hits {
-		batch = append(batch, client.Hit{Key: k.key, N: n, At: time.Unix(k.at, 0)})
-		if len(batch) == sendAtMost {
-			if err := s.send(ctx, batch); err != nil {
-				return err
-			}
-			batch = batch[:0]
-		}
-	}
-	clear(s.hits)
-	if len(batch) == 0 {
-		return nil
-	}
-	return s.send(ctx, batch)
+// flush gives c its hits for the sender, sorted by time: what is sorted in the
+// log arrives sorted, and lines that stand a little late in it do not even
+// arrive late.
+func (s *sendSink) flush(c *chunk) {
+	s.hits, c.hits = c.hits[:0], s.hits
+	clear(s.index)
+	slices.SortStableFunc(c.hits, func(a, b client.Hit) int { return a.At.Compare(b.At) })
 }
 
-// close has nothing left: flush sent it.
+// close has nothing left: every chunk took its own.
 func (*sendSink) close() error { return nil }
-
-// send takes it for an answer, and not for a failure, that the server counted
-// none of the batch: the receipt says why.
-func (s *sendSink) send(ctx context.Context, batch []client.Hit) error {
-	receipt, err := s.client.Send(ctx, batch)
-	s.sent(receipt)
-	if refused := (*client.Error)(nil); errors.As(err, &refused) && refused.NothingCounted() {
-		return nil
-	}
-	return err
-}

@@ -10,7 +10,7 @@ type sink interface {
 	// add counts n hits. It must not keep key.
 	add(at int64, key []byte, n uint64) error
 	// flush is called after the last line of each chunk.
-	flush(ctx context.Context) error
+	flush(c *chunk)
 	// close is called after the last chunk.
 	close() error
 }
@@ -32,7 +32,7 @@ func (w *worker) run(ctx context.Context, work <-chan *chunk, fail func(error)) 
 	for c := range work {
 		c.found.reset(len(c.plan.templates))
 		if ctx.Err() == nil {
-			if err := w.chunk(ctx, c); err != nil {
+			if err := w.chunk(c); err != nil {
 				fail(err)
 			}
 		}
@@ -43,7 +43,7 @@ func (w *worker) run(ctx context.Context, work <-chan *chunk, fail func(error)) 
 	}
 }
 
-func (w *worker) chunk(ctx context.Context, c *chunk) error {
+func (w *worker) chunk(c *chunk) error {
 	if w.plan != c.plan {
 		w.plan, w.parser, w.line = c.plan, c.plan.newParser(), c.plan.newLine()
 	}
@@ -76,7 +76,8 @@ func (w *worker) chunk(ctx context.Context, c *chunk) error {
 			}
 		}
 	}
-	return w.sink.flush(ctx)
+	w.sink.flush(c)
+	return nil
 }
 
 // keys counts the line under the key of each template.
