@@ -43,7 +43,7 @@ func TestMostWithin(t *testing.T) {
 		{at(5), 1},
 		{at(0, 9), 2},
 		{at(0, 10), 1},
-		{at(0, 0, 9, 10, 10, 19), 4},
+		{at(0, 0, 9, 10, 10, 19, 19), 4},
 		{[]admission{{0, 1}, {9, 9}, {9, 10}}, 2},
 	} {
 		if got := mostWithin(test.list, 10); got != test.want {
