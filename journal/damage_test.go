@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/weir-counter/weir"
 )
@@ -73,8 +74,15 @@ func TestDamage(t *testing.T) {
 		damaged.Dir = filepath.Join(t.TempDir(), "copy")
 		copyDir(t, cfg.Dir, damaged.Dir)
 		what := damageFile(t, r, damaged.Dir+files[i%len(files)])
+		began := time.Now()
 		run, err := tryStart(t, damaged)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s: the start took %v", what, took)
+		}
 		if err != nil {
+			if named := new(DamageError); !errors.As(err, &named) && !errors.Is(err, errDamaged) {
+				t.Errorf("%s: refused without naming damage: %v", what, err)
+			}
 			refused++
 			t.Logf("%s: refused: %v", what, err)
 			continue

@@ -46,12 +46,9 @@ func Verify(ctx context.Context, dir string) (Report, error) {
 		return Report{}, err
 	}
 	defer lock.release()
-	m, found, err := loadManifest(dir)
+	m, _, err := loadManifest(dir)
 	if err != nil {
 		return Report{Findings: []Finding{{Where: "manifest", What: err.Error(), Cost: "the directory can't be opened"}}}, nil
-	}
-	if !found {
-		return Report{}, fmt.Errorf("data directory %s has no manifest: it is not one of Weir's, or nothing was ever written to it", dir)
 	}
 	copied, err := os.MkdirTemp("", "weir-verify-*")
 	if err != nil {
@@ -130,6 +127,9 @@ func lockExisting(dir string) (*dirLock, error) {
 	}
 	if !info.IsDir() {
 		return nil, fmt.Errorf("data directory %s: it is a file", dir)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, manifestFile)); errors.Is(err, fs.ErrNotExist) { // before the lock leaves a file in it
+		return nil, fmt.Errorf("data directory %s has no manifest: it is not one of Weir's, or nothing was ever written to it", dir)
 	}
 	return lockDir(dir)
 }
