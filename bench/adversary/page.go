@@ -53,12 +53,13 @@ just before P and one just before 2 P, a nanosecond less than P apart; random; g
 ## How
 
 Time is virtual: an argument (Weir, x/time/rate, slidingwindow), the clock of the library's store (throttled), or that of
-testing/synctest (ulule/limiter). {{range .Results}}{{if .RealTime}}{{.Limiter}} takes the time from the runtime past
-testing/synctest, and so ran in real time, with P = 20 ms, *just* = 2.5 ms, without the random schedules; its figures are the most
-of five rounds, its total that of one greedy caller who asks every P/20.{{end}}{{end}}
+testing/synctest (ulule/limiter).{{range .Results}}{{if .RealTime}}
 
-The memory store of each library is meant; in other stores they keep the same algorithms. Left out:
-github.com/gubernator-io/gubernator/v2, whose module could not be had (the module proxy answered 403).
+{{.Limiter}} takes the time from the runtime past testing/synctest. It ran in real time, with P = 20 ms, *just* = 2.5 ms, and without
+the random schedules, until a round found 2N or 20 had not; its greedy caller asks every P/20.{{end}}{{end}}
+
+The libraries keep their state in memory here, not in Redis. Left out: github.com/gubernator-io/gubernator/v2, whose module could not
+be had (the module proxy answered 403).
 `
 
 // write writes the page.
