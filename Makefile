@@ -9,7 +9,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race crash fuzz lint fmt bench bench-journal check clean need-go need-gcc need-goaccess
+.PHONY: help run build test race crash fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ bench: build need-goaccess ## Measure Weir beside the textbook designs; writes d
 
 bench-journal: build ## Measure the journal; writes docs/benchmarks-journal.md
 	cd bench && $(GO) run ./journal -weir ../$(BIN)/weir -page ../docs/benchmarks-journal.md
+
+adversary: need-go ## Search what limiters admit at worst; writes docs/adversary.md
+	cd bench && $(GO) run ./adversary -out ../docs/adversary.md
 
 check: lint test race ## All that must be green before a change lands
 
