@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -171,6 +172,18 @@ func TestNothingCountedHasReceipt(t *testing.T) {
 	var refused *Error
 	if !errors.As(err, &refused) || !refused.NothingCounted() || refused.Status != 422 || r.TooLate != 9 {
 		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
+// A receipt has a list of reasons in JSON, also when it is empty.
+func TestEmptyReasons(t *testing.T) {
+	c, _ := newTest(t, func(int, *http.Request) (*http.Response, error) {
+		return respond(200, nil, `{"counted":1,"rejected":[]}`), nil
+	}, Options{})
+	receipt, err := c.Send(t.Context(), []Hit{{Key: "a"}})
+	text, jsonErr := json.Marshal(receipt)
+	if err != nil || jsonErr != nil || !strings.Contains(string(text), `"rejected":[]`) {
+		t.Errorf("%v, %v, %s", err, jsonErr, text)
 	}
 }
 

@@ -43,8 +43,8 @@ const maxLines = 50_000
 // did not take are sent again until it takes them or ctx ends; with
 // Options.Retries -1 they are an *Error.
 func (c *Client) Send(ctx context.Context, hits []Hit) (Receipt, error) {
-	var total Receipt
-	var nothing error // the first request of which nothing was counted
+	total := Receipt{Reasons: []Rejection{}} // a list in JSON, also an empty one
+	var nothing error                        // the first request of which nothing was counted
 	sent := 0
 	for body := make([]byte, 0, 64<<10); len(hits) > 0; body = body[:0] {
 		lines := 0

@@ -27,18 +27,45 @@ type follower struct {
 	at   int64 // bytes read of file
 	last byte  // the last byte read of file
 
+	// inLine says that the reading began in the middle of a line: at the end of a
+	// file whose last line had no end yet.
+	inLine bool
+
 	// replaced says that at the last look another file had the name. The old
 	// file is given up only at the look after that, when still nothing was
 	// added: its writer may need a moment to change over.
 	replaced bool
 }
 
-func newFollower(name string, poll time.Duration) (*follower, error) {
-	f, err := os.Open(name)
+// newFollower opens the file, at its end when fromEnd is set.
+func newFollower(name string, poll time.Duration, fromEnd bool) (*follower, error) {
+	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	return &follower{name: name, poll: poll, file: f}, nil
+	f := &follower{name: name, poll: poll, file: file}
+	if fromEnd {
+		if err := f.toEnd(); err != nil {
+			file.Close()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// toEnd skips what is in the file, but for its last byte, which tells whether a
+// line is unfinished.
+func (f *follower) toEnd() error {
+	size, err := f.file.Seek(0, io.SeekEnd)
+	if err != nil || size == 0 {
+		return err
+	}
+	last := make([]byte, 1)
+	if _, err := f.file.ReadAt(last, size-1); err != nil {
+		return err
+	}
+	f.at, f.last, f.inLine = size, last[0], last[0] != '\n'
+	return nil
 }
 
 func (f *follower) close() error { return f.file.Close() }

@@ -21,6 +21,11 @@ func logLine(path string) string {
 // time enough between them for several looks at the file.
 func following(t *testing.T, start string, steps ...func(name string)) *Report {
 	t.Helper()
+	return followingFrom(t, false, start, steps...)
+}
+
+func followingFrom(t *testing.T, end bool, start string, steps ...func(name string)) *Report {
+	t.Helper()
 	name := filepath.Join(t.TempDir(), "access.log")
 	write(t, name, os.O_CREATE|os.O_WRONLY, start)
 	var report *Report
@@ -30,7 +35,7 @@ func following(t *testing.T, start string, steps ...func(name string)) *Report {
 		go func() {
 			defer close(done)
 			var err error
-			report, err = Run(ctx, Options{Files: []string{name}, Follow: true, Format: CLF, Keys: []string{"{path}"}, Workers: 2})
+			report, err = Run(ctx, Options{Files: []string{name}, Follow: true, FromEnd: end, Format: CLF, Keys: []string{"{path}"}, Workers: 2})
 			if err != nil {
 				t.Error(err)
 			}
@@ -88,6 +93,22 @@ func TestFollowGrowth(t *testing.T) {
 func TestFollowEmptyAtFirst(t *testing.T) {
 	r := following(t, "", func(name string) { write(t, name, appending, logLine("/1")) })
 	wantLines(t, r, 1, 0)
+}
+
+// A line that is unfinished at the start is not counted either: its beginning
+// was not read.
+func TestFollowFromEnd(t *testing.T) {
+	r := followingFrom(t, true, logLine("/1")+logLine("/2"),
+		func(name string) { write(t, name, appending, logLine("/3")) },
+	)
+	wantLines(t, r, 1, 0)
+	r = followingFrom(t, true, logLine("/1")+logLine("/2")[:20],
+		func(name string) { write(t, name, appending, logLine("/2")[20:]+logLine("/3")) },
+		func(name string) { must(t, os.Truncate(name, 0)) },
+		func(name string) { write(t, name, appending, logLine("/4")) },
+	)
+	wantLines(t, r, 2, 0)
+	wantLines(t, followingFrom(t, true, ""), 0, 0)
 }
 
 func TestFollowRenameAndCreate(t *testing.T) {

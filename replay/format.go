@@ -21,6 +21,9 @@ const (
 // Formats lists all formats, in the order in which they are offered.
 var Formats = []Format{Auto, CLF, JSON, TSV}
 
+// formatList says what the formats are, for messages.
+const formatList = "clf (Apache and nginx, common or combined), json (one object per line, with its time in at, time, timestamp, ts or @timestamp), tsv (epoch count [key], with tabs or spaces between them)"
+
 // ParseFormat reads the name of a format.
 func ParseFormat(name string) (Format, error) {
 	if f := Format(name); slices.Contains(Formats, f) {
@@ -33,7 +36,8 @@ func ParseFormat(name string) (Format, error) {
 const detectLines = 100
 
 // detect tells the format that most of the first lines of text are written
-// in. Text that fits none is read as CLF: its lines are shown as malformed.
+// in. Text that fits none is read as CLF: its lines are shown as malformed, and
+// useless says that no format fits.
 func detect(text []byte) Format {
 	best, most := CLF, 0
 	for _, f := range []Format{CLF, JSON, TSV} {

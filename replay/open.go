@@ -59,23 +59,38 @@ func (m meter) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// magicBytes is how much of a file's start tells its compression.
+const magicBytes = 4
+
+// compression tells how a file that begins with magic is compressed: gzip, zstd
+// or, empty, not at all.
+func compression(magic []byte) string {
+	switch {
+	case bytes.HasPrefix(magic, []byte("\x1f\x8b")):
+		return "gzip"
+	case bytes.HasPrefix(magic, []byte("\x28\xb5\x2f\xfd")):
+		return "zstd"
+	}
+	return ""
+}
+
 // decompress gives the text of r: what a file holds is told by its first
 // bytes, not by its name, so that it works for the standard input too.
 func decompress(r io.Reader) (text io.Reader, done func(), err error) {
-	magic := make([]byte, 4)
+	magic := make([]byte, magicBytes)
 	n, err := io.ReadFull(r, magic)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return nil, nil, err
 	}
 	all := io.MultiReader(bytes.NewReader(magic[:n]), r)
-	switch {
-	case n >= 2 && magic[0] == 0x1f && magic[1] == 0x8b:
+	switch compression(magic[:n]) {
+	case "gzip":
 		z, err := gzip.NewReader(bufio.NewReaderSize(all, 256<<10))
 		if err != nil {
 			return nil, nil, compressed{"gzip", err}
 		}
 		return wrapped{z, "gzip"}, func() { z.Close() }, nil
-	case n == 4 && string(magic) == "\x28\xb5\x2f\xfd":
+	case "zstd":
 		z, err := zstd.NewReader(all, zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecoderConcurrency(1))
 		if err != nil {
 			return nil, nil, compressed{"zstd", err}

@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"slices"
 	"time"
@@ -61,8 +62,11 @@ type Options struct {
 	To *client.Client
 
 	// Follow goes on reading the last file as it grows, through rotation,
-	// until the context ends. It must be a plain file.
+	// until the context ends. It must be a plain file, not a compressed one.
 	Follow bool
+	// FromEnd begins a followed file at its end: what is in it already is not
+	// counted. It needs Follow.
+	FromEnd bool
 	// Poll is how often a followed file is looked at. Default 250 ms.
 	Poll time.Duration
 	// Status, if set, is told the state of the replay every StatusEvery
@@ -135,6 +139,9 @@ func (o Options) validate() error {
 	if o.Follow && o.Files[len(o.Files)-1] == Stdin {
 		return bad("Follow", "the standard input cannot be followed: it is read to its end anyway")
 	}
+	if o.FromEnd && !o.Follow {
+		return bad("FromEnd", "beginning at the end of a file needs --follow: there is nothing after it otherwise")
+	}
 	if !slices.Contains(Formats, o.Format) {
 		return bad("Format", "%q is not a format: auto, clf, json or tsv", o.Format)
 	}
@@ -161,6 +168,29 @@ func (o Options) validate() error {
 	}
 	if n := max(1, len(o.At)) * len(o.Windows) * (1 + len(o.CountKeys)); n > MaxQuestions {
 		return bad("Windows", "%d counts asked for (times x windows x keys): at most %d", n, MaxQuestions)
+	}
+	return nil
+}
+
+// plainToFollow refuses to follow a compressed file: it does not grow line by
+// line. What cannot be opened is the reader's to report.
+func (o Options) plainToFollow() error {
+	if !o.Follow {
+		return nil
+	}
+	name := o.Files[len(o.Files)-1]
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	magic := make([]byte, magicBytes)
+	n, _ := io.ReadFull(file, magic)
+	if kind := compression(magic[:n]); kind != "" {
+		return &OptionError{Field: "Follow", Message: fmt.Sprintf("%s is compressed (%s) and cannot be followed: follow the log that is being written, or leave --follow out", name, kind)}
 	}
 	return nil
 }

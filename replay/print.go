@@ -30,6 +30,11 @@ type printer struct{ *tabwriter.Writer }
 func (p printer) row(cells ...string) { fmt.Fprintln(p, strings.Join(cells, "\t")) }
 
 func (p printer) totals(r *Report) {
+	if r.StoppedEarly != "" {
+		p.row("stopped early: " + Printable(r.StoppedEarly))
+		p.row("what follows is about the lines read before that")
+		p.row()
+	}
 	names := make([]string, len(r.Files))
 	for i, f := range r.Files {
 		names[i] = Printable(f.Name)
@@ -61,6 +66,9 @@ func (p printer) totals(r *Report) {
 	}
 	if s := r.Sent; s != nil {
 		p.row("sent", s.String())
+	}
+	if r.Warning != "" {
+		p.row("warning", r.Warning)
 	}
 }
 

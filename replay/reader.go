@@ -23,9 +23,6 @@ type reader struct {
 	spare *chunk // taken from free, and not sent yet
 }
 
-// planError is an error that ends the whole replay: the templates do not fit.
-type planError struct{ error }
-
 // run reads all files. A file that cannot be read, or not to its end, does not
 // keep the others from being read: problem is told of it.
 func (r *reader) run(ctx context.Context, problem func(file int, err error)) error {
@@ -36,8 +33,8 @@ func (r *reader) run(ctx context.Context, problem func(file int, err error)) err
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if fatal := (planError{}); errors.As(err, &fatal) {
-			return fatal.error
+		if wrong := (*OptionError)(nil); errors.As(err, &wrong) {
+			return err // it ends the whole replay: the templates do not fit
 		}
 		if err != nil {
 			problem(i, err)
@@ -49,7 +46,7 @@ func (r *reader) run(ctx context.Context, problem func(file int, err error)) err
 func (r *reader) file(ctx context.Context, index int) error {
 	name := r.opts.Files[index]
 	if r.opts.Follow && index == len(r.opts.Files)-1 {
-		f, err := newFollower(name, r.opts.Poll)
+		f, err := newFollower(name, r.opts.Poll, r.opts.FromEnd)
 		if err != nil {
 			return err
 		}
@@ -89,7 +86,7 @@ func (r *reader) file(ctx context.Context, index int) error {
 // as they come, and not only when a chunk is full. f is for a src that is
 // followed.
 func (r *reader) text(ctx context.Context, index int, src io.Reader, slow bool, f *follower) error {
-	var c cutter
+	c := cutter{skip: f != nil && f.inLine}
 	for first := true; ; {
 		if err := r.take(ctx); err != nil {
 			return err
@@ -104,19 +101,20 @@ func (r *reader) text(ctx context.Context, index int, src io.Reader, slow bool, 
 				cut, err = f.wait(ctx)
 			}
 		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err // an unfinished line is not counted
-		}
+		// What came before an error counts, but for the line it left unfinished.
 		text := c.cut(buf[:n], cut || errors.Is(err, io.EOF))
 		if first && len(text) > 0 {
 			text, first = bytes.TrimPrefix(text, []byte("\ufeff")), false
-			if err := r.prepare(text); err != nil {
-				return err
+			if bad := r.prepare(text); bad != nil {
+				return bad
 			}
 		}
 		r.send(index, text)
 		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
@@ -172,7 +170,7 @@ func (r *reader) prepare(text []byte) error {
 	if r.plan == nil {
 		plan, err := newPlan(format, r.templates)
 		if err != nil {
-			return planError{err}
+			return &OptionError{Field: "Keys", Message: err.Error()}
 		}
 		r.plan = plan
 	}

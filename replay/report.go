@@ -6,11 +6,17 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/window"
 )
 
 // A Report is what was found in the files. Totals, busiest windows, rates and
 // counts are exact; the top keys carry their bounds.
 type Report struct {
+	// StoppedEarly says why the files were not read to their end: what follows
+	// is about the lines before. Empty: they were.
+	StoppedEarly string `json:"stopped_early,omitempty"`
+
 	Files     []FileReport `json:"files"`
 	Format    Format       `json:"format,omitempty"` // empty: there was no line
 	Lines     int          `json:"lines"`            // good lines
@@ -41,6 +47,8 @@ type Report struct {
 	MalformedLines []MalformedLine `json:"malformed_lines,omitempty"` // the first five
 	// Sent is the server's answer to all batches, when there is a server.
 	Sent *client.Receipt `json:"sent,omitempty"`
+	// Warning says what to do about hits that the server did not count.
+	Warning string `json:"warning,omitempty"`
 }
 
 // FileReport is what was read of one file.
@@ -110,6 +118,9 @@ var (
 // report is called when the run is over.
 func (p *pipeline) report() (*Report, error) {
 	r := &Report{Busiest: []Peak{}, Now: []Rate{}, Refused: p.refused}
+	if p.stopped != nil {
+		r.StoppedEarly = p.stopped.Error()
+	}
 	for i, f := range p.files {
 		file := FileReport{
 			Name: p.opts.Files[i], Lines: f.lines, Hits: f.hits, Late: f.late, Ahead: f.ahead, Malformed: f.malformed,
@@ -132,7 +143,7 @@ func (p *pipeline) report() (*Report, error) {
 			File: p.opts.Files[m.file], Line: m.line + 1, Reason: m.reason.Error(), Text: m.text,
 		})
 	}
-	if p.engine == nil {
+	if p.sent != nil {
 		r.Sent = &p.sent.receipt
 	}
 	oldest, ok := p.all.oldest()
@@ -142,6 +153,9 @@ func (p *pipeline) report() (*Report, error) {
 	}
 	newest, _ := p.all.newest()
 	p.span(r, oldest, newest)
+	if p.sent != nil && r.Sent.Counted > 0 && r.Sent.TooLate > 0 {
+		r.Warning = fmt.Sprintf("%s too late for the server: %s", plural(r.Sent.TooLate, "hit"), p.keepLonger(oldest))
+	}
 	p.counts(r, newest)
 	if p.engine != nil {
 		if err := p.top(r); err != nil {
@@ -154,14 +168,42 @@ func (p *pipeline) report() (*Report, error) {
 // useless tells why a replay that went well was in vain.
 func (p *pipeline) useless(r *Report) error {
 	switch {
+	case r.Lines == 0 && r.Malformed > 0 && p.opts.Format == Auto:
+		return fmt.Errorf("no line fits a format: %s; the first malformed lines say why they are not clf", formatList)
 	case r.Lines == 0 && r.Malformed > 0:
 		return fmt.Errorf("no line could be read as %s: the first malformed lines say why; --format reads them as another format", r.Format)
 	case r.Lines == 0 && r.Ahead > 0:
-		return fmt.Errorf("all %d lines are from the future: raise --max-ahead, or check the clock", r.Ahead)
-	case p.engine == nil && r.Hits > 0 && sum(p.keyless) == r.Hits*uint64(len(p.keyless)):
+		return fmt.Errorf("%s from the future: raise --max-ahead, or check the clock", allLines(r.Ahead))
+	case p.sent != nil && r.Sent.Counted == 0 && r.Sent.TooLate > 0 && p.stopped == nil:
+		return fmt.Errorf("no hit was counted: %s too late for the server: %s", plural(r.Sent.TooLate, "hit"), p.keepLonger(r.First.Unix()))
+	case p.sent != nil && r.Sent.Counted == 0 && r.Sent.Rejected > 0 && p.stopped == nil:
+		return fmt.Errorf("no hit was counted: %s", *r.Sent)
+	case p.sent != nil && p.stopped == nil && r.Hits > 0 && sum(p.keyless) == r.Hits*uint64(len(p.keyless)):
 		return fmt.Errorf("no hit was sent: no line has a key; name one with --key, such as --key log:all for all lines")
 	}
 	return nil
+}
+
+func allLines(n int) string {
+	if n == 1 {
+		return "the only line is"
+	}
+	return "all " + plural(n, "line") + " are"
+}
+
+// keepLonger says which retention keeps hits since oldest. It is rounded up, for
+// the time until the server runs, to hours, or to days when it is days.
+func (p *pipeline) keepLonger(oldest int64) string {
+	unit := time.Hour
+	age := p.opts.Now().Sub(time.Unix(oldest, 0)) + unit
+	if age > 2*24*unit {
+		unit *= 24
+	}
+	age = (age + unit - 1).Truncate(unit)
+	if age > window.MaxSeconds*time.Second {
+		return "no retention reaches back so far: start it with --clock event, where now is the newest hit"
+	}
+	return fmt.Sprintf("start it with --retention of at least %s", units.FormatDuration(age))
 }
 
 func sum(all []uint64) (total uint64) {

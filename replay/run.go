@@ -25,6 +25,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
+	if err := o.plainToFollow(); err != nil {
+		return nil, err
+	}
 	templates, err := parseTemplates(o.Keys)
 	if err != nil {
 		return nil, &OptionError{Field: "Keys", Message: err.Error()}
@@ -46,6 +49,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	p := newPipeline(&o, templates, engine)
 	runErr := p.run(ctx)
+	if wrong := (*OptionError)(nil); errors.As(runErr, &wrong) {
+		return nil, wrong // the lines told it: nothing was counted
+	}
 	report, err := p.report()
 	return report, errors.Join(runErr, err)
 }
@@ -64,6 +70,7 @@ type pipeline struct {
 
 	mu       sync.Mutex
 	problems []error // by file; nil is none
+	stopped  error   // why the replay did not come to its end
 }
 
 func newPipeline(o *Options, templates []template, engine *weir.Engine) *pipeline {
@@ -132,6 +139,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	if p.opts.Follow && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		err = nil // that is how a followed file ends
 	}
+	p.stopped = err
 	return errors.Join(append(p.named(), err)...)
 }
 

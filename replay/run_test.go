@@ -185,6 +185,21 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
+// Of a file that is cut short everything counts that can be decompressed, also
+// when it is less than a chunk.
+func TestCutShort(t *testing.T) {
+	text := testLog(t, 5000, 4)
+	for name, packed := range map[string][]byte{"gzip": gz(t, text), "zstd": zst(t, text)} {
+		got, err := ofText(t, packed[:len(packed)*2/3], Options{})
+		if err == nil || !strings.Contains(err.Error(), "the "+name+" data is cut short") || got.Files[0].Problem == "" {
+			t.Errorf("%s: %v, problem %q", name, err, got.Files[0].Problem)
+		}
+		if got.Lines < 2000 || got.Lines >= 5000 || got.Malformed != 0 {
+			t.Errorf("%s: %d lines, %d malformed; want about two thirds of 5000", name, got.Lines, got.Malformed)
+		}
+	}
+}
+
 func TestOddFiles(t *testing.T) {
 	good := strings.ReplaceAll(logLine("/a"), "1999", "2020")
 	for _, test := range []struct {
@@ -194,11 +209,12 @@ func TestOddFiles(t *testing.T) {
 	}{
 		{"empty", "", 0, 0, ""},
 		{"only line ends", "\n\r\n\n", 0, 0, ""},
-		{"rubbish", "\x00\x01\xff\xfe\n\x80", 0, 2, "no line could be read as clf"},
+		{"rubbish", "\x00\x01\xff\xfe\n\x80", 0, 2, "no line fits a format: clf"},
+		{"CSV", "time,url\n2026-01-01,/a\n", 0, 2, "tsv (epoch count [key]"},
 		{"long line", good + strings.Repeat("x", MaxLineBytes+1) + "\n" + good, 2, 1, ""},
 		{"line longer than a chunk", good + strings.Repeat("x", 3*chunkBytes) + "\n" + good, 2, 1, ""},
 		{"long line at the end", good + strings.Repeat("x", 3*chunkBytes), 1, 1, ""},
-		{"from the future", strings.ReplaceAll(good, "2020", "2027"), 0, 0, "all 1 lines are from the future"},
+		{"from the future", strings.ReplaceAll(good, "2020", "2027"), 0, 0, "the only line is from the future"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r, err := ofText(t, []byte(test.text), Options{})
@@ -241,6 +257,10 @@ func TestSeveralFiles(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
+	packed := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(packed, gz(t, []byte("1 1 x\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		field   string
 		options Options
@@ -248,6 +268,8 @@ func TestOptions(t *testing.T) {
 		{"Files", Options{}},
 		{"Files", Options{Files: []string{"-", "-"}}},
 		{"Follow", Options{Files: []string{"-"}, Follow: true}},
+		{"FromEnd", Options{Files: []string{"-"}, FromEnd: true}},
+		{"Follow", Options{Files: []string{packed}, Follow: true}},
 		{"Format", Options{Files: []string{"-"}, Format: "xml"}},
 		{"Keys", Options{Files: []string{"-"}, Keys: []string{"{"}}},
 		{"Keys", Options{Files: []string{"-"}, Format: CLF, Keys: []string{"{nothing}"}}},
@@ -266,8 +288,9 @@ func TestOptions(t *testing.T) {
 }
 
 func TestUnknownFieldOfDetectedFormat(t *testing.T) {
-	_, err := ofText(t, testLog(t, 10, 1), Options{Keys: []string{"x:{nothing}"}})
-	if err == nil || !strings.Contains(err.Error(), "a clf log has no field {nothing}") {
+	r, err := ofText(t, testLog(t, 10, 1), Options{Keys: []string{"x:{nothing}"}})
+	var wrong *OptionError
+	if r != nil || !errors.As(err, &wrong) || !strings.Contains(err.Error(), "a clf log has no field {nothing}") {
 		t.Error(err)
 	}
 }

@@ -98,12 +98,27 @@ func TestSendInOrder(t *testing.T) {
 	}
 }
 
-// Hits older than the server's retention are an answer, not a failure.
+// Hits older than the server's retention are an answer of the server; it is a
+// failure when it counted none.
 func TestSendTooLate(t *testing.T) {
-	_, to := serve(t, weir.Config{Retention: time.Minute}, func(h http.Handler) http.Handler { return h })
-	r, err := ofText(t, []byte("1000 5 x\n1001 2 y\n"), Options{To: to})
-	if err != nil || r.Sent.TooLate != 7 || r.Sent.Counted != 0 {
-		t.Errorf("%v, sent %+v", err, r.Sent)
+	clock := func() time.Time { return testNow }
+	_, to := serve(t, weir.Config{Retention: time.Minute, Now: clock}, func(h http.Handler) http.Handler { return h })
+	old := fmt.Sprintf("%d 5 x\n%d 2 y\n", testNow.Unix()-3*24*3600, testNow.Unix()-4000)
+	for _, test := range []struct {
+		text, err, warning string
+		tooLate, counted   uint64
+	}{
+		{old, "no hit was counted: 7 hits too late for the server: start it with --retention of at least 4d", "", 7, 0},
+		{"1000 7 x\n", "no hit was counted: 7 hits too late for the server: no retention reaches back so far", "", 7, 0},
+		{old + fmt.Sprintf("%d 3 x\n", testNow.Unix()), "", "7 hits too late for the server: start it with --retention of at least 4d", 7, 3},
+	} {
+		r, err := ofText(t, []byte(test.text), Options{To: to})
+		if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.HasPrefix(err.Error(), test.err)) {
+			t.Errorf("got %v, want %q", err, test.err)
+		}
+		if r.Sent.TooLate != test.tooLate || r.Sent.Counted != test.counted || r.Warning != test.warning || r.StoppedEarly != "" {
+			t.Errorf("sent %+v, warning %q, stopped early %q", r.Sent, r.Warning, r.StoppedEarly)
+		}
 	}
 }
 
@@ -122,7 +137,14 @@ func TestSendFailure(t *testing.T) {
 	})
 	r, err := ofText(t, testLog(t, 100_000, 6), Options{To: to})
 	if err == nil || !strings.Contains(err.Error(), "the server answered 403") || r == nil {
-		t.Errorf("got %v", err)
+		t.Fatalf("got %v", err)
+	}
+	var b strings.Builder
+	if err := r.Print(&b); err != nil || !strings.HasPrefix(b.String(), "stopped early: the server answered 403") {
+		t.Errorf("%v, printed %s", err, b.String())
+	}
+	if !strings.Contains(encode(t, r), `"rejected": []`) {
+		t.Errorf("an empty list is not one: %s", encode(t, r))
 	}
 }
 

@@ -203,14 +203,20 @@ func TestExitCodes(t *testing.T) {
 		{"replay " + dir + "/none", exitFailure, "no such file"},
 		{"replay " + dir, exitFailure, "is a directory"},
 		{"replay - --key x:{", exitUsage, "--key"},
+		{"replay " + file("clf", accessLog()) + " --key url:{pth}", exitUsage, "--key: key template url:{pth}: a clf log has no field {pth}"},
+		{"replay --follow " + file("follow.gz", "\x1f\x8b\x08\x00"), exitUsage, "follow.gz is compressed (gzip) and cannot be followed"},
+		{"replay - --from-end", exitUsage, "needs --follow"},
 		{"replay - --window 1500ms", exitUsage, "--window"},
 		{"replay - --at yesterday", exitUsage, "is not a time"},
 		{"replay - --follow", exitUsage, "--follow"},
-		{"replay " + file("bad", "rubbish\n"), exitFailure, "no line could be read"},
+		{"replay " + file("bad", "rubbish\n"), exitFailure, "no line fits a format: clf"},
 		{"replay " + file("cut.gz", "\x1f\x8b\x08\x00"), exitFailure, "cut.gz: the gzip data is cut short"},
 		{"replay " + file("empty", ""), exitOK, ""},
 	} {
-		code, _, stderr := weirOf(t, nil, "", strings.Fields(test.args)...)
+		code, stdout, stderr := weirOf(t, nil, "", strings.Fields(test.args)...)
+		if code == exitUsage && stdout != "" {
+			t.Errorf("weir %s: printed %s", test.args, stdout)
+		}
 		if code != test.code || !strings.Contains(stderr, test.want) {
 			t.Errorf("weir %s: exit %d, %q; want %d, %q", test.args, code, stderr, test.code, test.want)
 		}

@@ -40,12 +40,14 @@ is sent again, and counts once all the same; with --durable each batch is on the
 server's disk before the next one is sent.
 
 With --follow, the last FILE is read on as it grows, through rotation, until an
-interrupt.`
+interrupt. A restart begins at the start of that file again: with --to its lines
+are then counted a second time. --from-end begins at its end, without the
+lines that were written before.`
 
 const replayExamples = `  weir replay access.log
   weir replay access.log.2.gz access.log.1 access.log --key url:{path} --key status:{status}
   weir replay access.log --at 2026-01-31T12:00:00Z --window 1m --window 5m --count-key url:/home
-  weir replay --to http://127.0.0.1:8080 --follow access.log`
+  weir replay --to http://127.0.0.1:8080 --follow --from-end access.log`
 
 // replayFlags are the flags of weir replay.
 type replayFlags struct {
@@ -82,7 +84,8 @@ func newReplay(w *world) *cobra.Command {
 	flags.StringVar(&f.to, "to", "", "send all hits to the server at this address")
 	choice(cmd, &f.compress, "compress", "compress what is sent", "none", client.Gzip, client.Zstd)
 	flags.BoolVar(&f.durable, "durable", false, "with --to, "+durableHelp)
-	flags.BoolVarP(&o.Follow, "follow", "f", false, "go on reading the last file as it grows")
+	flags.BoolVarP(&o.Follow, "follow", "f", false, "go on reading the last file as it grows; a restart reads it from its start")
+	flags.BoolVar(&o.FromEnd, "from-end", false, "with --follow, begin at the end of the last file, as tail -f -n 0 does")
 	flags.Var(duration(&o.StatusEvery), "every", "how often --follow tells the state")
 	flags.Var(size(&o.Memory), "memory", "memory budget of the keys")
 	flags.Var(duration(&o.MaxAhead), "max-ahead", "how far in the future a line's time may be")
