@@ -111,9 +111,7 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 	p.active = still
 	c.Deltas, p.deltas = p.deltas, c.Deltas[:0]
 	e.waiting.Add(-int64(len(c.Deltas)))
-	for _, d := range c.Deltas {
-		p.settleTotal(e, d)
-	}
+	p.settleTotal(e, c.Deltas)
 	c.State = c.State[:0]
 	if withState {
 		c.State = p.appendState(c.State, e, partition)
@@ -121,10 +119,19 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 	e.makeRoom(p)
 }
 
-// settleTotal counts a delta in the partition's share of AllKeys.
-func (p *partition) settleTotal(e *Engine, d Delta) {
+// settleTotal counts deltas in the partition's share of AllKeys, those of a second
+// that follow each other at once.
+func (p *partition) settleTotal(e *Engine, deltas []Delta) {
 	before := p.total.Size()
-	p.total.Settle(d.At, d.N)
+	for len(deltas) > 0 {
+		at, n, same := deltas[0].At, deltas[0].N, 1
+		for same < len(deltas) && deltas[same].At == at && n+deltas[same].N >= n {
+			n += deltas[same].N
+			same++
+		}
+		p.total.Settle(at, n)
+		deltas = deltas[same:]
+	}
 	e.bytes.Add(int64(p.total.Size() - before))
 }
 
@@ -143,7 +150,7 @@ func (e *Engine) Apply(partition int, deltas []Delta) {
 				en = p.insert(e, hash, d.Key)
 			}
 			p.addSettled(e, en, d.At, d.N)
-			p.settleTotal(e, d)
+			p.settleTotal(e, []Delta{d})
 			e.total.settle(d.At, d.N)
 			e.clock.advance(d.At)
 		case en != nil:
