@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/internal/units"
@@ -189,6 +190,18 @@ func (c *Client) Keys(ctx context.Context, q KeysQuery) (Keys, error) {
 		v.Set("limit", strconv.Itoa(q.Limit))
 	}
 	return ask[Keys](ctx, c, "/v1/keys", v)
+}
+
+// Delete deletes a key and its hits, which stay counted under "*". A key that the
+// server does not hold is an *Error of code unknown_key; so is one that an attempt
+// deleted whose answer was lost.
+func (c *Client) Delete(ctx context.Context, key string) error {
+	segment := url.PathEscape(key)
+	if strings.Trim(key, ".") == "" {
+		segment = strings.ReplaceAll(key, ".", "%2E") // or it would be a step in the path
+	}
+	_, err := c.do(ctx, request{method: http.MethodDelete, path: "/v1/keys/" + segment})
+	return err
 }
 
 // Stats is what a server holds and what it dropped.

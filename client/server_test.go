@@ -78,3 +78,34 @@ func exercise(t *testing.T, c *client.Client) {
 		t.Errorf("nothing counted: %+v, %v", receipt, err)
 	}
 }
+
+// A key is deleted under the very name it was hit by.
+func TestDelete(t *testing.T) {
+	engine, err := weir.New(weir.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	s, err := server.New(engine, server.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(s.Handler())
+	defer h.Close()
+	c, err := client.New(h.URL, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"a", "url:/home", "a//b/../c", ".", "..", "q?x#y%20", "é \n", "{key}"} {
+		if err := engine.Hit(key); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Delete(t.Context(), key); err != nil || engine.Stats().Keys != 0 {
+			t.Errorf("delete %q: %v, %d keys are left", key, err, engine.Stats().Keys)
+		}
+	}
+	var refused *client.Error
+	if err := c.Delete(t.Context(), "a"); !errors.As(err, &refused) || refused.Code != "unknown_key" {
+		t.Errorf("a key that is gone: %v", err)
+	}
+}

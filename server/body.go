@@ -98,6 +98,10 @@ func bodyProblem(err error, limit int64) *problem {
 		return newProblem(codeBodyTooLarge, "", "the body asks for a zstd window of more than "+units.FormatSize(maxZstdWindow)+": compress it without --long and --ultra")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return newProblem(codeBodyTimeout, "", "the body took too long to arrive: send smaller batches")
+	case errors.Is(err, errCutJSON):
+		return newProblem(codeBodyBroken, "", "the body ended in the middle of its JSON: send all of it")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return newProblem(codeBodyBroken, "", "the body ended early, before its Content-Length or the end of its compressed data: send all of it")
 	default:
 		return newProblem(codeBodyBroken, "",
 			"the body ended early or does not decompress ("+err.Error()+"): check Content-Encoding and Content-Length")

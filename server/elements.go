@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"io"
 )
 
 // errBrokenJSON says that the text between elements is not JSON, so that no
@@ -19,6 +18,9 @@ type elements struct {
 	place    place
 }
 
+// errCutJSON says that the body ended well, but its JSON did not.
+var errCutJSON = errors.New("cut JSON")
+
 // place is where in the document the splitter stands.
 type place uint8
 
@@ -30,14 +32,14 @@ const (
 	atEnd           // after the document
 )
 
-// next fails with errBrokenJSON, with io.ErrUnexpectedEOF inside a document, or
+// next fails with errBrokenJSON, with errCutJSON inside a document, or
 // with what else ended the body; io.EOF is the end of a whole document.
 func (e *elements) next() (element []byte, tooLong bool, err error) {
 	for {
 		c, more := e.peek()
 		if !more {
 			if e.ended() && e.place != atEnd && e.place != atStart {
-				return nil, false, io.ErrUnexpectedEOF
+				return nil, false, errCutJSON
 			}
 			return nil, false, e.err
 		}
@@ -126,7 +128,7 @@ func (e *elements) value() (value []byte, tooLong bool, err error) {
 			return e.take(n, tooLong)
 		}
 		e.r = e.w
-		return nil, false, io.ErrUnexpectedEOF
+		return nil, false, errCutJSON
 	}
 }
 

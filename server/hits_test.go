@@ -78,6 +78,7 @@ nonsense
 		{name: "json array with long element", contentType: jsonType, body: `[{"key":"a"},{"key":"` + strings.Repeat("x", 200_000) + `"},{"key":"b"}]`,
 			status: 200, counted: 2, rejected: "2:line_too_long", keys: "a=1 b=1"},
 		{name: "json array cut", contentType: jsonType, body: `[{"key":"a"},{"key":"b"`, status: 400, code: "body_broken", counted: 1, keys: "a=1 b=0"},
+		{name: "json object cut", contentType: jsonType, body: `{"key":`, status: 400, code: "body_broken"},
 		{name: "json array unclosed", contentType: jsonType, body: `[{"key":"a"}`, status: 400, code: "body_broken", counted: 1, keys: "a=1"},
 		{name: "json after the end", contentType: jsonType, body: `[{"key":"a"}] x`, status: 200, counted: 1, rejected: "2:invalid_json", keys: "a=1"},
 		{name: "json empty array", contentType: jsonType, body: `[]`, status: 400, code: "empty_body"},
@@ -139,6 +140,17 @@ func TestHitsListsTheFirstRejected(t *testing.T) {
 	}
 	if !strings.Contains(a.get("/metrics").body, "weir_rejected_lines_total 100\n") {
 		t.Error("weir_rejected_lines_total is not 100")
+	}
+}
+
+// A body that was not compressed is not said to be so.
+func TestCutJSONSays(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	for _, body := range []string{`{"key":`, `[{"key":"a"}`} {
+		r := a.do(http.MethodPost, "/v1/hits", "application/json", body)
+		if !strings.Contains(r.body, "in the middle of its JSON") || strings.Contains(r.body, "compress") {
+			t.Errorf("%s: %s", body, r.body)
+		}
 	}
 }
 

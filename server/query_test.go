@@ -83,6 +83,19 @@ func TestSeries(t *testing.T) {
 	}
 }
 
+// When step does not divide the span the points end at to.
+func TestSeriesEndsAtTo(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	now := start.Unix()
+	a.post("k 3\n")
+	r := a.get(fmt.Sprintf("/v1/series?key=k&from=%d&to=%d.5&step=1m", now-150, now))
+	want := fmt.Sprintf(`{"key":"k","from":%d,"to":%d,"step_s":60,"points":[`+
+		`{"at":%d,"lower":0,"estimate":0,"upper":0,"exact":true},{"at":%d,"lower":3,"estimate":3,"upper":3,"exact":true}]}`, now-120, now, now-60, now)
+	if r.status != 200 || strings.TrimSpace(r.body) != want {
+		t.Errorf("got  %d %s\nwant %s", r.status, r.body, want)
+	}
+}
+
 func TestTop(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{})
 	now := start.Unix()
@@ -179,8 +192,18 @@ func TestQuestionsThatFail(t *testing.T) {
 		says         string
 	}{
 		{"GET", "/v1/count", codeMissingKey, 400, "key"},
-		{"GET", "/v1/rate?key=", codeMissingKey, 400, "key"},
-		{"GET", "/v1/count?key=a&key=", weir.CodeInvalidKey, 400, "1 to 512"},
+		{"GET", "/v1/rate?key=", weir.CodeInvalidKey, 400, "key is empty"},
+		{"GET", "/v1/series?key=", weir.CodeInvalidKey, 400, "key is empty"},
+		{"GET", "/v1/count?key=a&at=1&at=2", codeInvalidParameter, 400, "at is given 2 times"},
+		{"GET", "/v1/top?window=1m&window=5m", codeInvalidParameter, 400, "window is given 2 times"},
+		{"GET", "/v1/series?key=a&key=b", codeInvalidParameter, 400, "key is given 2 times"},
+		{"GET", "/v1/keys?limit=1&limit=2", codeInvalidParameter, 400, "limit is given 2 times"},
+		{"GET", "/v1/count?key=a&window=", codeInvalidParameter, 400, "window is empty"},
+		{"GET", "/v1/count?key=a&window=1m&window=", codeInvalidParameter, 400, "window is empty"},
+		{"GET", "/v1/top?window=", codeInvalidParameter, 400, "window is empty"},
+		{"GET", "/v1/top?n=&prefix=", codeInvalidParameter, 400, "n is empty"},
+		{"GET", "/v1/count?key=a&at=", codeInvalidParameter, 400, "at is empty"},
+		{"GET", "/v1/count?key=a&key=", weir.CodeInvalidKey, 400, "key is empty: a key has 1 to 512"},
 		{"GET", "/v1/count?key=%ff", weir.CodeInvalidKey, 400, "UTF-8"},
 		{"GET", "/v1/count?key=" + strings.Repeat("k", 513), weir.CodeInvalidKey, 400, "512"},
 		{"GET", "/v1/count?key=a&window=0", weir.CodeInvalidWindow, 400, "from 1s to 1000000000s"},

@@ -14,7 +14,7 @@ const defaultSpan = time.Hour
 
 type seriesQuestion struct {
 	Key  string `query:"key" required:"true" doc:"The key to count. * counts all hits." example:"url:/home"`
-	From string `query:"from" doc:"The start, exclusive; default an hour before to."`
+	From string `query:"from" doc:"The start, exclusive; default an hour before to. The first window begins there when step divides the time to to, and else after it."`
 	To   string `query:"to" doc:"The end, inclusive; default now."`
 	Step string `query:"step" default:"1m" doc:"The window of each point, whole seconds." example:"1m"`
 }
@@ -26,10 +26,10 @@ type point struct {
 
 type seriesAnswer struct {
 	Key    string   `json:"key"`
-	From   unixTime `json:"from"`
-	To     unixTime `json:"to"`
+	From   unixTime `json:"from" doc:"The start of the first window: not before the from that was asked for."`
+	To     unixTime `json:"to" doc:"The end of the last window, a whole second."`
 	StepS  int64    `json:"step_s" doc:"The window of each point in seconds."`
-	Points []point  `json:"points" nullable:"false" doc:"The windows (from, from+step], (from+step, from+2*step], ... that end not after to."`
+	Points []point  `json:"points" nullable:"false" doc:"The windows (from, from+step], (from+step, from+2*step], ... (to-step, to]."`
 }
 
 type seriesOutput struct{ Body seriesAnswer }
@@ -38,12 +38,24 @@ func (s *Server) registerSeries(api huma.API) {
 	ask(s, api, huma.Operation{
 		OperationID: "series", Method: http.MethodGet, Path: "/v1/series",
 		Summary:     "Count the hits of a key in adjoining windows",
-		Description: "At most 10000 points.",
+		Description: "At most 10000 points. Those in the newest 511 s of the key are exact; for older ones both ends lie in slots of up to 1 % of their age, and the bounds say so. When step does not divide the time from `from` to `to`, the windows end at `to`, and the first one begins after `from`: `to - floor((to-from)/step)*step`.",
 	}, []weir.Code{codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidWindow, weir.CodeInvalidTime, weir.CodeInvalidRange, weir.CodeClosed},
 		func(_ context.Context, q *seriesQuestion) (*seriesOutput, error) {
 			answer, err := s.series(q)
 			return &seriesOutput{answer}, err
 		})
+}
+
+// alignToEnd moves from to where the first of the steps that end at to begins,
+// so that the newest hits are in the last point. A step or a span that Series
+// refuses stays as it is.
+func alignToEnd(from, to time.Time, step time.Duration) (first, last time.Time) {
+	seconds := int64(step / time.Second)
+	if seconds < 1 || to.Unix()-from.Unix() < seconds {
+		return from, to
+	}
+	steps := (to.Unix() - from.Unix()) / seconds
+	return time.Unix(to.Unix()-steps*seconds, 0), time.Unix(to.Unix(), 0)
 }
 
 func (s *Server) series(q *seriesQuestion) (seriesAnswer, error) {
@@ -65,6 +77,7 @@ func (s *Server) series(q *seriesQuestion) (seriesAnswer, error) {
 			return none, err
 		}
 	}
+	from, to = alignToEnd(from, to, step)
 	points, err := s.engine.Series(q.Key, from, to, step)
 	if err != nil {
 		return none, asProblem(err)

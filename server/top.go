@@ -14,7 +14,7 @@ type topQuestion struct {
 	Window string `query:"window" default:"5m" doc:"The window, whole seconds from 1s to 1000000000s." example:"5m"`
 	N      int    `query:"n" default:"10" minimum:"1" maximum:"10000" doc:"How many keys to list."`
 	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
-	At     string `query:"at" doc:"The end of the window; default now."`
+	At     string `query:"at" doc:"The end of the window; default now. A window is exact when it lies in the newest 511 s of its key; for older instants both of its ends lie in slots of up to 1 % of their age, and the bounds say so."`
 }
 
 type topKey struct {

@@ -10,6 +10,12 @@ import (
 	"github.com/weir-counter/weir/client"
 )
 
+// pastHelp says what a count is worth.
+const pastHelp = `A count that is not exact is printed with its bounds: 1234 (1230 to 1240). All
+windows of a key with few hits are exact. Of a busy key those are that lie in its
+newest 511 s, as windows of up to 300 s do that end near its newest hit. For
+older instants both ends of a window lie in slots of up to 1 % of their age.`
+
 // countFlags are the flags of weir count and weir rate.
 type countFlags struct {
 	remote
@@ -20,7 +26,7 @@ type countFlags struct {
 func (f *countFlags) define(cmd *cobra.Command) {
 	f.remote.define(cmd)
 	cmd.Flags().VarP(durations(&f.windows), "window", "w", "window to count in, may be repeated (default 5m)")
-	cmd.Flags().Var(moment(&f.at), "at", "end of the windows: RFC 3339 or Unix seconds (default now)")
+	cmd.Flags().Var(moment(&f.at), "at", "end of the windows: RFC 3339 or Unix seconds; long ago, bounds are wider (default now)")
 }
 
 func (f *countFlags) query(keys []string) client.CountQuery {
@@ -37,7 +43,7 @@ func newCount(w *world) *cobra.Command {
 		Short: "Ask how many hits keys had in windows",
 		Long: `Ask how many hits keys had in windows. Without a key, all hits are counted.
 
-A count that is not exact is printed with its bounds: 1234 (1230 to 1240).`,
+` + pastHelp,
 		Example:           "  weir count url:/home --window 5m --window 24h\n  weir count --json",
 		ValidArgsFunction: completeKeys(w, &f.remote, math.MaxInt),
 		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {

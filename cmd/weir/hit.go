@@ -23,7 +23,7 @@ A hit whose answer is lost on the way is sent again, and counts once all the
 same. With --durable the command succeeds once the hit is on the server's disk;
 without it a crash of the server may lose at most one flush interval.`,
 		Example:           "  weir hit url:/home\n  weir hit jobs:done 25 --at 2026-01-31T12:00:00Z",
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              args("KEY", "[N]"),
 		ValidArgsFunction: completeKeys(w, &r, 1),
 		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
 			hit := client.Hit{Key: args[0], N: 1, At: at}

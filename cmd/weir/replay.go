@@ -67,7 +67,7 @@ func newReplay(w *world) *cobra.Command {
 		Short:   "Count what is in access logs",
 		Long:    replayHelp,
 		Example: replayExamples,
-		Args:    cobra.MinimumNArgs(1),
+		Args:    args("FILE..."),
 		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
 			f.options.Files = args
 			return f.replay(cmd, w, from)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -62,8 +63,9 @@ func (f failure) Unwrap() error { return f.error }
 
 func newRoot(w *world) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "weir",
-		Short: "Count hits in rolling windows",
+		Use:     "weir",
+		Version: buildVersion(),
+		Short:   "Count hits in rolling windows",
 		Long: `Weir counts hits in rolling windows: how many in the last second, 5 minutes, day.
 
 Run a server with 'weir serve', send it hits with 'weir hit' or over HTTP, and
@@ -81,8 +83,9 @@ setting is wrong.`,
 	root.SetIn(w.stdin)
 	root.SetOut(w.stdout)
 	root.SetErr(w.stderr)
+	root.SetVersionTemplate(versionText())
 	root.AddCommand(
-		newServe(w), newHit(w), newCount(w), newRate(w), newTop(w), newSeries(w), newReplay(w),
+		newServe(w), newHit(w), newCount(w), newRate(w), newTop(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newReplay(w),
 		newVerify(w), newBackup(w), newRestore(w), newVersion(w),
 	)
 	return root
@@ -110,8 +113,16 @@ func work(w *world, do func(cmd *cobra.Command, args []string, from sources) err
 		case errors.As(err, &usage{}):
 			return err
 		}
-		return failure{err}
+		return failure{unreachable(err)}
 	}
+}
+
+// unreachable says what to do when no server answers.
+func unreachable(err error) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%w: is a server running? start one with weir serve, or name it with --server (weir replay: --to)", err)
+	}
+	return err
 }
 
 // usage is an error of usage that a command finds while it works.

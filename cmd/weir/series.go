@@ -9,15 +9,22 @@ import (
 	"github.com/weir-counter/weir/client"
 )
 
+const seriesHelp = `Ask for the hits of a key, window by window. The key * counts all hits.
+
+The last window ends at --to. When --step does not divide the time from --from to
+--to, the first window begins after --from.
+
+` + pastHelp
+
 func newSeries(w *world) *cobra.Command {
 	var r remote
 	q := client.SeriesQuery{Step: time.Minute}
 	cmd := &cobra.Command{
 		Use:               "series KEY",
 		Short:             "Ask for the hits of a key, window by window",
-		Long:              "Ask for the hits of a key, window by window. The key * counts all hits.",
+		Long:              seriesHelp,
 		Example:           "  weir series url:/home --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z --step 1h",
-		Args:              cobra.ExactArgs(1),
+		Args:              args("KEY"),
 		ValidArgsFunction: completeKeys(w, &r, 1),
 		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
 			c, err := r.client(from)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -24,6 +25,10 @@ func buildVersion() string {
 	return "dev"
 }
 
+func versionText() string {
+	return fmt.Sprintf("weir %s (%s, %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func newVersion(w *world) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -36,7 +41,7 @@ func newVersion(w *world) *cobra.Command {
 					"version": buildVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 				})
 			}
-			_, err := fmt.Fprintf(w.stdout, "weir %s (%s, %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := io.WriteString(w.stdout, versionText())
 			return err
 		}),
 	}

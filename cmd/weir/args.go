@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// args takes as many arguments as there are names: all that are not in brackets
+// must be given, and a last one that ends in "..." may be repeated. Its errors
+// name them, in place of counting them.
+func args(names ...string) cobra.PositionalArgs {
+	least, most := 0, len(names)
+	for _, name := range names {
+		if !strings.HasPrefix(name, "[") {
+			least++
+		}
+		if strings.HasSuffix(name, "...") {
+			most = -1
+		}
+	}
+	return func(cmd *cobra.Command, given []string) error {
+		switch {
+		case len(given) < least:
+			return fmt.Errorf("%s needs %s: write %s", cmd.CommandPath(), strings.TrimSuffix(names[len(given)], "..."), cmd.UseLine())
+		case most >= 0 && len(given) > most:
+			return fmt.Errorf("%s does not take %q: write %s", cmd.CommandPath(), given[most], cmd.UseLine())
+		}
+		return nil
+	}
+}
