@@ -45,12 +45,22 @@ func measure(ctx context.Context, weir string, batches, rounds int) error {
 		return err
 	}
 	defer floor.stop()
-	serve, err := start(ctx, "weir-serve", weir, "serve", "--http")
+	data, err := os.MkdirTemp("", "weir-bench-http-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(data)
+	serve, err := start(ctx, "weir-serve", weir, "serve", "--data", data, "--http")
 	if err != nil {
 		return err
 	}
 	defer serve.stop()
-	servers := []*server{floor, serve}
+	ephemeral, err := start(ctx, "weir-serve-ephemeral", weir, "serve", "--ephemeral", "--http")
+	if err != nil {
+		return err
+	}
+	defer ephemeral.stop()
+	servers := []*server{floor, serve, ephemeral}
 
 	for _, form := range forms() {
 		bodies := form.bodies()

@@ -50,7 +50,11 @@ func (b *bench) serve(args ...string) (*server, error) {
 	}
 	s := &server{process, "http://" + address, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute}}
 	for range 500 {
-		if resp, err := s.client.Get(s.url + "/readyz"); err == nil {
+		request, err := http.NewRequestWithContext(b.ctx, http.MethodGet, s.url+"/readyz", nil)
+		if err != nil {
+			return nil, err
+		}
+		if resp, err := s.client.Do(request); err == nil {
 			return s, resp.Body.Close()
 		}
 		<-time.After(20 * time.Millisecond)
