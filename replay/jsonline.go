@@ -35,7 +35,7 @@ type jsonValue struct {
 func newJSONParser(names []string) *jsonParser { return &jsonParser{names: names} }
 
 func (p *jsonParser) parse(b []byte, l *line) error {
-	b = bytes.TrimSpace(b)
+	b = bytes.Trim(b, " \t\r\n") // the white space that JSON has
 	if len(b) == 0 || b[0] != '{' || !json.Valid(b) {
 		return errNotJSON
 	}
