@@ -37,9 +37,11 @@ func registerDocs(api huma.API, mux *router) error {
 		}
 		mux.HandleFunc(pattern, serveBytes(file.contentType, content))
 	}
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "/docs", http.StatusFound)
-	})
+	for _, pattern := range []string{"GET /{$}", "GET /docs/{$}"} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/docs", http.StatusFound)
+		})
+	}
 	return nil
 }
 

@@ -154,6 +154,15 @@ func TestCutJSONSays(t *testing.T) {
 	}
 }
 
+func TestOneHitTooLate(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	for body, want := range map[string]string{"a 1 1000": "the hit is older", "a 2 1000": "all 2 hits are older"} {
+		if r := a.do(http.MethodPost, "/v1/hits", "text/plain", body); !strings.Contains(r.body, want) {
+			t.Errorf("%s: %s", body, r.body)
+		}
+	}
+}
+
 func TestHitsAnswerShape(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{})
 	r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a")
@@ -161,7 +170,7 @@ func TestHitsAnswerShape(t *testing.T) {
 		t.Errorf("got %s, want %s", r.body, want)
 	}
 	r = a.do(http.MethodPost, "/v1/hits", "text/plain", "a 0")
-	want := `{"title":"Bad Request","status":400,"code":"nothing_counted","detail":"none of the 1 lines could be counted; line 1: n must be a whole number from 1 to 1099511627776, in digits",` +
+	want := `{"title":"Bad Request","status":400,"code":"nothing_counted","detail":"the hit could not be counted; line 1: n must be a whole number from 1 to 1099511627776, in digits",` +
 		`"counted":0,"late":0,"too_late":0,"rejected_lines":1,"rejected":[{"line":1,"code":"invalid_count","message":"n must be a whole number from 1 to 1099511627776, in digits"}]}` + "\n"
 	if r.body != want {
 		t.Errorf("got  %s\nwant %s", r.body, want)

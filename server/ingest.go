@@ -239,10 +239,17 @@ func (in *ingest) verdict(end error) *problem {
 		return newProblem(weir.CodeOverloaded, "", "the journal is behind and its buffer is full, so nothing was counted: retry in a second; if it lasts, look at the server's disk")
 	case a.RejectedLines > 0:
 		first := a.Rejected[0]
-		return newProblem(codeNothingCounted, "", fmt.Sprintf("none of the %d lines could be counted; line %d: %s",
-			a.RejectedLines, first.Line, first.Message))
+		what := fmt.Sprintf("none of the %d lines could be counted", a.RejectedLines)
+		if a.RejectedLines == 1 {
+			what = "the hit could not be counted"
+		}
+		return newProblem(codeNothingCounted, "", fmt.Sprintf("%s; line %d: %s", what, first.Line, first.Message))
 	case a.TooLate > 0:
-		return newProblem(codeTooLate, "", fmt.Sprintf("all %d hits are older than the retention", a.TooLate))
+		what := fmt.Sprintf("all %d hits are", a.TooLate)
+		if a.TooLate == 1 {
+			what = "the hit is"
+		}
+		return newProblem(codeTooLate, "", what+" older than the retention")
 	default:
 		return newProblem(codeEmptyBody, "", "the body has no hits: send lines `key [n [at]]`, NDJSON, or JSON")
 	}

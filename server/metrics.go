@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -74,15 +75,15 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-// route returns the observer of one route. The five series are looked up here,
-// once, and not per request.
+// route returns the observer of one route. Each of its five series is looked up
+// at its first request, once: most never have one, and a series has ten lines.
 func (m *metrics) route(pattern string) func(status int, took time.Duration) {
-	var classes [5]prometheus.Observer
+	var classes [5]func() prometheus.Observer
 	for i, class := range []string{"1xx", "2xx", "3xx", "4xx", "5xx"} {
-		classes[i] = m.duration.WithLabelValues(pattern, class)
+		classes[i] = sync.OnceValue(func() prometheus.Observer { return m.duration.WithLabelValues(pattern, class) })
 	}
 	return func(status int, took time.Duration) {
 		class := min(max(status/100-1, 0), len(classes)-1)
-		classes[class].Observe(took.Seconds())
+		classes[class]().Observe(took.Seconds())
 	}
 }

@@ -10,6 +10,9 @@ import (
 
 func TestMetrics(t *testing.T) {
 	a := newTestAPI(t, weir.Config{Memory: 1 << 26}, Config{})
+	if r := a.get("/metrics"); strings.Contains(r.body, "weir_http_request_duration_seconds_bucket") {
+		t.Error("a route has series before its first request")
+	}
 	a.post("a 3\nb 2\nb 4 1769860000\nc 9 1000\n")
 	a.do(http.MethodPost, "/v1/hits", "text/plain", "x 0\ny 1 1769869999")
 	a.get("/v1/count?key=a")

@@ -124,7 +124,7 @@ func TestSchemasMatchAnswers(t *testing.T) {
 // The page loads nothing from anywhere else.
 func TestDocsPage(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{})
-	for path, contentType := range map[string]string{"/docs": "text/html; charset=utf-8", "/docs/page.js": "text/javascript; charset=utf-8", "/docs/page.css": "text/css; charset=utf-8", "/": "text/html; charset=utf-8"} {
+	for path, contentType := range map[string]string{"/docs": "text/html; charset=utf-8", "/docs/page.js": "text/javascript; charset=utf-8", "/docs/page.css": "text/css; charset=utf-8", "/": "text/html; charset=utf-8", "/docs/": "text/html; charset=utf-8"} {
 		r := a.get(path)
 		if r.status != 200 || r.header.Get("Content-Type") != contentType || !strings.HasPrefix(r.header.Get("Content-Security-Policy"), "default-src 'self';") {
 			t.Errorf("GET %s: %d %v", path, r.status, r.header)

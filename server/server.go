@@ -72,6 +72,16 @@ func (s *Server) Listen() error {
 	return nil
 }
 
+// CheckAddr tells whether addr can be listened on now, and lets it go again: what
+// a program asks before it does long work that only a server needs.
+func CheckAddr(ctx context.Context, addr string) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	return l.Close()
+}
+
 // Addr returns the address listened on, host:port, once Listen succeeded; it
 // is "" before.
 func (s *Server) Addr() string {
@@ -122,6 +132,6 @@ func (s *Server) stop(ctx context.Context, hs *http.Server) error {
 		cut := s.inFlight.Load()
 		return errors.Join(fmt.Errorf("stop: %d requests were cut off after %v: %w", cut, s.cfg.StopTimeout, err), hs.Close())
 	}
-	s.log.Info("stopped")
+	s.log.Info("no request is left")
 	return nil
 }

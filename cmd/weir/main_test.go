@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,6 +201,7 @@ func TestExitCodes(t *testing.T) {
 		{"top -n 0", exitUsage, "must be more than 0"},
 		{"serve --retention soon", exitUsage, "is not a duration: write 90s"},
 		{"serve --retention 0", exitUsage, "--retention"},
+		{"serve --ephemeral=maybe", exitUsage, `--ephemeral: "maybe": it must be true or false`},
 		{"serve --clock sundial", exitUsage, "it must be wall or event"},
 		{"serve --memory much", exitUsage, "is not a size"},
 		{"serve --http nowhere", exitUsage, "--http"},
@@ -231,6 +233,41 @@ func TestExitCodes(t *testing.T) {
 		if code != test.code || !strings.Contains(stderr, test.want) {
 			t.Errorf("weir %s: exit %d, %q; want %d, %q", test.args, code, stderr, test.code, test.want)
 		}
+	}
+}
+
+// A port in use is found before the data directory is made.
+func TestServePortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dir := filepath.Join(t.TempDir(), "new")
+	code, _, stderr := weirOf(t, nil, "", "serve", "--http", l.Addr().String(), "--data", dir)
+	if code != exitFailure || !strings.Contains(stderr, "choose another address with --http") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the data directory was made: %v", err)
+	}
+}
+
+// JSON logs have durations that a person can read, and a clean stop is the last
+// thing that is logged.
+func TestServeLogs(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var log bytes.Buffer
+	w := &world{stdout: io.Discard, stderr: &log, env: lookup(nil), serving: func(string) { stop() }}
+	if code := run(ctx, w, []string{"serve", "--http", "127.0.0.1:0", "--data", t.TempDir(), "--log-format", "json"}); code != exitOK {
+		t.Fatalf("exit %d\n%s", code, log.String())
+	}
+	all := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if last := all[len(all)-1]; !strings.Contains(last, `"msg":"stopped"`) || !strings.Contains(all[len(all)-2], "all hits are on disk") {
+		t.Errorf("the end of the log: %s", log.String())
+	}
+	if !strings.Contains(log.String(), `"flush_every":"100ms"`) {
+		t.Errorf("durations are not text: %s", log.String())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	weir "github.com/weir-counter/weir"
@@ -27,14 +28,15 @@ type world struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            func(name string) (string, bool)
-	terminal       bool // stderr is one
+	environ        []string // all of env, as NAME=value
+	terminal       bool     // stderr is one
 	// serving, if set, is told the address once a server listens: for tests.
 	serving func(addr string)
 }
 
 func system() *world {
 	return &world{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv,
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv, environ: os.Environ(),
 		terminal: term.IsTerminal(int(os.Stderr.Fd())),
 	}
 }
@@ -84,6 +86,13 @@ setting is wrong.`,
 	root.SetOut(w.stdout)
 	root.SetErr(w.stderr)
 	root.SetVersionTemplate(versionText())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		var wrong *pflag.InvalidValueError
+		if errors.As(err, &wrong) && wrong.GetFlag().Value.Type() == "bool" {
+			return fmt.Errorf("--%s: %w", wrong.GetFlag().Name, reason(err))
+		}
+		return err
+	})
 	root.AddCommand(
 		newServe(w), newHit(w), newCount(w), newRate(w), newTop(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newReplay(w),
 		newVerify(w), newBackup(w), newRestore(w), newVersion(w),
@@ -96,6 +105,7 @@ setting is wrong.`,
 // which setting was wrong.
 func work(w *world, do func(cmd *cobra.Command, args []string, from sources) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
+		warnUnknown(w, cmd.Root())
 		from, err := settle(cmd.Flags(), w.env)
 		if err != nil {
 			return err

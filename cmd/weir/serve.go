@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -124,15 +125,36 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 		return err
 	}
 	f.limitMemory(w)
+	// Before the data directory is opened, which may take long. The address is
+	// let go until then: a server that can't answer yet had better refuse.
+	if err := addressHint(server.CheckAddr(ctx, f.server.Addr)); err != nil {
+		return err
+	}
 	engine, err := weir.New(f.engine)
 	if err != nil {
 		return err
 	}
 	if f.ephemeral {
 		f.server.Logger.Warn("ephemeral: hits are kept in memory only, and are gone when this process ends")
-		return errors.Join(f.serveHTTP(ctx, w, engine), engine.Close())
+		return f.stopped(errors.Join(f.serveHTTP(ctx, w, engine), engine.Close()))
 	}
-	return errors.Join(f.serveDurable(ctx, w, engine), engine.Close())
+	return f.stopped(errors.Join(f.serveDurable(ctx, w, engine), engine.Close()))
+}
+
+// stopped logs the last line of a clean stop.
+func (f *serveFlags) stopped(err error) error {
+	if err == nil {
+		f.server.Logger.Info("stopped")
+	}
+	return err
+}
+
+// addressHint says which setting chooses another address.
+func addressHint(err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: is a server running already? choose another address with --http", err)
+	}
+	return err
 }
 
 func (f *serveFlags) serveDurable(ctx context.Context, w *world, engine *weir.Engine) error {
@@ -140,7 +162,7 @@ func (f *serveFlags) serveDurable(ctx context.Context, w *world, engine *weir.En
 	j, err := openJournal(ctx, engine, f.journal, log)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		log.Info("stopped before the data directory was open")
+		log.Info("an interrupt came before the data directory was open")
 		return nil
 	case err != nil:
 		return err
@@ -154,7 +176,7 @@ func (f *serveFlags) serveHTTP(ctx context.Context, w *world, engine *weir.Engin
 	if err != nil {
 		return err
 	}
-	if err := s.Listen(); err != nil {
+	if err := addressHint(s.Listen()); err != nil {
 		return err
 	}
 	if w.serving != nil {
@@ -170,9 +192,19 @@ func (f *serveFlags) logger(w *world) *slog.Logger {
 	}
 	options := &slog.HandlerOptions{Level: level}
 	if f.logFormat == "json" {
+		options.ReplaceAttr = durationsAsText
 		return slog.New(slog.NewJSONHandler(w.stderr, options))
 	}
 	return slog.New(slog.NewTextHandler(w.stderr, options))
+}
+
+// durationsAsText writes durations as text logs do, 1.5s: JSON would have a number
+// of nanoseconds.
+func durationsAsText(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 const (

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -75,11 +76,15 @@ func settleFile(flags *pflag.FlagSet, path string, from sources) error {
 
 // variable names the environment's variable of a flag.
 func variable(flag string) string {
-	return "WEIR_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // reason leaves out that a value was wrong "for a flag": it was not a flag.
 func reason(err error) error {
+	var number *strconv.NumError
+	if errors.As(err, &number) && number.Func == "ParseBool" {
+		return fmt.Errorf("%q: it must be true or false", number.Num)
+	}
 	var wrong *pflag.InvalidValueError
 	if errors.As(err, &wrong) {
 		return wrong.Unwrap()

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +76,33 @@ func TestSettingsFile(t *testing.T) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// true and false are words that people write in other ways.
+func TestTrueOrFalse(t *testing.T) {
+	_, _, err := settled(t, "", map[string]string{"WEIR_EPHEMERAL": "maybe"})
+	if err == nil || err.Error() != `WEIR_EPHEMERAL: "maybe": it must be true or false` {
+		t.Error(err)
+	}
+	_, _, err = settled(t, "ephemeral: yes\n", nil)
+	if err == nil || !strings.HasSuffix(err.Error(), `line 1: ephemeral: "yes": it must be true or false`) {
+		t.Error(err)
+	}
+}
+
+func TestUnknownVariables(t *testing.T) {
+	var errs bytes.Buffer
+	w := &world{stdout: io.Discard, stderr: &errs, env: lookup(nil), environ: []string{
+		"WEIR_MAX_AHED=1s", "WEIR_WOMBAT=1", "WEIR_RETENTION=1d", "WEIR_SERVER=x", "WEIR_EMPTY=", "WEIRD=1",
+	}}
+	if code := run(t.Context(), w, []string{"version"}); code != exitOK {
+		t.Errorf("exit %d", code)
+	}
+	want := "weir: warning: the variable WEIR_MAX_AHED is not known: did you mean WEIR_MAX_AHEAD?\n" +
+		"weir: warning: the variable WEIR_WOMBAT is not known: no flag has it\n"
+	if errs.String() != want {
+		t.Errorf("got\n%swant\n%s", errs.String(), want)
 	}
 }
 

@@ -71,7 +71,19 @@ function operation(path, method, op) {
   return element("section", { id: op.operationId },
     element("h2", {}, element("code", { class: "method" }, method.toUpperCase()), element("code", {}, path)),
     element("p", {}, element("strong", {}, op.summary || "")),
-    prose(op.description), parameters, ...body(op.requestBody && op.requestBody.content), answers);
+    prose(op.description), example(path, method, op), parameters, ...body(op.requestBody && op.requestBody.content), answers);
+}
+
+// example is a question that can be asked as it stands, with the parameters that
+// have an example.
+function example(path, method, op) {
+  if (method !== "get") return "";
+  const query = (op.parameters || []).flatMap((p) => {
+    const value = [p.example, ...((p.schema && p.schema.examples) || [])].find((v) => v !== undefined);
+    if (value === undefined) return [];
+    return [value].flat().map((v) => `${p.name}=${encodeURIComponent(v).replaceAll("%3A", ":").replaceAll("%2F", "/")}`);
+  }).join("&");
+  return element("pre", {}, `curl '${location.origin}${path}${query && "?"}${query}'`);
 }
 
 async function show() {

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// variablePrefix begins the names of the variables that stand for flags.
+const variablePrefix = "WEIR_"
+
+// warnUnknown tells of variables that look like Weir's and are not: a misspelt
+// one would leave a setting at its default in silence. A variable may stand for
+// a flag of any command, for a shell has one environment.
+func warnUnknown(w *world, root *cobra.Command) {
+	var known []string
+	for _, cmd := range append(root.Commands(), root) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, variable(f.Name)) })
+	}
+	for _, entry := range w.environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, variablePrefix) || value == "" || slices.Contains(known, name) {
+			continue
+		}
+		hint := "no flag has it"
+		for _, near := range known {
+			if distance(name, near) <= 2 {
+				hint = "did you mean " + near + "?"
+				break
+			}
+		}
+		fmt.Fprintf(w.stderr, "weir: warning: the variable %s is not known: %s\n", name, hint)
+	}
+}
