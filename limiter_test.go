@@ -36,7 +36,7 @@ func TestLimiter(t *testing.T) {
 		if l.Allow() {
 			t.Error("a nanosecond early")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if v := l.Peek(3); !v.Allowed || v.Remaining != 3 {
 			t.Errorf("after a second: %+v", v)
 		}

@@ -40,12 +40,12 @@ func (r Report) Sound() bool { return len(lossy(r.Findings)) == 0 }
 // works on a copy of the embedded server's files, because that server mends what
 // it opens, so that the directory stays as it is. It needs as much space again,
 // in the directory for temporary files.
-func Verify(ctx context.Context, dir string) (Report, error) {
+func Verify(ctx context.Context, dir string) (r Report, err error) {
 	lock, err := lockExisting(dir)
 	if err != nil {
 		return Report{}, err
 	}
-	defer lock.release()
+	defer func() { err = errors.Join(err, lock.release()) }()
 	m, _, err := loadManifest(dir)
 	if err != nil {
 		return Report{Findings: []Finding{{Where: "manifest", What: err.Error(), Cost: "the directory can't be opened"}}}, nil
@@ -58,13 +58,13 @@ func Verify(ctx context.Context, dir string) (Report, error) {
 	if err := copyData(dir, copied); err != nil {
 		return Report{}, err
 	}
-	r, err := verifyCopy(ctx, copied, m)
+	r, err = verifyCopy(ctx, copied, m)
 	r.Bytes = dirBytes(dir)
 	return r, err
 }
 
-func verifyCopy(ctx context.Context, dir string, m manifest) (Report, error) {
-	r := Report{Origin: m.Origin, Epoch: m.Epoch, Created: m.Created, Partitions: m.Partitions, Retention: time.Duration(m.RetentionS) * time.Second}
+func verifyCopy(ctx context.Context, dir string, m manifest) (r Report, err error) {
+	r = Report{Origin: m.Origin, Epoch: m.Epoch, Created: m.Created, Partitions: m.Partitions, Retention: time.Duration(m.RetentionS) * time.Second}
 	engine, err := weir.New(weir.Config{Partitions: m.Partitions, Retention: r.Retention, Memory: unbounded, Gather: true, Clock: weir.EventClock})
 	if err != nil {
 		return r, err
@@ -72,7 +72,7 @@ func verifyCopy(ctx context.Context, dir string, m manifest) (Report, error) {
 	defer engine.Close()
 	j := &Journal{cfg: Config{Dir: dir}.withDefaults(), engine: engine}
 	j.log = j.cfg.Logger
-	defer j.release()
+	defer func() { err = errors.Join(err, j.release()) }()
 	if j.server, err = startServer(ctx, dir, unbounded, j.log); err != nil {
 		return r, err
 	}
