@@ -47,7 +47,8 @@ func cellOutcome(word uint64) Outcome {
 	return Counted
 }
 
-// fits tells whether n >= 1 hits at a valid second can be added to the word.
+// fits tells whether n hits at a valid second can be added to the word; n = 0
+// never fits.
 func fits(word uint64, second int64, n uint64) bool {
 	return word>>cellSecondShift == uint64(second) && n-1 < cellMaxHits-cellHits(word)
 }

@@ -52,6 +52,18 @@ func (c *Counter) HitN(n uint64) {
 // later hits too late.
 func (c *Counter) HitAt(at time.Time, n uint64) (Outcome, error) {
 	second := at.Unix()
+	if s := c.stripes.Load(); s != nil && uint64(second) <= window.MaxTime {
+		mine := s.mine() // as stripes.add, which is too large to be inlined
+		if word := mine.word.Load(); fits(word, second, n) && mine.word.CompareAndSwap(word, word+n) {
+			return cellOutcome(word), nil
+		}
+	}
+	return c.hitAt(second, n)
+}
+
+// hitAt is HitAt where the live cell does not stand at the second, or another
+// goroutine was quicker.
+func (c *Counter) hitAt(second int64, n uint64) (Outcome, error) {
 	if err := checkHit(second, n); err != nil {
 		return Refused, err
 	}
