@@ -119,20 +119,27 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 	e.makeRoom(p)
 }
 
-// settleTotal counts deltas in the partition's share of AllKeys, those of a second
-// that follow each other at once.
+// settleTotal counts deltas in the partition's share of AllKeys.
 func (p *partition) settleTotal(e *Engine, deltas []Delta) {
 	before := p.total.Size()
+	eachSecond(deltas, p.total.Settle)
+	e.bytes.Add(int64(p.total.Size() - before))
+}
+
+// eachSecond calls f with the hits of each run of deltas in one second: most
+// batches have one or two. Removals are passed over.
+func eachSecond(deltas []Delta, f func(second int64, n uint64)) {
 	for len(deltas) > 0 {
 		at, n, same := deltas[0].At, deltas[0].N, 1
 		for same < len(deltas) && deltas[same].At == at && n+deltas[same].N >= n {
 			n += deltas[same].N
 			same++
 		}
-		p.total.Settle(at, n)
+		if n > 0 {
+			f(at, n)
+		}
 		deltas = deltas[same:]
 	}
-	e.bytes.Add(int64(p.total.Size() - before))
 }
 
 // Apply counts deltas that come from a journal: from an earlier life of this
@@ -150,12 +157,14 @@ func (e *Engine) Apply(partition int, deltas []Delta) {
 				en = p.insert(e, hash, d.Key)
 			}
 			p.addSettled(e, en, d.At, d.N)
-			p.settleTotal(e, []Delta{d})
-			e.total.settle(d.At, d.N)
-			e.clock.advance(d.At)
 		case en != nil:
 			p.remove(e, en)
 		}
 	}
+	p.settleTotal(e, deltas)
+	eachSecond(deltas, func(second int64, n uint64) {
+		e.total.settle(second, n)
+		e.clock.advance(second)
+	})
 	e.makeRoom(p)
 }
