@@ -18,6 +18,7 @@ var mayImport = map[string][]string{
 	".":       {"window", "limit"},
 	"journal": {".", "window"},
 	"server":  {".", "window", "internal/units"},
+	"policy":  {".", "limit", "internal/units"},
 	"client":  {"internal/units"},
 	"replay":  {".", "window", "internal/units", "client"},
 }
