@@ -1,6 +1,10 @@
 package weir
 
-import "github.com/weir-counter/weir/window"
+import (
+	"slices"
+
+	"github.com/weir-counter/weir/window"
+)
 
 // Delta is what one key adds to a batch: N hits in the second At, or with N = 0
 // the key's removal from memory on request.
@@ -22,6 +26,7 @@ type gathering struct {
 	active    []*entry // one that was hot may be listed twice
 	kept      int      // how many of them, hot ones, have been through a cut
 	deltas    []Delta
+	told      int           // how many of these Engine.waiting knows of
 	compactAt int           // deltas at which equal ones are added up
 	cuts      uint64        // so far
 	total     window.Window // all hits that were cut or applied: AllKeys' share
@@ -32,7 +37,18 @@ type gathering struct {
 func (p *partition) activate(e *Engine, en *entry, word uint64) {
 	if e.cfg.Gather && (word >= cellSpecial || cellHits(word) == 0) {
 		p.active = append(p.active, en)
-		e.waiting.Add(1)
+		p.tellWaiting(e)
+	}
+}
+
+// tellWaiting keeps Engine.waiting up to date. It does so only now and then: every
+// hit reads it, and would wait for the cache line if every other wrote it. What
+// it knows is at most an eighth too little. The caller holds mu.
+func (p *partition) tellWaiting(e *Engine) {
+	waiting := len(p.active) - p.kept + len(p.deltas)
+	if news := waiting - p.told; news < 0 || news > p.told/8 {
+		e.waiting.Add(int64(news))
+		p.told = waiting
 	}
 }
 
@@ -42,17 +58,15 @@ func (p *partition) gather(e *Engine, d Delta) {
 		return
 	}
 	p.deltas = append(p.deltas, d)
-	e.waiting.Add(1)
 	if len(p.deltas) > p.compactAt {
-		before := len(p.deltas)
 		p.deltas = compact(p.deltas)
-		e.waiting.Add(int64(len(p.deltas) - before))
 		p.compactAt = max(compactFirst, 2*len(p.deltas))
 	}
+	p.tellWaiting(e)
 }
 
 // compactFirst is how many deltas are not worth adding up.
-const compactFirst = 512
+const compactFirst = 2048
 
 // compact adds up the deltas of equal key and second: late hits settle one by
 // one, but a batch grows with keys and seconds, not with hits. None is moved
@@ -91,32 +105,55 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 	p := &e.partitions[partition]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cuts++
-	still := p.active[:0]
-	for _, en := range p.active {
-		word := en.cell.word.Load()
-		switch hot := e.hot.of(en, word); {
-		case hot != nil && hot.cut == p.cuts: // listed twice
-		case hot != nil:
-			hot.cut = p.cuts
-			hot.foldAll(cellIdle, p.settler(e, en))
-			still = append(still, en)
-		case word < cellSpecial:
-			settleWord(en.cell.word.Swap(cellIdle), p.settler(e, en))
-		}
-	}
-	e.waiting.Add(int64(p.kept - len(p.active)))
-	p.kept = len(still)
-	clear(p.active[len(still):])
-	p.active = still
+	p.cutCells(e)
 	c.Deltas, p.deltas = p.deltas, c.Deltas[:0]
-	e.waiting.Add(-int64(len(c.Deltas)))
+	p.tellWaiting(e)
 	p.settleTotal(e, c.Deltas)
 	c.State = c.State[:0]
 	if withState {
 		c.State = p.appendState(c.State, e, partition)
 	}
 	e.makeRoom(p)
+}
+
+// cutBlock is how many entries cutCells looks at together.
+const cutBlock = 64
+
+// cutCells settles the hits in live cells. An entry that was not hit a moment ago
+// is a cache miss, and most of what a cut costs: so it loads the words of a block
+// of entries, then empties the cells, then settles, and the processor waits for
+// many of them at once. The caller holds mu.
+func (p *partition) cutCells(e *Engine) {
+	p.cuts++
+	still := p.active[:0]
+	p.deltas = slices.Grow(p.deltas, len(p.active))
+	var words [cutBlock]uint64
+	for block := range slices.Chunk(p.active, cutBlock) {
+		for i, en := range block {
+			words[i] = en.cell.word.Load()
+		}
+		for i, en := range block {
+			if words[i] < cellSpecial { // and will be until mu is let go
+				words[i] = en.cell.word.Swap(cellIdle)
+			}
+		}
+		for i, en := range block {
+			switch hot := e.hot.of(en, words[i]); {
+			case hot != nil && hot.cut == p.cuts: // listed twice
+			case hot != nil:
+				hot.cut = p.cuts
+				hot.foldAll(cellIdle, p.settler(e, en))
+				still = append(still, en)
+			case words[i] < cellSpecial && cellHits(words[i]) > 0:
+				second, n := cellSecond(words[i]), cellHits(words[i])
+				p.addSettled(e, en, second, n)
+				p.deltas = append(p.deltas, Delta{en.key, second, n})
+			}
+		}
+	}
+	p.kept = len(still)
+	clear(p.active[len(still):])
+	p.active = still
 }
 
 // settleTotal counts deltas in the partition's share of AllKeys.
