@@ -1,24 +1,50 @@
 package limit
 
 // Fixed: the admissions of the interval [k*T, (k+1)*T) that the time lies in.
+// State.at is k, State.used its admissions.
 
-func (s *State) fixedUsed(p *Plan, now int64) uint64 {
-	if now/p.interval > s.at {
-		return 0
+// fixedAdvance goes to the interval of now. It divides only at an interval's end.
+func (s *State) fixedAdvance(p *Plan, now int64) {
+	if now >= (s.at+1)*p.interval {
+		s.at, s.used = now/p.interval, 0
 	}
-	return s.used
 }
 
-func (s *State) fixedAdmit(p *Plan, now int64, n uint64) {
-	if k := now / p.interval; k > s.at {
-		s.at, s.used = k, 0
+func (s *State) fixedAllow(p *Plan, now int64, n uint64) bool {
+	s.fixedAdvance(p, now)
+	if s.used+n > p.limit.Burst {
+		return false
 	}
 	s.used += n
+	return true
+}
+
+// fixedCharge ignores what is of an earlier interval: it is over.
+func (s *State) fixedCharge(p *Plan, at int64, n uint64) {
+	if at < s.at*p.interval {
+		return
+	}
+	s.fixedAdvance(p, at)
+	s.used = min(s.used+n, p.limit.Burst)
 }
 
 func (s *State) fixedWait(p *Plan, now int64, n uint64) int64 {
-	if s.fixedUsed(p, now)+n <= p.limit.Burst {
+	if s.used+n <= p.limit.Burst {
 		return 0
 	}
 	return (s.at+1)*p.interval - now
+}
+
+func (s *State) fixedReset(p *Plan, now int64) int64 {
+	if s.used == 0 {
+		return 0
+	}
+	return (s.at+1)*p.interval - now
+}
+
+func (s *State) fixedIdle(p *Plan, now int64) bool {
+	if s.used == 0 {
+		return now >= s.at*p.interval
+	}
+	return now >= (s.at+1)*p.interval
 }

@@ -1,8 +1,10 @@
 // Package limit decides admissions: N per period with a burst of B.
 //
-// The package is pure: time is an argument, in nanoseconds of any clock that does
-// not run back. There is no clock, no lock and no goroutine. A Plan is a limit
-// made ready; a State is what one key has used of it.
+// The package is pure: time is an argument, in nanoseconds since a beginning that
+// the caller chooses, such as the Unix epoch: 0 to 5.6e18, the year 2149. A time
+// outside counts as the nearest inside, and a time before the newest seen counts as
+// that one. There is no clock, no lock and no goroutine. A Plan is a limit made
+// ready; a State is what one key has used of it.
 //
 // Three textbook designs are one algorithm here, Window: at most B admissions in
 // any interval of length Per*B/N. B = 1 is the minimum gap between two requests,
@@ -68,14 +70,30 @@ const (
 	MaxBurst = 1 << 45
 
 	maxInterval = 100 * MaxPer
+
+	// maxTime leaves room above it for the longest interval and its last sub-slot:
+	// no sum of a time and what a plan adds to it overflows.
+	maxTime = math.MaxInt64 - int64(maxInterval/8*9)
 )
 
 // Plan is a limit made ready for decisions. It does not change.
 type Plan struct {
 	limit    Limit
+	form     form
 	interval int64 // T = Per*Burst/N in ns, rounded up: never over
 	width    int64 // of a sub-slot, or for GCRA of one admission, in ns, rounded up
+	full     int64 // GCRA: Burst widths, how far ahead a bucket in use may be
 }
+
+// form is the algorithm as it is kept.
+type form uint8
+
+const (
+	ring  form = iota // Window, each admission's time
+	slots             // Window, counts in sub-slots
+	fixed
+	gcra
+)
 
 // New returns the plan of a limit, or an error that names the field.
 func New(l Limit) (*Plan, error) {
@@ -97,9 +115,15 @@ func New(l Limit) (*Plan, error) {
 		return nil, fmt.Errorf("limit: burst of %d at %d per %v takes %d years to fill: at most 100", l.Burst, l.N, l.Per, interval/uint64(MaxPer))
 	}
 	p := &Plan{limit: l, interval: int64(interval)}
-	if l.Algorithm == GCRA {
+	switch {
+	case l.Algorithm == Fixed:
+		p.form = fixed
+	case l.Algorithm == GCRA:
+		p.form = gcra
 		p.width = int64(mulDivUp(uint64(l.Per), 1, l.N))
-	} else {
+		p.full = int64(l.Burst) * p.width
+	case l.Burst > ringMost:
+		p.form = slots
 		p.width = int64(mulDivUp(interval, 1, subSlots))
 	}
 	return p, nil
@@ -125,5 +149,5 @@ func (p *Plan) Limit() Limit { return p.limit }
 // Interval is T: the length of the intervals that have at most Burst admissions.
 func (p *Plan) Interval() time.Duration { return time.Duration(p.interval) }
 
-// exact tells whether Window remembers each admission rather than sub-slots.
-func (p *Plan) exact() bool { return p.limit.Burst <= ringMost }
+// clamp is the time as it counts.
+func clamp(now int64) int64 { return min(max(now, 0), maxTime) }

@@ -137,7 +137,7 @@ func TestUnderAdmission(t *testing.T) {
 				}
 			}
 			least := float64(periods * p.limit.Burst)
-			if !p.exact() && l.Algorithm == Window {
+			if !(p.form == ring) && l.Algorithm == Window {
 				least *= 16. / 17
 			}
 			if float64(admitted) < 0.99*least { // the step costs a little

@@ -5,48 +5,98 @@ package limit
 // before, so while those 17 have at most Burst admissions, so has it: never over.
 // The price is that an admission stays in the sum for up to a sub-slot longer than
 // T: a caller who always asks gets Burst in 17 sub-slots rather than in 16.
+//
+// State.at is the number of the newest sub-slot seen, the time over the width.
+// State.used is the sum of the cells, of which sub-slot k has cells[k%17]. There
+// are no cells before the first admission.
 const subSlots = 16
 
-// slotsAdvance empties the sub-slots that the time has passed.
+// slotsCell is what a sub-slot counts; there must be cells.
+func (s *State) slotsCell(slot int64) *int64 { return &s.cells[uint64(slot)%(subSlots+1)] }
+
+// slotsAdvance empties the sub-slots that the time has passed. It divides only at
+// a sub-slot's end.
 func (s *State) slotsAdvance(p *Plan, now int64) {
-	if s.cells == nil {
-		return
+	if now >= (s.at+1)*p.width {
+		s.slotsPass(now / p.width)
 	}
-	to := now / p.width
-	for range min(to-s.at, subSlots+1) {
+}
+
+func (s *State) slotsPass(to int64) {
+	for left := min(to-s.at, subSlots+1); left > 0 && s.used > 0; left-- {
 		s.at++
-		cell := &s.cells[s.at%(subSlots+1)]
+		cell := s.slotsCell(s.at)
 		s.used -= uint64(*cell)
 		*cell = 0
 	}
-	s.at = max(s.at, to)
+	s.at = to
 }
 
-func (s *State) slotsAdmit(p *Plan, now int64, n uint64) {
+func (s *State) slotsAllow(p *Plan, now int64, n uint64) bool {
+	s.slotsAdvance(p, now)
+	if s.used+n > p.limit.Burst {
+		return false
+	}
+	s.slotsAdmit(n)
+	return true
+}
+
+// slotsAdmit counts n in the newest sub-slot.
+func (s *State) slotsAdmit(n uint64) {
 	if s.cells == nil {
 		s.cells = make([]int64, subSlots+1)
-		s.at = now / p.width
 	}
-	s.cells[s.at%(subSlots+1)] += int64(n)
+	*s.slotsCell(s.at) += int64(n)
+	s.used += n
+}
+
+// slotsCharge counts n in the sub-slot of their time, if that is one of the 17. A
+// sub-slot with the whole burst refuses all there is to refuse: it stays at that.
+func (s *State) slotsCharge(p *Plan, at int64, n uint64) {
+	s.slotsAdvance(p, at)
+	slot := at / p.width
+	if slot < s.at-subSlots {
+		return
+	}
+	if s.cells == nil {
+		s.cells = make([]int64, subSlots+1)
+	}
+	cell := s.slotsCell(slot)
+	n = min(n, p.limit.Burst-uint64(*cell))
+	*cell += int64(n)
 	s.used += n
 }
 
 // slotsWait: the sub-slots leave one after the other, the oldest first.
 func (s *State) slotsWait(p *Plan, now int64, n uint64) int64 {
-	if s.cells == nil {
+	left := s.used
+	if left+n <= p.limit.Burst {
 		return 0
 	}
-	left := s.used
-	for slot := s.at - subSlots; slot <= s.at; slot++ {
-		if left+n <= p.limit.Burst {
+	slot := max(0, s.at-subSlots)
+	for ; slot < s.at; slot++ {
+		if left -= uint64(*s.slotsCell(slot)); left+n <= p.limit.Burst {
 			break
 		}
-		if slot < 0 {
-			continue
-		}
-		if left -= uint64(s.cells[slot%(subSlots+1)]); left+n <= p.limit.Burst {
-			return max(0, (slot+subSlots+1)*p.width-now)
-		}
 	}
-	return 0
+	return (slot+subSlots+1)*p.width - now
+}
+
+// slotsReset: the newest sub-slot in use leaves last.
+func (s *State) slotsReset(p *Plan, now int64) int64 {
+	if s.used == 0 {
+		return 0
+	}
+	slot := s.at
+	for *s.slotsCell(slot) == 0 {
+		slot--
+	}
+	return (slot+subSlots+1)*p.width - now
+}
+
+func (s *State) slotsIdle(p *Plan, now int64) bool {
+	if s.used == 0 {
+		return now >= s.at*p.width
+	}
+	return now >= (s.at+subSlots+1)*p.width
 }

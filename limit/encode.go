@@ -1,0 +1,142 @@
+package limit
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+)
+
+// The bytes of a state, all numbers as unsigned varints:
+//
+//	Window, burst up to 16   count, then if not 0: the oldest time, and for each later one the step to it
+//	Window, larger bursts    newest sub-slot, which sub-slots count (bit k: the one k before the newest),
+//	                         then the count of each, the newest first
+//	Fixed                    interval, used
+//	GCRA                     newest time seen, from there to the theoretical arrival time
+//
+// Times and steps are in ns.
+
+var (
+	errShort = errors.New("limit: state: ends early or has a number of more than 64 bits: forget it")
+	errState = errors.New("limit: state: is not one of this limit: decode it with the plan it was written with, or forget it")
+)
+
+// AppendState appends the bytes of s for DecodeState, at most 180. They say nothing
+// of the plan nor of their own version: that is the caller's to keep.
+func (p *Plan) AppendState(b []byte, s *State) []byte {
+	switch p.form {
+	case ring:
+		return s.ringAppend(p, b)
+	case slots:
+		return s.slotsAppend(b)
+	case fixed:
+		return binary.AppendUvarint(binary.AppendUvarint(b, uint64(s.at)), s.used)
+	default:
+		return binary.AppendUvarint(binary.AppendUvarint(b, s.used), uint64(s.at)-s.used)
+	}
+}
+
+// DecodeState makes s what AppendState of an equal plan wrote at the start of b, and
+// returns the rest of b. Bytes that no state of this plan has are an error, and s is
+// then the zero State. It allocates at most what Size tells. The times may be ahead
+// of the caller's clock: p.Adopt(s, p, now) repairs that.
+func (p *Plan) DecodeState(s *State, b []byte) (rest []byte, err error) {
+	*s = State{}
+	d := decoder{b: b}
+	switch p.form {
+	case ring:
+		s.ringDecode(p, &d)
+	case slots:
+		s.slotsDecode(p, &d)
+	case fixed:
+		s.at = int64(d.number(uint64(maxTime / p.interval)))
+		s.used = d.number(p.limit.Burst)
+	case gcra:
+		s.used = d.number(uint64(maxTime))
+		s.at = int64(s.used + d.number(uint64(p.full)))
+	}
+	if d.err != nil {
+		*s = State{}
+		return b, d.err
+	}
+	return d.b, nil
+}
+
+// decoder reads numbers until the first error; from then on they are all 0.
+type decoder struct {
+	b   []byte
+	err error
+}
+
+// number is the next one, of 0 to most.
+func (d *decoder) number(most uint64) uint64 {
+	if d.err != nil {
+		return 0
+	}
+	n, size := binary.Uvarint(d.b)
+	switch {
+	case size <= 0:
+		d.err = errShort
+		return 0
+	case n > most:
+		d.err = errState
+		return 0
+	}
+	d.b = d.b[size:]
+	return n
+}
+
+func (s *State) ringAppend(p *Plan, b []byte) []byte {
+	count := min(s.used, p.limit.Burst)
+	b = binary.AppendUvarint(b, count)
+	var last int64
+	for k := int(count); k >= 1; k-- {
+		at, _ := s.ringTime(p, k)
+		b = binary.AppendUvarint(b, uint64(at-last))
+		last = at
+	}
+	return b
+}
+
+func (s *State) ringDecode(p *Plan, d *decoder) {
+	count := d.number(p.limit.Burst)
+	var at int64
+	for range count {
+		at += int64(d.number(uint64(maxTime - at)))
+		if d.err != nil {
+			return
+		}
+		s.ringPush(p, at)
+	}
+}
+
+func (s *State) slotsAppend(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(s.at))
+	var which uint64
+	if s.used > 0 {
+		for back := range min(s.at, subSlots) + 1 {
+			if *s.slotsCell(s.at - back) > 0 {
+				which |= 1 << back
+			}
+		}
+	}
+	b = binary.AppendUvarint(b, which)
+	for ; which > 0; which &= which - 1 {
+		b = binary.AppendUvarint(b, uint64(*s.slotsCell(s.at - int64(bits.TrailingZeros64(which)))))
+	}
+	return b
+}
+
+func (s *State) slotsDecode(p *Plan, d *decoder) {
+	s.at = int64(d.number(uint64(maxTime / p.width)))
+	which := d.number(1<<(min(s.at, subSlots)+1) - 1)
+	if which == 0 {
+		return
+	}
+	s.cells = make([]int64, subSlots+1)
+	for ; which > 0; which &= which - 1 {
+		n := d.number(p.limit.Burst)
+		*s.slotsCell(s.at - int64(bits.TrailingZeros64(which))) = int64(n)
+		s.used += n
+	}
+}
