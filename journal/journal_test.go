@@ -16,7 +16,7 @@ import (
 
 // life of one engine and its journal in a test.
 type running struct {
-	t *testing.T
+	t testing.TB
 	e *weir.Engine
 	j *Journal
 }
@@ -25,20 +25,20 @@ func engineConfig() weir.Config {
 	return weir.Config{Clock: weir.EventClock, Partitions: 16, Gather: true}
 }
 
-func testConfig(t *testing.T, dir string) Config {
+func testConfig(t testing.TB, dir string) Config {
 	return Config{Dir: dir, FlushEvery: 5 * time.Millisecond, SnapshotBytes: minSnapshotBytes,
 		Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 }
 
 // testWriter shows the log of a test that fails.
-type testWriter struct{ t *testing.T }
+type testWriter struct{ t testing.TB }
 
 func (w testWriter) Write(b []byte) (int, error) {
 	w.t.Log(strings.TrimSpace(string(b)))
 	return len(b), nil
 }
 
-func start(t *testing.T, cfg Config) *running {
+func start(t testing.TB, cfg Config) *running {
 	t.Helper()
 	r, err := tryStart(t, cfg)
 	if err != nil {
@@ -47,7 +47,7 @@ func start(t *testing.T, cfg Config) *running {
 	return r
 }
 
-func tryStart(t *testing.T, cfg Config) (*running, error) {
+func tryStart(t testing.TB, cfg Config) (*running, error) {
 	t.Helper()
 	e, err := weir.New(engineConfig())
 	if err != nil {
