@@ -1,0 +1,87 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/weir-counter/weir"
+)
+
+// Request asks for N admissions of a key.
+type Request struct {
+	Key string // 1 to weir.MaxKeyBytes bytes
+
+	// Limit names the one policy that is asked, whose keys Key must fit. "": every
+	// policy that Key fits. With Inline it names that limit instead.
+	Limit string
+
+	// Inline is a limit that the request brings along, in place of policies. What a key
+	// has used of it is kept by its name; "" is named inline/ALGORITHM/PER, so that
+	// another N or burst grants no fresh allowance.
+	Inline *weir.Limit
+
+	N uint64 // 0 asks only, and counts no hit
+}
+
+// Result is what one limit says of a request.
+type Result struct {
+	Name  string // of the policy or the inline limit
+	Key   string // that was counted
+	Mode  Mode
+	Limit weir.Limit // of that key, the burst filled in
+	N     uint64     // admissions asked for
+
+	// Verdict is what the limit says by itself. If the decision is a denial nothing was
+	// taken of any, also of those that allowed it. Of a Shadow policy it says what
+	// would have been; what it does not allow it has not taken.
+	weir.Verdict
+}
+
+// Decision is the answer to requests. Its memory is used again by the next call that gets
+// it: the common call allocates nothing then. The zero Decision is ready for use.
+type Decision struct {
+	Allowed   bool
+	Unmatched bool     // no policy is for any of the keys: allowed
+	Never     bool     // a denial that can never pass: more was asked than the burst
+	Results   []Result // in the order of the requests, of each in order of application
+
+	// Denied is the first of Results that denied; nil if Allowed.
+	Denied *Result
+
+	// RetryAfter is how long to wait until all that denied would allow it, if nothing
+	// else happens; 0 if Allowed. Of what can never pass it knows nothing.
+	RetryAfter time.Duration
+
+	checks   []weir.Check
+	verdicts []weir.Verdict
+	hits     []*hitKeys
+}
+
+// reset forgets the decision and keeps its memory.
+func (d *Decision) reset() {
+	d.Allowed, d.Unmatched, d.Never, d.Denied, d.RetryAfter = false, false, false, nil, 0
+	d.Results, d.checks, d.hits = d.Results[:0], d.checks[:0], d.hits[:0]
+}
+
+// add notes one limit that the requests must pass.
+func (d *Decision) add(limit *weir.KeyedLimit, mode Mode, key string, n uint64, hits *hitKeys) {
+	d.checks = append(d.checks, weir.Check{Limit: limit, Key: key, N: n, Shadow: mode == Shadow})
+	d.hits = append(d.hits, hits)
+	d.Results = append(d.Results, Result{Name: limit.Name(), Key: key, Mode: mode, Limit: limit.Limit(), N: n})
+}
+
+// settle takes the verdicts over.
+func (d *Decision) settle(allowed bool) {
+	d.Allowed = allowed
+	for i, v := range d.verdicts {
+		r := &d.Results[i]
+		r.Verdict = v
+		if v.Allowed || r.Mode == Shadow {
+			continue
+		}
+		if d.Denied == nil {
+			d.Denied = r
+		}
+		d.Never = d.Never || v.Never
+		d.RetryAfter = max(d.RetryAfter, v.RetryAfter)
+	}
+}

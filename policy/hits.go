@@ -1,0 +1,35 @@
+package policy
+
+// hitKeys are the keys that a limit's decisions are counted under, made once.
+type hitKeys struct{ allowed, denied, shadowDenied string }
+
+func newHitKeys(name string) hitKeys {
+	return hitKeys{"limit:" + name + ":allowed", "limit:" + name + ":denied", "limit:" + name + ":shadow_denied"}
+}
+
+// of is the key that a result is counted under; "" for none.
+func (h *hitKeys) of(r *Result, allowed bool) string {
+	switch {
+	case r.N == 0:
+		return ""
+	case !r.Allowed && r.Mode == Shadow:
+		return h.shadowDenied
+	case !r.Allowed:
+		return h.denied
+	case allowed:
+		return h.allowed
+	}
+	return "" // others denied, this one neither took nor denied
+}
+
+// countHits counts what was decided. A hit that the engine refuses changes no decision:
+// a counter that is behind must not shut the door, nor open it.
+func (l *Live) countHits(d *Decision) {
+	for i := range d.Results {
+		if key := d.hits[i].of(&d.Results[i], d.Allowed); key != "" {
+			if err := l.engine.Hit(key); err != nil {
+				l.hitsFailed.Add(1)
+			}
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package policy
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/limit"
+)
+
+const (
+	// inlinePrefix begins the names of inline limits that have none of their own.
+	inlinePrefix = "inline/"
+
+	// MaxInlineNames is how many names inline limits may have had in a Live: the engine
+	// keeps names for ever, and those of the policies must find room.
+	MaxInlineNames = 1000
+
+	// maxInlineMade is how many inline limits are kept ready.
+	maxInlineMade = 10_000
+)
+
+// inlineLimits keeps the limits that requests bring along ready for the next one.
+type inlineLimits struct {
+	mu    sync.RWMutex // guards all below
+	made  map[inlineID]*inlineLimit
+	names map[string]struct{}
+}
+
+// inlineID is an inline limit as it was asked for.
+type inlineID struct {
+	name  string // may be ""
+	limit weir.Limit
+}
+
+type inlineLimit struct {
+	limit *weir.KeyedLimit
+	hits  hitKeys
+}
+
+func (l *Live) gatherInline(b *bound, r *Request, d *Decision) error {
+	if _, taken := b.set.names[r.Limit]; taken {
+		return failure(weir.CodeInvalidLimit, "limit", "limit %s is a policy: leave its numbers out, or give the request's own limit another name", r.Limit)
+	}
+	made, err := l.inline.get(l.engine, inlineID{r.Limit, *r.Inline})
+	if err != nil {
+		return err
+	}
+	return d.note(made.limit, Enforce, r.Key, r.N, &made.hits)
+}
+
+func (in *inlineLimits) get(e *weir.Engine, id inlineID) (*inlineLimit, error) {
+	in.mu.RLock()
+	have := in.made[id]
+	in.mu.RUnlock()
+	if have != nil {
+		return have, nil
+	}
+	// First, so that a limit that can't be leaves no name behind.
+	if _, err := limit.New(id.limit); err != nil {
+		return nil, failure(weir.CodeInvalidLimit, "limit", "%s", strings.TrimPrefix(err.Error(), "limit: "))
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.make(e, id)
+}
+
+// make makes the limit of an ID. The caller holds the lock.
+func (in *inlineLimits) make(e *weir.Engine, id inlineID) (*inlineLimit, error) {
+	id.name = strings.Clone(id.name) // it may be a part of a large request
+	name := id.name
+	if name == "" {
+		name = inlinePrefix + id.limit.Algorithm.String() + "/" + units.FormatDuration(id.limit.Per)
+	}
+	if _, known := in.names[name]; !known && len(in.names) >= MaxInlineNames {
+		return nil, failure(weir.CodeOverloaded, "limit", "%d names of inline limits are in use: use fewer names and periods, or write policies", MaxInlineNames)
+	}
+	kl, err := e.Limit(name, id.limit)
+	if err != nil {
+		return nil, err
+	}
+	if in.names == nil {
+		in.names, in.made = map[string]struct{}{}, map[inlineID]*inlineLimit{}
+	}
+	if len(in.made) >= maxInlineMade {
+		clear(in.made) // what is in use is soon back
+	}
+	made := &inlineLimit{limit: kl, hits: newHitKeys(name)}
+	in.names[name], in.made[id] = struct{}{}, made
+	return made, nil
+}

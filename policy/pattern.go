@@ -1,0 +1,213 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weir-counter/weir"
+)
+
+const (
+	// MaxPatternBytes is the longest `keys` or `by`, in bytes.
+	MaxPatternBytes = 256
+
+	// MaxWildcards is how many `*` and `{name}` one `keys` may have.
+	MaxWildcards = 8
+
+	// MaxCaptureBytes is the longest name between { and }.
+	MaxCaptureBytes = 32
+)
+
+// separators end what a capture takes: they stand between the parts of a key.
+const separators = ":/"
+
+// A pattern says which keys a policy is for: literal text, `*` for any text, also
+// none, and `{name}` for one or more bytes that are not separators. Between two
+// wildcards stands literal text, so that it is told which takes what: each as
+// little as it can, those on the left first.
+//
+// Invariant: literals[0] wild[0] literals[1] ... wild[n-1] literals[n] is the
+// text; only the first and the last literal may be empty.
+type pattern struct {
+	literals []string
+	wild     []string // "" is a `*`, else the name of a capture
+}
+
+// captures has what each wildcard of a pattern took of a key, by place.
+type captures [MaxWildcards]struct{ from, to int }
+
+// parsePattern reads the `keys` of a policy.
+func parsePattern(text string) (p pattern, err error) {
+	if len(text) < 1 || len(text) > MaxPatternBytes {
+		return p, fmt.Errorf("%d bytes: write 1 to %d, for example \"login:*\"", len(text), MaxPatternBytes)
+	}
+	rest := text
+	for {
+		at := strings.IndexAny(rest, "*{}")
+		if at < 0 {
+			p.literals = append(p.literals, rest)
+			break
+		}
+		name, after, err := cutWildcard(rest[at:])
+		if err != nil {
+			return p, err
+		}
+		if at == 0 && len(p.wild) > 0 {
+			return p, fmt.Errorf("nothing stands between %s and %s: write text between them, or one of them alone",
+				wildcardText(p.wild[len(p.wild)-1]), wildcardText(name))
+		}
+		if name != "" && p.place(name) >= 0 {
+			return p, fmt.Errorf("{%s} stands twice: give each capture its own name", name)
+		}
+		p.literals = append(p.literals, rest[:at])
+		p.wild = append(p.wild, name)
+		rest = after
+	}
+	if len(p.wild) > MaxWildcards {
+		return p, fmt.Errorf("%d wildcards: at most %d", len(p.wild), MaxWildcards)
+	}
+	return p, nil
+}
+
+// cutWildcard reads the wildcard that s begins with; a `*` has no name.
+func cutWildcard(s string) (name, rest string, err error) {
+	switch s[0] {
+	case '*':
+		return "", s[1:], nil
+	case '}':
+		return "", "", fmt.Errorf("a } without a { before it")
+	}
+	name, rest, closed := strings.Cut(s[1:], "}")
+	switch {
+	case !closed:
+		return "", "", fmt.Errorf("a { without a } after it")
+	case !isCaptureName(name):
+		return "", "", fmt.Errorf("{%.40s}: between { and } stands a name of at most %d letters, digits or _, for example {user}", name, MaxCaptureBytes)
+	}
+	return name, rest, nil
+}
+
+func isCaptureName(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c != '_' && !('a' <= c|0x20 && c|0x20 <= 'z') && !('0' <= c && c <= '9') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= MaxCaptureBytes
+}
+
+func wildcardText(name string) string {
+	if name == "" {
+		return "*"
+	}
+	return "{" + name + "}"
+}
+
+// prefix is the literal text that every key of p begins with.
+func (p *pattern) prefix() string { return p.literals[0] }
+
+// place is where the capture of a name stands among the wildcards, or -1.
+func (p *pattern) place(name string) int {
+	for i, have := range p.wild {
+		if have == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// names lists the captures for an error message.
+func (p *pattern) names() string {
+	var names []string
+	for _, name := range p.wild {
+		if name != "" {
+			names = append(names, wildcardText(name))
+		}
+	}
+	if names == nil {
+		return "keys has no captures"
+	}
+	return "keys has " + strings.Join(names, ", ")
+}
+
+// match tells whether key fits, and what the wildcards took of it. A key is at most
+// weir.MaxKeyBytes long.
+//
+// Cost: O(wildcards * len(key)); no allocation.
+func (p *pattern) match(key string, took *captures) bool {
+	last := len(p.wild)
+	first, end := p.literals[0], p.literals[last]
+	if last == 0 {
+		return key == first
+	}
+	if len(key) < len(first)+len(end) || !strings.HasPrefix(key, first) || !strings.HasSuffix(key, end) {
+		return false
+	}
+	m := matcher{pattern: p, key: key[:len(key)-len(end)], took: took}
+	return m.from(0, len(first))
+}
+
+// matcher is one walk over a key.
+//
+// It tries the places of each literal from the left, and goes back when the rest
+// does not fit: that alone could take exponential time. But what does not fit
+// behind a wildcard that begins at i does not fit behind one that begins later
+// either, since the later one reaches only places that the earlier one tried: up to
+// the end of the key for `*`, up to the next separator for a capture. So each
+// wildcard keeps the range of beginnings that failed, walks the key once,
+// and no regular expression engine is needed.
+type matcher struct {
+	*pattern
+	key    string // without the pattern's last literal
+	took   *captures
+	failed [MaxWildcards]struct{ from, to int } // beginnings, half open
+}
+
+// from tells whether the wildcards from place on, with the literals between, fit the
+// key from i to its end.
+func (m *matcher) from(place, i int) bool {
+	if f := m.failed[place]; f.from <= i && i < f.to {
+		return false
+	}
+	reach, least := len(m.key), i // where the wildcard may end
+	if m.wild[place] != "" {
+		least++
+		if sep := strings.IndexAny(m.key[i:], separators); sep >= 0 {
+			reach = i + sep
+		}
+	}
+	if at, ok := m.ending(place, least, reach); ok {
+		m.took[place].from, m.took[place].to = i, at
+		return true
+	}
+	// Beginnings up to reach: a capture that begins at its separator takes nothing,
+	// and a `*` may begin at the very end.
+	m.failed[place].from, m.failed[place].to = i, reach+1
+	return false
+}
+
+// ending finds where the wildcard at place ends, from least to reach, so that what
+// comes after it fits.
+func (m *matcher) ending(place, least, reach int) (at int, ok bool) {
+	if place == len(m.wild)-1 {
+		return len(m.key), least <= len(m.key) && reach == len(m.key)
+	}
+	literal := m.literals[place+1]
+	for at = least; at <= reach; at++ {
+		next := strings.Index(m.key[at:min(len(m.key), reach+len(literal))], literal)
+		if next < 0 {
+			break
+		}
+		at += next
+		if m.from(place+1, at+len(literal)) {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// fits tells whether key fits.
+func (p *pattern) fits(key string) bool {
+	var took captures
+	return len(key) <= weir.MaxKeyBytes && p.match(key, &took)
+}

@@ -1,0 +1,114 @@
+// Package policy decides which limits a request has, from a YAML file of policies:
+//
+//	limits:
+//	  - name: login
+//	    keys: "login:{user}:*"
+//	    by: "login:{user}"
+//	    limit: 5
+//	    per: 1m
+//	    overrides:
+//	      - key: "login:admin"
+//	        limit: 100
+//
+// Parse and Load read a file into a Set, and say each thing that is wrong with it by
+// line and field. A Live is a Set at work on an engine: Take asks every policy that is
+// for a request's key, all or none, and Watch follows changes of the file.
+//
+// The fields of a policy: name; keys, the request's keys that it is for (`*` is any
+// text, `{name}` one or more bytes without : and /); by, the key that is counted,
+// made of the captures of keys (else the request's key); limit, per, burst and
+// algorithm (window, fixed, gcra) of package limit; mode (enforce, or shadow, which
+// denies nothing); order (lower first, equal ones as in the file); last (no later
+// policy is looked at); overrides, other limits of counted keys, what they leave out
+// as in the policy.
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weir-counter/weir"
+)
+
+// Mode says whether a policy denies.
+type Mode uint8
+
+const (
+	// Enforce denies what is over the limit.
+	Enforce Mode = iota
+
+	// Shadow denies nothing: it says, and counts, what it would have denied.
+	Shadow
+)
+
+// modes and algorithms are the words of the file, in the order of their constants.
+var (
+	modes      = []string{"enforce", "shadow"}
+	algorithms = []string{"window", "fixed", "gcra"}
+)
+
+func (m Mode) String() string {
+	if int(m) < len(modes) {
+		return modes[m]
+	}
+	return fmt.Sprintf("mode %d", uint8(m))
+}
+
+// Policy is one entry of a file.
+type Policy struct {
+	Name      string
+	Keys      string     // the pattern of the request's keys
+	By        string     // the template of the key that is counted; "": the request's key
+	Limit     weir.Limit // the burst filled in
+	Mode      Mode
+	Order     int  // lower first
+	Last      bool // no later policy is looked at
+	Overrides []Override
+	Line      int // of the file
+}
+
+// Override is another limit for one counted key.
+type Override struct {
+	Key   string
+	Limit weir.Limit // whole: what the file leaves out is the policy's
+	Line  int
+}
+
+// Set is the policies of one file, ready to be asked. It does not change.
+type Set struct {
+	policies  []Policy // in order of application
+	patterns  []pattern
+	templates []template
+	index     index
+	names     map[string]int
+	content   contentHash // of the file
+}
+
+// MaxPolicies is how many policies a file may have.
+const MaxPolicies = 2000
+
+// Policies lists the policies in order of application. The list is the caller's, what
+// is in it is not to be changed.
+func (s *Set) Policies() []Policy { return slices.Clone(s.policies) }
+
+// newSet sorts the policies and makes them ready.
+func newSet(parsed []parsedPolicy, content contentHash) *Set {
+	slices.SortStableFunc(parsed, func(a, b parsedPolicy) int {
+		switch {
+		case a.Order < b.Order:
+			return -1
+		case a.Order > b.Order:
+			return 1
+		}
+		return 0
+	})
+	s := &Set{names: make(map[string]int, len(parsed)), content: content}
+	for i, p := range parsed {
+		s.policies = append(s.policies, p.Policy)
+		s.patterns = append(s.patterns, p.pattern)
+		s.templates = append(s.templates, p.template)
+		s.names[p.Name] = i
+	}
+	s.index = newIndex(s.patterns)
+	return s
+}

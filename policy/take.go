@@ -1,0 +1,133 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weir-counter/weir"
+)
+
+// Take admits all requests, or none if a policy denies one of them, and counts a hit of
+// limit:NAME:allowed or :denied for each limit that was asked: of a denial for those that
+// denied alone. What a Shadow policy would have denied is counted as
+// limit:NAME:shadow_denied, also if the requests were denied by others.
+//
+// The error is a *weir.Error, and nothing was taken: CodeInvalidKey for a key that is too
+// long, or does not fit the policy that was named; CodeInvalidLimit for a policy that there
+// is not, or an inline limit that can't be; CodeInvalidCount for more than weir.MaxChecks
+// limits to pass; CodeOverloaded if the engine has no room for another key's limit.
+func (l *Live) Take(reqs []Request, d *Decision) error {
+	if err := l.decide(reqs, d, l.engine.TakeAll); err != nil {
+		return err
+	}
+	l.countHits(d)
+	return nil
+}
+
+// Peek says what Take would decide: it takes and counts nothing.
+func (l *Live) Peek(reqs []Request, d *Decision) error {
+	return l.decide(reqs, d, l.engine.PeekAll)
+}
+
+func (l *Live) decide(reqs []Request, d *Decision, ask func([]weir.Check, []weir.Verdict) (bool, error)) error {
+	d.reset()
+	b := l.bound.Load()
+	for i := range reqs {
+		if err := l.gather(b, &reqs[i], d); err != nil {
+			d.reset()
+			return err
+		}
+	}
+	if len(d.checks) == 0 {
+		d.Allowed, d.Unmatched = true, true
+		return nil
+	}
+	d.verdicts = slices.Grow(d.verdicts[:0], len(d.checks))[:len(d.checks)]
+	allowed, err := ask(d.checks, d.verdicts)
+	if err != nil {
+		d.reset()
+		return err
+	}
+	d.settle(allowed)
+	return nil
+}
+
+// gather notes the limits that one request must pass.
+func (l *Live) gather(b *bound, r *Request, d *Decision) error {
+	if len(r.Key) < 1 || len(r.Key) > weir.MaxKeyBytes {
+		return failure(weir.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(r.Key), weir.MaxKeyBytes)
+	}
+	switch {
+	case r.Inline != nil:
+		return l.gatherInline(b, r, d)
+	case r.Limit != "":
+		at, ok := b.set.names[r.Limit]
+		if !ok {
+			return b.set.unknown(r.Limit)
+		}
+		matched, err := b.gather(at, r, d)
+		if err == nil && !matched {
+			err = failure(weir.CodeInvalidKey, "key", "key %q is not one of limit %s: its keys are %q", short(r.Key), r.Limit, b.set.policies[at].Keys)
+		}
+		return err
+	}
+	for _, at := range b.set.index.candidates(r.Key) {
+		matched, err := b.gather(int(at), r, d)
+		if err != nil {
+			return err
+		}
+		if matched && b.set.policies[at].Last {
+			return nil
+		}
+	}
+	return nil
+}
+
+// gather notes the policy at a place, if it is for the request's key.
+func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error) {
+	var took captures
+	if !b.set.patterns[at].match(r.Key, &took) {
+		return false, nil
+	}
+	key := b.set.templates[at].key(r.Key, &took)
+	p := &b.policies[at]
+	if len(key) > weir.MaxKeyBytes {
+		return false, failure(weir.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", p.limit.Name(), len(key), short(r.Key), weir.MaxKeyBytes)
+	}
+	limit := p.limit
+	if other := p.overrides[key]; other != nil {
+		limit = other
+	}
+	return true, d.note(limit, b.set.policies[at].Mode, key, r.N, &p.hits)
+}
+
+// note is add, up to what the engine asks at once.
+func (d *Decision) note(limit *weir.KeyedLimit, mode Mode, key string, n uint64, hits *hitKeys) error {
+	if len(d.checks) == weir.MaxChecks {
+		return failure(weir.CodeInvalidCount, "checks", "more than %d limits to pass at once: ask for fewer keys in a request, or end a chain of policies with `last: true`", weir.MaxChecks)
+	}
+	d.add(limit, mode, key, n, hits)
+	return nil
+}
+
+// unknown is the error of a policy's name that there is not.
+func (s *Set) unknown(name string) error {
+	const most = 20
+	var names []string
+	for _, p := range s.policies {
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return failure(weir.CodeInvalidLimit, "limit", "no limit %q: there are no policies", short(name))
+	}
+	guess, more := didYouMean(name, names), ""
+	if len(names) > most {
+		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return failure(weir.CodeInvalidLimit, "limit", "no limit %q%s; there are %s%s", short(name), guess, strings.Join(names, ", "), more)
+}
+
+func failure(code weir.Code, field, format string, args ...any) error {
+	return &weir.Error{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,133 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/limit"
+)
+
+// minPer is the shortest period of package limit.
+const minPer = time.Millisecond
+
+// limitFields reads limit, per and burst over what l has; false after a fault.
+func (p *parser) limitFields(l *weir.Limit, fields map[string]*yaml.Node, within string) bool {
+	ok := true
+	if n := fields["limit"]; n != nil {
+		l.N, ok = p.count(n, within+"limit", "limit: 100")
+	}
+	if n := fields["per"]; n != nil {
+		text, good := p.text(n, within+"per", "per: 1m")
+		if good {
+			per, err := units.ParseDuration(text)
+			if good = err == nil; !good {
+				p.fault(n.Line, within+"per", "%v", err)
+			}
+			l.Per = per
+		}
+		ok = ok && good
+	}
+	if n := fields["burst"]; n != nil {
+		burst, good := p.count(n, within+"burst", "burst: 10")
+		l.Burst = burst
+		ok = ok && good
+	}
+	return ok
+}
+
+// checkLimit asks package limit whether l is possible, fills the burst in, and tells which
+// field is at fault: at its own line, or at the policy's if the field is not written there.
+func (p *parser) checkLimit(l *weir.Limit, fields map[string]*yaml.Node, within string, line int) bool {
+	at := func(field string) int {
+		if n := fields[field]; n != nil {
+			return n.Line
+		}
+		return line
+	}
+	fault := func(field string, err error) {
+		p.fault(at(field), within+field, "%s", strings.TrimPrefix(err.Error(), "limit: "))
+	}
+	if l.Per < minPer || l.Per > limit.MaxPer {
+		p.fault(at("per"), within+"per", "%s: must be %s to %s", units.FormatDuration(l.Per), units.FormatDuration(minPer), units.FormatDuration(limit.MaxPer))
+		return false
+	}
+	// A burst of one fits every rate that is possible: what is wrong then is n.
+	one := *l
+	one.Burst = 1
+	if _, err := limit.New(one); err != nil {
+		fault("limit", err)
+		return false
+	}
+	plan, err := limit.New(*l)
+	if err != nil {
+		fault("burst", err)
+		return false
+	}
+	*l = plan.Limit()
+	return true
+}
+
+// count reads a whole number of at least 1.
+func (p *parser) count(n *yaml.Node, field, example string) (uint64, bool) {
+	text, ok := p.text(n, field, example)
+	if !ok {
+		return 0, false
+	}
+	digits := strings.ReplaceAll(text, "_", "")
+	v, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || v == 0 || digits[0] == '0' || text[0] == '_' || strings.HasSuffix(text, "_") {
+		p.fault(n.Line, field, "%q is not a whole number of at least 1: write for example `%s`", short(text), example)
+		return 0, false
+	}
+	return v, true
+}
+
+// whole reads a whole number, 0 if it is not there.
+func (p *parser) whole(n *yaml.Node, field string) int {
+	if n == nil {
+		return 0
+	}
+	text, ok := p.text(n, field, field+": 10")
+	if !ok {
+		return 0
+	}
+	v, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		p.fault(n.Line, field, "%q is not a whole number of -2147483648 to 2147483647: write for example `%s: 10`, lower comes first", short(text), field)
+	}
+	return int(v)
+}
+
+// truth reads true or false, false if it is not there.
+func (p *parser) truth(n *yaml.Node, field string) bool {
+	if n == nil {
+		return false
+	}
+	text, ok := p.text(n, field, field+": true")
+	if ok && text != "true" && text != "false" {
+		p.fault(n.Line, field, "%q: write true or false", short(text))
+	}
+	return text == "true"
+}
+
+// choice reads one of some words, the first if it is not there.
+func (p *parser) choice(n *yaml.Node, field string, words []string) int {
+	if n == nil {
+		return 0
+	}
+	text, ok := p.text(n, field, field+": "+words[0])
+	if !ok {
+		return 0
+	}
+	at := slices.Index(words, text)
+	if at < 0 {
+		p.fault(n.Line, field, "%q%s; there are %s", short(text), didYouMean(text, words), strings.Join(words, ", "))
+	}
+	return max(0, at)
+}
