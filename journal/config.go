@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/weir-counter/weir"
 )
 
 // Config sets up a Journal. Dir must be given; zeros mean the defaults.
@@ -44,6 +46,15 @@ const (
 	minSnapshotBytes = 64 << 10
 )
 
+// DefaultConfig returns what the zero Config stands for, for flags to show. It
+// has no Dir.
+func DefaultConfig() Config { return Config{}.withDefaults() }
+
+// Validate returns a *weir.Error of CodeInvalidConfig that names the first field
+// outside what it may be. Open does the same: this is for who opens other things
+// before it.
+func (cfg Config) Validate() error { return cfg.withDefaults().validate() }
+
 func (cfg Config) withDefaults() Config {
 	if cfg.FlushEvery == 0 {
 		cfg.FlushEvery = defaultFlushEvery
@@ -64,13 +75,17 @@ func (cfg Config) withDefaults() Config {
 func (cfg Config) validate() error {
 	switch {
 	case cfg.Dir == "":
-		return fmt.Errorf("journal: Dir is empty: name a directory")
+		return invalidConfig("Dir", "Dir is empty: name a directory")
 	case cfg.FlushEvery < time.Millisecond || cfg.FlushEvery > time.Minute:
-		return fmt.Errorf("journal: FlushEvery of %v: must be 1ms to 1m", cfg.FlushEvery)
+		return invalidConfig("FlushEvery", "FlushEvery of %v: must be 1ms to 1m", cfg.FlushEvery)
 	case cfg.MaxBytes < minMaxBytes:
-		return fmt.Errorf("journal: MaxBytes of %d: must be at least %d (16 MiB)", cfg.MaxBytes, minMaxBytes)
+		return invalidConfig("MaxBytes", "MaxBytes of %d: must be at least %d (16 MiB)", cfg.MaxBytes, minMaxBytes)
 	case cfg.SnapshotBytes < minSnapshotBytes:
-		return fmt.Errorf("journal: SnapshotBytes of %d: must be at least %d (64 KiB)", cfg.SnapshotBytes, minSnapshotBytes)
+		return invalidConfig("SnapshotBytes", "SnapshotBytes of %d: must be at least %d (64 KiB)", cfg.SnapshotBytes, minSnapshotBytes)
 	}
 	return nil
+}
+
+func invalidConfig(field, format string, args ...any) error {
+	return &weir.Error{Code: weir.CodeInvalidConfig, Field: field, Message: fmt.Sprintf(format, args...)}
 }

@@ -83,13 +83,14 @@ func newManifest(cfg weir.Config) manifest {
 	}
 }
 
-// fits refuses an engine that the directory was not made for.
+// fits refuses an engine that the directory was not made for, with a *weir.Error
+// that names the field.
 func (m manifest) fits(cfg weir.Config) error {
 	if m.Partitions != cfg.Partitions {
-		return fmt.Errorf("the data directory has %d partitions, not %d: their number can't be changed", m.Partitions, cfg.Partitions)
+		return invalidConfig("Partitions", "the data directory has %d partitions, not %d: their number can't be changed", m.Partitions, cfg.Partitions)
 	}
 	if was := time.Duration(m.RetentionS) * time.Second; was != cfg.Retention {
-		return fmt.Errorf("the data directory was made with a retention of %v, not %v: keep that one, or start with a new --data and send the hits again", was, cfg.Retention)
+		return invalidConfig("Retention", "the data directory was made with a retention of %v, not %v, and it can't be changed: keep that one, or start with a new --data and send the hits again", was, cfg.Retention)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func TestRestart(t *testing.T) {
 		}
 	})
 	code, _, stderr := weirOf(t, nil, "", "serve", "--http", "127.0.0.1:0", "--data", dir, "--retention", "2d")
-	if code != exitFailure || !strings.Contains(stderr, "retention") {
+	if code != exitUsage || !strings.Contains(stderr, "--retention: the data directory was made with a retention of") {
 		t.Errorf("another retention: exit %d, %s", code, stderr)
 	}
 }

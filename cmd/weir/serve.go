@@ -37,11 +37,12 @@ func newServe(w *world) *cobra.Command {
 	f := serveFlags{
 		engine:       weir.Config{Retention: 30 * 24 * time.Hour, Memory: 1 << 30, MaxAhead: 5 * time.Second},
 		server:       server.DefaultConfig(),
-		journal:      journal.Config{Dir: "weir-data", FlushEvery: 100 * time.Millisecond, MaxBytes: 16 << 30, SnapshotBytes: 64 << 20},
+		journal:      journal.DefaultConfig(),
 		closeTimeout: 10 * time.Second,
 		clock:        "wall", logLevel: "info", logFormat: "text",
 	}
 	f.server.Version = buildVersion()
+	f.journal.Dir = "weir-data"
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a server",
@@ -87,7 +88,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&j.Dir, "data", j.Dir, "directory that keeps the hits; made if it is not there")
 	flags.BoolVar(&f.ephemeral, "ephemeral", false, "keep hits in memory only")
 	choice(cmd, &f.clock, "clock", "what is now: the time of day, or the newest hit", "wall", "event")
-	flags.Var(duration(&f.engine.Retention), "retention", "how long hits are kept, 1s to 1000000000s")
+	flags.Var(duration(&f.engine.Retention), "retention", "how long hits are kept, 1s to 1000000000s; fixed for the life of a data directory")
 	flags.Var(size(&f.engine.Memory), "memory", "memory budget of the counters; the process needs about half as much again")
 	flags.Var(duration(&f.engine.MaxAhead), "max-ahead", "how far in the future a hit may be")
 	flags.Var(duration(&j.FlushEvery), "flush-every", "how often hits are written to disk, 1ms to 1m: what a crash may lose")
@@ -123,6 +124,11 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 	f.server.Logger = f.logger(w)
 	if err := f.server.Validate(); err != nil {
 		return err
+	}
+	if !f.ephemeral {
+		if err := f.journal.Validate(); err != nil {
+			return err
+		}
 	}
 	f.limitMemory(w)
 	// Before the data directory is opened, which may take long. The address is
