@@ -23,6 +23,11 @@ type Config struct {
 	// for each partition. When it is full, the coldest keys are evicted. 0: 1 GiB.
 	Memory int64
 
+	// LimitMemory is the budget for what keys have used of their limits, in bytes,
+	// at least 64 KiB. When it is full of limits in use, requests of further keys
+	// are refused. 0: 256 MiB.
+	LimitMemory int64
+
 	// Clock says what "now" is.
 	Clock Clock
 
@@ -40,7 +45,8 @@ type Config struct {
 	// 128 MiB.
 	MaxWaiting int64
 
-	// Now is the wall clock, in place of the system's. nil: the system's.
+	// Now is the wall clock, in place of the system's, and the clock of limits, in
+	// place of a monotonic one. nil: the system's.
 	Now func() time.Time
 }
 
@@ -60,6 +66,8 @@ const (
 	maxPartitions     = 1 << 16
 	defaultMemory     = 1 << 30
 	partitionMemory   = 64 << 10 // of the budget, at least
+	defaultLimitBytes = 256 << 20
+	minLimitBytes     = 64 << 10
 	defaultMaxAhead   = 5 * time.Second
 	defaultMaxWaiting = 4 << 20
 )
@@ -76,6 +84,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.Memory == 0 {
 		cfg.Memory = defaultMemory
+	}
+	if cfg.LimitMemory == 0 {
+		cfg.LimitMemory = defaultLimitBytes
 	}
 	if cfg.MaxWaiting == 0 {
 		cfg.MaxWaiting = defaultMaxWaiting
@@ -98,6 +109,8 @@ func (cfg Config) validate() error {
 		return bad("Partitions", p, "a power of two from 1 to 65536")
 	case cfg.Memory < int64(cfg.Partitions)*partitionMemory:
 		return bad("Memory", cfg.Memory, fmt.Sprintf("at least %d bytes (64 KiB for each partition)", int64(cfg.Partitions)*partitionMemory))
+	case cfg.LimitMemory < minLimitBytes:
+		return bad("LimitMemory", cfg.LimitMemory, "at least 65536 bytes (64 KiB)")
 	case cfg.Clock > EventClock:
 		return bad("Clock", cfg.Clock, "WallClock or EventClock")
 	case cfg.MaxWaiting < 1:

@@ -23,6 +23,7 @@ type Engine struct {
 	hot         hotKeys
 	total       Counter // AllKeys
 	receipts    receipts
+	limits      limits
 
 	keys      atomic.Int64
 	bytes     atomic.Int64  // of tables, entries and windows
@@ -60,6 +61,7 @@ func New(cfg Config) (*Engine, error) {
 		partitions:  make([]partition, cfg.Partitions),
 		seed:        maphash.MakeSeed(),
 		total:       Counter{window: empty},
+		limits:      newLimits(cfg),
 	}
 	for i := range e.partitions {
 		t := newTable(1)

@@ -16,8 +16,9 @@ type Delta struct {
 
 // Cut is what a partition gathered since the cut before.
 type Cut struct {
-	Deltas []Delta // in the order in which they settled; a key and second may repeat
-	State  []byte  // the partition after these deltas, if asked for: see LoadState
+	Deltas     []Delta     // in the order in which they settled; a key and second may repeat
+	Admissions []Admission // of limits that survive a restart
+	State      []byte      // the partition after all these, if asked for: see LoadState
 }
 
 // gathering is what a partition's next cut has. Hits in live cells are not in
@@ -93,7 +94,7 @@ func compact(deltas []Delta) []Delta {
 	return kept
 }
 
-// Cut moves the partition's new hits into c, whose memory is used again. With
+// Cut moves the partition's new hits and admissions into c, whose memory is used again. With
 // Config.Gather, every hit is in exactly one cut: a hit that returned before Cut
 // was called is in this one or an earlier one. With withState, c.State is the
 // partition as it is after exactly the hits of all cuts so far, and of all
@@ -109,6 +110,10 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 	c.Deltas, p.deltas = p.deltas, c.Deltas[:0]
 	p.tellWaiting(e)
 	p.settleTotal(e, c.Deltas)
+	share := &e.limits.shares[partition]
+	share.mu.Lock()
+	defer share.mu.Unlock()
+	c.Admissions = share.cut(c.Admissions[:0], e.limits.clock.now())
 	c.State = c.State[:0]
 	if withState {
 		c.State = p.appendState(c.State, e, partition)

@@ -12,8 +12,8 @@ func (e *Engine) sweepPeriod() time.Duration {
 	return min(max(e.cfg.Retention/10, 10*time.Second), 10*time.Minute)
 }
 
-// keepHouse lets keys go whose retention is over and cools hot keys, until ctx
-// is done. It looks at a few partitions a second.
+// keepHouse lets keys go whose retention is over and limits that are not in use,
+// and cools hot keys, until ctx is done. It looks at a few partitions a second.
 func (e *Engine) keepHouse(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -27,6 +27,7 @@ func (e *Engine) keepHouse(ctx context.Context) {
 		}
 		for due += perTick; due >= 1; due-- {
 			e.expire(&e.partitions[next])
+			e.limits.expire(&e.limits.shares[next])
 			next = (next + 1) % len(e.partitions)
 		}
 		if tick%10 == 9 {

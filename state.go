@@ -11,22 +11,27 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// The state of a partition, version 1: all that a restart needs of it. Numbers
+// The state of a partition, version 2: all that a restart needs of it. Numbers
 // are unsigned varints; a window is its length and its own encoding (package
 // window).
 //
 //	byte 0     'P'
-//	byte 1     version, 1
+//	byte 1     version, 2
 //	           partitions of the engine, number of this one
 //	           retention, seconds
 //	           window of all hits of the partition
 //	           places of forgotten hits that are in use: how many, then each as
 //	           its number, hits, second of the newest
 //	           keys: how many, then each as its length, its bytes, its window
+//	           limits that survive a restart: how many, then each as its length,
+//	           its record (limits_journal.go)
+//	           what keys have used of them: how many, then each as the number of
+//	           its limit from 0, length of the key, key, length of the state,
+//	           state (package limit)
 //	last 4     CRC-32C of all bytes before, little endian
 const (
 	stateMagic   = 'P'
-	stateVersion = 1
+	stateVersion = 2
 )
 
 // ErrDamagedState is wrapped by the error for a state that was changed or cut,
@@ -36,7 +41,7 @@ var ErrDamagedState = errors.New("damaged state of a partition")
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // appendState appends the partition's state. All live cells are empty, and the
-// caller holds mu.
+// caller holds mu, and the lock of the partition's limits.
 func (p *partition) appendState(b []byte, e *Engine, number int) []byte {
 	start := len(b)
 	b = append(b, stateMagic, stateVersion)
@@ -52,6 +57,7 @@ func (p *partition) appendState(b []byte, e *Engine, number int) []byte {
 		b = append(b, en.key...)
 		b = appendWindow(b, &en.window, &scratch)
 	})
+	b = e.limits.shares[number].appendTo(b)
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
@@ -100,6 +106,7 @@ type loadedState struct {
 	forgotten *forgottenRows
 	keys      []string
 	windows   []window.Window
+	limits    []restoredState
 }
 
 func (e *Engine) install(partition int, s loadedState) error {
@@ -108,6 +115,9 @@ func (e *Engine) install(partition int, s loadedState) error {
 	defer p.mu.Unlock()
 	if p.keys > 0 {
 		return fmt.Errorf("partition %d has keys already: a state is loaded before the first hit", partition)
+	}
+	if err := e.limits.restore(partition, s.limits); err != nil {
+		return err
 	}
 	e.bytes.Add(int64(s.total.Size() - p.total.Size()))
 	p.total = s.total
@@ -177,6 +187,7 @@ func (r *stateReader) partition() (s loadedState) {
 			return s
 		}
 	}
+	s.limits = r.limitStates()
 	return s
 }
 

@@ -15,6 +15,10 @@ type Stats struct {
 	EvictedHits uint64 // that the evicted keys had; AllKeys still counts them
 	ExpiredKeys uint64 // left because their newest hit was older than the retention
 
+	LimitStates  int    // keys with limits in use, counted for each limit, and some that are no longer
+	LimitBytes   int64  // of these
+	LimitRefused uint64 // requests that had no room for their state
+
 	Bytes        int64 // of tables, keys and windows
 	MemoryBudget int64 // bytes
 	Partitions   int
@@ -34,6 +38,9 @@ func (e *Engine) Stats() Stats {
 		EvictedKeys:  e.departed.evictedKeys.Load(),
 		EvictedHits:  e.departed.evictedHits.Load(),
 		ExpiredKeys:  e.departed.expiredKeys.Load(),
+		LimitStates:  int(e.limits.states.Load()),
+		LimitBytes:   e.limits.bytes.Load(),
+		LimitRefused: e.limits.refused.Load(),
 		Bytes:        e.bytes.Load(),
 		MemoryBudget: e.cfg.Memory,
 		Partitions:   len(e.partitions),

@@ -167,6 +167,9 @@ func sum(b batch) (n uint64) {
 	for _, d := range b.deltas {
 		n += d.N
 	}
+	for _, a := range b.admissions {
+		n += a.N
+	}
 	return n
 }
 

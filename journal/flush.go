@@ -10,16 +10,16 @@ import (
 // A flush is what one origin gathered in one flush interval: batches of several
 // partitions, and receipts. It leaves in one message, or in several parts where
 // one would be too large; a flush counts only when all its parts are there. The
-// bytes of a part, version 1, numbers as unsigned varints:
+// bytes of a part, version 2, numbers as unsigned varints:
 //
 //	byte 0     'F'
-//	byte 1     version, 1
+//	byte 1     version, 2
 //	8 bytes    origin, little endian
 //	           epoch
 //	           flush, contiguous from 1 in an epoch
 //	           part, from 0; last: 1 if this is the flush's last part, else 0
 //	           batches: how many, then each:
-//	               partition
+//	               partition << 1 | kind: 0 hits, 1 admissions
 //	               seq, contiguous from 1 in an epoch and partition
 //	               total: sum of N of this epoch's batches of the partition,
 //	                      this one included, modulo 2^64
@@ -35,9 +35,14 @@ import (
 //	key
 //	unless removal: at, as a zigzag difference to the entry before (at first
 //	                to 0), and N
+//
+// An entry of admissions, of the limits that survive a restart:
+//
+//	length of the limit, 0 is the one before; limit; length of the key; key; at
+//	and N, as with hits
 const (
 	flushMagic   = 'F'
-	flushVersion = 1
+	flushVersion = 2
 	sumBytes     = 4
 
 	// maxBatchBytes and maxPartBytes keep a part below the 1 MiB that a NATS
@@ -55,12 +60,13 @@ type life struct {
 	epoch  uint64
 }
 
-// batch is the hits of one partition in one flush.
+// batch is the hits of one partition in one flush, or its admissions.
 type batch struct {
-	partition int
-	seq       uint64
-	total     uint64
-	deltas    []weir.Delta
+	partition  int
+	seq        uint64
+	total      uint64
+	deltas     []weir.Delta
+	admissions []weir.Admission
 }
 
 // part is one message.
@@ -112,10 +118,44 @@ func (e *encoder) add(partition int, deltas []weir.Delta) {
 			e.totals[partition] += d.N
 		}
 		if len(e.body) > maxBatchBytes || i == len(deltas)-1 {
-			e.closeBatch(partition)
+			e.closeBatch(partition, kindHits)
 			e.body, key, at = e.body[:0], "", 0
 		}
 	}
+}
+
+// The kinds of batches.
+const (
+	kindHits = iota
+	kindAdmissions
+)
+
+// addAdmissions appends a partition's admissions as one batch, or several.
+func (e *encoder) addAdmissions(partition int, list []weir.Admission) {
+	e.body = e.body[:0]
+	limit, at := "", int64(0)
+	for i, a := range list {
+		e.body = appendAdmission(e.body, a, limit, at)
+		limit, at = a.Limit, a.At
+		e.totals[partition] += a.N
+		if len(e.body) > maxBatchBytes || i == len(list)-1 {
+			e.closeBatch(partition, kindAdmissions)
+			e.body, limit, at = e.body[:0], "", 0
+		}
+	}
+}
+
+func appendAdmission(b []byte, a weir.Admission, lastLimit string, lastAt int64) []byte {
+	limit := a.Limit
+	if limit == lastLimit {
+		limit = ""
+	}
+	b = binary.AppendUvarint(b, uint64(len(limit)))
+	b = append(b, limit...)
+	b = binary.AppendUvarint(b, uint64(len(a.Key)))
+	b = append(b, a.Key...)
+	b = binary.AppendVarint(b, a.At-lastAt)
+	return binary.AppendUvarint(b, a.N)
 }
 
 func appendEntry(b []byte, d weir.Delta, lastKey string, lastAt int64) []byte {
@@ -133,10 +173,10 @@ func appendEntry(b []byte, d weir.Delta, lastKey string, lastAt int64) []byte {
 	return binary.AppendUvarint(b, d.N)
 }
 
-func (e *encoder) closeBatch(partition int) {
+func (e *encoder) closeBatch(partition int, kind uint64) {
 	e.seqs[partition]++
 	start := len(e.batches)
-	b := binary.AppendUvarint(e.batches, uint64(partition))
+	b := binary.AppendUvarint(e.batches, uint64(partition)<<1|kind)
 	b = binary.AppendUvarint(b, e.seqs[partition])
 	b = binary.AppendUvarint(b, e.totals[partition])
 	b = binary.AppendUvarint(b, uint64(len(e.body)))

@@ -127,7 +127,8 @@ func (r *reader) receipts() (list [][]byte) {
 
 func (r *reader) batch(l life) batch {
 	start := r.rest
-	partition := r.uvarint()
+	head := r.uvarint()
+	partition := head >> 1
 	b := batch{partition: int(partition), seq: r.uvarint(), total: r.uvarint()}
 	entries := r.take(r.uvarint())
 	if r.failed {
@@ -139,6 +140,19 @@ func (r *reader) batch(l life) batch {
 		return b
 	}
 	e := reader{rest: entries}
+	if head&1 == kindAdmissions {
+		b.admissions = e.admissions()
+	} else {
+		b.deltas = e.deltas()
+	}
+	if e.failed {
+		r.fail()
+	}
+	return b
+}
+
+// deltas reads the entries of a batch of hits.
+func (e *reader) deltas() (list []weir.Delta) {
 	key, at := "", int64(0)
 	for len(e.rest) > 0 {
 		head := e.uvarint()
@@ -149,13 +163,44 @@ func (r *reader) batch(l life) batch {
 		if head&1 == 0 {
 			at += e.varint()
 			d.At, d.N = at, e.uvarint()
-			e.failed = e.failed || d.N == 0 || at < 0 || at > window.MaxTime
+			e.checkEntry(d.At, d.N)
 		}
-		if e.failed || key == "" || len(key) > weir.MaxKeyBytes {
-			r.fail()
-			return b
+		if e.checkKey(key); e.failed {
+			return nil
 		}
-		b.deltas = append(b.deltas, d)
+		list = append(list, d)
 	}
-	return b
+	return list
+}
+
+// admissions reads the entries of a batch of admissions.
+func (e *reader) admissions() (list []weir.Admission) {
+	limit, at := "", int64(0)
+	for len(e.rest) > 0 {
+		if length := e.uvarint(); length > 0 {
+			limit = string(e.take(length))
+		}
+		a := weir.Admission{Limit: limit, Key: string(e.take(e.uvarint()))}
+		at += e.varint()
+		a.At, a.N = at, e.uvarint()
+		e.checkEntry(a.At, a.N)
+		if e.checkKey(a.Key); e.failed || limit == "" {
+			e.fail()
+			return nil
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+func (e *reader) checkEntry(at int64, n uint64) {
+	if n == 0 || at < 0 || at > window.MaxTime {
+		e.fail()
+	}
+}
+
+func (e *reader) checkKey(key string) {
+	if key == "" || len(key) > weir.MaxKeyBytes {
+		e.fail()
+	}
 }

@@ -80,6 +80,9 @@ func (a *auditor) apply(engine *weir.Engine, sequence uint64, data []byte) error
 		if err := inParallel(len(fresh), func(i int) error {
 			for _, b := range fresh[i] {
 				engine.Apply(b.partition, b.deltas)
+				if err := engine.ApplyAdmissions(b.partition, b.admissions); err != nil {
+					return err
+				}
 			}
 			return nil
 		}); err != nil {

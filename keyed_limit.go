@@ -1,0 +1,154 @@
+package weir
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/weir-counter/weir/limit"
+)
+
+// KeyedLimit is a limit of an Engine that each key has for itself: 10 per second
+// for each user, say. It is safe for many goroutines.
+type KeyedLimit struct {
+	engine *Engine
+	name   *limitName
+	plan   atomic.Pointer[limitPlan]
+}
+
+// MaxLimitNameBytes is the longest name of a limit, in bytes.
+const MaxLimitNameBytes = 64
+
+// Limit returns the engine's limit of a name, 1 to MaxLimitNameBytes letters,
+// digits and any of ._/- long, for the keys that it is asked for. What a key has
+// used is kept by name: a limit made anew under its name, with the same numbers or
+// others, grants no fresh allowance. Two that are in use at once under one name
+// count each other's admissions.
+//
+// Limits with a period of a minute or more survive a restart, if a journal runs.
+func (e *Engine) Limit(name string, l Limit) (*KeyedLimit, error) {
+	if err := checkLimitName(name); err != nil {
+		return nil, err
+	}
+	interned, err := e.limits.name(name)
+	if err != nil {
+		return nil, err
+	}
+	kl := &KeyedLimit{engine: e, name: interned}
+	return kl, kl.SetLimit(l)
+}
+
+func checkLimitName(name string) error {
+	const others = "._/-"
+	bad := len(name) < 1 || len(name) > MaxLimitNameBytes
+	for i := 0; i < len(name) && !bad; i++ {
+		c := name[i]
+		bad = !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte(others, c) >= 0)
+	}
+	if bad {
+		return &Error{CodeInvalidLimit, "limit", fmt.Sprintf("the name %.80q of a limit: must be 1 to %d letters, digits or any of %s", name, MaxLimitNameBytes, others)}
+	}
+	return nil
+}
+
+// Name is the limit's name.
+func (l *KeyedLimit) Name() string { return l.name.name }
+
+// Limit is what each key may do, the burst filled in.
+func (l *KeyedLimit) Limit() Limit { return l.plan.Load().Limit() }
+
+// SetLimit changes the limit of all keys while it is in use. It grants no fresh
+// allowance: what was admitted before counts under the new limit too.
+func (l *KeyedLimit) SetLimit(to Limit) error {
+	plan, err := limit.New(to)
+	if err != nil {
+		return &Error{CodeInvalidLimit, "limit", err.Error()}
+	}
+	made := &limitPlan{Plan: plan}
+	if l.engine.cfg.Gather && to.Per >= journaledPer {
+		made.journaled = true
+		made.record = limitRecord(l.Name(), plan.Limit())
+	}
+	l.plan.Store(made)
+	return nil
+}
+
+// Allow admits one request of the key now, if its limit lets it. It is also false
+// for a key that no limit can be kept for: Take says why.
+//
+// Cost: a look-up under the lock of the key's partition; O(1). No allocation
+// but for a key whose limit was not in use.
+func (l *KeyedLimit) Allow(key string) bool { return l.AllowN(key, 1) }
+
+// AllowN admits n requests of the key now, all or none.
+func (l *KeyedLimit) AllowN(key string, n uint64) bool {
+	st, share, now, err := l.enter(key)
+	if err != nil {
+		return false
+	}
+	defer share.mu.Unlock()
+	before := st.state.Size()
+	if !st.plan.Allow(&st.state, now, n) {
+		return false
+	}
+	l.engine.limits.admitted(share, limitID{l.name, key}, st, n, before)
+	return true
+}
+
+// Take admits n requests of the key now, all or none, and says what is left and
+// when to try again. A denied request uses nothing. The error is an Error with
+// CodeInvalidKey, or CodeOverloaded if LimitMemory is full of keys whose limits
+// are in use: no key is forgotten into a fresh allowance.
+func (l *KeyedLimit) Take(key string, n uint64) (Verdict, error) {
+	st, share, now, err := l.enter(key)
+	if err != nil {
+		return Verdict{}, err
+	}
+	defer share.mu.Unlock()
+	before := st.state.Size()
+	v := st.plan.Take(&st.state, now, n)
+	if v.Allowed {
+		l.engine.limits.admitted(share, limitID{l.name, key}, st, n, before)
+	}
+	return v, nil
+}
+
+// Peek says what Take would decide, and takes nothing.
+func (l *KeyedLimit) Peek(key string, n uint64) (Verdict, error) {
+	st, share, now, err := l.enter(key)
+	if err != nil {
+		return Verdict{}, err
+	}
+	defer share.mu.Unlock()
+	return st.plan.Peek(&st.state, now, n), nil
+}
+
+// enter finds or makes the key's state and returns it with its share locked.
+func (l *KeyedLimit) enter(key string) (st *limitState, share *limitShare, now int64, err error) {
+	if err := checkKey(key); err != nil {
+		return nil, nil, 0, err
+	}
+	ls := &l.engine.limits
+	plan := l.plan.Load()
+	share = &ls.shares[l.engine.PartitionOf(key)]
+	now = ls.clock.now()
+	share.mu.Lock()
+	if ls.full() {
+		ls.makeRoom(share, now)
+	}
+	if st, err = ls.state(share, limitID{l.name, key}, plan, now); err != nil {
+		share.mu.Unlock()
+		return nil, nil, 0, err
+	}
+	return st, share, now, nil
+}
+
+// admitted notes what an admission changed. The caller holds the share's lock.
+func (ls *limits) admitted(s *limitShare, id limitID, st *limitState, n uint64, sizeBefore int) {
+	if grown := st.state.Size() - sizeBefore; grown != 0 {
+		ls.bytes.Add(int64(grown))
+	}
+	if st.plan.journaled && n > 0 {
+		s.note(id, n)
+	}
+}

@@ -1,0 +1,119 @@
+package weir
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Check is one limit that a request must pass.
+type Check struct {
+	Limit  *KeyedLimit
+	Key    string
+	N      uint64 // admissions that the request takes; 0 asks only
+	Shadow bool   // its verdict denies nothing
+}
+
+// MaxChecks is how many limits one request may have.
+const MaxChecks = 64
+
+// TakeAll admits a request under several limits of the engine, all or none: if one
+// that is not Shadow denies it, nothing is taken of any. verdicts, of the length
+// of checks, gets what each limit says by itself. A check of a key and a limit's
+// name that came before asks for both together.
+//
+// The error is an Error with CodeInvalidKey, CodeInvalidCount for more than
+// MaxChecks, or CodeOverloaded (see KeyedLimit.Take); nothing is taken then.
+// Cost: that of Take for each; it holds the locks of all keys' partitions.
+func (e *Engine) TakeAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
+	return e.decideAll(checks, verdicts, true)
+}
+
+// PeekAll says what TakeAll would decide, and takes nothing.
+func (e *Engine) PeekAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
+	return e.decideAll(checks, verdicts, false)
+}
+
+func (e *Engine) decideAll(checks []Check, verdicts []Verdict, take bool) (allowed bool, err error) {
+	if len(checks) > MaxChecks || len(verdicts) != len(checks) {
+		return false, &Error{CodeInvalidCount, "checks", fmt.Sprintf("%d checks and %d verdicts: must be as many, at most %d", len(checks), len(verdicts), MaxChecks)}
+	}
+	var room [MaxChecks]pending
+	asked := room[:len(checks)]
+	for i, c := range checks {
+		if err := checkKey(c.Key); err != nil {
+			return false, err
+		}
+		asked[i] = pending{Check: c, partition: e.PartitionOf(c.Key)}
+	}
+	now := e.limits.clock.now()
+	locked := e.limits.lock(asked, now)
+	defer e.limits.unlock(locked)
+	allowed = true
+	for i := range asked {
+		a := &asked[i]
+		a.state, err = e.limits.state(&e.limits.shares[a.partition], limitID{a.Limit.name, a.Key}, a.Limit.plan.Load(), now)
+		if err != nil {
+			return false, err
+		}
+		verdicts[i] = a.state.plan.Peek(&a.state.state, now, a.withEarlier(asked[:i]))
+		a.passes = verdicts[i].Allowed
+		allowed = allowed && (a.passes || a.Shadow)
+	}
+	if !take || !allowed {
+		return allowed, nil
+	}
+	for i := range asked {
+		if a := &asked[i]; a.passes {
+			before := a.state.state.Size()
+			verdicts[i] = a.state.plan.Take(&a.state.state, now, a.N)
+			e.limits.admitted(&e.limits.shares[a.partition], limitID{a.Limit.name, a.Key}, a.state, a.N, before)
+		}
+	}
+	return true, nil
+}
+
+// pending is a check on its way.
+type pending struct {
+	Check
+	partition int
+	state     *limitState
+	passes    bool
+}
+
+// withEarlier is what the check needs together with those before it that take of
+// the same state.
+func (a *pending) withEarlier(before []pending) uint64 {
+	n := a.N
+	for _, b := range before {
+		if b.state == a.state && b.passes {
+			n += min(b.N, math.MaxUint64-n)
+		}
+	}
+	return n
+}
+
+// lock takes the locks of all shares that are asked, in the order of their
+// numbers so that two requests never wait for each other, and makes room.
+func (ls *limits) lock(asked []pending, now int64) (locked []int) {
+	for _, a := range asked {
+		locked = append(locked, a.partition)
+	}
+	slices.Sort(locked)
+	locked = slices.Compact(locked)
+	for _, i := range locked {
+		ls.shares[i].mu.Lock()
+	}
+	for _, i := range locked {
+		if ls.full() {
+			ls.makeRoom(&ls.shares[i], now)
+		}
+	}
+	return locked
+}
+
+func (ls *limits) unlock(locked []int) {
+	for _, i := range locked {
+		ls.shares[i].mu.Unlock()
+	}
+}

@@ -1,0 +1,198 @@
+package weir
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir/limit"
+)
+
+// Admission is what a batch has of a limit that survives a restart: N admissions of
+// a key, none later than the second At. Limit is the limit itself, in bytes that
+// only this package reads: a restart counts admissions before anybody has said
+// what the limits are now.
+type Admission struct {
+	Limit string
+	Key   string
+	At    int64 // Unix seconds
+	N     uint64
+}
+
+// note adds admissions to the next cut. The caller holds s.mu.
+func (s *limitShare) note(id limitID, n uint64) {
+	if s.fresh == nil {
+		s.fresh = map[limitID]uint64{}
+	}
+	s.fresh[id] += n
+}
+
+// cut appends the admissions since the cut before, at a time not before theirs.
+// The caller holds s.mu.
+func (s *limitShare) cut(list []Admission, now int64) []Admission {
+	for id, n := range s.fresh {
+		list = append(list, Admission{s.states[id].plan.record, id.key, now / int64(time.Second), n})
+	}
+	clear(s.fresh)
+	return list
+}
+
+// ApplyAdmissions counts admissions that come from a journal. They are not
+// gathered again. Bytes that are no limit's are an error.
+func (e *Engine) ApplyAdmissions(partition int, list []Admission) error {
+	for _, a := range list {
+		if err := e.limits.apply(partition, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply counts admissions that come from a journal, as if in the last moment of
+// their second. Memory may be exceeded: what is in use is never dropped.
+func (ls *limits) apply(partition int, a Admission) error {
+	id, plan, err := ls.recorded(a.Limit, a.Key)
+	if err != nil {
+		return err
+	}
+	now := ls.clock.now()
+	at := min((a.At+1)*int64(time.Second)-1, now)
+	if now-at >= int64(plan.Interval()) {
+		return nil
+	}
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.states[id]
+	if st == nil {
+		st = ls.put(s, id, plan)
+	} else if st.plan != plan {
+		ls.adopt(st, plan, now)
+	}
+	before := st.state.Size()
+	plan.Charge(&st.state, at, a.N)
+	ls.bytes.Add(int64(st.state.Size() - before))
+	return nil
+}
+
+// appendTo appends the share's states that survive a restart: how many limits they
+// have, these, how many states, each as the number of its limit, its key, itself.
+// The caller holds s.mu.
+func (s *limitShare) appendTo(b []byte) []byte {
+	numbers := map[string]uint64{}
+	var records, states []byte
+	kept := uint64(0)
+	for id, st := range s.states {
+		if !st.plan.journaled {
+			continue
+		}
+		number, known := numbers[st.plan.record]
+		if !known {
+			number = uint64(len(numbers))
+			numbers[st.plan.record] = number
+			records = appendText(records, st.plan.record)
+		}
+		states = binary.AppendUvarint(states, number)
+		states = appendText(states, id.key)
+		states = appendText(states, string(st.plan.AppendState(nil, &st.state)))
+		kept++
+	}
+	b = append(binary.AppendUvarint(b, uint64(len(numbers))), records...)
+	return append(binary.AppendUvarint(b, kept), states...)
+}
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+// restoredState is a state read from a partition's state.
+type restoredState struct {
+	record, key string
+	encoded     []byte
+}
+
+// limitStates reads what appendTo wrote.
+func (r *stateReader) limitStates() (list []restoredState) {
+	var records []string
+	for left := r.uvarint(); left > 0 && !r.failed; left-- {
+		records = append(records, string(r.bytes()))
+	}
+	for left := r.uvarint(); left > 0 && !r.failed; left-- {
+		number, key, encoded := r.uvarint(), r.bytes(), r.bytes()
+		if number >= uint64(len(records)) {
+			r.failed = true
+			return nil
+		}
+		list = append(list, restoredState{records[number], string(key), encoded})
+	}
+	return list
+}
+
+// restore takes states back into an empty share, all or none.
+func (ls *limits) restore(partition int, list []restoredState) error {
+	now := ls.clock.now()
+	ids, states := make([]limitID, len(list)), make([]limitState, len(list))
+	for i, l := range list {
+		id, plan, err := ls.recorded(l.record, l.key)
+		if err != nil {
+			return err
+		}
+		ids[i], states[i].plan = id, plan
+		state := &states[i].state
+		if rest, err := plan.DecodeState(state, l.encoded); err != nil || len(rest) > 0 {
+			return fmt.Errorf("%w: what key %.100q used of limit %s: %w", ErrDamagedState, l.key, id.name.name, errors.Join(err))
+		}
+		if plan.Peek(state, now, 0).Reset > plan.Interval()+plan.Interval()/8 {
+			plan.Adopt(state, plan.Plan, now) // the clock has run back since: not later than now
+		}
+	}
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, id := range ids {
+		if plan := states[i].plan; !plan.Idle(&states[i].state, now) {
+			st := ls.put(s, id, plan)
+			st.state = states[i].state
+			ls.bytes.Add(int64(st.state.Size()))
+		}
+	}
+	return nil
+}
+
+// limitRecord is a name and a limit in bytes: length of the name, name, algorithm,
+// N, period in ns, burst.
+func limitRecord(name string, l Limit) string {
+	b := appendText(nil, name)
+	for _, v := range []uint64{uint64(l.Algorithm), l.N, uint64(l.Per), l.Burst} {
+		b = binary.AppendUvarint(b, v)
+	}
+	return string(b)
+}
+
+// recorded reads a limitRecord. Plans of equal records are one.
+func (ls *limits) recorded(record, key string) (limitID, *limitPlan, error) {
+	ls.mu.Lock()
+	plan := ls.records[record]
+	ls.mu.Unlock()
+	r := stateReader{rest: []byte(record)}
+	name := string(r.bytes())
+	if plan == nil {
+		l := Limit{Algorithm: limit.Algorithm(r.uvarint()), N: r.uvarint(), Per: time.Duration(r.uvarint()), Burst: r.uvarint()}
+		made, err := limit.New(l)
+		if err == nil {
+			err = checkLimitName(name)
+		}
+		if err != nil || r.failed {
+			return limitID{}, nil, fmt.Errorf("%w: the limit of an admission: %w", ErrDamagedState, errors.Join(err))
+		}
+		plan = &limitPlan{Plan: made, journaled: true, record: record}
+		ls.mu.Lock()
+		if len(ls.records) < maxLimitNames {
+			ls.records[record] = plan
+		}
+		ls.mu.Unlock()
+	}
+	interned, err := ls.name(name)
+	return limitID{interned, key}, plan, err
+}
