@@ -1,0 +1,95 @@
+// Package ratelimitfields writes the header fields that tell clients of their
+// limits: RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-11
+// (May 2026), lists of structured fields (RFC 9651), and Retry-After (RFC 9110).
+//
+//	RateLimit-Policy: "login";q=5;w=60, "api";q=1000;w=3600
+//	RateLimit: "login";r=4;t=48, "api";r=733;t=1210
+//	Retry-After: 48
+//
+// The fields know whole seconds only. Each value is rounded to the side where a
+// client that believes it asks for too little, not for too much.
+//
+// The draft asks that Retry-After does not end before t does: in a denial, t is at
+// most what Retry-After is made from.
+package ratelimitfields
+
+import (
+	"math/bits"
+	"strconv"
+	"time"
+)
+
+// The fields' names, as Go's http.Header writes them.
+const (
+	Policy = "Ratelimit-Policy"
+	Limit  = "Ratelimit"
+)
+
+// maxInteger is the largest integer of a structured field.
+const maxInteger = 999_999_999_999_999
+
+// AppendPolicy appends a limit to dst, the list so far or nothing: at most quota in
+// any window. A window of less than a second is told as the quota of a whole one.
+func AppendPolicy(dst []byte, name string, quota uint64, window time.Duration) []byte {
+	if window > 0 && window < time.Second {
+		quota, window = perSecond(quota, window), time.Second
+	}
+	dst = appendName(dst, name)
+	dst = appendParameter(dst, ";q=", quota)
+	return appendParameter(dst, ";w=", max(1, secondsUp(window)))
+}
+
+// AppendLimit appends what is left of a limit to dst, the list so far or nothing:
+// remaining, and the time until the whole quota is there again. 0 is now.
+func AppendLimit(dst []byte, name string, remaining uint64, reset time.Duration) []byte {
+	dst = appendName(dst, name)
+	dst = appendParameter(dst, ";r=", remaining)
+	return appendParameter(dst, ";t=", secondsUp(reset))
+}
+
+// RetryAfter is the value of a Retry-After field: d in seconds, at least 1, for who
+// is told to come back at once comes back too early.
+func RetryAfter(d time.Duration) string {
+	return strconv.FormatUint(max(1, secondsUp(d)), 10)
+}
+
+// appendName begins a member of the list with a string. What a string may not hold
+// becomes a question mark: names of limits have no such bytes.
+func appendName(dst []byte, name string) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ", "...)
+	}
+	dst = append(dst, '"')
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ' || c > '~':
+			dst = append(dst, '?')
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}
+
+func appendParameter(dst []byte, name string, value uint64) []byte {
+	return strconv.AppendUint(append(dst, name...), min(value, maxInteger), 10)
+}
+
+func secondsUp(d time.Duration) uint64 {
+	if d <= 0 {
+		return 0
+	}
+	return uint64((d-1)/time.Second) + 1
+}
+
+// perSecond is the quota of a second: quota*second/window, rounded down.
+func perSecond(quota uint64, window time.Duration) uint64 {
+	hi, lo := bits.Mul64(quota, uint64(time.Second))
+	if hi >= uint64(window) {
+		return maxInteger
+	}
+	q, _ := bits.Div64(hi, lo, uint64(window))
+	return q
+}
