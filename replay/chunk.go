@@ -27,6 +27,7 @@ type chunk struct {
 	file   int    // index of the file that text is from
 	plan   *plan
 	newest int64 // the latest second that is not from the future
+	spare  any   // the part of an earlier round
 
 	done chan struct{} // gets one value when the worker is done
 	found
@@ -43,6 +44,7 @@ type found struct {
 	refused   uint64       // hits whose key cannot be one
 	counted   []keyCount   // hits of the keys that are counted exactly
 	hits      []client.Hit // that are sent to a server, sorted by time
+	part      any          // that a LineWorker made
 }
 
 // A run is lines in a row that have the same second.

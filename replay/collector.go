@@ -10,6 +10,7 @@ import (
 // It belongs to one goroutine.
 type collector struct {
 	opts      *Options
+	lines     Lines          // of Scan; nil for Run
 	countKeys map[string]int // to the index in counted
 
 	files   []fileTotals
@@ -99,6 +100,11 @@ func (c *collector) chunk(chunk *chunk) error {
 	for _, bad := range chunk.sample[:min(len(chunk.sample), sampleLines-len(c.sample))] {
 		bad.line += f.newlines
 		c.sample = append(c.sample, malformedLine{chunk.file, bad})
+	}
+	if chunk.part != nil {
+		if err := c.lines.Take(chunk.part); err != nil {
+			return err
+		}
 	}
 	f.newlines += chunk.lines
 	f.malformed += chunk.malformed

@@ -34,6 +34,9 @@ type Options struct {
 	// Keys are the templates that make keys of a line. Default: url:{path} and
 	// host:{host} for CLF, {key} for JSON and TSV. At most MaxTemplates.
 	Keys []string
+	// DefaultKeys are the templates of a log of a format, in place of those that
+	// Keys says, when Keys is empty. No templates: those of Keys after all.
+	DefaultKeys func(Format) []string
 
 	// Top is how many keys the report lists per template. Default 10, at most
 	// MaxTop.

@@ -168,6 +168,13 @@ func (r *reader) prepare(text []byte) error {
 		format = detect(text)
 	}
 	if r.plan == nil {
+		if len(r.templates) == 0 && r.opts.DefaultKeys != nil {
+			templates, err := parseTemplates(r.opts.DefaultKeys(format))
+			if err != nil {
+				return &OptionError{Field: "Keys", Message: err.Error()}
+			}
+			r.templates = templates
+		}
 		plan, err := newPlan(format, r.templates)
 		if err != nil {
 			return &OptionError{Field: "Keys", Message: err.Error()}

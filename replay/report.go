@@ -157,9 +157,14 @@ func (p *pipeline) report() (*Report, error) {
 		r.Warning = fmt.Sprintf("%s too late for the server: %s", plural(r.Sent.TooLate, "hit"), p.keepLonger(oldest))
 	}
 	p.counts(r, newest)
-	if p.engine != nil {
+	switch {
+	case p.engine != nil:
 		if err := p.top(r); err != nil {
 			return r, err
+		}
+	case p.lines != nil:
+		for i, t := range p.plan.templates {
+			r.Top = append(r.Top, Top{Template: t.text, Keyless: p.keyless[i]})
 		}
 	}
 	return r, p.useless(r)

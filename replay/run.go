@@ -22,6 +22,25 @@ const sendGrace = 5 * time.Second
 // file ends, and then no error. An *OptionError comes without a report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	o = o.withDefaults()
+	templates, err := o.prepare()
+	if err != nil {
+		return nil, err
+	}
+	var engine *weir.Engine
+	if o.To == nil {
+		engine, err = weir.New(weir.Config{
+			Memory: o.Memory, Clock: weir.EventClock, Now: o.Now,
+		})
+		if err != nil {
+			return nil, err
+		}
+		defer engine.Close()
+	}
+	return newPipeline(&o, templates, engine).finish(ctx)
+}
+
+// prepare checks the options, and reads the templates.
+func (o Options) prepare() ([]template, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -37,17 +56,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return nil, &OptionError{Field: "Keys", Message: err.Error()}
 		}
 	}
-	var engine *weir.Engine
-	if o.To == nil {
-		engine, err = weir.New(weir.Config{
-			Memory: o.Memory, Clock: weir.EventClock, Now: o.Now,
-		})
-		if err != nil {
-			return nil, err
-		}
-		defer engine.Close()
-	}
-	p := newPipeline(&o, templates, engine)
+	return templates, nil
+}
+
+// finish runs the pipeline and reports.
+func (p *pipeline) finish(ctx context.Context) (*Report, error) {
 	runErr := p.run(ctx)
 	if wrong := (*OptionError)(nil); errors.As(runErr, &wrong) {
 		return nil, wrong // the lines told it: nothing was counted
@@ -59,7 +72,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 // A pipeline is one replay while it runs.
 type pipeline struct {
 	opts   *Options
-	engine *weir.Engine // nil when the hits are sent to a server
+	engine *weir.Engine // nil for Scan, and when the hits are sent to a server
 	second time.Time    // the second in which engine counts everything
 	reader *reader
 	free   chan *chunk
@@ -144,7 +157,10 @@ func (p *pipeline) run(ctx context.Context) error {
 }
 
 func (p *pipeline) newSink() sink {
-	if p.engine != nil {
+	switch {
+	case p.lines != nil:
+		return &lineSink{p.lines.NewWorker()}
+	case p.engine != nil:
 		return newGatherSink(p.engine, p.second)
 	}
 	return newSendSink()

@@ -30,7 +30,16 @@ func newGatherSink(e *weir.Engine, at time.Time) *gatherSink {
 	return &gatherSink{engine: e, at: at, index: make(map[string]int)}
 }
 
-func (s *gatherSink) add(_ int64, key []byte, n uint64) error {
+func (s *gatherSink) line(_ int64, n uint64, keys [][]byte) error {
+	for _, key := range keys {
+		if err := s.add(key, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *gatherSink) add(key []byte, n uint64) error {
 	if i, ok := s.index[string(key)]; ok {
 		s.hits[i] += n
 		return nil
@@ -75,14 +84,16 @@ type hitKey struct {
 
 func newSendSink() *sendSink { return &sendSink{index: make(map[hitKey]int)} }
 
-func (s *sendSink) add(at int64, key []byte, n uint64) error {
-	if i, ok := s.index[hitKey{at, string(key)}]; ok {
-		s.hits[i].N += n
-		return nil
+func (s *sendSink) line(at int64, n uint64, keys [][]byte) error {
+	for _, key := range keys {
+		if i, ok := s.index[hitKey{at, string(key)}]; ok {
+			s.hits[i].N += n
+			continue
+		}
+		h := client.Hit{Key: string(key), N: n, At: time.Unix(at, 0)}
+		s.index[hitKey{at, h.Key}] = len(s.hits)
+		s.hits = append(s.hits, h)
 	}
-	h := client.Hit{Key: string(key), N: n, At: time.Unix(at, 0)}
-	s.index[hitKey{at, h.Key}] = len(s.hits)
-	s.hits = append(s.hits, h)
 	return nil
 }
 

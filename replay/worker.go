@@ -7,8 +7,9 @@ import (
 
 // A sink takes the keys' hits from one worker.
 type sink interface {
-	// add counts n hits. It must not keep key.
-	add(at int64, key []byte, n uint64) error
+	// line counts n hits of each of the line's keys, of which there may be none.
+	// It must not keep them.
+	line(at int64, n uint64, keys [][]byte) error
 	// flush is called after the last line of each chunk.
 	flush(c *chunk)
 	// close is called after the last chunk.
@@ -23,7 +24,9 @@ type worker struct {
 	plan   *plan // of the chunks so far; nil before the first
 	parser parser
 	line   line
-	key    []byte
+	text   []byte   // of the line's keys, one after the other
+	keys   [][]byte // cut out of text
+	ends   []int    // in text
 }
 
 // run works until there are no more chunks. After an error, its own or that of
@@ -71,7 +74,7 @@ func (w *worker) chunk(c *chunk) error {
 		}
 		c.addRun(w.line.at, w.line.n)
 		if w.line.n > 0 {
-			if err := w.keys(&c.found); err != nil {
+			if err := w.count(&c.found); err != nil {
 				return err
 			}
 		}
@@ -80,28 +83,33 @@ func (w *worker) chunk(c *chunk) error {
 	return nil
 }
 
-// keys counts the line under the key of each template.
-func (w *worker) keys(f *found) error {
+// count counts the line under the key of each template.
+func (w *worker) count(f *found) error {
 	at, n := w.line.at, w.line.n
+	w.text, w.ends = w.text[:0], w.ends[:0]
 	for i, t := range w.plan.bound {
-		key, ok := t.appendKey(w.key[:0], w.line.fields)
-		w.key = key
-		if !ok {
+		start := len(w.text)
+		text, ok := t.appendKey(w.text, w.line.fields)
+		key := text[start:]
+		switch {
+		case !ok:
 			f.keyless[i] += n
-			continue
-		}
-		if !validKey(key) {
+		case !validKey(key):
 			f.refused += n
-			continue
-		}
-		if len(w.countKeys) > 0 {
-			if k, ok := w.countKeys[string(key)]; ok {
-				f.addCount(k, at, n)
+		default:
+			if len(w.countKeys) > 0 {
+				if k, ok := w.countKeys[string(key)]; ok {
+					f.addCount(k, at, n)
+				}
 			}
-		}
-		if err := w.sink.add(at, key, n); err != nil {
-			return err
+			w.text, w.ends = text, append(w.ends, len(text))
 		}
 	}
-	return nil
+	w.keys = w.keys[:0]
+	start := 0
+	for _, end := range w.ends {
+		w.keys = append(w.keys, w.text[start:end])
+		start = end
+	}
+	return w.sink.line(at, n, w.keys)
 }
