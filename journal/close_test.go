@@ -19,10 +19,13 @@ func TestSyncAfterClose(t *testing.T) {
 	}
 }
 
-// Close on a full store ends with its context, and says what is lost.
-func TestCloseOnFullStore(t *testing.T) {
+// Close on a full disk ends with its context, and says what is lost.
+func TestCloseOnFullDisk(t *testing.T) {
+	if !inOwnProcess(t) {
+		return
+	}
 	run := start(t, testConfig(t, t.TempDir()))
-	run.j.server.stop() // no flush can be written any more
+	fullDisk(t, 0)
 	run.hit("a", 1_000_000, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

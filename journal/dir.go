@@ -15,11 +15,13 @@ import (
 //	lock         held by the process that uses the directory; its pid
 //	manifest     what the directory is, and the epoch in use
 //	mark         how far the journal was acknowledged
+//	room         for a moment, after an error of writing: is there room?
 //	jetstream/   the embedded server's files: the journal and the snapshots
 const (
 	lockFile     = "lock"
 	manifestFile = "manifest"
 	markFile     = "mark"
+	roomFile     = "room"
 	serverDir    = "jetstream"
 )
 

@@ -147,7 +147,6 @@ func (j *Journal) cutPartition(partition int, withState bool) {
 		j.stats.paused(time.Since(began))
 	}
 	j.flusher.encoder.add(partition, j.flusher.cut.Deltas)
-	j.flusher.encoder.addAdmissions(partition, j.flusher.cut.Admissions)
 }
 
 // retryAfter is how long the flusher waits after a failure, at first and at most.
@@ -199,10 +198,35 @@ func (j *Journal) append(ctx context.Context, data []byte) (uint64, error) {
 	if j.snapshots.kept.Load()+int64(len(data)) > j.cfg.MaxBytes/2 {
 		return 0, errFull
 	}
-	sequence, err := j.store.publish(ctx, data)
+	if err := j.revive(ctx); err != nil {
+		return 0, err
+	}
+	sequence, err := j.publishWatched(ctx, data)
+	if err != nil {
+		j.suspect.Store(true)
+	}
 	var api *jetstream.APIError
 	if errors.As(err, &api) && api.ErrorCode == serverFull {
 		err = fmt.Errorf("%w: %w", errFull, err)
+	}
+	return sequence, err
+}
+
+// publishWatched publishes, and after a second without an answer looks whether
+// the server is one that will never give it.
+func (j *Journal) publishWatched(ctx context.Context, data []byte) (uint64, error) {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	server := j.server
+	watch := time.AfterFunc(time.Second, func() {
+		if err := server.health(); err != nil {
+			giveUp(err)
+		}
+	})
+	defer watch.Stop()
+	sequence, err := j.store.publish(ctx, data)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
 	}
 	return sequence, err
 }

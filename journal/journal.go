@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -23,6 +24,8 @@ type Journal struct {
 	store  *store
 	marks  *markWriter
 	life   life
+
+	suspect atomic.Bool // something failed since the server was found well
 
 	flusher   flusher
 	snapshots snapshotter

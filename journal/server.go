@@ -84,6 +84,15 @@ func (e *embedded) connect(ctx context.Context, logger *slog.Logger) (err error)
 	}
 }
 
+// health is nil, or what the server itself says is wrong: after an error of
+// writing it keeps that error, and answers no publisher any more.
+func (e *embedded) health() error {
+	if h := e.server.Healthz(&natsserver.HealthzOptions{}); h.Error != "" {
+		return fmt.Errorf("embedded server: %s", h.Error)
+	}
+	return nil
+}
+
 // stop ends the server; it returns when all its files are closed.
 func (e *embedded) stop() {
 	if e.conn != nil {

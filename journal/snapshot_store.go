@@ -82,17 +82,17 @@ func (s *store) putSnapshot(ctx context.Context, snap snapshot, slot int) error 
 	data := snap.encode()
 	end := listed{partition: snap.partition, slot: slot, epoch: snap.epoch, from: snap.from, length: uint64(len(data))}
 	for _, subject := range []string{endSubject(snap.partition, slot), chunkSubject(snap.partition, slot)} {
-		if err := s.snapshots.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+		if err := s.at.Load().snapshots.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
 			return err
 		}
 	}
 	for chunk := range slices.Chunk(data, chunkBytes) {
-		if _, err := s.js.Publish(ctx, chunkSubject(snap.partition, slot), chunk); err != nil {
+		if _, err := s.at.Load().js.Publish(ctx, chunkSubject(snap.partition, slot), chunk); err != nil {
 			return err
 		}
 		end.chunks++
 	}
-	_, err := s.js.Publish(ctx, endSubject(snap.partition, slot), end.encode())
+	_, err := s.at.Load().js.Publish(ctx, endSubject(snap.partition, slot), end.encode())
 	return err
 }
 
@@ -125,7 +125,7 @@ func (s *store) listSnapshots(ctx context.Context, partitions int) (lists [][]li
 }
 
 func (s *store) listSlot(ctx context.Context, partition, slot int) (listed, error) {
-	msg, err := s.snapshots.GetLastMsgForSubject(ctx, endSubject(partition, slot))
+	msg, err := s.at.Load().snapshots.GetLastMsgForSubject(ctx, endSubject(partition, slot))
 	if err != nil {
 		return listed{}, err
 	}
@@ -141,7 +141,7 @@ func (s *store) listSlot(ctx context.Context, partition, slot int) (listed, erro
 func (s *store) getSnapshot(ctx context.Context, l listed) (snapshot, error) {
 	var data bytes.Buffer
 	for sequence := l.sequence - l.chunks; sequence < l.sequence; sequence++ {
-		msg, err := s.snapshots.GetMsg(ctx, sequence)
+		msg, err := s.at.Load().snapshots.GetMsg(ctx, sequence)
 		if err != nil {
 			return snapshot{}, fmt.Errorf("message %d of the stream of snapshots: %w", sequence, err)
 		}

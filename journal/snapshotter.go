@@ -93,6 +93,7 @@ func (j *Journal) runSnapshotter(ctx context.Context) {
 		case snaps := <-s.work:
 			for _, snap := range snaps {
 				if err := j.storeSnapshot(ctx, snap); err != nil && ctx.Err() == nil {
+					j.suspect.Store(true)
 					j.log.Error("journal: a snapshot could not be stored: the one before stays, and the next round tries again",
 						"partition", snap.partition, "error", err)
 				}
@@ -155,6 +156,7 @@ func (j *Journal) endOfBatch(ctx context.Context) {
 	s.mu.Unlock()
 	if needed > 1 {
 		if err := j.trim(ctx, needed-1); err != nil && ctx.Err() == nil {
+			j.suspect.Store(true)
 			j.log.Error("journal: could not be trimmed: it takes more space until the next round", "error", err)
 		}
 	}

@@ -12,6 +12,7 @@ type Stats struct {
 	LastFlush  time.Duration // from the first cut to the acknowledgement
 	Failures   uint64        // of attempts to write a flush
 	Failing    bool          // the last attempt failed
+	Revivals   uint64        // of the embedded server, after a full disk
 	Rounds     uint64        // of snapshots
 	LongestCut time.Duration // that a partition was locked to take its state
 	Replayed   uint64        // flushes, at Open
@@ -22,10 +23,10 @@ type Stats struct {
 }
 
 type stats struct {
-	flushes, bytes, failures, rounds atomic.Uint64
-	lastFlush, longestCut            atomic.Int64
-	failing                          atomic.Bool
-	replays, repeats, unfinished     uint64 // written by Open alone
+	flushes, bytes, failures, revivals, rounds atomic.Uint64
+	lastFlush, longestCut                      atomic.Int64
+	failing                                    atomic.Bool
+	replays, repeats, unfinished               uint64 // written by Open alone
 }
 
 func (s *stats) flushed(took time.Duration) {
@@ -54,6 +55,7 @@ func (j *Journal) Stats() Stats {
 		LastFlush:  time.Duration(j.stats.lastFlush.Load()),
 		Failures:   j.stats.failures.Load(),
 		Failing:    j.stats.failing.Load(),
+		Revivals:   j.stats.revivals.Load(),
 		Rounds:     j.stats.rounds.Load(),
 		LongestCut: time.Duration(j.stats.longestCut.Load()),
 		Replayed:   j.stats.replays,

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// store is the stream of flushes, which is the journal, and that of snapshots.
-type store struct {
+// store is the stream of flushes, which is the journal, and that of snapshots, of
+// the server that runs now (revive.go).
+type store struct{ at atomic.Pointer[streams] }
+
+type streams struct {
 	js        jetstream.JetStream
 	flushes   jetstream.Stream
 	snapshots jetstream.Stream
@@ -27,8 +31,8 @@ const (
 // a directory that is not new they must be there, and a store that lost them
 // must not begin again at zero. What it did not find or had to make is in
 // missing.
-func openStore(ctx context.Context, js jetstream.JetStream, create bool) (s *store, missing []Finding, err error) {
-	s = &store{js: js}
+func openStore(ctx context.Context, js jetstream.JetStream, create bool) (opened *store, missing []Finding, err error) {
+	s := &streams{js: js}
 	for _, one := range []struct {
 		stream        *jetstream.Stream
 		name, subject string
@@ -58,7 +62,9 @@ func openStore(ctx context.Context, js jetstream.JetStream, create bool) (s *sto
 			return nil, nil, fmt.Errorf("journal: %s: %w", one.called, err)
 		}
 	}
-	return s, missing, nil
+	opened = new(store)
+	opened.at.Store(s)
+	return opened, missing, nil
 }
 
 // publish appends one message and returns its sequence in the stream once it is
@@ -66,7 +72,7 @@ func openStore(ctx context.Context, js jetstream.JetStream, create bool) (s *sto
 func (s *store) publish(ctx context.Context, data []byte) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	ack, err := s.js.Publish(ctx, flushSubject, data)
+	ack, err := s.at.Load().js.Publish(ctx, flushSubject, data)
 	if err != nil {
 		return 0, err
 	}
@@ -75,13 +81,13 @@ func (s *store) publish(ctx context.Context, data []byte) (uint64, error) {
 
 // trim removes the messages up to and including a sequence.
 func (s *store) trim(ctx context.Context, upTo uint64) error {
-	return s.flushes.Purge(ctx, jetstream.WithPurgeSequence(upTo+1))
+	return s.at.Load().flushes.Purge(ctx, jetstream.WithPurgeSequence(upTo+1))
 }
 
 // bounds are the sequences of the first and the last message, and the bytes of
 // all. An empty stream has first = last+1.
 func (s *store) bounds(ctx context.Context) (first, last, bytes uint64, err error) {
-	info, err := s.flushes.Info(ctx)
+	info, err := s.at.Load().flushes.Info(ctx)
 	if err != nil {
 		return 0, 0, 0, err
 	}

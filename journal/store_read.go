@@ -19,7 +19,7 @@ func (s *store) read(ctx context.Context, from, last uint64, f func(sequence uin
 	if from > last {
 		return nil
 	}
-	consumer, err := s.flushes.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+	consumer, err := s.at.Load().flushes.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:   from,
 	})
@@ -63,7 +63,7 @@ const fetchMessages = 64
 // readSingly asks for each message by its number.
 func (s *store) readSingly(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error {
 	for sequence := from; sequence <= last; sequence++ {
-		msg, err := s.flushes.GetMsg(ctx, sequence)
+		msg, err := s.at.Load().flushes.GetMsg(ctx, sequence)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

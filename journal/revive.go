@@ -1,0 +1,81 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// revive ends the embedded server and starts it anew if it refuses to write for
+// good, as it does after one full disk, and there is room again. It looks only
+// when something failed since it last found all well. Only the flusher calls it:
+// no flush is under way.
+//
+// The flush that failed is in the stream, or not, or cut: the server removes a
+// message that is cut when it starts. Sent again it may be there twice; a start
+// drops the repeat (audit.go).
+func (j *Journal) revive(ctx context.Context) error {
+	if !j.suspect.Load() {
+		return nil
+	}
+	wrong := j.server.health()
+	if wrong == nil {
+		j.suspect.Store(false)
+		return nil
+	}
+	if err := tryRoom(j.cfg.Dir); err != nil {
+		return fmt.Errorf("%w: make room on the disk of the data directory (%w)", wrong, err)
+	}
+	j.log.Warn("journal: the embedded server keeps an error though there is room: it is started anew", "error", wrong)
+	j.server.stop()
+	server, err := startServer(ctx, j.cfg.Dir, j.cfg.MaxBytes, j.log)
+	if err != nil {
+		return err
+	}
+	if err := j.continueOn(ctx, server); err != nil {
+		server.stop()
+		return err
+	}
+	j.server = server
+	j.stats.revivals.Add(1)
+	j.suspect.Store(false)
+	return nil
+}
+
+// continueOn moves the store to another server, which must have all that was
+// acknowledged.
+func (j *Journal) continueOn(ctx context.Context, server *embedded) error {
+	opened, missing, err := openStore(ctx, server.js, false)
+	if err == nil && len(missing) > 0 {
+		err = &DamageError{missing}
+	}
+	if err != nil {
+		return err
+	}
+	_, last, _, err := opened.bounds(ctx)
+	if err == nil && last < j.flusher.last {
+		err = fmt.Errorf("the journal ends at message %d, and %d was acknowledged: stop the server, and look with weir verify", last, j.flusher.last)
+	}
+	if err == nil {
+		j.store.at.Store(opened.at.Load())
+	}
+	return err
+}
+
+// roomBytes is more than any message is with its frame.
+const roomBytes = 2 << 20
+
+// tryRoom tells whether the disk takes some MiB.
+func tryRoom(dir string) (err error) {
+	file, err := os.Create(filepath.Join(dir, roomFile))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
+	if _, err := file.Write(make([]byte, roomBytes)); err != nil {
+		return err
+	}
+	return file.Sync()
+}

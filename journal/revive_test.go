@@ -1,0 +1,117 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// inOwnProcess runs the test that calls it once more, in a process of its own:
+// what go test itself writes meanwhile must not fail. It tells whether this is
+// that process.
+func inOwnProcess(t *testing.T) bool {
+	t.Helper()
+	const mine = "WEIR_TEST_OWN_PROCESS"
+	if os.Getenv(mine) != "" {
+		return true
+	}
+	own := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	own.Env = append(os.Environ(), mine+"=1")
+	out, err := own.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
+}
+
+// fullDisk makes writing fail as a full disk does, halfway through a record: no
+// file of this process may grow beyond a number of bytes, until lift is called or
+// the test ends.
+func fullDisk(t *testing.T, bytes uint64) (lift func()) {
+	t.Helper()
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	full := was
+	full.Cur = bytes
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
+		t.Fatal(err)
+	}
+	lift = sync.OnceFunc(func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+			t.Error(err)
+		}
+		signal.Reset(syscall.SIGXFSZ)
+	})
+	t.Cleanup(lift)
+	return lift
+}
+
+// A disk that was full: no hit is said to be on disk that is not, and once there
+// is room the journal goes on by itself, with every hit once.
+func TestGoesOnAfterFullDisk(t *testing.T) {
+	if !inOwnProcess(t) {
+		return
+	}
+	cfg := testConfig(t, t.TempDir())
+	r := start(t, cfg)
+	var hits uint64
+	fill := func() {
+		for range 2000 {
+			hits++
+			r.hit(fmt.Sprintf("key:%0100d", hits), 1_000_000, 1)
+		}
+	}
+	fill()
+	r.sync()
+	for range 2 { // it may happen again
+		revivals := r.j.Stats().Revivals
+		lift := fullDisk(t, 64<<10)
+		fill()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		if err := r.j.Sync(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("durable on a full disk: %v", err)
+		}
+		cancel()
+		if s := r.j.Stats(); !s.Failing || s.Revivals != revivals {
+			t.Errorf("while it was full: %+v", s)
+		}
+		lift()
+		r.sync()
+		if s := r.j.Stats(); s.Failing || s.Revivals != revivals+1 {
+			t.Errorf("with room again: %+v", s)
+		}
+	}
+	r.want("*", hits)
+	fill()
+	r.sync()
+	r.crash()
+	r = start(t, cfg)
+	r.want("*", hits)
+	if found := r.j.Stats().Findings; len(found) > 0 {
+		t.Errorf("found %v", found)
+	}
+}
+
+// A server that lost what it had acknowledged is not gone on with.
+func TestDoesNotGoOnWithoutAcknowledged(t *testing.T) {
+	cfg := testConfig(t, t.TempDir())
+	cfg.FlushEvery = time.Minute
+	r := start(t, cfg)
+	r.hit("a", 1_000_000, 1)
+	r.sync()
+	r.j.flusher.last++ // its goroutine waits
+	if err := r.j.continueOn(t.Context(), r.j.server); err == nil || !strings.Contains(err.Error(), "was acknowledged") {
+		t.Errorf("got %v", err)
+	}
+}
