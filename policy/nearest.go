@@ -3,7 +3,7 @@ package policy
 // didYouMean is ", did you mean X?" if one of known is spelled nearly like word,
 // else nothing. Empty words are not suggested.
 func didYouMean(word string, known []string) string {
-	best, least := "", max(1, len(word)/3)+1
+	best, least := "", (len(word)+2)/3+1
 	for _, k := range known {
 		if d := distance(word, k); k != "" && d < least && d < len(k) {
 			best, least = k, d

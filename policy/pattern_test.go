@@ -1,0 +1,251 @@
+package policy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+)
+
+func TestPatterns(t *testing.T) {
+	for _, c := range []struct {
+		keys, by, key string
+		want          string // the counted key; "-": no match
+	}{
+		{"login:bob", "", "login:bob", "login:bob"},
+		{"login:bob", "", "login:bobby", "-"},
+		{"login:*", "", "login:bob", "login:bob"},
+		{"login:*", "", "login:", "login:"},
+		{"login:*", "", "logi", "-"},
+		{"*", "", "anything:/at all", "anything:/at all"},
+		{"*:login", "", "bob:login", "bob:login"},
+		{"*:login", "", ":login", ":login"},
+		{"*:login", "", "login", "-"},
+		{"a*b*c", "", "abc", "abc"},
+		{"a*b*c", "", "ab", "-"},
+		{"a*ba", "", "aba", "aba"},
+		{"ab*ba", "", "aba", "-"}, // the ends may not share a byte
+		{"login:{user}", "u:{user}", "login:bob", "u:bob"},
+		{"login:{user}", "u:{user}", "login:", "-"},
+		{"login:{user}", "u:{user}", "login:bob:x", "-"},
+		{"login:{user}", "u:{user}", "login:a/b", "-"},
+		{"login:{user}:*", "login:{user}", "login:bob:10.0.0.1", "login:bob"},
+		{"login:{user}:*", "login:{user}:", "login:bob:10.0.0.1", "login:bob:"},
+		{"{a}:{b}", "{b}:{a}", "x:y", "y:x"},
+		{"{a}:{b}", "{b}{b}{a}", "x:y", "yyx"},
+		{"{a}:{b}", "all", "x:y", "all"},
+		{"{a}-{b}", "{a}", "x-y-z", "x"}, // as little as it can, from the left
+		{"{a}-{b}", "{b}", "x-y-z", "y-z"},
+		{"{a}-{b}", "{a}", "-y-z", "-y"}, // one byte at least
+		{"{a}.txt", "{a}", "x.txt.txt", "x.txt"},
+		{"*-{b}", "{b}", "p-q:r-s", "s"}, // the first - leads nowhere
+		{"*/{id}/x*", "{id}", "/a/b/x/x", "b"},
+		{"url:*/{id}.jpg", "{id}", "url:/a/b/7.jpg", "7"},
+		{"k:{ü}", "", "", "bad: {ü}: between { and }"},
+		{"k:{név", "", "", "bad: a { without a }"},
+		{"k}", "", "", "bad: a } without a {"},
+		{"k:{}", "", "", "bad: {}: between { and }"},
+		{"k:{a}{b}", "", "", "bad: nothing stands between {a} and {b}"},
+		{"k:**", "", "", "bad: nothing stands between * and *"},
+		{"k:{a}*", "", "", "bad: nothing stands between {a} and *"},
+		{"{a}:{a}", "", "", "bad: {a} stands twice"},
+		{"", "", "", "bad: 0 bytes"},
+		{strings.Repeat("x", MaxPatternBytes+1), "", "", "bad: 257 bytes"},
+		{strings.Repeat("x*", MaxWildcards+1), "", "", "bad: 9 wildcards"},
+		{"u:{user}", "{usr}", "", "bad: {usr} is not a capture of keys, did you mean user?; keys has {user}"},
+		{"u:*", "{user}", "", "bad: {user} is not a capture of keys; keys has no captures"},
+		{"u:*", "u:*", "", "bad: a * has no name"},
+		{"u:*", "u:{", "", "bad: a { without"},
+	} {
+		got := countedKey(c.keys, c.by, c.key)
+		if strings.HasPrefix(c.want, "bad: ") && strings.HasPrefix(got, c.want) {
+			continue
+		}
+		if got != c.want {
+			t.Errorf("keys %q by %q, key %q: counted %q, want %q", c.keys, c.by, c.key, got, c.want)
+		}
+	}
+}
+
+func countedKey(keys, by, key string) string {
+	p, err := parsePattern(keys)
+	var tmpl template
+	if err == nil && by != "" {
+		tmpl, err = parseTemplate(by, &p)
+	}
+	if err != nil {
+		return "bad: " + err.Error()
+	}
+	var took captures
+	if !p.match(key, &took) {
+		return "-"
+	}
+	return tmpl.key(key, &took)
+}
+
+// naive is the meaning of a pattern, spelled out: each wildcard tries every length from
+// the shortest on, and goes back as often as it takes.
+func naive(text, key string) (took map[string]string, ok bool) {
+	if text == "" {
+		return map[string]string{}, key == ""
+	}
+	least, name, rest := 0, "", text[1:]
+	switch text[0] {
+	case '{':
+		name, rest, _ = strings.Cut(text[1:], "}")
+		least = 1
+	case '*':
+	default:
+		if key == "" || key[0] != text[0] {
+			return nil, false
+		}
+		return naive(rest, key[1:])
+	}
+	for n := least; n <= len(key); n++ {
+		if name != "" && strings.ContainsAny(key[:n], ":/") {
+			break
+		}
+		if took, ok = naive(rest, key[n:]); ok {
+			if name != "" {
+				took[name] = key[:n]
+			}
+			return took, true
+		}
+	}
+	return nil, false
+}
+
+// checkMatch holds a pattern, and a template of all its captures, against naive.
+func checkMatch(t *testing.T, keys, by, key string) {
+	p, err := parsePattern(keys)
+	if err != nil || len(key) > weir.MaxKeyBytes {
+		return
+	}
+	want, wantOK := naive(keys, key)
+	var took captures
+	ok := p.match(key, &took)
+	if ok != wantOK {
+		t.Fatalf("keys %q, key %q: match %v, want %v", keys, key, ok, wantOK)
+	}
+	if !ok {
+		return
+	}
+	if !strings.HasPrefix(key, p.prefix()) {
+		t.Fatalf("keys %q fits %q, which lacks its prefix", keys, key)
+	}
+	for i, name := range p.wild {
+		if got := key[took[i].from:took[i].to]; name != "" && got != want[name] {
+			t.Fatalf("keys %q, key %q: {%s} is %q, want %q", keys, key, name, got, want[name])
+		}
+	}
+	tmpl, err := parseTemplate(by, &p)
+	if err != nil {
+		return
+	}
+	made := by
+	for name, value := range want { // no value holds a brace that is a capture: see alphabet
+		made = strings.ReplaceAll(made, "{"+name+"}", value)
+	}
+	if got := tmpl.key(key, &took); got != made && !strings.ContainsAny(key, "{}") {
+		t.Fatalf("keys %q by %q, key %q: counted %q, want %q", keys, by, key, got, made)
+	} else if !tmpl.canMake(got) {
+		t.Fatalf("keys %q by %q made %q of key %q, and says it can't", keys, by, got, key)
+	}
+}
+
+// Few letters, so that patterns fit often, and in several ways.
+func TestMatchAsTheNaiveModel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	words := []string{"a", "b", ":", "/", "ab", "a:", "*", "{x}", "{y}", "{z}"}
+	pick := func(most int, from []string) string {
+		var b strings.Builder
+		for range rng.IntN(most) {
+			b.WriteString(from[rng.IntN(len(from))])
+		}
+		return b.String()
+	}
+	for range 200_000 {
+		keys := pick(9, words)
+		by := pick(5, words)
+		if rng.IntN(2) == 0 && keys != "" { // the beginning of keys: cut, not built
+			by = keys[:rng.IntN(len(keys)+1)]
+		}
+		checkMatch(t, keys, by, pick(14, words[:6]))
+	}
+}
+
+func FuzzMatch(f *testing.F) {
+	f.Add("login:{user}:*", "login:{user}", "login:bob:1.2.3.4")
+	f.Add("*-{b}", "{b}", "p-q:r-s")
+	f.Add("a*b*c*d", "a", "abcbcdbcd")
+	f.Add("{a}-{b}/{c}", "{c}{a}", "x-y-z/w")
+	f.Fuzz(func(t *testing.T, keys, by, key string) {
+		// The model takes exponential time; that is what match is for.
+		if strings.Count(keys, "*")+strings.Count(keys, "{") > 4 || len(key) > 40 {
+			return
+		}
+		checkMatch(t, keys, by, key)
+	})
+}
+
+// The patterns that take a backtracking matcher ages.
+func TestMatchTakesNoLonger(t *testing.T) {
+	var took captures
+	for _, keys := range []string{"*a*a*a*a*a*a*a*ab", "{a}a{b}a{c}a{d}a{e}a{f}a{g}a{h}b", "*a{b}a*a{d}a*a{f}a*a{h}b", "*a*a*a*a*a*a*a{h}:b"} {
+		p, err := parsePattern(keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{strings.Repeat("a", weir.MaxKeyBytes), strings.Repeat("aaaaaaaaaaaaaaa:", weir.MaxKeyBytes/16)} {
+			key = key[:len(key)-1] + "b"
+			start := time.Now()
+			for range 100 {
+				p.match(key, &took)
+			}
+			if each := time.Since(start) / 100; each > time.Millisecond {
+				t.Errorf("keys %q: %v for one key", keys, each)
+			}
+		}
+	}
+}
+
+func TestIndexFindsAllInOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	word := func(most int) string {
+		var b strings.Builder
+		for range rng.IntN(most) {
+			b.WriteByte("abc"[rng.IntN(3)])
+		}
+		return b.String()
+	}
+	for range 300 {
+		patterns := make([]pattern, 1+rng.IntN(30))
+		for i := range patterns {
+			var err error
+			if patterns[i], err = parsePattern(word(6) + "*"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x := newIndex(patterns)
+		for range 50 {
+			key := word(9)
+			var want []int32
+			for i := range patterns {
+				if strings.HasPrefix(key, patterns[i].prefix()) {
+					want = append(want, int32(i))
+				}
+			}
+			if got := x.candidates(key); !slices.Equal(got, want) {
+				t.Fatalf("key %q: candidates %v, want %v of %v", key, got, want, fmt.Sprint(patterns))
+			}
+		}
+	}
+	none := newIndex(nil)
+	if got := none.candidates("a"); got != nil {
+		t.Errorf("no policies: candidates %v", got)
+	}
+}
