@@ -64,7 +64,7 @@ func (l *KeyedLimit) SetLimit(to Limit) error {
 	if err != nil {
 		return &Error{CodeInvalidLimit, "limit", err.Error()}
 	}
-	made := &limitPlan{Plan: plan}
+	made := &limitPlan{Plan: plan, name: l.name}
 	if l.engine.cfg.Gather && to.Per >= journaledPer {
 		made.journaled = true
 		made.record = limitRecord(l.Name(), plan.Limit())
@@ -91,7 +91,7 @@ func (l *KeyedLimit) AllowN(key string, n uint64) bool {
 	if !st.plan.Allow(&st.state, now, n) {
 		return false
 	}
-	l.engine.limits.admitted(share, limitID{l.name, key}, st, n, before)
+	l.engine.limits.admitted(share, st, n, before)
 	return true
 }
 
@@ -108,7 +108,7 @@ func (l *KeyedLimit) Take(key string, n uint64) (Verdict, error) {
 	before := st.state.Size()
 	v := st.plan.Take(&st.state, now, n)
 	if v.Allowed {
-		l.engine.limits.admitted(share, limitID{l.name, key}, st, n, before)
+		l.engine.limits.admitted(share, st, n, before)
 	}
 	return v, nil
 }
@@ -136,7 +136,7 @@ func (l *KeyedLimit) enter(key string) (st *limitState, share *limitShare, now i
 	if ls.full() {
 		ls.makeRoom(share, now)
 	}
-	if st, err = ls.state(share, limitID{l.name, key}, plan, now); err != nil {
+	if st, err = ls.state(share, plan, key, now); err != nil {
 		share.mu.Unlock()
 		return nil, nil, 0, err
 	}
@@ -144,11 +144,11 @@ func (l *KeyedLimit) enter(key string) (st *limitState, share *limitShare, now i
 }
 
 // admitted notes what an admission changed. The caller holds the share's lock.
-func (ls *limits) admitted(s *limitShare, id limitID, st *limitState, n uint64, sizeBefore int) {
+func (ls *limits) admitted(s *limitShare, st *limitState, n uint64, sizeBefore int) {
 	if grown := st.state.Size() - sizeBefore; grown != 0 {
 		ls.bytes.Add(int64(grown))
 	}
 	if st.plan.journaled && n > 0 {
-		s.note(id, n)
+		s.note(st, n)
 	}
 }

@@ -1,10 +1,11 @@
 package weir
 
 import (
+	"hash/maphash"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/weir-counter/weir/limit"
 )
@@ -19,6 +20,7 @@ type limits struct {
 	clock  limitClock
 	budget int64 // bytes
 	shares []limitShare
+	seed   maphash.Seed // of the tables
 
 	states  atomic.Int64
 	bytes   atomic.Int64
@@ -33,31 +35,30 @@ type limits struct {
 // limitShare is one partition's states, under a lock of its own: hits and
 // admissions do not wait for each other.
 type limitShare struct {
-	mu     sync.Mutex
-	states map[limitID]*limitState
-	peak   int                // states since the map was made: a map does not shrink
-	fresh  map[limitID]uint64 // admissions since the last cut, of the limits that are journaled
-	_      [64]byte
+	mu    sync.Mutex // guards all below
+	table limitTable
+	fresh map[*limitState]uint64 // admissions since the last cut, of the limits that are journaled
+	_     [64]byte
 }
 
-// limitName is a limit's name, one object for each: an ID takes 8 bytes for it.
-type limitName struct{ name string }
-
-// limitID names a state.
-type limitID struct {
-	name *limitName
-	key  string
+// limitName is a limit's name, one object for each.
+type limitName struct {
+	name string
+	salt uint32 // of the hashes of its IDs
 }
 
-// limitState is what a key has used of a limit, and by which plan.
+// limitState is what a key has used of a limit, and by which plan: the two cache
+// lines of a decision are this and the state's cells.
 type limitState struct {
-	plan  *limitPlan
+	plan  *limitPlan // its name and the key are the state's ID
+	key   string
 	state limit.State
 }
 
 // limitPlan is a limit made ready.
 type limitPlan struct {
 	*limit.Plan
+	name      *limitName
 	journaled bool   // its admissions survive a restart
 	record    string // name and limit, as the journal has them; if journaled
 }
@@ -69,10 +70,6 @@ const (
 	// journaledPer is the shortest period of a limit that survives a restart: with
 	// a shorter one nobody waits for long.
 	journaledPer = time.Minute
-
-	// stateBytes is the memory of a state beside its cells and the bytes of its
-	// key: itself, and its place in a map that is two thirds full.
-	stateBytes = int64(unsafe.Sizeof(limitState{})) + int64(unsafe.Sizeof(limitID{})+unsafe.Sizeof(uintptr(0))+1)*3/2
 )
 
 func newLimits(cfg Config) limits {
@@ -80,6 +77,7 @@ func newLimits(cfg Config) limits {
 		clock:  newLimitClock(cfg.Now),
 		budget: cfg.LimitMemory,
 		shares: make([]limitShare, cfg.Partitions),
+		seed:   maphash.MakeSeed(),
 		names:  map[string]*limitName{},
 
 		records: map[string]*limitPlan{},
@@ -95,23 +93,30 @@ func (ls *limits) name(name string) (*limitName, error) {
 		if len(ls.names) >= maxLimitNames {
 			return nil, &Error{CodeOverloaded, "limit", "the engine knows 10,000 names of limits: use fewer, the key tells users apart"}
 		}
-		have = &limitName{name}
+		have = &limitName{name, rand.Uint32()}
 		ls.names[name] = have
 	}
 	return have, nil
 }
 
-// state finds or makes the state of an ID. One of another limit is adopted. The
-// caller holds the share's lock.
-func (ls *limits) state(s *limitShare, id limitID, plan *limitPlan, now int64) (*limitState, error) {
-	have := s.states[id]
+// state finds or makes the state of a key under a plan. One of another limit is
+// adopted. The caller holds the share's lock.
+func (ls *limits) state(s *limitShare, plan *limitPlan, key string, now int64) (*limitState, error) {
+	hash := ls.hash(plan.name, key)
+	have := s.table.find(hash, plan.name, key)
 	if have == nil {
-		return ls.insert(s, id, plan)
+		return ls.insert(s, hash, plan, key)
 	}
 	if have.plan != plan {
 		ls.adopt(have, plan, now)
 	}
 	return have, nil
+}
+
+// hash places an ID in its share's table. It is seeded: nobody can choose keys
+// that collide.
+func (ls *limits) hash(name *limitName, key string) uint32 {
+	return uint32(maphash.String(ls.seed, key)) ^ name.salt
 }
 
 func (ls *limits) adopt(have *limitState, plan *limitPlan, now int64) {

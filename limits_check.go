@@ -52,7 +52,7 @@ func (e *Engine) decideAll(checks []Check, verdicts []Verdict, take bool) (allow
 	allowed = true
 	for i := range asked {
 		a := &asked[i]
-		a.state, err = e.limits.state(&e.limits.shares[a.partition], limitID{a.Limit.name, a.Key}, a.Limit.plan.Load(), now)
+		a.state, err = e.limits.state(&e.limits.shares[a.partition], a.Limit.plan.Load(), a.Key, now)
 		if err != nil {
 			return false, err
 		}
@@ -67,7 +67,7 @@ func (e *Engine) decideAll(checks []Check, verdicts []Verdict, take bool) (allow
 		if a := &asked[i]; a.passes {
 			before := a.state.state.Size()
 			verdicts[i] = a.state.plan.Take(&a.state.state, now, a.N)
-			e.limits.admitted(&e.limits.shares[a.partition], limitID{a.Limit.name, a.Key}, a.state, a.N, before)
+			e.limits.admitted(&e.limits.shares[a.partition], a.state, a.N, before)
 		}
 	}
 	return true, nil

@@ -21,18 +21,18 @@ type Admission struct {
 }
 
 // note adds admissions to the next cut. The caller holds s.mu.
-func (s *limitShare) note(id limitID, n uint64) {
+func (s *limitShare) note(st *limitState, n uint64) {
 	if s.fresh == nil {
-		s.fresh = map[limitID]uint64{}
+		s.fresh = map[*limitState]uint64{}
 	}
-	s.fresh[id] += n
+	s.fresh[st] += n
 }
 
 // cut appends the admissions since the cut before, at a time not before theirs.
 // The caller holds s.mu.
 func (s *limitShare) cut(list []Admission, now int64) []Admission {
-	for id, n := range s.fresh {
-		list = append(list, Admission{s.states[id].plan.record, id.key, now / int64(time.Second), n})
+	for st, n := range s.fresh {
+		list = append(list, Admission{st.plan.record, st.key, now / int64(time.Second), n})
 	}
 	clear(s.fresh)
 	return list
@@ -52,7 +52,7 @@ func (e *Engine) ApplyAdmissions(partition int, list []Admission) error {
 // apply counts admissions that come from a journal, as if in the last moment of
 // their second. Memory may be exceeded: what is in use is never dropped.
 func (ls *limits) apply(partition int, a Admission) error {
-	id, plan, err := ls.recorded(a.Limit, a.Key)
+	plan, err := ls.recorded(a.Limit)
 	if err != nil {
 		return err
 	}
@@ -64,9 +64,10 @@ func (ls *limits) apply(partition int, a Admission) error {
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.states[id]
+	hash := ls.hash(plan.name, a.Key)
+	st := s.table.find(hash, plan.name, a.Key)
 	if st == nil {
-		st = ls.put(s, id, plan)
+		st = ls.put(s, hash, plan, a.Key)
 	} else if st.plan != plan {
 		ls.adopt(st, plan, now)
 	}
@@ -83,9 +84,9 @@ func (s *limitShare) appendTo(b []byte) []byte {
 	numbers := map[string]uint64{}
 	var records, states []byte
 	kept := uint64(0)
-	for id, st := range s.states {
+	s.table.each(func(st *limitState) {
 		if !st.plan.journaled {
-			continue
+			return
 		}
 		number, known := numbers[st.plan.record]
 		if !known {
@@ -94,10 +95,10 @@ func (s *limitShare) appendTo(b []byte) []byte {
 			records = appendText(records, st.plan.record)
 		}
 		states = binary.AppendUvarint(states, number)
-		states = appendText(states, id.key)
+		states = appendText(states, st.key)
 		states = appendText(states, string(st.plan.AppendState(nil, &st.state)))
 		kept++
-	}
+	})
 	b = append(binary.AppendUvarint(b, uint64(len(numbers))), records...)
 	return append(binary.AppendUvarint(b, kept), states...)
 }
@@ -132,16 +133,16 @@ func (r *stateReader) limitStates() (list []restoredState) {
 // restore takes states back into an empty share, all or none.
 func (ls *limits) restore(partition int, list []restoredState) error {
 	now := ls.clock.now()
-	ids, states := make([]limitID, len(list)), make([]limitState, len(list))
+	states := make([]limitState, len(list))
 	for i, l := range list {
-		id, plan, err := ls.recorded(l.record, l.key)
+		plan, err := ls.recorded(l.record)
 		if err != nil {
 			return err
 		}
-		ids[i], states[i].plan = id, plan
+		states[i].plan, states[i].key = plan, l.key
 		state := &states[i].state
 		if rest, err := plan.DecodeState(state, l.encoded); err != nil || len(rest) > 0 {
-			return fmt.Errorf("%w: what key %.100q used of limit %s: %w", ErrDamagedState, l.key, id.name.name, errors.Join(err))
+			return fmt.Errorf("%w: what key %.100q used of limit %s: %w", ErrDamagedState, l.key, plan.name.name, errors.Join(err))
 		}
 		if plan.Peek(state, now, 0).Reset > plan.Interval()+plan.Interval()/8 {
 			plan.Adopt(state, plan.Plan, now) // the clock has run back since: not later than now
@@ -150,10 +151,10 @@ func (ls *limits) restore(partition int, list []restoredState) error {
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, id := range ids {
-		if plan := states[i].plan; !plan.Idle(&states[i].state, now) {
-			st := ls.put(s, id, plan)
-			st.state = states[i].state
+	for i := range states {
+		if from := &states[i]; !from.plan.Idle(&from.state, now) {
+			st := ls.put(s, ls.hash(from.plan.name, from.key), from.plan, from.key)
+			st.state = from.state
 			ls.bytes.Add(int64(st.state.Size()))
 		}
 	}
@@ -171,28 +172,32 @@ func limitRecord(name string, l Limit) string {
 }
 
 // recorded reads a limitRecord. Plans of equal records are one.
-func (ls *limits) recorded(record, key string) (limitID, *limitPlan, error) {
+func (ls *limits) recorded(record string) (*limitPlan, error) {
 	ls.mu.Lock()
 	plan := ls.records[record]
 	ls.mu.Unlock()
+	if plan != nil {
+		return plan, nil
+	}
 	r := stateReader{rest: []byte(record)}
 	name := string(r.bytes())
-	if plan == nil {
-		l := Limit{Algorithm: limit.Algorithm(r.uvarint()), N: r.uvarint(), Per: time.Duration(r.uvarint()), Burst: r.uvarint()}
-		made, err := limit.New(l)
-		if err == nil {
-			err = checkLimitName(name)
-		}
-		if err != nil || r.failed {
-			return limitID{}, nil, fmt.Errorf("%w: the limit of an admission: %w", ErrDamagedState, errors.Join(err))
-		}
-		plan = &limitPlan{Plan: made, journaled: true, record: record}
-		ls.mu.Lock()
-		if len(ls.records) < maxLimitNames {
-			ls.records[record] = plan
-		}
-		ls.mu.Unlock()
+	l := Limit{Algorithm: limit.Algorithm(r.uvarint()), N: r.uvarint(), Per: time.Duration(r.uvarint()), Burst: r.uvarint()}
+	made, err := limit.New(l)
+	if err == nil {
+		err = checkLimitName(name)
+	}
+	if err != nil || r.failed {
+		return nil, fmt.Errorf("%w: the limit of an admission: %w", ErrDamagedState, errors.Join(err))
 	}
 	interned, err := ls.name(name)
-	return limitID{interned, key}, plan, err
+	if err != nil {
+		return nil, err
+	}
+	plan = &limitPlan{Plan: made, name: interned, journaled: true, record: record}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if len(ls.records) < maxLimitNames {
+		ls.records[record] = plan
+	}
+	return plan, nil
 }

@@ -39,16 +39,16 @@ func (l *KeyedLimit) Keys(most int) []KeyUse {
 func (s *limitShare) appendUses(uses []KeyUse, name *limitName, now int64) []KeyUse {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, st := range s.states {
-		if id.name != name {
-			continue
+	s.table.each(func(st *limitState) {
+		if st.plan.name != name {
+			return
 		}
 		v := st.plan.Peek(&st.state, now, 0)
 		limit := st.plan.Limit()
 		if used := limit.Burst - v.Remaining; used > 0 {
-			uses = append(uses, KeyUse{id.key, limit, used, v.Remaining, v.Reset})
+			uses = append(uses, KeyUse{st.key, limit, used, v.Remaining, v.Reset})
 		}
-	}
+	})
 	return uses
 }
 

@@ -1,9 +1,6 @@
 package weir
 
-import (
-	"maps"
-	"strings"
-)
+import "strings"
 
 // searchStates is how many states of a share one search for idle ones looks at.
 const searchStates = 64
@@ -12,30 +9,25 @@ const searchStates = 64
 const roomTries = 4
 
 // insert makes a state, if there is room. The caller holds the share's lock.
-func (ls *limits) insert(s *limitShare, id limitID, plan *limitPlan) (*limitState, error) {
+func (ls *limits) insert(s *limitShare, hash uint32, plan *limitPlan, key string) (*limitState, error) {
 	if ls.full() {
 		ls.refused.Add(1)
 		return nil, &Error{CodeOverloaded, "limit", "the memory of limits is full of keys whose limits are in use: raise LimitMemory, or use shorter periods"}
 	}
-	return ls.put(s, id, plan), nil
+	return ls.put(s, hash, plan, key), nil
 }
 
 // put makes a state that is not there. The caller holds the share's lock.
-func (ls *limits) put(s *limitShare, id limitID, plan *limitPlan) *limitState {
-	if s.states == nil {
-		s.states = map[limitID]*limitState{}
-	}
-	id.key = strings.Clone(id.key)
-	made := &limitState{plan: plan}
-	s.states[id] = made
-	s.peak = max(s.peak, len(s.states))
+func (ls *limits) put(s *limitShare, hash uint32, plan *limitPlan, key string) *limitState {
+	st := s.table.insert(hash)
+	st.plan, st.key = plan, strings.Clone(key)
 	ls.states.Add(1)
-	ls.bytes.Add(made.bytes(id))
-	return made
+	ls.bytes.Add(st.bytes())
+	return st
 }
 
-func (st *limitState) bytes(id limitID) int64 {
-	return stateBytes + int64((len(id.key)+7)&^7) + int64(st.state.Size())
+func (st *limitState) bytes() int64 {
+	return stateBytes + int64((len(st.key)+7)&^7) + int64(st.state.Size())
 }
 
 func (ls *limits) full() bool { return ls.bytes.Load() > ls.budget }
@@ -56,32 +48,33 @@ func (ls *limits) makeRoom(s *limitShare, now int64) {
 	}
 }
 
-// dropIdle looks at some of the share's states, each time others, and drops the
-// idle ones. The caller holds the share's lock.
+// dropIdle looks at some of the share's states, each time at the next, and drops
+// the idle ones. The caller holds the share's lock.
 func (ls *limits) dropIdle(s *limitShare, now int64, most int) {
-	dropped := 0
-	for id, st := range s.states { // begins anywhere
-		if most--; most < 0 {
-			break
+	t := &s.table
+	for range min(most, t.places()) {
+		if t.hand++; t.hand >= t.places() {
+			t.hand = 0
 		}
-		if _, fresh := s.fresh[id]; !fresh && st.plan.Idle(&st.state, now) {
-			delete(s.states, id)
-			ls.bytes.Add(-st.bytes(id))
-			dropped++
+		st := t.at(uint32(t.hand))
+		if st.plan == nil || !st.plan.Idle(&st.state, now) {
+			continue
+		}
+		if _, fresh := s.fresh[st]; !fresh {
+			ls.bytes.Add(-st.bytes())
+			ls.states.Add(-1)
+			t.remove(uint32(t.hand), ls.hash(st.plan.name, st.key))
 		}
 	}
-	ls.states.Add(int64(-dropped))
 }
 
-// expire drops all idle states of a share, and the room that its map has left.
+// expire drops all idle states of a share, and gives back the room they had.
 func (ls *limits) expire(s *limitShare) {
 	now := ls.clock.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ls.dropIdle(s, now, len(s.states))
-	if s.peak > 64 && len(s.states) < s.peak/4 {
-		kept := make(map[limitID]*limitState, len(s.states)) // a clone would be as large
-		maps.Copy(kept, s.states)
-		s.states, s.peak = kept, len(kept)
+	ls.dropIdle(s, now, s.table.places())
+	if s.table.places() > 4*(s.table.used+chunkSize) && len(s.fresh) == 0 {
+		s.table.shrink(ls.hash)
 	}
 }
