@@ -8,18 +8,14 @@ import (
 )
 
 // auditor follows the messages of a stream and finds gaps, repeats and wrong
-// totals: (origin, epoch, flush, part) and each partition's (seq, total) must go
-// on without a hole. It hands out the flushes that are complete.
+// totals. What must go on without a hole are the sequences of the stream, and of
+// each origin what its lane says. It hands out the flushes that are complete.
 type auditor struct {
-	origin    uint64
-	stream    uint64 // sequence of the last message
-	epoch     uint64 // of the last flush; 0: none yet
-	flush     uint64 // the last one of the epoch
-	known     bool   // the next flush must be flush+1; not so at the start and after a gap
-	broken    uint64 // a flush of the epoch that lost a part: the others are passed over
-	pending   []part // of a flush whose last part has not come
-	positions []position
-	epochs    []uint64 // by partition, as positions: the epoch that its position is in
+	origin     uint64 // of this directory
+	alone      bool   // no other origin belongs here
+	partitions int
+	stream     uint64 // sequence of the last message
+	lanes      map[uint64]*lane
 
 	missing missingBatches
 
@@ -28,11 +24,21 @@ type auditor struct {
 }
 
 func newAuditor(origin uint64, partitions int) *auditor {
-	return &auditor{origin: origin, positions: make([]position, partitions), epochs: make([]uint64, partitions)}
+	return &auditor{origin: origin, alone: true, partitions: partitions, lanes: map[uint64]*lane{}}
 }
 
 func (a *auditor) find(where, what, cost string) {
 	a.findings = append(a.findings, Finding{Where: where, What: what, Cost: cost})
+}
+
+// lane returns an origin's lane, which may be new.
+func (a *auditor) lane(origin uint64) *lane {
+	l := a.lanes[origin]
+	if l == nil {
+		l = &lane{auditor: a, origin: origin, positions: make([]position, a.partitions)}
+		a.lanes[origin] = l
+	}
+	return l
 }
 
 // message takes the next message and returns the parts of the flush that it
@@ -50,78 +56,35 @@ func (a *auditor) message(sequence uint64, data []byte) []part {
 		a.find(where, err.Error(), "the hits of its flush")
 		a.lose()
 		return nil
-	case p.origin != a.origin:
+	case a.alone && p.origin != a.origin:
 		a.find(where, fmt.Sprintf("from origin %x in place of %x", p.origin, a.origin), "it was left out")
 		return nil
-	case p.epoch < a.epoch || p.epoch == a.epoch && a.known && p.flush <= a.flush:
-		a.repeats++
-		return nil
 	}
-	if p.epoch > a.epoch {
-		a.dropUnfinished() // its process ended before it was acknowledged
-		a.known = a.epoch != 0
-		a.epoch, a.flush, a.broken = p.epoch, 0, 0
-	}
-	return a.next(where, p)
+	return a.lane(p.origin).part(where, p)
 }
 
-// lose forgets where the stream stands, after messages that are gone.
+// lose forgets where the origins stand, after messages that are gone: they may
+// have been anybody's.
 func (a *auditor) lose() {
-	if len(a.pending) > 0 {
-		a.broken = a.pending[0].flush
+	for _, l := range a.lanes {
+		l.lose()
 	}
-	a.known, a.pending = false, nil
-}
-
-// next takes a part of the current epoch that is not of a finished flush.
-func (a *auditor) next(where string, p part) []part {
-	if len(a.pending) > 0 {
-		switch open := a.pending[0].flush; {
-		case p.flush == open && p.part < uint64(len(a.pending)):
-			a.repeats++
-			return nil
-		case p.flush != open || p.part > uint64(len(a.pending)):
-			a.find(where, fmt.Sprintf("flush %d of epoch %d is not whole", open, p.epoch), "the hits of that flush")
-			a.broken, a.flush, a.known, a.pending = open, open, true, nil
-		}
-	}
-	if len(a.pending) == 0 {
-		if a.broken != 0 && p.flush == a.broken {
-			return nil
-		}
-		if a.known && p.flush != a.flush+1 {
-			a.find(where, fmt.Sprintf("flush %d of epoch %d follows flush %d", p.flush, p.epoch, a.flush), "the hits of the flushes between")
-		}
-		a.flush, a.known = p.flush-1, true
-		if p.part != 0 {
-			a.find(where, fmt.Sprintf("flush %d of epoch %d begins with part %d", p.flush, p.epoch, p.part), "the hits of that flush")
-			a.broken, a.flush = p.flush, p.flush
-			return nil
-		}
-	}
-	if a.pending = append(a.pending, p); !p.last {
-		return nil
-	}
-	whole := a.pending
-	a.pending, a.flush = nil, p.flush
-	a.flushes++
-	return whole
 }
 
 // batch tells whether a batch is new to its partition, and audits its seq and
 // total.
 func (a *auditor) batch(l life, b batch) bool {
-	if b.partition >= len(a.positions) {
-		a.find(fmt.Sprintf("epoch %d", l.epoch), fmt.Sprintf("a batch of partition %d of %d", b.partition, len(a.positions)), "the hits of that batch")
+	if b.partition >= a.partitions {
+		a.find(fmt.Sprintf("epoch %d", l.epoch), fmt.Sprintf("a batch of partition %d of %d", b.partition, a.partitions), "the hits of that batch")
 		return false
 	}
-	at := &a.positions[b.partition]
-	switch was := a.epochs[b.partition]; {
-	case l.epoch < was || l.epoch == was && b.seq <= at.seq:
+	at := &a.lane(l.origin).positions[b.partition]
+	switch {
+	case l.epoch < at.epoch || l.epoch == at.epoch && b.seq <= at.seq:
 		a.repeats++
 		return false // a snapshot has it
-	case l.epoch > was:
-		a.epochs[b.partition], *at = l.epoch, position{}
+	case l.epoch > at.epoch:
+		*at = position{epoch: l.epoch}
 	}
 	if b.seq != at.seq+1 {
 		a.missing.add(b.partition, b.seq-at.seq-1, b.total-at.total-sum(b))
@@ -129,7 +92,7 @@ func (a *auditor) batch(l life, b batch) bool {
 		a.find(fmt.Sprintf("partition %d", b.partition), fmt.Sprintf("batch %d of epoch %d: running total %d, want %d", b.seq, l.epoch, b.total, at.total+sum(b)),
 			"the count of that partition")
 	}
-	*at = position{b.seq, b.total}
+	*at = position{l.epoch, b.seq, b.total}
 	return true
 }
 
@@ -187,8 +150,24 @@ func (a *auditor) end(reached, last uint64) {
 }
 
 func (a *auditor) dropUnfinished() {
-	if len(a.pending) > 0 {
-		a.unfinished++
-		a.pending = nil
+	for _, l := range a.lanes {
+		l.dropUnfinished()
+	}
+}
+
+// positionsOf is how far each origin's batches of a partition were applied.
+func (a *auditor) positionsOf(partition int) (list []originPosition) {
+	for _, origin := range slices.Sorted(maps.Keys(a.lanes)) {
+		if at := a.lanes[origin].positions[partition]; at.epoch > 0 {
+			list = append(list, originPosition{origin, at})
+		}
+	}
+	return list
+}
+
+// resume says how far a snapshot has applied a partition's batches.
+func (a *auditor) resume(partition int, list []originPosition) {
+	for _, at := range list {
+		a.lane(at.origin).positions[partition] = at.position
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -131,13 +132,21 @@ func (j *Journal) snapshotOf(partition int) snapshot {
 	f := &j.flusher
 	snap := snapshot{
 		life: f.encoder.life, partition: partition,
-		position: position{f.encoder.seqs[partition], f.encoder.totals[partition]},
-		state:    append([]byte(nil), f.cut.State...),
+		positions: j.positionsOf(partition),
+		state:     append([]byte(nil), f.cut.State...),
 	}
 	if partition == 0 {
 		snap.receipts = j.engine.Receipts()
 	}
 	return snap
+}
+
+// positionsOf is how far a partition has the batches of all origins: its own as
+// the last cut left them, the others' as they were applied.
+func (j *Journal) positionsOf(partition int) []originPosition {
+	e := j.flusher.encoder
+	list := slices.DeleteFunc(j.audit.positionsOf(partition), func(at originPosition) bool { return at.origin == e.origin })
+	return append(list, originPosition{e.origin, position{e.epoch, e.seqs[partition], e.totals[partition]}})
 }
 
 func (j *Journal) cutPartition(partition int, withState bool) {
@@ -147,6 +156,7 @@ func (j *Journal) cutPartition(partition int, withState bool) {
 		j.stats.paused(time.Since(began))
 	}
 	j.flusher.encoder.add(partition, j.flusher.cut.Deltas)
+	j.flusher.encoder.addAdmissions(partition, j.flusher.cut.Admissions)
 }
 
 // retryAfter is how long the flusher waits after a failure, at first and at most.

@@ -30,6 +30,7 @@ type Journal struct {
 	flusher   flusher
 	snapshots snapshotter
 	stats     stats
+	audit     *auditor  // of what was applied
 	found     []Finding // at Open
 
 	stop    context.CancelCauseFunc

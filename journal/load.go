@@ -25,6 +25,7 @@ func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Fi
 	var l loaded
 	audit := newAuditor(m.Origin, m.Partitions)
 	audit.findings = missing
+	j.audit = audit
 	first, last, bytes, err := j.store.bounds(ctx)
 	if err != nil {
 		return l, err
@@ -125,7 +126,7 @@ func (j *Journal) loadSnapshots(ctx context.Context, audit *auditor, l *loaded) 
 				spoiled[partition] = append(spoiled[partition], spoiledSnapshot(partition, at.slot, err))
 				continue
 			}
-			audit.epochs[partition], audit.positions[partition] = snap.epoch, snap.position
+			audit.resume(partition, snap.positions)
 			froms[partition] = snap.from
 			for _, good := range lists[partition][i:] {
 				l.have[partition][good.slot] = good.from + 1

@@ -111,14 +111,14 @@ func (b *backupReader) load(engine *weir.Engine) error {
 	audit.stream = b.info.First - 1
 	err := b.each(func(snap snapshot) error {
 		switch {
-		case snap.origin != audit.origin || snap.partition >= len(audit.positions):
+		case snap.origin != audit.origin || snap.partition >= audit.partitions:
 			return fmt.Errorf("%w: it is not of this backup", errDamaged)
 		case snap.from > b.info.Last:
 			return fmt.Errorf("%w: messages %d to %d of the journal are not in the backup", errDamaged, b.info.Last+1, snap.from)
 		case snap.from+1 < b.info.First:
 			return fmt.Errorf("%w: messages %d to %d of the journal are not in the backup", errDamaged, snap.from+1, b.info.First-1)
 		}
-		audit.epochs[snap.partition], audit.positions[snap.partition] = snap.epoch, snap.position
+		audit.resume(snap.partition, snap.positions)
 		if err := engine.LoadReceipts(snap.receipts); err != nil {
 			return err
 		}

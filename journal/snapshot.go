@@ -5,14 +5,16 @@ import (
 	"hash/crc32"
 )
 
-// snapshot is a partition at a position of the journal: its state after the
-// batches up to seq of the epoch, and all of epochs before. Version 1, numbers
-// as unsigned varints:
+// snapshot is a partition at a position of the journal: its state after each
+// origin's batches up to seq of an epoch, and all of epochs before. Version 2,
+// numbers as unsigned varints:
 //
 //	byte 0     'S'
-//	byte 1     version, 1
-//	8 bytes    origin, little endian
-//	           epoch, partition, seq, total (see flush.go)
+//	byte 1     version, 2
+//	8 bytes    origin that took it, little endian
+//	           epoch, partition
+//	           positions: how many, then each: 8 bytes origin, little endian;
+//	           epoch, seq, total (see flush.go)
 //	           from: the sequence in the stream up to which nothing is needed
 //	           length of the state, the state (package weir, state.go)
 //	           receipts: how many, then each: length, bytes; partition 0 has all
@@ -20,30 +22,44 @@ import (
 type snapshot struct {
 	life
 	partition int
-	position
-	from     uint64
-	state    []byte
-	receipts [][]byte
+	positions []originPosition
+	from      uint64
+	state     []byte
+	receipts  [][]byte
 }
 
-// position is how far a partition's batches of one epoch were applied.
+// position is how far a partition's batches of an origin were applied.
 type position struct {
+	epoch uint64
 	seq   uint64
 	total uint64
 }
 
+type originPosition struct {
+	origin uint64
+	position
+}
+
 const (
 	snapshotMagic   = 'S'
-	snapshotVersion = 1
+	snapshotVersion = 2
 )
 
 func (s snapshot) encode() []byte {
 	b := make([]byte, 0, len(s.state)+80)
 	b = append(b, snapshotMagic, snapshotVersion)
 	b = binary.LittleEndian.AppendUint64(b, s.origin)
-	for _, v := range []uint64{s.epoch, uint64(s.partition), s.seq, s.total, s.from, uint64(len(s.state))} {
-		b = binary.AppendUvarint(b, v)
+	b = binary.AppendUvarint(b, s.epoch)
+	b = binary.AppendUvarint(b, uint64(s.partition))
+	b = binary.AppendUvarint(b, uint64(len(s.positions)))
+	for _, at := range s.positions {
+		b = binary.LittleEndian.AppendUint64(b, at.origin)
+		b = binary.AppendUvarint(b, at.epoch)
+		b = binary.AppendUvarint(b, at.seq)
+		b = binary.AppendUvarint(b, at.total)
 	}
+	b = binary.AppendUvarint(b, s.from)
+	b = binary.AppendUvarint(b, uint64(len(s.state)))
 	b = append(b, s.state...)
 	b = appendReceipts(b, s.receipts)
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
@@ -56,7 +72,13 @@ func decodeSnapshot(data []byte) (snapshot, error) {
 		return snapshot{}, err
 	}
 	s := snapshot{life: life{origin: binary.LittleEndian.Uint64(r.take(8)), epoch: r.uvarint()}}
-	s.partition, s.seq, s.total, s.from = int(r.uvarint()), r.uvarint(), r.uvarint(), r.uvarint()
+	s.partition = int(r.uvarint())
+	for range r.count() {
+		at := originPosition{origin: binary.LittleEndian.Uint64(r.take(8))}
+		at.epoch, at.seq, at.total = r.uvarint(), r.uvarint(), r.uvarint()
+		s.positions = append(s.positions, at)
+	}
+	s.from = r.uvarint()
 	s.state = r.take(r.uvarint())
 	s.receipts = r.receipts()
 	if s.partition < 0 || s.partition >= maxPartitions {

@@ -1,0 +1,81 @@
+package journal
+
+import "fmt"
+
+// lane is one origin's way through the journal: its flushes and their parts must
+// go on without a hole within an epoch, and so must each partition's batches.
+type lane struct {
+	*auditor
+	origin    uint64
+	epoch     uint64 // of the last flush; 0: none yet
+	flush     uint64 // the last one of the epoch
+	known     bool   // the next flush must be flush+1; not so at the start and after a gap
+	broken    uint64 // a flush of the epoch that lost a part: the others are passed over
+	pending   []part // of a flush whose last part has not come
+	positions []position
+}
+
+// part takes the origin's next part and returns the parts of the flush that it
+// makes complete, if it does.
+func (l *lane) part(where string, p part) []part {
+	if p.epoch < l.epoch || p.epoch == l.epoch && l.known && p.flush <= l.flush {
+		l.repeats++
+		return nil
+	}
+	if p.epoch > l.epoch {
+		l.dropUnfinished() // its process ended before it was acknowledged
+		l.known = l.epoch != 0
+		l.epoch, l.flush, l.broken = p.epoch, 0, 0
+	}
+	return l.next(where, p)
+}
+
+// lose forgets where the origin stands.
+func (l *lane) lose() {
+	if len(l.pending) > 0 {
+		l.broken = l.pending[0].flush
+	}
+	l.known, l.pending = false, nil
+}
+
+// next takes a part of the current epoch that is not of a finished flush.
+func (l *lane) next(where string, p part) []part {
+	if len(l.pending) > 0 {
+		switch open := l.pending[0].flush; {
+		case p.flush == open && p.part < uint64(len(l.pending)):
+			l.repeats++
+			return nil
+		case p.flush != open || p.part > uint64(len(l.pending)):
+			l.find(where, fmt.Sprintf("flush %d of epoch %d is not whole", open, p.epoch), "the hits of that flush")
+			l.broken, l.flush, l.known, l.pending = open, open, true, nil
+		}
+	}
+	if len(l.pending) == 0 {
+		if l.broken != 0 && p.flush == l.broken {
+			return nil
+		}
+		if l.known && p.flush != l.flush+1 {
+			l.find(where, fmt.Sprintf("flush %d of epoch %d follows flush %d", p.flush, p.epoch, l.flush), "the hits of the flushes between")
+		}
+		l.flush, l.known = p.flush-1, true
+		if p.part != 0 {
+			l.find(where, fmt.Sprintf("flush %d of epoch %d begins with part %d", p.flush, p.epoch, p.part), "the hits of that flush")
+			l.broken, l.flush = p.flush, p.flush
+			return nil
+		}
+	}
+	if l.pending = append(l.pending, p); !p.last {
+		return nil
+	}
+	whole := l.pending
+	l.pending, l.flush = nil, p.flush
+	l.flushes++
+	return whole
+}
+
+func (l *lane) dropUnfinished() {
+	if len(l.pending) > 0 {
+		l.unfinished++
+		l.pending = nil
+	}
+}
