@@ -147,6 +147,7 @@ func (j *Journal) cutPartition(partition int, withState bool) {
 		j.stats.paused(time.Since(began))
 	}
 	j.flusher.encoder.add(partition, j.flusher.cut.Deltas)
+	j.flusher.encoder.addAdmissions(partition, j.flusher.cut.Admissions)
 }
 
 // retryAfter is how long the flusher waits after a failure, at first and at most.
