@@ -6,9 +6,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -172,7 +172,7 @@ func (s *Server) answerAllow(a *allowing, w http.ResponseWriter, r *http.Request
 	status := http.StatusOK
 	if !d.Allowed {
 		status = http.StatusTooManyRequests
-		h.Set("Retry-After", strconv.FormatInt(max(1, wholeSecondsUp(d.RetryAfter)), 10))
+		h.Set("Retry-After", ratelimitfields.RetryAfter(d.RetryAfter))
 	}
 	a.answer = appendAnswer(a.answer[:0], d)
 	w.WriteHeader(status)

@@ -4,19 +4,11 @@ import (
 	"encoding/base64"
 	"math/bits"
 	"net/http"
-	"strconv"
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/policy"
-)
-
-// The fields of draft-ietf-httpapi-ratelimit-headers-11, lists of structured fields
-// (RFC 9651). They are spelled as there and not as net/http would, since people search
-// what curl prints; names of fields have no case on the wire.
-const (
-	rateLimitField  = "RateLimit"
-	ratePolicyField = "RateLimit-Policy"
 )
 
 // setRateLimit tells of the limits that are enforced:
@@ -24,56 +16,36 @@ const (
 //	RateLimit-Policy: "login";q=5;w=60     at most 5 in any 60 s
 //	RateLimit: "login";r=3;t=12            3 are left; in 12 s all are there again
 //
-// Of a limit that denied, t is the time until it would not, as in Retry-After. The
-// limit of several keys is told apart by pk, the key. scratch is returned for use again.
+// A denial's t does not go beyond its Retry-After. One limit of several keys is told
+// apart by pk, the key. What is appended to scratch is returned, for use again.
 func setRateLimit(h http.Header, d *policy.Decision, scratch []byte) []byte {
 	b := scratch[:0]
 	for i := range d.Results {
 		if r := &d.Results[i]; r.Mode == policy.Enforce {
-			b = startItem(b, 0, r.Name)
-			b = append(b, ";q="...)
-			b = strconv.AppendUint(b, r.Limit.Burst, 10)
-			b = append(b, ";w="...)
-			b = strconv.AppendInt(b, wholeSecondsUp(interval(r.Limit)), 10)
+			b = ratelimitfields.AppendPolicy(b, r.Name, r.Limit.Burst, interval(r.Limit))
 			b = appendPartition(b, d.Results, i)
 		}
 	}
 	if len(b) == 0 {
 		return b
 	}
-	second := len(b)
+	first := string(b)
+	b = b[:0]
 	for i := range d.Results {
-		if r := &d.Results[i]; r.Mode == policy.Enforce {
-			b = startItem(b, second, r.Name)
-			b = append(b, ";r="...)
-			b = strconv.AppendUint(b, r.Remaining, 10)
-			t := r.Reset
-			if !r.Allowed {
-				t = r.RetryAfter
-			}
-			if t > 0 { // all of the burst is there: nothing to wait for
-				b = append(b, ";t="...)
-				b = strconv.AppendInt(b, wholeSecondsUp(t), 10)
-			}
-			b = appendPartition(b, d.Results, i)
+		r := &d.Results[i]
+		if r.Mode != policy.Enforce {
+			continue
 		}
+		reset := r.Reset
+		if !d.Allowed {
+			reset = min(reset, d.RetryAfter)
+		}
+		b = ratelimitfields.AppendLimit(b, r.Name, r.Remaining, reset)
+		b = appendPartition(b, d.Results, i)
 	}
-	text := string(b)
-	values := [2]string{text[:second], text[second:]}
-	h[ratePolicyField] = values[:1:1]
-	h[rateLimitField] = values[1:]
+	values := [2]string{first, string(b)}
+	h[ratelimitfields.Policy], h[ratelimitfields.Limit] = values[:1:1], values[1:]
 	return b
-}
-
-// startItem begins an item of a list that starts at from. The name is a string of the
-// list; those of limits have no character to escape.
-func startItem(b []byte, from int, name string) []byte {
-	if len(b) > from {
-		b = append(b, ", "...)
-	}
-	b = append(b, '"')
-	b = append(b, name...)
-	return append(b, '"')
 }
 
 // appendPartition tells the key when another result is of the same limit.
@@ -99,8 +71,4 @@ func interval(l weir.Limit) time.Duration {
 		t++
 	}
 	return time.Duration(t)
-}
-
-func wholeSecondsUp(d time.Duration) int64 {
-	return int64((d + time.Second - 1) / time.Second)
 }
