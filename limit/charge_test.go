@@ -117,3 +117,24 @@ func TestIdle(t *testing.T) {
 		t.Fatalf("only %d of the states were idle: the test shows little", idle)
 	}
 }
+
+// A state is idle from its Reset on, to the nanosecond; and not while a time seen
+// only by a Peek is ahead, in whose sub-slot or interval admissions would count.
+func TestIdleFromReset(t *testing.T) {
+	for _, l := range coded {
+		p := plan(t, l)
+		var s State
+		p.Allow(&s, epoch, 1)
+		reset := epoch + int64(p.Peek(&s, epoch, 0).Reset)
+		if p.Idle(&s, reset-1) || !p.Idle(&s, reset) {
+			t.Errorf("%+v: idle %v just before Reset, %v at it", l, p.Idle(&s, reset-1), p.Idle(&s, reset))
+		}
+		var peeked State
+		p.Peek(&peeked, epoch+p.interval, 1)
+		if p.form == slots || p.form == fixed {
+			if p.Idle(&peeked, epoch) || !p.Idle(&peeked, epoch+p.interval) {
+				t.Errorf("%+v: idle while the newest time seen is ahead, or not idle at it", l)
+			}
+		}
+	}
+}
