@@ -17,7 +17,7 @@ var mayImport = map[string][]string{
 	"limit":   {},
 	".":       {"window", "limit"},
 	"journal": {".", "window"},
-	"server":  {".", "window", "internal/units"},
+	"server":  {".", "window", "limit", "policy", "internal/units", "internal/ratelimitfields"},
 	"policy":  {".", "limit", "internal/units"},
 	"client":  {"internal/units"},
 	"replay":  {".", "window", "internal/units", "client"},

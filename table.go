@@ -45,6 +45,9 @@ func tag(hash uint64) uint64 { return hash>>57 | 0x80 }
 func (t *table) home(hash uint64) int { return int(hash & uint64(len(t.buckets)-1)) }
 func (t *table) next(i int) int       { return (i + 1) & (len(t.buckets) - 1) }
 
+// touch brings the key's bucket into the cache.
+func (t *table) touch(hash uint64) { t.buckets[t.home(hash)].tags.Load() }
+
 // find returns the key's entry, or nil.
 func (t *table) find(hash uint64, key string) *entry {
 	want := tag(hash) * lowBytes

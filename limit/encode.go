@@ -21,7 +21,7 @@ var (
 	errState = errors.New("limit: state: is not one of this limit: decode it with the plan it was written with, or forget it")
 )
 
-// AppendState appends the bytes of s for DecodeState, at most 180. They say nothing
+// AppendState appends the bytes of s for DecodeState, at most 145. They say nothing
 // of the plan nor of their own version: that is the caller's to keep.
 func (p *Plan) AppendState(b []byte, s *State) []byte {
 	switch p.form {
@@ -136,6 +136,9 @@ func (s *State) slotsDecode(p *Plan, d *decoder) {
 	s.cells = make([]int64, subSlots+1)
 	for ; which > 0; which &= which - 1 {
 		n := d.number(p.limit.Burst)
+		if n == 0 && d.err == nil {
+			d.err = errState
+		}
 		*s.slotsCell(s.at - int64(bits.TrailingZeros64(which))) = int64(n)
 		s.used += n
 	}

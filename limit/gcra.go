@@ -20,19 +20,19 @@ func (s *State) gcraUsed(p *Plan, now int64) uint64 {
 
 func (s *State) gcraAllow(p *Plan, now int64, n uint64) bool {
 	now = max(now, int64(s.used))
-	at := max(s.at, now) + int64(n)*p.width
-	if at-now > p.full {
+	at, more := max(s.at, now), int64(n)*p.width
+	if at-now > p.full-more {
 		return false
 	}
-	s.at, s.used = at, uint64(now)
+	s.at, s.used = at+more, uint64(now)
 	return true
 }
 
 // gcraCharge charges what is late as if at the newest time seen, which is more
 // than it was: the bucket has no past. A full bucket stays full.
 func (s *State) gcraCharge(p *Plan, at int64, n uint64) {
-	newest := max(at, int64(s.used))
-	s.at = min(max(s.at, at)+int64(n)*p.width, newest+p.full)
+	newest, more := max(at, int64(s.used)), int64(n)*p.width
+	s.at = min(max(s.at, at), newest+p.full-more) + more
 	s.used = uint64(newest)
 }
 

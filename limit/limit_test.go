@@ -299,17 +299,3 @@ func TestMostWithin(t *testing.T) {
 		t.Errorf("got %d, want %d", got, want)
 	}
 }
-
-func BenchmarkTake(b *testing.B) {
-	for _, l := range []Limit{{N: 10, Per: time.Second}, {N: 1000, Per: time.Second}, {N: 1000, Per: time.Second, Algorithm: Fixed}, {N: 1000, Per: time.Second, Algorithm: GCRA}} {
-		b.Run(fmt.Sprintf("%v/burst=%d", l.Algorithm, l.N), func(b *testing.B) {
-			p := plan(b, l)
-			var s State
-			now := int64(0)
-			for b.Loop() {
-				now += int64(time.Millisecond) / 2
-				p.Take(&s, now, 1)
-			}
-		})
-	}
-}

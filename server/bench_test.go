@@ -12,6 +12,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/policy"
 )
 
 const batchLines = 1000
@@ -91,4 +92,48 @@ func BenchmarkIngestWire(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batchLines, "ns/hit")
+}
+
+// quiet is a ResponseWriter that keeps nothing.
+type quiet struct {
+	header http.Header
+	status int
+}
+
+func (q *quiet) Header() http.Header         { return q.header }
+func (q *quiet) WriteHeader(status int)      { q.status = status }
+func (q *quiet) Write(b []byte) (int, error) { return len(b), nil }
+
+// BenchmarkAllow is one decision through the whole handler, without a network.
+func BenchmarkAllow(b *testing.B) {
+	for _, bench := range []struct{ name, body string }{
+		{"policy", `{"key":"login:bob:x","limit":"login"}`},
+		{"matching", `{"key":"login:bob:x"}`},
+		{"inline", `{"key":"user:42","limit":{"n":1000,"per":"1s"}}`},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			s := benchServer(b)
+			set, err := policy.Parse("policies.yaml", []byte(testPolicies))
+			if err == nil {
+				err = s.policies.Replace(set)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			handler := s.Handler()
+			src := bytes.NewReader(nil)
+			req := httptest.NewRequest(http.MethodPost, "/v1/allow", nil)
+			req.Header.Set("Content-Type", "application/json")
+			b.ReportAllocs()
+			for b.Loop() {
+				src.Reset([]byte(bench.body))
+				req.Body = io.NopCloser(src)
+				w := &quiet{header: http.Header{}}
+				handler.ServeHTTP(w, req)
+				if w.status != http.StatusOK && w.status != http.StatusTooManyRequests {
+					b.Fatal(w.status)
+				}
+			}
+		})
+	}
 }

@@ -37,6 +37,9 @@ const (
 	codeTooManyAnswers   weir.Code = "too_many_answers" // keys times windows over MaxAnswers
 	codeUnknownKey       weir.Code = "unknown_key"      // a delete of a key that is not there
 
+	// A decision of a limit. What is wrong with its body has the codes of lines.
+	codeUnknownLimit weir.Code = "unknown_limit" // there is no policy of that name
+
 	// Any request.
 	codeNotFound         weir.Code = "not_found"
 	codeMethodNotAllowed weir.Code = "method_not_allowed"
@@ -46,7 +49,7 @@ const (
 )
 
 // statusOf maps every code that ends a request to its HTTP status, once. Codes
-// of single lines are not here: they stand in `rejected` and have no status.
+// that only single lines have are not here: they stand in `rejected`.
 var statusOf = map[weir.Code]int{
 	weir.CodeInvalidKey:    http.StatusBadRequest,
 	weir.CodeReservedKey:   http.StatusBadRequest,
@@ -55,9 +58,11 @@ var statusOf = map[weir.Code]int{
 	weir.CodeTooFarAhead:   http.StatusBadRequest,
 	weir.CodeInvalidWindow: http.StatusBadRequest,
 	weir.CodeInvalidRange:  http.StatusBadRequest,
+	weir.CodeInvalidLimit:  http.StatusBadRequest,
 	weir.CodeInvalidConfig: http.StatusInternalServerError,
 	weir.CodeClosed:        http.StatusServiceUnavailable,
-	// The journal is behind, or requests or bodies are more than may be at once.
+	// The journal is behind, the memory of limits is full, or requests or bodies are
+	// more than may be at once.
 	weir.CodeOverloaded: http.StatusServiceUnavailable,
 	weir.CodeKeyReused:  http.StatusUnprocessableEntity,
 
@@ -79,6 +84,10 @@ var statusOf = map[weir.Code]int{
 	codeUnknownParameter: http.StatusBadRequest,
 	codeTooManyAnswers:   http.StatusBadRequest,
 	codeUnknownKey:       http.StatusNotFound,
+
+	codeInvalidJSON:  http.StatusBadRequest,
+	codeUnknownField: http.StatusBadRequest,
+	codeUnknownLimit: http.StatusNotFound,
 
 	codeNotFound:         http.StatusNotFound,
 	codeMethodNotAllowed: http.StatusMethodNotAllowed,

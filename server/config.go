@@ -8,6 +8,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/policy"
 )
 
 // Config is everything a Server can be told. The zero value of each field
@@ -69,6 +70,13 @@ type Config struct {
 	// Journal keeps the engine's hits on disk. Default nil: the server is
 	// ephemeral.
 	Journal Journal
+
+	// Policies are the limits that POST /v1/allow asks. Default: none, so that only
+	// requests that bring a limit along have one.
+	Policies *policy.Live
+	// PolicyFile is what is known of the file that Policies come from. Default nil:
+	// they come from no file.
+	PolicyFile *PolicyFile
 
 	// Logger gets the structured log. Default slog.Default().
 	Logger *slog.Logger

@@ -49,6 +49,12 @@ func newEngineCollector(stats func() weir.Stats) *engineCollector {
 		func(s weir.Stats) float64 { return float64(s.MemoryBudget) })
 	add(gauge, "weir_waiting_deltas", "Hits that wait for the journal, one for each key and second.",
 		func(s weir.Stats) float64 { return float64(s.Waiting) })
+	add(gauge, "weir_limit_states", "Keys with limits in use, counted for each limit, and some that are no longer.",
+		func(s weir.Stats) float64 { return float64(s.LimitStates) })
+	add(gauge, "weir_limit_bytes", "Memory of these, as the budget of limits counts it.",
+		func(s weir.Stats) float64 { return float64(s.LimitBytes) })
+	add(counter, "weir_limit_refused_total", "Requests that no limit was asked for, because the memory of limits was full of limits in use.",
+		func(s weir.Stats) float64 { return float64(s.LimitRefused) })
 	return c
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -23,8 +24,10 @@ func (s *Server) guard(pattern string, limited bool, handler http.HandlerFunc) h
 			}
 			took := time.Since(start)
 			observe(rec.status, took)
-			s.log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "route", pattern,
-				"status", rec.status, "took", took, "remote", r.RemoteAddr)
+			if s.log.Enabled(r.Context(), slog.LevelDebug) { // or its arguments are made for nobody
+				s.log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "route", pattern,
+					"status", rec.status, "took", took, "remote", r.RemoteAddr)
+			}
 		}()
 		if limited {
 			defer s.inFlight.Add(-1)

@@ -36,12 +36,15 @@ func (s *jsonScanner) token(c byte) bool {
 }
 
 // null takes the word null if it comes next.
-func (s *jsonScanner) null() bool {
+func (s *jsonScanner) null() bool { return s.word("null") }
+
+// word takes a word such as true if it comes next.
+func (s *jsonScanner) word(w string) bool {
 	s.space()
-	if rest := s.data[s.i:]; len(rest) < 4 || string(rest[:4]) != "null" {
+	if rest := s.data[s.i:]; len(rest) < len(w) || string(rest[:len(w)]) != w {
 		return false
 	}
-	s.i += 4
+	s.i += len(w)
 	return true
 }
 

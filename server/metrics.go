@@ -58,6 +58,11 @@ func newMetrics(s *Server) *metrics {
 			Help: "Requests being handled that count against the limit.",
 		}, func() float64 { return float64(s.inFlight.Load()) }),
 		newEngineCollector(s.engine.Stats),
+		s.decisions,
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "weir_limit_hits_failed_total",
+			Help: "Decisions that could not be counted as hits of limit:NAME:allowed or :denied, because the journal was behind.",
+		}, func() float64 { return float64(s.policies.HitsFailed()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weir_http_buffered_bytes",
 			Help: "Memory of bodies with an Idempotency-Key that are being read.",
@@ -67,6 +72,9 @@ func newMetrics(s *Server) *metrics {
 	)
 	if s.cfg.Journal != nil {
 		m.registry.MustRegister(newJournalCollector(s.cfg.Journal.Stats))
+	}
+	if s.cfg.PolicyFile != nil {
+		s.cfg.PolicyFile.register(m.registry)
 	}
 	return m
 }

@@ -18,6 +18,8 @@ func (s *Server) routes() (http.Handler, error) {
 	free.HandleFunc("GET /metrics", s.metrics.handler().ServeHTTP)
 	api := s.newAPI(limited)
 	s.registerHits(api, limited)
+	s.registerAllow(api, limited)
+	s.registerLimits(api)
 	s.registerCount(api)
 	s.registerSeries(api)
 	s.registerTop(api)
@@ -67,19 +69,30 @@ func noRoute(mux *http.ServeMux) http.HandlerFunc {
 	}
 }
 
-const keyPrefix = "/v1/keys/"
+// namesInPath are the routes whose one path parameter may have slashes: everything
+// between prefix and suffix.
+var namesInPath = []struct{ prefix, suffix string }{
+	{"/v1/keys/", ""},
+	{"/v1/limits/", "/keys"},
+}
 
-// keyInPath makes one path segment of everything after /v1/keys/, whether its
-// slashes came raw or percent-encoded, before ServeMux would "clean" a raw key
-// such as a//b/../c into the name of another key.
+// keyInPath makes one path segment of the key after /v1/keys/, and of the name of a
+// limit, whether its slashes came raw or percent-encoded, before ServeMux would "clean"
+// a raw key such as a//b/../c into the name of another key.
 func keyInPath(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if key, ok := strings.CutPrefix(r.URL.Path, keyPrefix); ok && key != "" {
-			u := *r.URL
-			u.RawPath = keyPrefix + encodeSegment(key)
-			shallow := *r
-			shallow.URL = &u
-			r = &shallow
+		for _, route := range namesInPath {
+			rest, ok := strings.CutPrefix(r.URL.Path, route.prefix)
+			if !ok {
+				continue
+			}
+			if key, ok := strings.CutSuffix(rest, route.suffix); ok && key != "" {
+				u := *r.URL
+				u.RawPath = route.prefix + encodeSegment(key) + route.suffix
+				shallow := *r
+				shallow.URL = &u
+				r = &shallow
+			}
 		}
 		next.ServeHTTP(w, r)
 	})

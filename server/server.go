@@ -12,6 +12,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/policy"
 )
 
 // Server serves one engine over HTTP. Create it with New. It does not close
@@ -28,6 +29,10 @@ type Server struct {
 	ingests  *sync.Pool   // of *ingest
 	draining atomic.Bool  // set once, when Run begins to stop
 	listener atomic.Pointer[net.Listener]
+
+	policies  *policy.Live
+	decisions *decisions
+	allows    *sync.Pool // of *allowing
 }
 
 // New returns a Server for engine that does not listen yet. It fails with a
@@ -40,7 +45,16 @@ func New(engine *weir.Engine, cfg Config) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{engine: engine, cfg: cfg, log: cfg.Logger, started: time.Now()}
+	s := &Server{engine: engine, cfg: cfg, log: cfg.Logger, started: time.Now(), policies: cfg.Policies}
+	if s.policies == nil {
+		none, err := policy.NewLive(engine, nil)
+		if err != nil {
+			return nil, err
+		}
+		s.policies = none
+	}
+	s.decisions = newDecisions(s.policies)
+	s.allows = &sync.Pool{New: newAllowing}
 	s.metrics = newMetrics(s)
 	s.ingests = s.newIngestPool()
 	handler, err := s.routes()

@@ -95,7 +95,7 @@ setting is wrong.`,
 	})
 	root.AddCommand(
 		newServe(w), newHit(w), newCount(w), newRate(w), newTop(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newReplay(w),
-		newVerify(w), newBackup(w), newRestore(w), newVersion(w),
+		newLimits(w), newVerify(w), newBackup(w), newRestore(w), newVersion(w),
 	)
 	return root
 }

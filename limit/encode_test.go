@@ -1,0 +1,155 @@
+package limit
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"testing"
+	"time"
+)
+
+// coded are the limits that the bytes of states are tried with, of each form.
+var coded = []Limit{
+	{N: 10, Per: time.Second, Burst: 1},
+	{N: 10, Per: time.Second, Burst: 3},
+	{N: 16, Per: time.Minute},
+	{N: 1, Per: MaxPer, Burst: 100},
+	{N: 1000, Per: time.Second},
+	{N: 1000, Per: time.Second, Algorithm: Fixed},
+	{N: 1000, Per: time.Second, Algorithm: GCRA},
+}
+
+// Bytes of any kind are an error or a state that works, in bounded memory, and that
+// Adopt repairs: nobody is locked out for longer than from a burst of now.
+func FuzzDecodeState(f *testing.F) {
+	for form, l := range coded {
+		p := plan(f, l)
+		var s State
+		for step := range int64(40) {
+			p.Allow(&s, epoch+step*p.interval/30, 1)
+		}
+		f.Add(uint8(form), p.AppendState(nil, &s))
+		f.Add(uint8(form), bytes.Repeat([]byte{0xff}, 30))
+	}
+	f.Fuzz(func(t *testing.T, form uint8, b []byte) {
+		p := plan(t, coded[int(form)%len(coded)])
+		var s State
+		rest, err := p.DecodeState(&s, b)
+		if err != nil {
+			if s.at != 0 || s.used != 0 || s.cells != nil || !bytes.Equal(rest, b) {
+				t.Fatalf("%v, but a state of %+v and %d of %d bytes left", err, s, len(rest), len(b))
+			}
+			return
+		}
+		if !bytes.HasSuffix(b, rest) || s.Size() > 136 {
+			t.Fatalf("rest of %x, size %d", rest, s.Size())
+		}
+		again := copied(t, p, &s)
+		for _, now := range []int64{0, epoch, maxTime} {
+			if got, want := p.Peek(again, now, 1), p.Peek(&s, now, 1); got != want {
+				t.Fatalf("at %d: %+v after bytes, %+v before", now, got, want)
+			}
+		}
+		repaired(t, p, &s, epoch)
+		for step := range int64(50) {
+			p.Allow(&s, epoch+step*p.interval/20, 1)
+			p.Charge(&s, epoch+step*p.interval/30, 1)
+		}
+	})
+}
+
+// repaired holds Adopt to its word: no lock-out beyond that of a full burst.
+func repaired(t *testing.T, p *Plan, s *State, now int64) {
+	t.Helper()
+	p.Adopt(s, p, now)
+	var burst State
+	p.Take(&burst, now, p.limit.Burst)
+	if got, most := p.Peek(s, now, 1), p.Peek(&burst, now, 1); got.Reset > most.Reset || got.RetryAfter > most.Reset {
+		t.Fatalf("%+v: %+v after Adopt, a full burst has %+v", p.limit, got, most)
+	}
+	if later := now + int64(p.Peek(s, now, 1).Reset); !p.Allow(copied(t, p, s), later, p.limit.Burst) {
+		t.Fatalf("%+v: the burst is denied after its Reset", p.limit)
+	}
+}
+
+// States of a machine whose clock was ahead, by years too.
+func TestAdoptRepairsTheFuture(t *testing.T) {
+	for seed := range uint64(600) {
+		r := source(seed)
+		p := randomPlan(t, r)
+		s := new(State)
+		ahead := epoch + []int64{1, 0, p.interval / 3, p.interval, int64(MaxPer) * 50}[r.IntN(5)]
+		for range 100 {
+			p.Allow(s, ahead, randomCount(r, p))
+			ahead += max(0, randomStep(r, p)) / 20
+		}
+		s = copied(t, p, s)
+		left := p.Peek(copied(t, p, s), ahead, 0).Remaining
+		repaired(t, p, s, epoch)
+		if got := p.Peek(s, epoch, 0).Remaining; got > left {
+			t.Fatalf("seed %d: %+v: %d left after Adopt, %d before", seed, p.limit, got, left)
+		}
+	}
+}
+
+// A state that has seen nothing later is left as it is.
+func TestAdoptOfTheSame(t *testing.T) {
+	for seed := range uint64(200) {
+		r := source(seed)
+		p := randomPlan(t, r)
+		var s State
+		now := epoch
+		for range 60 {
+			now = randomTime(r, p, now, false)
+			p.Allow(&s, now, randomCount(r, p))
+			before := p.AppendState(nil, &s)
+			p.Adopt(&s, plan(t, p.limit), now)
+			if after := p.AppendState(nil, &s); !bytes.Equal(before, after) {
+				t.Fatalf("seed %d: %+v: %x became %x", seed, p.limit, before, after)
+			}
+		}
+	}
+}
+
+func TestDecodeStateRefuses(t *testing.T) {
+	numbers := func(list ...uint64) (b []byte) {
+		for _, n := range list {
+			b = binary.AppendUvarint(b, n)
+		}
+		return b
+	}
+	ring := Limit{N: 10, Per: time.Second, Burst: 3}
+	slots := Limit{N: 1000, Per: time.Second}
+	fixed := Limit{N: 1000, Per: time.Second, Algorithm: Fixed}
+	gcra := Limit{N: 1000, Per: time.Second, Algorithm: GCRA}
+	for name, c := range map[string]struct {
+		limit Limit
+		b     []byte
+		want  error
+	}{
+		"nothing":               {ring, nil, errShort},
+		"a time is missing":     {ring, numbers(2, 5), errShort},
+		"more than the burst":   {ring, numbers(4, 1, 1, 1, 1), errState},
+		"a time too late":       {ring, numbers(1, uint64(maxTime)+1), errState},
+		"a step too far":        {ring, numbers(2, 1, uint64(maxTime)), errState},
+		"over 64 bits":          {ring, bytes.Repeat([]byte{0xff}, 11), errShort},
+		"a sub-slot too late":   {slots, numbers(math.MaxInt64, 0), errState},
+		"18 sub-slots":          {slots, numbers(100, 1<<17), errState},
+		"sub-slots before 0":    {slots, numbers(1, 7, 1, 1, 1), errState},
+		"counts are missing":    {slots, numbers(100, 3, 1), errShort},
+		"a count over the most": {slots, numbers(100, 1, 1001), errState},
+		"an empty sub-slot":     {slots, numbers(100, 1, 0), errState},
+		"an interval too late":  {fixed, numbers(math.MaxInt64, 0), errState},
+		"used over the burst":   {fixed, numbers(1, 1001), errState},
+		"fixed cut":             {fixed, numbers(1), errShort},
+		"newest too late":       {gcra, numbers(math.MaxUint64, 0), errState},
+		"too far ahead":         {gcra, numbers(1, 1e9+1), errState},
+	} {
+		s := State{at: 7, used: 7}
+		rest, err := plan(t, c.limit).DecodeState(&s, c.b)
+		if !errors.Is(err, c.want) || !bytes.Equal(rest, c.b) || s.used != 0 || s.at != 0 {
+			t.Errorf("%s: %v, want %v; rest %x, state %+v", name, err, c.want, rest, s)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/limit"
+)
+
+// Decider decides requests. Limits is the one in this process; packages
+// middleware/policies and middleware/remote have others.
+type Decider interface {
+	// Decide takes all checks or none. d is empty, and the checks are only the
+	// caller's again when Decide returns.
+	//
+	// An error is a request that was not decided. If it wraps ErrUnavailable the
+	// rule of Config.Fail applies, and no request may bring that about by what it
+	// asks for; with any other error the request is refused.
+	Decide(ctx context.Context, checks []Check, d *Decision) error
+
+	// Knows returns an error if there is no limit of that name. Who can't tell
+	// returns nil.
+	Knows(limit string) error
+}
+
+// ErrUnavailable is that nobody decides: Weir can't be reached, or does not answer in
+// time.
+var ErrUnavailable = errors.New("no answer from Weir")
+
+// Check is what a request takes of one limit.
+type Check struct {
+	Limit string // "" for a Decider with policies: all that Key fits
+	Key   string
+	N     uint64 // 1 or more
+}
+
+// Decision is the answer to the checks of a request.
+type Decision struct {
+	Allowed bool
+	Never   bool     // denied, and will always be: more was asked for than a burst
+	Results []Result // of each limit that was asked; none: no limit is for the request
+
+	// RetryAfter is how long to wait until all that denied would allow it, if nothing
+	// else happens; 0 if Allowed.
+	RetryAfter time.Duration
+}
+
+// Result is what one limit says by itself: at most Quota in Window.
+type Result struct {
+	Limit  string // its name
+	Key    string // that was counted
+	Quota  uint64
+	Window time.Duration
+	Shadow bool // denies nothing; clients are not told of it
+	weir.Verdict
+}
+
+// Add adds what one limit says: for Deciders.
+func (d *Decision) Add(r Result) {
+	d.Results = append(d.Results, r)
+	if !r.Allowed && !r.Shadow {
+		d.Never = d.Never || r.Never
+		d.RetryAfter = max(d.RetryAfter, r.RetryAfter)
+	}
+}
+
+func (d *Decision) reset() {
+	clear(d.Results) // let go of the keys
+	*d = Decision{Results: d.Results[:0]}
+}
+
+// Limits decides by limits of an engine in this process.
+func Limits(e *weir.Engine, limits ...*weir.KeyedLimit) Decider {
+	byName := make(map[string]*weir.KeyedLimit, len(limits))
+	for _, l := range limits {
+		byName[l.Name()] = l
+	}
+	return &engineLimits{e, byName}
+}
+
+type engineLimits struct {
+	engine *weir.Engine
+	limits map[string]*weir.KeyedLimit
+}
+
+func (e *engineLimits) Knows(name string) error {
+	if e.limits[name] == nil {
+		var names []string
+		for n := range e.limits {
+			names = append(names, n)
+		}
+		slices.Sort(names)
+		return fmt.Errorf("no limit %q was given to Limits: there are %s", name, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// Decide never returns ErrUnavailable. What it can return is that the engine's
+// LimitMemory is full of keys with limits in use: a flood of keys must not be what
+// lifts the limits.
+func (e *engineLimits) Decide(_ context.Context, checks []Check, d *Decision) error {
+	var asked [weir.MaxChecks]weir.Check
+	var verdicts [weir.MaxChecks]weir.Verdict
+	if len(checks) > len(asked) {
+		return fmt.Errorf("%d limits for one request: at most %d", len(checks), len(asked))
+	}
+	for i, c := range checks {
+		l := e.limits[c.Limit]
+		if l == nil {
+			return e.Knows(c.Limit)
+		}
+		asked[i] = weir.Check{Limit: l, Key: c.Key, N: c.N}
+	}
+	allowed, err := e.engine.TakeAll(asked[:len(checks)], verdicts[:len(checks)])
+	if err != nil {
+		return err
+	}
+	d.Allowed = allowed
+	for i, c := range checks {
+		l := asked[i].Limit.Limit()
+		d.Add(Result{Limit: c.Limit, Key: c.Key, Quota: l.Burst, Window: Window(l), Verdict: verdicts[i]})
+	}
+	return nil
+}
+
+// Window is how long the time is that has at most l.Burst admissions: Per for as many as
+// N. It is 0 for a limit that can't be.
+func Window(l weir.Limit) time.Duration {
+	p, err := limit.New(l)
+	if err != nil {
+		return 0
+	}
+	return p.Interval()
+}

@@ -1,0 +1,127 @@
+package shadow
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/replay"
+)
+
+// report is called when the log was read.
+func (j *judge) report(ctx context.Context, o *Options, log *replay.Report) *Report {
+	r := &Report{
+		StoppedEarly: log.StoppedEarly, Files: log.Files, Format: log.Format, Keys: []Template{},
+		Policies: o.PolicyFile, Modes: policy.Enforce.String(),
+		Lines: log.Lines, Ahead: log.Ahead, Malformed: log.Malformed, Late: j.late, LatestSeconds: j.latest,
+		Requests: j.requests, Unmatched: j.unmatched, Allowed: j.allowed, Denied: j.denied, Undecided: j.undecided,
+		Summary: []string{}, Limits: []Limit{}, MalformedLines: log.MalformedLines,
+	}
+	if o.AsWritten {
+		r.Modes = "as_written"
+	}
+	for _, t := range log.Top {
+		r.Keys = append(r.Keys, Template{t.Template, t.Keyless})
+	}
+	if j.begun {
+		first, last := unix(j.first), unix(j.last)
+		r.First, r.Last, r.SpanSeconds = &first, &last, j.last-j.first+1
+	}
+	for _, a := range j.accounts {
+		l := j.limit(ctx, a, o.Top)
+		r.Limits = append(r.Limits, l)
+		r.Summary = append(r.Summary, l.sentence())
+	}
+	r.Approximate = j.approximate(o)
+	r.Warnings = j.warnings()
+	return r
+}
+
+func (j *judge) limit(ctx context.Context, a *account, top int) Limit {
+	l := Limit{
+		Name: a.policy.Name, Keys: a.policy.Keys, By: a.policy.By, Rule: a.rule.report(), Algorithm: a.policy.Limit.Algorithm.String(),
+		Mode: a.policy.Mode.String(), Enforced: !a.shadow,
+		Requests: a.requests, Allowed: a.allowed, Denied: a.denied, DeniedShare: share(a.denied, a.requests),
+		Elsewhere: a.elsewhere, Undecided: a.undecided, DistinctKeys: a.keys, DeniedKeys: a.deniedKeys,
+		Needs: []Need{}, Timeline: Timeline{Denied: []uint64{}}, Top: []Key{},
+	}
+	if j.begun {
+		a.timeline.reach(j.last)
+		l.Timeline = Timeline{unix(a.timeline.first * a.timeline.width), a.timeline.width, a.timeline.buckets}
+	}
+	if a.denied > 0 {
+		first, last := unix(a.first), unix(a.last)
+		l.FirstDenial, l.LastDenial = &first, &last
+		l.WorstMinute = &Minute{unix(a.minute.worstAt), a.minute.worst}
+	}
+	if a.peak > 0 {
+		l.Peak = &Peak{a.peak, unix(a.peakAt), a.peakOf}
+	}
+	a.needs(ctx, &l)
+	for _, r := range a.mostDenied(top) {
+		l.Top = append(l.Top, r.report())
+	}
+	return l
+}
+
+func (a *account) needs(ctx context.Context, l *Limit) {
+	switch {
+	case a.plain == 0:
+		return
+	case a.cut:
+		l.NeedsUnknown = "the records of the keys did not fit in memory"
+		return
+	}
+	for _, share := range needShares {
+		if n := a.need(ctx, share); n != nil {
+			l.Needs = append(l.Needs, *n)
+		} else {
+			l.NeedsUnknown = "there is no limit as large as that"
+		}
+	}
+	if ctx.Err() != nil {
+		l.Needs, l.NeedsUnknown = []Need{}, "interrupted"
+	}
+}
+
+// mostDenied lists the keys with the most denials, those with as many by their bytes.
+func (a *account) mostDenied(most int) []*record {
+	var denied []*record
+	for _, r := range a.records {
+		if r.denied > 0 {
+			denied = append(denied, r)
+		}
+	}
+	slices.SortFunc(denied, func(a, b *record) int {
+		return cmp.Or(cmp.Compare(b.denied, a.denied), cmp.Compare(a.key, b.key))
+	})
+	return denied[:min(most, len(denied))]
+}
+
+func (r *record) report() Key {
+	k := Key{
+		Key: r.key, Requests: r.requests, Denied: r.denied, DeniedShare: share(r.denied, r.requests),
+		FirstDenial: unix(r.first), LastDenial: unix(r.last), LongestSeconds: r.stretch,
+		Peak: Peak{Requests: r.peak, At: unix(r.peakAt)}, AtLeast: r.late,
+	}
+	if r.rule.override {
+		rule := r.rule.report()
+		k.Override = &rule
+	}
+	return k
+}
+
+func (r *rule) report() Rule {
+	return Rule{N: r.limit.N, PerSeconds: r.limit.Per.Seconds(), Burst: r.limit.Burst, IntervalSeconds: r.interval.Seconds()}
+}
+
+func unix(at int64) time.Time { return time.Unix(at, 0).UTC() }
+
+func share(part, whole uint64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}

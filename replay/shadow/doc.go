@@ -1,0 +1,19 @@
+// Package shadow tells what limits would have done to the requests of a log: who would
+// have been denied, when, how often, and which limit would have denied fewer.
+//
+// A log goes through the pipeline of package replay. Beside the parsing, a router finds out
+// which policies are for a line's keys. Then one goroutine decides, in the order of the log:
+//
+//	line -> keys -> limits of the keys (router) -> engine -> record of the key -> report
+//
+// The decisions are those of a server: an engine takes of all limits or of none, at the time
+// of the line. A line that is older than one before it is decided at that newer time, as its
+// server would have done: it wrote the line when the request was over.
+//
+// A line that stands for n requests is n requests at one time.
+//
+// Memory is bounded: by Options.LimitMemory what keys have used of their limits, and by
+// Options.Memory the records of the keys. When the records do not fit, those that say the
+// least are dropped, and the report says what is no longer exact (see ledger). Totals per
+// limit always are.
+package shadow

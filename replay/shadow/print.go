@@ -1,0 +1,189 @@
+package shadow
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/weir-counter/weir/replay"
+)
+
+// Print writes the report for a person. What came from the log is written so that it
+// cannot control the terminal.
+func (r *Report) Print(w io.Writer) error {
+	p := printer{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	p.log(r)
+	p.row()
+	for _, s := range r.Summary {
+		p.row(s)
+	}
+	p.table(r)
+	for i := range r.Limits {
+		p.limit(&r.Limits[i])
+	}
+	p.malformed(r)
+	return p.Flush()
+}
+
+type printer struct{ *tabwriter.Writer }
+
+// row writes cells in columns. The write error is kept for Flush.
+func (p printer) row(cells ...string) { fmt.Fprintln(p, strings.Join(cells, "\t")) }
+
+func (p printer) log(r *Report) {
+	if r.StoppedEarly != "" {
+		p.row("stopped early: " + replay.Printable(r.StoppedEarly))
+		p.row("what follows is about the lines read before that")
+		p.row()
+	}
+	var names, keys []string
+	for _, f := range r.Files {
+		names = append(names, replay.Printable(f.Name))
+	}
+	log := strings.Join(names, ", ")
+	if r.Format != "" {
+		log += fmt.Sprintf(" (%s)", r.Format)
+	}
+	p.row("log", log)
+	for _, f := range r.Files {
+		if f.Problem != "" {
+			p.row("problem", replay.Printable(f.Name+": "+f.Problem))
+		}
+	}
+	modes := "every policy enforced"
+	if r.Modes != "enforce" {
+		modes = "modes as written"
+	}
+	p.row("policies", fmt.Sprintf("%s (%s)", replay.Printable(r.Policies), modes))
+	for _, k := range r.Keys {
+		text := replay.Printable(k.Template)
+		if k.Keyless > 0 {
+			text += fmt.Sprintf(" (%s without)", plural(k.Keyless, "request"))
+		}
+		keys = append(keys, text)
+	}
+	p.row("keys", strings.Join(keys, ", "))
+	if r.First != nil {
+		p.row("span", fmt.Sprintf("%s to %s (%s)", stamp(*r.First), stamp(*r.Last), seconds(float64(r.SpanSeconds))))
+	}
+	matched := r.Requests - r.Unmatched
+	p.row("requests", fmt.Sprintf("%s in %s, %s with a limit", grouped(r.Requests), plural(r.Lines, "line"), grouped(matched)))
+	p.row("denied", fmt.Sprintf("%s (%s of those with a limit)", grouped(r.Denied), percent(share(r.Denied, matched))))
+	p.row("late", p.late(r))
+	p.row("malformed", plural(r.Malformed, "line"))
+	if r.Ahead > 0 {
+		p.row("ahead", plural(r.Ahead, "line")+" from the future: not counted")
+	}
+	for _, s := range r.Approximate {
+		p.row("approximate", replay.Printable(s))
+	}
+	for _, s := range r.Warnings {
+		p.row("warning", s)
+	}
+}
+
+func (p printer) late(r *Report) string {
+	if r.Late == 0 {
+		return "0 lines"
+	}
+	return fmt.Sprintf("%s older than a line before, by up to %s: decided at that one's time",
+		plural(r.Late, "line"), seconds(float64(r.LatestSeconds)))
+}
+
+// table has a row for each limit.
+func (p printer) table(r *Report) {
+	p.row()
+	p.row("LIMIT", "RULE", "MODE", "REQUESTS", "ALLOWED", "DENIED", "SHARE", "BY OTHERS", "KEYS", "DENIED KEYS")
+	for _, l := range r.Limits {
+		p.row(l.Name, l.text(), l.mode(), grouped(l.Requests), grouped(l.Allowed), grouped(l.Denied), percent(l.DeniedShare),
+			grouped(l.Elsewhere), grouped(l.DistinctKeys), grouped(l.DeniedKeys))
+	}
+}
+
+// mode is the policy's, and what was done with it where that is not the same.
+func (l *Limit) mode() string {
+	if l.Mode == "shadow" && l.Enforced {
+		return "shadow, enforced here"
+	}
+	return l.Mode
+}
+
+// limit writes the details of a limit that would have denied somebody.
+func (p printer) limit(l *Limit) {
+	if l.Denied == 0 {
+		return
+	}
+	p.row()
+	p.row("limit "+l.Name, fmt.Sprintf("%s, %s", l.text(), l.Algorithm))
+	p.row("denials", fmt.Sprintf("%s to %s", stamp(*l.FirstDenial), stamp(*l.LastDenial)))
+	p.row("worst minute", fmt.Sprintf("%s up to %s", plural(l.WorstMinute.Denied, "denial"), stamp(l.WorstMinute.At)))
+	if l.Peak != nil {
+		p.row("peak", fmt.Sprintf("%s of %s in the %s up to %s", plural(l.Peak.Requests, "request"), replay.Printable(l.Peak.Key), l.interval(), stamp(l.Peak.At)))
+	}
+	p.needs(l)
+	p.row("over time", sparkline(l.Timeline.Denied))
+	p.row("", fmt.Sprintf("%s each, from %s", seconds(float64(l.Timeline.BucketSeconds)), stamp(l.Timeline.Start)))
+	p.row()
+	p.row("DENIED", "SHARE", "REQUESTS", "FIRST", "LAST", "LONGEST", "PEAK IN "+l.interval(), "KEY OF "+l.Name)
+	for _, k := range l.Top {
+		requests, key := grouped(k.Requests), replay.Printable(k.Key)
+		if k.AtLeast {
+			requests += " or more"
+		}
+		if k.Override != nil {
+			key += fmt.Sprintf(" (%s)", k.Override.text())
+		}
+		p.row(grouped(k.Denied), percent(k.DeniedShare), requests, stamp(k.FirstDenial), stamp(k.LastDenial),
+			seconds(float64(k.LongestSeconds)), grouped(k.Peak.Requests), key)
+	}
+}
+
+func (p printer) needs(l *Limit) {
+	if l.NeedsUnknown != "" {
+		p.row("enough", "not known: "+l.NeedsUnknown)
+	}
+	for _, n := range l.Needs {
+		text := Rule{N: n.N, PerSeconds: l.PerSeconds, Burst: n.Burst}.text()
+		if n.OrLess {
+			text += " or less"
+		}
+		whom := "to deny nobody"
+		if n.Share > 0 {
+			whom = fmt.Sprintf("to deny at most %s (it denies %s)", percent(n.Share), grouped(n.Denied))
+		}
+		p.row("enough", text+" "+whom)
+	}
+}
+
+func (p printer) malformed(r *Report) {
+	if len(r.MalformedLines) == 0 {
+		return
+	}
+	p.row()
+	p.row("the first malformed lines:")
+	for _, m := range r.MalformedLines {
+		p.row(fmt.Sprintf("  %s:%d: %s: %s", replay.Printable(m.File), m.Line, m.Reason, replay.Printable(m.Text)))
+	}
+}
+
+// sparkline draws counts as bars of eight heights; a dot is none.
+func sparkline(counts []uint64) string {
+	bars := []rune("▁▂▃▄▅▆▇█")
+	var most uint64
+	for _, n := range counts {
+		most = max(most, n)
+	}
+	var b strings.Builder
+	for _, n := range counts {
+		if n == 0 {
+			b.WriteRune('·')
+			continue
+		}
+		b.WriteRune(bars[int(float64(len(bars)-1)*float64(n)/float64(most))])
+	}
+	return b.String()
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

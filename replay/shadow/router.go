@@ -1,0 +1,102 @@
+package shadow
+
+import (
+	"github.com/weir-counter/weir/policy"
+)
+
+// routesMost is how many keys a router knows at once: some 10 MiB of them.
+const routesMost = 1 << 16
+
+// router finds out which limits the keys of its lines have, one for each worker. Logs
+// repeat their keys, so it asks the policies once for most of them.
+type router struct {
+	accounts map[string]*account
+	live     *policy.Live
+	decision policy.Decision
+	routes   map[string]*route
+	part     *part
+}
+
+// route is the limits of a key. Routers make it; the judge alone uses what it points to.
+type route struct {
+	checks []check
+	err    error // of a key that the policies refuse
+}
+
+// check is a limit and the key that it counts.
+type check struct {
+	rule   *rule
+	key    string
+	record *record // the judge's; nil before the first request
+}
+
+// part is the requests of a part of the log.
+type part struct {
+	asked  []asked
+	routes []*route // of all requests, one after the other
+
+	unmatched uint64 // requests without a key that a policy is for
+	stranger  string // a key of such a one
+}
+
+// asked is one line: n requests, whose routes end at a place, where the next one's begin.
+type asked struct {
+	at    int64 // Unix s
+	n     uint64
+	until int
+}
+
+func newRouter(j *judge) *router {
+	return &router{accounts: j.byName, live: j.live, routes: map[string]*route{}, part: &part{}}
+}
+
+// Line is of replay.LineWorker.
+func (r *router) Line(at int64, n uint64, keys [][]byte) error {
+	p := r.part
+	before := len(p.routes)
+	for _, key := range keys {
+		to, ok := r.routes[string(key)]
+		if !ok {
+			to = r.find(string(key))
+		}
+		if len(to.checks) > 0 || to.err != nil {
+			p.routes = append(p.routes, to)
+		} else if p.stranger == "" {
+			p.stranger = string(key)
+		}
+	}
+	if len(p.routes) == before {
+		p.unmatched += n
+	}
+	p.asked = append(p.asked, asked{at, n, len(p.routes)})
+	return nil
+}
+
+// Part is of replay.LineWorker.
+func (r *router) Part(old any) any {
+	done := r.part
+	if p, ok := old.(*part); ok {
+		*p = part{asked: p.asked[:0], routes: p.routes[:0]}
+		r.part = p
+	} else {
+		r.part = &part{}
+	}
+	return done
+}
+
+// find asks the policies which limits a key has.
+func (r *router) find(key string) *route {
+	if len(r.routes) >= routesMost {
+		clear(r.routes)
+	}
+	to := &route{}
+	r.routes[key] = to
+	if to.err = r.live.Peek([]policy.Request{{Key: key}}, &r.decision); to.err != nil {
+		return to
+	}
+	for _, result := range r.decision.Results {
+		a := r.accounts[result.Name]
+		to.checks = append(to.checks, check{rule: a.rules[result.Limit], key: result.Key})
+	}
+	return to
+}

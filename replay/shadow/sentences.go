@@ -1,0 +1,144 @@
+package shadow
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/replay"
+)
+
+// sentence says what the limit would have done, and what to write instead.
+func (l *Limit) sentence() string {
+	name := l.Name + ": "
+	switch {
+	case l.Requests == 0:
+		return name + "no line has a key " + l.Keys
+	case l.Denied == 0 && l.Peak != nil:
+		return fmt.Sprintf("%s%s would have denied nobody: no key asked more than %s in any %s",
+			name, l.text(), times(l.Peak.Requests), l.interval())
+	case l.Denied == 0:
+		return fmt.Sprintf("%s%s would have denied nobody", name, l.text())
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s%s would have denied %s of %s (%s), of %s of %s", name, l.text(), grouped(l.Denied),
+		plural(l.Requests, "request"), percent(l.DeniedShare), grouped(l.DeniedKeys), plural(l.DistinctKeys, "key"))
+	if len(l.Top) > 0 {
+		fmt.Fprintf(&b, "; the worst is %s with %s of %s", replay.Printable(l.Top[0].Key), grouped(l.Top[0].Denied), grouped(l.Top[0].Requests))
+	}
+	if needs := l.needs(); needs != "" {
+		b.WriteString(". " + needs)
+	}
+	return b.String()
+}
+
+// needs says which limits would have denied fewer.
+func (l *Limit) needs() string {
+	var parts []string
+	for _, n := range l.Needs {
+		whom := "nobody"
+		if n.Share > 0 {
+			whom = "at most " + percent(n.Share)
+		}
+		rule := Rule{N: n.N, PerSeconds: l.PerSeconds, Burst: n.Burst}.text()
+		switch {
+		case !n.OrLess:
+			parts = append(parts, fmt.Sprintf("%s would have denied %s", rule, whom))
+		case n.Share > 0:
+			parts = append(parts, fmt.Sprintf("%s is enough to deny %s", rule, whom))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// text is `5 per 1m`, with the burst where it is not as large.
+func (r Rule) text() string {
+	s := grouped(r.N) + " per " + seconds(r.PerSeconds)
+	if r.Burst != r.N {
+		s += " burst " + grouped(r.Burst)
+	}
+	return s
+}
+
+func (r Rule) interval() string { return seconds(r.IntervalSeconds) }
+
+func seconds(s float64) string {
+	return units.FormatDuration(time.Duration(s * float64(time.Second)))
+}
+
+// approximate says what the budgets cost.
+func (j *judge) approximate(o *Options) (said []string) {
+	dropped, cut, thinned := false, false, false
+	for _, a := range j.accounts {
+		dropped, cut, thinned = dropped || a.dropped, cut || a.cut, thinned || a.thinned
+	}
+	memory := units.FormatSize(o.Memory)
+	switch {
+	case thinned:
+		said = append(said, fmt.Sprintf("more keys were denied than fit in %s: keys with few denials may be missing from the list of the most denied, and the numbers of keys are too high; raise --memory", memory))
+	case dropped:
+		said = append(said, fmt.Sprintf("more keys asked than fit in %s: the numbers of keys may be too high, and requests before a key's first denial too low; raise --memory", memory))
+	}
+	if cut {
+		said = append(said, fmt.Sprintf("the requests of the denied keys did not fit in %s: which limit would have denied fewer is not known; raise --memory", memory))
+	}
+	if j.undecided > 0 {
+		said = append(said, fmt.Sprintf("%s could not be decided, the first one because: %v", plural(j.undecided, "request"), j.problem))
+	}
+	return said
+}
+
+// sortedWithin is how late a line may be without a warning: requests of that length are
+// common, and longer ones are not.
+const sortedWithin = 60
+
+func (j *judge) warnings() (said []string) {
+	if j.latest > sortedWithin {
+		said = append(said, fmt.Sprintf("%s are up to %s older than a line before them, and were decided too late: sort the log by time, and name the oldest file first",
+			plural(j.late, "line"), seconds(float64(j.latest))))
+	}
+	for _, a := range j.accounts {
+		if a.rule.interval < time.Second && a.requests > 0 {
+			said = append(said, fmt.Sprintf("%s: its interval of %s is shorter than a second, which is as fine as times are read: requests of one second count as at once, so it denies more here than it would have",
+				a.policy.Name, units.FormatDuration(a.rule.interval)))
+		}
+	}
+	return said
+}
+
+func times(n uint64) string {
+	if n == 1 {
+		return "once"
+	}
+	return grouped(n) + " times"
+}
+
+func percent(share float64) string {
+	switch {
+	case share == 0:
+		return "0%"
+	case share < 0.0005:
+		return "<0.1%"
+	case share == 0.01:
+		return "1%"
+	}
+	return strconv.FormatFloat(100*share, 'f', 1, 64) + "%"
+}
+
+func plural[T int | uint64](n T, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return grouped(uint64(n)) + " " + word + "s"
+}
+
+// grouped writes 1234567 as 1,234,567.
+func grouped(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

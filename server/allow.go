@@ -1,0 +1,185 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/ratelimitfields"
+	"github.com/weir-counter/weir/policy"
+)
+
+const (
+	// maxAllowBytes bounds the body of POST /v1/allow: MaxChecks keys of MaxKeyBytes, each
+	// byte as an escape of six letters, and what stands between.
+	maxAllowBytes = 256 << 10
+
+	// keptAllowBytes is the largest buffer that is kept for the next request.
+	keptAllowBytes = 16 << 10
+)
+
+// allowing is the state of one request to POST /v1/allow. It is pooled: its buffers are
+// most of what a request would otherwise allocate.
+type allowing struct {
+	parser   allowParser
+	decision policy.Decision
+	body     []byte
+	answer   []byte
+}
+
+func newAllowing() any {
+	return &allowing{parser: newAllowParser(), body: make([]byte, 0, 512), answer: make([]byte, 0, 1<<10)}
+}
+
+// allow is POST /v1/allow.
+func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
+	a := s.allows.Get().(*allowing)
+	if p := s.decide(a, r); p != nil {
+		if p.Code == weir.CodeOverloaded {
+			w.Header().Set("Retry-After", "1")
+		}
+		advertiseJSON(w.Header(), p)
+		p.write(w)
+	} else {
+		s.answerAllow(a, w, r)
+	}
+	if cap(a.body) <= keptAllowBytes && cap(a.answer) <= keptAllowBytes {
+		s.allows.Put(a)
+	}
+}
+
+// advertiseJSON names what is accepted when something else was sent.
+func advertiseJSON(h http.Header, p *problem) {
+	switch p.Code {
+	case codeUnsupportedType:
+		h.Set("Accept-Post", "application/json")
+	case codeUnsupportedEncoding:
+		h.Set("Accept-Encoding", acceptedEncodings)
+	}
+}
+
+// decide reads the request and asks the limits.
+func (s *Server) decide(a *allowing, r *http.Request) *problem {
+	if p := allowParams(r); p != nil {
+		return p
+	}
+	if p := s.readAllow(a, r); p != nil {
+		return p
+	}
+	if p := a.parser.parse(a.body); p != nil {
+		return p
+	}
+	ask := s.policies.Take
+	if a.parser.peek {
+		ask = s.policies.Peek
+	}
+	d := &a.decision
+	if err := ask(a.parser.requests, d); err != nil {
+		return s.undecided(a.parser.requests, err)
+	}
+	if !a.parser.peek {
+		s.decisions.count(d)
+	}
+	if d.Never {
+		return neverPasses(d)
+	}
+	return nil
+}
+
+// allowParams refuses what a decision can't keep: a take that came again under an
+// Idempotency-Key would have to get the first verdict, which is no longer true.
+func allowParams(r *http.Request) *problem {
+	if r.URL.RawQuery != "" {
+		values, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			return newProblem(codeInvalidParameter, "", "the query is not one: "+clip(err.Error()))
+		}
+		for name := range values {
+			return newProblem(codeUnknownParameter, clip(name), clip(name)+": unknown query parameter: all that is asked stands in the body")
+		}
+	}
+	if r.Header.Get(keyHeader) != "" {
+		return newProblem(codeInvalidIdempotencyKey, keyHeader,
+			"an Idempotency-Key is not taken here, since a verdict holds for its moment only: leave it out, and treat an answer that was lost as admissions that may have been taken")
+	}
+	return nil
+}
+
+// readAllow reads the body into a.body.
+func (s *Server) readAllow(a *allowing, r *http.Request) *problem {
+	contentType := r.Header.Get("Content-Type")
+	if f, p := formatOf(contentType); p != nil || f != jsonDocument && f != anyFormat {
+		return newProblem(codeUnsupportedType, "Content-Type", "Content-Type "+clip(contentType)+" is not taken: send application/json")
+	}
+	limit := min(maxAllowBytes, s.cfg.MaxBodyBytes)
+	body, release, p := decoded(r, limit)
+	defer release()
+	if p != nil {
+		return p
+	}
+	a.body = a.body[:0]
+	for {
+		if len(a.body) == cap(a.body) {
+			a.body = append(a.body, 0)[:len(a.body)]
+		}
+		n, err := body.Read(a.body[len(a.body):cap(a.body)])
+		a.body = a.body[:len(a.body)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, errBodyTooLarge):
+			return tooLarge(limit)
+		case err != nil:
+			return bodyProblem(err, limit)
+		}
+	}
+}
+
+// undecided is the problem of a request that no limit was asked for.
+func (s *Server) undecided(requests []policy.Request, err error) *problem {
+	p := asProblem(err)
+	for i := range requests {
+		r := &requests[i]
+		if r.Limit == "" || r.Inline != nil {
+			continue
+		}
+		if _, known := s.policies.Limit(r.Limit); !known && p.Code == weir.CodeInvalidLimit {
+			return newProblem(codeUnknownLimit, p.Field, p.Detail)
+		}
+	}
+	return p
+}
+
+// neverPasses is the problem of a request for more than a burst: waiting does not help.
+func neverPasses(d *policy.Decision) *problem {
+	for i := range d.Results {
+		if r := &d.Results[i]; r.Never && r.Mode == policy.Enforce {
+			return newProblem(weir.CodeInvalidCount, "n", fmt.Sprintf("n of %d can never pass limit %s of key %q: at most %d at once; ask for fewer at a time, or raise the burst",
+				r.N, r.Name, clip(r.Key), r.Limit.Burst))
+		}
+	}
+	return newProblem(weir.CodeInvalidCount, "n", "n can never pass: ask for fewer at a time")
+}
+
+// answerAllow writes the verdict: 200, or 429 with the time to wait.
+func (s *Server) answerAllow(a *allowing, w http.ResponseWriter, r *http.Request) {
+	d, h := &a.decision, w.Header()
+	a.answer = setRateLimit(h, d, a.answer)
+	h["Content-Type"] = jsonType
+	status := http.StatusOK
+	if !d.Allowed {
+		status = http.StatusTooManyRequests
+		h.Set("Retry-After", ratelimitfields.RetryAfter(d.RetryAfter))
+	}
+	a.answer = appendAnswer(a.answer[:0], d)
+	w.WriteHeader(status)
+	if _, err := w.Write(a.answer); err != nil {
+		s.log.DebugContext(r.Context(), "answer not taken", "path", r.URL.Path, "error", err)
+	}
+}
+
+// jsonType is shared by answers, which do not write to it.
+var jsonType = []string{"application/json"}

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	weir "github.com/weir-counter/weir"
+)
+
+const allowDescription = `Takes n admissions of a key, if its limits let it: 200 when it may pass, 429 when not, with the verdict of each limit.
+
+**Which limits.** Without ` + "`limit`" + ` all policies of the server's policy file that are for the key. With the name of one, that one
+alone, and the key must fit it. Or a limit of the request's own: ` + "`{\"n\":1000,\"per\":\"1s\",\"burst\":1000,\"algorithm\":\"window\"}`" + `; what a key
+has used of it is kept by its ` + "`name`" + `, without one by algorithm and period. A key that no policy is for is allowed, as
+` + "`unmatched`" + `.
+
+**Several.** ` + "`{\"checks\":[{\"key\",\"limit\",\"n\"},...]}`" + `, at most 64, are taken all or none.
+
+**Asking only.** n = 0 tells what is left. ` + "`\"peek\":true`" + ` tells what would be decided for n. Neither takes nor counts anything.
+
+**More than the burst** can never pass: that is the problem ` + "`invalid_count`" + `, not a 429.
+
+Every decision counts as a hit of ` + "`limit:NAME:allowed` or `limit:NAME:denied`" + `. A limit in shadow mode denies nothing: what it would have
+denied counts as ` + "`limit:NAME:shadow_denied`" + `.
+
+**Header fields.** RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-11) tell of the limits that are enforced;
+Retry-After, with a 429, has whole seconds.
+
+**Not again.** A decision is not idempotent: an Idempotency-Key is refused, and an answer that got lost may have taken. Who gets no
+answer decides by itself whether to let pass.`
+
+// allowObject and its parts are the body as the OpenAPI document describes it;
+// allowParser reads it.
+type allowObject struct {
+	_ struct{} `additionalProperties:"false"`
+	allowCheck
+	Checks []allowCheck `json:"checks,omitempty" minItems:"1" maxItems:"64" doc:"Several in place of key, limit and n: taken all or none."`
+	Peek   bool         `json:"peek,omitempty" doc:"Only say what would be decided."`
+}
+
+type allowCheck struct {
+	_     struct{}   `additionalProperties:"false"`
+	Key   string     `json:"key" minLength:"1" maxLength:"512" example:"user:42" doc:"What is limited; 1 to 512 bytes."`
+	Limit allowLimit `json:"limit,omitempty"`
+	N     uint64     `json:"n,omitempty" minimum:"0" maximum:"35184372088832" default:"1" doc:"How many admissions; 0 asks only."`
+}
+
+type inlineLimit struct {
+	_         struct{} `additionalProperties:"false"`
+	Name      string   `json:"name,omitempty" maxLength:"64" doc:"By which what keys have used is kept. Default: inline/, the algorithm and the period."`
+	N         uint64   `json:"n" minimum:"1" doc:"How many per period."`
+	Per       string   `json:"per" example:"1m" doc:"The period, 1ms to a year; a number is in seconds."`
+	Burst     uint64   `json:"burst,omitempty" minimum:"1" doc:"How many at once. Default n."`
+	Algorithm string   `json:"algorithm,omitempty" enum:"window,fixed,gcra" default:"window"`
+}
+
+type allowLimit struct{}
+
+// Schema implements huma.SchemaProvider.
+func (allowLimit) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		OneOf: []*huma.Schema{
+			{Type: huma.TypeString, Description: "The name of a policy."},
+			r.Schema(reflect.TypeFor[inlineLimit](), true, ""),
+		},
+		Description: "Which limit; default: all policies that are for the key.",
+	}
+}
+
+// registerAllow routes POST /v1/allow around huma, which would cost several times what
+// the decision does, and describes it by hand.
+func (s *Server) registerAllow(api huma.API, mux *router) {
+	mux.HandleFunc("POST /v1/allow", s.allow)
+	registry := api.OpenAPI().Components.Schemas
+	body := registry.Schema(reflect.TypeFor[allowObject](), true, "AllowRequest")
+	registry.SchemaFromRef(body.Ref).Required = nil // key, or checks
+	text := &huma.Schema{Type: huma.TypeString}
+	fields := map[string]*huma.Param{
+		"RateLimit-Policy": {Description: "The limits that are enforced: `\"login\";q=5;w=60` is at most 5 in any 60 s.", Schema: text},
+		"RateLimit":        {Description: "Of each what is left, and the seconds until all is there again, or until it would not deny: `\"login\";r=3;t=12`.", Schema: text},
+	}
+	denied := map[string]*huma.Param{"Retry-After": {Description: "Whole seconds, rounded up.", Schema: &huma.Schema{Type: huma.TypeInteger}}}
+	for name, field := range fields {
+		denied[name] = field
+	}
+	answer := map[string]*huma.MediaType{"application/json": {Schema: schemaFor[AllowAnswer](api)}}
+	responses := problemResponses(api, codeEmptyBody, codeInvalidJSON, codeUnknownField, codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidLimit,
+		weir.CodeInvalidCount, codeInvalidParameter, codeUnknownParameter, codeInvalidIdempotencyKey, codeBodyBroken, codeUnknownLimit,
+		codeBodyTimeout, codeBodyTooLarge, codeUnsupportedType, codeUnsupportedEncoding, weir.CodeOverloaded, weir.CodeClosed)
+	responses["200"] = &huma.Response{Description: "The request may pass", Content: answer, Headers: fields}
+	responses["429"] = &huma.Response{Description: "A limit denies the request; nothing was taken", Content: answer, Headers: denied}
+	api.OpenAPI().AddOperation(&huma.Operation{
+		OperationID: "allow", Method: http.MethodPost, Path: "/v1/allow",
+		Summary:     "Ask limits whether a request may pass",
+		Description: allowDescription,
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+			"application/json": {Schema: body, Examples: map[string]*huma.Example{
+				"policies": {Value: map[string]any{"key": "login:bob"}},
+				"inline":   {Value: map[string]any{"key": "user:42", "limit": map[string]any{"n": 1000, "per": "1s"}}},
+				"several":  {Value: map[string]any{"checks": []any{map[string]any{"key": "user:42", "limit": "login"}, map[string]any{"key": "ip:192.0.2.1", "n": 2}}}},
+			}},
+		}},
+		Responses: responses,
+	})
+}

@@ -1,0 +1,314 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// allowParser reads the body of POST /v1/allow. It knows this one shape, so that a
+// request costs no reflection, and two small allocations: the key, which the engine
+// may keep, and the name of a limit. Its other memory is used again.
+type allowParser struct {
+	scanner  jsonScanner
+	scratch  []byte // letters of strings that were written with escapes
+	requests []policy.Request
+	inline   []weir.Limit // those of requests point here: it is never grown
+	peek     bool
+	within   string // of the element that is read, "checks[1].", for messages
+}
+
+func newAllowParser() allowParser {
+	return allowParser{inline: make([]weir.Limit, 0, weir.MaxChecks+1)}
+}
+
+// The members of each object, in the order of what reads them.
+var (
+	allowMembers  = []string{"key", "limit", "n", "checks", "peek"}
+	checkMembers  = allowMembers[:checksMember]
+	inlineMembers = []string{"name", "n", "per", "burst", "algorithm"}
+)
+
+const (
+	keyMember = iota
+	limitMember
+	nMember
+	checksMember
+	peekMember
+)
+
+// parse reads a body into requests and peek. What it made of the body before is gone.
+func (p *allowParser) parse(body []byte) *problem {
+	p.scanner = jsonScanner{data: body}
+	p.requests, p.inline, p.peek, p.within = p.requests[:0], p.inline[:0], false, ""
+	if p.scanner.space(); p.scanner.i == len(body) {
+		return newProblem(codeEmptyBody, "", `the body is empty: send for example {"key":"user:42"}`)
+	}
+	one := policy.Request{N: 1}
+	seen, problem := p.object(allowMembers, func(member int) *problem {
+		switch member {
+		case checksMember:
+			return p.checks()
+		case peekMember:
+			return p.readPeek()
+		}
+		return p.checkMember(&one, member)
+	})
+	if problem != nil {
+		return problem
+	}
+	if p.scanner.space(); p.scanner.i < len(body) {
+		return p.notJSON()
+	}
+	const own = 1<<keyMember | 1<<limitMember | 1<<nMember
+	switch {
+	case seen&(1<<checksMember) == 0:
+		p.requests = append(p.requests, one)
+		return p.needsKey(seen)
+	case seen&own != 0:
+		return newProblem(codeInvalidParameter, "checks", "key, limit and n stand beside checks: put them into an element of checks")
+	}
+	return nil
+}
+
+// checks reads the array of checks.
+func (p *allowParser) checks() *problem {
+	s := &p.scanner
+	if !s.token('[') {
+		return p.wrong(codeInvalidParameter, "checks", `checks must be an array of objects {"key","limit","n"}`)
+	}
+	for !s.token(']') {
+		if len(p.requests) > 0 && !s.token(',') {
+			return p.notJSON()
+		}
+		if len(p.requests) == weir.MaxChecks {
+			return newProblem(weir.CodeInvalidCount, "checks", fmt.Sprintf("there are more than %d checks: ask for fewer at once", weir.MaxChecks))
+		}
+		p.within = "checks[" + strconv.Itoa(len(p.requests)) + "]."
+		one := policy.Request{N: 1}
+		seen, problem := p.object(checkMembers, func(member int) *problem { return p.checkMember(&one, member) })
+		if problem == nil {
+			problem = p.needsKey(seen)
+		}
+		if problem != nil {
+			return problem
+		}
+		p.requests = append(p.requests, one)
+	}
+	p.within = ""
+	if len(p.requests) == 0 {
+		return newProblem(weir.CodeInvalidCount, "checks", "there are no checks: write at least one")
+	}
+	return nil
+}
+
+func (p *allowParser) needsKey(seen uint) *problem {
+	if seen&(1<<keyMember) == 0 {
+		return p.wrong(codeMissingKey, "key", "it is missing: name the key that is limited")
+	}
+	return nil
+}
+
+// checkMember reads the value of key, limit or n.
+func (p *allowParser) checkMember(r *policy.Request, member int) *problem {
+	switch member {
+	case keyMember:
+		return p.readKey(r)
+	case limitMember:
+		return p.readLimit(r)
+	}
+	if p.scanner.null() {
+		return nil
+	}
+	return p.readCount(&r.N, "n", 0)
+}
+
+func (p *allowParser) readKey(r *policy.Request) *problem {
+	if p.scanner.peek() != '"' {
+		return p.wrong(weir.CodeInvalidKey, "key", "it must be a string")
+	}
+	key, ok := p.scanner.str(&p.scratch)
+	if !ok {
+		return p.notJSON()
+	}
+	if bad := checkKey(key); bad != nil {
+		return p.wrong(bad.code, "key", bad.message)
+	}
+	r.Key = string(key)
+	return nil
+}
+
+// readLimit reads the name of a policy, or a limit that the request brings along.
+func (p *allowParser) readLimit(r *policy.Request) *problem {
+	switch s := &p.scanner; {
+	case s.null():
+		return nil
+	case s.peek() == '"':
+		return p.readName(r, "limit")
+	case s.peek() == '{':
+		return p.readInline(r)
+	}
+	return p.wrong(weir.CodeInvalidLimit, "limit", `it must be the name of a policy, or a limit like {"n":100,"per":"1m"}`)
+}
+
+func (p *allowParser) readInline(r *policy.Request) *problem {
+	p.inline = append(p.inline, weir.Limit{})
+	l := &p.inline[len(p.inline)-1]
+	outer := p.within
+	p.within += "limit."
+	seen, problem := p.object(inlineMembers, func(member int) *problem {
+		switch inlineMembers[member] {
+		case "name":
+			return p.readName(r, "name")
+		case "n":
+			return p.readCount(&l.N, "n", 1)
+		case "burst":
+			return p.readCount(&l.Burst, "burst", 1)
+		case "per":
+			return p.readPer(l)
+		}
+		return p.readAlgorithm(l)
+	})
+	const needed = 1<<1 | 1<<2 // n and per
+	if problem == nil && seen&needed != needed {
+		problem = p.wrong(weir.CodeInvalidLimit, "", `a limit needs n and per, for example {"n":100,"per":"1m"}`)
+	}
+	p.within = outer
+	r.Inline = l
+	return problem
+}
+
+// readName reads the name of a policy or of an inline limit; package policy says which
+// letters it may have.
+func (p *allowParser) readName(r *policy.Request, member string) *problem {
+	if p.scanner.peek() != '"' {
+		return p.wrong(weir.CodeInvalidLimit, member, "it must be a string")
+	}
+	name, ok := p.scanner.str(&p.scratch)
+	switch {
+	case !ok:
+		return p.notJSON()
+	case len(name) == 0 || !utf8.Valid(name):
+		return p.wrong(weir.CodeInvalidLimit, member, "it is empty or not UTF-8: write a name, or leave it out")
+	}
+	r.Limit = string(name)
+	return nil
+}
+
+// readPer reads a duration, as text or in seconds.
+func (p *allowParser) readPer(l *weir.Limit) (problem *problem) {
+	text, ok := p.scanner.number()
+	if !ok {
+		text, ok = p.scanner.str(&p.scratch)
+	}
+	if !ok {
+		return p.wrong(weir.CodeInvalidLimit, "per", `it must be a duration like "1m", or a number of seconds`)
+	}
+	per, err := units.ParseDuration(view(text)) // keeps no part of it
+	if err != nil {
+		return p.wrong(weir.CodeInvalidLimit, "per", err.Error())
+	}
+	l.Per = per
+	return nil
+}
+
+func (p *allowParser) readAlgorithm(l *weir.Limit) *problem {
+	word, ok := p.scanner.str(&p.scratch)
+	if !ok {
+		return p.wrong(weir.CodeInvalidLimit, "algorithm", "it must be window, fixed or gcra")
+	}
+	for _, a := range []limit.Algorithm{limit.Window, limit.Fixed, limit.GCRA} {
+		if a.String() == string(word) {
+			l.Algorithm = a
+			return nil
+		}
+	}
+	return p.wrong(weir.CodeInvalidLimit, "algorithm", quoteField(word)+": it must be window, fixed or gcra")
+}
+
+func (p *allowParser) readPeek() *problem {
+	s := &p.scanner
+	switch {
+	case s.word("true"):
+		p.peek = true
+	case !s.word("false") && !s.null():
+		return p.wrong(codeInvalidParameter, "peek", "it must be true or false")
+	}
+	return nil
+}
+
+// readCount reads a whole number from least to limit.MaxBurst, in digits.
+func (p *allowParser) readCount(to *uint64, member string, least uint64) *problem {
+	number, ok := p.scanner.number()
+	var n uint64
+	for _, c := range number {
+		digit := uint64(c - '0') // anything below '0' wraps to a large number
+		if n = n*10 + digit; digit > 9 || n > limit.MaxBurst {
+			ok = false
+			break
+		}
+	}
+	if !ok || n < least {
+		return p.wrong(weir.CodeInvalidCount, member, fmt.Sprintf("it must be a whole number from %d to %d, in digits", least, uint64(limit.MaxBurst)))
+	}
+	*to = n
+	return nil
+}
+
+// object reads an object whose members are among names. read reads the value of the
+// member at that place. seen has a bit for each member that was there.
+func (p *allowParser) object(names []string, read func(member int) *problem) (seen uint, problem *problem) {
+	s := &p.scanner
+	if !s.token('{') {
+		return 0, p.wrong(codeInvalidJSON, "", fmt.Sprintf("write an object with %s", listed(names)))
+	}
+	for !s.token('}') {
+		if seen != 0 && !s.token(',') {
+			return seen, p.notJSON()
+		}
+		name, ok := s.str(&p.scratch)
+		if !ok || !s.token(':') {
+			return seen, p.notJSON()
+		}
+		member := indexOf(names, name)
+		switch {
+		case member < 0:
+			return seen, p.wrong(codeUnknownField, clip(strings.ToValidUTF8(string(name), "?")), "it is not known"+didYouMean(string(name), names)+"; there are "+listed(names))
+		case seen&(1<<member) != 0:
+			return seen, p.wrong(codeInvalidJSON, names[member], "it is given twice: give it once")
+		}
+		seen |= 1 << member
+		if problem := read(member); problem != nil {
+			return seen, problem
+		}
+	}
+	return seen, nil
+}
+
+func indexOf(names []string, name []byte) int {
+	for i, known := range names {
+		if known == string(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// wrong is the problem of a member of the object that is read.
+func (p *allowParser) wrong(code weir.Code, member, what string) *problem {
+	field := strings.TrimSuffix(p.within+member, ".")
+	if field == "" {
+		return newProblem(code, "", what)
+	}
+	return newProblem(code, field, field+": "+what)
+}
+
+func (p *allowParser) notJSON() *problem {
+	return newProblem(codeInvalidJSON, "", "the body is not valid JSON at byte "+strconv.Itoa(p.scanner.i+1)+`: send for example {"key":"user:42"}`)
+}

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/policy"
+)
+
+type limitsQuestion struct {
+	Window string `query:"window" default:"5m" doc:"The window that decisions are counted in, whole seconds from 1s to 1000000000s." example:"5m"`
+}
+
+type limitsAnswer struct {
+	WindowS int64            `json:"window_s" doc:"The window of allowed and denied, in seconds."`
+	At      unixTime         `json:"at" doc:"The end of the window."`
+	File    *PolicyFileState `json:"file,omitempty" doc:"The policy file; absent when the server has none."`
+	Limits  []LimitPolicy    `json:"limits" nullable:"false" doc:"The policies in order of application."`
+}
+
+// LimitPolicy is one policy, and how it decided lately.
+type LimitPolicy struct {
+	Name         string  `json:"name" example:"login"`
+	Keys         string  `json:"keys" doc:"The keys of requests that it is for." example:"login:{user}:*"`
+	By           string  `json:"by,omitempty" doc:"The key that is counted; absent: the request's own." example:"login:{user}"`
+	Limit        uint64  `json:"limit" doc:"How many per per_s."`
+	PerS         float64 `json:"per_s" doc:"The period in seconds."`
+	Burst        uint64  `json:"burst"`
+	Algorithm    string  `json:"algorithm" enum:"window,fixed,gcra"`
+	Mode         string  `json:"mode" enum:"enforce,shadow"`
+	Last         bool    `json:"last,omitempty" doc:"No later policy is asked for its keys."`
+	Overrides    int     `json:"overrides" doc:"Keys that have another limit."`
+	Allowed      Bounds  `json:"allowed" doc:"Decisions in the window: hits of limit:NAME:allowed."`
+	Denied       Bounds  `json:"denied" doc:"Hits of limit:NAME:denied."`
+	ShadowDenied Bounds  `json:"shadow_denied" doc:"Hits of limit:NAME:shadow_denied: what a shadow policy would have denied."`
+}
+
+type limitsOutput struct{ Body limitsAnswer }
+
+type limitKeysQuestion struct {
+	Name string `path:"name" doc:"The policy's name; its slashes may be raw or percent-encoded." example:"login"`
+	K    int    `query:"k" default:"20" minimum:"1" maximum:"10000" doc:"How many keys to list."`
+}
+
+type limitKeysAnswer struct {
+	Name string     `json:"name"`
+	Keys []LimitKey `json:"keys" nullable:"false" doc:"By share of their burst, the highest first."`
+}
+
+// LimitKey is what one key has used of a limit.
+type LimitKey struct {
+	Key       string  `json:"key" doc:"As it is counted." example:"login:bob"`
+	Used      uint64  `json:"used"`
+	Burst     uint64  `json:"burst" doc:"Of this key: overrides may give it another one."`
+	Remaining uint64  `json:"remaining"`
+	Share     float64 `json:"share" doc:"used / burst: a key at 1 is denied now."`
+	ResetS    float64 `json:"reset_s" doc:"Seconds until the whole burst is there again."`
+}
+
+type limitKeysOutput struct{ Body limitKeysAnswer }
+
+func (s *Server) registerLimits(api huma.API) {
+	ask(s, api, huma.Operation{
+		OperationID: "list-limits", Method: http.MethodGet, Path: "/v1/limits",
+		Summary:     "List the policies, and how they decided",
+		Description: "In order of application, with the decisions of a window.",
+	}, []weir.Code{weir.CodeInvalidWindow, weir.CodeClosed}, func(_ context.Context, q *limitsQuestion) (*limitsOutput, error) {
+		answer, err := s.limits(q)
+		return &limitsOutput{answer}, err
+	})
+	ask(s, api, huma.Operation{
+		OperationID: "limit-keys", Method: http.MethodGet, Path: "/v1/limits/{name}/keys",
+		Summary:     "List the keys that have used most of a limit",
+		Description: "Keys that have used nothing are not listed. It looks at every key with a limit in use: a question for people, not for each request.",
+	}, []weir.Code{codeUnknownLimit, weir.CodeClosed}, func(_ context.Context, q *limitKeysQuestion) (*limitKeysOutput, error) {
+		answer, err := s.limitKeys(q)
+		return &limitKeysOutput{answer}, err
+	})
+}
+
+func (s *Server) limits(q *limitsQuestion) (limitsAnswer, error) {
+	w, err := windowParam("window", q.Window)
+	if err != nil {
+		return limitsAnswer{}, err
+	}
+	policies := s.policies.Set().Policies()
+	answer := limitsAnswer{int64(w / time.Second), unixTime{s.now()}, s.cfg.PolicyFile.state(), make([]LimitPolicy, len(policies))}
+	for i, p := range policies {
+		made := LimitPolicy{
+			Name: p.Name, Keys: p.Keys, By: p.By,
+			Limit: p.Limit.N, PerS: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(),
+			Mode: p.Mode.String(), Last: p.Last, Overrides: len(p.Overrides),
+		}
+		for outcome, to := range map[string]*Bounds{"allowed": &made.Allowed, "denied": &made.Denied, "shadow_denied": &made.ShadowDenied} {
+			c, err := s.engine.CountAt(answer.At.Time, "limit:"+p.Name+":"+outcome, w)
+			if err != nil {
+				return limitsAnswer{}, asProblem(err)
+			}
+			*to = boundsOf(c)
+		}
+		answer.Limits[i] = made
+	}
+	return answer, nil
+}
+
+func (s *Server) limitKeys(q *limitKeysQuestion) (limitKeysAnswer, error) {
+	l, known := s.policies.Limit(q.Name)
+	if !known {
+		return limitKeysAnswer{}, s.unknownLimit(q.Name)
+	}
+	uses := l.Keys(q.K)
+	answer := limitKeysAnswer{q.Name, make([]LimitKey, len(uses))}
+	for i, u := range uses {
+		answer.Keys[i] = LimitKey{u.Key, u.Used, u.Limit.Burst, u.Remaining, u.Share(), milliseconds(u.Reset).Seconds()}
+	}
+	return answer, nil
+}
+
+// unknownLimit says which policies there are, in the words of package policy.
+func (s *Server) unknownLimit(name string) error {
+	asked := []policy.Request{{Key: "?", Limit: name}}
+	err := s.policies.Peek(asked, new(policy.Decision))
+	if err == nil { // it came into the file just now
+		return newProblem(codeUnknownLimit, "name", fmt.Sprintf("no limit %q: ask again", clip(name)))
+	}
+	return s.undecided(asked, err)
+}

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// PolicyFile is what became of the file that policies come from, for GET /v1/limits and
+// the metrics. Who watches the file tells it. It is safe for many goroutines.
+type PolicyFile struct {
+	path string
+
+	mu       sync.Mutex // guards all below
+	loaded   time.Time  // when the policies in use were read
+	loads    uint64
+	failures uint64
+	trouble  string // why the newest file is not in use; "": it is
+	since    time.Time
+}
+
+// NewPolicyFile is of a file that was read just now.
+func NewPolicyFile(path string) *PolicyFile {
+	return &PolicyFile{path: path, loaded: time.Now(), loads: 1}
+}
+
+// Reloaded notes that the file was read again; err says why its policies are not in use,
+// nil that they are.
+func (f *PolicyFile) Reloaded(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.failures++
+		f.trouble, f.since = err.Error(), time.Now()
+		return
+	}
+	f.loads++
+	f.loaded, f.trouble = time.Now(), ""
+}
+
+// PolicyFileState is the file as GET /v1/limits shows it.
+type PolicyFileState struct {
+	Path     string    `json:"path"`
+	LoadedAt unixTime  `json:"loaded_at" doc:"When the policies in use were read."`
+	Error    string    `json:"error,omitempty" doc:"Why the newest file is not in use; the policies before it are."`
+	ErrorAt  *unixTime `json:"error_at,omitempty"`
+}
+
+func (f *PolicyFile) state() *PolicyFileState {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &PolicyFileState{Path: f.path, LoadedAt: unixTime{f.loaded.Truncate(time.Second)}, Error: f.trouble}
+	if f.trouble != "" {
+		s.ErrorAt = &unixTime{f.since.Truncate(time.Second)}
+	}
+	return s
+}
+
+func (f *PolicyFile) register(registry *prometheus.Registry) {
+	read := func(value func() float64) func() float64 {
+		return func() float64 {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return value()
+		}
+	}
+	const name, help = "weir_policy_reloads_total", "Times that the policy file was read, the start included, by what became of it."
+	for result, n := range map[string]*uint64{"ok": &f.loads, "failed": &f.failures} {
+		registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: name, Help: help, ConstLabels: prometheus.Labels{"result": result},
+		}, read(func() float64 { return float64(*n) })))
+	}
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "weir_policy_loaded_timestamp_seconds",
+		Help: "When the policies in use were read.",
+	}, read(func() float64 { return float64(f.loaded.Unix()) })))
+}
