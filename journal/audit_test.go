@@ -3,6 +3,7 @@ package journal
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-counter/weir"
 )
@@ -11,7 +12,7 @@ import (
 func messages(epoch uint64, flushes, parts int) (all [][]byte) {
 	e := newEncoder(life{origin: 1, epoch: epoch}, 4)
 	for range flushes {
-		e.begin()
+		e.begin(time.Now())
 		for p := range parts {
 			e.add(p%4, []weir.Delta{{Key: "k", At: 100, N: 10}})
 			if p < parts-1 {
@@ -50,7 +51,7 @@ func TestAudit(t *testing.T) {
 		"a flush left out":           {messages: join(first[:3], first[6:]), hits: 90, finding: "flush 3 of epoch 1 follows flush 1"},
 		"cut off":                    {messages: first[:9], mark: 12, hits: 90, finding: "journal messages 10 to 12: cut off"},
 		"as far as the mark":         {messages: first, mark: 12, hits: 120},
-		"another origin":             {messages: join(first, [][]byte{func() []byte { e := newEncoder(life{9, 1}, 4); e.begin(); return e.end(nil)[0] }()}), hits: 120, finding: "from origin 9"},
+		"another origin":             {messages: join(first, [][]byte{func() []byte { e := newEncoder(life{9, 1}, 4); e.begin(time.Now()); return e.end(nil)[0] }()}), hits: 120, finding: "from origin 9"},
 		"an epoch that begins late":  {messages: join(first, second[1:]), hits: 150, finding: "flush 2 of epoch 2 follows flush 0"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package journal
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"time"
 
 	"github.com/weir-counter/weir"
 )
@@ -17,7 +18,11 @@ import (
 //	8 bytes    origin, little endian
 //	           epoch
 //	           flush, contiguous from 1 in an epoch
-//	           part, from 0; last: 1 if this is the flush's last part, else 0
+//	           part, from 0; a byte of flags: 1 if this is the flush's last part,
+//	           2 if its origin takes no more hits after it
+//	           node: length of its name, name; empty for one alone
+//	           at: Unix ms when the origin began to gather the flush: it and those
+//	           before have every hit that the origin took until then
 //	           batches: how many, then each:
 //	               partition << 1 | kind: 0 hits, 1 admissions
 //	               seq, contiguous from 1 in an epoch and partition
@@ -75,6 +80,9 @@ type part struct {
 	flush    uint64
 	part     uint64
 	last     bool
+	leaving  bool
+	node     string
+	at       int64
 	batches  []batch
 	receipts [][]byte
 }
@@ -82,7 +90,11 @@ type part struct {
 // encoder turns one flush after the other into parts.
 type encoder struct {
 	life
-	flush  uint64   // the current or last one
+	node    string
+	flush   uint64 // the current or last one
+	at      int64  // Unix ms of the current one
+	leaving bool   // it is the last
+
 	seqs   []uint64 // by partition
 	totals []uint64 // by partition
 
@@ -97,8 +109,9 @@ func newEncoder(l life, partitions int) *encoder {
 }
 
 // begin starts a flush; the parts of the one before are no longer needed.
-func (e *encoder) begin() {
+func (e *encoder) begin(now time.Time) {
 	e.flush++
+	e.at = now.UnixMilli()
 	e.parts, e.batches, e.count = nil, e.batches[:0], 0
 }
 
@@ -209,7 +222,10 @@ func (e *encoder) closePart(receipts [][]byte, last bool) {
 	b = binary.AppendUvarint(b, e.epoch)
 	b = binary.AppendUvarint(b, e.flush)
 	b = binary.AppendUvarint(b, uint64(len(e.parts)))
-	b = append(b, boolByte(last))
+	b = append(b, e.flags(last))
+	b = binary.AppendUvarint(b, uint64(len(e.node)))
+	b = append(b, e.node...)
+	b = binary.AppendUvarint(b, uint64(e.at))
 	b = binary.AppendUvarint(b, e.count)
 	b = append(b, e.batches...)
 	b = appendReceipts(b, receipts)
@@ -235,9 +251,18 @@ func (l life) sum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, b)
 }
 
-func boolByte(b bool) byte {
-	if b {
-		return 1
+// Flags of a part.
+const (
+	flagLast = 1 << iota
+	flagLeaving
+)
+
+func (e *encoder) flags(last bool) (b byte) {
+	if last {
+		b |= flagLast
 	}
-	return 0
+	if last && e.leaving {
+		b |= flagLeaving
+	}
+	return b
 }

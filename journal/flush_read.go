@@ -16,6 +16,9 @@ var errDamaged = errors.New("damaged")
 // maxPartitions is what no engine has more of.
 const maxPartitions = 1 << 20
 
+// maxNodeBytes bounds the name of a node.
+const maxNodeBytes = 64
+
 // openSealed checks the frame that all our bytes have: magic, version, content,
 // CRC-32C of all before. It returns a reader of the content.
 func openSealed(data []byte, magic, version byte, what string) (reader, error) {
@@ -40,7 +43,13 @@ func decodePart(data []byte) (part, error) {
 	}
 	p := part{life: life{origin: binary.LittleEndian.Uint64(r.take(8)), epoch: r.uvarint()}}
 	p.flush, p.part = r.uvarint(), r.uvarint()
-	p.last = r.bool()
+	flags := r.take(1)[0]
+	p.last, p.leaving = flags&flagLast != 0, flags&flagLeaving != 0
+	p.node = string(r.take(r.uvarint()))
+	p.at = int64(r.uvarint())
+	if flags > flagLast|flagLeaving || len(p.node) > maxNodeBytes || p.at < 0 {
+		r.fail()
+	}
 	for range r.count() {
 		p.batches = append(p.batches, r.batch(p.life))
 	}
@@ -97,14 +106,6 @@ func (r *reader) count() uint64 {
 		return 0
 	}
 	return n
-}
-
-func (r *reader) bool() bool {
-	b := r.take(1)
-	if b[0] > 1 {
-		r.fail()
-	}
-	return b[0] == 1
 }
 
 // take returns the next n bytes; after a failure, zeros in place of fixed ones.

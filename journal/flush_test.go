@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/weir-counter/weir"
 )
@@ -33,7 +34,7 @@ func TestFlushRoundTrip(t *testing.T) {
 		totals := map[int]uint64{}
 		for flush := range uint64(5) {
 			want := map[int][]weir.Delta{}
-			e.begin()
+			e.begin(time.Now())
 			for p := range 8 {
 				if want[p] = randomDeltas(r, r.IntN(3)*r.IntN(40_000)); len(want[p]) == 0 {
 					delete(want, p)
@@ -79,7 +80,7 @@ func TestFlushRoundTrip(t *testing.T) {
 
 func TestDecodeRefusesDamage(t *testing.T) {
 	e := newEncoder(life{origin: 7, epoch: 3}, 4)
-	e.begin()
+	e.begin(time.Now())
 	e.add(2, randomDeltas(rand.New(rand.NewPCG(1, 1)), 30))
 	data := e.end([][]byte{[]byte("receipt")})[0]
 	for bit := range 8 * len(data) {
@@ -99,7 +100,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 // FuzzDecodePart repairs the checksum, so that what lies behind it is reached.
 func FuzzDecodePart(f *testing.F) {
 	e := newEncoder(life{origin: 7, epoch: 3}, 4)
-	e.begin()
+	e.begin(time.Now())
 	e.add(2, randomDeltas(rand.New(rand.NewPCG(1, 1)), 30))
 	data := e.end([][]byte{[]byte("receipt")})[0]
 	f.Add(data[:len(data)-sumBytes])

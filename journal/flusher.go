@@ -101,7 +101,7 @@ func (j *Journal) runFlusher(ctx context.Context) {
 func (j *Journal) flush(ctx context.Context) error {
 	f := &j.flusher
 	began := time.Now()
-	f.encoder.begin()
+	f.encoder.begin(began)
 	states := j.snapshots.due(j.snapshots.kept.Load() > j.cfg.MaxBytes/4)
 	var snaps []snapshot
 	receipts := j.engine.CutReceipts(func() {

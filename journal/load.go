@@ -115,6 +115,7 @@ func (j *Journal) loadSnapshots(ctx context.Context, audit *auditor, l *loaded) 
 	}
 	l.have = make([][slots]uint64, partitions)
 	froms := make([]uint64, partitions)
+	positions := make([][]originPosition, partitions)
 	spoiled := make([][]Finding, partitions)
 	err = inParallel(partitions, func(partition int) error {
 		for i, at := range lists[partition] {
@@ -126,7 +127,7 @@ func (j *Journal) loadSnapshots(ctx context.Context, audit *auditor, l *loaded) 
 				spoiled[partition] = append(spoiled[partition], spoiledSnapshot(partition, at.slot, err))
 				continue
 			}
-			audit.resume(partition, snap.positions)
+			positions[partition] = snap.positions
 			froms[partition] = snap.from
 			for _, good := range lists[partition][i:] {
 				l.have[partition][good.slot] = good.from + 1
@@ -135,6 +136,9 @@ func (j *Journal) loadSnapshots(ctx context.Context, audit *auditor, l *loaded) 
 		}
 		return nil
 	})
+	for partition, list := range positions {
+		audit.resume(partition, list)
+	}
 	audit.findings = slices.Concat(audit.findings, findings, slices.Concat(spoiled...))
 	return froms, err
 }
