@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+
+	"github.com/weir-counter/weir/journal/join"
 )
 
 // Config sets up a Journal. Dir must be given; zeros mean the defaults.
@@ -32,6 +34,10 @@ type Config struct {
 	// AcceptDamage goes on where damage was found, without what was lost. If
 	// false, Open refuses with a *DamageError.
 	AcceptDamage bool
+
+	// Join says which other nodes count together with this one; its Dir, MaxBytes
+	// and Logger are the journal's. Zero: this node is alone.
+	Join join.Config
 
 	// Logger takes the journal's and the embedded server's messages. nil: none.
 	Logger *slog.Logger
@@ -89,3 +95,6 @@ func (cfg Config) validate() error {
 func invalidConfig(field, format string, args ...any) error {
 	return &weir.Error{Code: weir.CodeInvalidConfig, Field: field, Message: fmt.Sprintf(format, args...)}
 }
+
+// clustered tells whether the journal has batches of other origins.
+func (cfg Config) clustered() bool { return cfg.Join.Cluster != "" || cfg.Join.URL != "" }

@@ -229,7 +229,7 @@ func (j *Journal) publishWatched(ctx context.Context, data []byte) (uint64, erro
 	defer giveUp(nil)
 	server := j.server
 	watch := time.AfterFunc(time.Second, func() {
-		if err := server.health(); err != nil {
+		if err := server.Health(); err != nil {
 			giveUp(err)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/join"
 )
 
 // Journal keeps an engine's hits on disk. It owns the data directory, the
@@ -20,10 +21,12 @@ type Journal struct {
 	log    *slog.Logger
 
 	lock   *dirLock
-	server *embedded
+	server *join.Node
 	store  *store
 	marks  *markWriter
 	life   life
+
+	manifest manifest
 
 	suspect atomic.Bool // something failed since the server was found well
 
@@ -84,12 +87,12 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	if err := m.fits(j.engine.Config()); err != nil {
 		return err
 	}
-	if j.server, err = startServer(ctx, j.cfg.Dir, j.cfg.MaxBytes, j.log); err != nil {
+	if j.server, err = startServer(ctx, j.cfg); err != nil {
 		return err
 	}
 	isNew := m.Epoch == 0
 	var missing []Finding
-	if j.store, missing, err = openStore(ctx, j.server.js, isNew || j.cfg.AcceptDamage); err != nil {
+	if j.store, missing, err = openStore(ctx, j.server, m, isNew || j.cfg.AcceptDamage); err != nil {
 		return err
 	}
 	if isNew {
@@ -113,7 +116,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	if err := m.save(j.cfg.Dir); err != nil {
 		return fmt.Errorf("journal: manifest: %w", err)
 	}
-	j.life = life{m.Origin, m.Epoch}
+	j.life, j.manifest = life{m.Origin, m.Epoch}, m
 	accepted := len(lossy(loaded.findings)) > 0
 	if accepted {
 		if err := j.rebase(ctx, &loaded); err != nil {
@@ -172,7 +175,7 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 // release gives back what open took, as far as it came.
 func (j *Journal) release() error {
 	if j.server != nil {
-		j.server.stop()
+		j.server.Close()
 	}
 	var errs []error
 	if j.marks != nil {

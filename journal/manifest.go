@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -91,6 +93,26 @@ func (m manifest) fits(cfg weir.Config) error {
 	}
 	if was := time.Duration(m.RetentionS) * time.Second; was != cfg.Retention {
 		return invalidConfig("Retention", "the data directory was made with a retention of %v, not %v, and it can't be changed: keep that one, or start with a new --data and send the hits again", was, cfg.Retention)
+	}
+	return nil
+}
+
+// Metadata of the streams: what all nodes that share them must agree on.
+const (
+	metaPartitions = "weir-partitions"
+	metaRetention  = "weir-retention-s"
+)
+
+func (m manifest) streamMetadata() map[string]string {
+	return map[string]string{metaPartitions: strconv.Itoa(m.Partitions), metaRetention: strconv.FormatInt(m.RetentionS, 10)}
+}
+
+// fitsStream refuses streams that were made for another engine.
+func (m manifest) fitsStream(have map[string]string) error {
+	for name, want := range m.streamMetadata() {
+		if was := have[name]; was != "" && was != want {
+			return fmt.Errorf("it was made with %s %s, not %s: all nodes of a cluster use the same", strings.TrimPrefix(name, "weir-"), was, want)
+		}
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/weir-counter/weir/journal/join"
 )
 
 // revive ends the embedded server and starts it anew if it refuses to write for
@@ -20,7 +22,7 @@ func (j *Journal) revive(ctx context.Context) error {
 	if !j.suspect.Load() {
 		return nil
 	}
-	wrong := j.server.health()
+	wrong := j.server.Health()
 	if wrong == nil {
 		j.suspect.Store(false)
 		return nil
@@ -29,13 +31,13 @@ func (j *Journal) revive(ctx context.Context) error {
 		return fmt.Errorf("%w: make room on the disk of the data directory (%w)", wrong, err)
 	}
 	j.log.Warn("journal: the embedded server keeps an error though there is room: it is started anew", "error", wrong)
-	j.server.stop()
-	server, err := startServer(ctx, j.cfg.Dir, j.cfg.MaxBytes, j.log)
+	j.server.Close()
+	server, err := startServer(ctx, j.cfg)
 	if err != nil {
 		return err
 	}
 	if err := j.continueOn(ctx, server); err != nil {
-		server.stop()
+		server.Close()
 		return err
 	}
 	j.server = server
@@ -46,8 +48,8 @@ func (j *Journal) revive(ctx context.Context) error {
 
 // continueOn moves the store to another server, which must have all that was
 // acknowledged.
-func (j *Journal) continueOn(ctx context.Context, server *embedded) error {
-	opened, missing, err := openStore(ctx, server.js, false)
+func (j *Journal) continueOn(ctx context.Context, server *join.Node) error {
+	opened, missing, err := openStore(ctx, server, j.manifest, false)
 	if err == nil && len(missing) > 0 {
 		err = &DamageError{missing}
 	}

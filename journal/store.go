@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/weir-counter/weir/journal/join"
 )
 
 // store is the stream of flushes, which is the journal, and that of snapshots, of
@@ -31,8 +33,8 @@ const (
 // a directory that is not new they must be there, and a store that lost them
 // must not begin again at zero. What it did not find or had to make is in
 // missing.
-func openStore(ctx context.Context, js jetstream.JetStream, create bool) (opened *store, missing []Finding, err error) {
-	s := &streams{js: js}
+func openStore(ctx context.Context, node *join.Node, m manifest, create bool) (opened *store, missing []Finding, err error) {
+	s := &streams{js: node.JetStream()}
 	for _, one := range []struct {
 		stream        *jetstream.Stream
 		name, subject string
@@ -41,22 +43,16 @@ func openStore(ctx context.Context, js jetstream.JetStream, create bool) (opened
 		{&s.flushes, flushStream, flushSubject, "the journal's stream", "all hits since the snapshots"},
 		{&s.snapshots, snapshotStream, snapshotSubject + ".>", "the stream of snapshots", "all hits before the journal begins"},
 	} {
-		*one.stream, err = js.Stream(ctx, one.name)
+		*one.stream, err = s.js.Stream(ctx, one.name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			missing = append(missing, Finding{Where: one.called, What: "missing", Cost: one.cost})
 			if !create {
 				return nil, missing, nil
 			}
-			*one.stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
-				Name:     one.name,
-				Subjects: []string{one.subject},
-				Storage:  jetstream.FileStorage,
-				// Repeated flushes are dropped by epoch and number; a long window
-				// would only make the server read that much log when it starts.
-				Duplicates:  100 * time.Millisecond,
-				Discard:     jetstream.DiscardNew,
-				AllowDirect: true,
-			})
+			*one.stream, err = s.js.CreateStream(ctx, streamConfig(one.name, one.subject, m, node.Replicas(replicas)))
+		}
+		if err == nil {
+			err = m.fitsStream((*one.stream).CachedInfo().Config.Metadata)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("journal: %s: %w", one.called, err)
@@ -65,6 +61,25 @@ func openStore(ctx context.Context, js jetstream.JetStream, create bool) (opened
 	opened = new(store)
 	opened.at.Store(s)
 	return opened, missing, nil
+}
+
+// replicas is how many nodes keep each message, where there are as many: one may
+// be lost, and the others agree.
+const replicas = 3
+
+func streamConfig(name, subject string, m manifest, replicas int) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:     name,
+		Subjects: []string{subject},
+		Storage:  jetstream.FileStorage,
+		Replicas: replicas,
+		Metadata: m.streamMetadata(),
+		// Repeated flushes are dropped by epoch and number; a long window
+		// would only make the server read that much log when it starts.
+		Duplicates:  100 * time.Millisecond,
+		Discard:     jetstream.DiscardNew,
+		AllowDirect: true,
+	}
 }
 
 // publish appends one message and returns its sequence in the stream once it is

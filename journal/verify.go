@@ -73,11 +73,11 @@ func verifyCopy(ctx context.Context, dir string, m manifest) (r Report, err erro
 	j := &Journal{cfg: Config{Dir: dir}.withDefaults(), engine: engine}
 	j.log = j.cfg.Logger
 	defer func() { err = errors.Join(err, j.release()) }()
-	if j.server, err = startServer(ctx, dir, unbounded, j.log); err != nil {
+	if j.server, err = startServer(ctx, Config{Dir: dir, MaxBytes: unbounded, Logger: j.log}); err != nil {
 		return r, err
 	}
 	var missing []Finding
-	if j.store, missing, err = openStore(ctx, j.server.js, false); err != nil {
+	if j.store, missing, err = openStore(ctx, j.server, m, false); err != nil {
 		return r, err
 	}
 	if j.store == nil {
