@@ -1,0 +1,34 @@
+package join
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+)
+
+// serverLog passes the server's messages on. A fatal one does not end the
+// process: Open returns it.
+type serverLog struct {
+	logger *slog.Logger
+	fatal  atomic.Pointer[string] // the first one
+}
+
+func (l *serverLog) Noticef(format string, v ...any) { l.log(slog.LevelDebug, format, v) }
+func (l *serverLog) Debugf(format string, v ...any)  { l.log(slog.LevelDebug, format, v) }
+func (l *serverLog) Tracef(format string, v ...any)  { l.log(slog.LevelDebug, format, v) }
+func (l *serverLog) Warnf(format string, v ...any)   { l.log(slog.LevelWarn, format, v) }
+func (l *serverLog) Errorf(format string, v ...any)  { l.log(slog.LevelError, format, v) }
+
+func (l *serverLog) Fatalf(format string, v ...any) {
+	message := strings.TrimSpace(fmt.Sprintf(format, v...))
+	l.fatal.CompareAndSwap(nil, &message)
+	l.log(slog.LevelError, format, v)
+}
+
+func (l *serverLog) log(level slog.Level, format string, v []any) {
+	if l.logger.Enabled(context.Background(), level) {
+		l.logger.Log(context.Background(), level, "embedded NATS: "+strings.TrimSpace(fmt.Sprintf(format, v...)))
+	}
+}

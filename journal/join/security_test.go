@@ -1,0 +1,222 @@
+package join_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/journal/join"
+	"github.com/weir-counter/weir/journal/join/jointest"
+)
+
+// authority signs certificates of one test.
+type authority struct {
+	dir  string
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{dir: t.TempDir()}
+	a.key = newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	writePEM(t, filepath.Join(a.dir, "ca"), "CERTIFICATE", der)
+	return a
+}
+
+// issue makes the files of a node on loopback.
+func (a *authority) issue(t *testing.T, name string, uses ...x509.ExtKeyUsage) join.TLS {
+	t.Helper()
+	key := newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: uses,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := join.TLS{CA: filepath.Join(a.dir, "ca"), Cert: filepath.Join(a.dir, name+".cert"), Key: filepath.Join(a.dir, name+".key")}
+	writePEM(t, files.Cert, "CERTIFICATE", der)
+	if der, err = x509.MarshalECPrivateKey(key); err != nil {
+		t.Fatal(err)
+	}
+	writePEM(t, files.Key, "EC PRIVATE KEY", der)
+	return files
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func writePEM(t *testing.T, file, kind string, der []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// both are the uses that a node needs.
+var both = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+
+// logBuffer is a log that tests read.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) has(s string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Contains(b.text.String(), s)
+}
+
+func (b *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+
+// refused opens a node that no other lets in, and checks what it says.
+func refused(t *testing.T, cfg join.Config) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	node, err := join.Open(ctx, cfg)
+	if err == nil {
+		node.Close()
+		t.Fatal("it joined")
+	}
+	if !strings.Contains(err.Error(), "1 of 3 nodes are here") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A cluster with TLS and a secret. A node without its authority's certificate,
+// one with another secret, and one with a name that is taken are not let in, and
+// the cluster says why.
+func TestWhoMayJoin(t *testing.T) {
+	ours, theirs := newAuthority(t), newAuthority(t)
+	var log logBuffer
+	c := jointest.New(t, 3, func(_ int, cfg *join.Config) {
+		cfg.TLS = ours.issue(t, cfg.Node, both...)
+		cfg.Logger = log.logger()
+	})
+	c.Up(t, 0, 1, 2) // a cluster begins with all nodes
+	c.Down(2)
+	intruder := func(change func(*join.Config)) join.Config {
+		cfg := c.Configs[2]
+		cfg.Dir = t.TempDir()
+		change(&cfg)
+		return cfg
+	}
+	t.Run("plaintext", func(t *testing.T) {
+		refused(t, intruder(func(cfg *join.Config) { cfg.TLS = join.TLS{} }))
+	})
+	t.Run("another authority", func(t *testing.T) {
+		refused(t, intruder(func(cfg *join.Config) { cfg.TLS = theirs.issue(t, cfg.Node, both...) }))
+	})
+	t.Run("another secret", func(t *testing.T) {
+		refused(t, intruder(func(cfg *join.Config) { cfg.Secret = "not the secret of the cluster" }))
+		jointest.Eventually(t, "the cluster says why", func() bool { return log.has("it has another secret") })
+	})
+	t.Run("another cluster", func(t *testing.T) {
+		refused(t, intruder(func(cfg *join.Config) { cfg.Cluster = "other" }))
+	})
+	c.Up(t, 2)
+	t.Run("a name that is taken", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		node, err := join.Open(ctx, intruder(func(cfg *join.Config) {
+			cfg.Addr = jointest.Addrs(t, 1)[0]
+			cfg.Peers = []string{c.Configs[0].Addr, c.Configs[1].Addr} // the one that has the name is not among them
+		}))
+		if err == nil {
+			node.Close()
+			t.Error("it joined")
+		}
+	})
+	// Door logs once in ten seconds, and the secret was named just now: the name
+	// has a test of its own.
+	makeStream(t, c.Nodes[2])
+	publish(t, c.Nodes[0], "a")
+}
+
+func TestANameThatIsTakenIsNamed(t *testing.T) {
+	var log logBuffer
+	c := jointest.Start(t, 2, func(_ int, cfg *join.Config) { cfg.Logger = log.logger() })
+	cfg := c.Configs[1]
+	cfg.Dir, cfg.Addr = t.TempDir(), jointest.Addrs(t, 1)[0]
+	cfg.Peers = []string{c.Configs[0].Addr, cfg.Addr}
+	refusedOfTwo(t, cfg)
+	jointest.Eventually(t, "the cluster says why", func() bool { return log.has("its name is taken by another") && log.has("node=n2") })
+}
+
+func refusedOfTwo(t *testing.T, cfg join.Config) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	node, err := join.Open(ctx, cfg)
+	if err == nil {
+		node.Close()
+		t.Fatal("it joined")
+	}
+	if !strings.Contains(err.Error(), "1 of 2 nodes are here (n2)") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestCertificatesAreCheckedAtTheStart(t *testing.T) {
+	ours, theirs := newAuthority(t), newAuthority(t)
+	foreign := theirs.issue(t, "n1", both...)
+	foreign.CA = filepath.Join(ours.dir, "ca")
+	for name, files := range map[string]join.TLS{
+		"not for clients":      ours.issue(t, "server", x509.ExtKeyUsageServerAuth),
+		"not for servers":      ours.issue(t, "client", x509.ExtKeyUsageClientAuth),
+		"of another authority": foreign,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := jointest.New(t, 2, func(_ int, cfg *join.Config) { cfg.TLS = files })
+			node, err := join.Open(t.Context(), c.Configs[0])
+			if err == nil {
+				node.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), "--cluster-cert") {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
