@@ -282,7 +282,9 @@ func TestOwnAnswers(t *testing.T) {
 		Denied: func(w http.ResponseWriter, r *http.Request, d *Decision) {
 			http.Error(w, fmt.Sprint(r.URL.Path, d.RetryAfter, d.Results[0].Limit), http.StatusTeapot)
 		},
-		Refused:    func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), http.StatusUnauthorized) },
+		Refused: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+		},
 		OnError:    func(*http.Request, error) {},
 		HideFields: true,
 	}).Wrap(next)
