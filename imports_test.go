@@ -21,6 +21,10 @@ var mayImport = map[string][]string{
 	"policy":  {".", "limit", "internal/units"},
 	"client":  {"internal/units"},
 	"replay":  {".", "window", "internal/units", "client"},
+
+	"middleware":          {".", "limit", "internal/ratelimitfields"},
+	"middleware/policies": {".", "middleware", "policy"},
+	"middleware/remote":   {".", "limit", "client", "middleware"},
 }
 
 // Third-party modules that the library may import, each with a reason in
@@ -45,16 +49,30 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
-// A library user compiles the standard library and libraryModules, no more.
-func TestLibraryDependencies(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".", "./window", "./limit").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path := range strings.FieldsSeq(string(out)) {
-		own := path == module || strings.HasPrefix(path, module+"/")
-		if !own && !slices.Contains(libraryModules, path) {
-			t.Errorf("the library compiles %s", path)
+// What a user compiles beside the standard library: packages of this module, and
+// libraryModules, no more; for policies their file format, for a server its client.
+func TestDependencies(t *testing.T) {
+	for folder, more := range map[string][]string{
+		".": nil, "./window": nil, "./limit": nil, "./middleware": nil,
+		"./middleware/policies": {"go.yaml.in/yaml/v4"},
+		"./middleware/remote":   {"github.com/klauspost/compress"},
+	} {
+		out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", folder).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path := range strings.FieldsSeq(string(out)) {
+			if inner, own := strings.CutPrefix(path, module); own {
+				if inner == "/server" || inner == "/journal" {
+					t.Errorf("%s compiles %s", folder, path)
+				}
+				continue
+			}
+			if !slices.ContainsFunc(append(more, libraryModules...), func(allowed string) bool {
+				return path == allowed || strings.HasPrefix(path, allowed+"/")
+			}) {
+				t.Errorf("%s compiles %s", folder, path)
+			}
 		}
 	}
 }

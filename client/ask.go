@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/internal/units"
@@ -196,11 +195,7 @@ func (c *Client) Keys(ctx context.Context, q KeysQuery) (Keys, error) {
 // server does not hold is an *Error of code unknown_key; so is one that an attempt
 // deleted whose answer was lost.
 func (c *Client) Delete(ctx context.Context, key string) error {
-	segment := url.PathEscape(key)
-	if strings.Trim(key, ".") == "" {
-		segment = strings.ReplaceAll(key, ".", "%2E") // or it would be a step in the path
-	}
-	_, err := c.do(ctx, request{method: http.MethodDelete, path: "/v1/keys/" + segment})
+	_, err := c.do(ctx, request{method: http.MethodDelete, path: "/v1/keys/" + segment(key)})
 	return err
 }
 

@@ -6,4 +6,7 @@
 // answer got lost on the way may have been counted: it carries an idempotency
 // key, the same in each attempt, by which the server counts it once, within ten
 // minutes and also across a restart of a server that is not ephemeral.
+//
+// A decision of limits (Allow) is asked once: see NoDecisionError for what a caller does
+// when there is none.
 package client

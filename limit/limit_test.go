@@ -124,7 +124,7 @@ func tryAfter(t *testing.T, p *Plan, s *State, now int64, n uint64, v Verdict) i
 
 // What Window and GCRA admit to a caller who always asks: no less than stated.
 func TestUnderAdmission(t *testing.T) {
-	for _, l := range []Limit{{N: 10, Per: time.Second}, {N: 1000, Per: time.Second}, {N: 100_000, Per: time.Second}, {N: 50, Per: time.Minute}} {
+	for _, l := range []Limit{{N: 10, Per: time.Second}, {N: 1000, Per: time.Second}, {N: 10_000, Per: time.Second}, {N: 50, Per: time.Minute}} {
 		for _, l.Algorithm = range []Algorithm{Window, GCRA} {
 			p := plan(t, l)
 			var s State

@@ -24,7 +24,7 @@ type Key struct {
 const longestValue = 256
 
 // ByHeader is the key "header:", the header's name in lower case, and a hash of its
-// first value: header:x-api-key:0hjF...; the hash is SHA-256 cut to 128 bits, in 22
+// first value: header:x-api-key:en6OJ5nWYnSXp0Wx-ViHxw. The hash is SHA-256 cut to 128 bits, in 22
 // characters. A request without the header has no key.
 //
 // The value is hashed because it may be a secret: keys stand in lists, logs and on

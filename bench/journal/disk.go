@@ -33,8 +33,8 @@ func open(ctx context.Context, dir string) (*weir.Engine, *journal.Journal, erro
 // flushes measures the bytes of an entry, and what compressing them would save
 // and cost: of flushes of 100 to 100,000 hits on a million keys.
 func (b *bench) flushes() error {
-	names := traffic.Keys(zipfKeys)
-	for _, hits := range []int{100, 10_000, 100_000} {
+	names := traffic.Keys(b.keys)
+	for _, hits := range b.flushHits {
 		engine, j, err := open(b.ctx, filepath.Join(b.dir, fmt.Sprint("flushes", hits)))
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ func (b *bench) flushes() error {
 		entries := 0
 		for range 10 {
 			distinct := map[uint32]bool{}
-			for _, pick := range traffic.Picks(hits, zipfKeys) {
+			for _, pick := range traffic.Picks(hits, b.keys) {
 				distinct[pick] = true
 				if err := engine.Hit(names[pick]); err != nil {
 					return err
@@ -104,8 +104,8 @@ func (b *bench) compress(hits, entries int, messages [][]byte) error {
 	return nil
 }
 
-// keys measures snapshots of a million keys, and the start after them.
-func (b *bench) keys() error {
+// snapshots measures snapshots of many keys, and the start after them.
+func (b *bench) snapshots() error {
 	for round := range b.rounds {
 		dir := filepath.Join(b.dir, fmt.Sprint("keys", round))
 		engine, j, err := open(b.ctx, dir)
@@ -114,7 +114,7 @@ func (b *bench) keys() error {
 		}
 		now := time.Now().Unix()
 		r := rand.New(rand.NewPCG(1, uint64(round)))
-		for _, key := range traffic.Keys(zipfKeys) {
+		for _, key := range traffic.Keys(b.keys) {
 			for range 3 {
 				if _, err := engine.HitAt(time.Unix(now-r.Int64N(3600), 0), key, 1); err != nil {
 					return err
@@ -128,12 +128,12 @@ func (b *bench) keys() error {
 		if err := j.Close(b.ctx); err != nil {
 			return err
 		}
-		fmt.Fprintf(b.out, "BenchmarkSnapshot/keys=1M 1 %.3f longest-cut-ms %.2f round-s\n",
-			float64(j.Stats().LongestCut.Microseconds())/1e3, time.Since(began).Seconds())
+		fmt.Fprintf(b.out, "BenchmarkSnapshot/keys=%s 1 %.3f longest-cut-ms %.2f round-s\n",
+			short(b.keys), float64(j.Stats().LongestCut.Microseconds())/1e3, time.Since(began).Seconds())
 		if err := engine.Close(); err != nil {
 			return err
 		}
-		if err := b.start("BenchmarkStart/keys=1M", dir, zipfKeys); err != nil {
+		if err := b.start("BenchmarkStart/keys="+short(b.keys), dir, b.keys); err != nil {
 			return err
 		}
 	}
@@ -154,38 +154,38 @@ func (b *bench) start(name, dir string, least int) error {
 	return errors.Join(j.Close(b.ctx), engine.Close())
 }
 
-// replay measures a start that has no snapshot and so many MiB of journal.
-func (b *bench) replay(mib int64) error {
+// replay measures a start that has no snapshot, but much journal.
+func (b *bench) replay() error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	dir := filepath.Join(b.dir, "replay")
-	fill := exec.CommandContext(b.ctx, self, "-fill", dir, "-journal-mib", fmt.Sprint(mib))
+	fill := exec.CommandContext(b.ctx, self, "-fill", dir, fmt.Sprint("-quick=", b.small), "-journal-mib", fmt.Sprint(b.journalMiB))
 	fill.Stderr = os.Stderr
 	if err := fill.Run(); err != nil {
 		return err
 	}
-	return b.start(fmt.Sprintf("BenchmarkStart/journal=%dMiB", mib), dir, 1)
+	return b.start(fmt.Sprintf("BenchmarkStart/journal=%dMiB", b.journalMiB), dir, 1)
 }
 
-// fillJournal writes so many bytes of journal, and leaves it as a crash would.
-func fillJournal(ctx context.Context, dir string, size int64) error {
-	engine, j, err := open(ctx, dir)
+// fillJournal writes much journal, and leaves it as a crash would.
+func (b *bench) fillJournal(dir string) error {
+	engine, j, err := open(b.ctx, dir)
 	if err != nil {
 		return err
 	}
-	names := traffic.Keys(zipfKeys)
-	picks := traffic.Picks(4_000_000, zipfKeys)
+	names := traffic.Keys(b.keys)
+	picks := traffic.Picks(4_000_000, b.keys)
 	at := time.Now().Unix() - 3600
-	for i := 0; int64(j.Stats().Bytes) < size; i++ {
+	for i := 0; int64(j.Stats().Bytes) < b.journalMiB<<20; i++ {
 		first := (i * 100_000) % len(picks)
 		for _, pick := range picks[first : first+100_000] {
 			if _, err := engine.HitAt(time.Unix(at+int64(i), 0), names[pick], 1); err != nil {
 				return err
 			}
 		}
-		if err := j.Sync(ctx); err != nil {
+		if err := j.Sync(b.ctx); err != nil {
 			return err
 		}
 	}

@@ -21,11 +21,8 @@ import (
 	"github.com/weir-counter/weir/bench/traffic"
 )
 
-const (
-	batchHits = 1_000
-	batches   = 3_000
-	zipfKeys  = 1_000_000
-)
+// batchHits is how many hits one request has.
+const batchHits = 1_000
 
 // server is a weir serve.
 type server struct {
@@ -105,7 +102,7 @@ func (s *server) postAll(ctx context.Context, bodies [][]byte, n int) error {
 // throughput posts the same batches to a server with a journal and to one
 // without, in turn.
 func (b *bench) throughput() error {
-	names, picks := traffic.Keys(zipfKeys), traffic.Picks(500*batchHits, zipfKeys)
+	names, picks := traffic.Keys(b.keys), traffic.Picks(500*batchHits, b.keys)
 	var zipf [][]byte
 	for some := range slices.Chunk(picks, batchHits) {
 		var body []byte
@@ -118,45 +115,60 @@ func (b *bench) throughput() error {
 	for _, work := range []struct {
 		name   string
 		bodies [][]byte
-	}{{"hot", hot}, {"zipf1M", zipf}} {
+	}{{"hot", hot}, {"zipf" + short(b.keys), zipf}} {
 		for round := range b.rounds {
-			for _, mode := range []string{"ephemeral", "journal"} {
-				args := []string{"--ephemeral"}
-				if mode == "journal" {
-					args = []string{"--data", filepath.Join(b.dir, fmt.Sprint(work.name, round))}
-				}
-				if err := b.throughputOf(work.name, mode, work.bodies, args); err != nil {
-					return fmt.Errorf("%s, %s: %w", work.name, mode, err)
-				}
+			without, err := b.throughputOf(work.name+"/ephemeral", work.bodies, "--ephemeral")
+			if err != nil {
+				return err
 			}
+			with, err := b.throughputOf(work.name+"/journal", work.bodies, "--data", filepath.Join(b.dir, fmt.Sprint(work.name, round)))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(b.out, "BenchmarkPost/keys=%s/cost 1 %.1f lost-hits-%% %.1f more-cpu-%%\n", work.name,
+				100-100*with.hitsPerSecond/without.hitsPerSecond, 100*with.cpuPerHit/without.cpuPerHit-100)
 		}
 	}
 	return nil
 }
 
-func (b *bench) throughputOf(work, mode string, bodies [][]byte, args []string) error {
+// short writes a number of keys as 1M or 20k.
+func short(n int) string {
+	if n >= 1_000_000 {
+		return fmt.Sprint(n/1_000_000, "M")
+	}
+	return fmt.Sprint(n/1000, "k")
+}
+
+// posted is what a server did with the batches.
+type posted struct {
+	hitsPerSecond float64
+	cpuPerHit     float64 // ns
+}
+
+func (b *bench) throughputOf(name string, bodies [][]byte, args ...string) (p posted, err error) {
 	s, err := b.serve(args...)
 	if err != nil {
-		return err
+		return p, err
 	}
 	defer s.stop()
-	if err := s.postAll(b.ctx, bodies, 1000); err != nil { // makes the keys
-		return err
+	if err := s.postAll(b.ctx, bodies, len(bodies)); err != nil { // makes the keys
+		return p, err
 	}
 	used, err := proc.CPU(s.process.Process.Pid)
 	if err != nil {
-		return err
+		return p, err
 	}
 	began := time.Now()
-	if err := s.postAll(b.ctx, bodies, batches); err != nil {
-		return err
+	if err := s.postAll(b.ctx, bodies, b.batches); err != nil {
+		return p, err
 	}
 	took := time.Since(began)
 	after, err := proc.CPU(s.process.Process.Pid)
-	hits := float64(batches * batchHits)
-	fmt.Fprintf(b.out, "BenchmarkPost/keys=%s/%s %d %.0f hits/s %.4f cpu-us/hit\n",
-		work, mode, int(hits), hits/took.Seconds(), float64((after-used).Microseconds())/hits)
-	return err
+	hits := b.batches * batchHits
+	p = posted{float64(hits) / took.Seconds(), float64(after-used) / float64(hits)}
+	fmt.Fprintf(b.out, "BenchmarkPost/keys=%s %d %.0f hits/s %.1f cpu-ns/hit\n", name, hits, p.hitsPerSecond, p.cpuPerHit)
+	return p, err
 }
 
 // durable measures the wait of hits that are answered once they are on disk.
@@ -167,7 +179,7 @@ func (b *bench) durable() error {
 			if err != nil {
 				return err
 			}
-			waits, err := s.waits(b.ctx, writers, 3*time.Second)
+			waits, err := s.waits(b.ctx, writers, b.waits)
 			s.stop()
 			if err != nil {
 				return err

@@ -6,63 +6,123 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"log"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
+	"time"
 )
 
 // bench is what all measurements share.
 type bench struct {
-	ctx    context.Context
-	weir   string // the program
-	dir    string // for data directories
-	rounds int
-	out    io.Writer
+	ctx  context.Context
+	weir string // the program
+	dir  string // for data directories
+	out  io.Writer
+
+	small bool // scale is quick
+	scale
 }
+
+// scale is how much is measured.
+type scale struct {
+	rounds     int           // how many times each
+	batches    int           // of batchHits hits, that are posted
+	keys       int           // of the Zipf hits, and in a snapshot
+	waits      time.Duration // that durable hits are sent
+	flushHits  []int         // hits of a flush
+	journalMiB int64         // that a start replays
+}
+
+// full takes some five minutes on two cores; quick some seconds, to see that all
+// runs to its end: its figures mean nothing.
+var (
+	full  = scale{rounds: 3, batches: 10_000, keys: 1_000_000, waits: 3 * time.Second, flushHits: []int{100, 10_000, 100_000}, journalMiB: 1024}
+	quick = scale{rounds: 1, batches: 50, keys: 20_000, waits: 200 * time.Millisecond, flushHits: []int{100, 1_000}, journalMiB: 4}
+)
 
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("journal: ")
-	weir := flag.String("weir", "../bin/weir", "the weir program (make build)")
+	b := &bench{scale: full}
+	flag.StringVar(&b.weir, "weir", "../bin/weir", "the weir program (make build)")
 	page := flag.String("page", "", "the page to write; empty: none")
-	rounds := flag.Int("rounds", 3, "how many times to measure each")
-	mib := flag.Int64("journal-mib", 1024, "size of the journal that a start replays, in MiB")
+	only := flag.String("only", "", "measure only these, apart by commas: "+strings.Join(names(), ", "))
+	flag.BoolVar(&b.small, "quick", false, "measure very little, to see that all runs to its end")
 	fill := flag.String("fill", "", "only fill a journal in this directory, and end without closing it")
+	rounds := flag.Int("rounds", 0, "how many times to measure each; 0: 3")
+	mib := flag.Int64("journal-mib", 0, "size of the journal that a start replays, in MiB; 0: 1024")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	if b.small {
+		b.scale = quick
+	}
+	b.rounds, b.journalMiB = cmp.Or(*rounds, b.rounds), cmp.Or(*mib, b.journalMiB)
+	var stop context.CancelFunc
+	b.ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if *fill != "" {
-		if err := fillJournal(ctx, *fill, *mib<<20); err != nil {
+		if err := b.fillJournal(*fill); err != nil {
 			log.Fatal(err)
 		}
 		return
 	}
-	if err := run(ctx, *weir, *page, *rounds, *mib); err != nil {
+	if err := b.run(*page, *only); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, weir, page string, rounds int, mib int64) (err error) {
-	dir, err := os.MkdirTemp("", "weir-bench-journal-*")
-	if err != nil {
+// measurements are all there are, in the order in which they are made.
+var measurements = []struct {
+	name    string
+	measure func(*bench) error
+}{
+	{"throughput", (*bench).throughput},
+	{"durable", (*bench).durable},
+	{"flush", (*bench).flushes},
+	{"snapshot", (*bench).snapshots},
+	{"replay", (*bench).replay},
+}
+
+func names() (all []string) {
+	for _, m := range measurements {
+		all = append(all, m.name)
+	}
+	return all
+}
+
+func (b *bench) run(page, only string) (err error) {
+	if b.dir, err = os.MkdirTemp("", "weir-bench-journal-*"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	chosen := names()
+	if only != "" {
+		chosen = strings.Split(only, ",")
+	}
+	for _, name := range chosen {
+		if !slices.Contains(names(), name) {
+			return fmt.Errorf("no measurement %q: there are %s", name, strings.Join(names(), ", "))
+		}
+	}
 	var lines bytes.Buffer
-	b := &bench{ctx, weir, dir, rounds, io.MultiWriter(os.Stdout, &lines)}
-	for _, measure := range []func() error{
-		b.throughput, b.durable, b.flushes, b.keys, func() error { return b.replay(mib) },
-	} {
-		if err := measure(); err != nil {
-			return err
+	b.out = io.MultiWriter(os.Stdout, &lines)
+	for _, m := range measurements {
+		if !slices.Contains(chosen, m.name) {
+			continue
+		}
+		if err := m.measure(b); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
 	if page == "" {
 		return nil
 	}
-	return writePage(ctx, page, lines.String())
+	return writePage(b.ctx, page, lines.String())
 }

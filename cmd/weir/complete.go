@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,9 +16,30 @@ const (
 	offerWait = time.Second // a person waits for it
 )
 
-// completeKeys offers the server's keys for the first most arguments. Without
-// an answer it offers nothing: a shell has no place for an error.
+// completeKeys offers the server's keys for the first most arguments.
 func completeKeys(w *world, r *remote, most int) cobra.CompletionFunc {
+	return complete(w, r, most, func(ctx context.Context, c *client.Client, typed string) ([]string, error) {
+		keys, err := c.Keys(ctx, client.KeysQuery{Prefix: typed, Limit: offerKeys})
+		return keys.Keys, err
+	})
+}
+
+// completeLimits offers the server's policies for the first most arguments.
+func completeLimits(w *world, r *remote, most int) cobra.CompletionFunc {
+	return complete(w, r, most, func(ctx context.Context, c *client.Client, typed string) (names []string, err error) {
+		limits, err := c.Limits(ctx, 0)
+		for _, l := range limits.Limits {
+			if strings.HasPrefix(l.Name, typed) {
+				names = append(names, l.Name)
+			}
+		}
+		return names[:min(len(names), offerKeys)], err
+	})
+}
+
+// complete offers what a server names for the first most arguments. Without an answer
+// it offers nothing: a shell has no place for an error.
+func complete(w *world, r *remote, most int, names func(ctx context.Context, c *client.Client, typed string) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -28,14 +51,14 @@ func completeKeys(w *world, r *remote, most int) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		keys, err := c.Keys(cmd.Context(), client.KeysQuery{Prefix: typed, Limit: offerKeys})
+		found, err := names(cmd.Context(), c, typed)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		offers := make([]cobra.Completion, 0, len(keys.Keys))
-		for _, key := range keys.Keys {
-			if keyText(key) == key { // a tab or a line end would end the offer
-				offers = append(offers, key)
+		offers := make([]cobra.Completion, 0, len(found))
+		for _, name := range found {
+			if keyText(name) == name { // a tab or a line end would end the offer
+				offers = append(offers, name)
 			}
 		}
 		return offers, cobra.ShellCompDirectiveNoFileComp

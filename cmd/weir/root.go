@@ -21,6 +21,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1 // the work failed
 	exitUsage   = 2 // the command line, a variable or the settings file is wrong
+	exitDenied  = 3 // weir allow: a limit said no
 )
 
 // world is what a command sees of the outside.
@@ -49,6 +50,9 @@ func run(ctx context.Context, w *world, args []string) int {
 	if err == nil {
 		return exitOK
 	}
+	if errors.As(err, &denied{}) {
+		return exitDenied
+	}
 	var failed failure
 	if errors.As(err, &failed) {
 		fmt.Fprintf(w.stderr, "weir: %v\n", err)
@@ -71,14 +75,15 @@ func newRoot(w *world) *cobra.Command {
 		Long: `Weir counts hits in rolling windows: how many in the last second, 5 minutes, day.
 
 Run a server with 'weir serve', send it hits with 'weir hit' or over HTTP, and
-ask with 'weir count'. Or count what an access log holds with 'weir replay'.
+ask with 'weir count'. Or count what an access log holds with 'weir replay'. Limit
+requests with 'weir serve --policy FILE' and 'weir allow'.
 
 Every flag may also be given as a variable of the environment: --max-ahead is
 WEIR_MAX_AHEAD. The command line goes before the environment, and that before
 the settings file of 'weir serve --config'.
 
 Exit codes: 0 all went well, 1 the work failed, 2 the command line or a
-setting is wrong.`,
+setting is wrong, 3 'weir allow' was denied.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -94,7 +99,7 @@ setting is wrong.`,
 		return err
 	})
 	root.AddCommand(
-		newServe(w), newHit(w), newCount(w), newRate(w), newTop(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newReplay(w),
+		newServe(w), newHit(w), newAllow(w), newCount(w), newRate(w), newTop(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newReplay(w),
 		newLimits(w), newVerify(w), newBackup(w), newRestore(w), newVersion(w),
 	)
 	return root

@@ -23,6 +23,7 @@ type serveFlags struct {
 	engine    weir.Config
 	server    server.Config
 	journal   journal.Config
+	policies  policies
 	ephemeral bool
 	// closeTimeout bounds the last flush and the snapshots. Those that are not
 	// taken in time only make the next start longer.
@@ -35,7 +36,7 @@ type serveFlags struct {
 
 func newServe(w *world) *cobra.Command {
 	f := serveFlags{
-		engine:       weir.Config{Retention: 30 * 24 * time.Hour, Memory: 1 << 30, MaxAhead: 5 * time.Second},
+		engine:       weir.Config{Retention: 30 * 24 * time.Hour, Memory: 1 << 30, LimitMemory: 256 << 20, MaxAhead: 5 * time.Second},
 		server:       server.DefaultConfig(),
 		journal:      journal.DefaultConfig(),
 		closeTimeout: 10 * time.Second,
@@ -61,6 +62,10 @@ the YAML file that --config names:
   data: /var/lib/weir
   retention: 7d
   memory: 2GiB
+
+With --policy, POST /v1/allow decides by the limits of that file: 'weir limits check'
+reads one. A change of it is taken over within a second, and a wrong one is logged
+and leaves the limits as they are.
 
 Durations are written 90s, 5m, 24h, 7d, 1w or in plain seconds, sizes 512MiB.
 It stops at an interrupt, after the requests that it has begun to answer, with
@@ -90,6 +95,8 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	choice(cmd, &f.clock, "clock", "what is now: the time of day, or the newest hit", "wall", "event")
 	flags.Var(duration(&f.engine.Retention), "retention", "how long hits are kept, 1s to 1000000000s; fixed for the life of a data directory")
 	flags.Var(size(&f.engine.Memory), "memory", "memory budget of the counters; the process needs about half as much again")
+	flags.StringVar(&f.policies.path, "policy", "", "YAML file with the limits of keys; read again when it changes, and at a SIGHUP")
+	flags.Var(size(&f.engine.LimitMemory), "limit-memory", "memory budget of what keys have used of their limits")
 	flags.Var(duration(&f.engine.MaxAhead), "max-ahead", "how far in the future a hit may be")
 	flags.Var(duration(&j.FlushEvery), "flush-every", "how often hits are written to disk, 1ms to 1m: what a crash may lose")
 	flags.Var(size(&j.MaxBytes), "max-disk", "size of the data directory at which hits are refused")
@@ -131,6 +138,9 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 		}
 	}
 	f.limitMemory(w)
+	if err := f.policies.load(); err != nil {
+		return err
+	}
 	// Before the data directory is opened, which may take long. The address is
 	// let go until then: a server that can't answer yet had better refuse.
 	if err := addressHint(server.CheckAddr(ctx, f.server.Addr)); err != nil {
@@ -178,6 +188,11 @@ func (f *serveFlags) serveDurable(ctx context.Context, w *world, engine *weir.En
 }
 
 func (f *serveFlags) serveHTTP(ctx context.Context, w *world, engine *weir.Engine) error {
+	stop, err := f.policies.watch(ctx, engine, &f.server)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	s, err := server.New(engine, f.server)
 	if err != nil {
 		return err
@@ -225,7 +240,7 @@ const (
 // limitMemory makes the garbage collector work harder before the process
 // outgrows its budget by half. Who has set GOMEMLIMIT knows better.
 func (f *serveFlags) limitMemory(w *world) {
-	budget := f.engine.Memory
+	budget := f.engine.Memory + f.engine.LimitMemory
 	if _, set := w.env("GOMEMLIMIT"); set || budget <= 0 || budget > math.MaxInt64/2 {
 		return
 	}

@@ -16,10 +16,7 @@ const variablePrefix = "WEIR_"
 // one would leave a setting at its default in silence. A variable may stand for
 // a flag of any command, for a shell has one environment.
 func warnUnknown(w *world, root *cobra.Command) {
-	var known []string
-	for _, cmd := range append(root.Commands(), root) {
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, variable(f.Name)) })
-	}
+	known := variables(nil, root)
 	for _, entry := range w.environ {
 		name, value, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, variablePrefix) || value == "" || slices.Contains(known, name) {
@@ -34,4 +31,13 @@ func warnUnknown(w *world, root *cobra.Command) {
 		}
 		fmt.Fprintf(w.stderr, "weir: warning: the variable %s is not known: %s\n", name, hint)
 	}
+}
+
+// variables appends those of the flags of a command and of all below it.
+func variables(known []string, cmd *cobra.Command) []string {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, variable(f.Name)) })
+	for _, below := range cmd.Commands() {
+		known = variables(known, below)
+	}
+	return known
 }

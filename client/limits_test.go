@@ -1,0 +1,77 @@
+package client_test
+
+import (
+	"errors"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/server"
+)
+
+// Decisions of a real server.
+func TestRealLimits(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	engine, err := weir.New(weir.Config{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	set, err := policy.Parse("policies.yaml", []byte("limits:\n  - {name: api/login, keys: \"login:*\", limit: 2, per: 1m}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := policy.NewLive(engine, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.New(engine, server.Config{Policies: live, PolicyFile: server.NewPolicyFile("policies.yaml")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(s.Handler())
+	defer h.Close()
+	c, err := client.New(h.URL, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, bob := t.Context(), client.Check{Key: "login:bob"}
+
+	d, err := c.Allow(ctx, bob, bob)
+	if err != nil || !d.Allowed || len(d.Limits) != 2 || d.Limits[1].Remaining != 0 || d.Limits[0].Name != "api/login" {
+		t.Errorf("both: %+v, %v", d, err)
+	}
+	for range 2 { // nothing is taken by the first
+		if d, err = c.Peek(ctx, bob); err != nil || d.Allowed || d.RetryAfter() != time.Minute {
+			t.Errorf("denied: %+v, %v", d, err)
+		}
+	}
+	own := client.Check{Key: "x", Inline: &client.Limit{N: 1, Per: time.Second}}
+	if d, err = c.Allow(ctx, own, bob); err != nil || d.Allowed {
+		t.Errorf("none: %+v, %v", d, err)
+	}
+	if d, err = c.Allow(ctx, own); err != nil || !d.Allowed {
+		t.Errorf("the one that was not denied before: %+v, %v", d, err)
+	}
+	if d, err = c.Allow(ctx, client.Check{Key: "other"}); err != nil || !d.Allowed || !d.Unmatched {
+		t.Errorf("unmatched: %+v, %v", d, err)
+	}
+	var refused *client.Error
+	if _, err = c.Allow(ctx, client.Check{Key: "login:bob", N: 3}); !errors.As(err, &refused) || refused.Code != "invalid_count" {
+		t.Errorf("more than the burst: %v", err)
+	}
+	limits, err := c.Limits(ctx, time.Hour)
+	if err != nil || limits.WindowSeconds != 3600 || limits.File == nil || len(limits.Limits) != 1 || limits.Limits[0].Per() != time.Minute || limits.Limits[0].Allowed.Estimate != 2 {
+		t.Errorf("limits: %+v, %v", limits, err)
+	}
+	keys, err := c.LimitKeys(ctx, "api/login", 0)
+	if err != nil || len(keys.Keys) != 1 || keys.Keys[0].Key != "login:bob" || keys.Keys[0].Share != 1 || keys.Keys[0].Reset() != time.Minute {
+		t.Errorf("keys: %+v, %v", keys, err)
+	}
+	if _, err = c.LimitKeys(ctx, "..", 1); !errors.As(err, &refused) || refused.Code != "unknown_limit" {
+		t.Errorf("an unknown limit: %v", err)
+	}
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// allowFlags are the flags of weir allow.
+type allowFlags struct {
+	remote
+	limit     string
+	n, burst  int
+	per       time.Duration
+	algorithm string
+	peek      bool
+}
+
+func newAllow(w *world) *cobra.Command {
+	var f allowFlags
+	cmd := &cobra.Command{
+		Use:   "allow KEY [N]",
+		Short: "Ask whether a request may pass the limits",
+		Long: `Ask whether a request of a key, or N of them, may pass the limits of a server, and
+take what it asks for. All policies that are for the key are asked, or the one that
+--limit names, or a limit of your own: --n in each --per.
+
+It is asked once: a request whose answer got lost may have taken.
+
+Exit codes: 0 allowed, 3 denied; 1 nobody decided, 2 the command line is wrong.`,
+		Example: `  weir allow login:bob && echo come in
+  weir allow user:42 --limit api --peek
+  weir allow backup:nightly --n 1 --per 1h || echo later`,
+		Args:              args("KEY", "[N]"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
+			check, err := f.check(args)
+			if err != nil {
+				return usage{err}
+			}
+			c, err := f.client(from)
+			if err != nil {
+				return err
+			}
+			ask := c.Allow
+			if f.peek {
+				ask = c.Peek
+			}
+			d, err := ask(cmd.Context(), check)
+			if err != nil {
+				return err
+			}
+			if err := f.print(w.stdout, d, func(t *table) { printDecision(t, d) }); err != nil {
+				return err
+			}
+			if !d.Allowed {
+				return denied{}
+			}
+			return nil
+		}),
+	}
+	f.define(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.limit, "limit", "", "the one policy to ask; with --n and --per the name of your own limit")
+	flags.Var(number(&f.n), "n", "your own limit: how many in each --per")
+	flags.Var(duration(&f.per), "per", "your own limit: the period, 1ms to a year")
+	flags.Var(number(&f.burst), "burst", "your own limit: how many at once (default --n)")
+	choice(cmd, &f.algorithm, "algorithm", "your own limit: how it is kept (default window)", "window", "fixed", "gcra")
+	flags.BoolVar(&f.peek, "peek", false, "only say what would be decided, and take nothing")
+	if err := cmd.RegisterFlagCompletionFunc("limit", completeLimits(w, &f.remote, 1)); err != nil {
+		panic(err) // a flag defined twice
+	}
+	return cmd
+}
+
+func (f *allowFlags) check(args []string) (client.Check, error) {
+	check := client.Check{Key: args[0], Limit: f.limit}
+	if len(args) == 2 {
+		n, err := strconv.ParseUint(args[1], 10, 64)
+		if err != nil || n == 0 {
+			return check, fmt.Errorf("wrong N %q: it must be a whole number, 1 or more", args[1])
+		}
+		check.N = n
+	}
+	switch own := f.n != 0 || f.per != 0; {
+	case own && (f.n == 0 || f.per == 0):
+		return check, fmt.Errorf("a limit of your own needs both --n and --per, for example --n 5 --per 1m")
+	case own:
+		check.Inline = &client.Limit{N: uint64(f.n), Per: f.per, Burst: uint64(f.burst), Algorithm: f.algorithm}
+	case f.burst != 0 || f.algorithm != "":
+		return check, fmt.Errorf("--burst and --algorithm are of a limit of your own: give --n and --per too")
+	}
+	return check, nil
+}
+
+func printDecision(t *table, d client.Decision) {
+	switch {
+	case d.Unmatched:
+		t.row("allowed: no policy is for this key")
+		return
+	case d.Allowed:
+		t.row("allowed")
+	default:
+		t.row("denied, again in " + waitText(d.RetryAfterSeconds))
+	}
+	t.row("LIMIT", "KEY", "LEFT", "OF", "RESET", "")
+	for _, l := range d.Limits {
+		t.row(l.Name, keyText(l.Key), fmt.Sprint(l.Remaining), fmt.Sprint(l.Burst), waitText(l.ResetSeconds), limitVerdict(l))
+	}
+}
+
+func limitVerdict(l client.LimitState) string {
+	switch {
+	case l.Mode == "shadow" && !l.Allowed:
+		return "would be denied (shadow)"
+	case l.Mode == "shadow":
+		return "shadow"
+	case !l.Allowed:
+		return "denied"
+	}
+	return ""
+}
+
+// waitText is a time to wait for people: from a second on in whole ones, rounded up.
+func waitText(seconds float64) string {
+	d := time.Duration(seconds*1000+0.5) * time.Millisecond
+	if d > time.Second {
+		d = (d + time.Second - 1).Truncate(time.Second)
+	}
+	return units.FormatDuration(d)
+}
+
+// denied is the end of a command whose answer is no. The answer was printed.
+type denied struct{}
+
+func (denied) Error() string { return "denied" }

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const loginPolicies = `limits:
+  - name: login
+    keys: "login:{user}:*"
+    by: "login:{user}"
+    limit: 2
+    per: 1h
+`
+
+// policyFile writes a policy file that the test may write again.
+func policyFile(t *testing.T, text string) (path string, write func(text string)) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "policies.yaml")
+	write = func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(text)
+	return path, write
+}
+
+func TestLimitVerbs(t *testing.T) {
+	path, _ := policyFile(t, loginPolicies)
+	server := startServer(t, "--policy", path)
+	env := map[string]string{"WEIR_SERVER": server}
+	for _, step := range []struct {
+		args string
+		code int
+		want string // in stdout
+	}{
+		{"allow login:bob:x", exitOK, "allowed\nLIMIT  KEY        LEFT  OF  RESET  \nlogin  login:bob  1     2   1h     \n"},
+		{"allow login:bob:x 2 --limit login", exitDenied, "denied, again in "},
+		{"allow login:bob:x --limit login --peek", exitOK, "allowed\n"},
+		{"allow login:bob:x --json", exitOK, `"remaining": 0`},
+		{"allow login:bob:x --json", exitDenied, `"allowed": false`},
+		{"allow other", exitOK, "allowed: no policy is for this key\n"},
+		{"allow a --n 1 --per 1h --algorithm gcra", exitOK, "inline/gcra/1h  a    0     1   1h"},
+		{"allow a --n 2 --per 1h --burst 1 --algorithm gcra", exitDenied, "denied, again in "},
+		{"limits", exitOK, "NAME   KEYS                            LIMIT  MODE     ALLOWED  DENIED\nlogin  login:{user}:* by login:{user}  2/1h   enforce  2        2\n" + path + ", read at "},
+		{"limits --json --window 1m", exitOK, `"window_s": 60`},
+		{"limits keys login", exitOK, "USED  OF  SHARE  RESET  KEY\n2     2   100 %  1h     login:bob\n"},
+		{"limits keys login --json -n 1", exitOK, `"key": "login:bob"`},
+		{"top --prefix limit:login", exitOK, "limit:login:denied"},
+		{"__complete limits keys lo", exitOK, "login\n:4\n"},
+		{"__complete allow --limit l", exitOK, "login\n:4\n"},
+	} {
+		code, stdout, stderr := weirOf(t, env, "", strings.Fields(step.args)...)
+		if code != step.code || !strings.Contains(stdout, step.want) || code == exitDenied && stderr != "" {
+			t.Errorf("weir %s: exit %d\n%s%s\nwant %d, %s", step.args, code, stdout, stderr, step.code, step.want)
+		}
+		if strings.Contains(step.args, "--json") && !json.Valid([]byte(stdout)) {
+			t.Errorf("weir %s: not JSON: %s", step.args, stdout)
+		}
+	}
+}
+
+func TestLimitExitCodes(t *testing.T) {
+	good, _ := policyFile(t, loginPolicies)
+	bad, _ := policyFile(t, strings.ReplaceAll(loginPolicies, "limit: 2", "limt: 2"))
+	for _, test := range []struct {
+		args string
+		code int
+		want string // in stderr
+	}{
+		{"limits check " + good, exitOK, ""},
+		{"limits check " + bad, exitFailure, bad + ":5: limt: unknown field, did you mean limit?"},
+		{"limits check " + bad + " --json", exitFailure, "is wrong"},
+		{"limits check " + bad + ".none", exitFailure, "no such file"},
+		{"limits check " + filepath.Dir(bad), exitFailure, "not a regular file"},
+		{"limits check", exitUsage, "weir limits check needs FILE"},
+		{"limits check a b", exitUsage, `does not take "b"`},
+		{"limits chek", exitUsage, "unknown command"},
+		{"limits keys", exitUsage, "weir limits keys needs NAME"},
+		{"allow", exitUsage, "weir allow needs KEY"},
+		{"allow a 0", exitUsage, `wrong N "0"`},
+		{"allow a --n 5", exitUsage, "needs both --n and --per"},
+		{"allow a --burst 5", exitUsage, "give --n and --per too"},
+		{"allow a --server 127.0.0.1:1", exitFailure, "no decision: "},
+		{"serve --ephemeral --policy " + bad, exitFailure, bad + ":5: limt"},
+		{"serve --ephemeral --policy " + bad + ".none", exitFailure, "no such file"},
+		{"serve --ephemeral --limit-memory 1KiB", exitUsage, "--limit-memory"},
+	} {
+		code, stdout, stderr := weirOf(t, nil, "", strings.Fields(test.args)...)
+		if code != test.code || !strings.Contains(stderr, test.want) {
+			t.Errorf("weir %s: exit %d, %q; want %d, %q", test.args, code, stderr, test.code, test.want)
+		}
+		if strings.HasSuffix(test.args, "--json") && !json.Valid([]byte(stdout)) {
+			t.Errorf("weir %s: not JSON: %s", test.args, stdout)
+		}
+	}
+}
+
+// A SIGHUP reads the file again. A bad one leaves the policies as they are, and is told
+// in the log and by the server; a good one is in use without a fresh allowance.
+func TestHangup(t *testing.T) {
+	path, write := policyFile(t, loginPolicies)
+	p := startProcess(t, t.TempDir(), "--policy", path)
+	env := map[string]string{"WEIR_SERVER": p.addr}
+	hangup := func(want string) {
+		t.Helper()
+		if err := p.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(20 * time.Second); ; {
+			_, stdout, _ := weirOf(t, env, "", "limits", "--json")
+			if strings.Contains(stdout, want) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("no %s in %s", want, stdout)
+			}
+		}
+	}
+	allow := func(want int) {
+		t.Helper()
+		if code, stdout, stderr := weirOf(t, env, "", "allow", "login:bob:x"); code != want {
+			t.Errorf("exit %d, want %d\n%s%s", code, want, stdout, stderr)
+		}
+	}
+	allow(exitOK)
+	allow(exitOK)
+	allow(exitDenied)
+	write(strings.ReplaceAll(loginPolicies, "limit: 2", "limit: many"))
+	hangup(fmt.Sprintf(`%s:5: limit: `, path))
+	allow(exitDenied)
+	write(strings.ReplaceAll(loginPolicies, "limit: 2", "limit: 3"))
+	hangup(`"limit": 3`)
+	allow(exitOK) // the third of three
+	allow(exitDenied)
+	log, err := p.end(t, syscall.SIGTERM)
+	if err != nil {
+		t.Errorf("it ended with %v:\n%s", err, log)
+	}
+	for _, want := range []string{`"level":"ERROR","msg":"policy file","problem":"` + path + `:5: limit: `, `the policies in use stay`, `"msg":"policies are in use"`} {
+		if !strings.Contains(log, want) {
+			t.Errorf("no %s in the log:\n%s", want, log)
+		}
+	}
+}

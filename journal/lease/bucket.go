@@ -1,0 +1,156 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Bucket has the leases of a cluster, as one node sees them. It is safe for
+// concurrent use.
+type Bucket struct {
+	kv  jetstream.KeyValue
+	ttl time.Duration
+	id  string // what we write as the value: the node, and this life of it
+}
+
+// Lease is one that we hold, or held.
+type Lease struct {
+	Name     string
+	Token    uint64    // greater than those of all earlier holders; stays while the lease is renewed
+	Until    time.Time // by our clock; afterwards another may hold it
+	renewed  time.Time // when we last asked with success
+	revision uint64
+}
+
+var (
+	// ErrTaken is returned for a lease that another holds.
+	ErrTaken = errors.New("another node holds the lease")
+	// ErrLost is returned for a lease that was ours.
+	ErrLost = errors.New("the lease is lost")
+)
+
+const (
+	// DefaultTTL is how long after a crash a lease is taken by another. A lost
+	// leader of the bucket is silent for up to 9 s, and the holder renews from a
+	// third to two thirds of this: it outlasts that.
+	DefaultTTL = 30 * time.Second
+
+	bucketBytes = 1 << 20 // of some hundred leases with 200 bytes each
+)
+
+// Open opens the bucket of that name for a node, and makes it if it is not there
+// with as many replicas. A bucket that is there keeps its ttl, as all who use it
+// must go by the same. The name of the node is for people; two of one name are
+// told apart.
+func Open(ctx context.Context, js jetstream.JetStream, name, node string, ttl time.Duration, replicas int) (*Bucket, error) {
+	kv, err := js.KeyValue(ctx, name)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: name, Description: "Weir: who does what", TTL: ttl, MaxBytes: bucketBytes, Replicas: replicas,
+		})
+		if errors.Is(err, jetstream.ErrBucketExists) { // another made it, with another ttl
+			kv, err = js.KeyValue(ctx, name)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lease: bucket %s: %w", name, err)
+	}
+	status, err := kv.Status(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("lease: bucket %s: %w", name, err)
+	}
+	if status.TTL() <= 0 {
+		return nil, fmt.Errorf("lease: bucket %s has no time to live, so its leases never end: delete it, it will be made anew", name)
+	}
+	return &Bucket{kv: kv, ttl: status.TTL(), id: node + " " + rand.Text()}, nil
+}
+
+// TTL is how long the bucket grants a lease.
+func (b *Bucket) TTL() time.Duration { return b.ttl }
+
+// trusted is how much of it a holder relies on.
+func (b *Bucket) trusted() time.Duration { return b.ttl - b.ttl/3 }
+
+// Acquire takes a lease, or returns ErrTaken. It looks first: to be turned away
+// costs a read from any replica, and nothing on any disk. One that is ours
+// already, as after a request whose answer was lost, is renewed.
+func (b *Bucket) Acquire(ctx context.Context, name string) (Lease, error) {
+	switch is, err := b.kv.Get(ctx, name); {
+	case err == nil && string(is.Value()) == b.id:
+		return b.update(ctx, Lease{Name: name, Token: is.Revision(), revision: is.Revision()})
+	case err == nil:
+		return Lease{}, ErrTaken
+	case !errors.Is(err, jetstream.ErrKeyNotFound):
+		return Lease{}, fmt.Errorf("lease %s: %w", name, err)
+	}
+	sent := time.Now()
+	revision, err := b.kv.Create(ctx, name, []byte(b.id))
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return Lease{}, ErrTaken
+	}
+	if err != nil {
+		return Lease{}, fmt.Errorf("lease %s: %w", name, err)
+	}
+	return Lease{Name: name, Token: revision, revision: revision, renewed: sent, Until: sent.Add(b.trusted())}, nil
+}
+
+// Renew makes a lease last, or returns ErrLost. After any other error the lease
+// is what it was.
+func (b *Bucket) Renew(ctx context.Context, l Lease) (Lease, error) {
+	renewed, err := b.update(ctx, l)
+	if !errors.Is(err, ErrLost) {
+		return renewed, err
+	}
+	// An earlier renewal may have been written though its answer was lost.
+	is, getErr := b.kv.Get(ctx, l.Name)
+	switch {
+	case errors.Is(getErr, jetstream.ErrKeyNotFound):
+		return l, ErrLost
+	case getErr != nil:
+		return l, fmt.Errorf("lease %s: %w", l.Name, getErr)
+	case string(is.Value()) != b.id:
+		return l, ErrLost
+	case is.Revision() <= l.revision: // from a replica that is behind
+		return l, fmt.Errorf("lease %s: it was changed, and how is not yet known", l.Name)
+	}
+	known := l
+	known.revision = is.Revision()
+	if renewed, err = b.update(ctx, known); err != nil {
+		return l, err
+	}
+	return renewed, nil
+}
+
+func (b *Bucket) update(ctx context.Context, l Lease) (Lease, error) {
+	sent := time.Now()
+	revision, err := b.kv.Update(ctx, l.Name, []byte(b.id), l.revision)
+	if errors.Is(err, jetstream.ErrKeyRevisionMismatch) || errors.Is(err, jetstream.ErrKeyExists) {
+		return l, ErrLost
+	}
+	if err != nil {
+		return l, fmt.Errorf("lease %s: %w", l.Name, err)
+	}
+	l.revision, l.renewed, l.Until = revision, sent, sent.Add(b.trusted())
+	return l, nil
+}
+
+// Release gives a lease back, so that another can have it at once. One that is
+// no longer ours is left alone.
+func (b *Bucket) Release(ctx context.Context, l Lease) error {
+	err := b.kv.Delete(ctx, l.Name, jetstream.LastRevision(l.revision))
+	if err == nil || errors.Is(err, jetstream.ErrKeyRevisionMismatch) || errors.Is(err, jetstream.ErrKeyExists) {
+		return nil
+	}
+	return fmt.Errorf("lease %s: %w", l.Name, err)
+}
+
+// Valid is whether the lease is ours at that time. A machine that slept has a
+// monotonic clock that did not go on, so the wall clock must agree.
+func (l Lease) Valid(now time.Time) bool {
+	return now.Before(l.Until) && now.Round(0).Before(l.Until.Round(0))
+}

@@ -1,0 +1,118 @@
+package policies_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/middleware"
+	"github.com/weir-counter/weir/middleware/policies"
+	"github.com/weir-counter/weir/policy"
+)
+
+const file = `limits:
+  - name: client
+    keys: "address:*"
+    limit: 2
+    per: 1m
+  - name: trial
+    keys: "address:*"
+    limit: 1
+    per: 1m
+    mode: shadow
+  - name: login
+    keys: "login:{user}"
+    limit: 1
+    per: 1h
+`
+
+func parse(t *testing.T, text string) *policy.Set {
+	t.Helper()
+	s, err := policy.Parse("policies.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestPolicies(t *testing.T) {
+	engine, err := weir.New(weir.Config{Now: func() time.Time { return time.Unix(1_700_000_000, 0) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	live, err := policy.NewLive(engine, parse(t, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told error
+	m, err := middleware.New(middleware.Config{
+		Decider: policies.Decider(live),
+		Rules: []middleware.Rule{
+			{Key: middleware.ByAddress(middleware.AddressOptions{})},
+			{Limit: "login", Prefix: "login:", Key: middleware.ByFunc(func(r *http.Request) (string, bool) { return r.Header.Get("User"), true }), Optional: true},
+		},
+		OnError: func(_ *http.Request, err error) { told = err },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	get := func(user string) (int, string) {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("User", user)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code, w.Header().Get("RateLimit")
+	}
+	for i, step := range []struct {
+		user   string
+		status int
+		limit  string
+	}{
+		{"bob", 200, `"client";r=1;t=60, "login";r=0;t=3600`},
+		{"bob", 429, `"client";r=1;t=60, "login";r=0;t=3600`},
+		{"", 200, `"client";r=0;t=60`},
+		{"eve", 429, `"client";r=0;t=60, "login";r=1;t=0`},
+		{"a:b", 503, ""}, // a key that its policy is not for is not let through
+	} {
+		if status, limit := get(step.user); status != step.status || limit != step.limit {
+			t.Errorf("step %d: %d %s", i, status, limit)
+		}
+	}
+	if err := live.Replace(parse(t, strings.ReplaceAll(file, "login", "logon"))); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := get("bob"); status != 200 || !errors.Is(told, middleware.ErrUnavailable) {
+		t.Errorf("a policy that was taken out: %d, %v", status, told)
+	}
+	if got := m.Stats(); got != (middleware.Stats{Allowed: 2, Denied: 2, Refused: 1, FailedOpen: 1}) {
+		t.Errorf("%+v", got)
+	}
+	if n, err := engine.Count("limit:client:allowed", time.Minute); err != nil || n.Estimate != 2 {
+		t.Errorf("hits of the policy: %v %v", n, err)
+	}
+}
+
+func TestUnknownPolicy(t *testing.T) {
+	engine, err := weir.New(weir.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	live, err := policy.NewLive(engine, parse(t, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = middleware.New(middleware.Config{
+		Decider: policies.Decider(live),
+		Rules:   []middleware.Rule{{Limit: "cliemt", Key: middleware.ByAddress(middleware.AddressOptions{})}},
+	})
+	if err == nil || !strings.Contains(err.Error(), `no policy "cliemt"`) {
+		t.Errorf("error %v", err)
+	}
+}

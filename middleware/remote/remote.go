@@ -1,0 +1,152 @@
+// Package remote decides the requests of a middleware.Middleware by a Weir server, so that
+// many processes have one limit together.
+//
+//	c, err := client.New("http://127.0.0.1:8080", client.Options{})
+//	weirs, err := remote.New(c, remote.Options{
+//		Limits: map[string]weir.Limit{"per-client": {N: 100, Per: time.Minute}},
+//	})
+//	m, err := middleware.New(middleware.Config{
+//		Decider: weirs,
+//		Rules:   []middleware.Rule{{Limit: "per-client", Key: middleware.ByAddress(middleware.AddressOptions{})}},
+//	})
+//
+// A rule's Limit is one of Options.Limits, which its requests bring along, or a policy of
+// the server, or "" for all policies of the server that the key fits. A key that fits none
+// has no limit.
+//
+// What Weir's absence costs is bounded. A request waits for Options.Timeout at most, and
+// after three failures in a row none waits: for Options.Pause all fail at once, then one
+// tries, and so on until Weir answers. Requests that were under way together wait together.
+// middleware.Config.Fail says what becomes of those that failed.
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/middleware"
+)
+
+// Options of the decider. The zero value of every field stands for its default.
+type Options struct {
+	// Timeout bounds the wait for a decision. Default 100 ms. A decision that comes
+	// later may have taken what was asked for.
+	Timeout time.Duration
+
+	// Pause is how long nobody asks after failures. Default 1 s.
+	Pause time.Duration
+
+	// Limits are those that requests bring along, by name: the server needs no
+	// policies for them. Programs with one name count together.
+	Limits map[string]weir.Limit
+}
+
+type decider struct {
+	client  *client.Client
+	timeout time.Duration
+	limits  map[string]*client.Limit
+	breaker breaker
+}
+
+// New returns a Decider that asks the server of c, or an error that names the option at
+// fault. It does not connect: a server may come later, and go.
+func New(c *client.Client, o Options) (middleware.Decider, error) {
+	if c == nil {
+		return nil, errors.New("remote: no client: make one with client.New")
+	}
+	if o.Timeout < 0 || o.Pause < 0 {
+		return nil, fmt.Errorf("remote: timeout %v, pause %v: must not be negative", o.Timeout, o.Pause)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 100 * time.Millisecond
+	}
+	if o.Pause == 0 {
+		o.Pause = time.Second
+	}
+	d := &decider{client: c, timeout: o.Timeout, limits: map[string]*client.Limit{}, breaker: breaker{pause: o.Pause}}
+	for name, l := range o.Limits {
+		if _, err := limit.New(l); err != nil {
+			return nil, fmt.Errorf("remote: limit %q: %w", name, err)
+		}
+		if name == "" {
+			return nil, errors.New("remote: a limit has no name")
+		}
+		d.limits[name] = &client.Limit{N: l.N, Per: l.Per, Burst: l.Burst, Algorithm: l.Algorithm.String()}
+	}
+	return d, nil
+}
+
+// Knows can't tell: only the server knows its policies.
+func (r *decider) Knows(string) error { return nil }
+
+func (r *decider) Decide(ctx context.Context, checks []middleware.Check, d *middleware.Decision) error {
+	asked := make([]client.Check, len(checks))
+	for i, c := range checks {
+		asked[i] = client.Check{Key: c.Key, Limit: c.Limit, Inline: r.limits[c.Limit], N: c.N}
+	}
+	t, err := r.breaker.enter()
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	answer, err := r.client.Allow(limited, asked...)
+	if err != nil && ctx.Err() != nil {
+		r.breaker.done(t, abandoned, nil)
+		return err
+	}
+	o, err := judge(err, d)
+	r.breaker.done(t, o, err)
+	if err == nil && !d.Never {
+		fill(d, &answer)
+	}
+	return err
+}
+
+// judge says what an error means: whether Weir answered, and what the caller is told.
+func judge(err error, d *middleware.Decision) (outcome, error) {
+	var refused *client.Error
+	var none *client.NoDecisionError
+	switch isNone := errors.As(err, &none); {
+	case err == nil:
+		return answered, nil
+	case errors.As(err, &refused) && refused.Code == "overloaded" && refused.Field == "limit":
+		// The memory of limits is full. As in one process, a flood of keys must not be
+		// what lifts the limits.
+		return answered, err
+	case isNone:
+		return failed, fmt.Errorf("%w: %w", middleware.ErrUnavailable, err)
+	case refused == nil:
+		return answered, err
+	case refused.Code == "invalid_count" && refused.Field == "n":
+		d.Never = true
+		return answered, nil
+	case refused.Code == "unknown_limit" || refused.Code == "invalid_limit" || refused.Code == "not_found":
+		// The fault of who configured this program or the server, not of a request.
+		return answered, fmt.Errorf("%w: %w", middleware.ErrUnavailable, err)
+	}
+	return answered, err
+}
+
+// fill writes the server's answer into d.
+func fill(d *middleware.Decision, answer *client.Decision) {
+	d.Allowed = answer.Allowed
+	for i := range answer.Limits {
+		l := &answer.Limits[i]
+		d.Add(middleware.Result{
+			Limit: l.Name, Key: l.Key, Quota: l.Burst, Shadow: l.Mode == "shadow",
+			Window: middleware.Window(weir.Limit{N: l.Limit, Per: seconds(l.PerSeconds), Burst: l.Burst}),
+			Verdict: weir.Verdict{
+				Allowed: l.Allowed, Never: l.Never, Remaining: l.Remaining,
+				RetryAfter: seconds(l.RetryAfterSeconds), Reset: seconds(l.ResetSeconds),
+			},
+		})
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
