@@ -47,7 +47,8 @@ func (e *Engine) decideAll(checks []Check, verdicts []Verdict, take bool) (allow
 		asked[i] = pending{Check: c, partition: e.PartitionOf(c.Key)}
 	}
 	now := e.limits.clock.now()
-	locked := e.limits.lock(asked, now)
+	var order [MaxChecks]int
+	locked := e.limits.lock(order[:0], asked, now)
 	defer e.limits.unlock(locked)
 	allowed = true
 	for i := range asked {
@@ -94,8 +95,9 @@ func (a *pending) withEarlier(before []pending) uint64 {
 }
 
 // lock takes the locks of all shares that are asked, in the order of their
-// numbers so that two requests never wait for each other, and makes room.
-func (ls *limits) lock(asked []pending, now int64) (locked []int) {
+// numbers so that two requests never wait for each other, and makes room. It
+// returns these numbers, in the memory of locked.
+func (ls *limits) lock(locked []int, asked []pending, now int64) []int {
 	for _, a := range asked {
 		locked = append(locked, a.partition)
 	}

@@ -144,9 +144,7 @@ func (ls *limits) restore(partition int, list []restoredState) error {
 		if rest, err := plan.DecodeState(state, l.encoded); err != nil || len(rest) > 0 {
 			return fmt.Errorf("%w: what key %.100q used of limit %s: %w", ErrDamagedState, l.key, plan.name.name, errors.Join(err))
 		}
-		if plan.Peek(state, now, 0).Reset > plan.Interval()+plan.Interval()/8 {
-			plan.Adopt(state, plan.Plan, now) // the clock has run back since: not later than now
-		}
+		plan.Adopt(state, plan.Plan, now) // if the clock has run back since: not later than now
 	}
 	s := &ls.shares[partition]
 	s.mu.Lock()
