@@ -13,6 +13,7 @@ import (
 type auditor struct {
 	origin     uint64 // of this directory
 	alone      bool   // no other origin belongs here
+	self       life   // of this process: its hits were counted when they came
 	partitions int
 	stream     uint64 // sequence of the last message
 	lanes      map[uint64]*lane

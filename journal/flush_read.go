@@ -35,12 +35,37 @@ func openSealed(data []byte, magic, version byte, what string) (reader, error) {
 	return reader{rest: body[2:]}, nil
 }
 
+// decodeHead reads what a part says of itself, and no batch.
+func decodeHead(data []byte) (part, error) {
+	r, err := openSealed(data, flushMagic, flushVersion, "flush")
+	if err != nil {
+		return part{}, err
+	}
+	p := r.head()
+	if r.failed {
+		return part{}, r.end()
+	}
+	return p, nil
+}
+
 // decodePart reads a part. Keys do not refer to data.
 func decodePart(data []byte) (part, error) {
 	r, err := openSealed(data, flushMagic, flushVersion, "flush")
 	if err != nil {
 		return part{}, err
 	}
+	p := r.head()
+	for range r.count() {
+		p.batches = append(p.batches, r.batch(p.life))
+	}
+	p.receipts = r.receipts()
+	if err := r.end(); err != nil {
+		return part{}, err
+	}
+	return p, nil
+}
+
+func (r *reader) head() part {
 	p := part{life: life{origin: binary.LittleEndian.Uint64(r.take(8)), epoch: r.uvarint()}}
 	p.flush, p.part = r.uvarint(), r.uvarint()
 	flags := r.take(1)[0]
@@ -50,14 +75,7 @@ func decodePart(data []byte) (part, error) {
 	if flags > flagLast|flagLeaving || len(p.node) > maxNodeBytes || p.at < 0 {
 		r.fail()
 	}
-	for range r.count() {
-		p.batches = append(p.batches, r.batch(p.life))
-	}
-	p.receipts = r.receipts()
-	if err := r.end(); err != nil {
-		return part{}, err
-	}
-	return p, nil
+	return p
 }
 
 // reader takes values off rest until the first that is cut or impossible.

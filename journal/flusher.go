@@ -19,7 +19,8 @@ import (
 type flusher struct {
 	encoder *encoder
 	cut     weir.Cut
-	last    uint64 // sequence in the stream of the last acknowledged message
+	last    uint64    // sequence in the stream of the last acknowledged message
+	beat    time.Time // of the last flush
 
 	kick chan struct{} // someone waits: do not wait for the interval
 
@@ -107,31 +108,55 @@ func (j *Journal) flush(ctx context.Context) error {
 	receipts := j.engine.CutReceipts(func() {
 		for partition := range j.engine.Config().Partitions {
 			withState := states[partition]
-			j.cutPartition(partition, withState)
-			if withState {
-				snaps = append(snaps, j.snapshotOf(partition))
-			}
+			j.cutPartition(partition, withState, &snaps)
 		}
 	})
-	if f.encoder.empty() && len(receipts) == 0 {
+	if f.encoder.empty() && len(receipts) == 0 && !f.encoder.leaving && (!j.cfg.clustered() || began.Sub(f.beat) < heartbeat) {
 		f.encoder.cancel()
-	} else if err := j.publish(ctx, f.encoder.end(receipts)); err != nil {
-		return err
 	} else {
+		parts := f.encoder.end(receipts)
+		if j.cfg.clustered() {
+			j.ring.add(f.encoder.flush, parts)
+		}
+		if err := j.publish(ctx, parts); err != nil {
+			return err
+		}
+		f.beat = began
 		j.stats.flushed(time.Since(began))
 	}
-	for i := range snaps {
-		snaps[i].from = f.last // this flush is in the states
+	if !j.cfg.clustered() {
+		for i := range snaps {
+			snaps[i].from = f.last // this flush is in the states
+		}
 	}
 	j.snapshots.offer(snaps)
 	return nil
 }
 
-// snapshotOf is the partition as the last cut left it.
+// cutPartition puts a partition's new hits into the flush, and takes its state if
+// it is asked for: then nobody else's hits are applied meanwhile.
+func (j *Journal) cutPartition(partition int, withState bool, snaps *[]snapshot) {
+	f := &j.flusher
+	if withState {
+		j.follower.mu.Lock()
+		defer j.follower.mu.Unlock()
+	}
+	began := time.Now()
+	j.engine.Cut(partition, &f.cut, withState)
+	f.encoder.add(partition, f.cut.Deltas)
+	f.encoder.addAdmissions(partition, f.cut.Admissions)
+	if withState {
+		j.stats.paused(time.Since(began))
+		*snaps = append(*snaps, j.snapshotOf(partition))
+	}
+}
+
+// snapshotOf is the partition as the last cut left it. The caller holds the
+// follower's lock.
 func (j *Journal) snapshotOf(partition int) snapshot {
 	f := &j.flusher
 	snap := snapshot{
-		life: f.encoder.life, partition: partition,
+		life: f.encoder.life, partition: partition, from: j.follower.audit.stream,
 		positions: j.positionsOf(partition),
 		state:     append([]byte(nil), f.cut.State...),
 	}
@@ -145,18 +170,8 @@ func (j *Journal) snapshotOf(partition int) snapshot {
 // the last cut left them, the others' as they were applied.
 func (j *Journal) positionsOf(partition int) []originPosition {
 	e := j.flusher.encoder
-	list := slices.DeleteFunc(j.audit.positionsOf(partition), func(at originPosition) bool { return at.origin == e.origin })
+	list := slices.DeleteFunc(j.follower.audit.positionsOf(partition), func(at originPosition) bool { return at.origin == e.origin })
 	return append(list, originPosition{e.origin, position{e.epoch, e.seqs[partition], e.totals[partition]}})
-}
-
-func (j *Journal) cutPartition(partition int, withState bool) {
-	began := time.Now()
-	j.engine.Cut(partition, &j.flusher.cut, withState)
-	if withState {
-		j.stats.paused(time.Since(began))
-	}
-	j.flusher.encoder.add(partition, j.flusher.cut.Deltas)
-	j.flusher.encoder.addAdmissions(partition, j.flusher.cut.Admissions)
 }
 
 // retryAfter is how long the flusher waits after a failure, at first and at most.

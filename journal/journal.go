@@ -33,7 +33,8 @@ type Journal struct {
 	flusher   flusher
 	snapshots snapshotter
 	stats     stats
-	audit     *auditor  // of what was applied
+	follower  follower
+	ring      ring
 	found     []Finding // at Open
 
 	stop    context.CancelCauseFunc
@@ -67,6 +68,9 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	j.stop = stop
 	j.running.Go(func() { j.runFlusher(run) })
 	j.running.Go(func() { j.runSnapshotter(run) })
+	if cfg.clustered() {
+		j.running.Go(func() { j.runFollower(run) })
+	}
 	return j, nil
 }
 
@@ -131,6 +135,12 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	j.flusher = newFlusher(j.life, j.engine.Config().Partitions, loaded.last)
 	j.snapshots = newSnapshotter(loaded.have)
+	j.follower.audit.self, j.flusher.encoder.node = j.life, j.cfg.Join.Node
+	if j.cfg.clustered() {
+		if err := j.serveResends(); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+	}
 	j.snapshots.grown.Store(int64(loaded.bytes))
 	j.snapshots.kept.Store(int64(loaded.bytes))
 	if accepted {

@@ -1,6 +1,9 @@
 package journal
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // lane is one origin's way through the journal: its flushes and their parts must
 // go on without a hole within an epoch, and so must each partition's batches.
@@ -13,6 +16,23 @@ type lane struct {
 	broken    uint64 // a flush of the epoch that lost a part: the others are passed over
 	pending   []part // of a flush whose last part has not come
 	positions []position
+
+	node  string
+	at    int64     // Unix ms: all hits that the origin took until then are in its flushes so far
+	heard time.Time // when the last flush came
+	left  bool      // it takes no more hits
+}
+
+// gap is the first flush of the part's epoch that did not come before it, if one
+// did not.
+func (l *lane) gap(p part) (first uint64, ok bool) {
+	switch {
+	case l.epoch == 0 || p.epoch < l.epoch: // nothing is known
+		return 0, false
+	case p.epoch > l.epoch:
+		return 1, p.flush > 1
+	}
+	return l.flush + 1, l.known && p.flush > l.flush+1
 }
 
 // part takes the origin's next part and returns the parts of the flush that it
@@ -67,6 +87,7 @@ func (l *lane) next(where string, p part) []part {
 	if l.pending = append(l.pending, p); !p.last {
 		return nil
 	}
+	l.node, l.at, l.left, l.heard = p.node, p.at, p.leaving, time.Now()
 	whole := l.pending
 	l.pending, l.flush = nil, p.flush
 	l.flushes++

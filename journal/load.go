@@ -24,8 +24,8 @@ type loaded struct {
 func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Finding, progress func(done, all uint64)) (loaded, error) {
 	var l loaded
 	audit := newAuditor(m.Origin, m.Partitions)
-	audit.findings = missing
-	j.audit = audit
+	audit.findings, audit.alone = missing, !j.cfg.clustered()
+	j.follower.audit = audit
 	first, last, bytes, err := j.store.bounds(ctx)
 	if err != nil {
 		return l, err
@@ -66,10 +66,15 @@ func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Fi
 // apply takes the next message of the journal, and counts what it completes:
 // partitions side by side, the batches of each in order.
 func (a *auditor) apply(engine *weir.Engine, sequence uint64, data []byte) error {
-	for _, p := range a.message(sequence, data) {
+	return a.applyParts(engine, a.message(sequence, data))
+}
+
+// applyParts counts a flush that is complete.
+func (a *auditor) applyParts(engine *weir.Engine, parts []part) error {
+	for _, p := range parts {
 		var fresh [][]batch // by partition
 		for _, b := range p.batches {
-			if !a.batch(p.life, b) {
+			if !a.batch(p.life, b) || p.life == a.self {
 				continue
 			}
 			if last := len(fresh) - 1; last >= 0 && fresh[last][0].partition == b.partition {
@@ -88,6 +93,9 @@ func (a *auditor) apply(engine *weir.Engine, sequence uint64, data []byte) error
 			return nil
 		}); err != nil {
 			return err
+		}
+		if p.life == a.self {
+			continue
 		}
 		if err := engine.LoadReceipts(p.receipts); err != nil {
 			return err

@@ -76,3 +76,12 @@ func (s *store) readSingly(ctx context.Context, from, last uint64, f func(sequen
 	}
 	return nil
 }
+
+// get reads one message from the stream's leader.
+func (s *store) get(ctx context.Context, sequence uint64) ([]byte, error) {
+	msg, err := s.at.Load().flushes.GetMsg(ctx, sequence)
+	if err != nil {
+		return nil, err
+	}
+	return msg.Data, nil
+}

@@ -1,0 +1,79 @@
+package journal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// OriginStatus is what this node knows of one that journals, itself included.
+type OriginStatus struct {
+	Node   string
+	Origin string // 16 hex digits
+	Epoch  uint64 // of its process
+	Self   bool
+	Left   bool      // it stopped, and all its hits are here
+	Late   bool      // it is not heard of: its newer hits may be missing
+	AsOf   time.Time // all that it took until then is counted here, by its clock
+	Heard  time.Time // when its last flush came, by this node's clock
+	Flush  uint64    // the last one
+}
+
+const (
+	// heartbeat is how often a node journals when it has no hits.
+	heartbeat = time.Second
+
+	// lateAfter is how long a node may be silent.
+	lateAfter = 3 * heartbeat
+
+	// forgetAfter is how long one that never said that it stops is waited for.
+	forgetAfter = 24 * time.Hour
+)
+
+// Origins says of each origin how much of it is counted here, by name.
+func (j *Journal) Origins() (list []OriginStatus) {
+	now := time.Now()
+	f := &j.follower
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for origin, l := range f.audit.lanes {
+		s := OriginStatus{
+			Node: l.node, Origin: fmt.Sprintf("%016x", origin), Epoch: l.epoch, Left: l.left, Flush: l.flush,
+			AsOf: time.UnixMilli(l.at), Heard: l.heard,
+		}
+		switch {
+		case origin == j.life.origin:
+			continue
+		case l.heard.IsZero() && now.Sub(s.AsOf) > forgetAfter, now.Sub(l.heard) > forgetAfter && !l.heard.IsZero():
+			continue
+		}
+		s.Late = !s.Left && now.Sub(s.Heard) > lateAfter
+		list = append(list, s)
+	}
+	list = append(list, OriginStatus{Node: j.cfg.Join.Node, Origin: fmt.Sprintf("%016x", j.life.origin), Epoch: j.life.epoch, Self: true, AsOf: now, Heard: now})
+	slices.SortFunc(list, func(a, b OriginStatus) int { return strings.Compare(a.Node+a.Origin, b.Node+b.Origin) })
+	return list
+}
+
+// Freshness says until when the hits of all nodes are counted here, and which
+// nodes are late: what these have counted since may be missing. Alone, a node has
+// all hits, always.
+func (j *Journal) Freshness() (asOf time.Time, late []OriginStatus) {
+	asOf = time.Now()
+	if !j.cfg.clustered() {
+		return asOf, nil
+	}
+	for _, o := range j.Origins() {
+		if o.Self || o.Left {
+			continue
+		}
+		if o.AsOf.Before(asOf) {
+			asOf = o.AsOf
+		}
+		if o.Late {
+			late = append(late, o)
+		}
+	}
+	return asOf, late
+}
