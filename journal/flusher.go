@@ -103,6 +103,7 @@ func (j *Journal) flush(ctx context.Context) error {
 	f := &j.flusher
 	began := time.Now()
 	f.encoder.begin(began)
+	f.encoder.leaving = j.leaving.Load()
 	states := j.snapshots.due(j.snapshots.kept.Load() > j.cfg.MaxBytes/4)
 	var snaps []snapshot
 	receipts := j.engine.CutReceipts(func() {

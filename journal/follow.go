@@ -46,6 +46,9 @@ func (j *Journal) follow(ctx context.Context) error {
 	j.follower.mu.Lock()
 	next := j.follower.audit.stream + 1
 	j.follower.mu.Unlock()
+	if err := j.checkTrimmed(ctx, next); err != nil {
+		return err
+	}
 	consumer, err := j.store.at.Load().flushes.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:   next,
@@ -87,19 +90,41 @@ func (j *Journal) followOne(ctx context.Context, sequence uint64, data []byte) e
 	f.mu.Lock()
 	next := f.audit.stream + 1
 	f.mu.Unlock()
+	if next < sequence {
+		if err := j.checkTrimmed(ctx, next); err != nil {
+			return err
+		}
+	}
 	for ; next < sequence; next++ {
 		skipped, err := j.store.get(ctx, next)
-		switch {
-		case err == nil:
+		if err == nil {
 			err = j.applyOne(ctx, next, skipped)
-		case errors.Is(err, jetstream.ErrMsgNotFound):
-			err = nil // a hole in the journal: the next message is audited with it
+		} else if errors.Is(err, jetstream.ErrMsgNotFound) {
+			j.stats.holes.Add(1)
+			j.log.Error("journal: a message is lost; its origin is asked", "message", next)
+			f.mu.Lock()
+			f.audit.skip(next + 1)
+			f.mu.Unlock()
+			err = nil
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return j.applyOne(ctx, sequence, data)
+}
+
+// errLeftBehind is why a node must start again.
+var errLeftBehind = errors.New("the journal was trimmed beyond what this node has applied: it must be restarted, and will begin with the newest snapshots")
+
+// checkTrimmed fails the journal if a message that is needed was trimmed.
+func (j *Journal) checkTrimmed(ctx context.Context, next uint64) error {
+	first, _, _, err := j.store.bounds(ctx)
+	if err == nil && first > next {
+		err = errLeftBehind
+		j.fail(err)
+	}
+	return err
 }
 
 func (j *Journal) applyOne(ctx context.Context, sequence uint64, data []byte) error {
@@ -115,6 +140,7 @@ func (j *Journal) applyOne(ctx context.Context, sequence uint64, data []byte) er
 	}
 	j.tellFindings()
 	if p, err := decodeHead(data); err == nil && p.origin != j.life.origin {
+		f.audit.lane(p.origin).heard = time.Now()
 		j.snapshots.grown.Add(int64(len(data)))
 		j.snapshots.kept.Add(int64(len(data)))
 	}

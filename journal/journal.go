@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/journal/join"
+	"github.com/weir-counter/weir/journal/lease"
 )
 
 // Journal keeps an engine's hits on disk. It owns the data directory, the
@@ -38,6 +39,11 @@ type Journal struct {
 	found     []Finding // at Open
 
 	stop    context.CancelCauseFunc
+	failed  chan struct{} // closed when the journal can't go on
+	failure error         // why; written before failed is closed
+	failing sync.Once
+	leaving atomic.Bool // no hit comes any more
+	holder  *lease.Holder
 	running sync.WaitGroup
 	closed  sync.Once
 }
@@ -60,7 +66,7 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	if !engine.Config().Gather {
 		return nil, errors.New("journal: the engine must be made with Config.Gather")
 	}
-	j := &Journal{cfg: cfg, engine: engine, log: cfg.Logger}
+	j := &Journal{cfg: cfg, engine: engine, log: cfg.Logger, failed: make(chan struct{})}
 	if err := j.open(ctx, progress); err != nil {
 		return nil, errors.Join(err, j.release())
 	}
@@ -137,7 +143,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	j.snapshots = newSnapshotter(loaded.have)
 	j.follower.audit.self, j.flusher.encoder.node = j.life, j.cfg.Join.Node
 	if j.cfg.clustered() {
-		if err := j.serveResends(); err != nil {
+		if err := j.beginCluster(ctx); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}
@@ -161,16 +167,40 @@ func (j *Journal) Sync(ctx context.Context) error {
 	}
 }
 
+// Failed is closed when the journal can't go on, and Err says why: this process
+// must be started again. Hits are refused once the buffer is full; none is lost.
+func (j *Journal) Failed() <-chan struct{} { return j.failed }
+
+// Err is why the journal failed; nil: it did not.
+func (j *Journal) Err() error {
+	select {
+	case <-j.failed:
+		return j.failure
+	default:
+		return nil
+	}
+}
+
+func (j *Journal) fail(err error) {
+	j.failing.Do(func() {
+		j.failure = err
+		close(j.failed)
+	})
+}
+
 // Close flushes, snapshots what changed, and stops the embedded server. If ctx
 // ends first, the snapshots are left for the next start to do without: nothing
 // is lost. If the flush can't be done, it says how much was not written.
 func (j *Journal) Close(ctx context.Context) (err error) {
 	j.closed.Do(func() {
 		j.snapshots.noMorePins(errClosing)
-		j.snapshots.startRound()
+		if j.takesSnapshots() {
+			j.snapshots.startRound()
+		}
 		err = j.Sync(ctx)
 		if err == nil {
 			j.finishRound(ctx)
+			err = j.leave(ctx)
 		}
 		j.stop(errClosing)
 		j.running.Wait()
@@ -184,10 +214,15 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 
 // release gives back what open took, as far as it came.
 func (j *Journal) release() error {
+	var errs []error
+	if j.holder != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+		defer cancel()
+		errs = append(errs, j.holder.Close(ctx))
+	}
 	if j.server != nil {
 		j.server.Close()
 	}
-	var errs []error
 	if j.marks != nil {
 		errs = append(errs, j.marks.close())
 	}

@@ -19,20 +19,23 @@ type lane struct {
 
 	node  string
 	at    int64     // Unix ms: all hits that the origin took until then are in its flushes so far
-	heard time.Time // when the last flush came
+	heard time.Time // when the last flush came; of those read at Open, when it was made
 	left  bool      // it takes no more hits
 }
 
-// gap is the first flush of the part's epoch that did not come before it, if one
-// did not.
+// gap is the flush that should have come before the part, or with it, if one did
+// not come whole.
 func (l *lane) gap(p part) (first uint64, ok bool) {
 	switch {
 	case l.epoch == 0 || p.epoch < l.epoch: // nothing is known
 		return 0, false
 	case p.epoch > l.epoch:
-		return 1, p.flush > 1
+		return 1, p.flush > 1 || p.part > 0
+	case !l.known:
+		return 0, false
 	}
-	return l.flush + 1, l.known && p.flush > l.flush+1
+	next := l.flush + 1
+	return next, p.flush > next || p.flush == next && p.part > uint64(len(l.pending))
 }
 
 // part takes the origin's next part and returns the parts of the flush that it
@@ -87,7 +90,7 @@ func (l *lane) next(where string, p part) []part {
 	if l.pending = append(l.pending, p); !p.last {
 		return nil
 	}
-	l.node, l.at, l.left, l.heard = p.node, p.at, p.leaving, time.Now()
+	l.node, l.at, l.left, l.heard = p.node, p.at, p.leaving, time.UnixMilli(p.at)
 	whole := l.pending
 	l.pending, l.flush = nil, p.flush
 	l.flushes++

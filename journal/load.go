@@ -156,7 +156,7 @@ func (j *Journal) loadSnapshot(ctx context.Context, at listed, origin uint64) (s
 	if err != nil {
 		return snap, err
 	}
-	if snap.origin != origin {
+	if snap.origin != origin && !j.cfg.clustered() {
 		return snap, fmt.Errorf("%w: of origin %x in place of %x", errDamaged, snap.origin, origin)
 	}
 	if err := j.engine.LoadReceipts(snap.receipts); err != nil {

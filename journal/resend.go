@@ -88,8 +88,8 @@ func (j *Journal) repair(ctx context.Context, audit *auditor, data []byte) {
 	if !ok || p.flush-from > maxResend {
 		return
 	}
-	for flush := from; flush < p.flush; flush++ {
-		for part := uint64(0); ; part++ {
+	for flush := from; flush <= p.flush; flush++ {
+		for part := uint64(0); flush < p.flush || part < p.part; part++ {
 			again, err := j.askResend(ctx, p.life, flush, part)
 			if err != nil {
 				j.log.Warn("journal: a missing flush could not be had from its origin", "origin", fmt.Sprintf("%016x", p.origin), "flush", flush, "error", err)

@@ -103,6 +103,26 @@ func TestGoesOnAfterFullDisk(t *testing.T) {
 	}
 }
 
+// A server that is well is let be, and one that does not run is started.
+func TestRevivesOnlyWhatIsDown(t *testing.T) {
+	cfg := testConfig(t, t.TempDir())
+	cfg.FlushEvery = time.Minute
+	r := start(t, cfg)
+	for want := range uint64(2) {
+		r.j.suspect.Store(true)
+		if err := r.j.revive(t.Context()); err != nil { // its goroutine waits
+			t.Fatal(err)
+		}
+		if got := r.j.Stats().Revivals; got != want || r.j.suspect.Load() {
+			t.Fatalf("%d revivals, want %d; suspect: %v", got, want, r.j.suspect.Load())
+		}
+		r.hit("a", 1_000_000, 1)
+		r.sync()
+		r.j.server.Close()
+	}
+	r.want("a", 2)
+}
+
 // A server that lost what it had acknowledged is not gone on with.
 func TestDoesNotGoOnWithoutAcknowledged(t *testing.T) {
 	cfg := testConfig(t, t.TempDir())

@@ -22,6 +22,7 @@ type snapshotter struct {
 	next  int             // the first partition that the round has not taken
 	open  int             // handed to the goroutine and not yet stored
 	have  [][slots]uint64 // by partition and slot: from of the good snapshot there; 0 none
+	token uint64          // of the lease under which have was read, among many nodes
 	bytes int64           // of the round so far
 	last  int64           // bytes of the round before
 	pins  pins
@@ -103,7 +104,7 @@ func (j *Journal) runSnapshotter(ctx context.Context) {
 			if s.kept.Load() > j.cfg.MaxBytes*3/8 {
 				s.endPin(errTooSlow)
 			}
-			if s.grown.Load() >= min(max(j.cfg.SnapshotBytes, s.lastBytes()), j.cfg.MaxBytes/8) {
+			if s.grown.Load() >= min(max(j.cfg.SnapshotBytes, s.lastBytes()), j.cfg.MaxBytes/8) && j.lookAtSnapshots(ctx) {
 				s.startRound()
 			}
 		}
@@ -154,7 +155,7 @@ func (j *Journal) endOfBatch(ctx context.Context) {
 		needed = oldestNeeded(s.have)
 	}
 	s.mu.Unlock()
-	if needed > 1 {
+	if needed > 1 && j.takesSnapshots() {
 		if err := j.trim(ctx, needed-1); err != nil && ctx.Err() == nil {
 			j.suspect.Store(true)
 			j.log.Error("journal: could not be trimmed: it takes more space until the next round", "error", err)

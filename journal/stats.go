@@ -14,6 +14,7 @@ type Stats struct {
 	Failing    bool          // the last attempt failed
 	Revivals   uint64        // of the embedded server, after a full disk
 	Rounds     uint64        // of snapshots
+	Holes      uint64        // messages of the journal that no replica had
 	Repaired   uint64        // flushes of other nodes that the journal lost, and that they sent again
 	Divergence uint64        // findings while following other nodes: hits of theirs that are missing here
 	LongestCut time.Duration // that a partition was locked to take its state
@@ -25,10 +26,10 @@ type Stats struct {
 }
 
 type stats struct {
-	flushes, bytes, failures, revivals, rounds, repaired, divergences atomic.Uint64
-	lastFlush, longestCut                                             atomic.Int64
-	failing                                                           atomic.Bool
-	replays, repeats, unfinished                                      uint64 // written by Open alone
+	flushes, bytes, failures, revivals, rounds, repaired, divergences, holes atomic.Uint64
+	lastFlush, longestCut                                                    atomic.Int64
+	failing                                                                  atomic.Bool
+	replays, repeats, unfinished                                             uint64 // written by Open alone
 }
 
 func (s *stats) flushed(took time.Duration) {
@@ -59,6 +60,7 @@ func (j *Journal) Stats() Stats {
 		Failing:    j.stats.failing.Load(),
 		Revivals:   j.stats.revivals.Load(),
 		Rounds:     j.stats.rounds.Load(),
+		Holes:      j.stats.holes.Load(),
 		Repaired:   j.stats.repaired.Load(),
 		Divergence: j.stats.divergences.Load(),
 		LongestCut: time.Duration(j.stats.longestCut.Load()),

@@ -138,6 +138,7 @@ func current(t testing.TB, node *join.Node) int {
 }
 
 func TestStatusOfACluster(t *testing.T) {
+	t.Parallel()
 	c := jointest.Start(t, 3, nil)
 	for i, node := range c.Nodes {
 		var s join.Status

@@ -72,6 +72,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 
 // The server would delete or mix up what is in a directory of another.
 func TestADirectoryBelongsToOneNode(t *testing.T) {
+	t.Parallel()
 	alone := join.Config{Dir: t.TempDir(), MaxBytes: 1 << 20}
 	node, err := join.Open(t.Context(), alone)
 	if err != nil {

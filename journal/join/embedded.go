@@ -119,6 +119,19 @@ func (n *Node) startServer(ctx context.Context) error {
 			return fmt.Errorf("the embedded server does not start: %w", context.Cause(ctx))
 		}
 	}
-	n.conn, err = nats.Connect("", append(n.clientOptions(), nats.InProcessServer(server), nats.UserInfo(options.Username, options.Password))...)
-	return err
+	return n.connect(ctx, append(n.clientOptions(), nats.InProcessServer(server), nats.UserInfo(options.Username, options.Password)))
+}
+
+// connect tries until ctx ends: a server that recovers its streams may accept a
+// connection and then be silent for seconds.
+func (n *Node) connect(ctx context.Context, options []nats.Option) (err error) {
+	wait := n.waiting("waiting for the embedded server")
+	for {
+		if n.conn, err = nats.Connect("", options...); err == nil {
+			return nil
+		}
+		if err := wait.again(ctx, between, err); err != nil {
+			return err
+		}
+	}
 }

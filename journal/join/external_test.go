@@ -56,6 +56,7 @@ func address(t *testing.T, server *natsserver.Server, password string) string {
 
 // The server goes away: a publish fails at once. It comes back: all goes on.
 func TestAnExistingNATS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	server := startExisting(t, dir, natsserver.RANDOM_PORT, nil)
 	node, err := join.Open(t.Context(), join.Config{URL: address(t, server, "password")})
@@ -116,6 +117,7 @@ func TestAnExistingNATSThatRefuses(t *testing.T) {
 }
 
 func TestAnExistingNATSWithTLS(t *testing.T) {
+	t.Parallel()
 	ours := newAuthority(t)
 	files := ours.issue(t, "existing", both...)
 	server := startExisting(t, t.TempDir(), natsserver.RANDOM_PORT, func(o *natsserver.Options) {
@@ -137,6 +139,7 @@ func TestAnExistingNATSWithTLS(t *testing.T) {
 
 // Open waits for a server that is not there yet, as long as its context says.
 func TestAnExistingNATSThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	_, err := join.Open(ctx, join.Config{URL: "nats://" + jointest.Addrs(t, 1)[0]})

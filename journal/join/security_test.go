@@ -129,6 +129,7 @@ func refused(t *testing.T, cfg join.Config) {
 // one with another secret, and one with a name that is taken are not let in, and
 // the cluster says why.
 func TestWhoMayJoin(t *testing.T) {
+	t.Parallel()
 	ours, theirs := newAuthority(t), newAuthority(t)
 	var log logBuffer
 	c := jointest.New(t, 3, func(_ int, cfg *join.Config) {
@@ -176,6 +177,7 @@ func TestWhoMayJoin(t *testing.T) {
 }
 
 func TestANameThatIsTakenIsNamed(t *testing.T) {
+	t.Parallel()
 	var log logBuffer
 	c := jointest.Start(t, 2, func(_ int, cfg *join.Config) { cfg.Logger = log.logger() })
 	cfg := c.Configs[1]

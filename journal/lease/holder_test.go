@@ -38,6 +38,7 @@ func sharedOut(t *testing.T, holders []*lease.Holder) bool {
 // Three nodes share the leases out as they choose; one goes, and its leases move
 // to the others; it comes back, and gets them again.
 func TestHoldersShareOut(t *testing.T) {
+	t.Parallel()
 	node := alone(t)
 	var up atomic.Pointer[[]string]
 	nodes := []string{"n1", "n2", "n3"}
@@ -101,6 +102,7 @@ func TestHoldersShareOut(t *testing.T) {
 
 // A holder renews: after more than the time to live it has the same leases.
 func TestAHolderRenews(t *testing.T) {
+	t.Parallel()
 	node := alone(t)
 	const ttl = 3 * time.Second
 	h := lease.Hold(open(t, node, "n1", ttl), lease.Config{Names: []string{"a", "b"}})

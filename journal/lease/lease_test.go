@@ -82,6 +82,7 @@ func TestALeaseIsHeldByOne(t *testing.T) {
 // A holder that renews no more keeps the lease until its own clock says it is
 // over, and no other has it before.
 func TestALeaseRunsOut(t *testing.T) {
+	t.Parallel()
 	node := alone(t)
 	a, b := open(t, node, "a", time.Second), open(t, node, "b", time.Hour)
 	if b.TTL() != time.Second {

@@ -11,7 +11,7 @@ import (
 )
 
 // DeniedHeader is the first line of what Options.Denied gets: the columns, with tabs
-// between them. time is the line's own (RFC 3339); mode is shadow if the request was not
+// between them. A row follows for each limit that denied a line. time is the line's own (RFC 3339); mode is shadow if the request was not
 // denied but would have been; retry_after_s is how long the key would have had to wait
 // from the decision on; n is how many requests of the line were denied. Characters of a key that
 // are not printable are escaped as in Go.

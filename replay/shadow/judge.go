@@ -188,7 +188,11 @@ func (j *judge) ask(c *check) {
 // decide asks the engine, and tells how many of n requests are let through.
 func (j *judge) decide(n uint64) (admitted uint64, err error) {
 	if q := &j.asked[0]; n == 1 && q.times == 1 && len(j.asked) == 1 && !q.rule.account.shadow {
-		v, err := q.rule.keyed.Take(q.key, 1) // as TakeAll of it alone, at a third of its cost
+		// As TakeAll of it alone, at a fraction of its cost.
+		if q.rule.keyed.Allow(q.key) {
+			return 1, nil
+		}
+		v, err := q.rule.keyed.Take(q.key, 1)
 		if err != nil {
 			return 0, err
 		}

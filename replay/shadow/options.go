@@ -35,8 +35,7 @@ type Options struct {
 	// Requests that do not fit are undecided. Default 256 MiB.
 	LimitMemory int64
 
-	// Denied, if set, gets a line for every line of the log that was denied: see
-	// DeniedHeader.
+	// Denied, if set, gets every denial: see DeniedHeader.
 	Denied io.Writer
 }
 

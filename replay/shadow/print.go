@@ -144,7 +144,10 @@ func (p printer) needs(l *Limit) {
 	if l.NeedsUnknown != "" {
 		p.row("enough", "not known: "+l.NeedsUnknown)
 	}
-	for _, n := range l.Needs {
+	for i, n := range l.Needs {
+		if i > 0 && n.N == l.Needs[i-1].N {
+			continue
+		}
 		text := Rule{N: n.N, PerSeconds: l.PerSeconds, Burst: n.Burst}.text()
 		if n.OrLess {
 			text += " or less"

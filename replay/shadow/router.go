@@ -20,7 +20,8 @@ type router struct {
 // route is the limits of a key. Routers make it; the judge alone uses what it points to.
 type route struct {
 	checks []check
-	err    error // of a key that the policies refuse
+	err    error    // of a key that the policies refuse
+	first  [1]check // where checks begins: most keys have one limit
 }
 
 // check is a limit and the key that it counts.
@@ -90,6 +91,7 @@ func (r *router) find(key string) *route {
 		clear(r.routes)
 	}
 	to := &route{}
+	to.checks = to.first[:0]
 	r.routes[key] = to
 	if to.err = r.live.Peek([]policy.Request{{Key: key}}, &r.decision); to.err != nil {
 		return to

@@ -1,11 +1,13 @@
 package shadow
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/replay"
 )
@@ -16,6 +18,9 @@ func (l *Limit) sentence() string {
 	switch {
 	case l.Requests == 0:
 		return name + "no line has a key " + l.Keys
+	case l.Denied == 0 && len(l.Needs) > 0 && !l.Needs[0].OrLess:
+		return fmt.Sprintf("%s%s would have denied nobody, because other limits did before; alone, %s",
+			name, l.text(), l.needs())
 	case l.Denied == 0 && l.Peak != nil:
 		return fmt.Sprintf("%s%s would have denied nobody: no key asked more than %s in any %s",
 			name, l.text(), times(l.Peak.Requests), l.interval())
@@ -37,7 +42,10 @@ func (l *Limit) sentence() string {
 // needs says which limits would have denied fewer.
 func (l *Limit) needs() string {
 	var parts []string
-	for _, n := range l.Needs {
+	for i, n := range l.Needs {
+		if i > 0 && n.N == l.Needs[i-1].N {
+			continue
+		}
 		whom := "nobody"
 		if n.Share > 0 {
 			whom = "at most " + percent(n.Share)
@@ -85,17 +93,26 @@ func (j *judge) approximate(o *Options) (said []string) {
 		said = append(said, fmt.Sprintf("the requests of the denied keys did not fit in %s: which limit would have denied fewer is not known; raise --memory", memory))
 	}
 	if j.undecided > 0 {
-		said = append(said, fmt.Sprintf("%s could not be decided, the first one because: %v", plural(j.undecided, "request"), j.problem))
+		text := fmt.Sprintf("%s could not be decided, the first one because: %v", plural(j.undecided, "request"), j.problem)
+		var refused *weir.Error
+		if errors.As(j.problem, &refused) && refused.Code == weir.CodeOverloaded {
+			text = fmt.Sprintf("%s could not be decided: the limits in use did not fit in %s; raise --limit-memory",
+				plural(j.undecided, "request"), units.FormatSize(o.LimitMemory))
+		}
+		said = append(said, text)
 	}
 	return said
 }
 
-// sortedWithin is how late a line may be without a warning: requests of that length are
-// common, and longer ones are not.
-const sortedWithin = 60
+// A log is nearly sorted when no line is later than a minute, as the longest requests are,
+// and no more than one in ten is late.
+const (
+	sortedWithin = 60
+	sortedMost   = 10
+)
 
 func (j *judge) warnings() (said []string) {
-	if j.latest > sortedWithin {
+	if j.latest > sortedWithin || j.late > j.requests/sortedMost {
 		said = append(said, fmt.Sprintf("%s are up to %s older than a line before them, and were decided too late: sort the log by time, and name the oldest file first",
 			plural(j.late, "line"), seconds(float64(j.latest))))
 	}

@@ -1,0 +1,75 @@
+package journal
+
+import (
+	"context"
+
+	"github.com/weir-counter/weir/journal/lease"
+)
+
+const (
+	leaseBucket    = "WEIR_LEASES"
+	snapshotsLease = "snapshots"
+)
+
+// beginCluster starts what only a node among others needs: the answers to those
+// who miss a flush, and the leases.
+func (j *Journal) beginCluster(ctx context.Context) error {
+	if err := j.serveResends(); err != nil {
+		return err
+	}
+	bucket, err := lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replicas))
+	if err != nil {
+		return err
+	}
+	j.holder = lease.Hold(bucket, lease.Config{Names: []string{snapshotsLease}, Logger: j.log})
+	return nil
+}
+
+// takesSnapshots tells whether this node takes them and trims the journal: one
+// node alone does, and of many the one that holds the lease. Two that believe so
+// for a moment write the same, and a snapshot that is torn is found by its
+// checksum.
+func (j *Journal) takesSnapshots() bool {
+	if !j.cfg.clustered() {
+		return true
+	}
+	_, _, ok := j.holder.Held(snapshotsLease)
+	return ok
+}
+
+// lookAtSnapshots finds out what the node before has stored, when the lease comes
+// to this one. It tells whether a round may start.
+func (j *Journal) lookAtSnapshots(ctx context.Context) bool {
+	if !j.cfg.clustered() {
+		return true
+	}
+	l, _, ok := j.holder.Held(snapshotsLease)
+	if !ok || l.Token == j.snapshots.token {
+		return ok
+	}
+	partitions := j.engine.Config().Partitions
+	lists, _, err := j.store.listSnapshots(ctx, partitions)
+	if err != nil {
+		j.log.Warn("journal: the snapshots could not be listed", "error", err)
+		return false
+	}
+	have := make([][slots]uint64, partitions)
+	for partition, list := range lists {
+		for _, at := range list {
+			have[partition][at.slot] = at.from + 1
+		}
+	}
+	j.snapshots.mu.Lock()
+	defer j.snapshots.mu.Unlock()
+	j.snapshots.have, j.snapshots.token = have, l.Token
+	return true
+}
+
+// leave journals that this node takes no more hits, so that nobody waits for it.
+func (j *Journal) leave(ctx context.Context) error {
+	if !j.cfg.clustered() {
+		return nil
+	}
+	j.leaving.Store(true)
+	return j.Sync(ctx)
+}
