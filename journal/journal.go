@@ -141,6 +141,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	j.flusher = newFlusher(j.life, j.engine.Config().Partitions, loaded.last)
 	j.snapshots = newSnapshotter(loaded.have)
+	j.follower.told = len(j.follower.audit.findings)
 	j.follower.audit.self, j.flusher.encoder.node = j.life, j.cfg.Join.Node
 	if j.cfg.clustered() {
 		if err := j.beginCluster(ctx); err != nil {

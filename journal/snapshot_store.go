@@ -125,7 +125,11 @@ func (s *store) listSnapshots(ctx context.Context, partitions int) (lists [][]li
 }
 
 func (s *store) listSlot(ctx context.Context, partition, slot int) (listed, error) {
-	msg, err := s.at.Load().snapshots.GetLastMsgForSubject(ctx, endSubject(partition, slot))
+	var msg *jetstream.RawStreamMsg
+	err := patiently(ctx, func() (err error) {
+		msg, err = s.at.Load().snapshots.GetLastMsgForSubject(ctx, endSubject(partition, slot))
+		return err
+	})
 	if err != nil {
 		return listed{}, err
 	}
@@ -141,7 +145,11 @@ func (s *store) listSlot(ctx context.Context, partition, slot int) (listed, erro
 func (s *store) getSnapshot(ctx context.Context, l listed) (snapshot, error) {
 	var data bytes.Buffer
 	for sequence := l.sequence - l.chunks; sequence < l.sequence; sequence++ {
-		msg, err := s.at.Load().snapshots.GetMsg(ctx, sequence)
+		var msg *jetstream.RawStreamMsg
+		err := patiently(ctx, func() (err error) {
+			msg, err = s.at.Load().snapshots.GetMsg(ctx, sequence)
+			return err
+		})
 		if err != nil {
 			return snapshot{}, fmt.Errorf("message %d of the stream of snapshots: %w", sequence, err)
 		}

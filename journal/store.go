@@ -43,13 +43,19 @@ func openStore(ctx context.Context, node *join.Node, m manifest, create bool) (o
 		{&s.flushes, flushStream, flushSubject, "the journal's stream", "all hits since the snapshots"},
 		{&s.snapshots, snapshotStream, snapshotSubject + ".>", "the stream of snapshots", "all hits before the journal begins"},
 	} {
-		*one.stream, err = s.js.Stream(ctx, one.name)
+		err = patiently(ctx, func() (err error) {
+			*one.stream, err = s.js.Stream(ctx, one.name)
+			return err
+		})
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			missing = append(missing, Finding{Where: one.called, What: "missing", Cost: one.cost})
 			if !create {
 				return nil, missing, nil
 			}
-			*one.stream, err = s.js.CreateStream(ctx, streamConfig(one.name, one.subject, m, node.Replicas(replicas)))
+			err = patiently(ctx, func() (err error) {
+				*one.stream, err = s.js.CreateStream(ctx, streamConfig(one.name, one.subject, m, node.Replicas(replicas)))
+				return err
+			})
 		}
 		if err == nil {
 			err = m.fitsStream((*one.stream).CachedInfo().Config.Metadata)
@@ -102,7 +108,11 @@ func (s *store) trim(ctx context.Context, upTo uint64) error {
 // bounds are the sequences of the first and the last message, and the bytes of
 // all. An empty stream has first = last+1.
 func (s *store) bounds(ctx context.Context) (first, last, bytes uint64, err error) {
-	info, err := s.at.Load().flushes.Info(ctx)
+	var info *jetstream.StreamInfo
+	err = patiently(ctx, func() (err error) {
+		info, err = s.at.Load().flushes.Info(ctx)
+		return err
+	})
 	if err != nil {
 		return 0, 0, 0, err
 	}

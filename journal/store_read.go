@@ -16,18 +16,25 @@ const fetchWait = 250 * time.Millisecond
 // order. Those the server can't read are passed over in silence: f sees it by
 // the sequences.
 func (s *store) read(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error {
-	if from > last {
+	return patiently(ctx, func() error {
+		return s.readOn(ctx, &from, last, f)
+	})
+}
+
+// readOn reads from next on, and leaves in next where to go on after an error.
+func (s *store) readOn(ctx context.Context, next *uint64, last uint64, f func(sequence uint64, data []byte) error) error {
+	if *next > last {
 		return nil
 	}
 	consumer, err := s.at.Load().flushes.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:   from,
+		OptStartSeq:   *next,
 	})
 	if err != nil {
 		return err
 	}
-	for next := from; next <= last; {
-		before := next
+	for *next <= last {
+		before := *next
 		batch, err := consumer.Fetch(fetchMessages, jetstream.FetchMaxWait(fetchWait))
 		if err != nil {
 			return err
@@ -41,7 +48,7 @@ func (s *store) read(ctx context.Context, from, last uint64, f func(sequence uin
 				if err := f(sequence, msg.Data()); err != nil {
 					return err
 				}
-				next = sequence + 1
+				*next = sequence + 1
 			}
 			if meta.Sequence.Stream >= last {
 				return nil
@@ -50,7 +57,7 @@ func (s *store) read(ctx context.Context, from, last uint64, f func(sequence uin
 		if err := batch.Error(); err != nil && !errors.Is(err, jetstream.ErrNoMessages) {
 			return err
 		}
-		if next == before { // the server counts messages that it can't read
+		if *next == before { // the server counts messages that it can't read
 			return s.readSingly(ctx, next, last, f)
 		}
 	}
@@ -61,17 +68,18 @@ func (s *store) read(ctx context.Context, from, last uint64, f func(sequence uin
 const fetchMessages = 64
 
 // readSingly asks for each message by its number.
-func (s *store) readSingly(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error {
-	for sequence := from; sequence <= last; sequence++ {
-		msg, err := s.at.Load().flushes.GetMsg(ctx, sequence)
-		if ctx.Err() != nil {
+func (s *store) readSingly(ctx context.Context, next *uint64, last uint64, f func(sequence uint64, data []byte) error) error {
+	for ; *next <= last; *next++ {
+		data, err := s.get(ctx, *next)
+		switch {
+		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		}
-		if err != nil {
-			continue
-		}
-		if err := f(sequence, msg.Data); err != nil {
+		case err != nil && nobody(err):
 			return err
+		case err == nil:
+			if err := f(*next, data); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
