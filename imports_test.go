@@ -22,6 +22,8 @@ var mayImport = map[string][]string{
 	"client":  {"internal/units"},
 	"replay":  {".", "window", "internal/units", "client"},
 
+	"replay/shadow": {".", "limit", "policy", "replay", "internal/units"},
+
 	"middleware":          {".", "limit", "internal/ratelimitfields"},
 	"middleware/policies": {".", "middleware", "policy"},
 	"middleware/remote":   {".", "limit", "client", "middleware"},

@@ -27,7 +27,6 @@ type chunk struct {
 	file   int    // index of the file that text is from
 	plan   *plan
 	newest int64 // the latest second that is not from the future
-	spare  any   // the part of an earlier round
 
 	done chan struct{} // gets one value when the worker is done
 	found

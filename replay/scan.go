@@ -7,7 +7,7 @@ type Lines interface {
 	// NewWorker makes what one goroutine does with its parts of the log.
 	NewWorker() LineWorker
 	// Take gets the parts in the order of the log, from one goroutine. An error
-	// ends the scan. It must not keep the part: a LineWorker gets it back.
+	// ends the scan.
 	Take(part any) error
 }
 
@@ -18,9 +18,8 @@ type LineWorker interface {
 	// seconds, with the keys that the templates make of it: none, if it has none. It
 	// must not keep them.
 	Line(at int64, n uint64, keys [][]byte) error
-	// Part ends a part: what it returns goes to Take. old is a part that Take is
-	// done with, or nil.
-	Part(old any) any
+	// Part ends a part: what it returns goes to Take.
+	Part() any
 }
 
 // Scan reads the files of o as Run does, and tells their lines to lines in place
@@ -43,10 +42,6 @@ type lineSink struct{ LineWorker }
 
 func (s *lineSink) line(at int64, n uint64, keys [][]byte) error { return s.Line(at, n, keys) }
 
-// flush hands the part over. The chunk keeps it for the next round.
-func (s *lineSink) flush(c *chunk) {
-	c.part = s.Part(c.spare)
-	c.spare = c.part
-}
+func (s *lineSink) flush(c *chunk) { c.part = s.Part() }
 
 func (*lineSink) close() error { return nil }

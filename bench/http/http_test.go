@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -16,12 +17,12 @@ func TestPost(t *testing.T) {
 		w.Write([]byte(answer))
 	}))
 	defer listening.Close()
-	s, bodies := &server{url: listening.URL}, [][]byte{[]byte("a\n")}
-	if err := s.post(t.Context(), bodies, 20); err != nil || posts.Load() != 20 {
+	s, hits := &server{url: listening.URL}, forms()[0].load()
+	if err := s.post(t.Context(), hits, 20); err != nil || posts.Load() != 20 {
 		t.Errorf("%d posts, %v", posts.Load(), err)
 	}
 	answer = `{"counted":999,"late":0}`
-	if s.post(t.Context(), bodies, 1) == nil {
+	if s.post(t.Context(), hits, 1) == nil {
 		t.Error("a batch that was not counted passes")
 	}
 }
@@ -32,6 +33,25 @@ func TestBodies(t *testing.T) {
 			if n := bytes.Count(body, []byte("\n")); n != batchHits {
 				t.Fatalf("%s: body %d has %d lines", form.name, i, n)
 			}
+		}
+	}
+}
+
+func TestAsks(t *testing.T) {
+	for _, ask := range asks() {
+		l := ask.load()
+		for _, body := range l.bodies[:100] {
+			if !json.Valid(body) {
+				t.Fatalf("%s: %s is not JSON", ask.name, body)
+			}
+		}
+		for answer, good := range map[string]bool{"": true, `{"allowed":true,"unmatched":true,"limits":[]}`: false, `{"allowed":false,"limits":[{"remaining":0}]}`: true, `{"code":"x"}`: false} {
+			if l.good(200, []byte(answer)) != good {
+				t.Errorf("%s: good is %v", answer, !good)
+			}
+		}
+		if l.good(503, []byte(`{"allowed":false,"limits":[{"remaining":0}]}`)) || l.good(404, nil) {
+			t.Error("a failure passes")
 		}
 	}
 }

@@ -26,6 +26,14 @@ func forms() []form {
 	}
 }
 
+// load is batches of hits in this form.
+func (f form) load() load {
+	counted := fmt.Appendf(nil, `"counted":%d,`, batchHits)
+	return load{path: "/v1/hits", contentType: "text/plain", bodies: f.bodies(), good: func(status int, answer []byte) bool {
+		return status == http.StatusOK && (len(answer) == 0 || bytes.Contains(answer, counted))
+	}}
+}
+
 // bodies are batches on a million keys after Zipf's law.
 func (f form) bodies() [][]byte {
 	const keys, batches = 1_000_000, 500
@@ -39,9 +47,16 @@ func (f form) bodies() [][]byte {
 	return bodies
 }
 
-// post sends a number of batches over keep-alive connections, one request at a
-// time on each.
-func (s *server) post(ctx context.Context, bodies [][]byte, batches int) error {
+// load is what is posted to each server.
+type load struct {
+	path, contentType string
+	bodies            [][]byte
+	// good tells whether an answer is as it must be. The empty handler's is empty.
+	good func(status int, answer []byte) bool
+}
+
+// post sends a number of requests over keep-alive connections, one at a time on each.
+func (s *server) post(ctx context.Context, l load, requests int) error {
 	transport := &http.Transport{MaxIdleConnsPerHost: connections}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: time.Minute}
@@ -50,8 +65,8 @@ func (s *server) post(ctx context.Context, bodies [][]byte, batches int) error {
 	failures := make(chan error, connections)
 	for range connections {
 		sending.Go(func() {
-			for i := next.Add(1); i <= int64(batches); i = next.Add(1) {
-				if err := postOne(ctx, client, s.url+"/v1/hits", bodies[i%int64(len(bodies))]); err != nil {
+			for i := next.Add(1); i <= int64(requests); i = next.Add(1) {
+				if err := l.postOne(ctx, client, s.url, l.bodies[i%int64(len(l.bodies))]); err != nil {
 					failures <- err
 					return
 				}
@@ -63,14 +78,13 @@ func (s *server) post(ctx context.Context, bodies [][]byte, batches int) error {
 	return <-failures
 }
 
-// postOne sends one batch. weir serve must have counted all of it; the empty
-// handler says nothing.
-func postOne(ctx context.Context, client *http.Client, url string, body []byte) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+// postOne sends one request.
+func (l load) postOne(ctx context.Context, client *http.Client, url string, body []byte) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+l.path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	request.Header.Set("Content-Type", "text/plain")
+	request.Header.Set("Content-Type", l.contentType)
 	response, err := client.Do(request)
 	if err != nil {
 		return err
@@ -80,8 +94,7 @@ func postOne(ctx context.Context, client *http.Client, url string, body []byte) 
 	if err != nil {
 		return err
 	}
-	counted := fmt.Appendf(nil, `"counted":%d,`, batchHits)
-	if response.StatusCode != http.StatusOK || len(answer) > 0 && !bytes.Contains(answer, counted) {
+	if !l.good(response.StatusCode, answer) {
 		return fmt.Errorf("%s: %s", response.Status, answer)
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-counter/weir/bench/proc"
 )
 
-// server is a process that takes hits over HTTP.
+// server is a process that takes hits, and decides, over HTTP.
 type server struct {
 	name    string
 	process *exec.Cmd
@@ -68,14 +68,14 @@ func (s *server) stop() {
 	_ = s.process.Wait() // it ended by the signal: that is no failure
 }
 
-// cost is the processor time that the server spends on a number of batches.
+// cost is the processor time that the server spends on a number of requests.
 // It includes what the server does in the half second after, in the background.
-func (s *server) cost(ctx context.Context, bodies [][]byte, batches int) (time.Duration, error) {
+func (s *server) cost(ctx context.Context, l load, requests int) (time.Duration, error) {
 	before, err := proc.CPU(s.process.Process.Pid)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.post(ctx, bodies, batches); err != nil {
+	if err := s.post(ctx, l, requests); err != nil {
 		return 0, err
 	}
 	<-time.After(500 * time.Millisecond)
@@ -83,7 +83,7 @@ func (s *server) cost(ctx context.Context, bodies [][]byte, batches int) (time.D
 	return after - before, err
 }
 
-// serveFloor runs the handler that every server of hits costs at least.
+// serveFloor runs the handler that every server costs at least.
 func serveFloor(address string) error {
 	buffers := make(chan []byte, 16)
 	return http.ListenAndServe(address, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -68,6 +68,12 @@ func (a *account) ask(r *record, at int64, n uint64) {
 	}
 }
 
+// undecide notes n requests that were not decided.
+func (a *account) undecide(n uint64) {
+	a.requests += n
+	a.undecided += n
+}
+
 // deny notes n denials of a key.
 func (a *account) deny(r *record, at int64, n uint64) {
 	if a.denied == 0 {

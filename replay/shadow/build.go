@@ -11,12 +11,12 @@ import (
 )
 
 // report is called when the log was read.
-func (j *judge) report(ctx context.Context, o *Options, log *replay.Report) *Report {
+func (c *clerk) report(ctx context.Context, o *Options, log *replay.Report) *Report {
 	r := &Report{
 		StoppedEarly: log.StoppedEarly, Files: log.Files, Format: log.Format, Keys: []Template{},
 		Policies: o.PolicyFile, Modes: policy.Enforce.String(),
-		Lines: log.Lines, Ahead: log.Ahead, Malformed: log.Malformed, Late: j.late, LatestSeconds: j.latest,
-		Requests: j.requests, Unmatched: j.unmatched, Allowed: j.allowed, Denied: j.denied, Undecided: j.undecided,
+		Lines: log.Lines, Ahead: log.Ahead, Malformed: log.Malformed, Late: c.late, LatestSeconds: c.latest,
+		Requests: c.requests, Unmatched: c.unmatched, Allowed: c.allowed, Denied: c.denied, Undecided: c.undecided,
 		Summary: []string{}, Limits: []Limit{}, MalformedLines: log.MalformedLines,
 	}
 	if o.AsWritten {
@@ -25,21 +25,21 @@ func (j *judge) report(ctx context.Context, o *Options, log *replay.Report) *Rep
 	for _, t := range log.Top {
 		r.Keys = append(r.Keys, Template{t.Template, t.Keyless})
 	}
-	if j.begun {
-		first, last := unix(j.first), unix(j.last)
-		r.First, r.Last, r.SpanSeconds = &first, &last, j.last-j.first+1
+	if c.begun {
+		first, last := unix(c.first), unix(c.last)
+		r.First, r.Last, r.SpanSeconds = &first, &last, c.last-c.first+1
 	}
-	for _, a := range j.accounts {
-		l := j.limit(ctx, a, o.Top)
+	for _, a := range c.accounts {
+		l := c.limit(ctx, a, o.Top)
 		r.Limits = append(r.Limits, l)
 		r.Summary = append(r.Summary, l.sentence())
 	}
-	r.Approximate = j.approximate(o)
-	r.Warnings = j.warnings()
+	r.Approximate = c.approximate(o)
+	r.Warnings = c.warnings()
 	return r
 }
 
-func (j *judge) limit(ctx context.Context, a *account, top int) Limit {
+func (c *clerk) limit(ctx context.Context, a *account, top int) Limit {
 	l := Limit{
 		Name: a.policy.Name, Keys: a.policy.Keys, By: a.policy.By, Rule: a.rule.report(), Algorithm: a.policy.Limit.Algorithm.String(),
 		Mode: a.policy.Mode.String(), Enforced: !a.shadow,
@@ -47,8 +47,8 @@ func (j *judge) limit(ctx context.Context, a *account, top int) Limit {
 		Elsewhere: a.elsewhere, Undecided: a.undecided, DistinctKeys: a.keys, DeniedKeys: a.deniedKeys,
 		Needs: []Need{}, Timeline: Timeline{Denied: []uint64{}}, Top: []Key{},
 	}
-	if j.begun {
-		a.timeline.reach(j.last)
+	if c.begun {
+		a.timeline.reach(c.last)
 		l.Timeline = Timeline{unix(a.timeline.first * a.timeline.width), a.timeline.width, a.timeline.buckets}
 	}
 	if a.denied > 0 {

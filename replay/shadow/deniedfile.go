@@ -17,7 +17,7 @@ import (
 // are not printable are escaped as in Go.
 const DeniedHeader = "time\tlimit\tmode\tkey\tretry_after_s\tn\n"
 
-// deniedWriter writes denials. Flush tells the errors too.
+// deniedWriter writes denials. Flush tells the errors.
 type deniedWriter struct {
 	*bufio.Writer
 	line []byte
@@ -29,7 +29,7 @@ func newDeniedWriter(w io.Writer) *deniedWriter {
 	return d
 }
 
-func (d *deniedWriter) write(at int64, q *question) error {
+func (d *deniedWriter) write(at int64, q *question) {
 	a := q.rule.account
 	mode := policy.Enforce
 	if a.shadow {
@@ -41,6 +41,5 @@ func (d *deniedWriter) write(at int64, q *question) error {
 	b = append(strconv.AppendFloat(b, q.retry.Seconds(), 'f', 3, 64), '\t')
 	b = append(strconv.AppendUint(b, q.denied*q.times, 10), '\n')
 	d.line = b
-	_, err := d.Write(b)
-	return err
+	d.Write(b) // as above
 }

@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -55,29 +56,33 @@ func TestHeavyKeysStay(t *testing.T) {
 }
 
 func TestLedgerStaysWithinBudget(t *testing.T) {
-	o := Options{Policies: policies(t, "limits: [{name: ip, keys: 'ip:*', limit: 4, per: 1h}]"), Memory: MinMemory}.withDefaults()
-	j, err := newJudge(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.close()
-	worker := j.NewWorker()
-	for i, a := range flood(20_000) {
-		if err := worker.Line(a.at, 1, [][]byte{[]byte(a.keys[0])}); err != nil {
+	log := flood(20_000)
+	for _, lines := range []int{0, 1, 3000, 6000, 20_000, 41_111, 77_777, len(log)} {
+		o := Options{Policies: policies(t, "limits: [{name: ip, keys: 'ip:*', limit: 4, per: 1h}]"), Memory: MinMemory}.withDefaults()
+		j, err := newJudge(&o)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if i%100 > 0 {
-			continue
+		worker := j.NewWorker()
+		for i, a := range log[:lines] {
+			if err := worker.Line(a.at, 1, [][]byte{[]byte(a.keys[0])}); err != nil {
+				t.Fatal(err)
+			}
+			if i%1000 == 999 || i == lines-1 {
+				if err := j.Take(worker.Part()); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
-		if err := j.Take(worker.Part(nil)); err != nil {
+		if err := errors.Join(j.clerk.close(), j.close()); err != nil {
 			t.Fatal(err)
 		}
 		var real int64
-		for _, r := range j.accounts[0].records {
+		for _, r := range j.clerk.accounts[0].records {
 			real += r.bytes()
 		}
-		if real != j.ledger.bytes || real > MinMemory {
-			t.Fatalf("line %d: %d bytes, by the ledger %d, budget %d", i, real, j.ledger.bytes, MinMemory)
+		if real != j.clerk.ledger.bytes || real > MinMemory || (lines > 0) != (real > 0) {
+			t.Errorf("%d lines: %d bytes, by the ledger %d, budget %d", lines, real, j.clerk.ledger.bytes, MinMemory)
 		}
 	}
 }

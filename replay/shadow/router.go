@@ -1,6 +1,8 @@
 package shadow
 
 import (
+	"time"
+
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -14,10 +16,11 @@ type router struct {
 	live     *policy.Live
 	decision policy.Decision
 	routes   map[string]*route
+	parts    parts
 	part     *part
 }
 
-// route is the limits of a key. Routers make it; the judge alone uses what it points to.
+// route is the limits of a key. Routers make it; the clerk alone fills the records in.
 type route struct {
 	checks []check
 	err    error    // of a key that the policies refuse
@@ -28,27 +31,45 @@ type route struct {
 type check struct {
 	rule   *rule
 	key    string
-	record *record // the judge's; nil before the first request
+	record *record // the clerk's; nil before the first request
 }
 
-// part is the requests of a part of the log.
+// part is the requests of a part of the log. It goes round: router, judge, clerk, router.
 type part struct {
-	asked  []asked
-	routes []*route // of all requests, one after the other
+	asked     []asked
+	routes    []*route   // of all requests, one after the other
+	questions []question // of all requests that have a limit, as the judge brought them together
 
 	unmatched uint64 // requests without a key that a policy is for
 	stranger  string // a key of such a one
+	problem   error  // why the first undecided one is so
 }
 
-// asked is one line: n requests, whose routes end at a place, where the next one's begin.
+// asked is one line: n requests. Its routes and questions end at a place, where those of
+// the next line begin.
 type asked struct {
-	at    int64 // Unix s
-	n     uint64
-	until int
+	at        int64 // Unix s
+	n         uint64
+	routes    int
+	questions int
+
+	// What the judge decided.
+	now       int64 // Unix s: when
+	admitted  uint64
+	undecided bool
+}
+
+// question is what a line asks of one limit and key: once for each of its keys that
+// the limit counts there.
+type question struct {
+	*check
+	times  uint64
+	denied uint64        // requests of the line
+	retry  time.Duration // of a denial, if somebody wants to know
 }
 
 func newRouter(j *judge) *router {
-	return &router{accounts: j.byName, live: j.live, routes: map[string]*route{}, part: &part{}}
+	return &router{accounts: j.byName, live: j.live, routes: map[string]*route{}, parts: j.parts, part: j.parts.take()}
 }
 
 // Line is of replay.LineWorker.
@@ -69,19 +90,14 @@ func (r *router) Line(at int64, n uint64, keys [][]byte) error {
 	if len(p.routes) == before {
 		p.unmatched += n
 	}
-	p.asked = append(p.asked, asked{at, n, len(p.routes)})
+	p.asked = append(p.asked, asked{at: at, n: n, routes: len(p.routes)})
 	return nil
 }
 
 // Part is of replay.LineWorker.
-func (r *router) Part(old any) any {
+func (r *router) Part() any {
 	done := r.part
-	if p, ok := old.(*part); ok {
-		*p = part{asked: p.asked[:0], routes: p.routes[:0]}
-		r.part = p
-	} else {
-		r.part = &part{}
-	}
+	r.part = r.parts.take()
 	return done
 }
 

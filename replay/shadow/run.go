@@ -24,20 +24,18 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	defer j.close()
 	log, runErr := replay.Scan(ctx, o.Log, j)
-	if j.writer != nil {
-		if err := j.writer.Flush(); err != nil {
-			runErr = errors.Join(runErr, fmt.Errorf("writing the denied requests: %w", err))
-		}
+	if err := j.clerk.close(); err != nil {
+		runErr = errors.Join(runErr, fmt.Errorf("writing the denied requests: %w", err))
 	}
 	if log == nil {
 		return nil, runErr
 	}
-	return j.report(ctx, &o, log), errors.Join(runErr, j.useless(&o, runErr))
+	return j.clerk.report(ctx, &o, log), errors.Join(runErr, j.clerk.useless(&o, runErr))
 }
 
 // useless tells why a replay that went well was in vain.
-func (j *judge) useless(o *Options, err error) error {
-	if err != nil || j.requests == 0 || j.requests > j.unmatched {
+func (c *clerk) useless(o *Options, err error) error {
+	if err != nil || c.requests == 0 || c.requests > c.unmatched {
 		return nil
 	}
 	const most = 5
@@ -53,9 +51,9 @@ func (j *judge) useless(o *Options, err error) error {
 		}
 		patterns += p.Keys
 	}
-	if j.stranger == "" {
+	if c.stranger == "" {
 		return fmt.Errorf("no line has a key: make one with --key that a policy is for (%s)", patterns)
 	}
 	return fmt.Errorf("no line has a key that a policy is for: the lines make keys like %s, the policies are for %s; make such keys with --key",
-		replay.Printable(j.stranger), replay.Printable(patterns))
+		replay.Printable(c.stranger), replay.Printable(patterns))
 }

@@ -77,9 +77,9 @@ func seconds(s float64) string {
 }
 
 // approximate says what the budgets cost.
-func (j *judge) approximate(o *Options) (said []string) {
+func (c *clerk) approximate(o *Options) (said []string) {
 	dropped, cut, thinned := false, false, false
-	for _, a := range j.accounts {
+	for _, a := range c.accounts {
 		dropped, cut, thinned = dropped || a.dropped, cut || a.cut, thinned || a.thinned
 	}
 	memory := units.FormatSize(o.Memory)
@@ -92,12 +92,12 @@ func (j *judge) approximate(o *Options) (said []string) {
 	if cut {
 		said = append(said, fmt.Sprintf("the requests of the denied keys did not fit in %s: which limit would have denied fewer is not known; raise --memory", memory))
 	}
-	if j.undecided > 0 {
-		text := fmt.Sprintf("%s could not be decided, the first one because: %v", plural(j.undecided, "request"), j.problem)
+	if c.undecided > 0 {
+		text := fmt.Sprintf("%s could not be decided, the first one because: %v", plural(c.undecided, "request"), c.problem)
 		var refused *weir.Error
-		if errors.As(j.problem, &refused) && refused.Code == weir.CodeOverloaded {
+		if errors.As(c.problem, &refused) && refused.Code == weir.CodeOverloaded {
 			text = fmt.Sprintf("%s could not be decided: the limits in use did not fit in %s; raise --limit-memory",
-				plural(j.undecided, "request"), units.FormatSize(o.LimitMemory))
+				plural(c.undecided, "request"), units.FormatSize(o.LimitMemory))
 		}
 		said = append(said, text)
 	}
@@ -111,12 +111,12 @@ const (
 	sortedMost   = 10
 )
 
-func (j *judge) warnings() (said []string) {
-	if j.latest > sortedWithin || j.late > j.requests/sortedMost {
+func (c *clerk) warnings() (said []string) {
+	if c.latest > sortedWithin || c.late > c.requests/sortedMost {
 		said = append(said, fmt.Sprintf("%s are up to %s older than a line before them, and were decided too late: sort the log by time, and name the oldest file first",
-			plural(j.late, "line"), seconds(float64(j.latest))))
+			plural(c.late, "line"), seconds(float64(c.latest))))
 	}
-	for _, a := range j.accounts {
+	for _, a := range c.accounts {
 		if a.rule.interval < time.Second && a.requests > 0 {
 			said = append(said, fmt.Sprintf("%s: its interval of %s is shorter than a second, which is as fine as times are read: requests of one second count as at once, so it denies more here than it would have",
 				a.policy.Name, units.FormatDuration(a.rule.interval)))

@@ -1,0 +1,58 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// BenchmarkAllowWire is one decision over one loopback connection, beside a handler that
+// only reads the body. Its time holds the client's writing too.
+func BenchmarkAllowWire(b *testing.B) {
+	const body = `{"key":"user:42","limit":{"n":1000,"per":"1s"}}`
+	request := fmt.Appendf(nil, "POST /v1/allow HTTP/1.1\r\nHost: weir\r\nUser-Agent: Go-http-client/1.1\r\nContent-Type: application/json\r\nAccept-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	b.Run("server=weir", func(b *testing.B) {
+		s := benchServer(b)
+		if err := s.Listen(); err != nil {
+			b.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(b.Context())
+		done := make(chan error)
+		go func() { done <- s.Run(ctx) }()
+		askAgain(b, s.Addr(), request)
+		stop()
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
+	})
+	b.Run("server=empty", func(b *testing.B) {
+		hs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+		}))
+		defer hs.Close()
+		askAgain(b, hs.Listener.Addr().String(), request)
+	})
+}
+
+func askAgain(b *testing.B, addr string, request []byte) {
+	conn, err := new(net.Dialer).DialContext(b.Context(), "tcp", addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	answer := make([]byte, 4096)
+	for b.Loop() {
+		if _, err := conn.Write(request); err != nil {
+			b.Fatal(err)
+		}
+		n, err := conn.Read(answer)
+		if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 ")) || n < 20 {
+			b.Fatalf("%v %s", err, answer[:n])
+		}
+	}
+}
