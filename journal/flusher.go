@@ -244,13 +244,16 @@ func (j *Journal) publishWatched(ctx context.Context, data []byte) (uint64, erro
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	server := j.server
+	if j.cfg.clustered() {
+		return j.store.publish(ctx, data, clusterAskTimeout)
+	}
 	watch := time.AfterFunc(time.Second, func() {
 		if err := server.Health(); err != nil {
 			giveUp(err)
 		}
 	})
 	defer watch.Stop()
-	sequence, err := j.store.publish(ctx, data)
+	sequence, err := j.store.publish(ctx, data, askTimeout)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}

@@ -217,9 +217,11 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 func (j *Journal) release() error {
 	var errs []error
 	if j.holder != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
-		defer cancel()
-		errs = append(errs, j.holder.Close(ctx))
+		ctx, cancel := context.WithTimeout(context.Background(), clusterAskTimeout)
+		if err := j.holder.Close(ctx); err != nil {
+			j.log.Warn("journal: leases were not given back, and run out", "error", err)
+		}
+		cancel()
 	}
 	if j.server != nil {
 		j.server.Close()

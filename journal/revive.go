@@ -19,7 +19,7 @@ import (
 // message that is cut when it starts. Sent again it may be there twice; a start
 // drops the repeat (audit.go).
 func (j *Journal) revive(ctx context.Context) error {
-	if !j.suspect.Load() {
+	if !j.suspect.Load() || j.cfg.clustered() { // among others a server is unwell for as long as it has no quorum
 		return nil
 	}
 	wrong := j.server.Health()

@@ -11,6 +11,11 @@ import (
 const (
 	readyTimeout = 30 * time.Second // of a server that is alone
 	askTimeout   = 10 * time.Second // of one request to the server
+
+	// clusterAskTimeout is that of a flush among other nodes: a leader that was
+	// lost never answers, and the next is there within seconds. A flush that is
+	// there twice is dropped by its number.
+	clusterAskTimeout = 2 * time.Second
 )
 
 // startServer joins, or starts the server of one node alone, and waits until

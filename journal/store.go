@@ -90,8 +90,8 @@ func streamConfig(name, subject string, m manifest, replicas int) jetstream.Stre
 
 // publish appends one message and returns its sequence in the stream once it is
 // on disk.
-func (s *store) publish(ctx context.Context, data []byte) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+func (s *store) publish(ctx context.Context, data []byte, timeout time.Duration) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	ack, err := s.at.Load().js.Publish(ctx, flushSubject, data)
 	if err != nil {
