@@ -218,6 +218,10 @@ type Stats struct {
 	MemoryBudget int64  `json:"memory_budget_bytes"`
 	Partitions   int    `json:"partitions"`
 
+	LimitStates  int    `json:"limit_states"`  // keys with limits in use, counted for each limit, and some that are no longer
+	LimitBytes   int64  `json:"limit_bytes"`   // of these
+	LimitRefused uint64 `json:"limit_refused"` // requests that no limit was asked for: its memory was full of limits in use
+
 	Durable bool     `json:"durable"`           // hits are kept on disk: the server is not ephemeral
 	Waiting int64    `json:"waiting"`           // hits that wait for the journal, one for each key and second
 	Journal *Journal `json:"journal,omitempty"` // nil: the server is ephemeral

@@ -96,11 +96,10 @@ func (s *Server) registerAllow(api huma.API, mux *router) {
 		Summary:     "Ask limits whether a request may pass",
 		Description: allowDescription,
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-			"application/json": {Schema: body, Examples: map[string]*huma.Example{
-				"policies": {Value: map[string]any{"key": "login:bob"}},
-				"inline":   {Value: map[string]any{"key": "user:42", "limit": map[string]any{"n": 1000, "per": "1s"}}},
-				"several":  {Value: map[string]any{"checks": []any{map[string]any{"key": "user:42", "limit": "login"}, map[string]any{"key": "ip:192.0.2.1", "n": 2}}}},
-			}},
+			"application/json": {Schema: body, Example: map[string]any{"checks": []any{
+				map[string]any{"key": "login:bob"},
+				map[string]any{"key": "user:42", "limit": map[string]any{"n": 1000, "per": "1s"}, "n": 2},
+			}}},
 		}},
 		Responses: responses,
 	})

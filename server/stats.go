@@ -28,6 +28,10 @@ type statsAnswer struct {
 	MemoryBudget int64     `json:"memory_budget_bytes"`
 	Partitions   int       `json:"partitions"`
 
+	LimitStates  int    `json:"limit_states" doc:"Keys with limits in use, counted for each limit, and some that are no longer."`
+	LimitBytes   int64  `json:"limit_bytes" doc:"Memory of these, as the budget of limits counts it."`
+	LimitRefused uint64 `json:"limit_refused" doc:"Requests that no limit was asked for: the memory of limits was full of limits in use."`
+
 	Durable bool          `json:"durable" doc:"Hits are kept on disk: the server is not ephemeral."`
 	Waiting int64         `json:"waiting" doc:"Hits that wait for the journal, one for each key and second."`
 	Journal *journalStats `json:"journal,omitempty" doc:"Absent when the server is ephemeral."`
@@ -65,6 +69,7 @@ func (s *Server) statsAnswer() statsAnswer {
 		Keys: st.Keys, HotKeys: st.HotKeys,
 		EvictedKeys: st.EvictedKeys, EvictedHits: st.EvictedHits, ExpiredKeys: st.ExpiredKeys,
 		MemoryBytes: st.Bytes, MemoryBudget: st.MemoryBudget, Partitions: st.Partitions,
+		LimitStates: st.LimitStates, LimitBytes: st.LimitBytes, LimitRefused: st.LimitRefused,
 		Durable: s.cfg.Journal != nil, Waiting: st.Waiting,
 	}
 	if answer.Durable {

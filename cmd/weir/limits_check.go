@@ -61,7 +61,7 @@ func printPolicies(t *table, set *policy.Set) {
 	for _, p := range policies {
 		note := ""
 		if n := len(p.Overrides); n > 0 {
-			note = fmt.Sprintf("%d overrides ", n)
+			note = fmt.Sprintf("%d overridden ", n)
 		}
 		if p.Last {
 			note += "last"

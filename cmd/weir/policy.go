@@ -18,12 +18,14 @@ import (
 
 // policies is the policy file of weir serve, from its flag to its end.
 type policies struct {
-	path string // empty: there is none
-	set  *policy.Set
+	path   string // empty: there is none
+	set    *policy.Set
+	hangup chan os.Signal
 }
 
 // load reads the file. A server does not start with one that is wrong: it would let
-// pass what should be limited.
+// pass what should be limited. From here on a SIGHUP asks to read it again, and waits
+// while the data directory is opened.
 func (p *policies) load() (err error) {
 	if p.path == "" {
 		return nil
@@ -33,7 +35,19 @@ func (p *policies) load() (err error) {
 	if errors.As(err, &faults) {
 		return fmt.Errorf("the policy file is wrong:\n%w\nmend it ('weir limits check' reads it), or start without --policy", faults)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	p.hangup = make(chan os.Signal, 1)
+	signal.Notify(p.hangup, syscall.SIGHUP)
+	return nil
+}
+
+// close lets a SIGHUP be what it was.
+func (p *policies) close() {
+	if p.hangup != nil {
+		signal.Stop(p.hangup)
+	}
 }
 
 // watch puts the policies to work on engine and follows the file and SIGHUP until ctx
@@ -53,15 +67,12 @@ func (p *policies) watch(ctx context.Context, engine *weir.Engine, cfg *server.C
 		file.Reloaded(err)
 		logReload(cfg.Logger, p.path, live, err)
 	}
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
 	ctx, cancel := context.WithCancel(ctx)
 	reload := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() { live.Watch(ctx, p.path, reload, report) })
-	watching.Go(func() { pass(ctx, hangup, reload) })
+	watching.Go(func() { pass(ctx, p.hangup, reload) })
 	return func() {
-		signal.Stop(hangup)
 		cancel()
 		watching.Wait()
 	}, nil

@@ -141,6 +141,7 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 	if err := f.policies.load(); err != nil {
 		return err
 	}
+	defer f.policies.close()
 	// Before the data directory is opened, which may take long. The address is
 	// let go until then: a server that can't answer yet had better refuse.
 	if err := addressHint(server.CheckAddr(ctx, f.server.Addr)); err != nil {

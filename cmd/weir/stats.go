@@ -48,6 +48,7 @@ func printStats(t *table, s client.Stats) {
 	t.row("evicted", fmt.Sprintf("%d keys, %d hits", s.EvictedKeys, s.EvictedHits))
 	t.row("expired", fmt.Sprintf("%d keys", s.ExpiredKeys))
 	t.row("memory", fmt.Sprintf("%s of %s", units.FormatSize(s.MemoryBytes), units.FormatSize(s.MemoryBudget)))
+	t.row("limits", fmt.Sprintf("%d keys, %s, %d requests had no room", s.LimitStates, units.FormatSize(s.LimitBytes), s.LimitRefused))
 	switch j := s.Journal; {
 	case j == nil:
 		t.row("journal", "none: the server is ephemeral")

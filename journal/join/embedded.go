@@ -2,7 +2,6 @@ package join
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -44,7 +43,7 @@ func serverOptions(cfg Config) *natsserver.Options {
 //
 // It must listen for clients, because with DontListen version 2.15.2 waits for
 // ever with opening the cluster port: on loopback, at a port of the system's
-// choice that nobody is told, with a password that only this process knows.
+// choice that nobody is told, where nobody is let in.
 //
 // This node's own address is among the routes. The server goes by their number
 // to know how many nodes make the cluster that elects its first leader: all of
@@ -54,7 +53,7 @@ func clusterOptions(cfg Config) (*natsserver.Options, error) {
 	o.ServerName = cfg.Node
 	o.NoSystemAccount = false // nodes talk in it
 	o.DontListen, o.Host, o.Port = false, "127.0.0.1", natsserver.RANDOM_PORT
-	o.Username, o.Password = "weir", rand.Text()
+	o.CustomClientAuthentication = inProcess{}
 
 	host, port, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {
@@ -119,7 +118,7 @@ func (n *Node) startServer(ctx context.Context) error {
 			return fmt.Errorf("the embedded server does not start: %w", context.Cause(ctx))
 		}
 	}
-	return n.connect(ctx, append(n.clientOptions(), nats.InProcessServer(server), nats.UserInfo(options.Username, options.Password)))
+	return n.connect(ctx, append(n.clientOptions(), nats.InProcessServer(server)))
 }
 
 // connect tries until ctx ends: a server that recovers its streams may accept a

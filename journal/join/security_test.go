@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"log/slog"
 	"math/big"
 	"net"
@@ -18,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/weir-counter/weir/journal/join"
 	"github.com/weir-counter/weir/journal/join/jointest"
@@ -179,7 +182,16 @@ func TestWhoMayJoin(t *testing.T) {
 func TestANameThatIsTakenIsNamed(t *testing.T) {
 	t.Parallel()
 	var log logBuffer
-	c := jointest.Start(t, 2, func(_ int, cfg *join.Config) { cfg.Logger = log.logger() })
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte(jointest.Secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := jointest.Start(t, 2, func(i int, cfg *join.Config) {
+		cfg.Logger = log.logger()
+		if i == 0 {
+			cfg.Secret, cfg.SecretFile = "", secret
+		}
+	})
 	cfg := c.Configs[1]
 	cfg.Dir, cfg.Addr = t.TempDir(), jointest.Addrs(t, 1)[0]
 	cfg.Peers = []string{c.Configs[0].Addr, cfg.Addr}
@@ -220,5 +232,20 @@ func TestCertificatesAreCheckedAtTheStart(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
+	}
+}
+
+// The port for clients, that the server insists on, is of no use to anybody.
+func TestNobodyElseIsAClient(t *testing.T) {
+	t.Parallel()
+	c := jointest.Start(t, 2, nil)
+	for _, user := range []nats.Option{nats.UserInfo("", ""), nats.UserInfo("n1", jointest.Secret)} {
+		conn, err := nats.Connect(c.Nodes[0].ClientURL(), user)
+		if err == nil {
+			conn.Close()
+		}
+		if !errors.Is(err, nats.ErrAuthorization) {
+			t.Errorf("a client from outside: %v", err)
+		}
 	}
 }

@@ -86,20 +86,19 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 }
 
 // ask collects the servers' answers.
-func (n *Node) ask(ctx context.Context) ([]Server, error) {
+func (n *Node) ask(ctx context.Context) (servers []Server, err error) {
 	inbox := n.conn.NewInbox()
 	answers, err := n.conn.SubscribeSync(inbox)
 	if err != nil {
 		return nil, err
 	}
-	defer answers.Unsubscribe()
+	defer func() { err = errors.Join(err, answers.Unsubscribe()) }()
 	asked := time.Now()
 	if err := n.conn.PublishRequest(pingSubject, inbox, []byte(`{"limit":1}`)); err != nil {
 		return nil, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	var servers []Server
 	for {
 		msg, err := answers.NextMsgWithContext(waiting)
 		switch {

@@ -17,7 +17,7 @@ func (l *Limit) sentence() string {
 	name := l.Name + ": "
 	switch {
 	case l.Requests == 0:
-		return name + "no line has a key " + l.Keys
+		return name + "no line has a key " + replay.Printable(l.Keys)
 	case l.Denied == 0 && len(l.Needs) > 0 && !l.Needs[0].OrLess:
 		return fmt.Sprintf("%s%s would have denied nobody, because other limits did before; alone, %s",
 			name, l.text(), l.needs())

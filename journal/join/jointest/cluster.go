@@ -102,7 +102,7 @@ func Addrs(t testing.TB, n int) []string {
 	t.Helper()
 	var addrs []string
 	for tries := 0; len(addrs) < n && tries < 1000; tries++ {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
 		if err != nil {
 			continue
 		}

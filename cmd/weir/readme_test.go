@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The commands of the README about limits, with its policy file, print what it says.
+func TestReadmeLimits(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(readme), "\n## Rate limits\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	path, _ := policyFile(t, block(t, section, "yaml"))
+	if code, stdout, stderr := weirOf(t, nil, "", "limits", "check", path); code != exitOK {
+		t.Fatalf("exit %d\n%s%s", code, stdout, stderr)
+	}
+	server := startServer(t, "--policy", path)
+	var output string
+	commands := 0
+	for line := range strings.Lines(block(t, section, "sh")) {
+		line = strings.TrimSuffix(line, "\n")
+		want, isOutput := strings.CutPrefix(line, "# ")
+		if !isOutput {
+			output = readmeCommand(t, server, line)
+			commands++
+			continue
+		}
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(want), `\.\.\.`, `.*`)
+		if !regexp.MustCompile("(?m)^" + pattern + "$").MatchString(output) {
+			t.Errorf("no line %s in\n%s", want, output)
+		}
+	}
+	if commands != 7 {
+		t.Errorf("%d commands", commands)
+	}
+}
+
+// block is the first block of code of a kind.
+func block(t *testing.T, text, kind string) string {
+	t.Helper()
+	_, text, found := strings.Cut(text, "```"+kind+"\n")
+	text, _, closed := strings.Cut(text, "```")
+	if !found || !closed {
+		t.Fatalf("no block of %s", kind)
+	}
+	return text
+}
+
+var curlBody = regexp.MustCompile(`^curl -si? localhost:8080/v1/allow -d '([^']+)'`)
+
+// readmeCommand runs one command of the README and returns what it prints.
+func readmeCommand(t *testing.T, server, line string) string {
+	t.Helper()
+	if args, ok := strings.CutPrefix(line, "bin/weir "); ok {
+		args, _, _ = strings.Cut(args, " && ")
+		code, stdout, stderr := weirOf(t, map[string]string{"WEIR_SERVER": server}, "", strings.Fields(args)...)
+		if code != exitOK {
+			t.Errorf("%s: exit %d\n%s%s", line, code, stdout, stderr)
+		}
+		return stdout
+	}
+	body := curlBody.FindStringSubmatch(line)
+	if body == nil {
+		t.Fatalf("not a command that is known: %s", line)
+	}
+	resp, err := http.Post("http://"+server+"/v1/allow", "application/x-www-form-urlencoded", strings.NewReader(body[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var text bytes.Buffer
+	if err := resp.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(text.String(), "\r\n", "\n")
+}

@@ -1,0 +1,4 @@
+package join
+
+// ClientURL is where the embedded server listens for clients.
+func (n *Node) ClientURL() string { return n.server.ClientURL() }
