@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -19,84 +18,70 @@ type follower struct {
 	told  int // findings that were logged
 }
 
-// runFollower follows the journal until ctx is done. When the connection or the
-// stream's leader is away it tries again; what was missed comes then.
+// followEvery is how often the follower looks for a new message, once it has all.
+const followEvery = 20 * time.Millisecond
+
+// runFollower applies the messages after the last one, until ctx is done. It asks
+// for them by number, which any replica answers, this node's own first of all:
+// a consumer lives on one server and is silent for ten seconds when that one
+// dies. While nobody answers it asks less often; what was missed comes then.
 func (j *Journal) runFollower(ctx context.Context) {
-	for wait := retryFirst; ctx.Err() == nil; wait = min(2*wait, retryMost) {
-		began := time.Now()
-		if err := j.follow(ctx); err != nil && ctx.Err() == nil {
-			j.log.Warn("journal: following the other nodes is interrupted, and tried again", "error", err)
+	for wait := followEvery; ctx.Err() == nil; {
+		err := j.followNext(ctx)
+		switch {
+		case err == nil:
+			wait = 0
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			wait = followEvery
+		default:
+			if wait < retryMost && ctx.Err() == nil {
+				j.log.Warn("journal: following the other nodes is interrupted, and tried again", "error", err)
+			}
+			wait = min(2*max(wait, followEvery), retryMost)
 		}
-		if time.Since(began) > retryMost {
-			wait = retryFirst
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
+		if wait > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(wait):
+			}
 		}
 	}
 }
 
-// silence is how long the journal may have no message before the follower looks
-// whether its consumer is still there: every node has a heartbeat each second.
-const silence = 5 * time.Second
+// followNext applies the next message, or returns ErrMsgNotFound.
+func (j *Journal) followNext(ctx context.Context) error {
+	asking, cancel := context.WithTimeout(ctx, oneAsk)
+	defer cancel()
+	sequence, data, err := j.store.next(asking, j.follower.next())
+	if err != nil {
+		return err
+	}
+	return j.followOne(ctx, sequence, data)
+}
 
-// follow applies the messages after the last one, until an error.
-func (j *Journal) follow(ctx context.Context) error {
-	j.follower.mu.Lock()
-	next := j.follower.audit.stream + 1
-	j.follower.mu.Unlock()
-	if err := j.checkTrimmed(ctx, next); err != nil {
-		return err
-	}
-	consumer, err := j.store.at.Load().flushes.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:   next,
-	})
-	if err != nil {
-		return err
-	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(fetchMessages))
-	if err != nil {
-		return err
-	}
-	defer messages.Stop()
-	quiet := time.AfterFunc(silence, messages.Stop)
-	defer quiet.Stop()
-	defer context.AfterFunc(ctx, messages.Stop)()
-	for {
-		msg, err := messages.Next()
-		if errors.Is(err, jetstream.ErrMsgIteratorClosed) && ctx.Err() == nil {
-			return fmt.Errorf("no message for %v", silence)
-		}
-		if err != nil {
-			return err
-		}
-		quiet.Reset(silence)
-		meta, err := msg.Metadata()
-		if err != nil {
-			return err
-		}
-		if err := j.followOne(ctx, meta.Sequence.Stream, msg.Data()); err != nil {
-			return err
-		}
-	}
+// next is the sequence that comes after what was applied.
+func (f *follower) next() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.audit.stream + 1
 }
 
 // followOne applies the journal's message of a sequence, and those before it that
 // did not come.
 func (j *Journal) followOne(ctx context.Context, sequence uint64, data []byte) error {
 	f := &j.follower
-	f.mu.Lock()
-	next := f.audit.stream + 1
-	f.mu.Unlock()
+	next := f.next()
 	if next < sequence {
 		if err := j.checkTrimmed(ctx, next); err != nil {
 			return err
 		}
 	}
 	for ; next < sequence; next++ {
-		skipped, err := j.store.get(ctx, next)
+		var skipped []byte
+		err := patiently(ctx, func(ctx context.Context) (err error) {
+			skipped, err = j.store.get(ctx, next)
+			return err
+		})
 		if err == nil {
 			err = j.applyOne(ctx, next, skipped)
 		} else if errors.Is(err, jetstream.ErrMsgNotFound) {

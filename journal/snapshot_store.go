@@ -126,7 +126,7 @@ func (s *store) listSnapshots(ctx context.Context, partitions int) (lists [][]li
 
 func (s *store) listSlot(ctx context.Context, partition, slot int) (listed, error) {
 	var msg *jetstream.RawStreamMsg
-	err := patiently(ctx, func() (err error) {
+	err := patiently(ctx, func(ctx context.Context) (err error) {
 		msg, err = s.at.Load().snapshots.GetLastMsgForSubject(ctx, endSubject(partition, slot))
 		return err
 	})
@@ -146,7 +146,7 @@ func (s *store) getSnapshot(ctx context.Context, l listed) (snapshot, error) {
 	var data bytes.Buffer
 	for sequence := l.sequence - l.chunks; sequence < l.sequence; sequence++ {
 		var msg *jetstream.RawStreamMsg
-		err := patiently(ctx, func() (err error) {
+		err := patiently(ctx, func(ctx context.Context) (err error) {
 			msg, err = s.at.Load().snapshots.GetMsg(ctx, sequence)
 			return err
 		})

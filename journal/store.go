@@ -43,7 +43,7 @@ func openStore(ctx context.Context, node *join.Node, m manifest, create bool) (o
 		{&s.flushes, flushStream, flushSubject, "the journal's stream", "all hits since the snapshots"},
 		{&s.snapshots, snapshotStream, snapshotSubject + ".>", "the stream of snapshots", "all hits before the journal begins"},
 	} {
-		err = patiently(ctx, func() (err error) {
+		err = patiently(ctx, func(ctx context.Context) (err error) {
 			*one.stream, err = s.js.Stream(ctx, one.name)
 			return err
 		})
@@ -52,7 +52,7 @@ func openStore(ctx context.Context, node *join.Node, m manifest, create bool) (o
 			if !create {
 				return nil, missing, nil
 			}
-			err = patiently(ctx, func() (err error) {
+			err = patiently(ctx, func(ctx context.Context) (err error) {
 				*one.stream, err = s.js.CreateStream(ctx, streamConfig(one.name, one.subject, m, node.Replicas(replicas)))
 				return err
 			})
@@ -109,7 +109,7 @@ func (s *store) trim(ctx context.Context, upTo uint64) error {
 // all. An empty stream has first = last+1.
 func (s *store) bounds(ctx context.Context) (first, last, bytes uint64, err error) {
 	var info *jetstream.StreamInfo
-	err = patiently(ctx, func() (err error) {
+	err = patiently(ctx, func(ctx context.Context) (err error) {
 		info, err = s.at.Load().flushes.Info(ctx)
 		return err
 	})

@@ -16,7 +16,7 @@ const fetchWait = 250 * time.Millisecond
 // order. Those the server can't read are passed over in silence: f sees it by
 // the sequences.
 func (s *store) read(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error {
-	return patiently(ctx, func() error {
+	return patientlyUntil(ctx, func() error {
 		return s.readOn(ctx, &from, last, f)
 	})
 }
@@ -85,11 +85,20 @@ func (s *store) readSingly(ctx context.Context, next *uint64, last uint64, f fun
 	return nil
 }
 
-// get reads one message from the stream's leader.
+// get reads one message, from any replica.
 func (s *store) get(ctx context.Context, sequence uint64) ([]byte, error) {
 	msg, err := s.at.Load().flushes.GetMsg(ctx, sequence)
 	if err != nil {
 		return nil, err
 	}
 	return msg.Data, nil
+}
+
+// next reads the first message at or after a sequence, from any replica.
+func (s *store) next(ctx context.Context, sequence uint64) (at uint64, data []byte, err error) {
+	msg, err := s.at.Load().flushes.GetMsg(ctx, sequence, jetstream.WithGetMsgSubject(flushSubject))
+	if err != nil {
+		return 0, nil, err
+	}
+	return msg.Sequence, msg.Data, nil
 }
