@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,8 +37,8 @@ const testPolicies = `limits:
 // newLimitAPI is a server with policies, whose limits go by a clock that the test moves.
 func newLimitAPI(t *testing.T, policies string) (a *testAPI, forward func(time.Duration)) {
 	t.Helper()
-	now := start
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return now }})
+	var after atomic.Int64 // ns since start
+	engine, err := weir.New(weir.Config{Now: func() time.Time { return start.Add(time.Duration(after.Load())) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +51,7 @@ func newLimitAPI(t *testing.T, policies string) (a *testAPI, forward func(time.D
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Requests are one after the other: the clock stands still while one is served.
-	return serveTestAPI(t, engine, Config{Policies: live, PolicyFile: NewPolicyFile("policies.yaml")}), func(d time.Duration) { now = now.Add(d) }
+	return serveTestAPI(t, engine, Config{Policies: live, PolicyFile: NewPolicyFile("policies.yaml")}), func(d time.Duration) { after.Add(int64(d)) }
 }
 
 func (a *testAPI) allow(body string) reply {

@@ -5,10 +5,13 @@ import "encoding/binary"
 // demand is when one key asked, whether it was let through or not: how many requests in
 // which second, two or three bytes for each.
 //
-// While the key asks for less than its limit, only what a limit can still remember is
-// kept. From the moment on when it asks for more, all is kept: a larger limit of the same
-// interval has denied nothing until then, so this series tells exactly what it would have
-// denied at all.
+// While the key asks for no more than the burst in any two intervals, its limit denies
+// nothing, whatever the algorithm, and remembers nothing older than these: a window looks
+// back one interval and a sub-slot, a fixed one less, and a bucket that gets no more than
+// it holds in two intervals, in which it fills twice, has been full in their time. So
+// only they are kept. From the moment on when the key asks for more, all is kept: larger
+// limits of the same interval denied nothing until then either, so this series tells
+// exactly what they would have denied at all.
 type demand struct {
 	at      int64  // Unix s of the newest entry, which is not in series yet
 	n       uint64 // of the newest entry; 0 before the first
@@ -48,10 +51,9 @@ func entryAt(b []byte, before int64) (at int64, n uint64, size int) {
 
 // reach is which seconds matter to a limit.
 type reach struct {
-	recent  int64  // an interval that ends in second t begins with t-recent
-	memory  int64  // nothing before t-memory is remembered
-	chained bool   // unless there was no pause of an interval since
-	most    uint64 // less than this in memory is never denied: the burst
+	recent int64  // an interval that ends in second t begins with t-recent
+	memory int64  // two intervals that end in second t begin with t-memory
+	most   uint64 // the burst
 }
 
 // add notes n requests at a time that is not before the newest.
@@ -80,14 +82,10 @@ func (d *demand) encode() {
 
 // forget drops what no limit remembers any more at a time, while nothing else is needed.
 func (d *demand) forget(at int64, r *reach) {
-	switch {
-	case d.whole:
+	if d.whole {
 		return
-	case !r.chained:
-		d.kept.pass(d.series, at-r.memory)
-	case at-d.at > r.recent:
-		d.kept.pass(d.series, at)
 	}
+	d.kept.pass(d.series, at-r.memory)
 	if d.kept.off > len(d.series)/2 {
 		d.compact()
 	}

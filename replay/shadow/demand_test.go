@@ -14,7 +14,7 @@ func TestDemand(t *testing.T) {
 	}
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		reach := reach{recent: r.Int64N(30), chained: r.IntN(3) == 0, most: 1 + r.Uint64N(60)}
+		reach := reach{recent: r.Int64N(30), most: 1 + r.Uint64N(60)}
 		reach.memory = 2*reach.recent + 1
 		var d demand
 		var all []entry
@@ -32,14 +32,11 @@ func TestDemand(t *testing.T) {
 				all = append(all, entry{at, n})
 			}
 			var recent, remembered uint64
-			for i, e := range all {
-				if reach.chained && i > 0 && e.at-all[i-1].at > reach.recent {
-					remembered = 0
-				}
+			for _, e := range all {
 				if e.at >= at-reach.recent {
 					recent += e.n
 				}
-				if reach.chained || e.at >= at-reach.memory {
+				if e.at >= at-reach.memory {
 					remembered += e.n
 				}
 			}

@@ -2,13 +2,14 @@
 // have been denied, when, how often, and which limit would have denied fewer.
 //
 // A log goes through the pipeline of package replay. Beside the parsing, a router finds out
-// which policies are for a line's keys. Then one goroutine decides, in the order of the log:
+// which policies are for a line's keys. Then one goroutine decides, in the order of the log,
+// and another writes down what was decided:
 //
-//	line -> keys -> limits of the keys (router) -> engine -> record of the key -> report
+//	line -> keys -> router: their limits -> judge: the engine -> clerk: records -> report
 //
 // The decisions are those of a server: an engine takes of all limits or of none, at the time
-// of the line. A line that is older than one before it is decided at that newer time, as its
-// server would have done: it wrote the line when the request was over.
+// of the line. Time does not go back: a line that is older than one before it, because servers
+// write lines when requests are over, is decided at that newer time.
 //
 // A line that stands for n requests is n requests at one time.
 //

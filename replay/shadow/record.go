@@ -30,9 +30,7 @@ func newRule(e *weir.Engine, a *account, l weir.Limit, override bool) (*rule, er
 	recent := int64((plan.Interval() - 1) / time.Second)
 	return &rule{
 		limit: plan.Limit(), keyed: keyed, account: a, override: override, interval: plan.Interval(),
-		// No limit remembers more than two intervals, but for gcra, whose bucket may
-		// never have been full since.
-		reach: reach{recent: recent, memory: 2*recent + 1, chained: l.Algorithm == limit.GCRA, most: plan.Limit().Burst},
+		reach: reach{recent: recent, memory: 2*recent + 1, most: plan.Limit().Burst},
 	}, nil
 }
 
