@@ -120,9 +120,7 @@ func (a *addresses) forwardedFor(lines []string) (client netip.Addr, ok bool) {
 	for _, line := range slices.Backward(lines) {
 		for more := true; more; {
 			var element string
-			if line, element, more = last(line); element == "" {
-				return netip.Addr{}, false
-			}
+			line, element, more = last(line)
 			if client, ok = node(element); !ok || !a.trusts(client) {
 				return client, ok
 			}

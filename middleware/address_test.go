@@ -80,6 +80,7 @@ func TestByAddress(t *testing.T) {
 		{"no pair", "10.0.0.1:99", forwarded, []string{"203.0.113.7"}, peer},
 		{"no value", "10.0.0.1:99", forwarded, []string{"for="}, peer},
 		{"rubbish behind a quote", "10.0.0.1:99", forwarded, []string{`for="203.0.113.7"x`}, peer},
+		{"a pair behind a quote", "10.0.0.1:99", forwarded, []string{`for="203.0.113.7"by=x`}, peer},
 		{"a quote in a word", "10.0.0.1:99", forwarded, []string{`for=203.0.113.7;host=a"b`}, peer},
 
 		{"a Unix socket", "@", none, nil, ""},

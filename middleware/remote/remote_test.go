@@ -320,7 +320,11 @@ func TestClientGoesAway(t *testing.T) {
 			defer close(done)
 			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
 		}()
-		<-entered
+		select {
+		case <-entered:
+		case <-done:
+			t.Error("Weir was not asked")
+		}
 		cancel()
 		<-done
 	}
