@@ -115,11 +115,19 @@ func (s *Server) readAllow(a *allowing, r *http.Request) *problem {
 		return newProblem(codeUnsupportedType, "Content-Type", "Content-Type "+clip(contentType)+" is not taken: send application/json")
 	}
 	limit := min(maxAllowBytes, s.cfg.MaxBodyBytes)
+	if r.Header.Get("Content-Encoding") == "" && r.ContentLength >= 0 && r.ContentLength <= limit {
+		return a.read(r.Body, limit) // net/http reads no more than the declared length
+	}
 	body, release, p := decoded(r, limit)
 	defer release()
 	if p != nil {
 		return p
 	}
+	return a.read(body, limit)
+}
+
+// read reads body to its end.
+func (a *allowing) read(body io.Reader, limit int64) *problem {
 	a.body = a.body[:0]
 	for {
 		if len(a.body) == cap(a.body) {

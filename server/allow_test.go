@@ -1,7 +1,10 @@
 package server
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -187,6 +190,20 @@ func TestAllowRefuses(t *testing.T) {
 	a.wantProblem(a.do("POST", "/v1/allow", "application/json", `{"key":"a"}`, keyHeader, "1"), codeInvalidIdempotencyKey, 400)
 	a.wantProblem(a.do("POST", "/v1/allow", "application/json", `{"key":"a"}`, "Content-Encoding", "br"), codeUnsupportedEncoding, 415)
 	a.wantProblem(a.get("/v1/allow"), codeMethodNotAllowed, 405)
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = z.Write([]byte(`{"key":"a"}`))
+	_ = z.Close()
+	if r := a.do("POST", "/v1/allow", "", zipped.String(), "Content-Encoding", "gzip"); r.status != 200 {
+		t.Errorf("compressed: %d %s", r.status, r.body)
+	}
+	chunked, err := http.NewRequest("POST", a.url+"/v1/allow", io.MultiReader(strings.NewReader(`{"key":`), strings.NewReader(`"a"}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := a.send(chunked); r.status != 200 {
+		t.Errorf("of no declared length: %d %s", r.status, r.body)
+	}
 	if r := a.do("POST", "/v1/allow", "", `{"key":"a"}`); r.status != 200 {
 		t.Errorf("without a Content-Type: %d %s", r.status, r.body)
 	}
