@@ -3,6 +3,8 @@
 //
 // sparse: a key of 20 characters with ten hits spread over a day. dense: a hit
 // every second for a week. Every counter is made for windows of up to a week.
+//
+// limits: a key that has all its requests of a second, 1 to 10, in use.
 package main
 
 import (
@@ -33,6 +35,7 @@ func main() {
 		print("sparse", design.name, design.sparseKeys, sparse(design.make(), design.sparseKeys))
 		print("dense", design.name, design.denseKeys, dense(design.make(), design.denseKeys))
 	}
+	printLimits()
 }
 
 func print(traffic, design string, keys int, bytes int64) {

@@ -35,6 +35,14 @@ var titles = map[string]string{
 	keyedFloor:                            "xsync.Map and an atomic.Int64 each (no windows): the floor",
 	"RWMutex+map+deque":                   "map under a RWMutex, a deque each",
 	"xsync.Map+deque":                     "xsync.Map, a deque each",
+	"weir-gcra":                           "**weir**, gcra",
+	"weir-window":                         "**weir**, window",
+	"weir-fixed":                          "**weir**, fixed",
+	xTimeRate:                             "xsync.Map, an x/time/rate limiter each",
+	"go-limiter":                          "go-limiter",
+	"ulule-limiter":                       "ulule/limiter",
+	"throttled":                           "throttled, GCRA",
+	"xsync.Map+slidingwindow":             "xsync.Map, a RussellLuo/slidingwindow each",
 	"empty-handler":                       "net/http, a handler that reads the body",
 	"weir-serve":                          "**weir serve**, durable",
 	"weir-serve-ephemeral":                "**weir serve --ephemeral**",
@@ -112,6 +120,20 @@ Processor time of the server per hit, for ` + "`POST /v1/hits`" + ` in text batc
 after Zipf's law.
 
 {{.HTTP}}
+## A request of one of a million keys, under a limit each
+
+Nanoseconds of wall time per request, by each limiter's own clock. Keys follow Zipf's law (1.1) and all were seen before; a limit
+of 10/s refuses the most frequent ones most of the time. What each admits at worst is another matter: [adversary.md](adversary.md).
+
+{{.Allow}}
+Memory of one more key of 20 characters whose requests of a second are all used, the name included:
+
+{{.LimitMemory}}
+## Decisions over HTTP
+
+Processor time of the server per ` + "`POST /v1/allow`" + `, in µs, on two keep-alive connections.
+
+{{.AllowHTTP}}
 ## A log of a million lines
 
 Whole programs on the same file in Apache's combined format, in turns. goaccess does more than count: it fills all panels of
@@ -134,6 +156,10 @@ func write(w io.Writer, r *results) error {
 		"TenMillion": tenMillion(r),
 		"HTTP":       text(r, writeHTTP),
 		"Replay":     text(r, writeReplay),
+
+		"Allow":       text(r, writeAllow),
+		"LimitMemory": text(r, writeLimitMemory),
+		"AllowHTTP":   text(r, writeAllowHTTP),
 	})
 }
 

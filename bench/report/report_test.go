@@ -24,6 +24,13 @@ BenchmarkHot/design=deque/goroutines=2-2	100	30.0 ns/op
 BenchmarkTenMillion/keys=10000000 100000000 250 ns/op 1610612736 resident-bytes 2147483648 peak-bytes 1073741824 engine-bytes
 BenchmarkError/trace=generated/order=late/design=weir/window=1h 446 12 largest-hits 1.5 mean-hits 5747 truth-hits
 BenchmarkMemory/traffic=dense/design=weir 16 16384.0 B/key
+BenchmarkKeyedAllow/requests=10/design=weir-gcra/goroutines=2-2	100	100.0 ns/op
+BenchmarkKeyedAllow/requests=10/design=go-limiter/goroutines=2-2	100	200.0 ns/op
+BenchmarkKeyedAllow/requests=10/design=ulule-limiter/goroutines=2-2	100	300.0 ns/op
+BenchmarkLimitMemory/requests=10/design=weir-gcra 1000000 100.0 B/key
+BenchmarkLimitMemory/requests=10/design=go-limiter 1000000 125.0 B/key
+BenchmarkAllow/ask=named/server=empty-handler 1000 20.0 cpu-us/decision
+BenchmarkAllow/ask=named/server=weir-serve 1000 40.0 cpu-us/decision
 BenchmarkReplay/program=weir-replay 1000000 500.0 ns/op 450.0 cpu-ns/op
 BenchmarkReplay/program=awk 1000000 250.0 ns/op 240.0 cpu-ns/op
 `
@@ -84,7 +91,11 @@ func TestPage(t *testing.T) {
 		"memory of a dense key | 16.0 KiB | ≤ 24.0 KiB | reached |",
 		"peak resident memory with ten million sparse keys | 2.00 GiB | ≤ 2.00 GiB | reached |",
 		"goaccess to `weir replay`, time | — | ≥ 10.0 | not measured |",
-		"5 of 18 reached, 1 not reached, 12 not measured.",
+		"weir-gcra, 10/s, a million keys, 2 goroutines, to the fastest peer, go-limiter | 0.50 | ≤ 1.00 | reached |",
+		"memory of a key, weir-gcra, 10/s, to go-limiter | 0.80 | ≤ 1.00 | reached |",
+		"server CPU per decision, named, to an empty handler | 2.00 | ≤ 1.50 | **not reached** |",
+		"| **weir**, gcra | — | 100 | — | — |",
+		"7 of 30 reached, 2 not reached, 21 not measured.",
 		"2.00 GiB resident at the peak, 1.50 GiB at the end, of which the engine counts 1.00 GiB; 250 ns per hit",
 		"| **weir** | 12 / 1.50 |",
 		"goaccess was not measured",

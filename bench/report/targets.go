@@ -65,6 +65,7 @@ func targets(r *results) []target {
 		}
 	}
 	replay := func(program string) sample { return r.get("Replay/program="+program, "ns/op") }
+	all = append(all, limitTargets(r)...)
 	return append(all,
 		target{what: "memory of a sparse key", measured: r.get("Memory/traffic=sparse/design=weir", "B/key"), limit: 150, unit: " bytes"},
 		target{what: "memory of a dense key", measured: r.get("Memory/traffic=dense/design=weir", "B/key").times(1. / 1024), limit: 24, unit: " KiB"},

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"io"
+)
+
+// keyedLimits are the limits of BenchmarkKeyedAllow.
+var keyedLimits = []int{10, 1000}
+
+// memoryLimits are those of the command memory.
+var memoryLimits = []int{1, 3, 10}
+
+const xTimeRate = "xsync.Map+x-time-rate"
+
+func keyedAllow(r *results, requests, goroutines int, design string) sample {
+	return r.get(fmt.Sprintf("KeyedAllow/requests=%d/design=%s/goroutines=%d", requests, design, goroutines), "ns/op")
+}
+
+func limitMemory(r *results, requests int, design string) sample {
+	return r.get(fmt.Sprintf("LimitMemory/requests=%d/design=%s", requests, design), "B/key")
+}
+
+func writeAllow(w io.Writer, r *results) {
+	cells := []string{"limiter"}
+	for _, requests := range keyedLimits {
+		cells = append(cells, fmt.Sprintf("%d/s, 1 goroutine, ns", requests), fmt.Sprintf("%d/s, 2 goroutines, ns", requests))
+	}
+	header(w, cells...)
+	for _, design := range r.designs("KeyedAllow/", "design") {
+		cells := []string{title(design)}
+		for _, requests := range keyedLimits {
+			for goroutines := 1; goroutines <= 2; goroutines++ {
+				cells = append(cells, keyedAllow(r, requests, goroutines, design).String())
+			}
+		}
+		row(w, cells...)
+	}
+}
+
+func writeLimitMemory(w io.Writer, r *results) {
+	cells := []string{"limiter"}
+	for _, requests := range memoryLimits {
+		cells = append(cells, fmt.Sprintf("%d/s, bytes a key", requests))
+	}
+	header(w, cells...)
+	for _, design := range r.designs("LimitMemory/", "design") {
+		cells := []string{title(design)}
+		for _, requests := range memoryLimits {
+			cells = append(cells, limitMemory(r, requests, design).String())
+		}
+		row(w, cells...)
+	}
+}
+
+func writeAllowHTTP(w io.Writer, r *results) {
+	asks := r.designs("Allow/", "ask")
+	header(w, append([]string{"server"}, asks...)...)
+	for _, server := range r.designs("Allow/", "server") {
+		cells := []string{title(server)}
+		for _, ask := range asks {
+			cells = append(cells, r.get("Allow/ask="+ask+"/server="+server, "cpu-us/decision").String())
+		}
+		row(w, cells...)
+	}
+}
+
+// limitTargets are those of rate limits. The peer is, in each case, the one that
+// is fastest in this run.
+func limitTargets(r *results) (all []target) {
+	for _, weir := range []string{"weir-gcra", "weir-window"} {
+		for _, requests := range keyedLimits {
+			for goroutines := 1; goroutines <= 2; goroutines++ {
+				fastest := fastestLimiter(r, requests, goroutines)
+				all = append(all, target{
+					what:     fmt.Sprintf("%s, %d/s, a million keys, %s, to the fastest peer, %s", weir, requests, plural(goroutines), fastest),
+					measured: keyedAllow(r, requests, goroutines, weir).over(keyedAllow(r, requests, goroutines, fastest)), limit: 1,
+				})
+			}
+		}
+	}
+	for _, m := range []struct {
+		design   string
+		requests int
+	}{{"weir-gcra", 10}, {"weir-window", 1}, {"weir-window", 3}} {
+		all = append(all, target{
+			what:     fmt.Sprintf("memory of a key, %s, %d/s, to go-limiter", m.design, m.requests),
+			measured: limitMemory(r, m.requests, m.design).over(limitMemory(r, m.requests, "go-limiter")), limit: 1,
+		})
+	}
+	for _, ask := range r.designs("Allow/", "ask") {
+		cpu := func(server string) sample { return r.get("Allow/ask="+ask+"/server="+server, "cpu-us/decision") }
+		all = append(all, target{what: "server CPU per decision, " + ask + ", to an empty handler", measured: cpu("weir-serve").over(cpu("empty-handler")), limit: 1.5})
+	}
+	return all
+}
+
+func fastestLimiter(r *results, requests, goroutines int) (fastest string) {
+	for _, peer := range []string{xTimeRate, "go-limiter", "ulule-limiter", "throttled", "xsync.Map+slidingwindow"} {
+		s := keyedAllow(r, requests, goroutines, peer)
+		if len(s) > 0 && (fastest == "" || s.median() < keyedAllow(r, requests, goroutines, fastest).median()) {
+			fastest = peer
+		}
+	}
+	return fastest
+}
