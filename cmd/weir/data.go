@@ -39,6 +39,25 @@ func openJournal(ctx context.Context, engine *weir.Engine, cfg journal.Config, l
 	return j, nil
 }
 
+// untilFailed is ctx, which also ends when the journal can't go on: a process
+// that is started again can.
+func untilFailed(ctx context.Context, j *journal.Journal) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-ctx.Done():
+		case <-j.Failed():
+			cancel(j.Err())
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-done
+	}
+}
+
 func closeJournal(j *journal.Journal, timeout time.Duration, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()

@@ -25,6 +25,8 @@ type serveFlags struct {
 	journal   journal.Config
 	policies  policies
 	ephemeral bool
+	// Of the journal's Join, which has one for both.
+	clusterInsecure, natsInsecure bool
 	// closeTimeout bounds the last flush and the snapshots. Those that are not
 	// taken in time only make the next start longer.
 	closeTimeout time.Duration
@@ -67,14 +69,18 @@ With --policy, POST /v1/allow decides by the limits of that file: 'weir limits c
 reads one. A change of it is taken over within a second, and a wrong one is logged
 and leaves the limits as they are.
 
+Nodes that are given the same --cluster and --peers count together: each takes
+hits and answers for all. Or they meet in an existing NATS, with --nats. See
+docs/cluster.md.
+
 Durations are written 90s, 5m, 24h, 7d, 1w or in plain seconds, sizes 512MiB.
 It stops at an interrupt, after the requests that it has begun to answer, with
 all hits on disk.`,
 		Example: "  weir serve --retention 7d --memory 512MiB\n  weir serve --ephemeral",
 		Args:    cobra.NoArgs,
 		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
-			if f.ephemeral && from["data"] != "" {
-				return usage{fmt.Errorf("%s and %s: an ephemeral server keeps no data: choose one", from["data"], from["ephemeral"])}
+			if err := f.checkEphemeral(from); err != nil {
+				return err
 			}
 			if s := &f.server; from["max-buffered-bytes"] == "" {
 				s.MaxBufferedBytes = max(s.MaxBufferedBytes, 2*s.MaxBodyBytes)
@@ -102,6 +108,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.Var(size(&j.MaxBytes), "max-disk", "size of the data directory at which hits are refused")
 	flags.Var(size(&j.SnapshotBytes), "snapshot-every", "journal to write between snapshots: what a start after a crash reads back")
 	flags.BoolVar(&j.AcceptDamage, "accept-damage", false, "start although the data directory is damaged, without the hits that are lost")
+	f.defineJoin(cmd)
 	flags.StringVar(&f.config, configFlag, "", "YAML file with settings")
 	choice(cmd, &f.logLevel, "log-level", "the least that is logged", "debug", "info", "warn", "error")
 	choice(cmd, &f.logFormat, "log-format", "how it is logged", "text", "json")
@@ -134,6 +141,9 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 	}
 	if !f.ephemeral {
 		if err := f.journal.Validate(); err != nil {
+			return err
+		}
+		if err := f.checkJoin(); err != nil {
 			return err
 		}
 	}
@@ -185,7 +195,9 @@ func (f *serveFlags) serveDurable(ctx context.Context, w *world, engine *weir.En
 		return err
 	}
 	f.server.Journal = served{j}
-	return errors.Join(f.serveHTTP(ctx, w, engine), closeJournal(j, f.closeTimeout, log))
+	ctx, end := untilFailed(ctx, j)
+	defer end()
+	return errors.Join(f.serveHTTP(ctx, w, engine), j.Err(), closeJournal(j, f.closeTimeout, log))
 }
 
 func (f *serveFlags) serveHTTP(ctx context.Context, w *world, engine *weir.Engine) error {

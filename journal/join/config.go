@@ -69,6 +69,13 @@ const minSecret = 16
 // Names become subjects, directories and user names of routes.
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
+// Validate says what Open would refuse before it connects to anything. It is for
+// who opens other things before.
+func (cfg Config) Validate() error {
+	_, err := cfg.prepare()
+	return err
+}
+
 // prepare checks, reads the secret, and sets defaults. After it Peers has each
 // node once, this one included.
 func (cfg Config) prepare() (Config, error) {
