@@ -17,6 +17,9 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.serveResends(); err != nil {
 		return err
 	}
+	if err := j.serveClock(); err != nil {
+		return err
+	}
 	bucket, err := lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replicas))
 	if err != nil {
 		return err

@@ -102,10 +102,15 @@ type encoder struct {
 	batches []byte   // of the current part
 	count   uint64   // of batches in it
 	body    []byte   // of the current batch
+
+	batchBytes, partBytes int // see maxBatchBytes
 }
 
 func newEncoder(l life, partitions int) *encoder {
-	return &encoder{life: l, seqs: make([]uint64, partitions), totals: make([]uint64, partitions)}
+	return &encoder{
+		life: l, seqs: make([]uint64, partitions), totals: make([]uint64, partitions),
+		batchBytes: maxBatchBytes, partBytes: maxPartBytes,
+	}
 }
 
 // begin starts a flush; the parts of the one before are no longer needed.
@@ -130,7 +135,7 @@ func (e *encoder) add(partition int, deltas []weir.Delta) {
 			at = d.At
 			e.totals[partition] += d.N
 		}
-		if len(e.body) > maxBatchBytes || i == len(deltas)-1 {
+		if len(e.body) > e.batchBytes || i == len(deltas)-1 {
 			e.closeBatch(partition, kindHits)
 			e.body, key, at = e.body[:0], "", 0
 		}
@@ -151,7 +156,7 @@ func (e *encoder) addAdmissions(partition int, list []weir.Admission) {
 		e.body = appendAdmission(e.body, a, limit, at)
 		limit, at = a.Limit, a.At
 		e.totals[partition] += a.N
-		if len(e.body) > maxBatchBytes || i == len(list)-1 {
+		if len(e.body) > e.batchBytes || i == len(list)-1 {
 			e.closeBatch(partition, kindAdmissions)
 			e.body, limit, at = e.body[:0], "", 0
 		}
@@ -196,7 +201,7 @@ func (e *encoder) closeBatch(partition int, kind uint64) {
 	b = append(b, e.body...)
 	e.batches = binary.LittleEndian.AppendUint32(b, e.life.sum(b[start:]))
 	e.count++
-	if len(e.batches) > maxPartBytes {
+	if len(e.batches) > e.partBytes {
 		e.closePart(nil, false)
 	}
 }
@@ -206,7 +211,7 @@ func (e *encoder) closeBatch(partition int, kind uint64) {
 func (e *encoder) end(receipts [][]byte) [][]byte {
 	size, first := len(e.batches), 0
 	for i, r := range receipts {
-		if size += len(r); size > maxPartBytes && i > first {
+		if size += len(r); size > e.partBytes && i > first {
 			e.closePart(receipts[first:i], false)
 			size, first = len(r), i
 		}

@@ -4,23 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/weir-counter/weir"
 )
 
 // flusher is the state of the goroutine that moves hits from the engine to the
 // stream. One flush is under way at a time; hits meanwhile gather in the engine,
 // aggregated and bounded by its MaxWaiting.
 type flusher struct {
-	encoder *encoder
-	cut     weir.Cut
-	last    uint64    // sequence in the stream of the last acknowledged message
-	beat    time.Time // of the last flush
+	last uint64 // sequence in the stream of the last acknowledged message
 
 	kick chan struct{} // someone waits: do not wait for the interval
 
@@ -35,8 +29,8 @@ type flushGroup struct {
 	err  error
 }
 
-func newFlusher(l life, partitions int, last uint64) flusher {
-	return flusher{encoder: newEncoder(l, partitions), last: last, kick: make(chan struct{}, 1)}
+func newFlusher(last uint64) flusher {
+	return flusher{last: last, kick: make(chan struct{}, 1)}
 }
 
 // join enters the group of the next flush. Whatever was counted before is in
@@ -100,79 +94,21 @@ func (j *Journal) runFlusher(ctx context.Context) {
 
 // flush makes one flush of all partitions and returns when it is acknowledged.
 func (j *Journal) flush(ctx context.Context) error {
-	f := &j.flusher
 	began := time.Now()
-	f.encoder.begin(began)
-	f.encoder.leaving = j.leaving.Load()
-	states := j.snapshots.due(j.snapshots.kept.Load() > j.cfg.MaxBytes/4)
-	var snaps []snapshot
-	receipts := j.engine.CutReceipts(func() {
-		for partition := range j.engine.Config().Partitions {
-			withState := states[partition]
-			j.cutPartition(partition, withState, &snaps)
-		}
-	})
-	if f.encoder.empty() && len(receipts) == 0 && !f.encoder.leaving && (!j.cfg.clustered() || began.Sub(f.beat) < heartbeat) {
-		f.encoder.cancel()
-	} else {
-		parts := f.encoder.end(receipts)
-		if j.cfg.clustered() {
-			j.ring.add(f.encoder.flush, parts)
-		}
-		if err := j.publish(ctx, parts); err != nil {
+	cut := j.replica.cutAll(began, j.leaving.Load(), j.snapshots.due(j.snapshots.kept.Load() > j.cfg.MaxBytes/4))
+	if len(cut.parts) > 0 {
+		if err := j.publish(ctx, cut.parts); err != nil {
 			return err
 		}
-		f.beat = began
 		j.stats.flushed(time.Since(began))
 	}
 	if !j.cfg.clustered() {
-		for i := range snaps {
-			snaps[i].from = f.last // this flush is in the states
+		for i := range cut.snaps {
+			cut.snaps[i].from = j.flusher.last // this flush is in the states
 		}
 	}
-	j.snapshots.offer(snaps)
+	j.snapshots.offer(cut.snaps)
 	return nil
-}
-
-// cutPartition puts a partition's new hits into the flush, and takes its state if
-// it is asked for: then nobody else's hits are applied meanwhile.
-func (j *Journal) cutPartition(partition int, withState bool, snaps *[]snapshot) {
-	f := &j.flusher
-	if withState {
-		j.follower.mu.Lock()
-		defer j.follower.mu.Unlock()
-	}
-	began := time.Now()
-	j.engine.Cut(partition, &f.cut, withState)
-	f.encoder.add(partition, f.cut.Deltas)
-	f.encoder.addAdmissions(partition, f.cut.Admissions)
-	if withState {
-		j.stats.paused(time.Since(began))
-		*snaps = append(*snaps, j.snapshotOf(partition))
-	}
-}
-
-// snapshotOf is the partition as the last cut left it. The caller holds the
-// follower's lock.
-func (j *Journal) snapshotOf(partition int) snapshot {
-	f := &j.flusher
-	snap := snapshot{
-		life: f.encoder.life, partition: partition, from: j.follower.audit.stream,
-		positions: j.positionsOf(partition),
-		state:     append([]byte(nil), f.cut.State...),
-	}
-	if partition == 0 {
-		snap.receipts = j.engine.Receipts()
-	}
-	return snap
-}
-
-// positionsOf is how far a partition has the batches of all origins: its own as
-// the last cut left them, the others' as they were applied.
-func (j *Journal) positionsOf(partition int) []originPosition {
-	e := j.flusher.encoder
-	list := slices.DeleteFunc(j.follower.audit.positionsOf(partition), func(at originPosition) bool { return at.origin == e.origin })
-	return append(list, originPosition{e.origin, position{e.epoch, e.seqs[partition], e.totals[partition]}})
 }
 
 // retryAfter is how long the flusher waits after a failure, at first and at most.
@@ -208,7 +144,7 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 		}
 	}
 	j.stats.recovered()
-	if err := j.marks.write(mark{epoch: j.life.epoch, flush: j.flusher.encoder.flush, stream: j.flusher.last}); err != nil {
+	if err := j.marks.write(mark{epoch: j.life.epoch, flush: j.replica.encoder.flush, stream: j.flusher.last}); err != nil {
 		// The hits are on disk: only a cut below the last mark would be found now.
 		j.log.Error("journal: the mark could not be written", "error", err)
 	}

@@ -32,18 +32,18 @@ const (
 )
 
 // Origins says of each origin how much of it is counted here, by name.
-func (j *Journal) Origins() (list []OriginStatus) {
-	now := time.Now()
-	f := &j.follower
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for origin, l := range f.audit.lanes {
+func (j *Journal) Origins() []OriginStatus { return j.replica.origins(time.Now()) }
+
+func (r *replica) origins(now time.Time) (list []OriginStatus) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for origin, l := range r.audit.lanes {
 		s := OriginStatus{
 			Node: l.node, Origin: fmt.Sprintf("%016x", origin), Epoch: l.epoch, Left: l.left, Flush: l.flush,
 			AsOf: time.UnixMilli(l.at), Heard: l.heard,
 		}
 		switch {
-		case origin == j.life.origin:
+		case origin == r.audit.origin:
 			continue
 		case l.heard.IsZero() && now.Sub(s.AsOf) > forgetAfter, now.Sub(l.heard) > forgetAfter && !l.heard.IsZero():
 			continue
@@ -51,20 +51,39 @@ func (j *Journal) Origins() (list []OriginStatus) {
 		s.Late = !s.Left && now.Sub(s.Heard) > lateAfter
 		list = append(list, s)
 	}
-	list = append(list, OriginStatus{Node: j.cfg.Join.Node, Origin: fmt.Sprintf("%016x", j.life.origin), Epoch: j.life.epoch, Self: true, AsOf: now, Heard: now})
+	list = append(list, OriginStatus{
+		Node: r.node, Origin: fmt.Sprintf("%016x", r.audit.origin), Epoch: r.audit.self.epoch, Self: true, AsOf: now, Heard: now,
+	})
+	list = withoutReplaced(list)
 	slices.SortFunc(list, func(a, b OriginStatus) int { return strings.Compare(a.Node+a.Origin, b.Node+b.Origin) })
 	return list
+}
+
+// withoutReplaced leaves out the origins of directories that a node of the same
+// name has begun anew without: nothing comes of them any more.
+func withoutReplaced(list []OriginStatus) []OriginStatus {
+	newest := map[string]time.Time{}
+	for _, o := range list {
+		if o.AsOf.After(newest[o.Node]) {
+			newest[o.Node] = o.AsOf
+		}
+	}
+	return slices.DeleteFunc(list, func(o OriginStatus) bool { return o.Node != "" && o.AsOf.Before(newest[o.Node]) })
 }
 
 // Freshness says until when the hits of all nodes are counted here, and which
 // nodes are late: what these have counted since may be missing. Alone, a node has
 // all hits, always.
 func (j *Journal) Freshness() (asOf time.Time, late []OriginStatus) {
-	asOf = time.Now()
-	if !j.cfg.clustered() {
+	return j.replica.freshness(time.Now())
+}
+
+func (r *replica) freshness(now time.Time) (asOf time.Time, late []OriginStatus) {
+	asOf = now
+	if !r.clustered {
 		return asOf, nil
 	}
-	for _, o := range j.Origins() {
+	for _, o := range r.origins(now) {
 		if o.Self || o.Left {
 			continue
 		}

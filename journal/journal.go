@@ -31,11 +31,10 @@ type Journal struct {
 
 	suspect atomic.Bool // something failed since the server was found well
 
+	replica   *replica
 	flusher   flusher
 	snapshots snapshotter
 	stats     stats
-	follower  follower
-	ring      ring
 	found     []Finding // at Open
 
 	stop    context.CancelCauseFunc
@@ -139,10 +138,9 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	if err := j.marks.write(mark{epoch: m.Epoch, stream: loaded.last}); err != nil {
 		return fmt.Errorf("journal: mark: %w", err)
 	}
-	j.flusher = newFlusher(j.life, j.engine.Config().Partitions, loaded.last)
+	j.flusher = newFlusher(loaded.last)
 	j.snapshots = newSnapshotter(loaded.have)
-	j.follower.told = len(j.follower.audit.findings)
-	j.follower.audit.self, j.flusher.encoder.node = j.life, j.cfg.Join.Node
+	j.replica.begin(j.life)
 	if j.cfg.clustered() {
 		if err := j.beginCluster(ctx); err != nil {
 			return fmt.Errorf("journal: %w", err)

@@ -9,6 +9,7 @@ import (
 type Stats struct {
 	Flushes    uint64        // acknowledged
 	Bytes      uint64        // of their messages
+	Kept       int64         // bytes of journal on disk, of all origins
 	LastFlush  time.Duration // from the first cut to the acknowledgement
 	Failures   uint64        // of attempts to write a flush
 	Failing    bool          // the last attempt failed
@@ -26,10 +27,10 @@ type Stats struct {
 }
 
 type stats struct {
-	flushes, bytes, failures, revivals, rounds, repaired, divergences, holes atomic.Uint64
-	lastFlush, longestCut                                                    atomic.Int64
-	failing                                                                  atomic.Bool
-	replays, repeats, unfinished                                             uint64 // written by Open alone
+	flushes, bytes, failures, revivals, rounds, divergences atomic.Uint64
+	lastFlush, longestCut                                   atomic.Int64
+	failing                                                 atomic.Bool
+	replays, repeats, unfinished                            uint64 // written by Open alone
 }
 
 func (s *stats) flushed(took time.Duration) {
@@ -44,7 +45,11 @@ func (s *stats) replayed(a *auditor) {
 	s.replays, s.repeats, s.unfinished = a.flushes, a.repeats, a.unfinished
 }
 
-func (s *stats) paused(took time.Duration) {
+// timed measures how long a partition is locked.
+func (s *stats) timed(takeState func()) {
+	began := time.Now()
+	takeState()
+	took := time.Since(began)
 	for was := s.longestCut.Load(); int64(took) > was && !s.longestCut.CompareAndSwap(was, int64(took)); {
 		was = s.longestCut.Load()
 	}
@@ -52,16 +57,20 @@ func (s *stats) paused(took time.Duration) {
 
 // Stats returns the figures.
 func (j *Journal) Stats() Stats {
+	j.replica.mu.Lock()
+	holes, repaired := j.replica.holes, j.replica.repaired
+	j.replica.mu.Unlock()
 	return Stats{
 		Flushes:    j.stats.flushes.Load(),
 		Bytes:      j.stats.bytes.Load(),
+		Kept:       j.snapshots.kept.Load(),
 		LastFlush:  time.Duration(j.stats.lastFlush.Load()),
 		Failures:   j.stats.failures.Load(),
 		Failing:    j.stats.failing.Load(),
 		Revivals:   j.stats.revivals.Load(),
 		Rounds:     j.stats.rounds.Load(),
-		Holes:      j.stats.holes.Load(),
-		Repaired:   j.stats.repaired.Load(),
+		Holes:      holes,
+		Repaired:   repaired,
 		Divergence: j.stats.divergences.Load(),
 		LongestCut: time.Duration(j.stats.longestCut.Load()),
 		Replayed:   j.stats.replays,

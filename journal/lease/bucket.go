@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -153,4 +154,17 @@ func (b *Bucket) Release(ctx context.Context, l Lease) error {
 // monotonic clock that did not go on, so the wall clock must agree.
 func (l Lease) Valid(now time.Time) bool {
 	return now.Before(l.Until) && now.Round(0).Before(l.Until.Round(0))
+}
+
+// Who is the node that holds a lease, by what a replica knows; "": none does.
+func (b *Bucket) Who(ctx context.Context, name string) (node string, err error) {
+	is, err := b.kv.Get(ctx, name)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("lease %s: %w", name, err)
+	}
+	node, _, _ = strings.Cut(string(is.Value()), " ")
+	return node, nil
 }

@@ -273,3 +273,8 @@ func (h *Holder) leases() []Lease {
 	slices.SortFunc(all, func(a, b Lease) int { return cmp.Or(a.renewed.Compare(b.renewed), cmp.Compare(a.Name, b.Name)) })
 	return all
 }
+
+// Who is the node that holds a lease, us included; "": none does.
+func (h *Holder) Who(ctx context.Context, name string) (node string, err error) {
+	return h.bucket.Who(ctx, name)
+}

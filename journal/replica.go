@@ -1,0 +1,125 @@
+package journal
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-counter/weir"
+)
+
+// replica is what a node does with the journal, without the world around it: it
+// cuts flushes from its engine, and applies those of others. It knows no clock,
+// no network and no disk: Journal drives it with real ones, and the simulation
+// (sim_test.go) with seeded ones that fail.
+//
+// One goroutine cuts, another one follows; both may be the same.
+type replica struct {
+	engine    *weir.Engine
+	node      string // name of this node; empty: alone
+	clustered bool   // the journal has batches of other origins
+
+	// Of the goroutine that cuts.
+	encoder *encoder // nil until begin
+	cut     weir.Cut
+	beat    time.Time              // of the last flush
+	timed   func(takeState func()) // runs it, and may look at the clock; nil: runs it
+	ring    ring                   // of flushes of this life
+
+	// mu keeps a cut from taking a partition's state while a batch of it is
+	// applied and not yet in audit: a snapshot would have it twice.
+	mu       sync.Mutex
+	audit    *auditor
+	told     int    // findings that were handed out
+	holes    uint64 // messages that the journal lost
+	repaired uint64 // flushes that their origin sent again
+}
+
+func newReplica(engine *weir.Engine, origin uint64, node string, clustered bool) *replica {
+	r := &replica{engine: engine, node: node, clustered: clustered, audit: newAuditor(origin, engine.Config().Partitions)}
+	r.audit.alone = !clustered
+	return r
+}
+
+// begin starts a life of this process, after all that is in the journal was
+// applied: hits from now on are of this life.
+func (r *replica) begin(l life) {
+	r.encoder = newEncoder(l, r.audit.partitions)
+	r.encoder.node = r.node
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.audit.self = l
+	r.told = len(r.audit.findings)
+}
+
+// cutFlush is one flush and the snapshots that were taken with it.
+type cutFlush struct {
+	parts [][]byte   // a message each; none: there is nothing to say
+	snaps []snapshot // count once all parts are in the journal
+}
+
+// cutAll makes a flush of all that the engine gathered until now, and takes the
+// states of some partitions.
+func (r *replica) cutAll(now time.Time, leaving bool, states map[int]bool) (f cutFlush) {
+	e := r.encoder
+	e.begin(now)
+	e.leaving = leaving
+	receipts := r.engine.CutReceipts(func() {
+		for partition := range r.audit.partitions {
+			r.cutPartition(partition, states[partition], &f.snaps)
+		}
+	})
+	if e.empty() && len(receipts) == 0 && !leaving && (!r.clustered || now.Sub(r.beat) < heartbeat) {
+		e.cancel()
+		return f
+	}
+	f.parts = e.end(receipts)
+	r.beat = now
+	if r.clustered {
+		r.ring.add(e.flush, f.parts)
+	}
+	return f
+}
+
+// cutPartition puts a partition's new hits into the flush, and takes its state if
+// it is asked for: then nobody else's hits are applied meanwhile.
+func (r *replica) cutPartition(partition int, withState bool, snaps *[]snapshot) {
+	take := func() {
+		r.engine.Cut(partition, &r.cut, withState)
+		r.encoder.add(partition, r.cut.Deltas)
+		r.encoder.addAdmissions(partition, r.cut.Admissions)
+	}
+	if !withState {
+		take()
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.timed != nil {
+		r.timed(take)
+	} else {
+		take()
+	}
+	*snaps = append(*snaps, r.snapshotOf(partition))
+}
+
+// snapshotOf is the partition as the last cut left it. The caller holds mu.
+func (r *replica) snapshotOf(partition int) snapshot {
+	snap := snapshot{
+		life: r.encoder.life, partition: partition, from: r.audit.stream,
+		positions: r.positionsOf(partition),
+		state:     append([]byte(nil), r.cut.State...),
+	}
+	if partition == 0 {
+		snap.receipts = r.engine.Receipts()
+	}
+	return snap
+}
+
+// positionsOf is how far a partition has the batches of all origins: its own as
+// the last cut left them, the others' as they were applied. The caller holds mu.
+func (r *replica) positionsOf(partition int) []originPosition {
+	e := r.encoder
+	list := slices.DeleteFunc(r.audit.positionsOf(partition), func(at originPosition) bool { return at.origin == e.origin })
+	return append(list, originPosition{e.origin, position{e.epoch, e.seqs[partition], e.totals[partition]}})
+}
