@@ -71,6 +71,10 @@ type Config struct {
 	// ephemeral.
 	Journal Journal
 
+	// Cluster is the nodes that count together with this one. Default nil: it is
+	// alone.
+	Cluster Cluster
+
 	// Policies are the limits that POST /v1/allow asks. Default: none, so that only
 	// requests that bring a limit along have one.
 	Policies *policy.Live

@@ -23,6 +23,7 @@ type CountAnswer struct {
 	WindowS int64    `json:"window_s" doc:"The window in seconds."`
 	At      unixTime `json:"at" doc:"The end of the window."`
 	Bounds
+	Freshness
 }
 
 type rateAnswer struct {
@@ -72,6 +73,7 @@ func (s *Server) counts(q *countQuestion) ([]CountAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
+	fresh := s.freshness()
 	answers := make([]CountAnswer, 0, len(q.Key)*len(windows))
 	for _, key := range q.Key {
 		if err := keyParam(key); err != nil {
@@ -82,7 +84,7 @@ func (s *Server) counts(q *countQuestion) ([]CountAnswer, error) {
 			if err != nil {
 				return nil, asProblem(err)
 			}
-			answers = append(answers, CountAnswer{key, int64(w / time.Second), unixTime{at}, boundsOf(c)})
+			answers = append(answers, CountAnswer{key, int64(w / time.Second), unixTime{at}, boundsOf(c), fresh})
 		}
 	}
 	return answers, nil

@@ -27,11 +27,18 @@ type JournalStats struct {
 	Epoch      uint64        // the life of the process that writes it
 	Flushes    uint64        // that are on disk
 	Bytes      uint64        // of them
+	Kept       int64         // bytes of journal that are kept, of all nodes
 	LastFlush  time.Duration // that the last one took
 	Failures   uint64        // of attempts to write a flush
 	Failing    bool          // the last attempt failed
+	Revivals   uint64        // of the embedded server, after a full disk
 	Rounds     uint64        // of snapshots
 	LongestCut time.Duration // that a partition was locked to take its state
+
+	// What following other nodes found.
+	Holes      uint64 // messages that no replica had
+	Repaired   uint64 // flushes that the journal lost, and that their nodes sent again
+	Divergence uint64 // findings of other nodes' hits that are missing here
 
 	// What the journal found when it was opened.
 	Replayed   uint64 // flushes read back

@@ -37,6 +37,16 @@ func newJournalCollector(stats func() JournalStats) *journalCollector {
 		func(s JournalStats) float64 { return s.LongestCut.Seconds() })
 	add(gauge, "weir_journal_replayed_flushes", "Flushes that were read back at the start.",
 		func(s JournalStats) float64 { return float64(s.Replayed) })
+	add(gauge, "weir_journal_kept_bytes", "Bytes of journal that are kept, of all nodes.",
+		func(s JournalStats) float64 { return float64(s.Kept) })
+	add(counter, "weir_journal_revivals_total", "Times that the embedded server was started anew, after a full disk.",
+		func(s JournalStats) float64 { return float64(s.Revivals) })
+	add(counter, "weir_journal_holes_total", "Messages of the journal that no replica had.",
+		func(s JournalStats) float64 { return float64(s.Holes) })
+	add(counter, "weir_journal_repaired_total", "Flushes of other nodes that the journal lost and that they sent again.",
+		func(s JournalStats) float64 { return float64(s.Repaired) })
+	add(counter, "weir_journal_divergence_total", "Findings of other nodes' hits that are missing here: any is an alarm.",
+		func(s JournalStats) float64 { return float64(s.Divergence) })
 	c.findings = prometheus.NewDesc("weir_journal_findings",
 		"What the audit at the start found: lossy or harmless damage, messages that came twice (repeat), flushes that a crash cut off (unfinished).",
 		[]string{"kind"}, nil)

@@ -19,6 +19,7 @@ type keysQuestion struct {
 type keysAnswer struct {
 	Keys []string `json:"keys" nullable:"false" doc:"Sorted by their bytes."`
 	Next string   `json:"next,omitempty" doc:"There are more: ask again with after set to this."`
+	Freshness
 }
 
 type keysOutput struct{ Body keysAnswer }
@@ -49,11 +50,12 @@ func (s *Server) registerKeys(api huma.API) {
 
 // keys asks for one key more than the page holds, to know whether there are more.
 func (s *Server) keys(q *keysQuestion) (keysAnswer, error) {
+	fresh := s.freshness()
 	keys, err := s.engine.Keys(q.Prefix, q.After, q.Limit+1)
 	if err != nil {
 		return keysAnswer{}, asProblem(err)
 	}
-	answer := keysAnswer{Keys: keys}
+	answer := keysAnswer{Keys: keys, Freshness: fresh}
 	if len(keys) > q.Limit {
 		answer.Keys = keys[:q.Limit]
 		answer.Next = keys[q.Limit-1]

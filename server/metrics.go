@@ -73,6 +73,9 @@ func newMetrics(s *Server) *metrics {
 	if s.cfg.Journal != nil {
 		m.registry.MustRegister(newJournalCollector(s.cfg.Journal.Stats))
 	}
+	if s.cfg.Cluster != nil {
+		m.registry.MustRegister(newClusterCollector(s))
+	}
 	if s.cfg.PolicyFile != nil {
 		s.cfg.PolicyFile.register(m.registry)
 	}

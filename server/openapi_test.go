@@ -62,7 +62,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	slices.Sort(operations)
-	want := []string{"DELETE /v1/keys/{key}", "GET /v1/backup", "GET /v1/count", "GET /v1/keys", "GET /v1/limits", "GET /v1/limits/{name}/keys", "GET /v1/rate", "GET /v1/series", "GET /v1/stats", "GET /v1/top", "POST /v1/allow", "POST /v1/hits"}
+	want := []string{"DELETE /v1/keys/{key}", "GET /v1/backup", "GET /v1/cluster", "GET /v1/count", "GET /v1/keys", "GET /v1/limits", "GET /v1/limits/{name}/keys", "GET /v1/rate", "GET /v1/series", "GET /v1/stats", "GET /v1/top", "POST /v1/allow", "POST /v1/hits"}
 	if !slices.Equal(operations, want) {
 		t.Errorf("operations: got %q, want %q", operations, want)
 	}
@@ -92,17 +92,18 @@ func TestSchemasMatchAnswers(t *testing.T) {
 	a.getInto("/openapi.json", &doc)
 	a.post("a\nb")
 	for schema, r := range map[string]reply{
-		"HitsAnswer":   a.do(http.MethodPost, "/v1/hits", "text/plain", "a"),
-		"CountAnswer":  a.get("/v1/count?key=a"),
-		"RateAnswer":   a.get("/v1/rate?key=a"),
-		"SeriesAnswer": a.get("/v1/series?key=a"),
-		"TopAnswer":    a.get("/v1/top"),
-		"KeysAnswer":   a.get("/v1/keys?limit=1"),
-		"StatsAnswer":  a.get("/v1/stats"),
-		"JournalStats": durableStats(t),
-		"AllowAnswer":  a.allow(`{"key":"a","limit":{"n":1,"per":"1m"}}`),
-		"LimitsAnswer": a.get("/v1/limits"),
-		"Problem":      a.do(http.MethodPost, "/v1/hits", "text/plain", "a 0"),
+		"HitsAnswer":    a.do(http.MethodPost, "/v1/hits", "text/plain", "a"),
+		"CountAnswer":   a.get("/v1/count?key=a"),
+		"RateAnswer":    a.get("/v1/rate?key=a"),
+		"SeriesAnswer":  a.get("/v1/series?key=a"),
+		"TopAnswer":     a.get("/v1/top"),
+		"KeysAnswer":    a.get("/v1/keys?limit=1"),
+		"StatsAnswer":   a.get("/v1/stats"),
+		"ClusterAnswer": a.get("/v1/cluster"),
+		"JournalStats":  durableStats(t),
+		"AllowAnswer":   a.allow(`{"key":"a","limit":{"n":1,"per":"1m"}}`),
+		"LimitsAnswer":  a.get("/v1/limits"),
+		"Problem":       a.do(http.MethodPost, "/v1/hits", "text/plain", "a 0"),
 	} {
 		described, has := doc.Components.Schemas[schema]
 		if !has {

@@ -25,6 +25,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerTop(api)
 	s.registerKeys(api)
 	s.registerStats(api)
+	s.registerCluster(api)
 	s.registerBackup(api, limited)
 	if err := registerDocs(api, limited); err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ type seriesAnswer struct {
 	To     unixTime `json:"to" doc:"The end of the last window, a whole second."`
 	StepS  int64    `json:"step_s" doc:"The window of each point in seconds."`
 	Points []point  `json:"points" nullable:"false" doc:"The windows (from, from+step], (from+step, from+2*step], ... (to-step, to]."`
+	Freshness
 }
 
 type seriesOutput struct{ Body seriesAnswer }
@@ -78,11 +79,12 @@ func (s *Server) series(q *seriesQuestion) (seriesAnswer, error) {
 		}
 	}
 	from, to = alignToEnd(from, to, step)
+	fresh := s.freshness()
 	points, err := s.engine.Series(q.Key, from, to, step)
 	if err != nil {
 		return none, asProblem(err)
 	}
-	answer := seriesAnswer{q.Key, unixTime{from}, unixTime{to}, int64(step / time.Second), make([]point, len(points))}
+	answer := seriesAnswer{q.Key, unixTime{from}, unixTime{to}, int64(step / time.Second), make([]point, len(points)), fresh}
 	for i, p := range points {
 		answer.Points[i] = point{unixTime{p.At}, boundsOf(p.Count)}
 	}

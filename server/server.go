@@ -31,6 +31,7 @@ type Server struct {
 	listener atomic.Pointer[net.Listener]
 
 	policies  *policy.Live
+	fresh     freshCache
 	decisions *decisions
 	allows    *sync.Pool // of *allowing
 }

@@ -27,6 +27,7 @@ type topAnswer struct {
 	At      unixTime `json:"at" doc:"The end of the window."`
 	Prefix  string   `json:"prefix"`
 	Keys    []topKey `json:"keys" nullable:"false" doc:"Most hits first."`
+	Freshness
 }
 
 type topOutput struct{ Body topAnswer }
@@ -53,11 +54,12 @@ func (s *Server) top(q *topQuestion) (topAnswer, error) {
 	if err != nil {
 		return none, err
 	}
+	fresh := s.freshness()
 	keys, err := s.engine.Top(at, w, q.N, q.Prefix)
 	if err != nil {
 		return none, asProblem(err)
 	}
-	answer := topAnswer{int64(w / time.Second), unixTime{at}, q.Prefix, make([]topKey, len(keys))}
+	answer := topAnswer{int64(w / time.Second), unixTime{at}, q.Prefix, make([]topKey, len(keys)), fresh}
 	for i, k := range keys {
 		answer.Keys[i] = topKey{k.Key, boundsOf(k.Count)}
 	}

@@ -1,0 +1,143 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+)
+
+var asOf = regexp.MustCompile(`,"as_of":1[0-9]{9}(\.[0-9]{1,3})?`)
+
+// withoutAsOf is an answer without what every one has.
+func withoutAsOf(body string) string {
+	if !asOf.MatchString(body) {
+		return "no as_of in " + body
+	}
+	return strings.TrimSpace(asOf.ReplaceAllString(body, ""))
+}
+
+// fixedCluster is a cluster that stands still: n2 is late, n3 has left.
+type fixedCluster struct{ now time.Time }
+
+func (c fixedCluster) Freshness() (time.Time, []LateNode) {
+	since := c.now.Add(-12500 * time.Millisecond)
+	return since, []LateNode{{"n2", since}}
+}
+
+func (c fixedCluster) Nodes() []Node {
+	return []Node{
+		{Name: "n1", Origin: "01", Epoch: 1, Self: true, AsOf: c.now, Heard: c.now},
+		{Name: "n2", Origin: "02", Epoch: 7, Late: true, AsOf: c.now.Add(-12500 * time.Millisecond), Heard: c.now.Add(-12 * time.Second)},
+		{Name: "n3", Origin: "03", Epoch: 3, Left: true, AsOf: c.now.Add(-time.Hour), Heard: c.now.Add(-time.Hour)},
+		{Name: "n4", Origin: "04", Epoch: 1, AsOf: c.now.Add(-time.Second), Heard: c.now},
+	}
+}
+
+func (fixedCluster) Skews(context.Context) map[string]Skew {
+	return map[string]Skew{"04": {250 * time.Millisecond, time.Millisecond}}
+}
+
+func (fixedCluster) Status(context.Context) ClusterStatus {
+	return ClusterStatus{
+		Mode: "cluster", Cluster: "c", Node: "n1", Size: 4, Leader: "n4", SnapshotsBy: "n1",
+		Servers:  []ClusterServer{{"n1", "2", true, time.Millisecond}},
+		Routes:   []ClusterRoute{{"n4", "127.0.0.1:1", time.Millisecond, 9}},
+		Problems: []string{"n2 does not answer"},
+	}
+}
+
+// stillJournal is one whose last attempt to write failed, or not.
+type stillJournal struct {
+	Journal
+	failing bool
+}
+
+func (j stillJournal) Stats() JournalStats {
+	return JournalStats{Failing: j.failing, Revivals: 2, Kept: 5}
+}
+
+func newClusterAPI(t *testing.T, failing bool, maxWaiting int64) *testAPI {
+	return newTestAPI(t, weir.Config{Now: time.Now, Gather: true, MaxWaiting: maxWaiting},
+		Config{Journal: stillJournal{failing: failing}, Cluster: fixedCluster{time.Now()}})
+}
+
+func TestAnswersSayWhoIsLate(t *testing.T) {
+	a := newClusterAPI(t, false, 0)
+	a.post("a 3")
+	for _, path := range []string{"/v1/count?key=a", "/v1/rate?key=a", "/v1/series?key=a", "/v1/top", "/v1/keys", "/v1/cluster", "/readyz"} {
+		var got struct {
+			AsOf float64 `json:"as_of"`
+			Late []struct {
+				Node  string
+				Since float64
+			}
+		}
+		a.getInto(path, &got)
+		if ago := float64(time.Now().UnixMilli())/1000 - got.AsOf; ago < 12 || ago > 60 || len(got.Late) != 1 || got.Late[0].Node != "n2" || got.Late[0].Since != got.AsOf {
+			t.Errorf("GET %s: %+v, %v s ago", path, got, ago)
+		}
+	}
+}
+
+func TestClusterAnswer(t *testing.T) {
+	a := newClusterAPI(t, false, 0)
+	var got clusterAnswerForTest
+	a.getInto("/v1/cluster", &got)
+	if got.Mode != "cluster" || got.Node != "n1" || got.Leader != "n4" || got.SnapshotsBy != "n1" || len(got.Nodes) != 4 || len(got.Problems) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	if n := got.Nodes[1]; !n.Late || n.LagS < 12 || n.SkewS != nil {
+		t.Errorf("n2: %+v", n)
+	}
+	if n := got.Nodes[2]; !n.Left || n.Late || n.LagS != 0 {
+		t.Errorf("n3: %+v", n)
+	}
+	if n := got.Nodes[3]; n.SkewS == nil || *n.SkewS != 0.25 || n.LagS < 1 {
+		t.Errorf("n4: %+v", n)
+	}
+	alone := newTestAPI(t, weir.Config{}, Config{})
+	if r := alone.get("/v1/cluster"); r.status != http.StatusOK || !strings.Contains(r.body, `"mode":"ephemeral"`) || !strings.Contains(r.body, `"nodes":[]`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
+type clusterAnswerForTest struct {
+	Mode, Node, Leader string
+	SnapshotsBy        string `json:"snapshots_by"`
+	Problems           []string
+	Nodes              []struct {
+		Late, Left bool
+		LagS       float64  `json:"lag_s"`
+		SkewS      *float64 `json:"skew_s"`
+	}
+}
+
+func TestClusterMetrics(t *testing.T) {
+	a := newClusterAPI(t, false, 0)
+	r := a.get("/metrics")
+	for _, want := range []string{
+		`weir_cluster_nodes{state="here"} 2`, `weir_cluster_nodes{state="late"} 1`, `weir_cluster_nodes{state="left"} 1`,
+		`weir_cluster_node_late{node="n2"} 1`, `weir_cluster_node_late{node="n4"} 0`, `weir_cluster_node_lag_seconds{node="n2"} 12.`,
+		`weir_cluster_node_heard_seconds{node="n2"} 12`, `weir_cluster_clock_skew_seconds{node="n4"} 0.25`,
+		"weir_journal_revivals_total 2", "weir_journal_kept_bytes 5", "weir_journal_divergence_total 0", "weir_journal_holes_total 0", "weir_journal_repaired_total 0",
+	} {
+		if !strings.Contains(r.body, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+// A node away from the others is ready until its buffer is full.
+func TestReadyWhileAway(t *testing.T) {
+	a := newClusterAPI(t, true, 2)
+	if r := a.get("/readyz"); r.status != http.StatusOK || !strings.Contains(r.body, `"status":"away"`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	a.post("a\nb\nc")
+	a.wantProblem(a.get("/readyz"), codeJournalFailing, http.StatusServiceUnavailable)
+}
