@@ -38,6 +38,7 @@ type Count struct {
 	WindowSeconds int64  `json:"window_s"`
 	At            Time   `json:"at"`
 	Bounds
+	Freshness
 }
 
 // A Rate is a count with its mean hits per second.
@@ -105,6 +106,7 @@ type Top struct {
 	At            Time     `json:"at"`
 	Prefix        string   `json:"prefix"`
 	Keys          []TopKey `json:"keys"`
+	Freshness
 }
 
 // A TopKey is one line of a Top.
@@ -143,6 +145,7 @@ type Series struct {
 	To          Time    `json:"to"`
 	StepSeconds int64   `json:"step_s"`
 	Points      []Point `json:"points"`
+	Freshness
 }
 
 // A Point is the hits in (At-Step, At].
@@ -174,6 +177,7 @@ type KeysQuery struct {
 type Keys struct {
 	Keys []string `json:"keys"`
 	Next string   `json:"next,omitempty"`
+	Freshness
 }
 
 // Keys asks for the names of keys.

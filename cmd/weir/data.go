@@ -76,8 +76,9 @@ type served struct{ *journal.Journal }
 func (s served) Stats() server.JournalStats {
 	from := s.Journal.Stats()
 	to := server.JournalStats{
-		Epoch: from.Epoch, Flushes: from.Flushes, Bytes: from.Bytes, LastFlush: from.LastFlush,
-		Failures: from.Failures, Failing: from.Failing, Rounds: from.Rounds, LongestCut: from.LongestCut,
+		Epoch: from.Epoch, Flushes: from.Flushes, Bytes: from.Bytes, Kept: from.Kept, LastFlush: from.LastFlush,
+		Failures: from.Failures, Failing: from.Failing, Revivals: from.Revivals, Rounds: from.Rounds, LongestCut: from.LongestCut,
+		Holes: from.Holes, Repaired: from.Repaired, Divergence: from.Divergence,
 		Replayed: from.Replayed, Repeats: from.Repeats, Unfinished: from.Unfinished,
 	}
 	for _, f := range from.Findings {

@@ -99,7 +99,7 @@ setting is wrong, 3 'weir allow' was denied.`,
 		return err
 	})
 	root.AddCommand(
-		newServe(w), newHit(w), newAllow(w), newCount(w), newRate(w), newTop(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newReplay(w),
+		newServe(w), newHit(w), newAllow(w), newCount(w), newRate(w), newTop(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newCluster(w), newReplay(w),
 		newLimits(w), newVerify(w), newBackup(w), newRestore(w), newVersion(w),
 	)
 	return root

@@ -195,6 +195,9 @@ func (f *serveFlags) serveDurable(ctx context.Context, w *world, engine *weir.En
 		return err
 	}
 	f.server.Journal = served{j}
+	if f.joining() {
+		f.server.Cluster = among{j}
+	}
 	ctx, end := untilFailed(ctx, j)
 	defer end()
 	return errors.Join(f.serveHTTP(ctx, w, engine), j.Err(), closeJournal(j, f.closeTimeout, log))

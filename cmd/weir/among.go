@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/server"
+)
+
+// among is a journal of many nodes as the server knows it.
+type among struct{ *journal.Journal }
+
+func (a among) Freshness() (asOf time.Time, late []server.LateNode) {
+	asOf, silent := a.Journal.Freshness()
+	for _, o := range silent {
+		late = append(late, server.LateNode{Name: o.Node, Since: o.AsOf})
+	}
+	return asOf, late
+}
+
+func (a among) Nodes() (nodes []server.Node) {
+	for _, o := range a.Origins() {
+		nodes = append(nodes, server.Node{
+			Name: o.Node, Origin: o.Origin, Epoch: o.Epoch, Self: o.Self, Left: o.Left, Late: o.Late, AsOf: o.AsOf, Heard: o.Heard,
+		})
+	}
+	return nodes
+}
+
+func (a among) Skews(ctx context.Context) map[string]server.Skew {
+	clocks, err := a.Clocks(ctx)
+	if err != nil {
+		return nil // the connection is closed: this process ends
+	}
+	skews := map[string]server.Skew{}
+	for _, c := range clocks {
+		skews[c.Origin] = server.Skew{Ahead: c.Skew, Error: c.RTT / 2}
+	}
+	return skews
+}
+
+func (a among) Status(ctx context.Context) server.ClusterStatus {
+	from, err := a.Cluster(ctx)
+	to := server.ClusterStatus{
+		Mode: "nats", Cluster: from.Cluster, Node: from.Node, Size: from.Size, Leader: from.Leader,
+		SnapshotsBy: from.SnapshotsBy, First: from.First, Last: from.Last, Bytes: int64(from.Bytes),
+	}
+	if from.Embedded {
+		to.Mode = "cluster"
+	}
+	for _, s := range from.Servers {
+		to.Servers = append(to.Servers, server.ClusterServer{Name: s.Name, Version: s.Version, JetStream: s.JetStream, RTT: s.RTT})
+	}
+	for _, r := range from.Routes {
+		to.Routes = append(to.Routes, server.ClusterRoute{Node: r.Node, Addr: r.Addr, RTT: r.RTT, Pending: r.Pending})
+	}
+	if err != nil {
+		to.Problems = strings.Split(err.Error(), "\n") // one line of a joined error each
+	}
+	if from.Embedded && from.Leader == "" {
+		to.Problems = append(to.Problems, fmt.Sprintf("JetStream has no leader: more than half of %d nodes must reach each other for hits to become durable", from.Size))
+	}
+	return to
+}
