@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"time"
 
 	"github.com/weir-counter/weir/journal/lease"
 )
@@ -68,11 +69,19 @@ func (j *Journal) lookAtSnapshots(ctx context.Context) bool {
 	return true
 }
 
+// leaveTimeout bounds what is only good manners.
+const leaveTimeout = 2 * time.Second
+
 // leave journals that this node takes no more hits, so that nobody waits for it.
-func (j *Journal) leave(ctx context.Context) error {
+// Where the others stop too there may be nobody to tell.
+func (j *Journal) leave(ctx context.Context) {
 	if !j.cfg.clustered() {
-		return nil
+		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
 	j.leaving.Store(true)
-	return j.Sync(ctx)
+	if err := j.Sync(ctx); err != nil {
+		j.log.Warn("journal: the other nodes could not be told that this one stops, and call it late until it is back; no hit is lost", "error", err)
+	}
 }

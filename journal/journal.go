@@ -199,7 +199,7 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 		err = j.Sync(ctx)
 		if err == nil {
 			j.finishRound(ctx)
-			err = j.leave(ctx)
+			j.leave(ctx)
 		}
 		j.stop(errClosing)
 		j.running.Wait()

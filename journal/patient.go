@@ -51,12 +51,13 @@ func patientlyUntil(ctx context.Context, ask func() error) error {
 	}
 }
 
-// nobody tells whether an error says that no server could answer.
+// nobody tells whether an error says that no server could answer. A deadline is
+// the client's own for one request: who asks looks at that of ctx.
 func nobody(err error) bool {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && api.Code == http.StatusServiceUnavailable {
 		return true
 	}
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
-		errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoHeartbeat)
+		errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, jetstream.ErrNoHeartbeat)
 }
