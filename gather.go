@@ -113,7 +113,7 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 	share := &e.limits.shares[partition]
 	share.mu.Lock()
 	defer share.mu.Unlock()
-	c.Admissions = share.cut(c.Admissions[:0], e.limits.clock.now())
+	c.Admissions = share.cut(c.Admissions[:0])
 	c.State = c.State[:0]
 	if withState {
 		c.State = p.appendState(c.State, e, partition)

@@ -11,9 +11,12 @@ import (
 // KeyedLimit is a limit of an Engine that each key has for itself: 10 per second
 // for each user, say. It is safe for many goroutines.
 type KeyedLimit struct {
-	engine *Engine
-	name   *limitName
-	plan   atomic.Pointer[limitPlan]
+	engine    *Engine
+	name      *limitName // that its states are kept by
+	shown     string
+	journaled bool // whatever the period
+	strict    bool
+	plan      atomic.Pointer[limitPlan]
 }
 
 // MaxLimitNameBytes is the longest name of a limit, in bytes.
@@ -34,25 +37,30 @@ func (e *Engine) Limit(name string, l Limit) (*KeyedLimit, error) {
 	if err != nil {
 		return nil, err
 	}
-	kl := &KeyedLimit{engine: e, name: interned}
+	kl := &KeyedLimit{engine: e, name: interned, shown: name}
 	return kl, kl.SetLimit(l)
 }
 
 func checkLimitName(name string) error {
 	const others = "._/-"
-	bad := len(name) < 1 || len(name) > MaxLimitNameBytes
-	for i := 0; i < len(name) && !bad; i++ {
-		c := name[i]
-		bad = !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte(others, c) >= 0)
-	}
-	if bad {
+	if !isName(name, others) {
 		return &Error{CodeInvalidLimit, "limit", fmt.Sprintf("the name %.80q of a limit: must be 1 to %d letters, digits or any of %s", name, MaxLimitNameBytes, others)}
 	}
 	return nil
 }
 
-// Name is the limit's name.
-func (l *KeyedLimit) Name() string { return l.name.name }
+// isName is whether s is 1 to MaxLimitNameBytes letters, digits or any of others.
+func isName(s, others string) bool {
+	for i := range len(s) {
+		if c := s[i]; !('a' <= c|0x20 && c|0x20 <= 'z') && !('0' <= c && c <= '9') && strings.IndexByte(others, c) < 0 {
+			return false
+		}
+	}
+	return s != "" && len(s) <= MaxLimitNameBytes
+}
+
+// Name is the limit's name, as it was given.
+func (l *KeyedLimit) Name() string { return l.shown }
 
 // Limit is what each key may do, the burst filled in.
 func (l *KeyedLimit) Limit() Limit { return l.plan.Load().Limit() }
@@ -64,10 +72,10 @@ func (l *KeyedLimit) SetLimit(to Limit) error {
 	if err != nil {
 		return &Error{CodeInvalidLimit, "limit", err.Error()}
 	}
-	made := &limitPlan{Plan: plan, name: l.name}
-	if l.engine.cfg.Gather && to.Per >= journaledPer {
-		made.journaled = true
-		made.record = limitRecord(l.Name(), plan.Limit())
+	made := &limitPlan{Plan: plan, name: l.name, strict: l.strict}
+	if l.engine.cfg.Gather {
+		made.journaled = l.journaled || to.Per >= journaledPer
+		made.record = limitRecord(l.name.name, plan.Limit(), l.strict)
 	}
 	l.plan.Store(made)
 	return nil
@@ -91,7 +99,7 @@ func (l *KeyedLimit) AllowN(key string, n uint64) bool {
 	if !st.plan.Allow(&st.state, now, n) {
 		return false
 	}
-	l.engine.limits.admitted(share, st, n, before)
+	l.engine.limits.admitted(share, st, now, n, before)
 	return true
 }
 
@@ -108,7 +116,7 @@ func (l *KeyedLimit) Take(key string, n uint64) (Verdict, error) {
 	before := st.state.Size()
 	v := st.plan.Take(&st.state, now, n)
 	if v.Allowed {
-		l.engine.limits.admitted(share, st, n, before)
+		l.engine.limits.admitted(share, st, now, n, before)
 	}
 	return v, nil
 }
@@ -143,12 +151,12 @@ func (l *KeyedLimit) enter(key string) (st *limitState, share *limitShare, now i
 	return st, share, now, nil
 }
 
-// admitted notes what an admission changed. The caller holds the share's lock.
-func (ls *limits) admitted(s *limitShare, st *limitState, n uint64, sizeBefore int) {
+// admitted notes what admissions at the time now changed. The caller holds the share's lock.
+func (ls *limits) admitted(s *limitShare, st *limitState, now int64, n uint64, sizeBefore int) {
 	if grown := st.state.Size() - sizeBefore; grown != 0 {
 		ls.bytes.Add(int64(grown))
 	}
 	if st.plan.journaled && n > 0 {
-		s.note(st, n)
+		s.note(st, n, now)
 	}
 }

@@ -37,14 +37,15 @@ type limits struct {
 type limitShare struct {
 	mu    sync.Mutex // guards all below
 	table limitTable
-	fresh map[*limitState]uint64 // admissions since the last cut, of the limits that are journaled
+	fresh map[*limitState]freshAdmissions // since the last cut, of the limits that are journaled
 	_     [64]byte
 }
 
 // limitName is a limit's name, one object for each.
 type limitName struct {
-	name string
-	salt uint32 // of the hashes of its IDs
+	name      string
+	salt      uint32        // of the hashes of its IDs
+	overshoot atomic.Uint64 // see KeyedLimit.Overshoot
 }
 
 // limitState is what a key has used of a limit, and by which plan: the two cache
@@ -59,8 +60,9 @@ type limitState struct {
 type limitPlan struct {
 	*limit.Plan
 	name      *limitName
-	journaled bool   // its admissions survive a restart
-	record    string // name and limit, as the journal has them; if journaled
+	journaled bool   // its admissions survive a restart, and other nodes learn of them
+	strict    bool   // one node decides for all
+	record    string // all this, as the journal has it; if there may be one
 }
 
 const (
@@ -93,7 +95,7 @@ func (ls *limits) name(name string) (*limitName, error) {
 		if len(ls.names) >= maxLimitNames {
 			return nil, &Error{CodeOverloaded, "limit", "the engine knows 10,000 names of limits: use fewer, the key tells users apart"}
 		}
-		have = &limitName{name, rand.Uint32()}
+		have = &limitName{name: name, salt: rand.Uint32()}
 		ls.names[name] = have
 	}
 	return have, nil

@@ -68,7 +68,7 @@ func (e *Engine) decideAll(checks []Check, verdicts []Verdict, take bool) (allow
 		if a := &asked[i]; a.passes {
 			before := a.state.state.Size()
 			verdicts[i] = a.state.plan.Take(&a.state.state, now, a.N)
-			e.limits.admitted(&e.limits.shares[a.partition], a.state, a.N, before)
+			e.limits.admitted(&e.limits.shares[a.partition], a.state, now, a.N, before)
 		}
 	}
 	return true, nil

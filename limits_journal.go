@@ -9,30 +9,36 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// Admission is what a batch has of a limit that survives a restart: N admissions of
-// a key, none later than the second At. Limit is the limit itself, in bytes that
-// only this package reads: a restart counts admissions before anybody has said
-// what the limits are now.
+// Admission is what a batch has of a limit that survives a restart, or that other
+// nodes count too: N admissions of a key, none later than At. Limit is the limit
+// itself, in bytes that only this package reads: a restart counts admissions before
+// anybody has said what the limits are now.
 type Admission struct {
 	Limit string
 	Key   string
-	At    int64 // Unix seconds
+	At    int64 // Unix ms, by the clock of who admitted
 	N     uint64
 }
 
-// note adds admissions to the next cut. The caller holds s.mu.
-func (s *limitShare) note(st *limitState, n uint64) {
-	if s.fresh == nil {
-		s.fresh = map[*limitState]uint64{}
-	}
-	s.fresh[st] += n
+// freshAdmissions are n, the last of them at the time at.
+type freshAdmissions struct {
+	n  uint64
+	at int64
 }
 
-// cut appends the admissions since the cut before, at a time not before theirs.
-// The caller holds s.mu.
-func (s *limitShare) cut(list []Admission, now int64) []Admission {
-	for st, n := range s.fresh {
-		list = append(list, Admission{st.plan.record, st.key, now / int64(time.Second), n})
+// note adds admissions to the next cut. The caller holds s.mu.
+func (s *limitShare) note(st *limitState, n uint64, now int64) {
+	if s.fresh == nil {
+		s.fresh = map[*limitState]freshAdmissions{}
+	}
+	s.fresh[st] = freshAdmissions{s.fresh[st].n + n, now}
+}
+
+// cut appends the admissions since the cut before. The caller holds s.mu.
+func (s *limitShare) cut(list []Admission) []Admission {
+	const ms = int64(time.Millisecond)
+	for st, of := range s.fresh {
+		list = append(list, Admission{st.plan.record, st.key, (of.at + ms - 1) / ms, of.n})
 	}
 	clear(s.fresh)
 	return list
@@ -41,23 +47,42 @@ func (s *limitShare) cut(list []Admission, now int64) []Admission {
 // ApplyAdmissions counts admissions that come from a journal. They are not
 // gathered again. Bytes that are no limit's are an error.
 func (e *Engine) ApplyAdmissions(partition int, list []Admission) error {
+	return e.limits.applyAll(partition, list, false)
+}
+
+// FollowAdmissions is ApplyAdmissions for those that other nodes decided a moment
+// ago, beside this one: what is more than the burst counts as KeyedLimit.Overshoot.
+func (e *Engine) FollowAdmissions(partition int, list []Admission) error {
+	return e.limits.applyAll(partition, list, true)
+}
+
+func (ls *limits) applyAll(partition int, list []Admission, beside bool) error {
 	for _, a := range list {
-		if err := e.limits.apply(partition, a); err != nil {
+		if err := ls.apply(partition, a, beside); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// apply counts admissions that come from a journal, as if in the last moment of
-// their second. Memory may be exceeded: what is in use is never dropped.
-func (ls *limits) apply(partition int, a Admission) error {
+// strictSlack is how far the clocks of two nodes may differ without a strict limit
+// being too generous when another node decides: what it learned of the one before
+// counts as so much later, but not later than now.
+const strictSlack = time.Second
+
+// apply counts admissions that come from a journal. Memory may be exceeded: what is
+// in use is never dropped.
+func (ls *limits) apply(partition int, a Admission, beside bool) error {
 	plan, err := ls.recorded(a.Limit)
 	if err != nil {
 		return err
 	}
 	now := ls.clock.now()
-	at := min((a.At+1)*int64(time.Second)-1, now)
+	at := min(a.At, now/int64(time.Millisecond)+1) * int64(time.Millisecond)
+	if plan.strict {
+		at += int64(strictSlack)
+	}
+	at = min(at, now)
 	if now-at >= int64(plan.Interval()) {
 		return nil
 	}
@@ -70,6 +95,11 @@ func (ls *limits) apply(partition int, a Admission) error {
 		st = ls.put(s, hash, plan, a.Key)
 	} else if st.plan != plan {
 		ls.adopt(st, plan, now)
+	}
+	if beside && !plan.strict {
+		if free := plan.Peek(&st.state, at, 0).Remaining; a.N > free {
+			plan.name.overshoot.Add(a.N - free)
+		}
 	}
 	before := st.state.Size()
 	plan.Charge(&st.state, at, a.N)
@@ -160,11 +190,14 @@ func (ls *limits) restore(partition int, list []restoredState) error {
 }
 
 // limitRecord is a name and a limit in bytes: length of the name, name, algorithm,
-// N, period in ns, burst.
-func limitRecord(name string, l Limit) string {
+// N, period in ns, burst, and 1 if it is strict.
+func limitRecord(name string, l Limit, strict bool) string {
 	b := appendText(nil, name)
 	for _, v := range []uint64{uint64(l.Algorithm), l.N, uint64(l.Per), l.Burst} {
 		b = binary.AppendUvarint(b, v)
+	}
+	if strict {
+		b = append(b, 1)
 	}
 	return string(b)
 }
@@ -180,18 +213,19 @@ func (ls *limits) recorded(record string) (*limitPlan, error) {
 	r := stateReader{rest: []byte(record)}
 	name := string(r.bytes())
 	l := Limit{Algorithm: limit.Algorithm(r.uvarint()), N: r.uvarint(), Per: time.Duration(r.uvarint()), Burst: r.uvarint()}
+	strict := string(r.rest) == "\x01"
 	made, err := limit.New(l)
 	if err == nil {
-		err = checkLimitName(name)
+		err = checkKeptName(name)
 	}
-	if err != nil || r.failed {
+	if err != nil || r.failed || len(r.rest) > 0 && !strict {
 		return nil, fmt.Errorf("%w: the limit of an admission: %w", ErrDamagedState, errors.Join(err))
 	}
 	interned, err := ls.name(name)
 	if err != nil {
 		return nil, err
 	}
-	plan = &limitPlan{Plan: made, name: interned, journaled: true, record: record}
+	plan = &limitPlan{Plan: made, name: interned, journaled: true, strict: strict, record: record}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if len(ls.records) < maxLimitNames {

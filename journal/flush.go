@@ -41,10 +41,10 @@ import (
 //	unless removal: at, as a zigzag difference to the entry before (at first
 //	                to 0), and N
 //
-// An entry of admissions, of the limits that survive a restart:
+// An entry of admissions, of limits that survive a restart or that nodes share:
 //
 //	length of the limit, 0 is the one before; limit; length of the key; key; at
-//	and N, as with hits
+//	and N, as with hits, but at in Unix ms
 const (
 	flushMagic   = 'F'
 	flushVersion = 2

@@ -202,8 +202,7 @@ func (e *reader) admissions() (list []weir.Admission) {
 		a := weir.Admission{Limit: limit, Key: string(e.take(e.uvarint()))}
 		at += e.varint()
 		a.At, a.N = at, e.uvarint()
-		e.checkEntry(a.At, a.N)
-		if e.checkKey(a.Key); e.failed || limit == "" {
+		if e.checkKey(a.Key); e.failed || limit == "" || a.N == 0 || at < 0 {
 			e.fail()
 			return nil
 		}

@@ -36,6 +36,10 @@ func (a *auditor) apply(engine *weir.Engine, sequence uint64, data []byte) error
 
 // applyParts counts a flush that is complete.
 func (a *auditor) applyParts(engine *weir.Engine, parts []part) error {
+	admit := engine.ApplyAdmissions
+	if a.self != (life{}) { // else they are of the past, and nobody decides yet
+		admit = engine.FollowAdmissions
+	}
 	for _, p := range parts {
 		var fresh [][]batch // by partition
 		for _, b := range p.batches {
@@ -51,7 +55,7 @@ func (a *auditor) applyParts(engine *weir.Engine, parts []part) error {
 		if err := inParallel(len(fresh), func(i int) error {
 			for _, b := range fresh[i] {
 				engine.Apply(b.partition, b.deltas)
-				if err := engine.ApplyAdmissions(b.partition, b.admissions); err != nil {
+				if err := admit(b.partition, b.admissions); err != nil {
 					return err
 				}
 			}
