@@ -6,22 +6,48 @@ package limit
 // The time may be older than what s has seen: Window counts it where it belongs,
 // Fixed ignores earlier intervals, GCRA counts it as if at the newest time seen. It
 // must not be later than the caller's own clock, or it would count as the newest
-// time seen: pass min(at, now). More than the burst at one time counts as the burst.
+// time seen: pass min(at, now). More than the burst at one time counts as the burst,
+// until a limit with a larger one adopts the state: see Adopt.
 //
 // Cost: as Take; O(burst) for an older time of a Window up to 16.
 func (p *Plan) Charge(s *State, at int64, n uint64) {
 	if n == 0 {
 		return
 	}
-	at, n = clamp(at), min(n, p.limit.Burst)
+	at, n = clamp(at), min(n, MaxBurst)
+	if n > p.limit.Burst && !s.hasPast() && (p.form == ring || p.form == gcra) {
+		p.beginPast(s, at) // only a wider limit has admitted that many
+	}
+	p.charge(s, at, n)
+	if s.hasPast() {
+		s.pastAdd(p, at, n)
+	}
+}
+
+// beginPast gives a state a past, of what its form knows.
+func (p *Plan) beginPast(s *State, at int64) {
+	newest := s.at
+	if p.form == gcra {
+		newest = int64(s.used)
+	}
+	var room [ringMost]admissions
+	was := p.history(s, max(at, newest), p.interval, room[:0])
+	s.pastBegin(p)
+	for _, a := range was {
+		s.pastAdd(p, a.at, a.n)
+	}
+}
+
+// charge is Charge of what the plan's form can hold.
+func (p *Plan) charge(s *State, at int64, n uint64) {
 	switch p.form {
 	case ring:
-		s.ringCharge(p, at, n)
+		s.ringCharge(p, at, min(n, p.limit.Burst))
 	case slots:
 		s.slotsCharge(p, at, n)
 	case fixed:
 		s.fixedCharge(p, at, n)
 	case gcra:
-		s.gcraCharge(p, at, n)
+		s.gcraCharge(p, at, min(n, p.limit.Burst))
 	}
 }

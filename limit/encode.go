@@ -14,16 +14,26 @@ import (
 //	Fixed                    interval, used
 //	GCRA                     newest time seen, from there to the theoretical arrival time
 //
+// A past comes before that: 2^63, how many times, for each, the oldest first, the step
+// from the one before and the count. No state begins with 2^63 itself.
+//
 // Times and steps are in ns.
+
+// pastMark begins a past.
+const pastMark = 1 << 63
 
 var (
 	errShort = errors.New("limit: state: ends early or has a number of more than 64 bits: forget it")
 	errState = errors.New("limit: state: is not one of this limit: decode it with the plan it was written with, or forget it")
 )
 
-// AppendState appends the bytes of s for DecodeState, at most 145. They say nothing
+// AppendState appends the bytes of s for DecodeState, at most 145, or 428
+// with a past: see Adopt. They say nothing
 // of the plan nor of their own version: that is the caller's to keep.
 func (p *Plan) AppendState(b []byte, s *State) []byte {
+	if s.hasPast() {
+		b = s.pastAppend(b)
+	}
 	switch p.form {
 	case ring:
 		return s.ringAppend(p, b)
@@ -43,6 +53,8 @@ func (p *Plan) AppendState(b []byte, s *State) []byte {
 func (p *Plan) DecodeState(s *State, b []byte) (rest []byte, err error) {
 	*s = State{}
 	d := decoder{b: b}
+	var room [subSlots + 1]admissions
+	past := d.past(room[:0])
 	switch p.form {
 	case ring:
 		s.ringDecode(p, &d)
@@ -50,7 +62,7 @@ func (p *Plan) DecodeState(s *State, b []byte) (rest []byte, err error) {
 		s.slotsDecode(p, &d)
 	case fixed:
 		s.at = int64(d.number(uint64(maxTime / p.interval)))
-		s.used = d.number(p.limit.Burst)
+		s.used = d.number(MaxBurst)
 	case gcra:
 		s.used = d.number(uint64(maxTime))
 		s.at = int64(s.used + d.number(uint64(p.full)))
@@ -58,6 +70,12 @@ func (p *Plan) DecodeState(s *State, b []byte) (rest []byte, err error) {
 	if d.err != nil {
 		*s = State{}
 		return b, d.err
+	}
+	if len(past) > 0 {
+		s.pastBegin(p)
+		for _, a := range past {
+			s.pastAdd(p, a.at, a.n)
+		}
 	}
 	return d.b, nil
 }
@@ -84,6 +102,41 @@ func (d *decoder) number(most uint64) uint64 {
 	}
 	d.b = d.b[size:]
 	return n
+}
+
+// count is a number of admissions, at least 1.
+func (d *decoder) count() uint64 {
+	n := d.number(MaxBurst)
+	if n == 0 && d.err == nil {
+		d.err = errState
+	}
+	return n
+}
+
+// past reads the past, if there is one, and appends it.
+func (d *decoder) past(list []admissions) []admissions {
+	if mark, size := binary.Uvarint(d.b); size <= 0 || mark != pastMark {
+		return list
+	}
+	d.number(pastMark)
+	var at int64
+	for range d.number(subSlots + 1) {
+		at += int64(d.number(uint64(maxTime - at)))
+		list = append(list, admissions{at, d.count()})
+	}
+	return list
+}
+
+func (s *State) pastAppend(b []byte) []byte {
+	var room [subSlots + 1]admissions
+	list := s.pastList(room[:0])
+	b = binary.AppendUvarint(binary.AppendUvarint(b, pastMark), uint64(len(list)))
+	var last int64
+	for _, a := range list {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(a.at-last)), a.n)
+		last = a.at
+	}
+	return b
 }
 
 func (s *State) ringAppend(p *Plan, b []byte) []byte {
@@ -135,10 +188,7 @@ func (s *State) slotsDecode(p *Plan, d *decoder) {
 	}
 	s.cells = make([]int64, subSlots+1)
 	for ; which > 0; which &= which - 1 {
-		n := d.number(p.limit.Burst)
-		if n == 0 && d.err == nil {
-			d.err = errState
-		}
+		n := d.count()
 		*s.slotsCell(s.at - int64(bits.TrailingZeros64(which))) = int64(n)
 		s.used += n
 	}

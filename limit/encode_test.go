@@ -30,6 +30,12 @@ func FuzzDecodeState(f *testing.F) {
 			p.Allow(&s, epoch+step*p.interval/30, 1)
 		}
 		f.Add(uint8(form), p.AppendState(nil, &s))
+		wide := plan(f, Limit{N: 900, Per: time.Hour})
+		wide.Adopt(&s, p, epoch+p.interval)
+		wide.Charge(&s, epoch, 20)
+		plan(f, coded[0]).Adopt(&s, wide, epoch)
+		p.Adopt(&s, plan(f, coded[0]), epoch)
+		f.Add(uint8(form), p.AppendState(nil, &s))
 		f.Add(uint8(form), bytes.Repeat([]byte{0xff}, 30))
 	}
 	f.Fuzz(func(t *testing.T, form uint8, b []byte) {
@@ -42,7 +48,7 @@ func FuzzDecodeState(f *testing.F) {
 			}
 			return
 		}
-		if !bytes.HasSuffix(b, rest) || s.Size() > 136 {
+		if !bytes.HasSuffix(b, rest) || s.Size() > 136+8*pastCells {
 			t.Fatalf("rest of %x, size %d", rest, s.Size())
 		}
 		again := copied(t, p, &s)
@@ -55,6 +61,14 @@ func FuzzDecodeState(f *testing.F) {
 		for step := range int64(50) {
 			p.Allow(&s, epoch+step*p.interval/20, 1)
 			p.Charge(&s, epoch+step*p.interval/30, 1)
+		}
+		now := epoch + 3*p.interval
+		for _, l := range coded {
+			next := plan(t, l)
+			next.Adopt(&s, p, now)
+			p = next
+			next.Take(&s, now, 1)
+			copied(t, next, &s)
 		}
 	})
 }
@@ -138,13 +152,19 @@ func TestDecodeStateRefuses(t *testing.T) {
 		"18 sub-slots":          {slots, numbers(100, 1<<17), errState},
 		"sub-slots before 0":    {slots, numbers(1, 7, 1, 1, 1), errState},
 		"counts are missing":    {slots, numbers(100, 3, 1), errShort},
-		"a count over the most": {slots, numbers(100, 1, 1001), errState},
+		"a count over the most": {slots, numbers(100, 1, MaxBurst+1), errState},
 		"an empty sub-slot":     {slots, numbers(100, 1, 0), errState},
 		"an interval too late":  {fixed, numbers(math.MaxInt64, 0), errState},
-		"used over the burst":   {fixed, numbers(1, 1001), errState},
+		"used over the most":    {fixed, numbers(1, MaxBurst+1), errState},
 		"fixed cut":             {fixed, numbers(1), errShort},
 		"newest too late":       {gcra, numbers(math.MaxUint64, 0), errState},
 		"too far ahead":         {gcra, numbers(1, 1e9+1), errState},
+		"a past too long":       {fixed, numbers(pastMark, 18), errState},
+		"a past too late":       {fixed, numbers(pastMark, 1, uint64(maxTime)+1, 1, 1, 1), errState},
+		"a past of none":        {fixed, numbers(pastMark, 1, 5, 0, 1, 1), errState},
+		"a past cut":            {fixed, numbers(pastMark, 2, 5, 1), errShort},
+		"a past and no state":   {fixed, numbers(pastMark, 1, 5, 1), errShort},
+		"two pasts":             {fixed, numbers(pastMark, 1, 5, 1, pastMark, 1, 5, 1, 1, 1), errState},
 	} {
 		s := State{at: 7, used: 7}
 		rest, err := plan(t, c.limit).DecodeState(&s, c.b)

@@ -1,7 +1,8 @@
 package limit
 
 // Fixed: the admissions of the interval [k*T, (k+1)*T) that the time lies in.
-// State.at is k, State.used its admissions.
+// State.at is k, State.used its admissions: more than the burst if a larger one was
+// in use before, at most MaxBurst.
 
 // fixedAdvance goes to the interval of now. It divides only at an interval's end.
 func (s *State) fixedAdvance(p *Plan, now int64) {
@@ -25,7 +26,7 @@ func (s *State) fixedCharge(p *Plan, at int64, n uint64) {
 		return
 	}
 	s.fixedAdvance(p, at)
-	s.used = min(s.used+n, p.limit.Burst)
+	s.used = min(s.used+n, MaxBurst)
 }
 
 func (s *State) fixedWait(p *Plan, now int64, n uint64) int64 {

@@ -8,7 +8,8 @@ package limit
 //
 // State.at is the number of the newest sub-slot seen, the time over the width.
 // State.used is the sum of the cells, of which sub-slot k has cells[k%17]. There
-// are no cells before the first admission.
+// are no cells before the first admission. A cell has at most MaxBurst: together they
+// may have more than the burst if a larger one was in use before.
 const subSlots = 16
 
 // slotsCell is what a sub-slot counts; there must be cells.
@@ -50,8 +51,7 @@ func (s *State) slotsAdmit(n uint64) {
 	s.used += n
 }
 
-// slotsCharge counts n in the sub-slot of their time, if that is one of the 17. A
-// sub-slot with the whole burst refuses all there is to refuse: it stays at that.
+// slotsCharge counts n in the sub-slot of their time, if that is one of the 17.
 func (s *State) slotsCharge(p *Plan, at int64, n uint64) {
 	s.slotsAdvance(p, at)
 	slot := at / p.width
@@ -62,7 +62,7 @@ func (s *State) slotsCharge(p *Plan, at int64, n uint64) {
 		s.cells = make([]int64, subSlots+1)
 	}
 	cell := s.slotsCell(slot)
-	n = min(n, p.limit.Burst-uint64(*cell))
+	n = min(n, MaxBurst-uint64(*cell))
 	*cell += int64(n)
 	s.used += n
 }

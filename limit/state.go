@@ -15,7 +15,8 @@ type State struct {
 
 // Size is the memory of s beyond the struct's 40 bytes, in bytes: 0 for Fixed, GCRA
 // and a Window with a burst of 1, up to 8 for each further one of a burst up to 16,
-// 136 beyond that.
+// 136 beyond that. A state that knows more than these can hold has 272 more, those for its form
+// at once: see Adopt.
 func (s *State) Size() int { return 8 * cap(s.cells) }
 
 // Verdict is the answer to a request.
@@ -28,9 +29,13 @@ type Verdict struct {
 }
 
 // Idle tells whether nothing that s knows matters any more: for times from now on
-// a zero State decides the same, so s may be forgotten. O(1); takes nothing.
+// a zero State decides the same, so s may be forgotten, also by a limit that adopts
+// it. O(1); takes nothing.
 func (p *Plan) Idle(s *State, now int64) bool {
 	now = clamp(now)
+	if s.hasPast() && now-s.pastNewest() < p.interval {
+		return false
+	}
 	switch p.form {
 	case ring:
 		return s.ringIdle(p, now)

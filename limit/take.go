@@ -12,16 +12,21 @@ func (p *Plan) Allow(s *State, now int64, n uint64) bool {
 		return p.Take(s, now, n).Allowed // none, or more than can pass: rare
 	}
 	now = clamp(now)
+	var allowed bool
 	switch p.form {
 	case ring:
-		return s.ringAllow(p, now, n)
+		allowed = s.ringAllow(p, now, n)
 	case slots:
-		return s.slotsAllow(p, now, n)
+		allowed = s.slotsAllow(p, now, n)
 	case fixed:
-		return s.fixedAllow(p, now, n)
+		allowed = s.fixedAllow(p, now, n)
 	default:
-		return s.gcraAllow(p, now, n)
+		allowed = s.gcraAllow(p, now, n)
 	}
+	if allowed && s.hasPast() {
+		p.remember(s, now, n)
+	}
+	return allowed
 }
 
 // Take admits n requests at the time now, all or none, and says so. A denied
@@ -90,6 +95,9 @@ func (p *Plan) admit(s *State, now int64, n uint64) {
 		s.used += n
 	case gcra:
 		s.gcraCharge(p, now, n)
+	}
+	if s.hasPast() {
+		p.remember(s, now, n)
 	}
 }
 
