@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -268,6 +269,26 @@ func TestCostSkipAndKeys(t *testing.T) {
 	}
 	if got := m.Stats(); got != (Stats{Allowed: 3, Denied: 2, Skipped: 2, Refused: 1}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A structured field must not name one limit twice: keys are told apart, not told.
+func TestTwoKeysOfOneLimitAreToldApart(t *testing.T) {
+	e := newEngine(t, newClock())
+	next, _ := handled()
+	h := newMiddleware(t, Config{
+		Decider: Limits(e, newLimit(t, e, "client", 5, time.Minute)),
+		Rules:   []Rule{{Limit: "client", Key: byAddress}, {Limit: "client", Key: ByPlainHeader("X-Tenant")}},
+	}).Wrap(next)
+	answer := ask(h, request("X-Tenant", "acme"))
+	members := strings.Split(answer.Header.Get("RateLimit"), ", ")
+	if len(members) != 2 || members[0] == members[1] {
+		t.Fatalf("RateLimit: %q", members)
+	}
+	for _, m := range members {
+		if !strings.HasPrefix(m, `"client";r=4;t=60;pk=:`) || strings.Contains(m, base64.StdEncoding.EncodeToString([]byte("header:x-tenant:acme"))) {
+			t.Errorf("RateLimit: %s", m)
+		}
 	}
 }
 

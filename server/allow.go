@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
@@ -26,6 +27,7 @@ const (
 type allowing struct {
 	parser   allowParser
 	decision policy.Decision
+	fields   ratelimitfields.List
 	body     []byte
 	answer   []byte
 }
@@ -162,20 +164,28 @@ func (s *Server) undecided(requests []policy.Request, err error) *problem {
 }
 
 // neverPasses is the problem of a request for more than a burst: waiting does not help.
+// Checks of one key and limit ask together.
 func neverPasses(d *policy.Decision) *problem {
-	for i := range d.Results {
-		if r := &d.Results[i]; r.Never && r.Mode == policy.Enforce {
-			return newProblem(weir.CodeInvalidCount, "n", fmt.Sprintf("n of %d can never pass limit %s of key %q: at most %d at once; ask for fewer at a time, or raise the burst",
-				r.N, r.Name, clip(r.Key), r.Limit.Burst))
+	at := slices.IndexFunc(d.Results, func(r policy.Result) bool { return r.Never && r.Mode == policy.Enforce })
+	r := &d.Results[at]
+	var together uint64
+	for i := range d.Results[:at+1] {
+		if other := &d.Results[i]; other.Name == r.Name && other.Key == r.Key {
+			together += other.N
 		}
 	}
-	return newProblem(weir.CodeInvalidCount, "n", "n can never pass: ask for fewer at a time")
+	with := ""
+	if together > r.N {
+		with = fmt.Sprintf(", %d with the checks before it,", together)
+	}
+	return newProblem(weir.CodeInvalidCount, "n", fmt.Sprintf("n of %d%s can never pass limit %s of key %q: at most %d at once; ask for fewer at a time, or raise the burst",
+		r.N, with, r.Name, clip(r.Key), r.Limit.Burst))
 }
 
 // answerAllow writes the verdict: 200, or 429 with the time to wait.
 func (s *Server) answerAllow(a *allowing, w http.ResponseWriter, r *http.Request) {
 	d, h := &a.decision, w.Header()
-	a.answer = setRateLimit(h, d, a.answer)
+	setRateLimit(h, d, &a.fields)
 	h["Content-Type"] = jsonType
 	status := http.StatusOK
 	if !d.Allowed {

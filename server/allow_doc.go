@@ -78,7 +78,7 @@ func (s *Server) registerAllow(api huma.API, mux *router) {
 	registry.SchemaFromRef(body.Ref).Required = nil // key, or checks
 	text := &huma.Schema{Type: huma.TypeString}
 	fields := map[string]*huma.Param{
-		"RateLimit-Policy": {Description: "The limits that are enforced: `\"login\";q=5;w=60` is at most 5 in any 60 s.", Schema: text},
+		"RateLimit-Policy": {Description: "The limits that are enforced: `\"login\";q=5;w=60` is at most 5 in any 60 s. Keys of one limit are told apart by pk, a hash of the key.", Schema: text},
 		"RateLimit":        {Description: "Of each what is left, and the seconds until all is there again, or until it would not deny: `\"login\";r=3;t=12`.", Schema: text},
 	}
 	denied := map[string]*huma.Param{"Retry-After": {Description: "Whole seconds, rounded up.", Schema: &huma.Schema{Type: huma.TypeInteger}}}

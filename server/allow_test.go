@@ -99,7 +99,8 @@ func TestAllow(t *testing.T) {
 				`{"name":"trial","key":"try:1","mode":"shadow","allowed":false,"never":true,"n":1,"limit":1,"per_s":10,"burst":1,"remaining":1,"reset_s":0},` +
 				`{"name":"trial","key":"try:2","mode":"shadow","allowed":false,"never":true,"n":5,"limit":1,"per_s":10,"burst":1,"remaining":1,"reset_s":0}]}`, "", "", ""},
 		{"one limit of two keys", `{"checks":[{"key":"login:a:x","limit":"login"},{"key":"login:b:x","limit":"login"}]}`, 0, 200, `"key":"login:b"`,
-			`"login";q=2;w=60;pk=:bG9naW46YQ==:, "login";q=2;w=60;pk=:bG9naW46Yg==:`, `"login";r=1;t=60;pk=:bG9naW46YQ==:, "login";r=1;t=60;pk=:bG9naW46Yg==:`, ""},
+			`"login";q=2;w=60;pk=:9afB9XxQRC1U:, "login";q=2;w=60;pk=:fPn6LUyvBika:`, `"login";r=1;t=60;pk=:9afB9XxQRC1U:, "login";r=1;t=60;pk=:fPn6LUyvBika:`, ""},
+		{"one limit and key twice", `{"checks":[{"key":"login:c:x","limit":"login"},{"key":"login:c:y","limit":"login"}]}`, 0, 200, `"remaining":0`, `"login";q=2;w=60`, `"login";r=0;t=60`, ""},
 		{"a key to escape", `{"key":"login:\"\\\u0001\u00e9:x","limit":"login"}`, 0, 200, `"key":"login:\"\\\u0001é"`, `"login";q=2;w=60`, `"login";r=1;t=60`, ""},
 	} {
 		forward(step.after)
@@ -167,6 +168,7 @@ func TestAllowRefuses(t *testing.T) {
 		{`{"checks":[{"key":"a"},{"key":"a","limit":"logn"}]}`, 404, "unknown_limit", "limit", "logn"},
 		{`{"key":"a","limit":"login"}`, 400, "invalid_key", "key", `its keys are "login:{user}:*"`},
 		{`{"key":"login:bob:x","limit":"login","n":3}`, 400, "invalid_count", "n", `n of 3 can never pass limit login of key "login:bob": at most 2 at once`},
+		{`{"checks":[{"key":"login:bob:x","limit":"login","n":2},{"key":"login:eve:x","limit":"login","n":2},{"key":"login:bob:y","limit":"login"}]}`, 400, "invalid_count", "n", `n of 1, 3 with the checks before it, can never pass limit login of key "login:bob": at most 2 at once`},
 		{`{"key":"login:bob:x","limit":"login","n":3,"peek":true}`, 400, "invalid_count", "n", "can never pass"},
 		{`{"key":"a","peek":1}`, 400, "invalid_parameter", "peek", "true or false"},
 		{`{"checks":[]}`, 400, "invalid_count", "checks", "no checks"},

@@ -95,6 +95,7 @@ func (s *Server) addCluster(ctx context.Context, a *clusterAnswer) {
 	}
 	a.Problems = append(a.Problems, st.Problems...)
 	clocks, now := <-skews, time.Now()
+	a.Now, a.Freshness = millis(s.wall()), s.freshness() // answers took their time
 	for _, n := range s.cfg.Cluster.Nodes() {
 		node := clusterNode{
 			Node: n.Name, Origin: n.Origin, Epoch: n.Epoch, Self: n.Self, Left: n.Left, Late: n.Late,

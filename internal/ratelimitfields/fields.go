@@ -9,11 +9,13 @@
 // The fields know whole seconds only. Each value is rounded to the side where a
 // client that believes it asks for too little, not for too much.
 //
-// The draft asks that Retry-After does not end before t does: in a denial, t is at
-// most what Retry-After is made from.
+// Members of one name are told apart by pk, a hash of the key that is counted: the
+// key itself may be long, and not for the client to know.
 package ratelimitfields
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"math/bits"
 	"strconv"
 	"time"
@@ -28,9 +30,15 @@ const (
 // maxInteger is the largest integer of a structured field.
 const maxInteger = 999_999_999_999_999
 
-// AppendPolicy appends a limit to dst, the list so far or nothing: at most quota in
+// RetryAfter is the value of a Retry-After field: d in seconds, at least 1, for who
+// is told to come back at once comes back too early.
+func RetryAfter(d time.Duration) string {
+	return strconv.FormatUint(max(1, secondsUp(d)), 10)
+}
+
+// appendPolicy appends a limit to dst, the list so far or nothing: at most quota in
 // any window. A window of less than a second is told as the quota of a whole one.
-func AppendPolicy(dst []byte, name string, quota uint64, window time.Duration) []byte {
+func appendPolicy(dst []byte, name string, quota uint64, window time.Duration) []byte {
 	if window > 0 && window < time.Second {
 		quota, window = perSecond(quota, window), time.Second
 	}
@@ -39,18 +47,19 @@ func AppendPolicy(dst []byte, name string, quota uint64, window time.Duration) [
 	return appendParameter(dst, ";w=", max(1, secondsUp(window)))
 }
 
-// AppendLimit appends what is left of a limit to dst, the list so far or nothing:
+// appendLimit appends what is left of a limit to dst, the list so far or nothing:
 // remaining, and the time until the whole quota is there again. 0 is now.
-func AppendLimit(dst []byte, name string, remaining uint64, reset time.Duration) []byte {
+func appendLimit(dst []byte, name string, remaining uint64, reset time.Duration) []byte {
 	dst = appendName(dst, name)
 	dst = appendParameter(dst, ";r=", remaining)
 	return appendParameter(dst, ";t=", secondsUp(reset))
 }
 
-// RetryAfter is the value of a Retry-After field: d in seconds, at least 1, for who
-// is told to come back at once comes back too early.
-func RetryAfter(d time.Duration) string {
-	return strconv.FormatUint(max(1, secondsUp(d)), 10)
+// appendPartition appends the pk of a key: 72 bits of its SHA-256.
+func appendPartition(dst []byte, key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	dst = base64.StdEncoding.AppendEncode(append(dst, ";pk=:"...), sum[:9])
+	return append(dst, ':')
 }
 
 // appendName begins a member of the list with a string. What a string may not hold

@@ -31,8 +31,8 @@ func TestAppendPolicy(t *testing.T) {
 		{"\r\nSet-Cookie: é", 1, time.Second, `"??Set-Cookie: ??";q=1;w=1`},
 		{"", 0, time.Minute, `"";q=0;w=60`},
 	} {
-		if got := string(AppendPolicy(nil, test.name, test.quota, test.window)); got != test.want {
-			t.Errorf("AppendPolicy(%q, %d, %v) = %s, want %s", test.name, test.quota, test.window, got, test.want)
+		if got := string(appendPolicy(nil, test.name, test.quota, test.window)); got != test.want {
+			t.Errorf("appendPolicy(%q, %d, %v) = %s, want %s", test.name, test.quota, test.window, got, test.want)
 		}
 	}
 }
@@ -51,19 +51,19 @@ func TestAppendLimit(t *testing.T) {
 		{1, time.Second + 1, `"default";r=1;t=2`},
 		{math.MaxUint64, math.MaxInt64, `"default";r=999999999999999;t=9223372037`},
 	} {
-		if got := string(AppendLimit(nil, "default", test.remaining, test.reset)); got != test.want {
-			t.Errorf("AppendLimit(%d, %v) = %s, want %s", test.remaining, test.reset, got, test.want)
+		if got := string(appendLimit(nil, "default", test.remaining, test.reset)); got != test.want {
+			t.Errorf("appendLimit(%d, %v) = %s, want %s", test.remaining, test.reset, got, test.want)
 		}
 	}
 }
 
-func TestLists(t *testing.T) {
-	list := AppendPolicy(nil, "permin", 50, time.Minute)
-	if got, want := string(AppendPolicy(list, "perhr", 1000, time.Hour)), `"permin";q=50;w=60, "perhr";q=1000;w=3600`; got != want {
+func TestSyntaxOfLists(t *testing.T) {
+	list := appendPolicy(nil, "permin", 50, time.Minute)
+	if got, want := string(appendPolicy(list, "perhr", 1000, time.Hour)), `"permin";q=50;w=60, "perhr";q=1000;w=3600`; got != want {
 		t.Errorf("policies %s, want %s", got, want)
 	}
-	list = AppendLimit(nil, "permin", 50, time.Minute)
-	if got, want := string(AppendLimit(list, "perhr", 9, time.Hour)), `"permin";r=50;t=60, "perhr";r=9;t=3600`; got != want {
+	list = appendLimit(nil, "permin", 50, time.Minute)
+	if got, want := string(appendLimit(list, "perhr", 9, time.Hour)), `"permin";r=50;t=60, "perhr";r=9;t=3600`; got != want {
 		t.Errorf("limits %s, want %s", got, want)
 	}
 }
@@ -89,7 +89,7 @@ func TestNamesAreCanonical(t *testing.T) {
 func TestNoAllocation(t *testing.T) {
 	buffer := make([]byte, 0, 256)
 	if n := testing.AllocsPerRun(100, func() {
-		AppendLimit(AppendPolicy(buffer, "login", 5, time.Minute), "login", 4, 48*time.Second)
+		appendLimit(appendPolicy(buffer, "login", 5, time.Minute), "login", 4, 48*time.Second)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -102,7 +102,7 @@ func FuzzMember(f *testing.F) {
 	f.Add("login", uint64(5), int64(time.Minute))
 	f.Add("\"\\\n", uint64(math.MaxUint64), int64(math.MinInt64))
 	f.Fuzz(func(t *testing.T, name string, n uint64, d int64) {
-		for _, member := range [][]byte{AppendPolicy(nil, name, n, time.Duration(d)), AppendLimit(nil, name, n, time.Duration(d))} {
+		for _, member := range [][]byte{appendPolicy(nil, name, n, time.Duration(d)), appendLimit(nil, name, n, time.Duration(d))} {
 			if !grammar.Match(member) {
 				t.Errorf("not a member of a list: %q", member)
 			}

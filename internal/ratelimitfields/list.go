@@ -1,0 +1,80 @@
+package ratelimitfields
+
+import (
+	"net/http"
+	"time"
+)
+
+// A Member is one limit of a request, as clients are told of it.
+type Member struct {
+	Name      string
+	Key       string        // that is counted; only a hash of it is told, and that seldom
+	Quota     uint64        // at most so many
+	Window    time.Duration // in any time so long
+	Remaining uint64
+	Reset     time.Duration // until the whole quota is there again
+}
+
+// List is the limits of one request. The zero List is empty; its memory is used again
+// after Reset.
+type List struct {
+	members []Member
+	text    []byte
+}
+
+// Reset empties the list.
+func (l *List) Reset() {
+	clear(l.members) // let go of the keys
+	l.members = l.members[:0]
+}
+
+// Add adds a limit. Of two with one name and key the later stands: the draft has no
+// place for both, and it was decided with what the earlier took.
+func (l *List) Add(m Member) {
+	for i := range l.members {
+		if have := &l.members[i]; have.Name == m.Name && have.Key == m.Key {
+			*have = m
+			return
+		}
+	}
+	l.members = append(l.members, m)
+}
+
+// Write adds the members to the fields RateLimit-Policy and RateLimit of h, none for an
+// empty list. wait is that of a denial, which Retry-After tells, else 0: the draft asks
+// that t does not go beyond it.
+func (l *List) Write(h http.Header, wait time.Duration) {
+	if len(l.members) == 0 {
+		return
+	}
+	b := l.text[:0]
+	for i := range l.members {
+		m := &l.members[i]
+		b = l.appendKey(appendPolicy(b, m.Name, m.Quota, m.Window), i)
+	}
+	add(h, Policy, string(b))
+	b = b[:0]
+	for i := range l.members {
+		m := &l.members[i]
+		reset := m.Reset
+		if wait > 0 {
+			reset = min(reset, wait)
+		}
+		b = l.appendKey(appendLimit(b, m.Name, m.Remaining, reset), i)
+	}
+	add(h, Limit, string(b))
+	l.text = b
+}
+
+// appendKey tells the key of the member at a place if another one has its name.
+func (l *List) appendKey(b []byte, at int) []byte {
+	for i := range l.members {
+		if i != at && l.members[i].Name == l.members[at].Name {
+			return appendPartition(b, l.members[at].Key)
+		}
+	}
+	return b
+}
+
+// add is h.Add for a name that is canonical.
+func add(h http.Header, name, value string) { h[name] = append(h[name], value) }
