@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+
+	"github.com/weir-counter/weir/internal/ratelimitfields"
 )
 
 // Middleware decides requests before their handlers see them. It is safe for many
@@ -20,7 +22,7 @@ type Middleware struct {
 type work struct {
 	checks   []Check
 	decision Decision
-	field    []byte
+	fields   ratelimitfields.List
 }
 
 // New returns a Middleware, or an error that says which setting is at fault.
@@ -133,5 +135,6 @@ func (m *Middleware) release(k *work) {
 	clear(k.checks)
 	k.checks = k.checks[:0]
 	k.decision.reset()
+	k.fields.Reset()
 	m.pool.Put(k)
 }
