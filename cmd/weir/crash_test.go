@@ -32,15 +32,27 @@ func TestMain(m *testing.M) {
 // process is a weir serve of its own.
 type process struct {
 	*exec.Cmd
-	addr string
-	log  chan string // what it logged, once it has ended
+	addr    string
+	serving chan string // addr, or closed if it ended before
+	log     chan string // what it logged, once it has ended
 }
 
 func startProcess(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
+	p := launch(t, dir, args...)
+	if p.addr = <-p.serving; p.addr == "" {
+		t.Fatalf("weir serve did not start:\n%s", <-p.log)
+	}
+	return p
+}
+
+// launch starts a process and does not wait until it serves.
+func launch(t *testing.T, dir string, args ...string) *process {
+	t.Helper()
 	p := &process{
-		Cmd: exec.Command(os.Args[0], append([]string{"serve", "--http", "127.0.0.1:0", "--data", dir, "--log-format", "json"}, args...)...),
-		log: make(chan string, 1),
+		Cmd:     exec.Command(os.Args[0], append([]string{"serve", "--http", "127.0.0.1:0", "--data", dir, "--log-format", "json"}, args...)...),
+		log:     make(chan string, 1),
+		serving: make(chan string, 1),
 	}
 	p.Env = append(os.Environ(), asWeir+"=1")
 	stderr, err := p.StderrPipe()
@@ -51,22 +63,18 @@ func startProcess(t *testing.T, dir string, args ...string) *process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Process.Kill() }) // it may have ended
-	serving := make(chan string, 1)
 	go func() {
 		var log strings.Builder
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			fmt.Fprintln(&log, lines.Text())
 			var record struct{ Msg, Addr string }
 			if json.Unmarshal(lines.Bytes(), &record) == nil && record.Msg == "serving" {
-				serving <- record.Addr
+				p.serving <- record.Addr
 			}
 		}
-		close(serving)
+		close(p.serving)
 		p.log <- log.String()
 	}()
-	if p.addr = <-serving; p.addr == "" {
-		t.Fatalf("weir serve did not start:\n%s", <-p.log)
-	}
 	return p
 }
 

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"flag"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	clusterRounds = flag.Int("cluster-rounds", 1, "how often TestClusterCrash goes through all that may happen to a node")
+	clusterSeed   = flag.Uint64("cluster-seed", 0, "seed of TestClusterCrash: which node, and in which order; 0: a random one")
+)
+
+// faults are what happens to a node while all take hits.
+var faults = []struct {
+	name string
+	do   func(c *processes, i int)
+}{
+	{"kill -9 and restart", func(c *processes, i int) {
+		c.kill(i)
+		<-time.After(time.Second)
+		c.start(i)
+	}},
+	{"stopped for 5 s (SIGSTOP)", func(c *processes, i int) {
+		c.nodes[i].Load().signal(c.t, syscall.SIGSTOP)
+		<-time.After(5 * time.Second)
+		c.nodes[i].Load().signal(c.t, syscall.SIGCONT)
+	}},
+	{"killed and replaced by an empty one", func(c *processes, i int) {
+		c.kill(i)
+		c.empty(i)
+		<-time.After(time.Second) // until the other two are one without it
+		c.start(i)
+	}},
+	{"cut off for 8 s", func(c *processes, i int) {
+		c.network.setCut(c.name(i), true)
+		<-time.After(8 * time.Second)
+		c.network.setCut(c.name(i), false)
+	}},
+	{"restart of all, one after the other", func(c *processes, i int) {
+		for k := range c.nodes {
+			next := (i + k) % len(c.nodes)
+			c.stop(next)
+			c.start(next)
+			c.converge("a rolling restart, " + c.name(next))
+		}
+	}},
+}
+
+// Three nodes take hits, durable and plain, while one after the other is killed,
+// stopped, cut off, replaced and restarted. In the end all count the same: every
+// durable hit that was answered once, and every plain one but what a kill took
+// from its last moments.
+func TestClusterCrash(t *testing.T) {
+	seed := *clusterSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-cluster-seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	c := newProcesses(t)
+	began := time.Now()
+	c.start(0, 1, 2)
+	t.Logf("%6.2f s to start three nodes for the first time", time.Since(began).Seconds())
+
+	stop := make(chan struct{})
+	var writing sync.WaitGroup
+	for _, w := range c.writers {
+		writing.Go(func() { w.run(stop) })
+	}
+	c.converge("start")
+	for round := range *clusterRounds {
+		for _, f := range random.Perm(len(faults)) {
+			i := random.IntN(clusterSize)
+			faults[f].do(c, i)
+			what := faults[f].name + " of " + c.name(i)
+			t.Logf("%6.2f s to converge after: %s", c.converge(what+string(rune('a'+round))).Seconds(), what)
+			if t.Failed() {
+				break
+			}
+		}
+	}
+	close(stop)
+	writing.Wait()
+	t.Logf("%6.2f s to converge after the last hit", c.converge("end").Seconds())
+	c.checkAll()
+
+	c.stop(0, 1, 2)
+	began = time.Now()
+	c.start(0, 1, 2)
+	t.Logf("%6.2f s to start all again", time.Since(began).Seconds())
+	c.converge("all again")
+	c.checkAll()
+	c.stop(0, 1, 2)
+}
+
+func (c *processes) checkAll() {
+	c.t.Helper()
+	for _, w := range c.writers {
+		w.check(c.t)
+	}
+	for i := range c.nodes {
+		if j := c.cluster(i).Journal; j.Divergence+j.Holes != 0 || j.LossyFindings != 0 {
+			c.t.Errorf("%s found %+v", c.name(i), j)
+		}
+	}
+}
