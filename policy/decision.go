@@ -30,6 +30,10 @@ type Result struct {
 	Limit weir.Limit // of that key, the burst filled in
 	N     uint64     // admissions asked for
 
+	// Away is the word of Policy.Away if the node that decides a strict limit did not
+	// answer, and so the limit was decided without it; "" else.
+	Away string
+
 	// Verdict is what the limit says by itself. If the decision is a denial nothing was
 	// taken of any, also of those that allowed it. Of a Shadow policy it says what
 	// would have been; what it does not allow it has not taken.
@@ -54,16 +58,24 @@ type Decision struct {
 	checks   []weir.Check
 	verdicts []weir.Verdict
 	hits     []*hitKeys
+
+	apart  bool           // there are limits that another node decides:
+	strict []*strictLimit // by check, nil for one that is decided here
+	away   []string       // by check
 }
 
 // reset forgets the decision and keeps its memory.
 func (d *Decision) reset() {
 	d.Allowed, d.Unmatched, d.Never, d.Denied, d.RetryAfter = false, false, false, nil, 0
 	d.Results, d.checks, d.hits = d.Results[:0], d.checks[:0], d.hits[:0]
+	d.apart, d.strict, d.away = false, d.strict[:0], d.away[:0]
 }
 
 // add notes one limit that the requests must pass.
-func (d *Decision) add(limit *weir.KeyedLimit, mode Mode, key string, n uint64, hits *hitKeys) {
+func (d *Decision) add(of boundLimit, mode Mode, key string, n uint64, hits *hitKeys) {
+	limit := of.limit
+	d.apart = d.apart || of.strict != nil
+	d.strict, d.away = append(d.strict, of.strict), append(d.away, "")
 	d.checks = append(d.checks, weir.Check{Limit: limit, Key: key, N: n, Shadow: mode == Shadow})
 	d.hits = append(d.hits, hits)
 	d.Results = append(d.Results, Result{Name: limit.Name(), Key: key, Mode: mode, Limit: limit.Limit(), N: n})
@@ -74,7 +86,7 @@ func (d *Decision) settle(allowed bool) {
 	d.Allowed = allowed
 	for i, v := range d.verdicts {
 		r := &d.Results[i]
-		r.Verdict = v
+		r.Verdict, r.Away = v, d.away[i]
 		if v.Allowed || r.Mode == Shadow {
 			continue
 		}

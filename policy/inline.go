@@ -43,14 +43,14 @@ func (l *Live) gatherInline(b *bound, r *Request, d *Decision) error {
 	if _, taken := b.set.names[r.Limit]; taken {
 		return failure(weir.CodeInvalidLimit, "limit", "limit %s is a policy: leave its numbers out, or give the request's own limit another name", r.Limit)
 	}
-	made, err := l.inline.get(l.engine, inlineID{r.Limit, *r.Inline})
+	made, err := l.inline.get(l, inlineID{r.Limit, *r.Inline})
 	if err != nil {
 		return err
 	}
-	return d.note(made.limit, Enforce, r.Key, r.N, &made.hits)
+	return d.note(boundLimit{limit: made.limit}, Enforce, r.Key, r.N, &made.hits)
 }
 
-func (in *inlineLimits) get(e *weir.Engine, id inlineID) (*inlineLimit, error) {
+func (in *inlineLimits) get(l *Live, id inlineID) (*inlineLimit, error) {
 	in.mu.RLock()
 	have := in.made[id]
 	in.mu.RUnlock()
@@ -63,11 +63,11 @@ func (in *inlineLimits) get(e *weir.Engine, id inlineID) (*inlineLimit, error) {
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.make(e, id)
+	return in.make(l, id)
 }
 
 // make makes the limit of an ID. The caller holds the lock.
-func (in *inlineLimits) make(e *weir.Engine, id inlineID) (*inlineLimit, error) {
+func (in *inlineLimits) make(l *Live, id inlineID) (*inlineLimit, error) {
 	id.name = strings.Clone(id.name) // it may be a part of a large request
 	name := id.name
 	if name == "" {
@@ -76,7 +76,7 @@ func (in *inlineLimits) make(e *weir.Engine, id inlineID) (*inlineLimit, error) 
 	if _, known := in.names[name]; !known && len(in.names) >= MaxInlineNames {
 		return nil, failure(weir.CodeOverloaded, "limit", "%d names of inline limits are in use: use fewer names and periods, or write policies", MaxInlineNames)
 	}
-	kl, err := e.Limit(name, id.limit)
+	kl, err := l.limit(weir.WhereShared, name, id.limit)
 	if err != nil {
 		return nil, err
 	}

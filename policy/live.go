@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/weir-counter/weir"
@@ -13,9 +14,14 @@ import (
 // putting it back.
 type Live struct {
 	engine     *weir.Engine
+	cluster    Cluster
 	bound      atomic.Pointer[bound]
 	inline     inlineLimits
 	hitsFailed atomic.Uint64
+	strictLost atomic.Uint64
+
+	counting sync.Mutex
+	away     map[string]*awayCounts // by policy
 }
 
 // bound is a Set with the engine's limits for it.
@@ -25,15 +31,23 @@ type bound struct {
 }
 
 type boundPolicy struct {
-	limit     *weir.KeyedLimit
-	overrides map[string]*weir.KeyedLimit // by counted key; nil: none
+	boundLimit
+	overrides map[string]boundLimit // by counted key; nil: none
 	hits      hitKeys
+}
+
+type boundLimit struct {
+	limit  *weir.KeyedLimit
+	strict *strictLimit // nil: it is decided here
 }
 
 // NewLive puts s to work on e. A nil Set has no policies: then only requests that bring
 // a limit along have one.
-func NewLive(e *weir.Engine, s *Set) (*Live, error) {
-	l := &Live{engine: e}
+func NewLive(e *weir.Engine, s *Set) (*Live, error) { return NewClusterLive(e, s, Cluster{}) }
+
+// NewClusterLive is NewLive on a node of a cluster.
+func NewClusterLive(e *weir.Engine, s *Set, c Cluster) (*Live, error) {
+	l := &Live{engine: e, cluster: c}
 	return l, l.Replace(s)
 }
 
@@ -46,7 +60,7 @@ func (l *Live) Replace(s *Set) error {
 	}
 	made := &bound{set: s, policies: make([]boundPolicy, len(s.policies))}
 	for i := range s.policies {
-		if err := made.policies[i].bind(l.engine, &s.policies[i]); err != nil {
+		if err := l.bind(&made.policies[i], &s.policies[i]); err != nil {
 			return err
 		}
 	}
@@ -54,21 +68,28 @@ func (l *Live) Replace(s *Set) error {
 	return nil
 }
 
-func (b *boundPolicy) bind(e *weir.Engine, p *Policy) (err error) {
-	if b.limit, err = e.Limit(p.Name, p.Limit); err != nil {
+func (l *Live) bind(b *boundPolicy, p *Policy) (err error) {
+	if b.boundLimit, err = l.bindLimit(p, p.Limit); err != nil {
 		return err
 	}
 	b.hits = newHitKeys(p.Name)
 	if len(p.Overrides) == 0 {
 		return nil
 	}
-	b.overrides = make(map[string]*weir.KeyedLimit, len(p.Overrides))
+	b.overrides = make(map[string]boundLimit, len(p.Overrides))
 	for _, o := range p.Overrides {
-		if b.overrides[o.Key], err = e.Limit(p.Name, o.Limit); err != nil {
+		if b.overrides[o.Key], err = l.bindLimit(p, o.Limit); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (l *Live) bindLimit(p *Policy, of weir.Limit) (b boundLimit, err error) {
+	if b.limit, err = l.limit(p.Where, p.Name, of); err == nil && p.Where == weir.WhereStrict && l.cluster.Strict != nil {
+		b.strict, err = l.strictLimit(p.Name, of, p.Away)
+	}
+	return b, err
 }
 
 // Set is the Set in use, never nil.

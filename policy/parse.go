@@ -19,7 +19,7 @@ const (
 
 var (
 	fileFields     = []string{"limits"}
-	policyFields   = []string{"name", "keys", "by", "limit", "per", "burst", "algorithm", "mode", "order", "last", "overrides"}
+	policyFields   = []string{"name", "keys", "by", "limit", "per", "burst", "algorithm", "mode", "where", "away", "order", "last", "overrides"}
 	overrideFields = []string{"key", "limit", "per", "burst"}
 )
 
@@ -111,6 +111,8 @@ func (p *parser) policy(n *yaml.Node) {
 	templateOK := p.by(&made, fields["by"], patternOK)
 	made.Limit.Algorithm = limit.Algorithm(p.choice(fields["algorithm"], "algorithm", algorithms))
 	made.Mode = Mode(p.choice(fields["mode"], "mode", modes))
+	made.Where = weir.Where(p.choice(fields["where"], "where", wheres))
+	made.Away = p.away(fields["away"], made.Where)
 	made.Order = p.whole(fields["order"], "order")
 	made.Last = p.truth(fields["last"], "last")
 	limitOK := p.limitFields(&made.Limit, fields, "")
@@ -126,6 +128,15 @@ func (p *parser) policy(n *yaml.Node) {
 		o.read(list)
 	}
 	p.policies = append(p.policies, made)
+}
+
+// away reads what only a strict policy has.
+func (p *parser) away(n *yaml.Node, where weir.Where) Away {
+	if n != nil && where != weir.WhereStrict {
+		p.fault(n.Line, "away", "it is for strict limits, whose one node that decides may be away: remove it, or write `where: strict`")
+		return 0
+	}
+	return Away(p.choice(n, "away", aways))
 }
 
 // name reads the name of a policy, which is the engine's name of its limit.

@@ -18,7 +18,9 @@
 // text, `{name}` one or more bytes without : and /); by, the key that is counted,
 // made of the captures of keys (else the request's key); limit, per, burst and
 // algorithm (window, fixed, gcra) of package limit; mode (enforce, or shadow, which
-// denies nothing); order (lower first, equal ones as in the file); last (no later
+// denies nothing); where (shared, node, strict: which nodes of a cluster count together,
+// and who decides) and away (closed, open, share: what becomes of requests while the node
+// that decides a strict limit is away); order (lower first, equal ones as in the file); last (no later
 // policy is looked at); overrides, other limits of counted keys, what they leave out
 // as in the policy.
 package policy
@@ -61,8 +63,10 @@ type Policy struct {
 	By        string     // the template of the key that is counted; "": the request's key
 	Limit     weir.Limit // the burst filled in
 	Mode      Mode
-	Order     int  // lower first
-	Last      bool // no later policy is looked at
+	Where     weir.Where // which nodes of a cluster count together
+	Away      Away       // if Where is strict
+	Order     int        // lower first
+	Last      bool       // no later policy is looked at
 	Overrides []Override
 	Line      int // of the file
 }

@@ -18,7 +18,7 @@ import (
 // is not, or an inline limit that can't be; CodeInvalidCount for more than weir.MaxChecks
 // limits to pass; CodeOverloaded if the engine has no room for another key's limit.
 func (l *Live) Take(reqs []Request, d *Decision) error {
-	if err := l.decide(reqs, d, l.engine.TakeAll); err != nil {
+	if err := l.decide(reqs, d, true); err != nil {
 		return err
 	}
 	l.countHits(d)
@@ -27,10 +27,10 @@ func (l *Live) Take(reqs []Request, d *Decision) error {
 
 // Peek says what Take would decide: it takes and counts nothing.
 func (l *Live) Peek(reqs []Request, d *Decision) error {
-	return l.decide(reqs, d, l.engine.PeekAll)
+	return l.decide(reqs, d, false)
 }
 
-func (l *Live) decide(reqs []Request, d *Decision, ask func([]weir.Check, []weir.Verdict) (bool, error)) error {
+func (l *Live) decide(reqs []Request, d *Decision, take bool) error {
 	d.reset()
 	b := l.bound.Load()
 	for i := range reqs {
@@ -44,7 +44,16 @@ func (l *Live) decide(reqs []Request, d *Decision, ask func([]weir.Check, []weir
 		return nil
 	}
 	d.verdicts = slices.Grow(d.verdicts[:0], len(d.checks))[:len(d.checks)]
-	allowed, err := ask(d.checks, d.verdicts)
+	var allowed bool
+	var err error
+	switch {
+	case d.apart:
+		allowed, err = l.decideApart(d, take)
+	case take:
+		allowed, err = l.engine.TakeAll(d.checks, d.verdicts)
+	default:
+		allowed, err = l.engine.PeekAll(d.checks, d.verdicts)
+	}
 	if err != nil {
 		d.reset()
 		return err
@@ -95,15 +104,15 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 	if len(key) > weir.MaxKeyBytes {
 		return false, failure(weir.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", p.limit.Name(), len(key), short(r.Key), weir.MaxKeyBytes)
 	}
-	limit := p.limit
-	if other := p.overrides[key]; other != nil {
+	limit := p.boundLimit
+	if other, overridden := p.overrides[key]; overridden {
 		limit = other
 	}
 	return true, d.note(limit, b.set.policies[at].Mode, key, r.N, &p.hits)
 }
 
 // note is add, up to what the engine asks at once.
-func (d *Decision) note(limit *weir.KeyedLimit, mode Mode, key string, n uint64, hits *hitKeys) error {
+func (d *Decision) note(limit boundLimit, mode Mode, key string, n uint64, hits *hitKeys) error {
 	if len(d.checks) == weir.MaxChecks {
 		return failure(weir.CodeInvalidCount, "checks", "more than %d limits to pass at once: ask for fewer keys in a request, or end a chain of policies with `last: true`", weir.MaxChecks)
 	}

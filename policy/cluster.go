@@ -1,0 +1,71 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/weir-counter/weir"
+)
+
+// Cluster is what a Live needs of the nodes that decide together. The zero Cluster is
+// one node alone: then every policy is decided here, wherever it says.
+type Cluster struct {
+	// Node is this node's name: see weir.Engine.LimitIn.
+	Node string
+
+	// Nodes is how many nodes there are, up or not: each has its share of a strict limit
+	// while the one that decides is away. nil: one.
+	Nodes func() int
+
+	// Strict asks the nodes that decide strict limits. nil: they are decided here.
+	Strict Strict
+}
+
+// Strict decides limits at the one node that decides for all. The keys are parted into
+// groups; who decides for a group may change at any time.
+type Strict interface {
+	// Group is the group of a key.
+	Group(key string) int
+
+	// Decide is weir.Engine.TakeAll, or PeekAll if take is false, at the node that
+	// decides for the group that all the checks' keys are of. It is not answered if that
+	// node is away: then something may have been taken, or not. It returns within a time
+	// that a request can wait.
+	Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error)
+}
+
+// Away says what becomes of the requests of a strict limit while the node that decides
+// does not answer.
+type Away uint8
+
+const (
+	// AwayClosed denies, for a second.
+	AwayClosed Away = iota
+
+	// AwayOpen admits, and counts nothing.
+	AwayOpen
+
+	// AwayShare decides here: by all admissions that are known here, and at most this
+	// node's share of the burst, rounded down, but at least 1.
+	AwayShare
+)
+
+// wheres and aways are the words of the file, in the order of their constants.
+var (
+	wheres = []string{weir.WhereShared.String(), weir.WhereNode.String(), weir.WhereStrict.String()}
+	aways  = []string{"closed", "open", "share"}
+)
+
+func (a Away) String() string {
+	if int(a) < len(aways) {
+		return aways[a]
+	}
+	return fmt.Sprintf("away %d", uint8(a))
+}
+
+// limit is the engine's limit of a policy.
+func (l *Live) limit(where weir.Where, name string, of weir.Limit) (*weir.KeyedLimit, error) {
+	if l.cluster.Node == "" {
+		return l.engine.Limit(name, of)
+	}
+	return l.engine.LimitIn(l.cluster.Node, where, name, of)
+}
