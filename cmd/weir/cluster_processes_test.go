@@ -24,6 +24,7 @@ type processes struct {
 	dirs    []string
 	nodes   []atomic.Pointer[process] // nil: it does not run
 	writers []*clusterWriter
+	marks   int
 }
 
 const clusterSize = 3
@@ -107,7 +108,8 @@ func (c *processes) postUntilTaken(i int, key, id string) {
 func (c *processes) converge(what string) time.Duration {
 	c.t.Helper()
 	began := time.Now()
-	key := "mark:" + what
+	c.marks++
+	key := fmt.Sprint("mark:", c.marks)
 	var hitting sync.WaitGroup
 	for i := range c.nodes {
 		hitting.Go(func() { c.postUntilTaken(i, key, key+c.name(i)) })

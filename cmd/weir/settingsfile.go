@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/spf13/pflag"
 
+	"github.com/weir-counter/weir/internal/nearest"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -102,43 +103,16 @@ func newSetting(pair *ast.MappingValueNode) (setting, error) {
 	return s, nil
 }
 
-// suggest lists the settings that are spelled nearly like name, or else all.
+// suggest names the setting that is spelled nearly like name, or else all.
 func suggest(name string, flags *pflag.FlagSet) string {
-	var near, all []string
+	var all []string
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name == configFlag || f.Name == "help" {
-			return
-		}
-		all = append(all, f.Name)
-		wanted := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
-		if distance(wanted, f.Name) <= 2 || strings.HasPrefix(f.Name, wanted) {
-			near = append(near, f.Name)
+		if f.Name != configFlag && f.Name != "help" {
+			all = append(all, f.Name)
 		}
 	})
-	if len(near) > 0 {
-		return ": did you mean " + strings.Join(near, " or ") + "?"
+	if near := nearest.To(strings.ReplaceAll(name, "_", "-"), all); near != "" {
+		return ": did you mean " + near + "?"
 	}
 	return "; there are " + strings.Join(all, ", ")
-}
-
-// distance is the number of letters to change, add or take away to make b of
-// a (Levenshtein). Names are short, so quadratic time will do.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

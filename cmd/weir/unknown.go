@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/weir-counter/weir/internal/nearest"
 )
 
 // variablePrefix begins the names of the variables that stand for flags.
@@ -23,11 +25,8 @@ func warnUnknown(w *world, root *cobra.Command) {
 			continue
 		}
 		hint := "no flag has it"
-		for _, near := range known {
-			if distance(name, near) <= 2 {
-				hint = "did you mean " + near + "?"
-				break
-			}
+		if near := nearest.To(name, known); near != "" {
+			hint = "did you mean " + near + "?"
 		}
 		fmt.Fprintf(w.stderr, "weir: warning: the variable %s is not known: %s\n", name, hint)
 	}
