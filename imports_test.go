@@ -17,8 +17,8 @@ var mayImport = map[string][]string{
 	"limit":   {},
 	".":       {"window", "limit"},
 	"journal": {".", "window"},
-	"server":  {".", "window", "limit", "policy", "internal/units", "internal/ratelimitfields"},
-	"policy":  {".", "limit", "internal/units"},
+	"server":  {".", "window", "limit", "policy", "internal/units", "internal/ratelimitfields", "internal/nearest"},
+	"policy":  {".", "limit", "internal/units", "internal/nearest"},
 	"client":  {"internal/units"},
 	"replay":  {".", "window", "internal/units", "client"},
 

@@ -195,14 +195,3 @@ func TestAppendSeconds(t *testing.T) {
 		}
 	}
 }
-
-func TestDidYouMean(t *testing.T) {
-	for word, want := range map[string]string{"limt": "limit", "lmiit": "limit", "Limit": "limit", "limits": "limit", "kye": "key", "chek": "", "check": "checks", "amount": "", "m": "", "": "", "pee": "peek", "peak": "peek"} {
-		if want != "" {
-			want = ", did you mean " + want + "?"
-		}
-		if got := didYouMean(word, allowMembers); got != want {
-			t.Errorf("%q: got %q, want %q", word, got, want)
-		}
-	}
-}

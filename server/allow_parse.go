@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/nearest"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
@@ -279,7 +280,7 @@ func (p *allowParser) object(names []string, read func(member int) *problem) (se
 		member := indexOf(names, name)
 		switch {
 		case member < 0:
-			return seen, p.wrong(codeUnknownField, clip(strings.ToValidUTF8(string(name), "?")), "it is not known"+didYouMean(string(name), names)+"; there are "+listed(names))
+			return seen, p.wrong(codeUnknownField, clip(strings.ToValidUTF8(string(name), "?")), "it is not known"+nearest.DidYouMean(string(name), names)+"; there are "+listed(names))
 		case seen&(1<<member) != 0:
 			return seen, p.wrong(codeInvalidJSON, names[member], "it is given twice: give it once")
 		}
@@ -289,6 +290,12 @@ func (p *allowParser) object(names []string, read func(member int) *problem) (se
 		}
 	}
 	return seen, nil
+}
+
+// listed is "key, limit and n".
+func listed(names []string) string {
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 func indexOf(names []string, name []byte) int {

@@ -19,14 +19,18 @@ const variablePrefix = "WEIR_"
 // a flag of any command, for a shell has one environment.
 func warnUnknown(w *world, root *cobra.Command) {
 	known := variables(nil, root)
+	flags := make([]string, len(known))
+	for i, name := range known {
+		flags[i] = strings.TrimPrefix(name, variablePrefix)
+	}
 	for _, entry := range w.environ {
 		name, value, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, variablePrefix) || value == "" || slices.Contains(known, name) {
 			continue
 		}
 		hint := "no flag has it"
-		if near := nearest.To(name, known); near != "" {
-			hint = "did you mean " + near + "?"
+		if near := nearest.To(strings.TrimPrefix(name, variablePrefix), flags); near != "" {
+			hint = "did you mean " + variablePrefix + near + "?"
 		}
 		fmt.Fprintf(w.stderr, "weir: warning: the variable %s is not known: %s\n", name, hint)
 	}
