@@ -6,8 +6,9 @@ package limit
 // The time may be older than what s has seen: Window counts it where it belongs,
 // Fixed ignores earlier intervals, GCRA counts it as if at the newest time seen. It
 // must not be later than the caller's own clock, or it would count as the newest
-// time seen: pass min(at, now). More than the burst at one time counts as the burst,
-// until a limit with a larger one adopts the state: see Adopt.
+// time seen: pass min(at, now). More than the burst decides nothing more than the burst
+// does. A limit with a larger one that adopts the state later counts them all, if more
+// than the burst was charged at once, which only a wider limit has admitted.
 //
 // Cost: as Take; O(burst) for an older time of a Window up to 16.
 func (p *Plan) Charge(s *State, at int64, n uint64) {
@@ -16,7 +17,7 @@ func (p *Plan) Charge(s *State, at int64, n uint64) {
 	}
 	at, n = clamp(at), min(n, MaxBurst)
 	if n > p.limit.Burst && !s.hasPast() && (p.form == ring || p.form == gcra) {
-		p.beginPast(s, at) // only a wider limit has admitted that many
+		p.beginPast(s, at)
 	}
 	p.charge(s, at, n)
 	if s.hasPast() {

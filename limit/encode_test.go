@@ -107,6 +107,23 @@ func TestAdoptRepairsTheFuture(t *testing.T) {
 	}
 }
 
+// A past that is ahead of the clock counts as now.
+func TestAdoptRepairsThePast(t *testing.T) {
+	for _, l := range []Limit{{N: 10, Per: time.Second}, {N: 10, Per: time.Second, Algorithm: Fixed}, {N: 10, Per: time.Second, Algorithm: GCRA}} {
+		p := plan(t, l)
+		var s State
+		s.pastBegin(p)
+		s.pastAdd(p, epoch+int64(MaxPer), 4)
+		p.Adopt(&s, p, epoch)
+		if v := p.Peek(&s, epoch, 1); v.Remaining != 6 || v.Reset > time.Second {
+			t.Errorf("%+v: %+v", l, v)
+		}
+		if p.Idle(&s, epoch) || !p.Idle(&s, epoch+p.interval) {
+			t.Errorf("%+v: idle at once, or not after the interval", l)
+		}
+	}
+}
+
 // A state that has seen nothing later is left as it is.
 func TestAdoptOfTheSame(t *testing.T) {
 	for seed := range uint64(200) {

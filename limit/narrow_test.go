@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -14,9 +15,10 @@ type turns struct {
 	r     *rand.Rand
 	p     *Plan
 	s     *State
-	known []admissions
-	all   []admissions
+	known []admissions // in order of their times
+	all   []admissions // without the charges
 	now   int64
+	last  int64 // the newest change of known
 }
 
 // within is how many of the known admissions are after now-length.
@@ -35,9 +37,7 @@ func (u *turns) adopt(p *Plan) {
 	if *p == *u.p {
 		return
 	}
-	if u.p.limit.Algorithm != Window && !u.s.hasPast() {
-		u.newest(u.p.limit.Burst - u.p.Peek(u.s, u.now, 0).Remaining)
-	}
+	u.restored()
 	length := min(u.p.interval, p.interval)
 	u.known = slices.DeleteFunc(u.known, func(a admissions) bool { return a.at <= u.now-length })
 	if u.r.IntN(8) == 0 {
@@ -56,8 +56,14 @@ func (u *turns) adopt(p *Plan) {
 	}
 }
 
-// newest leaves the newest n of the known admissions: what Fixed and GCRA restored
-// before the first change is over for them.
+// restored drops what Fixed and GCRA restored before the first change.
+func (u *turns) restored() {
+	if u.p.limit.Algorithm != Window && !u.s.hasPast() {
+		u.newest(u.p.limit.Burst - u.p.Peek(u.s, u.now, 0).Remaining)
+	}
+}
+
+// newest leaves the newest n of the known admissions.
 func (u *turns) newest(n uint64) {
 	for i := len(u.known) - 1; i >= 0; i-- {
 		u.known[i].n = min(u.known[i].n, n)
@@ -86,11 +92,28 @@ func (u *turns) ask(n uint64) {
 		}
 		return
 	}
-	u.known = append(u.known, admissions{u.now, n})
+	u.know(admissions{u.now, n})
 	u.all = append(u.all, admissions{u.now, n})
 	if sum := u.within(u.p.interval); u.p.limit.Algorithm == Window && sum > u.p.limit.Burst {
 		u.t.Fatalf("%+v: %d within %v", u.p.limit, sum, u.p.Interval())
 	}
+}
+
+// charge charges a few, often late. Without a past a ring keeps its newest.
+func (u *turns) charge() {
+	a := admissions{u.now - u.r.Int64N(u.p.interval), 1 + u.r.Uint64N(3)}
+	u.restored()
+	u.p.Charge(u.s, a.at, a.n)
+	u.know(a)
+	if u.p.form == ring && !u.s.hasPast() {
+		u.newest(u.p.limit.Burst)
+	}
+}
+
+func (u *turns) know(a admissions) {
+	i, _ := slices.BinarySearchFunc(u.known, a.at+1, func(a admissions, at int64) int { return cmp.Compare(a.at, at) })
+	u.known = slices.Insert(u.known, i, a)
+	u.last = u.now
 }
 
 // retry holds RetryAfter and Reset to their word, on copies.
@@ -113,6 +136,9 @@ func takeTurns(t *testing.T, r *rand.Rand, plans []*Plan) *turns {
 	for range 300 {
 		if r.IntN(often) == 0 {
 			u.adopt(plans[r.IntN(len(plans))])
+		}
+		if r.IntN(often*4) == 0 {
+			u.charge()
 		}
 		u.ask(randomCount(r, u.p))
 		u.now = randomTime(r, plans[r.IntN(len(plans))], u.now, false)
@@ -184,14 +210,11 @@ func TestTurnsLockNobodyOut(t *testing.T) {
 		most := 1 + 2*r.IntN(2)
 		plans := nearby(t, r, func() Algorithm { return Algorithm(r.IntN(most)) })
 		u := takeTurns(t, r, plans)
-		if len(u.all) == 0 {
-			continue
-		}
 		var longest int64
 		for _, p := range plans {
 			longest = max(longest, p.interval/16*18+int64(p.limit.Burst)+34) // a sub-slot of each of two limits
 		}
-		last := u.all[len(u.all)-1].at
+		last := u.last
 		if most > 1 { // Fixed and GCRA know no times before the first change, and count as if at it
 			last += longest
 		}
