@@ -12,9 +12,9 @@ package limit
 //
 //   - What is T or older at a change, by the T of either limit, is forgotten then:
 //     a limit with a short interval in between forgets what is older than that.
-//   - Fixed and GCRA know what they have not restored yet, of the time before the
-//     first change too. They count what they adopt, up to the burst, as if it was
-//     all just now, and so may need up to T from the change until all is restored.
+//   - Of the time before the first change, Fixed and GCRA know only what they have
+//     not restored yet. They count what they adopt, up to the burst, as if it was all
+//     just now, and so may need up to T from the change until all is restored.
 //
 // Times later than now count as now: with p itself as old it repairs a state whose
 // clock was ahead, and changes nothing otherwise.
