@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -95,7 +96,7 @@ func (f *limitsReplayFlags) replay(cmd *cobra.Command, w *world) (err error) {
 		return err
 	}
 	if f.denied != "" {
-		file, problem := os.Create(f.denied)
+		file, problem := createApart(f.denied, append([]string{o.PolicyFile}, o.Log.Files...))
 		if problem != nil {
 			return problem
 		}
@@ -118,4 +119,16 @@ func (f *limitsReplayFlags) replay(cmd *cobra.Command, w *world) (err error) {
 		return errors.Join(runErr, e.Encode(report))
 	}
 	return errors.Join(runErr, report.Print(w.stdout))
+}
+
+// createApart makes a file, or empties the one that is there, unless it is one of those
+// that are read: a slip of the shell's history must not cost a log.
+func createApart(path string, read []string) (*os.File, error) {
+	to, err := os.Stat(path)
+	for _, name := range read {
+		if from, missing := os.Stat(name); err == nil && missing == nil && os.SameFile(to, from) {
+			return nil, usage{fmt.Errorf("--denied %s is a file that is read: name another one", path)}
+		}
+	}
+	return os.Create(path)
 }

@@ -85,10 +85,15 @@ func TestLimitsReplayRefuses(t *testing.T) {
 		{[]string{"--policy", policies, log, "--memory", "1KiB"}, exitUsage, "--memory"},
 		{[]string{"--policy", policies, log, "--limit-memory", "1KiB"}, exitUsage, "--limit-memory"},
 		{[]string{"--policy", policies, log, "--denied", filepath.Join(log, "no")}, exitFailure, "not a directory"},
+		{[]string{"--policy", policies, log, "--denied", log}, exitUsage, "is a file that is read"},
+		{[]string{"--policy", policies, log, "--denied", filepath.Dir(policies) + "/./policies.yaml"}, exitUsage, "is a file that is read"},
 	} {
 		code, _, stderr := weirOf(t, nil, "", append([]string{"limits", "replay"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) {
 			t.Errorf("%v: exit %d, want %d\n%s\nwant %s", c.args, code, c.code, stderr, c.want)
 		}
+	}
+	if text, err := os.ReadFile(log); err != nil || string(text) != accessLog() {
+		t.Errorf("the log has %d bytes, %v", len(text), err)
 	}
 }
