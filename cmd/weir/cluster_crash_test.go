@@ -24,9 +24,9 @@ var faults = []struct {
 		<-time.After(time.Second)
 		c.start(i)
 	}},
-	{"stopped for 5 s (SIGSTOP)", func(c *processes, i int) {
+	{"stopped for 4 s (SIGSTOP)", func(c *processes, i int) {
 		c.nodes[i].Load().signal(c.t, syscall.SIGSTOP)
-		<-time.After(5 * time.Second)
+		<-time.After(4 * time.Second)
 		c.nodes[i].Load().signal(c.t, syscall.SIGCONT)
 	}},
 	{"killed and replaced by an empty one", func(c *processes, i int) {
@@ -35,9 +35,9 @@ var faults = []struct {
 		<-time.After(time.Second) // until the other two are one without it
 		c.start(i)
 	}},
-	{"cut off for 8 s", func(c *processes, i int) {
+	{"cut off for 6 s", func(c *processes, i int) {
 		c.network.setCut(c.name(i), true)
-		<-time.After(8 * time.Second)
+		<-time.After(6 * time.Second)
 		c.network.setCut(c.name(i), false)
 	}},
 	{"restart of all, one after the other", func(c *processes, i int) {
@@ -75,9 +75,11 @@ func TestClusterCrash(t *testing.T) {
 	for range *clusterRounds {
 		for _, f := range random.Perm(len(faults)) {
 			i := random.IntN(clusterSize)
+			began := time.Now()
 			faults[f].do(c, i)
+			took := time.Since(began)
 			what := faults[f].name + " of " + c.name(i)
-			t.Logf("%6.2f s to converge after: %s", c.converge(what).Seconds(), what)
+			t.Logf("%6.2f s to converge after %.2f s of: %s", c.converge(what).Seconds(), took.Seconds(), what)
 			if t.Failed() {
 				break
 			}
