@@ -18,8 +18,6 @@ type auditor struct {
 	stream     uint64 // sequence of the last message
 	lanes      map[uint64]*lane
 
-	missing missingBatches
-
 	findings                     []Finding
 	flushes, repeats, unfinished uint64
 }
@@ -36,7 +34,7 @@ func (a *auditor) find(where, what, cost string) {
 func (a *auditor) lane(origin uint64) *lane {
 	l := a.lanes[origin]
 	if l == nil {
-		l = &lane{auditor: a, origin: origin, positions: make([]position, a.partitions)}
+		l = &lane{auditor: a, origin: origin, known: true, positions: make([]position, a.partitions)}
 		a.lanes[origin] = l
 	}
 	return l
@@ -45,19 +43,25 @@ func (a *auditor) lane(origin uint64) *lane {
 // message takes the next message and returns the parts of the flush that it
 // makes complete, if it does.
 func (a *auditor) message(sequence uint64, data []byte) []part {
-	where := fmt.Sprintf("journal message %d", sequence)
 	if sequence != a.stream+1 {
 		a.find(fmt.Sprintf("journal messages %d to %d", a.stream+1, sequence-1), "missing", "the hits of their flushes")
 		a.lose()
 	}
-	a.stream = sequence
 	p, err := decodePart(data)
-	switch {
-	case err != nil:
-		a.find(where, err.Error(), "the hits of its flush")
+	if err != nil {
+		a.stream = sequence
+		a.find(fmt.Sprintf("journal message %d", sequence), err.Error(), "the hits of its flush")
 		a.lose()
 		return nil
-	case a.alone && p.origin != a.origin:
+	}
+	return a.next(sequence, p)
+}
+
+// next takes the next message, decoded.
+func (a *auditor) next(sequence uint64, p part) []part {
+	a.stream = sequence
+	where := fmt.Sprintf("journal message %d", sequence)
+	if a.alone && p.origin != a.origin {
 		a.find(where, fmt.Sprintf("from origin %x in place of %x", p.origin, a.origin), "it was left out")
 		return nil
 	}
@@ -77,31 +81,42 @@ func (a *auditor) lose() {
 func (a *auditor) skip(sequence uint64) { a.stream = sequence - 1 }
 
 // batch tells whether a batch is new to its partition, and audits its seq and
-// total.
+// total, which go on from one epoch to the next. A batch without entries repeats
+// the last ones, for those who miss them.
 func (a *auditor) batch(l life, b batch) bool {
 	if b.partition >= a.partitions {
 		a.find(fmt.Sprintf("epoch %d", l.epoch), fmt.Sprintf("a batch of partition %d of %d", b.partition, a.partitions), "the hits of that batch")
 		return false
 	}
-	at := &a.lane(l.origin).positions[b.partition]
-	switch {
-	case l.epoch < at.epoch || l.epoch == at.epoch && b.seq <= at.seq:
-		a.repeats++
-		return false // a snapshot has it
-	case l.epoch > at.epoch:
-		*at = position{epoch: l.epoch}
+	lane := a.lane(l.origin)
+	at := &lane.positions[b.partition]
+	told := position{epoch: l.epoch, seq: b.seq, total: b.total, lost: at.lost}
+	before := told // where the partition must stand
+	fresh := len(b.deltas)+len(b.admissions) > 0
+	if fresh {
+		before.seq, before.total = b.seq-1, b.total-sum(b)
 	}
-	if b.seq != at.seq+1 {
-		a.missing.add(b.partition, b.seq-at.seq-1, b.total-at.total-sum(b))
-	} else if b.total != at.total+sum(b) {
-		a.find(fmt.Sprintf("partition %d", b.partition), fmt.Sprintf("batch %d of epoch %d: running total %d, want %d", b.seq, l.epoch, b.total, at.total+sum(b)),
+	switch {
+	case l.epoch < at.epoch || l.epoch == at.epoch && b.seq <= at.seq && (fresh || b.seq < at.seq):
+		if fresh {
+			a.repeats++
+		}
+		return false // a snapshot has it
+	case before.seq > at.seq:
+		lane.missing.add(b.partition, before.seq-at.seq, before.total-at.total)
+		told.lost += before.total - at.total
+	case before.seq < at.seq:
+		a.find(lane.named(fmt.Sprintf("partition %d", b.partition)), fmt.Sprintf("its origin goes on after batch %d in epoch %d, and batch %d is here", before.seq, l.epoch, at.seq),
+			"the count of that partition, at its origin")
+	case before.total != at.total:
+		a.find(lane.named(fmt.Sprintf("partition %d", b.partition)), fmt.Sprintf("batch %d of epoch %d: running total %d, want %d", b.seq, l.epoch, b.total, b.total-before.total+at.total),
 			"the count of that partition")
 	}
-	*at = position{l.epoch, b.seq, b.total}
-	return true
+	*at = told
+	return fresh
 }
 
-// missingBatches are the holes in the batches of partitions.
+// missingBatches are the holes in the batches of an origin's partitions.
 type missingBatches struct {
 	partitions map[int]bool
 	batches    uint64
@@ -117,19 +132,25 @@ func (m *missingBatches) add(partition int, batches, hits uint64) {
 	m.hits += hits
 }
 
-// reportMissing names the partitions: all, or where they are many the first of them.
-func (a *auditor) reportMissing() {
-	m := a.missing
-	if len(m.partitions) == 0 {
-		return
-	}
+// String names the partitions: all, or where they are many the first of them.
+func (m *missingBatches) String() string {
 	numbers := slices.Sorted(maps.Keys(m.partitions))
 	where := "partition " + strings.Trim(fmt.Sprint(numbers[:min(8, len(numbers))]), "[]")
 	if more := len(numbers) - 8; more > 0 {
 		where += fmt.Sprintf(" and %d more", more)
 	}
-	a.find(where, fmt.Sprintf("%d batches missing", m.batches), fmt.Sprintf("%d hits", m.hits))
-	a.missing = missingBatches{}
+	return where
+}
+
+// reportMissing names what is missing of each origin.
+func (a *auditor) reportMissing() {
+	for _, origin := range slices.Sorted(maps.Keys(a.lanes)) {
+		l := a.lanes[origin]
+		if m := &l.missing; len(m.partitions) > 0 {
+			a.find(l.named(m.String()), fmt.Sprintf("%d batches missing", m.batches), fmt.Sprintf("%d hits", m.hits))
+			l.missing = missingBatches{}
+		}
+	}
 }
 
 func sum(b batch) (n uint64) {
@@ -152,7 +173,9 @@ func (a *auditor) end(reached, last uint64) {
 		a.find(fmt.Sprintf("journal messages %d to %d", there+1, reached), "cut off", "the hits of their flushes, the newest ones")
 	}
 	a.reportMissing()
-	a.dropUnfinished()
+	if a.alone {
+		a.dropUnfinished() // among others, the rest may come
+	}
 }
 
 func (a *auditor) dropUnfinished() {
@@ -161,19 +184,62 @@ func (a *auditor) dropUnfinished() {
 	}
 }
 
-// positionsOf is how far each origin's batches of a partition were applied.
-func (a *auditor) positionsOf(partition int) (list []originPosition) {
+// positionsOf is how far each origin's batches of a partition were applied, and
+// where its lane was at a message of the journal that is not after the last one.
+func (a *auditor) positionsOf(partition int, from uint64) (list []originPosition) {
 	for _, origin := range slices.Sorted(maps.Keys(a.lanes)) {
-		if at := a.lanes[origin].positions[partition]; at.epoch > 0 {
-			list = append(list, originPosition{origin, at})
+		l := a.lanes[origin]
+		at := originPosition{origin: origin, position: l.positions[partition], node: l.node, at: l.at, left: l.left}
+		if l.known && l.sequence <= from {
+			at.head = head{l.epoch, l.flush}
 		}
+		list = append(list, at)
 	}
 	return list
 }
 
-// resume says how far a snapshot has applied a partition's batches.
-func (a *auditor) resume(partition int, list []originPosition) {
-	for _, at := range list {
-		a.lane(at.origin).positions[partition] = at.position
+// waitMost is for how many messages the rest of a flush is waited for: a snapshot
+// meanwhile is from before it. After that its first parts are to be had from its
+// origin only, as after a loss.
+const waitMost = 1000
+
+// from is a message up to which all flushes are whole.
+func (a *auditor) from() uint64 {
+	from := a.stream
+	for _, l := range a.lanes {
+		if len(l.pending) > 0 && a.stream-l.opened < waitMost {
+			from = min(from, l.opened-1)
+		}
 	}
+	return from
+}
+
+// resume goes on after snapshots, by partition, nil where there was none. It
+// returns the first message that some partition needs; last is the journal's.
+func (a *auditor) resume(snaps []*snapshot, last uint64) (start uint64) {
+	start = last + 1
+	var oldest *snapshot
+	for partition, snap := range snaps {
+		if snap == nil {
+			start, oldest = 1, nil
+			continue
+		}
+		if snap.from+1 < start || oldest == nil && snap.from+1 == start {
+			start, oldest = snap.from+1, snap
+		}
+		for _, at := range snap.positions {
+			a.lane(at.origin).resume(partition, at)
+		}
+	}
+	for _, l := range a.lanes {
+		l.known = oldest != nil || start == 1 // what the oldest does not list, has never been
+	}
+	if oldest != nil {
+		for _, at := range oldest.positions {
+			l := a.lane(at.origin)
+			l.epoch, l.flush, l.known = at.head.epoch, at.head.flush, at.head.epoch != 0
+		}
+	}
+	a.stream = start - 1
+	return start
 }

@@ -53,7 +53,7 @@ func (j *Journal) backup(ctx context.Context, w io.Writer) error {
 		return fmt.Errorf("%w: some partitions have no sound snapshot, and the journal before message %d is trimmed: run weir verify", errDamaged, first)
 	}
 	file, err := newBackupWriter(w, BackupInfo{
-		Taken: time.Now().UTC().Truncate(time.Second), Origin: j.life.origin, Epoch: j.life.epoch,
+		Taken: time.Now().UTC().Truncate(time.Second), Origin: j.life.origin, Epoch: j.life.epoch, Cluster: j.cfg.clustered(),
 		Partitions: cfg.Partitions, RetentionS: int64(cfg.Retention / time.Second), First: start, Last: last,
 	})
 	if err != nil {

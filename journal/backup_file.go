@@ -52,6 +52,7 @@ type BackupInfo struct {
 	Taken      time.Time `json:"taken"`
 	Origin     uint64    `json:"origin"` // of the data directory it was taken of
 	Epoch      uint64    `json:"epoch"`
+	Cluster    bool      `json:"cluster,omitempty"` // it has the batches of many nodes
 	Partitions int       `json:"partitions"`
 	RetentionS int64     `json:"retention_s"`
 	First      uint64    `json:"first"` // sequence of the first message of the journal in it

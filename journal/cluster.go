@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/weir-counter/weir/journal/lease"
@@ -21,11 +22,37 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.serveClock(); err != nil {
 		return err
 	}
-	bucket, err := lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replicas))
+	if err := j.sayHello(ctx); err != nil {
+		return err
+	}
+	var bucket *lease.Bucket
+	err := patiently(ctx, func(ctx context.Context) (err error) {
+		bucket, err = lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replicas))
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	j.holder = lease.Hold(bucket, lease.Config{Names: []string{snapshotsLease}, Logger: j.log})
+	return nil
+}
+
+// sayHello journals the first flush of this life, and applies all before it.
+func (j *Journal) sayHello(ctx context.Context) error {
+	var sequence uint64
+	for _, data := range j.replica.hello(time.Now()) {
+		if err := patiently(ctx, func(ctx context.Context) (err error) {
+			sequence, err = j.store.publish(ctx, data, askTimeout)
+			return err
+		}); err != nil {
+			return fmt.Errorf("first flush: %w", err)
+		}
+	}
+	if err := j.followTo(ctx, sequence); err != nil {
+		return err
+	}
+	j.flusher.last = sequence
+	j.replica.ready()
 	return nil
 }
 

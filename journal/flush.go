@@ -25,8 +25,9 @@ import (
 //	           before have every hit that the origin took until then
 //	           batches: how many, then each:
 //	               partition << 1 | kind: 0 hits, 1 admissions
-//	               seq, contiguous from 1 in an epoch and partition
-//	               total: sum of N of this epoch's batches of the partition,
+//	               seq, contiguous from 1 in a partition, over all epochs; with
+//	                    no entries, that of the last one, again
+//	               total: sum of N of this origin's batches of the partition,
 //	                      this one included, modulo 2^64
 //	               length of the entries in bytes, the entries
 //	               4 bytes CRC-32C of the batch, from its partition on, and of
@@ -191,8 +192,19 @@ func appendEntry(b []byte, d weir.Delta, lastKey string, lastAt int64) []byte {
 	return binary.AppendUvarint(b, d.N)
 }
 
+// restate repeats what a partition's batches come to so far, if it had any.
+func (e *encoder) restate(partition int) {
+	if e.body = e.body[:0]; e.seqs[partition] > 0 {
+		e.appendBatch(partition, kindHits)
+	}
+}
+
 func (e *encoder) closeBatch(partition int, kind uint64) {
 	e.seqs[partition]++
+	e.appendBatch(partition, kind)
+}
+
+func (e *encoder) appendBatch(partition int, kind uint64) {
 	start := len(e.batches)
 	b := binary.AppendUvarint(e.batches, uint64(partition)<<1|kind)
 	b = binary.AppendUvarint(b, e.seqs[partition])

@@ -66,19 +66,54 @@ func (j *Journal) followOne(ctx context.Context, sequence uint64, data []byte) e
 	return err
 }
 
+// followTo applies all messages up to a sequence.
+func (j *Journal) followTo(ctx context.Context, sequence uint64) error {
+	for next := j.replica.next(); next <= sequence; next++ {
+		data, err := asked{ctx, j}.message(next)
+		switch {
+		case errors.Is(err, errLost):
+			j.replica.skip(next)
+		case err != nil:
+			return err
+		default:
+			if err := j.followOne(ctx, next, data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // asked is what the other nodes are asked for.
 type asked struct {
 	ctx context.Context
 	j   *Journal
 }
 
+// lostAsks is how often a message is asked for before it is taken for lost: the
+// replica that answered may not have it yet, and another one answers next.
+const (
+	lostAsks = 10
+	lostAt   = 100 * time.Millisecond
+)
+
 func (a asked) message(sequence uint64) (data []byte, err error) {
-	err = patiently(a.ctx, func(ctx context.Context) (err error) {
-		data, err = a.j.store.get(ctx, sequence)
-		return err
-	})
-	if !errors.Is(err, jetstream.ErrMsgNotFound) {
-		return data, err
+	for ask := 0; ; ask++ {
+		err = patiently(a.ctx, func(ctx context.Context) (err error) {
+			data, err = a.j.store.get(ctx, sequence)
+			return err
+		})
+		if !errors.Is(err, jetstream.ErrMsgNotFound) {
+			return data, err
+		}
+		if ask == lostAsks {
+			break
+		}
+		select {
+		case <-a.ctx.Done():
+			return nil, context.Cause(a.ctx)
+		case <-time.After(lostAt):
+		}
 	}
 	first, _, _, err := a.j.store.bounds(a.ctx)
 	switch {

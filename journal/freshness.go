@@ -51,9 +51,14 @@ func (r *replica) origins(now time.Time) (list []OriginStatus) {
 		s.Late = !s.Left && now.Sub(s.Heard) > lateAfter
 		list = append(list, s)
 	}
-	list = append(list, OriginStatus{
-		Node: r.node, Origin: fmt.Sprintf("%016x", r.audit.origin), Epoch: r.audit.self.epoch, Self: true, AsOf: now, Heard: now,
-	})
+	self := OriginStatus{Node: r.node, Origin: fmt.Sprintf("%016x", r.audit.origin), Epoch: r.audit.self.epoch, Self: true, AsOf: now, Heard: now}
+	if r.clustered {
+		// What was journaled before its own last flush came back is here, and of an
+		// origin that is not in the list nothing was.
+		l := r.audit.lane(r.audit.origin)
+		self.AsOf, self.Flush = time.UnixMilli(l.at), l.flush
+	}
+	list = append(list, self)
 	list = withoutReplaced(list)
 	slices.SortFunc(list, func(a, b OriginStatus) int { return strings.Compare(a.Node+a.Origin, b.Node+b.Origin) })
 	return list
@@ -84,7 +89,7 @@ func (r *replica) freshness(now time.Time) (asOf time.Time, late []OriginStatus)
 		return asOf, nil
 	}
 	for _, o := range r.origins(now) {
-		if o.Self || o.Left {
+		if o.Left && !o.Self {
 			continue
 		}
 		if o.AsOf.Before(asOf) {

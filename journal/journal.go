@@ -127,7 +127,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	j.life, j.manifest = life{m.Origin, m.Epoch}, m
 	accepted := len(lossy(loaded.findings)) > 0
-	if accepted {
+	if accepted && !j.cfg.clustered() { // among others the journal is not this node's to begin anew
 		if err := j.rebase(ctx, &loaded); err != nil {
 			return fmt.Errorf("journal: go on without what was lost: %w", err)
 		}
@@ -148,7 +148,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	j.snapshots.grown.Store(int64(loaded.bytes))
 	j.snapshots.kept.Store(int64(loaded.bytes))
-	if accepted {
+	if accepted && !j.cfg.clustered() {
 		j.snapshots.startRound() // for the other slots
 	}
 	return nil

@@ -40,7 +40,7 @@ func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Fi
 			audit.findings = append(audit.findings, Finding{Where: "mark", What: err.Error(), Cost: "none, but a journal that was cut off would not be found", Harmless: true})
 		}
 	}
-	start := j.replica.resume(snaps, last)
+	start := audit.resume(snaps, last)
 	if start < first {
 		audit.find(fmt.Sprintf("journal messages %d to %d", start, first-1), "trimmed, but some partitions have no sound snapshot after them", "the hits of those partitions")
 		start = first
@@ -49,6 +49,9 @@ func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Fi
 	apply := func(sequence uint64, data []byte) error {
 		if progress != nil && sequence%64 == 0 {
 			progress(sequence-start+1, last-start+1)
+		}
+		if j.cfg.clustered() {
+			return j.followOne(ctx, sequence, data)
 		}
 		return audit.apply(j.engine, sequence, data)
 	}
@@ -59,6 +62,11 @@ func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Fi
 	for _, snap := range snaps {
 		if snap != nil {
 			l.reached = max(l.reached, snap.from)
+		}
+	}
+	if j.cfg.clustered() {
+		if err := j.followTo(ctx, last); err != nil {
+			return l, fmt.Errorf("journal: replay: %w", err)
 		}
 	}
 	audit.end(l.reached, last)

@@ -17,8 +17,9 @@ func (j *Journal) rebase(ctx context.Context, l *loaded) error {
 	var cut weir.Cut
 	for partition := range l.have {
 		j.engine.Cut(partition, &cut, true)
-		j.replica.audit.resume(partition, []originPosition{{j.life.origin, position{epoch: j.life.epoch}}})
-		snap := snapshot{life: j.life, partition: partition, positions: j.replica.audit.positionsOf(partition), from: target, state: cut.State}
+		at := &j.replica.audit.lane(j.life.origin).positions[partition]
+		at.epoch, at.lost = j.life.epoch, 0
+		snap := snapshot{life: j.life, partition: partition, positions: j.replica.audit.positionsOf(partition, 0), from: target, state: cut.State}
 		if partition == 0 {
 			snap.receipts = j.engine.Receipts()
 		}

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +22,7 @@ type replica struct {
 	encoder *encoder // nil until begin
 	cut     weir.Cut
 	beat    time.Time              // of the last flush
+	audited time.Time              // when all positions were last journaled
 	timed   func(takeState func()) // runs it, and may look at the clock; nil: runs it
 	ring    ring                   // of flushes of this life
 
@@ -50,6 +50,32 @@ func (r *replica) begin(l life) {
 	defer r.mu.Unlock()
 	r.audit.self = l
 	r.told = len(r.audit.findings)
+	r.goOn()
+}
+
+// goOn numbers batches after those that the journal has of earlier lives.
+func (r *replica) goOn() {
+	for partition, at := range r.audit.lane(r.audit.origin).positions {
+		r.encoder.seqs[partition], r.encoder.totals[partition] = at.seq, at.total
+	}
+}
+
+// hello is the first flush of a life among other nodes, and is empty. Messages of
+// this origin's life before that come after it, from a network that was slow,
+// count nowhere; those before it are to be followed, up to hello's own message.
+// Only then, after ready, may flushes be cut.
+func (r *replica) hello(now time.Time) [][]byte {
+	r.encoder.begin(now)
+	parts := r.encoder.end(nil)
+	r.ring.add(r.encoder.flush, parts)
+	return parts
+}
+
+// ready ends the start of a life, after its hello was followed.
+func (r *replica) ready() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.goOn()
 }
 
 // cutFlush is one flush and the snapshots that were taken with it.
@@ -64,9 +90,10 @@ func (r *replica) cutAll(now time.Time, leaving bool, states map[int]bool) (f cu
 	e := r.encoder
 	e.begin(now)
 	e.leaving = leaving
+	restate := r.clustered && now.Sub(r.audited) >= auditEvery
 	receipts := r.engine.CutReceipts(func() {
 		for partition := range r.audit.partitions {
-			r.cutPartition(partition, states[partition], &f.snaps)
+			r.cutPartition(partition, states[partition], restate, &f.snaps)
 		}
 	})
 	if e.empty() && len(receipts) == 0 && !leaving && (!r.clustered || now.Sub(r.beat) < heartbeat) {
@@ -75,19 +102,30 @@ func (r *replica) cutAll(now time.Time, leaving bool, states map[int]bool) (f cu
 	}
 	f.parts = e.end(receipts)
 	r.beat = now
+	if restate {
+		r.audited = now
+	}
 	if r.clustered {
 		r.ring.add(e.flush, f.parts)
 	}
 	return f
 }
 
-// cutPartition puts a partition's new hits into the flush, and takes its state if
-// it is asked for: then nobody else's hits are applied meanwhile.
-func (r *replica) cutPartition(partition int, withState bool, snaps *[]snapshot) {
+// auditEvery is how often a node journals the running totals of all partitions: a
+// hole in its batches is found no later, even where no batch follows.
+const auditEvery = 10 * time.Second
+
+// cutPartition puts a partition's new hits into the flush, or what they come to so
+// far if that is to be restated. It takes the partition's state if it is asked
+// for: then nobody else's hits are applied meanwhile.
+func (r *replica) cutPartition(partition int, withState, restate bool, snaps *[]snapshot) {
 	take := func() {
 		r.engine.Cut(partition, &r.cut, withState)
 		r.encoder.add(partition, r.cut.Deltas)
 		r.encoder.addAdmissions(partition, r.cut.Admissions)
+		if restate && len(r.cut.Deltas)+len(r.cut.Admissions) == 0 {
+			r.encoder.restate(partition)
+		}
 	}
 	if !withState {
 		take()
@@ -105,9 +143,13 @@ func (r *replica) cutPartition(partition int, withState bool, snaps *[]snapshot)
 
 // snapshotOf is the partition as the last cut left it. The caller holds mu.
 func (r *replica) snapshotOf(partition int) snapshot {
+	from, known := r.audit.from(), uint64(0)
+	if r.clustered { // else the lane stands where it was at the start
+		known = from
+	}
 	snap := snapshot{
-		life: r.encoder.life, partition: partition, from: r.audit.stream,
-		positions: r.positionsOf(partition),
+		life: r.encoder.life, partition: partition, from: from,
+		positions: r.positionsOf(partition, known),
 		state:     append([]byte(nil), r.cut.State...),
 	}
 	if partition == 0 {
@@ -118,8 +160,13 @@ func (r *replica) snapshotOf(partition int) snapshot {
 
 // positionsOf is how far a partition has the batches of all origins: its own as
 // the last cut left them, the others' as they were applied. The caller holds mu.
-func (r *replica) positionsOf(partition int) []originPosition {
+func (r *replica) positionsOf(partition int, known uint64) []originPosition {
 	e := r.encoder
-	list := slices.DeleteFunc(r.audit.positionsOf(partition), func(at originPosition) bool { return at.origin == e.origin })
-	return append(list, originPosition{e.origin, position{e.epoch, e.seqs[partition], e.totals[partition]}})
+	list := r.audit.positionsOf(partition, known)
+	for i := range list {
+		if at := &list[i]; at.origin == e.origin {
+			at.position = position{epoch: e.epoch, seq: e.seqs[partition], total: e.totals[partition], lost: at.lost}
+		}
+	}
+	return list
 }

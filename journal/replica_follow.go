@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -64,9 +65,16 @@ func (r *replica) applyOne(now time.Time, sequence uint64, data []byte, from sou
 	if sequence < r.next() {
 		return 0, nil // it came by itself meanwhile
 	}
-	p, headErr := decodeHead(data)
+	p, err := decodePart(data)
+	if errors.Is(err, errDamaged) {
+		r.skip(sequence)
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("journal message %d: %w", sequence, err)
+	}
 	var again []part
-	if headErr == nil && p.life != r.audit.self {
+	if p.life != r.audit.self {
 		again = r.askAgain(p, from)
 	}
 	r.mu.Lock()
@@ -79,14 +87,14 @@ func (r *replica) applyOne(now time.Time, sequence uint64, data []byte, from sou
 			return 0, err
 		}
 	}
-	if err := r.audit.apply(r.engine, sequence, data); err != nil {
+	if err := r.audit.applyParts(r.engine, r.audit.next(sequence, p)); err != nil {
 		return 0, err
 	}
 	r.audit.reportMissing()
-	if headErr != nil || p.origin == r.audit.origin {
+	r.audit.lane(p.origin).heard = now
+	if p.origin == r.audit.origin {
 		return 0, nil
 	}
-	r.audit.lane(p.origin).heard = now
 	return len(data), nil
 }
 

@@ -3,29 +3,12 @@ package journal
 import "github.com/weir-counter/weir"
 
 // loadSnapshot puts a partition's snapshot into the engine. Those of different
-// partitions may be loaded at once; resume follows.
+// partitions may be loaded at once; auditor.resume follows.
 func (r *replica) loadSnapshot(snap snapshot) error {
 	if err := r.engine.LoadReceipts(snap.receipts); err != nil {
 		return err
 	}
 	return r.engine.LoadState(snap.partition, snap.state)
-}
-
-// resume goes on after the snapshots that were loaded, by partition, nil where
-// there was none. It returns the first message that some partition needs; last is
-// the journal's.
-func (r *replica) resume(snaps []*snapshot, last uint64) (start uint64) {
-	start = last + 1
-	for partition, snap := range snaps {
-		if snap == nil {
-			start = min(start, 1)
-			continue
-		}
-		r.audit.resume(partition, snap.positions)
-		start = min(start, snap.from+1)
-	}
-	r.audit.stream = start - 1
-	return start
 }
 
 // apply takes the next message of the journal, and counts what it completes:

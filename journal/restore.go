@@ -108,30 +108,36 @@ const unbounded = 1 << 50
 // load brings an engine to where the backup was taken.
 func (b *backupReader) load(engine *weir.Engine) error {
 	audit := newAuditor(b.info.Origin, b.info.Partitions)
+	audit.alone = !b.info.Cluster
+	snaps := make([]*snapshot, b.info.Partitions)
 	audit.stream = b.info.First - 1
 	err := b.each(func(snap snapshot) error {
 		switch {
-		case snap.origin != audit.origin || snap.partition >= audit.partitions:
+		case snap.origin != audit.origin && audit.alone || snap.partition >= audit.partitions:
 			return fmt.Errorf("%w: it is not of this backup", errDamaged)
 		case snap.from > b.info.Last:
 			return fmt.Errorf("%w: messages %d to %d of the journal are not in the backup", errDamaged, b.info.Last+1, snap.from)
 		case snap.from+1 < b.info.First:
 			return fmt.Errorf("%w: messages %d to %d of the journal are not in the backup", errDamaged, snap.from+1, b.info.First-1)
 		}
-		audit.resume(snap.partition, snap.positions)
+		snaps[snap.partition] = &snapshot{life: snap.life, partition: snap.partition, from: snap.from, positions: snap.positions}
 		if err := engine.LoadReceipts(snap.receipts); err != nil {
 			return err
 		}
 		return engine.LoadState(snap.partition, snap.state)
 	}, func(sequence uint64, data []byte) error {
+		if sequence == b.info.First {
+			audit.resume(snaps, b.info.Last)
+			audit.stream = b.info.First - 1
+		}
 		return audit.apply(engine, sequence, data)
 	})
 	if err != nil {
 		return err
 	}
 	audit.end(b.info.Last, b.info.Last)
-	if len(audit.findings) > 0 {
-		return fmt.Errorf("%w: the backup: %s", errDamaged, audit.findings[0])
+	if lost := lossy(audit.findings); len(lost) > 0 {
+		return fmt.Errorf("%w: the backup: %s", errDamaged, lost[0])
 	}
 	return nil
 }

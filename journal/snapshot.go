@@ -13,8 +13,10 @@ import (
 //	byte 1     version, 2
 //	8 bytes    origin that took it, little endian
 //	           epoch, partition
-//	           positions: how many, then each: 8 bytes origin, little endian;
-//	           epoch, seq, total (see flush.go)
+//	           origins: how many, then each: 8 bytes origin, little endian;
+//	               epoch, seq, total (see flush.go); hits that were lost
+//	               epoch, flush: the last one up to from; 0 and 0: not known
+//	               at; a byte: 1 if it has left; length of its node's name, name
 //	           from: the sequence in the stream up to which nothing is needed
 //	           length of the state, the state (package weir, state.go)
 //	           receipts: how many, then each: length, bytes; partition 0 has all
@@ -33,11 +35,24 @@ type position struct {
 	epoch uint64
 	seq   uint64
 	total uint64
+	lost  uint64 // hits of batches that nobody had any more
 }
 
+// head is the last flush of a lane.
+type head struct {
+	epoch uint64
+	flush uint64
+}
+
+// originPosition is how far an origin was followed.
 type originPosition struct {
 	origin uint64
 	position
+	head head // at the snapshot's from; zero: not known
+
+	node string
+	at   int64
+	left bool
 }
 
 const (
@@ -57,6 +72,13 @@ func (s snapshot) encode() []byte {
 		b = binary.AppendUvarint(b, at.epoch)
 		b = binary.AppendUvarint(b, at.seq)
 		b = binary.AppendUvarint(b, at.total)
+		b = binary.AppendUvarint(b, at.lost)
+		b = binary.AppendUvarint(b, at.head.epoch)
+		b = binary.AppendUvarint(b, at.head.flush)
+		b = binary.AppendUvarint(b, uint64(at.at))
+		b = append(b, oneIf(at.left))
+		b = binary.AppendUvarint(b, uint64(len(at.node)))
+		b = append(b, at.node...)
 	}
 	b = binary.AppendUvarint(b, s.from)
 	b = binary.AppendUvarint(b, uint64(len(s.state)))
@@ -74,9 +96,7 @@ func decodeSnapshot(data []byte) (snapshot, error) {
 	s := snapshot{life: life{origin: binary.LittleEndian.Uint64(r.take(8)), epoch: r.uvarint()}}
 	s.partition = int(r.uvarint())
 	for range r.count() {
-		at := originPosition{origin: binary.LittleEndian.Uint64(r.take(8))}
-		at.epoch, at.seq, at.total = r.uvarint(), r.uvarint(), r.uvarint()
-		s.positions = append(s.positions, at)
+		s.positions = append(s.positions, r.originPosition())
 	}
 	s.from = r.uvarint()
 	s.state = r.take(r.uvarint())
@@ -85,4 +105,25 @@ func decodeSnapshot(data []byte) (snapshot, error) {
 		r.fail()
 	}
 	return s, r.end()
+}
+
+func (r *reader) originPosition() originPosition {
+	at := originPosition{origin: binary.LittleEndian.Uint64(r.take(8))}
+	at.epoch, at.seq, at.total, at.lost = r.uvarint(), r.uvarint(), r.uvarint(), r.uvarint()
+	at.head = head{r.uvarint(), r.uvarint()}
+	at.at = int64(r.uvarint())
+	left := r.take(1)[0]
+	at.left = left == 1
+	at.node = string(r.take(r.uvarint()))
+	if at.at < 0 || left > 1 || len(at.node) > maxNodeBytes {
+		r.fail()
+	}
+	return at
+}
+
+func oneIf(is bool) byte {
+	if is {
+		return 1
+	}
+	return 0
 }
