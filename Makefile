@@ -9,13 +9,16 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race crash fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess
+.PHONY: help run cluster build test race crash cluster-crash fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## Start Weir on http://127.0.0.1:8080, data in ./weir-data (more: ARGS="--http ...")
 	$(BIN)/weir serve $(ARGS)
+
+cluster: build ## Start three nodes that count together, on http://127.0.0.1:8081 to 8083, data in ./weir-cluster
+	@tools/cluster.sh $(BIN)/weir
 
 build: need-go ## Build bin/weir
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/weir ./cmd/weir
@@ -30,6 +33,9 @@ race: need-go need-gcc ## Run every test under the race detector
 
 crash: need-go ## Kill a server at random moments, ROUNDS (50) times, and count what is there
 	$(GO) test -run 'TestCrash' -count 1 -v -timeout 30m ./cmd/weir -args -rounds $(ROUNDS)
+
+cluster-crash: need-go ## Kill, stop, cut off, replace and restart nodes of a cluster, each ROUNDS (50) times, and count what is there
+	$(GO) test -run 'TestClusterCrash' -count 1 -v -timeout $$(( $(ROUNDS) * 3 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS)
 
 fuzz: need-go ## Run each fuzz target for FUZZTIME (10m)
 	@set -e; for pkg in $$($(GO) list ./...); do \
