@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 
@@ -63,7 +64,17 @@ type LimitState struct {
 	ResetSeconds      float64 `json:"reset_s"` // until the whole burst is there again
 }
 
-func fromSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// Per is PerSeconds as a duration.
+func (l LimitState) Per() time.Duration { return fromSeconds(l.PerSeconds) }
+
+// RetryAfter is RetryAfterSeconds as a duration.
+func (l LimitState) RetryAfter() time.Duration { return fromSeconds(l.RetryAfterSeconds) }
+
+// Reset is ResetSeconds as a duration.
+func (l LimitState) Reset() time.Duration { return fromSeconds(l.ResetSeconds) }
+
+// fromSeconds rounds: 4.35 s as a float are a little less.
+func fromSeconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
 
 // NoDecisionError says that the server did not decide: nobody answered in time, or who
 // answered could not. Whether to let pass then is for the caller to choose.
@@ -124,7 +135,7 @@ func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d Decis
 		asked.Checks[i] = wireCheck{Key: check.Key, N: check.N}
 		switch l := check.Inline; {
 		case l != nil:
-			asked.Checks[i].Limit = wireLimit{check.Limit, l.N, units.FormatDuration(l.Per), l.Burst, l.Algorithm}
+			asked.Checks[i].Limit = wireLimit{check.Limit, l.N, exactSeconds(l.Per), l.Burst, l.Algorithm}
 		case check.Limit != "":
 			asked.Checks[i].Limit = check.Limit
 		}
@@ -152,5 +163,9 @@ func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d Decis
 	}
 	return d, err
 }
+
+// exactSeconds is a period in seconds, to the nanosecond: one that was rounded down would
+// be another limit, which admits more.
+func exactSeconds(d time.Duration) string { return units.FormatUnix(time.Unix(0, int64(d))) }
 
 var errNoVerdict = errors.New("the answer has no verdicts: is a Weir server at this address?")

@@ -97,10 +97,17 @@ func TestAllowBody(t *testing.T) {
 		return respond(200, nil, `{"allowed":true,"limits":[]}`), err
 	}, Options{})
 	if _, err := c.Peek(t.Context(), Check{Key: "a"}, Check{Key: "b", Limit: "login", N: 3},
-		Check{Key: "c", Limit: "own", Inline: &Limit{N: 10, Per: 1500 * time.Millisecond, Burst: 2, Algorithm: "gcra"}}); err != nil {
+		Check{Key: "c", Limit: "own", Inline: &Limit{N: 10, Per: 1500*time.Millisecond + 1, Burst: 2, Algorithm: "gcra"}}); err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"checks":[{"key":"a"},{"key":"b","limit":"login","n":3},{"key":"c","limit":{"name":"own","n":10,"per":"1s500ms","burst":2,"algorithm":"gcra"}}],"peek":true}`; body != want {
+	if want := `{"checks":[{"key":"a"},{"key":"b","limit":"login","n":3},{"key":"c","limit":{"name":"own","n":10,"per":"1.500000001","burst":2,"algorithm":"gcra"}}],"peek":true}`; body != want {
 		t.Errorf("got %s, want %s", body, want)
+	}
+}
+
+func TestSecondsAreRounded(t *testing.T) {
+	l := LimitState{PerSeconds: 1.0005, RetryAfterSeconds: 4.35, ResetSeconds: 0.29}
+	if l.Per() != 1000500*time.Microsecond || l.RetryAfter() != 4350*time.Millisecond || l.Reset() != 290*time.Millisecond {
+		t.Errorf("got %v, %v, %v", l.Per(), l.RetryAfter(), l.Reset())
 	}
 }

@@ -69,7 +69,7 @@ func appendState(b []byte, r *policy.Result) []byte {
 	b = append(b, `,"limit":`...)
 	b = strconv.AppendUint(b, r.Limit.N, 10)
 	b = append(b, `,"per_s":`...)
-	b = appendSeconds(b, r.Limit.Per)
+	b = units.AppendUnix(b, time.Unix(0, int64(r.Limit.Per))) // not rounded: a limit is what it is
 	b = append(b, `,"burst":`...)
 	b = strconv.AppendUint(b, r.Limit.Burst, 10)
 	b = append(b, `,"remaining":`...)

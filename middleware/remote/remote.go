@@ -140,13 +140,11 @@ func fill(d *middleware.Decision, answer *client.Decision) {
 		l := &answer.Limits[i]
 		d.Add(middleware.Result{
 			Limit: l.Name, Key: l.Key, Quota: l.Burst, Shadow: l.Mode == "shadow",
-			Window: middleware.Window(weir.Limit{N: l.Limit, Per: seconds(l.PerSeconds), Burst: l.Burst}),
+			Window: middleware.Window(weir.Limit{N: l.Limit, Per: l.Per(), Burst: l.Burst}),
 			Verdict: weir.Verdict{
 				Allowed: l.Allowed, Never: l.Never, Remaining: l.Remaining,
-				RetryAfter: seconds(l.RetryAfterSeconds), Reset: seconds(l.ResetSeconds),
+				RetryAfter: l.RetryAfter(), Reset: l.Reset(),
 			},
 		})
 	}
 }
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
