@@ -68,6 +68,13 @@ func TestLimitRefusesBadInput(t *testing.T) {
 	if l.Allow("") {
 		t.Error("an empty key was admitted")
 	}
+	other, _ := limitEngine(t, Config{})
+	foreign := mustLimit(t, other, "x", Limit{N: 1, Per: time.Second})
+	for _, c := range []Check{{Key: "k", N: 1}, {Limit: foreign, Key: "k", N: 1}} {
+		if _, err := e.TakeAll([]Check{c}, make([]Verdict, 1)); !errors.As(err, &weirErr) || weirErr.Code != CodeInvalidLimit {
+			t.Errorf("a limit that is not this engine's: %v", err)
+		}
+	}
 	if _, err := e.TakeAll(make([]Check, MaxChecks+1), make([]Verdict, MaxChecks+1)); !errors.As(err, &weirErr) || weirErr.Code != CodeInvalidCount {
 		t.Errorf("too many checks: %v", err)
 	}

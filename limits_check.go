@@ -17,13 +17,17 @@ type Check struct {
 // MaxChecks is how many limits one request may have.
 const MaxChecks = 64
 
+// fewChecks is how many most requests have.
+const fewChecks = 4
+
 // TakeAll admits a request under several limits of the engine, all or none: if one
 // that is not Shadow denies it, nothing is taken of any. verdicts, of the length
 // of checks, gets what each limit says by itself. A check of a key and a limit's
 // name that came before asks for both together.
 //
 // The error is an Error with CodeInvalidKey, CodeInvalidCount for more than
-// MaxChecks, or CodeOverloaded (see KeyedLimit.Take); nothing is taken then.
+// MaxChecks, CodeInvalidLimit for none or another engine's, or CodeOverloaded (see
+// KeyedLimit.Take); nothing is taken then.
 // Cost: that of Take for each; it holds the locks of all keys' partitions.
 func (e *Engine) TakeAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
 	return e.decideAll(checks, verdicts, true)
@@ -38,16 +42,22 @@ func (e *Engine) decideAll(checks []Check, verdicts []Verdict, take bool) (allow
 	if len(checks) > MaxChecks || len(verdicts) != len(checks) {
 		return false, &Error{CodeInvalidCount, "checks", fmt.Sprintf("%d checks and %d verdicts: must be as many, at most %d", len(checks), len(verdicts), MaxChecks)}
 	}
-	var room [MaxChecks]pending
-	asked := room[:len(checks)]
+	var room [fewChecks]pending // on the stack, where it is cleared each time
+	asked := room[:min(len(checks), fewChecks)]
+	if len(checks) > fewChecks {
+		asked = make([]pending, len(checks))
+	}
 	for i, c := range checks {
+		if c.Limit == nil || c.Limit.engine != e {
+			return false, &Error{CodeInvalidLimit, "limit", fmt.Sprintf("check %d has no limit of this engine: make it with its Limit method", i)}
+		}
 		if err := checkKey(c.Key); err != nil {
 			return false, err
 		}
 		asked[i] = pending{Check: c, partition: e.PartitionOf(c.Key)}
 	}
 	now := e.limits.clock.now()
-	var order [MaxChecks]int
+	var order [fewChecks]int
 	locked := e.limits.lock(order[:0], asked, now)
 	defer e.limits.unlock(locked)
 	allowed = true
