@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"errors"
+	"time"
+)
+
+// Log is a replicated log with the semantics of a JetStream stream: one order of
+// messages, by sequence from 1; a message is there once most replicas have it, and
+// only then acknowledged; the acknowledgement may be lost, and a message sent
+// again is there twice; reads are answered by any replica, which may lag, or may
+// have lost a message on its disk and pass over it in silence.
+type Log struct {
+	w        *World
+	net      *Network
+	replicas []*replica
+	messages [][]byte // all that ever were; sequence-1 is the index
+	first    uint64   // those before are trimmed
+
+	// Appended, if not nil, is told of each message when it is there.
+	Appended func(sequence uint64, data []byte)
+}
+
+type replica struct {
+	node string
+	have uint64 // all up to here, but lost
+	lost map[uint64]bool
+}
+
+var (
+	// ErrUnreachable is the answer where nobody answers.
+	ErrUnreachable = errors.New("sim: no replica can be reached")
+	// ErrNoMessage is the answer of a replica that has no such message.
+	ErrNoMessage = errors.New("sim: no such message")
+)
+
+// catchUpEvery is how often a replica that lags asks one that does not.
+const catchUpEvery = 300 * time.Millisecond
+
+// NewLog has its replicas on some nodes.
+func NewLog(w *World, net *Network, nodes []string) *Log {
+	l := &Log{w: w, net: net, first: 1}
+	for _, node := range nodes {
+		l.replicas = append(l.replicas, &replica{node: node, lost: map[uint64]bool{}})
+	}
+	w.Every(catchUpEvery, func() bool {
+		if leader := l.leader(); leader != nil {
+			for _, r := range l.replicas {
+				if net.Reach(leader.node, r.node) {
+					r.have = leader.have
+				}
+			}
+		}
+		return true
+	})
+	return l
+}
+
+// leader is a replica that has all, and reaches most; nil: there is none.
+func (l *Log) leader() *replica {
+	for _, r := range l.replicas {
+		if r.have == l.Last() && len(l.followers(r))+1 > len(l.replicas)/2 && !l.net.down[r.node] {
+			return r
+		}
+	}
+	for _, r := range l.replicas { // the newest of a majority has all, and tells the others
+		if len(l.followers(r))+1 <= len(l.replicas)/2 || l.net.down[r.node] {
+			continue
+		}
+		for _, other := range l.followers(r) {
+			if other.have == l.Last() {
+				r.have = other.have
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Log) followers(leader *replica) (list []*replica) {
+	for _, r := range l.replicas {
+		if r != leader && l.net.Reach(leader.node, r.node) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// leaderFor is the leader, if a node can ask it.
+func (l *Log) leaderFor(node string) *replica {
+	leader := l.leader()
+	if leader == nil || !l.net.Reach(node, leader.node) {
+		return nil
+	}
+	return leader
+}
+
+// Last is the sequence of the newest message.
+func (l *Log) Last() uint64 { return uint64(len(l.messages)) }
+
+// Publish sends a message. acked runs at its node if the acknowledgement comes;
+// who waits for it in vain sends again.
+func (l *Log) Publish(from string, data []byte, acked func(sequence uint64)) {
+	leader := l.leaderFor(from)
+	if leader == nil {
+		return
+	}
+	l.net.Send(from, leader.node, func() {
+		now := l.leader() // another one, perhaps
+		if now == nil || !l.net.Reach(leader.node, now.node) {
+			return
+		}
+		sequence := l.append(now, data)
+		l.net.Send(now.node, from, func() { acked(sequence) })
+	})
+}
+
+func (l *Log) append(leader *replica, data []byte) uint64 {
+	l.messages = append(l.messages, data)
+	leader.have = l.Last()
+	followers := l.followers(leader)
+	l.w.Shuffle(len(followers), func(i, j int) { followers[i], followers[j] = followers[j], followers[i] })
+	for _, r := range followers[:len(l.replicas)/2] {
+		r.have = l.Last() // the others lag
+	}
+	if l.Appended != nil {
+		l.Appended(l.Last(), data)
+	}
+	return l.Last()
+}
+
+// Next reads the first message at or after a sequence from some replica, the
+// node's own one most often.
+func (l *Log) Next(node string, sequence uint64) (at uint64, data []byte, err error) {
+	r := l.ask(node)
+	if r == nil {
+		return 0, nil, ErrUnreachable
+	}
+	for at := max(sequence, l.first); at <= r.have; at++ {
+		if !r.lost[at] {
+			return at, l.messages[at-1], nil
+		}
+	}
+	return 0, nil, ErrNoMessage
+}
+
+// Get reads one message from some replica.
+func (l *Log) Get(node string, sequence uint64) ([]byte, error) {
+	at, data, err := l.Next(node, sequence)
+	if err == nil && at != sequence {
+		err = ErrNoMessage
+	}
+	return data, err
+}
+
+func (l *Log) ask(node string) *replica {
+	var there []*replica
+	for _, r := range l.replicas {
+		if !l.net.Reach(node, r.node) {
+			continue
+		}
+		if r.node == node && l.w.Chance(.7) {
+			return r
+		}
+		there = append(there, r)
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	return there[l.w.IntN(len(there))]
+}
+
+// Bounds are the first and the last message, which the leader knows.
+func (l *Log) Bounds(node string) (first, last uint64, err error) {
+	if l.leaderFor(node) == nil {
+		return 0, 0, ErrUnreachable
+	}
+	return l.first, l.Last(), nil
+}
+
+// Trim removes the messages up to and including a sequence.
+func (l *Log) Trim(node string, upTo uint64) error {
+	if l.leaderFor(node) == nil {
+		return ErrUnreachable
+	}
+	l.first = max(l.first, min(upTo, l.Last())+1)
+	return nil
+}
+
+// Lose takes a message from some of the replicas' disks.
+func (l *Log) Lose(sequence uint64, replicas int) {
+	for i, at := range l.w.Perm(len(l.replicas)) {
+		if i < replicas {
+			l.replicas[at].lost[sequence] = true
+		}
+	}
+}
