@@ -125,19 +125,20 @@ func (s *store) listSnapshots(ctx context.Context, partitions int) (lists [][]li
 }
 
 func (s *store) listSlot(ctx context.Context, partition, slot int) (listed, error) {
-	var msg *jetstream.RawStreamMsg
+	var sequence uint64
+	var data []byte
 	err := patiently(ctx, func(ctx context.Context) (err error) {
-		msg, err = s.at.Load().snapshots.GetLastMsgForSubject(ctx, endSubject(partition, slot))
+		sequence, data, err = s.at.Load().fromLeader(ctx, snapshotStream, wanted{LastOf: endSubject(partition, slot)})
 		return err
 	})
 	if err != nil {
 		return listed{}, err
 	}
-	l, err := decodeListed(msg.Data)
-	if err == nil && (l.partition != partition || l.slot != slot || l.chunks >= msg.Sequence) {
+	l, err := decodeListed(data)
+	if err == nil && (l.partition != partition || l.slot != slot || l.chunks >= sequence) {
 		err = fmt.Errorf("%w: it is the end of another snapshot", errDamaged)
 	}
-	l.sequence = msg.Sequence
+	l.sequence = sequence
 	return l, err
 }
 
@@ -145,15 +146,15 @@ func (s *store) listSlot(ctx context.Context, partition, slot int) (listed, erro
 func (s *store) getSnapshot(ctx context.Context, l listed) (snapshot, error) {
 	var data bytes.Buffer
 	for sequence := l.sequence - l.chunks; sequence < l.sequence; sequence++ {
-		var msg *jetstream.RawStreamMsg
+		var chunk []byte
 		err := patiently(ctx, func(ctx context.Context) (err error) {
-			msg, err = s.at.Load().snapshots.GetMsg(ctx, sequence)
+			_, chunk, err = s.at.Load().fromLeader(ctx, snapshotStream, wanted{Sequence: sequence})
 			return err
 		})
 		if err != nil {
 			return snapshot{}, fmt.Errorf("message %d of the stream of snapshots: %w", sequence, err)
 		}
-		data.Write(msg.Data)
+		data.Write(chunk)
 	}
 	if uint64(data.Len()) != l.length {
 		return snapshot{}, fmt.Errorf("%w: %d bytes in place of %d", errDamaged, data.Len(), l.length)
