@@ -3,12 +3,9 @@ package server
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/nearest"
-	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
@@ -158,33 +155,6 @@ func (p *allowParser) readLimit(r *policy.Request) *problem {
 	return p.wrong(weir.CodeInvalidLimit, "limit", `it must be the name of a policy, or a limit like {"n":100,"per":"1m"}`)
 }
 
-func (p *allowParser) readInline(r *policy.Request) *problem {
-	p.inline = append(p.inline, weir.Limit{})
-	l := &p.inline[len(p.inline)-1]
-	outer := p.within
-	p.within += "limit."
-	seen, problem := p.object(inlineMembers, func(member int) *problem {
-		switch inlineMembers[member] {
-		case "name":
-			return p.readName(r, "name")
-		case "n":
-			return p.readCount(&l.N, "n", 1)
-		case "burst":
-			return p.readCount(&l.Burst, "burst", 1)
-		case "per":
-			return p.readPer(l)
-		}
-		return p.readAlgorithm(l)
-	})
-	const needed = 1<<1 | 1<<2 // n and per
-	if problem == nil && seen&needed != needed {
-		problem = p.wrong(weir.CodeInvalidLimit, "", `a limit needs n and per, for example {"n":100,"per":"1m"}`)
-	}
-	p.within = outer
-	r.Inline = l
-	return problem
-}
-
 // readName reads the name of a policy or of an inline limit; package policy says which
 // letters it may have.
 func (p *allowParser) readName(r *policy.Request, member string) *problem {
@@ -200,37 +170,6 @@ func (p *allowParser) readName(r *policy.Request, member string) *problem {
 	}
 	r.Limit = string(name)
 	return nil
-}
-
-// readPer reads a duration, as text or in seconds.
-func (p *allowParser) readPer(l *weir.Limit) (problem *problem) {
-	text, ok := p.scanner.number()
-	if !ok {
-		text, ok = p.scanner.str(&p.scratch)
-	}
-	if !ok {
-		return p.wrong(weir.CodeInvalidLimit, "per", `it must be a duration like "1m", or a number of seconds`)
-	}
-	per, err := units.ParseDuration(view(text)) // keeps no part of it
-	if err != nil {
-		return p.wrong(weir.CodeInvalidLimit, "per", err.Error())
-	}
-	l.Per = per
-	return nil
-}
-
-func (p *allowParser) readAlgorithm(l *weir.Limit) *problem {
-	word, ok := p.scanner.str(&p.scratch)
-	if !ok {
-		return p.wrong(weir.CodeInvalidLimit, "algorithm", "it must be window, fixed or gcra")
-	}
-	for _, a := range []limit.Algorithm{limit.Window, limit.Fixed, limit.GCRA} {
-		if a.String() == string(word) {
-			l.Algorithm = a
-			return nil
-		}
-	}
-	return p.wrong(weir.CodeInvalidLimit, "algorithm", quoteField(word)+": it must be window, fixed or gcra")
 }
 
 func (p *allowParser) readPeek() *problem {
@@ -260,62 +199,4 @@ func (p *allowParser) readCount(to *uint64, member string, least uint64) *proble
 	}
 	*to = n
 	return nil
-}
-
-// object reads an object whose members are among names. read reads the value of the
-// member at that place. seen has a bit for each member that was there.
-func (p *allowParser) object(names []string, read func(member int) *problem) (seen uint, problem *problem) {
-	s := &p.scanner
-	if !s.token('{') {
-		return 0, p.wrong(codeInvalidJSON, "", fmt.Sprintf("write an object with %s", listed(names)))
-	}
-	for !s.token('}') {
-		if seen != 0 && !s.token(',') {
-			return seen, p.notJSON()
-		}
-		name, ok := s.str(&p.scratch)
-		if !ok || !s.token(':') {
-			return seen, p.notJSON()
-		}
-		member := indexOf(names, name)
-		switch {
-		case member < 0:
-			return seen, p.wrong(codeUnknownField, clip(strings.ToValidUTF8(string(name), "?")), "it is not known"+nearest.DidYouMean(string(name), names)+"; there are "+listed(names))
-		case seen&(1<<member) != 0:
-			return seen, p.wrong(codeInvalidJSON, names[member], "it is given twice: give it once")
-		}
-		seen |= 1 << member
-		if problem := read(member); problem != nil {
-			return seen, problem
-		}
-	}
-	return seen, nil
-}
-
-// listed is "key, limit and n".
-func listed(names []string) string {
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
-}
-
-func indexOf(names []string, name []byte) int {
-	for i, known := range names {
-		if known == string(name) {
-			return i
-		}
-	}
-	return -1
-}
-
-// wrong is the problem of a member of the object that is read.
-func (p *allowParser) wrong(code weir.Code, member, what string) *problem {
-	field := strings.TrimSuffix(p.within+member, ".")
-	if field == "" {
-		return newProblem(code, "", what)
-	}
-	return newProblem(code, field, field+": "+what)
-}
-
-func (p *allowParser) notJSON() *problem {
-	return newProblem(codeInvalidJSON, "", "the body is not valid JSON at byte "+strconv.Itoa(p.scanner.i+1)+`: send for example {"key":"user:42"}`)
 }

@@ -300,7 +300,11 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: got %+v", path, keys)
 		}
 	}
-	a.wantProblem(a.get("/v1/limits/logn/keys"), codeUnknownLimit, 404)
+	unknown := a.get("/v1/limits/logn/keys")
+	a.wantProblem(unknown, codeUnknownLimit, 404)
+	if want := `no limit \"logn\", did you mean login?; there are login, trial, login/ip","field":"name"`; !strings.Contains(unknown.body, want) {
+		t.Errorf("got %s, want %s", unknown.body, want)
+	}
 	a.wantProblem(a.get("/v1/limits/login/keys?k=0"), codeInvalidParameter, 400)
 	a.wantProblem(a.get("/v1/limits?window=1500ms"), weir.CodeInvalidWindow, 400)
 	a.wantProblem(a.get("/v1/limits/login"), codeNotFound, 404)

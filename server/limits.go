@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -123,10 +124,10 @@ func (s *Server) limitKeys(q *limitKeysQuestion) (limitKeysAnswer, error) {
 
 // unknownLimit says which policies there are, in the words of package policy.
 func (s *Server) unknownLimit(name string) error {
-	asked := []policy.Request{{Key: "?", Limit: name}}
-	err := s.policies.Peek(asked, new(policy.Decision))
-	if err == nil { // it came into the file just now
-		return newProblem(codeUnknownLimit, "name", fmt.Sprintf("no limit %q: ask again", clip(name)))
+	err := s.policies.Peek([]policy.Request{{Key: "?", Limit: name}}, new(policy.Decision))
+	var unknown *weir.Error
+	if errors.As(err, &unknown) && unknown.Code == weir.CodeInvalidLimit {
+		return newProblem(codeUnknownLimit, "name", unknown.Message)
 	}
-	return s.undecided(asked, err)
+	return newProblem(codeUnknownLimit, "name", fmt.Sprintf("limit %q came into the policy file just now: ask again", clip(name)))
 }

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/nearest"
+)
+
+// object reads an object whose members are among names. read reads the value of the
+// member at that place. seen has a bit for each member that was there.
+func (p *allowParser) object(names []string, read func(member int) *problem) (seen uint, problem *problem) {
+	s := &p.scanner
+	if !s.token('{') {
+		return 0, p.wrong(codeInvalidJSON, "", fmt.Sprintf("write an object with %s", listed(names)))
+	}
+	for !s.token('}') {
+		if seen != 0 && !s.token(',') {
+			return seen, p.notJSON()
+		}
+		name, ok := s.str(&p.scratch)
+		if !ok || !s.token(':') {
+			return seen, p.notJSON()
+		}
+		member := indexOf(names, name)
+		switch {
+		case member < 0:
+			return seen, p.wrong(codeUnknownField, clip(strings.ToValidUTF8(string(name), "?")), "it is not known"+nearest.DidYouMean(string(name), names)+"; there are "+listed(names))
+		case seen&(1<<member) != 0:
+			return seen, p.wrong(codeInvalidJSON, names[member], "it is given twice: give it once")
+		}
+		seen |= 1 << member
+		if problem := read(member); problem != nil {
+			return seen, problem
+		}
+	}
+	return seen, nil
+}
+
+// listed is "key, limit and n".
+func listed(names []string) string {
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+func indexOf(names []string, name []byte) int {
+	for i, known := range names {
+		if known == string(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// wrong is the problem of a member of the object that is read.
+func (p *allowParser) wrong(code weir.Code, member, what string) *problem {
+	field := strings.TrimSuffix(p.within+member, ".")
+	if field == "" {
+		return newProblem(code, "", what)
+	}
+	return newProblem(code, field, field+": "+what)
+}
+
+func (p *allowParser) notJSON() *problem {
+	return newProblem(codeInvalidJSON, "", "the body is not valid JSON at byte "+strconv.Itoa(p.scanner.i+1)+`: send for example {"key":"user:42"}`)
+}
