@@ -25,9 +25,10 @@ var faults = []struct {
 		c.start(i)
 	}},
 	{"stopped for 4 s (SIGSTOP)", func(c *processes, i int) {
-		c.nodes[i].Load().signal(c.t, syscall.SIGSTOP)
+		p := c.nodes[i].Load()
+		p.signal(c.t, syscall.SIGSTOP)
 		<-time.After(4 * time.Second)
-		c.nodes[i].Load().signal(c.t, syscall.SIGCONT)
+		p.signal(c.t, syscall.SIGCONT)
 	}},
 	{"killed and replaced by an empty one", func(c *processes, i int) {
 		c.kill(i)
@@ -105,8 +106,8 @@ func (c *processes) checkAll() {
 		w.check(c.t)
 	}
 	for i := range c.nodes {
-		if j := c.cluster(i).Journal; j.Divergence+j.Holes != 0 || j.LossyFindings != 0 {
-			c.t.Errorf("%s found %+v", c.name(i), j)
+		if cluster, ok := c.cluster(i); !ok || cluster.Journal.Divergence+cluster.Journal.Holes != 0 || cluster.Journal.LossyFindings != 0 {
+			c.t.Errorf("%s found %+v", c.name(i), cluster.Journal)
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -46,23 +46,50 @@ func (c *processes) name(i int) string { return fmt.Sprintf("n%d", i+1) }
 // start starts nodes at the same time: the first time a cluster needs all.
 func (c *processes) start(nodes ...int) {
 	c.t.Helper()
-	launched := map[int]*process{}
+	var starting sync.WaitGroup
 	for _, i := range nodes {
-		launched[i] = launch(c.t, c.dirs[i], "--cluster", "test", "--node", c.name(i), "--snapshot-every", "64KiB",
-			"--cluster-addr", c.addrs[i], "--cluster-listen", c.listen[i], "--peers", c.addrs[0]+","+c.addrs[1]+","+c.addrs[2])
+		p := c.launch(i)
+		starting.Go(func() { c.await(i, p) })
 	}
-	for i, p := range launched {
-		select {
-		case p.addr = <-p.serving:
-		case <-time.After(jointest.Patience):
-			_ = p.Process.Kill() // its log says why
-		}
-		if p.addr == "" {
-			c.t.Fatalf("%s did not start:\n%s", c.name(i), <-p.log)
-		}
-		c.nodes[i].Store(p)
-		go c.writers[i].watch(c.t.Context(), p)
+	starting.Wait()
+	if c.t.Failed() {
+		c.t.FailNow()
 	}
+}
+
+func (c *processes) launch(i int) *process {
+	return launch(c.t, c.dirs[i], "--cluster", "test", "--node", c.name(i), "--snapshot-every", "64KiB",
+		"--cluster-addr", c.addrs[i], "--cluster-listen", c.listen[i], "--peers", c.addrs[0]+","+c.addrs[1]+","+c.addrs[2])
+}
+
+// await returns when a node serves. From then on it is started again when it ends
+// by itself, as a supervisor does; it may do so only where the journal was trimmed
+// beyond what it has.
+func (c *processes) await(i int, p *process) {
+	select {
+	case p.addr = <-p.serving:
+	case <-time.After(jointest.Patience):
+		_ = p.Process.Kill() // its log says what it waited for
+	}
+	if p.addr == "" {
+		c.t.Errorf("%s did not start:\n%s", c.name(i), <-p.log)
+		return
+	}
+	c.nodes[i].Store(p)
+	go c.writers[i].watch(c.t.Context(), p)
+	go func() {
+		<-p.ended
+		if c.t.Context().Err() != nil || !c.nodes[i].CompareAndSwap(p, nil) {
+			return // it was told to
+		}
+		log, err := <-p.log, p.Wait()
+		if !strings.Contains(log, "trimmed beyond") {
+			c.t.Errorf("%s ended by itself: %v\n%s", c.name(i), err, log)
+			return
+		}
+		c.t.Logf("%s was left behind, and is started again", c.name(i))
+		c.await(i, c.launch(i))
+	}()
 }
 
 // kill ends a node without warning.
@@ -117,7 +144,10 @@ func (c *processes) converge(what string) time.Duration {
 	hitting.Wait()
 	jointest.Eventually(c.t, what+": all nodes count all marks, and none is late", func() bool {
 		for i, n := range c.counts(key) {
-			if n != uint64(len(c.nodes)) || len(c.cluster(i).Late) > 0 {
+			if n != uint64(len(c.nodes)) {
+				return false
+			}
+			if cluster, ok := c.cluster(i); !ok || len(cluster.Late) > 0 {
 				return false
 			}
 		}
@@ -126,27 +156,40 @@ func (c *processes) converge(what string) time.Duration {
 	return time.Since(began)
 }
 
-// counts asks each node for a key.
-func (c *processes) counts(key string) (counts []uint64) {
+// unknown is the count of a node that does not answer.
+const unknown = ^uint64(0)
+
+// counts asks each node for a key, whose hits are all of the last hour.
+func (c *processes) counts(key string) []uint64 {
+	counts := make([]uint64, len(c.nodes))
 	for i := range c.nodes {
-		counts = append(counts, c.nodes[i].Load().count(c.t, key))
+		counts[i] = unknown
+		if asked, ok := c.client(i); ok {
+			answers, err := asked.Count(c.t.Context(), client.CountQuery{Keys: []string{key}, Windows: []time.Duration{time.Hour}})
+			if err == nil && answers[0].Exact {
+				counts[i] = answers[0].Estimate
+			}
+		}
 	}
 	return counts
 }
 
-func (c *processes) cluster(i int) client.Cluster {
-	c.t.Helper()
-	asked, err := client.New(c.nodes[i].Load().addr, client.Options{})
-	if err != nil {
-		c.t.Fatal(err)
+func (c *processes) cluster(i int) (cluster client.Cluster, ok bool) {
+	asked, ok := c.client(i)
+	if !ok {
+		return cluster, false
 	}
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
-	defer cancel()
-	cluster, err := asked.Cluster(ctx)
-	if err != nil {
-		c.t.Fatal(err)
+	cluster, err := asked.Cluster(c.t.Context())
+	return cluster, err == nil
+}
+
+func (c *processes) client(i int) (asked *client.Client, ok bool) {
+	p := c.nodes[i].Load()
+	if p == nil {
+		return nil, false
 	}
-	return cluster
+	asked, err := client.New(p.addr, client.Options{Retries: -1})
+	return asked, err == nil
 }
 
 // empty is what a new machine has in place of a node's directory.

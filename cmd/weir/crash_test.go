@@ -35,6 +35,7 @@ type process struct {
 	addr    string
 	serving chan string // addr, or closed if it ended before
 	log     chan string // what it logged, once it has ended
+	ended   chan struct{}
 }
 
 func startProcess(t *testing.T, dir string, args ...string) *process {
@@ -53,6 +54,7 @@ func launch(t *testing.T, dir string, args ...string) *process {
 		Cmd:     exec.Command(os.Args[0], append([]string{"serve", "--http", "127.0.0.1:0", "--data", dir, "--log-format", "json"}, args...)...),
 		log:     make(chan string, 1),
 		serving: make(chan string, 1),
+		ended:   make(chan struct{}),
 	}
 	p.Env = append(os.Environ(), asWeir+"=1")
 	stderr, err := p.StderrPipe()
@@ -74,6 +76,7 @@ func launch(t *testing.T, dir string, args ...string) *process {
 		}
 		close(p.serving)
 		p.log <- log.String()
+		close(p.ended)
 	}()
 	return p
 }
