@@ -11,10 +11,11 @@ import (
 )
 
 // DeniedHeader is the first line of what Options.Denied gets: the columns, with tabs
-// between them. A row follows for each limit that denied a line. time is the line's own (RFC 3339); mode is shadow if the request was not
-// denied but would have been; retry_after_s is how long the key would have had to wait
-// from the decision on; n is how many requests of the line were denied. Characters of a key that
-// are not printable are escaped as in Go.
+// between them. A row follows for each limit that denied a line. time is the line's own
+// (RFC 3339); mode is shadow if the request was not denied but would have been;
+// retry_after_s is how long the key would have had to wait from the decision on; n is how
+// many requests of the line were denied. Characters of a key that are not printable are
+// escaped as in Go.
 const DeniedHeader = "time\tlimit\tmode\tkey\tretry_after_s\tn\n"
 
 // deniedWriter writes denials. Flush tells the errors.
@@ -25,7 +26,7 @@ type deniedWriter struct {
 
 func newDeniedWriter(w io.Writer) *deniedWriter {
 	d := &deniedWriter{Writer: bufio.NewWriterSize(w, 64<<10)}
-	d.WriteString(DeniedHeader) // its error stays, and comes back from Flush
+	_, _ = d.WriteString(DeniedHeader) // its error stays, and comes back from Flush
 	return d
 }
 
@@ -41,5 +42,5 @@ func (d *deniedWriter) write(at int64, q *question) {
 	b = append(strconv.AppendFloat(b, q.retry.Seconds(), 'f', 3, 64), '\t')
 	b = append(strconv.AppendUint(b, q.denied*q.times, 10), '\n')
 	d.line = b
-	d.Write(b) // as above
+	_, _ = d.Write(b) // as above
 }
