@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"strings"
+
 	"go.yaml.in/yaml/v4"
 
 	"github.com/weir-counter/weir"
@@ -58,6 +60,8 @@ func (o *overrides) key(n *yaml.Node) string {
 	}
 	p := o.policy
 	switch first, again := o.lines[key]; {
+	case strings.ContainsAny(key, "*{}"):
+		o.fault(n.Line, "overrides.key", "%q: an override is for one key, and * and { } stand for no others here: write the whole key, or a policy of its own for many", short(key))
 	case again:
 		o.fault(n.Line, "overrides.key", "%q stands twice, first in line %d: remove one", short(key), first)
 	case o.keysOK && p.By == "" && !p.pattern.fits(key):

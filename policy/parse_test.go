@@ -146,6 +146,8 @@ func TestFaults(t *testing.T) {
 		{override("key: \"login:admin\"\n"), "p.yaml:7: overrides.limit: it is missing: an override has limit, per or burst, else it changes nothing"},
 		{override("{key: \"login:admin\", limt: 5, burst: 2}\n"), "p.yaml:7: overrides.limt: unknown field, did you mean limit?; there are key, limit, per, burst"},
 		{override("key: admin\n        limit: 6\n"), "p.yaml:7: overrides.key: \"admin\" is never counted: it does not fit keys \"login:*\"; write the whole key"},
+		{override("key: \"login:*\"\n        limit: 6\n"), "p.yaml:7: overrides.key: \"login:*\": an override is for one key, and * and { } stand for no others here: write the whole key, or a policy of its own for many"},
+		{override("key: \"login:{user}\"\n        limit: 6\n"), "p.yaml:7: overrides.key: \"login:{user}\": an override is for one key, and * and { } stand for no others here: write the whole key, or a policy of its own for many"},
 		{override("key: \"\"\n        limit: 6\n"), "p.yaml:7: overrides.key: 0 bytes: a key has 1 to 512"},
 		{override("key: \"login:a\"\n        limit: 6\n      - key: \"login:a\"\n        limit: 7\n"), "p.yaml:9: overrides.key: \"login:a\" stands twice, first in line 7: remove one"},
 		{override("key: \"login:a\"\n        per: 1ns\n"), "p.yaml:8: overrides.per: \"1ns\" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1h30m or a number of seconds"},

@@ -11,26 +11,33 @@ const (
 	// MaxPatternBytes is the longest `keys` or `by`, in bytes.
 	MaxPatternBytes = 256
 
-	// MaxWildcards is how many `*` and `{name}` one `keys` may have.
+	// MaxWildcards is how many `*`, `{name}` and `{name*}` one `keys` may have.
 	MaxWildcards = 8
 
 	// MaxCaptureBytes is the longest name between { and }.
 	MaxCaptureBytes = 32
 )
 
-// separators end what a capture takes: they stand between the parts of a key.
+// separators end what a `{name}` takes: they stand between the parts of a key.
 const separators = ":/"
 
 // A pattern says which keys a policy is for: literal text, `*` for any text, also
-// none, and `{name}` for one or more bytes that are not separators. Between two
-// wildcards stands literal text, so that it is told which takes what: each as
-// little as it can, those on the left first.
+// none, `{name}` for one or more bytes that are not separators, and `{name*}` for any
+// text, also none, as a `*` that has a name. Between two wildcards stands literal
+// text, so that it is told which takes what: each as little as it can, those on the
+// left first.
 //
 // Invariant: literals[0] wild[0] literals[1] ... wild[n-1] literals[n] is the
 // text; only the first and the last literal may be empty.
 type pattern struct {
 	literals []string
-	wild     []string // "" is a `*`, else the name of a capture
+	wild     []wildcard
+}
+
+// wildcard stands for text of a key.
+type wildcard struct {
+	name string // of a capture; "" for a `*`
+	any  bool   // `*` and `{name*}`: any text; else one or more bytes, no separators
 }
 
 // captures has what each wildcard of a pattern took of a key, by place.
@@ -48,19 +55,18 @@ func parsePattern(text string) (p pattern, err error) {
 			p.literals = append(p.literals, rest)
 			break
 		}
-		name, after, err := cutWildcard(rest[at:])
+		w, after, err := cutWildcard(rest[at:])
 		if err != nil {
 			return p, err
 		}
 		if at == 0 && len(p.wild) > 0 {
-			return p, fmt.Errorf("nothing stands between %s and %s: write text between them, or one of them alone",
-				wildcardText(p.wild[len(p.wild)-1]), wildcardText(name))
+			return p, fmt.Errorf("nothing stands between %v and %v: write text between them, or one of them alone", p.wild[len(p.wild)-1], w)
 		}
-		if name != "" && p.place(name) >= 0 {
-			return p, fmt.Errorf("{%s} stands twice: give each capture its own name", name)
+		if w.name != "" && p.place(w.name) >= 0 {
+			return p, fmt.Errorf("{%s} stands twice: give each capture its own name", w.name)
 		}
 		p.literals = append(p.literals, rest[:at])
-		p.wild = append(p.wild, name)
+		p.wild = append(p.wild, w)
 		rest = after
 	}
 	if len(p.wild) > MaxWildcards {
@@ -69,22 +75,23 @@ func parsePattern(text string) (p pattern, err error) {
 	return p, nil
 }
 
-// cutWildcard reads the wildcard that s begins with; a `*` has no name.
-func cutWildcard(s string) (name, rest string, err error) {
+// cutWildcard reads the wildcard that s begins with.
+func cutWildcard(s string) (w wildcard, rest string, err error) {
 	switch s[0] {
 	case '*':
-		return "", s[1:], nil
+		return wildcard{any: true}, s[1:], nil
 	case '}':
-		return "", "", fmt.Errorf("a } without a { before it")
+		return w, "", fmt.Errorf("a } without a { before it")
 	}
 	name, rest, closed := strings.Cut(s[1:], "}")
-	switch {
-	case !closed:
-		return "", "", fmt.Errorf("a { without a } after it")
-	case !isCaptureName(name):
-		return "", "", fmt.Errorf("{%.40s}: between { and } stands a name of at most %d letters, digits or _, for example {user}", name, MaxCaptureBytes)
+	if !closed {
+		return w, "", fmt.Errorf("a { without a } after it")
 	}
-	return name, rest, nil
+	w.name, w.any = strings.CutSuffix(name, "*")
+	if !isCaptureName(w.name) {
+		return w, "", fmt.Errorf("{%.40s}: between { and } stands a name of at most %d letters, digits or _, for example {user}, or {user*} for any text", name, MaxCaptureBytes)
+	}
+	return w, rest, nil
 }
 
 func isCaptureName(s string) bool {
@@ -96,11 +103,14 @@ func isCaptureName(s string) bool {
 	return s != "" && len(s) <= MaxCaptureBytes
 }
 
-func wildcardText(name string) string {
-	if name == "" {
+func (w wildcard) String() string {
+	switch {
+	case w.name == "":
 		return "*"
+	case w.any:
+		return "{" + w.name + "*}"
 	}
-	return "{" + name + "}"
+	return "{" + w.name + "}"
 }
 
 // prefix is the literal text that every key of p begins with.
@@ -109,7 +119,7 @@ func (p *pattern) prefix() string { return p.literals[0] }
 // place is where the capture of a name stands among the wildcards, or -1.
 func (p *pattern) place(name string) int {
 	for i, have := range p.wild {
-		if have == name {
+		if have.name == name {
 			return i
 		}
 	}
@@ -119,15 +129,24 @@ func (p *pattern) place(name string) int {
 // names lists the captures for an error message.
 func (p *pattern) names() string {
 	var names []string
-	for _, name := range p.wild {
-		if name != "" {
-			names = append(names, wildcardText(name))
+	for _, w := range p.wild {
+		if w.name != "" {
+			names = append(names, w.String())
 		}
 	}
 	if names == nil {
 		return "keys has no captures"
 	}
 	return "keys has " + strings.Join(names, ", ")
+}
+
+// nearest is ", did you mean X?" for a capture that there is not.
+func (p *pattern) nearest(name string) string {
+	var names []string
+	for _, w := range p.wild {
+		names = append(names, w.name)
+	}
+	return didYouMean(name, names)
 }
 
 // match tells whether key fits, and what the wildcards took of it. A key is at most
@@ -153,7 +172,7 @@ func (p *pattern) match(key string, took *captures) bool {
 // does not fit: that alone could take exponential time. But what does not fit
 // behind a wildcard that begins at i does not fit behind one that begins later
 // either, since the later one reaches only places that the earlier one tried: up to
-// the end of the key for `*`, up to the next separator for a capture. So each
+// the end of the key for `*` and `{name*}`, up to the next separator for `{name}`. So each
 // wildcard keeps the range of beginnings that failed, walks the key once,
 // and no regular expression engine is needed.
 type matcher struct {
@@ -170,7 +189,7 @@ func (m *matcher) from(place, i int) bool {
 		return false
 	}
 	reach, least := len(m.key), i // where the wildcard may end
-	if m.wild[place] != "" {
+	if !m.wild[place].any {
 		least++
 		if sep := strings.IndexAny(m.key[i:], separators); sep >= 0 {
 			reach = i + sep
@@ -180,8 +199,8 @@ func (m *matcher) from(place, i int) bool {
 		m.took[place].from, m.took[place].to = i, at
 		return true
 	}
-	// Beginnings up to reach: a capture that begins at its separator takes nothing,
-	// and a `*` may begin at the very end.
+	// Beginnings up to reach: a `{name}` that begins at its separator takes nothing,
+	// and what takes any text may begin at the very end.
 	m.failed[place].from, m.failed[place].to = i, reach+1
 	return false
 }

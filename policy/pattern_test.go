@@ -43,6 +43,15 @@ func TestPatterns(t *testing.T) {
 		{"*-{b}", "{b}", "p-q:r-s", "s"}, // the first - leads nowhere
 		{"*/{id}/x*", "{id}", "/a/b/x/x", "b"},
 		{"url:*/{id}.jpg", "{id}", "url:/a/b/7.jpg", "7"},
+		{"login:{user*}", "u:{user}", "login:a/b:c", "u:a/b:c"}, // whatever there is
+		{"login:{user*}", "u:{user}", "login:", "u:"},
+		{"login:{user*}:{addr}", "login:{user}", "login:corp/bob:1.2.3.4", "login:corp/bob"},
+		{"login:{user*}:{addr}", "login:{user}", "login:corp:bob:1.2.3.4", "login:corp:bob"},
+		{"login:{user*}:{addr}", "login:{user}", "login::1.2.3.4", "login:"},
+		{"login:{user*}:{addr*}", "login:{user}", "login:corp:bob:1.2.3.4", "login:corp"}, // as little as it can
+		{"login:{user}:{addr*}", "{addr}/{user}", "login:bob:2001:db8::1", "2001:db8::1/bob"},
+		{"ip:{addr*}", "a:{addr}", "ip:2001:db8::1", "a:2001:db8::1"},
+		{"ip:{addr*}/{rest*}", "{addr}-{rest}", "ip:::1//x", "::1-/x"},
 		{"k:{ü}", "", "", "bad: {ü}: between { and }"},
 		{"k:{név", "", "", "bad: a { without a }"},
 		{"k}", "", "", "bad: a } without a {"},
@@ -50,7 +59,14 @@ func TestPatterns(t *testing.T) {
 		{"k:{a}{b}", "", "", "bad: nothing stands between {a} and {b}"},
 		{"k:**", "", "", "bad: nothing stands between * and *"},
 		{"k:{a}*", "", "", "bad: nothing stands between {a} and *"},
+		{"k:{a*}{b}", "", "", "bad: nothing stands between {a*} and {b}"},
+		{"k:{*}", "", "", "bad: {*}: between { and }"},
+		{"k:{a**}", "", "", "bad: {a**}: between { and }"},
 		{"{a}:{a}", "", "", "bad: {a} stands twice"},
+		{"{a}:{a*}", "", "", "bad: {a} stands twice"},
+		{"u:{user*}", "{user*}", "", "bad: {user*}: the * stands in keys alone: write {user}"},
+		{"u:{user*}", "{user}", "", "bad: it makes an empty key when its captures take nothing"},
+		{"u:{user*}", "u:{usr}", "", "bad: {usr} is not a capture of keys, did you mean user?; keys has {user*}"},
 		{"", "", "", "bad: 0 bytes"},
 		{strings.Repeat("x", MaxPatternBytes+1), "", "", "bad: 257 bytes"},
 		{strings.Repeat("x*", MaxWildcards+1), "", "", "bad: 9 wildcards"},
@@ -91,11 +107,14 @@ func naive(text, key string) (took map[string]string, ok bool) {
 	if text == "" {
 		return map[string]string{}, key == ""
 	}
-	least, name, rest := 0, "", text[1:]
+	least, name, rest, anything := 0, "", text[1:], false
 	switch text[0] {
 	case '{':
 		name, rest, _ = strings.Cut(text[1:], "}")
 		least = 1
+		if name, anything = strings.CutSuffix(name, "*"); anything {
+			least = 0
+		}
 	case '*':
 	default:
 		if key == "" || key[0] != text[0] {
@@ -104,7 +123,7 @@ func naive(text, key string) (took map[string]string, ok bool) {
 		return naive(rest, key[1:])
 	}
 	for n := least; n <= len(key); n++ {
-		if name != "" && strings.ContainsAny(key[:n], ":/") {
+		if name != "" && !anything && strings.ContainsAny(key[:n], ":/") {
 			break
 		}
 		if took, ok = naive(rest, key[n:]); ok {
@@ -135,9 +154,9 @@ func checkMatch(t *testing.T, keys, by, key string) {
 	if !strings.HasPrefix(key, p.prefix()) {
 		t.Fatalf("keys %q fits %q, which lacks its prefix", keys, key)
 	}
-	for i, name := range p.wild {
-		if got := key[took[i].from:took[i].to]; name != "" && got != want[name] {
-			t.Fatalf("keys %q, key %q: {%s} is %q, want %q", keys, key, name, got, want[name])
+	for i, w := range p.wild {
+		if got := key[took[i].from:took[i].to]; w.name != "" && got != want[w.name] {
+			t.Fatalf("keys %q, key %q: %v is %q, want %q", keys, key, w, got, want[w.name])
 		}
 	}
 	tmpl, err := parseTemplate(by, &p)
@@ -158,7 +177,7 @@ func checkMatch(t *testing.T, keys, by, key string) {
 // Few letters, so that patterns fit often, and in several ways.
 func TestMatchAsTheNaiveModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	words := []string{"a", "b", ":", "/", "ab", "a:", "*", "{x}", "{y}", "{z}"}
+	words := []string{"a", "b", ":", "/", "ab", "a:", "*", "{x}", "{y}", "{z}", "{x*}", "{y*}"}
 	pick := func(most int, from []string) string {
 		var b strings.Builder
 		for range rng.IntN(most) {
@@ -180,6 +199,7 @@ func FuzzMatch(f *testing.F) {
 	f.Add("login:{user}:*", "login:{user}", "login:bob:1.2.3.4")
 	f.Add("*-{b}", "{b}", "p-q:r-s")
 	f.Add("a*b*c*d", "a", "abcbcdbcd")
+	f.Add("login:{user*}:{addr}", "login:{user}", "login:corp/bob::1")
 	f.Add("{a}-{b}/{c}", "{c}{a}", "x-y-z/w")
 	f.Fuzz(func(t *testing.T, keys, by, key string) {
 		// The model takes exponential time; that is what match is for.
@@ -193,7 +213,8 @@ func FuzzMatch(f *testing.F) {
 // The patterns that take a backtracking matcher ages.
 func TestMatchTakesNoLonger(t *testing.T) {
 	var took captures
-	for _, keys := range []string{"*a*a*a*a*a*a*a*ab", "{a}a{b}a{c}a{d}a{e}a{f}a{g}a{h}b", "*a{b}a*a{d}a*a{f}a*a{h}b", "*a*a*a*a*a*a*a{h}:b"} {
+	for _, keys := range []string{"*a*a*a*a*a*a*a*ab", "{a}a{b}a{c}a{d}a{e}a{f}a{g}a{h}b", "*a{b}a*a{d}a*a{f}a*a{h}b", "*a*a*a*a*a*a*a{h}:b",
+		"{a*}a{b*}a{c*}a{d*}a{e*}a{f*}a{g*}a{h*}ab", "{a*}a{b}a*a{d}a{e*}a{f}a*a{h}b"} {
 		p, err := parsePattern(keys)
 		if err != nil {
 			t.Fatal(err)
@@ -207,6 +228,44 @@ func TestMatchTakesNoLonger(t *testing.T) {
 			if each := time.Since(start) / 100; each > time.Millisecond {
 				t.Errorf("keys %q: %v for one key", keys, each)
 			}
+		}
+	}
+}
+
+// A key that canMake refuses is made of no request's key, and the slips that people make
+// are refused.
+func TestCanMake(t *testing.T) {
+	for _, c := range []struct {
+		keys, by, key string
+		want          bool
+	}{
+		{"login:{user}:*", "login:{user}", "login:root", true},
+		{"login:{user}:*", "login:{user}", "login:root:*", false},
+		{"login:{user}:*", "login:{user}", "login:root:1.2.3.4", false},
+		{"login:{user}:*", "login:{user}", "login:a/b", false},
+		{"login:{user}:*", "login:{user}", "login:", false},
+		{"login:{user}:*", "login:{user}", "root", false},
+		{"login:{user}:*", "all", "all", true},
+		{"login:{user}:*", "all", "al", false},
+		{"login:{user*}:{ip}", "login:{user}", "login:a/b", true},
+		{"login:{user*}:{ip}", "login:{user}", "login:", true},
+		{"login:{user*}:{ip}", "login:{user}", "logi", false},
+		{"{a}:{b}", "{b}/{a}", "x/y", true},
+		{"{a}:{b}", "{b}/{a}", "x/y/z", false},
+		{"{a}:{b}", "{b}{a}", "xy", true},
+		{"{a}:{b}", "{b}{a}", "x", false},
+		{"{a}:{b}", "{b}x{a}x", "xxxx", true},
+	} {
+		p, err := parsePattern(c.keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tmpl, err := parseTemplate(c.by, &p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tmpl.canMake(c.key); got != c.want {
+			t.Errorf("keys %q by %q: can make %q: %v, want %v", c.keys, c.by, c.key, got, c.want)
 		}
 	}
 }

@@ -15,7 +15,7 @@
 // for a request's key, all or none, and Watch follows changes of the file.
 //
 // The fields of a policy: name; keys, the request's keys that it is for (`*` is any
-// text, `{name}` one or more bytes without : and /); by, the key that is counted,
+// text, `{name}` one or more bytes without : and /, `{name*}` any text); by, the key that is counted,
 // made of the captures of keys (else the request's key); limit, per, burst and
 // algorithm (window, fixed, gcra) of package limit; mode (enforce, or shadow, which
 // denies nothing); where (shared, node, strict: which nodes of a cluster count together,

@@ -21,7 +21,8 @@ type template struct {
 // templatePart is a capture, by its place among the wildcards, or literal text.
 type templatePart struct {
 	literal string
-	place   int // -1 for literal text
+	place   int  // -1 for literal text
+	any     bool // the capture takes any text
 }
 
 // parseTemplate reads the `by` of a policy whose `keys` is p.
@@ -35,23 +36,29 @@ func parseTemplate(text string, p *pattern) (t template, err error) {
 			at = len(rest)
 		}
 		if at > 0 {
-			t.parts = append(t.parts, templatePart{rest[:at], -1})
+			t.parts = append(t.parts, templatePart{literal: rest[:at], place: -1})
 			rest = rest[at:]
 			continue
 		}
-		name, after, err := cutWildcard(rest)
+		w, after, err := cutWildcard(rest)
 		if err != nil {
 			return t, err
 		}
-		if name == "" {
-			return t, fmt.Errorf("a * has no name to be counted by: write {name} in keys and in by")
+		if w.name == "" {
+			return t, fmt.Errorf("a * has no name to be counted by: write {name*} in keys and {name} in by")
 		}
-		place := p.place(name)
+		place := p.place(w.name)
 		if place < 0 {
-			return t, fmt.Errorf("{%s} is not a capture of keys%s; %s", name, didYouMean(name, p.wild), p.names())
+			return t, fmt.Errorf("{%s} is not a capture of keys%s; %s", w.name, p.nearest(w.name), p.names())
 		}
-		t.parts = append(t.parts, templatePart{"", place})
+		if w.any {
+			return t, fmt.Errorf("%v: the * stands in keys alone: write {%s}", w, w.name)
+		}
+		t.parts = append(t.parts, templatePart{place: place, any: p.wild[place].any})
 		rest = after
+	}
+	if t.mayBeEmpty() {
+		return t, fmt.Errorf("it makes an empty key when its captures take nothing: write text before them, for example \"any:%s\"", text)
 	}
 	t.asCut(p)
 	return t, nil
@@ -106,16 +113,47 @@ func (p templatePart) text(key string, took *captures) string {
 	return key[took[p.place].from:took[p.place].to]
 }
 
-// canMake tells whether the template could make key: by its first and last literal,
-// which find the usual slip, a prefix that was left out.
-func (t *template) canMake(key string) bool {
-	if len(t.parts) == 1 && t.parts[0].place < 0 {
-		return key == t.parts[0].literal
-	}
-	least := 0 // each capture takes at least one byte
+// mayBeEmpty tells whether all that is counted may be nothing: no engine counts that.
+func (t *template) mayBeEmpty() bool {
 	for _, part := range t.parts {
-		least += max(1, len(part.literal))
+		if !part.any {
+			return false
+		}
 	}
-	first, last := t.parts[0].literal, t.parts[len(t.parts)-1].literal
-	return len(key) >= least && strings.HasPrefix(key, first) && strings.HasSuffix(key, last)
+	return true
+}
+
+// canMake tells whether the template could make key: a capture takes what it takes of
+// request keys, whichever of them, so that a key it says no to is never counted.
+//
+// It follows all places where the parts so far may end: O(parts * len(key)).
+func (t *template) canMake(key string) bool {
+	ends := make([]bool, len(key)+1)
+	ends[0] = true
+	for _, part := range t.parts {
+		ends = part.ends(key, ends)
+	}
+	return ends[len(key)]
+}
+
+// ends are the places where a part may end that begins at one of from.
+func (p templatePart) ends(key string, from []bool) []bool {
+	to := make([]bool, len(from))
+	inside := false // a capture that began before
+	for i, begins := range from {
+		switch {
+		case p.place < 0:
+			if begins && strings.HasPrefix(key[i:], p.literal) {
+				to[i+len(p.literal)] = true
+			}
+		case p.any:
+			inside = inside || begins
+			to[i] = inside
+		default:
+			inside = inside && strings.IndexByte(separators, key[i-1]) < 0
+			to[i] = inside
+			inside = inside || begins
+		}
+	}
+	return to
 }
