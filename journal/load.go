@@ -40,6 +40,16 @@ func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Fi
 			audit.findings = append(audit.findings, Finding{Where: "mark", What: err.Error(), Cost: "none, but a journal that was cut off would not be found", Harmless: true})
 		}
 	}
+	known := reached.stream
+	for _, snap := range snaps {
+		if snap != nil {
+			known = max(known, snap.from)
+		}
+	}
+	if last, err = j.awaitApplied(ctx, last, known); err != nil {
+		return l, err
+	}
+	l.last = last
 	start := audit.resume(snaps, last)
 	if start < first {
 		audit.find(fmt.Sprintf("journal messages %d to %d", start, first-1), "trimmed, but some partitions have no sound snapshot after them", "the hits of those partitions")
@@ -58,12 +68,7 @@ func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Fi
 	if err := j.store.read(ctx, start, last, apply); err != nil {
 		return l, fmt.Errorf("journal: replay: %w", err)
 	}
-	l.reached = max(last, reached.stream)
-	for _, snap := range snaps {
-		if snap != nil {
-			l.reached = max(l.reached, snap.from)
-		}
-	}
+	l.reached = max(last, known)
 	if j.cfg.clustered() {
 		if err := j.followTo(ctx, last); err != nil {
 			return l, fmt.Errorf("journal: replay: %w", err)
