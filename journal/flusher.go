@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -16,7 +17,8 @@ import (
 type flusher struct {
 	last uint64 // sequence in the stream of the last acknowledged message
 
-	kick chan struct{} // someone waits: do not wait for the interval
+	kick  chan struct{} // someone waits: do not wait for the interval
+	speak atomic.Bool   // the next flush is written though it be empty
 
 	mu     sync.Mutex
 	next   *flushGroup // of those who wait for the next flush to begin; nil: nobody
@@ -27,6 +29,7 @@ type flusher struct {
 type flushGroup struct {
 	done chan struct{}
 	err  error
+	last uint64 // flusher.last, after the flush
 }
 
 func newFlusher(last uint64) flusher {
@@ -88,13 +91,20 @@ func (j *Journal) runFlusher(ctx context.Context) {
 		case <-j.flusher.kick:
 		}
 		group := j.flusher.take()
-		group.end(j.flush(ctx))
+		err := j.flush(ctx)
+		if group != nil {
+			group.last = j.flusher.last
+		}
+		group.end(err)
 	}
 }
 
 // flush makes one flush of all partitions and returns when it is acknowledged.
 func (j *Journal) flush(ctx context.Context) error {
 	began := time.Now()
+	if j.flusher.speak.Swap(false) {
+		j.replica.beat = time.Time{}
+	}
 	cut := j.replica.cutAll(began, j.leaving.Load(), j.snapshots.due(j.snapshots.kept.Load() > j.cfg.MaxBytes/4))
 	if len(cut.parts) > 0 {
 		if err := j.publish(ctx, cut.parts); err != nil {

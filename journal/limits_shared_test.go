@@ -15,7 +15,7 @@ import (
 // admitted is one admission: at its node, between two times.
 type admitted struct {
 	node          int
-	before, after int64 // Unix ns
+	before, after int64    // Unix ns
 	known         [3]int64 // of each node, until when its admissions were known there, before
 }
 

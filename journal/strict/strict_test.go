@@ -1,0 +1,82 @@
+package strict
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+const hourly = "limits:\n  - {name: h, keys: \"h:*\", limit: 10, per: 1h, where: strict}\n"
+
+// Whatever node is asked, one decides: and after it is gone, the next one knows what
+// it admitted.
+func TestOneDecides(t *testing.T) {
+	c := newCluster(t, hourly, 5*time.Millisecond)
+	for i := range c.nodes {
+		c.decided(i, "h:a")
+	}
+	for n := range 6 {
+		if d := c.take(n%3, "h:a"); !d.Allowed || d.Results[0].Remaining != uint64(9-n) {
+			t.Fatalf("number %d: %+v", n+1, d.Results)
+		}
+	}
+	first := c.holder("h:a")
+	c.crash(first)
+	second := c.holder("h:a")
+	asking := 3 - first - second // the third node
+	c.decided(asking, "h:a")
+	if d := c.take(asking, "h:a"); !d.Allowed || d.Results[0].Remaining != 3 {
+		t.Fatalf("after a crash: %+v: want the seventh of ten", d.Results)
+	}
+	c.start()
+	c.decided(first, "h:a")
+	c.leave(second)
+	c.decided(first, "h:a")
+	for n := range 4 {
+		if d := c.take(first, "h:a"); d.Allowed != (n < 3) {
+			t.Fatalf("after a restart, number %d: %+v", n+8, d.Results)
+		}
+	}
+	for i := range c.nodes {
+		if n := c.at(i); n != nil {
+			t.Logf("node %d: %+v", i+1, n.strict.Stats())
+		}
+	}
+}
+
+// Away: the whole cluster is one node, which can't decide.
+func TestAwayCluster(t *testing.T) {
+	c := newCluster(t, `limits:
+  - {name: closed, keys: "c:*", limit: 9, per: 1h, where: strict}
+  - {name: open, keys: "o:*", limit: 9, per: 1h, where: strict, away: open}
+  - {name: share, keys: "s:*", limit: 9, per: 1h, where: strict, away: share}
+`, 5*time.Millisecond)
+	c.decided(0, "s:k")
+	for range 2 {
+		c.take(1, "s:k")
+	}
+	c.at(0).journal.CatchUp(t.Context())
+	c.crash(1)
+	c.crash(2)
+	admitted := map[string]int{}
+	until := time.Now().Add(3 * testTTL)
+	for time.Now().Before(until) && admitted["o:k"] < 20 {
+		for _, key := range []string{"c:k", "o:k", "s:k"} {
+			d := c.take(0, key)
+			if d.Allowed {
+				admitted[key]++
+			}
+			if !d.Allowed && d.Results[0].Away == "closed" && d.RetryAfter != time.Second {
+				t.Errorf("%s: again in %v", key, d.RetryAfter)
+			}
+		}
+	}
+	// A lease may have been here still: then the first answers are its holder's, but
+	// nothing of them can be journaled.
+	if fmt.Sprint(admitted) != "map[o:k:20 s:k:3]" {
+		t.Errorf("admitted %v, want 20 of o, 3 of s", admitted)
+	}
+	if got := c.at(0).live.Away("share"); got.Share < 3 || got.Closed+got.Open != 0 {
+		t.Errorf("%+v", got)
+	}
+}
