@@ -20,7 +20,7 @@ has used of it is kept by its ` + "`name`" + `, without one by algorithm and per
 
 **Asking only.** n = 0 tells what is left. ` + "`\"peek\":true`" + ` tells what would be decided for n. Neither takes nor counts anything.
 
-**More than the burst** can never pass: that is the problem ` + "`invalid_count`" + `, not a 429.
+**More than the burst** can never pass: that is the problem ` + "`invalid_count`" + `, not a 429, and no decision that is counted.
 
 Every decision counts as a hit of ` + "`limit:NAME:allowed` or `limit:NAME:denied`" + `. A limit in shadow mode denies nothing: what it would have
 denied counts as ` + "`limit:NAME:shadow_denied`" + `.
@@ -34,9 +34,11 @@ answer decides by itself whether to let pass.`
 // allowObject and its parts are the body as the OpenAPI document describes it;
 // allowParser reads it.
 type allowObject struct {
-	_ struct{} `additionalProperties:"false"`
-	allowCheck
-	Checks []allowCheck `json:"checks,omitempty" minItems:"1" maxItems:"64" doc:"Several in place of key, limit and n: taken all or none."`
+	_      struct{}     `additionalProperties:"false"`
+	Key    string       `json:"key,omitempty" minLength:"1" maxLength:"512" example:"user:42" doc:"What is limited; 1 to 512 bytes. Required without checks."`
+	Limit  allowLimit   `json:"limit,omitempty"`
+	N      uint64       `json:"n,omitempty" minimum:"0" maximum:"35184372088832" default:"1" doc:"How many admissions; 0 asks only."`
+	Checks []allowCheck `json:"checks,omitempty" minItems:"1" maxItems:"64" nullable:"false" doc:"Several in place of key, limit and n: taken all or none."`
 	Peek   bool         `json:"peek,omitempty" doc:"Only say what would be decided."`
 }
 
@@ -48,12 +50,23 @@ type allowCheck struct {
 }
 
 type inlineLimit struct {
-	_         struct{} `additionalProperties:"false"`
-	Name      string   `json:"name,omitempty" maxLength:"64" doc:"By which what keys have used is kept. Default: inline/, the algorithm and the period."`
-	N         uint64   `json:"n" minimum:"1" doc:"How many per period."`
-	Per       string   `json:"per" example:"1m" doc:"The period, 1ms to a year; a number is in seconds."`
-	Burst     uint64   `json:"burst,omitempty" minimum:"1" doc:"How many at once. Default n."`
-	Algorithm string   `json:"algorithm,omitempty" enum:"window,fixed,gcra" default:"window"`
+	_         struct{}  `additionalProperties:"false"`
+	Name      string    `json:"name,omitempty" maxLength:"64" doc:"By which what keys have used is kept. Default: inline/, the algorithm and the period."`
+	N         uint64    `json:"n" minimum:"1" doc:"How many per period."`
+	Per       inlinePer `json:"per"`
+	Burst     uint64    `json:"burst,omitempty" minimum:"1" doc:"How many at once. Default n."`
+	Algorithm string    `json:"algorithm,omitempty" enum:"window,fixed,gcra" default:"window"`
+}
+
+type inlinePer struct{}
+
+// Schema implements huma.SchemaProvider.
+func (inlinePer) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		OneOf:       []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeNumber}},
+		Description: "The period, 1ms to a year; a number is in seconds.",
+		Examples:    []any{"1m"},
+	}
 }
 
 type allowLimit struct{}
@@ -75,7 +88,6 @@ func (s *Server) registerAllow(api huma.API, mux *router) {
 	mux.HandleFunc("POST /v1/allow", s.allow)
 	registry := api.OpenAPI().Components.Schemas
 	body := registry.Schema(reflect.TypeFor[allowObject](), true, "AllowRequest")
-	registry.SchemaFromRef(body.Ref).Required = nil // key, or checks
 	text := &huma.Schema{Type: huma.TypeString}
 	fields := map[string]*huma.Param{
 		"RateLimit-Policy": {Description: "The limits that are enforced: `\"login\";q=5;w=60` is at most 5 in any 60 s. Keys of one limit are told apart by pk, a hash of the key.", Schema: text},

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"encoding/json"
+	"os"
+	"reflect"
+	"regexp"
+	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// The schema of POST /v1/allow takes what the server takes, with all bodies of the README,
+// and refuses what it does not know.
+func TestAllowSchema(t *testing.T) {
+	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	schema := registry.Schema(reflect.TypeFor[allowObject](), true, "AllowRequest")
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type body struct {
+		text string
+		good bool
+	}
+	bodies := []body{
+		{`{"key":"user:42"}`, true},
+		{`{"key":"user:42","limit":"login","n":0,"peek":true}`, true},
+		{`{"key":"user:42","limit":{"n":1,"per":60}}`, true},
+		{`{"key":"user:42","limit":{"name":"own","n":1,"per":"1m","burst":3,"algorithm":"gcra"}}`, true},
+		{`{"key":"user:42","limit":{"n":1,"per":true}}`, false},
+		{`{"key":"user:42","limit":{"n":1}}`, false},
+		{`{"key":"user:42","limt":"login"}`, false},
+		{`{"checks":[{"key":"a"},{"key":"b","n":2}],"peek":false}`, true},
+		{`{"checks":[{"n":2}]}`, false},
+		{`{"checks":[]}`, false},
+		{`{"key":"a","n":-1}`, false},
+	}
+	found := regexp.MustCompile(`/v1/allow -d '([^']+)'`).FindAllSubmatch(readme, -1)
+	if len(found) < 4 {
+		t.Fatalf("%d bodies in the README", len(found))
+	}
+	for _, match := range found {
+		bodies = append(bodies, body{string(match[1]), true})
+	}
+	for _, b := range bodies {
+		var value any
+		if err := json.Unmarshal([]byte(b.text), &value); err != nil {
+			t.Fatal(err)
+		}
+		var result huma.ValidateResult
+		huma.Validate(registry, schema, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, value, &result)
+		if good := len(result.Errors) == 0; good != b.good {
+			t.Errorf("%s: the schema says %v, want %v: %v", b.text, good, b.good, result.Errors)
+		}
+		parser := newAllowParser()
+		if p := parser.parse([]byte(b.text)); (p == nil) != b.good {
+			t.Errorf("%s: the server says %v", b.text, p)
+		}
+	}
+}
