@@ -1,10 +1,15 @@
 package policy
 
+// HitPrefix begins the keys that decisions are counted under: limit:NAME:allowed, :denied
+// and :shadow_denied. A server takes hits of such keys from nobody else, so that the
+// counts are true.
+const HitPrefix = "limit:"
+
 // hitKeys are the keys that a limit's decisions are counted under, made once.
 type hitKeys struct{ allowed, denied, shadowDenied string }
 
 func newHitKeys(name string) hitKeys {
-	return hitKeys{"limit:" + name + ":allowed", "limit:" + name + ":denied", "limit:" + name + ":shadow_denied"}
+	return hitKeys{HitPrefix + name + ":allowed", HitPrefix + name + ":denied", HitPrefix + name + ":shadow_denied"}
 }
 
 // of is the key that a result is counted under; "" for none.
@@ -24,7 +29,12 @@ func (h *hitKeys) of(r *Result, allowed bool) string {
 
 // countHits counts what was decided. A hit that the engine refuses changes no decision:
 // a counter that is behind must not shut the door, nor open it.
+//
+// What can never pass is a mistake of who asks: it is no decision.
 func (l *Live) countHits(d *Decision) {
+	if d.Never {
+		return
+	}
 	for i := range d.Results {
 		if key := d.hits[i].of(&d.Results[i], d.Allowed); key != "" {
 			if err := l.engine.Hit(key); err != nil {

@@ -11,7 +11,8 @@ import (
 // Take admits all requests, or none if a policy denies one of them, and counts a hit of
 // limit:NAME:allowed or :denied for each limit that was asked: of a denial for those that
 // denied alone. What a Shadow policy would have denied is counted as
-// limit:NAME:shadow_denied, also if the requests were denied by others.
+// limit:NAME:shadow_denied, also if the requests were denied by others. Requests that can
+// never pass (Decision.Never) are counted nowhere.
 //
 // The error is a *weir.Error, and nothing was taken: CodeInvalidKey for a key that is too
 // long, or does not fit the policy that was named; CodeInvalidLimit for a policy that there

@@ -82,11 +82,11 @@ func (s *Server) decide(a *allowing, r *http.Request) *problem {
 	if err := ask(a.parser.requests, d); err != nil {
 		return s.undecided(a.parser.requests, err)
 	}
-	if !a.parser.peek {
-		s.decisions.count(d)
-	}
 	if d.Never {
 		return neverPasses(d)
+	}
+	if !a.parser.peek {
+		s.decisions.count(d)
 	}
 	return nil
 }
@@ -168,18 +168,17 @@ func (s *Server) undecided(requests []policy.Request, err error) *problem {
 func neverPasses(d *policy.Decision) *problem {
 	at := slices.IndexFunc(d.Results, func(r policy.Result) bool { return r.Never && r.Mode == policy.Enforce })
 	r := &d.Results[at]
-	var together uint64
-	for i := range d.Results[:at+1] {
+	var asked uint64
+	together := ""
+	for i := range d.Results {
 		if other := &d.Results[i]; other.Name == r.Name && other.Key == r.Key {
-			together += other.N
+			if asked += other.N; i != at {
+				together = " together"
+			}
 		}
 	}
-	with := ""
-	if together > r.N {
-		with = fmt.Sprintf(", %d with the checks before it,", together)
-	}
 	return newProblem(weir.CodeInvalidCount, "n", fmt.Sprintf("n of %d%s can never pass limit %s of key %q: at most %d at once; ask for fewer at a time, or raise the burst",
-		r.N, with, r.Name, clip(r.Key), r.Limit.Burst))
+		asked, together, r.Name, clip(r.Key), r.Limit.Burst))
 }
 
 // answerAllow writes the verdict: 200, or 429 with the time to wait.
