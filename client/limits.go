@@ -79,7 +79,7 @@ func (k LimitKey) Reset() time.Duration { return fromSeconds(k.ResetSeconds) }
 func (c *Client) LimitKeys(ctx context.Context, name string, most int) (LimitKeys, error) {
 	v := url.Values{}
 	if most != 0 {
-		v.Set("k", strconv.Itoa(most))
+		v.Set("n", strconv.Itoa(most))
 	}
 	return ask[LimitKeys](ctx, c, "/v1/limits/"+segment(name)+"/keys", v)
 }

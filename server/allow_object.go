@@ -24,6 +24,9 @@ func (p *allowParser) object(names []string, read func(member int) *problem) (se
 		if !ok || !s.token(':') {
 			return seen, p.notJSON()
 		}
+		if s.space(); s.i == len(s.data) {
+			return seen, p.notJSON()
+		}
 		member := indexOf(names, name)
 		switch {
 		case member < 0:

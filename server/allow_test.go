@@ -136,6 +136,9 @@ func TestAllowRefuses(t *testing.T) {
 		{" \n", 400, "empty_body", "", "empty"},
 		{"[]", 400, "invalid_json", "", "write an object with key, limit, n, checks and peek"},
 		{`{"key":"a"`, 400, "invalid_json", "", "byte 11"},
+		{`{"key":`, 400, "invalid_json", "", "byte 8"},
+		{`{"key":"a","n": `, 400, "invalid_json", "", "byte 17"},
+		{`{"key":"a","limit":{"per":`, 400, "invalid_json", "", "byte 27"},
 		{`{"key":"a"}x`, 400, "invalid_json", "", "byte 12"},
 		{`{"key":"a",}`, 400, "invalid_json", "", "byte 12"},
 		{`{"key" "a"}`, 400, "invalid_json", "", "byte 8"},
@@ -170,16 +173,17 @@ func TestAllowRefuses(t *testing.T) {
 		{`{"checks":[{"key":"a"},{"key":"a","limit":"logn"}]}`, 404, "unknown_limit", "limit", "logn"},
 		{`{"key":"a","limit":"login"}`, 400, "invalid_key", "key", `its keys are "login:{user}:*"`},
 		{`{"key":"login:bob:x","limit":"login","n":3}`, 400, "invalid_count", "n", `n of 3 can never pass limit login of key "login:bob": at most 2 at once`},
-		{`{"checks":[{"key":"login:bob:x","limit":"login","n":2},{"key":"login:eve:x","limit":"login","n":2},{"key":"login:bob:y","limit":"login"}]}`, 400, "invalid_count", "n", `n of 1, 3 with the checks before it, can never pass limit login of key "login:bob": at most 2 at once`},
+		{`{"checks":[{"key":"login:bob:x","limit":"login","n":2},{"key":"login:eve:x","limit":"login","n":2},{"key":"login:bob:y","limit":"login"}]}`, 400, "invalid_count", "n", `n of 3 together can never pass limit login of key "login:bob": at most 2 at once`},
 		{`{"key":"login:bob:x","limit":"login","n":3,"peek":true}`, 400, "invalid_count", "n", "can never pass"},
 		{`{"key":"a","peek":1}`, 400, "invalid_parameter", "peek", "true or false"},
 		{`{"checks":[]}`, 400, "invalid_count", "checks", "no checks"},
 		{`{"checks":{}}`, 400, "invalid_parameter", "checks", "an array"},
+		{`{"checks":[{"key":"login:bob:1.1.1.1","limit":"login","n":2},{"key":"login:bob:1.1.1.2","limit":"login","n":2}]}`, 400, "invalid_count", "n", `n of 4 together can never pass limit login of key "login:bob": at most 2 at once`},
 		{`{"checks":[{"key":"a"}],"key":"b"}`, 400, "invalid_parameter", "checks", "beside checks"},
 		{`{"checks":[{"key":"a"},{"n":2}]}`, 400, "missing_key", "checks[1].key", "missing"},
 		{`{"checks":[{"key":"a"},]}`, 400, "invalid_json", "checks[1]", "write an object"},
 		{`{"checks":[` + many + `]}`, 400, "invalid_count", "checks", "more than 64"},
-		{`{"key":"` + strings.Repeat(" ", maxAllowBytes) + `"}`, 413, "body_too_large", "", "256KiB"},
+		{`{"key":"` + strings.Repeat(" ", maxAllowBytes) + `"}`, 413, "body_too_large", "", "larger than 256KiB, before or after decompression: send less at once"},
 	} {
 		r := a.allow(test.body)
 		a.wantProblem(r, test.code, test.status)
@@ -231,6 +235,8 @@ func TestDecisionsAreHits(t *testing.T) {
 	a.allow(`{"key":"try:1"}`)
 	a.allow(`{"key":"try:1"}`)
 	a.allow(`{"key":"u","limit":{"name":"own","n":1,"per":"1m"}}`)
+	// What can never pass is a mistake of who asks, and no decision.
+	a.wantProblem(a.allow(`{"checks":[{"key":"login:bob:x","limit":"login","n":3},{"key":"try:1"}]}`), weir.CodeInvalidCount, 400)
 	// All or none: only who denied has a hit.
 	a.allow(`{"checks":[{"key":"login:bob:x","limit":"login"},{"key":"login:eve:x","limit":"login"}]}`)
 	var top struct{ Keys []topKey }
@@ -294,7 +300,7 @@ func TestLimits(t *testing.T) {
 	if len(keys.Keys) != 2 || keys.Keys[0] != (LimitKey{"login:eve", 2, 2, 0, 1, 60}) || keys.Keys[1] != (LimitKey{"login:bob", 1, 2, 1, 0.5, 60}) {
 		t.Errorf("got %+v", keys)
 	}
-	for _, path := range []string{"/v1/limits/login/ip/keys", "/v1/limits/login%2Fip/keys?k=1"} {
+	for _, path := range []string{"/v1/limits/login/ip/keys", "/v1/limits/login%2Fip/keys?n=1"} {
 		a.getInto(path, &keys)
 		if len(keys.Keys) != 1 || keys.Keys[0].Key != "ip:1.1.1.1" {
 			t.Errorf("%s: got %+v", path, keys)
@@ -305,7 +311,7 @@ func TestLimits(t *testing.T) {
 	if want := `no limit \"logn\", did you mean login?; there are login, trial, login/ip","field":"name"`; !strings.Contains(unknown.body, want) {
 		t.Errorf("got %s, want %s", unknown.body, want)
 	}
-	a.wantProblem(a.get("/v1/limits/login/keys?k=0"), codeInvalidParameter, 400)
+	a.wantProblem(a.get("/v1/limits/login/keys?n=0"), codeInvalidParameter, 400)
 	a.wantProblem(a.get("/v1/limits?window=1500ms"), weir.CodeInvalidWindow, 400)
 	a.wantProblem(a.get("/v1/limits/login"), codeNotFound, 404)
 }

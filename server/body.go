@@ -97,7 +97,7 @@ func bodyProblem(err error, limit int64) *problem {
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return newProblem(codeBodyTooLarge, "", "the body asks for a zstd window of more than "+units.FormatSize(maxZstdWindow)+": compress it without --long and --ultra")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return newProblem(codeBodyTimeout, "", "the body took too long to arrive: send smaller batches")
+		return newProblem(codeBodyTimeout, "", "the body took too long to arrive: send less at once")
 	case errors.Is(err, errCutJSON):
 		return newProblem(codeBodyBroken, "", "the body ended in the middle of its JSON: send all of it")
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -110,5 +110,5 @@ func bodyProblem(err error, limit int64) *problem {
 
 // tooLarge is the problem of a body over limit, declared or found.
 func tooLarge(limit int64) *problem {
-	return newProblem(codeBodyTooLarge, "", "the body is larger than "+units.FormatSize(limit)+", before or after decompression: send smaller batches")
+	return newProblem(codeBodyTooLarge, "", "the body is larger than "+units.FormatSize(limit)+", before or after decompression: send less at once")
 }

@@ -8,6 +8,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/policy"
 )
 
 // hit is one record of a body. key is a view of the body's buffer or of a
@@ -29,6 +30,7 @@ var (
 	rejectEmptyKey = &rejection{weir.CodeInvalidKey, "the key is empty"}
 	rejectLongKey  = &rejection{weir.CodeInvalidKey, "the key is longer than 512 bytes"}
 	rejectKeyUTF8  = &rejection{weir.CodeInvalidKey, "the key is not UTF-8"}
+	rejectLimitKey = &rejection{weir.CodeReservedKey, "keys limit:... are counted by limits alone, so that their counts are true: write another key"}
 	rejectCount    = &rejection{weir.CodeInvalidCount, "n must be a whole number from 1 to 1099511627776, in digits"}
 )
 
@@ -88,6 +90,14 @@ func checkKey(key []byte) *rejection {
 		return rejectKeyUTF8
 	}
 	return nil
+}
+
+// checkHitKey is checkKey, and that the key is not one that limits count under.
+func checkHitKey(key []byte) *rejection {
+	if len(key) >= len(policy.HitPrefix) && string(key[:len(policy.HitPrefix)]) == policy.HitPrefix {
+		return rejectLimitKey
+	}
+	return checkKey(key)
 }
 
 // quoteField echoes a piece of a record in a message; it copies.

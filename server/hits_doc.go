@@ -17,7 +17,8 @@ const hitsDescription = `Three ways to write the same hits:
 
 n defaults to 1, at to the time of arrival. Bodies may be compressed (Content-Encoding gzip or zstd). A key is 1 to 512
 bytes of UTF-8. Without a Content-Type, or with the one that curl -d sets, the first byte decides between text and JSON.
-With curl use --data-binary: -d strips newlines.
+With curl use --data-binary: -d strips newlines. Keys that begin with ` + "`limit:`" + ` are those that limits count their decisions under;
+hits of them are rejected with ` + "`reserved_key`" + `.
 
 Hits count as they arrive. A line that is not understood is listed under ` + "`rejected`" + ` and never loses its
 neighbours; the answer is a failure only when nothing could be counted, or when the body broke off: then the same

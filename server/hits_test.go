@@ -200,3 +200,21 @@ func TestHitsOnAClosedEngine(t *testing.T) {
 	a.engine.Close()
 	a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", "a"), weir.CodeClosed, 503)
 }
+
+// The counts of limits are the limits' own: nobody else adds to them.
+func TestHitsOfLimitsAreRejected(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	for contentType, body := range map[string]string{
+		"text/plain":           "limit:login:denied 9\nlimits\n",
+		"application/x-ndjson": "{\"key\":\"limit:login:denied\",\"n\":9}\n{\"key\":\"limits\"}\n",
+		"application/json":     `[{"key":"\u006cimit:login:denied"},{"key":"limits"}]`,
+	} {
+		r := a.do(http.MethodPost, "/v1/hits", contentType, body)
+		if r.status != 200 || !strings.Contains(r.body, `"counted":1,`) || !strings.Contains(r.body, `{"line":1,"code":"reserved_key",`) {
+			t.Errorf("%s: %d %s", contentType, r.status, r.body)
+		}
+	}
+	if r := a.get("/v1/count?key=limit:login:denied"); !strings.Contains(r.body, `"upper":0,`) {
+		t.Errorf("counted: %s", r.body)
+	}
+}

@@ -109,7 +109,7 @@ func (p *jsonParser) readKey(h *hit) *rejection {
 		return rejectJSON
 	}
 	h.key = view(key)
-	return checkKey(key)
+	return checkHitKey(key)
 }
 
 func (p *jsonParser) readN(h *hit) (rej *rejection) {

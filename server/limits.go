@@ -45,7 +45,7 @@ type limitsOutput struct{ Body limitsAnswer }
 
 type limitKeysQuestion struct {
 	Name string `path:"name" doc:"The policy's name; its slashes may be raw or percent-encoded." example:"login"`
-	K    int    `query:"k" default:"20" minimum:"1" maximum:"10000" doc:"How many keys to list."`
+	N    int    `query:"n" default:"20" minimum:"1" maximum:"10000" doc:"How many keys to list."`
 }
 
 type limitKeysAnswer struct {
@@ -70,7 +70,7 @@ func (s *Server) registerLimits(api huma.API) {
 		OperationID: "list-limits", Method: http.MethodGet, Path: "/v1/limits",
 		Summary:     "List the policies, and how they decided",
 		Description: "In order of application, with the decisions of a window.",
-	}, []weir.Code{weir.CodeInvalidWindow, weir.CodeClosed}, func(_ context.Context, q *limitsQuestion) (*limitsOutput, error) {
+	}, []weir.Code{weir.CodeInvalidWindow, codeUnknownParameter, weir.CodeClosed}, func(_ context.Context, q *limitsQuestion) (*limitsOutput, error) {
 		answer, err := s.limits(q)
 		return &limitsOutput{answer}, err
 	})
@@ -78,7 +78,7 @@ func (s *Server) registerLimits(api huma.API) {
 		OperationID: "limit-keys", Method: http.MethodGet, Path: "/v1/limits/{name}/keys",
 		Summary:     "List the keys that have used most of a limit",
 		Description: "Keys that have used nothing are not listed. It looks at every key with a limit in use: a question for people, not for each request.",
-	}, []weir.Code{codeUnknownLimit, weir.CodeClosed}, func(_ context.Context, q *limitKeysQuestion) (*limitKeysOutput, error) {
+	}, []weir.Code{codeUnknownLimit, codeUnknownParameter, weir.CodeClosed}, func(_ context.Context, q *limitKeysQuestion) (*limitKeysOutput, error) {
 		answer, err := s.limitKeys(q)
 		return &limitKeysOutput{answer}, err
 	})
@@ -98,7 +98,7 @@ func (s *Server) limits(q *limitsQuestion) (limitsAnswer, error) {
 			Mode: p.Mode.String(), Last: p.Last, Overrides: len(p.Overrides),
 		}
 		for outcome, to := range map[string]*Bounds{"allowed": &made.Allowed, "denied": &made.Denied, "shadow_denied": &made.ShadowDenied} {
-			c, err := s.engine.CountAt(answer.At.Time, "limit:"+p.Name+":"+outcome, w)
+			c, err := s.engine.CountAt(answer.At.Time, policy.HitPrefix+p.Name+":"+outcome, w)
 			if err != nil {
 				return limitsAnswer{}, asProblem(err)
 			}
@@ -114,7 +114,7 @@ func (s *Server) limitKeys(q *limitKeysQuestion) (limitKeysAnswer, error) {
 	if !known {
 		return limitKeysAnswer{}, s.unknownLimit(q.Name)
 	}
-	uses := l.Keys(q.K)
+	uses := l.Keys(q.N)
 	answer := limitKeysAnswer{q.Name, make([]LimitKey, len(uses))}
 	for i, u := range uses {
 		answer.Keys[i] = LimitKey{u.Key, u.Used, u.Limit.Burst, u.Remaining, u.Share(), milliseconds(u.Reset).Seconds()}

@@ -19,7 +19,7 @@ func parseTextHit(line []byte) (h hit, blank bool, rej *rejection) {
 	if control {
 		return h, false, rejectControl
 	}
-	if rej := checkKey(key); rej != nil {
+	if rej := checkHitKey(key); rej != nil {
 		return h, false, rej
 	}
 	h.key, h.n = view(key), 1
