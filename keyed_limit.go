@@ -33,12 +33,34 @@ func (e *Engine) Limit(name string, l Limit) (*KeyedLimit, error) {
 	if err := checkLimitName(name); err != nil {
 		return nil, err
 	}
-	interned, err := e.limits.name(name)
+	return e.keyedLimit(&KeyedLimit{shown: name}, name, l)
+}
+
+// keyedLimit makes the limit ready, under the name that its states are kept by.
+func (e *Engine) keyedLimit(made *KeyedLimit, name string, l Limit) (*KeyedLimit, error) {
+	if _, err := limit.New(l); err != nil { // first: a limit that can't be holds no name
+		return nil, &Error{CodeInvalidLimit, "limit", err.Error()}
+	}
+	held, err := e.limits.hold(name)
 	if err != nil {
 		return nil, err
 	}
-	kl := &KeyedLimit{engine: e, name: interned, shown: name}
-	return kl, kl.SetLimit(l)
+	made.engine, made.name = e, held
+	return made, made.SetLimit(l)
+}
+
+// InUse tells whether some key has used of the limit, or of another one of its
+// name.
+func (l *KeyedLimit) InUse() bool { return l.name.states.Load() > 0 }
+
+// Release says that the limit is asked no more: its name is forgotten when no key
+// has it in use, and makes room for another. Without it, an engine takes 10,000
+// names.
+func (l *KeyedLimit) Release() {
+	ls := &l.engine.limits
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l.name.held--
 }
 
 func checkLimitName(name string) error {
@@ -121,14 +143,19 @@ func (l *KeyedLimit) Take(key string, n uint64) (Verdict, error) {
 	return v, nil
 }
 
-// Peek says what Take would decide, and takes nothing.
+// Peek says what Take would decide, and takes nothing. It needs no memory.
 func (l *KeyedLimit) Peek(key string, n uint64) (Verdict, error) {
-	st, share, now, err := l.enter(key)
-	if err != nil {
+	if err := checkKey(key); err != nil {
 		return Verdict{}, err
 	}
+	ls := &l.engine.limits
+	plan := l.plan.Load()
+	share := &ls.shares[l.engine.PartitionOf(key)]
+	now := ls.clock.now()
+	share.mu.Lock()
 	defer share.mu.Unlock()
-	return st.plan.Peek(&st.state, now, n), nil
+	st := ls.look(share, plan, key, now)
+	return plan.Peek(&st.state, now, n), nil
 }
 
 // enter finds or makes the key's state and returns it with its share locked.

@@ -41,10 +41,13 @@ type limitShare struct {
 	_     [64]byte
 }
 
-// limitName is a limit's name, one object for each.
+// limitName is a limit's name, one object for each. It is known while somebody
+// holds it, or keys have states of it.
 type limitName struct {
 	name      string
 	salt      uint32        // of the hashes of its IDs
+	held      int           // KeyedLimits that were not released; guarded by limits.mu
+	states    atomic.Int64  // of its keys
 	overshoot atomic.Uint64 // see KeyedLimit.Overshoot
 }
 
@@ -66,7 +69,8 @@ type limitPlan struct {
 }
 
 const (
-	// maxLimitNames bounds the names that limits of an engine have had.
+	// maxLimitNames bounds the names that limits are made of. Those that come from a
+	// journal are not refused: each has a state within the budget of memory.
 	maxLimitNames = 10_000
 
 	// journaledPer is the shortest period of a limit that survives a restart: with
@@ -86,19 +90,44 @@ func newLimits(cfg Config) limits {
 	}
 }
 
-// name returns the one object of a name.
-func (ls *limits) name(name string) (*limitName, error) {
+// hold returns the one object of a name, for a KeyedLimit.
+func (ls *limits) hold(name string) (*limitName, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	if ls.names[name] == nil && len(ls.names) >= maxLimitNames {
+		ls.forgetNames()
+	}
+	if ls.names[name] == nil && len(ls.names) >= maxLimitNames {
+		return nil, &Error{CodeOverloaded, "limit", "10,000 names of limits are in use: use fewer, the key tells users apart"}
+	}
+	have := ls.name(name)
+	have.held++
+	return have, nil
+}
+
+// name returns the one object of a name. The caller holds ls.mu.
+func (ls *limits) name(name string) *limitName {
 	have := ls.names[name]
 	if have == nil {
-		if len(ls.names) >= maxLimitNames {
-			return nil, &Error{CodeOverloaded, "limit", "the engine knows 10,000 names of limits: use fewer, the key tells users apart"}
-		}
 		have = &limitName{name: name, salt: rand.Uint32()}
 		ls.names[name] = have
 	}
-	return have, nil
+	return have
+}
+
+// forgetNames drops the names that nobody holds and no key has in use. The caller
+// holds ls.mu.
+func (ls *limits) forgetNames() {
+	for record, plan := range ls.records {
+		if plan.name.held == 0 && plan.name.states.Load() == 0 {
+			delete(ls.records, record)
+		}
+	}
+	for text, name := range ls.names {
+		if name.held == 0 && name.states.Load() == 0 {
+			delete(ls.names, text)
+		}
+	}
 }
 
 // state finds or makes the state of a key under a plan. One of another limit is
@@ -113,6 +142,24 @@ func (ls *limits) state(s *limitShare, plan *limitPlan, key string, now int64) (
 		ls.adopt(have, plan, now)
 	}
 	return have, nil
+}
+
+// look is the state of a key as it would be under a plan, and changes nothing: one
+// of another limit is copied and adopted. The caller holds the share's lock.
+func (ls *limits) look(s *limitShare, plan *limitPlan, key string, now int64) *limitState {
+	have := s.table.find(ls.hash(plan.name, key), plan.name, key)
+	switch {
+	case have == nil:
+		return &limitState{plan: plan}
+	case have.plan.Limit() == plan.Limit():
+		return have
+	}
+	seen := &limitState{plan: plan}
+	if _, err := have.plan.DecodeState(&seen.state, have.plan.AppendState(nil, &have.state)); err != nil {
+		panic(err) // these are the bytes of this very state
+	}
+	plan.Adopt(&seen.state, have.plan.Plan, now)
+	return seen
 }
 
 // hash places an ID in its share's table. It is seeded: nobody can choose keys

@@ -63,11 +63,13 @@ func (e *Engine) decideAll(checks []Check, verdicts []Verdict, take bool) (allow
 	allowed = true
 	for i := range asked {
 		a := &asked[i]
-		a.state, err = e.limits.state(&e.limits.shares[a.partition], a.Limit.plan.Load(), a.Key, now)
-		if err != nil {
+		a.plan = a.Limit.plan.Load()
+		if share := &e.limits.shares[a.partition]; !take || a.N == 0 {
+			a.state = e.limits.look(share, a.plan, a.Key, now)
+		} else if a.state, err = e.limits.state(share, a.plan, a.Key, now); err != nil {
 			return false, err
 		}
-		verdicts[i] = a.state.plan.Peek(&a.state.state, now, a.withEarlier(asked[:i]))
+		verdicts[i] = a.plan.Peek(&a.state.state, now, a.withEarlier(asked[:i]))
 		a.passes = verdicts[i].Allowed
 		allowed = allowed && (a.passes || a.Shadow)
 	}
@@ -76,17 +78,34 @@ func (e *Engine) decideAll(checks []Check, verdicts []Verdict, take bool) (allow
 	}
 	for i := range asked {
 		if a := &asked[i]; a.passes {
-			before := a.state.state.Size()
-			verdicts[i] = a.state.plan.Take(&a.state.state, now, a.N)
-			e.limits.admitted(&e.limits.shares[a.partition], a.state, now, a.N, before)
+			e.limits.takePeeked(a, &verdicts[i], now)
 		}
 	}
 	return true, nil
 }
 
+// takePeeked takes what Peek has allowed. Where two checks are of one key and name,
+// and of other limits, the state goes from one to the other; what rounding would
+// then refuse is charged all the same.
+func (ls *limits) takePeeked(a *pending, verdict *Verdict, now int64) {
+	if a.N == 0 {
+		return
+	}
+	if a.state.plan != a.plan {
+		ls.adopt(a.state, a.plan, now)
+	}
+	before := a.state.state.Size()
+	if *verdict = a.plan.Take(&a.state.state, now, a.N); !verdict.Allowed {
+		a.plan.Charge(&a.state.state, now, a.N)
+		*verdict = a.plan.Peek(&a.state.state, now, 0)
+	}
+	ls.admitted(&ls.shares[a.partition], a.state, now, a.N, before)
+}
+
 // pending is a check on its way.
 type pending struct {
 	Check
+	plan      *limitPlan
 	partition int
 	state     *limitState
 	passes    bool

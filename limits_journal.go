@@ -31,7 +31,8 @@ func (s *limitShare) note(st *limitState, n uint64, now int64) {
 	if s.fresh == nil {
 		s.fresh = map[*limitState]freshAdmissions{}
 	}
-	s.fresh[st] = freshAdmissions{s.fresh[st].n + n, now}
+	of := s.fresh[st]
+	s.fresh[st] = freshAdmissions{of.n + n, max(of.at, now)} // whose clock was read first may come second
 }
 
 // cut appends the admissions since the cut before. The caller holds s.mu.
@@ -221,15 +222,12 @@ func (ls *limits) recorded(record string) (*limitPlan, error) {
 	if err != nil || r.failed || len(r.rest) > 0 && !strict {
 		return nil, fmt.Errorf("%w: the limit of an admission: %w", ErrDamagedState, errors.Join(err))
 	}
-	interned, err := ls.name(name)
-	if err != nil {
-		return nil, err
-	}
-	plan = &limitPlan{Plan: made, name: interned, journaled: true, strict: strict, record: record}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if len(ls.records) < maxLimitNames {
-		ls.records[record] = plan
+	if len(ls.records) >= maxLimitNames {
+		ls.forgetNames()
 	}
+	plan = &limitPlan{Plan: made, name: ls.name(name), journaled: true, strict: strict, record: record}
+	ls.records[record] = plan
 	return plan, nil
 }

@@ -12,7 +12,7 @@ const roomTries = 4
 func (ls *limits) insert(s *limitShare, hash uint32, plan *limitPlan, key string) (*limitState, error) {
 	if ls.full() {
 		ls.refused.Add(1)
-		return nil, &Error{CodeOverloaded, "limit", "the memory of limits is full of keys whose limits are in use: raise LimitMemory, or use shorter periods"}
+		return nil, &Error{CodeOverloaded, "limit", "the memory of limits is full of keys whose limits are in use: raise LimitMemory (weir serve --limit-memory), or use shorter periods"}
 	}
 	return ls.put(s, hash, plan, key), nil
 }
@@ -22,6 +22,7 @@ func (ls *limits) put(s *limitShare, hash uint32, plan *limitPlan, key string) *
 	st := s.table.insert(hash)
 	st.plan, st.key = plan, strings.Clone(key)
 	ls.states.Add(1)
+	plan.name.states.Add(1)
 	ls.bytes.Add(st.bytes())
 	return st
 }
@@ -63,6 +64,7 @@ func (ls *limits) dropIdle(s *limitShare, now int64, most int) {
 		if _, fresh := s.fresh[st]; !fresh {
 			ls.bytes.Add(-st.bytes())
 			ls.states.Add(-1)
+			st.plan.name.states.Add(-1)
 			t.remove(uint32(t.hand), ls.hash(st.plan.name, st.key))
 		}
 	}

@@ -59,12 +59,7 @@ func (e *Engine) LimitIn(node string, where Where, name string, l Limit) (*Keyed
 	default:
 		return nil, &Error{CodeInvalidLimit, "where", fmt.Sprintf("%v: must be shared, node or strict", where)}
 	}
-	interned, err := e.limits.name(kept)
-	if err != nil {
-		return nil, err
-	}
-	kl := &KeyedLimit{engine: e, name: interned, shown: name, journaled: where != WhereNode, strict: where == WhereStrict}
-	return kl, kl.SetLimit(l)
+	return e.keyedLimit(&KeyedLimit{shown: name, journaled: where != WhereNode, strict: where == WhereStrict}, kept, l)
 }
 
 // checkKeptName is checkLimitName for the names that states are kept by.
