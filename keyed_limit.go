@@ -57,10 +57,7 @@ func (l *KeyedLimit) InUse() bool { return l.name.states.Load() > 0 }
 // has it in use, and makes room for another. Without it, an engine takes 10,000
 // names.
 func (l *KeyedLimit) Release() {
-	ls := &l.engine.limits
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	l.name.held--
+	l.engine.limits.release(l.name)
 }
 
 func checkLimitName(name string) error {

@@ -27,9 +27,11 @@ type limits struct {
 	refused atomic.Uint64 // requests that had no room for their state
 	next    atomic.Uint32 // the share where makeRoom looks next
 
-	mu      sync.Mutex // guards all below
-	names   map[string]*limitName
-	records map[string]*limitPlan // read from a journal
+	mu       sync.Mutex // guards all below
+	names    map[string]*limitName
+	held     int                   // names that a KeyedLimit holds
+	forgetAt int                   // names at which those are dropped that nobody needs
+	records  map[string]*limitPlan // read from a journal
 }
 
 // limitShare is one partition's states, under a lock of its own: hits and
@@ -69,8 +71,8 @@ type limitPlan struct {
 }
 
 const (
-	// maxLimitNames bounds the names that limits are made of. Those that come from a
-	// journal are not refused: each has a state within the budget of memory.
+	// maxLimitNames bounds the names that KeyedLimits hold. Others are known while
+	// keys have states of them, within the budget of memory.
 	maxLimitNames = 10_000
 
 	// journaledPer is the shortest period of a limit that survives a restart: with
@@ -94,21 +96,33 @@ func newLimits(cfg Config) limits {
 func (ls *limits) hold(name string) (*limitName, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.names[name] == nil && len(ls.names) >= maxLimitNames {
-		ls.forgetNames()
-	}
-	if ls.names[name] == nil && len(ls.names) >= maxLimitNames {
-		return nil, &Error{CodeOverloaded, "limit", "10,000 names of limits are in use: use fewer, the key tells users apart"}
-	}
 	have := ls.name(name)
+	if have.held == 0 {
+		if ls.held >= maxLimitNames {
+			return nil, &Error{CodeOverloaded, "limit", "10,000 names of limits are in use: use fewer, the key tells users apart"}
+		}
+		ls.held++
+	}
 	have.held++
 	return have, nil
+}
+
+func (ls *limits) release(name *limitName) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if name.held--; name.held == 0 {
+		ls.held--
+	}
 }
 
 // name returns the one object of a name. The caller holds ls.mu.
 func (ls *limits) name(name string) *limitName {
 	have := ls.names[name]
 	if have == nil {
+		if len(ls.names) >= ls.forgetAt {
+			ls.forgetNames()
+			ls.forgetAt = max(maxLimitNames, 2*len(ls.names))
+		}
 		have = &limitName{name: name, salt: rand.Uint32()}
 		ls.names[name] = have
 	}
@@ -118,11 +132,7 @@ func (ls *limits) name(name string) *limitName {
 // forgetNames drops the names that nobody holds and no key has in use. The caller
 // holds ls.mu.
 func (ls *limits) forgetNames() {
-	for record, plan := range ls.records {
-		if plan.name.held == 0 && plan.name.states.Load() == 0 {
-			delete(ls.records, record)
-		}
-	}
+	clear(ls.records) // they hold names; what is in use is soon back
 	for text, name := range ls.names {
 		if name.held == 0 && name.states.Load() == 0 {
 			delete(ls.names, text)

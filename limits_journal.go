@@ -225,7 +225,7 @@ func (ls *limits) recorded(record string) (*limitPlan, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if len(ls.records) >= maxLimitNames {
-		ls.forgetNames()
+		clear(ls.records) // what is in use is soon back
 	}
 	plan = &limitPlan{Plan: made, name: ls.name(name), journaled: true, strict: strict, record: record}
 	ls.records[record] = plan
