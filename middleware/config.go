@@ -68,7 +68,8 @@ type Rule struct {
 type Fail uint8
 
 const (
-	// FailOpen lets them through: a Weir that is down takes nothing down with it.
+	// FailOpen lets them through: a Weir that is down takes nothing down with it. What
+	// ends with ErrMisconfigured is refused all the same.
 	FailOpen Fail = iota
 
 	// FailClosed refuses them, with 503: never more than the limits.

@@ -23,9 +23,11 @@ func TestWarnings(t *testing.T) {
 		}
 		time.Sleep(warnEvery)
 		w.warn(request(), errors.New("still away"))
+		time.Sleep(warnEvery)
+		w.warn(request(), ErrMisconfigured)
 	})
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], "error=away more_since_the_last_warning=0") || !strings.Contains(lines[1], `error="still away" more_since_the_last_warning=999`) {
+	if len(lines) != 3 || !strings.Contains(lines[2], "level=ERROR msg=\"weir: requests are refused") || !strings.Contains(lines[0], "error=away more_since_the_last_warning=0") || !strings.Contains(lines[1], `error="still away" more_since_the_last_warning=999`) {
 		t.Errorf("%s", log.String())
 	}
 }

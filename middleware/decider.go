@@ -32,6 +32,12 @@ type Decider interface {
 // time.
 var ErrUnavailable = errors.New("no answer from Weir")
 
+// ErrMisconfigured is that Weir answers, and has no such limit: the name of a rule is
+// mistyped, or the policy is gone from the server's file. Waiting does not help, so the
+// request is refused, also by FailOpen: else the limit would be lifted for good by a
+// slip that nobody sees.
+var ErrMisconfigured = errors.New("a limit that Weir does not know")
+
 // Check is what a request takes of one limit.
 type Check struct {
 	Limit string // "" for a Decider with policies: all that Key fits

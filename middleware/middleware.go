@@ -125,7 +125,11 @@ func (m *Middleware) undecided(w http.ResponseWriter, r *http.Request, err error
 
 func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, err error) bool {
 	m.cfg.OnError(r, err)
-	m.counts.refused.Add(1)
+	if errors.Is(err, ErrMisconfigured) {
+		m.counts.misconfigured.Add(1)
+	} else {
+		m.counts.refused.Add(1)
+	}
 	m.cfg.Refused(w, r, err)
 	return false
 }

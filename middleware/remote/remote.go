@@ -18,6 +18,10 @@
 // after three failures in a row none waits: for Options.Pause all fail at once, then one
 // tries, and so on until Weir answers. Requests that were under way together wait together.
 // middleware.Config.Fail says what becomes of those that failed.
+//
+// A limit that the server does not have, by a slip in its name or because its policy is
+// gone from the file, is no absence: such requests are refused, with
+// middleware.ErrMisconfigured, until one of both is put right.
 package remote
 
 import (
@@ -81,7 +85,7 @@ func New(c *client.Client, o Options) (middleware.Decider, error) {
 	return d, nil
 }
 
-// Knows can't tell: only the server knows its policies.
+// Knows can't tell: only the server knows its policies, and it may not be there yet.
 func (r *decider) Knows(string) error { return nil }
 
 func (r *decider) Decide(ctx context.Context, checks []middleware.Check, d *middleware.Decision) error {
@@ -128,7 +132,7 @@ func judge(err error, d *middleware.Decision) (outcome, error) {
 		return answered, nil
 	case refused.Code == "unknown_limit" || refused.Code == "invalid_limit" || refused.Code == "not_found":
 		// The fault of who configured this program or the server, not of a request.
-		return answered, fmt.Errorf("%w: %w", middleware.ErrUnavailable, err)
+		return answered, fmt.Errorf("%w: %w", middleware.ErrMisconfigured, err)
 	}
 	return answered, err
 }

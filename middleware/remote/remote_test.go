@@ -342,18 +342,19 @@ func TestAnswers(t *testing.T) {
 		unavailable bool
 		pauses      bool
 		never       bool
+		slip        bool
 	}{
-		{"memory of limits is full", 503, `{"code":"overloaded","field":"limit"}`, false, false, false},
-		{"too much to do", 503, `{"code":"overloaded"}`, true, true, false},
-		{"it stops", 503, `{"code":"stopping"}`, true, true, false},
-		{"its own fault", 500, `{"code":"internal"}`, true, true, false},
-		{"no policy of that name", 404, `{"code":"unknown_limit","field":"limit"}`, true, false, false},
-		{"too old for limits", 404, `{"code":"not_found"}`, true, false, false},
-		{"something else's 404", 404, `{}`, true, true, false},
-		{"a key of a client", 400, `{"code":"invalid_key","field":"key"}`, false, false, false},
-		{"too many policies", 400, `{"code":"invalid_count","field":"checks"}`, false, false, false},
-		{"more than the burst", 400, `{"code":"invalid_count","field":"n"}`, false, false, true},
-		{"any other fault of the request", 413, `{"code":"body_too_large"}`, false, false, false},
+		{"memory of limits is full", 503, `{"code":"overloaded","field":"limit"}`, false, false, false, false},
+		{"too much to do", 503, `{"code":"overloaded"}`, true, true, false, false},
+		{"it stops", 503, `{"code":"stopping"}`, true, true, false, false},
+		{"its own fault", 500, `{"code":"internal"}`, true, true, false, false},
+		{"no policy of that name", 404, `{"code":"unknown_limit","field":"limit"}`, false, false, false, true},
+		{"too old for limits", 404, `{"code":"not_found"}`, false, false, false, true},
+		{"something else's 404", 404, `{}`, true, true, false, false},
+		{"a key of a client", 400, `{"code":"invalid_key","field":"key"}`, false, false, false, false},
+		{"too many policies", 400, `{"code":"invalid_count","field":"checks"}`, false, false, false, false},
+		{"more than the burst", 400, `{"code":"invalid_count","field":"n"}`, false, false, true, false},
+		{"any other fault of the request", 413, `{"code":"body_too_large"}`, false, false, false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			asked := 0
@@ -375,7 +376,7 @@ func TestAnswers(t *testing.T) {
 			for range 10 {
 				var got middleware.Decision
 				err := d.Decide(t.Context(), []middleware.Check{{Limit: "x", Key: "k", N: 1}}, &got)
-				if (err == nil) != test.never || got.Never != test.never || got.Allowed || errors.Is(err, middleware.ErrUnavailable) != test.unavailable {
+				if (err == nil) != test.never || got.Never != test.never || got.Allowed || errors.Is(err, middleware.ErrUnavailable) != test.unavailable || errors.Is(err, middleware.ErrMisconfigured) != test.slip {
 					t.Errorf("%+v %v", got, err)
 				}
 			}
@@ -383,6 +384,22 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("asked %d times", asked)
 			}
 		})
+	}
+}
+
+// A mistyped name lifts no limit: requests are refused, and the log says which name.
+func TestMistypedPolicy(t *testing.T) {
+	s := newSite(t, newWeirServer(t).addr, remote.Options{Timeout: patient}, middleware.Config{Rules: []middleware.Rule{{Limit: "clint", Key: byAddress}}})
+	for range 5 {
+		if got := s.get(t).StatusCode; got != 503 {
+			t.Errorf("status %d", got)
+		}
+	}
+	if err := <-s.errors; !errors.Is(err, middleware.ErrMisconfigured) || !strings.Contains(err.Error(), `no limit "clint", did you mean client?`) {
+		t.Errorf("told of %v", err)
+	}
+	if got := s.m.Stats(); got != (middleware.Stats{Misconfigured: 5}) {
+		t.Errorf("%+v", got)
 	}
 }
 
