@@ -13,8 +13,8 @@ const (
 	// inlinePrefix begins the names of inline limits that have none of their own.
 	inlinePrefix = "inline/"
 
-	// MaxInlineNames is how many names inline limits may have had in a Live: the engine
-	// keeps names for ever, and those of the policies must find room.
+	// MaxInlineNames is how many names of inline limits may be in use in a Live: those of
+	// the policies must find room in the engine.
 	MaxInlineNames = 1000
 
 	// maxInlineMade is how many inline limits are kept ready.
@@ -25,7 +25,7 @@ const (
 type inlineLimits struct {
 	mu    sync.RWMutex // guards all below
 	made  map[inlineID]*inlineLimit
-	names map[string]struct{}
+	names map[string]*weir.KeyedLimit // one of each, which holds it
 }
 
 // inlineID is an inline limit as it was asked for.
@@ -73,7 +73,10 @@ func (in *inlineLimits) make(l *Live, id inlineID) (*inlineLimit, error) {
 	if name == "" {
 		name = inlinePrefix + id.limit.Algorithm.String() + "/" + units.FormatDuration(id.limit.Per)
 	}
-	if _, known := in.names[name]; !known && len(in.names) >= MaxInlineNames {
+	if in.names[name] == nil && len(in.names) >= MaxInlineNames {
+		in.release()
+	}
+	if in.names[name] == nil && len(in.names) >= MaxInlineNames {
 		return nil, failure(weir.CodeOverloaded, "limit", "%d names of inline limits are in use: use fewer names and periods, or write policies", MaxInlineNames)
 	}
 	kl, err := l.limit(weir.WhereShared, name, id.limit)
@@ -81,12 +84,28 @@ func (in *inlineLimits) make(l *Live, id inlineID) (*inlineLimit, error) {
 		return nil, err
 	}
 	if in.names == nil {
-		in.names, in.made = map[string]struct{}{}, map[inlineID]*inlineLimit{}
+		in.names, in.made = map[string]*weir.KeyedLimit{}, map[inlineID]*inlineLimit{}
 	}
 	if len(in.made) >= maxInlineMade {
 		clear(in.made) // what is in use is soon back
 	}
 	made := &inlineLimit{limit: kl, hits: newHitKeys(name)}
-	in.names[name], in.made[id] = struct{}{}, made
+	in.made[id] = made
+	if in.names[name] == nil {
+		in.names[name] = kl
+	} else {
+		kl.Release() // the first one holds the name
+	}
 	return made, nil
+}
+
+// release lets the names go that no key has in use. The caller holds the lock.
+func (in *inlineLimits) release() {
+	for name, kl := range in.names {
+		if !kl.InUse() {
+			kl.Release()
+			delete(in.names, name)
+		}
+	}
+	clear(in.made) // what is in use is soon back
 }

@@ -68,14 +68,18 @@ func TestErrorsHaveCodes(t *testing.T) {
 func TestInlineNamesAreBounded(t *testing.T) {
 	r := newRig(t, good)
 	for i := range MaxInlineNames {
-		req := Request{Key: "k", Limit: fmt.Sprint("n", i), Inline: &weir.Limit{N: 1, Per: time.Second}}
-		r.expect(r.ask(req), fmt.Sprintf("ok n%d[k]=ok/1", i))
+		req := Request{Key: "k", Limit: fmt.Sprint("n", i), N: 1, Inline: &weir.Limit{N: 1, Per: time.Hour}}
+		if i == 7 {
+			req.N = 0 // nothing is used: the name makes room for the next
+		}
+		r.expect(r.ask(req), fmt.Sprintf("ok n%d[k]=ok/%d", i, 1-req.N))
 	}
+	r.expect(r.ask(Request{Key: "k", Limit: "instead", N: 1, Inline: &weir.Limit{N: 1, Per: time.Hour}}), "ok instead[k]=ok/0")
 	if got := r.ask(Request{Key: "k", Limit: "more", Inline: &weir.Limit{N: 1, Per: time.Second}}); !strings.Contains(got, "1000 names") {
 		t.Error(got)
 	}
 	for i := range maxInlineMade + 5 {
-		r.expect(r.ask(Request{Key: "k", Limit: "n7", Inline: &weir.Limit{N: 1 + uint64(i), Per: time.Second}}), fmt.Sprintf("ok n7[k]=ok/%d", i+1))
+		r.expect(r.ask(Request{Key: "k", Limit: "n8", Inline: &weir.Limit{N: 2 + uint64(i), Per: time.Second}}), fmt.Sprintf("ok n8[k]=ok/%d", i+1))
 	}
 	if len(r.inline.made) > maxInlineMade {
 		t.Errorf("%d limits are kept", len(r.inline.made))
