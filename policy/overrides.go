@@ -42,8 +42,8 @@ func (o *overrides) override(n *yaml.Node) {
 		o.fault(n.Line, "overrides.limit", "it is missing: an override has limit, per or burst, else it changes nothing")
 		return
 	}
-	if o.limitFields(&made.Limit, fields, "overrides.") && o.limitOK {
-		o.checkLimit(&made.Limit, fields, "overrides.", n.Line)
+	if rateOK, burstOK := o.limitFields(&made.Limit, fields, "overrides."); rateOK && o.limitOK {
+		o.checkLimit(&made.Limit, burstOK, fields, "overrides.", n.Line)
 	}
 	o.policy.Overrides = append(o.policy.Overrides, made)
 }

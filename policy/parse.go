@@ -115,13 +115,13 @@ func (p *parser) policy(n *yaml.Node) {
 	made.Away = p.away(fields["away"], made.Where)
 	made.Order = p.whole(fields["order"], "order")
 	made.Last = p.truth(fields["last"], "last")
-	limitOK := p.limitFields(&made.Limit, fields, "")
+	limitOK, burstOK := p.limitFields(&made.Limit, fields, "")
 	if fields["limit"] == nil || fields["per"] == nil {
 		limitOK = false
 	}
 	written := made.Limit // overrides inherit what is written
 	if limitOK {
-		limitOK = p.checkLimit(&made.Limit, fields, "", n.Line)
+		limitOK = p.checkLimit(&made.Limit, burstOK, fields, "", n.Line)
 	}
 	if list := fields["overrides"]; list != nil {
 		o := overrides{parser: p, policy: &made, written: written, limitOK: limitOK, keysOK: patternOK && templateOK}

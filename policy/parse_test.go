@@ -88,7 +88,7 @@ func TestFaults(t *testing.T) {
 		{"limits: []\nlimits: []\n", "p.yaml:2: limits: it stands twice, first in line 1: remove one"},
 		{"limits: []\n---\nlimits: []\n", "p.yaml:2: a second document: put all policies under one `limits:`, without ---"},
 		{"? [a]\n: 1\n", "p.yaml:1: a list in place of a field's name: there are limits\np.yaml:1: " + none},
-		{"limits:\n  - name: a\n\tkeys: x\n", "p.yaml:3: not YAML: found a tab character that violates indentation; look for a wrong indent, a missing colon, or * { } without quotes near this line"},
+		{"limits:\n  - name: a\n\tkeys: x\n", "p.yaml:3: not YAML: a tab in the indent: write spaces in its place"},
 		{"limits:\n  - name: a\n   keys: x\n", "p.yaml:3: not YAML: did not find expected '-' indicator; look for a wrong indent, a missing colon, or * { } without quotes near this line"},
 		{"limits:\n  - name: a\n    keys: *\n", "p.yaml:3: not YAML: did not find expected alphabetic or numeric character; look for a wrong indent, a missing colon, or * { } without quotes near this line"},
 		{"limits: []\n\xff", "p.yaml:2: not text: save the file as UTF-8, without control characters"},
@@ -122,17 +122,27 @@ func TestFaults(t *testing.T) {
 		{"+    by: \"\"\n", "p.yaml:6: by: \"\": 0 bytes: write 1 to 256, or leave `by` out to count each key by itself"},
 
 		// Numbers.
-		{"limits:\n  - name: a\n    keys: a\n    limit: 0\n    per: 1m\n", "p.yaml:4: limit: \"0\" is not a whole number of at least 1: write for example `limit: 100`"},
-		{"limits:\n  - name: a\n    keys: a\n    limit: 010\n    per: 1m\n", "p.yaml:4: limit: \"010\" is not a whole number of at least 1: write for example `limit: 100`"},
-		{"limits:\n  - name: a\n    keys: a\n    limit: 5.5\n    per: 1m\n", "p.yaml:4: limit: \"5.5\" is not a whole number of at least 1: write for example `limit: 100`"},
-		{"limits:\n  - name: a\n    keys: a\n    limit: 1e3\n    per: 1m\n", "p.yaml:4: limit: \"1e3\" is not a whole number of at least 1: write for example `limit: 100`"},
-		{"limits:\n  - name: a\n    keys: a\n    limit: _\n    per: 1m\n", "p.yaml:4: limit: \"_\" is not a whole number of at least 1: write for example `limit: 100`"},
+		{"limits:\n  - name: a\n    keys: a\n    limit: 0\n    per: 1m\n", "p.yaml:4: limit: \"0\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`"},
+		{"limits:\n  - name: a\n    keys: a\n    limit: 010\n    per: 1m\n", "p.yaml:4: limit: \"010\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`"},
+		{"limits:\n  - name: a\n    keys: a\n    limit: 5.5\n    per: 1m\n", "p.yaml:4: limit: \"5.5\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`"},
+		{"limits:\n  - name: a\n    keys: a\n    limit: 1e3\n    per: 1m\n", "p.yaml:4: limit: \"1e3\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`"},
+		{"limits:\n  - name: a\n    keys: a\n    limit: _\n    per: 1m\n", "p.yaml:4: limit: \"_\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`"},
 		{"limits:\n  - name: a\n    keys: a\n    limit: 60000001\n    per: 1m\n", "p.yaml:4: limit: n of 60000001 per 1m0s: must be 1 to 60000000, a million per second"},
 		{"limits:\n  - name: a\n    keys: a\n    limit: 5\n    per: soon\n", "p.yaml:5: per: \"soon\" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1h30m or a number of seconds"},
 		{"limits:\n  - name: a\n    keys: a\n    limit: 5\n    per: 0\n", fmt.Sprintf(year, "0s")},
 		{"limits:\n  - name: a\n    keys: a\n    limit: 5\n    per: 367d\n", fmt.Sprintf(year, "367d")},
-		{"+    burst: many\n", "p.yaml:6: burst: \"many\" is not a whole number of at least 1: write for example `burst: 10`"},
-		{"+    burst: 35184372088833\n", "p.yaml:6: burst: burst of 35184372088833: must be 1 to 35184372088832"},
+		{"limits:\n  - name: a\n    keys: a\n    limit: 0\n    per: 1ms1ms\n    burst: -1\n    overrides: [{key: a, limit: x, per: 0, burst: y}]\n",
+			"p.yaml:4: limit: \"0\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`\n" +
+				"p.yaml:5: per: \"1ms1ms\" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1h30m or a number of seconds\n" +
+				"p.yaml:6: burst: \"-1\" is not a whole number from 1 to 35184372088832: write for example `burst: 10`\n" +
+				"p.yaml:7: overrides.limit: \"x\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`\n" +
+				"p.yaml:7: overrides.per: 0s: must be 1ms to 366d\n" +
+				"p.yaml:7: overrides.burst: \"y\" is not a whole number from 1 to 35184372088832: write for example `burst: 10`"},
+		{"limits:\n  - name: a\n    keys: a\n    limit: 60000001\n    per: 1m\n    burst: 99999999999999999999\n",
+			"p.yaml:4: limit: n of 60000001 per 1m0s: must be 1 to 60000000, a million per second\n" +
+				"p.yaml:6: burst: \"99999999999999999999\" is not a whole number from 1 to 35184372088832: write for example `burst: 10`"},
+		{"+    burst: many\n", "p.yaml:6: burst: \"many\" is not a whole number from 1 to 35184372088832: write for example `burst: 10`"},
+		{"+    burst: 35184372088833\n", "p.yaml:6: burst: \"35184372088833\" is not a whole number from 1 to 35184372088832: write for example `burst: 10`"},
 		{"+    order: high\n", "p.yaml:6: order: \"high\" is not a whole number of -2147483648 to 2147483647: write for example `order: 10`, lower comes first"},
 		{"+    last: yes\n", "p.yaml:6: last: \"yes\": write true or false"},
 		{"+    mode: shadwo\n", "p.yaml:6: mode: \"shadwo\", did you mean shadow?; there are enforce, shadow"},
@@ -152,7 +162,7 @@ func TestFaults(t *testing.T) {
 		{override("key: \"login:a\"\n        limit: 6\n      - key: \"login:a\"\n        limit: 7\n"), "p.yaml:9: overrides.key: \"login:a\" stands twice, first in line 7: remove one"},
 		{override("key: \"login:a\"\n        per: 1ns\n"), "p.yaml:8: overrides.per: \"1ns\" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1h30m or a number of seconds"},
 		{override("key: \"login:a\"\n        limit: 70000000\n"), "p.yaml:8: overrides.limit: n of 70000000 per 1m0s: must be 1 to 60000000, a million per second"},
-		{override("key: \"login:a\"\n        burst: 99999999999999\n"), "p.yaml:8: overrides.burst: burst of 99999999999999: must be 1 to 35184372088832"},
+		{override("key: \"login:a\"\n        burst: 99999999999999\n"), "p.yaml:8: overrides.burst: \"99999999999999\" is not a whole number from 1 to 35184372088832: write for example `burst: 10`"},
 		{"limits:\n  - name: a\n    keys: \"a:{u}:*\"\n    by: \"a:{u}\"\n    limit: 1\n    per: 1s\n    overrides: [{key: bob, limit: 2}]\n",
 			"p.yaml:7: overrides.key: \"bob\" is never counted: it is no key that by \"a:{u}\" makes; write the whole key"},
 
@@ -161,7 +171,7 @@ func TestFaults(t *testing.T) {
 			"p.yaml:2: keys: it is missing: every policy has name, keys, limit and per\n" +
 				"p.yaml:2: name: \"a b\": write 1 to 64 letters, digits or any of ._/-\n" +
 				"p.yaml:3: key: unknown field, did you mean keys?; " + known + "\n" +
-				"p.yaml:4: limit: \"none\" is not a whole number of at least 1: write for example `limit: 100`\n" +
+				"p.yaml:4: limit: \"none\" is not a whole number from 1 to 31622400000000: write for example `limit: 100`\n" +
 				"p.yaml:10: mode: \"off\"; there are enforce, shadow"},
 	} {
 		text := c.text

@@ -13,37 +13,55 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// minPer is the shortest period of package limit.
-const minPer = time.Millisecond
+const (
+	// minPer is the shortest period of package limit.
+	minPer = time.Millisecond
 
-// limitFields reads limit, per and burst over what l has; false after a fault.
-func (p *parser) limitFields(l *weir.Limit, fields map[string]*yaml.Node, within string) bool {
-	ok := true
+	// mostLimit is the most admissions of the longest period.
+	mostLimit = limit.MaxRate * uint64(limit.MaxPer/time.Second)
+)
+
+// limitFields reads limit, per and burst over what l has, and tells whether limit and per,
+// and whether burst is good by itself. What is not is told here, so that one fault hides
+// no other.
+func (p *parser) limitFields(l *weir.Limit, fields map[string]*yaml.Node, within string) (rateOK, burstOK bool) {
+	rateOK, burstOK = true, true
 	if n := fields["limit"]; n != nil {
-		l.N, ok = p.count(n, within+"limit", "limit: 100")
+		l.N, rateOK = p.count(n, within+"limit", "limit: 100", mostLimit)
 	}
 	if n := fields["per"]; n != nil {
-		text, good := p.text(n, within+"per", "per: 1m")
-		if good {
-			per, err := units.ParseDuration(text)
-			if good = err == nil; !good {
-				p.fault(n.Line, within+"per", "%v", err)
-			}
-			l.Per = per
-		}
-		ok = ok && good
+		per, ok := p.period(n, within+"per")
+		l.Per, rateOK = per, rateOK && ok
 	}
 	if n := fields["burst"]; n != nil {
-		burst, good := p.count(n, within+"burst", "burst: 10")
-		l.Burst = burst
-		ok = ok && good
+		l.Burst, burstOK = p.count(n, within+"burst", "burst: 10", limit.MaxBurst)
 	}
-	return ok
+	return rateOK, burstOK
 }
 
-// checkLimit asks package limit whether l is possible, fills the burst in, and tells which
-// field is at fault: at its own line, or at the policy's if the field is not written there.
-func (p *parser) checkLimit(l *weir.Limit, fields map[string]*yaml.Node, within string, line int) bool {
+// period reads a duration that a limit may have.
+func (p *parser) period(n *yaml.Node, field string) (time.Duration, bool) {
+	text, ok := p.text(n, field, "per: 1m")
+	if !ok {
+		return 0, false
+	}
+	per, err := units.ParseDuration(text)
+	switch {
+	case err != nil:
+		p.fault(n.Line, field, "%v", err)
+	case per < minPer || per > limit.MaxPer:
+		p.fault(n.Line, field, "%s: must be %s to %s", units.FormatDuration(per), units.FormatDuration(minPer), units.FormatDuration(limit.MaxPer))
+	default:
+		return per, true
+	}
+	return 0, false
+}
+
+// checkLimit asks package limit whether l, whose limit and per are good by themselves, is
+// possible, fills the burst in, and tells which field is at fault: at its own line, or at
+// the policy's if the field is not written there. A burst that is not good by itself was
+// told.
+func (p *parser) checkLimit(l *weir.Limit, burstOK bool, fields map[string]*yaml.Node, within string, line int) bool {
 	at := func(field string) int {
 		if n := fields[field]; n != nil {
 			return n.Line
@@ -53,15 +71,14 @@ func (p *parser) checkLimit(l *weir.Limit, fields map[string]*yaml.Node, within 
 	fault := func(field string, err error) {
 		p.fault(at(field), within+field, "%s", strings.TrimPrefix(err.Error(), "limit: "))
 	}
-	if l.Per < minPer || l.Per > limit.MaxPer {
-		p.fault(at("per"), within+"per", "%s: must be %s to %s", units.FormatDuration(l.Per), units.FormatDuration(minPer), units.FormatDuration(limit.MaxPer))
-		return false
-	}
 	// A burst of one fits every rate that is possible: what is wrong then is n.
 	one := *l
 	one.Burst = 1
 	if _, err := limit.New(one); err != nil {
 		fault("limit", err)
+		return false
+	}
+	if !burstOK {
 		return false
 	}
 	plan, err := limit.New(*l)
@@ -73,16 +90,16 @@ func (p *parser) checkLimit(l *weir.Limit, fields map[string]*yaml.Node, within 
 	return true
 }
 
-// count reads a whole number of at least 1.
-func (p *parser) count(n *yaml.Node, field, example string) (uint64, bool) {
+// count reads a whole number from 1 to most.
+func (p *parser) count(n *yaml.Node, field, example string, most uint64) (uint64, bool) {
 	text, ok := p.text(n, field, example)
 	if !ok {
 		return 0, false
 	}
 	digits := strings.ReplaceAll(text, "_", "")
 	v, err := strconv.ParseUint(digits, 10, 64)
-	if err != nil || v == 0 || digits[0] == '0' || text[0] == '_' || strings.HasSuffix(text, "_") {
-		p.fault(n.Line, field, "%q is not a whole number of at least 1: write for example `%s`", short(text), example)
+	if err != nil || v == 0 || v > most || digits[0] == '0' || text[0] == '_' || strings.HasSuffix(text, "_") {
+		p.fault(n.Line, field, "%q is not a whole number from 1 to %d: write for example `%s`", short(text), most, example)
 		return 0, false
 	}
 	return v, true

@@ -28,12 +28,12 @@ func (p *parser) document(data []byte) *yaml.Node {
 		p.fault(0, "limits", noLimits)
 		return nil
 	} else if err != nil {
-		p.notYAML(err)
+		p.notYAML(err, data)
 		return nil
 	}
 	if err := loader.Load(&more); !errors.Is(err, io.EOF) {
 		if err != nil {
-			p.notYAML(err)
+			p.notYAML(err, data)
 			return nil
 		}
 		p.fault(more.Line, "", "a second document: put all policies under one `limits:`, without ---")
@@ -43,12 +43,30 @@ func (p *parser) document(data []byte) *yaml.Node {
 }
 
 // notYAML tells what the YAML reader could not read.
-func (p *parser) notYAML(err error) {
+func (p *parser) notYAML(err error, data []byte) {
 	if at, ok := errors.AsType[*yaml.LoadError](err); ok {
+		if line := tabNear(data, at.Mark.Line); line > 0 {
+			p.fault(line, "", "not YAML: a tab in the indent: write spaces in its place")
+			return
+		}
 		p.fault(at.Mark.Line, "", "not YAML: %s; look for a wrong indent, a missing colon, or * { } without quotes near this line", at.Message)
 		return
 	}
 	p.fault(0, "", "not YAML: %v", err)
+}
+
+// tabNear is a line with a tab in its indent, at or beside a line, or 0: such a line may
+// be the fault of its neighbours, and no tab is to be seen in most editors.
+func tabNear(data []byte, near int) int {
+	line := 0
+	for text := range bytes.Lines(data) {
+		line++
+		indent := text[:len(text)-len(bytes.TrimLeft(text, " \t"))]
+		if line >= near-1 && line <= near+1 && bytes.IndexByte(indent, '\t') >= 0 {
+			return line
+		}
+	}
+	return 0
 }
 
 // unreadable is the first line with bytes that YAML in UTF-8 can't have, or 0.
