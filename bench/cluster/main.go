@@ -67,7 +67,8 @@ func (b *bench) measure(size int, flushEvery time.Duration) (err error) {
 	}
 	name := fmt.Sprintf("nodes=%d/flush=%v", size, flushEvery)
 	if size > 1 {
-		if err := b.lag(name, nodes); err != nil {
+		hits := max(1, b.lags*int(100*time.Millisecond)/int(flushEvery)) // each waits for a flush
+		if err := b.lag(name, nodes, hits); err != nil {
 			return err
 		}
 	}

@@ -108,9 +108,9 @@ func (b *bench) bytes(name string, nodes []*node, keys int) error {
 }
 
 // lag is the time from the answer to a hit on one node until another counts it.
-func (b *bench) lag(name string, nodes []*node) error {
+func (b *bench) lag(name string, nodes []*node, hits int) error {
 	var lags []time.Duration
-	for i := range b.lags {
+	for i := range hits {
 		key := fmt.Sprintf("lag:%d", i)
 		from, to := nodes[i%len(nodes)], nodes[(i+1)%len(nodes)]
 		if err := b.post(from, []byte(key)); err != nil {
