@@ -9,7 +9,7 @@ peers=127.0.0.1:7081,127.0.0.1:7082,127.0.0.1:7083
 pids=
 
 # A job of its own each, so that Ctrl-C reaches this script alone.
-set -m
+set -m 2>/dev/null # says so where there is no terminal
 
 stop() {
 	trap '' INT TERM
