@@ -187,18 +187,21 @@ func (j *Journal) fail(err error) {
 	})
 }
 
-// Close flushes, snapshots what changed, and stops the embedded server. If ctx
+// Close flushes, snapshots what changed if this node is alone, and stops the
+// embedded server. If ctx
 // ends first, the snapshots are left for the next start to do without: nothing
 // is lost. If the flush can't be done, it says how much was not written.
 func (j *Journal) Close(ctx context.Context) (err error) {
 	j.closed.Do(func() {
 		j.snapshots.noMorePins(errClosing)
-		if j.takesSnapshots() {
+		if !j.cfg.clustered() { // the others go on to take them, and may be gone for all that is stored here
 			j.snapshots.startRound()
 		}
 		err = j.Sync(ctx)
 		if err == nil {
-			j.finishRound(ctx)
+			if !j.cfg.clustered() {
+				j.finishRound(ctx)
+			}
 			j.leave(ctx)
 		}
 		j.stop(errClosing)
