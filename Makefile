@@ -4,6 +4,8 @@ GO        ?= go
 BIN       := bin
 FUZZTIME  ?= 10m
 ROUNDS    ?= 50
+SEEDS     ?= 20000
+FIRST     ?= 0
 LINT      := $(BIN)/golangci-lint
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -X main.version=$(VERSION)
@@ -31,10 +33,16 @@ test: need-go ## Run every test, of the benchmarks' module too
 race: need-go need-gcc ## Run every test under the race detector
 	$(GO) test -race -timeout 30m ./...
 
+sim: need-go ## Simulate clusters in a world that fails, SEEDS (20000) times, from seed FIRST (0)
+	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h ./journal -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
+
 crash: need-go ## Kill a server at random moments, ROUNDS (50) times, and count what is there
 	$(GO) test -run 'TestCrash' -count 1 -v -timeout 30m ./cmd/weir -args -rounds $(ROUNDS)
 
-cluster-crash: need-go ## Kill, stop, cut off, replace and restart nodes of a cluster, each ROUNDS (50) times, and count what is there
+cluster-sim: need-go ## Simulate clusters in a world that fails, SEEDS (20000) times, from seed FIRST (0)
+	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h ./journal -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
+
+crash: need-go ## Kill, stop, cut off, replace and restart nodes of a cluster, each ROUNDS (50) times, and count what is there
 	$(GO) test -run 'TestClusterCrash' -count 1 -v -timeout $$(( $(ROUNDS) * 3 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS)
 
 fuzz: need-go ## Run each fuzz target for FUZZTIME (10m)

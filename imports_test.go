@@ -17,6 +17,10 @@ var mayImport = map[string][]string{
 	"limit":   {},
 	".":       {"window", "limit"},
 	"journal": {".", "window"},
+	"journal/join":  {},
+	"journal/lease": {},
+	"internal/sim":  {},
+
 	"server":  {".", "window", "limit", "policy", "internal/units", "internal/ratelimitfields", "internal/nearest"},
 	"policy":  {".", "limit", "internal/units", "internal/nearest"},
 	"client":  {"internal/units"},

@@ -184,34 +184,60 @@ func (a *auditor) dropUnfinished() {
 	}
 }
 
-// positionsOf is how far each origin's batches of a partition were applied, and
-// where its lane was at a message of the journal that is not after the last one.
-func (a *auditor) positionsOf(partition int, from uint64) (list []originPosition) {
+// positionsOf is how far each origin's batches of a partition were applied, with
+// where its lane was at a start.
+func (a *auditor) positionsOf(partition int, heads map[uint64]head) (list []originPosition) {
 	for _, origin := range slices.Sorted(maps.Keys(a.lanes)) {
 		l := a.lanes[origin]
-		at := originPosition{origin: origin, position: l.positions[partition], node: l.node, at: l.at, left: l.left}
-		if l.known && l.sequence <= from {
-			at.head = head{l.epoch, l.flush}
-		}
-		list = append(list, at)
+		list = append(list, originPosition{origin: origin, position: l.positions[partition], head: heads[origin], node: l.node, at: l.at, left: l.left})
 	}
 	return list
 }
 
+// beginning is a message of the journal after which a snapshot begins, and the last
+// flushes up to it, by origin: all of them are whole.
+type beginning struct {
+	from  uint64
+	heads map[uint64]head
+}
+
 // waitMost is for how many messages the rest of a flush is waited for: a snapshot
-// meanwhile is from before it. After that its first parts are to be had from its
+// meanwhile begins before it. After that its first parts are to be had from its
 // origin only, as after a loss.
 const waitMost = 1000
 
-// from is a message up to which all flushes are whole.
-func (a *auditor) from() uint64 {
-	from := a.stream
+// startOf is where a snapshot begins that is taken now.
+func (a *auditor) startOf() *beginning {
+	var first *beginning
 	for _, l := range a.lanes {
-		if len(l.pending) > 0 && a.stream-l.opened < waitMost {
-			from = min(from, l.opened-1)
+		if len(l.pending) > 0 && a.stream-l.start.from < waitMost && (first == nil || l.start.from < first.from) {
+			first = l.start
 		}
 	}
-	return from
+	if first == nil {
+		first = &beginning{a.stream, a.heads()}
+	}
+	return first
+}
+
+// startOfPending is startOf before the last message, which begins a flush of
+// several parts. While another is pending, it is the start of that one.
+func (a *auditor) startOfPending() *beginning {
+	s := a.startOf()
+	if s.from == a.stream {
+		s.from--
+	}
+	return s
+}
+
+func (a *auditor) heads() map[uint64]head {
+	heads := make(map[uint64]head, len(a.lanes))
+	for origin, l := range a.lanes {
+		if l.known {
+			heads[origin] = head{l.epoch, l.flush}
+		}
+	}
+	return heads
 }
 
 // resume goes on after snapshots, by partition, nil where there was none. It

@@ -57,9 +57,8 @@ func (j *Journal) sayHello(ctx context.Context) error {
 }
 
 // takesSnapshots tells whether this node takes them and trims the journal: one
-// node alone does, and of many the one that holds the lease. Two that believe so
-// for a moment write the same, and a snapshot that is torn is found by its
-// checksum.
+// node alone does, and of many the one that holds the lease. Of two that believe so
+// for a moment, a slot takes one's.
 func (j *Journal) takesSnapshots() bool {
 	if !j.cfg.clustered() {
 		return true
@@ -84,10 +83,10 @@ func (j *Journal) lookAtSnapshots(ctx context.Context) bool {
 		j.log.Warn("journal: the snapshots could not be listed", "error", err)
 		return false
 	}
-	have := make([][slots]uint64, partitions)
+	have := make([][slots]kept, partitions)
 	for partition, list := range lists {
 		for _, at := range list {
-			have[partition][at.slot] = at.from + 1
+			have[partition][at.slot] = kept{at.from + 1, at.sequence}
 		}
 	}
 	j.snapshots.mu.Lock()

@@ -57,31 +57,25 @@ func (j *Journal) followNext(ctx context.Context) error {
 // did not come.
 func (j *Journal) followOne(ctx context.Context, sequence uint64, data []byte) error {
 	others, err := j.replica.follow(time.Now(), sequence, data, asked{ctx, j})
+	j.followed(others)
+	return err
+}
+
+// followTo applies all messages up to a sequence.
+func (j *Journal) followTo(ctx context.Context, sequence uint64) error {
+	others, err := j.replica.followTo(time.Now(), sequence, asked{ctx, j})
+	j.followed(others)
+	return err
+}
+
+// followed counts what was applied of other nodes, and logs what the audit found.
+func (j *Journal) followed(others int) {
 	j.snapshots.grown.Add(int64(others))
 	j.snapshots.kept.Add(int64(others))
 	for _, found := range j.replica.newFindings() {
 		j.stats.divergences.Add(1)
 		j.log.Error("journal: this node misses hits of another", "finding", found.String())
 	}
-	return err
-}
-
-// followTo applies all messages up to a sequence.
-func (j *Journal) followTo(ctx context.Context, sequence uint64) error {
-	for next := j.replica.next(); next <= sequence; next++ {
-		data, err := asked{ctx, j}.message(next)
-		switch {
-		case errors.Is(err, errLost):
-			j.replica.skip(next)
-		case err != nil:
-			return err
-		default:
-			if err := j.followOne(ctx, next, data); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // asked is what the other nodes are asked for.
@@ -90,30 +84,13 @@ type asked struct {
 	j   *Journal
 }
 
-// lostAsks is how often a message is asked for before it is taken for lost: the
-// replica that answered may not have it yet, and another one answers next.
-const (
-	lostAsks = 10
-	lostAt   = 100 * time.Millisecond
-)
-
 func (a asked) message(sequence uint64) (data []byte, err error) {
-	for ask := 0; ; ask++ {
-		err = patiently(a.ctx, func(ctx context.Context) (err error) {
-			data, err = a.j.store.get(ctx, sequence)
-			return err
-		})
-		if !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return data, err
-		}
-		if ask == lostAsks {
-			break
-		}
-		select {
-		case <-a.ctx.Done():
-			return nil, context.Cause(a.ctx)
-		case <-time.After(lostAt):
-		}
+	err = patiently(a.ctx, func(ctx context.Context) (err error) {
+		data, err = a.j.store.get(ctx, sequence)
+		return err
+	})
+	if !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return data, err
 	}
 	first, _, _, err := a.j.store.bounds(a.ctx)
 	switch {

@@ -12,11 +12,10 @@ type lane struct {
 	origin    uint64
 	epoch     uint64 // of the last flush; 0: none yet
 	flush     uint64 // the last one of the epoch
-	sequence  uint64 // of the message that made it whole
 	known     bool   // the next flush is flush+1 or the first of an epoch; not so where it was not told, and after a gap
 	broken    uint64 // a flush of the epoch that lost a part: the others are passed over
 	pending   []part // of a flush whose last part has not come
-	opened    uint64 // the message with the first of these
+	start     *beginning // where a snapshot begins that has none of these
 	positions []position
 	missing   missingBatches
 
@@ -26,17 +25,17 @@ type lane struct {
 	left  bool      // it takes no more hits
 }
 
-// gap is the flush that should have come before the part, or with it, if one did
-// not come whole.
-func (l *lane) gap(p part) (first uint64, ok bool) {
+// gap is the flush and the part that should have come before a part, if one did
+// not.
+func (l *lane) gap(p part) (flush, number uint64, ok bool) {
 	switch {
-	case p.epoch < l.epoch, l.epoch == 0 && !l.known, p.epoch == l.epoch && !l.known: // nothing is known
-		return 0, false
+	case !l.known || p.epoch < l.epoch:
+		return 0, 0, false
 	case p.epoch > l.epoch:
-		return 1, p.flush > 1 || p.part > 0
+		return 1, 0, p.flush > 1 || p.part > 0
 	}
-	next := l.flush + 1
-	return next, p.flush > next || p.flush == next && p.part > uint64(len(l.pending))
+	next, have := l.flush+1, uint64(len(l.pending))
+	return next, have, p.flush > next || p.flush == next && p.part > have
 }
 
 // part takes the origin's next part and returns the parts of the flush that it
@@ -48,10 +47,64 @@ func (l *lane) part(where string, p part) []part {
 	}
 	if p.epoch > l.epoch {
 		l.dropUnfinished() // its process ended before it was acknowledged
-		l.known = l.known || l.epoch != 0
+		l.known = l.known || p.flush == 1 && p.part == 0
 		l.epoch, l.flush, l.broken = p.epoch, 0, 0
 	}
+	if !l.known {
+		return l.unsure(where, p)
+	}
 	return l.next(where, p)
+}
+
+// unsure takes a part where it is not known which flush is the next: it may come
+// again from long before. Flushes are handed out, and the first that has something
+// new tells where the lane is.
+func (l *lane) unsure(where string, p part) []part {
+	if len(l.pending) > 0 && (p.flush > l.pending[0].flush || p.flush == l.pending[0].flush && p.part > uint64(len(l.pending))) {
+		if !l.has(l.pending) {
+			l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d is not whole", l.pending[0].flush, p.epoch), "the hits of that flush")
+		}
+		l.pending = nil
+	}
+	switch {
+	case len(l.pending) > 0 && (p.flush < l.pending[0].flush || p.part < uint64(len(l.pending))):
+		l.repeats++
+		return nil
+	case len(l.pending) > 0: // the next part
+	case l.broken != 0 && p.flush == l.broken:
+		return nil
+	case p.part > 0 && l.has([]part{p}): // of a flush that was whole when the snapshots were taken
+		l.repeats++
+		return nil
+	case p.part > 0:
+		l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d begins with part %d", p.flush, p.epoch, p.part), "the hits of that flush")
+		l.broken, l.flush, l.known = p.flush, p.flush, true
+		return nil
+	default:
+		l.start = l.startOfPending()
+	}
+	if l.pending = append(l.pending, p); !p.last {
+		return nil
+	}
+	if !l.has(l.pending) {
+		l.flush, l.known = p.flush, true
+	}
+	return l.whole()
+}
+
+// has tells whether all batches of some parts were applied before.
+func (l *lane) has(parts []part) bool {
+	for _, p := range parts {
+		for _, b := range p.batches {
+			if b.partition >= l.partitions {
+				return false
+			}
+			if at := l.positions[b.partition]; p.epoch > at.epoch || p.epoch == at.epoch && b.seq > at.seq {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // lose forgets where the origin stands.
@@ -88,17 +141,24 @@ func (l *lane) next(where string, p part) []part {
 			return nil
 		}
 	}
-	if len(l.pending) == 0 {
-		l.opened = l.stream
+	if len(l.pending) == 0 && !p.last {
+		l.start = l.startOfPending()
 	}
 	if l.pending = append(l.pending, p); !p.last {
 		return nil
 	}
-	l.node, l.at, l.left, l.heard = p.node, p.at, p.leaving, time.UnixMilli(p.at)
-	whole := l.pending
-	l.pending, l.flush, l.sequence = nil, p.flush, l.stream
+	l.flush = p.flush
+	return l.whole()
+}
+
+// whole hands out the pending parts, which are a flush.
+func (l *lane) whole() []part {
+	parts := l.pending
+	p := parts[len(parts)-1]
+	l.node, l.at, l.left, l.heard = p.node, max(l.at, p.at), p.leaving, time.UnixMilli(p.at)
+	l.pending = nil
 	l.flushes++
-	return whole
+	return parts
 }
 
 func (l *lane) dropUnfinished() {

@@ -11,10 +11,10 @@ import (
 // loaded is what a start found.
 type loaded struct {
 	findings []Finding
-	have     [][slots]uint64 // see snapshotter
-	last     uint64          // sequence of the stream's last message
-	reached  uint64          // the last sequence that is known to have been there
-	bytes    uint64          // of the journal
+	have     [][slots]kept // see snapshotter
+	last     uint64        // sequence of the stream's last message
+	reached  uint64        // the last sequence that is known to have been there
+	bytes    uint64        // of the journal
 }
 
 // load brings the engine to where the journal ends: for each partition the
@@ -50,12 +50,7 @@ func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Fi
 		return l, err
 	}
 	l.last = last
-	start := audit.resume(snaps, last)
-	if start < first {
-		audit.find(fmt.Sprintf("journal messages %d to %d", start, first-1), "trimmed, but some partitions have no sound snapshot after them", "the hits of those partitions")
-		start = first
-		audit.stream = start - 1
-	}
+	start := j.replica.resume(snaps, first, last)
 	apply := func(sequence uint64, data []byte) error {
 		if progress != nil && sequence%64 == 0 {
 			progress(sequence-start+1, last-start+1)
@@ -88,7 +83,7 @@ func (j *Journal) loadSnapshots(ctx context.Context, l *loaded) ([]*snapshot, er
 	if err != nil {
 		return nil, fmt.Errorf("journal: list of snapshots: %w", err)
 	}
-	l.have = make([][slots]uint64, partitions)
+	l.have = make([][slots]kept, partitions)
 	snaps := make([]*snapshot, partitions)
 	spoiled := make([][]Finding, partitions)
 	err = inParallel(partitions, func(partition int) error {
@@ -104,7 +99,7 @@ func (j *Journal) loadSnapshots(ctx context.Context, l *loaded) ([]*snapshot, er
 			snap.state, snap.receipts = nil, nil
 			snaps[partition] = &snap
 			for _, good := range lists[partition][i:] {
-				l.have[partition][good.slot] = good.from + 1
+				l.have[partition][good.slot] = kept{good.from + 1, good.sequence}
 			}
 			return nil
 		}

@@ -19,16 +19,17 @@ func (j *Journal) rebase(ctx context.Context, l *loaded) error {
 		j.engine.Cut(partition, &cut, true)
 		at := &j.replica.audit.lane(j.life.origin).positions[partition]
 		at.epoch, at.lost = j.life.epoch, 0
-		snap := snapshot{life: j.life, partition: partition, positions: j.replica.audit.positionsOf(partition, 0), from: target, state: cut.State}
+		snap := snapshot{life: j.life, partition: partition, positions: j.replica.audit.positionsOf(partition, nil), from: target, state: cut.State}
 		if partition == 0 {
 			snap.receipts = j.engine.Receipts()
 		}
-		slot := olderSlot(l.have[partition])
-		if err := j.store.putSnapshot(ctx, snap, slot); err != nil {
+		slot, _ := slotFor(l.have[partition], target)
+		revision, err := j.store.putSnapshot(ctx, snap, slot, l.have[partition][slot].revision)
+		if err != nil {
 			return err
 		}
-		l.have[partition] = [slots]uint64{} // the older one lacks what the journal loses now
-		l.have[partition][slot] = target + 1
+		l.have[partition] = [slots]kept{} // the older one lacks what the journal loses now
+		l.have[partition][slot] = kept{target + 1, revision}
 	}
 	l.last, l.bytes = target, 0
 	return j.store.trim(ctx, target)

@@ -143,13 +143,13 @@ func (r *replica) cutPartition(partition int, withState, restate bool, snaps *[]
 
 // snapshotOf is the partition as the last cut left it. The caller holds mu.
 func (r *replica) snapshotOf(partition int) snapshot {
-	from, known := r.audit.from(), uint64(0)
-	if r.clustered { // else the lane stands where it was at the start
-		known = from
+	begins := &beginning{}
+	if r.clustered { // else the lane stands where it was at the start of this life
+		begins = r.audit.startOf()
 	}
 	snap := snapshot{
-		life: r.encoder.life, partition: partition, from: from,
-		positions: r.positionsOf(partition, known),
+		life: r.encoder.life, partition: partition, from: begins.from,
+		positions: r.positionsOf(partition, begins.heads),
 		state:     append([]byte(nil), r.cut.State...),
 	}
 	if partition == 0 {
@@ -160,9 +160,9 @@ func (r *replica) snapshotOf(partition int) snapshot {
 
 // positionsOf is how far a partition has the batches of all origins: its own as
 // the last cut left them, the others' as they were applied. The caller holds mu.
-func (r *replica) positionsOf(partition int, known uint64) []originPosition {
+func (r *replica) positionsOf(partition int, heads map[uint64]head) []originPosition {
 	e := r.encoder
-	list := r.audit.positionsOf(partition, known)
+	list := r.audit.positionsOf(partition, heads)
 	for i := range list {
 		if at := &list[i]; at.origin == e.origin {
 			at.position = position{epoch: e.epoch, seq: e.seqs[partition], total: e.totals[partition], lost: at.lost}

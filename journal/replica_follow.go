@@ -35,8 +35,17 @@ func (r *replica) next() uint64 {
 // not come. It returns the bytes of messages of other origins. After an error it
 // may be called again.
 func (r *replica) follow(now time.Time, sequence uint64, data []byte, from source) (others int, err error) {
-	for next := r.next(); next < sequence; next++ {
-		skipped, err := from.message(next)
+	if others, err = r.followTo(now, sequence-1, from); err != nil {
+		return others, err
+	}
+	n, err := r.applyOne(now, sequence, data, from)
+	return others + n, err
+}
+
+// followTo applies all messages up to a sequence.
+func (r *replica) followTo(now time.Time, sequence uint64, from source) (others int, err error) {
+	for next := r.next(); next <= sequence; next++ {
+		data, err := from.message(next)
 		switch {
 		case errors.Is(err, errLost):
 			r.skip(next)
@@ -44,13 +53,12 @@ func (r *replica) follow(now time.Time, sequence uint64, data []byte, from sourc
 		case err != nil:
 			return others, err
 		}
-		n, err := r.applyOne(now, next, skipped, from)
+		n, err := r.applyOne(now, next, data, from)
 		if others += n; err != nil {
 			return others, err
 		}
 	}
-	n, err := r.applyOne(now, sequence, data, from)
-	return others + n, err
+	return others, nil
 }
 
 // skip goes on after a message that is lost.
@@ -73,10 +81,7 @@ func (r *replica) applyOne(now time.Time, sequence uint64, data []byte, from sou
 	if err != nil {
 		return 0, fmt.Errorf("journal message %d: %w", sequence, err)
 	}
-	var again []part
-	if p.life != r.audit.self {
-		again = r.askAgain(p, from)
-	}
+	again := r.askAgain(p, from)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, got := range again {
@@ -105,14 +110,17 @@ const maxResend = 1000
 // and the message's. What it does not get, the audit finds.
 func (r *replica) askAgain(p part, from source) (again []part) {
 	r.mu.Lock()
-	first, ok := r.audit.lane(p.origin).gap(p)
+	first, number, ok := r.audit.lane(p.origin).gap(p)
 	r.mu.Unlock()
 	if !ok || p.flush-first > maxResend {
 		return nil
 	}
 	for flush := first; flush <= p.flush; flush++ {
-		for number := uint64(0); flush < p.flush || number < p.part; number++ {
-			data, err := from.resend(p.life, flush, number)
+		for ; flush < p.flush || number < p.part; number++ {
+			data, err := r.ring.get(flush, number), error(nil)
+			if p.life != r.audit.self {
+				data, err = from.resend(p.life, flush, number)
+			}
 			if err != nil {
 				return again
 			}
@@ -125,6 +133,7 @@ func (r *replica) askAgain(p part, from source) (again []part) {
 				break
 			}
 		}
+		number = 0
 	}
 	return again
 }

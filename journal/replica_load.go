@@ -1,14 +1,31 @@
 package journal
 
-import "github.com/weir-counter/weir"
+import (
+	"fmt"
+
+	"github.com/weir-counter/weir"
+)
 
 // loadSnapshot puts a partition's snapshot into the engine. Those of different
-// partitions may be loaded at once; auditor.resume follows.
+// partitions may be loaded at once; resume follows.
 func (r *replica) loadSnapshot(snap snapshot) error {
 	if err := r.engine.LoadReceipts(snap.receipts); err != nil {
 		return err
 	}
 	return r.engine.LoadState(snap.partition, snap.state)
+}
+
+// resume goes on after the snapshots that were loaded, by partition, nil where
+// there was none. It returns the first message to apply, of those from first to
+// last that the journal has.
+func (r *replica) resume(snaps []*snapshot, first, last uint64) (start uint64) {
+	a := r.audit
+	if start = a.resume(snaps, last); start < first {
+		a.find(fmt.Sprintf("journal messages %d to %d", start, first-1), "trimmed, but some partitions have no sound snapshot after them", "the hits of those partitions")
+		start = first
+		a.stream = start - 1
+	}
+	return start
 }
 
 // apply takes the next message of the journal, and counts what it completes:

@@ -1,6 +1,9 @@
 package journal
 
-import "sync"
+import (
+	"cmp"
+	"sync"
+)
 
 // ring keeps the newest flushes of this process for nodes that miss one: what the
 // stream lost for one reader, its origin still has.
@@ -9,6 +12,7 @@ type ring struct {
 	parts map[uint64][][]byte // by flush
 	first uint64              // the oldest flush there; 0: none yet
 	bytes int
+	most  int // bytes; 0: ringBytes
 }
 
 // ringBytes bounds the ring: many minutes of a common load.
@@ -22,7 +26,7 @@ func (r *ring) add(flush uint64, parts [][]byte) {
 	}
 	r.parts[flush] = parts
 	r.bytes += sizeOf(parts)
-	for r.bytes > ringBytes && r.first < flush {
+	for r.bytes > cmp.Or(r.most, ringBytes) && r.first < flush {
 		r.bytes -= sizeOf(r.parts[r.first])
 		delete(r.parts, r.first)
 		r.first++

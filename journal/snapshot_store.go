@@ -31,7 +31,7 @@ import (
 // when a message of it is lost.)
 const (
 	endMagic   = 'E'
-	endVersion = 1
+	endVersion = 2
 
 	chunkBytes = 512 << 10
 	slots      = 2
@@ -41,8 +41,9 @@ const (
 type listed struct {
 	partition, slot int
 	epoch, from     uint64
-	chunks, length  uint64
-	sequence        uint64 // of that message
+	length          uint64
+	chunks          []uint64 // their sequences
+	sequence        uint64   // of that message
 }
 
 func slotName(partition, slot int) string {
@@ -59,8 +60,13 @@ func endSubject(partition, slot int) string {
 
 func (l listed) encode() []byte {
 	b := []byte{endMagic, endVersion}
-	for _, v := range []uint64{uint64(l.partition), uint64(l.slot), l.epoch, l.from, l.chunks, l.length} {
+	for _, v := range []uint64{uint64(l.partition), uint64(l.slot), l.epoch, l.from, l.length, uint64(len(l.chunks))} {
 		b = binary.AppendUvarint(b, v)
+	}
+	before := uint64(0)
+	for _, sequence := range l.chunks {
+		b = binary.AppendUvarint(b, sequence-before)
+		before = sequence
 	}
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
@@ -70,30 +76,48 @@ func decodeListed(data []byte) (listed, error) {
 	if err != nil {
 		return listed{}, err
 	}
-	l := listed{partition: int(r.uvarint()), slot: int(r.uvarint()), epoch: r.uvarint(), from: r.uvarint(), chunks: r.uvarint(), length: r.uvarint()}
+	l := listed{partition: int(r.uvarint()), slot: int(r.uvarint()), epoch: r.uvarint(), from: r.uvarint(), length: r.uvarint()}
+	sequence := uint64(0)
+	for range r.count() {
+		sequence += r.uvarint()
+		l.chunks = append(l.chunks, sequence)
+	}
 	return l, r.end()
 }
 
-// putSnapshot writes a snapshot over what is in a slot. A crash meanwhile leaves
-// the slot empty.
-func (s *store) putSnapshot(ctx context.Context, snap snapshot, slot int) error {
+// putSnapshot writes a snapshot over what is in a slot, if that has the known
+// revision, its end's sequence; 0: whatever is there. It returns the new one. After
+// an error the slot has what it had, or the new snapshot.
+func (s *store) putSnapshot(ctx context.Context, snap snapshot, slot int, known uint64) (revision uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*askTimeout)
 	defer cancel()
+	chunkTo, endTo, at := chunkSubject(snap.partition, slot), endSubject(snap.partition, slot), s.at.Load()
+	if known == 0 {
+		switch sequence, _, err := at.fromLeader(ctx, snapshotStream, wanted{LastOf: endTo}); {
+		case err == nil:
+			known = sequence
+		case !errors.Is(err, jetstream.ErrMsgNotFound):
+			return 0, err
+		}
+	}
 	data := snap.encode()
 	end := listed{partition: snap.partition, slot: slot, epoch: snap.epoch, from: snap.from, length: uint64(len(data))}
-	for _, subject := range []string{endSubject(snap.partition, slot), chunkSubject(snap.partition, slot)} {
-		if err := s.at.Load().snapshots.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
-			return err
-		}
-	}
 	for chunk := range slices.Chunk(data, chunkBytes) {
-		if _, err := s.at.Load().js.Publish(ctx, chunkSubject(snap.partition, slot), chunk); err != nil {
-			return err
+		ack, err := at.js.Publish(ctx, chunkTo, chunk)
+		if err != nil {
+			return 0, err
 		}
-		end.chunks++
+		end.chunks = append(end.chunks, ack.Sequence)
 	}
-	_, err := s.at.Load().js.Publish(ctx, endSubject(snap.partition, slot), end.encode())
-	return err
+	ack, err := at.js.Publish(ctx, endTo, end.encode(), jetstream.WithExpectLastSequencePerSubject(known))
+	if err != nil {
+		return 0, err
+	}
+	// What was there before: if it stays, the next snapshot in the slot removes it.
+	return ack.Sequence, errors.Join(
+		at.snapshots.Purge(ctx, jetstream.WithPurgeSubject(endTo), jetstream.WithPurgeSequence(ack.Sequence)),
+		at.snapshots.Purge(ctx, jetstream.WithPurgeSubject(chunkTo), jetstream.WithPurgeSequence(end.chunks[0])),
+	)
 }
 
 // listSnapshots lists what is in the slots of each partition, the newest first.
@@ -135,7 +159,7 @@ func (s *store) listSlot(ctx context.Context, partition, slot int) (listed, erro
 		return listed{}, err
 	}
 	l, err := decodeListed(data)
-	if err == nil && (l.partition != partition || l.slot != slot || l.chunks >= sequence) {
+	if err == nil && (l.partition != partition || l.slot != slot) {
 		err = fmt.Errorf("%w: it is the end of another snapshot", errDamaged)
 	}
 	l.sequence = sequence
@@ -145,7 +169,7 @@ func (s *store) listSlot(ctx context.Context, partition, slot int) (listed, erro
 // getSnapshot reads and checks a snapshot.
 func (s *store) getSnapshot(ctx context.Context, l listed) (snapshot, error) {
 	var data bytes.Buffer
-	for sequence := l.sequence - l.chunks; sequence < l.sequence; sequence++ {
+	for _, sequence := range l.chunks {
 		var chunk []byte
 		err := patiently(ctx, func(ctx context.Context) (err error) {
 			_, chunk, err = s.at.Load().fromLeader(ctx, snapshotStream, wanted{Sequence: sequence})

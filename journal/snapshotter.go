@@ -19,12 +19,12 @@ type snapshotter struct {
 
 	mu    sync.Mutex
 	round bool
-	next  int             // the first partition that the round has not taken
-	open  int             // handed to the goroutine and not yet stored
-	have  [][slots]uint64 // by partition and slot: from of the good snapshot there; 0 none
-	token uint64          // of the lease under which have was read, among many nodes
-	bytes int64           // of the round so far
-	last  int64           // bytes of the round before
+	next  int           // the first partition that the round has not taken
+	open  int           // handed to the goroutine and not yet stored
+	have  [][slots]kept // by partition and slot
+	token uint64        // of the lease under which have was read, among many nodes
+	bytes int64         // of the round so far
+	last  int64         // bytes of the round before
 	pins  pins
 }
 
@@ -36,7 +36,7 @@ const statesAtOnce = 8
 // round must end, and trim it, before it takes the other half.
 const statesInHaste = 64
 
-func newSnapshotter(have [][slots]uint64) snapshotter {
+func newSnapshotter(have [][slots]kept) snapshotter {
 	return snapshotter{have: have, work: make(chan []snapshot, 1), stored: make(chan struct{}, 1), pins: pins{turn: make(chan struct{}, 1)}}
 }
 
@@ -121,25 +121,24 @@ func (s *snapshotter) lastBytes() int64 {
 func (j *Journal) storeSnapshot(ctx context.Context, snap snapshot) error {
 	s := &j.snapshots
 	s.mu.Lock()
-	slot := olderSlot(s.have[snap.partition])
-	s.have[snap.partition][slot] = 0 // while it is written over
+	have := s.have[snap.partition]
+	slot, ok := slotFor(have, snap.from)
+	if !ok {
+		s.mu.Unlock()
+		return nil // another node, further on, has stored both
+	}
+	s.have[snap.partition][slot] = kept{} // until the answer is there
 	s.bytes += int64(len(snap.state))
 	s.mu.Unlock()
-	if err := j.store.putSnapshot(ctx, snap, slot); err != nil {
+	revision, err := j.store.putSnapshot(ctx, snap, slot, have[slot].revision)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.token = 0 // look at the slots again
 		return err
 	}
-	s.mu.Lock()
-	s.have[snap.partition][slot] = snap.from + 1 // 0 is none
-	s.mu.Unlock()
+	s.have[snap.partition][slot] = kept{snap.from + 1, revision}
 	return nil
-}
-
-// olderSlot is the slot to write next.
-func olderSlot(have [slots]uint64) int {
-	if have[1] < have[0] {
-		return 1
-	}
-	return 0
 }
 
 // endOfBatch ends the round after its last partition, and trims the journal
@@ -180,16 +179,4 @@ func (j *Journal) trim(ctx context.Context, upTo uint64) error {
 		j.snapshots.kept.Store(int64(bytes)) // the flusher may add to it meanwhile: an estimate
 	}
 	return err
-}
-
-// oldestNeeded is the least of all slots: what lies at or before it, less one,
-// can be had from either snapshot of every partition. 0: a snapshot is missing.
-func oldestNeeded(have [][slots]uint64) uint64 {
-	least := ^uint64(0)
-	for _, of := range have {
-		for _, from := range of {
-			least = min(least, from)
-		}
-	}
-	return least
 }

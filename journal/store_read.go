@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -98,33 +97,6 @@ func (s *store) get(ctx context.Context, sequence uint64) ([]byte, error) {
 		return nil, err
 	}
 	return msg.Data, nil
-}
-
-// getOfLeader reads one message from the replica that has all.
-func (s *store) getOfLeader(ctx context.Context, sequence uint64) ([]byte, error) {
-	streams := s.at.Load()
-	ask, err := json.Marshal(map[string]uint64{"seq": sequence})
-	if err != nil {
-		return nil, err
-	}
-	msg, err := streams.js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+flushStream, ask)
-	if err != nil {
-		return nil, err
-	}
-	var answer struct {
-		Error   *jetstream.APIError
-		Message struct{ Data []byte }
-	}
-	if err := json.Unmarshal(msg.Data, &answer); err != nil {
-		return nil, err
-	}
-	switch {
-	case answer.Error == nil:
-		return answer.Message.Data, nil
-	case answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return nil, jetstream.ErrMsgNotFound
-	}
-	return nil, answer.Error
 }
 
 // next reads the first message at or after a sequence, from any replica.

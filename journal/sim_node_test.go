@@ -1,0 +1,441 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/sim"
+)
+
+// simNode is a replica with the world of a simulation around it, as Journal is one
+// with a real world.
+type simNode struct {
+	c    *simCluster
+	name string
+
+	// On its disk.
+	origin uint64
+	epoch  uint64
+
+	// In its memory: run changes when it starts and when it ends, so that what was
+	// on its way to an earlier one finds nobody.
+	run     int
+	ready   bool // it takes hits
+	leaving bool
+	e       *weir.Engine
+	limit   *weir.KeyedLimit
+	r       *replica
+
+	ops  []simOp // since the last cut
+	once []string
+
+	sending *simFlush // the flush under way
+	parts   [][]byte
+	sent    int
+	snaps   []snapshot
+
+	takes  bool // it believes that it holds the lease of snapshots
+	listed bool // it knows what is in the slots
+	have   [][slots]kept
+	round  []int // partitions to snapshot yet
+	named  map[string]bool
+}
+
+const (
+	simPartitions = 4
+	simFlushEvery = 100 * time.Millisecond
+	simAckTime    = 400 * time.Millisecond
+	simLimit      = 1 << 20
+)
+
+// start makes a process: snapshots, then the log, then a new life.
+func (n *simNode) start() {
+	n.run++
+	run := n.run
+	n.c.net.SetDown(n.name, false)
+	n.c.w.Logf("%s starts", n.name)
+	var load func()
+	load = func() {
+		if n.run != run {
+			return
+		}
+		if err := n.load(); err != nil {
+			n.c.w.Logf("%s can't load: %v", n.name, err)
+			n.c.w.After(200*time.Millisecond, load)
+			return
+		}
+		n.hello(run)
+	}
+	load()
+}
+
+// load is Journal.load.
+func (n *simNode) load() error {
+	n.newEngine()
+	first, last, err := n.c.log.Bounds(n.name)
+	if err != nil {
+		return err
+	}
+	snaps := make([]*snapshot, simPartitions)
+	for p := range snaps {
+		if snaps[p], err = n.loadPartition(p); err != nil {
+			return err
+		}
+	}
+	start := n.r.resume(snaps, first, last)
+	n.c.w.Logf("%s loads messages %d to %d", n.name, start, last)
+	_, err = n.r.followTo(n.c.now(), last, n)
+	return err
+}
+
+func (n *simNode) newEngine() {
+	n.close()
+	e, err := weir.New(weir.Config{Partitions: simPartitions, Clock: weir.EventClock, Gather: true, Now: n.c.now})
+	n.c.must(err)
+	n.e = e
+	n.limit, err = e.Limit("limit", weir.Limit{N: simLimit, Per: 24 * time.Hour})
+	n.c.must(err)
+	n.r = newReplica(e, n.origin, n.name, true)
+	n.r.ring.most = n.c.ringBytes
+	n.ops, n.once, n.sending, n.parts, n.snaps, n.round = nil, nil, nil, nil, nil, nil
+	n.ready, n.leaving, n.listed, n.named = false, false, false, map[string]bool{}
+}
+
+func (n *simNode) loadPartition(p int) (*snapshot, error) {
+	var best *snapshot
+	for slot := range slots {
+		at, err := n.c.slots.Get(n.name, slotName(p, slot))
+		if err != nil {
+			return nil, err
+		}
+		if at.Revision == 0 {
+			continue
+		}
+		snap, err := decodeSnapshot(at.Value.([]byte))
+		n.c.must(err)
+		if best == nil || snap.from > best.from {
+			best = &snap
+		}
+	}
+	if best == nil {
+		return nil, nil
+	}
+	return best, n.r.loadSnapshot(*best)
+}
+
+// hello is Journal.sayHello.
+func (n *simNode) hello(run int) {
+	n.epoch++
+	n.r.begin(life{n.origin, n.epoch})
+	n.r.encoder.batchBytes, n.r.encoder.partBytes = 1<<n.c.w.IntN(8), 1<<n.c.w.IntN(9)
+	parts := n.r.hello(n.c.now())
+	n.c.model.cut(n.r.encoder.life, 1, parts, nil, nil)
+	done := false
+	var follow func(sequence uint64)
+	follow = func(sequence uint64) {
+		if n.run != run {
+			return
+		}
+		if _, err := n.r.followTo(n.c.now(), sequence, n); err != nil {
+			n.c.w.Logf("%s can't follow to its hello: %v", n.name, err)
+			if errors.Is(err, errLeftBehind) {
+				n.crash()
+				n.start()
+				return
+			}
+			n.c.w.After(200*time.Millisecond, func() { follow(sequence) })
+			return
+		}
+		n.r.ready()
+		n.ready = true
+		n.c.w.Logf("%s is ready in epoch %d, hello at %d", n.name, n.epoch, sequence)
+		n.tellFindings()
+		n.c.w.Every(simFlushEvery, func() bool { return n.tick(run) })
+		n.c.w.Every(n.c.w.Between(20*time.Millisecond, 60*time.Millisecond), func() bool { return n.follow(run) })
+	}
+	n.c.w.Every(simAckTime, func() bool {
+		if n.run != run || done {
+			return false
+		}
+		n.c.log.Publish(n.name, parts[0], func(sequence uint64) {
+			if n.run == run && !done {
+				done = true
+				follow(sequence)
+			}
+		})
+		return true
+	})
+}
+
+// close lets the engine's goroutine go.
+func (n *simNode) close() {
+	if n.e != nil {
+		n.c.must(n.e.Close())
+	}
+	n.e = nil
+}
+
+// crash loses all that is in memory.
+func (n *simNode) crash() {
+	n.c.w.Logf("%s crashes, with %d ops", n.name, len(n.ops))
+	n.run++
+	n.ready = false
+	n.c.net.SetDown(n.name, true)
+	n.close()
+}
+
+func (n *simNode) up() bool { return n.e != nil }
+
+// tick is one interval of Journal.runFlusher.
+func (n *simNode) tick(run int) bool {
+	if n.run != run {
+		return false
+	}
+	if n.sending != nil || n.c.quiet {
+		return true
+	}
+	cut := n.r.cutAll(n.c.now(), n.leaving, n.due())
+	if len(cut.parts) == 0 {
+		if len(n.ops) > 0 {
+			n.c.t.Fatalf("%s has %d ops and makes no flush", n.name, len(n.ops))
+		}
+		n.store(cut.snaps)
+		return true
+	}
+	n.sending = n.c.model.cut(n.r.encoder.life, n.r.encoder.flush, cut.parts, n.ops, n.once)
+	n.parts, n.sent, n.snaps = cut.parts, 0, cut.snaps
+	n.c.w.Logf("%s cuts flush %d: %d ops, %d parts, %d snapshots", n.name, n.sending.flush, len(n.ops), len(cut.parts), len(cut.snaps))
+	n.ops, n.once = nil, nil
+	n.send(run)
+	return true
+}
+
+// send publishes the next part until it is acknowledged.
+func (n *simNode) send(run int) {
+	flush, part := n.sending, n.sent
+	again := func() bool { return n.run == run && n.sending == flush && n.sent == part }
+	publish := func() {
+		n.c.log.Publish(n.name, n.parts[part], func(sequence uint64) {
+			if !again() {
+				return
+			}
+			if n.sent++; n.sent < len(n.parts) {
+				n.send(run)
+				return
+			}
+			n.sending = nil
+			flush.acked = true
+			n.c.w.Logf("%s has flush %d acknowledged at %d", n.name, flush.flush, sequence)
+			n.store(n.snaps)
+			if n.leaving {
+				n.c.w.Logf("%s has left", n.name)
+				n.crash()
+			}
+		})
+	}
+	publish()
+	n.c.w.Every(simAckTime, func() bool {
+		if !again() {
+			return false
+		}
+		publish()
+		return true
+	})
+}
+
+// follow is some of Journal.runFollower.
+func (n *simNode) follow(run int) bool {
+	if n.run != run {
+		return false
+	}
+	for range 1 + n.c.w.IntN(20) {
+		sequence, data, err := n.c.log.Next(n.name, n.r.next())
+		if err != nil {
+			break
+		}
+		_, err = n.r.follow(n.c.now(), sequence, data, n)
+		n.tellFindings()
+		if errors.Is(err, errLeftBehind) {
+			n.c.w.Logf("%s is left behind", n.name)
+			n.crash()
+			n.start()
+			return false
+		}
+		if err != nil {
+			break
+		}
+	}
+	n.checkFreshness()
+	return true
+}
+
+// message and resend are those of asked.
+func (n *simNode) message(sequence uint64) ([]byte, error) {
+	data, err := n.c.log.Get(n.name, sequence)
+	if errors.Is(err, sim.ErrNoMessage) {
+		data, err = n.c.log.GetOfLeader(n.name, sequence)
+	}
+	if !errors.Is(err, sim.ErrNoMessage) {
+		return data, err
+	}
+	first, _, err := n.c.log.Bounds(n.name)
+	switch {
+	case err != nil:
+		return nil, err
+	case first > sequence:
+		return nil, errLeftBehind
+	}
+	n.c.w.Logf("%s finds a hole at %d", n.name, sequence)
+	n.c.alarms++
+	return nil, errLost
+}
+
+func (n *simNode) resend(of life, flush, part uint64) ([]byte, error) {
+	for _, other := range n.c.nodes {
+		if !other.up() || other.r.encoder == nil || other.r.encoder.life != of {
+			continue
+		}
+		if data := other.r.ring.get(flush, part); data != nil && (n.c.holes == simCovered || n.c.net.Reach(n.name, other.name)) {
+			n.c.w.Logf("%s gets flush %d part %d again from %s", n.name, flush, part, other.name)
+			return data, nil
+		}
+	}
+	return nil, sim.ErrUnreachable
+}
+
+func (n *simNode) tellFindings() {
+	for _, f := range n.r.newFindings() {
+		n.c.alarms++
+		n.c.w.Logf("%s: FINDING %s", n.name, f)
+	}
+}
+
+// due are the partitions that a round of snapshots has next.
+func (n *simNode) due() map[int]bool {
+	if !n.takes || len(n.snaps) > 0 || len(n.round) == 0 {
+		return nil
+	}
+	if !n.listed && !n.list() {
+		return nil
+	}
+	most := 1 + n.c.w.IntN(len(n.round))
+	states := map[int]bool{}
+	for _, p := range n.round[:most] {
+		states[p] = true
+	}
+	n.round = n.round[most:]
+	return states
+}
+
+func (n *simNode) list() bool {
+	n.have = make([][slots]kept, simPartitions)
+	for p := range n.have {
+		for slot := range slots {
+			at, err := n.c.slots.Get(n.name, slotName(p, slot))
+			if err != nil {
+				return false
+			}
+			if at.Revision != 0 {
+				snap, err := decodeSnapshot(at.Value.([]byte))
+				n.c.must(err)
+				n.have[p][slot] = kept{snap.from + 1, at.Revision}
+			}
+		}
+	}
+	n.listed = true
+	return true
+}
+
+// store is Journal.storeSnapshot, and endOfBatch after the last of a round.
+func (n *simNode) store(snaps []snapshot) {
+	n.snaps = nil
+	run := n.run
+	for _, snap := range snaps {
+		slot, ok := slotFor(n.have[snap.partition], snap.from)
+		if !ok {
+			continue
+		}
+		was := n.have[snap.partition][slot]
+		n.have[snap.partition][slot].upTo = 0
+		n.c.slots.Put(n.name, slotName(snap.partition, slot), was.revision, snap.encode(), func(revision uint64) {
+			if n.run != run {
+				return
+			}
+			if revision == 0 {
+				n.c.w.Logf("%s finds slot %s written by another", n.name, slotName(snap.partition, slot))
+				n.listed = false
+				return
+			}
+			n.have[snap.partition][slot] = kept{snap.from + 1, revision}
+			n.c.w.Logf("%s stored snapshot %s from %d", n.name, slotName(snap.partition, slot), snap.from)
+			n.trim()
+		})
+	}
+}
+
+func (n *simNode) trim() {
+	if needed := oldestNeeded(n.have); n.takes && n.listed && len(n.round) == 0 && needed > 1 {
+		err := n.c.log.Trim(n.name, needed-1)
+		n.c.w.Logf("%s trims up to %d: %v", n.name, needed-1, err)
+	}
+}
+
+// checkFreshness checks that all hits until as_of that are in the log are here.
+func (n *simNode) checkFreshness() {
+	asOf, _ := n.r.freshness(n.c.now())
+	next := n.r.next()
+	for _, f := range slices.Backward(n.c.model.counted) {
+		if f.sequence < next {
+			break
+		}
+		for _, op := range f.ops {
+			if op.wall < asOf.UnixMilli() && !f.lost && !n.c.replaced[f.origin] && f.origin != n.origin {
+				n.c.failf("%s says it has all until %v, and has not flush %d of %x in message %d", n.name, asOf.UTC(), f.flush, f.origin, f.sequence)
+				return
+			}
+		}
+	}
+}
+
+// onceAgain tells whether a node must know a request's key.
+func (n *simNode) mustKnow(key string) bool {
+	for _, f := range n.c.model.once[key] {
+		if f.life == n.r.encoder.life || f.sequence > 0 && f.sequence < n.r.next() && !f.lost {
+			return true
+		}
+	}
+	return slices.Contains(n.once, key)
+}
+
+// request applies a request under an idempotency key.
+func (n *simNode) request(key string) {
+	must := n.mustKnow(key)
+	_, repeated, err := n.e.Once(context.Background(), key, 1, func() []byte {
+		for range 3 {
+			n.hit(fmt.Sprintf("k%02d", n.c.w.IntN(20)))
+		}
+		return []byte("ok")
+	})
+	n.c.must(err)
+	if must && !repeated {
+		n.c.failf("%s applied request %s again", n.name, key)
+	}
+	if !repeated {
+		n.once = append(n.once, key)
+	}
+}
+
+func (n *simNode) hit(key string) {
+	op := simOp{simHit, key, n.c.now().Unix() - n.c.w.Int64N(900), 1 + n.c.w.Uint64N(3), n.c.now().UnixMilli()}
+	outcome, err := n.e.HitAt(time.Unix(op.at, 0), key, op.n)
+	n.c.must(err)
+	if outcome == weir.Counted || outcome == weir.Late {
+		n.ops = append(n.ops, op)
+	} else {
+		n.c.failf("a hit is %v", outcome)
+	}
+}

@@ -1,0 +1,81 @@
+package journal
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+var (
+	simSeeds = flag.Int("sim.seeds", 2000, "how many simulations TestSimulation runs")
+	simFirst = flag.Uint64("sim.first", 0, "seed of the first one")
+	simTrace = flag.String("sim.trace", "", "file for the trace of the first one")
+)
+
+// TestSimulation runs the code that cuts, applies, repairs and snapshots in a world
+// of one seed each, that fails in all ways at once. Once it is healed, all nodes
+// give equal counts: those of all flushes that the journal took, each once, which
+// has all that was acknowledged. What can't be had any more is named.
+func TestSimulation(t *testing.T) {
+	var failed atomic.Int64
+	if err := inParallel(*simSeeds, func(i int) error {
+		if failed.Load() < 3 && !simulate(t, *simFirst+uint64(i)) {
+			failed.Add(1)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Seeds that have found a fault stay.
+func TestSimulationSeeds(t *testing.T) {
+	for _, seed := range []uint64{} {
+		simulate(t, seed)
+	}
+}
+
+// A seed is the same run each time.
+func TestSimulationIsDeterministic(t *testing.T) {
+	for seed := range uint64(8) {
+		var sums [2]uint64
+		for i := range sums {
+			c := newSimCluster(t, seed)
+			c.play()
+			c.end()
+			sums[i] = c.w.Sum()
+		}
+		if sums[0] != sums[1] {
+			t.Errorf("seed %d: two runs differ", seed)
+		}
+	}
+}
+
+func simulate(t *testing.T, seed uint64) bool {
+	c := newSimCluster(t, seed)
+	defer c.end()
+	c.play()
+	c.check()
+	if len(c.failures) == 0 && (*simTrace == "" || seed != *simFirst) {
+		return true
+	}
+	trace := strings.Join(c.w.Trace(), "\n")
+	if *simTrace != "" {
+		if err := os.WriteFile(*simTrace, []byte(trace+"\n"), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(c.failures) > 0 {
+		t.Errorf("seed %d, %d nodes: %s\nrun it again: go test ./journal -run 'TestSimulation$' -sim.seeds 1 -sim.first %d -sim.trace /tmp/trace",
+			seed, len(c.nodes), strings.Join(c.failures, "\n  "), seed)
+	}
+	return len(c.failures) == 0
+}
+
+func (c *simCluster) end() {
+	for _, n := range c.nodes {
+		n.close()
+	}
+}
