@@ -11,7 +11,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build test race crash cluster-crash fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess
+.PHONY: help run cluster build test race sim crash cluster-crash fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,10 +39,7 @@ sim: need-go ## Simulate clusters in a world that fails, SEEDS (20000) times, fr
 crash: need-go ## Kill a server at random moments, ROUNDS (50) times, and count what is there
 	$(GO) test -run 'TestCrash' -count 1 -v -timeout 30m ./cmd/weir -args -rounds $(ROUNDS)
 
-cluster-sim: need-go ## Simulate clusters in a world that fails, SEEDS (20000) times, from seed FIRST (0)
-	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h ./journal -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
-
-crash: need-go ## Kill, stop, cut off, replace and restart nodes of a cluster, each ROUNDS (50) times, and count what is there
+cluster-crash: need-go ## Kill, stop, cut off, replace and restart nodes of a cluster, each ROUNDS (50) times, and count what is there
 	$(GO) test -run 'TestClusterCrash' -count 1 -v -timeout $$(( $(ROUNDS) * 3 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS)
 
 fuzz: need-go ## Run each fuzz target for FUZZTIME (10m)

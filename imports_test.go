@@ -13,18 +13,18 @@ const module = "github.com/weir-counter/weir"
 // The import rules of docs/ARCHITECTURE.md. A folder that is not named here may
 // import what it likes of the module, except commands.
 var mayImport = map[string][]string{
-	"window":  {},
-	"limit":   {},
-	".":       {"window", "limit"},
-	"journal": {".", "window"},
+	"window":        {},
+	"limit":         {},
+	".":             {"window", "limit"},
+	"journal":       {".", "window"},
 	"journal/join":  {},
 	"journal/lease": {},
 	"internal/sim":  {},
 
-	"server":  {".", "window", "limit", "policy", "internal/units", "internal/ratelimitfields", "internal/nearest"},
-	"policy":  {".", "limit", "internal/units", "internal/nearest"},
-	"client":  {"internal/units"},
-	"replay":  {".", "window", "internal/units", "client"},
+	"server": {".", "window", "limit", "policy", "internal/units", "internal/ratelimitfields", "internal/nearest"},
+	"policy": {".", "limit", "internal/units", "internal/nearest"},
+	"client": {"internal/units"},
+	"replay": {".", "window", "internal/units", "client"},
 
 	"replay/shadow": {".", "limit", "policy", "replay", "internal/units"},
 
