@@ -98,6 +98,10 @@ func (j *Journal) lookAtSnapshots(ctx context.Context) bool {
 // leaveTimeout bounds what is only good manners.
 const leaveTimeout = 2 * time.Second
 
+// linger is how long a node's server stays after its last flush: of nodes that are
+// all stopped at the same time, the last one needs others for its own.
+const linger = 500 * time.Millisecond
+
 // leave journals that this node takes no more hits, so that nobody waits for it.
 // Where the others stop too there may be nobody to tell.
 func (j *Journal) leave(ctx context.Context) {
@@ -109,5 +113,12 @@ func (j *Journal) leave(ctx context.Context) {
 	j.leaving.Store(true)
 	if err := j.Sync(ctx); err != nil {
 		j.log.Warn("journal: the other nodes could not be told that this one stops, and call it late until it is back; no hit is lost", "error", err)
+		return
+	}
+	if j.server.Embedded() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(linger):
+		}
 	}
 }
