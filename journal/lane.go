@@ -10,11 +10,11 @@ import (
 type lane struct {
 	*auditor
 	origin    uint64
-	epoch     uint64 // of the last flush; 0: none yet
-	flush     uint64 // the last one of the epoch
-	known     bool   // the next flush is flush+1 or the first of an epoch; not so where it was not told, and after a gap
-	broken    uint64 // a flush of the epoch that lost a part: the others are passed over
-	pending   []part // of a flush whose last part has not come
+	epoch     uint64     // of the last flush; 0: none yet
+	flush     uint64     // the last one of the epoch
+	known     bool       // the next flush is flush+1 or the first of an epoch; not so where it was not told, and after a gap
+	broken    uint64     // a flush of the epoch that lost a part: the others are passed over
+	pending   []part     // of a flush whose last part has not come
 	start     *beginning // where a snapshot begins that has none of these
 	positions []position
 	missing   missingBatches
