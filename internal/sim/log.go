@@ -195,3 +195,28 @@ func (l *Log) Lose(sequence uint64, replicas int) {
 		}
 	}
 }
+
+// GetOfLeader reads one message from the leader, which is one that has not lost it
+// if there is any.
+func (l *Log) GetOfLeader(node string, sequence uint64) ([]byte, error) {
+	leader := l.leaderFor(node)
+	switch {
+	case leader == nil:
+		return nil, ErrUnreachable
+	case sequence < l.first || sequence > leader.have || l.lostByAll(sequence):
+		return nil, ErrNoMessage
+	}
+	return l.messages[sequence-1], nil
+}
+
+func (l *Log) lostByAll(sequence uint64) bool {
+	for _, r := range l.replicas {
+		if !r.lost[sequence] {
+			return false
+		}
+	}
+	return true
+}
+
+// Message is one message that was ever appended, whoever has it still.
+func (l *Log) Message(sequence uint64) []byte { return l.messages[sequence-1] }
