@@ -5,47 +5,72 @@ package limit
 // at the latest time at which it may have been. The new limit may therefore admit
 // less than it would have from the start, but never more.
 //
-// A state knows more than its limit lets it use: one that a smaller burst adopts,
-// and then a larger one again, still knows all that was admitted. Whatever limits
-// take turns, a Window so admits no more than its burst within its interval T,
-// counting what each of the limits admitted, but for what was forgotten:
+// A state knows more than its limit lets it use: one that a smaller burst or a shorter
+// interval adopts, and then a larger or longer one again, still knows all that was
+// admitted. Whatever limits take turns, a Window so admits no more than its burst
+// within its interval T, counting what each of the limits admitted, those in between
+// too, but for what was forgotten:
 //
-//   - What is T or older at a change, by the T of either limit, is forgotten then:
-//     a limit with a short interval in between forgets what is older than that.
-//   - Of the time before the first change, Fixed and GCRA know only what they have
-//     not restored yet. They count what they adopt, up to the burst, as if it was all
-//     just now, and so may need up to T from the change until all is restored.
+//   - The T of a limit matters while the limit is in use, and for T after that. At each
+//     change, what is as old as the longest T that matters or older is forgotten. So
+//     10 per hour, then 10 per second, and again 10 per hour counts the whole last hour
+//     when 10 per hour was last in use within the hour; else the last second. When that
+//     is all that was known, limits in use before matter no more.
+//   - While no other limit matters, Fixed and GCRA know only what they have not restored
+//     yet, and a Window up to 16 its burst, see Charge. Fixed and GCRA count what they
+//     adopt, up to the burst, as if it was all just now, and so may need up to T from
+//     the change until all is restored.
+//
+// What a form can't hold counts as later, by up to an 8th of the longest T that matters,
+// but no later than the newest admission. Changes move it no further, however many: a
+// Window denies nobody for longer than its T and a sub-slot after the newest admission
+// (or after the first change, from a sub-slot, Fixed or GCRA: they know no times).
 //
 // Times later than now count as now: with p itself as old it repairs a state whose
 // clock was ahead, and changes nothing otherwise.
 //
 // Cost: O(burst) up to 16, else O(1). A state that can't hold what it knows in its
-// own form takes 272 bytes more, until it is idle: never one that was only widened.
+// own form takes 296 bytes more, until nothing of that matters: never one that was
+// only widened.
 func (p *Plan) Adopt(s *State, old *Plan, now int64) {
 	now = clamp(now)
-	ahead := old.ahead(s, now)
-	if !ahead && (*old == *p || p.sameCells(old)) {
+	if !old.ahead(s, now) && (*old == *p || p.sameCells(old)) {
 		return
 	}
-	var room [subSlots + 1 + ringMost]admissions
-	was := old.history(s, now, min(old.interval, p.interval), room[:0])
-	past := p.needsPast(old, s.hasPast(), was)
-	if p.form == gcra && old.form == gcra && !past && !s.hasPast() {
+	s.pastLapse(old, now)
+	var room [2 * (subSlots + 1)]admissions
+	was := old.history(s, now, room[:0])
+	var pastRoom [subSlots + 1]admissions
+	var past []admissions
+	matters := reach{}
+	switch {
+	case s.HasPast():
+		past = s.pastWithin(pastRoom[:0], now)
+		matters = s.pastReach()
+		matters.used = min(matters.used, now)
+	case p.needsPast(old, was):
+		past = was
+	}
+	if p.form == gcra && old.form == gcra && !s.HasPast() && total(was) <= p.limit.Burst {
 		s.gcraAdopt(p, old, now)
-		return
+	} else {
+		*s = State{}
+		p.chargeAll(s, now, was)
 	}
-	*s = State{}
+	if len(past) > 0 {
+		s.pastBegin(p, matters.with(max(old.interval, p.interval), now), past)
+	}
+}
+
+// chargeAll charges what was admitted within the interval before now.
+func (p *Plan) chargeAll(s *State, now int64, was []admissions) {
 	for _, a := range was {
-		at := a.at
-		if p.form == fixed || p.form == gcra {
-			at = now
-		}
-		p.charge(s, at, a.n)
-	}
-	if past {
-		s.pastBegin(p)
-		for _, a := range was {
-			s.pastAdd(p, a.at, a.n)
+		switch {
+		case now-a.at >= p.interval:
+		case p.form == fixed || p.form == gcra:
+			p.charge(s, now, a.n)
+		default:
+			p.charge(s, a.at, a.n)
 		}
 	}
 }
@@ -55,14 +80,16 @@ func (p *Plan) sameCells(old *Plan) bool {
 	return (p.form == slots || p.form == fixed) && p.form == old.form && p.interval == old.interval
 }
 
-// needsPast tells whether p's form can't hold what old's state knew: all of it, and
-// each of its times as it is. Wider limits do without: they forget nothing, and nobody
-// widens a limit again and again.
-func (p *Plan) needsPast(old *Plan, had bool, was []admissions) bool {
+// needsPast tells whether p's form can't hold what old's state knew: all of it, as
+// long as it matters, and each of its times as it is. Wider limits do without: they
+// forget nothing, and nobody widens a limit again and again.
+func (p *Plan) needsPast(old *Plan, was []admissions) bool {
 	switch {
-	case had || len(was) == 0:
-		return had && len(was) > 0
-	case p.limit.Algorithm == old.limit.Algorithm && p.limit.Burst >= old.limit.Burst && p.interval >= old.interval:
+	case len(was) == 0:
+		return false
+	case p.interval < old.interval:
+		return true
+	case p.limit.Algorithm == old.limit.Algorithm && p.limit.Burst >= old.limit.Burst:
 		return false
 	case p.form == old.form && (p.form == ring || p.form == gcra):
 		return total(was) > p.limit.Burst
@@ -73,7 +100,7 @@ func (p *Plan) needsPast(old *Plan, had bool, was []admissions) bool {
 
 // ahead tells whether the state has seen a time later than now.
 func (p *Plan) ahead(s *State, now int64) bool {
-	if s.pastNewest() > now {
+	if s.HasPast() && max(s.pastNewest(), s.pastReach().used) > now {
 		return true
 	}
 	switch p.form {

@@ -16,27 +16,31 @@ func (p *Plan) Charge(s *State, at int64, n uint64) {
 		return
 	}
 	at, n = clamp(at), min(n, MaxBurst)
-	if n > p.limit.Burst && !s.hasPast() && (p.form == ring || p.form == gcra) {
+	s.pastLapse(p, at)
+	if n > p.limit.Burst && (p.form == ring || p.form == gcra) {
 		p.beginPast(s, at)
 	}
 	p.charge(s, at, n)
-	if s.hasPast() {
-		s.pastAdd(p, at, n)
+	if s.HasPast() {
+		s.pastAdd(at, n)
 	}
 }
 
-// beginPast gives a state a past, of what its form knows.
+// beginPast gives a state a past, of what its form knows, for as long as a wider
+// limit that was in use at the time at matters; or keeps the one it has for that long.
 func (p *Plan) beginPast(s *State, at int64) {
-	newest := s.at
+	if s.HasPast() {
+		past, r := s.past(), s.pastReach().with(p.interval, at)
+		past[1], past[2] = r.used, r.next
+		return
+	}
 	if p.form == gcra {
-		newest = int64(s.used)
+		at = max(at, int64(s.used))
+	} else {
+		at = max(at, s.at)
 	}
-	var room [ringMost]admissions
-	was := p.history(s, max(at, newest), p.interval, room[:0])
-	s.pastBegin(p)
-	for _, a := range was {
-		s.pastAdd(p, a.at, a.n)
-	}
+	var room [subSlots + 1]admissions
+	s.pastBegin(p, reach{interval: p.interval, used: at}, p.formHistory(s, at, room[:0]))
 }
 
 // charge is Charge of what the plan's form can hold.

@@ -14,10 +14,11 @@ import (
 //	Fixed                    interval, used
 //	GCRA                     newest time seen, from there to the theoretical arrival time
 //
-// A past comes before that: 2^63, how many times, for each, the oldest first, the step
-// from the one before and the count. No state begins with 2^63 itself.
+// A past comes before that: 2^63, its reach, when that was last in use, the next shorter
+// one or 0, how many times, for each, the oldest first, the step from the one before and
+// the count. No state begins with 2^63 itself.
 //
-// Times and steps are in ns.
+// Times, steps and reaches are in ns.
 
 // pastMark begins a past.
 const pastMark = 1 << 63
@@ -27,11 +28,11 @@ var (
 	errState = errors.New("limit: state: is not one of this limit: decode it with the plan it was written with, or forget it")
 )
 
-// AppendState appends the bytes of s for DecodeState, at most 145, or 428
-// with a past: see Adopt. They say nothing
-// of the plan nor of their own version: that is the caller's to keep.
+// AppendState appends the bytes of s for DecodeState, at most 145, or 455 with a past:
+// see Adopt. They say nothing of the plan nor of their own version: that is the
+// caller's to keep.
 func (p *Plan) AppendState(b []byte, s *State) []byte {
-	if s.hasPast() {
+	if s.HasPast() {
 		b = s.pastAppend(b)
 	}
 	switch p.form {
@@ -54,7 +55,7 @@ func (p *Plan) DecodeState(s *State, b []byte) (rest []byte, err error) {
 	*s = State{}
 	d := decoder{b: b}
 	var room [subSlots + 1]admissions
-	past := d.past(room[:0])
+	matters, past := d.past(p, room[:0])
 	switch p.form {
 	case ring:
 		s.ringDecode(p, &d)
@@ -72,10 +73,7 @@ func (p *Plan) DecodeState(s *State, b []byte) (rest []byte, err error) {
 		return b, d.err
 	}
 	if len(past) > 0 {
-		s.pastBegin(p)
-		for _, a := range past {
-			s.pastAdd(p, a.at, a.n)
-		}
+		s.pastBegin(p, matters, past)
 	}
 	return d.b, nil
 }
@@ -113,24 +111,32 @@ func (d *decoder) count() uint64 {
 	return n
 }
 
-// past reads the past, if there is one, and appends it.
-func (d *decoder) past(list []admissions) []admissions {
+// past reads the past, if there is one, and appends it. It reaches at least as far
+// back as p's interval, or would know less than the form.
+func (d *decoder) past(p *Plan, list []admissions) (reach, []admissions) {
 	if mark, size := binary.Uvarint(d.b); size <= 0 || mark != pastMark {
-		return list
+		return reach{}, list
 	}
 	d.number(pastMark)
+	r := reach{interval: int64(d.number(uint64(maxInterval))), used: int64(d.number(uint64(maxTime)))}
+	r.next = int64(d.number(uint64(r.interval)))
+	if r.interval < p.interval && d.err == nil {
+		d.err = errState
+	}
 	var at int64
 	for range d.number(subSlots + 1) {
 		at += int64(d.number(uint64(maxTime - at)))
 		list = append(list, admissions{at, d.count()})
 	}
-	return list
+	return r, list
 }
 
 func (s *State) pastAppend(b []byte) []byte {
 	var room [subSlots + 1]admissions
-	list := s.pastList(room[:0])
-	b = binary.AppendUvarint(binary.AppendUvarint(b, pastMark), uint64(len(list)))
+	list, r := s.pastList(room[:0]), s.pastReach()
+	for _, v := range []uint64{pastMark, uint64(r.interval), uint64(r.used), uint64(r.next), uint64(len(list))} {
+		b = binary.AppendUvarint(b, v)
+	}
 	var last int64
 	for _, a := range list {
 		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(a.at-last)), a.n)

@@ -112,8 +112,7 @@ func TestAdoptRepairsThePast(t *testing.T) {
 	for _, l := range []Limit{{N: 10, Per: time.Second}, {N: 10, Per: time.Second, Algorithm: Fixed}, {N: 10, Per: time.Second, Algorithm: GCRA}} {
 		p := plan(t, l)
 		var s State
-		s.pastBegin(p)
-		s.pastAdd(p, epoch+int64(MaxPer), 4)
+		s.pastBegin(p, reach{interval: p.interval, used: epoch + int64(MaxPer)}, []admissions{{epoch + int64(MaxPer), 4}})
 		p.Adopt(&s, p, epoch)
 		if v := p.Peek(&s, epoch, 1); v.Remaining != 6 || v.Reset > time.Second {
 			t.Errorf("%+v: %+v", l, v)
@@ -176,12 +175,16 @@ func TestDecodeStateRefuses(t *testing.T) {
 		"fixed cut":             {fixed, numbers(1), errShort},
 		"newest too late":       {gcra, numbers(math.MaxUint64, 0), errState},
 		"too far ahead":         {gcra, numbers(1, 1e9+1), errState},
-		"a past too long":       {fixed, numbers(pastMark, 18), errState},
-		"a past too late":       {fixed, numbers(pastMark, 1, uint64(maxTime)+1, 1, 1, 1), errState},
-		"a past of none":        {fixed, numbers(pastMark, 1, 5, 0, 1, 1), errState},
-		"a past cut":            {fixed, numbers(pastMark, 2, 5, 1), errShort},
-		"a past and no state":   {fixed, numbers(pastMark, 1, 5, 1), errShort},
-		"two pasts":             {fixed, numbers(pastMark, 1, 5, 1, pastMark, 1, 5, 1, 1, 1), errState},
+		"a past too long":       {fixed, numbers(pastMark, 1e9, 1, 0, 18), errState},
+		"a past of no reach":    {fixed, numbers(pastMark, 1e9-1, 1, 0, 1, 5, 1, 1, 1), errState},
+		"a past of too long":    {fixed, numbers(pastMark, uint64(maxInterval)+1, 1, 0, 1, 5, 1, 1, 1), errState},
+		"a past used too late":  {fixed, numbers(pastMark, 1e9, uint64(maxTime)+1, 0, 1, 5, 1, 1, 1), errState},
+		"a past with next over": {fixed, numbers(pastMark, 1e9, 1, 1e9+1, 1, 5, 1, 1, 1), errState},
+		"a past too late":       {fixed, numbers(pastMark, 1e9, 1, 0, 1, uint64(maxTime)+1, 1, 1, 1), errState},
+		"a past of none":        {fixed, numbers(pastMark, 1e9, 1, 0, 1, 5, 0, 1, 1), errState},
+		"a past cut":            {fixed, numbers(pastMark, 1e9, 1, 0, 2, 5, 1), errShort},
+		"a past and no state":   {fixed, numbers(pastMark, 1e9, 1, 0, 1, 5, 1), errShort},
+		"two pasts":             {fixed, numbers(pastMark, 1e9, 1, 0, 1, 5, 1, pastMark, 1e9, 1, 0, 1, 5, 1, 1, 1), errState},
 	} {
 		s := State{at: 7, used: 7}
 		rest, err := plan(t, c.limit).DecodeState(&s, c.b)

@@ -15,8 +15,9 @@ type turns struct {
 	r     *rand.Rand
 	p     *Plan
 	s     *State
-	known []admissions // in order of their times
-	all   []admissions // without the charges
+	known []admissions    // in order of their times
+	used  map[*Plan]int64 // when each limit was last in use
+	all   []admissions    // without the charges
 	now   int64
 	last  int64 // the newest change of known
 }
@@ -31,6 +32,16 @@ func (u *turns) within(length int64) (n uint64) {
 	return n
 }
 
+// longest is the longest interval that matters.
+func (u *turns) longest() (longest int64) {
+	for p, used := range u.used {
+		if u.now-used < p.interval {
+			longest = max(longest, p.interval)
+		}
+	}
+	return longest
+}
+
 // adopt forgets what may be forgotten, no more, and holds the new limit to the rest.
 func (u *turns) adopt(p *Plan) {
 	u.t.Helper()
@@ -38,10 +49,14 @@ func (u *turns) adopt(p *Plan) {
 		return
 	}
 	u.restored()
-	length := min(u.p.interval, p.interval)
+	u.used[u.p] = u.now
+	length := u.longest()
 	u.known = slices.DeleteFunc(u.known, func(a admissions) bool { return a.at <= u.now-length })
 	if u.r.IntN(8) == 0 {
 		u.s = copied(u.t, u.p, u.s)
+	}
+	if len(u.known) == 0 { // all begins anew
+		clear(u.used)
 	}
 	idle := u.p.Idle(u.s, u.now)
 	if idle && len(u.known) > 0 {
@@ -56,9 +71,16 @@ func (u *turns) adopt(p *Plan) {
 	}
 }
 
-// restored drops what Fixed and GCRA restored before the first change.
+// restored drops what Fixed and GCRA restored, and what was charged to a ring beyond its
+// burst, while no other limit mattered.
 func (u *turns) restored() {
-	if u.p.limit.Algorithm != Window && !u.s.hasPast() {
+	if u.s.HasPast() && u.s.pastReach().lapsed(u.now, u.p.interval).interval > 0 {
+		return
+	}
+	switch u.p.form {
+	case ring: // more were charged
+		u.newest(u.p.limit.Burst)
+	case fixed, gcra:
 		u.newest(u.p.limit.Burst - u.p.Peek(u.s, u.now, 0).Remaining)
 	}
 }
@@ -105,7 +127,7 @@ func (u *turns) charge() {
 	u.restored()
 	u.p.Charge(u.s, a.at, a.n)
 	u.know(a)
-	if u.p.form == ring && !u.s.hasPast() {
+	if u.p.form == ring && !u.s.HasPast() {
 		u.newest(u.p.limit.Burst)
 	}
 }
@@ -131,7 +153,7 @@ func (u *turns) retry(n uint64, v Verdict) {
 // takeTurns lets the limits adopt one state again and again, in a random order.
 func takeTurns(t *testing.T, r *rand.Rand, plans []*Plan) *turns {
 	t.Helper()
-	u := &turns{t: t, r: r, p: plans[0], s: new(State), now: epoch + r.Int64N(plans[0].interval)}
+	u := &turns{t: t, r: r, p: plans[0], s: new(State), used: map[*Plan]int64{}, now: epoch + r.Int64N(plans[0].interval)}
 	often := 1 + r.IntN(12)
 	for range 300 {
 		if r.IntN(often) == 0 {
@@ -148,7 +170,7 @@ func takeTurns(t *testing.T, r *rand.Rand, plans []*Plan) *turns {
 
 // nearby are limits that take turns: most of one period, some of another.
 func nearby(t *testing.T, r *rand.Rand, algorithm func() Algorithm) (plans []*Plan) {
-	pers := []time.Duration{time.Second, time.Second, time.Second, 1100 * time.Millisecond, 3 * time.Second, time.Minute}
+	pers := []time.Duration{time.Second, time.Second, time.Second, 1100 * time.Millisecond, 3 * time.Second, time.Minute, time.Hour}
 	if r.IntN(2) == 0 {
 		pers = pers[:1]
 	}
@@ -246,12 +268,12 @@ func TestPastCostsOnlyTheNarrowed(t *testing.T) {
 			var s State
 			small.Take(&s, epoch, b[0])
 			large.Adopt(&s, small, epoch)
-			if s.hasPast() {
+			if s.HasPast() {
 				t.Errorf("%v %d: a past by widening", a, b)
 			}
 			large.Take(&s, epoch, b[1]-b[0])
 			small.Adopt(&s, large, epoch)
-			if most := 8 * (pastCells + 15); s.Size() > most && small.form != slots || small.form == slots && s.hasPast() {
+			if most := 8 * (pastCells + 15); s.Size() > most && small.form != slots || small.form == slots && s.HasPast() {
 				t.Errorf("%v %d: %d bytes", a, b, s.Size())
 			}
 			if v := small.Peek(&s, epoch, 1); v.Allowed || v.Remaining > 0 {

@@ -2,76 +2,170 @@ package limit
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 )
 
 // The past of a state that knows more than its plan's own form can hold, because
-// a wider limit was narrowed, or another one came in its place: what was admitted
-// lately, for the limits that adopt the state later. Decisions do not look at it.
+// a wider or a longer limit was narrowed, or another one came in its place: what was
+// admitted lately, for the limits that adopt the state later. Decisions do not look
+// at it.
 //
-// It is the last pastCells of State.cells, behind those of the form: for each of
-// 17 sub-slots a time and a count, sub-slot k at place k%17. Counts of one sub-slot
-// stand together at the latest of their times. That is the time of an admission, and
-// so stays what it is however often the state is adopted: times that were rounded
-// up each time would never leave while two limits take turns.
-const pastCells = 2 * (subSlots + 1)
+// It is the last pastCells of State.cells, behind those of the form: its reach, then
+// for each of 17 sub-slots a time and a count, sub-slot k at place k%17. Counts of one
+// sub-slot stand together at the latest of their times. That is the time of an
+// admission, and so stays what it is however often the state is adopted: times that
+// were rounded up each time would never leave while two limits take turns.
+//
+// Sub-slots are 2^k ns wide, the least of at least a 16th of the reach: those of a
+// short reach lie within those of a long one, so however the reach changes, a count
+// comes to stand no later than at the end of its longest sub-slot.
+const (
+	pastPlaces = 2 * (subSlots + 1)
+	pastCells  = pastPlaces + 3
+)
 
-// hasPast tells it from the cells of the forms, of which there are at most 17.
-func (s *State) hasPast() bool { return len(s.cells) >= pastCells }
+// reach is how far a past goes back. The interval T of a limit matters for T after
+// that limit was last in use: what it admitted then has left.
+type reach struct {
+	interval int64 // the longest that matters
+	used     int64 // when it was last in use: it matters for an interval from then
+	next     int64 // the longest of shorter ones that were in use as well, or 0
+}
 
-// pastBegin makes room for the past behind all cells that the plan's form may need.
-func (s *State) pastBegin(p *Plan) {
-	own := 0
+// with is the reach once a limit's interval has been in use until at.
+func (r reach) with(interval, at int64) reach {
+	switch {
+	case interval > r.interval: // and so matters for longer than all before
+		return reach{interval, at, 0}
+	case interval == r.interval:
+		r.used = max(r.used, at)
+	default:
+		r.next = max(r.next, interval)
+	}
+	return r
+}
+
+// lapsed is the reach at the time now under a limit with the interval present, the
+// zero one if nothing matters. When the next was last in use is not known: not later
+// than now.
+func (r reach) lapsed(now, present int64) reach {
+	switch {
+	case now-r.used < r.interval:
+		return r
+	case r.next == 0:
+		return reach{}
+	default:
+		return reach{interval: max(r.next, present), used: now}
+	}
+}
+
+// HasPast tells whether s knows more than its present limit lets it use, for limits
+// with longer intervals or larger bursts that may adopt it: see Adopt. It may matter
+// for longer than the present limit's interval: Idle tells. O(1).
+func (s *State) HasPast() bool { return len(s.cells) >= pastCells } // the forms have at most 17
+
+// past is the cells of the past; there must be one.
+func (s *State) past() []int64 { return s.cells[len(s.cells)-pastCells:] }
+
+func (s *State) pastReach() reach {
+	past := s.past()
+	return reach{past[0], past[1], past[2]}
+}
+
+// pastBegin gives s a past of what is listed, the oldest first, in place of any that
+// it had, behind all cells that the plan's form may need.
+func (s *State) pastBegin(p *Plan, r reach, list []admissions) {
+	own := p.ownCells()
+	cells := make([]int64, own+pastCells)
+	copy(cells[:own], s.cells)
+	s.cells = cells
+	past := s.past()
+	past[0], past[1], past[2] = r.interval, r.used, r.next
+	for _, a := range list {
+		s.pastAdd(a.at, a.n)
+	}
+}
+
+// ownCells is how many cells the plan's form may need.
+func (p *Plan) ownCells() int {
 	switch p.form {
 	case ring:
-		own = int(p.limit.Burst) - 1
+		return int(p.limit.Burst) - 1
 	case slots:
-		own = subSlots + 1
+		return subSlots + 1
+	default:
+		return 0
 	}
-	cells := make([]int64, own+pastCells)
-	copy(cells, s.cells)
-	s.cells = cells
+}
+
+// pastLapse forgets what no longer matters at the time now, with the whole past if
+// nothing of it does.
+func (s *State) pastLapse(p *Plan, now int64) {
+	if !s.HasPast() {
+		return
+	}
+	have := s.pastReach()
+	switch r := have.lapsed(now, p.interval); {
+	case r == have:
+	case r.interval == 0:
+		s.cells = append([]int64(nil), s.cells[:p.ownCells()]...)
+	default:
+		var room [subSlots + 1]admissions
+		s.pastBegin(p, r, s.pastList(room[:0]))
+	}
 }
 
 // pastAdd remembers n admissions; there must be a past.
-func (s *State) pastAdd(p *Plan, at int64, n uint64) {
-	width := (p.interval + subSlots - 1) / subSlots
-	slot := at / width
-	place := 2 * int(slot%(subSlots+1))
-	past := s.cells[len(s.cells)-pastCells:]
+func (s *State) pastAdd(at int64, n uint64) {
+	past := s.past()
+	shift := bits.Len64(uint64((past[0]+subSlots-1)/subSlots - 1))
+	slot := at >> shift
+	place := pastCells - pastPlaces + 2*int(slot%(subSlots+1))
 	latest, count := &past[place], &past[place+1]
-	switch had := *latest / width; {
-	case *count == 0 || had < slot: // more than an interval ago
+	switch had := *latest >> shift; {
+	case *count == 0 || had < slot: // longer ago than the reach
 		*latest, *count = at, int64(min(n, MaxBurst))
 	case had == slot:
 		*latest, *count = max(*latest, at), int64(min(uint64(*count)+n, MaxBurst))
 	}
 }
 
-// pastList appends the past, the oldest first.
+// pastList is the past in a list that was empty, the oldest first.
 func (s *State) pastList(list []admissions) []admissions {
-	began := len(list)
-	for past := s.cells[len(s.cells)-pastCells:]; len(past) > 0; past = past[2:] {
-		if past[1] > 0 {
-			list = append(list, admissions{past[0], uint64(past[1])})
+	for places := s.past()[pastCells-pastPlaces:]; len(places) > 0; places = places[2:] {
+		if places[1] > 0 {
+			list = append(list, admissions{places[0], uint64(places[1])})
 		}
 	}
-	slices.SortFunc(list[began:], func(a, b admissions) int { return cmp.Compare(a.at, b.at) })
+	slices.SortFunc(list, func(a, b admissions) int { return cmp.Compare(a.at, b.at) })
 	return list
+}
+
+// pastWithin is pastList of what is within the reach, none later than now.
+func (s *State) pastWithin(list []admissions, now int64) []admissions {
+	length := s.pastReach().interval
+	list = s.pastList(list)
+	for i := range list {
+		list[i].at = min(list[i].at, now)
+	}
+	return slices.DeleteFunc(list, func(a admissions) bool { return now-a.at >= length })
 }
 
 // pastNewest is the newest time of the past, -1 without one.
 func (s *State) pastNewest() int64 {
 	newest := int64(-1)
-	if !s.hasPast() {
-		return newest
-	}
-	for past := s.cells[len(s.cells)-pastCells:]; len(past) > 0; past = past[2:] {
-		if past[1] > 0 {
-			newest = max(newest, past[0])
+	for places := s.past()[pastCells-pastPlaces:]; len(places) > 0; places = places[2:] {
+		if places[1] > 0 {
+			newest = max(newest, places[0])
 		}
 	}
 	return newest
+}
+
+// pastIdle tells whether nothing of a past matters.
+func (s *State) pastIdle(p *Plan, now int64) bool {
+	return !s.HasPast() || now-s.pastNewest() >= s.pastReach().lapsed(now, p.interval).interval
 }
 
 // remember adds n admissions, just decided at the time now, to a past.
@@ -86,5 +180,7 @@ func (p *Plan) remember(s *State, now int64, n uint64) {
 	case gcra:
 		now = int64(s.used)
 	}
-	s.pastAdd(p, now, n)
+	if s.pastLapse(p, now); s.HasPast() {
+		s.pastAdd(now, n)
+	}
 }

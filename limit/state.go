@@ -15,8 +15,8 @@ type State struct {
 
 // Size is the memory of s beyond the struct's 40 bytes, in bytes: 0 for Fixed, GCRA
 // and a Window with a burst of 1, up to 8 for each further one of a burst up to 16,
-// 136 beyond that. A state that knows more than these can hold has 272 more, those for its form
-// at once: see Adopt.
+// 136 beyond that. A state that knows more than these can hold has 296 more, those for
+// its form at once: see Adopt.
 func (s *State) Size() int { return 8 * cap(s.cells) }
 
 // Verdict is the answer to a request.
@@ -33,7 +33,7 @@ type Verdict struct {
 // it. O(1); takes nothing.
 func (p *Plan) Idle(s *State, now int64) bool {
 	now = clamp(now)
-	if s.hasPast() && now-s.pastNewest() < p.interval {
+	if !s.pastIdle(p, now) {
 		return false
 	}
 	switch p.form {

@@ -23,7 +23,7 @@ func (p *Plan) Allow(s *State, now int64, n uint64) bool {
 	default:
 		allowed = s.gcraAllow(p, now, n)
 	}
-	if allowed && s.hasPast() {
+	if allowed && s.HasPast() {
 		p.remember(s, now, n)
 	}
 	return allowed
@@ -96,7 +96,7 @@ func (p *Plan) admit(s *State, now int64, n uint64) {
 	case gcra:
 		s.gcraCharge(p, now, n)
 	}
-	if s.hasPast() {
+	if s.HasPast() {
 		p.remember(s, now, n)
 	}
 }
