@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -96,7 +97,7 @@ func (f *limitsReplayFlags) replay(cmd *cobra.Command, w *world) (err error) {
 		return err
 	}
 	if f.denied != "" {
-		file, problem := createApart(f.denied, append([]string{o.PolicyFile}, o.Log.Files...))
+		file, problem := createApart(f.denied, w.stdin, append([]string{o.PolicyFile}, o.Log.Files...))
 		if problem != nil {
 			return problem
 		}
@@ -123,12 +124,23 @@ func (f *limitsReplayFlags) replay(cmd *cobra.Command, w *world) (err error) {
 
 // createApart makes a file, or empties the one that is there, unless it is one of those
 // that are read: a slip of the shell's history must not cost a log.
-func createApart(path string, read []string) (*os.File, error) {
+func createApart(path string, stdin io.Reader, read []string) (*os.File, error) {
+	if path == "-" {
+		return nil, usage{errors.New("--denied - is no file, and the report goes to the output: name a file")}
+	}
 	to, err := os.Stat(path)
 	for _, name := range read {
-		if from, missing := os.Stat(name); err == nil && missing == nil && os.SameFile(to, from) {
+		if from, missing := statRead(name, stdin); err == nil && missing == nil && os.SameFile(to, from) {
 			return nil, usage{fmt.Errorf("--denied %s is a file that is read: name another one", path)}
 		}
 	}
 	return os.Create(path)
+}
+
+// statRead is os.Stat, where - is the input, which may be a file too.
+func statRead(name string, stdin io.Reader) (os.FileInfo, error) {
+	if file, ok := stdin.(*os.File); ok && name == "-" {
+		return file.Stat()
+	}
+	return os.Stat(name)
 }

@@ -85,6 +85,7 @@ func TestLimitsReplayRefuses(t *testing.T) {
 		{[]string{"--policy", policies, log, "--memory", "1KiB"}, exitUsage, "--memory"},
 		{[]string{"--policy", policies, log, "--limit-memory", "1KiB"}, exitUsage, "--limit-memory"},
 		{[]string{"--policy", policies, log, "--denied", filepath.Join(log, "no")}, exitFailure, "not a directory"},
+		{[]string{"--policy", policies, log, "--denied", "-"}, exitUsage, "name a file"},
 		{[]string{"--policy", policies, log, "--denied", log}, exitUsage, "is a file that is read"},
 		{[]string{"--policy", policies, log, "--denied", filepath.Dir(policies) + "/./policies.yaml"}, exitUsage, "is a file that is read"},
 	} {
@@ -92,6 +93,22 @@ func TestLimitsReplayRefuses(t *testing.T) {
 		if code != c.code || !strings.Contains(stderr, c.want) {
 			t.Errorf("%v: exit %d, want %d\n%s\nwant %s", c.args, code, c.code, stderr, c.want)
 		}
+	}
+	if text, err := os.ReadFile(log); err != nil || string(text) != accessLog() {
+		t.Errorf("the log has %d bytes, %v", len(text), err)
+	}
+}
+
+// A log that is redirected to the input is a file, too.
+func TestDeniedIsNotTheInput(t *testing.T) {
+	log := writeFile(t, "access.log", accessLog())
+	stdin, err := os.Open(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	if _, err := createApart(log, stdin, []string{"-"}); err == nil || !strings.Contains(err.Error(), "is a file that is read") {
+		t.Errorf("error %v", err)
 	}
 	if text, err := os.ReadFile(log); err != nil || string(text) != accessLog() {
 		t.Errorf("the log has %d bytes, %v", len(text), err)

@@ -35,7 +35,7 @@ func (c *clerk) report(ctx context.Context, o *Options, log *replay.Report) *Rep
 		r.Summary = append(r.Summary, l.sentence())
 	}
 	r.Approximate = c.approximate(o)
-	r.Warnings = c.warnings()
+	r.Warnings = c.warnings(log.Lines == 0 && log.StoppedEarly == "")
 	return r
 }
 

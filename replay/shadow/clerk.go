@@ -20,7 +20,8 @@ type clerk struct {
 	late                       uint64 // lines
 	latest                     int64  // s that a line was late at most
 	stranger                   string // a key that no policy is for
-	problem                    error  // why the first undecided request is so
+	missed                     missed
+	problem                    error // why the first undecided request is so
 }
 
 // clerkBehind is how many parts may wait for the clerk.
@@ -53,6 +54,7 @@ func (c *clerk) close() error {
 
 func (c *clerk) part(p *part) {
 	c.unmatched += p.unmatched
+	c.missed.add(p.missed)
 	if c.stranger == "" {
 		c.stranger = p.stranger
 	}

@@ -80,7 +80,7 @@ func (p printer) log(r *Report) {
 		p.row("approximate", replay.Printable(s))
 	}
 	for _, s := range r.Warnings {
-		p.row("warning", s)
+		p.row("warning", replay.Printable(s))
 	}
 }
 

@@ -154,7 +154,7 @@ func TestEmptyLog(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	var b strings.Builder
-	if err := r.Print(&b); err != nil || !strings.Contains(b.String(), "address: no line has a key ip:*") {
+	if err := r.Print(&b); err != nil || !strings.Contains(b.String(), "address: no line has a key ip:*") || !strings.Contains(b.String(), "the log is empty") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 }
@@ -234,5 +234,16 @@ func TestDeniedFileThatCannotBeWritten(t *testing.T) {
 	_, err := runOn(t, clf(madeUp(1, 10, false)), Options{Policies: policies(t, testPolicies), Denied: brokenWriter{}})
 	if err == nil || !strings.Contains(err.Error(), "writing the denied requests: disk full") {
 		t.Error(err)
+	}
+}
+
+// Keys that a policy misses by a : are told: they have no limit, and nobody would see it.
+func TestMissedKeysAreTold(t *testing.T) {
+	log := "2001:db8::1 - - [01/Dec/2025:09:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n10.0.0.1 - - [01/Dec/2025:09:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n"
+	for keys, want := range map[string]string{"ip:{addr}": "1 key like ip:2001:db8::1 no policy is for, though they look like ip:{addr}", "ip:{addr*}": ""} {
+		r, err := runOn(t, []byte(log), Options{Policies: policies(t, "limits: [{name: a, keys: '"+keys+"', limit: 5, per: 1m}]")})
+		if got := strings.Join(r.Warnings, "; "); err != nil || (want == "") != (got == "") || !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q %v", keys, got, err)
+		}
 	}
 }

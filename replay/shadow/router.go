@@ -25,6 +25,7 @@ type route struct {
 	checks []check
 	err    error    // of a key that the policies refuse
 	first  [1]check // where checks begins: most keys have one limit
+	near   string   // without checks: the keys that it would fit, but for a : or /
 }
 
 // check is a limit and the key that it counts.
@@ -43,6 +44,20 @@ type part struct {
 	unmatched uint64 // requests without a key that a policy is for
 	stranger  string // a key of such a one
 	problem   error  // why the first undecided one is so
+	missed    missed
+}
+
+// missed are keys that no policy is for, though one was meant to be.
+type missed struct {
+	times uint64
+	key   string // one of them
+	keys  string // of the policy
+}
+
+func (m *missed) add(more missed) {
+	if m.times += more.times; m.key == "" {
+		m.key, m.keys = more.key, more.keys
+	}
 }
 
 // asked is one line: n requests. Its routes and questions end at a place, where those of
@@ -83,8 +98,13 @@ func (r *router) Line(at int64, n uint64, keys [][]byte) error {
 		}
 		if len(to.checks) > 0 || to.err != nil {
 			p.routes = append(p.routes, to)
-		} else if p.stranger == "" {
+			continue
+		}
+		if p.stranger == "" {
 			p.stranger = string(key)
+		}
+		if to.near != "" {
+			p.missed.add(missed{n, string(key), to.near})
 		}
 	}
 	if len(p.routes) == before {
@@ -111,6 +131,10 @@ func (r *router) find(key string) *route {
 	r.routes[key] = to
 	if to.err = r.live.Peek([]policy.Request{{Key: key}}, &r.decision); to.err != nil {
 		return to
+	}
+	if r.decision.Unmatched {
+		near, _ := r.live.Set().Near(key)
+		to.near = near.Keys
 	}
 	for _, result := range r.decision.Results {
 		a := r.accounts[result.Name]

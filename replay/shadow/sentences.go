@@ -111,7 +111,10 @@ const (
 	sortedMost   = 10
 )
 
-func (c *clerk) warnings() (said []string) {
+func (c *clerk) warnings(empty bool) (said []string) {
+	if empty {
+		return []string{"the log is empty: no line was read"}
+	}
 	if c.latest > sortedWithin || c.late > c.requests/sortedMost {
 		said = append(said, fmt.Sprintf("%s are up to %s older than a line before them, and were decided too late: sort the log by time, and name the oldest file first",
 			plural(c.late, "line"), seconds(float64(c.latest))))
@@ -121,6 +124,10 @@ func (c *clerk) warnings() (said []string) {
 			said = append(said, fmt.Sprintf("%s: its interval of %s is shorter than a second, which is as fine as times are read: requests of one second count as at once, so it denies more here than it would have",
 				a.policy.Name, units.FormatDuration(a.rule.interval)))
 		}
+	}
+	if m := c.missed; m.times > 0 {
+		said = append(said, fmt.Sprintf("%s like %s no policy is for, though they look like %s: a {name} takes one or more bytes without : and /, so that these have no limit; {name*} takes any text",
+			plural(m.times, "key"), m.key, m.keys))
 	}
 	return said
 }

@@ -1,0 +1,52 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/weir-counter/weir"
+)
+
+// Match is one policy that is for a key.
+type Match struct {
+	Policy Policy
+	Key    string     // that is counted
+	Limit  weir.Limit // of that key, which may be overridden
+}
+
+// Match tells which policies are for a request's key, in order of application. It is for
+// people: Live asks the engine, and makes no lists.
+func (s *Set) Match(key string) (matches []Match) {
+	for _, at := range s.index.candidates(key) {
+		var took captures
+		if len(key) > weir.MaxKeyBytes || !s.patterns[at].match(key, &took) {
+			continue
+		}
+		p := s.policies[at]
+		m := Match{p, s.templates[at].key(key, &took), p.Limit}
+		for _, o := range p.Overrides {
+			if o.Key == m.Key {
+				m.Limit = o.Limit
+			}
+		}
+		if matches = append(matches, m); p.Last {
+			break
+		}
+	}
+	return matches
+}
+
+// Near is the first policy that would be for a key, which it is not, if its `{name}`
+// took any text as `{name*}` does. Such a key has a : or / more than whoever wrote the
+// policy thought of, and no limit.
+func (s *Set) Near(key string) (p Policy, ok bool) {
+	for _, at := range s.index.candidates(key) {
+		loose := pattern{s.patterns[at].literals, slices.Clone(s.patterns[at].wild)}
+		for i := range loose.wild {
+			loose.wild[i].any = true
+		}
+		if !s.patterns[at].fits(key) && loose.fits(key) {
+			return s.policies[at], true
+		}
+	}
+	return p, false
+}
