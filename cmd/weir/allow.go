@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/units"
 )
@@ -19,7 +20,11 @@ type allowFlags struct {
 	per       time.Duration
 	algorithm string
 	peek      bool
+	match     bool
 }
+
+// allowTimeout is short: somebody waits for the decision, and decides without it.
+const allowTimeout = time.Second
 
 func newAllow(w *world) *cobra.Command {
 	var f allowFlags
@@ -30,7 +35,9 @@ func newAllow(w *world) *cobra.Command {
 take what it asks for. All policies that are for the key are asked, or the one that
 --limit names, or a limit of your own: --n in each --per.
 
-It is asked once: a request whose answer got lost may have taken.
+It is asked once: a request whose answer got lost may have taken. A key that no policy is
+for is allowed; with --require-match that is a failure, for a slip in a key lifts its
+limit.
 
 Exit codes: 0 allowed, 3 denied; 1 nobody decided, 2 the command line is wrong.`,
 		Example: `  weir allow login:bob && echo come in
@@ -58,13 +65,16 @@ Exit codes: 0 allowed, 3 denied; 1 nobody decided, 2 the command line is wrong.`
 			if err := f.print(w.stdout, d, func(t *table) { printDecision(t, d) }); err != nil {
 				return err
 			}
-			if !d.Allowed {
+			switch {
+			case !d.Allowed:
 				return denied{}
+			case d.Unmatched && f.match:
+				return fmt.Errorf("no policy is for key %s: weir limits lists the policies, and weir limits check FILE KEY tells which are for a key", keyText(args[0]))
 			}
 			return nil
 		}),
 	}
-	f.define(cmd)
+	f.defineWithin(cmd, allowTimeout)
 	flags := cmd.Flags()
 	flags.StringVar(&f.limit, "limit", "", "the one policy to ask; with --n and --per the name of your own limit")
 	flags.Var(number(&f.n), "n", "your own limit: how many in each --per")
@@ -72,6 +82,7 @@ Exit codes: 0 allowed, 3 denied; 1 nobody decided, 2 the command line is wrong.`
 	flags.Var(number(&f.burst), "burst", "your own limit: how many at once (default --n)")
 	choice(cmd, &f.algorithm, "algorithm", "your own limit: how it is kept (default window)", "window", "fixed", "gcra")
 	flags.BoolVar(&f.peek, "peek", false, "only say what would be decided, and take nothing")
+	flags.BoolVar(&f.match, "require-match", false, "fail with exit code 1 when no policy is for the key")
 	if err := cmd.RegisterFlagCompletionFunc("limit", completeLimits(w, &f.remote, 1)); err != nil {
 		panic(err) // a flag defined twice
 	}
@@ -80,6 +91,9 @@ Exit codes: 0 allowed, 3 denied; 1 nobody decided, 2 the command line is wrong.`
 
 func (f *allowFlags) check(args []string) (client.Check, error) {
 	check := client.Check{Key: args[0], Limit: f.limit}
+	if len(check.Key) < 1 || len(check.Key) > weir.MaxKeyBytes {
+		return check, fmt.Errorf("a KEY of %d bytes: it must have 1 to %d", len(check.Key), weir.MaxKeyBytes)
+	}
 	if len(args) == 2 {
 		n, err := strconv.ParseUint(args[1], 10, 64)
 		if err != nil || n == 0 {

@@ -3,24 +3,43 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weir-counter/weir/policy"
 )
 
+const limitsCheckHelp = `Read a policy file, or - for the input, and list its policies in order of
+application, or say all that is wrong with it: one line for each fault,
+FILE:LINE: FIELD: what is wrong. What is odd and no fault is told as a warning.
+
+With KEYs it says which policies are for each of them, and the keys that are counted.
+
+  limits:
+    - name: login               # 5 in any minute for each user, from whatever address
+      keys: "login:{user}:*"    # * any text, {user} without : and /, {user*} any text
+      by: "login:{user}"        # what is counted; left out, the request's key
+      limit: 5
+      per: 1m
+      overrides:
+        - {key: "login:admin", limit: 100}
+
+The fields are name, keys, by, limit, per, burst, algorithm (window, fixed, gcra), mode
+(enforce, shadow), where (shared, node, strict), away (closed, open, share), order, last
+and overrides; docs/policies.md has all of them.
+
+Exit codes: 0 the file is good, 1 it is wrong or can't be read, 2 the command line
+is wrong.`
+
 func newLimitsCheck(w *world) *cobra.Command {
 	var r remote // for print alone
 	cmd := &cobra.Command{
-		Use:   "check FILE",
-		Short: "Read a policy file and say all that is wrong with it",
-		Long: `Read a policy file, and list its policies in order of application, or say all that
-is wrong with it: one line for each fault, FILE:LINE: FIELD: what is wrong.
-
-Exit codes: 0 the file is good, 1 it is wrong or can't be read, 2 the command line
-is wrong.`,
-		Example: "  weir limits check policies.yaml",
-		Args:    args("FILE"),
+		Use:     "check FILE|- [KEY...]",
+		Short:   "Read a policy file and say all that is wrong with it",
+		Long:    limitsCheckHelp,
+		Example: "  weir limits check policies.yaml\n  weir limits check policies.yaml login:bob:10.0.0.1",
+		Args:    args("FILE", "[KEY]..."),
 		ValidArgsFunction: func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(given) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -28,40 +47,67 @@ is wrong.`,
 			return []cobra.Completion{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: work(w, func(_ *cobra.Command, args []string, _ sources) error {
-			set, err := policy.Load(args[0])
+			file, keys := args[0], args[1:]
+			set, err := loadPolicies(w, file)
 			var faults policy.Faults
 			if err != nil && !errors.As(err, &faults) {
 				return err
 			}
+			var warnings []policy.Fault
+			if set != nil {
+				warnings = set.Warnings(file)
+			}
 			if r.json {
-				if err := r.print(w.stdout, newChecked(args[0], set, faults), nil); err != nil {
-					return err
-				}
-			} else if len(faults) == 0 {
-				return r.print(w.stdout, nil, func(t *table) { printPolicies(t, set) })
+				err = r.print(w.stdout, newChecked(file, set, faults, warnings, keys), nil)
+			} else {
+				err = r.checked(w, set, faults, warnings, keys)
 			}
-			if len(faults) == 0 {
-				return nil
+			if err != nil || len(faults) == 0 {
+				return err
 			}
-			if !r.json {
-				for _, f := range faults {
-					fmt.Fprintln(w.stderr, f)
-				}
-			}
-			return fmt.Errorf("%s is wrong: see the lines above, or --help for an example", args[0])
+			return fmt.Errorf("%s is wrong: see the lines above, or --help for an example", file)
 		}),
 	}
 	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
 	return cmd
 }
 
+// loadPolicies reads a policy file, or the input.
+func loadPolicies(w *world, file string) (*policy.Set, error) {
+	if file != "-" {
+		return policy.Load(file)
+	}
+	data, err := io.ReadAll(io.LimitReader(w.stdin, policy.MaxFileBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	return policy.Parse(file, data)
+}
+
+// checked prints for people.
+func (r *remote) checked(w *world, set *policy.Set, faults policy.Faults, warnings []policy.Fault, keys []string) error {
+	for _, f := range faults {
+		fmt.Fprintln(w.stderr, f)
+	}
+	for _, f := range warnings {
+		fmt.Fprintf(w.stderr, "warning: %v\n", f)
+	}
+	switch {
+	case set == nil:
+		return nil
+	case len(keys) > 0:
+		return r.print(w.stdout, nil, func(t *table) { printMatches(t, set, keys) })
+	}
+	return r.print(w.stdout, nil, func(t *table) { printPolicies(t, set) })
+}
+
 func printPolicies(t *table, set *policy.Set) {
 	policies := set.Policies()
-	t.row("NAME", "KEYS", "LIMIT", "MODE", "")
+	t.row("NAME", "KEYS", "LIMIT", "MODE", "NOTES")
 	for _, p := range policies {
 		note := ""
 		if n := len(p.Overrides); n > 0 {
-			note = fmt.Sprintf("%d overridden ", n)
+			note = fmt.Sprintf("overrides: %d ", n)
 		}
 		if p.Last {
 			note += "last"
@@ -71,48 +117,21 @@ func printPolicies(t *table, set *policy.Set) {
 	t.row("the file is good")
 }
 
-// checked is what was found in a policy file, in JSON.
-type checked struct {
-	File     string          `json:"file"`
-	Good     bool            `json:"good"`
-	Policies []checkedPolicy `json:"policies"`
-	Faults   []checkedFault  `json:"faults"`
-}
-
-type checkedPolicy struct {
-	Name      string  `json:"name"`
-	Keys      string  `json:"keys"`
-	By        string  `json:"by,omitempty"`
-	Limit     uint64  `json:"limit"`
-	PerS      float64 `json:"per_s"`
-	Burst     uint64  `json:"burst"`
-	Algorithm string  `json:"algorithm"`
-	Mode      string  `json:"mode"`
-	Order     int     `json:"order"`
-	Last      bool    `json:"last"`
-	Overrides int     `json:"overrides"`
-	Line      int     `json:"line"`
-}
-
-type checkedFault struct {
-	Line    int    `json:"line"` // 0: the file as a whole
-	Field   string `json:"field"`
-	Message string `json:"message"`
-}
-
-func newChecked(file string, set *policy.Set, faults policy.Faults) checked {
-	c := checked{File: file, Good: len(faults) == 0, Policies: []checkedPolicy{}, Faults: []checkedFault{}}
-	for _, f := range faults {
-		c.Faults = append(c.Faults, checkedFault{f.Line, f.Field, f.Message})
+// printMatches has a row for each policy of each key.
+func printMatches(t *table, set *policy.Set, keys []string) {
+	t.row("KEY", "POLICY", "COUNTS", "LIMIT", "MODE")
+	for _, key := range keys {
+		matches := set.Match(key)
+		for _, m := range matches {
+			t.row(keyText(key), m.Policy.Name, keyText(m.Key), limitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String()), m.Policy.Mode.String())
+		}
+		if len(matches) > 0 {
+			continue
+		}
+		why := "no policy is for it: it has no limit"
+		if near, ok := set.Near(key); ok {
+			why += fmt.Sprintf("; it looks like %s of %s, but {name} holds no : and /, write {name*}", near.Keys, near.Name)
+		}
+		t.row(keyText(key), why)
 	}
-	if set == nil {
-		return c
-	}
-	for _, p := range set.Policies() {
-		c.Policies = append(c.Policies, checkedPolicy{
-			Name: p.Name, Keys: p.Keys, By: p.By, Limit: p.Limit.N, PerS: p.Limit.Per.Seconds(), Burst: p.Limit.Burst,
-			Algorithm: p.Limit.Algorithm.String(), Mode: p.Mode.String(), Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line,
-		})
-	}
-	return c
 }

@@ -47,6 +47,8 @@ func TestLimitVerbs(t *testing.T) {
 		{"allow login:bob:x --json", exitOK, `"remaining": 0`},
 		{"allow login:bob:x --json", exitDenied, `"allowed": false`},
 		{"allow other", exitOK, "allowed: no policy is for this key\n"},
+		{"allow other --require-match --json", exitFailure, `"unmatched": true`},
+		{"allow login:eve:x --require-match --peek", exitOK, "allowed"},
 		{"allow a --n 1 --per 1h --algorithm gcra", exitOK, "inline/gcra/1h  a    0     1   1h"},
 		{"allow a --n 2 --per 1h --burst 1 --algorithm gcra", exitDenied, "denied, again in "},
 		{"limits", exitOK, "NAME   KEYS                            LIMIT  MODE     ALLOWED  DENIED\nlogin  login:{user}:* by login:{user}  2/1h   enforce  2        2\n" + path + ", read at "},
@@ -70,6 +72,7 @@ func TestLimitVerbs(t *testing.T) {
 func TestLimitExitCodes(t *testing.T) {
 	good, _ := policyFile(t, loginPolicies)
 	bad, _ := policyFile(t, strings.ReplaceAll(loginPolicies, "limit: 2", "limt: 2"))
+	odd, _ := policyFile(t, "limits:\n  - name: address\n    keys: \"ip:{addr}\"\n    limit: 5\n    per: 1m\n")
 	for _, test := range []struct {
 		args string
 		code int
@@ -81,14 +84,17 @@ func TestLimitExitCodes(t *testing.T) {
 		{"limits check " + bad + ".none", exitFailure, "no such file"},
 		{"limits check " + filepath.Dir(bad), exitFailure, "not a regular file"},
 		{"limits check", exitUsage, "weir limits check needs FILE"},
-		{"limits check a b", exitUsage, `does not take "b"`},
+		{"limits check " + good + " login:bob", exitOK, ""},
+		{"limits check " + odd, exitOK, "warning: " + odd + ":2: keys: \"ip:{addr}\": {addr} ends at a `:`"},
 		{"limits chek", exitUsage, "unknown command"},
 		{"limits keys", exitUsage, "weir limits keys needs NAME"},
 		{"allow", exitUsage, "weir allow needs KEY"},
+		{"allow " + strings.Repeat("a", 513), exitUsage, "a KEY of 513 bytes"},
 		{"allow a 0", exitUsage, `wrong N "0"`},
 		{"allow a --n 5", exitUsage, "needs both --n and --per"},
 		{"allow a --burst 5", exitUsage, "give --n and --per too"},
-		{"allow a --server 127.0.0.1:1", exitFailure, "no decision: "},
+		{"allow a --server 127.0.0.1:1", exitFailure, "or name it with --server\n"},
+		{"replay --key ip:{host} --to 127.0.0.1:1 " + writeFile(t, "access.log", accessLog()), exitFailure, "or name it with --to\n"},
 		{"serve --ephemeral --policy " + bad, exitFailure, bad + ":5: limt"},
 		{"serve --ephemeral --policy " + bad + ".none", exitFailure, "no such file"},
 		{"serve --ephemeral --limit-memory 1KiB", exitUsage, "--limit-memory"},
@@ -101,6 +107,43 @@ func TestLimitExitCodes(t *testing.T) {
 			t.Errorf("weir %s: not JSON: %s", test.args, stdout)
 		}
 	}
+}
+
+func TestLimitsCheck(t *testing.T) {
+	path, _ := policyFile(t, loginPolicies+"    overrides: [{key: \"login:root\", limit: 7}]\n")
+	for _, test := range []struct{ args, stdin, want string }{
+		{"limits check " + path, "", "overrides: 1"},
+		{"limits check -", loginPolicies, "the file is good"},
+		{"limits check " + path + " login:bob:x login:root:x other login:a/b:x", "", "KEY            POLICY                                    COUNTS      LIMIT  MODE\n" +
+			"login:bob:x    login                                     login:bob   2/1h   enforce\n" +
+			"login:root:x   login                                     login:root  7/1h   enforce\n" +
+			"other          no policy is for it: it has no limit\n" +
+			"login:a/b:x    no policy is for it: it has no limit; it looks like login:{user}:* of login, but {name} holds no : and /, write {name*}\n"},
+		{"limits check - login:bob:x --json", loginPolicies, `"counts": "login:bob"`},
+	} {
+		code, stdout, stderr := weirOf(t, nil, test.stdin, strings.Fields(test.args)...)
+		if code != exitOK || !strings.Contains(squeezed(stdout), squeezed(test.want)) {
+			t.Errorf("weir %s: exit %d\n%s%s", test.args, code, stdout, stderr)
+		}
+	}
+	code, stdout, _ := weirOf(t, nil, "", "limits", "check", "--help")
+	_, example, _ := strings.Cut(stdout, "\n  limits:\n")
+	example, _, _ = strings.Cut("  limits:\n"+example, "\n\n")
+	if code, stdout, stderr := weirOf(t, nil, example, "limits", "check", "-"); code != exitOK {
+		t.Errorf("the example of --help: %s%s", stdout, stderr)
+	}
+	if code != exitOK {
+		t.Errorf("--help: exit %d", code)
+	}
+}
+
+// squeezed has one space where there are many: how wide columns are is not what counts.
+func squeezed(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // A SIGHUP reads the file again. A bad one leaves the policies as they are, and is told

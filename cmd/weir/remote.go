@@ -22,8 +22,11 @@ type remote struct {
 	json    bool
 }
 
-func (r *remote) define(cmd *cobra.Command) {
-	r.server, r.timeout = "http://127.0.0.1:8080", 10*time.Second
+func (r *remote) define(cmd *cobra.Command) { r.defineWithin(cmd, 10*time.Second) }
+
+// defineWithin is define with a timeout of the command's own.
+func (r *remote) defineWithin(cmd *cobra.Command, timeout time.Duration) {
+	r.server, r.timeout = "http://127.0.0.1:8080", timeout
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&r.server, "server", r.server, "address of the server")

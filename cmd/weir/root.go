@@ -128,16 +128,20 @@ func work(w *world, do func(cmd *cobra.Command, args []string, from sources) err
 		case errors.As(err, &usage{}):
 			return err
 		}
-		return failure{unreachable(err)}
+		return failure{unreachable(cmd, err)}
 	}
 }
 
 // unreachable says what to do when no server answers.
-func unreachable(err error) error {
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("%w: is a server running? start one with weir serve, or name it with --server (weir replay: --to)", err)
+func unreachable(cmd *cobra.Command, err error) error {
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
 	}
-	return err
+	flag := "--server"
+	if cmd.Flags().Lookup("server") == nil {
+		flag = "--to" // of weir replay
+	}
+	return fmt.Errorf("%w: is a server running? start one with weir serve, or name it with %s", err, flag)
 }
 
 // usage is an error of usage that a command finds while it works.
