@@ -16,7 +16,6 @@ package ratelimitfields
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"math/bits"
 	"strconv"
 	"time"
 )
@@ -37,11 +36,10 @@ func RetryAfter(d time.Duration) string {
 }
 
 // appendPolicy appends a limit to dst, the list so far or nothing: at most quota in
-// any window. A window of less than a second is told as the quota of a whole one.
+// any window. The two are a pair, with what is left beside them: a window of less than
+// a second is told as a whole one, with the quota as it is. Told as the quota of a second,
+// it would promise a burst that there never is.
 func appendPolicy(dst []byte, name string, quota uint64, window time.Duration) []byte {
-	if window > 0 && window < time.Second {
-		quota, window = perSecond(quota, window), time.Second
-	}
 	dst = appendName(dst, name)
 	dst = appendParameter(dst, ";q=", quota)
 	return appendParameter(dst, ";w=", max(1, secondsUp(window)))
@@ -91,14 +89,4 @@ func secondsUp(d time.Duration) uint64 {
 		return 0
 	}
 	return uint64((d-1)/time.Second) + 1
-}
-
-// perSecond is the quota of a second: quota*second/window, rounded down.
-func perSecond(quota uint64, window time.Duration) uint64 {
-	hi, lo := bits.Mul64(quota, uint64(time.Second))
-	if hi >= uint64(window) {
-		return maxInteger
-	}
-	q, _ := bits.Div64(hi, lo, uint64(window))
-	return q
 }
