@@ -91,11 +91,11 @@ func TestAllow(t *testing.T) {
 			`"login";q=100;w=60`, `"login";r=40;t=64`, ""},
 		{"unmatched", `{"key":"other"}`, 0, 200, `{"allowed":true,"unmatched":true,"limits":[]}`, "", "", ""},
 		{"inline", `{"key":"u","limit":{"n":2,"per":"100ms","burst":1,"algorithm":"gcra"}}`, 0, 200, `{"allowed":true,"limits":[{"name":"inline/gcra/100ms","key":"u","mode":"enforce","allowed":true,"n":1,"limit":2,"per_s":0.1,"burst":1,"remaining":0,"reset_s":0.05}]}`,
-			`"inline/gcra/100ms";q=20;w=1`, `"inline/gcra/100ms";r=0;t=1`, ""},
+			`"inline/gcra/100ms";q=1;w=1`, `"inline/gcra/100ms";r=0;t=1`, ""},
 		{"inline, an odd period", `{"key":"u","limit":{"name":"odd","n":2,"per":"1.0005"}}`, 0, 200, `"limit":2,"per_s":1.0005,"burst":2,"remaining":1,"reset_s":1.001}]}`,
 			`"odd";q=2;w=2`, `"odd";r=1;t=2`, ""},
 		{"inline denied", `{"key":"u","limit":{"n":2,"per":0.1,"burst":1,"algorithm":"gcra"}}`, 20 * time.Millisecond, 429, `{"allowed":false,"retry_after_s":0.03,"limits":[{"name":"inline/gcra/100ms","key":"u","mode":"enforce","allowed":false,"n":1,"limit":2,"per_s":0.1,"burst":1,"remaining":0,"retry_after_s":0.03,"reset_s":0.03}]}`,
-			`"inline/gcra/100ms";q=20;w=1`, `"inline/gcra/100ms";r=0;t=1`, "1"},
+			`"inline/gcra/100ms";q=1;w=1`, `"inline/gcra/100ms";r=0;t=1`, "1"},
 		{"shadow is not told in the fields", `{"checks":[{"key":"try:1"},{"key":"try:1","n":1},{"key":"try:2","n":5}]}`, 0, 200,
 			`{"allowed":true,"limits":[{"name":"trial","key":"try:1","mode":"shadow","allowed":true,"n":1,"limit":1,"per_s":10,"burst":1,"remaining":0,"reset_s":10},` +
 				`{"name":"trial","key":"try:1","mode":"shadow","allowed":false,"never":true,"n":1,"limit":1,"per_s":10,"burst":1,"remaining":1,"reset_s":0},` +
@@ -234,6 +234,9 @@ func TestDecisionsAreHits(t *testing.T) {
 	a.allow(`{"key":"login:bob:x","limit":"login","n":0}`)
 	a.allow(`{"key":"try:1"}`)
 	a.allow(`{"key":"try:1"}`)
+	a.allow(`{"key":"nobody's"}`)
+	a.allow(`{"checks":[{"key":"nobody's"},{"key":"nor:this"}]}`)
+	a.allow(`{"key":"nobody's","peek":true}`)
 	a.allow(`{"key":"u","limit":{"name":"own","n":1,"per":"1m"}}`)
 	// What can never pass is a mistake of who asks, and no decision.
 	a.wantProblem(a.allow(`{"checks":[{"key":"login:bob:x","limit":"login","n":3},{"key":"try:1"}]}`), weir.CodeInvalidCount, 400)
@@ -258,7 +261,7 @@ func TestDecisionsAreHits(t *testing.T) {
 	for _, line := range []string{
 		`weir_limit_decisions_total{limit="login",outcome="allowed"} 2`, `weir_limit_decisions_total{limit="login",outcome="denied"} 4`,
 		`weir_limit_decisions_total{limit="trial",outcome="shadow_denied"} 1`, `weir_limit_decisions_total{limit="(inline)",outcome="allowed"} 1`,
-		`weir_limit_hits_failed_total 0`, `weir_policy_reloads_total{result="ok"} 1`, `weir_policy_reloads_total{result="failed"} 0`, `weir_limit_states 4`,
+		`weir_limit_hits_failed_total 0`, `weir_allow_unmatched_total 2`, `weir_policy_file_bad 0`, `weir_policy_reloads_total{result="ok"} 1`, `weir_policy_reloads_total{result="failed"} 0`, `weir_limit_states 4`,
 	} {
 		if !strings.Contains(metrics, line+"\n") {
 			t.Errorf("no %s in the metrics", line)
@@ -291,6 +294,9 @@ func TestLimits(t *testing.T) {
 		t.Errorf("got %+v, want %+v", answer.Limits[0], want)
 	}
 	a.server.cfg.PolicyFile.Reloaded(&weir.Error{Message: "policies.yaml:3: limit: wrong"})
+	if metrics := a.get("/metrics").body; !strings.Contains(metrics, "weir_policy_file_bad 1\n") {
+		t.Error("the metrics do not say that the file is wrong")
+	}
 	if r := a.get("/v1/limits"); !strings.Contains(r.body, `"error":"policies.yaml:3: limit: wrong"`) {
 		t.Errorf("a bad file is not told: %s", r.body)
 	}

@@ -75,6 +75,15 @@ func (f *PolicyFile) register(registry *prometheus.Registry) {
 		}, read(func() float64 { return float64(*n) })))
 	}
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "weir_policy_file_bad",
+		Help: "1 while the newest policy file is not in use, because it is wrong or can't be read; the policies before it are.",
+	}, read(func() float64 {
+		if f.trouble != "" {
+			return 1
+		}
+		return 0
+	})))
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weir_policy_loaded_timestamp_seconds",
 		Help: "When the policies in use were read.",
 	}, read(func() float64 { return float64(f.loaded.Unix()) })))
