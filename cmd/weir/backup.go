@@ -17,7 +17,7 @@ import (
 )
 
 func newBackup(w *world) *cobra.Command {
-	server := "http://127.0.0.1:8080"
+	server, force := "http://127.0.0.1:8080", false
 	cmd := &cobra.Command{
 		Use:   "backup FILE|-",
 		Short: "Write all counts of a running server to a file",
@@ -25,10 +25,14 @@ func newBackup(w *world) *cobra.Command {
 
 The server goes on counting meanwhile; every hit that it had counted before is
 in the file. The file is checked as it arrives, and appears under its name only
-when it is whole. 'weir restore' makes a data directory of it.`,
+when it is whole. A file that is there is not written over without --force.
+'weir restore' makes a data directory of it.`,
 		Example: "  weir backup weir.backup\n  weir backup - | ssh backups 'cat >weir.backup'",
 		Args:    cobra.ExactArgs(1),
 		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
+			if _, err := os.Lstat(args[0]); err == nil && args[0] != "-" && !force {
+				return fmt.Errorf("%s is there already: name another file, or write over it with --force", args[0])
+			}
 			body, err := openBackup(cmd.Context(), server)
 			if err != nil {
 				return err
@@ -47,6 +51,7 @@ when it is whole. 'weir restore' makes a data directory of it.`,
 		}),
 	}
 	cmd.Flags().StringVar(&server, "server", server, "address of the server")
+	cmd.Flags().BoolVar(&force, "force", false, "write over a file that is there")
 	return cmd
 }
 

@@ -29,6 +29,10 @@ func TestBackupRestore(t *testing.T) {
 		if out := mustWeir(t, exitOK, "", "backup", file, "--server", server); !strings.Contains(out, "taken at") {
 			t.Error(out)
 		}
+		if out := mustWeir(t, exitFailure, "", "backup", file, "--server", server); !strings.Contains(out, "--force") {
+			t.Error(out)
+		}
+		mustWeir(t, exitOK, "", "backup", file, "--server", server, "--force")
 		piped = mustWeir(t, exitOK, "", "backup", "-", "--server", server)
 	})
 	if out := mustWeir(t, exitOK, "", "restore", file, "--data", data); !strings.Contains(out, "retention of 30d") {
