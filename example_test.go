@@ -115,3 +115,59 @@ func ExampleLimiter() {
 	fmt.Println(admitted, l.Peek(1).RetryAfter > 0)
 	// Output: 10 true
 }
+
+// Keys with a limit, by name: another limit of the same name goes on with what they used.
+func ExampleEngine_Limit() {
+	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	e, err := weir.New(weir.Config{Now: func() time.Time { return now }})
+	if err != nil {
+		panic(err)
+	}
+	defer e.Close()
+	login, err := e.Limit("login", weir.Limit{N: 2, Per: time.Minute})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(login.Allow("bob"), login.Allow("bob"), login.Allow("eve"))
+	v, err := login.Take("bob", 1)
+	if err != nil {
+		panic(err) // the memory of limits is full of keys in use
+	}
+	fmt.Println(v.Allowed, v.Remaining, v.RetryAfter)
+	now = now.Add(v.RetryAfter)
+	fmt.Println(login.Allow("bob"))
+	// Output:
+	// true true true
+	// false 0 1m0s
+	// true
+}
+
+// Several limits, all or none: what one denies takes nothing of the others.
+func ExampleEngine_TakeAll() {
+	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	e, err := weir.New(weir.Config{Now: func() time.Time { return now }})
+	if err != nil {
+		panic(err)
+	}
+	defer e.Close()
+	user, err := e.Limit("user", weir.Limit{N: 5, Per: time.Minute})
+	if err != nil {
+		panic(err)
+	}
+	address, err := e.Limit("address", weir.Limit{N: 1, Per: time.Minute})
+	if err != nil {
+		panic(err)
+	}
+	checks := []weir.Check{{Limit: user, Key: "bob", N: 1}, {Limit: address, Key: "10.0.0.1", N: 1}}
+	verdicts := make([]weir.Verdict, len(checks))
+	for range 2 {
+		allowed, err := e.TakeAll(checks, verdicts)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(allowed, verdicts[0].Remaining, verdicts[1].Allowed)
+	}
+	// Output:
+	// true 4 true
+	// false 4 false
+}
