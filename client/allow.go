@@ -53,7 +53,8 @@ type LimitState struct {
 	Mode    string `json:"mode"`    // enforce, or shadow: it denies nothing
 	Allowed bool   `json:"allowed"` // by itself
 	Never   bool   `json:"never,omitempty"`
-	N       uint64 `json:"n"` // asked for
+	Away    string `json:"away,omitempty"` // how it was decided without the node that decides: closed, open or share
+	N       uint64 `json:"n"`              // asked for
 
 	Limit      uint64  `json:"limit"` // per period
 	PerSeconds float64 `json:"per_s"`

@@ -36,6 +36,8 @@ type LimitPolicy struct {
 	Burst        uint64  `json:"burst"`
 	Algorithm    string  `json:"algorithm"`
 	Mode         string  `json:"mode"`
+	Where        string  `json:"where"`          // shared, node or strict
+	Away         string  `json:"away,omitempty"` // of a strict one: closed, open or share
 	Last         bool    `json:"last,omitempty"`
 	Overrides    int     `json:"overrides"` // keys with another limit
 	Allowed      Bounds  `json:"allowed"`

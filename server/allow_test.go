@@ -288,7 +288,7 @@ func TestLimits(t *testing.T) {
 		t.Fatalf("got %+v", answer)
 	}
 	exact := func(n uint64) Bounds { return Bounds{n, n, n, true} }
-	want := LimitPolicy{Name: "login", Keys: "login:{user}:*", By: "login:{user}", Limit: 2, PerS: 60, Burst: 2, Algorithm: "window", Mode: "enforce", Overrides: 1,
+	want := LimitPolicy{Name: "login", Keys: "login:{user}:*", By: "login:{user}", Limit: 2, PerS: 60, Burst: 2, Algorithm: "window", Mode: "enforce", Where: "shared", Overrides: 1,
 		Allowed: exact(2), Denied: exact(1), ShadowDenied: exact(0)}
 	if answer.Limits[0] != want {
 		t.Errorf("got %+v, want %+v", answer.Limits[0], want)

@@ -75,6 +75,10 @@ type Config struct {
 	// alone.
 	Cluster Cluster
 
+	// Strict is called for each scrape, if nodes decide strict limits for each other.
+	// Default nil: they do not.
+	Strict func() StrictStats
+
 	// Policies are the limits that POST /v1/allow asks. Default: none, so that only
 	// requests that bring a limit along have one.
 	Policies *policy.Live

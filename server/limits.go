@@ -34,6 +34,8 @@ type LimitPolicy struct {
 	Burst        uint64  `json:"burst"`
 	Algorithm    string  `json:"algorithm" enum:"window,fixed,gcra"`
 	Mode         string  `json:"mode" enum:"enforce,shadow"`
+	Where        string  `json:"where" enum:"shared,node,strict" doc:"Which nodes of a cluster count together: all, each deciding at once by what it knows; each its own; or all, with one that decides."`
+	Away         string  `json:"away,omitempty" enum:"closed,open,share" doc:"What becomes of requests of a strict limit while the node that decides is away."`
 	Last         bool    `json:"last,omitempty" doc:"No later policy is asked for its keys."`
 	Overrides    int     `json:"overrides" doc:"Keys that have another limit."`
 	Allowed      Bounds  `json:"allowed" doc:"Decisions in the window: hits of limit:NAME:allowed."`
@@ -95,7 +97,10 @@ func (s *Server) limits(q *limitsQuestion) (limitsAnswer, error) {
 		made := LimitPolicy{
 			Name: p.Name, Keys: p.Keys, By: p.By,
 			Limit: p.Limit.N, PerS: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(),
-			Mode: p.Mode.String(), Last: p.Last, Overrides: len(p.Overrides),
+			Mode: p.Mode.String(), Where: p.Where.String(), Last: p.Last, Overrides: len(p.Overrides),
+		}
+		if p.Where == weir.WhereStrict {
+			made.Away = p.Away.String()
 		}
 		for outcome, to := range map[string]*Bounds{"allowed": &made.Allowed, "denied": &made.Denied, "shadow_denied": &made.ShadowDenied} {
 			c, err := s.engine.CountAt(answer.At.Time, policy.HitPrefix+p.Name+":"+outcome, w)

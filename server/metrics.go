@@ -74,7 +74,7 @@ func newMetrics(s *Server) *metrics {
 		m.registry.MustRegister(newJournalCollector(s.cfg.Journal.Stats))
 	}
 	if s.cfg.Cluster != nil {
-		m.registry.MustRegister(newClusterCollector(s))
+		m.registry.MustRegister(newClusterCollector(s), newLimitCollector(s))
 	}
 	if s.cfg.PolicyFile != nil {
 		s.cfg.PolicyFile.register(m.registry)

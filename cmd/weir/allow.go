@@ -130,6 +130,8 @@ func printDecision(t *table, d client.Decision) {
 
 func limitVerdict(l client.LimitState) string {
 	switch {
+	case l.Away != "" && l.Mode != "shadow":
+		return "the node that decides is away: " + l.Away
 	case l.Mode == "shadow" && !l.Allowed:
 		return "would be denied (shadow)"
 	case l.Mode == "shadow":

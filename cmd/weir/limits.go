@@ -54,7 +54,7 @@ func printLimits(t *table, limits client.Limits) {
 		if p.Mode == "shadow" {
 			denied = hits(p.ShadowDenied) + " (shadow)"
 		}
-		t.row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm), p.Mode, hits(p.Allowed), denied)
+		t.row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm), modeText(p.Mode, p.Where, p.Away), hits(p.Allowed), denied)
 	}
 	if f := limits.File; f != nil {
 		t.row(fmt.Sprintf("%s, read at %s", f.Path, timeText(f.LoadedAt)))
@@ -70,6 +70,17 @@ func keysText(keys, by string) string {
 		return keyText(keys)
 	}
 	return keyText(keys) + " by " + keyText(by)
+}
+
+// modeText is the mode, and where the limit is decided if that is not the usual.
+func modeText(mode, where, away string) string {
+	switch where {
+	case "node":
+		return mode + ", node"
+	case "strict":
+		return mode + ", strict, away: " + away
+	}
+	return mode
 }
 
 // limitText is 5/1m, with the burst and the algorithm when they are not the usual ones.

@@ -112,7 +112,7 @@ func printPolicies(t *table, set *policy.Set) {
 		if p.Last {
 			note += "last"
 		}
-		t.row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String()), p.Mode.String(), note)
+		t.row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String()), modeText(p.Mode.String(), p.Where.String(), p.Away.String()), note)
 	}
 	t.row("the file is good")
 }
@@ -123,7 +123,7 @@ func printMatches(t *table, set *policy.Set, keys []string) {
 	for _, key := range keys {
 		matches := set.Match(key)
 		for _, m := range matches {
-			t.row(keyText(key), m.Policy.Name, keyText(m.Key), limitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String()), m.Policy.Mode.String())
+			t.row(keyText(key), m.Policy.Name, keyText(m.Key), limitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String()), modeText(m.Policy.Mode.String(), m.Policy.Where.String(), m.Policy.Away.String()))
 		}
 		if len(matches) > 0 {
 			continue

@@ -1,6 +1,9 @@
 package main
 
-import "github.com/weir-counter/weir/policy"
+import (
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/policy"
+)
 
 // checked is what was found in a policy file, in JSON.
 type checked struct {
@@ -21,6 +24,8 @@ type checkedPolicy struct {
 	Burst     uint64  `json:"burst"`
 	Algorithm string  `json:"algorithm"`
 	Mode      string  `json:"mode"`
+	Where     string  `json:"where"`
+	Away      string  `json:"away,omitempty"` // of a strict one
 	Order     int     `json:"order"`
 	Last      bool    `json:"last"`
 	Overrides int     `json:"overrides"`
@@ -53,9 +58,13 @@ func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []p
 		return c
 	}
 	for _, p := range set.Policies() {
+		away := ""
+		if p.Where == weir.WhereStrict {
+			away = p.Away.String()
+		}
 		c.Policies = append(c.Policies, checkedPolicy{
 			Name: p.Name, Keys: p.Keys, By: p.By, Limit: p.Limit.N, PerS: p.Limit.Per.Seconds(), Burst: p.Limit.Burst,
-			Algorithm: p.Limit.Algorithm.String(), Mode: p.Mode.String(), Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line,
+			Algorithm: p.Limit.Algorithm.String(), Mode: p.Mode.String(), Where: p.Where.String(), Away: away, Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line,
 		})
 	}
 	for _, key := range keys {

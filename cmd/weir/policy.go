@@ -18,9 +18,10 @@ import (
 
 // policies is the policy file of weir serve, from its flag to its end.
 type policies struct {
-	path   string // empty: there is none
-	set    *policy.Set
-	hangup chan os.Signal
+	path    string // empty: there is none
+	set     *policy.Set
+	cluster policy.Cluster // zero: this node is alone
+	hangup  chan os.Signal
 }
 
 // load reads the file. A server does not start with one that is wrong: it would let
@@ -53,15 +54,16 @@ func (p *policies) close() {
 // watch puts the policies to work on engine and follows the file and SIGHUP until ctx
 // ends or stop is called, which waits for the end.
 func (p *policies) watch(ctx context.Context, engine *weir.Engine, cfg *server.Config) (stop func(), err error) {
-	if p.path == "" {
-		return func() {}, nil
-	}
-	live, err := policy.NewLive(engine, p.set)
+	live, err := policy.NewClusterLive(engine, p.set, p.cluster)
 	if err != nil {
 		return nil, err
 	}
+	cfg.Policies = live
+	if p.path == "" { // requests bring limits along
+		return func() {}, nil
+	}
 	file := server.NewPolicyFile(p.path)
-	cfg.Policies, cfg.PolicyFile = live, file
+	cfg.PolicyFile = file
 	cfg.Logger.Info("policies are in use", "file", p.path, "policies", len(p.set.Policies()))
 	report := func(err error) {
 		file.Reloaded(err)

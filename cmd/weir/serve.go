@@ -200,7 +200,13 @@ func (f *serveFlags) serveDurable(ctx context.Context, w *world, engine *weir.En
 	}
 	ctx, end := untilFailed(ctx, j)
 	defer end()
-	return errors.Join(f.serveHTTP(ctx, w, engine), j.Err(), closeJournal(j, f.closeTimeout, log))
+	run := f.serveHTTP
+	if f.joining() {
+		run = func(ctx context.Context, w *world, engine *weir.Engine) error {
+			return f.serveTogether(ctx, w, engine, j)
+		}
+	}
+	return errors.Join(run(ctx, w, engine), j.Err(), closeJournal(j, f.closeTimeout, log))
 }
 
 func (f *serveFlags) serveHTTP(ctx context.Context, w *world, engine *weir.Engine) error {

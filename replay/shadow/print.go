@@ -117,6 +117,9 @@ func (p printer) limit(l *Limit) {
 	}
 	p.row()
 	p.row("limit "+l.Name, fmt.Sprintf("%s, %s", l.text(), l.Algorithm))
+	if l.Where == "node" {
+		p.row("where", "node: as if one node had all requests")
+	}
 	p.row("denials", fmt.Sprintf("%s to %s", stamp(*l.FirstDenial), stamp(*l.LastDenial)))
 	p.row("worst minute", fmt.Sprintf("%s up to %s", plural(l.WorstMinute.Denied, "denial"), stamp(l.WorstMinute.At)))
 	if l.Peak != nil {

@@ -68,6 +68,9 @@ type Limit struct {
 	// limit that did not, Denied is what it would have denied by itself.
 	Mode     string `json:"mode"`
 	Enforced bool   `json:"enforced"`
+	// Where is that of the policy. The replay decides all at one place: of a node's
+	// limit it tells what one node would have done that got all requests.
+	Where string `json:"where"`
 
 	Requests    uint64  `json:"requests"` // of a key that the policy is for
 	Allowed     uint64  `json:"allowed"`
