@@ -27,9 +27,9 @@ nothing; of these the report has what they would have denied.
 FILEs are read as by weir replay: plain, .gz, .zst or - in the formats clf, json and
 tsv, where a line that stands for n hits is n requests. A key template makes a key
 of a line, from the same fields; a line with several keys is one request with all of
-them. Without --key, those of ip:{host}, host:{host}, url:{path} and path:{path} are
-made that the policies' keys begin with (ip:{host} if none), and {key} for json and
-tsv. To limit a page for each address, for example, make the key page:{path}:{host}
+them. Without --key, those of ip:{host}, address:{host}, host:{host}, url:{path} and
+path:{path} are made that the policies' keys begin with (ip:{host} if none), and {key}
+for json and tsv. To limit a page for each address, for example, make the key page:{path}:{host}
 and write a policy with keys: "page:/login:*".
 
 Each request is decided at the time of its line, to the second. Servers write a line

@@ -191,7 +191,7 @@ func TestOneLimitTwice(t *testing.T) {
 
 func TestDefaultKeys(t *testing.T) {
 	for keys, want := range map[string]string{
-		"ip:*": "[ip:{host}]", "url:/a*": "[url:{path}]", "user:*": "[ip:{host}]", "*": "[ip:{host}]",
+		"ip:*": "[ip:{host}]", "url:/a*": "[url:{path}]", "user:*": "[ip:{host}]", "*": "[ip:{host}]", "address:{a*}": "[address:{host}]",
 	} {
 		got := fmt.Sprint(DefaultKeys(replay.CLF, policies(t, fmt.Sprintf("limits: [{name: a, keys: %q, limit: 1, per: 1s}]", keys))))
 		if got != want {
