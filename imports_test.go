@@ -28,6 +28,8 @@ var mayImport = map[string][]string{
 
 	"replay/shadow": {".", "limit", "policy", "replay", "internal/units"},
 
+	"journal/strict": {".", "journal", "journal/lease"},
+
 	"middleware":          {".", "limit", "internal/ratelimitfields"},
 	"middleware/policies": {".", "middleware", "policy"},
 	"middleware/remote":   {".", "limit", "client", "middleware"},
