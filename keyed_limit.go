@@ -115,11 +115,9 @@ func (l *KeyedLimit) AllowN(key string, n uint64) bool {
 	}
 	defer share.mu.Unlock()
 	before := st.state.Size()
-	if !st.plan.Allow(&st.state, now, n) {
-		return false
-	}
-	l.engine.limits.admitted(share, st, now, n, before)
-	return true
+	allowed := st.plan.Allow(&st.state, now, n)
+	l.engine.limits.decided(share, st, now, n, allowed, before)
+	return allowed
 }
 
 // Take admits n requests of the key now, all or none, and says what is left and
@@ -134,9 +132,7 @@ func (l *KeyedLimit) Take(key string, n uint64) (Verdict, error) {
 	defer share.mu.Unlock()
 	before := st.state.Size()
 	v := st.plan.Take(&st.state, now, n)
-	if v.Allowed {
-		l.engine.limits.admitted(share, st, now, n, before)
-	}
+	l.engine.limits.decided(share, st, now, n, v.Allowed, before)
 	return v, nil
 }
 
@@ -175,12 +171,13 @@ func (l *KeyedLimit) enter(key string) (st *limitState, share *limitShare, now i
 	return st, share, now, nil
 }
 
-// admitted notes what admissions at the time now changed. The caller holds the share's lock.
-func (ls *limits) admitted(s *limitShare, st *limitState, now int64, n uint64, sizeBefore int) {
+// decided notes what a decision at the time now changed: the state may have grown,
+// or have let go of what is over. The caller holds the share's lock.
+func (ls *limits) decided(s *limitShare, st *limitState, now int64, n uint64, allowed bool, sizeBefore int) {
 	if grown := st.state.Size() - sizeBefore; grown != 0 {
 		ls.bytes.Add(int64(grown))
 	}
-	if st.plan.journaled && n > 0 {
+	if allowed && st.plan.journaled && n > 0 {
 		s.note(st, n, now)
 	}
 }

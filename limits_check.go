@@ -99,7 +99,7 @@ func (ls *limits) takePeeked(a *pending, verdict *Verdict, now int64) {
 		a.plan.Charge(&a.state.state, now, a.N)
 		*verdict = a.plan.Peek(&a.state.state, now, 0)
 	}
-	ls.admitted(&ls.shares[a.partition], a.state, now, a.N, before)
+	ls.decided(&ls.shares[a.partition], a.state, now, a.N, true, before)
 }
 
 // pending is a check on its way.

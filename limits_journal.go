@@ -116,7 +116,7 @@ func (s *limitShare) appendTo(b []byte) []byte {
 	var records, states []byte
 	kept := uint64(0)
 	s.table.each(func(st *limitState) {
-		if !st.plan.journaled {
+		if !st.plan.journaled && (st.plan.record == "" || !st.state.HasPast()) { // a past may be of a limit that is
 			return
 		}
 		number, known := numbers[st.plan.record]

@@ -105,6 +105,23 @@ func TestNoteKeepsTheLatestTime(t *testing.T) {
 	}
 }
 
+// What a limit of a minute admitted survives a restart, though the key was last
+// asked for under a limit of a second.
+func TestSnapshotHasThePastOfALongerLimit(t *testing.T) {
+	e, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
+	mustLimit(t, e, "x", Limit{N: 5, Per: time.Minute}).AllowN("k", 5)
+	mustLimit(t, e, "x", Limit{N: 50, Per: time.Second}).Allow("k")
+	var c Cut
+	e.Cut(0, &c, true)
+	next, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
+	if err := next.LoadState(0, c.State); err != nil {
+		t.Fatal(err)
+	}
+	if mustLimit(t, next, "x", Limit{N: 5, Per: time.Minute}).Allow("k") {
+		t.Error("a fresh allowance after a restart")
+	}
+}
+
 // Names that are released make room for others, unless keys have them in use.
 func TestReleasedNamesMakeRoom(t *testing.T) {
 	e, now := limitEngine(t, Config{Partitions: 1})

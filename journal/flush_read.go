@@ -35,19 +35,6 @@ func openSealed(data []byte, magic, version byte, what string) (reader, error) {
 	return reader{rest: body[2:]}, nil
 }
 
-// decodeHead reads what a part says of itself, and no batch.
-func decodeHead(data []byte) (part, error) {
-	r, err := openSealed(data, flushMagic, flushVersion, "flush")
-	if err != nil {
-		return part{}, err
-	}
-	p := r.head()
-	if r.failed {
-		return part{}, r.end()
-	}
-	return p, nil
-}
-
 // decodePart reads a part. Keys do not refer to data.
 func decodePart(data []byte) (part, error) {
 	r, err := openSealed(data, flushMagic, flushVersion, "flush")

@@ -2,6 +2,7 @@ package strict
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -60,7 +61,7 @@ func (s *Strict) learn(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTime)
 	defer cancel()
 	if err := s.cfg.Journal.CatchUp(ctx); err != nil {
-		if ctx.Err() == nil || context.Cause(ctx) == context.DeadlineExceeded {
+		if ctx.Err() == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 			s.cfg.Logger.Warn("strict limits: this node holds leases, and does not yet know what others admitted; trying again", "error", err)
 		}
 		return
