@@ -25,7 +25,7 @@ func serveOnce(s *Server, body string) int {
 // The fields are what a reader of structured fields takes them for.
 func TestRateLimitFields(t *testing.T) {
 	d := &policy.Decision{RetryAfter: 1500 * time.Millisecond, Results: []policy.Result{
-		{Name: "a.b_c/D-1", Key: "k", Limit: weir.Limit{N: 3, Per: time.Second, Burst: 1}, Verdict: weir.Verdict{Allowed: true, Remaining: 2, Reset: 1}},
+		{Name: "a.b_c/D-1", Key: "k", Limit: weir.Limit{N: 3, Per: time.Second, Burst: 1}, Verdict: weir.Verdict{Allowed: true, Remaining: 1, Reset: 1}},
 		{Name: "shadow", Key: "k", Mode: policy.Shadow, Limit: weir.Limit{N: 3, Per: time.Second, Burst: 1}},
 		{Name: "large", Key: "k\x00é", Limit: weir.Limit{N: 1, Per: time.Second, Burst: limit.MaxBurst / 20_000}, Verdict: weir.Verdict{Reset: 2 * time.Second, RetryAfter: 1500 * time.Millisecond}},
 		{Name: "large", Key: "other", Limit: weir.Limit{N: 1_000_000, Per: time.Second, Burst: limit.MaxBurst}, Verdict: weir.Verdict{Allowed: true, Remaining: limit.MaxBurst}},
@@ -43,7 +43,7 @@ func TestRateLimitFields(t *testing.T) {
 		q, w, r, t int64
 		pk         string
 	}{
-		{"a.b_c/D-1", 2, 1, 2, 1, ""}, // 1 in a third of a second, and no more than that
+		{"a.b_c/D-1", 1, 1, 1, 1, ""}, // 1 in a third of a second: never told as more at once
 		{"large", limit.MaxBurst / 20_000, limit.MaxBurst / 20_000, 0, 2, hashed("k\x00é")},
 		{"large", limit.MaxBurst, 35_184_373, limit.MaxBurst, 0, hashed("other")},
 	} {
