@@ -91,10 +91,13 @@ func TestBackupWhileServing(t *testing.T) {
 	var writers sync.WaitGroup
 	defer writers.Wait()
 	defer stop()
-	const wide = 40 // keys of one request, in many partitions
+	const (
+		wide     = 40     // keys of one request, in many partitions
+		requests = 40_000 // of each writer: an engine takes 100,000 receipts in ten minutes
+	)
 	for range 2 {
 		writers.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
+			for i := 0; i < requests && ctx.Err() == nil; i++ {
 				_, _, err := run.e.Once(ctx, fmt.Sprintf("%p/%d", &i, i), 1, func() []byte {
 					for k := range wide {
 						run.hit(fmt.Sprint("wide:", k), 1_000_000+int64(i/100), 1)
