@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,6 +88,12 @@ func (s *Server) Listen() error {
 	return nil
 }
 
+// openToOthers tells whether other machines may reach an address.
+func openToOthers(addr string) bool {
+	at, err := netip.ParseAddrPort(addr)
+	return err == nil && !at.Addr().Unmap().IsLoopback()
+}
+
 // CheckAddr tells whether addr can be listened on now, and lets it go again: what
 // a program asks before it does long work that only a server needs.
 func CheckAddr(ctx context.Context, addr string) error {
@@ -125,6 +132,9 @@ func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 1) // buffered: Serve's goroutine ends even when nobody reads
 	go func() { failed <- hs.Serve(*s.listener.Load()) }()
 	s.log.Info("serving", "addr", s.Addr(), "version", s.cfg.Version)
+	if openToOthers(s.Addr()) {
+		s.log.Warn("this address is open to other machines, and there is no authentication: whoever reaches it can read, hit, delete and back up", "addr", s.Addr())
+	}
 
 	select {
 	case err := <-failed:
