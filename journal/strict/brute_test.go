@@ -106,7 +106,9 @@ func TestNeverOver(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		c.start()
-		t.Logf("%d: %s of n%d: %d admitted, %d denied, %d away so far", round, fault, victim+1, len(a.told()), a.denied, a.away)
+		a.mu.Lock()
+		t.Logf("%d: %s of n%d: %d admitted, %d denied, %d away so far", round, fault, victim+1, len(a.admitted), a.denied, a.away)
+		a.mu.Unlock()
 	}
 	close(over)
 	asking.Wait()

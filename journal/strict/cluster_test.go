@@ -186,3 +186,13 @@ func (c *cluster) take(i int, key string) policy.Decision {
 	}
 	return d
 }
+
+// takeDecided is take, again while nobody decides: leases move when nodes come.
+func (c *cluster) takeDecided(i int, key string) (d policy.Decision) {
+	c.t.Helper()
+	jointest.Eventually(c.t, fmt.Sprintf("node %d gets a decision for %s", i+1, key), func() bool {
+		d = c.take(i, key)
+		return d.Results[0].Away == ""
+	})
+	return d
+}
