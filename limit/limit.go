@@ -59,6 +59,12 @@ type Limit struct {
 	Algorithm Algorithm
 }
 
+// Interval is T of a limit that New takes, with its burst filled in: Per*Burst/N,
+// rounded up so that it is never over.
+func (l Limit) Interval() time.Duration {
+	return time.Duration(mulDivUp(uint64(l.Per), l.Burst, l.N))
+}
+
 const (
 	// MaxPer is the longest period: a year.
 	MaxPer = 366 * 24 * time.Hour
@@ -110,7 +116,7 @@ func New(l Limit) (*Plan, error) {
 	case l.Algorithm > GCRA:
 		return nil, fmt.Errorf("limit: algorithm %d: must be window, fixed or gcra", l.Algorithm)
 	}
-	interval := mulDivUp(uint64(l.Per), l.Burst, l.N)
+	interval := uint64(l.Interval())
 	if interval > uint64(maxInterval) {
 		return nil, fmt.Errorf("limit: burst of %d at %d per %v takes %d years to fill: at most 100", l.Burst, l.N, l.Per, interval/uint64(MaxPer))
 	}
