@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/nearest"
 )
 
 const (
@@ -146,7 +147,7 @@ func (p *pattern) nearest(name string) string {
 	for _, w := range p.wild {
 		names = append(names, w.name)
 	}
-	return didYouMean(name, names)
+	return nearest.DidYouMean(name, names)
 }
 
 // match tells whether key fits, and what the wildcards took of it. A key is at most

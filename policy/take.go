@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/nearest"
 )
 
 // Take admits all requests, or none if a policy denies one of them, and counts a hit of
@@ -131,7 +132,7 @@ func (s *Set) unknown(name string) error {
 	if len(names) == 0 {
 		return failure(weir.CodeInvalidLimit, "limit", "no limit %q: there are no policies", short(name))
 	}
-	guess, more := didYouMean(name, names), ""
+	guess, more := nearest.DidYouMean(name, names), ""
 	if len(names) > most {
 		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
 	}

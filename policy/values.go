@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/nearest"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 )
@@ -144,7 +145,7 @@ func (p *parser) choice(n *yaml.Node, field string, words []string) int {
 	}
 	at := slices.Index(words, text)
 	if at < 0 {
-		p.fault(n.Line, field, "%q%s; there are %s", short(text), didYouMean(text, words), strings.Join(words, ", "))
+		p.fault(n.Line, field, "%q%s; there are %s", short(text), nearest.DidYouMean(text, words), strings.Join(words, ", "))
 	}
 	return max(0, at)
 }

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/weir-counter/weir/internal/nearest"
 )
 
 // document reads the one YAML document of a file; nil with a fault told if there is none.
@@ -99,7 +101,7 @@ func (p *parser) fields(n *yaml.Node, within, example string, known []string) ma
 		case key.Kind != yaml.ScalarNode:
 			p.fault(key.Line, strings.TrimSuffix(within, "."), "%s in place of a field's name: there are %s", kindText(key), strings.Join(known, ", "))
 		case !slices.Contains(known, name):
-			p.fault(key.Line, within+short(name), "unknown field%s; there are %s", didYouMean(name, known), strings.Join(known, ", "))
+			p.fault(key.Line, within+short(name), "unknown field%s; there are %s", nearest.DidYouMean(name, known), strings.Join(known, ", "))
 		case fields[name] != nil:
 			p.fault(key.Line, within+name, "it stands twice, first in line %d: remove one", fields[name].Line)
 		default:
