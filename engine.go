@@ -24,6 +24,7 @@ type Engine struct {
 	total       Counter // AllKeys
 	receipts    receipts
 	limits      limits
+	holding     holding
 
 	keys      atomic.Int64
 	bytes     atomic.Int64  // of tables, entries and windows

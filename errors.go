@@ -18,6 +18,7 @@ const (
 	CodeInvalidConfig Code = "invalid_config" // a Config field outside what it may be
 	CodeOverloaded    Code = "overloaded"     // hits wait for the journal and MaxWaiting is reached: retry later
 	CodeKeyReused     Code = "key_reused"     // an idempotency key that came with another content before
+	CodeNotHeld       Code = "not_held"       // a question about a partition that another node's engine holds
 	CodeClosed        Code = "closed"         // the engine was closed
 )
 

@@ -36,8 +36,11 @@ func (e *Engine) makeRoom(p *partition) {
 // evictCold evicts while the budget is exceeded and the partition has more keys
 // than leave: of the keys found in one search the eighth that was hit least
 // recently, so that many evictions share the cost of a search. The caller holds
-// p.mu.
+// p.mu. Keys of a partition that is not held leave with the next cut anyway.
 func (e *Engine) evictCold(p *partition, leave int) {
+	if p.away.Load() {
+		return
+	}
 	type candidate struct {
 		*entry
 		newest int64

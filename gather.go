@@ -98,7 +98,7 @@ func compact(deltas []Delta) []Delta {
 // Config.Gather, every hit is in exactly one cut: a hit that returned before Cut
 // was called is in this one or an earlier one. With withState, c.State is the
 // partition as it is after exactly the hits of all cuts so far, and of all
-// Apply calls.
+// Apply calls; it must be held.
 //
 // It holds the partition's lock for O(deltas), with withState O(keys); nothing
 // else of the engine waits.
@@ -106,10 +106,17 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 	p := &e.partitions[partition]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cutCells(e)
+	held := !p.away.Load()
+	if held {
+		p.cutCells(e)
+	} else {
+		p.letGo(e)
+	}
 	c.Deltas, p.deltas = p.deltas, c.Deltas[:0]
 	p.tellWaiting(e)
-	p.settleTotal(e, c.Deltas)
+	if held {
+		p.settleTotal(e, c.Deltas)
+	}
 	share := &e.limits.shares[partition]
 	share.mu.Lock()
 	defer share.mu.Unlock()
@@ -187,17 +194,19 @@ func eachSecond(deltas []Delta, f func(second int64, n uint64)) {
 // Apply counts deltas that come from a journal: from an earlier life of this
 // process or from another node. They are not gathered again.
 func (e *Engine) Apply(partition int, deltas []Delta) {
-	p := &e.partitions[partition]
+	e.apply(&e.partitions[partition], deltas)
+	eachSecond(deltas, e.total.settle)
+}
+
+// apply is Apply without AllKeys' own counter.
+func (e *Engine) apply(p *partition, deltas []Delta) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for block := range slices.Chunk(deltas, lookUpBlock) {
 		p.applyBlock(e, block)
 	}
 	p.settleTotal(e, deltas)
-	eachSecond(deltas, func(second int64, n uint64) {
-		e.total.settle(second, n)
-		e.clock.advance(second)
-	})
+	eachSecond(deltas, func(second int64, _ uint64) { e.clock.advance(second) })
 	e.makeRoom(p)
 }
 

@@ -39,6 +39,9 @@ func (e *Engine) keepHouse(ctx context.Context) {
 // expire removes the partition's keys whose newest hit is older than the
 // retention. It looks at them under the lock for a few buckets at a time.
 func (e *Engine) expire(p *partition) {
+	if p.away.Load() {
+		return
+	}
 	limit := e.clock.now() - e.clock.retention
 	t := p.table.Load()
 	for i := range t.buckets {

@@ -9,13 +9,18 @@ import (
 // and come after the key after, in byte order. To page, pass the last key of the
 // answer before. O(keys); takes no lock.
 func (e *Engine) Keys(prefix, after string, limit int) ([]string, error) {
+	return e.KeysIn(nil, prefix, after, limit)
+}
+
+// KeysIn is Keys of some partitions.
+func (e *Engine) KeysIn(in PartitionSet, prefix, after string, limit int) ([]string, error) {
 	if err := checkList("limit", limit); err != nil {
 		return nil, err
 	}
 	first := keyHeap{}
 	listed := map[string]bool{} // a key that was deleted and hit meanwhile may be met twice
-	for i := range e.partitions {
-		e.partitions[i].table.Load().eachWith(prefix, func(en *entry) {
+	err := e.eachHeld(in, func(p *partition) {
+		p.table.Load().eachWith(prefix, func(en *entry) {
 			full := len(first) == limit
 			if en.key <= after || full && en.key >= first[0] || listed[en.key] {
 				return
@@ -26,6 +31,9 @@ func (e *Engine) Keys(prefix, after string, limit int) ([]string, error) {
 			listed[en.key] = true
 			heap.Push(&first, en.key)
 		})
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.Sort(first)
 	return first, nil
@@ -56,6 +64,9 @@ func (e *Engine) Delete(key string) (bool, error) {
 	p := e.partition(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.mustHold(); err != nil {
+		return false, err
+	}
 	en := p.table.Load().find(e.hash(key), key)
 	if en == nil {
 		return false, nil

@@ -13,6 +13,7 @@ import (
 // their hash alone and never changes.
 type partition struct {
 	table atomic.Pointer[table] // read without the lock
+	away  atomic.Bool           // not held: windows and total have what no cut has (held.go)
 
 	mu        sync.Mutex // guards all below, and the windows of the entries
 	keys      int

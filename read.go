@@ -16,7 +16,8 @@ func (e *Engine) Count(key string, w time.Duration) (Count, error) {
 	if err != nil {
 		return Count{}, err
 	}
-	return e.count(key, e.clock.now(), seconds), nil
+	c := e.counting(nil, key)(e.clock.now(), seconds)
+	return c, e.mustHold(nil, key)
 }
 
 // CountAt answers how many hits the key has in (at-w, at]; at may lie in the
@@ -26,11 +27,18 @@ func (e *Engine) Count(key string, w time.Duration) (Count, error) {
 // Cost: a look-up, the partition's lock, and O(1), or up to some 200 pairs for a
 // sparse key.
 func (e *Engine) CountAt(at time.Time, key string, w time.Duration) (Count, error) {
+	return e.CountIn(nil, at, key, w)
+}
+
+// CountIn is CountAt; of AllKeys, it counts the hits of some partitions that a cut
+// has.
+func (e *Engine) CountIn(in PartitionSet, at time.Time, key string, w time.Duration) (Count, error) {
 	seconds, err := e.checkRead(key, w)
 	if err != nil {
 		return Count{}, err
 	}
-	return countAt(at, seconds, func(at, seconds int64) Count { return e.count(key, at, seconds) }), nil
+	c := countAt(at, seconds, e.counting(in, key))
+	return c, e.mustHold(in, key)
 }
 
 // Rate is the estimate of Count, per second of w.
@@ -52,7 +60,14 @@ func (e *Engine) checkRead(key string, w time.Duration) (seconds int64, err erro
 	return wholeSeconds("window", w)
 }
 
-// count answers for a valid key and a window of whole seconds, 0 included.
+// counting is what answers for a valid key and windows of whole seconds, 0 included.
+func (e *Engine) counting(in PartitionSet, key string) func(at, seconds int64) Count {
+	if key == AllKeys && (in != nil || e.holding.parted.Load()) {
+		return func(at, seconds int64) Count { return e.countPartitions(in, at, seconds) }
+	}
+	return func(at, seconds int64) Count { return e.count(key, at, seconds) }
+}
+
 func (e *Engine) count(key string, at, seconds int64) Count {
 	if key == AllKeys {
 		return e.total.count(at, seconds)

@@ -25,6 +25,12 @@ func (p Point) String() string { return p.At.UTC().Format(time.RFC3339) + " " + 
 //
 // At most MaxPoints, at least one; each costs what a Count does.
 func (e *Engine) Series(key string, from, to time.Time, step time.Duration) ([]Point, error) {
+	return e.SeriesIn(nil, key, from, to, step)
+}
+
+// SeriesIn is Series; of AllKeys, it counts the hits of some partitions that a cut
+// has.
+func (e *Engine) SeriesIn(in PartitionSet, key string, from, to time.Time, step time.Duration) ([]Point, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
@@ -37,10 +43,10 @@ func (e *Engine) Series(key string, from, to time.Time, step time.Duration) ([]P
 		return nil, &Error{CodeInvalidRange, "step", fmt.Sprintf(
 			"from, to and step make %d points: must be 1 to %d", max(n, 0), MaxPoints)}
 	}
-	points := make([]Point, n)
+	points, count := make([]Point, n), e.counting(in, key)
 	for i := range points {
 		at := from.Unix() + int64(i+1)*seconds
-		points[i] = Point{time.Unix(at, 0), e.count(key, at, seconds)}
+		points[i] = Point{time.Unix(at, 0), count(at, seconds)}
 	}
-	return points, nil
+	return points, e.mustHold(in, key)
 }

@@ -67,37 +67,62 @@ func appendWindow(b []byte, w *window.Window, scratch *[]byte) []byte {
 	return append(b, *scratch...)
 }
 
-// LoadState puts a state that Cut made into a partition that has had no hits. A
+// LoadState puts a state that Cut made into a partition that has had no hits, or
+// into one that was released, which takes what keys have used of their limits alone. A
 // state that is damaged, or of an engine with other partitions or another
 // retention, is refused, and the partition stays empty.
 func (e *Engine) LoadState(partition int, state []byte) error {
+	s, err := e.decodeState(partition, state)
+	if err != nil {
+		return err
+	}
+	p := &e.partitions[partition]
+	if p.away.Load() {
+		return e.limits.restore(partition, s.limits)
+	}
+	p.mu.Lock()
+	had := p.keys > 0
+	p.mu.Unlock()
+	if had {
+		return fmt.Errorf("partition %d has keys already: a state is loaded before the first hit", partition)
+	}
+	if err := e.limits.restore(partition, s.limits); err != nil {
+		return err
+	}
+	if err := e.installWindows(p, s); err != nil {
+		return err
+	}
+	return e.total.merge(&s.total)
+}
+
+// decodeState reads a state, and checks that it is one of this engine's partition.
+func (e *Engine) decodeState(partition int, state []byte) (loaded loadedState, err error) {
 	if len(state) < 2+4 || state[0] != stateMagic {
-		return fmt.Errorf("%w: it does not start as one", ErrDamagedState)
+		return loaded, fmt.Errorf("%w: it does not start as one", ErrDamagedState)
 	}
 	if state[1] != stateVersion {
-		return fmt.Errorf("state of a partition in version %d: this build reads version %d", state[1], stateVersion)
+		return loaded, fmt.Errorf("state of a partition in version %d: this build reads version %d", state[1], stateVersion)
 	}
 	body, sum := state[:len(state)-4], binary.LittleEndian.Uint32(state[len(state)-4:])
 	if got := crc32.Checksum(body, castagnoli); got != sum {
-		return fmt.Errorf("%w: checksum %08x, want %08x", ErrDamagedState, got, sum)
+		return loaded, fmt.Errorf("%w: checksum %08x, want %08x", ErrDamagedState, got, sum)
 	}
 	r := stateReader{rest: body[2:]}
 	partitions, number, retention := r.uvarint(), r.uvarint(), r.uvarint()
 	switch {
 	case r.failed:
 	case partitions != uint64(len(e.partitions)):
-		return fmt.Errorf("the state is of an engine with %d partitions, this one has %d: their number can't be changed", partitions, len(e.partitions))
+		return loaded, fmt.Errorf("the state is of an engine with %d partitions, this one has %d: their number can't be changed", partitions, len(e.partitions))
 	case number != uint64(partition):
-		return fmt.Errorf("%w: of partition %d in place of %d", ErrDamagedState, number, partition)
+		return loaded, fmt.Errorf("%w: of partition %d in place of %d", ErrDamagedState, number, partition)
 	case retention != uint64(e.clock.retention):
-		return fmt.Errorf("the state was kept with a retention of %v, not %v: the retention of existing data can't be changed",
+		return loaded, fmt.Errorf("the state was kept with a retention of %v, not %v: the retention of existing data can't be changed",
 			time.Duration(retention)*time.Second, e.cfg.Retention)
 	}
-	loaded := r.partition()
-	if r.failed || len(r.rest) > 0 {
-		return fmt.Errorf("%w: its checksum is right, its content is not", ErrDamagedState)
+	if loaded = r.partition(); r.failed || len(r.rest) > 0 {
+		return loaded, fmt.Errorf("%w: its checksum is right, its content is not", ErrDamagedState)
 	}
-	return e.install(partition, loaded)
+	return loaded, nil
 }
 
 // loadedState is a decoded state.
@@ -109,16 +134,11 @@ type loadedState struct {
 	limits    []restoredState
 }
 
-func (e *Engine) install(partition int, s loadedState) error {
-	p := &e.partitions[partition]
+// installWindows puts all of a state into the partition but what keys have used of
+// their limits. Keys that are there already have new hits only.
+func (e *Engine) installWindows(p *partition, s loadedState) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.keys > 0 {
-		return fmt.Errorf("partition %d has keys already: a state is loaded before the first hit", partition)
-	}
-	if err := e.limits.restore(partition, s.limits); err != nil {
-		return err
-	}
 	e.bytes.Add(int64(s.total.Size() - p.total.Size()))
 	p.total = s.total
 	if s.forgotten != nil {
@@ -126,15 +146,22 @@ func (e *Engine) install(partition int, s loadedState) error {
 		p.forgotten.rows.Store(s.forgotten)
 	}
 	for i, key := range s.keys {
-		en := p.insert(e, e.hash(key), key)
-		e.bytes.Add(int64(s.windows[i].Size() - en.window.Size()))
+		hash := e.hash(key)
+		en := p.table.Load().find(hash, key)
+		if en == nil {
+			en = p.insert(e, hash, key)
+		} else if err := s.windows[i].Merge(&en.window); err != nil {
+			return err
+		}
+		before := en.window.Size()
 		en.window = s.windows[i]
+		e.bytes.Add(int64(en.window.Size() - before))
 	}
 	if newest, ok := s.total.Newest(); ok {
 		e.clock.advance(newest)
 	}
 	e.makeRoom(p)
-	return e.total.merge(&s.total)
+	return nil
 }
 
 // stateReader takes values off rest until the first that is cut or impossible.

@@ -28,6 +28,11 @@ func (kc KeyCount) String() string { return kc.Key + " " + kc.Count.String() }
 // Cost: O(keys), one short lock for each key with the prefix, so that hits are
 // not held up.
 func (e *Engine) Top(at time.Time, w time.Duration, n int, prefix string) ([]KeyCount, error) {
+	return e.TopIn(nil, at, w, n, prefix)
+}
+
+// TopIn is Top of the keys of some partitions.
+func (e *Engine) TopIn(in PartitionSet, at time.Time, w time.Duration, n int, prefix string) ([]KeyCount, error) {
 	seconds, err := wholeSeconds("window", w)
 	if err != nil {
 		return nil, err
@@ -36,8 +41,7 @@ func (e *Engine) Top(at time.Time, w time.Duration, n int, prefix string) ([]Key
 		return nil, err
 	}
 	best := topHeap{limit: n, listed: map[string]bool{}}
-	for i := range e.partitions {
-		p := &e.partitions[i]
+	err = e.eachHeld(in, func(p *partition) {
 		p.table.Load().eachWith(prefix, func(en *entry) {
 			p.mu.Lock()
 			c := p.count(e, en, at.Unix(), seconds)
@@ -46,6 +50,9 @@ func (e *Engine) Top(at time.Time, w time.Duration, n int, prefix string) ([]Key
 				best.offer(KeyCount{en.key, c})
 			}
 		})
+	})
+	if err != nil {
+		return nil, err
 	}
 	for i, kc := range best.list {
 		best.list[i].Count = e.partition(kc.Key).withForgotten(kc.Count, kc.Key, at.Unix()-seconds)

@@ -1,0 +1,178 @@
+package weir
+
+import (
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+)
+
+// An engine may hold some of its partitions only, while others are held by the
+// engines of other nodes. Of a partition that it does not hold it takes hits all
+// the same, for the journal, and forgets them with the cut that has them; questions
+// about it are refused with CodeNotHeld, for whoever holds it to answer. What keys
+// have used of their limits is kept for all partitions: it decides at once.
+
+// holding is what an engine knows of the partitions that it does not hold.
+type holding struct {
+	parted atomic.Bool // some partition was released: AllKeys is the sum of those held
+}
+
+// Holds tells whether the engine holds a partition. A new engine holds all.
+func (e *Engine) Holds(partition int) bool { return !e.partitions[partition].away.Load() }
+
+// Release lets a partition go: its windows are forgotten, and of its hits only those
+// are kept that no cut has yet. Only for an engine with Config.Gather, whose journal
+// has the others. O(keys), under the partition's lock.
+func (e *Engine) Release(partition int) {
+	p := &e.partitions[partition]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.away.Load() {
+		return
+	}
+	e.holding.parted.Store(true)
+	p.away.Store(true)
+	p.letGo(e)
+	e.bytes.Add(int64(e.emptyWindow.Size() - p.total.Size()))
+	p.total = e.emptyWindow
+	if p.forgotten.rows.Swap(nil) != nil {
+		e.bytes.Add(-forgottenBytes)
+	}
+}
+
+// Hold takes a partition back that was released: a state that Cut made, nil where
+// there is none, and the deltas after it, in order. Hits that no cut has yet are kept
+// too. Questions are answered once all is there. It must not run beside Cut. A state
+// that LoadState would refuse is refused, and the partition stays released.
+func (e *Engine) Hold(partition int, state []byte, then []Delta) error {
+	p := &e.partitions[partition]
+	if !p.away.Load() {
+		return fmt.Errorf("partition %d is held already", partition)
+	}
+	if state != nil {
+		loaded, err := e.decodeState(partition, state)
+		if err != nil {
+			return err
+		}
+		if err := e.installWindows(p, loaded); err != nil {
+			return err
+		}
+	}
+	e.apply(p, then)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.away.Store(false)
+	e.makeRoom(p)
+	return nil
+}
+
+// letGo forgets the keys of a partition; their hits that no cut has yet are in its
+// deltas. The caller holds mu.
+func (p *partition) letGo(e *Engine) {
+	if p.keys == 0 {
+		return
+	}
+	old, left := p.table.Load(), newTable(1)
+	old.each(func(en *entry) {
+		e.cool(p, en, cellDead)
+		settleWord(en.cell.word.Swap(cellDead), func(second int64, n uint64) { p.gather(e, Delta{en.key, second, n}) })
+		e.bytes.Add(-keyBytes(en.key) - int64(en.window.Size()))
+	})
+	p.table.Store(left)
+	e.bytes.Add(left.size() - old.size())
+	e.keys.Add(int64(-p.keys))
+	p.keys, p.hand = 0, 0
+	clear(p.active)
+	p.active, p.kept = p.active[:0], 0
+	p.tellWaiting(e)
+}
+
+// mustHold refuses a question about a partition that is not held.
+func (p *partition) mustHold() error {
+	if p.away.Load() {
+		return errNotHeld
+	}
+	return nil
+}
+
+var errNotHeld = &Error{CodeNotHeld, "key", "the key's partition is held by other nodes, and none of them could be asked: retry in a second"}
+
+// PartitionSet is some of an engine's partitions, a bit for each; nil is all of
+// them.
+type PartitionSet []uint64
+
+// NewPartitionSet returns an empty set, for an engine of so many partitions.
+func NewPartitionSet(partitions int) PartitionSet { return make(PartitionSet, (partitions+63)/64) }
+
+// Add puts a partition into the set, which was made for as many.
+func (s PartitionSet) Add(partition int) { s[partition/64] |= 1 << (partition % 64) }
+
+// Remove takes a partition out.
+func (s PartitionSet) Remove(partition int) { s[partition/64] &^= 1 << (partition % 64) }
+
+// Has tells whether a partition is in the set.
+func (s PartitionSet) Has(partition int) bool {
+	return s == nil || partition/64 < len(s) && s[partition/64]>>(partition%64)&1 != 0
+}
+
+// Len is how many partitions are in the set; of nil it is 0.
+func (s PartitionSet) Len() (n int) {
+	for _, word := range s {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// HeldPartitions is the set of those that the engine holds now.
+func (e *Engine) HeldPartitions() PartitionSet {
+	s := NewPartitionSet(len(e.partitions))
+	for i := range e.partitions {
+		if e.Holds(i) {
+			s.Add(i)
+		}
+	}
+	return s
+}
+
+// countPartitions is the count of all hits of some partitions that a cut has.
+func (e *Engine) countPartitions(in PartitionSet, at, seconds int64) (sum Count) {
+	for i := range e.partitions {
+		if in.Has(i) {
+			p := &e.partitions[i]
+			p.mu.Lock()
+			sum = sum.Plus(p.total.Count(at, seconds))
+			p.mu.Unlock()
+		}
+	}
+	return sum
+}
+
+// mustHold refuses a question about a key that can't be answered here; of AllKeys,
+// about some partitions.
+func (e *Engine) mustHold(in PartitionSet, key string) error {
+	switch {
+	case key != AllKeys:
+		return e.partition(key).mustHold()
+	case !e.holding.parted.Load():
+		return nil
+	}
+	return e.eachHeld(in, func(*partition) {})
+}
+
+// eachHeld calls f for the partitions of a set, all of which must be held.
+func (e *Engine) eachHeld(in PartitionSet, f func(p *partition)) error {
+	for i := range e.partitions {
+		if !in.Has(i) {
+			continue
+		}
+		p := &e.partitions[i]
+		if err := p.mustHold(); err != nil {
+			return err
+		}
+		f(p)
+		if err := p.mustHold(); err != nil { // released meanwhile
+			return err
+		}
+	}
+	return nil
+}
