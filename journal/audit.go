@@ -92,9 +92,9 @@ func (a *auditor) batch(l life, b batch) bool {
 	at := &lane.positions[b.partition]
 	told := position{epoch: l.epoch, seq: b.seq, total: b.total, lost: at.lost}
 	before := told // where the partition must stand
-	fresh := len(b.deltas)+len(b.admissions) > 0
+	fresh := len(b.entries) > 0
 	if fresh {
-		before.seq, before.total = b.seq-1, b.total-sum(b)
+		before.seq, before.total = b.seq-1, b.total-b.n
 	}
 	switch {
 	case l.epoch < at.epoch || l.epoch == at.epoch && b.seq <= at.seq && (fresh || b.seq < at.seq):
@@ -151,16 +151,6 @@ func (a *auditor) reportMissing() {
 			l.missing = missingBatches{}
 		}
 	}
-}
-
-func sum(b batch) (n uint64) {
-	for _, d := range b.deltas {
-		n += d.N
-	}
-	for _, a := range b.admissions {
-		n += a.N
-	}
-	return n
 }
 
 // end audits that the journal reaches as far as the mark or a snapshot says it

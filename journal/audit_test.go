@@ -70,7 +70,7 @@ func TestAudit(t *testing.T) {
 				for _, p := range a.message(uint64(i+1), m) {
 					for _, b := range p.batches {
 						if a.batch(p.life, b) {
-							hits += sum(b)
+							hits += b.n
 						}
 					}
 				}

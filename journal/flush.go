@@ -68,11 +68,12 @@ type life struct {
 
 // batch is the hits of one partition in one flush, or its admissions.
 type batch struct {
-	partition  int
-	seq        uint64
-	total      uint64
-	deltas     []weir.Delta
-	admissions []weir.Admission
+	partition int
+	kind      uint64
+	seq       uint64
+	total     uint64
+	n         uint64 // sum of the entries' N
+	entries   []byte // sound
 }
 
 // part is one message.

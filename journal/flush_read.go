@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/window"
 )
 
 // errDamaged is wrapped by the error for bytes that were changed or cut.
@@ -35,7 +34,7 @@ func openSealed(data []byte, magic, version byte, what string) (reader, error) {
 	return reader{rest: body[2:]}, nil
 }
 
-// decodePart reads a part. Keys do not refer to data.
+// decodePart reads and checks a part. Its batches refer to data.
 func decodePart(data []byte) (part, error) {
 	r, err := openSealed(data, flushMagic, flushVersion, "flush")
 	if err != nil {
@@ -135,77 +134,20 @@ func (r *reader) batch(l life) batch {
 	start := r.rest
 	head := r.uvarint()
 	partition := head >> 1
-	b := batch{partition: int(partition), seq: r.uvarint(), total: r.uvarint()}
-	entries := r.take(r.uvarint())
+	b := batch{partition: int(partition), kind: head & 1, seq: r.uvarint(), total: r.uvarint()}
+	b.entries = r.take(r.uvarint())
 	if r.failed {
 		return b
 	}
 	sum := l.sum(start[:len(start)-len(r.rest)])
-	if binary.LittleEndian.Uint32(r.take(sumBytes)) != sum || partition >= maxPartitions {
-		r.fail()
-		return b
-	}
-	e := reader{rest: entries}
-	if head&1 == kindAdmissions {
-		b.admissions = e.admissions()
-	} else {
-		b.deltas = e.deltas()
-	}
-	if e.failed {
+	if binary.LittleEndian.Uint32(r.take(sumBytes)) != sum || partition >= maxPartitions || !b.check() {
 		r.fail()
 	}
 	return b
 }
 
-// deltas reads the entries of a batch of hits.
-func (e *reader) deltas() (list []weir.Delta) {
-	key, at := "", int64(0)
-	for len(e.rest) > 0 {
-		head := e.uvarint()
-		if length := head >> 1; length > 0 {
-			key = string(e.take(length))
-		}
-		d := weir.Delta{Key: key}
-		if head&1 == 0 {
-			at += e.varint()
-			d.At, d.N = at, e.uvarint()
-			e.checkEntry(d.At, d.N)
-		}
-		if e.checkKey(key); e.failed {
-			return nil
-		}
-		list = append(list, d)
-	}
-	return list
-}
-
-// admissions reads the entries of a batch of admissions.
-func (e *reader) admissions() (list []weir.Admission) {
-	limit, at := "", int64(0)
-	for len(e.rest) > 0 {
-		if length := e.uvarint(); length > 0 {
-			limit = string(e.take(length))
-		}
-		a := weir.Admission{Limit: limit, Key: string(e.take(e.uvarint()))}
-		at += e.varint()
-		a.At, a.N = at, e.uvarint()
-		if e.checkKey(a.Key); e.failed || limit == "" || a.N == 0 || at < 0 {
-			e.fail()
-			return nil
-		}
-		list = append(list, a)
-	}
-	return list
-}
-
-func (e *reader) checkEntry(at int64, n uint64) {
-	if n == 0 || at < 0 || at > window.MaxTime {
-		e.fail()
-	}
-}
-
-func (e *reader) checkKey(key string) {
-	if key == "" || len(key) > weir.MaxKeyBytes {
+func (e *reader) checkKey(key []byte) {
+	if len(key) == 0 || len(key) > weir.MaxKeyBytes {
 		e.fail()
 	}
 }

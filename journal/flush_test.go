@@ -59,13 +59,13 @@ func TestFlushRoundTrip(t *testing.T) {
 					if next[b.partition]++; b.seq != next[b.partition] {
 						t.Fatalf("partition %d: seq %d, want %d", b.partition, b.seq, next[b.partition])
 					}
-					for _, d := range b.deltas {
+					for _, d := range b.deltas() {
 						totals[b.partition] += d.N
 					}
 					if b.total != totals[b.partition] {
 						t.Fatalf("partition %d: total %d, want %d", b.partition, b.total, totals[b.partition])
 					}
-					got[b.partition] = append(got[b.partition], b.deltas...)
+					got[b.partition] = append(got[b.partition], b.deltas()...)
 				}
 				if p.last && !slices.EqualFunc(p.receipts, receipts, slices.Equal) {
 					t.Fatalf("receipts %q, want %q", p.receipts, receipts)
@@ -111,7 +111,7 @@ func FuzzDecodePart(f *testing.F) {
 			return
 		}
 		for _, b := range p.batches {
-			for _, d := range b.deltas {
+			for _, d := range b.deltas() {
 				if d.Key == "" || len(d.Key) > weir.MaxKeyBytes || d.At < 0 {
 					t.Fatalf("took %+v", d)
 				}

@@ -54,8 +54,8 @@ func (a *auditor) applyParts(engine *weir.Engine, parts []part) error {
 		}
 		if err := inParallel(len(fresh), func(i int) error {
 			for _, b := range fresh[i] {
-				engine.Apply(b.partition, b.deltas)
-				if err := admit(b.partition, b.admissions); err != nil {
+				engine.Apply(b.partition, b.deltas())
+				if err := admit(b.partition, b.admissions()); err != nil {
 					return err
 				}
 			}
