@@ -195,7 +195,9 @@ func eachSecond(deltas []Delta, f func(second int64, n uint64)) {
 // process or from another node. They are not gathered again.
 func (e *Engine) Apply(partition int, deltas []Delta) {
 	e.apply(&e.partitions[partition], deltas)
-	eachSecond(deltas, e.total.settle)
+	if !e.holding.parted.Load() {
+		eachSecond(deltas, e.total.settle)
+	}
 }
 
 // apply is Apply without AllKeys' own counter.

@@ -14,7 +14,7 @@ import (
 
 // holding is what an engine knows of the partitions that it does not hold.
 type holding struct {
-	parted atomic.Bool // some partition was released: AllKeys is the sum of those held
+	parted atomic.Bool // some partition was released: AllKeys is the sum of those held, and total has own hits at most
 }
 
 // Holds tells whether the engine holds a partition. A new engine holds all.
@@ -145,6 +145,21 @@ func (e *Engine) countPartitions(in PartitionSet, at, seconds int64) (sum Count)
 		}
 	}
 	return sum
+}
+
+// heldTotals are the hits of the partitions that are held, and the second of the
+// newest: those that a cut has.
+func (e *Engine) heldTotals() (hits uint64, newest int64) {
+	for i := range e.partitions {
+		p := &e.partitions[i]
+		p.mu.Lock()
+		hits += p.total.Total()
+		if second, ok := p.total.Newest(); ok {
+			newest = max(newest, second)
+		}
+		p.mu.Unlock()
+	}
+	return hits, newest
 }
 
 // mustHold refuses a question about a key that can't be answered here; of AllKeys,

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/weir-counter/weir"
 )
 
 // auditor follows the messages of a stream and finds gaps, repeats and wrong
@@ -233,9 +235,17 @@ func (a *auditor) heads() map[uint64]head {
 // resume goes on after snapshots, by partition, nil where there was none. It
 // returns the first message that some partition needs; last is the journal's.
 func (a *auditor) resume(snaps []*snapshot, last uint64) (start uint64) {
+	return a.resumeOf(nil, snaps, last)
+}
+
+// resumeOf is resume of some partitions.
+func (a *auditor) resumeOf(some weir.PartitionSet, snaps []*snapshot, last uint64) (start uint64) {
 	start = last + 1
 	var oldest *snapshot
 	for partition, snap := range snaps {
+		if !some.Has(partition) {
+			continue
+		}
 		if snap == nil {
 			start, oldest = 1, nil
 			continue

@@ -58,7 +58,7 @@ func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Fi
 		if j.cfg.clustered() {
 			return j.followOne(ctx, sequence, data)
 		}
-		return audit.apply(j.engine, sequence, data)
+		return audit.apply(j.replica.holding, sequence, data)
 	}
 	if err := j.store.read(ctx, start, last, apply); err != nil {
 		return l, fmt.Errorf("journal: replay: %w", err)

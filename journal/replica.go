@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -30,14 +31,18 @@ type replica struct {
 	// applied and not yet in audit: a snapshot would have it twice.
 	mu       sync.Mutex
 	audit    *auditor
-	told     int    // findings that were handed out
-	holes    uint64 // messages that the journal lost
-	repaired uint64 // flushes that their origin sent again
+	to       sink
+	holding  *holding // which is to
+	told     int      // findings that were handed out
+	holes    uint64   // messages that the journal lost
+	repaired uint64   // flushes that their origin sent again
 }
 
 func newReplica(engine *weir.Engine, origin uint64, node string, clustered bool) *replica {
 	r := &replica{engine: engine, node: node, clustered: clustered, audit: newAuditor(origin, engine.Config().Partitions)}
 	r.audit.alone = !clustered
+	r.holding = newHolding(engine)
+	r.to = r.holding
 	return r
 }
 
@@ -91,9 +96,20 @@ func (r *replica) cutAll(now time.Time, leaving bool, states map[int]bool) (f cu
 	e.begin(now)
 	e.leaving = leaving
 	restate := r.clustered && now.Sub(r.audited) >= auditEvery
+	arriving := r.arriving()
 	receipts := r.engine.CutReceipts(func() {
 		for partition := range r.audit.partitions {
-			r.cutPartition(partition, states[partition], restate, &f.snaps)
+			switch {
+			case states[partition]:
+				f.snaps = append(f.snaps, r.cutWithState(partition, restate)...)
+			case slices.Contains(arriving, partition):
+				r.mu.Lock()
+				r.cutPartition(partition, false, restate)
+				r.arrive(partition)
+				r.mu.Unlock()
+			default:
+				r.cutPartition(partition, false, restate)
+			}
 		}
 	})
 	if e.empty() && len(receipts) == 0 && !leaving && (!r.clustered || now.Sub(r.beat) < heartbeat) {
@@ -116,29 +132,31 @@ func (r *replica) cutAll(now time.Time, leaving bool, states map[int]bool) (f cu
 const auditEvery = 10 * time.Second
 
 // cutPartition puts a partition's new hits into the flush, or what they come to so
-// far if that is to be restated. It takes the partition's state if it is asked
-// for: then nobody else's hits are applied meanwhile.
-func (r *replica) cutPartition(partition int, withState, restate bool, snaps *[]snapshot) {
-	take := func() {
-		r.engine.Cut(partition, &r.cut, withState)
-		r.encoder.add(partition, r.cut.Deltas)
-		r.encoder.addAdmissions(partition, r.cut.Admissions)
-		if restate && len(r.cut.Deltas)+len(r.cut.Admissions) == 0 {
-			r.encoder.restate(partition)
-		}
+// far if that is to be restated. It takes the partition's state if it is asked for.
+func (r *replica) cutPartition(partition int, withState, restate bool) {
+	r.engine.Cut(partition, &r.cut, withState)
+	r.encoder.add(partition, r.cut.Deltas)
+	r.encoder.addAdmissions(partition, r.cut.Admissions)
+	if restate && len(r.cut.Deltas)+len(r.cut.Admissions) == 0 {
+		r.encoder.restate(partition)
 	}
-	if !withState {
-		take()
-		return
-	}
+}
+
+// cutWithState is cutPartition, with a snapshot if there may be one. Nobody else's hits
+// are applied meanwhile.
+func (r *replica) cutWithState(partition int, restate bool) []snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.timed != nil {
-		r.timed(take)
-	} else {
-		take()
+	switch {
+	case !r.stateReady(partition):
+		r.cutPartition(partition, false, restate)
+		return nil
+	case r.timed != nil:
+		r.timed(func() { r.cutPartition(partition, true, restate) })
+	default:
+		r.cutPartition(partition, true, restate)
 	}
-	*snaps = append(*snaps, r.snapshotOf(partition))
+	return []snapshot{r.snapshotOf(partition)}
 }
 
 // snapshotOf is the partition as the last cut left it. The caller holds mu.

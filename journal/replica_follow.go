@@ -88,11 +88,11 @@ func (r *replica) applyOne(now time.Time, sequence uint64, data []byte, from sou
 		if got.last {
 			r.repaired++
 		}
-		if err := r.audit.applyParts(r.engine, r.audit.lane(got.origin).part("a flush sent again", got)); err != nil {
+		if err := r.audit.applyParts(r.to, r.audit.lane(got.origin).part("a flush sent again", got)); err != nil {
 			return 0, err
 		}
 	}
-	if err := r.audit.applyParts(r.engine, r.audit.next(sequence, p)); err != nil {
+	if err := r.audit.applyParts(r.to, r.audit.next(sequence, p)); err != nil {
 		return 0, err
 	}
 	r.audit.reportMissing()

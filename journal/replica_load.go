@@ -2,8 +2,6 @@ package journal
 
 import (
 	"fmt"
-
-	"github.com/weir-counter/weir"
 )
 
 // loadSnapshot puts a partition's snapshot into the engine. Those of different
@@ -28,22 +26,33 @@ func (r *replica) resume(snaps []*snapshot, first, last uint64) (start uint64) {
 	return start
 }
 
+// sink is where the batches of a flush that is complete go.
+type sink interface {
+	// wants tells whether batches of a partition matter. Others are not audited.
+	wants(partition int) bool
+
+	// count takes a batch that is new; own says that it is of this life of the
+	// process. Batches of different partitions come side by side.
+	count(b batch, own, deciding bool) error
+
+	// receipts takes those of a flush of another life.
+	receipts(list [][]byte) error
+}
+
 // apply takes the next message of the journal, and counts what it completes:
 // partitions side by side, the batches of each in order.
-func (a *auditor) apply(engine *weir.Engine, sequence uint64, data []byte) error {
-	return a.applyParts(engine, a.message(sequence, data))
+func (a *auditor) apply(to sink, sequence uint64, data []byte) error {
+	return a.applyParts(to, a.message(sequence, data))
 }
 
 // applyParts counts a flush that is complete.
-func (a *auditor) applyParts(engine *weir.Engine, parts []part) error {
-	admit := engine.ApplyAdmissions
-	if a.self != (life{}) { // else they are of the past, and nobody decides yet
-		admit = engine.FollowAdmissions
-	}
+func (a *auditor) applyParts(to sink, parts []part) error {
+	deciding := a.self != (life{}) // else nobody decides on limits yet
 	for _, p := range parts {
+		own := p.life == a.self
 		var fresh [][]batch // by partition
 		for _, b := range p.batches {
-			if !a.batch(p.life, b) || p.life == a.self {
+			if !to.wants(b.partition) || !a.batch(p.life, b) {
 				continue
 			}
 			if last := len(fresh) - 1; last >= 0 && fresh[last][0].partition == b.partition {
@@ -54,8 +63,7 @@ func (a *auditor) applyParts(engine *weir.Engine, parts []part) error {
 		}
 		if err := inParallel(len(fresh), func(i int) error {
 			for _, b := range fresh[i] {
-				engine.Apply(b.partition, b.deltas())
-				if err := admit(b.partition, b.admissions()); err != nil {
+				if err := to.count(b, own, deciding); err != nil {
 					return err
 				}
 			}
@@ -63,10 +71,10 @@ func (a *auditor) applyParts(engine *weir.Engine, parts []part) error {
 		}); err != nil {
 			return err
 		}
-		if p.life == a.self {
+		if own {
 			continue
 		}
-		if err := engine.LoadReceipts(p.receipts); err != nil {
+		if err := to.receipts(p.receipts); err != nil {
 			return err
 		}
 	}

@@ -130,7 +130,7 @@ func (b *backupReader) load(engine *weir.Engine) error {
 			audit.resume(snaps, b.info.Last)
 			audit.stream = b.info.First - 1
 		}
-		return audit.apply(engine, sequence, data)
+		return audit.apply(newHolding(engine), sequence, data)
 	})
 	if err != nil {
 		return err

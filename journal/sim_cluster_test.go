@@ -21,6 +21,7 @@ type simCluster struct {
 	model *simModel
 	nodes []*simNode
 
+	shares    bool // nodes hold some partitions only
 	holes     simHoles
 	ringBytes int
 	replaced  map[uint64]bool // origins whose directory is gone
@@ -51,6 +52,7 @@ func newSimCluster(t *testing.T, seed uint64) *simCluster {
 	if c.holes == simBeyond && w.Chance(.5) {
 		c.ringBytes = 1
 	}
+	c.shares = w.Chance(.5)
 	c.net = sim.NewNetwork(w, c.faults())
 	var names []string
 	for i := range 1 + w.IntN(5) {
@@ -118,6 +120,9 @@ func (c *simCluster) play() {
 		if !n.up() {
 			n.start()
 		}
+		if run := n.run; c.shares && c.w.Chance(.7) {
+			c.w.Every(2*time.Second, func() bool { return n.takeAll(run) })
+		}
 	}
 	c.w.Run(auditEvery + 6*time.Second) // restarts, what is slow, and totals told by all
 	c.quiet = true
@@ -155,8 +160,9 @@ func (c *simCluster) act() {
 		n.ops = append(n.ops, simOp{simAdmission, key, 0, 1, c.now().UnixMilli()})
 	case 5: // a key of this origin alone: removals are in the order of one node
 		key := fmt.Sprintf("own%016x", n.origin)
-		if was, err := n.e.Delete(key); err != nil {
-			c.failf("%v", err)
+		was, err := n.e.Delete(key)
+		if held := n.e.Holds(n.e.PartitionOf(key)); held != (err == nil) {
+			c.failf("held: %v, %v", held, err)
 		} else if was {
 			n.ops = append(n.ops, simOp{simDelete, key, 0, 0, c.now().UnixMilli()})
 		}
@@ -170,7 +176,7 @@ func (c *simCluster) act() {
 // harm is one thing that nobody wants.
 func (c *simCluster) harm() {
 	a, b := c.nodes[c.w.IntN(len(c.nodes))], c.nodes[c.w.IntN(len(c.nodes))]
-	switch c.w.IntN(14) {
+	switch c.w.IntN(18) {
 	case 0, 1:
 		c.w.Logf("cut between %s and %s", a.name, b.name)
 		c.net.Cut(a.name, b.name)
@@ -207,6 +213,14 @@ func (c *simCluster) harm() {
 		a.round = c.w.Perm(simPartitions)
 	case 13:
 		c.lose()
+	case 14, 15:
+		if a.ready && c.shares {
+			a.release()
+		}
+	case 16, 17:
+		if a.ready && c.shares {
+			a.take(c.w.Perm(simPartitions)[:1+c.w.IntN(simPartitions)])
+		}
 	}
 }
 
@@ -269,13 +283,14 @@ func (c *simCluster) check() {
 		if c.holes == simBeyond && !n.e.Now().IsZero() { // the newest hit may be lost
 			now = n.e.Now().Unix()
 		}
+		n.checkTotal(truth, now)
 		for _, key := range keys {
-			if affected[key] && c.alarms > 0 || named(key) {
+			if affected[key] && c.alarms > 0 || named(key) || !n.answers(key) {
 				continue
 			}
 			for _, w := range []int64{1, 7, 60, 300, 1800, 86400} {
 				want := truth.count(key, now, w)
-				got, err := n.e.Count(key, time.Duration(w)*time.Second)
+				got, err := n.e.CountAt(time.Unix(now, 0), key, time.Duration(w)*time.Second)
 				if err != nil || got.Lower > want || got.Upper < want || got.Lower != got.Upper && w <= 300 {
 					c.failf("%s counts %+v of %s in %d s, want %d, %v; findings %v", n.name, got, key, w, want, err, all)
 					break

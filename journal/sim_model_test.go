@@ -106,23 +106,25 @@ func (m *simModel) appended(sequence uint64, data []byte) {
 // simTruth is what all nodes must give at the end.
 type simTruth struct {
 	hits     map[string]map[int64]uint64 // by key and second
+	all      map[string]map[int64]uint64 // those of deleted keys too
 	admitted map[string]uint64           // by key
 }
 
 func (m *simModel) truth() simTruth {
-	t := simTruth{map[string]map[int64]uint64{}, map[string]uint64{}}
-	add := func(key string, op simOp) {
-		if t.hits[key] == nil {
-			t.hits[key] = map[int64]uint64{}
+	t := simTruth{map[string]map[int64]uint64{}, map[string]map[int64]uint64{}, map[string]uint64{}}
+	add := func(to map[string]map[int64]uint64, key string, op simOp) {
+		if to[key] == nil {
+			to[key] = map[int64]uint64{}
 		}
-		t.hits[key][op.at] += op.n
+		to[key][op.at] += op.n
 	}
 	for _, f := range m.counted {
 		for _, op := range f.ops {
 			switch op.kind {
 			case simHit:
-				add(op.key, op)
-				add(weir.AllKeys, op)
+				add(t.hits, op.key, op)
+				add(t.hits, weir.AllKeys, op)
+				add(t.all, op.key, op)
 			case simDelete:
 				delete(t.hits, op.key)
 			case simAdmission:

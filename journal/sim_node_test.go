@@ -100,13 +100,25 @@ func (n *simNode) newEngine() {
 	n.limit, err = e.Limit("limit", weir.Limit{N: simLimit, Per: 24 * time.Hour})
 	n.c.must(err)
 	n.r = newReplica(e, n.origin, n.name, true)
+	for p := range simPartitions {
+		if n.c.shares && n.c.w.Chance(.4) {
+			n.e.Release(p)
+		}
+	}
 	n.r.ring.most = n.c.ringBytes
 	n.ops, n.once, n.sending, n.parts, n.snaps, n.round = nil, nil, nil, nil, nil, nil
 	n.ready, n.leaving, n.listed, n.named = false, false, false, map[string]bool{}
 }
 
 func (n *simNode) loadPartition(p int) (*snapshot, error) {
-	var best *snapshot
+	best, err := n.newestSnapshot(p)
+	if best == nil || err != nil {
+		return nil, err
+	}
+	return best, n.r.loadSnapshot(*best)
+}
+
+func (n *simNode) newestSnapshot(p int) (best *snapshot, err error) {
 	for slot := range slots {
 		at, err := n.c.slots.Get(n.name, slotName(p, slot))
 		if err != nil {
@@ -121,10 +133,7 @@ func (n *simNode) loadPartition(p int) (*snapshot, error) {
 			best = &snap
 		}
 	}
-	if best == nil {
-		return nil, nil
-	}
-	return best, n.r.loadSnapshot(*best)
+	return best, nil
 }
 
 // hello is Journal.sayHello.

@@ -1,0 +1,178 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weir-counter/weir"
+)
+
+// A node takes a partition while it runs in three steps:
+//
+//  1. come: from now on it keeps what it follows of the partition. It is where the
+//     journal is followed to, and the snapshot must not be ahead of that.
+//  2. A replica of its own, whose sink only gathers, follows the journal from the
+//     snapshot up to there: the same code, with the same repairs.
+//  3. The next cut empties the engine of the partition's own hits, and puts the
+//     snapshot, the gathered and the kept hits in. Own hits from then on are counted
+//     at once; those that were cut before come back from the journal.
+//
+// The running totals of all origins must be the same on both ways.
+
+// taking is some partitions that were begun to be taken together.
+type taking struct {
+	partitions []int
+	snaps      []*snapshot // by partition
+	upTo       uint64      // the message that step 2 goes up to
+	stands     [][]originPosition
+	scratch    *replica
+	gathered   gatherer
+}
+
+// gatherer is the sink of step 2.
+type gatherer struct {
+	of     weir.PartitionSet
+	deltas [][]weir.Delta // by partition
+}
+
+func (g gatherer) wants(partition int) bool { return g.of.Has(partition) }
+func (g gatherer) receipts([][]byte) error  { return nil }
+
+func (g gatherer) count(b batch, _, _ bool) error {
+	g.deltas[b.partition] = append(g.deltas[b.partition], b.deltas()...)
+	return nil
+}
+
+// come is step 1, of partitions with their newest snapshots, nil where there is none.
+// ok is false while a snapshot is ahead of what was followed.
+func (r *replica) come(partitions []int, snaps []*snapshot) (t *taking, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range partitions {
+		if snaps[p] != nil && !r.audit.covers(p, snaps[p].positions) {
+			return nil, false
+		}
+	}
+	t = &taking{partitions: partitions, snaps: snaps, upTo: r.audit.stream, stands: make([][]originPosition, r.audit.partitions)}
+	t.gathered = gatherer{weir.NewPartitionSet(r.audit.partitions), make([][]weir.Delta, r.audit.partitions)}
+	for _, p := range partitions {
+		r.holding.coming[p] = &coming{held: make(chan error, 1)}
+		t.stands[p] = r.audit.positionsOf(p, nil)
+		t.gathered.of.Add(p)
+	}
+	t.scratch = &replica{node: r.node, clustered: true, audit: newAuditor(r.audit.origin, r.audit.partitions), to: t.gathered}
+	t.scratch.audit.alone = false
+	return t, true
+}
+
+// covers tells whether a partition has all batches up to some positions.
+func (a *auditor) covers(partition int, positions []originPosition) bool {
+	for _, at := range positions {
+		if have := a.lane(at.origin).positions[partition]; at.seq > have.seq {
+			return false
+		}
+	}
+	return true
+}
+
+// begin is the start of step 2: it returns the first message to follow, of those that
+// the journal has from first on.
+func (t *taking) begin(first uint64) (start uint64, err error) {
+	start = t.scratch.audit.resumeOf(t.gathered.of, t.snaps, t.upTo)
+	if start < first && start <= t.upTo {
+		return 0, errLeftBehind
+	}
+	return start, nil
+}
+
+// errApart is why a partition can't be taken for now.
+var errApart = errors.New("the journal does not lead from its snapshot to where this node is: taken with the next snapshot")
+
+// came is the end of step 2.
+func (r *replica) came(t *taking) error {
+	if lost := lossy(t.scratch.audit.findings); len(lost) > 0 {
+		return fmt.Errorf("%w: %s", errApart, lost[0])
+	}
+	for _, p := range t.partitions {
+		for _, want := range t.stands[p] {
+			if is := t.scratch.audit.lane(want.origin).positions[p]; is.seq != want.seq || is.total != want.total {
+				return fmt.Errorf("%w: partition %d of %s is at batch %d with %d hits, want batch %d with %d", errApart, p, want.node, is.seq, is.total, want.seq, want.total)
+			}
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range t.partitions {
+		if r.holding.coming[p].overflow {
+			return fmt.Errorf("partition %d: more than %d hits were followed while it was taken", p, maxThen)
+		}
+	}
+	for _, p := range t.partitions {
+		c := r.holding.coming[p]
+		c.ready, c.before = true, t.gathered.deltas[p]
+		if t.snaps[p] != nil {
+			c.state = t.snaps[p].state
+		}
+		r.holding.ready.Add(1)
+	}
+	return nil
+}
+
+// abandon takes back what come began, of partitions that are not held yet.
+func (r *replica) abandon(t *taking) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range t.partitions {
+		if c := r.holding.coming[p]; c != nil {
+			if c.ready {
+				r.holding.ready.Add(-1)
+			}
+			delete(r.holding.coming, p)
+		}
+	}
+}
+
+// takesAtOnce is how many partitions one cut takes: it bounds how long the flush is.
+const takesAtOnce = 8
+
+// arriving are the partitions that the next cut takes.
+func (r *replica) arriving() (list []int) {
+	if r.holding.ready.Load() == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for p, c := range r.holding.coming {
+		if c.ready {
+			list = append(list, p)
+		}
+	}
+	slices.Sort(list)
+	return list[:min(len(list), takesAtOnce)]
+}
+
+// arrive is step 3, after the partition was cut. The caller holds mu.
+func (r *replica) arrive(partition int) {
+	c := r.holding.coming[partition]
+	if c == nil {
+		return // abandoned
+	}
+	delete(r.holding.coming, partition)
+	r.holding.ready.Add(-1)
+	r.holding.upTo[partition] = r.encoder.seqs[partition]
+	c.held <- r.engine.Hold(partition, c.state, slices.Concat(c.before, c.then))
+}
+
+// release lets a partition go. What is on its way to the journal goes on.
+func (r *replica) release(partition int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.engine.Release(partition)
+}
+
+// stateReady tells whether a partition may be snapshotted: it is held, and its own hits
+// from before that have come back. The caller holds mu.
+func (r *replica) stateReady(partition int) bool {
+	return r.engine.Holds(partition) && r.audit.lane(r.audit.origin).positions[partition].seq >= r.holding.upTo[partition]
+}
