@@ -27,10 +27,11 @@ type gathering struct {
 	active    []*entry // one that was hot may be listed twice
 	kept      int      // how many of them, hot ones, have been through a cut
 	deltas    []Delta
-	told      int           // how many of these Engine.waiting knows of
-	compactAt int           // deltas at which equal ones are added up
-	cuts      uint64        // so far
-	total     window.Window // all hits that were cut or applied: AllKeys' share
+	told      int            // how many of these Engine.waiting knows of
+	compactAt int            // deltas at which equal ones are added up
+	cuts      uint64         // so far
+	gone      map[string]int // own removals of a key that did not come back from the journal
+	total     window.Window  // all hits that were cut or applied: AllKeys' share
 }
 
 // activate notes an entry whose live cell, with the given word, is about to be
@@ -193,19 +194,25 @@ func eachSecond(deltas []Delta, f func(second int64, n uint64)) {
 
 // Apply counts deltas that come from a journal: from an earlier life of this
 // process or from another node. They are not gathered again.
-func (e *Engine) Apply(partition int, deltas []Delta) {
-	e.apply(&e.partitions[partition], deltas)
+//
+// The order of a journal is that of all nodes, and own hits and removals are here
+// before they are in it. So a hit that is applied while an own removal of its key is on
+// its way there (Confirm) was before that, and counts for AllKeys alone. A removal that
+// is applied does not take own hits that are on their way: own gives those of a key that
+// were cut, with the removals between them, in order; nil: there are none.
+func (e *Engine) Apply(partition int, deltas []Delta, own func(key string) []Delta) {
+	e.apply(&e.partitions[partition], deltas, own)
 	if !e.holding.parted.Load() {
 		eachSecond(deltas, e.total.settle)
 	}
 }
 
 // apply is Apply without AllKeys' own counter.
-func (e *Engine) apply(p *partition, deltas []Delta) {
+func (e *Engine) apply(p *partition, deltas []Delta, own func(key string) []Delta) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for block := range slices.Chunk(deltas, lookUpBlock) {
-		p.applyBlock(e, block)
+		p.applyBlock(e, block, own)
 	}
 	p.settleTotal(e, deltas)
 	eachSecond(deltas, func(second int64, _ uint64) { e.clock.advance(second) })
@@ -218,7 +225,7 @@ const lookUpBlock = 64
 // applyBlock counts some deltas. As in cutCells, most of the time would go into
 // one cache miss after the other: so it touches the buckets of all keys, then
 // their entries, and only then counts. The caller holds mu.
-func (p *partition) applyBlock(e *Engine, deltas []Delta) {
+func (p *partition) applyBlock(e *Engine, deltas []Delta, own func(key string) []Delta) {
 	var hashes [lookUpBlock]uint64
 	var entries [lookUpBlock]*entry // nil: look again
 	t := p.table.Load()
@@ -235,6 +242,7 @@ func (p *partition) applyBlock(e *Engine, deltas []Delta) {
 			en = p.table.Load().find(hashes[i], d.Key)
 		}
 		switch {
+		case d.N > 0 && p.gone[d.Key] > 0: // it was before a removal of ours
 		case d.N > 0:
 			if en == nil {
 				en = p.insert(e, hashes[i], d.Key)
@@ -242,7 +250,49 @@ func (p *partition) applyBlock(e *Engine, deltas []Delta) {
 			p.addSettled(e, en, d.At, d.N)
 		case en != nil:
 			p.remove(e, en)
+			p.restore(e, hashes[i], d.Key, own)
 			clear(entries[i+1:]) // one of them may be this one
 		}
+	}
+}
+
+// restore counts own hits of a key again that come after its removal in the journal.
+// The caller holds mu.
+func (p *partition) restore(e *Engine, hash uint64, key string, own func(key string) []Delta) {
+	var hits []Delta
+	note := func(d Delta) {
+		switch {
+		case d.Key != key:
+		case d.N == 0:
+			hits = hits[:0]
+		default:
+			hits = append(hits, d)
+		}
+	}
+	if own != nil {
+		for _, d := range own(key) {
+			note(d)
+		}
+	}
+	for _, d := range p.deltas {
+		note(d)
+	}
+	if len(hits) == 0 {
+		return
+	}
+	en := p.insert(e, hash, key)
+	for _, d := range hits {
+		p.addSettled(e, en, d.At, d.N)
+	}
+}
+
+// Confirm tells that an own removal of a key, of a cut, came back from the journal, or
+// that nothing will be applied that is before it.
+func (e *Engine) Confirm(partition int, key string) {
+	p := &e.partitions[partition]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone[key]--; p.gone[key] <= 0 {
+		delete(p.gone, key)
 	}
 }

@@ -101,7 +101,7 @@ func cutAll(t *testing.T, source *Engine, copies []*Engine, fresh *Engine) {
 	for i := range source.partitions {
 		source.Cut(i, &c, fresh != nil)
 		for _, e := range copies {
-			e.Apply(i, c.Deltas)
+			e.Apply(i, c.Deltas, nil)
 		}
 		if fresh != nil {
 			if err := fresh.LoadState(i, c.State); err != nil {
@@ -248,7 +248,7 @@ func TestCutAddsUpLateHits(t *testing.T) {
 		t.Errorf("%d deltas for one key and four seconds", len(c.Deltas))
 	}
 	other := newTestEngine(t, Config{Clock: EventClock, Partitions: 1, Gather: true})
-	other.Apply(0, c.Deltas)
+	other.Apply(0, c.Deltas, nil)
 	a, _ := e.Count("a", MaxWindow)
 	b, _ := other.Count("a", MaxWindow)
 	if a != b || !a.Exact() {

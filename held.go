@@ -49,6 +49,9 @@ func (e *Engine) Hold(partition int, state []byte, then []Delta) error {
 	if !p.away.Load() {
 		return fmt.Errorf("partition %d is held already", partition)
 	}
+	p.mu.Lock()
+	p.gone = nil // what was cut comes in its order of the journal
+	p.mu.Unlock()
 	if state != nil {
 		loaded, err := e.decodeState(partition, state)
 		if err != nil {
@@ -58,7 +61,7 @@ func (e *Engine) Hold(partition int, state []byte, then []Delta) error {
 			return err
 		}
 	}
-	e.apply(p, then)
+	e.apply(p, then, nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.away.Store(false)

@@ -73,5 +73,11 @@ func (e *Engine) Delete(key string) (bool, error) {
 	}
 	p.remove(e, en)
 	p.gather(e, Delta{Key: en.key})
+	if e.cfg.Gather {
+		if p.gone == nil {
+			p.gone = map[string]int{}
+		}
+		p.gone[en.key]++
+	}
 	return true, nil
 }

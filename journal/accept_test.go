@@ -17,7 +17,7 @@ func TestAcceptedCutSurvivesCrashes(t *testing.T) {
 		run.hit("a", 1_000_000+i, 1)
 		run.sync()
 	}
-	run.j.snapshots.startRound()
+	run.j.startRound()
 	run.j.finishRound(t.Context())
 	run.crash()
 	// The stream loses all; the snapshots are beyond its end.

@@ -54,7 +54,7 @@ func TestBackup(t *testing.T) {
 			case 0:
 				run.sync()
 			case 1:
-				run.j.snapshots.startRound()
+				run.j.startRound()
 			case 2:
 				run.e.Delete("key:3")
 			}
@@ -108,7 +108,7 @@ func TestBackupWhileServing(t *testing.T) {
 					t.Error(err)
 				}
 				if i%500 == 0 {
-					run.j.snapshots.startRound()
+					run.j.startRound()
 				}
 			}
 		})
@@ -132,7 +132,7 @@ func TestDamagedBackup(t *testing.T) {
 	for i := range int64(40) {
 		run.hit(fmt.Sprint("key:", i), 1_000_000, 1)
 	}
-	run.j.snapshots.startRound()
+	run.j.startRound()
 	run.j.finishRound(t.Context())
 	run.hit("after", 1_000_001, 1)
 	file := run.backup()

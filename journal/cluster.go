@@ -67,6 +67,16 @@ func (j *Journal) takesSnapshots() bool {
 	return ok
 }
 
+// snapshotsToTake are the partitions that this node snapshots.
+func (j *Journal) snapshotsToTake() (list []int) {
+	for partition := range j.engine.Config().Partitions {
+		if j.takesSnapshots() {
+			list = append(list, partition)
+		}
+	}
+	return list
+}
+
 // lookAtSnapshots finds out what the node before has stored, when the lease comes
 // to this one. It tells whether a round may start.
 func (j *Journal) lookAtSnapshots(ctx context.Context) bool {

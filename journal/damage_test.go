@@ -31,7 +31,7 @@ func damagedDir(t *testing.T) (Config, map[string]uint64) {
 		}
 		r.sync()
 		if i == 8 || i == 18 {
-			r.j.snapshots.startRound()
+			r.j.startRound()
 			r.j.finishRound(t.Context())
 		}
 		if i == 15 {

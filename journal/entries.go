@@ -11,7 +11,10 @@ func (b *batch) check() (sound bool) {
 	if b.kind == kindAdmissions {
 		return b.eachAdmission(func(_ []byte, _ bool, _ []byte, _ int64, n uint64) { b.n += n })
 	}
-	return b.eachDelta(func(_ []byte, _ bool, _ int64, n uint64) { b.n += n })
+	return b.eachDelta(func(_ []byte, _ bool, _ int64, n uint64) {
+		b.n += n
+		b.removes = b.removes || n == 0
+	})
 }
 
 // deltas are the entries of a batch of hits; nil of another.

@@ -73,6 +73,7 @@ type batch struct {
 	seq       uint64
 	total     uint64
 	n         uint64 // sum of the entries' N
+	removes   bool   // some entry is a removal
 	entries   []byte // sound
 }
 

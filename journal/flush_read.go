@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"github.com/weir-counter/weir"
 )
@@ -49,6 +50,11 @@ func decodePart(data []byte) (part, error) {
 		return part{}, err
 	}
 	return p, nil
+}
+
+// removes tells whether some batch of the part has a removal.
+func (p part) removes() bool {
+	return slices.ContainsFunc(p.batches, func(b batch) bool { return b.removes })
 }
 
 func (r *reader) head() part {

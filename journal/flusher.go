@@ -105,7 +105,8 @@ func (j *Journal) flush(ctx context.Context) error {
 	if j.flusher.speak.Swap(false) {
 		j.replica.beat = time.Time{}
 	}
-	cut := j.replica.cutAll(began, j.leaving.Load(), j.snapshots.due(j.snapshots.kept.Load() > j.cfg.MaxBytes/4))
+	due := j.snapshots.due(j.snapshots.kept.Load() > j.cfg.MaxBytes/4)
+	cut := j.replica.cutAll(began, j.leaving.Load(), due)
 	if len(cut.parts) > 0 {
 		if err := j.publish(ctx, cut.parts); err != nil {
 			return err
@@ -117,7 +118,7 @@ func (j *Journal) flush(ctx context.Context) error {
 			cut.snaps[i].from = j.flusher.last // this flush is in the states
 		}
 	}
-	j.snapshots.offer(cut.snaps)
+	j.snapshots.offer(due, cut.snaps)
 	return nil
 }
 

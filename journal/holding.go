@@ -17,7 +17,10 @@ type holding struct {
 	engine *weir.Engine
 	upTo   []uint64 // by partition: own batches that were cut before it was held
 	coming map[int]*coming
-	ready  atomic.Int64 // how many of these wait for the next cut
+	open   map[int]*openSnapshot
+	unsure []atomic.Bool                                                 // by partition: removals came whose own hits the ring did not have any more
+	own    func(partition int, seq uint64) func(key string) []weir.Delta // replica.ownSince; nil: there is no journal of own hits
+	ready  atomic.Int64                                                  // how many of these wait for the next cut
 }
 
 // coming is a partition on its way.
@@ -36,12 +39,15 @@ type coming struct {
 const maxThen = 1 << 18
 
 func newHolding(engine *weir.Engine) *holding {
-	return &holding{engine: engine, upTo: make([]uint64, engine.Config().Partitions), coming: map[int]*coming{}}
+	return &holding{engine: engine, upTo: make([]uint64, engine.Config().Partitions), coming: map[int]*coming{}, unsure: make([]atomic.Bool, engine.Config().Partitions), open: map[int]*openSnapshot{}}
 }
 
 func (h *holding) wants(int) bool { return true }
 
 func (h *holding) count(b batch, own, deciding bool) error {
+	if o := h.open[b.partition]; o != nil && !own {
+		o.see(b)
+	}
 	switch c := h.coming[b.partition]; {
 	case b.kind == kindAdmissions && own:
 	case b.kind == kindAdmissions && deciding:
@@ -52,8 +58,19 @@ func (h *holding) count(b batch, own, deciding bool) error {
 		c.then, c.overflow = nil, true
 	case c != nil:
 		c.then = append(c.then, b.deltas()...)
-	case h.engine.Holds(b.partition) && (!own || b.seq <= h.upTo[b.partition]):
-		h.engine.Apply(b.partition, b.deltas())
+	case own && b.seq > h.upTo[b.partition]: // counted when they came
+		if b.removes {
+			for _, d := range b.deltas() {
+				if d.N == 0 {
+					h.engine.Confirm(b.partition, d.Key)
+				}
+			}
+		}
+	case !h.engine.Holds(b.partition):
+	case b.removes && h.own != nil:
+		h.engine.Apply(b.partition, b.deltas(), h.own(b.partition, h.upTo[b.partition]))
+	default:
+		h.engine.Apply(b.partition, b.deltas(), nil)
 	}
 	return nil
 }

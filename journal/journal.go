@@ -149,7 +149,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	j.snapshots.grown.Store(int64(loaded.bytes))
 	j.snapshots.kept.Store(int64(loaded.bytes))
 	if accepted && !j.cfg.clustered() {
-		j.snapshots.startRound() // for the other slots
+		j.startRound() // for the other slots
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 	j.closed.Do(func() {
 		j.snapshots.noMorePins(errClosing)
 		if !j.cfg.clustered() { // the others go on to take them, and may be gone for all that is stored here
-			j.snapshots.startRound()
+			j.startRound()
 		}
 		err = j.Sync(ctx)
 		if err == nil {

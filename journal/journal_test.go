@@ -193,12 +193,12 @@ func TestMetamorphic(t *testing.T) {
 				run.crash()
 				run = start(t, cfg)
 			case 2:
-				run.j.snapshots.startRound()
+				run.j.startRound()
 			case 3:
 				run.e.Delete(key)
 				plain.Delete(key)
 			case 4:
-				run.j.snapshots.startRound()
+				run.j.startRound()
 				run.j.finishRound(t.Context())
 			}
 		}
@@ -226,7 +226,7 @@ func TestTrims(t *testing.T) {
 			r.hit(fmt.Sprint("key:", k), 1_000_000+i, 1)
 		}
 		r.sync()
-		r.j.snapshots.startRound()
+		r.j.startRound()
 		r.j.finishRound(t.Context())
 	}
 	first, last, _, err := r.j.store.bounds(t.Context())
@@ -336,7 +336,7 @@ func TestFullStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.snapshots.mu.Lock()
-	j.snapshots.round, j.snapshots.next = true, ec.Partitions // a round that never ends: nothing is trimmed
+	j.snapshots.round, j.snapshots.todo = true, nil // a round that never ends: nothing is trimmed
 	j.snapshots.mu.Unlock()
 	r := &running{t, e, j}
 	var counted uint64

@@ -27,6 +27,10 @@ type replica struct {
 	timed   func(takeState func()) // runs it, and may look at the clock; nil: runs it
 	ring    ring                   // of flushes of this life
 
+	// cutting keeps a cut from having hits that are neither in the engine nor in the
+	// ring, while a removal is applied. It is locked before mu.
+	cutting sync.Mutex
+
 	// mu keeps a cut from taking a partition's state while a batch of it is
 	// applied and not yet in audit: a snapshot would have it twice.
 	mu       sync.Mutex
@@ -42,6 +46,7 @@ func newReplica(engine *weir.Engine, origin uint64, node string, clustered bool)
 	r := &replica{engine: engine, node: node, clustered: clustered, audit: newAuditor(origin, engine.Config().Partitions)}
 	r.audit.alone = !clustered
 	r.holding = newHolding(engine)
+	r.holding.own = r.ownSince
 	r.to = r.holding
 	return r
 }
@@ -92,6 +97,8 @@ type cutFlush struct {
 // cutAll makes a flush of all that the engine gathered until now, and takes the
 // states of some partitions.
 func (r *replica) cutAll(now time.Time, leaving bool, states map[int]bool) (f cutFlush) {
+	r.cutting.Lock()
+	defer r.cutting.Unlock()
 	e := r.encoder
 	e.begin(now)
 	e.leaving = leaving
@@ -140,6 +147,14 @@ func (r *replica) cutPartition(partition int, withState, restate bool) {
 	if restate && len(r.cut.Deltas)+len(r.cut.Admissions) == 0 {
 		r.encoder.restate(partition)
 	}
+	if r.clustered {
+		return
+	}
+	for _, d := range r.cut.Deltas {
+		if d.N == 0 { // nothing comes from others
+			r.engine.Confirm(partition, d.Key)
+		}
+	}
 }
 
 // cutWithState is cutPartition, with a snapshot if there may be one. Nobody else's hits
@@ -155,6 +170,9 @@ func (r *replica) cutWithState(partition int, restate bool) []snapshot {
 		r.timed(func() { r.cutPartition(partition, true, restate) })
 	default:
 		r.cutPartition(partition, true, restate)
+	}
+	if r.clustered {
+		r.openSnapshot(partition)
 	}
 	return []snapshot{r.snapshotOf(partition)}
 }

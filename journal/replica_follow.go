@@ -82,6 +82,10 @@ func (r *replica) applyOne(now time.Time, sequence uint64, data []byte, from sou
 		return 0, fmt.Errorf("journal message %d: %w", sequence, err)
 	}
 	again := r.askAgain(p, from)
+	if p.removes() || p.part > 0 || len(again) > 0 { // the flush that it completes may remove
+		r.cutting.Lock()
+		defer r.cutting.Unlock()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, got := range again {
@@ -96,6 +100,9 @@ func (r *replica) applyOne(now time.Time, sequence uint64, data []byte, from sou
 		return 0, err
 	}
 	r.audit.reportMissing()
+	if p.removes() || p.part > 0 {
+		r.reportUnsure()
+	}
 	r.audit.lane(p.origin).heard = now
 	if p.origin == r.audit.origin {
 		return 0, nil

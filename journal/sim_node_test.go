@@ -38,6 +38,8 @@ type simNode struct {
 	sent    int
 	snaps   []snapshot
 
+	settling int // snapshots whose own hits did not come back yet
+
 	takes  bool // it believes that it holds the lease of snapshots
 	listed bool // it knows what is in the slots
 	have   [][slots]kept
@@ -107,6 +109,7 @@ func (n *simNode) newEngine() {
 	}
 	n.r.ring.most = n.c.ringBytes
 	n.ops, n.once, n.sending, n.parts, n.snaps, n.round = nil, nil, nil, nil, nil, nil
+	n.settling = 0
 	n.ready, n.leaving, n.listed, n.named = false, false, false, map[string]bool{}
 }
 
@@ -325,7 +328,7 @@ func (n *simNode) tellFindings() {
 
 // due are the partitions that a round of snapshots has next.
 func (n *simNode) due() map[int]bool {
-	if !n.takes || len(n.snaps) > 0 || len(n.round) == 0 {
+	if !n.takes || len(n.snaps)+n.settling > 0 || len(n.round) == 0 {
 		return nil
 	}
 	if !n.listed && !n.list() {
@@ -359,31 +362,53 @@ func (n *simNode) list() bool {
 	return true
 }
 
-// store is Journal.storeSnapshot, and endOfBatch after the last of a round.
+// store is Journal.awaitSettled, and then storeSnapshot, and endOfBatch after the last of
+// a round.
 func (n *simNode) store(snaps []snapshot) {
 	n.snaps = nil
 	run := n.run
 	for _, snap := range snaps {
-		slot, ok := slotFor(n.have[snap.partition], snap.from)
-		if !ok {
-			continue
-		}
-		was := n.have[snap.partition][slot]
-		n.have[snap.partition][slot].upTo = 0
-		n.c.slots.Put(n.name, slotName(snap.partition, slot), was.revision, snap.encode(), func(revision uint64) {
-			if n.run != run {
-				return
+		n.settling++
+		settled := false
+		n.c.w.Every(10*time.Millisecond, func() bool {
+			if n.run != run || settled {
+				return false
 			}
-			if revision == 0 {
-				n.c.w.Logf("%s finds slot %s written by another", n.name, slotName(snap.partition, slot))
-				n.listed = false
-				return
+			var sound bool
+			if settled, sound = n.r.settle(snap); settled {
+				n.settling--
 			}
-			n.have[snap.partition][slot] = kept{snap.from + 1, revision}
-			n.c.w.Logf("%s stored snapshot %s from %d", n.name, slotName(snap.partition, slot), snap.from)
-			n.trim()
+			switch {
+			case settled && sound:
+				n.storeSettled(run, snap)
+			case settled:
+				n.c.w.Logf("%s drops its snapshot of partition %d: a removal came before its own hits", n.name, snap.partition)
+			}
+			return !settled
 		})
 	}
+}
+
+func (n *simNode) storeSettled(run int, snap snapshot) {
+	slot, ok := slotFor(n.have[snap.partition], snap.from)
+	if !ok {
+		return
+	}
+	was := n.have[snap.partition][slot]
+	n.have[snap.partition][slot].upTo = 0
+	n.c.slots.Put(n.name, slotName(snap.partition, slot), was.revision, snap.encode(), func(revision uint64) {
+		if n.run != run {
+			return
+		}
+		if revision == 0 {
+			n.c.w.Logf("%s finds slot %s written by another", n.name, slotName(snap.partition, slot))
+			n.listed = false
+			return
+		}
+		n.have[snap.partition][slot] = kept{snap.from + 1, revision}
+		n.c.w.Logf("%s stored snapshot %s from %d", n.name, slotName(snap.partition, slot), snap.from)
+		n.trim()
+	})
 }
 
 func (n *simNode) trim() {

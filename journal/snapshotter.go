@@ -19,7 +19,7 @@ type snapshotter struct {
 
 	mu    sync.Mutex
 	round bool
-	next  int           // the first partition that the round has not taken
+	todo  []int         // partitions that the round has not taken
 	open  int           // handed to the goroutine and not yet stored
 	have  [][slots]kept // by partition and slot
 	token uint64        // of the lease under which have was read, among many nodes
@@ -40,13 +40,22 @@ func newSnapshotter(have [][slots]kept) snapshotter {
 	return snapshotter{have: have, work: make(chan []snapshot, 1), stored: make(chan struct{}, 1), pins: pins{turn: make(chan struct{}, 1)}}
 }
 
-func (s *snapshotter) startRound() {
+// startRound starts a round of the partitions whose snapshots are this node's to take.
+func (j *Journal) startRound() {
+	s, todo := &j.snapshots, j.snapshotsToTake()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.round && s.pins.cancel == nil {
-		s.round, s.next, s.bytes = true, 0, 0
+		s.round, s.todo, s.bytes = len(todo) > 0, todo, 0
 		s.grown.Store(0)
 	}
+}
+
+// again puts a partition back into the round: its state could not be stored.
+func (s *snapshotter) again(partition int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.todo = append(s.todo, partition)
 }
 
 func (s *snapshotter) inRound() bool {
@@ -67,20 +76,21 @@ func (s *snapshotter) due(haste bool) map[int]bool {
 	if haste {
 		most = statesInHaste
 	}
-	for i := s.next; i < len(s.have) && len(states) < most; i++ {
-		states[i] = true
+	for _, partition := range s.todo[:min(most, len(s.todo))] {
+		states[partition] = true
 	}
 	return states
 }
 
-// offer hands acknowledged snapshots to the goroutine, which has none.
-func (s *snapshotter) offer(snaps []snapshot) {
-	if len(snaps) == 0 {
+// offer hands acknowledged snapshots to the goroutine, which has none. There may be
+// fewer than were due.
+func (s *snapshotter) offer(due map[int]bool, snaps []snapshot) {
+	if len(due) == 0 {
 		return
 	}
 	s.mu.Lock()
-	s.next += len(snaps)
-	s.open = len(snaps)
+	s.todo = s.todo[len(due):]
+	s.open = len(due)
 	s.mu.Unlock()
 	s.work <- snaps
 }
@@ -93,6 +103,10 @@ func (j *Journal) runSnapshotter(ctx context.Context) {
 			return
 		case snaps := <-s.work:
 			for _, snap := range snaps {
+				if !j.awaitSettled(ctx, snap) {
+					s.again(snap.partition)
+					continue
+				}
 				if err := j.storeSnapshot(ctx, snap); err != nil && ctx.Err() == nil {
 					j.suspect.Store(true)
 					j.log.Error("journal: a snapshot could not be stored: the one before stays, and the next round tries again",
@@ -105,8 +119,27 @@ func (j *Journal) runSnapshotter(ctx context.Context) {
 				s.endPin(errTooSlow)
 			}
 			if s.grown.Load() >= min(max(j.cfg.SnapshotBytes, s.lastBytes()), j.cfg.MaxBytes/8) && j.lookAtSnapshots(ctx) {
-				s.startRound()
+				j.startRound()
 			}
+		}
+	}
+}
+
+// settlePoll is how often the goroutine looks whether the own hits of a snapshot came
+// back, which takes the follower some 20 ms.
+const settlePoll = 10 * time.Millisecond
+
+// awaitSettled waits until a snapshot's own hits came back from the journal, and tells
+// whether it may be stored.
+func (j *Journal) awaitSettled(ctx context.Context, snap snapshot) bool {
+	for {
+		if settled, sound := j.replica.settle(snap); settled {
+			return sound
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(settlePoll):
 		}
 	}
 }
@@ -147,7 +180,7 @@ func (j *Journal) endOfBatch(ctx context.Context) {
 	s := &j.snapshots
 	s.mu.Lock()
 	s.open = 0
-	ended := s.round && s.next >= len(s.have)
+	ended := s.round && len(s.todo) == 0
 	needed := uint64(0)
 	if ended {
 		s.round, s.last = false, s.bytes

@@ -61,7 +61,7 @@ func (r *replica) come(partitions []int, snaps []*snapshot) (t *taking, ok bool)
 		t.stands[p] = r.audit.positionsOf(p, nil)
 		t.gathered.of.Add(p)
 	}
-	t.scratch = &replica{node: r.node, clustered: true, audit: newAuditor(r.audit.origin, r.audit.partitions), to: t.gathered}
+	t.scratch = &replica{node: r.node, clustered: true, audit: newAuditor(r.audit.origin, r.audit.partitions), to: t.gathered, holding: &holding{}}
 	t.scratch.audit.alone = false
 	return t, true
 }
