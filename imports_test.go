@@ -19,6 +19,7 @@ var mayImport = map[string][]string{
 	"journal":       {".", "window"},
 	"journal/join":  {},
 	"journal/lease": {},
+	"journal/share": {"."},
 	"internal/sim":  {},
 
 	"server": {".", "window", "limit", "policy", "internal/units", "internal/ratelimitfields", "internal/nearest"},
@@ -28,7 +29,7 @@ var mayImport = map[string][]string{
 
 	"replay/shadow": {".", "limit", "policy", "replay", "internal/units"},
 
-	"journal/strict": {".", "journal", "journal/lease"},
+	"journal/strict": {".", "journal", "journal/lease", "journal/share"},
 
 	"middleware":          {".", "limit", "internal/ratelimitfields"},
 	"middleware/policies": {".", "middleware", "policy"},

@@ -8,10 +8,7 @@ import (
 	"github.com/weir-counter/weir/journal/lease"
 )
 
-const (
-	leaseBucket    = "WEIR_LEASES"
-	snapshotsLease = "snapshots"
-)
+const leaseBucket = "WEIR_LEASES"
 
 // beginCluster starts what only a node among others needs: the answers to those
 // who miss a flush, and the leases.
@@ -54,55 +51,6 @@ func (j *Journal) sayHello(ctx context.Context) error {
 	j.flusher.last = sequence
 	j.replica.ready()
 	return nil
-}
-
-// takesSnapshots tells whether this node takes them and trims the journal: one
-// node alone does, and of many the one that holds the lease. Of two that believe so
-// for a moment, a slot takes one's.
-func (j *Journal) takesSnapshots() bool {
-	if !j.cfg.clustered() {
-		return true
-	}
-	_, _, ok := j.holder.Held(snapshotsLease)
-	return ok
-}
-
-// snapshotsToTake are the partitions that this node snapshots.
-func (j *Journal) snapshotsToTake() (list []int) {
-	for partition := range j.engine.Config().Partitions {
-		if j.takesSnapshots() {
-			list = append(list, partition)
-		}
-	}
-	return list
-}
-
-// lookAtSnapshots finds out what the node before has stored, when the lease comes
-// to this one. It tells whether a round may start.
-func (j *Journal) lookAtSnapshots(ctx context.Context) bool {
-	if !j.cfg.clustered() {
-		return true
-	}
-	l, _, ok := j.holder.Held(snapshotsLease)
-	if !ok || l.Token == j.snapshots.token {
-		return ok
-	}
-	partitions := j.engine.Config().Partitions
-	lists, _, err := j.store.listSnapshots(ctx, partitions)
-	if err != nil {
-		j.log.Warn("journal: the snapshots could not be listed", "error", err)
-		return false
-	}
-	have := make([][slots]kept, partitions)
-	for partition, list := range lists {
-		for _, at := range list {
-			have[partition][at.slot] = kept{at.from + 1, at.sequence}
-		}
-	}
-	j.snapshots.mu.Lock()
-	defer j.snapshots.mu.Unlock()
-	j.snapshots.have, j.snapshots.token = have, l.Token
-	return true
 }
 
 // leaveTimeout bounds what is only good manners.

@@ -35,6 +35,11 @@ type Config struct {
 	// false, Open refuses with a *DamageError.
 	AcceptDamage bool
 
+	// Replicas is how many nodes hold a partition and answer for its keys, each of
+	// them with all hits. The others take hits of it all the same. Only among nodes, and
+	// the same on all. 0: all.
+	Replicas int
+
 	// Join says which other nodes count together with this one; its Dir, MaxBytes
 	// and Logger are the journal's. Zero: this node is alone.
 	Join join.Config
@@ -88,6 +93,12 @@ func (cfg Config) validate() error {
 		return invalidConfig("MaxBytes", "MaxBytes of %d: must be at least %d (16 MiB)", cfg.MaxBytes, minMaxBytes)
 	case cfg.SnapshotBytes < minSnapshotBytes:
 		return invalidConfig("SnapshotBytes", "SnapshotBytes of %d: must be at least %d (64 KiB)", cfg.SnapshotBytes, minSnapshotBytes)
+	}
+	switch {
+	case cfg.Replicas < 0:
+		return invalidConfig("Replicas", "Replicas of %d: must be at least 1, or 0 for all nodes", cfg.Replicas)
+	case cfg.Replicas > 0 && !cfg.clustered():
+		return invalidConfig("Replicas", "Replicas of %d: a node alone holds all partitions: leave it out, or join a cluster", cfg.Replicas)
 	}
 	return nil
 }

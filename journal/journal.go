@@ -32,6 +32,7 @@ type Journal struct {
 	suspect atomic.Bool // something failed since the server was found well
 
 	replica   *replica
+	shares    *shares // nil: alone
 	flusher   flusher
 	snapshots snapshotter
 	stats     stats
@@ -75,6 +76,7 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	j.running.Go(func() { j.runSnapshotter(run) })
 	if cfg.clustered() {
 		j.running.Go(func() { j.runFollower(run) })
+		j.running.Go(func() { j.runShares(run) })
 	}
 	return j, nil
 }
@@ -109,6 +111,11 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	if j.store == nil {
 		return &DamageError{missing}
+	}
+	if j.cfg.clustered() {
+		if err := j.openShares(ctx, m.Origin); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
 	}
 	loaded, err := j.load(ctx, m, isNew, missing, progress)
 	if err != nil {
@@ -223,6 +230,11 @@ func (j *Journal) release() error {
 			j.log.Warn("journal: leases were not given back, and run out", "error", err)
 		}
 		cancel()
+	}
+	if j.shares != nil {
+		if err := j.shares.registry.Close(); err != nil {
+			j.log.Warn("journal: the watch of what nodes hold was not ended", "error", err)
+		}
 	}
 	if j.server != nil {
 		j.server.Close()

@@ -126,26 +126,34 @@ func (s *store) listSnapshots(ctx context.Context, partitions int) (lists [][]li
 	lists = make([][]listed, partitions)
 	var mu sync.Mutex // guards findings
 	err = inParallel(partitions, func(partition int) error {
-		for slot := range slots {
-			l, err := s.listSlot(ctx, partition, slot)
-			switch {
-			case err == nil:
-				lists[partition] = append(lists[partition], l)
-			case errors.Is(err, jetstream.ErrMsgNotFound):
-			case ctx.Err() != nil:
-				return context.Cause(ctx)
-			default:
-				mu.Lock()
-				findings = append(findings, spoiledSnapshot(partition, slot, err))
-				mu.Unlock()
-			}
-		}
-		slices.SortFunc(lists[partition], func(a, b listed) int {
-			return cmp.Or(cmp.Compare(b.from, a.from), cmp.Compare(b.epoch, a.epoch))
-		})
-		return nil
+		list, spoiled, err := s.slotsOf(ctx, partition)
+		lists[partition] = list
+		mu.Lock()
+		findings = append(findings, spoiled...)
+		mu.Unlock()
+		return err
 	})
 	return lists, findings, err
+}
+
+// slotsOf lists what is in the slots of one partition, as listSnapshots does.
+func (s *store) slotsOf(ctx context.Context, partition int) (list []listed, findings []Finding, err error) {
+	for slot := range slots {
+		l, err := s.listSlot(ctx, partition, slot)
+		switch {
+		case err == nil:
+			list = append(list, l)
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+		case ctx.Err() != nil:
+			return nil, nil, context.Cause(ctx)
+		default:
+			findings = append(findings, spoiledSnapshot(partition, slot, err))
+		}
+	}
+	slices.SortFunc(list, func(a, b listed) int {
+		return cmp.Or(cmp.Compare(b.from, a.from), cmp.Compare(b.epoch, a.epoch))
+	})
+	return list, findings, nil
 }
 
 func (s *store) listSlot(ctx context.Context, partition, slot int) (listed, error) {

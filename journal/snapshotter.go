@@ -23,6 +23,7 @@ type snapshotter struct {
 	open  int           // handed to the goroutine and not yet stored
 	have  [][slots]kept // by partition and slot
 	token uint64        // of the lease under which have was read, among many nodes
+	by    string        // the node that had it
 	bytes int64         // of the round so far
 	last  int64         // bytes of the round before
 	pins  pins
@@ -187,7 +188,10 @@ func (j *Journal) endOfBatch(ctx context.Context) {
 		needed = oldestNeeded(s.have)
 	}
 	s.mu.Unlock()
-	if needed > 1 && j.takesSnapshots() {
+	if ended && j.trims() && j.cfg.clustered() && parted(j.Holders(), len(s.have)) {
+		needed = j.neededByAll(ctx)
+	}
+	if needed > 1 && j.trims() {
 		if err := j.trim(ctx, needed-1); err != nil && ctx.Err() == nil {
 			j.suspect.Store(true)
 			j.log.Error("journal: could not be trimmed: it takes more space until the next round", "error", err)
@@ -200,6 +204,21 @@ func (j *Journal) endOfBatch(ctx context.Context) {
 	case s.stored <- struct{}{}:
 	default:
 	}
+}
+
+// neededByAll is oldestNeeded where others take snapshots too. 0: it could not be found
+// out.
+func (j *Journal) neededByAll(ctx context.Context) uint64 {
+	s := &j.snapshots
+	s.mu.Lock()
+	token := s.token
+	s.mu.Unlock()
+	if !j.listStored(ctx, j.cfg.Join.Node, token) {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return oldestNeeded(s.have)
 }
 
 // trim removes the journal up to and including a sequence.

@@ -119,6 +119,16 @@ func (r *replica) came(t *taking) error {
 	return nil
 }
 
+// held is where the partitions tell that they are held, in their order.
+func (r *replica) held(t *taking) (list []<-chan error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range t.partitions {
+		list = append(list, r.holding.coming[p].held)
+	}
+	return list
+}
+
 // abandon takes back what come began, of partitions that are not held yet.
 func (r *replica) abandon(t *taking) {
 	r.mu.Lock()

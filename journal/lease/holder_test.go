@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-counter/weir/journal/join/jointest"
 	"github.com/weir-counter/weir/journal/lease"
+	"github.com/weir-counter/weir/journal/share"
 )
 
 // shared is how often each name is held, over all holders.
@@ -46,7 +47,7 @@ func TestHoldersShareOut(t *testing.T) {
 	hold := func(name string) *lease.Holder {
 		return lease.Hold(open(t, node, name, 6*time.Second), lease.Config{
 			Names:  lease.GroupNames(),
-			Want:   func(l string) bool { return lease.Choose(*up.Load(), l) == name },
+			Want:   func(l string) bool { return share.Choose(*up.Load(), l) == name },
 			Logger: jointest.Logger(t, slog.LevelWarn),
 		})
 	}

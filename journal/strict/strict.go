@@ -14,6 +14,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/journal/lease"
+	"github.com/weir-counter/weir/journal/share"
 )
 
 // Config sets up a Strict. Journal, Engine and Node must be given; zeros mean the
@@ -162,5 +163,5 @@ func (s *Strict) wants(name string) bool {
 			up = append(up, o.Node)
 		}
 	}
-	return lease.Choose(up, name) == s.cfg.Node
+	return share.Choose(up, name) == s.cfg.Node
 }

@@ -1,10 +1,6 @@
 package lease
 
-import (
-	"fmt"
-
-	"github.com/cespare/xxhash/v2"
-)
+import "fmt"
 
 // Groups is how many leases the partitions of a cluster share, 16 of 256 each.
 //
@@ -27,19 +23,4 @@ func GroupNames() []string {
 		names[i] = Group(i)
 	}
 	return names
-}
-
-// Choose is the node that should hold a lease, of those that are up: the same on
-// every node that knows the same ones, about as many leases for each, and few
-// that move when a node comes or goes (rendezvous hashing). "" of none.
-func Choose(nodes []string, name string) string {
-	var chosen string
-	var highest uint64
-	for _, node := range nodes {
-		h := xxhash.Sum64String(node + "\x00" + name)
-		if chosen == "" || h > highest || h == highest && node < chosen {
-			chosen, highest = node, h
-		}
-	}
-	return chosen
 }

@@ -1,0 +1,151 @@
+package share
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/weir-counter/weir"
+)
+
+// Entry is what one node says of itself.
+type Entry struct {
+	Node   string            `json:"-"`      // its name
+	Origin string            `json:"origin"` // 16 hex digits: of its data directory
+	Held   weir.PartitionSet `json:"held"`
+	At     time.Time         `json:"-"` // when it said so, by the clock of the bucket's leader
+
+	revision uint64 // in the bucket
+}
+
+// Registry is the entries of all nodes, as one node sees them. It is safe for many
+// goroutines. It owns one, which reads changes, until Close.
+type Registry struct {
+	kv     jetstream.KeyValue
+	watch  jetstream.KeyWatcher
+	log    *slog.Logger
+	closed sync.WaitGroup
+
+	mu      sync.Mutex
+	entries map[string]Entry // by node; as many as there are nodes
+}
+
+// bucketBytes bounds the bucket: 1000 nodes with 8 KiB each, of 65536 partitions.
+const bucketBytes = 8 << 20
+
+// Open opens the bucket of that name, makes it if it is not there with as many replicas,
+// and returns when all entries were read.
+func Open(ctx context.Context, js jetstream.JetStream, bucket string, replicas int, log *slog.Logger) (*Registry, error) {
+	kv, err := js.KeyValue(ctx, bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: bucket, Description: "Weir: which node holds which partitions", MaxBytes: bucketBytes, Replicas: replicas,
+		})
+		if errors.Is(err, jetstream.ErrBucketExists) { // another made it
+			kv, err = js.KeyValue(ctx, bucket)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", bucket, err)
+	}
+	r := &Registry{kv: kv, log: log, entries: map[string]Entry{}}
+	if r.watch, err = kv.WatchAll(context.WithoutCancel(ctx)); err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", bucket, err)
+	}
+	if err := r.readAll(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("bucket %s: %w", bucket, err), r.watch.Stop())
+	}
+	r.closed.Go(func() {
+		for is := range r.watch.Updates() {
+			r.take(is)
+		}
+	})
+	return r, nil
+}
+
+// readAll reads what was there when the watch began.
+func (r *Registry) readAll(ctx context.Context) error {
+	for {
+		select {
+		case is, ok := <-r.watch.Updates():
+			switch {
+			case !ok:
+				return errors.New("the connection was closed")
+			case is == nil: // the watch is up to date
+				return nil
+			}
+			r.take(is)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// take takes one change; nil is none.
+func (r *Registry) take(is jetstream.KeyValueEntry) {
+	if is == nil {
+		return
+	}
+	e := Entry{Node: is.Key(), At: is.Created(), revision: is.Revision()}
+	if is.Operation() == jetstream.KeyValuePut {
+		if err := json.Unmarshal(is.Value(), &e); err != nil {
+			r.log.Error("what a node holds can't be read, and it is not asked", "node", e.Node, "error", err)
+			return
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case is.Revision() <= r.entries[e.Node].revision: // Put was quicker
+	case is.Operation() == jetstream.KeyValuePut:
+		r.entries[e.Node] = e
+	default:
+		delete(r.entries, e.Node)
+	}
+}
+
+// Put says what a node holds. Its own view has it at once.
+func (r *Registry) Put(ctx context.Context, e Entry) error {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if e.revision, err = r.kv.Put(ctx, e.Node, data); err != nil {
+		return fmt.Errorf("say what node %s holds: %w", e.Node, err)
+	}
+	e.At, e.Held = time.Now(), slices.Clone(e.Held)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.entries[e.Node] = e
+	return nil
+}
+
+// Remove forgets a node that is gone for good.
+func (r *Registry) Remove(ctx context.Context, node string) error { return r.kv.Purge(ctx, node) }
+
+// Entries are those of all nodes, by name.
+func (r *Registry) Entries() []Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]Entry, 0, len(r.entries))
+	for _, e := range r.entries {
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b Entry) int { return strings.Compare(a.Node, b.Node) })
+	return list
+}
+
+// Close ends the watch.
+func (r *Registry) Close() error {
+	err := r.watch.Stop()
+	r.closed.Wait()
+	return err
+}

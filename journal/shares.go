@@ -1,0 +1,225 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/share"
+)
+
+// shares is what a node knows of who holds which partitions.
+type shares struct {
+	registry *share.Registry
+	replicas int
+	told     weir.PartitionSet // what the registry says of this node; of the keeper
+}
+
+const shareBucket = "WEIR_SHARES"
+
+// openShares reads who holds what, and releases the partitions that are others' to hold,
+// before anything is loaded. Whether these are alive is not known yet: the keeper sees to
+// that.
+func (j *Journal) openShares(ctx context.Context, origin uint64) error {
+	s := &shares{replicas: j.cfg.Replicas}
+	err := patiently(ctx, func(ctx context.Context) (err error) {
+		s.registry, err = share.Open(ctx, j.server.JetStream(), shareBucket, j.server.Replicas(replicas), j.log)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	j.shares = s
+	nodes := []string{j.cfg.Join.Node}
+	for _, e := range s.registry.Entries() {
+		if e.Node != j.cfg.Join.Node {
+			nodes = append(nodes, e.Node)
+		}
+	}
+	for partition := range j.engine.Config().Partitions {
+		if !slices.Contains(s.preferred(nodes, partition), j.cfg.Join.Node) {
+			j.engine.Release(partition)
+		}
+	}
+	return nil
+}
+
+// preferred are the nodes that should hold a partition, of those given.
+func (s *shares) preferred(nodes []string, partition int) []string {
+	if s.replicas == 0 || len(nodes) <= s.replicas {
+		return nodes
+	}
+	return share.Rank(nodes, "partition "+strconv.Itoa(partition))[:s.replicas]
+}
+
+// Holder is a node that holds partitions, as others know it.
+type Holder struct {
+	Node    string
+	Origin  string // 16 hex digits
+	Held    weir.PartitionSet
+	Self    bool
+	Here    bool // it is heard of
+	Staying bool // it is, or was a moment ago: what it should hold is not given to others yet
+}
+
+// moveAfter is how long a node may be away without its partitions being given to others:
+// longer than a restart takes.
+const moveAfter = 30 * time.Second
+
+// Holders are the nodes that have said which partitions they hold, by name. A node
+// alone has none.
+func (j *Journal) Holders() (list []Holder) {
+	if j.shares == nil {
+		return nil
+	}
+	known := map[string]OriginStatus{}
+	for _, o := range j.Origins() {
+		known[o.Origin] = o
+	}
+	for _, e := range j.shares.registry.Entries() {
+		h := Holder{Node: e.Node, Origin: e.Origin, Held: e.Held}
+		switch o, ok := known[e.Origin]; {
+		case ok && o.Self:
+			h.Self, h.Here, h.Staying = true, true, true
+		case ok:
+			h.Here = !o.Left && !o.Late
+			h.Staying = h.Here || time.Since(o.Heard) < moveAfter
+		default: // it has only just come, or is long gone
+			h.Staying = time.Since(e.At) < moveAfter
+		}
+		list = append(list, h)
+	}
+	return list
+}
+
+// holdersOf are the nodes that are here and hold a partition, the first the one that
+// should most of all.
+func holdersOf(list []Holder, partition int) (nodes []string) {
+	for _, h := range list {
+		if h.Here && h.Held.Has(partition) {
+			nodes = append(nodes, h.Node)
+		}
+	}
+	return share.Rank(nodes, "partition "+strconv.Itoa(partition))
+}
+
+// sharesEvery is how often the keeper looks.
+const sharesEvery = time.Second
+
+// runShares is the keeper: it takes and releases partitions until this node holds its
+// share, and says what it holds.
+func (j *Journal) runShares(ctx context.Context) {
+	tick := time.NewTicker(sharesEvery)
+	defer tick.Stop()
+	for failed := 0; ; {
+		j.tellShares(ctx)
+		list := j.Holders()
+		j.releaseShares(list)
+		if err := j.takeShares(ctx, list); err != nil && ctx.Err() == nil {
+			if failed++; failed == 1 || failed%60 == 0 {
+				j.log.Warn("journal: partitions can't be taken yet; trying again", "error", err)
+			}
+		} else {
+			failed = 0
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// tellShares registers what this node holds, if that has changed.
+func (j *Journal) tellShares(ctx context.Context) {
+	held := j.engine.HeldPartitions()
+	if slices.Equal(held, j.shares.told) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, oneAsk)
+	defer cancel()
+	err := j.shares.registry.Put(ctx, share.Entry{Node: j.cfg.Join.Node, Origin: fmt.Sprintf("%016x", j.life.origin), Held: held})
+	if err != nil {
+		if ctx.Err() == nil {
+			j.log.Warn("journal: the other nodes could not be told which partitions this one holds; trying again", "error", err)
+		}
+		return
+	}
+	j.shares.told = held
+}
+
+// wanted are the partitions that this node should hold.
+func (j *Journal) wanted(list []Holder) weir.PartitionSet {
+	var nodes []string
+	for _, h := range list {
+		if h.Staying {
+			nodes = append(nodes, h.Node)
+		}
+	}
+	if !slices.Contains(nodes, j.cfg.Join.Node) {
+		nodes = append(nodes, j.cfg.Join.Node)
+	}
+	wanted := weir.NewPartitionSet(j.engine.Config().Partitions)
+	for partition := range j.engine.Config().Partitions {
+		if slices.Contains(j.shares.preferred(nodes, partition), j.cfg.Join.Node) {
+			wanted.Add(partition)
+		}
+	}
+	return wanted
+}
+
+// releaseShares lets those partitions go that as many others hold as should.
+func (j *Journal) releaseShares(list []Holder) {
+	if j.shares.replicas == 0 {
+		return
+	}
+	wanted, released := j.wanted(list), 0
+	for partition := range j.engine.Config().Partitions {
+		if !j.engine.Holds(partition) || wanted.Has(partition) {
+			continue
+		}
+		others := slices.DeleteFunc(holdersOf(list, partition), func(node string) bool { return node == j.cfg.Join.Node })
+		if len(others) >= j.shares.replicas {
+			j.replica.release(partition)
+			released++
+		}
+	}
+	if released > 0 {
+		j.log.Info("journal: partitions released, which other nodes hold", "released", released, "held", j.engine.HeldPartitions().Len())
+	}
+}
+
+// takeParts is in how many steps a node takes all partitions: each reads the journal
+// from its snapshots on, and needs the memory for what it finds.
+const takeParts = 8
+
+// takeShares takes the partitions that this node should hold, those that fewest hold
+// first.
+func (j *Journal) takeShares(ctx context.Context, list []Holder) error {
+	wanted := j.wanted(list)
+	var missing []int
+	for partition := range j.engine.Config().Partitions {
+		if wanted.Has(partition) && !j.engine.Holds(partition) {
+			missing = append(missing, partition)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(missing, func(a, b int) int {
+		return cmp.Compare(len(holdersOf(list, a)), len(holdersOf(list, b)))
+	})
+	began, atOnce := time.Now(), max(1, j.engine.Config().Partitions/takeParts)
+	for some := range slices.Chunk(missing, atOnce) {
+		if err := j.take(ctx, some); err != nil {
+			return err
+		}
+		j.tellShares(ctx)
+	}
+	j.log.Info("journal: partitions taken", "taken", len(missing), "held", j.engine.HeldPartitions().Len(), "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}

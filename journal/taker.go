@@ -1,0 +1,109 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// takeTime bounds each wait of a take.
+const takeTime = time.Minute
+
+// take takes partitions that are not held, from their snapshots and the journal (see
+// take.go).
+func (j *Journal) take(ctx context.Context, partitions []int) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, takeTime, fmt.Errorf("partitions were not taken within %v", takeTime))
+	defer cancel()
+	snaps, err := j.newestSnapshots(ctx, partitions)
+	if err != nil {
+		return err
+	}
+	t, err := j.awaitCome(ctx, partitions, snaps)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			j.replica.abandon(t)
+		}
+	}()
+	if err := j.gather(ctx, t); errors.Is(err, errLeftBehind) {
+		return fmt.Errorf("%w: it was trimmed", errApart)
+	} else if err != nil {
+		return err
+	}
+	held := j.replica.held(t)
+	if err := j.replica.came(t); err != nil {
+		return err
+	}
+	for _, one := range held {
+		select {
+		case err := <-one:
+			if err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// newestSnapshots reads the newest good snapshot of some partitions, by partition.
+func (j *Journal) newestSnapshots(ctx context.Context, partitions []int) ([]*snapshot, error) {
+	snaps := make([]*snapshot, j.engine.Config().Partitions)
+	return snaps, inParallel(len(partitions), func(i int) error {
+		list, _, err := j.store.slotsOf(ctx, partitions[i])
+		if err != nil {
+			return err
+		}
+		for _, at := range list {
+			snap, err := j.store.getSnapshot(ctx, at)
+			if err == nil {
+				snaps[partitions[i]] = &snap
+				return nil
+			}
+			if ctx.Err() != nil || nobody(err) {
+				return err
+			}
+			j.log.Warn("journal: a snapshot can't be read, and is passed over", "partition", partitions[i], "error", err)
+		}
+		return nil
+	})
+}
+
+// awaitCome is step 1, once the follower is where the snapshots are.
+func (j *Journal) awaitCome(ctx context.Context, partitions []int, snaps []*snapshot) (*taking, error) {
+	for {
+		if t, ok := j.replica.come(partitions, snaps); ok {
+			return t, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(followEvery):
+		}
+	}
+}
+
+// gather is step 2.
+func (j *Journal) gather(ctx context.Context, t *taking) error {
+	first, _, _, err := j.store.bounds(ctx)
+	if err != nil {
+		return err
+	}
+	start, err := t.begin(first)
+	if err != nil {
+		return err
+	}
+	err = j.store.read(ctx, start, t.upTo, func(sequence uint64, data []byte) error {
+		_, err := t.scratch.follow(time.Now(), sequence, data, asked{ctx, j})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = t.scratch.followTo(time.Now(), t.upTo, asked{ctx, j})
+	return err
+}
