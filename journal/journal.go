@@ -231,13 +231,11 @@ func (j *Journal) release() error {
 		}
 		cancel()
 	}
-	if j.shares != nil {
-		if err := j.shares.registry.Close(); err != nil {
-			j.log.Warn("journal: the watch of what nodes hold was not ended", "error", err)
-		}
-	}
 	if j.server != nil {
 		j.server.Close()
+	}
+	if j.shares != nil {
+		j.shares.registry.Wait()
 	}
 	if j.marks != nil {
 		errs = append(errs, j.marks.close())

@@ -17,6 +17,8 @@ type shares struct {
 	registry *share.Registry
 	replicas int
 	told     weir.PartitionSet // what the registry says of this node; of the keeper
+
+	moveAfter time.Duration // see there
 }
 
 const shareBucket = "WEIR_SHARES"
@@ -25,7 +27,7 @@ const shareBucket = "WEIR_SHARES"
 // before anything is loaded. Whether these are alive is not known yet: the keeper sees to
 // that.
 func (j *Journal) openShares(ctx context.Context, origin uint64) error {
-	s := &shares{replicas: j.cfg.Replicas}
+	s := &shares{replicas: j.cfg.Replicas, moveAfter: moveAfter}
 	err := patiently(ctx, func(ctx context.Context) (err error) {
 		s.registry, err = share.Open(ctx, j.server.JetStream(), shareBucket, j.server.Replicas(replicas), j.log)
 		return err
@@ -87,9 +89,9 @@ func (j *Journal) Holders() (list []Holder) {
 			h.Self, h.Here, h.Staying = true, true, true
 		case ok:
 			h.Here = !o.Left && !o.Late
-			h.Staying = h.Here || time.Since(o.Heard) < moveAfter
+			h.Staying = h.Here || time.Since(o.Heard) < j.shares.moveAfter
 		default: // it has only just come, or is long gone
-			h.Staying = time.Since(e.At) < moveAfter
+			h.Staying = time.Since(e.At) < j.shares.moveAfter
 		}
 		list = append(list, h)
 	}

@@ -27,7 +27,7 @@ type Entry struct {
 }
 
 // Registry is the entries of all nodes, as one node sees them. It is safe for many
-// goroutines. It owns one, which reads changes, until Close.
+// goroutines. It owns one, which reads changes until the connection is closed.
 type Registry struct {
 	kv     jetstream.KeyValue
 	watch  jetstream.KeyWatcher
@@ -143,9 +143,6 @@ func (r *Registry) Entries() []Entry {
 	return list
 }
 
-// Close ends the watch.
-func (r *Registry) Close() error {
-	err := r.watch.Stop()
-	r.closed.Wait()
-	return err
-}
+// Wait returns when the goroutine has ended. To end the watch by itself would ask a server,
+// which may be gone.
+func (r *Registry) Wait() { r.closed.Wait() }
