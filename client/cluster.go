@@ -28,7 +28,9 @@ type Cluster struct {
 	Servers     []ClusterServer `json:"servers"`
 	Routes      []Route         `json:"routes"`
 	Partitions  int             `json:"partitions"`
-	Journal     *ClusterJournal `json:"journal,omitempty"` // nil: the server is ephemeral
+	Replicas    int             `json:"replicas,omitempty"` // nodes that hold each partition; 0: all
+	Unheld      int             `json:"unheld,omitempty"`   // partitions that no node holds that is here
+	Journal     *ClusterJournal `json:"journal,omitempty"`  // nil: the server is ephemeral
 	Problems    []string        `json:"problems"`
 }
 
@@ -41,6 +43,7 @@ type Node struct {
 	AsOf       Time     `json:"as_of"` // all its hits until then are counted, by its clock
 	LagS       float64  `json:"lag_s"` // since then
 	Heard      Time     `json:"heard"` // when that came to be known, by the clock of the one that answered
+	Held       int      `json:"held"`  // partitions that it holds and answers for
 	Left       bool     `json:"left,omitempty"`
 	Late       bool     `json:"late,omitempty"`
 	SkewS      *float64 `json:"skew_s,omitempty"` // that its clock is ahead; nil: it did not answer

@@ -18,6 +18,7 @@ type ClusterStatus struct {
 	First, Last uint64 // messages of the journal
 	Bytes       uint64 // of them, on one replica
 	Partitions  int
+	Replicas    int // nodes that hold each; 0: all
 }
 
 // statusTime bounds Cluster: nobody may answer.
@@ -29,7 +30,7 @@ const statusTime = time.Second
 func (j *Journal) Cluster(ctx context.Context) (ClusterStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
-	s := ClusterStatus{Origins: j.Origins(), Partitions: j.engine.Config().Partitions}
+	s := ClusterStatus{Origins: j.Origins(), Partitions: j.engine.Config().Partitions, Replicas: j.cfg.Replicas}
 	if !j.cfg.clustered() {
 		return s, nil
 	}

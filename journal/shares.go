@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -19,6 +18,7 @@ type shares struct {
 	told     weir.PartitionSet // what the registry says of this node; of the keeper
 
 	moveAfter time.Duration // see there
+	ask       askTable
 }
 
 const shareBucket = "WEIR_SHARES"
@@ -55,58 +55,7 @@ func (s *shares) preferred(nodes []string, partition int) []string {
 	if s.replicas == 0 || len(nodes) <= s.replicas {
 		return nodes
 	}
-	return share.Rank(nodes, "partition "+strconv.Itoa(partition))[:s.replicas]
-}
-
-// Holder is a node that holds partitions, as others know it.
-type Holder struct {
-	Node    string
-	Origin  string // 16 hex digits
-	Held    weir.PartitionSet
-	Self    bool
-	Here    bool // it is heard of
-	Staying bool // it is, or was a moment ago: what it should hold is not given to others yet
-}
-
-// moveAfter is how long a node may be away without its partitions being given to others:
-// longer than a restart takes.
-const moveAfter = 30 * time.Second
-
-// Holders are the nodes that have said which partitions they hold, by name. A node
-// alone has none.
-func (j *Journal) Holders() (list []Holder) {
-	if j.shares == nil {
-		return nil
-	}
-	known := map[string]OriginStatus{}
-	for _, o := range j.Origins() {
-		known[o.Origin] = o
-	}
-	for _, e := range j.shares.registry.Entries() {
-		h := Holder{Node: e.Node, Origin: e.Origin, Held: e.Held}
-		switch o, ok := known[e.Origin]; {
-		case ok && o.Self:
-			h.Self, h.Here, h.Staying = true, true, true
-		case ok:
-			h.Here = !o.Left && !o.Late
-			h.Staying = h.Here || time.Since(o.Heard) < j.shares.moveAfter
-		default: // it has only just come, or is long gone
-			h.Staying = time.Since(e.At) < j.shares.moveAfter
-		}
-		list = append(list, h)
-	}
-	return list
-}
-
-// holdersOf are the nodes that are here and hold a partition, the first the one that
-// should most of all.
-func holdersOf(list []Holder, partition int) (nodes []string) {
-	for _, h := range list {
-		if h.Here && h.Held.Has(partition) {
-			nodes = append(nodes, h.Node)
-		}
-	}
-	return share.Rank(nodes, "partition "+strconv.Itoa(partition))
+	return share.Rank(nodes, rankName(partition))[:s.replicas]
 }
 
 // sharesEvery is how often the keeper looks.

@@ -19,6 +19,8 @@ type Cluster interface {
 	// Nodes are those that count together, this one included, by name; those that
 	// left for good are among them for a while.
 	Nodes() []Node
+	// Unheld is how many partitions no node holds that is here.
+	Unheld() int
 	// Skews asks the other nodes for their clocks, within a second: above 0 is one
 	// ahead of ours. A node that does not answer is not in it.
 	Skews(ctx context.Context) map[string]Skew
@@ -42,6 +44,7 @@ type Node struct {
 	Late   bool      // it was not heard of for some seconds
 	AsOf   time.Time // its hits until then are counted here, by its clock
 	Heard  time.Time // when that came to be known, by our clock
+	Held   int       // partitions that it holds, as it last said
 }
 
 // Skew is how far a clock is ahead of ours, with the error that the time of the
@@ -53,6 +56,7 @@ type ClusterStatus struct {
 	Mode        string // cluster or nats
 	Cluster     string // its name; of an existing NATS that of its own
 	Node        string // this one
+	Replicas    int    // nodes that hold a partition; 0: all
 	Size        int    // nodes of the cluster, or servers of NATS, up or not
 	Leader      string // of JetStream; "": none, or not known
 	SnapshotsBy string // the node that takes them; "": none

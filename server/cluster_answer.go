@@ -18,6 +18,8 @@ type clusterAnswer struct {
 	Servers     []clusterServer `json:"servers" nullable:"false" doc:"The NATS servers that answered."`
 	Routes      []clusterRoute  `json:"routes" nullable:"false" doc:"Connections of this node to the others."`
 	Partitions  int             `json:"partitions"`
+	Replicas    int             `json:"replicas,omitempty" doc:"How many nodes hold each partition; absent: all."`
+	Unheld      int             `json:"unheld,omitempty" doc:"Partitions that no node holds that is here: questions about their keys are answered 503."`
 	Journal     *clusterJournal `json:"journal,omitempty" doc:"Absent when the server is ephemeral."`
 	Problems    []string        `json:"problems" nullable:"false" doc:"What could not be had, and why."`
 }
@@ -30,6 +32,7 @@ type clusterNode struct {
 	AsOf       unixTime `json:"as_of" doc:"All its hits until then are counted here, by its clock."`
 	LagS       float64  `json:"lag_s" doc:"Seconds from as_of to now. A node without hits is heard of once a second."`
 	Heard      unixTime `json:"heard" doc:"When that came to be known, by this node's clock."`
+	Held       int      `json:"held" doc:"Partitions that it holds and answers for, as it last said."`
 	Left       bool     `json:"left,omitempty" doc:"It has stopped, and all its hits are counted here."`
 	Late       bool     `json:"late,omitempty" doc:"It was not heard of for more than 3 s: newer hits of it may be missing."`
 	SkewS      *float64 `json:"skew_s,omitempty" doc:"Seconds that its clock is ahead of this node's; absent when it did not answer."`
@@ -94,11 +97,12 @@ func (s *Server) addCluster(ctx context.Context, a *clusterAnswer) {
 		a.Routes = append(a.Routes, clusterRoute{r.Node, r.Addr, r.RTT.Seconds(), r.Pending})
 	}
 	a.Problems = append(a.Problems, st.Problems...)
+	a.Replicas, a.Unheld = st.Replicas, s.cfg.Cluster.Unheld()
 	clocks, now := <-skews, time.Now()
 	a.Now, a.Freshness = millis(s.wall()), s.freshness() // answers took their time
 	for _, n := range s.cfg.Cluster.Nodes() {
 		node := clusterNode{
-			Node: n.Name, Origin: n.Origin, Epoch: n.Epoch, Self: n.Self, Left: n.Left, Late: n.Late,
+			Node: n.Name, Origin: n.Origin, Epoch: n.Epoch, Self: n.Self, Held: n.Held, Left: n.Left, Late: n.Late,
 			AsOf: millis(n.AsOf), Heard: millis(n.Heard), LagS: lag(now, n),
 		}
 		if skew, ok := clocks[n.Origin]; ok {

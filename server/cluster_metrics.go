@@ -12,6 +12,7 @@ import (
 type clusterCollector struct {
 	server                         *Server
 	nodes, late, lag, heard, ahead *prometheus.Desc
+	held, unheld                   *prometheus.Desc
 }
 
 func newClusterCollector(s *Server) *clusterCollector {
@@ -24,12 +25,14 @@ func newClusterCollector(s *Server) *clusterCollector {
 		late:   desc("weir_cluster_node_late", "1 for a node that was not heard of for more than 3 s: newer hits of it may be missing.", "node"),
 		lag:    desc("weir_cluster_node_lag_seconds", "Seconds since when hits of a node may be missing here, by its clock. A node without hits is heard of once a second.", "node"),
 		heard:  desc("weir_cluster_node_heard_seconds", "Seconds since a node was heard of.", "node"),
+		held:   desc("weir_cluster_partitions_held", "Partitions that a node holds and answers for, as it last said.", "node"),
+		unheld: desc("weir_cluster_partitions_unheld", "Partitions that no node holds that is here: questions about their keys are answered 503."),
 		ahead:  desc("weir_cluster_clock_skew_seconds", "Seconds that a node's clock is ahead of this one's.", "node"),
 	}
 }
 
 func (c *clusterCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.nodes, c.late, c.lag, c.heard, c.ahead} {
+	for _, d := range []*prometheus.Desc{c.nodes, c.late, c.lag, c.heard, c.ahead, c.held, c.unheld} {
 		out <- d
 	}
 }
@@ -54,10 +57,14 @@ func (c *clusterCollector) Collect(out chan<- prometheus.Metric) {
 		default:
 			states["here"]++
 		}
-		if n.Self || n.Left || named[n.Name] {
+		if n.Left || named[n.Name] {
 			continue
 		}
 		named[n.Name] = true // two of one name are a mistake, and no reason to have no metrics
+		gauge(c.held, float64(n.Held), n.Name)
+		if n.Self {
+			continue
+		}
 		gauge(c.late, oneIf(n.Late), n.Name)
 		gauge(c.lag, lag(now, n), n.Name)
 		gauge(c.heard, now.Sub(n.Heard).Seconds(), n.Name)
@@ -65,6 +72,7 @@ func (c *clusterCollector) Collect(out chan<- prometheus.Metric) {
 			gauge(c.ahead, skew.Ahead.Seconds(), n.Name)
 		}
 	}
+	out <- prometheus.MustNewConstMetric(c.unheld, prometheus.GaugeValue, float64(c.server.cfg.Cluster.Unheld()))
 	for state, n := range states {
 		gauge(c.nodes, n, state)
 	}

@@ -31,12 +31,14 @@ func (c fixedCluster) Freshness() (time.Time, []LateNode) {
 
 func (c fixedCluster) Nodes() []Node {
 	return []Node{
-		{Name: "n1", Origin: "01", Epoch: 1, Self: true, AsOf: c.now, Heard: c.now},
+		{Name: "n1", Origin: "01", Epoch: 1, Self: true, Held: 170, AsOf: c.now, Heard: c.now},
 		{Name: "n2", Origin: "02", Epoch: 7, Late: true, AsOf: c.now.Add(-12500 * time.Millisecond), Heard: c.now.Add(-12 * time.Second)},
 		{Name: "n3", Origin: "03", Epoch: 3, Left: true, AsOf: c.now.Add(-time.Hour), Heard: c.now.Add(-time.Hour)},
 		{Name: "n4", Origin: "04", Epoch: 1, AsOf: c.now.Add(-time.Second), Heard: c.now},
 	}
 }
+
+func (fixedCluster) Unheld() int { return 12 }
 
 func (fixedCluster) Skews(context.Context) map[string]Skew {
 	return map[string]Skew{"04": {250 * time.Millisecond, time.Millisecond}}
@@ -44,7 +46,7 @@ func (fixedCluster) Skews(context.Context) map[string]Skew {
 
 func (fixedCluster) Status(context.Context) ClusterStatus {
 	return ClusterStatus{
-		Mode: "cluster", Cluster: "c", Node: "n1", Size: 4, Leader: "n4", SnapshotsBy: "n1",
+		Mode: "cluster", Replicas: 2, Cluster: "c", Node: "n1", Size: 4, Leader: "n4", SnapshotsBy: "n1",
 		Servers:  []ClusterServer{{"n1", "2", true, time.Millisecond}},
 		Routes:   []ClusterRoute{{"n4", "127.0.0.1:1", time.Millisecond, 9}},
 		Problems: []string{"n2 does not answer"},
@@ -88,7 +90,7 @@ func TestClusterAnswer(t *testing.T) {
 	a := newClusterAPI(t, false, 0)
 	var got clusterAnswerForTest
 	a.getInto("/v1/cluster", &got)
-	if got.Mode != "cluster" || got.Node != "n1" || got.Leader != "n4" || got.SnapshotsBy != "n1" || len(got.Nodes) != 4 || len(got.Problems) != 1 {
+	if got.Mode != "cluster" || got.Node != "n1" || got.Leader != "n4" || got.SnapshotsBy != "n1" || len(got.Nodes) != 4 || len(got.Problems) != 1 || got.Replicas != 2 || got.Unheld != 12 || got.Nodes[0].Held != 170 {
 		t.Fatalf("%+v", got)
 	}
 	if n := got.Nodes[1]; !n.Late || n.LagS < 12 || n.SkewS != nil {
@@ -110,8 +112,10 @@ type clusterAnswerForTest struct {
 	Mode, Node, Leader string
 	SnapshotsBy        string `json:"snapshots_by"`
 	Problems           []string
+	Replicas, Unheld   int
 	Nodes              []struct {
 		Late, Left bool
+		Held       int
 		LagS       float64  `json:"lag_s"`
 		SkewS      *float64 `json:"skew_s"`
 	}
@@ -124,6 +128,7 @@ func TestClusterMetrics(t *testing.T) {
 		`weir_cluster_nodes{state="here"} 2`, `weir_cluster_nodes{state="late"} 1`, `weir_cluster_nodes{state="left"} 1`,
 		`weir_cluster_node_late{node="n2"} 1`, `weir_cluster_node_late{node="n4"} 0`, `weir_cluster_node_lag_seconds{node="n2"} 12.`,
 		`weir_cluster_node_heard_seconds{node="n2"} 12`, `weir_cluster_clock_skew_seconds{node="n4"} 0.25`,
+		`weir_cluster_partitions_held{node="n1"} 170`, "weir_cluster_partitions_unheld 12",
 		"weir_journal_revivals_total 2", "weir_journal_kept_bytes 5", "weir_journal_divergence_total 0", "weir_journal_holes_total 0", "weir_journal_repaired_total 0",
 	} {
 		if !strings.Contains(r.body, want) {

@@ -22,9 +22,14 @@ func (a among) Freshness() (asOf time.Time, late []server.LateNode) {
 }
 
 func (a among) Nodes() (nodes []server.Node) {
+	held := map[string]int{}
+	for _, h := range a.Holders() {
+		held[h.Origin] = h.Held.Len()
+	}
 	for _, o := range a.Origins() {
 		nodes = append(nodes, server.Node{
 			Name: o.Node, Origin: o.Origin, Epoch: o.Epoch, Self: o.Self, Left: o.Left, Late: o.Late, AsOf: o.AsOf, Heard: o.Heard,
+			Held: held[o.Origin],
 		})
 	}
 	return nodes
@@ -45,7 +50,7 @@ func (a among) Skews(ctx context.Context) map[string]server.Skew {
 func (a among) Status(ctx context.Context) server.ClusterStatus {
 	from, err := a.Cluster(ctx)
 	to := server.ClusterStatus{
-		Mode: "nats", Cluster: from.Cluster, Node: from.Node, Size: from.Size, Leader: from.Leader,
+		Mode: "nats", Replicas: from.Replicas, Cluster: from.Cluster, Node: from.Node, Size: from.Size, Leader: from.Leader,
 		SnapshotsBy: from.SnapshotsBy, First: from.First, Last: from.Last, Bytes: int64(from.Bytes),
 	}
 	if from.Embedded {

@@ -55,11 +55,17 @@ func printCluster(t *table, c client.Cluster) {
 		t.row("journal", fmt.Sprintf("messages %d to %d, %s, %d partitions", j.First, j.Last, units.FormatSize(j.Bytes), c.Partitions))
 		t.row("found", fmt.Sprintf("%d divergences, %d holes, %d repaired", j.Divergence, j.Holes, j.Repaired))
 	}
+	if c.Replicas > 0 {
+		t.row("held by", fmt.Sprintf("%d nodes each", c.Replicas))
+	}
+	if c.Unheld > 0 {
+		t.row("UNHELD", fmt.Sprintf("%d partitions, which nobody can answer for now", c.Unheld))
+	}
 	for _, p := range c.Problems {
 		t.row("problem", p)
 	}
 	t.row()
-	t.row("NODE", "STATE", "LAG", "HEARD", "CLOCK", "RTT", "WAITING", "EPOCH", "ORIGIN")
+	t.row("NODE", "STATE", "LAG", "HEARD", "CLOCK", "RTT", "WAITING", "HOLDS", "EPOCH", "ORIGIN")
 	for _, n := range c.Nodes {
 		rtt, waiting := "-", "-"
 		for _, r := range c.Routes {
@@ -67,7 +73,7 @@ func printCluster(t *table, c client.Cluster) {
 				rtt, waiting = ago(r.RTTS), units.FormatSize(int64(r.PendingBytes))
 			}
 		}
-		t.row(n.Node, stateOf(n), ago(n.LagS), ago(c.Now.Sub(n.Heard.Time).Seconds())+" ago", clockText(n), rtt, waiting, fmt.Sprint(n.Epoch), n.Origin)
+		t.row(n.Node, stateOf(n), ago(n.LagS), ago(c.Now.Sub(n.Heard.Time).Seconds())+" ago", clockText(n), rtt, waiting, fmt.Sprint(n.Held), fmt.Sprint(n.Epoch), n.Origin)
 	}
 }
 

@@ -1,0 +1,123 @@
+package journal
+
+import (
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/share"
+)
+
+// Holder is a node that holds partitions, as others know it.
+type Holder struct {
+	Node    string
+	Origin  string // 16 hex digits
+	Held    weir.PartitionSet
+	Self    bool
+	Here    bool // it is heard of
+	Staying bool // what it should hold is not given to others: it is here, or was a moment ago
+}
+
+// moveAfter is how long a node may be away without its partitions being given to others:
+// longer than a restart takes.
+const moveAfter = 30 * time.Second
+
+// Holders are the nodes that have said which partitions they hold, by name. A node
+// alone has none.
+func (j *Journal) Holders() (list []Holder) {
+	if j.shares == nil {
+		return nil
+	}
+	known := map[string]OriginStatus{}
+	for _, o := range j.Origins() {
+		known[o.Origin] = o
+	}
+	for _, e := range j.shares.registry.Entries() {
+		h := Holder{Node: e.Node, Origin: e.Origin, Held: e.Held}
+		switch o, ok := known[e.Origin]; {
+		case ok && o.Self:
+			h.Self, h.Here, h.Staying = true, true, true
+		case ok:
+			h.Here = !o.Left && !o.Late
+			h.Staying = h.Here || time.Since(o.Heard) < j.shares.moveAfter
+		default: // it has only just come, or is long gone
+			h.Staying = time.Since(e.At) < j.shares.moveAfter
+		}
+		list = append(list, h)
+	}
+	return list
+}
+
+// holdersOf are the nodes that are here and hold a partition, the first the one that
+// should most of all.
+func holdersOf(list []Holder, partition int) (nodes []string) {
+	for _, h := range list {
+		if h.Here && h.Held.Has(partition) {
+			nodes = append(nodes, h.Node)
+		}
+	}
+	return share.Rank(nodes, rankName(partition))
+}
+
+func rankName(partition int) string { return "partition " + strconv.Itoa(partition) }
+
+// whomToAsk is the other holders of each partition, as origins.
+type whomToAsk struct {
+	of    [][]string // by partition
+	until time.Time
+}
+
+// askTable keeps it for a moment: it is asked for with each question.
+type askTable struct{ last atomic.Pointer[whomToAsk] }
+
+// askTableEvery is how old it may be. A node that has released a partition since says so.
+const askTableEvery = 200 * time.Millisecond
+
+// WhomToAsk are the origins of the other nodes that hold a partition and are here. Each
+// node has another order of them, so that questions are spread. The list is shared.
+func (j *Journal) WhomToAsk(partition int) []string {
+	if j.shares == nil {
+		return nil
+	}
+	table := j.shares.ask.last.Load()
+	if table == nil || time.Now().After(table.until) {
+		table = j.newAskTable()
+		j.shares.ask.last.Store(table)
+	}
+	return table.of[partition]
+}
+
+func (j *Journal) newAskTable() *whomToAsk {
+	list := slices.DeleteFunc(j.Holders(), func(h Holder) bool { return h.Self || !h.Here })
+	var origins []string
+	held := map[string]weir.PartitionSet{}
+	for _, h := range list {
+		origins = append(origins, h.Origin)
+		held[h.Origin] = h.Held
+	}
+	table := &whomToAsk{make([][]string, j.engine.Config().Partitions), time.Now().Add(askTableEvery)}
+	for partition := range table.of {
+		for _, origin := range share.Rank(origins, j.cfg.Join.Node+" asks "+strconv.Itoa(partition)) {
+			if held[origin].Has(partition) {
+				table.of[partition] = append(table.of[partition], origin)
+			}
+		}
+	}
+	return table
+}
+
+// Unheld is how many partitions no node holds that is here: nobody can answer for them.
+func (j *Journal) Unheld() (n int) {
+	if j.shares == nil {
+		return 0
+	}
+	list := j.Holders()
+	for partition := range j.engine.Config().Partitions {
+		if !slices.ContainsFunc(list, func(h Holder) bool { return h.Here && h.Held.Has(partition) }) && !j.engine.Holds(partition) {
+			n++
+		}
+	}
+	return n
+}
