@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-counter/weir/journal/join/ondisk"
 	"github.com/weir-counter/weir/journal/lease"
 )
 
@@ -32,6 +33,23 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	}
 	j.holder = lease.Hold(bucket, lease.Config{Names: []string{snapshotsLease}, Logger: j.log})
 	return nil
+}
+
+// settle ends a start after which this node has all that the cluster has: what it
+// set aside of its own is needed no more, unless something is lost.
+func (j *Journal) settle(ctx context.Context, lost []Finding) error {
+	if len(lost) > 0 {
+		return nil
+	}
+	return patiently(ctx, j.server.Settled)
+}
+
+// replaced are the findings of files that were damaged and are copied anew.
+func replaced(damaged []ondisk.Damage) (found []Finding) {
+	for _, damage := range damaged {
+		found = append(found, Finding{Where: damage.Path, What: damage.What, Cost: "none: this node's replica is copied anew from the others", Harmless: true})
+	}
+	return found
 }
 
 // sayHello journals the first flush of this life, and applies all before it.

@@ -121,6 +121,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	if err != nil {
 		return err
 	}
+	loaded.findings = append(loaded.findings, replaced(j.server.Damage())...)
 	j.found = loaded.findings
 	for _, f := range loaded.findings {
 		j.log.Error("data directory", "finding", f.String())
@@ -150,6 +151,9 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	j.replica.begin(j.life)
 	if j.cfg.clustered() {
 		if err := j.beginCluster(ctx); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+		if err := j.settle(ctx, lossy(loaded.findings)); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}

@@ -20,6 +20,10 @@ type Config struct {
 	Dir      string
 	MaxBytes int64
 
+	// Unbroken is the stream whose messages are removed from its beginning only, so
+	// that a hole in this node's replica of it is damage. "": there is none.
+	Unbroken string
+
 	// Cluster is the name that all nodes of a cluster share. "": one node alone.
 	Cluster string
 	// Node is this node's name, unique in the cluster, and Dir's for ever.

@@ -94,8 +94,17 @@ func (n *Node) startServer(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := claim(n.cfg.Dir, identity{n.cfg.Cluster, n.cfg.Node}); err != nil {
+	as := identity{n.cfg.Cluster, n.cfg.Node}
+	if err := claim(n.cfg.Dir, as); err != nil {
 		return err
+	}
+	if n.cfg.Cluster != "" {
+		if err := n.setAside(); err != nil {
+			return err
+		}
+		if err := claim(n.cfg.Dir, as); err != nil {
+			return err
+		}
 	}
 	door := &door{secret: n.cfg.Secret, log: n.cfg.Logger}
 	if n.cfg.Cluster != "" {

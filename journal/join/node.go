@@ -9,6 +9,8 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/weir-counter/weir/journal/join/ondisk"
 )
 
 // Node is a running connection with JetStream, and the embedded server if there
@@ -18,6 +20,7 @@ type Node struct {
 	server *natsserver.Server // nil with Config.URL
 	conn   *nats.Conn
 	js     jetstream.JetStream
+	damage []ondisk.Damage
 	seen   atomic.Int64 // servers with JetStream that answered the last Status, with Config.URL
 }
 

@@ -1,0 +1,151 @@
+package ondisk
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/minio/highwayhash"
+)
+
+// A block is a file N.blk of records, one after the other; numbers are little
+// endian:
+//
+//	4 bytes  length of the record, with this; the highest bit: it has headers
+//	8 bytes  sequence; bit 63: erased; bit 62: a note that it was removed
+//	8 bytes  time
+//	2 bytes  length of the subject
+//	         subject; length of the headers (4 bytes) and headers, if it has them;
+//	         the message
+//	8 bytes  HighwayHash of sequence, time, subject, headers and message, under a
+//	         key of the store's name and the block's number
+const (
+	headerBytes = 22
+	sumBytes    = 8
+	mostBytes   = 32 << 20 // of a record
+
+	withHeaders = 1 << 31
+	erased      = 1 << 63
+	removed     = 1 << 62
+)
+
+// record is one that is sound.
+type record struct {
+	sequence uint64
+	erased   bool // its content is gone
+	removed  bool // it says that the message of the sequence was removed
+	message  []byte
+}
+
+// block reads the records of one block.
+type block struct {
+	hash *highwayhash.Digest64
+	sum  [sumBytes]byte
+}
+
+func newBlock(store string, number int) *block {
+	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", store, number))
+	hash, err := highwayhash.NewDigest64(key[:])
+	if err != nil {
+		panic(err) // the key has the right length
+	}
+	return &block{hash: hash}
+}
+
+// next reads the record at the beginning of data and returns its length; ok is
+// false if it is not sound.
+func (b *block) next(data []byte) (r record, length int, ok bool) {
+	if len(data) < headerBytes+sumBytes {
+		return r, 0, false
+	}
+	size := binary.LittleEndian.Uint32(data)
+	length = int(size &^ withHeaders)
+	subject := int(binary.LittleEndian.Uint16(data[20:]))
+	head := subject
+	if size&withHeaders != 0 {
+		head += 4
+	}
+	if length > len(data) || length > mostBytes || headerBytes+head+sumBytes > length {
+		return r, 0, false
+	}
+	end := length - sumBytes
+	b.hash.Reset()
+	b.hash.Write(data[4:20])
+	b.hash.Write(data[headerBytes : headerBytes+subject])
+	b.hash.Write(data[headerBytes+head : end])
+	if !bytes.Equal(b.hash.Sum(b.sum[:0]), data[end:length]) {
+		return r, 0, false
+	}
+	sequence := binary.LittleEndian.Uint64(data[4:])
+	return record{
+		sequence: sequence &^ (erased | removed), erased: sequence&erased != 0, removed: sequence&removed != 0,
+		message: data[headerBytes+head : end],
+	}, length, true
+}
+
+// soundAfter tells whether a sound record begins anywhere after the first byte.
+func (b *block) soundAfter(data []byte) bool {
+	for at := 1; at < len(data); at++ {
+		if _, _, ok := b.next(data[at:]); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// readBlocks calls f with each sound record of a store, in order. What is not
+// sound is damage, but for the last record of all: a crash may have torn it
+// before anybody was told that it is there. It returns the number of blocks.
+func readBlocks(folder, store string, f func(record)) (blocks int, found []Damage, err error) {
+	numbers, err := blockNumbers(folder)
+	if err != nil {
+		return 0, nil, err
+	}
+	for i, number := range numbers {
+		path := filepath.Join(folder, fmt.Sprintf("%d.blk", number))
+		data, err := os.ReadFile(path)
+		if err != nil {
+			found = append(found, Damage{path, err.Error()})
+			continue
+		}
+		b := newBlock(store, number)
+		for at := 0; at < len(data); {
+			r, length, ok := b.next(data[at:])
+			if !ok {
+				if i < len(numbers)-1 || b.soundAfter(data[at:]) {
+					found = append(found, Damage{path, fmt.Sprintf("the record at byte %d of %d is damaged", at, len(data))})
+				}
+				break
+			}
+			f(r)
+			at += length
+		}
+	}
+	return len(numbers), found, nil
+}
+
+// blockNumbers are those of the blocks in a folder, in order; one that is not
+// there has none.
+func blockNumbers(folder string) (numbers []int, err error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if name, ok := strings.CutSuffix(entry.Name(), ".blk"); ok {
+			if number, err := strconv.Atoi(name); err == nil {
+				numbers = append(numbers, number)
+			}
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}

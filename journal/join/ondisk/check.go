@@ -1,0 +1,117 @@
+package ondisk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Damage is a file or folder that is damaged.
+type Damage struct {
+	Path string
+	What string
+}
+
+func (d Damage) String() string { return d.Path + ": " + d.What }
+
+const (
+	streamsFolder = "jetstream/$G/streams"
+	groupsFolder  = "jetstream/$SYS/_js_"
+	metaGroup     = "_meta_"
+)
+
+// Check reads all streams and logs of a cluster's node below dir, and returns what is
+// damaged: records and snapshots whose checksum is wrong, and messages and
+// entries that are missing. unbroken is a stream of which messages are removed
+// from the beginning only. An empty dir is sound: it has nothing to be wrong.
+//
+// What can't be told from a crash is not damage: the end of a log that was cut off,
+// which a leader has; nor does it know of changes to files without a checksum,
+// as the one of the last vote. It reads as much as is stored, once.
+func Check(dir, unbroken string) (found []Damage, err error) {
+	if _, err := os.Stat(filepath.Join(dir, "jetstream")); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	groups, err := readNote(dir)
+	if err != nil {
+		return []Damage{{filepath.Join(dir, noteFile), err.Error()}}, nil
+	}
+	_, found, err = readGroup(filepath.Join(dir, groupsFolder, metaGroup), metaGroup, false)
+	if err != nil {
+		return nil, err
+	}
+	for stream, group := range groups {
+		log, damaged, err := readGroup(filepath.Join(dir, groupsFolder, group), group, true)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, damaged...)
+		damaged, err = checkStream(filepath.Join(dir, streamsFolder, stream, "msgs"), stream, stream == unbroken, log)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, damaged...)
+	}
+	return found, nil
+}
+
+// span is sequences without a hole.
+type span struct{ first, last uint64 }
+
+// checkStream reads a stream, and compares it with what its log says of it.
+func checkStream(folder, stream string, unbroken bool, log raftLog) (found []Damage, err error) {
+	var have []span // ascending
+	end := uint64(0)
+	blocks, found, err := readBlocks(folder, stream, func(r record) {
+		end = max(end, r.sequence)
+		if r.removed {
+			return
+		}
+		switch n := len(have); {
+		case n > 0 && r.sequence == have[n-1].last+1:
+			have[n-1].last++
+		case n == 0 || r.sequence > have[n-1].last:
+			have = append(have, span{r.sequence, r.sequence})
+		}
+	})
+	missing := func(first, last uint64) {
+		found = append(found, Damage{folder, fmt.Sprintf("messages %d to %d of stream %s are missing", first, last, stream)})
+	}
+	if err != nil || len(found) > 0 { // which tells where, and what follows from it need not be told
+		return found, err
+	}
+	if blocks == 0 {
+		return append(found, Damage{folder, "all messages of stream " + stream + " are missing"}), nil
+	}
+	if unbroken {
+		for i := 1; i < len(have); i++ {
+			missing(have[i-1].last+1, have[i].first-1)
+		}
+	}
+	s := log.state
+	switch {
+	case s == nil || s.Msgs == 0:
+	case end < s.LastSeq:
+		missing(end+1, s.LastSeq)
+	case !log.proposals && len(found) == 0: // else messages may have been removed since
+		deleted := map[uint64]bool{}
+		for _, list := range s.Deleted {
+			list.Range(func(sequence uint64) bool {
+				deleted[sequence] = true
+				return true
+			})
+		}
+		for sequence := s.FirstSeq; sequence <= s.LastSeq; sequence++ {
+			for len(have) > 0 && have[0].last < sequence {
+				have = have[1:]
+			}
+			if (len(have) == 0 || sequence < have[0].first) && !deleted[sequence] {
+				missing(sequence, sequence)
+				break // the first of them is enough to know
+			}
+		}
+	}
+	return found, nil
+}

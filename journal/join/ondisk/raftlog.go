@@ -1,0 +1,120 @@
+package ondisk
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/minio/highwayhash"
+	natsserver "github.com/nats-io/nats-server/v2/server"
+)
+
+// raftLog is what a node knows of what a group of replicas agreed on: a snapshot
+// of the outcome, and what was proposed after it.
+type raftLog struct {
+	state     *natsserver.StreamReplicatedState // of a stream, at the snapshot; nil: there is none
+	index     uint64                            // of the snapshot
+	proposals bool                              // after the snapshot, which change the stream
+}
+
+// A snapshot is a file snap.TERM.INDEX: term and index, 8 bytes each, the length of
+// the list of peers, 4 bytes, the peers, the state, and 8 bytes of HighwayHash
+// under a key of the group's name.
+const snapshotBytes = 8 + 8 + 4 + sumBytes
+
+var snapshotName = regexp.MustCompile(`^snap\.[0-9]+\.[0-9]+$`)
+
+// readGroup reads the folder of a group.
+func readGroup(folder, group string, ofStream bool) (l raftLog, found []Damage, err error) {
+	paths, err := filepath.Glob(filepath.Join(folder, "snapshots", "snap.*"))
+	if err != nil {
+		return l, nil, err
+	}
+	for _, path := range paths {
+		if !snapshotName.MatchString(filepath.Base(path)) {
+			continue // it was not yet whole when the process ended
+		}
+		index, state, err := readSnapshot(path, group)
+		switch {
+		case err != nil:
+			found = append(found, Damage{path, err.Error()})
+		case index >= l.index:
+			l.index = index
+			if ofStream {
+				if l.state, err = natsserver.DecodeStreamState(state); err != nil {
+					found = append(found, Damage{path, err.Error()})
+				}
+			}
+		}
+	}
+	messages, next := filepath.Join(folder, "msgs"), uint64(0)
+	blocks, damaged, err := readBlocks(messages, group, func(r record) {
+		switch {
+		case r.removed || r.erased || r.sequence <= l.index:
+			return
+		case next == 0:
+			next = l.index + 1
+		}
+		if r.sequence > next {
+			found = append(found, Damage{messages, fmt.Sprintf("entries %d to %d of the log of replica group %s are missing", next, r.sequence-1, group)})
+		}
+		next = r.sequence + 1
+		l.proposals = l.proposals || proposes(r.message)
+	})
+	found = append(found, damaged...)
+	if blocks == 0 && err == nil {
+		found = append(found, Damage{messages, "the log of replica group " + group + " is missing"})
+	}
+	return l, found, err
+}
+
+func readSnapshot(path, group string) (index uint64, state []byte, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(data) < snapshotBytes {
+		return 0, nil, fmt.Errorf("it is cut off after %d bytes", len(data))
+	}
+	key := sha256.Sum256([]byte(group))
+	hash, err := highwayhash.NewDigest64(key[:])
+	if err != nil {
+		return 0, nil, err
+	}
+	end := len(data) - sumBytes
+	hash.Write(data[:end])
+	peers := 20 + int(binary.LittleEndian.Uint32(data[16:]))
+	if !bytes.Equal(hash.Sum(nil), data[end:]) || peers > end {
+		return 0, nil, errors.New("its checksum is wrong")
+	}
+	return binary.LittleEndian.Uint64(data[8:]), data[peers:end], nil
+}
+
+// An entry of the log has 40 bytes of who and when, the number of proposals in it,
+// 2 bytes, and each with its length, 4 bytes, and its kind, 1 byte.
+const entryHead = 8 + 4*8
+
+// proposes tells whether an entry of the log changes the stream, and is not about
+// the group itself.
+func proposes(entry []byte) bool {
+	if len(entry) < entryHead+2 {
+		return false
+	}
+	count, rest := binary.LittleEndian.Uint16(entry[entryHead:]), entry[entryHead+2:]
+	for ; count > 0 && len(rest) > 4; count-- {
+		if natsserver.EntryType(rest[4]) == natsserver.EntryNormal {
+			return true
+		}
+		length := 4 + int(binary.LittleEndian.Uint32(rest))
+		if length > len(rest) {
+			break
+		}
+		rest = rest[length:]
+	}
+	return false
+}
