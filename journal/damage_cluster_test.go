@@ -1,27 +1,35 @@
 package journal
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/join"
+	"github.com/weir-counter/weir/journal/join/jointest"
 )
 
-// damagedCluster is the directories of three nodes that were stopped: snapshots
-// in both slots, and some journal after them, with the counts that are right.
-func damagedCluster(t *testing.T) (c *cluster, saved []string, want map[string]uint64) {
+var clusterDamages = flag.Bool("cluster-damages", false, "damage every file of a node in TestDamageOfOneNode, in every way")
+
+// damagedCluster is the directories of three nodes: snapshots in both slots, and
+// some journal after them, with the counts that are right. Of nodes that crashed
+// the files are as they were while they ran.
+func damagedCluster(t *testing.T, crashed bool) (c *cluster, saved []string, want map[string]uint64) {
 	t.Helper()
 	c = newCluster(t, 3)
 	for i := range c.cfgs {
 		c.cfgs[i].SnapshotBytes = minSnapshotBytes
+		c.cfgs[i].Logger = jointest.Logger(t, 12) // damage is logged as an error
 	}
 	c.start()
 	want = map[string]uint64{}
@@ -46,15 +54,15 @@ func damagedCluster(t *testing.T) (c *cluster, saved []string, want map[string]u
 		}
 	}
 	c.agree(want)
-	if os.Getenv("EXP_LIVE") == "" {
+	if !crashed {
 		c.stop()
 	}
-	defer c.stop()
 	for _, cfg := range c.cfgs {
 		dir := filepath.Join(t.TempDir(), "saved")
 		copyDir(t, cfg.Dir, dir)
 		saved = append(saved, dir)
 	}
+	c.stop()
 	return c, saved, want
 }
 
@@ -75,137 +83,273 @@ func (c *cluster) stop() {
 	}
 }
 
-func TestExperiment(t *testing.T) {
-	c, saved, want := damagedCluster(t)
-	var files []string
-	filepath.WalkDir(saved[0], func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			info, _ := d.Info()
-			t.Logf("%s %d", path[len(saved[0]):], info.Size())
-			if d.Name() != lockFile && regexp.MustCompile(os.Getenv("EXP_FILTER")).MatchString(path) {
-				files = append(files, path[len(saved[0]):])
+// ways are what a disk does to a file.
+var ways = map[string]func(path string, data []byte) error{
+	"a bit flipped": func(path string, data []byte) error {
+		if len(data) > 0 {
+			data[len(data)/2] ^= 4
+		}
+		return os.WriteFile(path, data, 0o600)
+	},
+	"cut":   func(path string, data []byte) error { return os.WriteFile(path, data[:len(data)*2/3], 0o600) },
+	"empty": func(path string, _ []byte) error { return os.WriteFile(path, nil, 0o600) },
+	"gone":  func(path string, _ []byte) error { return os.Remove(path) },
+}
+
+// damage is one that is done to n1 while it does not run.
+type damage struct {
+	pattern string // of files; the first one
+	way     string
+	outcome string // of the start of n1: what its finding, or the error that it ends with, names; "": it may come up
+}
+
+const (
+	journalBlocks  = "jetstream/jetstream/$G/streams/" + flushStream + "/msgs/*.blk"
+	snapshotBlocks = "jetstream/jetstream/$G/streams/" + snapshotStream + "/msgs/*.blk"
+	groupFiles     = "jetstream/jetstream/$SYS/_js_/"
+)
+
+// One of three nodes that were all stopped comes back with a damaged file, and may
+// become the leader of all. It names the damage and takes what it lost from the others,
+// or refuses to start; and no node's count is wrong, nor that of one that starts
+// with an empty directory while n1 leads.
+func TestDamageOfOneNode(t *testing.T) {
+	for crashed, damages := range map[bool][]damage{
+		false: {
+			{journalBlocks, "a bit flipped", flushStream},
+			{journalBlocks, "cut", flushStream},
+			{journalBlocks, "empty", flushStream},
+			{journalBlocks, "gone", flushStream},
+			{snapshotBlocks, "a bit flipped", snapshotStream},
+			{snapshotBlocks, "gone", snapshotStream},
+			{groupFiles + "S-*/snapshots/snap.*", "cut", "snap."},
+			{groupFiles + "_meta_/snapshots/snap.*", "a bit flipped", "snap."},
+			{groupFiles + "_meta_/msgs/*.blk", "gone", "_meta_"},
+			{"jetstream/groups.json", "cut", "groups.json"},
+			{"jetstream/node.json", "cut", "node.json"},
+			{"manifest", "a bit flipped", "manifest"},
+			{"mark", "empty", "mark"},
+		},
+		true: {
+			{journalBlocks, "a bit flipped", flushStream},
+			{journalBlocks, "cut", ""}, // the log of its group has the rest
+			{snapshotBlocks, "a bit flipped", snapshotStream},
+		},
+	} {
+		t.Run(fmt.Sprintf("crashed=%v", crashed), func(t *testing.T) {
+			t.Parallel()
+			c, saved, want := damagedCluster(t, crashed)
+			if *clusterDamages {
+				damages = everyDamage(t, saved[0])
+			}
+			for _, d := range damages {
+				c.damaged(saved, want, d)
+			}
+		})
+	}
+}
+
+// everyDamage is each way for each file.
+func everyDamage(t *testing.T, dir string) (all []damage) {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && d.Name() != lockFile {
+			for way := range ways {
+				all = append(all, damage{pattern: path[len(dir)+1:], way: way})
 			}
 		}
 		return err
 	})
-	for _, file := range files {
-		for _, how := range []string{"flip", "cut", "zero", "gone"} {
-			for i, cfg := range c.cfgs {
-				copyDir(t, saved[i], cfg.Dir)
-			}
-			path := c.cfgs[0].Dir + file
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			switch how {
-			case "flip":
-				if len(data) > 0 {
-					data[len(data)/2] ^= 4
-				}
-			case "cut":
-				data = data[:len(data)*2/3]
-			case "zero":
-				data = nil
-			}
-			if how == "gone" {
-				os.Remove(path)
-			} else {
-				os.WriteFile(path, data, 0o600)
-			}
-			what := how + " " + file
-			began := time.Now()
-			type started struct {
-				i   int
-				r   *running
-				err error
-			}
-			results := make(chan started, 3)
-			for i := range c.nodes {
-				go func() {
-					r, err := c.open(i)
-					results <- started{i, r, err}
-				}()
-			}
-			said := ""
-			for range c.nodes {
-				s := <-results
-				if s.err != nil {
-					said += fmt.Sprintf(" n%d refuses: %v;", s.i+1, s.err)
-					continue
-				}
-				c.nodes[s.i] = s.r
-			}
-			for i, node := range c.nodes {
-				if node == nil {
-					continue
-				}
-				for key, n := range want {
-					got := node.count(key)
-					if got.Lower != n || got.Upper != n {
-						said += fmt.Sprintf(" n%d WRONG %s %d want %d;", i+1, key, got.Lower, n)
-						break
-					}
-				}
-				s := node.j.Stats()
-				if s.Divergence+s.Holes > 0 || len(s.Findings) > 0 {
-					said += fmt.Sprintf(" n%d divergence %d holes %d findings %v;", i+1, s.Divergence, s.Holes, s.Findings)
-				}
-			}
-			if c.nodes[0] != nil && c.nodes[1] != nil && c.nodes[2] != nil {
-				said += experimentLater(c, want)
-			}
-			if said == "" {
-				said = " ok"
-			}
-			os.Stdout.WriteString(fmt.Sprintf("RESULT %s: %v:%s\n", strings.ReplaceAll(what, "\n", " "), time.Since(began).Round(100*time.Millisecond), strings.ReplaceAll(said, "\n", " | ")))
-			c.stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func (c *cluster) damaged(saved []string, want map[string]uint64, d damage) {
+	t := c.t
+	for i, cfg := range c.cfgs {
+		copyDir(t, saved[i], cfg.Dir)
+		if err := os.RemoveAll(join.Aside(filepath.Join(cfg.Dir, serverDir))); err != nil {
+			t.Fatal(err)
 		}
+	}
+	path := c.damageFile(d)
+	what := fmt.Sprintf("%s: %s", path, d.way)
+	began := time.Now()
+	errs := c.tryStart()
+	outcome := ""
+	if errs[0] != nil {
+		outcome = errs[0].Error()
+	} else {
+		for _, found := range c.nodes[0].j.Stats().Findings {
+			outcome += found.String() + "\n"
+			if !found.Harmless {
+				t.Errorf("%s: hits are lost: %v", what, found)
+			}
+		}
+	}
+	t.Logf("%s: %v: %s", what, time.Since(began).Round(100*time.Millisecond), outcome)
+	if errs[1] != nil || errs[2] != nil {
+		t.Fatalf("%s: the others are harmed: %v, %v", what, errs[1], errs[2])
+	}
+	if !strings.Contains(outcome, d.outcome) {
+		t.Errorf("%s: nobody names %s: %q", what, d.outcome, outcome)
+	}
+	c.agree(want)
+	if c.nodes[0] != nil {
+		c.leads(0)
+		c.nodes[2].crash()
+		c.nodes[2] = nil
+		if err := os.RemoveAll(c.cfgs[2].Dir); err != nil {
+			t.Fatal(err)
+		}
+		c.start()
+		c.agree(want)
+	}
+	for i, node := range c.nodes[1:] {
+		if s := node.j.Stats(); s.Divergence+s.Holes != 0 {
+			t.Errorf("%s: node %d: %+v", what, i+2, s)
+		}
+	}
+	c.stop()
+}
+
+// damageFile damages a file of n1.
+func (c *cluster) damageFile(d damage) (path string) {
+	c.t.Helper()
+	paths, err := filepath.Glob(filepath.Join(c.cfgs[0].Dir, d.pattern))
+	if err != nil || len(paths) == 0 {
+		c.t.Fatalf("%s: no such file: %v", d.pattern, err)
+	}
+	data, err := os.ReadFile(paths[0])
+	if err == nil {
+		err = ways[d.way](paths[0], data)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return paths[0]
+}
+
+// tryStart starts all nodes at once, and says which did not.
+func (c *cluster) tryStart() (errs [3]error) {
+	var opened [3]*running
+	done := make(chan struct{})
+	for i := range c.nodes {
+		go func() {
+			opened[i], errs[i] = c.open(i)
+			done <- struct{}{}
+		}()
+	}
+	for range c.nodes {
+		<-done
+	}
+	for i, r := range opened {
+		if r != nil {
+			c.nodes[i] = r
+			c.t.Cleanup(r.crash)
+		}
+	}
+	return errs
+}
+
+// leads makes a node the leader of both streams.
+func (c *cluster) leads(i int) {
+	c.t.Helper()
+	js, name := c.nodes[i].j.server.JetStream(), c.cfgs[i].Join.Node
+	for _, of := range []string{flushStream, snapshotStream} {
+		jointest.Eventually(c.t, name+" leads "+of, func() bool {
+			ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
+			defer cancel()
+			stream, err := js.Stream(ctx, of)
+			if err != nil || stream.CachedInfo().Cluster.Leader == name {
+				return err == nil
+			}
+			_, _ = js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+of, fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, name))
+			return false
+		})
 	}
 }
 
-func experimentLater(c *cluster, want map[string]uint64) (said string) {
-	// n1 leads
-	for range 10 {
-		ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
-		for _, st := range []string{flushStream, snapshotStream} {
-			_, _ = c.nodes[1].j.server.Conn().RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+st, []byte(`{"placement":{"preferred":"n1"}}`))
-		}
-		cancel()
-		time.Sleep(300 * time.Millisecond)
-		info, err := c.nodes[1].j.server.JetStream().Stream(c.t.Context(), flushStream)
-		if err != nil {
-			continue
-		}
-		info2, err := c.nodes[1].j.server.JetStream().Stream(c.t.Context(), snapshotStream)
-		if err != nil {
-			continue
-		}
-		if info.CachedInfo().Cluster.Leader == "n1" && info2.CachedInfo().Cluster.Leader == "n1" {
-			said = " (n1 leads)"
-			break
-		}
-	}
+// A bit flips on the disk of the journal's leader while it runs, and a node that
+// starts empty has to be told everything by it. Started again, the leader finds the
+// damage.
+func TestDamageWhileTheLeaderRuns(t *testing.T) {
+	t.Parallel()
+	c, _, want := damagedCluster(t, true)
+	c.start()
+	c.agree(want)
+	c.leads(0)
+	c.damageFile(damage{pattern: journalBlocks, way: "a bit flipped"})
 	c.nodes[2].crash()
 	c.nodes[2] = nil
-	os.RemoveAll(c.cfgs[2].Dir)
-	r, err := c.open(2)
-	if err != nil {
-		return said + fmt.Sprintf(" EMPTY n3 refuses: %v", err)
+	if err := os.RemoveAll(c.cfgs[2].Dir); err != nil {
+		t.Fatal(err)
 	}
-	c.nodes[2] = r
+	c.start()
+	c.agree(want)
+	c.nodes[0].crash()
+	c.nodes[0] = nil
+	c.start()
+	c.agree(want)
 	for i, node := range c.nodes {
-		for key, n := range want {
-			got := node.count(key)
-			if got.Lower != n || got.Upper != n {
-				said += fmt.Sprintf(" after empty n%d WRONG %s %d want %d;", i+1, key, got.Lower, n)
-				break
+		for _, found := range node.j.Stats().Findings {
+			t.Logf("node %d: %v", i+1, found)
+			if !found.Harmless {
+				t.Errorf("node %d: hits are lost: %v", i+1, found)
 			}
 		}
-		s := node.j.Stats()
-		if s.Divergence+s.Holes > 0 || len(s.Findings) > 0 {
-			said += fmt.Sprintf(" after empty: n%d divergence %d holes %d findings %v;", i+1, s.Divergence, s.Holes, s.Findings)
+	}
+	if len(c.nodes[0].j.Stats().Findings) == 0 {
+		t.Error("the leader did not find the damage")
+	}
+}
+
+// What a node's replica and the leader's have lost, another node tells.
+func TestAskMessage(t *testing.T) {
+	c := newCluster(t, 3)
+	c.start()
+	c.nodes[0].hit("a", 1_000_000, 1)
+	c.nodes[0].sync()
+	for _, node := range c.nodes {
+		data, err := node.j.askMessage(t.Context(), 1)
+		want, wrong := node.j.store.get(t.Context(), 1)
+		if err != nil || wrong != nil || !bytes.Equal(data, want) {
+			t.Errorf("%d bytes, %v; want %d bytes, %v", len(data), err, len(want), wrong)
 		}
 	}
-	return said
+	if _, err := c.nodes[0].j.askMessage(t.Context(), 1<<40); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a message that nobody has: %v", err)
+	}
+}
+
+// Verify of one node's directory tells all that the cluster counts, changes no
+// byte, and finds what is damaged without the others.
+func TestVerifyOfOneNode(t *testing.T) {
+	t.Parallel()
+	c, saved, want := damagedCluster(t, false)
+	before := dataFiles(t, saved[0])
+	r, err := Verify(t.Context(), saved[0])
+	if err != nil || len(r.Findings) > 0 || r.Node != "n1" || r.Hits != want[weir.AllKeys] {
+		t.Fatalf("want %d hits: %+v, %v", want[weir.AllKeys], r, err)
+	}
+	for path, content := range dataFiles(t, saved[0]) {
+		if before[path] != content {
+			t.Errorf("%s was changed", path)
+		}
+	}
+	for _, d := range []damage{
+		{journalBlocks, "a bit flipped", flushStream},
+		{journalBlocks, "empty", flushStream},
+		{snapshotBlocks, "cut", snapshotStream},
+		{groupFiles + "_meta_/snapshots/snap.*", "a bit flipped", "snap."},
+		{"manifest", "a bit flipped", "manifest"},
+	} {
+		copyDir(t, saved[0], c.cfgs[0].Dir)
+		path := c.damageFile(d)
+		r, err := Verify(t.Context(), c.cfgs[0].Dir)
+		if err != nil || r.Sound() || !strings.Contains(fmt.Sprint(r.Findings), d.outcome) {
+			t.Errorf("%s: %s: %v, %v", path, d.way, r.Findings, err)
+		}
+	}
 }

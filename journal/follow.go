@@ -99,6 +99,11 @@ func (a asked) message(sequence uint64) (data []byte, err error) {
 	case first > sequence:
 		return nil, errLeftBehind
 	}
+	if data, err = a.j.askMessage(a.ctx, sequence); err == nil {
+		a.j.log.Error("journal: the leader of the journal can't read a message, which another node has: restart the leader, so that it finds what else is damaged and copies it anew",
+			"message", sequence, "leader", a.j.leader())
+		return data, nil
+	}
 	a.j.log.Error("journal: a message is lost; its origin is asked", "message", sequence)
 	return nil, errLost
 }

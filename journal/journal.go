@@ -29,6 +29,7 @@ type Journal struct {
 
 	manifest manifest
 
+	ofMany  bool        // Verify reads what a node of a cluster has, and asks nobody
 	suspect atomic.Bool // something failed since the server was found well
 
 	replica   *replica
@@ -86,6 +87,9 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 		return err
 	}
 	m, found, err := loadManifest(j.cfg.Dir)
+	if errors.Is(err, errDamaged) && j.cfg.clustered() {
+		return fmt.Errorf("%w: with the other nodes up and none of them late, start this one with an empty directory under the same name", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ type loaded struct {
 // newest good snapshot, then the batches after it, in order, audited.
 func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Finding, progress func(done, all uint64)) (loaded, error) {
 	var l loaded
-	j.replica = newReplica(j.engine, m.Origin, j.cfg.Join.Node, j.cfg.clustered())
+	j.replica = newReplica(j.engine, m.Origin, j.cfg.Join.Node, j.cfg.clustered() || j.ofMany)
 	j.replica.timed = j.stats.timed
 	audit := j.replica.audit
 	audit.findings = missing
@@ -64,6 +64,11 @@ func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Fi
 		return l, fmt.Errorf("journal: replay: %w", err)
 	}
 	l.reached = max(last, known)
+	if j.ofMany && known > last {
+		l.reached = last
+		audit.findings = append(audit.findings, Finding{Where: fmt.Sprintf("journal messages %d to %d", last+1, known), What: "acknowledged, and not in this replica",
+			Cost: "none if the other nodes have them, which this can't tell", Harmless: true})
+	}
 	if j.cfg.clustered() {
 		if err := j.followTo(ctx, last); err != nil {
 			return l, fmt.Errorf("journal: replay: %w", err)
@@ -115,7 +120,7 @@ func (j *Journal) loadSnapshot(ctx context.Context, at listed) (snapshot, error)
 	if err != nil {
 		return snap, err
 	}
-	if origin := j.replica.audit.origin; snap.origin != origin && !j.cfg.clustered() {
+	if origin := j.replica.audit.origin; snap.origin != origin && j.replica.audit.alone {
 		return snap, fmt.Errorf("%w: of origin %x in place of %x", errDamaged, snap.origin, origin)
 	}
 	return snap, j.replica.loadSnapshot(snap)

@@ -180,7 +180,14 @@ func (s *store) getSnapshot(ctx context.Context, l listed) (snapshot, error) {
 	for _, sequence := range l.chunks {
 		var chunk []byte
 		err := patiently(ctx, func(ctx context.Context) (err error) {
-			_, chunk, err = s.at.Load().fromLeader(ctx, snapshotStream, wanted{Sequence: sequence})
+			at := s.at.Load()
+			_, chunk, err = at.fromLeader(ctx, snapshotStream, wanted{Sequence: sequence})
+			if errors.Is(err, jetstream.ErrMsgNotFound) { // the leader's disk may be damaged, and this node's sound
+				var msg *jetstream.RawStreamMsg
+				if msg, err = at.snapshots.GetMsg(ctx, sequence); err == nil {
+					chunk = msg.Data
+				}
+			}
 			return err
 		})
 		if err != nil {

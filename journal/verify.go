@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/join"
 )
 
 // Report is what Verify found in a data directory.
 type Report struct {
+	Node       string        // of a cluster; "": the directory is of a node alone, or of one with an existing NATS
 	Origin     uint64        // of its batches
 	Epoch      uint64        // of the last process that wrote it
 	Created    string        // RFC 3339
@@ -40,6 +42,10 @@ func (r Report) Sound() bool { return len(lossy(r.Findings)) == 0 }
 // works on a copy of the embedded server's files, because that server mends what
 // it opens, so that the directory stays as it is. It needs as much space again,
 // in the directory for temporary files.
+//
+// Of a node of a cluster it reads what that one's replica has, of all origins, and
+// the logs that it is replicated by, and asks nobody. What the replica does not
+// have at its end, as after a crash, others may have; that is a finding, and no loss.
 func Verify(ctx context.Context, dir string) (r Report, err error) {
 	lock, err := lockExisting(dir)
 	if err != nil {
@@ -50,6 +56,10 @@ func Verify(ctx context.Context, dir string) (r Report, err error) {
 	if err != nil {
 		return Report{Findings: []Finding{{Where: "manifest", What: err.Error(), Cost: "the directory can't be opened"}}}, nil
 	}
+	node, damaged, err := join.Inspect(filepath.Join(dir, serverDir), flushStream)
+	if err != nil {
+		return Report{}, err
+	}
 	copied, err := os.MkdirTemp("", "weir-verify-*")
 	if err != nil {
 		return Report{}, err
@@ -58,19 +68,27 @@ func Verify(ctx context.Context, dir string) (r Report, err error) {
 	if err := copyData(dir, copied); err != nil {
 		return Report{}, err
 	}
-	r, err = verifyCopy(ctx, copied, m)
-	r.Bytes = dirBytes(dir)
+	if node != "" {
+		if err := join.Alone(filepath.Join(copied, serverDir)); err != nil {
+			return Report{}, err
+		}
+	}
+	r, err = verifyCopy(ctx, copied, m, node)
+	r.Node, r.Bytes = node, dirBytes(dir)
+	for _, damage := range damaged {
+		r.Findings = append(r.Findings, Finding{Where: damage.Path, What: damage.What, Cost: "this replica can't be used: its node copies it anew when it starts"})
+	}
 	return r, err
 }
 
-func verifyCopy(ctx context.Context, dir string, m manifest) (r Report, err error) {
+func verifyCopy(ctx context.Context, dir string, m manifest, node string) (r Report, err error) {
 	r = Report{Origin: m.Origin, Epoch: m.Epoch, Created: m.Created, Partitions: m.Partitions, Retention: time.Duration(m.RetentionS) * time.Second}
 	engine, err := weir.New(weir.Config{Partitions: m.Partitions, Retention: r.Retention, Memory: unbounded, Gather: true, Clock: weir.EventClock})
 	if err != nil {
 		return r, err
 	}
 	defer engine.Close()
-	j := &Journal{cfg: Config{Dir: dir}.withDefaults(), engine: engine}
+	j := &Journal{cfg: Config{Dir: dir}.withDefaults(), engine: engine, ofMany: node != ""}
 	j.log = j.cfg.Logger
 	defer func() { err = errors.Join(err, j.release()) }()
 	if j.server, err = startServer(ctx, Config{Dir: dir, MaxBytes: unbounded, Logger: j.log}); err != nil {

@@ -25,6 +25,9 @@ Every snapshot and every message of the journal is read and checked: checksums,
 holes, repeats, and each partition's running total. The directory must not be
 in use; it is not changed. A copy is made in the directory for temporary files.
 
+Of a node of a cluster, its own replica is read, with the hits of all nodes, and no
+other node is asked: what that replica lost, the others may have.
+
 Exit codes: 0 no hit is lost, 1 hits are lost or the directory can't be read,
 2 the command line is wrong.`,
 		Example:           "  weir verify --data /var/lib/weir",
@@ -37,6 +40,10 @@ Exit codes: 0 no hit is lost, 1 hits are lost or the directory can't be read,
 			}
 			if err := r.print(w.stdout, newVerified(report), func(t *table) { printReport(t, report) }); err != nil {
 				return err
+			}
+			if !report.Sound() && report.Node != "" {
+				return errors.New("this node's replica is damaged: start the node while the others are up, and it copies what they have; " +
+					"if its manifest is damaged, with an empty directory under the same name")
 			}
 			if !report.Sound() {
 				return errors.New("the data directory is damaged, and hits are lost: restore a backup, or start with --accept-damage")
@@ -52,6 +59,9 @@ Exit codes: 0 no hit is lost, 1 hits are lost or the directory can't be read,
 
 func printReport(t *table, r journal.Report) {
 	t.row("sound", yesNo(r.Sound()))
+	if r.Node != "" {
+		t.row("replica of node", r.Node)
+	}
 	t.row("created", r.Created)
 	t.row("origin", fmt.Sprintf("%016x", r.Origin))
 	t.row("starts", fmt.Sprint(r.Epoch))
@@ -84,6 +94,7 @@ func yesNo(b bool) string {
 // verified is a report in JSON.
 type verified struct {
 	Sound      bool      `json:"sound"`
+	Node       string    `json:"node,omitempty"` // of a cluster
 	Created    string    `json:"created"`
 	Origin     string    `json:"origin"` // hexadecimal: JSON's numbers may not hold it
 	Epoch      uint64    `json:"epoch"`
@@ -110,7 +121,7 @@ type finding struct {
 
 func newVerified(r journal.Report) verified {
 	v := verified{
-		Sound: r.Sound(), Created: r.Created, Origin: fmt.Sprintf("%016x", r.Origin), Epoch: r.Epoch,
+		Sound: r.Sound(), Node: r.Node, Created: r.Created, Origin: fmt.Sprintf("%016x", r.Origin), Epoch: r.Epoch,
 		Partitions: r.Partitions, RetentionS: int64(r.Retention / time.Second), Bytes: r.Bytes, Snapshots: r.Snapshots,
 		First: r.First, Last: r.Last, Replayed: r.Replayed, Repeats: r.Repeats, Unfinished: r.Unfinished,
 		Keys: r.Keys, Hits: r.Hits, Findings: []finding{},

@@ -27,16 +27,12 @@ const (
 
 // claim refuses a directory that is another's, and marks a new one.
 func claim(dir string, want identity) error {
-	data, err := os.ReadFile(filepath.Join(dir, identityFile))
+	is, err := readIdentity(dir)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return claimUnmarked(dir, want)
 	case err != nil:
 		return err
-	}
-	var is identity
-	if err := json.Unmarshal(data, &is); err != nil {
-		return fmt.Errorf("%s: %w: restore it, or name another --data", filepath.Join(dir, identityFile), err)
+	case is == (identity{}):
+		return claimUnmarked(dir, want)
 	}
 	if is != want {
 		return fmt.Errorf("%s belongs to node %s of cluster %s: start it with --cluster %[3]s --node %[2]s, or name another --data", dir, is.Node, is.Cluster)
@@ -50,7 +46,7 @@ func claimUnmarked(dir string, want identity) error {
 	}
 	switch _, err := os.Stat(filepath.Join(dir, storeFolder)); {
 	case err == nil:
-		return fmt.Errorf("%s was filled by a node alone, and joining a cluster would delete it: name another --data (a backup can be restored into the cluster)", dir)
+		return fmt.Errorf("%s was filled by a node alone, or lost its %s; joining a cluster would delete it: name another --data, empty if this is a node of the cluster", dir, identityFile)
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Damage is a file or folder that is damaged.
@@ -20,6 +21,8 @@ const (
 	streamsFolder = "jetstream/$G/streams"
 	groupsFolder  = "jetstream/$SYS/_js_"
 	metaGroup     = "_meta_"
+
+	keyValue = "KV_" // a stream of which a message removes another
 )
 
 // Check reads all streams and logs of a cluster's node below dir, and returns what is
@@ -95,7 +98,7 @@ func checkStream(folder, stream string, unbroken bool, log raftLog) (found []Dam
 	case s == nil || s.Msgs == 0:
 	case end < s.LastSeq:
 		missing(end+1, s.LastSeq)
-	case !log.proposals && len(found) == 0: // else messages may have been removed since
+	case len(found) == 0 && !log.removals && !(log.appends && strings.HasPrefix(stream, keyValue)): // else messages may have been removed since
 		deleted := map[uint64]bool{}
 		for _, list := range s.Deleted {
 			list.Range(func(sequence uint64) bool {

@@ -17,9 +17,10 @@ import (
 // raftLog is what a node knows of what a group of replicas agreed on: a snapshot
 // of the outcome, and what was proposed after it.
 type raftLog struct {
-	state     *natsserver.StreamReplicatedState // of a stream, at the snapshot; nil: there is none
-	index     uint64                            // of the snapshot
-	proposals bool                              // after the snapshot, which change the stream
+	state    *natsserver.StreamReplicatedState // of a stream, at the snapshot; nil: there is none
+	index    uint64                            // of the snapshot
+	appends  bool                              // after the snapshot there are messages
+	removals bool                              // after the snapshot there are other changes
 }
 
 // A snapshot is a file snap.TERM.INDEX: term and index, 8 bytes each, the length of
@@ -52,19 +53,21 @@ func readGroup(folder, group string, ofStream bool) (l raftLog, found []Damage, 
 			}
 		}
 	}
-	messages, next := filepath.Join(folder, "msgs"), uint64(0)
+	messages, next, begins := filepath.Join(folder, "msgs"), uint64(0), len(found) == 0 // else it is not known where
 	blocks, damaged, err := readBlocks(messages, group, func(r record) {
 		switch {
 		case r.removed || r.erased || r.sequence <= l.index:
 			return
-		case next == 0:
+		case next == 0 && begins:
 			next = l.index + 1
+		case next == 0:
+			next = r.sequence
 		}
 		if r.sequence > next {
 			found = append(found, Damage{messages, fmt.Sprintf("entries %d to %d of the log of replica group %s are missing", next, r.sequence-1, group)})
 		}
 		next = r.sequence + 1
-		l.proposals = l.proposals || proposes(r.message)
+		l.entry(r.message)
 	})
 	found = append(found, damaged...)
 	if blocks == 0 && err == nil {
@@ -96,19 +99,31 @@ func readSnapshot(path, group string) (index uint64, state []byte, err error) {
 }
 
 // An entry of the log has 40 bytes of who and when, the number of proposals in it,
-// 2 bytes, and each with its length, 4 bytes, and its kind, 1 byte.
-const entryHead = 8 + 4*8
+// 2 bytes, and each with its length, 4 bytes, its kind, 1 byte, and, if it is about
+// the stream and not the group, what it does to it, 1 byte.
+const (
+	entryHead = 8 + 4*8
 
-// proposes tells whether an entry of the log changes the stream, and is not about
-// the group itself.
-func proposes(entry []byte) bool {
-	if len(entry) < entryHead+2 {
-		return false
+	opMessage    = 4 // of the server's entryOp, as the next ones
+	opCompressed = 14
+	opBatch      = 16
+	opBatchEnd   = 17
+)
+
+// entry takes note of what an entry does.
+func (l *raftLog) entry(data []byte) {
+	if len(data) < entryHead+2 {
+		return
 	}
-	count, rest := binary.LittleEndian.Uint16(entry[entryHead:]), entry[entryHead+2:]
-	for ; count > 0 && len(rest) > 4; count-- {
+	count, rest := binary.LittleEndian.Uint16(data[entryHead:]), data[entryHead+2:]
+	for ; count > 0 && len(rest) > 5; count-- {
 		if natsserver.EntryType(rest[4]) == natsserver.EntryNormal {
-			return true
+			switch rest[5] {
+			case opMessage, opCompressed, opBatch, opBatchEnd:
+				l.appends = true
+			default:
+				l.removals = true
+			}
 		}
 		length := 4 + int(binary.LittleEndian.Uint32(rest))
 		if length > len(rest) {
@@ -116,5 +131,4 @@ func proposes(entry []byte) bool {
 		}
 		rest = rest[length:]
 	}
-	return false
 }

@@ -1,0 +1,58 @@
+package journal
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A message that neither this node's replica nor the leader's can read may be sound
+// in another: all nodes are asked for it by its sequence, an unsigned varint, and
+// who has it answers.
+const messageSubject = "weir.message"
+
+// serveMessages answers other nodes from this one's replica, until the connection
+// closes.
+func (j *Journal) serveMessages(ctx context.Context) error {
+	_, err := j.server.Conn().Subscribe(messageSubject, func(msg *nats.Msg) {
+		r := reader{rest: msg.Data}
+		sequence := r.uvarint()
+		if r.end() != nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, messageTimeout)
+		defer cancel()
+		found, err := j.store.at.Load().flushes.GetMsg(ctx, sequence)
+		if err != nil {
+			return // another node may have it
+		}
+		if err := msg.Respond(found.Data); err != nil {
+			j.log.Warn("journal: a node that misses a message got no answer", "error", err)
+		}
+	})
+	return err
+}
+
+// messageTimeout bounds the wait for a message that perhaps nobody has.
+const messageTimeout = 500 * time.Millisecond
+
+// askMessage asks all nodes for a message.
+func (j *Journal) askMessage(ctx context.Context, sequence uint64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
+	defer cancel()
+	msg, err := j.server.Conn().RequestWithContext(ctx, messageSubject, binary.AppendUvarint(nil, sequence))
+	if err != nil {
+		return nil, err
+	}
+	return msg.Data, nil
+}
+
+// leader is the node that leads the journal's stream, for a person to look after.
+func (j *Journal) leader() string {
+	if info := j.store.at.Load().flushes.CachedInfo(); info != nil && info.Cluster != nil {
+		return info.Cluster.Leader
+	}
+	return ""
+}
