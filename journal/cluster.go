@@ -50,7 +50,7 @@ func (j *Journal) settle(ctx context.Context, lost []Finding) error {
 // replaced are the findings of files that were damaged and are copied anew.
 func replaced(damaged []ondisk.Damage) (found []Finding) {
 	for _, damage := range damaged {
-		found = append(found, Finding{Where: damage.Path, What: damage.What, Cost: "none: this node's replica is copied anew from the others", Harmless: true})
+		found = append(found, Finding{Where: damage.Path, What: damage.What, Cost: "none: what is missing comes from the log of the replicas or from the other nodes", Harmless: true})
 	}
 	return found
 }

@@ -76,7 +76,11 @@ func Verify(ctx context.Context, dir string) (r Report, err error) {
 	r, err = verifyCopy(ctx, copied, m, node)
 	r.Node, r.Bytes = node, dirBytes(dir)
 	for _, damage := range damaged {
-		r.Findings = append(r.Findings, Finding{Where: damage.Path, What: damage.What, Cost: "this replica can't be used: its node copies it anew when it starts"})
+		found := Finding{Where: damage.Path, What: damage.What, Cost: "this replica can't be used: its node copies it anew when it starts"}
+		if damage.Index != "" {
+			found.Cost, found.Harmless = "none: the log of the replicas has what was there", true
+		}
+		r.Findings = append(r.Findings, found)
 	}
 	return r, err
 }

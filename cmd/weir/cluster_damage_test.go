@@ -73,6 +73,7 @@ func TestClusterDamage(t *testing.T) {
 
 	close(stop)
 	writing.Wait()
+	c.converge("the last hit")
 	c.checkAll()
 	c.stop(0, 1, 2)
 	c.damageNewest(2, func([]byte) []byte { return nil })

@@ -27,8 +27,15 @@ func (n *Node) setAside() (err error) {
 	if n.damage, err = ondisk.Check(dir, n.cfg.Unbroken); err != nil || len(n.damage) == 0 {
 		return err
 	}
+	logged := 0 // damage of which a log has what was there
 	for _, damage := range n.damage {
 		n.cfg.Logger.Error("this node's replica is damaged", "file", damage.Path, "damage", damage.What)
+		if damage.Index != "" {
+			logged++
+		}
+	}
+	if logged == len(n.damage) {
+		return n.dropIndexes()
 	}
 	n.cfg.Logger.Warn("this node's replica is set aside, and copied anew from the other nodes, who must be up", "aside", Aside(dir))
 	if _, err := os.Stat(Aside(dir)); errors.Is(err, fs.ErrNotExist) {
@@ -39,8 +46,18 @@ func (n *Node) setAside() (err error) {
 	return os.RemoveAll(dir) // a copy that did not come to its end: what is aside is the original
 }
 
+// dropIndexes makes the server read streams that are damaged at their end.
+func (n *Node) dropIndexes() error {
+	for _, damage := range n.damage {
+		if err := os.Remove(damage.Index); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // Damage is what was wrong with the files that this node found when it was opened.
-// They were set aside.
+// What was damaged is read from a log, or all were set aside.
 func (n *Node) Damage() []ondisk.Damage { return n.damage }
 
 // Settled notes what the next Open checks this node's files by, and removes those

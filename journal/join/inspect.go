@@ -24,10 +24,9 @@ func Inspect(dir, unbroken string) (node string, damaged []ondisk.Damage, err er
 }
 
 // Alone makes the files of a cluster's node, or rather a copy of them, those of a
-// node alone: with the streams as they are, and without the logs that they were
-// replicated by.
+// node alone, for a server that only reads them.
 func Alone(dir string) error {
-	return errors.Join(os.Remove(filepath.Join(dir, identityFile)), ondisk.DropGroups(dir))
+	return errors.Join(os.Remove(filepath.Join(dir, identityFile)), ondisk.Alone(dir))
 }
 
 // readIdentity returns the zero identity for a directory without one.

@@ -113,15 +113,15 @@ func readBlocks(folder, store string, f func(record)) (blocks int, found []Damag
 		path := filepath.Join(folder, fmt.Sprintf("%d.blk", number))
 		data, err := os.ReadFile(path)
 		if err != nil {
-			found = append(found, Damage{path, err.Error()})
+			found = append(found, Damage{Path: path, What: err.Error()})
 			continue
 		}
 		b := newBlock(store, number)
 		for at := 0; at < len(data); {
 			r, length, ok := b.next(data[at:])
 			if !ok {
-				if i < len(numbers)-1 || b.soundAfter(data[at:]) {
-					found = append(found, Damage{path, fmt.Sprintf("the record at byte %d of %d is damaged", at, len(data))})
+				if last := i == len(numbers)-1; !last || b.soundAfter(data[at:]) {
+					found = append(found, Damage{Path: path, What: fmt.Sprintf("the record at byte %d of %d is damaged", at, len(data)), atEnd: last})
 				}
 				break
 			}

@@ -13,6 +13,13 @@ import (
 type Damage struct {
 	Path string
 	What string
+
+	// Index, if it is not empty, is a file to remove: the damage is at the end of a
+	// stream, and the log of its group has what was there. Without its index the
+	// server reads the stream, cuts it where it is damaged, and goes on by the log.
+	Index string
+
+	atEnd bool // in the last block of a store
 }
 
 func (d Damage) String() string { return d.Path + ": " + d.What }
@@ -22,7 +29,8 @@ const (
 	groupsFolder  = "jetstream/$SYS/_js_"
 	metaGroup     = "_meta_"
 
-	keyValue = "KV_" // a stream of which a message removes another
+	indexFile = "index.db"
+	keyValue  = "KV_" // a stream of which a message removes another
 )
 
 // Check reads all streams and logs of a cluster's node below dir, and returns what is
@@ -39,7 +47,7 @@ func Check(dir, unbroken string) (found []Damage, err error) {
 	}
 	groups, err := readNote(dir)
 	if err != nil {
-		return []Damage{{filepath.Join(dir, noteFile), err.Error()}}, nil
+		return []Damage{{Path: filepath.Join(dir, noteFile), What: err.Error()}}, nil
 	}
 	_, found, err = readGroup(filepath.Join(dir, groupsFolder, metaGroup), metaGroup, false)
 	if err != nil {
@@ -80,25 +88,30 @@ func checkStream(folder, stream string, unbroken bool, log raftLog) (found []Dam
 		}
 	})
 	missing := func(first, last uint64) {
-		found = append(found, Damage{folder, fmt.Sprintf("messages %d to %d of stream %s are missing", first, last, stream)})
+		found = append(found, Damage{Path: folder, What: fmt.Sprintf("messages %d to %d of stream %s are missing", first, last, stream)})
 	}
-	if err != nil || len(found) > 0 { // which tells where, and what follows from it need not be told
+	s := log.state
+	if n := len(found); n == 1 && found[0].atEnd && (s == nil || s.Msgs == 0 || end >= s.LastSeq) {
+		found[0].Index = filepath.Join(folder, indexFile)
+	} else if n > 0 { // which tells where, and what follows from it need not be told
+		return found, err
+	}
+	if err != nil {
 		return found, err
 	}
 	if blocks == 0 {
-		return append(found, Damage{folder, "all messages of stream " + stream + " are missing"}), nil
+		return append(found, Damage{Path: folder, What: "all messages of stream " + stream + " are missing"}), nil
 	}
 	if unbroken {
 		for i := 1; i < len(have); i++ {
 			missing(have[i-1].last+1, have[i].first-1)
 		}
 	}
-	s := log.state
 	switch {
 	case s == nil || s.Msgs == 0:
 	case end < s.LastSeq:
 		missing(end+1, s.LastSeq)
-	case len(found) == 0 && !log.removals && !(log.appends && strings.HasPrefix(stream, keyValue)): // else messages may have been removed since
+	case !log.removals && !(log.appends && strings.HasPrefix(stream, keyValue)): // else messages may have been removed since
 		deleted := map[uint64]bool{}
 		for _, list := range s.Deleted {
 			list.Range(func(sequence uint64) bool {

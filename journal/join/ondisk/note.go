@@ -37,8 +37,3 @@ func readNote(dir string) (groups map[string]string, err error) {
 	}
 	return groups, json.Unmarshal(data, &groups)
 }
-
-// DropGroups removes the logs by which streams are replicated, and keeps the streams.
-func DropGroups(dir string) error {
-	return errors.Join(os.RemoveAll(filepath.Join(dir, "jetstream/$SYS")), os.RemoveAll(filepath.Join(dir, noteFile)))
-}

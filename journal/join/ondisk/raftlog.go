@@ -43,12 +43,12 @@ func readGroup(folder, group string, ofStream bool) (l raftLog, found []Damage, 
 		index, state, err := readSnapshot(path, group)
 		switch {
 		case err != nil:
-			found = append(found, Damage{path, err.Error()})
+			found = append(found, Damage{Path: path, What: err.Error()})
 		case index >= l.index:
 			l.index = index
 			if ofStream {
 				if l.state, err = natsserver.DecodeStreamState(state); err != nil {
-					found = append(found, Damage{path, err.Error()})
+					found = append(found, Damage{Path: path, What: err.Error()})
 				}
 			}
 		}
@@ -64,14 +64,14 @@ func readGroup(folder, group string, ofStream bool) (l raftLog, found []Damage, 
 			next = r.sequence
 		}
 		if r.sequence > next {
-			found = append(found, Damage{messages, fmt.Sprintf("entries %d to %d of the log of replica group %s are missing", next, r.sequence-1, group)})
+			found = append(found, Damage{Path: messages, What: fmt.Sprintf("entries %d to %d of the log of replica group %s are missing", next, r.sequence-1, group)})
 		}
 		next = r.sequence + 1
 		l.entry(r.message)
 	})
 	found = append(found, damaged...)
 	if blocks == 0 && err == nil {
-		found = append(found, Damage{messages, "the log of replica group " + group + " is missing"})
+		found = append(found, Damage{Path: messages, What: "the log of replica group " + group + " is missing"})
 	}
 	return l, found, err
 }
