@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 	"github.com/weir-counter/weir/journal/join/jointest"
 )
 
-var clusterDamages = flag.Bool("cluster-damages", false, "damage every file of a node in TestDamageOfOneNode, in every way")
+var clusterDamages = flag.String("cluster-damages", "", "regular expression of the files of a node that TestDamageOfOneNode damages in every way; empty: some, in some ways")
 
 // damagedCluster is the directories of three nodes: snapshots in both slots, and
 // some journal after them, with the counts that are right. Of nodes that crashed
@@ -131,7 +132,7 @@ func TestDamageOfOneNode(t *testing.T) {
 		t.Run(fmt.Sprintf("crashed=%v", crashed), func(t *testing.T) {
 			t.Parallel()
 			c, saved, want := damagedCluster(t, crashed)
-			if *clusterDamages {
+			if *clusterDamages != "" {
 				damages = everyDamage(t, saved[0])
 			}
 			for _, d := range damages {
@@ -141,10 +142,11 @@ func TestDamageOfOneNode(t *testing.T) {
 	}
 }
 
-// everyDamage is each way for each file.
+// everyDamage is each way for each file that -cluster-damages names.
 func everyDamage(t *testing.T, dir string) (all []damage) {
+	wanted := regexp.MustCompile(*clusterDamages)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && d.Name() != lockFile {
+		if err == nil && d.Type().IsRegular() && d.Name() != lockFile && wanted.MatchString(path) {
 			for way := range ways {
 				all = append(all, damage{pattern: path[len(dir)+1:], way: way})
 			}

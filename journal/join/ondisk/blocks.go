@@ -31,6 +31,7 @@ const (
 	headerBytes = 22
 	sumBytes    = 8
 	mostBytes   = 32 << 20 // of a record
+	mostSubject = 1 << 10  // Weir's are shorter; it keeps what is not a record from looking like one
 
 	withHeaders = 1 << 31
 	erased      = 1 << 63
@@ -73,7 +74,7 @@ func (b *block) next(data []byte) (r record, length int, ok bool) {
 	if size&withHeaders != 0 {
 		head += 4
 	}
-	if length > len(data) || length > mostBytes || headerBytes+head+sumBytes > length {
+	if length > len(data) || length > mostBytes || subject > mostSubject || headerBytes+head+sumBytes > length {
 		return r, 0, false
 	}
 	end := length - sumBytes
