@@ -48,7 +48,7 @@ func damagedCluster(t *testing.T, crashed bool) (c *cluster, saved []string, wan
 		if i == 8 || i == 18 {
 			for _, node := range c.nodes {
 				if node.j.takesSnapshots() {
-					node.j.snapshots.startRound()
+					node.j.startRound()
 					node.j.finishRound(t.Context())
 				}
 			}

@@ -67,6 +67,6 @@ func configSum(stream string, config []byte) []byte {
 	if err != nil {
 		panic(err) // the key has the right length
 	}
-	hash.Write(config)
+	_, _ = hash.Write(config) // it never fails
 	return []byte(hex.EncodeToString(hash.Sum(nil)))
 }

@@ -79,9 +79,9 @@ func (b *block) next(data []byte) (r record, length int, ok bool) {
 	}
 	end := length - sumBytes
 	b.hash.Reset()
-	b.hash.Write(data[4:20])
-	b.hash.Write(data[headerBytes : headerBytes+subject])
-	b.hash.Write(data[headerBytes+head : end])
+	for _, hashed := range [...][]byte{data[4:20], data[headerBytes : headerBytes+subject], data[headerBytes+head : end]} {
+		_, _ = b.hash.Write(hashed) // it never fails
+	}
 	if !bytes.Equal(b.hash.Sum(b.sum[:0]), data[end:length]) {
 		return r, 0, false
 	}

@@ -90,7 +90,7 @@ func readSnapshot(path, group string) (index uint64, state []byte, err error) {
 		return 0, nil, err
 	}
 	end := len(data) - sumBytes
-	hash.Write(data[:end])
+	_, _ = hash.Write(data[:end]) // it never fails
 	peers := 20 + int(binary.LittleEndian.Uint32(data[16:]))
 	if !bytes.Equal(hash.Sum(nil), data[end:]) || peers > end {
 		return 0, nil, errors.New("its checksum is wrong")
