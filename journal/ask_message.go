@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -38,12 +39,22 @@ func (j *Journal) serveMessages(ctx context.Context) error {
 // messageTimeout bounds the wait for a message that perhaps nobody has.
 const messageTimeout = 500 * time.Millisecond
 
+// mostUnanswered is for how many messages a process asks in vain: where much is
+// lost to all, a start must not take hours.
+const mostUnanswered = 200
+
+var errNobodyAnswers = errors.New("no node has answered for too many messages")
+
 // askMessage asks all nodes for a message.
 func (j *Journal) askMessage(ctx context.Context, sequence uint64) ([]byte, error) {
+	if j.unanswered.Load() >= mostUnanswered {
+		return nil, errNobodyAnswers
+	}
 	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
 	defer cancel()
 	msg, err := j.server.Conn().RequestWithContext(ctx, messageSubject, binary.AppendUvarint(nil, sequence))
 	if err != nil {
+		j.unanswered.Add(1)
 		return nil, err
 	}
 	return msg.Data, nil

@@ -29,8 +29,9 @@ type Journal struct {
 
 	manifest manifest
 
-	ofMany  bool        // Verify reads what a node of a cluster has, and asks nobody
-	suspect atomic.Bool // something failed since the server was found well
+	ofMany     bool         // Verify reads what a node of a cluster has, and asks nobody
+	unanswered atomic.Int64 // messages that no node had
+	suspect    atomic.Bool  // something failed since the server was found well
 
 	replica   *replica
 	shares    *shares // nil: alone
