@@ -76,7 +76,13 @@ func TestClusterDamage(t *testing.T) {
 	c.converge("the last hit")
 	c.checkAll()
 	c.stop(0, 1, 2)
+	if out := mustWeir(t, exitOK, "", "verify", "--data", c.dirs[2]); !strings.Contains(out, "replica of node     n3\n") {
+		t.Errorf("verify of n3: %s", out)
+	}
 	c.damageNewest(2, func([]byte) []byte { return nil })
+	if out := mustWeir(t, exitFailure, "", "verify", "--data", c.dirs[2]); !strings.Contains(out, "WEIR_JOURNAL") {
+		t.Errorf("verify of n3, damaged: %s", out)
+	}
 	c.start(0, 1, 2)
 	c.converge("n3's newest block emptied while all were stopped")
 	c.checkAll()
