@@ -247,20 +247,34 @@ func (c *cluster) tryStart() (errs [3]error) {
 	return errs
 }
 
-// leads makes a node the leader of both streams.
+// leads makes a node the leader of both streams, once its replicas are current:
+// to ask earlier would only disturb what makes them so.
 func (c *cluster) leads(i int) {
 	c.t.Helper()
 	js, name := c.nodes[i].j.server.JetStream(), c.cfgs[i].Join.Node
 	for _, of := range []string{flushStream, snapshotStream} {
+		seen := ""
+		defer func() {
+			if c.t.Failed() {
+				c.t.Log(seen)
+			}
+		}()
 		jointest.Eventually(c.t, name+" leads "+of, func() bool {
 			ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
 			defer cancel()
 			stream, err := js.Stream(ctx, of)
-			if err != nil || stream.CachedInfo().Cluster.Leader == name {
-				return err == nil
+			if err != nil {
+				return false
 			}
-			_, _ = js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+of, fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, name))
-			return false
+			is := stream.CachedInfo().Cluster
+			seen = fmt.Sprintf("%s: leader %s", of, is.Leader)
+			for _, replica := range is.Replicas {
+				seen += fmt.Sprintf(", %+v", *replica)
+				if replica.Name == name && replica.Current && replica.Lag == 0 {
+					_, _ = js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+of, fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, name))
+				}
+			}
+			return is.Leader == name
 		})
 	}
 }
