@@ -29,7 +29,7 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	var bucket *lease.Bucket
 	err := patiently(ctx, func(ctx context.Context) (err error) {
 		bucket, err = lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replicas))
-		return err
+		return beingMade(err)
 	})
 	if err != nil {
 		return err

@@ -51,6 +51,15 @@ func patientlyUntil(ctx context.Context, ask func() error) error {
 	}
 }
 
+// beingMade makes a bucket that is not there an error that is worth another try: of
+// nodes that start together, one makes it while others see it come.
+func beingMade(err error) error {
+	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) {
+		return errors.Join(nats.ErrTimeout, err)
+	}
+	return err
+}
+
 // nobody tells whether an error says that no server could answer. A deadline is
 // the client's own for one request: who asks looks at that of ctx.
 func nobody(err error) bool {

@@ -30,7 +30,7 @@ func (j *Journal) openShares(ctx context.Context, origin uint64) error {
 	s := &shares{replicas: j.cfg.Replicas, moveAfter: moveAfter}
 	err := patiently(ctx, func(ctx context.Context) (err error) {
 		s.registry, err = share.Open(ctx, j.server.JetStream(), shareBucket, j.server.Replicas(replicas), j.log)
-		return err
+		return beingMade(err)
 	})
 	if err != nil {
 		return err
