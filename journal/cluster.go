@@ -23,6 +23,9 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.serveClock(); err != nil {
 		return err
 	}
+	if err := j.refuseNamesake(ctx); err != nil {
+		return err
+	}
 	if err := j.sayHello(ctx); err != nil {
 		return err
 	}

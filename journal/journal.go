@@ -79,6 +79,7 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	if cfg.clustered() {
 		j.running.Go(func() { j.runFollower(run) })
 		j.running.Go(func() { j.runShares(run) })
+		j.running.Go(func() { j.runRemovals(run) })
 	}
 	return j, nil
 }

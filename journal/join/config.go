@@ -35,8 +35,10 @@ type Config struct {
 	// machine (NAT, containers). "": Addr.
 	Listen string
 	// Peers are the Addr of all nodes; this node's own may be among them. The
-	// list sets the size of the cluster, so it must be complete from the start:
-	// a node that knows two of four others could make a cluster of its own.
+	// list of the first nodes sets the size of the cluster, so it must be complete
+	// from the start: a node that knows two of four others could make a cluster of
+	// its own. A node that joins later names one that is up at least; it makes the
+	// cluster larger, and Remove makes it smaller again, whatever the lists say.
 	Peers []string
 
 	// TLS between nodes is mutual: all three files, or none. The files are read
@@ -57,6 +59,9 @@ type Config struct {
 	// ClientTLS is for URL. CA alone is enough for a server that asks for no
 	// certificate; nothing at all means the system's authorities.
 	ClientTLS TLS
+
+	// Waiting is called now and then with what Open waits for. nil: nobody asks.
+	Waiting func(what string)
 
 	// Logger takes what happens to the connections. nil: none.
 	Logger *slog.Logger

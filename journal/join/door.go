@@ -58,11 +58,22 @@ func (d *door) say(what string, c natsserver.ClientAuthentication) {
 	d.log.Error(what, "node", c.GetOpts().Username, "from", c.RemoteAddress())
 }
 
-// inProcess lets in clients of this process only: they come by a pipe.
-type inProcess struct{}
+// inProcess lets in clients of this process only: they come by a pipe. One that
+// gives the name of the system account becomes part of it.
+type inProcess struct {
+	server atomic.Pointer[natsserver.Server]
+}
+
+const systemUser = "$SYS"
 
 // Check implements natsserver.Authentication.
-func (inProcess) Check(c natsserver.ClientAuthentication) bool {
+func (p *inProcess) Check(c natsserver.ClientAuthentication) bool {
 	addr := c.RemoteAddress()
-	return addr != nil && addr.Network() == "pipe"
+	if addr == nil || addr.Network() != "pipe" {
+		return false
+	}
+	if c.GetOpts().Username == systemUser {
+		c.RegisterUser(&natsserver.User{Username: systemUser, Account: p.server.Load().SystemAccount()})
+	}
+	return true
 }

@@ -53,7 +53,6 @@ func clusterOptions(cfg Config) (*natsserver.Options, error) {
 	o.ServerName = cfg.Node
 	o.NoSystemAccount = false // nodes talk in it
 	o.DontListen, o.Host, o.Port = false, "127.0.0.1", natsserver.RANDOM_PORT
-	o.CustomClientAuthentication = inProcess{}
 
 	host, port, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {
@@ -106,9 +105,9 @@ func (n *Node) startServer(ctx context.Context) error {
 			return err
 		}
 	}
-	door := &door{secret: n.cfg.Secret, log: n.cfg.Logger}
+	door, clients := &door{secret: n.cfg.Secret, log: n.cfg.Logger}, new(inProcess)
 	if n.cfg.Cluster != "" {
-		options.CustomRouterAuthentication = door
+		options.CustomRouterAuthentication, options.CustomClientAuthentication = door, clients
 	}
 	server, err := natsserver.NewServer(options)
 	if err != nil {
@@ -117,6 +116,7 @@ func (n *Node) startServer(ctx context.Context) error {
 	log := &serverLog{logger: n.cfg.Logger}
 	server.SetLoggerV2(log, false, false, false)
 	door.server.Store(server)
+	clients.server.Store(server)
 	n.server = server
 	server.Start()
 	for !server.ReadyForConnections(readyPoll) {

@@ -22,6 +22,8 @@ type Node struct {
 	js     jetstream.JetStream
 	damage []ondisk.Damage
 	seen   atomic.Int64 // servers with JetStream that answered the last Status, with Config.URL
+	size   atomic.Int64 // of the cluster, when it was last looked at
+	sized  atomic.Int64 // when that was, Unix time in nanoseconds; 0: never
 }
 
 const (
@@ -29,6 +31,8 @@ const (
 	probe    = 2 * time.Second  // of one request while JetStream is not ready
 	between  = 50 * time.Millisecond
 	sayState = 5 * time.Second
+
+	tellState = 200 * time.Millisecond
 )
 
 // Open joins, and returns when JetStream answers: in a cluster, when more than
@@ -43,6 +47,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("join: %w", err)
 	}
 	n := &Node{cfg: cfg}
+	n.size.Store(int64(len(cfg.Peers)))
 	if err := n.open(ctx); err != nil {
 		n.Close()
 		return nil, fmt.Errorf("join: %w", err)
@@ -110,7 +115,7 @@ func (n *Node) Replicas(want int) int {
 			have = want
 		}
 	case n.cfg.Cluster != "":
-		have = len(n.cfg.Peers)
+		have = max(n.Size(), len(n.cfg.Peers))
 	}
 	return max(1, min(want, have, maxReplicas))
 }

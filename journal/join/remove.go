@@ -1,0 +1,160 @@
+package join
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// Placement is which nodes keep a stream.
+type Placement struct {
+	Stream string
+	Nodes  []string // by name
+}
+
+// codeNotMember is JetStream's error of a server that has no vote.
+const codeNotMember = 10044
+
+// Remove takes a node's vote, for good: the others' quorum is counted without it,
+// and the replicas that it had move to a node that has none of that stream, if there
+// is one. It tells whether the node had a vote, and returns when no stream counts on
+// it any more. Whether the node is alive is the caller's to know: one that is, and
+// one that comes back, is a client of the others, and after five minutes a voter
+// again. After an error it may still happen: to ask again is right. With an existing
+// NATS there is nothing to take.
+func (n *Node) Remove(ctx context.Context, node string) (had bool, now []Placement, err error) {
+	if n.server == nil || n.cfg.Cluster == "" {
+		return false, nil, nil
+	}
+	conn, err := nats.Connect("", nats.InProcessServer(n.server), nats.UserInfo(systemUser, ""), nats.NoReconnect())
+	if err != nil {
+		return false, nil, fmt.Errorf("join: remove: %w", err)
+	}
+	defer conn.Close()
+	if had, err = n.takeVote(ctx, conn, node); err != nil {
+		return false, nil, fmt.Errorf("join: remove %s: %w", node, err)
+	}
+	wait := n.waiting("waiting for the streams to go on without " + node)
+	for {
+		if now, err = n.placements(ctx); err == nil {
+			if with := keptBy(now, node); with == "" {
+				return had, now, nil
+			} else {
+				err = fmt.Errorf("%s is still to be kept by it", with)
+			}
+		}
+		if err := wait.again(ctx, between, err); err != nil {
+			return had, now, fmt.Errorf("join: remove: %w", err)
+		}
+	}
+}
+
+// takeVote asks JetStream's leader, until there is one that answers.
+func (n *Node) takeVote(ctx context.Context, conn *nats.Conn, node string) (had bool, err error) {
+	request, err := json.Marshal(natsserver.JSApiMetaServerRemoveRequest{Peer: peerOf(node)})
+	if err != nil {
+		return false, err
+	}
+	wait := n.waiting("waiting for a leader that takes the vote of " + node)
+	for {
+		var answer natsserver.JSApiMetaServerRemoveResponse
+		asking, cancel := context.WithTimeout(ctx, probe)
+		msg, err := conn.RequestWithContext(asking, natsserver.JSApiRemoveServer, request)
+		cancel()
+		if err == nil {
+			err = json.Unmarshal(msg.Data, &answer)
+		}
+		switch {
+		case err != nil:
+		case answer.Error == nil:
+			return true, nil
+		case answer.Error.ErrCode == codeNotMember:
+			return false, nil // or an attempt before took it, whose answer was lost
+		default:
+			err = errors.New(answer.Error.Description)
+		}
+		if err := wait.again(ctx, between, err); err != nil {
+			return false, err
+		}
+	}
+}
+
+// placements lists all streams with the nodes that keep them.
+func (n *Node) placements(ctx context.Context) (list []Placement, err error) {
+	ctx, cancel := context.WithTimeout(ctx, probe)
+	defer cancel()
+	streams := n.js.ListStreams(ctx)
+	for info := range streams.Info() {
+		p := Placement{Stream: info.Config.Name}
+		if info.Cluster == nil || info.Cluster.Leader == "" {
+			return nil, fmt.Errorf("%s has no leader", p.Stream)
+		}
+		p.Nodes = append(p.Nodes, info.Cluster.Leader)
+		for _, replica := range info.Cluster.Replicas {
+			p.Nodes = append(p.Nodes, replica.Name)
+		}
+		slices.Sort(p.Nodes)
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b Placement) int { return strings.Compare(a.Stream, b.Stream) })
+	return list, streams.Err()
+}
+
+// keptBy is a stream that counts on a node, or "". A server that its leader has
+// never seen is named by its id.
+func keptBy(list []Placement, node string) string {
+	for _, p := range list {
+		for _, name := range p.Nodes {
+			if name == node || strings.Contains(name, peerOf(node)) {
+				return p.Stream
+			}
+		}
+	}
+	return ""
+}
+
+// peerOf is a server's id among JetStream's voters. By its name it is known only to
+// a leader that has seen it alive.
+func peerOf(node string) string {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	sum := sha256.Sum256([]byte(node))
+	id := make([]byte, 8)
+	for i := range id {
+		id[i] = digits[int(sum[i])%len(digits)]
+	}
+	return string(id)
+}
+
+// sizeAge is for how long Size goes by what it found: it is asked by every decision
+// of a limit that nodes share.
+const sizeAge = time.Second
+
+// Size is how many nodes the cluster has, up or not: those that its voters know,
+// which is what a restart with other Peers, a node that joined and one that was
+// removed change. 0 with an existing NATS. It may be a second old.
+func (n *Node) Size() int {
+	if n.server == nil {
+		return 0
+	}
+	if n.cfg.Cluster == "" {
+		return 1
+	}
+	now := time.Now().UnixNano()
+	if last := n.sized.Load(); last == 0 || now-last > int64(sizeAge) {
+		n.sized.Store(now)
+		size := len(n.cfg.Peers)
+		if info, err := n.server.Jsz(nil); err == nil && info.Meta != nil && info.Meta.Size > 0 {
+			size = info.Meta.Size
+		}
+		n.size.Store(int64(size))
+	}
+	return int(n.size.Load())
+}

@@ -1,0 +1,196 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/weir-counter/weir/journal/join"
+)
+
+// Removal is what Remove did.
+type Removal struct {
+	Node    string
+	Origins []string         // its data directories, that nobody waits for any more
+	Voter   bool             // it had a vote, and has it no more
+	Streams []join.Placement // who keeps what now; nil with an existing NATS
+}
+
+var (
+	// ErrUnknownNode is why nothing was removed: no node of that name journals, or has
+	// a vote.
+	ErrUnknownNode = errors.New("no node of that name")
+	// ErrNodeHere is why nothing was removed: the node is alive.
+	ErrNodeHere = errors.New("the node is here")
+)
+
+const (
+	// removedBucket has an entry for each origin that was removed: Unix ms, of its own
+	// clock, up to which all its hits are counted. It says only that there were none
+	// after that: of an origin that journals again it says nothing.
+	removedBucket = "WEIR_REMOVED"
+
+	// removedFor is how long an entry stays: an origin that is silent for longer is
+	// not waited for anyway.
+	removedFor = forgetAfter + time.Hour
+
+	removedBytes = 1 << 20 // some thousand entries
+
+	// removedEvery is how often a node looks for entries of origins that are late.
+	removedEvery = 2 * time.Second
+)
+
+// Remove makes a node that never comes back be no longer counted on: its vote and its
+// replicas go (join.Node.Remove), and no answer waits for its hits. Those that reached
+// the journal stay counted. One that is alive is refused. If it comes back
+// nevertheless, what it journals is counted, and it is waited for again.
+//
+// The other nodes stop to wait within some seconds.
+func (j *Journal) Remove(ctx context.Context, node string) (Removal, error) {
+	r := Removal{Node: node}
+	if err := j.refuseAlive(ctx, node); err != nil {
+		return r, err
+	}
+	// Its last hits may be in the journal and not yet here.
+	if err := j.CatchUp(ctx); err != nil {
+		return r, fmt.Errorf("journal: remove %s: %w", node, err)
+	}
+	var known bool
+	var gone []OriginStatus
+	for _, o := range j.Origins() {
+		if o.Node == node {
+			known = true
+			if !o.Left {
+				gone = append(gone, o)
+			}
+		}
+	}
+	var err error
+	if r.Voter, r.Streams, err = j.server.Remove(ctx, node); err != nil {
+		return r, fmt.Errorf("journal: %w", err)
+	}
+	if !known && !r.Voter {
+		return r, fmt.Errorf("%w: %s", ErrUnknownNode, node)
+	}
+	for _, o := range gone {
+		if err := j.recordRemoved(ctx, o); err != nil {
+			return r, fmt.Errorf("journal: remove %s: its vote is gone, but the other nodes still wait for it: ask again: %w", node, err)
+		}
+		r.Origins = append(r.Origins, o.Origin)
+	}
+	j.log.Warn("journal: a node was removed for good", "node", node, "origins", r.Origins, "voter", r.Voter)
+	return r, nil
+}
+
+// refuseAlive returns ErrNodeHere if a node was heard of lately, or answers.
+func (j *Journal) refuseAlive(ctx context.Context, node string) error {
+	if node == j.cfg.Join.Node {
+		return fmt.Errorf("%w: %s is the one that you ask: stop it, and ask another", ErrNodeHere, node)
+	}
+	const stop = "stop it before, or start it again if it is to stay"
+	for _, o := range j.Origins() {
+		if o.Node == node && !o.Left && !o.Late {
+			return fmt.Errorf("%w: %s was heard of %v ago: %s", ErrNodeHere, node, time.Since(o.Heard).Round(time.Millisecond), stop)
+		}
+	}
+	clocks, err := j.askClocks(ctx, len(j.Origins()))
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(clocks, func(c Clock) bool { return c.Node == node }) {
+		return fmt.Errorf("%w: %s answers: %s", ErrNodeHere, node, stop)
+	}
+	if !j.server.Embedded() {
+		return nil
+	}
+	seen, err := j.server.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(seen.Servers, func(s join.Server) bool { return s.Name == node }) ||
+		slices.ContainsFunc(seen.Routes, func(r join.Route) bool { return r.Node == node }) {
+		return fmt.Errorf("%w: %s is connected (one that died without a word is so for up to 15 s): %s", ErrNodeHere, node, stop)
+	}
+	return nil
+}
+
+// recordRemoved tells all nodes, those too that start later.
+func (j *Journal) recordRemoved(ctx context.Context, o OriginStatus) error {
+	err := patiently(ctx, func(ctx context.Context) error {
+		js := j.server.JetStream()
+		kv, err := js.KeyValue(ctx, removedBucket)
+		if errors.Is(err, jetstream.ErrBucketNotFound) {
+			kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+				Bucket: removedBucket, Description: "Weir: origins that nobody waits for", TTL: removedFor, MaxBytes: removedBytes,
+				Replicas: j.server.Replicas(replicas),
+			})
+		}
+		if err != nil {
+			return err
+		}
+		_, err = kv.Put(ctx, o.Origin, strconv.AppendInt(nil, o.AsOf.UnixMilli(), 10))
+		return err
+	})
+	if err == nil {
+		j.replica.removed(o.Origin, o.AsOf.UnixMilli())
+	}
+	return err
+}
+
+// runRemovals looks, while origins are late, whether they were removed. Nobody is
+// told by a message: one may be cut off, or not be there.
+func (j *Journal) runRemovals(ctx context.Context) {
+	for tick := time.NewTicker(removedEvery); ; {
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+		}
+		if _, late := j.Freshness(); len(late) > 0 {
+			j.takeRemovals(ctx, late)
+		}
+	}
+}
+
+// takeRemovals is silent about what it can't have: those who are late stay so.
+func (j *Journal) takeRemovals(ctx context.Context, late []OriginStatus) {
+	ctx, cancel := context.WithTimeout(ctx, oneAsk)
+	defer cancel()
+	kv, err := j.server.JetStream().KeyValue(ctx, removedBucket)
+	if err != nil {
+		return // none was ever removed, or nobody answers
+	}
+	for _, o := range late {
+		entry, err := kv.Get(ctx, o.Origin)
+		if err != nil {
+			continue
+		}
+		at, err := strconv.ParseInt(string(entry.Value()), 10, 64)
+		if err == nil && j.replica.removed(o.Origin, at) {
+			j.log.Warn("journal: a node was removed for good, and is no longer waited for", "node", o.Node, "origin", o.Origin)
+		}
+	}
+}
+
+// removed makes an origin one that has left, if nothing of it is here that is newer
+// than at, Unix ms of its clock. Its next flush, if one comes, says otherwise.
+func (r *replica) removed(origin string, at int64) bool {
+	id, err := strconv.ParseUint(origin, 16, 64)
+	if err != nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.audit.lanes[id]
+	if l == nil || l.at > at {
+		return false
+	}
+	l.left = true
+	return true
+}
