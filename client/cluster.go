@@ -1,6 +1,9 @@
 package client
 
-import "context"
+import (
+	"context"
+	"net/http"
+)
 
 // Freshness says how much of the newest hits is in an answer.
 type Freshness struct {
@@ -76,6 +79,31 @@ type ClusterJournal struct {
 	Holes         uint64 `json:"holes"`
 	Repaired      uint64 `json:"repaired"`
 	LossyFindings int    `json:"lossy_findings"`
+}
+
+// RemovedNode is what became of a node that was removed.
+type RemovedNode struct {
+	Node    string   `json:"node"`
+	Origins []string `json:"origins"` // its data directories: nobody waits for hits of them any more
+	Voter   bool     `json:"voter"`   // it had a vote among the cluster's servers, and has it no more
+	Streams []Stream `json:"streams"` // who keeps what now
+}
+
+// A Stream is what nodes keep together: the journal, the snapshots, the leases.
+type Stream struct {
+	Name  string   `json:"name"`
+	Nodes []string `json:"nodes"`
+}
+
+// RemoveNode removes a node that never comes back: quorums are counted without it, and
+// no answer waits for it. One that is alive is an *Error of code node_here, one that
+// nobody knows of unknown_node. It may take 20 s.
+func (c *Client) RemoveNode(ctx context.Context, node string) (removed RemovedNode, err error) {
+	body, err := c.do(ctx, request{method: http.MethodDelete, path: "/v1/cluster/nodes/" + segment(node)})
+	if err != nil {
+		return removed, err
+	}
+	return removed, decode(body, &removed)
 }
 
 // Cluster asks for the nodes that count together.

@@ -26,6 +26,9 @@ type Cluster interface {
 	Skews(ctx context.Context) map[string]Skew
 	// Status asks all that answer, for a second or two at most.
 	Status(ctx context.Context) ClusterStatus
+	// Remove makes a node that never comes back be no longer counted on. The error
+	// wraps ErrUnknownNode, or ErrNodeHere if it is alive.
+	Remove(ctx context.Context, node string) (Removal, error)
 }
 
 // LateNode is one that was not heard of for some seconds.

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -51,6 +53,18 @@ func (fixedCluster) Status(context.Context) ClusterStatus {
 		Routes:   []ClusterRoute{{"n4", "127.0.0.1:1", time.Millisecond, 9}},
 		Problems: []string{"n2 does not answer"},
 	}
+}
+
+func (c fixedCluster) Remove(_ context.Context, node string) (Removal, error) {
+	switch node {
+	case "n2":
+		return Removal{Origins: []string{"02"}, Voter: true, Streams: []ClusterStream{{"S", []string{"n1", "n4"}}}}, nil
+	case "n4":
+		return Removal{}, fmt.Errorf("%w: n4 answers: stop it", ErrNodeHere)
+	case "n5":
+		return Removal{}, errors.New("no leader")
+	}
+	return Removal{}, ErrUnknownNode
 }
 
 // stillJournal is one whose last attempt to write failed, or not.
@@ -135,6 +149,19 @@ func TestClusterMetrics(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
+}
+
+func TestRemoveNode(t *testing.T) {
+	a := newClusterAPI(t, false, 0)
+	remove := func(node string) reply { return a.do(http.MethodDelete, "/v1/cluster/nodes/"+node, "", "") }
+	if r := remove("n2"); r.status != http.StatusOK || strings.TrimSpace(r.body) != `{"node":"n2","origins":["02"],"voter":true,"streams":[{"name":"S","nodes":["n1","n4"]}]}` {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	a.wantProblem(remove("n4"), codeNodeHere, http.StatusConflict)
+	a.wantProblem(remove("n5"), codeNotRemoved, http.StatusServiceUnavailable)
+	a.wantProblem(remove("n6"), codeUnknownNode, http.StatusNotFound)
+	alone := newTestAPI(t, weir.Config{}, Config{})
+	alone.wantProblem(alone.do(http.MethodDelete, "/v1/cluster/nodes/n2", "", ""), codeNoCluster, http.StatusConflict)
 }
 
 // A node away from the others is ready until its buffer is full.

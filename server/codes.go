@@ -40,9 +40,16 @@ const (
 	// A decision of a limit. What is wrong with its body has the codes of lines.
 	codeUnknownLimit weir.Code = "unknown_limit" // there is no policy of that name
 
+	// The removal of a node.
+	codeUnknownNode weir.Code = "unknown_node"
+	codeNodeHere    weir.Code = "node_here"   // it is alive
+	codeNoCluster   weir.Code = "no_cluster"  // this server counts alone
+	codeNotRemoved  weir.Code = "not_removed" // no quorum, or not in time
+
 	// Any request.
 	codeNotFound         weir.Code = "not_found"
 	codeMethodNotAllowed weir.Code = "method_not_allowed"
+	codeStarting         weir.Code = "starting" // not ready: it joins, or reads its journal
 	codeStopping         weir.Code = "stopping"
 	codeJournalFailing   weir.Code = "journal_failing" // not ready: hits do not reach the disk
 	codeInternal         weir.Code = "internal"
@@ -90,8 +97,14 @@ var statusOf = map[weir.Code]int{
 	codeUnknownField: http.StatusBadRequest,
 	codeUnknownLimit: http.StatusNotFound,
 
+	codeUnknownNode: http.StatusNotFound,
+	codeNodeHere:    http.StatusConflict,
+	codeNoCluster:   http.StatusConflict,
+	codeNotRemoved:  http.StatusServiceUnavailable,
+
 	codeNotFound:         http.StatusNotFound,
 	codeMethodNotAllowed: http.StatusMethodNotAllowed,
+	codeStarting:         http.StatusServiceUnavailable,
 	codeStopping:         http.StatusServiceUnavailable,
 	codeJournalFailing:   http.StatusServiceUnavailable,
 	codeInternal:         http.StatusInternalServerError,

@@ -26,6 +26,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerKeys(api)
 	s.registerStats(api)
 	s.registerCluster(api)
+	s.registerRemove(api)
 	s.registerBackup(api, limited)
 	if err := registerDocs(api, limited); err != nil {
 		return nil, err

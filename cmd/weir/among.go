@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -45,6 +46,23 @@ func (a among) Skews(ctx context.Context) map[string]server.Skew {
 		skews[c.Origin] = server.Skew{Ahead: c.Skew, Error: c.RTT / 2}
 	}
 	return skews
+}
+
+func (a among) Remove(ctx context.Context, node string) (to server.Removal, err error) {
+	from, err := a.Journal.Remove(ctx, node)
+	switch {
+	case errors.Is(err, journal.ErrUnknownNode):
+		return to, errors.Join(server.ErrUnknownNode, err)
+	case errors.Is(err, journal.ErrNodeHere):
+		return to, fmt.Errorf("%w: %w", server.ErrNodeHere, err)
+	case err != nil:
+		return to, err
+	}
+	to = server.Removal{Origins: from.Origins, Voter: from.Voter}
+	for _, one := range from.Streams {
+		to.Streams = append(to.Streams, server.ClusterStream{Name: one.Stream, Nodes: one.Nodes})
+	}
+	return to, nil
 }
 
 func (a among) Status(ctx context.Context) server.ClusterStatus {

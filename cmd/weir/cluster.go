@@ -18,7 +18,8 @@ func newCluster(w *world) *cobra.Command {
 		Short: "Show the nodes that count together, as one of them sees them",
 		Long: `Show the nodes that count together, as the one that is asked sees them: up to when
 each one's hits are counted there, how far its clock is ahead, and the journal that
-they share. It takes up to a second while a node is away.`,
+they share. It takes up to a second while a node is away. 'weir cluster remove'
+removes one that never comes back.`,
 		Example:           "  weir cluster --server 10.0.0.2:8080",
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -35,6 +36,7 @@ they share. It takes up to a second while a node is away.`,
 		}),
 	}
 	r.define(cmd)
+	cmd.AddCommand(newClusterRemove(w))
 	return cmd
 }
 

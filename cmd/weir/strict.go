@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	weir "github.com/weir-counter/weir"
@@ -31,7 +30,7 @@ func (f *serveFlags) serveTogether(ctx context.Context, w *world, engine *weir.E
 		return err
 	}
 	f.server.Strict = func() server.StrictStats { return server.StrictStats(s.Stats()) }
-	f.policies.cluster = policy.Cluster{Node: node, Nodes: f.nodesOf(j), Strict: s}
+	f.policies.cluster = policy.Cluster{Node: node, Nodes: nodesOf(j), Strict: s}
 	err = f.serveHTTP(ctx, w, engine)
 	closing, cancel := context.WithTimeout(context.Background(), handOver)
 	defer cancel()
@@ -41,14 +40,13 @@ func (f *serveFlags) serveTogether(ctx context.Context, w *world, engine *weir.E
 	return err
 }
 
-// nodesOf is how many nodes there are, up or not: of a cluster all that were named, in
+// nodesOf is how many nodes there are, up or not: of a cluster all that have a vote, in
 // an existing NATS those that were heard of and have not left.
-func (f *serveFlags) nodesOf(j *journal.Journal) func() int {
-	if as := f.journal.Join; len(as.Peers) > 0 {
-		all := slices.Compact(slices.Sorted(slices.Values(append([]string{as.Addr}, as.Peers...))))
-		return func() int { return len(all) }
-	}
+func nodesOf(j *journal.Journal) func() int {
 	return func() int {
+		if size := j.Joined().Size(); size > 0 {
+			return size
+		}
 		nodes := 0
 		for _, o := range j.Origins() {
 			if !o.Left {
