@@ -122,14 +122,7 @@ func (j *Journal) refuseAlive(ctx context.Context, node string) error {
 // recordRemoved tells all nodes, those too that start later.
 func (j *Journal) recordRemoved(ctx context.Context, o OriginStatus) error {
 	err := patiently(ctx, func(ctx context.Context) error {
-		js := j.server.JetStream()
-		kv, err := js.KeyValue(ctx, removedBucket)
-		if errors.Is(err, jetstream.ErrBucketNotFound) {
-			kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-				Bucket: removedBucket, Description: "Weir: origins that nobody waits for", TTL: removedFor, MaxBytes: removedBytes,
-				Replicas: j.server.Replicas(replicas),
-			})
-		}
+		kv, err := j.openRemoved(ctx)
 		if err != nil {
 			return err
 		}
@@ -141,6 +134,29 @@ func (j *Journal) recordRemoved(ctx context.Context, o OriginStatus) error {
 	}
 	return err
 }
+
+// openRemoved makes the bucket if it is not there, with as many replicas as nodes are up:
+// that one is lost is why it is needed.
+func (j *Journal) openRemoved(ctx context.Context) (kv jetstream.KeyValue, err error) {
+	js := j.server.JetStream()
+	if kv, err = js.KeyValue(ctx, removedBucket); !errors.Is(err, jetstream.ErrBucketNotFound) {
+		return kv, err
+	}
+	for n := j.server.Replicas(replicas); n >= 1; n-- {
+		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: removedBucket, Description: "Weir: origins that nobody waits for", TTL: removedFor, MaxBytes: removedBytes, Replicas: n,
+		})
+		var refused *jetstream.APIError
+		if !errors.As(err, &refused) || refused.ErrorCode != codeNoPeers {
+			break
+		}
+	}
+	return kv, err
+}
+
+// codeNoPeers is JetStream's error of a stream that is to have more replicas than
+// servers are up.
+const codeNoPeers = 10005
 
 // runRemovals looks, while origins are late, whether they were removed. Nobody is
 // told by a message: one may be cut off, or not be there.

@@ -67,6 +67,10 @@ type Config struct {
 	// that; then their connections are cut. Default 15 s.
 	StopTimeout time.Duration
 
+	// Opening is where this server is expected already. Default nil: it opens Addr
+	// itself.
+	Opening *Opening
+
 	// Journal keeps the engine's hits on disk. Default nil: the server is
 	// ephemeral.
 	Journal Journal

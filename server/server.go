@@ -72,20 +72,28 @@ func New(engine *weir.Engine, cfg Config) (*Server, error) {
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // Listen opens Config.Addr, so that an address in use shows before Run. Run
-// calls it when the caller has not; a second call does nothing.
+// calls it when the caller has not; a second call does nothing, nor does one with
+// Config.Opening.
 func (s *Server) Listen() error {
-	if s.listener.Load() != nil {
+	if s.listener.Load() != nil || s.cfg.Opening != nil {
 		return nil
 	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.cfg.Addr)
+	l, err := listen(s.cfg)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", s.cfg.Addr, err)
+		return err
 	}
-	l = limitConns(l, s.cfg.MaxConns)
 	if !s.listener.CompareAndSwap(nil, &l) {
 		return l.Close()
 	}
 	return nil
+}
+
+func listen(cfg Config) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", cfg.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", cfg.Addr, err)
+	}
+	return limitConns(l, cfg.MaxConns), nil
 }
 
 // openToOthers tells whether other machines may reach an address.
@@ -94,19 +102,12 @@ func openToOthers(addr string) bool {
 	return err == nil && !at.Addr().Unmap().IsLoopback()
 }
 
-// CheckAddr tells whether addr can be listened on now, and lets it go again: what
-// a program asks before it does long work that only a server needs.
-func CheckAddr(ctx context.Context, addr string) error {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w", addr, err)
-	}
-	return l.Close()
-}
-
 // Addr returns the address listened on, host:port, once Listen succeeded; it
 // is "" before.
 func (s *Server) Addr() string {
+	if s.cfg.Opening != nil {
+		return s.cfg.Opening.Addr()
+	}
 	if l := s.listener.Load(); l != nil {
 		return (*l).Addr().String()
 	}
@@ -120,28 +121,22 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(); err != nil {
 		return err
 	}
-	hs := &http.Server{
-		Handler:           s.handler,
-		ReadHeaderTimeout: s.cfg.ReadHeaderTimeout,
-		ReadTimeout:       s.cfg.ReadTimeout,
-		WriteTimeout:      s.cfg.WriteTimeout,
-		IdleTimeout:       s.cfg.IdleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	opening := s.cfg.Opening
+	if opening == nil {
+		opening = open(s.cfg, *s.listener.Load(), s.handler)
 	}
-	failed := make(chan error, 1) // buffered: Serve's goroutine ends even when nobody reads
-	go func() { failed <- hs.Serve(*s.listener.Load()) }()
+	opening.handOver(s.handler)
 	s.log.Info("serving", "addr", s.Addr(), "version", s.cfg.Version)
 	if openToOthers(s.Addr()) {
 		s.log.Warn("this address is open to other machines, and there is no authentication: whoever reaches it can read, hit, delete and back up", "addr", s.Addr())
 	}
 
 	select {
-	case err := <-failed:
+	case err := <-opening.failed:
 		return fmt.Errorf("serve on %s: %w", s.Addr(), err)
 	case <-ctx.Done():
 	}
-	return s.stop(ctx, hs)
+	return s.stop(ctx, opening.http)
 }
 
 // stop takes the context that ended Run for its values only.

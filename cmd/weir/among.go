@@ -54,7 +54,7 @@ func (a among) Remove(ctx context.Context, node string) (to server.Removal, err 
 	case errors.Is(err, journal.ErrUnknownNode):
 		return to, errors.Join(server.ErrUnknownNode, err)
 	case errors.Is(err, journal.ErrNodeHere):
-		return to, fmt.Errorf("%w: %w", server.ErrNodeHere, err)
+		return to, fmt.Errorf("%w%s", server.ErrNodeHere, strings.TrimPrefix(err.Error(), journal.ErrNodeHere.Error()))
 	case err != nil:
 		return to, err
 	}

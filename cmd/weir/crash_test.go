@@ -32,10 +32,11 @@ func TestMain(m *testing.M) {
 // process is a weir serve of its own.
 type process struct {
 	*exec.Cmd
-	addr    string
-	serving chan string // addr, or closed if it ended before
-	log     chan string // what it logged, once it has ended
-	ended   chan struct{}
+	addr      string
+	listening chan string // addr, once it is not ready yet
+	serving   chan string // addr, or closed if it ended before
+	log       chan string // what it logged, once it has ended
+	ended     chan struct{}
 }
 
 func startProcess(t *testing.T, dir string, args ...string) *process {
@@ -51,10 +52,11 @@ func startProcess(t *testing.T, dir string, args ...string) *process {
 func launch(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
 	p := &process{
-		Cmd:     exec.Command(os.Args[0], append([]string{"serve", "--http", "127.0.0.1:0", "--data", dir, "--log-format", "json"}, args...)...),
-		log:     make(chan string, 1),
-		serving: make(chan string, 1),
-		ended:   make(chan struct{}),
+		Cmd:       exec.Command(os.Args[0], append([]string{"serve", "--http", "127.0.0.1:0", "--data", dir, "--log-format", "json"}, args...)...),
+		log:       make(chan string, 1),
+		listening: make(chan string, 1),
+		serving:   make(chan string, 1),
+		ended:     make(chan struct{}),
 	}
 	p.Env = append(os.Environ(), asWeir+"=1")
 	stderr, err := p.StderrPipe()
@@ -70,10 +72,17 @@ func launch(t *testing.T, dir string, args ...string) *process {
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			fmt.Fprintln(&log, lines.Text())
 			var record struct{ Msg, Addr string }
-			if json.Unmarshal(lines.Bytes(), &record) == nil && record.Msg == "serving" {
+			if json.Unmarshal(lines.Bytes(), &record) != nil {
+				continue
+			}
+			switch record.Msg {
+			case "listening, and not ready yet":
+				p.listening <- record.Addr
+			case "serving":
 				p.serving <- record.Addr
 			}
 		}
+		close(p.listening)
 		close(p.serving)
 		p.log <- log.String()
 		close(p.ended)

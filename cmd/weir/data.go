@@ -16,7 +16,7 @@ import (
 const progressEvery = time.Second
 
 // openJournal brings engine to where the data directory left off.
-func openJournal(ctx context.Context, engine *weir.Engine, cfg journal.Config, log *slog.Logger) (*journal.Journal, error) {
+func openJournal(ctx context.Context, engine *weir.Engine, cfg journal.Config, log *slog.Logger, starting *phase) (*journal.Journal, error) {
 	if absolute, err := filepath.Abs(cfg.Dir); err == nil {
 		cfg.Dir = absolute // for the log and for errors: where is ./weir-data?
 	}
@@ -25,6 +25,7 @@ func openJournal(ctx context.Context, engine *weir.Engine, cfg journal.Config, l
 	began := time.Now()
 	told := began
 	j, err := journal.Open(ctx, engine, cfg, func(done, all uint64) {
+		starting.replaying(done, all)
 		if time.Since(told) >= progressEvery {
 			told = time.Now()
 			log.Info("replaying the journal", "percent", done*100/max(all, 1), "messages", done, "of", all)

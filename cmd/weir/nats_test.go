@@ -41,6 +41,10 @@ func TestNodesMeetInNATS(t *testing.T) {
 			t.Fatalf("n%d took no hit", i+1)
 		}
 	}
+	third := launch(t, t.TempDir(), "--node", "n1")
+	if log := <-third.log; third.Wait() == nil || !strings.Contains(log, "another node that runs is called n1") {
+		t.Errorf("a second n1 was not refused:\n%s", log)
+	}
 	if _, err := nodes[1].end(t, syscall.SIGKILL); err == nil {
 		t.Fatal("the process ended well in spite of SIGKILL")
 	}

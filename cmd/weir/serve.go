@@ -154,11 +154,6 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 		return err
 	}
 	defer f.policies.close()
-	// Before the data directory is opened, which may take long. The address is
-	// let go until then: a server that can't answer yet had better refuse.
-	if err := addressHint(server.CheckAddr(ctx, f.server.Addr)); err != nil {
-		return err
-	}
 	engine, err := weir.New(f.engine)
 	if err != nil {
 		return err
@@ -167,7 +162,16 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 		f.server.Logger.Warn("ephemeral: hits are kept in memory only, and are gone when this process ends")
 		return f.stopped(errors.Join(f.serveHTTP(ctx, w, engine), engine.Close()))
 	}
-	return f.stopped(errors.Join(f.serveDurable(ctx, w, engine), engine.Close()))
+	// Before the data directory is opened, which may take long: until then the address
+	// says so.
+	starting := &phase{joining: f.joining()}
+	f.journal.Join.Waiting = starting.say
+	opening, err := server.Open(f.server, starting.now)
+	if err != nil {
+		return errors.Join(addressHint(err), engine.Close())
+	}
+	f.server.Opening = opening
+	return f.stopped(errors.Join(f.serveDurable(ctx, w, engine, starting), opening.Close(), engine.Close()))
 }
 
 // stopped logs the last line of a clean stop.
@@ -186,9 +190,9 @@ func addressHint(err error) error {
 	return err
 }
 
-func (f *serveFlags) serveDurable(ctx context.Context, w *world, engine *weir.Engine) error {
+func (f *serveFlags) serveDurable(ctx context.Context, w *world, engine *weir.Engine, starting *phase) error {
 	log := f.server.Logger
-	j, err := openJournal(ctx, engine, f.journal, log)
+	j, err := openJournal(ctx, engine, f.journal, log, starting)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		log.Info("an interrupt came before the data directory was open")

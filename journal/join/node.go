@@ -115,7 +115,7 @@ func (n *Node) Replicas(want int) int {
 			have = want
 		}
 	case n.cfg.Cluster != "":
-		have = max(n.Size(), len(n.cfg.Peers))
+		have = n.Size()
 	}
 	return max(1, min(want, have, maxReplicas))
 }

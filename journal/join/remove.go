@@ -43,19 +43,24 @@ func (n *Node) Remove(ctx context.Context, node string) (had bool, now []Placeme
 		return false, nil, fmt.Errorf("join: remove %s: %w", node, err)
 	}
 	wait := n.waiting("waiting for the streams to go on without " + node)
-	for {
-		if now, err = n.placements(ctx); err == nil {
-			if with := keptBy(now, node); with == "" {
+	for began := time.Now(); ; {
+		var whole bool
+		if now, whole, err = n.placements(ctx); err == nil {
+			with := keptBy(now, node)
+			if with == "" && (whole || time.Since(began) > copyTime) {
 				return had, now, nil
-			} else {
-				err = fmt.Errorf("%s is still to be kept by it", with)
 			}
+			err = fmt.Errorf("%s is kept by too few, or to be kept by it", with)
 		}
 		if err := wait.again(ctx, between, err); err != nil {
 			return had, now, fmt.Errorf("join: remove: %w", err)
 		}
 	}
 }
+
+// copyTime is how long Remove waits until what the node kept is kept by another: a
+// large journal takes longer, and is copied all the same.
+const copyTime = 5 * time.Second
 
 // takeVote asks JetStream's leader, until there is one that answers.
 func (n *Node) takeVote(ctx context.Context, conn *nats.Conn, node string) (had bool, err error) {
@@ -87,25 +92,29 @@ func (n *Node) takeVote(ctx context.Context, conn *nats.Conn, node string) (had 
 	}
 }
 
-// placements lists all streams with the nodes that keep them.
-func (n *Node) placements(ctx context.Context) (list []Placement, err error) {
+// placements lists all streams with the nodes that keep them, and tells whether these
+// are as many as there can be, and have all messages, as far as they are up.
+func (n *Node) placements(ctx context.Context) (list []Placement, whole bool, err error) {
+	whole = true
 	ctx, cancel := context.WithTimeout(ctx, probe)
 	defer cancel()
 	streams := n.js.ListStreams(ctx)
 	for info := range streams.Info() {
 		p := Placement{Stream: info.Config.Name}
 		if info.Cluster == nil || info.Cluster.Leader == "" {
-			return nil, fmt.Errorf("%s has no leader", p.Stream)
+			return nil, false, fmt.Errorf("%s has no leader", p.Stream)
 		}
 		p.Nodes = append(p.Nodes, info.Cluster.Leader)
 		for _, replica := range info.Cluster.Replicas {
 			p.Nodes = append(p.Nodes, replica.Name)
+			whole = whole && (replica.Current || replica.Offline)
 		}
+		whole = whole && len(p.Nodes) >= min(info.Config.Replicas, n.Size())
 		slices.Sort(p.Nodes)
 		list = append(list, p)
 	}
 	slices.SortFunc(list, func(a, b Placement) int { return strings.Compare(a.Stream, b.Stream) })
-	return list, streams.Err()
+	return list, whole, streams.Err()
 }
 
 // keptBy is a stream that counts on a node, or "". A server that its leader has
