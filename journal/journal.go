@@ -79,7 +79,7 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	if cfg.clustered() {
 		j.running.Go(func() { j.runFollower(run) })
 		j.running.Go(func() { j.runShares(run) })
-		j.running.Go(func() { j.runRemovals(run) })
+		j.running.Go(func() { j.runMembers(run) })
 	}
 	return j, nil
 }

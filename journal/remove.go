@@ -40,9 +40,6 @@ const (
 	removedFor = forgetAfter + time.Hour
 
 	removedBytes = 1 << 20 // some thousand entries
-
-	// removedEvery is how often a node looks for entries of origins that are late.
-	removedEvery = 2 * time.Second
 )
 
 // Remove makes a node that never comes back be no longer counted on: its vote and its
@@ -157,22 +154,6 @@ func (j *Journal) openRemoved(ctx context.Context) (kv jetstream.KeyValue, err e
 // codeNoPeers is JetStream's error of a stream that is to have more replicas than
 // servers are up.
 const codeNoPeers = 10005
-
-// runRemovals looks, while origins are late, whether they were removed. Nobody is
-// told by a message: one may be cut off, or not be there.
-func (j *Journal) runRemovals(ctx context.Context) {
-	for tick := time.NewTicker(removedEvery); ; {
-		select {
-		case <-ctx.Done():
-			tick.Stop()
-			return
-		case <-tick.C:
-		}
-		if _, late := j.Freshness(); len(late) > 0 {
-			j.takeRemovals(ctx, late)
-		}
-	}
-}
 
 // takeRemovals is silent about what it can't have: those who are late stay so.
 func (j *Journal) takeRemovals(ctx context.Context, late []OriginStatus) {
