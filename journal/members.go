@@ -23,7 +23,7 @@ func (j *Journal) runMembers(ctx context.Context) {
 		if _, late := j.Freshness(); len(late) > 0 {
 			j.takeRemovals(ctx, late)
 		}
-		if can := j.server.Replicas(replicas); can > spread && j.takesSnapshots() && j.spread(ctx) {
+		if can := j.server.Replicas(replicas); can > spread && j.trims() && j.spread(ctx) {
 			spread = can
 		}
 	}

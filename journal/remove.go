@@ -43,7 +43,7 @@ const (
 )
 
 // Remove makes a node that never comes back be no longer counted on: its vote and its
-// replicas go (join.Node.Remove), and no answer waits for its hits. Those that reached
+// replicas go (join.Node.Remove), it is no holder, and no answer waits for its hits. Those that reached
 // the journal stay counted. One that is alive is refused. If it comes back
 // nevertheless, what it journals is counted, and it is waited for again.
 //
@@ -73,6 +73,9 @@ func (j *Journal) Remove(ctx context.Context, node string) (Removal, error) {
 	}
 	if !known && !r.Voter {
 		return r, fmt.Errorf("%w: %s", ErrUnknownNode, node)
+	}
+	if err := j.shares.registry.Remove(ctx, node); err != nil {
+		return r, fmt.Errorf("journal: remove %s: its vote is gone, but the other nodes still know it as a holder: ask again: %w", node, err)
 	}
 	for _, o := range gone {
 		if err := j.recordRemoved(ctx, o); err != nil {

@@ -85,10 +85,12 @@ func (j *Journal) runShares(ctx context.Context) {
 	}
 }
 
-// tellShares registers what this node holds, if that has changed.
+// tellShares registers what this node holds, if that has changed, or if it was removed
+// (Remove) and is here nevertheless.
 func (j *Journal) tellShares(ctx context.Context) {
 	held := j.engine.HeldPartitions()
-	if slices.Equal(held, j.shares.told) {
+	known := slices.ContainsFunc(j.shares.registry.Entries(), func(e share.Entry) bool { return e.Node == j.cfg.Join.Node })
+	if known && slices.Equal(held, j.shares.told) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, oneAsk)
