@@ -32,7 +32,9 @@ var mayImport = map[string][]string{
 
 	"replay/shadow": {".", "limit", "policy", "replay", "internal/units"},
 
-	"journal/strict": {".", "journal", "journal/lease", "journal/share"},
+	"journal/strict": {".", "journal", "journal/lease", "journal/share", "journal/varint"},
+	"journal/route":  {".", "journal/varint"},
+	"journal/varint": {},
 
 	"middleware":          {".", "limit", "internal/ratelimitfields"},
 	"middleware/policies": {".", "middleware", "policy"},

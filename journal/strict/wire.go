@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/varint"
 )
 
 // A question, all numbers as unsigned varints, texts with their length before them:
@@ -53,31 +54,31 @@ func (q question) takes() bool {
 }
 
 func (q question) encode() []byte {
-	b := []byte{wireVersion, bit(q.take)}
+	b := varint.AppendBool([]byte{wireVersion}, q.take)
 	b = binary.AppendUvarint(b, uint64(len(q.checks)))
 	for _, c := range q.checks {
-		b = appendText(b, c.record)
-		b = appendText(b, c.key)
+		b = varint.AppendText(b, c.record)
+		b = varint.AppendText(b, c.key)
 		b = binary.AppendUvarint(b, c.n)
-		b = append(b, bit(c.shadow))
+		b = varint.AppendBool(b, c.shadow)
 	}
 	return b
 }
 
 func decodeQuestion(b []byte) (q question, err error) {
-	r := wireReader{rest: b}
-	if r.byte() != wireVersion {
+	r := varint.NewReader(b)
+	if r.Byte() != wireVersion {
 		return q, errWire
 	}
-	q.take = r.byte() == 1
-	count := r.uvarint()
+	q.take = r.Byte() == 1
+	count := r.Uvarint()
 	if count < 1 || count > weir.MaxChecks {
 		return q, fmt.Errorf("%d checks: %w", count, errWire)
 	}
 	for range count {
-		q.checks = append(q.checks, questionCheck{r.text(), r.text(), r.uvarint(), r.byte() == 1})
+		q.checks = append(q.checks, questionCheck{r.Text(len(b)), r.Text(len(b)), r.Uvarint(), r.Byte() == 1})
 	}
-	return q, r.end()
+	return q, done(r)
 }
 
 // answer is a decision, or why there is none.
@@ -91,13 +92,20 @@ func (a answer) encode() []byte {
 	if a.err != nil {
 		of := &weir.Error{Code: weir.CodeInvalidLimit, Field: "limit", Message: a.err.Error()}
 		errors.As(a.err, &of)
-		b := appendText([]byte{wireVersion, 1}, string(of.Code))
-		return appendText(appendText(b, of.Field), of.Message)
+		b := varint.AppendText([]byte{wireVersion, 1}, string(of.Code))
+		return varint.AppendText(varint.AppendText(b, of.Field), of.Message)
 	}
-	b := []byte{wireVersion, 0, bit(a.allowed)}
+	b := varint.AppendBool([]byte{wireVersion, 0}, a.allowed)
 	b = binary.AppendUvarint(b, uint64(len(a.verdicts)))
 	for _, v := range a.verdicts {
-		b = append(b, bit(v.Allowed)|bit(v.Never)<<1)
+		flags := byte(0)
+		if v.Allowed {
+			flags |= 1
+		}
+		if v.Never {
+			flags |= 2
+		}
+		b = append(b, flags)
 		b = binary.AppendUvarint(b, v.Remaining)
 		b = binary.AppendUvarint(b, uint64(v.RetryAfter))
 		b = binary.AppendUvarint(b, uint64(v.Reset))
@@ -106,81 +114,32 @@ func (a answer) encode() []byte {
 }
 
 func decodeAnswer(b []byte) (a answer, err error) {
-	r := wireReader{rest: b}
-	if r.byte() != wireVersion {
+	r := varint.NewReader(b)
+	if r.Byte() != wireVersion {
 		return a, errWire
 	}
-	if r.byte() == 1 {
-		of := &weir.Error{Code: weir.Code(r.text()), Field: r.text(), Message: r.text()}
-		return answer{err: of}, r.end()
+	if r.Byte() == 1 {
+		of := &weir.Error{Code: weir.Code(r.Text(len(b))), Field: r.Text(len(b)), Message: r.Text(len(b))}
+		return answer{err: of}, done(r)
 	}
-	a.allowed = r.byte() == 1
-	count := r.uvarint()
+	a.allowed = r.Byte() == 1
+	count := r.Uvarint()
 	if count > weir.MaxChecks {
 		return a, errWire
 	}
 	for range count {
-		flags := r.byte()
+		flags := r.Byte()
 		a.verdicts = append(a.verdicts, weir.Verdict{
-			Allowed: flags&1 != 0, Never: flags&2 != 0, Remaining: r.uvarint(),
-			RetryAfter: time.Duration(r.uvarint()), Reset: time.Duration(r.uvarint()),
+			Allowed: flags&1 != 0, Never: flags&2 != 0, Remaining: r.Uvarint(),
+			RetryAfter: time.Duration(r.Uvarint()), Reset: time.Duration(r.Uvarint()),
 		})
 	}
-	return a, r.end()
+	return a, done(r)
 }
 
-func bit(is bool) byte {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// wireReader takes values off rest until the first that is cut.
-type wireReader struct {
-	rest   []byte
-	failed bool
-}
-
-func (r *wireReader) fail() { r.rest, r.failed = nil, true }
-
-func (r *wireReader) byte() byte {
-	if len(r.rest) == 0 {
-		r.fail()
-		return 0
-	}
-	b := r.rest[0]
-	r.rest = r.rest[1:]
-	return b
-}
-
-func (r *wireReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-func (r *wireReader) text() string {
-	n := r.uvarint()
-	if n > uint64(len(r.rest)) {
-		r.fail()
-		return ""
-	}
-	s := string(r.rest[:n])
-	r.rest = r.rest[n:]
-	return s
-}
-
-func (r *wireReader) end() error {
-	if r.failed || len(r.rest) > 0 {
+// done tells whether all was read.
+func done(r *varint.Reader) error {
+	if !r.Done() {
 		return errWire
 	}
 	return nil
