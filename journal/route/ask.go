@@ -1,0 +1,191 @@
+package route
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir"
+)
+
+// CountQuestion is one of Counts.
+type CountQuestion struct {
+	Key    string // weir.AllKeys: all hits
+	At     time.Time
+	Window time.Duration
+}
+
+// Counts answers as weir.Engine.CountAt does, for keys of any node. Either all are
+// answered, or there is an error: a *weir.Error, or that of ctx.
+func (r *Router) Counts(ctx context.Context, questions []CountQuestion) ([]weir.Count, Fresh, error) {
+	counts, fresh := make([]weir.Count, len(questions)), Fresh{}
+	var flights, begun []*flight
+	var places []int // of flights in counts
+	for i, cq := range questions {
+		s := r.start(&question{kind: kindCount, key: cq.Key, at: cq.At, window: cq.Window})
+		if s.err != nil {
+			r.begin(begun) // they may be shared already
+			return nil, Fresh{}, s.err
+		}
+		if s.isNew {
+			begun = append(begun, s.flight)
+		}
+		if s.flight != nil {
+			flights, places = append(flights, s.flight), append(places, i)
+			continue
+		}
+		counts[i], fresh = s.answer.count, fresh.with(s.fresh)
+	}
+	r.begin(begun)
+	for i, f := range flights {
+		if err := f.wait(ctx); err != nil {
+			return nil, Fresh{}, err
+		}
+		counts[places[i]], fresh = f.answer.count, fresh.with(f.fresh)
+	}
+	if len(questions) == 0 {
+		fresh = r.fresh.get()
+	}
+	return counts, fresh, nil
+}
+
+// Series answers as weir.Engine.Series does, for a key of any node.
+func (r *Router) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error) {
+	q := question{kind: kindSeries, key: key, from: from.Unix(), to: to.Unix(), window: step}
+	a, fresh, err := r.ask(ctx, &q)
+	if err != nil {
+		return nil, Fresh{}, err
+	}
+	points := make([]weir.Point, len(a.points))
+	for i, c := range a.points {
+		points[i] = q.point(i, c)
+	}
+	return points, fresh, nil
+}
+
+// Top answers as weir.Engine.Top does, for the keys of all nodes.
+func (r *Router) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
+	a, fresh, err := r.ask(ctx, &question{kind: kindTop, at: time.Unix(at.Unix(), 0), window: w, n: n, prefix: clip(prefix, maxFilter)})
+	return slices.Clone(a.top), fresh, err
+}
+
+// Keys answers as weir.Engine.Keys does, for the keys of all nodes.
+func (r *Router) Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
+	a, fresh, err := r.ask(ctx, &question{kind: kindKeys, prefix: clip(prefix, maxFilter), after: clip(after, maxFilter), n: limit})
+	return slices.Clone(a.keys), fresh, err
+}
+
+// Delete deletes as weir.Engine.Delete does, at one holder, which journals it for the
+// others: these give the old count until its flush. When a holder did not answer in
+// time and the next one is asked, false may mean that the first one has deleted it.
+func (r *Router) Delete(ctx context.Context, key string) (bool, error) {
+	was, err := r.engine.Delete(key)
+	switch {
+	case err == nil:
+		r.share.forget(key)
+		return was, nil
+	case asError(err).Code != weir.CodeNotHeld:
+		return false, err
+	}
+	f, err := r.share.alone(question{kind: kindDelete, key: key})
+	if err != nil {
+		return false, err
+	}
+	r.begin([]*flight{f})
+	if err := f.wait(ctx); err != nil {
+		return false, err
+	}
+	return f.answer.was, nil
+}
+
+// ask asks one question.
+func (r *Router) ask(ctx context.Context, q *question) (answer, Fresh, error) {
+	s := r.start(q)
+	if s.flight == nil {
+		return s.answer, s.fresh, s.err
+	}
+	if s.isNew {
+		r.begin([]*flight{s.flight})
+	}
+	if err := s.flight.wait(ctx); err != nil {
+		return answer{}, Fresh{}, err
+	}
+	return s.flight.answer, s.flight.fresh, nil
+}
+
+// started is what becomes of a question: this node's answer, an error, or a flight,
+// which is to begin if it is new.
+type started struct {
+	answer answer
+	fresh  Fresh
+	err    error
+
+	flight *flight
+	isNew  bool
+}
+
+// start lets the own engine answer what it holds. It also is who finds out what is
+// wrong with a question, so that none is sent that another engine would refuse.
+func (r *Router) start(q *question) (s started) {
+	held := r.holds(q)
+	if !held {
+		if s.flight = r.share.find(q); s.flight != nil {
+			return s
+		}
+	}
+	own := *q
+	if q.wide() && !held {
+		own.in = weir.NewPartitionSet(r.partitions) // none: only to be checked
+	}
+	s.fresh = r.fresh.get() // before what it is said of
+	s.answer = answerOf(r.engine, &own)
+	switch {
+	case s.answer.err == nil && own.in == nil:
+		return s
+	case s.answer.err != nil && !s.answer.notHeld():
+		return started{err: s.answer.err}
+	}
+	s = started{}
+	s.flight, s.isNew, s.err = r.share.begin(q)
+	return s
+}
+
+// holds tells whether all that a question is about is held here.
+func (r *Router) holds(q *question) bool {
+	if q.wide() {
+		return r.engine.HeldPartitions().Len() == r.partitions
+	}
+	return r.engine.Holds(r.engine.PartitionOf(q.key))
+}
+
+// begin sends flights on their way: those of single keys together, each of all keys
+// by itself. They go on if who asked goes away.
+func (r *Router) begin(flights []*flight) {
+	var keyed []*flight // of one class: only counts come together
+	for _, f := range flights {
+		if f.q.wide() {
+			r.launch([]*flight{f}, func(ctx context.Context) { r.cover(ctx, f) })
+		} else {
+			keyed = append(keyed, f)
+		}
+	}
+	if len(keyed) > 0 {
+		r.launch(keyed, func(ctx context.Context) { r.pursue(ctx, keyed) })
+	}
+}
+
+func (r *Router) launch(flights []*flight, run func(ctx context.Context)) {
+	if r.goes(func() {
+		ctx, cancel := context.WithTimeout(r.ctx, r.deadline(flights[0].q.class()))
+		defer cancel()
+		run(ctx)
+	}) {
+		return
+	}
+	for _, f := range flights {
+		f.err = errClosed
+		r.share.finish(f)
+	}
+}
+
+var errClosed = &weir.Error{Code: weir.CodeClosed, Message: "this node is stopping: ask another"}

@@ -1,0 +1,126 @@
+package route
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/weir-counter/weir"
+)
+
+// covering is a question about all keys, on its way.
+type covering struct {
+	f    *flight
+	rest weir.PartitionSet            // not answered yet
+	of   map[string]weir.PartitionSet // what nodes may still be asked in this round: those that failed
+	mu   sync.Mutex                   // while legs are asked, guards f's answer and trail, rest and of
+	any  bool                         // an answer was merged
+}
+
+// cover puts a question to nodes that together hold all partitions, plans anew for
+// the sets of those that fail, and adds up what they say.
+func (r *Router) cover(ctx context.Context, f *flight) {
+	c := &covering{f: f, rest: all(r.partitions), of: map[string]weir.PartitionSet{}}
+	for {
+		legs, left := r.plan(c.rest, c.of)
+		r.askLegs(ctx, c, legs)
+		switch {
+		case f.answer.err != nil, c.rest.Len() == 0:
+			r.finish(f, f.answer, f.fresh)
+			return
+		case ctx.Err() != nil:
+			r.abandon(f, f.trail.failed(first(c.rest)))
+			return
+		case left.Len() == 0:
+			continue // other nodes may have what the failed ones had
+		}
+		// Some partitions have nobody left in this round.
+		nobody := len(legs) == 0 && len(c.of) == 0
+		if nobody && f.empty || !sleep(ctx, pause) {
+			r.abandon(f, f.trail.failed(first(left)))
+			return
+		}
+		f.empty = nobody
+		clear(c.of)
+	}
+}
+
+// askLegs asks the nodes of a plan at the same time.
+func (r *Router) askLegs(ctx context.Context, c *covering, legs []leg) {
+	var asking sync.WaitGroup
+	for _, l := range legs {
+		asking.Go(func() {
+			q := c.f.q // legs differ in their sets
+			q.in = l.in
+			if l.node == "" {
+				fresh := r.fresh.get()
+				c.add(&q, "", answerOf(r.engine, &q), fresh, nil)
+				return
+			}
+			each, ok := r.askNode(ctx, l.node, q.class(), []*question{&q})
+			if !ok {
+				c.add(&q, l.node, answer{}, Fresh{}, errSilent)
+				return
+			}
+			c.add(&q, l.node, each[0].answer, each[0].fresh, each[0].err)
+		})
+	}
+	asking.Wait()
+}
+
+// add takes what a node said about its set, or why it said nothing.
+func (c *covering) add(q *question, node string, a answer, fresh Fresh, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil && a.notHeld():
+		if node != "" {
+			c.f.trail.add(node, errNotAll)
+			c.of[node] = a.held
+		}
+	case err == nil && a.elsewhere():
+		err = a.err
+	case err == nil && a.err != nil:
+		c.f.answer.err = a.err
+	case err == nil:
+		c.rest = without(c.rest, q.in)
+		c.f.fresh = c.f.fresh.with(fresh)
+		c.merge(q, a)
+	}
+	if err != nil {
+		c.f.trail.add(node, err)
+		c.of[node] = make(weir.PartitionSet, len(c.rest)) // of nothing
+	}
+}
+
+var errNotAll = errors.New("it does not hold all of the partitions")
+
+// merge adds up answers about partitions that have no key in common.
+func (c *covering) merge(q *question, a answer) {
+	sum := &c.f.answer
+	defer func() { c.any = true }()
+	switch q.kind {
+	case kindCount:
+		sum.count = sum.count.Plus(a.count)
+	case kindSeries:
+		if !c.any {
+			sum.points = a.points
+			return
+		}
+		for i := range sum.points {
+			sum.points[i] = sum.points[i].Plus(a.points[i])
+		}
+	case kindTop:
+		sum.top = append(sum.top, a.top...)
+		slices.SortFunc(sum.top, func(a, b weir.KeyCount) int {
+			return cmp.Or(cmp.Compare(b.Estimate, a.Estimate), cmp.Compare(a.Key, b.Key))
+		})
+		sum.top = sum.top[:min(q.n, len(sum.top))]
+	case kindKeys:
+		sum.keys = append(sum.keys, a.keys...)
+		slices.Sort(sum.keys)
+		sum.keys = sum.keys[:min(q.n, len(sum.keys))]
+	}
+}

@@ -1,0 +1,236 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/journal/varint"
+)
+
+const (
+	// maxUnderWay is how many requests of one class may be under way to a node. With
+	// two, one is answered while the other is on the wire.
+	maxUnderWay = 2
+
+	// rest is for how long a node that did not answer is asked after all others.
+	rest = time.Second
+
+	// maxPeers is how many nodes are remembered that nothing is under way to.
+	maxPeers = 256
+)
+
+// asking is some questions to one node, until all are answered.
+type asking struct {
+	left atomic.Int32
+	gone atomic.Bool // nobody waits any more
+	done chan struct{}
+	each []*asked
+}
+
+// asked is one of them. After done it has an answer or an error.
+type asked struct {
+	of      *asking
+	q       *question
+	encoded []byte
+	answer  answer
+	fresh   Fresh
+	err     error
+}
+
+func (a *asked) end() {
+	if a.of.left.Add(-1) == 0 {
+		close(a.of.done)
+	}
+}
+
+// peer is a node that is asked.
+type peer struct {
+	node  string
+	lanes [classes]lane
+}
+
+// lane is where the questions of one class to one node wait.
+type lane struct {
+	resting atomic.Int64 // Unix ns until when others are asked before it
+
+	mu       sync.Mutex
+	waiting  []*asked
+	underWay int
+}
+
+func (p *peer) rests(c class, now time.Time) bool {
+	// One that does not answer what is quick won't scan either.
+	return p.lanes[quick].resting.Load() > now.UnixNano() || c == scan && p.lanes[scan].resting.Load() > now.UnixNano()
+}
+
+func (p *peer) idle() bool {
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		l.mu.Lock()
+		busy := l.underWay > 0 || len(l.waiting) > 0
+		l.mu.Unlock()
+		if busy {
+			return false
+		}
+	}
+	return true
+}
+
+// peers are the nodes that are asked.
+type peers struct {
+	mu   sync.Mutex
+	list map[string]*peer
+}
+
+func (ps *peers) get(node string) *peer {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.list[node]
+	if p != nil {
+		return p
+	}
+	if len(ps.list) >= maxPeers {
+		for name, old := range ps.list {
+			if old.idle() {
+				delete(ps.list, name)
+			}
+		}
+	}
+	p = &peer{node: node}
+	ps.list[node] = p
+	return p
+}
+
+func (ps *peers) rests(node string, c class) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.list[node]
+	return p != nil && p.rests(c, time.Now())
+}
+
+// askNode puts questions of one class to a node, and waits for all answers. It is
+// false if ctx ended before: then nothing is known of any.
+func (r *Router) askNode(ctx context.Context, node string, c class, questions []*question) ([]*asked, bool) {
+	of := &asking{done: make(chan struct{}), each: make([]*asked, len(questions))}
+	of.left.Store(int32(len(questions)))
+	for i, q := range questions {
+		of.each[i] = &asked{of: of, q: q, encoded: q.append(nil)}
+	}
+	r.stats.asked.Add(uint64(len(questions)))
+	p := r.peers.get(node)
+	l := &p.lanes[c]
+	l.mu.Lock()
+	l.waiting = append(l.waiting, of.each...)
+	start := l.underWay < maxUnderWay
+	if start {
+		l.underWay++
+	}
+	l.mu.Unlock()
+	if start && !r.goes(func() { r.run(p, c) }) {
+		l.mu.Lock()
+		l.underWay--
+		l.mu.Unlock()
+		return nil, false
+	}
+	select {
+	case <-of.done:
+		return of.each, true
+	case <-ctx.Done():
+		of.gone.Store(true)
+		return nil, false
+	}
+}
+
+// run sends what waits in a lane, request after request, until nothing does.
+func (r *Router) run(p *peer, c class) {
+	l := &p.lanes[c]
+	for {
+		batch := l.take(c)
+		if batch == nil {
+			return
+		}
+		answers, fresh, err := r.send(p.node, c, batch)
+		for i, a := range batch {
+			if a.err = err; err == nil {
+				a.answer, a.fresh = answers[i], fresh
+			}
+		}
+		if err != nil {
+			batch = append(batch, r.fail(p, c, err)...)
+		}
+		for _, a := range batch {
+			a.end()
+		}
+	}
+}
+
+// take takes what one request has room for; nil ends the turn.
+func (l *lane) take(c class) []*asked {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = slices.DeleteFunc(l.waiting, func(a *asked) bool { return a.of.gone.Load() })
+	n, bytes := 0, 0
+	for n < len(l.waiting) && n < c.most() {
+		bytes += len(l.waiting[n].encoded) + 2
+		if n > 0 && bytes > maxMessage {
+			break
+		}
+		n++
+	}
+	if n == 0 {
+		l.underWay--
+		l.waiting = nil
+		return nil
+	}
+	batch := l.waiting[:n:n]
+	l.waiting = l.waiting[n:]
+	return batch
+}
+
+// fail lets a node rest, and returns what waited for it: others may be asked.
+func (r *Router) fail(p *peer, c class, err error) []*asked {
+	r.stats.failed.Add(1)
+	if r.ctx.Err() == nil {
+		now := time.Now()
+		if before := p.lanes[c].resting.Swap(now.Add(rest).UnixNano()); before < now.UnixNano() {
+			r.log.Warn("a node does not answer questions about what it holds; asking others first for a second", "node", p.node, "error", err)
+		}
+	}
+	l := &p.lanes[c]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waited := l.waiting
+	l.waiting = nil
+	for _, a := range waited {
+		a.err = err
+	}
+	return waited
+}
+
+// send makes one request, and waits for its answers.
+func (r *Router) send(node string, c class, batch []*asked) ([]answer, Fresh, error) {
+	within := r.attempt(c)
+	b := appendRequest(nil, c, r.partitions, within, len(batch))
+	questions := make([]*question, len(batch))
+	for i, a := range batch {
+		b = varint.AppendText(b, string(a.encoded))
+		questions[i] = a.q
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, within)
+	defer cancel()
+	r.stats.requests.Add(1)
+	text, err := r.inbox.request(ctx, subject(node), b)
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = errSilent
+		}
+		return nil, Fresh{}, err
+	}
+	return readAnswers(text, questions, r.partitions)
+}
+
+var errSilent = errors.New("no answer in time")

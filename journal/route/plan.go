@@ -1,0 +1,114 @@
+package route
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/weir-counter/weir"
+)
+
+// leg is what one node is asked of a question about all keys.
+type leg struct {
+	node string // "": this one
+	in   weir.PartitionSet
+}
+
+// plan covers partitions with as few nodes as it can: what is held here, then of the
+// others always the one that holds most of the rest (which needs at most ln n times
+// as many as the best plan). Nodes that rest come last. of says what a node may be
+// asked, nil is all that Holders says it has. What nobody has is left.
+func (r *Router) plan(rest weir.PartitionSet, of map[string]weir.PartitionSet) (legs []leg, left weir.PartitionSet) {
+	left = slices.Clone(rest)
+	if own := both(left, r.engine.HeldPartitions()); own.Len() > 0 {
+		legs, left = append(legs, leg{in: own}), without(left, own)
+	}
+	fit, tired := map[string]weir.PartitionSet{}, map[string]weir.PartitionSet{}
+	resting := map[string]bool{}
+	for partition := range r.partitions {
+		if !left.Has(partition) {
+			continue
+		}
+		for _, node := range r.cfg.Holders(partition) {
+			if may := of[node]; node == r.cfg.Self || may != nil && !may.Has(partition) {
+				continue
+			}
+			if _, known := resting[node]; !known {
+				resting[node] = r.peers.rests(node, scan)
+			}
+			into := fit
+			if resting[node] {
+				into = tired
+			}
+			if into[node] == nil {
+				into[node] = weir.NewPartitionSet(r.partitions)
+			}
+			into[node].Add(partition)
+		}
+	}
+	for _, nodes := range []map[string]weir.PartitionSet{fit, tired} {
+		more, still := greedy(left, nodes)
+		legs, left = append(legs, more...), still
+	}
+	return legs, left
+}
+
+// greedy takes the node with most of the rest, again and again; of equal ones the
+// first by name.
+func greedy(rest weir.PartitionSet, nodes map[string]weir.PartitionSet) (legs []leg, left weir.PartitionSet) {
+	for rest.Len() > 0 {
+		best, most := "", 0
+		for node, has := range nodes {
+			n := common(rest, has)
+			if n > most || n == most && n > 0 && node < best {
+				best, most = node, n
+			}
+		}
+		if most == 0 {
+			break
+		}
+		in := both(rest, nodes[best])
+		legs, rest = append(legs, leg{best, in}), without(rest, in)
+	}
+	return legs, rest
+}
+
+func both(a, b weir.PartitionSet) weir.PartitionSet {
+	c := slices.Clone(a)
+	for i := range c {
+		c[i] &= b[i]
+	}
+	return c
+}
+
+func without(a, b weir.PartitionSet) weir.PartitionSet {
+	c := slices.Clone(a)
+	for i := range c {
+		c[i] &^= b[i]
+	}
+	return c
+}
+
+func common(a, b weir.PartitionSet) (n int) {
+	for i := range a {
+		n += bits.OnesCount64(a[i] & b[i])
+	}
+	return n
+}
+
+// first is the least partition of a set that has one.
+func first(s weir.PartitionSet) int {
+	for i, word := range s {
+		if word != 0 {
+			return 64*i + bits.TrailingZeros64(word)
+		}
+	}
+	return -1
+}
+
+func all(partitions int) weir.PartitionSet {
+	s := weir.NewPartitionSet(partitions)
+	for i := range partitions {
+		s.Add(i)
+	}
+	return s
+}

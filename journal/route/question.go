@@ -1,0 +1,119 @@
+package route
+
+import (
+	"errors"
+	"time"
+
+	"github.com/weir-counter/weir"
+)
+
+// kind is what is asked. Its number is on the wire.
+type kind byte
+
+const (
+	kindCount kind = 1 + iota
+	kindSeries
+	kindTop
+	kindKeys
+	kindDelete
+)
+
+// class parts the questions that are answered at once from those that go through
+// many keys or points: neither waits for the other.
+type class byte
+
+const (
+	quick class = iota
+	scan
+	classes
+)
+
+// question is one of any kind; fields that its kind does not have are zero.
+type question struct {
+	kind   kind
+	key    string            // count, series, delete
+	in     weir.PartitionSet // of the wide ones: the partitions that are asked about
+	at     time.Time         // count, top: the end of the window
+	from   int64             // series: Unix seconds
+	to     int64
+	window time.Duration // count, top; of a series the step
+	prefix string        // top, keys
+	after  string        // keys
+	n      int           // top, keys: the longest list
+	until  int64         // delete: Unix ms; nobody waits for it after that
+}
+
+// wide tells whether a question is about the keys of all partitions.
+func (q *question) wide() bool {
+	return q.kind == kindTop || q.kind == kindKeys || q.kind != kindDelete && q.key == weir.AllKeys
+}
+
+func (q *question) class() class {
+	if q.kind == kindCount || q.kind == kindDelete {
+		return quick
+	}
+	return scan
+}
+
+// seconds is the window; those that are not whole are never sent.
+func (q *question) seconds() int64 { return int64(q.window / time.Second) }
+
+// points is how many a series has.
+func (q *question) points() int64 { return (q.to - q.from) / q.seconds() }
+
+// point is number i of them.
+func (q *question) point(i int, c weir.Count) weir.Point {
+	return weir.Point{At: time.Unix(q.from+int64(i+1)*q.seconds(), 0), Count: c}
+}
+
+// answer is what is said to a question: what its kind has, or err.
+type answer struct {
+	count  weir.Count
+	points []weir.Count // of a series
+	top    []weir.KeyCount
+	keys   []string
+	was    bool // delete: the key was there
+
+	err  *weir.Error
+	held weir.PartitionSet // with CodeNotHeld: what the node holds, of a wide question
+}
+
+func (a *answer) notHeld() bool { return a.err != nil && a.err.Code == weir.CodeNotHeld }
+
+// answerOf lets an engine answer.
+func answerOf(e *weir.Engine, q *question) (a answer) {
+	var err error
+	switch q.kind {
+	case kindCount:
+		a.count, err = e.CountIn(q.in, q.at, q.key, q.window)
+	case kindSeries:
+		var points []weir.Point
+		points, err = e.SeriesIn(q.in, q.key, time.Unix(q.from, 0), time.Unix(q.to, 0), q.window)
+		a.points = make([]weir.Count, len(points))
+		for i, p := range points {
+			a.points[i] = p.Count
+		}
+	case kindTop:
+		a.top, err = e.TopIn(q.in, q.at, q.window, q.n, q.prefix)
+	case kindKeys:
+		a.keys, err = e.KeysIn(q.in, q.prefix, q.after, q.n)
+	case kindDelete:
+		a.was, err = e.Delete(q.key)
+	}
+	if err == nil {
+		return a
+	}
+	a = answer{err: asError(err)}
+	if a.notHeld() && q.wide() {
+		a.held = e.HeldPartitions()
+	}
+	return a
+}
+
+func asError(err error) *weir.Error {
+	var of *weir.Error
+	if errors.As(err, &of) {
+		return of
+	}
+	return &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: err.Error()} // engines have no other errors
+}

@@ -1,0 +1,169 @@
+package route
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/weir-counter/weir"
+)
+
+// Config sets up a Router. Engine, Conn, Self, Holders and Freshness must be given;
+// zeros of the others mean the defaults.
+type Config struct {
+	Engine *weir.Engine
+	Conn   *nats.Conn
+
+	// Self is this node's id, and Holders says which other nodes that are up hold a
+	// partition, the best first. Ids are short, and one token of a NATS subject. It
+	// is called for each question, and for each partition of one about all keys.
+	Self    string
+	Holders func(partition int) []string
+
+	// Freshness says until when the hits of all nodes are counted here, and which
+	// nodes are late. It is called 20 times a second at most.
+	Freshness func() (asOf time.Time, late []Late)
+
+	// Deadline is how long a question may wait for its answer; for series and lists,
+	// whose holders go through many keys, it is ten times that. A holder has a third
+	// of it, then the next one is asked. 0: 1 s.
+	Deadline time.Duration
+
+	// FlushEvery is how long an answer is given again to equal questions. 0: 100 ms.
+	FlushEvery time.Duration
+
+	// Logger takes which nodes do not answer. nil: none.
+	Logger *slog.Logger
+}
+
+const (
+	defaultDeadline   = time.Second
+	defaultFlushEvery = 100 * time.Millisecond
+
+	// scanFactor is how much longer a scan may take.
+	scanFactor = 10
+
+	// attempts is how many holders in a row may be silent within the deadline.
+	attempts = 3
+)
+
+// Router answers questions about all keys, and those of other nodes about what this
+// one holds. It is safe for many goroutines. It owns some, until Close.
+type Router struct {
+	cfg        Config
+	engine     *weir.Engine
+	log        *slog.Logger
+	partitions int
+
+	fresh freshCache
+	share *sharing
+	peers peers
+	inbox *inbox
+	serve *serving
+	stats counters
+
+	ctx     context.Context // ends with Close
+	stop    context.CancelFunc
+	mu      sync.Mutex // guards closed, and running against Wait
+	closed  bool
+	running sync.WaitGroup
+}
+
+type counters struct{ asked, requests, failed, unanswered atomic.Uint64 }
+
+// Stats are figures since Open.
+type Stats struct {
+	Asked      uint64 // questions put to other nodes, again where one did not answer
+	Joined     uint64 // questions that waited for the answer to an equal one
+	Repeated   uint64 // questions answered by what an equal one was told just before
+	Requests   uint64 // messages with questions to other nodes
+	Failed     uint64 // those without an answer: in time, or that was understood
+	Unanswered uint64 // questions that no holder answered
+	Refused    uint64 // questions not asked, because too many waited
+	Served     uint64 // questions of other nodes that were answered
+	Dropped    uint64 // messages of other nodes that waited for too long or were too many
+	Asking     int    // questions under way now
+}
+
+// Open answers questions from now on. The engine may hold nothing yet.
+func Open(cfg Config) (*Router, error) {
+	if cfg.Deadline == 0 {
+		cfg.Deadline = defaultDeadline
+	}
+	if cfg.FlushEvery == 0 {
+		cfg.FlushEvery = defaultFlushEvery
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &Router{
+		cfg: cfg, engine: cfg.Engine, log: cfg.Logger, partitions: cfg.Engine.Config().Partitions,
+		fresh: freshCache{ask: cfg.Freshness}, share: newSharing(cfg.FlushEvery), peers: peers{list: map[string]*peer{}},
+	}
+	r.ctx, r.stop = context.WithCancel(context.Background())
+	var err error
+	if r.inbox, err = newInbox(cfg.Conn); err != nil {
+		return nil, fmt.Errorf("route: %w", err)
+	}
+	if r.serve, err = r.listen(); err != nil {
+		r.inbox.close()
+		return nil, fmt.Errorf("route: %w", err)
+	}
+	return r, nil
+}
+
+// Close stops answering: what other nodes have asked is still answered, and own
+// questions that wait are not. It must come before the connection's end. A second
+// call does nothing.
+func (r *Router) Close() {
+	r.mu.Lock()
+	was := r.closed
+	r.closed = true
+	r.mu.Unlock()
+	if was {
+		return
+	}
+	r.serve.close()
+	r.stop()
+	r.running.Wait()
+	r.inbox.close()
+	r.share.close()
+}
+
+// Stats returns the figures.
+func (r *Router) Stats() Stats {
+	return Stats{
+		Asked: r.stats.asked.Load(), Requests: r.stats.requests.Load(), Failed: r.stats.failed.Load(), Unanswered: r.stats.unanswered.Load(),
+		Joined: r.share.joined.Load(), Repeated: r.share.repeated.Load(), Refused: r.share.refused.Load(), Asking: int(r.share.asking.Load()),
+		Served: r.serve.answered.Load(), Dropped: r.serve.dropped.Load(),
+	}
+}
+
+// goes runs f, which Close waits for; false after it.
+func (r *Router) goes(f func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.running.Go(f)
+	return true
+}
+
+func (r *Router) deadline(c class) time.Duration {
+	if c == scan {
+		return scanFactor * r.cfg.Deadline
+	}
+	return r.cfg.Deadline
+}
+
+// attempt is how long one node may take.
+func (r *Router) attempt(c class) time.Duration { return r.deadline(c) / attempts }
+
+// subject is where a node takes questions.
+func subject(id string) string { return "weir.ask." + id }

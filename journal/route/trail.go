@@ -1,0 +1,40 @@
+package route
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weir-counter/weir"
+)
+
+// trail is whom a question was put to, and why that was in vain: the last reason of
+// each node.
+type trail []step
+
+type step struct {
+	node string
+	why  error
+}
+
+func (t *trail) add(node string, why error) {
+	for i := range *t {
+		if (*t)[i].node == node {
+			(*t)[i].why = why
+			return
+		}
+	}
+	*t = append(*t, step{node, why})
+}
+
+// failed is the error of a question that nobody answered.
+func (t trail) failed(partition int) *weir.Error {
+	what := fmt.Sprintf("partition %d is held by other nodes, and none of them answered", partition)
+	if len(t) == 0 {
+		return &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: fmt.Sprintf("no node that is up holds partition %d: retry in a second", partition)}
+	}
+	asked := make([]string, len(t))
+	for i, s := range t {
+		asked[i] = s.node + " (" + s.why.Error() + ")"
+	}
+	return &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: what + ": asked " + strings.Join(asked, ", ") + "; retry in a second"}
+}

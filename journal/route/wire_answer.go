@@ -1,0 +1,239 @@
+package route
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/varint"
+)
+
+// The answers to a request are one text, cut into as many messages as it needs:
+//
+//	+---+--------+------+------+-------+
+//	| 1 | status | part | last | bytes |
+//	+---+--------+------+------+-------+
+//	status  0: answers; 1: the request is not understood, and the bytes say why
+//	part    from 0, without a gap
+//	last    1 in the last part
+//
+//	+-------+------+---------------+-----+---------+----------+-----+
+//	| as_of | late | name 1, since | ... | answers | answer 1 | ... |
+//	+-------+------+---------------+-----+---------+----------+-----+
+//	as_of, since  signed Unix ms
+//	late          how many follow
+//	answers       as many as questions; each begins with one byte:
+//
+//	0 given     count: lower, estimate-lower, upper-estimate; series: how many
+//	            counts, counts; top: how many, each key and count; keys: how many,
+//	            keys; delete: 1 if the key was there
+//	1 an error  code, field, message
+//	2 not held  of a wide question the set of what the node holds
+const (
+	statusAnswers, statusRefused = 0, 1
+
+	answerGiven, answerError, answerNotHeld = 0, 1, 2
+)
+
+const (
+	// maxAnswers is how long the text of one request may become: four lists of
+	// the longest keys have some 22 MiB.
+	maxAnswers = 32 << 20
+
+	// maxWhy bounds the texts of an error, and maxName that of a node.
+	maxWhy, maxName = 1 << 10, 256
+
+	// maxLate is how many nodes may be late.
+	maxLate = 10_000
+)
+
+// appendPart begins a message of answers; its bytes follow.
+func appendPart(b []byte, status byte, part int, last bool) []byte {
+	b = append(b, wireVersion, status)
+	b = binary.AppendUvarint(b, uint64(part))
+	return varint.AppendBool(b, last)
+}
+
+// partOf is one message of answers.
+type partOf struct {
+	part  uint64
+	last  bool
+	bytes []byte // of the message
+}
+
+func readPart(b []byte) (p partOf, err error) {
+	r := varint.NewReader(b)
+	if version := r.Byte(); version != wireVersion && !r.Failed() {
+		return p, errVersion
+	}
+	status := r.Byte()
+	p.part, p.last = r.Uvarint(), r.Bool()
+	p.bytes = r.Bytes(r.Len())
+	switch {
+	case r.Failed():
+		return p, errWire
+	case status == statusAnswers:
+		return p, nil
+	case status == statusRefused:
+		return p, errors.New(clip(string(p.bytes), maxWhy))
+	}
+	return p, errWire
+}
+
+func appendFresh(b []byte, f Fresh) []byte {
+	b = binary.AppendVarint(b, f.AsOf.UnixMilli())
+	late := f.Late[:min(len(f.Late), maxLate)]
+	b = binary.AppendUvarint(b, uint64(len(late)))
+	for _, l := range late {
+		b = varint.AppendText(b, clip(l.Node, maxName))
+		b = binary.AppendVarint(b, l.Since.UnixMilli())
+	}
+	return b
+}
+
+func readFresh(r *varint.Reader) (f Fresh) {
+	f.AsOf = time.UnixMilli(r.Varint())
+	n := r.Count()
+	if n > maxLate {
+		r.Fail()
+	}
+	for range n {
+		if r.Failed() {
+			return Fresh{}
+		}
+		f.Late = append(f.Late, Late{r.Text(maxName), time.UnixMilli(r.Varint())})
+	}
+	return f
+}
+
+func clip(s string, most int) string { return s[:min(len(s), most)] }
+
+// append appends an answer to q.
+func (a *answer) append(b []byte, q *question) []byte {
+	if a.notHeld() {
+		return appendSet(append(b, answerNotHeld), a.held)
+	}
+	if a.err != nil {
+		b = varint.AppendText(append(b, answerError), clip(string(a.err.Code), maxWhy))
+		b = varint.AppendText(b, clip(a.err.Field, maxWhy))
+		return varint.AppendText(b, clip(a.err.Message, maxWhy))
+	}
+	b = append(b, answerGiven)
+	switch q.kind {
+	case kindCount:
+		b = appendCount(b, a.count)
+	case kindSeries:
+		b = binary.AppendUvarint(b, uint64(len(a.points)))
+		for _, c := range a.points {
+			b = appendCount(b, c)
+		}
+	case kindTop:
+		b = binary.AppendUvarint(b, uint64(len(a.top)))
+		for _, kc := range a.top {
+			b = appendCount(varint.AppendText(b, kc.Key), kc.Count)
+		}
+	case kindKeys:
+		b = binary.AppendUvarint(b, uint64(len(a.keys)))
+		for _, key := range a.keys {
+			b = varint.AppendText(b, key)
+		}
+	case kindDelete:
+		b = varint.AppendBool(b, a.was)
+	}
+	return b
+}
+
+func appendCount(b []byte, c weir.Count) []byte {
+	b = binary.AppendUvarint(b, c.Lower)
+	b = binary.AppendUvarint(b, c.Estimate-c.Lower)
+	return binary.AppendUvarint(b, c.Upper-c.Estimate)
+}
+
+func readCount(r *varint.Reader) weir.Count {
+	lower := r.Uvarint()
+	estimate := lower + r.AtMost(math.MaxUint64-lower)
+	return weir.Count{Lower: lower, Estimate: estimate, Upper: estimate + r.AtMost(math.MaxUint64-estimate)}
+}
+
+// readAnswer reads the answer to q. What does not fit the question is refused.
+func readAnswer(r *varint.Reader, q *question, partitions int) (a answer) {
+	switch r.Byte() {
+	case answerGiven:
+		readGiven(r, q, &a)
+	case answerError:
+		a.err = &weir.Error{Code: weir.Code(r.Text(maxWhy)), Field: r.Text(maxWhy), Message: r.Text(maxWhy)}
+		if a.notHeld() || a.err.Code == "" {
+			r.Fail()
+		}
+	case answerNotHeld:
+		a.err = errMoved
+		if q.wide() {
+			a.held = readSet(r, partitions)
+		}
+	default:
+		r.Fail()
+	}
+	return a
+}
+
+// errMoved is of a node that was asked and does not hold the partition.
+var errMoved = &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: "it does not hold the partition"}
+
+func readGiven(r *varint.Reader, q *question, a *answer) {
+	switch q.kind {
+	case kindCount:
+		a.count = readCount(r)
+	case kindSeries:
+		if n := r.Count(); int64(n) == q.points() {
+			a.points = make([]weir.Count, n)
+		} else {
+			r.Fail()
+		}
+		for i := range a.points {
+			a.points[i] = readCount(r)
+		}
+	case kindTop:
+		n := readLength(r, q.n)
+		a.top = make([]weir.KeyCount, n)
+		for i := range a.top {
+			a.top[i] = weir.KeyCount{Key: r.Text(weir.MaxKeyBytes), Count: readCount(r)}
+		}
+	case kindKeys:
+		n := readLength(r, q.n)
+		a.keys = make([]string, n)
+		for i := range a.keys {
+			a.keys[i] = r.Text(weir.MaxKeyBytes)
+		}
+	case kindDelete:
+		a.was = r.Bool()
+	}
+}
+
+// readLength reads the length of a list.
+func readLength(r *varint.Reader, most int) int {
+	n := r.Count()
+	if n > most {
+		r.Fail()
+		return 0
+	}
+	return n
+}
+
+// readAnswers reads the text of all parts, to these questions.
+func readAnswers(b []byte, questions []*question, partitions int) (answers []answer, f Fresh, err error) {
+	r := varint.NewReader(b)
+	f = readFresh(r)
+	if n := r.Count(); n != len(questions) {
+		return nil, Fresh{}, errWire
+	}
+	answers = make([]answer, len(questions))
+	for i, q := range questions {
+		answers[i] = readAnswer(r, q, partitions)
+	}
+	if !r.Done() {
+		return nil, Fresh{}, errWire
+	}
+	return answers, f, nil
+}
