@@ -61,7 +61,7 @@ func (r *Router) askLegs(ctx context.Context, c *covering, legs []leg) {
 			}
 			each, ok := r.askNode(ctx, l.node, q.class(), []*question{&q})
 			if !ok {
-				c.add(&q, l.node, answer{}, Fresh{}, errSilent)
+				c.out(l.node)
 				return
 			}
 			c.add(&q, l.node, each[0].answer, each[0].fresh, each[0].err)
@@ -93,6 +93,13 @@ func (c *covering) add(q *question, node string, a answer, fresh Fresh, err erro
 		c.f.trail.add(node, err)
 		c.of[node] = make(weir.PartitionSet, len(c.rest)) // of nothing
 	}
+}
+
+// out notes that the time was over before a node answered.
+func (c *covering) out(node string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.f.trail.out(node)
 }
 
 var errNotAll = errors.New("it does not hold all of the partitions")

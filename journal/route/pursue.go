@@ -86,7 +86,7 @@ func (r *Router) askGroup(ctx context.Context, node string, group []*flight) (le
 	for i, f := range group {
 		switch {
 		case !ok:
-			f.trail.add(node, errSilent)
+			f.trail.out(node)
 		case each[i].err != nil:
 			f.trail.add(node, each[i].err)
 		case each[i].answer.elsewhere():

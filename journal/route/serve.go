@@ -170,7 +170,7 @@ func (s *serving) send(to *nats.Msg, status byte, text []byte) {
 func (s *serving) close() {
 	drained := make(chan struct{})
 	s.sub.SetClosedHandler(func(string) { close(drained) })
-	if s.sub.Drain() == nil { // else the connection is closed
+	if s.sub.IsValid() && s.sub.Drain() == nil { // else the connection is closed
 		select {
 		case <-drained:
 		case <-time.After(drainTime):

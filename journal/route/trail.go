@@ -26,6 +26,16 @@ func (t *trail) add(node string, why error) {
 	*t = append(*t, step{node, why})
 }
 
+// out notes that the time was over before a node answered, if nothing is known of it.
+func (t *trail) out(node string) {
+	for _, s := range *t {
+		if s.node == node {
+			return
+		}
+	}
+	t.add(node, errSilent)
+}
+
 // failed is the error of a question that nobody answered.
 func (t trail) failed(partition int) *weir.Error {
 	what := fmt.Sprintf("partition %d is held by other nodes, and none of them answered", partition)

@@ -1,0 +1,149 @@
+package route
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/varint"
+)
+
+// someSet is a set of some of parts partitions.
+func someSet() weir.PartitionSet {
+	s := weir.NewPartitionSet(parts)
+	s.Add(1)
+	s.Add(parts - 1)
+	return s
+}
+
+func sampleQuestions() [classes][]question {
+	return [classes][]question{
+		quick: {
+			{kind: kindCount, key: "url:/home", at: time.Unix(epoch, 5), window: time.Minute},
+			{kind: kindCount, key: weir.AllKeys, at: time.Unix(-5, 0), window: weir.MaxWindow, in: someSet()},
+			{kind: kindDelete, key: "k", until: 1_700_000_000_000},
+		},
+		scan: {
+			{kind: kindSeries, key: "k", from: epoch - 60, to: epoch, window: 10 * time.Second},
+			{kind: kindSeries, key: weir.AllKeys, from: epoch - 2, to: epoch, window: time.Second, in: someSet()},
+			{kind: kindTop, at: time.Unix(epoch, 0), window: time.Hour, n: 3, prefix: "u", in: someSet()},
+			{kind: kindKeys, n: 3, prefix: "u", after: "ua", in: someSet()},
+		},
+	}
+}
+
+func sampleRequest(c class) []byte {
+	questions := sampleQuestions()[c]
+	b := appendRequest(nil, c, parts, time.Second, len(questions))
+	for i := range questions {
+		b = varint.AppendText(b, string(questions[i].append(nil)))
+	}
+	return b
+}
+
+func TestRequestIsReadAsWritten(t *testing.T) {
+	for c, questions := range sampleQuestions() {
+		b := sampleRequest(class(c))
+		req, err := readRequest(b, parts)
+		if err != nil || req.class != class(c) || req.ttl != time.Second || !reflect.DeepEqual(req.questions, questions) {
+			t.Errorf("class %d: %v, %+v, want %+v", c, err, req, questions)
+		}
+		for cut := range b {
+			if _, err := readRequest(b[:cut], parts); err == nil {
+				t.Errorf("class %d: %d of %d bytes are a request", c, cut, len(b))
+			}
+		}
+		if _, err := readRequest(append(slices.Clone(b), 0), parts); err == nil {
+			t.Error("a byte more is a request")
+		}
+		if _, err := readRequest(b, 2*parts); err == nil {
+			t.Error("a request to an engine with other partitions is taken")
+		}
+	}
+}
+
+func sampleAnswers() ([]*question, []answer) {
+	c := weir.Count{Lower: 3, Estimate: 5, Upper: 5 << 60}
+	quick, scan := sampleQuestions()[0], sampleQuestions()[1]
+	return []*question{&quick[0], &quick[1], &quick[2], &scan[0], &scan[2], &scan[3], &quick[0], &quick[0], &scan[2]}, []answer{
+		{count: c}, {count: weir.Count{}}, {was: true}, {points: []weir.Count{c, c, c, c, c, {}}},
+		{top: []weir.KeyCount{{Key: "u1", Count: c}, {Key: "u2"}}}, {keys: []string{"ub", "uc"}},
+		{err: &weir.Error{Code: weir.CodeInvalidRange, Field: "n", Message: "why"}}, {err: errMoved}, {err: errMoved, held: someSet()},
+	}
+}
+
+func sampleText() []byte {
+	questions, answers := sampleAnswers()
+	text := appendFresh(nil, Fresh{time.UnixMilli(7), []Late{{"a", time.UnixMilli(-1)}}})
+	text = append(text, byte(len(questions)))
+	for i := range answers {
+		text = answers[i].append(text, questions[i])
+	}
+	return text
+}
+
+func TestAnswersAreReadAsWritten(t *testing.T) {
+	questions, want := sampleAnswers()
+	text := sampleText()
+	got, fresh, err := readAnswers(text, questions, parts)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %+v, want %+v", err, got, want)
+	}
+	if !fresh.AsOf.Equal(time.UnixMilli(7)) || len(fresh.Late) != 1 || fresh.Late[0].Node != "a" || !fresh.Late[0].Since.Equal(time.UnixMilli(-1)) {
+		t.Errorf("%+v", fresh)
+	}
+	for cut := range text {
+		if _, _, err := readAnswers(text[:cut], questions, parts); err == nil {
+			t.Errorf("%d of %d bytes are answers", cut, len(text))
+		}
+	}
+	if _, _, err := readAnswers(text, questions[1:], parts); err == nil {
+		t.Error("answers to other questions are taken")
+	}
+}
+
+func FuzzRequest(f *testing.F) {
+	for c := range classes {
+		f.Add(sampleRequest(c))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		req, err := readRequest(b, parts)
+		if err != nil {
+			return
+		}
+		again := appendRequest(nil, req.class, parts, req.ttl, len(req.questions))
+		for i := range req.questions {
+			again = varint.AppendText(again, string(req.questions[i].append(nil)))
+		}
+		if same, err := readRequest(again, parts); err != nil || !reflect.DeepEqual(same, req) {
+			t.Errorf("%v: %+v is read back as %+v", err, req, same)
+		}
+		e, err := weir.New(weir.Config{Partitions: parts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		for i := range req.questions {
+			answerOf(e, &req.questions[i])
+		}
+	})
+}
+
+func FuzzAnswers(f *testing.F) {
+	f.Add(sampleText())
+	questions, _ := sampleAnswers()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if answers, _, err := readAnswers(b, questions, parts); err == nil {
+			for i, a := range answers {
+				if a.err == nil && a.count.Lower > a.count.Upper {
+					t.Errorf("number %d: %v", i, a.count)
+				}
+			}
+		}
+		if p, err := readPart(b); err == nil && len(p.bytes) > len(b) {
+			t.Error("a part is more than its message")
+		}
+	})
+}
