@@ -52,6 +52,7 @@ const (
 	codeStarting         weir.Code = "starting" // not ready: it joins, or reads its journal
 	codeStopping         weir.Code = "stopping"
 	codeJournalFailing   weir.Code = "journal_failing" // not ready: hits do not reach the disk
+	codeClientGone       weir.Code = "client_gone"     // while other nodes were asked: nobody reads it
 	codeInternal         weir.Code = "internal"
 )
 
@@ -107,5 +108,6 @@ var statusOf = map[weir.Code]int{
 	codeStarting:         http.StatusServiceUnavailable,
 	codeStopping:         http.StatusServiceUnavailable,
 	codeJournalFailing:   http.StatusServiceUnavailable,
+	codeClientGone:       http.StatusRequestTimeout,
 	codeInternal:         http.StatusInternalServerError,
 }

@@ -79,6 +79,13 @@ type Config struct {
 	// alone.
 	Cluster Cluster
 
+	// Answers answers questions about keys. Default nil: the engine does, which holds
+	// them all.
+	Answers Answers
+	// Route is called for each scrape, if Answers asks other nodes. Default nil: it
+	// does not.
+	Route func() RouteStats
+
 	// Strict is called for each scrape, if nodes decide strict limits for each other.
 	// Default nil: they do not.
 	Strict func() StrictStats

@@ -36,21 +36,21 @@ type countOutput struct{ Body oneOrCounts[CountAnswer] }
 type rateOutput struct{ Body oneOrCounts[rateAnswer] }
 
 func (s *Server) registerCount(api huma.API) {
-	codes := []weir.Code{codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidWindow, weir.CodeInvalidTime, codeTooManyAnswers, weir.CodeClosed}
+	codes := []weir.Code{codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidWindow, weir.CodeInvalidTime, codeTooManyAnswers, weir.CodeNotHeld, weir.CodeClosed}
 	ask(s, api, huma.Operation{
 		OperationID: "count", Method: http.MethodGet, Path: "/v1/count",
 		Summary:     "Count the hits of keys in windows",
 		Description: "A key that was never hit counts 0. When `key` or `window` is repeated the answer is `{\"counts\":[...]}`, for each key each window, all at the same time.",
-	}, codes, func(_ context.Context, q *countQuestion) (*countOutput, error) {
-		answers, err := s.counts(q)
+	}, codes, func(ctx context.Context, q *countQuestion) (*countOutput, error) {
+		answers, err := s.counts(ctx, q)
 		return &countOutput{answers}, err
 	})
 	ask(s, api, huma.Operation{
 		OperationID: "rate", Method: http.MethodGet, Path: "/v1/rate",
 		Summary:     "Count the hits of keys in windows, and per second",
 		Description: "The answer of `/v1/count` with `per_second`, the mean rate over the window.",
-	}, codes, func(_ context.Context, q *countQuestion) (*rateOutput, error) {
-		answers, err := s.counts(q)
+	}, codes, func(ctx context.Context, q *countQuestion) (*rateOutput, error) {
+		answers, err := s.counts(ctx, q)
 		rates := make(oneOrCounts[rateAnswer], len(answers))
 		for i, a := range answers {
 			rates[i] = rateAnswer{a, float64(a.Estimate) / float64(a.WindowS)}
@@ -60,7 +60,7 @@ func (s *Server) registerCount(api huma.API) {
 }
 
 // counts answers every key and window of q at one time.
-func (s *Server) counts(q *countQuestion) ([]CountAnswer, error) {
+func (s *Server) counts(ctx context.Context, q *countQuestion) ([]CountAnswer, error) {
 	windows, err := windowParams(q.Window)
 	if err != nil {
 		return nil, err
@@ -73,19 +73,22 @@ func (s *Server) counts(q *countQuestion) ([]CountAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh := s.freshness()
-	answers := make([]CountAnswer, 0, len(q.Key)*len(windows))
+	questions := make([]CountQuestion, 0, len(q.Key)*len(windows))
 	for _, key := range q.Key {
 		if err := keyParam(key); err != nil {
 			return nil, err
 		}
 		for _, w := range windows {
-			c, err := s.engine.CountAt(at, key, w)
-			if err != nil {
-				return nil, asProblem(err)
-			}
-			answers = append(answers, CountAnswer{key, int64(w / time.Second), unixTime{at}, boundsOf(c), fresh})
+			questions = append(questions, CountQuestion{key, at, w})
 		}
+	}
+	counts, of, err := s.answers.Counts(ctx, questions)
+	if err != nil {
+		return nil, asProblem(err)
+	}
+	answers, fresh := make([]CountAnswer, len(counts)), of.answer()
+	for i, c := range counts {
+		answers[i] = CountAnswer{questions[i].Key, int64(questions[i].Window / time.Second), unixTime{at}, boundsOf(c), fresh}
 	}
 	return answers, nil
 }

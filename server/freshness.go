@@ -41,11 +41,11 @@ type freshCache struct {
 }
 
 type freshEntry struct {
-	value Freshness
+	value Fresh
 	asked time.Time
 }
 
-func (c *freshCache) get(ask func() Freshness) Freshness {
+func (c *freshCache) get(ask func() Fresh) Fresh {
 	last := c.last.Load()
 	if last != nil && (time.Since(last.asked) < freshnessEvery || !c.asking.TryLock()) {
 		return last.value
@@ -60,17 +60,16 @@ func (c *freshCache) get(ask func() Freshness) Freshness {
 	return value
 }
 
-// freshness is asked for before what it is said of.
-func (s *Server) freshness() Freshness {
+// fresh is asked for before what it is said of.
+func (s *Server) fresh() Fresh {
 	if s.cfg.Cluster == nil {
-		return Freshness{AsOf: millis(s.wall())}
+		return Fresh{AsOf: s.wall()}
 	}
-	return s.fresh.get(func() Freshness {
+	return s.lastFresh.get(func() Fresh {
 		asOf, silent := s.cfg.Cluster.Freshness()
-		f := Freshness{AsOf: millis(asOf)}
-		for _, n := range silent {
-			f.Late = append(f.Late, late{n.Name, millis(n.Since)})
-		}
-		return f
+		return Fresh{asOf, silent}
 	})
 }
+
+// freshness is that of this node.
+func (s *Server) freshness() Freshness { return s.fresh().answer() }

@@ -32,9 +32,9 @@ func (s *Server) registerKeys(api huma.API) {
 	ask(s, api, huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys",
 		Summary: "List keys",
-	}, []weir.Code{weir.CodeInvalidRange, weir.CodeClosed},
-		func(_ context.Context, q *keysQuestion) (*keysOutput, error) {
-			answer, err := s.keys(q)
+	}, []weir.Code{weir.CodeInvalidRange, weir.CodeNotHeld, weir.CodeClosed},
+		func(ctx context.Context, q *keysQuestion) (*keysOutput, error) {
+			answer, err := s.keys(ctx, q)
 			return &keysOutput{answer}, err
 		})
 	ask(s, api, huma.Operation{
@@ -42,20 +42,19 @@ func (s *Server) registerKeys(api huma.API) {
 		Summary:       "Delete a key and its hits",
 		Description:   "The hits stay counted under `*`. Like a hit that is not durable, the deletion may be lost in a crash within one flush interval.",
 		DefaultStatus: http.StatusNoContent,
-	}, []weir.Code{weir.CodeInvalidKey, weir.CodeReservedKey, codeUnknownKey, weir.CodeClosed},
-		func(_ context.Context, q *deleteQuestion) (*struct{}, error) {
-			return nil, s.deleteKey(q.Key)
+	}, []weir.Code{weir.CodeInvalidKey, weir.CodeReservedKey, codeUnknownKey, weir.CodeNotHeld, weir.CodeClosed},
+		func(ctx context.Context, q *deleteQuestion) (*struct{}, error) {
+			return nil, s.deleteKey(ctx, q.Key)
 		})
 }
 
 // keys asks for one key more than the page holds, to know whether there are more.
-func (s *Server) keys(q *keysQuestion) (keysAnswer, error) {
-	fresh := s.freshness()
-	keys, err := s.engine.Keys(q.Prefix, q.After, q.Limit+1)
+func (s *Server) keys(ctx context.Context, q *keysQuestion) (keysAnswer, error) {
+	keys, fresh, err := s.answers.Keys(ctx, q.Prefix, q.After, q.Limit+1)
 	if err != nil {
 		return keysAnswer{}, asProblem(err)
 	}
-	answer := keysAnswer{Keys: keys, Freshness: fresh}
+	answer := keysAnswer{Keys: keys, Freshness: fresh.answer()}
 	if len(keys) > q.Limit {
 		answer.Keys = keys[:q.Limit]
 		answer.Next = keys[q.Limit-1]
@@ -66,11 +65,11 @@ func (s *Server) keys(q *keysQuestion) (keysAnswer, error) {
 	return answer, nil
 }
 
-func (s *Server) deleteKey(key string) error {
+func (s *Server) deleteKey(ctx context.Context, key string) error {
 	if err := keyParam(key); err != nil {
 		return err
 	}
-	existed, err := s.engine.Delete(key)
+	existed, err := s.answers.Delete(ctx, key)
 	if err != nil {
 		return asProblem(err)
 	}

@@ -72,8 +72,8 @@ func (s *Server) registerLimits(api huma.API) {
 		OperationID: "list-limits", Method: http.MethodGet, Path: "/v1/limits",
 		Summary:     "List the policies, and how they decided",
 		Description: "In order of application, with the decisions of a window.",
-	}, []weir.Code{weir.CodeInvalidWindow, codeUnknownParameter, weir.CodeClosed}, func(_ context.Context, q *limitsQuestion) (*limitsOutput, error) {
-		answer, err := s.limits(q)
+	}, []weir.Code{weir.CodeInvalidWindow, codeUnknownParameter, weir.CodeNotHeld, weir.CodeClosed}, func(ctx context.Context, q *limitsQuestion) (*limitsOutput, error) {
+		answer, err := s.limits(ctx, q)
 		return &limitsOutput{answer}, err
 	})
 	ask(s, api, huma.Operation{
@@ -86,13 +86,14 @@ func (s *Server) registerLimits(api huma.API) {
 	})
 }
 
-func (s *Server) limits(q *limitsQuestion) (limitsAnswer, error) {
+func (s *Server) limits(ctx context.Context, q *limitsQuestion) (limitsAnswer, error) {
 	w, err := windowParam("window", q.Window)
 	if err != nil {
 		return limitsAnswer{}, err
 	}
 	policies := s.policies.Set().Policies()
 	answer := limitsAnswer{int64(w / time.Second), unixTime{s.now()}, s.cfg.PolicyFile.state(), make([]LimitPolicy, len(policies))}
+	questions := make([]CountQuestion, 0, 3*len(policies))
 	for i, p := range policies {
 		made := LimitPolicy{
 			Name: p.Name, Keys: p.Keys, By: p.By,
@@ -102,14 +103,18 @@ func (s *Server) limits(q *limitsQuestion) (limitsAnswer, error) {
 		if p.Where == weir.WhereStrict {
 			made.Away = p.Away.String()
 		}
-		for outcome, to := range map[string]*Bounds{"allowed": &made.Allowed, "denied": &made.Denied, "shadow_denied": &made.ShadowDenied} {
-			c, err := s.engine.CountAt(answer.At.Time, policy.HitPrefix+p.Name+":"+outcome, w)
-			if err != nil {
-				return limitsAnswer{}, asProblem(err)
-			}
-			*to = boundsOf(c)
+		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
+			questions = append(questions, CountQuestion{policy.HitPrefix + p.Name + ":" + outcome, answer.At.Time, w})
 		}
 		answer.Limits[i] = made
+	}
+	counts, _, err := s.answers.Counts(ctx, questions)
+	if err != nil {
+		return limitsAnswer{}, asProblem(err)
+	}
+	for i := range answer.Limits {
+		made := &answer.Limits[i]
+		made.Allowed, made.Denied, made.ShadowDenied = boundsOf(counts[3*i]), boundsOf(counts[3*i+1]), boundsOf(counts[3*i+2])
 	}
 	return answer, nil
 }

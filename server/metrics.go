@@ -76,6 +76,9 @@ func newMetrics(s *Server) *metrics {
 	if s.cfg.Cluster != nil {
 		m.registry.MustRegister(newClusterCollector(s), newLimitCollector(s))
 	}
+	if s.cfg.Route != nil {
+		m.registry.MustRegister(newRouteCollector(s.cfg.Route))
+	}
 	if s.cfg.PolicyFile != nil {
 		s.cfg.PolicyFile.register(m.registry)
 	}

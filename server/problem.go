@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -38,6 +39,14 @@ func (p *problem) Error() string             { return p.Detail }
 func (p *problem) GetStatus() int            { return p.Status }
 func (p *problem) ContentType(string) string { return problemType }
 
+// GetHeaders has huma say when to ask again, where that is known.
+func (p *problem) GetHeaders() http.Header {
+	if p.Code == weir.CodeNotHeld || p.Code == weir.CodeOverloaded {
+		return http.Header{"Retry-After": {"1"}}
+	}
+	return nil
+}
+
 // asProblem turns an error of the engine into the problem it stands for.
 func asProblem(err error) *problem {
 	var p *problem
@@ -47,6 +56,9 @@ func asProblem(err error) *problem {
 	var e *weir.Error
 	if errors.As(err, &e) {
 		return newProblem(e.Code, e.Field, e.Message)
+	}
+	if errors.Is(err, context.Canceled) {
+		return newProblem(codeClientGone, "", "the client did not wait for the answer")
 	}
 	return newProblem(codeInternal, "", "the server failed to answer; its log says why")
 }

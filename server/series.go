@@ -40,9 +40,9 @@ func (s *Server) registerSeries(api huma.API) {
 		OperationID: "series", Method: http.MethodGet, Path: "/v1/series",
 		Summary:     "Count the hits of a key in adjoining windows",
 		Description: "At most 10000 points. Those in the newest 511 s of the key are exact; for older ones both ends lie in slots of up to 1 % of their age, and the bounds say so. When step does not divide the time from `from` to `to`, the windows end at `to`, and the first one begins after `from`: `to - floor((to-from)/step)*step`.",
-	}, []weir.Code{codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidWindow, weir.CodeInvalidTime, weir.CodeInvalidRange, weir.CodeClosed},
-		func(_ context.Context, q *seriesQuestion) (*seriesOutput, error) {
-			answer, err := s.series(q)
+	}, []weir.Code{codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidWindow, weir.CodeInvalidTime, weir.CodeInvalidRange, weir.CodeNotHeld, weir.CodeClosed},
+		func(ctx context.Context, q *seriesQuestion) (*seriesOutput, error) {
+			answer, err := s.series(ctx, q)
 			return &seriesOutput{answer}, err
 		})
 }
@@ -59,7 +59,7 @@ func alignToEnd(from, to time.Time, step time.Duration) (first, last time.Time) 
 	return time.Unix(to.Unix()-steps*seconds, 0), time.Unix(to.Unix(), 0)
 }
 
-func (s *Server) series(q *seriesQuestion) (seriesAnswer, error) {
+func (s *Server) series(ctx context.Context, q *seriesQuestion) (seriesAnswer, error) {
 	var none seriesAnswer
 	if err := keyParam(q.Key); err != nil {
 		return none, err
@@ -79,12 +79,11 @@ func (s *Server) series(q *seriesQuestion) (seriesAnswer, error) {
 		}
 	}
 	from, to = alignToEnd(from, to, step)
-	fresh := s.freshness()
-	points, err := s.engine.Series(q.Key, from, to, step)
+	points, fresh, err := s.answers.Series(ctx, q.Key, from, to, step)
 	if err != nil {
 		return none, asProblem(err)
 	}
-	answer := seriesAnswer{q.Key, unixTime{from}, unixTime{to}, int64(step / time.Second), make([]point, len(points)), fresh}
+	answer := seriesAnswer{q.Key, unixTime{from}, unixTime{to}, int64(step / time.Second), make([]point, len(points)), fresh.answer()}
 	for i, p := range points {
 		answer.Points[i] = point{unixTime{p.At}, boundsOf(p.Count)}
 	}

@@ -32,7 +32,8 @@ type Server struct {
 	listener atomic.Pointer[net.Listener]
 
 	policies  *policy.Live
-	fresh     freshCache
+	answers   Answers
+	lastFresh freshCache
 	decisions *decisions
 	allows    *sync.Pool // of *allowing
 }
@@ -54,6 +55,9 @@ func New(engine *weir.Engine, cfg Config) (*Server, error) {
 			return nil, err
 		}
 		s.policies = none
+	}
+	if s.answers = cfg.Answers; s.answers == nil {
+		s.answers = held{s}
 	}
 	s.decisions = newDecisions(s.policies)
 	s.allows = &sync.Pool{New: newAllowing}

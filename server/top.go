@@ -37,14 +37,14 @@ func (s *Server) registerTop(api huma.API) {
 		OperationID: "top", Method: http.MethodGet, Path: "/v1/top",
 		Summary:     "List the keys with the most hits in a window",
 		Description: "The reserved key `*` is not listed.",
-	}, []weir.Code{weir.CodeInvalidWindow, weir.CodeInvalidTime, weir.CodeClosed},
-		func(_ context.Context, q *topQuestion) (*topOutput, error) {
-			answer, err := s.top(q)
+	}, []weir.Code{weir.CodeInvalidWindow, weir.CodeInvalidTime, weir.CodeNotHeld, weir.CodeClosed},
+		func(ctx context.Context, q *topQuestion) (*topOutput, error) {
+			answer, err := s.top(ctx, q)
 			return &topOutput{answer}, err
 		})
 }
 
-func (s *Server) top(q *topQuestion) (topAnswer, error) {
+func (s *Server) top(ctx context.Context, q *topQuestion) (topAnswer, error) {
 	var none topAnswer
 	w, err := windowParam("window", q.Window)
 	if err != nil {
@@ -54,12 +54,11 @@ func (s *Server) top(q *topQuestion) (topAnswer, error) {
 	if err != nil {
 		return none, err
 	}
-	fresh := s.freshness()
-	keys, err := s.engine.Top(at, w, q.N, q.Prefix)
+	keys, fresh, err := s.answers.Top(ctx, at, w, q.N, q.Prefix)
 	if err != nil {
 		return none, asProblem(err)
 	}
-	answer := topAnswer{int64(w / time.Second), unixTime{at}, q.Prefix, make([]topKey, len(keys)), fresh}
+	answer := topAnswer{int64(w / time.Second), unixTime{at}, q.Prefix, make([]topKey, len(keys)), fresh.answer()}
 	for i, k := range keys {
 		answer.Keys[i] = topKey{k.Key, boundsOf(k.Count)}
 	}

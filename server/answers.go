@@ -1,0 +1,77 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+)
+
+// Answers is who answers questions about keys: the engine, or, where nodes hold a
+// share of the keys each, what asks the others too. Like a Journal it is adapted by
+// whoever wires the two. Errors are *weir.Error, or that of ctx; answers are whole
+// and are not changed.
+type Answers interface {
+	Counts(ctx context.Context, questions []CountQuestion) ([]weir.Count, Fresh, error)
+	Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error)
+	Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error)
+	Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error)
+	Delete(ctx context.Context, key string) (bool, error)
+}
+
+// CountQuestion asks how many hits a key has in (At-Window, At].
+type CountQuestion struct {
+	Key    string
+	At     time.Time
+	Window time.Duration
+}
+
+// Fresh says how much of the newest hits is in an answer.
+type Fresh struct {
+	AsOf time.Time // all hits that any node took until then
+	Late []LateNode
+}
+
+func (f Fresh) answer() Freshness {
+	a := Freshness{AsOf: millis(f.AsOf)}
+	for _, n := range f.Late {
+		a.Late = append(a.Late, late{n.Name, millis(n.Since)})
+	}
+	return a
+}
+
+// held answers from the engine, which holds all keys.
+type held struct{ s *Server }
+
+func (h held) Counts(_ context.Context, questions []CountQuestion) ([]weir.Count, Fresh, error) {
+	fresh := h.s.fresh()
+	counts := make([]weir.Count, len(questions))
+	for i, q := range questions {
+		c, err := h.s.engine.CountAt(q.At, q.Key, q.Window)
+		if err != nil {
+			return nil, Fresh{}, err
+		}
+		counts[i] = c
+	}
+	return counts, fresh, nil
+}
+
+func (h held) Series(_ context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error) {
+	fresh := h.s.fresh()
+	points, err := h.s.engine.Series(key, from, to, step)
+	return points, fresh, err
+}
+
+func (h held) Top(_ context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
+	fresh := h.s.fresh()
+	keys, err := h.s.engine.Top(at, w, n, prefix)
+	return keys, fresh, err
+}
+
+func (h held) Keys(_ context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
+	fresh := h.s.fresh()
+	keys, err := h.s.engine.Keys(prefix, after, limit)
+	return keys, fresh, err
+}
+
+func (h held) Delete(_ context.Context, key string) (bool, error) { return h.s.engine.Delete(key) }
