@@ -17,15 +17,34 @@ type CountQuestion struct {
 
 // Counts answers as weir.Engine.CountAt does, for keys of any node. Either all are
 // answered, or there is an error: a *weir.Error, or that of ctx.
-func (r *Router) Counts(ctx context.Context, questions []CountQuestion) ([]weir.Count, Fresh, error) {
-	counts, fresh := make([]weir.Count, len(questions)), Fresh{}
+func (r *Router) Counts(ctx context.Context, questions []CountQuestion) (counts []weir.Count, fresh Fresh, err error) {
+	if len(questions) == 0 {
+		return nil, r.fresh.get(), nil
+	}
+	counts = make([]weir.Count, len(questions))
+	for at := 0; at < len(questions); at += maxTogether {
+		end := min(at+maxTogether, len(questions))
+		some, err := r.counts(ctx, questions[at:end], counts[at:end])
+		if err != nil {
+			return nil, Fresh{}, err
+		}
+		fresh = fresh.with(some)
+	}
+	return counts, fresh, nil
+}
+
+// maxTogether is how many questions of one call are under way: a large one leaves
+// room for others.
+const maxTogether = maxAsking / 4
+
+func (r *Router) counts(ctx context.Context, questions []CountQuestion, counts []weir.Count) (fresh Fresh, err error) {
 	var flights, begun []*flight
 	var places []int // of flights in counts
 	for i, cq := range questions {
 		s := r.start(&question{kind: kindCount, key: cq.Key, at: cq.At, window: cq.Window})
 		if s.err != nil {
 			r.begin(begun) // they may be shared already
-			return nil, Fresh{}, s.err
+			return Fresh{}, s.err
 		}
 		if s.isNew {
 			begun = append(begun, s.flight)
@@ -39,14 +58,11 @@ func (r *Router) Counts(ctx context.Context, questions []CountQuestion) ([]weir.
 	r.begin(begun)
 	for i, f := range flights {
 		if err := f.wait(ctx); err != nil {
-			return nil, Fresh{}, err
+			return Fresh{}, err
 		}
 		counts[places[i]], fresh = f.answer.count, fresh.with(f.fresh)
 	}
-	if len(questions) == 0 {
-		fresh = r.fresh.get()
-	}
-	return counts, fresh, nil
+	return fresh, nil
 }
 
 // Series answers as weir.Engine.Series does, for a key of any node.

@@ -146,7 +146,7 @@ func TestPartitionsMove(t *testing.T) {
 			}
 		}
 	}
-	over := make(chan struct{})
+	over, answered := make(chan struct{}), make(chan struct{})
 	var asking sync.WaitGroup
 	for _, n := range f.nodes {
 		asking.Go(func() {
@@ -162,6 +162,10 @@ func TestPartitionsMove(t *testing.T) {
 				}
 				if want, _ := f.model.CountIn(f.in, now, weir.AllKeys, time.Hour); n.count(t, weir.AllKeys) != want {
 					t.Errorf("*: want %v", want)
+				}
+				select {
+				case answered <- struct{}{}:
+				case <-over:
 				}
 			}
 		})
@@ -184,6 +188,7 @@ func TestPartitionsMove(t *testing.T) {
 		f.mu.Lock()
 		f.holders[p] = []string{held[1], to.id}
 		f.mu.Unlock()
+		<-answered
 	}
 	close(over)
 	asking.Wait()

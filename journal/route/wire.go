@@ -40,9 +40,6 @@ const (
 	// around it far below NATS' limit of 1 MiB.
 	maxMessage = 512 << 10
 
-	// maxPartitions is what no engine has more of.
-	maxPartitions = 1 << 16
-
 	// maxFilter is the longest prefix or after: of a longer one, no key can match or
 	// come between what is cut and the rest.
 	maxFilter = weir.MaxKeyBytes + 1
