@@ -50,6 +50,11 @@ func TestAHolderFails(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 			}
+			key := f.keyOf(1, 0) // of n1, then n2
+			f.hit(key, epoch, 1)
+			if was, err := f.nodes[0].Delete(t.Context(), key); err != nil || !was {
+				t.Errorf("%v, %v", was, err)
+			}
 		})
 	}
 }

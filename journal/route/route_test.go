@@ -234,6 +234,21 @@ func TestEveryNodeAnswersAsTheModel(t *testing.T) {
 	}
 }
 
+// Questions about all keys go to as few nodes as hold them together.
+func TestFewNodesAreAsked(t *testing.T) {
+	for _, c := range []struct{ size, copies, want int }{{3, 1, 2}, {3, 2, 1}, {5, 3, 1}, {5, 2, 2}, {4, 1, 3}} {
+		f := newFleet(t, c.size, c.copies, nil)
+		for _, n := range f.nodes {
+			if _, _, err := n.Top(t.Context(), now, time.Hour, 10, ""); err != nil {
+				t.Fatal(err)
+			}
+			if got := n.Stats().Requests; got != uint64(c.want) {
+				t.Errorf("%d nodes, %d copies: %s asks %d others, want %d", c.size, c.copies, n.id, got, c.want)
+			}
+		}
+	}
+}
+
 // What an engine refuses is refused with its words, and nothing is sent.
 func TestWrongQuestionsAreNotSent(t *testing.T) {
 	f := newFleet(t, 2, 1, nil)

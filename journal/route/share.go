@@ -16,8 +16,8 @@ const (
 	// those of one flush interval, the oldest leave first.
 	maxKept, maxKeptBytes = 16 << 10, 32 << 20
 
-	// maxAsking is how many questions may be under way, some 40 MiB of them if their
-	// keys are the longest.
+	// maxAsking is how many questions may be under way: some 60 MiB, or 160 MiB if
+	// all keys are of the longest.
 	maxAsking = 64 << 10
 )
 
@@ -228,7 +228,7 @@ func (s *sharing) close() {
 
 // memory is about what a flight with its answer takes.
 func (f *flight) memory() int {
-	const fixed = 400
+	const fixed = 700
 	n := fixed + 2*len(f.id) + 24*len(f.answer.points) + 40*len(f.fresh.Late)
 	for _, kc := range f.answer.top {
 		n += 40 + len(kc.Key)

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/route"
+	"github.com/weir-counter/weir/server"
+)
+
+// Two servers hold half of the partitions each, and both answer for all keys.
+func TestRoutedOverHTTP(t *testing.T) {
+	broker, err := natsserver.NewServer(&natsserver.Options{DontListen: true, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker.Start()
+	t.Cleanup(func() { broker.Shutdown(); broker.WaitForShutdown() })
+	if !broker.ReadyForConnections(time.Minute) {
+		t.Fatal("the broker does not start")
+	}
+	at, silent := time.Unix(1_769_860_800, 0), time.Unix(1_769_860_000, 0)
+	var urls []string
+	var engines []*weir.Engine
+	for i := range 2 {
+		engine, err := weir.New(weir.Config{Partitions: 4, Gather: true, Now: func() time.Time { return at }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { engine.Close() })
+		engine.Release(1 - i)
+		engine.Release(3 - i)
+		conn, err := nats.Connect("", nats.InProcessServer(broker))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		r, err := route.Open(route.Config{
+			Engine: engine, Conn: conn, Self: fmt.Sprint("n", i),
+			Holders: func(partition int) []string { return []string{fmt.Sprint("n", partition%2)} },
+			Freshness: func() (time.Time, []route.Late) {
+				return silent, []route.Late{{Node: fmt.Sprint("late", i), Since: silent}}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(r.Close)
+		s, err := server.New(engine, server.Config{Answers: routed{r}, Route: func() server.RouteStats { return server.RouteStats(r.Stats()) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hs := httptest.NewServer(s.Handler())
+		t.Cleanup(hs.Close)
+		engines, urls = append(engines, engine), append(urls, hs.URL)
+	}
+	ask := func(method, url string, into any) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		if into != nil {
+			if err := json.NewDecoder(r.Body).Decode(into); err != nil {
+				t.Fatalf("%s %s: %v", method, url, err)
+			}
+		}
+		return r.StatusCode
+	}
+	var keys []string
+	for i := range 20 {
+		key := fmt.Sprint("k", i)
+		partition := engines[0].PartitionOf(key)
+		engines[partition%2].Apply(partition, []weir.Delta{{Key: key, At: at.Unix(), N: uint64(i + 1)}})
+		keys = append(keys, "key="+key)
+	}
+	for i, url := range urls {
+		var counts struct {
+			Counts []struct {
+				Estimate int
+				AsOf     int64 `json:"as_of"`
+				Late     []struct{ Node string }
+			}
+		}
+		ask(http.MethodGet, url+"/v1/count?key=*&"+strings.Join(keys, "&"), &counts)
+		if len(counts.Counts) != 21 || counts.Counts[0].Estimate != 210 || counts.Counts[20].Estimate != 20 ||
+			counts.Counts[0].AsOf != silent.Unix() || len(counts.Counts[0].Late) != 2 {
+			t.Errorf("node %d: %+v", i, counts)
+		}
+		var top struct{ Keys []struct{ Key string } }
+		if ask(http.MethodGet, url+"/v1/top?n=2", &top); len(top.Keys) != 2 || top.Keys[0].Key != "k19" || top.Keys[1].Key != "k18" {
+			t.Errorf("node %d: %+v", i, top)
+		}
+		var page struct {
+			Keys []string
+			Next string
+		}
+		if ask(http.MethodGet, url+"/v1/keys?limit=3&after=k11", &page); fmt.Sprint(page) != "{[k12 k13 k14] k14}" {
+			t.Errorf("node %d: %+v", i, page)
+		}
+	}
+	for i, key := range []string{"k0", "k1", "k2", "k3"} {
+		if status := ask(http.MethodDelete, urls[i%2]+"/v1/keys/"+key, nil); status != http.StatusNoContent {
+			t.Errorf("DELETE %s: %d", key, status)
+		}
+	}
+}
