@@ -85,7 +85,7 @@ func TestRoutedOverHTTP(t *testing.T) {
 	for i := range 20 {
 		key := fmt.Sprint("k", i)
 		partition := engines[0].PartitionOf(key)
-		engines[partition%2].Apply(partition, []weir.Delta{{Key: key, At: at.Unix(), N: uint64(i + 1)}})
+		engines[partition%2].Apply(partition, []weir.Delta{{Key: key, At: at.Unix(), N: uint64(i + 1)}}, nil)
 		keys = append(keys, "key="+key)
 	}
 	for i, url := range urls {

@@ -92,8 +92,9 @@ func (r *Router) Keys(ctx context.Context, prefix, after string, limit int) ([]s
 }
 
 // Delete deletes as weir.Engine.Delete does, at one holder, which journals it for the
-// others: these give the old count until its flush. When a holder did not answer in
-// time and the next one is asked, false may mean that the first one has deleted it.
+// others: these give the old count until its flush. All hits that this node took
+// before go with it. When a holder did not answer in time and the next one is asked,
+// false may mean that the first one has deleted it.
 func (r *Router) Delete(ctx context.Context, key string) (bool, error) {
 	was, err := r.engine.Delete(key)
 	switch {
@@ -101,6 +102,9 @@ func (r *Router) Delete(ctx context.Context, key string) (bool, error) {
 		r.share.forget(key)
 		return was, nil
 	case asError(err).Code != weir.CodeNotHeld:
+		return false, err
+	}
+	if err := r.flush(ctx); err != nil {
 		return false, err
 	}
 	f, err := r.share.alone(question{kind: kindDelete, key: key})
@@ -112,6 +116,24 @@ func (r *Router) Delete(ctx context.Context, key string) (bool, error) {
 		return false, err
 	}
 	return f.answer.was, nil
+}
+
+// flush has the own hits before a deletion in the journal.
+func (r *Router) flush(ctx context.Context) error {
+	if r.cfg.Flush == nil {
+		return nil
+	}
+	within, cancel := context.WithTimeout(ctx, r.deadline(quick))
+	defer cancel()
+	err := r.cfg.Flush(within)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return &weir.Error{Code: weir.CodeOverloaded, Field: "key",
+		Message: "the key was not deleted: hits that are on their way to its holder could not be journaled before: " + err.Error() + "; retry in a second"}
 }
 
 // ask asks one question.

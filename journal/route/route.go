@@ -29,6 +29,11 @@ type Config struct {
 	// nodes are late. It is called 20 times a second at most.
 	Freshness func() (asOf time.Time, late []Late)
 
+	// Flush brings all hits of this node so far into the journal. A deletion at
+	// another node takes what is before it there: without Flush, hits that were on
+	// their way from here would outlive it. nil: there is no journal.
+	Flush func(ctx context.Context) error
+
 	// Deadline is how long a question may wait for its answer; for series and lists,
 	// whose holders go through many keys, it is ten times that. A holder has a third
 	// of it, then the next one is asked. 0: 1 s.

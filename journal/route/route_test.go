@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -133,10 +134,10 @@ func (f *fleet) open(n *node, change func(cfg *Config)) {
 // hit counts hits at all holders and the model.
 func (f *fleet) hit(key string, at int64, n uint64) {
 	partition, deltas := f.model.PartitionOf(key), []weir.Delta{{Key: key, At: at, N: n}}
-	f.model.Apply(partition, deltas)
+	f.model.Apply(partition, deltas, nil)
 	for _, n := range f.nodes {
 		if n.engine.Holds(partition) {
-			n.engine.Apply(partition, deltas)
+			n.engine.Apply(partition, deltas, nil)
 		}
 	}
 }
@@ -419,6 +420,40 @@ func TestDeleteAtAHolder(t *testing.T) {
 	}
 	if s := n.Stats(); s.Requests != 9 { // each was asked for anew
 		t.Errorf("%+v", s)
+	}
+}
+
+// Hits on their way from here are journaled before a deletion elsewhere.
+func TestDeletionComesAfterOwnHits(t *testing.T) {
+	var failure error
+	flushes := 0
+	f := newFleet(t, 2, 1, func(cfg *Config) {
+		cfg.Flush = func(context.Context) error { flushes++; return failure }
+	})
+	n, near, far := f.nodes[0], f.keyOf(0, 0), f.keyOf(1, 0)
+	f.hit(near, epoch+1, 1)
+	f.hit(far, epoch+1, 1)
+	failure = errors.New("no quorum")
+	var of *weir.Error
+	if was, err := n.Delete(t.Context(), far); was || !errors.As(err, &of) || of.Code != weir.CodeOverloaded || !strings.Contains(of.Message, "no quorum") {
+		t.Errorf("%v, %v", was, err)
+	}
+	if c := n.count(t, far); c.Lower != 1 {
+		t.Errorf("%v is left", c)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := n.Delete(ctx, far); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	failure = nil
+	for _, key := range []string{near, far} { // of an own key the engine knows the order
+		if was, err := n.Delete(t.Context(), key); err != nil || !was {
+			t.Errorf("%v, %v", was, err)
+		}
+	}
+	if flushes != 3 {
+		t.Errorf("%d flushes", flushes)
 	}
 }
 
