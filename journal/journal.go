@@ -183,6 +183,9 @@ func (j *Journal) Sync(ctx context.Context) error {
 	}
 }
 
+// Origin is this node's, 16 hex digits: that of its data directory.
+func (j *Journal) Origin() string { return fmt.Sprintf("%016x", j.life.origin) }
+
 // Failed is closed when the journal can't go on, and Err says why: this process
 // must be started again. Hits are refused once the buffer is full; none is lost.
 func (j *Journal) Failed() <-chan struct{} { return j.failed }

@@ -3,7 +3,6 @@ package journal
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -95,7 +94,7 @@ func (j *Journal) tellShares(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, oneAsk)
 	defer cancel()
-	err := j.shares.registry.Put(ctx, share.Entry{Node: j.cfg.Join.Node, Origin: fmt.Sprintf("%016x", j.life.origin), Held: held})
+	err := j.shares.registry.Put(ctx, share.Entry{Node: j.cfg.Join.Node, Origin: j.Origin(), Held: held})
 	if err != nil {
 		if ctx.Err() == nil {
 			j.log.Warn("journal: the other nodes could not be told which partitions this one holds; trying again", "error", err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/journal/route"
 	"github.com/weir-counter/weir/server"
 )
@@ -36,6 +37,28 @@ func (r routed) Top(ctx context.Context, at time.Time, w time.Duration, n int, p
 func (r routed) Keys(ctx context.Context, prefix, after string, limit int) ([]string, server.Fresh, error) {
 	keys, fresh, err := r.Router.Keys(ctx, prefix, after, limit)
 	return keys, freshOf(fresh), err
+}
+
+// serveRouted is serveHTTP, with questions about keys that other nodes hold put to them.
+func (f *serveFlags) serveRouted(ctx context.Context, w *world, engine *weir.Engine, j *journal.Journal) error {
+	r, err := route.Open(route.Config{
+		Engine: engine, Conn: j.Joined().Conn(), Self: j.Origin(), Holders: j.WhomToAsk, Flush: j.Sync,
+		FlushEvery: f.journal.FlushEvery, Logger: f.server.Logger,
+		Freshness: func() (asOf time.Time, late []route.Late) {
+			asOf, silent := j.Freshness()
+			for _, o := range silent {
+				late = append(late, route.Late{Node: o.Node, Since: o.AsOf})
+			}
+			return asOf, late
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	f.server.Answers = routed{r}
+	f.server.Route = func() server.RouteStats { return server.RouteStats(r.Stats()) }
+	return f.serveHTTP(ctx, w, engine)
 }
 
 func freshOf(f route.Fresh) server.Fresh {

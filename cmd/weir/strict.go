@@ -17,8 +17,8 @@ import (
 // for each other.
 const handOver = 300 * time.Millisecond
 
-// serveTogether is serveHTTP for a node among others, one of those that decide strict
-// limits for each other.
+// serveTogether is serveHTTP for a node among others, one of those that answer questions
+// and decide strict limits for each other.
 func (f *serveFlags) serveTogether(ctx context.Context, w *world, engine *weir.Engine, j *journal.Journal) error {
 	node, log := f.journal.Join.Node, f.server.Logger
 	s, err := strict.Open(ctx, strict.Config{Journal: j, Engine: engine, Node: node, Logger: log})
@@ -31,7 +31,7 @@ func (f *serveFlags) serveTogether(ctx context.Context, w *world, engine *weir.E
 	}
 	f.server.Strict = func() server.StrictStats { return server.StrictStats(s.Stats()) }
 	f.policies.cluster = policy.Cluster{Node: node, Nodes: nodesOf(j), Strict: s}
-	err = f.serveHTTP(ctx, w, engine)
+	err = f.serveRouted(ctx, w, engine, j)
 	closing, cancel := context.WithTimeout(context.Background(), handOver)
 	defer cancel()
 	if closeErr := s.Close(closing); closeErr != nil {
