@@ -40,6 +40,10 @@ type Config struct {
 	// the same on all. 0: all.
 	Replicas int
 
+	// MoveAfter is how long a node may be away before others take the partitions that it
+	// holds: longer than a restart takes. At least 1 s. 0: 30 s.
+	MoveAfter time.Duration
+
 	// Join says which other nodes count together with this one; its Dir, MaxBytes
 	// and Logger are the journal's. Zero: this node is alone.
 	Join join.Config
@@ -52,6 +56,7 @@ const (
 	defaultFlushEvery    = 100 * time.Millisecond
 	defaultMaxBytes      = 16 << 30
 	defaultSnapshotBytes = 64 << 20
+	defaultMoveAfter     = 30 * time.Second
 
 	minMaxBytes      = 16 << 20
 	minSnapshotBytes = 64 << 10
@@ -77,6 +82,9 @@ func (cfg Config) withDefaults() Config {
 		cfg.SnapshotBytes = defaultSnapshotBytes
 	}
 	cfg.SnapshotBytes = min(cfg.SnapshotBytes, max(cfg.MaxBytes/8, minSnapshotBytes))
+	if cfg.MoveAfter == 0 {
+		cfg.MoveAfter = defaultMoveAfter
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -95,6 +103,8 @@ func (cfg Config) validate() error {
 		return invalidConfig("SnapshotBytes", "SnapshotBytes of %d: must be at least %d (64 KiB)", cfg.SnapshotBytes, minSnapshotBytes)
 	}
 	switch {
+	case cfg.MoveAfter < time.Second:
+		return invalidConfig("MoveAfter", "MoveAfter of %v: must be at least 1s", cfg.MoveAfter)
 	case cfg.Replicas < 0:
 		return invalidConfig("Replicas", "Replicas of %d: must be at least 1, or 0 for all nodes", cfg.Replicas)
 	case cfg.Replicas > 0 && !cfg.clustered():

@@ -20,10 +20,6 @@ type Holder struct {
 	Staying bool // what it should hold is not given to others: it is here, or was a moment ago
 }
 
-// moveAfter is how long a node may be away without its partitions being given to others:
-// longer than a restart takes.
-const moveAfter = 30 * time.Second
-
 // Holders are the nodes that have said which partitions they hold, by name. A node
 // alone has none.
 func (j *Journal) Holders() (list []Holder) {
@@ -41,9 +37,9 @@ func (j *Journal) Holders() (list []Holder) {
 			h.Self, h.Here, h.Staying = true, true, true
 		case ok:
 			h.Here = !o.Left && !o.Late
-			h.Staying = h.Here || time.Since(o.Heard) < j.shares.moveAfter
+			h.Staying = h.Here || time.Since(o.Heard) < j.cfg.MoveAfter
 		default: // it has only just come, or is long gone
-			h.Staying = time.Since(e.At) < j.shares.moveAfter
+			h.Staying = time.Since(e.At) < j.cfg.MoveAfter
 		}
 		list = append(list, h)
 	}

@@ -15,9 +15,7 @@ type shares struct {
 	registry *share.Registry
 	replicas int
 	told     weir.PartitionSet // what the registry says of this node; of the keeper
-
-	moveAfter time.Duration // see there
-	ask       askTable
+	ask      askTable
 }
 
 const shareBucket = "WEIR_SHARES"
@@ -26,7 +24,7 @@ const shareBucket = "WEIR_SHARES"
 // before anything is loaded. Whether these are alive is not known yet: the keeper sees to
 // that.
 func (j *Journal) openShares(ctx context.Context, origin uint64) error {
-	s := &shares{replicas: j.cfg.Replicas, moveAfter: moveAfter}
+	s := &shares{replicas: j.cfg.Replicas}
 	err := patiently(ctx, func(ctx context.Context) (err error) {
 		s.registry, err = share.Open(ctx, j.server.JetStream(), shareBucket, j.server.Replicas(replicas), j.log)
 		return beingMade(err)

@@ -22,7 +22,7 @@ type sharing struct {
 func newSharing(t *testing.T, nodes, replicas int) *sharing {
 	c := newCluster(t, nodes)
 	for i := range c.cfgs {
-		c.cfgs[i].Replicas = replicas
+		c.cfgs[i].Replicas, c.cfgs[i].MoveAfter = replicas, time.Second
 	}
 	return &sharing{c, rand.New(rand.NewPCG(3, 4)), map[string]uint64{}}
 }
@@ -149,11 +149,6 @@ func TestShares(t *testing.T) {
 	}
 	s.nodes[1].crash()
 	s.nodes[1] = nil
-	for _, node := range s.nodes {
-		if node != nil {
-			node.j.shares.moveAfter = time.Second
-		}
-	}
 	s.hit(500)
 	s.settled(2)
 

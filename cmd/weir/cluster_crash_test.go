@@ -55,14 +55,22 @@ var faults = []struct {
 // stopped, cut off, replaced and restarted. In the end all count the same: every
 // durable hit that was answered once, and every plain one but what a kill took
 // from its last moments.
-func TestClusterCrash(t *testing.T) {
+func TestClusterCrash(t *testing.T) { crashCluster(t) }
+
+// The same with nodes that hold two thirds of the partitions each, and take those of a
+// node that is away for a second.
+func TestClusterCrashOfShares(t *testing.T) {
+	crashCluster(t, "--replicas", "2", "--move-after", "1s")
+}
+
+func crashCluster(t *testing.T, flags ...string) {
 	seed := *clusterSeed
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
 	t.Logf("-cluster-seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	c := newProcesses(t)
+	c := newProcesses(t, flags...)
 	began := time.Now()
 	c.start(0, 1, 2)
 	t.Logf("%6.2f s to start three nodes for the first time", time.Since(began).Seconds())

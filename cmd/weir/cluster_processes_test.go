@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 type processes struct {
 	t       *testing.T
 	network *network
+	flags   []string // of all nodes
 	listen  []string // cluster ports
 	addrs   []string // of the proxies before them
 	dirs    []string
@@ -29,10 +31,10 @@ type processes struct {
 
 const clusterSize = 3
 
-func newProcesses(t *testing.T) *processes {
+func newProcesses(t *testing.T, flags ...string) *processes {
 	t.Setenv("WEIR_CLUSTER_SECRET", jointest.Secret)
 	ports := jointest.Addrs(t, 2*clusterSize)
-	c := &processes{t: t, network: newNetwork(t), listen: ports[:clusterSize], addrs: ports[clusterSize:], nodes: make([]atomic.Pointer[process], clusterSize)}
+	c := &processes{t: t, flags: flags, network: newNetwork(t), listen: ports[:clusterSize], addrs: ports[clusterSize:], nodes: make([]atomic.Pointer[process], clusterSize)}
 	for i := range clusterSize {
 		c.dirs = append(c.dirs, t.TempDir())
 		c.writers = append(c.writers, &clusterWriter{c: c, node: i})
@@ -58,8 +60,8 @@ func (c *processes) start(nodes ...int) {
 }
 
 func (c *processes) launch(i int) *process {
-	return launch(c.t, c.dirs[i], "--cluster", "test", "--node", c.name(i), "--snapshot-every", "64KiB",
-		"--cluster-addr", c.addrs[i], "--cluster-listen", c.listen[i], "--peers", c.addrs[0]+","+c.addrs[1]+","+c.addrs[2])
+	return launch(c.t, c.dirs[i], slices.Concat([]string{"--cluster", "test", "--node", c.name(i), "--snapshot-every", "64KiB",
+		"--cluster-addr", c.addrs[i], "--cluster-listen", c.listen[i], "--peers", c.addrs[0] + "," + c.addrs[1] + "," + c.addrs[2]}, c.flags)...)
 }
 
 // await returns when a node serves. From then on it is started again when it ends

@@ -19,6 +19,7 @@ func (f *serveFlags) defineJoin(cmd *cobra.Command) {
 	flags.StringVar(&c.Listen, "cluster-listen", "", "host:port to listen on for them, if it is another (NAT, containers)")
 	flags.StringSliceVar(&c.Peers, "peers", nil, "the --cluster-addr of all nodes, this one's included, apart by commas")
 	flags.Var(replicasFlag(&f.journal.Replicas), "replicas", "how many nodes hold each partition and answer for its keys: all, or a number, the same on all nodes")
+	flags.Var(duration(&f.journal.MoveAfter), "move-after", "how long a node may be away before others take the keys that it holds")
 	flags.StringVar(&c.TLS.CA, "cluster-ca", "", "PEM file of the authorities that sign the nodes' certificates")
 	flags.StringVar(&c.TLS.Cert, "cluster-cert", "", "PEM file of this node's certificate, for server and client")
 	flags.StringVar(&c.TLS.Key, "cluster-key", "", "PEM file of its key")
