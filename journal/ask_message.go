@@ -18,8 +18,8 @@ const messageSubject = "weir.message"
 // closes.
 func (j *Journal) serveMessages(ctx context.Context) error {
 	_, err := j.server.Conn().Subscribe(messageSubject, func(msg *nats.Msg) {
-		r := reader{rest: msg.Data}
-		sequence := r.uvarint()
+		r := newReader(msg.Data)
+		sequence := r.Uvarint()
 		if r.end() != nil {
 			return
 		}

@@ -54,48 +54,48 @@ func (b *batch) admissions() (list []weir.Admission) {
 // eachDelta calls f with each entry of hits, up to one that is impossible; other says
 // that the key is another than that of the entry before, n = 0 that it is removed.
 func (b *batch) eachDelta(f func(key []byte, other bool, at int64, n uint64)) (sound bool) {
-	e := reader{rest: b.entries}
+	e := newReader(b.entries)
 	var key []byte
 	var at int64
-	for len(e.rest) > 0 {
-		head, n := e.uvarint(), uint64(0)
+	for e.Len() > 0 {
+		head, n := e.Uvarint(), uint64(0)
 		other := head>>1 > 0
 		if other {
-			key = e.take(head >> 1)
+			key = e.Bytes(int(head >> 1))
 		}
 		if head&1 == 0 {
-			at += e.varint()
-			n = e.uvarint()
+			at += e.Varint()
+			n = e.Uvarint()
 			if n == 0 || at < 0 || at > window.MaxTime {
-				e.fail()
+				e.Fail()
 			}
 		}
-		if e.checkKey(key); e.failed {
+		if e.checkKey(key); e.Failed() {
 			return false
 		}
 		f(key, other, at, n)
 	}
-	return !e.failed
+	return !e.Failed()
 }
 
 // eachAdmission is eachDelta of admissions; other says that the limit is another.
 func (b *batch) eachAdmission(f func(limit []byte, other bool, key []byte, at int64, n uint64)) (sound bool) {
-	e := reader{rest: b.entries}
+	e := newReader(b.entries)
 	var limit []byte
 	var at int64
-	for len(e.rest) > 0 {
-		length := e.uvarint()
+	for e.Len() > 0 {
+		length := e.Uvarint()
 		other := length > 0
 		if other {
-			limit = e.take(length)
+			limit = e.Bytes(int(length))
 		}
-		key := e.take(e.uvarint())
-		at += e.varint()
-		n := e.uvarint()
-		if e.checkKey(key); e.failed || len(limit) == 0 || n == 0 || at < 0 {
+		key := e.Bytes(e.Count())
+		at += e.Varint()
+		n := e.Uvarint()
+		if e.checkKey(key); e.Failed() || len(limit) == 0 || n == 0 || at < 0 {
 			return false
 		}
 		f(limit, other, key, at, n)
 	}
-	return !e.failed
+	return !e.Failed()
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/varint"
 )
 
 // errDamaged is wrapped by the error for bytes that were changed or cut.
@@ -32,7 +33,7 @@ func openSealed(data []byte, magic, version byte, what string) (reader, error) {
 	if data[1] != version {
 		return reader{}, fmt.Errorf("a %s in version %d: this build reads version %d", what, data[1], version)
 	}
-	return reader{rest: body[2:]}, nil
+	return newReader(body[2:]), nil
 }
 
 // decodePart reads and checks a part. Its batches refer to data.
@@ -42,7 +43,7 @@ func decodePart(data []byte) (part, error) {
 		return part{}, err
 	}
 	p := r.head()
-	for range r.count() {
+	for range r.Count() {
 		p.batches = append(p.batches, r.batch(p.life))
 	}
 	p.receipts = r.receipts()
@@ -58,102 +59,56 @@ func (p part) removes() bool {
 }
 
 func (r *reader) head() part {
-	p := part{life: life{origin: binary.LittleEndian.Uint64(r.take(8)), epoch: r.uvarint()}}
-	p.flush, p.part = r.uvarint(), r.uvarint()
-	flags := r.take(1)[0]
+	p := part{life: life{origin: r.Uint64(), epoch: r.Uvarint()}}
+	p.flush, p.part = r.Uvarint(), r.Uvarint()
+	flags := r.Byte()
 	p.last, p.leaving = flags&flagLast != 0, flags&flagLeaving != 0
-	p.node = string(r.take(r.uvarint()))
-	p.at = int64(r.uvarint())
+	p.node = string(r.Bytes(r.Count()))
+	p.at = int64(r.Uvarint())
 	if flags > flagLast|flagLeaving || len(p.node) > maxNodeBytes || p.at < 0 {
-		r.fail()
+		r.Fail()
 	}
 	return p
 }
 
-// reader takes values off rest until the first that is cut or impossible.
-type reader struct {
-	rest   []byte
-	failed bool
-}
+// reader reads bytes of the journal's.
+type reader struct{ varint.Reader }
 
-func (r *reader) fail() {
-	r.failed, r.rest = true, nil
-}
+func newReader(b []byte) reader { return reader{*varint.NewReader(b)} }
 
 // end tells whether all was read, and nothing was cut or impossible.
 func (r *reader) end() error {
-	if r.failed || len(r.rest) > 0 {
+	if !r.Done() {
 		return fmt.Errorf("%w: its checksum is right, its content is not", errDamaged)
 	}
 	return nil
 }
 
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.rest)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-// count reads the number of things that follow, each of at least a byte.
-func (r *reader) count() uint64 {
-	n := r.uvarint()
-	if n > uint64(len(r.rest)) {
-		r.fail()
-		return 0
-	}
-	return n
-}
-
-// take returns the next n bytes; after a failure, zeros in place of fixed ones.
-func (r *reader) take(n uint64) []byte {
-	if n > uint64(len(r.rest)) {
-		r.fail()
-		return make([]byte, min(n, 8))
-	}
-	b := r.rest[:n]
-	r.rest = r.rest[n:]
-	return b
-}
-
 func (r *reader) receipts() (list [][]byte) {
-	for range r.count() {
-		list = append(list, append([]byte(nil), r.take(r.uvarint())...))
+	for range r.Count() {
+		list = append(list, append([]byte(nil), r.Bytes(r.Count())...))
 	}
 	return list
 }
 
 func (r *reader) batch(l life) batch {
-	start := r.rest
-	head := r.uvarint()
+	start := r.Rest()
+	head := r.Uvarint()
 	partition := head >> 1
-	b := batch{partition: int(partition), kind: head & 1, seq: r.uvarint(), total: r.uvarint()}
-	b.entries = r.take(r.uvarint())
-	if r.failed {
+	b := batch{partition: int(partition), kind: head & 1, seq: r.Uvarint(), total: r.Uvarint()}
+	b.entries = r.Bytes(r.Count())
+	if r.Failed() {
 		return b
 	}
-	sum := l.sum(start[:len(start)-len(r.rest)])
-	if binary.LittleEndian.Uint32(r.take(sumBytes)) != sum || partition >= maxPartitions || !b.check() {
-		r.fail()
+	sum := l.sum(start[:len(start)-r.Len()])
+	if r.Uint32() != sum || partition >= maxPartitions || !b.check() {
+		r.Fail()
 	}
 	return b
 }
 
 func (e *reader) checkKey(key []byte) {
 	if len(key) == 0 || len(key) > weir.MaxKeyBytes {
-		e.fail()
+		e.Fail()
 	}
 }

@@ -16,8 +16,8 @@ func resendSubject(origin uint64) string { return fmt.Sprintf("weir.resend.%016x
 // serveResends answers other nodes from the ring, until the connection closes.
 func (j *Journal) serveResends() error {
 	_, err := j.server.Conn().Subscribe(resendSubject(j.life.origin), func(msg *nats.Msg) {
-		r := reader{rest: msg.Data}
-		epoch, flush, part := r.uvarint(), r.uvarint(), r.uvarint()
+		r := newReader(msg.Data)
+		epoch, flush, part := r.Uvarint(), r.Uvarint(), r.Uvarint()
 		var answer []byte
 		if r.end() == nil && epoch == j.life.epoch {
 			answer = j.replica.ring.get(flush, part)

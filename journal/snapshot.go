@@ -93,30 +93,30 @@ func decodeSnapshot(data []byte) (snapshot, error) {
 	if err != nil {
 		return snapshot{}, err
 	}
-	s := snapshot{life: life{origin: binary.LittleEndian.Uint64(r.take(8)), epoch: r.uvarint()}}
-	s.partition = int(r.uvarint())
-	for range r.count() {
+	s := snapshot{life: life{origin: r.Uint64(), epoch: r.Uvarint()}}
+	s.partition = int(r.Uvarint())
+	for range r.Count() {
 		s.positions = append(s.positions, r.originPosition())
 	}
-	s.from = r.uvarint()
-	s.state = r.take(r.uvarint())
+	s.from = r.Uvarint()
+	s.state = r.Bytes(r.Count())
 	s.receipts = r.receipts()
 	if s.partition < 0 || s.partition >= maxPartitions {
-		r.fail()
+		r.Fail()
 	}
 	return s, r.end()
 }
 
 func (r *reader) originPosition() originPosition {
-	at := originPosition{origin: binary.LittleEndian.Uint64(r.take(8))}
-	at.epoch, at.seq, at.total, at.lost = r.uvarint(), r.uvarint(), r.uvarint(), r.uvarint()
-	at.head = head{r.uvarint(), r.uvarint()}
-	at.at = int64(r.uvarint())
-	left := r.take(1)[0]
+	at := originPosition{origin: r.Uint64()}
+	at.epoch, at.seq, at.total, at.lost = r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()
+	at.head = head{r.Uvarint(), r.Uvarint()}
+	at.at = int64(r.Uvarint())
+	left := r.Byte()
 	at.left = left == 1
-	at.node = string(r.take(r.uvarint()))
+	at.node = string(r.Bytes(r.Count()))
 	if at.at < 0 || left > 1 || len(at.node) > maxNodeBytes {
-		r.fail()
+		r.Fail()
 	}
 	return at
 }

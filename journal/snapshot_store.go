@@ -76,10 +76,10 @@ func decodeListed(data []byte) (listed, error) {
 	if err != nil {
 		return listed{}, err
 	}
-	l := listed{partition: int(r.uvarint()), slot: int(r.uvarint()), epoch: r.uvarint(), from: r.uvarint(), length: r.uvarint()}
+	l := listed{partition: int(r.Uvarint()), slot: int(r.Uvarint()), epoch: r.Uvarint(), from: r.Uvarint(), length: r.Uvarint()}
 	sequence := uint64(0)
-	for range r.count() {
-		sequence += r.uvarint()
+	for range r.Count() {
+		sequence += r.Uvarint()
 		l.chunks = append(l.chunks, sequence)
 	}
 	return l, r.end()

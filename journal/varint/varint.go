@@ -1,4 +1,4 @@
-// Package varint reads messages of varints that may be cut or made up: a Reader
+// Package varint reads messages of numbers and texts that may be cut or made up: a Reader
 // never panics, and takes no more memory than the message has.
 package varint
 
@@ -25,6 +25,9 @@ func (r *Reader) Done() bool { return !r.failed && len(r.rest) == 0 }
 
 // Len is how many bytes are left.
 func (r *Reader) Len() int { return len(r.rest) }
+
+// Rest is what is left.
+func (r *Reader) Rest() []byte { return r.rest }
 
 // Byte reads one byte.
 func (r *Reader) Byte() byte {
@@ -66,6 +69,22 @@ func (r *Reader) Varint() int64 {
 	}
 	r.rest = r.rest[n:]
 	return v
+}
+
+// Uint64 reads eight bytes, little endian.
+func (r *Reader) Uint64() uint64 {
+	if b := r.Bytes(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// Uint32 reads four bytes, little endian.
+func (r *Reader) Uint32() uint32 {
+	if b := r.Bytes(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
 }
 
 // AtMost reads an unsigned number that is not above most.
