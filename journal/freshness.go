@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,18 +39,9 @@ func (r *replica) origins(now time.Time) (list []OriginStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for origin, l := range r.audit.lanes {
-		s := OriginStatus{
-			Node: l.node, Origin: fmt.Sprintf("%016x", origin), Epoch: l.epoch, Left: l.left, Flush: l.flush,
-			AsOf: time.UnixMilli(l.at), Heard: l.heard,
+		if origin != r.audit.origin && !l.forgotten(now) {
+			list = append(list, l.status(now))
 		}
-		switch {
-		case origin == r.audit.origin:
-			continue
-		case l.heard.IsZero() && now.Sub(s.AsOf) > forgetAfter, now.Sub(l.heard) > forgetAfter && !l.heard.IsZero():
-			continue
-		}
-		s.Late = !s.Left && now.Sub(s.Heard) > lateAfter
-		list = append(list, s)
 	}
 	self := OriginStatus{Node: r.node, Origin: fmt.Sprintf("%016x", r.audit.origin), Epoch: r.audit.self.epoch, Self: true, AsOf: now, Heard: now}
 	if r.clustered {
@@ -60,9 +52,30 @@ func (r *replica) origins(now time.Time) (list []OriginStatus) {
 	}
 	list = append(list, self)
 	list = withoutReplaced(list)
-	slices.SortFunc(list, func(a, b OriginStatus) int { return strings.Compare(a.Node+a.Origin, b.Node+b.Origin) })
+	slices.SortFunc(list, byNode)
 	return list
 }
+
+func byNode(a, b OriginStatus) int {
+	return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Origin, b.Origin))
+}
+
+func (l *lane) status(now time.Time) OriginStatus {
+	return OriginStatus{
+		Node: l.node, Origin: fmt.Sprintf("%016x", l.origin), Epoch: l.epoch, Left: l.left, Late: l.late(now), Flush: l.flush,
+		AsOf: time.UnixMilli(l.at), Heard: l.heard,
+	}
+}
+
+// forgotten tells whether an origin is waited for no longer.
+func (l *lane) forgotten(now time.Time) bool {
+	if l.heard.IsZero() {
+		return now.Sub(time.UnixMilli(l.at)) > forgetAfter
+	}
+	return now.Sub(l.heard) > forgetAfter
+}
+
+func (l *lane) late(now time.Time) bool { return !l.left && now.Sub(l.heard) > lateAfter }
 
 // withoutReplaced leaves out the origins of directories that a node of the same
 // name has begun anew without: nothing comes of them any more.
@@ -83,21 +96,42 @@ func (j *Journal) Freshness() (asOf time.Time, late []OriginStatus) {
 	return j.replica.freshness(time.Now())
 }
 
+// freshness is what origins says, in short. It is asked for reads, while the follower
+// wants the lock: so it formats and sorts only those that are late, which are few.
+// O(nodes), and O(nodes) more for each of these.
 func (r *replica) freshness(now time.Time) (asOf time.Time, late []OriginStatus) {
-	asOf = now
 	if !r.clustered {
-		return asOf, nil
+		return now, nil
 	}
-	for _, o := range r.origins(now) {
-		if o.Left && !o.Self {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.audit.lane(r.audit.origin).at
+	for origin, l := range r.audit.lanes {
+		silent := l.late(now)
+		if origin == r.audit.origin || l.left || l.at >= at && !silent || l.forgotten(now) || l.replaced(now) {
 			continue
 		}
-		if o.AsOf.Before(asOf) {
-			asOf = o.AsOf
-		}
-		if o.Late {
-			late = append(late, o)
+		at = min(at, l.at)
+		if silent {
+			late = append(late, l.status(now))
 		}
 	}
+	slices.SortFunc(late, byNode)
+	if asOf = time.UnixMilli(at); asOf.After(now) {
+		asOf = now
+	}
 	return asOf, late
+}
+
+// replaced is withoutReplaced, of one lane. O(nodes).
+func (l *lane) replaced(now time.Time) bool {
+	if l.node == "" {
+		return false
+	}
+	for _, other := range l.lanes {
+		if other.at > l.at && other.node == l.node && !other.forgotten(now) {
+			return true
+		}
+	}
+	return false
 }
