@@ -6,12 +6,16 @@ FUZZTIME  ?= 10m
 ROUNDS    ?= 50
 SEEDS     ?= 20000
 FIRST     ?= 0
+NODES     ?= 1,3,10,30,100
+KEYS      ?= 100000
+HITS      ?= 5000
+ZIPF      ?= 0
 LINT      := $(BIN)/golangci-lint
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build test race sim crash cluster-crash fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess
+.PHONY: help run cluster build test race sim crash cluster-crash cluster-size fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +45,10 @@ crash: need-go ## Kill a server at random moments, ROUNDS (50) times, and count 
 
 cluster-crash: need-go ## Kill, stop, cut off, replace and restart nodes of a cluster, each ROUNDS (50) times, and count what is there
 	$(GO) test -run 'TestClusterCrash' -count 1 -v -timeout $$(( $(ROUNDS) * 3 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS)
+
+cluster-size: need-go ## Measure what NODES (1,3,10,30,100) cost in one process, with KEYS (100000) active ones and HITS (5000) a second on each
+	@$(GO) test -run 'TestClusterSize$$' -count 1 -timeout 1h ./journal -args -size.nodes $(NODES) -size.keys $(KEYS) -size.hits $(HITS) \
+	  -size.zipf $(ZIPF) -size.stream 20000 -size.out $(CURDIR)/cluster-size.md && cat cluster-size.md; rm -f cluster-size.md
 
 fuzz: need-go ## Run each fuzz target for FUZZTIME (10m)
 	@set -e; for pkg in $$($(GO) list ./...); do \

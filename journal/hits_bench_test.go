@@ -82,10 +82,10 @@ func BenchmarkHits(b *testing.B) {
 }
 
 // processorTime is what this process has used so far.
-func processorTime(b *testing.B) time.Duration {
+func processorTime(t testing.TB) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

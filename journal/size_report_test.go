@@ -1,0 +1,73 @@
+package journal
+
+import (
+	"fmt"
+	"io"
+	"testing"
+	"time"
+)
+
+// reportJournal writes what the journal takes: that is the same whoever holds what.
+func reportJournal(out io.Writer, all []sizeFigures) {
+	fmt.Fprint(out, "| nodes | flush interval | messages/s | entries/s | journal | bytes per entry | a node writes | those that keep it send, together | at rest |\n",
+		"| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, f := range all {
+		if f.load.replicas > 0 {
+			continue
+		}
+		fmt.Fprintf(out, "| %d | %v | %d | %d | %s/s | %.0f | %s/s | %s/s | %d messages/s, %s/s |\n", f.load.nodes, f.load.flushEvery,
+			f.busy.messages, f.busy.entries, sizeBytes(f.busy.bytes), float64(f.busy.bytes)/float64(max(1, f.busy.entries)),
+			sizeBytes(f.busy.bytes/f.load.nodes), sizeBytes(f.sent()), f.idle.messages, sizeBytes(f.idle.bytes))
+	}
+	fmt.Fprintln(out)
+}
+
+// reportNodes writes what one node does and keeps.
+func reportNodes(out io.Writer, all []sizeFigures) {
+	fmt.Fprint(out, "| nodes | flush interval | holders | to cut | ns per own entry | to follow | ns per entry | passed over: ns | at rest | keys held | bytes |\n",
+		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, f := range all {
+		fmt.Fprintf(out, "| %d | %v | %s | %.1f %% | %.0f | %.1f %% | %.0f | %.0f | %.2f %% | %d | %s |\n", f.load.nodes, f.load.flushEvery, f.load.holders(),
+			100*f.cutShare, f.cutEach, 100*f.followShare, f.followEach, f.passEach, 100*f.idleShare, f.held, sizeBytes(int(f.bytes)))
+	}
+	fmt.Fprintln(out)
+}
+
+// reportOnce writes what depends on the number of nodes alone.
+func reportOnce(t testing.TB, out io.Writer, all []sizeFigures) {
+	fmt.Fprint(out, "| nodes | lanes | registry | freshness of a read | who should hold what, once a second |\n", "| --- | --- | --- | --- | --- |\n")
+	done := 0
+	for _, f := range all {
+		nodes, partitions := f.load.nodes, f.load.partitions
+		if nodes == done {
+			continue
+		}
+		done = nodes
+		now := time.UnixMilli(1_800_000_000_000)
+		r := manyLanes(t, nodes, now)
+		var names []string
+		for _, o := range r.origins(now) {
+			names = append(names, o.Node)
+		}
+		chosen := shares{replicas: 3}
+		fmt.Fprintf(out, "| %d | %s | %s | %.1f µs | %.1f ms |\n", nodes, sizeBytes(int(lanesBytes(nodes, partitions))), sizeBytes(registryBytes(t, nodes, partitions)),
+			medianCost(t, 1000, func() { r.freshness(now) }).Seconds()*1e6,
+			medianCost(t, 1, func() {
+				for p := range partitions {
+					chosen.preferred(names, p)
+				}
+			}).Seconds()*1e3)
+	}
+}
+
+// sizeBytes is a number of bytes to read.
+func sizeBytes(n int) string {
+	switch {
+	case n < 10_000:
+		return fmt.Sprintf("%.1f KB", float64(n)/1e3)
+	case n < 1_000_000:
+		return fmt.Sprintf("%.0f KB", float64(n)/1e3)
+	default:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+}

@@ -1,0 +1,117 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/weir-counter/weir/journal/join/jointest"
+)
+
+// streamWriters is how many nodes write to the one stream, each of them one message
+// after the other.
+const streamWriters = 100
+
+// reportStream writes how many messages one real stream takes: three of four servers
+// in this process keep it on their disks, and the fourth reads it.
+func reportStream(t *testing.T, out io.Writer, messages int) {
+	c := jointest.Start(t, replicas+1, nil)
+	var s *store
+	var err error
+	jointest.Eventually(t, "the stream is there", func() bool {
+		s, _, err = openStore(t.Context(), c.Nodes[0], manifest{Format: manifestFormat}, true)
+		return err == nil
+	})
+	info, err := s.at.Load().flushes.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keepers := map[string]bool{info.Cluster.Leader: true}
+	for _, r := range info.Cluster.Replicas {
+		keepers[r.Name] = true
+	}
+	reader := new(store)
+	for i, cfg := range c.Configs {
+		if !keepers[cfg.Node] {
+			if reader, _, err = openStore(t.Context(), c.Nodes[i], manifest{Format: manifestFormat}, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fmt.Fprint(out, "\n| bytes of a message | written by 100: messages/s | bytes/s | one writer: ms each | read by a node that keeps none: messages/s |\n", "| --- | --- | --- | --- | --- |\n")
+	for _, size := range []int{500, 10_000, 64_000} {
+		var sequence uint64
+		data, n := make([]byte, size), max(streamWriters, messages*500/(500+size/10))
+		alone := timed(t, func() {
+			for range n / 10 {
+				if sequence, err = writePatiently(t.Context(), s, data); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		together := timed(t, func() { writeTogether(t, s, data, n) })
+		reading := timed(t, func() {
+			for range n {
+				if sequence, err = readPatiently(t.Context(), reader, sequence+1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		rate := float64(n) / together.Seconds()
+		fmt.Fprintf(out, "| %d | %.0f | %s/s | %.2f | %.0f |\n", size, rate, sizeBytes(int(rate*float64(size))), alone.Seconds()*1e3/float64(n/10), float64(n)/reading.Seconds())
+	}
+}
+
+func timed(t *testing.T, f func()) time.Duration {
+	t.Helper()
+	began := time.Now()
+	f()
+	return time.Since(began)
+}
+
+// writeTogether is n messages of many writers.
+func writeTogether(t *testing.T, s *store, data []byte, n int) {
+	t.Helper()
+	var left atomic.Int64
+	left.Store(int64(n))
+	var writing sync.WaitGroup
+	for range streamWriters {
+		writing.Go(func() {
+			for left.Add(-1) >= 0 {
+				if _, err := writePatiently(t.Context(), s, data); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writing.Wait()
+}
+
+func writePatiently(ctx context.Context, s *store, data []byte) (sequence uint64, err error) {
+	err = patiently(ctx, func(ctx context.Context) (err error) {
+		sequence, err = s.publish(ctx, data, clusterAskTimeout)
+		return err
+	})
+	return sequence, err
+}
+
+// readPatiently reads the next message, which the replica that is asked may not have yet.
+func readPatiently(ctx context.Context, s *store, sequence uint64) (at uint64, err error) {
+	err = patiently(ctx, func(ctx context.Context) (err error) {
+		for {
+			at, _, err = s.next(ctx, sequence)
+			if !errors.Is(err, jetstream.ErrMsgNotFound) || ctx.Err() != nil {
+				return err
+			}
+		}
+	})
+	return at, err
+}
