@@ -10,6 +10,7 @@ NODES     ?= 1,3,10,30,100
 KEYS      ?= 100000
 HITS      ?= 5000
 ZIPF      ?= 0
+SERVERS   ?= 30
 LINT      := $(BIN)/golangci-lint
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -X main.version=$(VERSION)
@@ -48,7 +49,7 @@ cluster-crash: need-go ## Kill, stop, cut off, replace and restart nodes of a cl
 
 cluster-size: need-go ## Measure what NODES (1,3,10,30,100) cost in one process, with KEYS (100000) active ones and HITS (5000) a second on each
 	@$(GO) test -run 'TestClusterSize$$' -count 1 -timeout 1h ./journal -args -size.nodes $(NODES) -size.keys $(KEYS) -size.hits $(HITS) \
-	  -size.zipf $(ZIPF) -size.stream 20000 -size.out $(CURDIR)/cluster-size.md && cat cluster-size.md; rm -f cluster-size.md
+	  -size.zipf $(ZIPF) -size.servers $(SERVERS) -size.stream 20000 -size.out $(CURDIR)/cluster-size.md && cat cluster-size.md; rm -f cluster-size.md
 
 fuzz: need-go ## Run each fuzz target for FUZZTIME (10m)
 	@set -e; for pkg in $$($(GO) list ./...); do \

@@ -9,6 +9,7 @@ import (
 
 // reportJournal writes what the journal takes: that is the same whoever holds what.
 func reportJournal(out io.Writer, all []sizeFigures) {
+	fmt.Fprintf(out, "The journal, which each node reads. Bytes are of messages, without what NATS adds. A node that has all asks %d times a second for more.\n\n", time.Second/followEvery)
 	fmt.Fprint(out, "| nodes | flush interval | messages/s | entries/s | journal | bytes per entry | a node writes | those that keep it send, together | at rest |\n",
 		"| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, f := range all {
@@ -24,6 +25,7 @@ func reportJournal(out io.Writer, all []sizeFigures) {
 
 // reportNodes writes what one node does and keeps.
 func reportNodes(out io.Writer, all []sizeFigures) {
+	fmt.Fprint(out, "One node: shares of one core, medians of its seconds. Passed over: by who holds nothing. Bytes: of the keys that it holds.\n\n")
 	fmt.Fprint(out, "| nodes | flush interval | holders | to cut | ns per own entry | to follow | ns per entry | passed over: ns | at rest | keys held | bytes |\n",
 		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, f := range all {
@@ -35,6 +37,7 @@ func reportNodes(out io.Writer, all []sizeFigures) {
 
 // reportOnce writes what depends on the number of nodes alone.
 func reportOnce(t testing.TB, out io.Writer, all []sizeFigures) {
+	fmt.Fprint(out, "One node, by the number of them: bytes in memory, and processor time.\n\n")
 	fmt.Fprint(out, "| nodes | lanes | registry | freshness of a read | who should hold what, once a second |\n", "| --- | --- | --- | --- | --- |\n")
 	done := 0
 	for _, f := range all {

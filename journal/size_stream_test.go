@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/weir-counter/weir/journal/join"
 	"github.com/weir-counter/weir/journal/join/jointest"
 )
 
@@ -19,10 +21,13 @@ import (
 // after the other.
 const streamWriters = 100
 
-// reportStream writes how many messages one real stream takes: three of four servers
-// in this process keep it on their disks, and the fourth reads it.
-func reportStream(t *testing.T, out io.Writer, messages int) {
-	c := jointest.Start(t, replicas+1, nil)
+// reportStream writes how many messages one real stream takes: three of the servers in
+// this process keep it on their disks, and another one reads it.
+func reportStream(t *testing.T, out io.Writer, servers, messages int) {
+	if servers <= replicas {
+		t.Fatalf("-size.servers %d: more than %d are needed", servers, replicas)
+	}
+	c := jointest.Start(t, servers, nil)
 	var s *store
 	var err error
 	jointest.Eventually(t, "the stream is there", func() bool {
@@ -37,15 +42,13 @@ func reportStream(t *testing.T, out io.Writer, messages int) {
 	for _, r := range info.Cluster.Replicas {
 		keepers[r.Name] = true
 	}
-	reader := new(store)
-	for i, cfg := range c.Configs {
-		if !keepers[cfg.Node] {
-			if reader, _, err = openStore(t.Context(), c.Nodes[i], manifest{Format: manifestFormat}, false); err != nil {
-				t.Fatal(err)
-			}
-		}
+	outside := slices.IndexFunc(c.Configs, func(cfg join.Config) bool { return !keepers[cfg.Node] })
+	reader, _, err := openStore(t.Context(), c.Nodes[outside], manifest{Format: manifestFormat}, false)
+	if err != nil {
+		t.Fatal(err)
 	}
-	fmt.Fprint(out, "\n| bytes of a message | written by 100: messages/s | bytes/s | one writer: ms each | read by a node that keeps none: messages/s |\n", "| --- | --- | --- | --- | --- |\n")
+	fmt.Fprintf(out, "\nOne stream of %d of %d servers of this machine. A reader asks for one message after the other.\n\n", replicas, servers)
+	fmt.Fprint(out, "| bytes of a message | written by 100: messages/s | bytes/s | one writer: ms each | read by a node that keeps none: messages/s |\n", "| --- | --- | --- | --- | --- |\n")
 	for _, size := range []int{500, 10_000, 64_000} {
 		var sequence uint64
 		data, n := make([]byte, size), max(streamWriters, messages*500/(500+size/10))

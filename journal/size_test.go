@@ -17,6 +17,7 @@ var (
 	sizeZipf   = flag.Float64("size.zipf", 0, "exponent of the keys' traffic, above 1; 0: even")
 	sizeFollow = flag.Int("size.follow", 4, "how many of the nodes follow the journal; all do the same")
 	sizeStream = flag.Int("size.stream", 200, "small messages that a real stream of three is written")
+	sizeServer = flag.Int("size.servers", 4, "servers of which three keep it")
 	sizeOut    = flag.String("size.out", "", "file for the tables; empty: the test's log")
 )
 
@@ -45,7 +46,7 @@ func TestClusterSize(t *testing.T) {
 	reportJournal(report, all)
 	reportNodes(report, all)
 	reportOnce(t, report, all)
-	reportStream(t, report, *sizeStream)
+	reportStream(t, report, *sizeServer, *sizeStream)
 	if *sizeOut == "" {
 		t.Log("\n" + report.String())
 		return
