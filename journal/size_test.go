@@ -11,14 +11,14 @@ import (
 )
 
 var (
-	sizeNodes  = flag.String("size.nodes", "3", "numbers of nodes that TestClusterSize measures, separated by commas")
-	sizeKeys   = flag.Int("size.keys", 1000, "active keys of all nodes together")
-	sizeHits   = flag.Int("size.hits", 1000, "hits of each node, per second")
-	sizeZipf   = flag.Float64("size.zipf", 0, "exponent of the keys' traffic, above 1; 0: even")
-	sizeFollow = flag.Int("size.follow", 4, "how many of the nodes follow the journal; all do the same")
-	sizeStream = flag.Int("size.stream", 200, "small messages that a real stream of three is written")
-	sizeServer = flag.Int("size.servers", 4, "servers of which three keep it")
-	sizeOut    = flag.String("size.out", "", "file for the tables; empty: the test's log")
+	sizeNodes   = flag.String("size.nodes", "3", "numbers of nodes that TestClusterSize measures, separated by commas")
+	sizeKeys    = flag.Int("size.keys", 1000, "active keys of all nodes together")
+	sizeHits    = flag.Int("size.hits", 1000, "hits of each node, per second")
+	sizeZipf    = flag.Float64("size.zipf", 0, "exponent of the keys' traffic, above 1; 0: even")
+	sizeFollow  = flag.Int("size.follow", 4, "how many of the nodes follow the journal; all do the same")
+	sizeStream  = flag.Int("size.stream", 200, "small messages that a real stream of three is written")
+	sizeServers = flag.Int("size.servers", 4, "servers of which three keep it")
+	sizeOut     = flag.String("size.out", "", "file for the tables; empty: the test's log")
 )
 
 // TestClusterSize tells how traffic and memory grow with the nodes (make cluster-size).
@@ -46,7 +46,7 @@ func TestClusterSize(t *testing.T) {
 	reportJournal(report, all)
 	reportNodes(report, all)
 	reportOnce(t, report, all)
-	reportStream(t, report, *sizeServer, *sizeStream)
+	reportStream(t, report, *sizeServers, *sizeStream)
 	if *sizeOut == "" {
 		t.Log("\n" + report.String())
 		return
