@@ -9,8 +9,8 @@ import (
 // An engine may hold some of its partitions only, while others are held by the
 // engines of other nodes. Of a partition that it does not hold it takes hits all
 // the same, for the journal, and forgets them with the cut that has them; questions
-// about it are refused with CodeNotHeld, for whoever holds it to answer. What keys
-// have used of their limits is kept for all partitions: it decides at once.
+// about it are refused with CodeNotHeld, for whoever holds it to answer. What is
+// kept of limits there, limits_held.go says.
 
 // holding is what an engine knows of the partitions that it does not hold.
 type holding struct {
@@ -38,13 +38,14 @@ func (e *Engine) Release(partition int) {
 	if p.forgotten.rows.Swap(nil) != nil {
 		e.bytes.Add(-forgottenBytes)
 	}
+	e.limits.releaseShare(partition)
 }
 
 // Hold takes a partition back that was released: a state that Cut made, nil where
-// there is none, and the deltas after it, in order. Hits that no cut has yet are kept
-// too. Questions are answered once all is there. It must not run beside Cut. A state
+// there is none, and the deltas and admissions after it, in order. Hits and admissions
+// that no cut has yet are kept too. Questions are answered once all is there. It must not run beside Cut. A state
 // that LoadState would refuse is refused, and the partition stays released.
-func (e *Engine) Hold(partition int, state []byte, then []Delta) error {
+func (e *Engine) Hold(partition int, state []byte, then []Delta, admitted []Admission) error {
 	p := &e.partitions[partition]
 	if !p.away.Load() {
 		return fmt.Errorf("partition %d is held already", partition)
@@ -52,9 +53,10 @@ func (e *Engine) Hold(partition int, state []byte, then []Delta) error {
 	p.mu.Lock()
 	p.gone = nil // what was cut comes in its order of the journal
 	p.mu.Unlock()
+	var loaded loadedState
 	if state != nil {
-		loaded, err := e.decodeState(partition, state)
-		if err != nil {
+		var err error
+		if loaded, err = e.decodeState(partition, state); err != nil {
 			return err
 		}
 		if err := e.installWindows(p, loaded); err != nil {
@@ -62,6 +64,12 @@ func (e *Engine) Hold(partition int, state []byte, then []Delta) error {
 		}
 	}
 	e.apply(p, then, nil)
+	if err := e.limits.holdShare(partition, loaded.limits); err != nil {
+		return err
+	}
+	if err := e.ApplyShared(partition, admitted); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.away.Store(false)

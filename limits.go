@@ -40,6 +40,7 @@ type limitShare struct {
 	mu    sync.Mutex // guards all below
 	table limitTable
 	fresh map[*limitState]freshAdmissions // since the last cut, of the limits that are journaled
+	away  bool                            // the partition is not held (limits_held.go)
 	_     [64]byte
 }
 

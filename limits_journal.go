@@ -90,6 +90,9 @@ func (ls *limits) apply(partition int, a Admission, beside bool) error {
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.away && plan.ofHolders() {
+		return nil
+	}
 	hash := ls.hash(plan.name, a.Key)
 	st := s.table.find(hash, plan.name, a.Key)
 	if st == nil {
@@ -161,33 +164,54 @@ func (r *stateReader) limitStates() (list []restoredState) {
 	return list
 }
 
-// restore takes states back into an empty share, all or none.
+// restore takes states back into an empty share, all or none; of a partition that is
+// not held those that are kept all the same.
 func (ls *limits) restore(partition int, list []restoredState) error {
-	now := ls.clock.now()
-	states := make([]limitState, len(list))
-	for i, l := range list {
-		plan, err := ls.recorded(l.record)
-		if err != nil {
-			return err
-		}
-		states[i].plan, states[i].key = plan, l.key
-		state := &states[i].state
-		if rest, err := plan.DecodeState(state, l.encoded); err != nil || len(rest) > 0 {
-			return fmt.Errorf("%w: what key %.100q used of limit %s: %w", ErrDamagedState, l.key, plan.name.name, errors.Join(err))
-		}
-		plan.Adopt(state, plan.Plan, now) // if the clock has run back since: not later than now
+	states, err := ls.decodeStates(list)
+	if err != nil {
+		return err
 	}
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range states {
-		if from := &states[i]; !from.plan.Idle(&from.state, now) {
-			st := ls.put(s, ls.hash(from.plan.name, from.key), from.plan, from.key)
-			st.state = from.state
-			ls.bytes.Add(int64(st.state.Size()))
+		if !s.away || !states[i].plan.ofHolders() {
+			ls.restoreOne(s, &states[i])
 		}
 	}
 	return nil
+}
+
+// restoreOne puts a state in, in place of what is there. The caller holds s.mu.
+func (ls *limits) restoreOne(s *limitShare, from *limitState) {
+	if from.plan.Idle(&from.state, ls.clock.now()) {
+		return
+	}
+	hash := ls.hash(from.plan.name, from.key)
+	st := s.table.find(hash, from.plan.name, from.key)
+	if st == nil {
+		st = ls.put(s, hash, from.plan, from.key)
+	}
+	ls.bytes.Add(int64(from.state.Size() - st.state.Size()))
+	st.plan, st.state = from.plan, from.state
+}
+
+func (ls *limits) decodeStates(list []restoredState) ([]limitState, error) {
+	now := ls.clock.now()
+	states := make([]limitState, len(list))
+	for i, l := range list {
+		plan, err := ls.recorded(l.record)
+		if err != nil {
+			return nil, err
+		}
+		states[i].plan, states[i].key = plan, l.key
+		state := &states[i].state
+		if rest, err := plan.DecodeState(state, l.encoded); err != nil || len(rest) > 0 {
+			return nil, fmt.Errorf("%w: what key %.100q used of limit %s: %w", ErrDamagedState, l.key, plan.name.name, errors.Join(err))
+		}
+		plan.Adopt(state, plan.Plan, now) // if the clock has run back since: not later than now
+	}
+	return states, nil
 }
 
 // limitRecord is a name and a limit in bytes: length of the name, name, algorithm,

@@ -62,12 +62,18 @@ func (ls *limits) dropIdle(s *limitShare, now int64, most int) {
 			continue
 		}
 		if _, fresh := s.fresh[st]; !fresh {
-			ls.bytes.Add(-st.bytes())
-			ls.states.Add(-1)
-			st.plan.name.states.Add(-1)
-			t.remove(uint32(t.hand), ls.hash(st.plan.name, st.key))
+			ls.drop(s, uint32(t.hand))
 		}
 	}
+}
+
+// drop takes out the state at a place. The caller holds the share's lock.
+func (ls *limits) drop(s *limitShare, place uint32) {
+	st := s.table.at(place)
+	ls.bytes.Add(-st.bytes())
+	ls.states.Add(-1)
+	st.plan.name.states.Add(-1)
+	s.table.remove(place, ls.hash(st.plan.name, st.key))
 }
 
 // expire drops all idle states of a share, and gives back the room they had.

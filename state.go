@@ -68,7 +68,7 @@ func appendWindow(b []byte, w *window.Window, scratch *[]byte) []byte {
 }
 
 // LoadState puts a state that Cut made into a partition that has had no hits, or
-// into one that was released, which takes what keys have used of their limits alone. A
+// into one that was released, which takes what is kept of limits in any case alone. A
 // state that is damaged, or of an engine with other partitions or another
 // retention, is refused, and the partition stays empty.
 func (e *Engine) LoadState(partition int, state []byte) error {

@@ -25,12 +25,13 @@ type holding struct {
 
 // coming is a partition on its way.
 type coming struct {
-	then     []weir.Delta // what was followed since it began
-	overflow bool         // that was more than maxThen
+	then     []weir.Delta     // what was followed since it began
+	admitted []weir.Admission // the same of limits
+	overflow bool             // that was more than maxThen
 
 	ready  bool // it is held with the next cut
 	state  []byte
-	before []weir.Delta // of the journal, after the state and before then
+	before gatheredOf // of the journal, between the state and then
 	held   chan error
 }
 
@@ -45,34 +46,70 @@ func newHolding(engine *weir.Engine) *holding {
 func (h *holding) wants(int) bool { return true }
 
 func (h *holding) count(b batch, own, deciding bool) error {
+	if b.kind == kindAdmissions {
+		return h.admissions(b, own, deciding)
+	}
+	h.hits(b, own)
+	return nil
+}
+
+func (h *holding) hits(b batch, own bool) {
 	if o := h.open[b.partition]; o != nil && !own {
 		o.see(b)
 	}
 	switch c := h.coming[b.partition]; {
-	case b.kind == kindAdmissions && own:
-	case b.kind == kindAdmissions && deciding:
-		return h.engine.FollowAdmissions(b.partition, b.admissions())
-	case b.kind == kindAdmissions:
-		return h.engine.ApplyAdmissions(b.partition, b.admissions())
-	case c != nil && len(c.then) > maxThen:
-		c.then, c.overflow = nil, true
 	case c != nil:
-		c.then = append(c.then, b.deltas()...)
-	case own && b.seq > h.upTo[b.partition]: // counted when they came
-		if b.removes {
-			for _, d := range b.deltas() {
-				if d.N == 0 {
-					h.engine.Confirm(b.partition, d.Key)
-				}
-			}
+		if c.room() {
+			c.then = append(c.then, b.deltas()...)
 		}
+	case h.countedBefore(b, own):
+		h.confirm(b)
 	case !h.engine.Holds(b.partition):
 	case b.removes && h.own != nil:
 		h.engine.Apply(b.partition, b.deltas(), h.own(b.partition, h.upTo[b.partition]))
 	default:
 		h.engine.Apply(b.partition, b.deltas(), nil)
 	}
-	return nil
+}
+
+// admissions of limits that every node keeps are applied at once; the others are kept for
+// a partition that is coming.
+func (h *holding) admissions(b batch, own, deciding bool) error {
+	if c := h.coming[b.partition]; c != nil && c.room() {
+		c.admitted = append(c.admitted, b.admissions()...)
+	}
+	switch {
+	case own && (h.countedBefore(b, own) || !h.engine.Holds(b.partition)):
+		return nil
+	case own:
+		return h.engine.ApplyShared(b.partition, b.admissions())
+	case deciding:
+		return h.engine.FollowAdmissions(b.partition, b.admissions())
+	}
+	return h.engine.ApplyAdmissions(b.partition, b.admissions())
+}
+
+// countedBefore tells whether a batch is of hits that were counted when they came.
+func (h *holding) countedBefore(b batch, own bool) bool { return own && b.seq > h.upTo[b.partition] }
+
+// confirm tells the engine of own removals that came back.
+func (h *holding) confirm(b batch) {
+	if !b.removes {
+		return
+	}
+	for _, d := range b.deltas() {
+		if d.N == 0 {
+			h.engine.Confirm(b.partition, d.Key)
+		}
+	}
+}
+
+// room tells whether more may be kept.
+func (c *coming) room() bool {
+	if len(c.then)+len(c.admitted) > maxThen {
+		c.then, c.admitted, c.overflow = nil, nil, true
+	}
+	return !c.overflow
 }
 
 func (h *holding) receipts(list [][]byte) error { return h.engine.LoadReceipts(list) }

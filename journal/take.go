@@ -32,15 +32,22 @@ type taking struct {
 
 // gatherer is the sink of step 2.
 type gatherer struct {
-	of     weir.PartitionSet
-	deltas [][]weir.Delta // by partition
+	of weir.PartitionSet
+	by []gatheredOf // partition
+}
+
+// gatheredOf is what was gathered of one partition.
+type gatheredOf struct {
+	deltas   []weir.Delta
+	admitted []weir.Admission
 }
 
 func (g gatherer) wants(partition int) bool { return g.of.Has(partition) }
 func (g gatherer) receipts([][]byte) error  { return nil }
 
 func (g gatherer) count(b batch, _, _ bool) error {
-	g.deltas[b.partition] = append(g.deltas[b.partition], b.deltas()...)
+	to := &g.by[b.partition]
+	to.deltas, to.admitted = append(to.deltas, b.deltas()...), append(to.admitted, b.admissions()...)
 	return nil
 }
 
@@ -55,7 +62,7 @@ func (r *replica) come(partitions []int, snaps []*snapshot) (t *taking, ok bool)
 		}
 	}
 	t = &taking{partitions: partitions, snaps: snaps, upTo: r.audit.stream, stands: make([][]originPosition, r.audit.partitions)}
-	t.gathered = gatherer{weir.NewPartitionSet(r.audit.partitions), make([][]weir.Delta, r.audit.partitions)}
+	t.gathered = gatherer{weir.NewPartitionSet(r.audit.partitions), make([]gatheredOf, r.audit.partitions)}
 	for _, p := range partitions {
 		r.holding.coming[p] = &coming{held: make(chan error, 1)}
 		t.stands[p] = r.audit.positionsOf(p, nil)
@@ -105,12 +112,12 @@ func (r *replica) came(t *taking) error {
 	defer r.mu.Unlock()
 	for _, p := range t.partitions {
 		if r.holding.coming[p].overflow {
-			return fmt.Errorf("partition %d: more than %d hits were followed while it was taken", p, maxThen)
+			return fmt.Errorf("partition %d: more than %d entries were followed while it was taken", p, maxThen)
 		}
 	}
 	for _, p := range t.partitions {
 		c := r.holding.coming[p]
-		c.ready, c.before = true, t.gathered.deltas[p]
+		c.ready, c.before = true, t.gathered.by[p]
 		if t.snaps[p] != nil {
 			c.state = t.snaps[p].state
 		}
@@ -171,7 +178,7 @@ func (r *replica) arrive(partition int) {
 	delete(r.holding.coming, partition)
 	r.holding.ready.Add(-1)
 	r.holding.upTo[partition] = r.encoder.seqs[partition]
-	c.held <- r.engine.Hold(partition, c.state, slices.Concat(c.before, c.then))
+	c.held <- r.engine.Hold(partition, c.state, slices.Concat(c.before.deltas, c.then), slices.Concat(c.before.admitted, c.admitted))
 }
 
 // release lets a partition go. What is on its way to the journal goes on.

@@ -1,0 +1,90 @@
+package weir
+
+import (
+	"strings"
+
+	"github.com/weir-counter/weir/limit"
+)
+
+// What keys have used of shared limits is kept where their partition is held. Strict
+// limits are decided by a node that may hold none of their keys, and those of one node
+// are that node's: both are kept everywhere. A shared limit that is decided all the same
+// where its key's partition is not held knows what was admitted there, and no more.
+
+// ofHolders tells whether only the holders of a key's partition keep its state.
+func (p *limitPlan) ofHolders() bool {
+	return p.journaled && !p.strict && !strings.ContainsRune(p.name.name, nodeMark)
+}
+
+// ApplyShared is ApplyAdmissions for those of shared limits alone: own ones that were cut
+// before the partition was held.
+func (e *Engine) ApplyShared(partition int, list []Admission) error {
+	for _, a := range list {
+		plan, err := e.limits.recorded(a.Limit)
+		if err == nil && plan.ofHolders() {
+			err = e.limits.apply(partition, a, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// releaseShare lets the states of shared limits go, but for those whose admissions no cut has
+// yet.
+func (ls *limits) releaseShare(partition int) {
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = true
+	ls.letGo(s)
+}
+
+// letGo drops the states of shared limits that no cut waits for. The caller holds s.mu.
+func (ls *limits) letGo(s *limitShare) {
+	t := &s.table
+	for place := range t.places() {
+		st := t.at(uint32(place))
+		if st.plan == nil || !st.plan.ofHolders() {
+			continue
+		}
+		if _, fresh := s.fresh[st]; !fresh {
+			ls.drop(s, uint32(place))
+		}
+	}
+}
+
+// holdShare takes the states of shared limits back, and admissions after them. What was
+// admitted here since the last cut counts too; what was before comes from the journal.
+func (ls *limits) holdShare(partition int, list []restoredState) error {
+	states, err := ls.decodeStates(list)
+	if err != nil {
+		return err
+	}
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ls.letGo(s)
+	for st := range s.fresh {
+		if st.plan.ofHolders() {
+			ls.bytes.Add(-int64(st.state.Size()))
+			st.state = limit.State{}
+			ls.bytes.Add(int64(st.state.Size()))
+		}
+	}
+	for i := range states {
+		if states[i].plan.ofHolders() {
+			ls.restoreOne(s, &states[i])
+		}
+	}
+	for st, of := range s.fresh {
+		if st.plan.ofHolders() {
+			before := st.state.Size()
+			st.plan.Charge(&st.state, of.at, of.n)
+			ls.bytes.Add(int64(st.state.Size() - before))
+		}
+	}
+	s.away = false
+	return nil
+}
