@@ -17,6 +17,9 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.serveResends(); err != nil {
 		return err
 	}
+	if err := j.listen(); err != nil {
+		return err
+	}
 	if err := j.serveMessages(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}

@@ -155,6 +155,9 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 		}
 	}
 	j.stats.recovered()
+	if j.cfg.clustered() {
+		j.tell(j.flusher.last)
+	}
 	if err := j.marks.write(mark{epoch: j.life.epoch, flush: j.replica.encoder.flush, stream: j.flusher.last}); err != nil {
 		// The hits are on disk: only a cut below the last mark would be found now.
 		j.log.Error("journal: the mark could not be written", "error", err)

@@ -9,8 +9,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// followEvery is how often the follower looks for a new message, once it has all.
-const followEvery = 20 * time.Millisecond
+const (
+	// followEvery is how often the follower looks for a message that it was not told
+	// of, once it has all.
+	followEvery = 200 * time.Millisecond
+
+	// followSoon is when it looks again for one that it was told of, and then later and
+	// later: another replica may have it first.
+	followSoon = 2 * time.Millisecond
+)
 
 // runFollower applies the messages after the last one, until ctx is done. It asks
 // for them by number, which any replica answers, this node's own first of all:
@@ -23,7 +30,11 @@ func (j *Journal) runFollower(ctx context.Context) {
 		case err == nil:
 			wait = 0
 		case errors.Is(err, jetstream.ErrMsgNotFound):
-			wait = followEvery
+			if j.told.last.Load() < j.replica.next() {
+				wait = followEvery
+			} else { // it is on its way to this replica, or lost
+				wait = min(max(2*wait, followSoon), followEvery)
+			}
 		default:
 			if errors.Is(err, errLeftBehind) {
 				j.fail(err)
@@ -36,6 +47,8 @@ func (j *Journal) runFollower(ctx context.Context) {
 		if wait > 0 {
 			select {
 			case <-ctx.Done():
+			case <-j.told.news:
+				wait = min(wait, followSoon)
 			case <-time.After(wait):
 			}
 		}

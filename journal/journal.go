@@ -36,6 +36,7 @@ type Journal struct {
 	replica   *replica
 	shares    *shares // nil: alone
 	flusher   flusher
+	told      told
 	snapshots snapshotter
 	stats     stats
 	found     []Finding // at Open

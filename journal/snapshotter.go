@@ -127,7 +127,7 @@ func (j *Journal) runSnapshotter(ctx context.Context) {
 }
 
 // settlePoll is how often the goroutine looks whether the own hits of a snapshot came
-// back, which takes the follower some 20 ms.
+// back, which takes the follower some ms.
 const settlePoll = 10 * time.Millisecond
 
 // awaitSettled waits until a snapshot's own hits came back from the journal, and tells

@@ -73,6 +73,9 @@ func (j *Journal) newestSnapshots(ctx context.Context, partitions []int) ([]*sna
 	})
 }
 
+// comePoll is how often the keeper looks how far the follower is.
+const comePoll = 20 * time.Millisecond
+
 // awaitCome is step 1, once the follower is where the snapshots are.
 func (j *Journal) awaitCome(ctx context.Context, partitions []int, snaps []*snapshot) (*taking, error) {
 	for {
@@ -82,7 +85,7 @@ func (j *Journal) awaitCome(ctx context.Context, partitions []int, snaps []*snap
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(followEvery):
+		case <-time.After(comePoll):
 		}
 	}
 }
