@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/weir-counter/weir/internal/units"
 )
 
 // A collector brings together what the workers found, in the order of the log.
@@ -135,7 +137,7 @@ func (s Status) String() string {
 		newest = "newest " + stamp(time.Unix(s.Newest, 0))
 	}
 	return fmt.Sprintf("%s hits, %s/s, %s, %s late, %s malformed",
-		grouped(s.Hits), perSecond(s.PerSecond), newest, grouped(uint64(s.Late)), grouped(uint64(s.Malformed)))
+		units.Grouped(s.Hits), perSecond(s.PerSecond), newest, units.Grouped(uint64(s.Late)), units.Grouped(uint64(s.Malformed)))
 }
 
 func (c *collector) status() (s Status) {

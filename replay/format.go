@@ -24,14 +24,6 @@ var Formats = []Format{Auto, CLF, JSON, TSV}
 // formatList says what the formats are, for messages.
 const formatList = "clf (Apache and nginx, common or combined), json (one object per line, with its time in at, time, timestamp, ts or @timestamp), tsv (epoch count [key], with tabs or spaces between them)"
 
-// ParseFormat reads the name of a format.
-func ParseFormat(name string) (Format, error) {
-	if f := Format(name); slices.Contains(Formats, f) {
-		return f, nil
-	}
-	return "", fmt.Errorf("%q is not a format: auto, clf, json or tsv", name)
-}
-
 // detectLines is how many lines at the start of a log tell its format.
 const detectLines = 100
 

@@ -49,20 +49,20 @@ func (p printer) totals(r *Report) {
 			p.row("problem", Printable(f.Name+": "+f.Problem))
 		}
 	}
-	p.row("hits", grouped(r.Hits)+" in "+plural(r.Lines, "line"))
+	p.row("hits", units.Grouped(r.Hits)+" in "+units.Plural(r.Lines, "line"))
 	if r.First != nil {
 		p.row("span", fmt.Sprintf("%s to %s (%s)", stamp(*r.First), stamp(*r.Last), units.FormatDuration(time.Duration(r.SpanSeconds)*time.Second)))
 	}
-	p.row("late", plural(r.Late, "line")+" older than a line before")
-	p.row("malformed", plural(r.Malformed, "line"))
+	p.row("late", units.Plural(r.Late, "line")+" older than a line before")
+	p.row("malformed", units.Plural(r.Malformed, "line"))
 	if r.Ahead > 0 {
-		p.row("ahead", plural(r.Ahead, "line")+" from the future: not counted")
+		p.row("ahead", units.Plural(r.Ahead, "line")+" from the future: not counted")
 	}
 	if r.Refused > 0 {
-		p.row("refused", plural(r.Refused, "hit")+" whose key is empty, longer than 512 bytes or *: in no key")
+		p.row("refused", units.Plural(r.Refused, "hit")+" whose key is empty, longer than 512 bytes or *: in no key")
 	}
 	if r.EvictedKeys > 0 {
-		p.row("evicted", fmt.Sprintf("%s with %s, to stay within the memory budget: raise --memory", plural(r.EvictedKeys, "key"), plural(r.EvictedHits, "hit")))
+		p.row("evicted", fmt.Sprintf("%s with %s, to stay within the memory budget: raise --memory", units.Plural(r.EvictedKeys, "key"), units.Plural(r.EvictedHits, "hit")))
 	}
 	if s := r.Sent; s != nil {
 		p.row("sent", s.String())
@@ -78,7 +78,7 @@ func (p printer) peaks(r *Report) {
 	}
 	p.row()
 	for _, b := range r.Busiest {
-		p.row("busiest "+spell(b.WindowSeconds), plural(b.Hits, "hit"), "up to "+stamp(b.At))
+		p.row("busiest "+spell(b.WindowSeconds), units.Plural(b.Hits, "hit"), "up to "+stamp(b.At))
 	}
 	for _, n := range r.Now {
 		p.row("rate now", perSecond(n.PerSecond)+"/s", "over the last "+spell(n.WindowSeconds))
@@ -96,7 +96,7 @@ func (p printer) counts(r *Report) {
 		if c.Key != "" {
 			key = Printable(c.Key)
 		}
-		p.row(stamp(c.At), units.FormatDuration(time.Duration(c.WindowSeconds)*time.Second), key, grouped(c.Hits))
+		p.row(stamp(c.At), units.FormatDuration(time.Duration(c.WindowSeconds)*time.Second), key, units.Grouped(c.Hits))
 	}
 }
 
@@ -109,14 +109,14 @@ func (p printer) top(r *Report) {
 		}
 		p.row("HITS", "SHARE", "TOP OF "+Printable(t.Template))
 		for _, k := range t.Keys {
-			hits := grouped(k.Hits)
+			hits := units.Grouped(k.Hits)
 			if k.Lower != k.Upper {
-				hits += fmt.Sprintf(" (%s to %s)", grouped(k.Lower), grouped(k.Upper))
+				hits += fmt.Sprintf(" (%s to %s)", units.Grouped(k.Lower), units.Grouped(k.Upper))
 			}
 			p.row(hits, fmt.Sprintf("%.1f%%", 100*float64(k.Hits)/float64(r.Hits)), Printable(k.Key))
 		}
 		if t.Keyless > 0 {
-			p.row(grouped(t.Keyless), fmt.Sprintf("%.1f%%", 100*float64(t.Keyless)/float64(r.Hits)), "(no such key in the line)")
+			p.row(units.Grouped(t.Keyless), fmt.Sprintf("%.1f%%", 100*float64(t.Keyless)/float64(r.Hits)), "(no such key in the line)")
 		}
 	}
 }
@@ -145,22 +145,6 @@ func spell(windowSeconds int64) string {
 }
 
 func perSecond(rate float64) string { return strconv.FormatFloat(rate, 'f', 2, 64) }
-
-func plural[T int | uint64](n T, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return grouped(uint64(n)) + " " + word + "s"
-}
-
-// grouped writes 1234567 as 1,234,567.
-func grouped(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
 
 // Printable writes text that strangers chose, such as a key of a log: control
 // characters and broken UTF-8 become escapes.

@@ -154,7 +154,7 @@ func (p *pipeline) report() (*Report, error) {
 	newest, _ := p.all.newest()
 	p.span(r, oldest, newest)
 	if p.sent != nil && r.Sent.Counted > 0 && r.Sent.TooLate > 0 {
-		r.Warning = fmt.Sprintf("%s too late for the server: %s", plural(r.Sent.TooLate, "hit"), p.keepLonger(oldest))
+		r.Warning = fmt.Sprintf("%s too late for the server: %s", units.Plural(r.Sent.TooLate, "hit"), p.keepLonger(oldest))
 	}
 	p.counts(r, newest)
 	switch {
@@ -180,7 +180,7 @@ func (p *pipeline) useless(r *Report) error {
 	case r.Lines == 0 && r.Ahead > 0:
 		return fmt.Errorf("%s from the future: raise --max-ahead, or check the clock", allLines(r.Ahead))
 	case p.sent != nil && r.Sent.Counted == 0 && r.Sent.TooLate > 0 && p.stopped == nil:
-		return fmt.Errorf("no hit was counted: %s too late for the server: %s", plural(r.Sent.TooLate, "hit"), p.keepLonger(r.First.Unix()))
+		return fmt.Errorf("no hit was counted: %s too late for the server: %s", units.Plural(r.Sent.TooLate, "hit"), p.keepLonger(r.First.Unix()))
 	case p.sent != nil && r.Sent.Counted == 0 && r.Sent.Rejected > 0 && p.stopped == nil:
 		return fmt.Errorf("no hit was counted: %s", *r.Sent)
 	case p.sent != nil && p.stopped == nil && r.Hits > 0 && sum(p.keyless) == r.Hits*uint64(len(p.keyless)):
@@ -193,7 +193,7 @@ func allLines(n int) string {
 	if n == 1 {
 		return "the only line is"
 	}
-	return "all " + plural(n, "line") + " are"
+	return "all " + units.Plural(n, "line") + " are"
 }
 
 // keepLonger says which retention keeps hits since oldest. It is rounded up, for

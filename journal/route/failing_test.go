@@ -186,7 +186,7 @@ func TestPartitionsMove(t *testing.T) {
 				to = n
 			}
 		}
-		if err := to.engine.Hold(p, states[p], nil); err != nil {
+		if err := to.engine.Hold(p, states[p], nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		from.engine.Release(p) // and the others do not know yet

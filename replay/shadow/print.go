@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/replay"
 )
 
@@ -60,7 +61,7 @@ func (p printer) log(r *Report) {
 	for _, k := range r.Keys {
 		text := replay.Printable(k.Template)
 		if k.Keyless > 0 {
-			text += fmt.Sprintf(" (%s without)", plural(k.Keyless, "request"))
+			text += fmt.Sprintf(" (%s without)", units.Plural(k.Keyless, "request"))
 		}
 		keys = append(keys, text)
 	}
@@ -69,12 +70,12 @@ func (p printer) log(r *Report) {
 		p.row("span", fmt.Sprintf("%s to %s (%s)", stamp(*r.First), stamp(*r.Last), seconds(float64(r.SpanSeconds))))
 	}
 	matched := r.Requests - r.Unmatched
-	p.row("requests", fmt.Sprintf("%s in %s, %s with a limit", grouped(r.Requests), plural(r.Lines, "line"), grouped(matched)))
-	p.row("denied", fmt.Sprintf("%s (%s of those with a limit)", grouped(r.Denied), percent(share(r.Denied, matched))))
+	p.row("requests", fmt.Sprintf("%s in %s, %s with a limit", units.Grouped(r.Requests), units.Plural(r.Lines, "line"), units.Grouped(matched)))
+	p.row("denied", fmt.Sprintf("%s (%s of those with a limit)", units.Grouped(r.Denied), percent(share(r.Denied, matched))))
 	p.row("late", p.late(r))
-	p.row("malformed", plural(r.Malformed, "line"))
+	p.row("malformed", units.Plural(r.Malformed, "line"))
 	if r.Ahead > 0 {
-		p.row("ahead", plural(r.Ahead, "line")+" from the future: not counted")
+		p.row("ahead", units.Plural(r.Ahead, "line")+" from the future: not counted")
 	}
 	for _, s := range r.Approximate {
 		p.row("approximate", replay.Printable(s))
@@ -89,7 +90,7 @@ func (p printer) late(r *Report) string {
 		return "0 lines"
 	}
 	return fmt.Sprintf("%s older than a line before, by up to %s: decided at that one's time",
-		plural(r.Late, "line"), seconds(float64(r.LatestSeconds)))
+		units.Plural(r.Late, "line"), seconds(float64(r.LatestSeconds)))
 }
 
 // table has a row for each limit.
@@ -97,8 +98,8 @@ func (p printer) table(r *Report) {
 	p.row()
 	p.row("LIMIT", "RULE", "MODE", "REQUESTS", "ALLOWED", "DENIED", "SHARE", "BY OTHERS", "KEYS", "DENIED KEYS")
 	for _, l := range r.Limits {
-		p.row(l.Name, l.text(), l.mode(), grouped(l.Requests), grouped(l.Allowed), grouped(l.Denied), percent(l.DeniedShare),
-			grouped(l.Elsewhere), grouped(l.DistinctKeys), grouped(l.DeniedKeys))
+		p.row(l.Name, l.text(), l.mode(), units.Grouped(l.Requests), units.Grouped(l.Allowed), units.Grouped(l.Denied), percent(l.DeniedShare),
+			units.Grouped(l.Elsewhere), units.Grouped(l.DistinctKeys), units.Grouped(l.DeniedKeys))
 	}
 }
 
@@ -121,9 +122,9 @@ func (p printer) limit(l *Limit) {
 		p.row("where", "node: as if one node had all requests")
 	}
 	p.row("denials", fmt.Sprintf("%s to %s", stamp(*l.FirstDenial), stamp(*l.LastDenial)))
-	p.row("worst minute", fmt.Sprintf("%s up to %s", plural(l.WorstMinute.Denied, "denial"), stamp(l.WorstMinute.At)))
+	p.row("worst minute", fmt.Sprintf("%s up to %s", units.Plural(l.WorstMinute.Denied, "denial"), stamp(l.WorstMinute.At)))
 	if l.Peak != nil {
-		p.row("peak", fmt.Sprintf("%s of %s in the %s up to %s", plural(l.Peak.Requests, "request"), replay.Printable(l.Peak.Key), l.interval(), stamp(l.Peak.At)))
+		p.row("peak", fmt.Sprintf("%s of %s in the %s up to %s", units.Plural(l.Peak.Requests, "request"), replay.Printable(l.Peak.Key), l.interval(), stamp(l.Peak.At)))
 	}
 	p.needs(l)
 	p.row("over time", sparkline(l.Timeline.Denied))
@@ -131,15 +132,15 @@ func (p printer) limit(l *Limit) {
 	p.row()
 	p.row("DENIED", "SHARE", "REQUESTS", "FIRST", "LAST", "LONGEST", "PEAK IN "+l.interval(), "KEY OF "+l.Name)
 	for _, k := range l.Top {
-		requests, key := grouped(k.Requests), replay.Printable(k.Key)
+		requests, key := units.Grouped(k.Requests), replay.Printable(k.Key)
 		if k.AtLeast {
 			requests += " or more"
 		}
 		if k.Override != nil {
 			key += fmt.Sprintf(" (%s)", k.Override.text())
 		}
-		p.row(grouped(k.Denied), percent(k.DeniedShare), requests, stamp(k.FirstDenial), stamp(k.LastDenial),
-			seconds(float64(k.LongestSeconds)), grouped(k.Peak.Requests), key)
+		p.row(units.Grouped(k.Denied), percent(k.DeniedShare), requests, stamp(k.FirstDenial), stamp(k.LastDenial),
+			seconds(float64(k.LongestSeconds)), units.Grouped(k.Peak.Requests), key)
 	}
 }
 
@@ -157,7 +158,7 @@ func (p printer) needs(l *Limit) {
 		}
 		whom := "to deny nobody"
 		if n.Share > 0 {
-			whom = fmt.Sprintf("to deny at most %s (it denies %s)", percent(n.Share), grouped(n.Denied))
+			whom = fmt.Sprintf("to deny at most %s (it denies %s)", percent(n.Share), units.Grouped(n.Denied))
 		}
 		p.row("enough", text+" "+whom)
 	}

@@ -28,10 +28,10 @@ func (l *Limit) sentence() string {
 		return fmt.Sprintf("%s%s would have denied nobody", name, l.text())
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s%s would have denied %s of %s (%s), of %s of %s", name, l.text(), grouped(l.Denied),
-		plural(l.Requests, "request"), percent(l.DeniedShare), grouped(l.DeniedKeys), plural(l.DistinctKeys, "key"))
+	fmt.Fprintf(&b, "%s%s would have denied %s of %s (%s), of %s of %s", name, l.text(), units.Grouped(l.Denied),
+		units.Plural(l.Requests, "request"), percent(l.DeniedShare), units.Grouped(l.DeniedKeys), units.Plural(l.DistinctKeys, "key"))
 	if len(l.Top) > 0 {
-		fmt.Fprintf(&b, "; the worst is %s with %s of %s", replay.Printable(l.Top[0].Key), grouped(l.Top[0].Denied), grouped(l.Top[0].Requests))
+		fmt.Fprintf(&b, "; the worst is %s with %s of %s", replay.Printable(l.Top[0].Key), units.Grouped(l.Top[0].Denied), units.Grouped(l.Top[0].Requests))
 	}
 	if needs := l.needs(); needs != "" {
 		b.WriteString(". " + needs)
@@ -63,9 +63,9 @@ func (l *Limit) needs() string {
 
 // text is `5 per 1m`, with the burst where it is not as large.
 func (r Rule) text() string {
-	s := grouped(r.N) + " per " + seconds(r.PerSeconds)
+	s := units.Grouped(r.N) + " per " + seconds(r.PerSeconds)
 	if r.Burst != r.N {
-		s += " burst " + grouped(r.Burst)
+		s += " burst " + units.Grouped(r.Burst)
 	}
 	return s
 }
@@ -93,11 +93,11 @@ func (c *clerk) approximate(o *Options) (said []string) {
 		said = append(said, fmt.Sprintf("the requests of the denied keys did not fit in %s: which limit would have denied fewer is not known; raise --memory", memory))
 	}
 	if c.undecided > 0 {
-		text := fmt.Sprintf("%s could not be decided, the first one because: %v", plural(c.undecided, "request"), c.problem)
+		text := fmt.Sprintf("%s could not be decided, the first one because: %v", units.Plural(c.undecided, "request"), c.problem)
 		var refused *weir.Error
 		if errors.As(c.problem, &refused) && refused.Code == weir.CodeOverloaded {
 			text = fmt.Sprintf("%s could not be decided: the limits in use did not fit in %s; raise --limit-memory",
-				plural(c.undecided, "request"), units.FormatSize(o.LimitMemory))
+				units.Plural(c.undecided, "request"), units.FormatSize(o.LimitMemory))
 		}
 		said = append(said, text)
 	}
@@ -117,7 +117,7 @@ func (c *clerk) warnings(empty bool) (said []string) {
 	}
 	if c.latest > sortedWithin || c.late > c.requests/sortedMost {
 		said = append(said, fmt.Sprintf("%s are up to %s older than a line before them, and were decided too late: sort the log by time, and name the oldest file first",
-			plural(c.late, "line"), seconds(float64(c.latest))))
+			units.Plural(c.late, "line"), seconds(float64(c.latest))))
 	}
 	for _, a := range c.accounts {
 		if a.rule.interval < time.Second && a.requests > 0 {
@@ -127,7 +127,7 @@ func (c *clerk) warnings(empty bool) (said []string) {
 	}
 	if m := c.missed; m.times > 0 {
 		said = append(said, fmt.Sprintf("%s like %s no policy is for, though they look like %s: a {name} takes one or more bytes without : and /, so that these have no limit; {name*} takes any text",
-			plural(m.times, "key"), m.key, m.keys))
+			units.Plural(m.times, "key"), m.key, m.keys))
 	}
 	return said
 }
@@ -136,7 +136,7 @@ func times(n uint64) string {
 	if n == 1 {
 		return "once"
 	}
-	return grouped(n) + " times"
+	return units.Grouped(n) + " times"
 }
 
 func percent(share float64) string {
@@ -149,20 +149,4 @@ func percent(share float64) string {
 		return "1%"
 	}
 	return strconv.FormatFloat(100*share, 'f', 1, 64) + "%"
-}
-
-func plural[T int | uint64](n T, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return grouped(uint64(n)) + " " + word + "s"
-}
-
-// grouped writes 1234567 as 1,234,567.
-func grouped(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
