@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -16,6 +15,9 @@ import (
 type simNode struct {
 	c    *simCluster
 	name string
+
+	clock  time.Duration // what its clock is ahead
+	latest int64         // Unix ms: the latest time that it has shown
 
 	// On its disk.
 	origin uint64
@@ -38,7 +40,8 @@ type simNode struct {
 	sent    int
 	snaps   []snapshot
 
-	settling int // snapshots whose own hits did not come back yet
+	stalled  time.Duration // until then it follows nothing
+	settling int           // snapshots whose own hits did not come back yet
 
 	takes  bool // it believes that it holds the lease of snapshots
 	listed bool // it knows what is in the slots
@@ -90,7 +93,8 @@ func (n *simNode) load() error {
 	}
 	start := n.r.resume(snaps, first, last)
 	n.c.w.Logf("%s loads messages %d to %d", n.name, start, last)
-	_, err = n.r.followTo(n.c.now(), last, n)
+	n.c.blind = n.c.blind || len(n.r.audit.findings) > 0
+	_, err = n.r.followTo(n.now(), last, n)
 	return err
 }
 
@@ -109,34 +113,8 @@ func (n *simNode) newEngine() {
 	}
 	n.r.ring.most = n.c.ringBytes
 	n.ops, n.once, n.sending, n.parts, n.snaps, n.round = nil, nil, nil, nil, nil, nil
-	n.settling = 0
+	n.settling, n.stalled = 0, 0
 	n.ready, n.leaving, n.listed, n.named = false, false, false, map[string]bool{}
-}
-
-func (n *simNode) loadPartition(p int) (*snapshot, error) {
-	best, err := n.newestSnapshot(p)
-	if best == nil || err != nil {
-		return nil, err
-	}
-	return best, n.r.loadSnapshot(*best)
-}
-
-func (n *simNode) newestSnapshot(p int) (best *snapshot, err error) {
-	for slot := range slots {
-		at, err := n.c.slots.Get(n.name, slotName(p, slot))
-		if err != nil {
-			return nil, err
-		}
-		if at.Revision == 0 {
-			continue
-		}
-		snap, err := decodeSnapshot(at.Value.([]byte))
-		n.c.must(err)
-		if best == nil || snap.from > best.from {
-			best = &snap
-		}
-	}
-	return best, nil
 }
 
 // hello is Journal.sayHello.
@@ -144,7 +122,7 @@ func (n *simNode) hello(run int) {
 	n.epoch++
 	n.r.begin(life{n.origin, n.epoch})
 	n.r.encoder.batchBytes, n.r.encoder.partBytes = 1<<n.c.w.IntN(8), 1<<n.c.w.IntN(9)
-	parts := n.r.hello(n.c.now())
+	parts := n.r.hello(n.now())
 	n.c.model.cut(n.r.encoder.life, 1, parts, nil, nil)
 	done := false
 	var follow func(sequence uint64)
@@ -152,7 +130,7 @@ func (n *simNode) hello(run int) {
 		if n.run != run {
 			return
 		}
-		if _, err := n.r.followTo(n.c.now(), sequence, n); err != nil {
+		if _, err := n.r.followTo(n.now(), sequence, n); err != nil {
 			n.c.w.Logf("%s can't follow to its hello: %v", n.name, err)
 			if errors.Is(err, errLeftBehind) {
 				n.crash()
@@ -210,7 +188,7 @@ func (n *simNode) tick(run int) bool {
 	if n.sending != nil || n.c.quiet {
 		return true
 	}
-	cut := n.r.cutAll(n.c.now(), n.leaving, n.due())
+	cut := n.r.cutAll(n.now(), n.leaving, n.due())
 	if len(cut.parts) == 0 {
 		if len(n.ops) > 0 {
 			n.c.t.Fatalf("%s has %d ops and makes no flush", n.name, len(n.ops))
@@ -265,11 +243,14 @@ func (n *simNode) follow(run int) bool {
 		return false
 	}
 	for range 1 + n.c.w.IntN(20) {
+		if n.c.w.Now() < n.stalled {
+			break
+		}
 		sequence, data, err := n.c.log.Next(n.name, n.r.next())
 		if err != nil {
 			break
 		}
-		_, err = n.r.follow(n.c.now(), sequence, data, n)
+		_, err = n.r.follow(n.now(), sequence, data, n)
 		n.tellFindings()
 		if errors.Is(err, errLeftBehind) {
 			n.c.w.Logf("%s is left behind", n.name)
@@ -326,125 +307,6 @@ func (n *simNode) tellFindings() {
 	}
 }
 
-// due are the partitions that a round of snapshots has next.
-func (n *simNode) due() map[int]bool {
-	if !n.takes || len(n.snaps)+n.settling > 0 || len(n.round) == 0 {
-		return nil
-	}
-	if !n.listed && !n.list() {
-		return nil
-	}
-	most := 1 + n.c.w.IntN(len(n.round))
-	states := map[int]bool{}
-	for _, p := range n.round[:most] {
-		states[p] = true
-	}
-	n.round = n.round[most:]
-	return states
-}
-
-func (n *simNode) list() bool {
-	n.have = make([][slots]kept, simPartitions)
-	for p := range n.have {
-		for slot := range slots {
-			at, err := n.c.slots.Get(n.name, slotName(p, slot))
-			if err != nil {
-				return false
-			}
-			if at.Revision != 0 {
-				snap, err := decodeSnapshot(at.Value.([]byte))
-				n.c.must(err)
-				n.have[p][slot] = kept{snap.from + 1, at.Revision}
-			}
-		}
-	}
-	n.listed = true
-	return true
-}
-
-// store is Journal.awaitSettled, and then storeSnapshot, and endOfBatch after the last of
-// a round.
-func (n *simNode) store(snaps []snapshot) {
-	n.snaps = nil
-	run := n.run
-	for _, snap := range snaps {
-		n.settling++
-		settled := false
-		n.c.w.Every(10*time.Millisecond, func() bool {
-			if n.run != run || settled {
-				return false
-			}
-			var sound bool
-			if settled, sound = n.r.settle(snap); settled {
-				n.settling--
-			}
-			switch {
-			case settled && sound:
-				n.storeSettled(run, snap)
-			case settled:
-				n.c.w.Logf("%s drops its snapshot of partition %d: a removal came before its own hits", n.name, snap.partition)
-			}
-			return !settled
-		})
-	}
-}
-
-func (n *simNode) storeSettled(run int, snap snapshot) {
-	slot, ok := slotFor(n.have[snap.partition], snap.from)
-	if !ok {
-		return
-	}
-	was := n.have[snap.partition][slot]
-	n.have[snap.partition][slot].upTo = 0
-	n.c.slots.Put(n.name, slotName(snap.partition, slot), was.revision, snap.encode(), func(revision uint64) {
-		if n.run != run {
-			return
-		}
-		if revision == 0 {
-			n.c.w.Logf("%s finds slot %s written by another", n.name, slotName(snap.partition, slot))
-			n.listed = false
-			return
-		}
-		n.have[snap.partition][slot] = kept{snap.from + 1, revision}
-		n.c.w.Logf("%s stored snapshot %s from %d", n.name, slotName(snap.partition, slot), snap.from)
-		n.trim()
-	})
-}
-
-func (n *simNode) trim() {
-	if needed := oldestNeeded(n.have); n.takes && n.listed && len(n.round) == 0 && needed > 1 {
-		err := n.c.log.Trim(n.name, needed-1)
-		n.c.w.Logf("%s trims up to %d: %v", n.name, needed-1, err)
-	}
-}
-
-// checkFreshness checks that all hits until as_of that are in the log are here.
-func (n *simNode) checkFreshness() {
-	asOf, _ := n.r.freshness(n.c.now())
-	next := n.r.next()
-	for _, f := range slices.Backward(n.c.model.counted) {
-		if f.sequence < next {
-			break
-		}
-		for _, op := range f.ops {
-			if op.wall < asOf.UnixMilli() && !f.lost && !n.c.replaced[f.origin] && f.origin != n.origin {
-				n.c.failf("%s says it has all until %v, and has not flush %d of %x in message %d", n.name, asOf.UTC(), f.flush, f.origin, f.sequence)
-				return
-			}
-		}
-	}
-}
-
-// onceAgain tells whether a node must know a request's key.
-func (n *simNode) mustKnow(key string) bool {
-	for _, f := range n.c.model.once[key] {
-		if f.life == n.r.encoder.life || f.sequence > 0 && f.sequence < n.r.next() && !f.lost {
-			return true
-		}
-	}
-	return slices.Contains(n.once, key)
-}
-
 // request applies a request under an idempotency key.
 func (n *simNode) request(key string) {
 	must := n.mustKnow(key)
@@ -464,7 +326,7 @@ func (n *simNode) request(key string) {
 }
 
 func (n *simNode) hit(key string) {
-	op := simOp{simHit, key, n.c.now().Unix() - n.c.w.Int64N(900), 1 + n.c.w.Uint64N(3), n.c.now().UnixMilli()}
+	op := simOp{simHit, key, n.now().Unix() - n.c.w.Int64N(900), 1 + n.c.w.Uint64N(3), n.wall()}
 	outcome, err := n.e.HitAt(time.Unix(op.at, 0), key, op.n)
 	n.c.must(err)
 	if outcome == weir.Counted || outcome == weir.Late {

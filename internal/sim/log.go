@@ -95,6 +95,9 @@ func (l *Log) leaderFor(node string) *replica {
 	return leader
 }
 
+// First is the sequence of the oldest message that was not trimmed.
+func (l *Log) First() uint64 { return l.first }
+
 // Last is the sequence of the newest message.
 func (l *Log) Last() uint64 { return uint64(len(l.messages)) }
 

@@ -133,6 +133,11 @@ func TestRegisters(t *testing.T) {
 	if err != nil || got.Value != "x" || !slices.Equal(revisions, []uint64{1, 0}) {
 		t.Errorf("%+v, %v after %v", got, err, revisions)
 	}
+	rs.Spoil("name", func(value any) any { return value.(string) + "?" })
+	rs.Spoil("none", func(any) any { return "z" })
+	if got, err := rs.Get("b", "name"); err != nil || got.Value != "x?" || got.Revision != 1 || rs.Look("none") != nil {
+		t.Errorf("spoiled: %+v, %v", got, err)
+	}
 }
 
 // A seed gives the same run each time, another seed another one.
