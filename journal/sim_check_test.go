@@ -48,7 +48,7 @@ func (c *simCluster) check() {
 			for _, w := range []int64{1, 7, 60, 300, 1800, 86400} {
 				want := truth.count(key, now, w)
 				got, err := n.e.CountAt(time.Unix(now, 0), key, time.Duration(w)*time.Second)
-				if err != nil || got.Lower > want || got.Upper < want || got.Lower != got.Upper && w <= 300 {
+				if err != nil || got.Lower > want || got.Upper < want || got.Lower != got.Upper && w <= 300 && (!c.crowded || key == weir.AllKeys) {
 					c.failf("%s counts %+v of %s in %d s, want %d, %v; findings %v", n.name, got, key, w, want, err, all)
 					break
 				}

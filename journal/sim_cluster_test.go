@@ -20,6 +20,7 @@ type simCluster struct {
 
 	shares    bool // nodes hold some partitions only
 	damages   bool // slots of snapshots are damaged
+	crowded   bool // there is not enough memory for all keys
 	skewed    bool // clocks differ, and jump
 	holes     simHoles
 	ringBytes int
@@ -53,7 +54,7 @@ func newSimCluster(t *testing.T, seed uint64) *simCluster {
 	if c.holes == simBeyond && w.Chance(.5) {
 		c.ringBytes = 1
 	}
-	c.shares, c.damages, c.skewed = w.Chance(.5), w.Chance(.4), w.Chance(.3)
+	c.shares, c.damages, c.skewed, c.crowded = w.Chance(.5), w.Chance(.4), w.Chance(.3), w.Chance(.15)
 	c.net = sim.NewNetwork(w, c.faults())
 	var names []string
 	for i := range 1 + w.IntN(5) {
@@ -102,6 +103,9 @@ func (c *simCluster) failf(format string, args ...any) {
 func (c *simCluster) play() {
 	end := c.w.Between(3*time.Second, 25*time.Second)
 	busy := c.w.Between(10*time.Millisecond, 100*time.Millisecond)
+	if c.crowded {
+		busy = 10 * time.Millisecond
+	}
 	during := func(f func()) func() bool {
 		return func() bool {
 			if c.w.Now() >= end {

@@ -3,6 +3,7 @@ package journal
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -20,12 +21,10 @@ func (c *simCluster) act() {
 		if c.asked > 0 {
 			n.request(fmt.Sprint("r", 1+c.w.IntN(c.asked)))
 		}
-	case 3, 4:
-		key := fmt.Sprintf("a%02d", c.w.IntN(10))
-		if v, err := n.limit.Take(key, 1); err != nil || !v.Allowed {
-			c.failf("%s denies %s: %+v, %v", n.name, key, v, err)
-		}
-		n.ops = append(n.ops, simOp{simAdmission, key, 0, 1, n.wall()})
+	case 3:
+		n.takeOne()
+	case 4:
+		n.takeScarce()
 	case 5:
 		key := fmt.Sprintf("k%02d", c.w.IntN(20))
 		was, err := n.e.Delete(key)
@@ -35,8 +34,19 @@ func (c *simCluster) act() {
 			n.ops = append(n.ops, simOp{simDelete, key, 0, 0, n.wall()})
 		}
 	default:
-		n.hit(fmt.Sprintf("k%02d", c.w.IntN(20)))
+		n.hit(c.key())
 	}
+}
+
+// simLong makes keys take memory.
+var simLong = strings.Repeat("x", 500)
+
+// key is one of a few that are often hit, or where memory is short one of many.
+func (c *simCluster) key() string {
+	if c.crowded && c.w.Chance(.8) {
+		return fmt.Sprintf("f%03d%s", c.w.IntN(800), simLong)
+	}
+	return fmt.Sprintf("k%02d", c.w.IntN(20))
 }
 
 // harm is one thing that nobody wants.
@@ -80,7 +90,12 @@ func (c *simCluster) harm() {
 		a.listed = a.listed && !c.shares
 	case 13:
 		c.lose()
-	case 18, 19:
+	case 18:
+		if a.up() && !c.protected[a.name] { // what it sent comes while it starts
+			a.crash()
+			a.start()
+		}
+	case 19:
 		a.stalled = c.w.Now() + c.w.Between(100*time.Millisecond, 4*time.Second)
 		c.w.Logf("%s follows nothing until %v", a.name, a.stalled)
 	case 20:

@@ -30,6 +30,7 @@ const (
 	simHit simKind = iota
 	simDelete
 	simAdmission
+	simScarceAdmission
 )
 
 type simFlushID struct {

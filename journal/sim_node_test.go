@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -30,6 +29,7 @@ type simNode struct {
 	leaving bool
 	e       *weir.Engine
 	limit   *weir.KeyedLimit
+	scarce  *weir.KeyedLimit
 	r       *replica
 
 	ops  []simOp // since the last cut
@@ -54,7 +54,7 @@ const (
 	simPartitions = 4
 	simFlushEvery = 100 * time.Millisecond
 	simAckTime    = 400 * time.Millisecond
-	simLimit      = 1 << 20
+	simMemory     = 64 << 10 // of a partition, where keys are evicted: the least there is
 )
 
 // start makes a process: snapshots, then the log, then a new life.
@@ -100,11 +100,14 @@ func (n *simNode) load() error {
 
 func (n *simNode) newEngine() {
 	n.close()
-	e, err := weir.New(weir.Config{Partitions: simPartitions, Clock: weir.EventClock, Gather: true, Now: n.c.now})
+	cfg := weir.Config{Partitions: simPartitions, Clock: weir.EventClock, Gather: true, Now: n.now}
+	if n.c.crowded {
+		cfg.Memory = simPartitions * simMemory
+	}
+	e, err := weir.New(cfg)
 	n.c.must(err)
 	n.e = e
-	n.limit, err = e.Limit("limit", weir.Limit{N: simLimit, Per: 24 * time.Hour})
-	n.c.must(err)
+	n.newLimits()
 	n.r = newReplica(e, n.origin, n.name, true)
 	for p := range simPartitions {
 		if n.c.shares && n.c.w.Chance(.4) {
@@ -312,7 +315,7 @@ func (n *simNode) request(key string) {
 	must := n.mustKnow(key)
 	_, repeated, err := n.e.Once(context.Background(), key, 1, func() []byte {
 		for range 3 {
-			n.hit(fmt.Sprintf("k%02d", n.c.w.IntN(20)))
+			n.hit(n.c.key())
 		}
 		return []byte("ok")
 	})
