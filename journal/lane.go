@@ -182,10 +182,15 @@ func (l *lane) resume(partition int, at originPosition) {
 	if at.at >= l.at {
 		l.node, l.at, l.left, l.heard = at.node, at.at, at.left, time.UnixMilli(at.at)
 	}
-	if at.lost > 0 {
+	l.lostBefore(partition, at.lost)
+}
+
+// lostBefore says that a snapshot lacks hits.
+func (l *lane) lostBefore(partition int, hits uint64) {
+	if hits > 0 {
 		l.findings = append(l.findings, Finding{
 			Where: l.named(fmt.Sprintf("partition %d", partition)), What: "its snapshot was taken after batches were lost",
-			Cost: fmt.Sprintf("%d hits, then", at.lost), Harmless: true,
+			Cost: fmt.Sprintf("%d hits, then", hits), Harmless: true,
 		})
 	}
 }

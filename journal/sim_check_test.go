@@ -12,6 +12,7 @@ import (
 // check is what must be true at the end.
 func (c *simCluster) check() {
 	c.failures = append(c.failures, c.model.faults...)
+	c.checkSlots()
 	truth := c.model.truth()
 	now := truth.newest()
 	keys := []string{weir.AllKeys}
@@ -49,7 +50,7 @@ func (c *simCluster) check() {
 				want := truth.count(key, now, w)
 				got, err := n.e.CountAt(time.Unix(now, 0), key, time.Duration(w)*time.Second)
 				if err != nil || got.Lower > want || got.Upper < want || got.Lower != got.Upper && w <= 300 && (!c.crowded || key == weir.AllKeys) {
-					c.failf("%s counts %+v of %s in %d s, want %d, %v; findings %v", n.name, got, key, w, want, err, all)
+					c.failf("%s counts %+v of %s in %d s, want %d, %v; findings %v", n.name, got, strings.TrimSuffix(key, simLong), w, want, err, all)
 					break
 				}
 			}
@@ -65,7 +66,7 @@ func (c *simCluster) check() {
 // unsound tells whether a key may be wrong on all nodes: its partition had no sound
 // snapshot any more, the journal was trimmed, and who loaded it has said so.
 func (c *simCluster) unsound(n *simNode, key string) bool {
-	return c.blind && len(c.spoiled) > 0 && (key == weir.AllKeys || c.spoiled[n.e.PartitionOf(key)])
+	return c.unsure[n.e.PartitionOf(key)] || c.blind && len(c.spoiled) > 0 && (key == weir.AllKeys || c.spoiled[n.e.PartitionOf(key)])
 }
 
 // affected are the keys that may be wrong on nodes that say nothing, as another

@@ -28,6 +28,7 @@ type simCluster struct {
 	protected map[string]bool // nodes that keep their ring
 	damaged   map[simPart]bool
 	spoiled   map[int]bool // partitions without a sound snapshot for a while
+	unsure    map[int]bool // partitions that a node may have snapshotted without own hits, and said so
 	blind     bool         // a node has said so, as what was before is trimmed
 	asked     int          // requests with a key so far
 	alarms    int          // messages that a node found lost, and findings
@@ -49,7 +50,7 @@ var simBegin = time.Unix(1_700_000_000, 0)
 
 func newSimCluster(t *testing.T, seed uint64) *simCluster {
 	w := sim.NewWorld(seed)
-	c := &simCluster{t: t, w: w, model: newSimModel(), replaced: map[uint64]bool{}, protected: map[string]bool{}, damaged: map[simPart]bool{}, spoiled: map[int]bool{}}
+	c := &simCluster{t: t, w: w, model: newSimModel(), replaced: map[uint64]bool{}, protected: map[string]bool{}, damaged: map[simPart]bool{}, spoiled: map[int]bool{}, unsure: map[int]bool{}}
 	c.holes = []simHoles{simSound, simCovered, simSound, simBeyond}[seed%4]
 	if c.holes == simBeyond && w.Chance(.5) {
 		c.ringBytes = 1
@@ -131,8 +132,10 @@ func (c *simCluster) play() {
 		}
 	}
 	c.w.Run(auditEvery + 2*simSkew + 6*time.Second) // restarts, what is slow, and totals told by all
+	c.lastRounds()
 	c.quiet = true
 	c.w.Run(2 * time.Second)
+	c.lastStart()
 }
 
 // ready is a random node that takes hits, or nil.

@@ -26,6 +26,9 @@ func (c *simCluster) act() {
 	case 4:
 		n.takeScarce()
 	case 5:
+		if c.crowded { // a key may be evicted or not, and then there is nothing to delete
+			return
+		}
 		key := fmt.Sprintf("k%02d", c.w.IntN(20))
 		was, err := n.e.Delete(key)
 		if held := n.e.Holds(n.e.PartitionOf(key)); held != (err == nil) {

@@ -3,6 +3,8 @@ package journal
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -124,7 +126,9 @@ func (n *simNode) newEngine() {
 func (n *simNode) hello(run int) {
 	n.epoch++
 	n.r.begin(life{n.origin, n.epoch})
-	n.r.encoder.batchBytes, n.r.encoder.partBytes = 1<<n.c.w.IntN(8), 1<<n.c.w.IntN(9)
+	if !n.c.crowded { // which key is evicted is not by the seed, nor is the size of batches then
+		n.r.encoder.batchBytes, n.r.encoder.partBytes = 1<<n.c.w.IntN(8), 1<<n.c.w.IntN(9)
+	}
 	parts := n.r.hello(n.now())
 	n.c.model.cut(n.r.encoder.life, 1, parts, nil, nil)
 	done := false
@@ -307,6 +311,11 @@ func (n *simNode) tellFindings() {
 	for _, f := range n.r.newFindings() {
 		n.c.alarms++
 		n.c.w.Logf("%s: FINDING %s", n.name, f)
+		for p := range simPartitions {
+			if strings.HasSuffix(f.Where, fmt.Sprintf("partition %d", p)) && strings.HasPrefix(f.What, "a key was deleted") {
+				n.c.unsure[p] = true
+			}
+		}
 	}
 }
 

@@ -50,6 +50,54 @@ func (c *simCluster) damageSlot() {
 	})
 }
 
+// lastRounds has one node take all snapshots that it can, twice: if it holds all
+// partitions, the journal is trimmed up to where the first ones begin.
+func (c *simCluster) lastRounds() {
+	for _, n := range c.nodes {
+		n.takes = false
+	}
+	n := c.nodes[c.w.IntN(len(c.nodes))]
+	before := n.r.audit.startOf().from // a flush that is not whole is waited for
+	n.takes, n.listed = true, false
+	c.w.Logf("%s takes the last snapshots", n.name)
+	for range 2 {
+		n.round = c.w.Perm(simPartitions)
+		for tries := 0; len(n.round)+len(n.snaps)+n.settling > 0 && tries < 20; tries++ {
+			c.w.Run(500 * time.Millisecond) // each waits for the next heartbeat
+		}
+		c.w.Run(500 * time.Millisecond)
+	}
+	if n.ready && !c.shares && c.log.First() <= before {
+		c.failf("after two rounds of snapshots from %[2]d on the journal begins with message %[1]d", c.log.First(), before)
+	}
+}
+
+// lastStart starts a node that may have nothing but these.
+func (c *simCluster) lastStart() {
+	n := c.nodes[c.w.IntN(len(c.nodes))]
+	if c.protected[n.name] {
+		return
+	}
+	if c.damages {
+		c.damageSlot()
+	}
+	n.crash()
+	n.start()
+	c.w.Run(2 * time.Second)
+}
+
+// checkSlots checks that the journal leads on from all snapshots.
+func (c *simCluster) checkSlots() {
+	for p := range simPartitions {
+		for slot := range slots {
+			name := slotName(p, slot)
+			if at, there := c.slots.Look(name).(simSlot); there && at.from+1 < c.log.First() {
+				c.failf("snapshot %s is from %d, and the journal begins with message %d", name, at.from, c.log.First())
+			}
+		}
+	}
+}
+
 // loadPartition is Journal.loadSnapshots, of one partition.
 func (n *simNode) loadPartition(p int) (*snapshot, error) {
 	best, err := n.newestSnapshot(p)
@@ -181,5 +229,6 @@ func (n *simNode) trim() {
 	if needed := oldestNeeded(n.have); n.takes && n.listed && len(n.round) == 0 && needed > 1 {
 		err := n.c.log.Trim(n.name, needed-1)
 		n.c.w.Logf("%s trims up to %d: %v", n.name, needed-1, err)
+		n.c.checkSlots()
 	}
 }

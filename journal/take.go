@@ -121,9 +121,26 @@ func (r *replica) came(t *taking) error {
 		if t.snaps[p] != nil {
 			c.state = t.snaps[p].state
 		}
+		r.inherit(t, p)
 		r.holding.ready.Add(1)
 	}
 	return nil
+}
+
+// inherit takes over what a snapshot lacks, in place of what this node lost of the
+// partition before come: the next snapshot says it too. The caller holds mu.
+func (r *replica) inherit(t *taking, partition int) {
+	lost := map[uint64]uint64{}
+	if snap := t.snaps[partition]; snap != nil {
+		for _, at := range snap.positions {
+			lost[at.origin] = at.lost
+		}
+	}
+	for _, stood := range t.stands[partition] { // has all origins of the snapshot: see covers
+		l := r.audit.lane(stood.origin)
+		l.positions[partition].lost += lost[stood.origin] - stood.lost
+		l.lostBefore(partition, lost[stood.origin])
+	}
 }
 
 // held is where the partitions tell that they are held, in their order.
