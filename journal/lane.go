@@ -136,7 +136,9 @@ func (l *lane) next(where string, p part) []part {
 		}
 		l.flush, l.known = p.flush-1, true
 		if p.part != 0 {
-			l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d begins with part %d", p.flush, p.epoch, p.part), "the hits of that flush")
+			if !l.has([]part{p}) { // else it was whole when the snapshots were taken, which waited for it no longer
+				l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d begins with part %d", p.flush, p.epoch, p.part), "the hits of that flush")
+			}
 			l.broken, l.flush = p.flush, p.flush
 			return nil
 		}

@@ -32,6 +32,7 @@ type simCluster struct {
 	blind     bool         // a node has said so, as what was before is trimmed
 	asked     int          // requests with a key so far
 	alarms    int          // messages that a node found lost, and findings
+	healed    bool         // nothing fails any more
 	quiet     bool         // nobody begins a flush any more
 	failures  []string
 }
@@ -120,6 +121,7 @@ func (c *simCluster) play() {
 	c.w.Every(c.w.Between(100*time.Millisecond, 2*time.Second), during(c.harm))
 	c.w.Run(end)
 	c.w.Logf("all is healed")
+	c.healed = true
 	c.net.Heal()
 	c.net.SetFaults(sim.Faults{Usual: 10 * time.Millisecond, Slowest: time.Second})
 	for _, n := range c.nodes {

@@ -99,8 +99,7 @@ func (c *simCluster) harm() {
 			a.start()
 		}
 	case 19:
-		a.stalled = c.w.Now() + c.w.Between(100*time.Millisecond, 4*time.Second)
-		c.w.Logf("%s follows nothing until %v", a.name, a.stalled)
+		a.stall()
 	case 20:
 		a.jump()
 	case 21:
@@ -113,9 +112,18 @@ func (c *simCluster) harm() {
 		}
 	case 16, 17:
 		if a.ready && c.shares {
+			if c.w.Chance(.3) { // snapshots are ahead of it then
+				a.stall()
+			}
 			a.take(c.w.Perm(simPartitions)[:1+c.w.IntN(simPartitions)])
 		}
 	}
+}
+
+// stall keeps a node from following for a while.
+func (n *simNode) stall() {
+	n.stalled = n.c.w.Now() + n.c.w.Between(100*time.Millisecond, 4*time.Second)
+	n.c.w.Logf("%s follows nothing until %v", n.name, n.stalled)
 }
 
 // lose takes a message from the log: from one replica, or from all.

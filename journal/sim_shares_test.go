@@ -32,10 +32,14 @@ func (n *simNode) take(partitions []int) {
 			return
 		}
 	}
-	n.c.w.After(n.c.w.Between(time.Millisecond, 500*time.Millisecond), func() {
-		if n.run == run && !n.takeOn(run, partitions, snaps) {
-			n.c.w.Logf("%s can't take partitions %d yet", n.name, partitions)
+	tries := 0
+	n.c.w.Every(n.c.w.Between(time.Millisecond, 500*time.Millisecond), func() bool {
+		if n.run != run || n.takeOn(run, partitions, snaps) {
+			return false
 		}
+		n.c.w.Logf("%s can't take partitions %d yet", n.name, partitions)
+		tries++
+		return tries < 10
 	})
 }
 
@@ -74,6 +78,11 @@ func (n *simNode) takeOn(run int, partitions []int, snaps []*snapshot) (ok bool)
 			if errors.Is(err, errApart) && n.c.holes == simSound && len(n.c.spoiled) == 0 {
 				n.c.failf("%s: %v", n.name, err)
 			}
+			return
+		}
+		if !n.c.healed && n.c.w.Chance(.4) { // its own hits from before are on their way still
+			n.takes, n.listed, n.round = true, false, slices.Clone(partitions)
+			n.stall()
 		}
 	})
 	return true
