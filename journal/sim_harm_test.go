@@ -112,12 +112,27 @@ func (c *simCluster) harm() {
 		}
 	case 16, 17:
 		if a.ready && c.shares {
-			if c.w.Chance(.3) { // snapshots are ahead of it then
-				a.stall()
-			}
-			a.take(c.w.Perm(simPartitions)[:1+c.w.IntN(simPartitions)])
+			c.giveShares(a, b)
 		}
 	}
+}
+
+// giveShares has a node take some partitions: now, or once another one has taken snapshots
+// that are ahead of what it followed.
+func (c *simCluster) giveShares(n, other *simNode) {
+	some := c.w.Perm(simPartitions)[:1+c.w.IntN(simPartitions)]
+	if n == other || !other.ready || c.w.Chance(.6) {
+		n.take(some)
+		return
+	}
+	n.stall()
+	other.takes, other.listed, other.round = true, false, c.w.Perm(simPartitions)
+	run := n.run
+	c.w.After(c.w.Between(500*time.Millisecond, 2*time.Second), func() {
+		if n.run == run {
+			n.take(some)
+		}
+	})
 }
 
 // stall keeps a node from following for a while.

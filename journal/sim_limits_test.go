@@ -37,6 +37,9 @@ func (n *simNode) takeOne() {
 // together admit the burst, and what each could not know (docs/limits-cluster.md).
 func (n *simNode) takeScarce() {
 	key := fmt.Sprintf("s%d", n.c.w.IntN(4))
+	if !n.answers(key) {
+		return
+	}
 	known, made := n.admissions(key)
 	v, err := n.scarce.Take(key, 1)
 	n.c.must(err)
@@ -73,7 +76,8 @@ func (n *simNode) admissions(key string) (known, made int) {
 	}
 	count(n.ops, true)
 	for _, f := range n.c.model.flushes {
-		count(f.ops, f.life == n.r.encoder.life || f.sequence > 0 && f.sequence < n.r.next() && !f.lost)
+		own := !n.c.shares && f.life == n.r.encoder.life // else from before the partition was held, perhaps
+		count(f.ops, own || f.sequence > 0 && f.sequence < n.r.next() && !f.lost)
 	}
 	return known, made
 }
