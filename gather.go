@@ -202,9 +202,13 @@ func eachSecond(deltas []Delta, f func(second int64, n uint64)) {
 // were cut, with the removals between them, in order; nil: there are none.
 func (e *Engine) Apply(partition int, deltas []Delta, own func(key string) []Delta) {
 	e.apply(&e.partitions[partition], deltas, own)
-	if !e.holding.parted.Load() {
-		eachSecond(deltas, e.total.settle)
-	}
+	eachSecond(deltas, e.total.settle)
+}
+
+// ApplyOwn is Apply of own hits that were cut while their partition was not held: they
+// are in Stats already.
+func (e *Engine) ApplyOwn(partition int, deltas []Delta, own func(key string) []Delta) {
+	e.apply(&e.partitions[partition], deltas, own)
 }
 
 // apply is Apply without AllKeys' own counter.
@@ -216,7 +220,9 @@ func (e *Engine) apply(p *partition, deltas []Delta, own func(key string) []Delt
 	}
 	p.settleTotal(e, deltas)
 	eachSecond(deltas, func(second int64, _ uint64) { e.clock.advance(second) })
-	e.makeRoom(p)
+	if !p.away.Load() { // else it is on its way, and Hold makes room
+		e.makeRoom(p)
+	}
 }
 
 // lookUpBlock is how many keys applyBlock looks up together.

@@ -14,7 +14,10 @@ import (
 
 // holding is what an engine knows of the partitions that it does not hold.
 type holding struct {
-	parted atomic.Bool // some partition was released: AllKeys is the sum of those held, and total has own hits at most
+	parted  atomic.Bool  // some partition was released: AllKeys is the sum of those held
+	passing atomic.Int64 // bytes of keys of partitions that are not held
+
+	releases atomic.Uint64 // so far
 }
 
 // Holds tells whether the engine holds a partition. A new engine holds all.
@@ -24,21 +27,10 @@ func (e *Engine) Holds(partition int) bool { return !e.partitions[partition].awa
 // are kept that no cut has yet. Only for an engine with Config.Gather, whose journal
 // has the others. O(keys), under the partition's lock.
 func (e *Engine) Release(partition int) {
-	p := &e.partitions[partition]
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.away.Load() {
-		return
+	if e.Holds(partition) {
+		e.holding.parted.Store(true)
+		e.forget(partition)
 	}
-	e.holding.parted.Store(true)
-	p.away.Store(true)
-	p.letGo(e)
-	e.bytes.Add(int64(e.emptyWindow.Size() - p.total.Size()))
-	p.total = e.emptyWindow
-	if p.forgotten.rows.Swap(nil) != nil {
-		e.bytes.Add(-forgottenBytes)
-	}
-	e.limits.releaseShare(partition)
 }
 
 // Hold takes a partition back that was released: a state that Cut made, nil where
@@ -50,36 +42,66 @@ func (e *Engine) Hold(partition int, state []byte, then []Delta, admitted []Admi
 	if !p.away.Load() {
 		return fmt.Errorf("partition %d is held already", partition)
 	}
-	p.mu.Lock()
-	p.gone = nil // what was cut comes in its order of the journal
-	p.mu.Unlock()
 	var loaded loadedState
 	if state != nil {
 		var err error
 		if loaded, err = e.decodeState(partition, state); err != nil {
 			return err
 		}
-		if err := e.installWindows(p, loaded); err != nil {
-			return err
-		}
 	}
-	e.apply(p, then, nil)
+	if err := e.hold(partition, loaded, then, admitted); err != nil {
+		e.forget(partition)
+		return err
+	}
+	e.makeRoomEvenly()
+	return nil
+}
+
+func (e *Engine) hold(partition int, loaded loadedState, then []Delta, admitted []Admission) error {
+	p := &e.partitions[partition]
+	p.mu.Lock()
+	p.gone = nil // what was cut comes in its order of the journal
+	p.mu.Unlock()
 	if err := e.limits.holdShare(partition, loaded.limits); err != nil {
 		return err
 	}
 	if err := e.ApplyShared(partition, admitted); err != nil {
 		return err
 	}
+	if err := e.installWindows(p, loaded); err != nil {
+		return err
+	}
+	e.apply(p, then, nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	e.holding.passing.Add(-p.passing)
+	p.passing = 0
 	p.away.Store(false)
-	e.makeRoom(p)
 	return nil
+}
+
+// forget makes a partition one that is not held and has new hits alone.
+func (e *Engine) forget(partition int) {
+	p := &e.partitions[partition]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.letGo(e)
+	p.away.Store(true)
+	e.holding.releases.Add(1)
+	e.bytes.Add(int64(e.emptyWindow.Size() - p.total.Size()))
+	p.total = e.emptyWindow
+	if p.forgotten.rows.Swap(nil) != nil {
+		e.bytes.Add(-forgottenBytes)
+	}
+	e.limits.releaseShare(partition)
 }
 
 // letGo forgets the keys of a partition; their hits that no cut has yet are in its
 // deltas. The caller holds mu.
 func (p *partition) letGo(e *Engine) {
+	clear(p.active)
+	p.active, p.kept = p.active[:0], 0
+	defer p.tellWaiting(e)
 	if p.keys == 0 {
 		return
 	}
@@ -87,15 +109,21 @@ func (p *partition) letGo(e *Engine) {
 	old.each(func(en *entry) {
 		e.cool(p, en, cellDead)
 		settleWord(en.cell.word.Swap(cellDead), func(second int64, n uint64) { p.gather(e, Delta{en.key, second, n}) })
-		e.bytes.Add(-keyBytes(en.key) - int64(en.window.Size()))
+		p.grew(e, -keyBytes(en.key)-int64(en.window.Size()))
 	})
 	p.table.Store(left)
-	e.bytes.Add(left.size() - old.size())
+	p.grew(e, left.size()-old.size())
 	e.keys.Add(int64(-p.keys))
 	p.keys, p.hand = 0, 0
-	clear(p.active)
-	p.active, p.kept = p.active[:0], 0
-	p.tellWaiting(e)
+}
+
+// grew notes bytes of keys, windows and tables. The caller holds mu.
+func (p *partition) grew(e *Engine, bytes int64) {
+	e.bytes.Add(bytes)
+	if p.away.Load() {
+		p.passing += bytes
+		e.holding.passing.Add(bytes)
+	}
 }
 
 // mustHold refuses a question about a partition that is not held.
@@ -158,21 +186,6 @@ func (e *Engine) countPartitions(in PartitionSet, at, seconds int64) (sum Count)
 	return sum
 }
 
-// heldTotals are the hits of the partitions that are held, and the second of the
-// newest: those that a cut has.
-func (e *Engine) heldTotals() (hits uint64, newest int64) {
-	for i := range e.partitions {
-		p := &e.partitions[i]
-		p.mu.Lock()
-		hits += p.total.Total()
-		if second, ok := p.total.Newest(); ok {
-			newest = max(newest, second)
-		}
-		p.mu.Unlock()
-	}
-	return hits, newest
-}
-
 // mustHold refuses a question about a key that can't be answered here; of AllKeys,
 // about some partitions.
 func (e *Engine) mustHold(in PartitionSet, key string) error {
@@ -183,6 +196,20 @@ func (e *Engine) mustHold(in PartitionSet, key string) error {
 		return nil
 	}
 	return e.eachHeld(in, func(*partition) {})
+}
+
+// whileHeld calls answer while what a question is about is held, again if a partition was
+// released meanwhile: it may have come back, and the answer lack something.
+func (e *Engine) whileHeld(in PartitionSet, key string, answer func()) error {
+	for {
+		releases := e.holding.releases.Load()
+		if err := e.mustHold(in, key); err != nil {
+			return err
+		}
+		if answer(); releases == e.holding.releases.Load() {
+			return nil
+		}
+	}
 }
 
 // eachHeld calls f for the partitions of a set, all of which must be held.

@@ -182,6 +182,121 @@ func TestReleaseFreesMemory(t *testing.T) {
 	}
 }
 
+// While the journal is away, keys that pass through leave those that are held alone, and
+// take no more than their part.
+func TestWhatPassesThroughEvictsNothing(t *testing.T) {
+	const budget = 4 << 20
+	e, err := New(Config{Partitions: 16, Gather: true, Clock: EventClock, Memory: budget})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	hit := func(key string) {
+		if _, err := e.HitAt(time.Unix(1_700_000_000, 0), key, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 10_000 {
+		hit(fmt.Sprint("k", i))
+	}
+	var c Cut
+	for partition := range 16 {
+		e.Cut(partition, &c, false)
+		if partition >= 8 {
+			e.Release(partition)
+		}
+	}
+	before := e.Stats()
+	for i, n := 0, 0; n < 60_000; i++ {
+		if key := fmt.Sprint("n", i); !e.Holds(e.PartitionOf(key)) {
+			hit(key)
+			n++
+		}
+	}
+	if s := e.Stats(); s.EvictedKeys != 0 || s.Bytes > before.Bytes+budget/passingShare+budget/100 || s.Hits != before.Hits+60_000 {
+		t.Errorf("%d keys evicted, %d bytes after %d, %d hits", s.EvictedKeys, s.Bytes, before.Bytes, s.Hits)
+	}
+}
+
+// A partition that does not fit takes room of all alike.
+func TestHoldMakesRoomEvenly(t *testing.T) {
+	e, err := New(Config{Partitions: 16, Gather: true, Clock: EventClock, Memory: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	fill := func(name string, upTo int64) {
+		for i := 0; e.Stats().Bytes < upTo; i++ {
+			if _, err := e.HitAt(time.Unix(1_700_000_000, 0), fmt.Sprint(name, i), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fill("k", 3900<<10)
+	var c Cut
+	e.Cut(3, &c, true)
+	state := append([]byte(nil), c.State...)
+	e.Release(3)
+	fill("n", 4000<<10)
+	if err := e.Hold(3, state, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range e.partitions {
+		if e.partitions[i].keys < 1000 {
+			t.Errorf("partition %d has %d keys left", i, e.partitions[i].keys)
+		}
+	}
+	if s := e.Stats(); s.Bytes > s.MemoryBudget || s.EvictedKeys == 0 {
+		t.Errorf("%d bytes of %d, %d keys evicted", s.Bytes, s.MemoryBudget, s.EvictedKeys)
+	}
+}
+
+// No answer lacks anything, whenever it is asked.
+func TestQuestionsWhileReleasedAndHeld(t *testing.T) {
+	n := newHeldNode(t)
+	key := "k"
+	partition := n.e.PartitionOf(key)
+	at := time.Unix(1_700_000_299, 0)
+	for i := range int64(300) {
+		if _, err := n.e.HitAt(time.Unix(1_700_000_000+i, 0), key, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.cut(partition, true)
+	stop := make(chan struct{})
+	var asking sync.WaitGroup
+	for _, ask := range []func() (uint64, error){
+		func() (uint64, error) { c, err := n.e.CountAt(at, key, time.Hour); return c.Lower, err },
+		func() (sum uint64, err error) {
+			points, err := n.e.Series(key, at.Add(-300*time.Second), at, time.Second)
+			for _, p := range points {
+				sum += p.Lower
+			}
+			return sum, err
+		},
+	} {
+		asking.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if got, err := ask(); err == nil && got != 300 {
+					t.Errorf("%d hits, want 300", got)
+					return
+				}
+			}
+		})
+	}
+	for range 300 {
+		n.e.Release(partition)
+		n.hold(partition)
+	}
+	close(stop)
+	asking.Wait()
+}
+
 func TestQuestionsAboutSomePartitions(t *testing.T) {
 	n := newHeldNode(t)
 	at := time.Unix(1_700_000_000, 0)

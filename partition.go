@@ -13,13 +13,14 @@ import (
 // their hash alone and never changes.
 type partition struct {
 	table atomic.Pointer[table] // read without the lock
-	away  atomic.Bool           // not held: windows and total have what no cut has (held.go)
+	away  atomic.Bool           // not held: windows have what no cut has, and total nothing (held.go)
 
 	mu        sync.Mutex // guards all below, and the windows of the entries
 	keys      int
 	hand      int // the bucket where the next search for cold keys begins
 	forgotten forgotten
-	gathering // what the next batch has (gather.go)
+	passing   int64 // bytes of keys, while the partition is not held
+	gathering       // what the next batch has (gather.go)
 	_         [64]byte
 }
 
@@ -34,7 +35,7 @@ func (p *partition) insert(e *Engine, hash uint64, key string) *entry {
 	t.insert(hash, en)
 	p.keys++
 	e.keys.Add(1)
-	e.bytes.Add(keyBytes(en.key) + int64(en.window.Size()))
+	p.grew(e, keyBytes(en.key)+int64(en.window.Size()))
 	return en
 }
 
@@ -75,7 +76,7 @@ func (p *partition) addSettled(e *Engine, en *entry, second int64, n uint64) {
 	before := en.window.Size()
 	en.window.Settle(second, n)
 	if grown := en.window.Size() - before; grown != 0 {
-		e.bytes.Add(int64(grown))
+		p.grew(e, int64(grown))
 	}
 }
 
@@ -93,7 +94,7 @@ func (p *partition) remove(e *Engine, en *entry) (total uint64, newest int64) {
 	t.remove(e.hash(en.key), en)
 	p.keys--
 	e.keys.Add(-1)
-	e.bytes.Add(-keyBytes(en.key) - int64(en.window.Size()))
+	p.grew(e, -keyBytes(en.key)-int64(en.window.Size()))
 	if p.keys < len(t.buckets)*maxLoad/8 && len(t.buckets) > 1 {
 		p.rebuild(e, len(t.buckets)/2)
 	}
@@ -108,7 +109,7 @@ func (p *partition) rebuild(e *Engine, buckets int) *table {
 	old.each(func(en *entry) { t.insert(e.hash(en.key), en) })
 	p.table.Store(t)
 	p.hand = 0
-	e.bytes.Add(t.size() - old.size())
+	p.grew(e, t.size()-old.size())
 	return t
 }
 

@@ -16,8 +16,13 @@ func (e *Engine) Count(key string, w time.Duration) (Count, error) {
 	if err != nil {
 		return Count{}, err
 	}
-	c := e.counting(nil, key)(e.clock.now(), seconds)
-	return c, e.mustHold(nil, key)
+	return e.countHeld(nil, key, func(count func(at, seconds int64) Count) Count { return count(e.clock.now(), seconds) })
+}
+
+// countHeld counts what must be held.
+func (e *Engine) countHeld(in PartitionSet, key string, ask func(count func(at, seconds int64) Count) Count) (c Count, err error) {
+	err = e.whileHeld(in, key, func() { c = ask(e.counting(in, key)) })
+	return c, err
 }
 
 // CountAt answers how many hits the key has in (at-w, at]; at may lie in the
@@ -37,8 +42,7 @@ func (e *Engine) CountIn(in PartitionSet, at time.Time, key string, w time.Durat
 	if err != nil {
 		return Count{}, err
 	}
-	c := countAt(at, seconds, e.counting(in, key))
-	return c, e.mustHold(in, key)
+	return e.countHeld(in, key, func(count func(at, seconds int64) Count) Count { return countAt(at, seconds, count) })
 }
 
 // Rate is the estimate of Count, per second of w.

@@ -43,10 +43,16 @@ func (e *Engine) SeriesIn(in PartitionSet, key string, from, to time.Time, step 
 		return nil, &Error{CodeInvalidRange, "step", fmt.Sprintf(
 			"from, to and step make %d points: must be 1 to %d", max(n, 0), MaxPoints)}
 	}
-	points, count := make([]Point, n), e.counting(in, key)
-	for i := range points {
-		at := from.Unix() + int64(i+1)*seconds
-		points[i] = Point{time.Unix(at, 0), count(at, seconds)}
+	points := make([]Point, n)
+	err = e.whileHeld(in, key, func() {
+		count := e.counting(in, key)
+		for i := range points {
+			at := from.Unix() + int64(i+1)*seconds
+			points[i] = Point{time.Unix(at, 0), count(at, seconds)}
+		}
+	})
+	if err != nil {
+		return nil, err
 	}
-	return points, e.mustHold(in, key)
+	return points, nil
 }

@@ -155,12 +155,14 @@ func (e *Engine) installWindows(p *partition, s loadedState) error {
 		}
 		before := en.window.Size()
 		en.window = s.windows[i]
-		e.bytes.Add(int64(en.window.Size() - before))
+		p.grew(e, int64(en.window.Size()-before))
 	}
 	if newest, ok := s.total.Newest(); ok {
 		e.clock.advance(newest)
 	}
-	e.makeRoom(p)
+	if !p.away.Load() { // else Hold makes room
+		e.makeRoom(p)
+	}
 	return nil
 }
 

@@ -4,7 +4,7 @@ import "time"
 
 // Stats are an engine's figures since it was made. Hits are weighted by their n.
 type Stats struct {
-	Hits        uint64 // counted, late ones included; where a partition was released, of those that are held
+	Hits        uint64 // counted, late ones included
 	Late        uint64 // counted though their key had seen a newer second
 	TooLate     uint64 // refused: older than the retention
 	TooFarAhead uint64 // refused: later than the clock plus MaxAhead
@@ -28,12 +28,8 @@ type Stats struct {
 
 // Stats returns the figures; each is exact, but they are not taken at one instant.
 func (e *Engine) Stats() Stats {
-	hits, newest := e.total.total(), e.total.newest()
-	if e.holding.parted.Load() {
-		hits, newest = e.heldTotals()
-	}
 	s := Stats{
-		Hits:         hits,
+		Hits:         e.total.total(),
 		Late:         e.refused.late.Load(),
 		TooLate:      e.refused.tooLate.Load(),
 		TooFarAhead:  e.refused.tooFarAhead.Load(),
@@ -51,7 +47,7 @@ func (e *Engine) Stats() Stats {
 		Waiting:      e.waiting.Load(),
 	}
 	if s.Hits > 0 {
-		s.Newest = time.Unix(newest, 0)
+		s.Newest = time.Unix(e.total.newest(), 0)
 	}
 	return s
 }

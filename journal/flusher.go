@@ -118,7 +118,7 @@ func (j *Journal) flush(ctx context.Context) error {
 			cut.snaps[i].from = j.flusher.last // this flush is in the states
 		}
 	}
-	j.snapshots.offer(due, cut.snaps)
+	j.snapshots.offer(due, cut.snaps, j.replica.later(due, cut.snaps))
 	return nil
 }
 
@@ -168,11 +168,26 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 // errFull is why the journal takes no more.
 var errFull = errors.New("the data directory is at its size bound: raise --max-disk (MaxBytes)")
 
+// full tells whether the journal has no room for so many bytes. Among nodes a round of
+// snapshots may take some of the other half: without it nothing is trimmed.
+func (j *Journal) full(bytes int) bool {
+	room := j.cfg.MaxBytes / 2
+	if j.cfg.clustered() && j.snapshots.inRound() {
+		room += j.cfg.MaxBytes / 8
+	}
+	return j.snapshots.kept.Load()+int64(bytes) > room
+}
+
 // append publishes a message, unless the journal has used its half of the data
 // directory: the rest is for snapshots, without which it could never be trimmed.
 func (j *Journal) append(ctx context.Context, data []byte) (uint64, error) {
-	if j.snapshots.kept.Load()+int64(len(data)) > j.cfg.MaxBytes/2 {
-		return 0, errFull
+	if j.full(len(data)) {
+		if j.cfg.clustered() { // others trim
+			j.lookAtKept(ctx)
+		}
+		if j.full(len(data)) {
+			return 0, errFull
+		}
 	}
 	if err := j.revive(ctx); err != nil {
 		return 0, err

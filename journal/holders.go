@@ -37,6 +37,9 @@ func (j *Journal) Holders() (list []Holder) {
 			h.Self, h.Here, h.Staying = true, true, true
 		case ok:
 			h.Here = !o.Left && !o.Late
+			if e.Epoch != o.Epoch { // it has not said yet what it holds in this life
+				h.Held = weir.PartitionSet{}
+			}
 			h.Staying = h.Here || time.Since(o.Heard) < j.cfg.MoveAfter
 		default: // it has only just come, or is long gone
 			h.Staying = time.Since(e.At) < j.cfg.MoveAfter
@@ -71,8 +74,9 @@ type askTable struct{ last atomic.Pointer[whomToAsk] }
 // askTableEvery is how old it may be. A node that has released a partition since says so.
 const askTableEvery = 200 * time.Millisecond
 
-// WhomToAsk are the origins of the other nodes that hold a partition and are here. Each
-// node has another order of them, so that questions are spread. The list is shared.
+// WhomToAsk are the origins of the other nodes that hold a partition and have not left,
+// those that are late last: it may be the journal that stands still. Each node has another
+// order of them, so that questions are spread. The list is shared.
 func (j *Journal) WhomToAsk(partition int) []string {
 	if j.shares == nil {
 		return nil
@@ -86,20 +90,26 @@ func (j *Journal) WhomToAsk(partition int) []string {
 }
 
 func (j *Journal) newAskTable() *whomToAsk {
-	list := slices.DeleteFunc(j.Holders(), func(h Holder) bool { return h.Self || !h.Here })
+	list := slices.DeleteFunc(j.Holders(), func(h Holder) bool { return h.Self || !h.Staying && !h.Here })
 	var origins []string
-	held := map[string]weir.PartitionSet{}
+	holders := map[string]Holder{}
 	for _, h := range list {
 		origins = append(origins, h.Origin)
-		held[h.Origin] = h.Held
+		holders[h.Origin] = h
 	}
 	table := &whomToAsk{make([][]string, j.engine.Config().Partitions), time.Now().Add(askTableEvery)}
 	for partition := range table.of {
+		var late []string
 		for _, origin := range share.Rank(origins, j.cfg.Join.Node+" asks "+strconv.Itoa(partition)) {
-			if held[origin].Has(partition) {
+			switch h := holders[origin]; {
+			case !h.Held.Has(partition):
+			case h.Here:
 				table.of[partition] = append(table.of[partition], origin)
+			default:
+				late = append(late, origin)
 			}
 		}
+		table.of[partition] = append(table.of[partition], late...)
 	}
 	return table
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"github.com/weir-counter/weir"
@@ -14,13 +15,14 @@ import (
 // passed over. Those that were cut before it was held went through the engine to the
 // journal alone, and count when they come back from there.
 type holding struct {
-	engine *weir.Engine
-	upTo   []uint64 // by partition: own batches that were cut before it was held
-	coming map[int]*coming
-	open   map[int]*openSnapshot
-	unsure []atomic.Bool                                                 // by partition: removals came whose own hits the ring did not have any more
-	own    func(partition int, seq uint64) func(key string) []weir.Delta // replica.ownSince; nil: there is no journal of own hits
-	ready  atomic.Int64                                                  // how many of these wait for the next cut
+	engine  *weir.Engine
+	upTo    []uint64 // by partition: own batches that were cut before it was held
+	coming  map[int]*coming
+	open    map[int]*openSnapshot
+	unsure  []atomic.Bool                                                 // by partition: removals came whose own hits the ring did not have any more
+	own     func(partition int, seq uint64) func(key string) []weir.Delta // replica.ownSince; nil: there is no journal of own hits
+	busy    atomic.Bool                                                   // there are some coming
+	maxThen int
 }
 
 // coming is a partition on its way.
@@ -35,12 +37,14 @@ type coming struct {
 	held   chan error
 }
 
-// maxThen bounds what is followed while a partition is on its way: a few seconds of
+// maxThen bounds what is followed of a partition while it is on its way: a few seconds of
 // heavy traffic.
 const maxThen = 1 << 18
 
+var errOverflow = fmt.Errorf("more than %d entries of it were followed while it was taken", maxThen)
+
 func newHolding(engine *weir.Engine) *holding {
-	return &holding{engine: engine, upTo: make([]uint64, engine.Config().Partitions), coming: map[int]*coming{}, unsure: make([]atomic.Bool, engine.Config().Partitions), open: map[int]*openSnapshot{}}
+	return &holding{maxThen: maxThen, engine: engine, upTo: make([]uint64, engine.Config().Partitions), coming: map[int]*coming{}, unsure: make([]atomic.Bool, engine.Config().Partitions), open: map[int]*openSnapshot{}}
 }
 
 func (h *holding) wants(int) bool { return true }
@@ -59,23 +63,32 @@ func (h *holding) hits(b batch, own bool) {
 	}
 	switch c := h.coming[b.partition]; {
 	case c != nil:
-		if c.room() {
+		if c.room(h.maxThen) {
 			c.then = append(c.then, b.deltas()...)
 		}
 	case h.countedBefore(b, own):
 		h.confirm(b)
-	case !h.engine.Holds(b.partition):
-	case b.removes && h.own != nil:
-		h.engine.Apply(b.partition, b.deltas(), h.own(b.partition, h.upTo[b.partition]))
-	default:
-		h.engine.Apply(b.partition, b.deltas(), nil)
+	case h.engine.Holds(b.partition):
+		h.apply(b, own)
+	}
+}
+
+func (h *holding) apply(b batch, own bool) {
+	var since func(key string) []weir.Delta
+	if b.removes && h.own != nil {
+		since = h.own(b.partition, h.upTo[b.partition])
+	}
+	if own {
+		h.engine.ApplyOwn(b.partition, b.deltas(), since)
+	} else {
+		h.engine.Apply(b.partition, b.deltas(), since)
 	}
 }
 
 // admissions of limits that every node keeps are applied at once; the others are kept for
 // a partition that is coming.
 func (h *holding) admissions(b batch, own, deciding bool) error {
-	if c := h.coming[b.partition]; c != nil && c.room() {
+	if c := h.coming[b.partition]; c != nil && c.room(h.maxThen) {
 		c.admitted = append(c.admitted, b.admissions()...)
 	}
 	switch {
@@ -105,8 +118,8 @@ func (h *holding) confirm(b batch) {
 }
 
 // room tells whether more may be kept.
-func (c *coming) room() bool {
-	if len(c.then)+len(c.admitted) > maxThen {
+func (c *coming) room(most int) bool {
+	if len(c.then)+len(c.admitted) > most {
 		c.then, c.admitted, c.overflow = nil, nil, true
 	}
 	return !c.overflow

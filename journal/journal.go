@@ -101,6 +101,9 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 			return err
 		}
 		m = newManifest(j.engine.Config())
+		if err := m.save(j.cfg.Dir); err != nil { // in epoch 0: a start that does not come to its end can be made again
+			return fmt.Errorf("journal: manifest: %w", err)
+		}
 	}
 	if err := m.fits(j.engine.Config()); err != nil {
 		return err

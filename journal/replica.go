@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -106,13 +105,14 @@ func (r *replica) cutAll(now time.Time, leaving bool, states map[int]bool) (f cu
 	arriving := r.arriving()
 	receipts := r.engine.CutReceipts(func() {
 		for partition := range r.audit.partitions {
+			c := arriving[partition]
 			switch {
 			case states[partition]:
 				f.snaps = append(f.snaps, r.cutWithState(partition, restate)...)
-			case slices.Contains(arriving, partition):
+			case c != nil:
 				r.mu.Lock()
 				r.cutPartition(partition, false, restate)
-				r.arrive(partition)
+				r.arrive(partition, c)
 				r.mu.Unlock()
 			default:
 				r.cutPartition(partition, false, restate)

@@ -103,7 +103,9 @@ func (r *replica) applyOne(now time.Time, sequence uint64, data []byte, from sou
 	if p.removes() || p.part > 0 {
 		r.reportUnsure()
 	}
-	r.audit.lane(p.origin).heard = now
+	if r.audit.self != (life{}) { // else it is of the past
+		r.audit.lane(p.origin).heard = now
+	}
 	if p.origin == r.audit.origin {
 		return 0, nil
 	}

@@ -3,6 +3,7 @@ package journal
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -65,9 +66,10 @@ func (j *Journal) runShares(ctx context.Context) {
 	defer tick.Stop()
 	for failed := 0; ; {
 		j.tellShares(ctx)
-		list := j.Holders()
-		j.releaseShares(list)
-		if err := j.takeShares(ctx, list); err != nil && ctx.Err() == nil {
+		if j.current() {
+			j.releaseShares(j.Holders())
+		}
+		if err := j.takeShares(ctx); err != nil && ctx.Err() == nil {
 			if failed++; failed == 1 || failed%60 == 0 {
 				j.log.Warn("journal: partitions can't be taken yet; trying again", "error", err)
 			}
@@ -92,7 +94,7 @@ func (j *Journal) tellShares(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, oneAsk)
 	defer cancel()
-	err := j.shares.registry.Put(ctx, share.Entry{Node: j.cfg.Join.Node, Origin: j.Origin(), Held: held})
+	err := j.shares.registry.Put(ctx, share.Entry{Node: j.cfg.Join.Node, Origin: j.Origin(), Epoch: j.life.epoch, Held: held})
 	if err != nil {
 		if ctx.Err() == nil {
 			j.log.Warn("journal: the other nodes could not be told which partitions this one holds; trying again", "error", err)
@@ -145,31 +147,73 @@ func (j *Journal) releaseShares(list []Holder) {
 
 // takeParts is in how many steps a node takes all partitions: each reads the journal
 // from its snapshots on, and needs the memory for what it finds.
-const takeParts = 8
+const takeParts = 16
 
 // takeShares takes the partitions that this node should hold, those that fewest hold
-// first.
-func (j *Journal) takeShares(ctx context.Context, list []Holder) error {
-	wanted := j.wanted(list)
-	var missing []int
-	for partition := range j.engine.Config().Partitions {
-		if wanted.Has(partition) && !j.engine.Holds(partition) {
-			missing = append(missing, partition)
+// first. What it should hold is looked at before each step: nodes come back meanwhile.
+func (j *Journal) takeShares(ctx context.Context) (err error) {
+	began, taken, atOnce := time.Now(), 0, max(1, j.engine.Config().Partitions/takeParts)
+	tried := weir.NewPartitionSet(j.engine.Config().Partitions)
+	for ctx.Err() == nil && j.current() {
+		some := slices.DeleteFunc(j.missing(), tried.Has)
+		some = some[:min(len(some), atOnce)]
+		if len(some) == 0 {
+			break
 		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(missing, func(a, b int) int {
-		return cmp.Compare(len(holdersOf(list, a)), len(holdersOf(list, b)))
-	})
-	began, atOnce := time.Now(), max(1, j.engine.Config().Partitions/takeParts)
-	for some := range slices.Chunk(missing, atOnce) {
-		if err := j.take(ctx, some); err != nil {
-			return err
+		for _, partition := range some {
+			tried.Add(partition)
 		}
+		n, failed := j.takeSome(ctx, some)
+		taken += n
+		err = cmp.Or(err, failed)
 		j.tellShares(ctx)
 	}
-	j.log.Info("journal: partitions taken", "taken", len(missing), "held", j.engine.HeldPartitions().Len(), "took", time.Since(began).Round(time.Millisecond))
-	return nil
+	if taken > 0 {
+		j.log.Info("journal: partitions taken", "taken", taken, "held", j.engine.HeldPartitions().Len(), "took", time.Since(began).Round(time.Millisecond))
+	}
+	return err
+}
+
+// takeSome takes partitions together, or one by one if one of them can't be taken.
+func (j *Journal) takeSome(ctx context.Context, some []int) (taken int, err error) {
+	if err = j.take(ctx, some); err == nil {
+		return len(some), nil
+	}
+	if !errors.Is(err, errApart) && !errors.Is(err, errOverflow) || len(some) == 1 {
+		return 0, err
+	}
+	for _, partition := range some {
+		if j.engine.Holds(partition) {
+			continue
+		}
+		if failed := j.take(ctx, []int{partition}); failed == nil {
+			taken++
+		} else if err = failed; ctx.Err() != nil {
+			break
+		}
+	}
+	return taken, err
+}
+
+// missing are the partitions that this node should hold and does not, those that fewest
+// hold first.
+func (j *Journal) missing() (list []int) {
+	holders := j.Holders()
+	wanted := j.wanted(holders)
+	for partition := range j.engine.Config().Partitions {
+		if wanted.Has(partition) && !j.engine.Holds(partition) {
+			list = append(list, partition)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b int) int {
+		return cmp.Compare(len(holdersOf(holders, a)), len(holdersOf(holders, b)))
+	})
+	return list
+}
+
+// current tells whether this node has its own news back: one that was cut off or stopped
+// does not know yet who is here.
+func (j *Journal) current() bool {
+	asOf := j.replica.ownAsOf()
+	return time.Since(asOf) < lateAfter
 }

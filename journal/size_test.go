@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir"
 )
 
 var (
@@ -72,7 +74,11 @@ func TestClusterSizeCounts(t *testing.T) {
 		for _, n := range w.nodes {
 			took += n.took
 			stats := n.e.Stats()
-			counted, keys = counted+stats.Hits, keys+stats.Keys
+			all, err := n.e.CountIn(n.e.HeldPartitions(), n.e.Now(), weir.AllKeys, weir.MaxWindow)
+			if err != nil {
+				t.Fatal(err)
+			}
+			counted, keys = counted+all.Lower, keys+stats.Keys
 			if lost := n.r.newFindings(); len(lost) > 0 {
 				t.Errorf("%s: %v", n.name, lost)
 			}

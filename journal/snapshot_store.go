@@ -17,10 +17,10 @@ import (
 // Each partition has two slots for its snapshots, written in turn, so that a
 // damaged one falls back to the one before. A slot is two subjects of the stream
 // of snapshots: the snapshot's bytes in chunks, and after them one message that
-// makes them count, version 1, numbers as unsigned varints:
+// makes them count, version 2, numbers as unsigned varints:
 //
 //	byte 0     'E'
-//	byte 1     version, 1
+//	byte 1     version, 2
 //	           partition, slot (0 or 1), epoch, from (see snapshot)
 //	           chunks: the snapshot is in so many messages right before this one
 //	           length of the snapshot in bytes
@@ -93,8 +93,11 @@ func (s *store) putSnapshot(ctx context.Context, snap snapshot, slot int, known 
 	defer cancel()
 	chunkTo, endTo, at := chunkSubject(snap.partition, slot), endSubject(snap.partition, slot), s.at.Load()
 	if known == 0 {
-		switch sequence, _, err := at.fromLeader(ctx, snapshotStream, wanted{LastOf: endTo}); {
+		switch sequence, data, err := at.fromLeader(ctx, snapshotStream, wanted{LastOf: endTo}); {
 		case err == nil:
+			if is, err := decodeListed(data); err == nil && is.from > snap.from {
+				return 0, errNewerThere
+			}
 			known = sequence
 		case !errors.Is(err, jetstream.ErrMsgNotFound):
 			return 0, err
@@ -119,6 +122,9 @@ func (s *store) putSnapshot(ctx context.Context, snap snapshot, slot int, known 
 		at.snapshots.Purge(ctx, jetstream.WithPurgeSubject(chunkTo), jetstream.WithPurgeSequence(end.chunks[0])),
 	)
 }
+
+// errNewerThere is why a snapshot was not stored: another node, further on, was quicker.
+var errNewerThere = errors.New("the slot has a newer snapshot")
 
 // listSnapshots lists what is in the slots of each partition, the newest first.
 // A slot whose end is damaged is a finding.
@@ -146,6 +152,8 @@ func (s *store) slotsOf(ctx context.Context, partition int) (list []listed, find
 		case errors.Is(err, jetstream.ErrMsgNotFound):
 		case ctx.Err() != nil:
 			return nil, nil, context.Cause(ctx)
+		case nobody(err):
+			return nil, nil, err
 		default:
 			findings = append(findings, spoiledSnapshot(partition, slot, err))
 		}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,21 +85,25 @@ func (s *snapshotter) due(haste bool) map[int]bool {
 }
 
 // offer hands acknowledged snapshots to the goroutine, which has none. There may be
-// fewer than were due.
-func (s *snapshotter) offer(due map[int]bool, snaps []snapshot) {
+// fewer than were due: later are those that are to be taken again.
+func (s *snapshotter) offer(due map[int]bool, snaps []snapshot, later []int) {
 	if len(due) == 0 {
 		return
 	}
 	s.mu.Lock()
-	s.todo = s.todo[len(due):]
+	s.todo = append(s.todo[len(due):], later...)
 	s.open = len(due)
 	s.mu.Unlock()
 	s.work <- snaps
 }
 
 func (j *Journal) runSnapshotter(ctx context.Context) {
-	s := &j.snapshots
+	s, looked := &j.snapshots, time.Now()
 	for {
+		if j.cfg.clustered() && time.Since(looked) > keptEvery {
+			j.keepTrimmed(ctx)
+			looked = time.Now()
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -119,11 +124,64 @@ func (j *Journal) runSnapshotter(ctx context.Context) {
 			if s.kept.Load() > j.cfg.MaxBytes*3/8 {
 				s.endPin(errTooSlow)
 			}
-			if s.grown.Load() >= min(max(j.cfg.SnapshotBytes, s.lastBytes()), j.cfg.MaxBytes/8) && j.lookAtSnapshots(ctx) {
+			if s.grown.Load() >= j.roundEvery() && j.lookAtSnapshots(ctx) {
 				j.startRound()
 			}
 		}
 	}
+}
+
+// roundEvery is by how many bytes the journal grows between rounds: less, where it has
+// taken half of its room all the same.
+func (j *Journal) roundEvery() int64 {
+	every := min(max(j.cfg.SnapshotBytes, j.snapshots.lastBytes()), j.cfg.MaxBytes/8)
+	if j.cfg.clustered() && j.snapshots.kept.Load() > j.cfg.MaxBytes/4 {
+		every = min(every, j.cfg.MaxBytes/64)
+	}
+	return every
+}
+
+// keptEvery is how often a node among others looks how much journal there is, which others
+// write and trim.
+const keptEvery = 5 * time.Second
+
+// keepTrimmed finds out how much journal there is. The node that trims does so apart from
+// its rounds when there is much: others may have ended theirs later.
+func (j *Journal) keepTrimmed(ctx context.Context) {
+	j.lookAtKept(ctx)
+	if j.snapshots.kept.Load() <= j.cfg.MaxBytes/4 || !j.trims() || j.snapshots.inRound() {
+		return
+	}
+	if needed := j.neededByAll(ctx); needed > 1 {
+		if err := j.trim(ctx, needed-1); err != nil && ctx.Err() == nil {
+			j.log.Warn("journal: could not be trimmed; trying again", "error", err)
+		}
+	}
+	if kept := j.snapshots.kept.Load(); kept > j.cfg.MaxBytes*3/8 {
+		j.log.Warn("journal: it is kept for partitions whose snapshots are old, and hits are refused once it is full", "kept", kept, "partitions", j.snapshots.oldest())
+	}
+}
+
+// lookAtKept asks how much journal there is.
+func (j *Journal) lookAtKept(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, oneAsk)
+	defer cancel()
+	if _, _, bytes, err := j.store.bounds(ctx); err == nil {
+		j.snapshots.kept.Store(int64(bytes)) // the flusher may add to it meanwhile: an estimate
+	}
+}
+
+// oldest are some of the partitions for whose snapshots the journal is kept.
+func (s *snapshotter) oldest() (list []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	needed := oldestNeeded(s.have)
+	for partition, of := range s.have {
+		if slices.ContainsFunc(of[:], func(k kept) bool { return k.upTo == needed }) && len(list) < 8 {
+			list = append(list, partition)
+		}
+	}
+	return list
 }
 
 // settlePoll is how often the goroutine looks whether the own hits of a snapshot came
@@ -226,9 +284,6 @@ func (j *Journal) trim(ctx context.Context, upTo uint64) error {
 	if err := j.store.trim(ctx, upTo); err != nil {
 		return err
 	}
-	_, _, bytes, err := j.store.bounds(ctx)
-	if err == nil {
-		j.snapshots.kept.Store(int64(bytes)) // the flusher may add to it meanwhile: an estimate
-	}
-	return err
+	j.lookAtKept(ctx)
+	return nil
 }

@@ -44,6 +44,9 @@ func (s *store) readOn(ctx context.Context, next *uint64, last uint64, f func(se
 			if err != nil {
 				return err
 			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			if sequence := meta.Sequence.Stream; sequence <= last {
 				if err := f(sequence, msg.Data()); err != nil {
 					return err

@@ -3,7 +3,9 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/weir-counter/weir"
 )
@@ -63,6 +65,7 @@ func (r *replica) come(partitions []int, snaps []*snapshot) (t *taking, ok bool)
 	}
 	t = &taking{partitions: partitions, snaps: snaps, upTo: r.audit.stream, stands: make([][]originPosition, r.audit.partitions)}
 	t.gathered = gatherer{weir.NewPartitionSet(r.audit.partitions), make([]gatheredOf, r.audit.partitions)}
+	r.holding.busy.Store(true)
 	for _, p := range partitions {
 		r.holding.coming[p] = &coming{held: make(chan error, 1)}
 		t.stands[p] = r.audit.positionsOf(p, nil)
@@ -112,7 +115,7 @@ func (r *replica) came(t *taking) error {
 	defer r.mu.Unlock()
 	for _, p := range t.partitions {
 		if r.holding.coming[p].overflow {
-			return fmt.Errorf("partition %d: more than %d entries were followed while it was taken", p, maxThen)
+			return fmt.Errorf("partition %d: %w", p, errOverflow)
 		}
 	}
 	for _, p := range t.partitions {
@@ -122,7 +125,6 @@ func (r *replica) came(t *taking) error {
 			c.state = t.snaps[p].state
 		}
 		r.inherit(t, p)
-		r.holding.ready.Add(1)
 	}
 	return nil
 }
@@ -158,44 +160,69 @@ func (r *replica) abandon(t *taking) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range t.partitions {
-		if c := r.holding.coming[p]; c != nil {
-			if c.ready {
-				r.holding.ready.Add(-1)
-			}
-			delete(r.holding.coming, p)
-		}
+		r.holding.done(p)
 	}
 }
 
-// takesAtOnce is how many partitions one cut takes: it bounds how long the flush is.
-const takesAtOnce = 8
+// done forgets a partition that was coming. The caller holds the replica's lock.
+func (h *holding) done(partition int) {
+	delete(h.coming, partition)
+	h.busy.Store(len(h.coming) > 0)
+}
+
+// One cut takes at most takesAtOnce partitions, and more than one only of so many bytes:
+// it bounds how long the flush is.
+const (
+	takesAtOnce = 8
+	takesBytes  = 4 << 20
+)
 
 // arriving are the partitions that the next cut takes.
-func (r *replica) arriving() (list []int) {
-	if r.holding.ready.Load() == 0 {
+func (r *replica) arriving() map[int]*coming {
+	if !r.holding.busy.Load() {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for p, c := range r.holding.coming {
-		if c.ready {
-			list = append(list, p)
+	list, bytes := map[int]*coming{}, 0
+	for _, p := range slices.Sorted(maps.Keys(r.holding.coming)) {
+		c := r.holding.coming[p]
+		if !c.ready {
+			continue
 		}
+		if bytes += c.size(); len(list) == takesAtOnce || len(list) > 0 && bytes > takesBytes {
+			break
+		}
+		list[p] = c
 	}
-	slices.Sort(list)
-	return list[:min(len(list), takesAtOnce)]
+	return list
+}
+
+// size is about how much there is to put in.
+func (c *coming) size() int {
+	const entry = 32
+	return len(c.state) + entry*(len(c.before.deltas)+len(c.before.admitted)+len(c.then)+len(c.admitted))
 }
 
 // arrive is step 3, after the partition was cut. The caller holds mu.
-func (r *replica) arrive(partition int) {
-	c := r.holding.coming[partition]
-	if c == nil {
-		return // abandoned
+func (r *replica) arrive(partition int, c *coming) {
+	if r.holding.coming[partition] != c {
+		return // abandoned meanwhile
 	}
-	delete(r.holding.coming, partition)
-	r.holding.ready.Add(-1)
+	r.holding.done(partition)
+	if c.overflow {
+		c.held <- errOverflow
+		return
+	}
 	r.holding.upTo[partition] = r.encoder.seqs[partition]
 	c.held <- r.engine.Hold(partition, c.state, slices.Concat(c.before.deltas, c.then), slices.Concat(c.before.admitted, c.admitted))
+}
+
+// ownAsOf is up to when this node's own flushes came back from the journal, by its clock.
+func (r *replica) ownAsOf() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.UnixMilli(r.audit.lane(r.audit.origin).at)
 }
 
 // release lets a partition go. What is on its way to the journal goes on.
@@ -203,6 +230,18 @@ func (r *replica) release(partition int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.engine.Release(partition)
+}
+
+// later are the partitions whose state was due and not taken, though they are held: their
+// own hits from before are on their way.
+func (r *replica) later(due map[int]bool, snaps []snapshot) (list []int) {
+	for partition := range due {
+		taken := slices.ContainsFunc(snaps, func(s snapshot) bool { return s.partition == partition })
+		if !taken && r.engine.Holds(partition) {
+			list = append(list, partition)
+		}
+	}
+	return list
 }
 
 // stateReady tells whether a partition may be snapshotted: it is held, and its own hits

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// takeTime bounds each wait of a take.
+// takeTime bounds each wait of a take, but not the reading, which goes on.
 const takeTime = time.Minute
+
+var errTooLong = fmt.Errorf("a partition was not taken within %v", takeTime)
 
 // take takes partitions that are not held, from their snapshots and the journal (see
 // take.go).
 func (j *Journal) take(ctx context.Context, partitions []int) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, takeTime, fmt.Errorf("partitions were not taken within %v", takeTime))
-	defer cancel()
 	snaps, err := j.newestSnapshots(ctx, partitions)
 	if err != nil {
 		return err
@@ -45,6 +45,8 @@ func (j *Journal) take(ctx context.Context, partitions []int) (err error) {
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-time.After(takeTime):
+			return errTooLong
 		}
 	}
 	return nil
@@ -78,6 +80,8 @@ const comePoll = 20 * time.Millisecond
 
 // awaitCome is step 1, once the follower is where the snapshots are.
 func (j *Journal) awaitCome(ctx context.Context, partitions []int, snaps []*snapshot) (*taking, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, takeTime, errTooLong)
+	defer cancel()
 	for {
 		if t, ok := j.replica.come(partitions, snaps); ok {
 			return t, nil

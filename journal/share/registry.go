@@ -20,8 +20,9 @@ import (
 type Entry struct {
 	Node   string            `json:"-"`      // its name
 	Origin string            `json:"origin"` // 16 hex digits: of its data directory
-	Held   weir.PartitionSet `json:"held"`
-	At     time.Time         `json:"-"` // when it said so, by the clock of the bucket's leader
+	Epoch  uint64            `json:"epoch"`  // of its process
+	Held   weir.PartitionSet `json:"held"`   // never nil, which would be all
+	At     time.Time         `json:"-"`      // when it said so, by the clock of the bucket's leader
 
 	revision uint64 // in the bucket
 }
@@ -38,7 +39,8 @@ type Registry struct {
 	entries map[string]Entry // by node; as many as there are nodes
 }
 
-// bucketBytes bounds the bucket: 1000 nodes with 8 KiB each, of 65536 partitions.
+// bucketBytes bounds the bucket: many thousand nodes with 256 partitions, some hundred with
+// 65536.
 const bucketBytes = 8 << 20
 
 // Open opens the bucket of that name, makes it if it is not there with as many replicas,
@@ -63,12 +65,34 @@ func Open(ctx context.Context, js jetstream.JetStream, bucket string, replicas i
 	if err := r.readAll(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("bucket %s: %w", bucket, err), r.watch.Stop())
 	}
-	r.closed.Go(func() {
+	r.closed.Go(func() { r.run(js) })
+	return r, nil
+}
+
+// rewatchAfter is how long after a watch ended another one is tried.
+const rewatchAfter = time.Second
+
+// run reads changes until the connection is closed. A watch that ends before is begun
+// anew: what nodes hold must not stand still unseen.
+func (r *Registry) run(js jetstream.JetStream) {
+	for {
 		for is := range r.watch.Updates() {
 			r.take(is)
 		}
-	})
-	return r, nil
+		for failed := error(nil); ; {
+			if js.Conn().IsClosed() {
+				return
+			}
+			r.log.Warn("the watch of what nodes hold ended, and is begun anew", "error", failed)
+			<-time.After(rewatchAfter)
+			watch, err := r.kv.WatchAll(context.Background())
+			if err == nil {
+				r.watch = watch
+				break
+			}
+			failed = err
+		}
+	}
 }
 
 // readAll reads what was there when the watch began.
@@ -100,11 +124,14 @@ func (r *Registry) take(is jetstream.KeyValueEntry) {
 			r.log.Error("what a node holds can't be read, and it is not asked", "node", e.Node, "error", err)
 			return
 		}
+		if e.Held == nil {
+			e.Held = weir.PartitionSet{}
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case is.Revision() <= r.entries[e.Node].revision: // Put was quicker
+	case is.Revision() <= r.entries[e.Node].revision: // known: Put was quicker, or the watch is another
 	case is.Operation() == jetstream.KeyValuePut:
 		r.entries[e.Node] = e
 	default:
