@@ -57,6 +57,7 @@ func (j *Journal) askMessage(ctx context.Context, sequence uint64) ([]byte, erro
 		j.unanswered.Add(1)
 		return nil, err
 	}
+	j.unanswered.Store(0)
 	return msg.Data, nil
 }
 

@@ -161,7 +161,11 @@ func (c *cluster) damaged(saved []string, want map[string]uint64, d damage) {
 	t := c.t
 	for i, cfg := range c.cfgs {
 		copyDir(t, saved[i], cfg.Dir)
-		if err := os.RemoveAll(join.Aside(filepath.Join(cfg.Dir, serverDir))); err != nil {
+		asides, err := join.Asides(filepath.Join(cfg.Dir, serverDir))
+		for _, aside := range asides {
+			err = errors.Join(err, os.RemoveAll(aside))
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

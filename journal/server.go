@@ -23,7 +23,7 @@ const (
 func startServer(ctx context.Context, cfg Config) (*join.Node, error) {
 	as := cfg.Join
 	as.Dir, as.MaxBytes, as.Logger = filepath.Join(cfg.Dir, serverDir), cfg.MaxBytes, cfg.Logger
-	as.Unbroken = flushStream
+	as.Unbroken, as.Unchecked = flushStream, cfg.AcceptDamage
 	if !cfg.clustered() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, readyTimeout)

@@ -3,8 +3,11 @@ package join
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/weir-counter/weir/journal/join/ondisk"
 )
@@ -13,16 +16,23 @@ import (
 // without them. It then has no vote that counts until the others have given it
 // what they have. With them it could be elected, and what it lacks would be gone
 // from all: the others follow a leader, and throw away what it does not have.
+//
+// It does so only while enough others say that they are here and have all: they then
+// have what this one lacks, and a leader. Where all find damage at once, as after a
+// mistake of the check, nobody is here, and nothing is moved.
 
-// asideEnd is what is added to the name of a directory that is set aside.
+// asideEnd is what is added to the name of a directory that is set aside, and the time.
 const asideEnd = ".damaged"
 
-// Aside is where the damaged files of a node with Config.Dir are, until Settled.
-func Aside(dir string) string { return dir + asideEnd }
+// Asides are where damaged files of a node with Config.Dir are, until Settled.
+func Asides(dir string) ([]string, error) { return filepath.Glob(dir + asideEnd + "*") }
+
+// asideTime is how long the others are waited for.
+const asideTime = time.Minute
 
 // setAside reads the files of a cluster's node, and moves them out of the way if
 // they are damaged.
-func (n *Node) setAside() (err error) {
+func (n *Node) setAside(ctx context.Context) (err error) {
 	dir := n.cfg.Dir
 	if n.damage, err = ondisk.Check(dir, n.cfg.Unbroken); err != nil || len(n.damage) == 0 {
 		return err
@@ -37,13 +47,35 @@ func (n *Node) setAside() (err error) {
 	if logged == len(n.damage) {
 		return n.dropIndexes()
 	}
-	n.cfg.Logger.Warn("this node's replica is set aside, and copied anew from the other nodes, who must be up", "aside", Aside(dir))
-	if _, err := os.Stat(Aside(dir)); errors.Is(err, fs.ErrNotExist) {
-		return os.Rename(dir, Aside(dir))
-	} else if err != nil {
-		return err
+	if err := n.awaitOthers(ctx); err != nil {
+		return fmt.Errorf("this node's replica is damaged, nothing of it was changed, and it can't be copied anew for now: %w: %s", err, n.damage[0])
 	}
-	return os.RemoveAll(dir) // a copy that did not come to its end: what is aside is the original
+	aside := dir + asideEnd + time.Now().UTC().Format("-20060102T150405.000")
+	n.cfg.Logger.Warn("this node's replica is set aside, and copied anew from the other nodes", "aside", aside)
+	return os.Rename(dir, aside)
+}
+
+// awaitOthers returns when enough others are here that have all.
+func (n *Node) awaitOthers(ctx context.Context) error {
+	if n.cfg.Waiting != nil {
+		n.cfg.Waiting("waits for other nodes that have what this node's damaged replica lacks")
+	}
+	ctx, cancel := context.WithTimeout(ctx, asideTime)
+	defer cancel()
+	for {
+		here, needed, err := n.lookAtOthers(ctx)
+		if err == nil && here >= needed {
+			return nil
+		}
+		if err == nil {
+			err = fmt.Errorf("%d other nodes are here and have all, and %d are needed: start them first; if they say the same of themselves, read \"A damaged disk\" in docs/cluster.md before anything else", here, needed)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(lookEvery):
+		}
+	}
 }
 
 // dropIndexes makes the server read streams that are damaged at their end.
@@ -60,9 +92,9 @@ func (n *Node) dropIndexes() error {
 // What was damaged is read from a log, or all were set aside.
 func (n *Node) Damage() []ondisk.Damage { return n.damage }
 
-// Settled notes what the next Open checks this node's files by, and removes those
-// that were set aside. It is for who has made all streams, and found that nothing
-// is missing from them.
+// Settled notes what the next Open checks this node's files by, removes those
+// that were set aside, and tells who asks from now on that this node has all. It is for
+// who has made all streams, and found that nothing is missing from them.
 func (n *Node) Settled(ctx context.Context) error {
 	if n.server == nil || n.cfg.Cluster == "" {
 		return nil
@@ -71,8 +103,8 @@ func (n *Node) Settled(ctx context.Context) error {
 	defer cancel()
 	groups, streams := map[string]string{}, n.js.ListStreams(ctx)
 	for stream := range streams.Info() {
-		if stream.Cluster != nil && stream.Config.Replicas > 1 {
-			groups[stream.Config.Name] = stream.Cluster.RaftGroup
+		if at := stream.Cluster; at != nil && stream.Config.Replicas > 1 && stream.Config.MaxAge == 0 && n.keeps(at) {
+			groups[stream.Config.Name] = at.RaftGroup
 		}
 	}
 	if err := streams.Err(); err != nil {
@@ -81,5 +113,15 @@ func (n *Node) Settled(ctx context.Context) error {
 	if err := ondisk.Note(n.cfg.Dir, groups); err != nil {
 		return err
 	}
-	return os.RemoveAll(Aside(n.cfg.Dir))
+	if err := n.tellHere(); err != nil {
+		return err
+	}
+	if n.cfg.Unchecked {
+		return nil // a person's word, and a person's to remove
+	}
+	asides, err := Asides(n.cfg.Dir)
+	for _, aside := range asides {
+		err = errors.Join(err, os.RemoveAll(aside))
+	}
+	return err
 }

@@ -24,6 +24,10 @@ type Config struct {
 	// that a hole in this node's replica of it is damage. "": there is none.
 	Unbroken string
 
+	// Unchecked starts without reading the replica first: it may be damaged, on a
+	// person's word.
+	Unchecked bool
+
 	// Cluster is the name that all nodes of a cluster share. "": one node alone.
 	Cluster string
 	// Node is this node's name, unique in the cluster, and Dir's for ever.

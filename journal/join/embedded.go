@@ -97,8 +97,8 @@ func (n *Node) startServer(ctx context.Context) error {
 	if err := claim(n.cfg.Dir, as); err != nil {
 		return err
 	}
-	if n.cfg.Cluster != "" {
-		if err := n.setAside(); err != nil {
+	if n.cfg.Cluster != "" && !n.cfg.Unchecked {
+		if err := n.setAside(ctx); err != nil {
 			return err
 		}
 		if err := claim(n.cfg.Dir, as); err != nil {

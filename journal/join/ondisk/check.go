@@ -45,15 +45,18 @@ func Check(dir, unbroken string) (found []Damage, err error) {
 	if _, err := os.Stat(filepath.Join(dir, "jetstream")); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	groups, err := readNote(dir)
-	if err != nil {
-		return []Damage{{Path: filepath.Join(dir, noteFile), What: err.Error()}}, nil
+	groups := readNote(dir)
+	if groups == nil {
+		return nil, nil
 	}
 	_, found, err = readGroup(filepath.Join(dir, groupsFolder, metaGroup), metaGroup, false)
 	if err != nil {
 		return nil, err
 	}
 	for stream, group := range groups {
+		if strings.HasPrefix(stream, keyValue) || absent(filepath.Join(dir, groupsFolder, group)) && absent(filepath.Join(dir, streamsFolder, stream)) {
+			continue // what it has can be had again, or it was moved to another node
+		}
 		log, damaged, err := readGroup(filepath.Join(dir, groupsFolder, group), group, true)
 		if err != nil {
 			return nil, err
@@ -66,6 +69,11 @@ func Check(dir, unbroken string) (found []Damage, err error) {
 		found = append(found, damaged...)
 	}
 	return found, nil
+}
+
+func absent(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // span is sequences without a hole.

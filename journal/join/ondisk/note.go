@@ -3,19 +3,24 @@ package ondisk
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
 )
 
-// noteFile says by which group of replicas each stream is replicated, which the
-// folders' names do not.
+// note says what files are to be checked by.
+type note struct {
+	Server string            `json:"server"` // that wrote them: another version may write them in another way
+	Groups map[string]string `json:"groups"` // by stream: its group of replicas, which the folders' names do not tell
+}
+
 const noteFile = "groups.json"
 
-// Note notes the groups of streams, by the streams' names, for Check.
+// Note notes the groups of the streams that this node keeps, by the streams' names, for
+// Check. It is on disk when Note returns.
 func Note(dir string, groups map[string]string) error {
-	data, err := json.Marshal(groups)
+	data, err := json.Marshal(note{natsserver.VERSION, groups})
 	if err != nil {
 		return err
 	}
@@ -23,17 +28,30 @@ func Note(dir string, groups map[string]string) error {
 	if was, err := os.ReadFile(path); err == nil && bytes.Equal(was, data) {
 		return nil
 	}
-	return errors.Join(os.WriteFile(path+".new", data, 0o600), os.Rename(path+".new", path))
-}
-
-// readNote returns no groups if nothing was noted.
-func readNote(dir string) (groups map[string]string, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, noteFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return groups, json.Unmarshal(data, &groups)
+	return os.Rename(path+".new", path)
+}
+
+// readNote returns no groups if nothing was noted, by this version of the server, that
+// can be read: then there is nothing to check by.
+func readNote(dir string) map[string]string {
+	var is note
+	data, err := os.ReadFile(filepath.Join(dir, noteFile))
+	if err != nil || json.Unmarshal(data, &is) != nil || is.Server != natsserver.VERSION {
+		return nil
+	}
+	return is.Groups
 }
