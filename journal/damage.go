@@ -17,13 +17,20 @@ type Finding struct {
 func (f Finding) String() string { return f.Where + ": " + f.What + ": " + f.Cost }
 
 // DamageError is the answer of Open to a data directory that lost hits.
-type DamageError struct{ Findings []Finding }
+type DamageError struct {
+	Findings []Finding
+	Among    bool // it is a node among others
+}
 
 func (e *DamageError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the data directory is damaged, and hits are lost:\n")
 	for _, f := range e.Findings {
 		fmt.Fprintf(&b, "  %s\n", f)
+	}
+	if e.Among {
+		b.WriteString("look at all nodes before anything is changed: with the others up and none of them late, start this one with an empty directory under the same name; if they say the same, read \"A damaged disk\" in docs/cluster.md")
+		return b.String()
 	}
 	b.WriteString("restore a backup (weir restore), or start with --accept-damage to go on without them")
 	return b.String()

@@ -120,7 +120,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 		missing = nil
 	}
 	if j.store == nil {
-		return &DamageError{missing}
+		return &DamageError{missing, j.cfg.clustered()}
 	}
 	if j.cfg.clustered() {
 		if err := j.openShares(ctx, m.Origin); err != nil {
@@ -137,7 +137,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 		j.log.Error("data directory", "finding", f.String())
 	}
 	if lost := lossy(loaded.findings); len(lost) > 0 && !j.cfg.AcceptDamage {
-		return &DamageError{lost}
+		return &DamageError{lost, j.cfg.clustered()}
 	}
 	m.Epoch++ // on disk before the first batch of the epoch
 	if err := m.save(j.cfg.Dir); err != nil {

@@ -51,7 +51,7 @@ func (j *Journal) revive(ctx context.Context) error {
 func (j *Journal) continueOn(ctx context.Context, server *join.Node) error {
 	opened, missing, err := openStore(ctx, server, j.manifest, false)
 	if err == nil && len(missing) > 0 {
-		err = &DamageError{missing}
+		err = &DamageError{Findings: missing}
 	}
 	if err != nil {
 		return err

@@ -88,7 +88,7 @@ func (s *Server) counts(ctx context.Context, q *countQuestion) ([]CountAnswer, e
 	}
 	answers, fresh := make([]CountAnswer, len(counts)), of.answer()
 	for i, c := range counts {
-		answers[i] = CountAnswer{questions[i].Key, int64(questions[i].Window / time.Second), unixTime{at}, boundsOf(c), fresh}
+		answers[i] = CountAnswer{questions[i].Key, int64(questions[i].Window / time.Second), unixTime{at}, boundsOf(c, of), fresh}
 	}
 	return answers, nil
 }

@@ -108,13 +108,13 @@ func (s *Server) limits(ctx context.Context, q *limitsQuestion) (limitsAnswer, e
 		}
 		answer.Limits[i] = made
 	}
-	counts, _, err := s.answers.Counts(ctx, questions)
+	counts, fresh, err := s.answers.Counts(ctx, questions)
 	if err != nil {
 		return limitsAnswer{}, asProblem(err)
 	}
 	for i := range answer.Limits {
 		made := &answer.Limits[i]
-		made.Allowed, made.Denied, made.ShadowDenied = boundsOf(counts[3*i]), boundsOf(counts[3*i+1]), boundsOf(counts[3*i+2])
+		made.Allowed, made.Denied, made.ShadowDenied = boundsOf(counts[3*i], fresh), boundsOf(counts[3*i+1], fresh), boundsOf(counts[3*i+2], fresh)
 	}
 	return answer, nil
 }

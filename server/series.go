@@ -85,7 +85,7 @@ func (s *Server) series(ctx context.Context, q *seriesQuestion) (seriesAnswer, e
 	}
 	answer := seriesAnswer{q.Key, unixTime{from}, unixTime{to}, int64(step / time.Second), make([]point, len(points)), fresh.answer()}
 	for i, p := range points {
-		answer.Points[i] = point{unixTime{p.At}, boundsOf(p.Count)}
+		answer.Points[i] = point{unixTime{p.At}, boundsOf(p.Count, fresh)}
 	}
 	return answer, nil
 }

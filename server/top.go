@@ -60,7 +60,7 @@ func (s *Server) top(ctx context.Context, q *topQuestion) (topAnswer, error) {
 	}
 	answer := topAnswer{int64(w / time.Second), unixTime{at}, q.Prefix, make([]topKey, len(keys)), fresh.answer()}
 	for i, k := range keys {
-		answer.Keys[i] = topKey{k.Key, boundsOf(k.Count)}
+		answer.Keys[i] = topKey{k.Key, boundsOf(k.Count, fresh)}
 	}
 	return answer, nil
 }

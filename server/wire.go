@@ -28,11 +28,12 @@ type Bounds struct {
 	Lower    uint64 `json:"lower" doc:"The true number is not below this."`
 	Estimate uint64 `json:"estimate" doc:"The best guess between lower and upper."`
 	Upper    uint64 `json:"upper" doc:"The true number is not above this."`
-	Exact    bool   `json:"exact" doc:"lower = upper: the true number."`
+	Exact    bool   `json:"exact" doc:"lower = upper, and no node is late: the true number."`
 }
 
-func boundsOf(c weir.Count) Bounds {
-	return Bounds{Lower: c.Lower, Estimate: c.Estimate, Upper: c.Upper, Exact: c.Exact()}
+// boundsOf is of what is known: hits of a node that is late may be missing.
+func boundsOf(c weir.Count, fresh Fresh) Bounds {
+	return Bounds{Lower: c.Lower, Estimate: c.Estimate, Upper: c.Upper, Exact: c.Exact() && len(fresh.Late) == 0}
 }
 
 // oneOrCounts is one answer as an object of its own, or several as

@@ -55,6 +55,9 @@ func newCount(w *world) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(counts) > 0 {
+				f.incomplete(w, counts[0].Freshness)
+			}
 			return f.print(w.stdout, counts, func(t *table) {
 				t.row("KEY", "WINDOW", "HITS")
 				for _, n := range counts {

@@ -27,6 +27,7 @@ When there are more than --limit, the last line says how to go on.`,
 			if err != nil {
 				return err
 			}
+			r.incomplete(w, keys.Freshness)
 			return r.print(w.stdout, keys, func(t *table) {
 				for _, key := range keys.Keys {
 					t.row(keyText(key))

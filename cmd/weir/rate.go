@@ -25,6 +25,9 @@ all hits are counted.`,
 			if err != nil {
 				return err
 			}
+			if len(rates) > 0 {
+				f.incomplete(w, rates[0].Freshness)
+			}
 			return f.print(w.stdout, rates, func(t *table) {
 				t.row("KEY", "WINDOW", "PER SECOND", "HITS")
 				for _, n := range rates {

@@ -65,6 +65,16 @@ func (r *remote) print(w io.Writer, answer any, rows func(t *table)) error {
 	return t.Flush()
 }
 
+// incomplete says on stderr whose hits an answer may lack, where a table does not.
+func (r *remote) incomplete(w *world, fresh client.Freshness) {
+	if r.json {
+		return
+	}
+	for _, late := range fresh.Late {
+		fmt.Fprintf(w.stderr, "incomplete: hits of %s since %s may be missing\n", late.Node, timeText(late.Since))
+	}
+}
+
 type table struct{ *tabwriter.Writer }
 
 // row writes one line. Its error, if any, comes back from Flush.

@@ -36,6 +36,7 @@ func newSeries(w *world) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			r.incomplete(w, series.Freshness)
 			return r.print(w.stdout, series, func(t *table) { printSeries(t, series.Points) })
 		}),
 	}

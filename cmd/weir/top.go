@@ -26,6 +26,7 @@ func newTop(w *world) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			r.incomplete(w, top.Freshness)
 			return r.print(w.stdout, top, func(t *table) {
 				t.row("HITS", "KEY")
 				for _, k := range top.Keys {
