@@ -12,11 +12,12 @@ import (
 const (
 	// followEvery is how often the follower looks for a message that it was not told
 	// of, once it has all.
-	followEvery = 200 * time.Millisecond
+	followEvery = 100 * time.Millisecond
 
-	// followSoon is when it looks again for one that it was told of, and then later and
-	// later: another replica may have it first.
+	// followSoon is when it looks again for one that it was told of, and followOn how often
+	// in the end: another replica may have it first, or it may be lost.
 	followSoon = 2 * time.Millisecond
+	followOn   = 20 * time.Millisecond
 )
 
 // runFollower applies the messages after the last one, until ctx is done. It asks
@@ -33,7 +34,7 @@ func (j *Journal) runFollower(ctx context.Context) {
 			if j.told.last.Load() < j.replica.next() {
 				wait = followEvery
 			} else { // it is on its way to this replica, or lost
-				wait = min(max(2*wait, followSoon), followEvery)
+				wait = min(max(2*wait, followSoon), followOn)
 			}
 		default:
 			if errors.Is(err, errLeftBehind) {
