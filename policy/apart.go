@@ -14,7 +14,7 @@ const awayRetry = time.Second
 // apart is a decision with limits that another node decides.
 //
 // The limits that are decided here are asked first, and nothing taken: what they deny
-// costs no message. Then the strict ones are taken, group by group, and last those that
+// costs no message. Then those of others are taken, group by group, and last those that
 // are decided here. With limits of several groups all are asked before the first is
 // taken. What was taken and is denied by a later one all the same, because it changed
 // meanwhile, stays taken: the limits are never exceeded by it, and StrictLost counts it.
@@ -30,15 +30,15 @@ type apart struct {
 	taken bool // of another node
 }
 
-// decideApart is decide for a decision with strict limits, whose verdicts are made.
+// decideApart is decide for a decision with limits of others, whose verdicts are made.
 func (l *Live) decideApart(d *Decision, take bool) (allowed bool, err error) {
-	// What is known here of the strict limits stands for them if others deny.
+	// What is known here of the limits of others stands for them if some deny.
 	if _, err = l.engine.PeekAll(d.checks, d.verdicts); err != nil {
 		return false, err
 	}
 	a := &apart{Live: l, d: d, take: take}
 	for i, c := range d.checks {
-		if d.strict[i] != nil {
+		if d.elsewhere[i] != nil {
 			continue
 		}
 		if !d.verdicts[i].Allowed && !c.Shadow {
@@ -63,18 +63,23 @@ func (l *Live) decideApart(d *Decision, take bool) (allowed bool, err error) {
 	return a.home()
 }
 
-// groups are the places of the strict checks, those of each group together.
+// groups are the places of the checks that others decide, those of each group together.
 func (a *apart) groups() (groups [][]int) {
-	at := map[int]int{}
+	type group struct {
+		who    Strict
+		number int
+	}
+	at := map[group]int{}
 	for i, c := range a.d.checks {
-		if a.d.strict[i] == nil {
+		e := a.d.elsewhere[i]
+		if e == nil {
 			continue
 		}
-		group := a.cluster.Strict.Group(c.Key)
-		g, known := at[group]
+		of := group{e.who, e.who.Group(c.Key)}
+		g, known := at[of]
 		if !known {
 			g = len(groups)
-			at[group] = g
+			at[of] = g
 			groups = append(groups, nil)
 		}
 		groups[g] = append(groups[g], i)
@@ -90,7 +95,7 @@ func (a *apart) ask(places []int, take bool) (passes bool, err error) {
 	for i, place := range places {
 		checks[i] = a.d.checks[place]
 	}
-	passes, answered, err := a.cluster.Strict.Decide(checks, verdicts, take)
+	passes, answered, err := a.d.elsewhere[places[0]].who.Decide(checks, verdicts, take)
 	if err != nil {
 		return false, err
 	}
@@ -115,7 +120,7 @@ func (a *apart) ask(places []int, take bool) (passes bool, err error) {
 // without decides a check whose node is away; last is false if it will be asked again.
 func (a *apart) without(place int, last bool) (passes bool, err error) {
 	d := a.d
-	c, s := d.checks[place], d.strict[place]
+	c, s := d.checks[place], d.elsewhere[place]
 	d.away[place] = s.away.String()
 	switch s.away {
 	case AwayOpen:
@@ -130,6 +135,11 @@ func (a *apart) without(place int, last bool) (passes bool, err error) {
 			}
 			a.atHome(place, c)
 			a.atHome(place, weir.Check{Limit: share, Key: c.Key, N: c.N, Shadow: c.Shadow})
+		}
+	case AwayOwn:
+		passes = true // until home asks
+		if last {
+			a.atHome(place, c)
 		}
 	default:
 		d.verdicts[place] = weir.Verdict{RetryAfter: awayRetry, Reset: awayRetry}
@@ -193,6 +203,7 @@ func (a *apart) lost(err error) error {
 	return err
 }
 
-// StrictLost is how many denied requests took admissions of strict limits all the same:
-// those of other groups, or before a limit that is decided here, had changed meanwhile.
+// StrictLost is how many denied requests took admissions of limits all the same that
+// other nodes decide, strict ones or shared ones: those of other groups, or before a limit
+// that is decided here, had changed meanwhile.
 func (l *Live) StrictLost() uint64 { return l.strictLost.Load() }

@@ -18,6 +18,10 @@ type Cluster struct {
 
 	// Strict asks the nodes that decide strict limits. nil: they are decided here.
 	Strict Strict
+
+	// Shared asks the nodes that hold the keys of shared limits. nil: all are held, and
+	// decided, here.
+	Shared Shared
 }
 
 // Strict decides limits at the one node that decides for all. The keys are parted into
@@ -26,11 +30,21 @@ type Strict interface {
 	// Group is the group of a key.
 	Group(key string) int
 
-	// Decide is weir.Engine.TakeAll, or PeekAll if take is false, at the node that
+	// Decide is weir.Engine.TakeAll, or PeekAll if take is false, at a node that
 	// decides for the group that all the checks' keys are of. It is not answered if that
 	// node is away: then something may have been taken, or not. It returns within a time
 	// that a request can wait.
 	Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error)
+}
+
+// Shared decides limits at one of the nodes that hold the key. Its groups are apart from
+// those of Strict.
+type Shared interface {
+	Strict
+
+	// Holds tells whether this node holds the key, and so decides itself. It is called
+	// for each check, and may change at any time.
+	Holds(key string) bool
 }
 
 // Away says what becomes of the requests of a strict limit while the node that decides
@@ -47,17 +61,25 @@ const (
 	// AwayShare decides here: by all admissions that are known here, and at most this
 	// node's share of the burst, rounded down, but at least 1.
 	AwayShare
+
+	// AwayOwn decides here, by what this node itself has admitted. No policy says it: it
+	// is what becomes of shared limits while no node that holds the key answers.
+	AwayOwn
 )
 
 // wheres and aways are the words of the file, in the order of their constants.
+// AwayOwn is no word of it.
 var (
 	wheres = []string{weir.WhereShared.String(), weir.WhereNode.String(), weir.WhereStrict.String()}
 	aways  = []string{"closed", "open", "share"}
 )
 
 func (a Away) String() string {
-	if int(a) < len(aways) {
+	switch {
+	case int(a) < len(aways):
 		return aways[a]
+	case a == AwayOwn:
+		return "own"
 	}
 	return fmt.Sprintf("away %d", uint8(a))
 }

@@ -31,7 +31,8 @@ type Result struct {
 	N     uint64     // admissions asked for
 
 	// Away is the word of Policy.Away if the node that decides a strict limit did not
-	// answer, and so the limit was decided without it; "" else.
+	// answer, and so the limit was decided without it; "own" of a shared limit if no node
+	// that holds the key did, and this one decided by what it has admitted itself; "" else.
 	Away string
 
 	// Verdict is what the limit says by itself. If the decision is a denial nothing was
@@ -59,23 +60,23 @@ type Decision struct {
 	verdicts []weir.Verdict
 	hits     []*hitKeys
 
-	apart  bool           // there are limits that another node decides:
-	strict []*strictLimit // by check, nil for one that is decided here
-	away   []string       // by check
+	apart     bool         // there are limits that another node decides:
+	elsewhere []*elsewhere // by check, nil for one that is decided here
+	away      []string     // by check
 }
 
 // reset forgets the decision and keeps its memory.
 func (d *Decision) reset() {
 	d.Allowed, d.Unmatched, d.Never, d.Denied, d.RetryAfter = false, false, false, nil, 0
 	d.Results, d.checks, d.hits = d.Results[:0], d.checks[:0], d.hits[:0]
-	d.apart, d.strict, d.away = false, d.strict[:0], d.away[:0]
+	d.apart, d.elsewhere, d.away = false, d.elsewhere[:0], d.away[:0]
 }
 
 // add notes one limit that the requests must pass.
 func (d *Decision) add(of boundLimit, mode Mode, key string, n uint64, hits *hitKeys) {
-	limit := of.limit
-	d.apart = d.apart || of.strict != nil
-	d.strict, d.away = append(d.strict, of.strict), append(d.away, "")
+	limit, elsewhere := of.limit, of.elsewhere.of(key)
+	d.apart = d.apart || elsewhere != nil
+	d.elsewhere, d.away = append(d.elsewhere, elsewhere), append(d.away, "")
 	d.checks = append(d.checks, weir.Check{Limit: limit, Key: key, N: n, Shadow: mode == Shadow})
 	d.hits = append(d.hits, hits)
 	d.Results = append(d.Results, Result{Name: limit.Name(), Key: key, Mode: mode, Limit: limit.Limit(), N: n})

@@ -35,8 +35,8 @@ type inlineID struct {
 }
 
 type inlineLimit struct {
-	limit *weir.KeyedLimit
-	hits  hitKeys
+	boundLimit
+	hits hitKeys
 }
 
 func (l *Live) gatherInline(b *bound, r *Request, d *Decision) error {
@@ -47,7 +47,7 @@ func (l *Live) gatherInline(b *bound, r *Request, d *Decision) error {
 	if err != nil {
 		return err
 	}
-	return d.note(boundLimit{limit: made.limit}, Enforce, r.Key, r.N, &made.hits)
+	return d.note(made.boundLimit, Enforce, r.Key, r.N, &made.hits)
 }
 
 func (in *inlineLimits) get(l *Live, id inlineID) (*inlineLimit, error) {
@@ -89,7 +89,7 @@ func (in *inlineLimits) make(l *Live, id inlineID) (*inlineLimit, error) {
 	if len(in.made) >= maxInlineMade {
 		clear(in.made) // what is in use is soon back
 	}
-	made := &inlineLimit{limit: kl, hits: newHitKeys(name)}
+	made := &inlineLimit{boundLimit{kl, l.sharedLimit(inlineAway)}, newHitKeys(name)}
 	in.made[id] = made
 	if in.names[name] == nil {
 		in.names[name] = kl

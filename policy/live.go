@@ -37,8 +37,8 @@ type boundPolicy struct {
 }
 
 type boundLimit struct {
-	limit  *weir.KeyedLimit
-	strict *strictLimit // nil: it is decided here
+	limit     *weir.KeyedLimit
+	elsewhere *elsewhere // nil: it is decided here, whatever the key
 }
 
 // NewLive puts s to work on e. A nil Set has no policies: then only requests that bring
@@ -86,8 +86,14 @@ func (l *Live) bind(b *boundPolicy, p *Policy) (err error) {
 }
 
 func (l *Live) bindLimit(p *Policy, of weir.Limit) (b boundLimit, err error) {
-	if b.limit, err = l.limit(p.Where, p.Name, of); err == nil && p.Where == weir.WhereStrict && l.cluster.Strict != nil {
-		b.strict, err = l.strictLimit(p.Name, of, p.Away)
+	if b.limit, err = l.limit(p.Where, p.Name, of); err != nil {
+		return b, err
+	}
+	switch {
+	case p.Where == weir.WhereStrict && l.cluster.Strict != nil:
+		b.elsewhere, err = l.strictLimit(p.Name, of, p.Away)
+	case p.Where == weir.WhereShared:
+		b.elsewhere = l.sharedLimit(p.Name)
 	}
 	return b, err
 }

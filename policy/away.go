@@ -1,0 +1,44 @@
+package policy
+
+import "sync/atomic"
+
+// awayCounts counts, by Away, the decisions of a policy without the node that decides.
+type awayCounts [AwayOwn + 1]atomic.Uint64
+
+// AwayCount is how many decisions of a policy were made without the node that decides:
+// of a strict one by its Away, of a shared one Own.
+type AwayCount struct{ Closed, Open, Share, Own uint64 }
+
+// inlineAway is what stands for all limits that requests bring along: they may have any
+// names. No policy is named so.
+const inlineAway = inlinePrefix + "*"
+
+// Away is the AwayCount of a policy by name since the Live was made; zero for one whose
+// limits were always decided here.
+func (l *Live) Away(name string) AwayCount {
+	l.counting.Lock()
+	defer l.counting.Unlock()
+	c := l.away[name]
+	if c == nil {
+		return AwayCount{}
+	}
+	return AwayCount{c[AwayClosed].Load(), c[AwayOpen].Load(), c[AwayShare].Load(), c[AwayOwn].Load()}
+}
+
+// AwayInline is the AwayCount of all limits that requests bring along.
+func (l *Live) AwayInline() AwayCount { return l.Away(inlineAway) }
+
+// countsOf is kept by name, so that another Set goes on counting.
+func (l *Live) countsOf(name string) *awayCounts {
+	l.counting.Lock()
+	defer l.counting.Unlock()
+	c := l.away[name]
+	if c == nil {
+		if l.away == nil {
+			l.away = map[string]*awayCounts{}
+		}
+		c = new(awayCounts)
+		l.away[name] = c
+	}
+	return c
+}
