@@ -32,8 +32,9 @@ var mayImport = map[string][]string{
 
 	"replay/shadow": {".", "limit", "policy", "replay", "internal/units"},
 
-	"journal/strict": {".", "journal", "journal/lease", "journal/share", "journal/varint"},
-	"journal/route":  {".", "journal/varint"},
+	"journal/strict": {".", "journal", "journal/checks", "journal/lease", "journal/share", "journal/varint"},
+	"journal/route":  {".", "journal/checks", "journal/varint"},
+	"journal/checks": {".", "journal/varint"},
 	"journal/varint": {},
 
 	"middleware":          {".", "limit", "internal/ratelimitfields"},

@@ -18,22 +18,64 @@ type KeyUse struct {
 // Share is the part of the burst that is in use, 0 to 1.
 func (u KeyUse) Share() float64 { return float64(u.Used) / float64(u.Limit.Burst) }
 
+// Compare orders as Keys does: negative if u comes before o.
+func (u KeyUse) Compare(o KeyUse) int {
+	return cmp.Or(cmp.Compare(o.Share(), u.Share()), cmp.Compare(o.Used, u.Used), cmp.Compare(u.Key, o.Key))
+}
+
 // Keys returns the keys that have used most of the limit, as a share of their
 // burst, the fullest first: those at 1 are denied now. Keys that have used nothing
-// are left out.
+// are left out. It is what this engine knows, of all partitions.
 //
 // Cost: O(keys with limits in use), a partition at a time.
 func (l *KeyedLimit) Keys(most int) []KeyUse {
 	ls := &l.engine.limits
 	now := ls.clock.now()
-	var uses []KeyUse
+	list := fullestUses{most: most}
 	for i := range ls.shares {
-		uses = ls.shares[i].appendUses(uses, l.name, now)
-		if len(uses) > 2*most+1024 {
-			uses = fullest(uses, most)
+		list.add(&ls.shares[i], l.name, now)
+	}
+	return list.sorted()
+}
+
+// KeysIn is Keys of some partitions, all of which must be held: of others this engine
+// does not know what the keys used of a shared limit.
+func (l *KeyedLimit) KeysIn(in PartitionSet, most int) ([]KeyUse, error) {
+	if err := checkList("n", most); err != nil {
+		return nil, err
+	}
+	e := l.engine
+	now := e.limits.clock.now()
+	list := fullestUses{most: most}
+	for i := range e.partitions {
+		if !in.Has(i) {
+			continue
+		}
+		list.add(&e.limits.shares[i], l.name, now)
+		if err := e.partitions[i].mustHold(); err != nil { // or it was released meanwhile
+			return nil, err
 		}
 	}
-	return fullest(uses, most)
+	return list.sorted(), nil
+}
+
+// fullestUses gathers the most of the uses that come first.
+type fullestUses struct {
+	most int
+	list []KeyUse
+}
+
+func (f *fullestUses) add(s *limitShare, name *limitName, now int64) {
+	f.list = s.appendUses(f.list, name, now)
+	if len(f.list) > 2*f.most+1024 {
+		f.sorted()
+	}
+}
+
+func (f *fullestUses) sorted() []KeyUse {
+	slices.SortFunc(f.list, KeyUse.Compare)
+	f.list = f.list[:min(len(f.list), max(f.most, 0))]
+	return f.list
 }
 
 func (s *limitShare) appendUses(uses []KeyUse, name *limitName, now int64) []KeyUse {
@@ -50,11 +92,4 @@ func (s *limitShare) appendUses(uses []KeyUse, name *limitName, now int64) []Key
 		}
 	})
 	return uses
-}
-
-func fullest(uses []KeyUse, most int) []KeyUse {
-	slices.SortFunc(uses, func(a, b KeyUse) int {
-		return cmp.Or(cmp.Compare(b.Share(), a.Share()), cmp.Compare(b.Used, a.Used), cmp.Compare(a.Key, b.Key))
-	})
-	return uses[:min(len(uses), max(most, 0))]
 }

@@ -33,6 +33,23 @@ func (w Where) String() string {
 	return fmt.Sprintf("where %d", uint8(w))
 }
 
+// Where is what LimitIn was told; of a limit that Limit made, shared.
+func (l *KeyedLimit) Where() Where {
+	switch {
+	case l.strict:
+		return WhereStrict
+	case strings.IndexByte(l.name.name, nodeMark) >= 0:
+		return WhereNode
+	}
+	return WhereShared
+}
+
+// HoldsKey tells whether the engine holds the key's partition. Cost: a load where it
+// never released one.
+func (e *Engine) HoldsKey(key string) bool {
+	return !e.holding.parted.Load() || e.Holds(e.PartitionOf(key))
+}
+
 // nodeMark stands between the name of a limit that is one node's alone and the name
 // of the node. No name that is given to Limit has it.
 const nodeMark = '@'

@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/checks"
 )
 
 // decide answers a question, at once or after the journal has it, or never.
-func (s *Strict) decide(i int, q question, tell func(answer)) {
+func (s *Strict) decide(i int, q checks.Question, tell func(answer)) {
 	g := &s.groups[i]
 	token, ok := s.holds(g)
 	if !ok {
@@ -25,7 +26,7 @@ func (s *Strict) decide(i int, q question, tell func(answer)) {
 		return
 	}
 	s.stats.decided.Add(1)
-	if !a.allowed || !q.takes() {
+	if !a.Allowed || !q.Takes() {
 		tell(a)
 		return
 	}
@@ -33,24 +34,13 @@ func (s *Strict) decide(i int, q question, tell func(answer)) {
 }
 
 // take decides on this node's engine.
-func (s *Strict) take(i int, q question) (a answer, err error) {
-	checks := make([]weir.Check, len(q.checks))
-	for k, c := range q.checks {
-		if s.Group(c.key) != i {
+func (s *Strict) take(i int, q checks.Question) (a answer, err error) {
+	for _, c := range q.Checks {
+		if s.Group(c.Key) != i {
 			return a, &weir.Error{Code: weir.CodeInvalidKey, Field: "key", Message: "the key is of another group: all nodes must have as many partitions"}
 		}
-		of, err := s.cfg.Engine.LimitOfRecord(c.record)
-		if err != nil {
-			return a, err
-		}
-		checks[k] = weir.Check{Limit: of, Key: c.key, N: c.n, Shadow: c.shadow}
 	}
-	a.verdicts = make([]weir.Verdict, len(checks))
-	if q.take {
-		a.allowed, err = s.cfg.Engine.TakeAll(checks, a.verdicts)
-	} else {
-		a.allowed, err = s.cfg.Engine.PeekAll(checks, a.verdicts)
-	}
+	a.Answer, err = q.Decide(s.cfg.Engine)
 	return a, err
 }
 
@@ -83,9 +73,9 @@ const rest = time.Second
 
 // Decide is of policy.Strict: it takes or peeks at the holder of the keys' group.
 // The error is a *weir.Error of the holder's engine.
-func (s *Strict) Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
-	i := s.Group(checks[0].Key)
-	a, err := s.ask(i, newQuestion(checks, take))
+func (s *Strict) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
+	i := s.Group(asked[0].Key)
+	a, err := s.ask(i, checks.Ask(asked, take))
 	switch {
 	case err != nil:
 		s.stats.unanswered.Add(1)
@@ -93,12 +83,12 @@ func (s *Strict) Decide(checks []weir.Check, verdicts []weir.Verdict, take bool)
 	case a.err != nil:
 		return false, true, a.err
 	}
-	copy(verdicts, a.verdicts)
-	return a.allowed, true, nil
+	copy(verdicts, a.Verdicts)
+	return a.Allowed, true, nil
 }
 
 // ask asks the holder, which may be this node.
-func (s *Strict) ask(i int, q question) (answer, error) {
+func (s *Strict) ask(i int, q checks.Question) (answer, error) {
 	g := &s.groups[i]
 	if time.Now().UnixNano() < g.resting.Load() {
 		return answer{}, errResting
@@ -114,7 +104,7 @@ func (s *Strict) ask(i int, q question) (answer, error) {
 
 var errResting = errors.New("the node that decides did not answer a moment ago")
 
-func (s *Strict) askHolder(ctx context.Context, i int, q question) (answer, error) {
+func (s *Strict) askHolder(ctx context.Context, i int, q checks.Question) (answer, error) {
 	if _, ok := s.holds(&s.groups[i]); ok {
 		told := make(chan answer, 1)
 		s.decide(i, q, func(a answer) { told <- a })
@@ -126,13 +116,9 @@ func (s *Strict) askHolder(ctx context.Context, i int, q question) (answer, erro
 		}
 	}
 	s.stats.forwarded.Add(1)
-	msg, err := s.conn.RequestWithContext(ctx, subject(i), q.encode())
+	msg, err := s.conn.RequestWithContext(ctx, subject(i), encode(q))
 	if err != nil {
 		return answer{}, err
 	}
-	a, err := decodeAnswer(msg.Data)
-	if err == nil && a.err == nil && len(a.verdicts) != len(q.checks) {
-		err = errWire
-	}
-	return a, err
+	return decodeAnswer(msg.Data, len(q.Checks))
 }
