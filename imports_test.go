@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"replay/shadow": {".", "limit", "policy", "replay", "internal/units"},
 
 	"journal/strict": {".", "journal", "journal/checks", "journal/lease", "journal/share", "journal/varint"},
-	"journal/route":  {".", "journal/checks", "journal/varint"},
+	"journal/route":  {".", "limit", "journal/checks", "journal/varint"},
 	"journal/checks": {".", "journal/varint"},
 	"journal/varint": {},
 

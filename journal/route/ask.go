@@ -91,6 +91,13 @@ func (r *Router) Keys(ctx context.Context, prefix, after string, limit int) ([]s
 	return slices.Clone(a.keys), fresh, err
 }
 
+// LimitKeys answers as weir.KeyedLimit.Keys does, for the keys of all nodes: of a shared
+// limit.
+func (r *Router) LimitKeys(ctx context.Context, l *weir.KeyedLimit, most int) ([]weir.KeyUse, error) {
+	a, _, err := r.ask(ctx, &question{kind: kindLimitKeys, limit: l.Record(), n: most})
+	return slices.Clone(a.uses), err
+}
+
 // Delete deletes as weir.Engine.Delete does, at one holder, which journals it for the
 // others: these give the old count until its flush. All hits that this node took
 // before go with it. When a holder did not answer in time and the next one is asked,

@@ -129,5 +129,9 @@ func (c *covering) merge(q *question, a answer) {
 		sum.keys = append(sum.keys, a.keys...)
 		slices.Sort(sum.keys)
 		sum.keys = sum.keys[:min(q.n, len(sum.keys))]
+	case kindLimitKeys:
+		sum.uses = append(sum.uses, a.uses...)
+		slices.SortFunc(sum.uses, weir.KeyUse.Compare)
+		sum.uses = sum.uses[:min(q.n, len(sum.uses))]
 	}
 }

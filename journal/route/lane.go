@@ -36,6 +36,7 @@ type asked struct {
 	of      *asking
 	q       *question
 	encoded []byte
+	sent    bool // or it waited in vain
 	answer  answer
 	fresh   Fresh
 	err     error
@@ -64,7 +65,7 @@ type lane struct {
 
 func (p *peer) rests(c class, now time.Time) bool {
 	// One that does not answer what is quick won't scan either.
-	return p.lanes[quick].resting.Load() > now.UnixNano() || c == scan && p.lanes[scan].resting.Load() > now.UnixNano()
+	return p.lanes[c].resting.Load() > now.UnixNano() || c == scan && p.lanes[quick].resting.Load() > now.UnixNano()
 }
 
 func (p *peer) idle() bool {
@@ -217,6 +218,7 @@ func (r *Router) send(node string, c class, batch []*asked) ([]answer, Fresh, er
 	b := appendRequest(nil, c, r.partitions, within, len(batch))
 	questions := make([]*question, len(batch))
 	for i, a := range batch {
+		a.sent = true
 		b = varint.AppendText(b, string(a.encoded))
 		questions[i] = a.q
 	}

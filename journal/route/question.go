@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/checks"
 )
 
 // kind is what is asked. Its number is on the wire.
@@ -16,22 +17,26 @@ const (
 	kindTop
 	kindKeys
 	kindDelete
+	kindLimitKeys
+	kindDecide
 )
 
 // class parts the questions that are answered at once from those that go through
-// many keys or points: neither waits for the other.
+// many keys or points, and from decisions, that requests wait for: none waits for
+// another.
 type class byte
 
 const (
 	quick class = iota
 	scan
+	decision
 	classes
 )
 
 // question is one of any kind; fields that its kind does not have are zero.
 type question struct {
 	kind   kind
-	key    string            // count, series, delete
+	key    string            // count, series, delete; decide: the first of its checks
 	in     weir.PartitionSet // of the wide ones: the partitions that are asked about
 	at     time.Time         // count, top: the end of the window
 	from   int64             // series: Unix seconds
@@ -39,18 +44,30 @@ type question struct {
 	window time.Duration // count, top; of a series the step
 	prefix string        // top, keys
 	after  string        // keys
-	n      int           // top, keys: the longest list
+	n      int           // top, keys, limit keys: the longest list
 	until  int64         // delete: Unix ms; nobody waits for it after that
+	limit  string        // limit keys: its record
+
+	decide checks.Question // decide
 }
 
 // wide tells whether a question is about the keys of all partitions.
 func (q *question) wide() bool {
-	return q.kind == kindTop || q.kind == kindKeys || q.kind != kindDelete && q.key == weir.AllKeys
+	switch q.kind {
+	case kindTop, kindKeys, kindLimitKeys:
+		return true
+	case kindDelete, kindDecide:
+		return false
+	}
+	return q.key == weir.AllKeys
 }
 
 func (q *question) class() class {
-	if q.kind == kindCount || q.kind == kindDelete {
+	switch q.kind {
+	case kindCount, kindDelete:
 		return quick
+	case kindDecide:
+		return decision
 	}
 	return scan
 }
@@ -73,6 +90,9 @@ type answer struct {
 	top    []weir.KeyCount
 	keys   []string
 	was    bool // delete: the key was there
+	uses   []weir.KeyUse
+
+	decided checks.Answer
 
 	err  *weir.Error
 	held weir.PartitionSet // with CodeNotHeld: what the node holds, of a wide question
@@ -99,6 +119,10 @@ func answerOf(e *weir.Engine, q *question) (a answer) {
 		a.keys, err = e.KeysIn(q.in, q.prefix, q.after, q.n)
 	case kindDelete:
 		a.was, err = e.Delete(q.key)
+	case kindLimitKeys:
+		a.uses, err = limitKeys(e, q)
+	case kindDecide:
+		a.decided, err = decide(e, q)
 	}
 	if err == nil {
 		return a
@@ -110,10 +134,30 @@ func answerOf(e *weir.Engine, q *question) (a answer) {
 	return a
 }
 
+func limitKeys(e *weir.Engine, q *question) ([]weir.KeyUse, error) {
+	of, err := e.LimitOfRecord(q.limit)
+	if err != nil {
+		return nil, err
+	}
+	return of.KeysIn(q.in, q.n)
+}
+
+// decide lets an engine decide about keys that it holds.
+func decide(e *weir.Engine, q *question) (checks.Answer, error) {
+	for _, c := range q.decide.Checks {
+		if !e.HoldsKey(c.Key) {
+			return checks.Answer{}, errMoved
+		}
+	}
+	return q.decide.Decide(e)
+}
+
 func asError(err error) *weir.Error {
 	var of *weir.Error
 	if errors.As(err, &of) {
 		return of
 	}
-	return &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: err.Error()} // engines have no other errors
+	// Engines have no other errors but of records of limits that they do not know, as a
+	// newer one may: another holder may.
+	return &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: err.Error()}
 }

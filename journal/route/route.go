@@ -39,6 +39,10 @@ type Config struct {
 	// of it, then the next one is asked. 0: 1 s.
 	Deadline time.Duration
 
+	// DecideWithin is how long a decision of limits may wait for a holder. 0: 250 ms, some
+	// ten times what it takes on a machine that is busy.
+	DecideWithin time.Duration
+
 	// FlushEvery is how long an answer is given again to equal questions. 0: 100 ms.
 	FlushEvery time.Duration
 
@@ -49,6 +53,7 @@ type Config struct {
 const (
 	defaultDeadline   = time.Second
 	defaultFlushEvery = 100 * time.Millisecond
+	defaultDecision   = 250 * time.Millisecond
 
 	// scanFactor is how much longer a scan may take.
 	scanFactor = 10
@@ -79,7 +84,7 @@ type Router struct {
 	running sync.WaitGroup
 }
 
-type counters struct{ asked, requests, failed, unanswered atomic.Uint64 }
+type counters struct{ asked, requests, failed, unanswered, decisions, undecided atomic.Uint64 }
 
 // Stats are figures since Open.
 type Stats struct {
@@ -92,13 +97,18 @@ type Stats struct {
 	Refused    uint64 // questions not asked, because too many waited
 	Served     uint64 // questions of other nodes that were answered
 	Dropped    uint64 // messages of other nodes that waited for too long or were too many
-	Asking     int    // questions under way now
+	Asking     int    // questions and decisions under way now
+	Decisions  uint64 // decisions of shared limits that were put to other nodes
+	Undecided  uint64 // those that no holder made in time: this node did by itself
 }
 
 // Open answers questions from now on. The engine may hold nothing yet.
 func Open(cfg Config) (*Router, error) {
 	if cfg.Deadline == 0 {
 		cfg.Deadline = defaultDeadline
+	}
+	if cfg.DecideWithin == 0 {
+		cfg.DecideWithin = defaultDecision
 	}
 	if cfg.FlushEvery == 0 {
 		cfg.FlushEvery = defaultFlushEvery
@@ -146,6 +156,7 @@ func (r *Router) Stats() Stats {
 		Asked: r.stats.asked.Load(), Requests: r.stats.requests.Load(), Failed: r.stats.failed.Load(), Unanswered: r.stats.unanswered.Load(),
 		Joined: r.share.joined.Load(), Repeated: r.share.repeated.Load(), Refused: r.share.refused.Load(), Asking: int(r.share.asking.Load()),
 		Served: r.serve.answered.Load(), Dropped: r.serve.dropped.Load(),
+		Decisions: r.stats.decisions.Load(), Undecided: r.stats.undecided.Load(),
 	}
 }
 
@@ -161,14 +172,23 @@ func (r *Router) goes(f func()) bool {
 }
 
 func (r *Router) deadline(c class) time.Duration {
-	if c == scan {
+	switch c {
+	case scan:
 		return scanFactor * r.cfg.Deadline
+	case decision:
+		return r.cfg.DecideWithin
 	}
 	return r.cfg.Deadline
 }
 
-// attempt is how long one node may take.
-func (r *Router) attempt(c class) time.Duration { return r.deadline(c) / attempts }
+// attempt is how long one node may take. What is decided may be taken already, and is
+// not asked of another.
+func (r *Router) attempt(c class) time.Duration {
+	if c == decision {
+		return r.deadline(c)
+	}
+	return r.deadline(c) / attempts
+}
 
 // subject is where a node takes questions.
 func subject(id string) string { return "weir.ask." + id }

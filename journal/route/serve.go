@@ -62,7 +62,8 @@ func (r *Router) listen() (*serving, error) {
 	}
 	s.sub = sub
 	// Scans may have half of the processors, so that hits go on.
-	workers := [classes]int{quick: max(2, runtime.GOMAXPROCS(0)), scan: max(1, runtime.GOMAXPROCS(0)/2)}
+	atOnce := max(2, runtime.GOMAXPROCS(0))
+	workers := [classes]int{quick: atOnce, scan: max(1, runtime.GOMAXPROCS(0)/2), decision: atOnce}
 	for i, n := range workers {
 		for range n {
 			s.working.Go(func() { s.work(&s.queues[i]) })
@@ -74,9 +75,9 @@ func (r *Router) listen() (*serving, error) {
 // arrive puts a request where it waits. It never waits itself: one that has no place
 // is dropped, and its asker asks another node.
 func (s *serving) arrive(msg *nats.Msg) {
-	of := quick
-	if len(msg.Data) > 1 && class(msg.Data[1]) == scan {
-		of = scan
+	of := quick // also of what will be refused
+	if len(msg.Data) > 1 && class(msg.Data[1]) < classes {
+		of = class(msg.Data[1])
 	}
 	q, size := &s.queues[of], int64(len(msg.Data))
 	if q.bytes.Add(size) <= maxServingBytes {
@@ -118,7 +119,11 @@ func (s *serving) answer(a arrived) {
 		s.send(a.msg, statusRefused, []byte(clip(err.Error(), maxWhy)))
 		return
 	}
-	text := appendFresh(nil, r.fresh.get()) // before what it is said of
+	var fresh Fresh
+	if req.class != decision { // which says nothing of hits
+		fresh = r.fresh.get() // before what it is said of
+	}
+	text := appendFresh(nil, fresh)
 	text = binary.AppendUvarint(text, uint64(len(req.questions)))
 	for i := range req.questions {
 		if time.Since(a.at) > req.ttl {

@@ -86,7 +86,7 @@ func newSharing(keep time.Duration) *sharing {
 // idOf appends what is equal for equal questions. Sets are not asked for by anybody.
 func (s *sharing) idOf(b []byte, q *question) []byte {
 	switch {
-	case q.kind == kindTop || q.kind == kindKeys:
+	case q.kind == kindTop || q.kind == kindKeys || q.kind == kindLimitKeys:
 		b = binary.LittleEndian.AppendUint64(b, s.all.Load())
 	case q.key == weir.AllKeys: // deletions change nothing
 		b = binary.LittleEndian.AppendUint64(b, 0)
@@ -151,19 +151,29 @@ func (s *sharing) begin(q *question) (f *flight, isNew bool, err error) {
 
 // alone returns a flight that is nobody else's.
 func (s *sharing) alone(q question) (*flight, error) {
-	if s.asking.Add(1) > int64(s.most) {
-		s.asking.Add(-1)
-		s.refused.Add(1)
+	if !s.enter() {
 		return nil, errTooMany
 	}
 	return &flight{q: q, done: make(chan struct{})}, nil
 }
 
+// enter counts a question that is under way, until leave; it is false if too many are.
+func (s *sharing) enter() bool {
+	if s.asking.Add(1) > int64(s.most) {
+		s.leave()
+		s.refused.Add(1)
+		return false
+	}
+	return true
+}
+
+func (s *sharing) leave() { s.asking.Add(-1) }
+
 var errTooMany = &weir.Error{Code: weir.CodeOverloaded, Message: "too many questions wait for other nodes: retry in a second"}
 
 // finish tells everybody. The flight has its answer or its error.
 func (s *sharing) finish(f *flight) {
-	s.asking.Add(-1)
+	s.leave()
 	if f.id != "" {
 		s.settle(f)
 	}
@@ -235,6 +245,9 @@ func (f *flight) memory() int {
 	}
 	for _, key := range f.answer.keys {
 		n += 16 + len(key)
+	}
+	for _, u := range f.answer.uses {
+		n += 80 + len(u.Key)
 	}
 	return n
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/checks"
 	"github.com/weir-counter/weir/journal/varint"
 )
 
@@ -16,7 +17,7 @@ import (
 //	+---+-------+------------+-----+-----------+------------+-----+
 //	| 1 | class | partitions | ttl | questions | question 1 | ... |
 //	+---+-------+------------+-----+-----------+------------+-----+
-//	class       0: counts and deletions, 1: series and lists
+//	class       0: counts and deletions, 1: series and lists, 2: decisions
 //	partitions  that the engine has: sets and hashes mean the same on both sides
 //	ttl         ms; nobody waits for the answers longer after they arrived
 //	questions   how many follow, 1 to 4096
@@ -28,6 +29,8 @@ import (
 //	3 top     at (signed s), window s, n, prefix, set
 //	4 keys    n, prefix, after, set
 //	5 delete  key, until (signed Unix ms)
+//	6 keys of a limit  record of the limit (weir.KeyedLimit.Record), n, set
+//	7 decide  a checks.Question
 //	set       a bit for each partition, the lowest of the first byte first
 const wireVersion = 1
 
@@ -84,6 +87,11 @@ func (q *question) append(b []byte) []byte {
 	case kindDelete:
 		b = varint.AppendText(b, q.key)
 		b = binary.AppendVarint(b, q.until)
+	case kindLimitKeys:
+		b = varint.AppendText(b, q.limit)
+		b = binary.AppendUvarint(b, uint64(q.n))
+	case kindDecide:
+		b = q.decide.Append(b)
 	}
 	return appendSet(b, q.in)
 }
@@ -136,6 +144,11 @@ func readQuestion(r *varint.Reader, partitions int) (q question) {
 		q.prefix, q.after = r.Text(maxFilter), r.Text(maxFilter)
 	case kindDelete:
 		q.key, q.until = r.Text(weir.MaxKeyBytes), r.Varint()
+	case kindLimitKeys:
+		q.limit = r.Text(r.Len())
+		q.n = int(r.AtMost(weir.MaxList))
+	case kindDecide:
+		q.decide = checks.Read(r)
 	default:
 		r.Fail()
 	}

@@ -2,11 +2,11 @@ package route
 
 import (
 	"encoding/binary"
-	"errors"
 	"math"
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/checks"
 	"github.com/weir-counter/weir/journal/varint"
 )
 
@@ -28,7 +28,9 @@ import (
 //
 //	0 given     count: lower, estimate-lower, upper-estimate; series: how many
 //	            counts, counts; top: how many, each key and count; keys: how many,
-//	            keys; delete: 1 if the key was there
+//	            keys; delete: 1 if the key was there; keys of a limit: how many, each
+//	            key, algorithm, n, per in ns, burst, used, remaining, reset in ns;
+//	            decide: a checks.Answer
 //	1 an error  code, field, message
 //	2 not held  of a wide question the set of what the node holds
 const (
@@ -63,6 +65,11 @@ type partOf struct {
 	bytes []byte // of the message
 }
 
+// errRefused is of a request that was not understood: nothing of it was done.
+type errRefused string
+
+func (e errRefused) Error() string { return string(e) }
+
 func readPart(b []byte) (p partOf, err error) {
 	r := varint.NewReader(b)
 	if version := r.Byte(); version != wireVersion && !r.Failed() {
@@ -77,7 +84,7 @@ func readPart(b []byte) (p partOf, err error) {
 	case status == statusAnswers:
 		return p, nil
 	case status == statusRefused:
-		return p, errors.New(clip(string(p.bytes), maxWhy))
+		return p, errRefused(clip(string(p.bytes), maxWhy))
 	}
 	return p, errWire
 }
@@ -141,6 +148,13 @@ func (a *answer) append(b []byte, q *question) []byte {
 		}
 	case kindDelete:
 		b = varint.AppendBool(b, a.was)
+	case kindLimitKeys:
+		b = binary.AppendUvarint(b, uint64(len(a.uses)))
+		for _, u := range a.uses {
+			b = appendUse(b, u)
+		}
+	case kindDecide:
+		b = a.decided.Append(b)
 	}
 	return b
 }
@@ -208,6 +222,14 @@ func readGiven(r *varint.Reader, q *question, a *answer) {
 		}
 	case kindDelete:
 		a.was = r.Bool()
+	case kindLimitKeys:
+		n := readLength(r, q.n)
+		a.uses = make([]weir.KeyUse, n)
+		for i := range a.uses {
+			a.uses[i] = readUse(r)
+		}
+	case kindDecide:
+		a.decided = checks.ReadAnswer(r, len(q.decide.Checks))
 	}
 }
 

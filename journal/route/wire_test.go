@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/checks"
 	"github.com/weir-counter/weir/journal/varint"
 )
 
@@ -17,6 +18,9 @@ func someSet() weir.PartitionSet {
 	s.Add(parts - 1)
 	return s
 }
+
+// someRecord is that of a limit "a" of 5 in 1 s.
+const someRecord = "\x01a\x00\x05\x80\x94\xeb\xdc\x03\x05"
 
 func sampleQuestions() [classes][]question {
 	return [classes][]question{
@@ -30,6 +34,11 @@ func sampleQuestions() [classes][]question {
 			{kind: kindSeries, key: weir.AllKeys, from: epoch - 2, to: epoch, window: time.Second, in: someSet()},
 			{kind: kindTop, at: time.Unix(epoch, 0), window: time.Hour, n: 3, prefix: "u", in: someSet()},
 			{kind: kindKeys, n: 3, prefix: "u", after: "ua", in: someSet()},
+			{kind: kindLimitKeys, limit: someRecord, n: 2, in: someSet()},
+		},
+		decision: {
+			{kind: kindDecide, decide: checks.Question{Take: true, Checks: []checks.Check{{Limit: someRecord, Key: "k", N: 1 << 60}, {Limit: "?", Key: "k", Shadow: true}}}},
+			{kind: kindDecide, decide: checks.Question{Checks: []checks.Check{{Limit: someRecord, Key: "k"}}}},
 		},
 	}
 }
@@ -66,11 +75,14 @@ func TestRequestIsReadAsWritten(t *testing.T) {
 
 func sampleAnswers() ([]*question, []answer) {
 	c := weir.Count{Lower: 3, Estimate: 5, Upper: 5 << 60}
-	quick, scan := sampleQuestions()[0], sampleQuestions()[1]
-	return []*question{&quick[0], &quick[1], &quick[2], &scan[0], &scan[2], &scan[3], &quick[0], &quick[0], &scan[2]}, []answer{
+	quick, scan, decide := sampleQuestions()[0], sampleQuestions()[1], sampleQuestions()[2]
+	use := weir.KeyUse{Key: "k", Limit: weir.Limit{N: 5, Per: time.Second, Burst: 5}, Used: 4, Remaining: 1, Reset: time.Millisecond}
+	decided := checks.Answer{Allowed: true, Verdicts: []weir.Verdict{{Allowed: true, Remaining: 3}, {Never: true, RetryAfter: time.Hour, Reset: time.Minute}}}
+	return []*question{&quick[0], &quick[1], &quick[2], &scan[0], &scan[2], &scan[3], &quick[0], &quick[0], &scan[2], &scan[4], &decide[0], &decide[1]}, []answer{
 		{count: c}, {count: weir.Count{}}, {was: true}, {points: []weir.Count{c, c, c, c, c, {}}},
 		{top: []weir.KeyCount{{Key: "u1", Count: c}, {Key: "u2"}}}, {keys: []string{"ub", "uc"}},
 		{err: &weir.Error{Code: weir.CodeInvalidRange, Field: "n", Message: "why"}}, {err: errMoved}, {err: errMoved, held: someSet()},
+		{uses: []weir.KeyUse{use, use}}, {decided: decided}, {err: errMoved},
 	}
 }
 

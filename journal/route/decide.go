@@ -1,0 +1,84 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/checks"
+)
+
+// Holds tells whether this node holds a key, and so decides itself. Cost: a load where
+// the engine holds all keys.
+func (r *Router) Holds(key string) bool { return r.engine.HoldsKey(key) }
+
+// Group is the partition of a key.
+func (r *Router) Group(key string) int { return r.engine.PartitionOf(key) }
+
+// Decide is weir.Engine.TakeAll, or PeekAll if take is false, at a node that holds the
+// keys of all checks, which are of one group. The error is a *weir.Error of the holder's
+// engine. It is not answered if no holder did within Config.DecideWithin: then something
+// may have been taken, at one holder at most.
+//
+// Nothing of it is shared with equal questions or kept. Those to one node leave together,
+// and wait for no others.
+func (r *Router) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
+	r.stats.decisions.Add(1)
+	a, ok := r.decide(&question{kind: kindDecide, key: asked[0].Key, decide: checks.Ask(asked, take)})
+	switch {
+	case !ok:
+		r.stats.undecided.Add(1)
+		return false, false, nil
+	case a.err != nil:
+		return false, true, a.err
+	}
+	copy(verdicts, a.decided.Verdicts)
+	return a.decided.Allowed, true, nil
+}
+
+// decide asks one holder after the other, until one has decided, or may have. Those that
+// did not answer a moment ago are not asked: each request would wait for them.
+func (r *Router) decide(q *question) (answer, bool) {
+	if !r.share.enter() {
+		return answer{}, false
+	}
+	defer r.share.leave()
+	ctx, cancel := context.WithTimeout(r.ctx, r.deadline(decision))
+	defer cancel()
+	for _, node := range r.deciders(r.engine.PartitionOf(q.key)) {
+		if node == r.cfg.Self || r.peers.rests(node, decision) {
+			continue
+		}
+		each, ok := r.askNode(ctx, node, decision, []*question{q})
+		if !ok {
+			return answer{}, false
+		}
+		switch one := each[0]; {
+		case one.err == nil && !one.answer.elsewhere():
+			return one.answer, true
+		case one.mayBeDone() && q.decide.Takes():
+			return answer{}, false
+		}
+	}
+	a := answerOf(r.engine, q) // it may have come here meanwhile
+	return a, !a.notHeld()
+}
+
+// deciders are the holders of a partition. All nodes ask the same one first, as far as
+// they know of the same holders: so it knows what was admitted at the others.
+func (r *Router) deciders(partition int) []string {
+	nodes := slices.Sorted(slices.Values(r.cfg.Holders(partition)))
+	if len(nodes) < 2 {
+		return nodes
+	}
+	at := partition % len(nodes)
+	return slices.Concat(nodes[at:], nodes[:at])
+}
+
+// mayBeDone tells whether the node may have done what it was asked, though there is no
+// answer.
+func (a *asked) mayBeDone() bool {
+	var refused errRefused
+	return a.err != nil && a.sent && !errors.Is(a.err, errNobody) && !errors.As(a.err, &refused)
+}
