@@ -53,7 +53,7 @@ type LimitState struct {
 	Mode    string `json:"mode"`    // enforce, or shadow: it denies nothing
 	Allowed bool   `json:"allowed"` // by itself
 	Never   bool   `json:"never,omitempty"`
-	Away    string `json:"away,omitempty"` // how it was decided without the node that decides: closed, open or share
+	Away    string `json:"away,omitempty"` // how it was decided without the node that decides: closed, open, share or own
 	N       uint64 `json:"n"`              // asked for
 
 	Limit      uint64  `json:"limit"` // per period

@@ -9,11 +9,11 @@ type awayCounts [AwayOwn + 1]atomic.Uint64
 // of a strict one by its Away, of a shared one Own.
 type AwayCount struct{ Closed, Open, Share, Own uint64 }
 
-// inlineAway is what stands for all limits that requests bring along: they may have any
-// names. No policy is named so.
-const inlineAway = inlinePrefix + "*"
+// InlineAway is, for Live.Away, the name of all limits that requests bring along: theirs
+// may be any. No policy has it.
+const InlineAway = inlinePrefix + "*"
 
-// Away is the AwayCount of a policy by name since the Live was made; zero for one whose
+// Away is the AwayCount of a policy by name, or of InlineAway, since the Live was made; zero for one whose
 // limits were always decided here.
 func (l *Live) Away(name string) AwayCount {
 	l.counting.Lock()
@@ -24,9 +24,6 @@ func (l *Live) Away(name string) AwayCount {
 	}
 	return AwayCount{c[AwayClosed].Load(), c[AwayOpen].Load(), c[AwayShare].Load(), c[AwayOwn].Load()}
 }
-
-// AwayInline is the AwayCount of all limits that requests bring along.
-func (l *Live) AwayInline() AwayCount { return l.Away(inlineAway) }
 
 // countsOf is kept by name, so that another Set goes on counting.
 func (l *Live) countsOf(name string) *awayCounts {

@@ -22,13 +22,17 @@ type other struct {
 func (o *other) Group(key string) int { return int(key[0]) }
 
 func (o *other) Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
+	return o.decide(o.Group, checks, verdicts, take)
+}
+
+func (o *other) decide(group func(key string) int, checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
 	o.asked++
 	if o.away {
 		return false, false, nil
 	}
 	there := make([]weir.Check, len(checks))
 	for i, c := range checks {
-		if o.Group(c.Key) != o.Group(checks[0].Key) {
+		if group(c.Key) != group(checks[0].Key) {
 			return false, false, fmt.Errorf("keys of two groups: %q and %q", checks[0].Key, c.Key)
 		}
 		there[i] = c
@@ -52,22 +56,25 @@ func clusterRig(t *testing.T, file string) (*rig, *other) {
 	t.Helper()
 	r := &rig{t: t}
 	r.now.Store(1_700_000_000e9)
-	engine := func() *weir.Engine {
-		e, err := weir.New(weir.Config{Partitions: 4, Gather: true, Now: func() time.Time { return time.Unix(0, r.now.Load()) }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { e.Close() })
-		return e
-	}
-	r.engine = engine()
-	o := &other{engine: engine()}
+	r.engine = newEngine(t, r)
+	o := &other{engine: newEngine(t, r)}
 	var err error
 	r.Live, err = NewClusterLive(r.engine, mustParse(t, file), Cluster{Node: "n1", Nodes: func() int { return 3 }, Strict: o})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r, o
+}
+
+// newEngine is a node's, with the clock of r.
+func newEngine(t *testing.T, r *rig) *weir.Engine {
+	t.Helper()
+	e, err := weir.New(weir.Config{Partitions: 4, Gather: true, Now: func() time.Time { return time.Unix(0, r.now.Load()) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
 }
 
 func policyOf(name, keys string, n int, more string) string {

@@ -17,6 +17,9 @@ type Answers interface {
 	Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error)
 	Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error)
 	Delete(ctx context.Context, key string) (bool, error)
+
+	// LimitKeys is weir.KeyedLimit.Keys of a shared limit.
+	LimitKeys(ctx context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error)
 }
 
 // CountQuestion asks how many hits a key has in (At-Window, At].
@@ -75,3 +78,7 @@ func (h held) Keys(_ context.Context, prefix, after string, limit int) ([]string
 }
 
 func (h held) Delete(_ context.Context, key string) (bool, error) { return h.s.engine.Delete(key) }
+
+func (h held) LimitKeys(_ context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error) {
+	return l.Keys(n), nil
+}

@@ -59,6 +59,10 @@ func (e *elsewhere) Delete(_ context.Context, key string) (bool, error) {
 	return e.engine.Delete(key)
 }
 
+func (e *elsewhere) LimitKeys(_ context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error) {
+	return []weir.KeyUse{{Key: "far of " + l.Name(), Limit: weir.Limit{N: 4, Burst: 4}, Used: uint64(n)}}, e.fail
+}
+
 // newElsewhereAPI is a server whose engine has nothing: another one has three hits
 // of a.
 func newElsewhereAPI(t *testing.T, cfg Config) (*testAPI, *elsewhere) {
@@ -78,7 +82,7 @@ func newElsewhereAPI(t *testing.T, cfg Config) (*testAPI, *elsewhere) {
 // Every question about keys is answered by Answers, with the freshness of the answer
 // and not of this node.
 func TestAnswersOfOthers(t *testing.T) {
-	a, _ := newElsewhereAPI(t, Config{Route: func() RouteStats { return RouteStats{1, 2, 3, 4, 5, 6, 7, 8, 9, 10} }})
+	a, _ := newElsewhereAPI(t, Config{Route: func() RouteStats { return RouteStats{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12} }})
 	for path, want := range map[string]string{
 		"/v1/count?key=a":          `"estimate":3,`,
 		"/v1/count?key=a&key=b":    `"estimate":3,`,
@@ -99,16 +103,17 @@ func TestAnswersOfOthers(t *testing.T) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	metrics := a.get("/metrics").body
-	for i, name := range []string{"asked_total", "joined_total", "repeated_total", "requests_total", "failed_requests_total", "unanswered_total", "refused_total", "served_total", "dropped_total", "asking"} {
-		if want := "weir_route_" + name + " " + []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10"}[i] + "\n"; !strings.Contains(metrics, want) {
+	for i, name := range []string{"asked_total", "joined_total", "repeated_total", "requests_total", "failed_requests_total", "unanswered_total", "refused_total", "served_total", "dropped_total", "asking", "decisions_total", "undecided_total"} {
+		if want := "weir_route_" + name + " " + []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"}[i] + "\n"; !strings.Contains(metrics, want) {
 			t.Errorf("no %q in the metrics", want)
 		}
 	}
 }
 
-// Decisions are counted under keys like others.
+// Decisions are counted under keys like others, and what keys used of shared limits is
+// asked of those that hold them.
 func TestLimitsOfOthers(t *testing.T) {
-	set, err := policy.Parse("p.yaml", []byte(`limits: [{name: l, keys: "*", limit: 9, per: 1m}]`))
+	set, err := policy.Parse("p.yaml", []byte(`limits: [{name: l, keys: "*", limit: 9, per: 1m}, {name: own, keys: "*", limit: 9, per: 1m, where: node}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +122,7 @@ func TestLimitsOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	live, err := policy.NewLive(engine, set)
+	live, err := policy.NewClusterLive(engine, set, policy.Cluster{Node: "n1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,6 +131,16 @@ func TestLimitsOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := a.get("/v1/limits"); r.status != http.StatusOK || !strings.Contains(r.body, `"denied":{"lower":5,`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if r := a.get("/v1/limits/l/keys?n=3"); r.status != http.StatusOK || !strings.Contains(r.body, `"keys":[{"key":"far of l","used":3,"burst":4,`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	answers.fail = &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: "partition 5 is away"}
+	if r := a.get("/v1/limits/l/keys"); r.status != http.StatusServiceUnavailable || !strings.Contains(r.body, "partition 5 is away") {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if r := a.get("/v1/limits/own/keys"); r.status != http.StatusOK || !strings.Contains(r.body, `"keys":[]`) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 }

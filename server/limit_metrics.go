@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/policy"
 )
 
 // StrictStats are the figures of the strict limits that nodes decide for each other,
@@ -17,8 +18,8 @@ type StrictStats struct {
 	Refused    uint64 // questions of others that were too many
 }
 
-// limitCollector says how limits keep their word among nodes. There are as many
-// series as policies, of strict ones three.
+// limitCollector says how limits keep their word among nodes. There are two series
+// for each policy, of strict ones three.
 type limitCollector struct {
 	server                *Server
 	overshoot, away, lost *prometheus.Desc
@@ -38,8 +39,8 @@ func newLimitCollector(s *Server) *limitCollector {
 	c := &limitCollector{
 		server:    s,
 		overshoot: desc("weir_limit_overshoot_total", "Admissions of a shared limit that were more than its burst within its interval, as this node found when it heard of those of others. Every node finds them: take the largest, not the sum.", "limit"),
-		away:      desc("weir_limit_away_total", "Decisions of a strict limit without the node that decides, by what was done: closed (denied), open (admitted) or share (by this node's share).", "limit", "away"),
-		lost:      desc("weir_limit_strict_lost_total", "Denied requests that took admissions of strict limits all the same, because another limit changed meanwhile."),
+		away:      desc("weir_limit_away_total", "Decisions of a strict limit without the node that decides, by what was done: closed (denied), open (admitted) or share (by this node's share); of a shared one without a node that holds the key: own (by what this node itself has admitted). inline/* is all limits that requests bring along.", "limit", "away"),
+		lost:      desc("weir_limit_strict_lost_total", "Denied requests that took admissions of limits that other nodes decide all the same, because another limit changed meanwhile."),
 	}
 	if s.cfg.Strict == nil {
 		return c
@@ -83,6 +84,7 @@ func (c *limitCollector) Collect(out chan<- prometheus.Metric) {
 			if l, known := live.Limit(p.Name); known { // else it left the file just now
 				counter(c.overshoot, l.Overshoot(), p.Name)
 			}
+			counter(c.away, live.Away(p.Name).Own, p.Name, policy.AwayOwn.String())
 		case weir.WhereStrict:
 			n := live.Away(p.Name)
 			counter(c.away, n.Closed, p.Name, "closed")
@@ -90,6 +92,7 @@ func (c *limitCollector) Collect(out chan<- prometheus.Metric) {
 			counter(c.away, n.Share, p.Name, "share")
 		}
 	}
+	counter(c.away, live.Away(policy.InlineAway).Own, policy.InlineAway, policy.AwayOwn.String())
 	counter(c.lost, live.StrictLost())
 	if len(c.strict) == 0 {
 		return

@@ -18,6 +18,11 @@ func (nobody) Decide([]weir.Check, []weir.Verdict, bool) (allowed, answered bool
 	return false, false, nil
 }
 
+// gone holds the keys that begin with g, and is away.
+type gone struct{ nobody }
+
+func (gone) Holds(key string) bool { return key[0] != 'g' }
+
 // What limits do among nodes is told by the answer, the list of policies and metrics.
 func TestLimitsAmongNodes(t *testing.T) {
 	set, err := policy.Parse("policies.yaml", []byte(`limits:
@@ -25,6 +30,7 @@ func TestLimitsAmongNodes(t *testing.T) {
   - {name: share, keys: "s", limit: 9, per: 1m, where: strict, away: share}
   - {name: shared, keys: "k", limit: 2, per: 1m}
   - {name: own, keys: "n", limit: 2, per: 1m, where: node}
+  - {name: far, keys: "g", limit: 2, per: 1m}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +40,7 @@ func TestLimitsAmongNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	live, err := policy.NewClusterLive(engine, set, policy.Cluster{Node: "n1", Nodes: func() int { return 3 }, Strict: nobody{}})
+	live, err := policy.NewClusterLive(engine, set, policy.Cluster{Node: "n1", Nodes: func() int { return 3 }, Strict: nobody{}, Shared: gone{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +58,12 @@ func TestLimitsAmongNodes(t *testing.T) {
 	if r := a.allow(`{"key":"s"}`); r.status != 200 || !strings.Contains(r.body, `"away":"share",`) || !strings.Contains(r.body, `"remaining":2,`) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
+	if r := a.allow(`{"key":"g"}`); r.status != 200 || !strings.Contains(r.body, `"away":"own",`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if r := a.allow(`{"key":"g","limit":{"n":1,"per":"1s"}}`); r.status != 200 || !strings.Contains(r.body, `"away":"own",`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
 	// Two of another node, beside one that was admitted here.
 	a.allow(`{"key":"k"}`)
 	kl, _ := live.Limit("shared")
@@ -64,6 +76,7 @@ func TestLimitsAmongNodes(t *testing.T) {
 	r = a.get("/metrics")
 	for _, want := range []string{
 		`weir_limit_overshoot_total{limit="shared"} 1`, `weir_limit_away_total{away="closed",limit="closed"} 1`, `weir_limit_away_total{away="share",limit="share"} 1`,
+		`weir_limit_away_total{away="own",limit="far"} 1`, `weir_limit_away_total{away="own",limit="shared"} 0`, `weir_limit_away_total{away="own",limit="inline/*"} 1`,
 		"weir_limit_strict_lost_total 0", "weir_strict_groups_held 5", "weir_strict_decided_total 6", "weir_strict_forwarded_total 7",
 		"weir_strict_unanswered_total 8", "weir_strict_untold_total 9", "weir_strict_refused_total 10",
 	} {

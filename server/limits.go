@@ -79,9 +79,9 @@ func (s *Server) registerLimits(api huma.API) {
 	ask(s, api, huma.Operation{
 		OperationID: "limit-keys", Method: http.MethodGet, Path: "/v1/limits/{name}/keys",
 		Summary:     "List the keys that have used most of a limit",
-		Description: "Keys that have used nothing are not listed. It looks at every key with a limit in use: a question for people, not for each request.",
-	}, []weir.Code{codeUnknownLimit, codeUnknownParameter, weir.CodeClosed}, func(_ context.Context, q *limitKeysQuestion) (*limitKeysOutput, error) {
-		answer, err := s.limitKeys(q)
+		Description: "Keys that have used nothing are not listed. Of a limit that is decided for each node alone, they are this node's. It looks at every key with a limit in use: a question for people, not for each request.",
+	}, []weir.Code{codeUnknownLimit, codeUnknownParameter, weir.CodeNotHeld, weir.CodeOverloaded, weir.CodeClosed}, func(ctx context.Context, q *limitKeysQuestion) (*limitKeysOutput, error) {
+		answer, err := s.limitKeys(ctx, q)
 		return &limitKeysOutput{answer}, err
 	})
 }
@@ -119,12 +119,19 @@ func (s *Server) limits(ctx context.Context, q *limitsQuestion) (limitsAnswer, e
 	return answer, nil
 }
 
-func (s *Server) limitKeys(q *limitKeysQuestion) (limitKeysAnswer, error) {
+func (s *Server) limitKeys(ctx context.Context, q *limitKeysQuestion) (limitKeysAnswer, error) {
 	l, known := s.policies.Limit(q.Name)
 	if !known {
 		return limitKeysAnswer{}, s.unknownLimit(q.Name)
 	}
-	uses := l.Keys(q.N)
+	ask := s.answers.LimitKeys
+	if l.Where() != weir.WhereShared {
+		ask = held{s}.LimitKeys // each node knows all of it
+	}
+	uses, err := ask(ctx, l, q.N)
+	if err != nil {
+		return limitKeysAnswer{}, asProblem(err)
+	}
 	answer := limitKeysAnswer{q.Name, make([]LimitKey, len(uses))}
 	for i, u := range uses {
 		answer.Keys[i] = LimitKey{u.Key, u.Used, u.Limit.Burst, u.Remaining, u.Share(), milliseconds(u.Reset).Seconds()}

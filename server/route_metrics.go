@@ -14,7 +14,9 @@ type RouteStats struct {
 	Refused    uint64 // questions not asked, because too many waited
 	Served     uint64 // questions of other nodes that were answered
 	Dropped    uint64 // messages of other nodes that waited for too long or were too many
-	Asking     int    // questions under way now
+	Asking     int    // questions and decisions under way now
+	Decisions  uint64 // decisions of shared limits that were put to other nodes
+	Undecided  uint64 // those that no holder made in time: this node did by itself
 }
 
 // routeCollector reads the figures once per scrape.
@@ -53,7 +55,11 @@ func newRouteCollector(stats func() RouteStats) *routeCollector {
 		func(s RouteStats) float64 { return float64(s.Served) })
 	add(counter, "weir_route_dropped_total", "Messages of other nodes that this node did not answer, because they had waited for too long or were too many.",
 		func(s RouteStats) float64 { return float64(s.Dropped) })
-	add(gauge, "weir_route_asking", "Questions that wait for other nodes now.",
+	add(counter, "weir_route_decisions_total", "Decisions of shared limits that were put to nodes that hold the key.",
+		func(s RouteStats) float64 { return float64(s.Decisions) })
+	add(counter, "weir_route_undecided_total", "Decisions of shared limits that no holder made in time: this node did, by what it has admitted itself.",
+		func(s RouteStats) float64 { return float64(s.Undecided) })
+	add(gauge, "weir_route_asking", "Questions and decisions that wait for other nodes now.",
 		func(s RouteStats) float64 { return float64(s.Asking) })
 	return c
 }

@@ -39,7 +39,8 @@ func (r routed) Keys(ctx context.Context, prefix, after string, limit int) ([]st
 	return keys, freshOf(fresh), err
 }
 
-// serveRouted is serveHTTP, with questions about keys that other nodes hold put to them.
+// serveRouted is serveHTTP, with questions and decisions about keys that other nodes hold
+// put to them.
 func (f *serveFlags) serveRouted(ctx context.Context, w *world, engine *weir.Engine, j *journal.Journal) error {
 	r, err := route.Open(route.Config{
 		Engine: engine, Conn: j.Joined().Conn(), Self: j.Origin(), Holders: j.WhomToAsk, Flush: j.Sync,
@@ -56,6 +57,7 @@ func (f *serveFlags) serveRouted(ctx context.Context, w *world, engine *weir.Eng
 		return err
 	}
 	defer r.Close()
+	f.policies.cluster.Shared = r
 	f.server.Answers = routed{r}
 	f.server.Route = func() server.RouteStats { return server.RouteStats(r.Stats()) }
 	return f.serveHTTP(ctx, w, engine)

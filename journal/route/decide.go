@@ -16,7 +16,7 @@ func (r *Router) Holds(key string) bool { return r.engine.HoldsKey(key) }
 // Group is the partition of a key.
 func (r *Router) Group(key string) int { return r.engine.PartitionOf(key) }
 
-// Decide is weir.Engine.TakeAll, or PeekAll if take is false, at a node that holds the
+// Decide is of policy.Shared: weir.Engine.TakeAll, or PeekAll if take is false, at a node that holds the
 // keys of all checks, which are of one group. The error is a *weir.Error of the holder's
 // engine. It is not answered if no holder did within Config.DecideWithin: then something
 // may have been taken, at one holder at most.
