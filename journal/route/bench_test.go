@@ -6,6 +6,34 @@ import (
 	"time"
 )
 
+// What a decision of a shared limit costs: where the node holds the key, and where
+// another one does.
+func BenchmarkDecide(b *testing.B) {
+	f := newFleet(b, 3, 1, nil)
+	n := f.nodes[0]
+	kl := n.shared(b, "l", 3_600_000_000) // a million per second, the most
+	near, far := f.keyOf(0, 0), f.keyOf(1, 0)
+	for name, key := range map[string]string{"held": near, "routed": far} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				n.take(b, kl, key)
+			}
+		})
+	}
+	b.Run("routed, 32 callers", func(b *testing.B) {
+		before := n.Stats()
+		b.SetParallelism(16)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				n.take(b, kl, far)
+			}
+		})
+		after := n.Stats()
+		b.ReportMetric(float64(after.Asked-before.Asked)/float64(after.Requests-before.Requests), "decisions/request")
+	})
+}
+
 // What a count costs: of the engine, of the router where the node holds the key,
 // where another one does, and where an equal question was answered just before.
 func BenchmarkCount(b *testing.B) {
