@@ -285,7 +285,7 @@ func TestNobodyHoldsIt(t *testing.T) {
 	if _, answered := n.take(t, kl, key); answered {
 		t.Error("it was answered")
 	}
-	if err := n.engine.Hold(1, nil, nil); err != nil {
+	if err := n.engine.Hold(1, nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	checks, verdicts := []weir.Check{{Limit: kl, Key: key, N: 1}}, make([]weir.Verdict, 1)

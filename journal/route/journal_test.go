@@ -19,6 +19,7 @@ type journaled struct {
 	engine  *weir.Engine
 	journal *journal.Journal
 	*Router
+	crashed bool
 }
 
 func openJournaled(t *testing.T, cfg journal.Config) *journaled {
@@ -42,7 +43,7 @@ func openJournaled(t *testing.T, cfg journal.Config) *journaled {
 	}
 	n.Router, err = Open(Config{
 		Engine: engine, Conn: n.journal.Joined().Conn(), Self: self, Holders: n.journal.WhomToAsk,
-		Flush: n.journal.Sync, FlushEvery: cfg.FlushEvery, Deadline: 3 * time.Second,
+		Flush: n.journal.Sync, FlushEvery: cfg.FlushEvery, Deadline: 3 * time.Second, DecideWithin: 5 * time.Second,
 		Freshness: func() (asOf time.Time, late []Late) {
 			asOf, silent := n.journal.Freshness()
 			for _, o := range silent {
@@ -58,31 +59,18 @@ func openJournaled(t *testing.T, cfg journal.Config) *journaled {
 	return n
 }
 
-// crash ends a node as kill -9 would.
-func (n *journaled) crash() {
-	n.journal.Joined().Close()
-	n.Close()
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = n.journal.Close(over) // it can't flush
-	n.engine.Close()
-}
-
-// Three nodes with a journal hold two thirds each: each answers for the hits of all, one
-// flush later, and says so; a key is deleted wherever its hits were taken; and when one
-// is killed, the other two have everything.
-func TestNodesWithAJournal(t *testing.T) {
+// openThree starts nodes n0 to n2, and returns when each holds its share. They crash at the
+// end.
+func openThree(t *testing.T, cfg journal.Config) []*journaled {
+	t.Helper()
 	addrs := jointest.Addrs(t, 3)
 	nodes := make([]*journaled, 3)
 	var starting sync.WaitGroup
 	for i := range nodes {
-		starting.Go(func() {
-			nodes[i] = openJournaled(t, journal.Config{
-				Dir: t.TempDir(), FlushEvery: 5 * time.Millisecond, Replicas: 2,
-				Join:   join.Config{Cluster: "test", Node: fmt.Sprint("n", i), Addr: addrs[i], Peers: addrs, Secret: jointest.Secret},
-				Logger: jointest.Logger(t, slog.LevelError+1),
-			})
-		})
+		cfg := cfg
+		cfg.Dir, cfg.Logger = t.TempDir(), jointest.Logger(t, slog.LevelError+1)
+		cfg.Join = join.Config{Cluster: "test", Node: fmt.Sprint("n", i), Addr: addrs[i], Peers: addrs, Secret: jointest.Secret}
+		starting.Go(func() { nodes[i] = openJournaled(t, cfg) })
 	}
 	starting.Wait()
 	t.Cleanup(func() {
@@ -95,6 +83,35 @@ func TestNodesWithAJournal(t *testing.T) {
 	if t.Failed() {
 		t.FailNow()
 	}
+	jointest.Eventually(t, "each holds a share", func() bool {
+		held := 0
+		for _, n := range nodes {
+			held += n.engine.HeldPartitions().Len()
+		}
+		return held == cfg.Replicas*32
+	})
+	return nodes
+}
+
+// crash ends a node as kill -9 would.
+func (n *journaled) crash() {
+	if n.crashed {
+		return
+	}
+	n.crashed = true
+	n.journal.Joined().Close()
+	n.Close()
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = n.journal.Close(over) // it can't flush
+	n.engine.Close()
+}
+
+// Three nodes with a journal hold two thirds each: each answers for the hits of all, one
+// flush later, and says so; a key is deleted wherever its hits were taken; and when one
+// is killed, the other two have everything.
+func TestNodesWithAJournal(t *testing.T) {
+	nodes := openThree(t, journal.Config{FlushEvery: 5 * time.Millisecond, Replicas: 2})
 	const keys = 60
 	at := time.Unix(time.Now().Unix(), 0)
 	for i := range keys {
@@ -118,13 +135,6 @@ func TestNodesWithAJournal(t *testing.T) {
 			return err == nil && c[0].Lower == want && c[0].Exact() && len(top) == list
 		})
 	}
-	jointest.Eventually(t, "each holds a share", func() bool {
-		held := 0
-		for _, n := range nodes {
-			held += n.engine.HeldPartitions().Len()
-		}
-		return held == 2*32
-	})
 	for _, n := range nodes {
 		complete(n, keys*(keys+1)/2, keys)
 	}
@@ -142,9 +152,7 @@ func TestNodesWithAJournal(t *testing.T) {
 	for _, n := range nodes {
 		complete(n, keys*(keys+1)/2+keys/2, keys/2)
 	}
-	killed := nodes[2]
-	nodes[2] = nil
-	killed.crash()
+	nodes[2].crash()
 	for _, n := range nodes[:2] {
 		complete(n, keys*(keys+1)/2+keys/2, keys/2)
 		if s := n.Stats(); s.Asked == 0 {
