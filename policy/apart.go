@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -48,10 +50,8 @@ func (l *Live) decideApart(d *Decision, take bool) (allowed bool, err error) {
 	}
 	groups := a.groups()
 	if take && len(groups) > 1 {
-		for _, g := range groups {
-			if passes, err := a.ask(g, false); err != nil || !passes {
-				return false, err
-			}
+		if passes, err := a.askAll(groups); err != nil || !passes {
+			return false, err
 		}
 	}
 	for _, g := range groups {
@@ -85,6 +85,17 @@ func (a *apart) groups() (groups [][]int) {
 		groups[g] = append(groups[g], i)
 	}
 	return groups
+}
+
+// askAll asks all groups at the same time, and takes nothing.
+func (a *apart) askAll(groups [][]int) (passes bool, err error) {
+	all, errs := make([]bool, len(groups)), make([]error, len(groups))
+	var asking sync.WaitGroup
+	for i, g := range groups {
+		asking.Go(func() { all[i], errs[i] = a.ask(g, false) }) // each writes its own places
+	}
+	asking.Wait()
+	return !slices.Contains(all, false), cmp.Or(errs...)
 }
 
 // ask asks the node that decides for the checks at the places of one group, and tells

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 type other struct {
 	engine *weir.Engine
 	away   bool
+	mu     sync.Mutex // groups are asked at the same time
 	asked  int
 	taken  func() // called after each take, as another node's requests come between
 }
@@ -26,6 +28,8 @@ func (o *other) Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) 
 }
 
 func (o *other) decide(group func(key string) int, checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.asked++
 	if o.away {
 		return false, false, nil

@@ -2,8 +2,13 @@ package route
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/policy"
 )
 
 // What a decision of a shared limit costs: where the node holds the key, and where
@@ -32,6 +37,50 @@ func BenchmarkDecide(b *testing.B) {
 		after := n.Stats()
 		b.ReportMetric(float64(after.Asked-before.Asked)/float64(after.Requests-before.Requests), "decisions/request")
 	})
+}
+
+// How long a decision of a shared limit takes on three nodes, with a server each, where
+// another node holds the key.
+func BenchmarkSharedLimit(b *testing.B) {
+	nodes := openLimited(b, 3_600_000_000, journal.Config{Replicas: 1})
+	key := nodes[1].keysOf()[0]
+	for name, n := range map[string]*limited{"held": nodes[1], "elsewhere": nodes[0]} {
+		for _, callers := range []int{1, 32} {
+			b.Run(fmt.Sprintf("%s/%d callers", name, callers), func(b *testing.B) { n.measure(b, key, callers) })
+		}
+	}
+}
+
+func (n *limited) measure(b *testing.B, key string, callers int) {
+	var mu sync.Mutex
+	var all []time.Duration
+	var asking sync.WaitGroup
+	asks := make(chan struct{})
+	for range callers {
+		asking.Go(func() {
+			var d policy.Decision
+			var took []time.Duration
+			for range asks {
+				began := time.Now()
+				if err := n.live.Take([]policy.Request{{Key: key, N: 1}}, &d); err != nil || d.Results[0].Away != "" {
+					b.Errorf("%+v, %v", d.Results, err)
+				}
+				took = append(took, time.Since(began))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, took...)
+		})
+	}
+	for b.Loop() {
+		asks <- struct{}{}
+	}
+	close(asks)
+	asking.Wait()
+	slices.Sort(all)
+	for _, q := range []int{50, 99} {
+		b.ReportMetric(float64(all[(len(all)-1)*q/100].Nanoseconds())/1e6, fmt.Sprintf("p%d-ms", q))
+	}
 }
 
 // What a count costs: of the engine, of the router where the node holds the key,

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// limited is a node with a policy of 10 per hour.
+// limited is a node with a policy of so many per hour.
 type limited struct {
 	*journaled
 	live *policy.Live
@@ -21,9 +21,9 @@ type limited struct {
 
 const limitedTo = 10
 
-func openLimited(t *testing.T, cfg journal.Config) []*limited {
+func openLimited(t testing.TB, limit uint64, cfg journal.Config) []*limited {
 	t.Helper()
-	set, err := policy.Parse("p.yaml", fmt.Appendf(nil, "limits: [{name: l, keys: \"*\", limit: %d, per: 1h}]", limitedTo))
+	set, err := policy.Parse("p.yaml", fmt.Appendf(nil, "limits: [{name: l, keys: \"*\", limit: %d, per: 1h}]", limit))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func (n *limited) keysOf() (keys []string) {
 // With one holder of each key, all nodes together admit the burst and not one more. When
 // it is gone, each of the others admits at most the burst.
 func TestSharedLimitWithOneHolder(t *testing.T) {
-	nodes := openLimited(t, journal.Config{FlushEvery: 5 * time.Millisecond, Replicas: 1})
+	nodes := openLimited(t, limitedTo, journal.Config{FlushEvery: 5 * time.Millisecond, Replicas: 1})
 	gone, rest := nodes[0], nodes[1:]
 	its := gone.keysOf()
 	for key, n := range hammer(t, nodes, slices.Concat(its, nodes[1].keysOf(), nodes[2].keysOf())) {
@@ -103,7 +103,7 @@ func TestSharedLimitWithOneHolder(t *testing.T) {
 // With two holders, the nodes together admit at most the burst of each; and once the holders
 // know of each other nobody admits more.
 func TestSharedLimitWithTwoHolders(t *testing.T) {
-	nodes := openLimited(t, journal.Config{FlushEvery: 5 * time.Millisecond, Replicas: 2})
+	nodes := openLimited(t, limitedTo, journal.Config{FlushEvery: 5 * time.Millisecond, Replicas: 2})
 	keys := nodes[0].keysOf()
 	for key, n := range hammer(t, nodes, keys) {
 		if n[""] < limitedTo || n[""] > 2*limitedTo || len(n) != 1 {
@@ -139,7 +139,7 @@ func (n *limited) limit(t *testing.T) *weir.KeyedLimit {
 
 // The next holder knows what the one before has admitted.
 func TestSharedLimitMoves(t *testing.T) {
-	nodes := openLimited(t, journal.Config{FlushEvery: 5 * time.Millisecond, Replicas: 1, MoveAfter: time.Second})
+	nodes := openLimited(t, limitedTo, journal.Config{FlushEvery: 5 * time.Millisecond, Replicas: 1, MoveAfter: time.Second})
 	gone, rest := nodes[0], nodes[1:]
 	its := gone.keysOf()
 	hammer(t, nodes, its)

@@ -22,7 +22,7 @@ type journaled struct {
 	crashed bool
 }
 
-func openJournaled(t *testing.T, cfg journal.Config) *journaled {
+func openJournaled(t testing.TB, cfg journal.Config) *journaled {
 	engine, err := weir.New(weir.Config{Partitions: 32, Gather: true})
 	if err != nil {
 		t.Error(err)
@@ -61,7 +61,7 @@ func openJournaled(t *testing.T, cfg journal.Config) *journaled {
 
 // openThree starts nodes n0 to n2, and returns when each holds its share. They crash at the
 // end.
-func openThree(t *testing.T, cfg journal.Config) []*journaled {
+func openThree(t testing.TB, cfg journal.Config) []*journaled {
 	t.Helper()
 	addrs := jointest.Addrs(t, 3)
 	nodes := make([]*journaled, 3)
