@@ -9,8 +9,9 @@ import (
 type Where uint8
 
 const (
-	// WhereShared counts the admissions of all nodes. Each decides at once, by what
-	// it knows; what others admit meanwhile it learns later.
+	// WhereShared counts the admissions of all nodes. Each that holds the key's
+	// partition decides at once, by what it knows; what others admit meanwhile it
+	// learns later.
 	WhereShared Where = iota
 
 	// WhereNode counts those of one node alone.

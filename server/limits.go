@@ -34,7 +34,7 @@ type LimitPolicy struct {
 	Burst        uint64  `json:"burst"`
 	Algorithm    string  `json:"algorithm" enum:"window,fixed,gcra"`
 	Mode         string  `json:"mode" enum:"enforce,shadow"`
-	Where        string  `json:"where" enum:"shared,node,strict" doc:"Which nodes of a cluster count together: all, each deciding at once by what it knows; each its own; or all, with one that decides."`
+	Where        string  `json:"where" enum:"shared,node,strict" doc:"Which nodes of a cluster count together: all, each that holds the key deciding by what it knows; each its own; or all, with one that decides."`
 	Away         string  `json:"away,omitempty" enum:"closed,open,share" doc:"What becomes of requests of a strict limit while the node that decides is away."`
 	Last         bool    `json:"last,omitempty" doc:"No later policy is asked for its keys."`
 	Overrides    int     `json:"overrides" doc:"Keys that have another limit."`
