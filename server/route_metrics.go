@@ -16,7 +16,7 @@ type RouteStats struct {
 	Dropped    uint64 // messages of other nodes that waited for too long or were too many
 	Asking     int    // questions and decisions under way now
 	Decisions  uint64 // decisions of shared limits that were put to other nodes
-	Undecided  uint64 // those that no holder made in time: this node did by itself
+	Undecided  uint64 // those that no holder made in time, or that were too many: this node did by itself
 }
 
 // routeCollector reads the figures once per scrape.

@@ -9,6 +9,11 @@ import (
 	"github.com/weir-counter/weir/journal/checks"
 )
 
+// maxDeciding is how many decisions may be under way: some 40 MiB with limits and keys of
+// the usual length. They have no part in maxAsking: who asks for many counts must not make
+// limits loose.
+const maxDeciding = 64 << 10
+
 // Holds tells whether this node holds a key, and so decides itself. Cost: a load where
 // the engine holds all keys.
 func (r *Router) Holds(key string) bool { return r.engine.HoldsKey(key) }
@@ -18,8 +23,8 @@ func (r *Router) Group(key string) int { return r.engine.PartitionOf(key) }
 
 // Decide is of policy.Shared: weir.Engine.TakeAll, or PeekAll if take is false, at a node that holds the
 // keys of all checks, which are of one group. The error is a *weir.Error of the holder's
-// engine. It is not answered if no holder did within Config.DecideWithin: then something
-// may have been taken, at one holder at most.
+// engine. It is not answered if no holder did within Config.DecideWithin, or too many wait:
+// then something may have been taken, at one holder at most.
 //
 // Nothing of it is shared with equal questions or kept. Those to one node leave together,
 // and wait for no others.
@@ -40,10 +45,10 @@ func (r *Router) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) 
 // decide asks one holder after the other, until one has decided, or may have. Those that
 // did not answer a moment ago are not asked: each request would wait for them.
 func (r *Router) decide(q *question) (answer, bool) {
-	if !r.share.enter() {
+	defer r.deciding.Add(-1)
+	if r.deciding.Add(1) > maxDeciding {
 		return answer{}, false
 	}
-	defer r.share.leave()
 	ctx, cancel := context.WithTimeout(r.ctx, r.deadline(decision))
 	defer cancel()
 	for _, node := range r.deciders(r.engine.PartitionOf(q.key)) {

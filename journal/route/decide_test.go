@@ -276,6 +276,20 @@ func TestWhatWaitedIsDecidedByTheNext(t *testing.T) {
 	}
 }
 
+// When too many wait, a decision is left to the node itself, and nothing is sent.
+func TestTooManyDecisions(t *testing.T) {
+	f := newFleet(t, 2, 1, nil)
+	n, key := f.nodes[0], f.keyOf(1, 0)
+	n.deciding.Store(maxDeciding)
+	if _, answered := n.take(t, n.shared(t, "l", 10), key); answered || f.nodes[1].left(t, key) != 10 {
+		t.Error("it was decided")
+	}
+	n.deciding.Store(0)
+	if allowed, answered := n.take(t, n.shared(t, "l", 10), key); !allowed || !answered {
+		t.Errorf("%v, %v", allowed, answered)
+	}
+}
+
 // A partition that came here meanwhile is decided here, one of nobody is not.
 func TestNobodyHoldsIt(t *testing.T) {
 	f := newFleet(t, 2, 1, nil)

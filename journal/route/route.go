@@ -77,6 +77,8 @@ type Router struct {
 	serve *serving
 	stats counters
 
+	deciding atomic.Int64 // decisions under way
+
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
 	mu      sync.Mutex // guards closed, and running against Wait
@@ -99,7 +101,7 @@ type Stats struct {
 	Dropped    uint64 // messages of other nodes that waited for too long or were too many
 	Asking     int    // questions and decisions under way now
 	Decisions  uint64 // decisions of shared limits that were put to other nodes
-	Undecided  uint64 // those that no holder made in time: this node did by itself
+	Undecided  uint64 // those that no holder made in time, or that were too many: this node did by itself
 }
 
 // Open answers questions from now on. The engine may hold nothing yet.
@@ -154,7 +156,7 @@ func (r *Router) Close() {
 func (r *Router) Stats() Stats {
 	return Stats{
 		Asked: r.stats.asked.Load(), Requests: r.stats.requests.Load(), Failed: r.stats.failed.Load(), Unanswered: r.stats.unanswered.Load(),
-		Joined: r.share.joined.Load(), Repeated: r.share.repeated.Load(), Refused: r.share.refused.Load(), Asking: int(r.share.asking.Load()),
+		Joined: r.share.joined.Load(), Repeated: r.share.repeated.Load(), Refused: r.share.refused.Load(), Asking: int(r.share.asking.Load() + r.deciding.Load()),
 		Served: r.serve.answered.Load(), Dropped: r.serve.dropped.Load(),
 		Decisions: r.stats.decisions.Load(), Undecided: r.stats.undecided.Load(),
 	}

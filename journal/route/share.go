@@ -151,29 +151,19 @@ func (s *sharing) begin(q *question) (f *flight, isNew bool, err error) {
 
 // alone returns a flight that is nobody else's.
 func (s *sharing) alone(q question) (*flight, error) {
-	if !s.enter() {
+	if s.asking.Add(1) > int64(s.most) {
+		s.asking.Add(-1)
+		s.refused.Add(1)
 		return nil, errTooMany
 	}
 	return &flight{q: q, done: make(chan struct{})}, nil
 }
 
-// enter counts a question that is under way, until leave; it is false if too many are.
-func (s *sharing) enter() bool {
-	if s.asking.Add(1) > int64(s.most) {
-		s.leave()
-		s.refused.Add(1)
-		return false
-	}
-	return true
-}
-
-func (s *sharing) leave() { s.asking.Add(-1) }
-
 var errTooMany = &weir.Error{Code: weir.CodeOverloaded, Message: "too many questions wait for other nodes: retry in a second"}
 
 // finish tells everybody. The flight has its answer or its error.
 func (s *sharing) finish(f *flight) {
-	s.leave()
+	s.asking.Add(-1)
 	if f.id != "" {
 		s.settle(f)
 	}
