@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/journal/join/jointest"
 )
@@ -245,34 +247,42 @@ func TestAPeekIsAskedAgain(t *testing.T) {
 // What waited behind requests without an answer was never sent: another holder decides it.
 func TestWhatWaitedIsDecidedByTheNext(t *testing.T) {
 	f, n, first, next := threeHolders(t, jointest.Patience)
-	gone := make(chan struct{})
 	g := f.newGate(first)
 	key, kl := f.keyOf(1, 0), n.shared(t, "l", 10)
 	var asking sync.WaitGroup
 	var undecided atomic.Int64
-	for range 8 {
+	ask := func() {
 		asking.Go(func() {
 			if _, answered := n.take(t, kl, key); !answered {
 				undecided.Add(1)
 			}
 		})
 	}
-	go func() {
-		defer close(gone)
-		jointest.Eventually(t, "two requests are under way, the others wait", func() bool {
-			l := &n.peers.get(first.id).lanes[decision]
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return len(g.msgs) == maxUnderWay && l.underWay == maxUnderWay && n.Stats().Asking == 8
-		})
-		for range maxUnderWay { // an answer of nothing, as by a node that is broken
-			_ = (<-g.msgs).Respond([]byte("\x01\x00\x00\x01"))
-		}
-	}()
+	var sent []*nats.Msg
+	for range maxUnderWay {
+		ask()
+		sent = append(sent, <-g.msgs)
+	}
+	const waiting = 6
+	for range waiting {
+		ask()
+	}
+	jointest.Eventually(t, "the others wait", func() bool {
+		l := &n.peers.get(first.id).lanes[decision]
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.waiting) == waiting
+	})
+	if err := sent[0].Respond([]byte("\x01\x00\x00\x01")); err != nil { // nothing, as by a node that is broken
+		t.Fatal(err)
+	}
+	jointest.Eventually(t, "the next decides", func() bool { return next.left(t, key) == 10-waiting })
+	if err := sent[1].Respond([]byte("\x01\x00\x00\x01")); err != nil {
+		t.Fatal(err)
+	}
 	asking.Wait()
-	<-gone
-	if lost, took := undecided.Load(), 10-next.left(t, key); lost == 0 || took == 0 || int64(took)+lost != 8 {
-		t.Errorf("%d undecided, %d taken by the next: want 8 together", lost, took)
+	if lost := undecided.Load(); lost != maxUnderWay || next.left(t, key) != 10-waiting {
+		t.Errorf("%d undecided, %d left at the next", lost, next.left(t, key))
 	}
 }
 
