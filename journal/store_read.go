@@ -29,6 +29,8 @@ func (s *store) readOn(ctx context.Context, next *uint64, last uint64, f func(se
 	consumer, err := s.at.Load().flushes.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:   *next,
+		// Else a fetch would try to make it anew for ever, whatever ctx says.
+		MaxResetAttempts: maxResets,
 	})
 	if err != nil {
 		return err
@@ -66,6 +68,10 @@ func (s *store) readOn(ctx context.Context, next *uint64, last uint64, f func(se
 	}
 	return nil
 }
+
+// maxResets is how often a consumer that was lost is made anew within a fetch; then
+// patientlyUntil decides.
+const maxResets = 3
 
 // fetchMessages bounds what is read ahead: some 40 MiB of the largest messages.
 const fetchMessages = 64
