@@ -10,26 +10,33 @@ import (
 )
 
 var (
-	clusterRounds = flag.Int("cluster-rounds", 1, "how often TestClusterCrash goes through all that may happen to a node")
-	clusterSeed   = flag.Uint64("cluster-seed", 0, "seed of TestClusterCrash: which node, and in which order; 0: a random one")
+	clusterRounds = flag.Int("cluster-rounds", 1, "how often TestClusterCrash and TestClusterNamespaces go through all that may happen to a node")
+	clusterSeed   = flag.Uint64("cluster-seed", 0, "seed of both: which node, and in which order; 0: a random one")
 )
 
-// faults are what happens to a node while all take hits.
-var faults = []struct {
+// fault is what happens to a node while all take hits.
+type fault struct {
 	name string
 	do   func(c *processes, i int)
-}{
-	{"kill -9 and restart", func(c *processes, i int) {
-		c.kill(i)
-		<-time.After(time.Second)
-		c.start(i)
-	}},
-	{"stopped for 4 s (SIGSTOP)", func(c *processes, i int) {
-		p := c.nodes[i].Load()
-		p.signal(c.t, syscall.SIGSTOP)
-		<-time.After(4 * time.Second)
-		p.signal(c.t, syscall.SIGCONT)
-	}},
+}
+
+var killAndRestart = fault{"kill -9 and restart", func(c *processes, i int) {
+	c.kill(i)
+	<-time.After(time.Second)
+	c.start(i)
+}}
+
+var stopAndGoOn = fault{"stopped for 4 s (SIGSTOP)", func(c *processes, i int) {
+	p := c.nodes[i].Load()
+	p.signal(c.t, syscall.SIGSTOP)
+	<-time.After(4 * time.Second)
+	p.signal(c.t, syscall.SIGCONT)
+}}
+
+// faults are those of TestClusterCrash.
+var faults = []fault{
+	killAndRestart,
+	stopAndGoOn,
 	{"killed and replaced by an empty one", func(c *processes, i int) {
 		c.kill(i)
 		c.empty(i)
@@ -55,22 +62,21 @@ var faults = []struct {
 // stopped, cut off, replaced and restarted. In the end all count the same: every
 // durable hit that was answered once, and every plain one but what a kill took
 // from its last moments.
-func TestClusterCrash(t *testing.T) { crashCluster(t) }
+func TestClusterCrash(t *testing.T) { crashCluster(t, newProcesses(t), faults) }
 
 // The same with nodes that hold two thirds of the partitions each, and take those of a
 // node that is away for a second.
 func TestClusterCrashOfShares(t *testing.T) {
-	crashCluster(t, "--replicas", "2", "--move-after", "1s")
+	crashCluster(t, newProcesses(t, "--replicas", "2", "--move-after", "1s"), faults)
 }
 
-func crashCluster(t *testing.T, flags ...string) {
+func crashCluster(t *testing.T, c *processes, faults []fault) {
 	seed := *clusterSeed
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
 	t.Logf("-cluster-seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	c := newProcesses(t, flags...)
 	began := time.Now()
 	c.start(0, 1, 2)
 	t.Logf("%6.2f s to start three nodes for the first time", time.Since(began).Seconds())

@@ -12,10 +12,20 @@ import (
 	"time"
 )
 
-// network stands between the cluster ports of nodes, so that a node can be cut
-// off as a cable is: nothing arrives any more, and no connection ends. What was
-// sent meanwhile arrives when it is healed, as TCP sends it again.
-type network struct {
+// network is what nodes reach each other by.
+type network interface {
+	// setCut cuts a node off as a cable is: nothing arrives any more, and no
+	// connection ends.
+	setCut(node string, cut bool)
+	// within is what the command line of node i begins with.
+	within(i int) []string
+	// reach is where this process reaches what node i serves at addr.
+	reach(i int, addr string) string
+}
+
+// proxies stand between the cluster ports of nodes on loopback. What was sent during a
+// cut arrives when it is healed, as TCP sends it again.
+type proxies struct {
 	mu      sync.Mutex
 	cut     map[string]bool // nodes
 	changed chan struct{}   // closed when cut changes
@@ -23,8 +33,8 @@ type network struct {
 	copying sync.WaitGroup
 }
 
-func newNetwork(t *testing.T) *network {
-	n := &network{cut: map[string]bool{}, changed: make(chan struct{}), done: make(chan struct{})}
+func newProxies(t *testing.T) *proxies {
+	n := &proxies{cut: map[string]bool{}, changed: make(chan struct{}), done: make(chan struct{})}
 	t.Cleanup(func() {
 		close(n.done)
 		n.copying.Wait()
@@ -32,7 +42,7 @@ func newNetwork(t *testing.T) *network {
 	return n
 }
 
-func (n *network) setCut(node string, cut bool) {
+func (n *proxies) setCut(node string, cut bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.cut[node] = cut
@@ -40,8 +50,12 @@ func (n *network) setCut(node string, cut bool) {
 	n.changed = make(chan struct{})
 }
 
+func (n *proxies) within(int) []string { return nil }
+
+func (n *proxies) reach(_ int, addr string) string { return addr }
+
 // pass returns when neither of two nodes is cut off, or false at the end.
-func (n *network) pass(a, b string) bool {
+func (n *proxies) pass(a, b string) bool {
 	for {
 		n.mu.Lock()
 		cut, changed := n.cut[a] || n.cut[b], n.changed
@@ -58,7 +72,7 @@ func (n *network) pass(a, b string) bool {
 }
 
 // proxy lets other nodes reach node by addr, which listens at target.
-func (n *network) proxy(t *testing.T, node, addr, target string) {
+func (n *proxies) proxy(t *testing.T, node, addr, target string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
 	if err != nil {
@@ -79,7 +93,7 @@ func (n *network) proxy(t *testing.T, node, addr, target string) {
 // A node says its name when it connects to another.
 var connectName = regexp.MustCompile(`^CONNECT .*"user":"([^"]+)"`)
 
-func (n *network) carry(from net.Conn, node, target string) {
+func (n *proxies) carry(from net.Conn, node, target string) {
 	to, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "tcp", target)
 	if err != nil {
 		from.Close()
@@ -115,7 +129,7 @@ func (n *network) carry(from net.Conn, node, target string) {
 }
 
 // copy carries what one of two nodes says to the other.
-func (n *network) copy(to io.Writer, from io.Reader, dialer *atomic.Pointer[string], node string) {
+func (n *proxies) copy(to io.Writer, from io.Reader, dialer *atomic.Pointer[string], node string) {
 	buffer := make([]byte, 64<<10)
 	for {
 		count, err := from.Read(buffer)

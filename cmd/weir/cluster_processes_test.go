@@ -19,10 +19,11 @@ import (
 // cut.
 type processes struct {
 	t       *testing.T
-	network *network
-	flags   []string // of all nodes
-	listen  []string // cluster ports
-	addrs   []string // of the proxies before them
+	network network
+	flags   []string   // of all nodes
+	own     [][]string // further ones, of each
+	listen  []string   // cluster ports
+	addrs   []string   // where the others reach them
 	dirs    []string
 	nodes   []atomic.Pointer[process] // nil: it does not run
 	writers []*clusterWriter
@@ -31,14 +32,22 @@ type processes struct {
 
 const clusterSize = 3
 
+// newProcesses are nodes on loopback, with proxies between them.
 func newProcesses(t *testing.T, flags ...string) *processes {
+	ports, proxies := jointest.Addrs(t, 2*clusterSize), newProxies(t)
+	c := newProcessesIn(t, proxies, ports[:clusterSize], ports[clusterSize:], flags...)
+	for i := range clusterSize {
+		proxies.proxy(t, c.name(i), c.addrs[i], c.listen[i])
+	}
+	return c
+}
+
+func newProcessesIn(t *testing.T, network network, listen, addrs []string, flags ...string) *processes {
 	t.Setenv("WEIR_CLUSTER_SECRET", jointest.Secret)
-	ports := jointest.Addrs(t, 2*clusterSize)
-	c := &processes{t: t, flags: flags, network: newNetwork(t), listen: ports[:clusterSize], addrs: ports[clusterSize:], nodes: make([]atomic.Pointer[process], clusterSize)}
+	c := &processes{t: t, network: network, flags: flags, own: make([][]string, clusterSize), listen: listen, addrs: addrs, nodes: make([]atomic.Pointer[process], clusterSize)}
 	for i := range clusterSize {
 		c.dirs = append(c.dirs, t.TempDir())
 		c.writers = append(c.writers, &clusterWriter{c: c, node: i})
-		c.network.proxy(t, c.name(i), c.addrs[i], c.listen[i])
 	}
 	return c
 }
@@ -60,8 +69,8 @@ func (c *processes) start(nodes ...int) {
 }
 
 func (c *processes) launch(i int) *process {
-	return launch(c.t, c.dirs[i], slices.Concat([]string{"--cluster", "test", "--node", c.name(i), "--snapshot-every", "64KiB",
-		"--cluster-addr", c.addrs[i], "--cluster-listen", c.listen[i], "--peers", c.addrs[0] + "," + c.addrs[1] + "," + c.addrs[2]}, c.flags)...)
+	return launchWithin(c.t, c.network.within(i), c.dirs[i], slices.Concat([]string{"--cluster", "test", "--node", c.name(i), "--snapshot-every", "64KiB",
+		"--cluster-addr", c.addrs[i], "--cluster-listen", c.listen[i], "--peers", c.addrs[0] + "," + c.addrs[1] + "," + c.addrs[2]}, c.flags, c.own[i])...)
 }
 
 // await returns when a node serves. From then on it is started again when it ends
@@ -77,6 +86,7 @@ func (c *processes) await(i int, p *process) {
 		c.t.Errorf("%s did not start:\n%s", c.name(i), <-p.log)
 		return
 	}
+	p.addr = c.network.reach(i, p.addr)
 	c.nodes[i].Store(p)
 	go c.writers[i].watch(c.t.Context(), p)
 	go func() {

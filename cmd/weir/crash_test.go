@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,8 +52,16 @@ func startProcess(t *testing.T, dir string, args ...string) *process {
 // launch starts a process and does not wait until it serves.
 func launch(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
+	return launchWithin(t, nil, dir, args...)
+}
+
+// launchWithin has a command start it, which must become the process: signals are
+// sent to that.
+func launchWithin(t *testing.T, command []string, dir string, args ...string) *process {
+	t.Helper()
+	command = slices.Concat(command, []string{os.Args[0], "serve", "--http", "127.0.0.1:0", "--data", dir, "--log-format", "json"}, args)
 	p := &process{
-		Cmd:       exec.Command(os.Args[0], append([]string{"serve", "--http", "127.0.0.1:0", "--data", dir, "--log-format", "json"}, args...)...),
+		Cmd:       exec.Command(command[0], command[1:]...),
 		log:       make(chan string, 1),
 		listening: make(chan string, 1),
 		serving:   make(chan string, 1),

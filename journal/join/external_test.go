@@ -96,15 +96,15 @@ func TestAnExistingNATS(t *testing.T) {
 func TestAnExistingNATSThatRefuses(t *testing.T) {
 	server := startExisting(t, t.TempDir(), natsserver.RANDOM_PORT, nil)
 	small := startExisting(t, t.TempDir(), natsserver.RANDOM_PORT, func(o *natsserver.Options) { o.MaxPayload = 4096 })
-	ours := newAuthority(t)
-	ours.issue(t, "n1", both...)
+	ours := jointest.NewAuthority(t)
+	ours.Issue(t, "n1")
 	for _, one := range []struct {
 		names string
 		cfg   join.Config
 	}{
 		{"check --nats-creds", join.Config{URL: address(t, server, "wrong one")}},
 		{"max_payload", join.Config{URL: address(t, small, "password")}},
-		{"no TLS", join.Config{URL: address(t, server, "password"), ClientTLS: join.TLS{CA: ours.dir + "/ca"}}},
+		{"no TLS", join.Config{URL: address(t, server, "password"), ClientTLS: join.TLS{CA: ours.CA}}},
 	} {
 		node, err := join.Open(t.Context(), one.cfg)
 		if err == nil {
@@ -118,8 +118,8 @@ func TestAnExistingNATSThatRefuses(t *testing.T) {
 
 func TestAnExistingNATSWithTLS(t *testing.T) {
 	t.Parallel()
-	ours := newAuthority(t)
-	files := ours.issue(t, "existing", both...)
+	ours := jointest.NewAuthority(t)
+	files := ours.Issue(t, "existing")
 	server := startExisting(t, t.TempDir(), natsserver.RANDOM_PORT, func(o *natsserver.Options) {
 		config, err := natsserver.GenTLSConfig(&natsserver.TLSConfigOpts{CertFile: files.Cert, KeyFile: files.Key, CaFile: files.CA, Verify: true})
 		if err != nil {
@@ -127,7 +127,7 @@ func TestAnExistingNATSWithTLS(t *testing.T) {
 		}
 		o.TLSConfig, o.TLSVerify, o.TLSTimeout = config, true, 5
 	})
-	node, err := join.Open(t.Context(), join.Config{URL: address(t, server, "password"), ClientTLS: ours.issue(t, "client", both...)})
+	node, err := join.Open(t.Context(), join.Config{URL: address(t, server, "password"), ClientTLS: ours.Issue(t, "client")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,9 +45,9 @@ func keepers(t *testing.T, c *jointest.Cluster, node int) (names []string) {
 // without it. It comes back nevertheless, and disturbs nobody.
 func TestAnotherNumberOfNodes(t *testing.T) {
 	t.Parallel()
-	ours := newAuthority(t)
+	ours := jointest.NewAuthority(t)
 	c := jointest.New(t, 4, func(i int, cfg *join.Config) {
-		cfg.TLS = ours.issue(t, cfg.Node, both...)
+		cfg.TLS = ours.Issue(t, cfg.Node)
 		if i < 3 {
 			cfg.Peers = cfg.Peers[:3]
 		}

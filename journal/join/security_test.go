@@ -3,16 +3,9 @@ package join_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"log/slog"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,73 +18,6 @@ import (
 	"github.com/weir-counter/weir/journal/join"
 	"github.com/weir-counter/weir/journal/join/jointest"
 )
-
-// authority signs certificates of one test.
-type authority struct {
-	dir  string
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{dir: t.TempDir()}
-	a.key = newKey(t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	writePEM(t, filepath.Join(a.dir, "ca"), "CERTIFICATE", der)
-	return a
-}
-
-// issue makes the files of a node on loopback.
-func (a *authority) issue(t *testing.T, name string, uses ...x509.ExtKeyUsage) join.TLS {
-	t.Helper()
-	key := newKey(t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: uses,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := join.TLS{CA: filepath.Join(a.dir, "ca"), Cert: filepath.Join(a.dir, name+".cert"), Key: filepath.Join(a.dir, name+".key")}
-	writePEM(t, files.Cert, "CERTIFICATE", der)
-	if der, err = x509.MarshalECPrivateKey(key); err != nil {
-		t.Fatal(err)
-	}
-	writePEM(t, files.Key, "EC PRIVATE KEY", der)
-	return files
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func writePEM(t *testing.T, file, kind string, der []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// both are the uses that a node needs.
-var both = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 
 // logBuffer is a log that tests read.
 type logBuffer struct {
@@ -133,10 +59,10 @@ func refused(t *testing.T, cfg join.Config) {
 // the cluster says why.
 func TestWhoMayJoin(t *testing.T) {
 	t.Parallel()
-	ours, theirs := newAuthority(t), newAuthority(t)
+	ours, theirs := jointest.NewAuthority(t), jointest.NewAuthority(t)
 	var log logBuffer
 	c := jointest.New(t, 3, func(_ int, cfg *join.Config) {
-		cfg.TLS = ours.issue(t, cfg.Node, both...)
+		cfg.TLS = ours.Issue(t, cfg.Node)
 		cfg.Logger = log.logger()
 	})
 	c.Up(t, 0, 1, 2) // a cluster begins with all nodes
@@ -151,7 +77,7 @@ func TestWhoMayJoin(t *testing.T) {
 		refused(t, intruder(func(cfg *join.Config) { cfg.TLS = join.TLS{} }))
 	})
 	t.Run("another authority", func(t *testing.T) {
-		refused(t, intruder(func(cfg *join.Config) { cfg.TLS = theirs.issue(t, cfg.Node, both...) }))
+		refused(t, intruder(func(cfg *join.Config) { cfg.TLS = theirs.Issue(t, cfg.Node) }))
 	})
 	t.Run("another secret", func(t *testing.T) {
 		refused(t, intruder(func(cfg *join.Config) { cfg.Secret = "not the secret of the cluster" }))
@@ -214,12 +140,12 @@ func refusedOfTwo(t *testing.T, cfg join.Config) {
 }
 
 func TestCertificatesAreCheckedAtTheStart(t *testing.T) {
-	ours, theirs := newAuthority(t), newAuthority(t)
-	foreign := theirs.issue(t, "n1", both...)
-	foreign.CA = filepath.Join(ours.dir, "ca")
+	ours, theirs := jointest.NewAuthority(t), jointest.NewAuthority(t)
+	foreign := theirs.Issue(t, "n1")
+	foreign.CA = ours.CA
 	for name, files := range map[string]join.TLS{
-		"not for clients":      ours.issue(t, "server", x509.ExtKeyUsageServerAuth),
-		"not for servers":      ours.issue(t, "client", x509.ExtKeyUsageClientAuth),
+		"not for clients":      ours.Issue(t, "server", x509.ExtKeyUsageServerAuth),
+		"not for servers":      ours.Issue(t, "client", x509.ExtKeyUsageClientAuth),
 		"of another authority": foreign,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,100 @@
+//go:build linux
+
+package main
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/journal/join/jointest"
+)
+
+var netns = flag.Bool("netns", false, "run TestClusterNamespaces, which needs root and iproute2")
+
+// What a link does to packets, as tc has it. A queue that is shorter than any packet
+// loses all.
+const (
+	lossOfAll = "bfifo limit 1"
+	farAway   = "netem delay 50ms 10ms loss 5%"
+	narrow    = "tbf rate 2mbit burst 4kb latency 50ms"
+)
+
+// As TestClusterCrash, and each node has a network namespace of its own, TLS to the
+// others and their secret: packets are lost and connections are left half open,
+// which proxies can't do.
+func TestClusterNamespaces(t *testing.T) {
+	c, faults := newNamespacedProcesses(t)
+	crashCluster(t, c, faults)
+}
+
+func TestClusterNamespacesOfShares(t *testing.T) {
+	c, faults := newNamespacedProcesses(t, "--replicas", "2", "--move-after", "1s")
+	crashCluster(t, c, faults)
+}
+
+func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, []fault) {
+	t.Helper()
+	if !*netns {
+		t.Skip("without -netns: it needs root and iproute2, see `make cluster-netns`")
+	}
+	n, authority := newNamespaces(t), jointest.NewAuthority(t)
+	authority.IPs = nil
+	addrs := make([]string, clusterSize)
+	for i := range addrs {
+		ip, addr := namespacedAddr(i)
+		addrs[i], authority.IPs = addr, append(authority.IPs, ip)
+	}
+	c := newProcessesIn(t, n, addrs, addrs, flags...)
+	for i := range c.own {
+		files := authority.Issue(t, c.name(i))
+		c.own[i] = []string{"--cluster-ca", files.CA, "--cluster-cert", files.Cert, "--cluster-key", files.Key}
+	}
+	return c, n.faults()
+}
+
+// faults are those that this kernel can do.
+func (n *namespaces) faults() []fault {
+	faults := []fault{killAndRestart, stopAndGoOn, n.linkDown(6 * time.Second), n.linkDown(20 * time.Second),
+		{"nothing arrives at it for 6 s", n.loss(true, false)},
+		{"nothing arrives from it for 6 s", n.loss(false, true)},
+	}
+	for _, link := range []struct{ name, discipline string }{
+		{"50 ms away, and 5 % of packets lost", farAway},
+		{"a link of 2 Mbit/s", narrow},
+	} {
+		if n.has(link.discipline) {
+			faults = append(faults, fault{link.name, n.shaped(link.name, link.discipline)})
+		} else {
+			n.t.Logf("LEFT OUT, as this kernel can't do it (tc qdisc %s): %s", link.discipline, link.name)
+		}
+	}
+	return faults
+}
+
+func (n *namespaces) linkDown(d time.Duration) fault {
+	return fault{fmt.Sprint("link down for ", d), func(c *processes, i int) {
+		n.setCut(c.name(i), true)
+		<-time.After(d)
+		n.setCut(c.name(i), false)
+	}}
+}
+
+func (n *namespaces) loss(to, from bool) func(c *processes, i int) {
+	return func(_ *processes, i int) {
+		n.shape(i, to, from, lossOfAll)
+		<-time.After(6 * time.Second)
+		n.unshape(i, to, from)
+	}
+}
+
+// shaped is a link that is poor, over which nodes must agree nevertheless.
+func (n *namespaces) shaped(name, discipline string) func(c *processes, i int) {
+	return func(c *processes, i int) {
+		n.shape(i, true, true, discipline)
+		<-time.After(3 * time.Second)
+		n.t.Logf("%6.2f s to converge meanwhile: %s of %s", c.converge(name).Seconds(), name, c.name(i))
+		n.unshape(i, true, true)
+	}
+}
