@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -200,7 +201,8 @@ func (c *processes) client(i int) (asked *client.Client, ok bool) {
 	if p == nil {
 		return nil, false
 	}
-	asked, err := client.New(p.addr, client.Options{Retries: -1})
+	// One pool of connections: a client of its own would leave one behind at each poll.
+	asked, err := client.New(p.addr, client.Options{Retries: -1, HTTPClient: http.DefaultClient})
 	return asked, err == nil
 }
 

@@ -68,7 +68,6 @@ func clusterOptions(cfg Config) (*natsserver.Options, error) {
 		AuthTimeout:    2 * handshakeTime.Seconds(),
 		TLSTimeout:     handshakeTime.Seconds(),
 		PingInterval:   routePing,
-		ConnectBackoff: true,
 	}
 	if o.Cluster.Port, err = strconv.Atoi(port); err != nil {
 		return nil, err
