@@ -16,7 +16,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build test race sim crash cluster-crash cluster-size fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess
+.PHONY: help run cluster build test race sim crash cluster-crash cluster-netns cluster-size fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess need-iproute2
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ crash: need-go ## Kill a server at random moments, ROUNDS (50) times, and count 
 
 cluster-crash: need-go ## Kill, stop, cut off, replace and restart nodes of a cluster, each ROUNDS (50) times, and count what is there
 	$(GO) test -run 'TestClusterCrash' -count 1 -v -timeout $$(( $(ROUNDS) * 3 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS)
+
+cluster-netns: need-go need-iproute2 ## The same in network namespaces, with TLS and packets that are lost, ROUNDS (50) times; needs root, on Linux
+	$(GO) test -run 'TestClusterNamespaces' -count 1 -v -timeout $$(( $(ROUNDS) * 6 + 10 ))m ./cmd/weir -args -netns -cluster-rounds $(ROUNDS)
 
 cluster-size: need-go ## Measure what NODES (1,3,10,30,100) cost in one process, with KEYS (100000) active ones and HITS (5000) a second on each
 	@$(GO) test -run 'TestClusterSize$$' -count 1 -timeout 1h ./journal -args -size.nodes $(NODES) -size.keys $(KEYS) -size.hits $(HITS) \
@@ -94,3 +97,7 @@ need-gcc:
 need-goaccess:
 	@command -v goaccess >/dev/null || { echo "make: the replay benchmark compares with goaccess: installing it"; apt-get update -qq && apt-get install -y -qq goaccess; } || \
 	  echo "make: goaccess could not be installed (as root: apt-get install goaccess): the report leaves it out and says so" >&2
+
+need-iproute2:
+	@{ command -v ip && command -v tc; } >/dev/null || { echo "make: network namespaces need iproute2: installing it"; apt-get update -qq && apt-get install -y -qq iproute2; } || \
+	  { echo "make: iproute2 could not be installed: as root on Linux, apt-get install iproute2" >&2; exit 1; }

@@ -44,12 +44,18 @@ func (j *Journal) runFollower(ctx context.Context) {
 				j.log.Warn("journal: following the other nodes is interrupted, and tried again", "error", err)
 			}
 			wait = min(2*max(wait, followEvery), retryMost)
+			select { // however much news there is: others that go on writing end no error
+			case <-ctx.Done():
+			case <-time.After(followEvery):
+			}
 		}
 		if wait > 0 {
 			select {
 			case <-ctx.Done():
-			case <-j.told.news:
-				wait = min(wait, followSoon)
+			case <-j.told.news: // whoever brought it can be asked, too
+				if errors.Is(err, jetstream.ErrMsgNotFound) {
+					wait = min(wait, followSoon)
+				}
 			case <-time.After(wait):
 			}
 		}

@@ -17,6 +17,11 @@ const (
 	handshakeTime = 5 * time.Second // of TLS between nodes, on a machine under load
 	routePing     = 5 * time.Second // a route that is silent for three of them is dead
 	readyPoll     = 100 * time.Millisecond
+
+	// reports is after how many attempts to connect to a node that went away a failure
+	// is logged again. There is one a second, without the server's back-off: after a long
+	// cut that would wait for up to 30 s.
+	reports = 60
 )
 
 // serverOptions are those of the embedded server.
@@ -52,6 +57,7 @@ func clusterOptions(cfg Config) (*natsserver.Options, error) {
 	o := serverOptions(cfg)
 	o.ServerName = cfg.Node
 	o.NoSystemAccount = false // nodes talk in it
+	o.ReconnectErrorReports = reports
 	o.DontListen, o.Host, o.Port = false, "127.0.0.1", natsserver.RANDOM_PORT
 
 	host, port, err := net.SplitHostPort(cfg.Listen)
