@@ -65,15 +65,15 @@ func clusterOptions(cfg Config) (*natsserver.Options, error) {
 		return nil, err
 	}
 	o.Cluster = natsserver.ClusterOpts{
-		Name:           cfg.Cluster,
-		Host:           host,
-		Advertise:      cfg.Addr,
-		NoAdvertise:    true, // the port for clients
-		Username:       cfg.Node,
-		Password:       cfg.Secret,
-		AuthTimeout:    2 * handshakeTime.Seconds(),
-		TLSTimeout:     handshakeTime.Seconds(),
-		PingInterval:   routePing,
+		Name:         cfg.Cluster,
+		Host:         host,
+		Advertise:    cfg.Addr,
+		NoAdvertise:  true, // the port for clients
+		Username:     cfg.Node,
+		Password:     cfg.Secret,
+		AuthTimeout:  2 * handshakeTime.Seconds(),
+		TLSTimeout:   handshakeTime.Seconds(),
+		PingInterval: routePing,
 	}
 	if o.Cluster.Port, err = strconv.Atoi(port); err != nil {
 		return nil, err
