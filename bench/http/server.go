@@ -23,7 +23,7 @@ type server struct {
 }
 
 // start runs a program whose last argument is the address to listen on, and
-// waits until it does. The end of ctx ends it too.
+// waits until it answers. The end of ctx ends it too.
 func start(ctx context.Context, name, program string, args ...string) (*server, error) {
 	address, err := freeAddress(ctx)
 	if err != nil {
@@ -38,17 +38,30 @@ func start(ctx context.Context, name, program string, args ...string) (*server, 
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for {
-		connection, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-		if err == nil {
-			return s, connection.Close()
+		ready, err := answers(ctx, s.url)
+		if ready {
+			return s, err
 		}
 		select {
 		case <-ctx.Done():
 			s.stop()
-			return nil, fmt.Errorf("%s does not listen on %s after 30 s: %w", program, address, err)
+			return nil, fmt.Errorf("%s does not answer on %s after 30 s: %w", program, address, err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// answers tells whether a program answers, and not that it is still starting.
+func answers(ctx context.Context, url string) (ready bool, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
+	if err != nil {
+		return false, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false, err
+	}
+	return response.StatusCode != http.StatusServiceUnavailable, response.Body.Close()
 }
 
 // freeAddress is a loopback address that nothing listened on a moment ago.

@@ -52,7 +52,9 @@ func (b *bench) serve(args ...string) (*server, error) {
 			return nil, err
 		}
 		if resp, err := s.client.Do(request); err == nil {
-			return s, resp.Body.Close()
+			if err := resp.Body.Close(); err != nil || resp.StatusCode == http.StatusOK {
+				return s, err
+			}
 		}
 		<-time.After(20 * time.Millisecond)
 	}
