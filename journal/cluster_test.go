@@ -164,3 +164,21 @@ func TestNodesCountTogether(t *testing.T) {
 		}
 	}
 }
+
+// A first start that is interrupted while it waits for the others can be made again.
+func TestFirstStartAgain(t *testing.T) {
+	c := newCluster(t, 3)
+	e, err := weir.New(engineConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if j, err := Open(ctx, e, c.cfgs[0], nil); err == nil {
+		t.Fatalf("%v began alone", j)
+	}
+	c.start()
+	c.nodes[0].hit("k", 1_000_000, 1)
+	c.agree(map[string]uint64{"k": 1})
+}
