@@ -17,10 +17,13 @@ func (n *simNode) jump() {
 	}
 }
 
-// now is the time by the node's own clock.
+// now is the time by the node's own clock. Batches of different partitions ask for it side
+// by side.
 func (n *simNode) now() time.Time {
 	now := n.c.now().Add(n.clock)
-	n.latest = max(n.latest, now.UnixMilli())
+	for was := n.latest.Load(); now.UnixMilli() > was && !n.latest.CompareAndSwap(was, now.UnixMilli()); {
+		was = n.latest.Load()
+	}
 	return now
 }
 
@@ -28,7 +31,7 @@ func (n *simNode) now() time.Time {
 // after its clock jumped back counts as asked then.
 func (n *simNode) wall() int64 {
 	n.now()
-	return n.latest
+	return n.latest.Load()
 }
 
 // freshUntil is until when a node says that it has all hits of an origin, by the clock of

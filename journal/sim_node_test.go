@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -18,7 +19,7 @@ type simNode struct {
 	name string
 
 	clock  time.Duration // what its clock is ahead
-	latest int64         // Unix ms: the latest time that it has shown
+	latest atomic.Int64  // Unix ms: the latest time that it has shown
 
 	// On its disk.
 	origin uint64
