@@ -21,6 +21,7 @@ type replica struct {
 	// Of the goroutine that cuts.
 	encoder *encoder // nil until begin
 	cut     weir.Cut
+	news    bool                   // the flush has hits or admissions
 	beat    time.Time              // of the last flush
 	audited time.Time              // when all positions were last journaled
 	timed   func(takeState func()) // runs it, and may look at the clock; nil: runs it
@@ -90,6 +91,7 @@ func (r *replica) ready() {
 // cutFlush is one flush and the snapshots that were taken with it.
 type cutFlush struct {
 	parts [][]byte   // a message each; none: there is nothing to say
+	news  bool       // it has hits, admissions or receipts: with it, something would be lost
 	snaps []snapshot // count once all parts are in the journal
 }
 
@@ -102,6 +104,7 @@ func (r *replica) cutAll(now time.Time, leaving bool, states map[int]bool) (f cu
 	e.begin(now)
 	e.leaving = leaving
 	restate := r.clustered && now.Sub(r.audited) >= auditEvery
+	r.news = false
 	arriving := r.arriving()
 	receipts := r.engine.CutReceipts(func() {
 		for partition := range r.audit.partitions {
@@ -123,7 +126,7 @@ func (r *replica) cutAll(now time.Time, leaving bool, states map[int]bool) (f cu
 		e.cancel()
 		return f
 	}
-	f.parts = e.end(receipts)
+	f.parts, f.news = e.end(receipts), r.news || len(receipts) > 0
 	r.beat = now
 	if restate {
 		r.audited = now
@@ -142,6 +145,7 @@ const auditEvery = 10 * time.Second
 // far if that is to be restated. It takes the partition's state if it is asked for.
 func (r *replica) cutPartition(partition int, withState, restate bool) {
 	r.engine.Cut(partition, &r.cut, withState)
+	r.news = r.news || len(r.cut.Deltas)+len(r.cut.Admissions) > 0
 	r.encoder.add(partition, r.cut.Deltas)
 	r.encoder.addAdmissions(partition, r.cut.Admissions)
 	if restate && len(r.cut.Deltas)+len(r.cut.Admissions) == 0 {
