@@ -18,7 +18,7 @@ type flusher struct {
 	last uint64 // sequence in the stream of the last acknowledged message
 
 	kick  chan struct{} // someone waits: do not wait for the interval
-	news  atomic.Bool   // the flush under way has what would be lost with it
+	news  atomic.Bool   // a flush that is not acknowledged has what would be lost with it
 	speak atomic.Bool   // the next flush is written though it be empty
 
 	mu     sync.Mutex
@@ -108,11 +108,14 @@ func (j *Journal) flush(ctx context.Context) error {
 	}
 	due := j.snapshots.due(j.snapshots.kept.Load() > j.cfg.MaxBytes/4)
 	cut := j.replica.cutAll(began, j.leaving.Load(), due)
-	j.flusher.news.Store(cut.news)
+	if cut.news {
+		j.flusher.news.Store(true)
+	}
 	if len(cut.parts) > 0 {
 		if err := j.publish(ctx, cut.parts); err != nil {
 			return err
 		}
+		j.flusher.news.Store(false)
 		j.stats.flushed(time.Since(began))
 	}
 	if !j.cfg.clustered() {
