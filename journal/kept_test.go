@@ -29,7 +29,7 @@ func TestMoreIsWrittenThanIsKept(t *testing.T) {
 		}
 	}
 	_, _, bytes, err := c.nodes[0].j.store.bounds(t.Context())
-	if err != nil || bytes > minMaxBytes/2 {
+	if err != nil || bytes > minMaxBytes*5/8 { // with what a round of snapshots may take
 		t.Errorf("%d bytes are kept, %v", bytes, err)
 	}
 	at := time.Unix(1_000_000, 0)
