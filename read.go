@@ -16,12 +16,8 @@ func (e *Engine) Count(key string, w time.Duration) (Count, error) {
 	if err != nil {
 		return Count{}, err
 	}
-	return e.countHeld(nil, key, func(count func(at, seconds int64) Count) Count { return count(e.clock.now(), seconds) })
-}
-
-// countHeld counts what must be held.
-func (e *Engine) countHeld(in PartitionSet, key string, ask func(count func(at, seconds int64) Count) Count) (c Count, err error) {
-	err = e.whileHeld(in, key, func() { c = ask(e.counting(in, key)) })
+	var c Count
+	err = e.whileHeld(nil, key, func() { c = e.countIn(nil, key, e.clock.now(), seconds) })
 	return c, err
 }
 
@@ -42,7 +38,11 @@ func (e *Engine) CountIn(in PartitionSet, at time.Time, key string, w time.Durat
 	if err != nil {
 		return Count{}, err
 	}
-	return e.countHeld(in, key, func(count func(at, seconds int64) Count) Count { return countAt(at, seconds, count) })
+	var c Count
+	err = e.whileHeld(in, key, func() {
+		c = countAt(at, seconds, func(at, seconds int64) Count { return e.countIn(in, key, at, seconds) })
+	})
+	return c, err
 }
 
 // Rate is the estimate of Count, per second of w.
@@ -64,12 +64,13 @@ func (e *Engine) checkRead(key string, w time.Duration) (seconds int64, err erro
 	return wholeSeconds("window", w)
 }
 
-// counting is what answers for a valid key and windows of whole seconds, 0 included.
-func (e *Engine) counting(in PartitionSet, key string) func(at, seconds int64) Count {
+// countIn answers for a valid key and a window of whole seconds, 0 included; of AllKeys,
+// for the hits of some partitions.
+func (e *Engine) countIn(in PartitionSet, key string, at, seconds int64) Count {
 	if key == AllKeys && (in != nil || e.holding.parted.Load()) {
-		return func(at, seconds int64) Count { return e.countPartitions(in, at, seconds) }
+		return e.countPartitions(in, at, seconds)
 	}
-	return func(at, seconds int64) Count { return e.count(key, at, seconds) }
+	return e.count(key, at, seconds)
 }
 
 func (e *Engine) count(key string, at, seconds int64) Count {

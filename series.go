@@ -45,10 +45,9 @@ func (e *Engine) SeriesIn(in PartitionSet, key string, from, to time.Time, step 
 	}
 	points := make([]Point, n)
 	err = e.whileHeld(in, key, func() {
-		count := e.counting(in, key)
 		for i := range points {
 			at := from.Unix() + int64(i+1)*seconds
-			points[i] = Point{time.Unix(at, 0), count(at, seconds)}
+			points[i] = Point{time.Unix(at, 0), e.countIn(in, key, at, seconds)}
 		}
 	})
 	if err != nil {
