@@ -17,7 +17,7 @@ import (
 //	mark         how far the journal was acknowledged
 //	room         for a moment, after an error of writing: is there room?
 //	jetstream/   the embedded server's files: the journal and the snapshots
-//	jetstream.damaged/   of a node of a cluster, until it has all from the others
+//	jetstream.damaged-TIME/   of a node of a cluster, until it has all from the others
 const (
 	lockFile     = "lock"
 	manifestFile = "manifest"

@@ -15,7 +15,6 @@ import (
 type shares struct {
 	registry *share.Registry
 	replicas int
-	told     weir.PartitionSet // what the registry says of this node; of the keeper
 	ask      askTable
 }
 
@@ -84,24 +83,18 @@ func (j *Journal) runShares(ctx context.Context) {
 	}
 }
 
-// tellShares registers what this node holds, if that has changed, or if it was removed
-// (Remove) and is here nevertheless.
+// tellShares registers what this node holds, unless the registry has it: it has changed,
+// or this node was removed (Remove) and is here nevertheless.
 func (j *Journal) tellShares(ctx context.Context) {
-	held := j.engine.HeldPartitions()
-	known := slices.ContainsFunc(j.shares.registry.Entries(), func(e share.Entry) bool { return e.Node == j.cfg.Join.Node })
-	if known && slices.Equal(held, j.shares.told) {
+	now := share.Entry{Node: j.cfg.Join.Node, Origin: j.Origin(), Epoch: j.life.epoch, Held: j.engine.HeldPartitions()}
+	if slices.ContainsFunc(j.shares.registry.Entries(), now.Says) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, oneAsk)
 	defer cancel()
-	err := j.shares.registry.Put(ctx, share.Entry{Node: j.cfg.Join.Node, Origin: j.Origin(), Epoch: j.life.epoch, Held: held})
-	if err != nil {
-		if ctx.Err() == nil {
-			j.log.Warn("journal: the other nodes could not be told which partitions this one holds; trying again", "error", err)
-		}
-		return
+	if err := j.shares.registry.Put(ctx, now); err != nil && ctx.Err() == nil {
+		j.log.Warn("journal: the other nodes could not be told which partitions this one holds; trying again", "error", err)
 	}
-	j.shares.told = held
 }
 
 // wanted are the partitions that this node should hold.
@@ -198,6 +191,9 @@ func (j *Journal) takeSome(ctx context.Context, some []int) (taken int, err erro
 // missing are the partitions that this node should hold and does not, those that fewest
 // hold first.
 func (j *Journal) missing() (list []int) {
+	if j.engine.HeldPartitions().Len() == j.engine.Config().Partitions {
+		return nil
+	}
 	holders := j.Holders()
 	wanted := j.wanted(holders)
 	for partition := range j.engine.Config().Partitions {

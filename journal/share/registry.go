@@ -27,6 +27,11 @@ type Entry struct {
 	revision uint64 // in the bucket
 }
 
+// Says tells whether another entry says the same, whenever it did.
+func (e Entry) Says(o Entry) bool {
+	return e.Node == o.Node && e.Origin == o.Origin && e.Epoch == o.Epoch && slices.Equal(e.Held, o.Held)
+}
+
 // Registry is the entries of all nodes, as one node sees them. It is safe for many
 // goroutines. It owns one, which reads changes until the connection is closed.
 type Registry struct {
