@@ -25,7 +25,9 @@ var mayImport = map[string][]string{
 	"journal/share": {"."},
 	"internal/sim":  {},
 
-	"server": {".", "window", "limit", "policy", "internal/units", "internal/ratelimitfields", "internal/nearest"},
+	"internal/recent": {},
+
+	"server": {".", "window", "limit", "policy", "internal/units", "internal/ratelimitfields", "internal/nearest", "internal/recent"},
 	"policy": {".", "limit", "internal/units", "internal/nearest"},
 	"client": {"internal/units"},
 	"replay": {".", "window", "internal/units", "client"},
@@ -33,7 +35,7 @@ var mayImport = map[string][]string{
 	"replay/shadow": {".", "limit", "policy", "replay", "internal/units"},
 
 	"journal/strict": {".", "journal", "journal/checks", "journal/lease", "journal/share", "journal/varint"},
-	"journal/route":  {".", "limit", "journal/checks", "journal/varint"},
+	"journal/route":  {".", "limit", "journal/checks", "journal/varint", "internal/recent"},
 	"journal/checks": {".", "journal/varint"},
 	"journal/varint": {},
 

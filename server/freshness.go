@@ -1,10 +1,6 @@
 package server
 
-import (
-	"sync"
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // Freshness says how much of the newest hits is in an answer. Like Bounds it is
 // embedded in answers.
@@ -29,43 +25,16 @@ func (s *Server) wall() time.Time {
 	return time.Now()
 }
 
-// freshnessEvery is how old a Freshness may be: it only says too little.
+// freshnessEvery is how old a Freshness may be: it only says too little. The journal may
+// be busy with what it missed: then one question waits for it, and not all.
 const freshnessEvery = 50 * time.Millisecond
-
-// freshCache keeps the freshness of the cluster, for many questions at once. The
-// journal may be busy with what it missed: then one question waits for it, and
-// the others say what was known before.
-type freshCache struct {
-	asking sync.Mutex
-	last   atomic.Pointer[freshEntry]
-}
-
-type freshEntry struct {
-	value Fresh
-	asked time.Time
-}
-
-func (c *freshCache) get(ask func() Fresh) Fresh {
-	last := c.last.Load()
-	if last != nil && (time.Since(last.asked) < freshnessEvery || !c.asking.TryLock()) {
-		return last.value
-	}
-	if last == nil {
-		c.asking.Lock()
-	}
-	defer c.asking.Unlock()
-	asked := time.Now()
-	value := ask()
-	c.last.Store(&freshEntry{value, asked})
-	return value
-}
 
 // fresh is asked for before what it is said of.
 func (s *Server) fresh() Fresh {
 	if s.cfg.Cluster == nil {
 		return Fresh{AsOf: s.wall()}
 	}
-	return s.lastFresh.get(func() Fresh {
+	return s.lastFresh.Get(freshnessEvery, func() Fresh {
 		asOf, silent := s.cfg.Cluster.Freshness()
 		return Fresh{asOf, silent}
 	})

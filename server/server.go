@@ -13,6 +13,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/recent"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -33,7 +34,7 @@ type Server struct {
 
 	policies  *policy.Live
 	answers   Answers
-	lastFresh freshCache
+	lastFresh recent.Value[Fresh]
 	decisions *decisions
 	allows    *sync.Pool // of *allowing
 }

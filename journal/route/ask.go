@@ -19,7 +19,7 @@ type CountQuestion struct {
 // answered, or there is an error: a *weir.Error, or that of ctx.
 func (r *Router) Counts(ctx context.Context, questions []CountQuestion) (counts []weir.Count, fresh Fresh, err error) {
 	if len(questions) == 0 {
-		return nil, r.fresh.get(), nil
+		return nil, r.own(), nil
 	}
 	counts = make([]weir.Count, len(questions))
 	for at := 0; at < len(questions); at += maxTogether {
@@ -182,7 +182,7 @@ func (r *Router) start(q *question) (s started) {
 	if q.wide() && !held {
 		own.in = weir.NewPartitionSet(r.partitions) // none: only to be checked
 	}
-	s.fresh = r.fresh.get() // before what it is said of
+	s.fresh = r.own() // before what it is said of
 	s.answer = answerOf(r.engine, &own)
 	switch {
 	case s.answer.err == nil && own.in == nil:

@@ -55,7 +55,7 @@ func (r *Router) askLegs(ctx context.Context, c *covering, legs []leg) {
 			q := c.f.q // legs differ in their sets
 			q.in = l.in
 			if l.node == "" {
-				fresh := r.fresh.get()
+				fresh := r.own()
 				c.add(&q, "", answerOf(r.engine, &q), fresh, nil)
 				return
 			}

@@ -3,8 +3,6 @@ package route
 import (
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -49,31 +47,10 @@ func (f Fresh) with(o Fresh) Fresh {
 // freshnessEvery is how old this node's own Fresh may be: it only says too little.
 const freshnessEvery = 50 * time.Millisecond
 
-// freshCache keeps this node's own Fresh, for many questions at once: one of them
-// asks anew, and the others say what was known before.
-type freshCache struct {
-	ask    func() (asOf time.Time, late []Late)
-	asking sync.Mutex
-	last   atomic.Pointer[freshEntry]
-}
-
-type freshEntry struct {
-	fresh Fresh
-	asked time.Time
-}
-
-// get must be called before what it is said of.
-func (c *freshCache) get() Fresh {
-	last := c.last.Load()
-	if last != nil && (time.Since(last.asked) < freshnessEvery || !c.asking.TryLock()) {
-		return last.fresh
-	}
-	if last == nil {
-		c.asking.Lock()
-	}
-	defer c.asking.Unlock()
-	asked := time.Now()
-	asOf, late := c.ask()
-	c.last.Store(&freshEntry{Fresh{asOf, late}, asked})
-	return Fresh{asOf, late}
+// own is this node's own Fresh. It must be asked for before what it is said of.
+func (r *Router) own() Fresh {
+	return r.fresh.Get(freshnessEvery, func() Fresh {
+		asOf, late := r.cfg.Freshness()
+		return Fresh{asOf, late}
+	})
 }

@@ -48,7 +48,7 @@ func (r *Router) answersItself(f *flight) bool {
 	if !r.engine.Holds(r.engine.PartitionOf(f.q.key)) {
 		return false
 	}
-	fresh := r.fresh.get()
+	fresh := r.own()
 	a := answerOf(r.engine, &f.q)
 	if a.notHeld() {
 		return false // it was let go just now

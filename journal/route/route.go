@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/recent"
 )
 
 // Config sets up a Router. Engine, Conn, Self, Holders and Freshness must be given;
@@ -70,7 +71,7 @@ type Router struct {
 	log        *slog.Logger
 	partitions int
 
-	fresh freshCache
+	fresh recent.Value[Fresh]
 	share *sharing
 	peers peers
 	inbox *inbox
@@ -120,7 +121,7 @@ func Open(cfg Config) (*Router, error) {
 	}
 	r := &Router{
 		cfg: cfg, engine: cfg.Engine, log: cfg.Logger, partitions: cfg.Engine.Config().Partitions,
-		fresh: freshCache{ask: cfg.Freshness}, share: newSharing(cfg.FlushEvery), peers: peers{list: map[string]*peer{}},
+		share: newSharing(cfg.FlushEvery), peers: peers{list: map[string]*peer{}},
 	}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	var err error

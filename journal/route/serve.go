@@ -121,7 +121,7 @@ func (s *serving) answer(a arrived) {
 	}
 	var fresh Fresh
 	if req.class != decision { // which says nothing of hits
-		fresh = r.fresh.get() // before what it is said of
+		fresh = r.own() // before what it is said of
 	}
 	text := appendFresh(nil, fresh)
 	text = binary.AppendUvarint(text, uint64(len(req.questions)))

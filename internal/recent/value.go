@@ -1,0 +1,38 @@
+// Package recent keeps an answer for many who ask at once.
+package recent
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Value keeps what was asked last. The zero Value has nothing yet. It is safe for many
+// goroutines.
+type Value[T any] struct {
+	asking sync.Mutex
+	last   atomic.Pointer[entry[T]]
+}
+
+type entry[T any] struct {
+	value T
+	asked time.Time
+}
+
+// Get returns what was asked last if it is not older than maxAge; else one of the callers
+// asks anew, and the others get what was known before. The age counts from before ask was
+// called. Only before the first answer do all wait.
+func (v *Value[T]) Get(maxAge time.Duration, ask func() T) T {
+	last := v.last.Load()
+	if last != nil && (time.Since(last.asked) < maxAge || !v.asking.TryLock()) {
+		return last.value
+	}
+	if last == nil {
+		v.asking.Lock()
+	}
+	defer v.asking.Unlock()
+	asked := time.Now()
+	value := ask()
+	v.last.Store(&entry[T]{value, asked})
+	return value
+}
