@@ -2,7 +2,9 @@ package weir
 
 import (
 	"go/build"
+	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -10,60 +12,102 @@ import (
 
 const module = "github.com/weir-counter/weir"
 
-// The import rules of docs/ARCHITECTURE.md. A folder that is not named here may
-// import what it likes of the module, except commands.
-var mayImport = map[string][]string{
-	"window":       {},
-	"limit":        {},
-	".":            {"window", "limit"},
-	"journal":      {".", "window"},
-	"journal/join": {},
-
-	"journal/join/ondisk": {},
-
-	"journal/lease": {},
-	"journal/share": {"."},
-	"internal/sim":  {},
-
-	"internal/recent": {},
-
-	"server": {".", "window", "limit", "policy", "internal/units", "internal/ratelimitfields", "internal/nearest", "internal/recent"},
-	"policy": {".", "limit", "internal/units", "internal/nearest"},
-	"client": {"internal/units"},
-	"replay": {".", "window", "internal/units", "client"},
-
-	"replay/shadow": {".", "limit", "policy", "replay", "internal/units"},
-
-	"journal/strict": {".", "journal", "journal/checks", "journal/lease", "journal/share", "journal/varint"},
-	"journal/route":  {".", "limit", "journal/checks", "journal/varint", "internal/recent"},
-	"journal/checks": {".", "journal/varint"},
-	"journal/varint": {},
-
-	"middleware":          {".", "limit", "internal/ratelimitfields"},
-	"middleware/policies": {".", "middleware", "policy"},
-	"middleware/remote":   {".", "limit", "client", "middleware"},
-}
-
 // Third-party modules that the library may import, each with a reason in
 // docs/decisions.
 var libraryModules = []string{"github.com/cespare/xxhash/v2"}
 
+// A room is a row of the table in docs/ARCHITECTURE.md.
+type room struct {
+	rooms   []string // folders of this module that it may import
+	modules []string // parts of the paths of others
+}
+
+var (
+	roomRow = regexp.MustCompile("(?m)^\\| `([^`]+?)/?` \\|[^|]*\\|([^|]*)\\|([^|]*)\\|$")
+	quoted  = regexp.MustCompile("`([^`]+?)/?`")
+)
+
+// readRooms reads the table, by folder.
+func readRooms(t *testing.T) map[string]room {
+	t.Helper()
+	page, err := os.ReadFile("docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(page), "| folder | its one job | may import | modules |")
+	if !found {
+		t.Fatal("docs/ARCHITECTURE.md has no table of rooms")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	names := func(cell string) (list []string) {
+		for _, match := range quoted.FindAllStringSubmatch(cell, -1) {
+			list = append(list, match[1])
+		}
+		return list
+	}
+	rooms := map[string]room{}
+	for _, row := range roomRow.FindAllStringSubmatch(table, -1) {
+		rooms[row[1]] = room{names(row[2]), names(row[3])}
+	}
+	if lines := strings.Count(strings.TrimSpace(table), "\n"); lines != len(rooms) {
+		t.Fatalf("docs/ARCHITECTURE.md: %d rows of rooms, of which %d could be read: write | `folder/` | job | `room` ... | `module` ... |", lines, len(rooms))
+	}
+	return rooms
+}
+
+// The code keeps to the table of rooms in docs/ARCHITECTURE.md: each package has a
+// row, each row a package, and no package imports what its row does not name.
 func TestImportRules(t *testing.T) {
-	for folder, allowed := range mayImport {
+	rooms := readRooms(t)
+	out, err := exec.Command("go", "list", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range strings.FieldsSeq(string(out)) {
+		folder := folderOf(path)
+		allowed, ok := rooms[folder]
+		if !ok {
+			t.Errorf("%s has no row in the table of docs/ARCHITECTURE.md", folder)
+			continue
+		}
+		delete(rooms, folder)
 		for _, path := range imports(t, folder) {
-			inner, ok := strings.CutPrefix(path, module)
-			if !ok {
-				continue
-			}
-			inner = strings.TrimPrefix(inner, "/")
-			if inner == "" {
-				inner = "."
-			}
-			if !slices.Contains(allowed, inner) && !strings.HasPrefix(inner, folder+"/") {
-				t.Errorf("%s imports %s: allowed are %v (docs/ARCHITECTURE.md)", folder, path, allowed)
+			if !allowed.mayImport(folder, path) {
+				t.Errorf("%s imports %s: its row in docs/ARCHITECTURE.md allows %v and %v", folder, path, allowed.rooms, allowed.modules)
 			}
 		}
 	}
+	for folder := range rooms {
+		t.Errorf("docs/ARCHITECTURE.md has a row for %s, where no package is", folder)
+	}
+}
+
+func (r room) mayImport(folder, path string) bool {
+	switch {
+	case path == module || strings.HasPrefix(path, module+"/"):
+		inner := folderOf(path)
+		return slices.Contains(r.rooms, inner) || strings.HasPrefix(inner, folder+"/")
+	case !strings.Contains(strings.SplitN(path, "/", 2)[0], "."):
+		return true // the standard library
+	}
+	return slices.ContainsFunc(r.modules, func(part string) bool { return strings.Contains(path, part) })
+}
+
+// folderOf is the folder of a package of this module.
+func folderOf(path string) string {
+	if path == module {
+		return "."
+	}
+	return strings.TrimPrefix(path, module+"/")
+}
+
+func imports(t *testing.T, folder string) []string {
+	t.Helper()
+	p, err := build.ImportDir(folder, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Imports
 }
 
 // What a user compiles beside the standard library: packages of this module, and
@@ -94,22 +138,14 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-func imports(t *testing.T, folder string) []string {
-	t.Helper()
-	p, err := build.ImportDir(folder, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p.Imports
-}
-
-// Only the journal and commands know NATS.
+// NATS stays in the rooms that journal and join: all others would compile it too.
 func TestOnlyTheJournalKnowsNATS(t *testing.T) {
-	for _, folder := range []string{".", "window", "server", "client", "replay"} {
-		for _, path := range imports(t, folder) {
-			if strings.HasPrefix(path, "github.com/nats-io/") {
-				t.Errorf("%s imports %s", folder, path)
-			}
+	for folder, room := range readRooms(t) {
+		inside := slices.ContainsFunc([]string{"journal", "cluster", "region", "node"}, func(top string) bool {
+			return folder == top || strings.HasPrefix(folder, top+"/")
+		})
+		if slices.Contains(room.modules, "nats-io") && !inside {
+			t.Errorf("docs/ARCHITECTURE.md lets %s import NATS", folder)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -8,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/weir-counter/weir/internal/nearest"
 	"github.com/weir-counter/weir/internal/units"
@@ -27,36 +27,57 @@ type setting struct {
 	values []string
 }
 
-// readSettings reads a YAML file of flags without their dashes.
+// readSettings reads a YAML file of flags without their dashes. Several documents
+// count as one.
 func readSettings(path string) ([]setting, error) {
 	text, err := readAtMost(path, maxSettings)
 	if err != nil {
 		return nil, fmt.Errorf("settings file: %w", err)
 	}
-	tree, err := parser.ParseBytes(text, 0)
+	loader, err := yaml.NewLoader(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: not YAML: %w", path, err)
 	}
 	var settings []setting
-	for _, doc := range tree.Docs {
-		if doc.Body == nil {
-			continue
+	for {
+		var doc yaml.Node
+		switch err := loader.Load(&doc); {
+		case errors.Is(err, io.EOF):
+			return settings, nil
+		case err != nil:
+			return nil, notYAML(path, err)
 		}
-		pairs, ok := mapping(doc.Body)
-		if !ok {
-			return nil, fmt.Errorf("%s: line %d: settings are written `name: value`", path, doc.Body.GetToken().Position.Line)
+		if settings, err = addSettings(settings, doc.Content[0]); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		for _, pair := range pairs {
-			s, err := newSetting(pair)
-			if err != nil {
-				return nil, fmt.Errorf("%s: line %d: %s: %w", path, s.line, s.name, err)
-			}
-			same := func(other setting) bool { return other.name == s.name }
-			if slices.ContainsFunc(settings, same) {
-				return nil, fmt.Errorf("%s: line %d: %s: it is set twice", path, s.line, s.name)
-			}
-			settings = append(settings, s)
+	}
+}
+
+func notYAML(path string, err error) error {
+	if at, ok := errors.AsType[*yaml.LoadError](err); ok {
+		return fmt.Errorf("%s: line %d: not YAML: %s", path, at.Mark.Line, at.Message)
+	}
+	return fmt.Errorf("%s: not YAML: %w", path, err)
+}
+
+// addSettings appends the settings of one document.
+func addSettings(settings []setting, n *yaml.Node) ([]setting, error) {
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+		return settings, nil // nothing but comments
+	}
+	if n.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("line %d: settings are written `name: value`", n.Line)
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		s, err := newSetting(n.Content[i], n.Content[i+1])
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %s: %w", s.line, s.name, err)
 		}
+		same := func(other setting) bool { return other.name == s.name }
+		if slices.ContainsFunc(settings, same) {
+			return nil, fmt.Errorf("line %d: %s: it is set twice", s.line, s.name)
+		}
+		settings = append(settings, s)
 	}
 	return settings, nil
 }
@@ -73,32 +94,19 @@ func readAtMost(path string, most int64) (text []byte, err error) {
 	return text, errors.Join(err, file.Close())
 }
 
-func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		return n.Values, true
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}, true
-	case *ast.CommentGroupNode, *ast.NullNode:
-		return nil, true
-	}
-	return nil, false
-}
-
-func newSetting(pair *ast.MappingValueNode) (setting, error) {
-	s := setting{line: pair.Key.GetToken().Position.Line, name: pair.Key.GetToken().Value}
-	nodes := []ast.Node{pair.Value}
-	if list, ok := pair.Value.(*ast.SequenceNode); ok {
-		nodes = list.Values
+func newSetting(key, value *yaml.Node) (setting, error) {
+	s := setting{line: key.Line, name: key.Value}
+	nodes := []*yaml.Node{value}
+	if value.Kind == yaml.SequenceNode {
+		nodes = value.Content
 	}
 	for _, n := range nodes {
-		scalar, ok := n.(ast.ScalarNode)
-		if _, null := n.(*ast.NullNode); !ok || null {
-			return s, fmt.Errorf("it needs a value, or a list of values")
+		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
+			return s, errors.New("it needs a value, or a list of values")
 		}
 		// The text as it was written: 5m, 1_000 and 0777 mean what the flag
 		// takes them for, not what YAML does.
-		s.values = append(s.values, scalar.GetToken().Value)
+		s.values = append(s.values, n.Value)
 	}
 	return s, nil
 }
