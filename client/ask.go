@@ -229,6 +229,15 @@ type Stats struct {
 	Durable bool     `json:"durable"`           // hits are kept on disk: the server is not ephemeral
 	Waiting int64    `json:"waiting"`           // hits that wait for the journal, one for each key and second
 	Journal *Journal `json:"journal,omitempty"` // nil: the server is ephemeral
+
+	Alarms []Alarm `json:"alarms,omitempty"` // what is wrong now
+}
+
+// An Alarm is something that is wrong with a server. It is there for as long as its cause.
+type Alarm struct {
+	Code     string `json:"code"` // stable: to branch on
+	Message  string `json:"message"`
+	Refusing bool   `json:"refusing,omitempty"` // /readyz is 503
 }
 
 // A Journal is what a server tells of its journal, since its start.

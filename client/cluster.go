@@ -34,6 +34,7 @@ type Cluster struct {
 	Replicas    int             `json:"replicas,omitempty"` // nodes that hold each partition; 0: all
 	Unheld      int             `json:"unheld,omitempty"`   // partitions that no node holds that is here
 	Journal     *ClusterJournal `json:"journal,omitempty"`  // nil: the server is ephemeral
+	Alarms      []Alarm         `json:"alarms,omitempty"`   // what is wrong now, as the node that answered knows it
 	Problems    []string        `json:"problems"`
 }
 

@@ -86,8 +86,14 @@ func TestGoesOnAfterFullDisk(t *testing.T) {
 		if s := r.j.Stats(); !s.Failing || s.Revivals != revivals {
 			t.Errorf("while it was full: %+v", s)
 		}
+		if a := r.j.Alarms(); len(a) != 1 || a[0].Code != "journal_failing" || !a[0].Refusing {
+			t.Errorf("while it was full: %+v", a)
+		}
 		lift()
 		r.sync()
+		if a := r.j.Alarms(); len(a) > 0 {
+			t.Errorf("with room again: %+v", a)
+		}
 		if s := r.j.Stats(); s.Failing || s.Revivals != revivals+1 {
 			t.Errorf("with room again: %+v", s)
 		}

@@ -21,6 +21,7 @@ type clusterAnswer struct {
 	Replicas    int             `json:"replicas,omitempty" doc:"How many nodes hold each partition; absent: all."`
 	Unheld      int             `json:"unheld,omitempty" doc:"Partitions that no node holds that is here: questions about their keys are answered 503."`
 	Journal     *clusterJournal `json:"journal,omitempty" doc:"Absent when the server is ephemeral."`
+	Alarms      []Alarm         `json:"alarms" nullable:"false" doc:"What is wrong now, as this node knows it: empty when nothing is."`
 	Problems    []string        `json:"problems" nullable:"false" doc:"What could not be had, and why."`
 }
 
@@ -68,7 +69,7 @@ type clusterOutput struct{ Body clusterAnswer }
 func (s *Server) clusterAnswer(ctx context.Context) clusterAnswer {
 	a := clusterAnswer{
 		Mode: "ephemeral", Now: millis(s.wall()), Freshness: s.freshness(), Partitions: s.engine.Config().Partitions,
-		Nodes: []clusterNode{}, Servers: []clusterServer{}, Routes: []clusterRoute{}, Problems: []string{},
+		Nodes: []clusterNode{}, Servers: []clusterServer{}, Routes: []clusterRoute{}, Problems: []string{}, Alarms: s.alarms(),
 	}
 	if s.cfg.Journal != nil {
 		st := s.cfg.Journal.Stats()

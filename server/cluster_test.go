@@ -70,20 +70,26 @@ func (c fixedCluster) Remove(_ context.Context, node string) (Removal, error) {
 // stillJournal is one whose last attempt to write failed, or not.
 type stillJournal struct {
 	Journal
-	failing bool
+	failing, refusing bool
 }
 
 func (j stillJournal) Stats() JournalStats {
 	return JournalStats{Failing: j.failing, Revivals: 2, Kept: 5}
 }
 
-func newClusterAPI(t *testing.T, failing bool, maxWaiting int64) *testAPI {
-	return newTestAPI(t, weir.Config{Now: time.Now, Gather: true, MaxWaiting: maxWaiting},
-		Config{Journal: stillJournal{failing: failing}, Cluster: fixedCluster{time.Now()}})
+func (j stillJournal) Alarms() []Alarm {
+	if !j.failing {
+		return nil
+	}
+	return []Alarm{{Code: "journal_failing", Message: "no quorum", Refusing: j.refusing}, {Code: "journal_failing", Message: "said twice"}}
+}
+
+func newClusterAPI(t *testing.T, j stillJournal) *testAPI {
+	return newTestAPI(t, weir.Config{Now: time.Now, Gather: true}, Config{Journal: j, Cluster: fixedCluster{time.Now()}})
 }
 
 func TestAnswersSayWhoIsLate(t *testing.T) {
-	a := newClusterAPI(t, false, 0)
+	a := newClusterAPI(t, stillJournal{})
 	a.post("a 3")
 	for _, path := range []string{"/v1/count?key=a", "/v1/rate?key=a", "/v1/series?key=a", "/v1/top", "/v1/keys", "/v1/cluster", "/readyz"} {
 		var got struct {
@@ -101,7 +107,7 @@ func TestAnswersSayWhoIsLate(t *testing.T) {
 }
 
 func TestClusterAnswer(t *testing.T) {
-	a := newClusterAPI(t, false, 0)
+	a := newClusterAPI(t, stillJournal{})
 	var got clusterAnswerForTest
 	a.getInto("/v1/cluster", &got)
 	if got.Mode != "cluster" || got.Node != "n1" || got.Leader != "n4" || got.SnapshotsBy != "n1" || len(got.Nodes) != 4 || len(got.Problems) != 1 || got.Replicas != 2 || got.Unheld != 12 || got.Nodes[0].Held != 170 {
@@ -136,7 +142,7 @@ type clusterAnswerForTest struct {
 }
 
 func TestClusterMetrics(t *testing.T) {
-	a := newClusterAPI(t, false, 0)
+	a := newClusterAPI(t, stillJournal{})
 	r := a.get("/metrics")
 	for _, want := range []string{
 		`weir_cluster_nodes{state="here"} 2`, `weir_cluster_nodes{state="late"} 1`, `weir_cluster_nodes{state="left"} 1`,
@@ -152,7 +158,7 @@ func TestClusterMetrics(t *testing.T) {
 }
 
 func TestRemoveNode(t *testing.T) {
-	a := newClusterAPI(t, false, 0)
+	a := newClusterAPI(t, stillJournal{})
 	remove := func(node string) reply { return a.do(http.MethodDelete, "/v1/cluster/nodes/"+node, "", "") }
 	if r := remove("n2"); r.status != http.StatusOK || strings.TrimSpace(r.body) != `{"node":"n2","origins":["02"],"voter":true,"streams":[{"name":"S","nodes":["n1","n4"]}]}` {
 		t.Errorf("%d %s", r.status, r.body)
@@ -164,12 +170,35 @@ func TestRemoveNode(t *testing.T) {
 	alone.wantProblem(alone.do(http.MethodDelete, "/v1/cluster/nodes/n2", "", ""), codeNoCluster, http.StatusConflict)
 }
 
-// A node away from the others is ready until its buffer is full.
-func TestReadyWhileAway(t *testing.T) {
-	a := newClusterAPI(t, true, 2)
-	if r := a.get("/readyz"); r.status != http.StatusOK || !strings.Contains(r.body, `"status":"away"`) {
+// A node with an alarm is ready, and says what is wrong everywhere, until the alarm says
+// that hits are refused.
+func TestAlarms(t *testing.T) {
+	well := newClusterAPI(t, stillJournal{})
+	if r := well.get("/readyz"); r.status != http.StatusOK || !strings.Contains(r.body, `"status":"ok"`) || strings.Contains(r.body, "alarms") {
 		t.Errorf("%d %s", r.status, r.body)
 	}
-	a.post("a\nb\nc")
+	if strings.Contains(well.get("/metrics").body, "weir_alarm{") {
+		t.Error("an alarm while nothing is wrong")
+	}
+	const said = `"alarms":[{"code":"journal_failing","message":"no quorum"`
+	a := newClusterAPI(t, stillJournal{failing: true})
+	if r := a.get("/readyz"); r.status != http.StatusOK || !strings.Contains(r.body, `"status":"degraded"`) || !strings.Contains(r.body, said) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	for _, path := range []string{"/v1/stats", "/v1/cluster"} {
+		if r := a.get(path); !strings.Contains(r.body, said) {
+			t.Errorf("GET %s: %s", path, r.body)
+		}
+		if r := well.get(path); !strings.Contains(r.body, `"alarms":[]`) {
+			t.Errorf("GET %s: %s", path, r.body)
+		}
+	}
+	if r := a.get("/metrics"); !strings.Contains(r.body, `weir_alarm{code="journal_failing"} 1`) {
+		t.Errorf("%d: no alarm", r.status)
+	}
+	a = newClusterAPI(t, stillJournal{failing: true, refusing: true})
 	a.wantProblem(a.get("/readyz"), codeJournalFailing, http.StatusServiceUnavailable)
+	if r := a.get("/readyz"); !strings.Contains(r.body, said) {
+		t.Errorf("%s", r.body)
+	}
 }

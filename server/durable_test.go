@@ -21,6 +21,13 @@ func (j onDisk) Stats() JournalStats {
 	return JournalStats{Epoch: s.Epoch, Flushes: s.Flushes, Bytes: s.Bytes, LastFlush: s.LastFlush, Failing: s.Failing, Replayed: s.Replayed}
 }
 
+func (j onDisk) Alarms() (to []Alarm) {
+	for _, a := range j.Journal.Alarms() {
+		to = append(to, Alarm(a))
+	}
+	return to
+}
+
 // newDurableAPI is newTestAPI with a real journal in dir. stop ends it as a
 // process does; it is called at the end of the test if not before.
 func newDurableAPI(t *testing.T, dir string) (a *testAPI, stop func()) {
@@ -129,6 +136,9 @@ func TestEphemeral(t *testing.T) {
 type stuck struct{}
 
 func (stuck) Sync(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+func (stuck) Alarms() []Alarm {
+	return []Alarm{{Code: "journal_failing", Message: "the disk takes nothing", Refusing: true}}
+}
 func (stuck) Stats() JournalStats {
 	return JournalStats{Failing: true, Failures: 3, Lossy: 2, Harmless: 1, Repeats: 5, Unfinished: 4}
 }

@@ -18,8 +18,11 @@ type Journal interface {
 	// Backup writes one file with every hit counted before the call. It is ended
 	// by ctx.
 	Backup(ctx context.Context, w io.Writer) error
-	// Stats is called for each scrape, each /readyz and each /v1/stats.
+	// Stats is called for each scrape and each /v1/stats.
 	Stats() JournalStats
+	// Alarms are what is wrong now. It is called for each scrape, each /readyz, each
+	// /v1/stats and each /v1/cluster, and waits for nobody.
+	Alarms() []Alarm
 }
 
 // JournalStats are the figures of a journal since it was opened.

@@ -58,6 +58,7 @@ func newMetrics(s *Server) *metrics {
 			Help: "Requests being handled that count against the limit.",
 		}, func() float64 { return float64(s.inFlight.Load()) }),
 		newEngineCollector(s.engine.Stats),
+		newAlarmCollector(s.alarms),
 		s.decisions,
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "weir_limit_hits_failed_total",

@@ -22,6 +22,7 @@ type problem struct {
 	Code   weir.Code `json:"code" example:"invalid_window" doc:"Stable name of the failure, to branch on."`
 	Detail string    `json:"detail" doc:"What went wrong here and what to do about it."`
 	Field  string    `json:"field,omitempty" example:"window" doc:"The parameter or setting at fault."`
+	Alarms []Alarm   `json:"alarms,omitempty" doc:"All that is wrong, in a 503 of /readyz."`
 	// HitsAnswer is set in problems of POST /v1/hits only.
 	*HitsAnswer
 }

@@ -35,6 +35,7 @@ type statsAnswer struct {
 	Durable bool          `json:"durable" doc:"Hits are kept on disk: the server is not ephemeral."`
 	Waiting int64         `json:"waiting" doc:"Hits that wait for the journal, one for each key and second."`
 	Journal *journalStats `json:"journal,omitempty" doc:"Absent when the server is ephemeral."`
+	Alarms  []Alarm       `json:"alarms" nullable:"false" doc:"What is wrong now: empty when nothing is."`
 }
 
 type journalStats struct {
@@ -70,7 +71,7 @@ func (s *Server) statsAnswer() statsAnswer {
 		EvictedKeys: st.EvictedKeys, EvictedHits: st.EvictedHits, ExpiredKeys: st.ExpiredKeys,
 		MemoryBytes: st.Bytes, MemoryBudget: st.MemoryBudget, Partitions: st.Partitions,
 		LimitStates: st.LimitStates, LimitBytes: st.LimitBytes, LimitRefused: st.LimitRefused,
-		Durable: s.cfg.Journal != nil, Waiting: st.Waiting,
+		Durable: s.cfg.Journal != nil, Waiting: st.Waiting, Alarms: s.alarms(),
 	}
 	if answer.Durable {
 		j := s.cfg.Journal.Stats()

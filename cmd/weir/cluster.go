@@ -48,6 +48,7 @@ func printCluster(t *table, c client.Cluster) {
 		t.row("cluster", fmt.Sprintf("existing NATS, seen by %s", c.Node))
 	default:
 		t.row("cluster", "none: this server is "+c.Mode)
+		printAlarms(t, c.Alarms)
 		return
 	}
 	t.row("as of", fmt.Sprintf("%s, %s ago", timeText(c.AsOf), ago(c.Now.Sub(c.AsOf.Time).Seconds())))
@@ -63,6 +64,7 @@ func printCluster(t *table, c client.Cluster) {
 	if c.Unheld > 0 {
 		t.row("UNHELD", fmt.Sprintf("%d partitions, which nobody can answer for now", c.Unheld))
 	}
+	printAlarms(t, c.Alarms)
 	for _, p := range c.Problems {
 		t.row("problem", p)
 	}

@@ -74,6 +74,13 @@ func closeJournal(j *journal.Journal, timeout time.Duration, log *slog.Logger) e
 // other.
 type served struct{ *journal.Journal }
 
+func (s served) Alarms() (to []server.Alarm) {
+	for _, a := range s.Journal.Alarms() {
+		to = append(to, server.Alarm(a))
+	}
+	return to
+}
+
 func (s served) Stats() server.JournalStats {
 	from := s.Journal.Stats()
 	to := server.JournalStats{

@@ -34,6 +34,13 @@ func newStats(w *world) *cobra.Command {
 	return cmd
 }
 
+// printAlarms prints nothing if nothing is wrong.
+func printAlarms(t *table, alarms []client.Alarm) {
+	for _, a := range alarms {
+		t.row("ALARM", a.Code+": "+a.Message)
+	}
+}
+
 func printStats(t *table, s client.Stats) {
 	t.row("version", s.Version)
 	t.row("uptime", units.FormatDuration(time.Duration(s.UptimeS)*time.Second))
@@ -57,4 +64,5 @@ func printStats(t *table, s client.Stats) {
 	default:
 		t.row("journal", fmt.Sprintf("%d flushes, %s, %d hits wait", j.Flushes, units.FormatSize(int64(j.Bytes)), s.Waiting))
 	}
+	printAlarms(t, s.Alarms)
 }

@@ -1,0 +1,44 @@
+package journal
+
+import "fmt"
+
+// Alarm is something that is wrong now, and will hurt if it lasts. It is there for as
+// long as its cause, and no longer: whoever looks sees what is true.
+type Alarm struct {
+	Code     string // a stable name, to branch on: lower case and _
+	Message  string // what is wrong, and what to do about it
+	Refusing bool   // hits are refused meanwhile, or will be lost: they are better off at another node
+}
+
+// Alarms are all that is wrong with this node now, nil if nothing is. One code may be
+// there more than once, for several nodes. It is cheap, waits for nobody, and is safe
+// for concurrent use.
+//
+// Each source is a method of its own, in the file of what it watches.
+func (j *Journal) Alarms() (alarms []Alarm) {
+	for _, source := range []func() []Alarm{
+		j.flushAlarms,
+	} {
+		alarms = append(alarms, source()...)
+	}
+	return alarms
+}
+
+// flushAlarms tells that the last attempt to write a flush failed. A node among others
+// goes on to count, and does not refuse before its buffer is full: who is taken out
+// of service for a lost quorum would take all nodes of a minority out.
+func (j *Journal) flushAlarms() []Alarm {
+	if !j.stats.failing.Load() {
+		return nil
+	}
+	a := Alarm{Code: "journal_failing", Message: "hits do not reach the disk, wait in memory, and are refused once the buffer is full: this server's log says why", Refusing: true}
+	if j.cfg.clustered() {
+		waiting, most := j.engine.Stats().Waiting, j.engine.Config().MaxWaiting
+		a.Refusing = waiting > most
+		a.Message = fmt.Sprintf("hits do not become durable: too few nodes reach each other, or too few of them store. This node counts, and %d of at most %d entries wait in memory: its log says why", waiting, most)
+		if a.Refusing {
+			a.Message = "hits do not become durable, the buffer is full, and hits are refused: this server's log says why"
+		}
+	}
+	return []Alarm{a}
+}

@@ -1,0 +1,58 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	weir "github.com/weir-counter/weir"
+)
+
+// Alarm is something that is wrong now. It is there for as long as its cause.
+type Alarm struct {
+	Code     string `json:"code" doc:"Stable name of what is wrong, to branch on."`
+	Message  string `json:"message" doc:"What is wrong, and what to do about it."`
+	Refusing bool   `json:"refusing,omitempty" doc:"Hits are better off at another node: /readyz is 503."`
+}
+
+// alarms are all that is wrong now, never nil. Whatever is a source of them is
+// composed here, so that /readyz, answers and metrics say the same.
+func (s *Server) alarms() []Alarm {
+	all := []Alarm{}
+	if s.cfg.Journal != nil {
+		all = append(all, s.cfg.Journal.Alarms()...)
+	}
+	return all
+}
+
+// refusal is the problem that /readyz answers while an alarm refuses; nil: none does.
+func refusal(alarms []Alarm) *problem {
+	for _, a := range alarms {
+		if a.Refusing {
+			return &problem{Title: http.StatusText(http.StatusServiceUnavailable), Status: http.StatusServiceUnavailable, Code: weir.Code(a.Code), Detail: a.Message, Alarms: alarms}
+		}
+	}
+	return nil
+}
+
+// alarmCollector has one series for each code that is on.
+type alarmCollector struct {
+	alarms func() []Alarm
+	desc   *prometheus.Desc
+}
+
+func newAlarmCollector(alarms func() []Alarm) *alarmCollector {
+	return &alarmCollector{alarms, prometheus.NewDesc("weir_alarm", "1 while something is wrong: /readyz says what. There is no series while nothing is.", []string{"code"}, nil)}
+}
+
+func (c *alarmCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
+
+func (c *alarmCollector) Collect(out chan<- prometheus.Metric) {
+	said := map[string]bool{}
+	for _, a := range c.alarms() {
+		if !said[a.Code] { // there may be one for each of several nodes
+			said[a.Code] = true
+			out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, 1, a.Code)
+		}
+	}
+}
