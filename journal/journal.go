@@ -89,6 +89,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	if j.lock, err = lockDir(j.cfg.Dir); err != nil {
 		return err
 	}
+	j.cfg.Dir = j.lock.path // wherever a link on the way to it leads later
 	m, found, err := loadManifest(j.cfg.Dir)
 	if errors.Is(err, errDamaged) && j.cfg.clustered() {
 		return fmt.Errorf("%w: with the other nodes up and none of them late, start this one with an empty directory under the same name", err)

@@ -132,6 +132,9 @@ func refuseForeignFiles(dir string) error {
 	if err != nil {
 		return err
 	}
+	if err := refuseRestoring(dir, entries); err != nil {
+		return err
+	}
 	for _, entry := range entries {
 		if entry.Name() != lockFile && entry.Name() != manifestFile+".new" {
 			return fmt.Errorf("data directory %s has no manifest, but holds %s: it is damaged, or not Weir's: choose an empty --data",

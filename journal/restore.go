@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -56,8 +57,8 @@ func (b *backupReader) each(takeSnapshot func(snapshot) error, takeFlush func(se
 // restoreStage is the folder in which a data directory grows until it is whole.
 const restoreStage = "restoring"
 
-// Restore makes a data directory out of a backup. dir must be empty or not be
-// there. All counts are loaded and audited first; where the backup is damaged or
+// Restore makes a data directory out of a backup. dir must be empty, not be there, or be
+// left by a Restore that was killed. All counts are loaded and audited first; where the backup is damaged or
 // cut short, nothing is left behind. The directory is of a new origin, so that it
 // and the one that was backed up can both go on.
 func Restore(ctx context.Context, r io.Reader, dir string) (info BackupInfo, err error) {
@@ -74,6 +75,8 @@ func Restore(ctx context.Context, r io.Reader, dir string) (info BackupInfo, err
 	if err := refuseFilled(dir); err != nil { // nobody else can fill it any more
 		return info, err
 	}
+	// Before anything is read, which may take long: should this process be killed, the
+	// directory must not pass for a new one.
 	stage := filepath.Join(dir, restoreStage)
 	defer func() {
 		err = errors.Join(err, os.RemoveAll(stage))
@@ -81,6 +84,9 @@ func Restore(ctx context.Context, r io.Reader, dir string) (info BackupInfo, err
 			err = errors.Join(err, leave(dir, isNew))
 		}
 	}()
+	if err := beginStage(dir, stage); err != nil {
+		return info, err
+	}
 	b, err := newBackupReader(r)
 	if err != nil {
 		return info, err
@@ -180,7 +186,8 @@ func leave(dir string, isNew bool) error {
 	return errors.Join(errs...)
 }
 
-// refuseFilled refuses a directory that holds anything but our lock.
+// refuseFilled refuses a directory that holds anything but our lock and what a restore
+// that was killed has left.
 func refuseFilled(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -189,14 +196,37 @@ func refuseFilled(dir string) error {
 	if _, err := os.Lstat(filepath.Join(dir, manifestFile)); err == nil {
 		return fmt.Errorf("%s is a data directory already: choose one that is empty, or not there yet", dir)
 	}
+	restoring := slices.ContainsFunc(entries, isStage)
 	for _, entry := range entries {
-		switch entry.Name() {
-		case lockFile:
-		case restoreStage:
-			return fmt.Errorf("%s is left of a restore that was cut off: remove it", filepath.Join(dir, restoreStage))
+		switch name := entry.Name(); {
+		case name == lockFile, name == restoreStage:
+		case restoring && (name == serverDir || name == markFile): // it was killed as it moved them there
 		default:
-			return fmt.Errorf("%s holds %s: choose a directory that is empty, or not there yet", dir, entry.Name())
+			return fmt.Errorf("%s holds %s: choose a directory that is empty, or not there yet", dir, name)
 		}
+	}
+	return nil
+}
+
+func isStage(entry fs.DirEntry) bool { return entry.Name() == restoreStage }
+
+// beginStage makes the folder of the restore anew, after what an earlier one has left.
+func beginStage(dir, stage string) error {
+	for _, name := range []string{serverDir, markFile, restoreStage} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(stage, 0o700); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// refuseRestoring refuses to begin empty where a restore was killed.
+func refuseRestoring(dir string, entries []fs.DirEntry) error {
+	if slices.ContainsFunc(entries, isStage) {
+		return fmt.Errorf("data directory %s is left of a restore that was killed: run weir restore again, or remove the directory to begin empty", dir)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/weir-counter/weir/journal/join"
 )
@@ -71,7 +72,7 @@ const roomBytes = 2 << 20
 
 // tryRoom tells whether the disk takes some MiB.
 func tryRoom(dir string) (err error) {
-	file, err := os.Create(filepath.Join(dir, roomFile))
+	file, err := os.OpenFile(filepath.Join(dir, roomFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
