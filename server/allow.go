@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
@@ -113,8 +114,8 @@ func allowParams(r *http.Request) *problem {
 // readAllow reads the body into a.body.
 func (s *Server) readAllow(a *allowing, r *http.Request) *problem {
 	contentType := r.Header.Get("Content-Type")
-	if f, p := formatOf(contentType); p != nil || f != jsonDocument && f != anyFormat {
-		return newProblem(codeUnsupportedType, "Content-Type", "Content-Type "+clip(contentType)+" is not taken: send application/json")
+	if f, p := formatOf(contentType); p != nil || f != jsonDocument {
+		return newProblem(codeUnsupportedType, "Content-Type", "Content-Type "+clip(strconv.Quote(contentType))+" is not taken: send application/json (curl --json)")
 	}
 	limit := min(maxAllowBytes, s.cfg.MaxBodyBytes)
 	if r.Header.Get("Content-Encoding") == "" && r.ContentLength >= 0 && r.ContentLength <= limit {

@@ -100,7 +100,7 @@ func (s *Server) registerAllow(api huma.API, mux *router) {
 	answer := map[string]*huma.MediaType{"application/json": {Schema: schemaFor[AllowAnswer](api)}}
 	responses := problemResponses(api, codeEmptyBody, codeInvalidJSON, codeUnknownField, codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidLimit,
 		weir.CodeInvalidCount, codeInvalidParameter, codeUnknownParameter, codeInvalidIdempotencyKey, codeBodyBroken, codeUnknownLimit,
-		codeBodyTimeout, codeBodyTooLarge, codeUnsupportedType, codeUnsupportedEncoding, weir.CodeOverloaded, weir.CodeClosed)
+		codeBodyTimeout, codeBodyTooLarge, codeUnsupportedType, codeUnsupportedEncoding, weir.CodeOverloaded, weir.CodeClosed, codeForbiddenOrigin)
 	responses["200"] = &huma.Response{Description: "The request may pass", Content: answer, Headers: fields}
 	responses["429"] = &huma.Response{Description: "A limit denies the request; nothing was taken", Content: answer, Headers: denied}
 	api.OpenAPI().AddOperation(&huma.Operation{

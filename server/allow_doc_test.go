@@ -36,7 +36,7 @@ func TestAllowSchema(t *testing.T) {
 		{`{"checks":[]}`, false},
 		{`{"key":"a","n":-1}`, false},
 	}
-	found := regexp.MustCompile(`/v1/allow -d '([^']+)'`).FindAllSubmatch(readme, -1)
+	found := regexp.MustCompile(`/v1/allow --json '([^']+)'`).FindAllSubmatch(readme, -1)
 	if len(found) < 4 {
 		t.Fatalf("%d bodies in the README", len(found))
 	}

@@ -18,8 +18,14 @@ import (
 
 func serveOnce(s *Server, body string) int {
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/allow", strings.NewReader(body)))
+	s.Handler().ServeHTTP(w, newAllowRequest(body))
 	return w.Code
+}
+
+func newAllowRequest(body string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/allow", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r
 }
 
 // The fields are what a reader of structured fields takes them for.

@@ -68,7 +68,7 @@ var hookErrors = sync.OnceFunc(func() {
 func ask[I, O any](s *Server, api huma.API, op huma.Operation, codes []weir.Code, handler func(context.Context, *I) (*O, error)) {
 	op.Metadata = map[string]any{serverOf: s}
 	op.Middlewares = huma.Middlewares{checkParams}
-	op.Responses = problemResponses(api, append(codes, codeInvalidParameter, weir.CodeOverloaded)...)
+	op.Responses = problemResponses(api, append(codes, codeInvalidParameter, weir.CodeOverloaded, codeForbiddenOrigin)...)
 	huma.Register(api, op, handler)
 }
 

@@ -19,7 +19,7 @@ is refused then. An ephemeral server has none to give.`
 // file in memory, and describes it by hand.
 func (s *Server) registerBackup(api huma.API, mux *router) {
 	mux.HandleFunc("GET /v1/backup", s.backup)
-	responses := problemResponses(api, codeEphemeral, codeStopping)
+	responses := problemResponses(api, codeEphemeral, codeStopping, codeForbiddenOrigin)
 	responses["200"] = &huma.Response{
 		Description: "The backup",
 		Content:     map[string]*huma.MediaType{backupType: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},

@@ -53,7 +53,7 @@ func benchmarkIngest(b *testing.B, contentType, line string) {
 	handler := benchServer(b).Handler()
 	body := batch(line)
 	src := bytes.NewReader(nil)
-	req := httptest.NewRequest(http.MethodPost, "/v1/hits", nil)
+	req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/hits", nil)
 	req.Header.Set("Content-Type", contentType)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -122,7 +122,7 @@ func BenchmarkAllow(b *testing.B) {
 			}
 			handler := s.Handler()
 			src := bytes.NewReader(nil)
-			req := httptest.NewRequest(http.MethodPost, "/v1/allow", nil)
+			req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/allow", nil)
 			req.Header.Set("Content-Type", "application/json")
 			b.ReportAllocs()
 			for b.Loop() {

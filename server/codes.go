@@ -47,6 +47,7 @@ const (
 	codeNotRemoved  weir.Code = "not_removed" // no quorum, or not in time
 
 	// Any request.
+	codeForbiddenOrigin  weir.Code = "forbidden_origin" // a page of another site sent it, or it is for a host that is not this server's
 	codeNotFound         weir.Code = "not_found"
 	codeMethodNotAllowed weir.Code = "method_not_allowed"
 	codeStarting         weir.Code = "starting" // not ready: it joins, or reads its journal
@@ -103,6 +104,7 @@ var statusOf = map[weir.Code]int{
 	codeNoCluster:   http.StatusConflict,
 	codeNotRemoved:  http.StatusServiceUnavailable,
 
+	codeForbiddenOrigin:  http.StatusForbidden,
 	codeNotFound:         http.StatusNotFound,
 	codeMethodNotAllowed: http.StatusMethodNotAllowed,
 	codeStarting:         http.StatusServiceUnavailable,

@@ -19,6 +19,15 @@ type Config struct {
 	// opened to the network only on request.
 	Addr string
 
+	// AllowHosts are names that clients reach this server by, beside those that no
+	// stranger can own (IP addresses, names without a dot, .localhost, .internal, this
+	// machine's name and the host of Addr): a name, *.example.com, or * for all, which
+	// takes the protection of browsers' users away. Requests for others are refused.
+	AllowHosts []string
+	// AllowOrigins are sites whose pages may ask this server from a browser,
+	// scheme://host[:port]. Default none: only its own pages.
+	AllowOrigins []string
+
 	// MaxBodyBytes bounds one body of hits, before and after it is
 	// decompressed. Default 16 MiB, 1 KiB to 1 GiB.
 	MaxBodyBytes int64
@@ -149,6 +158,9 @@ func orDefault[T comparable](field *T, value T) {
 func (c Config) validate() error {
 	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
 		return invalidConfig("Addr", fmt.Sprintf("%q is not an address: write host:port", c.Addr))
+	}
+	if err := c.validOrigins(); err != nil {
+		return err
 	}
 	for _, f := range []struct {
 		name             string

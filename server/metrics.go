@@ -20,6 +20,7 @@ type metrics struct {
 	notDurable    prometheus.Counter
 	replayed      prometheus.Counter
 	refused       prometheus.Counter
+	forbidden     prometheus.Counter
 }
 
 func newMetrics(s *Server) *metrics {
@@ -50,9 +51,13 @@ func newMetrics(s *Server) *metrics {
 			Name: "weir_http_refused_requests_total",
 			Help: "Requests answered 503 because too many, or too large ones, were in flight.",
 		}),
+		forbidden: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weir_http_forbidden_requests_total",
+			Help: "Requests answered 403, because a page of another site sent them or they were for a host that is not this server's.",
+		}),
 	}
 	m.registry.MustRegister(
-		m.duration, m.rejectedLines, m.overloaded, m.notDurable, m.replayed, m.refused,
+		m.duration, m.rejectedLines, m.overloaded, m.notDurable, m.replayed, m.refused, m.forbidden,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weir_http_in_flight_requests",
 			Help: "Requests being handled that count against the limit.",

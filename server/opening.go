@@ -37,7 +37,7 @@ func Open(cfg Config, phase func() Phase) (*Opening, error) {
 		return nil, err
 	}
 	cfg.Logger.Info("listening, and not ready yet", "addr", l.Addr().String())
-	return open(cfg, l, notYet(phase)), nil
+	return open(cfg, l, newOrigins(notYet(phase), &cfg, func() {})), nil
 }
 
 func open(cfg Config, l net.Listener, handler http.Handler) *Opening {

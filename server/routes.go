@@ -32,7 +32,7 @@ func (s *Server) routes() (http.Handler, error) {
 		return nil, err
 	}
 	free.HandleFunc("/", noRoute(mux))
-	return keyInPath(mux), nil
+	return newOrigins(keyInPath(mux), &s.cfg, s.metrics.forbidden.Inc), nil
 }
 
 // router registers handlers on mux and measures each under its pattern.

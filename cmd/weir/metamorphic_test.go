@@ -52,7 +52,7 @@ var settingsDomain = map[string][]string{
 // what is kept, where, for whom, and about other nodes.
 var settingsApart = []string{
 	"--ephemeral", "--retention", "--max-buffered-bytes", "--accept-damage",
-	"--http", "--data", "--policy", "--config", "--help",
+	"--http", "--allow-", "--data", "--policy", "--config", "--help",
 	"--cluster", "--node", "--peers", "--nats", "--replicas", "--move-after",
 }
 

@@ -53,7 +53,7 @@ func block(t *testing.T, text, kind string) string {
 	return text
 }
 
-var curlBody = regexp.MustCompile(`^curl -si? localhost:8080/v1/allow -d '([^']+)'`)
+var curlBody = regexp.MustCompile(`^curl -si? localhost:8080/v1/allow --json '([^']+)'`)
 
 // readmeCommand runs one command of the README and returns what it prints.
 func readmeCommand(t *testing.T, server, line string) string {
@@ -70,7 +70,7 @@ func readmeCommand(t *testing.T, server, line string) string {
 	if body == nil {
 		t.Fatalf("not a command that is known: %s", line)
 	}
-	resp, err := http.Post("http://"+server+"/v1/allow", "application/x-www-form-urlencoded", strings.NewReader(body[1]))
+	resp, err := http.Post("http://"+server+"/v1/allow", "application/json", strings.NewReader(body[1]))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,6 +98,8 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	s, j, flags := &f.server, &f.journal, cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&s.Addr, "http", s.Addr, "address to listen on, host:port")
+	flags.StringSliceVar(&s.AllowHosts, "allow-host", nil, "name that clients reach this server by, *.example.com or *; IP addresses, names without a dot, .internal and this machine's name are allowed always")
+	flags.StringSliceVar(&s.AllowOrigins, "allow-origin", nil, "site whose web pages may use this server, scheme://host[:port]")
 	flags.StringVar(&j.Dir, "data", j.Dir, "directory that keeps the hits; made if it is not there")
 	flags.BoolVar(&f.ephemeral, "ephemeral", false, "keep hits in memory only")
 	choice(cmd, &f.clock, "clock", "what is now: the time of day, or the newest hit", "wall", "event")
