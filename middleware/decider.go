@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/limit"
 )
 
 // Decider decides requests. Limits is the one in this process; packages
@@ -56,13 +55,14 @@ type Decision struct {
 	RetryAfter time.Duration
 }
 
-// Result is what one limit says by itself: at most Quota in Window.
+// Result is what one limit says by itself: Quota per Window.
 type Result struct {
 	Limit  string // its name
 	Key    string // that was counted
 	Quota  uint64
 	Window time.Duration
-	Shadow bool // denies nothing; clients are not told of it
+	Burst  uint64 // at most so many in Window * Burst / Quota; 0: as many as Quota
+	Shadow bool   // denies nothing; clients are not told of it
 	weir.Verdict
 }
 
@@ -118,7 +118,7 @@ func (e *engineLimits) Decide(_ context.Context, checks []Check, d *Decision) er
 	for i, c := range checks {
 		l := e.limits[c.Limit]
 		if l == nil {
-			return e.Knows(c.Limit)
+			return fmt.Errorf("%w: %w", ErrMisconfigured, e.Knows(c.Limit))
 		}
 		asked[i] = weir.Check{Limit: l, Key: c.Key, N: c.N}
 	}
@@ -129,17 +129,7 @@ func (e *engineLimits) Decide(_ context.Context, checks []Check, d *Decision) er
 	d.Allowed = allowed
 	for i, c := range checks {
 		l := asked[i].Limit.Limit()
-		d.Add(Result{Limit: c.Limit, Key: c.Key, Quota: l.Burst, Window: Window(l), Verdict: verdicts[i]})
+		d.Add(Result{Limit: c.Limit, Key: c.Key, Quota: l.N, Window: l.Per, Burst: l.Burst, Verdict: verdicts[i]})
 	}
 	return nil
-}
-
-// Window is how long the time is that has at most l.Burst admissions: Per for as many as
-// N. It is 0 for a limit that can't be.
-func Window(l weir.Limit) time.Duration {
-	p, err := limit.New(l)
-	if err != nil {
-		return 0
-	}
-	return p.Interval()
 }

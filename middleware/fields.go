@@ -14,7 +14,7 @@ func (k *work) writeFields(h http.Header) {
 	for i := range d.Results {
 		if r := &d.Results[i]; !r.Shadow {
 			k.fields.Add(ratelimitfields.Member{
-				Name: r.Limit, Key: r.Key, Quota: r.Quota, Window: r.Window, Remaining: r.Remaining, Reset: r.Reset,
+				Name: r.Limit, Key: r.Key, Quota: r.Quota, Window: r.Window, Burst: r.Burst, Remaining: r.Remaining, Reset: r.Reset,
 			})
 		}
 	}

@@ -25,8 +25,8 @@ has used of it is kept by its ` + "`name`" + `, without one by algorithm and per
 Every decision counts as a hit of ` + "`limit:NAME:allowed` or `limit:NAME:denied`" + `. A limit in shadow mode denies nothing: what it would have
 denied counts as ` + "`limit:NAME:shadow_denied`" + `.
 
-**Header fields.** RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-11) tell of the limits that are enforced;
-Retry-After, with a 429, has whole seconds.
+**Header fields.** RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-11) tell of the limits that are enforced:
+q per w seconds, with at most weir-burst at once where that is not q. Retry-After, with a 429, has whole seconds.
 
 **Not again.** A decision is not idempotent: an Idempotency-Key is refused, and an answer that got lost may have taken. Who gets no
 answer decides by itself whether to let pass.`
@@ -90,8 +90,8 @@ func (s *Server) registerAllow(api huma.API, mux *router) {
 	body := registry.Schema(reflect.TypeFor[allowObject](), true, "AllowRequest")
 	text := &huma.Schema{Type: huma.TypeString}
 	fields := map[string]*huma.Param{
-		"RateLimit-Policy": {Description: "The limits that are enforced: `\"login\";q=5;w=60` is at most 5 in any 60 s. Keys of one limit are told apart by pk, a hash of the key.", Schema: text},
-		"RateLimit":        {Description: "Of each what is left, and the seconds until all is there again, or until it would not deny: `\"login\";r=3;t=12`.", Schema: text},
+		"RateLimit-Policy": {Description: "The limits that are enforced: `\"login\";q=5;w=60` is 5 per 60 s, `\"api\";q=1000;w=1;weir-burst=50` 1000 per second, 50 at once. Keys of one limit are told apart by pk, a hash of the key.", Schema: text},
+		"RateLimit":        {Description: "Of each what there is until t seconds are over: until all is there again, or until it would not deny: `\"login\";r=3;t=12`.", Schema: text},
 	}
 	denied := map[string]*huma.Param{"Retry-After": {Description: "Whole seconds, rounded up.", Schema: &huma.Schema{Type: huma.TypeInteger}}}
 	for name, field := range fields {

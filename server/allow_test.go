@@ -76,11 +76,11 @@ func TestAllow(t *testing.T) {
 		{"two policies", `{"key":"login:bob:1.1.1.1"}`, 0, 200,
 			`{"allowed":true,"limits":[{"name":"login","key":"login:bob","mode":"enforce","allowed":true,"n":1,"limit":2,"per_s":60,"burst":2,"remaining":1,"reset_s":60},` +
 				`{"name":"login/ip","key":"ip:1.1.1.1","mode":"enforce","allowed":true,"n":1,"limit":3,"per_s":3600,"burst":1,"remaining":0,"reset_s":1200}]}`,
-			`"login";q=2;w=60, "login/ip";q=1;w=1200`, `"login";r=1;t=60, "login/ip";r=0;t=1200`, ""},
+			`"login";q=2;w=60, "login/ip";q=3;w=3600;weir-burst=1`, `"login";r=1;t=60, "login/ip";r=0;t=1200`, ""},
 		{"the second one denies, the first one is not charged", `{"key":"login:bob:1.1.1.1"}`, 500 * time.Millisecond, 429,
 			`{"allowed":false,"retry_after_s":1199.5,"limits":[{"name":"login","key":"login:bob","mode":"enforce","allowed":true,"n":1,"limit":2,"per_s":60,"burst":2,"remaining":1,"reset_s":59.5},` +
 				`{"name":"login/ip","key":"ip:1.1.1.1","mode":"enforce","allowed":false,"n":1,"limit":3,"per_s":3600,"burst":1,"remaining":0,"retry_after_s":1199.5,"reset_s":1199.5}]}`,
-			`"login";q=2;w=60, "login/ip";q=1;w=1200`, `"login";r=1;t=60, "login/ip";r=0;t=1200`, "1200"},
+			`"login";q=2;w=60, "login/ip";q=3;w=3600;weir-burst=1`, `"login";r=1;t=60, "login/ip";r=0;t=1200`, "1200"},
 		{"one by name", `{"key":"login:bob:x","limit":"login","n":1}`, 0, 200, `{"allowed":true,"limits":[{"name":"login","key":"login:bob","mode":"enforce","allowed":true,"n":1,"limit":2,"per_s":60,"burst":2,"remaining":0,"reset_s":60}]}`,
 			`"login";q=2;w=60`, `"login";r=0;t=60`, ""},
 		{"ask only", `{"key":"login:bob:x","limit":"login","n":0}`, 0, 200, `{"allowed":true,"limits":[{"name":"login","key":"login:bob","mode":"enforce","allowed":true,"n":0,"limit":2,"per_s":60,"burst":2,"remaining":0,"reset_s":60}]}`,
@@ -91,11 +91,11 @@ func TestAllow(t *testing.T) {
 			`"login";q=100;w=60`, `"login";r=40;t=64`, ""},
 		{"unmatched", `{"key":"other"}`, 0, 200, `{"allowed":true,"unmatched":true,"limits":[]}`, "", "", ""},
 		{"inline", `{"key":"u","limit":{"n":2,"per":"100ms","burst":1,"algorithm":"gcra"}}`, 0, 200, `{"allowed":true,"limits":[{"name":"inline/gcra/100ms","key":"u","mode":"enforce","allowed":true,"n":1,"limit":2,"per_s":0.1,"burst":1,"remaining":0,"reset_s":0.05}]}`,
-			`"inline/gcra/100ms";q=1;w=1`, `"inline/gcra/100ms";r=0;t=1`, ""},
+			`"inline/gcra/100ms";q=20;w=1;weir-burst=1`, `"inline/gcra/100ms";r=19;t=1`, ""},
 		{"inline, an odd period", `{"key":"u","limit":{"name":"odd","n":2,"per":"1.0005"}}`, 0, 200, `"limit":2,"per_s":1.0005,"burst":2,"remaining":1,"reset_s":1.001}]}`,
-			`"odd";q=2;w=2`, `"odd";r=1;t=2`, ""},
+			`"odd";q=119;w=60`, `"odd";r=1;t=2`, ""},
 		{"inline denied", `{"key":"u","limit":{"n":2,"per":0.1,"burst":1,"algorithm":"gcra"}}`, 20 * time.Millisecond, 429, `{"allowed":false,"retry_after_s":0.03,"limits":[{"name":"inline/gcra/100ms","key":"u","mode":"enforce","allowed":false,"n":1,"limit":2,"per_s":0.1,"burst":1,"remaining":0,"retry_after_s":0.03,"reset_s":0.03}]}`,
-			`"inline/gcra/100ms";q=1;w=1`, `"inline/gcra/100ms";r=0;t=1`, "1"},
+			`"inline/gcra/100ms";q=20;w=1;weir-burst=1`, `"inline/gcra/100ms";r=0;t=1`, "1"},
 		{"shadow is not told in the fields", `{"checks":[{"key":"try:1"},{"key":"try:1","n":1},{"key":"try:2","n":5}]}`, 0, 200,
 			`{"allowed":true,"limits":[{"name":"trial","key":"try:1","mode":"shadow","allowed":true,"n":1,"limit":1,"per_s":10,"burst":1,"remaining":0,"reset_s":10},` +
 				`{"name":"trial","key":"try:1","mode":"shadow","allowed":false,"never":true,"n":1,"limit":1,"per_s":10,"burst":1,"remaining":1,"reset_s":0},` +

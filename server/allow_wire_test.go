@@ -45,19 +45,20 @@ func TestRateLimitFields(t *testing.T) {
 		t.Fatalf("%q, %q", h.Get("RateLimit-Policy"), h.Get("RateLimit"))
 	}
 	for i, want := range []struct {
-		name       string
-		q, w, r, t int64
-		pk         string
+		name              string
+		q, w, burst, r, t int64
+		pk                string
 	}{
-		{"a.b_c/D-1", 1, 1, 1, 1, ""}, // 1 in a third of a second: never told as more at once
-		{"large", limit.MaxBurst / 20_000, limit.MaxBurst / 20_000, 0, 2, hashed("k\x00é")},
-		{"large", limit.MaxBurst, 35_184_373, limit.MaxBurst, 0, hashed("other")},
+		{"a.b_c/D-1", 3, 1, 1, 1, 1, ""},
+		{"large", 1, 1, limit.MaxBurst / 20_000, 0, 2, hashed("k\x00é")},
+		{"large", 1_000_000, 1, limit.MaxBurst, limit.MaxBurst, 0, hashed("other")},
 	} {
 		if quotas[i].Value != want.name || states[i].Value != want.name {
 			t.Errorf("%d: names %v and %v, want %s", i, quotas[i].Value, states[i].Value, want.name)
 		}
 		wantParam(t, quotas[i], "q", want.q)
 		wantParam(t, quotas[i], "w", want.w)
+		wantParam(t, quotas[i], "weir-burst", want.burst)
 		wantParam(t, states[i], "r", want.r)
 		wantParam(t, states[i], "t", want.t)
 		for _, item := range []httpsfv.Item{quotas[i], states[i]} {

@@ -13,7 +13,7 @@ func setRateLimit(h http.Header, d *policy.Decision, list *ratelimitfields.List)
 	for i := range d.Results {
 		if r := &d.Results[i]; r.Mode == policy.Enforce {
 			list.Add(ratelimitfields.Member{
-				Name: r.Name, Key: r.Key, Quota: r.Limit.Burst, Window: r.Limit.Interval(), Remaining: r.Remaining, Reset: r.Reset,
+				Name: r.Name, Key: r.Key, Quota: r.Limit.N, Window: r.Limit.Per, Burst: r.Limit.Burst, Remaining: r.Remaining, Reset: r.Reset,
 			})
 		}
 	}

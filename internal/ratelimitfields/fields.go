@@ -6,8 +6,11 @@
 //	RateLimit: "login";r=4;t=48, "api";r=733;t=1210
 //	Retry-After: 48
 //
-// The fields know whole seconds only. Each value is rounded to the side where a
-// client that believes it asks for too little, not for too much.
+// The fields know whole seconds only. q and w are the limit and its period, or a multiple
+// of both that is a whole number of seconds: 10 per 100 ms is q=100;w=1, the same rate, so
+// that a client that paces itself by them gets all that the limit admits. A burst that is
+// not the limit stands beside them, as weir-burst. r is what there is until t is over, and
+// t is rounded up.
 //
 // Members of one name are told apart by pk, a hash of the key that is counted: the
 // key itself may be long, and not for the client to know.
@@ -35,22 +38,25 @@ func RetryAfter(d time.Duration) string {
 	return strconv.FormatUint(max(1, secondsUp(d)), 10)
 }
 
-// appendPolicy appends a limit to dst, the list so far or nothing: at most quota in
-// any window. The two are a pair, with what is left beside them: a window of less than
-// a second is told as a whole one, with the quota as it is. Told as the quota of a second,
-// it would promise a burst that there never is.
-func appendPolicy(dst []byte, name string, quota uint64, window time.Duration) []byte {
+// appendPolicy appends a limit to dst, the list so far or nothing: quota per window, with
+// bursts of at most burst.
+func appendPolicy(dst []byte, name string, quota, burst uint64, window time.Duration) []byte {
+	q, w := wholeSeconds(quota, window)
 	dst = appendName(dst, name)
-	dst = appendParameter(dst, ";q=", quota)
-	return appendParameter(dst, ";w=", max(1, secondsUp(window)))
+	dst = appendParameter(dst, ";q=", q)
+	dst = appendParameter(dst, ";w=", w)
+	if burst != quota {
+		dst = appendParameter(dst, ";weir-burst=", burst)
+	}
+	return dst
 }
 
-// appendLimit appends what is left of a limit to dst, the list so far or nothing:
-// remaining, and the time until the whole quota is there again. 0 is now.
-func appendLimit(dst []byte, name string, remaining uint64, reset time.Duration) []byte {
+// appendLimit appends what is left of a limit to dst, the list so far or nothing: there is
+// remaining until seconds are over.
+func appendLimit(dst []byte, name string, remaining, seconds uint64) []byte {
 	dst = appendName(dst, name)
 	dst = appendParameter(dst, ";r=", remaining)
-	return appendParameter(dst, ";t=", secondsUp(reset))
+	return appendParameter(dst, ";t=", seconds)
 }
 
 // appendPartition appends the pk of a key: 72 bits of its SHA-256.

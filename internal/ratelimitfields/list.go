@@ -9,9 +9,10 @@ import (
 type Member struct {
 	Name      string
 	Key       string        // that is counted; only a hash of it is told, and that seldom
-	Quota     uint64        // at most so many
-	Window    time.Duration // in any time so long
-	Remaining uint64
+	Quota     uint64        // so many
+	Window    time.Duration // in this time
+	Burst     uint64        // and so many at once; 0: as many as Quota
+	Remaining uint64        // now
 	Reset     time.Duration // until the whole quota is there again
 }
 
@@ -31,6 +32,9 @@ func (l *List) Reset() {
 // Add adds a limit. Of two with one name and key the later stands: the draft has no
 // place for both, and it was decided with what the earlier took.
 func (l *List) Add(m Member) {
+	if m.Burst == 0 {
+		m.Burst = m.Quota
+	}
 	for i := range l.members {
 		if have := &l.members[i]; have.Name == m.Name && have.Key == m.Key {
 			*have = m
@@ -50,17 +54,19 @@ func (l *List) Write(h http.Header, wait time.Duration) {
 	b := l.text[:0]
 	for i := range l.members {
 		m := &l.members[i]
-		b = l.appendKey(appendPolicy(b, m.Name, m.Quota, m.Window), i)
+		b = l.appendKey(appendPolicy(b, m.Name, m.Quota, m.Burst, m.Window), i)
 	}
 	add(h, Policy, string(b))
 	b = b[:0]
 	for i := range l.members {
 		m := &l.members[i]
-		reset := m.Reset
-		if wait > 0 {
-			reset = min(reset, wait)
+		t, r := secondsUp(m.Reset), m.Remaining
+		if wait > 0 { // Retry-After counts: what there is until then is nobody's business
+			t = min(t, secondsUp(wait))
+		} else {
+			r = available(m, t)
 		}
-		b = l.appendKey(appendLimit(b, m.Name, m.Remaining, reset), i)
+		b = l.appendKey(appendLimit(b, m.Name, r, t), i)
 	}
 	add(h, Limit, string(b))
 	l.text = b

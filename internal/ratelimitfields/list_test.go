@@ -9,11 +9,11 @@ import (
 )
 
 func TestList(t *testing.T) {
-	login := Member{Name: "login", Key: "login:bob", Quota: 5, Window: time.Minute, Remaining: 3, Reset: 12 * time.Second}
+	login := Member{Name: "login", Key: "login:bob", Quota: 5, Window: time.Minute, Burst: 5, Remaining: 3, Reset: 12 * time.Second}
 	other, later := login, login
 	other.Key, other.Remaining = "login:eve", 0
 	later.Remaining = 2
-	api := Member{Name: "api", Key: "login:bob", Quota: 100, Window: time.Second, Remaining: 99, Reset: 10 * time.Millisecond}
+	api := Member{Name: "api", Key: "login:bob", Quota: 100, Window: time.Second, Burst: 100, Remaining: 99, Reset: 10 * time.Millisecond}
 	for _, test := range []struct {
 		name          string
 		members       []Member
@@ -52,7 +52,7 @@ func TestListsAreAdded(t *testing.T) {
 	h := http.Header{}
 	for _, name := range []string{"outer", "inner"} {
 		var l List
-		l.Add(Member{Name: name, Quota: 1, Window: time.Second})
+		l.Add(Member{Name: name, Quota: 1, Window: time.Second, Burst: 1})
 		l.Write(h, 0)
 	}
 	want := http.Header{Policy: {`"outer";q=1;w=1`, `"inner";q=1;w=1`}, Limit: {`"outer";r=0;t=0`, `"inner";r=0;t=0`}}
@@ -65,7 +65,7 @@ func TestListsAreAdded(t *testing.T) {
 func TestLongKeysAreNotTold(t *testing.T) {
 	var l List
 	for i := range 64 {
-		l.Add(Member{Name: strings.Repeat("n", 64), Key: strings.Repeat(string(rune('0'+i)), 512), Quota: 1, Window: time.Hour, Reset: time.Hour})
+		l.Add(Member{Name: strings.Repeat("n", 64), Key: strings.Repeat(string(rune('0'+i)), 512), Quota: 1, Window: time.Hour, Burst: 1, Reset: time.Hour})
 	}
 	h := http.Header{}
 	l.Write(h, 0)

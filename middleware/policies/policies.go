@@ -23,8 +23,9 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// Decider decides by the policies of live, also after they were replaced. A rule's
-// policy that was taken out is as a Weir that can't be reached: see Config.Fail.
+// Decider decides by the policies of live, also after they were replaced. Requests of a
+// rule whose policy was taken out are refused, with middleware.ErrMisconfigured, until it
+// is put back: else a slip in the file would lift the limit, and nobody would see it.
 func Decider(live *policy.Live) middleware.Decider { return &decider{live: live} }
 
 type decider struct {
@@ -60,14 +61,14 @@ func (p *decider) Decide(_ context.Context, checks []middleware.Check, d *middle
 	if err := p.live.Take(k.requests, &k.decision); err != nil {
 		var e *weir.Error
 		if errors.As(err, &e) && e.Code == weir.CodeInvalidLimit {
-			return fmt.Errorf("%w: %w", middleware.ErrUnavailable, err)
+			return fmt.Errorf("%w: %w", middleware.ErrMisconfigured, err)
 		}
 		return err
 	}
 	d.Allowed = k.decision.Allowed
 	for _, r := range k.decision.Results {
 		d.Add(middleware.Result{
-			Limit: r.Name, Key: r.Key, Quota: r.Limit.Burst, Window: middleware.Window(r.Limit),
+			Limit: r.Name, Key: r.Key, Quota: r.Limit.N, Window: r.Limit.Per, Burst: r.Limit.Burst,
 			Shadow: r.Mode == policy.Shadow, Verdict: r.Verdict,
 		})
 	}

@@ -87,10 +87,10 @@ func TestPolicies(t *testing.T) {
 	if err := live.Replace(parse(t, strings.ReplaceAll(file, "login", "logon"))); err != nil {
 		t.Fatal(err)
 	}
-	if status, _ := get("bob"); status != 200 || !errors.Is(told, middleware.ErrUnavailable) {
+	if status, _ := get("bob"); status != 503 || !errors.Is(told, middleware.ErrMisconfigured) {
 		t.Errorf("a policy that was taken out: %d, %v", status, told)
 	}
-	if got := m.Stats(); got != (middleware.Stats{Allowed: 2, Denied: 2, Refused: 1, FailedOpen: 1}) {
+	if got := m.Stats(); got != (middleware.Stats{Allowed: 2, Denied: 2, Refused: 1, Misconfigured: 1}) {
 		t.Errorf("%+v", got)
 	}
 	if n, err := engine.Count("limit:client:allowed", time.Minute); err != nil || n.Estimate != 2 {

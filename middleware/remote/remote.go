@@ -143,8 +143,7 @@ func fill(d *middleware.Decision, answer *client.Decision) {
 	for i := range answer.Limits {
 		l := &answer.Limits[i]
 		d.Add(middleware.Result{
-			Limit: l.Name, Key: l.Key, Quota: l.Burst, Shadow: l.Mode == "shadow",
-			Window: middleware.Window(weir.Limit{N: l.Limit, Per: l.Per(), Burst: l.Burst}),
+			Limit: l.Name, Key: l.Key, Quota: l.Limit, Window: l.Per(), Burst: l.Burst, Shadow: l.Mode == "shadow",
 			Verdict: weir.Verdict{
 				Allowed: l.Allowed, Never: l.Never, Remaining: l.Remaining,
 				RetryAfter: l.RetryAfter(), Reset: l.Reset(),

@@ -207,7 +207,7 @@ func TestLimitsOfTheRequest(t *testing.T) {
 		if answer.StatusCode == 200 {
 			passed++
 		}
-		if got := answer.Header.Get("RateLimit-Policy"); got != `"shared";q=5;w=30` {
+		if got := answer.Header.Get("RateLimit-Policy"); got != `"shared";q=10;w=60;weir-burst=5` {
 			t.Errorf("policy %s", got)
 		}
 	}
