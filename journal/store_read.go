@@ -22,11 +22,12 @@ func (s *store) read(ctx context.Context, from, last uint64, f func(sequence uin
 }
 
 // readOn reads from next on, and leaves in next where to go on after an error.
-func (s *store) readOn(ctx context.Context, next *uint64, last uint64, f func(sequence uint64, data []byte) error) error {
+func (s *store) readOn(ctx context.Context, next *uint64, last uint64, f func(sequence uint64, data []byte) error) (err error) {
 	if *next > last {
 		return nil
 	}
-	consumer, err := s.at.Load().flushes.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+	flushes := s.at.Load().flushes
+	consumer, err := flushes.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:   *next,
 		// Else a fetch would try to make it anew for ever, whatever ctx says.
@@ -35,6 +36,11 @@ func (s *store) readOn(ctx context.Context, next *uint64, last uint64, f func(se
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if !nobody(err) { // else it goes by itself, after five idle minutes
+			s.removeConsumer(ctx, flushes, consumer)
+		}
+	}()
 	for *next <= last {
 		before := *next
 		batch, err := consumer.Fetch(fetchMessages, jetstream.FetchMaxWait(fetchWait))
@@ -67,6 +73,16 @@ func (s *store) readOn(ctx context.Context, next *uint64, last uint64, f func(se
 		}
 	}
 	return nil
+}
+
+// removeConsumer ends a consumer that has read all: on the server it would hold memory
+// and three goroutines for five minutes more, for each backup that somebody takes.
+func (s *store) removeConsumer(ctx context.Context, stream jetstream.Stream, consumer jetstream.Consumer) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneAsk)
+	defer cancel()
+	if info := consumer.CachedInfo(); info != nil {
+		_ = stream.DeleteConsumer(ctx, info.Name) // else it goes by itself
+	}
 }
 
 // maxResets is how often a consumer that was lost is made anew within a fetch; then
