@@ -16,7 +16,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build test race sim crash cluster-crash cluster-netns cluster-size fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess need-iproute2
+.PHONY: help run cluster build test race sim crash cluster-crash cluster-netns cluster-size soak fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess need-iproute2
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,11 @@ cluster-netns: need-go need-iproute2 ## The same in network namespaces, with TLS
 cluster-size: need-go ## Measure what NODES (1,3,10,30,100) cost in one process, with KEYS (100000) active ones and HITS (5000) a second on each
 	@$(GO) test -run 'TestClusterSize$$' -count 1 -timeout 1h ./journal -args -size.nodes $(NODES) -size.keys $(KEYS) -size.hits $(HITS) \
 	  -size.zipf $(ZIPF) -size.servers $(SERVERS) -size.stream 20000 -size.out $(CURDIR)/cluster-size.md && cat cluster-size.md; rm -f cluster-size.md
+
+soak: need-go ## The long tests: leaks, settings, simulation, kills, clusters under faults; ROUNDS (50) scales them all
+	$(GO) test -run 'TestSoak$$' -count 1 -v -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
+	$(GO) test -run 'TestSettings$$' -count 1 -timeout 6h ./cmd/weir -args -settings.seeds $(ROUNDS)
+	$(MAKE) --no-print-directory sim SEEDS=$$(( $(ROUNDS) * 400 )) crash cluster-crash
 
 fuzz: need-go ## Run each fuzz target for FUZZTIME (10m)
 	@set -e; for pkg in $$($(GO) list ./...); do \
