@@ -123,6 +123,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	if j.store == nil {
 		return &DamageError{missing, j.cfg.clustered()}
 	}
+	m.Journal = j.store.at.Load().journal
 	if j.cfg.clustered() {
 		if err := j.openShares(ctx, m.Origin); err != nil {
 			return fmt.Errorf("journal: %w", err)

@@ -19,9 +19,10 @@ import (
 // manifest says what a data directory is. It is a line of JSON and a line with
 // that line's CRC-32C, so that a person can read it and a changed bit is found.
 type manifest struct {
-	Format     int    `json:"format"` // 1
-	Origin     uint64 `json:"origin"` // of all batches of this directory; random
-	Epoch      uint64 `json:"epoch"`  // of the process that wrote this; counts up
+	Format     int    `json:"format"`            // 1
+	Journal    uint64 `json:"journal,omitempty"` // its identity; 0: not known yet
+	Origin     uint64 `json:"origin"`            // of all batches of this directory; random
+	Epoch      uint64 `json:"epoch"`             // of the process that wrote this; counts up
 	Partitions int    `json:"partitions"`
 	RetentionS int64  `json:"retention_s"`
 	Created    string `json:"created"`
@@ -104,13 +105,17 @@ const (
 )
 
 func (m manifest) streamMetadata() map[string]string {
-	return map[string]string{metaPartitions: strconv.Itoa(m.Partitions), metaRetention: strconv.FormatInt(m.RetentionS, 10)}
+	meta := map[string]string{metaPartitions: strconv.Itoa(m.Partitions), metaRetention: strconv.FormatInt(m.RetentionS, 10)}
+	if m.Journal != 0 {
+		meta[metaJournal] = journalText(m.Journal)
+	}
+	return meta
 }
 
 // fitsStream refuses streams that were made for another engine.
 func (m manifest) fitsStream(have map[string]string) error {
 	for name, want := range m.streamMetadata() {
-		if was := have[name]; was != "" && was != want {
+		if was := have[name]; name != metaJournal && was != "" && was != want {
 			return fmt.Errorf("it was made with %s %s, not %s: all nodes of a cluster use the same", strings.TrimPrefix(name, "weir-"), was, want)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 type store struct{ at atomic.Pointer[streams] }
 
 type streams struct {
+	journal   uint64 // its identity
 	js        jetstream.JetStream
 	flushes   jetstream.Stream
 	snapshots jetstream.Stream
@@ -34,7 +35,7 @@ const (
 // must not begin again at zero. What it did not find or had to make is in
 // missing.
 func openStore(ctx context.Context, node *join.Node, m manifest, create bool) (opened *store, missing []Finding, err error) {
-	s := &streams{js: node.JetStream()}
+	s := &streams{js: node.JetStream(), journal: m.Journal}
 	for _, one := range []struct {
 		stream        *jetstream.Stream
 		name, subject string
@@ -43,22 +44,33 @@ func openStore(ctx context.Context, node *join.Node, m manifest, create bool) (o
 		{&s.flushes, flushStream, flushSubject, "the journal's stream", "all hits since the snapshots"},
 		{&s.snapshots, snapshotStream, snapshotSubject + ".>", "the stream of snapshots", "all hits before the journal begins"},
 	} {
-		err = patiently(ctx, func(ctx context.Context) (err error) {
+		find := func(ctx context.Context) (err error) {
 			*one.stream, err = s.js.Stream(ctx, one.name)
 			return err
-		})
+		}
+		err = patiently(ctx, find)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			missing = append(missing, Finding{Where: one.called, What: "missing", Cost: one.cost})
 			if !create {
 				return nil, missing, nil
 			}
+			of := m
+			if of.Journal = s.journal; of.Journal == 0 {
+				of.Journal = newJournalID()
+			}
 			err = patiently(ctx, func(ctx context.Context) (err error) {
-				*one.stream, err = s.js.CreateStream(ctx, streamConfig(one.name, one.subject, m, node.Replicas(replicas)))
+				*one.stream, err = s.js.CreateStream(ctx, streamConfig(one.name, one.subject, of, node.Replicas(replicas)))
+				if taken(err) {
+					err = beingMade(find(ctx))
+				}
 				return err
 			})
 		}
 		if err == nil {
 			err = m.fitsStream((*one.stream).CachedInfo().Config.Metadata)
+		}
+		if err == nil {
+			s.journal, err = s.identify(ctx, *one.stream, s.journal, one.called)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("journal: %s: %w", one.called, err)
