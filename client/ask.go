@@ -245,7 +245,7 @@ type Journal struct {
 	Epoch            uint64  `json:"epoch"`         // the life of the process, counted up at each start
 	Flushes          uint64  `json:"flushes"`       // that are on disk
 	Bytes            uint64  `json:"bytes"`         // of them
-	FlushSeconds     float64 `json:"flush_seconds"` // that the last one took
+	FlushSeconds     float64 `json:"flush_s"` // that the last one took
 	Failures         uint64  `json:"failures"`      // of attempts to write a flush
 	Failing          bool    `json:"failing"`       // the last attempt failed
 	SnapshotRounds   uint64  `json:"snapshot_rounds"`

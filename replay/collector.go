@@ -134,7 +134,7 @@ type Status struct {
 func (s Status) String() string {
 	newest := "no hit yet"
 	if s.Newest > 0 {
-		newest = "newest " + stamp(time.Unix(s.Newest, 0))
+		newest = "newest " + stamp(unix(s.Newest))
 	}
 	return fmt.Sprintf("%s hits, %s/s, %s, %s late, %s malformed",
 		units.Grouped(s.Hits), perSecond(s.PerSecond), newest, units.Grouped(uint64(s.Late)), units.Grouped(uint64(s.Malformed)))

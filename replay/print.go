@@ -132,7 +132,7 @@ func (p printer) malformed(r *Report) {
 	}
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func stamp(t Time) string { return t.UTC().Format(time.RFC3339) }
 
 func spell(windowSeconds int64) string {
 	switch windowSeconds {

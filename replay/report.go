@@ -10,6 +10,9 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
+// A Time is a point in time that JSON carries as Unix seconds, as in the answers of a server.
+type Time = client.Time
+
 // A Report is what was found in the files. Totals, busiest windows, rates and
 // counts are exact; the top keys carry their bounds.
 type Report struct {
@@ -25,11 +28,11 @@ type Report struct {
 	Ahead     int          `json:"ahead"`            // lines from the future: not counted
 	Malformed int          `json:"malformed"`        // lines
 
-	First *time.Time `json:"first,omitempty"` // the oldest hit
-	Last  *time.Time `json:"last,omitempty"`  // the newest hit
+	First *Time `json:"first,omitempty"` // the oldest hit
+	Last  *Time `json:"last,omitempty"`  // the newest hit
 	// SpanSeconds is the number of seconds from the first to the last one,
 	// both included.
-	SpanSeconds int64 `json:"span_seconds"`
+	SpanSeconds int64 `json:"span_s"`
 
 	Busiest []Peak `json:"busiest"` // the second, the minute, the 5 minutes
 	Now     []Rate `json:"now"`     // up to the newest hit
@@ -65,14 +68,14 @@ type FileReport struct {
 
 // A Peak is the window of a length with the most hits: (at-window, at].
 type Peak struct {
-	WindowSeconds int64     `json:"window_seconds"`
-	At            time.Time `json:"at"`
-	Hits          uint64    `json:"hits"`
+	WindowSeconds int64  `json:"window_s"`
+	At            Time   `json:"at"`
+	Hits          uint64 `json:"hits"`
 }
 
 // A Rate is the hits per second over the window up to the newest hit.
 type Rate struct {
-	WindowSeconds int64   `json:"window_seconds"`
+	WindowSeconds int64   `json:"window_s"`
 	Hits          uint64  `json:"hits"`
 	PerSecond     float64 `json:"per_second"`
 }
@@ -88,7 +91,7 @@ type Top struct {
 // A TopKey is a key and its hits over the whole log: lower <= true <= upper.
 type TopKey struct {
 	Key   string `json:"key"`
-	Hits  uint64 `json:"hits"`
+	Hits  uint64 `json:"estimate"`
 	Lower uint64 `json:"lower"`
 	Upper uint64 `json:"upper"`
 }
@@ -96,10 +99,10 @@ type TopKey struct {
 // An Ask is the answer to one of At and Windows: the exact number of hits in
 // (at-window, at], of all lines or of one key.
 type Ask struct {
-	At            time.Time `json:"at"`
-	WindowSeconds int64     `json:"window_seconds"`
-	Key           string    `json:"key,omitempty"` // empty: all lines
-	Hits          uint64    `json:"hits"`
+	At            Time   `json:"at"`
+	WindowSeconds int64  `json:"window_s"`
+	Key           string `json:"key,omitempty"` // empty: all lines
+	Hits          uint64 `json:"hits"`
 }
 
 // MalformedLine is one line that could not be read.
@@ -219,17 +222,19 @@ func sum(all []uint64) (total uint64) {
 }
 
 func (p *pipeline) span(r *Report, oldest, newest int64) {
-	first, last := time.Unix(oldest, 0).UTC(), time.Unix(newest, 0).UTC()
+	first, last := unix(oldest), unix(newest)
 	r.First, r.Last, r.SpanSeconds = &first, &last, newest-oldest+1
 	for _, w := range busiestWindows {
 		peak := p.all.busiest(w)
-		r.Busiest = append(r.Busiest, Peak{WindowSeconds: w, At: time.Unix(peak.at, 0).UTC(), Hits: peak.n})
+		r.Busiest = append(r.Busiest, Peak{WindowSeconds: w, At: unix(peak.at), Hits: peak.n})
 	}
 	for _, w := range rateWindows {
 		n := p.all.count(newest, w)
 		r.Now = append(r.Now, Rate{WindowSeconds: w, Hits: n, PerSecond: float64(n) / float64(w)})
 	}
 }
+
+func unix(at int64) Time { return Time{Time: time.Unix(at, 0).UTC()} }
 
 // counts answers At and Windows.
 func (p *pipeline) counts(r *Report, newest int64) {
@@ -239,7 +244,7 @@ func (p *pipeline) counts(r *Report, newest int64) {
 	}
 	for _, at := range times {
 		for _, w := range p.opts.Windows {
-			ask := Ask{At: at.UTC(), WindowSeconds: int64(w / time.Second)}
+			ask := Ask{At: Time{Time: at.UTC()}, WindowSeconds: int64(w / time.Second)}
 			ask.Hits = p.all.count(at.Unix(), ask.WindowSeconds)
 			r.Counts = append(r.Counts, ask)
 			for i, key := range p.opts.CountKeys {

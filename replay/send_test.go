@@ -73,13 +73,13 @@ func TestSend(t *testing.T) {
 	}
 	for _, top := range want.Top {
 		for _, k := range top.Keys {
-			c, err := engine.CountAt(*want.Last, k.Key, 100*time.Hour)
+			c, err := engine.CountAt(want.Last.Time, k.Key, 100*time.Hour)
 			if err != nil || c.Estimate != k.Hits {
 				t.Errorf("%s: the server has %+v (%v), the report %d", k.Key, c, err, k.Hits)
 			}
 		}
 	}
-	c, err := engine.CountAt(*want.Last, "url:/api/v1/items/3", time.Minute)
+	c, err := engine.CountAt(want.Last.Time, "url:/api/v1/items/3", time.Minute)
 	if err != nil || c.Estimate != want.Counts[1].Hits || got.Counts[1] != want.Counts[1] {
 		t.Errorf("in the last minute: the server has %+v (%v), the reports %+v and %+v", c, err, want.Counts, got.Counts)
 	}

@@ -42,7 +42,7 @@ type journalStats struct {
 	Epoch            uint64  `json:"epoch" doc:"The life of the process, counted up at each start."`
 	Flushes          uint64  `json:"flushes" doc:"Flushes that are on disk."`
 	Bytes            uint64  `json:"bytes" doc:"Bytes of them."`
-	FlushSeconds     float64 `json:"flush_seconds" doc:"Time that the last one took."`
+	FlushSeconds     float64 `json:"flush_s" doc:"Time that the last one took."`
 	Failures         uint64  `json:"failures" doc:"Attempts to write a flush that failed; each is tried again."`
 	Failing          bool    `json:"failing" doc:"The last attempt failed."`
 	SnapshotRounds   uint64  `json:"snapshot_rounds" doc:"Rounds in which every partition was snapshotted."`

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/journal"
 )
@@ -93,23 +94,23 @@ func yesNo(b bool) string {
 
 // verified is a report in JSON.
 type verified struct {
-	Sound      bool      `json:"sound"`
-	Node       string    `json:"node,omitempty"` // of a cluster
-	Created    string    `json:"created"`
-	Origin     string    `json:"origin"` // hexadecimal: JSON's numbers may not hold it
-	Epoch      uint64    `json:"epoch"`
-	Partitions int       `json:"partitions"`
-	RetentionS int64     `json:"retention_s"`
-	Bytes      int64     `json:"bytes"`
-	Snapshots  int       `json:"snapshots"`
-	First      uint64    `json:"first_message"`
-	Last       uint64    `json:"last_message"`
-	Replayed   uint64    `json:"replayed_flushes"`
-	Repeats    uint64    `json:"repeats"`
-	Unfinished uint64    `json:"unfinished_flushes"`
-	Keys       int       `json:"keys"`
-	Hits       uint64    `json:"hits"`
-	Findings   []finding `json:"findings"`
+	Sound      bool        `json:"sound"`
+	Node       string      `json:"node,omitempty"` // of a cluster
+	Created    client.Time `json:"created"`
+	Origin     string      `json:"origin"` // hexadecimal: JSON's numbers may not hold it
+	Epoch      uint64      `json:"epoch"`
+	Partitions int         `json:"partitions"`
+	RetentionS int64       `json:"retention_s"`
+	Bytes      int64       `json:"bytes"`
+	Snapshots  int         `json:"snapshots"`
+	First      uint64      `json:"first_message"`
+	Last       uint64      `json:"last_message"`
+	Replayed   uint64      `json:"replayed_flushes"`
+	Repeats    uint64      `json:"repeats"`
+	Unfinished uint64      `json:"unfinished_flushes"`
+	Keys       int         `json:"keys"`
+	Hits       uint64      `json:"hits"`
+	Findings   []finding   `json:"findings"`
 }
 
 type finding struct {
@@ -121,10 +122,13 @@ type finding struct {
 
 func newVerified(r journal.Report) verified {
 	v := verified{
-		Sound: r.Sound(), Node: r.Node, Created: r.Created, Origin: fmt.Sprintf("%016x", r.Origin), Epoch: r.Epoch,
+		Sound: r.Sound(), Node: r.Node, Origin: fmt.Sprintf("%016x", r.Origin), Epoch: r.Epoch,
 		Partitions: r.Partitions, RetentionS: int64(r.Retention / time.Second), Bytes: r.Bytes, Snapshots: r.Snapshots,
 		First: r.First, Last: r.Last, Replayed: r.Replayed, Repeats: r.Repeats, Unfinished: r.Unfinished,
 		Keys: r.Keys, Hits: r.Hits, Findings: []finding{},
+	}
+	if at, err := time.Parse(time.RFC3339, r.Created); err == nil {
+		v.Created = client.Time{Time: at}
 	}
 	for _, f := range r.Findings {
 		v.Findings = append(v.Findings, finding(f))

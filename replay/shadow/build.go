@@ -117,7 +117,7 @@ func (r *rule) report() Rule {
 	return Rule{N: r.limit.N, PerSeconds: r.limit.Per.Seconds(), Burst: r.limit.Burst, IntervalSeconds: r.interval.Seconds()}
 }
 
-func unix(at int64) time.Time { return time.Unix(at, 0).UTC() }
+func unix(at int64) replay.Time { return replay.Time{Time: time.Unix(at, 0).UTC()} }
 
 func share(part, whole uint64) float64 {
 	if whole == 0 {

@@ -193,4 +193,4 @@ func sparkline(counts []uint64) string {
 	return b.String()
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func stamp(t replay.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,13 +1,12 @@
 package shadow
 
 import (
-	"time"
-
 	"github.com/weir-counter/weir/replay"
 )
 
 // A Report is what limits would have done to a log. Its names in JSON are stable: fields
-// may be added. Times are the newest time in the log up to a line (see package shadow),
+// may be added. They are those of a server's answers: times in Unix seconds, durations in
+// seconds (..._s). Times are the newest time in the log up to a line (see package shadow),
 // counts are exact where Approximate does not say otherwise, shares are parts of 1.
 type Report struct {
 	// StoppedEarly says why the files were not read to their end: what follows is
@@ -27,11 +26,11 @@ type Report struct {
 	Malformed int    `json:"malformed"` // lines
 	Late      uint64 `json:"late"`      // lines older than a line before: decided at that one's time
 	// LatestSeconds is how much older a line was than one before it, at most.
-	LatestSeconds int64 `json:"latest_seconds"`
+	LatestSeconds int64 `json:"latest_s"`
 
-	First       *time.Time `json:"first,omitempty"` // request
-	Last        *time.Time `json:"last,omitempty"`
-	SpanSeconds int64      `json:"span_seconds"` // from first to last, both included
+	First       *replay.Time `json:"first,omitempty"` // request
+	Last        *replay.Time `json:"last,omitempty"`
+	SpanSeconds int64        `json:"span_s"` // from first to last, both included
 
 	Requests  uint64 `json:"requests"`  // that the lines stand for
 	Unmatched uint64 `json:"unmatched"` // of them: no key that a policy is for, let through
@@ -82,9 +81,9 @@ type Limit struct {
 	DistinctKeys uint64 `json:"distinct_keys"` // counted keys that asked
 	DeniedKeys   uint64 `json:"denied_keys"`
 
-	FirstDenial *time.Time `json:"first_denial,omitempty"`
-	LastDenial  *time.Time `json:"last_denial,omitempty"`
-	WorstMinute *Minute    `json:"worst_minute,omitempty"`
+	FirstDenial *replay.Time `json:"first_denial,omitempty"`
+	LastDenial  *replay.Time `json:"last_denial,omitempty"`
+	WorstMinute *Minute      `json:"worst_minute,omitempty"`
 
 	// Peak is the most requests of one key in any interval. Keys with an override are
 	// not looked at.
@@ -100,24 +99,24 @@ type Limit struct {
 
 // A Rule is N requests per period with a burst: at most Burst in an interval.
 type Rule struct {
-	N               uint64  `json:"n"`
-	PerSeconds      float64 `json:"per_seconds"`
+	N               uint64  `json:"limit"`
+	PerSeconds      float64 `json:"per_s"`
 	Burst           uint64  `json:"burst"`
-	IntervalSeconds float64 `json:"interval_seconds"`
+	IntervalSeconds float64 `json:"interval_s"`
 }
 
 // A Minute is the 60 seconds with the most denials: (At-60s, At].
 type Minute struct {
-	At     time.Time `json:"at"`
-	Denied uint64    `json:"denied"`
+	At     replay.Time `json:"at"`
+	Denied uint64      `json:"denied"`
 }
 
 // A Peak is the most requests of a key in an interval of its limit, let through or not:
 // in (At-interval, At].
 type Peak struct {
-	Requests uint64    `json:"requests"`
-	At       time.Time `json:"at"`
-	Key      string    `json:"key,omitempty"`
+	Requests uint64      `json:"requests"`
+	At       replay.Time `json:"at"`
+	Key      string      `json:"key,omitempty"`
 }
 
 // A Need is the smallest limit with the interval and algorithm of the policy that would
@@ -125,7 +124,7 @@ type Peak struct {
 // are left out. When the policy itself denies no more, it is the policy, and OrLess.
 type Need struct {
 	Share  float64 `json:"denied_share"` // at most
-	N      uint64  `json:"n"`
+	N      uint64  `json:"limit"`
 	Burst  uint64  `json:"burst"`
 	Denied uint64  `json:"denied"` // requests
 	OrLess bool    `json:"or_less"`
@@ -133,23 +132,23 @@ type Need struct {
 
 // A Timeline is how many requests were denied over the span of the log.
 type Timeline struct {
-	Start         time.Time `json:"start"`          // of the first bucket
-	BucketSeconds int64     `json:"bucket_seconds"` // aligned to the Unix epoch
-	Denied        []uint64  `json:"denied"`
+	Start         replay.Time `json:"start"`    // of the first bucket
+	BucketSeconds int64       `json:"bucket_s"` // aligned to the Unix epoch
+	Denied        []uint64    `json:"denied"`
 }
 
 // A Key is one of the most denied keys of a limit.
 type Key struct {
-	Key         string    `json:"key"`
-	Override    *Rule     `json:"override,omitempty"` // its limit, if it is not the policy's
-	Requests    uint64    `json:"requests"`
-	Denied      uint64    `json:"denied"`
-	DeniedShare float64   `json:"denied_share"`
-	FirstDenial time.Time `json:"first_denial"`
-	LastDenial  time.Time `json:"last_denial"`
+	Key         string      `json:"key"`
+	Override    *Rule       `json:"override,omitempty"` // its limit, if it is not the policy's
+	Requests    uint64      `json:"requests"`
+	Denied      uint64      `json:"denied"`
+	DeniedShare float64     `json:"denied_share"`
+	FirstDenial replay.Time `json:"first_denial"`
+	LastDenial  replay.Time `json:"last_denial"`
 	// LongestSeconds is the longest stretch of denials, from its first to its last: each
 	// came within an interval of the one before.
-	LongestSeconds int64 `json:"longest_stretch_seconds"`
+	LongestSeconds int64 `json:"longest_stretch_s"`
 	Peak           Peak  `json:"peak"`
 	// AtLeast: earlier requests of the key may be missing, see Approximate.
 	AtLeast bool `json:"at_least,omitempty"`
