@@ -97,7 +97,7 @@ func (f *allowFlags) check(args []string) (client.Check, error) {
 	if len(args) == 2 {
 		n, err := strconv.ParseUint(args[1], 10, 64)
 		if err != nil || n == 0 {
-			return check, fmt.Errorf("wrong N %q: it must be a whole number, 1 or more", args[1])
+			return check, fmt.Errorf("wrong N %q: %s", args[1], wholeNumber)
 		}
 		check.N = n
 	}

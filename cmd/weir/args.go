@@ -22,6 +22,8 @@ func args(names ...string) cobra.PositionalArgs {
 	}
 	return func(cmd *cobra.Command, given []string) error {
 		switch {
+		case len(given) > 0 && most == 0 && cmd.HasAvailableSubCommands():
+			return unknownCommand(cmd, given[0])
 		case len(given) < least:
 			return fmt.Errorf("%s needs %s: write %s", cmd.CommandPath(), strings.TrimSuffix(names[len(given)], "..."), cmd.UseLine())
 		case most >= 0 && len(given) > most:

@@ -21,7 +21,7 @@ each one's hits are counted there, how far its clock is ahead, and the journal t
 they share. It takes up to a second while a node is away. 'weir cluster remove'
 removes one that never comes back.`,
 		Example:           "  weir cluster --server 10.0.0.2:8080",
-		Args:              cobra.NoArgs,
+		Args:              args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
 			c, err := r.client(from)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,13 +22,49 @@ older instants both ends of a window lie in slots of up to 1 % of their age.`
 type countFlags struct {
 	remote
 	windows []time.Duration
+	bare    string // the last window that was given without a unit; empty: none was
 	at      time.Time
 }
 
 func (f *countFlags) define(cmd *cobra.Command) {
 	f.remote.define(cmd)
-	cmd.Flags().VarP(durations(&f.windows), "window", "w", "window to count in, may be repeated (default 5m)")
+	cmd.Flags().VarP(&windows{durations(&f.windows), &f.bare}, "window", "w", "window to count in, may be repeated (default 5m)")
 	cmd.Flags().Var(moment(&f.at), "at", "end of the windows: RFC 3339 or Unix seconds; long ago, bounds are wider (default now)")
+}
+
+// windows are durations that remember which of them had no unit.
+type windows struct {
+	values[time.Duration]
+	bare *string
+}
+
+func (w *windows) Set(s string) error {
+	if strings.Trim(s, "0123456789.") == "" {
+		*w.bare = s
+	}
+	return w.values.Set(s)
+}
+
+// unitWords are how people write the units of durations, and which unit each is.
+var unitWords = map[string]string{
+	"ms": "ms", "s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s",
+	"m": "m", "min": "m", "mins": "m", "minute": "m", "minutes": "m",
+	"h": "h", "hr": "h", "hrs": "h", "hour": "h", "hours": "h",
+	"d": "d", "day": "d", "days": "d", "w": "w", "week": "w", "weeks": "w",
+}
+
+// args refuses --window 5 min, which would count a key named min in 5 seconds. Keys after
+// -- are keys.
+func (f *countFlags) args(cmd *cobra.Command, keys []string) error {
+	if f.bare == "" || cmd.ArgsLenAtDash() >= 0 {
+		return nil
+	}
+	for _, key := range keys {
+		if unit := unitWords[strings.ToLower(key)]; unit != "" {
+			return fmt.Errorf("--window %s %s: write --window %s%s; to count a key named %q write --window %ss", f.bare, key, f.bare, unit, key, f.bare)
+		}
+	}
+	return nil
 }
 
 func (f *countFlags) query(keys []string) client.CountQuery {
@@ -45,6 +83,7 @@ func newCount(w *world) *cobra.Command {
 
 ` + pastHelp,
 		Example:           "  weir count url:/home --window 5m --window 24h\n  weir count --json",
+		Args:              f.args,
 		ValidArgsFunction: completeKeys(w, &f.remote, math.MaxInt),
 		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
 			c, err := f.client(from)

@@ -10,6 +10,9 @@ import (
 	"github.com/weir-counter/weir/client"
 )
 
+// wholeNumber is what N must be.
+const wholeNumber = "it must be a whole number, 1 or more"
+
 func newHit(w *world) *cobra.Command {
 	var r remote
 	var at time.Time
@@ -30,7 +33,7 @@ without it a crash of the server may lose at most one flush interval.`,
 			if len(args) == 2 {
 				n, err := strconv.ParseUint(args[1], 10, 64)
 				if err != nil || n == 0 {
-					return usage{fmt.Errorf("wrong N %q: it must be a whole number, 1 or more", args[1])}
+					return usage{fmt.Errorf("wrong N %q: %s", args[1], wholeNumber)}
 				}
 				hit.N = n
 			}

@@ -23,7 +23,7 @@ A policy file is read by 'weir serve --policy', and again when it changes, or at
 SIGHUP. One that is wrong leaves the policies in use as they are, and the last line
 here says what is wrong.`,
 		Example:           "  weir limits --window 1h\n  weir limits check policies.yaml",
-		Args:              cobra.NoArgs,
+		Args:              args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
 			c, err := r.client(from)
@@ -117,6 +117,10 @@ A key at 100 % is denied. Keys that have used nothing are not listed.`,
 				return err
 			}
 			return r.print(w.stdout, keys, func(t *table) {
+				if len(keys.Keys) == 0 {
+					t.row("no key has used any of " + args[0] + " now")
+					return
+				}
 				t.row("USED", "OF", "SHARE", "RESET", "KEY")
 				for _, k := range keys.Keys {
 					t.row(fmt.Sprint(k.Used), fmt.Sprint(k.Burst), fmt.Sprintf("%.0f %%", 100*k.Share), waitText(k.ResetSeconds), keyText(k.Key))

@@ -95,8 +95,14 @@ func TestVerbs(t *testing.T) {
 		{"keys --prefix u --json", `"url:/home"`},
 		{"stats", "hits           7\n"},
 		{"stats --json", `"hits": 7`},
-		{"delete b", "deleted\n"},
-		{"delete a --json", `"deleted": "a"`},
+		{"hit c --at 1764590400", "1 counted"},
+		{"hit d --at 1764590400", "1 counted"},
+		{"delete b", "deleted b\n"},
+		{"delete c d", "deleted c\ndeleted d\n"},
+		{"delete a --json", "\"deleted\": [\n    \"a\"\n  ]"},
+		{"top --prefix none", "no key of none... had hits in the last 5m\n"},
+		{"count k -w 5s min", "min  5s      0\n"},
+		{"count -w 5 -- min", "min  5s      0\n"},
 		{"keys --limit 1 --after a", "url:/home\n"},
 		{"--version", "weir "},
 		{"__complete count url", "url:/home\n:4\n"},
@@ -155,21 +161,6 @@ func TestReplayReport(t *testing.T) {
 	}
 }
 
-// A bar is drawn on a terminal, and not elsewhere.
-func TestProgress(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "access.log")
-	if err := os.WriteFile(name, []byte(accessLog()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, terminal := range []bool{true, false} {
-		var out, errs bytes.Buffer
-		code := run(t.Context(), &world{stdout: &out, stderr: &errs, env: lookup(nil), terminal: terminal}, []string{"replay", name})
-		if code != exitOK || (errs.Len() > 0) != terminal {
-			t.Errorf("terminal %v: exit %d, stderr %q", terminal, code, errs.String())
-		}
-	}
-}
-
 func TestExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -197,6 +188,17 @@ func TestExitCodes(t *testing.T) {
 		{"series a b", exitUsage, `weir series does not take "b"`},
 		{"--version", exitOK, ""},
 		{"hit", exitUsage, "weir hit needs KEY: write weir hit KEY [N]"},
+		{"hit a -5", exitUsage, "wrong N -5: it must be a whole number, 1 or more"},
+		{"allow a -1", exitUsage, "wrong N -1: it must be a whole number, 1 or more"},
+		{"series -2", exitUsage, "-2 looks like a flag: a KEY that begins with - stands after --"},
+		{"serve --htp :1", exitUsage, "unknown flag: --htp, did you mean --http?"},
+		{"top -q", exitUsage, "unknown shorthand flag: 'q' in -q"},
+		{"srve", exitUsage, `unknown command "srve" for "weir", did you mean serve?`},
+		{"limits chek", exitUsage, `unknown command "chek" for "weir limits", did you mean check?`},
+		{"top a", exitUsage, `weir top does not take "a": write weir top`},
+		{"count k --window 5 min", exitUsage, `--window 5 min: write --window 5m; to count a key named "min" write --window 5s`},
+		{"rate k -w 1 h", exitUsage, `--window 1 h: write --window 1h; to count a key named "h" write --window 1s`},
+		{"delete", exitUsage, "weir delete needs KEY: write weir delete KEY..."},
 		{"hit a 0", exitUsage, `wrong N "0": it must be a whole number, 1 or more`},
 		{"top -n 0", exitUsage, "must be more than 0"},
 		{"serve --retention soon", exitUsage, "is not a duration: write 90s"},

@@ -3,31 +3,67 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
+	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
+	"github.com/weir-counter/weir/internal/units"
 )
 
-// progress draws a bar with the rate and the time left; without a known total
-// it draws the rate alone. add takes the bytes read, finish wipes the bar.
+const (
+	// progressAfter is when the first line is drawn: what takes less needs none, and a
+	// rate over less is not worth reading.
+	progressAfter = time.Second
+	redrawEvery   = 100 * time.Millisecond
+)
+
+// progressLine is a line of a terminal that says how far a long read is.
+type progressLine struct {
+	w     io.Writer
+	total int64 // bytes; 0: not known
+	now   func() time.Time
+
+	mu           sync.Mutex
+	began, drawn time.Time
+	read         int64
+}
+
+// progress draws how much was read, the rate and the time left; without a known total the
+// amount and the rate alone. add takes the bytes read, finish wipes the line.
 func progress(w io.Writer, total int64) (add func(bytes int), finish func()) {
-	if total == 0 {
-		total = -1
+	p := &progressLine{w: w, total: total, now: time.Now, began: time.Now()}
+	return p.add, p.finish
+}
+
+func (p *progressLine) add(bytes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.read += int64(bytes)
+	now := p.now()
+	if now.Sub(p.began) < progressAfter || now.Sub(p.drawn) < redrawEvery {
+		return
 	}
-	bar := progressbar.NewOptions64(total,
-		progressbar.OptionSetWriter(w),
-		progressbar.OptionShowBytes(true),
-		progressbar.OptionSetPredictTime(true),
-		progressbar.OptionFullWidth(),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetDescription("reading"),
-		progressbar.OptionClearOnFinish(),
-	)
-	// A bar that cannot be drawn is not worth failing for.
-	add = func(bytes int) { _ = bar.Add(bytes) }
-	finish = func() {
-		_ = bar.Clear()
-		fmt.Fprint(w, "\r")
+	p.drawn = now
+	fmt.Fprint(p.w, "\r\x1b[K"+p.text(now.Sub(p.began)))
+}
+
+func (p *progressLine) text(took time.Duration) string {
+	rate := float64(p.read) / took.Seconds()
+	text := "reading: " + units.FormatSize(p.read)
+	if p.total > 0 {
+		text += fmt.Sprintf(" of %s (%d %%)", units.FormatSize(p.total), min(100, p.read*100/p.total))
 	}
-	return add, finish
+	text += ", " + units.FormatSize(int64(rate)) + "/s"
+	if left := p.total - p.read; left > 0 && rate >= 1 {
+		text += fmt.Sprintf(", %s left", units.FormatDuration(time.Duration(math.Ceil(float64(left)/rate))*time.Second))
+	}
+	return text
+}
+
+func (p *progressLine) finish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.drawn.IsZero() {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
 }

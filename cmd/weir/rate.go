@@ -15,6 +15,7 @@ func newRate(w *world) *cobra.Command {
 		Long: `Ask how many hits per second keys had, on average over windows. Without a key,
 all hits are counted.`,
 		Example:           "  weir rate url:/home --window 1m",
+		Args:              f.args,
 		ValidArgsFunction: completeKeys(w, &f.remote, math.MaxInt),
 		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
 			c, err := f.client(from)

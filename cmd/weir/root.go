@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	weir "github.com/weir-counter/weir"
@@ -84,6 +83,13 @@ the settings file of 'weir serve --config'.
 
 Exit codes: 0 all went well, 1 the work failed, 2 the command line or a
 setting is wrong, 3 'weir allow' was denied.`,
+		Args: func(cmd *cobra.Command, given []string) error {
+			if len(given) > 0 {
+				return unknownCommand(cmd, given[0])
+			}
+			return nil
+		},
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -91,13 +97,7 @@ setting is wrong, 3 'weir allow' was denied.`,
 	root.SetOut(w.stdout)
 	root.SetErr(w.stderr)
 	root.SetVersionTemplate(versionText())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		var wrong *pflag.InvalidValueError
-		if errors.As(err, &wrong) && wrong.GetFlag().Value.Type() == "bool" {
-			return fmt.Errorf("--%s: %w", wrong.GetFlag().Name, reason(err))
-		}
-		return err
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newServe(w), newHit(w), newAllow(w), newCount(w), newRate(w), newTop(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newCluster(w), newReplay(w),
 		newLimits(w), newVerify(w), newBackup(w), newRestore(w), newVersion(w),

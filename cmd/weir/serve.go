@@ -79,7 +79,7 @@ Durations are written 90s, 5m, 24h, 7d, 1w or in plain seconds, sizes 512MiB.
 It stops at an interrupt, after the requests that it has begun to answer, with
 all hits on disk.`,
 		Example: "  weir serve --retention 7d --memory 512MiB\n  weir serve --ephemeral",
-		Args:    cobra.NoArgs,
+		Args:    args(),
 		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
 			if err := f.checkEphemeral(from); err != nil {
 				return err

@@ -16,7 +16,7 @@ func newStats(w *world) *cobra.Command {
 		Use:               "stats",
 		Short:             "Tell what a server holds and what it dropped",
 		Example:           "  weir stats --json",
-		Args:              cobra.NoArgs,
+		Args:              args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
 			c, err := r.client(from)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,6 +35,45 @@ func warnUnknown(w *world, root *cobra.Command) {
 		}
 		fmt.Fprintf(w.stderr, "weir: warning: the variable %s is not known: %s\n", name, hint)
 	}
+}
+
+// unknownCommand is the error of a word that is no command of cmd.
+func unknownCommand(cmd *cobra.Command, word string) error {
+	var names []string
+	for _, below := range cmd.Commands() {
+		if !below.Hidden {
+			names = append(names, below.Name())
+		}
+	}
+	return fmt.Errorf("unknown command %q for %q%s", word, cmd.CommandPath(), nearest.DidYouMean(word, names))
+}
+
+// flagError says more of a flag that is wrong.
+func flagError(cmd *cobra.Command, err error) error {
+	var wrong *pflag.InvalidValueError
+	if errors.As(err, &wrong) && wrong.GetFlag().Value.Type() == "bool" {
+		return fmt.Errorf("--%s: %w", wrong.GetFlag().Name, reason(err))
+	}
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
+		if letters[0] < '0' || letters[0] > '9' {
+			return err
+		}
+		if strings.Contains(cmd.Use, "[N]") {
+			return fmt.Errorf("wrong N -%s: %s", letters, wholeNumber)
+		}
+		return fmt.Errorf("-%s looks like a flag: a KEY that begins with - stands after --", letters)
+	}
+	var flags []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags = append(flags, "--"+f.Name)
+		}
+	})
+	return fmt.Errorf("%w%s", err, nearest.DidYouMean("--"+unknown.GetSpecifiedName(), flags))
 }
 
 // variables appends those of the flags of a command and of all below it.

@@ -32,7 +32,7 @@ other node is asked: what that replica lost, the others may have.
 Exit codes: 0 no hit is lost, 1 hits are lost or the directory can't be read,
 2 the command line is wrong.`,
 		Example:           "  weir verify --data /var/lib/weir",
-		Args:              cobra.NoArgs,
+		Args:              args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: work(w, func(cmd *cobra.Command, _ []string, _ sources) error {
 			report, err := journal.Verify(cmd.Context(), dir)

@@ -34,7 +34,7 @@ func newVersion(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  args(),
 		RunE: work(w, func(*cobra.Command, []string, sources) error {
 			if asJSON {
 				return json.NewEncoder(w.stdout).Encode(map[string]string{
