@@ -242,12 +242,12 @@ type Alarm struct {
 
 // A Journal is what a server tells of its journal, since its start.
 type Journal struct {
-	Epoch            uint64  `json:"epoch"`         // the life of the process, counted up at each start
-	Flushes          uint64  `json:"flushes"`       // that are on disk
-	Bytes            uint64  `json:"bytes"`         // of them
-	FlushSeconds     float64 `json:"flush_s"` // that the last one took
-	Failures         uint64  `json:"failures"`      // of attempts to write a flush
-	Failing          bool    `json:"failing"`       // the last attempt failed
+	Epoch            uint64  `json:"epoch"`    // the life of the process, counted up at each start
+	Flushes          uint64  `json:"flushes"`  // that are on disk
+	Bytes            uint64  `json:"bytes"`    // of them
+	FlushSeconds     float64 `json:"flush_s"`  // that the last one took
+	Failures         uint64  `json:"failures"` // of attempts to write a flush
+	Failing          bool    `json:"failing"`  // the last attempt failed
 	SnapshotRounds   uint64  `json:"snapshot_rounds"`
 	ReplayedFlushes  uint64  `json:"replayed_flushes"`
 	LossyFindings    int     `json:"lossy_findings"`    // damage found at the start that lost hits

@@ -13,7 +13,7 @@ func TestProgress(t *testing.T) {
 		total int64
 		want  []string // after each half second with 100 MiB in it
 	}{
-		{1000 << 20, []string{"", "reading: 200MiB of 1000MiB (20 %), 200MiB/s, 5s left", "reading: 300MiB of 1000MiB (30 %), 200MiB/s, 4s left"}},
+		{1000 << 20, []string{"", "reading: 200MiB of 1000MiB (20 %), 200MiB/s, 4s left", "reading: 300MiB of 1000MiB (30 %), 200MiB/s, 4s left"}},
 		{0, []string{"", "reading: 200MiB, 200MiB/s", "reading: 300MiB, 200MiB/s"}},
 	} {
 		var out bytes.Buffer
