@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,8 +19,11 @@ type Counter struct {
 	stripes atomic.Pointer[stripes] // made by the first hit
 	wall    wallClock
 	last    lastAnswer
-	mu      sync.Mutex
-	window  window.Window // guarded by mu
+
+	retention int64 // seconds; 0: the default
+
+	mu     sync.Mutex
+	window window.Window // guarded by mu
 }
 
 // NewCounter returns a Counter that keeps hits for at least retention, whole
@@ -33,7 +37,7 @@ func NewCounter(retention time.Duration) (*Counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Counter{window: w}, nil
+	return &Counter{window: w, retention: w.Retention()}, nil
 }
 
 // Hit counts one hit now.
@@ -118,13 +122,15 @@ func (c *Counter) settle(second int64, n uint64) {
 	c.window.Settle(second, n)
 }
 
-// Count answers how many hits lie in the last w, up to now.
+// Count answers how many hits lie in the last w, up to now. Where the window
+// reaches back beyond the retention, no upper bound is known: older hits are
+// refused, and those that were taken may have left.
 func (c *Counter) Count(w time.Duration) (Count, error) {
 	seconds, err := wholeSeconds("window", w)
 	if err != nil {
 		return Count{}, err
 	}
-	return c.count(c.wall.second(), seconds), nil
+	return c.known(c.wall.second(), seconds), nil
 }
 
 // CountAt answers how many hits lie in (at-w, at]. If at has a fraction of a
@@ -136,25 +142,39 @@ func (c *Counter) CountAt(at time.Time, w time.Duration) (Count, error) {
 		return Count{}, err
 	}
 	if at.Nanosecond() == 0 {
-		return c.count(at.Unix(), seconds), nil
+		return c.known(at.Unix(), seconds), nil
 	}
-	return countAt(at, seconds, c.count), nil
+	return countAt(at, seconds, c.known), nil
 }
 
-// Load answers how many hits lie in the last w up to the newest hit: an
-// estimate, exact for w up to 300 s. An empty counter has a load of 0.
-func (c *Counter) Load(w time.Duration) (uint64, error) {
+// Load answers how many hits lie in the last w up to the newest hit: exact for w
+// up to 300 s. An empty counter has a load of 0.
+func (c *Counter) Load(w time.Duration) (Count, error) {
 	seconds, err := wholeSeconds("window", w)
 	if err != nil {
-		return 0, err
+		return Count{}, err
 	}
-	return c.count(c.newest(), seconds).Estimate, nil
+	return c.known(c.newest(), seconds), nil
 }
 
 // QPS is Load per second of w.
-func (c *Counter) QPS(w time.Duration) (float64, error) {
+func (c *Counter) QPS(w time.Duration) (Rate, error) {
 	load, err := c.Load(w)
-	return float64(load) / w.Seconds(), err
+	return load.Per(int64(w / time.Second)), err
+}
+
+// known is count, with no upper bound where hits may have left or been refused. The
+// horizon of a Counter is that of its newest hit, and is looked for where it matters.
+func (c *Counter) known(at, seconds int64) Count {
+	count := c.count(at, seconds)
+	retention := cmp.Or(c.retention, window.DefaultRetention)
+	if at-seconds >= c.wall.second()+counterAhead-retention {
+		return count
+	}
+	if newest := c.newest(); newest > 0 {
+		return horizon{newest - retention, retention, counterAhead}.limits(count, at, seconds)
+	}
+	return count
 }
 
 func (c *Counter) count(at, seconds int64) Count {

@@ -40,12 +40,12 @@ func ExampleCounter_Load() {
 	load, _ = c.Load(200 * time.Second)
 	fmt.Println("last 200 s:", load)
 	qps, _ := c.QPS(300 * time.Second)
-	fmt.Printf("QPS: %.4f\n", qps)
+	fmt.Println("QPS:", qps, qps.Exact())
 	// Output:
 	// empty: 0
 	// last 300 s: 5
 	// last 200 s: 2
-	// QPS: 0.0167
+	// QPS: 0.0166667 true
 }
 
 // Late hits go to the second of their own time.

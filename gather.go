@@ -176,13 +176,14 @@ func (p *partition) settleTotal(e *Engine, deltas []Delta) {
 	e.bytes.Add(int64(p.total.Size() - before))
 }
 
-// eachSecond calls f with the hits of each run of deltas in one second: most
-// batches have one or two. Removals are passed over.
+// eachSecond calls f with the hits for AllKeys of each run of deltas in one second:
+// most batches have one or two. Removals, and keys that are counted apart, are
+// passed over.
 func eachSecond(deltas []Delta, f func(second int64, n uint64)) {
 	for len(deltas) > 0 {
-		at, n, same := deltas[0].At, deltas[0].N, 1
+		at, n, same := deltas[0].At, deltas[0].forAll(), 1
 		for same < len(deltas) && deltas[same].At == at && n+deltas[same].N >= n {
-			n += deltas[same].N
+			n += deltas[same].forAll()
 			same++
 		}
 		if n > 0 {
@@ -190,6 +191,14 @@ func eachSecond(deltas []Delta, f func(second int64, n uint64)) {
 		}
 		deltas = deltas[same:]
 	}
+}
+
+// forAll is what a delta adds to AllKeys.
+func (d *Delta) forAll() uint64 {
+	if apart(d.Key) {
+		return 0
+	}
+	return d.N
 }
 
 // Apply counts deltas that come from a journal: from an earlier life of this
@@ -219,7 +228,11 @@ func (e *Engine) apply(p *partition, deltas []Delta, own func(key string) []Delt
 		p.applyBlock(e, block, own)
 	}
 	p.settleTotal(e, deltas)
-	eachSecond(deltas, func(second int64, _ uint64) { e.clock.advance(second) })
+	for _, d := range deltas {
+		if d.N > 0 {
+			e.clock.advance(d.At)
+		}
+	}
 	if !p.away.Load() { // else it is on its way, and Hold makes room
 		e.makeRoom(p)
 	}

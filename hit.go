@@ -80,13 +80,16 @@ func checkKey(key string) error {
 func (e *Engine) hit(second int64, key string, n uint64) Outcome {
 	// The total first: its newest second is that of all keys, so what is not
 	// too late for it is not too late for the key.
-	if e.total.hit(second, n) == TooLate {
+	if !apart(key) && e.total.hit(second, n) == TooLate {
 		e.refused.tooLate.Add(n)
 		return TooLate
 	}
 	outcome := e.hitEntry(e.partition(key), e.hash(key), second, key, n)
-	if outcome == Late {
+	switch outcome {
+	case Late:
 		e.refused.late.Add(n)
+	case TooLate: // for the key alone: it is counted apart
+		e.refused.tooLate.Add(n)
 	}
 	return outcome
 }

@@ -7,7 +7,8 @@ import (
 
 // Keys answers with the first limit keys, 1 to MaxList, that begin with prefix
 // and come after the key after, in byte order. To page, pass the last key of the
-// answer before. O(keys); takes no lock.
+// answer before. Keys of ApartPrefix are listed only where prefix begins with it.
+// O(keys); takes no lock.
 func (e *Engine) Keys(prefix, after string, limit int) ([]string, error) {
 	return e.KeysIn(nil, prefix, after, limit)
 }
@@ -22,7 +23,7 @@ func (e *Engine) KeysIn(in PartitionSet, prefix, after string, limit int) ([]str
 	err := e.eachHeld(in, func(p *partition) {
 		p.table.Load().eachWith(prefix, func(en *entry) {
 			full := len(first) == limit
-			if en.key <= after || full && en.key >= first[0] || listed[en.key] {
+			if !lists(prefix, en.key) || en.key <= after || full && en.key >= first[0] || listed[en.key] {
 				return
 			}
 			if full {
@@ -53,7 +54,7 @@ func (h *keyHeap) Pop() any {
 }
 
 // Delete forgets the key and its hits, and tells whether it was there. AllKeys
-// still counts them. A hit that comes later starts the key anew.
+// still counts them, as it did before. A hit that comes later starts the key anew.
 func (e *Engine) Delete(key string) (bool, error) {
 	if key == AllKeys {
 		return false, &Error{CodeReservedKey, "key", "key * is reserved: it can't be deleted"}

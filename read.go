@@ -10,14 +10,20 @@ import (
 // was never hit has none. AllKeys counts all hits, those of evicted and deleted
 // keys too.
 //
-// Where keys were evicted, Upper includes what a key may have had before.
+// Where keys were evicted, Upper includes what a key may have had before. Where
+// the window reaches back beyond the retention, no upper bound is known: older
+// hits are refused, and those that were taken may have left.
 func (e *Engine) Count(key string, w time.Duration) (Count, error) {
 	seconds, err := e.checkRead(key, w)
 	if err != nil {
 		return Count{}, err
 	}
 	var c Count
-	err = e.whileHeld(nil, key, func() { c = e.countIn(nil, key, e.clock.now(), seconds) })
+	err = e.whileHeld(nil, key, func() {
+		h := e.horizon()
+		at := h.second + h.retention
+		c = h.limits(e.countIn(nil, key, at, seconds), at, seconds)
+	})
 	return c, err
 }
 
@@ -40,21 +46,22 @@ func (e *Engine) CountIn(in PartitionSet, at time.Time, key string, w time.Durat
 	}
 	var c Count
 	err = e.whileHeld(in, key, func() {
-		c = countAt(at, seconds, func(at, seconds int64) Count { return e.countIn(in, key, at, seconds) })
+		h := e.horizon()
+		c = countAt(at, seconds, func(at, seconds int64) Count { return h.limits(e.countIn(in, key, at, seconds), at, seconds) })
 	})
 	return c, err
 }
 
-// Rate is the estimate of Count, per second of w.
-func (e *Engine) Rate(key string, w time.Duration) (float64, error) {
+// Rate is Count per second of w.
+func (e *Engine) Rate(key string, w time.Duration) (Rate, error) {
 	c, err := e.Count(key, w)
-	return float64(c.Estimate) / w.Seconds(), err
+	return c.Per(int64(w / time.Second)), err
 }
 
-// RateAt is the estimate of CountAt, per second of w.
-func (e *Engine) RateAt(at time.Time, key string, w time.Duration) (float64, error) {
+// RateAt is CountAt per second of w.
+func (e *Engine) RateAt(at time.Time, key string, w time.Duration) (Rate, error) {
 	c, err := e.CountAt(at, key, w)
-	return float64(c.Estimate) / w.Seconds(), err
+	return c.Per(int64(w / time.Second)), err
 }
 
 func (e *Engine) checkRead(key string, w time.Duration) (seconds int64, err error) {

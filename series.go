@@ -45,9 +45,10 @@ func (e *Engine) SeriesIn(in PartitionSet, key string, from, to time.Time, step 
 	}
 	points := make([]Point, n)
 	err = e.whileHeld(in, key, func() {
+		h := e.horizon()
 		for i := range points {
 			at := from.Unix() + int64(i+1)*seconds
-			points[i] = Point{time.Unix(at, 0), e.countIn(in, key, at, seconds)}
+			points[i] = Point{time.Unix(at, 0), h.limits(e.countIn(in, key, at, seconds), at, seconds)}
 		}
 	})
 	if err != nil {

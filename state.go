@@ -156,6 +156,9 @@ func (e *Engine) installWindows(p *partition, s loadedState) error {
 		before := en.window.Size()
 		en.window = s.windows[i]
 		p.grew(e, int64(en.window.Size()-before))
+		if newest, ok := en.window.Newest(); ok { // that of a key which is counted apart may be after all others
+			e.clock.advance(newest)
+		}
 	}
 	if newest, ok := s.total.Newest(); ok {
 		e.clock.advance(newest)

@@ -22,8 +22,8 @@ func (kc KeyCount) String() string { return kc.Key + " " + kc.Count.String() }
 
 // Top answers with the n keys, 1 to MaxList, that have most hits in (at-w, at]
 // by estimate, those equal in order of their names. With a prefix, only keys that
-// begin with it. Keys without hits in the window and AllKeys are left out. at is
-// cut to a whole second.
+// begin with it. Keys without hits in the window and AllKeys are left out, and so
+// are those of ApartPrefix unless they are asked for. at is cut to a whole second.
 //
 // Cost: O(keys), one short lock for each key with the prefix, so that hits are
 // not held up.
@@ -43,6 +43,9 @@ func (e *Engine) TopIn(in PartitionSet, at time.Time, w time.Duration, n int, pr
 	best := topHeap{limit: n, listed: map[string]bool{}}
 	err = e.eachHeld(in, func(p *partition) {
 		p.table.Load().eachWith(prefix, func(en *entry) {
+			if !lists(prefix, en.key) {
+				return
+			}
 			p.mu.Lock()
 			c := p.count(e, en, at.Unix(), seconds)
 			p.mu.Unlock()
@@ -54,8 +57,9 @@ func (e *Engine) TopIn(in PartitionSet, at time.Time, w time.Duration, n int, pr
 	if err != nil {
 		return nil, err
 	}
+	h := e.horizon()
 	for i, kc := range best.list {
-		best.list[i].Count = e.partition(kc.Key).withForgotten(kc.Count, kc.Key, at.Unix()-seconds)
+		best.list[i].Count = h.limits(e.partition(kc.Key).withForgotten(kc.Count, kc.Key, at.Unix()-seconds), at.Unix(), seconds)
 	}
 	slices.SortFunc(best.list, func(a, b KeyCount) int { return -compareCounts(a, b) })
 	return best.list, nil

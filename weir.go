@@ -6,7 +6,8 @@
 // A window is the half-open interval (at-w, at], w from one second to a billion
 // seconds. Slots are a second wide, so time is cut to whole seconds: a hit at
 // 12:00:00.9 lies in the second 12:00:00. Every answer is a [Count] with bounds
-// that hold: exact up to 300 s, with at most 1 % of the window in doubt beyond.
+// that hold: exact up to 300 s, with at most 1 % of the window in doubt beyond, and
+// with no upper bound where the window reaches back beyond the retention.
 //
 // A journal keeps an engine durable through [Engine.Cut], [Engine.Apply] and their
 // like; a program that only counts does not need them.
@@ -21,7 +22,8 @@ import (
 
 const (
 	// AllKeys is the reserved key under which every hit of an engine is
-	// counted too. It can be read, but neither hit nor deleted.
+	// counted too, but those of keys that begin with ApartPrefix. It can be
+	// read, but neither hit nor deleted.
 	AllKeys = "*"
 
 	// MaxKeyBytes is the longest key, in bytes.
@@ -37,8 +39,13 @@ const (
 )
 
 // Count is the answer to "how many hits": Lower <= truth <= Upper, and
-// Estimate between them.
+// Estimate between them. Truth is the hits that were taken. Where it may be any
+// number from Lower up, HasUpper is false.
 type Count = window.Count
+
+// Rate is a Count per second of its window: Lower <= truth <= Upper, and Estimate
+// between them.
+type Rate = window.Rate
 
 // Outcome says what became of a hit.
 type Outcome = window.Outcome

@@ -24,14 +24,6 @@ func (t *Time) UnmarshalJSON(b []byte) (err error) {
 	return err
 }
 
-// Bounds is a count: Lower <= the true number <= Upper.
-type Bounds struct {
-	Lower    uint64 `json:"lower"`
-	Estimate uint64 `json:"estimate"`
-	Upper    uint64 `json:"upper"`
-	Exact    bool   `json:"exact"` // Lower = Upper
-}
-
 // A Count is the hits of a key in (At-Window, At].
 type Count struct {
 	Key           string `json:"key"`
@@ -44,7 +36,7 @@ type Count struct {
 // A Rate is a count with its mean hits per second.
 type Rate struct {
 	Count
-	PerSecond float64 `json:"per_second"`
+	PerSecond PerSecond `json:"per_second"`
 }
 
 // CountQuery asks for every key in every window.

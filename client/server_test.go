@@ -48,7 +48,7 @@ func exercise(t *testing.T, c *client.Client) {
 		t.Errorf("count: %+v, %v", counts, err)
 	}
 	rates, err := c.Rate(ctx, client.CountQuery{Keys: []string{weir.AllKeys}, Windows: []time.Duration{100 * time.Second}, At: now})
-	if err != nil || len(rates) != 1 || rates[0].PerSecond != 0.04 || rates[0].WindowSeconds != 100 {
+	if err != nil || len(rates) != 1 || rates[0].PerSecond.String() != "0.040" || rates[0].WindowSeconds != 100 {
 		t.Errorf("rate: %+v, %v", rates, err)
 	}
 	top, err := c.Top(ctx, client.TopQuery{Window: time.Hour, N: 1, Prefix: "a", At: now})

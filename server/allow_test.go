@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -282,10 +283,10 @@ func TestLimits(t *testing.T) {
 	if len(answer.Limits) != 3 || answer.WindowS != 300 || answer.File.Path != "policies.yaml" || answer.File.LoadedAt == 0 {
 		t.Fatalf("got %+v", answer)
 	}
-	exact := func(n uint64) Bounds { return Bounds{n, n, n, true} }
+	exact := func(n uint64) Bounds { return Bounds{n, n, &n, true} }
 	want := LimitPolicy{Name: "login", Keys: "login:{user}:*", By: "login:{user}", Limit: 2, PerS: 60, Burst: 2, Algorithm: "window", Mode: "enforce", Where: "shared", Overrides: 1,
 		Allowed: exact(2), Denied: exact(1), ShadowDenied: exact(0)}
-	if answer.Limits[0] != want {
+	if !reflect.DeepEqual(answer.Limits[0], want) {
 		t.Errorf("got %+v, want %+v", answer.Limits[0], want)
 	}
 	a.server.cfg.PolicyFile.Reloaded(&weir.Error{Message: "policies.yaml:3: limit: wrong"})

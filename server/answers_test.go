@@ -86,7 +86,7 @@ func TestAnswersOfOthers(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v1/count?key=a":          `"estimate":3,`,
 		"/v1/count?key=a&key=b":    `"estimate":3,`,
-		"/v1/rate?key=a&window=3s": `"per_second":1`,
+		"/v1/rate?key=a&window=3s": `"per_second":{"lower":1,"estimate":1,"upper":null}`,
 		"/v1/series?key=a&step=1h": `"estimate":3,`,
 		"/v1/top":                  `{"key":"a",`,
 		"/v1/keys":                 `["a"]`,

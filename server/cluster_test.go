@@ -106,6 +106,26 @@ func TestAnswersSayWhoIsLate(t *testing.T) {
 	}
 }
 
+// While a node is late nobody knows how many hits it has taken: there is no upper bound.
+func TestLateAnswersHaveNoUpperBound(t *testing.T) {
+	a := newClusterAPI(t, stillJournal{})
+	a.post("a 3")
+	const or = `"lower":3,"estimate":3,"upper":null,"exact":false`
+	for path, want := range map[string]string{
+		"/v1/count?key=a":                   or,
+		"/v1/count?key=a&key=*&window=1m":   `{"key":"*","window_s":60,`,
+		"/v1/count?key=b":                   `"lower":0,"estimate":0,"upper":null,"exact":false`,
+		"/v1/rate?key=a&window=3s":          or + `,"as_of":`,
+		"/v1/rate?key=a&window=3s&window=6": `"per_second":{"lower":0.5,"estimate":0.5,"upper":null}`,
+		"/v1/series?key=a&step=1h":          or,
+		"/v1/top":                           `{"key":"a",` + or + `}`,
+	} {
+		if r := a.get(path); r.status != http.StatusOK || !strings.Contains(r.body, want) || strings.Contains(r.body, `"exact":true`) || !strings.Contains(r.body, `"late":[{"node":"n2"`) {
+			t.Errorf("GET %s: %d %s, want %s", path, r.status, r.body, want)
+		}
+	}
+}
+
 func TestClusterAnswer(t *testing.T) {
 	a := newClusterAPI(t, stillJournal{})
 	var got clusterAnswerForTest

@@ -12,7 +12,7 @@ import (
 )
 
 type countQuestion struct {
-	Key    []string `query:"key,explode" required:"true" doc:"The key to count; may be repeated. * counts all hits." example:"[\"url:/home\"]"`
+	Key    []string `query:"key,explode" required:"true" doc:"The key to count; may be repeated. * counts all hits but those of limit: keys." example:"[\"url:/home\"]"`
 	Window []string `query:"window,explode" doc:"The window, whole seconds from 1s to 1000000000s; may be repeated. Default 5m." example:"[\"5m\"]"`
 	At     string   `query:"at" doc:"The end of the window; default now. A whole second stands for all of that second; with a fraction the moment is meant, and the bounds leave room for the two seconds that the window cuts. A window is exact when it lies in the newest 511 s of its key; for older instants both of its ends lie in slots of up to 1 % of their age, and the bounds say so."`
 }
@@ -28,7 +28,7 @@ type CountAnswer struct {
 
 type rateAnswer struct {
 	CountAnswer
-	PerSecond float64 `json:"per_second" doc:"estimate / window_s"`
+	PerSecond PerSecond `json:"per_second" doc:"The mean rate: lower, estimate and upper by window_s."`
 }
 
 type countOutput struct{ Body oneOrCounts[CountAnswer] }
@@ -48,12 +48,12 @@ func (s *Server) registerCount(api huma.API) {
 	ask(s, api, huma.Operation{
 		OperationID: "rate", Method: http.MethodGet, Path: "/v1/rate",
 		Summary:     "Count the hits of keys in windows, and per second",
-		Description: "The answer of `/v1/count` with `per_second`, the mean rate over the window.",
+		Description: "The answer of `/v1/count` with `per_second`, the mean rate over the window, and its bounds.",
 	}, codes, func(ctx context.Context, q *countQuestion) (*rateOutput, error) {
 		answers, err := s.counts(ctx, q)
 		rates := make(oneOrCounts[rateAnswer], len(answers))
 		for i, a := range answers {
-			rates[i] = rateAnswer{a, float64(a.Estimate) / float64(a.WindowS)}
+			rates[i] = rateAnswer{a, a.per(a.WindowS)}
 		}
 		return &rateOutput{rates}, err
 	})

@@ -25,7 +25,7 @@ func newEngineCollector(stats func() weir.Stats) *engineCollector {
 		c.values = append(c.values, engineValue{prometheus.NewDesc(name, help, nil, nil), kind, read})
 	}
 	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
-	add(counter, "weir_hits_total", "Hits counted, late ones included.",
+	add(counter, "weir_hits_total", "Hits counted, late ones included, and decisions of limits not.",
 		func(s weir.Stats) float64 { return float64(s.Hits) })
 	add(counter, "weir_late_hits_total", "Hits counted that were older than the newest of their key.",
 		func(s weir.Stats) float64 { return float64(s.Late) })

@@ -6,7 +6,7 @@ import "time"
 // embedded in answers.
 type Freshness struct {
 	AsOf unixTime `json:"as_of" doc:"All hits that any node took until then are counted in this answer. A server alone has all: it says now."`
-	Late []late   `json:"late,omitempty" doc:"Nodes that were not heard of for more than 3 s: the answer is a lower bound of what all have counted. Absent when there are none."`
+	Late []late   `json:"late,omitempty" doc:"Nodes that were not heard of for more than 3 s: the answer is a lower bound of what all have counted, and has no upper one. Absent when there are none."`
 }
 
 type late struct {

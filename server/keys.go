@@ -31,7 +31,8 @@ type deleteQuestion struct {
 func (s *Server) registerKeys(api huma.API) {
 	ask(s, api, huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys",
-		Summary: "List keys",
+		Summary:     "List keys",
+		Description: "Keys that begin with `limit:` are listed only when `prefix` does.",
 	}, []weir.Code{weir.CodeInvalidRange, weir.CodeNotHeld, weir.CodeClosed},
 		func(ctx context.Context, q *keysQuestion) (*keysOutput, error) {
 			answer, err := s.keys(ctx, q)

@@ -13,7 +13,7 @@ import (
 const defaultSpan = time.Hour
 
 type seriesQuestion struct {
-	Key  string `query:"key" required:"true" doc:"The key to count. * counts all hits." example:"url:/home"`
+	Key  string `query:"key" required:"true" doc:"The key to count. * counts all hits but those of limit: keys." example:"url:/home"`
 	From string `query:"from" doc:"The start, exclusive; default an hour before to. The first window begins there when step divides the time to to, and else after it."`
 	To   string `query:"to" doc:"The end, inclusive; default now."`
 	Step string `query:"step" default:"1m" doc:"The window of each point, whole seconds." example:"1m"`

@@ -14,7 +14,7 @@ type statsAnswer struct {
 	Version      string    `json:"version"`
 	UptimeS      int64     `json:"uptime_s" doc:"Whole seconds since the start."`
 	Now          unixTime  `json:"now" doc:"What questions without a time are asked at."`
-	Hits         uint64    `json:"hits" doc:"Hits counted, late ones included."`
+	Hits         uint64    `json:"hits" doc:"Hits counted, late ones included, and decisions of limits not."`
 	Late         uint64    `json:"late" doc:"Hits counted that were older than the newest of their key."`
 	TooLate      uint64    `json:"too_late" doc:"Hits not counted: older than the retention."`
 	TooFarAhead  uint64    `json:"too_far_ahead" doc:"Hits refused: too far in the future."`

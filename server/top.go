@@ -36,7 +36,7 @@ func (s *Server) registerTop(api huma.API) {
 	ask(s, api, huma.Operation{
 		OperationID: "top", Method: http.MethodGet, Path: "/v1/top",
 		Summary:     "List the keys with the most hits in a window",
-		Description: "The reserved key `*` is not listed.",
+		Description: "The reserved key `*` is not listed, and keys that begin with `limit:` only when `prefix` does.",
 	}, []weir.Code{weir.CodeInvalidWindow, weir.CodeInvalidTime, weir.CodeNotHeld, weir.CodeClosed},
 		func(ctx context.Context, q *topQuestion) (*topOutput, error) {
 			answer, err := s.top(ctx, q)

@@ -25,15 +25,38 @@ func (unixTime) Schema(huma.Registry) *huma.Schema {
 // Bounds is a count as every answer writes it. It is exported, like the other
 // embedded types of answers, for huma to see its fields.
 type Bounds struct {
-	Lower    uint64 `json:"lower" doc:"The true number is not below this."`
-	Estimate uint64 `json:"estimate" doc:"The best guess between lower and upper."`
-	Upper    uint64 `json:"upper" doc:"The true number is not above this."`
-	Exact    bool   `json:"exact" doc:"lower = upper, and no node is late: the true number."`
+	Lower    uint64  `json:"lower" doc:"The true number is not below this."`
+	Estimate uint64  `json:"estimate" doc:"The best guess between lower and upper."`
+	Upper    *uint64 `json:"upper" nullable:"true" doc:"The true number of the hits taken until as_of is not above this. null: no upper bound is known, for a node is late, or the window reaches back beyond the retention."`
+	Exact    bool    `json:"exact" doc:"lower = upper: the true number of the hits that were taken until as_of."`
 }
 
-// boundsOf is of what is known: hits of a node that is late may be missing.
+// boundsOf is of what is known: how many hits of a node that is late are missing,
+// nobody knows.
 func boundsOf(c weir.Count, fresh Fresh) Bounds {
-	return Bounds{Lower: c.Lower, Estimate: c.Estimate, Upper: c.Upper, Exact: c.Exact() && len(fresh.Late) == 0}
+	b := Bounds{Lower: c.Lower, Estimate: c.Estimate}
+	if len(fresh.Late) == 0 && c.HasUpper() {
+		b.Upper, b.Exact = &c.Upper, c.Exact()
+	}
+	return b
+}
+
+// PerSecond is a rate with its bounds.
+type PerSecond struct {
+	Lower    float64  `json:"lower"`
+	Estimate float64  `json:"estimate"`
+	Upper    *float64 `json:"upper" nullable:"true" doc:"null: no upper bound is known."`
+}
+
+// per is the count per second.
+func (b Bounds) per(seconds int64) PerSecond {
+	w := float64(seconds)
+	r := PerSecond{Lower: float64(b.Lower) / w, Estimate: float64(b.Estimate) / w}
+	if b.Upper != nil {
+		upper := float64(*b.Upper) / w
+		r.Upper = &upper
+	}
+	return r
 }
 
 // oneOrCounts is one answer as an object of its own, or several as

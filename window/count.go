@@ -7,20 +7,38 @@ import (
 )
 
 // Count is the answer to "how many hits": Lower <= truth <= Upper, and
-// Estimate between them. All three saturate at math.MaxUint64.
+// Estimate between them. All three saturate at math.MaxUint64. An Upper of
+// math.MaxUint64 says that no upper bound is known.
 type Count struct {
 	Lower, Estimate, Upper uint64
 }
 
 // Exact tells whether nothing is in doubt: Lower = Estimate = Upper.
-func (c Count) Exact() bool { return c.Lower == c.Upper }
+func (c Count) Exact() bool { return c.Lower == c.Upper && c.HasUpper() }
 
-// String is the number, with its bounds if they differ: "12" or "12 (10 to 15)".
+// HasUpper tells whether Upper is a bound; if not, there may be any number of
+// hits from Lower up.
+func (c Count) HasUpper() bool { return c.Upper != math.MaxUint64 }
+
+// AtLeast is the count where more hits may be missing than anybody knows: it has
+// no upper bound.
+func (c Count) AtLeast() Count {
+	c.Upper = math.MaxUint64
+	return c
+}
+
+// String is the number, with what is known of it: "12", "12 (10 to 15)", or
+// without an upper bound "12 or more" and "12 (10 or more)".
 func (c Count) String() string {
-	if c.Exact() {
+	switch {
+	case c.Exact():
 		return fmt.Sprint(c.Estimate)
+	case c.HasUpper():
+		return fmt.Sprintf("%d (%d to %d)", c.Estimate, c.Lower, c.Upper)
+	case c.Lower == c.Estimate:
+		return fmt.Sprintf("%d or more", c.Lower)
 	}
-	return fmt.Sprintf("%d (%d to %d)", c.Estimate, c.Lower, c.Upper)
+	return fmt.Sprintf("%d (%d or more)", c.Estimate, c.Lower)
 }
 
 // Plus is the count of two disjoint sets of hits.

@@ -147,7 +147,8 @@ func (w *Window) Add(at int64, n uint64) Outcome {
 
 // Settle counts n hits that were accepted before, at a second from 0 to MaxTime:
 // it never refuses. Those that are older than the retention by now are among
-// the hits that have left.
+// the hits that have left, and so are all before them: no pair may be older than
+// a hit that has left, or a window between the two would pass for exact.
 func (w *Window) Settle(at int64, n uint64) {
 	switch newest := w.newest(); {
 	case n == 0:
@@ -157,7 +158,7 @@ func (w *Window) Settle(at int64, n uint64) {
 		w.dense.older = addSat(w.dense.older, n)
 	default:
 		list, older := w.pairs.list(newest)
-		w.pairs = packPairs(list, addSat(older, n))
+		w.pairs = packPairs(list, addSat(older, n)).trim(newest, newest-w.Retention())
 	}
 }
 

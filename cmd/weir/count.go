@@ -13,7 +13,9 @@ import (
 )
 
 // pastHelp says what a count is worth.
-const pastHelp = `A count that is not exact is printed with its bounds: 1234 (1230 to 1240). All
+const pastHelp = `A count that is not exact is printed with its bounds: 1234 (1230 to 1240). Where no
+upper bound is known it is "1234 or more": while a node of the cluster is late, and
+where a window reaches back beyond the retention. All other
 windows of a key with few hits are exact. Of a busy key those are that lie in its
 newest 511 s, as windows of up to 300 s do that end near its newest hit. For
 older instants both ends of a window lie in slots of up to 1 % of their age.`
@@ -100,7 +102,7 @@ func newCount(w *world) *cobra.Command {
 			return f.print(w.stdout, counts, func(t *table) {
 				t.row("KEY", "WINDOW", "HITS")
 				for _, n := range counts {
-					t.row(keyText(n.Key), windowText(n.WindowSeconds), hits(n.Bounds))
+					t.row(keyText(n.Key), windowText(n.WindowSeconds), n.Bounds.String())
 				}
 			})
 		}),

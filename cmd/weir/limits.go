@@ -50,11 +50,11 @@ func printLimits(t *table, limits client.Limits) {
 		t.row("NAME", "KEYS", "LIMIT", "MODE", "ALLOWED", "DENIED")
 	}
 	for _, p := range limits.Limits {
-		denied := hits(p.Denied)
+		denied := p.Denied.String()
 		if p.Mode == "shadow" {
-			denied = hits(p.ShadowDenied) + " (shadow)"
+			denied = p.ShadowDenied.String() + " (shadow)"
 		}
-		t.row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm), modeText(p.Mode, p.Where, p.Away), hits(p.Allowed), denied)
+		t.row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm), modeText(p.Mode, p.Where, p.Away), p.Allowed.String(), denied)
 	}
 	if f := limits.File; f != nil {
 		t.row(fmt.Sprintf("%s, read at %s", f.Path, timeText(f.LoadedAt)))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"math"
-	"strconv"
 
 	"github.com/spf13/cobra"
 )
@@ -32,7 +31,7 @@ all hits are counted.`,
 			return f.print(w.stdout, rates, func(t *table) {
 				t.row("KEY", "WINDOW", "PER SECOND", "HITS")
 				for _, n := range rates {
-					t.row(keyText(n.Key), windowText(n.WindowSeconds), strconv.FormatFloat(n.PerSecond, 'f', 3, 64), hits(n.Bounds))
+					t.row(keyText(n.Key), windowText(n.WindowSeconds), n.PerSecond.String(), n.Bounds.String())
 				}
 			})
 		}),

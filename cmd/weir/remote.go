@@ -80,14 +80,6 @@ type table struct{ *tabwriter.Writer }
 // row writes one line. Its error, if any, comes back from Flush.
 func (t *table) row(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")) }
 
-// hits writes a count: its estimate, and its bounds where it is not exact.
-func hits(b client.Bounds) string {
-	if b.Exact {
-		return fmt.Sprint(b.Estimate)
-	}
-	return fmt.Sprintf("%d (%d to %d)", b.Estimate, b.Lower, b.Upper)
-}
-
 func windowText(seconds int64) string {
 	return units.FormatDuration(time.Duration(seconds) * time.Second)
 }

@@ -61,6 +61,6 @@ func printSeries(t *table, points []client.Point) {
 		if most > 0 {
 			bar = strings.Repeat("#", int(float64(p.Estimate)/float64(most)*barWidth+0.5))
 		}
-		t.row(timeText(p.At), hits(p.Bounds), bar)
+		t.row(timeText(p.At), p.Bounds.String(), bar)
 	}
 }

@@ -36,7 +36,7 @@ func newTop(w *world) *cobra.Command {
 				}
 				t.row("HITS", "KEY")
 				for _, k := range top.Keys {
-					t.row(hits(k.Bounds), keyText(k.Key))
+					t.row(k.Bounds.String(), keyText(k.Key))
 				}
 			})
 		}),
@@ -44,7 +44,7 @@ func newTop(w *world) *cobra.Command {
 	r.define(cmd)
 	cmd.Flags().VarP(duration(&q.Window), "window", "w", "window to count in")
 	cmd.Flags().VarP(number(&q.N), "top", "n", "how many keys to list")
-	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys that begin with this")
+	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys that begin with this; those of limit: are listed only so")
 	cmd.Flags().Var(moment(&q.At), "at", "end of the window: RFC 3339 or Unix seconds (default now)")
 	return cmd
 }
