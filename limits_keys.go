@@ -38,6 +38,19 @@ func (l *KeyedLimit) Keys(most int) []KeyUse {
 	return list.sorted()
 }
 
+// KeysInUse returns how many keys have used some of the limit and not got all of it back, as
+// far as this engine knows.
+//
+// Cost: O(keys with limits in use), a partition at a time.
+func (l *KeyedLimit) KeysInUse() (keys int) {
+	ls := &l.engine.limits
+	now := ls.clock.now()
+	for i := range ls.shares {
+		keys += ls.shares[i].inUse(l.name, now)
+	}
+	return keys
+}
+
 // KeysIn is Keys of some partitions, all of which must be held: of others this engine
 // does not know what the keys used of a shared limit.
 func (l *KeyedLimit) KeysIn(in PartitionSet, most int) ([]KeyUse, error) {
@@ -76,6 +89,17 @@ func (f *fullestUses) sorted() []KeyUse {
 	slices.SortFunc(f.list, KeyUse.Compare)
 	f.list = f.list[:min(len(f.list), max(f.most, 0))]
 	return f.list
+}
+
+func (s *limitShare) inUse(name *limitName, now int64) (keys int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table.each(func(st *limitState) {
+		if st.plan.name == name && !st.plan.Idle(&st.state, now) {
+			keys++
+		}
+	})
+	return keys
 }
 
 func (s *limitShare) appendUses(uses []KeyUse, name *limitName, now int64) []KeyUse {

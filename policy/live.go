@@ -19,6 +19,7 @@ type Live struct {
 	inline     inlineLimits
 	hitsFailed atomic.Uint64
 	strictLost atomic.Uint64
+	dropped    atomic.Pointer[[]Dropped]
 
 	counting sync.Mutex
 	away     map[string]*awayCounts // by policy
@@ -64,7 +65,7 @@ func (l *Live) Replace(s *Set) error {
 			return err
 		}
 	}
-	l.bound.Store(made)
+	l.noteDropped(l.bound.Swap(made), s)
 	return nil
 }
 

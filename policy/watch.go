@@ -79,7 +79,7 @@ func (w *watcher) look(asked bool) {
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%s: the file is gone: the policies in use stay; put it back, or write `limits: []` for none: %w", w.path, err)
 	case err != nil:
-		err = fmt.Errorf("%w\n%s: the policies in use stay until the file is mended", err, w.path)
+		err = fmt.Errorf("%w\n%s: the policies in use stay until the file is corrected", err, w.path)
 	}
 	w.report(err)
 }

@@ -187,13 +187,31 @@ func TestHangup(t *testing.T) {
 	hangup(`"limit": 3`)
 	allow(exitOK) // the third of three
 	allow(exitDenied)
+	write(strings.ReplaceAll(loginPolicies, "name: login", "name: logon"))
+	hangup(`"logon"`)
 	log, err := p.end(t, syscall.SIGTERM)
 	if err != nil {
 		t.Errorf("it ended with %v:\n%s", err, log)
 	}
-	for _, want := range []string{`"level":"ERROR","msg":"policy file","problem":"` + path + `:5: limit: `, `the policies in use stay`, `"msg":"policies are in use"`} {
+	for _, want := range []string{`"level":"ERROR","msg":"policy file","problem":"` + path + `:5: limit: `, `the policies in use stay`, `"msg":"policies are in use"`,
+		`"msg":"a policy that is in use is gone from the file`, `"policy":"login","keys_in_use":1`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("no %s in the log:\n%s", want, log)
 		}
+	}
+}
+
+// Without a policy file a SIGHUP asks for nothing, says so, and ends nothing.
+func TestHangupWithoutPolicies(t *testing.T) {
+	p := startProcess(t, t.TempDir())
+	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := weirOf(t, map[string]string{"WEIR_SERVER": p.addr}, "", "hit", "a", "--durable"); code != exitOK {
+		t.Errorf("after a SIGHUP: exit %d, %s", code, stderr)
+	}
+	log, err := p.end(t, syscall.SIGTERM)
+	if err != nil || !strings.Contains(log, "SIGHUP ignored: this server has no --policy file to read again") {
+		t.Errorf("it ended with %v:\n%s", err, log)
 	}
 }
