@@ -11,12 +11,14 @@ KEYS      ?= 100000
 HITS      ?= 5000
 ZIPF      ?= 0
 SERVERS   ?= 30
+RTT       ?= 80ms
+FLUSH     ?= 100ms
 LINT      := $(BIN)/golangci-lint
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build test race sim crash cluster-crash cluster-netns cluster-size soak fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess need-iproute2
+.PHONY: help run cluster build test race sim crash cluster-crash cluster-netns cluster-size cluster-lag soak fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess need-iproute2
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +55,10 @@ cluster-netns: need-go need-iproute2 ## The same in network namespaces, with TLS
 cluster-size: need-go ## Measure what NODES (1,3,10,30,100) cost in one process, with KEYS (100000) active ones and HITS (5000) a second on each
 	@$(GO) test -run 'TestClusterSize$$' -count 1 -timeout 1h ./journal -args -size.nodes $(NODES) -size.keys $(KEYS) -size.hits $(HITS) \
 	  -size.zipf $(ZIPF) -size.servers $(SERVERS) -size.stream 20000 -size.out $(CURDIR)/cluster-size.md && cat cluster-size.md; rm -f cluster-size.md
+
+cluster-lag: need-go ## Measure how long a hit takes to the counts of other nodes, RTT (80ms) between NODES (5)
+	@$(GO) test -run 'TestClusterLag$$' -count 1 -timeout 10m ./journal -args -lag.for 60s -lag.rtt $(RTT) -lag.nodes $(if $(filter command line,$(origin NODES)),$(NODES),5) \
+	  -lag.flush $(FLUSH) -lag.out $(CURDIR)/cluster-lag.md && cat cluster-lag.md; rm -f cluster-lag.md
 
 soak: need-go ## The long tests: leaks, settings, simulation, kills, clusters under faults; ROUNDS (50) scales them all
 	$(GO) test -run 'TestSoak$$' -count 1 -v -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))

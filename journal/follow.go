@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -21,56 +22,118 @@ const (
 )
 
 // runFollower applies the messages after the last one, until ctx is done. It asks
-// for them by number, which any replica answers, this node's own first of all:
-// a consumer lives on one server and is silent for ten seconds when that one
-// dies. While nobody answers it asks less often; what was missed comes then.
+// for them by number, many at once and the next before it has these (ahead.go), which
+// any replica answers, this node's own first of all: a consumer lives on one server and
+// is silent for ten seconds when that one dies. While nobody answers it asks less often;
+// what was missed comes then.
 func (j *Journal) runFollower(ctx context.Context) {
-	for wait := followEvery; ctx.Err() == nil; {
-		err := j.followNext(ctx)
-		switch {
-		case err == nil:
-			wait = 0
-		case errors.Is(err, jetstream.ErrMsgNotFound):
-			if j.told.last.Load() < j.replica.next() {
-				wait = followEvery
-			} else { // it is on its way to this replica, or lost
-				wait = min(max(2*wait, followSoon), followOn)
-			}
-		default:
-			if errors.Is(err, errLeftBehind) {
-				j.fail(err)
-			}
-			if wait < retryMost && ctx.Err() == nil {
-				j.log.Warn("journal: following the other nodes is interrupted, and tried again", "error", err)
-			}
-			wait = min(2*max(wait, followEvery), retryMost)
-			select { // however much news there is: others that go on writing end no error
-			case <-ctx.Done():
-			case <-time.After(followEvery):
-			}
+	f := &follower{j: j, asker: newAsker()}
+	defer f.asker.close()
+	for ctx.Err() == nil {
+		now := time.Now()
+		f.ahead.tell(j.told.last.Load())
+		f.ask(now)
+		if f.apply(ctx, now) {
+			f.hear() // what came meanwhile, so that asks go on
+			continue
 		}
-		if wait > 0 {
-			select {
-			case <-ctx.Done():
-			case <-j.told.news: // whoever brought it can be asked, too
-				if errors.Is(err, jetstream.ErrMsgNotFound) {
-					wait = min(wait, followSoon)
-				}
-			case <-time.After(wait):
-			}
+		f.await(ctx)
+	}
+}
+
+// follower is the state of the goroutine that follows.
+type follower struct {
+	j     *Journal
+	ahead ahead
+	asker *asker
+	wait  time.Duration // after a message that could not be applied; 0: there is none
+	until time.Time     // of it
+}
+
+// ask asks for as much as there is room for.
+func (f *follower) ask(now time.Time) {
+	for of := f.ahead.silent(now); of != nil; of = f.ahead.silent(now) {
+		f.asker.giveUp(of)
+		f.failed(f.ahead.fail(now, of), nats.ErrTimeout)
+	}
+	next := f.j.replica.next()
+	for {
+		want, ok := f.ahead.want(now, next)
+		if !ok {
+			return
+		}
+		of := f.ahead.begin(now, want)
+		if err := f.asker.send(f.j.store.at.Load().js.Conn(), of); err != nil {
+			f.failed(f.ahead.fail(now, of), err)
 		}
 	}
 }
 
-// followNext applies the next message, or returns ErrMsgNotFound.
-func (j *Journal) followNext(ctx context.Context) error {
-	asking, cancel := context.WithTimeout(ctx, oneAsk)
-	defer cancel()
-	sequence, data, err := j.store.next(asking, j.replica.next())
-	if err != nil {
-		return err
+func (f *follower) failed(first bool, err error) {
+	if first {
+		f.j.log.Warn("journal: following the other nodes is interrupted, and tried again", "error", err)
 	}
-	return j.followOne(ctx, sequence, data)
+}
+
+// apply applies the message whose turn it is, and tells whether there was one.
+func (f *follower) apply(ctx context.Context, now time.Time) bool {
+	if now.Before(f.until) {
+		return false
+	}
+	sequence, data, ok := f.ahead.turn(f.j.replica.next())
+	if !ok {
+		return false
+	}
+	err := f.j.followOne(ctx, sequence, data)
+	if err == nil {
+		f.wait, f.until = 0, time.Time{}
+		return true
+	}
+	f.ahead.keep(sequence, data)
+	if errors.Is(err, errLeftBehind) {
+		f.j.fail(err)
+	}
+	f.failed(f.wait == 0 && ctx.Err() == nil, err)
+	f.wait = min(2*max(f.wait, followEvery), retryMost)
+	f.until = time.Now().Add(f.wait)
+	return true
+}
+
+// hear takes what has come, without waiting.
+func (f *follower) hear() {
+	for {
+		select {
+		case msg := <-f.asker.answers:
+			f.take(msg)
+		default:
+			return
+		}
+	}
+}
+
+// await waits until something comes, or is due.
+func (f *follower) await(ctx context.Context) {
+	now := time.Now()
+	due := f.ahead.due(now)
+	if f.until.After(now) && (due.IsZero() || f.until.Before(due)) {
+		due = f.until
+	}
+	var timer <-chan time.Time
+	if !due.IsZero() {
+		timer = time.After(due.Sub(now))
+	}
+	select {
+	case <-ctx.Done():
+	case <-timer:
+	case <-f.j.told.news:
+	case msg := <-f.asker.answers:
+		f.take(msg)
+		f.hear()
+	}
+}
+
+func (f *follower) take(msg *nats.Msg) {
+	f.failed(f.asker.deliver(&f.ahead, time.Now(), f.j.replica.next(), msg))
 }
 
 // followOne applies the journal's message of a sequence, and those before it that

@@ -123,12 +123,3 @@ func (s *store) get(ctx context.Context, sequence uint64) ([]byte, error) {
 	}
 	return msg.Data, nil
 }
-
-// next reads the first message at or after a sequence, from any replica.
-func (s *store) next(ctx context.Context, sequence uint64) (at uint64, data []byte, err error) {
-	msg, err := s.at.Load().flushes.GetMsg(ctx, sequence, jetstream.WithGetMsgSubject(flushSubject))
-	if err != nil {
-		return 0, nil, err
-	}
-	return msg.Sequence, msg.Data, nil
-}
