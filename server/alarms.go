@@ -22,6 +22,7 @@ func (s *Server) alarms() []Alarm {
 	if s.cfg.Journal != nil {
 		all = append(all, s.cfg.Journal.Alarms()...)
 	}
+	all = append(all, s.pools.alarms()...)
 	return all
 }
 

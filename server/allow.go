@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -40,7 +41,7 @@ func newAllowing() any {
 // allow is POST /v1/allow.
 func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 	a := s.allows.Get().(*allowing)
-	if p := s.decide(a, r); p != nil {
+	if p := s.decide(a, w, r); p != nil {
 		if p.Code == weir.CodeOverloaded {
 			w.Header().Set("Retry-After", "1")
 		}
@@ -65,16 +66,20 @@ func advertiseJSON(h http.Header, p *problem) {
 }
 
 // decide reads the request and asks the limits.
-func (s *Server) decide(a *allowing, r *http.Request) *problem {
+func (s *Server) decide(a *allowing, w http.ResponseWriter, r *http.Request) *problem {
 	if p := allowParams(r); p != nil {
 		return p
 	}
-	if p := s.readAllow(a, r); p != nil {
+	if p := s.readAllow(a, w, r); p != nil {
 		return p
 	}
 	if p := a.parser.parse(a.body); p != nil {
 		return p
 	}
+	if !s.pools.decisions.enter(netip.Addr{}, 1) {
+		return s.pools.decisions.full()
+	}
+	defer s.pools.decisions.leave(netip.Addr{}, 1)
 	ask := s.policies.Take
 	if a.parser.peek {
 		ask = s.policies.Peek
@@ -111,15 +116,23 @@ func allowParams(r *http.Request) *problem {
 	return nil
 }
 
-// readAllow reads the body into a.body.
-func (s *Server) readAllow(a *allowing, r *http.Request) *problem {
+// readAllow reads the body into a.body. It takes a place only for a large one: see arrive.
+func (s *Server) readAllow(a *allowing, w http.ResponseWriter, r *http.Request) *problem {
 	contentType := r.Header.Get("Content-Type")
 	if f, p := formatOf(contentType); p != nil || f != jsonDocument {
 		return newProblem(codeUnsupportedType, "Content-Type", "Content-Type "+clip(strconv.Quote(contentType))+" is not taken: send application/json (curl --json)")
 	}
 	limit := min(maxAllowBytes, s.cfg.MaxBodyBytes)
-	if r.Header.Get("Content-Encoding") == "" && r.ContentLength >= 0 && r.ContentLength <= limit {
+	if r.Header.Get("Content-Encoding") == "" && r.ContentLength >= 0 && r.ContentLength <= min(limit, smallBody) {
+		c := connOf(r)
+		c.waits(true)
+		defer c.waits(false)
 		return a.read(r.Body, limit) // net/http reads no more than the declared length
+	}
+	at := bodyPlace{client: clientOf(r)}
+	defer at.leave()
+	if p := s.upload(&at, w, r); p != nil {
+		return p
 	}
 	body, release, p := decoded(r, limit)
 	defer release()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -13,13 +12,14 @@ const backupType = "application/octet-stream"
 
 const backupDescription = `One file with all that is counted, while hits go on: every hit that was counted before the request is in it.
 ` + "`weir restore`" + ` makes a data directory of it. The file ends with its own checksum: one that was cut short on the way
-is refused then. An ephemeral server has none to give.`
+is refused then. An ephemeral server has none to give. There is one backup at a time; who does not
+take it at 64 KiB a second (--min-rate) loses it.`
 
 // registerBackup routes GET /v1/backup around huma, which would hold the whole
 // file in memory, and describes it by hand.
 func (s *Server) registerBackup(api huma.API, mux *router) {
 	mux.HandleFunc("GET /v1/backup", s.backup)
-	responses := problemResponses(api, codeEphemeral, codeStopping, codeForbiddenOrigin)
+	responses := problemResponses(api, codeEphemeral, codeBackupRunning, codeStopping, codeForbiddenOrigin)
 	responses["200"] = &huma.Response{
 		Description: "The backup",
 		Content:     map[string]*huma.MediaType{backupType: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
@@ -38,9 +38,15 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 		newProblem(codeEphemeral, "", "an ephemeral server keeps no data to back up: start it with --data").write(w)
 		return
 	}
+	client := clientOf(r)
+	if !s.pools.backup.enter(client, 1) {
+		newProblem(codeBackupRunning, "", "another backup is being taken, and there is one at a time: wait for its end").write(w)
+		return
+	}
+	defer s.pools.backup.leave(client, 1)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	to := &backupStream{w: w, control: http.NewResponseController(w), timeout: s.cfg.WriteTimeout}
+	to := &backupStream{w: s.pacedAnswer(w)}
 	err := s.cfg.Journal.Backup(ctx, to)
 	switch {
 	case err == nil:
@@ -54,13 +60,10 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// backupStream gives every piece WriteTimeout, in place of all together: a
-// backup takes as long as it takes.
+// backupStream has no deadline but the pace: a backup takes as long as it takes.
 type backupStream struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	timeout time.Duration
-	bytes   int64
+	w     *pacedWriter
+	bytes int64
 }
 
 var _ io.Writer = (*backupStream)(nil)
@@ -69,9 +72,6 @@ func (b *backupStream) Write(piece []byte) (int, error) {
 	if b.bytes == 0 {
 		b.w.Header().Set("Content-Type", backupType)
 		b.w.Header().Set("Content-Disposition", `attachment; filename="weir.backup"`)
-	}
-	if err := b.control.SetWriteDeadline(time.Now().Add(b.timeout)); err != nil {
-		return 0, err
 	}
 	n, err := b.w.Write(piece)
 	b.bytes += int64(n)

@@ -58,6 +58,7 @@ func benchmarkIngest(b *testing.B, contentType, line string) {
 	b.ReportAllocs()
 	for b.Loop() {
 		src.Reset(body)
+		req.ContentLength = int64(len(body))
 		req.Body = io.NopCloser(src)
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, req)
@@ -127,6 +128,7 @@ func BenchmarkAllow(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				src.Reset([]byte(bench.body))
+				req.ContentLength = int64(len(bench.body))
 				req.Body = io.NopCloser(src)
 				w := &quiet{header: http.Header{}}
 				handler.ServeHTTP(w, req)

@@ -22,6 +22,7 @@ const (
 	codeInvalidIdempotencyKey weir.Code = "invalid_idempotency_key" // an Idempotency-Key that is not one
 	codeEphemeral             weir.Code = "ephemeral"               // durable=true without a journal
 	codeNotDurable            weir.Code = "not_durable"             // counted, but not on disk in time
+	codeDurableFull           weir.Code = "durable_full"            // not counted: too many wait for the disk
 
 	// One line of it.
 	codeInvalidLine  weir.Code = "invalid_line"  // not `key [n [at]]`
@@ -39,6 +40,8 @@ const (
 
 	// A decision of a limit. What is wrong with its body has the codes of lines.
 	codeUnknownLimit weir.Code = "unknown_limit" // there is no policy of that name
+
+	codeBackupRunning weir.Code = "backup_running" // one at a time
 
 	// The removal of a node.
 	codeUnknownNode weir.Code = "unknown_node"
@@ -88,6 +91,8 @@ var statusOf = map[weir.Code]int{
 	codeInvalidIdempotencyKey: http.StatusBadRequest,
 	codeEphemeral:             http.StatusConflict,
 	codeNotDurable:            http.StatusServiceUnavailable,
+	codeDurableFull:           http.StatusServiceUnavailable,
+	codeBackupRunning:         http.StatusConflict,
 
 	codeMissingKey:       http.StatusBadRequest,
 	codeInvalidParameter: http.StatusBadRequest,

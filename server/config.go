@@ -40,30 +40,39 @@ type Config struct {
 	// MaxAnswers bounds keys times windows of one question. Default 1000,
 	// 1 to 100,000.
 	MaxAnswers int
-	// MaxInFlight bounds the requests handled at the same time; those beyond
-	// it are answered 503 at once. /healthz, /readyz and /metrics are not
-	// counted. Default 256, 1 to 100,000.
+	// MaxInFlight bounds the requests handled at the same time, at each door by
+	// itself: bodies of hits that are counted, large ones that arrive, decisions, and
+	// questions; those beyond it are answered 503 at once. /healthz, /readyz and
+	// /metrics are not counted. Default 256, 1 to 100,000.
 	MaxInFlight int
-	// MaxBufferedBytes bounds the memory of all bodies with an Idempotency-Key
+	// MaxDurable bounds the requests that wait for the disk at the same time. Those beyond
+	// it are answered 503, and not counted. Default 1024, 1 to 100,000.
+	MaxDurable int
+	// MaxBufferedBytes bounds the memory of all large bodies with an Idempotency-Key
 	// that are being read: those are counted once they are whole. Bodies beyond
 	// it are answered 503. Default 128 MiB, or twice MaxBodyBytes if that is
 	// more; twice MaxBodyBytes to 1 TiB.
 	MaxBufferedBytes int64
-	// MaxConns bounds open connections; those beyond it wait in the listener's
-	// backlog. Default 4096, 1 to 1,000,000.
+	// MaxConns bounds open connections. One more takes the place of the one that
+	// waits longest for its client, of the client address with most. Default 4096,
+	// 1 to 1,000,000.
 	MaxConns int
 
 	// ReadHeaderTimeout bounds the time a client takes to send a request's
 	// header. Default 5 s.
 	ReadHeaderTimeout time.Duration
-	// ReadTimeout bounds the time a client takes to send a whole request.
-	// Default 30 s.
+	// ReadTimeout bounds the time a client takes to send a request, or to take an
+	// answer. There is a second more for each MinRate bytes of a large one. Default 10 s.
 	ReadTimeout time.Duration
+	// MinRate is how fast a client must send large bodies, and take large answers and
+	// backups, in bytes per second, after ReadTimeout. Default 64 KiB, 1 KiB to 1 GiB.
+	MinRate int64
 	// DurableTimeout bounds the time that the answer to a durable hit waits for
 	// the disk. Default 10 s.
 	DurableTimeout time.Duration
 	// WriteTimeout bounds a request from its header to the end of its answer,
-	// so it must be longer than ReadTimeout and DurableTimeout together.
+	// so it must be longer than ReadTimeout and DurableTimeout together. What MinRate adds
+	// for large bodies and answers comes on top.
 	// Default 60 s.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a kept connection may wait for its next request.
@@ -128,10 +137,12 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MaxBatch, 100_000)
 	orDefault(&c.MaxAnswers, 1000)
 	orDefault(&c.MaxInFlight, 256)
+	orDefault(&c.MaxDurable, 1024)
+	orDefault(&c.MinRate, 64<<10)
 	orDefault(&c.MaxBufferedBytes, max(128<<20, 2*c.MaxBodyBytes))
 	orDefault(&c.MaxConns, 4096)
 	orDefault(&c.ReadHeaderTimeout, 5*time.Second)
-	orDefault(&c.ReadTimeout, 30*time.Second)
+	orDefault(&c.ReadTimeout, 10*time.Second)
 	orDefault(&c.DurableTimeout, 10*time.Second)
 	orDefault(&c.WriteTimeout, 60*time.Second)
 	orDefault(&c.IdleTimeout, 2*time.Minute)
@@ -171,6 +182,8 @@ func (c Config) validate() error {
 		{"MaxBatch", int64(c.MaxBatch), 1, 10_000_000},
 		{"MaxAnswers", int64(c.MaxAnswers), 1, 100_000},
 		{"MaxInFlight", int64(c.MaxInFlight), 1, 100_000},
+		{"MaxDurable", int64(c.MaxDurable), 1, 100_000},
+		{"MinRate", c.MinRate, 1 << 10, 1 << 30},
 		{"MaxBufferedBytes", c.MaxBufferedBytes, 2 * c.MaxBodyBytes, 1 << 40},
 		{"MaxConns", int64(c.MaxConns), 1, 1_000_000},
 	} {

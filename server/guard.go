@@ -7,14 +7,15 @@ import (
 	"net/http"
 	"runtime/debug"
 	"time"
-
-	weir "github.com/weir-counter/weir"
 )
 
-// guard wraps a handler with what every request gets: the limit on parallel
-// requests, the measurement, the log line, and an answer when it panics.
-func (s *Server) guard(pattern string, limited bool, handler http.HandlerFunc) http.HandlerFunc {
+// guard wraps a handler with what every request gets: its place, the measurement,
+// the log line, and an answer when it panics.
+func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFunc {
 	observe := s.metrics.route(pattern)
+	if pool := s.pools.of(pattern); pool != nil {
+		handler = s.within(pool, handler)
+	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
@@ -29,16 +30,28 @@ func (s *Server) guard(pattern string, limited bool, handler http.HandlerFunc) h
 					"status", rec.status, "took", took, "remote", r.RemoteAddr)
 			}
 		}()
-		if limited {
-			defer s.inFlight.Add(-1)
-			if s.inFlight.Add(1) > int64(s.cfg.MaxInFlight) {
-				s.metrics.refused.Inc()
-				rec.Header().Set("Retry-After", "1")
-				newProblem(weir.CodeOverloaded, "", "too many requests are in flight: try again later, or send larger batches").write(rec)
-				return
-			}
-		}
+		c := connOf(r)
+		c.waits(false)
+		defer c.waits(true)
+		s.inFlight.Add(1)
+		defer s.inFlight.Add(-1)
 		handler(rec, r)
+	}
+}
+
+// within gives a request a place of the pool until its answer is taken, which has to be
+// with a pace.
+func (s *Server) within(pool *pool, handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		client := clientOf(r)
+		if !pool.enter(client, 1) {
+			p := pool.full()
+			w.Header().Set("Retry-After", "1")
+			p.write(w)
+			return
+		}
+		defer pool.leave(client, 1)
+		handler(s.pacedAnswer(w), r)
 	}
 }
 

@@ -65,7 +65,7 @@ func (s *Server) registerHits(api huma.API, mux *router) {
 	lines := &huma.Schema{Type: huma.TypeString}
 	responses := problemResponses(api, codeNothingCounted, codeEmptyBody, codeBodyBroken, codeTooLate, codeBodyTimeout,
 		codeBodyTooLarge, codeUnsupportedType, codeUnsupportedEncoding, weir.CodeOverloaded, weir.CodeClosed,
-		codeInvalidParameter, codeUnknownParameter, codeInvalidIdempotencyKey, weir.CodeKeyReused, codeEphemeral, codeNotDurable, codeForbiddenOrigin)
+		codeInvalidParameter, codeUnknownParameter, codeInvalidIdempotencyKey, weir.CodeKeyReused, codeEphemeral, codeNotDurable, codeDurableFull, codeForbiddenOrigin)
 	responses["200"] = &huma.Response{
 		Description: "At least one hit was counted",
 		Content:     map[string]*huma.MediaType{"application/json": {Schema: schemaFor[HitsAnswer](api)}},

@@ -18,7 +18,8 @@ import (
 const feedBytes = 64 << 10
 
 // ingest is the state of one body of hits. It is pooled: its buffers are all
-// that a request would otherwise allocate.
+// that a request would otherwise allocate. The largest, the feed's, it has only while
+// the body is counted.
 type ingest struct {
 	server     *Server
 	feed       feed
@@ -36,9 +37,8 @@ func (s *Server) newIngestPool() *sync.Pool {
 	size := max(feedBytes, 2*s.cfg.MaxLineBytes)
 	tooMany := &rejection{codeTooManyLines, fmt.Sprintf("a body has at most %d lines: send the rest in another", s.cfg.MaxBatch)}
 	tooLong := &rejection{codeLineTooLong, fmt.Sprintf("a line has at most %d bytes", s.cfg.MaxLineBytes)}
-	return &sync.Pool{New: func() any {
-		return &ingest{server: s, feed: feed{buf: make([]byte, size)}, tooMany: tooMany, tooLong: tooLong}
-	}}
+	s.feeds = &sync.Pool{New: func() any { b := make([]byte, size); return &b }}
+	return &sync.Pool{New: func() any { return &ingest{server: s, tooMany: tooMany, tooLong: tooLong} }}
 }
 
 // hits is POST /v1/hits.
@@ -48,15 +48,18 @@ func (s *Server) hits(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
+	if o.durable { // before anything is counted: who is refused may send it again
+		client := clientOf(r)
+		if !s.pools.durable.enter(client, 1) {
+			refuseHits(w, s.pools.durable.full(), o)
+			return
+		}
+		defer s.pools.durable.leave(client, 1)
+	}
 	in := s.ingests.Get().(*ingest)
 	defer s.ingests.Put(in)
 	in.reset()
-	repeated := false
-	if o.key == "" {
-		p = in.stream(r)
-	} else {
-		p, repeated = in.once(r, o.key)
-	}
+	p, repeated := in.take(w, r, o.key)
 	if repeated {
 		s.metrics.replayed.Inc()
 		w.Header().Set(replayedHeader, "true")
@@ -69,14 +72,32 @@ func (s *Server) hits(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if p != nil {
-		advertise(w.Header(), p, o)
-		p.write(w)
+		refuseHits(w, p, o)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(&in.answer); err != nil {
 		s.log.DebugContext(r.Context(), "answer not taken", "path", r.URL.Path, "error", err)
 	}
+}
+
+// take counts the hits of a request while it has a place, which it lets go before
+// anybody waits for the disk, or for the client to take the answer.
+func (in *ingest) take(w http.ResponseWriter, r *http.Request, key string) (p *problem, repeated bool) {
+	at, p := in.server.arrive(w, r)
+	defer at.leave()
+	switch {
+	case p != nil:
+		return p, false
+	case key == "":
+		return in.stream(r), false
+	}
+	return in.once(r, key)
+}
+
+func refuseHits(w http.ResponseWriter, p *problem, o hitsParams) {
+	advertise(w.Header(), p, o)
+	p.write(w)
 }
 
 func (in *ingest) reset() {
@@ -98,7 +119,7 @@ func advertise(h http.Header, p *problem, o hitsParams) {
 		h.Set("Accept-Post", acceptedTypes)
 	case codeUnsupportedEncoding:
 		h.Set("Accept-Encoding", acceptedEncodings)
-	case weir.CodeOverloaded:
+	case weir.CodeOverloaded, codeDurableFull:
 		h.Set("Retry-After", "1")
 	case codeNotDurable:
 		if o.key != "" { // or a retry would count twice
@@ -131,8 +152,11 @@ func (in *ingest) open(r *http.Request) (f format, body io.Reader, release func(
 // parse counts the hits of a body. The problem it returns says what was counted
 // before.
 func (in *ingest) parse(f format, contentType string, body io.Reader) *problem {
+	buffer := in.server.feeds.Get().(*[]byte)
+	defer in.server.feeds.Put(buffer)
+	in.feed.buf = *buffer
 	in.feed.reset(body)
-	defer in.feed.reset(nil) // the pool must not hold the request
+	defer func() { in.feed = feed{} }() // the pool must not hold the request
 	in.nowOf = -1
 
 	start := in.peekLine()

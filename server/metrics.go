@@ -19,7 +19,6 @@ type metrics struct {
 	overloaded    prometheus.Counter
 	notDurable    prometheus.Counter
 	replayed      prometheus.Counter
-	refused       prometheus.Counter
 	forbidden     prometheus.Counter
 }
 
@@ -47,20 +46,20 @@ func newMetrics(s *Server) *metrics {
 			Name: "weir_idempotent_replays_total",
 			Help: "Requests that came again under their Idempotency-Key, and counted nothing.",
 		}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "weir_http_refused_requests_total",
-			Help: "Requests answered 503 because too many, or too large ones, were in flight.",
-		}),
 		forbidden: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weir_http_forbidden_requests_total",
 			Help: "Requests answered 403, because a page of another site sent them or they were for a host that is not this server's.",
 		}),
 	}
 	m.registry.MustRegister(
-		m.duration, m.rejectedLines, m.overloaded, m.notDurable, m.replayed, m.refused, m.forbidden,
+		m.duration, m.rejectedLines, m.overloaded, m.notDurable, m.replayed, m.forbidden, newPoolCollector(s.pools), newConnCollector(s.conns),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "weir_http_refused_requests_total",
+			Help: "Requests refused because a pool was full: weir_pool_refused_total says which.",
+		}, func() float64 { return float64(s.pools.refusals()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weir_http_in_flight_requests",
-			Help: "Requests being handled that count against the limit.",
+			Help: "Requests being handled.",
 		}, func() float64 { return float64(s.inFlight.Load()) }),
 		newEngineCollector(s.engine.Stats),
 		newAlarmCollector(s.alarms),
@@ -71,8 +70,8 @@ func newMetrics(s *Server) *metrics {
 		}, func() float64 { return float64(s.policies.HitsFailed()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weir_http_buffered_bytes",
-			Help: "Memory of bodies with an Idempotency-Key that are being read.",
-		}, func() float64 { return float64(s.buffered.Load()) }),
+			Help: "Memory of large bodies with an Idempotency-Key that are being read.",
+		}, func() float64 { return float64(s.pools.buffered.inUse.Load()) }),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -92,7 +91,7 @@ func newMetrics(s *Server) *metrics {
 }
 
 func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
 // route returns the observer of one route. Each of its five series is looked up

@@ -22,7 +22,7 @@ func TestMetrics(t *testing.T) {
 	r := a.get("/metrics")
 	for _, want := range []string{
 		"weir_hits_total 9", "weir_late_hits_total 4", "weir_too_late_hits_total 9", "weir_too_far_ahead_hits_total 1", "weir_rejected_lines_total 2",
-		"weir_keys 2", "weir_evicted_keys_total 0", "weir_memory_budget_bytes 6.7108864e+07", "weir_http_in_flight_requests 0",
+		"weir_keys 2", "weir_evicted_keys_total 0", "weir_memory_budget_bytes 6.7108864e+07", "weir_http_in_flight_requests 1",
 		`weir_http_request_duration_seconds_count{route="GET /v1/count",status="2xx"} 1`,
 		`weir_http_request_duration_seconds_count{route="GET /v1/count",status="4xx"} 2`,
 		`weir_http_request_duration_seconds_count{route="POST /v1/hits",status="4xx"} 1`,

@@ -21,10 +21,14 @@ func (in *ingest) once(r *http.Request, key string) (p *problem, repeated bool) 
 	if p != nil {
 		return p, false
 	}
-	whole, free, p := in.server.readWhole(body)
-	defer free()
-	if p != nil {
-		return p, false
+	whole, ok := wholeOf(r)
+	if !ok {
+		var free func()
+		whole, free, p = in.server.readWhole(clientOf(r), body)
+		defer free()
+		if p != nil {
+			return p, false
+		}
 	}
 	kept, repeated, err := in.server.engine.Once(r.Context(), key, fingerprint(f, whole), func() []byte {
 		if p = in.parse(f, r.Header.Get("Content-Type"), bytes.NewReader(whole)); in.answer.Counted == 0 {

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -153,35 +154,44 @@ func TestReceiptIsBounded(t *testing.T) {
 	a.wantReplay(first, post())
 }
 
-// Bodies with a key share a bounded memory, and give it back.
+// Large bodies with a key share a bounded memory, of which one client has three quarters,
+// and give it back. Small ones need none of it.
 func TestBufferedBytes(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{MaxBodyBytes: 16 << 10, MaxBufferedBytes: 32 << 10})
-	large := strings.Repeat("a\n", 7<<10)
+	a := newTestAPI(t, weir.Config{}, Config{MaxBodyBytes: 32 << 10, MaxBufferedBytes: 128 << 10})
+	large := strings.Repeat("a\n", 10<<10) // takes 32 KiB
 	if r := a.hitOnce("k1", large); r.status != 200 {
 		t.Fatalf("got %d %s", r.status, r.body)
 	}
-	a.wantProblem(a.hitOnce("k2", strings.Repeat("a\n", 9<<10)), codeBodyTooLarge, 413)
+	a.wantProblem(a.hitOnce("k2", strings.Repeat("a\n", 17<<10)), codeBodyTooLarge, 413)
 
-	body := strings.Repeat("a\n", 7<<10)
-	_, release, p := a.server.readWhole(strings.NewReader(body)) // takes 16 KiB
-	if p != nil {
-		t.Fatal(p)
+	here, there := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.0.2.1")
+	var releases []func()
+	for range 3 {
+		_, release, p := a.server.readWhole(here, strings.NewReader(large))
+		if p != nil {
+			t.Fatal(p)
+		}
+		releases = append(releases, release)
 	}
-	_, releaseToo, p := a.server.readWhole(strings.NewReader(body))
-	if p != nil {
-		t.Fatal(p)
-	}
-	r := a.hitOnce("k3", "a")
+	r := a.hitOnce("k3", large)
 	a.wantProblem(r, weir.CodeOverloaded, 503)
 	if r.header.Get("Retry-After") != "1" {
 		t.Errorf("Retry-After %q", r.header.Get("Retry-After"))
 	}
-	release()
-	if r := a.hitOnce("k3", "a"); r.status != 200 {
+	if r := a.hitOnce("k4", "a"); r.status != 200 {
+		t.Errorf("a small body: %d %s", r.status, r.body)
+	}
+	_, release, p := a.server.readWhole(there, strings.NewReader(large))
+	if p != nil {
+		t.Errorf("another client: %v", p)
+	}
+	for _, release := range append(releases, release) {
+		release()
+	}
+	if r := a.hitOnce("k3", large); r.status != 200 {
 		t.Errorf("with room again: %d %s", r.status, r.body)
 	}
-	releaseToo()
-	if n := a.server.buffered.Load(); n != 0 {
+	if n := a.server.pools.buffered.inUse.Load(); n != 0 {
 		t.Errorf("%d bytes are still held", n)
 	}
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync/atomic"
 )
@@ -13,6 +12,7 @@ import (
 // else that it is not ready. A Server takes it over (Config.Opening).
 type Opening struct {
 	addr    string
+	conns   *conns
 	http    *http.Server
 	handler atomic.Pointer[http.Handler]
 	failed  chan error // buffered: Serve's goroutine ends even when nobody reads
@@ -36,12 +36,12 @@ func Open(cfg Config, phase func() Phase) (*Opening, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Logger.Info("listening, and not ready yet", "addr", l.Addr().String())
+	cfg.Logger.Info("listening, and not ready yet", "addr", l.Listener.Addr().String())
 	return open(cfg, l, newOrigins(notYet(phase), &cfg, func() {})), nil
 }
 
-func open(cfg Config, l net.Listener, handler http.Handler) *Opening {
-	o := &Opening{addr: l.Addr().String(), failed: make(chan error, 1)}
+func open(cfg Config, l *conns, handler http.Handler) *Opening {
+	o := &Opening{addr: l.Listener.Addr().String(), conns: l, failed: make(chan error, 1)}
 	o.handOver(handler)
 	o.http = &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*o.handler.Load()).ServeHTTP(w, r) }),
@@ -50,6 +50,7 @@ func open(cfg Config, l net.Listener, handler http.Handler) *Opening {
 		WriteTimeout:      cfg.WriteTimeout,
 		IdleTimeout:       cfg.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       withConn,
 		ErrorLog:          slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
 	}
 	go func() { o.failed <- o.http.Serve(l) }()

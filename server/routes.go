@@ -10,15 +10,14 @@ import (
 // limits, and problem documents where no route matches.
 func (s *Server) routes() (http.Handler, error) {
 	mux := http.NewServeMux()
-	limited := &router{server: s, mux: mux, limited: true}
-	free := &router{server: s, mux: mux}
+	to := &router{server: s, mux: mux}
 
-	free.HandleFunc("GET /healthz", s.healthz)
-	free.HandleFunc("GET /readyz", s.readyz)
-	free.HandleFunc("GET /metrics", s.metrics.handler().ServeHTTP)
-	api := s.newAPI(limited)
-	s.registerHits(api, limited)
-	s.registerAllow(api, limited)
+	to.HandleFunc("GET /healthz", s.healthz)
+	to.HandleFunc("GET /readyz", s.readyz)
+	to.HandleFunc("GET /metrics", s.scrape(s.metrics.handler()))
+	api := s.newAPI(to)
+	s.registerHits(api, to)
+	s.registerAllow(api, to)
 	s.registerLimits(api)
 	s.registerCount(api)
 	s.registerSeries(api)
@@ -27,24 +26,23 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerStats(api)
 	s.registerCluster(api)
 	s.registerRemove(api)
-	s.registerBackup(api, limited)
-	if err := registerDocs(api, limited); err != nil {
+	s.registerBackup(api, to)
+	if err := registerDocs(api, to); err != nil {
 		return nil, err
 	}
-	free.HandleFunc("/", noRoute(mux))
+	to.HandleFunc("/", noRoute(mux))
 	return newOrigins(keyInPath(mux), &s.cfg, s.metrics.forbidden.Inc), nil
 }
 
 // router registers handlers on mux and measures each under its pattern.
 type router struct {
-	server  *Server
-	mux     *http.ServeMux
-	limited bool // count its requests against MaxInFlight
+	server *Server
+	mux    *http.ServeMux
 }
 
 // HandleFunc is what humago asks of a mux.
 func (r *router) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
-	r.mux.Handle(pattern, r.server.guard(pattern, r.limited, handler))
+	r.mux.Handle(pattern, r.server.guard(pattern, handler))
 }
 
 // ServeHTTP is what humago asks of a mux.

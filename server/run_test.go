@@ -126,59 +126,6 @@ func TestDrainDelay(t *testing.T) {
 	}
 }
 
-func TestTooManyRequests(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0", MaxInFlight: 2})
-	addr, _ := a.run()
-	one, two := beginPost(t, addr), beginPost(t, addr)
-	r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a")
-	a.wantProblem(r, weir.CodeOverloaded, 503)
-	if r.header.Get("Retry-After") != "1" {
-		t.Errorf("Retry-After %q", r.header.Get("Retry-After"))
-	}
-	a.wantProblem(a.get("/v1/stats"), weir.CodeOverloaded, 503)
-	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
-		if r := a.get(path); r.status != 200 {
-			t.Errorf("%s: %d under load", path, r.status)
-		}
-	}
-	for _, finish := range []func() string{one, two} {
-		if got := finish(); got != "HTTP/1.1 200 OK" {
-			t.Errorf("a request in flight got %q", got)
-		}
-	}
-	if !strings.Contains(a.get("/metrics").body, "weir_http_refused_requests_total 2\n") {
-		t.Error("the refused requests are not counted")
-	}
-}
-
-func TestMaxConns(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0", MaxConns: 1})
-	addr, _ := a.run()
-	first, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	io.WriteString(first, "GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n")
-	if _, err := bufio.NewReader(first).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	second, err := net.Dial("tcp", addr) // waits in the backlog
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer second.Close()
-	io.WriteString(second, "GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n")
-	second.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-	if n, err := second.Read(make([]byte, 1)); n > 0 || err == nil {
-		t.Fatal("a second connection was served beside the first")
-	}
-	first.Close()
-	second.SetReadDeadline(time.Time{})
-	if _, err := bufio.NewReader(second).ReadString('\n'); err != nil {
-		t.Errorf("after the first was closed: %v", err)
-	}
-}
-
 func TestListenTwice(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0"})
 	if got := a.server.Addr(); got != "" {
@@ -206,6 +153,8 @@ func TestConfig(t *testing.T) {
 		"MaxAnswers":        {MaxAnswers: 1e6},
 		"MaxInFlight":       {MaxInFlight: -1},
 		"MaxConns":          {MaxConns: 1e7},
+		"MaxDurable":        {MaxDurable: -1},
+		"MinRate":           {MinRate: 1},
 		"MaxBufferedBytes":  {MaxBufferedBytes: 16 << 20},
 		"DurableTimeout":    {DurableTimeout: -1},
 		"ReadHeaderTimeout": {ReadHeaderTimeout: -1},

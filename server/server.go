@@ -26,11 +26,12 @@ type Server struct {
 	metrics  *metrics
 	handler  http.Handler
 	started  time.Time
-	inFlight atomic.Int64
-	buffered atomic.Int64 // bytes of bodies that are read as a whole
-	ingests  *sync.Pool   // of *ingest
-	draining atomic.Bool  // set once, when Run begins to stop
-	listener atomic.Pointer[net.Listener]
+	inFlight atomic.Int64 // requests
+	pools    *pools
+	ingests  *sync.Pool  // of *ingest
+	feeds    *sync.Pool  // of *[]byte, for them
+	draining atomic.Bool // set once, when Run begins to stop
+	listener atomic.Pointer[conns]
 
 	policies  *policy.Live
 	answers   Answers
@@ -62,6 +63,7 @@ func New(engine *weir.Engine, cfg Config) (*Server, error) {
 	}
 	s.decisions = newDecisions(s.policies)
 	s.allows = &sync.Pool{New: newAllowing}
+	s.pools = newPools(&s.cfg)
 	s.metrics = newMetrics(s)
 	s.ingests = s.newIngestPool()
 	handler, err := s.routes()
@@ -87,13 +89,13 @@ func (s *Server) Listen() error {
 	if err != nil {
 		return err
 	}
-	if !s.listener.CompareAndSwap(nil, &l) {
+	if !s.listener.CompareAndSwap(nil, l) {
 		return l.Close()
 	}
 	return nil
 }
 
-func listen(cfg Config) (net.Listener, error) {
+func listen(cfg Config) (*conns, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", cfg.Addr, err)
@@ -107,6 +109,14 @@ func openToOthers(addr string) bool {
 	return err == nil && !at.Addr().Unmap().IsLoopback()
 }
 
+// conns are the connections of the address listened on, nil before.
+func (s *Server) conns() *conns {
+	if s.cfg.Opening != nil {
+		return s.cfg.Opening.conns
+	}
+	return s.listener.Load()
+}
+
 // Addr returns the address listened on, host:port, once Listen succeeded; it
 // is "" before.
 func (s *Server) Addr() string {
@@ -114,7 +124,7 @@ func (s *Server) Addr() string {
 		return s.cfg.Opening.Addr()
 	}
 	if l := s.listener.Load(); l != nil {
-		return (*l).Addr().String()
+		return l.Listener.Addr().String()
 	}
 	return ""
 }
@@ -128,7 +138,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	opening := s.cfg.Opening
 	if opening == nil {
-		opening = open(s.cfg, *s.listener.Load(), s.handler)
+		opening = open(s.cfg, s.listener.Load(), s.handler)
 	}
 	opening.handOver(s.handler)
 	s.log.Info("serving", "addr", s.Addr(), "version", s.cfg.Version)

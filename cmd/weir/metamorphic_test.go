@@ -35,6 +35,8 @@ var settingsDomain = map[string][]string{
 	"--max-batch":       {"1000", "100000"},
 	"--max-body-bytes":  {"64KiB", "16MiB"},
 	"--max-in-flight":   {"8", "256"},
+	"--max-durable":     {"64", "1024"},
+	"--min-rate":        {"16KiB", "1MiB"},
 	"--max-conns":       {"16", "4096"},
 	"--idle-timeout":    {"1s", "2m"},
 	"--log-format":      {"text", "json"},

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"sync"
+)
+
+// smallBody is up to how many bytes a body waits to be whole before it takes a place.
+// While it arrives it costs its connection and a buffer of as much: those who send
+// slowly, or nothing, keep nobody else out.
+const smallBody = 16 << 10
+
+var smallBodies = sync.Pool{New: func() any { return new([smallBody]byte) }}
+
+// bodyPlace is what a body of hits holds while it is counted: one of the pool of hits when it
+// is there, one of the uploads when it arrives meanwhile.
+type bodyPlace struct {
+	pool   *pool
+	client netip.Addr
+	buffer *[smallBody]byte
+}
+
+// arrive waits for a small body, which r then has at once, and takes a place. leave
+// must be called, also beside a problem.
+func (s *Server) arrive(w http.ResponseWriter, r *http.Request) (at bodyPlace, p *problem) {
+	at.client = clientOf(r)
+	if length := r.ContentLength; length < 0 || length > smallBody {
+		return at, s.upload(&at, w, r)
+	}
+	at.buffer = smallBodies.Get().(*[smallBody]byte)
+	c := connOf(r)
+	c.waits(true)
+	n, err := io.ReadFull(r.Body, at.buffer[:r.ContentLength])
+	c.waits(false)
+	if err == nil || errors.Is(err, io.EOF) { // of a body of length 0
+		err = io.EOF
+	}
+	r.Body = &arrived{whole: at.buffer[:n], rest: at.buffer[:n], end: err}
+	return at, at.enter(s.pools.hits)
+}
+
+// upload takes a place for a body that arrives while it is read.
+func (s *Server) upload(at *bodyPlace, w http.ResponseWriter, r *http.Request) *problem {
+	p := at.enter(s.pools.uploads)
+	if p == nil {
+		r.Body = &pacedBody{r.Body, http.NewResponseController(w), connOf(r), s.newPace(), s.cfg.WriteTimeout - s.cfg.ReadTimeout}
+	}
+	return p
+}
+
+func (at *bodyPlace) enter(pool *pool) *problem {
+	if !pool.enter(at.client, 1) {
+		return pool.full()
+	}
+	at.pool = pool
+	return nil
+}
+
+func (at *bodyPlace) leave() {
+	if at.pool != nil {
+		at.pool.leave(at.client, 1)
+	}
+	if at.buffer != nil {
+		smallBodies.Put(at.buffer)
+	}
+}
+
+// arrived is a body that was read before: its bytes, and how it ended.
+type arrived struct {
+	whole, rest []byte
+	end         error // io.EOF: well
+}
+
+func (a *arrived) Read(p []byte) (int, error) {
+	if len(a.rest) == 0 {
+		return 0, a.end
+	}
+	n := copy(p, a.rest)
+	a.rest = a.rest[n:]
+	return n, nil
+}
+
+func (a *arrived) Close() error { return nil }
+
+// wholeOf is the body of a request that is there as it was sent, or false: it arrives, it
+// is compressed, or it broke off.
+func wholeOf(r *http.Request) (whole []byte, ok bool) {
+	a, ok := r.Body.(*arrived)
+	if !ok || r.Header.Get("Content-Encoding") != "" || !errors.Is(a.end, io.EOF) {
+		return nil, false
+	}
+	return a.whole, true
+}

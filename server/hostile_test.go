@@ -1,0 +1,285 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Each test here has a client that does its worst at one door, and asserts that the
+// other doors answer meanwhile, and that one afterwards.
+
+// hostileAPI is a server as main starts it, on a real listener.
+func hostileAPI(t *testing.T, engineCfg weir.Config, cfg Config) *testAPI {
+	t.Helper()
+	engine, err := weir.New(engineCfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	set, err := policy.Parse("policies.yaml", []byte("limits: [{name: all, keys: \"user:*\", limit: 1000000, per: 1m}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Policies, err = policy.NewLive(engine, set); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Addr = "127.0.0.1:0"
+	a := serveTestAPI(t, engine, cfg)
+	addr, _ := a.run()
+	a.url = "http://" + addr
+	return a
+}
+
+// others asserts that the doors answer that are not in without, over a connection of their own.
+func (a *testAPI) others(without ...string) {
+	a.Helper()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	skip := strings.Join(without, " ")
+	for _, door := range []struct{ name, method, path, contentType, body string }{
+		{"health", "GET", "/healthz", "", ""}, {"health", "GET", "/readyz", "", ""}, {"health", "GET", "/metrics", "", ""},
+		{"hits", "POST", "/v1/hits", "text/plain", "friend"}, {"hits", "POST", "/v1/hits", "application/json", `{"key":"friend"}`},
+		{"decisions", "POST", "/v1/allow", "application/json", `{"key":"user:1"}`},
+		{"questions", "GET", "/v1/count?key=friend", "", ""}, {"questions", "GET", "/v1/top", "", ""}, {"questions", "GET", "/v1/limits", "", ""},
+		{"admin", "GET", "/v1/stats", "", ""}, {"docs", "GET", "/docs", "", ""},
+	} {
+		if strings.Contains(skip, door.name) {
+			continue
+		}
+		req, err := http.NewRequest(door.method, a.url+door.path, strings.NewReader(door.body))
+		if err != nil {
+			a.Fatal(err)
+		}
+		if door.contentType != "" {
+			req.Header.Set("Content-Type", door.contentType)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			a.Errorf("%s %s: %v", door.method, door.path, err)
+			continue
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK || err != nil {
+			a.Errorf("%s %s: %d %s, %v", door.method, door.path, resp.StatusCode, text, err)
+		}
+	}
+}
+
+// dialFrom connects from an address of this machine's loopback.
+func (a *testAPI) dialFrom(from string) net.Conn {
+	a.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := d.DialContext(a.Context(), "tcp", strings.TrimPrefix(a.url, "http://"))
+	if err != nil {
+		a.Skipf("this machine has no %s: %v", from, err)
+	}
+	a.Cleanup(func() { c.Close() })
+	return c
+}
+
+// begin sends the start of a request from an address.
+func (a *testAPI) begin(from, request string) net.Conn {
+	a.Helper()
+	c := a.dialFrom(from)
+	if _, err := io.WriteString(c, request); err != nil {
+		a.Fatal(err)
+	}
+	return c
+}
+
+// status is the first line of the answer that comes over c.
+func status(c net.Conn) string {
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(line)
+}
+
+// until waits for an event.
+func (a *testAPI) until(what string, is func() bool) {
+	a.Helper()
+	for deadline := time.Now().Add(time.Minute); !is(); {
+		if time.Now().After(deadline) {
+			a.Fatalf("never: %s", what)
+		}
+		ctx, cancel := context.WithTimeout(a.Context(), time.Millisecond)
+		<-ctx.Done()
+		cancel()
+	}
+}
+
+const hostileInFlight = 8
+
+// hostileBackup is a journal whose backups never end by themselves.
+type hostileBackup struct{ stuck }
+
+func (hostileBackup) Backup(ctx context.Context, _ io.Writer) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func TestHostileBackups(t *testing.T) {
+	a := hostileAPI(t, weir.Config{}, Config{Journal: hostileBackup{}, MaxInFlight: hostileInFlight})
+	first := a.begin("127.0.0.1", "GET /v1/backup HTTP/1.1\r\nHost: weir\r\n\r\n")
+	a.until("a backup is taken", func() bool { return a.server.pools.backup.inUse.Load() == 1 })
+	var more []net.Conn
+	for range 300 {
+		more = append(more, a.begin("127.0.0.1", "GET /v1/backup HTTP/1.1\r\nHost: weir\r\n\r\n"))
+	}
+	a.others("health") // the stuck disk has /readyz say 503
+	for _, c := range more {
+		if got := status(c); got != "HTTP/1.1 409 Conflict" {
+			t.Fatalf("a second backup: %s", got)
+		}
+	}
+	a.wantProblem(a.get("/v1/backup"), codeBackupRunning, http.StatusConflict)
+	first.Close()
+	a.until("its place is free", func() bool { return a.server.pools.backup.inUse.Load() == 0 })
+}
+
+func TestHostileSlowBodies(t *testing.T) {
+	a := hostileAPI(t, weir.Config{}, Config{MaxInFlight: hostileInFlight, ReadTimeout: 2 * time.Second})
+	var slow []net.Conn
+	for i := range 300 {
+		path := []string{"/v1/hits", "/v1/hits?durable=false", "/v1/allow"}[i%3]
+		slow = append(slow, a.begin("127.0.0.1", fmt.Sprintf("POST %s HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nIdempotency-Key: k%d\r\nContent-Length: 100\r\n\r\n{", path, i)))
+	}
+	for range 300 {
+		slow = append(slow, a.begin("127.0.0.1", "POST /v1/hits HTTP/1.1\r\nHost: weir\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"))
+	}
+	share := a.server.pools.uploads.share
+	a.until("the uploads of one client have its share", func() bool { return a.server.pools.uploads.inUse.Load() == share })
+	a.others()
+	// Another client still finds a place for a large body.
+	large := strings.Repeat("friend\n", 5000)
+	c := a.begin("127.0.0.2", fmt.Sprintf("POST /v1/hits HTTP/1.1\r\nHost: weir\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(large), large))
+	if got := status(c); got != "HTTP/1.1 200 OK" {
+		t.Errorf("a large body of another client: %s", got)
+	}
+	for i, c := range slow { // each is answered, long before its body is whole
+		if got := status(c); !strings.HasPrefix(got, "HTTP/1.1 408") && !strings.HasPrefix(got, "HTTP/1.1 503") && !strings.HasPrefix(got, "HTTP/1.1 400") {
+			t.Fatalf("slow body %d: %s", i, got)
+		}
+	}
+	a.until("all places are free", func() bool {
+		return a.server.pools.uploads.inUse.Load() == 0 && a.server.pools.hits.inUse.Load() == 0
+	})
+	a.others()
+	if metrics := a.get("/metrics").body; !strings.Contains(metrics, `weir_pool_bound{pool="uploads"} 8`) || !strings.Contains(metrics, `weir_alarm{code="crowded_uploads"} 1`) {
+		t.Error("metrics do not tell of the pool")
+	}
+}
+
+// A byte now and then does not keep a body alive, whatever its length; a steady one has all
+// the time that it needs.
+func TestPace(t *testing.T) {
+	p := pace{10 * time.Second, 64 << 10}
+	for range 256 { // 16 MiB at the least rate, with a stop of 9 s
+		p.moved(64<<10, time.Second)
+	}
+	if p.moved(1, 9*time.Second); p.left <= 0 {
+		t.Errorf("a steady one has %v left", p.left)
+	}
+	p, seconds := pace{10 * time.Second, 64 << 10}, 0
+	for ; p.left > 0; seconds++ {
+		p.moved(1, time.Second)
+	}
+	if seconds != 11 {
+		t.Errorf("a byte a second lasts %d s", seconds)
+	}
+}
+
+func TestHostileDurableWaits(t *testing.T) {
+	a := hostileAPI(t, weir.Config{}, Config{Journal: stuck{}, MaxInFlight: hostileInFlight, MaxDurable: hostileInFlight, DurableTimeout: 20 * time.Second})
+	const request = "POST /v1/hits?durable=true HTTP/1.1\r\nHost: weir\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\na\n"
+	var waiting []net.Conn
+	share := int(a.server.pools.durable.share)
+	for range share {
+		waiting = append(waiting, a.begin("127.0.0.1", request))
+	}
+	a.until("all wait", func() bool { return a.engine.Stats().Hits == uint64(share) && a.server.pools.hits.inUse.Load() == 0 })
+	r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a")
+	a.wantProblem(r, codeDurableFull, http.StatusServiceUnavailable)
+	if got := a.engine.Stats().Hits; got != uint64(share) || r.header.Get("Retry-After") != "1" {
+		t.Errorf("what was refused is counted: %d hits, want %d", got, share)
+	}
+	a.others("health")
+	a.begin("127.0.0.2", request)
+	a.until("another client waits too", func() bool { return a.server.pools.durable.inUse.Load() == int64(share)+1 })
+	for _, c := range waiting {
+		c.Close()
+	}
+	a.until("who left has left its place", func() bool { return a.server.pools.durable.inUse.Load() == 1 })
+}
+
+func TestHostileReaders(t *testing.T) {
+	a := hostileAPI(t, weir.Config{Memory: 64 << 20}, Config{MaxInFlight: hostileInFlight, MaxAnswers: 100_000, ReadTimeout: 2 * time.Second})
+	var lines strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&lines, "%s%d\n", strings.Repeat("k", 450), i)
+	}
+	a.post(lines.String())
+	var slow []net.Conn
+	for range 40 {
+		c := a.dialFrom("127.0.0.1")
+		if err := c.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+			t.Fatal(err)
+		}
+		for range 8 { // one after the other, none of which is read: more than a socket takes
+			io.WriteString(c, "GET /v1/keys?limit=5000 HTTP/1.1\r\nHost: weir\r\n\r\n")
+		}
+		slow = append(slow, c)
+	}
+	share := a.server.pools.questions.share
+	a.until("the readers of one client have its share", func() bool { return a.server.pools.questions.inUse.Load() == share })
+	a.others("questions")
+	if got := status(a.begin("127.0.0.2", "GET /v1/count?key=friend HTTP/1.1\r\nHost: weir\r\n\r\n")); got != "HTTP/1.1 200 OK" {
+		t.Errorf("a question of another client: %s", got)
+	}
+	a.until("who does not read is cut off", func() bool { return a.server.pools.questions.inUse.Load() == 0 })
+	a.others()
+	_ = slow
+}
+
+// Whoever opens all connections and leaves them idle sheds its own.
+func TestHostileConnections(t *testing.T) {
+	bound := 4096
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur < 2*4100+200 {
+		bound = 200 // as many as there are files for, on both ends
+	}
+	a := hostileAPI(t, weir.Config{}, Config{MaxConns: bound})
+	friend := a.begin("127.0.0.2", "GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n")
+	if got := status(friend); got != "HTTP/1.1 200 OK" {
+		t.Fatal(got)
+	}
+	starts := []string{"", "GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n", "GET /healthz HTT", "POST /v1/hits HTTP/1.1\r\nHost: weir\r\nContent-Length: 5\r\n\r\n"}
+	for i := range bound + 4 {
+		a.begin("127.0.0.1", starts[i%len(starts)])
+		if i%500 == 0 {
+			a.others()
+		}
+	}
+	a.others()
+	io.WriteString(friend, "GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n")
+	if got := status(friend); got != "HTTP/1.1 200 OK" {
+		t.Errorf("the idle connection of another client: %s", got)
+	}
+	open, shed := a.server.conns().count()
+	if open > bound || shed == 0 {
+		t.Errorf("%d are open of at most %d, %d were shed", open, bound, shed)
+	}
+}
