@@ -26,6 +26,7 @@ const (
 	codeTooLate        = "too_late"
 	codeOverloaded     = "overloaded"
 	codeNotDurable     = "not_durable"
+	codeTooManyLines   = "too_many_lines"
 )
 
 func (e *Error) Error() string {

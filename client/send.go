@@ -29,8 +29,8 @@ type Hit struct {
 // a server takes by default.
 const maxBody = 4 << 20
 
-// maxLines is how many hits a body has at most: half of what a server takes by
-// default.
+// maxLines is how many hits a body has at most, half of what a server takes by
+// default. A server that takes fewer gets fewer.
 const maxLines = 50_000
 
 // Send sends hits, in as many requests as it takes, one after the other. Bytes
@@ -45,10 +45,10 @@ const maxLines = 50_000
 func (c *Client) Send(ctx context.Context, hits []Hit) (Receipt, error) {
 	total := Receipt{Reasons: []Rejection{}} // a list in JSON, also an empty one
 	var nothing error                        // the first request of which nothing was counted
-	sent := 0
+	sent, most := 0, maxLines
 	for body := make([]byte, 0, 64<<10); len(hits) > 0; body = body[:0] {
 		lines := 0
-		for lines < len(hits) && lines < maxLines && len(body) < maxBody {
+		for lines < len(hits) && lines < most && len(body) < maxBody {
 			body = appendHit(body, hits[lines])
 			lines++
 		}
@@ -63,6 +63,10 @@ func (c *Client) Send(ctx context.Context, hits []Hit) (Receipt, error) {
 				lines = from - 1
 				wait(ctx, c.pause(0, behind))
 			}
+		}
+		if refused := (*Error)(nil); errors.As(err, &refused) && refused.Code == codeTooManyLines && lines > 1 {
+			most = lines / 2 // it takes smaller batches, and has counted none of this one
+			continue
 		}
 		for i := range answer.Reasons {
 			answer.Reasons[i].Line += sent

@@ -109,3 +109,31 @@ func TestDelete(t *testing.T) {
 		t.Errorf("a key that is gone: %v", err)
 	}
 }
+
+// A server that takes fewer lines of a body than a batch has gets all of it, once.
+func TestSmallBatches(t *testing.T) {
+	engine, err := weir.New(weir.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	s, err := server.New(engine, server.Config{MaxBatch: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(s.Handler())
+	defer h.Close()
+	c, err := client.New(h.URL, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits := make([]client.Hit, 1001)
+	for i := range hits {
+		hits[i].Key = "a"
+	}
+	hits[1000].Key = ""
+	receipt, err := c.Send(t.Context(), hits)
+	if err != nil || receipt.Counted != 1000 || len(receipt.Reasons) != 1 || receipt.Reasons[0].Line != 1001 || engine.Stats().Hits != 1000 {
+		t.Errorf("%+v, %v; %d counted", receipt, err, engine.Stats().Hits)
+	}
+}

@@ -14,6 +14,7 @@ const (
 	codeTooLate             weir.Code = "too_late"             // every hit was older than the retention
 	codeEmptyBody           weir.Code = "empty_body"           // no line at all
 	codeBodyTooLarge        weir.Code = "body_too_large"       // more than MaxBodyBytes
+	codeTooManyLines        weir.Code = "too_many_lines"       // more than MaxBatch
 	codeBodyTimeout         weir.Code = "body_timeout"         // the client took longer than ReadTimeout
 	codeBodyBroken          weir.Code = "body_broken"          // it ended early or would not decompress
 	codeUnsupportedType     weir.Code = "unsupported_type"     // a Content-Type that is not a body of hits
@@ -29,7 +30,6 @@ const (
 	codeInvalidJSON  weir.Code = "invalid_json"  // not JSON, or not an object
 	codeUnknownField weir.Code = "unknown_field" // a field beside key, n and at
 	codeLineTooLong  weir.Code = "line_too_long" // more than MaxLineBytes
-	codeTooManyLines weir.Code = "too_many_lines"
 
 	// A question.
 	codeMissingKey       weir.Code = "missing_key"
@@ -83,6 +83,7 @@ var statusOf = map[weir.Code]int{
 	codeTooLate:             http.StatusUnprocessableEntity,
 	codeEmptyBody:           http.StatusBadRequest,
 	codeBodyTooLarge:        http.StatusRequestEntityTooLarge,
+	codeTooManyLines:        http.StatusRequestEntityTooLarge,
 	codeBodyTimeout:         http.StatusRequestTimeout,
 	codeBodyBroken:          http.StatusBadRequest,
 	codeUnsupportedType:     http.StatusUnsupportedMediaType,

@@ -34,8 +34,8 @@ type Config struct {
 	// MaxLineBytes bounds one line, or one element of a JSON array. A longer
 	// one is rejected alone. Default 8 KiB, 1 KiB to 1 MiB.
 	MaxLineBytes int
-	// MaxBatch bounds the lines of one body; those beyond it are rejected one
-	// by one. Default 100,000, 1 to 10,000,000.
+	// MaxBatch bounds the lines of one body; of one with more, none is counted (413).
+	// Default 100,000, 1 to 10,000,000.
 	MaxBatch int
 	// MaxAnswers bounds keys times windows of one question. Default 1000,
 	// 1 to 100,000.
@@ -48,8 +48,8 @@ type Config struct {
 	// MaxDurable bounds the requests that wait for the disk at the same time. Those beyond
 	// it are answered 503, and not counted. Default 1024, 1 to 100,000.
 	MaxDurable int
-	// MaxBufferedBytes bounds the memory of all large bodies with an Idempotency-Key
-	// that are being read: those are counted once they are whole. Bodies beyond
+	// MaxBufferedBytes bounds the memory of all large bodies of hits that are being
+	// read: they are counted once they are whole. Bodies beyond
 	// it are answered 503. Default 128 MiB, or twice MaxBodyBytes if that is
 	// more; twice MaxBodyBytes to 1 TiB.
 	MaxBufferedBytes int64

@@ -20,17 +20,18 @@ bytes of UTF-8. Without a Content-Type, or with the one that curl -d sets, the f
 With curl use --data-binary: -d strips newlines. Keys that begin with ` + "`limit:`" + ` are those that limits count their decisions under;
 hits of them are rejected with ` + "`reserved_key`" + `.
 
-Hits count as they arrive. A line that is not understood is listed under ` + "`rejected`" + ` and never loses its
-neighbours; the answer is a failure only when nothing could be counted, or when the body broke off: then the same
-members say what was counted before.
+Hits count once the whole body is there. One that breaks off, has more bytes than ` + "`--max-body-bytes`" + ` or more lines than
+` + "`--max-batch`" + ` (413) counts nothing. A line that is not understood is listed under ` + "`rejected`" + ` and never loses its
+neighbours; the answer is a failure only when nothing could be counted, or when the JSON of an array breaks off:
+then the same members say what was counted before. Text that begins with ` + "`{` or `[`" + ` is taken for JSON that was
+declared wrongly, and refused: send keys that begin so as JSON.
 
 **On disk.** With ` + "`durable=true`" + ` the answer comes once the hits are on disk; many requests share one write. Without
 it a crash may lose at most one flush interval (` + "`weir serve --flush-every`" + `, by default 100 ms).
 
 **Again.** An answer may get lost on the way. A request with an ` + "`Idempotency-Key`" + ` may be sent again with the same key
 and body for ten minutes, also across a restart of the server: it counts nothing more, and gets the first answer with the
-header ` + "`Idempotency-Replayed: true`" + `. A request of which nothing was counted is not remembered. Its body is read
-before it is counted.
+header ` + "`Idempotency-Replayed: true`" + `. A request of which nothing was counted is not remembered.
 
 **Overload.** When the disk is slow or full, hits wait in memory. Once that buffer is full, they are refused with the
 code ` + "`overloaded`" + `: as 503, or when a part of the body was counted, with ` + "`retry_from`" + `, the first line to send
@@ -64,7 +65,7 @@ func (s *Server) registerHits(api huma.API, mux *router) {
 	many := &huma.Schema{Type: huma.TypeArray, Items: one}
 	lines := &huma.Schema{Type: huma.TypeString}
 	responses := problemResponses(api, codeNothingCounted, codeEmptyBody, codeBodyBroken, codeTooLate, codeBodyTimeout,
-		codeBodyTooLarge, codeUnsupportedType, codeUnsupportedEncoding, weir.CodeOverloaded, weir.CodeClosed,
+		codeBodyTooLarge, codeTooManyLines, codeUnsupportedType, codeUnsupportedEncoding, weir.CodeOverloaded, weir.CodeClosed,
 		codeInvalidParameter, codeUnknownParameter, codeInvalidIdempotencyKey, weir.CodeKeyReused, codeEphemeral, codeNotDurable, codeDurableFull, codeForbiddenOrigin)
 	responses["200"] = &huma.Response{
 		Description: "At least one hit was counted",

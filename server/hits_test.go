@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	weir "github.com/weir-counter/weir"
 )
@@ -177,21 +178,60 @@ func TestHitsAnswerShape(t *testing.T) {
 	}
 }
 
+// A body with too many lines is refused whole, and nothing of it counts.
 func TestHitsBeyondTheBatch(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{MaxBatch: 3})
-	for contentType, body := range map[string]string{
-		"text/plain":           "a\na\na\na\na",
-		"application/x-ndjson": strings.Repeat("{\"key\":\"b\"}\n", 5),
-		"application/json":     `[{"key":"c"},{"key":"c"},{"key":"c"},{"key":"c"},{"key":"c"}]`,
+	object, objects := `{"key":"%s"}`, func(n int) string { return strings.Repeat(",{\"key\":\"c\"}", n)[1:] }
+	for name, test := range map[string]struct{ contentType, fits, over string }{
+		"text":         {"text/plain", "a\na\na", "a\na\na\na"},
+		"text, ended":  {"text/plain", "a\na\na\n", "a\na\na\na\n"},
+		"blank lines":  {"text/plain", "a\n\n\n", "a\n\n\n\n"},
+		"ndjson":       {"application/x-ndjson", strings.Repeat(object+"\n", 3), strings.Repeat(object+"\n", 4)},
+		"array":        {"application/json", "[" + objects(3) + "]", "[" + objects(4) + "]"},
+		"array, wide":  {"application/json", "[\n\n\n\n\n" + objects(3) + "\n]", "[" + objects(5000) + "]"},
+		"not declared": {"", "[" + objects(3) + "]", "[" + objects(4) + "]"},
 	} {
-		r := a.do(http.MethodPost, "/v1/hits", contentType, body)
-		var got HitsAnswer
-		if err := json.Unmarshal([]byte(r.body), &got); err != nil {
-			t.Fatal(err)
+		for _, headers := range [][]string{nil, {keyHeader, `"` + name + `"`}, {"Content-Encoding", "gzip"}} {
+			body := func(plain string) string {
+				if headers != nil && headers[1] == "gzip" {
+					return compress(t, "gzip", []byte(plain))
+				}
+				return plain
+			}
+			before := a.engine.Stats().Hits
+			r := a.do(http.MethodPost, "/v1/hits", test.contentType, body(test.over), headers...)
+			a.wantProblem(r, codeTooManyLines, 413)
+			if got := a.engine.Stats().Hits - before; got != 0 {
+				t.Errorf("%s %v: %d of a refused body were counted", name, headers, got)
+			}
+			if r := a.do(http.MethodPost, "/v1/hits", test.contentType, body(test.fits), headers...); r.status != 200 {
+				t.Errorf("%s %v, as many as may be: %d %s", name, headers, r.status, r.body)
+			}
 		}
-		if r.status != 200 || got.Counted != 3 || got.RejectedLines != 2 || got.Rejected[0].Code != codeTooManyLines || got.Rejected[0].Line != 4 {
-			t.Errorf("%s: got %d %s", contentType, r.status, r.body)
+	}
+}
+
+// JSON that was declared as text is told, and not counted as keys.
+func TestJSONDeclaredAsText(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, Config{})
+	for _, body := range []string{`{"key":"a"}`, "\n [{\"key\":\"a\"}]", "[\n{\"key\":\"a\"}\n]", "{\"key\":\"a\"}\n{\"key\":\"b\"}\n"} {
+		r := a.do(http.MethodPost, "/v1/hits", "text/plain;charset=UTF-8", body)
+		a.wantProblem(r, codeUnsupportedType, 415)
+		if !strings.Contains(r.body, "application/json") {
+			t.Errorf("%q: %s", body, r.body)
 		}
+	}
+	r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a\n{\"key\":\"b\"}\n[::1] 2\nc")
+	if r.status != 200 || !strings.HasPrefix(r.body, `{"counted":2,`) || !strings.Contains(r.body, `"rejected_lines":2,"rejected":[{"line":2,"code":"invalid_line"`) {
+		t.Errorf("among lines of text: %d %s", r.status, r.body)
+	}
+	for _, contentType := range []string{"application/json", "", formType} { // a key that begins so
+		if r := a.do(http.MethodPost, "/v1/hits", contentType, `{"key":"{x}"}`); r.status != 200 {
+			t.Errorf("%q: %d %s", contentType, r.status, r.body)
+		}
+	}
+	if n, err := a.engine.Count("{x}", time.Minute); err != nil || n.Estimate != 3 || a.engine.Stats().Hits != 5 {
+		t.Errorf("{x}: %v %v, of %d hits", n, err, a.engine.Stats().Hits)
 	}
 }
 

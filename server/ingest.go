@@ -30,15 +30,14 @@ type ingest struct {
 	now        time.Time // for hits without a time
 	nowOf      int       // feed.reads when now was read
 
-	tooMany, tooLong *rejection
+	tooLong *rejection
 }
 
 func (s *Server) newIngestPool() *sync.Pool {
 	size := max(feedBytes, 2*s.cfg.MaxLineBytes)
-	tooMany := &rejection{codeTooManyLines, fmt.Sprintf("a body has at most %d lines: send the rest in another", s.cfg.MaxBatch)}
 	tooLong := &rejection{codeLineTooLong, fmt.Sprintf("a line has at most %d bytes", s.cfg.MaxLineBytes)}
 	s.feeds = &sync.Pool{New: func() any { b := make([]byte, size); return &b }}
-	return &sync.Pool{New: func() any { return &ingest{server: s, tooMany: tooMany, tooLong: tooLong} }}
+	return &sync.Pool{New: func() any { return &ingest{server: s, tooLong: tooLong} }}
 }
 
 // hits is POST /v1/hits.
@@ -90,9 +89,19 @@ func (in *ingest) take(w http.ResponseWriter, r *http.Request, key string) (p *p
 	case p != nil:
 		return p, false
 	case key == "":
-		return in.stream(r), false
+		return in.unnamed(r), false
 	}
 	return in.once(r, key)
+}
+
+// unnamed counts a body without an idempotency key.
+func (in *ingest) unnamed(r *http.Request) *problem {
+	f, whole, release, p := in.open(r)
+	defer release()
+	if p != nil {
+		return p
+	}
+	return in.parse(f, r.Header.Get("Content-Type"), bytes.NewReader(whole))
 }
 
 func refuseHits(w http.ResponseWriter, p *problem, o hitsParams) {
@@ -128,25 +137,26 @@ func advertise(h http.Header, p *problem, o hitsParams) {
 	}
 }
 
-// stream counts the hits of r's body as they arrive. The problem it returns ends
-// the request; in.answer then holds what was counted until then.
-func (in *ingest) stream(r *http.Request) *problem {
-	f, body, release, p := in.open(r)
-	defer release()
-	if p != nil {
-		return p
-	}
-	return in.parse(f, r.Header.Get("Content-Type"), body)
-}
-
-// open gives the declared format of r's body and its plain bytes. release must
-// be called.
-func (in *ingest) open(r *http.Request) (f format, body io.Reader, release func(), p *problem) {
+// open gives the declared format of r's body and all its plain bytes: of a body that breaks
+// off, or is too long, nothing is counted. release must be called.
+func (in *ingest) open(r *http.Request) (f format, whole []byte, release func(), p *problem) {
 	if f, p = formatOf(r.Header.Get("Content-Type")); p != nil {
 		return f, nil, func() {}, p
 	}
-	body, release, p = decoded(r, in.server.cfg.MaxBodyBytes)
-	return f, body, release, p
+	body, decoder, p := decoded(r, in.server.cfg.MaxBodyBytes)
+	defer decoder()
+	if p != nil {
+		return f, nil, func() {}, p
+	}
+	release = func() {}
+	whole, ok := wholeOf(r)
+	if !ok {
+		whole, release, p = in.server.readWhole(clientOf(r), body)
+	}
+	if p == nil {
+		p = in.overlong(f, whole)
+	}
+	return f, whole, release, p
 }
 
 // parse counts the hits of a body. The problem it returns says what was counted
@@ -163,6 +173,10 @@ func (in *ingest) parse(f format, contentType string, body io.Reader) *problem {
 	if isForm(contentType, start) {
 		return newProblem(codeUnsupportedType, "Content-Type",
 			"an HTML form is not taken: send lines `key [n [at]]` with curl -H 'Content-Type: text/plain' --data-binary")
+	}
+	if f == textLines && isJSON(start) {
+		return newProblem(codeUnsupportedType, "Content-Type",
+			"the body begins as JSON, and was declared as text/plain: send it as application/json or application/x-ndjson (curl --json); a key that begins with { or [ is sent as JSON")
 	}
 	maxLine := in.server.cfg.MaxLineBytes
 	var end error
@@ -200,9 +214,6 @@ func (in *ingest) each(records splitter, parse func([]byte) (h hit, blank bool, 
 		case err != nil:
 			in.answer.reject(in.line, rejectBroken)
 			return io.EOF
-		case in.line > in.server.cfg.MaxBatch:
-			in.answer.reject(in.line, in.tooMany)
-			continue
 		case in.answer.RetryFrom > 0:
 			// One line to begin again from, whatever a flush freed meanwhile.
 			in.overloaded++

@@ -60,7 +60,7 @@ func sniff(f format, start []byte) format {
 	start = bytes.TrimLeft(start, " \t\r\n")
 	if f == anyFormat {
 		f = textLines
-		if len(start) > 0 && (start[0] == '{' || start[0] == '[') {
+		if isJSON(start) {
 			f = jsonDocument
 		}
 	}
@@ -72,6 +72,12 @@ func sniff(f format, start []byte) format {
 		return jsonLines
 	}
 	return f
+}
+
+// isJSON tells JSON from text by its first byte that is not white space.
+func isJSON(start []byte) bool {
+	start = bytes.TrimLeft(start, " \t\r\n")
+	return len(start) > 0 && (start[0] == '{' || start[0] == '[')
 }
 
 // isForm tells an HTML form (key=a&n=2) from the lines that curl -d declares

@@ -16,19 +16,10 @@ const maxReceiptBytes = 8 << 10
 // hits of such a request are counted the journal waits, and it must not wait
 // for a network.
 func (in *ingest) once(r *http.Request, key string) (p *problem, repeated bool) {
-	f, body, release, p := in.open(r)
+	f, whole, release, p := in.open(r)
 	defer release()
 	if p != nil {
 		return p, false
-	}
-	whole, ok := wholeOf(r)
-	if !ok {
-		var free func()
-		whole, free, p = in.server.readWhole(clientOf(r), body)
-		defer free()
-		if p != nil {
-			return p, false
-		}
 	}
 	kept, repeated, err := in.server.engine.Once(r.Context(), key, fingerprint(f, whole), func() []byte {
 		if p = in.parse(f, r.Header.Get("Content-Type"), bytes.NewReader(whole)); in.answer.Counted == 0 {

@@ -13,7 +13,7 @@ import (
 type pools struct {
 	hits      *pool // bodies of hits that are there, while they are counted
 	uploads   *pool // large bodies while they arrive
-	buffered  *pool // bytes of large bodies with an Idempotency-Key while they arrive
+	buffered  *pool // bytes of large bodies while they arrive
 	durable   *pool // hits that wait for the disk
 	decisions *pool
 	questions *pool // until their answers are taken
@@ -25,7 +25,7 @@ func newPools(cfg *Config) *pools {
 	p := &pools{
 		hits:      &pool{name: "hits", what: "requests with hits are counted", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},
 		uploads:   &pool{name: "uploads", what: "large bodies, or bodies of no declared length, arrive", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},
-		buffered:  &pool{name: "buffered_bytes", what: "large bodies with an Idempotency-Key arrive", raise: "max-buffered-bytes", bound: cfg.MaxBufferedBytes},
+		buffered:  &pool{name: "buffered_bytes", what: "large bodies arrive", raise: "max-buffered-bytes", bound: cfg.MaxBufferedBytes},
 		durable:   &pool{name: "durable", what: "requests wait for the disk, so nothing of this one was counted", raise: "max-durable", bound: int64(cfg.MaxDurable)},
 		decisions: &pool{name: "decisions", what: "decisions are made", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},
 		questions: &pool{name: "questions", what: "questions are answered", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},

@@ -6,6 +6,7 @@ import (
 
 var (
 	rejectControl = &rejection{weir.CodeInvalidKey, "the key has a control character; send such keys as JSON"}
+	rejectAsText  = &rejection{codeInvalidLine, "the line begins as JSON, among lines of text: send all as application/x-ndjson; a key that begins with { or [ is sent as JSON"}
 	rejectFields  = &rejection{codeInvalidLine, "a line is: key [n [at]]; send one hit per line (curl: --data-binary keeps newlines, -d does not) and keys with spaces as JSON"}
 )
 
@@ -15,6 +16,9 @@ func parseTextHit(line []byte) (h hit, blank bool, rej *rejection) {
 	key, rest, control := cutKey(line)
 	if len(key) == 0 {
 		return h, true, nil
+	}
+	if key[0] == '{' || key[0] == '[' {
+		return h, false, rejectAsText
 	}
 	if control {
 		return h, false, rejectControl
