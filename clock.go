@@ -14,6 +14,10 @@ type clock struct {
 	ahead     int64 // seconds a hit may be after the wall clock
 	retention int64 // seconds
 
+	// aside counts hits, weighted, that were set aside because their second had not
+	// come, and asideAt the wall clock's second when the last one was.
+	aside, asideAt atomic.Uint64
+
 	// seen is the latest second known to have begun: of a wall clock the last
 	// one read, of an event clock that of the newest hit. -1: none yet.
 	seen atomic.Int64
@@ -55,10 +59,20 @@ func (c *clock) judge(second int64) (Outcome, error) {
 		}
 	}
 	c.advance(second)
-	if second <= c.now()-c.retention {
-		return TooLate, nil
+	if second > c.now()-c.retention {
+		return Counted, nil
 	}
-	return Counted, nil
+	if c.kind == EventClock && c.runBack(second) {
+		return Counted, nil
+	}
+	return TooLate, nil
+}
+
+// runBack begins an event clock anew at the second of a hit, if it stands at one that has
+// not come: the wall clock was ahead, and has run back.
+func (c *clock) runBack(second int64) bool {
+	seen := c.seen.Load()
+	return seen > c.limit() && c.seen.CompareAndSwap(seen, second)
 }
 
 func tooFarAhead(by, most int64) error {
@@ -66,7 +80,19 @@ func tooFarAhead(by, most int64) error {
 		"at is %d s ahead of the clock, at most %d s are allowed: check the sender's clock and the unit of at", by, most)}
 }
 
-// advance moves an event clock on to the second of a hit.
+// limit is the last second that has come: no later one may move anything but its own
+// record, whoever brings it.
+func (c *clock) limit() int64 { return c.wall.second() + c.ahead }
+
+// setAside notes n hits of a second after limit.
+func (c *clock) setAside(second int64, n uint64, limit int64) {
+	if second > limit+nearAhead {
+		c.aside.Add(n)
+		c.asideAt.Store(uint64(max(limit-c.ahead, 0)))
+	}
+}
+
+// advance moves an event clock on to the second of a hit, which has come.
 func (c *clock) advance(second int64) {
 	if c.kind != EventClock {
 		return

@@ -19,11 +19,13 @@ type Counter struct {
 	stripes atomic.Pointer[stripes] // made by the first hit
 	wall    wallClock
 	last    lastAnswer
+	clock   *clock // of the engine whose AllKeys this is; nil: wall
 
 	retention int64 // seconds; 0: the default
 
-	mu     sync.Mutex
-	window window.Window // guarded by mu
+	mu     sync.Mutex // guards all below
+	window window.Window
+	ahead  ahead // hits of seconds that have not come
 }
 
 // NewCounter returns a Counter that keeps hits for at least retention, whole
@@ -109,17 +111,80 @@ func (c *Counter) fold(s *stripes, mine *cell, second int64, n uint64) Outcome {
 	defer c.mu.Unlock()
 	c.last.change()
 	defer c.last.changed()
-	return s.fold(mine, &c.window, second, n, c.window.Settle)
+	outcome := s.fold(mine, &c.window, second, n, c.window.Settle)
+	if outcome == TooLate && c.setAside(s) { // the clock has run back
+		outcome = s.fold(s.mine(), &c.window, second, n, c.window.Settle)
+	}
+	if !c.ahead.empty() {
+		c.come()
+	}
+	return outcome
+}
+
+// limit is the last second that a hit may have by now.
+func (c *Counter) limit() int64 {
+	if c.clock != nil {
+		return c.clock.limit()
+	}
+	return c.wall.second() + counterAhead
+}
+
+// setAside sets the window aside if it has seen seconds that have not come yet. The
+// caller holds mu.
+func (c *Counter) setAside(s *stripes) bool {
+	limit := c.limit()
+	if second, _ := s.newest(&c.window); second <= limit {
+		return false
+	}
+	s.foldAll(cellIdle, c.window.Settle)
+	none := c.emptyWindow()
+	was := c.window
+	c.window = none
+	c.ahead.take(AllKeys, &was, limit)
+	return true
+}
+
+func (c *Counter) emptyWindow() window.Window {
+	none, err := window.New(c.window.Retention())
+	if err != nil {
+		panic(err) // it is a window's
+	}
+	return none
+}
+
+// come merges what was set aside and has come. The caller holds mu.
+func (c *Counter) come() {
+	c.ahead.come(c.limit(), func(_ string, w *window.Window) { mergeSame(&c.window, w) })
 }
 
 // settle counts n hits that were accepted before; they are never too late.
 func (c *Counter) settle(second int64, n uint64) {
-	c.ready()
+	s := c.ready()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last.change()
 	defer c.last.changed()
+	if newest, _ := s.newest(&c.window); second > newest {
+		if limit := c.limit(); second > limit {
+			none := c.emptyWindow()
+			c.ahead.settle(&none, AllKeys, second, n, limit)
+			return
+		}
+	}
 	c.window.Settle(second, n)
+}
+
+// keep looks after what is ahead of the clock; the engine calls it now and then.
+func (c *Counter) keep() {
+	s := c.ready()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last.change()
+	defer c.last.changed()
+	if newest, _ := s.newest(&c.window); newest > c.limit()+nearAhead {
+		c.setAside(s)
+	}
+	c.come()
 }
 
 // Count answers how many hits lie in the last w, up to now. Where the window
@@ -190,7 +255,7 @@ func (c *Counter) count(at, seconds int64) Count {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	folded := c.window.Count(at, seconds)
+	folded := c.window.Count(at, seconds).Plus(c.ahead.count(AllKeys, at, seconds))
 	c.last.set(at, seconds, folded)
 	return folded.Plus(window.Exactly(s.live(at-seconds, at)))
 }
@@ -206,13 +271,19 @@ func (c *Counter) newest() int64 {
 	return second
 }
 
-// merge adds the hits of a window.
+// merge adds the hits of a window, which may be ahead of the clock.
 func (c *Counter) merge(w *window.Window) error {
 	c.ready()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last.change()
 	defer c.last.changed()
+	limit := c.limit()
+	if newest, _ := w.Newest(); newest > limit {
+		one := w.Clone()
+		c.ahead.take(AllKeys, &one, limit)
+		return nil
+	}
 	return c.window.Merge(w)
 }
 
@@ -220,7 +291,7 @@ func (c *Counter) merge(w *window.Window) error {
 func (c *Counter) total() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	count := window.Exactly(c.window.Total())
+	count := window.Exactly(c.window.Total()).Plus(window.Exactly(c.ahead.total(AllKeys)))
 	if s := c.stripes.Load(); s != nil {
 		count = count.Plus(window.Exactly(s.live(-1, window.MaxTime)))
 	}

@@ -64,6 +64,7 @@ func New(cfg Config) (*Engine, error) {
 		total:       Counter{window: empty},
 		limits:      newLimits(cfg),
 	}
+	e.total.clock = e.clock
 	for i := range e.partitions {
 		t := newTable(1)
 		e.partitions[i].table.Store(t)

@@ -45,6 +45,9 @@ func (e *Engine) evictCold(p *partition, leave int) {
 	if p.away.Load() {
 		return
 	}
+	if e.overBudget() && !p.ahead.empty() {
+		p.evictAhead(e)
+	}
 	for e.overBudget() && p.keys > leave {
 		e.evictSome(p, leave)
 	}
@@ -98,6 +101,9 @@ func (e *Engine) makeRoomEvenly() {
 			}
 			p := &e.partitions[i]
 			p.mu.Lock()
+			if !p.ahead.empty() {
+				p.evictAhead(e)
+			}
 			if !p.away.Load() && p.keys > 1 {
 				e.evictSome(p, 1)
 				again = true

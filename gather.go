@@ -108,6 +108,7 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	held := !p.away.Load()
+	limit := p.look(e)
 	if held {
 		p.cutCells(e)
 	} else {
@@ -116,7 +117,7 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 	c.Deltas, p.deltas = p.deltas, c.Deltas[:0]
 	p.tellWaiting(e)
 	if held {
-		p.settleTotal(e, c.Deltas)
+		p.settleTotal(e, c.Deltas, limit)
 	}
 	share := &e.limits.shares[partition]
 	share.mu.Lock()
@@ -170,9 +171,15 @@ func (p *partition) cutCells(e *Engine) {
 }
 
 // settleTotal counts deltas in the partition's share of AllKeys.
-func (p *partition) settleTotal(e *Engine, deltas []Delta) {
+func (p *partition) settleTotal(e *Engine, deltas []Delta, limit int64) {
 	before := p.total.Size()
-	eachSecond(deltas, p.total.Settle)
+	eachSecond(deltas, func(second int64, n uint64) {
+		if second > limit {
+			e.bytes.Add(int64(p.ahead.settle(&e.emptyWindow, AllKeys, second, n, limit)))
+			return
+		}
+		p.total.Settle(second, n)
+	})
 	e.bytes.Add(int64(p.total.Size() - before))
 }
 
@@ -202,7 +209,9 @@ func (d *Delta) forAll() uint64 {
 }
 
 // Apply counts deltas that come from a journal: from an earlier life of this
-// process or from another node. They are not gathered again.
+// process or from another node. They are not gathered again. Those of a second that
+// has not come, by the wall clock and MaxAhead, count where they belong and change
+// nothing else: see Stats.Ahead.
 //
 // The order of a journal is that of all nodes, and own hits and removals are here
 // before they are in it. So a hit that is applied while an own removal of its key is on
@@ -224,13 +233,16 @@ func (e *Engine) ApplyOwn(partition int, deltas []Delta, own func(key string) []
 func (e *Engine) apply(p *partition, deltas []Delta, own func(key string) []Delta) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	limit := p.look(e)
 	for block := range slices.Chunk(deltas, lookUpBlock) {
-		p.applyBlock(e, block, own)
+		p.applyBlock(e, block, own, limit)
 	}
-	p.settleTotal(e, deltas)
-	for _, d := range deltas {
-		if d.N > 0 {
-			e.clock.advance(d.At)
+	p.settleTotal(e, deltas, limit)
+	if e.clock.kind == EventClock {
+		for _, d := range deltas {
+			if d.N > 0 && d.At <= limit {
+				e.clock.advance(d.At)
+			}
 		}
 	}
 	if !p.away.Load() { // else it is on its way, and Hold makes room
@@ -244,7 +256,7 @@ const lookUpBlock = 64
 // applyBlock counts some deltas. As in cutCells, most of the time would go into
 // one cache miss after the other: so it touches the buckets of all keys, then
 // their entries, and only then counts. The caller holds mu.
-func (p *partition) applyBlock(e *Engine, deltas []Delta, own func(key string) []Delta) {
+func (p *partition) applyBlock(e *Engine, deltas []Delta, own func(key string) []Delta, limit int64) {
 	var hashes [lookUpBlock]uint64
 	var entries [lookUpBlock]*entry // nil: look again
 	t := p.table.Load()
@@ -262,22 +274,27 @@ func (p *partition) applyBlock(e *Engine, deltas []Delta, own func(key string) [
 		}
 		switch {
 		case d.N > 0 && p.gone[d.Key] > 0: // it was before a removal of ours
+		case d.N > 0 && d.At > limit:
+			p.settleAside(e, d.Key, d.At, d.N, limit)
 		case d.N > 0:
 			if en == nil {
 				en = p.insert(e, hashes[i], d.Key)
 			}
 			p.addSettled(e, en, d.At, d.N)
 		case en != nil:
+			p.dropAhead(e, d.Key)
 			p.remove(e, en)
-			p.restore(e, hashes[i], d.Key, own)
+			p.restore(e, hashes[i], d.Key, own, limit)
 			clear(entries[i+1:]) // one of them may be this one
+		default:
+			p.dropAhead(e, d.Key)
 		}
 	}
 }
 
 // restore counts own hits of a key again that come after its removal in the journal.
 // The caller holds mu.
-func (p *partition) restore(e *Engine, hash uint64, key string, own func(key string) []Delta) {
+func (p *partition) restore(e *Engine, hash uint64, key string, own func(key string) []Delta, limit int64) {
 	var hits []Delta
 	note := func(d Delta) {
 		switch {
@@ -301,7 +318,11 @@ func (p *partition) restore(e *Engine, hash uint64, key string, own func(key str
 	}
 	en := p.insert(e, hash, key)
 	for _, d := range hits {
-		p.addSettled(e, en, d.At, d.N)
+		if d.At > limit { // the clock has run back since
+			p.settleAside(e, key, d.At, d.N, limit)
+		} else {
+			p.addSettled(e, en, d.At, d.N)
+		}
 	}
 }
 

@@ -88,7 +88,7 @@ func (e *Engine) forget(partition int) {
 	p.letGo(e)
 	p.away.Store(true)
 	e.holding.releases.Add(1)
-	e.bytes.Add(int64(e.emptyWindow.Size() - p.total.Size()))
+	e.bytes.Add(int64(e.emptyWindow.Size() - p.total.Size() - p.ahead.forget()))
 	p.total = e.emptyWindow
 	if p.forgotten.rows.Swap(nil) != nil {
 		e.bytes.Add(-forgottenBytes)
@@ -179,7 +179,7 @@ func (e *Engine) countPartitions(in PartitionSet, at, seconds int64) (sum Count)
 		if in.Has(i) {
 			p := &e.partitions[i]
 			p.mu.Lock()
-			sum = sum.Plus(p.total.Count(at, seconds))
+			sum = sum.Plus(p.total.Count(at, seconds)).Plus(p.ahead.count(AllKeys, at, seconds))
 			p.mu.Unlock()
 		}
 	}

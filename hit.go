@@ -153,7 +153,12 @@ func (e *Engine) fold(p *partition, en *entry, was *hotKey, mine *cell, second i
 	case word < cellSpecial:
 		outcome = p.add(e, en, second, n)
 	case hot != nil && hot == was:
-		outcome = hot.fold(mine, &en.window, second, n, p.settler(e, en))
+		if outcome = hot.fold(mine, &en.window, second, n, p.settler(e, en)); outcome == TooLate {
+			if limit := e.clock.limit(); e.newestOf(en) > limit { // the clock has run back
+				p.setAside(e, en, limit)
+				outcome = hot.fold(hot.mine(), &en.window, second, n, p.settler(e, en))
+			}
+		}
 	default:
 		return Refused, false
 	}

@@ -32,8 +32,21 @@ func (e *Engine) keepHouse(ctx context.Context) {
 		}
 		if tick%10 == 9 {
 			e.coolDown()
+			e.lookAhead()
 		}
 	}
+}
+
+// lookAhead has all partitions look after what is ahead of the clock, which may have been
+// set. Where a journal cuts, they have.
+func (e *Engine) lookAhead() {
+	for i := range e.partitions {
+		p := &e.partitions[i]
+		p.mu.Lock()
+		p.look(e)
+		p.mu.Unlock()
+	}
+	e.total.keep()
 }
 
 // expire removes the partition's keys whose newest hit is older than the

@@ -3,6 +3,7 @@ package weir
 import (
 	"container/heap"
 	"slices"
+	"strings"
 )
 
 // Keys answers with the first limit keys, 1 to MaxList, that begin with prefix
@@ -69,16 +70,19 @@ func (e *Engine) Delete(key string) (bool, error) {
 		return false, err
 	}
 	en := p.table.Load().find(e.hash(key), key)
-	if en == nil {
+	if had := p.dropAhead(e, key); en == nil && !had {
 		return false, nil
 	}
-	p.remove(e, en)
-	p.gather(e, Delta{Key: en.key})
+	key = strings.Clone(key)
+	if en != nil {
+		p.remove(e, en)
+	}
+	p.gather(e, Delta{Key: key})
 	if e.cfg.Gather {
 		if p.gone == nil {
 			p.gone = map[string]int{}
 		}
-		p.gone[en.key]++
+		p.gone[key]++
 	}
 	return true, nil
 }

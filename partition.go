@@ -20,6 +20,8 @@ type partition struct {
 	hand      int // the bucket where the next search for cold keys begins
 	forgotten forgotten
 	passing   int64 // bytes of keys, while the partition is not held
+	ahead     ahead // hits of seconds that have not come (ahead.go)
+	looked    int64 // the last second that had come when the partition was looked after
 	gathering       // what the next batch has (gather.go)
 	_         [64]byte
 }
@@ -47,6 +49,10 @@ func (p *partition) add(e *Engine, en *entry, second int64, n uint64) Outcome {
 	late := seen && second < newest
 	switch {
 	case seen && second <= newest-en.window.Retention():
+		if limit := e.clock.limit(); newest > limit { // the clock has run back
+			p.setAside(e, en, limit)
+			return p.add(e, en, second, n)
+		}
 		return TooLate
 	case late:
 		p.settle(e, en, second, n)
@@ -115,5 +121,9 @@ func (p *partition) rebuild(e *Engine, buckets int) *table {
 
 // count answers for one entry. The caller holds mu.
 func (p *partition) count(e *Engine, en *entry, at, seconds int64) Count {
-	return en.window.Count(at, seconds).Plus(window.Exactly(e.live(en, at-seconds, at)))
+	c := en.window.Count(at, seconds).Plus(window.Exactly(e.live(en, at-seconds, at)))
+	if p.ahead.empty() {
+		return c
+	}
+	return c.Plus(p.ahead.count(en.key, at, seconds))
 }

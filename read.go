@@ -90,6 +90,8 @@ func (e *Engine) count(key string, at, seconds int64) Count {
 	var c Count
 	if en := p.table.Load().find(hash, key); en != nil {
 		c = p.count(e, en, at, seconds)
+	} else if !p.ahead.empty() {
+		c = p.ahead.count(key, at, seconds)
 	}
 	return p.withForgotten(c, key, at-seconds)
 }

@@ -11,18 +11,21 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// The state of a partition, version 2: all that a restart needs of it. Numbers
+// The state of a partition, version 3: all that a restart needs of it. Numbers
 // are unsigned varints; a window is its length and its own encoding (package
 // window).
 //
 //	byte 0     'P'
-//	byte 1     version, 2
+//	byte 1     version, 3
 //	           partitions of the engine, number of this one
 //	           retention, seconds
 //	           window of all hits of the partition
 //	           places of forgotten hits that are in use: how many, then each as
 //	           its number, hits, second of the newest
 //	           keys: how many, then each as its length, its bytes, its window
+//	           windows of hits that are ahead of the clock (ahead.go): how many,
+//	           then each as the length of its key, the key, its window; of one key
+//	           there may be two, and the key * is all hits
 //	           limits that survive a restart: how many, then each as its length,
 //	           its record (limits_journal.go)
 //	           what keys have used of them: how many, then each as the number of
@@ -31,7 +34,7 @@ import (
 //	last 4     CRC-32C of all bytes before, little endian
 const (
 	stateMagic   = 'P'
-	stateVersion = 2
+	stateVersion = 3
 )
 
 // ErrDamagedState is wrapped by the error for a state that was changed or cut,
@@ -57,6 +60,7 @@ func (p *partition) appendState(b []byte, e *Engine, number int) []byte {
 		b = append(b, en.key...)
 		b = appendWindow(b, &en.window, &scratch)
 	})
+	b = p.ahead.appendTo(b, &scratch)
 	b = e.limits.shares[number].appendTo(b)
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
@@ -91,6 +95,13 @@ func (e *Engine) LoadState(partition int, state []byte) error {
 	}
 	if err := e.installWindows(p, s); err != nil {
 		return err
+	}
+	for i := range s.ahead {
+		if s.ahead[i].key == AllKeys {
+			if err := e.total.merge(&s.ahead[i].window); err != nil {
+				return err
+			}
+		}
 	}
 	return e.total.merge(&s.total)
 }
@@ -131,7 +142,14 @@ type loadedState struct {
 	forgotten *forgottenRows
 	keys      []string
 	windows   []window.Window
+	ahead     []aheadWindow
 	limits    []restoredState
+}
+
+// aheadWindow is one that was ahead of the clock.
+type aheadWindow struct {
+	key    string
+	window window.Window
 }
 
 // installWindows puts all of a state into the partition but what keys have used of
@@ -139,6 +157,7 @@ type loadedState struct {
 func (e *Engine) installWindows(p *partition, s loadedState) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	limit := p.look(e)
 	e.bytes.Add(int64(s.total.Size() - p.total.Size()))
 	p.total = s.total
 	if s.forgotten != nil {
@@ -160,7 +179,14 @@ func (e *Engine) installWindows(p *partition, s loadedState) error {
 			e.clock.advance(newest)
 		}
 	}
-	if newest, ok := s.total.Newest(); ok {
+	for i := range s.ahead {
+		a := &s.ahead[i]
+		e.clock.setAside(a.newest(), a.window.Total(), limit)
+		e.bytes.Add(int64(p.ahead.take(a.key, &a.window, limit)))
+	}
+	p.setAllAside(e, limit)
+	p.merge(e, limit)
+	if newest, ok := p.total.Newest(); ok {
 		e.clock.advance(newest)
 	}
 	if !p.away.Load() { // else Hold makes room
@@ -219,8 +245,28 @@ func (r *stateReader) partition() (s loadedState) {
 			return s
 		}
 	}
+	s.ahead = r.aheadWindows()
 	s.limits = r.limitStates()
 	return s
+}
+
+func (a *ahead) appendTo(b []byte, scratch *[]byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(a.near)+len(a.far)))
+	a.each(func(key string, w *window.Window) {
+		b = appendText(b, key)
+		b = appendWindow(b, w, scratch)
+	})
+	return b
+}
+
+func (r *stateReader) aheadWindows() (list []aheadWindow) {
+	for left := r.uvarint(); left > 0 && !r.failed; left-- {
+		list = append(list, aheadWindow{string(r.bytes()), r.window()})
+		if len(list[len(list)-1].key) == 0 || list[len(list)-1].window.Total() == 0 {
+			r.failed = true
+		}
+	}
+	return list
 }
 
 func (f *forgotten) append(b []byte) []byte {

@@ -8,6 +8,9 @@ type Stats struct {
 	Late        uint64 // counted though their key had seen a newer second
 	TooLate     uint64 // refused: older than the retention
 	TooFarAhead uint64 // refused: later than the clock plus MaxAhead
+	Ahead       uint64 // brought by others, or by what was stored, minutes beyond that: they count when their second comes
+
+	NewestAhead time.Time // when, by the wall clock, the last of Ahead was brought; zero: none
 
 	Keys        int
 	HotKeys     int    // keys with stripes, because several cores hit them at once
@@ -45,6 +48,9 @@ func (e *Engine) Stats() Stats {
 		MemoryBudget: e.cfg.Memory,
 		Partitions:   len(e.partitions),
 		Waiting:      e.waiting.Load(),
+	}
+	if s.Ahead = e.clock.aside.Load(); s.Ahead > 0 {
+		s.NewestAhead = time.Unix(int64(e.clock.asideAt.Load()), 0)
 	}
 	if s.Hits > 0 {
 		s.Newest = time.Unix(e.total.newest(), 0)
