@@ -1,7 +1,9 @@
 package weir
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -257,4 +259,36 @@ func TestCounterClockRunsBack(t *testing.T) {
 	c.HitN(2)
 	got, _ = c.Count(5 * time.Minute)
 	checkBounds(t, "forth again", got, 9, true)
+}
+
+// Bytes that are no state are refused, and those of one load into an engine that answers.
+func FuzzLoadState(f *testing.F) {
+	now := unix(1_700_000_000)
+	cfg := Config{Partitions: 1, Retention: time.Hour, Gather: true, Now: func() time.Time { return now }}
+	e, err := New(cfg)
+	if err != nil {
+		f.Fatal(err)
+	}
+	e.HitN("a", 3)
+	e.Apply(0, []Delta{{"b", now.Unix() + 7200, 2}, {"b", now.Unix() + 20, 2}}, nil)
+	state := stateOf(e)
+	e.Close()
+	f.Add(state[:len(state)-4])
+	f.Fuzz(func(t *testing.T, body []byte) {
+		e, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		if err := e.LoadState(0, binary.LittleEndian.AppendUint32(body, crc32.Checksum(body, castagnoli))); err != nil {
+			return
+		}
+		if err := e.HitN("a", 1); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := e.Count("a", time.Second); got.Lower < 1 {
+			t.Fatalf("%+v", got)
+		}
+		stateOf(e)
+	})
 }

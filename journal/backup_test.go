@@ -31,11 +31,19 @@ func (r *running) backup() []byte {
 // restored is a life of what a backup holds.
 func restored(t *testing.T, file []byte) *running {
 	t.Helper()
+	return restoredWith(t, file, engineConfig())
+}
+
+func restoredWith(t *testing.T, file []byte, of weir.Config) *running {
+	t.Helper()
 	cfg := testConfig(t, filepath.Join(t.TempDir(), "restored"))
 	if _, err := Restore(t.Context(), bytes.NewReader(file), cfg.Dir); err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, cfg)
+	r, err := tryStartWith(t, cfg, of)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if s := r.j.Stats(); len(s.Findings) > 0 || s.Unfinished > 0 {
 		t.Errorf("what a restored directory begins with: %+v", s)
 	}

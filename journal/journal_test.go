@@ -49,7 +49,12 @@ func start(t testing.TB, cfg Config) *running {
 
 func tryStart(t testing.TB, cfg Config) (*running, error) {
 	t.Helper()
-	e, err := weir.New(engineConfig())
+	return tryStartWith(t, cfg, engineConfig())
+}
+
+func tryStartWith(t testing.TB, cfg Config, of weir.Config) (*running, error) {
+	t.Helper()
+	e, err := weir.New(of)
 	if err != nil {
 		t.Fatal(err)
 	}
