@@ -128,6 +128,14 @@ type wallBase struct {
 	doubt time.Time     // since when wall is held back; zero: it is not
 }
 
+// time is the time of day, as it is: without what holds jumps back.
+func (w *wallClock) time() time.Time {
+	if w.source != nil {
+		return w.source()
+	}
+	return time.Now()
+}
+
 func (w *wallClock) second() int64 {
 	if w.source != nil {
 		return w.source().Unix()

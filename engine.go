@@ -97,6 +97,9 @@ func (e *Engine) Now() time.Time {
 	return time.Time{}
 }
 
+// Wall is the time of day by the engine's wall clock, whatever its Clock.
+func (e *Engine) Wall() time.Time { return e.clock.wall.time() }
+
 // PartitionOf is the number of the key's partition. It depends on the key and
 // the number of partitions alone: nodes must agree on it.
 func (e *Engine) PartitionOf(key string) int {

@@ -26,11 +26,12 @@ type receipts struct {
 	// are in one cut, or a crash between two would count half of them twice.
 	gate sync.RWMutex
 
-	mu    sync.Mutex // guards all below
-	byKey map[string]*receipt
-	order []*receipt // by age, the oldest first
-	bytes int
-	fresh [][]byte // encoded, since the last cut
+	mu     sync.Mutex // guards all below
+	byKey  map[string]*receipt
+	order  []*receipt // by age, the oldest first
+	newest int64      // the latest second of all that came
+	bytes  int
+	fresh  [][]byte // encoded, since the last cut
 }
 
 // receipt is one answered request, or one that is being applied.
@@ -107,6 +108,7 @@ func (rs *receipts) put(r *receipt) {
 	}
 	rs.byKey[r.key] = r
 	rs.order = append(rs.order, r)
+	rs.newest = max(rs.newest, r.at)
 	rs.bytes += len(r.key) + len(r.answer)
 }
 
@@ -130,6 +132,12 @@ func (rs *receipts) leave(r *receipt, answer []byte, gather bool) {
 }
 
 func (rs *receipts) expire(now int64) {
+	if rs.newest > now { // the clock has run back: what came before it did came now at the latest
+		for _, r := range rs.order {
+			r.at = min(r.at, now)
+		}
+		rs.newest = now
+	}
 	for len(rs.order) > 0 && rs.order[0].at <= now-OnceSeconds && rs.order[0].done == nil {
 		rs.drop(rs.order[0])
 		rs.order = rs.order[1:]
@@ -180,7 +188,8 @@ func (e *Engine) LoadReceipts(encoded [][]byte) error {
 		if err != nil {
 			return err
 		}
-		if r.at > e.clock.wall.second()-OnceSeconds && e.receipts.byKey[r.key] == nil {
+		now := e.clock.wall.second()
+		if r.at = min(r.at, now); r.at > now-OnceSeconds && e.receipts.byKey[r.key] == nil {
 			e.receipts.put(r)
 		}
 	}

@@ -204,6 +204,7 @@ type Stats struct {
 	Late         uint64 `json:"late"`
 	TooLate      uint64 `json:"too_late"`
 	TooFarAhead  uint64 `json:"too_far_ahead"`
+	Ahead        uint64 `json:"ahead"`            // of other nodes or of what was stored, minutes ahead of this node's clock: they count when their second comes
 	Newest       *Time  `json:"newest,omitempty"` // nil: no hit yet
 	Keys         int    `json:"keys"`
 	HotKeys      int    `json:"hot_keys"`

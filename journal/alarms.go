@@ -18,6 +18,7 @@ type Alarm struct {
 func (j *Journal) Alarms() (alarms []Alarm) {
 	for _, source := range []func() []Alarm{
 		j.flushAlarms,
+		j.aheadAlarms,
 	} {
 		alarms = append(alarms, source()...)
 	}

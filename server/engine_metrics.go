@@ -33,6 +33,8 @@ func newEngineCollector(stats func() weir.Stats) *engineCollector {
 		func(s weir.Stats) float64 { return float64(s.TooLate) })
 	add(counter, "weir_too_far_ahead_hits_total", "Hits refused: too far in the future.",
 		func(s weir.Stats) float64 { return float64(s.TooFarAhead) })
+	add(counter, "weir_ahead_hits_total", "Hits of other nodes, snapshots or older lives, minutes and more ahead of this node's clock: they count when their second comes.",
+		func(s weir.Stats) float64 { return float64(s.Ahead) })
 	add(gauge, "weir_keys", "Keys held.",
 		func(s weir.Stats) float64 { return float64(s.Keys) })
 	add(gauge, "weir_hot_keys", "Keys held that keep slots instead of single hits.",

@@ -18,6 +18,7 @@ type statsAnswer struct {
 	Late         uint64    `json:"late" doc:"Hits counted that were older than the newest of their key."`
 	TooLate      uint64    `json:"too_late" doc:"Hits not counted: older than the retention."`
 	TooFarAhead  uint64    `json:"too_far_ahead" doc:"Hits refused: too far in the future."`
+	Ahead        uint64    `json:"ahead" doc:"Hits of other nodes, snapshots or older lives, minutes and more ahead of this node's clock: they count when their second comes."`
 	Newest       *unixTime `json:"newest,omitempty" doc:"The newest hit; absent when there is none."`
 	Keys         int       `json:"keys"`
 	HotKeys      int       `json:"hot_keys" doc:"Keys that keep slots instead of single hits."`
@@ -66,7 +67,7 @@ func (s *Server) statsAnswer() statsAnswer {
 	st := s.engine.Stats()
 	answer := statsAnswer{
 		Version: s.cfg.Version, UptimeS: int64(time.Since(s.started) / time.Second), Now: unixTime{s.now()},
-		Hits: st.Hits, Late: st.Late, TooLate: st.TooLate, TooFarAhead: st.TooFarAhead,
+		Hits: st.Hits, Late: st.Late, TooLate: st.TooLate, TooFarAhead: st.TooFarAhead, Ahead: st.Ahead,
 		Keys: st.Keys, HotKeys: st.HotKeys,
 		EvictedKeys: st.EvictedKeys, EvictedHits: st.EvictedHits, ExpiredKeys: st.ExpiredKeys,
 		MemoryBytes: st.Bytes, MemoryBudget: st.MemoryBudget, Partitions: st.Partitions,

@@ -48,6 +48,9 @@ func printStats(t *table, s client.Stats) {
 	t.row("late", fmt.Sprint(s.Late))
 	t.row("too late", fmt.Sprint(s.TooLate))
 	t.row("too far ahead", fmt.Sprint(s.TooFarAhead))
+	if s.Ahead > 0 {
+		t.row("ahead of the clock", fmt.Sprint(s.Ahead))
+	}
 	if s.Newest != nil {
 		t.row("newest hit", timeText(*s.Newest))
 	}

@@ -124,6 +124,9 @@ func (r *Registry) take(is jetstream.KeyValueEntry) {
 		return
 	}
 	e := Entry{Node: is.Key(), At: is.Created(), revision: is.Revision()}
+	if now := time.Now(); e.At.After(now) { // the clock of the leader was ahead: nobody stays for so long
+		e.At = now
+	}
 	if is.Operation() == jetstream.KeyValuePut {
 		if err := json.Unmarshal(is.Value(), &e); err != nil {
 			r.log.Error("what a node holds can't be read, and it is not asked", "node", e.Node, "error", err)

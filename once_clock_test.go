@@ -1,0 +1,41 @@
+package weir
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Receipts of a clock that was a year ahead, of another node or of this one before its
+// clock was set, do not keep all others for a year.
+func TestReceiptsOfAClockAhead(t *testing.T) {
+	now := unix(1_700_000_000)
+	e := newTestEngine(t, Config{Now: func() time.Time { return now }})
+	once := func(key string) (repeated bool) {
+		t.Helper()
+		_, repeated, err := e.Once(context.Background(), key, 1, func() []byte { return []byte("x") })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return repeated
+	}
+	ahead := &receipt{key: "other", fingerprint: 1, at: now.Unix() + year, answer: []byte("x")}
+	if err := e.LoadReceipts([][]byte{ahead.encode()}); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(year * time.Second)
+	for i := range 100 {
+		once(fmt.Sprint("ahead", i))
+	}
+	now = now.Add(-year * time.Second)
+	if !once("ahead7") {
+		t.Error("a repeat after the clock ran back was counted")
+	}
+	once("now")
+	now = now.Add((OnceSeconds + 1) * time.Second)
+	once("later")
+	if got := len(e.Receipts()); got != 1 {
+		t.Errorf("%d receipts are kept after ten minutes, want 1", got)
+	}
+}
