@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -136,15 +138,74 @@ func TestEphemeral(t *testing.T) {
 type stuck struct{}
 
 func (stuck) Sync(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
-func (stuck) Alarms() []Alarm {
-	return []Alarm{{Code: "journal_failing", Message: "the disk takes nothing", Refusing: true}}
-}
+func (stuck) Alarms() []Alarm                { return nil }
 func (stuck) Stats() JournalStats {
 	return JournalStats{Failing: true, Failures: 3, Lossy: 2, Harmless: 1, Repeats: 5, Unfinished: 4}
 }
 
+// failing is a stuck disk of which that is known, or not.
+type failing struct {
+	stuck
+	mode atomic.Int32
+}
+
+const (
+	silent   = iota // nothing is known yet
+	electing        // failing, and not refusing: in a cluster
+	refusing
+)
+
+func (s *failing) Alarms() []Alarm {
+	if s.mode.Load() == silent {
+		return nil
+	}
+	return []Alarm{{Code: "journal_failing", Message: "the disk takes nothing", Refusing: s.mode.Load() == refusing}}
+}
+
+// While the journal fails nobody waits for it: neither who comes then, of whom nothing is
+// counted, nor who waits already.
+func TestDurableWhileTheJournalFails(t *testing.T) {
+	disk := &failing{}
+	a := newTestAPI(t, weir.Config{}, Config{Journal: disk, DurableTimeout: time.Hour, WriteTimeout: 2 * time.Hour})
+	const path = "/v1/hits?durable=true"
+	waiting := make(chan reply)
+	go func() { waiting <- a.do(http.MethodPost, path, "text/plain", "a 5") }()
+	for a.engine.Stats().Hits == 0 {
+		runtime.Gosched()
+	}
+	disk.mode.Store(refusing)
+	r := <-waiting
+	a.wantProblem(r, codeNotDurable, 503)
+	if !strings.Contains(r.body, "the 5 hits are counted, but are not on disk: the disk takes nothing") {
+		t.Errorf("who waited: %s", r.body)
+	}
+	r = a.do(http.MethodPost, path, "text/plain", "a 5")
+	a.wantProblem(r, codeJournalFailing, 503)
+	if !strings.Contains(r.body, "the disk takes nothing") || r.header.Get("Retry-After") != "1" || a.engine.Stats().Hits != 5 {
+		t.Errorf("%s, Retry-After %q; %d hits counted", r.body, r.header.Get("Retry-After"), a.engine.Stats().Hits)
+	}
+}
+
+// An election in a cluster is waited for, until somebody has waited in vain.
+func TestDurableWhileNodesElect(t *testing.T) {
+	disk := &failing{}
+	disk.mode.Store(electing)
+	a := newTestAPI(t, weir.Config{}, Config{Journal: disk, DurableTimeout: time.Millisecond})
+	post := func(want weir.Code) {
+		t.Helper()
+		a.wantProblem(a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a"), want, 503)
+	}
+	post(codeNotDurable)
+	post(codeJournalFailing)
+	disk.mode.Store(silent)
+	post(codeNotDurable)
+	disk.mode.Store(electing)
+	post(codeJournalFailing)
+}
+
 func TestNotDurable(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{Journal: stuck{}, DurableTimeout: time.Millisecond})
+	disk := &failing{}
+	a := newTestAPI(t, weir.Config{}, Config{Journal: disk, DurableTimeout: time.Millisecond})
 	for _, headers := range [][]string{nil, {keyHeader, "k"}} {
 		r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a 5", headers...)
 		a.wantProblem(r, codeNotDurable, 503)
@@ -157,6 +218,7 @@ func TestNotDurable(t *testing.T) {
 			t.Errorf("with %v: Retry-After %q", headers, after)
 		}
 	}
+	disk.mode.Store(refusing)
 	a.wantProblem(a.get("/readyz"), codeJournalFailing, 503)
 	metrics := a.get("/metrics").body
 	for _, want := range []string{

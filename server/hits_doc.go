@@ -26,8 +26,8 @@ neighbours; the answer is a failure only when nothing could be counted, or when 
 then the same members say what was counted before. Text that begins with ` + "`{` or `[`" + ` is taken for JSON that was
 declared wrongly, and refused: send keys that begin so as JSON.
 
-**On disk.** With ` + "`durable=true`" + ` the answer comes once the hits are on disk; many requests share one write. Without
-it a crash may lose at most one flush interval (` + "`weir serve --flush-every`" + `, by default 100 ms).
+**On disk.** With ` + "`durable=true`" + ` the answer comes once the hits are on disk; many requests share one write. While
+hits do not reach the disk it is refused at once, and counts nothing (503, ` + "`journal_failing`" + `). Without it a crash may lose at most one flush interval (` + "`weir serve --flush-every`" + `, by default 100 ms).
 
 **Again.** An answer may get lost on the way. A request with an ` + "`Idempotency-Key`" + ` may be sent again with the same key
 and body for ten minutes, also across a restart of the server: it counts nothing more, and gets the first answer with the
@@ -66,7 +66,7 @@ func (s *Server) registerHits(api huma.API, mux *router) {
 	lines := &huma.Schema{Type: huma.TypeString}
 	responses := problemResponses(api, codeNothingCounted, codeEmptyBody, codeBodyBroken, codeTooLate, codeBodyTimeout,
 		codeBodyTooLarge, codeTooManyLines, codeUnsupportedType, codeUnsupportedEncoding, weir.CodeOverloaded, weir.CodeClosed,
-		codeInvalidParameter, codeUnknownParameter, codeInvalidIdempotencyKey, weir.CodeKeyReused, codeEphemeral, codeNotDurable, codeDurableFull, codeForbiddenOrigin)
+		codeInvalidParameter, codeUnknownParameter, codeInvalidIdempotencyKey, weir.CodeKeyReused, codeEphemeral, codeNotDurable, codeJournalFailing, codeDurableFull, codeForbiddenOrigin)
 	responses["200"] = &huma.Response{
 		Description: "At least one hit was counted",
 		Content:     map[string]*huma.MediaType{"application/json": {Schema: schemaFor[HitsAnswer](api)}},

@@ -48,6 +48,10 @@ func (s *Server) hits(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if o.durable { // before anything is counted: who is refused may send it again
+		if p := s.refuseDurable(); p != nil {
+			refuseHits(w, p, o)
+			return
+		}
 		client := clientOf(r)
 		if !s.pools.durable.enter(client, 1) {
 			refuseHits(w, s.pools.durable.full(), o)
@@ -128,7 +132,7 @@ func advertise(h http.Header, p *problem, o hitsParams) {
 		h.Set("Accept-Post", acceptedTypes)
 	case codeUnsupportedEncoding:
 		h.Set("Accept-Encoding", acceptedEncodings)
-	case weir.CodeOverloaded, codeDurableFull:
+	case weir.CodeOverloaded, codeDurableFull, codeJournalFailing:
 		h.Set("Retry-After", "1")
 	case codeNotDurable:
 		if o.key != "" { // or a retry would count twice

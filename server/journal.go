@@ -2,11 +2,8 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"time"
-
-	"github.com/weir-counter/weir/internal/units"
 )
 
 // Journal is what a Server needs of the journal that keeps its engine's hits
@@ -49,22 +46,4 @@ type JournalStats struct {
 	Unfinished uint64 // flushes that a crash cut off: never acknowledged
 	Lossy      int    // findings of damage that lost hits
 	Harmless   int    // findings of damage that lost none
-}
-
-// sync waits until what in counted is on disk, and says so in its answer; or
-// returns the problem to answer instead.
-func (s *Server) sync(ctx context.Context, in *ingest) *problem {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.DurableTimeout)
-	defer cancel()
-	if err := s.cfg.Journal.Sync(ctx); err != nil {
-		s.metrics.notDurable.Inc()
-		s.log.WarnContext(ctx, "hits were not on disk in time", "hits", in.answer.Counted, "error", err)
-		p := newProblem(codeNotDurable, "", fmt.Sprintf(
-			"the %d hits are counted, but were not on disk within %s: they may still get there; sent again they count again, unless it is with the same Idempotency-Key",
-			in.answer.Counted, units.FormatDuration(s.cfg.DurableTimeout)))
-		p.HitsAnswer = &in.answer
-		return p
-	}
-	in.answer.Durable = true
-	return nil
 }

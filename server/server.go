@@ -31,7 +31,10 @@ type Server struct {
 	ingests  *sync.Pool  // of *ingest
 	feeds    *sync.Pool  // of *[]byte, for them
 	draining atomic.Bool // set once, when Run begins to stop
-	listener atomic.Pointer[conns]
+
+	// waitedInVain: the journal fails, and somebody has waited for DurableTimeout since.
+	waitedInVain atomic.Bool
+	listener     atomic.Pointer[conns]
 
 	policies  *policy.Live
 	answers   Answers

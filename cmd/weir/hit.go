@@ -57,7 +57,7 @@ without it a crash of the server may lose at most one flush interval.`,
 			})
 		}),
 	}
-	r.define(cmd)
+	r.defineWithin(cmd, durableTimeout)
 	cmd.Flags().BoolVar(&durable, "durable", false, durableHelp)
 	cmd.Flags().Var(moment(&at), "at", "when it was: RFC 3339 or Unix seconds (default now)")
 	return cmd

@@ -24,6 +24,10 @@ type remote struct {
 
 func (r *remote) define(cmd *cobra.Command) { r.defineWithin(cmd, 10*time.Second) }
 
+// durableTimeout is longer than a server lets a durable hit wait, by default 10 s, and take
+// to arrive: the server says why it takes so long, and a timeout does not.
+const durableTimeout = 25 * time.Second
+
 // defineWithin is define with a timeout of the command's own.
 func (r *remote) defineWithin(cmd *cobra.Command, timeout time.Duration) {
 	r.server, r.timeout = "http://127.0.0.1:8080", timeout
@@ -34,8 +38,11 @@ func (r *remote) defineWithin(cmd *cobra.Command, timeout time.Duration) {
 	flags.BoolVar(&r.json, "json", false, "print JSON")
 }
 
-// remoteRetries is less than a batch sender has: a person waits for the answer.
-const remoteRetries = 2
+// Fewer and shorter than a batch sender has: a person waits for the answer.
+const (
+	remoteRetries  = 2
+	remoteMaxPause = 200 * time.Millisecond
+)
 
 const durableHelp = "wait until the hits are on the server's disk"
 
@@ -43,7 +50,7 @@ func (r *remote) client(from sources) (*client.Client, error) { return r.sender(
 
 func (r *remote) sender(from sources, durable bool) (*client.Client, error) {
 	c, err := client.New(r.server, client.Options{
-		Timeout: r.timeout, Retries: remoteRetries, UserAgent: userAgent(), Durable: durable,
+		Timeout: r.timeout, Retries: remoteRetries, MaxPause: remoteMaxPause, UserAgent: userAgent(), Durable: durable,
 	})
 	if err != nil {
 		return nil, usage{from.blame("Server", err)}

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// Who waits for the disk looks for the first time after firstLook whether it fails, and
+// then every nextLook: nearly all are answered before.
+const (
+	firstLook = 100 * time.Millisecond
+	nextLook  = 50 * time.Millisecond
+)
+
+// refuseDurable is the problem of a durable request that would wait in vain, before
+// anything of it is counted; nil: it may wait. It does so while the journal fails on a node
+// that counts alone. In a cluster that may be an election, which a wait outlasts: there it
+// does once somebody has waited for all of DurableTimeout.
+func (s *Server) refuseDurable() *problem {
+	failing := s.journalFailing()
+	switch {
+	case failing == nil:
+		s.waitedInVain.Store(false)
+		return nil
+	case !failing.Refusing && !s.waitedInVain.Load():
+		return nil
+	}
+	s.metrics.notDurable.Inc()
+	return newProblem(weir.Code(failing.Code), "", "nothing was counted, for it would not be durable: "+failing.Message)
+}
+
+// journalFailing is the alarm for which hits do not reach the disk; nil: there is none.
+func (s *Server) journalFailing() *Alarm {
+	for _, a := range s.cfg.Journal.Alarms() {
+		if a.Refusing || weir.Code(a.Code) == codeJournalFailing {
+			return &a
+		}
+	}
+	return nil
+}
+
+// failingError is why somebody waits no longer.
+type failingError struct{ Alarm }
+
+func (e failingError) Error() string { return e.Message }
+
+// look ends a wait that has become vain, and looks again while it lasts.
+func (s *Server) look(ctx context.Context, give context.CancelCauseFunc) {
+	if ctx.Err() != nil {
+		return
+	}
+	if a := s.journalFailing(); a != nil && a.Refusing {
+		give(failingError{*a})
+		return
+	}
+	time.AfterFunc(nextLook, func() { s.look(ctx, give) })
+}
+
+// sync waits until what in counted is on disk, and says so in its answer; or
+// returns the problem to answer instead.
+func (s *Server) sync(ctx context.Context, in *ingest) *problem {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.DurableTimeout)
+	defer cancel()
+	ctx, give := context.WithCancelCause(ctx)
+	defer give(nil)
+	look := time.AfterFunc(firstLook, func() { s.look(ctx, give) })
+	defer look.Stop()
+	err := s.cfg.Journal.Sync(ctx)
+	if err == nil {
+		in.answer.Durable = true
+		return nil
+	}
+	s.metrics.notDurable.Inc()
+	why := "were not on disk within " + units.FormatDuration(s.cfg.DurableTimeout)
+	failing := failingError{}
+	switch {
+	case errors.As(context.Cause(ctx), &failing):
+		why = "are not on disk: " + failing.Message
+	case errors.Is(err, context.DeadlineExceeded):
+		s.waitedInVain.Store(true)
+	}
+	s.log.WarnContext(ctx, "hits were not on disk in time", "hits", in.answer.Counted, "error", err)
+	p := newProblem(codeNotDurable, "", fmt.Sprintf(
+		"the %d hits are counted, but %s; they may still get there; sent again they count again, unless it is with the same Idempotency-Key",
+		in.answer.Counted, why))
+	p.HitsAnswer = &in.answer
+	return p
+}
