@@ -108,17 +108,10 @@ func (e *Engine) LoadState(partition int, state []byte) error {
 
 // decodeState reads a state, and checks that it is one of this engine's partition.
 func (e *Engine) decodeState(partition int, state []byte) (loaded loadedState, err error) {
-	if len(state) < 2+4 || state[0] != stateMagic {
-		return loaded, fmt.Errorf("%w: it does not start as one", ErrDamagedState)
+	r, err := openState(state)
+	if err != nil {
+		return loaded, err
 	}
-	if state[1] != stateVersion {
-		return loaded, fmt.Errorf("state of a partition in version %d: this build reads version %d", state[1], stateVersion)
-	}
-	body, sum := state[:len(state)-4], binary.LittleEndian.Uint32(state[len(state)-4:])
-	if got := crc32.Checksum(body, castagnoli); got != sum {
-		return loaded, fmt.Errorf("%w: checksum %08x, want %08x", ErrDamagedState, got, sum)
-	}
-	r := stateReader{rest: body[2:]}
 	partitions, number, retention := r.uvarint(), r.uvarint(), r.uvarint()
 	switch {
 	case r.failed:
@@ -131,7 +124,7 @@ func (e *Engine) decodeState(partition int, state []byte) (loaded loadedState, e
 			time.Duration(retention)*time.Second, e.cfg.Retention)
 	}
 	if loaded = r.partition(); r.failed || len(r.rest) > 0 {
-		return loaded, fmt.Errorf("%w: its checksum is right, its content is not", ErrDamagedState)
+		return loaded, errStateContent
 	}
 	return loaded, nil
 }

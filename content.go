@@ -1,0 +1,252 @@
+package weir
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/weir-counter/weir/window"
+)
+
+// Content is what the state of a partition has (Cut), apart from the engine that it is
+// of: for one with other partitions or another retention, or one that has hits already.
+type Content struct {
+	Partitions int           // of the engine it is of
+	Partition  int           // which of them
+	Retention  time.Duration // of that engine
+
+	Total     window.Window // of all hits of the partition
+	Keys      []KeyWindow   // by key
+	Forgotten []Forgotten   // hits of evicted keys
+
+	limits []restoredState
+}
+
+// KeyWindow is the hits of a key, or with the key "" those of all keys of a partition.
+type KeyWindow struct {
+	Key    string
+	Window window.Window
+}
+
+// Forgotten is a place of the sketch of hits whose keys were evicted.
+type Forgotten struct {
+	Place  int    // 0 to ForgottenPlaces-1
+	Hits   uint64 // that may be of any key of the place
+	Newest int64  // Unix second of the newest of them
+}
+
+// ForgottenPlaces is how many places a partition has for hits of evicted keys.
+const ForgottenPlaces = forgottenDepth * forgottenWidth
+
+// ReadContent reads a state that Cut made. One that is damaged is an error that wraps
+// ErrDamagedState.
+func ReadContent(state []byte) (c Content, err error) {
+	r, err := openState(state)
+	if err != nil {
+		return c, err
+	}
+	partitions, number, retention := r.uvarint(), r.uvarint(), r.uvarint()
+	s := r.partition()
+	if r.failed || len(r.rest) > 0 || number >= partitions || retention > window.MaxSeconds {
+		return c, errStateContent
+	}
+	c = Content{Partitions: int(partitions), Partition: int(number), Retention: time.Duration(retention) * time.Second, Total: s.total, limits: s.limits}
+	for i, key := range s.keys {
+		c.Keys = append(c.Keys, KeyWindow{key, s.windows[i]})
+	}
+	slices.SortFunc(c.Keys, func(a, b KeyWindow) int { return strings.Compare(a.Key, b.Key) })
+	for i := range ForgottenPlaces {
+		if s.forgotten == nil {
+			break
+		}
+		if place := s.forgotten.place(i); place.hits.Load() > 0 {
+			c.Forgotten = append(c.Forgotten, Forgotten{i, place.hits.Load(), place.newest.Load()})
+		}
+	}
+	return c, nil
+}
+
+// openState checks the frame of a state, and returns a reader of what is in it.
+func openState(state []byte) (r stateReader, err error) {
+	if len(state) < 2+4 || state[0] != stateMagic {
+		return r, fmt.Errorf("%w: it does not start as one", ErrDamagedState)
+	}
+	if state[1] != stateVersion {
+		return r, fmt.Errorf("state of a partition in version %d: this build reads version %d", state[1], stateVersion)
+	}
+	body, sum := state[:len(state)-4], binary.LittleEndian.Uint32(state[len(state)-4:])
+	if got := crc32.Checksum(body, castagnoli); got != sum {
+		return r, fmt.Errorf("%w: checksum %08x, want %08x", ErrDamagedState, got, sum)
+	}
+	return stateReader{rest: body[2:]}, nil
+}
+
+var errStateContent = fmt.Errorf("%w: its checksum is right, its content is not", ErrDamagedState)
+
+// Kept is the content with another retention. Where a shorter one was kept before, hits
+// that had left by then may be in longer windows: they count among those of evicted
+// keys, as upper bounds.
+func (c Content) Kept(retention time.Duration) (Content, error) {
+	was := int64(c.Retention / time.Second)
+	k := c
+	k.Retention = retention
+	var err error
+	if k.Total, _, err = c.Total.Kept(int64(retention / time.Second)); err != nil {
+		return c, err
+	}
+	k.Keys = make([]KeyWindow, len(c.Keys))
+	gone := map[int]Forgotten{}
+	for _, f := range c.Forgotten {
+		gone[f.Place] = f
+	}
+	for i, key := range c.Keys {
+		kept, left, err := key.Window.Kept(int64(retention / time.Second))
+		if err != nil {
+			return c, err
+		}
+		k.Keys[i] = KeyWindow{key.Key, kept}
+		newest, _ := kept.Newest()
+		for depth := range forgottenDepth {
+			if left == 0 {
+				break
+			}
+			place := depth*forgottenWidth + int(forgottenPlace(xxhash.Sum64String(key.Key), depth))
+			f := gone[place]
+			gone[place] = Forgotten{place, saturated(f.Hits, left), max(f.Newest, newest-was+1)}
+		}
+	}
+	k.Forgotten = nil
+	for place := range ForgottenPlaces {
+		if f, ok := gone[place]; ok {
+			k.Forgotten = append(k.Forgotten, f)
+		}
+	}
+	return k, nil
+}
+
+// Admissions are what keys of a content have used of limits that survive a restart, as
+// ApplyAdmissions takes them: each at the latest time at which it may have been.
+func (e *Engine) Admissions(c Content) (list []Admission, err error) {
+	states, err := e.limits.decodeStates(c.limits)
+	if err != nil {
+		return nil, err
+	}
+	const ms = int64(time.Millisecond)
+	now := e.limits.clock.now()
+	for i := range states {
+		st := &states[i]
+		st.plan.Known(&st.state, now, func(at int64, n uint64) {
+			list = append(list, Admission{st.plan.record, st.key, (at + ms - 1) / ms, n})
+		})
+	}
+	return list, nil
+}
+
+// MergeWindows adds windows that come from a journal to those of a partition that is
+// held. They are not gathered. As with Apply, those of a key with an own removal on its
+// way count for AllKeys alone.
+func (e *Engine) MergeWindows(partition int, list []KeyWindow) error {
+	p := &e.partitions[partition]
+	var errs []error
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range list {
+		errs = append(errs, e.mergeWindow(p, list[i].Key, &list[i].Window))
+	}
+	e.makeRoom(p)
+	return errors.Join(errs...)
+}
+
+// mergeWindow is MergeWindows of one. The caller holds mu.
+func (e *Engine) mergeWindow(p *partition, key string, w *window.Window) error {
+	if w.Retention() != e.emptyWindow.Retention() {
+		kept, _, err := w.Kept(e.emptyWindow.Retention())
+		if err != nil {
+			return err
+		}
+		w = &kept
+	}
+	if key == "" {
+		before := p.total.Size()
+		if err := p.total.Merge(w); err != nil {
+			return err
+		}
+		e.bytes.Add(int64(p.total.Size() - before))
+		if newest, ok := w.Newest(); ok {
+			e.clock.advance(newest)
+		}
+		return e.total.merge(w)
+	}
+	if p.gone[key] > 0 {
+		return nil
+	}
+	hash := e.hash(key)
+	en := p.table.Load().find(hash, key)
+	if en == nil {
+		en = p.insert(e, hash, key)
+	}
+	before := en.window.Size()
+	err := en.window.Merge(w)
+	p.grew(e, int64(en.window.Size()-before))
+	return err
+}
+
+// MergeForgotten adds hits of evicted keys that come from a journal.
+func (e *Engine) MergeForgotten(partition int, list []Forgotten) {
+	p := &e.partitions[partition]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rows := p.forgotten.rows.Load()
+	if rows == nil && len(list) > 0 {
+		rows = new(forgottenRows)
+		p.forgotten.rows.Store(rows)
+		e.bytes.Add(forgottenBytes)
+	}
+	for _, f := range list {
+		if f.Place >= 0 && f.Place < ForgottenPlaces {
+			place := rows.place(f.Place)
+			place.hits.Store(saturated(place.hits.Load(), f.Hits))
+			place.newest.Store(max(place.newest.Load(), f.Newest))
+		}
+	}
+}
+
+func saturated(a, b uint64) uint64 { return window.Exactly(a).Plus(window.Exactly(b)).Upper }
+
+// Clear forgets all hits of a partition that is held, at a place of a journal: those that
+// no cut has stay, and own, the own hits and removals that were cut and come after that
+// place, in order. What keys have used of their limits stays.
+func (e *Engine) Clear(partition int, own []Delta) {
+	e.holding.parted.Store(true) // AllKeys' own counter has what is cleared
+	p := &e.partitions[partition]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.letGo(e)
+	e.bytes.Add(int64(e.emptyWindow.Size() - p.total.Size()))
+	p.total = e.emptyWindow
+	if p.forgotten.rows.Swap(nil) != nil {
+		e.bytes.Add(-forgottenBytes)
+	}
+	for _, list := range [][]Delta{own, p.deltas} {
+		for _, d := range list {
+			hash := e.hash(d.Key)
+			en := p.table.Load().find(hash, d.Key)
+			switch {
+			case d.N > 0 && en == nil:
+				en = p.insert(e, hash, d.Key)
+				p.addSettled(e, en, d.At, d.N)
+			case d.N > 0:
+				p.addSettled(e, en, d.At, d.N)
+			case en != nil:
+				p.remove(e, en)
+			}
+		}
+	}
+	p.settleTotal(e, own) // the others with their cut
+}
