@@ -52,8 +52,12 @@ func (j *Journal) backup(ctx context.Context, w io.Writer) error {
 	if start < first {
 		return fmt.Errorf("%w: some partitions have no sound snapshot, and the journal before message %d is trimmed: run weir verify", errDamaged, first)
 	}
+	merged, err := j.merged(ctx)
+	if err != nil {
+		return err
+	}
 	file, err := newBackupWriter(w, BackupInfo{
-		Taken: time.Now().UTC().Truncate(time.Second), Origin: j.life.origin, Epoch: j.life.epoch, Cluster: j.cfg.clustered(),
+		Taken: time.Now().UTC().Truncate(time.Second), Journal: j.store.at.Load().journal, Merged: merged, Origin: j.life.origin, Epoch: j.life.epoch, Cluster: j.cfg.clustered(),
 		Partitions: cfg.Partitions, RetentionS: int64(cfg.Retention / time.Second), First: start, Last: last,
 	})
 	if err != nil {

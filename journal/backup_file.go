@@ -44,13 +44,15 @@ const (
 	sectionEnd      = 'Z'
 
 	sectionHeadBytes = 5
-	maxInfoBytes     = 4 << 10
+	maxInfoBytes     = 64 << 10
 )
 
 // BackupInfo says what a backup holds.
 type BackupInfo struct {
 	Taken      time.Time `json:"taken"`
-	Origin     uint64    `json:"origin"` // of the data directory it was taken of
+	Journal    uint64    `json:"journal,omitempty"` // identity of the journal it was taken of; 0: of a version without
+	Merged     []uint64  `json:"merged,omitempty"`  // origins of other journals whose backups were merged into that one
+	Origin     uint64    `json:"origin"`            // of the data directory it was taken of
 	Epoch      uint64    `json:"epoch"`
 	Cluster    bool      `json:"cluster,omitempty"` // it has the batches of many nodes
 	Partitions int       `json:"partitions"`

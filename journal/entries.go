@@ -8,8 +8,12 @@ import (
 // check reads a batch's entries without keeping any, and adds up their N. Whether a
 // node needs more of a batch depends on the partitions that it holds.
 func (b *batch) check() (sound bool) {
-	if b.kind == kindAdmissions {
+	switch b.kind {
+	case kindHits:
+	case kindAdmissions:
 		return b.eachAdmission(func(_ []byte, _ bool, _ []byte, _ int64, n uint64) { b.n += n })
+	default:
+		return b.checkRestored()
 	}
 	return b.eachDelta(func(_ []byte, _ bool, _ int64, n uint64) {
 		b.n += n
@@ -19,7 +23,7 @@ func (b *batch) check() (sound bool) {
 
 // deltas are the entries of a batch of hits; nil of another.
 func (b *batch) deltas() (list []weir.Delta) {
-	if b.kind == kindAdmissions {
+	if b.kind != kindHits {
 		return nil
 	}
 	name := ""

@@ -11,10 +11,10 @@ import (
 // A flush is what one origin gathered in one flush interval: batches of several
 // partitions, and receipts. It leaves in one message, or in several parts where
 // one would be too large; a flush counts only when all its parts are there. The
-// bytes of a part, version 2, numbers as unsigned varints:
+// bytes of a part, version 2 or 3, numbers as unsigned varints:
 //
 //	byte 0     'F'
-//	byte 1     version, 2
+//	byte 1     version: 2; 3 where a backup is restored into the journal
 //	8 bytes    origin, little endian
 //	           epoch
 //	           flush, contiguous from 1 in an epoch
@@ -24,7 +24,8 @@ import (
 //	           at: Unix ms when the origin began to gather the flush: it and those
 //	           before have every hit that the origin took until then
 //	           batches: how many, then each:
-//	               partition << 1 | kind: 0 hits, 1 admissions
+//	               partition << 1 | kind: 0 hits, 1 admissions; in version 3
+//	               partition << 3 | kind, which may be one of restored.go
 //	               seq, contiguous from 1 in a partition, over all epochs; with
 //	                    no entries, that of the last one, again
 //	               total: sum of N of this origin's batches of the partition,
@@ -49,7 +50,12 @@ import (
 const (
 	flushMagic   = 'F'
 	flushVersion = 2
-	sumBytes     = 4
+
+	// restoredVersion is that of flushes of a restored backup: a build that does not
+	// know them says so, and goes no further.
+	restoredVersion = 3
+
+	sumBytes = 4
 
 	// maxBatchBytes and maxPartBytes keep a part below the 1 MiB that a NATS
 	// server takes: a batch is closed once it is past the one, a part once it is
@@ -73,13 +79,14 @@ type batch struct {
 	seq       uint64
 	total     uint64
 	n         uint64 // sum of the entries' N
-	removes   bool   // some entry is a removal
+	removes   bool   // some entry is a removal, or all before it is cleared
 	entries   []byte // sound
 }
 
 // part is one message.
 type part struct {
 	life
+	restored bool // it is of a backup (restored.go)
 	flush    uint64
 	part     uint64
 	last     bool
@@ -97,6 +104,7 @@ type encoder struct {
 	flush   uint64 // the current or last one
 	at      int64  // Unix ms of the current one
 	leaving bool   // it is the last
+	version byte
 
 	seqs   []uint64 // by partition
 	totals []uint64 // by partition
@@ -111,7 +119,7 @@ type encoder struct {
 
 func newEncoder(l life, partitions int) *encoder {
 	return &encoder{
-		life: l, seqs: make([]uint64, partitions), totals: make([]uint64, partitions),
+		life: l, version: flushVersion, seqs: make([]uint64, partitions), totals: make([]uint64, partitions),
 		batchBytes: maxBatchBytes, partBytes: maxPartBytes,
 	}
 }
@@ -145,11 +153,22 @@ func (e *encoder) add(partition int, deltas []weir.Delta) {
 	}
 }
 
-// The kinds of batches.
+// The kinds of batches. Version 2 of flushes has the first two.
 const (
 	kindHits = iota
 	kindAdmissions
+	kindWindows   // of keys, of a backup
+	kindForgotten // hits of evicted keys, of a backup
+	kindClear     // of the whole partition, before a backup replaces it
 )
+
+// kindBits is how many bits beside the partition say what a batch is.
+func kindBits(version byte) uint {
+	if version == flushVersion {
+		return 1
+	}
+	return 3
+}
 
 // addAdmissions appends a partition's admissions as one batch, or several.
 func (e *encoder) addAdmissions(partition int, list []weir.Admission) {
@@ -208,7 +227,7 @@ func (e *encoder) closeBatch(partition int, kind uint64) {
 
 func (e *encoder) appendBatch(partition int, kind uint64) {
 	start := len(e.batches)
-	b := binary.AppendUvarint(e.batches, uint64(partition)<<1|kind)
+	b := binary.AppendUvarint(e.batches, uint64(partition)<<kindBits(e.version)|kind)
 	b = binary.AppendUvarint(b, e.seqs[partition])
 	b = binary.AppendUvarint(b, e.totals[partition])
 	b = binary.AppendUvarint(b, uint64(len(e.body)))
@@ -236,7 +255,7 @@ func (e *encoder) end(receipts [][]byte) [][]byte {
 
 func (e *encoder) closePart(receipts [][]byte, last bool) {
 	b := make([]byte, 0, len(e.batches)+64)
-	b = append(b, flushMagic, flushVersion)
+	b = append(b, flushMagic, e.version)
 	b = binary.LittleEndian.AppendUint64(b, e.origin)
 	b = binary.AppendUvarint(b, e.epoch)
 	b = binary.AppendUvarint(b, e.flush)

@@ -38,13 +38,18 @@ func openSealed(data []byte, magic, version byte, what string) (reader, error) {
 
 // decodePart reads and checks a part. Its batches refer to data.
 func decodePart(data []byte) (part, error) {
-	r, err := openSealed(data, flushMagic, flushVersion, "flush")
+	version := byte(flushVersion)
+	if len(data) > 1 && data[1] == restoredVersion {
+		version = restoredVersion
+	}
+	r, err := openSealed(data, flushMagic, version, "flush")
 	if err != nil {
 		return part{}, err
 	}
 	p := r.head()
+	p.restored = version == restoredVersion
 	for range r.Count() {
-		p.batches = append(p.batches, r.batch(p.life))
+		p.batches = append(p.batches, r.batch(p.life, kindBits(version)))
 	}
 	p.receipts = r.receipts()
 	if err := r.end(); err != nil {
@@ -91,11 +96,11 @@ func (r *reader) receipts() (list [][]byte) {
 	return list
 }
 
-func (r *reader) batch(l life) batch {
+func (r *reader) batch(l life, bits uint) batch {
 	start := r.Rest()
 	head := r.Uvarint()
-	partition := head >> 1
-	b := batch{partition: int(partition), kind: head & 1, seq: r.Uvarint(), total: r.Uvarint()}
+	partition := head >> bits
+	b := batch{partition: int(partition), kind: head & (1<<bits - 1), seq: r.Uvarint(), total: r.Uvarint()}
 	b.entries = r.Bytes(r.Count())
 	if r.Failed() {
 		return b

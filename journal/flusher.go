@@ -88,6 +88,9 @@ func (j *Journal) runFlusher(ctx context.Context) {
 		case <-ctx.Done():
 			j.flusher.finish(context.Cause(ctx))
 			return
+		case h := <-j.handed:
+			h.done <- j.takeOver(ctx, h.parts)
+			continue
 		case <-ticker.C:
 		case <-j.flusher.kick:
 		}

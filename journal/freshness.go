@@ -39,7 +39,7 @@ func (r *replica) origins(now time.Time) (list []OriginStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for origin, l := range r.audit.lanes {
-		if origin != r.audit.origin && !l.forgotten(now) {
+		if origin != r.audit.origin && !l.forgotten(now) && !(l.left && isRestoreName(l.node)) {
 			list = append(list, l.status(now))
 		}
 	}

@@ -21,6 +21,7 @@ type holding struct {
 	open    map[int]*openSnapshot
 	unsure  []atomic.Bool                                                 // by partition: removals came whose own hits the ring did not have any more
 	own     func(partition int, seq uint64) func(key string) []weir.Delta // replica.ownSince; nil: there is no journal of own hits
+	ownAll  func(partition int, seq uint64) []weir.Delta                  // replica.ownAll; nil too
 	busy    atomic.Bool                                                   // there are some coming
 	maxThen int
 }
@@ -29,7 +30,7 @@ type holding struct {
 type coming struct {
 	then     []weir.Delta     // what was followed since it began
 	admitted []weir.Admission // the same of limits
-	overflow bool             // that was more than maxThen
+	overflow bool             // that was more than maxThen, or windows
 
 	ready  bool // it is held with the next cut
 	state  []byte
@@ -41,7 +42,7 @@ type coming struct {
 // heavy traffic.
 const maxThen = 1 << 18
 
-var errOverflow = fmt.Errorf("more than %d entries of it were followed while it was taken", maxThen)
+var errOverflow = fmt.Errorf("more than %d entries of it, or a backup, were followed while it was taken", maxThen)
 
 func newHolding(engine *weir.Engine) *holding {
 	return &holding{maxThen: maxThen, engine: engine, upTo: make([]uint64, engine.Config().Partitions), coming: map[int]*coming{}, unsure: make([]atomic.Bool, engine.Config().Partitions), open: map[int]*openSnapshot{}}
@@ -50,11 +51,14 @@ func newHolding(engine *weir.Engine) *holding {
 func (h *holding) wants(int) bool { return true }
 
 func (h *holding) count(b batch, own, deciding bool) error {
-	if b.kind == kindAdmissions {
+	switch b.kind {
+	case kindHits:
+		h.hits(b, own)
+		return nil
+	case kindAdmissions:
 		return h.admissions(b, own, deciding)
 	}
-	h.hits(b, own)
-	return nil
+	return h.restored(b)
 }
 
 func (h *holding) hits(b batch, own bool) {

@@ -49,6 +49,11 @@ type Journal struct {
 	holder  *lease.Holder
 	running sync.WaitGroup
 	closed  sync.Once
+
+	restoring    sync.Mutex // one backup at a time
+	handed       chan handedOver
+	stopped      <-chan struct{} // the flusher takes no more
+	restoreBytes int             // 0: restoreFlushBytes
 }
 
 // errClosing is why the flusher stops.
@@ -69,12 +74,12 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	if !engine.Config().Gather {
 		return nil, errors.New("journal: the engine must be made with Config.Gather")
 	}
-	j := &Journal{cfg: cfg, engine: engine, log: cfg.Logger, failed: make(chan struct{})}
+	j := &Journal{cfg: cfg, engine: engine, log: cfg.Logger, failed: make(chan struct{}), handed: make(chan handedOver)}
 	if err := j.open(ctx, progress); err != nil {
 		return nil, errors.Join(err, j.release())
 	}
 	run, stop := context.WithCancelCause(context.Background())
-	j.stop = stop
+	j.stop, j.stopped = stop, run.Done()
 	j.running.Go(func() { j.runFlusher(run) })
 	j.running.Go(func() { j.runSnapshotter(run) })
 	if cfg.clustered() {

@@ -99,6 +99,10 @@ func (r *replica) openSnapshot(partition int) {
 
 // see looks at a batch of another life that is applied after the state was taken.
 func (o *openSnapshot) see(b batch) {
+	if b.kind != kindHits {
+		o.spoiled = o.spoiled || b.kind == kindClear || len(o.removed) > 0
+		return
+	}
 	if !b.removes && len(o.removed) == 0 {
 		return
 	}

@@ -46,7 +46,7 @@ func newReplica(engine *weir.Engine, origin uint64, node string, clustered bool)
 	r := &replica{engine: engine, node: node, clustered: clustered, audit: newAuditor(origin, engine.Config().Partitions)}
 	r.audit.alone = !clustered
 	r.holding = newHolding(engine)
-	r.holding.own = r.ownSince
+	r.holding.own, r.holding.ownAll = r.ownSince, r.ownAll
 	r.to = r.holding
 	return r
 }

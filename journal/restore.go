@@ -55,6 +55,9 @@ func (b *backupReader) each(takeSnapshot func(snapshot) error, takeFlush func(se
 }
 
 // restoreStage is the folder in which a data directory grows until it is whole.
+// carriedFile is what a directory had before it became another (carry.go): a backup.
+const carriedFile = "carried.backup"
+
 const restoreStage = "restoring"
 
 // Restore makes a data directory out of a backup. dir must be empty, not be there, or be
@@ -99,7 +102,7 @@ func Restore(ctx context.Context, r io.Reader, dir string) (info BackupInfo, err
 		return info, fmt.Errorf("%w: section 0 of the backup: %w", errDamaged, err)
 	}
 	defer engine.Close()
-	if err := b.load(engine); err != nil {
+	if err := b.load(engine, nil); err != nil {
 		return b.info, err
 	}
 	if err := writeDir(ctx, engine, stage); err != nil {
@@ -111,8 +114,8 @@ func Restore(ctx context.Context, r io.Reader, dir string) (info BackupInfo, err
 // unbounded is more memory, and more disk, than there is.
 const unbounded = 1 << 50
 
-// load brings an engine to where the backup was taken.
-func (b *backupReader) load(engine *weir.Engine) error {
+// load brings some partitions of an engine to where the backup was taken.
+func (b *backupReader) load(engine *weir.Engine, some weir.PartitionSet) error {
 	audit := newAuditor(b.info.Origin, b.info.Partitions)
 	audit.alone = !b.info.Cluster
 	snaps := make([]*snapshot, b.info.Partitions)
@@ -126,6 +129,9 @@ func (b *backupReader) load(engine *weir.Engine) error {
 		case snap.from+1 < b.info.First:
 			return fmt.Errorf("%w: messages %d to %d of the journal are not in the backup", errDamaged, snap.from+1, b.info.First-1)
 		}
+		if !some.Has(snap.partition) {
+			return nil
+		}
 		snaps[snap.partition] = &snapshot{life: snap.life, partition: snap.partition, from: snap.from, positions: snap.positions}
 		if err := engine.LoadReceipts(snap.receipts); err != nil {
 			return err
@@ -133,10 +139,10 @@ func (b *backupReader) load(engine *weir.Engine) error {
 		return engine.LoadState(snap.partition, snap.state)
 	}, func(sequence uint64, data []byte) error {
 		if sequence == b.info.First {
-			audit.resume(snaps, b.info.Last)
+			audit.resumeOf(some, snaps, b.info.Last)
 			audit.stream = b.info.First - 1
 		}
-		return audit.apply(newHolding(engine), sequence, data)
+		return audit.apply(someOf{newHolding(engine), some}, sequence, data)
 	})
 	if err != nil {
 		return err
@@ -146,6 +152,21 @@ func (b *backupReader) load(engine *weir.Engine) error {
 		return fmt.Errorf("%w: the backup: %s", errDamaged, lost[0])
 	}
 	return nil
+}
+
+// someOf is the sink of some partitions. Receipts go with partition 0, as in snapshots.
+type someOf struct {
+	*holding
+	of weir.PartitionSet
+}
+
+func (s someOf) wants(partition int) bool { return s.of.Has(partition) }
+
+func (s someOf) receipts(list [][]byte) error {
+	if !s.of.Has(0) {
+		return nil
+	}
+	return s.holding.receipts(list)
 }
 
 // writeDir makes a data directory with all that an engine has, in snapshots.

@@ -48,6 +48,9 @@ func (g gatherer) wants(partition int) bool { return g.of.Has(partition) }
 func (g gatherer) receipts([][]byte) error  { return nil }
 
 func (g gatherer) count(b batch, _, _ bool) error {
+	if b.kind != kindHits && b.kind != kindAdmissions {
+		return fmt.Errorf("%w: a backup was restored since", errApart)
+	}
 	to := &g.by[b.partition]
 	to.deltas, to.admitted = append(to.deltas, b.deltas()...), append(to.admitted, b.admissions()...)
 	return nil

@@ -1,0 +1,211 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A journal remembers which backups were merged into it, and whose hits were in them: a
+// second backup of the same journal, which has most of the same hits, is refused. That
+// one and the same backup counts once does not rest on this, but on its batches.
+const (
+	mergesBucket = "WEIR_MERGES"
+	mergesBytes  = 4 << 20
+	maxMerges    = 1000
+
+	// grownKey is the entry of the one directory of a node alone that became a node of
+	// this cluster.
+	grownKey = "grown"
+)
+
+// merge is an entry, under the id of the backup in 16 hexadecimal digits.
+type merge struct {
+	Journal uint64    `json:"journal,omitempty"` // that the backup is of
+	Origins []uint64  `json:"origins"`           // whose hits are in it
+	Taken   time.Time `json:"taken"`
+	Node    string    `json:"node,omitempty"` // that merges it
+	Began   time.Time `json:"began"`
+}
+
+var (
+	// ErrCountedTwice is why a backup is not merged: hits of it are counted here already.
+	ErrCountedTwice = errors.New("hits of this backup are counted here already")
+
+	// ErrRestoring is why a backup is not restored: another one is.
+	ErrRestoring = errors.New("another backup is being restored by this node: one at a time")
+)
+
+// openMerges makes the bucket if it is not there.
+func (j *Journal) openMerges(ctx context.Context) (kv jetstream.KeyValue, err error) {
+	err = patiently(ctx, func(ctx context.Context) (err error) {
+		js := j.server.JetStream()
+		if kv, err = js.KeyValue(ctx, mergesBucket); !errors.Is(err, jetstream.ErrBucketNotFound) {
+			return err
+		}
+		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: mergesBucket, Description: "Weir: backups that were merged", MaxBytes: mergesBytes, Replicas: j.server.Replicas(replicas),
+		})
+		if errors.Is(err, jetstream.ErrBucketExists) {
+			kv, err = js.KeyValue(ctx, mergesBucket)
+		}
+		return beingMade(err)
+	})
+	return kv, err
+}
+
+// merges are all entries but grownKey. kv is nil where there is no bucket.
+func (j *Journal) merges(ctx context.Context) (list map[string]merge, err error) {
+	list = map[string]merge{}
+	err = patiently(ctx, func(ctx context.Context) error {
+		kv, err := j.server.JetStream().KeyValue(ctx, mergesBucket)
+		if errors.Is(err, jetstream.ErrBucketNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		keys, err := kv.Keys(ctx)
+		if errors.Is(err, jetstream.ErrNoKeysFound) {
+			return nil
+		}
+		for _, key := range keys {
+			if key == grownKey {
+				continue
+			}
+			entry, err := kv.Get(ctx, key)
+			if err != nil {
+				return err
+			}
+			var m merge
+			if err := json.Unmarshal(entry.Value(), &m); err != nil {
+				return fmt.Errorf("entry %s of %s: %w", key, mergesBucket, err)
+			}
+			list[key] = m
+		}
+		return err
+	})
+	return list, err
+}
+
+// merged are the origins of all backups that were merged.
+func (j *Journal) merged(ctx context.Context) (origins []uint64, err error) {
+	list, err := j.merges(ctx)
+	for _, m := range list {
+		origins = append(origins, m.Origins...)
+	}
+	slices.Sort(origins)
+	return slices.Compact(origins), err
+}
+
+// beginMerge refuses a backup whose hits are here, and writes down that this one is
+// merged. again says that it was, as a whole.
+func (j *Journal) beginMerge(ctx context.Context, s *spool) (again bool, err error) {
+	id := s.id(j.engine.Config())
+	if j.replica.mergedWhole(id) {
+		return true, nil
+	}
+	here := journalText(j.store.at.Load().journal)
+	const instead = "counting them twice is not what you want: mode=replace makes the counts those of the backup"
+	if s.info.Journal == j.store.at.Load().journal {
+		return false, fmt.Errorf("%w: it was taken of this very journal, %s, at %s: %s", ErrCountedTwice, here, s.info.Taken.Format(time.RFC3339), instead)
+	}
+	if origin, ok := j.replica.knows(s.origins, id); ok {
+		return false, fmt.Errorf("%w: those of origin %016x are in journal %s: %s", ErrCountedTwice, origin, here, instead)
+	}
+	list, err := j.merges(ctx)
+	if err != nil {
+		return false, err
+	}
+	key := journalText(id)
+	for other, m := range list {
+		if other == key {
+			continue
+		}
+		for _, origin := range s.origins {
+			if slices.Contains(m.Origins, origin) {
+				return false, fmt.Errorf("%w: a backup of %s with hits of origin %016x was merged into journal %s at %s: %s",
+					ErrCountedTwice, m.Taken.Format(time.RFC3339), origin, here, m.Began.Format(time.RFC3339), instead)
+			}
+		}
+	}
+	if len(list) >= maxMerges {
+		return false, fmt.Errorf("%d backups were merged into this journal, which is the most", len(list))
+	}
+	return false, j.recordMerge(ctx, key, merge{s.info.Journal, s.origins, s.info.Taken, j.cfg.Join.Node, time.Now().UTC()})
+}
+
+func (j *Journal) recordMerge(ctx context.Context, key string, m merge) error {
+	value, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	kv, err := j.openMerges(ctx)
+	if err != nil {
+		return err
+	}
+	return patiently(ctx, func(ctx context.Context) error {
+		_, err := kv.Put(ctx, key, value)
+		return err
+	})
+}
+
+// claimGrown makes this directory's former journal the one that the cluster has grown
+// from, or says which one is.
+func (j *Journal) claimGrown(ctx context.Context, former uint64) error {
+	kv, err := j.openMerges(ctx)
+	if err != nil {
+		return err
+	}
+	var other string
+	if err := patiently(ctx, func(ctx context.Context) error {
+		_, err := kv.Create(ctx, grownKey, []byte(journalText(former)))
+		if !errors.Is(err, jetstream.ErrKeyExists) {
+			return err
+		}
+		entry, err := kv.Get(ctx, grownKey)
+		if err == nil {
+			other = string(entry.Value())
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if other == "" || other == journalText(former) {
+		return nil
+	}
+	return fmt.Errorf("this directory has the hits of journal %s, and cluster journal %s has grown from another one, %s: a cluster grows from one directory. "+
+		"Nothing was counted. Start this node with an empty --data, and add its hits by hand: weir restore %s --server ADDR --mode merge",
+		journalText(former), journalText(j.store.at.Load().journal), other, carriedFile)
+}
+
+// restoreName is the name of an origin that is a backup: no node can have it.
+func restoreName(id uint64) string { return "(backup " + strconv.FormatUint(id, 16) + ")" }
+
+func isRestoreName(node string) bool { return len(node) > 0 && node[0] == '(' }
+
+// mergedWhole tells whether the last batch of a backup was applied.
+func (r *replica) mergedWhole(id uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.audit.lanes[id]
+	return l != nil && l.left
+}
+
+// knows tells which of some origins has batches here; id is passed over.
+func (r *replica) knows(origins []uint64, id uint64) (origin uint64, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, origin := range origins {
+		if r.audit.lanes[origin] != nil && origin != id {
+			return origin, true
+		}
+	}
+	return 0, false
+}
