@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ type Content struct {
 	Retention  time.Duration // of that engine
 
 	Total     window.Window // of all hits of the partition
-	Keys      []KeyWindow   // by key
+	Keys      []KeyWindow   // by key, which may have several: of seconds that have not come
 	Forgotten []Forgotten   // hits of evicted keys
 
 	limits []restoredState
@@ -60,7 +61,18 @@ func ReadContent(state []byte) (c Content, err error) {
 	for i, key := range s.keys {
 		c.Keys = append(c.Keys, KeyWindow{key, s.windows[i]})
 	}
-	slices.SortFunc(c.Keys, func(a, b KeyWindow) int { return strings.Compare(a.Key, b.Key) })
+	for i := range s.ahead {
+		key := s.ahead[i].key
+		if key == AllKeys {
+			key = ""
+		}
+		c.Keys = append(c.Keys, KeyWindow{key, s.ahead[i].window})
+	}
+	slices.SortFunc(c.Keys, func(a, b KeyWindow) int {
+		first, _ := a.Window.Newest()
+		second, _ := b.Window.Newest()
+		return cmp.Or(strings.Compare(a.Key, b.Key), cmp.Compare(first, second))
+	})
 	for i := range ForgottenPlaces {
 		if s.forgotten == nil {
 			break
@@ -77,14 +89,14 @@ func openState(state []byte) (r stateReader, err error) {
 	if len(state) < 2+4 || state[0] != stateMagic {
 		return r, fmt.Errorf("%w: it does not start as one", ErrDamagedState)
 	}
-	if state[1] != stateVersion {
-		return r, fmt.Errorf("state of a partition in version %d: this build reads version %d", state[1], stateVersion)
+	if state[1] != stateVersion && state[1] != stateBefore {
+		return r, fmt.Errorf("state of a partition in version %d: this build reads versions %d and %d", state[1], stateBefore, stateVersion)
 	}
 	body, sum := state[:len(state)-4], binary.LittleEndian.Uint32(state[len(state)-4:])
 	if got := crc32.Checksum(body, castagnoli); got != sum {
 		return r, fmt.Errorf("%w: checksum %08x, want %08x", ErrDamagedState, got, sum)
 	}
-	return stateReader{rest: body[2:]}, nil
+	return stateReader{rest: body[2:], version: state[1]}, nil
 }
 
 var errStateContent = fmt.Errorf("%w: its checksum is right, its content is not", ErrDamagedState)
@@ -156,15 +168,16 @@ func (e *Engine) MergeWindows(partition int, list []KeyWindow) error {
 	var errs []error
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	limit := p.look(e)
 	for i := range list {
-		errs = append(errs, e.mergeWindow(p, list[i].Key, &list[i].Window))
+		errs = append(errs, e.mergeWindow(p, list[i].Key, &list[i].Window, limit))
 	}
 	e.makeRoom(p)
 	return errors.Join(errs...)
 }
 
 // mergeWindow is MergeWindows of one. The caller holds mu.
-func (e *Engine) mergeWindow(p *partition, key string, w *window.Window) error {
+func (e *Engine) mergeWindow(p *partition, key string, w *window.Window, limit int64) error {
 	if w.Retention() != e.emptyWindow.Retention() {
 		kept, _, err := w.Kept(e.emptyWindow.Retention())
 		if err != nil {
@@ -173,18 +186,26 @@ func (e *Engine) mergeWindow(p *partition, key string, w *window.Window) error {
 		w = &kept
 	}
 	if key == "" {
-		before := p.total.Size()
-		if err := p.total.Merge(w); err != nil {
+		if err := e.total.merge(w); err != nil {
 			return err
 		}
-		e.bytes.Add(int64(p.total.Size() - before))
-		if newest, ok := w.Newest(); ok {
-			e.clock.advance(newest)
-		}
-		return e.total.merge(w)
-	}
-	if p.gone[key] > 0 {
+		key = AllKeys
+	} else if p.gone[key] > 0 {
 		return nil
+	}
+	newest, _ := w.Newest()
+	if newest > limit {
+		own := w.Clone()
+		e.clock.setAside(newest, w.Total(), limit)
+		e.bytes.Add(int64(p.ahead.take(key, &own, limit)))
+		return nil
+	}
+	e.clock.advance(newest)
+	if key == AllKeys {
+		before := p.total.Size()
+		err := p.total.Merge(w)
+		e.bytes.Add(int64(p.total.Size() - before))
+		return err
 	}
 	hash := e.hash(key)
 	en := p.table.Load().find(hash, key)
@@ -227,7 +248,9 @@ func (e *Engine) Clear(partition int, own []Delta) {
 	p := &e.partitions[partition]
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	limit := p.look(e)
 	p.letGo(e)
+	e.bytes.Add(-int64(p.ahead.forget()))
 	e.bytes.Add(int64(e.emptyWindow.Size() - p.total.Size()))
 	p.total = e.emptyWindow
 	if p.forgotten.rows.Swap(nil) != nil {
@@ -238,15 +261,21 @@ func (e *Engine) Clear(partition int, own []Delta) {
 			hash := e.hash(d.Key)
 			en := p.table.Load().find(hash, d.Key)
 			switch {
+			case d.N > 0 && d.At > limit:
+				p.settleAside(e, d.Key, d.At, d.N, limit)
+				continue
+			case d.N == 0:
+				p.dropAhead(e, d.Key)
+			}
+			switch {
+			case d.N == 0 && en != nil:
+				p.remove(e, en)
 			case d.N > 0 && en == nil:
-				en = p.insert(e, hash, d.Key)
-				p.addSettled(e, en, d.At, d.N)
+				p.addSettled(e, p.insert(e, hash, d.Key), d.At, d.N)
 			case d.N > 0:
 				p.addSettled(e, en, d.At, d.N)
-			case en != nil:
-				p.remove(e, en)
 			}
 		}
 	}
-	p.settleTotal(e, own) // the others with their cut
+	p.settleTotal(e, own, limit) // the others with their cut
 }

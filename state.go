@@ -35,6 +35,7 @@ import (
 const (
 	stateMagic   = 'P'
 	stateVersion = 3
+	stateBefore  = 2 // the version before, which has no windows ahead of the clock
 )
 
 // ErrDamagedState is wrapped by the error for a state that was changed or cut,
@@ -190,8 +191,9 @@ func (e *Engine) installWindows(p *partition, s loadedState) error {
 
 // stateReader takes values off rest until the first that is cut or impossible.
 type stateReader struct {
-	rest   []byte
-	failed bool
+	rest    []byte
+	failed  bool
+	version byte // of a partition's state
 }
 
 func (r *stateReader) uvarint() uint64 {
@@ -238,7 +240,9 @@ func (r *stateReader) partition() (s loadedState) {
 			return s
 		}
 	}
-	s.ahead = r.aheadWindows()
+	if r.version != stateBefore {
+		s.ahead = r.aheadWindows()
+	}
 	s.limits = r.limitStates()
 	return s
 }

@@ -118,11 +118,13 @@ func (s *spool) open() (openedSpool, error) {
 func (o openedSpool) close() { _ = o.file.Close() } // it was read only
 
 // engine is one with the settings of the backup, for its content alone: its janitor
-// does not run, so that equal backups give equal contents.
+// does not run, and its time of day is when the backup was taken, so that equal backups
+// give equal contents.
 func (info BackupInfo) engine() (*weir.Engine, error) {
 	engine, err := weir.New(weir.Config{
 		Partitions: info.Partitions, Retention: time.Duration(info.RetentionS) * time.Second,
 		Memory: unbounded, Gather: true, Clock: weir.EventClock,
+		Now: func() time.Time { return info.Taken },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: section 0 of the backup: %w", errDamaged, err)
