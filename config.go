@@ -28,6 +28,12 @@ type Config struct {
 	// are refused. 0: 256 MiB.
 	LimitMemory int64
 
+	// OnceMemory is the budget for the receipts of Once that this engine gives within
+	// OnceSeconds, in bytes, at least 64 KiB: 160 for each, its key and its answer. Those
+	// of other nodes, and of earlier lives, have twice as much beside it. 0: 64 MiB, some
+	// 400 requests a second.
+	OnceMemory int64
+
 	// Clock says what "now" is.
 	Clock Clock
 
@@ -68,6 +74,7 @@ const (
 	partitionMemory   = 64 << 10 // of the budget, at least
 	defaultLimitBytes = 256 << 20
 	minLimitBytes     = 64 << 10
+	defaultOnceBytes  = 64 << 20
 	defaultMaxAhead   = 5 * time.Second
 	defaultMaxWaiting = 4 << 20
 )
@@ -87,6 +94,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.LimitMemory == 0 {
 		cfg.LimitMemory = defaultLimitBytes
+	}
+	if cfg.OnceMemory == 0 {
+		cfg.OnceMemory = defaultOnceBytes
 	}
 	if cfg.MaxWaiting == 0 {
 		cfg.MaxWaiting = defaultMaxWaiting
@@ -111,6 +121,8 @@ func (cfg Config) validate() error {
 		return bad("Memory", cfg.Memory, fmt.Sprintf("at least %d bytes (64 KiB for each partition)", int64(cfg.Partitions)*partitionMemory))
 	case cfg.LimitMemory < minLimitBytes:
 		return bad("LimitMemory", cfg.LimitMemory, "at least 65536 bytes (64 KiB)")
+	case cfg.OnceMemory < minLimitBytes:
+		return bad("OnceMemory", cfg.OnceMemory, "at least 65536 bytes (64 KiB)")
 	case cfg.Clock > EventClock:
 		return bad("Clock", cfg.Clock, "WallClock or EventClock")
 	case cfg.MaxWaiting < 1:

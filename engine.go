@@ -63,6 +63,7 @@ func New(cfg Config) (*Engine, error) {
 		seed:        maphash.MakeSeed(),
 		total:       Counter{window: empty},
 		limits:      newLimits(cfg),
+		receipts:    receipts{budget: cfg.OnceMemory},
 	}
 	e.total.clock = e.clock
 	for i := range e.partitions {

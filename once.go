@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"slices"
-	"sync"
 )
 
 const (
@@ -15,33 +13,7 @@ const (
 
 	// MaxOnceKeyBytes is the longest idempotency key, in bytes.
 	MaxOnceKeyBytes = 255
-
-	maxReceipts     = 100_000
-	maxReceiptBytes = 64 << 20 // of keys and answers
 )
-
-// receipts are the answers to requests that may come again.
-type receipts struct {
-	// gate keeps cuts out while a request is applied: its hits and its receipt
-	// are in one cut, or a crash between two would count half of them twice.
-	gate sync.RWMutex
-
-	mu     sync.Mutex // guards all below
-	byKey  map[string]*receipt
-	order  []*receipt // by age, the oldest first
-	newest int64      // the latest second of all that came
-	bytes  int
-	fresh  [][]byte // encoded, since the last cut
-}
-
-// receipt is one answered request, or one that is being applied.
-type receipt struct {
-	key         string
-	fingerprint uint64
-	at          int64         // Unix second when it began, by the wall clock
-	done        chan struct{} // closed when answer is there; nil: it is
-	answer      []byte
-}
 
 // Once applies a request that may be sent again under the same key, 1 to
 // MaxOnceKeyBytes long, and returns its answer. Within OnceSeconds a repeat with
@@ -52,12 +24,21 @@ type receipt struct {
 //
 // apply must not wait for anybody else: cuts wait for it. A nil answer is not
 // remembered: the request counted nothing and may be sent again.
+//
+// When Config.OnceMemory is full, a new key is refused with CodeOnceFull, and nothing is
+// applied.
 func (e *Engine) Once(ctx context.Context, key string, fingerprint uint64, apply func() []byte) (answer []byte, repeated bool, err error) {
+	return e.OnceFrom(ctx, "", key, fingerprint, apply)
+}
+
+// OnceFrom is Once for one of many clients, of any name: each may take three quarters of
+// Config.OnceMemory at most.
+func (e *Engine) OnceFrom(ctx context.Context, client, key string, fingerprint uint64, apply func() []byte) (answer []byte, repeated bool, err error) {
 	if len(key) < 1 || len(key) > MaxOnceKeyBytes {
 		return nil, false, &Error{CodeInvalidKey, "idempotency key", fmt.Sprintf("idempotency key of %d bytes: must have 1 to %d", len(key), MaxOnceKeyBytes)}
 	}
 	for {
-		r, first, err := e.receipts.enter(key, fingerprint, e.clock.wall.second())
+		r, first, err := e.receipts.enter(client, key, fingerprint, e.clock.wall.second())
 		switch {
 		case err != nil:
 			return nil, false, err
@@ -81,76 +62,6 @@ func (e *Engine) applyOnce(r *receipt, apply func() []byte) (answer []byte) {
 	return apply()
 }
 
-// enter finds the receipt of a key, or makes one and says that the caller is the
-// first.
-func (rs *receipts) enter(key string, fingerprint uint64, now int64) (r *receipt, first bool, err error) {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	rs.expire(now)
-	if have := rs.byKey[key]; have != nil {
-		if have.fingerprint != fingerprint {
-			return nil, false, &Error{CodeKeyReused, "idempotency key", "this idempotency key came with another content before: use a new key for each request"}
-		}
-		seen := *have // answer and done are read without the lock
-		return &seen, false, nil
-	}
-	if len(rs.order) >= maxReceipts || rs.bytes > maxReceiptBytes {
-		return nil, false, &Error{CodeOverloaded, "idempotency key", "too many idempotency keys within ten minutes: retry later"}
-	}
-	r = &receipt{key: key, fingerprint: fingerprint, at: now, done: make(chan struct{})}
-	rs.put(r)
-	return r, true, nil
-}
-
-func (rs *receipts) put(r *receipt) {
-	if rs.byKey == nil {
-		rs.byKey = map[string]*receipt{}
-	}
-	rs.byKey[r.key] = r
-	rs.order = append(rs.order, r)
-	rs.newest = max(rs.newest, r.at)
-	rs.bytes += len(r.key) + len(r.answer)
-}
-
-// leave ends a request: its receipt is kept, or forgotten if there is no answer.
-func (rs *receipts) leave(r *receipt, answer []byte, gather bool) {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	close(r.done)
-	r.done = nil
-	if answer == nil {
-		rs.drop(r)
-		i := slices.Index(rs.order, r) // near the end
-		rs.order = slices.Delete(rs.order, i, i+1)
-		return
-	}
-	r.answer = answer
-	rs.bytes += len(answer)
-	if gather {
-		rs.fresh = append(rs.fresh, r.encode())
-	}
-}
-
-func (rs *receipts) expire(now int64) {
-	if rs.newest > now { // the clock has run back: what came before it did came now at the latest
-		for _, r := range rs.order {
-			r.at = min(r.at, now)
-		}
-		rs.newest = now
-	}
-	for len(rs.order) > 0 && rs.order[0].at <= now-OnceSeconds && rs.order[0].done == nil {
-		rs.drop(rs.order[0])
-		rs.order = rs.order[1:]
-	}
-}
-
-func (rs *receipts) drop(r *receipt) {
-	if rs.byKey[r.key] == r {
-		delete(rs.byKey, r.key)
-		rs.bytes -= len(r.key) + len(r.answer)
-	}
-}
-
 // CutReceipts runs cut, which calls Cut for the partitions, while no request of
 // Once is being applied, and returns the receipts since the call before: those
 // of requests whose hits are in these cuts or earlier ones.
@@ -170,16 +81,19 @@ func (e *Engine) Receipts() (all [][]byte) {
 	e.receipts.mu.Lock()
 	defer e.receipts.mu.Unlock()
 	e.receipts.expire(e.clock.wall.second())
-	for _, r := range e.receipts.order {
-		if r.done == nil && e.receipts.byKey[r.key] == r {
-			all = append(all, r.encode())
+	for _, list := range [][]*receipt{e.receipts.others.list, e.receipts.own.list} {
+		for _, r := range list {
+			if r.done == nil {
+				all = append(all, r.encode())
+			}
 		}
 	}
 	return all
 }
 
 // LoadReceipts takes receipts back from a journal or a snapshot. Those that are
-// too old or known are left out; one that can't be read is an error.
+// too old or known are left out, and the oldest when they are more than twice
+// Config.OnceMemory; one that can't be read is an error.
 func (e *Engine) LoadReceipts(encoded [][]byte) error {
 	e.receipts.mu.Lock()
 	defer e.receipts.mu.Unlock()

@@ -118,3 +118,58 @@ func TestReceiptsLoad(t *testing.T) {
 		t.Error("took a receipt that is none")
 	}
 }
+
+// Receipts of other nodes take nothing from an engine's own, one client leaves a quarter to
+// the others, and all of it is bounded.
+func TestOnceMemory(t *testing.T) {
+	now := unix(1_700_000_000)
+	cfg := Config{Gather: true, OnceMemory: 64 << 10, Now: func() time.Time { return now }}
+	e, other := newTestEngine(t, cfg), newTestEngine(t, cfg)
+	answer := make([]byte, 100)
+	ask := func(e *Engine, client, key string) error {
+		_, _, err := e.OnceFrom(t.Context(), client, key, 0, func() []byte { return answer })
+		return err
+	}
+	fill := func(e *Engine, client string) (n int) {
+		for ; ; n++ {
+			if err := ask(e, client, fmt.Sprint(client, n)); err != nil {
+				wantCode(t, err, CodeOnceFull)
+				return n
+			}
+		}
+	}
+	const each = receiptBytes + 100 + 5
+	one, two := fill(e, "one"), fill(e, "two")
+	if most := 64 << 10 / each; one < most*2/3 || one > most*4/5 || two < most/6 || one+two > most+most/10 {
+		t.Errorf("one client has %d, the other %d, of some %d", one, two, most)
+	}
+	if err := ask(e, "one", "one0"); err != nil {
+		t.Errorf("a repeat, while it is full: %v", err)
+	}
+	for life := range 4 { // lives of another node
+		other = newTestEngine(t, cfg)
+		fill(other, fmt.Sprint("node", life))
+		if err := e.LoadReceipts(other.Receipts()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := e.Stats()
+	if s.OnceBytes > s.OnceBudget+1<<10 || s.OnceOthersBytes > 2*s.OnceBudget || s.OnceDropped == 0 || !s.OnceDropping || s.OnceRefused != 2 {
+		t.Errorf("%+v", s)
+	}
+	if now = now.Add(OnceSeconds * time.Second); ask(e, "one", "again") != nil {
+		t.Error("after ten minutes it is still full")
+	}
+	if s := e.Stats(); s.OnceKeys != 1 || s.OnceBytes > each || s.OnceOthersBytes != 0 || s.OnceDropping || len(e.receipts.clients) != 1 {
+		t.Errorf("after ten minutes: %+v", s)
+	}
+	// What is taken back after a restart is not the new life's own.
+	restarted := newTestEngine(t, cfg)
+	fill(e, "before")
+	if err := restarted.LoadReceipts(e.Receipts()); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(restarted, "before", "new"); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+}

@@ -22,6 +22,14 @@ type Stats struct {
 	LimitBytes   int64  // of these
 	LimitRefused uint64 // requests that had no room for their state
 
+	OnceKeys        int    // receipts of Once that are kept, of all nodes
+	OnceBytes       int64  // of those that this engine gave
+	OnceBudget      int64  // of these
+	OnceOthersBytes int64  // of the others; twice OnceBudget at most
+	OnceRefused     uint64 // new keys that found no room
+	OnceDropped     uint64 // receipts of others that left before their time
+	OnceDropping    bool   // some of these would still be there
+
 	Bytes        int64 // of tables, keys and windows
 	MemoryBudget int64 // bytes
 	Partitions   int
@@ -52,6 +60,7 @@ func (e *Engine) Stats() Stats {
 	if s.Ahead = e.clock.aside.Load(); s.Ahead > 0 {
 		s.NewestAhead = time.Unix(int64(e.clock.asideAt.Load()), 0)
 	}
+	e.receipts.stats(&s, e.clock.wall.second())
 	if s.Hits > 0 {
 		s.Newest = time.Unix(e.total.newest(), 0)
 	}

@@ -23,6 +23,7 @@ func (s *Server) alarms() []Alarm {
 		all = append(all, s.cfg.Journal.Alarms()...)
 	}
 	all = append(all, s.pools.alarms()...)
+	all = append(all, engineAlarms(s.engine.Stats())...)
 	return all
 }
 

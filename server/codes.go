@@ -77,6 +77,7 @@ var statusOf = map[weir.Code]int{
 	// The journal is behind, the memory of limits is full, or requests or bodies are
 	// more than may be at once.
 	weir.CodeOverloaded: http.StatusServiceUnavailable,
+	weir.CodeOnceFull:   http.StatusServiceUnavailable,
 	weir.CodeKeyReused:  http.StatusUnprocessableEntity,
 
 	codeNothingCounted:      http.StatusBadRequest,

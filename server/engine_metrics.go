@@ -57,6 +57,16 @@ func newEngineCollector(stats func() weir.Stats) *engineCollector {
 		func(s weir.Stats) float64 { return float64(s.LimitBytes) })
 	add(counter, "weir_limit_refused_total", "Requests that no limit was asked for, because the memory of limits was full of limits in use.",
 		func(s weir.Stats) float64 { return float64(s.LimitRefused) })
+	add(gauge, "weir_idempotency_keys", "Idempotency-Keys that are remembered, of all nodes.",
+		func(s weir.Stats) float64 { return float64(s.OnceKeys) })
+	add(gauge, "weir_idempotency_bytes", "Memory of those that this node was the first to see.",
+		func(s weir.Stats) float64 { return float64(s.OnceBytes) })
+	add(gauge, "weir_idempotency_budget_bytes", "The budget of these; the others have twice as much.",
+		func(s weir.Stats) float64 { return float64(s.OnceBudget) })
+	add(counter, "weir_idempotency_refused_total", "Requests whose Idempotency-Key found no room: nothing of them was counted.",
+		func(s weir.Stats) float64 { return float64(s.OnceRefused) })
+	add(counter, "weir_idempotency_dropped_total", "Idempotency-Keys of other nodes, or earlier lives, that were forgotten before ten minutes.",
+		func(s weir.Stats) float64 { return float64(s.OnceDropped) })
 	return c
 }
 

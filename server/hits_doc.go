@@ -66,7 +66,7 @@ func (s *Server) registerHits(api huma.API, mux *router) {
 	lines := &huma.Schema{Type: huma.TypeString}
 	responses := problemResponses(api, codeNothingCounted, codeEmptyBody, codeBodyBroken, codeTooLate, codeBodyTimeout,
 		codeBodyTooLarge, codeTooManyLines, codeUnsupportedType, codeUnsupportedEncoding, weir.CodeOverloaded, weir.CodeClosed,
-		codeInvalidParameter, codeUnknownParameter, codeInvalidIdempotencyKey, weir.CodeKeyReused, codeEphemeral, codeNotDurable, codeJournalFailing, codeDurableFull, codeForbiddenOrigin)
+		codeInvalidParameter, codeUnknownParameter, codeInvalidIdempotencyKey, weir.CodeKeyReused, weir.CodeOnceFull, codeEphemeral, codeNotDurable, codeJournalFailing, codeDurableFull, codeForbiddenOrigin)
 	responses["200"] = &huma.Response{
 		Description: "At least one hit was counted",
 		Content:     map[string]*huma.MediaType{"application/json": {Schema: schemaFor[HitsAnswer](api)}},

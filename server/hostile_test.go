@@ -283,3 +283,47 @@ func TestHostileConnections(t *testing.T) {
 		t.Errorf("%d are open of at most %d, %d were shed", open, bound, shed)
 	}
 }
+
+// A client that uses up its share of the idempotency keys is told so, before and then; who
+// sends without keys, or from elsewhere, does not notice.
+func TestHostileIdempotencyKeys(t *testing.T) {
+	a := hostileAPI(t, weir.Config{OnceMemory: 64 << 10}, Config{})
+	flood := func(send func(key string) string) (n int) {
+		for ; ; n++ {
+			if got := send(fmt.Sprint("k", n)); got != "HTTP/1.1 200 OK" {
+				if got != "HTTP/1.1 503 Service Unavailable" {
+					t.Fatal(got)
+				}
+				return n
+			}
+		}
+	}
+	flood(func(key string) string {
+		r := a.hitOnce(key, "a")
+		if r.status != http.StatusOK {
+			a.wantProblem(r, weir.CodeOnceFull, http.StatusServiceUnavailable)
+		}
+		return fmt.Sprintf("HTTP/1.1 %d %s", r.status, http.StatusText(r.status))
+	})
+	before := a.engine.Stats().Hits
+	a.wantProblem(a.hitOnce("one-more", "a"), weir.CodeOnceFull, http.StatusServiceUnavailable)
+	if got := a.engine.Stats().Hits; got != before {
+		t.Error("what was refused is counted")
+	}
+	a.others()
+	there := flood(func(key string) string {
+		return status(a.begin("127.0.0.2", fmt.Sprintf("POST /v1/hits HTTP/1.1\r\nHost: weir\r\nConnection: close\r\nIdempotency-Key: there-%s\r\nContent-Length: 1\r\n\r\na", key)))
+	})
+	if there < 20 {
+		t.Errorf("another client had %d", there)
+	}
+	a.others()
+	for _, want := range []string{`weir_alarm{code="idempotency_full"} 1`, "weir_idempotency_refused_total 3"} {
+		if !strings.Contains(a.get("/metrics").body, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if got := engineAlarms(weir.Stats{OnceBytes: 85, OnceBudget: 100}); len(got) != 1 || got[0].Code != "idempotency_filling" || got[0].Refusing {
+		t.Errorf("before it is full: %+v", got)
+	}
+}

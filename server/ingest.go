@@ -132,7 +132,7 @@ func advertise(h http.Header, p *problem, o hitsParams) {
 		h.Set("Accept-Post", acceptedTypes)
 	case codeUnsupportedEncoding:
 		h.Set("Accept-Encoding", acceptedEncodings)
-	case weir.CodeOverloaded, codeDurableFull, codeJournalFailing:
+	case weir.CodeOverloaded, weir.CodeOnceFull, codeDurableFull, codeJournalFailing:
 		h.Set("Retry-After", "1")
 	case codeNotDurable:
 		if o.key != "" { // or a retry would count twice

@@ -21,7 +21,7 @@ func (in *ingest) once(r *http.Request, key string) (p *problem, repeated bool) 
 	if p != nil {
 		return p, false
 	}
-	kept, repeated, err := in.server.engine.Once(r.Context(), key, fingerprint(f, whole), func() []byte {
+	kept, repeated, err := in.server.engine.OnceFrom(r.Context(), clientOf(r).String(), key, fingerprint(f, whole), func() []byte {
 		if p = in.parse(f, r.Header.Get("Content-Type"), bytes.NewReader(whole)); in.answer.Counted == 0 {
 			return nil // so that it may be sent again
 		}

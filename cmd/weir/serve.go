@@ -38,7 +38,7 @@ type serveFlags struct {
 
 func newServe(w *world) *cobra.Command {
 	f := serveFlags{
-		engine:       weir.Config{Retention: 30 * 24 * time.Hour, Memory: 1 << 30, LimitMemory: 256 << 20, MaxAhead: 5 * time.Second},
+		engine:       weir.Config{Retention: 30 * 24 * time.Hour, Memory: 1 << 30, LimitMemory: 256 << 20, OnceMemory: 64 << 20, MaxAhead: 5 * time.Second},
 		server:       server.DefaultConfig(),
 		journal:      journal.DefaultConfig(),
 		closeTimeout: 10 * time.Second,
@@ -107,6 +107,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.Var(size(&f.engine.Memory), "memory", "memory budget of the counters; the process needs about half as much again")
 	flags.StringVar(&f.policies.path, "policy", "", "YAML file with the limits of keys; read again when it changes, and at a SIGHUP")
 	flags.Var(size(&f.engine.LimitMemory), "limit-memory", "memory budget of what keys have used of their limits")
+	flags.Var(size(&f.engine.OnceMemory), "idempotency-memory", "memory budget of the Idempotency-Keys of ten minutes that this node was the first to see; those of others have twice as much")
 	flags.Var(duration(&f.engine.MaxAhead), "max-ahead", "how far in the future a hit may be")
 	flags.Var(duration(&j.FlushEvery), "flush-every", "how often hits are written to disk, 1ms to 1m: what a crash may lose")
 	flags.Var(size(&j.MaxBytes), "max-disk", "size of the data directory at which hits are refused")
@@ -272,7 +273,7 @@ const (
 // limitMemory makes the garbage collector work harder before the process
 // outgrows its budget by half. Who has set GOMEMLIMIT knows better.
 func (f *serveFlags) limitMemory(w *world) {
-	budget := f.engine.Memory + f.engine.LimitMemory
+	budget := f.engine.Memory + f.engine.LimitMemory + 3*f.engine.OnceMemory
 	if _, set := w.env("GOMEMLIMIT"); set || budget <= 0 || budget > math.MaxInt64/2 {
 		return
 	}

@@ -1,0 +1,32 @@
+package server
+
+import (
+	"fmt"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// engineAlarms tell of memory that is full, or will be soon, and of what is refused then.
+// They refuse no plain hits.
+func engineAlarms(st weir.Stats) (list []Alarm) {
+	switch used := share(st.OnceBytes, st.OnceBudget); {
+	case used >= fullShare:
+		list = append(list, Alarm{Code: "idempotency_full", Message: fmt.Sprintf("the Idempotency-Keys of the last ten minutes take all of %s: requests with a new one are refused, %d so far. Send larger batches, use all nodes, or raise --idempotency-memory",
+			units.FormatSize(st.OnceBudget), st.OnceRefused)})
+	case used >= fillingShare:
+		list = append(list, Alarm{Code: "idempotency_filling", Message: fmt.Sprintf("the Idempotency-Keys of the last ten minutes take %.0f %% of %s: once it is full, requests with a new one are refused. Send larger batches, use all nodes, or raise --idempotency-memory",
+			100*used, units.FormatSize(st.OnceBudget))})
+	}
+	if st.OnceDropping {
+		list = append(list, Alarm{Code: "idempotency_short", Message: "the Idempotency-Keys of other nodes, and of earlier lives of this one, take more memory than there is, so that the oldest are forgotten before ten minutes: what is sent again to another node than the first may count twice. Raise --idempotency-memory"})
+	}
+	return list
+}
+
+const (
+	fillingShare = 0.8
+	fullShare    = 0.98 // the rest may be too little for the next receipt
+)
+
+func share(used, budget int64) float64 { return float64(used) / float64(max(budget, 1)) }
