@@ -8,8 +8,7 @@ import (
 	"github.com/weir-counter/weir/journal/join"
 )
 
-// Joined is the connection with the other nodes. It is the Journal's to close, and
-// on one node alone may be replaced by another after a full disk.
+// Joined is the connection with the other nodes. It is the Journal's to close.
 func (j *Journal) Joined() *join.Node { return j.server }
 
 // catchUpPoll is how often CatchUp looks how far the follower is.

@@ -20,6 +20,9 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.listen(); err != nil {
 		return err
 	}
+	if err := j.listenToStores(); err != nil {
+		return err
+	}
 	if err := j.serveMessages(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ type flusher struct {
 	last uint64 // sequence in the stream of the last acknowledged message
 
 	kick  chan struct{} // someone waits: do not wait for the interval
-	news  atomic.Bool   // a flush that is not acknowledged has what would be lost with it
+	open  atomic.Int64  // entries of flushes that are not acknowledged: what would be lost with them
 	speak atomic.Bool   // the next flush is written though it be empty
 
 	mu     sync.Mutex
@@ -111,14 +111,12 @@ func (j *Journal) flush(ctx context.Context) error {
 	}
 	due := j.snapshots.due(j.snapshots.kept.Load() > j.cfg.MaxBytes/4)
 	cut := j.replica.cutAll(began, j.leaving.Load(), due)
-	if cut.news {
-		j.flusher.news.Store(true)
-	}
+	j.flusher.open.Add(int64(cut.entries))
 	if len(cut.parts) > 0 {
 		if err := j.publish(ctx, cut.parts); err != nil {
 			return err
 		}
-		j.flusher.news.Store(false)
+		j.flusher.open.Store(0)
 		j.stats.flushed(time.Since(began))
 	}
 	if !j.cfg.clustered() {

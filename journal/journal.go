@@ -38,6 +38,7 @@ type Journal struct {
 	flusher   flusher
 	told      told
 	snapshots snapshotter
+	stores    stores // among others: whose replicas store
 	stats     stats
 	found     []Finding // at Open
 
@@ -86,6 +87,10 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 		j.running.Go(func() { j.runFollower(run) })
 		j.running.Go(func() { j.runShares(run) })
 		j.running.Go(func() { j.runMembers(run) })
+		j.running.Go(func() { j.runStores(run) })
+		if j.server.Embedded() {
+			j.running.Go(func() { j.runHealing(run) })
+		}
 	}
 	return j, nil
 }
@@ -237,13 +242,13 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 		}
 		j.stop(errClosing)
 		j.running.Wait()
-		switch waiting := j.engine.Stats().Waiting; {
+		switch lost := j.engine.Stats().Waiting + j.flusher.open.Load(); {
 		case err == nil:
-		case waiting == 0 && !j.flusher.news.Load():
+		case lost == 0:
 			j.log.Warn("journal: the last heartbeat could not be written: nobody else is here; no hit is lost", "error", err)
 			err = nil
 		default:
-			err = fmt.Errorf("the last flush was not written, and with %d more entries that wait it is lost: %w", waiting, err)
+			err = fmt.Errorf("%d entries (hits, one for each key and second) could not be written in time, and are lost: %w", lost, err)
 		}
 		err = errors.Join(err, j.release())
 	})

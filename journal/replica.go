@@ -21,7 +21,7 @@ type replica struct {
 	// Of the goroutine that cuts.
 	encoder *encoder // nil until begin
 	cut     weir.Cut
-	news    bool                   // the flush has hits or admissions
+	entries int                    // hits and admissions of the flush, one for each key and second
 	beat    time.Time              // of the last flush
 	audited time.Time              // when all positions were last journaled
 	timed   func(takeState func()) // runs it, and may look at the clock; nil: runs it
@@ -90,9 +90,9 @@ func (r *replica) ready() {
 
 // cutFlush is one flush and the snapshots that were taken with it.
 type cutFlush struct {
-	parts [][]byte   // a message each; none: there is nothing to say
-	news  bool       // it has hits, admissions or receipts: with it, something would be lost
-	snaps []snapshot // count once all parts are in the journal
+	parts   [][]byte   // a message each; none: there is nothing to say
+	entries int        // hits, admissions and receipts, one for each key and second: what would be lost with it
+	snaps   []snapshot // count once all parts are in the journal
 }
 
 // cutAll makes a flush of all that the engine gathered until now, and takes the
@@ -104,7 +104,7 @@ func (r *replica) cutAll(now time.Time, leaving bool, states map[int]bool) (f cu
 	e.begin(now)
 	e.leaving = leaving
 	restate := r.clustered && now.Sub(r.audited) >= auditEvery
-	r.news = false
+	r.entries = 0
 	arriving := r.arriving()
 	receipts := r.engine.CutReceipts(func() {
 		for partition := range r.audit.partitions {
@@ -126,7 +126,7 @@ func (r *replica) cutAll(now time.Time, leaving bool, states map[int]bool) (f cu
 		e.cancel()
 		return f
 	}
-	f.parts, f.news = e.end(receipts), r.news || len(receipts) > 0
+	f.parts, f.entries = e.end(receipts), r.entries+len(receipts)
 	r.beat = now
 	if restate {
 		r.audited = now
@@ -145,7 +145,7 @@ const auditEvery = 10 * time.Second
 // far if that is to be restated. It takes the partition's state if it is asked for.
 func (r *replica) cutPartition(partition int, withState, restate bool) {
 	r.engine.Cut(partition, &r.cut, withState)
-	r.news = r.news || len(r.cut.Deltas)+len(r.cut.Admissions) > 0
+	r.entries += len(r.cut.Deltas) + len(r.cut.Admissions)
 	r.encoder.add(partition, r.cut.Deltas)
 	r.encoder.addAdmissions(partition, r.cut.Admissions)
 	if restate && len(r.cut.Deltas)+len(r.cut.Admissions) == 0 {

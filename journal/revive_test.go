@@ -124,7 +124,7 @@ func TestRevivesOnlyWhatIsDown(t *testing.T) {
 		}
 		r.hit("a", 1_000_000, 1)
 		r.sync()
-		r.j.server.Close()
+		r.j.server.Stop()
 	}
 	r.want("a", 2)
 }
@@ -137,7 +137,7 @@ func TestDoesNotGoOnWithoutAcknowledged(t *testing.T) {
 	r.hit("a", 1_000_000, 1)
 	r.sync()
 	r.j.flusher.last++ // its goroutine waits
-	if err := r.j.continueOn(t.Context(), r.j.server); err == nil || !strings.Contains(err.Error(), "was acknowledged") {
+	if err := r.j.continues(t.Context()); err == nil || !strings.Contains(err.Error(), "was acknowledged") {
 		t.Errorf("got %v", err)
 	}
 }

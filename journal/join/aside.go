@@ -96,7 +96,7 @@ func (n *Node) Damage() []ondisk.Damage { return n.damage }
 // that were set aside, and tells who asks from now on that this node has all. It is for
 // who has made all streams, and found that nothing is missing from them.
 func (n *Node) Settled(ctx context.Context) error {
-	if n.server == nil || n.cfg.Cluster == "" {
+	if !n.Embedded() || n.cfg.Cluster == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -113,6 +113,7 @@ func (n *Node) Settled(ctx context.Context) error {
 	if err := ondisk.Note(n.cfg.Dir, groups); err != nil {
 		return err
 	}
+	n.here.Store(true)
 	if err := n.tellHere(); err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func (n *Node) startServer(ctx context.Context) error {
 	server.SetLoggerV2(log, false, false, false)
 	door.server.Store(server)
 	clients.server.Store(server)
-	n.server = server
+	n.server.Store(server)
 	server.Start()
 	for !server.ReadyForConnections(readyPoll) {
 		if fatal := log.fatal.Load(); fatal != nil {
@@ -132,7 +132,10 @@ func (n *Node) startServer(ctx context.Context) error {
 			return fmt.Errorf("the embedded server does not start: %w", context.Cause(ctx))
 		}
 	}
-	return n.connect(ctx, append(n.clientOptions(), nats.InProcessServer(server)))
+	if n.conn != nil {
+		return nil // it comes back by itself
+	}
+	return n.connect(ctx, append(n.clientOptions(), nats.InProcessServer(n)))
 }
 
 // connect tries until ctx ends: a server that recovers its streams may accept a

@@ -17,7 +17,9 @@ import (
 // is one. Its methods are safe for concurrent use.
 type Node struct {
 	cfg    Config
-	server *natsserver.Server // nil with Config.URL
+	server atomic.Pointer[natsserver.Server] // that runs now; nil with Config.URL
+	here   atomic.Bool                       // it has all of its streams: others are told
+	asked  bool                              // others may ask; written by Settled
 	conn   *nats.Conn
 	js     jetstream.JetStream
 	damage []ondisk.Damage
@@ -70,7 +72,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.awaitJetStream(ctx); err != nil {
 		return err
 	}
-	if n.server == nil {
+	if !n.Embedded() {
 		_, err = n.Status(ctx) // for Replicas
 	}
 	return err
@@ -100,7 +102,7 @@ func (n *Node) Conn() *nats.Conn { return n.conn }
 func (n *Node) JetStream() jetstream.JetStream { return n.js }
 
 // Embedded is whether the server is in this process.
-func (n *Node) Embedded() bool { return n.server != nil }
+func (n *Node) Embedded() bool { return n.cfg.URL == "" }
 
 // Replicas is how many replicas a stream can have, at most want, at least 1. In
 // a cluster all nodes count, up or not, so that a stream that is made while one
@@ -110,7 +112,7 @@ func (n *Node) Embedded() bool { return n.server != nil }
 func (n *Node) Replicas(want int) int {
 	have := 1
 	switch {
-	case n.server == nil:
+	case !n.Embedded():
 		if have = int(n.seen.Load()); have == 0 {
 			have = want
 		}
@@ -129,8 +131,5 @@ func (n *Node) Close() {
 	if n.conn != nil {
 		n.conn.Close()
 	}
-	if n.server != nil {
-		n.server.Shutdown()
-		n.server.WaitForShutdown()
-	}
+	n.Stop()
 }

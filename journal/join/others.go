@@ -20,14 +20,21 @@ const (
 	lookEvery = time.Second
 )
 
-// tellHere answers from now on, until the connection closes.
+// tellHere answers from now on, until the connection closes, while this node has all.
 func (n *Node) tellHere() error {
+	if n.asked {
+		return nil
+	}
 	_, err := n.conn.Subscribe(hereSubject, func(msg *nats.Msg) {
+		if !n.here.Load() {
+			return
+		}
 		answer := binary.AppendUvarint(nil, uint64(n.Size()))
 		if err := msg.Respond(append(answer, n.cfg.Node...)); err != nil {
 			n.cfg.Logger.Warn("a node that asked who is here got no answer", "error", err)
 		}
 	})
+	n.asked = err == nil
 	return err
 }
 

@@ -31,10 +31,10 @@ const codeNotMember = 10044
 // again. After an error it may still happen: to ask again is right. With an existing
 // NATS there is nothing to take.
 func (n *Node) Remove(ctx context.Context, node string) (had bool, now []Placement, err error) {
-	if n.server == nil || n.cfg.Cluster == "" {
+	if !n.Embedded() || n.cfg.Cluster == "" {
 		return false, nil, nil
 	}
-	conn, err := nats.Connect("", nats.InProcessServer(n.server), nats.UserInfo(systemUser, ""), nats.NoReconnect())
+	conn, err := nats.Connect("", nats.InProcessServer(n), nats.UserInfo(systemUser, ""), nats.NoReconnect())
 	if err != nil {
 		return false, nil, fmt.Errorf("join: remove: %w", err)
 	}
@@ -150,7 +150,7 @@ const sizeAge = time.Second
 // which is what a restart with other Peers, a node that joined and one that was
 // removed change. 0 with an existing NATS. It may be a second old.
 func (n *Node) Size() int {
-	if n.server == nil {
+	if !n.Embedded() {
 		return 0
 	}
 	if n.cfg.Cluster == "" {
@@ -159,8 +159,8 @@ func (n *Node) Size() int {
 	now := time.Now().UnixNano()
 	if last := n.sized.Load(); last == 0 || now-last > int64(sizeAge) {
 		n.sized.Store(now)
-		size := len(n.cfg.Peers)
-		if info, err := n.server.Jsz(nil); err == nil && info.Meta != nil && info.Meta.Size > 0 {
+		size := int(n.size.Load()) // while it does not store it knows of none
+		if info, err := n.running().Jsz(nil); err == nil && info.Meta != nil && info.Meta.Size > 0 {
 			size = info.Meta.Size
 		}
 		n.size.Store(int64(size))

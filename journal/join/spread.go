@@ -9,7 +9,7 @@ import (
 // have fewer: they were made when there were fewer nodes. What is to be copied is copied
 // afterwards. Streams of an existing NATS are left as they are.
 func (n *Node) Spread(ctx context.Context, want int) error {
-	if n.server == nil {
+	if !n.Embedded() {
 		return nil
 	}
 	streams := n.js.ListStreams(ctx)

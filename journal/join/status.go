@@ -53,13 +53,13 @@ const pingSubject = "$SYS.REQ.SERVER.PING.CONNZ"
 // Status asks all servers, and returns within a second of answers.
 func (n *Node) Status(ctx context.Context) (Status, error) {
 	s := Status{Node: n.cfg.Node, Cluster: n.cfg.Cluster, Embedded: n.Embedded(), Server: n.conn.ConnectedServerName()}
-	if n.server != nil && n.cfg.Cluster == "" { // has no system account that would answer
+	if n.Embedded() && n.cfg.Cluster == "" { // has no system account that would answer
 		rtt, err := n.conn.RTT()
 		if err != nil {
 			return s, fmt.Errorf("join: status: %w", err)
 		}
 		s.Size, s.Leader = 1, s.Server
-		s.Servers = []Server{{Name: s.Server, ID: n.server.ID(), Version: n.conn.ConnectedServerVersion(), JetStream: true, RTT: rtt}}
+		s.Servers = []Server{{Name: s.Server, ID: n.running().ID(), Version: n.conn.ConnectedServerVersion(), JetStream: true, RTT: rtt}}
 		return s, nil
 	}
 	var err error
@@ -67,9 +67,9 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 		return s, fmt.Errorf("join: status: %w", err)
 	}
 	s.Size = len(s.Servers)
-	if n.server != nil {
+	if n.Embedded() {
 		s.Routes = n.routes()
-		if info, err := n.server.Jsz(nil); err == nil && info.Meta != nil {
+		if info, err := n.running().Jsz(nil); err == nil && info.Meta != nil {
 			s.Leader, s.Size = info.Meta.Leader, info.Meta.Size
 		}
 		return s, nil
@@ -126,7 +126,7 @@ func (n *Node) ask(ctx context.Context) (servers []Server, err error) {
 
 // routes are those of the embedded server, one for each other node.
 func (n *Node) routes() []Route {
-	info, err := n.server.Routez(nil)
+	info, err := n.running().Routez(nil)
 	if err != nil {
 		return nil // it shuts down
 	}

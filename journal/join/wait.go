@@ -47,7 +47,7 @@ func (w *waiting) again(ctx context.Context, pause time.Duration, err error) err
 // state is who is here, in words.
 func (n *Node) state() string {
 	switch {
-	case n.server == nil:
+	case !n.Embedded():
 		return "existing NATS"
 	case n.cfg.Cluster == "":
 		return "one node alone"

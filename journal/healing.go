@@ -1,0 +1,152 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// healEvery is how often a node looks whether its server is to be started anew, and
+	// whether there is room for that.
+	healEvery = time.Second
+
+	// healSure is how long a server must have given up: what starts says so for a moment.
+	healSure = 3 * time.Second
+
+	// healPauseMost bounds the pause after a start that did not help; it doubles.
+	healPauseMost = 30 * time.Second
+
+	// healTime bounds one start.
+	healTime = 30 * time.Second
+
+	// stuckAfter is how long a replica may be not current, with a leader to be had and
+	// nothing coming in, before its server is started anew.
+	stuckAfter = time.Minute
+
+	// giveUpAfter is how long a server that has room may fail to start before the process
+	// ends, for its supervisor to start it anew.
+	giveUpAfter = 2 * time.Minute
+)
+
+// errStarting is how a server is that was not asked yet.
+var errStarting = errors.New("its server has just been started anew")
+
+// errNotStarted is why a process ends that can't have its server back.
+var errNotStarted = errors.New("the embedded server gave up and can't be started anew: this process must be restarted")
+
+// runHealing starts the embedded server of a node among others anew when it has given up
+// storing, as after one full disk, and there is room again. Nothing else would: it keeps
+// its error for as long as it runs. Until then it goes on as a part of the network, and
+// this node's flushes are stored by the others.
+//
+// Who uses the connection notices a short break (join.Node.Start). The replica then takes
+// what it lacks from the others; one that is damaged is set aside, as at any start.
+func (j *Journal) runHealing(ctx context.Context) {
+	var failing time.Time // it has room, and does not start, since then
+	unsettled := false    // it was started, and is not well yet
+	pause, next := healEvery, time.Time{}
+	tick := time.NewTicker(healEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if unsettled && j.stores.well() && j.settleAgain(ctx) {
+			unsettled, pause = false, healEvery
+		}
+		why, due := j.stores.due(time.Now())
+		if !due {
+			continue
+		}
+		if err := tryRoom(j.cfg.Dir); err != nil {
+			j.stores.hinder("make room on the disk of the data directory: " + err.Error())
+			continue
+		}
+		if time.Now().Before(next) {
+			continue
+		}
+		j.log.Warn("journal: this node's replica does not store though there is room: its server is started anew", "error", why)
+		err := j.startAnew(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		pause = min(2*pause, healPauseMost)
+		if next = time.Now().Add(pause); err == nil {
+			unsettled, failing = true, time.Time{}
+			continue
+		}
+		j.log.Error("journal: the embedded server does not start, and is tried again", "error", err)
+		j.stores.hinder(err.Error())
+		if failing.IsZero() {
+			failing = time.Now()
+		}
+		if time.Since(failing) > giveUpAfter {
+			j.fail(fmt.Errorf("%w: %w", errNotStarted, err))
+			return
+		}
+	}
+}
+
+func (j *Journal) startAnew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, healTime)
+	defer cancel()
+	j.server.Stop()
+	if err := j.server.Start(ctx); err != nil {
+		return err
+	}
+	j.stats.revivals.Add(1)
+	j.stores.started(time.Now())
+	return nil
+}
+
+// settleAgain is settle, for a server that was started anew and is current.
+func (j *Journal) settleAgain(ctx context.Context) bool {
+	if err := j.server.Settled(ctx); err != nil {
+		if ctx.Err() == nil {
+			j.log.Warn("journal: tried again", "error", err)
+		}
+		return false
+	}
+	j.log.Info("journal: this node's replica stores again, and has what the others have")
+	return true
+}
+
+// due tells whether the server is to be started anew, and why.
+func (s *stores) due(now time.Time) (why error, is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.own.Wrong == nil:
+		return nil, false
+	case s.own.Failed:
+		return s.own.Wrong, now.Sub(s.since) >= healSure
+	}
+	return s.own.Wrong, s.own.Led && now.Sub(s.since) > stuckAfter && now.Sub(s.moved) > stuckAfter
+}
+
+// well tells whether the replicas were found to store and be current.
+func (s *stores) well() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.own.Wrong == nil
+}
+
+// hinder notes why the server is not started anew.
+func (s *stores) hinder(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.obstacle = why
+}
+
+// started gives a server time to be well.
+func (s *stores) started(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.obstacle = ""
+	s.own.Wrong, s.own.Failed = errStarting, false // until it was asked
+	s.since, s.moved = now, now
+}
