@@ -20,6 +20,7 @@ func (j *Journal) Alarms() (alarms []Alarm) {
 		j.flushAlarms,
 		j.aheadAlarms,
 		j.storeAlarms,
+		j.lagAlarms,
 	} {
 		alarms = append(alarms, source()...)
 	}

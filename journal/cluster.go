@@ -23,6 +23,9 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.listenToStores(); err != nil {
 		return err
 	}
+	if err := j.listenBeats(); err != nil {
+		return err
+	}
 	if err := j.serveMessages(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
@@ -67,7 +70,8 @@ func replaced(damaged []ondisk.Damage) (found []Finding) {
 // sayHello journals the first flush of this life, and applies all before it.
 func (j *Journal) sayHello(ctx context.Context) error {
 	var sequence uint64
-	for _, data := range j.replica.hello(time.Now()) {
+	began := time.Now()
+	for _, data := range j.replica.hello(began) {
 		if err := patiently(ctx, func(ctx context.Context) (err error) {
 			sequence, err = j.store.publish(ctx, data, askTimeout)
 			return err
@@ -79,6 +83,7 @@ func (j *Journal) sayHello(ctx context.Context) error {
 		return err
 	}
 	j.flusher.last = sequence
+	j.flusher.written.Store(&written{j.replica.encoder.flush, began})
 	j.replica.ready()
 	return nil
 }

@@ -17,9 +17,10 @@ import (
 type flusher struct {
 	last uint64 // sequence in the stream of the last acknowledged message
 
-	kick  chan struct{} // someone waits: do not wait for the interval
-	open  atomic.Int64  // entries of flushes that are not acknowledged: what would be lost with them
-	speak atomic.Bool   // the next flush is written though it be empty
+	kick    chan struct{}           // someone waits: do not wait for the interval
+	open    atomic.Int64            // entries of flushes that are not acknowledged: what would be lost with them
+	speak   atomic.Bool             // the next flush is written though it be empty
+	written atomic.Pointer[written] // of this life; nil: not even its hello
 
 	mu     sync.Mutex
 	next   *flushGroup // of those who wait for the next flush to begin; nil: nobody
@@ -117,6 +118,7 @@ func (j *Journal) flush(ctx context.Context) error {
 			return err
 		}
 		j.flusher.open.Store(0)
+		j.flusher.written.Store(&written{j.replica.encoder.flush, began})
 		j.stats.flushed(time.Since(began))
 	}
 	if !j.cfg.clustered() {

@@ -15,22 +15,13 @@ type OriginStatus struct {
 	Epoch  uint64 // of its process
 	Self   bool
 	Left   bool      // it stopped, and all its hits are here
-	Late   bool      // it is not heard of: its newer hits may be missing
+	Late   bool      // its newer hits may be missing
+	Why    Lateness  // it is late; "": it is not
+	Since  time.Time // when it is late: from then on hits may be missing, by this node's clock
 	AsOf   time.Time // all that it took until then is counted here, by its clock
-	Heard  time.Time // when its last flush came, by this node's clock
+	Heard  time.Time // when it was last heard of, by this node's clock
 	Flush  uint64    // the last one
 }
-
-const (
-	// heartbeat is how often a node journals when it has no hits.
-	heartbeat = time.Second
-
-	// lateAfter is how long a node may be silent.
-	lateAfter = 3 * heartbeat
-
-	// forgetAfter is how long one that never said that it stops is waited for.
-	forgetAfter = 24 * time.Hour
-)
 
 // Origins says of each origin how much of it is counted here, by name.
 func (j *Journal) Origins() []OriginStatus { return j.replica.origins(time.Now()) }
@@ -39,8 +30,8 @@ func (r *replica) origins(now time.Time) (list []OriginStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for origin, l := range r.audit.lanes {
-		if origin != r.audit.origin && !l.forgotten(now) && !(l.left && isRestoreName(l.node)) {
-			list = append(list, l.status(now))
+		if origin != r.audit.origin && !r.forgotten(now, l) && !(l.left && isRestoreName(l.node)) {
+			list = append(list, r.status(now, l))
 		}
 	}
 	self := OriginStatus{Node: r.node, Origin: fmt.Sprintf("%016x", r.audit.origin), Epoch: r.audit.self.epoch, Self: true, AsOf: now, Heard: now}
@@ -49,6 +40,9 @@ func (r *replica) origins(now time.Time) (list []OriginStatus) {
 		// origin that is not in the list nothing was.
 		l := r.audit.lane(r.audit.origin)
 		self.AsOf, self.Flush = time.UnixMilli(l.at), l.flush
+		self.Why, self.Since = r.lateness(now, l)
+		self.Late = self.Why != ""
+		list = append(list, r.unknown(now, l.at)...)
 	}
 	list = append(list, self)
 	list = withoutReplaced(list)
@@ -60,22 +54,31 @@ func byNode(a, b OriginStatus) int {
 	return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Origin, b.Origin))
 }
 
-func (l *lane) status(now time.Time) OriginStatus {
-	return OriginStatus{
-		Node: l.node, Origin: fmt.Sprintf("%016x", l.origin), Epoch: l.epoch, Left: l.left, Late: l.late(now), Flush: l.flush,
+func (r *replica) status(now time.Time, l *lane) OriginStatus {
+	why, since := r.lateness(now, l)
+	o := OriginStatus{
+		Node: l.node, Origin: fmt.Sprintf("%016x", l.origin), Epoch: l.epoch, Left: l.left && why == "", Late: why != "", Why: why, Since: since, Flush: l.flush,
 		AsOf: time.UnixMilli(l.at), Heard: l.heard,
 	}
+	if p := r.peers[l.origin]; p != nil && p.heard.After(o.Heard) {
+		o.Heard = p.heard
+	}
+	return o
 }
 
-// forgotten tells whether an origin is waited for no longer.
+// forgotten tells whether an origin is waited for no longer. The caller holds mu.
+func (r *replica) forgotten(now time.Time, l *lane) bool {
+	p := r.peers[l.origin]
+	return l.forgotten(now) && (p == nil || now.Sub(p.heard) > forgetAfter)
+}
+
+// forgotten is by its flushes only.
 func (l *lane) forgotten(now time.Time) bool {
 	if l.heard.IsZero() {
 		return now.Sub(time.UnixMilli(l.at)) > forgetAfter
 	}
 	return now.Sub(l.heard) > forgetAfter
 }
-
-func (l *lane) late(now time.Time) bool { return !l.left && now.Sub(l.heard) > lateAfter }
 
 // withoutReplaced leaves out the origins of directories that a node of the same
 // name has begun anew without: nothing comes of them any more.
@@ -90,8 +93,9 @@ func withoutReplaced(list []OriginStatus) []OriginStatus {
 }
 
 // Freshness says until when the hits of all nodes are counted here, and which
-// nodes are late: what these have counted since may be missing. Alone, a node has
-// all hits, always.
+// nodes are late: what these have counted since may be missing. This node is among them
+// where its own flushes do not come back, so that nothing is known of nodes that it never
+// heard of. Alone, a node has all hits, always.
 func (j *Journal) Freshness() (asOf time.Time, late []OriginStatus) {
 	return j.replica.freshness(time.Now())
 }
@@ -105,15 +109,21 @@ func (r *replica) freshness(now time.Time) (asOf time.Time, late []OriginStatus)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := r.audit.lane(r.audit.origin).at
+	own := r.audit.lane(r.audit.origin)
+	at := own.at
+	if why, since := r.lateness(now, own); why != "" {
+		late = append(late, OriginStatus{Node: r.node, Origin: fmt.Sprintf("%016x", own.origin), Epoch: r.audit.self.epoch, Self: true,
+			Late: true, Why: why, Since: since, AsOf: time.UnixMilli(at), Heard: now, Flush: own.flush})
+	}
+	late = append(late, r.unknown(now, at)...)
 	for origin, l := range r.audit.lanes {
-		silent := l.late(now)
-		if origin == r.audit.origin || l.left || l.at >= at && !silent || l.forgotten(now) || l.replaced(now) {
+		why, _ := r.lateness(now, l)
+		if origin == r.audit.origin || l.left && why == "" || l.at >= at && why == "" || r.forgotten(now, l) || l.replaced(now) {
 			continue
 		}
 		at = min(at, l.at)
-		if silent {
-			late = append(late, l.status(now))
+		if why != "" {
+			late = append(late, r.status(now, l))
 		}
 	}
 	slices.SortFunc(late, byNode)

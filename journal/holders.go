@@ -36,7 +36,7 @@ func (j *Journal) Holders() (list []Holder) {
 		case ok && o.Self:
 			h.Self, h.Here, h.Staying = true, true, true
 		case ok:
-			h.Here = !o.Left && !o.Late
+			h.Here = !o.Left && o.Why != Silent
 			if e.Epoch != o.Epoch { // it has not said yet what it holds in this life
 				h.Held = weir.PartitionSet{}
 			}

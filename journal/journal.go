@@ -85,6 +85,7 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	j.running.Go(func() { j.runSnapshotter(run) })
 	if cfg.clustered() {
 		j.running.Go(func() { j.runFollower(run) })
+		j.running.Go(func() { j.runBeats(run) })
 		j.running.Go(func() { j.runShares(run) })
 		j.running.Go(func() { j.runMembers(run) })
 		j.running.Go(func() { j.runStores(run) })

@@ -167,6 +167,9 @@ func (j *Journal) takeRemovals(ctx context.Context, late []OriginStatus) {
 		return // none was ever removed, or nobody answers
 	}
 	for _, o := range late {
+		if o.Self {
+			continue
+		}
 		entry, err := kv.Get(ctx, o.Origin)
 		if err != nil {
 			continue

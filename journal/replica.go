@@ -35,6 +35,7 @@ type replica struct {
 	// applied and not yet in audit: a snapshot would have it twice.
 	mu       sync.Mutex
 	audit    *auditor
+	peers    map[uint64]*peer // by origin, this one's too
 	to       sink
 	holding  *holding // which is to
 	told     int      // findings that were handed out
@@ -43,7 +44,7 @@ type replica struct {
 }
 
 func newReplica(engine *weir.Engine, origin uint64, node string, clustered bool) *replica {
-	r := &replica{engine: engine, node: node, clustered: clustered, audit: newAuditor(origin, engine.Config().Partitions)}
+	r := &replica{engine: engine, node: node, clustered: clustered, audit: newAuditor(origin, engine.Config().Partitions), peers: map[uint64]*peer{}}
 	r.audit.alone = !clustered
 	r.holding = newHolding(engine)
 	r.holding.own, r.holding.ownAll = r.ownSince, r.ownAll

@@ -38,7 +38,7 @@ func (n *simNode) wall() int64 {
 // that. Of one that it does not hear of it can only say so by its own clock.
 func (n *simNode) freshUntil(asOf time.Time, origin uint64) time.Time {
 	name := fmt.Sprintf("%016x", origin)
-	heard := slices.ContainsFunc(n.r.origins(n.now()), func(o OriginStatus) bool { return o.Origin == name && !o.Left })
+	heard := slices.ContainsFunc(n.r.origins(n.now()), func(o OriginStatus) bool { return o.Origin == name && !o.Left && o.Flush > 0 })
 	if n.c.skewed && !heard {
 		return asOf.Add(-2 * simSkew)
 	}

@@ -46,6 +46,9 @@ const (
 	simBeyond                  // any message
 )
 
+// simSlowest is how long a message takes at most.
+const simSlowest = 3 * time.Second
+
 // simBegin is the time of day at the beginning.
 var simBegin = time.Unix(1_700_000_000, 0)
 
@@ -60,7 +63,10 @@ func newSimCluster(t *testing.T, seed uint64) *simCluster {
 	c.net = sim.NewNetwork(w, c.faults())
 	var names []string
 	for i := range 1 + w.IntN(5) {
-		n := &simNode{c: c, name: fmt.Sprint("n", i+1), origin: w.Uint64(), takes: i == 0}
+		n := &simNode{c: c, name: fmt.Sprint("n", i+1), origin: w.Uint64(), takes: i == 0, flushEvery: 100 * time.Millisecond}
+		if w.Chance(.3) {
+			n.flushEvery = []time.Duration{20 * time.Millisecond, 700 * time.Millisecond, 3 * time.Second}[w.IntN(3)]
+		}
 		c.nodes = append(c.nodes, n)
 		names = append(names, n.name)
 	}
@@ -79,9 +85,13 @@ func newSimCluster(t *testing.T, seed uint64) *simCluster {
 }
 
 func (c *simCluster) faults() sim.Faults {
+	usual := 10 * time.Millisecond
+	if c.w.Chance(.3) { // far from each other
+		usual = 100 * time.Millisecond
+	}
 	return sim.Faults{
 		Lose: c.w.Float64() * .2, Repeat: c.w.Float64() * .1, Slow: c.w.Float64() * .1,
-		Usual: 10 * time.Millisecond, Slowest: 3 * time.Second,
+		Usual: usual, Slowest: simSlowest,
 	}
 }
 
@@ -134,6 +144,7 @@ func (c *simCluster) play() {
 		}
 	}
 	c.w.Run(auditEvery + 2*simSkew + 6*time.Second) // restarts, what is slow, and totals told by all
+	c.noneLate()
 	c.lastRounds()
 	c.quiet = true
 	c.w.Run(2 * time.Second)

@@ -28,7 +28,8 @@ type simNode struct {
 	// In its memory: run changes when it starts and when it ends, so that what was
 	// on its way to an earlier one finds nobody.
 	run     int
-	ready   bool // it takes hits
+	ready   bool      // it takes hits
+	since   time.Time // when it became ready
 	leaving bool
 	e       *weir.Engine
 	limit   *weir.KeyedLimit
@@ -39,9 +40,14 @@ type simNode struct {
 	once []string
 
 	sending *simFlush // the flush under way
+	began   time.Time // to be cut
 	parts   [][]byte
 	sent    int
 	snaps   []snapshot
+
+	flushEvery time.Duration
+	written    written // the last flush that was acknowledged
+	ahead      ahead
 
 	stalled  time.Duration // until then it follows nothing
 	settling int           // snapshots whose own hits did not come back yet
@@ -55,7 +61,6 @@ type simNode struct {
 
 const (
 	simPartitions = 4
-	simFlushEvery = 100 * time.Millisecond
 	simAckTime    = 400 * time.Millisecond
 	simMemory     = 64 << 10 // of a partition, where keys are evicted: the least there is
 )
@@ -121,6 +126,7 @@ func (n *simNode) newEngine() {
 	n.ops, n.once, n.sending, n.parts, n.snaps, n.round = nil, nil, nil, nil, nil, nil
 	n.settling, n.stalled = 0, 0
 	n.ready, n.leaving, n.listed, n.named = false, false, false, map[string]bool{}
+	n.ahead = ahead{}
 }
 
 // hello is Journal.sayHello.
@@ -130,7 +136,7 @@ func (n *simNode) hello(run int) {
 	if !n.c.crowded { // which key is evicted is not by the seed, nor is the size of batches then
 		n.r.encoder.batchBytes, n.r.encoder.partBytes = 1<<n.c.w.IntN(8), 1<<n.c.w.IntN(9)
 	}
-	parts := n.r.hello(n.now())
+	parts, began := n.r.hello(n.now()), n.c.now()
 	n.c.model.cut(n.r.encoder.life, 1, parts, nil, nil)
 	done := false
 	var follow func(sequence uint64)
@@ -149,10 +155,11 @@ func (n *simNode) hello(run int) {
 			return
 		}
 		n.r.ready()
-		n.ready = true
+		n.ready, n.since, n.written = true, n.c.now(), written{1, began}
 		n.c.w.Logf("%s is ready in epoch %d, hello at %d", n.name, n.epoch, sequence)
 		n.tellFindings()
-		n.c.w.Every(simFlushEvery, func() bool { return n.tick(run) })
+		n.c.w.Every(n.flushEvery, func() bool { return n.tick(run) })
+		n.c.w.Every(heartbeat, func() bool { return n.beat(run) })
 		n.c.w.Every(n.c.w.Between(20*time.Millisecond, 60*time.Millisecond), func() bool { return n.follow(run) })
 	}
 	n.c.w.Every(simAckTime, func() bool {
@@ -204,7 +211,7 @@ func (n *simNode) tick(run int) bool {
 		n.store(cut.snaps)
 		return true
 	}
-	n.sending = n.c.model.cut(n.r.encoder.life, n.r.encoder.flush, cut.parts, n.ops, n.once)
+	n.sending, n.began = n.c.model.cut(n.r.encoder.life, n.r.encoder.flush, cut.parts, n.ops, n.once), n.c.now()
 	n.parts, n.sent, n.snaps = cut.parts, 0, cut.snaps
 	n.c.w.Logf("%s cuts flush %d: %d ops, %d parts, %d snapshots", n.name, n.sending.flush, len(n.ops), len(cut.parts), len(cut.snaps))
 	n.ops, n.once = nil, nil
@@ -225,7 +232,7 @@ func (n *simNode) send(run int) {
 				n.send(run)
 				return
 			}
-			n.sending = nil
+			n.sending, n.written = nil, written{flush.flush, n.began}
 			flush.acked = true
 			n.c.w.Logf("%s has flush %d acknowledged at %d", n.name, flush.flush, sequence)
 			n.store(n.snaps)
@@ -250,27 +257,79 @@ func (n *simNode) follow(run int) bool {
 	if n.run != run {
 		return false
 	}
-	for range 1 + n.c.w.IntN(20) {
-		if n.c.w.Now() < n.stalled {
-			break
+	if n.c.w.Now() >= n.stalled {
+		if n.c.w.Chance(.9) { // else it is not told
+			n.ahead.tell(n.c.log.Last())
 		}
-		sequence, data, err := n.c.log.Next(n.name, n.r.next())
-		if err != nil {
-			break
-		}
-		_, err = n.r.follow(n.now(), sequence, data, n)
-		n.tellFindings()
-		if errors.Is(err, errLeftBehind) {
-			n.c.w.Logf("%s is left behind", n.name)
-			n.crash()
-			n.start()
-			return false
-		}
-		if err != nil {
-			break
+		n.ask(run)
+		for range 1 + n.c.w.IntN(20) {
+			sequence, data, ok := n.ahead.turn(n.r.next())
+			if !ok {
+				break
+			}
+			_, err := n.r.follow(n.now(), sequence, data, n)
+			n.tellFindings()
+			if errors.Is(err, errLeftBehind) {
+				n.c.w.Logf("%s is left behind", n.name)
+				n.crash()
+				n.start()
+				return false
+			}
+			if err != nil {
+				n.ahead.keep(sequence, data)
+				break
+			}
 		}
 	}
 	n.checkFreshness()
+	n.checkLate()
+	return true
+}
+
+// ask is that of follower. Answers come from some replica, some time later, or never.
+func (n *simNode) ask(run int) {
+	for of := n.ahead.silent(n.c.now()); of != nil; of = n.ahead.silent(n.c.now()) {
+		n.ahead.fail(n.c.now(), of)
+	}
+	for want, ok := n.ahead.want(n.c.now(), n.r.next()); ok; want, ok = n.ahead.want(n.c.now(), n.r.next()) {
+		of := n.ahead.begin(n.c.now(), want)
+		n.c.log.Read(n.name, of.from, int(of.to-of.from+1), func(list []sim.Message, pending int, err error) {
+			if n.run != run {
+				return
+			}
+			if err != nil {
+				n.ahead.fail(n.c.now(), of)
+				return
+			}
+			for _, m := range list {
+				n.ahead.take(n.c.now(), of, n.r.next(), m.Sequence, m.Data)
+			}
+			n.ahead.end(n.c.now(), of, uint64(pending))
+		})
+	}
+}
+
+// beat is a turn of Journal.runBeats.
+func (n *simNode) beat(run int) bool {
+	if n.run != run {
+		return false
+	}
+	b := beat{n.r.encoder.life, n.name, promised(n.flushEvery), n.written.flush, n.c.now().Sub(n.written.began)}
+	n.r.hear(n.now(), b)
+	for _, other := range n.c.nodes {
+		if other == n {
+			continue
+		}
+		n.c.net.Send(n.name, other.name, func() {
+			if other.ready {
+				got, ok := decodeBeat(b.encode())
+				if !ok {
+					n.c.failf("a beat can't be read: %+v", b)
+				}
+				other.r.hear(other.now(), got)
+			}
+		})
+	}
 	return true
 }
 

@@ -62,10 +62,10 @@ func (c *simCluster) lastRounds() {
 	c.w.Logf("%s takes the last snapshots", n.name)
 	for range 2 {
 		n.round = c.w.Perm(simPartitions)
-		for tries := 0; len(n.round)+len(n.snaps)+n.settling > 0 && tries < 20; tries++ {
+		for tries := 0; len(n.round)+len(n.snaps)+n.settling > 0 && tries < 60; tries++ {
 			c.w.Run(500 * time.Millisecond) // each waits for the next heartbeat
 		}
-		c.w.Run(500 * time.Millisecond)
+		c.w.Run(500*time.Millisecond + n.flushEvery)
 	}
 	if n.ready && !c.shares && c.log.First() <= before {
 		c.failf("after two rounds of snapshots from %[2]d on the journal begins with message %[1]d", c.log.First(), before)

@@ -147,6 +147,36 @@ func (l *Log) Next(node string, sequence uint64) (at uint64, data []byte, err er
 	return 0, nil, ErrNoMessage
 }
 
+// Message is one of the log.
+type Message struct {
+	Sequence uint64
+	Data     []byte
+}
+
+// Read asks some replica for the messages from a sequence on, of which it has pending more.
+// The answer comes some time later, or never.
+func (l *Log) Read(node string, from uint64, most int, answer func(list []Message, pending int, err error)) {
+	r := l.ask(node)
+	if r == nil {
+		answer(nil, 0, ErrUnreachable)
+		return
+	}
+	l.net.Send(node, r.node, func() {
+		var list []Message
+		pending := 0
+		for at := max(from, l.first); at <= r.have; at++ {
+			switch {
+			case r.lost[at]:
+			case len(list) < most:
+				list = append(list, Message{at, l.messages[at-1]})
+			default:
+				pending++
+			}
+		}
+		l.net.Send(r.node, node, func() { answer(list, pending, nil) })
+	})
+}
+
 // Get reads one message from some replica.
 func (l *Log) Get(node string, sequence uint64) ([]byte, error) {
 	at, data, err := l.Next(node, sequence)

@@ -1,0 +1,191 @@
+package journal
+
+import (
+	"fmt"
+	"time"
+)
+
+// Lateness is why hits of a node may be missing from the answers of this one.
+type Lateness string
+
+const (
+	// Silent: it is not heard of. It may be down, cut off, or stopped.
+	Silent Lateness = "silent"
+	// Unwritten: it is heard of, and what it took is not in the journal: too few nodes reach
+	// each other, or their disks are full.
+	Unwritten Lateness = "unwritten"
+	// Behind: what it took is in the journal, and not applied here: this node can't keep up,
+	// or does not get the messages.
+	Behind Lateness = "behind"
+)
+
+const (
+	// heartbeat is how often a node says that it is there, whatever its flush interval, and
+	// how often it journals when it has no hits.
+	heartbeat = time.Second
+
+	// lateAfter is how long a node may be silent, and how much later than it promised the
+	// hits that it took may be here.
+	lateAfter = 3 * heartbeat
+
+	// forgetAfter is how long one that never said that it stops is waited for.
+	forgetAfter = 24 * time.Hour
+)
+
+// promised is within what time all that a node takes is in one of its flushes, or it says
+// by an empty one that there is nothing. With a tick in between, a heartbeat is due with
+// the next one.
+func promised(flushEvery time.Duration) time.Duration { return flushEvery + heartbeat }
+
+// beat is what a node says of itself each heartbeat, beside the journal and of its own
+// clock only how much time has passed: clocks of others need not agree with it.
+type beat struct {
+	life
+	node    string
+	promise time.Duration // see promised
+	flush   uint64        // its last one that is in the journal
+	age     time.Duration // since it began to gather that: what it took before is in the journal
+}
+
+// peer is what a node knows by the beats of another one, or by its own. How fresh the
+// other's hits are here is judged by time that passed, on its clock and on this one's: by
+// silence, and by lag.
+type peer struct {
+	node    string
+	epoch   uint64
+	promise time.Duration
+	age     time.Duration
+	heard   time.Time // of the last one
+	fresh   time.Time // by our clock: what the other took until then is counted here; zero: not known yet
+	claims  []claim   // what is not followed yet, the oldest first
+}
+
+// claim is that all that an origin took until then is in the journal with a flush.
+type claim struct {
+	head
+	until time.Time // by our clock
+}
+
+// maxClaims bounds the claims of a peer: some seconds of them, after which it is late.
+const maxClaims = 8
+
+// hear takes a beat that has just come.
+func (p *peer) hear(now time.Time, b beat) {
+	if b.epoch < p.epoch {
+		return // of an earlier life
+	}
+	p.node, p.epoch, p.promise, p.age, p.heard = b.node, b.epoch, b.promise, b.age, now
+	c := claim{head{b.epoch, b.flush}, now.Add(-b.age)}
+	switch last := len(p.claims) - 1; {
+	case last >= 0 && p.claims[last].head == c.head: // the one that was faster on its way says it best
+		if c.until.Before(p.claims[last].until) {
+			p.claims[last] = c
+		}
+	case len(p.claims) < maxClaims:
+		p.claims = append(p.claims, c)
+	default:
+		p.claims[last] = c
+	}
+}
+
+// follow takes off the claims that were followed, up to a flush.
+func (p *peer) follow(to head) {
+	for len(p.claims) > 0 && !to.before(p.claims[0].head) {
+		if c := p.claims[0]; c.until.After(p.fresh) {
+			p.fresh = c.until
+		}
+		p.claims = p.claims[1:]
+	}
+}
+
+func (h head) before(o head) bool { return h.epoch < o.epoch || h.epoch == o.epoch && h.flush < o.flush }
+
+// late tells why a peer is late, "" if it is not, and since when hits of it may be missing,
+// by our clock. heard is when something else was heard of it.
+func (p *peer) late(now, heard time.Time) (why Lateness, since time.Time) {
+	if p == nil { // of a version without beats, or of one that has not come yet
+		if now.Sub(heard) > lateAfter {
+			return Silent, heard
+		}
+		return "", time.Time{}
+	}
+	if p.heard.After(heard) {
+		heard = p.heard
+	}
+	since = p.fresh
+	if since.IsZero() {
+		since = heard
+		if len(p.claims) > 0 {
+			since = p.claims[0].until
+		}
+	}
+	switch {
+	case now.Sub(heard) > lateAfter:
+		return Silent, since
+	case now.Sub(since) <= p.promise+lateAfter:
+		return "", time.Time{}
+	case len(p.claims) > 0 && p.age <= p.promise+heartbeat:
+		return Behind, since
+	}
+	return Unwritten, since
+}
+
+// maxPeers bounds them: nodes of one journal, and those that were replaced.
+const maxPeers = 10_000
+
+// hear takes a beat, of this node's own too: it says how fresh its own flushes are.
+func (r *replica) hear(now time.Time, b beat) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.peers[b.origin]
+	if p == nil {
+		for origin, old := range r.peers {
+			if now.Sub(old.heard) > forgetAfter {
+				delete(r.peers, origin)
+			}
+		}
+		if len(r.peers) >= maxPeers {
+			return
+		}
+		p = &peer{}
+		r.peers[b.origin] = p
+	}
+	r.followed(b.origin, p)
+	p.hear(now, b)
+	r.followed(b.origin, p)
+}
+
+func (r *replica) followed(origin uint64, p *peer) {
+	if l := r.audit.lanes[origin]; l != nil {
+		p.follow(head{l.epoch, l.flush})
+	}
+}
+
+// lateness is that of an origin. The caller holds mu.
+func (r *replica) lateness(now time.Time, l *lane) (why Lateness, since time.Time) {
+	p := r.peers[l.origin]
+	switch {
+	case l.left && (p == nil || p.epoch <= l.epoch):
+		return "", time.Time{} // it may have begun a life that is not followed yet
+	case p != nil:
+		r.followed(l.origin, p)
+	case l.origin == r.audit.origin: // its first beat is not there yet
+		return "", time.Time{}
+	}
+	return p.late(now, l.heard)
+}
+
+// unknown are the late ones of which nothing was followed yet: they are heard of, and what
+// they journaled is not here. asOf is this node's own, up to which there was nothing.
+func (r *replica) unknown(now time.Time, asOf int64) (late []OriginStatus) {
+	for origin, p := range r.peers {
+		if r.audit.lanes[origin] != nil || now.Sub(p.heard) > forgetAfter {
+			continue
+		}
+		if why, since := p.late(now, p.heard); why != "" {
+			late = append(late, OriginStatus{Node: p.node, Origin: fmt.Sprintf("%016x", origin), Epoch: p.epoch,
+				Late: true, Why: why, Since: since, AsOf: time.UnixMilli(asOf), Heard: p.heard})
+		}
+	}
+	return late
+}

@@ -1,0 +1,149 @@
+package journal
+
+import (
+	"testing"
+	"time"
+)
+
+// A node is late by silence and by lag, within a bound that follows from what it
+// promised; one that keeps its promise is not, whatever its flush interval.
+func TestLateness(t *testing.T) {
+	begin := time.UnixMilli(1_800_000_000_000)
+	for _, flushEvery := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 5 * time.Second, time.Minute} {
+		promise := promised(flushEvery)
+		for _, test := range []struct {
+			name    string
+			beats   time.Duration // they end then
+			writes  time.Duration // its flushes stop then to reach the journal
+			follows time.Duration // this node stops then to apply them
+			why     Lateness
+			within  time.Duration // of that
+		}{
+			{"well", never, never, never, "", 0},
+			{"down", time.Hour, time.Hour, never, Silent, lateAfter + heartbeat},
+			{"no quorum", never, time.Hour, never, Unwritten, promise + lateAfter + heartbeat},
+			{"this node is behind", never, never, time.Hour, Behind, promise + lateAfter + 2*heartbeat},
+		} {
+			var p peer
+			var lane head
+			var heard, lateAt time.Time
+			last := begin // cut of the newest flush in the journal
+			for now := begin; now.Before(begin.Add(time.Hour + promise + time.Minute)); now = now.Add(100 * time.Millisecond) {
+				at := now.Sub(begin)
+				if now.Sub(last) >= max(flushEvery, heartbeat) && at < test.writes {
+					last = now
+				}
+				flush := uint64(last.Sub(begin)/(100*time.Millisecond)) + 1
+				if at < test.follows && lane.flush < flush {
+					lane, heard = head{1, flush}, now
+				}
+				if at%heartbeat == 0 && at < test.beats {
+					p.hear(now, beat{life{1, 1}, "n2", promise, flush, now.Sub(last)})
+				}
+				p.follow(lane)
+				why, since := p.late(now, heard)
+				if why == "" {
+					lateAt = time.Time{}
+					continue
+				}
+				if lateAt.IsZero() {
+					lateAt = now
+				}
+				if why != test.why {
+					t.Fatalf("flushes each %v, %s: after %v it is %s", flushEvery, test.name, at, why)
+				}
+				if lack := begin.Add(time.Hour); since.After(lack) || since.Before(lack.Add(-promise-heartbeat)) {
+					t.Fatalf("flushes each %v, %s: hits may be missing since %v, want about 1h", flushEvery, test.name, since.Sub(begin))
+				}
+			}
+			if after := lateAt.Sub(begin.Add(time.Hour)); test.why != "" && (lateAt.IsZero() || after > test.within) {
+				t.Errorf("flushes each %v, %s: late %v after that, want within %v", flushEvery, test.name, after, test.within)
+			}
+			if len(p.claims) > maxClaims {
+				t.Errorf("%d claims", len(p.claims))
+			}
+		}
+	}
+}
+
+const never = time.Duration(1<<63 - 1)
+
+// One that is heard of, and of which nothing was followed, is late too; one that has left
+// is not, until it begins another life.
+func TestLatenessOfLanes(t *testing.T) {
+	now := time.UnixMilli(1_800_000_000_000)
+	r := manyLanes(t, 2, now)
+	r.clustered = true
+	names := func(now time.Time) (list []string) {
+		for origin := range r.audit.lanes {
+			r.audit.lane(origin).heard = now
+		}
+		_, late := r.freshness(now)
+		for _, o := range late {
+			list = append(list, o.Node+" "+string(o.Why))
+		}
+		return list
+	}
+	say := func(now time.Time, origin, epoch uint64, name string, age time.Duration) {
+		r.hear(now, beat{life{origin, epoch}, name, promised(0), 1, age})
+	}
+	say(now, 3, 1, "n3", 0)
+	if got := names(now); len(got) > 0 {
+		t.Errorf("%v are late at once", got)
+	}
+	for range 10 {
+		now = now.Add(time.Second)
+		say(now, 1, 1, "n1", 0)
+		say(now, 2, 1, "n2", 0)
+		say(now, 3, 1, "n3", 0)
+	}
+	if got := names(now); len(got) != 1 || got[0] != "n3 behind" {
+		t.Errorf("late are %v, want n3, of which nothing is here", got)
+	}
+	r.audit.lane(2).left = true
+	for i := range 10 {
+		now = now.Add(time.Second)
+		say(now, 1, 1, "n1", 0)
+		say(now, 2, 2, "n2", time.Duration(i)*time.Second) // its hello is not here
+		say(now, 3, 1, "n3", 0)
+	}
+	if got := names(now); len(got) != 2 || got[0] != "n2 behind" && got[0] != "n2 unwritten" {
+		t.Errorf("late are %v, want n2 too, which began another life", got)
+	}
+	say(now, 1, 1, "n1", time.Minute) // its own flushes wait
+	now = now.Add(time.Second)
+	r.peers[1].fresh = now.Add(-time.Minute)
+	if got := names(now); len(got) != 3 || got[0] != "n1 unwritten" {
+		t.Errorf("late are %v, want this node too", got)
+	}
+}
+
+// What is no beat is none, and one is read as it was said.
+func TestBeatBytes(t *testing.T) {
+	b := beat{life{1 << 63, 7}, "n1", 61 * time.Second, 1 << 40, 1500 * time.Millisecond}
+	data := b.encode()
+	if got, ok := decodeBeat(data); !ok || got != b {
+		t.Errorf("%+v, %v, want %+v", got, ok, b)
+	}
+	for n := range 13 { // the name may be of any length
+		if got, ok := decodeBeat(data[:n]); ok {
+			t.Errorf("%d bytes are %+v", n, got)
+		}
+	}
+	if _, ok := decodeBeat(append(data, make([]byte, maxNodeBytes)...)); ok {
+		t.Error("a name without end")
+	}
+}
+
+func FuzzBeat(f *testing.F) {
+	f.Add(beat{life{1, 2}, "n1", time.Second, 3, time.Second}.encode())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b, ok := decodeBeat(data)
+		if !ok {
+			return
+		}
+		if again, ok := decodeBeat(b.encode()); !ok || again != b {
+			t.Errorf("%+v is read as %+v", b, again)
+		}
+	})
+}
