@@ -11,7 +11,7 @@ type Freshness struct {
 	Late []Late `json:"late,omitempty"` // nodes whose newer hits may be missing: the answer is a lower bound
 }
 
-// Late is a node that was not heard of for some seconds.
+// Late is a node of which hits may be missing: it is not heard of, or lags.
 type Late struct {
 	Node  string `json:"node"`
 	Since Time   `json:"since"` // its hits until then are counted
@@ -50,6 +50,7 @@ type Node struct {
 	Held       int      `json:"held"`  // partitions that it holds and answers for
 	Left       bool     `json:"left,omitempty"`
 	Late       bool     `json:"late,omitempty"`
+	Why        string   `json:"why,omitempty"` // it is late: silent, unwritten or behind
 	SkewS      *float64 `json:"skew_s,omitempty"` // that its clock is ahead; nil: it did not answer
 	SkewErrorS *float64 `json:"skew_error_s,omitempty"`
 }

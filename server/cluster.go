@@ -31,7 +31,7 @@ type Cluster interface {
 	Remove(ctx context.Context, node string) (Removal, error)
 }
 
-// LateNode is one that was not heard of for some seconds.
+// LateNode is one of which hits may be missing: it is not heard of, or lags.
 type LateNode struct {
 	Name  string
 	Since time.Time // its hits until then are counted here
@@ -44,9 +44,10 @@ type Node struct {
 	Epoch  uint64 // of its process
 	Self   bool
 	Left   bool      // it stopped, and all its hits are here
-	Late   bool      // it was not heard of for some seconds
+	Late   bool      // hits of it may be missing here
+	Why    string    // it is late: silent, unwritten or behind; "": it is not
 	AsOf   time.Time // its hits until then are counted here, by its clock
-	Heard  time.Time // when that came to be known, by our clock
+	Heard  time.Time // when it was last heard of, by our clock
 	Held   int       // partitions that it holds, as it last said
 }
 

@@ -32,10 +32,11 @@ type clusterNode struct {
 	Self       bool     `json:"self,omitempty" doc:"It is this node."`
 	AsOf       unixTime `json:"as_of" doc:"All its hits until then are counted here, by its clock."`
 	LagS       float64  `json:"lag_s" doc:"Seconds from as_of to now. A node without hits is heard of once a second."`
-	Heard      unixTime `json:"heard" doc:"When that came to be known, by this node's clock."`
+	Heard      unixTime `json:"heard" doc:"When it was last heard of, by this node's clock."`
 	Held       int      `json:"held" doc:"Partitions that it holds and answers for, as it last said."`
 	Left       bool     `json:"left,omitempty" doc:"It has stopped, and all its hits are counted here."`
-	Late       bool     `json:"late,omitempty" doc:"It was not heard of for more than 3 s: newer hits of it may be missing."`
+	Late       bool     `json:"late,omitempty" doc:"Newer hits of it may be missing here."`
+	Why        string   `json:"why,omitempty" enum:"silent,unwritten,behind" doc:"Why it is late: it was not heard of for more than 3 s; or it is heard of, and its hits do not reach the journal; or they are there, and this node does not apply them."`
 	SkewS      *float64 `json:"skew_s,omitempty" doc:"Seconds that its clock is ahead of this node's; absent when it did not answer."`
 	SkewErrorS *float64 `json:"skew_error_s,omitempty" doc:"How far skew_s may be off."`
 }
@@ -103,7 +104,7 @@ func (s *Server) addCluster(ctx context.Context, a *clusterAnswer) {
 	a.Now, a.Freshness = millis(s.wall()), s.freshness() // answers took their time
 	for _, n := range s.cfg.Cluster.Nodes() {
 		node := clusterNode{
-			Node: n.Name, Origin: n.Origin, Epoch: n.Epoch, Self: n.Self, Held: n.Held, Left: n.Left, Late: n.Late,
+			Node: n.Name, Origin: n.Origin, Epoch: n.Epoch, Self: n.Self, Held: n.Held, Left: n.Left, Late: n.Late, Why: n.Why,
 			AsOf: millis(n.AsOf), Heard: millis(n.Heard), LagS: lag(now, n),
 		}
 		if skew, ok := clocks[n.Origin]; ok {

@@ -29,7 +29,7 @@ func (a among) Nodes() (nodes []server.Node) {
 	}
 	for _, o := range a.Origins() {
 		nodes = append(nodes, server.Node{
-			Name: o.Node, Origin: o.Origin, Epoch: o.Epoch, Self: o.Self, Left: o.Left, Late: o.Late, AsOf: o.AsOf, Heard: o.Heard,
+			Name: o.Node, Origin: o.Origin, Epoch: o.Epoch, Self: o.Self, Left: o.Left, Late: o.Late, Why: string(o.Why), AsOf: o.AsOf, Heard: o.Heard,
 			Held: held[o.Origin],
 		})
 	}

@@ -83,12 +83,14 @@ func printCluster(t *table, c client.Cluster) {
 
 func stateOf(n client.Node) string {
 	switch {
+	case n.Self && n.Late:
+		return "this one, LATE (" + n.Why + ") since " + timeText(n.AsOf)
 	case n.Self:
 		return "this one"
 	case n.Left:
 		return "left"
 	case n.Late:
-		return "LATE since " + timeText(n.AsOf)
+		return "LATE (" + n.Why + ") since " + timeText(n.AsOf)
 	}
 	return "here"
 }
