@@ -50,7 +50,7 @@ type Node struct {
 	Held       int      `json:"held"`  // partitions that it holds and answers for
 	Left       bool     `json:"left,omitempty"`
 	Late       bool     `json:"late,omitempty"`
-	Why        string   `json:"why,omitempty"` // it is late: silent, unwritten or behind
+	Why        string   `json:"why,omitempty"`    // it is late: silent, unwritten or behind
 	SkewS      *float64 `json:"skew_s,omitempty"` // that its clock is ahead; nil: it did not answer
 	SkewErrorS *float64 `json:"skew_error_s,omitempty"`
 }

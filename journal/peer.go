@@ -98,7 +98,9 @@ func (p *peer) follow(to head) {
 	}
 }
 
-func (h head) before(o head) bool { return h.epoch < o.epoch || h.epoch == o.epoch && h.flush < o.flush }
+func (h head) before(o head) bool {
+	return h.epoch < o.epoch || h.epoch == o.epoch && h.flush < o.flush
+}
 
 // late tells why a peer is late, "" if it is not, and since when hits of it may be missing,
 // by our clock. heard is when something else was heard of it.
