@@ -16,6 +16,7 @@ type KeyedLimit struct {
 	shown     string
 	journaled bool // whatever the period
 	strict    bool
+	inline    bool
 	plan      atomic.Pointer[limitPlan]
 }
 
@@ -91,10 +92,10 @@ func (l *KeyedLimit) SetLimit(to Limit) error {
 	if err != nil {
 		return &Error{CodeInvalidLimit, "limit", err.Error()}
 	}
-	made := &limitPlan{Plan: plan, name: l.name, strict: l.strict}
+	made := &limitPlan{Plan: plan, name: l.name, strict: l.strict, inline: l.inline}
 	if l.engine.cfg.Gather {
 		made.journaled = l.journaled || to.Per >= journaledPer
-		made.record = limitRecord(l.name.name, plan.Limit(), l.strict)
+		made.record = limitRecord(l.name.name, plan.Limit(), made.flags())
 	}
 	l.plan.Store(made)
 	return nil
@@ -161,8 +162,8 @@ func (l *KeyedLimit) enter(key string) (st *limitState, share *limitShare, now i
 	share = &ls.shares[l.engine.PartitionOf(key)]
 	now = ls.clock.now()
 	share.mu.Lock()
-	if ls.full() {
-		ls.makeRoom(share, now)
+	if ls.fullFor(plan.inline) {
+		ls.makeRoom(share, plan.inline, now)
 	}
 	if st, err = ls.state(share, plan, key, now); err != nil {
 		share.mu.Unlock()
@@ -175,7 +176,7 @@ func (l *KeyedLimit) enter(key string) (st *limitState, share *limitShare, now i
 // or have let go of what is over. The caller holds the share's lock.
 func (ls *limits) decided(s *limitShare, st *limitState, now int64, n uint64, allowed bool, sizeBefore int) {
 	if grown := st.state.Size() - sizeBefore; grown != 0 {
-		ls.bytes.Add(int64(grown))
+		ls.grow(st.plan, int64(grown))
 	}
 	if allowed && st.plan.journaled && n > 0 {
 		s.note(st, n, now)

@@ -22,10 +22,11 @@ type limits struct {
 	shares []limitShare
 	seed   maphash.Seed // of the tables
 
-	states  atomic.Int64
-	bytes   atomic.Int64
-	refused atomic.Uint64 // requests that had no room for their state
-	next    atomic.Uint32 // the share where makeRoom looks next
+	states      atomic.Int64
+	bytes       atomic.Int64
+	inlineBytes atomic.Int64  // of inline limits, in bytes too
+	refused     atomic.Uint64 // requests that had no room for their state
+	next        atomic.Uint32 // the share where makeRoom looks next
 
 	mu       sync.Mutex // guards all below
 	names    map[string]*limitName
@@ -37,11 +38,12 @@ type limits struct {
 // limitShare is one partition's states, under a lock of its own: hits and
 // admissions do not wait for each other.
 type limitShare struct {
-	mu    sync.Mutex // guards all below
-	table limitTable
-	fresh map[*limitState]freshAdmissions // since the last cut, of the limits that are journaled
-	away  bool                            // the partition is not held (limits_held.go)
-	_     [64]byte
+	mu      sync.Mutex // guards all below
+	table   limitTable
+	fresh   map[*limitState]freshAdmissions // since the last cut, of the limits that are journaled
+	forgets []Admission                     // of ForgetInline, before those; one for each name at most
+	away    bool                            // the partition is not held (limits_held.go)
+	_       [64]byte
 }
 
 // limitName is a limit's name, one object for each. It is known while somebody
@@ -68,6 +70,8 @@ type limitPlan struct {
 	name      *limitName
 	journaled bool   // its admissions survive a restart, and other nodes learn of them
 	strict    bool   // one node decides for all
+	inline    bool   // a request brought it along
+	forgets   byte   // it is no limit: recordForget or recordForgetAll
 	record    string // all this, as the journal has it; if there may be one
 }
 
@@ -180,12 +184,12 @@ func (ls *limits) hash(name *limitName, key string) uint32 {
 }
 
 func (ls *limits) adopt(have *limitState, plan *limitPlan, now int64) {
+	ls.grow(have.plan, -have.bytes())
 	if have.plan.Limit() != plan.Limit() {
-		before := have.state.Size()
 		plan.Adopt(&have.state, have.plan.Plan, now)
-		ls.bytes.Add(int64(have.state.Size() - before))
 	}
 	have.plan = plan
+	ls.grow(plan, have.bytes())
 }
 
 // limitClock is the time of admissions, in ns since the Unix epoch. It begins at

@@ -135,9 +135,10 @@ func (ls *limits) lock(locked []int, asked []pending, now int64) []int {
 	for _, i := range locked {
 		ls.shares[i].mu.Lock()
 	}
+	inline := slices.ContainsFunc(asked, func(a pending) bool { return a.Limit.inline })
 	for _, i := range locked {
-		if ls.full() {
-			ls.makeRoom(&ls.shares[i], now)
+		if ls.fullFor(inline) {
+			ls.makeRoom(&ls.shares[i], inline, now)
 		}
 	}
 	return locked

@@ -68,9 +68,9 @@ func (ls *limits) holdShare(partition int, list []restoredState) error {
 	ls.letGo(s)
 	for st := range s.fresh {
 		if st.plan.ofHolders() {
-			ls.bytes.Add(-int64(st.state.Size()))
+			ls.grow(st.plan, -int64(st.state.Size()))
 			st.state = limit.State{}
-			ls.bytes.Add(int64(st.state.Size()))
+			ls.grow(st.plan, int64(st.state.Size()))
 		}
 	}
 	for i := range states {
@@ -82,7 +82,7 @@ func (ls *limits) holdShare(partition int, list []restoredState) error {
 		if st.plan.ofHolders() {
 			before := st.state.Size()
 			st.plan.Charge(&st.state, of.at, of.n)
-			ls.bytes.Add(int64(st.state.Size() - before))
+			ls.grow(st.plan, int64(st.state.Size()-before))
 		}
 	}
 	s.away = false

@@ -38,6 +38,8 @@ func (s *limitShare) note(st *limitState, n uint64, now int64) {
 // cut appends the admissions since the cut before. The caller holds s.mu.
 func (s *limitShare) cut(list []Admission) []Admission {
 	const ms = int64(time.Millisecond)
+	list = append(list, s.forgets...)
+	s.forgets = nil
 	for st, of := range s.fresh {
 		list = append(list, Admission{st.plan.record, st.key, (of.at + ms - 1) / ms, of.n})
 	}
@@ -78,6 +80,13 @@ func (ls *limits) apply(partition int, a Admission, beside bool) error {
 	if err != nil {
 		return err
 	}
+	if plan.forgets != 0 {
+		s := &ls.shares[partition]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		ls.forgetInline(s, plan)
+		return nil
+	}
 	now := ls.clock.now()
 	at := min(a.At, now/int64(time.Millisecond)+1) * int64(time.Millisecond)
 	if plan.strict {
@@ -107,7 +116,7 @@ func (ls *limits) apply(partition int, a Admission, beside bool) error {
 	}
 	before := st.state.Size()
 	plan.Charge(&st.state, at, a.N)
-	ls.bytes.Add(int64(st.state.Size() - before))
+	ls.grow(st.plan, int64(st.state.Size()-before))
 	return nil
 }
 
@@ -192,8 +201,9 @@ func (ls *limits) restoreOne(s *limitShare, from *limitState) {
 	if st == nil {
 		st = ls.put(s, hash, from.plan, from.key)
 	}
-	ls.bytes.Add(int64(from.state.Size() - st.state.Size()))
+	ls.grow(st.plan, -st.bytes())
 	st.plan, st.state = from.plan, from.state
+	ls.grow(st.plan, st.bytes())
 }
 
 func (ls *limits) decodeStates(list []restoredState) ([]limitState, error) {
@@ -215,16 +225,27 @@ func (ls *limits) decodeStates(list []restoredState) ([]limitState, error) {
 }
 
 // limitRecord is a name and a limit in bytes: length of the name, name, algorithm,
-// N, period in ns, burst, and 1 if it is strict.
-func limitRecord(name string, l Limit, strict bool) string {
+// N, period in ns, burst, and a byte of bits (limits_inline.go) if any is set.
+func limitRecord(name string, l Limit, bits byte) string {
 	b := appendText(nil, name)
 	for _, v := range []uint64{uint64(l.Algorithm), l.N, uint64(l.Per), l.Burst} {
 		b = binary.AppendUvarint(b, v)
 	}
-	if strict {
-		b = append(b, 1)
+	if bits != 0 {
+		b = append(b, bits)
 	}
 	return string(b)
+}
+
+// flags are the bits of the plan's record.
+func (p *limitPlan) flags() (bits byte) {
+	if p.strict {
+		bits |= recordStrict
+	}
+	if p.inline {
+		bits |= recordInline
+	}
+	return bits
 }
 
 // recorded reads a limitRecord. Plans of equal records are one.
@@ -238,12 +259,15 @@ func (ls *limits) recorded(record string) (*limitPlan, error) {
 	r := stateReader{rest: []byte(record)}
 	name := string(r.bytes())
 	l := Limit{Algorithm: limit.Algorithm(r.uvarint()), N: r.uvarint(), Per: time.Duration(r.uvarint()), Burst: r.uvarint()}
-	strict := string(r.rest) == "\x01"
+	var bits byte
+	if len(r.rest) > 0 {
+		bits = r.rest[0]
+	}
 	made, err := limit.New(l)
 	if err == nil {
 		err = checkKeptName(name)
 	}
-	if err != nil || r.failed || len(r.rest) > 0 && !strict {
+	if err != nil || r.failed || len(r.rest) > 1 || bits&^byte(recordBits) != 0 {
 		return nil, fmt.Errorf("%w: the limit of an admission: %w", ErrDamagedState, errors.Join(err))
 	}
 	ls.mu.Lock()
@@ -251,7 +275,8 @@ func (ls *limits) recorded(record string) (*limitPlan, error) {
 	if len(ls.records) >= maxLimitNames {
 		clear(ls.records) // what is in use is soon back
 	}
-	plan = &limitPlan{Plan: made, name: ls.name(name), journaled: true, strict: strict, record: record}
+	plan = &limitPlan{Plan: made, name: ls.name(name), journaled: true, record: record,
+		strict: bits&recordStrict != 0, inline: bits&recordInline != 0, forgets: bits & (recordForget | recordForgetAll)}
 	ls.records[record] = plan
 	return plan, nil
 }

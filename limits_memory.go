@@ -10,8 +10,11 @@ const roomTries = 4
 
 // insert makes a state, if there is room. The caller holds the share's lock.
 func (ls *limits) insert(s *limitShare, hash uint32, plan *limitPlan, key string) (*limitState, error) {
-	if ls.full() {
+	if ls.fullFor(plan.inline) {
 		ls.refused.Add(1)
+		if !ls.full() {
+			return nil, &Error{CodeOverloaded, "limit", "limits of the requests' own have used a quarter of the memory of limits, which is all that they may: forget them (weir limits forget), use shorter periods, raise LimitMemory (weir serve --limit-memory), or write policies"}
+		}
 		return nil, &Error{CodeOverloaded, "limit", "the memory of limits is full of keys whose limits are in use: raise LimitMemory (weir serve --limit-memory), or use shorter periods"}
 	}
 	return ls.put(s, hash, plan, key), nil
@@ -23,7 +26,7 @@ func (ls *limits) put(s *limitShare, hash uint32, plan *limitPlan, key string) *
 	st.plan, st.key = plan, strings.Clone(key)
 	ls.states.Add(1)
 	plan.name.states.Add(1)
-	ls.bytes.Add(st.bytes())
+	ls.grow(plan, st.bytes())
 	return st
 }
 
@@ -35,11 +38,11 @@ func (ls *limits) full() bool { return ls.bytes.Load() > ls.budget }
 
 // makeRoom drops idle states while memory is full: some of this share, whose lock
 // the caller holds, then of others that are not locked just now.
-func (ls *limits) makeRoom(s *limitShare, now int64) {
+func (ls *limits) makeRoom(s *limitShare, inline bool, now int64) {
 	ls.dropIdle(s, now, searchStates)
 	first := int(ls.next.Add(roomTries))
 	for i := range min(roomTries, len(ls.shares)) {
-		if !ls.full() {
+		if !ls.fullFor(inline) {
 			return
 		}
 		if other := &ls.shares[(first+i)%len(ls.shares)]; other != s && other.mu.TryLock() {
@@ -70,7 +73,7 @@ func (ls *limits) dropIdle(s *limitShare, now int64, most int) {
 // drop takes out the state at a place. The caller holds the share's lock.
 func (ls *limits) drop(s *limitShare, place uint32) {
 	st := s.table.at(place)
-	ls.bytes.Add(-st.bytes())
+	ls.grow(st.plan, -st.bytes())
 	ls.states.Add(-1)
 	st.plan.name.states.Add(-1)
 	s.table.remove(place, ls.hash(st.plan.name, st.key))

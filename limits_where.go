@@ -106,7 +106,7 @@ func (e *Engine) LimitOfRecord(record string) (*KeyedLimit, error) {
 	if err != nil {
 		return nil, err
 	}
-	kl := &KeyedLimit{engine: e, name: plan.name, shown: plan.name.name, journaled: true, strict: plan.strict}
+	kl := &KeyedLimit{engine: e, name: plan.name, shown: plan.name.name, journaled: true, strict: plan.strict, inline: plan.inline}
 	kl.plan.Store(plan)
 	return kl, nil
 }

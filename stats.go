@@ -18,8 +18,11 @@ type Stats struct {
 	EvictedHits uint64 // that the evicted keys had; AllKeys still counts them
 	ExpiredKeys uint64 // left because their newest hit was older than the retention
 
-	LimitStates  int    // keys with limits in use, counted for each limit, and some that are no longer
-	LimitBytes   int64  // of these
+	LimitStates  int   // keys with limits in use, counted for each limit, and some that are no longer
+	LimitBytes   int64 // of these
+	LimitBudget  int64
+	InlineBytes  int64  // of LimitBytes: of limits that requests bring along
+	InlineBudget int64  // of these
 	LimitRefused uint64 // requests that had no room for their state
 
 	OnceKeys        int    // receipts of Once that are kept, of all nodes
@@ -52,6 +55,9 @@ func (e *Engine) Stats() Stats {
 		LimitStates:  int(e.limits.states.Load()),
 		LimitBytes:   e.limits.bytes.Load(),
 		LimitRefused: e.limits.refused.Load(),
+		LimitBudget:  e.limits.budget,
+		InlineBytes:  e.limits.inlineBytes.Load(),
+		InlineBudget: e.limits.inlineBudget(),
 		Bytes:        e.bytes.Load(),
 		MemoryBudget: e.cfg.Memory,
 		Partitions:   len(e.partitions),

@@ -80,6 +80,9 @@ func (in *inlineLimits) make(l *Live, id inlineID) (*inlineLimit, error) {
 		return nil, failure(weir.CodeOverloaded, "limit", "%d names of inline limits are in use: use fewer names and periods, or write policies", MaxInlineNames)
 	}
 	kl, err := l.limit(weir.WhereShared, name, id.limit)
+	if err == nil {
+		kl, err = kl.Inline()
+	}
 	if err != nil {
 		return nil, err
 	}
