@@ -36,6 +36,11 @@ func (j *Journal) backup(ctx context.Context, w io.Writer) error {
 	if err := j.Sync(ctx); err != nil {
 		return err
 	}
+	return j.copyTo(ctx, w)
+}
+
+// copyTo writes what is in the streams, which nobody trims meanwhile.
+func (j *Journal) copyTo(ctx context.Context, w io.Writer) error {
 	first, last, _, err := j.store.bounds(ctx)
 	if err != nil {
 		return err
@@ -57,7 +62,7 @@ func (j *Journal) backup(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	file, err := newBackupWriter(w, BackupInfo{
-		Taken: time.Now().UTC().Truncate(time.Second), Journal: j.store.at.Load().journal, Merged: merged, Origin: j.life.origin, Epoch: j.life.epoch, Cluster: j.cfg.clustered(),
+		Taken: time.Now().UTC().Truncate(time.Second), Journal: j.store.at.Load().journal, Merged: merged, Origin: j.life.origin, Epoch: j.life.epoch, Cluster: j.cfg.clustered() || j.ofMany,
 		Partitions: cfg.Partitions, RetentionS: int64(cfg.Retention / time.Second), First: start, Last: last,
 	})
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -137,6 +139,23 @@ type backupReader struct {
 	bytes  int64
 	buf    bytes.Buffer // content of the last section
 	info   BackupInfo
+	whose  map[uint64]bool // origins of what was read
+}
+
+// origins are whose hits are in it, as far as it was read.
+func (b *backupReader) origins() []uint64 {
+	b.saw(b.info.Origin)
+	for _, origin := range b.info.Merged {
+		b.saw(origin)
+	}
+	return slices.Sorted(maps.Keys(b.whose))
+}
+
+func (b *backupReader) saw(origin uint64) {
+	if b.whose == nil {
+		b.whose = map[uint64]bool{}
+	}
+	b.whose[origin] = true
 }
 
 // errCut is what a backup is that ends early.

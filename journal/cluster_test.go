@@ -15,14 +15,15 @@ import (
 // cluster is nodes of one cluster in this process, each with an engine and a
 // journal of its own.
 type cluster struct {
-	t     *testing.T
-	cfgs  []Config
-	nodes []*running // nil: stopped
+	t      *testing.T
+	engine weir.Config
+	cfgs   []Config
+	nodes  []*running // nil: stopped
 }
 
 func newCluster(t *testing.T, nodes int) *cluster {
 	t.Helper()
-	c := &cluster{t: t, nodes: make([]*running, nodes)}
+	c := &cluster{t: t, engine: engineConfig(), nodes: make([]*running, nodes)}
 	addrs := jointest.Addrs(t, nodes)
 	for i := range nodes {
 		cfg := testConfig(t, t.TempDir())
@@ -64,7 +65,7 @@ func (c *cluster) start() {
 }
 
 func (c *cluster) open(i int) (*running, error) {
-	e, err := weir.New(engineConfig())
+	e, err := weir.New(c.engine)
 	if err != nil {
 		return nil, err
 	}

@@ -35,6 +35,12 @@ type Config struct {
 	// false, Open refuses with a *DamageError.
 	AcceptDamage bool
 
+	// LeaveCluster makes the directory of a cluster's node one of a node alone, with all
+	// that the cluster counted. All other nodes must have stopped before in good order, or
+	// been removed; else AcceptDamage is needed, and what is not in this directory is
+	// lost. Of a directory that is of a node alone already it changes nothing.
+	LeaveCluster bool
+
 	// Replicas is how many nodes hold a partition and answer for its keys, each of
 	// them with all hits. The others take hits of it all the same. Only among nodes, and
 	// the same on all. 0: all.
@@ -105,6 +111,8 @@ func (cfg Config) validate() error {
 	switch {
 	case cfg.MoveAfter < time.Second:
 		return invalidConfig("MoveAfter", "MoveAfter of %v: must be at least 1s", cfg.MoveAfter)
+	case cfg.LeaveCluster && cfg.clustered():
+		return invalidConfig("LeaveCluster", "--leave-cluster makes this node one alone: leave out --cluster and --nats, or it")
 	case cfg.Replicas < 0:
 		return invalidConfig("Replicas", "Replicas of %d: must be at least 1, or 0 for all nodes", cfg.Replicas)
 	case cfg.Replicas > 0 && !cfg.clustered():

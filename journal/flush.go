@@ -57,6 +57,8 @@ const (
 
 	sumBytes = 4
 
+	flushOriginAt = 2 // the place of the origin in a part
+
 	// maxBatchBytes and maxPartBytes keep a part below the 1 MiB that a NATS
 	// server takes: a batch is closed once it is past the one, a part once it is
 	// past the other.

@@ -105,7 +105,7 @@ func (j *Journal) restoreSpool(ctx context.Context, s *spool, mode RestoreMode) 
 	}
 	done.Keys = w.keys
 	if mode == Replace { // what it has is here, as if it had been merged
-		if err := j.recordMerge(ctx, journalText(s.id(j.engine.Config())), merge{s.info.Journal, s.origins, s.info.Taken, j.cfg.Join.Node, time.Now().UTC()}); err != nil {
+		if err := j.recordMerge(ctx, journalText(s.id(j.engine.Config())), s.entry(j.cfg.Join.Node)); err != nil {
 			return done, err
 		}
 	}

@@ -51,6 +51,7 @@ type Journal struct {
 	running sync.WaitGroup
 	closed  sync.Once
 
+	carrying     bool       // carriedFile is to be merged
 	restoring    sync.Mutex // one backup at a time
 	handed       chan handedOver
 	stopped      <-chan struct{} // the flusher takes no more
@@ -93,6 +94,13 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 			j.running.Go(func() { j.runHealing(run) })
 		}
 	}
+	if j.carrying {
+		if err := j.takeCarried(ctx); err != nil {
+			stop(errClosing)
+			j.running.Wait()
+			return nil, errors.Join(fmt.Errorf("journal: what this directory had as a node alone is not in the cluster yet, and is when it is started again: %w", err), j.release())
+		}
+	}
 	return j, nil
 }
 
@@ -117,6 +125,9 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 			return fmt.Errorf("journal: manifest: %w", err)
 		}
 	}
+	if m, j.carrying, err = j.carryOver(ctx, m); err != nil {
+		return err
+	}
 	if err := m.fits(j.engine.Config()); err != nil {
 		return err
 	}
@@ -135,6 +146,11 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 		return &DamageError{missing, j.cfg.clustered()}
 	}
 	m.Journal = j.store.at.Load().journal
+	if j.carrying {
+		if err := j.claimCarried(ctx); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+	}
 	if j.cfg.clustered() {
 		if err := j.openShares(ctx, m.Origin); err != nil {
 			return fmt.Errorf("journal: %w", err)

@@ -87,13 +87,14 @@ func newManifest(cfg weir.Config) manifest {
 }
 
 // fits refuses an engine that the directory was not made for, with a *weir.Error
-// that names the field.
+// that names the field. A node alone changes its directory instead (carry.go).
 func (m manifest) fits(cfg weir.Config) error {
+	const how = "they change at a restart of a node alone, not in a cluster: see \"Other settings\" in docs/cluster.md"
 	if m.Partitions != cfg.Partitions {
-		return invalidConfig("Partitions", "the data directory has %d partitions, not %d: their number can't be changed", m.Partitions, cfg.Partitions)
+		return invalidConfig("Partitions", "the data directory has %d partitions, not %d: %s", m.Partitions, cfg.Partitions, how)
 	}
 	if was := time.Duration(m.RetentionS) * time.Second; was != cfg.Retention {
-		return invalidConfig("Retention", "the data directory was made with a retention of %v, not %v, and it can't be changed: keep that one, or start with a new --data and send the hits again", was, cfg.Retention)
+		return invalidConfig("Retention", "the data directory was made with a retention of %v, not %v: %s", was, cfg.Retention, how)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -138,7 +139,7 @@ func (j *Journal) beginMerge(ctx context.Context, s *spool) (again bool, err err
 	if len(list) >= maxMerges {
 		return false, fmt.Errorf("%d backups were merged into this journal, which is the most", len(list))
 	}
-	return false, j.recordMerge(ctx, key, merge{s.info.Journal, s.origins, s.info.Taken, j.cfg.Join.Node, time.Now().UTC()})
+	return false, j.recordMerge(ctx, key, s.entry(j.cfg.Join.Node))
 }
 
 func (j *Journal) recordMerge(ctx context.Context, key string, m merge) error {
@@ -182,7 +183,7 @@ func (j *Journal) claimGrown(ctx context.Context, former uint64) error {
 	}
 	return fmt.Errorf("this directory has the hits of journal %s, and cluster journal %s has grown from another one, %s: a cluster grows from one directory. "+
 		"Nothing was counted. Start this node with an empty --data, and add its hits by hand: weir restore %s --server ADDR --mode merge",
-		journalText(former), journalText(j.store.at.Load().journal), other, carriedFile)
+		journalText(former), journalText(j.store.at.Load().journal), other, filepath.Join(j.cfg.Dir, carriedFile))
 }
 
 // restoreName is the name of an origin that is a backup: no node can have it.

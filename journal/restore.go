@@ -41,9 +41,13 @@ func (b *backupReader) each(takeSnapshot func(snapshot) error, takeFlush func(se
 			var snap snapshot
 			if snap, err = decodeSnapshot(content); err == nil {
 				b.info.Snapshots++
+				for _, at := range snap.positions {
+					b.saw(at.origin)
+				}
 				err = takeSnapshot(snap)
 			}
-		case kind == sectionFlush && len(content) > 8:
+		case kind == sectionFlush && len(content) > 8+flushOriginAt+8:
+			b.saw(binary.LittleEndian.Uint64(content[8+flushOriginAt:]))
 			err = takeFlush(binary.LittleEndian.Uint64(content), content[8:])
 		default:
 			err = fmt.Errorf("%w: a section of kind %q", errDamaged, kind)
@@ -55,9 +59,6 @@ func (b *backupReader) each(takeSnapshot func(snapshot) error, takeFlush func(se
 }
 
 // restoreStage is the folder in which a data directory grows until it is whole.
-// carriedFile is what a directory had before it became another (carry.go): a backup.
-const carriedFile = "carried.backup"
-
 const restoreStage = "restoring"
 
 // Restore makes a data directory out of a backup. dir must be empty, not be there, or be
@@ -105,7 +106,7 @@ func Restore(ctx context.Context, r io.Reader, dir string) (info BackupInfo, err
 	if err := b.load(engine, nil); err != nil {
 		return b.info, err
 	}
-	if err := writeDir(ctx, engine, stage); err != nil {
+	if err := writeDir(ctx, engine, stage, merge{b.info.Journal, b.origins(), b.info.Taken, "", time.Now().UTC()}); err != nil {
 		return b.info, err
 	}
 	return b.info, unstage(stage, dir)
@@ -169,13 +170,15 @@ func (s someOf) receipts(list [][]byte) error {
 	return s.holding.receipts(list)
 }
 
-// writeDir makes a data directory with all that an engine has, in snapshots.
-func writeDir(ctx context.Context, engine *weir.Engine, dir string) error {
+// writeDir makes a data directory with all that an engine has, in snapshots. It remembers
+// the backup that all is of.
+func writeDir(ctx context.Context, engine *weir.Engine, dir string, of merge) error {
 	j, err := Open(ctx, engine, Config{Dir: dir, FlushEvery: time.Millisecond, MaxBytes: unbounded}, nil)
 	if err != nil {
 		return err
 	}
-	if err := j.Close(ctx); err != nil {
+	err = j.recordMerge(ctx, journalText(newJournalID()), of)
+	if err := errors.Join(err, j.Close(ctx)); err != nil {
 		return err
 	}
 	if j.snapshots.inRound() {

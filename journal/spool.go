@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"syscall"
 	"time"
 
@@ -58,31 +56,22 @@ func checkSpool(ctx context.Context, path string) (*spool, error) {
 		return nil, fmt.Errorf("%w: section 0 of the backup: %d partitions", errDamaged, b.info.Partitions)
 	}
 	s.sizes = make([]int64, b.info.Partitions)
-	origins := map[uint64]bool{b.info.Origin: true}
-	for _, merged := range b.info.Merged {
-		origins[merged] = true
-	}
 	err = b.each(func(snap snapshot) error {
 		if snap.partition >= len(s.sizes) {
 			return fmt.Errorf("%w: a snapshot of partition %d of %d", errDamaged, snap.partition, len(s.sizes))
 		}
 		s.sizes[snap.partition] = int64(len(snap.state))
-		for _, at := range snap.positions {
-			origins[at.origin] = true
-		}
 		return ctx.Err()
 	}, func(_ uint64, data []byte) error {
-		p, err := decodePart(data)
-		if err != nil {
+		if _, err := decodePart(data); err != nil {
 			return err
 		}
-		origins[p.origin] = true
 		return ctx.Err()
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.info, s.origins = b.info, slices.Sorted(maps.Keys(origins))
+	s.info, s.origins = b.info, b.origins()
 	copy(s.sum[:], b.whole.Sum(nil))
 	return s, nil
 }

@@ -26,6 +26,7 @@ func (f *serveFlags) defineJoin(cmd *cobra.Command) {
 	flags.StringVar(&c.Secret, "cluster-secret", "", "what nodes show each other, 16 bytes or more; on a command line others can see it")
 	flags.StringVar(&c.SecretFile, "cluster-secret-file", "", "file that has it")
 	flags.BoolVar(&f.clusterInsecure, "cluster-insecure", false, "let nodes connect beyond loopback without TLS or without a secret")
+	flags.BoolVar(&f.journal.LeaveCluster, "leave-cluster", false, "without --cluster: make the directory of a cluster's node one of a node alone, with all counts")
 	flags.StringVar(&c.URL, "nats", "", "existing NATS to use in place of a cluster: nats://host:port, several apart by commas")
 	flags.StringVar(&c.Creds, "nats-creds", "", "file of credentials for it (JWT and key)")
 	flags.StringVar(&c.ClientTLS.CA, "nats-ca", "", "PEM file of the authorities of its certificate")

@@ -103,7 +103,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&j.Dir, "data", j.Dir, "directory that keeps the hits; made if it is not there")
 	flags.BoolVar(&f.ephemeral, "ephemeral", false, "keep hits in memory only")
 	choice(cmd, &f.clock, "clock", "what is now: the time of day, or the newest hit", "wall", "event")
-	flags.Var(duration(&f.engine.Retention), "retention", "how long hits are kept, 1s to 1000000000s; fixed for the life of a data directory")
+	flags.Var(duration(&f.engine.Retention), "retention", "how long hits are kept, 1s to 1000000000s; a node alone may change it at a restart, and a shorter one drops what is older")
 	flags.Var(size(&f.engine.Memory), "memory", "memory budget of the counters; the process needs about half as much again")
 	flags.StringVar(&f.policies.path, "policy", "", "YAML file with the limits of keys; read again when it changes, and at a SIGHUP")
 	flags.Var(size(&f.engine.LimitMemory), "limit-memory", "memory budget of what keys have used of their limits")

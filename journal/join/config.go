@@ -79,6 +79,11 @@ func (t TLS) none() bool { return t == TLS{} }
 // minSecret is in bytes: nobody remembers it, `openssl rand -hex 32` makes one.
 const minSecret = 16
 
+// Alone is the configuration of a node alone with the same files.
+func (cfg Config) Alone() Config {
+	return Config{Dir: cfg.Dir, MaxBytes: cfg.MaxBytes, Unbroken: cfg.Unbroken, Waiting: cfg.Waiting, Logger: cfg.Logger}
+}
+
 // Names become subjects, directories and user names of routes.
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 

@@ -1,0 +1,265 @@
+package journal
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+)
+
+// filledAlone makes a directory of a node alone, with hits, a receipt and a used limit.
+func filledAlone(t *testing.T, cfg Config) map[string]uint64 {
+	t.Helper()
+	cfg.Join = cfg.Join.Alone()
+	r := startWith(t, weir.Config{Partitions: 16, Gather: true}, cfg)
+	want := map[string]uint64{}
+	now := time.Now().Unix()
+	for i := range int64(300) {
+		r.hit("dense", now-600+2*i, 2)
+		want["dense"] += 2
+		want[weir.AllKeys] += 2
+	}
+	l, err := r.e.LimitIn("n1", weir.WhereShared, "daily", weir.Limit{N: 5, Per: 24 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := l.Take("user:1", 3); err != nil || !v.Allowed {
+		t.Fatal(v, err)
+	}
+	if _, _, err := r.e.Once(t.Context(), "order-1", 1, func() []byte { return []byte("answer") }); err != nil {
+		t.Fatal(err)
+	}
+	r.sync()
+	r.j.startRound()
+	r.j.finishRound(t.Context())
+	r.hit("late", now, 7)
+	want["late"] += 7
+	want[weir.AllKeys] += 7
+	r.sync()
+	r.crash()
+	return want
+}
+
+// wantUsed wants the receipt and the used limit of filledAlone.
+func wantUsed(t *testing.T, r *running) {
+	t.Helper()
+	answer, repeated, err := r.e.Once(t.Context(), "order-1", 1, func() []byte { return []byte("counted again") })
+	if err != nil || !repeated || string(answer) != "answer" {
+		t.Errorf("the receipt: %q, %v, %v", answer, repeated, err)
+	}
+	l, err := r.e.LimitIn("n1", weir.WhereShared, "daily", weir.Limit{N: 5, Per: 24 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := l.Take("user:1", 3); err != nil || v.Allowed {
+		t.Errorf("3 more of 5 after 3: %+v, %v", v, err)
+	}
+}
+
+// wallCluster is newCluster with engines that go by the wall clock, as a server's do.
+func wallCluster(t *testing.T, nodes int) *cluster {
+	c := newCluster(t, nodes)
+	c.engine = weir.Config{Partitions: 16, Gather: true}
+	return c
+}
+
+// The directory of a node alone becomes the first node of a cluster; the cluster's becomes
+// one alone again.
+func TestOneToThreeToOne(t *testing.T) {
+	c := wallCluster(t, 3)
+	want := filledAlone(t, c.cfgs[0])
+	c.start()
+	c.agree(want)
+	for _, node := range c.nodes {
+		wantUsed(t, node)
+	}
+	for _, name := range []string{carriedFile, beforeDir} {
+		if _, err := os.Lstat(filepath.Join(c.cfgs[0].Dir, name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", name, err)
+		}
+	}
+	hit := func(i int, key string) {
+		c.nodes[i].hit(key, time.Now().Unix(), 1)
+		want[key]++
+		want[weir.AllKeys]++
+	}
+	hit(1, "late")
+	hit(2, "new")
+	c.agree(want)
+	for _, i := range []int{2, 1, 0} {
+		c.nodes[i].close()
+		c.nodes[i] = nil
+	}
+	alone := c.cfgs[0]
+	alone.Join = alone.Join.Alone()
+	if err := refused(t, alone); !strings.Contains(err.Error(), "--leave-cluster") {
+		t.Errorf("%v", err)
+	}
+	alone.LeaveCluster = true
+	r := startWith(t, c.engine, alone)
+	r.wantAll(want)
+	wantUsed(t, r)
+	r.hit("new", time.Now().Unix(), 1)
+	want["new"]++
+	r.close()
+	r = startWith(t, c.engine, alone)
+	r.wantAll(map[string]uint64{"new": want["new"]})
+	r.close()
+}
+
+// A directory whose node did not stop last, while others went on, is not all there is.
+func TestADirectoryThatIsNotCurrentDoesNotLeave(t *testing.T) {
+	c := newCluster(t, 3)
+	c.start()
+	c.nodes[0].hit("a", 1000, 1)
+	c.agree(map[string]uint64{"a": 1})
+	c.nodes[0].close()
+	c.nodes[0] = nil
+	c.nodes[1].hit("a", 1000, 1)
+	c.nodes[1].sync()
+	c.nodes[2].crash()
+	c.nodes[1].crash()
+	alone := c.cfgs[0]
+	alone.Join, alone.LeaveCluster = alone.Join.Alone(), true
+	if err := refused(t, alone); !strings.Contains(err.Error(), "did not say that it stops") || !strings.Contains(err.Error(), "--accept-damage") {
+		t.Fatalf("%v", err)
+	}
+	alone.AcceptDamage = true
+	r := start(t, alone)
+	r.want("a", 1)
+	r.close()
+}
+
+// Each place where a conversion can be cut off is one that a start goes on from.
+func TestAGrowthThatWasCutOffGoesOn(t *testing.T) {
+	for _, cut := range []struct {
+		name string
+		at   func(c *carry) error
+	}{
+		{"backup written", func(c *carry) error { return c.write(t.Context(), false) }},
+		{"files aside", func(c *carry) error { return errors.Join(c.write(t.Context(), false), c.setAside()) }},
+		{"new manifest", func(c *carry) error {
+			return errors.Join(c.write(t.Context(), false), c.setAside(), c.begin(newManifest(c.engine.Config())))
+		}},
+	} {
+		t.Run(cut.name, func(t *testing.T) {
+			c := wallCluster(t, 2)
+			want := filledAlone(t, c.cfgs[0])
+			m, _, err := loadManifest(c.cfgs[0].Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := weir.New(c.engine)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			j := &Journal{cfg: c.cfgs[0].withDefaults(), engine: e}
+			if err := cut.at(&carry{Journal: j, dir: c.cfgs[0].Dir, m: m}); err != nil {
+				t.Fatal(err)
+			}
+			c.start()
+			c.agree(want)
+			wantUsed(t, c.nodes[1])
+		})
+	}
+}
+
+// The same of a node alone whose settings change.
+func TestAChangeOfSettingsThatWasCutOffGoesOn(t *testing.T) {
+	to := weir.Config{Partitions: 64, Gather: true, Retention: 90 * 24 * time.Hour}
+	steps := []func(c *carry) error{
+		func(c *carry) error { return c.write(t.Context(), false) },
+		func(c *carry) error { return c.setAside() },
+		func(c *carry) error { return os.Mkdir(filepath.Join(c.dir, restoreStage), 0o700) },
+		func(c *carry) error { // moved here but for the manifest
+			m, err := os.ReadFile(filepath.Join(c.dir, manifestFile))
+			return errors.Join(err, c.restage(t.Context()), os.WriteFile(filepath.Join(c.dir, manifestFile), m, 0o600))
+		},
+		func(c *carry) error { return errors.Join(c.setAside(), c.restage(t.Context())) },
+	}
+	for last := range steps {
+		cfg := testConfig(t, t.TempDir())
+		want := filledAlone(t, cfg)
+		m, _, err := loadManifest(cfg.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := weir.New(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		c := &carry{Journal: &Journal{cfg: cfg.withDefaults(), engine: e}, dir: cfg.Dir, m: m}
+		for _, step := range steps[:last+1] {
+			if err := step(c); err != nil {
+				t.Fatal(last, err)
+			}
+		}
+		r := startWith(t, to, cfg)
+		r.wantAll(want)
+		wantUsed(t, r)
+		r.close()
+		for _, name := range []string{carriedFile, beforeDir, restoreStage} {
+			if _, err := os.Lstat(filepath.Join(cfg.Dir, name)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%d: %s is left: %v", last, name, err)
+			}
+		}
+	}
+}
+
+// Of two directories that had hits, the cluster grows from one.
+func TestASecondDirectoryWithHitsIsRefused(t *testing.T) {
+	c := wallCluster(t, 3)
+	filledAlone(t, c.cfgs[0])
+	filledAlone(t, c.cfgs[1])
+	errs := make(chan error, 3)
+	for i := range c.nodes {
+		go func() {
+			r, err := c.open(i)
+			if err == nil {
+				t.Cleanup(r.crash)
+			}
+			errs <- err
+		}()
+	}
+	var refusals []error
+	for range c.nodes {
+		if err := <-errs; err != nil {
+			refusals = append(refusals, err)
+		}
+	}
+	if len(refusals) != 1 || !strings.Contains(refusals[0].Error(), "weir restore") {
+		t.Errorf("%v", refusals)
+	}
+}
+
+// Retention and partitions change at a restart of a node alone.
+func TestSettingsChangeAtARestart(t *testing.T) {
+	cfg := testConfig(t, t.TempDir())
+	filledAlone(t, cfg)
+	for _, engine := range []weir.Config{
+		{Partitions: 64, Gather: true},
+		{Partitions: 4, Gather: true, Retention: 90 * 24 * time.Hour},
+		{Partitions: 16, Gather: true, Retention: time.Hour},
+	} {
+		r := startWith(t, engine, cfg)
+		for key, n := range map[string]uint64{"dense": 600, "late": 7, weir.AllKeys: 607} {
+			if got, err := r.e.Count(key, 30*time.Minute); err != nil || got.Lower != n || got.Upper != n {
+				t.Errorf("%+v: %s: %+v, %v", engine, key, got, err)
+			}
+		}
+		wantUsed(t, r)
+		r.close()
+	}
+	long := weir.Config{Partitions: 16, Gather: true, Retention: 5 * time.Minute}
+	r := startWith(t, long, cfg)
+	if got, err := r.e.Count("late", time.Minute*5); err != nil || got.Lower != 7 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	r.close()
+}
