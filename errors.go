@@ -20,6 +20,7 @@ const (
 	CodeOnceFull      Code = "idempotency_full" // an idempotency key more than OnceMemory has room for
 	CodeKeyReused     Code = "key_reused"       // an idempotency key that came with another content before
 	CodeNotHeld       Code = "not_held"         // a question about a partition that another node's engine holds
+	CodeNotFresh      Code = "not_fresh"        // a question that other nodes' newer hits must be in, and are not in time
 	CodeClosed        Code = "closed"           // the engine was closed
 )
 

@@ -44,6 +44,11 @@ type CountQuery struct {
 	Keys    []string
 	Windows []time.Duration // whole seconds; none is 5 minutes
 	At      time.Time       // the end of the windows; zero is the server's now
+	// Fresh asks a cluster for answers that have all hits which any node took before
+	// the question, waiting at most so long, 1 ms to 10 s: when some are missing by
+	// then, there is an *Error for which NotFresh is true. 0: what the server knows, at
+	// once.
+	Fresh time.Duration
 }
 
 func (q CountQuery) values() url.Values {
@@ -57,17 +62,17 @@ func (q CountQuery) values() url.Values {
 
 // Count asks for counts: for each key, each window.
 func (c *Client) Count(ctx context.Context, q CountQuery) ([]Count, error) {
-	return answers[Count](ctx, c, "/v1/count", q.values())
+	return answers[Count](ctx, c, "/v1/count", q.values(), q.Fresh)
 }
 
 // Rate asks for counts and rates: for each key, each window.
 func (c *Client) Rate(ctx context.Context, q CountQuery) ([]Rate, error) {
-	return answers[Rate](ctx, c, "/v1/rate", q.values())
+	return answers[Rate](ctx, c, "/v1/rate", q.values(), q.Fresh)
 }
 
 // answers reads one answer, which stands alone, or several in a list.
-func answers[T any](ctx context.Context, c *Client, path string, query url.Values) ([]T, error) {
-	raw, err := ask[json.RawMessage](ctx, c, path, query)
+func answers[T any](ctx context.Context, c *Client, path string, query url.Values, fresh time.Duration) ([]T, error) {
+	raw, err := askFresh[json.RawMessage](ctx, c, path, query, fresh)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +95,7 @@ type TopQuery struct {
 	N      int           // 1 to 10,000; 0 is 10
 	Prefix string        // only keys that begin with it
 	At     time.Time     // the end of the window; zero is the server's now
+	Fresh  time.Duration // as of a CountQuery
 }
 
 // Top lists keys, most hits first.
@@ -120,7 +126,7 @@ func (c *Client) Top(ctx context.Context, q TopQuery) (Top, error) {
 		v.Set("prefix", q.Prefix)
 	}
 	setTime(v, "at", q.At)
-	return ask[Top](ctx, c, "/v1/top", v)
+	return askFresh[Top](ctx, c, "/v1/top", v, q.Fresh)
 }
 
 // SeriesQuery asks for the hits of a key, window by window.
@@ -128,6 +134,7 @@ type SeriesQuery struct {
 	Key      string
 	From, To time.Time     // zero: an hour before To; the server's now
 	Step     time.Duration // whole seconds; 0 is a minute
+	Fresh    time.Duration // as of a CountQuery
 }
 
 // Series is the hits of a key in adjoining windows of Step.
@@ -154,14 +161,15 @@ func (c *Client) Series(ctx context.Context, q SeriesQuery) (Series, error) {
 	if q.Step != 0 {
 		v.Set("step", seconds(q.Step))
 	}
-	return ask[Series](ctx, c, "/v1/series", v)
+	return askFresh[Series](ctx, c, "/v1/series", v, q.Fresh)
 }
 
 // KeysQuery asks for the names of keys.
 type KeysQuery struct {
-	Prefix string // only keys that begin with it
-	After  string // only keys that sort after it
-	Limit  int    // 0 is 100
+	Prefix string        // only keys that begin with it
+	After  string        // only keys that sort after it
+	Limit  int           // 0 is 100
+	Fresh  time.Duration // as of a CountQuery
 }
 
 // Keys lists keys, sorted by their bytes. Next is the After of the following
@@ -184,7 +192,7 @@ func (c *Client) Keys(ctx context.Context, q KeysQuery) (Keys, error) {
 	if q.Limit != 0 {
 		v.Set("limit", strconv.Itoa(q.Limit))
 	}
-	return ask[Keys](ctx, c, "/v1/keys", v)
+	return askFresh[Keys](ctx, c, "/v1/keys", v, q.Fresh)
 }
 
 // Delete deletes a key and its hits, which stay counted under "*". A key that the
@@ -253,7 +261,16 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 }
 
 func ask[T any](ctx context.Context, c *Client, path string, query url.Values) (answer T, err error) {
-	body, err := c.do(ctx, request{method: http.MethodGet, path: path, query: query})
+	return askFresh[T](ctx, c, path, query, 0)
+}
+
+func askFresh[T any](ctx context.Context, c *Client, path string, query url.Values, fresh time.Duration) (answer T, err error) {
+	r := request{method: http.MethodGet, path: path, query: query}
+	if fresh != 0 {
+		r.wait = fresh
+		r.query.Set("fresh", units.FormatDuration(r.wait))
+	}
+	body, err := c.do(ctx, r)
 	if err != nil {
 		return answer, err
 	}

@@ -35,7 +35,8 @@ type Options struct {
 	// (default 5 s), and a random part of up to a half is taken off it. A
 	// server that asks for a longer pause gets it, up to MaxPause.
 	MinPause, MaxPause time.Duration
-	// Timeout bounds one attempt, from connecting to the end of the answer.
+	// Timeout bounds one attempt, from connecting to the end of the answer, beside
+	// what a query's Fresh lets the server wait.
 	// Default 30 s.
 	Timeout time.Duration
 	// Durable makes Send wait until the server has the hits on disk. Without it a

@@ -17,6 +17,9 @@ type Error struct {
 	Detail string `json:"detail"` // what went wrong and what to do about it
 	Field  string `json:"field"`  // the parameter at fault, may be empty
 
+	// Missing are the nodes whose newer hits may be missing, of one that is NotFresh.
+	Missing []string `json:"missing"`
+
 	// After is how long the server asks to wait before the next attempt.
 	After time.Duration `json:"-"`
 }
@@ -26,6 +29,7 @@ const (
 	codeTooLate        = "too_late"
 	codeOverloaded     = "overloaded"
 	codeNotDurable     = "not_durable"
+	codeNotFresh       = "not_fresh"
 	codeTooManyLines   = "too_many_lines"
 )
 
@@ -50,9 +54,17 @@ func (e *Error) NothingCounted() bool {
 // disk in time: the receipt says how many. They may still get there.
 func (e *Error) NotDurable() bool { return e.Code == codeNotDurable }
 
+// NotFresh tells whether hits that other nodes took before the question were not in
+// within its Fresh; Missing says whose. It is not asked again by itself: whoever set
+// a time does not wait for its multiple.
+func (e *Error) NotFresh() bool { return e.Code == codeNotFresh }
+
 // temporary tells whether the same request may succeed later. 502 and 504 come
 // from a proxy whose server is away.
 func (e *Error) temporary() bool {
+	if e.NotFresh() {
+		return false
+	}
 	switch e.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return true

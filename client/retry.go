@@ -18,6 +18,7 @@ const maxAnswer = 64 << 20
 type request struct {
 	method, path    string
 	query           url.Values
+	wait            time.Duration // that the server is asked for, beside its work
 	body            []byte
 	contentType     string
 	contentEncoding string
@@ -70,7 +71,7 @@ func (c *Client) pause(attempt int, refused *Error) time.Duration {
 }
 
 func (c *Client) once(ctx context.Context, r request) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout+r.wait)
 	defer cancel()
 	target := c.base.JoinPath(r.path)
 	target.RawQuery = r.query.Encode()

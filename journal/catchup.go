@@ -30,16 +30,24 @@ func (j *Journal) CatchUp(ctx context.Context) error {
 	if group.err != nil {
 		return group.err
 	}
+	return j.awaitFollowed(ctx, group.last)
+}
+
+// awaitFollowed returns when all up to a message of the journal was applied.
+func (j *Journal) awaitFollowed(ctx context.Context, last uint64) error {
 	poll := time.NewTicker(catchUpPoll)
 	defer poll.Stop()
-	for j.replica.next() <= group.last {
+	for j.replica.next() <= last {
 		select {
 		case <-poll.C:
 		case <-j.failed:
 			return j.failure
 		case <-ctx.Done():
-			return fmt.Errorf("the journal is followed up to message %d, of %d: %w", j.replica.next()-1, group.last, context.Cause(ctx))
+			return fmt.Errorf("the journal is followed up to message %d, of %d: %w", j.replica.next()-1, last, context.Cause(ctx))
 		}
 	}
 	return nil
 }
+
+// Followed is the last message of the journal that was applied here.
+func (j *Journal) Followed() uint64 { return j.replica.next() - 1 }

@@ -26,6 +26,9 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.listenBeats(); err != nil {
 		return err
 	}
+	if err := j.listenFresh(); err != nil {
+		return err
+	}
 	if err := j.serveMessages(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}

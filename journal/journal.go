@@ -37,6 +37,7 @@ type Journal struct {
 	shares    *shares // nil: alone
 	flusher   flusher
 	told      told
+	fresh     fresher
 	snapshots snapshotter
 	stores    stores // among others: whose replicas store
 	stats     stats
@@ -93,6 +94,8 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 		if j.server.Embedded() {
 			j.running.Go(func() { j.runHealing(run) })
 		}
+		j.running.Go(func() { j.runFresh(run) })
+		j.running.Go(func() { j.runFreshAnswers(run) })
 	}
 	if j.carrying {
 		if err := j.takeCarried(ctx); err != nil {

@@ -18,6 +18,11 @@ type Answers interface {
 	Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error)
 	Delete(ctx context.Context, key string) (bool, error)
 
+	// After is for questions whose answers must have all up to a message of the journal
+	// (Cluster.Fresh), which this node has. Where nobody who is asked has it in time, the
+	// error is weir.CodeNotFresh.
+	After(upTo uint64) Answers
+
 	// LimitKeys is weir.KeyedLimit.Keys of a shared limit.
 	LimitKeys(ctx context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error)
 }
@@ -76,6 +81,9 @@ func (h held) Keys(_ context.Context, prefix, after string, limit int) ([]string
 	keys, err := h.s.engine.Keys(prefix, after, limit)
 	return keys, fresh, err
 }
+
+// After is h itself: this node has applied all that is asked for.
+func (h held) After(uint64) Answers { return h }
 
 func (h held) Delete(_ context.Context, key string) (bool, error) { return h.s.engine.Delete(key) }
 

@@ -17,6 +17,7 @@ type elsewhere struct {
 	engine *weir.Engine
 	fail   error
 	asked  chan<- []CountQuestion
+	upTo   uint64 // the last that After was told
 }
 
 var elsewhereFresh = Fresh{time.Unix(1_700_000_000, 5), []LateNode{{"far", time.Unix(1_600_000_000, 0)}}}
@@ -59,6 +60,11 @@ func (e *elsewhere) Delete(_ context.Context, key string) (bool, error) {
 	return e.engine.Delete(key)
 }
 
+func (e *elsewhere) After(upTo uint64) Answers {
+	e.upTo = upTo
+	return e
+}
+
 func (e *elsewhere) LimitKeys(_ context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error) {
 	return []weir.KeyUse{{Key: "far of " + l.Name(), Limit: weir.Limit{N: 4, Burst: 4}, Used: uint64(n)}}, e.fail
 }
@@ -75,7 +81,7 @@ func newElsewhereAPI(t *testing.T, cfg Config) (*testAPI, *elsewhere) {
 		t.Fatal(err)
 	}
 	answers := &elsewhere{engine: far}
-	cfg.Answers, cfg.Cluster = answers, fixedCluster{start}
+	cfg.Answers, cfg.Cluster = answers, fixedCluster{now: start}
 	return newTestAPI(t, weir.Config{}, cfg), answers
 }
 

@@ -16,6 +16,10 @@ type Cluster interface {
 	// Freshness says until when the hits of all nodes are counted here, and of
 	// which nodes newer hits may be missing.
 	Freshness() (asOf time.Time, late []LateNode)
+	// Fresh returns when all hits are counted here that any node took before the call:
+	// upTo is the message of the journal that has the last of them, and now the latest of
+	// the nodes' clocks. If ctx ends before, the error is a *NotFreshError.
+	Fresh(ctx context.Context) (upTo uint64, now time.Time, err error)
 	// Nodes are those that count together, this one included, by name; those that
 	// left for good are among them for a while.
 	Nodes() []Node

@@ -24,11 +24,23 @@ func withoutAsOf(body string) string {
 }
 
 // fixedCluster is a cluster that stands still: n2 is late, n3 has left.
-type fixedCluster struct{ now time.Time }
+type fixedCluster struct {
+	now  time.Time
+	back bool // n2 answers who asks it
+}
 
 func (c fixedCluster) Freshness() (time.Time, []LateNode) {
 	since := c.now.Add(-12500 * time.Millisecond)
 	return since, []LateNode{{"n2", since}}
+}
+
+// Fresh finds n2 after a while, or not.
+func (c fixedCluster) Fresh(ctx context.Context) (uint64, time.Time, error) {
+	if c.back {
+		return 7, c.now.Add(2 * time.Second), nil
+	}
+	<-ctx.Done()
+	return 0, time.Time{}, &NotFreshError{[]string{"n2"}, "newer hits of n2 may be missing"}
 }
 
 func (c fixedCluster) Nodes() []Node {
@@ -85,7 +97,7 @@ func (j stillJournal) Alarms() []Alarm {
 }
 
 func newClusterAPI(t *testing.T, j stillJournal) *testAPI {
-	return newTestAPI(t, weir.Config{Now: time.Now, Gather: true}, Config{Journal: j, Cluster: fixedCluster{time.Now()}})
+	return newTestAPI(t, weir.Config{Now: time.Now, Gather: true}, Config{Journal: j, Cluster: fixedCluster{now: time.Now()}})
 }
 
 func TestAnswersSayWhoIsLate(t *testing.T) {

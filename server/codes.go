@@ -73,6 +73,7 @@ var statusOf = map[weir.Code]int{
 	weir.CodeInvalidLimit:  http.StatusBadRequest,
 	weir.CodeInvalidConfig: http.StatusInternalServerError,
 	weir.CodeNotHeld:       http.StatusServiceUnavailable,
+	weir.CodeNotFresh:      http.StatusServiceUnavailable,
 	weir.CodeClosed:        http.StatusServiceUnavailable,
 	// The journal is behind, the memory of limits is full, or requests or bodies are
 	// more than may be at once.

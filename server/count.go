@@ -15,6 +15,7 @@ type countQuestion struct {
 	Key    []string `query:"key,explode" required:"true" doc:"The key to count; may be repeated. * counts all hits but those of limit: keys." example:"[\"url:/home\"]"`
 	Window []string `query:"window,explode" doc:"The window, whole seconds from 1s to 1000000000s; may be repeated. Default 5m." example:"[\"5m\"]"`
 	At     string   `query:"at" doc:"The end of the window; default now. A whole second stands for all of that second; with a fraction the moment is meant, and the bounds leave room for the two seconds that the window cuts. A window is exact when it lies in the newest 511 s of its key; for older instants both of its ends lie in slots of up to 1 % of their age, and the bounds say so."`
+	FreshParam
 }
 
 // CountAnswer is the count of one key in one window.
@@ -36,7 +37,7 @@ type countOutput struct{ Body oneOrCounts[CountAnswer] }
 type rateOutput struct{ Body oneOrCounts[rateAnswer] }
 
 func (s *Server) registerCount(api huma.API) {
-	codes := []weir.Code{codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidWindow, weir.CodeInvalidTime, codeTooManyAnswers, weir.CodeNotHeld, weir.CodeClosed}
+	codes := []weir.Code{codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidWindow, weir.CodeInvalidTime, codeTooManyAnswers, weir.CodeNotHeld, weir.CodeNotFresh, weir.CodeClosed}
 	ask(s, api, huma.Operation{
 		OperationID: "count", Method: http.MethodGet, Path: "/v1/count",
 		Summary:     "Count the hits of keys in windows",
@@ -69,23 +70,31 @@ func (s *Server) counts(ctx context.Context, q *countQuestion) ([]CountAnswer, e
 		return nil, newProblem(codeTooManyAnswers, "",
 			fmt.Sprintf("%d keys times %d windows are %d answers: ask for at most %d at once", len(q.Key), len(windows), n, s.cfg.MaxAnswers))
 	}
-	at, err := s.timeParam("at", q.At)
+	at, err := timeParam("at", q.At)
 	if err != nil {
 		return nil, err
 	}
-	questions := make([]CountQuestion, 0, len(q.Key)*len(windows))
 	for _, key := range q.Key {
 		if err := keyParam(key); err != nil {
 			return nil, err
 		}
+	}
+	asked, err := s.await(ctx, q.FreshParam)
+	if err != nil {
+		return nil, err
+	}
+	at = asked.at(at)
+	questions := make([]CountQuestion, 0, len(q.Key)*len(windows))
+	for _, key := range q.Key {
 		for _, w := range windows {
 			questions = append(questions, CountQuestion{key, at, w})
 		}
 	}
-	counts, of, err := s.answers.Counts(ctx, questions)
+	counts, of, err := asked.answers.Counts(ctx, questions)
 	if err != nil {
 		return nil, asProblem(err)
 	}
+	of = asked.fresh(of)
 	answers, fresh := make([]CountAnswer, len(counts)), of.answer()
 	for i, c := range counts {
 		answers[i] = CountAnswer{questions[i].Key, int64(questions[i].Window / time.Second), unixTime{at}, boundsOf(c, of), fresh}

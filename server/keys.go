@@ -14,6 +14,7 @@ type keysQuestion struct {
 	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
 	After  string `query:"after" doc:"Only keys that sort after this: next of the answer before."`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"5000" doc:"How many keys to list."`
+	FreshParam
 }
 
 type keysAnswer struct {
@@ -33,7 +34,7 @@ func (s *Server) registerKeys(api huma.API) {
 		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys",
 		Summary:     "List keys",
 		Description: "Keys that begin with `limit:` are listed only when `prefix` does.",
-	}, []weir.Code{weir.CodeInvalidRange, weir.CodeNotHeld, weir.CodeClosed},
+	}, []weir.Code{weir.CodeInvalidRange, weir.CodeNotHeld, weir.CodeNotFresh, weir.CodeClosed},
 		func(ctx context.Context, q *keysQuestion) (*keysOutput, error) {
 			answer, err := s.keys(ctx, q)
 			return &keysOutput{answer}, err
@@ -51,11 +52,15 @@ func (s *Server) registerKeys(api huma.API) {
 
 // keys asks for one key more than the page holds, to know whether there are more.
 func (s *Server) keys(ctx context.Context, q *keysQuestion) (keysAnswer, error) {
-	keys, fresh, err := s.answers.Keys(ctx, q.Prefix, q.After, q.Limit+1)
+	asked, err := s.await(ctx, q.FreshParam)
+	if err != nil {
+		return keysAnswer{}, err
+	}
+	keys, fresh, err := asked.answers.Keys(ctx, q.Prefix, q.After, q.Limit+1)
 	if err != nil {
 		return keysAnswer{}, asProblem(err)
 	}
-	answer := keysAnswer{Keys: keys, Freshness: fresh.answer()}
+	answer := keysAnswer{Keys: keys, Freshness: asked.fresh(fresh).answer()}
 	if len(keys) > q.Limit {
 		answer.Keys = keys[:q.Limit]
 		answer.Next = keys[q.Limit-1]

@@ -45,7 +45,7 @@ func TestLimitsAmongNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := serveTestAPI(t, engine, Config{
-		Policies: live, Cluster: fixedCluster{start},
+		Policies: live, Cluster: fixedCluster{now: start},
 		Strict: func() StrictStats {
 			return StrictStats{Held: 5, Decided: 6, Forwarded: 7, Unanswered: 8, Lost: 9, Refused: 10}
 		},

@@ -36,10 +36,10 @@ func windowParams(values []string) ([]time.Duration, error) {
 	return windows, nil
 }
 
-// timeParam reads a time; empty means now.
-func (s *Server) timeParam(field, value string) (time.Time, error) {
+// timeParam reads a time; empty is zero, which stands for now.
+func timeParam(field, value string) (time.Time, error) {
 	if value == "" {
-		return s.now(), nil
+		return time.Time{}, nil
 	}
 	t, err := units.ParseTime(unspace(value))
 	if err != nil {

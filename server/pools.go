@@ -17,6 +17,7 @@ type pools struct {
 	durable   *pool // hits that wait for the disk
 	decisions *pool
 	questions *pool // until their answers are taken
+	fresh     *pool // those of them that wait for other nodes
 	admin     *pool // stats, cluster and deletes
 	backup    *pool
 }
@@ -29,6 +30,7 @@ func newPools(cfg *Config) *pools {
 		durable:   &pool{name: "durable", what: "requests wait for the disk, so nothing of this one was counted", raise: "max-durable", bound: int64(cfg.MaxDurable)},
 		decisions: &pool{name: "decisions", what: "decisions are made", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},
 		questions: &pool{name: "questions", what: "questions are answered", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},
+		fresh:     &pool{name: "fresh", what: "questions wait for the newest hits of other nodes", raise: "max-in-flight", bound: int64(max(1, cfg.MaxInFlight/maxFresh))},
 		admin:     &pool{name: "admin", what: "requests about the server itself, or to delete, are handled", bound: maxAdmin},
 		backup:    &pool{name: "backup", bound: 1},
 	}
@@ -39,11 +41,15 @@ func newPools(cfg *Config) *pools {
 	return p
 }
 
+// maxFresh is the part of the questions that may wait for other nodes: while one of these
+// is away, those that ask for what is known go on.
+const maxFresh = 4
+
 // maxAdmin bounds requests that people and their scripts send.
 const maxAdmin = 32
 
 func (p *pools) all() []*pool {
-	return []*pool{p.hits, p.uploads, p.buffered, p.durable, p.decisions, p.questions, p.admin, p.backup}
+	return []*pool{p.hits, p.uploads, p.buffered, p.durable, p.decisions, p.questions, p.fresh, p.admin, p.backup}
 }
 
 // of is the pool that a route's requests are in from beginning to end; nil: none, or the
@@ -63,7 +69,7 @@ func (p *pools) of(pattern string) *pool {
 // codeCrowded is the code of a pool that is full.
 var codeCrowded = map[string]weir.Code{
 	"hits": weir.CodeOverloaded, "uploads": weir.CodeOverloaded, "buffered_bytes": weir.CodeOverloaded, "decisions": weir.CodeOverloaded,
-	"questions": weir.CodeOverloaded, "admin": weir.CodeOverloaded, "durable": codeDurableFull, "backup": codeBackupRunning,
+	"questions": weir.CodeOverloaded, "fresh": weir.CodeOverloaded, "admin": weir.CodeOverloaded, "durable": codeDurableFull, "backup": codeBackupRunning,
 }
 
 // crowdedFor is how long after its last refusal a pool is called crowded.

@@ -22,7 +22,9 @@ type problem struct {
 	Code   weir.Code `json:"code" example:"invalid_window" doc:"Stable name of the failure, to branch on."`
 	Detail string    `json:"detail" doc:"What went wrong here and what to do about it."`
 	Field  string    `json:"field,omitempty" example:"window" doc:"The parameter or setting at fault."`
-	Alarms []Alarm   `json:"alarms,omitempty" doc:"All that is wrong, in a 503 of /readyz."`
+	// Missing is set in problems of fresh questions.
+	Missing []string `json:"missing,omitempty" doc:"not_fresh: the nodes whose newer hits may be missing."`
+	Alarms  []Alarm  `json:"alarms,omitempty" doc:"All that is wrong, in a 503 of /readyz."`
 	// HitsAnswer is set in problems of POST /v1/hits only.
 	*HitsAnswer
 }
@@ -42,7 +44,7 @@ func (p *problem) ContentType(string) string { return problemType }
 
 // GetHeaders has huma say when to ask again, where that is known.
 func (p *problem) GetHeaders() http.Header {
-	if p.Code == weir.CodeNotHeld || p.Code == weir.CodeOverloaded {
+	if p.Code == weir.CodeNotHeld || p.Code == weir.CodeNotFresh || p.Code == weir.CodeOverloaded {
 		return http.Header{"Retry-After": {"1"}}
 	}
 	return nil

@@ -17,6 +17,7 @@ type seriesQuestion struct {
 	From string `query:"from" doc:"The start, exclusive; default an hour before to. The first window begins there when step divides the time to to, and else after it."`
 	To   string `query:"to" doc:"The end, inclusive; default now."`
 	Step string `query:"step" default:"1m" doc:"The window of each point, whole seconds." example:"1m"`
+	FreshParam
 }
 
 type point struct {
@@ -40,7 +41,7 @@ func (s *Server) registerSeries(api huma.API) {
 		OperationID: "series", Method: http.MethodGet, Path: "/v1/series",
 		Summary:     "Count the hits of a key in adjoining windows",
 		Description: "At most 10000 points. Those in the newest 511 s of the key are exact; for older ones both ends lie in slots of up to 1 % of their age, and the bounds say so. When step does not divide the time from `from` to `to`, the windows end at `to`, and the first one begins after `from`: `to - floor((to-from)/step)*step`.",
-	}, []weir.Code{codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidWindow, weir.CodeInvalidTime, weir.CodeInvalidRange, weir.CodeNotHeld, weir.CodeClosed},
+	}, []weir.Code{codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidWindow, weir.CodeInvalidTime, weir.CodeInvalidRange, weir.CodeNotHeld, weir.CodeNotFresh, weir.CodeClosed},
 		func(ctx context.Context, q *seriesQuestion) (*seriesOutput, error) {
 			answer, err := s.series(ctx, q)
 			return &seriesOutput{answer}, err
@@ -68,21 +69,27 @@ func (s *Server) series(ctx context.Context, q *seriesQuestion) (seriesAnswer, e
 	if err != nil {
 		return none, err
 	}
-	to, err := s.timeParam("to", q.To)
+	to, err := timeParam("to", q.To)
 	if err != nil {
 		return none, err
 	}
-	from := to.Add(-defaultSpan)
-	if q.From != "" {
-		if from, err = s.timeParam("from", q.From); err != nil {
-			return none, err
-		}
+	from, err := timeParam("from", q.From)
+	if err != nil {
+		return none, err
+	}
+	asked, err := s.await(ctx, q.FreshParam)
+	if err != nil {
+		return none, err
+	}
+	if to = asked.at(to); from.IsZero() {
+		from = to.Add(-defaultSpan)
 	}
 	from, to = alignToEnd(from, to, step)
-	points, fresh, err := s.answers.Series(ctx, q.Key, from, to, step)
+	points, fresh, err := asked.answers.Series(ctx, q.Key, from, to, step)
 	if err != nil {
 		return none, asProblem(err)
 	}
+	fresh = asked.fresh(fresh)
 	answer := seriesAnswer{q.Key, unixTime{from}, unixTime{to}, int64(step / time.Second), make([]point, len(points)), fresh.answer()}
 	for i, p := range points {
 		answer.Points[i] = point{unixTime{p.At}, boundsOf(p.Count, fresh)}

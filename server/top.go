@@ -15,6 +15,7 @@ type topQuestion struct {
 	N      int    `query:"n" default:"10" minimum:"1" maximum:"10000" doc:"How many keys to list."`
 	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
 	At     string `query:"at" doc:"The end of the window; default now. A window is exact when it lies in the newest 511 s of its key; for older instants both of its ends lie in slots of up to 1 % of their age, and the bounds say so."`
+	FreshParam
 }
 
 type topKey struct {
@@ -37,7 +38,7 @@ func (s *Server) registerTop(api huma.API) {
 		OperationID: "top", Method: http.MethodGet, Path: "/v1/top",
 		Summary:     "List the keys with the most hits in a window",
 		Description: "The reserved key `*` is not listed, and keys that begin with `limit:` only when `prefix` does.",
-	}, []weir.Code{weir.CodeInvalidWindow, weir.CodeInvalidTime, weir.CodeNotHeld, weir.CodeClosed},
+	}, []weir.Code{weir.CodeInvalidWindow, weir.CodeInvalidTime, weir.CodeNotHeld, weir.CodeNotFresh, weir.CodeClosed},
 		func(ctx context.Context, q *topQuestion) (*topOutput, error) {
 			answer, err := s.top(ctx, q)
 			return &topOutput{answer}, err
@@ -50,14 +51,20 @@ func (s *Server) top(ctx context.Context, q *topQuestion) (topAnswer, error) {
 	if err != nil {
 		return none, err
 	}
-	at, err := s.timeParam("at", q.At)
+	at, err := timeParam("at", q.At)
 	if err != nil {
 		return none, err
 	}
-	keys, fresh, err := s.answers.Top(ctx, at, w, q.N, q.Prefix)
+	asked, err := s.await(ctx, q.FreshParam)
+	if err != nil {
+		return none, err
+	}
+	at = asked.at(at)
+	keys, fresh, err := asked.answers.Top(ctx, at, w, q.N, q.Prefix)
 	if err != nil {
 		return none, asProblem(err)
 	}
+	fresh = asked.fresh(fresh)
 	answer := topAnswer{int64(w / time.Second), unixTime{at}, q.Prefix, make([]topKey, len(keys)), fresh.answer()}
 	for i, k := range keys {
 		answer.Keys[i] = topKey{k.Key, boundsOf(k.Count, fresh)}

@@ -22,6 +22,14 @@ func (a among) Freshness() (asOf time.Time, late []server.LateNode) {
 	return asOf, late
 }
 
+func (a among) Fresh(ctx context.Context) (upTo uint64, now time.Time, err error) {
+	m, err := a.Journal.Fresh(ctx)
+	if missing, ok := errors.AsType[*journal.NotFreshError](err); ok {
+		err = &server.NotFreshError{Missing: missing.Missing, Reason: missing.Error()}
+	}
+	return m.UpTo, m.Now, err
+}
+
 func (a among) Nodes() (nodes []server.Node) {
 	held := map[string]int{}
 	for _, h := range a.Holders() {

@@ -26,10 +26,12 @@ type countFlags struct {
 	windows []time.Duration
 	bare    string // the last window that was given without a unit; empty: none was
 	at      time.Time
+	fresh   time.Duration
 }
 
 func (f *countFlags) define(cmd *cobra.Command) {
 	f.remote.define(cmd)
+	freshFlag(cmd, &f.fresh)
 	cmd.Flags().VarP(&windows{durations(&f.windows), &f.bare}, "window", "w", "window to count in, may be repeated (default 5m)")
 	cmd.Flags().Var(moment(&f.at), "at", "end of the windows: RFC 3339 or Unix seconds; long ago, bounds are wider (default now)")
 }
@@ -73,7 +75,7 @@ func (f *countFlags) query(keys []string) client.CountQuery {
 	if len(keys) == 0 {
 		keys = []string{weir.AllKeys}
 	}
-	return client.CountQuery{Keys: keys, Windows: f.windows, At: f.at}
+	return client.CountQuery{Keys: keys, Windows: f.windows, At: f.at, Fresh: f.fresh}
 }
 
 func newCount(w *world) *cobra.Command {

@@ -49,6 +49,7 @@ When there are more than --limit, a line on the error output says how to go on.`
 		}),
 	}
 	r.define(cmd)
+	freshFlag(cmd, &q.Fresh)
 	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys that begin with this; those of limit: are listed only so")
 	cmd.Flags().StringVar(&q.After, "after", "", "only keys that sort after this")
 	cmd.Flags().VarP(number(&q.Limit), "limit", "n", "how many keys to list, at most 5000")

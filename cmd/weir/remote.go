@@ -44,6 +44,11 @@ const (
 	remoteMaxPause = 200 * time.Millisecond
 )
 
+// freshFlag is that of the questions about keys.
+func freshFlag(cmd *cobra.Command, to *time.Duration) {
+	cmd.Flags().Var(duration(to), "fresh", "wait at most so long, up to 10s, for all hits that any node took before; fail if some are missing (default: answer at once)")
+}
+
 const durableHelp = "wait until the hits are on the server's disk"
 
 func (r *remote) client(from sources) (*client.Client, error) { return r.sender(from, false) }

@@ -11,7 +11,10 @@ import (
 )
 
 // routed is a router as the server knows it.
-type routed struct{ *route.Router }
+type routed struct {
+	*route.Router
+	upTo uint64 // message of the journal that is in the answers
+}
 
 var _ server.Answers = routed{}
 
@@ -20,30 +23,32 @@ func (r routed) Counts(ctx context.Context, questions []server.CountQuestion) ([
 	for i, q := range questions {
 		of[i] = route.CountQuestion(q)
 	}
-	counts, fresh, err := r.Router.Counts(ctx, of)
+	counts, fresh, err := r.Router.After(r.upTo).Counts(ctx, of)
 	return counts, freshOf(fresh), err
 }
 
 func (r routed) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, server.Fresh, error) {
-	points, fresh, err := r.Router.Series(ctx, key, from, to, step)
+	points, fresh, err := r.Router.After(r.upTo).Series(ctx, key, from, to, step)
 	return points, freshOf(fresh), err
 }
 
 func (r routed) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, server.Fresh, error) {
-	keys, fresh, err := r.Router.Top(ctx, at, w, n, prefix)
+	keys, fresh, err := r.Router.After(r.upTo).Top(ctx, at, w, n, prefix)
 	return keys, freshOf(fresh), err
 }
 
 func (r routed) Keys(ctx context.Context, prefix, after string, limit int) ([]string, server.Fresh, error) {
-	keys, fresh, err := r.Router.Keys(ctx, prefix, after, limit)
+	keys, fresh, err := r.Router.After(r.upTo).Keys(ctx, prefix, after, limit)
 	return keys, freshOf(fresh), err
 }
+
+func (r routed) After(upTo uint64) server.Answers { return routed{r.Router, upTo} }
 
 // serveRouted is serveHTTP, with questions and decisions about keys that other nodes hold
 // put to them.
 func (f *serveFlags) serveRouted(ctx context.Context, w *world, engine *weir.Engine, j *journal.Journal) error {
 	r, err := route.Open(route.Config{
-		Engine: engine, Conn: j.Joined().Conn(), Self: j.Origin(), Holders: j.WhomToAsk, Flush: j.Sync,
+		Engine: engine, Conn: j.Joined().Conn(), Self: j.Origin(), Holders: j.WhomToAsk, Flush: j.Sync, Followed: j.Followed,
 		FlushEvery: f.journal.FlushEvery, Logger: f.server.Logger,
 		Freshness: func() (asOf time.Time, late []route.Late) {
 			asOf, silent := j.Freshness()
@@ -58,7 +63,7 @@ func (f *serveFlags) serveRouted(ctx context.Context, w *world, engine *weir.Eng
 	}
 	defer r.Close()
 	f.policies.cluster.Shared = r
-	f.server.Answers = routed{r}
+	f.server.Answers = routed{Router: r}
 	f.server.Route = func() server.RouteStats { return server.RouteStats(r.Stats()) }
 	return f.serveHTTP(ctx, w, engine)
 }

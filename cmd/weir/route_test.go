@@ -55,7 +55,7 @@ func TestRoutedOverHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(r.Close)
-		s, err := server.New(engine, server.Config{Answers: routed{r}, Route: func() server.RouteStats { return server.RouteStats(r.Stats()) }})
+		s, err := server.New(engine, server.Config{Answers: routed{Router: r}, Route: func() server.RouteStats { return server.RouteStats(r.Stats()) }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,6 +41,7 @@ func newSeries(w *world) *cobra.Command {
 		}),
 	}
 	r.define(cmd)
+	freshFlag(cmd, &q.Fresh)
 	cmd.Flags().Var(moment(&q.From), "from", "start, exclusive: RFC 3339 or Unix seconds (default an hour before --to)")
 	cmd.Flags().Var(moment(&q.To), "to", "end, inclusive: RFC 3339 or Unix seconds (default now)")
 	cmd.Flags().Var(duration(&q.Step), "step", "length of each window")

@@ -42,6 +42,7 @@ func newTop(w *world) *cobra.Command {
 		}),
 	}
 	r.define(cmd)
+	freshFlag(cmd, &q.Fresh)
 	cmd.Flags().VarP(duration(&q.Window), "window", "w", "window to count in")
 	cmd.Flags().VarP(number(&q.N), "top", "n", "how many keys to list")
 	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys that begin with this; those of limit: are listed only so")

@@ -17,7 +17,7 @@ type CountQuestion struct {
 
 // Counts answers as weir.Engine.CountAt does, for keys of any node. Either all are
 // answered, or there is an error: a *weir.Error, or that of ctx.
-func (r *Router) Counts(ctx context.Context, questions []CountQuestion) (counts []weir.Count, fresh Fresh, err error) {
+func (r Reading) Counts(ctx context.Context, questions []CountQuestion) (counts []weir.Count, fresh Fresh, err error) {
 	if len(questions) == 0 {
 		return nil, r.own(), nil
 	}
@@ -37,11 +37,11 @@ func (r *Router) Counts(ctx context.Context, questions []CountQuestion) (counts 
 // room for others.
 const maxTogether = maxAsking / 4
 
-func (r *Router) counts(ctx context.Context, questions []CountQuestion, counts []weir.Count) (fresh Fresh, err error) {
+func (r Reading) counts(ctx context.Context, questions []CountQuestion, counts []weir.Count) (fresh Fresh, err error) {
 	var flights, begun []*flight
 	var places []int // of flights in counts
 	for i, cq := range questions {
-		s := r.start(&question{kind: kindCount, key: cq.Key, at: cq.At, window: cq.Window})
+		s := r.start(&question{kind: kindCount, key: cq.Key, at: cq.At, window: cq.Window, upTo: r.upTo})
 		if s.err != nil {
 			r.begin(begun) // they may be shared already
 			return Fresh{}, s.err
@@ -66,8 +66,8 @@ func (r *Router) counts(ctx context.Context, questions []CountQuestion, counts [
 }
 
 // Series answers as weir.Engine.Series does, for a key of any node.
-func (r *Router) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error) {
-	q := question{kind: kindSeries, key: key, from: from.Unix(), to: to.Unix(), window: step}
+func (r Reading) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error) {
+	q := question{kind: kindSeries, key: key, from: from.Unix(), to: to.Unix(), window: step, upTo: r.upTo}
 	a, fresh, err := r.ask(ctx, &q)
 	if err != nil {
 		return nil, Fresh{}, err
@@ -80,14 +80,14 @@ func (r *Router) Series(ctx context.Context, key string, from, to time.Time, ste
 }
 
 // Top answers as weir.Engine.Top does, for the keys of all nodes.
-func (r *Router) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
-	a, fresh, err := r.ask(ctx, &question{kind: kindTop, at: time.Unix(at.Unix(), 0), window: w, n: n, prefix: clip(prefix, maxFilter)})
+func (r Reading) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
+	a, fresh, err := r.ask(ctx, &question{kind: kindTop, at: time.Unix(at.Unix(), 0), window: w, n: n, prefix: clip(prefix, maxFilter), upTo: r.upTo})
 	return slices.Clone(a.top), fresh, err
 }
 
 // Keys answers as weir.Engine.Keys does, for the keys of all nodes.
-func (r *Router) Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
-	a, fresh, err := r.ask(ctx, &question{kind: kindKeys, prefix: clip(prefix, maxFilter), after: clip(after, maxFilter), n: limit})
+func (r Reading) Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
+	a, fresh, err := r.ask(ctx, &question{kind: kindKeys, prefix: clip(prefix, maxFilter), after: clip(after, maxFilter), n: limit, upTo: r.upTo})
 	return slices.Clone(a.keys), fresh, err
 }
 

@@ -43,7 +43,7 @@ func openJournaled(t testing.TB, cfg journal.Config) *journaled {
 	}
 	n.Router, err = Open(Config{
 		Engine: engine, Conn: n.journal.Joined().Conn(), Self: self, Holders: n.journal.WhomToAsk,
-		Flush: n.journal.Sync, FlushEvery: cfg.FlushEvery, Deadline: 3 * time.Second, DecideWithin: 5 * time.Second,
+		Flush: n.journal.Sync, Followed: n.journal.Followed, FlushEvery: cfg.FlushEvery, Deadline: 3 * time.Second, DecideWithin: 5 * time.Second,
 		Freshness: func() (asOf time.Time, late []Late) {
 			asOf, silent := n.journal.Freshness()
 			for _, o := range silent {

@@ -115,7 +115,7 @@ func (r *Router) until(ctx context.Context) time.Time {
 
 // elsewhere tells whether another node should be asked.
 func (a *answer) elsewhere() bool {
-	return a.notHeld() || a.err != nil && a.err.Code == weir.CodeClosed
+	return a.notHeld() || a.err != nil && (a.err.Code == weir.CodeClosed || a.err.Code == weir.CodeNotFresh)
 }
 
 // stuck waits a moment for flights that all holders failed, and begins their next

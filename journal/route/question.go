@@ -45,6 +45,7 @@ type question struct {
 	prefix string        // top, keys
 	after  string        // keys
 	n      int           // top, keys, limit keys: the longest list
+	upTo   uint64        // count, series, top, keys: a message of the journal that the node must have applied
 	until  int64         // delete: Unix ms; nobody waits for it after that
 	limit  string        // limit keys: its record
 

@@ -30,6 +30,10 @@ type Config struct {
 	// nodes are late. It is called 20 times a second at most.
 	Freshness func() (asOf time.Time, late []Late)
 
+	// Followed is the last message of the journal that was applied here: questions
+	// that need a later one are answered by other nodes. nil: there is no journal.
+	Followed func() uint64
+
 	// Flush brings all hits of this node so far into the journal. A deletion at
 	// another node takes what is before it there: without Flush, hits that were on
 	// their way from here would outlive it. nil: there is no journal.

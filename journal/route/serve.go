@@ -139,6 +139,9 @@ func (s *serving) answer(a arrived) {
 }
 
 func (s *serving) say(q *question) answer {
+	if q.upTo > 0 && (s.r.cfg.Followed == nil || s.r.cfg.Followed() < q.upTo) {
+		return answer{err: errBehind}
+	}
 	if q.kind != kindDelete {
 		return answerOf(s.r.engine, q)
 	}
@@ -148,6 +151,10 @@ func (s *serving) say(q *question) answer {
 	defer s.r.share.forget(q.key)
 	return answerOf(s.r.engine, q)
 }
+
+// errBehind is of a node that has not followed the journal as far as a fresh answer
+// needs: another holder is asked, or this one again in a moment.
+var errBehind = &weir.Error{Code: weir.CodeNotFresh, Message: "it has not yet followed the journal up to the newest hits"}
 
 // errDeleteLate refuses a deletion that was on its way for too long: who asked has
 // given up or asked another node, and what was hit since must stay.

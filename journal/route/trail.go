@@ -1,6 +1,7 @@
 package route
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -42,9 +43,12 @@ func (t trail) failed(partition int) *weir.Error {
 	if len(t) == 0 {
 		return &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: fmt.Sprintf("no node that is up holds partition %d: retry in a second", partition)}
 	}
-	asked := make([]string, len(t))
+	asked, code, field := make([]string, len(t)), weir.CodeNotHeld, "key"
 	for i, s := range t {
 		asked[i] = s.node + " (" + s.why.Error() + ")"
+		if of, ok := errors.AsType[*weir.Error](s.why); ok && of.Code == weir.CodeNotFresh { // it answers, and is behind
+			code, field = of.Code, "fresh"
+		}
 	}
-	return &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: what + ": asked " + strings.Join(asked, ", ") + "; retry in a second"}
+	return &weir.Error{Code: code, Field: field, Message: what + ": asked " + strings.Join(asked, ", ") + "; retry in a second"}
 }

@@ -24,13 +24,14 @@ import (
 //
 // A question is its kind, 1 byte, and:
 //
-//	1 count   key, at (signed s), ns, window s        and of the key *, set
-//	2 series  key, from (signed s), to (signed s), step s   and of the key *, set
-//	3 top     at (signed s), window s, n, prefix, set
-//	4 keys    n, prefix, after, set
+//	1 count   key, at (signed s), ns, window s, up to        and of the key *, set
+//	2 series  key, from (signed s), to (signed s), step s, up to   and of the key *, set
+//	3 top     at (signed s), window s, n, prefix, up to, set
+//	4 keys    n, prefix, after, up to, set
 //	5 delete  key, until (signed Unix ms)
 //	6 keys of a limit  record of the limit (weir.KeyedLimit.Record), n, set
 //	7 decide  a checks.Question
+//	up to     the message of the journal that must have been applied, 0: none
 //	set       a bit for each partition, the lowest of the first byte first
 const wireVersion = 1
 
@@ -93,6 +94,9 @@ func (q *question) append(b []byte) []byte {
 	case kindDecide:
 		b = q.decide.Append(b)
 	}
+	if q.kind <= kindKeys {
+		b = binary.AppendUvarint(b, q.upTo)
+	}
 	return appendSet(b, q.in)
 }
 
@@ -151,6 +155,9 @@ func readQuestion(r *varint.Reader, partitions int) (q question) {
 		q.decide = checks.Read(r)
 	default:
 		r.Fail()
+	}
+	if q.kind <= kindKeys {
+		q.upTo = r.Uvarint()
 	}
 	if q.wide() {
 		q.in = readSet(r, partitions)

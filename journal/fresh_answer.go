@@ -1,0 +1,120 @@
+package journal
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// freshSubject takes the request to flush now: the origin of who asks, 8 bytes little
+// endian, and the number of its round. Each node answers once it has flushed:
+//
+//	+--------+-------+------+-----+
+//	| origin | round | upTo | now |
+//	+--------+-------+------+-----+
+//	origin  8 bytes, little endian
+//	round   of the request; this and the next are unsigned varints
+//	upTo    the last message of the journal that this node has written
+//	now     Unix seconds: what its engine calls now
+const freshSubject = "weir.fresh"
+
+// maxFreshAsked is how many requests of others may wait for a flush. What is beyond is
+// dropped, and asked again.
+const maxFreshAsked = 1024
+
+// freshAnswer is what a node says.
+type freshAnswer struct {
+	origin string // 16 hex digits
+	round  uint64
+	upTo   uint64
+	now    time.Time
+}
+
+func readFreshAnswer(b []byte) (a freshAnswer, err error) {
+	if len(b) < 8 {
+		return a, errDamaged
+	}
+	a.origin = fmt.Sprintf("%016x", binary.LittleEndian.Uint64(b))
+	r := newReader(b[8:])
+	a.round, a.upTo, a.now = r.Uvarint(), r.Uvarint(), time.Unix(int64(r.Uvarint()), 0)
+	return a, r.end()
+}
+
+// listenFresh takes the requests of other nodes and the answers to this one's, until
+// the connection closes.
+func (j *Journal) listenFresh() error {
+	f, conn := &j.fresh, j.server.Conn()
+	f.kick, f.inbox = make(chan struct{}, 1), conn.NewInbox()
+	f.answers, f.asked = make(chan freshAnswer, maxFreshAsked), make(chan *nats.Msg, maxFreshAsked)
+	if _, err := conn.Subscribe(f.inbox+".*", func(msg *nats.Msg) {
+		if a, err := readFreshAnswer(msg.Data); err == nil {
+			select {
+			case f.answers <- a:
+			default: // of rounds that nobody waits for
+			}
+		}
+	}); err != nil {
+		return err
+	}
+	_, err := conn.Subscribe(freshSubject, func(msg *nats.Msg) {
+		if len(msg.Data) < 8 || binary.LittleEndian.Uint64(msg.Data) == j.life.origin {
+			return
+		}
+		select {
+		case f.asked <- msg:
+		default:
+		}
+	})
+	return err
+}
+
+// runFreshAnswers flushes for other nodes, and tells them, until ctx ends. All who ask
+// meanwhile share the next flush.
+func (j *Journal) runFreshAnswers(ctx context.Context) {
+	for {
+		var asked []*nats.Msg
+		select {
+		case <-ctx.Done():
+			return
+		case msg := <-j.fresh.asked:
+			asked = append(asked, msg)
+		}
+		for more := true; more; {
+			select {
+			case msg := <-j.fresh.asked:
+				asked = append(asked, msg)
+			default:
+				more = false
+			}
+		}
+		group := j.flusher.join()
+		select {
+		case <-group.done:
+		case <-ctx.Done():
+			return
+		}
+		if group.err == nil { // else the journal closes
+			j.answerFresh(asked, group.last)
+		}
+	}
+}
+
+func (j *Journal) answerFresh(asked []*nats.Msg, upTo uint64) {
+	now := max(0, j.engine.Now().Unix())
+	for _, msg := range asked {
+		r := newReader(msg.Data[8:])
+		round := r.Uvarint()
+		if r.end() != nil {
+			continue
+		}
+		b := binary.LittleEndian.AppendUint64(nil, j.life.origin)
+		b = binary.AppendUvarint(b, round)
+		b = binary.AppendUvarint(b, upTo)
+		if err := msg.Respond(binary.AppendUvarint(b, uint64(now))); err != nil {
+			j.log.Debug("journal: a node that asked for a flush got no answer, and asks again", "error", err)
+		}
+	}
+}
