@@ -27,7 +27,7 @@ type Check struct {
 // A Limit is N admissions per period Per, with bursts of Burst.
 type Limit struct {
 	N         uint64
-	Per       time.Duration // 1 ms to a year
+	Per       time.Duration // 1 ms to what the server takes, a day by default; so is Per*Burst/N
 	Burst     uint64        // 0: N
 	Algorithm string        // window, fixed or gcra; empty: window
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -92,4 +93,23 @@ func segment(name string) string {
 		return strings.ReplaceAll(name, ".", "%2E") // or it would be a step in the path
 	}
 	return url.PathEscape(name)
+}
+
+// ForgetInline forgets what keys have used of the limits of a name that requests brought
+// along (Check.Inline), or with "" of all such. It returns how many keys the server had
+// of them, counted for each limit. Other nodes of a cluster forget a flush interval later.
+func (c *Client) ForgetInline(ctx context.Context, name string) (forgotten int, err error) {
+	r := request{method: http.MethodDelete, path: "/v1/limits/inline"}
+	if name != "" {
+		r.query = url.Values{"name": {name}}
+	}
+	text, err := c.do(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	var answer struct {
+		Forgotten int `json:"forgotten"`
+	}
+	err = decode(text, &answer)
+	return answer.Forgotten, err
 }

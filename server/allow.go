@@ -76,6 +76,9 @@ func (s *Server) decide(a *allowing, w http.ResponseWriter, r *http.Request) *pr
 	if p := a.parser.parse(a.body); p != nil {
 		return p
 	}
+	if p := s.tooLong(a.parser.requests); p != nil {
+		return p
+	}
 	if !s.pools.decisions.enter(netip.Addr{}, 1) {
 		return s.pools.decisions.full()
 	}

@@ -64,7 +64,7 @@ type inlinePer struct{}
 func (inlinePer) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{
 		OneOf:       []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeNumber}},
-		Description: "The period, 1ms to a year; a number is in seconds.",
+		Description: "The period, 1ms to what the server allows (a day, --max-inline-per), and so is per * burst / n; a number is in seconds.",
 		Examples:    []any{"1m"},
 	}
 }

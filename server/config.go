@@ -8,6 +8,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -115,6 +116,10 @@ type Config struct {
 	// they come from no file.
 	PolicyFile *PolicyFile
 
+	// MaxInlinePer is the longest period of a limit that a request brings along, and the
+	// longest per * burst / n. Default 24 h, 1 ms to limit.MaxPer.
+	MaxInlinePer time.Duration
+
 	// Logger gets the structured log. Default slog.Default().
 	Logger *slog.Logger
 	// Version is what /v1/stats and the OpenAPI document report. Default "dev".
@@ -147,6 +152,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.WriteTimeout, 60*time.Second)
 	orDefault(&c.IdleTimeout, 2*time.Minute)
 	orDefault(&c.StopTimeout, 15*time.Second)
+	orDefault(&c.MaxInlinePer, 24*time.Hour)
 	orDefault(&c.Logger, slog.Default())
 	orDefault(&c.Version, "dev")
 	return c
@@ -190,6 +196,9 @@ func (c Config) validate() error {
 		if f.value < f.low || f.value > f.high {
 			return invalidConfig(f.name, fmt.Sprintf("%s is %d: it must be %d to %d", f.name, f.value, f.low, f.high))
 		}
+	}
+	if c.MaxInlinePer < time.Millisecond || c.MaxInlinePer > limit.MaxPer {
+		return invalidConfig("MaxInlinePer", fmt.Sprintf("MaxInlinePer is %v: it must be 1ms to %s", c.MaxInlinePer, units.FormatDuration(limit.MaxPer)))
 	}
 	for _, f := range []struct {
 		name       string

@@ -57,6 +57,10 @@ func newEngineCollector(stats func() weir.Stats) *engineCollector {
 		func(s weir.Stats) float64 { return float64(s.LimitBytes) })
 	add(counter, "weir_limit_refused_total", "Requests that no limit was asked for, because the memory of limits was full of limits in use.",
 		func(s weir.Stats) float64 { return float64(s.LimitRefused) })
+	add(gauge, "weir_limit_budget_bytes", "The budget of weir_limit_bytes.",
+		func(s weir.Stats) float64 { return float64(s.LimitBudget) })
+	add(gauge, "weir_inline_limit_bytes", "Those of weir_limit_bytes that are of limits that requests brought along; a quarter of the budget at most.",
+		func(s weir.Stats) float64 { return float64(s.InlineBytes) })
 	add(gauge, "weir_idempotency_keys", "Idempotency-Keys that are remembered, of all nodes.",
 		func(s weir.Stats) float64 { return float64(s.OnceKeys) })
 	add(gauge, "weir_idempotency_bytes", "Memory of those that this node was the first to see.",

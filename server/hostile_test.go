@@ -327,3 +327,40 @@ func TestHostileIdempotencyKeys(t *testing.T) {
 		t.Errorf("before it is full: %+v", got)
 	}
 }
+
+// Limits that requests bring along fill their part of the memory of limits, and leave the
+// policies theirs.
+func TestHostileInlineLimits(t *testing.T) {
+	a := hostileAPI(t, weir.Config{Partitions: 4, LimitMemory: 256 << 10}, Config{})
+	inline := func(key int) reply {
+		return a.do(http.MethodPost, "/v1/allow", "application/json", fmt.Sprintf(`{"key":"x%d","limit":{"name":"long","n":100,"per":"24h"}}`, key))
+	}
+	n := 0
+	for ; ; n++ {
+		if r := inline(n); r.status != http.StatusOK {
+			a.wantProblem(r, weir.CodeOverloaded, http.StatusServiceUnavailable)
+			break
+		}
+	}
+	for i := range 2 * n {
+		if r := a.do(http.MethodPost, "/v1/allow", "application/json", fmt.Sprintf(`{"key":"user:%d"}`, i)); r.status != http.StatusOK {
+			t.Fatalf("key %d of a policy: %d %s", i, r.status, r.body)
+		}
+	}
+	a.others()
+	if r := a.get("/readyz"); r.status != http.StatusOK || !strings.Contains(r.body, `"code":"inline_limits_full"`) {
+		t.Errorf("/readyz: %d %s", r.status, r.body)
+	}
+	for _, long := range []string{`{"n":1,"per":"25h"}`, `{"n":1,"per":"1h","burst":25}`, `{"n":1,"per":"24h","burst":1000000000000}`} {
+		a.wantProblem(a.do(http.MethodPost, "/v1/allow", "application/json", `{"key":"a","limit":`+long+`}`), weir.CodeInvalidLimit, http.StatusBadRequest)
+	}
+	if r := a.do(http.MethodDelete, "/v1/limits/inline?name=long", "", ""); r.status != http.StatusOK || strings.TrimSpace(r.body) != fmt.Sprintf(`{"forgotten":%d}`, n) {
+		t.Errorf("forgotten: %d %s, want %d", r.status, r.body, n)
+	}
+	if r := inline(n); r.status != http.StatusOK {
+		t.Errorf("after forgetting: %d %s", r.status, r.body)
+	}
+	if r := a.get("/readyz"); strings.Contains(r.body, "inline_limits") {
+		t.Errorf("after forgetting: %s", r.body)
+	}
+}

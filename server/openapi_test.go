@@ -62,7 +62,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	slices.Sort(operations)
-	want := []string{"DELETE /v1/cluster/nodes/{node}", "DELETE /v1/keys/{key}", "GET /v1/backup", "GET /v1/cluster", "GET /v1/count", "GET /v1/keys", "GET /v1/limits", "GET /v1/limits/{name}/keys", "GET /v1/rate", "GET /v1/series", "GET /v1/stats", "GET /v1/top", "POST /v1/allow", "POST /v1/hits"}
+	want := []string{"DELETE /v1/cluster/nodes/{node}", "DELETE /v1/keys/{key}", "DELETE /v1/limits/inline", "GET /v1/backup", "GET /v1/cluster", "GET /v1/count", "GET /v1/keys", "GET /v1/limits", "GET /v1/limits/{name}/keys", "GET /v1/rate", "GET /v1/series", "GET /v1/stats", "GET /v1/top", "POST /v1/allow", "POST /v1/hits"}
 	if !slices.Equal(operations, want) {
 		t.Errorf("operations: got %q, want %q", operations, want)
 	}
@@ -103,6 +103,7 @@ func TestSchemasMatchAnswers(t *testing.T) {
 		"JournalStats":  durableStats(t),
 		"AllowAnswer":   a.allow(`{"key":"a","limit":{"n":1,"per":"1m"}}`),
 		"LimitsAnswer":  a.get("/v1/limits"),
+		"ForgetAnswer":  a.do(http.MethodDelete, "/v1/limits/inline", "", ""),
 		"Problem":       a.do(http.MethodPost, "/v1/hits", "text/plain", "a 0"),
 	} {
 		described, has := doc.Components.Schemas[schema]

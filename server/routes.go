@@ -19,6 +19,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerHits(api, to)
 	s.registerAllow(api, to)
 	s.registerLimits(api)
+	s.registerForget(api)
 	s.registerCount(api)
 	s.registerSeries(api)
 	s.registerTop(api)

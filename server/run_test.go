@@ -153,6 +153,7 @@ func TestConfig(t *testing.T) {
 		"MaxAnswers":        {MaxAnswers: 1e6},
 		"MaxInFlight":       {MaxInFlight: -1},
 		"MaxConns":          {MaxConns: 1e7},
+		"MaxInlinePer":      {MaxInlinePer: -1},
 		"MaxDurable":        {MaxDurable: -1},
 		"MinRate":           {MinRate: 1},
 		"MaxBufferedBytes":  {MaxBufferedBytes: 16 << 20},

@@ -78,7 +78,7 @@ Exit codes: 0 allowed, 3 denied; 1 nobody decided, 2 the command line is wrong.`
 	flags := cmd.Flags()
 	flags.StringVar(&f.limit, "limit", "", "the one policy to ask; with --n and --per the name of your own limit")
 	flags.Var(number(&f.n), "n", "your own limit: how many in each --per")
-	flags.Var(duration(&f.per), "per", "your own limit: the period, 1ms to a year")
+	flags.Var(duration(&f.per), "per", "your own limit: the period, 1ms to what the server takes (a day)")
 	flags.Var(number(&f.burst), "burst", "your own limit: how many at once (default --n)")
 	choice(cmd, &f.algorithm, "algorithm", "your own limit: how it is kept (default window)", "window", "fixed", "gcra")
 	flags.BoolVar(&f.peek, "peek", false, "only say what would be decided, and take nothing")

@@ -26,6 +26,7 @@ var settingsSeeds = flag.Int("settings.seeds", 2, "random settings that TestSett
 var settingsDomain = map[string][]string{
 	"--memory":             {"32MiB", "64MiB", "256MiB"},
 	"--idempotency-memory": {"1MiB", "64MiB"},
+	"--max-inline-per":     {"1h", "24h"},
 	"--limit-memory":       {"1MiB", "64MiB"},
 	"--max-disk":           {"4GiB", "16GiB", "100GiB"},
 	"--snapshot-every":     {"64KiB", "1MiB", "64MiB"},
