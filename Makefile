@@ -15,10 +15,10 @@ RTT       ?= 80ms
 FLUSH     ?= 100ms
 LINT      := $(BIN)/golangci-lint
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS   := -X main.version=$(VERSION)
+LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build test race sim crash cluster-crash cluster-netns cluster-size cluster-lag soak fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess need-iproute2
+.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size cluster-lag soak fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess need-iproute2
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,8 +29,11 @@ run: build ## Start Weir on http://127.0.0.1:8080, data in ./weir-data (more: AR
 cluster: build ## Start three nodes that count together, on http://127.0.0.1:8081 to 8083, data in ./weir-cluster
 	@tools/cluster.sh $(BIN)/weir
 
-build: need-go ## Build bin/weir
-	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/weir ./cmd/weir
+build: need-go ## Build bin/weir: one static file that needs nothing else
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/weir ./cmd/weir
+
+image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; needs no Docker (docs/deploy.md)
+	$(GO) run ./deploy/image -weir $(BIN)/weir -version $(VERSION) -out $(BIN)/weir-image.tar
 
 test: need-go ## Run every test, of the benchmarks' module too
 	$(GO) vet ./...

@@ -237,6 +237,7 @@ func (f *serveFlags) serveHTTP(ctx context.Context, w *world, engine *weir.Engin
 	if w.serving != nil {
 		w.serving(s.Addr())
 	}
+	defer notify(ctx, w, s.Handler(), f.server.Logger)()
 	return s.Run(ctx)
 }
 

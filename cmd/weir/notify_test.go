@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// systemd learns when the server is ready, and when it stops.
+func TestNotify(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	told := func() string {
+		b := make([]byte, 256)
+		n, err := conn.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b[:n])
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan int, 1)
+	go func() {
+		w := &world{stdout: io.Discard, stderr: io.Discard, env: lookup(map[string]string{"NOTIFY_SOCKET": socket})}
+		done <- run(ctx, w, []string{"serve", "--http", "127.0.0.1:0", "--data", t.TempDir()})
+	}()
+	if got := told(); !strings.HasPrefix(got, "READY=1\n") {
+		t.Errorf("told %q", got)
+	}
+	stop()
+	if got := told(); !strings.HasPrefix(got, "STOPPING=1\n") {
+		t.Errorf("told %q", got)
+	}
+	if code := <-done; code != exitOK {
+		t.Errorf("exit %d", code)
+	}
+}
