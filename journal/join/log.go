@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // serverLog passes the server's messages on. A fatal one does not end the
@@ -13,6 +14,8 @@ import (
 type serverLog struct {
 	logger *slog.Logger
 	fatal  atomic.Pointer[string] // the first one
+	// Of connections: whoever reaches the cluster port makes a line with each.
+	throttle throttle
 }
 
 func (l *serverLog) Noticef(format string, v ...any) { l.log(slog.LevelDebug, format, v) }
@@ -28,7 +31,19 @@ func (l *serverLog) Fatalf(format string, v ...any) {
 }
 
 func (l *serverLog) log(level slog.Level, format string, v []any) {
-	if l.logger.Enabled(context.Background(), level) {
-		l.logger.Log(context.Background(), level, "embedded NATS: "+strings.TrimSpace(fmt.Sprintf(format, v...)))
+	if !l.logger.Enabled(context.Background(), level) {
+		return
 	}
+	message := strings.TrimSpace(fmt.Sprintf(format, v...))
+	var attrs []any
+	if level >= slog.LevelWarn {
+		unsaid, ok := l.throttle.pass(message, time.Now())
+		if !ok {
+			return
+		}
+		if unsaid > 0 {
+			attrs = []any{"more_like_it_since", unsaid}
+		}
+	}
+	l.logger.Log(context.Background(), level, "embedded NATS: "+message, attrs...)
 }
