@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/server"
 )
@@ -104,7 +105,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.BoolVar(&f.ephemeral, "ephemeral", false, "keep hits in memory only")
 	choice(cmd, &f.clock, "clock", "what is now: the time of day, or the newest hit", "wall", "event")
 	flags.Var(duration(&f.engine.Retention), "retention", "how long hits are kept, 1s to 1000000000s; a node alone may change it at a restart, and a shorter one drops what is older")
-	flags.Var(size(&f.engine.Memory), "memory", "memory budget of the counters; the process needs about half as much again")
+	flags.Var(size(&f.engine.Memory), "memory", "memory budget of the counters; the process may need 1.5 times this and the two below, and 512MiB (docs/deploy.md)")
 	flags.StringVar(&f.policies.path, "policy", "", "YAML file with the limits of keys; read again when it changes, and at a SIGHUP")
 	flags.Var(size(&f.engine.LimitMemory), "limit-memory", "memory budget of what keys have used of their limits")
 	flags.Var(duration(&s.MaxInlinePer), "max-inline-per", "longest period of the limits that requests bring along; these take a quarter of --limit-memory at most")
@@ -273,7 +274,8 @@ const (
 )
 
 // limitMemory makes the garbage collector work harder before the process
-// outgrows its budget by half. Who has set GOMEMLIMIT knows better.
+// outgrows its budgets by half and its floor, and says in the log what that comes to.
+// Who has set GOMEMLIMIT knows better.
 func (f *serveFlags) limitMemory(w *world) {
 	budget := f.engine.Memory + f.engine.LimitMemory + 3*f.engine.OnceMemory
 	if _, set := w.env("GOMEMLIMIT"); set || budget <= 0 || budget > math.MaxInt64/2 {
@@ -283,5 +285,8 @@ func (f *serveFlags) limitMemory(w *world) {
 	if !f.ephemeral {
 		floor += journalFloor
 	}
-	debug.SetMemoryLimit(budget + budget/2 + floor)
+	most := budget + budget/2 + floor
+	debug.SetMemoryLimit(most)
+	f.server.Logger.Info("memory", "counters", units.FormatSize(f.engine.Memory), "limits", units.FormatSize(f.engine.LimitMemory),
+		"process", units.FormatSize(most))
 }
