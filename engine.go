@@ -27,8 +27,8 @@ type Engine struct {
 	holding     holding
 
 	keys      atomic.Int64
-	bytes     atomic.Int64  // of tables, entries and windows
-	waiting   atomic.Int64  // deltas and filled live cells that no cut took yet
+	bytes     atomic.Int64 // of tables, entries and windows
+	waiting   waiting
 	evictNext atomic.Uint32 // where makeRoom looks next
 	refused   refusals
 	departed  departures

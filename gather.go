@@ -27,7 +27,9 @@ type gathering struct {
 	active    []*entry // one that was hot may be listed twice
 	kept      int      // how many of them, hot ones, have been through a cut
 	deltas    []Delta
-	told      int            // how many of these Engine.waiting knows of
+	bytes     int            // what deltas and active take in a batch, at most
+	told      int            // how many of deltas and active Engine.waiting knows of
+	toldBytes int            // and how many bytes
 	compactAt int            // deltas at which equal ones are added up
 	cuts      uint64         // so far
 	gone      map[string]int // own removals of a key that did not come back from the journal
@@ -39,6 +41,7 @@ type gathering struct {
 func (p *partition) activate(e *Engine, en *entry, word uint64) {
 	if e.cfg.Gather && (word >= cellSpecial || cellHits(word) == 0) {
 		p.active = append(p.active, en)
+		p.bytes += waitingBytes(en.key)
 		p.tellWaiting(e)
 	}
 }
@@ -49,8 +52,9 @@ func (p *partition) activate(e *Engine, en *entry, word uint64) {
 func (p *partition) tellWaiting(e *Engine) {
 	waiting := len(p.active) - p.kept + len(p.deltas)
 	if news := waiting - p.told; news < 0 || news > p.told/8 {
-		e.waiting.Add(int64(news))
-		p.told = waiting
+		e.waiting.entries.Add(int64(news))
+		e.waiting.bytes.Add(int64(p.bytes - p.toldBytes))
+		p.told, p.toldBytes = waiting, p.bytes
 	}
 }
 
@@ -60,8 +64,11 @@ func (p *partition) gather(e *Engine, d Delta) {
 		return
 	}
 	p.deltas = append(p.deltas, d)
+	p.bytes += waitingBytes(d.Key)
 	if len(p.deltas) > p.compactAt {
+		p.bytes -= bytesOf(p.deltas)
 		p.deltas = compact(p.deltas)
+		p.bytes += bytesOf(p.deltas)
 		p.compactAt = max(compactFirst, 2*len(p.deltas))
 	}
 	p.tellWaiting(e)
@@ -114,7 +121,7 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 	} else {
 		p.letGo(e)
 	}
-	c.Deltas, p.deltas = p.deltas, c.Deltas[:0]
+	c.Deltas, p.deltas, p.bytes = p.deltas, c.Deltas[:0], 0
 	p.tellWaiting(e)
 	if held {
 		p.settleTotal(e, c.Deltas, limit)
@@ -122,7 +129,10 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 	share := &e.limits.shares[partition]
 	share.mu.Lock()
 	defer share.mu.Unlock()
-	c.Admissions = share.cut(c.Admissions[:0])
+	c.Admissions = c.Admissions[:0]
+	if withState || !e.waiting.admissions.Load() {
+		c.Admissions = share.cut(c.Admissions)
+	}
 	c.State = c.State[:0]
 	if withState {
 		c.State = p.appendState(c.State, e, partition)

@@ -89,8 +89,8 @@ func TestCutsAndStatesMakeTheSameEngine(t *testing.T) {
 				t.Errorf("all: %+v at %v, want %+v at %v", b, c.Now(), a, source.Now())
 			}
 		}
-		if source.waiting.Load() != 0 {
-			t.Errorf("%d deltas wait after the last cut", source.waiting.Load())
+		if source.waiting.entries.Load() != 0 {
+			t.Errorf("%d deltas wait after the last cut", source.waiting.entries.Load())
 		}
 	}
 }

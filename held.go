@@ -101,6 +101,7 @@ func (e *Engine) forget(partition int) {
 func (p *partition) letGo(e *Engine) {
 	clear(p.active)
 	p.active, p.kept = p.active[:0], 0
+	p.bytes = bytesOf(p.deltas)
 	defer p.tellWaiting(e)
 	if p.keys == 0 {
 		return

@@ -61,8 +61,8 @@ func (e *Engine) check(key string, n uint64) error {
 		return checkHit(0, n)
 	case e.closed.Load():
 		return &Error{CodeClosed, "", "the engine is closed"}
-	case e.waiting.Load() > e.cfg.MaxWaiting:
-		return &Error{CodeOverloaded, "", "the journal is behind and its buffer is full: retry in a second; if it lasts, look at the disk"}
+	case e.waiting.tooMuch(e.cfg.MaxWaiting):
+		return e.waiting.refusal()
 	case key == AllKeys:
 		return &Error{CodeReservedKey, "key", "key * is reserved: it counts all hits by itself"}
 	}

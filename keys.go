@@ -63,6 +63,9 @@ func (e *Engine) Delete(key string) (bool, error) {
 	if err := checkKey(key); err != nil {
 		return false, err
 	}
+	if e.waiting.tooMuch(e.cfg.MaxWaiting) { // a removal is journaled too
+		return false, e.waiting.refusal()
+	}
 	p := e.partition(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,6 +37,7 @@ type Stats struct {
 	MemoryBudget int64 // bytes
 	Partitions   int
 	Waiting      int64     // deltas and filled live cells that wait for the journal
+	WaitingBytes int64     // what they take there, at most
 	Newest       time.Time // second of the newest hit; the zero Time before the first
 }
 
@@ -61,7 +62,8 @@ func (e *Engine) Stats() Stats {
 		Bytes:        e.bytes.Load(),
 		MemoryBudget: e.cfg.Memory,
 		Partitions:   len(e.partitions),
-		Waiting:      e.waiting.Load(),
+		Waiting:      e.waiting.entries.Load(),
+		WaitingBytes: e.waiting.bytes.Load(),
 	}
 	if s.Ahead = e.clock.aside.Load(); s.Ahead > 0 {
 		s.NewestAhead = time.Unix(int64(e.clock.asideAt.Load()), 0)

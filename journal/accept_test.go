@@ -54,15 +54,15 @@ func TestAcceptedCutSurvivesCrashes(t *testing.T) {
 func TestSmallDiskGoesOn(t *testing.T) {
 	cfg := testConfig(t, t.TempDir())
 	cfg.MaxBytes, cfg.SnapshotBytes = minMaxBytes, 1<<30
-	run := start(t, cfg)
+	run := startSmall(t, cfg)
 	hits := uint64(0)
 	for i := int64(0); run.j.Stats().Bytes < 3*minMaxBytes; i++ {
 		for k := range 500 {
-			run.hit(fmt.Sprintf("%0400d", k), 1_000_000+i, 1)
+			run.hitWhenTaken(fmt.Sprintf("%0400d", k), 1_000_000+i)
 			hits++
 		}
 		run.sync()
 	}
 	run.crash()
-	start(t, cfg).want("*", hits)
+	startSmall(t, cfg).want("*", hits)
 }

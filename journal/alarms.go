@@ -21,6 +21,7 @@ func (j *Journal) Alarms() (alarms []Alarm) {
 		j.aheadAlarms,
 		j.storeAlarms,
 		j.lagAlarms,
+		j.fullAlarms,
 	} {
 		alarms = append(alarms, source()...)
 	}

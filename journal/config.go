@@ -21,9 +21,11 @@ type Config struct {
 	FlushEvery time.Duration
 
 	// MaxBytes bounds what the data directory keeps: half of it is for the
-	// journal, the rest for snapshots. When it is reached, batches wait, and
-	// then hits are refused. Space of removed messages may come on top, up to as
-	// much again. At least 16 MiB. 0: 16 GiB.
+	// journal, the rest for two snapshots of all, so it must be at least MinDisk of the
+	// engine's Memory and LimitMemory together, which is 3.5 times as much. When the
+	// journal has taken its half, but for what was counted already, hits are refused
+	// before they are counted until it is trimmed, which needs no room. Space of removed
+	// messages may come on top, up to as much again. At least 16 MiB. 0: 16 GiB.
 	MaxBytes int64
 
 	// SnapshotBytes is how much journal may grow before the partitions are

@@ -96,7 +96,7 @@ func (j *Journal) runFlusher(ctx context.Context) {
 		case <-j.flusher.kick:
 		}
 		group := j.flusher.take()
-		err := j.flush(ctx)
+		err := j.flush(ctx, group != nil)
 		if group != nil {
 			group.last = j.flusher.last
 		}
@@ -104,16 +104,22 @@ func (j *Journal) runFlusher(ctx context.Context) {
 	}
 }
 
-// flush makes one flush of all partitions and returns when it is acknowledged.
-func (j *Journal) flush(ctx context.Context) error {
+// flush makes one flush of all partitions and returns when it is acknowledged. It
+// waits for the store alone, never for room: see room.
+func (j *Journal) flush(ctx context.Context, awaited bool) error {
 	began := time.Now()
+	j.lookForRoom(ctx)
+	r, kept := j.room(), j.snapshots.kept.Load()
+	spent := r.spent(kept) && !j.closing.Load()
 	if j.flusher.speak.Swap(false) {
 		j.replica.beat = time.Time{}
 	}
-	due := j.snapshots.due(j.snapshots.kept.Load() > j.cfg.MaxBytes/4)
-	cut := j.replica.cutAll(began, j.leaving.Load(), due)
+	due := j.snapshots.dueNow(r.haste(kept))
+	j.engine.DeferAdmissions(spent || r.full(kept) && !awaited && !j.closing.Load())
+	cut := j.replica.cutAll(began, cutAs{leaving: j.leaving.Load(), states: due, quiet: spent})
 	j.flusher.open.Add(int64(cut.entries))
 	if len(cut.parts) > 0 {
+		j.boundWaiting(int64(sizeOf(cut.parts)))
 		if err := j.publish(ctx, cut.parts); err != nil {
 			return err
 		}
@@ -121,12 +127,16 @@ func (j *Journal) flush(ctx context.Context) error {
 		j.flusher.written.Store(&written{j.replica.encoder.flush, began})
 		j.stats.flushed(time.Since(began))
 	}
+	j.boundWaiting(0)
 	if !j.cfg.clustered() {
 		for i := range cut.snaps {
 			cut.snaps[i].from = j.flusher.last // this flush is in the states
 		}
 	}
 	j.snapshots.offer(due, cut.snaps, j.replica.later(due, cut.snaps))
+	if spent {
+		return errFull
+	}
 	return nil
 }
 
@@ -146,7 +156,7 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 				j.flusher.last = sequence
 				j.stats.wrote(len(data))
 				j.snapshots.grown.Add(int64(len(data)))
-				j.snapshots.kept.Add(int64(len(data)))
+				j.snapshots.kept.Add(int64(len(data) + messageBytes))
 				break
 			}
 			if ctx.Err() != nil {
@@ -173,30 +183,8 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 	return nil
 }
 
-// errFull is why the journal takes no more.
-var errFull = errors.New("the data directory is at its size bound: raise --max-disk (MaxBytes)")
-
-// full tells whether the journal has no room for so many bytes. Among nodes a round of
-// snapshots may take some of the other half: without it nothing is trimmed.
-func (j *Journal) full(bytes int) bool {
-	room := j.cfg.MaxBytes / 2
-	if j.cfg.clustered() && j.snapshots.inRound() {
-		room += j.cfg.MaxBytes / 8
-	}
-	return j.snapshots.kept.Load()+int64(bytes) > room
-}
-
-// append publishes a message, unless the journal has used its half of the data
-// directory: the rest is for snapshots, without which it could never be trimmed.
+// append publishes a message.
 func (j *Journal) append(ctx context.Context, data []byte) (uint64, error) {
-	if j.full(len(data)) {
-		if j.cfg.clustered() { // others trim
-			j.lookAtKept(ctx)
-		}
-		if j.full(len(data)) {
-			return 0, errFull
-		}
-	}
 	if err := j.revive(ctx); err != nil {
 		return 0, err
 	}

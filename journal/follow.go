@@ -154,7 +154,9 @@ func (j *Journal) followTo(ctx context.Context, sequence uint64) error {
 // followed counts what was applied of other nodes, and logs what the audit found.
 func (j *Journal) followed(others int) {
 	j.snapshots.grown.Add(int64(others))
-	j.snapshots.kept.Add(int64(others))
+	if others > 0 {
+		j.snapshots.kept.Add(int64(others + messageBytes))
+	}
 	for _, found := range j.replica.newFindings() {
 		j.stats.divergences.Add(1)
 		j.log.Error("journal: this node misses hits of another", "finding", found.String())

@@ -207,7 +207,7 @@ const roomPoll = 50 * time.Millisecond
 // handOver has a flush written between those of this node, and returns when it is in the
 // journal. It leaves room for hits: a backup waits until there is more.
 func (j *Journal) handOver(ctx context.Context, parts [][]byte) error {
-	for j.full(sizeOf(parts) + int(j.cfg.MaxBytes/16)) {
+	for !j.room().takes(j.snapshots.kept.Load(), int64(sizeOf(parts))) {
 		j.lookAtKept(ctx)
 		select {
 		case <-ctx.Done():

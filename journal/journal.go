@@ -39,6 +39,7 @@ type Journal struct {
 	told      told
 	fresh     fresher
 	snapshots snapshotter
+	space     space
 	stores    stores // among others: whose replicas store
 	stats     stats
 	found     []Finding // at Open
@@ -47,6 +48,7 @@ type Journal struct {
 	failed  chan struct{} // closed when the journal can't go on
 	failure error         // why; written before failed is closed
 	failing sync.Once
+	closing atomic.Bool // the last flushes are written, be there room or not
 	leaving atomic.Bool // no hit comes any more
 	holder  *lease.Holder
 	running sync.WaitGroup
@@ -74,8 +76,12 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if !engine.Config().Gather {
+	made := engine.Config()
+	if !made.Gather {
 		return nil, errors.New("journal: the engine must be made with Config.Gather")
+	}
+	if err := cfg.FitsMemory(made.Memory, made.LimitMemory); err != nil {
+		return nil, err
 	}
 	j := &Journal{cfg: cfg, engine: engine, log: cfg.Logger, failed: make(chan struct{}), handed: make(chan handedOver)}
 	if err := j.open(ctx, progress); err != nil {
@@ -201,6 +207,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	j.snapshots.grown.Store(int64(loaded.bytes))
 	j.snapshots.kept.Store(int64(loaded.bytes))
+	j.boundWaiting(0)
 	if accepted && !j.cfg.clustered() {
 		j.startRound() // for the other slots
 	}
@@ -250,6 +257,7 @@ func (j *Journal) fail(err error) {
 func (j *Journal) Close(ctx context.Context) (err error) {
 	j.closed.Do(func() {
 		j.snapshots.noMorePins(errClosing)
+		j.closing.Store(true)
 		if !j.cfg.clustered() { // the others go on to take them, and may be gone for all that is stored here
 			j.startRound()
 		}
@@ -310,7 +318,7 @@ func (j *Journal) finishRound(ctx context.Context) {
 		case <-ctx.Done():
 			j.log.Warn("stopped before all snapshots were taken: the next start replays more of the journal")
 			return
-		case <-j.snapshots.stored:
+		case <-j.snapshots.wrote:
 		case <-time.After(j.cfg.FlushEvery):
 		}
 	}

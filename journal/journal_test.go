@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -23,6 +22,13 @@ type running struct {
 
 func engineConfig() weir.Config {
 	return weir.Config{Clock: weir.EventClock, Partitions: 16, Gather: true}
+}
+
+// smallEngineConfig is engineConfig with memory that suits the smallest disk.
+func smallEngineConfig() weir.Config {
+	cfg := engineConfig()
+	cfg.Memory, cfg.LimitMemory = 4<<20, 256<<10
+	return cfg
 }
 
 func testConfig(t testing.TB, dir string) Config {
@@ -323,56 +329,4 @@ func TestRefusesOtherSettings(t *testing.T) {
 		e.Close()
 	}
 	start(t, cfg)
-}
-
-// A full store: hits wait, then are refused, and none that was taken is lost.
-func TestFullStore(t *testing.T) {
-	cfg := testConfig(t, t.TempDir())
-	cfg.MaxBytes = minMaxBytes
-	ec := engineConfig()
-	ec.MaxWaiting = 20_000
-	e, err := weir.New(ec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	j, err := Open(t.Context(), e, cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.snapshots.mu.Lock()
-	j.snapshots.round, j.snapshots.todo = true, nil // a round that never ends: nothing is trimmed
-	j.snapshots.mu.Unlock()
-	r := &running{t, e, j}
-	var counted uint64
-	var refused *weir.Error
-	deadline := time.Now().Add(time.Minute)
-	for i := int64(0); refused == nil || !j.Stats().Failing; i++ {
-		for k := range 2000 {
-			key := fmt.Sprintf("%0400d", k)
-			if _, err := e.HitAt(time.Unix(1_000_000+i, 0), key, 1); err == nil {
-				counted++
-			} else if !errors.As(err, &refused) { // at times only because this loop is fast
-				t.Fatal(err)
-			}
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the store never ran full")
-		}
-	}
-	if refused.Code != weir.CodeOverloaded || !j.Stats().Failing {
-		t.Errorf("refused with %v, failing: %v", refused, j.Stats().Failing)
-	}
-	r.want(weir.AllKeys, counted)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := j.Sync(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Sync on a full store: %v", err)
-	}
-	r.crash()
-	cfg.MaxBytes = 256 << 20
-	r = start(t, cfg)
-	if got := r.count(weir.AllKeys); got.Upper > counted {
-		t.Errorf("%+v, at most %d were counted", got, counted)
-	}
 }

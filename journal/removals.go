@@ -97,6 +97,18 @@ func (r *replica) openSnapshot(partition int) {
 	r.holding.open[partition] = o
 }
 
+// openBefore says that the flush that some states were taken with is none: nothing of
+// them is in it.
+func (r *replica) openBefore(snaps []snapshot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, snap := range snaps {
+		if o := r.holding.open[snap.partition]; o != nil {
+			o.flush = min(o.flush, r.encoder.flush)
+		}
+	}
+}
+
 // see looks at a batch of another life that is applied after the state was taken.
 func (o *openSnapshot) see(b batch) {
 	if b.kind != kindHits {

@@ -96,22 +96,29 @@ type cutFlush struct {
 	snaps   []snapshot // count once all parts are in the journal
 }
 
+// cutAs is what a flush is to be like.
+type cutAs struct {
+	leaving bool         // the last one
+	states  map[int]bool // of which partitions the state is taken
+	quiet   bool         // no heartbeats and totals: there is hardly any room
+}
+
 // cutAll makes a flush of all that the engine gathered until now, and takes the
 // states of some partitions.
-func (r *replica) cutAll(now time.Time, leaving bool, states map[int]bool) (f cutFlush) {
+func (r *replica) cutAll(now time.Time, as cutAs) (f cutFlush) {
 	r.cutting.Lock()
 	defer r.cutting.Unlock()
 	e := r.encoder
 	e.begin(now)
-	e.leaving = leaving
-	restate := r.clustered && now.Sub(r.audited) >= auditEvery
+	e.leaving = as.leaving
+	restate := r.clustered && !as.quiet && now.Sub(r.audited) >= auditEvery
 	r.entries = 0
 	arriving := r.arriving()
 	receipts := r.engine.CutReceipts(func() {
 		for partition := range r.audit.partitions {
 			c := arriving[partition]
 			switch {
-			case states[partition]:
+			case as.states[partition]:
 				f.snaps = append(f.snaps, r.cutWithState(partition, restate)...)
 			case c != nil:
 				r.mu.Lock()
@@ -123,8 +130,9 @@ func (r *replica) cutAll(now time.Time, leaving bool, states map[int]bool) (f cu
 			}
 		}
 	})
-	if e.empty() && len(receipts) == 0 && !leaving && (!r.clustered || now.Sub(r.beat) < heartbeat) {
+	if e.empty() && len(receipts) == 0 && !as.leaving && (!r.clustered || as.quiet || now.Sub(r.beat) < heartbeat) {
 		e.cancel()
+		r.openBefore(f.snaps)
 		return f
 	}
 	f.parts, f.entries = e.end(receipts), r.entries+len(receipts)

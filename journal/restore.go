@@ -173,7 +173,7 @@ func (s someOf) receipts(list [][]byte) error {
 // writeDir makes a data directory with all that an engine has, in snapshots. It remembers
 // the backup that all is of.
 func writeDir(ctx context.Context, engine *weir.Engine, dir string, of merge) error {
-	j, err := Open(ctx, engine, Config{Dir: dir, FlushEvery: time.Millisecond, MaxBytes: unbounded}, nil)
+	j, err := Open(ctx, engine, Config{Dir: dir, FlushEvery: time.Millisecond, MaxBytes: 4 * unbounded}, nil)
 	if err != nil {
 		return err
 	}

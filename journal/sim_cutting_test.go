@@ -70,7 +70,7 @@ func TestCutBesideRemovals(t *testing.T) {
 				if _, err := e.Delete(fmt.Sprint("k", nodes*at+i)); err != nil {
 					t.Error(err)
 				}
-				log.add(r.cutAll(now, false, nil).parts)
+				log.add(r.cutAll(now, cutAs{}).parts)
 				for log.len() > r.next()+4 { // who is far behind meets no cut
 					runtime.Gosched()
 				}

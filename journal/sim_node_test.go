@@ -203,7 +203,7 @@ func (n *simNode) tick(run int) bool {
 	if n.sending != nil || n.c.quiet {
 		return true
 	}
-	cut := n.r.cutAll(n.now(), n.leaving, n.due())
+	cut := n.r.cutAll(n.now(), cutAs{leaving: n.leaving, states: n.due()})
 	if len(cut.parts) == 0 {
 		if len(n.ops) > 0 {
 			n.c.t.Fatalf("%s has %d ops and makes no flush", n.name, len(n.ops))

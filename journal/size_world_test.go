@@ -179,7 +179,7 @@ func (w *sizeWorld) hit(n *sizeNode, key string) {
 func (w *sizeWorld) interval() {
 	for _, n := range w.nodes {
 		began := processorTime(w.t)
-		cut := n.r.cutAll(w.now, false, nil)
+		cut := n.r.cutAll(w.now, cutAs{})
 		took := processorTime(w.t) - began
 		n.cutting.add(w.publish(cut.parts), took)
 	}

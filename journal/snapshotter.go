@@ -13,33 +13,24 @@ import (
 // when the journal has grown by Config.SnapshotBytes, or by the size of the round
 // before if that is more, so that snapshots never write more than the journal.
 type snapshotter struct {
-	grown  atomic.Int64 // bytes of journal since the last round began
-	kept   atomic.Int64 // bytes of journal on disk
-	work   chan []snapshot
-	stored chan struct{} // something was stored
+	grown atomic.Int64 // bytes of journal since the last round began
+	kept  atomic.Int64 // bytes of journal on disk
+	work  chan []snapshot
+	wrote chan struct{} // something was stored
 
-	mu    sync.Mutex
-	round bool
-	todo  []int         // partitions that the round has not taken
-	open  int           // handed to the goroutine and not yet stored
-	have  [][slots]kept // by partition and slot
-	token uint64        // of the lease under which have was read, among many nodes
-	by    string        // the node that had it
-	bytes int64         // of the round so far
-	last  int64         // bytes of the round before
+	unstored atomic.Pointer[error] // why the last snapshot that was tried could not be stored; nil: it was
+
+	mu sync.Mutex
+	rounds
+	token uint64    // of the lease under which have was read, among many nodes
+	by    string    // the node that had it
+	moved uint64    // oldestNeeded after the round before
+	pause time.Time // until then no round begins, after one that could not store all
 	pins  pins
 }
 
-// statesAtOnce is how many partitions one flush takes the state of: it bounds
-// the memory that states take, and how long the flush is.
-const statesAtOnce = 8
-
-// statesInHaste is that number when the journal has taken half of its room: the
-// round must end, and trim it, before it takes the other half.
-const statesInHaste = 64
-
 func newSnapshotter(have [][slots]kept) snapshotter {
-	return snapshotter{have: have, work: make(chan []snapshot, 1), stored: make(chan struct{}, 1), pins: pins{turn: make(chan struct{}, 1)}}
+	return snapshotter{rounds: rounds{have: have}, work: make(chan []snapshot, 1), wrote: make(chan struct{}, 1), pins: pins{turn: make(chan struct{}, 1)}}
 }
 
 // startRound starts a round of the partitions whose snapshots are this node's to take.
@@ -47,52 +38,39 @@ func (j *Journal) startRound() {
 	s, todo := &j.snapshots, j.snapshotsToTake()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.round && s.pins.cancel == nil {
-		s.round, s.todo, s.bytes = len(todo) > 0, todo, 0
+	if !s.under && s.pins.cancel == nil {
+		s.start(todo)
 		s.grown.Store(0)
 	}
 }
 
-// again puts a partition back into the round: its state could not be stored.
-func (s *snapshotter) again(partition int) {
+// retake puts a partition back into the round.
+func (s *snapshotter) retake(partition int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.todo = append(s.todo, partition)
+	s.again(partition)
 }
 
 func (s *snapshotter) inRound() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.round
+	return s.under
 }
 
-// due returns the partitions whose state the next flush is to take: none unless
-// a round is under way and what was handed over before is stored.
-func (s *snapshotter) due(haste bool) map[int]bool {
+// dueNow is rounds.due.
+func (s *snapshotter) dueNow(haste bool) map[int]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.round || s.open > 0 {
-		return nil
-	}
-	states, most := map[int]bool{}, statesAtOnce
-	if haste {
-		most = statesInHaste
-	}
-	for _, partition := range s.todo[:min(most, len(s.todo))] {
-		states[partition] = true
-	}
-	return states
+	return s.due(haste)
 }
 
-// offer hands acknowledged snapshots to the goroutine, which has none. There may be
-// fewer than were due: later are those that are to be taken again.
+// offer hands acknowledged snapshots to the goroutine, which has none: see rounds.taken.
 func (s *snapshotter) offer(due map[int]bool, snaps []snapshot, later []int) {
 	if len(due) == 0 {
 		return
 	}
 	s.mu.Lock()
-	s.todo = append(s.todo[len(due):], later...)
-	s.open = len(due)
+	s.taken(due, later)
 	s.mu.Unlock()
 	s.work <- snaps
 }
@@ -108,37 +86,46 @@ func (j *Journal) runSnapshotter(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case snaps := <-s.work:
-			for _, snap := range snaps {
-				if !j.awaitSettled(ctx, snap) {
-					s.again(snap.partition)
-					continue
-				}
-				if err := j.storeSnapshot(ctx, snap); err != nil && ctx.Err() == nil {
-					j.suspect.Store(true)
-					j.log.Error("journal: a snapshot could not be stored: the one before stays, and the next round tries again",
-						"partition", snap.partition, "error", err)
-				}
-			}
+			_ = inParallel(len(snaps), func(i int) error {
+				j.settleSnapshot(ctx, snaps[i])
+				return nil
+			})
 			j.endOfBatch(ctx)
 		case <-time.After(j.cfg.FlushEvery):
-			if s.kept.Load() > j.cfg.MaxBytes*3/8 {
+			if j.room().endsPin(s.kept.Load()) {
 				s.endPin(errTooSlow)
 			}
-			if s.grown.Load() >= j.roundEvery() && j.lookAtSnapshots(ctx) {
+			if j.roundDue() && j.lookAtSnapshots(ctx) {
 				j.startRound()
 			}
 		}
 	}
 }
 
-// roundEvery is by how many bytes the journal grows between rounds: less, where it has
-// taken half of its room all the same.
-func (j *Journal) roundEvery() int64 {
-	every := min(max(j.cfg.SnapshotBytes, j.snapshots.lastBytes()), j.cfg.MaxBytes/8)
-	if j.cfg.clustered() && j.snapshots.kept.Load() > j.cfg.MaxBytes/4 {
-		every = min(every, j.cfg.MaxBytes/64)
+// roundDue tells whether a round of snapshots should start.
+func (j *Journal) roundDue() bool {
+	s, r := &j.snapshots, j.room()
+	grown, kept := s.grown.Load(), s.kept.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !time.Now().Before(s.pause) && s.startNow(grown, r.every(j.cfg.SnapshotBytes, s.last, kept), r.full(kept))
+}
+
+// settleSnapshot stores a snapshot once its own hits came back from the journal.
+func (j *Journal) settleSnapshot(ctx context.Context, snap snapshot) {
+	if !j.awaitSettled(ctx, snap) {
+		j.snapshots.retake(snap.partition)
+		return
 	}
-	return every
+	err := j.storeSnapshot(ctx, snap)
+	if err == nil {
+		j.snapshots.unstored.Store(nil)
+	} else if ctx.Err() == nil {
+		j.suspect.Store(true)
+		j.snapshots.unstored.Store(&err)
+		j.log.Error("journal: a snapshot could not be stored: the one before stays, and the next round tries again",
+			"partition", snap.partition, "error", err)
+	}
 }
 
 // keptEvery is how often a node among others looks how much journal there is, which others
@@ -149,7 +136,7 @@ const keptEvery = 5 * time.Second
 // its rounds when there is much: others may have ended theirs later.
 func (j *Journal) keepTrimmed(ctx context.Context) {
 	j.lookAtKept(ctx)
-	if j.snapshots.kept.Load() <= j.cfg.MaxBytes/4 || !j.trims() || j.snapshots.inRound() {
+	if !j.room().haste(j.snapshots.kept.Load()) || !j.trims() || j.snapshots.inRound() {
 		return
 	}
 	if needed := j.neededByAll(ctx); needed > 1 {
@@ -157,7 +144,7 @@ func (j *Journal) keepTrimmed(ctx context.Context) {
 			j.log.Warn("journal: could not be trimmed; trying again", "error", err)
 		}
 	}
-	if kept := j.snapshots.kept.Load(); kept > j.cfg.MaxBytes*3/8 {
+	if kept := j.snapshots.kept.Load(); j.room().endsPin(kept) {
 		j.log.Warn("journal: it is kept for partitions whose snapshots are old, and hits are refused once it is full", "kept", kept, "partitions", j.snapshots.oldest())
 	}
 }
@@ -203,12 +190,6 @@ func (j *Journal) awaitSettled(ctx context.Context, snap snapshot) bool {
 	}
 }
 
-func (s *snapshotter) lastBytes() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last
-}
-
 // storeSnapshot writes a snapshot over the older of the partition's two.
 func (j *Journal) storeSnapshot(ctx context.Context, snap snapshot) error {
 	s := &j.snapshots
@@ -226,7 +207,7 @@ func (j *Journal) storeSnapshot(ctx context.Context, snap snapshot) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		s.token = 0 // look at the slots again
+		s.token, s.lacks = 0, true // look at the slots again
 		return err
 	}
 	s.have[snap.partition][slot] = kept{snap.from + 1, revision}
@@ -238,12 +219,14 @@ func (j *Journal) storeSnapshot(ctx context.Context, snap snapshot) error {
 func (j *Journal) endOfBatch(ctx context.Context) {
 	s := &j.snapshots
 	s.mu.Lock()
-	s.open = 0
-	ended := s.round && len(s.todo) == 0
+	ended := s.rounds.stored()
 	needed := uint64(0)
 	if ended {
-		s.round, s.last = false, s.bytes
 		needed = oldestNeeded(s.have)
+		if s.pause = (time.Time{}); s.lacks || needed == s.moved {
+			s.pause = time.Now().Add(roundAgain)
+		}
+		s.moved = needed
 	}
 	s.mu.Unlock()
 	if ended && j.trims() && j.cfg.clustered() && parted(j.Holders(), len(s.have)) {
@@ -259,7 +242,7 @@ func (j *Journal) endOfBatch(ctx context.Context) {
 		j.stats.rounds.Add(1)
 	}
 	select {
-	case s.stored <- struct{}{}:
+	case s.wrote <- struct{}{}:
 	default:
 	}
 }
@@ -278,6 +261,10 @@ func (j *Journal) neededByAll(ctx context.Context) uint64 {
 	defer s.mu.Unlock()
 	return oldestNeeded(s.have)
 }
+
+// roundAgain is how long a round that could not store all, or that let nothing go, is
+// not followed by another.
+const roundAgain = time.Second
 
 // trim removes the journal up to and including a sequence.
 func (j *Journal) trim(ctx context.Context, upTo uint64) error {

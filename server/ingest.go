@@ -275,7 +275,7 @@ func (in *ingest) verdict(end error) *problem {
 	case a.Counted > 0:
 		return nil
 	case a.RetryFrom > 0:
-		return newProblem(weir.CodeOverloaded, "", "the journal is behind and its buffer is full, so nothing was counted: retry in a second; if it lasts, look at the server's disk")
+		return newProblem(weir.CodeOverloaded, "", "nothing was counted: "+a.overload)
 	case a.RejectedLines > 0:
 		first := a.Rejected[0]
 		what := fmt.Sprintf("none of the %d lines could be counted", a.RejectedLines)

@@ -20,6 +20,8 @@ type HitsAnswer struct {
 	Rejected      []rejectedLine `json:"rejected" nullable:"false" doc:"The first 20 of them."`
 	RetryFrom     int            `json:"retry_from,omitempty" doc:"The journal is behind: this line and those after it were refused as overloaded. Send them again later, under another Idempotency-Key."`
 	Durable       bool           `json:"durable,omitempty" doc:"The hits counted are on disk."`
+
+	overload string // why RetryFrom was refused
 }
 
 type rejectedLine struct {
@@ -54,7 +56,7 @@ func (a *HitsAnswer) took(line int, n uint64, outcome weir.Outcome, err error) e
 		}
 		r := &rejection{e.Code, e.Message}
 		if e.Code == weir.CodeOverloaded {
-			r, a.RetryFrom = rejectOverloaded, line
+			a.RetryFrom, a.overload = line, e.Message
 		}
 		a.reject(line, r)
 		return nil

@@ -35,6 +35,8 @@ type serveFlags struct {
 	logLevel     string
 	logFormat    string
 	config       string
+
+	memoryGiven, limitMemoryGiven bool
 }
 
 func newServe(w *world) *cobra.Command {
@@ -88,6 +90,7 @@ all hits on disk.`,
 			if s := &f.server; from["max-buffered-bytes"] == "" {
 				s.MaxBufferedBytes = max(s.MaxBufferedBytes, 2*s.MaxBodyBytes)
 			}
+			f.memoryGiven, f.limitMemoryGiven = from["memory"] != "", from["limit-memory"] != ""
 			return f.serve(cmd.Context(), w)
 		}),
 	}
@@ -112,7 +115,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.Var(size(&f.engine.OnceMemory), "idempotency-memory", "memory budget of the Idempotency-Keys of ten minutes that this node was the first to see; those of others have twice as much")
 	flags.Var(duration(&f.engine.MaxAhead), "max-ahead", "how far in the future a hit may be")
 	flags.Var(duration(&j.FlushEvery), "flush-every", "how often hits are written to disk, 1ms to 1m: what a crash may lose")
-	flags.Var(size(&j.MaxBytes), "max-disk", "size of the data directory at which hits are refused")
+	flags.Var(size(&j.MaxBytes), "max-disk", "size of the data directory at which hits are refused; where it is small, --memory and --limit-memory are smaller by default")
 	flags.Var(size(&j.SnapshotBytes), "snapshot-every", "journal to write between snapshots: what a start after a crash reads back")
 	flags.BoolVar(&j.AcceptDamage, "accept-damage", false, "start although the data directory is damaged, without the hits that are lost")
 	f.defineJoin(cmd)
@@ -153,6 +156,9 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 			return err
 		}
 		if err := f.checkJoin(); err != nil {
+			return err
+		}
+		if err := f.fitMemory(); err != nil {
 			return err
 		}
 	}

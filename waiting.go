@@ -1,0 +1,62 @@
+package weir
+
+import "sync/atomic"
+
+// waiting is what an engine took and no cut has yet, and how much of it there may be.
+type waiting struct {
+	entries atomic.Int64 // deltas and filled live cells
+	bytes   atomic.Int64 // what they take in batches, at most
+	bound   atomic.Pointer[waitingBound]
+
+	admissions atomic.Bool // cuts leave admissions where they are
+}
+
+// waitingBound is what Engine.BoundWaiting said last.
+type waitingBound struct {
+	bytes int64
+	why   string
+}
+
+// entryBytes is what an entry of a batch takes at most, beside its key.
+const entryBytes = 24
+
+func waitingBytes(key string) int { return len(key) + entryBytes }
+
+func bytesOf(deltas []Delta) (n int) {
+	for _, d := range deltas {
+		n += waitingBytes(d.Key)
+	}
+	return n
+}
+
+// BoundWaiting bounds what may wait for Cut, in bytes of batches, beside
+// Config.MaxWaiting: when there is more, hits and removals are refused with
+// CodeOverloaded, and why. Below 0 all are. It may be changed at any time; until the
+// first call there is no such bound.
+//
+// It is how a journal has hits refused that it could not keep, before they are counted.
+func (e *Engine) BoundWaiting(bytes int64, why string) {
+	if was := e.waiting.bound.Load(); was == nil || *was != (waitingBound{bytes, why}) {
+		e.waiting.bound.Store(&waitingBound{bytes, why})
+	}
+}
+
+// DeferAdmissions has cuts leave admissions of limits where they are, added up for each
+// key, but for partitions whose state is cut. They are in the first cut after it ended.
+func (e *Engine) DeferAdmissions(really bool) { e.waiting.admissions.Store(really) }
+
+func (w *waiting) tooMuch(most int64) bool {
+	if w.entries.Load() > most {
+		return true
+	}
+	bound := w.bound.Load()
+	return bound != nil && w.bytes.Load() > bound.bytes
+}
+
+// refusal is why hits are refused while there is too much.
+func (w *waiting) refusal() error {
+	if bound := w.bound.Load(); bound != nil && w.bytes.Load() > bound.bytes {
+		return &Error{CodeOverloaded, "", bound.why}
+	}
+	return &Error{CodeOverloaded, "", "the journal is behind and its buffer is full: retry in a second; if it lasts, look at the disk"}
+}
