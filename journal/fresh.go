@@ -204,6 +204,7 @@ func (j *Journal) freshRound(ctx context.Context) (m Moment, err error) {
 			f.waitsFor("they have not said that all they took is in the journal", missing...)
 		case j.replica.next() <= m.UpTo:
 			f.waitsFor("this node has not yet followed the journal so far", j.cfg.Join.Node)
+			j.told.hear(m.UpTo)
 			if err := j.awaitFollowed(ctx, m.UpTo); err != nil {
 				return m, err
 			}

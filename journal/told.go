@@ -30,18 +30,22 @@ func (j *Journal) listen() error {
 	_, err := j.server.Conn().Subscribe(toldSubject, func(msg *nats.Msg) {
 		r := newReader(msg.Data)
 		sequence := r.Uvarint()
-		if r.end() != nil {
-			return
-		}
-		for was := j.told.last.Load(); sequence > was; was = j.told.last.Load() {
-			if j.told.last.CompareAndSwap(was, sequence) {
-				select {
-				case j.told.news <- struct{}{}:
-				default:
-				}
-				return
-			}
+		if r.end() == nil {
+			j.told.hear(sequence)
 		}
 	})
 	return err
+}
+
+// hear wakes the follower if a sequence is news.
+func (t *told) hear(sequence uint64) {
+	for was := t.last.Load(); sequence > was; was = t.last.Load() {
+		if t.last.CompareAndSwap(was, sequence) {
+			select {
+			case t.news <- struct{}{}:
+			default:
+			}
+			return
+		}
+	}
 }

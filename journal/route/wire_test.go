@@ -25,8 +25,8 @@ const someRecord = "\x01a\x00\x05\x80\x94\xeb\xdc\x03\x05"
 func sampleQuestions() [classes][]question {
 	return [classes][]question{
 		quick: {
-			{kind: kindCount, key: "url:/home", at: time.Unix(epoch, 5), window: time.Minute},
-			{kind: kindCount, key: weir.AllKeys, at: time.Unix(-5, 0), window: weir.MaxWindow, in: someSet()},
+			{kind: kindCount, key: "url:/home", at: time.Unix(epoch, 5), window: time.Minute, upTo: 1 << 40},
+			{kind: kindCount, key: weir.AllKeys, at: time.Unix(-5, 0), window: weir.MaxWindow, in: someSet(), upTo: 9},
 			{kind: kindDelete, key: "k", until: 1_700_000_000_000},
 		},
 		scan: {
