@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -249,7 +250,7 @@ func later(a, b time.Time) time.Time {
 func (j *Journal) freshMissing(said map[string]bool) (missing []string) {
 	for _, o := range j.Origins() {
 		if !o.Self && !o.Left && !said[o.Origin] {
-			missing = append(missing, o.Node)
+			missing = append(missing, cmp.Or(o.Node, o.Origin))
 		}
 	}
 	return slices.Compact(missing) // by name
