@@ -54,6 +54,21 @@ type written struct {
 	began time.Time // to be gathered
 }
 
+// beginBeats starts them with the hello of a life: what is left of a start may take as long
+// as a node may be silent. They end with release.
+func (j *Journal) beginBeats(ctx context.Context) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		j.runBeats(ctx)
+	}()
+	j.endBeats = func() {
+		stop()
+		<-done
+	}
+}
+
 // runBeats says each heartbeat how far this node's flushes are in the journal, on a clock
 // of its own: while they wait, and whatever their interval.
 func (j *Journal) runBeats(ctx context.Context) {

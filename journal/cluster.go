@@ -41,6 +41,7 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.sayHello(ctx); err != nil {
 		return err
 	}
+	j.beginBeats(ctx)
 	var bucket *lease.Bucket
 	err := patiently(ctx, func(ctx context.Context) (err error) {
 		bucket, err = lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replicas))

@@ -38,6 +38,7 @@ type Journal struct {
 	flusher   flusher
 	told      told
 	fresh     fresher
+	endBeats  func() // nil: there are none
 	snapshots snapshotter
 	space     space
 	stores    stores // among others: whose replicas store
@@ -93,7 +94,6 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	j.running.Go(func() { j.runSnapshotter(run) })
 	if cfg.clustered() {
 		j.running.Go(func() { j.runFollower(run) })
-		j.running.Go(func() { j.runBeats(run) })
 		j.running.Go(func() { j.runShares(run) })
 		j.running.Go(func() { j.runMembers(run) })
 		j.running.Go(func() { j.runStores(run) })
@@ -286,6 +286,9 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 // release gives back what open took, as far as it came.
 func (j *Journal) release() error {
 	var errs []error
+	if j.endBeats != nil {
+		j.endBeats()
+	}
 	if j.holder != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), clusterAskTimeout)
 		if err := j.holder.Close(ctx); err != nil {

@@ -48,7 +48,8 @@ type Config struct {
 	// ten times what it takes on a machine that is busy.
 	DecideWithin time.Duration
 
-	// FlushEvery is how long an answer is given again to equal questions. 0: 100 ms.
+	// FlushEvery is how long an answer is given again to equal questions, a second at most.
+	// 0: 100 ms.
 	FlushEvery time.Duration
 
 	// Logger takes which nodes do not answer. nil: none.
@@ -58,7 +59,12 @@ type Config struct {
 const (
 	defaultDeadline   = time.Second
 	defaultFlushEvery = 100 * time.Millisecond
-	defaultDecision   = 250 * time.Millisecond
+
+	// mostShared bounds how old an answer may be: that this node writes rarely is no reason
+	// to see rarely what others write.
+	mostShared = time.Second
+
+	defaultDecision = 250 * time.Millisecond
 
 	// scanFactor is how much longer a scan may take.
 	scanFactor = 10
@@ -125,7 +131,7 @@ func Open(cfg Config) (*Router, error) {
 	}
 	r := &Router{
 		cfg: cfg, engine: cfg.Engine, log: cfg.Logger, partitions: cfg.Engine.Config().Partitions,
-		share: newSharing(cfg.FlushEvery), peers: peers{list: map[string]*peer{}},
+		share: newSharing(min(cfg.FlushEvery, mostShared)), peers: peers{list: map[string]*peer{}},
 	}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	var err error

@@ -1,0 +1,80 @@
+package journal
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/journal/join/jointest"
+)
+
+// Nodes may have any flush interval: nobody is late for one of a minute, durable hits do
+// not wait for it, and one that dies is named by why.
+func TestFlushIntervalsOfTheirOwn(t *testing.T) {
+	c := newCluster(t, 3)
+	c.cfgs[1].FlushEvery, c.cfgs[2].FlushEvery = 5*time.Second, time.Minute
+	c.start()
+	c.nodes[2].hit("k", 1_000_000, 3)
+	c.nodes[2].sync()
+	c.agree(map[string]uint64{"k": 3})
+	jointest.Eventually(t, "all are here", func() bool {
+		late := 0
+		for _, node := range c.nodes {
+			_, list := node.j.Freshness()
+			late += len(list)
+		}
+		return late == 0
+	})
+	began := time.Now()
+	jointest.Eventually(t, "each node has heard of each for longer than one may be silent", func() bool {
+		least := time.Hour
+		for _, node := range c.nodes {
+			for _, origin := range c.origins() {
+				least = min(least, node.j.replica.heardFor(origin, began))
+			}
+			if _, late := node.j.Freshness(); len(late) > 0 {
+				t.Fatalf("late: %+v", late)
+			}
+			if !node.j.current() {
+				t.Fatal("a node believes that it was away")
+			}
+		}
+		return least > lateAfter+heartbeat
+	})
+	if got := c.nodes[0].j.replica.promiseOf(c.origins()[2]); got != promised(time.Minute) {
+		t.Errorf("n3 promises %v", got)
+	}
+	c.nodes[1].crash()
+	c.nodes[1] = nil
+	jointest.Eventually(t, "n2 is named", func() bool {
+		_, late := c.nodes[0].j.Freshness()
+		return slices.ContainsFunc(late, func(o OriginStatus) bool { return o.Node == "n2" && o.Why == Silent && !o.Since.IsZero() }) &&
+			slices.ContainsFunc(c.nodes[0].j.Alarms(), func(a Alarm) bool { return a.Code == "node_late" && !a.Refusing })
+	})
+}
+
+// origins are those of the nodes that run.
+func (c *cluster) origins() (list []uint64) {
+	for _, node := range c.nodes {
+		if node != nil {
+			list = append(list, node.j.life.origin)
+		}
+	}
+	return list
+}
+
+// heardFor is how long after a time an origin was heard of.
+func (r *replica) heardFor(origin uint64, began time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.peers[origin]; p != nil {
+		return p.heard.Sub(began)
+	}
+	return 0
+}
+
+func (r *replica) promiseOf(origin uint64) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.peers[origin].promise
+}
