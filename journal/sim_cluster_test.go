@@ -22,6 +22,7 @@ type simCluster struct {
 	damages   bool // slots of snapshots are damaged
 	crowded   bool // there is not enough memory for all keys
 	skewed    bool // clocks differ, and jump
+	disks     bool // disks fail
 	holes     simHoles
 	ringBytes int
 	replaced  map[uint64]bool // origins whose directory is gone
@@ -60,6 +61,7 @@ func newSimCluster(t *testing.T, seed uint64) *simCluster {
 		c.ringBytes = 1
 	}
 	c.shares, c.damages, c.skewed, c.crowded = w.Chance(.5), w.Chance(.4), w.Chance(.3), w.Chance(.15)
+	c.disks = seed%7 >= 5 // by the seed itself: others keep their runs
 	c.net = sim.NewNetwork(w, c.faults())
 	var names []string
 	for i := range 1 + w.IntN(5) {
@@ -129,10 +131,14 @@ func (c *simCluster) play() {
 	}
 	c.w.Every(busy, during(c.act))
 	c.w.Every(c.w.Between(100*time.Millisecond, 2*time.Second), during(c.harm))
+	if c.disks {
+		c.w.Every(c.w.Between(500*time.Millisecond, 4*time.Second), during(c.harmDisk))
+	}
 	c.w.Run(end)
 	c.w.Logf("all is healed")
 	c.healed = true
 	c.net.Heal()
+	c.healDisks()
 	c.net.SetFaults(sim.Faults{Usual: 10 * time.Millisecond, Slowest: time.Second})
 	for _, n := range c.nodes {
 		n.leaving, n.stalled = false, 0
@@ -145,9 +151,11 @@ func (c *simCluster) play() {
 	}
 	c.w.Run(auditEvery + 2*simSkew + 6*time.Second) // restarts, what is slow, and totals told by all
 	c.noneLate()
+	c.checkHealthy()
 	c.lastRounds()
 	c.quiet = true
 	c.w.Run(2 * time.Second)
+	c.checkReplicas()
 	c.lastStart()
 }
 

@@ -39,6 +39,10 @@ type simNode struct {
 	ops  []simOp // since the last cut
 	once []string
 
+	stores stores               // what it knows of the replicas
+	looked uint64               // the last message, when it looked at its own
+	mute   map[string]time.Time // replicas that do not store, and could tell it since then
+
 	sending *simFlush // the flush under way
 	began   time.Time // to be cut
 	parts   [][]byte
@@ -76,6 +80,7 @@ func (n *simNode) start() {
 		if n.run != run {
 			return
 		}
+		n.c.log.Restart(n.name) // a start that fails ends the process, and its supervisor makes another
 		if err := n.load(); err != nil {
 			n.c.w.Logf("%s can't load: %v", n.name, err)
 			n.c.w.After(200*time.Millisecond, load)
@@ -125,6 +130,7 @@ func (n *simNode) newEngine() {
 	n.r.ring.most = n.c.ringBytes
 	n.ops, n.once, n.sending, n.parts, n.snaps, n.round = nil, nil, nil, nil, nil, nil
 	n.settling, n.stalled = 0, 0
+	n.stores, n.mute = stores{}, map[string]time.Time{}
 	n.ready, n.leaving, n.listed, n.named = false, false, false, map[string]bool{}
 	n.ahead = ahead{}
 }
@@ -160,12 +166,16 @@ func (n *simNode) hello(run int) {
 		n.tellFindings()
 		n.c.w.Every(n.flushEvery, func() bool { return n.tick(run) })
 		n.c.w.Every(heartbeat, func() bool { return n.beat(run) })
+		if n.c.disks {
+			n.c.w.Every(storesEvery, func() bool { return n.watchStores(run) })
+		}
 		n.c.w.Every(n.c.w.Between(20*time.Millisecond, 60*time.Millisecond), func() bool { return n.follow(run) })
 	}
 	n.c.w.Every(simAckTime, func() bool {
 		if n.run != run || done {
 			return false
 		}
+		n.c.log.Restart(n.name)
 		n.c.log.Publish(n.name, parts[0], func(sequence uint64) {
 			if n.run == run && !done {
 				done = true
@@ -190,6 +200,7 @@ func (n *simNode) crash() {
 	n.run++
 	n.ready = false
 	n.c.net.SetDown(n.name, true)
+	n.c.log.Crash(n.name)
 	n.close()
 }
 

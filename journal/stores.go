@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/weir-counter/weir/journal/join"
 )
@@ -46,7 +47,6 @@ type stores struct {
 	told     map[string]toldStore
 	behind   map[string]time.Time // replicas that the leader does not find current, and since when
 	away     map[string]bool      // of these, those whose server is gone
-	replicas int                  // of the journal; 0: not known yet
 }
 
 type toldStore struct {
@@ -75,7 +75,6 @@ func (j *Journal) runStores(ctx context.Context) {
 // listenToStores takes what the others tell, until the connection closes.
 func (j *Journal) listenToStores() error {
 	s := &j.stores
-	s.told, s.behind, s.away = map[string]toldStore{}, map[string]time.Time{}, map[string]bool{}
 	_, err := j.server.Conn().Subscribe(storesSubject, func(msg *nats.Msg) {
 		node, wrong, ok := strings.Cut(string(msg.Data), "\n")
 		if ok && node != j.cfg.Join.Node {
@@ -86,7 +85,7 @@ func (j *Journal) listenToStores() error {
 }
 
 func (j *Journal) tellStores() {
-	why, _ := j.stores.ownWrong()
+	why, _ := j.stores.ownWrong(time.Now())
 	if err := j.server.Conn().Publish(storesSubject, []byte(j.cfg.Join.Node+"\n"+why)); err != nil {
 		j.log.Debug("journal: the other nodes were not told whether this one stores", "error", err)
 	}
@@ -111,6 +110,9 @@ func (s *stores) look(now time.Time, own join.Store) {
 func (s *stores) hear(now time.Time, node, wrong string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.told == nil {
+		s.told = map[string]toldStore{}
+	}
 	for name, was := range s.told {
 		if now.Sub(was.at) > storesFor {
 			delete(s.told, name)
@@ -123,13 +125,13 @@ func (s *stores) hear(now time.Time, node, wrong string) {
 
 // ownWrong is why this node's replicas do not store, and whether that is sure: who waits
 // for others, or catches up, may be well in a moment.
-func (s *stores) ownWrong() (why string, sure bool) {
+func (s *stores) ownWrong(now time.Time) (why string, sure bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.own.Wrong == nil {
 		return "", false
 	}
-	if s.sure = s.sure || s.own.Failed || time.Since(s.since) > storesSure; !s.sure {
+	if s.sure = s.sure || s.own.Failed || now.Sub(s.since) > storesSure; !s.sure {
 		return "", false
 	}
 	why = s.own.Wrong.Error()
@@ -148,11 +150,15 @@ func (j *Journal) lookAtReplicas(ctx context.Context) {
 	if err != nil || info.Cluster == nil || info.Config.Replicas < 2 {
 		return
 	}
-	s, now := &j.stores, time.Now()
+	j.stores.see(time.Now(), info)
+}
+
+// see takes how the leader of the journal finds the replicas.
+func (s *stores) see(now time.Time, info *jetstream.StreamInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := s.behind
-	s.behind, s.away, s.replicas = map[string]time.Time{}, map[string]bool{}, info.Config.Replicas
+	s.behind, s.away = map[string]time.Time{}, map[string]bool{}
 	for _, peer := range info.Cluster.Replicas {
 		if peer.Current && !peer.Offline && peer.Active < storesSure {
 			continue
@@ -165,7 +171,7 @@ func (j *Journal) lookAtReplicas(ctx context.Context) {
 }
 
 // others are the other nodes whose replicas do not store, and why.
-func (s *stores) others(self string) map[string]string {
+func (s *stores) others(now time.Time, self string) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	missing := map[string]string{}
@@ -174,12 +180,12 @@ func (s *stores) others(self string) map[string]string {
 		case node == self:
 		case s.away[node]:
 			missing[node] = "its server is away"
-		case time.Since(since) > storesSure:
+		case now.Sub(since) > storesSure:
 			missing[node] = "it lags behind the others"
 		}
 	}
 	for node, told := range s.told {
-		if told.wrong != "" && time.Since(told.at) <= storesFor {
+		if told.wrong != "" && now.Sub(told.at) <= storesFor {
 			missing[node] = told.wrong
 		}
 	}
@@ -192,11 +198,15 @@ func (j *Journal) storeAlarms() (alarms []Alarm) {
 	if !j.cfg.clustered() {
 		return nil
 	}
-	if why, sure := j.stores.ownWrong(); sure {
+	return j.stores.alarms(time.Now(), j.cfg.Join.Node)
+}
+
+func (s *stores) alarms(now time.Time, self string) (alarms []Alarm) {
+	if why, sure := s.ownWrong(now); sure {
 		alarms = append(alarms, Alarm{Code: "replica_failing", Message: fmt.Sprintf(
 			"this node's replica does not store (%s). What it counts is made durable by other nodes, while more than half of the replicas store; it goes on by itself once it can", why)})
 	}
-	missing := j.stores.others(j.cfg.Join.Node)
+	missing := s.others(now, self)
 	for _, node := range slices.Sorted(maps.Keys(missing)) {
 		alarms = append(alarms, Alarm{Code: "replica_missing", Message: fmt.Sprintf("the replica of node %s does not store: %s", node, missing[node])})
 	}

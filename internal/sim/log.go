@@ -25,6 +25,9 @@ type replica struct {
 	node string
 	have uint64 // all up to here, but lost
 	lost map[uint64]bool
+
+	disk   Disk
+	failed bool // it stores nothing until Restart
 }
 
 var (
@@ -46,7 +49,7 @@ func NewLog(w *World, net *Network, nodes []string) *Log {
 	w.Every(catchUpEvery, func() bool {
 		if leader := l.leader(); leader != nil {
 			for _, r := range l.replicas {
-				if net.Reach(leader.node, r.node) {
+				if net.Reach(leader.node, r.node) && !r.failed && l.Room(r.node) {
 					r.have = leader.have
 				}
 			}
@@ -59,12 +62,12 @@ func NewLog(w *World, net *Network, nodes []string) *Log {
 // leader is a replica that has all, and reaches most; nil: there is none.
 func (l *Log) leader() *replica {
 	for _, r := range l.replicas {
-		if r.have == l.Last() && len(l.followers(r))+1 > len(l.replicas)/2 && !l.net.down[r.node] {
+		if r.have == l.Last() && len(l.followers(r))+1 > len(l.replicas)/2 && !l.net.down[r.node] && !r.failed {
 			return r
 		}
 	}
 	for _, r := range l.replicas { // the newest of a majority has all, and tells the others
-		if len(l.followers(r))+1 <= len(l.replicas)/2 || l.net.down[r.node] {
+		if len(l.followers(r))+1 <= len(l.replicas)/2 || l.net.down[r.node] || r.failed {
 			continue
 		}
 		for _, other := range l.followers(r) {
@@ -79,7 +82,7 @@ func (l *Log) leader() *replica {
 
 func (l *Log) followers(leader *replica) (list []*replica) {
 	for _, r := range l.replicas {
-		if r != leader && l.net.Reach(leader.node, r.node) {
+		if r != leader && l.net.Reach(leader.node, r.node) && !r.failed {
 			list = append(list, r)
 		}
 	}
@@ -104,17 +107,20 @@ func (l *Log) Last() uint64 { return uint64(len(l.messages)) }
 // Publish sends a message. acked runs at its node if the acknowledgement comes;
 // who waits for it in vain sends again.
 func (l *Log) Publish(from string, data []byte, acked func(sequence uint64)) {
+	l.write(from)
 	leader := l.leaderFor(from)
 	if leader == nil {
 		return
 	}
 	l.net.Send(from, leader.node, func() {
-		now := l.leader() // another one, perhaps
-		if now == nil || !l.net.Reach(leader.node, now.node) {
-			return
-		}
-		sequence := l.append(now, data)
-		l.net.Send(now.node, from, func() { acked(sequence) })
+		l.stored(leader, func() {
+			now := l.leader() // another one, perhaps
+			if now == nil || !l.net.Reach(leader.node, now.node) {
+				return
+			}
+			sequence := l.append(now, data)
+			l.net.Send(now.node, from, func() { acked(sequence) })
+		})
 	})
 }
 
@@ -189,7 +195,7 @@ func (l *Log) Get(node string, sequence uint64) ([]byte, error) {
 func (l *Log) ask(node string) *replica {
 	var there []*replica
 	for _, r := range l.replicas {
-		if !l.net.Reach(node, r.node) {
+		if !l.net.Reach(node, r.node) || r.disk == DiskBroken {
 			continue
 		}
 		if r.node == node && l.w.Chance(.7) {
