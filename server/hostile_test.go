@@ -22,6 +22,7 @@ import (
 // hostileAPI is a server as main starts it, on a real listener.
 func hostileAPI(t *testing.T, engineCfg weir.Config, cfg Config) *testAPI {
 	t.Helper()
+	t.Parallel() // most of it waits
 	engine, err := weir.New(engineCfg)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +152,7 @@ func TestHostileBackups(t *testing.T) {
 }
 
 func TestHostileSlowBodies(t *testing.T) {
-	a := hostileAPI(t, weir.Config{}, Config{MaxInFlight: hostileInFlight, ReadTimeout: 2 * time.Second})
+	a := hostileAPI(t, weir.Config{}, Config{MaxInFlight: hostileInFlight, ReadTimeout: 5 * time.Second})
 	var slow []net.Conn
 	for i := range 300 {
 		path := []string{"/v1/hits", "/v1/hits?durable=false", "/v1/allow"}[i%3]
@@ -226,7 +227,7 @@ func TestHostileDurableWaits(t *testing.T) {
 }
 
 func TestHostileReaders(t *testing.T) {
-	a := hostileAPI(t, weir.Config{Memory: 64 << 20}, Config{MaxInFlight: hostileInFlight, MaxAnswers: 100_000, ReadTimeout: 2 * time.Second})
+	a := hostileAPI(t, weir.Config{Memory: 64 << 20}, Config{MaxInFlight: hostileInFlight, MaxAnswers: 100_000, ReadTimeout: 5 * time.Second})
 	var lines strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&lines, "%s%d\n", strings.Repeat("k", 450), i)
@@ -261,7 +262,7 @@ func TestHostileConnections(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur < 2*4100+200 {
 		bound = 200 // as many as there are files for, on both ends
 	}
-	a := hostileAPI(t, weir.Config{}, Config{MaxConns: bound})
+	a := hostileAPI(t, weir.Config{}, Config{MaxConns: bound, ReadHeaderTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute})
 	friend := a.begin("127.0.0.2", "GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n")
 	if got := status(friend); got != "HTTP/1.1 200 OK" {
 		t.Fatal(got)

@@ -1,0 +1,44 @@
+package journal
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+)
+
+// What one node is told to forget of limits that requests bring along, all forget.
+func TestForgetInlineOnAllNodes(t *testing.T) {
+	c := newCluster(t, 3)
+	c.start()
+	limits := make([]*weir.KeyedLimit, len(c.nodes))
+	for i, node := range c.nodes {
+		l, err := node.e.LimitIn(c.cfgs[i].Join.Node, weir.WhereShared, "mine", weir.Limit{N: 10, Per: time.Hour})
+		if err == nil {
+			l, err = l.Inline()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits[i] = l
+	}
+	until := func(remaining uint64) {
+		t.Helper()
+		c.applied()
+		for i, l := range limits {
+			if v, err := l.Peek("a", 0); err != nil || v.Remaining != remaining {
+				t.Errorf("node %d: %+v, %v, want %d left", i, v, err, remaining)
+			}
+		}
+	}
+	for _, l := range limits {
+		l.Allow("a")
+	}
+	until(7)
+	if n, err := c.nodes[1].e.ForgetInline("mine"); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	until(10)
+	limits[0].Allow("a")
+	until(9)
+}
