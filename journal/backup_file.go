@@ -158,6 +158,9 @@ func (b *backupReader) saw(origin uint64) {
 	b.whose[origin] = true
 }
 
+// errNoBackup is what other files are.
+var errNoBackup = errors.New("this is not a backup of Weir: it does not begin as one")
+
 // errCut is what a backup is that ends early.
 var errCut = fmt.Errorf("%w: the backup is cut short", errDamaged)
 
@@ -168,7 +171,7 @@ func newBackupReader(r io.Reader) (*backupReader, error) {
 		return nil, err
 	}
 	if string(head[:len(backupMagic)]) != backupMagic {
-		return nil, errors.New("this is not a backup of Weir: it does not begin as one")
+		return nil, errNoBackup
 	}
 	if v := head[len(backupMagic)]; v != backupVersion {
 		return nil, fmt.Errorf("a backup in version %d: this build reads version %d", v, backupVersion)

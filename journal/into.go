@@ -55,6 +55,9 @@ func (j *Journal) RestoreInto(ctx context.Context, r io.Reader, mode RestoreMode
 	defer j.restoring.Unlock()
 	path := filepath.Join(j.cfg.Dir, spoolFile)
 	s, err := spoolFrom(ctx, r, path, j.cfg.MaxBytes)
+	if errors.Is(err, errDamaged) || errors.Is(err, errNoBackup) {
+		err = fmt.Errorf("%w: %w", ErrDamagedBackup, err)
+	}
 	if err != nil {
 		return done, fmt.Errorf("restore: %w", err)
 	}

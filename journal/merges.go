@@ -39,6 +39,9 @@ var (
 	// ErrCountedTwice is why a backup is not merged: hits of it are counted here already.
 	ErrCountedTwice = errors.New("hits of this backup are counted here already")
 
+	// ErrDamagedBackup is why nothing of a backup was restored.
+	ErrDamagedBackup = errors.New("the backup can't be used, and nothing was changed")
+
 	// ErrRestoring is why a backup is not restored: another one is.
 	ErrRestoring = errors.New("another backup is being restored by this node: one at a time")
 )

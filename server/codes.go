@@ -41,7 +41,10 @@ const (
 	// A decision of a limit. What is wrong with its body has the codes of lines.
 	codeUnknownLimit weir.Code = "unknown_limit" // there is no policy of that name
 
-	codeBackupRunning weir.Code = "backup_running" // one at a time
+	codeBackupRunning  weir.Code = "backup_running"  // one at a time
+	codeRestoreRunning weir.Code = "restore_running" // one at a time
+	codeCountedTwice   weir.Code = "counted_twice"   // hits of a backup that is to be merged are here already
+	codeDamagedBackup  weir.Code = "damaged_backup"
 
 	// The removal of a node.
 	codeUnknownNode weir.Code = "unknown_node"
@@ -96,6 +99,9 @@ var statusOf = map[weir.Code]int{
 	codeNotDurable:            http.StatusServiceUnavailable,
 	codeDurableFull:           http.StatusServiceUnavailable,
 	codeBackupRunning:         http.StatusConflict,
+	codeRestoreRunning:        http.StatusConflict,
+	codeCountedTwice:          http.StatusConflict,
+	codeDamagedBackup:         http.StatusBadRequest,
 
 	codeMissingKey:       http.StatusBadRequest,
 	codeInvalidParameter: http.StatusBadRequest,

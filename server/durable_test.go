@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"runtime"
 	"strings"
@@ -17,6 +18,11 @@ import (
 
 // onDisk is a real journal as the server sees it.
 type onDisk struct{ *journal.Journal }
+
+func (j onDisk) Restore(ctx context.Context, backup io.Reader, mode string) (Restored, error) {
+	done, err := j.RestoreInto(ctx, backup, journal.RestoreMode(mode))
+	return Restored{Mode: mode, Again: done.Again, Keys: done.Keys}, err
+}
 
 func (j onDisk) Stats() JournalStats {
 	s := j.Journal.Stats()
@@ -138,7 +144,10 @@ func TestEphemeral(t *testing.T) {
 type stuck struct{}
 
 func (stuck) Sync(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
-func (stuck) Alarms() []Alarm                { return nil }
+func (stuck) Restore(context.Context, io.Reader, string) (Restored, error) {
+	return Restored{}, ErrCountedTwice
+}
+func (stuck) Alarms() []Alarm { return nil }
 func (stuck) Stats() JournalStats {
 	return JournalStats{Failing: true, Failures: 3, Lossy: 2, Harmless: 1, Repeats: 5, Unfinished: 4}
 }

@@ -15,6 +15,7 @@ type Journal interface {
 	// Backup writes one file with every hit counted before the call. It is ended
 	// by ctx.
 	Backup(ctx context.Context, w io.Writer) error
+	Restorer
 	// Stats is called for each scrape and each /v1/stats.
 	Stats() JournalStats
 	// Alarms are what is wrong now. It is called for each scrape, each /readyz, each

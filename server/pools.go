@@ -20,6 +20,7 @@ type pools struct {
 	fresh     *pool // those of them that wait for other nodes
 	admin     *pool // stats, cluster and deletes
 	backup    *pool
+	restore   *pool
 }
 
 func newPools(cfg *Config) *pools {
@@ -33,6 +34,7 @@ func newPools(cfg *Config) *pools {
 		fresh:     &pool{name: "fresh", what: "questions wait for the newest hits of other nodes", raise: "max-in-flight", bound: int64(max(1, cfg.MaxInFlight/maxFresh))},
 		admin:     &pool{name: "admin", what: "requests about the server itself, or to delete, are handled", bound: maxAdmin},
 		backup:    &pool{name: "backup", bound: 1},
+		restore:   &pool{name: "restore", bound: 1},
 	}
 	for _, slow := range []*pool{p.uploads, p.durable, p.questions, p.admin} {
 		slow.shared(1)
@@ -49,7 +51,7 @@ const maxFresh = 4
 const maxAdmin = 32
 
 func (p *pools) all() []*pool {
-	return []*pool{p.hits, p.uploads, p.buffered, p.durable, p.decisions, p.questions, p.fresh, p.admin, p.backup}
+	return []*pool{p.hits, p.uploads, p.buffered, p.durable, p.decisions, p.questions, p.fresh, p.admin, p.backup, p.restore}
 }
 
 // of is the pool that a route's requests are in from beginning to end; nil: none, or the
@@ -58,7 +60,7 @@ func (p *pools) of(pattern string) *pool {
 	switch pattern {
 	case "GET /healthz", "GET /readyz", "GET /metrics", "/",
 		"GET /docs", "GET /docs/page.js", "GET /docs/page.css", "GET /openapi.json", "GET /{$}", "GET /docs/{$}",
-		"POST /v1/hits", "POST /v1/allow", "GET /v1/backup":
+		"POST /v1/hits", "POST /v1/allow", "GET /v1/backup", "POST /v1/restore":
 		return nil
 	case "GET /v1/stats", "GET /v1/cluster", "DELETE /v1/keys/{key}", "DELETE /v1/cluster/nodes/{node}", "DELETE /v1/limits/inline":
 		return p.admin
@@ -69,7 +71,7 @@ func (p *pools) of(pattern string) *pool {
 // codeCrowded is the code of a pool that is full.
 var codeCrowded = map[string]weir.Code{
 	"hits": weir.CodeOverloaded, "uploads": weir.CodeOverloaded, "buffered_bytes": weir.CodeOverloaded, "decisions": weir.CodeOverloaded,
-	"questions": weir.CodeOverloaded, "fresh": weir.CodeOverloaded, "admin": weir.CodeOverloaded, "durable": codeDurableFull, "backup": codeBackupRunning,
+	"questions": weir.CodeOverloaded, "fresh": weir.CodeOverloaded, "admin": weir.CodeOverloaded, "durable": codeDurableFull, "backup": codeBackupRunning, "restore": codeRestoreRunning,
 }
 
 // crowdedFor is how long after its last refusal a pool is called crowded.
@@ -78,7 +80,7 @@ const crowdedFor = 15 * time.Second
 // alarms are those of pools that refused a moment ago.
 func (p *pools) alarms() (list []Alarm) {
 	for _, pool := range p.all() {
-		if pool == p.backup {
+		if pool == p.backup || pool == p.restore {
 			continue // a second one is no fault of the server
 		}
 		if last := pool.last.Load(); last > 0 && time.Since(time.Unix(0, last)) < crowdedFor {

@@ -28,6 +28,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerCluster(api)
 	s.registerRemove(api)
 	s.registerBackup(api, to)
+	s.registerRestore(api, to)
 	if err := registerDocs(api, to); err != nil {
 		return nil, err
 	}

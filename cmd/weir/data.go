@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -79,6 +81,16 @@ func (s served) Alarms() (to []server.Alarm) {
 		to = append(to, server.Alarm(a))
 	}
 	return to
+}
+
+func (s served) Restore(ctx context.Context, backup io.Reader, mode string) (server.Restored, error) {
+	done, err := s.RestoreInto(ctx, backup, journal.RestoreMode(mode))
+	for from, to := range map[error]error{journal.ErrRestoring: server.ErrRestoring, journal.ErrCountedTwice: server.ErrCountedTwice, journal.ErrDamagedBackup: server.ErrDamagedBackup} {
+		if errors.Is(err, from) {
+			err = fmt.Errorf("%w: %w", to, err)
+		}
+	}
+	return server.Restored{Mode: mode, Taken: done.Backup.Taken.Unix(), Again: done.Again, Keys: done.Keys, Origin: done.Origin}, err
 }
 
 func (s served) Stats() server.JournalStats {

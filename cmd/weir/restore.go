@@ -1,29 +1,40 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/journal"
 )
 
 func newRestore(w *world) *cobra.Command {
-	dir := defaultData
+	dir, server, mode := defaultData, "", "merge"
 	cmd := &cobra.Command{
 		Use:   "restore FILE|-",
-		Short: "Make a data directory of a backup",
+		Short: "Make a data directory of a backup, or restore it into a running server",
 		Long: `Make a data directory of a backup: a file of 'weir backup', or with - the input.
 
 The directory must be empty, or not be there yet. The backup is checked as a
 whole before anything of it counts; one that is damaged or cut short is refused,
-and leaves nothing behind.`,
-		Example: "  weir restore weir.backup --data /var/lib/weir\n  weir serve --data /var/lib/weir",
+and leaves nothing behind.
+
+With --server it is restored into a server that runs, alone or in a cluster:
+--mode merge adds its hits to those that are counted, --mode replace makes the
+counts those of the backup. A merge that was cut off may be run again: the same
+backup counts once.`,
+		Example: "  weir restore weir.backup --data /var/lib/weir\n  weir restore weir.backup --server 10.0.0.1:8080 --mode merge",
 		Args:    cobra.ExactArgs(1),
-		RunE: work(w, func(cmd *cobra.Command, args []string, _ sources) error {
+		RunE: work(w, func(cmd *cobra.Command, args []string, given sources) error {
+			if given["server"] != "" && given["data"] != "" {
+				return usage{errors.New("--server and --data: choose one: a server that runs, or a directory to make")}
+			}
 			from := w.stdin
 			if args[0] != "-" {
 				file, err := os.Open(args[0])
@@ -32,6 +43,9 @@ and leaves nothing behind.`,
 				}
 				defer file.Close()
 				from = io.Reader(file)
+			}
+			if server != "" {
+				return restoreInto(cmd.Context(), w, from, args[0], server, client.RestoreMode(mode))
 			}
 			info, err := journal.Restore(cmd.Context(), from, dir)
 			if err != nil {
@@ -43,5 +57,27 @@ and leaves nothing behind.`,
 		}),
 	}
 	cmd.Flags().StringVar(&dir, "data", dir, "data directory to make")
+	cmd.Flags().StringVar(&server, "server", "", "address of a running server to restore into, in place of --data")
+	choice(cmd, &mode, "mode", "with --server: add the backup to the counts, or make them those of the backup", "merge", "replace")
 	return cmd
+}
+
+// restoreInto restores a backup into a server that runs.
+func restoreInto(ctx context.Context, w *world, from io.Reader, name, server string, mode client.RestoreMode) error {
+	c, err := client.New(server, client.Options{UserAgent: userAgent()})
+	if err != nil {
+		return usage{fmt.Errorf("--server: %w", err)}
+	}
+	done, err := c.Restore(ctx, from, mode)
+	switch {
+	case err != nil:
+		return fmt.Errorf("restore %s: %w", name, err)
+	case done.Again:
+		fmt.Fprintf(w.stdout, "%s: this backup, taken at %s, was merged before: nothing was counted again\n", server, formatMoment(done.Taken.Time))
+	case mode == client.Replace:
+		fmt.Fprintf(w.stdout, "%s: the counts are those of the backup taken at %s, %d keys\n", server, formatMoment(done.Taken.Time), done.Keys)
+	default:
+		fmt.Fprintf(w.stdout, "%s: merged the backup taken at %s, %d keys\n", server, formatMoment(done.Taken.Time), done.Keys)
+	}
+	return nil
 }
