@@ -57,6 +57,14 @@ func (f *flusher) join() *flushGroup {
 	return f.next
 }
 
+// hurry begins the next flush at once, though nobody waits for it to end.
+func (f *flusher) hurry() {
+	select {
+	case f.kick <- struct{}{}:
+	default:
+	}
+}
+
 // take is called when a flush begins; later callers of join wait for the next.
 func (f *flusher) take() *flushGroup {
 	f.mu.Lock()

@@ -91,7 +91,10 @@ func (j *Journal) runSnapshotter(ctx context.Context) {
 				return nil
 			})
 			j.endOfBatch(ctx)
-		case <-time.After(j.cfg.FlushEvery):
+			if j.cfg.FlushEvery > defaultFlushEvery && s.inRound() {
+				j.flusher.hurry() // a round of many flushes would take hours of them, and nothing is trimmed meanwhile
+			}
+		case <-time.After(min(j.cfg.FlushEvery, defaultFlushEvery)):
 			if j.room().endsPin(s.kept.Load()) {
 				s.endPin(errTooSlow)
 			}

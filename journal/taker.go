@@ -37,7 +37,7 @@ func (j *Journal) take(ctx context.Context, partitions []int) (err error) {
 	if err := j.replica.came(t); err != nil {
 		return err
 	}
-	j.flusher.join() // the next cut takes them, and may be a flush interval away
+	j.flusher.hurry() // the next cut takes them, and may be a flush interval away
 	for _, one := range held {
 		select {
 		case err := <-one:
