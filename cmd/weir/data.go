@@ -83,11 +83,19 @@ func (s served) Alarms() (to []server.Alarm) {
 	return to
 }
 
+// coded is an error that is also one the server has a code for.
+type coded struct {
+	error
+	as error
+}
+
+func (c coded) Unwrap() []error { return []error{c.error, c.as} }
+
 func (s served) Restore(ctx context.Context, backup io.Reader, mode string) (server.Restored, error) {
 	done, err := s.RestoreInto(ctx, backup, journal.RestoreMode(mode))
 	for from, to := range map[error]error{journal.ErrRestoring: server.ErrRestoring, journal.ErrCountedTwice: server.ErrCountedTwice, journal.ErrDamagedBackup: server.ErrDamagedBackup} {
 		if errors.Is(err, from) {
-			err = fmt.Errorf("%w: %w", to, err)
+			err = coded{err, to}
 		}
 	}
 	return server.Restored{Mode: mode, Taken: done.Backup.Taken.Unix(), Again: done.Again, Keys: done.Keys, Origin: done.Origin}, err

@@ -13,7 +13,7 @@ func TestRestoreIntoARunningServer(t *testing.T) {
 	serveOnce(t, filepath.Join(dir, "one"), func(server string) {
 		mustWeir(t, exitOK, "", "hit", "a", "5", "--server", server)
 		mustWeir(t, exitOK, "", "backup", file, "--server", server)
-		if out := mustWeir(t, exitFailure, "", "restore", file, "--server", server); !strings.Contains(out, "counted already") || !strings.Contains(out, "replace") {
+		if out := mustWeir(t, exitFailure, "", "restore", file, "--server", server); !strings.Contains(out, "counted here already") || !strings.Contains(out, "replace") {
 			t.Error(out)
 		}
 	})
