@@ -113,6 +113,8 @@ func (c *clock) advance(second int64) {
 type wallClock struct {
 	source func() time.Time // nil: the system's
 	base   atomic.Pointer[wallBase]
+
+	correction atomic.Int64 // ns, added to what the clock says: see Engine.CorrectClock
 }
 
 const (
@@ -130,22 +132,32 @@ type wallBase struct {
 
 // time is the time of day, as it is: without what holds jumps back.
 func (w *wallClock) time() time.Time {
+	return w.raw().Add(time.Duration(w.correction.Load()))
+}
+
+func (w *wallClock) raw() time.Time {
 	if w.source != nil {
 		return w.source()
 	}
 	return time.Now()
 }
 
+// correct adds by to what the clock says from now on.
+func (w *wallClock) correct(by time.Duration) {
+	w.correction.Store(int64(by))
+	w.base.Store(nil)
+}
+
 func (w *wallClock) second() int64 {
 	if w.source != nil {
-		return w.source().Unix()
+		return w.time().Unix()
 	}
 	base := w.base.Load()
 	if base != nil && time.Since(base.at) < base.rest {
 		return base.wall.Unix()
 	}
 	now := time.Now()
-	next := base.nextAt(now, now.Round(0)) // Round strips the monotonic part
+	next := base.nextAt(now, now.Round(0).Add(time.Duration(w.correction.Load()))) // Round strips the monotonic part
 	w.base.Store(next)
 	return next.wall.Unix()
 }

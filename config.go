@@ -54,6 +54,11 @@ type Config struct {
 	// Now is the wall clock, in place of the system's, and the clock of limits, in
 	// place of a monotonic one. nil: the system's.
 	Now func() time.Time
+
+	// Elapsed is the clock of limits, in place of the system's monotonic one: the time
+	// since any beginning, which never runs back, whatever Now does. nil: by Now, or the
+	// system's.
+	Elapsed func() time.Duration
 }
 
 // Clock says what an engine means by "now".

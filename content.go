@@ -89,8 +89,8 @@ func openState(state []byte) (r stateReader, err error) {
 	if len(state) < 2+4 || state[0] != stateMagic {
 		return r, fmt.Errorf("%w: it does not start as one", ErrDamagedState)
 	}
-	if state[1] != stateVersion && state[1] != stateBefore {
-		return r, fmt.Errorf("state of a partition in version %d: this build reads versions %d and %d", state[1], stateBefore, stateVersion)
+	if state[1] < stateBefore || state[1] > stateVersion {
+		return r, fmt.Errorf("state of a partition in version %d: this build reads versions %d to %d", state[1], stateBefore, stateVersion)
 	}
 	body, sum := state[:len(state)-4], binary.LittleEndian.Uint32(state[len(state)-4:])
 	if got := crc32.Checksum(body, castagnoli); got != sum {

@@ -62,9 +62,9 @@ func New(cfg Config) (*Engine, error) {
 		partitions:  make([]partition, cfg.Partitions),
 		seed:        maphash.MakeSeed(),
 		total:       Counter{window: empty},
-		limits:      newLimits(cfg),
 		receipts:    receipts{budget: cfg.OnceMemory},
 	}
+	e.limits = newLimits(cfg, &e.clock.wall)
 	e.total.clock = e.clock
 	for i := range e.partitions {
 		t := newTable(1)
@@ -98,8 +98,25 @@ func (e *Engine) Now() time.Time {
 	return time.Time{}
 }
 
-// Wall is the time of day by the engine's wall clock, whatever its Clock.
+// Wall is the time of day by the engine's wall clock, corrected, whatever its Clock.
 func (e *Engine) Wall() time.Time { return e.clock.wall.time() }
+
+// UncorrectedWall is Wall without what CorrectClock adds.
+func (e *Engine) UncorrectedWall() time.Time { return e.clock.wall.raw() }
+
+// CorrectClock adds by to what the wall clock says, from now on: who knows that the clock
+// of this machine is wrong, and by how much, need not wait until it is set.
+func (e *Engine) CorrectClock(by time.Duration) { e.clock.wall.correct(by) }
+
+// ClockCorrection is what CorrectClock was told last.
+func (e *Engine) ClockCorrection() time.Duration {
+	return time.Duration(e.clock.wall.correction.Load())
+}
+
+// LimitClockBehind is how far the time of day is ahead of the clock by which this process
+// keeps what keys have used: by how much it was set, corrected, or stood still, since the
+// engine was made. Limits are not wrong by it: see docs/limits-cluster.md.
+func (e *Engine) LimitClockBehind() time.Duration { return time.Duration(e.limits.clock.ahead()) }
 
 // PartitionOf is the number of the key's partition. It depends on the key and
 // the number of partitions alone: nodes must agree on it.

@@ -131,7 +131,7 @@ func (e *Engine) Cut(partition int, c *Cut, withState bool) {
 	defer share.mu.Unlock()
 	c.Admissions = c.Admissions[:0]
 	if withState || !e.waiting.admissions.Load() {
-		c.Admissions = share.cut(c.Admissions)
+		c.Admissions = share.cut(c.Admissions, &e.limits.clock)
 	}
 	c.State = c.State[:0]
 	if withState {

@@ -85,9 +85,9 @@ const (
 	journaledPer = time.Minute
 )
 
-func newLimits(cfg Config) limits {
+func newLimits(cfg Config, wall *wallClock) limits {
 	return limits{
-		clock:  newLimitClock(cfg.Now),
+		clock:  newLimitClock(cfg, wall),
 		budget: cfg.LimitMemory,
 		shares: make([]limitShare, cfg.Partitions),
 		seed:   maphash.MakeSeed(),
@@ -190,25 +190,4 @@ func (ls *limits) adopt(have *limitState, plan *limitPlan, now int64) {
 	}
 	have.plan = plan
 	ls.grow(plan, have.bytes())
-}
-
-// limitClock is the time of admissions, in ns since the Unix epoch. It begins at
-// the time of day and goes on by the monotonic clock: a time of day that jumps
-// neither gives an allowance nor takes one.
-type limitClock struct {
-	start  time.Time
-	base   int64
-	source func() time.Time // nil: the system's
-}
-
-func newLimitClock(source func() time.Time) limitClock {
-	start := time.Now()
-	return limitClock{start: start, base: start.UnixNano(), source: source}
-}
-
-func (c *limitClock) now() int64 {
-	if c.source != nil {
-		return c.source().UnixNano()
-	}
-	return c.base + int64(time.Since(c.start))
 }

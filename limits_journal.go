@@ -36,12 +36,16 @@ func (s *limitShare) note(st *limitState, n uint64, now int64) {
 }
 
 // cut appends the admissions since the cut before. The caller holds s.mu.
-func (s *limitShare) cut(list []Admission) []Admission {
-	const ms = int64(time.Millisecond)
+func (s *limitShare) cut(list []Admission, clock *limitClock) []Admission {
 	list = append(list, s.forgets...)
 	s.forgets = nil
+	if len(s.fresh) == 0 {
+		return list
+	}
+	const ms = int64(time.Millisecond)
+	ahead := clock.ahead()
 	for st, of := range s.fresh {
-		list = append(list, Admission{st.plan.record, st.key, (of.at + ms - 1) / ms, of.n})
+		list = append(list, Admission{st.plan.record, st.key, max(of.at+ahead+ms-1, 0) / ms, of.n})
 	}
 	clear(s.fresh)
 	return list
@@ -88,7 +92,8 @@ func (ls *limits) apply(partition int, a Admission, beside bool) error {
 		return nil
 	}
 	now := ls.clock.now()
-	at := min(a.At, now/int64(time.Millisecond)+1) * int64(time.Millisecond)
+	ahead := ls.clock.ahead()
+	at := min(a.At, max(now+ahead, 0)/int64(time.Millisecond)+1)*int64(time.Millisecond) - ahead
 	if plan.strict {
 		at += int64(strictSlack)
 	}
@@ -120,10 +125,12 @@ func (ls *limits) apply(partition int, a Admission, beside bool) error {
 	return nil
 }
 
-// appendTo appends the share's states that survive a restart: how many limits they
+// appendTo appends the share's states that survive a restart: by how many ns the time of
+// day is ahead of the clock that they are kept by, a signed varint, how many limits they
 // have, these, how many states, each as the number of its limit, its key, itself.
 // The caller holds s.mu.
-func (s *limitShare) appendTo(b []byte) []byte {
+func (s *limitShare) appendTo(b []byte, clock *limitClock) []byte {
+	b = binary.AppendVarint(b, clock.ahead())
 	numbers := map[string]uint64{}
 	var records, states []byte
 	kept := uint64(0)
@@ -154,10 +161,15 @@ func appendText(b []byte, text string) []byte {
 type restoredState struct {
 	record, key string
 	encoded     []byte
+	ahead       int64 // of the clock that it was kept by: see limitClock
 }
 
 // limitStates reads what appendTo wrote.
 func (r *stateReader) limitStates() (list []restoredState) {
+	ahead := int64(0)
+	if r.version > stateNoClock {
+		ahead = r.varint()
+	}
 	var records []string
 	for left := r.uvarint(); left > 0 && !r.failed; left-- {
 		records = append(records, string(r.bytes()))
@@ -168,7 +180,7 @@ func (r *stateReader) limitStates() (list []restoredState) {
 			r.failed = true
 			return nil
 		}
-		list = append(list, restoredState{records[number], string(key), encoded})
+		list = append(list, restoredState{records[number], string(key), encoded, ahead})
 	}
 	return list
 }
@@ -207,7 +219,7 @@ func (ls *limits) restoreOne(s *limitShare, from *limitState) {
 }
 
 func (ls *limits) decodeStates(list []restoredState) ([]limitState, error) {
-	now := ls.clock.now()
+	now, ahead := ls.clock.now(), ls.clock.ahead()
 	states := make([]limitState, len(list))
 	for i, l := range list {
 		plan, err := ls.recorded(l.record)
@@ -218,6 +230,9 @@ func (ls *limits) decodeStates(list []restoredState) ([]limitState, error) {
 		state := &states[i].state
 		if rest, err := plan.DecodeState(state, l.encoded); err != nil || len(rest) > 0 {
 			return nil, fmt.Errorf("%w: what key %.100q used of limit %s: %w", ErrDamagedState, l.key, plan.name.name, errors.Join(err))
+		}
+		if by := l.ahead - ahead; by < -int64(time.Second) || by > int64(time.Millisecond) { // else the clock has drifted
+			plan.Shift(state, by)
 		}
 		plan.Adopt(state, plan.Plan, now) // if the clock has run back since: not later than now
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// The state of a partition, version 3: all that a restart needs of it. Numbers
+// The state of a partition, version 4: all that a restart needs of it. Numbers
 // are unsigned varints; a window is its length and its own encoding (package
 // window).
 //
 //	byte 0     'P'
-//	byte 1     version, 3
+//	byte 1     version, 4
 //	           partitions of the engine, number of this one
 //	           retention, seconds
 //	           window of all hits of the partition
@@ -26,6 +26,7 @@ import (
 //	           windows of hits that are ahead of the clock (ahead.go): how many,
 //	           then each as the length of its key, the key, its window; of one key
 //	           there may be two, and the key * is all hits
+//	           ns by which the time of day was ahead of the clock of limits, signed
 //	           limits that survive a restart: how many, then each as its length,
 //	           its record (limits_journal.go)
 //	           what keys have used of them: how many, then each as the number of
@@ -34,8 +35,9 @@ import (
 //	last 4     CRC-32C of all bytes before, little endian
 const (
 	stateMagic   = 'P'
-	stateVersion = 3
-	stateBefore  = 2 // the version before, which has no windows ahead of the clock
+	stateVersion = 4
+	stateBefore  = 2 // the first version that is read: it has no windows ahead of the clock
+	stateNoClock = 3 // and this one does not tell the clock of limits
 )
 
 // ErrDamagedState is wrapped by the error for a state that was changed or cut,
@@ -62,7 +64,7 @@ func (p *partition) appendState(b []byte, e *Engine, number int) []byte {
 		b = appendWindow(b, &en.window, &scratch)
 	})
 	b = p.ahead.appendTo(b, &scratch)
-	b = e.limits.shares[number].appendTo(b)
+	b = e.limits.shares[number].appendTo(b, &e.limits.clock)
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
@@ -206,6 +208,16 @@ func (r *stateReader) uvarint() uint64 {
 	return v
 }
 
+func (r *stateReader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	if n <= 0 {
+		r.failed, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
 func (r *stateReader) bytes() []byte {
 	n := r.uvarint()
 	if n > uint64(len(r.rest)) {
@@ -240,7 +252,7 @@ func (r *stateReader) partition() (s loadedState) {
 			return s
 		}
 	}
-	if r.version != stateBefore {
+	if r.version > stateBefore {
 		s.ahead = r.aheadWindows()
 	}
 	s.limits = r.limitStates()

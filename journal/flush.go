@@ -82,6 +82,7 @@ type batch struct {
 	total     uint64
 	n         uint64 // sum of the entries' N
 	removes   bool   // some entry is a removal, or all before it is cleared
+	cutAt     int64  // Unix ms: when its flush was cut, by its origin's clock
 	entries   []byte // sound
 }
 

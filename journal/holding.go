@@ -91,19 +91,34 @@ func (h *holding) apply(b batch, own bool) {
 
 // admissions of limits that every node keeps are applied at once; the others are kept for
 // a partition that is coming.
+//
+// Those that come while this node decides count by how old they were when they were cut,
+// by their origin's one clock, before now: whatever the two clocks show, none counts as
+// earlier than it was. The time on the way is added to that.
 func (h *holding) admissions(b batch, own, deciding bool) error {
+	list := b.admissions()
+	if deciding && !own {
+		restamp(list, b.cutAt, h.engine.Wall().UnixMilli())
+	}
 	if c := h.coming[b.partition]; c != nil && c.room(h.maxThen) {
-		c.admitted = append(c.admitted, b.admissions()...)
+		c.admitted = append(c.admitted, list...)
 	}
 	switch {
 	case own && (h.countedBefore(b, own) || !h.engine.Holds(b.partition)):
 		return nil
 	case own:
-		return h.engine.ApplyShared(b.partition, b.admissions())
+		return h.engine.ApplyShared(b.partition, list)
 	case deciding:
-		return h.engine.FollowAdmissions(b.partition, b.admissions())
+		return h.engine.FollowAdmissions(b.partition, list)
 	}
-	return h.engine.ApplyAdmissions(b.partition, b.admissions())
+	return h.engine.ApplyAdmissions(b.partition, list)
+}
+
+// restamp tells admissions by this node's clock, now, both in Unix ms.
+func restamp(list []weir.Admission, cutAt, now int64) {
+	for i := range list {
+		list[i].At = now - max(0, cutAt-list[i].At)
+	}
 }
 
 // countedBefore tells whether a batch is of hits that were counted when they came.

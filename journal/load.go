@@ -22,7 +22,7 @@ type loaded struct {
 func (j *Journal) load(ctx context.Context, m manifest, isNew bool, missing []Finding, progress func(done, all uint64)) (loaded, error) {
 	var l loaded
 	j.replica = newReplica(j.engine, m.Origin, j.cfg.Join.Node, j.cfg.clustered() || j.ofMany)
-	j.replica.timed = j.stats.timed
+	j.replica.timed, j.replica.stamp = j.stats.timed, j.now
 	audit := j.replica.audit
 	audit.findings = missing
 	first, last, bytes, err := j.store.bounds(ctx)

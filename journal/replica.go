@@ -23,6 +23,7 @@ type replica struct {
 	cut     weir.Cut
 	entries int                    // hits and admissions of the flush, one for each key and second
 	beat    time.Time              // of the last flush
+	stamp   func() time.Time       // the time of day that flushes tell; nil: that of the cut
 	audited time.Time              // when all positions were last journaled
 	timed   func(takeState func()) // runs it, and may look at the clock; nil: runs it
 	ring    ring                   // of flushes of this life
@@ -76,10 +77,19 @@ func (r *replica) goOn() {
 // count nowhere; those before it are to be followed, up to hello's own message.
 // Only then, after ready, may flushes be cut.
 func (r *replica) hello(now time.Time) [][]byte {
-	r.encoder.begin(now)
+	r.encoder.begin(r.stamped(now))
 	parts := r.encoder.end(nil)
 	r.ring.add(r.encoder.flush, parts)
 	return parts
+}
+
+// stamped is what a flush tells of the time: intervals are by another clock, which is not
+// set.
+func (r *replica) stamped(now time.Time) time.Time {
+	if r.stamp == nil {
+		return now
+	}
+	return r.stamp()
 }
 
 // ready ends the start of a life, after its hello was followed.
@@ -109,7 +119,7 @@ func (r *replica) cutAll(now time.Time, as cutAs) (f cutFlush) {
 	r.cutting.Lock()
 	defer r.cutting.Unlock()
 	e := r.encoder
-	e.begin(now)
+	e.begin(r.stamped(now))
 	e.leaving = as.leaving
 	restate := r.clustered && !as.quiet && now.Sub(r.audited) >= auditEvery
 	r.entries = 0

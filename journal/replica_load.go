@@ -55,6 +55,7 @@ func (a *auditor) applyParts(to sink, parts []part) error {
 			if !to.wants(b.partition) || !a.batch(p.life, b) {
 				continue
 			}
+			b.cutAt = p.at
 			if last := len(fresh) - 1; last >= 0 && fresh[last][0].partition == b.partition {
 				fresh[last] = append(fresh[last], b)
 			} else {
