@@ -18,7 +18,8 @@ type cluster struct {
 	t      *testing.T
 	engine weir.Config
 	cfgs   []Config
-	nodes  []*running // nil: stopped
+	nodes  []*running              // nil: stopped
+	of     func(i int) weir.Config // nil: engine
 }
 
 func newCluster(t *testing.T, nodes int) *cluster {
@@ -65,7 +66,11 @@ func (c *cluster) start() {
 }
 
 func (c *cluster) open(i int) (*running, error) {
-	e, err := weir.New(c.engine)
+	of := c.engine
+	if c.of != nil {
+		of = c.of(i)
+	}
+	e, err := weir.New(of)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ type cluster struct {
 	t        testing.TB
 	policies *policy.Set
 	cfgs     []journal.Config
+	clocks   [3]time.Duration // by how much those of the nodes are ahead
 
 	mu    sync.Mutex
 	nodes []*node // nil: down
@@ -88,7 +89,7 @@ func (c *cluster) start() {
 func (c *cluster) open(i int) (*node, error) {
 	n := &node{}
 	var err error
-	if n.engine, err = weir.New(weir.Config{Partitions: 32, Gather: true}); err != nil {
+	if n.engine, err = weir.New(weir.Config{Partitions: 32, Gather: true, Now: func() time.Time { return time.Now().Add(c.clocks[i]) }}); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(c.t.Context(), jointest.Patience)
