@@ -42,7 +42,7 @@ func (e *Engine) Hold(partition int, state []byte, then []Delta, admitted []Admi
 	if !p.away.Load() {
 		return fmt.Errorf("partition %d is held already", partition)
 	}
-	var loaded loadedState
+	loaded := loadedState{total: e.emptyWindow} // a zero one has another retention
 	if state != nil {
 		var err error
 		if loaded, err = e.decodeState(partition, state); err != nil {

@@ -46,3 +46,8 @@ func (c *limitClock) ahead() int64 {
 	}
 	return c.wall.time().UnixNano() - c.now()
 }
+
+// second is now, for receipts, which are kept by this clock too.
+func (c *limitClock) second() int64 { return c.now() / int64(time.Second) }
+
+func (c *limitClock) aheadSeconds() int64 { return c.ahead() / int64(time.Second) }

@@ -38,7 +38,7 @@ func (e *Engine) OnceFrom(ctx context.Context, client, key string, fingerprint u
 		return nil, false, &Error{CodeInvalidKey, "idempotency key", fmt.Sprintf("idempotency key of %d bytes: must have 1 to %d", len(key), MaxOnceKeyBytes)}
 	}
 	for {
-		r, first, err := e.receipts.enter(client, key, fingerprint, e.clock.wall.second())
+		r, first, err := e.receipts.enter(client, key, fingerprint, e.limits.clock.second())
 		switch {
 		case err != nil:
 			return nil, false, err
@@ -58,7 +58,7 @@ func (e *Engine) OnceFrom(ctx context.Context, client, key string, fingerprint u
 func (e *Engine) applyOnce(r *receipt, apply func() []byte) (answer []byte) {
 	e.receipts.gate.RLock()
 	defer e.receipts.gate.RUnlock()
-	defer func() { e.receipts.leave(r, answer, e.cfg.Gather) }() // after a panic too
+	defer func() { e.receipts.leave(r, answer, e.cfg.Gather, e.limits.clock.aheadSeconds()) }() // after a panic too
 	return apply()
 }
 
@@ -80,11 +80,12 @@ func (e *Engine) CutReceipts(cut func()) [][]byte {
 func (e *Engine) Receipts() (all [][]byte) {
 	e.receipts.mu.Lock()
 	defer e.receipts.mu.Unlock()
-	e.receipts.expire(e.clock.wall.second())
+	e.receipts.expire(e.limits.clock.second())
+	ahead := e.limits.clock.aheadSeconds()
 	for _, list := range [][]*receipt{e.receipts.others.list, e.receipts.own.list} {
 		for _, r := range list {
 			if r.done == nil {
-				all = append(all, r.encode())
+				all = append(all, r.encode(ahead))
 			}
 		}
 	}
@@ -94,7 +95,13 @@ func (e *Engine) Receipts() (all [][]byte) {
 // LoadReceipts takes receipts back from a journal or a snapshot. Those that are
 // too old or known are left out, and the oldest when they are more than twice
 // Config.OnceMemory; one that can't be read is an error.
-func (e *Engine) LoadReceipts(encoded [][]byte) error {
+func (e *Engine) LoadReceipts(encoded [][]byte) error { return e.takeReceipts(encoded, false) }
+
+// FollowReceipts is LoadReceipts for those that another node gave a moment ago: they are
+// as of now, whatever its clock says.
+func (e *Engine) FollowReceipts(encoded [][]byte) error { return e.takeReceipts(encoded, true) }
+
+func (e *Engine) takeReceipts(encoded [][]byte, fresh bool) error {
 	e.receipts.mu.Lock()
 	defer e.receipts.mu.Unlock()
 	for _, b := range encoded {
@@ -102,7 +109,10 @@ func (e *Engine) LoadReceipts(encoded [][]byte) error {
 		if err != nil {
 			return err
 		}
-		now := e.clock.wall.second()
+		now := e.limits.clock.second()
+		if r.at -= e.limits.clock.aheadSeconds(); fresh {
+			r.at = now
+		}
 		if r.at = min(r.at, now); r.at > now-OnceSeconds && e.receipts.byKey[r.key] == nil {
 			e.receipts.put(r)
 		}
@@ -112,9 +122,9 @@ func (e *Engine) LoadReceipts(encoded [][]byte) error {
 
 // encode writes fingerprint, second, length of the key, key, answer; numbers as
 // unsigned varints.
-func (r *receipt) encode() []byte {
+func (r *receipt) encode(ahead int64) []byte {
 	b := binary.AppendUvarint(nil, r.fingerprint)
-	b = binary.AppendUvarint(b, uint64(r.at))
+	b = binary.AppendUvarint(b, uint64(max(r.at+ahead, 0)))
 	b = binary.AppendUvarint(b, uint64(len(r.key)))
 	b = append(b, r.key...)
 	return append(b, r.answer...)

@@ -21,7 +21,7 @@ func TestReceiptsOfAClockAhead(t *testing.T) {
 		return repeated
 	}
 	ahead := &receipt{key: "other", fingerprint: 1, at: now.Unix() + year, answer: []byte("x")}
-	if err := e.LoadReceipts([][]byte{ahead.encode()}); err != nil {
+	if err := e.LoadReceipts([][]byte{ahead.encode(0)}); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(year * time.Second)

@@ -49,7 +49,7 @@ type onceClient struct {
 type receipt struct {
 	key         string
 	fingerprint uint64
-	at          int64         // Unix second when it began, by the wall clock
+	at          int64         // Unix second when it began, by the clock of limits: no step of the wall clock ends it
 	done        chan struct{} // closed when answer is there; nil: it is
 	answer      []byte
 	from        *onceClient // nil: it is another node's
@@ -131,7 +131,7 @@ func (rs *receipts) grow(r *receipt, bytes int64) {
 }
 
 // leave ends a request: its receipt is kept, or forgotten if there is no answer.
-func (rs *receipts) leave(r *receipt, answer []byte, gather bool) {
+func (rs *receipts) leave(r *receipt, answer []byte, gather bool, ahead int64) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	close(r.done)
@@ -145,7 +145,7 @@ func (rs *receipts) leave(r *receipt, answer []byte, gather bool) {
 	r.answer = answer
 	rs.grow(r, int64(len(answer)))
 	if gather {
-		rs.fresh = append(rs.fresh, r.encode())
+		rs.fresh = append(rs.fresh, r.encode(ahead))
 	}
 }
 

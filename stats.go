@@ -33,6 +33,9 @@ type Stats struct {
 	OnceDropped     uint64 // receipts of others that left before their time
 	OnceDropping    bool   // some of these would still be there
 
+	ClockCorrection  time.Duration // see Engine.CorrectClock
+	LimitClockBehind time.Duration // see Engine.LimitClockBehind
+
 	Bytes        int64 // of tables, keys and windows
 	MemoryBudget int64 // bytes
 	Partitions   int
@@ -65,6 +68,7 @@ func (e *Engine) Stats() Stats {
 		Waiting:      e.waiting.entries.Load(),
 		WaitingBytes: e.waiting.bytes.Load(),
 	}
+	s.ClockCorrection, s.LimitClockBehind = e.ClockCorrection(), e.LimitClockBehind()
 	if s.Ahead = e.clock.aside.Load(); s.Ahead > 0 {
 		s.NewestAhead = time.Unix(int64(e.clock.asideAt.Load()), 0)
 	}

@@ -30,6 +30,8 @@ type Cluster struct {
 	SnapshotsBy string          `json:"snapshots_by,omitempty"` // the node that takes them
 	Servers     []ClusterServer `json:"servers"`
 	Routes      []Route         `json:"routes"`
+	Correction  float64         `json:"clock_correction_s,omitempty"` // seconds added to its machine's time of day, which most other nodes say is wrong
+	LimitBehind float64         `json:"limit_clock_behind_s"`         // seconds by which the time of day has run ahead of the clock of limits
 	Partitions  int             `json:"partitions"`
 	Replicas    int             `json:"replicas,omitempty"` // nodes that hold each partition; 0: all
 	Unheld      int             `json:"unheld,omitempty"`   // partitions that no node holds that is here

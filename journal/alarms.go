@@ -19,6 +19,7 @@ func (j *Journal) Alarms() (alarms []Alarm) {
 	for _, source := range []func() []Alarm{
 		j.flushAlarms,
 		j.aheadAlarms,
+		j.clockAlarms,
 		j.storeAlarms,
 		j.lagAlarms,
 		j.fullAlarms,

@@ -29,7 +29,7 @@ const clockTime = 300 * time.Millisecond
 func (j *Journal) serveClock() error {
 	_, err := j.server.Conn().Subscribe(clockSubject, func(msg *nats.Msg) {
 		answer := binary.LittleEndian.AppendUint64(nil, j.life.origin)
-		answer = binary.LittleEndian.AppendUint64(answer, uint64(time.Now().UnixNano()))
+		answer = binary.LittleEndian.AppendUint64(answer, uint64(j.engine.UncorrectedWall().UnixNano()))
 		if err := msg.Respond(append(answer, j.cfg.Join.Node...)); err != nil {
 			j.log.Warn("journal: a node that asked for the time got no answer", "error", err)
 		}
@@ -43,13 +43,7 @@ func (j *Journal) Clocks(ctx context.Context) (clocks []Clock, err error) {
 	if !j.cfg.clustered() {
 		return nil, nil
 	}
-	wanted := 0
-	for _, o := range j.Origins() {
-		if !o.Self && !o.Left && !o.Late {
-			wanted++
-		}
-	}
-	return j.askClocks(ctx, wanted)
+	return j.askClocks(ctx, j.answering())
 }
 
 // askClocks returns when so many have answered, within 300 ms in any case.
@@ -63,7 +57,7 @@ func (j *Journal) askClocks(ctx context.Context, wanted int) (clocks []Clock, er
 		return nil, fmt.Errorf("journal: clocks: %w", err)
 	}
 	defer func() { err = errors.Join(err, answers.Unsubscribe()) }()
-	sent := time.Now()
+	sent, ours := time.Now(), j.engine.UncorrectedWall()
 	if err := conn.PublishRequest(clockSubject, inbox, nil); err != nil {
 		return nil, fmt.Errorf("journal: clocks: %w", err)
 	}
@@ -83,7 +77,7 @@ func (j *Journal) askClocks(ctx context.Context, wanted int) (clocks []Clock, er
 		theirs := time.Unix(0, int64(binary.LittleEndian.Uint64(msg.Data[8:])))
 		clocks = append(clocks, Clock{
 			Node: string(msg.Data[16:]), Origin: fmt.Sprintf("%016x", origin), RTT: rtt,
-			Skew: theirs.Sub(sent.Add(rtt / 2)),
+			Skew: theirs.Sub(ours.Add(rtt / 2)),
 		})
 	}
 	return clocks, nil

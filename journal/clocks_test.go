@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +36,73 @@ func TestClocksOfNodesDiffer(t *testing.T) {
 			if outcome, err := node.e.HitAt(node.j.now(), key, 1); err != nil || outcome == weir.TooLate {
 				t.Errorf("node %d: %s: %v, %v", i+1, key, outcome, err)
 			}
+		}
+	}
+}
+
+// One of three nodes has a clock that is wrong from its start: it counts by that of the
+// others, says so, and is as fresh as they are. So it does when its clock is set wrong
+// later, and when it is right again it says nothing more.
+func TestOneClockIsWrong(t *testing.T) {
+	c := newCluster(t, 3)
+	var off atomic.Int64
+	off.Store(int64(365 * 24 * time.Hour))
+	c.of = func(i int) weir.Config {
+		if i < 2 {
+			return clockConfig(0)
+		}
+		cfg := clockConfig(0)
+		cfg.Now = func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
+		return cfg
+	}
+	c.start()
+	wrong := c.nodes[2]
+	for n, by := range []time.Duration{365 * 24 * time.Hour, -2 * time.Hour, 0} {
+		off.Store(int64(by))
+		jointest.Eventually(t, "the node counts by the clock of the others", func() bool {
+			alarmed := slices.ContainsFunc(wrong.j.Alarms(), func(a Alarm) bool { return a.Code == "clock_wrong" })
+			return wrong.j.now().Sub(time.Now()).Abs() < clocksAgree && alarmed == (by != 0) && wrong.j.ClockSound()
+		})
+		if err := wrong.e.HitN("k", 1); err != nil {
+			t.Fatal(err)
+		}
+		wrong.sync()
+		for i, node := range c.nodes {
+			jointest.Eventually(t, "all count its hit now", func() bool {
+				got, err := node.e.Count("k", 5*time.Minute)
+				return err == nil && got.Lower == uint64(n+1) && got.Upper == got.Lower
+			})
+			if s := node.e.Stats(); s.Ahead > 0 && i < 2 && n == 0 {
+				t.Errorf("node %d: %+v", i+1, s)
+			}
+		}
+	}
+}
+
+func TestJudgeClocks(t *testing.T) {
+	const h, ms = time.Hour, time.Millisecond
+	for _, c := range []struct {
+		others []time.Duration
+		want   clockVerdict
+	}{
+		{nil, clockVerdict{}},
+		{[]time.Duration{100 * ms}, clockVerdict{}},
+		{[]time.Duration{h}, clockVerdict{apart: h}},
+		{[]time.Duration{h, h + ms}, clockVerdict{correction: h + ms}},
+		{[]time.Duration{-h, -h - ms}, clockVerdict{correction: -h}},
+		{[]time.Duration{0, h}, clockVerdict{}},
+		{[]time.Duration{-h, h}, clockVerdict{apart: 2 * h}},
+		{[]time.Duration{-h, h, h}, clockVerdict{apart: 2 * h}},
+		{[]time.Duration{h, h, h, -h}, clockVerdict{correction: h}},
+		{[]time.Duration{400 * ms, 700 * ms}, clockVerdict{}},
+	} {
+		var others []Clock
+		for _, skew := range c.others {
+			others = append(others, Clock{Skew: skew})
+		}
+		c.want.compared = len(others)
+		if got := judgeClocks(others); got != c.want {
+			t.Errorf("%v: %+v, want %+v", c.others, got, c.want)
 		}
 	}
 }

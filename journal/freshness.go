@@ -104,8 +104,9 @@ func (j *Journal) Freshness() (asOf time.Time, late []OriginStatus) {
 // wants the lock: so it formats and sorts only those that are late, which are few.
 // O(nodes), and O(nodes) more for each of these.
 func (r *replica) freshness(now time.Time) (asOf time.Time, late []OriginStatus) {
+	today := r.stamped(now)
 	if !r.clustered {
-		return now, nil
+		return today, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,8 +128,8 @@ func (r *replica) freshness(now time.Time) (asOf time.Time, late []OriginStatus)
 		}
 	}
 	slices.SortFunc(late, byNode)
-	if asOf = time.UnixMilli(at); asOf.After(now) {
-		asOf = now
+	if asOf = time.UnixMilli(at); asOf.After(today) {
+		asOf = today
 	}
 	return asOf, late
 }

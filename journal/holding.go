@@ -144,4 +144,9 @@ func (c *coming) room(most int) bool {
 	return !c.overflow
 }
 
-func (h *holding) receipts(list [][]byte) error { return h.engine.LoadReceipts(list) }
+func (h *holding) receipts(list [][]byte, deciding bool) error {
+	if deciding {
+		return h.engine.FollowReceipts(list)
+	}
+	return h.engine.LoadReceipts(list)
+}

@@ -43,6 +43,7 @@ type Journal struct {
 	space     space
 	stores    stores // among others: whose replicas store
 	stats     stats
+	clocks    clockWatch
 	found     []Finding // at Open
 
 	stop    context.CancelCauseFunc
@@ -97,6 +98,7 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 		j.running.Go(func() { j.runShares(run) })
 		j.running.Go(func() { j.runMembers(run) })
 		j.running.Go(func() { j.runStores(run) })
+		j.running.Go(func() { j.runClocks(run) })
 		if j.server.Embedded() {
 			j.running.Go(func() { j.runHealing(run) })
 		}
@@ -161,6 +163,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 		}
 	}
 	if j.cfg.clustered() {
+		j.compareClocks(ctx, max(1, len(j.cfg.Join.Peers)-1)) // before what others counted is judged by it
 		if err := j.openShares(ctx, m.Origin); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}

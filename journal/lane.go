@@ -157,10 +157,25 @@ func (l *lane) next(where string, p part) []part {
 func (l *lane) whole() []part {
 	parts := l.pending
 	p := parts[len(parts)-1]
-	l.node, l.at, l.left, l.heard = p.node, max(l.at, p.at), p.leaving, time.UnixMilli(p.at)
+	l.node, l.at, l.left, l.heard = p.node, p.at, p.leaving, time.UnixMilli(p.at)
 	l.pending = nil
 	l.flushes++
 	return parts
+}
+
+// arrived notes when the last flush came, by a clock that is not set, and by the time of
+// day: what its origin took is known until then at the latest, whatever its clock says.
+func (l *lane) arrived(now, today time.Time) {
+	l.heard, l.at = now, min(l.at, today.UnixMilli())
+}
+
+// notAhead takes back what origins of the past say to be ahead of the clock: one of them
+// would never be late, nor forgotten, nor replaced.
+func (l *lane) notAhead(now, today time.Time) {
+	l.at = min(l.at, today.UnixMilli())
+	if l.heard.After(now) {
+		l.heard = now
+	}
 }
 
 func (l *lane) dropUnfinished() {

@@ -77,7 +77,13 @@ func (r *replica) goOn() {
 // count nowhere; those before it are to be followed, up to hello's own message.
 // Only then, after ready, may flushes be cut.
 func (r *replica) hello(now time.Time) [][]byte {
-	r.encoder.begin(r.stamped(now))
+	today := r.stamped(now)
+	r.mu.Lock()
+	for _, l := range r.audit.lanes {
+		l.notAhead(now, today)
+	}
+	r.mu.Unlock()
+	r.encoder.begin(today)
 	parts := r.encoder.end(nil)
 	r.ring.add(r.encoder.flush, parts)
 	return parts

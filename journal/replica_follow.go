@@ -104,7 +104,7 @@ func (r *replica) applyOne(now time.Time, sequence uint64, data []byte, from sou
 		r.reportUnsure()
 	}
 	if r.audit.self != (life{}) { // else it is of the past
-		r.audit.lane(p.origin).heard = now
+		r.audit.lane(p.origin).arrived(now, r.stamped(now))
 	}
 	if p.origin == r.audit.origin {
 		return 0, nil

@@ -35,8 +35,9 @@ type sink interface {
 	// process. Batches of different partitions come side by side.
 	count(b batch, own, deciding bool) error
 
-	// receipts takes those of a flush of another life.
-	receipts(list [][]byte) error
+	// receipts takes those of a flush of another life; deciding says that they are of a moment
+	// ago.
+	receipts(list [][]byte, deciding bool) error
 }
 
 // apply takes the next message of the journal, and counts what it completes:
@@ -75,7 +76,7 @@ func (a *auditor) applyParts(to sink, parts []part) error {
 		if own {
 			continue
 		}
-		if err := to.receipts(p.receipts); err != nil {
+		if err := to.receipts(p.receipts, deciding); err != nil {
 			return err
 		}
 	}

@@ -163,11 +163,11 @@ type someOf struct {
 
 func (s someOf) wants(partition int) bool { return s.of.Has(partition) }
 
-func (s someOf) receipts(list [][]byte) error {
+func (s someOf) receipts(list [][]byte, deciding bool) error {
 	if !s.of.Has(0) {
 		return nil
 	}
-	return s.holding.receipts(list)
+	return s.holding.receipts(list, deciding)
 }
 
 // writeDir makes a data directory with all that an engine has, in snapshots. It remembers

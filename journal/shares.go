@@ -211,5 +211,5 @@ func (j *Journal) missing() (list []int) {
 // does not know yet who is here.
 func (j *Journal) current() bool {
 	asOf := j.replica.ownAsOf()
-	return time.Since(asOf) < promised(j.cfg.FlushEvery)+lateAfter
+	return j.now().Sub(asOf) < promised(j.cfg.FlushEvery)+lateAfter
 }

@@ -9,10 +9,31 @@ import (
 // simSkew is how far a clock may be from the right time.
 const simSkew = 5 * time.Second
 
+// Wild clocks are off by more than the retention, and now and then by a year.
+const (
+	simWild      = 2 * time.Hour
+	simWildest   = 365 * 24 * time.Hour
+	simRetention = time.Hour
+)
+
+// skew is how far the clocks of this simulation may be off.
+func (c *simCluster) skew() time.Duration {
+	if c.wild {
+		return simWildest
+	}
+	return simSkew
+}
+
 // jump sets a node's clock, if they differ.
 func (n *simNode) jump() {
 	if n.c.skewed {
 		n.clock = n.c.w.Between(-simSkew, simSkew)
+		switch {
+		case n.c.wild && n.c.w.Chance(.2):
+			n.clock = n.c.w.Between(-simWildest, simWildest)
+		case n.c.wild && n.c.w.Chance(.5):
+			n.clock = n.c.w.Between(-simWild, simWild)
+		}
 		n.c.w.Logf("the clock of %s is ahead by %v", n.name, n.clock)
 	}
 }
@@ -38,9 +59,16 @@ func (n *simNode) wall() int64 {
 // that. Of one that it does not hear of it can only say so by its own clock.
 func (n *simNode) freshUntil(asOf time.Time, origin uint64) time.Time {
 	name := fmt.Sprintf("%016x", origin)
-	heard := slices.ContainsFunc(n.r.origins(n.now()), func(o OriginStatus) bool { return o.Origin == name && !o.Left && o.Flush > 0 })
+	heard := slices.ContainsFunc(n.r.origins(n.c.now()), func(o OriginStatus) bool { return o.Origin == name && !o.Left && o.Flush > 0 })
 	if n.c.skewed && !heard {
-		return asOf.Add(-2 * simSkew)
+		return asOf.Add(-2 * n.c.skew())
 	}
 	return asOf
+}
+
+// arrive notes when what was followed came.
+func (n *simNode) arrive() {
+	for ; n.unseen < n.r.next(); n.unseen++ {
+		n.arrived[n.unseen] = n.c.now().UnixMilli()
+	}
 }

@@ -23,6 +23,7 @@ type simCluster struct {
 	crowded   bool // there is not enough memory for all keys
 	skewed    bool // clocks differ, and jump
 	disks     bool // disks fail
+	wild      bool // by more than the retention
 	holes     simHoles
 	ringBytes int
 	replaced  map[uint64]bool // origins whose directory is gone
@@ -62,6 +63,7 @@ func newSimCluster(t *testing.T, seed uint64) *simCluster {
 	}
 	c.shares, c.damages, c.skewed, c.crowded = w.Chance(.5), w.Chance(.4), w.Chance(.3), w.Chance(.15)
 	c.disks = seed%7 >= 5 // by the seed itself: others keep their runs
+	c.wild = c.skewed && w.Chance(.4)
 	c.net = sim.NewNetwork(w, c.faults())
 	var names []string
 	for i := range 1 + w.IntN(5) {

@@ -18,7 +18,7 @@ func (n *simNode) checkLate() {
 		return
 	}
 	var late []string
-	_, list := n.r.freshness(n.now())
+	_, list := n.r.freshness(n.c.now())
 	for _, o := range list {
 		late = append(late, o.Node)
 	}
@@ -63,7 +63,7 @@ func (c *simCluster) noneLate() {
 		if !n.ready || c.skewed {
 			continue
 		}
-		_, late := n.r.freshness(n.now())
+		_, late := n.r.freshness(n.c.now())
 		for _, o := range late {
 			if i := slices.IndexFunc(c.nodes, func(other *simNode) bool { return other.name == o.Node }); c.nodes[i].ready {
 				c.failf("%s calls %s late, %s since %v, and all is well", n.name, o.Node, o.Why, o.Since.UTC())

@@ -29,7 +29,7 @@ func (n *simNode) takeOne() {
 	if v, err := n.limit.Take(key, 1); err != nil || !v.Allowed {
 		n.c.failf("%s denies %s: %+v, %v", n.name, key, v, err)
 	}
-	n.ops = append(n.ops, simOp{simAdmission, key, 0, 1, n.wall()})
+	n.ops = append(n.ops, simOp{simAdmission, key, 0, 1, n.wall(), n.c.now().UnixMilli()})
 }
 
 // takeScarce asks for one that there may not be. A node admits no more than the burst of
@@ -44,40 +44,46 @@ func (n *simNode) takeScarce() {
 	v, err := n.scarce.Take(key, 1)
 	n.c.must(err)
 	switch {
-	case n.c.skewed: // others' admissions are forgotten by the time of those
 	case v.Allowed && known >= simScarce:
 		n.c.failf("%s admits %s, and knows of %d admissions", n.name, key, known)
 	case !v.Allowed && made < simScarce:
 		n.c.failf("%s denies %s, and there are %d admissions", n.name, key, made)
 	}
 	if v.Allowed {
-		n.ops = append(n.ops, simOp{simScarceAdmission, key, 0, 1, n.wall()})
+		n.ops = append(n.ops, simOp{simScarceAdmission, key, 0, 1, n.wall(), n.c.now().UnixMilli()})
 	}
 }
 
 // admissions are those of a key within the scarce limit's interval that a node must know
-// of, and all that count for anybody: those of one flush as long as the last of them.
+// of, and all that may count for anybody: those of one flush as long as the last of them,
+// and those of other nodes as of when they came.
+//
+// Whatever the clocks show, a node that was there when word came knows how old it is. What
+// it learned when it started, or took a partition, it has by the clocks that were.
 func (n *simNode) admissions(key string) (known, made int) {
-	since := n.now().Add(-simScarcePer).UnixMilli()
-	count := func(ops []simOp, knows bool) {
-		all, newest := 0, int64(0)
+	since := n.c.now().Add(-simScarcePer).UnixMilli()
+	count := func(ops []simOp, knows, always bool, came int64) {
+		all, newest := 0, came
 		for _, op := range ops {
 			if op.kind == simScarceAdmission && op.key == key {
 				all++
-				newest = max(newest, op.wall)
-				if knows && op.wall > since {
+				newest = max(newest, op.right)
+				if knows && op.right > since {
 					known++
 				}
 			}
 		}
-		if newest >= since-1 {
+		if always || newest >= since-1 {
 			made += all
 		}
 	}
-	count(n.ops, true)
+	count(n.ops, true, false, 0)
 	for _, f := range n.c.model.flushes {
 		own := !n.c.shares && f.life == n.r.encoder.life // else from before the partition was held, perhaps
-		count(f.ops, own || f.sequence > 0 && f.sequence < n.r.next() && !f.lost)
+		came, live := n.arrived[f.sequence]
+		live = live && !n.c.shares || own
+		here := own || f.sequence > 0 && f.sequence < n.r.next() && !f.lost
+		count(f.ops, here && (live || !n.c.skewed), f.lost || !live && n.c.skewed, came)
 	}
 	return known, made
 }

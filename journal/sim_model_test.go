@@ -17,11 +17,12 @@ type simModel struct {
 
 // simOp is one thing that a node was asked.
 type simOp struct {
-	kind simKind
-	key  string
-	at   int64 // Unix seconds
-	n    uint64
-	wall int64 // Unix ms when it was asked
+	kind  simKind
+	key   string
+	at    int64 // Unix seconds
+	n     uint64
+	wall  int64 // Unix ms when it was asked, by its node's clock
+	right int64 // the same, by the right one
 }
 
 type simKind uint8

@@ -52,6 +52,8 @@ type simNode struct {
 	flushEvery time.Duration
 	written    written // the last flush that was acknowledged
 	ahead      ahead
+	arrived    map[uint64]int64 // Unix ms, true: when it followed a message of the log in this life
+	unseen     uint64           // the next of them
 
 	stalled  time.Duration // until then it follows nothing
 	settling int           // snapshots whose own hits did not come back yet
@@ -107,13 +109,17 @@ func (n *simNode) load() error {
 	start := n.r.resume(snaps, first, last)
 	n.c.w.Logf("%s loads messages %d to %d", n.name, start, last)
 	n.c.blind = n.c.blind || len(n.r.audit.findings) > 0
-	_, err = n.r.followTo(n.now(), last, n)
+	_, err = n.r.followTo(n.c.now(), last, n)
+	n.arrived, n.unseen = map[uint64]int64{}, n.r.next()
 	return err
 }
 
 func (n *simNode) newEngine() {
 	n.close()
-	cfg := weir.Config{Partitions: simPartitions, Clock: weir.EventClock, Gather: true, Now: n.now}
+	cfg := weir.Config{Partitions: simPartitions, Clock: weir.EventClock, Gather: true, Now: n.now, Elapsed: n.c.w.Now}
+	if n.c.wild {
+		cfg.Retention = simRetention
+	}
 	if n.c.crowded {
 		cfg.Memory = simPartitions * simMemory
 	}
@@ -122,6 +128,7 @@ func (n *simNode) newEngine() {
 	n.e = e
 	n.newLimits()
 	n.r = newReplica(e, n.origin, n.name, true)
+	n.r.stamp = n.now
 	for p := range simPartitions {
 		if n.c.shares && n.c.w.Chance(.4) {
 			n.e.Release(p)
@@ -142,7 +149,7 @@ func (n *simNode) hello(run int) {
 	if !n.c.crowded { // which key is evicted is not by the seed, nor is the size of batches then
 		n.r.encoder.batchBytes, n.r.encoder.partBytes = 1<<n.c.w.IntN(8), 1<<n.c.w.IntN(9)
 	}
-	parts, began := n.r.hello(n.now()), n.c.now()
+	parts, began := n.r.hello(n.c.now()), n.c.now()
 	n.c.model.cut(n.r.encoder.life, 1, parts, nil, nil)
 	done := false
 	var follow func(sequence uint64)
@@ -150,7 +157,9 @@ func (n *simNode) hello(run int) {
 		if n.run != run {
 			return
 		}
-		if _, err := n.r.followTo(n.now(), sequence, n); err != nil {
+		_, err := n.r.followTo(n.c.now(), sequence, n)
+		n.arrive()
+		if err != nil {
 			n.c.w.Logf("%s can't follow to its hello: %v", n.name, err)
 			if errors.Is(err, errLeftBehind) {
 				n.crash()
@@ -214,7 +223,7 @@ func (n *simNode) tick(run int) bool {
 	if n.sending != nil || n.c.quiet {
 		return true
 	}
-	cut := n.r.cutAll(n.now(), cutAs{leaving: n.leaving, states: n.due()})
+	cut := n.r.cutAll(n.c.now(), cutAs{leaving: n.leaving, states: n.due()})
 	if len(cut.parts) == 0 {
 		if len(n.ops) > 0 {
 			n.c.t.Fatalf("%s has %d ops and makes no flush", n.name, len(n.ops))
@@ -278,7 +287,8 @@ func (n *simNode) follow(run int) bool {
 			if !ok {
 				break
 			}
-			_, err := n.r.follow(n.now(), sequence, data, n)
+			_, err := n.r.follow(n.c.now(), sequence, data, n)
+			n.arrive()
 			n.tellFindings()
 			if errors.Is(err, errLeftBehind) {
 				n.c.w.Logf("%s is left behind", n.name)
@@ -326,7 +336,7 @@ func (n *simNode) beat(run int) bool {
 		return false
 	}
 	b := beat{n.r.encoder.life, n.name, promised(n.flushEvery), n.written.flush, n.c.now().Sub(n.written.began)}
-	n.r.hear(n.now(), b)
+	n.r.hear(n.c.now(), b)
 	for _, other := range n.c.nodes {
 		if other == n {
 			continue
@@ -409,7 +419,7 @@ func (n *simNode) request(key string) {
 }
 
 func (n *simNode) hit(key string) {
-	op := simOp{simHit, key, n.now().Unix() - n.c.w.Int64N(900), 1 + n.c.w.Uint64N(3), n.wall()}
+	op := simOp{simHit, key, n.now().Unix() - n.c.w.Int64N(900), 1 + n.c.w.Uint64N(3), n.wall(), n.c.now().UnixMilli()}
 	outcome, err := n.e.HitAt(time.Unix(op.at, 0), key, op.n)
 	n.c.must(err)
 	if outcome == weir.Counted || outcome == weir.Late {

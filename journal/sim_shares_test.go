@@ -68,7 +68,7 @@ func (n *simNode) takeOn(run int, partitions []int, snaps []*snapshot) (ok bool)
 		if n.run != run {
 			return
 		}
-		_, err := t.scratch.followTo(n.now(), t.upTo, n)
+		_, err := t.scratch.followTo(n.c.now(), t.upTo, n)
 		if err == nil {
 			err = n.r.came(t)
 		}

@@ -44,8 +44,8 @@ type gatheredOf struct {
 	admitted []weir.Admission
 }
 
-func (g gatherer) wants(partition int) bool { return g.of.Has(partition) }
-func (g gatherer) receipts([][]byte) error  { return nil }
+func (g gatherer) wants(partition int) bool      { return g.of.Has(partition) }
+func (g gatherer) receipts([][]byte, bool) error { return nil }
 
 func (g gatherer) count(b batch, _, _ bool) error {
 	if b.kind != kindHits && b.kind != kindAdmissions {

@@ -17,6 +17,8 @@ type clusterAnswer struct {
 	SnapshotsBy string          `json:"snapshots_by,omitempty" doc:"The node that takes the snapshots and trims the journal."`
 	Servers     []clusterServer `json:"servers" nullable:"false" doc:"The NATS servers that answered."`
 	Routes      []clusterRoute  `json:"routes" nullable:"false" doc:"Connections of this node to the others."`
+	Correction  float64         `json:"clock_correction_s,omitempty" doc:"Seconds added to this machine's time of day, since most other nodes say that it is wrong by as much."`
+	LimitBehind float64         `json:"limit_clock_behind_s" doc:"Seconds by which the time of day has run ahead of the clock that limits are kept by since the start: it was set, or the machine was stopped. Limits are not wrong by it."`
 	Partitions  int             `json:"partitions"`
 	Replicas    int             `json:"replicas,omitempty" doc:"How many nodes hold each partition; absent: all."`
 	Unheld      int             `json:"unheld,omitempty" doc:"Partitions that no node holds that is here: questions about their keys are answered 503."`
@@ -72,6 +74,7 @@ func (s *Server) clusterAnswer(ctx context.Context) clusterAnswer {
 		Mode: "ephemeral", Now: millis(s.wall()), Freshness: s.freshness(), Partitions: s.engine.Config().Partitions,
 		Nodes: []clusterNode{}, Servers: []clusterServer{}, Routes: []clusterRoute{}, Problems: []string{}, Alarms: s.alarms(),
 	}
+	a.Correction, a.LimitBehind = s.engine.ClockCorrection().Seconds(), s.engine.LimitClockBehind().Seconds()
 	if s.cfg.Journal != nil {
 		st := s.cfg.Journal.Stats()
 		a.Mode, a.Size = "alone", 1

@@ -18,12 +18,7 @@ type late struct {
 func millis(t time.Time) unixTime { return unixTime{t.Truncate(time.Millisecond)} }
 
 // wall is the engine's time of day, also where it counts by event time.
-func (s *Server) wall() time.Time {
-	if now := s.engine.Config().Now; now != nil {
-		return now()
-	}
-	return time.Now()
-}
+func (s *Server) wall() time.Time { return s.engine.Wall() }
 
 // freshnessEvery is how old a Freshness may be: it only says too little. The journal may
 // be busy with what it missed: then one question waits for it, and not all.

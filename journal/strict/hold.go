@@ -76,7 +76,7 @@ func (s *Strict) learn(ctx context.Context) {
 // holds returns the token of a group's lease, if this node has it and knows all.
 func (s *Strict) holds(g *group) (token uint64, ok bool) {
 	token = g.ready.Load()
-	if token == 0 {
+	if token == 0 || !s.cfg.Journal.ClockSound() {
 		return 0, false
 	}
 	l, _, ok := s.leases.Held(g.name)
