@@ -96,9 +96,7 @@ func (e *Engine) LoadState(partition int, state []byte) error {
 	if err := e.limits.restore(partition, s.limits); err != nil {
 		return err
 	}
-	if err := e.installWindows(p, s); err != nil {
-		return err
-	}
+	// before the windows are the partition's, and change
 	for i := range s.ahead {
 		if s.ahead[i].key == AllKeys {
 			if err := e.total.merge(&s.ahead[i].window); err != nil {
@@ -106,7 +104,10 @@ func (e *Engine) LoadState(partition int, state []byte) error {
 			}
 		}
 	}
-	return e.total.merge(&s.total)
+	if err := e.total.merge(&s.total); err != nil {
+		return err
+	}
+	return e.installWindows(p, s)
 }
 
 // decodeState reads a state, and checks that it is one of this engine's partition.
