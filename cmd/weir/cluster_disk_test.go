@@ -71,6 +71,8 @@ func (d disk) free(t *testing.T) {
 // many were counted. What fills a disk is the journal of them.
 func (c *processes) hitUntil(what, key string, nodes []int, done func() bool) (counted uint64) {
 	c.t.Helper()
+	began := time.Now()
+	defer func() { c.t.Logf("%6.2f s, %s", time.Since(began).Seconds(), what) }()
 	jointest.Eventually(c.t, what, func() bool {
 		for _, i := range nodes {
 			if p := c.nodes[i].Load(); p != nil && p.hit(key, "", false) == nil {
