@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weir-counter/weir"
 )
@@ -17,7 +18,8 @@ type auditor struct {
 	alone      bool   // no other origin belongs here
 	self       life   // of this process: its hits were counted when they came
 	partitions int
-	stream     uint64 // sequence of the last message
+	stream     uint64    // sequence of the last message
+	now        time.Time // when it came, or the last cut was made
 	lanes      map[uint64]*lane
 
 	findings                     []Finding
@@ -198,11 +200,16 @@ type beginning struct {
 // origin only, as after a loss.
 const waitMost = 1000
 
+// waitLongest is how long it is waited for while nothing is heard of its origin: one that
+// died in the middle of a flush keeps the journal from being trimmed, and where that is
+// full no messages come that waitMost could count.
+const waitLongest = 10 * time.Second
+
 // startOf is where a snapshot begins that is taken now.
 func (a *auditor) startOf() *beginning {
 	var first *beginning
 	for _, l := range a.lanes {
-		if len(l.pending) > 0 && a.stream-l.start.from < waitMost && (first == nil || l.start.from < first.from) {
+		if len(l.pending) > 0 && a.stream-l.start.from < waitMost && a.now.Sub(l.heard) < waitLongest && (first == nil || l.start.from < first.from) {
 			first = l.start
 		}
 	}

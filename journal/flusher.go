@@ -118,13 +118,13 @@ func (j *Journal) flush(ctx context.Context, awaited bool) error {
 	began := time.Now()
 	j.lookForRoom(ctx)
 	r, kept := j.room(), j.snapshots.kept.Load()
-	spent := r.spent(kept) && !j.closing.Load()
+	as := r.flushing(kept, awaited, j.closing.Load())
 	if j.flusher.speak.Swap(false) {
 		j.replica.beat = time.Time{}
 	}
-	due := j.snapshots.dueNow(r.haste(kept))
-	j.engine.DeferAdmissions(spent || r.full(kept) && !awaited && !j.closing.Load())
-	cut := j.replica.cutAll(began, cutAs{leaving: j.leaving.Load(), states: due, quiet: spent})
+	due := j.snapshots.dueNow(as.haste)
+	j.engine.DeferAdmissions(as.later)
+	cut := j.replica.cutAll(began, cutAs{leaving: j.leaving.Load(), states: due, quiet: as.quiet})
 	j.flusher.open.Add(int64(cut.entries))
 	if len(cut.parts) > 0 {
 		j.boundWaiting(int64(sizeOf(cut.parts)))
@@ -142,7 +142,7 @@ func (j *Journal) flush(ctx context.Context, awaited bool) error {
 		}
 	}
 	j.snapshots.offer(due, cut.snaps, j.replica.later(due, cut.snaps))
-	if spent {
+	if as.quiet {
 		return errFull
 	}
 	return nil

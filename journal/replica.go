@@ -135,7 +135,7 @@ func (r *replica) cutAll(now time.Time, as cutAs) (f cutFlush) {
 			c := arriving[partition]
 			switch {
 			case as.states[partition]:
-				f.snaps = append(f.snaps, r.cutWithState(partition, restate)...)
+				f.snaps = append(f.snaps, r.cutWithState(now, partition, restate)...)
 			case c != nil:
 				r.mu.Lock()
 				r.cutPartition(partition, false, restate)
@@ -188,9 +188,10 @@ func (r *replica) cutPartition(partition int, withState, restate bool) {
 
 // cutWithState is cutPartition, with a snapshot if there may be one. Nobody else's hits
 // are applied meanwhile.
-func (r *replica) cutWithState(partition int, restate bool) []snapshot {
+func (r *replica) cutWithState(now time.Time, partition int, restate bool) []snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.audit.now = now
 	switch {
 	case !r.stateReady(partition):
 		r.cutPartition(partition, false, restate)

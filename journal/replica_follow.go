@@ -105,6 +105,7 @@ func (r *replica) applyOne(now time.Time, sequence uint64, data []byte, from sou
 	}
 	if r.audit.self != (life{}) { // else it is of the past
 		r.audit.lane(p.origin).arrived(now, r.stamped(now))
+		r.audit.now = now
 	}
 	if p.origin == r.audit.origin {
 		return 0, nil

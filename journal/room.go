@@ -53,6 +53,20 @@ func (r room) fullFrom() int64 {
 // full tells whether hits are refused.
 func (r room) full(kept int64) bool { return r.waiting(kept, 0) < 0 }
 
+// flushing is what the next flush is like, by how much journal there is.
+type flushing struct {
+	haste bool // it takes more states
+	later bool // it leaves admissions, but those of partitions whose state it takes
+	quiet bool // it has no heartbeats and totals, and whoever waits for it is refused
+}
+
+// flushing decides it. awaited says that somebody waits for all that was decided so far,
+// last that it is one of the last flushes.
+func (r room) flushing(kept int64, awaited, last bool) flushing {
+	quiet := r.spent(kept) && !last
+	return flushing{r.haste(kept), quiet || r.full(kept) && !awaited && !last, quiet}
+}
+
 // takes tells whether there is room for something large that is no hit's, and can wait.
 func (r room) takes(kept, bytes int64) bool { return kept+bytes <= r.fullFrom()-r.max/roomParts }
 

@@ -22,10 +22,11 @@ const statesAtOnce = 8
 // statesInHaste is that number when the journal has taken half of its room.
 const statesInHaste = 64
 
-// due tells whether a round should start: the journal has grown enough; or it is full,
-// and one more would let some of it go.
+// startNow tells whether a round should start: the journal has grown enough; or it is
+// full, so that it does not grow any more, and one more round lets some of it go, or the
+// one before could not store all.
 func (r *rounds) startNow(grown, every int64, full bool) bool {
-	return !r.under && (grown >= every || full && r.frees())
+	return !r.under && (grown >= every || full && (r.lacks || r.frees()))
 }
 
 // frees tells whether one more round makes more of the journal needless, be there

@@ -26,6 +26,7 @@ type simCluster struct {
 	wild      bool // by more than the retention
 	holes     simHoles
 	ringBytes int
+	max       int64           // size bound of the journal; 0: none
 	replaced  map[uint64]bool // origins whose directory is gone
 	protected map[string]bool // nodes that keep their ring
 	damaged   map[simPart]bool
@@ -144,6 +145,9 @@ func (c *simCluster) play() {
 	c.net.SetFaults(sim.Faults{Usual: 10 * time.Millisecond, Slowest: time.Second})
 	for _, n := range c.nodes {
 		n.leaving, n.stalled = false, 0
+		if c.max > 0 { // one has the lease, and looks what others stored
+			n.takes, n.listed = n == c.nodes[0], false
+		}
 		if !n.up() {
 			n.start()
 		}
@@ -154,6 +158,7 @@ func (c *simCluster) play() {
 	c.w.Run(auditEvery + 2*simSkew + 6*time.Second) // restarts, what is slow, and totals told by all
 	c.noneLate()
 	c.checkHealthy()
+	c.checkRoom()
 	c.lastRounds()
 	c.quiet = true
 	c.w.Run(2 * time.Second)

@@ -31,10 +31,13 @@ func (c *simCluster) act() {
 		}
 		key := fmt.Sprintf("k%02d", c.w.IntN(20))
 		was, err := n.e.Delete(key)
+		if n.refused(err) {
+			return
+		}
 		if held := n.e.Holds(n.e.PartitionOf(key)); held != (err == nil) {
 			c.failf("held: %v, %v", held, err)
 		} else if was {
-			n.ops = append(n.ops, simOp{simDelete, key, 0, 0, n.wall(), c.now().UnixMilli()})
+			n.ops = append(n.ops, simOp{simDelete, key, 0, 0, n.wall(), c.now().UnixMilli(), false})
 		}
 	default:
 		n.hit(c.key())

@@ -12,9 +12,9 @@ func (n *simNode) simNamed() time.Duration {
 }
 
 // checkLate checks that each node of which hits are missing for long is named. Clocks
-// that jump are for themselves.
+// that jump are for themselves, and so is a journal that refuses.
 func (n *simNode) checkLate() {
-	if n.c.skewed || !n.ready || n.c.now().Sub(n.since) < simSlowest+lateAfter { // it has not heard what they say of themselves
+	if n.c.max > 0 || n.c.skewed || !n.ready || n.c.now().Sub(n.since) < simSlowest+lateAfter { // it has not heard what they say of themselves
 		return
 	}
 	var late []string
@@ -37,8 +37,9 @@ func (n *simNode) checkLate() {
 func (n *simNode) lacks(other *simNode) (since time.Time, ok bool) {
 	wall := int64(0)
 	see := func(ops []simOp) {
-		if len(ops) > 0 && (wall == 0 || ops[0].wall < wall) {
-			wall = ops[0].wall
+		i := slices.IndexFunc(ops, func(op simOp) bool { return !op.late })
+		if i >= 0 && (wall == 0 || ops[i].wall < wall) {
+			wall = ops[i].wall
 		}
 	}
 	next := n.r.next()

@@ -29,7 +29,7 @@ func (n *simNode) takeOne() {
 	if v, err := n.limit.Take(key, 1); err != nil || !v.Allowed {
 		n.c.failf("%s denies %s: %+v, %v", n.name, key, v, err)
 	}
-	n.ops = append(n.ops, simOp{simAdmission, key, 0, 1, n.wall(), n.c.now().UnixMilli()})
+	n.ops = append(n.ops, simOp{simAdmission, key, 0, 1, n.wall(), n.c.now().UnixMilli(), false})
 }
 
 // takeScarce asks for one that there may not be. A node admits no more than the burst of
@@ -50,7 +50,7 @@ func (n *simNode) takeScarce() {
 		n.c.failf("%s denies %s, and there are %d admissions", n.name, key, made)
 	}
 	if v.Allowed {
-		n.ops = append(n.ops, simOp{simScarceAdmission, key, 0, 1, n.wall(), n.c.now().UnixMilli()})
+		n.ops = append(n.ops, simOp{simScarceAdmission, key, 0, 1, n.wall(), n.c.now().UnixMilli(), false})
 	}
 }
 

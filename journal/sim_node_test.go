@@ -62,6 +62,7 @@ type simNode struct {
 	listed bool // it knows what is in the slots
 	have   [][slots]kept
 	round  []int // partitions to snapshot yet
+	space  simSpace
 	named  map[string]bool
 }
 
@@ -136,7 +137,7 @@ func (n *simNode) newEngine() {
 	}
 	n.r.ring.most = n.c.ringBytes
 	n.ops, n.once, n.sending, n.parts, n.snaps, n.round = nil, nil, nil, nil, nil, nil
-	n.settling, n.stalled = 0, 0
+	n.settling, n.stalled, n.space = 0, 0, simSpace{}
 	n.stores, n.mute = stores{}, map[string]time.Time{}
 	n.ready, n.leaving, n.listed, n.named = false, false, false, map[string]bool{}
 	n.ahead = ahead{}
@@ -255,6 +256,8 @@ func (n *simNode) send(run int) {
 			n.sending, n.written = nil, written{flush.flush, n.began}
 			flush.acked = true
 			n.c.w.Logf("%s has flush %d acknowledged at %d", n.name, flush.flush, sequence)
+			n.space.wrote(sizeOf(n.parts))
+			n.boundWaiting(0)
 			n.store(n.snaps)
 			if n.leaving {
 				n.c.w.Logf("%s has left", n.name)
@@ -419,8 +422,11 @@ func (n *simNode) request(key string) {
 }
 
 func (n *simNode) hit(key string) {
-	op := simOp{simHit, key, n.now().Unix() - n.c.w.Int64N(900), 1 + n.c.w.Uint64N(3), n.wall(), n.c.now().UnixMilli()}
+	op := simOp{simHit, key, n.now().Unix() - n.c.w.Int64N(900), 1 + n.c.w.Uint64N(3), n.wall(), n.c.now().UnixMilli(), false}
 	outcome, err := n.e.HitAt(time.Unix(op.at, 0), key, op.n)
+	if n.refused(err) {
+		return
+	}
 	n.c.must(err)
 	if outcome == weir.Counted || outcome == weir.Late {
 		n.ops = append(n.ops, op)

@@ -131,6 +131,7 @@ func (n *simNode) newestSnapshot(p int) (best *snapshot, err error) {
 
 // due are the partitions that a round of snapshots has next.
 func (n *simNode) due() map[int]bool {
+	n.startRound()
 	if !n.takes || len(n.snaps)+n.settling > 0 || len(n.round) == 0 {
 		return nil
 	}
@@ -207,13 +208,24 @@ func (n *simNode) storeSettled(run int, snap snapshot) {
 			n.listed = false
 			return
 		}
+		if is, ok := at.Value.(simSlot); ok && is.ended && is.from > snap.from { // errNewerThere
+			n.listed = false
+			return
+		}
 		known = at.Revision
 	}
+	if n.c.slotsFull() {
+		n.c.w.Logf("%s has no room for snapshot %s", n.name, name)
+		n.listed, n.space.lacks = false, true
+		return
+	}
 	n.have[snap.partition][slot].upTo = 0
+	answered := n.awaitPut(run)
 	n.c.slots.Put(n.name, name, known, simSlot{snap.from, snap.encode(), true}, func(revision uint64) {
 		if n.run != run {
 			return
 		}
+		answered()
 		if revision == 0 {
 			n.c.w.Logf("%s finds slot %s written by another", n.name, name)
 			n.listed = false

@@ -16,6 +16,11 @@ type Log struct {
 	replicas []*replica
 	messages [][]byte // all that ever were; sequence-1 is the index
 	first    uint64   // those before are trimmed
+	bytes    int      // of the others
+
+	// MaxBytes is how many bytes of messages it keeps at most: it refuses more, as a
+	// full disk does, and the sender hears nothing. 0: there is no bound.
+	MaxBytes int
 
 	// Appended, if not nil, is told of each message when it is there.
 	Appended func(sequence uint64, data []byte)
@@ -118,6 +123,9 @@ func (l *Log) Publish(from string, data []byte, acked func(sequence uint64)) {
 			if now == nil || !l.net.Reach(leader.node, now.node) {
 				return
 			}
+			if l.MaxBytes > 0 && l.bytes+len(data) > l.MaxBytes {
+				return
+			}
 			sequence := l.append(now, data)
 			l.net.Send(now.node, from, func() { acked(sequence) })
 		})
@@ -126,6 +134,7 @@ func (l *Log) Publish(from string, data []byte, acked func(sequence uint64)) {
 
 func (l *Log) append(leader *replica, data []byte) uint64 {
 	l.messages = append(l.messages, data)
+	l.bytes += len(data)
 	leader.have = l.Last()
 	followers := l.followers(leader)
 	l.w.Shuffle(len(followers), func(i, j int) { followers[i], followers[j] = followers[j], followers[i] })
@@ -222,8 +231,18 @@ func (l *Log) Trim(node string, upTo uint64) error {
 	if l.leaderFor(node) == nil {
 		return ErrUnreachable
 	}
-	l.first = max(l.first, min(upTo, l.Last())+1)
+	for ; l.first <= min(upTo, l.Last()); l.first++ {
+		l.bytes -= len(l.messages[l.first-1])
+	}
 	return nil
+}
+
+// Kept is how many bytes there are, which the leader knows.
+func (l *Log) Kept(node string) (bytes int, err error) {
+	if l.leaderFor(node) == nil {
+		return 0, ErrUnreachable
+	}
+	return l.bytes, nil
 }
 
 // Lose takes a message from some of the replicas' disks.
