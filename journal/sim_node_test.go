@@ -224,7 +224,11 @@ func (n *simNode) tick(run int) bool {
 	if n.sending != nil || n.c.quiet {
 		return true
 	}
-	cut := n.r.cutAll(n.c.now(), cutAs{leaving: n.leaving, states: n.due()})
+	as := n.lookForRoom()
+	cut := n.r.cutAll(n.c.now(), cutAs{leaving: n.leaving, states: n.due(), quiet: as.quiet})
+	later := n.opsLater(as, cut.snaps)
+	n.boundWaiting(sizeOf(cut.parts))
+	defer func() { n.ops = append(later, n.ops...) }()
 	if len(cut.parts) == 0 {
 		if len(n.ops) > 0 {
 			n.c.t.Fatalf("%s has %d ops and makes no flush", n.name, len(n.ops))

@@ -123,7 +123,7 @@ func (n *simNode) startRound() {
 		return
 	}
 	r := rounds{have: n.have, lacks: n.space.lacks}
-	if r.startNow(n.space.grown, n.c.room().every(n.c.max/64, 0, n.space.kept), n.c.room().full(n.space.kept)) {
+	if r.startNow(n.space.grown, n.c.room().every(n.c.max/64, 0, n.space.kept), n.c.room().haste(n.space.kept), n.c.room().full(n.space.kept)) {
 		n.round, n.space.grown, n.space.lacks = n.c.w.Perm(simPartitions), 0, false
 		n.space.pause = n.c.w.Now() + roundAgain
 	}

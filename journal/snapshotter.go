@@ -111,7 +111,7 @@ func (j *Journal) roundDue() bool {
 	grown, kept := s.grown.Load(), s.kept.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !time.Now().Before(s.pause) && s.startNow(grown, r.every(j.cfg.SnapshotBytes, s.last, kept), r.full(kept))
+	return !time.Now().Before(s.pause) && s.startNow(grown, r.every(j.cfg.SnapshotBytes, s.last, kept), r.haste(kept), r.full(kept))
 }
 
 // settleSnapshot stores a snapshot once its own hits came back from the journal.
@@ -267,7 +267,7 @@ func (j *Journal) neededByAll(ctx context.Context) uint64 {
 
 // roundAgain is how long a round that could not store all, or that let nothing go, is
 // not followed by another.
-const roundAgain = time.Second
+const roundAgain = 3 * time.Second
 
 // trim removes the journal up to and including a sequence.
 func (j *Journal) trim(ctx context.Context, upTo uint64) error {
