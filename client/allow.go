@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"time"
 
-	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/api"
 )
 
 // A Check asks limits for admissions of a key.
@@ -31,51 +30,6 @@ type Limit struct {
 	Burst     uint64        // 0: N
 	Algorithm string        // window, fixed or gcra; empty: window
 }
-
-// A Decision is the server's answer to checks.
-type Decision struct {
-	Allowed   bool         `json:"allowed"`
-	Unmatched bool         `json:"unmatched,omitempty"` // no policy is for any of the keys: allowed
-	Limits    []LimitState `json:"limits"`              // what each limit says
-
-	// RetryAfterSeconds is until the checks would be allowed, if nothing else happens;
-	// 0 when they were.
-	RetryAfterSeconds float64 `json:"retry_after_s,omitempty"`
-}
-
-// RetryAfter is RetryAfterSeconds as a duration.
-func (d Decision) RetryAfter() time.Duration { return fromSeconds(d.RetryAfterSeconds) }
-
-// LimitState is what one limit says of a check.
-type LimitState struct {
-	Name    string `json:"name"`
-	Key     string `json:"key"`     // that is counted
-	Mode    string `json:"mode"`    // enforce, or shadow: it denies nothing
-	Allowed bool   `json:"allowed"` // by itself
-	Never   bool   `json:"never,omitempty"`
-	Away    string `json:"away,omitempty"` // how it was decided without the node that decides: closed, open, share or own
-	N       uint64 `json:"n"`              // asked for
-
-	Limit      uint64  `json:"limit"` // per period
-	PerSeconds float64 `json:"per_s"`
-	Burst      uint64  `json:"burst"`
-
-	Remaining         uint64  `json:"remaining"`
-	RetryAfterSeconds float64 `json:"retry_after_s,omitempty"`
-	ResetSeconds      float64 `json:"reset_s"` // until the whole burst is there again
-}
-
-// Per is PerSeconds as a duration.
-func (l LimitState) Per() time.Duration { return fromSeconds(l.PerSeconds) }
-
-// RetryAfter is RetryAfterSeconds as a duration.
-func (l LimitState) RetryAfter() time.Duration { return fromSeconds(l.RetryAfterSeconds) }
-
-// Reset is ResetSeconds as a duration.
-func (l LimitState) Reset() time.Duration { return fromSeconds(l.ResetSeconds) }
-
-// fromSeconds rounds: 4.35 s as a float are a little less.
-func fromSeconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
 
 // NoDecisionError says that the server did not decide: nobody answered in time, or who
 // answered could not. Whether to let pass then is for the caller to choose.
@@ -113,32 +67,12 @@ func (c *Client) Peek(ctx context.Context, checks ...Check) (Decision, error) {
 	return c.decide(ctx, checks, true)
 }
 
-type wireCheck struct {
-	Key   string `json:"key"`
-	Limit any    `json:"limit,omitempty"`
-	N     uint64 `json:"n,omitempty"`
-}
-
-type wireLimit struct {
-	Name      string `json:"name,omitempty"`
-	N         uint64 `json:"n"`
-	Per       string `json:"per"`
-	Burst     uint64 `json:"burst,omitempty"`
-	Algorithm string `json:"algorithm,omitempty"`
-}
-
 func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d Decision, err error) {
-	asked := struct {
-		Checks []wireCheck `json:"checks"`
-		Peek   bool        `json:"peek,omitempty"`
-	}{make([]wireCheck, len(checks)), peek}
+	asked := api.AllowObject{Checks: make([]api.AllowCheck, len(checks)), Peek: peek}
 	for i, check := range checks {
-		asked.Checks[i] = wireCheck{Key: check.Key, N: check.N}
-		switch l := check.Inline; {
-		case l != nil:
-			asked.Checks[i].Limit = wireLimit{check.Limit, l.N, exactSeconds(l.Per), l.Burst, l.Algorithm}
-		case check.Limit != "":
-			asked.Checks[i].Limit = check.Limit
+		asked.Checks[i] = api.AllowCheck{Key: check.Key, N: check.N, Limit: api.AllowLimit{Name: check.Limit}}
+		if l := check.Inline; l != nil {
+			asked.Checks[i].Limit.Inline = &api.InlineLimit{Name: check.Limit, N: l.N, Per: api.Period(l.Per), Burst: l.Burst, Algorithm: l.Algorithm}
 		}
 	}
 	body, err := json.Marshal(asked)
@@ -164,9 +98,5 @@ func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d Decis
 	}
 	return d, err
 }
-
-// exactSeconds is a period in seconds, to the nanosecond: one that was rounded down would
-// be another limit, which admits more.
-func exactSeconds(d time.Duration) string { return units.FormatUnix(time.Unix(0, int64(d))) }
 
 var errNoVerdict = errors.New("the answer has no verdicts: is a Weir server at this address?")

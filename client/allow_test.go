@@ -55,7 +55,7 @@ func TestAllowOutcomes(t *testing.T) {
 				t.Errorf("%d attempts", tr.attempts)
 			case isNone != test.none || isNone && none.MayHaveTaken != test.maybe:
 				t.Errorf("got %v", err)
-			case test.code != "" && (!errors.As(err, &refused) || refused.Code != test.code):
+			case test.code != "" && (!errors.As(err, &refused) || string(refused.Code) != test.code):
 				t.Errorf("got %v, want %s", err, test.code)
 			case !test.none && test.code == "" && err != nil || d.Allowed != test.allowed:
 				t.Errorf("got %+v, %v", d, err)

@@ -9,35 +9,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 )
-
-// Time is a point in time that JSON carries as Unix seconds.
-type Time struct{ time.Time }
-
-// MarshalJSON writes Unix seconds.
-func (t Time) MarshalJSON() ([]byte, error) { return units.AppendUnix(nil, t.Time), nil }
-
-// UnmarshalJSON reads Unix seconds.
-func (t *Time) UnmarshalJSON(b []byte) (err error) {
-	t.Time, err = units.ParseTime(string(b))
-	return err
-}
-
-// A Count is the hits of a key in (At-Window, At].
-type Count struct {
-	Key           string `json:"key"`
-	WindowSeconds int64  `json:"window_s"`
-	At            Time   `json:"at"`
-	Bounds
-	Freshness
-}
-
-// A Rate is a count with its mean hits per second.
-type Rate struct {
-	Count
-	PerSecond PerSecond `json:"per_second"`
-}
 
 // CountQuery asks for every key in every window.
 type CountQuery struct {
@@ -62,31 +36,12 @@ func (q CountQuery) values() url.Values {
 
 // Count asks for counts: for each key, each window.
 func (c *Client) Count(ctx context.Context, q CountQuery) ([]Count, error) {
-	return answers[Count](ctx, c, "/v1/count", q.values(), q.Fresh)
+	return askFresh[api.OneOrCounts[Count]](ctx, c, "/v1/count", q.values(), q.Fresh)
 }
 
 // Rate asks for counts and rates: for each key, each window.
 func (c *Client) Rate(ctx context.Context, q CountQuery) ([]Rate, error) {
-	return answers[Rate](ctx, c, "/v1/rate", q.values(), q.Fresh)
-}
-
-// answers reads one answer, which stands alone, or several in a list.
-func answers[T any](ctx context.Context, c *Client, path string, query url.Values, fresh time.Duration) ([]T, error) {
-	raw, err := askFresh[json.RawMessage](ctx, c, path, query, fresh)
-	if err != nil {
-		return nil, err
-	}
-	var several struct {
-		Counts []T `json:"counts"`
-	}
-	if err := decode(raw, &several); err != nil || several.Counts != nil {
-		return several.Counts, err
-	}
-	var one T
-	if err := decode(raw, &one); err != nil {
-		return nil, err
-	}
-	return []T{one}, nil
+	return askFresh[api.OneOrCounts[Rate]](ctx, c, "/v1/rate", q.values(), q.Fresh)
 }
 
 // TopQuery asks for the keys with the most hits.
@@ -96,21 +51,6 @@ type TopQuery struct {
 	Prefix string        // only keys that begin with it
 	At     time.Time     // the end of the window; zero is the server's now
 	Fresh  time.Duration // as of a CountQuery
-}
-
-// Top lists keys, most hits first.
-type Top struct {
-	WindowSeconds int64    `json:"window_s"`
-	At            Time     `json:"at"`
-	Prefix        string   `json:"prefix"`
-	Keys          []TopKey `json:"keys"`
-	Freshness
-}
-
-// A TopKey is one line of a Top.
-type TopKey struct {
-	Key string `json:"key"`
-	Bounds
 }
 
 // Top asks for the keys with the most hits.
@@ -137,22 +77,6 @@ type SeriesQuery struct {
 	Fresh    time.Duration // as of a CountQuery
 }
 
-// Series is the hits of a key in adjoining windows of Step.
-type Series struct {
-	Key         string  `json:"key"`
-	From        Time    `json:"from"`
-	To          Time    `json:"to"`
-	StepSeconds int64   `json:"step_s"`
-	Points      []Point `json:"points"`
-	Freshness
-}
-
-// A Point is the hits in (At-Step, At].
-type Point struct {
-	At Time `json:"at"`
-	Bounds
-}
-
 // Series asks for the hits of a key, window by window.
 func (c *Client) Series(ctx context.Context, q SeriesQuery) (Series, error) {
 	v := url.Values{"key": {q.Key}}
@@ -170,14 +94,6 @@ type KeysQuery struct {
 	After  string        // only keys that sort after it
 	Limit  int           // 0 is 100
 	Fresh  time.Duration // as of a CountQuery
-}
-
-// Keys lists keys, sorted by their bytes. Next is the After of the following
-// page, empty on the last one.
-type Keys struct {
-	Keys []string `json:"keys"`
-	Next string   `json:"next,omitempty"`
-	Freshness
 }
 
 // Keys asks for the names of keys.
@@ -201,58 +117,6 @@ func (c *Client) Keys(ctx context.Context, q KeysQuery) (Keys, error) {
 func (c *Client) Delete(ctx context.Context, key string) error {
 	_, err := c.do(ctx, request{method: http.MethodDelete, path: "/v1/keys/" + segment(key)})
 	return err
-}
-
-// Stats is what a server holds and what it dropped.
-type Stats struct {
-	Version      string `json:"version"`
-	UptimeS      int64  `json:"uptime_s"`
-	Now          Time   `json:"now"`
-	Hits         uint64 `json:"hits"`
-	Late         uint64 `json:"late"`
-	TooLate      uint64 `json:"too_late"`
-	TooFarAhead  uint64 `json:"too_far_ahead"`
-	Ahead        uint64 `json:"ahead"`            // of other nodes or of what was stored, minutes ahead of this node's clock: they count when their second comes
-	Newest       *Time  `json:"newest,omitempty"` // nil: no hit yet
-	Keys         int    `json:"keys"`
-	HotKeys      int    `json:"hot_keys"`
-	EvictedKeys  uint64 `json:"evicted_keys"`
-	EvictedHits  uint64 `json:"evicted_hits"`
-	ExpiredKeys  uint64 `json:"expired_keys"`
-	MemoryBytes  int64  `json:"memory_bytes"`
-	MemoryBudget int64  `json:"memory_budget_bytes"`
-	Partitions   int    `json:"partitions"`
-
-	LimitStates  int    `json:"limit_states"`  // keys with limits in use, counted for each limit, and some that are no longer
-	LimitBytes   int64  `json:"limit_bytes"`   // of these
-	LimitRefused uint64 `json:"limit_refused"` // requests that no limit was asked for: its memory was full of limits in use
-
-	Durable bool     `json:"durable"`           // hits are kept on disk: the server is not ephemeral
-	Waiting int64    `json:"waiting"`           // hits that wait for the journal, one for each key and second
-	Journal *Journal `json:"journal,omitempty"` // nil: the server is ephemeral
-
-	Alarms []Alarm `json:"alarms,omitempty"` // what is wrong now
-}
-
-// An Alarm is something that is wrong with a server. It is there for as long as its cause.
-type Alarm struct {
-	Code     string `json:"code"` // stable: to branch on
-	Message  string `json:"message"`
-	Refusing bool   `json:"refusing,omitempty"` // /readyz is 503
-}
-
-// A Journal is what a server tells of its journal, since its start.
-type Journal struct {
-	Epoch            uint64  `json:"epoch"`    // the life of the process, counted up at each start
-	Flushes          uint64  `json:"flushes"`  // that are on disk
-	Bytes            uint64  `json:"bytes"`    // of them
-	FlushSeconds     float64 `json:"flush_s"`  // that the last one took
-	Failures         uint64  `json:"failures"` // of attempts to write a flush
-	Failing          bool    `json:"failing"`  // the last attempt failed
-	SnapshotRounds   uint64  `json:"snapshot_rounds"`
-	ReplayedFlushes  uint64  `json:"replayed_flushes"`
-	LossyFindings    int     `json:"lossy_findings"`    // damage found at the start that lost hits
-	HarmlessFindings int     `json:"harmless_findings"` // damage found at the start that lost none
 }
 
 // Stats asks for what the server holds.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // A batch has one key in all its attempts, and no other batch has it.
@@ -83,10 +85,10 @@ func TestOverloadedPart(t *testing.T) {
 		c, tr = newTest(t, network, Options{Retries: -1})
 		r, err = c.Send(t.Context(), hits)
 		var refused *Error
-		if !errors.As(err, &refused) || refused.Code != codeOverloaded || tr.attempts != 1 || r.Counted != 1 || r.Rejected != 3 {
+		if !errors.As(err, &refused) || refused.Code != api.CodeOverloaded || tr.attempts != 1 || r.Counted != 1 || r.Rejected != 3 {
 			t.Errorf("without retries: %+v, %v", r, err)
 		}
-		if i := slices.IndexFunc(r.Reasons, func(r Rejection) bool { return r.Code == codeOverloaded }); i < 0 {
+		if i := slices.IndexFunc(r.Reasons, func(r Rejection) bool { return r.Code == api.CodeOverloaded }); i < 0 {
 			t.Error("without retries the receipt does not name the lines that were refused")
 		}
 	})

@@ -6,32 +6,25 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // An Error is a request that the server refused, as its problem document
 // (RFC 9457) says.
 type Error struct {
-	Status int    `json:"status"` // of HTTP
-	Code   string `json:"code"`   // stable: branch on this; empty when something else than a Weir server answered
-	Title  string `json:"title"`
-	Detail string `json:"detail"` // what went wrong and what to do about it
-	Field  string `json:"field"`  // the parameter at fault, may be empty
+	Status int      // of HTTP
+	Code   api.Code // stable: branch on this; empty when something else than a Weir server answered
+	Title  string
+	Detail string // what went wrong and what to do about it
+	Field  string // the parameter at fault, may be empty
 
 	// Missing are the nodes whose newer hits may be missing, of one that is NotFresh.
-	Missing []string `json:"missing"`
+	Missing []string
 
 	// After is how long the server asks to wait before the next attempt.
-	After time.Duration `json:"-"`
+	After time.Duration
 }
-
-const (
-	codeNothingCounted = "nothing_counted"
-	codeTooLate        = "too_late"
-	codeOverloaded     = "overloaded"
-	codeNotDurable     = "not_durable"
-	codeNotFresh       = "not_fresh"
-	codeTooManyLines   = "too_many_lines"
-)
 
 func (e *Error) Error() string {
 	text := e.Detail
@@ -47,17 +40,17 @@ func (e *Error) Error() string {
 // NothingCounted tells whether the server took the hits and found none to
 // count: all were too late or rejected, and the receipt says how many.
 func (e *Error) NothingCounted() bool {
-	return e.Code == codeNothingCounted || e.Code == codeTooLate
+	return e.Code == api.CodeNothingCounted || e.Code == api.CodeTooLate
 }
 
 // NotDurable tells whether the server counted the hits, but did not have them on
 // disk in time: the receipt says how many. They may still get there.
-func (e *Error) NotDurable() bool { return e.Code == codeNotDurable }
+func (e *Error) NotDurable() bool { return e.Code == api.CodeNotDurable }
 
 // NotFresh tells whether hits that other nodes took before the question were not in
 // within its Fresh; Missing says whose. It is not asked again by itself: whoever set
 // a time does not wait for its multiple.
-func (e *Error) NotFresh() bool { return e.Code == codeNotFresh }
+func (e *Error) NotFresh() bool { return e.Code == api.CodeNotFresh }
 
 // temporary tells whether the same request may succeed later. 502 and 504 come
 // from a proxy whose server is away.
@@ -75,9 +68,10 @@ func (e *Error) temporary() bool {
 // newError makes an Error of an answer that is not a success.
 func newError(r *http.Response, body []byte) *Error {
 	e := &Error{}
-	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/problem+json") {
-		if json.Unmarshal(body, e) != nil {
-			*e = Error{}
+	if strings.HasPrefix(r.Header.Get("Content-Type"), api.ProblemType) {
+		var p api.Problem
+		if json.Unmarshal(body, &p) == nil {
+			*e = Error{Code: p.Code, Title: p.Title, Detail: p.Detail, Field: p.Field, Missing: p.Missing}
 		}
 	}
 	e.Status = r.StatusCode

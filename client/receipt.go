@@ -1,9 +1,10 @@
 package client
 
-import "fmt"
+import (
+	"fmt"
 
-// maxRejected is how many rejected hits a receipt lists.
-const maxRejected = 20
+	"github.com/weir-counter/weir/api"
+)
 
 // A Receipt is what became of hits that were sent.
 type Receipt struct {
@@ -17,11 +18,9 @@ type Receipt struct {
 	Durable bool `json:"durable"`
 }
 
-// A Rejection is why the server did not count a hit.
-type Rejection struct {
-	Line    int    `json:"line"` // place of the hit in what was sent, from 1
-	Code    string `json:"code"`
-	Message string `json:"message"`
+// receiptOf is that of one request.
+func receiptOf(a api.HitsAnswer) Receipt {
+	return Receipt{a.Counted, a.Late, a.TooLate, a.RejectedLines, a.Rejected, a.Durable}
 }
 
 // Add adds what became of further hits.
@@ -33,7 +32,7 @@ func (r *Receipt) Add(more Receipt) {
 	r.Late += more.Late
 	r.TooLate += more.TooLate
 	r.Rejected += more.Rejected
-	r.Reasons = append(r.Reasons, more.Reasons[:min(len(more.Reasons), maxRejected-len(r.Reasons))]...)
+	r.Reasons = append(r.Reasons, more.Reasons[:min(len(more.Reasons), api.MaxRejected-len(r.Reasons))]...)
 }
 
 // String is one line for a person.

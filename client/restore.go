@@ -8,24 +8,6 @@ import (
 	"net/url"
 )
 
-// RestoreMode says what becomes of the counts that a server has.
-type RestoreMode string
-
-// What a backup does to the counts that are there.
-const (
-	Merge   RestoreMode = "merge"   // it is added; the same backup counts once
-	Replace RestoreMode = "replace" // the counts become those of the backup
-)
-
-// Restored is what became of a backup.
-type Restored struct {
-	Mode   RestoreMode `json:"mode"`
-	Taken  Time        `json:"taken"`  // when the backup was
-	Again  bool        `json:"again"`  // it was merged before as a whole: nothing was done
-	Keys   uint64      `json:"keys"`   // whose windows were written
-	Origin string      `json:"origin"` // under which it is in the journal
-}
-
 // Restore sends a backup, which is read once: it is not tried again. With Merge a call
 // that failed may be repeated with the same backup, which counts once. Only ctx bounds the
 // time. A backup with hits that the server counts already is an *Error of code

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -54,25 +55,25 @@ func (c *Client) Send(ctx context.Context, hits []Hit) (Receipt, error) {
 		}
 		answer, err := c.sendBody(ctx, body)
 		if from := answer.RetryFrom; err == nil && from > 0 && from <= lines {
-			behind := &Error{Status: http.StatusServiceUnavailable, Code: codeOverloaded, After: time.Second,
+			behind := &Error{Status: http.StatusServiceUnavailable, Code: api.CodeOverloaded, After: time.Second,
 				Detail: fmt.Sprintf("the server is behind and took %d of %d hits", from-1, lines)}
 			if c.opts.Retries < 0 {
 				err = behind
 			} else {
-				answer.cut(lines)
+				cut(&answer, lines)
 				lines = from - 1
 				wait(ctx, c.pause(0, behind))
 			}
 		}
-		if refused := (*Error)(nil); errors.As(err, &refused) && refused.Code == codeTooManyLines && lines > 1 {
+		if refused := (*Error)(nil); errors.As(err, &refused) && refused.Code == api.CodeTooManyLines && lines > 1 {
 			most = lines / 2 // it takes smaller batches, and has counted none of this one
 			continue
 		}
-		for i := range answer.Reasons {
-			answer.Reasons[i].Line += sent
+		for i := range answer.Rejected {
+			answer.Rejected[i].Line += sent
 		}
 		hits, sent = hits[lines:], sent+lines
-		total.Add(answer.Receipt)
+		total.Add(receiptOf(answer))
 		if refused := (*Error)(nil); errors.As(err, &refused) && refused.NothingCounted() {
 			if nothing == nil {
 				nothing = err
@@ -86,22 +87,14 @@ func (c *Client) Send(ctx context.Context, hits []Hit) (Receipt, error) {
 	return total, nothing
 }
 
-// batchAnswer is the answer to one batch.
-type batchAnswer struct {
-	Receipt
-	// RetryFrom is the line from which on an overloaded server took nothing; 0: it
-	// took all. Those lines are among the rejected ones.
-	RetryFrom int `json:"retry_from"`
-}
-
 // cut takes the lines that are to be sent again out of the answer to so many
 // lines.
-func (a *batchAnswer) cut(lines int) {
-	a.Rejected -= lines - a.RetryFrom + 1
-	a.Reasons = slices.DeleteFunc(a.Reasons, func(r Rejection) bool { return r.Line >= a.RetryFrom })
+func cut(a *api.HitsAnswer, lines int) {
+	a.RejectedLines -= lines - a.RetryFrom + 1
+	a.Rejected = slices.DeleteFunc(a.Rejected, func(r Rejection) bool { return r.Line >= a.RetryFrom })
 }
 
-func (c *Client) sendBody(ctx context.Context, body []byte) (answer batchAnswer, err error) {
+func (c *Client) sendBody(ctx context.Context, body []byte) (answer api.HitsAnswer, err error) {
 	r := request{
 		method: http.MethodPost, path: "/v1/hits",
 		contentType: "application/x-ndjson", contentEncoding: string(c.opts.Compression),
@@ -119,7 +112,7 @@ func (c *Client) sendBody(ctx context.Context, body []byte) (answer batchAnswer,
 		return answer, err
 	}
 	if bad := decode(text, &answer); bad != nil {
-		return batchAnswer{}, errors.Join(err, bad)
+		return api.HitsAnswer{}, errors.Join(err, bad)
 	}
 	return answer, err
 }

@@ -1,19 +1,13 @@
 package server
 
 import (
-	"net/http"
-
 	"github.com/prometheus/client_golang/prometheus"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
-// Alarm is something that is wrong now. It is there for as long as its cause.
-type Alarm struct {
-	Code     string `json:"code" doc:"Stable name of what is wrong, to branch on."`
-	Message  string `json:"message" doc:"What is wrong, and what to do about it."`
-	Refusing bool   `json:"refusing,omitempty" doc:"Hits are better off at another node: /readyz is 503."`
-}
+// Alarm is something that is wrong now.
+type Alarm = api.Alarm
 
 // alarms are all that is wrong now, never nil. Whatever is a source of them is
 // composed here, so that /readyz, answers and metrics say the same.
@@ -31,7 +25,9 @@ func (s *Server) alarms() []Alarm {
 func refusal(alarms []Alarm) *problem {
 	for _, a := range alarms {
 		if a.Refusing {
-			return &problem{Title: http.StatusText(http.StatusServiceUnavailable), Status: http.StatusServiceUnavailable, Code: weir.Code(a.Code), Detail: a.Message, Alarms: alarms}
+			p := newProblem(api.CodeJournalFailing, "", a.Message)
+			p.Code, p.Alarms = api.Code(a.Code), alarms
+			return p
 		}
 	}
 	return nil

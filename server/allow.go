@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/policy"
 )
@@ -42,7 +42,7 @@ func newAllowing() any {
 func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 	a := s.allows.Get().(*allowing)
 	if p := s.decide(a, w, r); p != nil {
-		if p.Code == weir.CodeOverloaded {
+		if p.Code == api.CodeOverloaded {
 			w.Header().Set("Retry-After", "1")
 		}
 		advertiseJSON(w.Header(), p)
@@ -58,9 +58,9 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 // advertiseJSON names what is accepted when something else was sent.
 func advertiseJSON(h http.Header, p *problem) {
 	switch p.Code {
-	case codeUnsupportedType:
+	case api.CodeUnsupportedType:
 		h.Set("Accept-Post", "application/json")
-	case codeUnsupportedEncoding:
+	case api.CodeUnsupportedEncoding:
 		h.Set("Accept-Encoding", acceptedEncodings)
 	}
 }
@@ -106,14 +106,14 @@ func allowParams(r *http.Request) *problem {
 	if r.URL.RawQuery != "" {
 		values, err := url.ParseQuery(r.URL.RawQuery)
 		if err != nil {
-			return newProblem(codeInvalidParameter, "", "the query is not one: "+clip(err.Error()))
+			return newProblem(api.CodeInvalidParameter, "", "the query is not one: "+clip(err.Error()))
 		}
 		for name := range values {
-			return newProblem(codeUnknownParameter, clip(name), clip(name)+": unknown query parameter: all that is asked stands in the body")
+			return newProblem(api.CodeUnknownParameter, clip(name), clip(name)+": unknown query parameter: all that is asked stands in the body")
 		}
 	}
 	if r.Header.Get(keyHeader) != "" {
-		return newProblem(codeInvalidIdempotencyKey, keyHeader,
+		return newProblem(api.CodeInvalidIdempotencyKey, keyHeader,
 			"an Idempotency-Key is not taken here, since a verdict holds for its moment only: leave it out, and treat an answer that was lost as admissions that may have been taken")
 	}
 	return nil
@@ -123,7 +123,7 @@ func allowParams(r *http.Request) *problem {
 func (s *Server) readAllow(a *allowing, w http.ResponseWriter, r *http.Request) *problem {
 	contentType := r.Header.Get("Content-Type")
 	if f, p := formatOf(contentType); p != nil || f != jsonDocument {
-		return newProblem(codeUnsupportedType, "Content-Type", "Content-Type "+clip(strconv.Quote(contentType))+" is not taken: send application/json (curl --json)")
+		return newProblem(api.CodeUnsupportedType, "Content-Type", "Content-Type "+clip(strconv.Quote(contentType))+" is not taken: send application/json (curl --json)")
 	}
 	limit := min(maxAllowBytes, s.cfg.MaxBodyBytes)
 	if r.Header.Get("Content-Encoding") == "" && r.ContentLength >= 0 && r.ContentLength <= min(limit, smallBody) {
@@ -173,8 +173,8 @@ func (s *Server) undecided(requests []policy.Request, err error) *problem {
 		if r.Limit == "" || r.Inline != nil {
 			continue
 		}
-		if _, known := s.policies.Limit(r.Limit); !known && p.Code == weir.CodeInvalidLimit {
-			return newProblem(codeUnknownLimit, p.Field, p.Detail)
+		if _, known := s.policies.Limit(r.Limit); !known && p.Code == api.CodeInvalidLimit {
+			return newProblem(api.CodeUnknownLimit, p.Field, p.Detail)
 		}
 	}
 	return p
@@ -194,7 +194,7 @@ func neverPasses(d *policy.Decision) *problem {
 			}
 		}
 	}
-	return newProblem(weir.CodeInvalidCount, "n", fmt.Sprintf("n of %d%s can never pass limit %s of key %q: at most %d at once; ask for fewer at a time, or raise the burst",
+	return newProblem(api.CodeInvalidCount, "n", fmt.Sprintf("n of %d%s can never pass limit %s of key %q: at most %d at once; ask for fewer at a time, or raise the burst",
 		asked, together, r.Name, clip(r.Key), r.Limit.Burst))
 }
 

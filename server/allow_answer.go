@@ -9,32 +9,6 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// AllowAnswer is the answer to POST /v1/allow, as the OpenAPI document describes it;
-// appendAnswer writes it.
-type AllowAnswer struct {
-	Allowed     bool         `json:"allowed" doc:"The request may pass; what it asked for is taken."`
-	Unmatched   bool         `json:"unmatched,omitempty" doc:"No policy is for any of the keys, so nothing limits the request."`
-	RetryAfterS float64      `json:"retry_after_s,omitempty" doc:"Until the request would be allowed, if nothing else happens; absent when it was."`
-	Limits      []LimitState `json:"limits" nullable:"false" doc:"What each limit says, in the order of the checks, of each in the order of the policies."`
-}
-
-// LimitState is what one limit says of a request.
-type LimitState struct {
-	Name        string  `json:"name" doc:"Of the policy, or of the limit that the request brought along." example:"login"`
-	Key         string  `json:"key" doc:"The key that is counted: by of the policy may make another one of the request's." example:"login:bob"`
-	Mode        string  `json:"mode" enum:"enforce,shadow" doc:"shadow denies nothing: it says what it would have denied."`
-	Allowed     bool    `json:"allowed" doc:"What this limit says by itself. When another one denies the request, nothing is taken of this one either."`
-	Never       bool    `json:"never,omitempty" doc:"More was asked than the burst of a shadow limit; one that is enforced answers that with the problem invalid_count."`
-	Away        string  `json:"away,omitempty" enum:"closed,open,share,own" doc:"The node that decides this limit did not answer, and it was decided without it: a strict one as its policy says, denied, admitted, or by this node's share; a shared one by what this node itself has admitted (own)."`
-	N           uint64  `json:"n" doc:"How many were asked for."`
-	Limit       uint64  `json:"limit" doc:"How many per per_s."`
-	PerS        float64 `json:"per_s" doc:"The period in seconds."`
-	Burst       uint64  `json:"burst" doc:"How many at once: at most burst in any per_s * burst / limit seconds."`
-	Remaining   uint64  `json:"remaining" doc:"How many would be allowed now."`
-	RetryAfterS float64 `json:"retry_after_s,omitempty" doc:"Until this limit would allow it; absent when it did."`
-	ResetS      float64 `json:"reset_s" doc:"Until the whole burst is there again."`
-}
-
 // appendAnswer writes a decision as AllowAnswer has it.
 func appendAnswer(b []byte, d *policy.Decision) []byte {
 	b = append(b, `{"allowed":`...)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 const allowDescription = `Takes n admissions of a key, if its limits let it: 200 when it may pass, 429 when not, with the verdict of each limit.
@@ -31,37 +31,10 @@ q per w seconds, with at most weir-burst at once where that is not q. Retry-Afte
 **Not again.** A decision is not idempotent: an Idempotency-Key is refused, and an answer that got lost may have taken. Who gets no
 answer decides by itself whether to let pass.`
 
-// allowObject and its parts are the body as the OpenAPI document describes it;
-// allowParser reads it.
-type allowObject struct {
-	_      struct{}     `additionalProperties:"false"`
-	Key    string       `json:"key,omitempty" minLength:"1" maxLength:"512" example:"user:42" doc:"What is limited; 1 to 512 bytes. Required without checks."`
-	Limit  allowLimit   `json:"limit,omitempty"`
-	N      uint64       `json:"n,omitempty" minimum:"0" maximum:"35184372088832" default:"1" doc:"How many admissions; 0 asks only."`
-	Checks []allowCheck `json:"checks,omitempty" minItems:"1" maxItems:"64" nullable:"false" doc:"Several in place of key, limit and n: taken all or none."`
-	Peek   bool         `json:"peek,omitempty" doc:"Only say what would be decided."`
-}
-
-type allowCheck struct {
-	_     struct{}   `additionalProperties:"false"`
-	Key   string     `json:"key" minLength:"1" maxLength:"512" example:"user:42" doc:"What is limited; 1 to 512 bytes."`
-	Limit allowLimit `json:"limit,omitempty"`
-	N     uint64     `json:"n,omitempty" minimum:"0" maximum:"35184372088832" default:"1" doc:"How many admissions; 0 asks only."`
-}
-
-type inlineLimit struct {
-	_         struct{}  `additionalProperties:"false"`
-	Name      string    `json:"name,omitempty" maxLength:"64" doc:"By which what keys have used is kept. Default: inline/, the algorithm and the period."`
-	N         uint64    `json:"n" minimum:"1" doc:"How many per period."`
-	Per       inlinePer `json:"per"`
-	Burst     uint64    `json:"burst,omitempty" minimum:"1" doc:"How many at once. Default n."`
-	Algorithm string    `json:"algorithm,omitempty" enum:"window,fixed,gcra" default:"window"`
-}
-
-type inlinePer struct{}
+type periodSchema struct{}
 
 // Schema implements huma.SchemaProvider.
-func (inlinePer) Schema(huma.Registry) *huma.Schema {
+func (periodSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{
 		OneOf:       []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeNumber}},
 		Description: "The period, 1ms to what the server allows (a day, --max-inline-per), and so is per * burst / n; a number is in seconds.",
@@ -69,14 +42,14 @@ func (inlinePer) Schema(huma.Registry) *huma.Schema {
 	}
 }
 
-type allowLimit struct{}
+type limitSchema struct{}
 
 // Schema implements huma.SchemaProvider.
-func (allowLimit) Schema(r huma.Registry) *huma.Schema {
+func (limitSchema) Schema(r huma.Registry) *huma.Schema {
 	return &huma.Schema{
 		OneOf: []*huma.Schema{
 			{Type: huma.TypeString, Description: "The name of a policy."},
-			r.Schema(reflect.TypeFor[inlineLimit](), true, ""),
+			r.Schema(reflect.TypeFor[api.InlineLimit](), true, ""),
 		},
 		Description: "Which limit; default: all policies that are for the key.",
 	}
@@ -84,10 +57,10 @@ func (allowLimit) Schema(r huma.Registry) *huma.Schema {
 
 // registerAllow routes POST /v1/allow around huma, which would cost several times what
 // the decision does, and describes it by hand.
-func (s *Server) registerAllow(api huma.API, mux *router) {
+func (s *Server) registerAllow(doc huma.API, mux *router) {
 	mux.HandleFunc("POST /v1/allow", s.allow)
-	registry := api.OpenAPI().Components.Schemas
-	body := registry.Schema(reflect.TypeFor[allowObject](), true, "AllowRequest")
+	registry := doc.OpenAPI().Components.Schemas
+	body := registry.Schema(reflect.TypeFor[api.AllowObject](), true, "AllowRequest")
 	text := &huma.Schema{Type: huma.TypeString}
 	fields := map[string]*huma.Param{
 		"RateLimit-Policy": {Description: "The limits that are enforced: `\"login\";q=5;w=60` is 5 per 60 s, `\"api\";q=1000;w=1;weir-burst=50` 1000 per second, 50 at once. Keys of one limit are told apart by pk, a hash of the key.", Schema: text},
@@ -97,13 +70,13 @@ func (s *Server) registerAllow(api huma.API, mux *router) {
 	for name, field := range fields {
 		denied[name] = field
 	}
-	answer := map[string]*huma.MediaType{"application/json": {Schema: schemaFor[AllowAnswer](api)}}
-	responses := problemResponses(api, codeEmptyBody, codeInvalidJSON, codeUnknownField, codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidLimit,
-		weir.CodeInvalidCount, codeInvalidParameter, codeUnknownParameter, codeInvalidIdempotencyKey, codeBodyBroken, codeUnknownLimit,
-		codeBodyTimeout, codeBodyTooLarge, codeUnsupportedType, codeUnsupportedEncoding, weir.CodeOverloaded, weir.CodeClosed, codeForbiddenOrigin)
+	answer := map[string]*huma.MediaType{"application/json": {Schema: schemaFor[api.AllowAnswer](doc)}}
+	responses := problemResponses(doc, api.CodeEmptyBody, api.CodeInvalidJSON, api.CodeUnknownField, api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidLimit,
+		api.CodeInvalidCount, api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeInvalidIdempotencyKey, api.CodeBodyBroken, api.CodeUnknownLimit,
+		api.CodeBodyTimeout, api.CodeBodyTooLarge, api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed, api.CodeForbiddenOrigin)
 	responses["200"] = &huma.Response{Description: "The request may pass", Content: answer, Headers: fields}
 	responses["429"] = &huma.Response{Description: "A limit denies the request; nothing was taken", Content: answer, Headers: denied}
-	api.OpenAPI().AddOperation(&huma.Operation{
+	doc.OpenAPI().AddOperation(&huma.Operation{
 		OperationID: "allow", Method: http.MethodPost, Path: "/v1/allow",
 		Summary:     "Ask limits whether a request may pass",
 		Description: allowDescription,

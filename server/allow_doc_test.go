@@ -8,13 +8,15 @@ import (
 	"testing"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // The schema of POST /v1/allow takes what the server takes, with all bodies of the README,
 // and refuses what it does not know.
 func TestAllowSchema(t *testing.T) {
-	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
-	schema := registry.Schema(reflect.TypeFor[allowObject](), true, "AllowRequest")
+	registry := newRegistry()
+	schema := registry.Schema(reflect.TypeFor[api.AllowObject](), true, "AllowRequest")
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)

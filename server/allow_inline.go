@@ -2,6 +2,7 @@ package server
 
 import (
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
@@ -28,7 +29,7 @@ func (p *allowParser) readInline(r *policy.Request) *problem {
 	})
 	const needed = 1<<1 | 1<<2 // n and per
 	if problem == nil && seen&needed != needed {
-		problem = p.wrong(weir.CodeInvalidLimit, "", `a limit needs n and per, for example {"n":100,"per":"1m"}`)
+		problem = p.wrong(api.CodeInvalidLimit, "", `a limit needs n and per, for example {"n":100,"per":"1m"}`)
 	}
 	p.within = outer
 	r.Inline = l
@@ -42,11 +43,11 @@ func (p *allowParser) readPer(l *weir.Limit) (problem *problem) {
 		text, ok = p.scanner.str(&p.scratch)
 	}
 	if !ok {
-		return p.wrong(weir.CodeInvalidLimit, "per", `it must be a duration like "1m", or a number of seconds`)
+		return p.wrong(api.CodeInvalidLimit, "per", `it must be a duration like "1m", or a number of seconds`)
 	}
 	per, err := units.ParseDuration(view(text)) // keeps no part of it
 	if err != nil {
-		return p.wrong(weir.CodeInvalidLimit, "per", err.Error())
+		return p.wrong(api.CodeInvalidLimit, "per", err.Error())
 	}
 	l.Per = per
 	return nil
@@ -55,7 +56,7 @@ func (p *allowParser) readPer(l *weir.Limit) (problem *problem) {
 func (p *allowParser) readAlgorithm(l *weir.Limit) *problem {
 	word, ok := p.scanner.str(&p.scratch)
 	if !ok {
-		return p.wrong(weir.CodeInvalidLimit, "algorithm", "it must be window, fixed or gcra")
+		return p.wrong(api.CodeInvalidLimit, "algorithm", "it must be window, fixed or gcra")
 	}
 	for _, a := range []limit.Algorithm{limit.Window, limit.Fixed, limit.GCRA} {
 		if a.String() == string(word) {
@@ -63,5 +64,5 @@ func (p *allowParser) readAlgorithm(l *weir.Limit) *problem {
 			return nil
 		}
 	}
-	return p.wrong(weir.CodeInvalidLimit, "algorithm", quoteField(word)+": it must be window, fixed or gcra")
+	return p.wrong(api.CodeInvalidLimit, "algorithm", quoteField(word)+": it must be window, fixed or gcra")
 }

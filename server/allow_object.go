@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/nearest"
 )
 
@@ -14,7 +14,7 @@ import (
 func (p *allowParser) object(names []string, read func(member int) *problem) (seen uint, problem *problem) {
 	s := &p.scanner
 	if !s.token('{') {
-		return 0, p.wrong(codeInvalidJSON, "", fmt.Sprintf("write an object with %s", listed(names)))
+		return 0, p.wrong(api.CodeInvalidJSON, "", fmt.Sprintf("write an object with %s", listed(names)))
 	}
 	for !s.token('}') {
 		if seen != 0 && !s.token(',') {
@@ -30,9 +30,9 @@ func (p *allowParser) object(names []string, read func(member int) *problem) (se
 		member := indexOf(names, name)
 		switch {
 		case member < 0:
-			return seen, p.wrong(codeUnknownField, clip(strings.ToValidUTF8(string(name), "?")), "it is not known"+nearest.DidYouMean(string(name), names)+"; there are "+listed(names))
+			return seen, p.wrong(api.CodeUnknownField, clip(strings.ToValidUTF8(string(name), "?")), "it is not known"+nearest.DidYouMean(string(name), names)+"; there are "+listed(names))
 		case seen&(1<<member) != 0:
-			return seen, p.wrong(codeInvalidJSON, names[member], "it is given twice: give it once")
+			return seen, p.wrong(api.CodeInvalidJSON, names[member], "it is given twice: give it once")
 		}
 		seen |= 1 << member
 		if problem := read(member); problem != nil {
@@ -58,7 +58,7 @@ func indexOf(names []string, name []byte) int {
 }
 
 // wrong is the problem of a member of the object that is read.
-func (p *allowParser) wrong(code weir.Code, member, what string) *problem {
+func (p *allowParser) wrong(code api.Code, member, what string) *problem {
 	field := strings.TrimSuffix(p.within+member, ".")
 	if field == "" {
 		return newProblem(code, "", what)
@@ -67,5 +67,5 @@ func (p *allowParser) wrong(code weir.Code, member, what string) *problem {
 }
 
 func (p *allowParser) notJSON() *problem {
-	return newProblem(codeInvalidJSON, "", "the body is not valid JSON at byte "+strconv.Itoa(p.scanner.i+1)+`: send for example {"key":"user:42"}`)
+	return newProblem(api.CodeInvalidJSON, "", "the body is not valid JSON at byte "+strconv.Itoa(p.scanner.i+1)+`: send for example {"key":"user:42"}`)
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
@@ -46,7 +47,7 @@ func (p *allowParser) parse(body []byte) *problem {
 	p.scanner = jsonScanner{data: body}
 	p.requests, p.inline, p.peek, p.within = p.requests[:0], p.inline[:0], false, ""
 	if p.scanner.space(); p.scanner.i == len(body) {
-		return newProblem(codeEmptyBody, "", `the body is empty: send for example {"key":"user:42"}`)
+		return newProblem(api.CodeEmptyBody, "", `the body is empty: send for example {"key":"user:42"}`)
 	}
 	one := policy.Request{N: 1}
 	seen, problem := p.object(allowMembers, func(member int) *problem {
@@ -70,7 +71,7 @@ func (p *allowParser) parse(body []byte) *problem {
 		p.requests = append(p.requests, one)
 		return p.needsKey(seen)
 	case seen&own != 0:
-		return newProblem(codeInvalidParameter, "checks", "key, limit and n stand beside checks: put them into an element of checks")
+		return newProblem(api.CodeInvalidParameter, "checks", "key, limit and n stand beside checks: put them into an element of checks")
 	}
 	return nil
 }
@@ -79,14 +80,14 @@ func (p *allowParser) parse(body []byte) *problem {
 func (p *allowParser) checks() *problem {
 	s := &p.scanner
 	if !s.token('[') {
-		return p.wrong(codeInvalidParameter, "checks", `checks must be an array of objects {"key","limit","n"}`)
+		return p.wrong(api.CodeInvalidParameter, "checks", `checks must be an array of objects {"key","limit","n"}`)
 	}
 	for !s.token(']') {
 		if len(p.requests) > 0 && !s.token(',') {
 			return p.notJSON()
 		}
 		if len(p.requests) == weir.MaxChecks {
-			return newProblem(weir.CodeInvalidCount, "checks", fmt.Sprintf("there are more than %d checks: ask for fewer at once", weir.MaxChecks))
+			return newProblem(api.CodeInvalidCount, "checks", fmt.Sprintf("there are more than %d checks: ask for fewer at once", weir.MaxChecks))
 		}
 		p.within = "checks[" + strconv.Itoa(len(p.requests)) + "]."
 		one := policy.Request{N: 1}
@@ -101,14 +102,14 @@ func (p *allowParser) checks() *problem {
 	}
 	p.within = ""
 	if len(p.requests) == 0 {
-		return newProblem(weir.CodeInvalidCount, "checks", "there are no checks: write at least one")
+		return newProblem(api.CodeInvalidCount, "checks", "there are no checks: write at least one")
 	}
 	return nil
 }
 
 func (p *allowParser) needsKey(seen uint) *problem {
 	if seen&(1<<keyMember) == 0 {
-		return p.wrong(codeMissingKey, "key", "it is missing: name the key that is limited")
+		return p.wrong(api.CodeMissingKey, "key", "it is missing: name the key that is limited")
 	}
 	return nil
 }
@@ -129,7 +130,7 @@ func (p *allowParser) checkMember(r *policy.Request, member int) *problem {
 
 func (p *allowParser) readKey(r *policy.Request) *problem {
 	if p.scanner.peek() != '"' {
-		return p.wrong(weir.CodeInvalidKey, "key", "it must be a string")
+		return p.wrong(api.CodeInvalidKey, "key", "it must be a string")
 	}
 	key, ok := p.scanner.str(&p.scratch)
 	if !ok {
@@ -152,21 +153,21 @@ func (p *allowParser) readLimit(r *policy.Request) *problem {
 	case s.peek() == '{':
 		return p.readInline(r)
 	}
-	return p.wrong(weir.CodeInvalidLimit, "limit", `it must be the name of a policy, or a limit like {"n":100,"per":"1m"}`)
+	return p.wrong(api.CodeInvalidLimit, "limit", `it must be the name of a policy, or a limit like {"n":100,"per":"1m"}`)
 }
 
 // readName reads the name of a policy or of an inline limit; package policy says which
 // letters it may have.
 func (p *allowParser) readName(r *policy.Request, member string) *problem {
 	if p.scanner.peek() != '"' {
-		return p.wrong(weir.CodeInvalidLimit, member, "it must be a string")
+		return p.wrong(api.CodeInvalidLimit, member, "it must be a string")
 	}
 	name, ok := p.scanner.str(&p.scratch)
 	switch {
 	case !ok:
 		return p.notJSON()
 	case len(name) == 0 || !utf8.Valid(name):
-		return p.wrong(weir.CodeInvalidLimit, member, "it is empty or not UTF-8: write a name, or leave it out")
+		return p.wrong(api.CodeInvalidLimit, member, "it is empty or not UTF-8: write a name, or leave it out")
 	}
 	r.Limit = string(name)
 	return nil
@@ -178,7 +179,7 @@ func (p *allowParser) readPeek() *problem {
 	case s.word("true"):
 		p.peek = true
 	case !s.word("false") && !s.null():
-		return p.wrong(codeInvalidParameter, "peek", "it must be true or false")
+		return p.wrong(api.CodeInvalidParameter, "peek", "it must be true or false")
 	}
 	return nil
 }
@@ -195,7 +196,7 @@ func (p *allowParser) readCount(to *uint64, member string, least uint64) *proble
 		}
 	}
 	if !ok || n < least {
-		return p.wrong(weir.CodeInvalidCount, member, fmt.Sprintf("it must be a whole number from %d to %d, in digits", least, uint64(limit.MaxBurst)))
+		return p.wrong(api.CodeInvalidCount, member, fmt.Sprintf("it must be a whole number from %d to %d, in digits", least, uint64(limit.MaxBurst)))
 	}
 	*to = n
 	return nil

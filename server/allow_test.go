@@ -14,6 +14,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -129,7 +130,7 @@ func TestAllowRefuses(t *testing.T) {
 	for _, test := range []struct {
 		body   string
 		status int
-		code   weir.Code
+		code   api.Code
 		field  string
 		detail string
 	}{
@@ -193,12 +194,12 @@ func TestAllowRefuses(t *testing.T) {
 			t.Errorf("%.80s: field %q, detail %q; want %q, %q", test.body, p.Field, p.Detail, test.field, test.detail)
 		}
 	}
-	a.wantProblem(a.do("POST", "/v1/allow", "text/plain", `{"key":"a"}`), codeUnsupportedType, 415)
-	a.wantProblem(a.do("POST", "/v1/allow", "application/x-ndjson", `{"key":"a"}`), codeUnsupportedType, 415)
-	a.wantProblem(a.do("POST", "/v1/allow?key=a", "application/json", `{"key":"a"}`), codeUnknownParameter, 400)
-	a.wantProblem(a.do("POST", "/v1/allow", "application/json", `{"key":"a"}`, keyHeader, "1"), codeInvalidIdempotencyKey, 400)
-	a.wantProblem(a.do("POST", "/v1/allow", "application/json", `{"key":"a"}`, "Content-Encoding", "br"), codeUnsupportedEncoding, 415)
-	a.wantProblem(a.get("/v1/allow"), codeMethodNotAllowed, 405)
+	a.wantProblem(a.do("POST", "/v1/allow", "text/plain", `{"key":"a"}`), api.CodeUnsupportedType, 415)
+	a.wantProblem(a.do("POST", "/v1/allow", "application/x-ndjson", `{"key":"a"}`), api.CodeUnsupportedType, 415)
+	a.wantProblem(a.do("POST", "/v1/allow?key=a", "application/json", `{"key":"a"}`), api.CodeUnknownParameter, 400)
+	a.wantProblem(a.do("POST", "/v1/allow", "application/json", `{"key":"a"}`, keyHeader, "1"), api.CodeInvalidIdempotencyKey, 400)
+	a.wantProblem(a.do("POST", "/v1/allow", "application/json", `{"key":"a"}`, "Content-Encoding", "br"), api.CodeUnsupportedEncoding, 415)
+	a.wantProblem(a.get("/v1/allow"), api.CodeMethodNotAllowed, 405)
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, _ = z.Write([]byte(`{"key":"a"}`))
@@ -235,10 +236,10 @@ func TestDecisionsAreHits(t *testing.T) {
 	a.allow(`{"key":"nobody's","peek":true}`)
 	a.allow(`{"key":"u","limit":{"name":"own","n":1,"per":"1m"}}`)
 	// What can never pass is a mistake of who asks, and no decision.
-	a.wantProblem(a.allow(`{"checks":[{"key":"login:bob:x","limit":"login","n":3},{"key":"try:1"}]}`), weir.CodeInvalidCount, 400)
+	a.wantProblem(a.allow(`{"checks":[{"key":"login:bob:x","limit":"login","n":3},{"key":"try:1"}]}`), api.CodeInvalidCount, 400)
 	// All or none: only who denied has a hit.
 	a.allow(`{"checks":[{"key":"login:bob:x","limit":"login"},{"key":"login:eve:x","limit":"login"}]}`)
-	var top struct{ Keys []topKey }
+	var top struct{ Keys []api.TopKey }
 	a.getInto("/v1/top?prefix=limit:&window=5m", &top)
 	got := map[string]uint64{}
 	for _, k := range top.Keys {
@@ -277,14 +278,14 @@ func TestLimits(t *testing.T) {
 			Path     string
 			LoadedAt int64 `json:"loaded_at"`
 		}
-		Limits []LimitPolicy
+		Limits []api.LimitPolicy
 	}
 	a.getInto("/v1/limits", &answer)
 	if len(answer.Limits) != 3 || answer.WindowS != 300 || answer.File.Path != "policies.yaml" || answer.File.LoadedAt == 0 {
 		t.Fatalf("got %+v", answer)
 	}
-	exact := func(n uint64) Bounds { return Bounds{n, n, &n, true} }
-	want := LimitPolicy{Name: "login", Keys: "login:{user}:*", By: "login:{user}", Limit: 2, PerS: 60, Burst: 2, Algorithm: "window", Mode: "enforce", Where: "shared", Overrides: 1,
+	exact := func(n uint64) api.Bounds { return api.Bounds{Lower: n, Estimate: n, Upper: &n, Exact: true} }
+	want := api.LimitPolicy{Name: "login", Keys: "login:{user}:*", By: "login:{user}", Limit: 2, PerSeconds: 60, Burst: 2, Algorithm: "window", Mode: "enforce", Where: "shared", Overrides: 1,
 		Allowed: exact(2), Denied: exact(1), ShadowDenied: exact(0)}
 	if !reflect.DeepEqual(answer.Limits[0], want) {
 		t.Errorf("got %+v, want %+v", answer.Limits[0], want)
@@ -297,9 +298,9 @@ func TestLimits(t *testing.T) {
 		t.Errorf("a bad file is not told: %s", r.body)
 	}
 
-	var keys limitKeysAnswer
+	var keys api.LimitKeysAnswer
 	a.getInto("/v1/limits/login/keys", &keys)
-	if len(keys.Keys) != 2 || keys.Keys[0] != (LimitKey{"login:eve", 2, 2, 0, 1, 60}) || keys.Keys[1] != (LimitKey{"login:bob", 1, 2, 1, 0.5, 60}) {
+	if len(keys.Keys) != 2 || keys.Keys[0] != (api.LimitKey{Key: "login:eve", Used: 2, Burst: 2, Remaining: 0, Share: 1, ResetSeconds: 60}) || keys.Keys[1] != (api.LimitKey{Key: "login:bob", Used: 1, Burst: 2, Remaining: 1, Share: 0.5, ResetSeconds: 60}) {
 		t.Errorf("got %+v", keys)
 	}
 	for _, path := range []string{"/v1/limits/login/ip/keys", "/v1/limits/login%2Fip/keys?n=1"} {
@@ -309,13 +310,13 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	unknown := a.get("/v1/limits/logn/keys")
-	a.wantProblem(unknown, codeUnknownLimit, 404)
+	a.wantProblem(unknown, api.CodeUnknownLimit, 404)
 	if want := `no limit \"logn\", did you mean login?; there are login, trial, login/ip","field":"name"`; !strings.Contains(unknown.body, want) {
 		t.Errorf("got %s, want %s", unknown.body, want)
 	}
-	a.wantProblem(a.get("/v1/limits/login/keys?n=0"), codeInvalidParameter, 400)
-	a.wantProblem(a.get("/v1/limits?window=1500ms"), weir.CodeInvalidWindow, 400)
-	a.wantProblem(a.get("/v1/limits/login"), codeNotFound, 404)
+	a.wantProblem(a.get("/v1/limits/login/keys?n=0"), api.CodeInvalidParameter, 400)
+	a.wantProblem(a.get("/v1/limits?window=1500ms"), api.CodeInvalidWindow, 400)
+	a.wantProblem(a.get("/v1/limits/login"), api.CodeNotFound, 404)
 }
 
 // A full memory of limits refuses, and grants nobody a fresh allowance.
@@ -328,7 +329,7 @@ func TestLimitMemory(t *testing.T) {
 			break
 		}
 	}
-	a.wantProblem(full, weir.CodeOverloaded, 503)
+	a.wantProblem(full, api.CodeOverloaded, 503)
 	if full.header.Get("Retry-After") != "1" {
 		t.Error("no Retry-After")
 	}

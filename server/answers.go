@@ -5,6 +5,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // Answers is who answers questions about keys: the engine, or, where nodes hold a
@@ -20,7 +21,7 @@ type Answers interface {
 
 	// After is for questions whose answers must have all up to a message of the journal
 	// (Cluster.Fresh), which this node has. Where nobody who is asked has it in time, the
-	// error is weir.CodeNotFresh.
+	// error is api.CodeNotFresh.
 	After(upTo uint64) Answers
 
 	// LimitKeys is weir.KeyedLimit.Keys of a shared limit.
@@ -40,10 +41,10 @@ type Fresh struct {
 	Late []LateNode
 }
 
-func (f Fresh) answer() Freshness {
-	a := Freshness{AsOf: millis(f.AsOf)}
+func (f Fresh) answer() api.Freshness {
+	a := api.Freshness{AsOf: api.Millis(f.AsOf)}
 	for _, n := range f.Late {
-		a.Late = append(a.Late, late{n.Name, millis(n.Since)})
+		a.Late = append(a.Late, api.Late{Node: n.Name, Since: api.Millis(n.Since)})
 	}
 	return a
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 const apiDescription = `Weir counts hits in rolling windows.
@@ -34,7 +34,7 @@ func (s *Server) newAPI(mux humago.Mux) huma.API {
 			OpenAPI: "3.1.0",
 			Info:    info,
 			Components: &huma.Components{
-				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				Schemas: newRegistry(),
 			},
 		},
 		Formats:                      huma.DefaultFormats, // JSON only
@@ -67,16 +67,16 @@ var hookErrors = sync.OnceFunc(func() {
 
 // ask registers one operation that answers a question, with the codes it can
 // fail with.
-func ask[I, O any](s *Server, api huma.API, op huma.Operation, codes []weir.Code, handler func(context.Context, *I) (*O, error)) {
+func ask[I, O any](s *Server, doc huma.API, op huma.Operation, codes []api.Code, handler func(context.Context, *I) (*O, error)) {
 	op.Metadata = map[string]any{serverOf: s}
 	op.Middlewares = huma.Middlewares{checkParams}
-	op.Responses = problemResponses(api, append(codes, codeInvalidParameter, weir.CodeOverloaded, codeForbiddenOrigin)...)
-	huma.Register(api, op, handler)
+	op.Responses = problemResponses(doc, append(codes, api.CodeInvalidParameter, api.CodeOverloaded, api.CodeForbiddenOrigin)...)
+	huma.Register(doc, op, handler)
 }
 
 // problemResponses documents each status that codes map to.
-func problemResponses(api huma.API, codes ...weir.Code) map[string]*huma.Response {
-	schema := schemaFor[problem](api)
+func problemResponses(doc huma.API, codes ...api.Code) map[string]*huma.Response {
+	schema := schemaFor[problem](doc)
 	responses := map[string]*huma.Response{}
 	for _, code := range codes {
 		status := statusOf[code]
@@ -85,7 +85,7 @@ func problemResponses(api huma.API, codes ...weir.Code) map[string]*huma.Respons
 		if r == nil {
 			r = &huma.Response{
 				Description: http.StatusText(status) + ":",
-				Content:     map[string]*huma.MediaType{problemType: {Schema: schema}},
+				Content:     map[string]*huma.MediaType{api.ProblemType: {Schema: schema}},
 			}
 			responses[name] = r
 		}

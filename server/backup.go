@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/weir-counter/weir/api"
 )
 
 const backupType = "application/octet-stream"
@@ -17,14 +19,14 @@ take it at 64 KiB a second (--min-rate) loses it.`
 
 // registerBackup routes GET /v1/backup around huma, which would hold the whole
 // file in memory, and describes it by hand.
-func (s *Server) registerBackup(api huma.API, mux *router) {
+func (s *Server) registerBackup(doc huma.API, mux *router) {
 	mux.HandleFunc("GET /v1/backup", s.backup)
-	responses := problemResponses(api, codeEphemeral, codeBackupRunning, codeStopping, codeForbiddenOrigin)
+	responses := problemResponses(doc, api.CodeEphemeral, api.CodeBackupRunning, api.CodeStopping, api.CodeForbiddenOrigin)
 	responses["200"] = &huma.Response{
 		Description: "The backup",
 		Content:     map[string]*huma.MediaType{backupType: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
 	}
-	api.OpenAPI().AddOperation(&huma.Operation{
+	doc.OpenAPI().AddOperation(&huma.Operation{
 		OperationID: "backup", Method: http.MethodGet, Path: "/v1/backup",
 		Summary: "Back up all counts", Description: backupDescription,
 		Responses: responses,
@@ -35,12 +37,12 @@ func (s *Server) registerBackup(api huma.API, mux *router) {
 // connection is dropped, so that the client sees it.
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 	if s.cfg.Journal == nil {
-		newProblem(codeEphemeral, "", "an ephemeral server keeps no data to back up: start it with --data").write(w)
+		newProblem(api.CodeEphemeral, "", "an ephemeral server keeps no data to back up: start it with --data").write(w)
 		return
 	}
 	client := clientOf(r)
 	if !s.pools.backup.enter(client, 1) {
-		newProblem(codeBackupRunning, "", "another backup is being taken, and there is one at a time: wait for its end").write(w)
+		newProblem(api.CodeBackupRunning, "", "another backup is being taken, and there is one at a time: wait for its end").write(w)
 		return
 	}
 	defer s.pools.backup.leave(client, 1)
@@ -53,7 +55,7 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 		s.log.InfoContext(ctx, "a backup was taken", "bytes", to.bytes, "remote", r.RemoteAddr)
 	case to.bytes == 0:
 		s.log.ErrorContext(ctx, "a backup failed", "error", err)
-		newProblem(codeStopping, "", "the backup could not be taken: the server's log says why").write(w)
+		newProblem(api.CodeStopping, "", "the backup could not be taken: the server's log says why").write(w)
 	default:
 		s.log.ErrorContext(ctx, "a backup failed and its connection was dropped", "bytes", to.bytes, "error", err)
 		panic(http.ErrAbortHandler)

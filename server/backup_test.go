@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/journal"
 )
 
@@ -42,9 +43,9 @@ func (half) Backup(_ context.Context, w io.Writer) error {
 
 func TestBackupFails(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{})
-	a.wantProblem(a.get("/v1/backup"), codeEphemeral, 409)
+	a.wantProblem(a.get("/v1/backup"), api.CodeEphemeral, 409)
 	a = newTestAPI(t, weir.Config{}, Config{Journal: stuck{}})
-	a.wantProblem(a.get("/v1/backup"), codeStopping, 503)
+	a.wantProblem(a.get("/v1/backup"), api.CodeStopping, 503)
 	a = newTestAPI(t, weir.Config{}, Config{Journal: half{}})
 	resp, err := http.Get(a.url + "/v1/backup")
 	if err != nil {

@@ -3,6 +3,8 @@ package server
 import (
 	"bytes"
 	"fmt"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // overlong refuses a body of more than MaxBatch lines before any of them counts: who sends
@@ -21,7 +23,7 @@ func (in *ingest) overlong(f format, whole []byte) *problem {
 	if lines <= most {
 		return nil
 	}
-	return newProblem(codeTooManyLines, "", fmt.Sprintf("the body has more than %d lines (--max-batch): nothing was counted, send it in parts", most))
+	return newProblem(api.CodeTooManyLines, "", fmt.Sprintf("the body has more than %d lines (--max-batch): nothing was counted, send it in parts", most))
 }
 
 // elementsOf counts the elements of a document, up to one more than most.

@@ -12,6 +12,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/weir-counter/weir/internal/units"
+
+	"github.com/weir-counter/weir/api"
 )
 
 const acceptedEncodings = "gzip, zstd"
@@ -84,7 +86,7 @@ func decoded(r *http.Request, limit int64) (body io.Reader, release func(), p *p
 		}
 		return &limitedBody{d, limit}, release, nil
 	default:
-		return nil, release, newProblem(codeUnsupportedEncoding, "Content-Encoding",
+		return nil, release, newProblem(api.CodeUnsupportedEncoding, "Content-Encoding",
 			"Content-Encoding "+clip(encoding)+" is not taken: send "+acceptedEncodings+" or no encoding")
 	}
 }
@@ -95,20 +97,20 @@ func bodyProblem(err error, limit int64) *problem {
 	case errors.Is(err, errBodyTooLarge):
 		return tooLarge(limit)
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return newProblem(codeBodyTooLarge, "", "the body asks for a zstd window of more than "+units.FormatSize(maxZstdWindow)+": compress it without --long and --ultra")
+		return newProblem(api.CodeBodyTooLarge, "", "the body asks for a zstd window of more than "+units.FormatSize(maxZstdWindow)+": compress it without --long and --ultra")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return newProblem(codeBodyTimeout, "", "the body took too long to arrive: send less at once")
+		return newProblem(api.CodeBodyTimeout, "", "the body took too long to arrive: send less at once")
 	case errors.Is(err, errCutJSON):
-		return newProblem(codeBodyBroken, "", "the body ended in the middle of its JSON: send all of it")
+		return newProblem(api.CodeBodyBroken, "", "the body ended in the middle of its JSON: send all of it")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return newProblem(codeBodyBroken, "", "the body ended early, before its Content-Length or the end of its compressed data: send all of it")
+		return newProblem(api.CodeBodyBroken, "", "the body ended early, before its Content-Length or the end of its compressed data: send all of it")
 	default:
-		return newProblem(codeBodyBroken, "",
+		return newProblem(api.CodeBodyBroken, "",
 			"the body ended early or does not decompress ("+err.Error()+"): check Content-Encoding and Content-Length")
 	}
 }
 
 // tooLarge is the problem of a body over limit, declared or found.
 func tooLarge(limit int64) *problem {
-	return newProblem(codeBodyTooLarge, "", "the body is larger than "+units.FormatSize(limit)+", before or after decompression: send less at once")
+	return newProblem(api.CodeBodyTooLarge, "", "the body is larger than "+units.FormatSize(limit)+", before or after decompression: send less at once")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 func compress(t *testing.T, encoding string, plain []byte) string {
@@ -49,7 +50,7 @@ func TestCompressedBodies(t *testing.T) {
 	}
 	for _, encoding := range []string{"br", "gzip, gzip", "deflate"} {
 		r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a", "Content-Encoding", encoding)
-		a.wantProblem(r, codeUnsupportedEncoding, 415)
+		a.wantProblem(r, api.CodeUnsupportedEncoding, 415)
 		if r.header.Get("Accept-Encoding") != acceptedEncodings {
 			t.Errorf("%s: Accept-Encoding %q", encoding, r.header.Get("Accept-Encoding"))
 		}
@@ -60,9 +61,9 @@ func TestBrokenCompression(t *testing.T) {
 	for _, encoding := range []string{"gzip", "zstd"} {
 		t.Run(encoding, func(t *testing.T) {
 			a := newTestAPI(t, weir.Config{}, Config{})
-			a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", "not compressed", "Content-Encoding", encoding), codeBodyBroken, 400)
+			a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", "not compressed", "Content-Encoding", encoding), api.CodeBodyBroken, 400)
 			whole := compress(t, encoding, []byte(strings.Repeat("a\n", 1000)))
-			a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", whole[:len(whole)-6], "Content-Encoding", encoding), codeBodyBroken, 400)
+			a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", whole[:len(whole)-6], "Content-Encoding", encoding), api.CodeBodyBroken, 400)
 			if r := a.do(http.MethodPost, "/v1/hits", "text/plain", whole, "Content-Encoding", encoding); r.status != 200 {
 				t.Errorf("after broken ones: %d %s", r.status, r.body)
 			}
@@ -81,7 +82,7 @@ func TestBodyTooLarge(t *testing.T) {
 	}
 	before := a.engine.Stats().Hits
 	r := a.do(http.MethodPost, "/v1/hits", "text/plain", over) // Content-Length says so
-	a.wantProblem(r, codeBodyTooLarge, 413)
+	a.wantProblem(r, api.CodeBodyTooLarge, 413)
 	if got := a.engine.Stats().Hits; got != before {
 		t.Errorf("a body declared too large counted %d hits", got-before)
 	}
@@ -97,7 +98,7 @@ func TestBodyTooLarge(t *testing.T) {
 			req.Header.Set("Content-Encoding", encoding)
 		}
 		r := a.send(req)
-		a.wantProblem(r, codeBodyTooLarge, 413)
+		a.wantProblem(r, api.CodeBodyTooLarge, 413)
 		if counted := a.engine.Stats().Hits - before; counted != 0 {
 			t.Errorf("%q: %d hits of a refused body were counted", encoding, counted)
 		}
@@ -109,7 +110,7 @@ func TestBomb(t *testing.T) {
 	bomb := bytes.Repeat([]byte{'x'}, 64<<20)
 	for _, encoding := range []string{"gzip", "zstd"} {
 		r := a.do(http.MethodPost, "/v1/hits", "text/plain", compress(t, encoding, bomb), "Content-Encoding", encoding)
-		a.wantProblem(r, codeBodyTooLarge, 413)
+		a.wantProblem(r, api.CodeBodyTooLarge, 413)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // Cluster is what a Server needs of the nodes that count together with it. Like
@@ -91,12 +91,12 @@ type ClusterRoute struct {
 	Pending int // bytes that wait to be sent
 }
 
-func (s *Server) registerCluster(api huma.API) {
-	ask(s, api, huma.Operation{
+func (s *Server) registerCluster(doc huma.API) {
+	ask(s, doc, huma.Operation{
 		OperationID: "cluster", Method: http.MethodGet, Path: "/v1/cluster",
 		Summary:     "The nodes that count together, as this one sees them",
 		Description: "Servers that do not answer are left out, so that this takes up to a second while one is away; `problems` says what could not be had. A server alone has `mode` alone or ephemeral, and no nodes.",
-	}, []weir.Code{weir.CodeClosed}, func(ctx context.Context, _ *struct{}) (*clusterOutput, error) {
+	}, []api.Code{api.CodeClosed}, func(ctx context.Context, _ *struct{}) (*clusterOutput, error) {
 		return &clusterOutput{s.clusterAnswer(ctx)}, nil
 	})
 }

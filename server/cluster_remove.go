@@ -8,7 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // Removal is what became of a node that was removed.
@@ -38,45 +38,33 @@ type removeInput struct {
 	Node string `path:"node" maxLength:"64" doc:"Its name."`
 }
 
-type removedAnswer struct {
-	Node    string          `json:"node"`
-	Origins []string        `json:"origins" nullable:"false" doc:"Its data directories: nobody waits for hits of them any more."`
-	Voter   bool            `json:"voter" doc:"It had a vote among the cluster's servers, and has it no more."`
-	Streams []clusterStream `json:"streams" nullable:"false" doc:"Who keeps what now; empty with an existing NATS."`
-}
+type removedOutput struct{ Body api.RemovedAnswer }
 
-type clusterStream struct {
-	Name  string   `json:"name"`
-	Nodes []string `json:"nodes" nullable:"false"`
-}
-
-type removedOutput struct{ Body removedAnswer }
-
-func (s *Server) registerRemove(api huma.API) {
-	ask(s, api, huma.Operation{
+func (s *Server) registerRemove(doc huma.API) {
+	ask(s, doc, huma.Operation{
 		OperationID: "removeNode", Method: http.MethodDelete, Path: "/v1/cluster/nodes/{node}",
 		Summary: "Remove a node that never comes back",
 		Description: "Quorums are counted without it, its replicas move to a node that has none, and no answer waits for it; its hits stay counted. " +
 			"One that is alive is refused: stop it before. It takes up to 20 s, and can be asked for again.",
-	}, []weir.Code{codeUnknownNode, codeNodeHere, codeNoCluster, codeNotRemoved}, func(ctx context.Context, in *removeInput) (*removedOutput, error) {
+	}, []api.Code{api.CodeUnknownNode, api.CodeNodeHere, api.CodeNoCluster, api.CodeNotRemoved}, func(ctx context.Context, in *removeInput) (*removedOutput, error) {
 		if s.cfg.Cluster == nil {
-			return nil, newProblem(codeNoCluster, "", "this server counts alone: there is no other node to remove")
+			return nil, newProblem(api.CodeNoCluster, "", "this server counts alone: there is no other node to remove")
 		}
 		ctx, cancel := context.WithTimeout(ctx, removeTime)
 		defer cancel()
 		removed, err := s.cfg.Cluster.Remove(ctx, in.Node)
 		switch {
 		case errors.Is(err, ErrUnknownNode):
-			return nil, newProblem(codeUnknownNode, "node", "no node is called "+clip(in.Node)+": GET /v1/cluster lists them")
+			return nil, newProblem(api.CodeUnknownNode, "node", "no node is called "+clip(in.Node)+": GET /v1/cluster lists them")
 		case errors.Is(err, ErrNodeHere):
-			return nil, newProblem(codeNodeHere, "node", err.Error())
+			return nil, newProblem(api.CodeNodeHere, "node", err.Error())
 		case err != nil:
 			s.log.ErrorContext(ctx, "a node could not be removed", "node", in.Node, "error", err)
-			return nil, newProblem(codeNotRemoved, "", err.Error())
+			return nil, newProblem(api.CodeNotRemoved, "", err.Error())
 		}
-		out := &removedOutput{removedAnswer{Node: in.Node, Origins: append([]string{}, removed.Origins...), Voter: removed.Voter, Streams: []clusterStream{}}}
+		out := &removedOutput{api.RemovedAnswer{Node: in.Node, Origins: append([]string{}, removed.Origins...), Voter: removed.Voter, Streams: []api.ClusterStream{}}}
 		for _, one := range removed.Streams {
-			out.Body.Streams = append(out.Body.Streams, clusterStream(one))
+			out.Body.Streams = append(out.Body.Streams, api.ClusterStream(one))
 		}
 		return out, nil
 	})

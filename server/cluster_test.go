@@ -11,6 +11,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 var asOf = regexp.MustCompile(`,"as_of":1[0-9]{9}(\.[0-9]{1,3})?`)
@@ -195,11 +196,11 @@ func TestRemoveNode(t *testing.T) {
 	if r := remove("n2"); r.status != http.StatusOK || strings.TrimSpace(r.body) != `{"node":"n2","origins":["02"],"voter":true,"streams":[{"name":"S","nodes":["n1","n4"]}]}` {
 		t.Errorf("%d %s", r.status, r.body)
 	}
-	a.wantProblem(remove("n4"), codeNodeHere, http.StatusConflict)
-	a.wantProblem(remove("n5"), codeNotRemoved, http.StatusServiceUnavailable)
-	a.wantProblem(remove("n6"), codeUnknownNode, http.StatusNotFound)
+	a.wantProblem(remove("n4"), api.CodeNodeHere, http.StatusConflict)
+	a.wantProblem(remove("n5"), api.CodeNotRemoved, http.StatusServiceUnavailable)
+	a.wantProblem(remove("n6"), api.CodeUnknownNode, http.StatusNotFound)
 	alone := newTestAPI(t, weir.Config{}, Config{})
-	alone.wantProblem(alone.do(http.MethodDelete, "/v1/cluster/nodes/n2", "", ""), codeNoCluster, http.StatusConflict)
+	alone.wantProblem(alone.do(http.MethodDelete, "/v1/cluster/nodes/n2", "", ""), api.CodeNoCluster, http.StatusConflict)
 }
 
 // A node with an alarm is ready, and says what is wrong everywhere, until the alarm says
@@ -229,7 +230,7 @@ func TestAlarms(t *testing.T) {
 		t.Errorf("%d: no alarm", r.status)
 	}
 	a = newClusterAPI(t, stillJournal{failing: true, refusing: true})
-	a.wantProblem(a.get("/readyz"), codeJournalFailing, http.StatusServiceUnavailable)
+	a.wantProblem(a.get("/readyz"), api.CodeJournalFailing, http.StatusServiceUnavailable)
 	if r := a.get("/readyz"); !strings.Contains(r.body, said) {
 		t.Errorf("%s", r.body)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 type countQuestion struct {
@@ -18,27 +18,17 @@ type countQuestion struct {
 	FreshParam
 }
 
-// CountAnswer is the count of one key in one window.
-type CountAnswer struct {
-	Key     string   `json:"key"`
-	WindowS int64    `json:"window_s" doc:"The window in seconds."`
-	At      unixTime `json:"at" doc:"The end of the window."`
-	Bounds
-	Freshness
+type countOutput struct {
+	Body api.OneOrCounts[api.CountAnswer]
 }
 
-type rateAnswer struct {
-	CountAnswer
-	PerSecond PerSecond `json:"per_second" doc:"The mean rate: lower, estimate and upper by window_s."`
+type rateOutput struct {
+	Body api.OneOrCounts[api.RateAnswer]
 }
 
-type countOutput struct{ Body oneOrCounts[CountAnswer] }
-
-type rateOutput struct{ Body oneOrCounts[rateAnswer] }
-
-func (s *Server) registerCount(api huma.API) {
-	codes := []weir.Code{codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidWindow, weir.CodeInvalidTime, codeTooManyAnswers, weir.CodeNotHeld, weir.CodeNotFresh, weir.CodeClosed}
-	ask(s, api, huma.Operation{
+func (s *Server) registerCount(doc huma.API) {
+	codes := []api.Code{api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeInvalidTime, api.CodeTooManyAnswers, api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed}
+	ask(s, doc, huma.Operation{
 		OperationID: "count", Method: http.MethodGet, Path: "/v1/count",
 		Summary:     "Count the hits of keys in windows",
 		Description: "A key that was never hit counts 0. When `key` or `window` is repeated the answer is `{\"counts\":[...]}`, for each key each window, all at the same time.",
@@ -46,28 +36,28 @@ func (s *Server) registerCount(api huma.API) {
 		answers, err := s.counts(ctx, q)
 		return &countOutput{answers}, err
 	})
-	ask(s, api, huma.Operation{
+	ask(s, doc, huma.Operation{
 		OperationID: "rate", Method: http.MethodGet, Path: "/v1/rate",
 		Summary:     "Count the hits of keys in windows, and per second",
 		Description: "The answer of `/v1/count` with `per_second`, the mean rate over the window, and its bounds.",
 	}, codes, func(ctx context.Context, q *countQuestion) (*rateOutput, error) {
 		answers, err := s.counts(ctx, q)
-		rates := make(oneOrCounts[rateAnswer], len(answers))
+		rates := make(api.OneOrCounts[api.RateAnswer], len(answers))
 		for i, a := range answers {
-			rates[i] = rateAnswer{a, a.per(a.WindowS)}
+			rates[i] = api.RateAnswer{CountAnswer: a, PerSecond: a.Per(a.WindowSeconds)}
 		}
 		return &rateOutput{rates}, err
 	})
 }
 
 // counts answers every key and window of q at one time.
-func (s *Server) counts(ctx context.Context, q *countQuestion) ([]CountAnswer, error) {
+func (s *Server) counts(ctx context.Context, q *countQuestion) ([]api.CountAnswer, error) {
 	windows, err := windowParams(q.Window)
 	if err != nil {
 		return nil, err
 	}
 	if n := len(q.Key) * len(windows); n > s.cfg.MaxAnswers {
-		return nil, newProblem(codeTooManyAnswers, "",
+		return nil, newProblem(api.CodeTooManyAnswers, "",
 			fmt.Sprintf("%d keys times %d windows are %d answers: ask for at most %d at once", len(q.Key), len(windows), n, s.cfg.MaxAnswers))
 	}
 	at, err := timeParam("at", q.At)
@@ -95,9 +85,12 @@ func (s *Server) counts(ctx context.Context, q *countQuestion) ([]CountAnswer, e
 		return nil, asProblem(err)
 	}
 	of = asked.fresh(of)
-	answers, fresh := make([]CountAnswer, len(counts)), of.answer()
+	answers, fresh := make([]api.CountAnswer, len(counts)), of.answer()
 	for i, c := range counts {
-		answers[i] = CountAnswer{questions[i].Key, int64(questions[i].Window / time.Second), unixTime{at}, boundsOf(c, of), fresh}
+		answers[i] = api.CountAnswer{
+			Key: questions[i].Key, WindowSeconds: int64(questions[i].Window / time.Second), At: api.Time{Time: at},
+			Bounds: boundsOf(c, of), Freshness: fresh,
+		}
 	}
 	return answers, nil
 }

@@ -15,6 +15,6 @@
 // There too nothing is reflected on, and little allocated.
 //
 // Questions go through huma, which checks parameters and writes the OpenAPI
-// document from the Go types beside each handler. Every failure is a problem
+// document from the parameters beside each handler and the answers of package api. Every failure is a problem
 // document (RFC 9457) with a stable code; codes.go maps each code to its status.
 package server

@@ -17,11 +17,11 @@ var docsFiles embed.FS
 
 // registerDocs serves the OpenAPI document and the page that shows it. It
 // comes after all operations: the document is written once, here.
-func registerDocs(api huma.API, mux *router) error {
+func registerDocs(doc huma.API, mux *router) error {
 	for _, name := range []string{"ErrorModel", "ErrorDetail"} {
-		delete(api.OpenAPI().Components.Schemas.Map(), name) // huma's errors, which hookErrors replaces
+		delete(doc.OpenAPI().Components.Schemas.Map(), name) // huma's errors, which hookErrors replaces
 	}
-	document, err := json.Marshal(api.OpenAPI())
+	document, err := json.Marshal(doc.OpenAPI())
 	if err != nil {
 		return fmt.Errorf("write the OpenAPI document: %w", err)
 	}

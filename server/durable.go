@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -31,13 +31,13 @@ func (s *Server) refuseDurable() *problem {
 		return nil
 	}
 	s.metrics.notDurable.Inc()
-	return newProblem(weir.Code(failing.Code), "", "nothing was counted, for it would not be durable: "+failing.Message)
+	return newProblem(api.Code(failing.Code), "", "nothing was counted, for it would not be durable: "+failing.Message)
 }
 
 // journalFailing is the alarm for which hits do not reach the disk; nil: there is none.
 func (s *Server) journalFailing() *Alarm {
 	for _, a := range s.cfg.Journal.Alarms() {
-		if a.Refusing || weir.Code(a.Code) == codeJournalFailing {
+		if a.Refusing || api.Code(a.Code) == api.CodeJournalFailing {
 			return &a
 		}
 	}
@@ -85,9 +85,9 @@ func (s *Server) sync(ctx context.Context, in *ingest) *problem {
 		s.waitedInVain.Store(true)
 	}
 	s.log.WarnContext(ctx, "hits were not on disk in time", "hits", in.answer.Counted, "error", err)
-	p := newProblem(codeNotDurable, "", fmt.Sprintf(
+	p := newProblem(api.CodeNotDurable, "", fmt.Sprintf(
 		"the %d hits are counted, but %s; they may still get there; sent again they count again, unless it is with the same Idempotency-Key",
 		in.answer.Counted, why))
-	p.HitsAnswer = &in.answer
+	p.HitsAnswer = &in.answer.HitsAnswer
 	return p
 }

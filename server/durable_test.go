@@ -13,15 +13,16 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/journal"
 )
 
 // onDisk is a real journal as the server sees it.
 type onDisk struct{ *journal.Journal }
 
-func (j onDisk) Restore(ctx context.Context, backup io.Reader, mode string) (Restored, error) {
+func (j onDisk) Restore(ctx context.Context, backup io.Reader, mode string) (api.Restored, error) {
 	done, err := j.RestoreInto(ctx, backup, journal.RestoreMode(mode))
-	return Restored{Mode: mode, Again: done.Again, Keys: done.Keys}, err
+	return api.Restored{Mode: api.RestoreMode(mode), Again: done.Again, Keys: done.Keys}, err
 }
 
 func (j onDisk) Stats() JournalStats {
@@ -63,7 +64,7 @@ func newDurableAPI(t *testing.T, dir string) (a *testAPI, stop func()) {
 
 func (a *testAPI) wantCount(key string, want uint64) {
 	a.Helper()
-	var count Bounds
+	var count api.Bounds
 	a.getInto("/v1/count?window=1d&key="+key, &count)
 	if count.Estimate != want || !count.Exact {
 		a.Errorf("%s: %+v, want %d", key, count, want)
@@ -74,7 +75,7 @@ func TestDurable(t *testing.T) {
 	dir := t.TempDir()
 	a, stop := newDurableAPI(t, dir)
 	r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a 3\nb 0\nb")
-	var got HitsAnswer
+	var got api.HitsAnswer
 	if err := json.Unmarshal([]byte(r.body), &got); err != nil || r.status != 200 || !got.Durable || got.Counted != 4 || got.RejectedLines != 1 {
 		t.Errorf("got %d %s", r.status, r.body)
 	}
@@ -85,7 +86,7 @@ func TestDurable(t *testing.T) {
 	if r.status != 200 || strings.Contains(r.body, "durable") {
 		t.Errorf("not durable: got %d %s", r.status, r.body)
 	}
-	a.wantProblem(a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a 0"), codeNothingCounted, 400)
+	a.wantProblem(a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a 0"), api.CodeNothingCounted, 400)
 	if s := a.server.cfg.Journal.Stats(); s.Flushes != 1 {
 		t.Errorf("%d flushes after a hit that did not ask for one, want 1", s.Flushes)
 	}
@@ -118,10 +119,10 @@ func TestDurableGroups(t *testing.T) {
 
 func TestDurableParameter(t *testing.T) {
 	a, _ := newDurableAPI(t, t.TempDir())
-	for query, code := range map[string]weir.Code{
-		"durable=maybe": codeInvalidParameter, "durable=": codeInvalidParameter, "durable": codeInvalidParameter,
-		"durable=true&durable=true": codeInvalidParameter, "durable=%zz": codeInvalidParameter,
-		"durabel=true": codeUnknownParameter, "durable=true&x=1": codeUnknownParameter,
+	for query, code := range map[string]api.Code{
+		"durable=maybe": api.CodeInvalidParameter, "durable=": api.CodeInvalidParameter, "durable": api.CodeInvalidParameter,
+		"durable=true&durable=true": api.CodeInvalidParameter, "durable=%zz": api.CodeInvalidParameter,
+		"durabel=true": api.CodeUnknownParameter, "durable=true&x=1": api.CodeUnknownParameter,
 	} {
 		a.wantProblem(a.do(http.MethodPost, "/v1/hits?"+query, "text/plain", "a"), code, 400)
 	}
@@ -130,7 +131,7 @@ func TestDurableParameter(t *testing.T) {
 
 func TestEphemeral(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{})
-	a.wantProblem(a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a"), codeEphemeral, 409)
+	a.wantProblem(a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a"), api.CodeEphemeral, 409)
 	a.wantCount("a", 0)
 	if r := a.get("/v1/stats"); !strings.Contains(r.body, `"durable":false`) || strings.Contains(r.body, "journal") {
 		t.Errorf("an ephemeral server says %s", r.body)
@@ -144,8 +145,8 @@ func TestEphemeral(t *testing.T) {
 type stuck struct{}
 
 func (stuck) Sync(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
-func (stuck) Restore(context.Context, io.Reader, string) (Restored, error) {
-	return Restored{}, ErrCountedTwice
+func (stuck) Restore(context.Context, io.Reader, string) (api.Restored, error) {
+	return api.Restored{}, ErrCountedTwice
 }
 func (stuck) Alarms() []Alarm { return nil }
 func (stuck) Stats() JournalStats {
@@ -184,12 +185,12 @@ func TestDurableWhileTheJournalFails(t *testing.T) {
 	}
 	disk.mode.Store(refusing)
 	r := <-waiting
-	a.wantProblem(r, codeNotDurable, 503)
+	a.wantProblem(r, api.CodeNotDurable, 503)
 	if !strings.Contains(r.body, "the 5 hits are counted, but are not on disk: the disk takes nothing") {
 		t.Errorf("who waited: %s", r.body)
 	}
 	r = a.do(http.MethodPost, path, "text/plain", "a 5")
-	a.wantProblem(r, codeJournalFailing, 503)
+	a.wantProblem(r, api.CodeJournalFailing, 503)
 	if !strings.Contains(r.body, "the disk takes nothing") || r.header.Get("Retry-After") != "1" || a.engine.Stats().Hits != 5 {
 		t.Errorf("%s, Retry-After %q; %d hits counted", r.body, r.header.Get("Retry-After"), a.engine.Stats().Hits)
 	}
@@ -200,16 +201,16 @@ func TestDurableWhileNodesElect(t *testing.T) {
 	disk := &failing{}
 	disk.mode.Store(electing)
 	a := newTestAPI(t, weir.Config{}, Config{Journal: disk, DurableTimeout: time.Millisecond})
-	post := func(want weir.Code) {
+	post := func(want api.Code) {
 		t.Helper()
 		a.wantProblem(a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a"), want, 503)
 	}
-	post(codeNotDurable)
-	post(codeJournalFailing)
+	post(api.CodeNotDurable)
+	post(api.CodeJournalFailing)
 	disk.mode.Store(silent)
-	post(codeNotDurable)
+	post(api.CodeNotDurable)
 	disk.mode.Store(electing)
-	post(codeJournalFailing)
+	post(api.CodeJournalFailing)
 }
 
 func TestNotDurable(t *testing.T) {
@@ -217,8 +218,8 @@ func TestNotDurable(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{Journal: disk, DurableTimeout: time.Millisecond})
 	for _, headers := range [][]string{nil, {keyHeader, "k"}} {
 		r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a 5", headers...)
-		a.wantProblem(r, codeNotDurable, 503)
-		var got HitsAnswer
+		a.wantProblem(r, api.CodeNotDurable, 503)
+		var got api.HitsAnswer
 		if err := json.Unmarshal([]byte(r.body), &got); err != nil || got.Counted != 5 || got.Durable {
 			t.Errorf("got %s, want it to say what was counted", r.body)
 		}
@@ -228,7 +229,7 @@ func TestNotDurable(t *testing.T) {
 		}
 	}
 	disk.mode.Store(refusing)
-	a.wantProblem(a.get("/readyz"), codeJournalFailing, 503)
+	a.wantProblem(a.get("/readyz"), api.CodeJournalFailing, 503)
 	metrics := a.get("/metrics").body
 	for _, want := range []string{
 		"weir_not_durable_requests_total 2", "weir_journal_failing 1", "weir_journal_failures_total 3", "weir_waiting_deltas 0",

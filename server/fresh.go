@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"time"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -44,9 +44,9 @@ func (s *Server) await(ctx context.Context, q FreshParam) (asked, error) {
 	within, err := units.ParseDuration(q.Fresh)
 	switch {
 	case err != nil:
-		return asked{}, newProblem(codeInvalidParameter, "fresh", "fresh: "+err.Error())
+		return asked{}, newProblem(api.CodeInvalidParameter, "fresh", "fresh: "+err.Error())
 	case within <= 0 || within > longestFresh:
-		return asked{}, newProblem(codeInvalidParameter, "fresh", fmt.Sprintf("fresh of %s: must be more than 0 and at most %s", q.Fresh, units.FormatDuration(longestFresh)))
+		return asked{}, newProblem(api.CodeInvalidParameter, "fresh", fmt.Sprintf("fresh of %s: must be more than 0 and at most %s", q.Fresh, units.FormatDuration(longestFresh)))
 	}
 	asOf := s.wall()
 	if s.cfg.Cluster == nil {
@@ -97,9 +97,9 @@ func (a asked) fresh(of Fresh) Fresh {
 func notFresh(err error) error {
 	var missing *NotFreshError
 	if errors.As(err, &missing) {
-		p := newProblem(weir.CodeNotFresh, "fresh", missing.Reason+": wait longer, or ask without fresh for what is known")
+		p := newProblem(api.CodeNotFresh, "fresh", missing.Reason+": wait longer, or ask without fresh for what is known")
 		p.Missing = missing.Missing
 		return p
 	}
-	return newProblem(weir.CodeClosed, "", "this node is stopping: ask another")
+	return newProblem(api.CodeClosed, "", "this node is stopping: ask another")
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 var freshQuestions = []string{"/v1/count?key=a&", "/v1/count?key=a&key=b&", "/v1/rate?key=a&", "/v1/series?key=a&step=1h&", "/v1/top?", "/v1/keys?"}
@@ -20,18 +21,18 @@ func TestNotFresh(t *testing.T) {
 	a.post("a 3")
 	for _, path := range freshQuestions {
 		r := a.get(path + "fresh=20ms")
-		a.wantProblem(r, weir.CodeNotFresh, http.StatusServiceUnavailable)
+		a.wantProblem(r, api.CodeNotFresh, http.StatusServiceUnavailable)
 		var p struct{ Missing []string }
 		if err := json.Unmarshal([]byte(r.body), &p); err != nil || !slices.Equal(p.Missing, []string{"n2"}) || !strings.Contains(r.body, "newer hits of n2") {
 			t.Errorf("GET %s: %s", path, r.body)
 		}
 		for _, wrong := range []string{"0", "-1s", "11s", "soon", ""} {
-			a.wantProblem(a.get(path+"fresh="+wrong), codeInvalidParameter, http.StatusBadRequest)
+			a.wantProblem(a.get(path+"fresh="+wrong), api.CodeInvalidParameter, http.StatusBadRequest)
 		}
 	}
-	for path, code := range map[string]weir.Code{ // what is wrong is said at once
-		"/v1/count?key=a&window=x&fresh=10s": weir.CodeInvalidWindow, "/v1/count?key=a&at=x&fresh=10s": weir.CodeInvalidTime,
-		"/v1/series?key=a&from=x&fresh=10s": weir.CodeInvalidTime, "/v1/top?window=x&fresh=10s": weir.CodeInvalidWindow,
+	for path, code := range map[string]api.Code{ // what is wrong is said at once
+		"/v1/count?key=a&window=x&fresh=10s": api.CodeInvalidWindow, "/v1/count?key=a&at=x&fresh=10s": api.CodeInvalidTime,
+		"/v1/series?key=a&from=x&fresh=10s": api.CodeInvalidTime, "/v1/top?window=x&fresh=10s": api.CodeInvalidWindow,
 	} {
 		a.wantProblem(a.get(path), code, http.StatusBadRequest)
 	}
@@ -76,7 +77,7 @@ func TestFreshAnswers(t *testing.T) {
 func TestFreshQuestionsAreBounded(t *testing.T) {
 	a := newTestAPI(t, weir.Config{Now: time.Now, Gather: true}, Config{Journal: stillJournal{}, Cluster: fixedCluster{now: time.Now(), back: true}, MaxInFlight: 8})
 	a.server.pools.fresh.inUse.Store(2) // that wait already
-	a.wantProblem(a.get("/v1/count?key=a&fresh=1s"), weir.CodeOverloaded, http.StatusServiceUnavailable)
+	a.wantProblem(a.get("/v1/count?key=a&fresh=1s"), api.CodeOverloaded, http.StatusServiceUnavailable)
 	if r := a.get("/v1/count?key=a"); r.status != http.StatusOK {
 		t.Errorf("%d %s", r.status, r.body)
 	}

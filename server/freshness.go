@@ -1,21 +1,10 @@
 package server
 
-import "time"
+import (
+	"time"
 
-// Freshness says how much of the newest hits is in an answer. Like Bounds it is
-// embedded in answers.
-type Freshness struct {
-	AsOf unixTime `json:"as_of" doc:"All hits that any node took until then are counted in this answer. A server alone has all: it says now."`
-	Late []late   `json:"late,omitempty" doc:"Nodes that were not heard of for more than 3 s: the answer is a lower bound of what all have counted, and has no upper one. Absent when there are none."`
-}
-
-type late struct {
-	Node  string   `json:"node"`
-	Since unixTime `json:"since" doc:"Its hits until then are counted in this answer."`
-}
-
-// millis cuts a time to milliseconds: what was complete then, was before.
-func millis(t time.Time) unixTime { return unixTime{t.Truncate(time.Millisecond)} }
+	"github.com/weir-counter/weir/api"
+)
 
 // wall is the engine's time of day, also where it counts by event time.
 func (s *Server) wall() time.Time { return s.engine.Wall() }
@@ -36,4 +25,4 @@ func (s *Server) fresh() Fresh {
 }
 
 // freshness is that of this node.
-func (s *Server) freshness() Freshness { return s.fresh().answer() }
+func (s *Server) freshness() api.Freshness { return s.fresh().answer() }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"runtime/debug"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // guard wraps a handler with what every request gets: its place, the measurement,
@@ -67,7 +69,7 @@ func (s *Server) recovered(rec *recorder, r *http.Request, v any) {
 	}
 	s.log.ErrorContext(r.Context(), "panic", "method", r.Method, "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
 	if !rec.wrote {
-		newProblem(codeInternal, "", "the server failed to answer; its log says why").write(rec)
+		newProblem(api.CodeInternal, "", "the server failed to answer; its log says why").write(rec)
 	}
 	rec.status = http.StatusInternalServerError
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // start is the second at which the clock of a test stands.
@@ -111,7 +112,7 @@ func (a *testAPI) getInto(path string, answer any) {
 }
 
 // wantProblem checks that r is a problem document of this code.
-func (a *testAPI) wantProblem(r reply, code weir.Code, status int) {
+func (a *testAPI) wantProblem(r reply, code api.Code, status int) {
 	a.Helper()
 	var p struct {
 		Title, Code, Detail string
@@ -124,7 +125,7 @@ func (a *testAPI) wantProblem(r reply, code weir.Code, status int) {
 	if r.status != status || p.Status != status || p.Code != string(code) || p.Title != http.StatusText(status) || p.Detail == "" {
 		a.Errorf("got %d %s, want %d with code %s", r.status, r.body, status, code)
 	}
-	if got := r.header.Get("Content-Type"); got != problemType {
-		a.Errorf("%s: Content-Type %q, want %q", code, got, problemType)
+	if got := r.header.Get("Content-Type"); got != api.ProblemType {
+		a.Errorf("%s: Content-Type %q, want %q", code, got, api.ProblemType)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // healthz says that the process lives; restarting it when this fails is right.
@@ -16,7 +18,7 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	alarms := s.alarms()
 	switch p := refusal(alarms); {
 	case s.draining.Load():
-		newProblem(codeStopping, "", "this server is stopping: use another").write(w)
+		newProblem(api.CodeStopping, "", "this server is stopping: use another").write(w)
 	case p != nil:
 		p.write(w)
 	default:
@@ -24,15 +26,8 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// ready is what /readyz answers.
-type ready struct {
-	Status     string  `json:"status"` // ok or degraded
-	Alarms     []Alarm `json:"alarms,omitempty"`
-	*Freshness         // nil: no cluster
-}
-
 func (s *Server) writeReady(w http.ResponseWriter, alarms []Alarm) {
-	answer := ready{Status: "ok", Alarms: alarms}
+	answer := api.Ready{Status: "ok", Alarms: alarms}
 	if len(alarms) > 0 {
 		answer.Status = "degraded"
 	}

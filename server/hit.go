@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy"
 )
@@ -22,16 +23,16 @@ type hit struct {
 
 // rejection is why a record was not counted.
 type rejection struct {
-	code    weir.Code
+	code    api.Code
 	message string
 }
 
 var (
-	rejectEmptyKey = &rejection{weir.CodeInvalidKey, "the key is empty"}
-	rejectLongKey  = &rejection{weir.CodeInvalidKey, "the key is longer than 512 bytes"}
-	rejectKeyUTF8  = &rejection{weir.CodeInvalidKey, "the key is not UTF-8"}
-	rejectLimitKey = &rejection{weir.CodeReservedKey, "keys limit:... are counted by limits alone, so that their counts are true: write another key"}
-	rejectCount    = &rejection{weir.CodeInvalidCount, "n must be a whole number from 1 to 1099511627776, in digits"}
+	rejectEmptyKey = &rejection{api.CodeInvalidKey, "the key is empty"}
+	rejectLongKey  = &rejection{api.CodeInvalidKey, "the key is longer than 512 bytes"}
+	rejectKeyUTF8  = &rejection{api.CodeInvalidKey, "the key is not UTF-8"}
+	rejectLimitKey = &rejection{api.CodeReservedKey, "keys limit:... are counted by limits alone, so that their counts are true: write another key"}
+	rejectCount    = &rejection{api.CodeInvalidCount, "n must be a whole number from 1 to 1099511627776, in digits"}
 )
 
 // view returns b as a string without a copy. The string must be gone before b
@@ -73,7 +74,7 @@ func parseAt(b []byte) (time.Time, *rejection) {
 	}
 	t, err := units.ParseTime(view(b)) // keeps no part of b
 	if err != nil {
-		return time.Time{}, &rejection{weir.CodeInvalidTime, "at: " + err.Error()}
+		return time.Time{}, &rejection{api.CodeInvalidTime, "at: " + err.Error()}
 	}
 	return t, nil
 }

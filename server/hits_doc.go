@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 const hitsDescription = `Three ways to write the same hits:
@@ -58,24 +59,24 @@ func (hitAt) Schema(huma.Registry) *huma.Schema {
 
 // registerHits routes POST /v1/hits around huma, whose handlers see a body only
 // once it is whole, and describes it by hand.
-func (s *Server) registerHits(api huma.API, mux *router) {
+func (s *Server) registerHits(doc huma.API, mux *router) {
 	mux.HandleFunc("POST /v1/hits", s.hits)
-	registry := api.OpenAPI().Components.Schemas
+	registry := doc.OpenAPI().Components.Schemas
 	one := registry.Schema(reflect.TypeFor[hitObject](), true, "Hit")
 	many := &huma.Schema{Type: huma.TypeArray, Items: one}
 	lines := &huma.Schema{Type: huma.TypeString}
-	responses := problemResponses(api, codeNothingCounted, codeEmptyBody, codeBodyBroken, codeTooLate, codeBodyTimeout,
-		codeBodyTooLarge, codeTooManyLines, codeUnsupportedType, codeUnsupportedEncoding, weir.CodeOverloaded, weir.CodeClosed,
-		codeInvalidParameter, codeUnknownParameter, codeInvalidIdempotencyKey, weir.CodeKeyReused, weir.CodeOnceFull, codeEphemeral, codeNotDurable, codeJournalFailing, codeDurableFull, codeForbiddenOrigin)
+	responses := problemResponses(doc, api.CodeNothingCounted, api.CodeEmptyBody, api.CodeBodyBroken, api.CodeTooLate, api.CodeBodyTimeout,
+		api.CodeBodyTooLarge, api.CodeTooManyLines, api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed,
+		api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeInvalidIdempotencyKey, api.CodeKeyReused, api.CodeOnceFull, api.CodeEphemeral, api.CodeNotDurable, api.CodeJournalFailing, api.CodeDurableFull, api.CodeForbiddenOrigin)
 	responses["200"] = &huma.Response{
 		Description: "At least one hit was counted",
-		Content:     map[string]*huma.MediaType{"application/json": {Schema: schemaFor[HitsAnswer](api)}},
+		Content:     map[string]*huma.MediaType{"application/json": {Schema: schemaFor[api.HitsAnswer](doc)}},
 		Headers: map[string]*huma.Param{replayedHeader: {
 			Description: "true: these hits were counted before, under the same Idempotency-Key.",
 			Schema:      &huma.Schema{Type: huma.TypeBoolean},
 		}},
 	}
-	api.OpenAPI().AddOperation(&huma.Operation{
+	doc.OpenAPI().AddOperation(&huma.Operation{
 		OperationID: "hit", Method: http.MethodPost, Path: "/v1/hits",
 		Summary:     "Count hits",
 		Description: hitsDescription,

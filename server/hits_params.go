@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // hitsParams are what a request of hits asks for beside its body.
@@ -29,7 +30,7 @@ func (s *Server) hitsParams(r *http.Request) (o hitsParams, p *problem) {
 		}
 	}
 	if o.durable && s.cfg.Journal == nil {
-		return o, newProblem(codeEphemeral, durableParam,
+		return o, newProblem(api.CodeEphemeral, durableParam,
 			"this server is ephemeral and keeps nothing on disk: start it without --ephemeral, or send hits without durable=true")
 	}
 	o.key, p = readKey(r.Header.Values(keyHeader))
@@ -41,11 +42,11 @@ func (s *Server) hitsParams(r *http.Request) (o hitsParams, p *problem) {
 func readDurable(query string) (durable bool, p *problem) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return false, newProblem(codeInvalidParameter, "", "the query is not one: "+clip(err.Error()))
+		return false, newProblem(api.CodeInvalidParameter, "", "the query is not one: "+clip(err.Error()))
 	}
 	for name := range values {
 		if name != durableParam {
-			return false, newProblem(codeUnknownParameter, clip(name), clip(name)+": unknown query parameter: there is durable=true")
+			return false, newProblem(api.CodeUnknownParameter, clip(name), clip(name)+": unknown query parameter: there is durable=true")
 		}
 	}
 	given := values[durableParam]
@@ -53,7 +54,7 @@ func readDurable(query string) (durable bool, p *problem) {
 		return false, nil
 	}
 	if durable, err = strconv.ParseBool(given[0]); err != nil || len(given) > 1 {
-		return false, newProblem(codeInvalidParameter, durableParam, "durable is "+clip(strconv.Quote(strings.Join(given, ",")))+": it must be true or false, once")
+		return false, newProblem(api.CodeInvalidParameter, durableParam, "durable is "+clip(strconv.Quote(strings.Join(given, ",")))+": it must be true or false, once")
 	}
 	return durable, nil
 }
@@ -74,7 +75,7 @@ func readKey(values []string) (string, *problem) {
 	}
 	control := func(r rune) bool { return r < ' ' || r > '~' }
 	if !ok || key == "" || len(key) > weir.MaxOnceKeyBytes || slices.ContainsFunc([]rune(key), control) {
-		return "", newProblem(codeInvalidIdempotencyKey, keyHeader, "send one Idempotency-Key of 1 to "+strconv.Itoa(weir.MaxOnceKeyBytes)+
+		return "", newProblem(api.CodeInvalidIdempotencyKey, keyHeader, "send one Idempotency-Key of 1 to "+strconv.Itoa(weir.MaxOnceKeyBytes)+
 			` ASCII characters, such as a UUID; one with a space or any of ",;\ stands in "quotes"`)
 	}
 	return key, nil

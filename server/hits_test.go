@@ -9,6 +9,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 func TestHits(t *testing.T) {
@@ -17,7 +18,7 @@ func TestHits(t *testing.T) {
 	for _, c := range []struct {
 		name, contentType, body string
 		status                  int
-		code                    weir.Code // of the problem, when status is one
+		code                    api.Code // of the problem, when status is one
 		counted, late, tooLate  uint64
 		rejected                string // line:code, apart by spaces
 		keys                    string // key=count in the last day, apart by spaces
@@ -102,7 +103,7 @@ nonsense
 			if c.code != "" {
 				a.wantProblem(r, c.code, c.status)
 			}
-			var got HitsAnswer
+			var got api.HitsAnswer
 			if err := json.Unmarshal([]byte(r.body), &got); err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +120,7 @@ nonsense
 			}
 			for _, want := range strings.Fields(c.keys) {
 				i := strings.LastIndex(want, "=")
-				var count Bounds
+				var count api.Bounds
 				a.getInto("/v1/count?window=1d&key="+want[:i], &count)
 				if fmt.Sprint(count.Estimate) != want[i+1:] || !count.Exact {
 					t.Errorf("%s: got %+v", want, count)
@@ -132,7 +133,7 @@ nonsense
 func TestHitsListsTheFirstRejected(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{})
 	r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a\n"+strings.Repeat("b 0\n", 100))
-	var got HitsAnswer
+	var got api.HitsAnswer
 	if err := json.Unmarshal([]byte(r.body), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func TestHitsBeyondTheBatch(t *testing.T) {
 			}
 			before := a.engine.Stats().Hits
 			r := a.do(http.MethodPost, "/v1/hits", test.contentType, body(test.over), headers...)
-			a.wantProblem(r, codeTooManyLines, 413)
+			a.wantProblem(r, api.CodeTooManyLines, 413)
 			if got := a.engine.Stats().Hits - before; got != 0 {
 				t.Errorf("%s %v: %d of a refused body were counted", name, headers, got)
 			}
@@ -216,7 +217,7 @@ func TestJSONDeclaredAsText(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{})
 	for _, body := range []string{`{"key":"a"}`, "\n [{\"key\":\"a\"}]", "[\n{\"key\":\"a\"}\n]", "{\"key\":\"a\"}\n{\"key\":\"b\"}\n"} {
 		r := a.do(http.MethodPost, "/v1/hits", "text/plain;charset=UTF-8", body)
-		a.wantProblem(r, codeUnsupportedType, 415)
+		a.wantProblem(r, api.CodeUnsupportedType, 415)
 		if !strings.Contains(r.body, "application/json") {
 			t.Errorf("%q: %s", body, r.body)
 		}
@@ -238,7 +239,7 @@ func TestJSONDeclaredAsText(t *testing.T) {
 func TestHitsOnAClosedEngine(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{})
 	a.engine.Close()
-	a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", "a"), weir.CodeClosed, 503)
+	a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", "a"), api.CodeClosed, 503)
 }
 
 // The counts of limits are the limits' own: nobody else adds to them.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -146,7 +147,7 @@ func TestHostileBackups(t *testing.T) {
 			t.Fatalf("a second backup: %s", got)
 		}
 	}
-	a.wantProblem(a.get("/v1/backup"), codeBackupRunning, http.StatusConflict)
+	a.wantProblem(a.get("/v1/backup"), api.CodeBackupRunning, http.StatusConflict)
 	first.Close()
 	a.until("its place is free", func() bool { return a.server.pools.backup.inUse.Load() == 0 })
 }
@@ -213,7 +214,7 @@ func TestHostileDurableWaits(t *testing.T) {
 	}
 	a.until("all wait", func() bool { return a.engine.Stats().Hits == uint64(share) && a.server.pools.hits.inUse.Load() == 0 })
 	r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a")
-	a.wantProblem(r, codeDurableFull, http.StatusServiceUnavailable)
+	a.wantProblem(r, api.CodeDurableFull, http.StatusServiceUnavailable)
 	if got := a.engine.Stats().Hits; got != uint64(share) || r.header.Get("Retry-After") != "1" {
 		t.Errorf("what was refused is counted: %d hits, want %d", got, share)
 	}
@@ -302,12 +303,12 @@ func TestHostileIdempotencyKeys(t *testing.T) {
 	flood(func(key string) string {
 		r := a.hitOnce(key, "a")
 		if r.status != http.StatusOK {
-			a.wantProblem(r, weir.CodeOnceFull, http.StatusServiceUnavailable)
+			a.wantProblem(r, api.CodeOnceFull, http.StatusServiceUnavailable)
 		}
 		return fmt.Sprintf("HTTP/1.1 %d %s", r.status, http.StatusText(r.status))
 	})
 	before := a.engine.Stats().Hits
-	a.wantProblem(a.hitOnce("one-more", "a"), weir.CodeOnceFull, http.StatusServiceUnavailable)
+	a.wantProblem(a.hitOnce("one-more", "a"), api.CodeOnceFull, http.StatusServiceUnavailable)
 	if got := a.engine.Stats().Hits; got != before {
 		t.Error("what was refused is counted")
 	}
@@ -339,7 +340,7 @@ func TestHostileInlineLimits(t *testing.T) {
 	n := 0
 	for ; ; n++ {
 		if r := inline(n); r.status != http.StatusOK {
-			a.wantProblem(r, weir.CodeOverloaded, http.StatusServiceUnavailable)
+			a.wantProblem(r, api.CodeOverloaded, http.StatusServiceUnavailable)
 			break
 		}
 	}
@@ -353,7 +354,7 @@ func TestHostileInlineLimits(t *testing.T) {
 		t.Errorf("/readyz: %d %s", r.status, r.body)
 	}
 	for _, long := range []string{`{"n":1,"per":"25h"}`, `{"n":1,"per":"1h","burst":25}`, `{"n":1,"per":"24h","burst":1000000000000}`} {
-		a.wantProblem(a.do(http.MethodPost, "/v1/allow", "application/json", `{"key":"a","limit":`+long+`}`), weir.CodeInvalidLimit, http.StatusBadRequest)
+		a.wantProblem(a.do(http.MethodPost, "/v1/allow", "application/json", `{"key":"a","limit":`+long+`}`), api.CodeInvalidLimit, http.StatusBadRequest)
 	}
 	if r := a.do(http.MethodDelete, "/v1/limits/inline?name=long", "", ""); r.status != http.StatusOK || strings.TrimSpace(r.body) != fmt.Sprintf(`{"forgotten":%d}`, n) {
 		t.Errorf("forgotten: %d %s, want %d", r.status, r.body, n)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // feedBytes is the least a feed holds: large enough that a batch is a handful
@@ -24,7 +25,7 @@ type ingest struct {
 	server     *Server
 	feed       feed
 	json       jsonParser
-	answer     HitsAnswer
+	answer     tally
 	line       int       // of the record being read, from 1
 	overloaded int       // records refused because the journal was behind
 	now        time.Time // for hits without a time
@@ -35,7 +36,7 @@ type ingest struct {
 
 func (s *Server) newIngestPool() *sync.Pool {
 	size := max(feedBytes, 2*s.cfg.MaxLineBytes)
-	tooLong := &rejection{codeLineTooLong, fmt.Sprintf("a line has at most %d bytes", s.cfg.MaxLineBytes)}
+	tooLong := &rejection{api.CodeLineTooLong, fmt.Sprintf("a line has at most %d bytes", s.cfg.MaxLineBytes)}
 	s.feeds = &sync.Pool{New: func() any { b := make([]byte, size); return &b }}
 	return &sync.Pool{New: func() any { return &ingest{server: s, tooLong: tooLong} }}
 }
@@ -79,7 +80,7 @@ func (s *Server) hits(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(&in.answer); err != nil {
+	if err := json.NewEncoder(w).Encode(&in.answer.HitsAnswer); err != nil {
 		s.log.DebugContext(r.Context(), "answer not taken", "path", r.URL.Path, "error", err)
 	}
 }
@@ -128,13 +129,13 @@ func (in *ingest) observe() {
 // come again.
 func advertise(h http.Header, p *problem, o hitsParams) {
 	switch p.Code {
-	case codeUnsupportedType:
+	case api.CodeUnsupportedType:
 		h.Set("Accept-Post", acceptedTypes)
-	case codeUnsupportedEncoding:
+	case api.CodeUnsupportedEncoding:
 		h.Set("Accept-Encoding", acceptedEncodings)
-	case weir.CodeOverloaded, weir.CodeOnceFull, codeDurableFull, codeJournalFailing:
+	case api.CodeOverloaded, api.CodeOnceFull, api.CodeDurableFull, api.CodeJournalFailing:
 		h.Set("Retry-After", "1")
-	case codeNotDurable:
+	case api.CodeNotDurable:
 		if o.key != "" { // or a retry would count twice
 			h.Set("Retry-After", "1")
 		}
@@ -175,11 +176,11 @@ func (in *ingest) parse(f format, contentType string, body io.Reader) *problem {
 
 	start := in.peekLine()
 	if isForm(contentType, start) {
-		return newProblem(codeUnsupportedType, "Content-Type",
+		return newProblem(api.CodeUnsupportedType, "Content-Type",
 			"an HTML form is not taken: send lines `key [n [at]]` with curl -H 'Content-Type: text/plain' --data-binary")
 	}
 	if f == textLines && isJSON(start) {
-		return newProblem(codeUnsupportedType, "Content-Type",
+		return newProblem(api.CodeUnsupportedType, "Content-Type",
 			"the body begins as JSON, and was declared as text/plain: send it as application/json or application/x-ndjson (curl --json); a key that begins with { or [ is sent as JSON")
 	}
 	maxLine := in.server.cfg.MaxLineBytes
@@ -194,7 +195,7 @@ func (in *ingest) parse(f format, contentType string, body io.Reader) *problem {
 	}
 	p := in.verdict(end)
 	if p != nil && in.line > 0 {
-		p.HitsAnswer = &in.answer
+		p.HitsAnswer = &in.answer.HitsAnswer
 	}
 	return p
 }
@@ -243,7 +244,7 @@ func (in *ingest) each(records splitter, parse func([]byte) (h hit, blank bool, 
 	}
 }
 
-var rejectBroken = &rejection{codeInvalidJSON, "not valid JSON here; the rest of the body was not read"}
+var rejectBroken = &rejection{api.CodeInvalidJSON, "not valid JSON here; the rest of the body was not read"}
 
 // count gives one hit to the engine. It returns an error when no further
 // hit can be counted.
@@ -275,21 +276,21 @@ func (in *ingest) verdict(end error) *problem {
 	case a.Counted > 0:
 		return nil
 	case a.RetryFrom > 0:
-		return newProblem(weir.CodeOverloaded, "", "nothing was counted: "+a.overload)
+		return newProblem(api.CodeOverloaded, "", "nothing was counted: "+a.overload)
 	case a.RejectedLines > 0:
 		first := a.Rejected[0]
 		what := fmt.Sprintf("none of the %d lines could be counted", a.RejectedLines)
 		if a.RejectedLines == 1 {
 			what = "the hit could not be counted"
 		}
-		return newProblem(codeNothingCounted, "", fmt.Sprintf("%s; line %d: %s", what, first.Line, first.Message))
+		return newProblem(api.CodeNothingCounted, "", fmt.Sprintf("%s; line %d: %s", what, first.Line, first.Message))
 	case a.TooLate > 0:
 		what := fmt.Sprintf("all %d hits are", a.TooLate)
 		if a.TooLate == 1 {
 			what = "the hit is"
 		}
-		return newProblem(codeTooLate, "", what+" older than the retention")
+		return newProblem(api.CodeTooLate, "", what+" older than the retention")
 	default:
-		return newProblem(codeEmptyBody, "", "the body has no hits: send lines `key [n [at]]`, NDJSON, or JSON")
+		return newProblem(api.CodeEmptyBody, "", "the body has no hits: send lines `key [n [at]]`, NDJSON, or JSON")
 	}
 }

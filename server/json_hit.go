@@ -3,15 +3,15 @@ package server
 import (
 	"fmt"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 var (
-	rejectJSON      = &rejection{codeInvalidJSON, "not valid JSON"}
-	rejectNotObject = &rejection{codeInvalidJSON, `a hit is an object: {"key":"url:/home","n":1,"at":1769860800}`}
-	rejectNoKey     = &rejection{weir.CodeInvalidKey, `the hit has no "key"`}
-	rejectKeyType   = &rejection{weir.CodeInvalidKey, "key must be a string"}
-	rejectAtType    = &rejection{weir.CodeInvalidTime, "at must be a number of Unix seconds or an RFC 3339 string"}
+	rejectJSON      = &rejection{api.CodeInvalidJSON, "not valid JSON"}
+	rejectNotObject = &rejection{api.CodeInvalidJSON, `a hit is an object: {"key":"url:/home","n":1,"at":1769860800}`}
+	rejectNoKey     = &rejection{api.CodeInvalidKey, `the hit has no "key"`}
+	rejectKeyType   = &rejection{api.CodeInvalidKey, "key must be a string"}
+	rejectAtType    = &rejection{api.CodeInvalidTime, "at must be a number of Unix seconds or an RFC 3339 string"}
 )
 
 // jsonParser reads hits written as JSON objects. It knows this one shape, so
@@ -51,10 +51,10 @@ func (p *jsonParser) object() (h hit, rej *rejection) {
 		}
 		field := fieldNamed(name)
 		if field == 0 {
-			return h, &rejection{codeUnknownField, fmt.Sprintf("field %s is not known: a hit has key, n and at", quoteField(name))}
+			return h, &rejection{api.CodeUnknownField, fmt.Sprintf("field %s is not known: a hit has key, n and at", quoteField(name))}
 		}
 		if seen&field != 0 {
-			return h, &rejection{codeInvalidJSON, fmt.Sprintf("field %s is given twice", quoteField(name))}
+			return h, &rejection{api.CodeInvalidJSON, fmt.Sprintf("field %s is given twice", quoteField(name))}
 		}
 		seen |= field
 		switch field {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 type keysQuestion struct {
@@ -17,50 +17,44 @@ type keysQuestion struct {
 	FreshParam
 }
 
-type keysAnswer struct {
-	Keys []string `json:"keys" nullable:"false" doc:"Sorted by their bytes."`
-	Next string   `json:"next,omitempty" doc:"There are more: ask again with after set to this."`
-	Freshness
-}
-
-type keysOutput struct{ Body keysAnswer }
+type keysOutput struct{ Body api.KeysAnswer }
 
 type deleteQuestion struct {
 	Key string `path:"key" doc:"The key; its slashes may be raw or percent-encoded, but ?, # and % must be percent-encoded." example:"url:/home"`
 }
 
-func (s *Server) registerKeys(api huma.API) {
-	ask(s, api, huma.Operation{
+func (s *Server) registerKeys(doc huma.API) {
+	ask(s, doc, huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys",
 		Summary:     "List keys",
 		Description: "Keys that begin with `limit:` are listed only when `prefix` does.",
-	}, []weir.Code{weir.CodeInvalidRange, weir.CodeNotHeld, weir.CodeNotFresh, weir.CodeClosed},
+	}, []api.Code{api.CodeInvalidRange, api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed},
 		func(ctx context.Context, q *keysQuestion) (*keysOutput, error) {
 			answer, err := s.keys(ctx, q)
 			return &keysOutput{answer}, err
 		})
-	ask(s, api, huma.Operation{
+	ask(s, doc, huma.Operation{
 		OperationID: "delete-key", Method: http.MethodDelete, Path: "/v1/keys/{key}",
 		Summary:       "Delete a key and its hits",
 		Description:   "The hits stay counted under `*`. Like a hit that is not durable, the deletion may be lost in a crash within one flush interval.",
 		DefaultStatus: http.StatusNoContent,
-	}, []weir.Code{weir.CodeInvalidKey, weir.CodeReservedKey, codeUnknownKey, weir.CodeNotHeld, weir.CodeClosed},
+	}, []api.Code{api.CodeInvalidKey, api.CodeReservedKey, api.CodeUnknownKey, api.CodeNotHeld, api.CodeClosed},
 		func(ctx context.Context, q *deleteQuestion) (*struct{}, error) {
 			return nil, s.deleteKey(ctx, q.Key)
 		})
 }
 
 // keys asks for one key more than the page holds, to know whether there are more.
-func (s *Server) keys(ctx context.Context, q *keysQuestion) (keysAnswer, error) {
+func (s *Server) keys(ctx context.Context, q *keysQuestion) (api.KeysAnswer, error) {
 	asked, err := s.await(ctx, q.FreshParam)
 	if err != nil {
-		return keysAnswer{}, err
+		return api.KeysAnswer{}, err
 	}
 	keys, fresh, err := asked.answers.Keys(ctx, q.Prefix, q.After, q.Limit+1)
 	if err != nil {
-		return keysAnswer{}, asProblem(err)
+		return api.KeysAnswer{}, asProblem(err)
 	}
-	answer := keysAnswer{Keys: keys, Freshness: asked.fresh(fresh).answer()}
+	answer := api.KeysAnswer{Keys: keys, Freshness: asked.fresh(fresh).answer()}
 	if len(keys) > q.Limit {
 		answer.Keys = keys[:q.Limit]
 		answer.Next = keys[q.Limit-1]
@@ -80,7 +74,7 @@ func (s *Server) deleteKey(ctx context.Context, key string) error {
 		return asProblem(err)
 	}
 	if !existed {
-		return newProblem(codeUnknownKey, "key", "no key "+strconv.Quote(clip(key))+" is held")
+		return newProblem(api.CodeUnknownKey, "key", "no key "+strconv.Quote(clip(key))+" is held")
 	}
 	return nil
 }

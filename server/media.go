@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"mime"
 	"strings"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // format is how a body of hits is written.
@@ -42,14 +44,14 @@ func formatOf(contentType string) (format, *problem) {
 	name, params, err := mime.ParseMediaType(contentType)
 	f := formats[name]
 	if err != nil || f == unknownFormat {
-		return unknownFormat, newProblem(codeUnsupportedType, "Content-Type",
+		return unknownFormat, newProblem(api.CodeUnsupportedType, "Content-Type",
 			"Content-Type "+clip(contentType)+" is not taken: send one of "+acceptedTypes)
 	}
 	switch charset := strings.ToLower(params["charset"]); charset {
 	case "", "utf-8", "utf8", "us-ascii":
 		return f, nil
 	default:
-		return unknownFormat, newProblem(codeUnsupportedType, "Content-Type", "charset "+clip(charset)+" is not taken: send UTF-8")
+		return unknownFormat, newProblem(api.CodeUnsupportedType, "Content-Type", "charset "+clip(charset)+" is not taken: send UTF-8")
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // maxReceiptBytes bounds an answer that is kept for repeats, in bytes of JSON.
@@ -50,7 +52,7 @@ func fingerprint(f format, body []byte) uint64 {
 // too.
 func (in *ingest) receipt(p *problem) []byte {
 	for {
-		var answer any = &in.answer
+		var answer any = &in.answer.HitsAnswer
 		if p != nil {
 			answer = p
 		}
@@ -67,7 +69,7 @@ func (in *ingest) receipt(p *problem) []byte {
 
 // recall is the inverse of receipt.
 func (in *ingest) recall(kept []byte) *problem {
-	p := problem{HitsAnswer: &in.answer}
+	p := problem{api.Problem{HitsAnswer: &in.answer.HitsAnswer}}
 	if err := json.Unmarshal(kept, &p); err != nil {
 		in.server.log.Error("an answer that was kept can't be read", "error", err)
 		return asProblem(err)

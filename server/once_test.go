@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // hitOnce posts text lines under an idempotency key.
@@ -33,8 +34,8 @@ func TestIdempotencyKey(t *testing.T) {
 	a.wantReplay(first, a.hitOnce("k1", "a 2\n<b> 0\nb"))
 	a.wantReplay(first, a.hitOnce(`"k1"`, "a 2\n<b> 0\nb"))
 	a.wantCount("a", 2)
-	a.wantProblem(a.hitOnce("k1", "a 2\n<b> 0\nc"), weir.CodeKeyReused, 422)
-	a.wantProblem(a.do(http.MethodPost, "/v1/hits", "application/x-ndjson", "a 2\n<b> 0\nb", keyHeader, "k1"), weir.CodeKeyReused, 422)
+	a.wantProblem(a.hitOnce("k1", "a 2\n<b> 0\nc"), api.CodeKeyReused, 422)
+	a.wantProblem(a.do(http.MethodPost, "/v1/hits", "application/x-ndjson", "a 2\n<b> 0\nb", keyHeader, "k1"), api.CodeKeyReused, 422)
 	if r := a.hitOnce("k2", "a 2\n<b> 0\nb"); r.status != 200 || r.body != first.body || r.header.Get(replayedHeader) != "" {
 		t.Errorf("under another key: %d %s", r.status, r.body)
 	}
@@ -64,7 +65,7 @@ func TestIdempotentFailure(t *testing.T) {
 		return a.do(http.MethodPost, "/v1/hits", "application/json", `[{"key":"a"},{"key":"b"`, keyHeader, "k")
 	}
 	first := post()
-	a.wantProblem(first, codeBodyBroken, 400)
+	a.wantProblem(first, api.CodeBodyBroken, 400)
 	a.wantReplay(first, post())
 	a.wantCount("a", 1)
 }
@@ -77,7 +78,7 @@ func TestIdempotencyKeyAcrossRestart(t *testing.T) {
 	stop()
 	a, _ = newDurableAPI(t, dir)
 	a.wantReplay(first, a.hitOnce("k", lines))
-	a.wantProblem(a.hitOnce("k", "a"), weir.CodeKeyReused, 422)
+	a.wantProblem(a.hitOnce("k", "a"), api.CodeKeyReused, 422)
 	r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", lines, keyHeader, "k")
 	if want := strings.Replace(first.body, "}\n", `,"durable":true}`+"\n", 1); r.status != 200 || r.header.Get(replayedHeader) != "true" || len(r.body) != len(want) || !strings.Contains(r.body, `"durable":true`) {
 		t.Errorf("durable the second time: %d %s, want %s", r.status, r.body, want)
@@ -135,7 +136,7 @@ func TestIdempotencyKeySyntax(t *testing.T) {
 		t.Error("two keys are taken")
 	}
 	a := newTestAPI(t, weir.Config{}, Config{})
-	a.wantProblem(a.hitOnce("a b", "a"), codeInvalidIdempotencyKey, 400)
+	a.wantProblem(a.hitOnce("a b", "a"), api.CodeInvalidIdempotencyKey, 400)
 }
 
 // The answer that is kept is small, whatever was rejected.
@@ -146,9 +147,9 @@ func TestReceiptIsBounded(t *testing.T) {
 		return a.do(http.MethodPost, "/v1/hits", "application/x-ndjson", lines, keyHeader, "k")
 	}
 	first := post()
-	var got HitsAnswer
+	var got api.HitsAnswer
 	if err := json.Unmarshal([]byte(first.body), &got); err != nil || len(first.body) > maxReceiptBytes+1 ||
-		got.RejectedLines != 30 || len(got.Rejected) < 5 || len(got.Rejected) == maxListed {
+		got.RejectedLines != 30 || len(got.Rejected) < 5 || len(got.Rejected) == api.MaxRejected {
 		t.Errorf("%d bytes, %d of %d rejected lines listed: %v", len(first.body), len(got.Rejected), got.RejectedLines, err)
 	}
 	a.wantReplay(first, post())
@@ -162,7 +163,7 @@ func TestBufferedBytes(t *testing.T) {
 	if r := a.hitOnce("k1", large); r.status != 200 {
 		t.Fatalf("got %d %s", r.status, r.body)
 	}
-	a.wantProblem(a.hitOnce("k2", strings.Repeat("a\n", 17<<10)), codeBodyTooLarge, 413)
+	a.wantProblem(a.hitOnce("k2", strings.Repeat("a\n", 17<<10)), api.CodeBodyTooLarge, 413)
 
 	here, there := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.0.2.1")
 	var releases []func()
@@ -174,7 +175,7 @@ func TestBufferedBytes(t *testing.T) {
 		releases = append(releases, release)
 	}
 	r := a.hitOnce("k3", large)
-	a.wantProblem(r, weir.CodeOverloaded, 503)
+	a.wantProblem(r, api.CodeOverloaded, 503)
 	if r.header.Get("Retry-After") != "1" {
 		t.Errorf("Retry-After %q", r.header.Get("Retry-After"))
 	}

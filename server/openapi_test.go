@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 type openAPI struct {
@@ -52,7 +53,7 @@ func TestOpenAPI(t *testing.T) {
 				if status == "429" {
 					continue // a denial is an answer, and no problem
 				}
-				if _, has := answer.Content[problemType]; has != (status >= "400") {
+				if _, has := answer.Content[api.ProblemType]; has != (status >= "400") {
 					t.Errorf("%s %s: a problem for %s: %v", method, path, status, has)
 				}
 			}

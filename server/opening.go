@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // Opening is the address of a Server that is not there yet, because its journal is
@@ -71,7 +73,7 @@ func notYet(phase func() Phase) http.Handler {
 		is := phase()
 		if r.URL.Path != "/healthz" {
 			w.Header().Set("Retry-After", "1")
-			newProblem(codeStarting, "", is.Status+": "+is.Detail).write(w)
+			newProblem(api.CodeStarting, "", is.Status+": "+is.Detail).write(w)
 			return
 		}
 		body, err := json.Marshal(map[string]string{"status": is.Status, "detail": is.Detail})

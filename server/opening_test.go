@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // From the start the address answers: first that the server is not there yet, and
@@ -28,7 +29,7 @@ func TestOpening(t *testing.T) {
 	}
 	for _, path := range []string{"/readyz", "/v1/count?key=a", "/metrics", "/nowhere"} {
 		r := a.get(path)
-		a.wantProblem(r, codeStarting, http.StatusServiceUnavailable)
+		a.wantProblem(r, api.CodeStarting, http.StatusServiceUnavailable)
 		if r.header.Get("Retry-After") != "1" || !strings.Contains(r.body, `"loading: ##`) {
 			t.Errorf("GET %s: %v %s", path, r.header, r.body)
 		}

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // origins refuses what a web page of somebody else makes a browser send. A browser stands
@@ -83,7 +85,7 @@ func (o *origins) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (o *origins) refuse(w http.ResponseWriter, field, detail string) {
 	o.refused()
-	newProblem(codeForbiddenOrigin, field, detail).write(w)
+	newProblem(api.CodeForbiddenOrigin, field, detail).write(w)
 }
 
 // hostKnown tells whether a request is for this server by a name that no stranger can own: an

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // doors are a request of every route.
@@ -93,7 +94,7 @@ func TestForeignPagesAreRefused(t *testing.T) {
 	if r := a.from("GET /docs", "", link...); r.status != http.StatusOK {
 		t.Errorf("a link to the docs: %d %s", r.status, r.body)
 	}
-	a.wantProblem(a.from("GET /v1/backup", "", link...), codeForbiddenOrigin, http.StatusForbidden)
+	a.wantProblem(a.from("GET /v1/backup", "", link...), api.CodeForbiddenOrigin, http.StatusForbidden)
 }
 
 // A page of an allowed origin may ask, and read the answer.
@@ -121,7 +122,7 @@ func TestOpeningRefusesForeignPages(t *testing.T) {
 	defer o.Close()
 	a := newTestAPI(t, weir.Config{}, Config{})
 	a.url = "http://" + o.Addr()
-	a.wantProblem(a.from("GET /healthz", "evil.example"), codeForbiddenOrigin, http.StatusForbidden)
+	a.wantProblem(a.from("GET /healthz", "evil.example"), api.CodeForbiddenOrigin, http.StatusForbidden)
 }
 
 // A page can't make a browser ask a limit: a form and a text need no leave of the
@@ -131,7 +132,7 @@ func TestAllowTakesJSONAlone(t *testing.T) {
 	const body = `{"key":"a","limit":{"n":1,"per":"1m"}}`
 	for _, contentType := range []string{"", "text/plain", formType, "application/x-ndjson", "multipart/form-data"} {
 		r := a.do(http.MethodPost, "/v1/allow", contentType, body)
-		a.wantProblem(r, codeUnsupportedType, http.StatusUnsupportedMediaType)
+		a.wantProblem(r, api.CodeUnsupportedType, http.StatusUnsupportedMediaType)
 		if r.header.Get("Accept-Post") != "application/json" {
 			t.Errorf("%q: Accept-Post %q", contentType, r.header.Get("Accept-Post"))
 		}

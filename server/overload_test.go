@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // newSlowAPI is a server whose journal is behind after a few hits; catchUp does
@@ -30,7 +31,7 @@ func TestOverloaded(t *testing.T) {
 	for name, headers := range map[string][]string{"streamed": nil, "with a key": {keyHeader, "k"}} {
 		t.Run(name, func(t *testing.T) {
 			a, catchUp := newSlowAPI(t)
-			post := func(lines string) (got HitsAnswer, r reply) {
+			post := func(lines string) (got api.HitsAnswer, r reply) {
 				r = a.do(http.MethodPost, "/v1/hits", "text/plain", lines, headers...)
 				if err := json.Unmarshal([]byte(r.body), &got); err != nil {
 					t.Fatal(err)
@@ -39,7 +40,7 @@ func TestOverloaded(t *testing.T) {
 			}
 			// The first line waits in its live cell, two beside it: then it is full.
 			got, r := post(lateLines(7) + "b 0\n")
-			if r.status != 200 || got.Counted != 3 || got.RetryFrom != 4 || got.RejectedLines != 5 || got.Rejected[0].Line != 4 || got.Rejected[4].Code != weir.CodeOverloaded {
+			if r.status != 200 || got.Counted != 3 || got.RetryFrom != 4 || got.RejectedLines != 5 || got.Rejected[0].Line != 4 || got.Rejected[4].Code != api.CodeOverloaded {
 				t.Errorf("got %d %s", r.status, r.body)
 			}
 			a.wantCount("a", 3)
@@ -47,7 +48,7 @@ func TestOverloaded(t *testing.T) {
 				headers[1] = "k2"
 			}
 			got, r = post("x 0\na\n")
-			a.wantProblem(r, weir.CodeOverloaded, 503)
+			a.wantProblem(r, api.CodeOverloaded, 503)
 			if r.header.Get("Retry-After") != "1" || got.RetryFrom != 2 || got.RejectedLines != 2 {
 				t.Errorf("Retry-After %q, %s", r.header.Get("Retry-After"), r.body)
 			}

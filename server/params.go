@@ -5,7 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -15,7 +15,7 @@ const defaultWindow = 5 * time.Minute
 func windowParam(field, s string) (time.Duration, error) {
 	w, err := units.ParseDuration(s)
 	if err != nil {
-		return 0, newProblem(weir.CodeInvalidWindow, field, err.Error())
+		return 0, newProblem(api.CodeInvalidWindow, field, err.Error())
 	}
 	return w, nil
 }
@@ -43,7 +43,7 @@ func timeParam(field, value string) (time.Time, error) {
 	}
 	t, err := units.ParseTime(unspace(value))
 	if err != nil {
-		return time.Time{}, newProblem(weir.CodeInvalidTime, field, field+": "+err.Error())
+		return time.Time{}, newProblem(api.CodeInvalidTime, field, field+": "+err.Error())
 	}
 	return t, nil
 }
@@ -73,7 +73,7 @@ func (s *Server) now() time.Time {
 // checks the rest.
 func keyParam(key string) error {
 	if !utf8.ValidString(key) {
-		return newProblem(weir.CodeInvalidKey, "key", "key "+strconv.Quote(clip(key))+" is not UTF-8")
+		return newProblem(api.CodeInvalidKey, "key", "key "+strconv.Quote(clip(key))+" is not UTF-8")
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // PolicyFile is what became of the file that policies come from, for GET /v1/limits and
@@ -39,23 +41,15 @@ func (f *PolicyFile) Reloaded(err error) {
 	f.loaded, f.trouble = time.Now(), ""
 }
 
-// PolicyFileState is the file as GET /v1/limits shows it.
-type PolicyFileState struct {
-	Path     string    `json:"path"`
-	LoadedAt unixTime  `json:"loaded_at" doc:"When the policies in use were read."`
-	Error    string    `json:"error,omitempty" doc:"Why the newest file is not in use; the policies before it are."`
-	ErrorAt  *unixTime `json:"error_at,omitempty"`
-}
-
-func (f *PolicyFile) state() *PolicyFileState {
+func (f *PolicyFile) state() *api.PolicyFileState {
 	if f == nil {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := &PolicyFileState{Path: f.path, LoadedAt: unixTime{f.loaded.Truncate(time.Second)}, Error: f.trouble}
+	s := &api.PolicyFileState{Path: f.path, LoadedAt: api.Time{Time: f.loaded.Truncate(time.Second)}, Error: f.trouble}
 	if f.trouble != "" {
-		s.ErrorAt = &unixTime{f.since.Truncate(time.Second)}
+		s.ErrorAt = &api.Time{Time: f.since.Truncate(time.Second)}
 	}
 	return s
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // pools are those of all doors. Health and metrics have none: they always answer.
@@ -69,9 +69,9 @@ func (p *pools) of(pattern string) *pool {
 }
 
 // codeCrowded is the code of a pool that is full.
-var codeCrowded = map[string]weir.Code{
-	"hits": weir.CodeOverloaded, "uploads": weir.CodeOverloaded, "buffered_bytes": weir.CodeOverloaded, "decisions": weir.CodeOverloaded,
-	"questions": weir.CodeOverloaded, "fresh": weir.CodeOverloaded, "admin": weir.CodeOverloaded, "durable": codeDurableFull, "backup": codeBackupRunning, "restore": codeRestoreRunning,
+var codeCrowded = map[string]api.Code{
+	"hits": api.CodeOverloaded, "uploads": api.CodeOverloaded, "buffered_bytes": api.CodeOverloaded, "decisions": api.CodeOverloaded,
+	"questions": api.CodeOverloaded, "fresh": api.CodeOverloaded, "admin": api.CodeOverloaded, "durable": api.CodeDurableFull, "backup": api.CodeBackupRunning, "restore": api.CodeRestoreRunning,
 }
 
 // crowdedFor is how long after its last refusal a pool is called crowded.

@@ -10,41 +10,28 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
-const problemType = "application/problem+json"
+// problem is an api.Problem that huma and handlers write.
+type problem struct{ api.Problem }
 
-// problem is the body of every answer that is not a success: an RFC 9457
-// document of the type about:blank, so title is the phrase of the status.
-type problem struct {
-	Title  string    `json:"title" example:"Bad Request"`
-	Status int       `json:"status" example:"400"`
-	Code   weir.Code `json:"code" example:"invalid_window" doc:"Stable name of the failure, to branch on."`
-	Detail string    `json:"detail" doc:"What went wrong here and what to do about it."`
-	Field  string    `json:"field,omitempty" example:"window" doc:"The parameter or setting at fault."`
-	// Missing is set in problems of fresh questions.
-	Missing []string `json:"missing,omitempty" doc:"not_fresh: the nodes whose newer hits may be missing."`
-	Alarms  []Alarm  `json:"alarms,omitempty" doc:"All that is wrong, in a 503 of /readyz."`
-	// HitsAnswer is set in problems of POST /v1/hits only.
-	*HitsAnswer
-}
-
-func newProblem(code weir.Code, field, detail string) *problem {
+func newProblem(code api.Code, field, detail string) *problem {
 	status, known := statusOf[code]
 	if !known {
 		status = http.StatusInternalServerError
 	}
-	return &problem{Title: http.StatusText(status), Status: status, Code: code, Field: field, Detail: detail}
+	return &problem{api.Problem{Title: http.StatusText(status), Status: status, Code: code, Field: field, Detail: detail}}
 }
 
 // Error, GetStatus and ContentType make a problem an error that huma writes.
 func (p *problem) Error() string             { return p.Detail }
 func (p *problem) GetStatus() int            { return p.Status }
-func (p *problem) ContentType(string) string { return problemType }
+func (p *problem) ContentType(string) string { return api.ProblemType }
 
 // GetHeaders has huma say when to ask again, where that is known.
 func (p *problem) GetHeaders() http.Header {
-	if p.Code == weir.CodeNotHeld || p.Code == weir.CodeNotFresh || p.Code == weir.CodeOverloaded {
+	if p.Code == api.CodeNotHeld || p.Code == api.CodeNotFresh || p.Code == api.CodeOverloaded {
 		return http.Header{"Retry-After": {"1"}}
 	}
 	return nil
@@ -58,12 +45,12 @@ func asProblem(err error) *problem {
 	}
 	var e *weir.Error
 	if errors.As(err, &e) {
-		return newProblem(e.Code, e.Field, e.Message)
+		return newProblem(api.Code(e.Code), e.Field, e.Message)
 	}
 	if errors.Is(err, context.Canceled) {
-		return newProblem(codeClientGone, "", "the client did not wait for the answer")
+		return newProblem(api.CodeClientGone, "", "the client did not wait for the answer")
 	}
-	return newProblem(codeInternal, "", "the server failed to answer; its log says why")
+	return newProblem(api.CodeInternal, "", "the server failed to answer; its log says why")
 }
 
 func (p *problem) write(w http.ResponseWriter) {
@@ -73,7 +60,7 @@ func (p *problem) write(w http.ResponseWriter) {
 		panic(err)
 	}
 	h := w.Header()
-	h.Set("Content-Type", problemType)
+	h.Set("Content-Type", api.ProblemType)
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(body, '\n')) // a client that left is not an error of ours
@@ -90,9 +77,9 @@ func (*problem) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 // handler of ours ran.
 func fromHuma(status int, message string, errs []error) *problem {
 	if status >= http.StatusInternalServerError {
-		return newProblem(codeInternal, "", "the server failed to answer; its log says why")
+		return newProblem(api.CodeInternal, "", "the server failed to answer; its log says why")
 	}
-	code, field, details := codeInvalidParameter, "", make([]string, 0, len(errs))
+	code, field, details := api.CodeInvalidParameter, "", make([]string, 0, len(errs))
 	for _, err := range errs {
 		var d huma.ErrorDetailer
 		if !errors.As(err, &d) {
@@ -104,9 +91,9 @@ func fromHuma(status int, message string, errs []error) *problem {
 			field = strings.TrimPrefix(detail.Location, "query.")
 			switch {
 			case detail.Message == "unknown query parameter":
-				code = codeUnknownParameter
+				code = api.CodeUnknownParameter
 			case field == "key" && strings.HasPrefix(detail.Message, "required"):
-				code = codeMissingKey
+				code = api.CodeMissingKey
 			}
 		}
 		details = append(details, strings.TrimPrefix(detail.Location, "query.")+": "+detail.Message)

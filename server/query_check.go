@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // mayBeEmpty are the parameters that mean something when they are empty: every
@@ -26,12 +27,12 @@ func checkParams(ctx huma.Context, next func(huma.Context)) {
 		switch {
 		case p.In != "query":
 		case p.Schema.Type != huma.TypeArray && len(values) > 1:
-			problem = newProblem(codeInvalidParameter, p.Name, fmt.Sprintf("%s is given %d times: give it once", p.Name, len(values)))
+			problem = newProblem(api.CodeInvalidParameter, p.Name, fmt.Sprintf("%s is given %d times: give it once", p.Name, len(values)))
 		case !slices.Contains(values, "") || slices.Contains(mayBeEmpty, p.Name):
 		case p.Name == "key":
 			problem = emptyKey()
 		default:
-			problem = newProblem(codeInvalidParameter, p.Name, p.Name+" is empty: give it a value or leave it out")
+			problem = newProblem(api.CodeInvalidParameter, p.Name, p.Name+" is empty: give it a value or leave it out")
 		}
 		if problem != nil {
 			problem.write(w)
@@ -42,5 +43,5 @@ func checkParams(ctx huma.Context, next func(huma.Context)) {
 }
 
 func emptyKey() *problem {
-	return newProblem(weir.CodeInvalidKey, "key", fmt.Sprintf("key is empty: a key has 1 to %d bytes", weir.MaxKeyBytes))
+	return newProblem(api.CodeInvalidKey, "key", fmt.Sprintf("key is empty: a key has 1 to %d bytes", weir.MaxKeyBytes))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 func TestCount(t *testing.T) {
@@ -46,8 +47,8 @@ func TestCountAtFraction(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{})
 	now := start.Unix()
 	a.post(fmt.Sprintf("k 1 %d.25\nk 1 %d.75\nk 1 %d", now, now, now-5))
-	var got CountAnswer
-	a.getInto(fmt.Sprintf("/v1/count?key=k&window=10&at=%d.5", now), &struct{ *Bounds }{&got.Bounds})
+	var got api.CountAnswer
+	a.getInto(fmt.Sprintf("/v1/count?key=k&window=10&at=%d.5", now), &struct{ *api.Bounds }{&got.Bounds})
 	if got.Lower > 2 || got.Upper == nil || *got.Upper < 2 || got.Exact {
 		t.Errorf("got %+v, want bounds around 2", got.Bounds)
 	}
@@ -55,7 +56,7 @@ func TestCountAtFraction(t *testing.T) {
 
 func TestEventClock(t *testing.T) {
 	a := newTestAPI(t, weir.Config{Clock: weir.EventClock, Now: time.Now}, Config{})
-	var c Bounds
+	var c api.Bounds
 	a.getInto("/v1/count?key=k", &c) // no hit yet: there is no time to ask at
 	a.post("k 1 807249600\nk\n")
 	r := a.get("/v1/count?key=k&window=1s")
@@ -151,7 +152,7 @@ func TestDeleteKey(t *testing.T) {
 			if keys, err := a.engine.Keys("", "", 10); err != nil || len(keys) != 1 || keys[0] != "other" {
 				t.Errorf("after DELETE %s: %q, %v", path, keys, err)
 			}
-			a.wantProblem(a.rawDelete("/v1/keys/"+path), codeUnknownKey, 404)
+			a.wantProblem(a.rawDelete("/v1/keys/"+path), api.CodeUnknownKey, 404)
 		}
 	}
 }
@@ -187,51 +188,51 @@ func TestQuestionsThatFail(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, Config{MaxAnswers: 4})
 	for _, c := range []struct {
 		method, path string
-		code         weir.Code
+		code         api.Code
 		status       int
 		says         string
 	}{
-		{"GET", "/v1/count", codeMissingKey, 400, "key"},
-		{"GET", "/v1/rate?key=", weir.CodeInvalidKey, 400, "key is empty"},
-		{"GET", "/v1/series?key=", weir.CodeInvalidKey, 400, "key is empty"},
-		{"GET", "/v1/count?key=a&at=1&at=2", codeInvalidParameter, 400, "at is given 2 times"},
-		{"GET", "/v1/top?window=1m&window=5m", codeInvalidParameter, 400, "window is given 2 times"},
-		{"GET", "/v1/series?key=a&key=b", codeInvalidParameter, 400, "key is given 2 times"},
-		{"GET", "/v1/keys?limit=1&limit=2", codeInvalidParameter, 400, "limit is given 2 times"},
-		{"GET", "/v1/count?key=a&window=", codeInvalidParameter, 400, "window is empty"},
-		{"GET", "/v1/count?key=a&window=1m&window=", codeInvalidParameter, 400, "window is empty"},
-		{"GET", "/v1/top?window=", codeInvalidParameter, 400, "window is empty"},
-		{"GET", "/v1/top?n=&prefix=", codeInvalidParameter, 400, "n is empty"},
-		{"GET", "/v1/count?key=a&at=", codeInvalidParameter, 400, "at is empty"},
-		{"GET", "/v1/count?key=a&key=", weir.CodeInvalidKey, 400, "key is empty: a key has 1 to 512"},
-		{"GET", "/v1/count?key=%ff", weir.CodeInvalidKey, 400, "UTF-8"},
-		{"GET", "/v1/count?key=" + strings.Repeat("k", 513), weir.CodeInvalidKey, 400, "512"},
-		{"GET", "/v1/count?key=a&window=0", weir.CodeInvalidWindow, 400, "from 1s to 1000000000s"},
-		{"GET", "/v1/count?key=a&window=1.5s", weir.CodeInvalidWindow, 400, "from 1s to 1000000000s"},
-		{"GET", "/v1/count?key=a&window=1000000001", weir.CodeInvalidWindow, 400, "from 1s to 1000000000s"},
-		{"GET", "/v1/count?key=a&window=soon", weir.CodeInvalidWindow, 400, "90s, 5m"},
-		{"GET", "/v1/count?key=a&window=-5m", weir.CodeInvalidWindow, 400, "90s, 5m"},
-		{"GET", "/v1/count?key=a&at=noon", weir.CodeInvalidTime, 400, "RFC 3339"},
-		{"GET", "/v1/count?key=a&at=1769860800000", weir.CodeInvalidTime, 400, "milliseconds"},
-		{"GET", "/v1/count?key=a&windw=1s", codeUnknownParameter, 400, "windw"},
-		{"GET", "/v1/count?key=a&key=b&key=c&key=d&key=e", codeTooManyAnswers, 400, "at most 4"},
-		{"GET", "/v1/count?key=%zz", codeMissingKey, 400, "key"},
-		{"GET", "/v1/series", codeMissingKey, 400, "key"},
-		{"GET", "/v1/series?key=a&step=0", weir.CodeInvalidWindow, 400, "step"},
-		{"GET", "/v1/series?key=a&from=100&to=50", weir.CodeInvalidRange, 400, ""},
-		{"GET", "/v1/series?key=a&from=1&to=1000000&step=1s", weir.CodeInvalidRange, 400, "10000"},
-		{"GET", "/v1/top?n=0", codeInvalidParameter, 400, "n: "},
-		{"GET", "/v1/top?n=many", codeInvalidParameter, 400, "n: "},
-		{"GET", "/v1/keys?limit=5001", codeInvalidParameter, 400, "limit: "},
-		{"DELETE", "/v1/keys/*", weir.CodeReservedKey, 400, "reserved"},
-		{"DELETE", "/v1/keys/%ff", weir.CodeInvalidKey, 400, "UTF-8"},
-		{"DELETE", "/v1/keys/", codeNotFound, 404, "/docs"},
-		{"GET", "/v1/keys/a", codeMethodNotAllowed, 405, "DELETE"},
-		{"GET", "/v1/hits", codeMethodNotAllowed, 405, "POST"},
-		{"POST", "/v1/count?key=a", codeMethodNotAllowed, 405, "GET"},
-		{"PUT", "/healthz", codeMethodNotAllowed, 405, "GET"},
-		{"GET", "/nowhere", codeNotFound, 404, "/nowhere"},
-		{"GET", "/" + strings.Repeat("long", 500), codeNotFound, 404, "longlonglon..."},
+		{"GET", "/v1/count", api.CodeMissingKey, 400, "key"},
+		{"GET", "/v1/rate?key=", api.CodeInvalidKey, 400, "key is empty"},
+		{"GET", "/v1/series?key=", api.CodeInvalidKey, 400, "key is empty"},
+		{"GET", "/v1/count?key=a&at=1&at=2", api.CodeInvalidParameter, 400, "at is given 2 times"},
+		{"GET", "/v1/top?window=1m&window=5m", api.CodeInvalidParameter, 400, "window is given 2 times"},
+		{"GET", "/v1/series?key=a&key=b", api.CodeInvalidParameter, 400, "key is given 2 times"},
+		{"GET", "/v1/keys?limit=1&limit=2", api.CodeInvalidParameter, 400, "limit is given 2 times"},
+		{"GET", "/v1/count?key=a&window=", api.CodeInvalidParameter, 400, "window is empty"},
+		{"GET", "/v1/count?key=a&window=1m&window=", api.CodeInvalidParameter, 400, "window is empty"},
+		{"GET", "/v1/top?window=", api.CodeInvalidParameter, 400, "window is empty"},
+		{"GET", "/v1/top?n=&prefix=", api.CodeInvalidParameter, 400, "n is empty"},
+		{"GET", "/v1/count?key=a&at=", api.CodeInvalidParameter, 400, "at is empty"},
+		{"GET", "/v1/count?key=a&key=", api.CodeInvalidKey, 400, "key is empty: a key has 1 to 512"},
+		{"GET", "/v1/count?key=%ff", api.CodeInvalidKey, 400, "UTF-8"},
+		{"GET", "/v1/count?key=" + strings.Repeat("k", 513), api.CodeInvalidKey, 400, "512"},
+		{"GET", "/v1/count?key=a&window=0", api.CodeInvalidWindow, 400, "from 1s to 1000000000s"},
+		{"GET", "/v1/count?key=a&window=1.5s", api.CodeInvalidWindow, 400, "from 1s to 1000000000s"},
+		{"GET", "/v1/count?key=a&window=1000000001", api.CodeInvalidWindow, 400, "from 1s to 1000000000s"},
+		{"GET", "/v1/count?key=a&window=soon", api.CodeInvalidWindow, 400, "90s, 5m"},
+		{"GET", "/v1/count?key=a&window=-5m", api.CodeInvalidWindow, 400, "90s, 5m"},
+		{"GET", "/v1/count?key=a&at=noon", api.CodeInvalidTime, 400, "RFC 3339"},
+		{"GET", "/v1/count?key=a&at=1769860800000", api.CodeInvalidTime, 400, "milliseconds"},
+		{"GET", "/v1/count?key=a&windw=1s", api.CodeUnknownParameter, 400, "windw"},
+		{"GET", "/v1/count?key=a&key=b&key=c&key=d&key=e", api.CodeTooManyAnswers, 400, "at most 4"},
+		{"GET", "/v1/count?key=%zz", api.CodeMissingKey, 400, "key"},
+		{"GET", "/v1/series", api.CodeMissingKey, 400, "key"},
+		{"GET", "/v1/series?key=a&step=0", api.CodeInvalidWindow, 400, "step"},
+		{"GET", "/v1/series?key=a&from=100&to=50", api.CodeInvalidRange, 400, ""},
+		{"GET", "/v1/series?key=a&from=1&to=1000000&step=1s", api.CodeInvalidRange, 400, "10000"},
+		{"GET", "/v1/top?n=0", api.CodeInvalidParameter, 400, "n: "},
+		{"GET", "/v1/top?n=many", api.CodeInvalidParameter, 400, "n: "},
+		{"GET", "/v1/keys?limit=5001", api.CodeInvalidParameter, 400, "limit: "},
+		{"DELETE", "/v1/keys/*", api.CodeReservedKey, 400, "reserved"},
+		{"DELETE", "/v1/keys/%ff", api.CodeInvalidKey, 400, "UTF-8"},
+		{"DELETE", "/v1/keys/", api.CodeNotFound, 404, "/docs"},
+		{"GET", "/v1/keys/a", api.CodeMethodNotAllowed, 405, "DELETE"},
+		{"GET", "/v1/hits", api.CodeMethodNotAllowed, 405, "POST"},
+		{"POST", "/v1/count?key=a", api.CodeMethodNotAllowed, 405, "GET"},
+		{"PUT", "/healthz", api.CodeMethodNotAllowed, 405, "GET"},
+		{"GET", "/nowhere", api.CodeNotFound, 404, "/nowhere"},
+		{"GET", "/" + strings.Repeat("long", 500), api.CodeNotFound, 404, "longlonglon..."},
 	} {
 		r := a.do(c.method, c.path, "", "")
 		a.wantProblem(r, c.code, c.status)
@@ -257,7 +258,7 @@ func TestQuestionsToAClosedEngine(t *testing.T) {
 
 // Every code that ends a request has a status.
 func TestEveryCodeHasAStatus(t *testing.T) {
-	lines := map[weir.Code]bool{codeInvalidLine: true, codeLineTooLong: true}
+	lines := map[api.Code]bool{api.CodeInvalidLine: true, api.CodeLineTooLong: true}
 	for code, status := range statusOf {
 		if status < 400 || http.StatusText(status) == "" || lines[code] {
 			t.Errorf("%s: status %d", code, status)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // Why a Journal did not restore a backup. Any other error is the server's own.
@@ -19,28 +21,22 @@ var (
 	ErrDamagedBackup = errors.New("the backup is damaged")
 )
 
-// Restored is what became of a backup.
-type Restored struct {
-	Mode   string `json:"mode" enum:"merge,replace"`
-	Taken  int64  `json:"taken" doc:"When the backup was taken, Unix seconds."`
-	Again  bool   `json:"again" doc:"It was merged before as a whole: nothing was done."`
-	Keys   uint64 `json:"keys" doc:"How many keys' windows were written."`
-	Origin string `json:"origin" doc:"Under which the backup is in the journal."`
-}
-
 const restoreDescription = `Adds a backup to the counts of this server, and of all nodes that count with it, or with mode=replace makes the counts those of the
 backup. The body is the file of ` + "`weir backup`" + `. It is checked as a whole before anything of it counts. It may be of a server with another retention
 or another number of partitions. The answer comes when all is on disk, in a cluster on most nodes. **Merging the same backup again counts nothing**: a request
 whose answer was lost is sent again. Another backup of a journal of which one was merged, or of this server's own, is refused with ` + "`counted_twice`" + `.`
 
+// Restored is what became of a backup.
+type Restored = api.Restored
+
 // registerRestore routes POST /v1/restore around huma, which would hold the whole file in
 // memory, and describes it by hand.
-func (s *Server) registerRestore(api huma.API, mux *router) {
+func (s *Server) registerRestore(doc huma.API, mux *router) {
 	mux.HandleFunc("POST /v1/restore", s.restore)
-	responses := problemResponses(api, codeInvalidParameter, codeDamagedBackup, codeEphemeral, codeRestoreRunning, codeCountedTwice, codeStopping, codeForbiddenOrigin)
-	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Restored](), true, "Restored")
+	responses := problemResponses(doc, api.CodeInvalidParameter, api.CodeDamagedBackup, api.CodeEphemeral, api.CodeRestoreRunning, api.CodeCountedTwice, api.CodeStopping, api.CodeForbiddenOrigin)
+	schema := doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Restored](), true, "Restored")
 	responses["200"] = &huma.Response{Description: "What became of it", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
-	api.OpenAPI().AddOperation(&huma.Operation{
+	doc.OpenAPI().AddOperation(&huma.Operation{
 		OperationID: "restore", Method: http.MethodPost, Path: "/v1/restore",
 		Summary: "Restore a backup into the running server", Description: restoreDescription,
 		Parameters: []*huma.Param{{
@@ -55,16 +51,16 @@ func (s *Server) registerRestore(api huma.API, mux *router) {
 func (s *Server) restore(w http.ResponseWriter, r *http.Request) {
 	mode := r.URL.Query().Get("mode")
 	if mode != "merge" && mode != "replace" {
-		newProblem(codeInvalidParameter, "mode", "mode must be merge, which adds the backup's hits, or replace").write(w)
+		newProblem(api.CodeInvalidParameter, "mode", "mode must be merge, which adds the backup's hits, or replace").write(w)
 		return
 	}
 	if s.cfg.Journal == nil {
-		newProblem(codeEphemeral, "", "an ephemeral server keeps no data: start it with --data").write(w)
+		newProblem(api.CodeEphemeral, "", "an ephemeral server keeps no data: start it with --data").write(w)
 		return
 	}
 	client := clientOf(r)
 	if !s.pools.restore.enter(client, 1) {
-		newProblem(codeRestoreRunning, "", "another backup is being restored, and there is one at a time: wait for its end").write(w)
+		newProblem(api.CodeRestoreRunning, "", "another backup is being restored, and there is one at a time: wait for its end").write(w)
 		return
 	}
 	defer s.pools.restore.leave(client, 1)
@@ -86,20 +82,20 @@ func restoreProblem(err error) *problem {
 		err  error
 		code *problem
 	}{
-		{ErrRestoring, newProblem(codeRestoreRunning, "", err.Error())},
-		{ErrCountedTwice, newProblem(codeCountedTwice, "mode", err.Error())},
-		{ErrDamagedBackup, newProblem(codeDamagedBackup, "", err.Error())},
+		{ErrRestoring, newProblem(api.CodeRestoreRunning, "", err.Error())},
+		{ErrCountedTwice, newProblem(api.CodeCountedTwice, "mode", err.Error())},
+		{ErrDamagedBackup, newProblem(api.CodeDamagedBackup, "", err.Error())},
 	} {
 		if errors.Is(err, known.err) {
 			return known.code
 		}
 	}
-	return newProblem(codeStopping, "", "the backup was not restored, or not as a whole: send it again; the server's log says why")
+	return newProblem(api.CodeStopping, "", "the backup was not restored, or not as a whole: send it again; the server's log says why")
 }
 
 // Restorer restores backups into a journal in use.
 type Restorer interface {
 	// Restore reads a backup and adds it to all counts (merge), or makes them those of
 	// the backup (replace). It is ended by ctx, and goes on when it is called again.
-	Restore(ctx context.Context, backup io.Reader, mode string) (Restored, error)
+	Restore(ctx context.Context, backup io.Reader, mode string) (api.Restored, error)
 }

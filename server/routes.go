@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/weir-counter/weir/api"
 )
 
 // routes builds the whole handler: every route with its measurement and
@@ -15,21 +17,21 @@ func (s *Server) routes() (http.Handler, error) {
 	to.HandleFunc("GET /healthz", s.healthz)
 	to.HandleFunc("GET /readyz", s.readyz)
 	to.HandleFunc("GET /metrics", s.scrape(s.metrics.handler()))
-	api := s.newAPI(to)
-	s.registerHits(api, to)
-	s.registerAllow(api, to)
-	s.registerLimits(api)
-	s.registerForget(api)
-	s.registerCount(api)
-	s.registerSeries(api)
-	s.registerTop(api)
-	s.registerKeys(api)
-	s.registerStats(api)
-	s.registerCluster(api)
-	s.registerRemove(api)
-	s.registerBackup(api, to)
-	s.registerRestore(api, to)
-	if err := registerDocs(api, to); err != nil {
+	doc := s.newAPI(to)
+	s.registerHits(doc, to)
+	s.registerAllow(doc, to)
+	s.registerLimits(doc)
+	s.registerForget(doc)
+	s.registerCount(doc)
+	s.registerSeries(doc)
+	s.registerTop(doc)
+	s.registerKeys(doc)
+	s.registerStats(doc)
+	s.registerCluster(doc)
+	s.registerRemove(doc)
+	s.registerBackup(doc, to)
+	s.registerRestore(doc, to)
+	if err := registerDocs(doc, to); err != nil {
 		return nil, err
 	}
 	to.HandleFunc("/", noRoute(mux))
@@ -62,12 +64,12 @@ func noRoute(mux *http.ServeMux) http.HandlerFunc {
 			}
 		}
 		if len(allowed) == 0 {
-			newProblem(codeNotFound, "", "nothing is at "+clip(r.URL.Path)+": /docs lists what is").write(w)
+			newProblem(api.CodeNotFound, "", "nothing is at "+clip(r.URL.Path)+": /docs lists what is").write(w)
 			return
 		}
 		methods := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", methods)
-		newProblem(codeMethodNotAllowed, "", clip(r.URL.Path)+" takes "+methods).write(w)
+		newProblem(api.CodeMethodNotAllowed, "", clip(r.URL.Path)+" takes "+methods).write(w)
 	}
 }
 

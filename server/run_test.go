@@ -13,6 +13,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 // run starts a's server as main does and returns its address and the function
@@ -81,7 +82,7 @@ func TestGracefulStop(t *testing.T) {
 		}
 		conn.Close()
 	}
-	a.wantProblem(a.get("/readyz"), codeStopping, 503) // by the other listener of this test
+	a.wantProblem(a.get("/readyz"), api.CodeStopping, 503) // by the other listener of this test
 	if r := a.get("/healthz"); r.status != 200 {
 		t.Errorf("/healthz: %d while stopping", r.status)
 	}
@@ -117,7 +118,7 @@ func TestDrainDelay(t *testing.T) {
 	for !a.server.draining.Load() {
 		runtime.Gosched()
 	}
-	a.wantProblem(a.get("/readyz"), codeStopping, 503) // the listener is open still
+	a.wantProblem(a.get("/readyz"), api.CodeStopping, 503) // the listener is open still
 	if r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a"); r.status != 200 {
 		t.Errorf("a hit while draining: %d %s", r.status, r.body)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 const defaultSpan = time.Hour
@@ -20,28 +20,14 @@ type seriesQuestion struct {
 	FreshParam
 }
 
-type point struct {
-	At unixTime `json:"at" doc:"The end of the window of this point."`
-	Bounds
-}
+type seriesOutput struct{ Body api.SeriesAnswer }
 
-type seriesAnswer struct {
-	Key    string   `json:"key"`
-	From   unixTime `json:"from" doc:"The start of the first window: not before the from that was asked for."`
-	To     unixTime `json:"to" doc:"The end of the last window, a whole second."`
-	StepS  int64    `json:"step_s" doc:"The window of each point in seconds."`
-	Points []point  `json:"points" nullable:"false" doc:"The windows (from, from+step], (from+step, from+2*step], ... (to-step, to]."`
-	Freshness
-}
-
-type seriesOutput struct{ Body seriesAnswer }
-
-func (s *Server) registerSeries(api huma.API) {
-	ask(s, api, huma.Operation{
+func (s *Server) registerSeries(doc huma.API) {
+	ask(s, doc, huma.Operation{
 		OperationID: "series", Method: http.MethodGet, Path: "/v1/series",
 		Summary:     "Count the hits of a key in adjoining windows",
 		Description: "At most 10000 points. Those in the newest 511 s of the key are exact; for older ones both ends lie in slots of up to 1 % of their age, and the bounds say so. When step does not divide the time from `from` to `to`, the windows end at `to`, and the first one begins after `from`: `to - floor((to-from)/step)*step`.",
-	}, []weir.Code{codeMissingKey, weir.CodeInvalidKey, weir.CodeInvalidWindow, weir.CodeInvalidTime, weir.CodeInvalidRange, weir.CodeNotHeld, weir.CodeNotFresh, weir.CodeClosed},
+	}, []api.Code{api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeInvalidTime, api.CodeInvalidRange, api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed},
 		func(ctx context.Context, q *seriesQuestion) (*seriesOutput, error) {
 			answer, err := s.series(ctx, q)
 			return &seriesOutput{answer}, err
@@ -60,8 +46,8 @@ func alignToEnd(from, to time.Time, step time.Duration) (first, last time.Time) 
 	return time.Unix(to.Unix()-steps*seconds, 0), time.Unix(to.Unix(), 0)
 }
 
-func (s *Server) series(ctx context.Context, q *seriesQuestion) (seriesAnswer, error) {
-	var none seriesAnswer
+func (s *Server) series(ctx context.Context, q *seriesQuestion) (api.SeriesAnswer, error) {
+	var none api.SeriesAnswer
 	if err := keyParam(q.Key); err != nil {
 		return none, err
 	}
@@ -90,9 +76,12 @@ func (s *Server) series(ctx context.Context, q *seriesQuestion) (seriesAnswer, e
 		return none, asProblem(err)
 	}
 	fresh = asked.fresh(fresh)
-	answer := seriesAnswer{q.Key, unixTime{from}, unixTime{to}, int64(step / time.Second), make([]point, len(points)), fresh.answer()}
+	answer := api.SeriesAnswer{
+		Key: q.Key, From: api.Time{Time: from}, To: api.Time{Time: to}, StepSeconds: int64(step / time.Second),
+		Points: make([]api.Point, len(points)), Freshness: fresh.answer(),
+	}
 	for i, p := range points {
-		answer.Points[i] = point{unixTime{p.At}, boundsOf(p.Count, fresh)}
+		answer.Points[i] = api.Point{At: api.Time{Time: p.At}, Bounds: boundsOf(p.Count, fresh)}
 	}
 	return answer, nil
 }

@@ -7,66 +7,24 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
-type statsAnswer struct {
-	Version      string    `json:"version"`
-	UptimeS      int64     `json:"uptime_s" doc:"Whole seconds since the start."`
-	Now          unixTime  `json:"now" doc:"What questions without a time are asked at."`
-	Hits         uint64    `json:"hits" doc:"Hits counted, late ones included, and decisions of limits not."`
-	Late         uint64    `json:"late" doc:"Hits counted that were older than the newest of their key."`
-	TooLate      uint64    `json:"too_late" doc:"Hits not counted: older than the retention."`
-	TooFarAhead  uint64    `json:"too_far_ahead" doc:"Hits refused: too far in the future."`
-	Ahead        uint64    `json:"ahead" doc:"Hits of other nodes, snapshots or older lives, minutes and more ahead of this node's clock: they count when their second comes."`
-	Newest       *unixTime `json:"newest,omitempty" doc:"The newest hit; absent when there is none."`
-	Keys         int       `json:"keys"`
-	HotKeys      int       `json:"hot_keys" doc:"Keys that keep slots instead of single hits."`
-	EvictedKeys  uint64    `json:"evicted_keys" doc:"Keys dropped to keep the memory budget."`
-	EvictedHits  uint64    `json:"evicted_hits" doc:"Hits that left with them."`
-	ExpiredKeys  uint64    `json:"expired_keys" doc:"Keys dropped because all their hits were older than the retention."`
-	MemoryBytes  int64     `json:"memory_bytes" doc:"Memory of the keys, as the budget counts it."`
-	MemoryBudget int64     `json:"memory_budget_bytes"`
-	Partitions   int       `json:"partitions"`
+type statsOutput struct{ Body api.StatsAnswer }
 
-	LimitStates  int    `json:"limit_states" doc:"Keys with limits in use, counted for each limit, and some that are no longer."`
-	LimitBytes   int64  `json:"limit_bytes" doc:"Memory of these, as the budget of limits counts it."`
-	LimitRefused uint64 `json:"limit_refused" doc:"Requests that no limit was asked for: the memory of limits was full of limits in use."`
-
-	Durable bool          `json:"durable" doc:"Hits are kept on disk: the server is not ephemeral."`
-	Waiting int64         `json:"waiting" doc:"Hits that wait for the journal, one for each key and second."`
-	Journal *journalStats `json:"journal,omitempty" doc:"Absent when the server is ephemeral."`
-	Alarms  []Alarm       `json:"alarms" nullable:"false" doc:"What is wrong now: empty when nothing is."`
-}
-
-type journalStats struct {
-	Epoch            uint64  `json:"epoch" doc:"The life of the process, counted up at each start."`
-	Flushes          uint64  `json:"flushes" doc:"Flushes that are on disk."`
-	Bytes            uint64  `json:"bytes" doc:"Bytes of them."`
-	FlushSeconds     float64 `json:"flush_s" doc:"Time that the last one took."`
-	Failures         uint64  `json:"failures" doc:"Attempts to write a flush that failed; each is tried again."`
-	Failing          bool    `json:"failing" doc:"The last attempt failed."`
-	SnapshotRounds   uint64  `json:"snapshot_rounds" doc:"Rounds in which every partition was snapshotted."`
-	ReplayedFlushes  uint64  `json:"replayed_flushes" doc:"Flushes that were read back at the start."`
-	LossyFindings    int     `json:"lossy_findings" doc:"Damage that the audit at the start found and that lost hits."`
-	HarmlessFindings int     `json:"harmless_findings" doc:"Damage that it found and that lost none."`
-}
-
-type statsOutput struct{ Body statsAnswer }
-
-func (s *Server) registerStats(api huma.API) {
-	ask(s, api, huma.Operation{
+func (s *Server) registerStats(doc huma.API) {
+	ask(s, doc, huma.Operation{
 		OperationID: "stats", Method: http.MethodGet, Path: "/v1/stats",
 		Summary: "What the server holds and what it dropped",
-	}, []weir.Code{weir.CodeClosed}, func(context.Context, *struct{}) (*statsOutput, error) {
+	}, []api.Code{api.CodeClosed}, func(context.Context, *struct{}) (*statsOutput, error) {
 		return &statsOutput{s.statsAnswer()}, nil
 	})
 }
 
-func (s *Server) statsAnswer() statsAnswer {
+func (s *Server) statsAnswer() api.StatsAnswer {
 	st := s.engine.Stats()
-	answer := statsAnswer{
-		Version: s.cfg.Version, UptimeS: int64(time.Since(s.started) / time.Second), Now: unixTime{s.now()},
+	answer := api.StatsAnswer{
+		Version: s.cfg.Version, UptimeS: int64(time.Since(s.started) / time.Second), Now: api.Time{Time: s.now()},
 		Hits: st.Hits, Late: st.Late, TooLate: st.TooLate, TooFarAhead: st.TooFarAhead, Ahead: st.Ahead,
 		Keys: st.Keys, HotKeys: st.HotKeys,
 		EvictedKeys: st.EvictedKeys, EvictedHits: st.EvictedHits, ExpiredKeys: st.ExpiredKeys,
@@ -76,14 +34,14 @@ func (s *Server) statsAnswer() statsAnswer {
 	}
 	if answer.Durable {
 		j := s.cfg.Journal.Stats()
-		answer.Journal = &journalStats{
+		answer.Journal = &api.JournalStats{
 			Epoch: j.Epoch, Flushes: j.Flushes, Bytes: j.Bytes, FlushSeconds: j.LastFlush.Seconds(),
 			Failures: j.Failures, Failing: j.Failing, SnapshotRounds: j.Rounds,
 			ReplayedFlushes: j.Replayed, LossyFindings: j.Lossy, HarmlessFindings: j.Harmless,
 		}
 	}
 	if !st.Newest.IsZero() {
-		answer.Newest = &unixTime{st.Newest}
+		answer.Newest = &api.Time{Time: st.Newest}
 	}
 	return answer
 }

@@ -1,13 +1,13 @@
 package server
 
 import (
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 var (
-	rejectControl = &rejection{weir.CodeInvalidKey, "the key has a control character; send such keys as JSON"}
-	rejectAsText  = &rejection{codeInvalidLine, "the line begins as JSON, among lines of text: send all as application/x-ndjson; a key that begins with { or [ is sent as JSON"}
-	rejectFields  = &rejection{codeInvalidLine, "a line is: key [n [at]]; send one hit per line (curl: --data-binary keeps newlines, -d does not) and keys with spaces as JSON"}
+	rejectControl = &rejection{api.CodeInvalidKey, "the key has a control character; send such keys as JSON"}
+	rejectAsText  = &rejection{api.CodeInvalidLine, "the line begins as JSON, among lines of text: send all as application/x-ndjson; a key that begins with { or [ is sent as JSON"}
+	rejectFields  = &rejection{api.CodeInvalidLine, "a line is: key [n [at]]; send one hit per line (curl: --data-binary keeps newlines, -d does not) and keys with spaces as JSON"}
 )
 
 // parseTextHit reads a line `key [n [at]]`, its parts apart by spaces or tabs.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 )
 
 type topQuestion struct {
@@ -18,35 +18,22 @@ type topQuestion struct {
 	FreshParam
 }
 
-type topKey struct {
-	Key string `json:"key"`
-	Bounds
-}
+type topOutput struct{ Body api.TopAnswer }
 
-type topAnswer struct {
-	WindowS int64    `json:"window_s" doc:"The window in seconds."`
-	At      unixTime `json:"at" doc:"The end of the window."`
-	Prefix  string   `json:"prefix"`
-	Keys    []topKey `json:"keys" nullable:"false" doc:"Most hits first."`
-	Freshness
-}
-
-type topOutput struct{ Body topAnswer }
-
-func (s *Server) registerTop(api huma.API) {
-	ask(s, api, huma.Operation{
+func (s *Server) registerTop(doc huma.API) {
+	ask(s, doc, huma.Operation{
 		OperationID: "top", Method: http.MethodGet, Path: "/v1/top",
 		Summary:     "List the keys with the most hits in a window",
 		Description: "The reserved key `*` is not listed, and keys that begin with `limit:` only when `prefix` does.",
-	}, []weir.Code{weir.CodeInvalidWindow, weir.CodeInvalidTime, weir.CodeNotHeld, weir.CodeNotFresh, weir.CodeClosed},
+	}, []api.Code{api.CodeInvalidWindow, api.CodeInvalidTime, api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed},
 		func(ctx context.Context, q *topQuestion) (*topOutput, error) {
 			answer, err := s.top(ctx, q)
 			return &topOutput{answer}, err
 		})
 }
 
-func (s *Server) top(ctx context.Context, q *topQuestion) (topAnswer, error) {
-	var none topAnswer
+func (s *Server) top(ctx context.Context, q *topQuestion) (api.TopAnswer, error) {
+	var none api.TopAnswer
 	w, err := windowParam("window", q.Window)
 	if err != nil {
 		return none, err
@@ -65,9 +52,12 @@ func (s *Server) top(ctx context.Context, q *topQuestion) (topAnswer, error) {
 		return none, asProblem(err)
 	}
 	fresh = asked.fresh(fresh)
-	answer := topAnswer{int64(w / time.Second), unixTime{at}, q.Prefix, make([]topKey, len(keys)), fresh.answer()}
+	answer := api.TopAnswer{
+		WindowSeconds: int64(w / time.Second), At: api.Time{Time: at}, Prefix: q.Prefix,
+		Keys: make([]api.TopKey, len(keys)), Freshness: fresh.answer(),
+	}
 	for i, k := range keys {
-		answer.Keys[i] = topKey{k.Key, boundsOf(k.Count, fresh)}
+		answer.Keys[i] = api.TopKey{Key: k.Key, Bounds: boundsOf(k.Count, fresh)}
 	}
 	return answer, nil
 }

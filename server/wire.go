@@ -1,79 +1,54 @@
 package server
 
 import (
-	"encoding/json"
 	"reflect"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/api"
 )
 
-// unixTime is a time in an answer: a JSON number of Unix seconds, whole when
-// the time is.
-type unixTime struct{ time.Time }
-
-func (t unixTime) MarshalJSON() ([]byte, error) { return units.AppendUnix(nil, t.Time), nil }
-
-// Schema implements huma.SchemaProvider.
-func (unixTime) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeNumber, Description: "Unix seconds.", Examples: []any{1769860800}}
+// The types of package api know no OpenAPI: these say in its document what their own
+// spelling of JSON is.
+var schemas = map[reflect.Type]reflect.Type{
+	reflect.TypeFor[api.Time]():                         reflect.TypeFor[timeSchema](),
+	reflect.TypeFor[api.Period]():                       reflect.TypeFor[periodSchema](),
+	reflect.TypeFor[api.AllowLimit]():                   reflect.TypeFor[limitSchema](),
+	reflect.TypeFor[api.OneOrCounts[api.CountAnswer]](): reflect.TypeFor[oneOrCountsSchema[api.CountAnswer]](),
+	reflect.TypeFor[api.OneOrCounts[api.RateAnswer]]():  reflect.TypeFor[oneOrCountsSchema[api.RateAnswer]](),
 }
 
-// Bounds is a count as every answer writes it. It is exported, like the other
-// embedded types of answers, for huma to see its fields.
-type Bounds struct {
-	Lower    uint64  `json:"lower" doc:"The true number is not below this."`
-	Estimate uint64  `json:"estimate" doc:"The best guess between lower and upper."`
-	Upper    *uint64 `json:"upper" nullable:"true" doc:"The true number of the hits taken until as_of is not above this. null: no upper bound is known, for a node is late, or the window reaches back beyond the retention."`
-	Exact    bool    `json:"exact" doc:"lower = upper: the true number of the hits that were taken until as_of."`
+// newRegistry returns the schemas of the OpenAPI document, with those of package api.
+func newRegistry() huma.Registry {
+	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	for of, is := range schemas {
+		registry.RegisterTypeAlias(of, is)
+	}
+	return registry
+}
+
+type timeSchema struct{}
+
+// Schema implements huma.SchemaProvider.
+func (timeSchema) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeNumber, Description: "Unix seconds.", Examples: []any{1769860800}}
 }
 
 // boundsOf is of what is known: how many hits of a node that is late are missing,
 // nobody knows.
-func boundsOf(c weir.Count, fresh Fresh) Bounds {
-	b := Bounds{Lower: c.Lower, Estimate: c.Estimate}
+func boundsOf(c weir.Count, fresh Fresh) api.Bounds {
+	b := api.Bounds{Lower: c.Lower, Estimate: c.Estimate}
 	if len(fresh.Late) == 0 && c.HasUpper() {
 		b.Upper, b.Exact = &c.Upper, c.Exact()
 	}
 	return b
 }
 
-// PerSecond is a rate with its bounds.
-type PerSecond struct {
-	Lower    float64  `json:"lower"`
-	Estimate float64  `json:"estimate"`
-	Upper    *float64 `json:"upper" nullable:"true" doc:"null: no upper bound is known."`
-}
-
-// per is the count per second.
-func (b Bounds) per(seconds int64) PerSecond {
-	w := float64(seconds)
-	r := PerSecond{Lower: float64(b.Lower) / w, Estimate: float64(b.Estimate) / w}
-	if b.Upper != nil {
-		upper := float64(*b.Upper) / w
-		r.Upper = &upper
-	}
-	return r
-}
-
-// oneOrCounts is one answer as an object of its own, or several as
-// {"counts":[...]}.
-type oneOrCounts[T any] []T
-
-func (a oneOrCounts[T]) MarshalJSON() ([]byte, error) {
-	if len(a) == 1 {
-		return json.Marshal(a[0])
-	}
-	return json.Marshal(struct {
-		Counts []T `json:"counts"`
-	}{a})
-}
+type oneOrCountsSchema[T any] struct{}
 
 // Schema implements huma.SchemaProvider.
-func (oneOrCounts[T]) Schema(r huma.Registry) *huma.Schema {
+func (oneOrCountsSchema[T]) Schema(r huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{
 		r.Schema(reflect.TypeFor[T](), true, ""),
 		{
@@ -87,6 +62,6 @@ func (oneOrCounts[T]) Schema(r huma.Registry) *huma.Schema {
 }
 
 // schemaFor returns a reference to the schema of T.
-func schemaFor[T any](api huma.API) *huma.Schema {
-	return api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
+func schemaFor[T any](doc huma.API) *huma.Schema {
+	return doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/server"
 )
@@ -98,7 +99,7 @@ func (s served) Restore(ctx context.Context, backup io.Reader, mode string) (ser
 			err = coded{err, to}
 		}
 	}
-	return server.Restored{Mode: mode, Taken: done.Backup.Taken.Unix(), Again: done.Again, Keys: done.Keys, Origin: done.Origin}, err
+	return server.Restored{Mode: api.RestoreMode(mode), Taken: done.Backup.Taken.Unix(), Again: done.Again, Keys: done.Keys, Origin: done.Origin}, err
 }
 
 func (s served) Stats() server.JournalStats {

@@ -73,11 +73,11 @@ func restoreInto(ctx context.Context, w *world, from io.Reader, name, server str
 	case err != nil:
 		return fmt.Errorf("restore %s: %w", name, err)
 	case done.Again:
-		fmt.Fprintf(w.stdout, "%s: this backup, taken at %s, was merged before: nothing was counted again\n", server, formatMoment(done.Taken.Time))
+		fmt.Fprintf(w.stdout, "%s: this backup, taken at %s, was merged before: nothing was counted again\n", server, formatMoment(done.TakenAt()))
 	case mode == client.Replace:
-		fmt.Fprintf(w.stdout, "%s: the counts are those of the backup taken at %s, %d keys\n", server, formatMoment(done.Taken.Time), done.Keys)
+		fmt.Fprintf(w.stdout, "%s: the counts are those of the backup taken at %s, %d keys\n", server, formatMoment(done.TakenAt()), done.Keys)
 	default:
-		fmt.Fprintf(w.stdout, "%s: merged the backup taken at %s, %d keys\n", server, formatMoment(done.Taken.Time), done.Keys)
+		fmt.Fprintf(w.stdout, "%s: merged the backup taken at %s, %d keys\n", server, formatMoment(done.TakenAt()), done.Keys)
 	}
 	return nil
 }

@@ -1,0 +1,80 @@
+package api
+
+// Code names one kind of failure. Clients may branch on codes: one is never renamed,
+// and every protocol maps each exactly once.
+type Code string
+
+// The codes of the engine, weir.Code there.
+const (
+	CodeInvalidKey    Code = "invalid_key"      // a key that is empty or longer than MaxKeyBytes
+	CodeReservedKey   Code = "reserved_key"     // a hit or a delete on AllKeys
+	CodeInvalidCount  Code = "invalid_count"    // a hit of n = 0
+	CodeInvalidTime   Code = "invalid_time"     // a time before 1970 or after window.MaxTime
+	CodeTooFarAhead   Code = "too_far_ahead"    // a hit beyond the engine's clock plus MaxAhead
+	CodeInvalidWindow Code = "invalid_window"   // a window that is not whole seconds within 1 s to 1e9 s
+	CodeInvalidRange  Code = "invalid_range"    // a series or page with impossible limits
+	CodeInvalidLimit  Code = "invalid_limit"    // a limit outside what it may be
+	CodeInvalidConfig Code = "invalid_config"   // a Config field outside what it may be
+	CodeOverloaded    Code = "overloaded"       // hits wait for the journal and MaxWaiting is reached: retry later
+	CodeOnceFull      Code = "idempotency_full" // an idempotency key more than OnceMemory has room for
+	CodeKeyReused     Code = "key_reused"       // an idempotency key that came with another content before
+	CodeNotHeld       Code = "not_held"         // a question about a partition that another node's engine holds
+	CodeNotFresh      Code = "not_fresh"        // a question that other nodes' newer hits must be in, and are not in time
+	CodeClosed        Code = "closed"           // the engine was closed
+)
+
+// The codes of requests.
+const (
+	// A body of hits.
+	CodeNothingCounted      Code = "nothing_counted"      // every line was rejected
+	CodeTooLate             Code = "too_late"             // every hit was older than the retention
+	CodeEmptyBody           Code = "empty_body"           // no line at all
+	CodeBodyTooLarge        Code = "body_too_large"       // more than MaxBodyBytes
+	CodeTooManyLines        Code = "too_many_lines"       // more than MaxBatch
+	CodeBodyTimeout         Code = "body_timeout"         // the client took longer than ReadTimeout
+	CodeBodyBroken          Code = "body_broken"          // it ended early or would not decompress
+	CodeUnsupportedType     Code = "unsupported_type"     // a Content-Type that is not a body of hits
+	CodeUnsupportedEncoding Code = "unsupported_encoding" // a Content-Encoding other than gzip and zstd
+
+	CodeInvalidIdempotencyKey Code = "invalid_idempotency_key" // an Idempotency-Key that is not one
+	CodeEphemeral             Code = "ephemeral"               // durable=true without a journal
+	CodeNotDurable            Code = "not_durable"             // counted, but not on disk in time
+	CodeDurableFull           Code = "durable_full"            // not counted: too many wait for the disk
+
+	// One line of it.
+	CodeInvalidLine  Code = "invalid_line"  // not `key [n [at]]`
+	CodeInvalidJSON  Code = "invalid_json"  // not JSON, or not an object
+	CodeUnknownField Code = "unknown_field" // a field beside key, n and at
+	CodeLineTooLong  Code = "line_too_long" // more than MaxLineBytes
+
+	// A question.
+	CodeMissingKey       Code = "missing_key"
+	CodeInvalidParameter Code = "invalid_parameter" // a parameter outside what it may be
+	CodeUnknownParameter Code = "unknown_parameter"
+	CodeTooManyAnswers   Code = "too_many_answers" // keys times windows over MaxAnswers
+	CodeUnknownKey       Code = "unknown_key"      // a delete of a key that is not there
+
+	// A decision of a limit. What is wrong with its body has the codes of lines.
+	CodeUnknownLimit Code = "unknown_limit" // there is no policy of that name
+
+	CodeBackupRunning  Code = "backup_running"  // one at a time
+	CodeRestoreRunning Code = "restore_running" // one at a time
+	CodeCountedTwice   Code = "counted_twice"   // hits of a backup that is to be merged are here already
+	CodeDamagedBackup  Code = "damaged_backup"
+
+	// The removal of a node.
+	CodeUnknownNode Code = "unknown_node"
+	CodeNodeHere    Code = "node_here"   // it is alive
+	CodeNoCluster   Code = "no_cluster"  // this server counts alone
+	CodeNotRemoved  Code = "not_removed" // no quorum, or not in time
+
+	// Any request.
+	CodeForbiddenOrigin  Code = "forbidden_origin" // a page of another site sent it, or it is for a host that is not this server's
+	CodeNotFound         Code = "not_found"
+	CodeMethodNotAllowed Code = "method_not_allowed"
+	CodeStarting         Code = "starting" // not ready: it joins, or reads its journal
+	CodeStopping         Code = "stopping"
+	CodeJournalFailing   Code = "journal_failing" // not ready: hits do not reach the disk
+	CodeClientGone       Code = "client_gone"     // while other nodes were asked: nobody reads it
+	CodeInternal         Code = "internal"
+)

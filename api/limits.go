@@ -1,0 +1,67 @@
+package api
+
+import "time"
+
+// LimitsAnswer is the policies of a server, in order of application, and how they
+// decided in (At-Window, At].
+type LimitsAnswer struct {
+	WindowSeconds int64            `json:"window_s" doc:"The window of allowed and denied, in seconds."`
+	At            Time             `json:"at" doc:"The end of the window."`
+	File          *PolicyFileState `json:"file,omitempty" doc:"The policy file; absent when the server has none."`
+	Limits        []LimitPolicy    `json:"limits" nullable:"false" doc:"The policies in order of application."`
+}
+
+// PolicyFileState is where policies come from.
+type PolicyFileState struct {
+	Path     string `json:"path"`
+	LoadedAt Time   `json:"loaded_at" doc:"When the policies in use were read."`
+	Error    string `json:"error,omitempty" doc:"Why the newest file is not in use; the policies before it are."`
+	ErrorAt  *Time  `json:"error_at,omitempty"`
+}
+
+// LimitPolicy is one policy, and how it decided lately.
+type LimitPolicy struct {
+	Name         string  `json:"name" example:"login"`
+	Keys         string  `json:"keys" doc:"The keys of requests that it is for." example:"login:{user}:*"`
+	By           string  `json:"by,omitempty" doc:"The key that is counted; absent: the request's own." example:"login:{user}"`
+	Limit        uint64  `json:"limit" doc:"How many per per_s."`
+	PerSeconds   float64 `json:"per_s" doc:"The period in seconds."`
+	Burst        uint64  `json:"burst"`
+	Algorithm    string  `json:"algorithm" enum:"window,fixed,gcra"`
+	Mode         string  `json:"mode" enum:"enforce,shadow"`
+	Where        string  `json:"where" enum:"shared,node,strict" doc:"Which nodes of a cluster count together: all, each that holds the key deciding by what it knows; each its own; or all, with one that decides."`
+	Away         string  `json:"away,omitempty" enum:"closed,open,share" doc:"What becomes of requests of a strict limit while the node that decides is away."`
+	Last         bool    `json:"last,omitempty" doc:"No later policy is asked for its keys."`
+	Overrides    int     `json:"overrides" doc:"Keys that have another limit."`
+	Allowed      Bounds  `json:"allowed" doc:"Decisions in the window: hits of limit:NAME:allowed."`
+	Denied       Bounds  `json:"denied" doc:"Hits of limit:NAME:denied."`
+	ShadowDenied Bounds  `json:"shadow_denied" doc:"Hits of limit:NAME:shadow_denied: what a shadow policy would have denied."`
+}
+
+// Per is PerSeconds as a duration.
+func (p LimitPolicy) Per() time.Duration { return fromSeconds(p.PerSeconds) }
+
+// LimitKeysAnswer is the keys that have used most of a limit, by the share of their
+// burst.
+type LimitKeysAnswer struct {
+	Name string     `json:"name"`
+	Keys []LimitKey `json:"keys" nullable:"false" doc:"By share of their burst, the highest first."`
+}
+
+// LimitKey is what one key has used of a limit.
+type LimitKey struct {
+	Key          string  `json:"key" doc:"As it is counted." example:"login:bob"`
+	Used         uint64  `json:"used"`
+	Burst        uint64  `json:"burst" doc:"Of this key: overrides may give it another one."`
+	Remaining    uint64  `json:"remaining"`
+	Share        float64 `json:"share" doc:"used / burst: a key at 1 is denied now."`
+	ResetSeconds float64 `json:"reset_s" doc:"Seconds until the whole burst is there again."`
+}
+
+// Reset is ResetSeconds as a duration: until the whole burst is there again.
+func (k LimitKey) Reset() time.Duration { return fromSeconds(k.ResetSeconds) }
+
+// ForgetAnswer is what was forgotten of limits that requests brought along.
+type ForgetAnswer struct {
+	Forgotten int `json:"forgotten" doc:"Keys that had used of them on this node, counted for each limit."`
+}

@@ -1,0 +1,84 @@
+package client
+
+import "github.com/weir-counter/weir/api"
+
+// What a server answers: the types that it writes, of package api.
+type (
+	// Time is a point in time that JSON carries as Unix seconds.
+	Time = api.Time
+	// Bounds is a count: Lower <= the true number <= *Upper.
+	Bounds = api.Bounds
+	// PerSecond is the mean rate of a count over its window, with its bounds.
+	PerSecond = api.PerSecond
+	// Freshness says how much of the newest hits is in an answer.
+	Freshness = api.Freshness
+	// Late is a node of which hits may be missing: it is not heard of, or lags.
+	Late = api.Late
+
+	// Count is the hits of a key in (At-Window, At].
+	Count = api.CountAnswer
+	// Rate is a count with its mean hits per second.
+	Rate = api.RateAnswer
+	// Top lists keys, most hits first.
+	Top = api.TopAnswer
+	// TopKey is one line of a Top.
+	TopKey = api.TopKey
+	// Series is the hits of a key in adjoining windows.
+	Series = api.SeriesAnswer
+	// Point is the hits in (At-Step, At].
+	Point = api.Point
+	// Keys lists keys, sorted by their bytes.
+	Keys = api.KeysAnswer
+
+	// Decision is the answer to checks of limits.
+	Decision = api.AllowAnswer
+	// LimitState is what one limit says of a check.
+	LimitState = api.LimitState
+	// Limits is the policies of a server, in order of application.
+	Limits = api.LimitsAnswer
+	// LimitPolicy is one policy, and how it decided lately.
+	LimitPolicy = api.LimitPolicy
+	// PolicyFile is where policies come from.
+	PolicyFile = api.PolicyFileState
+	// LimitKeys is the keys that have used most of a limit.
+	LimitKeys = api.LimitKeysAnswer
+	// LimitKey is what one key has used of a limit.
+	LimitKey = api.LimitKey
+
+	// Stats is what a server holds and what it dropped.
+	Stats = api.StatsAnswer
+	// Journal is what a server tells of its journal, since its start.
+	Journal = api.JournalStats
+	// Alarm is something that is wrong with a server.
+	Alarm = api.Alarm
+
+	// Cluster is the nodes that count together, as one of them sees them.
+	Cluster = api.ClusterAnswer
+	// Node is one that counts hits.
+	Node = api.ClusterNode
+	// ClusterServer is a NATS server that answered.
+	ClusterServer = api.ClusterServer
+	// Route is a connection to another node.
+	Route = api.ClusterRoute
+	// ClusterJournal is the journal that the nodes share.
+	ClusterJournal = api.ClusterJournal
+	// RemovedNode is what became of a node that was removed.
+	RemovedNode = api.RemovedAnswer
+	// Stream is what nodes keep together: the journal, the snapshots, the leases.
+	Stream = api.ClusterStream
+
+	// RestoreMode says what becomes of the counts that a server has.
+	RestoreMode = api.RestoreMode
+	// Restored is what became of a backup.
+	Restored = api.Restored
+
+	// Rejection is why the server did not count a hit. Its line is the place of the hit
+	// in what was sent, from 1.
+	Rejection = api.RejectedLine
+)
+
+// What a backup does to the counts that are there.
+const (
+	Merge   = api.Merge   // it is added; the same backup counts once
+	Replace = api.Replace // the counts become those of the backup
+)
