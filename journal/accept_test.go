@@ -11,6 +11,7 @@ import (
 // A journal that was cut off, accepted: sequences that snapshots say they
 // include must not be used again, whenever the process ends after that.
 func TestAcceptedCutSurvivesCrashes(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	run := start(t, cfg)
 	for i := range int64(30) {
@@ -52,6 +53,7 @@ func TestAcceptedCutSurvivesCrashes(t *testing.T) {
 // A small disk is no dead end: where the journal is at its bound, snapshots still
 // have room, it is trimmed, and the flush that waited goes on.
 func TestSmallDiskGoesOn(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	cfg.MaxBytes, cfg.SnapshotBytes = minMaxBytes, 1<<30
 	run := startSmall(t, cfg)

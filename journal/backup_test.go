@@ -53,6 +53,7 @@ func restoredWith(t *testing.T, file []byte, of weir.Config) *running {
 // A restored engine answers as the one that was backed up, whatever the mix of
 // snapshots and journal in the file, and can be backed up itself.
 func TestBackup(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		run := start(t, testConfig(t, t.TempDir()))
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -94,6 +95,7 @@ func TestBackup(t *testing.T) {
 // While hits come in: those before the call are in the backup, and a request
 // under an idempotency key is in it as a whole, with its receipt, or not at all.
 func TestBackupWhileServing(t *testing.T) {
+	t.Parallel()
 	run := start(t, testConfig(t, t.TempDir()))
 	ctx, stop := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
@@ -136,6 +138,7 @@ func TestBackupWhileServing(t *testing.T) {
 
 // Any flipped bit and any cut is refused, and leaves no directory behind.
 func TestDamagedBackup(t *testing.T) {
+	t.Parallel()
 	run := start(t, testConfig(t, t.TempDir()))
 	for i := range int64(40) {
 		run.hit(fmt.Sprint("key:", i), 1_000_000, 1)
@@ -176,6 +179,7 @@ func TestDamagedBackup(t *testing.T) {
 // A restore that is cut off in its source's middle, or by its context, leaves
 // nothing either.
 func TestRestoreStops(t *testing.T) {
+	t.Parallel()
 	file := start(t, testConfig(t, t.TempDir())).backup()
 	dir := filepath.Join(t.TempDir(), "new")
 	broken := errors.New("the disk went away")
@@ -232,6 +236,7 @@ func (g gate) Write(b []byte) (int, error) {
 // A backup whose reader is slow holds up neither hits nor Close, and it says why
 // it failed.
 func TestCloseEndsBackup(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	run := start(t, cfg)
 	for i := range int64(2000) { // more than the file's buffer
@@ -256,6 +261,7 @@ func TestCloseEndsBackup(t *testing.T) {
 }
 
 func TestBackupFails(t *testing.T) {
+	t.Parallel()
 	run := start(t, testConfig(t, t.TempDir()))
 	broken := errors.New("no space left")
 	if err := run.j.Backup(t.Context(), failing{broken}); !errors.Is(err, broken) {

@@ -11,6 +11,7 @@ import (
 // Nodes may have any flush interval: nobody is late for one of a minute, durable hits do
 // not wait for it, and one that dies is named by why.
 func TestFlushIntervalsOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.cfgs[1].FlushEvery, c.cfgs[2].FlushEvery = 5*time.Second, time.Minute
 	c.start()

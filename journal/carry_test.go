@@ -70,6 +70,7 @@ func wallCluster(t *testing.T, nodes int) *cluster {
 // The directory of a node alone becomes the first node of a cluster; the cluster's becomes
 // one alone again.
 func TestOneToThreeToOne(t *testing.T) {
+	t.Parallel()
 	c := wallCluster(t, 3)
 	want := filledAlone(t, c.cfgs[0])
 	c.start()
@@ -113,6 +114,7 @@ func TestOneToThreeToOne(t *testing.T) {
 
 // A directory whose node did not stop last, while others went on, is not all there is.
 func TestADirectoryThatIsNotCurrentDoesNotLeave(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
 	c.nodes[0].hit("a", 1000, 1)
@@ -136,6 +138,7 @@ func TestADirectoryThatIsNotCurrentDoesNotLeave(t *testing.T) {
 
 // Each place where a conversion can be cut off is one that a start goes on from.
 func TestAGrowthThatWasCutOffGoesOn(t *testing.T) {
+	t.Parallel()
 	for _, cut := range []struct {
 		name string
 		at   func(c *carry) error
@@ -171,6 +174,7 @@ func TestAGrowthThatWasCutOffGoesOn(t *testing.T) {
 
 // The same of a node alone whose settings change.
 func TestAChangeOfSettingsThatWasCutOffGoesOn(t *testing.T) {
+	t.Parallel()
 	to := weir.Config{Partitions: 64, Gather: true, Retention: 90 * 24 * time.Hour}
 	steps := []func(c *carry) error{
 		func(c *carry) error { return c.write(t.Context(), false) },
@@ -214,6 +218,7 @@ func TestAChangeOfSettingsThatWasCutOffGoesOn(t *testing.T) {
 
 // Of two directories that had hits, the cluster grows from one.
 func TestASecondDirectoryWithHitsIsRefused(t *testing.T) {
+	t.Parallel()
 	c := wallCluster(t, 3)
 	filledAlone(t, c.cfgs[0])
 	filledAlone(t, c.cfgs[1])
@@ -240,6 +245,7 @@ func TestASecondDirectoryWithHitsIsRefused(t *testing.T) {
 
 // Retention and partitions change at a restart of a node alone.
 func TestSettingsChangeAtARestart(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	filledAlone(t, cfg)
 	for _, engine := range []weir.Config{

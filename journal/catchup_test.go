@@ -8,6 +8,7 @@ import (
 
 // After CatchUp a node knows all that another had acknowledged before, at once.
 func TestCatchUp(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
 	limits := c.limits(weir.WhereStrict, "strict", weir.Limit{N: 1000, Per: 1e9 * 3600})

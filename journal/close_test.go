@@ -10,6 +10,7 @@ import (
 
 // Who asks after the end is told so, at once.
 func TestSyncAfterClose(t *testing.T) {
+	t.Parallel()
 	run := start(t, testConfig(t, t.TempDir()))
 	run.close()
 	for range 2 {
@@ -21,6 +22,7 @@ func TestSyncAfterClose(t *testing.T) {
 
 // Close on a full disk ends with its context, and says what is lost.
 func TestCloseOnFullDisk(t *testing.T) {
+	t.Parallel()
 	if !inOwnProcess(t) {
 		return
 	}
@@ -41,6 +43,7 @@ func TestCloseOnFullDisk(t *testing.T) {
 
 // The receipts of one flush may be more than a message takes.
 func TestManyReceipts(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	run := start(t, cfg)
 	answer := bytes.Repeat([]byte("x"), 100_000)

@@ -110,6 +110,7 @@ func (c *cluster) agree(want map[string]uint64) {
 }
 
 func TestNodesCountTogether(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -173,6 +174,7 @@ func TestNodesCountTogether(t *testing.T) {
 
 // A first start that is interrupted while it waits for the others can be made again.
 func TestFirstStartAgain(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	e, err := weir.New(engineConfig())
 	if err != nil {

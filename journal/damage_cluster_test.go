@@ -317,6 +317,7 @@ func TestDamageWhileTheLeaderRuns(t *testing.T) {
 
 // What a node's replica and the leader's have lost, another node tells.
 func TestAskMessage(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
 	c.nodes[0].hit("a", 1_000_000, 1)

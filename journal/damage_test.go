@@ -56,6 +56,7 @@ func copyDir(t *testing.T, from, to string) {
 // Any flipped bit and any cut in any file is found, or harmless: a start is
 // refused with the damage named, or every count is right.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	cfg, want := damagedDir(t)
 	r := rand.New(rand.NewPCG(11, 11))
 	var files []string
@@ -128,6 +129,7 @@ func damageFile(t *testing.T, r *rand.Rand, path string) string {
 // With AcceptDamage a start goes on without what was lost, says what it cost,
 // and the next start finds nothing.
 func TestAcceptDamage(t *testing.T) {
+	t.Parallel()
 	cfg, _ := damagedDir(t)
 	blocks, err := filepath.Glob(filepath.Join(cfg.Dir, serverDir, "jetstream", "*", "streams", flushStream, "msgs", "*.blk"))
 	if err != nil || len(blocks) == 0 {

@@ -87,6 +87,7 @@ func (k *killedReader) Read(p []byte) (int, error) {
 // A restore that was killed, at whatever moment, leaves a directory that does not begin
 // empty without a word, and the next restore does all of it.
 func TestRestoreThatWasKilled(t *testing.T) {
+	t.Parallel()
 	run := start(t, testConfig(t, t.TempDir()))
 	run.hit("a", 1_000_000, 7)
 	file := run.backup()

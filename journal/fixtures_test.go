@@ -60,6 +60,7 @@ func fillFixture(t *testing.T, nodes []*running) {
 }
 
 func TestFixtures(t *testing.T) {
+	t.Parallel()
 	if *writeFixtures != "" {
 		writeAlone(t, *writeFixtures)
 		writeCluster(t, *writeFixtures)

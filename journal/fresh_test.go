@@ -27,6 +27,7 @@ func freshCluster(t *testing.T) *cluster {
 
 // What one node took, and has not flushed, any other has in a fresh answer.
 func TestFreshReadsWhatOthersTook(t *testing.T) {
+	t.Parallel()
 	c := freshCluster(t)
 	took := make([]time.Duration, 0, *freshRounds)
 	for n := range uint64(*freshRounds) {
@@ -53,6 +54,7 @@ func TestFreshReadsWhatOthersTook(t *testing.T) {
 
 // Many questions at once share rounds, and each has the hits before it.
 func TestFreshSharesRounds(t *testing.T) {
+	t.Parallel()
 	c := freshCluster(t)
 	const asking, each = 32, 5
 	var all sync.WaitGroup
@@ -87,6 +89,7 @@ func TestFreshSharesRounds(t *testing.T) {
 // A node that is away is named, and is waited for as long as is said; when it is back
 // answers are fresh again, and one that has left is not waited for.
 func TestFreshNamesWhoIsMissing(t *testing.T) {
+	t.Parallel()
 	c := freshCluster(t)
 	within := func(d time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), d)

@@ -119,6 +119,7 @@ func writable(t testing.TB, nodes ...*running) {
 // A full journal refuses hits before they are counted, says so, and empties itself, also
 // after a restart: whatever was counted is there.
 func TestFullJournalEmptiesItself(t *testing.T) {
+	t.Parallel()
 	cfg := smallDisk(t)
 	r := startSmall(t, cfg)
 	goOn := r.holdRounds()
@@ -142,6 +143,7 @@ func TestFullJournalEmptiesItself(t *testing.T) {
 
 // The same in a cluster, one node of it restarted, and then all.
 func TestFullJournalEmptiesItselfInACluster(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.engine = smallEngineConfig()
 	for i := range c.cfgs {

@@ -40,6 +40,7 @@ func refused(t *testing.T, cfg Config) error {
 // The files of another journal under this directory's manifest are refused, whatever
 // they have.
 func TestAnotherJournalIsNotTakenForOnesOwn(t *testing.T) {
+	t.Parallel()
 	one, two := testConfig(t, t.TempDir()), testConfig(t, t.TempDir())
 	for _, cfg := range []Config{one, two} {
 		r := start(t, cfg)
@@ -74,6 +75,7 @@ func TestAnotherJournalIsNotTakenForOnesOwn(t *testing.T) {
 // Nodes that make a cluster at the same time agree on one identity, and so do those of
 // one that has none yet.
 func TestNodesAgreeOnTheIdentityOfTheirJournal(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
 	agreed := journalOf(t, c.cfgs[0].Dir)

@@ -85,6 +85,7 @@ func plus(a, b map[string]uint64) map[string]uint64 {
 // A backup that is merged into a journal in use adds its hits once, however often it is
 // merged, and they are there after restarts, from the journal and from snapshots.
 func TestMergeCountsOnce(t *testing.T) {
+	t.Parallel()
 	for _, engine := range []weir.Config{
 		engineConfig(),
 		{Clock: weir.EventClock, Partitions: 4, Gather: true},
@@ -128,6 +129,7 @@ func TestMergeCountsOnce(t *testing.T) {
 
 // Another backup of the journal that was merged has most of the same hits.
 func TestASecondBackupOfTheSameJournalIsRefused(t *testing.T) {
+	t.Parallel()
 	source := start(t, testConfig(t, t.TempDir()))
 	source.hit("a", 1000, 1)
 	first := source.backup()
@@ -147,6 +149,7 @@ func TestASecondBackupOfTheSameJournalIsRefused(t *testing.T) {
 }
 
 func TestReplaceMakesTheCountsThoseOfTheBackup(t *testing.T) {
+	t.Parallel()
 	file, theirs := other(t, engineConfig())
 	cfg := testConfig(t, t.TempDir())
 	r := start(t, cfg)
@@ -169,6 +172,7 @@ func TestReplaceMakesTheCountsThoseOfTheBackup(t *testing.T) {
 
 // A merge that was cut off anywhere goes on when it is asked for again.
 func TestAMergeThatWasCutOffGoesOn(t *testing.T) {
+	t.Parallel()
 	file, theirs := other(t, engineConfig())
 	for _, stopAfter := range []int{2, 8, 15} {
 		cfg := testConfig(t, t.TempDir())
@@ -207,6 +211,7 @@ func TestAMergeThatWasCutOffGoesOn(t *testing.T) {
 }
 
 func TestADamagedBackupChangesNothing(t *testing.T) {
+	t.Parallel()
 	file, _ := other(t, engineConfig())
 	r := start(t, testConfig(t, t.TempDir()))
 	r.hit("mine", 1000, 1)
@@ -224,6 +229,7 @@ func TestADamagedBackupChangesNothing(t *testing.T) {
 
 // All nodes of a cluster count what is merged into one, also one that starts later.
 func TestMergeIntoACluster(t *testing.T) {
+	t.Parallel()
 	file, theirs := other(t, engineConfig())
 	c := newCluster(t, 3)
 	c.start()

@@ -125,6 +125,7 @@ func (r *running) want(key string, n uint64) {
 }
 
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	r := start(t, cfg)
 	r.hit("a", 1000, 3)
@@ -146,6 +147,7 @@ func TestRestart(t *testing.T) {
 
 // After a crash: what was synced is there once, what was not is there or not.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	var synced, sent uint64
 	r := rand.New(rand.NewPCG(1, 1))
@@ -176,6 +178,7 @@ func TestCrash(t *testing.T) {
 // The same seeded hits with restarts, crashes after a sync, snapshots and trims
 // at random points give the same answers as without.
 func TestMetamorphic(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(3) {
 		plain, err := weir.New(engineConfig())
 		if err != nil {
@@ -230,6 +233,7 @@ func TestMetamorphic(t *testing.T) {
 
 // Snapshots let the journal be trimmed; a start needs only what came after.
 func TestTrims(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	r := start(t, cfg)
 	for i := range int64(40) {
@@ -256,6 +260,7 @@ func TestTrims(t *testing.T) {
 
 // Receipts survive a restart, by the journal alone and by a snapshot.
 func TestReceiptsSurvive(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	r := start(t, cfg)
 	once := func(key string) (string, bool) {
@@ -310,6 +315,7 @@ func TestPermissionsAndForeignFiles(t *testing.T) {
 }
 
 func TestRefusesOtherSettings(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	start(t, cfg).close()
 	for _, change := range []func(*weir.Config){

@@ -103,6 +103,7 @@ func (c *cluster) limits(where weir.Where, name string, l weir.Limit) (list []*w
 // admits more than the burst of what it knows; what they admit more together is
 // what the others did within the time that word takes, and is reported.
 func TestSharedLimit(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
 	for i, l := range []weir.Limit{{N: 5, Per: time.Second}, {N: 60, Per: time.Second}, {N: 40, Per: 2 * time.Second, Burst: 10}} {
@@ -184,6 +185,7 @@ func (c *cluster) applied() {
 // A node's own limit counts nobody else's admissions, and is there again after a
 // crash; so is a shared one of a short period.
 func TestNodeAndSharedLimitsSurviveACrash(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
 	own, both := weir.Limit{N: 4, Per: time.Hour}, weir.Limit{N: 6, Per: 50 * time.Second}

@@ -10,6 +10,7 @@ import (
 // What a key was admitted under a limit of a minute or more is there after a
 // crash and after a clean stop; a limit of a second begins anew.
 func TestLimitsSurviveRestarts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	limits := func(r *running) (login, burst *weir.KeyedLimit) {
 		login, err := r.e.Limit("login", weir.Limit{N: 5, Per: time.Hour})

@@ -27,6 +27,7 @@ func clockConfig(off time.Duration) weir.Config {
 // directory is well again, whether its hits are in the journal, in snapshots or in a
 // backup, and the node counts; so it is after a life by a clock a year behind.
 func TestPoisonedDirectoryHeals(t *testing.T) {
+	t.Parallel()
 	for _, from := range []string{"journal", "snapshots", "backup"} {
 		for _, off := range []time.Duration{2 * time.Hour, -365 * 24 * time.Hour} {
 			t.Run(fmt.Sprint(from, off), func(t *testing.T) {

@@ -60,6 +60,7 @@ func fullDisk(t *testing.T, bytes uint64) (lift func()) {
 // A disk that was full: no hit is said to be on disk that is not, and once there
 // is room the journal goes on by itself, with every hit once.
 func TestGoesOnAfterFullDisk(t *testing.T) {
+	t.Parallel()
 	if !inOwnProcess(t) {
 		return
 	}
@@ -111,6 +112,7 @@ func TestGoesOnAfterFullDisk(t *testing.T) {
 
 // A server that is well is let be, and one that does not run is started.
 func TestRevivesOnlyWhatIsDown(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	cfg.FlushEvery = time.Minute
 	r := start(t, cfg)
@@ -131,6 +133,7 @@ func TestRevivesOnlyWhatIsDown(t *testing.T) {
 
 // A server that lost what it had acknowledged is not gone on with.
 func TestDoesNotGoOnWithoutAcknowledged(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	cfg.FlushEvery = time.Minute
 	r := start(t, cfg)

@@ -122,6 +122,7 @@ func (s *sharing) wrong(replicas int) string {
 // Partitions are shared out, whatever comes, leaves and dies, while all nodes take hits,
 // and each of a partition's holders counts each hit once.
 func TestShares(t *testing.T) {
+	t.Parallel()
 	s := newSharing(t, 3, 2)
 	s.start()
 	s.hit(2000)

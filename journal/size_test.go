@@ -60,6 +60,7 @@ func TestClusterSize(t *testing.T) {
 
 // The measured cluster is a real one: all hits are counted by whoever holds their key.
 func TestClusterSizeCounts(t *testing.T) {
+	t.Parallel()
 	for _, holders := range []int{0, 2} {
 		load := sizeLoad{nodes: 3, replicas: holders, partitions: 16, flushEvery: 100 * time.Millisecond, keys: 60, hits: 200, follow: 3}
 		w := newSizeWorld(t, load)

@@ -7,6 +7,7 @@ import (
 // Of two nodes that take snapshots at once, each slot gets one's, as a whole: who
 // does not know what is in a slot does not write over it.
 func TestTwoTakersOfSnapshots(t *testing.T) {
+	t.Parallel()
 	r := start(t, testConfig(t, t.TempDir()))
 	r.hit("k", 1_000_000, 1)
 	r.sync()

@@ -15,6 +15,7 @@ import (
 // while one is under way, or as the last of a crowd. A lost wake-up would show as
 // a minute.
 func TestSyncNeverWaitsForTheInterval(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, filepath.Join(t.TempDir(), "data"))
 	cfg.FlushEvery = time.Minute
 	r := start(t, cfg)

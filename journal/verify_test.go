@@ -32,6 +32,7 @@ func dataFiles(t *testing.T, dir string) map[string]string {
 
 // Verify tells what is there, and changes no byte of it.
 func TestVerify(t *testing.T) {
+	t.Parallel()
 	cfg, want := damagedDir(t)
 	before := dataFiles(t, cfg.Dir)
 	r, err := Verify(t.Context(), cfg.Dir)
@@ -54,6 +55,7 @@ func TestVerify(t *testing.T) {
 
 // Verify and a start are of one mind about damage.
 func TestVerifyAgreesWithOpen(t *testing.T) {
+	t.Parallel()
 	cfg, _ := damagedDir(t)
 	r := rand.New(rand.NewPCG(5, 5))
 	files := slices.Sorted(maps.Keys(dataFiles(t, cfg.Dir)))
@@ -77,6 +79,7 @@ func TestVerifyAgreesWithOpen(t *testing.T) {
 }
 
 func TestVerifyRefuses(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	start(t, cfg)
 	file := filepath.Join(t.TempDir(), "file")

@@ -10,7 +10,8 @@ import (
 )
 
 var (
-	clusterRounds = flag.Int("cluster-rounds", 1, "how often TestClusterCrash and TestClusterNamespaces go through all that may happen to a node")
+	clusterRounds = flag.Int("cluster-rounds", 0, "how often TestClusterCrash and TestClusterNamespaces, and each OfShares, go through all that may happen to a node; 0: once, the two of a pair together")
+	clusterPace   = flag.Duration("cluster-pace", 20*time.Millisecond, "pause of each node's writer between its hits")
 	clusterSeed   = flag.Uint64("cluster-seed", 0, "seed of both: which node, and in which order; 0: a random one")
 )
 
@@ -35,19 +36,6 @@ var stopAndGoOn = fault{"stopped for 4 s (SIGSTOP)", func(c *processes, i int) {
 
 // faults are those of TestClusterCrash.
 var faults = []fault{
-	killAndRestart,
-	stopAndGoOn,
-	{"killed and replaced by an empty one", func(c *processes, i int) {
-		c.kill(i)
-		c.empty(i)
-		<-time.After(time.Second) // until the other two are one without it
-		c.start(i)
-	}},
-	{"cut off for 6 s", func(c *processes, i int) {
-		c.network.setCut(c.name(i), true)
-		<-time.After(6 * time.Second)
-		c.network.setCut(c.name(i), false)
-	}},
 	{"restart of all, one after the other", func(c *processes, i int) {
 		for k := range c.nodes {
 			next := (i + k) % len(c.nodes)
@@ -56,18 +44,47 @@ var faults = []fault{
 			c.converge("a rolling restart, " + c.name(next))
 		}
 	}},
+	killAndRestart,
+	{"cut off for 6 s", func(c *processes, i int) {
+		c.network.setCut(c.name(i), true)
+		<-time.After(6 * time.Second)
+		c.network.setCut(c.name(i), false)
+	}},
+	{"killed and replaced by an empty one", func(c *processes, i int) {
+		c.kill(i)
+		c.empty(i)
+		<-time.After(time.Second) // until the other two are one without it
+		c.start(i)
+	}},
+	stopAndGoOn,
+}
+
+// inPair are the faults of one of two tests, 0 or 1, that go through them together unless
+// rounds of all are asked for.
+func inPair(faults []fault, test int) (own []fault) {
+	if *clusterRounds > 0 {
+		return faults
+	}
+	for i := test; i < len(faults); i += 2 {
+		own = append(own, faults[i])
+	}
+	return own
 }
 
 // Three nodes take hits, durable and plain, while one after the other is killed,
 // stopped, cut off, replaced and restarted. In the end all count the same: every
 // durable hit that was answered once, and every plain one but what a kill took
 // from its last moments.
-func TestClusterCrash(t *testing.T) { crashCluster(t, newProcesses(t), faults) }
+func TestClusterCrash(t *testing.T) {
+	t.Parallel()
+	crashCluster(t, newProcesses(t), inPair(faults, 0))
+}
 
 // The same with nodes that hold two thirds of the partitions each, and take those of a
 // node that is away for a second.
 func TestClusterCrashOfShares(t *testing.T) {
-	crashCluster(t, newProcesses(t, "--replicas", "2", "--move-after", "1s"), faults)
+	t.Parallel()
+	crashCluster(t, newProcesses(t, "--replicas", "2", "--move-after", "1s"), inPair(faults, 1))
 }
 
 func crashCluster(t *testing.T, c *processes, faults []fault) {
@@ -87,7 +104,7 @@ func crashCluster(t *testing.T, c *processes, faults []fault) {
 		writing.Go(func() { w.run(stop) })
 	}
 	c.converge("start")
-	for range *clusterRounds {
+	for range max(1, *clusterRounds) {
 		for _, f := range random.Perm(len(faults)) {
 			i := random.IntN(clusterSize)
 			began := time.Now()

@@ -48,6 +48,7 @@ func (c *processes) wantNamed(i int) {
 // stopped, so that it may lead when they are back: every durable hit is counted by
 // all, and the damage is named.
 func TestClusterDamage(t *testing.T) {
+	t.Parallel()
 	c := newProcesses(t)
 	c.start(0, 1, 2)
 	stop := make(chan struct{})

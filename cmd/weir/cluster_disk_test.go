@@ -88,6 +88,7 @@ func (c *processes) hitUntil(what, key string, nodes []int, done func() bool) (c
 // lasts every node says so, and once it is over all is as it was, by itself, and no hit
 // that was answered is lost.
 func TestClusterDiskFull(t *testing.T) {
+	t.Parallel()
 	c := newProcesses(t)
 	disks := newDisks(t, c)
 	c.start(0, 1, 2)
@@ -152,6 +153,7 @@ func TestClusterDiskFull(t *testing.T) {
 // A node that is told to stop while its hits can't be stored anywhere tries, within its
 // time limit, and says in the end how many are lost.
 func TestStopWhileDisksAreFull(t *testing.T) {
+	t.Parallel()
 	c := newProcesses(t, "--close-timeout", "3s")
 	disks := newDisks(t, c)
 	c.start(0, 1, 2)

@@ -12,14 +12,20 @@ import (
 	"github.com/weir-counter/weir/client"
 )
 
-var freshRounds = flag.Int("fresh-rounds", 60, "how often TestFreshOverHTTP reads on one node what another took")
+var freshRounds = flag.Int("fresh-rounds", 18, "how often TestFreshOverHTTP reads on one node what another took")
 
 // A plain hit that one node has answered is in the fresh answer of any other, whichever
 // holds its key; while a node is cut off, the answer is 503 in time and names it.
-func TestFreshOverHTTP(t *testing.T) { readOwnWrites(t, newProcesses(t)) }
+func TestFreshOverHTTP(t *testing.T) {
+	t.Parallel()
+	readOwnWrites(t, newProcesses(t))
+}
 
 // The same where each node holds a part of the keys.
-func TestFreshOverHTTPOfShares(t *testing.T) { readOwnWrites(t, newProcesses(t, "--replicas", "1")) }
+func TestFreshOverHTTPOfShares(t *testing.T) {
+	t.Parallel()
+	readOwnWrites(t, newProcesses(t, "--replicas", "1"))
+}
 
 func readOwnWrites(t *testing.T, c *processes) {
 	c.start(0, 1, 2)

@@ -35,7 +35,7 @@ func (w *clusterWriter) run(stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case <-time.After(2 * time.Millisecond):
+		case <-time.After(*clusterPace):
 		}
 		if p := w.c.nodes[w.node].Load(); p != nil {
 			w.mu.Lock()

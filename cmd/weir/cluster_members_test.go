@@ -28,7 +28,7 @@ func (m *members) name(i int) string { return fmt.Sprint("n", i+1) }
 // launch starts a node that is told of the first known ones.
 func (m *members) launch(i, known int) {
 	m.t.Helper()
-	m.nodes[i] = launch(m.t, m.dirs[i], "--cluster", "test", "--node", m.name(i), "--cluster-addr", m.addrs[i], "--peers", strings.Join(m.addrs[:known], ","))
+	m.nodes[i] = launch(m.t, m.dirs[i], "--cluster", "test", "--cluster-secret", jointest.Secret, "--node", m.name(i), "--cluster-addr", m.addrs[i], "--peers", strings.Join(m.addrs[:known], ","))
 }
 
 // serving waits until a node does.
@@ -135,7 +135,7 @@ func (p *process) get(t *testing.T, path string) (status int, body string) {
 // three one more may die; it comes back nevertheless, and is served by the three; all
 // are started again. Every durable hit that was answered is counted once.
 func TestAnotherNumberOfNodes(t *testing.T) {
-	t.Setenv("WEIR_CLUSTER_SECRET", jointest.Secret)
+	t.Parallel()
 	m := &members{t: t, addrs: jointest.Addrs(t, 4), nodes: make([]*process, 4)}
 	for range 4 {
 		m.dirs = append(m.dirs, t.TempDir())
@@ -238,6 +238,7 @@ func TestAnotherNumberOfNodes(t *testing.T) {
 // A node is cut off, and removed as if it were dead. It is not, and comes back: what
 // it counted meanwhile is counted by all, and so is what it takes from then on.
 func TestRemovedWhileCutOff(t *testing.T) {
+	t.Parallel()
 	c := newProcesses(t)
 	c.start(0, 1, 2)
 	c.converge("start")

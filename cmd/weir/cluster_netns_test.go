@@ -26,12 +26,12 @@ const (
 // which proxies can't do.
 func TestClusterNamespaces(t *testing.T) {
 	c, faults := newNamespacedProcesses(t)
-	crashCluster(t, c, faults)
+	crashCluster(t, c, inPair(faults, 0))
 }
 
 func TestClusterNamespacesOfShares(t *testing.T) {
 	c, faults := newNamespacedProcesses(t, "--replicas", "2", "--move-after", "1s")
-	crashCluster(t, c, faults)
+	crashCluster(t, c, inPair(faults, 1))
 }
 
 func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, []fault) {

@@ -44,7 +44,6 @@ func newProcesses(t *testing.T, flags ...string) *processes {
 }
 
 func newProcessesIn(t *testing.T, network network, listen, addrs []string, flags ...string) *processes {
-	t.Setenv("WEIR_CLUSTER_SECRET", jointest.Secret)
 	c := &processes{t: t, network: network, flags: flags, own: make([][]string, clusterSize), listen: listen, addrs: addrs, nodes: make([]atomic.Pointer[process], clusterSize)}
 	for i := range clusterSize {
 		c.dirs = append(c.dirs, t.TempDir())
@@ -70,7 +69,7 @@ func (c *processes) start(nodes ...int) {
 }
 
 func (c *processes) launch(i int) *process {
-	return launchWithin(c.t, c.network.within(i), c.dirs[i], slices.Concat([]string{"--cluster", "test", "--node", c.name(i), "--snapshot-every", "64KiB",
+	return launchWithin(c.t, c.network.within(i), c.dirs[i], slices.Concat([]string{"--cluster", "test", "--cluster-secret", jointest.Secret, "--node", c.name(i), "--snapshot-every", "64KiB",
 		"--cluster-addr", c.addrs[i], "--cluster-listen", c.listen[i], "--peers", c.addrs[0] + "," + c.addrs[1] + "," + c.addrs[2]}, c.flags, c.own[i])...)
 }
 

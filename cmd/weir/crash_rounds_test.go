@@ -172,6 +172,7 @@ func (p *process) slowestFlush(ctx context.Context) (slowest time.Duration) {
 // answer count once after they are sent again, no hit counts twice, and plain
 // hits are lost only from the last moments.
 func TestCrashRounds(t *testing.T) {
+	t.Parallel()
 	seed := *crashSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -299,6 +300,7 @@ func checkDurable(t *testing.T, p *process, writers []*crashWriter) {
 // A small disk that is flooded, and then a kill: what was answered as durable is there,
 // and what was not counts once when it is sent again with more room.
 func TestCrashOnSmallDisk(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := startProcess(t, dir, "--max-disk", "57MiB", "--durable-timeout", "500ms")
 	w := &crashWriter{rand: rand.New(rand.NewPCG(1, 1))}

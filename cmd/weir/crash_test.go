@@ -151,6 +151,7 @@ func (p *process) count(t *testing.T, key string) uint64 {
 // it had acknowledged as durable, once, and no hit more than was sent. What it
 // did not acknowledge counts once when it is sent again.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := startProcess(t, dir)
 	const senders, enough = 4, 100

@@ -66,6 +66,7 @@ func TestJoinSettings(t *testing.T) {
 
 // A node that waits for others ends well when it is told to.
 func TestStopWhileWaiting(t *testing.T) {
+	t.Parallel()
 	ports := jointest.Addrs(t, 3)
 	dir := t.TempDir()
 	p := launch(t, dir, "--cluster", "c", "--node", "n1", "--cluster-addr", ports[0], "--peers", strings.Join(ports, ","))

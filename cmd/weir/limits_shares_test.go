@@ -13,6 +13,7 @@ import (
 // Three processes hold a third of the keys each: a shared limit that all are asked for at
 // once admits its burst, and each of them says who used most of it.
 func TestSharedLimitOfProcesses(t *testing.T) {
+	t.Parallel()
 	const burst, keys, callers = 10, 6, 3
 	c := newProcesses(t, "--replicas", "1", "--policy", writeFile(t, "p.yaml", fmt.Sprintf("limits: [{name: l, keys: \"k*\", limit: %d, per: 1h}]", burst)))
 	c.start(0, 1, 2)

@@ -153,6 +153,7 @@ func squeezed(text string) string {
 // A SIGHUP reads the file again. A bad one leaves the policies as they are, and is told
 // in the log and by the server; a good one is in use without a fresh allowance.
 func TestHangup(t *testing.T) {
+	t.Parallel()
 	path, write := policyFile(t, loginPolicies)
 	p := startProcess(t, t.TempDir(), "--policy", path)
 	env := map[string]string{"WEIR_SERVER": p.addr}
@@ -203,6 +204,7 @@ func TestHangup(t *testing.T) {
 
 // Without a policy file a SIGHUP asks for nothing, says so, and ends nothing.
 func TestHangupWithoutPolicies(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, t.TempDir())
 	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)

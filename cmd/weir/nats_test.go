@@ -13,6 +13,7 @@ import (
 
 // Two nodes meet in a NATS server that is not theirs, which asks for a user.
 func TestNodesMeetInNATS(t *testing.T) {
+	t.Parallel()
 	existing, err := natsserver.NewServer(&natsserver.Options{
 		ServerName: "existing", Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true, NoLog: true,
 		Username: "weir", Password: "password", JetStream: true, StoreDir: t.TempDir(), SyncAlways: true,
@@ -29,26 +30,25 @@ func TestNodesMeetInNATS(t *testing.T) {
 		t.Fatal("the NATS server is not ready")
 	}
 	url := strings.Replace(existing.ClientURL(), "nats://", "nats://weir:password@", 1)
-	t.Setenv("WEIR_NATS", url)
 	var nodes []*process
 	var dirs []string
 	for i := range 2 {
 		dirs = append(dirs, t.TempDir())
-		nodes = append(nodes, startProcess(t, dirs[i], "--node", fmt.Sprint("n", i+1)))
+		nodes = append(nodes, startProcess(t, dirs[i], "--nats", url, "--node", fmt.Sprint("n", i+1)))
 	}
 	for i, p := range nodes {
 		if !p.post("a", uint64(i+1), "", true) {
 			t.Fatalf("n%d took no hit", i+1)
 		}
 	}
-	third := launch(t, t.TempDir(), "--node", "n1")
+	third := launch(t, t.TempDir(), "--nats", url, "--node", "n1")
 	if log := <-third.log; third.Wait() == nil || !strings.Contains(log, "another node that runs is called n1") {
 		t.Errorf("a second n1 was not refused:\n%s", log)
 	}
 	if _, err := nodes[1].end(t, syscall.SIGKILL); err == nil {
 		t.Fatal("the process ended well in spite of SIGKILL")
 	}
-	nodes[1] = startProcess(t, dirs[1], "--node", "n2")
+	nodes[1] = startProcess(t, dirs[1], "--nats", url, "--node", "n2")
 	for _, p := range nodes {
 		jointest.Eventually(t, "both count both hits", func() bool { return p.count(t, "a") == 3 })
 	}

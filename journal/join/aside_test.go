@@ -40,6 +40,7 @@ func settle(t *testing.T, c *jointest.Cluster) {
 
 // Nodes that keep no replica of a stream miss nothing, and all start again.
 func TestFiveNodesStartAgain(t *testing.T) {
+	t.Parallel()
 	c := jointest.Start(t, 5, nil)
 	kept(t, c)
 	all := []int{0, 1, 2, 3, 4}
@@ -55,6 +56,7 @@ func TestFiveNodesStartAgain(t *testing.T) {
 // A node whose replica is damaged waits for others that have all, and where there are not
 // enough moves nothing.
 func TestSetAsideOnlyBesideOthers(t *testing.T) {
+	t.Parallel()
 	c := jointest.Start(t, 3, nil)
 	kept(t, c)
 	c.Down(0, 1, 2)

@@ -57,6 +57,7 @@ func contents(t testing.TB, node *join.Node) map[string]bool {
 // Three nodes; one is lost, two go on; it comes back and has everything; two are
 // lost, and nothing is acknowledged any more.
 func TestClusterGoesOnWithoutOneNode(t *testing.T) {
+	t.Parallel()
 	c := jointest.Start(t, 3, nil)
 	if got := c.Nodes[0].Replicas(3); got != 3 {
 		t.Fatalf("Replicas(3) = %d of three nodes", got)

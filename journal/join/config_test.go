@@ -108,6 +108,7 @@ func TestADirectoryBelongsToOneNode(t *testing.T) {
 }
 
 func TestAPortThatIsTakenIsNamed(t *testing.T) {
+	t.Parallel()
 	c := jointest.New(t, 2, nil)
 	l, err := net.Listen("tcp", c.Configs[0].Addr)
 	if err != nil {

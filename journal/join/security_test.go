@@ -140,6 +140,7 @@ func refusedOfTwo(t *testing.T, cfg join.Config) {
 }
 
 func TestCertificatesAreCheckedAtTheStart(t *testing.T) {
+	t.Parallel()
 	ours, theirs := jointest.NewAuthority(t), jointest.NewAuthority(t)
 	foreign := theirs.Issue(t, "n1")
 	foreign.CA = ours.CA

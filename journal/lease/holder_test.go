@@ -127,6 +127,7 @@ func TestAHolderRenews(t *testing.T) {
 // In a cluster the holder's server goes away: it is cut off, and knows by its
 // own clock that its leases are lost, before any other node has one.
 func TestACutOffHolderKnows(t *testing.T) {
+	t.Parallel()
 	c := jointest.Start(t, 3, nil)
 	const ttl = 6 * time.Second
 	names := []string{"a", "b", "c", "d"}

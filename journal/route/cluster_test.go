@@ -11,6 +11,7 @@ import (
 // Nodes that have a NATS server each, as in a cluster: one is gone with its server,
 // and the others answer for it.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	c := jointest.Start(t, 3, nil)
 	f := &fleet{t: t, model: newEngine(t), in: all(parts)}
 	for p := range parts {

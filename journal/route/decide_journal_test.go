@@ -84,6 +84,7 @@ func (n *limited) keysOf() (keys []string) {
 // With one holder of each key, all nodes together admit the burst and not one more. When
 // it is gone, each of the others admits at most the burst.
 func TestSharedLimitWithOneHolder(t *testing.T) {
+	t.Parallel()
 	nodes := openLimited(t, limitedTo, journal.Config{FlushEvery: 5 * time.Millisecond, Replicas: 1})
 	gone, rest := nodes[0], nodes[1:]
 	its := gone.keysOf()
@@ -103,6 +104,7 @@ func TestSharedLimitWithOneHolder(t *testing.T) {
 // With two holders, the nodes together admit at most the burst of each; and once the holders
 // know of each other nobody admits more.
 func TestSharedLimitWithTwoHolders(t *testing.T) {
+	t.Parallel()
 	nodes := openLimited(t, limitedTo, journal.Config{FlushEvery: 5 * time.Millisecond, Replicas: 2})
 	keys := nodes[0].keysOf()
 	for key, n := range hammer(t, nodes, keys) {
@@ -139,6 +141,7 @@ func (n *limited) limit(t *testing.T) *weir.KeyedLimit {
 
 // The next holder knows what the one before has admitted.
 func TestSharedLimitMoves(t *testing.T) {
+	t.Parallel()
 	nodes := openLimited(t, limitedTo, journal.Config{FlushEvery: 5 * time.Millisecond, Replicas: 1, MoveAfter: time.Second})
 	gone, rest := nodes[0], nodes[1:]
 	its := gone.keysOf()

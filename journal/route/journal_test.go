@@ -111,6 +111,7 @@ func (n *journaled) crash() {
 // flush later, and says so; a key is deleted wherever its hits were taken; and when one
 // is killed, the other two have everything.
 func TestNodesWithAJournal(t *testing.T) {
+	t.Parallel()
 	nodes := openThree(t, journal.Config{FlushEvery: 5 * time.Millisecond, Replicas: 2})
 	const keys = 60
 	at := time.Unix(time.Now().Unix(), 0)

@@ -71,6 +71,7 @@ func (a *asker) run(c *cluster, i int, keys []string, over <-chan struct{}) {
 // leave, are cut off and come back. By brute force over all admissions that were
 // told: no interval has more than the limit's own worst case, and none is forgotten.
 func TestNeverOver(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, brutePolicies, 5*time.Millisecond)
 	var keys []string
 	for _, kind := range []string{"r", "s", "b", "o", "a"} {

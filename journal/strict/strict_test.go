@@ -12,6 +12,7 @@ const hourly = "limits:\n  - {name: h, keys: \"h:*\", limit: 10, per: 1h, where:
 // it admitted. An answer that is lost on a slow machine has taken its admission, so
 // there may be fewer, never more.
 func TestOneDecides(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, hourly, 5*time.Millisecond)
 	for i := range c.nodes {
 		c.decided(i, "h:a")
@@ -47,6 +48,7 @@ func TestOneDecides(t *testing.T) {
 
 // Away: the whole cluster is one node, which can't decide.
 func TestAwayCluster(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, `limits:
   - {name: closed, keys: "c:*", limit: 9, per: 1h, where: strict}
   - {name: open, keys: "o:*", limit: 9, per: 1h, where: strict, away: open}

@@ -102,12 +102,18 @@ func Addrs(t testing.TB, n int) []string {
 	t.Helper()
 	var addrs []string
 	for tries := 0; len(addrs) < n && tries < 1000; tries++ {
-		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
+		addr := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
+		reserved, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", addr)
+		if err != nil {
+			continue // another test has it, of this process or of any other
+		}
+		t.Cleanup(func() { reserved.Close() })
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
 		if err != nil {
 			continue
 		}
-		defer l.Close() // all at the end, so that each is another
-		addrs = append(addrs, l.Addr().String())
+		l.Close()
+		addrs = append(addrs, addr)
 	}
 	if len(addrs) < n {
 		t.Fatal("no unused ports")
