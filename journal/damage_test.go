@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/join/jointest"
 )
 
 var damages = flag.Int("damages", 120, "how many random damages TestDamage makes")
@@ -77,7 +78,7 @@ func TestDamage(t *testing.T) {
 		what := damageFile(t, r, damaged.Dir+files[i%len(files)])
 		began := time.Now()
 		run, err := tryStart(t, damaged)
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > jointest.Patience {
 			t.Errorf("%s: the start took %v", what, took)
 		}
 		if err != nil {

@@ -314,25 +314,34 @@ func TestPermissionsAndForeignFiles(t *testing.T) {
 	}
 }
 
+// An engine that does not gather is refused, and so are other partitions or another
+// retention than those of a cluster: a node alone changes its directory.
 func TestRefusesOtherSettings(t *testing.T) {
 	t.Parallel()
-	cfg := testConfig(t, t.TempDir())
-	start(t, cfg).close()
-	for _, change := range []func(*weir.Config){
-		func(c *weir.Config) { c.Partitions = 32 },
-		func(c *weir.Config) { c.Retention = time.Hour },
-		func(c *weir.Config) { c.Gather = false },
-	} {
+	refuses := func(cfg Config, names string, change func(*weir.Config)) {
+		t.Helper()
 		ec := engineConfig()
 		change(&ec)
 		e, err := weir.New(ec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(t.Context(), e, cfg, nil); err == nil {
+		defer e.Close()
+		if j, err := Open(t.Context(), e, cfg, nil); err == nil {
+			(&running{t, e, j}).crash()
 			t.Errorf("opened with %+v", ec)
+		} else if !strings.Contains(err.Error(), names) {
+			t.Errorf("%s is not named: %v", names, err)
 		}
-		e.Close()
 	}
+	cfg := testConfig(t, t.TempDir())
+	start(t, cfg).close()
+	refuses(cfg, "Gather", func(c *weir.Config) { c.Gather = false })
 	start(t, cfg)
+
+	c := newCluster(t, 2)
+	c.start()
+	c.stop()
+	refuses(c.cfgs[0], "partitions", func(c *weir.Config) { c.Partitions = 32 })
+	refuses(c.cfgs[0], "retention", func(c *weir.Config) { c.Retention = time.Hour })
 }

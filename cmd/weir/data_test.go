@@ -45,10 +45,10 @@ func TestRestart(t *testing.T) {
 			t.Errorf("a second process: exit %d, %s", code, stderr)
 		}
 	})
-	code, _, stderr := weirOf(t, nil, "", "serve", "--http", "127.0.0.1:0", "--data", dir, "--retention", "2d")
-	if code != exitUsage || !strings.Contains(stderr, "--retention: the data directory was made with a retention of") {
-		t.Errorf("another retention: exit %d, %s", code, stderr)
-	}
+	serveOnce(t, dir, func(server string) {
+		wantCounted(t, server, "a", "3")
+		wantCounted(t, server, "b", "1")
+	}, "--retention", "2d")
 }
 
 // A server does not start on data that lost hits, unless it is told to.

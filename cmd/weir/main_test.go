@@ -13,13 +13,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/journal/join/jointest"
 )
 
-// weirOf runs one command line in this process.
+// weirOf runs one command line in this process. One that would serve though the test
+// wants it to be refused is stopped in the end.
 func weirOf(t *testing.T, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(t.Context(), &world{
+	ctx, cancel := context.WithTimeout(t.Context(), 2*jointest.Patience)
+	defer cancel()
+	code = run(ctx, &world{
 		stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, env: lookup(env),
 	}, args)
 	return code, out.String(), errs.String()

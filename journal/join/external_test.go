@@ -77,14 +77,13 @@ func TestAnExistingNATS(t *testing.T) {
 	port := server.Addr().(*net.TCPAddr).Port
 	stopExisting(server)
 	jointest.Eventually(t, "the loss is seen", func() bool { return !node.Conn().IsConnected() })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), jointest.Patience)
 	defer cancel()
-	start := time.Now()
 	if _, err = node.JetStream().Publish(ctx, "s", []byte("b")); !errors.Is(err, nats.ErrReconnectBufExceeded) {
 		t.Errorf("publish without a connection: %v", err)
 	}
-	if took := time.Since(start); took > time.Second {
-		t.Errorf("it took %v to fail", took)
+	if ctx.Err() != nil {
+		t.Error("it failed by its deadline only")
 	}
 	startExisting(t, dir, port, nil)
 	publish(t, node, "c")
