@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/varint"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // errDamaged is wrapped by the error for bytes that were changed or cut.
@@ -77,9 +77,9 @@ func (r *reader) head() part {
 }
 
 // reader reads bytes of the journal's.
-type reader struct{ varint.Reader }
+type reader struct{ wire.Reader }
 
-func newReader(b []byte) reader { return reader{*varint.NewReader(b)} }
+func newReader(b []byte) reader { return reader{*wire.NewReader(b)} }
 
 // end tells whether all was read, and nothing was cut or impossible.
 func (r *reader) end() error {

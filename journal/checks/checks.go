@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/varint"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // Question asks another node to take or to peek.
@@ -70,19 +70,19 @@ func (q Question) Decide(e *weir.Engine) (a Answer, err error) {
 //	checks: how many, then each: record of the limit (weir, KeyedLimit.Record), key, n,
 //	1 if its verdict denies nothing
 func (q Question) Append(b []byte) []byte {
-	b = varint.AppendBool(b, q.Take)
+	b = wire.AppendBool(b, q.Take)
 	b = binary.AppendUvarint(b, uint64(len(q.Checks)))
 	for _, c := range q.Checks {
-		b = varint.AppendText(b, c.Limit)
-		b = varint.AppendText(b, c.Key)
+		b = wire.AppendText(b, c.Limit)
+		b = wire.AppendText(b, c.Key)
 		b = binary.AppendUvarint(b, c.N)
-		b = varint.AppendBool(b, c.Shadow)
+		b = wire.AppendBool(b, c.Shadow)
 	}
 	return b
 }
 
 // Read reads what Append wrote.
-func Read(r *varint.Reader) (q Question) {
+func Read(r *wire.Reader) (q Question) {
 	q.Take = r.Bool()
 	count := r.AtMost(weir.MaxChecks)
 	if count == 0 {
@@ -100,7 +100,7 @@ func Read(r *varint.Reader) (q Question) {
 //	verdicts: how many, then each: 1 for allowed + 2 for never, remaining, retry after
 //	and reset in ns
 func (a Answer) Append(b []byte) []byte {
-	b = varint.AppendBool(b, a.Allowed)
+	b = wire.AppendBool(b, a.Allowed)
 	b = binary.AppendUvarint(b, uint64(len(a.Verdicts)))
 	for _, v := range a.Verdicts {
 		flags := byte(0)
@@ -119,7 +119,7 @@ func (a Answer) Append(b []byte) []byte {
 }
 
 // ReadAnswer reads the answer to a question of so many checks.
-func ReadAnswer(r *varint.Reader, checks int) (a Answer) {
+func ReadAnswer(r *wire.Reader, checks int) (a Answer) {
 	a.Allowed = r.Bool()
 	if count := r.Uvarint(); count != uint64(checks) {
 		r.Fail()
@@ -137,4 +137,4 @@ func ReadAnswer(r *varint.Reader, checks int) (a Answer) {
 }
 
 // readDuration reads ns, as many as there may be.
-func readDuration(r *varint.Reader) time.Duration { return time.Duration(r.AtMost(1<<63 - 1)) }
+func readDuration(r *wire.Reader) time.Duration { return time.Duration(r.AtMost(1<<63 - 1)) }

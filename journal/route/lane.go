@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir/journal/varint"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 const (
@@ -219,7 +219,7 @@ func (r *Router) send(node string, c class, batch []*asked) ([]answer, Fresh, er
 	questions := make([]*question, len(batch))
 	for i, a := range batch {
 		a.sent = true
-		b = varint.AppendText(b, string(a.encoded))
+		b = wire.AppendText(b, string(a.encoded))
 		questions[i] = a.q
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, within)

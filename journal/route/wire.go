@@ -8,7 +8,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/journal/checks"
-	"github.com/weir-counter/weir/journal/varint"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // A request, one message to weir.ask.<id>. Numbers are unsigned varints, signed ones
@@ -67,12 +67,12 @@ func (q *question) append(b []byte) []byte {
 	b = append(b, byte(q.kind))
 	switch q.kind {
 	case kindCount:
-		b = varint.AppendText(b, q.key)
+		b = wire.AppendText(b, q.key)
 		b = binary.AppendVarint(b, q.at.Unix())
 		b = binary.AppendUvarint(b, uint64(q.at.Nanosecond()))
 		b = binary.AppendUvarint(b, uint64(q.seconds()))
 	case kindSeries:
-		b = varint.AppendText(b, q.key)
+		b = wire.AppendText(b, q.key)
 		b = binary.AppendVarint(b, q.from)
 		b = binary.AppendVarint(b, q.to)
 		b = binary.AppendUvarint(b, uint64(q.seconds()))
@@ -80,16 +80,16 @@ func (q *question) append(b []byte) []byte {
 		b = binary.AppendVarint(b, q.at.Unix())
 		b = binary.AppendUvarint(b, uint64(q.seconds()))
 		b = binary.AppendUvarint(b, uint64(q.n))
-		b = varint.AppendText(b, q.prefix)
+		b = wire.AppendText(b, q.prefix)
 	case kindKeys:
 		b = binary.AppendUvarint(b, uint64(q.n))
-		b = varint.AppendText(b, q.prefix)
-		b = varint.AppendText(b, q.after)
+		b = wire.AppendText(b, q.prefix)
+		b = wire.AppendText(b, q.after)
 	case kindDelete:
-		b = varint.AppendText(b, q.key)
+		b = wire.AppendText(b, q.key)
 		b = binary.AppendVarint(b, q.until)
 	case kindLimitKeys:
-		b = varint.AppendText(b, q.limit)
+		b = wire.AppendText(b, q.limit)
 		b = binary.AppendUvarint(b, uint64(q.n))
 	case kindDecide:
 		b = q.decide.Append(b)
@@ -108,7 +108,7 @@ func appendSet(b []byte, s weir.PartitionSet) []byte {
 	return b
 }
 
-func readSet(r *varint.Reader, partitions int) weir.PartitionSet {
+func readSet(r *wire.Reader, partitions int) weir.PartitionSet {
 	s := weir.NewPartitionSet(partitions)
 	words := r.Bytes(8 * len(s))
 	if r.Failed() {
@@ -124,7 +124,7 @@ func readSet(r *varint.Reader, partitions int) weir.PartitionSet {
 }
 
 // readQuestion reads what append wrote.
-func readQuestion(r *varint.Reader, partitions int) (q question) {
+func readQuestion(r *wire.Reader, partitions int) (q question) {
 	q.kind = kind(r.Byte())
 	switch q.kind {
 	case kindCount:
@@ -166,7 +166,7 @@ func readQuestion(r *varint.Reader, partitions int) (q question) {
 }
 
 // readWindow reads whole seconds, at least one.
-func readWindow(r *varint.Reader) time.Duration {
+func readWindow(r *wire.Reader) time.Duration {
 	seconds := r.AtMost(uint64(weir.MaxWindow / time.Second))
 	if seconds == 0 {
 		r.Fail()
@@ -195,7 +195,7 @@ const maxTTL = 10 * time.Minute
 
 // readRequest reads a request to an engine of so many partitions.
 func readRequest(b []byte, partitions int) (req request, err error) {
-	r := varint.NewReader(b)
+	r := wire.NewReader(b)
 	if version := r.Byte(); version != wireVersion {
 		return req, fmt.Errorf("a question in version %d: this node knows %d", version, wireVersion)
 	}
@@ -210,7 +210,7 @@ func readRequest(b []byte, partitions int) (req request, err error) {
 	}
 	req.questions = make([]question, 0, n)
 	for range n {
-		one := varint.NewReader(r.Bytes(r.Count()))
+		one := wire.NewReader(r.Bytes(r.Count()))
 		q := readQuestion(one, partitions)
 		if !one.Done() || q.class() != req.class {
 			return req, errWire

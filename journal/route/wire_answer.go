@@ -7,7 +7,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/journal/checks"
-	"github.com/weir-counter/weir/journal/varint"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // The answers to a request are one text, cut into as many messages as it needs:
@@ -55,7 +55,7 @@ const (
 func appendPart(b []byte, status byte, part int, last bool) []byte {
 	b = append(b, wireVersion, status)
 	b = binary.AppendUvarint(b, uint64(part))
-	return varint.AppendBool(b, last)
+	return wire.AppendBool(b, last)
 }
 
 // partOf is one message of answers.
@@ -71,7 +71,7 @@ type errRefused string
 func (e errRefused) Error() string { return string(e) }
 
 func readPart(b []byte) (p partOf, err error) {
-	r := varint.NewReader(b)
+	r := wire.NewReader(b)
 	if version := r.Byte(); version != wireVersion && !r.Failed() {
 		return p, errVersion
 	}
@@ -94,13 +94,13 @@ func appendFresh(b []byte, f Fresh) []byte {
 	late := f.Late[:min(len(f.Late), maxLate)]
 	b = binary.AppendUvarint(b, uint64(len(late)))
 	for _, l := range late {
-		b = varint.AppendText(b, clip(l.Node, maxName))
+		b = wire.AppendText(b, clip(l.Node, maxName))
 		b = binary.AppendVarint(b, l.Since.UnixMilli())
 	}
 	return b
 }
 
-func readFresh(r *varint.Reader) (f Fresh) {
+func readFresh(r *wire.Reader) (f Fresh) {
 	f.AsOf = time.UnixMilli(r.Varint())
 	n := r.Count()
 	if n > maxLate {
@@ -123,9 +123,9 @@ func (a *answer) append(b []byte, q *question) []byte {
 		return appendSet(append(b, answerNotHeld), a.held)
 	}
 	if a.err != nil {
-		b = varint.AppendText(append(b, answerError), clip(string(a.err.Code), maxWhy))
-		b = varint.AppendText(b, clip(a.err.Field, maxWhy))
-		return varint.AppendText(b, clip(a.err.Message, maxWhy))
+		b = wire.AppendText(append(b, answerError), clip(string(a.err.Code), maxWhy))
+		b = wire.AppendText(b, clip(a.err.Field, maxWhy))
+		return wire.AppendText(b, clip(a.err.Message, maxWhy))
 	}
 	b = append(b, answerGiven)
 	switch q.kind {
@@ -139,15 +139,15 @@ func (a *answer) append(b []byte, q *question) []byte {
 	case kindTop:
 		b = binary.AppendUvarint(b, uint64(len(a.top)))
 		for _, kc := range a.top {
-			b = appendCount(varint.AppendText(b, kc.Key), kc.Count)
+			b = appendCount(wire.AppendText(b, kc.Key), kc.Count)
 		}
 	case kindKeys:
 		b = binary.AppendUvarint(b, uint64(len(a.keys)))
 		for _, key := range a.keys {
-			b = varint.AppendText(b, key)
+			b = wire.AppendText(b, key)
 		}
 	case kindDelete:
-		b = varint.AppendBool(b, a.was)
+		b = wire.AppendBool(b, a.was)
 	case kindLimitKeys:
 		b = binary.AppendUvarint(b, uint64(len(a.uses)))
 		for _, u := range a.uses {
@@ -165,14 +165,14 @@ func appendCount(b []byte, c weir.Count) []byte {
 	return binary.AppendUvarint(b, c.Upper-c.Estimate)
 }
 
-func readCount(r *varint.Reader) weir.Count {
+func readCount(r *wire.Reader) weir.Count {
 	lower := r.Uvarint()
 	estimate := lower + r.AtMost(math.MaxUint64-lower)
 	return weir.Count{Lower: lower, Estimate: estimate, Upper: estimate + r.AtMost(math.MaxUint64-estimate)}
 }
 
 // readAnswer reads the answer to q. What does not fit the question is refused.
-func readAnswer(r *varint.Reader, q *question, partitions int) (a answer) {
+func readAnswer(r *wire.Reader, q *question, partitions int) (a answer) {
 	switch r.Byte() {
 	case answerGiven:
 		readGiven(r, q, &a)
@@ -195,7 +195,7 @@ func readAnswer(r *varint.Reader, q *question, partitions int) (a answer) {
 // errMoved is of a node that was asked and does not hold the partition.
 var errMoved = &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: "it does not hold the partition"}
 
-func readGiven(r *varint.Reader, q *question, a *answer) {
+func readGiven(r *wire.Reader, q *question, a *answer) {
 	switch q.kind {
 	case kindCount:
 		a.count = readCount(r)
@@ -234,7 +234,7 @@ func readGiven(r *varint.Reader, q *question, a *answer) {
 }
 
 // readLength reads the length of a list.
-func readLength(r *varint.Reader, most int) int {
+func readLength(r *wire.Reader, most int) int {
 	n := r.Count()
 	if n > most {
 		r.Fail()
@@ -245,7 +245,7 @@ func readLength(r *varint.Reader, most int) int {
 
 // readAnswers reads the text of all parts, to these questions.
 func readAnswers(b []byte, questions []*question, partitions int) (answers []answer, f Fresh, err error) {
-	r := varint.NewReader(b)
+	r := wire.NewReader(b)
 	f = readFresh(r)
 	if n := r.Count(); n != len(questions) {
 		return nil, Fresh{}, errWire

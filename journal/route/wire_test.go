@@ -8,7 +8,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/journal/checks"
-	"github.com/weir-counter/weir/journal/varint"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // someSet is a set of some of parts partitions.
@@ -46,7 +46,7 @@ func sampleQuestions() [classes][]question {
 func sampleRequest(c class, questions []question) []byte {
 	b := appendRequest(nil, c, parts, time.Second, len(questions))
 	for i := range questions {
-		b = varint.AppendText(b, string(questions[i].append(nil)))
+		b = wire.AppendText(b, string(questions[i].append(nil)))
 	}
 	return b
 }
@@ -135,7 +135,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		again := appendRequest(nil, req.class, parts, req.ttl, len(req.questions))
 		for i := range req.questions {
-			again = varint.AppendText(again, string(req.questions[i].append(nil)))
+			again = wire.AppendText(again, string(req.questions[i].append(nil)))
 		}
 		if same, err := readRequest(again, parts); err != nil || !reflect.DeepEqual(same, req) {
 			t.Errorf("%v: %+v is read back as %+v", err, req, same)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/journal/checks"
-	"github.com/weir-counter/weir/journal/varint"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // A question is a byte, the version 1, and a checks.Question. An answer, texts with
@@ -22,7 +22,7 @@ var errWire = errors.New("not understood: nodes of different versions?")
 func encode(q checks.Question) []byte { return q.Append([]byte{wireVersion}) }
 
 func decodeQuestion(b []byte) (q checks.Question, err error) {
-	r := varint.NewReader(b)
+	r := wire.NewReader(b)
 	if r.Byte() != wireVersion {
 		return q, errWire
 	}
@@ -42,13 +42,13 @@ func (a answer) encode() []byte {
 	}
 	of := &weir.Error{Code: weir.CodeInvalidLimit, Field: "limit", Message: a.err.Error()}
 	errors.As(a.err, &of)
-	b := varint.AppendText([]byte{wireVersion, 1}, string(of.Code))
-	return varint.AppendText(varint.AppendText(b, of.Field), of.Message)
+	b := wire.AppendText([]byte{wireVersion, 1}, string(of.Code))
+	return wire.AppendText(wire.AppendText(b, of.Field), of.Message)
 }
 
 // decodeAnswer reads the answer to a question of so many checks.
 func decodeAnswer(b []byte, asked int) (a answer, err error) {
-	r := varint.NewReader(b)
+	r := wire.NewReader(b)
 	if r.Byte() != wireVersion {
 		return a, errWire
 	}
@@ -61,7 +61,7 @@ func decodeAnswer(b []byte, asked int) (a answer, err error) {
 }
 
 // done tells whether all was read.
-func done(r *varint.Reader) error {
+func done(r *wire.Reader) error {
 	if !r.Done() {
 		return errWire
 	}

@@ -1,4 +1,4 @@
-package varint
+package wire
 
 import (
 	"encoding/binary"

@@ -1,6 +1,6 @@
-// Package varint reads messages of numbers and texts that may be cut or made up: a Reader
+// Package wire reads messages of numbers and texts that may be cut or made up: a Reader
 // never panics, and takes no more memory than the message has.
-package varint
+package wire
 
 import "encoding/binary"
 
