@@ -1,12 +1,12 @@
 package weir
 
 import (
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 const year = 365 * 24 * 3600
@@ -280,7 +280,7 @@ func FuzzLoadState(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer e.Close()
-		if err := e.LoadState(0, binary.LittleEndian.AppendUint32(body, crc32.Checksum(body, castagnoli))); err != nil {
+		if err := e.LoadState(0, wire.Seal(body, 0)); err != nil {
 			return
 		}
 		if err := e.HitN("a", 1); err != nil {

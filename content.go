@@ -2,16 +2,15 @@ package weir
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/window"
 )
 
@@ -52,9 +51,9 @@ func ReadContent(state []byte) (c Content, err error) {
 	if err != nil {
 		return c, err
 	}
-	partitions, number, retention := r.uvarint(), r.uvarint(), r.uvarint()
+	partitions, number, retention := r.Uvarint(), r.Uvarint(), r.Uvarint()
 	s := r.partition()
-	if r.failed || len(r.rest) > 0 || number >= partitions || retention > window.MaxSeconds {
+	if !r.Done() || number >= partitions || retention > window.MaxSeconds {
 		return c, errStateContent
 	}
 	c = Content{Partitions: int(partitions), Partition: int(number), Retention: time.Duration(retention) * time.Second, Total: s.total, limits: s.limits}
@@ -86,17 +85,14 @@ func ReadContent(state []byte) (c Content, err error) {
 
 // openState checks the frame of a state, and returns a reader of what is in it.
 func openState(state []byte) (r stateReader, err error) {
-	if len(state) < 2+4 || state[0] != stateMagic {
-		return r, fmt.Errorf("%w: it does not start as one", ErrDamagedState)
+	version, content, err := wire.Open(state, stateMagic)
+	if err != nil {
+		return r, fmt.Errorf("%w: %w", ErrDamagedState, err)
 	}
-	if state[1] < stateBefore || state[1] > stateVersion {
-		return r, fmt.Errorf("state of a partition in version %d: this build reads versions %d to %d", state[1], stateBefore, stateVersion)
+	if version < stateBefore || version > stateVersion {
+		return r, fmt.Errorf("state of a partition in version %d: this build reads versions %d to %d", version, stateBefore, stateVersion)
 	}
-	body, sum := state[:len(state)-4], binary.LittleEndian.Uint32(state[len(state)-4:])
-	if got := crc32.Checksum(body, castagnoli); got != sum {
-		return r, fmt.Errorf("%w: checksum %08x, want %08x", ErrDamagedState, got, sum)
-	}
-	return stateReader{rest: body[2:], version: state[1]}, nil
+	return stateReader{content, version}, nil
 }
 
 var errStateContent = fmt.Errorf("%w: its checksum is right, its content is not", ErrDamagedState)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -142,19 +143,15 @@ func (s *limitShare) appendTo(b []byte, clock *limitClock) []byte {
 		if !known {
 			number = uint64(len(numbers))
 			numbers[st.plan.record] = number
-			records = appendText(records, st.plan.record)
+			records = wire.AppendText(records, st.plan.record)
 		}
 		states = binary.AppendUvarint(states, number)
-		states = appendText(states, st.key)
-		states = appendText(states, string(st.plan.AppendState(nil, &st.state)))
+		states = wire.AppendText(states, st.key)
+		states = wire.AppendText(states, string(st.plan.AppendState(nil, &st.state)))
 		kept++
 	})
 	b = append(binary.AppendUvarint(b, uint64(len(numbers))), records...)
 	return append(binary.AppendUvarint(b, kept), states...)
-}
-
-func appendText(b []byte, text string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
 // restoredState is a state read from a partition's state.
@@ -168,16 +165,16 @@ type restoredState struct {
 func (r *stateReader) limitStates() (list []restoredState) {
 	ahead := int64(0)
 	if r.version > stateNoClock {
-		ahead = r.varint()
+		ahead = r.Varint()
 	}
 	var records []string
-	for left := r.uvarint(); left > 0 && !r.failed; left-- {
-		records = append(records, string(r.bytes()))
+	for left := r.Uvarint(); left > 0 && !r.Failed(); left-- {
+		records = append(records, string(r.Block()))
 	}
-	for left := r.uvarint(); left > 0 && !r.failed; left-- {
-		number, key, encoded := r.uvarint(), r.bytes(), r.bytes()
+	for left := r.Uvarint(); left > 0 && !r.Failed(); left-- {
+		number, key, encoded := r.Uvarint(), r.Block(), r.Block()
 		if number >= uint64(len(records)) {
-			r.failed = true
+			r.Fail()
 			return nil
 		}
 		list = append(list, restoredState{records[number], string(key), encoded, ahead})
@@ -242,7 +239,7 @@ func (ls *limits) decodeStates(list []restoredState) ([]limitState, error) {
 // limitRecord is a name and a limit in bytes: length of the name, name, algorithm,
 // N, period in ns, burst, and a byte of bits (limits_inline.go) if any is set.
 func limitRecord(name string, l Limit, bits byte) string {
-	b := appendText(nil, name)
+	b := wire.AppendText(nil, name)
 	for _, v := range []uint64{uint64(l.Algorithm), l.N, uint64(l.Per), l.Burst} {
 		b = binary.AppendUvarint(b, v)
 	}
@@ -271,18 +268,18 @@ func (ls *limits) recorded(record string) (*limitPlan, error) {
 	if plan != nil {
 		return plan, nil
 	}
-	r := stateReader{rest: []byte(record)}
-	name := string(r.bytes())
-	l := Limit{Algorithm: limit.Algorithm(r.uvarint()), N: r.uvarint(), Per: time.Duration(r.uvarint()), Burst: r.uvarint()}
+	r := wire.NewReader([]byte(record))
+	name := string(r.Block())
+	l := Limit{Algorithm: limit.Algorithm(r.Uvarint()), N: r.Uvarint(), Per: time.Duration(r.Uvarint()), Burst: r.Uvarint()}
 	var bits byte
-	if len(r.rest) > 0 {
-		bits = r.rest[0]
+	if r.Len() > 0 {
+		bits = r.Byte()
 	}
 	made, err := limit.New(l)
 	if err == nil {
 		err = checkKeptName(name)
 	}
-	if err != nil || r.failed || len(r.rest) > 1 || bits&^byte(recordBits) != 0 {
+	if err != nil || r.Failed() || r.Len() > 0 || bits&^byte(recordBits) != 0 {
 		return nil, fmt.Errorf("%w: the limit of an admission: %w", ErrDamagedState, errors.Join(err))
 	}
 	ls.mu.Lock()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 const (
@@ -125,16 +127,15 @@ func (e *Engine) takeReceipts(encoded [][]byte, fresh bool) error {
 func (r *receipt) encode(ahead int64) []byte {
 	b := binary.AppendUvarint(nil, r.fingerprint)
 	b = binary.AppendUvarint(b, uint64(max(r.at+ahead, 0)))
-	b = binary.AppendUvarint(b, uint64(len(r.key)))
-	b = append(b, r.key...)
+	b = wire.AppendText(b, r.key)
 	return append(b, r.answer...)
 }
 
 func decodeReceipt(b []byte) (*receipt, error) {
-	r := stateReader{rest: b}
-	fingerprint, at, key := r.uvarint(), r.uvarint(), r.bytes()
-	if r.failed || len(key) < 1 || len(key) > MaxOnceKeyBytes {
+	r := wire.NewReader(b)
+	fingerprint, at, key := r.Uvarint(), r.Uvarint(), r.Block()
+	if r.Failed() || len(key) < 1 || len(key) > MaxOnceKeyBytes {
 		return nil, fmt.Errorf("receipt of a request: its content is not one")
 	}
-	return &receipt{key: string(key), fingerprint: fingerprint, at: int64(at), answer: append([]byte{}, r.rest...)}, nil
+	return &receipt{key: string(key), fingerprint: fingerprint, at: int64(at), answer: append([]byte{}, r.Rest()...)}, nil
 }

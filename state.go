@@ -4,10 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"time"
 
+	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/window"
 )
 
@@ -44,8 +44,6 @@ const (
 // or that is none.
 var ErrDamagedState = errors.New("damaged state of a partition")
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // appendState appends the partition's state. All live cells are empty, and the
 // caller holds mu, and the lock of the partition's limits.
 func (p *partition) appendState(b []byte, e *Engine, number int) []byte {
@@ -59,19 +57,17 @@ func (p *partition) appendState(b []byte, e *Engine, number int) []byte {
 	b = p.forgotten.append(b)
 	b = binary.AppendUvarint(b, uint64(p.keys))
 	p.table.Load().each(func(en *entry) {
-		b = binary.AppendUvarint(b, uint64(len(en.key)))
-		b = append(b, en.key...)
+		b = wire.AppendText(b, en.key)
 		b = appendWindow(b, &en.window, &scratch)
 	})
 	b = p.ahead.appendTo(b, &scratch)
 	b = e.limits.shares[number].appendTo(b, &e.limits.clock)
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
+	return wire.Seal(b, start)
 }
 
 func appendWindow(b []byte, w *window.Window, scratch *[]byte) []byte {
 	*scratch, _ = w.AppendBinary((*scratch)[:0]) // never fails
-	b = binary.AppendUvarint(b, uint64(len(*scratch)))
-	return append(b, *scratch...)
+	return wire.AppendBlock(b, *scratch)
 }
 
 // LoadState puts a state that Cut made into a partition that has had no hits, or
@@ -116,9 +112,9 @@ func (e *Engine) decodeState(partition int, state []byte) (loaded loadedState, e
 	if err != nil {
 		return loaded, err
 	}
-	partitions, number, retention := r.uvarint(), r.uvarint(), r.uvarint()
+	partitions, number, retention := r.Uvarint(), r.Uvarint(), r.Uvarint()
 	switch {
-	case r.failed:
+	case r.Failed():
 	case partitions != uint64(len(e.partitions)):
 		return loaded, fmt.Errorf("the state is of an engine with %d partitions, this one has %d: their number can't be changed", partitions, len(e.partitions))
 	case number != uint64(partition):
@@ -127,7 +123,7 @@ func (e *Engine) decodeState(partition int, state []byte) (loaded loadedState, e
 		return loaded, fmt.Errorf("the state was kept with a retention of %v, not %v: the retention of existing data can't be changed",
 			time.Duration(retention)*time.Second, e.cfg.Retention)
 	}
-	if loaded = r.partition(); r.failed || len(r.rest) > 0 {
+	if loaded = r.partition(); !r.Done() {
 		return loaded, errStateContent
 	}
 	return loaded, nil
@@ -192,47 +188,15 @@ func (e *Engine) installWindows(p *partition, s loadedState) error {
 	return nil
 }
 
-// stateReader takes values off rest until the first that is cut or impossible.
+// stateReader reads the state of a partition.
 type stateReader struct {
-	rest    []byte
-	failed  bool
-	version byte // of a partition's state
-}
-
-func (r *stateReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 {
-		r.failed, r.rest = true, nil
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-func (r *stateReader) varint() int64 {
-	v, n := binary.Varint(r.rest)
-	if n <= 0 {
-		r.failed, r.rest = true, nil
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-func (r *stateReader) bytes() []byte {
-	n := r.uvarint()
-	if n > uint64(len(r.rest)) {
-		r.failed, r.rest = true, nil
-		return nil
-	}
-	b := r.rest[:n]
-	r.rest = r.rest[n:]
-	return b
+	wire.Reader
+	version byte
 }
 
 func (r *stateReader) window() (w window.Window) {
-	if err := w.UnmarshalBinary(r.bytes()); err != nil {
-		r.failed = true
+	if err := w.UnmarshalBinary(r.Block()); err != nil {
+		r.Fail()
 	}
 	return w
 }
@@ -240,16 +204,12 @@ func (r *stateReader) window() (w window.Window) {
 func (r *stateReader) partition() (s loadedState) {
 	s.total = r.window()
 	s.forgotten = r.forgotten()
-	n := r.uvarint()
-	if n > uint64(len(r.rest)) { // each takes more than a byte
-		r.failed = true
-		return s
-	}
-	s.keys, s.windows = slices.Grow(s.keys, int(n)), slices.Grow(s.windows, int(n))
+	n := r.Count()
+	s.keys, s.windows = slices.Grow(s.keys, n), slices.Grow(s.windows, n)
 	for range n {
-		s.keys = append(s.keys, string(r.bytes()))
+		s.keys = append(s.keys, string(r.Block()))
 		s.windows = append(s.windows, r.window())
-		if r.failed {
+		if r.Failed() {
 			return s
 		}
 	}
@@ -263,17 +223,17 @@ func (r *stateReader) partition() (s loadedState) {
 func (a *ahead) appendTo(b []byte, scratch *[]byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(a.near)+len(a.far)))
 	a.each(func(key string, w *window.Window) {
-		b = appendText(b, key)
+		b = wire.AppendText(b, key)
 		b = appendWindow(b, w, scratch)
 	})
 	return b
 }
 
 func (r *stateReader) aheadWindows() (list []aheadWindow) {
-	for left := r.uvarint(); left > 0 && !r.failed; left-- {
-		list = append(list, aheadWindow{string(r.bytes()), r.window()})
+	for left := r.Uvarint(); left > 0 && !r.Failed(); left-- {
+		list = append(list, aheadWindow{string(r.Block()), r.window()})
 		if len(list[len(list)-1].key) == 0 || list[len(list)-1].window.Total() == 0 {
-			r.failed = true
+			r.Fail()
 		}
 	}
 	return list
@@ -298,15 +258,15 @@ func (f *forgotten) append(b []byte) []byte {
 }
 
 func (r *stateReader) forgotten() *forgottenRows {
-	used := r.uvarint()
+	used := r.Uvarint()
 	if used == 0 {
 		return nil
 	}
 	rows := new(forgottenRows)
 	for range min(used, forgottenDepth*forgottenWidth) {
-		i, hits, newest := r.uvarint(), r.uvarint(), r.uvarint()
+		i, hits, newest := r.Uvarint(), r.Uvarint(), r.Uvarint()
 		if i >= forgottenDepth*forgottenWidth {
-			r.failed = true
+			r.Fail()
 			return nil
 		}
 		rows.place(int(i)).hits.Store(hits)

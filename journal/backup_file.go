@@ -9,11 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"hash/crc32"
 	"io"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // A backup is one file: the partitions' snapshots and the messages of the
@@ -106,7 +107,7 @@ func (b *backupWriter) section(kind byte, content ...[]byte) error {
 	head := binary.LittleEndian.AppendUint32([]byte{kind}, uint32(length))
 	sum := sectionSum(b.number, head)
 	for _, c := range content {
-		sum = crc32.Update(sum, castagnoli, c)
+		sum = wire.AddSum(sum, c)
 	}
 	b.number++
 	if err := b.write(head); err != nil {
@@ -128,7 +129,7 @@ func (b *backupWriter) end() error {
 
 // sectionSum begins the checksum of a section.
 func sectionSum(number uint64, head []byte) uint32 {
-	return crc32.Checksum(append(binary.LittleEndian.AppendUint64(nil, number), head...), castagnoli)
+	return wire.Sum(append(binary.LittleEndian.AppendUint64(nil, number), head...))
 }
 
 // backupReader reads sections, and checks each.
@@ -215,11 +216,11 @@ func (b *backupReader) section() (kind byte, content []byte, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	sum := make([]byte, sumBytes)
+	sum := make([]byte, wire.SumBytes)
 	if err := b.read(sum); err != nil {
 		return 0, nil, err
 	}
-	want := crc32.Update(sectionSum(b.number, head), castagnoli, b.buf.Bytes())
+	want := wire.AddSum(sectionSum(b.number, head), b.buf.Bytes())
 	if got := binary.LittleEndian.Uint32(sum); got != want {
 		return 0, nil, fmt.Errorf("%w: section %d of the backup: checksum %08x, want %08x", errDamaged, b.number, got, want)
 	}

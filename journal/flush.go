@@ -2,10 +2,10 @@ package journal
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // A flush is what one origin gathered in one flush interval: batches of several
@@ -55,8 +55,6 @@ const (
 	// know them says so, and goes no further.
 	restoredVersion = 3
 
-	sumBytes = 4
-
 	flushOriginAt = 2 // the place of the origin in a part
 
 	// maxBatchBytes and maxPartBytes keep a part below the 1 MiB that a NATS
@@ -65,8 +63,6 @@ const (
 	maxBatchBytes = 128 << 10
 	maxPartBytes  = 512 << 10
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // life names one life of a process: an epoch is never used twice by an origin.
 type life struct {
@@ -264,13 +260,12 @@ func (e *encoder) closePart(receipts [][]byte, last bool) {
 	b = binary.AppendUvarint(b, e.flush)
 	b = binary.AppendUvarint(b, uint64(len(e.parts)))
 	b = append(b, e.flags(last))
-	b = binary.AppendUvarint(b, uint64(len(e.node)))
-	b = append(b, e.node...)
+	b = wire.AppendText(b, e.node)
 	b = binary.AppendUvarint(b, uint64(e.at))
 	b = binary.AppendUvarint(b, e.count)
 	b = append(b, e.batches...)
 	b = appendReceipts(b, receipts)
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	b = wire.Seal(b, 0)
 	e.parts = append(e.parts, b)
 	e.batches, e.count = e.batches[:0], 0
 }
@@ -278,8 +273,7 @@ func (e *encoder) closePart(receipts [][]byte, last bool) {
 func appendReceipts(b []byte, receipts [][]byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(receipts)))
 	for _, r := range receipts {
-		b = binary.AppendUvarint(b, uint64(len(r)))
-		b = append(b, r...)
+		b = wire.AppendBlock(b, r)
 	}
 	return b
 }
@@ -289,7 +283,7 @@ func (l life) sum(b []byte) uint32 {
 	var id [16]byte
 	binary.LittleEndian.PutUint64(id[:], l.origin)
 	binary.LittleEndian.PutUint64(id[8:], l.epoch)
-	return crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, b)
+	return wire.AddSum(wire.Sum(id[:]), b)
 }
 
 // Flags of a part.

@@ -1,10 +1,8 @@
 package journal
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 
 	"github.com/weir-counter/weir"
@@ -23,17 +21,16 @@ const maxNodeBytes = 64
 // openSealed checks the frame that all our bytes have: magic, version, content,
 // CRC-32C of all before. It returns a reader of the content.
 func openSealed(data []byte, magic, version byte, what string) (reader, error) {
-	if len(data) < 2+sumBytes || data[0] != magic {
+	got, content, err := wire.Open(data, magic)
+	switch {
+	case errors.Is(err, wire.ErrOther):
 		return reader{}, fmt.Errorf("%w: not a %s", errDamaged, what)
+	case err != nil:
+		return reader{}, fmt.Errorf("%w: %w", errDamaged, err)
+	case got != version:
+		return reader{}, fmt.Errorf("a %s in version %d: this build reads version %d", what, got, version)
 	}
-	body, sum := data[:len(data)-sumBytes], binary.LittleEndian.Uint32(data[len(data)-sumBytes:])
-	if got := crc32.Checksum(body, castagnoli); got != sum {
-		return reader{}, fmt.Errorf("%w: checksum %08x, want %08x", errDamaged, got, sum)
-	}
-	if data[1] != version {
-		return reader{}, fmt.Errorf("a %s in version %d: this build reads version %d", what, data[1], version)
-	}
-	return newReader(body[2:]), nil
+	return reader{content}, nil
 }
 
 // decodePart reads and checks a part. Its batches refer to data.
@@ -68,7 +65,7 @@ func (r *reader) head() part {
 	p.flush, p.part = r.Uvarint(), r.Uvarint()
 	flags := r.Byte()
 	p.last, p.leaving = flags&flagLast != 0, flags&flagLeaving != 0
-	p.node = string(r.Bytes(r.Count()))
+	p.node = string(r.Block())
 	p.at = int64(r.Uvarint())
 	if flags > flagLast|flagLeaving || len(p.node) > maxNodeBytes || p.at < 0 {
 		r.Fail()
@@ -91,7 +88,7 @@ func (r *reader) end() error {
 
 func (r *reader) receipts() (list [][]byte) {
 	for range r.Count() {
-		list = append(list, append([]byte(nil), r.Bytes(r.Count())...))
+		list = append(list, append([]byte(nil), r.Block()...))
 	}
 	return list
 }
@@ -101,7 +98,7 @@ func (r *reader) batch(l life, bits uint) batch {
 	head := r.Uvarint()
 	partition := head >> bits
 	b := batch{partition: int(partition), kind: head & (1<<bits - 1), seq: r.Uvarint(), total: r.Uvarint()}
-	b.entries = r.Bytes(r.Count())
+	b.entries = r.Block()
 	if r.Failed() {
 		return b
 	}

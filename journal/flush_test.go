@@ -1,9 +1,7 @@
 package journal
 
 import (
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -11,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 func randomDeltas(r *rand.Rand, n int) []weir.Delta {
@@ -103,9 +102,9 @@ func FuzzDecodePart(f *testing.F) {
 	e.begin(time.Now())
 	e.add(2, randomDeltas(rand.New(rand.NewPCG(1, 1)), 30))
 	data := e.end([][]byte{[]byte("receipt")})[0]
-	f.Add(data[:len(data)-sumBytes])
+	f.Add(data[:len(data)-wire.SumBytes])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		data = binary.LittleEndian.AppendUint32(slices.Clone(data), crc32.Checksum(data, castagnoli))
+		data = wire.Seal(slices.Clone(data), 0)
 		p, err := decodePart(data)
 		if err != nil {
 			return

@@ -1,10 +1,10 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // manifest says what a data directory is. It is a line of JSON and a line with
@@ -40,9 +41,8 @@ func loadManifest(dir string) (m manifest, found bool, err error) {
 	if err != nil {
 		return manifest{}, false, err
 	}
-	var sum uint32
-	line, rest := cutLine(data)
-	if _, err := fmt.Sscanf(rest, "crc32c %08x\n", &sum); err != nil || rest != sumLine(line) || sum != crc32.Checksum(line, castagnoli) {
+	line, sum, _ := bytes.Cut(data, []byte("\n"))
+	if string(sum) != sumLine(line) {
 		return manifest{}, true, fmt.Errorf("%s: %w", path, errDamaged)
 	}
 	if err := json.Unmarshal(line, &m); err != nil {
@@ -59,21 +59,12 @@ func (m manifest) save(dir string) error {
 	if err != nil {
 		return err
 	}
-	line = append(line, '\n')
-	return writeFileSynced(filepath.Join(dir, manifestFile), append(line, sumLine(line)...))
+	return writeFileSynced(filepath.Join(dir, manifestFile), fmt.Appendf(nil, "%s\n%s", line, sumLine(line)))
 }
 
-func cutLine(data []byte) (line []byte, rest string) {
-	for i, b := range data {
-		if b == '\n' {
-			return data[:i+1], string(data[i+1:])
-		}
-	}
-	return data, ""
-}
-
+// sumLine is the second line: the checksum of the first, with its end.
 func sumLine(line []byte) string {
-	return fmt.Sprintf("crc32c %08x\n", crc32.Checksum(line, castagnoli))
+	return fmt.Sprintf("crc32c %08x\n", wire.AddSum(wire.Sum(line), []byte("\n")))
 }
 
 func newManifest(cfg weir.Config) manifest {

@@ -4,11 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // The mark says how far the journal was acknowledged, in a file of its own: a
@@ -46,7 +47,7 @@ func (w *markWriter) write(m mark) error {
 	binary.LittleEndian.PutUint64(b[0:], m.epoch)
 	binary.LittleEndian.PutUint64(b[8:], m.flush)
 	binary.LittleEndian.PutUint64(b[16:], m.stream)
-	binary.LittleEndian.PutUint32(b[28:], crc32.Checksum(b[:28], castagnoli))
+	binary.LittleEndian.PutUint32(b[28:], wire.Sum(b[:28]))
 	w.turn ^= 1
 	_, err := w.file.WriteAt(b[:], w.turn*markBytes)
 	return err
@@ -69,7 +70,7 @@ func readMark(dir string) (mark, error) {
 	sound, foul := 0, 0
 	for ; len(data) >= markBytes; data = data[markBytes:] {
 		b := data[:markBytes]
-		if binary.LittleEndian.Uint32(b[28:]) != crc32.Checksum(b[:28], castagnoli) {
+		if binary.LittleEndian.Uint32(b[28:]) != wire.Sum(b[:28]) {
 			foul++
 			continue
 		}

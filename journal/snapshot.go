@@ -2,7 +2,8 @@ package journal
 
 import (
 	"encoding/binary"
-	"hash/crc32"
+
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // snapshot is a partition at a position of the journal: its state after each
@@ -77,14 +78,12 @@ func (s snapshot) encode() []byte {
 		b = binary.AppendUvarint(b, at.head.flush)
 		b = binary.AppendUvarint(b, uint64(at.at))
 		b = append(b, oneIf(at.left))
-		b = binary.AppendUvarint(b, uint64(len(at.node)))
-		b = append(b, at.node...)
+		b = wire.AppendText(b, at.node)
 	}
 	b = binary.AppendUvarint(b, s.from)
-	b = binary.AppendUvarint(b, uint64(len(s.state)))
-	b = append(b, s.state...)
+	b = wire.AppendBlock(b, s.state)
 	b = appendReceipts(b, s.receipts)
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return wire.Seal(b, 0)
 }
 
 // decodeSnapshot reads a snapshot; its state refers to data.
@@ -99,7 +98,7 @@ func decodeSnapshot(data []byte) (snapshot, error) {
 		s.positions = append(s.positions, r.originPosition())
 	}
 	s.from = r.Uvarint()
-	s.state = r.Bytes(r.Count())
+	s.state = r.Block()
 	s.receipts = r.receipts()
 	if s.partition < 0 || s.partition >= maxPartitions {
 		r.Fail()
@@ -114,7 +113,7 @@ func (r *reader) originPosition() originPosition {
 	at.at = int64(r.Uvarint())
 	left := r.Byte()
 	at.left = left == 1
-	at.node = string(r.Bytes(r.Count()))
+	at.node = string(r.Block())
 	if at.at < 0 || left > 1 || len(at.node) > maxNodeBytes {
 		r.Fail()
 	}

@@ -7,11 +7,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"sync"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // Each partition has two slots for its snapshots, written in turn, so that a
@@ -68,7 +69,7 @@ func (l listed) encode() []byte {
 		b = binary.AppendUvarint(b, sequence-before)
 		before = sequence
 	}
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return wire.Seal(b, 0)
 }
 
 func decodeListed(data []byte) (listed, error) {

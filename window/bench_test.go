@@ -46,3 +46,19 @@ func BenchmarkCount(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkUnmarshal(b *testing.B) {
+	forms := map[string]Window{"pairs": benchmarkWindow(20), "pyramid": benchmarkWindow(20_000)}
+	for form, w := range forms {
+		data, _ := w.MarshalBinary()
+		b.Run(form, func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				var got Window
+				if err := got.UnmarshalBinary(data); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

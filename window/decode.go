@@ -1,12 +1,12 @@
 package window
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"slices"
+
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // ErrForeign is wrapped by the error for bytes that are not a window, or one
@@ -21,23 +21,19 @@ var ErrDamaged = errors.New("damaged window")
 // wraps ErrForeign or ErrDamaged, the window stays as it was. It implements
 // encoding.BinaryUnmarshaler and keeps no reference to data.
 func (w *Window) UnmarshalBinary(data []byte) error {
-	if len(data) < 1 || data[0] != encodingMagic {
+	version, content, err := wire.Open(data, encodingMagic)
+	switch {
+	case errors.Is(err, wire.ErrOther):
 		return fmt.Errorf("window: %w: it does not start with %q", ErrForeign, byte(encodingMagic))
+	case err != nil:
+		return damaged("%w", err)
+	case version != encodingVersion:
+		return fmt.Errorf("window: %w: version %d, this build reads version %d", ErrForeign, version, encodingVersion)
 	}
-	if len(data) < 3+1+checksumBytes {
-		return damaged("cut short at %d bytes", len(data))
-	}
-	if data[1] != encodingVersion {
-		return fmt.Errorf("window: %w: version %d, this build reads version %d", ErrForeign, data[1], encodingVersion)
-	}
-	body, sum := data[:len(data)-checksumBytes], binary.LittleEndian.Uint32(data[len(data)-checksumBytes:])
-	if got := crc32.Checksum(body, castagnoli); got != sum {
-		return damaged("checksum %08x, want %08x", got, sum)
-	}
-	d := decoder{rest: body[3:]}
-	decoded := d.window(body[2])
-	if d.err == nil && len(d.rest) > 0 {
-		d.fail("%d bytes too many", len(d.rest))
+	d := decoder{Reader: content}
+	decoded := d.window()
+	if d.err == nil && d.Len() > 0 {
+		d.fail("%d bytes too many", d.Len())
 	}
 	if d.err != nil {
 		return d.err
@@ -47,45 +43,38 @@ func (w *Window) UnmarshalBinary(data []byte) error {
 }
 
 func damaged(format string, args ...any) error {
-	return fmt.Errorf("window: %w: %s", ErrDamaged, fmt.Sprintf(format, args...))
+	return fmt.Errorf("window: %w: %w", ErrDamaged, fmt.Errorf(format, args...))
 }
 
-// decoder takes numbers off rest until the first error.
+// decoder reads until the first error, and keeps it.
 type decoder struct {
-	rest []byte
-	err  error
+	wire.Reader
+	err error
 }
 
 func (d *decoder) fail(format string, args ...any) {
 	if d.err == nil {
 		d.err = damaged(format, args...)
 	}
-	d.rest = nil
+	d.Fail()
 }
 
-// uvarint takes a number of at most limit in its shortest form.
-func (d *decoder) uvarint(what string, limit uint64) uint64 {
-	v, n := binary.Uvarint(d.rest)
-	switch {
-	case d.err != nil:
-		return 0
-	case n <= 0 || n > 1 && d.rest[n-1] == 0:
-		d.fail("%s is not a number", what)
-		return 0
-	case v > limit:
-		d.fail("%s of %d, at most %d", what, v, limit)
-		return 0
+// number reads a number of at most limit in its shortest form.
+func (d *decoder) number(what string, limit uint64) uint64 {
+	v := d.Shortest(limit)
+	if d.Failed() {
+		d.fail("%s is cut, above %d or not in its shortest form", what, limit)
 	}
-	d.rest = d.rest[n:]
 	return v
 }
 
-func (d *decoder) window(form byte) Window {
-	w := Window{head: d.uvarint("retention", MaxSeconds)}
+func (d *decoder) window() Window {
+	form := d.Byte()
+	w := Window{head: d.number("retention", MaxSeconds)}
 	if form == formEmpty {
 		return w
 	}
-	w.setNewest(int64(d.uvarint("newest second", MaxTime)))
+	w.setNewest(int64(d.number("newest second", MaxTime)))
 	switch {
 	case d.err != nil:
 	case form == formPairs:
@@ -101,7 +90,7 @@ func (d *decoder) window(form byte) Window {
 // pairs takes the whole rest, walks it with every step checked, and compares
 // it with its own canonical form.
 func (d *decoder) pairs(newest int64) pairs {
-	p := pairs(d.rest)
+	p := pairs(d.Rest())
 	if len(p) == 0 || len(p) > maxPairBytes {
 		d.fail("%d bytes of pairs", len(p))
 		return nil
@@ -130,7 +119,7 @@ func (d *decoder) pairs(newest int64) pairs {
 		d.fail("pairs not in their canonical form")
 		return nil
 	}
-	d.rest = nil
+	d.Bytes(len(p))
 	return packed
 }
 
@@ -155,8 +144,8 @@ func (p pairs) wholeVarint(end *int) bool {
 }
 
 func (d *decoder) pyramid(newest, retention int64) *pyramid {
-	p := newPyramid(retention, d.uvarint("older hits", math.MaxUint64))
-	for range d.uvarint("number of levels", uint64(p.top)) {
+	p := newPyramid(retention, d.number("older hits", math.MaxUint64))
+	for range d.number("number of levels", uint64(p.top)) {
 		p.grow()
 	}
 	last, zeros, afterRun := uint64(0), uint64(0), false
@@ -165,12 +154,12 @@ func (d *decoder) pyramid(newest, retention int64) *pyramid {
 		case zeros > 0:
 			zeros--
 		default:
-			diff := d.uvarint("reading", math.MaxUint64-last)
+			diff := d.number("reading", math.MaxUint64-last)
 			last += diff
 			if diff == 0 && afterRun {
 				d.fail("two runs of equal readings in a row")
 			} else if diff == 0 {
-				zeros = d.uvarint("run of equal readings", uint64(len(p.readings)))
+				zeros = d.number("run of equal readings", uint64(len(p.readings)))
 			}
 			afterRun = diff == 0
 		}

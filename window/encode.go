@@ -2,7 +2,8 @@ package window
 
 import (
 	"encoding/binary"
-	"hash/crc32"
+
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // The encoding of a window, version 1. Numbers are unsigned varints
@@ -27,11 +28,7 @@ const (
 	formEmpty   = 0
 	formPairs   = 1
 	formPyramid = 2
-
-	checksumBytes = 4
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // AppendBinary appends the encoding to b. It implements
 // encoding.BinaryAppender and never returns an error.
@@ -47,7 +44,7 @@ func (w *Window) AppendBinary(b []byte) ([]byte, error) {
 		b = binary.AppendUvarint(b, uint64(w.newest()))
 		b = w.dense.append(b, w.newest())
 	}
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
+	return wire.Seal(b, start), nil
 }
 
 // MarshalBinary implements encoding.BinaryMarshaler.

@@ -1,12 +1,12 @@
 package window
 
 import (
-	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 func sampleWindows() map[string]Window {
@@ -80,7 +80,7 @@ func FuzzDecode(f *testing.F) {
 		if err := w.UnmarshalBinary(data); err == nil && !slices.Equal(encode(t, &w), data) {
 			t.Fatal("a window with two encodings")
 		}
-		data = binary.LittleEndian.AppendUint32(slices.Clone(data), crc32.Checksum(data, castagnoli))
+		data = wire.Seal(slices.Clone(data), 0)
 		if err := w.UnmarshalBinary(data); err != nil {
 			if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrForeign) {
 				t.Fatalf("an error of neither kind: %v", err)

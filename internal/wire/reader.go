@@ -1,5 +1,3 @@
-// Package wire reads messages of numbers and texts that may be cut or made up: a Reader
-// never panics, and takes no more memory than the message has.
 package wire
 
 import "encoding/binary"
@@ -97,6 +95,18 @@ func (r *Reader) AtMost(most uint64) uint64 {
 	return v
 }
 
+// Shortest reads an unsigned number that is not above most, and in its shortest form: for
+// what must have one encoding only.
+func (r *Reader) Shortest(most uint64) uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 || n > 1 && r.rest[n-1] == 0 || v > most {
+		r.Fail()
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
 // Count reads the number of things that follow, each of at least a byte: so that who
 // makes room for them makes no more than the message has.
 func (r *Reader) Count() int { return int(r.AtMost(uint64(len(r.rest)))) }
@@ -112,6 +122,10 @@ func (r *Reader) Bytes(n int) []byte {
 	return b
 }
 
+// Block reads bytes with their length before them, which are the message's own; nil after
+// a failure.
+func (r *Reader) Block() []byte { return r.Bytes(r.Count()) }
+
 // Text reads a text of at most so many bytes, with its length before it.
 func (r *Reader) Text(most int) string {
 	n := r.AtMost(uint64(most))
@@ -120,17 +134,4 @@ func (r *Reader) Text(most int) string {
 		return ""
 	}
 	return string(r.Bytes(int(n)))
-}
-
-// AppendText appends a text as Text reads it.
-func AppendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// AppendBool appends a byte as Bool reads it.
-func AppendBool(b []byte, is bool) []byte {
-	if is {
-		return append(b, 1)
-	}
-	return append(b, 0)
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/checks"
 	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/journal/checks"
 )
 
 // A request, one message to weir.ask.<id>. Numbers are unsigned varints, signed ones
@@ -210,7 +210,7 @@ func readRequest(b []byte, partitions int) (req request, err error) {
 	}
 	req.questions = make([]question, 0, n)
 	for range n {
-		one := wire.NewReader(r.Bytes(r.Count()))
+		one := wire.NewReader(r.Block())
 		q := readQuestion(one, partitions)
 		if !one.Done() || q.class() != req.class {
 			return req, errWire

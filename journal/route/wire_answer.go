@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/checks"
 	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/journal/checks"
 )
 
 // The answers to a request are one text, cut into as many messages as it needs:

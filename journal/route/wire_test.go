@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/checks"
 	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/journal/checks"
 )
 
 // someSet is a set of some of parts partitions.

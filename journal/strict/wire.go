@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/checks"
 	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/journal/checks"
 )
 
 // A question is a byte, the version 1, and a checks.Question. An answer, texts with
