@@ -84,6 +84,10 @@ const (
 	defaultMaxWaiting = 4 << 20
 )
 
+// Validate returns an *Error of CodeInvalidConfig that names the first field outside what
+// it may be. New does the same: this is for who opens other things before it.
+func (cfg Config) Validate() error { return cfg.withDefaults().validate() }
+
 func (cfg Config) withDefaults() Config {
 	if cfg.Partitions == 0 {
 		cfg.Partitions = defaultPartitions

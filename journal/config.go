@@ -74,6 +74,9 @@ const (
 // has no Dir.
 func DefaultConfig() Config { return Config{}.withDefaults() }
 
+// WithDefaults returns the Config with the defaults that its zeros stand for.
+func (cfg Config) WithDefaults() Config { return cfg.withDefaults() }
+
 // Validate returns a *weir.Error of CodeInvalidConfig that names the first field
 // outside what it may be. Open does the same: this is for who opens other things
 // before it.

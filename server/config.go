@@ -135,6 +135,9 @@ const maxTimeout = 24 * time.Hour
 // DefaultConfig returns what the zero Config stands for, for flags to show.
 func DefaultConfig() Config { return Config{}.withDefaults() }
 
+// WithDefaults returns the Config with the defaults that its zeros stand for.
+func (c Config) WithDefaults() Config { return c.withDefaults() }
+
 func (c Config) withDefaults() Config {
 	orDefault(&c.Addr, "127.0.0.1:8080")
 	orDefault(&c.MaxBodyBytes, 16<<20)

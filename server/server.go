@@ -35,6 +35,7 @@ type Server struct {
 	// waitedInVain: the journal fails, and somebody has waited for DurableTimeout since.
 	waitedInVain atomic.Bool
 	listener     atomic.Pointer[conns]
+	serving      *Opening // nil before Serve
 
 	policies  *policy.Live
 	answers   Answers
@@ -132,29 +133,40 @@ func (s *Server) Addr() string {
 	return ""
 }
 
-// Run serves until ctx is done and then stops: /readyz turns 503, DrainDelay
-// passes, the listener closes, and requests in flight get StopTimeout to
-// finish. It returns nil after a clean stop. A Server runs once.
-func (s *Server) Run(ctx context.Context) error {
+// Serve begins to answer and returns at once. Run calls it when the caller has not: it is for
+// who must know that requests are answered from here on. One goroutine may call Serve and Run.
+func (s *Server) Serve() error {
+	if s.serving != nil {
+		return nil
+	}
 	if err := s.Listen(); err != nil {
 		return err
 	}
-	opening := s.cfg.Opening
-	if opening == nil {
-		opening = open(s.cfg, s.listener.Load(), s.handler)
+	s.serving = s.cfg.Opening
+	if s.serving == nil {
+		s.serving = open(s.cfg, s.listener.Load(), s.handler)
 	}
-	opening.handOver(s.handler)
+	s.serving.handOver(s.handler)
 	s.log.Info("serving", "addr", s.Addr(), "version", s.cfg.Version)
 	if openToOthers(s.Addr()) {
 		s.log.Warn("this address is open to other machines, and there is no authentication: whoever reaches it can read, hit, delete and back up", "addr", s.Addr())
 	}
+	return nil
+}
 
+// Run serves until ctx is done and then stops: /readyz turns 503, DrainDelay
+// passes, the listener closes, and requests in flight get StopTimeout to
+// finish. It returns nil after a clean stop. A Server runs once.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Serve(); err != nil {
+		return err
+	}
 	select {
-	case err := <-opening.failed:
+	case err := <-s.serving.failed:
 		return fmt.Errorf("serve on %s: %w", s.Addr(), err)
 	case <-ctx.Done():
 	}
-	return s.stop(ctx, opening.http)
+	return s.stop(ctx, s.serving.http)
 }
 
 // stop takes the context that ended Run for its values only.

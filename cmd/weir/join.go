@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,21 +10,21 @@ import (
 // defineJoin adds the flags of a node among others. What they are checked for,
 // and the errors that name them, are journal/join's.
 func (f *serveFlags) defineJoin(cmd *cobra.Command) {
-	c, flags := &f.journal.Join, cmd.Flags()
+	c, flags := &f.node.Journal.Join, cmd.Flags()
 	flags.StringVar(&c.Cluster, "cluster", "", "name of the cluster that this node is part of")
 	flags.StringVar(&c.Node, "node", "", "this node's name, of which there is one in the cluster")
 	flags.StringVar(&c.Addr, "cluster-addr", "", "host:port where other nodes reach this one")
 	flags.StringVar(&c.Listen, "cluster-listen", "", "host:port to listen on for them, if it is another (NAT, containers)")
 	flags.StringSliceVar(&c.Peers, "peers", nil, "the --cluster-addr of all nodes, this one's included, apart by commas")
-	flags.Var(replicasFlag(&f.journal.Replicas), "replicas", "how many nodes hold each partition and answer for its keys: all, or a number, the same on all nodes")
-	flags.Var(duration(&f.journal.MoveAfter), "move-after", "how long a node may be away before others take the keys that it holds")
+	flags.Var(replicasFlag(&f.node.Journal.Replicas), "replicas", "how many nodes hold each partition and answer for its keys: all, or a number, the same on all nodes")
+	flags.Var(duration(&f.node.Journal.MoveAfter), "move-after", "how long a node may be away before others take the keys that it holds")
 	flags.StringVar(&c.TLS.CA, "cluster-ca", "", "PEM file of the authorities that sign the nodes' certificates")
 	flags.StringVar(&c.TLS.Cert, "cluster-cert", "", "PEM file of this node's certificate, for server and client")
 	flags.StringVar(&c.TLS.Key, "cluster-key", "", "PEM file of its key")
 	flags.StringVar(&c.Secret, "cluster-secret", "", "what nodes show each other, 16 bytes or more; on a command line others can see it")
 	flags.StringVar(&c.SecretFile, "cluster-secret-file", "", "file that has it")
 	flags.BoolVar(&f.clusterInsecure, "cluster-insecure", false, "let nodes connect beyond loopback without TLS or without a secret")
-	flags.BoolVar(&f.journal.LeaveCluster, "leave-cluster", false, "without --cluster: make the directory of a cluster's node one of a node alone, with all counts")
+	flags.BoolVar(&f.node.Journal.LeaveCluster, "leave-cluster", false, "without --cluster: make the directory of a cluster's node one of a node alone, with all counts")
 	flags.StringVar(&c.URL, "nats", "", "existing NATS to use in place of a cluster: nats://host:port, several apart by commas")
 	flags.StringVar(&c.Creds, "nats-creds", "", "file of credentials for it (JWT and key)")
 	flags.StringVar(&c.ClientTLS.CA, "nats-ca", "", "PEM file of the authorities of its certificate")
@@ -35,12 +33,9 @@ func (f *serveFlags) defineJoin(cmd *cobra.Command) {
 	flags.BoolVar(&f.natsInsecure, "nats-insecure", false, "connect to it beyond loopback without TLS or without a user")
 }
 
-// joining is whether this node counts together with others.
-func (f *serveFlags) joining() bool { return f.journal.Join.Cluster != "" || f.journal.Join.URL != "" }
-
 // checkEphemeral refuses what an ephemeral server can't do.
 func (f *serveFlags) checkEphemeral(from sources) error {
-	if !f.ephemeral {
+	if !f.node.Ephemeral {
 		return nil
 	}
 	if where := from["data"]; where != "" {
@@ -50,25 +45,6 @@ func (f *serveFlags) checkEphemeral(from sources) error {
 		if where := from[flag]; where != "" {
 			return usage{fmt.Errorf("%s and %s: nodes count together by their journals, and an ephemeral server has none: choose one", where, from["ephemeral"])}
 		}
-	}
-	return nil
-}
-
-// checkJoin tells what is wrong with how this node is to join, before anything is
-// opened.
-func (f *serveFlags) checkJoin() error {
-	c := &f.journal.Join
-	c.Insecure = f.clusterInsecure
-	if c.URL != "" {
-		c.Insecure = f.natsInsecure
-		if c.Node == "" {
-			return usage{errors.New("--nats needs --node NAME: another name for each node, by which answers say who is late")}
-		}
-	}
-	as := *c
-	as.Dir, as.MaxBytes = filepath.Clean(f.journal.Dir), f.journal.MaxBytes
-	if err := as.Validate(); err != nil {
-		return usage{err}
 	}
 	return nil
 }

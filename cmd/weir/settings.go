@@ -103,8 +103,10 @@ var flagOf = map[string]string{
 	"SnapshotBytes": "snapshot-every",
 }
 
-// blame says by which setting a field of a configuration got its wrong value.
+// blame says by which setting a field of a configuration got its wrong value. A field may
+// have its part before it: Server.Addr.
 func (from sources) blame(field string, err error) error {
+	field = field[strings.LastIndexByte(field, '.')+1:]
 	flag, ok := flagOf[field]
 	if !ok {
 		flag = kebab(field)

@@ -1,4 +1,4 @@
-package main
+package node
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	"github.com/weir-counter/weir/server"
 )
 
-// among is a journal of many nodes as the server knows it.
-type among struct{ *journal.Journal }
+// members are the nodes of a journal as the server knows them.
+type members struct{ *journal.Journal }
 
-func (a among) Freshness() (asOf time.Time, late []server.LateNode) {
+func (a members) Freshness() (asOf time.Time, late []server.LateNode) {
 	asOf, silent := a.Journal.Freshness()
 	for _, o := range silent {
 		late = append(late, server.LateNode{Name: o.Node, Since: o.AsOf})
@@ -22,7 +22,7 @@ func (a among) Freshness() (asOf time.Time, late []server.LateNode) {
 	return asOf, late
 }
 
-func (a among) Fresh(ctx context.Context) (upTo uint64, now time.Time, err error) {
+func (a members) Fresh(ctx context.Context) (upTo uint64, now time.Time, err error) {
 	m, err := a.Journal.Fresh(ctx)
 	if missing, ok := errors.AsType[*journal.NotFreshError](err); ok {
 		err = &server.NotFreshError{Missing: missing.Missing, Reason: missing.Error()}
@@ -30,7 +30,7 @@ func (a among) Fresh(ctx context.Context) (upTo uint64, now time.Time, err error
 	return m.UpTo, m.Now, err
 }
 
-func (a among) Nodes() (nodes []server.Node) {
+func (a members) Nodes() (nodes []server.Node) {
 	held := map[string]int{}
 	for _, h := range a.Holders() {
 		held[h.Origin] = h.Held.Len()
@@ -44,7 +44,7 @@ func (a among) Nodes() (nodes []server.Node) {
 	return nodes
 }
 
-func (a among) Skews(ctx context.Context) map[string]server.Skew {
+func (a members) Skews(ctx context.Context) map[string]server.Skew {
 	clocks, err := a.Clocks(ctx)
 	if err != nil {
 		return nil // the connection is closed: this process ends
@@ -56,7 +56,7 @@ func (a among) Skews(ctx context.Context) map[string]server.Skew {
 	return skews
 }
 
-func (a among) Remove(ctx context.Context, node string) (to server.Removal, err error) {
+func (a members) Remove(ctx context.Context, node string) (to server.Removal, err error) {
 	from, err := a.Journal.Remove(ctx, node)
 	switch {
 	case errors.Is(err, journal.ErrUnknownNode):
@@ -73,7 +73,7 @@ func (a among) Remove(ctx context.Context, node string) (to server.Removal, err 
 	return to, nil
 }
 
-func (a among) Status(ctx context.Context) server.ClusterStatus {
+func (a members) Status(ctx context.Context) server.ClusterStatus {
 	from, err := a.Cluster(ctx)
 	to := server.ClusterStatus{
 		Mode: "nats", Replicas: from.Replicas, Cluster: from.Cluster, Node: from.Node, Size: from.Size, Leader: from.Leader,

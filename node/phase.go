@@ -1,4 +1,4 @@
-package main
+package node
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"github.com/weir-counter/weir/server"
 )
 
-// phase is what weir serve does before it is ready: for who asks meanwhile.
+// phase is what a node does before it is ready: for who asks meanwhile.
 type phase struct {
 	joining bool
 	detail  atomic.Pointer[string]

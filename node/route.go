@@ -1,11 +1,10 @@
-package main
+package node
 
 import (
 	"context"
 	"time"
 
 	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/journal/route"
 	"github.com/weir-counter/weir/server"
 )
@@ -43,30 +42,6 @@ func (r routed) Keys(ctx context.Context, prefix, after string, limit int) ([]st
 }
 
 func (r routed) After(upTo uint64) server.Answers { return routed{r.Router, upTo} }
-
-// serveRouted is serveHTTP, with questions and decisions about keys that other nodes hold
-// put to them.
-func (f *serveFlags) serveRouted(ctx context.Context, w *world, engine *weir.Engine, j *journal.Journal) error {
-	r, err := route.Open(route.Config{
-		Engine: engine, Conn: j.Joined().Conn(), Self: j.Origin(), Holders: j.WhomToAsk, Flush: j.Sync, Followed: j.Followed,
-		FlushEvery: f.journal.FlushEvery, Logger: f.server.Logger,
-		Freshness: func() (asOf time.Time, late []route.Late) {
-			asOf, silent := j.Freshness()
-			for _, o := range silent {
-				late = append(late, route.Late{Node: o.Node, Since: o.AsOf})
-			}
-			return asOf, late
-		},
-	})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	f.policies.cluster.Shared = r
-	f.server.Answers = routed{Router: r}
-	f.server.Route = func() server.RouteStats { return server.RouteStats(r.Stats()) }
-	return f.serveHTTP(ctx, w, engine)
-}
 
 func freshOf(f route.Fresh) server.Fresh {
 	fresh := server.Fresh{AsOf: f.AsOf}

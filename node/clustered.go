@@ -1,0 +1,102 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/journal/route"
+	"github.com/weir-counter/weir/journal/strict"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/server"
+)
+
+// handOver bounds how long a node that stops tries to give what it decides to others:
+// without it they wait until its leases run out. It takes some 50 ms; of nodes that all
+// stop at once the last ones can't, and must not wait longer than their journals linger
+// for each other.
+const handOver = 300 * time.Millisecond
+
+// clustered keeps hits in a journal of many nodes, which answer questions and decide strict
+// limits for each other.
+type clustered struct{ durable }
+
+func (m *clustered) open(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error {
+	if err := m.durable.open(ctx, engine, sockets, parts); err != nil {
+		return err
+	}
+	sockets.server.Cluster = members{m.journal}
+	if err := m.openStrict(ctx, engine, sockets, parts); err != nil {
+		return err
+	}
+	return m.openRouter(engine, sockets, parts)
+}
+
+// openStrict makes this node one of those that decide strict limits for each other.
+func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error {
+	name := m.cfg.Journal.Join.Node
+	s, err := strict.Open(ctx, strict.Config{Journal: m.journal, Engine: engine, Node: name, Logger: m.log})
+	if err != nil {
+		if ctx.Err() != nil {
+			m.log.Info("an interrupt came before the node was ready")
+			return interrupted(ctx)
+		}
+		return err
+	}
+	parts.opened(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, handOver)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			m.log.Warn("strict limits were not handed over: others decide them when the leases run out", "error", err)
+		}
+		return nil
+	})
+	sockets.server.Strict = func() server.StrictStats { return server.StrictStats(s.Stats()) }
+	sockets.policy = policy.Cluster{Node: name, Nodes: nodesOf(m.journal), Strict: s}
+	return nil
+}
+
+// openRouter puts questions and decisions about keys that other nodes hold to them.
+func (m *clustered) openRouter(engine *weir.Engine, sockets *sockets, parts *parts) error {
+	j := m.journal
+	r, err := route.Open(route.Config{
+		Engine: engine, Conn: j.Joined().Conn(), Self: j.Origin(), Holders: j.WhomToAsk, Flush: j.Sync, Followed: j.Followed,
+		FlushEvery: m.cfg.Journal.FlushEvery, Logger: m.log,
+		Freshness: func() (asOf time.Time, late []route.Late) {
+			asOf, silent := j.Freshness()
+			for _, o := range silent {
+				late = append(late, route.Late{Node: o.Node, Since: o.AsOf})
+			}
+			return asOf, late
+		},
+	})
+	if err != nil {
+		return err
+	}
+	parts.opened(func(context.Context) error {
+		r.Close()
+		return nil
+	})
+	sockets.policy.Shared = r
+	sockets.server.Answers = routed{Router: r}
+	sockets.server.Route = func() server.RouteStats { return server.RouteStats(r.Stats()) }
+	return nil
+}
+
+// nodesOf is how many nodes there are, up or not: of a cluster all that have a vote, in
+// an existing NATS those that were heard of and have not left.
+func nodesOf(j *journal.Journal) func() int {
+	return func() int {
+		if size := j.Joined().Size(); size > 0 {
+			return size
+		}
+		nodes := 0
+		for _, o := range j.Origins() {
+			if !o.Left {
+				nodes++
+			}
+		}
+		return nodes
+	}
+}

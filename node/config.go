@@ -1,0 +1,97 @@
+package node
+
+import (
+	"log/slog"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/server"
+)
+
+// Config sets up a Node, with one struct for each part. Journal.Dir must be given, or
+// Ephemeral; zeros mean the defaults of the part.
+type Config struct {
+	// Engine counts. Memory and LimitMemory of 0 are 1 GiB and 256 MiB, or as much less
+	// as their snapshots need to have room in Journal.MaxBytes; budgets that are given are
+	// not changed. Gather is set by Start.
+	Engine weir.Config
+
+	// Ephemeral keeps hits in memory only: they are gone when the node ends. Journal is not
+	// used then.
+	Ephemeral bool
+
+	// Journal keeps hits on disk. Its Join makes the node one of a cluster. Logger and
+	// Join.Waiting are set by Start.
+	Journal journal.Config
+
+	// CloseTimeout bounds the last flush and the snapshots of Close. Snapshots that are not
+	// taken in time only make the next start longer. 0: 10 s.
+	CloseTimeout time.Duration
+
+	// Policies are the limits that keys have.
+	Policies Policies
+
+	// Server is the HTTP server. Opening, Journal, Cluster, Answers, Route, Strict, Policies,
+	// PolicyFile and Logger are set by Start.
+	Server server.Config
+
+	// LimitProcess is for who has the process for itself: Start sets the memory limit of the Go
+	// runtime (debug.SetMemoryLimit) to what all budgets together come to, so that the garbage
+	// collector works harder before the process outgrows them.
+	LimitProcess bool
+
+	// Logger takes the messages of all parts. nil: slog.Default().
+	Logger *slog.Logger
+}
+
+// Policies say where the limits of keys are written.
+type Policies struct {
+	// File is the policy file, read at the start, again when it changes, and at Reload.
+	// "": there is none, and only requests that bring a limit along have one.
+	File string
+}
+
+const (
+	defaultMemory       = 1 << 30
+	defaultLimitMemory  = 256 << 20
+	defaultOnceMemory   = 64 << 20
+	defaultRetention    = 30 * 24 * time.Hour
+	defaultMaxAhead     = 5 * time.Second
+	defaultCloseTimeout = 10 * time.Second
+)
+
+// DefaultConfig returns what the zero Config stands for, for flags to show. It has no
+// Journal.Dir. Leave zero the budgets of memory that nobody chose: those of this Config count as
+// given.
+func DefaultConfig() Config { return Config{}.withDefaults() }
+
+func (cfg Config) withDefaults() Config {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	cfg.Journal.Logger, cfg.Server.Logger = cfg.Logger, cfg.Logger
+	cfg.Journal = cfg.Journal.WithDefaults()
+	cfg.Server = cfg.Server.WithDefaults()
+	if cfg.CloseTimeout == 0 {
+		cfg.CloseTimeout = defaultCloseTimeout
+	}
+	e := &cfg.Engine
+	e.Gather = !cfg.Ephemeral
+	if e.Retention == 0 {
+		e.Retention = defaultRetention
+	}
+	if e.OnceMemory == 0 {
+		e.OnceMemory = defaultOnceMemory
+	}
+	if e.MaxAhead == 0 {
+		e.MaxAhead = defaultMaxAhead
+	}
+	cfg.setBudgets()
+	return cfg
+}
+
+// clustered is whether the node counts together with others.
+func (cfg *Config) clustered() bool {
+	return cfg.Journal.Join.Cluster != "" || cfg.Journal.Join.URL != ""
+}

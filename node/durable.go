@@ -1,0 +1,90 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/server"
+)
+
+// progressEvery is how often a long replay says how far it is.
+const progressEvery = time.Second
+
+// durable keeps hits in a journal of this node alone.
+type durable struct {
+	cfg     *Config
+	log     *slog.Logger
+	phase   phase
+	journal *journal.Journal
+}
+
+func (m *durable) failed() <-chan struct{} { return m.journal.Failed() }
+
+func (m *durable) err() error { return m.journal.Err() }
+
+// open listens before it opens the data directory, which may take long: until then the
+// address says so.
+func (m *durable) open(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error {
+	opening, err := server.Open(sockets.server, m.phase.now)
+	if err != nil {
+		return addressHint(err)
+	}
+	parts.opened(func(context.Context) error { return opening.Close() })
+	sockets.server.Opening = opening
+	if err := m.openJournal(ctx, engine); err != nil {
+		if ctx.Err() != nil {
+			m.log.Info("an interrupt came before the data directory was open")
+			return interrupted(ctx)
+		}
+		return err
+	}
+	parts.opened(m.closeJournal)
+	sockets.server.Journal = served{m.journal}
+	return nil
+}
+
+// openJournal brings engine to where the data directory left off.
+func (m *durable) openJournal(ctx context.Context, engine *weir.Engine) (err error) {
+	cfg := m.cfg.Journal
+	if absolute, err := filepath.Abs(cfg.Dir); err == nil {
+		cfg.Dir = absolute // for the log and for errors: where is ./weir-data?
+	}
+	cfg.Join.Waiting = m.phase.say
+	m.log.Info("opening the data directory", "data", cfg.Dir)
+	began := time.Now()
+	told := began
+	m.journal, err = journal.Open(ctx, engine, cfg, func(done, all uint64) {
+		m.phase.replaying(done, all)
+		if time.Since(told) >= progressEvery {
+			told = time.Now()
+			m.log.Info("replaying the journal", "percent", done*100/max(all, 1), "messages", done, "of", all)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	m.log.Info("the data directory is open", "data", cfg.Dir, "took", time.Since(began).Round(time.Millisecond),
+		"replayed_flushes", m.journal.Stats().Replayed, "keys", engine.Stats().Keys, "flush_every", cfg.FlushEvery)
+	return nil
+}
+
+func (m *durable) closeJournal(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.CloseTimeout)
+	defer cancel()
+	began := time.Now()
+	if err := m.journal.Close(ctx); err != nil {
+		return fmt.Errorf("close the data directory: %w", err)
+	}
+	m.log.Info("all hits are on disk", "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// interrupted is the error of a start that ctx ended.
+func interrupted(ctx context.Context) error {
+	return fmt.Errorf("the start was interrupted: %w", context.Cause(ctx))
+}

@@ -1,0 +1,37 @@
+package node
+
+import (
+	"context"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/server"
+)
+
+// mode is where a node's hits are kept, and with whom they are counted: in memory
+// (ephemeral), in a journal of its own (durable), or in one of many nodes (clustered).
+type mode interface {
+	// open brings engine to where the node left off, fills sockets, and adds what it
+	// opened to parts, also when it fails. If ctx ends before, the error wraps its.
+	open(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error
+	// failed is closed when the node can't go on, and err says why: a process that is
+	// started again can. nil: that never happens.
+	failed() <-chan struct{}
+	err() error
+}
+
+// sockets are where a mode plugs in.
+type sockets struct {
+	server server.Config  // its Journal, Cluster, Answers, Route, Strict, Opening
+	policy policy.Cluster // zero: this node decides alone
+}
+
+func newMode(cfg *Config) mode {
+	switch {
+	case cfg.Ephemeral:
+		return ephemeral{cfg.Logger}
+	case cfg.clustered():
+		return &clustered{durable{cfg: cfg, log: cfg.Logger, phase: phase{joining: true}}}
+	}
+	return &durable{cfg: cfg, log: cfg.Logger}
+}

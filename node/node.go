@@ -1,0 +1,161 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/server"
+)
+
+// Node is a Weir that runs. Create it with Start, and end it with Close, also after it failed.
+// It is safe for many goroutines.
+type Node struct {
+	cfg      Config // defaults applied, valid
+	log      *slog.Logger
+	engine   *weir.Engine
+	mode     mode
+	policies *policies
+	server   *server.Server
+	parts    parts
+
+	run     context.Context // ends when the node does, with the cause
+	end     context.CancelCauseFunc
+	running sync.WaitGroup
+	cut     error // requests were cut off; written before running is done
+
+	closing sync.Once
+	closed  error
+}
+
+// errClosed is why a node ends that was closed.
+var errClosed = errors.New("node: closed")
+
+// Start starts a Weir and returns when it answers. ctx is for the start alone: if it ends before,
+// what was opened is closed, and the error wraps the context's, or says what could not be closed.
+// A Config that can't work is a *weir.Error of CodeInvalidConfig that names the field at
+// fault; a data directory that lost hits to damage is a *journal.DamageError.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	given := cfg
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg.tellBudgets(&given)
+	if cfg.LimitProcess {
+		cfg.limitProcess()
+	}
+	policies, err := loadPolicies(cfg.Policies)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, log: cfg.Logger, policies: policies}
+	if err := n.start(ctx); err != nil {
+		return nil, n.undo(ctx, err)
+	}
+	n.run, n.end = context.WithCancelCause(context.Background())
+	n.running.Go(n.serve)
+	n.running.Go(n.watch)
+	return n, nil
+}
+
+// start opens the parts, each before those that need it.
+func (n *Node) start(ctx context.Context) (err error) {
+	if n.engine, err = weir.New(n.cfg.Engine); err != nil {
+		return err
+	}
+	n.parts.opened(func(context.Context) error { return n.engine.Close() })
+	sockets := &sockets{server: n.cfg.Server}
+	n.mode = newMode(&n.cfg)
+	if err := n.mode.open(ctx, n.engine, sockets, &n.parts); err != nil {
+		return err
+	}
+	if err := n.policies.open(n.engine, sockets, &n.parts); err != nil {
+		return err
+	}
+	if n.server, err = server.New(n.engine, sockets.server); err != nil {
+		return err
+	}
+	return addressHint(n.server.Serve())
+}
+
+// undo closes what was opened before a start failed.
+func (n *Node) undo(ctx context.Context, failure error) error {
+	wasInterrupted := ctx.Err() != nil && errors.Is(failure, context.Cause(ctx))
+	err := n.parts.close(context.WithoutCancel(ctx))
+	switch {
+	case !wasInterrupted:
+		return errors.Join(failure, err)
+	case err != nil:
+		return err
+	}
+	n.log.Info("stopped")
+	return failure
+}
+
+// serve answers until the node ends, or ends it.
+func (n *Node) serve() {
+	err := n.server.Run(n.run)
+	if n.run.Err() != nil {
+		n.cut = err
+		return
+	}
+	n.end(err)
+}
+
+// watch ends the node when its mode fails.
+func (n *Node) watch() {
+	select {
+	case <-n.run.Done():
+	case <-n.mode.failed():
+		n.end(n.mode.err())
+	}
+}
+
+// Addr is the address that the server listens on, host:port.
+func (n *Node) Addr() string { return n.server.Addr() }
+
+// Handler is the whole HTTP API, for a server of the caller's own or to ask it within the process.
+// It knows no limits on connections and slow clients: these are of the address.
+func (n *Node) Handler() http.Handler { return n.server.Handler() }
+
+// Engine is what counts: a program that embeds the node hits it directly. Of a cluster's
+// nodes, each counts its own hits there and has those of others a moment later; a key that
+// only others hold (Journal.Replicas) is asked for over HTTP.
+func (n *Node) Engine() *weir.Engine { return n.engine }
+
+// Reload reads the policy file again, soon; the log says what became of it. Without a file it
+// does nothing.
+func (n *Node) Reload() { n.policies.again() }
+
+// Done is closed when the node begins to end: after Close was called, or because it can't go
+// on, as Err says. Then it answers no new requests; Close does the rest.
+func (n *Node) Done() <-chan struct{} { return n.run.Done() }
+
+// Err says why the node can't go on: its journal or its address failed. nil: it can, or
+// was closed.
+func (n *Node) Err() error {
+	if err := context.Cause(n.run); !errors.Is(err, errClosed) {
+		return err
+	}
+	return nil
+}
+
+// Close stops the node in good order: requests in flight have Server.StopTimeout, the last
+// hits and snapshots have CloseTimeout to reach the disk, or until ctx ends if that is sooner. The
+// error joins why the node failed, if it did, and what could not be closed well. Further
+// calls wait for the first and return the same.
+func (n *Node) Close(ctx context.Context) error {
+	n.closing.Do(func() {
+		n.end(errClosed)
+		n.running.Wait()
+		n.closed = errors.Join(n.cut, n.Err(), n.parts.close(ctx))
+		if n.closed == nil {
+			n.log.Info("stopped")
+		}
+	})
+	return n.closed
+}
