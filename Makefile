@@ -13,6 +13,7 @@ ZIPF      ?= 0
 SERVERS   ?= 30
 RTT       ?= 80ms
 FLUSH     ?= 100ms
+PARALLEL  ?= 6
 LINT      := $(BIN)/golangci-lint
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
@@ -35,10 +36,12 @@ build: need-go ## Build bin/weir: one static file that needs nothing else
 image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; needs no Docker (docs/deploy.md)
 	$(GO) run ./deploy/image -weir $(BIN)/weir -version $(VERSION) -out $(BIN)/weir-image.tar
 
-test: need-go ## Run every test, of the benchmarks' module too
+# Tests of clusters wait for elections more than they compute: more of them than processors
+# run side by side. go vet has looked at all packages before, those without tests too.
+test: need-go ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
 	$(GO) vet ./...
-	$(GO) test -timeout 15m ./...
-	cd bench && $(GO) vet ./... && $(GO) test -timeout 10m ./...
+	$(GO) test -vet=off -timeout 10m -parallel $(PARALLEL) ./...
+	cd bench && $(GO) vet ./... && $(GO) test -vet=off -timeout 10m ./...
 
 race: need-go need-gcc ## Run every test under the race detector
 	$(GO) test -race -timeout 30m ./...
@@ -50,10 +53,10 @@ crash: need-go ## Kill a server at random moments, ROUNDS (50) times, and count 
 	$(GO) test -run 'TestCrash' -count 1 -v -timeout 30m ./cmd/weir -args -rounds $(ROUNDS)
 
 cluster-crash: need-go ## Kill, stop, cut off, replace and restart nodes of a cluster, each ROUNDS (50) times, and count what is there
-	$(GO) test -run 'TestClusterCrash' -count 1 -v -timeout $$(( $(ROUNDS) * 3 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS)
+	$(GO) test -run 'TestClusterCrash' -count 1 -v -timeout $$(( $(ROUNDS) * 3 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS) -cluster-pace 2ms
 
 cluster-netns: need-go need-iproute2 ## The same in network namespaces, with TLS and packets that are lost, ROUNDS (50) times; needs root, on Linux
-	$(GO) test -run 'TestClusterNamespaces' -count 1 -v -timeout $$(( $(ROUNDS) * 6 + 10 ))m ./cmd/weir -args -netns -cluster-rounds $(ROUNDS)
+	$(GO) test -run 'TestClusterNamespaces' -count 1 -v -timeout $$(( $(ROUNDS) * 6 + 10 ))m ./cmd/weir -args -netns -cluster-rounds $(ROUNDS) -cluster-pace 2ms
 
 cluster-size: need-go ## Measure what NODES (1,3,10,30,100) cost in one process, with KEYS (100000) active ones and HITS (5000) a second on each
 	@$(GO) test -run 'TestClusterSize$$' -count 1 -timeout 1h ./journal -args -size.nodes $(NODES) -size.keys $(KEYS) -size.hits $(HITS) \
@@ -65,7 +68,9 @@ cluster-lag: need-go ## Measure how long a hit takes to the counts of other node
 
 soak: need-go ## The long tests: leaks, settings, simulation, kills, clusters under faults; ROUNDS (50) scales them all
 	$(GO) test -run 'TestSoak$$' -count 1 -v -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
-	$(GO) test -run 'TestSettings$$' -count 1 -timeout 6h ./cmd/weir -args -settings.seeds $(ROUNDS)
+	$(GO) test -run 'TestSettings$$|TestFreshOverHTTP' -count 1 -timeout 6h ./cmd/weir -args -settings.seeds $(ROUNDS) -fresh-rounds $$(( $(ROUNDS) * 30 ))
+	$(GO) test -run 'TestDamage$$|TestFreshReads' -count 1 -timeout 6h ./journal -args -damages $$(( $(ROUNDS) * 60 )) -fresh.rounds $$(( $(ROUNDS) * 30 ))
+	$(GO) test -run 'TestNeverOver$$' -count 1 -timeout 6h ./journal/strict -args -brute.rounds $(ROUNDS)
 	$(MAKE) --no-print-directory sim SEEDS=$$(( $(ROUNDS) * 400 )) crash cluster-crash
 
 memory: build ## Measure what the process takes at most for some --memory (MEMORY="64 256 1024", in MiB)

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-counter/weir/journal/join/jointest"
 )
 
-var damages = flag.Int("damages", 120, "how many random damages TestDamage makes")
+var damages = flag.Int("damages", 40, "how many random damages TestDamage makes")
 
 // damagedDir is a data directory after a crash: snapshots in both slots, and
 // some journal after them. It returns the counts that are right.

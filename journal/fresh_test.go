@@ -13,7 +13,7 @@ import (
 	"github.com/weir-counter/weir"
 )
 
-var freshRounds = flag.Int("fresh.rounds", 60, "how often a hit on one node is read on another")
+var freshRounds = flag.Int("fresh.rounds", 18, "how often a hit on one node is read on another")
 
 // freshCluster is three nodes that flush when they are asked to, and not by themselves.
 func freshCluster(t *testing.T) *cluster {

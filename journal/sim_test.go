@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 2000, "how many simulations TestSimulation runs")
+	simSeeds = flag.Int("sim.seeds", 500, "how many simulations TestSimulation runs")
 	simFirst = flag.Uint64("sim.first", 0, "seed of the first one")
 	simTrace = flag.String("sim.trace", "", "file for the trace of the first one")
 )

@@ -21,6 +21,7 @@ func mustWeir(t *testing.T, code int, stdin string, args ...string) string {
 
 // A backup of a running server, by file and by pipe, restored and served.
 func TestBackupRestore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, data := filepath.Join(dir, "weir.backup"), filepath.Join(dir, "restored")
 	var piped string
@@ -67,6 +68,7 @@ func TestBackupOfEphemeral(t *testing.T) {
 }
 
 func TestVerify(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	serveOnce(t, data, func(server string) { mustWeir(t, exitOK, "", "hit", "a", "5", "--server", server) })
 	if out := mustWeir(t, exitOK, "", "verify", "--data", data); !strings.Contains(out, "sound               yes\n") || !strings.Contains(out, "hits                5\n") {

@@ -166,6 +166,7 @@ func (g *growing) during(of []int, do func()) {
 // One node grows into three, and five, and goes back to one, while clients send durable
 // hits: each that was answered is counted once, on every node, after every change.
 func TestGrowAndShrink(t *testing.T) {
+	t.Parallel()
 	g := newGrowing(t, 5)
 	kills := 0
 	if *growRounds > 0 {

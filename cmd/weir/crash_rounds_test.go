@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	crashRounds = flag.Int("rounds", 8, "how often TestCrashRounds kills a server")
+	crashRounds = flag.Int("rounds", 3, "how often TestCrashRounds kills a server")
 	crashSeed   = flag.Uint64("crash-seed", 0, "seed of TestCrashRounds; 0: a random one")
 )
 

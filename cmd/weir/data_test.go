@@ -29,6 +29,7 @@ func wantCounted(t *testing.T, server, key, hits string) {
 
 // A clean stop keeps what was counted, durable or not.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new")
 	serveOnce(t, dir, func(server string) {
 		for _, args := range [][]string{{"a", "3"}, {"b", "--durable"}} {
@@ -53,6 +54,7 @@ func TestRestart(t *testing.T) {
 
 // A server does not start on data that lost hits, unless it is told to.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	serveOnce(t, dir, func(server string) {
 		if code, _, stderr := weirOf(t, nil, "", "hit", "a", "--server", server); code != exitOK {
@@ -72,6 +74,7 @@ func TestDamage(t *testing.T) {
 // A flood of more new keys than a small disk keeps at once: each request is counted or
 // refused, and what was counted is there after a restart.
 func TestSmallDisk(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var counted, refused uint64
 	flags := []string{"--max-disk", "57MiB"}

@@ -9,6 +9,7 @@ import (
 // What keys have used of limits of requests' own comes back after a restart, until it is
 // forgotten: then it does not.
 func TestLimitsForget(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	left := func(server string) string {
 		return mustWeir(t, exitOK, "", "allow", "a", "--limit", "mine", "--n", "10", "--per", "1h", "--peek", "--json", "--server", server)

@@ -221,6 +221,7 @@ func (s settingsServer) answers(keys []string, end int64) (counts []settingsCoun
 // The same work gives the same answers under any settings that are not about what is
 // kept, also when each life of the server has others: they are the model's.
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	end := time.Now().Unix() - 60
 	for seed := range uint64(*settingsSeeds) {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {

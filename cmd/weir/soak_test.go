@@ -27,6 +27,7 @@ type soakSample struct {
 // A server that does the same work again and again holds what it held: goroutines,
 // descriptors, memory, disk. Nor does its log grow with requests that are wrong or cut off.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := startProcess(t, dir, "--snapshot-every", "64KiB", "--memory", "32MiB", "--flush-every", "5ms")
 	samples := make([]soakSample, 0, *soakRounds)

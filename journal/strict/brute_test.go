@@ -1,6 +1,7 @@
 package strict
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -67,6 +68,8 @@ func (a *asker) run(c *cluster, i int, keys []string, over <-chan struct{}) {
 	}
 }
 
+var bruteRounds = flag.Int("brute.rounds", 1, "how often TestNeverOver goes through all that may happen to a holder")
+
 // All nodes are asked for the same keys without a pause, while holders are killed,
 // leave, are cut off and come back. By brute force over all admissions that were
 // told: no interval has more than the limit's own worst case, and none is forgotten.
@@ -89,7 +92,8 @@ func TestNeverOver(t *testing.T) {
 		}
 	}
 	random := rand.New(rand.NewPCG(3, 3))
-	for round, fault := range []string{"crash", "leave", "cut off", "crash", "cut off"} {
+	for round := range 3 * *bruteRounds {
+		fault := []string{"crash", "leave", "cut off"}[round%3]
 		victim := c.holder(keys[random.IntN(len(keys))])
 		time.Sleep(time.Second + time.Duration(random.IntN(100))*time.Millisecond)
 		switch fault {
