@@ -57,7 +57,7 @@ var settingsDomain = map[string][]string{
 var settingsApart = []string{
 	"--ephemeral", "--retention", "--max-buffered-bytes", "--accept-damage",
 	"--http", "--allow-", "--data", "--policy", "--config", "--help",
-	"--cluster", "--node", "--peers", "--nats", "--replicas", "--move-after",
+	"--cluster", "--leave-cluster", "--node", "--peers", "--nats", "--replicas", "--move-after",
 }
 
 // Every flag of weir serve is tried, or is apart for a reason.
