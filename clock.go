@@ -68,7 +68,7 @@ func (c *clock) judge(second int64) (Outcome, error) {
 	return TooLate, nil
 }
 
-// runBack begins an event clock anew at the second of a hit, if it stands at one that has
+// runBack restarts an event clock at the second of a hit, if it stands at one that has
 // not come: the wall clock was ahead, and has run back.
 func (c *clock) runBack(second int64) bool {
 	seen := c.seen.Load()

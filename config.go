@@ -85,7 +85,7 @@ const (
 )
 
 // Validate returns an *Error of CodeInvalidConfig that names the first field outside what
-// it may be. New does the same: this is for who opens other things before it.
+// it may be. New does the same: this is for code that opens other things before it.
 func (cfg Config) Validate() error { return cfg.withDefaults().validate() }
 
 func (cfg Config) withDefaults() Config {

@@ -137,7 +137,7 @@ func TestHotKeyLosesNothing(t *testing.T) {
 	checkBounds(t, "hot", got, goroutines*hits, true)
 }
 
-// A deleted key starts anew: hits that race with the delete are in the old life
+// A deleted key starts over: hits that race with the delete are in the old life
 // or the new one, and none is lost from AllKeys.
 func TestDelete(t *testing.T) {
 	e := newTestEngine(t, Config{})

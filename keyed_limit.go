@@ -25,7 +25,7 @@ const MaxLimitNameBytes = 64
 
 // Limit returns the engine's limit of a name, 1 to MaxLimitNameBytes letters,
 // digits and any of ._/- long, for the keys that it is asked for. What a key has
-// used is kept by name: a limit made anew under its name, with the same numbers or
+// used is kept by name: a limit made again under its name, with the same numbers or
 // others, grants no fresh allowance. Two that are in use at once under one name
 // count each other's admissions.
 //

@@ -80,7 +80,7 @@ func TestLimitRefusesBadInput(t *testing.T) {
 	}
 }
 
-// A limit that is set anew, under its name, by the same or another handle, gives
+// A limit that is set again, under its name, by the same or another handle, gives
 // no fresh allowance.
 func TestLimitNamedAgainKeepsItsState(t *testing.T) {
 	e, now := limitEngine(t, Config{})

@@ -55,7 +55,7 @@ func (h *keyHeap) Pop() any {
 }
 
 // Delete forgets the key and its hits, and tells whether it was there. AllKeys
-// still counts them, as it did before. A hit that comes later starts the key anew.
+// still counts them, as it did before. A hit that comes later starts the key again.
 func (e *Engine) Delete(key string) (bool, error) {
 	if key == AllKeys {
 		return false, &Error{CodeReservedKey, "key", "key * is reserved: it can't be deleted"}

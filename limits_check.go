@@ -86,7 +86,7 @@ func (e *Engine) decideAll(checks []Check, verdicts []Verdict, take bool) (allow
 
 // takePeeked takes what Peek has allowed. Where two checks are of one key and name,
 // and of other limits, the state goes from one to the other; what rounding would
-// then refuse is charged all the same.
+// then refuse is charged anyway.
 func (ls *limits) takePeeked(a *pending, verdict *Verdict, now int64) {
 	if a.N == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 
 // What keys have used of shared limits is kept where their partition is held. Strict
 // limits are decided by a node that may hold none of their keys, and those of one node
-// are that node's: both are kept everywhere. A shared limit that is decided all the same
+// are that node's: both are kept everywhere. A shared limit that is decided anyway
 // where its key's partition is not held knows what was admitted there, and no more.
 
 // ofHolders tells whether only the holders of a key's partition keep its state.

@@ -183,7 +183,7 @@ func (r *stateReader) limitStates() (list []restoredState) {
 }
 
 // restore takes states back into an empty share, all or none; of a partition that is
-// not held those that are kept all the same.
+// not held those that are kept anyway.
 func (ls *limits) restore(partition int, list []restoredState) error {
 	states, err := ls.decodeStates(list)
 	if err != nil {

@@ -36,7 +36,7 @@ type JournalStats struct {
 	Flushes          uint64  `json:"flushes" doc:"Flushes that are on disk."`
 	Bytes            uint64  `json:"bytes" doc:"Bytes of them."`
 	FlushSeconds     float64 `json:"flush_s" doc:"Time that the last one took."`
-	Failures         uint64  `json:"failures" doc:"Attempts to write a flush that failed; each is tried again."`
+	Failures         uint64  `json:"failures" doc:"Attempts to write a flush that failed; each is retried."`
 	Failing          bool    `json:"failing" doc:"The last attempt failed."`
 	SnapshotRounds   uint64  `json:"snapshot_rounds" doc:"Rounds in which every partition was snapshotted."`
 	ReplayedFlushes  uint64  `json:"replayed_flushes" doc:"Flushes that were read back at the start."`

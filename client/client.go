@@ -28,9 +28,9 @@ type Options struct {
 	// Compression of batches. Default None: on a local network, compressing
 	// takes longer than sending.
 	Compression Compression
-	// Retries is how often a request is tried again. Default 5; -1 is never.
+	// Retries is how often a request is retried. Default 5; -1 is never.
 	Retries int
-	// MinPause and MaxPause bound the pause before a request is tried again.
+	// MinPause and MaxPause bound the pause before a request is retried.
 	// It starts at MinPause (default 100 ms), doubles each time up to MaxPause
 	// (default 5 s), and a random part of up to a half is taken off it. A
 	// server that asks for a longer pause gets it, up to MaxPause.

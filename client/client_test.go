@@ -187,7 +187,7 @@ func TestEmptyReasons(t *testing.T) {
 	}
 }
 
-// Hits after a request of which nothing was counted are sent all the same.
+// Hits after a request of which nothing was counted are sent anyway.
 func TestNothingCountedGoesOn(t *testing.T) {
 	c, tr := newTest(t, func(attempt int, _ *http.Request) (*http.Response, error) {
 		if attempt == 1 {

@@ -130,7 +130,7 @@ func (a *ahead) take(now time.Time, of *ask, next, sequence uint64, data []byte)
 	a.keep(sequence, data)
 }
 
-// keep is also for a message that could not be applied, and is tried again.
+// keep is also for a message that could not be applied, and is retried.
 func (a *ahead) keep(sequence uint64, data []byte) {
 	if a.came == nil {
 		a.came = map[uint64][]byte{}

@@ -29,7 +29,7 @@ func (j *Journal) Alarms() (alarms []Alarm) {
 	return alarms
 }
 
-// flushAlarms tells that the last attempt to write a flush failed. A node among others
+// flushAlarms tells that the last attempt to write a flush failed. A clustered node
 // goes on to count, and does not refuse before its buffer is full: who is taken out
 // of service for a lost quorum would take all nodes of a minority out.
 func (j *Journal) flushAlarms() []Alarm {

@@ -30,7 +30,7 @@ func (j *Journal) serveMessages(ctx context.Context) error {
 			return // another node may have it
 		}
 		if err := msg.Respond(found.Data); err != nil {
-			j.log.Warn("journal: a node that misses a message got no answer", "error", err)
+			j.log.Warn("journal: could not answer a node that asked for a missing message", "error", err)
 		}
 	})
 	return err
@@ -43,7 +43,7 @@ const messageTimeout = 500 * time.Millisecond
 // lost to all, a start must not take hours.
 const mostUnanswered = 200
 
-var errNobodyAnswers = errors.New("no node has answered for too many messages")
+var errNobodyAnswers = errors.New("no node answered for too many missing messages")
 
 // askMessage asks all nodes for a message.
 func (j *Journal) askMessage(ctx context.Context, sequence uint64) ([]byte, error) {

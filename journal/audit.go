@@ -168,7 +168,7 @@ func (a *auditor) end(reached, last uint64) {
 	}
 	a.reportMissing()
 	if a.alone {
-		a.dropUnfinished() // among others, the rest may come
+		a.dropUnfinished() // in a cluster, the rest may come
 	}
 }
 

@@ -140,4 +140,4 @@ func missingMessage(sequence uint64) error {
 }
 
 // errTooSlow is why a backup is ended that keeps the journal from being trimmed.
-var errTooSlow = errors.New("it was too slow: the journal has to be trimmed, or it would fill the data directory: write the backup somewhere faster, or raise --max-disk")
+var errTooSlow = errors.New("the backup was too slow: the journal must be trimmed, or it would fill the data directory: write the backup somewhere faster, or raise --max-disk")

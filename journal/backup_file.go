@@ -160,7 +160,7 @@ func (b *backupReader) saw(origin uint64) {
 }
 
 // errNoBackup is what other files are.
-var errNoBackup = errors.New("this is not a backup of Weir: it does not begin as one")
+var errNoBackup = errors.New("this is not a backup of Weir: its first bytes are wrong")
 
 // errCut is what a backup is that ends early.
 var errCut = fmt.Errorf("%w: the backup is cut short", errDamaged)

@@ -79,7 +79,7 @@ func (j *Journal) runBeats(ctx context.Context) {
 		b := beat{life: j.life, node: j.cfg.Join.Node, promise: promised(j.cfg.FlushEvery), flush: last.flush, age: now.Sub(last.began)}
 		j.replica.hear(now, b)
 		if err := j.server.Conn().Publish(beatSubject, b.encode()); err != nil {
-			j.log.Debug("journal: the other nodes were not told how far this one is", "error", err)
+			j.log.Debug("journal: could not send this node's position to the others; will retry", "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -105,7 +105,7 @@ func (c *carry) intoCluster(ctx context.Context) (pending bool, err error) {
 		return false, nil
 	}
 	if c.carried == nil {
-		c.log.Warn("journal: this directory is of a node alone, and becomes a node of a cluster with all that it has")
+		c.log.Warn("journal: this directory belonged to a single node; converting it into a cluster node, with all its counts")
 		if err := c.write(ctx, false); err != nil {
 			return false, err
 		}
@@ -159,12 +159,12 @@ func (c *carry) sayChange() {
 	was, is := time.Duration(c.m.RetentionS)*time.Second, c.engine.Config().Retention
 	attrs := []any{"partitions", c.engine.Config().Partitions, "before", c.m.Partitions, "retention", is, "retention before", was}
 	if c.node != "" {
-		c.log.Warn("journal: this directory of a cluster's node becomes one of a node alone", attrs...)
+		c.log.Warn("journal: this directory belonged to a cluster node; converting it into a single node", attrs...)
 	} else {
-		c.log.Warn("journal: the settings of this directory change", attrs...)
+		c.log.Warn("journal: rewriting the data directory with new settings", attrs...)
 	}
 	if is < was {
-		c.log.Warn("journal: the retention is shorter: hits that are older are dropped", "older than", is)
+		c.log.Warn("journal: the retention is shorter now; dropping older hits", "older than", is)
 	}
 }
 

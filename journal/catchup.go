@@ -18,7 +18,7 @@ const catchUpPoll = 2 * time.Millisecond
 // the call. It journals a flush of this node, be it empty, and waits until the
 // journal was followed up to that: what stands before it is then applied, and what
 // comes after it was not acknowledged when CatchUp was called. Only for a node
-// among others.
+// in a cluster.
 func (j *Journal) CatchUp(ctx context.Context) error {
 	j.flusher.speak.Store(true)
 	group := j.flusher.join()

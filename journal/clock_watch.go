@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A node among others compares its clock with theirs, at its start before it reads the
+// A clustered node compares its clock with theirs, at its start before it reads the
 // journal, and then again and again. Where most of those that answer, itself included,
 // agree, and it does not, it counts by their time of day until its own is right again: a
 // machine whose clock is wrong at boot neither stamps its hits so nor calls theirs ahead.

@@ -31,7 +31,7 @@ func (j *Journal) serveClock() error {
 		answer := binary.LittleEndian.AppendUint64(nil, j.life.origin)
 		answer = binary.LittleEndian.AppendUint64(answer, uint64(j.engine.UncorrectedWall().UnixNano()))
 		if err := msg.Respond(append(answer, j.cfg.Join.Node...)); err != nil {
-			j.log.Warn("journal: a node that asked for the time got no answer", "error", err)
+			j.log.Warn("journal: could not answer a node that asked for the time", "error", err)
 		}
 	})
 	return err

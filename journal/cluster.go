@@ -11,7 +11,7 @@ import (
 
 const leaseBucket = "WEIR_LEASES"
 
-// beginCluster starts what only a node among others needs: the answers to those
+// beginCluster starts what only a clustered node needs: the answers to those
 // who miss a flush, and the leases.
 func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.serveResends(); err != nil {
@@ -63,7 +63,7 @@ func (j *Journal) settle(ctx context.Context, lost []Finding) error {
 	return patiently(ctx, j.server.Settled)
 }
 
-// replaced are the findings of files that were damaged and are copied anew.
+// replaced are the findings of files that were damaged and are copied again.
 func replaced(damaged []ondisk.Damage) (found []Finding) {
 	for _, damage := range damaged {
 		found = append(found, Finding{Where: damage.Path, What: damage.What, Cost: "none: what is missing comes from the log of the replicas or from the other nodes", Harmless: true})
@@ -109,7 +109,7 @@ func (j *Journal) leave(ctx context.Context) {
 	defer cancel()
 	j.leaving.Store(true)
 	if err := j.Sync(ctx); err != nil {
-		j.log.Warn("journal: the other nodes could not be told that this one stops, and call it late until it is back; no hit is lost", "error", err)
+		j.log.Warn("journal: could not tell the other nodes that this one stops; they call it late until it is back; no hit is lost", "error", err)
 		return
 	}
 	if j.server.Embedded() {

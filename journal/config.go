@@ -44,7 +44,7 @@ type Config struct {
 	LeaveCluster bool
 
 	// Replicas is how many nodes hold a partition and answer for its keys, each of
-	// them with all hits. The others take hits of it all the same. Only among nodes, and
+	// them with all hits. The others take hits of it anyway. Only among nodes, and
 	// the same on all. 0: all.
 	Replicas int
 
@@ -78,7 +78,7 @@ func DefaultConfig() Config { return Config{}.withDefaults() }
 func (cfg Config) WithDefaults() Config { return cfg.withDefaults() }
 
 // Validate returns a *weir.Error of CodeInvalidConfig that names the first field
-// outside what it may be. Open does the same: this is for who opens other things
+// outside what it may be. Open does the same: this is for code that opens other things
 // before it.
 func (cfg Config) Validate() error { return cfg.withDefaults().validate() }
 

@@ -19,7 +19,7 @@ func (f Finding) String() string { return f.Where + ": " + f.What + ": " + f.Cos
 // DamageError is the answer of Open to a data directory that lost hits.
 type DamageError struct {
 	Findings []Finding
-	Among    bool // it is a node among others
+	Among    bool // it is a clustered node
 }
 
 func (e *DamageError) Error() string {
@@ -29,7 +29,7 @@ func (e *DamageError) Error() string {
 		fmt.Fprintf(&b, "  %s\n", f)
 	}
 	if e.Among {
-		b.WriteString("look at all nodes before anything is changed: with the others up and none of them late, start this one with an empty directory under the same name; if they say the same, read \"A damaged disk\" in docs/cluster.md")
+		b.WriteString("look at all nodes before anything is changed: with the others up and none of them late, start this one with an empty directory under the same name; if they say the same, read \"A damaged disk\" in docs/cluster-operations.md")
 		return b.String()
 	}
 	b.WriteString("restore a backup (weir restore), or start with --accept-damage to go on without them")

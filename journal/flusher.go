@@ -19,7 +19,7 @@ type flusher struct {
 
 	kick    chan struct{}           // someone waits: do not wait for the interval
 	open    atomic.Int64            // entries of flushes that are not acknowledged: what would be lost with them
-	speak   atomic.Bool             // the next flush is written though it be empty
+	speak   atomic.Bool             // the next flush is written even if empty
 	written atomic.Pointer[written] // of this life; nil: not even its hello
 
 	mu     sync.Mutex
@@ -171,7 +171,7 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 				return context.Cause(ctx)
 			}
 			j.stats.failed(err)
-			j.log.Error("journal: a flush could not be written and is tried again; hits are refused once the buffer is full",
+			j.log.Error("journal: could not write a flush; will retry; hits are refused once the buffer is full",
 				"error", err, "waiting", j.engine.Stats().Waiting)
 			select {
 			case <-ctx.Done():
@@ -186,7 +186,7 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 	}
 	if err := j.marks.write(mark{epoch: j.life.epoch, flush: j.replica.encoder.flush, stream: j.flusher.last}); err != nil {
 		// The hits are on disk: only a cut below the last mark would be found now.
-		j.log.Error("journal: the mark could not be written", "error", err)
+		j.log.Error("journal: could not write the watermark file", "error", err)
 	}
 	return nil
 }

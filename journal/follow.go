@@ -71,7 +71,7 @@ func (f *follower) ask(now time.Time) {
 
 func (f *follower) failed(first bool, err error) {
 	if first {
-		f.j.log.Warn("journal: following the other nodes is interrupted, and tried again", "error", err)
+		f.j.log.Warn("journal: could not read the journal of the other nodes; will retry", "error", err)
 	}
 }
 
@@ -159,7 +159,7 @@ func (j *Journal) followed(others int) {
 	}
 	for _, found := range j.replica.newFindings() {
 		j.stats.divergences.Add(1)
-		j.log.Error("journal: this node misses hits of another", "finding", found.String())
+		j.log.Error("journal: hits of another node are missing here", "finding", found.String())
 	}
 }
 
@@ -185,18 +185,18 @@ func (a asked) message(sequence uint64) (data []byte, err error) {
 		return nil, errLeftBehind
 	}
 	if data, err = a.j.askMessage(a.ctx, sequence); err == nil {
-		a.j.log.Error("journal: the leader of the journal can't read a message, which another node has: restart the leader, so that it finds what else is damaged and copies it anew",
+		a.j.log.Error("journal: the leader of the journal can't read a message that another node has: restart the leader, so that it finds and copies all that is damaged",
 			"message", sequence, "leader", a.j.leader())
 		return data, nil
 	}
-	a.j.log.Error("journal: a message is lost; its origin is asked", "message", sequence)
+	a.j.log.Error("journal: no replica has a message; asking its origin to resend it", "message", sequence)
 	return nil, errLost
 }
 
 func (a asked) resend(of life, flush, part uint64) ([]byte, error) {
 	data, err := a.j.askResend(a.ctx, of, flush, part)
 	if err != nil {
-		a.j.log.Warn("journal: a missing flush could not be had from its origin", "origin", fmt.Sprintf("%016x", of.origin), "flush", flush, "error", err)
+		a.j.log.Warn("journal: could not get a missing flush from its origin", "origin", fmt.Sprintf("%016x", of.origin), "flush", flush, "error", err)
 	}
 	return data, err
 }

@@ -27,7 +27,7 @@ import (
 
 const (
 	// freshAgain is how often those are asked again who have not answered: a
-	// connection may have been made anew.
+	// connection may have been made again.
 	freshAgain = 250 * time.Millisecond
 
 	// freshApart is the least time between the beginnings of two rounds.

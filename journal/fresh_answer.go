@@ -114,7 +114,7 @@ func (j *Journal) answerFresh(asked []*nats.Msg, upTo uint64) {
 		b = binary.AppendUvarint(b, round)
 		b = binary.AppendUvarint(b, upTo)
 		if err := msg.Respond(binary.AppendUvarint(b, uint64(now))); err != nil {
-			j.log.Debug("journal: a node that asked for a flush got no answer, and asks again", "error", err)
+			j.log.Debug("journal: could not answer a node that asked for a flush; it asks again", "error", err)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (l *lane) forgotten(now time.Time) bool {
 }
 
 // withoutReplaced leaves out the origins of directories that a node of the same
-// name has begun anew without: nothing comes of them any more.
+// name has started over without: nothing comes of them any more.
 func withoutReplaced(list []OriginStatus) []OriginStatus {
 	newest := map[string]time.Time{}
 	for _, o := range list {

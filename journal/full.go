@@ -41,7 +41,7 @@ func (j *Journal) boundWaiting(underWay int64) {
 	j.engine.BoundWaiting(bytes, why)
 }
 
-// lookAgain is how often a node among others looks how much journal there is, where that
+// lookAgain is how often a clustered node looks how much journal there is, where that
 // is much; keptEvery, where not.
 const lookAgain = 200 * time.Millisecond
 

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// healEvery is how often a node looks whether its server is to be started anew, and
+	// healEvery is how often a node looks whether its server is to be restarted, and
 	// whether there is room for that.
 	healEvery = time.Second
 
@@ -22,21 +22,21 @@ const (
 	healTime = 30 * time.Second
 
 	// stuckAfter is how long a replica may be not current, with a leader to be had and
-	// nothing coming in, before its server is started anew.
+	// nothing coming in, before its server is restarted.
 	stuckAfter = time.Minute
 
 	// giveUpAfter is how long a server that has room may fail to start before the process
-	// ends, for its supervisor to start it anew.
+	// ends, for its supervisor to restart it.
 	giveUpAfter = 2 * time.Minute
 )
 
 // errStarting is how a server is that was not asked yet.
-var errStarting = errors.New("its server has just been started anew")
+var errStarting = errors.New("its embedded server was restarted a moment ago")
 
 // errNotStarted is why a process ends that can't have its server back.
-var errNotStarted = errors.New("the embedded server gave up and can't be started anew: this process must be restarted")
+var errNotStarted = errors.New("the embedded server gave up and could not be restarted: restart this process")
 
-// runHealing starts the embedded server of a node among others anew when it has given up
+// runHealing restarts the embedded server of a clustered node when it has given up
 // storing, as after one full disk, and there is room again. Nothing else would: it keeps
 // its error for as long as it runs. Until then it goes on as a part of the network, and
 // this node's flushes are stored by the others.
@@ -69,7 +69,7 @@ func (j *Journal) runHealing(ctx context.Context) {
 		if time.Now().Before(next) {
 			continue
 		}
-		j.log.Warn("journal: this node's replica does not store though there is room: its server is started anew", "error", why)
+		j.log.Warn("journal: this node's replica does not store although the disk has room; restarting its embedded server", "error", why)
 		err := j.startAnew(ctx)
 		if ctx.Err() != nil {
 			return
@@ -79,7 +79,7 @@ func (j *Journal) runHealing(ctx context.Context) {
 			unsettled, failing = true, time.Time{}
 			continue
 		}
-		j.log.Error("journal: the embedded server does not start, and is tried again", "error", err)
+		j.log.Error("journal: could not start the embedded server; will retry", "error", err)
 		j.stores.hinder(err.Error())
 		if failing.IsZero() {
 			failing = time.Now()
@@ -103,19 +103,19 @@ func (j *Journal) startAnew(ctx context.Context) error {
 	return nil
 }
 
-// settleAgain is settle, for a server that was started anew and is current.
+// settleAgain is settle, for a server that was restarted and is current.
 func (j *Journal) settleAgain(ctx context.Context) bool {
 	if err := j.server.Settled(ctx); err != nil {
 		if ctx.Err() == nil {
-			j.log.Warn("journal: tried again", "error", err)
+			j.log.Warn("journal: the restarted embedded server is not up to date yet; will check again", "error", err)
 		}
 		return false
 	}
-	j.log.Info("journal: this node's replica stores again, and has what the others have")
+	j.log.Info("journal: this node's replica stores again and is up to date")
 	return true
 }
 
-// due tells whether the server is to be started anew, and why.
+// due tells whether the server is to be restarted, and why.
 func (s *stores) due(now time.Time) (why error, is bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *stores) well() bool {
 	return s.own.Wrong == nil
 }
 
-// hinder notes why the server is not started anew.
+// hinder notes why the server is not restarted.
 func (s *stores) hinder(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

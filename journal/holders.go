@@ -114,7 +114,7 @@ func (j *Journal) newAskTable() *whomToAsk {
 	return table
 }
 
-// Unheld is how many partitions no node holds that is here: nobody can answer for them.
+// Unheld is how many partitions no running node holds: nobody can answer for them.
 func (j *Journal) Unheld() (n int) {
 	if j.shares == nil {
 		return 0

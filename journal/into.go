@@ -44,7 +44,7 @@ const spoolFile = "restore.spool"
 // brought. What keys have used of limits, and receipts, are added in both modes.
 //
 // If it ends early, by an error or a crash, the same call does what is left of it: Merge
-// goes on, Replace begins anew. Until then nodes of a cluster call the backup late.
+// goes on, Replace starts over. Until then nodes of a cluster call the backup late.
 func (j *Journal) RestoreInto(ctx context.Context, r io.Reader, mode RestoreMode) (done Restored, err error) {
 	if mode != Merge && mode != Replace {
 		return done, fmt.Errorf("restore: mode %q: must be merge or replace", mode)

@@ -41,7 +41,7 @@ type Journal struct {
 	endBeats  func() // nil: there are none
 	snapshots snapshotter
 	space     space
-	stores    stores // among others: whose replicas store
+	stores    stores // in a cluster: whose replicas store
 	stats     stats
 	clocks    clockWatch
 	found     []Finding // at Open
@@ -186,7 +186,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	j.life, j.manifest = life{m.Origin, m.Epoch}, m
 	accepted := len(lossy(loaded.findings)) > 0
-	if accepted && !j.cfg.clustered() { // among others the journal is not this node's to begin anew
+	if accepted && !j.cfg.clustered() { // in a cluster the journal is not this node's to start over
 		if err := j.rebase(ctx, &loaded); err != nil {
 			return fmt.Errorf("journal: go on without what was lost: %w", err)
 		}
@@ -276,7 +276,7 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 		switch lost := j.engine.Stats().Waiting + j.flusher.open.Load(); {
 		case err == nil:
 		case lost == 0:
-			j.log.Warn("journal: the last heartbeat could not be written: nobody else is here; no hit is lost", "error", err)
+			j.log.Warn("journal: could not write the last heartbeat because no other node is running; no hit is lost", "error", err)
 			err = nil
 		default:
 			err = fmt.Errorf("%d entries (hits, one for each key and second) could not be written in time, and are lost: %w", lost, err)
@@ -295,7 +295,7 @@ func (j *Journal) release() error {
 	if j.holder != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), clusterAskTimeout)
 		if err := j.holder.Close(ctx); err != nil {
-			j.log.Warn("journal: leases were not given back, and run out", "error", err)
+			j.log.Warn("journal: could not release leases; they will expire", "error", err)
 		}
 		cancel()
 	}
@@ -322,7 +322,7 @@ func (j *Journal) finishRound(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			j.log.Warn("stopped before all snapshots were taken: the next start replays more of the journal")
+			j.log.Warn("stopped before all snapshots were taken; the next start replays more of the journal")
 			return
 		case <-j.snapshots.wrote:
 		case <-time.After(j.cfg.FlushEvery):

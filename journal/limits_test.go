@@ -8,7 +8,7 @@ import (
 )
 
 // What a key was admitted under a limit of a minute or more is there after a
-// crash and after a clean stop; a limit of a second begins anew.
+// crash and after a clean stop; a limit of a second starts over.
 func TestLimitsSurviveRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

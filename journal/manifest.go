@@ -80,7 +80,7 @@ func newManifest(cfg weir.Config) manifest {
 // fits refuses an engine that the directory was not made for, with a *weir.Error
 // that names the field. A node alone changes its directory instead (carry.go).
 func (m manifest) fits(cfg weir.Config) error {
-	const how = "they change at a restart of a node alone, not in a cluster: see \"Other settings\" in docs/cluster.md"
+	const how = "they change at a restart of a node alone, not in a cluster: see \"Other settings\" in docs/cluster-operations.md"
 	if m.Partitions != cfg.Partitions {
 		return invalidConfig("Partitions", "the data directory has %d partitions, not %d: %s", m.Partitions, cfg.Partitions, how)
 	}

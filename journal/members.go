@@ -29,13 +29,13 @@ func (j *Journal) runMembers(ctx context.Context) {
 	}
 }
 
-// spread is done by one node, and tried again by itself if it fails.
+// spread is done by one node. The loop calls it again after an error.
 func (j *Journal) spread(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	err := j.server.Spread(ctx, replicas)
 	if err != nil && ctx.Err() == nil {
-		j.log.Warn("journal: tried again", "error", err)
+		j.log.Warn("journal: could not spread streams over more nodes; will retry", "error", err)
 	}
 	return err == nil
 }

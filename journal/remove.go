@@ -26,7 +26,7 @@ var (
 	// a vote.
 	ErrUnknownNode = errors.New("no node of that name")
 	// ErrNodeHere is why nothing was removed: the node is alive.
-	ErrNodeHere = errors.New("the node is here")
+	ErrNodeHere = errors.New("the node is running")
 )
 
 const (
@@ -42,12 +42,12 @@ const (
 	removedBytes = 1 << 20 // some thousand entries
 )
 
-// Remove makes a node that never comes back be no longer counted on: its vote and its
+// Remove permanently removes a dead node: its vote and its
 // replicas go (join.Node.Remove), it is no holder, and no answer waits for its hits. Those that reached
 // the journal stay counted. One that is alive is refused. If it comes back
 // nevertheless, what it journals is counted, and it is waited for again.
 //
-// The other nodes stop to wait within some seconds.
+// The other nodes stop waiting within some seconds.
 func (j *Journal) Remove(ctx context.Context, node string) (Removal, error) {
 	r := Removal{Node: node}
 	if err := j.refuseAlive(ctx, node); err != nil {
@@ -83,7 +83,7 @@ func (j *Journal) Remove(ctx context.Context, node string) (Removal, error) {
 		}
 		r.Origins = append(r.Origins, o.Origin)
 	}
-	j.log.Warn("journal: a node was removed for good", "node", node, "origins", r.Origins, "voter", r.Voter)
+	j.log.Warn("journal: removed a node permanently", "node", node, "origins", r.Origins, "voter", r.Voter)
 	return r, nil
 }
 
@@ -176,7 +176,7 @@ func (j *Journal) takeRemovals(ctx context.Context, late []OriginStatus) {
 		}
 		at, err := strconv.ParseInt(string(entry.Value()), 10, 64)
 		if err == nil && j.replica.removed(o.Origin, at) {
-			j.log.Warn("journal: a node was removed for good, and is no longer waited for", "node", o.Node, "origin", o.Origin)
+			j.log.Warn("journal: a node was removed permanently; no longer waiting for it", "node", o.Node, "origin", o.Origin)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func (j *Journal) serveResends() error {
 			answer = j.replica.ring.get(flush, part)
 		}
 		if err := msg.Respond(answer); err != nil {
-			j.log.Warn("journal: a node that misses a flush got no answer", "error", err)
+			j.log.Warn("journal: could not answer a node that asked for a missing flush", "error", err)
 		}
 	})
 	return err

@@ -234,7 +234,7 @@ func refuseFilled(dir string) error {
 
 func isStage(entry fs.DirEntry) bool { return entry.Name() == restoreStage }
 
-// beginStage makes the folder of the restore anew, after what an earlier one has left.
+// beginStage makes an empty folder for the restore, in place of what an earlier one has left.
 func beginStage(dir, stage string) error {
 	for _, name := range []string{serverDir, markFile, restoreStage} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
@@ -250,7 +250,7 @@ func beginStage(dir, stage string) error {
 // refuseRestoring refuses to begin empty where a restore was killed.
 func refuseRestoring(dir string, entries []fs.DirEntry) error {
 	if slices.ContainsFunc(entries, isStage) {
-		return fmt.Errorf("data directory %s is left of a restore that was killed: run weir restore again, or remove the directory to begin empty", dir)
+		return fmt.Errorf("data directory %s is the remains of an interrupted restore: run weir restore again, or remove the directory to begin empty", dir)
 	}
 	return nil
 }

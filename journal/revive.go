@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// revive starts the embedded server of a node alone anew if it refuses to write for
+// revive restarts the embedded server of a single node if it refuses to write for
 // good, as it does after one full disk, and there is room again. It looks only
 // when something failed since it last found all well. Only the flusher calls it:
-// no flush is under way. Among others healing.go does it.
+// no flush is under way. In a cluster healing.go does it.
 //
 // The flush that failed is in the stream, or not, or cut: the server removes a
 // message that is cut when it starts. Sent again it may be there twice; a start
@@ -29,7 +29,7 @@ func (j *Journal) revive(ctx context.Context) error {
 	if err := tryRoom(j.cfg.Dir); err != nil {
 		return fmt.Errorf("%w: make room on the disk of the data directory (%w)", wrong, err)
 	}
-	j.log.Warn("journal: the embedded server keeps an error though there is room: it is started anew", "error", wrong)
+	j.log.Warn("journal: the embedded server still reports an error although the disk has room; restarting it", "error", wrong)
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	j.server.Stop()
@@ -48,7 +48,7 @@ func (j *Journal) revive(ctx context.Context) error {
 	return nil
 }
 
-// continues tells whether a server that was started anew has all that was acknowledged.
+// continues tells whether a server that was restarted has all that was acknowledged.
 func (j *Journal) continues(ctx context.Context) error {
 	_, missing, err := openStore(ctx, j.server, j.manifest, false)
 	if err == nil && len(missing) > 0 {

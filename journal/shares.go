@@ -70,7 +70,7 @@ func (j *Journal) runShares(ctx context.Context) {
 		}
 		if err := j.takeShares(ctx); err != nil && ctx.Err() == nil {
 			if failed++; failed == 1 || failed%60 == 0 {
-				j.log.Warn("journal: partitions can't be taken yet; trying again", "error", err)
+				j.log.Warn("journal: could not take over partitions; will retry", "error", err)
 			}
 		} else {
 			failed = 0
@@ -93,7 +93,7 @@ func (j *Journal) tellShares(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, oneAsk)
 	defer cancel()
 	if err := j.shares.registry.Put(ctx, now); err != nil && ctx.Err() == nil {
-		j.log.Warn("journal: the other nodes could not be told which partitions this one holds; trying again", "error", err)
+		j.log.Warn("journal: could not tell the other nodes which partitions this one holds; will retry", "error", err)
 	}
 }
 
@@ -134,7 +134,7 @@ func (j *Journal) releaseShares(list []Holder) {
 		}
 	}
 	if released > 0 {
-		j.log.Info("journal: partitions released, which other nodes hold", "released", released, "held", j.engine.HeldPartitions().Len())
+		j.log.Info("journal: released partitions that other nodes hold now", "released", released, "held", j.engine.HeldPartitions().Len())
 	}
 }
 
@@ -162,7 +162,7 @@ func (j *Journal) takeShares(ctx context.Context) (err error) {
 		j.tellShares(ctx)
 	}
 	if taken > 0 {
-		j.log.Info("journal: partitions taken", "taken", taken, "held", j.engine.HeldPartitions().Len(), "took", time.Since(began).Round(time.Millisecond))
+		j.log.Info("journal: took over partitions", "taken", taken, "held", j.engine.HeldPartitions().Len(), "took", time.Since(began).Round(time.Millisecond))
 	}
 	return err
 }

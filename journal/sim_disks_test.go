@@ -55,7 +55,7 @@ func (n *simNode) watchStores(run int) bool {
 		}
 	}
 	if _, due := n.stores.due(now); due && n.c.log.Room(n.name) {
-		n.c.w.Logf("%s starts its server anew", n.name)
+		n.c.w.Logf("%s starts its server again", n.name)
 		n.c.log.Restart(n.name)
 		n.stores.started(now)
 	}

@@ -64,7 +64,7 @@ func (j *Journal) lookAtSnapshots(ctx context.Context) bool {
 	if !trims {
 		var err error
 		if by, err = j.holder.Who(ctx, snapshotsLease); err != nil {
-			j.log.Warn("journal: who takes the snapshots is not known", "error", err)
+			j.log.Warn("journal: could not find out which node takes the snapshots; will retry", "error", err)
 			return false
 		}
 	}
@@ -76,7 +76,7 @@ func (j *Journal) listStored(ctx context.Context, by string, token uint64) bool 
 	partitions := j.engine.Config().Partitions
 	lists, _, err := j.store.listSnapshots(ctx, partitions)
 	if err != nil {
-		j.log.Warn("journal: the snapshots could not be listed", "error", err)
+		j.log.Warn("journal: could not list the snapshots; will retry", "error", err)
 		return false
 	}
 	have := make([][slots]kept, partitions)

@@ -126,12 +126,12 @@ func (j *Journal) settleSnapshot(ctx context.Context, snap snapshot) {
 	} else if ctx.Err() == nil {
 		j.suspect.Store(true)
 		j.snapshots.unstored.Store(&err)
-		j.log.Error("journal: a snapshot could not be stored: the one before stays, and the next round tries again",
+		j.log.Error("journal: could not store a snapshot; the previous one stays, the next round will retry",
 			"partition", snap.partition, "error", err)
 	}
 }
 
-// keptEvery is how often a node among others looks how much journal there is, which others
+// keptEvery is how often a clustered node looks how much journal there is, which others
 // write and trim.
 const keptEvery = 5 * time.Second
 
@@ -144,11 +144,11 @@ func (j *Journal) keepTrimmed(ctx context.Context) {
 	}
 	if needed := j.neededByAll(ctx); needed > 1 {
 		if err := j.trim(ctx, needed-1); err != nil && ctx.Err() == nil {
-			j.log.Warn("journal: could not be trimmed; trying again", "error", err)
+			j.log.Warn("journal: could not trim the journal; will retry", "error", err)
 		}
 	}
 	if kept := j.snapshots.kept.Load(); j.room().endsPin(kept) {
-		j.log.Warn("journal: it is kept for partitions whose snapshots are old, and hits are refused once it is full", "kept", kept, "partitions", j.snapshots.oldest())
+		j.log.Warn("journal: can't be trimmed because the snapshots of some partitions are old; hits will be refused once it is full", "kept", kept, "partitions", j.snapshots.oldest())
 	}
 }
 
@@ -238,7 +238,7 @@ func (j *Journal) endOfBatch(ctx context.Context) {
 	if needed > 1 && j.trims() {
 		if err := j.trim(ctx, needed-1); err != nil && ctx.Err() == nil {
 			j.suspect.Store(true)
-			j.log.Error("journal: could not be trimmed: it takes more space until the next round", "error", err)
+			j.log.Error("journal: could not trim the journal; it takes more space until the next round", "error", err)
 		}
 	}
 	if ended {

@@ -30,7 +30,7 @@ func (s *store) readOn(ctx context.Context, next *uint64, last uint64, f func(se
 	consumer, err := flushes.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:   *next,
-		// Else a fetch would try to make it anew for ever, whatever ctx says.
+		// Else a fetch would try to make it again for ever, whatever ctx says.
 		MaxResetAttempts: maxResets,
 	})
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *store) removeConsumer(ctx context.Context, stream jetstream.Stream, con
 	}
 }
 
-// maxResets is how often a consumer that was lost is made anew within a fetch; then
+// maxResets is how often a consumer that was lost is made again within a fetch; then
 // patientlyUntil decides.
 const maxResets = 3
 

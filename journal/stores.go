@@ -43,7 +43,7 @@ type stores struct {
 	since    time.Time // own is not well since then
 	sure     bool      // it was said, and is until own is well: a server that was just started is not yet
 	moved    time.Time // what own has changed last
-	obstacle string    // why it can't be started anew yet; "": it can
+	obstacle string    // why it can't be restarted yet; "": it can
 	told     map[string]toldStore
 	behind   map[string]time.Time // replicas that the leader does not find current, and since when
 	away     map[string]bool      // of these, those whose server is gone
@@ -87,7 +87,7 @@ func (j *Journal) listenToStores() error {
 func (j *Journal) tellStores() {
 	why, _ := j.stores.ownWrong(time.Now())
 	if err := j.server.Conn().Publish(storesSubject, []byte(j.cfg.Join.Node+"\n"+why)); err != nil {
-		j.log.Debug("journal: the other nodes were not told whether this one stores", "error", err)
+		j.log.Debug("journal: could not tell the other nodes whether this one stores", "error", err)
 	}
 }
 

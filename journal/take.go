@@ -100,7 +100,7 @@ func (t *taking) begin(first uint64) (start uint64, err error) {
 }
 
 // errApart is why a partition can't be taken for now.
-var errApart = errors.New("the journal does not lead from its snapshot to where this node is: taken with the next snapshot")
+var errApart = errors.New("cannot catch up from this partition's snapshot; will retry with the next one")
 
 // came is the end of step 2.
 func (r *replica) came(t *taking) error {

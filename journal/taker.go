@@ -70,7 +70,7 @@ func (j *Journal) newestSnapshots(ctx context.Context, partitions []int) ([]*sna
 			if ctx.Err() != nil || nobody(err) {
 				return err
 			}
-			j.log.Warn("journal: a snapshot can't be read, and is passed over", "partition", partitions[i], "error", err)
+			j.log.Warn("journal: could not read a snapshot; trying the next one", "partition", partitions[i], "error", err)
 		}
 		return nil
 	})

@@ -20,7 +20,7 @@ type told struct {
 // tell tells the other nodes that a flush is in the journal.
 func (j *Journal) tell(sequence uint64) {
 	if err := j.server.Conn().Publish(toldSubject, binary.AppendUvarint(nil, sequence)); err != nil {
-		j.log.Debug("journal: the other nodes were not told of a flush, and find it later", "error", err)
+		j.log.Debug("journal: could not notify the other nodes of a flush; they find it later", "error", err)
 	}
 }
 

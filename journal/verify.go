@@ -39,7 +39,7 @@ func (r Report) Sound() bool { return len(lossy(r.Findings)) == 0 }
 
 // Verify reads a whole data directory that no process uses: every snapshot of
 // both slots, and every message of the journal, as a start would and more. It
-// works on a copy of the embedded server's files, because that server mends what
+// works on a copy of the embedded server's files, because that server repairs what
 // it opens, so that the directory stays as it is. It needs as much space again,
 // in the directory for temporary files.
 //
@@ -76,7 +76,7 @@ func Verify(ctx context.Context, dir string) (r Report, err error) {
 	r, err = verifyCopy(ctx, copied, m, node)
 	r.Node, r.Bytes = node, dirBytes(dir)
 	for _, damage := range damaged {
-		found := Finding{Where: damage.Path, What: damage.What, Cost: "this replica can't be used: its node copies it anew when it starts"}
+		found := Finding{Where: damage.Path, What: damage.What, Cost: "this replica can't be used: its node copies it again when it starts"}
 		if damage.Index != "" {
 			found.Cost, found.Harmless = "none: the log of the replicas has what was there", true
 		}

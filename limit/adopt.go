@@ -15,7 +15,7 @@ package limit
 //     change, what is as old as the longest T that matters or older is forgotten. So
 //     10 per hour, then 10 per second, and again 10 per hour counts the whole last hour
 //     when 10 per hour was last in use within the hour; else the last second. If
-//     nothing is known then, the state begins anew: limits before matter no more.
+//     nothing is known then, the state starts over: limits before matter no more.
 //   - While no other limit matters, Fixed and GCRA know only what they have not restored
 //     yet, and a Window up to 16 its burst, see Charge. Fixed and GCRA count what they
 //     adopt, up to the burst, as if it was all just now, and so may need up to T from

@@ -46,7 +46,7 @@ func TestAdoptNeverOver(t *testing.T) {
 }
 
 // Two limits of one state that take turns each millisecond: what was admitted
-// leaves all the same.
+// leaves anyway.
 func TestAdoptInTurns(t *testing.T) {
 	for _, pair := range [][2]Limit{
 		{{N: 3, Per: time.Second}, {N: 5, Per: time.Second}},

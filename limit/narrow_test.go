@@ -55,7 +55,7 @@ func (u *turns) adopt(p *Plan) {
 	if u.r.IntN(8) == 0 {
 		u.s = copied(u.t, u.p, u.s)
 	}
-	if len(u.known) == 0 { // all begins anew
+	if len(u.known) == 0 { // all starts over
 		clear(u.used)
 	}
 	idle := u.p.Idle(u.s, u.now)

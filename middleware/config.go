@@ -69,7 +69,7 @@ type Fail uint8
 
 const (
 	// FailOpen lets them through: a Weir that is down takes nothing down with it. What
-	// ends with ErrMisconfigured is refused all the same.
+	// ends with ErrMisconfigured is refused anyway.
 	FailOpen Fail = iota
 
 	// FailClosed refuses them, with 503: never more than the limits.

@@ -52,7 +52,7 @@ func Example() {
 	// 429 "per-client";q=2;w=60 true
 }
 
-// Several limits, all or none: each user's by API key, or by address for who has none,
+// Several limits, all or none: each user's by API key, or by address for those who have none,
 // behind proxies in 10.0.0.0/8; and one for all together, where an export takes ten.
 func ExampleNew() {
 	engine, _ := weir.New(weir.Config{})

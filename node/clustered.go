@@ -48,7 +48,7 @@ func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets
 		ctx, cancel := context.WithTimeout(ctx, handOver)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
-			m.log.Warn("strict limits were not handed over: others decide them when the leases run out", "error", err)
+			m.log.Warn("could not hand over strict limits; other nodes decide them once the leases expire", "error", err)
 		}
 		return nil
 	})

@@ -36,7 +36,7 @@ type Config struct {
 	// PolicyFile and Logger are set by Start.
 	Server server.Config
 
-	// LimitProcess is for who has the process for itself: Start sets the memory limit of the Go
+	// LimitProcess is for whoever has the process for itself: Start sets the memory limit of the Go
 	// runtime (debug.SetMemoryLimit) to what all budgets together come to, so that the garbage
 	// collector works harder before the process outgrows them.
 	LimitProcess bool

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-counter/weir/server"
 )
 
-// phase is what a node does before it is ready: for who asks meanwhile.
+// phase is what a node does before it is ready: for callers that ask meanwhile.
 type phase struct {
 	joining bool
 	detail  atomic.Pointer[string]

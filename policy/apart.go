@@ -18,7 +18,7 @@ const awayRetry = time.Second
 // The limits that are decided here are asked first, and nothing taken: what they deny
 // costs no message. Then those of others are taken, group by group, and last those that
 // are decided here. With limits of several groups all are asked before the first is
-// taken. What was taken and is denied by a later one all the same, because it changed
+// taken. What was taken and is denied by a later one anyway, because it changed
 // meanwhile, stays taken: the limits are never exceeded by it, and StrictLost counts it.
 type apart struct {
 	*Live
@@ -214,7 +214,7 @@ func (a *apart) lost(err error) error {
 	return err
 }
 
-// StrictLost is how many denied requests took admissions of limits all the same that
+// StrictLost is how many denied requests took admissions of limits anyway that
 // other nodes decide, strict ones or shared ones: those of other groups, or before a limit
 // that is decided here, had changed meanwhile.
 func (l *Live) StrictLost() uint64 { return l.strictLost.Load() }

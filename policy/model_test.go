@@ -11,7 +11,7 @@ import (
 )
 
 // model is what policies mean, spelled out: a list of admission times for each name and
-// key, counted anew for each request.
+// key, counted again for each request.
 type model struct {
 	policies []Policy
 	admitted map[[2]string][]int64

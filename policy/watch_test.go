@@ -90,7 +90,7 @@ func TestWatch(t *testing.T) {
 		write(t, w.path, "")
 		w.expect(60, 2, "FILE: limits: there are none")
 
-		// Mended to what is in use: that is told too.
+		// Fixed to what is in use: that is told too.
 		write(t, w.path, good+second)
 		w.expect(60, 2, "in use")
 
@@ -101,7 +101,7 @@ func TestWatch(t *testing.T) {
 		}
 		w.expect(60, 1, "in use")
 
-		// Touched, and written anew with the same text.
+		// Touched, and written again with the same text.
 		now := time.Now()
 		if err := os.Chtimes(w.path, now, now); err != nil {
 			t.Fatal(err)

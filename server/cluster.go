@@ -23,14 +23,14 @@ type Cluster interface {
 	// Nodes are those that count together, this one included, by name; those that
 	// left for good are among them for a while.
 	Nodes() []Node
-	// Unheld is how many partitions no node holds that is here.
+	// Unheld is how many partitions no running node holds.
 	Unheld() int
 	// Skews asks the other nodes for their clocks, within a second: above 0 is one
 	// ahead of ours. A node that does not answer is not in it.
 	Skews(ctx context.Context) map[string]Skew
 	// Status asks all that answer, for a second or two at most.
 	Status(ctx context.Context) ClusterStatus
-	// Remove makes a node that never comes back be no longer counted on. The error
+	// Remove permanently removes a dead node. The error
 	// wraps ErrUnknownNode, or ErrNodeHere if it is alive.
 	Remove(ctx context.Context, node string) (Removal, error)
 }

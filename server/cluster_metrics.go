@@ -26,7 +26,7 @@ func newClusterCollector(s *Server) *clusterCollector {
 		lag:    desc("weir_cluster_node_lag_seconds", "Seconds since when hits of a node may be missing here, by its clock. A node without hits is heard of once a second.", "node"),
 		heard:  desc("weir_cluster_node_heard_seconds", "Seconds since a node was heard of.", "node"),
 		held:   desc("weir_cluster_partitions_held", "Partitions that a node holds and answers for, as it last said.", "node"),
-		unheld: desc("weir_cluster_partitions_unheld", "Partitions that no node holds that is here: questions about their keys are answered 503."),
+		unheld: desc("weir_cluster_partitions_unheld", "Partitions that no running node holds: questions about their keys are answered 503."),
 		ahead:  desc("weir_cluster_clock_skew_seconds", "Seconds that a node's clock is ahead of this one's.", "node"),
 	}
 }

@@ -28,7 +28,7 @@ var (
 	// ErrUnknownNode is what a Cluster's Remove returns for a name that no node has.
 	ErrUnknownNode = errors.New("no node of that name")
 	// ErrNodeHere is what it returns for a node that is alive.
-	ErrNodeHere = errors.New("the node is here")
+	ErrNodeHere = errors.New("the node is running")
 )
 
 // removeTime bounds the removal of a node: a leader may have to be elected first.

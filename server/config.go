@@ -162,7 +162,7 @@ func (c Config) withDefaults() Config {
 }
 
 // Validate returns a *weir.Error of CodeInvalidConfig that names the first field
-// outside what it may be. New does the same: this is for who opens other things
+// outside what it may be. New does the same: this is for code that opens other things
 // before it.
 func (c Config) Validate() error { return c.withDefaults().validate() }
 

@@ -25,7 +25,7 @@ func newJournalCollector(stats func() JournalStats) *journalCollector {
 		func(s JournalStats) float64 { return float64(s.Flushes) })
 	add(counter, "weir_journal_bytes_total", "Bytes of flushes that are on disk.",
 		func(s JournalStats) float64 { return float64(s.Bytes) })
-	add(counter, "weir_journal_failures_total", "Attempts to write a flush that failed; each is tried again.",
+	add(counter, "weir_journal_failures_total", "Attempts to write a flush that failed; each is retried.",
 		func(s JournalStats) float64 { return float64(s.Failures) })
 	add(gauge, "weir_journal_failing", "1 while the last attempt to write a flush failed: hits wait, and are refused in the end.",
 		func(s JournalStats) float64 { return oneIf(s.Failing) })
@@ -39,7 +39,7 @@ func newJournalCollector(stats func() JournalStats) *journalCollector {
 		func(s JournalStats) float64 { return float64(s.Replayed) })
 	add(gauge, "weir_journal_kept_bytes", "Bytes of journal that are kept, of all nodes.",
 		func(s JournalStats) float64 { return float64(s.Kept) })
-	add(counter, "weir_journal_revivals_total", "Times that the embedded server was started anew, after a full disk.",
+	add(counter, "weir_journal_revivals_total", "Times that the embedded server was restarted, after a full disk.",
 		func(s JournalStats) float64 { return float64(s.Revivals) })
 	add(counter, "weir_journal_holes_total", "Messages of the journal that no replica had.",
 		func(s JournalStats) float64 { return float64(s.Holes) })

@@ -40,7 +40,7 @@ func newLimitCollector(s *Server) *limitCollector {
 		server:    s,
 		overshoot: desc("weir_limit_overshoot_total", "Admissions of a shared limit that were more than its burst within its interval, as this node found when it heard of those of others. Every node finds them: take the largest, not the sum.", "limit"),
 		away:      desc("weir_limit_away_total", "Decisions of a strict limit without the node that decides, by what was done: closed (denied), open (admitted) or share (by this node's share); of a shared one without a node that holds the key: own (by what this node itself has admitted). inline/* is all limits that requests bring along.", "limit", "away"),
-		lost:      desc("weir_limit_strict_lost_total", "Denied requests that took admissions of limits that other nodes decide all the same, because another limit changed meanwhile."),
+		lost:      desc("weir_limit_strict_lost_total", "Denied requests that took admissions of limits that other nodes decide anyway, because another limit changed meanwhile."),
 	}
 	if s.cfg.Strict == nil {
 		return c

@@ -32,7 +32,7 @@ func (s *Server) registerForget(doc huma.API) {
 		if err != nil {
 			return nil, asProblem(err)
 		}
-		s.log.Info("what was used of limits of requests' own was forgotten", "name", q.Name, "states", n)
+		s.log.Info("forgot what was used of inline limits", "name", q.Name, "states", n)
 		return &forgetOutput{api.ForgetAnswer{Forgotten: n}}, nil
 	})
 }

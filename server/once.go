@@ -71,7 +71,7 @@ func (in *ingest) receipt(p *problem) []byte {
 func (in *ingest) recall(kept []byte) *problem {
 	p := problem{api.Problem{HitsAnswer: &in.answer.HitsAnswer}}
 	if err := json.Unmarshal(kept, &p); err != nil {
-		in.server.log.Error("an answer that was kept can't be read", "error", err)
+		in.server.log.Error("could not read the stored answer of an idempotent request", "error", err)
 		return asProblem(err)
 	}
 	if p.Status == 0 {

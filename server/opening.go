@@ -38,7 +38,7 @@ func Open(cfg Config, phase func() Phase) (*Opening, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Logger.Info("listening, and not ready yet", "addr", l.Listener.Addr().String())
+	cfg.Logger.Info("listening; not ready yet", "addr", l.Listener.Addr().String())
 	return open(cfg, l, newOrigins(notYet(phase), &cfg, func() {})), nil
 }
 

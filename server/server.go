@@ -149,7 +149,7 @@ func (s *Server) Serve() error {
 	s.serving.handOver(s.handler)
 	s.log.Info("serving", "addr", s.Addr(), "version", s.cfg.Version)
 	if openToOthers(s.Addr()) {
-		s.log.Warn("this address is open to other machines, and there is no authentication: whoever reaches it can read, hit, delete and back up", "addr", s.Addr())
+		s.log.Warn("other machines can reach this address, and there is no authentication: anybody who reaches it can read, hit, delete and back up", "addr", s.Addr())
 	}
 	return nil
 }
@@ -182,6 +182,6 @@ func (s *Server) stop(ctx context.Context, hs *http.Server) error {
 		cut := s.inFlight.Load()
 		return errors.Join(fmt.Errorf("stop: %d requests were cut off after %v: %w", cut, s.cfg.StopTimeout, err), hs.Close())
 	}
-	s.log.Info("no request is left")
+	s.log.Info("drained: no requests in flight")
 	return nil
 }

@@ -31,7 +31,7 @@ when it is whole. A file that is there is not written over without --force.
 		Args:    cobra.ExactArgs(1),
 		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
 			if _, err := os.Lstat(args[0]); err == nil && args[0] != "-" && !force {
-				return fmt.Errorf("%s is there already: name another file, or write over it with --force", args[0])
+				return fmt.Errorf("%s exists already: name another file, or overwrite it with --force", args[0])
 			}
 			body, err := openBackup(cmd.Context(), server)
 			if err != nil {

@@ -146,12 +146,12 @@ func TestAnotherNumberOfNodes(t *testing.T) {
 	first.addr = <-first.listening
 	jointest.Eventually(t, "it says who it waits for", func() bool {
 		_, body := first.get(t, "/healthz")
-		return strings.Contains(body, "1 of 3 nodes are here (n1)")
+		return strings.Contains(body, "1 of 3 nodes are running (n1)")
 	})
 	if status, body := first.get(t, "/healthz"); status != http.StatusOK || !strings.Contains(body, `"status":"joining"`) {
 		t.Errorf("/healthz while joining: %d %s", status, body)
 	}
-	if status, body := first.get(t, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "1 of 3 nodes are here (n1)") {
+	if status, body := first.get(t, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "1 of 3 nodes are running (n1)") {
 		t.Errorf("/readyz while joining: %d %s", status, body)
 	}
 	m.launch(1, 3)
@@ -178,7 +178,7 @@ func TestAnotherNumberOfNodes(t *testing.T) {
 		code, stdout, stderr := weirOf(t, nil, "", "cluster", "remove", node, "--server", m.nodes[3].addr)
 		return code, stdout + stderr
 	}
-	if code, out := remove("n3"); code != exitFailure || !strings.Contains(out, "n3") || !strings.Contains(out, "is here") {
+	if code, out := remove("n3"); code != exitFailure || !strings.Contains(out, "n3") || !strings.Contains(out, "is running") {
 		t.Errorf("remove a node that runs: exit %d, %s", code, out)
 	}
 	if code, out := remove("n9"); code != exitFailure || !strings.Contains(out, "n9") {

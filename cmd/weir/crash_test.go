@@ -85,7 +85,7 @@ func launchWithin(t *testing.T, command []string, dir string, args ...string) *p
 				continue
 			}
 			switch record.Msg {
-			case "listening, and not ready yet":
+			case "listening; not ready yet":
 				p.listening <- record.Addr
 			case "serving":
 				p.serving <- record.Addr

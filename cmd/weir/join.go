@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// defineJoin adds the flags of a node among others. What they are checked for,
+// defineJoin adds the flags of a clustered node. What they are checked for,
 // and the errors that name them, are journal/join's.
 func (f *serveFlags) defineJoin(cmd *cobra.Command) {
 	c, flags := &f.node.Journal.Join, cmd.Flags()

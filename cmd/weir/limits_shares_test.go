@@ -68,7 +68,7 @@ func TestSharedLimitOfProcesses(t *testing.T) {
 	}
 	asking.Wait()
 	for key, n := range admitted {
-		// An answer that is late on a busy machine has taken something all the same.
+		// An answer that is late on a busy machine has taken something anyway.
 		if n[""] > burst || n["own"] > clusterSize*burst || n["own"] == 0 && n[""] != burst {
 			t.Errorf("%s: admitted %v, want %d by its holder", key, n, burst)
 		}

@@ -92,6 +92,6 @@ func tell(socket, state string, log *slog.Logger) {
 		_ = conn.Close() // it was sent, or not
 	}
 	if err != nil {
-		log.Warn("systemd was not told", "state", state, "error", err)
+		log.Warn("could not notify systemd", "state", state, "error", err)
 	}
 }

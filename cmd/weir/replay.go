@@ -36,7 +36,7 @@ same.
 With --to, all keys are counted on a server, at the times of the lines: the
 server must keep hits long enough (see weir serve --retention). There, the key
 * counts each line once per template. A batch whose answer is lost on the way
-is sent again, and counts once all the same; with --durable each batch is on the
+is sent again, and counts once anyway; with --durable each batch is on the
 server's disk before the next one is sent.
 
 With --follow, the last FILE is read on as it grows, through rotation, until an

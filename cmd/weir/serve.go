@@ -53,7 +53,7 @@ With --policy, POST /v1/allow decides by the limits of that file: 'weir limits c
 reads one. A change of it is taken over within a second, and a wrong one is logged
 and leaves the limits as they are. A restart keeps what was used of limits with a
 period of a minute or more, a crash loses at most one flush interval of it; shorter
-ones begin anew.
+ones start over.
 
 Nodes that are given the same --cluster and --peers count together: each takes
 hits and answers for all. Or they meet in an existing NATS, with --nats. See

@@ -32,7 +32,7 @@ const (
 // maxInteger is the largest integer of a structured field.
 const maxInteger = 999_999_999_999_999
 
-// RetryAfter is the value of a Retry-After field: d in seconds, at least 1, for who
+// RetryAfter is the value of a Retry-After field: d in seconds, at least 1, for whoever
 // is told to come back at once comes back too early.
 func RetryAfter(d time.Duration) string {
 	return strconv.FormatUint(max(1, secondsUp(d)), 10)

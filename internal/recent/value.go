@@ -20,7 +20,7 @@ type entry[T any] struct {
 }
 
 // Get returns what was asked last if it is not older than maxAge; else one of the callers
-// asks anew, and the others get what was known before. The age counts from before ask was
+// asks again, and the others get what was known before. The age counts from before ask was
 // called. Only before the first answer do all wait.
 func (v *Value[T]) Get(maxAge time.Duration, ask func() T) T {
 	last := v.last.Load()

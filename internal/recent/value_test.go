@@ -8,7 +8,7 @@ import (
 	"github.com/weir-counter/weir/internal/recent"
 )
 
-// One asks anew when the answer is old; the others do not wait for it.
+// One asks again when the answer is old; the others do not wait for it.
 func TestGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var v recent.Value[int]

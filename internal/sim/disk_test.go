@@ -3,7 +3,7 @@ package sim
 import "testing"
 
 // Disks fail in all ways, one after the other: what was acknowledged stays, a replica
-// that failed to store does so until it is started anew, and nothing is acknowledged
+// that failed to store does so until it is restarted, and nothing is acknowledged
 // while most have failed.
 func TestDisks(t *testing.T) {
 	nodes := []string{"a", "b", "c"}

@@ -48,17 +48,17 @@ func (n *Node) setAside(ctx context.Context) (err error) {
 		return n.dropIndexes()
 	}
 	if err := n.awaitOthers(ctx); err != nil {
-		return fmt.Errorf("this node's replica is damaged, nothing of it was changed, and it can't be copied anew for now: %w: %s", err, n.damage[0])
+		return fmt.Errorf("this node's replica is damaged, nothing of it was changed, and it can't be copied again for now: %w: %s", err, n.damage[0])
 	}
 	aside := dir + asideEnd + time.Now().UTC().Format("-20060102T150405.000")
-	n.cfg.Logger.Warn("this node's replica is set aside, and copied anew from the other nodes", "aside", aside)
+	n.cfg.Logger.Warn("moved this node's damaged replica to quarantine; copying it from the other nodes", "aside", aside)
 	return os.Rename(dir, aside)
 }
 
 // awaitOthers returns when enough others are here that have all.
 func (n *Node) awaitOthers(ctx context.Context) error {
 	if n.cfg.Waiting != nil {
-		n.cfg.Waiting("waits for other nodes that have what this node's damaged replica lacks")
+		n.cfg.Waiting("waiting for other nodes that have what this node's damaged replica lacks")
 	}
 	ctx, cancel := context.WithTimeout(ctx, asideTime)
 	defer cancel()
@@ -68,7 +68,7 @@ func (n *Node) awaitOthers(ctx context.Context) error {
 			return nil
 		}
 		if err == nil {
-			err = fmt.Errorf("%d other nodes are here and have all, and %d are needed: start them first; if they say the same of themselves, read \"A damaged disk\" in docs/cluster.md before anything else", here, needed)
+			err = fmt.Errorf("%d other running nodes have all data, and %d are needed: start them first; if they report the same, read \"A damaged disk\" in docs/cluster-operations.md before anything else", here, needed)
 		}
 		select {
 		case <-ctx.Done():

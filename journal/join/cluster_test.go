@@ -37,7 +37,7 @@ func publish(t testing.TB, node *join.Node, data string) {
 }
 
 // contents are the messages that a node's client reads, without repeats: a
-// publish that timed out may be there all the same.
+// publish that timed out may be there anyway.
 func contents(t testing.TB, node *join.Node) map[string]bool {
 	t.Helper()
 	stream, err := node.JetStream().Stream(t.Context(), "S")

@@ -86,7 +86,7 @@ func (n *Node) accept() error {
 	if n.cfg.beyondLoopback() && !n.cfg.Insecure && !n.conn.AuthRequired() {
 		return errors.New("--nats is beyond loopback and lets everybody in: set up a user there, or say --nats-insecure")
 	}
-	n.cfg.Logger.Info("connected to an existing NATS: what it acknowledges survives a power cut only if it has sync_interval: always")
+	n.cfg.Logger.Info("connected to an existing NATS; set sync_interval: always there, or acknowledged hits may not survive a power cut")
 	return nil
 }
 
@@ -134,10 +134,10 @@ func (n *Node) clientOptions() []nats.Option {
 		nats.IgnoreAuthErrorAbort(), // a user may be missing for the moment of a change over there
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
-				log.Warn("the connection to NATS is lost; trying again", "error", err)
+				log.Warn("lost the connection to NATS; will retry", "error", err)
 			}
 		}),
-		nats.ReconnectHandler(func(c *nats.Conn) { log.Info("connected to NATS again", "server", c.ConnectedServerName()) }),
+		nats.ReconnectHandler(func(c *nats.Conn) { log.Info("reconnected to NATS", "server", c.ConnectedServerName()) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn("NATS client", "error", err) }),
 	}
 }

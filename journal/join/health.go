@@ -43,7 +43,7 @@ func (n *Node) health() error {
 type Store struct {
 	// Wrong is why they do not store, or lack what others have; nil: they are well.
 	Wrong error
-	// Failed is whether the server gave up, and goes on only when it is started anew.
+	// Failed is whether the server gave up, and goes on only when it is restarted.
 	// Else it may catch up, or wait for others.
 	Failed bool
 	// Led is whether it knows a leader of the cluster: what is wrong is then not that

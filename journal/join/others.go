@@ -31,7 +31,7 @@ func (n *Node) tellHere() error {
 		}
 		answer := binary.AppendUvarint(nil, uint64(n.Size()))
 		if err := msg.Respond(append(answer, n.cfg.Node...)); err != nil {
-			n.cfg.Logger.Warn("a node that asked who is here got no answer", "error", err)
+			n.cfg.Logger.Warn("could not answer a node that asked which nodes are running", "error", err)
 		}
 	})
 	n.asked = err == nil

@@ -59,7 +59,7 @@ func (n *Node) Remove(ctx context.Context, node string) (had bool, now []Placeme
 }
 
 // copyTime is how long Remove waits until what the node kept is kept by another: a
-// large journal takes longer, and is copied all the same.
+// large journal takes longer, and is copied anyway.
 const copyTime = 5 * time.Second
 
 // takeVote asks JetStream's leader, until there is one that answers.

@@ -131,7 +131,7 @@ func TestRemoveWithoutAQuorum(t *testing.T) {
 	c.Down(1, 2)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, _, err := c.Nodes[0].Remove(ctx, "n3"); err == nil || !strings.Contains(err.Error(), "nodes are here (n1)") {
+	if _, _, err := c.Nodes[0].Remove(ctx, "n3"); err == nil || !strings.Contains(err.Error(), "nodes are running (n1)") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 )
 
-// An embedded server that failed to write keeps that error until it is started anew.
+// An embedded server that failed to write keeps that error until it is restarted.
 // That happens within the process: the connection is not to a server but to whichever
 // runs, and comes back by itself with all its subscriptions. So nobody who has it, or
 // what was made of it, need know.

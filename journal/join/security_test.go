@@ -49,7 +49,7 @@ func refused(t *testing.T, cfg join.Config) {
 		node.Close()
 		t.Fatal("it joined")
 	}
-	if !strings.Contains(err.Error(), "1 of 3 nodes are here") {
+	if !strings.Contains(err.Error(), "1 of 3 nodes are running") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -134,7 +134,7 @@ func refusedOfTwo(t *testing.T, cfg join.Config) {
 		node.Close()
 		t.Fatal("it joined")
 	}
-	if !strings.Contains(err.Error(), "1 of 2 nodes are here (n2)") {
+	if !strings.Contains(err.Error(), "1 of 2 nodes are running (n2)") {
 		t.Errorf("error %v", err)
 	}
 }

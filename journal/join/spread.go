@@ -20,7 +20,7 @@ func (n *Node) Spread(ctx context.Context, want int) error {
 			if _, err := n.js.UpdateStream(ctx, to); err != nil {
 				return fmt.Errorf("join: %s on %d nodes, in place of %d: %w", to.Name, to.Replicas, have, err)
 			}
-			n.cfg.Logger.Info("there are more nodes now: more of them keep a stream", "stream", to.Name, "nodes", to.Replicas, "before", have)
+			n.cfg.Logger.Info("spread a stream over more nodes", "stream", to.Name, "nodes", to.Replicas, "before", have)
 		}
 	}
 	return streams.Err()

@@ -57,7 +57,7 @@ func (n *Node) state() string {
 		here = append(here, route.Node)
 	}
 	all := n.Size()
-	s := fmt.Sprintf("%d of %d nodes are here (%s), %d are needed, and all at the very first start", len(here), all, strings.Join(here, " "), all/2+1)
+	s := fmt.Sprintf("%d of %d nodes are running (%s), %d are needed, and all at the very first start", len(here), all, strings.Join(here, " "), all/2+1)
 	if len(here) == 1 {
 		s += fmt.Sprintf("; check that %s can be reached, and the logs there for a refusal", strings.Join(slices.DeleteFunc(slices.Clone(n.cfg.Peers), func(p string) bool { return p == n.cfg.Addr }), " "))
 	}

@@ -66,7 +66,7 @@ func Open(ctx context.Context, js jetstream.JetStream, name, node string, ttl ti
 		return nil, fmt.Errorf("lease: bucket %s: %w", name, err)
 	}
 	if status.TTL() <= 0 {
-		return nil, fmt.Errorf("lease: bucket %s has no time to live, so its leases never end: delete it, it will be made anew", name)
+		return nil, fmt.Errorf("lease: bucket %s has no time to live, so its leases never expire: delete it, and a node creates it again", name)
 	}
 	return &Bucket{kv: kv, ttl: status.TTL(), id: node + " " + rand.Text()}, nil
 }
@@ -117,7 +117,7 @@ func (b *Bucket) Renew(ctx context.Context, l Lease) (Lease, error) {
 	case string(is.Value()) != b.id:
 		return l, ErrLost
 	case is.Revision() <= l.revision: // from a replica that is behind
-		return l, fmt.Errorf("lease %s: it was changed, and how is not yet known", l.Name)
+		return l, fmt.Errorf("lease %s: it was changed, and the new owner is not known yet", l.Name)
 	}
 	known := l
 	known.revision = is.Revision()

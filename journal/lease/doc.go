@@ -15,6 +15,6 @@
 // that the bucket grants. The last third is for clocks of servers that differ,
 // since a new leader of the bucket goes by its own. A holder that is cut off, or
 // stopped, thus knows that the lease is lost before another can have it. Between
-// looking and acting time may pass all the same: where that matters, the token
+// looking and acting time may pass anyway: where that matters, the token
 // goes with what is written, and the smaller token loses.
 package lease

@@ -49,7 +49,7 @@ type Stats struct {
 	Gained   uint64 // leases
 	Lost     uint64 // leases that ran out or that another has
 	Renewals uint64
-	Failures uint64 // requests that failed; each is tried again
+	Failures uint64 // requests that failed; each is retried
 }
 
 // The work of one tick. The ticks are ticksPerTTL to a lease's time, so at the
@@ -133,9 +133,9 @@ func (h *Holder) run(ctx context.Context) {
 		}
 		switch {
 		case err != nil && !failing:
-			h.cfg.Logger.Warn("leases can't be renewed for now; trying again", "error", err)
+			h.cfg.Logger.Warn("could not renew leases; will retry", "error", err)
 		case err == nil && failing:
-			h.cfg.Logger.Info("leases are renewed again")
+			h.cfg.Logger.Info("leases are being renewed again")
 		}
 		failing = err != nil
 		select {
@@ -188,7 +188,7 @@ func (h *Holder) renew(ctx context.Context, l Lease) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stats.Renewals++
-	if is := h.held[l.Name]; is != nil { // else it ran out while we asked: it stays lost, and is taken anew
+	if is := h.held[l.Name]; is != nil { // else it ran out while we asked: it stays lost, and is taken again
 		is.lease = renewed
 		is.timer.Reset(time.Until(renewed.Until))
 	}

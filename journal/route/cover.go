@@ -19,7 +19,7 @@ type covering struct {
 	any  bool                         // an answer was merged
 }
 
-// cover puts a question to nodes that together hold all partitions, plans anew for
+// cover puts a question to nodes that together hold all partitions, plans again for
 // the sets of those that fail, and adds up what they say.
 func (r *Router) cover(ctx context.Context, f *flight) {
 	c := &covering{f: f, rest: all(r.partitions), of: map[string]weir.PartitionSet{}}

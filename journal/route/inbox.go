@@ -31,7 +31,7 @@ type reply struct {
 	done chan error // one value
 }
 
-var errNobody = errors.New("nobody listens there")
+var errNobody = errors.New("no subscriber")
 
 // maxArriving bounds the answers that wait to be put together.
 const maxArriving, maxArrivingBytes = 16 << 10, 256 << 20

@@ -198,7 +198,7 @@ func (r *Router) fail(p *peer, c class, err error) []*asked {
 	if r.ctx.Err() == nil {
 		now := time.Now()
 		if before := p.lanes[c].resting.Swap(now.Add(rest).UnixNano()); before < now.UnixNano() {
-			r.log.Warn("a node does not answer questions about what it holds; asking others first for a second", "node", p.node, "error", err)
+			r.log.Warn("a node does not answer queries about its partitions; asking other nodes first for one second", "node", p.node, "error", err)
 		}
 	}
 	l := &p.lanes[c]

@@ -418,7 +418,7 @@ func TestDeleteAtAHolder(t *testing.T) {
 	if was, err := n.Delete(t.Context(), key); err != nil || was {
 		t.Errorf("%v, %v", was, err)
 	}
-	if s := n.Stats(); s.Requests != 9 { // each was asked for anew
+	if s := n.Stats(); s.Requests != 9 { // each was asked for again
 		t.Errorf("%+v", s)
 	}
 }

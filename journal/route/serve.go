@@ -115,7 +115,7 @@ func (s *serving) answer(a arrived) {
 	r := s.r
 	req, err := readRequest(a.msg.Data, r.partitions)
 	if err != nil {
-		r.log.Warn("a node asks what this one does not understand", "error", err)
+		r.log.Warn("could not decode the query of another node; check that all nodes run the same version", "error", err)
 		s.send(a.msg, statusRefused, []byte(clip(err.Error(), maxWhy)))
 		return
 	}
@@ -168,7 +168,7 @@ func (s *serving) send(to *nats.Msg, status byte, text []byte) {
 		last := n == len(text)
 		b := append(appendPart(make([]byte, 0, n+16), status, part, last), text[:n]...)
 		if err := to.Respond(b); err != nil {
-			s.r.log.Warn("a node got no answer", "error", err)
+			s.r.log.Warn("could not send an answer to another node", "error", err)
 			return
 		}
 		if last {

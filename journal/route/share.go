@@ -100,7 +100,7 @@ func (s *sharing) deletionsOf(key string) *atomic.Uint64 {
 	return &s.deletions[maphash.String(s.seed, key)%uint64(len(s.deletions))]
 }
 
-// forget makes answers that a key's deletion has changed be asked for anew.
+// forget makes answers that a key's deletion has changed be asked for again.
 func (s *sharing) forget(key string) {
 	s.deletionsOf(key).Add(1)
 	s.all.Add(1)

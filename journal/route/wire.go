@@ -50,8 +50,8 @@ const (
 )
 
 var (
-	errWire    = errors.New("its message is not understood")
-	errVersion = errors.New("it speaks another version of questions: all nodes must run versions of Weir that know each other")
+	errWire    = errors.New("could not decode its message")
+	errVersion = errors.New("it uses another version of the query protocol: run the same version of Weir on all nodes")
 )
 
 // most is how many questions one request of a class has.
@@ -197,11 +197,11 @@ const maxTTL = 10 * time.Minute
 func readRequest(b []byte, partitions int) (req request, err error) {
 	r := wire.NewReader(b)
 	if version := r.Byte(); version != wireVersion {
-		return req, fmt.Errorf("a question in version %d: this node knows %d", version, wireVersion)
+		return req, fmt.Errorf("the query is in version %d, this node knows version %d: run the same version of Weir on all nodes", version, wireVersion)
 	}
 	req.class = class(r.Byte())
 	if theirs := r.Uvarint(); !r.Failed() && theirs != uint64(partitions) {
-		return req, fmt.Errorf("a question of a node with %d partitions: this one has %d, and all must have as many", theirs, partitions)
+		return req, fmt.Errorf("the node that asks has %d partitions, this one has %d: give all nodes the same number", theirs, partitions)
 	}
 	req.ttl = time.Duration(r.AtMost(uint64(maxTTL.Milliseconds()))) * time.Millisecond
 	n := r.Count()

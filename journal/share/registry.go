@@ -78,7 +78,7 @@ func Open(ctx context.Context, js jetstream.JetStream, bucket string, replicas i
 const rewatchAfter = time.Second
 
 // run reads changes until the connection is closed. A watch that ends before is begun
-// anew: what nodes hold must not stand still unseen.
+// again: what nodes hold must not stand still unseen.
 func (r *Registry) run(js jetstream.JetStream) {
 	for {
 		for is := range r.watch.Updates() {
@@ -88,7 +88,7 @@ func (r *Registry) run(js jetstream.JetStream) {
 			if js.Conn().IsClosed() {
 				return
 			}
-			r.log.Warn("the watch of what nodes hold ended, and is begun anew", "error", failed)
+			r.log.Warn("the watch of which node holds what ended; restarting it", "error", failed)
 			<-time.After(rewatchAfter)
 			watch, err := r.kv.WatchAll(context.Background())
 			if err == nil {
@@ -129,7 +129,7 @@ func (r *Registry) take(is jetstream.KeyValueEntry) {
 	}
 	if is.Operation() == jetstream.KeyValuePut {
 		if err := json.Unmarshal(is.Value(), &e); err != nil {
-			r.log.Error("what a node holds can't be read, and it is not asked", "node", e.Node, "error", err)
+			r.log.Error("could not read what a node holds; it will get no queries", "node", e.Node, "error", err)
 			return
 		}
 		if e.Held == nil {

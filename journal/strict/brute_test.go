@@ -171,7 +171,7 @@ func (a *asker) told() []admission {
 }
 
 // mostWithin is the most admissions of a key that were surely within one interval,
-// each looked at anew.
+// each looked at again.
 func mostWithin(all []admission, key string, interval int64) (most uint64) {
 	for _, last := range all {
 		if last.key != key {

@@ -102,7 +102,7 @@ func (s *Strict) ask(i int, q checks.Question) (answer, error) {
 	return a, err
 }
 
-var errResting = errors.New("the node that decides did not answer a moment ago")
+var errResting = errors.New("the node that decides did not answer a moment ago; asking it again shortly")
 
 func (s *Strict) askHolder(ctx context.Context, i int, q checks.Question) (answer, error) {
 	if _, ok := s.holds(&s.groups[i]); ok {

@@ -62,7 +62,7 @@ func (s *Strict) learn(ctx context.Context) {
 	defer cancel()
 	if err := s.cfg.Journal.CatchUp(ctx); err != nil {
 		if ctx.Err() == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			s.cfg.Logger.Warn("strict limits: this node holds leases, and does not yet know what others admitted; trying again", "error", err)
+			s.cfg.Logger.Warn("strict limits: this node has leases but could not read yet what others admitted; will retry", "error", err)
 		}
 		return
 	}
@@ -97,7 +97,7 @@ func (s *Strict) listen(i int) {
 			err = sub.SetPendingLimits(maxWaiting, maxWaitingBytes)
 		}
 		if err != nil {
-			s.cfg.Logger.Warn("strict limits: can't listen; trying again", "group", g.name, "error", err)
+			s.cfg.Logger.Warn("strict limits: could not subscribe; will retry", "group", g.name, "error", err)
 			return
 		}
 		g.answering = sub
@@ -110,7 +110,7 @@ func (s *Strict) deafen(g *group) {
 		return
 	}
 	if err := g.answering.Unsubscribe(); err != nil {
-		s.cfg.Logger.Warn("strict limits: can't stop listening", "group", g.name, "error", err)
+		s.cfg.Logger.Warn("strict limits: could not unsubscribe", "group", g.name, "error", err)
 	}
 	g.answering = nil
 }
@@ -119,12 +119,12 @@ func (s *Strict) deafen(g *group) {
 func (s *Strict) answer(i int, msg *nats.Msg) {
 	q, err := decodeQuestion(msg.Data)
 	if err != nil {
-		s.cfg.Logger.Warn("strict limits: a question that this node does not understand", "error", err)
+		s.cfg.Logger.Warn("strict limits: could not decode the question of another node; check that all nodes run the same version", "error", err)
 		return
 	}
 	s.decide(i, q, func(a answer) {
 		if err := msg.Respond(a.encode()); err != nil {
-			s.cfg.Logger.Warn("strict limits: a node got no answer", "error", err)
+			s.cfg.Logger.Warn("strict limits: could not send an answer to another node", "error", err)
 		}
 	})
 }

@@ -20,7 +20,7 @@ import (
 // Config sets up a Strict. Journal, Engine and Node must be given; zeros mean the
 // defaults.
 type Config struct {
-	Journal *journal.Journal // of a node among others
+	Journal *journal.Journal // of a clustered node
 	Engine  *weir.Engine     // that it keeps
 	Node    string           // this one's name, as journal.Origins has it
 

@@ -17,7 +17,7 @@ import (
 //	           an error: code, field, message
 const wireVersion = 1
 
-var errWire = errors.New("not understood: nodes of different versions?")
+var errWire = errors.New("could not decode the message: check that all nodes run the same version of Weir")
 
 func encode(q checks.Question) []byte { return q.Append([]byte{wireVersion}) }
 

@@ -24,7 +24,7 @@ func Example() {
 		return
 	}
 	decider, err := remote.New(c, remote.Options{
-		Timeout: 5 * time.Second, // the default of 100 ms is for who waits
+		Timeout: 5 * time.Second, // the default of 100 ms is for callers that wait
 		Limits:  map[string]weir.Limit{"per-client": {N: 2, Per: time.Minute}},
 	})
 	if err != nil {

@@ -2,7 +2,7 @@
 // not run, and says what of them is damaged.
 //
 // It is there because the server forgives too much. What it can't read it cuts
-// off or passes over, and starts; elected leader of a stream all the same, it makes
+// off or passes over, and starts; elected leader of a stream anyway, it makes
 // the other replicas throw away what it does not have. So a replica is read
 // before its server may vote, and one that is damaged does not start.
 //
