@@ -13,6 +13,7 @@ import (
 // Three nodes, of which one is two hours behind and one a year ahead: what each of them
 // admits of a shared limit counts at all, and its hits make nothing too late.
 func TestClocksOfNodesDiffer(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	offs := []time.Duration{0, -2 * time.Hour, 365 * 24 * time.Hour}
 	c.of = func(i int) weir.Config { return clockConfig(offs[i]) }
@@ -44,6 +45,7 @@ func TestClocksOfNodesDiffer(t *testing.T) {
 // others, says so, and is as fresh as they are. So it does when its clock is set wrong
 // later, and when it is right again it says nothing more.
 func TestOneClockIsWrong(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	var off atomic.Int64
 	off.Store(int64(365 * 24 * time.Hour))

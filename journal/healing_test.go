@@ -23,6 +23,7 @@ func alarmed(j *Journal, code string) bool {
 // for a full disk: they give up each stream by itself, and nothing is durable. Every
 // node says so, and once it is over all go on by themselves, with every hit once.
 func TestClusterHealsFailedWrites(t *testing.T) {
+	t.Parallel()
 	if !inOwnProcess(t) {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 // What one node is told to forget of limits that requests bring along, all forget.
 func TestForgetInlineOnAllNodes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
 	limits := make([]*weir.KeyedLimit, len(c.nodes))
