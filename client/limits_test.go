@@ -2,39 +2,28 @@ package client_test
 
 import (
 	"errors"
-	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
-	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/server"
+	"github.com/weir-counter/weir/node"
+	"github.com/weir-counter/weir/node/nodetest"
 )
 
 // Decisions of a real server.
 func TestRealLimits(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return now }})
-	if err != nil {
+	policies := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(policies, []byte("limits:\n  - {name: api/login, keys: \"login:*\", limit: 2, per: 1m}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
-	set, err := policy.Parse("policies.yaml", []byte("limits:\n  - {name: api/login, keys: \"login:*\", limit: 2, per: 1m}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, err := policy.NewLive(engine, set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := server.New(engine, server.Config{Policies: live, PolicyFile: server.NewPolicyFile("policies.yaml")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := httptest.NewServer(s.Handler())
-	defer h.Close()
-	c, err := client.New(h.URL, client.Options{})
+	n := nodetest.Start(t, func(cfg *node.Config) {
+		cfg.Engine.Now = func() time.Time { return now }
+		cfg.Policies.File = policies
+	})
+	c, err := client.New(n.Addr(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,31 +2,21 @@ package client_test
 
 import (
 	"errors"
-	"net/http/httptest"
 	"testing"
 	"time"
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/server"
+	"github.com/weir-counter/weir/node"
+	"github.com/weir-counter/weir/node/nodetest"
 )
 
 // The client against a real server, with each compression.
 func TestRealServer(t *testing.T) {
 	for _, compression := range []client.Compression{client.None, client.Gzip, client.Zstd} {
 		t.Run("compression "+string(compression), func(t *testing.T) {
-			engine, err := weir.New(weir.Config{Clock: weir.EventClock})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer engine.Close()
-			s, err := server.New(engine, server.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			h := httptest.NewServer(s.Handler())
-			defer h.Close()
-			c, err := client.New(h.URL, client.Options{Compression: compression})
+			n := nodetest.Start(t, func(cfg *node.Config) { cfg.Engine.Clock = weir.EventClock })
+			c, err := client.New(n.Addr(), client.Options{Compression: compression})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,27 +71,17 @@ func exercise(t *testing.T, c *client.Client) {
 
 // A key is deleted under the very name it was hit by.
 func TestDelete(t *testing.T) {
-	engine, err := weir.New(weir.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer engine.Close()
-	s, err := server.New(engine, server.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := httptest.NewServer(s.Handler())
-	defer h.Close()
-	c, err := client.New(h.URL, client.Options{})
+	n := nodetest.Start(t, nil)
+	c, err := client.New(n.Addr(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"a", "url:/home", "a//b/../c", ".", "..", "q?x#y%20", "é \n", "{key}"} {
-		if err := engine.Hit(key); err != nil {
+		if err := n.Engine().Hit(key); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Delete(t.Context(), key); err != nil || engine.Stats().Keys != 0 {
-			t.Errorf("delete %q: %v, %d keys are left", key, err, engine.Stats().Keys)
+		if err := c.Delete(t.Context(), key); err != nil || n.Engine().Stats().Keys != 0 {
+			t.Errorf("delete %q: %v, %d keys are left", key, err, n.Engine().Stats().Keys)
 		}
 	}
 	var refused *client.Error
@@ -112,18 +92,8 @@ func TestDelete(t *testing.T) {
 
 // A server that takes fewer lines of a body than a batch has gets all of it, once.
 func TestSmallBatches(t *testing.T) {
-	engine, err := weir.New(weir.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer engine.Close()
-	s, err := server.New(engine, server.Config{MaxBatch: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := httptest.NewServer(s.Handler())
-	defer h.Close()
-	c, err := client.New(h.URL, client.Options{})
+	n := nodetest.Start(t, func(cfg *node.Config) { cfg.Server.MaxBatch = 100 })
+	c, err := client.New(n.Addr(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +103,7 @@ func TestSmallBatches(t *testing.T) {
 	}
 	hits[1000].Key = ""
 	receipt, err := c.Send(t.Context(), hits)
-	if err != nil || receipt.Counted != 1000 || len(receipt.Reasons) != 1 || receipt.Reasons[0].Line != 1001 || engine.Stats().Hits != 1000 {
-		t.Errorf("%+v, %v; %d counted", receipt, err, engine.Stats().Hits)
+	if err != nil || receipt.Counted != 1000 || len(receipt.Reasons) != 1 || receipt.Reasons[0].Line != 1001 || n.Engine().Stats().Hits != 1000 {
+		t.Errorf("%+v, %v; %d counted", receipt, err, n.Engine().Stats().Hits)
 	}
 }

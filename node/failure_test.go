@@ -45,6 +45,7 @@ func broker(t *testing.T) (url string, js jetstream.JetStream) {
 // A journal that can't go on ends the node with its error: here a journal of which somebody
 // removed what the node has not read.
 func TestAJournalThatFailsEndsTheNode(t *testing.T) {
+	t.Parallel()
 	url, js := broker(t)
 	cfg := config(t, t.TempDir())
 	cfg.Journal.Join.URL, cfg.Journal.Join.Node = url, "n1"

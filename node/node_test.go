@@ -18,6 +18,7 @@ import (
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/journal/join/jointest"
 	"github.com/weir-counter/weir/node"
+	"github.com/weir-counter/weir/node/nodetest"
 	"github.com/weir-counter/weir/server"
 )
 
@@ -31,27 +32,9 @@ func config(t *testing.T, dir string) node.Config {
 	}
 }
 
-// start starts a node, and closes it when the test ends if it is not closed before.
-func start(t *testing.T, cfg node.Config) *node.Node {
-	t.Helper()
-	n, err := node.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stop(t, n) })
-	return n
-}
-
-func stop(t *testing.T, n *node.Node) {
-	t.Helper()
-	if err := n.Close(context.Background()); err != nil {
-		t.Error(err)
-	}
-}
-
 func ask(t *testing.T, n *node.Node) *client.Client {
 	t.Helper()
-	c, err := client.New("http://"+n.Addr(), client.Options{})
+	c, err := client.New(n.Addr(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,9 +60,10 @@ func count(t *testing.T, n *node.Node, key string) uint64 {
 
 // What was hit is there after a stop and another start, by whichever door it came.
 func TestANodeStartsAgainWithItsCounts(t *testing.T) {
+	t.Parallel()
 	cfg := config(t, t.TempDir())
 	for life := range uint64(2) {
-		n := start(t, cfg)
+		n := nodetest.Open(t, cfg)
 		if got := count(t, n, "a"); got != 3*life {
 			t.Errorf("life %d began with %d", life, got)
 		}
@@ -90,7 +74,7 @@ func TestANodeStartsAgainWithItsCounts(t *testing.T) {
 		if n.Err() != nil {
 			t.Error(n.Err())
 		}
-		stop(t, n)
+		nodetest.Close(t, n)
 		select {
 		case <-n.Done():
 		default:
@@ -102,16 +86,17 @@ func TestANodeStartsAgainWithItsCounts(t *testing.T) {
 		if _, err := http.Get("http://" + n.Addr() + "/healthz"); err == nil {
 			t.Error("a node that is closed answers")
 		}
-		stop(t, n) // again: the same
+		nodetest.Close(t, n) // again: the same
 	}
 }
 
 // An ephemeral node has no directory, and forgets.
 func TestAnEphemeralNode(t *testing.T) {
+	t.Parallel()
 	cfg := config(t, "")
 	cfg.Ephemeral = true
 	for range 2 {
-		n := start(t, cfg)
+		n := nodetest.Open(t, cfg)
 		if got := count(t, n, "a"); got != 0 {
 			t.Errorf("it began with %d", got)
 		}
@@ -119,13 +104,14 @@ func TestAnEphemeralNode(t *testing.T) {
 		if got := count(t, n, "a"); got != 1 {
 			t.Errorf("%d hits of one", got)
 		}
-		stop(t, n)
+		nodetest.Close(t, n)
 	}
 }
 
 // Three nodes of one process are a cluster: each takes hits and answers for all, also while one
 // is away, and that one has all when it is back.
 func TestThreeNodesOfOneProcess(t *testing.T) {
+	t.Parallel()
 	members := jointest.New(t, 3, nil)
 	nodes := make([]*node.Node, 3)
 	up := func(which ...int) {
@@ -154,7 +140,7 @@ func TestThreeNodesOfOneProcess(t *testing.T) {
 			t.Errorf("node %d counts %d of 6", i, got)
 		}
 	}
-	stop(t, nodes[2])
+	nodetest.Close(t, nodes[2])
 	hit(t, nodes[0], "a", 10)
 	if got := count(t, nodes[1], "a"); got != 16 {
 		t.Errorf("%d of 16 while a node is away", got)
@@ -163,18 +149,15 @@ func TestThreeNodesOfOneProcess(t *testing.T) {
 	if got := count(t, nodes[2], "a"); got != 16 {
 		t.Errorf("the node that was away counts %d of 16", got)
 	}
-	var stopping sync.WaitGroup
-	for _, n := range nodes {
-		stopping.Go(func() { stop(t, n) })
-	}
-	stopping.Wait()
+	nodetest.Close(t, nodes...)
 }
 
 // A start that fails, or is interrupted, leaves nothing open: the address and the directory
 // can be had again.
 func TestAStartThatFailsLeavesNothing(t *testing.T) {
+	t.Parallel()
 	cfg := config(t, t.TempDir())
-	first := start(t, cfg)
+	first := nodetest.Open(t, cfg)
 	cfg.Server.Addr = first.Addr()
 	if _, err := node.Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "choose another address") {
 		t.Errorf("on an address that is taken: %v", err)
@@ -184,14 +167,14 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 	if _, err := node.Start(t.Context(), other); err == nil {
 		t.Error("two nodes opened one directory")
 	}
-	stop(t, first)
+	nodetest.Close(t, first)
 	interrupted, interrupt := context.WithCancelCause(t.Context())
 	cause := errors.New("somebody pressed a key")
 	interrupt(cause)
 	if _, err := node.Start(interrupted, cfg); !errors.Is(err, cause) {
 		t.Errorf("an interrupted start: %v", err)
 	}
-	start(t, cfg)
+	nodetest.Open(t, cfg)
 }
 
 // A Config that can't work is refused before anything is opened, by the field at fault.
@@ -224,22 +207,24 @@ func TestConfigsThatAreRefused(t *testing.T) {
 
 // Budgets that nobody gave shrink with the disk, those that were given stay.
 func TestBudgetsFitTheDisk(t *testing.T) {
+	t.Parallel()
 	cfg := config(t, t.TempDir())
 	cfg.Engine.Memory, cfg.Engine.LimitMemory = 0, 0
-	n := start(t, cfg)
+	n := nodetest.Open(t, cfg)
 	has := n.Engine().Config()
 	if most := journal.MaxMemory(cfg.Journal.MaxBytes); has.Memory+has.LimitMemory > most || has.Memory < most/2 {
 		t.Errorf("%d and %d of %d bytes", has.Memory, has.LimitMemory, most)
 	}
 	cfg = config(t, t.TempDir())
 	cfg.Engine.LimitMemory = 0
-	if has := start(t, cfg).Engine().Config(); has.Memory != 32<<20 || has.LimitMemory >= 256<<20 {
+	if has := nodetest.Open(t, cfg).Engine().Config(); has.Memory != 32<<20 || has.LimitMemory >= 256<<20 {
 		t.Errorf("given 32 MiB for counters: %d and %d", has.Memory, has.LimitMemory)
 	}
 }
 
 // The policy file is read at the start and at Reload.
 func TestPoliciesOfANode(t *testing.T) {
+	t.Parallel()
 	cfg := config(t, "")
 	cfg.Ephemeral = true
 	cfg.Policies.File = filepath.Join(t.TempDir(), "limits.yaml")
@@ -254,7 +239,7 @@ func TestPoliciesOfANode(t *testing.T) {
 		t.Errorf("without its policy file: %v", err)
 	}
 	write(1)
-	n := start(t, cfg)
+	n := nodetest.Open(t, cfg)
 	allowed := func(key string) bool {
 		t.Helper()
 		d, err := ask(t, n).Allow(t.Context(), client.Check{Key: key})

@@ -14,32 +14,21 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/server"
+	"github.com/weir-counter/weir/node"
+	"github.com/weir-counter/weir/node/nodetest"
 )
 
 // serve starts a real server on loopback.
 func serve(t *testing.T, c weir.Config, wrap func(http.Handler) http.Handler) (*weir.Engine, *client.Client) {
 	t.Helper()
-	engine, err := weir.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := server.New(engine, server.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := httptest.NewServer(wrap(s.Handler()))
-	t.Cleanup(func() {
-		h.Close()
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	n := nodetest.Start(t, func(cfg *node.Config) { cfg.Engine = c })
+	h := httptest.NewServer(wrap(n.Handler()))
+	t.Cleanup(h.Close)
 	to, err := client.New(h.URL, client.Options{Compression: client.Zstd, MinPause: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return engine, to
+	return n.Engine(), to
 }
 
 // What was sent must be what the report says was there, although every third

@@ -1,7 +1,9 @@
 package remote_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -10,15 +12,16 @@ import (
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/middleware/remote"
+	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/server"
 )
 
 // Two requests a minute for each client, over all processes that ask one Weir.
 func Example() {
-	weirURL, stop := serveWeir() // such as http://127.0.0.1:8080
+	weirAddr, stop := serveWeir() // such as 127.0.0.1:8080
 	defer stop()
 
-	c, err := client.New(weirURL, client.Options{})
+	c, err := client.New(weirAddr, client.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -41,11 +44,11 @@ func Example() {
 		return
 	}
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
-	server := httptest.NewServer(limits.Wrap(hello))
-	defer server.Close()
+	site := httptest.NewServer(limits.Wrap(hello))
+	defer site.Close()
 
 	for range 3 {
-		answer, err := http.Get(server.URL)
+		answer, err := http.Get(site.URL)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -59,19 +62,17 @@ func Example() {
 	// 429 "per-client";q=2;w=60 true
 }
 
-// serveWeir is `weir serve` within this test.
-func serveWeir() (url string, stop func()) {
-	engine, err := weir.New(weir.Config{})
+// serveWeir is `weir serve --ephemeral` within this test.
+func serveWeir() (addr string, stop func()) {
+	n, err := node.Start(context.Background(), node.Config{
+		Ephemeral: true, Server: server.Config{Addr: "127.0.0.1:0"}, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		panic(err)
 	}
-	api, err := server.New(engine, server.Config{})
-	if err != nil {
-		panic(err)
-	}
-	s := httptest.NewServer(api.Handler())
-	return s.URL, func() {
-		s.Close()
-		engine.Close()
+	return n.Addr(), func() {
+		if err := n.Close(context.Background()); err != nil {
+			fmt.Println(err)
+		}
 	}
 }
