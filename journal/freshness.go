@@ -30,7 +30,7 @@ func (r *replica) origins(now time.Time) (list []OriginStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for origin, l := range r.audit.lanes {
-		if origin != r.audit.origin && !r.forgotten(now, l) && !(l.left && isRestoreName(l.node)) {
+		if origin != r.audit.origin && !r.forgotten(now, l) && !(isRestoreName(l.node) && (l.left || l.replaced(now))) {
 			list = append(list, r.status(now, l))
 		}
 	}

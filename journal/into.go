@@ -71,22 +71,27 @@ func (j *Journal) RestoreInto(ctx context.Context, r io.Reader, mode RestoreMode
 // restoreSpool is RestoreInto of a backup that was checked.
 func (j *Journal) restoreSpool(ctx context.Context, s *spool, mode RestoreMode) (done Restored, err error) {
 	done.Backup = s.info
-	id := rand.Uint64()>>1 + 1
-	if mode == Merge {
-		id = s.id(j.engine.Config())
-	}
-	done.Origin = journalText(id)
 	if j.cfg.clustered() { // what another node has merged is to be known here
 		if err := j.CatchUp(ctx); err != nil {
 			return done, err
 		}
 	}
+	id, name := rand.Uint64()>>1+1, replaceName
 	if mode == Merge {
-		if done.Again, err = j.beginMerge(ctx, s); err != nil || done.Again {
+		replaced, err := j.replacedBy(ctx)
+		if err != nil {
+			return done, err
+		}
+		id = s.id(j.engine.Config(), replaced)
+		name = restoreName(id)
+	}
+	done.Origin = journalText(id)
+	if mode == Merge {
+		if done.Again, err = j.beginMerge(ctx, s, id); err != nil || done.Again {
 			return done, err
 		}
 	}
-	w := j.newRestoreWriter(id)
+	w := j.newRestoreWriter(id, name)
 	if mode == Replace {
 		if err := j.Sync(ctx); err != nil { // own hits from before are before it in the journal
 			return done, err
@@ -95,6 +100,9 @@ func (j *Journal) restoreSpool(ctx context.Context, s *spool, mode RestoreMode) 
 			w.hits.addRestored(partition, kindClear, []byte{1}, 1)
 		}
 		if err := w.flush(ctx); err != nil {
+			return done, err
+		}
+		if err := j.beginReplaced(ctx, id); err != nil {
 			return done, err
 		}
 	}
@@ -108,7 +116,9 @@ func (j *Journal) restoreSpool(ctx context.Context, s *spool, mode RestoreMode) 
 	}
 	done.Keys = w.keys
 	if mode == Replace { // what it has is here, as if it had been merged
-		if err := j.recordMerge(ctx, journalText(s.id(j.engine.Config())), s.entry(j.cfg.Join.Node)); err != nil {
+		of := s.entry(j.cfg.Join.Node)
+		of.Whole = true
+		if err := j.recordMerge(ctx, journalText(s.id(j.engine.Config(), id)), of); err != nil {
 			return done, err
 		}
 	}
@@ -133,13 +143,14 @@ type restoreWriter struct {
 	last int // partition of the flush's last batch
 }
 
-func (j *Journal) newRestoreWriter(id uint64) *restoreWriter {
-	of := func(id uint64) *encoder {
+func (j *Journal) newRestoreWriter(id uint64, name string) *restoreWriter {
+	of := func(id uint64, name string) *encoder {
 		e := newEncoder(life{id, 1}, j.replica.audit.partitions)
-		e.version, e.node = restoredVersion, restoreName(id)
+		e.version, e.node = restoredVersion, name
 		return e
 	}
-	w := &restoreWriter{j: j, hits: of(id), used: of(rand.Uint64()>>1 + 1)}
+	used := rand.Uint64()>>1 + 1
+	w := &restoreWriter{j: j, hits: of(id, name), used: of(used, restoreName(used))}
 	w.used.leaving = true // of whatever attempt: nobody waits for another flush
 	w.hits.begin(time.Now())
 	return w

@@ -170,6 +170,65 @@ func TestReplaceMakesTheCountsThoseOfTheBackup(t *testing.T) {
 	r.close()
 }
 
+// What replaced all hits is not merged on top of itself, and what it took away is merged
+// anew when it is asked for again.
+func TestMergesBesideAReplacement(t *testing.T) {
+	first, firsts := other(t, engineConfig())
+	second, seconds := other(t, engineConfig())
+	cfg := testConfig(t, t.TempDir())
+	r := start(t, cfg)
+	r.restoreInto(first, Replace)
+	if done := r.restoreInto(first, Merge); !done.Again {
+		t.Errorf("merged on top of itself: %+v", done)
+	}
+	r.wantAll(firsts)
+	r.restoreInto(second, Merge)
+	r.wantAll(plus(firsts, seconds))
+	r.restoreInto(first, Replace)
+	r.wantAll(firsts)
+	for again := range 2 {
+		if done := r.restoreInto(second, Merge); done.Again != (again > 0) {
+			t.Errorf("attempt %d: %+v", again, done)
+		}
+		r.wantAll(plus(firsts, seconds))
+	}
+	r.sync()
+	r.crash()
+	r = start(t, cfg)
+	if done := r.restoreInto(second, Merge); !done.Again {
+		t.Errorf("%+v", done)
+	}
+	r.wantAll(plus(firsts, seconds))
+	r.close()
+}
+
+// Nobody waits for a replacement that was cut off once another one has begun.
+func TestAReplacementThatWasCutOffIsNotLateForEver(t *testing.T) {
+	file, theirs := other(t, engineConfig())
+	c := newCluster(t, 3)
+	c.start()
+	node := c.nodes[0]
+	cut := node.j.newRestoreWriter(newJournalID(), replaceName)
+	for partition := range node.j.replica.audit.partitions {
+		cut.hits.addRestored(partition, kindClear, []byte{1}, 1)
+	}
+	if err := cut.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	node.restoreInto(file, Replace)
+	c.agree(theirs)
+	for _, node := range c.nodes {
+		for _, o := range node.j.Origins() {
+			if isRestoreName(o.Node) {
+				t.Errorf("%+v", o)
+			}
+		}
+		if _, err := node.j.Fresh(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A merge that was cut off anywhere goes on when it is asked for again.
 func TestAMergeThatWasCutOffGoesOn(t *testing.T) {
 	t.Parallel()
@@ -182,8 +241,8 @@ func TestAMergeThatWasCutOffGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		id := s.id(r.e.Config())
-		cut := r.j.newRestoreWriter(id)
+		id := s.id(r.e.Config(), 0)
+		cut := r.j.newRestoreWriter(id, restoreName(id))
 		errCut, contents := errors.New("cut off"), 0
 		err = s.each(t.Context(), func(from *weir.Engine, c weir.Content) error {
 			if err := cut.content(t.Context(), from, c); err != nil {

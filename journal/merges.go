@@ -24,6 +24,11 @@ const (
 	// grownKey is the entry of the one directory of a node alone that became a node of
 	// this cluster.
 	grownKey = "grown"
+
+	// replacedKey is the entry of the last backup that replaced all hits: its origin, as
+	// the ids of entries. What was merged before is gone since, and is merged anew,
+	// under another id, when it is asked for again.
+	replacedKey = "replaced"
 )
 
 // merge is an entry, under the id of the backup in 16 hexadecimal digits.
@@ -33,6 +38,7 @@ type merge struct {
 	Taken   time.Time `json:"taken"`
 	Node    string    `json:"node,omitempty"` // that merges it
 	Began   time.Time `json:"began"`
+	Whole   bool      `json:"whole,omitempty"` // all of it is here, by a replacement
 }
 
 var (
@@ -64,7 +70,7 @@ func (j *Journal) openMerges(ctx context.Context) (kv jetstream.KeyValue, err er
 	return kv, err
 }
 
-// merges are all entries but grownKey. kv is nil where there is no bucket.
+// merges are all entries of backups.
 func (j *Journal) merges(ctx context.Context) (list map[string]merge, err error) {
 	list = map[string]merge{}
 	err = patiently(ctx, func(ctx context.Context) error {
@@ -80,7 +86,7 @@ func (j *Journal) merges(ctx context.Context) (list map[string]merge, err error)
 			return nil
 		}
 		for _, key := range keys {
-			if key == grownKey {
+			if key == grownKey || key == replacedKey {
 				continue
 			}
 			entry, err := kv.Get(ctx, key)
@@ -110,8 +116,7 @@ func (j *Journal) merged(ctx context.Context) (origins []uint64, err error) {
 
 // beginMerge refuses a backup whose hits are here, and writes down that this one is
 // merged. again says that it was, as a whole.
-func (j *Journal) beginMerge(ctx context.Context, s *spool) (again bool, err error) {
-	id := s.id(j.engine.Config())
+func (j *Journal) beginMerge(ctx context.Context, s *spool, id uint64) (again bool, err error) {
 	if j.replica.mergedWhole(id) {
 		return true, nil
 	}
@@ -128,6 +133,9 @@ func (j *Journal) beginMerge(ctx context.Context, s *spool) (again bool, err err
 		return false, err
 	}
 	key := journalText(id)
+	if list[key].Whole {
+		return true, nil
+	}
 	for other, m := range list {
 		if other == key {
 			continue
@@ -156,6 +164,50 @@ func (j *Journal) recordMerge(ctx context.Context, key string, m merge) error {
 	}
 	return patiently(ctx, func(ctx context.Context) error {
 		_, err := kv.Put(ctx, key, value)
+		return err
+	})
+}
+
+// replacedBy is the origin of the last backup that replaced all hits; 0: none has.
+func (j *Journal) replacedBy(ctx context.Context) (id uint64, err error) {
+	err = patiently(ctx, func(ctx context.Context) error {
+		kv, err := j.server.JetStream().KeyValue(ctx, mergesBucket)
+		if errors.Is(err, jetstream.ErrBucketNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		entry, err := kv.Get(ctx, replacedKey)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			return nil
+		}
+		if err == nil {
+			id, err = strconv.ParseUint(string(entry.Value()), 16, 64)
+		}
+		return err
+	})
+	return id, err
+}
+
+// beginReplaced forgets which backups were merged: all hits were cleared. It is called
+// once that is in the journal, so that a crash before leaves them merged.
+func (j *Journal) beginReplaced(ctx context.Context, id uint64) error {
+	list, err := j.merges(ctx)
+	if err != nil {
+		return err
+	}
+	kv, err := j.openMerges(ctx)
+	if err != nil {
+		return err
+	}
+	return patiently(ctx, func(ctx context.Context) error {
+		for key := range list {
+			if err := kv.Purge(ctx, key); err != nil {
+				return err
+			}
+		}
+		_, err := kv.Put(ctx, replacedKey, []byte(journalText(id)))
 		return err
 	})
 }
@@ -191,6 +243,10 @@ func (j *Journal) claimGrown(ctx context.Context, former uint64) error {
 
 // restoreName is the name of an origin that is a backup: no node can have it.
 func restoreName(id uint64) string { return "(backup " + strconv.FormatUint(id, 16) + ")" }
+
+// replaceName is that of each backup that replaces all hits, whatever its id: of one that
+// was cut off nothing comes any more once another has begun, as with nodes of one name.
+const replaceName = "(replacing backup)"
 
 func isRestoreName(node string) bool { return len(node) > 0 && node[0] == '(' }
 

@@ -160,5 +160,5 @@ func (j *Journal) wasRemoved(ctx context.Context, origin uint64, at int64) bool 
 
 // entry is what a journal remembers of this backup.
 func (s *spool) entry(node string) merge {
-	return merge{s.info.Journal, s.origins, s.info.Taken, node, time.Now().UTC()}
+	return merge{Journal: s.info.Journal, Origins: s.origins, Taken: s.info.Taken, Node: node, Began: time.Now().UTC()}
 }

@@ -106,7 +106,7 @@ func Restore(ctx context.Context, r io.Reader, dir string) (info BackupInfo, err
 	if err := b.load(engine, nil); err != nil {
 		return b.info, err
 	}
-	if err := writeDir(ctx, engine, stage, merge{b.info.Journal, b.origins(), b.info.Taken, "", time.Now().UTC()}); err != nil {
+	if err := writeDir(ctx, engine, stage, merge{Journal: b.info.Journal, Origins: b.origins(), Taken: b.info.Taken, Began: time.Now().UTC()}); err != nil {
 		return b.info, err
 	}
 	return b.info, unstage(stage, dir)

@@ -77,12 +77,15 @@ func checkSpool(ctx context.Context, path string) (*spool, error) {
 }
 
 // id is the origin under which the backup is merged into a journal: the same whenever it
-// is, so that it counts once.
-func (s *spool) id(to weir.Config) uint64 {
+// is, so that it counts once, until another backup has replaced all hits.
+func (s *spool) id(to weir.Config, replacedBy uint64) uint64 {
 	h := sha256.New()
 	h.Write([]byte("weir merge"))
 	h.Write(s.sum[:])
 	_ = binary.Write(h, binary.LittleEndian, []int64{int64(to.Partitions), int64(to.Retention / time.Second)}) // a hash takes everything
+	if replacedBy != 0 {
+		_ = binary.Write(h, binary.LittleEndian, replacedBy)
+	}
 	return binary.LittleEndian.Uint64(h.Sum(nil))>>1 + 1
 }
 
