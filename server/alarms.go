@@ -6,21 +6,6 @@ import (
 	"github.com/weir-counter/weir/api"
 )
 
-// Alarm is something that is wrong now.
-type Alarm = api.Alarm
-
-// alarms are all that is wrong now, never nil. Whatever is a source of them is
-// composed here, so that /readyz, answers and metrics say the same.
-func (s *Server) alarms() []Alarm {
-	all := []Alarm{}
-	if s.cfg.Journal != nil {
-		all = append(all, s.cfg.Journal.Alarms()...)
-	}
-	all = append(all, s.pools.alarms()...)
-	all = append(all, engineAlarms(s.engine.Stats())...)
-	return all
-}
-
 // refusal is the problem that /readyz answers while an alarm refuses; nil: none does.
 func refusal(alarms []Alarm) *problem {
 	for _, a := range alarms {

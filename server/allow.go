@@ -2,12 +2,9 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 
 	"github.com/weir-counter/weir/api"
@@ -76,26 +73,8 @@ func (s *Server) decide(a *allowing, w http.ResponseWriter, r *http.Request) *pr
 	if p := a.parser.parse(a.body); p != nil {
 		return p
 	}
-	if p := s.tooLong(a.parser.requests); p != nil {
-		return p
-	}
-	if !s.pools.decisions.enter(netip.Addr{}, 1) {
-		return s.pools.decisions.full()
-	}
-	defer s.pools.decisions.leave(netip.Addr{}, 1)
-	ask := s.policies.Take
-	if a.parser.peek {
-		ask = s.policies.Peek
-	}
-	d := &a.decision
-	if err := ask(a.parser.requests, d); err != nil {
-		return s.undecided(a.parser.requests, err)
-	}
-	if d.Never {
-		return neverPasses(d)
-	}
-	if !a.parser.peek {
-		s.decisions.count(d)
+	if err := s.service.Allow(a.parser.requests, a.parser.peek, &a.decision); err != nil {
+		return asProblem(err)
 	}
 	return nil
 }
@@ -163,39 +142,6 @@ func (a *allowing) read(body io.Reader, limit int64) *problem {
 			return bodyProblem(err, limit)
 		}
 	}
-}
-
-// undecided is the problem of a request that no limit was asked for.
-func (s *Server) undecided(requests []policy.Request, err error) *problem {
-	p := asProblem(err)
-	for i := range requests {
-		r := &requests[i]
-		if r.Limit == "" || r.Inline != nil {
-			continue
-		}
-		if _, known := s.policies.Limit(r.Limit); !known && p.Code == api.CodeInvalidLimit {
-			return newProblem(api.CodeUnknownLimit, p.Field, p.Detail)
-		}
-	}
-	return p
-}
-
-// neverPasses is the problem of a request for more than a burst: waiting does not help.
-// Checks of one key and limit ask together.
-func neverPasses(d *policy.Decision) *problem {
-	at := slices.IndexFunc(d.Results, func(r policy.Result) bool { return r.Never && r.Mode == policy.Enforce })
-	r := &d.Results[at]
-	var asked uint64
-	together := ""
-	for i := range d.Results {
-		if other := &d.Results[i]; other.Name == r.Name && other.Key == r.Key {
-			if asked += other.N; i != at {
-				together = " together"
-			}
-		}
-	}
-	return newProblem(api.CodeInvalidCount, "n", fmt.Sprintf("n of %d%s can never pass limit %s of key %q: at most %d at once; ask for fewer at a time, or raise the burst",
-		asked, together, r.Name, clip(r.Key), r.Limit.Burst))
 }
 
 // answerAllow writes the verdict: 200, or 429 with the time to wait.

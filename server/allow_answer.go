@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service"
 )
 
 // appendAnswer writes a decision as AllowAnswer has it.
@@ -71,11 +72,7 @@ func appendRetryAfter(b []byte, d time.Duration) []byte {
 // appendSeconds writes seconds with the decimals that they have, rounded up to
 // milliseconds: who waits for so long has waited long enough.
 func appendSeconds(b []byte, d time.Duration) []byte {
-	return units.AppendUnix(b, time.Unix(0, int64(milliseconds(d))))
-}
-
-func milliseconds(d time.Duration) time.Duration {
-	return (d + time.Millisecond - 1) / time.Millisecond * time.Millisecond
+	return units.AppendUnix(b, time.Unix(0, int64(service.Milliseconds(d))))
 }
 
 // appendJSONString writes s, which is UTF-8, as a string of JSON.

@@ -20,7 +20,7 @@ type elsewhere struct {
 	upTo   uint64 // the last that After was told
 }
 
-var elsewhereFresh = Fresh{time.Unix(1_700_000_000, 5), []LateNode{{"far", time.Unix(1_600_000_000, 0)}}}
+var elsewhereFresh = Fresh{AsOf: time.Unix(1_700_000_000, 5), Late: []LateNode{{Name: "far", Since: time.Unix(1_600_000_000, 0)}}}
 
 func (e *elsewhere) Counts(ctx context.Context, questions []CountQuestion) (counts []weir.Count, _ Fresh, _ error) {
 	if e.asked != nil {
@@ -185,7 +185,7 @@ func TestQuestionsEndWithTheirRequest(t *testing.T) {
 		}
 		gone <- err
 	}()
-	want := []CountQuestion{{"a", start, time.Minute}, {"b", start, time.Minute}}
+	want := []CountQuestion{{Key: "a", At: start, Window: time.Minute}, {Key: "b", At: start, Window: time.Minute}}
 	if got := <-asked; !slices.EqualFunc(got, want, func(a, b CountQuestion) bool {
 		return a.Key == b.Key && a.At.Equal(b.At) && a.Window == b.Window
 	}) {

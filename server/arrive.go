@@ -2,9 +2,9 @@ package server
 
 import (
 	"errors"
+	"github.com/weir-counter/weir/service"
 	"io"
 	"net/http"
-	"net/netip"
 	"sync"
 )
 
@@ -18,8 +18,8 @@ var smallBodies = sync.Pool{New: func() any { return new([smallBody]byte) }}
 // bodyPlace is what a body of hits holds while it is counted: one of the pool of hits when it
 // is there, one of the uploads when it arrives meanwhile.
 type bodyPlace struct {
-	pool   *pool
-	client netip.Addr
+	pool   *service.Pool
+	client service.Caller
 	buffer *[smallBody]byte
 }
 
@@ -39,21 +39,21 @@ func (s *Server) arrive(w http.ResponseWriter, r *http.Request) (at bodyPlace, p
 		err = io.EOF
 	}
 	r.Body = &arrived{whole: at.buffer[:n], rest: at.buffer[:n], end: err}
-	return at, at.enter(s.pools.hits)
+	return at, at.enter(s.service.Pools.Hits)
 }
 
 // upload takes a place for a body that arrives while it is read.
 func (s *Server) upload(at *bodyPlace, w http.ResponseWriter, r *http.Request) *problem {
-	p := at.enter(s.pools.uploads)
+	p := at.enter(s.service.Pools.Uploads)
 	if p == nil {
 		r.Body = &pacedBody{r.Body, http.NewResponseController(w), connOf(r), s.newPace(), s.cfg.WriteTimeout - s.cfg.ReadTimeout}
 	}
 	return p
 }
 
-func (at *bodyPlace) enter(pool *pool) *problem {
-	if !pool.enter(at.client, 1) {
-		return pool.full()
+func (at *bodyPlace) enter(pool *service.Pool) *problem {
+	if !pool.Enter(at.client, 1) {
+		return asProblem(pool.Full())
 	}
 	at.pool = pool
 	return nil
@@ -61,7 +61,7 @@ func (at *bodyPlace) enter(pool *pool) *problem {
 
 func (at *bodyPlace) leave() {
 	if at.pool != nil {
-		at.pool.leave(at.client, 1)
+		at.pool.Leave(at.client, 1)
 	}
 	if at.buffer != nil {
 		smallBodies.Put(at.buffer)

@@ -41,11 +41,11 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	client := clientOf(r)
-	if !s.pools.backup.enter(client, 1) {
+	if !s.service.Pools.Backup.Enter(client, 1) {
 		newProblem(api.CodeBackupRunning, "", "another backup is being taken, and there is one at a time: wait for its end").write(w)
 		return
 	}
-	defer s.pools.backup.leave(client, 1)
+	defer s.service.Pools.Backup.Leave(client, 1)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	to := &backupStream{w: s.pacedAnswer(w)}

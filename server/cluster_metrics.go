@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/weir-counter/weir/service"
 )
 
 // clusterCollector says of each node how much of it is counted here. There are as
@@ -66,7 +67,7 @@ func (c *clusterCollector) Collect(out chan<- prometheus.Metric) {
 			continue
 		}
 		gauge(c.late, oneIf(n.Late), n.Name)
-		gauge(c.lag, lag(now, n), n.Name)
+		gauge(c.lag, service.Lag(now, n), n.Name)
 		gauge(c.heard, now.Sub(n.Heard).Seconds(), n.Name)
 		if skew, ok := clocks[n.Origin]; ok {
 			gauge(c.ahead, skew.Ahead.Seconds(), n.Name)

@@ -32,7 +32,7 @@ type fixedCluster struct {
 
 func (c fixedCluster) Freshness() (time.Time, []LateNode) {
 	since := c.now.Add(-12500 * time.Millisecond)
-	return since, []LateNode{{"n2", since}}
+	return since, []LateNode{{Name: "n2", Since: since}}
 }
 
 // Fresh finds n2 after a while, or not.
@@ -41,7 +41,7 @@ func (c fixedCluster) Fresh(ctx context.Context) (uint64, time.Time, error) {
 		return 7, c.now.Add(2 * time.Second), nil
 	}
 	<-ctx.Done()
-	return 0, time.Time{}, &NotFreshError{[]string{"n2"}, "newer hits of n2 may be missing"}
+	return 0, time.Time{}, &NotFreshError{Missing: []string{"n2"}, Reason: "newer hits of n2 may be missing"}
 }
 
 func (c fixedCluster) Nodes() []Node {
@@ -56,14 +56,14 @@ func (c fixedCluster) Nodes() []Node {
 func (fixedCluster) Unheld() int { return 12 }
 
 func (fixedCluster) Skews(context.Context) map[string]Skew {
-	return map[string]Skew{"04": {250 * time.Millisecond, time.Millisecond}}
+	return map[string]Skew{"04": {Ahead: 250 * time.Millisecond, Error: time.Millisecond}}
 }
 
 func (fixedCluster) Status(context.Context) ClusterStatus {
 	return ClusterStatus{
 		Mode: "cluster", Replicas: 2, Cluster: "c", Node: "n1", Size: 4, Leader: "n4", SnapshotsBy: "n1",
-		Servers:  []ClusterServer{{"n1", "2", true, time.Millisecond}},
-		Routes:   []ClusterRoute{{"n4", "127.0.0.1:1", time.Millisecond, 9}},
+		Servers:  []ClusterServer{{Name: "n1", Version: "2", JetStream: true, RTT: time.Millisecond}},
+		Routes:   []ClusterRoute{{Node: "n4", Addr: "127.0.0.1:1", RTT: time.Millisecond, Pending: 9}},
 		Problems: []string{"n2 does not answer"},
 	}
 }
@@ -71,7 +71,7 @@ func (fixedCluster) Status(context.Context) ClusterStatus {
 func (c fixedCluster) Remove(_ context.Context, node string) (Removal, error) {
 	switch node {
 	case "n2":
-		return Removal{Origins: []string{"02"}, Voter: true, Streams: []ClusterStream{{"S", []string{"n1", "n4"}}}}, nil
+		return Removal{Origins: []string{"02"}, Voter: true, Streams: []ClusterStream{{Name: "S", Nodes: []string{"n1", "n4"}}}}, nil
 	case "n4":
 		return Removal{}, fmt.Errorf("%w: n4 answers: stop it", ErrNodeHere)
 	case "n5":

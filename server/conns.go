@@ -5,13 +5,13 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/weir-counter/weir/service"
 )
 
 // limitConns returns a listener with at most limit connections open. A new one is always
@@ -22,7 +22,7 @@ import (
 // Only when none waits, all being in the middle of an answer, it is the one whose
 // answer takes longest.
 func limitConns(l net.Listener, limit int) *conns {
-	return &conns{Listener: l, limit: limit, open: map[*conn]struct{}{}, by: map[netip.Addr]int{}}
+	return &conns{Listener: l, limit: limit, open: map[*conn]struct{}{}, by: map[service.Caller]int{}}
 }
 
 type conns struct {
@@ -31,15 +31,15 @@ type conns struct {
 
 	mu   sync.Mutex // guards all below
 	open map[*conn]struct{}
-	by   map[netip.Addr]int // connections of each client
-	shed uint64             // so far
+	by   map[service.Caller]int // connections of each client
+	shed uint64                 // so far
 }
 
 // conn is an open connection.
 type conn struct {
 	net.Conn
 	of     *conns
-	client netip.Addr
+	client service.Caller
 	since  atomic.Int64 // ns from begin: it waits for its client since then; negated: it does not
 	closed bool         // guarded by conns.mu
 }
@@ -60,7 +60,7 @@ func (cs *conns) Accept() (net.Conn, error) {
 }
 
 func (cs *conns) add(raw net.Conn) net.Conn {
-	c := &conn{Conn: raw, of: cs, client: clientAt(raw.RemoteAddr().String())}
+	c := &conn{Conn: raw, of: cs, client: service.CallerAt(raw.RemoteAddr().String())}
 	c.waits(true)
 	cs.mu.Lock()
 	full := len(cs.open) >= cs.limit

@@ -2,13 +2,12 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
 )
 
 type countQuestion struct {
@@ -33,64 +32,38 @@ func (s *Server) registerCount(doc huma.API) {
 		Summary:     "Count the hits of keys in windows",
 		Description: "A key that was never hit counts 0. When `key` or `window` is repeated the answer is `{\"counts\":[...]}`, for each key each window, all at the same time.",
 	}, codes, func(ctx context.Context, q *countQuestion) (*countOutput, error) {
-		answers, err := s.counts(ctx, q)
-		return &countOutput{answers}, err
+		query, err := q.read()
+		if err != nil {
+			return nil, orProblem(err)
+		}
+		answers, err := s.service.Count(ctx, query)
+		return &countOutput{answers}, orProblem(err)
 	})
 	ask(s, doc, huma.Operation{
 		OperationID: "rate", Method: http.MethodGet, Path: "/v1/rate",
 		Summary:     "Count the hits of keys in windows, and per second",
 		Description: "The answer of `/v1/count` with `per_second`, the mean rate over the window, and its bounds.",
 	}, codes, func(ctx context.Context, q *countQuestion) (*rateOutput, error) {
-		answers, err := s.counts(ctx, q)
-		rates := make(api.OneOrCounts[api.RateAnswer], len(answers))
-		for i, a := range answers {
-			rates[i] = api.RateAnswer{CountAnswer: a, PerSecond: a.Per(a.WindowSeconds)}
+		query, err := q.read()
+		if err != nil {
+			return nil, orProblem(err)
 		}
-		return &rateOutput{rates}, err
+		answers, err := s.service.Rate(ctx, query)
+		return &rateOutput{answers}, orProblem(err)
 	})
 }
 
-// counts answers every key and window of q at one time.
-func (s *Server) counts(ctx context.Context, q *countQuestion) ([]api.CountAnswer, error) {
+// read reads a question.
+func (q *countQuestion) read() (service.CountQuery, error) {
+	var none service.CountQuery
 	windows, err := windowParams(q.Window)
 	if err != nil {
-		return nil, err
-	}
-	if n := len(q.Key) * len(windows); n > s.cfg.MaxAnswers {
-		return nil, newProblem(api.CodeTooManyAnswers, "",
-			fmt.Sprintf("%d keys times %d windows are %d answers: ask for at most %d at once", len(q.Key), len(windows), n, s.cfg.MaxAnswers))
+		return none, err
 	}
 	at, err := timeParam("at", q.At)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	for _, key := range q.Key {
-		if err := keyParam(key); err != nil {
-			return nil, err
-		}
-	}
-	asked, err := s.await(ctx, q.FreshParam)
-	if err != nil {
-		return nil, err
-	}
-	at = asked.at(at)
-	questions := make([]CountQuestion, 0, len(q.Key)*len(windows))
-	for _, key := range q.Key {
-		for _, w := range windows {
-			questions = append(questions, CountQuestion{key, at, w})
-		}
-	}
-	counts, of, err := asked.answers.Counts(ctx, questions)
-	if err != nil {
-		return nil, asProblem(err)
-	}
-	of = asked.fresh(of)
-	answers, fresh := make([]api.CountAnswer, len(counts)), of.answer()
-	for i, c := range counts {
-		answers[i] = api.CountAnswer{
-			Key: questions[i].Key, WindowSeconds: int64(questions[i].Window / time.Second), At: api.Time{Time: at},
-			Bounds: boundsOf(c, of), Freshness: fresh,
-		}
-	}
-	return answers, nil
+	fresh, err := service.ParseFresh(q.Fresh)
+	return service.CountQuery{Keys: q.Key, Windows: windows, At: at, Fresh: fresh}, err
 }

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
 )
 
 // guard wraps a handler with what every request gets: its place, the measurement,
 // the log line, and an answer when it panics.
 func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFunc {
 	observe := s.metrics.route(pattern)
-	if pool := s.pools.of(pattern); pool != nil {
+	if pool := poolOf(s.service.Pools, pattern); pool != nil {
 		handler = s.within(pool, handler)
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -43,16 +44,16 @@ func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFun
 
 // within gives a request a place of the pool until its answer is taken, which has to be
 // with a pace.
-func (s *Server) within(pool *pool, handler http.HandlerFunc) http.HandlerFunc {
+func (s *Server) within(pool *service.Pool, handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		client := clientOf(r)
-		if !pool.enter(client, 1) {
-			p := pool.full()
+		if !pool.Enter(client, 1) {
+			p := asProblem(pool.Full())
 			w.Header().Set("Retry-After", "1")
 			p.write(w)
 			return
 		}
-		defer pool.leave(client, 1)
+		defer pool.Leave(client, 1)
 		handler(s.pacedAnswer(w), r)
 	}
 }

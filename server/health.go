@@ -15,7 +15,7 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) { writeOK(w) }
 // from the others is still ready: it goes on to count, and answers say who is late.
 // It is not while an alarm says that hits are better off elsewhere.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
-	alarms := s.alarms()
+	alarms := s.service.Alarms()
 	switch p := refusal(alarms); {
 	case s.draining.Load():
 		newProblem(api.CodeStopping, "", "this server is stopping: use another").write(w)
@@ -32,7 +32,7 @@ func (s *Server) writeReady(w http.ResponseWriter, alarms []Alarm) {
 		answer.Status = "degraded"
 	}
 	if s.cfg.Cluster != nil {
-		fresh := s.freshness()
+		fresh := s.service.Freshness()
 		answer.Freshness = &fresh
 	}
 	body, err := json.Marshal(answer)

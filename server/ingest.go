@@ -54,11 +54,11 @@ func (s *Server) hits(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		client := clientOf(r)
-		if !s.pools.durable.enter(client, 1) {
-			refuseHits(w, s.pools.durable.full(), o)
+		if !s.service.Pools.Durable.Enter(client, 1) {
+			refuseHits(w, asProblem(s.service.Pools.Durable.Full()), o)
 			return
 		}
-		defer s.pools.durable.leave(client, 1)
+		defer s.service.Pools.Durable.Leave(client, 1)
 	}
 	in := s.ingests.Get().(*ingest)
 	defer s.ingests.Put(in)
@@ -252,7 +252,7 @@ func (in *ingest) count(h hit) error {
 	at := h.at
 	if !h.hasAt {
 		if in.nowOf != in.feed.reads {
-			in.now, in.nowOf = in.server.now(), in.feed.reads
+			in.now, in.nowOf = in.server.service.Now(), in.feed.reads
 		}
 		at = in.now
 	}

@@ -3,11 +3,11 @@ package server
 import (
 	"context"
 	"net/http"
-	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
 )
 
 type keysQuestion struct {
@@ -30,8 +30,12 @@ func (s *Server) registerKeys(doc huma.API) {
 		Description: "Keys that begin with `limit:` are listed only when `prefix` does.",
 	}, []api.Code{api.CodeInvalidRange, api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed},
 		func(ctx context.Context, q *keysQuestion) (*keysOutput, error) {
-			answer, err := s.keys(ctx, q)
-			return &keysOutput{answer}, err
+			fresh, err := service.ParseFresh(q.Fresh)
+			if err != nil {
+				return nil, orProblem(err)
+			}
+			answer, err := s.service.Keys(ctx, service.KeysQuery{Prefix: q.Prefix, After: q.After, Limit: q.Limit, Fresh: fresh})
+			return &keysOutput{answer}, orProblem(err)
 		})
 	ask(s, doc, huma.Operation{
 		OperationID: "delete-key", Method: http.MethodDelete, Path: "/v1/keys/{key}",
@@ -40,41 +44,6 @@ func (s *Server) registerKeys(doc huma.API) {
 		DefaultStatus: http.StatusNoContent,
 	}, []api.Code{api.CodeInvalidKey, api.CodeReservedKey, api.CodeUnknownKey, api.CodeNotHeld, api.CodeClosed},
 		func(ctx context.Context, q *deleteQuestion) (*struct{}, error) {
-			return nil, s.deleteKey(ctx, q.Key)
+			return nil, orProblem(s.service.Delete(ctx, q.Key))
 		})
-}
-
-// keys asks for one key more than the page holds, to know whether there are more.
-func (s *Server) keys(ctx context.Context, q *keysQuestion) (api.KeysAnswer, error) {
-	asked, err := s.await(ctx, q.FreshParam)
-	if err != nil {
-		return api.KeysAnswer{}, err
-	}
-	keys, fresh, err := asked.answers.Keys(ctx, q.Prefix, q.After, q.Limit+1)
-	if err != nil {
-		return api.KeysAnswer{}, asProblem(err)
-	}
-	answer := api.KeysAnswer{Keys: keys, Freshness: asked.fresh(fresh).answer()}
-	if len(keys) > q.Limit {
-		answer.Keys = keys[:q.Limit]
-		answer.Next = keys[q.Limit-1]
-	}
-	if answer.Keys == nil {
-		answer.Keys = []string{}
-	}
-	return answer, nil
-}
-
-func (s *Server) deleteKey(ctx context.Context, key string) error {
-	if err := keyParam(key); err != nil {
-		return err
-	}
-	existed, err := s.answers.Delete(ctx, key)
-	if err != nil {
-		return asProblem(err)
-	}
-	if !existed {
-		return newProblem(api.CodeUnknownKey, "key", "no key "+strconv.Quote(clip(key))+" is held")
-	}
-	return nil
 }

@@ -2,16 +2,11 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/limit"
-	"github.com/weir-counter/weir/policy"
 )
 
 type forgetQuestion struct {
@@ -28,32 +23,7 @@ func (s *Server) registerForget(doc huma.API) {
 		OperationID: "forget-inline-limits", Method: http.MethodDelete, Path: "/v1/limits/inline",
 		Summary: "Forget what keys have used of limits that requests brought along", Description: forgetDescription,
 	}, []api.Code{api.CodeInvalidLimit, api.CodeUnknownParameter}, func(_ context.Context, q *forgetQuestion) (*forgetOutput, error) {
-		n, err := s.engine.ForgetInline(q.Name)
-		if err != nil {
-			return nil, asProblem(err)
-		}
-		s.log.Info("forgot what was used of inline limits", "name", q.Name, "states", n)
-		return &forgetOutput{api.ForgetAnswer{Forgotten: n}}, nil
+		answer, err := s.service.ForgetInline(q.Name)
+		return &forgetOutput{answer}, orProblem(err)
 	})
-}
-
-// tooLong is the problem of a limit that a request brings along and that would be
-// remembered for longer than Config.MaxInlinePer; nil: there is none.
-func (s *Server) tooLong(requests []policy.Request) *problem {
-	for i := range requests {
-		l := requests[i].Inline
-		if l == nil {
-			continue
-		}
-		whole := *l
-		if whole.Burst == 0 {
-			whole.Burst = whole.N
-		}
-		interval := uint64(limit.Limit(whole).Interval()) // more than an int64 has, if a burst takes ages
-		if most := s.cfg.MaxInlinePer; l.Per > most || interval > uint64(most) {
-			return newProblem(api.CodeInvalidLimit, "limit", fmt.Sprintf("a limit that a request brings along is for %s at most, and so is per * burst / n: write a policy for a longer one, or start the server with a larger --max-inline-per",
-				units.FormatDuration(most.Truncate(time.Millisecond))))
-		}
-	}
-	return nil
 }

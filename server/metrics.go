@@ -52,18 +52,18 @@ func newMetrics(s *Server) *metrics {
 		}),
 	}
 	m.registry.MustRegister(
-		m.duration, m.rejectedLines, m.overloaded, m.notDurable, m.replayed, m.forbidden, newPoolCollector(s.pools), newConnCollector(s.conns),
+		m.duration, m.rejectedLines, m.overloaded, m.notDurable, m.replayed, m.forbidden, newPoolCollector(s.service.Pools), newConnCollector(s.conns),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "weir_http_refused_requests_total",
 			Help: "Requests refused because a pool was full: weir_pool_refused_total says which.",
-		}, func() float64 { return float64(s.pools.refusals()) }),
+		}, func() float64 { return float64(s.service.Pools.Refusals()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weir_http_in_flight_requests",
 			Help: "Requests being handled.",
 		}, func() float64 { return float64(s.inFlight.Load()) }),
 		newEngineCollector(s.engine.Stats),
-		newAlarmCollector(s.alarms),
-		s.decisions,
+		newAlarmCollector(s.service.Alarms),
+		newDecisionCollector(s.service),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "weir_limit_hits_failed_total",
 			Help: "Decisions that could not be counted as hits of limit:NAME:allowed or :denied, because the journal was behind.",
@@ -71,7 +71,7 @@ func newMetrics(s *Server) *metrics {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weir_http_buffered_bytes",
 			Help: "Memory of large bodies with an Idempotency-Key that are being read.",
-		}, func() float64 { return float64(s.pools.buffered.inUse.Load()) }),
+		}, func() float64 { return float64(s.service.Pools.Buffered.Stats().InUse) }),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)

@@ -3,13 +3,13 @@ package server
 import (
 	"encoding/json"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"testing"
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
 )
 
 // hitOnce posts text lines under an idempotency key.
@@ -165,7 +165,7 @@ func TestBufferedBytes(t *testing.T) {
 	}
 	a.wantProblem(a.hitOnce("k2", strings.Repeat("a\n", 17<<10)), api.CodeBodyTooLarge, 413)
 
-	here, there := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.0.2.1")
+	here, there := service.CallerAt("127.0.0.1:1"), service.CallerAt("192.0.2.1:1")
 	var releases []func()
 	for range 3 {
 		_, release, p := a.server.readWhole(here, strings.NewReader(large))
@@ -192,7 +192,7 @@ func TestBufferedBytes(t *testing.T) {
 	if r := a.hitOnce("k3", large); r.status != 200 {
 		t.Errorf("with room again: %d %s", r.status, r.body)
 	}
-	if n := a.server.pools.buffered.inUse.Load(); n != 0 {
+	if n := a.server.service.Pools.Buffered.Stats().InUse; n != 0 {
 		t.Errorf("%d bytes are still held", n)
 	}
 }

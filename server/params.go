@@ -1,15 +1,11 @@
 package server
 
 import (
-	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 )
-
-const defaultWindow = 5 * time.Minute
 
 // windowParam reads a window; the engine checks its range.
 func windowParam(field, s string) (time.Duration, error) {
@@ -20,11 +16,8 @@ func windowParam(field, s string) (time.Duration, error) {
 	return w, nil
 }
 
-// windowParams reads the windows of a question; none means defaultWindow.
+// windowParams reads the windows of a question.
 func windowParams(values []string) ([]time.Duration, error) {
-	if len(values) == 0 {
-		return []time.Duration{defaultWindow}, nil
-	}
 	windows := make([]time.Duration, len(values))
 	for i, s := range values {
 		w, err := windowParam("window", s)
@@ -57,23 +50,8 @@ func unspace(s string) string {
 	return s
 }
 
-// now is the second that questions without a time are asked at. It is the
-// engine's second as a whole, hits of its remaining fraction included: a
-// window that ended within a second could not be exact. An engine on event
-// time that has seen no hit has no time yet; any answers zero then.
-func (s *Server) now() time.Time {
-	now := s.engine.Now()
-	if now.IsZero() {
-		now = time.Now()
-	}
-	return now.Truncate(time.Second)
-}
-
-// keyParam refuses a key that an answer in JSON could not name; the engine
-// checks the rest.
-func keyParam(key string) error {
-	if !utf8.ValidString(key) {
-		return newProblem(api.CodeInvalidKey, "key", "key "+strconv.Quote(clip(key))+" is not UTF-8")
-	}
-	return nil
+// FreshParam is the question's wish for hits that other nodes have only just taken.
+// It is exported for huma, and embedded in questions.
+type FreshParam struct {
+	Fresh string `query:"fresh" doc:"Answer only when all hits that any node took before this question are in, and wait at most so long for them: more than 0, at most 10s. 503 not_fresh, with the nodes that are missing, when they are not in by then. A server alone has all, always." example:"2s"`
 }

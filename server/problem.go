@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -9,8 +8,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
 )
 
 // problem is an api.Problem that huma and handlers write.
@@ -37,20 +36,24 @@ func (p *problem) GetHeaders() http.Header {
 	return nil
 }
 
-// asProblem turns an error of the engine into the problem it stands for.
+// asProblem turns an error of the service or the engine into the problem it stands for.
 func asProblem(err error) *problem {
 	var p *problem
 	if errors.As(err, &p) {
 		return p
 	}
-	var e *weir.Error
-	if errors.As(err, &e) {
-		return newProblem(api.Code(e.Code), e.Field, e.Message)
+	e := service.AsError(err)
+	p = newProblem(e.Code, e.Field, e.Message)
+	p.Missing = e.Missing
+	return p
+}
+
+// orProblem is asProblem, or nil for nil.
+func orProblem(err error) error {
+	if err == nil {
+		return nil
 	}
-	if errors.Is(err, context.Canceled) {
-		return newProblem(api.CodeClientGone, "", "the client did not wait for the answer")
-	}
-	return newProblem(api.CodeInternal, "", "the server failed to answer; its log says why")
+	return asProblem(err)
 }
 
 func (p *problem) write(w http.ResponseWriter) {

@@ -1,10 +1,8 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"reflect"
 	"time"
@@ -14,20 +12,10 @@ import (
 	"github.com/weir-counter/weir/api"
 )
 
-// Why a Journal did not restore a backup. Any other error is the server's own.
-var (
-	ErrRestoring     = errors.New("another backup is being restored")
-	ErrCountedTwice  = errors.New("hits of the backup are counted already")
-	ErrDamagedBackup = errors.New("the backup is damaged")
-)
-
 const restoreDescription = `Adds a backup to the counts of this server, and of all nodes that count with it, or with mode=replace makes the counts those of the
 backup. The body is the file of ` + "`weir backup`" + `. It is checked as a whole before anything of it counts. It may be of a server with another retention
 or another number of partitions. The answer comes when all is on disk, in a cluster on most nodes. **Merging the same backup again counts nothing**: a request
 whose answer was lost is sent again. Another backup of a journal of which one was merged, or of this server's own, is refused with ` + "`counted_twice`" + `.`
-
-// Restored is what became of a backup.
-type Restored = api.Restored
 
 // registerRestore routes POST /v1/restore around huma, which would hold the whole file in
 // memory, and describes it by hand.
@@ -59,11 +47,11 @@ func (s *Server) restore(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	client := clientOf(r)
-	if !s.pools.restore.enter(client, 1) {
+	if !s.service.Pools.Restore.Enter(client, 1) {
 		newProblem(api.CodeRestoreRunning, "", "another backup is being restored, and there is one at a time: wait for its end").write(w)
 		return
 	}
-	defer s.pools.restore.leave(client, 1)
+	defer s.service.Pools.Restore.Leave(client, 1)
 	body := &pacedBody{r.Body, http.NewResponseController(w), connOf(r), s.newPace(), s.cfg.WriteTimeout}
 	done, err := s.cfg.Journal.Restore(r.Context(), body, mode)
 	answer := s.pacedAnswer(w)
@@ -91,11 +79,4 @@ func restoreProblem(err error) *problem {
 		}
 	}
 	return newProblem(api.CodeStopping, "", "the backup was not restored, or not as a whole: send it again; the server's log says why")
-}
-
-// Restorer restores backups into a journal in use.
-type Restorer interface {
-	// Restore reads a backup and adds it to all counts (merge), or makes them those of
-	// the backup (replace). It is ended by ctx, and goes on when it is called again.
-	Restore(ctx context.Context, backup io.Reader, mode string) (api.Restored, error)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
 )
 
 // routes builds the whole handler: every route with its measurement and
@@ -112,10 +113,4 @@ func encodeSegment(key string) string {
 }
 
 // clip keeps an echo of the client's own words short.
-func clip(s string) string {
-	const limit = 100
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "..."
-}
+func clip(s string) string { return service.Clip(s) }

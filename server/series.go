@@ -3,14 +3,12 @@ package server
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
 )
-
-const defaultSpan = time.Hour
 
 type seriesQuestion struct {
 	Key  string `query:"key" required:"true" doc:"The key to count. * counts all hits but those of limit: keys." example:"url:/home"`
@@ -30,58 +28,23 @@ func (s *Server) registerSeries(doc huma.API) {
 	}, []api.Code{api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeInvalidTime, api.CodeInvalidRange, api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed},
 		func(ctx context.Context, q *seriesQuestion) (*seriesOutput, error) {
 			answer, err := s.series(ctx, q)
-			return &seriesOutput{answer}, err
+			return &seriesOutput{answer}, orProblem(err)
 		})
 }
 
-// alignToEnd moves from to where the first of the steps that end at to begins,
-// so that the newest hits are in the last point. A step or a span that Series
-// refuses stays as it is.
-func alignToEnd(from, to time.Time, step time.Duration) (first, last time.Time) {
-	seconds := int64(step / time.Second)
-	if seconds < 1 || to.Unix()-from.Unix() < seconds {
-		return from, to
-	}
-	steps := (to.Unix() - from.Unix()) / seconds
-	return time.Unix(to.Unix()-steps*seconds, 0), time.Unix(to.Unix(), 0)
-}
-
-func (s *Server) series(ctx context.Context, q *seriesQuestion) (api.SeriesAnswer, error) {
-	var none api.SeriesAnswer
-	if err := keyParam(q.Key); err != nil {
+func (s *Server) series(ctx context.Context, q *seriesQuestion) (none api.SeriesAnswer, err error) {
+	query := service.SeriesQuery{Key: q.Key}
+	if query.Step, err = windowParam("step", q.Step); err != nil {
 		return none, err
 	}
-	step, err := windowParam("step", q.Step)
-	if err != nil {
+	if query.To, err = timeParam("to", q.To); err != nil {
 		return none, err
 	}
-	to, err := timeParam("to", q.To)
-	if err != nil {
+	if query.From, err = timeParam("from", q.From); err != nil {
 		return none, err
 	}
-	from, err := timeParam("from", q.From)
-	if err != nil {
+	if query.Fresh, err = service.ParseFresh(q.Fresh); err != nil {
 		return none, err
 	}
-	asked, err := s.await(ctx, q.FreshParam)
-	if err != nil {
-		return none, err
-	}
-	if to = asked.at(to); from.IsZero() {
-		from = to.Add(-defaultSpan)
-	}
-	from, to = alignToEnd(from, to, step)
-	points, fresh, err := asked.answers.Series(ctx, q.Key, from, to, step)
-	if err != nil {
-		return none, asProblem(err)
-	}
-	fresh = asked.fresh(fresh)
-	answer := api.SeriesAnswer{
-		Key: q.Key, From: api.Time{Time: from}, To: api.Time{Time: to}, StepSeconds: int64(step / time.Second),
-		Points: make([]api.Point, len(points)), Freshness: fresh.answer(),
-	}
-	for i, p := range points {
-		answer.Points[i] = api.Point{At: api.Time{Time: p.At}, Bounds: boundsOf(p.Count, fresh)}
-	}
-	return answer, nil
+	return s.service.Series(ctx, query)
 }

@@ -13,35 +13,31 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/recent"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service"
 )
 
 // Server serves one engine over HTTP. Create it with New. It does not close
 // the engine.
 type Server struct {
 	engine   *weir.Engine
+	service  *service.Service
 	cfg      Config // defaults applied, valid
 	log      *slog.Logger
 	metrics  *metrics
 	handler  http.Handler
-	started  time.Time
 	inFlight atomic.Int64 // requests
-	pools    *pools
-	ingests  *sync.Pool  // of *ingest
-	feeds    *sync.Pool  // of *[]byte, for them
-	draining atomic.Bool // set once, when Run begins to stop
+	ingests  *sync.Pool   // of *ingest
+	feeds    *sync.Pool   // of *[]byte, for them
+	draining atomic.Bool  // set once, when Run begins to stop
 
 	// waitedInVain: the journal fails, and somebody has waited for DurableTimeout since.
 	waitedInVain atomic.Bool
 	listener     atomic.Pointer[conns]
 	serving      *Opening // nil before Serve
 
-	policies  *policy.Live
-	answers   Answers
-	lastFresh recent.Value[Fresh]
-	decisions *decisions
-	allows    *sync.Pool // of *allowing
+	policies *policy.Live
+	allows   *sync.Pool // of *allowing
 }
 
 // New returns a Server for engine that does not listen yet. It fails with a
@@ -54,7 +50,7 @@ func New(engine *weir.Engine, cfg Config) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{engine: engine, cfg: cfg, log: cfg.Logger, started: time.Now(), policies: cfg.Policies}
+	s := &Server{engine: engine, cfg: cfg, log: cfg.Logger, policies: cfg.Policies}
 	if s.policies == nil {
 		none, err := policy.NewLive(engine, nil)
 		if err != nil {
@@ -62,12 +58,14 @@ func New(engine *weir.Engine, cfg Config) (*Server, error) {
 		}
 		s.policies = none
 	}
-	if s.answers = cfg.Answers; s.answers == nil {
-		s.answers = held{s}
-	}
-	s.decisions = newDecisions(s.policies)
+	s.service = service.New(engine, service.Config{
+		Journal: cfg.Journal, Cluster: cfg.Cluster, Answers: cfg.Answers,
+		MaxAnswers: cfg.MaxAnswers, MaxInFlight: cfg.MaxInFlight, MaxDurable: cfg.MaxDurable,
+		MaxBodyBytes: cfg.MaxBodyBytes, MaxBufferedBytes: cfg.MaxBufferedBytes,
+		Policies: s.policies, MaxInlinePer: cfg.MaxInlinePer, PolicyFile: cfg.PolicyFile.state,
+		Logger: cfg.Logger, Version: cfg.Version,
+	})
 	s.allows = &sync.Pool{New: newAllowing}
-	s.pools = newPools(&s.cfg)
 	s.metrics = newMetrics(s)
 	s.ingests = s.newIngestPool()
 	handler, err := s.routes()

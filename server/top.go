@@ -3,11 +3,11 @@ package server
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
 )
 
 type topQuestion struct {
@@ -28,36 +28,20 @@ func (s *Server) registerTop(doc huma.API) {
 	}, []api.Code{api.CodeInvalidWindow, api.CodeInvalidTime, api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed},
 		func(ctx context.Context, q *topQuestion) (*topOutput, error) {
 			answer, err := s.top(ctx, q)
-			return &topOutput{answer}, err
+			return &topOutput{answer}, orProblem(err)
 		})
 }
 
-func (s *Server) top(ctx context.Context, q *topQuestion) (api.TopAnswer, error) {
-	var none api.TopAnswer
-	w, err := windowParam("window", q.Window)
-	if err != nil {
+func (s *Server) top(ctx context.Context, q *topQuestion) (none api.TopAnswer, err error) {
+	query := service.TopQuery{N: q.N, Prefix: q.Prefix}
+	if query.Window, err = windowParam("window", q.Window); err != nil {
 		return none, err
 	}
-	at, err := timeParam("at", q.At)
-	if err != nil {
+	if query.At, err = timeParam("at", q.At); err != nil {
 		return none, err
 	}
-	asked, err := s.await(ctx, q.FreshParam)
-	if err != nil {
+	if query.Fresh, err = service.ParseFresh(q.Fresh); err != nil {
 		return none, err
 	}
-	at = asked.at(at)
-	keys, fresh, err := asked.answers.Top(ctx, at, w, q.N, q.Prefix)
-	if err != nil {
-		return none, asProblem(err)
-	}
-	fresh = asked.fresh(fresh)
-	answer := api.TopAnswer{
-		WindowSeconds: int64(w / time.Second), At: api.Time{Time: at}, Prefix: q.Prefix,
-		Keys: make([]api.TopKey, len(keys)), Freshness: fresh.answer(),
-	}
-	for i, k := range keys {
-		answer.Keys[i] = api.TopKey{Key: k.Key, Bounds: boundsOf(k.Count, fresh)}
-	}
-	return answer, nil
+	return s.service.Top(ctx, query)
 }

@@ -2,8 +2,8 @@ package server
 
 import (
 	"errors"
+	"github.com/weir-counter/weir/service"
 	"io"
-	"net/netip"
 )
 
 // firstBuffer is what a body that is read as a whole begins with; it doubles.
@@ -13,13 +13,13 @@ const firstBuffer = 8 << 10
 // readWhole reads a body to its end. All bodies in memory share
 // MaxBufferedBytes; one that finds no room is refused and may come again.
 // release gives the room back and must be called.
-func (s *Server) readWhole(client netip.Addr, body io.Reader) (whole []byte, release func(), p *problem) {
-	release = func() { s.pools.buffered.leave(client, int64(cap(whole))) }
+func (s *Server) readWhole(client service.Caller, body io.Reader) (whole []byte, release func(), p *problem) {
+	release = func() { s.service.Pools.Buffered.Leave(client, int64(cap(whole))) }
 	for {
 		if len(whole) == cap(whole) {
 			size := max(firstBuffer, 2*cap(whole))
-			if !s.pools.buffered.enter(client, int64(size-cap(whole))) {
-				return whole, release, s.pools.buffered.full()
+			if !s.service.Pools.Buffered.Enter(client, int64(size-cap(whole))) {
+				return whole, release, asProblem(s.service.Pools.Buffered.Full())
 			}
 			grown := make([]byte, len(whole), size)
 			copy(grown, whole)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 )
 
@@ -33,16 +32,6 @@ type timeSchema struct{}
 // Schema implements huma.SchemaProvider.
 func (timeSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeNumber, Description: "Unix seconds.", Examples: []any{1769860800}}
-}
-
-// boundsOf is of what is known: how many hits of a node that is late are missing,
-// nobody knows.
-func boundsOf(c weir.Count, fresh Fresh) api.Bounds {
-	b := api.Bounds{Lower: c.Lower, Estimate: c.Estimate}
-	if len(fresh.Late) == 0 && c.HasUpper() {
-		b.Upper, b.Exact = &c.Upper, c.Exact()
-	}
-	return b
 }
 
 type oneOrCountsSchema[T any] struct{}

@@ -1,13 +1,16 @@
-package server
+package service
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
+
+	"github.com/weir-counter/weir/api"
 )
 
-// Journal is what a Server needs of the journal that keeps its engine's hits
-// on disk. The server knows no journal, so whoever wires the two adapts it.
+// Journal is what a Service needs of the journal that keeps its engine's hits
+// on disk. It knows no journal, so whoever wires the two adapts it.
 type Journal interface {
 	// Sync returns when every hit counted before the call is on disk, or else
 	// an error: the hits then may reach the disk later, or not.
@@ -47,4 +50,18 @@ type JournalStats struct {
 	Unfinished uint64 // flushes that a crash cut off: never acknowledged
 	Lossy      int    // findings of damage that lost hits
 	Harmless   int    // findings of damage that lost none
+}
+
+// Why a Journal did not restore a backup. Any other error is the server's own.
+var (
+	ErrRestoring     = errors.New("another backup is being restored")
+	ErrCountedTwice  = errors.New("hits of the backup are counted already")
+	ErrDamagedBackup = errors.New("the backup is damaged")
+)
+
+// Restorer restores backups into a journal in use.
+type Restorer interface {
+	// Restore reads a backup and adds it to all counts (merge), or makes them those of
+	// the backup (replace). It is ended by ctx, and goes on when it is called again.
+	Restore(ctx context.Context, backup io.Reader, mode string) (api.Restored, error)
 }

@@ -1,4 +1,4 @@
-package server
+package service
 
 import (
 	"time"
@@ -7,14 +7,14 @@ import (
 )
 
 // wall is the engine's time of day, also where it counts by event time.
-func (s *Server) wall() time.Time { return s.engine.Wall() }
+func (s *Service) wall() time.Time { return s.engine.Wall() }
 
 // freshnessEvery is how old a Freshness may be: it only says too little. The journal may
 // be busy with what it missed: then one question waits for it, and not all.
 const freshnessEvery = 50 * time.Millisecond
 
 // fresh is asked for before what it is said of.
-func (s *Server) fresh() Fresh {
+func (s *Service) fresh() Fresh {
 	if s.cfg.Cluster == nil {
 		return Fresh{AsOf: s.wall()}
 	}
@@ -24,5 +24,5 @@ func (s *Server) fresh() Fresh {
 	})
 }
 
-// freshness is that of this node.
-func (s *Server) freshness() api.Freshness { return s.fresh().answer() }
+// Freshness is that of this node.
+func (s *Service) Freshness() api.Freshness { return s.fresh().answer() }

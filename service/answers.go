@@ -1,4 +1,4 @@
-package server
+package service
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func (f Fresh) answer() api.Freshness {
 }
 
 // held answers from the engine, which holds all keys.
-type held struct{ s *Server }
+type held struct{ s *Service }
 
 func (h held) Counts(_ context.Context, questions []CountQuestion) ([]weir.Count, Fresh, error) {
 	fresh := h.s.fresh()
@@ -90,4 +90,14 @@ func (h held) Delete(_ context.Context, key string) (bool, error) { return h.s.e
 
 func (h held) LimitKeys(_ context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error) {
 	return l.Keys(n), nil
+}
+
+// boundsOf is of what is known: how many hits of a node that is late are missing,
+// nobody knows.
+func boundsOf(c weir.Count, fresh Fresh) api.Bounds {
+	b := api.Bounds{Lower: c.Lower, Estimate: c.Estimate}
+	if len(fresh.Late) == 0 && c.HasUpper() {
+		b.Upper, b.Exact = &c.Upper, c.Exact()
+	}
+	return b
 }

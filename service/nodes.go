@@ -1,4 +1,4 @@
-package server
+package service
 
 import (
 	"context"
@@ -7,12 +7,12 @@ import (
 	"github.com/weir-counter/weir/api"
 )
 
-type clusterOutput struct{ Body api.ClusterAnswer }
-
-func (s *Server) clusterAnswer(ctx context.Context) api.ClusterAnswer {
+// Nodes is the nodes that count together, as this one sees them. It takes up to a second
+// while one of them is away.
+func (s *Service) Nodes(ctx context.Context) api.ClusterAnswer {
 	a := api.ClusterAnswer{
-		Mode: "ephemeral", Now: api.Millis(s.wall()), Freshness: s.freshness(), Partitions: s.engine.Config().Partitions,
-		Nodes: []api.ClusterNode{}, Servers: []api.ClusterServer{}, Routes: []api.ClusterRoute{}, Problems: []string{}, Alarms: s.alarms(),
+		Mode: "ephemeral", Now: api.Millis(s.wall()), Freshness: s.Freshness(), Partitions: s.engine.Config().Partitions,
+		Nodes: []api.ClusterNode{}, Servers: []api.ClusterServer{}, Routes: []api.ClusterRoute{}, Problems: []string{}, Alarms: s.Alarms(),
 	}
 	a.Correction, a.LimitBehind = s.engine.ClockCorrection().Seconds(), s.engine.LimitClockBehind().Seconds()
 	if s.cfg.Journal != nil {
@@ -27,7 +27,7 @@ func (s *Server) clusterAnswer(ctx context.Context) api.ClusterAnswer {
 }
 
 // addCluster asks for the state of the servers and the clocks side by side.
-func (s *Server) addCluster(ctx context.Context, a *api.ClusterAnswer) {
+func (s *Service) addCluster(ctx context.Context, a *api.ClusterAnswer) {
 	skews := make(chan map[string]Skew, 1)
 	go func() { skews <- s.cfg.Cluster.Skews(ctx) }()
 	st := s.cfg.Cluster.Status(ctx)
@@ -44,11 +44,11 @@ func (s *Server) addCluster(ctx context.Context, a *api.ClusterAnswer) {
 	a.Problems = append(a.Problems, st.Problems...)
 	a.Replicas, a.Unheld = st.Replicas, s.cfg.Cluster.Unheld()
 	clocks, now := <-skews, time.Now()
-	a.Now, a.Freshness = api.Millis(s.wall()), s.freshness() // answers took their time
+	a.Now, a.Freshness = api.Millis(s.wall()), s.Freshness() // answers took their time
 	for _, n := range s.cfg.Cluster.Nodes() {
 		node := api.ClusterNode{
 			Node: n.Name, Origin: n.Origin, Epoch: n.Epoch, Self: n.Self, Held: n.Held, Left: n.Left, Late: n.Late, Why: n.Why,
-			AsOf: api.Millis(n.AsOf), Heard: api.Millis(n.Heard), LagS: lag(now, n),
+			AsOf: api.Millis(n.AsOf), Heard: api.Millis(n.Heard), LagS: Lag(now, n),
 		}
 		if skew, ok := clocks[n.Origin]; ok {
 			ahead, wrong := skew.Ahead.Seconds(), skew.Error.Seconds()
@@ -58,8 +58,8 @@ func (s *Server) addCluster(ctx context.Context, a *api.ClusterAnswer) {
 	}
 }
 
-// lag is in seconds. Of a node that left nothing is to come.
-func lag(now time.Time, n Node) float64 {
+// Lag is in seconds. Of a node that left nothing is to come.
+func Lag(now time.Time, n Node) float64 {
 	if n.Self || n.Left {
 		return 0
 	}

@@ -1,21 +1,14 @@
-package server
+package service
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 )
-
-// FreshParam is the question's wish for hits that other nodes have only just taken.
-// Like Bounds it is exported for huma, and embedded in questions.
-type FreshParam struct {
-	Fresh string `query:"fresh" doc:"Answer only when all hits that any node took before this question are in, and wait at most so long for them: more than 0, at most 10s. 503 not_fresh, with the nodes that are missing, when they are not in by then. A server alone has all, always." example:"2s"`
-}
 
 // longestFresh is the longest wait for a fresh answer.
 const longestFresh = 10 * time.Second
@@ -28,6 +21,22 @@ type NotFreshError struct {
 
 func (e *NotFreshError) Error() string { return e.Reason }
 
+// ParseFresh reads how long a question waits for a fresh answer; "" is 0, not at all.
+func ParseFresh(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	within, err := units.ParseDuration(text)
+	switch {
+	case err != nil:
+		return 0, &Error{Code: api.CodeInvalidParameter, Field: "fresh", Message: "fresh: " + err.Error()}
+	case within <= 0 || within > longestFresh:
+		return 0, &Error{Code: api.CodeInvalidParameter, Field: "fresh",
+			Message: fmt.Sprintf("fresh of %s: must be more than 0 and at most %s", text, units.FormatDuration(longestFresh))}
+	}
+	return within, nil
+}
+
 // asked is when a question is asked, and of what.
 type asked struct {
 	answers Answers
@@ -37,26 +46,19 @@ type asked struct {
 
 // await waits for what a question wants to be in its answer. What is wrong with the
 // question itself should be found before.
-func (s *Server) await(ctx context.Context, q FreshParam) (asked, error) {
-	if q.Fresh == "" {
-		return asked{answers: s.answers, now: s.now()}, nil
-	}
-	within, err := units.ParseDuration(q.Fresh)
-	switch {
-	case err != nil:
-		return asked{}, newProblem(api.CodeInvalidParameter, "fresh", "fresh: "+err.Error())
-	case within <= 0 || within > longestFresh:
-		return asked{}, newProblem(api.CodeInvalidParameter, "fresh", fmt.Sprintf("fresh of %s: must be more than 0 and at most %s", q.Fresh, units.FormatDuration(longestFresh)))
+func (s *Service) await(ctx context.Context, within time.Duration) (asked, error) {
+	if within == 0 {
+		return asked{answers: s.answers, now: s.Now()}, nil
 	}
 	asOf := s.wall()
 	if s.cfg.Cluster == nil {
-		return asked{s.answers, s.now(), asOf}, nil
+		return asked{s.answers, s.Now(), asOf}, nil
 	}
-	if !s.pools.fresh.enter(netip.Addr{}, 1) {
-		return asked{}, s.pools.fresh.full()
+	if !s.Pools.Fresh.Enter(Caller{}, 1) {
+		return asked{}, s.Pools.Fresh.Full()
 	}
-	defer s.pools.fresh.leave(netip.Addr{}, 1)
-	ctx, cancel := context.WithTimeout(ctx, within)
+	defer s.Pools.Fresh.Leave(Caller{}, 1)
+	ctx, cancel := context.WithTimeout(ctx, min(within, longestFresh))
 	defer cancel()
 	upTo, theirs, err := s.cfg.Cluster.Fresh(ctx)
 	if err != nil {
@@ -75,8 +77,8 @@ func (a asked) at(t time.Time) time.Time {
 
 // latest is now, or the clock of a node that is ahead, by no more than hits may be: its
 // hits of this second are to be in the window.
-func (s *Server) latest(theirs time.Time) time.Time {
-	now := s.now()
+func (s *Service) latest(theirs time.Time) time.Time {
+	now := s.Now()
 	if most := now.Add(s.engine.Config().MaxAhead); theirs.After(most) {
 		theirs = most
 	}
@@ -97,9 +99,8 @@ func (a asked) fresh(of Fresh) Fresh {
 func notFresh(err error) error {
 	var missing *NotFreshError
 	if errors.As(err, &missing) {
-		p := newProblem(api.CodeNotFresh, "fresh", missing.Reason+": wait longer, or ask without fresh for what is known")
-		p.Missing = missing.Missing
-		return p
+		return &Error{Code: api.CodeNotFresh, Field: "fresh", Missing: missing.Missing,
+			Message: missing.Reason + ": wait longer, or ask without fresh for what is known"}
 	}
-	return newProblem(api.CodeClosed, "", "this node is stopping: ask another")
+	return &Error{Code: api.CodeClosed, Message: "this node is stopping: ask another"}
 }

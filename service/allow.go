@@ -1,0 +1,94 @@
+package service
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Allow asks the limits of all requests, and takes what they ask for: all or none. Into d
+// goes what was decided; a denial is no error. peek says what would be decided, and
+// takes and counts nothing. It allocates nothing of its own: d and requests may be used
+// again.
+func (s *Service) Allow(requests []policy.Request, peek bool, d *policy.Decision) error {
+	if err := s.tooLong(requests); err != nil {
+		return err
+	}
+	if !s.Pools.Decisions.Enter(Caller{}, 1) {
+		return s.Pools.Decisions.Full()
+	}
+	defer s.Pools.Decisions.Leave(Caller{}, 1)
+	ask := s.cfg.Policies.Take
+	if peek {
+		ask = s.cfg.Policies.Peek
+	}
+	if err := ask(requests, d); err != nil {
+		return s.undecided(requests, err)
+	}
+	if d.Never {
+		return neverPasses(d)
+	}
+	if !peek {
+		s.decisions.count(d)
+	}
+	return nil
+}
+
+// undecided is the error of a request that no limit was asked for.
+func (s *Service) undecided(requests []policy.Request, err error) *Error {
+	e := AsError(err)
+	for i := range requests {
+		r := &requests[i]
+		if r.Limit == "" || r.Inline != nil {
+			continue
+		}
+		if _, known := s.cfg.Policies.Limit(r.Limit); !known && e.Code == api.CodeInvalidLimit {
+			return &Error{Code: api.CodeUnknownLimit, Field: e.Field, Message: e.Message}
+		}
+	}
+	return e
+}
+
+// neverPasses is the error of a request for more than a burst: waiting does not help.
+// Checks of one key and limit ask together.
+func neverPasses(d *policy.Decision) *Error {
+	at := slices.IndexFunc(d.Results, func(r policy.Result) bool { return r.Never && r.Mode == policy.Enforce })
+	r := &d.Results[at]
+	var asked uint64
+	together := ""
+	for i := range d.Results {
+		if other := &d.Results[i]; other.Name == r.Name && other.Key == r.Key {
+			if asked += other.N; i != at {
+				together = " together"
+			}
+		}
+	}
+	return &Error{Code: api.CodeInvalidCount, Field: "n", Message: fmt.Sprintf("n of %d%s can never pass limit %s of key %q: at most %d at once; ask for fewer at a time, or raise the burst",
+		asked, together, r.Name, Clip(r.Key), r.Limit.Burst)}
+}
+
+// tooLong is the error of a limit that a request brings along and that would be
+// remembered for longer than Config.MaxInlinePer; nil: there is none.
+func (s *Service) tooLong(requests []policy.Request) error {
+	for i := range requests {
+		l := requests[i].Inline
+		if l == nil {
+			continue
+		}
+		whole := *l
+		if whole.Burst == 0 {
+			whole.Burst = whole.N
+		}
+		interval := uint64(limit.Limit(whole).Interval()) // more than an int64 has, if a burst takes ages
+		if most := s.cfg.MaxInlinePer; l.Per > most || interval > uint64(most) {
+			return &Error{Code: api.CodeInvalidLimit, Field: "limit", Message: fmt.Sprintf("a limit that a request brings along is for %s at most, and so is per * burst / n: write a policy for a longer one, or start the server with a larger --max-inline-per",
+				units.FormatDuration(most.Truncate(time.Millisecond)))}
+		}
+	}
+	return nil
+}

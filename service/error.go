@@ -1,0 +1,45 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+)
+
+// Error is why a request failed: the one error type of this package.
+type Error struct {
+	Code    api.Code // each door maps it once
+	Field   string   // the parameter at fault, may be empty
+	Message string   // what went wrong and what to do about it
+	Missing []string // of CodeNotFresh: the nodes whose newer hits may be missing
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// AsError is err as an *Error: that of the engine or of a context is turned into one.
+func AsError(err error) *Error {
+	var own *Error
+	if errors.As(err, &own) {
+		return own
+	}
+	var e *weir.Error
+	if errors.As(err, &e) {
+		return &Error{Code: api.Code(e.Code), Field: e.Field, Message: e.Message}
+	}
+	if errors.Is(err, context.Canceled) {
+		return &Error{Code: api.CodeClientGone, Message: "the client did not wait for the answer"}
+	}
+	return &Error{Code: api.CodeInternal, Message: "the server failed to answer; its log says why"}
+}
+
+// Clip keeps an echo of a caller's own words short.
+func Clip(s string) string {
+	const limit = 100
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "..."
+}

@@ -1,0 +1,102 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Limits is the policies, in order of application, and how they decided in a window.
+func (s *Service) Limits(ctx context.Context, w time.Duration) (api.LimitsAnswer, error) {
+	policies := s.cfg.Policies.Set().Policies()
+	answer := api.LimitsAnswer{
+		WindowSeconds: int64(w / time.Second), At: api.Time{Time: s.Now()},
+		File: s.policyFile(), Limits: make([]api.LimitPolicy, len(policies)),
+	}
+	questions := make([]CountQuestion, 0, 3*len(policies))
+	for i, p := range policies {
+		made := api.LimitPolicy{
+			Name: p.Name, Keys: p.Keys, By: p.By,
+			Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(),
+			Mode: p.Mode.String(), Where: p.Where.String(), Last: p.Last, Overrides: len(p.Overrides),
+		}
+		if p.Where == weir.WhereStrict {
+			made.Away = p.Away.String()
+		}
+		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
+			questions = append(questions, CountQuestion{policy.HitPrefix + p.Name + ":" + outcome, answer.At.Time, w})
+		}
+		answer.Limits[i] = made
+	}
+	counts, fresh, err := s.answers.Counts(ctx, questions)
+	if err != nil {
+		return api.LimitsAnswer{}, AsError(err)
+	}
+	for i := range answer.Limits {
+		made := &answer.Limits[i]
+		made.Allowed, made.Denied, made.ShadowDenied = boundsOf(counts[3*i], fresh), boundsOf(counts[3*i+1], fresh), boundsOf(counts[3*i+2], fresh)
+	}
+	return answer, nil
+}
+
+// LimitKeys is the keys that have used most of a policy, at most n of them.
+func (s *Service) LimitKeys(ctx context.Context, name string, n int) (api.LimitKeysAnswer, error) {
+	l, known := s.cfg.Policies.Limit(name)
+	if !known {
+		return api.LimitKeysAnswer{}, s.unknownLimit(name)
+	}
+	ask := s.answers.LimitKeys
+	if l.Where() != weir.WhereShared {
+		ask = held{s}.LimitKeys // each node knows all of it
+	}
+	uses, err := ask(ctx, l, n)
+	if err != nil {
+		return api.LimitKeysAnswer{}, AsError(err)
+	}
+	answer := api.LimitKeysAnswer{Name: name, Keys: make([]api.LimitKey, len(uses))}
+	for i, u := range uses {
+		answer.Keys[i] = api.LimitKey{
+			Key: u.Key, Used: u.Used, Burst: u.Limit.Burst, Remaining: u.Remaining,
+			Share: u.Share(), ResetSeconds: Milliseconds(u.Reset).Seconds(),
+		}
+	}
+	return answer, nil
+}
+
+// unknownLimit says which policies there are, in the words of package policy.
+func (s *Service) unknownLimit(name string) error {
+	err := s.cfg.Policies.Peek([]policy.Request{{Key: "?", Limit: name}}, new(policy.Decision))
+	var unknown *weir.Error
+	if errors.As(err, &unknown) && unknown.Code == weir.CodeInvalidLimit {
+		return &Error{Code: api.CodeUnknownLimit, Field: "name", Message: unknown.Message}
+	}
+	return &Error{Code: api.CodeUnknownLimit, Field: "name", Message: fmt.Sprintf("limit %q came into the policy file just now: ask again", Clip(name))}
+}
+
+func (s *Service) policyFile() *api.PolicyFileState {
+	if s.cfg.PolicyFile == nil {
+		return nil
+	}
+	return s.cfg.PolicyFile()
+}
+
+// ForgetInline forgets what keys have used of the limits of a name that requests brought
+// along, or with "" of all such.
+func (s *Service) ForgetInline(name string) (api.ForgetAnswer, error) {
+	n, err := s.engine.ForgetInline(name)
+	if err != nil {
+		return api.ForgetAnswer{}, AsError(err)
+	}
+	s.log.Info("forgot what was used of inline limits", "name", name, "states", n)
+	return api.ForgetAnswer{Forgotten: n}, nil
+}
+
+// Milliseconds rounds up: who waits for so long has waited long enough.
+func Milliseconds(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1) / time.Millisecond * time.Millisecond
+}

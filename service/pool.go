@@ -1,0 +1,95 @@
+package service
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+)
+
+// Pool bounds what may be under way at once at one door: places, or bytes. Doors have
+// pools of their own, so that whoever fills one leaves the others their answers. One
+// that lasts as long as a client likes has a share besides, the most that one client
+// address may have of it: three quarters. The last quarter is for the others; and clients
+// behind one proxy, which have one address, lose no more than that.
+type Pool struct {
+	name  string
+	what  string   // that is full, for messages
+	raise string   // the setting that makes it larger
+	code  api.Code // of who found no room
+	bound int64
+	share int64 // of one client address; 0: no share
+
+	inUse   atomic.Int64
+	refused atomic.Uint64
+	last    atomic.Int64 // when it last refused, ns of the Unix epoch; 0: never
+
+	mu sync.Mutex
+	by map[Caller]int64 // of those with something in use; only with a share
+}
+
+// shared gives a pool its share of one client, at least least.
+func (p *Pool) shared(least int64) *Pool {
+	p.share, p.by = max(p.bound-p.bound/4, least), map[Caller]int64{}
+	return p
+}
+
+// Enter takes n of the pool for a client, if there is room. Leave must follow if so.
+func (p *Pool) Enter(client Caller, n int64) bool {
+	if p.inUse.Add(n) > p.bound || !p.enterShare(client, n) {
+		p.inUse.Add(-n)
+		p.refused.Add(1)
+		p.last.Store(time.Now().UnixNano())
+		return false
+	}
+	return true
+}
+
+func (p *Pool) enterShare(client Caller, n int64) bool {
+	if p.share == 0 {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by[client]+n > p.share {
+		return false
+	}
+	p.by[client] += n
+	return true
+}
+
+// Leave gives n back.
+func (p *Pool) Leave(client Caller, n int64) {
+	p.inUse.Add(-n)
+	if p.share == 0 || n == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by[client] -= n; p.by[client] == 0 {
+		delete(p.by, client)
+	}
+}
+
+// Full is the error of who found no room.
+func (p *Pool) Full() *Error {
+	detail := "too many " + p.what + " at once: try again later"
+	if p.raise != "" {
+		detail += ", or start the server with a larger --" + p.raise
+	}
+	return &Error{Code: p.code, Message: detail}
+}
+
+// PoolStats are the figures of a pool, for metrics.
+type PoolStats struct {
+	Name         string
+	InUse, Bound int64  // places, or bytes
+	Share        int64  // the most of one client; 0: all
+	Refused      uint64 // since the start
+}
+
+// Stats are its figures now.
+func (p *Pool) Stats() PoolStats {
+	return PoolStats{p.name, p.inUse.Load(), p.bound, p.share, p.refused.Load()}
+}

@@ -1,0 +1,86 @@
+package service
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+)
+
+// Pools are those of all doors. Health and metrics have none: they always answer.
+type Pools struct {
+	Hits      *Pool // bodies of hits that are there, while they are counted
+	Uploads   *Pool // large bodies while they arrive
+	Buffered  *Pool // bytes of large bodies while they arrive
+	Durable   *Pool // hits that wait for the disk
+	Decisions *Pool
+	Questions *Pool // until their answers are taken
+	Fresh     *Pool // those of them that wait for other nodes
+	Admin     *Pool // stats, cluster and deletes
+	Backup    *Pool
+	Restore   *Pool
+}
+
+func newPools(cfg *Config) *Pools {
+	p := &Pools{
+		Hits:      &Pool{name: "hits", code: api.CodeOverloaded, what: "requests with hits are counted", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},
+		Uploads:   &Pool{name: "uploads", code: api.CodeOverloaded, what: "large bodies, or bodies of no declared length, arrive", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},
+		Buffered:  &Pool{name: "buffered_bytes", code: api.CodeOverloaded, what: "large bodies arrive", raise: "max-buffered-bytes", bound: cfg.MaxBufferedBytes},
+		Durable:   &Pool{name: "durable", code: api.CodeDurableFull, what: "requests wait for the disk, so nothing of this one was counted", raise: "max-durable", bound: int64(cfg.MaxDurable)},
+		Decisions: &Pool{name: "decisions", code: api.CodeOverloaded, what: "decisions are made", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},
+		Questions: &Pool{name: "questions", code: api.CodeOverloaded, what: "questions are answered", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},
+		Fresh:     &Pool{name: "fresh", code: api.CodeOverloaded, what: "questions wait for the newest hits of other nodes", raise: "max-in-flight", bound: int64(max(1, cfg.MaxInFlight/maxFresh))},
+		Admin:     &Pool{name: "admin", code: api.CodeOverloaded, what: "requests about the server itself, or to delete, are handled", bound: maxAdmin},
+		Backup:    &Pool{name: "backup", code: api.CodeBackupRunning, bound: 1},
+		Restore:   &Pool{name: "restore", code: api.CodeRestoreRunning, bound: 1},
+	}
+	for _, slow := range []*Pool{p.Uploads, p.Durable, p.Questions, p.Admin} {
+		slow.shared(1)
+	}
+	p.Buffered.shared(2 * cfg.MaxBodyBytes)
+	return p
+}
+
+// maxFresh is the part of the questions that may wait for other nodes: while one of these
+// is away, those that ask for what is known go on.
+const maxFresh = 4
+
+// maxAdmin bounds requests that people and their scripts send.
+const maxAdmin = 32
+
+// All lists them.
+func (p *Pools) All() []*Pool {
+	return []*Pool{p.Hits, p.Uploads, p.Buffered, p.Durable, p.Decisions, p.Questions, p.Fresh, p.Admin, p.Backup, p.Restore}
+}
+
+// crowdedFor is how long after its last refusal a pool is called crowded.
+const crowdedFor = 15 * time.Second
+
+// alarms are those of pools that refused a moment ago.
+func (p *Pools) alarms() (list []api.Alarm) {
+	for _, pool := range p.All() {
+		if pool == p.Backup || pool == p.Restore {
+			continue // a second one is no fault of the server
+		}
+		if last := pool.last.Load(); last > 0 && time.Since(time.Unix(0, last)) < crowdedFor {
+			list = append(list, api.Alarm{Code: "crowded_" + pool.name, Message: fmt.Sprintf("requests were refused because too many %s at once: %d of at most %d are in use; others go on. weir_pool_refused_total counts them, --%s is the bound",
+				pool.what, pool.inUse.Load(), pool.bound, pool.setting())})
+		}
+	}
+	return list
+}
+
+func (p *Pool) setting() string {
+	if p.raise == "" {
+		return "max-in-flight"
+	}
+	return p.raise
+}
+
+// Refusals is how many requests all pools have refused.
+func (p *Pools) Refusals() (n uint64) {
+	for _, pool := range p.All() {
+		n += pool.refused.Load()
+	}
+	return n
+}

@@ -1,0 +1,37 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+)
+
+// removeTime bounds the removal of a node: a leader may have to be elected first.
+const removeTime = 20 * time.Second
+
+// Remove permanently removes a dead node from the cluster. It takes up to 20 s.
+func (s *Service) Remove(ctx context.Context, node string) (api.RemovedAnswer, error) {
+	var none api.RemovedAnswer
+	if s.cfg.Cluster == nil {
+		return none, &Error{Code: api.CodeNoCluster, Message: "this server counts alone: there is no other node to remove"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, removeTime)
+	defer cancel()
+	removed, err := s.cfg.Cluster.Remove(ctx, node)
+	switch {
+	case errors.Is(err, ErrUnknownNode):
+		return none, &Error{Code: api.CodeUnknownNode, Field: "node", Message: "no node is called " + Clip(node) + ": GET /v1/cluster lists them"}
+	case errors.Is(err, ErrNodeHere):
+		return none, &Error{Code: api.CodeNodeHere, Field: "node", Message: err.Error()}
+	case err != nil:
+		s.log.ErrorContext(ctx, "a node could not be removed", "node", node, "error", err)
+		return none, &Error{Code: api.CodeNotRemoved, Message: err.Error()}
+	}
+	answer := api.RemovedAnswer{Node: node, Origins: append([]string{}, removed.Origins...), Voter: removed.Voter, Streams: []api.ClusterStream{}}
+	for _, one := range removed.Streams {
+		answer.Streams = append(answer.Streams, api.ClusterStream(one))
+	}
+	return answer, nil
+}

@@ -1,0 +1,59 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+)
+
+const defaultSpan = time.Hour
+
+// SeriesQuery asks for the hits of a key, window by window.
+type SeriesQuery struct {
+	Key      string
+	From, To time.Time     // zero: an hour before To; Now
+	Step     time.Duration // whole seconds
+	Fresh    time.Duration // as of a CountQuery
+}
+
+// Series answers for the adjoining windows of Step that end at To.
+func (s *Service) Series(ctx context.Context, q SeriesQuery) (api.SeriesAnswer, error) {
+	if err := checkKey(q.Key); err != nil {
+		return api.SeriesAnswer{}, err
+	}
+	asked, err := s.await(ctx, q.Fresh)
+	if err != nil {
+		return api.SeriesAnswer{}, err
+	}
+	to, from := asked.at(q.To), q.From
+	if from.IsZero() {
+		from = to.Add(-defaultSpan)
+	}
+	from, to = alignToEnd(from, to, q.Step)
+	points, fresh, err := asked.answers.Series(ctx, q.Key, from, to, q.Step)
+	if err != nil {
+		return api.SeriesAnswer{}, AsError(err)
+	}
+	fresh = asked.fresh(fresh)
+	answer := api.SeriesAnswer{
+		Key: q.Key, From: api.Time{Time: from}, To: api.Time{Time: to}, StepSeconds: int64(q.Step / time.Second),
+		Points: make([]api.Point, len(points)), Freshness: fresh.answer(),
+	}
+	for i, p := range points {
+		answer.Points[i] = api.Point{At: api.Time{Time: p.At}, Bounds: boundsOf(p.Count, fresh)}
+	}
+	return answer, nil
+}
+
+// alignToEnd moves from to where the first of the steps that end at to begins,
+// so that the newest hits are in the last point. A step or a span that Series
+// refuses stays as it is.
+func alignToEnd(from, to time.Time, step time.Duration) (first, last time.Time) {
+	seconds := int64(step / time.Second)
+	if seconds < 1 || to.Unix()-from.Unix() < seconds {
+		return from, to
+	}
+	steps := (to.Unix() - from.Unix()) / seconds
+	return time.Unix(to.Unix()-steps*seconds, 0), time.Unix(to.Unix(), 0)
+}
