@@ -182,6 +182,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	for field, change := range map[string]func(*node.Config){
 		"Server.Addr":        func(c *node.Config) { c.Server.Addr = "nowhere" },
+		"Server.Opening":     func(c *node.Config) { c.Server.Opening = new(server.Opening) },
 		"Journal.Dir":        func(c *node.Config) { c.Journal.Dir = "" },
 		"Journal.FlushEvery": func(c *node.Config) { c.Journal.FlushEvery = time.Hour },
 		"Journal.MaxBytes":   func(c *node.Config) { c.Engine.Memory = 1 << 30 },

@@ -20,10 +20,30 @@ func (cfg Config) validate() error {
 	if err := cfg.Server.Validate(); err != nil {
 		return in("Server", err)
 	}
+	if err := cfg.validateSockets(); err != nil {
+		return err
+	}
 	if err := cfg.validateJournal(); err != nil {
 		return err
 	}
 	return in("Engine", cfg.Engine.Validate())
+}
+
+// validateSockets refuses parts that are Start's to make.
+func (cfg Config) validateSockets() error {
+	s := &cfg.Server
+	for _, socket := range []struct {
+		field string
+		given bool
+	}{
+		{"Opening", s.Opening != nil}, {"Journal", s.Journal != nil}, {"Cluster", s.Cluster != nil}, {"Answers", s.Answers != nil},
+		{"Route", s.Route != nil}, {"Strict", s.Strict != nil}, {"Policies", s.Policies != nil}, {"PolicyFile", s.PolicyFile != nil},
+	} {
+		if socket.given {
+			return invalid("Server."+socket.field, "Server."+socket.field+" is made by the node: leave it out")
+		}
+	}
+	return nil
 }
 
 func (cfg Config) validateJournal() error {
