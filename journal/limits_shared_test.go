@@ -103,14 +103,23 @@ func (c *cluster) limits(where weir.Where, name string, l weir.Limit) (list []*w
 // admits more than the burst of what it knows; what they admit more together is
 // what the others did within the time that word takes, and is reported.
 func TestSharedLimit(t *testing.T) {
-	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
 	for i, l := range []weir.Limit{{N: 5, Per: time.Second}, {N: 60, Per: time.Second}, {N: 40, Per: 2 * time.Second, Burst: 10}} {
-		limits := c.limits(weir.WhereShared, fmt.Sprint("shared", i), l)
-		all, lag := c.hammer(limits, "k", time.Millisecond, 3*time.Second)
-		burst := limits[0].Limit().Burst
-		interval := int64(l.Per) * int64(burst) / int64(l.N)
+		var limits []*weir.KeyedLimit
+		var all []admitted
+		var burst uint64
+		var lag, interval int64
+		for try := range 10 { // what is too many is known where word is faster than the limit's interval
+			limits = c.limits(weir.WhereShared, fmt.Sprint("shared", i, "-", try), l)
+			all, lag = c.hammer(limits, "k", time.Millisecond, 3*time.Second)
+			burst = limits[0].Limit().Burst
+			interval = int64(l.Per) * int64(burst) / int64(l.N)
+			if lag <= interval/2 {
+				break
+			}
+			t.Logf("%+v: the word took %v: asked again", l, time.Duration(lag))
+		}
 		for at, a := range all {
 			knew, everywhere := uint64(1), uint64(1)
 			for _, b := range all[:at] {

@@ -22,12 +22,12 @@ const statesAtOnce = 8
 // statesInHaste is that number when the journal has taken half of its room.
 const statesInHaste = 64
 
-// startNow tells whether a round should start: the journal has grown enough; or there is
-// haste, and one more round lets some of it go, or the one before could not store all; or
-// the journal is full, and does not grow any more: what kept the round before from letting
-// it go may be over.
+// startNow tells whether a round should start: the journal has grown enough; or the round
+// before could not store all, which its alarm says until one does; or there is haste, and
+// one more round lets some of the journal go; or it is full, and does not grow any more:
+// what kept the round before from letting it go may be over.
 func (r *rounds) startNow(grown, every int64, haste, full bool) bool {
-	return !r.under && (grown >= every || haste && (r.lacks || r.frees()) || full)
+	return !r.under && (grown >= every || r.lacks || haste && r.frees() || full)
 }
 
 // frees tells whether one more round makes more of the journal needless, be there
