@@ -22,11 +22,11 @@ func TestFreshnessIsThatOfOrigins(t *testing.T) {
 			switch random.IntN(8) {
 			case 0:
 				l.heard = now.Add(-time.Duration(random.Int64N(int64(2 * forgetAfter))))
-				l.at = l.heard.UnixMilli()
+				l.fresh, l.at = l.heard, l.heard.UnixMilli()
 			case 1:
 				l.left = l.origin != r.audit.origin
 			case 2:
-				l.heard = time.Time{}
+				l.heard, l.fresh = time.Time{}, time.Time{}
 			case 3:
 				if l.origin != r.audit.origin {
 					l.node = fmt.Sprint("n", 2+random.IntN(20)) // that of another
@@ -91,7 +91,7 @@ func manyLanes(t testing.TB, nodes int, now time.Time) *replica {
 	r := newReplica(e, 1, "n1", true)
 	for i := range nodes {
 		l := r.audit.lane(uint64(i + 1))
-		l.node, l.epoch, l.flush, l.heard, l.at = fmt.Sprint("n", i+1), 1, 1, now, now.UnixMilli()-int64(i*37%100)
+		l.node, l.epoch, l.flush, l.heard, l.fresh, l.at = fmt.Sprint("n", i+1), 1, 1, now, now, now.UnixMilli()-int64(i*37%100)
 	}
 	return r
 }

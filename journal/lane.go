@@ -22,6 +22,7 @@ type lane struct {
 	node  string
 	at    int64     // Unix ms: all hits that the origin took until then are in its flushes so far
 	heard time.Time // when the last flush came; of those read at Open, when it was made
+	fresh time.Time // heard of the first flush since Open, or since it left: flushes alone do not say how old what is in the next ones is
 	left  bool      // it takes no more hits
 }
 
@@ -157,6 +158,9 @@ func (l *lane) next(where string, p part) []part {
 func (l *lane) whole() []part {
 	parts := l.pending
 	p := parts[len(parts)-1]
+	if l.left { // it took nothing since
+		l.fresh = time.Time{}
+	}
 	l.node, l.at, l.left, l.heard = p.node, p.at, p.leaving, time.UnixMilli(p.at)
 	l.pending = nil
 	l.flushes++
@@ -167,6 +171,9 @@ func (l *lane) whole() []part {
 // day: what its origin took is known until then at the latest, whatever its clock says.
 func (l *lane) arrived(now, today time.Time) {
 	l.heard, l.at = now, min(l.at, today.UnixMilli())
+	if l.fresh.IsZero() {
+		l.fresh = now
+	}
 }
 
 // notAhead takes back what origins of the past say to be ahead of the clock: one of them
@@ -176,6 +183,7 @@ func (l *lane) notAhead(now, today time.Time) {
 	if l.heard.After(now) {
 		l.heard = now
 	}
+	l.fresh = l.heard
 }
 
 func (l *lane) dropUnfinished() {

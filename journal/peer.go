@@ -56,7 +56,7 @@ type peer struct {
 	promise time.Duration
 	age     time.Duration
 	heard   time.Time // of the last one
-	fresh   time.Time // by our clock: what the other took until then is counted here; zero: not known yet
+	fresh   time.Time // by our clock: what the other took until then is counted here; zero: nothing of its journal is known
 	claims  []claim   // what is not followed yet, the oldest first
 }
 
@@ -105,12 +105,6 @@ func (h head) before(o head) bool {
 // late tells why a peer is late, "" if it is not, and since when hits of it may be missing,
 // by our clock. heard is when something else was heard of it.
 func (p *peer) late(now, heard time.Time) (why Lateness, since time.Time) {
-	if p == nil { // of a version without beats, or of one that has not come yet
-		if now.Sub(heard) > lateAfter {
-			return Silent, heard
-		}
-		return "", time.Time{}
-	}
 	if p.heard.After(heard) {
 		heard = p.heard
 	}
@@ -153,8 +147,25 @@ func (r *replica) hear(now time.Time, b beat) {
 		r.peers[b.origin] = p
 	}
 	r.followed(b.origin, p)
+	if fresh := r.freshBefore(b.origin); b.epoch > p.epoch && fresh.After(p.fresh) {
+		p.fresh = fresh
+	}
 	p.hear(now, b)
 	r.followed(b.origin, p)
+}
+
+// freshBefore is up to when nothing is missing of what an origin took, as is known before the
+// first beat of its life: a flush that comes now may have waited for long, and be followed by
+// another. Nothing of its life is in the journal up to where this node's own flushes are
+// followed, if it has not said hello. The caller holds mu.
+func (r *replica) freshBefore(origin uint64) time.Time {
+	if l := r.audit.lanes[origin]; l != nil && !l.left {
+		return l.fresh
+	}
+	if own := r.peers[r.audit.origin]; own != nil {
+		return own.fresh
+	}
+	return time.Time{}
 }
 
 func (r *replica) followed(origin uint64, p *peer) {
@@ -173,6 +184,10 @@ func (r *replica) lateness(now time.Time, l *lane) (why Lateness, since time.Tim
 		r.followed(l.origin, p)
 	case l.origin == r.audit.origin: // its first beat is not there yet
 		return "", time.Time{}
+	case now.Sub(l.fresh) <= lateAfter:
+		return "", time.Time{}
+	default: // flushes may come of it, and no beat has
+		return Silent, l.fresh
 	}
 	return p.late(now, l.heard)
 }

@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -116,6 +118,51 @@ func TestLatenessOfLanes(t *testing.T) {
 	if got := names(now); len(got) != 3 || got[0] != "n1 unwritten" {
 		t.Errorf("late are %v, want this node too", got)
 	}
+}
+
+// Flushes that waited for long and come one after the other do not say that there are no more
+// of them: until a beat tells which is the last one, their node is late, since what was known
+// of it before.
+func TestLatenessBeforeTheFirstBeat(t *testing.T) {
+	begin := time.UnixMilli(1_800_000_000_000)
+	r := manyLanes(t, 2, begin)
+	r.clustered = true
+	say := func(now time.Time, origin, epoch, flush uint64) {
+		r.hear(now, beat{life{origin, epoch}, fmt.Sprint("n", origin), promised(0), flush, 0})
+	}
+	flush := func(now time.Time, number uint64) {
+		l := r.audit.lane(2)
+		l.flush = number
+		l.arrived(now, now)
+	}
+	check := func(now time.Time, want ...string) {
+		t.Helper()
+		var got []string
+		_, late := r.freshness(now)
+		for _, o := range late {
+			got = append(got, fmt.Sprint(o.Node, " ", o.Why, " ", o.Since.Sub(begin)))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("after %v late are %v, want %v", now.Sub(begin), got, want)
+		}
+	}
+	after := func(d time.Duration) time.Time { return begin.Add(d) }
+	say(after(10*time.Second), 1, 1, 1)
+	check(after(time.Second))
+	check(after(10*time.Second), "n2 silent 0s")
+	flush(after(10*time.Second), 2)
+	check(after(10*time.Second), "n2 silent 0s")
+	say(after(10*time.Second), 2, 1, 3)
+	check(after(10*time.Second), "n2 behind 0s")
+	flush(after(11*time.Second), 3)
+	check(after(11 * time.Second))
+
+	// It leaves, and comes again: meanwhile it took nothing.
+	r.audit.lane(2).left = true
+	say(after(time.Hour), 1, 1, 1)
+	check(after(time.Hour))
+	say(after(time.Hour), 2, 2, 1)
+	check(after(time.Hour))
 }
 
 // What is no beat is none, and one is read as it was said.
