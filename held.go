@@ -88,7 +88,7 @@ func (e *Engine) forget(partition int) {
 	p.letGo(e)
 	p.away.Store(true)
 	e.holding.releases.Add(1)
-	e.bytes.Add(int64(e.emptyWindow.Size() - p.total.Size() - p.ahead.forget()))
+	e.bytes.Add(int64(e.emptyWindow.Size() - p.total.Size()))
 	p.total = e.emptyWindow
 	if p.forgotten.rows.Swap(nil) != nil {
 		e.bytes.Add(-forgottenBytes)
@@ -96,13 +96,14 @@ func (e *Engine) forget(partition int) {
 	e.limits.releaseShare(partition)
 }
 
-// letGo forgets the keys of a partition; their hits that no cut has yet are in its
-// deltas. The caller holds mu.
+// letGo forgets the keys of a partition, what was set aside of them too; their hits that no
+// cut has yet are in its deltas. The caller holds mu.
 func (p *partition) letGo(e *Engine) {
 	clear(p.active)
 	p.active, p.kept = p.active[:0], 0
 	p.bytes = bytesOf(p.deltas)
 	defer p.tellWaiting(e)
+	e.bytes.Add(int64(-p.ahead.forget()))
 	if p.keys == 0 {
 		return
 	}

@@ -32,7 +32,7 @@ func TestSimulation(t *testing.T) {
 
 // Seeds that have found a fault stay.
 func TestSimulationSeeds(t *testing.T) {
-	for _, seed := range []uint64{8, 10, 18, 37, 71, 309, 3305, 3907, 6051, 780, 841} {
+	for _, seed := range []uint64{8, 10, 18, 37, 71, 309, 3305, 3907, 6051, 780, 841, 871} {
 		simulate(t, seed)
 	}
 }
