@@ -121,7 +121,7 @@ func TestNobodyAnswers(t *testing.T) {
 		err := ask()
 		var of *weir.Error
 		if !errors.As(err, &of) || of.Code != weir.CodeNotHeld || !strings.Contains(of.Message, "partition 1 ") ||
-			!strings.Contains(of.Message, "n1 (nobody") || !strings.Contains(of.Message, "n2 (it does not hold") {
+			!strings.Contains(of.Message, "n1 (no subscriber") || !strings.Contains(of.Message, "n2 (it does not hold") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
