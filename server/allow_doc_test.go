@@ -12,12 +12,12 @@ import (
 	"github.com/weir-counter/weir/api"
 )
 
-// The schema of POST /v1/allow takes what the server takes, with all bodies of the README,
+// The schema of POST /v1/allow takes what the server takes, with all bodies of docs/limits.md,
 // and refuses what it does not know.
 func TestAllowSchema(t *testing.T) {
 	registry := newRegistry()
 	schema := registry.Schema(reflect.TypeFor[api.AllowObject](), true, "AllowRequest")
-	readme, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("../docs/limits.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,9 +38,9 @@ func TestAllowSchema(t *testing.T) {
 		{`{"checks":[]}`, false},
 		{`{"key":"a","n":-1}`, false},
 	}
-	found := regexp.MustCompile(`/v1/allow --json '([^']+)'`).FindAllSubmatch(readme, -1)
+	found := regexp.MustCompile(`/v1/allow --json '([^']+)'`).FindAllSubmatch(page, -1)
 	if len(found) < 4 {
-		t.Fatalf("%d bodies in the README", len(found))
+		t.Fatalf("%d bodies in docs/limits.md", len(found))
 	}
 	for _, match := range found {
 		bodies = append(bodies, body{string(match[1]), true})

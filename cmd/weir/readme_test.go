@@ -9,13 +9,20 @@ import (
 	"testing"
 )
 
-// The commands of the README about limits, with its policy file, print what it says.
+// The commands of the README and of docs/limits.md about limits, with their policy files,
+// print what these pages say.
 func TestReadmeLimits(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	t.Run("README", func(t *testing.T) { limitsPage(t, "../../README.md", "\n## Rate limits\n", 3) })
+	t.Run("docs/limits.md", func(t *testing.T) { limitsPage(t, "../../docs/limits.md", "# Rate limits: a tour\n", 7) })
+}
+
+// limitsPage runs the commands of one section of a page: there are as many as number says.
+func limitsPage(t *testing.T, page, heading string, number int) {
+	readme, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(readme), "\n## Rate limits\n")
+	_, section, _ := strings.Cut(string(readme), heading)
 	section, _, _ = strings.Cut(section, "\n## ")
 	path, _ := policyFile(t, block(t, section, "yaml"))
 	if code, stdout, stderr := weirOf(t, nil, "", "limits", "check", path); code != exitOK {
@@ -37,7 +44,7 @@ func TestReadmeLimits(t *testing.T) {
 			t.Errorf("no line %s in\n%s", want, output)
 		}
 	}
-	if commands != 7 {
+	if commands != number {
 		t.Errorf("%d commands", commands)
 	}
 }
