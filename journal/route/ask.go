@@ -106,7 +106,7 @@ func (r *Router) Delete(ctx context.Context, key string) (bool, error) {
 	was, err := r.engine.Delete(key)
 	switch {
 	case err == nil:
-		r.share.forget(key)
+		r.single.forget(key)
 		return was, nil
 	case asError(err).Code != weir.CodeNotHeld:
 		return false, err
@@ -114,7 +114,7 @@ func (r *Router) Delete(ctx context.Context, key string) (bool, error) {
 	if err := r.flush(ctx); err != nil {
 		return false, err
 	}
-	f, err := r.share.alone(question{kind: kindDelete, key: key})
+	f, err := r.single.alone(question{kind: kindDelete, key: key})
 	if err != nil {
 		return false, err
 	}
@@ -174,7 +174,7 @@ type started struct {
 func (r *Router) start(q *question) (s started) {
 	held := r.holds(q)
 	if !held {
-		if s.flight = r.share.find(q); s.flight != nil {
+		if s.flight = r.single.find(q); s.flight != nil {
 			return s
 		}
 	}
@@ -191,7 +191,7 @@ func (r *Router) start(q *question) (s started) {
 		return started{err: s.answer.err}
 	}
 	s = started{}
-	s.flight, s.isNew, s.err = r.share.begin(q)
+	s.flight, s.isNew, s.err = r.single.begin(q)
 	return s
 }
 
@@ -209,13 +209,13 @@ func (r *Router) begin(flights []*flight) {
 	var keyed []*flight // of one class: only counts come together
 	for _, f := range flights {
 		if f.q.wide() {
-			r.launch([]*flight{f}, func(ctx context.Context) { r.cover(ctx, f) })
+			r.launch([]*flight{f}, func(ctx context.Context) { r.scatterGather(ctx, f) })
 		} else {
 			keyed = append(keyed, f)
 		}
 	}
 	if len(keyed) > 0 {
-		r.launch(keyed, func(ctx context.Context) { r.pursue(ctx, keyed) })
+		r.launch(keyed, func(ctx context.Context) { r.retryHolders(ctx, keyed) })
 	}
 }
 
@@ -229,7 +229,7 @@ func (r *Router) launch(flights []*flight, run func(ctx context.Context)) {
 	}
 	for _, f := range flights {
 		f.err = errClosed
-		r.share.finish(f)
+		r.single.finish(f)
 	}
 }
 

@@ -52,7 +52,7 @@ func (r *Router) decide(q *question) (answer, bool) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.deadline(decision))
 	defer cancel()
 	for _, node := range r.deciders(r.engine.PartitionOf(q.key)) {
-		if node == r.cfg.Self || r.peers.rests(node, decision) {
+		if node == r.cfg.Self || r.peers.breakerOpen(node, decision) {
 			continue
 		}
 		each, ok := r.askNode(ctx, node, decision, []*question{q})
@@ -83,7 +83,7 @@ func (r *Router) deciders(partition int) []string {
 
 // mayBeDone tells whether the node may have done what it was asked, though there is no
 // answer.
-func (a *asked) mayBeDone() bool {
+func (a *pending) mayBeDone() bool {
 	var refused errRefused
-	return a.err != nil && a.sent && !errors.Is(a.err, errNobody) && !errors.As(a.err, &refused)
+	return a.err != nil && a.sent && !errors.Is(a.err, errNoSubscriber) && !errors.As(a.err, &refused)
 }

@@ -215,7 +215,7 @@ func TestATakeIsSentOnce(t *testing.T) {
 			if next.left(t, key) != 10 || n.Stats().Undecided != 1 {
 				t.Errorf("%d left of the next, %+v", next.left(t, key), n.Stats())
 			}
-			n.peers.get(first.id).lanes[decision].resting.Store(time.Now().Add(time.Hour).UnixNano())
+			n.peers.get(first.id).queues[decision].openUntil.Store(time.Now().Add(time.Hour).UnixNano())
 			if allowed, answered := n.take(t, kl, key); !allowed || !answered || next.left(t, key) != 9 {
 				t.Errorf("%v, %v, %d left of the next", allowed, answered, next.left(t, key))
 			}
@@ -268,7 +268,7 @@ func TestWhatWaitedIsDecidedByTheNext(t *testing.T) {
 		ask()
 	}
 	jointest.Eventually(t, "the others wait", func() bool {
-		l := &n.peers.get(first.id).lanes[decision]
+		l := &n.peers.get(first.id).queues[decision]
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return len(l.waiting) == waiting

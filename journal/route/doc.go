@@ -4,9 +4,9 @@
 // holds is answered by its own engine, without any message. Any other is asked of a
 // node that holds the key, by NATS request and reply:
 //
-//   - The first holder that does not rest is asked; where it is gone, does not answer
+//   - The first holder whose circuit breaker is closed is asked; where it is gone, does not answer
 //     in time or no longer holds the partition, the next one. A node that did not
-//     answer rests for a second: others are asked before it.
+//     answer has its breaker open for a second: others are asked before it.
 //   - Questions about all keys are put to as few nodes as hold all partitions
 //     together, each about its set of them. A key is in one partition, so what they
 //     say adds up exactly. Answers are whole or an error, never a part.

@@ -84,12 +84,12 @@ func TestAHolderRests(t *testing.T) {
 	if s := f.nodes[0].Stats(); s.Requests != 2 || s.Failed != 1 {
 		t.Errorf("%+v", s)
 	}
-	f.nodes[0].peers.get("n1").lanes[quick].resting.Store(time.Now().Add(time.Hour).UnixNano())
+	f.nodes[0].peers.get("n1").queues[quick].openUntil.Store(time.Now().Add(time.Hour).UnixNano())
 	for i := range 5 {
 		f.nodes[0].count(t, f.keyOf(1, 1+i))
 	}
 	if s := f.nodes[0].Stats(); s.Requests != 7 || s.Failed != 1 {
-		t.Errorf("a node that rests is asked: %+v", s)
+		t.Errorf("a node whose circuit breaker is open is asked: %+v", s)
 	}
 	f.mu.Lock()
 	f.holders[1] = []string{"n1"}

@@ -31,7 +31,7 @@ type reply struct {
 	done chan error // one value
 }
 
-var errNobody = errors.New("no subscriber")
+var errNoSubscriber = errors.New("no subscriber")
 
 // maxArriving bounds the answers that wait to be put together.
 const maxArriving, maxArrivingBytes = 16 << 10, 256 << 20
@@ -92,7 +92,7 @@ func (in *inbox) arrive(msg *nats.Msg) {
 
 func (rep *reply) add(msg *nats.Msg) (over bool, err error) {
 	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
-		return true, errNobody
+		return true, errNoSubscriber
 	}
 	p, err := readPart(msg.Data)
 	switch {

@@ -7,23 +7,23 @@ import (
 	"github.com/weir-counter/weir"
 )
 
-// leg is what one node is asked of a question about all keys.
-type leg struct {
+// subquery is what one node is asked of a question about all keys.
+type subquery struct {
 	node string // "": this one
 	in   weir.PartitionSet
 }
 
 // plan covers partitions with as few nodes as it can: what is held here, then of the
 // others always the one that holds most of the rest (which needs at most ln n times
-// as many as the best plan). Nodes that rest come last. of says what a node may be
+// as many as the best plan). Nodes whose circuit breaker is open come last. of says what a node may be
 // asked, nil is all that Holders says it has. What nobody has is left.
-func (r *Router) plan(rest weir.PartitionSet, of map[string]weir.PartitionSet) (legs []leg, left weir.PartitionSet) {
+func (r *Router) plan(rest weir.PartitionSet, of map[string]weir.PartitionSet) (subqueries []subquery, left weir.PartitionSet) {
 	left = slices.Clone(rest)
 	if own := both(left, r.engine.HeldPartitions()); own.Len() > 0 {
-		legs, left = append(legs, leg{in: own}), without(left, own)
+		subqueries, left = append(subqueries, subquery{in: own}), without(left, own)
 	}
-	fit, tired := map[string]weir.PartitionSet{}, map[string]weir.PartitionSet{}
-	resting := map[string]bool{}
+	fit, broken := map[string]weir.PartitionSet{}, map[string]weir.PartitionSet{}
+	open := map[string]bool{}
 	for partition := range r.partitions {
 		if !left.Has(partition) {
 			continue
@@ -32,12 +32,12 @@ func (r *Router) plan(rest weir.PartitionSet, of map[string]weir.PartitionSet) (
 			if may := of[node]; node == r.cfg.Self || may != nil && !may.Has(partition) {
 				continue
 			}
-			if _, known := resting[node]; !known {
-				resting[node] = r.peers.rests(node, scan)
+			if _, known := open[node]; !known {
+				open[node] = r.peers.breakerOpen(node, scan)
 			}
 			into := fit
-			if resting[node] {
-				into = tired
+			if open[node] {
+				into = broken
 			}
 			if into[node] == nil {
 				into[node] = weir.NewPartitionSet(r.partitions)
@@ -45,16 +45,16 @@ func (r *Router) plan(rest weir.PartitionSet, of map[string]weir.PartitionSet) (
 			into[node].Add(partition)
 		}
 	}
-	for _, nodes := range []map[string]weir.PartitionSet{fit, tired} {
+	for _, nodes := range []map[string]weir.PartitionSet{fit, broken} {
 		more, still := greedy(left, nodes)
-		legs, left = append(legs, more...), still
+		subqueries, left = append(subqueries, more...), still
 	}
-	return legs, left
+	return subqueries, left
 }
 
 // greedy takes the node with most of the rest, again and again; of equal ones the
 // first by name.
-func greedy(rest weir.PartitionSet, nodes map[string]weir.PartitionSet) (legs []leg, left weir.PartitionSet) {
+func greedy(rest weir.PartitionSet, nodes map[string]weir.PartitionSet) (subqueries []subquery, left weir.PartitionSet) {
 	for rest.Len() > 0 {
 		best, most := "", 0
 		for node, has := range nodes {
@@ -67,9 +67,9 @@ func greedy(rest weir.PartitionSet, nodes map[string]weir.PartitionSet) (legs []
 			break
 		}
 		in := both(rest, nodes[best])
-		legs, rest = append(legs, leg{best, in}), without(rest, in)
+		subqueries, rest = append(subqueries, subquery{best, in}), without(rest, in)
 	}
-	return legs, rest
+	return subqueries, rest
 }
 
 func both(a, b weir.PartitionSet) weir.PartitionSet {

@@ -81,12 +81,12 @@ type Router struct {
 	log        *slog.Logger
 	partitions int
 
-	fresh recent.Value[Fresh]
-	share *sharing
-	peers peers
-	inbox *inbox
-	serve *serving
-	stats counters
+	fresh  recent.Value[Fresh]
+	single *singleflight
+	peers  peers
+	inbox  *inbox
+	serve  *serving
+	stats  counters
 
 	deciding atomic.Int64 // decisions under way
 
@@ -131,7 +131,7 @@ func Open(cfg Config) (*Router, error) {
 	}
 	r := &Router{
 		cfg: cfg, engine: cfg.Engine, log: cfg.Logger, partitions: cfg.Engine.Config().Partitions,
-		share: newSharing(min(cfg.FlushEvery, mostShared)), peers: peers{list: map[string]*peer{}},
+		single: newSingleflight(min(cfg.FlushEvery, mostShared)), peers: peers{list: map[string]*peer{}},
 	}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	var err error
@@ -160,14 +160,14 @@ func (r *Router) Close() {
 	r.stop()
 	r.running.Wait()
 	r.inbox.close()
-	r.share.close()
+	r.single.close()
 }
 
 // Stats returns the figures.
 func (r *Router) Stats() Stats {
 	return Stats{
 		Asked: r.stats.asked.Load(), Requests: r.stats.requests.Load(), Failed: r.stats.failed.Load(), Unanswered: r.stats.unanswered.Load(),
-		Joined: r.share.joined.Load(), Repeated: r.share.repeated.Load(), Refused: r.share.refused.Load(), Asking: int(r.share.asking.Load() + r.deciding.Load()),
+		Joined: r.single.joined.Load(), Repeated: r.single.repeated.Load(), Refused: r.single.refused.Load(), Asking: int(r.single.asking.Load() + r.deciding.Load()),
 		Served: r.serve.answered.Load(), Dropped: r.serve.dropped.Load(),
 		Decisions: r.stats.decisions.Load(), Undecided: r.stats.undecided.Load(),
 	}

@@ -148,7 +148,7 @@ func (s *serving) say(q *question) answer {
 	if time.Now().UnixMilli() > q.until {
 		return answer{err: errDeleteLate}
 	}
-	defer s.r.share.forget(q.key)
+	defer s.r.single.forget(q.key)
 	return answerOf(s.r.engine, q)
 }
 

@@ -16,24 +16,24 @@ const (
 	// two, one is answered while the other is on the wire.
 	maxUnderWay = 2
 
-	// rest is for how long a node that did not answer is asked after all others.
-	rest = time.Second
+	// breakerTime is for how long a node that did not answer is asked after all others.
+	breakerTime = time.Second
 
 	// maxPeers is how many nodes are remembered that nothing is under way to.
 	maxPeers = 256
 )
 
-// asking is some questions to one node, until all are answered.
-type asking struct {
+// pendingGroup is some questions to one node, until all are answered.
+type pendingGroup struct {
 	left atomic.Int32
 	gone atomic.Bool // nobody waits any more
 	done chan struct{}
-	each []*asked
+	each []*pending
 }
 
-// asked is one of them. After done it has an answer or an error.
-type asked struct {
-	of      *asking
+// pending is one of them. After done it has an answer or an error.
+type pending struct {
+	of      *pendingGroup
 	q       *question
 	encoded []byte
 	sent    bool // or it waited in vain
@@ -42,7 +42,7 @@ type asked struct {
 	err     error
 }
 
-func (a *asked) end() {
+func (a *pending) end() {
 	if a.of.left.Add(-1) == 0 {
 		close(a.of.done)
 	}
@@ -50,27 +50,27 @@ func (a *asked) end() {
 
 // peer is a node that is asked.
 type peer struct {
-	node  string
-	lanes [classes]lane
+	node   string
+	queues [classes]peerQueue
 }
 
-// lane is where the questions of one class to one node wait.
-type lane struct {
-	resting atomic.Int64 // Unix ns until when others are asked before it
+// peerQueue is where the questions of one class to one node wait.
+type peerQueue struct {
+	openUntil atomic.Int64 // the circuit breaker: Unix ns until when others are asked before it
 
 	mu       sync.Mutex
-	waiting  []*asked
+	waiting  []*pending
 	underWay int
 }
 
-func (p *peer) rests(c class, now time.Time) bool {
+func (p *peer) breakerOpen(c class, now time.Time) bool {
 	// One that does not answer what is quick won't scan either.
-	return p.lanes[c].resting.Load() > now.UnixNano() || c == scan && p.lanes[quick].resting.Load() > now.UnixNano()
+	return p.queues[c].openUntil.Load() > now.UnixNano() || c == scan && p.queues[quick].openUntil.Load() > now.UnixNano()
 }
 
 func (p *peer) idle() bool {
-	for i := range p.lanes {
-		l := &p.lanes[i]
+	for i := range p.queues {
+		l := &p.queues[i]
 		l.mu.Lock()
 		busy := l.underWay > 0 || len(l.waiting) > 0
 		l.mu.Unlock()
@@ -106,24 +106,24 @@ func (ps *peers) get(node string) *peer {
 	return p
 }
 
-func (ps *peers) rests(node string, c class) bool {
+func (ps *peers) breakerOpen(node string, c class) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p := ps.list[node]
-	return p != nil && p.rests(c, time.Now())
+	return p != nil && p.breakerOpen(c, time.Now())
 }
 
 // askNode puts questions of one class to a node, and waits for all answers. It is
 // false if ctx ended before: then nothing is known of any.
-func (r *Router) askNode(ctx context.Context, node string, c class, questions []*question) ([]*asked, bool) {
-	of := &asking{done: make(chan struct{}), each: make([]*asked, len(questions))}
+func (r *Router) askNode(ctx context.Context, node string, c class, questions []*question) ([]*pending, bool) {
+	of := &pendingGroup{done: make(chan struct{}), each: make([]*pending, len(questions))}
 	of.left.Store(int32(len(questions)))
 	for i, q := range questions {
-		of.each[i] = &asked{of: of, q: q, encoded: q.append(nil)}
+		of.each[i] = &pending{of: of, q: q, encoded: q.append(nil)}
 	}
 	r.stats.asked.Add(uint64(len(questions)))
 	p := r.peers.get(node)
-	l := &p.lanes[c]
+	l := &p.queues[c]
 	l.mu.Lock()
 	l.waiting = append(l.waiting, of.each...)
 	start := l.underWay < maxUnderWay
@@ -146,9 +146,9 @@ func (r *Router) askNode(ctx context.Context, node string, c class, questions []
 	}
 }
 
-// run sends what waits in a lane, request after request, until nothing does.
+// run sends what waits in a queue, request after request, until nothing does.
 func (r *Router) run(p *peer, c class) {
-	l := &p.lanes[c]
+	l := &p.queues[c]
 	for {
 		batch := l.take(c)
 		if batch == nil {
@@ -170,10 +170,10 @@ func (r *Router) run(p *peer, c class) {
 }
 
 // take takes what one request has room for; nil ends the turn.
-func (l *lane) take(c class) []*asked {
+func (l *peerQueue) take(c class) []*pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiting = slices.DeleteFunc(l.waiting, func(a *asked) bool { return a.of.gone.Load() })
+	l.waiting = slices.DeleteFunc(l.waiting, func(a *pending) bool { return a.of.gone.Load() })
 	n, bytes := 0, 0
 	for n < len(l.waiting) && n < c.most() {
 		bytes += len(l.waiting[n].encoded) + 2
@@ -192,16 +192,16 @@ func (l *lane) take(c class) []*asked {
 	return batch
 }
 
-// fail lets a node rest, and returns what waited for it: others may be asked.
-func (r *Router) fail(p *peer, c class, err error) []*asked {
+// fail opens a node's circuit breaker, and returns what waited for it: others may be asked.
+func (r *Router) fail(p *peer, c class, err error) []*pending {
 	r.stats.failed.Add(1)
 	if r.ctx.Err() == nil {
 		now := time.Now()
-		if before := p.lanes[c].resting.Swap(now.Add(rest).UnixNano()); before < now.UnixNano() {
+		if before := p.queues[c].openUntil.Swap(now.Add(breakerTime).UnixNano()); before < now.UnixNano() {
 			r.log.Warn("a node does not answer queries about its partitions; asking other nodes first for one second", "node", p.node, "error", err)
 		}
 	}
-	l := &p.lanes[c]
+	l := &p.queues[c]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waited := l.waiting
@@ -213,7 +213,7 @@ func (r *Router) fail(p *peer, c class, err error) []*asked {
 }
 
 // send makes one request, and waits for its answers.
-func (r *Router) send(node string, c class, batch []*asked) ([]answer, Fresh, error) {
+func (r *Router) send(node string, c class, batch []*pending) ([]answer, Fresh, error) {
 	within := r.attempt(c)
 	b := appendRequest(nil, c, r.partitions, within, len(batch))
 	questions := make([]*question, len(batch))

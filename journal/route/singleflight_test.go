@@ -131,7 +131,7 @@ func TestACallerMayGo(t *testing.T) {
 func TestTooManyQuestions(t *testing.T) {
 	f := newFleet(t, 2, 1, nil)
 	n, g := f.nodes[0], f.newGate(f.nodes[1])
-	n.share.most = 3
+	n.single.most = 3
 	var asking sync.WaitGroup
 	for i := range 3 {
 		key := f.keyOf(1, i)
@@ -151,7 +151,7 @@ func TestTooManyQuestions(t *testing.T) {
 // Answers are kept for one flush interval, and within bounds.
 func TestKeptAnswersLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSharing(100 * time.Millisecond)
+		s := newSingleflight(100 * time.Millisecond)
 		defer s.close()
 		ask := func(key string) *flight {
 			f, isNew, err := s.begin(&question{kind: kindCount, key: key, window: time.Second})
@@ -174,31 +174,31 @@ func TestKeptAnswersLeave(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		s.mu.Lock()
-		if len(s.flights)+len(s.kept)+s.bytes != 0 || s.sweeper != nil {
-			t.Errorf("%d, %d answers, %d bytes are kept", len(s.flights), len(s.kept), s.bytes)
+		if len(s.flights)+len(s.answered)+s.bytes != 0 || s.sweeper != nil {
+			t.Errorf("%d, %d answers, %d bytes are kept", len(s.flights), len(s.answered), s.bytes)
 		}
 		s.mu.Unlock()
-		for i := range maxKept + 100 {
+		for i := range maxRemembered + 100 {
 			ask(fmt.Sprint(i))
 		}
-		if len(s.flights) != maxKept || len(s.kept) != maxKept {
-			t.Errorf("%d answers are kept", len(s.kept))
+		if len(s.flights) != maxRemembered || len(s.answered) != maxRemembered {
+			t.Errorf("%d answers are kept", len(s.answered))
 		}
 		f, _, _ := s.begin(&question{kind: kindKeys, n: 1})
-		f.answer.keys = []string{string(make([]byte, maxKeptBytes/2))}
+		f.answer.keys = []string{string(make([]byte, maxRememberedBytes/2))}
 		s.finish(f)
 		f, _, _ = s.begin(&question{kind: kindKeys, n: 2})
-		f.answer.keys = []string{string(make([]byte, maxKeptBytes/2))}
+		f.answer.keys = []string{string(make([]byte, maxRememberedBytes/2))}
 		s.finish(f)
-		if len(s.kept) != 1 || s.bytes > maxKeptBytes || s.asking.Load() != 0 {
-			t.Errorf("%d answers, %d bytes are kept", len(s.kept), s.bytes)
+		if len(s.answered) != 1 || s.bytes > maxRememberedBytes || s.asking.Load() != 0 {
+			t.Errorf("%d answers, %d bytes are kept", len(s.answered), s.bytes)
 		}
 	})
 }
 
 // An error is not kept, and is that of all who shared the question.
 func TestErrorsAreNotKept(t *testing.T) {
-	s := newSharing(time.Hour)
+	s := newSingleflight(time.Hour)
 	defer s.close()
 	q := question{kind: kindCount, key: "a", window: time.Second}
 	f, _, _ := s.begin(&q)

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxKept and maxKeptBytes bound the answers that are kept for equal questions:
+	// maxRemembered and maxRememberedBytes bound the answers that are kept for equal questions:
 	// those of one flush interval, the oldest leave first.
-	maxKept, maxKeptBytes = 16 << 10, 32 << 20
+	maxRemembered, maxRememberedBytes = 16 << 10, 32 << 20
 
 	// maxAsking is how many questions may be under way: some 60 MiB, or 160 MiB if
 	// all keys are of the longest.
@@ -22,10 +22,10 @@ const (
 )
 
 // flight is one question on its way to other nodes, for all who ask it, and then its
-// answer. Until done is closed it belongs to the goroutine that pursues it.
+// answer. Until done is closed it belongs to the goroutine that runs retryHolders or scatterGather for it.
 type flight struct {
 	q    question
-	id   string // in sharing; "": not shared
+	id   string // in singleflight; "": not shared
 	done chan struct{}
 
 	answer answer
@@ -36,7 +36,7 @@ type flight struct {
 	trail trail    // all that were asked
 	empty bool     // the round before found nobody to ask
 
-	until time.Time // guarded by sharing.mu: when the answer is too old
+	until time.Time // guarded by singleflight.mu: when the answer is too old
 	size  int
 }
 
@@ -55,9 +55,9 @@ func (f *flight) wait(ctx context.Context) error {
 	}
 }
 
-// sharing gives equal questions one flight: while it is under way, and for a flush
+// singleflight gives equal questions one flight: while it is under way, and for a flush
 // interval after its answer came.
-type sharing struct {
+type singleflight struct {
 	keep     time.Duration
 	most     int // questions under way
 	asking   atomic.Int64
@@ -71,20 +71,20 @@ type sharing struct {
 	deletions [256]atomic.Uint64
 	all       atomic.Uint64
 
-	mu      sync.Mutex
-	flights map[string]*flight
-	kept    []*flight // with their answers, the oldest first
-	bytes   int       // of those
-	sweeper *time.Timer
-	closed  bool
+	mu       sync.Mutex
+	flights  map[string]*flight
+	answered []*flight // with their answers, the oldest first
+	bytes    int       // of those
+	sweeper  *time.Timer
+	closed   bool
 }
 
-func newSharing(keep time.Duration) *sharing {
-	return &sharing{keep: keep, most: maxAsking, seed: maphash.MakeSeed(), flights: map[string]*flight{}}
+func newSingleflight(keep time.Duration) *singleflight {
+	return &singleflight{keep: keep, most: maxAsking, seed: maphash.MakeSeed(), flights: map[string]*flight{}}
 }
 
 // idOf appends what is equal for equal questions. Sets are not asked for by anybody.
-func (s *sharing) idOf(b []byte, q *question) []byte {
+func (s *singleflight) idOf(b []byte, q *question) []byte {
 	switch {
 	case q.kind == kindTop || q.kind == kindKeys || q.kind == kindLimitKeys:
 		b = binary.LittleEndian.AppendUint64(b, s.all.Load())
@@ -96,18 +96,18 @@ func (s *sharing) idOf(b []byte, q *question) []byte {
 	return q.append(b)
 }
 
-func (s *sharing) deletionsOf(key string) *atomic.Uint64 {
+func (s *singleflight) deletionsOf(key string) *atomic.Uint64 {
 	return &s.deletions[maphash.String(s.seed, key)%uint64(len(s.deletions))]
 }
 
 // forget makes answers that a key's deletion has changed be asked for again.
-func (s *sharing) forget(key string) {
+func (s *singleflight) forget(key string) {
 	s.deletionsOf(key).Add(1)
 	s.all.Add(1)
 }
 
 // find returns the flight of an equal question, nil if there is none. q may be invalid.
-func (s *sharing) find(q *question) *flight {
+func (s *singleflight) find(q *question) *flight {
 	if q.window%time.Second != 0 { // it would pass for another
 		return nil
 	}
@@ -118,7 +118,7 @@ func (s *sharing) find(q *question) *flight {
 	return s.findLocked(id)
 }
 
-func (s *sharing) findLocked(id []byte) *flight {
+func (s *singleflight) findLocked(id []byte) *flight {
 	f := s.flights[string(id)]
 	switch {
 	case f == nil:
@@ -134,7 +134,7 @@ func (s *sharing) findLocked(id []byte) *flight {
 }
 
 // begin returns a new flight, or that of an equal question that came meanwhile.
-func (s *sharing) begin(q *question) (f *flight, isNew bool, err error) {
+func (s *singleflight) begin(q *question) (f *flight, isNew bool, err error) {
 	id := s.idOf(nil, q)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *sharing) begin(q *question) (f *flight, isNew bool, err error) {
 }
 
 // alone returns a flight that is nobody else's.
-func (s *sharing) alone(q question) (*flight, error) {
+func (s *singleflight) alone(q question) (*flight, error) {
 	if s.asking.Add(1) > int64(s.most) {
 		s.asking.Add(-1)
 		s.refused.Add(1)
@@ -162,16 +162,16 @@ func (s *sharing) alone(q question) (*flight, error) {
 var errTooMany = &weir.Error{Code: weir.CodeOverloaded, Message: "too many questions wait for other nodes: retry in a second"}
 
 // finish tells everybody. The flight has its answer or its error.
-func (s *sharing) finish(f *flight) {
+func (s *singleflight) finish(f *flight) {
 	s.asking.Add(-1)
 	if f.id != "" {
-		s.settle(f)
+		s.remember(f)
 	}
 	close(f.done)
 }
 
-// settle keeps an answer, and forgets an error.
-func (s *sharing) settle(f *flight) {
+// remember keeps an answer, and forgets an error.
+func (s *singleflight) remember(f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.err != nil || s.closed {
@@ -179,9 +179,9 @@ func (s *sharing) settle(f *flight) {
 		return
 	}
 	f.until, f.size = time.Now().Add(s.keep), f.memory()
-	s.kept = append(s.kept, f)
+	s.answered = append(s.answered, f)
 	s.bytes += f.size
-	for len(s.kept) > maxKept || s.bytes > maxKeptBytes {
+	for len(s.answered) > maxRemembered || s.bytes > maxRememberedBytes {
 		s.drop()
 	}
 	if s.sweeper == nil {
@@ -190,10 +190,10 @@ func (s *sharing) settle(f *flight) {
 }
 
 // drop forgets the oldest answer.
-func (s *sharing) drop() {
-	f := s.kept[0]
-	s.kept[0] = nil
-	s.kept = s.kept[1:]
+func (s *singleflight) drop() {
+	f := s.answered[0]
+	s.answered[0] = nil
+	s.answered = s.answered[1:]
 	s.bytes -= f.size
 	if s.flights[f.id] == f { // no newer one
 		delete(s.flights, f.id)
@@ -201,24 +201,24 @@ func (s *sharing) drop() {
 }
 
 // sweep forgets what is too old, and comes again while there is something.
-func (s *sharing) sweep() {
+func (s *singleflight) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	for len(s.kept) > 0 && !now.Before(s.kept[0].until) {
+	for len(s.answered) > 0 && !now.Before(s.answered[0].until) {
 		s.drop()
 	}
 	s.sweeper = nil
-	if len(s.kept) > 0 && !s.closed {
-		s.sweeper = time.AfterFunc(s.kept[0].until.Sub(now), s.sweep)
+	if len(s.answered) > 0 && !s.closed {
+		s.sweeper = time.AfterFunc(s.answered[0].until.Sub(now), s.sweep)
 	}
 }
 
-func (s *sharing) close() {
+func (s *singleflight) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for len(s.kept) > 0 {
+	for len(s.answered) > 0 {
 		s.drop()
 	}
 	if s.sweeper != nil {

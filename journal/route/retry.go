@@ -13,15 +13,15 @@ import (
 // way from one node to another.
 const pause = 25 * time.Millisecond
 
-// pursue asks the holders of single keys, until each flight has its answer or ctx
-// ends. All flights are of one class; those to one node go together.
-func (r *Router) pursue(ctx context.Context, flights []*flight) {
+// retryHolders asks the holders of single keys, round after round, until each flight
+// has its answer or ctx ends. All flights are of one class; those to one node go together.
+func (r *Router) retryHolders(ctx context.Context, flights []*flight) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	for len(flights) > 0 {
 		to, stuck := r.nextOf(flights)
 		for node, group := range to {
-			asking.Go(func() { r.pursue(ctx, r.askGroup(ctx, node, group)) })
+			asking.Go(func() { r.retryHolders(ctx, r.askGroup(ctx, node, group)) })
 		}
 		flights = r.stuck(ctx, stuck)
 	}
@@ -57,20 +57,20 @@ func (r *Router) answersItself(f *flight) bool {
 	return true
 }
 
-// next is the best holder that was not asked in this round, one that rests only if
+// next is the best holder that was not asked in this round, one whose circuit breaker is open only if
 // there is no other.
 func (r *Router) next(f *flight) (string, bool) {
-	tired := ""
+	broken := ""
 	for _, node := range r.cfg.Holders(r.engine.PartitionOf(f.q.key)) {
 		switch {
 		case node == r.cfg.Self || slices.Contains(f.asked, node):
-		case !r.peers.rests(node, f.q.class()):
+		case !r.peers.breakerOpen(node, f.q.class()):
 			return node, true
-		case tired == "":
-			tired = node
+		case broken == "":
+			broken = node
 		}
 	}
-	return tired, tired != ""
+	return broken, broken != ""
 }
 
 // askGroup puts flights to one node, and returns those that it did not answer.
@@ -180,7 +180,7 @@ func (r *Router) finish(f *flight, a answer, fresh Fresh) {
 
 func (r *Router) end(f *flight) {
 	if f.q.kind == kindDelete { // also one that may have been done without our knowing
-		r.share.forget(f.q.key)
+		r.single.forget(f.q.key)
 	}
-	r.share.finish(f)
+	r.single.finish(f)
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/weir-counter/weir"
 )
 
-// covering is a question about all keys, on its way.
-type covering struct {
+// scatter is a question about all keys, on its way.
+type scatter struct {
 	f    *flight
 	rest weir.PartitionSet            // not answered yet
 	of   map[string]weir.PartitionSet // what nodes may still be asked in this round: those that failed
-	mu   sync.Mutex                   // while legs are asked, guards f's answer and trail, rest and of
+	mu   sync.Mutex                   // while subqueries are asked, guards f's answer and trail, rest and of
 	any  bool                         // an answer was merged
 }
 
-// cover puts a question to nodes that together hold all partitions, plans again for
+// scatterGather puts a question to nodes that together hold all partitions, plans again for
 // the sets of those that fail, and adds up what they say.
-func (r *Router) cover(ctx context.Context, f *flight) {
-	c := &covering{f: f, rest: all(r.partitions), of: map[string]weir.PartitionSet{}}
+func (r *Router) scatterGather(ctx context.Context, f *flight) {
+	c := &scatter{f: f, rest: all(r.partitions), of: map[string]weir.PartitionSet{}}
 	for {
-		legs, left := r.plan(c.rest, c.of)
-		r.askLegs(ctx, c, legs)
+		subqueries, left := r.plan(c.rest, c.of)
+		r.askSubqueries(ctx, c, subqueries)
 		switch {
 		case f.answer.err != nil, c.rest.Len() == 0:
 			r.finish(f, f.answer, f.fresh)
@@ -37,7 +37,7 @@ func (r *Router) cover(ctx context.Context, f *flight) {
 			continue // other nodes may have what the failed ones had
 		}
 		// Some partitions have nobody left in this round.
-		nobody := len(legs) == 0 && len(c.of) == 0
+		nobody := len(subqueries) == 0 && len(c.of) == 0
 		if nobody && f.empty || !sleep(ctx, pause) {
 			r.abandon(f, f.trail.failed(first(left)))
 			return
@@ -47,12 +47,12 @@ func (r *Router) cover(ctx context.Context, f *flight) {
 	}
 }
 
-// askLegs asks the nodes of a plan at the same time.
-func (r *Router) askLegs(ctx context.Context, c *covering, legs []leg) {
+// askSubqueries asks the nodes of a plan at the same time.
+func (r *Router) askSubqueries(ctx context.Context, c *scatter, subqueries []subquery) {
 	var asking sync.WaitGroup
-	for _, l := range legs {
+	for _, l := range subqueries {
 		asking.Go(func() {
-			q := c.f.q // legs differ in their sets
+			q := c.f.q // subqueries differ in their sets
 			q.in = l.in
 			if l.node == "" {
 				fresh := r.own()
@@ -71,7 +71,7 @@ func (r *Router) askLegs(ctx context.Context, c *covering, legs []leg) {
 }
 
 // add takes what a node said about its set, or why it said nothing.
-func (c *covering) add(q *question, node string, a answer, fresh Fresh, err error) {
+func (c *scatter) add(q *question, node string, a answer, fresh Fresh, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -96,7 +96,7 @@ func (c *covering) add(q *question, node string, a answer, fresh Fresh, err erro
 }
 
 // out notes that the time was over before a node answered.
-func (c *covering) out(node string) {
+func (c *scatter) out(node string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.f.trail.out(node)
@@ -105,7 +105,7 @@ func (c *covering) out(node string) {
 var errNotAll = errors.New("it does not hold all of the partitions")
 
 // merge adds up answers about partitions that have no key in common.
-func (c *covering) merge(q *question, a answer) {
+func (c *scatter) merge(q *question, a answer) {
 	sum := &c.f.answer
 	defer func() { c.any = true }()
 	switch q.kind {
