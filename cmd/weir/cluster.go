@@ -15,11 +15,10 @@ func newCluster(w *world) *cobra.Command {
 	var r remote
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Show the nodes that count together, as one of them sees them",
-		Long: `Show the nodes that count together, as the one that is asked sees them: up to when
-each one's hits are counted there, how far its clock is ahead, and the journal that
-they share. It takes up to a second while a node is away. 'weir cluster remove'
-removes one that never comes back.`,
+		Short: "Show the nodes of a cluster",
+		Long: `Show the nodes of a cluster as the node that you ask sees them: up to when it has the
+hits of each, how far each clock is ahead, and the journal that they share. It takes
+up to a second while a node is away. 'weir cluster remove' removes a dead node.`,
 		Example:           "  weir cluster --server 10.0.0.2:8080",
 		Args:              args(),
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -13,14 +13,14 @@ func newClusterRemove(w *world) *cobra.Command {
 	var r remote
 	cmd := &cobra.Command{
 		Use:   "remove NODE",
-		Short: "Remove a node that never comes back",
-		Long: `Remove a node that was stopped, or has died, and never comes back. Any node that
-runs may be asked. From then on more than half of the others are a quorum, what the
-node kept is kept by another that kept none of it, if there is one, and no answer
-waits for it. Its hits stay counted.
+		Short: "Permanently remove a dead node",
+		Long: `Permanently remove a dead or stopped node. You can ask any running node. From then on,
+more than half of the other nodes are a quorum, another node stores what the removed
+one stored (if there is one that does not yet), and no answer waits for it. Its hits
+stay counted.
 
-A node that is alive is refused: stop it before. Take the one that was removed out of
-the others' --peers when they are started the next time.`,
+A running node is refused: stop it first. Before you restart the other nodes, remove
+this one from their --peers.`,
 		Example:           "  weir cluster remove n3 --server 10.0.0.2:8080",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,

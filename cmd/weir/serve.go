@@ -49,15 +49,14 @@ the YAML file that --config names:
   retention: 7d
   memory: 2GiB
 
-With --policy, POST /v1/allow decides by the limits of that file: 'weir limits check'
-reads one. A change of it is taken over within a second, and a wrong one is logged
-and leaves the limits as they are. A restart keeps what was used of limits with a
-period of a minute or more, a crash loses at most one flush interval of it; shorter
-ones start over.
+With --policy, POST /v1/allow decides by the limits of that file; 'weir limits check'
+checks one. Weir applies a change of the file within a second; if the file is wrong,
+it logs why and keeps the old limits. A restart keeps what was used of limits with a
+period of a minute or more, a crash loses at most one flush interval of it; limits
+with shorter periods start over.
 
-Nodes that are given the same --cluster and --peers count together: each takes
-hits and answers for all. Or they meet in an existing NATS, with --nats. See
-docs/cluster.md.
+Nodes with the same --cluster and --peers count together: send hits to any of them,
+and ask any of them. Or they use an existing NATS, with --nats. See docs/cluster.md.
 
 Durations are written 90s, 5m, 24h, 7d, 1w or in plain seconds, sizes 512MiB.
 It stops at an interrupt, after the requests that it has begun to answer, with
