@@ -220,6 +220,9 @@ func (j *Journal) freshRound(ctx context.Context) (m Moment, err error) {
 		}
 		select {
 		case <-acknowledged:
+			if errors.Is(own.err, errFull) { // the others have the same journal
+				return m, &NotFreshError{[]string{j.cfg.Join.Node}, "the journal is full, and takes nothing before it is trimmed"}
+			}
 			if own.err != nil {
 				return m, own.err
 			}

@@ -96,7 +96,7 @@ func (j *Journal) runFreshAnswers(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if group.err == nil { // else the journal closes
+		if group.err == nil { // else the journal closes, or is full, and they ask again
 			j.answerFresh(asked, group.last)
 		}
 	}

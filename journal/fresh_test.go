@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/journal/join/jointest"
 )
 
 var freshRounds = flag.Int("fresh.rounds", 18, "how often a hit on one node is read on another")
@@ -124,5 +125,28 @@ func TestFreshAlone(t *testing.T) {
 	r.hit("a", 1000, 1)
 	if m, err := r.j.Fresh(t.Context()); err != nil || m.UpTo != 0 || m.Now.Unix() != 1000 {
 		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// While the journal takes no flush for want of room, a fresh question is refused for
+// that, and not as by a node that stops.
+func TestAFullJournalIsNotFresh(t *testing.T) {
+	c := newCluster(t, 3)
+	c.start()
+	j := c.nodes[0].j
+	for began := time.Now(); ; {
+		j.snapshots.kept.Store(j.cfg.MaxBytes) // until it is looked at again
+		_, err := j.Fresh(t.Context())
+		var missing *NotFreshError
+		if errors.As(err, &missing) {
+			break
+		}
+		if err != nil || time.Since(began) > jointest.Patience {
+			t.Fatal(err)
+		}
+	}
+	j.lookAtKept(t.Context())
+	if _, err := j.Fresh(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

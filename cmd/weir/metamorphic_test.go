@@ -24,6 +24,7 @@ var settingsSeeds = flag.Int("settings.seeds", 2, "random settings that TestSett
 // settingsDomain is, for each setting that may not change an answer, what it may be.
 // Combinations that are refused at the start are not in it.
 var settingsDomain = map[string][]string{
+	"--retention":          {"13d", "30d", "60d"}, // more than the work is old: a change carries the directory over
 	"--memory":             {"32MiB", "64MiB", "256MiB"},
 	"--idempotency-memory": {"1MiB", "64MiB"},
 	"--max-inline-per":     {"1h", "24h"},
@@ -55,7 +56,7 @@ var settingsDomain = map[string][]string{
 // settingsApart are the flags that are not in settingsDomain, by their beginnings: about
 // what is kept, where, for whom, and about other nodes.
 var settingsApart = []string{
-	"--ephemeral", "--retention", "--max-buffered-bytes", "--accept-damage",
+	"--ephemeral", "--max-buffered-bytes", "--accept-damage",
 	"--http", "--allow-", "--data", "--policy", "--config", "--help",
 	"--cluster", "--leave-cluster", "--node", "--peers", "--nats", "--replicas", "--move-after",
 }
