@@ -4,11 +4,11 @@
 //
 // The way of a hit: ingest.go picks a reader for the body's encoding (body.go)
 // and a splitter for its format (feed.go, elements.go), each record is parsed
-// in place (text_hit.go, json_hit.go) and given to the engine; a tally (tally.go)
+// in place (text_hit.go, json_hit.go) and given to service.Hit; a service.Tally
 // keeps what became of it. Nothing on that way allocates per record. A body with
 // an Idempotency-Key is read as a whole first (whole.go), and is counted once
 // however often it comes (once.go); a durable one is answered when the journal
-// has it on disk (journal.go).
+// has it on disk (Service.Sync).
 //
 // The way of a decision: allow_parse.go reads the body, package policy finds and
 // asks the limits, ratelimit_fields.go and allow_answer.go write what they say.

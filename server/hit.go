@@ -9,7 +9,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service"
 )
 
 // hit is one record of a body. key is a view of the body's buffer or of a
@@ -31,7 +31,7 @@ var (
 	rejectEmptyKey = &rejection{api.CodeInvalidKey, "the key is empty"}
 	rejectLongKey  = &rejection{api.CodeInvalidKey, "the key is longer than 512 bytes"}
 	rejectKeyUTF8  = &rejection{api.CodeInvalidKey, "the key is not UTF-8"}
-	rejectLimitKey = &rejection{api.CodeReservedKey, "keys limit:... are counted by limits alone, so that their counts are true: write another key"}
+	rejectLimitKey = &rejection{api.CodeReservedKey, service.ReservedMessage}
 	rejectCount    = &rejection{api.CodeInvalidCount, "n must be a whole number from 1 to 1099511627776, in digits"}
 )
 
@@ -95,7 +95,7 @@ func checkKey(key []byte) *rejection {
 
 // checkHitKey is checkKey, and that the key is not one that limits count under.
 func checkHitKey(key []byte) *rejection {
-	if len(key) >= len(policy.HitPrefix) && string(key[:len(policy.HitPrefix)]) == policy.HitPrefix {
+	if service.Reserved(key) {
 		return rejectLimitKey
 	}
 	return checkKey(key)

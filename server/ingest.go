@@ -12,6 +12,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
 )
 
 // feedBytes is the least a feed holds: large enough that a batch is a handful
@@ -25,7 +26,7 @@ type ingest struct {
 	server     *Server
 	feed       feed
 	json       jsonParser
-	answer     tally
+	answer     service.Tally
 	line       int       // of the record being read, from 1
 	overloaded int       // records refused because the journal was behind
 	now        time.Time // for hits without a time
@@ -49,8 +50,8 @@ func (s *Server) hits(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if o.durable { // before anything is counted: who is refused may send it again
-		if p := s.refuseDurable(); p != nil {
-			refuseHits(w, p, o)
+		if err := s.service.RefuseDurable(); err != nil {
+			refuseHits(w, asProblem(err), o)
 			return
 		}
 		client := clientOf(r)
@@ -71,8 +72,9 @@ func (s *Server) hits(w http.ResponseWriter, r *http.Request) {
 		in.observe()
 	}
 	if o.durable && in.answer.Counted > 0 {
-		if late := s.sync(r.Context(), in); p == nil {
-			p = late
+		if err := s.service.Sync(r.Context(), &in.answer); err != nil && p == nil {
+			p = asProblem(err)
+			p.HitsAnswer = &in.answer.HitsAnswer
 		}
 	}
 	if p != nil {
@@ -116,7 +118,7 @@ func refuseHits(w http.ResponseWriter, p *problem, o hitsParams) {
 
 func (in *ingest) reset() {
 	in.line, in.overloaded = 0, 0
-	in.answer.reset()
+	in.answer.Reset()
 }
 
 // observe counts what was not taken.
@@ -217,22 +219,22 @@ func (in *ingest) each(records splitter, parse func([]byte) (h hit, blank bool, 
 		in.line++
 		switch {
 		case err != nil:
-			in.answer.reject(in.line, rejectBroken)
+			in.reject(rejectBroken)
 			return io.EOF
 		case in.answer.RetryFrom > 0:
 			// One line to begin again from, whatever a flush freed meanwhile.
 			in.overloaded++
-			in.answer.reject(in.line, rejectOverloaded)
+			in.reject(rejectOverloaded)
 			continue
 		case tooLong:
-			in.answer.reject(in.line, in.tooLong)
+			in.reject(in.tooLong)
 			continue
 		}
 		h, blank, rej := parse(record)
 		switch {
 		case blank:
 		case rej != nil:
-			in.answer.reject(in.line, rej)
+			in.reject(rej)
 		default:
 			if err := in.count(h); err != nil {
 				return err
@@ -243,6 +245,10 @@ func (in *ingest) each(records splitter, parse func([]byte) (h hit, blank bool, 
 		}
 	}
 }
+
+func (in *ingest) reject(r *rejection) { in.answer.Reject(in.line, r.code, r.message) }
+
+var rejectOverloaded = &rejection{api.CodeOverloaded, "the journal is behind and its buffer is full: send this line and those after it again in a second"}
 
 var rejectBroken = &rejection{api.CodeInvalidJSON, "not valid JSON here; the rest of the body was not read"}
 
@@ -256,8 +262,7 @@ func (in *ingest) count(h hit) error {
 		}
 		at = in.now
 	}
-	outcome, err := in.server.engine.HitAt(at, h.key, h.n)
-	return in.answer.took(in.line, h.n, outcome, err)
+	return in.server.service.Hit(&in.answer, in.line, at, h.key, h.n)
 }
 
 // verdict turns what ended a body into the problem to answer, or none.
@@ -276,7 +281,7 @@ func (in *ingest) verdict(end error) *problem {
 	case a.Counted > 0:
 		return nil
 	case a.RetryFrom > 0:
-		return newProblem(api.CodeOverloaded, "", "nothing was counted: "+a.overload)
+		return newProblem(api.CodeOverloaded, "", "nothing was counted: "+a.Overload)
 	case a.RejectedLines > 0:
 		first := a.Rejected[0]
 		what := fmt.Sprintf("none of the %d lines could be counted", a.RejectedLines)

@@ -17,7 +17,6 @@ type metrics struct {
 	duration      *prometheus.HistogramVec
 	rejectedLines prometheus.Counter
 	overloaded    prometheus.Counter
-	notDurable    prometheus.Counter
 	replayed      prometheus.Counter
 	forbidden     prometheus.Counter
 }
@@ -38,10 +37,6 @@ func newMetrics(s *Server) *metrics {
 			Name: "weir_overloaded_lines_total",
 			Help: "Lines of POST /v1/hits that were refused because the journal was behind.",
 		}),
-		notDurable: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "weir_not_durable_requests_total",
-			Help: "Durable requests whose hits were counted, but not on disk in time.",
-		}),
 		replayed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weir_idempotent_replays_total",
 			Help: "Requests that came again under their Idempotency-Key, and counted nothing.",
@@ -52,7 +47,7 @@ func newMetrics(s *Server) *metrics {
 		}),
 	}
 	m.registry.MustRegister(
-		m.duration, m.rejectedLines, m.overloaded, m.notDurable, m.replayed, m.forbidden, newPoolCollector(s.service.Pools), newConnCollector(s.conns),
+		m.duration, m.rejectedLines, m.overloaded, m.replayed, m.forbidden, newPoolCollector(s.service.Pools), newConnCollector(s.conns),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "weir_http_refused_requests_total",
 			Help: "Requests refused because a pool was full: weir_pool_refused_total says which.",
@@ -64,6 +59,10 @@ func newMetrics(s *Server) *metrics {
 		newEngineCollector(s.engine.Stats),
 		newAlarmCollector(s.service.Alarms),
 		newDecisionCollector(s.service),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "weir_not_durable_requests_total",
+			Help: "Durable requests whose hits were counted, but not on disk in time.",
+		}, func() float64 { return float64(s.service.NotDurable()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "weir_limit_hits_failed_total",
 			Help: "Decisions that could not be counted as hits of limit:NAME:allowed or :denied, because the journal was behind.",

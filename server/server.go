@@ -31,10 +31,8 @@ type Server struct {
 	feeds    *sync.Pool   // of *[]byte, for them
 	draining atomic.Bool  // set once, when Run begins to stop
 
-	// waitedInVain: the journal fails, and somebody has waited for DurableTimeout since.
-	waitedInVain atomic.Bool
-	listener     atomic.Pointer[conns]
-	serving      *Opening // nil before Serve
+	listener atomic.Pointer[conns]
+	serving  *Opening // nil before Serve
 
 	policies *policy.Live
 	allows   *sync.Pool // of *allowing
@@ -62,7 +60,7 @@ func New(engine *weir.Engine, cfg Config) (*Server, error) {
 		Journal: cfg.Journal, Cluster: cfg.Cluster, Answers: cfg.Answers,
 		MaxAnswers: cfg.MaxAnswers, MaxInFlight: cfg.MaxInFlight, MaxDurable: cfg.MaxDurable,
 		MaxBodyBytes: cfg.MaxBodyBytes, MaxBufferedBytes: cfg.MaxBufferedBytes,
-		Policies: s.policies, MaxInlinePer: cfg.MaxInlinePer, PolicyFile: cfg.PolicyFile.state,
+		Policies: s.policies, MaxInlinePer: cfg.MaxInlinePer, DurableTimeout: cfg.DurableTimeout, PolicyFile: cfg.PolicyFile.state,
 		Logger: cfg.Logger, Version: cfg.Version,
 	})
 	s.allows = &sync.Pool{New: newAllowing}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	weir "github.com/weir-counter/weir"
@@ -27,6 +28,8 @@ type Config struct {
 	PolicyFile   func() *api.PolicyFileState // what is known of their file; nil: they come from none
 	MaxInlinePer time.Duration               // the longest period of a limit that a request brings along
 
+	DurableTimeout time.Duration // how long a durable request waits for the disk
+
 	Logger  *slog.Logger
 	Version string
 }
@@ -45,6 +48,10 @@ type Service struct {
 	answers   Answers
 	lastFresh recent.Value[Fresh]
 	decisions *decisions
+
+	notDurable atomic.Uint64
+	// waitedInVain: the journal fails, and somebody has waited for DurableTimeout since.
+	waitedInVain atomic.Bool
 }
 
 // New returns a Service for engine.

@@ -1,4 +1,4 @@
-package server
+package service
 
 import (
 	"context"
@@ -17,11 +17,11 @@ const (
 	nextLook  = 50 * time.Millisecond
 )
 
-// refuseDurable is the problem of a durable request that would wait in vain, before
+// RefuseDurable is the error of a durable request that would wait in vain, before
 // anything of it is counted; nil: it may wait. It does so while the journal fails on a node
 // that counts alone. In a cluster that may be an election, which a wait outlasts: there it
 // does once somebody has waited for all of DurableTimeout.
-func (s *Server) refuseDurable() *problem {
+func (s *Service) RefuseDurable() error {
 	failing := s.journalFailing()
 	switch {
 	case failing == nil:
@@ -30,12 +30,12 @@ func (s *Server) refuseDurable() *problem {
 	case !failing.Refusing && !s.waitedInVain.Load():
 		return nil
 	}
-	s.metrics.notDurable.Inc()
-	return newProblem(api.Code(failing.Code), "", "nothing was counted, for it would not be durable: "+failing.Message)
+	s.notDurable.Add(1)
+	return &Error{Code: api.Code(failing.Code), Message: "nothing was counted, for it would not be durable: " + failing.Message}
 }
 
 // journalFailing is the alarm for which hits do not reach the disk; nil: there is none.
-func (s *Server) journalFailing() *Alarm {
+func (s *Service) journalFailing() *Alarm {
 	for _, a := range s.cfg.Journal.Alarms() {
 		if a.Refusing || api.Code(a.Code) == api.CodeJournalFailing {
 			return &a
@@ -50,7 +50,7 @@ type failingError struct{ Alarm }
 func (e failingError) Error() string { return e.Message }
 
 // look ends a wait that has become vain, and looks again while it lasts.
-func (s *Server) look(ctx context.Context, give context.CancelCauseFunc) {
+func (s *Service) look(ctx context.Context, give context.CancelCauseFunc) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -61,9 +61,9 @@ func (s *Server) look(ctx context.Context, give context.CancelCauseFunc) {
 	time.AfterFunc(nextLook, func() { s.look(ctx, give) })
 }
 
-// sync waits until what in counted is on disk, and says so in its answer; or
-// returns the problem to answer instead.
-func (s *Server) sync(ctx context.Context, in *ingest) *problem {
+// Sync waits until what t counted is on disk, and says so in it; or fails with
+// CodeNotDurable. There must be a journal.
+func (s *Service) Sync(ctx context.Context, t *Tally) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.DurableTimeout)
 	defer cancel()
 	ctx, give := context.WithCancelCause(ctx)
@@ -72,10 +72,10 @@ func (s *Server) sync(ctx context.Context, in *ingest) *problem {
 	defer look.Stop()
 	err := s.cfg.Journal.Sync(ctx)
 	if err == nil {
-		in.answer.Durable = true
+		t.Durable = true
 		return nil
 	}
-	s.metrics.notDurable.Inc()
+	s.notDurable.Add(1)
 	why := "were not on disk within " + units.FormatDuration(s.cfg.DurableTimeout)
 	failing := failingError{}
 	switch {
@@ -84,10 +84,12 @@ func (s *Server) sync(ctx context.Context, in *ingest) *problem {
 	case errors.Is(err, context.DeadlineExceeded):
 		s.waitedInVain.Store(true)
 	}
-	s.log.WarnContext(ctx, "hits were not on disk in time", "hits", in.answer.Counted, "error", err)
-	p := newProblem(api.CodeNotDurable, "", fmt.Sprintf(
+	s.log.WarnContext(ctx, "hits were not on disk in time", "hits", t.Counted, "error", err)
+	return &Error{Code: api.CodeNotDurable, Message: fmt.Sprintf(
 		"the %d hits are counted, but %s; they may still get there; sent again they count again, unless it is with the same Idempotency-Key",
-		in.answer.Counted, why))
-	p.HitsAnswer = &in.answer.HitsAnswer
-	return p
+		t.Counted, why)}
 }
+
+// NotDurable is how many durable requests were not on disk in time, or refused for that,
+// since the start.
+func (s *Service) NotDurable() uint64 { return s.notDurable.Load() }
