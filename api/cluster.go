@@ -17,10 +17,10 @@ type ClusterAnswer struct {
 	LimitBehind float64         `json:"limit_clock_behind_s" doc:"Seconds by which the time of day has run ahead of the clock that limits are kept by since the start: it was set, or the machine was stopped. Limits are not wrong by it."`
 	Partitions  int             `json:"partitions"`
 	Replicas    int             `json:"replicas,omitempty" doc:"How many nodes hold each partition; absent: all."`
-	Unheld      int             `json:"unheld,omitempty" doc:"Partitions that no node holds that is here: questions about their keys are answered 503."`
+	Unheld      int             `json:"unheld,omitempty" doc:"Partitions that no running node holds: questions about their keys are answered 503."`
 	Journal     *ClusterJournal `json:"journal,omitempty" doc:"Absent when the server is ephemeral."`
 	Alarms      []Alarm         `json:"alarms" nullable:"false" doc:"What is wrong now, as this node knows it: empty when nothing is."`
-	Problems    []string        `json:"problems" nullable:"false" doc:"What could not be had, and why."`
+	Problems    []string        `json:"problems" nullable:"false" doc:"What could not be found out, and why."`
 }
 
 // ClusterNode is a node that counts hits.
@@ -71,7 +71,7 @@ type ClusterJournal struct {
 // RemovedAnswer is what became of a node that was removed.
 type RemovedAnswer struct {
 	Node    string          `json:"node"`
-	Origins []string        `json:"origins" nullable:"false" doc:"Its data directories: nobody waits for hits of them any more."`
+	Origins []string        `json:"origins" nullable:"false" doc:"Its data directories. No answer waits for their hits any more."`
 	Voter   bool            `json:"voter" doc:"It had a vote among the cluster's servers, and has it no more."`
 	Streams []ClusterStream `json:"streams" nullable:"false" doc:"Who keeps what now; empty with an existing NATS."`
 }

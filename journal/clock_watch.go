@@ -179,7 +179,7 @@ func (j *Journal) clockAlarms() (alarms []Alarm) {
 	switch {
 	case s.Apart > 0:
 		alarms = append(alarms, Alarm{Code: "clocks_differ", Message: fmt.Sprintf(
-			"the clocks of the nodes differ by up to %v, and no majority of them agrees: nobody knows the time, and strict limits are not decided here: set the clocks right (NTP)", by(s.Apart))})
+			"the clocks of the nodes differ by up to %v, and no majority of them agrees, so strict limits are not decided here: set the clocks right (NTP)", by(s.Apart))})
 	case s.Correction < 0:
 		alarms = append(alarms, Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v ahead of those of most other nodes: it counts by theirs: set it right (NTP)", by(s.Correction))})
 	case s.Correction > 0:

@@ -171,7 +171,7 @@ func TestReplaceMakesTheCountsThoseOfTheBackup(t *testing.T) {
 }
 
 // What replaced all hits is not merged on top of itself, and what it took away is merged
-// anew when it is asked for again.
+// when it is asked for again.
 func TestMergesBesideAReplacement(t *testing.T) {
 	first, firsts := other(t, engineConfig())
 	second, seconds := other(t, engineConfig())

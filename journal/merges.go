@@ -26,7 +26,7 @@ const (
 	grownKey = "grown"
 
 	// replacedKey is the entry of the last backup that replaced all hits: its origin, as
-	// the ids of entries. What was merged before is gone since, and is merged anew,
+	// the ids of entries. What was merged before is gone since, and is merged again,
 	// under another id, when it is asked for again.
 	replacedKey = "replaced"
 )

@@ -19,7 +19,7 @@ func engineAlarms(st weir.Stats) (list []Alarm) {
 			100*used, units.FormatSize(st.OnceBudget))})
 	}
 	if st.OnceDropping {
-		list = append(list, Alarm{Code: "idempotency_short", Message: "the Idempotency-Keys of other nodes, and of earlier lives of this one, take more memory than there is, so that the oldest are forgotten before ten minutes: what is sent again to another node than the first may count twice. Raise --idempotency-memory"})
+		list = append(list, Alarm{Code: "idempotency_short", Message: "the Idempotency-Keys of other nodes, and of earlier lives of this one, take more memory than there is, so the oldest are forgotten before ten minutes, and a retry that is sent to another node may count twice. Raise --idempotency-memory"})
 	}
 	switch used := share(st.InlineBytes, st.InlineBudget); {
 	case used >= fullShare:

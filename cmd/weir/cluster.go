@@ -61,7 +61,7 @@ func printCluster(t *table, c client.Cluster) {
 		t.row("held by", fmt.Sprintf("%d nodes each", c.Replicas))
 	}
 	if c.Unheld > 0 {
-		t.row("UNHELD", fmt.Sprintf("%d partitions, which nobody can answer for now", c.Unheld))
+		t.row("UNHELD", fmt.Sprintf("%d partitions, which no running node can answer for", c.Unheld))
 	}
 	printAlarms(t, c.Alarms)
 	for _, p := range c.Problems {

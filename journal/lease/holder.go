@@ -146,7 +146,7 @@ func (h *Holder) run(ctx context.Context) {
 	}
 }
 
-// work is one tick's: give back what is not wanted, renew what is due, the
+// work is one tick's: release what is not wanted, renew what is due, the
 // oldest first, and try to get some of the others.
 func (h *Holder) work(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.bucket.ttl/6) // twice within the third in which renewals are tried
@@ -154,12 +154,12 @@ func (h *Holder) work(ctx context.Context) error {
 	now, renewals := time.Now(), 0
 	for _, l := range h.leases() {
 		if !l.Valid(now) { // by the wall clock: the timer has not seen it yet
-			h.lose(l, "its time is over")
+			h.lose(l, "it expired")
 			continue
 		}
 		if !h.cfg.Want(l.Name) {
 			h.drop(l)
-			h.cfg.Logger.Info("lease given back", "lease", l.Name, "token", l.Token)
+			h.cfg.Logger.Info("lease released", "lease", l.Name, "token", l.Token)
 			if err := h.bucket.Release(ctx, l); err != nil {
 				return err
 			}
@@ -180,7 +180,7 @@ func (h *Holder) renew(ctx context.Context, l Lease) error {
 	renewed, err := h.bucket.Renew(ctx, l)
 	switch {
 	case errors.Is(err, ErrLost):
-		h.lose(l, "another has it, or had it")
+		h.lose(l, "another node holds it, or held it")
 		return nil
 	case err != nil:
 		return err
@@ -188,7 +188,7 @@ func (h *Holder) renew(ctx context.Context, l Lease) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stats.Renewals++
-	if is := h.held[l.Name]; is != nil { // else it ran out while we asked: it stays lost, and is taken again
+	if is := h.held[l.Name]; is != nil { // else it ran out while we asked: it stays lost, and is acquired again
 		is.lease = renewed
 		is.timer.Reset(time.Until(renewed.Until))
 	}
@@ -225,7 +225,7 @@ func (h *Holder) gain(l Lease) {
 	defer h.mu.Unlock()
 	h.stats.Gained++
 	h.held[l.Name] = &held{lease: l, lost: make(chan struct{}), timer: time.AfterFunc(time.Until(l.Until), func() { h.expire(l) })}
-	h.cfg.Logger.Info("lease taken", "lease", l.Name, "token", l.Token)
+	h.cfg.Logger.Info("lease acquired", "lease", l.Name, "token", l.Token)
 }
 
 // expire loses a lease that ran out, unless it was renewed at the last moment.
