@@ -19,8 +19,8 @@ func TestAppliedSecondsDoNotPoison(t *testing.T) {
 		e := newTestEngine(t, Config{Clock: kind, Retention: time.Hour, Now: func() time.Time { return now }})
 		e.HitAt(now, "a", 2)
 		for _, ahead := range []int64{6, 100, 7200, year} {
-			p := e.PartitionOf("a")
-			e.Apply(p, []Delta{{"a", now.Unix() + ahead, 10}}, nil)
+			p := e.Replication().PartitionOf("a")
+			e.Replication().Apply(p, []Delta{{"a", now.Unix() + ahead, 10}}, nil)
 		}
 		for _, key := range []string{"a", "b"} {
 			for _, at := range []time.Time{now, now.Add(-59 * time.Minute)} {
@@ -89,7 +89,7 @@ func TestClockRunsBackBeyondTheRetention(t *testing.T) {
 				var cut Cut
 				sum := uint64(0)
 				for p := range e.partitions {
-					e.Cut(p, &cut, false)
+					e.Replication().Cut(p, &cut, false)
 					for _, d := range cut.Deltas {
 						sum += d.N
 					}
@@ -134,7 +134,7 @@ func TestStateFromAClockAhead(t *testing.T) {
 	now = right
 	for life := range 3 { // the later ones load what the one before had aside
 		e := newTestEngine(t, cfg)
-		if err := e.LoadState(0, state); err != nil {
+		if err := e.Replication().LoadState(0, state); err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range []string{"a", "dense", "b"} {
@@ -146,7 +146,7 @@ func TestStateFromAClockAhead(t *testing.T) {
 		checkBounds(t, "dense", got, uint64(4*(life+1)), true)
 		got, _ = e.Count(AllKeys, 5*time.Minute)
 		checkBounds(t, "all", got, uint64(12*(life+1)), true)
-		got, err := e.CountIn(PartitionSet{1}, now, AllKeys, 5*time.Minute)
+		got, err := e.Replication().CountIn(PartitionSet{1}, now, AllKeys, 5*time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestStateFromAClockAhead(t *testing.T) {
 	}
 	now = right.Add(2 * time.Hour)
 	e := newTestEngine(t, cfg)
-	if err := e.LoadState(0, state); err != nil {
+	if err := e.Replication().LoadState(0, state); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]uint64{"a": 2, "dense": 300, AllKeys: 302} {
@@ -169,7 +169,7 @@ func TestStateFromAClockAhead(t *testing.T) {
 
 func stateOf(e *Engine) []byte {
 	var c Cut
-	e.Cut(0, &c, true)
+	e.Replication().Cut(0, &c, true)
 	return c.State
 }
 
@@ -195,12 +195,12 @@ func TestOrderAndClocksDoNotMatter(t *testing.T) {
 			cfg := Config{Partitions: 1, Retention: 3 * time.Hour, Gather: true, Now: func() time.Time { return now }}
 			e := newTestEngine(t, cfg)
 			for i, at := range random.Perm(len(all)) {
-				e.Apply(0, all[at:at+1], nil)
+				e.Replication().Apply(0, all[at:at+1], nil)
 				now = now.Add(time.Duration(random.Int64N(3)) * time.Second)
 				if i%200 == 199 {
 					state := stateOf(e)
 					e = newTestEngine(t, cfg)
-					if err := e.LoadState(0, state); err != nil {
+					if err := e.Replication().LoadState(0, state); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -231,13 +231,13 @@ func TestAheadIsBounded(t *testing.T) {
 	now := unix(1_700_000_000)
 	e := newTestEngine(t, Config{Partitions: 1, Memory: 64 << 10, Now: func() time.Time { return now }})
 	for i := range 5000 {
-		e.Apply(0, []Delta{{fmt.Sprint("k", i), now.Unix() + year, 1}}, nil)
+		e.Replication().Apply(0, []Delta{{fmt.Sprint("k", i), now.Unix() + year, 1}}, nil)
 	}
 	s := e.Stats()
 	if s.Bytes > 80<<10 || s.EvictedKeys == 0 || s.Hits != 5000 {
 		t.Errorf("%+v", s)
 	}
-	e.Apply(0, []Delta{{"gone", now.Unix() + year, 1}}, nil)
+	e.Replication().Apply(0, []Delta{{"gone", now.Unix() + year, 1}}, nil)
 	if had, err := e.Delete("gone"); !had || err != nil {
 		t.Errorf("a key that is ahead alone is deleted: %v, %v", had, err)
 	}
@@ -270,7 +270,7 @@ func FuzzLoadState(f *testing.F) {
 		f.Fatal(err)
 	}
 	e.HitN("a", 3)
-	e.Apply(0, []Delta{{"b", now.Unix() + 7200, 2}, {"b", now.Unix() + 20, 2}}, nil)
+	e.Replication().Apply(0, []Delta{{"b", now.Unix() + 7200, 2}, {"b", now.Unix() + 20, 2}}, nil)
 	state := stateOf(e)
 	e.Close()
 	f.Add(state[:len(state)-4])
@@ -280,7 +280,7 @@ func FuzzLoadState(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer e.Close()
-		if err := e.LoadState(0, wire.Seal(body, 0)); err != nil {
+		if err := e.Replication().LoadState(0, wire.Seal(body, 0)); err != nil {
 			return
 		}
 		if err := e.HitN("a", 1); err != nil {

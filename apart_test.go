@@ -19,9 +19,9 @@ func TestKeysCountedApart(t *testing.T) {
 	other, loaded := newTestEngine(t, cfg), newTestEngine(t, cfg)
 	for partition := range cfg.Partitions {
 		var c Cut
-		e.Cut(partition, &c, true)
-		other.Apply(partition, c.Deltas, nil)
-		if err := loaded.LoadState(partition, c.State); err != nil {
+		e.Replication().Cut(partition, &c, true)
+		other.Replication().Apply(partition, c.Deltas, nil)
+		if err := loaded.Replication().LoadState(partition, c.State); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -31,7 +31,7 @@ func TestKeysCountedApart(t *testing.T) {
 				t.Errorf("%s: %s: %v (%v), want %d", name, key, got, err, n)
 			}
 		}
-		if got, err := e.CountIn(e.HeldPartitions(), e.Now(), AllKeys, time.Minute); err != nil || got.Estimate != 3 {
+		if got, err := e.Replication().CountIn(e.Replication().HeldPartitions(), e.Now(), AllKeys, time.Minute); err != nil || got.Estimate != 3 {
 			t.Errorf("%s: all hits, added up by partition: %v (%v)", name, got, err)
 		}
 		if s := e.Stats(); s.Hits != 3 {

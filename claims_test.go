@@ -64,16 +64,16 @@ func (c *claims) flush() {
 	var states [][]byte
 	for partition := range c.cfg.Partitions {
 		var cut Cut
-		c.engines[0].Cut(partition, &cut, restart)
+		c.engines[0].Replication().Cut(partition, &cut, restart)
 		states = append(states, cut.State)
-		c.engines[1].Apply(partition, cut.Deltas, nil)
+		c.engines[1].Replication().Apply(partition, cut.Deltas, nil)
 	}
 	if !restart {
 		return
 	}
 	c.engines[1] = newTestEngine(c.t, c.cfg)
 	for partition, state := range states {
-		if err := c.engines[1].LoadState(partition, state); err != nil {
+		if err := c.engines[1].Replication().LoadState(partition, state); err != nil {
 			c.t.Fatal(err)
 		}
 	}

@@ -114,7 +114,7 @@ type wallClock struct {
 	source func() time.Time // nil: the system's
 	base   atomic.Pointer[wallBase]
 
-	correction atomic.Int64 // ns, added to what the clock says: see Engine.CorrectClock
+	correction atomic.Int64 // ns, added to what the clock says: see Replication.CorrectClock
 }
 
 const (

@@ -140,7 +140,8 @@ func (c Content) Kept(retention time.Duration) (Content, error) {
 
 // Admissions are what keys of a content have used of limits that survive a restart, as
 // ApplyAdmissions takes them: each at the latest time at which it may have been.
-func (e *Engine) Admissions(c Content) (list []Admission, err error) {
+func (r *Replication) Admissions(c Content) (list []Admission, err error) {
+	e := r.engine
 	states, err := e.limits.decodeStates(c.limits)
 	if err != nil {
 		return nil, err
@@ -159,7 +160,8 @@ func (e *Engine) Admissions(c Content) (list []Admission, err error) {
 // MergeWindows adds windows that come from a journal to those of a partition that is
 // held. They are not gathered. As with Apply, those of a key with an own removal on its
 // way count for AllKeys alone.
-func (e *Engine) MergeWindows(partition int, list []KeyWindow) error {
+func (r *Replication) MergeWindows(partition int, list []KeyWindow) error {
+	e := r.engine
 	p := &e.partitions[partition]
 	var errs []error
 	p.mu.Lock()
@@ -215,7 +217,8 @@ func (e *Engine) mergeWindow(p *partition, key string, w *window.Window, limit i
 }
 
 // MergeForgotten adds hits of evicted keys that come from a journal.
-func (e *Engine) MergeForgotten(partition int, list []Forgotten) {
+func (r *Replication) MergeForgotten(partition int, list []Forgotten) {
+	e := r.engine
 	p := &e.partitions[partition]
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,7 +242,8 @@ func saturated(a, b uint64) uint64 { return window.Exactly(a).Plus(window.Exactl
 // Clear forgets all hits of a partition that is held, at a place of a journal: those that
 // no cut has stay, and own, the own hits and removals that were cut and come after that
 // place, in order. What keys have used of their limits stays.
-func (e *Engine) Clear(partition int, own []Delta) {
+func (r *Replication) Clear(partition int, own []Delta) {
+	e := r.engine
 	e.holding.parted.Store(true) // AllKeys' own counter has what is cleared
 	p := &e.partitions[partition]
 	p.mu.Lock()

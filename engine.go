@@ -25,6 +25,7 @@ type Engine struct {
 	receipts    receipts
 	limits      limits
 	holding     holding
+	replication Replication
 
 	keys      atomic.Int64
 	bytes     atomic.Int64 // of tables, entries and windows
@@ -65,6 +66,7 @@ func New(cfg Config) (*Engine, error) {
 		receipts:    receipts{budget: cfg.OnceMemory},
 	}
 	e.limits = newLimits(cfg, &e.clock.wall)
+	e.replication.engine = e
 	e.total.clock = e.clock
 	for i := range e.partitions {
 		t := newTable(1)
@@ -98,33 +100,12 @@ func (e *Engine) Now() time.Time {
 	return time.Time{}
 }
 
-// Wall is the time of day by the engine's wall clock, corrected, whatever its Clock.
-func (e *Engine) Wall() time.Time { return e.clock.wall.time() }
-
-// UncorrectedWall is Wall without what CorrectClock adds.
-func (e *Engine) UncorrectedWall() time.Time { return e.clock.wall.raw() }
-
-// CorrectClock adds by to what the wall clock says, from now on: who knows that the clock
-// of this machine is wrong, and by how much, need not wait until it is set.
-func (e *Engine) CorrectClock(by time.Duration) { e.clock.wall.correct(by) }
-
-// ClockCorrection is what CorrectClock was told last.
-func (e *Engine) ClockCorrection() time.Duration {
-	return time.Duration(e.clock.wall.correction.Load())
-}
-
-// LimitClockBehind is how far the time of day is ahead of the clock by which this process
-// keeps what keys have used: by how much it was set, corrected, or stood still, since the
-// engine was made. Limits are not wrong by it: see docs/limits-cluster.md.
-func (e *Engine) LimitClockBehind() time.Duration { return time.Duration(e.limits.clock.ahead()) }
-
-// PartitionOf is the number of the key's partition. It depends on the key and
-// the number of partitions alone: nodes must agree on it.
-func (e *Engine) PartitionOf(key string) int {
+// partitionOf is the number of the key's partition.
+func (e *Engine) partitionOf(key string) int {
 	return int(xxhash.Sum64String(key) & uint64(len(e.partitions)-1))
 }
 
-func (e *Engine) partition(key string) *partition { return &e.partitions[e.PartitionOf(key)] }
+func (e *Engine) partition(key string) *partition { return &e.partitions[e.partitionOf(key)] }
 
 // hash places a key in its partition's table. It is seeded: nobody can choose
 // keys that collide.

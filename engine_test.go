@@ -293,11 +293,11 @@ func TestCutOfOldCells(t *testing.T) {
 	e.HitAt(unix(10_001), "b", 1)
 	e.HitAt(unix(10_002), "b", 1)
 	var c Cut
-	e.Cut(0, &c, true)
-	if err := restarted.LoadState(0, c.State); err != nil {
+	e.Replication().Cut(0, &c, true)
+	if err := restarted.Replication().LoadState(0, c.State); err != nil {
 		t.Fatal(err)
 	}
-	replayed.Apply(0, c.Deltas, nil)
+	replayed.Replication().Apply(0, c.Deltas, nil)
 	for name, e := range map[string]*Engine{"live": e, "restarted": restarted, "replayed": replayed} {
 		got, _ := e.Count(AllKeys, MaxWindow)
 		checkBounds(t, name, got, 10, false)
@@ -311,7 +311,7 @@ func TestCutOfOldCells(t *testing.T) {
 func TestApplyKeepsTheLiveCell(t *testing.T) {
 	e := newTestEngine(t, Config{Clock: EventClock, Retention: time.Hour, Gather: true})
 	e.HitAt(unix(10_000), "a", 7)
-	e.Apply(e.PartitionOf("a"), []Delta{{"a", 20_000, 1}}, nil)
+	e.Replication().Apply(e.Replication().PartitionOf("a"), []Delta{{"a", 20_000, 1}}, nil)
 	e.HitAt(unix(20_001), "a", 1)
 	got, _ := e.Count("a", MaxWindow)
 	checkBounds(t, "a", got, 9, false)

@@ -110,7 +110,8 @@ func compact(deltas []Delta) []Delta {
 //
 // It holds the partition's lock for O(deltas), with withState O(keys); nothing
 // else of the engine waits.
-func (e *Engine) Cut(partition int, c *Cut, withState bool) {
+func (r *Replication) Cut(partition int, c *Cut, withState bool) {
+	e := r.engine
 	p := &e.partitions[partition]
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,14 +229,16 @@ func (d *Delta) forAll() uint64 {
 // its way there (Confirm) was before that, and counts for AllKeys alone. A removal that
 // is applied does not take own hits that are on their way: own gives those of a key that
 // were cut, with the removals between them, in order; nil: there are none.
-func (e *Engine) Apply(partition int, deltas []Delta, own func(key string) []Delta) {
+func (r *Replication) Apply(partition int, deltas []Delta, own func(key string) []Delta) {
+	e := r.engine
 	e.apply(&e.partitions[partition], deltas, own)
 	eachSecond(deltas, e.total.settle)
 }
 
 // ApplyOwn is Apply of own hits that were cut while their partition was not held: they
 // are in Stats already.
-func (e *Engine) ApplyOwn(partition int, deltas []Delta, own func(key string) []Delta) {
+func (r *Replication) ApplyOwn(partition int, deltas []Delta, own func(key string) []Delta) {
+	e := r.engine
 	e.apply(&e.partitions[partition], deltas, own)
 }
 
@@ -338,7 +341,8 @@ func (p *partition) restore(e *Engine, hash uint64, key string, own func(key str
 
 // Confirm tells that an own removal of a key, of a cut, came back from the journal, or
 // that nothing will be applied that is before it.
-func (e *Engine) Confirm(partition int, key string) {
+func (r *Replication) Confirm(partition int, key string) {
+	e := r.engine
 	p := &e.partitions[partition]
 	p.mu.Lock()
 	defer p.mu.Unlock()

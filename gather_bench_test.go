@@ -27,7 +27,7 @@ func BenchmarkGather(b *testing.B) {
 			var c Cut
 			cutAll := func() (deltas int) {
 				for i := range e.partitions {
-					e.Cut(i, &c, false)
+					e.Replication().Cut(i, &c, false)
 					deltas += len(c.Deltas)
 				}
 				return deltas

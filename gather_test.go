@@ -99,12 +99,12 @@ func cutAll(t *testing.T, source *Engine, copies []*Engine, fresh *Engine) {
 	t.Helper()
 	var c Cut
 	for i := range source.partitions {
-		source.Cut(i, &c, fresh != nil)
+		source.Replication().Cut(i, &c, fresh != nil)
 		for _, e := range copies {
-			e.Apply(i, c.Deltas, nil)
+			e.Replication().Apply(i, c.Deltas, nil)
 		}
 		if fresh != nil {
-			if err := fresh.LoadState(i, c.State); err != nil {
+			if err := fresh.Replication().LoadState(i, c.State); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -135,7 +135,7 @@ func TestCutsWhileHitsCome(t *testing.T) {
 		default:
 		}
 		for i := range e.partitions {
-			e.Cut(i, &c, false)
+			e.Replication().Cut(i, &c, false)
 			for _, d := range c.Deltas {
 				sum += d.N
 			}
@@ -161,7 +161,7 @@ func TestRefusesWhenNobodyCuts(t *testing.T) {
 	var c Cut
 	var sum uint64
 	for i := range e.partitions {
-		e.Cut(i, &c, false)
+		e.Replication().Cut(i, &c, false)
 		for _, d := range c.Deltas {
 			sum += d.N
 		}
@@ -197,35 +197,35 @@ func TestLoadStateRefusesDamage(t *testing.T) {
 		e.HitAt(unix(1_000_000+i), fmt.Sprint("key:", i%20), 1)
 	}
 	var c Cut
-	e.Cut(1, &c, true)
+	e.Replication().Cut(1, &c, true)
 	target := newTestEngine(t, cfg)
 	for bit := range 8 * len(c.State) {
 		damaged := slices.Clone(c.State)
 		damaged[bit/8] ^= 1 << (bit % 8)
-		if err := target.LoadState(1, damaged); err == nil {
+		if err := target.Replication().LoadState(1, damaged); err == nil {
 			t.Fatalf("took a state with bit %d flipped", bit)
 		}
 	}
 	for cut := range len(c.State) {
-		if err := target.LoadState(1, c.State[:cut]); err == nil {
+		if err := target.Replication().LoadState(1, c.State[:cut]); err == nil {
 			t.Fatalf("took a state cut to %d bytes", cut)
 		}
 	}
-	if err := target.LoadState(0, c.State); !errors.Is(err, ErrDamagedState) {
+	if err := target.Replication().LoadState(0, c.State); !errors.Is(err, ErrDamagedState) {
 		t.Errorf("partition 1 as 0: %v", err)
 	}
 	if s := target.Stats(); s.Keys != 0 || s.Hits != 0 {
 		t.Errorf("the refused states changed something: %+v", s)
 	}
 	for _, other := range []Config{{Partitions: 4, Gather: true}, {Partitions: 2, Retention: MaxWindow, Gather: true}} {
-		if err := newTestEngine(t, other).LoadState(1, c.State); err == nil || errors.Is(err, ErrDamagedState) {
+		if err := newTestEngine(t, other).Replication().LoadState(1, c.State); err == nil || errors.Is(err, ErrDamagedState) {
 			t.Errorf("%+v: %v", other, err)
 		}
 	}
-	if err := target.LoadState(1, c.State); err != nil {
+	if err := target.Replication().LoadState(1, c.State); err != nil {
 		t.Fatal(err)
 	}
-	if err := target.LoadState(1, c.State); err == nil {
+	if err := target.Replication().LoadState(1, c.State); err == nil {
 		t.Error("took a state twice")
 	}
 }
@@ -243,12 +243,12 @@ func TestCutAddsUpLateHits(t *testing.T) {
 		}
 	}
 	var c Cut
-	e.Cut(0, &c, false)
+	e.Replication().Cut(0, &c, false)
 	if len(c.Deltas) > 2*compactFirst {
 		t.Errorf("%d deltas for one key and four seconds", len(c.Deltas))
 	}
 	other := newTestEngine(t, Config{Clock: EventClock, Partitions: 1, Gather: true})
-	other.Apply(0, c.Deltas, nil)
+	other.Replication().Apply(0, c.Deltas, nil)
 	a, _ := e.Count("a", MaxWindow)
 	b, _ := other.Count("a", MaxWindow)
 	if a != b || !a.Exact() {

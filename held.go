@@ -21,13 +21,16 @@ type holding struct {
 }
 
 // Holds tells whether the engine holds a partition. A new engine holds all.
-func (e *Engine) Holds(partition int) bool { return !e.partitions[partition].away.Load() }
+func (r *Replication) Holds(partition int) bool { return r.engine.holds(partition) }
+
+func (e *Engine) holds(partition int) bool { return !e.partitions[partition].away.Load() }
 
 // Release lets a partition go: its windows are forgotten, and of its hits only those
 // are kept that no cut has yet. Only for an engine with Config.Gather, whose journal
 // has the others. O(keys), under the partition's lock.
-func (e *Engine) Release(partition int) {
-	if e.Holds(partition) {
+func (r *Replication) Release(partition int) {
+	e := r.engine
+	if e.holds(partition) {
 		e.holding.parted.Store(true)
 		e.forget(partition)
 	}
@@ -37,7 +40,8 @@ func (e *Engine) Release(partition int) {
 // there is none, and the deltas and admissions after it, in order. Hits and admissions
 // that no cut has yet are kept too. Questions are answered once all is there. It must not run beside Cut. A state
 // that LoadState would refuse is refused, and the partition stays released.
-func (e *Engine) Hold(partition int, state []byte, then []Delta, admitted []Admission) error {
+func (r *Replication) Hold(partition int, state []byte, then []Delta, admitted []Admission) error {
+	e := r.engine
 	p := &e.partitions[partition]
 	if !p.away.Load() {
 		return fmt.Errorf("partition %d is held already", partition)
@@ -65,7 +69,7 @@ func (e *Engine) hold(partition int, loaded loadedState, then []Delta, admitted 
 	if err := e.limits.holdShare(partition, loaded.limits); err != nil {
 		return err
 	}
-	if err := e.ApplyShared(partition, admitted); err != nil {
+	if err := e.replication.ApplyShared(partition, admitted); err != nil {
 		return err
 	}
 	if err := e.installWindows(p, loaded); err != nil {
@@ -165,10 +169,11 @@ func (s PartitionSet) Len() (n int) {
 }
 
 // HeldPartitions is the set of those that the engine holds now.
-func (e *Engine) HeldPartitions() PartitionSet {
+func (r *Replication) HeldPartitions() PartitionSet {
+	e := r.engine
 	s := NewPartitionSet(len(e.partitions))
 	for i := range e.partitions {
-		if e.Holds(i) {
+		if e.holds(i) {
 			s.Add(i)
 		}
 	}

@@ -29,8 +29,8 @@ func newHeldNode(t *testing.T) *heldNode {
 
 func (n *heldNode) cut(partition int, withState bool) {
 	var c Cut
-	withState = withState && n.e.Holds(partition)
-	n.e.Cut(partition, &c, withState)
+	withState = withState && n.e.Replication().Holds(partition)
+	n.e.Replication().Cut(partition, &c, withState)
 	n.then[partition] = append(n.then[partition], c.Deltas...)
 	if withState {
 		n.states[partition], n.then[partition] = c.State, nil
@@ -39,7 +39,7 @@ func (n *heldNode) cut(partition int, withState bool) {
 
 func (n *heldNode) hold(partition int) {
 	n.cut(partition, false)
-	if err := n.e.Hold(partition, n.states[partition], n.then[partition], nil); err != nil {
+	if err := n.e.Replication().Hold(partition, n.states[partition], n.then[partition], nil); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -54,16 +54,16 @@ func TestReleaseAndHold(t *testing.T) {
 			partition, key := r.IntN(4), fmt.Sprint("k", r.IntN(30))
 			switch r.IntN(12) {
 			case 0:
-				n.e.Release(partition)
+				n.e.Replication().Release(partition)
 			case 1:
-				if !n.e.Holds(partition) {
+				if !n.e.Replication().Holds(partition) {
 					n.hold(partition)
 				}
 			case 2, 3:
 				n.cut(partition, r.IntN(3) == 0)
 			case 4:
 				was, err := n.e.Delete(key)
-				if held := n.e.Holds(n.e.PartitionOf(key)); held != (err == nil) {
+				if held := n.e.Replication().Holds(n.e.Replication().PartitionOf(key)); held != (err == nil) {
 					t.Fatalf("seed %d: held %v, and a removal says %v", seed, held, err)
 				}
 				if err == nil {
@@ -85,7 +85,7 @@ func TestReleaseAndHold(t *testing.T) {
 			n.check(seed, model, key)
 		}
 		for partition := range 4 {
-			if !n.e.Holds(partition) {
+			if !n.e.Replication().Holds(partition) {
 				n.hold(partition)
 			}
 			n.cut(partition, false)
@@ -106,7 +106,7 @@ func (n *heldNode) check(seed uint64, model *heldNode, key string) {
 	at := time.Unix(1_700_000_900, 0)
 	for _, w := range []time.Duration{time.Minute, 300 * time.Second, time.Hour} {
 		got, err := n.e.CountAt(at, key, w)
-		if key != AllKeys && !n.e.Holds(n.e.PartitionOf(key)) {
+		if key != AllKeys && !n.e.Replication().Holds(n.e.Replication().PartitionOf(key)) {
 			var refused *Error
 			if !errors.As(err, &refused) || refused.Code != CodeNotHeld {
 				n.t.Fatalf("seed %d: a count of a key that is not held: %v, %v", seed, got, err)
@@ -145,7 +145,7 @@ func TestReleaseBesideHits(t *testing.T) {
 		}
 		for partition := range 4 {
 			n.cut(partition, true)
-			n.e.Release(partition)
+			n.e.Replication().Release(partition)
 			n.cut(partition, false)
 			n.hold(partition)
 		}
@@ -167,7 +167,7 @@ func TestReleaseFreesMemory(t *testing.T) {
 	n := newHeldNode(t)
 	empty := n.e.Stats().Bytes
 	for partition := range 4 {
-		n.e.Release(partition)
+		n.e.Replication().Release(partition)
 	}
 	for i := range 10_000 {
 		if _, err := n.e.HitAt(time.Unix(1_700_000_000, 0), fmt.Sprint("k", i), 1); err != nil {
@@ -201,14 +201,14 @@ func TestWhatPassesThroughEvictsNothing(t *testing.T) {
 	}
 	var c Cut
 	for partition := range 16 {
-		e.Cut(partition, &c, false)
+		e.Replication().Cut(partition, &c, false)
 		if partition >= 8 {
-			e.Release(partition)
+			e.Replication().Release(partition)
 		}
 	}
 	before := e.Stats()
 	for i, n := 0, 0; n < 60_000; i++ {
-		if key := fmt.Sprint("n", i); !e.Holds(e.PartitionOf(key)) {
+		if key := fmt.Sprint("n", i); !e.Replication().Holds(e.Replication().PartitionOf(key)) {
 			hit(key)
 			n++
 		}
@@ -234,11 +234,11 @@ func TestHoldMakesRoomEvenly(t *testing.T) {
 	}
 	fill("k", 3900<<10)
 	var c Cut
-	e.Cut(3, &c, true)
+	e.Replication().Cut(3, &c, true)
 	state := append([]byte(nil), c.State...)
-	e.Release(3)
+	e.Replication().Release(3)
 	fill("n", 4000<<10)
-	if err := e.Hold(3, state, nil, nil); err != nil {
+	if err := e.Replication().Hold(3, state, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := range e.partitions {
@@ -255,7 +255,7 @@ func TestHoldMakesRoomEvenly(t *testing.T) {
 func TestQuestionsWhileReleasedAndHeld(t *testing.T) {
 	n := newHeldNode(t)
 	key := "k"
-	partition := n.e.PartitionOf(key)
+	partition := n.e.Replication().PartitionOf(key)
 	at := time.Unix(1_700_000_299, 0)
 	for i := range int64(300) {
 		if _, err := n.e.HitAt(time.Unix(1_700_000_000+i, 0), key, 1); err != nil {
@@ -290,7 +290,7 @@ func TestQuestionsWhileReleasedAndHeld(t *testing.T) {
 		})
 	}
 	for range 300 {
-		n.e.Release(partition)
+		n.e.Replication().Release(partition)
 		n.hold(partition)
 	}
 	close(stop)
@@ -311,29 +311,29 @@ func TestQuestionsAboutSomePartitions(t *testing.T) {
 	for partition := range 4 {
 		n.cut(partition, false)
 	}
-	n.e.Release(3)
+	n.e.Replication().Release(3)
 	var sum uint64
 	for partition := range 3 {
 		in := NewPartitionSet(4)
 		in.Add(partition)
-		top, err := n.e.TopIn(in, at, time.Minute, 100, "k")
+		top, err := n.e.Replication().TopIn(in, at, time.Minute, 100, "k")
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, err := n.e.KeysIn(in, "k", "", 100)
+		list, err := n.e.Replication().KeysIn(in, "k", "", 100)
 		if err != nil || len(list) != len(top) {
 			t.Errorf("%d keys, %d in the top, %v", len(list), len(top), err)
 		}
 		for _, key := range list {
-			if n.e.PartitionOf(key) != partition || !keys[key] {
+			if n.e.Replication().PartitionOf(key) != partition || !keys[key] {
 				t.Errorf("%s is not of partition %d", key, partition)
 			}
 		}
-		c, err := n.e.CountIn(in, at, AllKeys, time.Minute)
+		c, err := n.e.Replication().CountIn(in, at, AllKeys, time.Minute)
 		if err != nil || c.Lower != uint64(len(list)) {
 			t.Errorf("%v hits of %d keys, %v", c, len(list), err)
 		}
-		points, err := n.e.SeriesIn(in, AllKeys, at.Add(-time.Minute), at, time.Minute)
+		points, err := n.e.Replication().SeriesIn(in, AllKeys, at.Add(-time.Minute), at, time.Minute)
 		if err != nil || len(points) != 1 || points[0].Count != c {
 			t.Errorf("%v, %v, want %v", points, err, c)
 		}
@@ -350,7 +350,7 @@ func TestQuestionsAboutSomePartitions(t *testing.T) {
 			t.Errorf("%s of all partitions: %v", name, err)
 		}
 	}
-	if held := n.e.HeldPartitions(); held.Len() != 3 || held.Has(3) || !held.Has(0) || sum == 0 {
+	if held := n.e.Replication().HeldPartitions(); held.Len() != 3 || held.Has(3) || !held.Has(0) || sum == 0 {
 		t.Errorf("%v is held, %d hits", held, sum)
 	}
 }

@@ -144,7 +144,7 @@ func (l *KeyedLimit) Peek(key string, n uint64) (Verdict, error) {
 	}
 	ls := &l.engine.limits
 	plan := l.plan.Load()
-	share := &ls.shares[l.engine.PartitionOf(key)]
+	share := &ls.shares[l.engine.partitionOf(key)]
 	now := ls.clock.now()
 	share.mu.Lock()
 	defer share.mu.Unlock()
@@ -159,7 +159,7 @@ func (l *KeyedLimit) enter(key string) (st *limitState, share *limitShare, now i
 	}
 	ls := &l.engine.limits
 	plan := l.plan.Load()
-	share = &ls.shares[l.engine.PartitionOf(key)]
+	share = &ls.shares[l.engine.partitionOf(key)]
 	now = ls.clock.now()
 	share.mu.Lock()
 	if ls.fullFor(plan.inline) {

@@ -11,11 +11,12 @@ import (
 // answer before. Keys of ApartPrefix are listed only where prefix begins with it.
 // O(keys); takes no lock.
 func (e *Engine) Keys(prefix, after string, limit int) ([]string, error) {
-	return e.KeysIn(nil, prefix, after, limit)
+	return e.replication.KeysIn(nil, prefix, after, limit)
 }
 
 // KeysIn is Keys of some partitions.
-func (e *Engine) KeysIn(in PartitionSet, prefix, after string, limit int) ([]string, error) {
+func (r *Replication) KeysIn(in PartitionSet, prefix, after string, limit int) ([]string, error) {
+	e := r.engine
 	if err := checkList("limit", limit); err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func (e *Engine) decideAll(checks []Check, verdicts []Verdict, take bool) (allow
 		if err := checkKey(c.Key); err != nil {
 			return false, err
 		}
-		asked[i] = pending{Check: c, partition: e.PartitionOf(c.Key)}
+		asked[i] = pending{Check: c, partition: e.partitionOf(c.Key)}
 	}
 	now := e.limits.clock.now()
 	var order [fewChecks]int

@@ -38,13 +38,13 @@ func TestLimitsWhenTheClockIsSet(t *testing.T) {
 				if got := admissions(kl, "k", 9); got != 0 {
 					t.Errorf("%d admitted after the step", got)
 				}
-				if behind := e.LimitClockBehind(); behind != step {
+				if behind := e.Replication().LimitClockBehind(); behind != step {
 					t.Errorf("behind by %v", behind)
 				}
 				clocks.elapsed += time.Minute - time.Millisecond
 				state := stateOf(e)
 				next := clocks.engine(t)
-				if err := next.LoadState(0, state); err != nil {
+				if err := next.Replication().LoadState(0, state); err != nil {
 					t.Fatal(err)
 				}
 				for life, e := range []*Engine{e, next} {
@@ -94,12 +94,12 @@ func TestLimitsInManyLivesOfAClockThatIsSet(t *testing.T) {
 					if kl.Allow("k") {
 						admitted = append(admitted, int64(clocks.elapsed))
 					}
-					e.Cut(0, &c, false)
+					e.Replication().Cut(0, &c, false)
 					next := clocks.engine(t)
-					if err := next.LoadState(0, state); err != nil {
+					if err := next.Replication().LoadState(0, state); err != nil {
 						t.Fatal(err)
 					}
-					if err := next.ApplyAdmissions(0, c.Admissions); err != nil {
+					if err := next.Replication().ApplyAdmissions(0, c.Admissions); err != nil {
 						t.Fatal(err)
 					}
 					e, kl = next, mustLimit(t, next, "x", l)

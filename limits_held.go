@@ -18,7 +18,8 @@ func (p *limitPlan) ofHolders() bool {
 
 // ApplyShared is ApplyAdmissions for those of shared limits alone: own ones that were cut
 // before the partition was held.
-func (e *Engine) ApplyShared(partition int, list []Admission) error {
+func (r *Replication) ApplyShared(partition int, list []Admission) error {
+	e := r.engine
 	for _, a := range list {
 		plan, err := e.limits.recorded(a.Limit)
 		if err == nil && plan.ofHolders() {

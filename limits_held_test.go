@@ -16,7 +16,7 @@ func TestLimitsOfPartitionsThatAreNotHeld(t *testing.T) {
 	defer e.Close()
 	limits := map[Where]*KeyedLimit{}
 	for _, where := range []Where{WhereShared, WhereNode, WhereStrict} {
-		l, err := e.LimitIn("n1", where, "of-"+where.String(), Limit{N: 100, Per: time.Hour})
+		l, err := e.Replication().LimitIn("n1", where, "of-"+where.String(), Limit{N: 100, Per: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,11 +31,11 @@ func TestLimitsOfPartitionsThatAreNotHeld(t *testing.T) {
 		return v.Remaining
 	}
 	var c Cut
-	e.Cut(0, &c, true)
+	e.Replication().Cut(0, &c, true)
 	state := append([]byte(nil), c.State...)
 	shared := limits[WhereShared].Record()
 
-	e.Release(0)
+	e.Replication().Release(0)
 	for where, want := range map[Where]uint64{WhereShared: 100, WhereNode: 90, WhereStrict: 90} {
 		if got := left(where); got != want {
 			t.Errorf("released: %d left of %v, want %d", got, where, want)
@@ -43,7 +43,7 @@ func TestLimitsOfPartitionsThatAreNotHeld(t *testing.T) {
 	}
 	// Others admit, and this node too while it can ask nobody.
 	ms := now.UnixMilli()
-	if err := e.FollowAdmissions(0, []Admission{{shared, "k", ms, 5}, {limits[WhereStrict].Record(), "k", ms, 5}}); err != nil {
+	if err := e.Replication().FollowAdmissions(0, []Admission{{shared, "k", ms, 5}, {limits[WhereStrict].Record(), "k", ms, 5}}); err != nil {
 		t.Fatal(err)
 	}
 	limits[WhereShared].AllowN("k", 7)
@@ -51,9 +51,9 @@ func TestLimitsOfPartitionsThatAreNotHeld(t *testing.T) {
 		t.Errorf("not held: %d left, want 93 and 85", got)
 	}
 
-	e.Cut(0, &c, false) // has the 7
+	e.Replication().Cut(0, &c, false) // has the 7
 	limits[WhereShared].AllowN("k", 2)
-	if err := e.Hold(0, state, nil, []Admission{{shared, "k", ms, 5}}); err != nil {
+	if err := e.Replication().Hold(0, state, nil, []Admission{{shared, "k", ms, 5}}); err != nil {
 		t.Fatal(err)
 	}
 	for where, want := range map[Where]uint64{WhereShared: 100 - 10 - 5 - 2, WhereNode: 90, WhereStrict: 85} {
@@ -61,7 +61,7 @@ func TestLimitsOfPartitionsThatAreNotHeld(t *testing.T) {
 			t.Errorf("held again: %d left of %v, want %d", got, where, want)
 		}
 	}
-	if err := e.ApplyShared(0, c.Admissions); err != nil { // the 7 come back from the journal
+	if err := e.Replication().ApplyShared(0, c.Admissions); err != nil { // the 7 come back from the journal
 		t.Fatal(err)
 	}
 	if got := left(WhereShared); got != 76 {

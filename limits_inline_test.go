@@ -53,7 +53,7 @@ func TestInlineMemory(t *testing.T) {
 	cutAll := func(e *Engine) {
 		var c Cut
 		for i := range journal {
-			e.Cut(i, &c, true)
+			e.Replication().Cut(i, &c, true)
 			journal[i] = append(journal[i], c.Admissions...)
 			states[i] = append([]byte(nil), c.State...)
 		}
@@ -61,10 +61,10 @@ func TestInlineMemory(t *testing.T) {
 	cutAll(e)
 	loaded, followed := newTestEngine(t, cfg), newTestEngine(t, cfg)
 	for i := range journal {
-		if err := loaded.LoadState(i, states[i]); err != nil {
+		if err := loaded.Replication().LoadState(i, states[i]); err != nil {
 			t.Fatal(err)
 		}
-		if err := followed.FollowAdmissions(i, journal[i]); err != nil {
+		if err := followed.Replication().FollowAdmissions(i, journal[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,10 +90,10 @@ func TestInlineMemory(t *testing.T) {
 	}
 	cutAll(e)
 	for i := range journal {
-		if err := followed.FollowAdmissions(i, journal[i]); err != nil {
+		if err := followed.Replication().FollowAdmissions(i, journal[i]); err != nil {
 			t.Fatal(err)
 		}
-		if err := loaded.ApplyAdmissions(i, journal[i]); err != nil {
+		if err := loaded.Replication().ApplyAdmissions(i, journal[i]); err != nil {
 			t.Fatal(err)
 		}
 	}

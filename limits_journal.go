@@ -54,13 +54,15 @@ func (s *limitShare) cut(list []Admission, clock *limitClock) []Admission {
 
 // ApplyAdmissions counts admissions that come from a journal. They are not
 // gathered again. Bytes that are no limit's are an error.
-func (e *Engine) ApplyAdmissions(partition int, list []Admission) error {
+func (r *Replication) ApplyAdmissions(partition int, list []Admission) error {
+	e := r.engine
 	return e.limits.applyAll(partition, list, false)
 }
 
 // FollowAdmissions is ApplyAdmissions for those that other nodes decided a moment
 // ago, beside this one: what is more than the burst counts as KeyedLimit.Overshoot.
-func (e *Engine) FollowAdmissions(partition int, list []Admission) error {
+func (r *Replication) FollowAdmissions(partition int, list []Admission) error {
+	e := r.engine
 	return e.limits.applyAll(partition, list, true)
 }
 

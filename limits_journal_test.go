@@ -41,22 +41,22 @@ func goOnFromJournal(t *testing.T, l Limit, random *rand.Rand) {
 		}
 		switch random.IntN(40) {
 		case 0, 1, 2: // a flush
-			e.Cut(0, &c, false)
+			e.Replication().Cut(0, &c, false)
 			since = append(since, c.Admissions...)
 		case 3: // a snapshot
-			e.Cut(0, &c, true)
+			e.Replication().Cut(0, &c, true)
 			state, since = append([]byte(nil), c.State...), nil
 		case 4: // a restart, after a flush
-			e.Cut(0, &c, false)
+			e.Replication().Cut(0, &c, false)
 			since = append(since, c.Admissions...)
 			next, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
 			next.limits.clock.source = e.limits.clock.source
 			if state != nil {
-				if err := next.LoadState(0, state); err != nil {
+				if err := next.Replication().LoadState(0, state); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := next.ApplyAdmissions(0, since); err != nil {
+			if err := next.Replication().ApplyAdmissions(0, since); err != nil {
 				t.Fatal(err)
 			}
 			e, kl = next, mustLimit(t, next, "x", l)
@@ -93,10 +93,10 @@ func TestLimitStatesAreLoadedAsTheyWere(t *testing.T) {
 		short.Allow("k")
 	}
 	var c Cut
-	e.Cut(0, &c, true)
+	e.Replication().Cut(0, &c, true)
 	fresh, at := limitEngine(t, Config{Partitions: 1, Gather: true})
 	at.Store(now.Load())
-	if err := fresh.LoadState(0, c.State); err != nil {
+	if err := fresh.Replication().LoadState(0, c.State); err != nil {
 		t.Fatal(err)
 	}
 	again := mustLimit(t, fresh, "per-hour", Limit{N: 40, Per: time.Hour})
@@ -123,9 +123,9 @@ func TestLimitStateFromTheFuture(t *testing.T) {
 		now.Add(int64(24 * time.Hour))
 		mustLimit(t, e, "x", l).AllowN("k", 20)
 		var c Cut
-		e.Cut(0, &c, true)
+		e.Replication().Cut(0, &c, true)
 		fresh, at := limitEngine(t, Config{Partitions: 1, Gather: true})
-		if err := fresh.LoadState(0, c.State); err != nil {
+		if err := fresh.Replication().LoadState(0, c.State); err != nil {
 			t.Fatal(err)
 		}
 		kl := mustLimit(t, fresh, "x", l)

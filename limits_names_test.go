@@ -13,9 +13,9 @@ func TestSnapshotHasWhatAShorterLimitLookedAt(t *testing.T) {
 	long.AllowN("k", 5)
 	short.Peek("k", 1)
 	var c Cut
-	e.Cut(0, &c, true)
+	e.Replication().Cut(0, &c, true)
 	next, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
-	if err := next.LoadState(0, c.State); err != nil {
+	if err := next.Replication().LoadState(0, c.State); err != nil {
 		t.Fatal(err)
 	}
 	if v, _ := mustLimit(t, next, "x", Limit{N: 5, Per: time.Minute}).Take("k", 5); v.Allowed {
@@ -86,11 +86,11 @@ func TestNamesFromAJournalAreNotRefused(t *testing.T) {
 			mustLimit(t, e, fmt.Sprintf("own-%d-%d", life, i), Limit{N: 1, Per: 24 * time.Hour}).Allow("k")
 		}
 		var c Cut
-		e.Cut(0, &c, false)
+		e.Replication().Cut(0, &c, false)
 		all = append(all, c.Admissions...)
 	}
 	e, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
-	if err := e.ApplyAdmissions(0, all); err != nil {
+	if err := e.Replication().ApplyAdmissions(0, all); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -112,9 +112,9 @@ func TestSnapshotHasThePastOfALongerLimit(t *testing.T) {
 	mustLimit(t, e, "x", Limit{N: 5, Per: time.Minute}).AllowN("k", 5)
 	mustLimit(t, e, "x", Limit{N: 50, Per: time.Second}).Allow("k")
 	var c Cut
-	e.Cut(0, &c, true)
+	e.Replication().Cut(0, &c, true)
 	next, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
-	if err := next.LoadState(0, c.State); err != nil {
+	if err := next.Replication().LoadState(0, c.State); err != nil {
 		t.Fatal(err)
 	}
 	if mustLimit(t, next, "x", Limit{N: 5, Per: time.Minute}).Allow("k") {

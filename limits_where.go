@@ -47,8 +47,9 @@ func (l *KeyedLimit) Where() Where {
 
 // HoldsKey tells whether the engine holds the key's partition. Cost: a load where it
 // never released one.
-func (e *Engine) HoldsKey(key string) bool {
-	return !e.holding.parted.Load() || e.Holds(e.PartitionOf(key))
+func (r *Replication) HoldsKey(key string) bool {
+	e := r.engine
+	return !e.holding.parted.Load() || e.holds(e.partitionOf(key))
 }
 
 // nodeMark stands between the name of a limit that is one node's alone and the name
@@ -62,7 +63,8 @@ const nodeMark = '@'
 // The admissions of a shared or strict limit are journaled whatever its period,
 // those of a node's limit as Limit has it. What a key has used is kept apart for
 // each node whose alone the limit is; shared and strict limits of one name are one.
-func (e *Engine) LimitIn(node string, where Where, name string, l Limit) (*KeyedLimit, error) {
+func (r *Replication) LimitIn(node string, where Where, name string, l Limit) (*KeyedLimit, error) {
+	e := r.engine
 	if err := checkLimitName(name); err != nil {
 		return nil, err
 	}
@@ -101,7 +103,8 @@ func (l *KeyedLimit) Record() string { return l.plan.Load().record }
 
 // LimitOfRecord is the limit that a record tells of, to decide what another node
 // asks. The error wraps ErrDamagedState for a record that is none.
-func (e *Engine) LimitOfRecord(record string) (*KeyedLimit, error) {
+func (r *Replication) LimitOfRecord(record string) (*KeyedLimit, error) {
+	e := r.engine
 	plan, err := e.limits.recorded(record)
 	if err != nil {
 		return nil, err

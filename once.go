@@ -67,7 +67,8 @@ func (e *Engine) applyOnce(r *receipt, apply func() []byte) (answer []byte) {
 // CutReceipts runs cut, which calls Cut for the partitions, while no request of
 // Once is being applied, and returns the receipts since the call before: those
 // of requests whose hits are in these cuts or earlier ones.
-func (e *Engine) CutReceipts(cut func()) [][]byte {
+func (r *Replication) CutReceipts(cut func()) [][]byte {
+	e := r.engine
 	e.receipts.gate.Lock()
 	defer e.receipts.gate.Unlock()
 	cut()
@@ -79,7 +80,8 @@ func (e *Engine) CutReceipts(cut func()) [][]byte {
 }
 
 // Receipts returns all receipts, for a snapshot.
-func (e *Engine) Receipts() (all [][]byte) {
+func (r *Replication) Receipts() (all [][]byte) {
+	e := r.engine
 	e.receipts.mu.Lock()
 	defer e.receipts.mu.Unlock()
 	e.receipts.expire(e.limits.clock.second())
@@ -97,11 +99,15 @@ func (e *Engine) Receipts() (all [][]byte) {
 // LoadReceipts takes receipts back from a journal or a snapshot. Those that are
 // too old or known are left out, and the oldest when they are more than twice
 // Config.OnceMemory; one that can't be read is an error.
-func (e *Engine) LoadReceipts(encoded [][]byte) error { return e.takeReceipts(encoded, false) }
+func (r *Replication) LoadReceipts(encoded [][]byte) error {
+	return r.engine.takeReceipts(encoded, false)
+}
 
 // FollowReceipts is LoadReceipts for those that another node gave a moment ago: they are
 // as of now, whatever its clock says.
-func (e *Engine) FollowReceipts(encoded [][]byte) error { return e.takeReceipts(encoded, true) }
+func (r *Replication) FollowReceipts(encoded [][]byte) error {
+	return r.engine.takeReceipts(encoded, true)
+}
 
 func (e *Engine) takeReceipts(encoded [][]byte, fresh bool) error {
 	e.receipts.mu.Lock()

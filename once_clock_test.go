@@ -21,7 +21,7 @@ func TestReceiptsOfAClockAhead(t *testing.T) {
 		return repeated
 	}
 	ahead := &receipt{key: "other", fingerprint: 1, at: now.Unix() + year, answer: []byte("x")}
-	if err := e.LoadReceipts([][]byte{ahead.encode(0)}); err != nil {
+	if err := e.Replication().LoadReceipts([][]byte{ahead.encode(0)}); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(year * time.Second)
@@ -35,7 +35,7 @@ func TestReceiptsOfAClockAhead(t *testing.T) {
 	once("now")
 	now = now.Add((OnceSeconds + 1) * time.Second)
 	once("later")
-	if got := len(e.Receipts()); got != 1 {
+	if got := len(e.Replication().Receipts()); got != 1 {
 		t.Errorf("%d receipts are kept after ten minutes, want 1", got)
 	}
 }

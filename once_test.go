@@ -75,9 +75,9 @@ func TestOnceConcurrent(t *testing.T) {
 	var c Cut
 	receipts, hits := 0, uint64(0)
 	for receipts < 500 {
-		receipts += len(e.CutReceipts(func() {
+		receipts += len(e.Replication().CutReceipts(func() {
 			for i := range e.partitions {
-				e.Cut(i, &c, false)
+				e.Replication().Cut(i, &c, false)
 				for _, d := range c.Deltas {
 					hits += d.N
 				}
@@ -102,7 +102,7 @@ func TestReceiptsLoad(t *testing.T) {
 		now = now.Add(time.Minute)
 	}
 	restarted := newTestEngine(t, cfg)
-	if err := restarted.LoadReceipts(e.Receipts()); err != nil {
+	if err := restarted.Replication().LoadReceipts(e.Replication().Receipts()); err != nil {
 		t.Fatal(err)
 	}
 	for i := 1; i < 10; i++ { // the first is ten minutes old
@@ -114,7 +114,7 @@ func TestReceiptsLoad(t *testing.T) {
 	if _, repeated, _ := restarted.Once(t.Context(), "0", 0, func() []byte { return nil }); repeated {
 		t.Error("a receipt of ten minutes ago is still there")
 	}
-	if err := restarted.LoadReceipts([][]byte{{0xff}}); err == nil {
+	if err := restarted.Replication().LoadReceipts([][]byte{{0xff}}); err == nil {
 		t.Error("took a receipt that is none")
 	}
 }
@@ -149,7 +149,7 @@ func TestOnceMemory(t *testing.T) {
 	for life := range 4 { // lives of another node
 		other = newTestEngine(t, cfg)
 		fill(other, fmt.Sprint("node", life))
-		if err := e.LoadReceipts(other.Receipts()); err != nil {
+		if err := e.Replication().LoadReceipts(other.Replication().Receipts()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,7 +166,7 @@ func TestOnceMemory(t *testing.T) {
 	// What is taken back after a restart is not the new life's own.
 	restarted := newTestEngine(t, cfg)
 	fill(e, "before")
-	if err := restarted.LoadReceipts(e.Receipts()); err != nil {
+	if err := restarted.Replication().LoadReceipts(e.Replication().Receipts()); err != nil {
 		t.Fatal(err)
 	}
 	if err := ask(restarted, "before", "new"); err != nil {

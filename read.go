@@ -34,12 +34,13 @@ func (e *Engine) Count(key string, w time.Duration) (Count, error) {
 // Cost: a look-up, the partition's lock, and O(1), or up to some 200 pairs for a
 // sparse key.
 func (e *Engine) CountAt(at time.Time, key string, w time.Duration) (Count, error) {
-	return e.CountIn(nil, at, key, w)
+	return e.replication.CountIn(nil, at, key, w)
 }
 
 // CountIn is CountAt; of AllKeys, it counts the hits of some partitions that a cut
 // has.
-func (e *Engine) CountIn(in PartitionSet, at time.Time, key string, w time.Duration) (Count, error) {
+func (r *Replication) CountIn(in PartitionSet, at time.Time, key string, w time.Duration) (Count, error) {
+	e := r.engine
 	seconds, err := e.checkRead(key, w)
 	if err != nil {
 		return Count{}, err

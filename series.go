@@ -25,12 +25,13 @@ func (p Point) String() string { return p.At.UTC().Format(time.RFC3339) + " " + 
 //
 // At most MaxPoints, at least one; each costs what a Count does.
 func (e *Engine) Series(key string, from, to time.Time, step time.Duration) ([]Point, error) {
-	return e.SeriesIn(nil, key, from, to, step)
+	return e.replication.SeriesIn(nil, key, from, to, step)
 }
 
 // SeriesIn is Series; of AllKeys, it counts the hits of some partitions that a cut
 // has.
-func (e *Engine) SeriesIn(in PartitionSet, key string, from, to time.Time, step time.Duration) ([]Point, error) {
+func (r *Replication) SeriesIn(in PartitionSet, key string, from, to time.Time, step time.Duration) ([]Point, error) {
+	e := r.engine
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}

@@ -74,7 +74,8 @@ func appendWindow(b []byte, w *window.Window, scratch *[]byte) []byte {
 // into one that was released, which takes what is kept of limits in any case alone. A
 // state that is damaged, or of an engine with other partitions or another
 // retention, is refused, and the partition stays empty.
-func (e *Engine) LoadState(partition int, state []byte) error {
+func (r *Replication) LoadState(partition int, state []byte) error {
+	e := r.engine
 	s, err := e.decodeState(partition, state)
 	if err != nil {
 		return err

@@ -33,8 +33,8 @@ type Stats struct {
 	OnceDropped     uint64 // receipts of others that left before their time
 	OnceDropping    bool   // some of these would still be there
 
-	ClockCorrection  time.Duration // see Engine.CorrectClock
-	LimitClockBehind time.Duration // see Engine.LimitClockBehind
+	ClockCorrection  time.Duration // see Replication.CorrectClock
+	LimitClockBehind time.Duration // see Replication.LimitClockBehind
 
 	Bytes        int64 // of tables, keys and windows
 	MemoryBudget int64 // bytes
@@ -68,7 +68,7 @@ func (e *Engine) Stats() Stats {
 		Waiting:      e.waiting.entries.Load(),
 		WaitingBytes: e.waiting.bytes.Load(),
 	}
-	s.ClockCorrection, s.LimitClockBehind = e.ClockCorrection(), e.LimitClockBehind()
+	s.ClockCorrection, s.LimitClockBehind = e.replication.ClockCorrection(), e.replication.LimitClockBehind()
 	if s.Ahead = e.clock.aside.Load(); s.Ahead > 0 {
 		s.NewestAhead = time.Unix(int64(e.clock.asideAt.Load()), 0)
 	}

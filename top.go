@@ -28,11 +28,12 @@ func (kc KeyCount) String() string { return kc.Key + " " + kc.Count.String() }
 // Cost: O(keys), one short lock for each key with the prefix, so that hits are
 // not held up.
 func (e *Engine) Top(at time.Time, w time.Duration, n int, prefix string) ([]KeyCount, error) {
-	return e.TopIn(nil, at, w, n, prefix)
+	return e.replication.TopIn(nil, at, w, n, prefix)
 }
 
 // TopIn is Top of the keys of some partitions.
-func (e *Engine) TopIn(in PartitionSet, at time.Time, w time.Duration, n int, prefix string) ([]KeyCount, error) {
+func (r *Replication) TopIn(in PartitionSet, at time.Time, w time.Duration, n int, prefix string) ([]KeyCount, error) {
+	e := r.engine
 	seconds, err := wholeSeconds("window", w)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ type waiting struct {
 	admissions atomic.Bool // cuts leave admissions where they are
 }
 
-// waitingBound is what Engine.BoundWaiting said last.
+// waitingBound is what Replication.BoundWaiting said last.
 type waitingBound struct {
 	bytes int64
 	why   string
@@ -35,7 +35,8 @@ func bytesOf(deltas []Delta) (n int) {
 // first call there is no such bound.
 //
 // It is how a journal has hits refused that it could not keep, before they are counted.
-func (e *Engine) BoundWaiting(bytes int64, why string) {
+func (r *Replication) BoundWaiting(bytes int64, why string) {
+	e := r.engine
 	if was := e.waiting.bound.Load(); was == nil || *was != (waitingBound{bytes, why}) {
 		e.waiting.bound.Store(&waitingBound{bytes, why})
 	}
@@ -43,7 +44,7 @@ func (e *Engine) BoundWaiting(bytes int64, why string) {
 
 // DeferAdmissions has cuts leave admissions of limits where they are, added up for each
 // key, but for partitions whose state is cut. They are in the first cut after it ended.
-func (e *Engine) DeferAdmissions(really bool) { e.waiting.admissions.Store(really) }
+func (r *Replication) DeferAdmissions(really bool) { r.engine.waiting.admissions.Store(really) }
 
 func (w *waiting) tooMuch(most int64) bool {
 	if w.entries.Load() > most {

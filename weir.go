@@ -9,8 +9,8 @@
 // that hold: exact up to 300 s, with at most 1 % of the window in doubt beyond, and
 // with no upper bound where the window reaches back beyond the retention.
 //
-// A journal keeps an engine durable through [Engine.Cut], [Engine.Apply] and their
-// like; a program that only counts does not need them.
+// A journal keeps an engine durable, and nodes share what they count, through
+// [Engine.Replication]; a program that only counts does not need it.
 package weir
 
 import (

@@ -263,19 +263,19 @@ func (c *carry) restage(ctx context.Context) error {
 func (s *spool) pourInto(ctx context.Context, engine *weir.Engine) error {
 	to := newHolding(engine)
 	return s.each(ctx, func(from *weir.Engine, c weir.Content) error {
-		admissions, err := from.Admissions(c)
+		admissions, err := from.Replication().Admissions(c)
 		if err != nil {
 			return err
 		}
 		for _, a := range admissions {
-			if err := engine.ApplyAdmissions(engine.PartitionOf(a.Key), []weir.Admission{a}); err != nil {
+			if err := engine.Replication().ApplyAdmissions(engine.Replication().PartitionOf(a.Key), []weir.Admission{a}); err != nil {
 				return err
 			}
 		}
 		return pour(c, engine, func(p poured) error {
 			return to.restored(batch{partition: p.partition, kind: p.kind, entries: p.entries})
 		})
-	}, engine.LoadReceipts)
+	}, engine.Replication().LoadReceipts)
 }
 
 // clear is step 4.

@@ -21,4 +21,4 @@ func (j *Journal) aheadAlarms() []Alarm {
 }
 
 // now is the time of day, as the engine has it.
-func (j *Journal) now() time.Time { return j.engine.Wall() }
+func (j *Journal) now() time.Time { return j.engine.Replication().Wall() }

@@ -91,9 +91,9 @@ func (j *Journal) compareClocks(ctx context.Context, wanted int) {
 	w.is = v
 	if v.apart > 0 {
 		w.is.correction = was.correction // nobody knows better
-	} else if was := j.engine.ClockCorrection(); v.correction != 0 || was != 0 {
+	} else if was := j.engine.Replication().ClockCorrection(); v.correction != 0 || was != 0 {
 		if change := v.correction - was; v.correction == 0 || change.Abs() > clocksAgree/10 {
-			j.engine.CorrectClock(v.correction)
+			j.engine.Replication().CorrectClock(v.correction)
 		}
 	}
 	wrong := v.apart > 0 || v.correction != 0
@@ -132,7 +132,7 @@ func (j *Journal) runClocks(ctx context.Context) {
 
 // clockOff is how far the clock is from one that is not set.
 func (j *Journal) clockOff(now time.Time) time.Duration {
-	return j.engine.UncorrectedWall().Round(0).Sub(clockBase.Round(0)) - now.Sub(clockBase)
+	return j.engine.Replication().UncorrectedWall().Round(0).Sub(clockBase.Round(0)) - now.Sub(clockBase)
 }
 
 // clockBase has a time of day and a monotonic time of one moment.
@@ -161,7 +161,7 @@ func (j *Journal) ClockStatus() ClockStatus {
 	j.clocks.mu.Lock()
 	defer j.clocks.mu.Unlock()
 	v := j.clocks.is
-	return ClockStatus{Correction: j.engine.ClockCorrection(), Apart: v.apart, LimitBehind: j.engine.LimitClockBehind(), Compared: v.compared}
+	return ClockStatus{Correction: j.engine.Replication().ClockCorrection(), Apart: v.apart, LimitBehind: j.engine.Replication().LimitClockBehind(), Compared: v.compared}
 }
 
 // ClockSound tells whether strict limits may be decided here: the time of day of this node

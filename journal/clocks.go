@@ -29,7 +29,7 @@ const clockTime = 300 * time.Millisecond
 func (j *Journal) serveClock() error {
 	_, err := j.server.Conn().Subscribe(clockSubject, func(msg *nats.Msg) {
 		answer := binary.LittleEndian.AppendUint64(nil, j.life.origin)
-		answer = binary.LittleEndian.AppendUint64(answer, uint64(j.engine.UncorrectedWall().UnixNano()))
+		answer = binary.LittleEndian.AppendUint64(answer, uint64(j.engine.Replication().UncorrectedWall().UnixNano()))
 		if err := msg.Respond(append(answer, j.cfg.Join.Node...)); err != nil {
 			j.log.Warn("journal: could not answer a node that asked for the time", "error", err)
 		}
@@ -57,7 +57,7 @@ func (j *Journal) askClocks(ctx context.Context, wanted int) (clocks []Clock, er
 		return nil, fmt.Errorf("journal: clocks: %w", err)
 	}
 	defer func() { err = errors.Join(err, answers.Unsubscribe()) }()
-	sent, ours := time.Now(), j.engine.UncorrectedWall()
+	sent, ours := time.Now(), j.engine.Replication().UncorrectedWall()
 	if err := conn.PublishRequest(clockSubject, inbox, nil); err != nil {
 		return nil, fmt.Errorf("journal: clocks: %w", err)
 	}

@@ -123,7 +123,7 @@ func (j *Journal) flush(ctx context.Context, awaited bool) error {
 		j.replica.beat = time.Time{}
 	}
 	due := j.snapshots.dueNow(as.haste)
-	j.engine.DeferAdmissions(as.later)
+	j.engine.Replication().DeferAdmissions(as.later)
 	cut := j.replica.cutAll(began, cutAs{leaving: j.leaving.Load(), states: due, quiet: as.quiet})
 	j.flusher.open.Add(int64(cut.entries))
 	if len(cut.parts) > 0 {

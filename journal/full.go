@@ -38,7 +38,7 @@ func (j *Journal) boundWaiting(underWay int64) {
 		why = fullMessage
 	}
 	j.space.full.Store(j.room().full(kept))
-	j.engine.BoundWaiting(bytes, why)
+	j.engine.Replication().BoundWaiting(bytes, why)
 }
 
 // lookAgain is how often a clustered node looks how much journal there is, where that

@@ -121,7 +121,7 @@ func (j *Journal) Unheld() (n int) {
 	}
 	list := j.Holders()
 	for partition := range j.engine.Config().Partitions {
-		if !slices.ContainsFunc(list, func(h Holder) bool { return h.Here && h.Held.Has(partition) }) && !j.engine.Holds(partition) {
+		if !slices.ContainsFunc(list, func(h Holder) bool { return h.Here && h.Held.Has(partition) }) && !j.engine.Replication().Holds(partition) {
 			n++
 		}
 	}

@@ -72,7 +72,7 @@ func (h *holding) hits(b batch, own bool) {
 		}
 	case h.countedBefore(b, own):
 		h.confirm(b)
-	case h.engine.Holds(b.partition):
+	case h.engine.Replication().Holds(b.partition):
 		h.apply(b, own)
 	}
 }
@@ -83,9 +83,9 @@ func (h *holding) apply(b batch, own bool) {
 		since = h.own(b.partition, h.upTo[b.partition])
 	}
 	if own {
-		h.engine.ApplyOwn(b.partition, b.deltas(), since)
+		h.engine.Replication().ApplyOwn(b.partition, b.deltas(), since)
 	} else {
-		h.engine.Apply(b.partition, b.deltas(), since)
+		h.engine.Replication().Apply(b.partition, b.deltas(), since)
 	}
 }
 
@@ -98,20 +98,20 @@ func (h *holding) apply(b batch, own bool) {
 func (h *holding) admissions(b batch, own, deciding bool) error {
 	list := b.admissions()
 	if deciding && !own {
-		restamp(list, b.cutAt, h.engine.Wall().UnixMilli())
+		restamp(list, b.cutAt, h.engine.Replication().Wall().UnixMilli())
 	}
 	if c := h.coming[b.partition]; c != nil && c.room(h.maxThen) {
 		c.admitted = append(c.admitted, list...)
 	}
 	switch {
-	case own && (h.countedBefore(b, own) || !h.engine.Holds(b.partition)):
+	case own && (h.countedBefore(b, own) || !h.engine.Replication().Holds(b.partition)):
 		return nil
 	case own:
-		return h.engine.ApplyShared(b.partition, list)
+		return h.engine.Replication().ApplyShared(b.partition, list)
 	case deciding:
-		return h.engine.FollowAdmissions(b.partition, list)
+		return h.engine.Replication().FollowAdmissions(b.partition, list)
 	}
-	return h.engine.ApplyAdmissions(b.partition, list)
+	return h.engine.Replication().ApplyAdmissions(b.partition, list)
 }
 
 // restamp tells admissions by this node's clock, now, both in Unix ms.
@@ -131,7 +131,7 @@ func (h *holding) confirm(b batch) {
 	}
 	for _, d := range b.deltas() {
 		if d.N == 0 {
-			h.engine.Confirm(b.partition, d.Key)
+			h.engine.Replication().Confirm(b.partition, d.Key)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (c *coming) room(most int) bool {
 
 func (h *holding) receipts(list [][]byte, deciding bool) error {
 	if deciding {
-		return h.engine.FollowReceipts(list)
+		return h.engine.Replication().FollowReceipts(list)
 	}
-	return h.engine.LoadReceipts(list)
+	return h.engine.Replication().LoadReceipts(list)
 }

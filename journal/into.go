@@ -161,7 +161,7 @@ const restoreFlushBytes = maxPartBytes / 2
 
 // content writes what a partition of the backup has.
 func (w *restoreWriter) content(ctx context.Context, from *weir.Engine, c weir.Content) error {
-	admissions, err := from.Admissions(c)
+	admissions, err := from.Replication().Admissions(c)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (w *restoreWriter) usage(ctx context.Context, admissions []weir.Admission, 
 	}
 	by := map[int][]weir.Admission{}
 	for _, a := range admissions {
-		partition := w.j.engine.PartitionOf(a.Key)
+		partition := w.j.engine.Replication().PartitionOf(a.Key)
 		by[partition] = append(by[partition], a)
 	}
 	w.used.begin(time.Now())

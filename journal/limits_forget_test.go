@@ -14,7 +14,7 @@ func TestForgetInlineOnAllNodes(t *testing.T) {
 	c.start()
 	limits := make([]*weir.KeyedLimit, len(c.nodes))
 	for i, node := range c.nodes {
-		l, err := node.e.LimitIn(c.cfgs[i].Join.Node, weir.WhereShared, "mine", weir.Limit{N: 10, Per: time.Hour})
+		l, err := node.e.Replication().LimitIn(c.cfgs[i].Join.Node, weir.WhereShared, "mine", weir.Limit{N: 10, Per: time.Hour})
 		if err == nil {
 			l, err = l.Inline()
 		}

@@ -90,7 +90,7 @@ func (c *cluster) ask(limits []*weir.KeyedLimit, key string, pause, long time.Du
 func (c *cluster) limits(where weir.Where, name string, l weir.Limit) (list []*weir.KeyedLimit) {
 	c.t.Helper()
 	for i, node := range c.nodes {
-		kl, err := node.e.LimitIn(fmt.Sprintf("n%d", i+1), where, name, l)
+		kl, err := node.e.Replication().LimitIn(fmt.Sprintf("n%d", i+1), where, name, l)
 		if err != nil {
 			c.t.Fatal(err)
 		}

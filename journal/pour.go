@@ -51,7 +51,7 @@ func pour(c weir.Content, to *weir.Engine, f func(poured) error) error {
 		}
 	}
 	for _, key := range c.Keys {
-		if err := add(to.PartitionOf(key.Key), key); err != nil {
+		if err := add(to.Replication().PartitionOf(key.Key), key); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (s *spool) eachOf(ctx context.Context, some weir.PartitionSet, f func(*weir
 		return err
 	}
 	if some.Has(0) {
-		if err := receipts(engine.Receipts()); err != nil {
+		if err := receipts(engine.Replication().Receipts()); err != nil {
 			return err
 		}
 	}
@@ -130,7 +130,7 @@ func (s *spool) eachOf(ctx context.Context, some weir.PartitionSet, f func(*weir
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		engine.Cut(partition, &cut, true)
+		engine.Replication().Cut(partition, &cut, true)
 		c, err := weir.ReadContent(cut.State)
 		if err == nil {
 			err = f(engine, c)

@@ -16,12 +16,12 @@ func (j *Journal) rebase(ctx context.Context, l *loaded) error {
 	target := l.reached + 1
 	var cut weir.Cut
 	for partition := range l.have {
-		j.engine.Cut(partition, &cut, true)
+		j.engine.Replication().Cut(partition, &cut, true)
 		at := &j.replica.audit.lane(j.life.origin).positions[partition]
 		at.epoch, at.lost = j.life.epoch, 0
 		snap := snapshot{life: j.life, partition: partition, positions: j.replica.audit.positionsOf(partition, nil), from: target, state: cut.State}
 		if partition == 0 {
-			snap.receipts = j.engine.Receipts()
+			snap.receipts = j.engine.Replication().Receipts()
 		}
 		slot, _ := slotFor(l.have[partition], target)
 		revision, err := j.store.putSnapshot(ctx, snap, slot, l.have[partition][slot].revision)

@@ -11,7 +11,7 @@ import (
 // own hits and removals. So
 //
 //   - an own removal that did not come back yet also takes what is applied meanwhile
-//     (weir.Engine.Apply, Confirm);
+//     (weir.Replication.Apply, Confirm);
 //   - a removal of another node leaves own hits that did not come back yet (ownSince);
 //   - a snapshot, whose state has own hits and removals ahead of the journal, is stored
 //     once they came back, unless a removal was among what came before them

@@ -130,7 +130,7 @@ func (r *replica) cutAll(now time.Time, as cutAs) (f cutFlush) {
 	restate := r.clustered && !as.quiet && now.Sub(r.audited) >= auditEvery
 	r.entries = 0
 	arriving := r.arriving()
-	receipts := r.engine.CutReceipts(func() {
+	receipts := r.engine.Replication().CutReceipts(func() {
 		for partition := range r.audit.partitions {
 			c := arriving[partition]
 			switch {
@@ -169,7 +169,7 @@ const auditEvery = 10 * time.Second
 // cutPartition puts a partition's new hits into the flush, or what they come to so
 // far if that is to be restated. It takes the partition's state if it is asked for.
 func (r *replica) cutPartition(partition int, withState, restate bool) {
-	r.engine.Cut(partition, &r.cut, withState)
+	r.engine.Replication().Cut(partition, &r.cut, withState)
 	r.entries += len(r.cut.Deltas) + len(r.cut.Admissions)
 	r.encoder.add(partition, r.cut.Deltas)
 	r.encoder.addAdmissions(partition, r.cut.Admissions)
@@ -181,7 +181,7 @@ func (r *replica) cutPartition(partition int, withState, restate bool) {
 	}
 	for _, d := range r.cut.Deltas {
 		if d.N == 0 { // nothing comes from others
-			r.engine.Confirm(partition, d.Key)
+			r.engine.Replication().Confirm(partition, d.Key)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (r *replica) snapshotOf(partition int) snapshot {
 		state:     append([]byte(nil), r.cut.State...),
 	}
 	if partition == 0 {
-		snap.receipts = r.engine.Receipts()
+		snap.receipts = r.engine.Replication().Receipts()
 	}
 	return snap
 }

@@ -7,10 +7,10 @@ import (
 // loadSnapshot puts a partition's snapshot into the engine. Those of different
 // partitions may be loaded at once; resume follows.
 func (r *replica) loadSnapshot(snap snapshot) error {
-	if err := r.engine.LoadReceipts(snap.receipts); err != nil {
+	if err := r.engine.Replication().LoadReceipts(snap.receipts); err != nil {
 		return err
 	}
-	return r.engine.LoadState(snap.partition, snap.state)
+	return r.engine.Replication().LoadState(snap.partition, snap.state)
 }
 
 // resume goes on after the snapshots that were loaded, by partition, nil where

@@ -134,10 +134,10 @@ func (b *backupReader) load(engine *weir.Engine, some weir.PartitionSet) error {
 			return nil
 		}
 		snaps[snap.partition] = &snapshot{life: snap.life, partition: snap.partition, from: snap.from, positions: snap.positions}
-		if err := engine.LoadReceipts(snap.receipts); err != nil {
+		if err := engine.Replication().LoadReceipts(snap.receipts); err != nil {
 			return err
 		}
-		return engine.LoadState(snap.partition, snap.state)
+		return engine.Replication().LoadState(snap.partition, snap.state)
 	}, func(sequence uint64, data []byte) error {
 		if sequence == b.info.First {
 			audit.resumeOf(some, snaps, b.info.Last)

@@ -95,22 +95,22 @@ func (h *holding) restored(b batch) error {
 		c.then, c.admitted, c.overflow = nil, nil, true
 		return nil
 	}
-	if !h.engine.Holds(b.partition) {
+	if !h.engine.Replication().Holds(b.partition) {
 		return nil
 	}
 	switch b.kind {
 	case kindWindows:
 		list, _ := b.windows() // it was checked
-		return h.engine.MergeWindows(b.partition, list)
+		return h.engine.Replication().MergeWindows(b.partition, list)
 	case kindForgotten:
 		list, _ := b.forgotten()
-		h.engine.MergeForgotten(b.partition, list)
+		h.engine.Replication().MergeForgotten(b.partition, list)
 	case kindClear:
 		var own []weir.Delta
 		if h.ownAll != nil {
 			own = h.ownAll(b.partition, h.upTo[b.partition])
 		}
-		h.engine.Clear(b.partition, own)
+		h.engine.Replication().Clear(b.partition, own)
 	}
 	return nil
 }

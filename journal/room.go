@@ -16,7 +16,7 @@ import "fmt"
 //
 // is a circle, for a state counts only with the own hits in it, which are in the
 // journal first. So it is cut where it does no harm, at its beginning: from full on,
-// hits are refused before they are counted (Engine.BoundWaiting), and what was counted
+// hits are refused before they are counted (Replication.BoundWaiting), and what was counted
 // until then is bounded so that it has room, on all nodes together. The flush that takes
 // a state is then small or empty, and nothing that frees room waits for any:
 //

@@ -41,7 +41,7 @@ func (j *Journal) openShares(ctx context.Context, origin uint64) error {
 	}
 	for partition := range j.engine.Config().Partitions {
 		if !slices.Contains(s.preferred(nodes, partition), j.cfg.Join.Node) {
-			j.engine.Release(partition)
+			j.engine.Replication().Release(partition)
 		}
 	}
 	return nil
@@ -86,7 +86,7 @@ func (j *Journal) runShares(ctx context.Context) {
 // tellShares registers what this node holds, unless the registry has it: it has changed,
 // or this node was removed (Remove) and is here nevertheless.
 func (j *Journal) tellShares(ctx context.Context) {
-	now := share.Entry{Node: j.cfg.Join.Node, Origin: j.Origin(), Epoch: j.life.epoch, Held: j.engine.HeldPartitions()}
+	now := share.Entry{Node: j.cfg.Join.Node, Origin: j.Origin(), Epoch: j.life.epoch, Held: j.engine.Replication().HeldPartitions()}
 	if slices.ContainsFunc(j.shares.registry.Entries(), now.Says) {
 		return
 	}
@@ -124,7 +124,7 @@ func (j *Journal) releaseShares(list []Holder) {
 	}
 	wanted, released := j.wanted(list), 0
 	for partition := range j.engine.Config().Partitions {
-		if !j.engine.Holds(partition) || wanted.Has(partition) {
+		if !j.engine.Replication().Holds(partition) || wanted.Has(partition) {
 			continue
 		}
 		others := slices.DeleteFunc(holdersOf(list, partition), func(node string) bool { return node == j.cfg.Join.Node })
@@ -134,7 +134,7 @@ func (j *Journal) releaseShares(list []Holder) {
 		}
 	}
 	if released > 0 {
-		j.log.Info("journal: released partitions that other nodes hold now", "released", released, "held", j.engine.HeldPartitions().Len())
+		j.log.Info("journal: released partitions that other nodes hold now", "released", released, "held", j.engine.Replication().HeldPartitions().Len())
 	}
 }
 
@@ -162,7 +162,7 @@ func (j *Journal) takeShares(ctx context.Context) (err error) {
 		j.tellShares(ctx)
 	}
 	if taken > 0 {
-		j.log.Info("journal: took over partitions", "taken", taken, "held", j.engine.HeldPartitions().Len(), "took", time.Since(began).Round(time.Millisecond))
+		j.log.Info("journal: took over partitions", "taken", taken, "held", j.engine.Replication().HeldPartitions().Len(), "took", time.Since(began).Round(time.Millisecond))
 	}
 	return err
 }
@@ -176,7 +176,7 @@ func (j *Journal) takeSome(ctx context.Context, some []int) (taken int, err erro
 		return 0, err
 	}
 	for _, partition := range some {
-		if j.engine.Holds(partition) {
+		if j.engine.Replication().Holds(partition) {
 			continue
 		}
 		if failed := j.take(ctx, []int{partition}); failed == nil {
@@ -191,13 +191,13 @@ func (j *Journal) takeSome(ctx context.Context, some []int) (taken int, err erro
 // missing are the partitions that this node should hold and does not, those that fewest
 // hold first.
 func (j *Journal) missing() (list []int) {
-	if j.engine.HeldPartitions().Len() == j.engine.Config().Partitions {
+	if j.engine.Replication().HeldPartitions().Len() == j.engine.Config().Partitions {
 		return nil
 	}
 	holders := j.Holders()
 	wanted := j.wanted(holders)
 	for partition := range j.engine.Config().Partitions {
-		if wanted.Has(partition) && !j.engine.Holds(partition) {
+		if wanted.Has(partition) && !j.engine.Replication().Holds(partition) {
 			list = append(list, partition)
 		}
 	}

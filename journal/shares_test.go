@@ -46,7 +46,7 @@ func (s *sharing) hit(hits int) {
 func (s *sharing) remove(key string) {
 	s.t.Helper()
 	for _, node := range s.nodes {
-		if node != nil && node.e.Holds(node.e.PartitionOf(key)) {
+		if node != nil && node.e.Replication().Holds(node.e.Replication().PartitionOf(key)) {
 			if _, err := node.e.Delete(key); err != nil {
 				s.t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func (s *sharing) wrong(replicas int) string {
 	for partition := range engineConfig().Partitions {
 		var nodes []string
 		for i, node := range s.nodes {
-			if node != nil && node.e.Holds(partition) {
+			if node != nil && node.e.Replication().Holds(partition) {
 				nodes = append(nodes, s.cfgs[i].Join.Node)
 			}
 		}
@@ -96,7 +96,7 @@ func (s *sharing) wrong(replicas int) string {
 		}
 		for k := range 200 {
 			key := fmt.Sprint("k", k)
-			if !node.e.Holds(node.e.PartitionOf(key)) {
+			if !node.e.Replication().Holds(node.e.Replication().PartitionOf(key)) {
 				continue
 			}
 			if got, err := node.e.CountAt(at, key, time.Hour); err != nil || got.Lower != s.want[key] || got.Upper != s.want[key] {
@@ -110,7 +110,7 @@ func (s *sharing) wrong(replicas int) string {
 			}
 			list := other.j.Holders()
 			if !slices.ContainsFunc(list, func(h Holder) bool {
-				return h.Node == s.cfgs[i].Join.Node && h.Here && slices.Equal(h.Held, node.e.HeldPartitions())
+				return h.Node == s.cfgs[i].Join.Node && h.Here && slices.Equal(h.Held, node.e.Replication().HeldPartitions())
 			}) {
 				return fmt.Sprintf("what node %d holds is not known: %+v", i+1, list)
 			}
@@ -171,7 +171,7 @@ func TestShares(t *testing.T) {
 		}
 		sum := weir.NewPartitionSet(engineConfig().Partitions)
 		for partition := range engineConfig().Partitions {
-			if !node.e.Holds(partition) {
+			if !node.e.Replication().Holds(partition) {
 				sum.Add(partition)
 			}
 		}

@@ -69,7 +69,7 @@ func (c *simCluster) check() {
 // unsound tells whether a key may be wrong on all nodes: its partition had no sound
 // snapshot any more, the journal was trimmed, and who loaded it has said so.
 func (c *simCluster) unsound(n *simNode, key string) bool {
-	return c.unsure[n.e.PartitionOf(key)] || c.blind && len(c.spoiled) > 0 && (key == weir.AllKeys || c.spoiled[n.e.PartitionOf(key)])
+	return c.unsure[n.e.Replication().PartitionOf(key)] || c.blind && len(c.spoiled) > 0 && (key == weir.AllKeys || c.spoiled[n.e.Replication().PartitionOf(key)])
 }
 
 // affected are the keys that may be wrong on nodes that say nothing, as another
@@ -122,7 +122,7 @@ func (n *simNode) findings() (named func(key string) bool, all []string) {
 				return true
 			}
 			rest, _, _ = strings.Cut(rest, ":")
-			if slices.Contains(strings.Fields(rest), fmt.Sprint(n.e.PartitionOf(key))) {
+			if slices.Contains(strings.Fields(rest), fmt.Sprint(n.e.Replication().PartitionOf(key))) {
 				return true
 			}
 		}

@@ -34,7 +34,7 @@ func (c *simCluster) act() {
 		if n.refused(err) {
 			return
 		}
-		if held := n.e.Holds(n.e.PartitionOf(key)); held != (err == nil) {
+		if held := n.e.Replication().Holds(n.e.Replication().PartitionOf(key)); held != (err == nil) {
 			c.failf("held: %v, %v", held, err)
 		} else if was {
 			n.ops = append(n.ops, simOp{simDelete, key, 0, 0, n.wall(), c.now().UnixMilli(), false})

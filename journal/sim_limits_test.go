@@ -19,7 +19,7 @@ func (n *simNode) newLimits() {
 	var err error
 	n.limit, err = n.e.Limit("limit", weir.Limit{N: simLimit, Per: 24 * time.Hour})
 	n.c.must(err)
-	n.scarce, err = n.e.LimitIn(n.name, weir.WhereShared, "scarce", weir.Limit{N: simScarce, Per: simScarcePer})
+	n.scarce, err = n.e.Replication().LimitIn(n.name, weir.WhereShared, "scarce", weir.Limit{N: simScarce, Per: simScarcePer})
 	n.c.must(err)
 }
 

@@ -132,7 +132,7 @@ func (n *simNode) newEngine() {
 	n.r.stamp = n.now
 	for p := range simPartitions {
 		if n.c.shares && n.c.w.Chance(.4) {
-			n.e.Release(p)
+			n.e.Replication().Release(p)
 		}
 	}
 	n.r.ring.most = n.c.ringBytes

@@ -56,14 +56,14 @@ func (n *simNode) lookForRoom() (as flushing) {
 		}
 	}
 	as = n.c.room().flushing(n.space.kept, false, n.leaving)
-	n.e.DeferAdmissions(as.later)
+	n.e.Replication().DeferAdmissions(as.later)
 	return as
 }
 
 // boundWaiting is Journal.boundWaiting.
 func (n *simNode) boundWaiting(underWay int) {
 	if n.c.max > 0 {
-		n.e.BoundWaiting(n.c.room().waiting(n.space.kept, int64(underWay)), "full")
+		n.e.Replication().BoundWaiting(n.c.room().waiting(n.space.kept, int64(underWay)), "full")
 	}
 }
 
@@ -80,7 +80,7 @@ func (n *simNode) opsLater(as flushing, snaps []snapshot) (later []simOp) {
 	}
 	var now []simOp
 	for _, op := range n.ops {
-		taken := slices.ContainsFunc(snaps, func(s snapshot) bool { return s.partition == n.e.PartitionOf(op.key) })
+		taken := slices.ContainsFunc(snaps, func(s snapshot) bool { return s.partition == n.e.Replication().PartitionOf(op.key) })
 		if (op.kind == simAdmission || op.kind == simScarceAdmission) && !taken {
 			op.late = true
 			later = append(later, op)

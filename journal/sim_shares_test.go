@@ -11,7 +11,7 @@ import (
 // release lets a partition go.
 func (n *simNode) release() {
 	p := n.c.w.IntN(simPartitions)
-	if n.e.Holds(p) {
+	if n.e.Replication().Holds(p) {
 		n.c.w.Logf("%s releases partition %d", n.name, p)
 		n.r.release(p)
 	}
@@ -21,7 +21,7 @@ func (n *simNode) release() {
 // read at one time, the journal at another, and the next cut is a third.
 func (n *simNode) take(partitions []int) {
 	run := n.run
-	partitions = slices.DeleteFunc(partitions, func(p int) bool { return n.e.Holds(p) || n.r.holding.coming[p] != nil })
+	partitions = slices.DeleteFunc(partitions, func(p int) bool { return n.e.Replication().Holds(p) || n.r.holding.coming[p] != nil })
 	if len(partitions) == 0 {
 		return
 	}
@@ -45,7 +45,7 @@ func (n *simNode) take(partitions []int) {
 
 func (n *simNode) takeOn(run int, partitions []int, snaps []*snapshot) (ok bool) {
 	for _, p := range partitions {
-		if n.e.Holds(p) || n.r.holding.coming[p] != nil {
+		if n.e.Replication().Holds(p) || n.r.holding.coming[p] != nil {
 			return true // by another take
 		}
 	}
@@ -102,11 +102,11 @@ func (n *simNode) checkTotal(truth simTruth, now int64) {
 	if n.c.holes == simBeyond || n.c.blind {
 		return
 	}
-	held := n.e.HeldPartitions()
+	held := n.e.Replication().HeldPartitions()
 	for _, w := range []int64{60, 1800} {
 		var want uint64
 		for key := range truth.all {
-			if held.Has(n.e.PartitionOf(key)) {
+			if held.Has(n.e.Replication().PartitionOf(key)) {
 				for at, hits := range truth.all[key] {
 					if at > now-w && at <= now {
 						want += hits
@@ -114,7 +114,7 @@ func (n *simNode) checkTotal(truth simTruth, now int64) {
 				}
 			}
 		}
-		got, err := n.e.CountIn(held, time.Unix(now, 0), weir.AllKeys, time.Duration(w)*time.Second)
+		got, err := n.e.Replication().CountIn(held, time.Unix(now, 0), weir.AllKeys, time.Duration(w)*time.Second)
 		if err != nil || got.Lower > want || got.Upper < want {
 			n.c.failf("%s counts %+v of all hits of %d partitions in %d s, want %d, %v", n.name, got, held.Len(), w, want, err)
 		}
@@ -124,7 +124,7 @@ func (n *simNode) checkTotal(truth simTruth, now int64) {
 // answers tells whether a node can answer for a key.
 func (n *simNode) answers(key string) bool {
 	if key == weir.AllKeys {
-		return n.e.HeldPartitions().Len() == simPartitions
+		return n.e.Replication().HeldPartitions().Len() == simPartitions
 	}
-	return n.e.Holds(n.e.PartitionOf(key))
+	return n.e.Replication().Holds(n.e.Replication().PartitionOf(key))
 }

@@ -75,7 +75,7 @@ func TestClusterSizeCounts(t *testing.T) {
 		for _, n := range w.nodes {
 			took += n.took
 			stats := n.e.Stats()
-			all, err := n.e.CountIn(n.e.HeldPartitions(), n.e.Now(), weir.AllKeys, weir.MaxWindow)
+			all, err := n.e.Replication().CountIn(n.e.Replication().HeldPartitions(), n.e.Now(), weir.AllKeys, weir.MaxWindow)
 			if err != nil {
 				t.Fatal(err)
 			}

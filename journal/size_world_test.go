@@ -86,7 +86,7 @@ func newSizeWorld(t testing.TB, load sizeLoad) *sizeWorld {
 		n := w.newNode(name, uint64(i+1), i < load.follow)
 		for p := range load.partitions {
 			if !n.follows || !slices.Contains(chosen.preferred(names, p), name) {
-				n.e.Release(p) // what does not follow is no counter of anything
+				n.e.Replication().Release(p) // what does not follow is no counter of anything
 			}
 		}
 		n.r.begin(life{origin: uint64(i + 1), epoch: 1})
@@ -95,7 +95,7 @@ func newSizeWorld(t testing.TB, load sizeLoad) *sizeWorld {
 	}
 	w.bystander = w.newNode("bystander", uint64(load.nodes+1), true)
 	for p := range load.partitions {
-		w.bystander.e.Release(p)
+		w.bystander.e.Replication().Release(p)
 	}
 	w.bystander.r.begin(life{origin: uint64(load.nodes + 1), epoch: 1})
 	w.follow()

@@ -31,7 +31,7 @@ func (j *Journal) snapshotsToTake() (list []int) {
 	}
 	by := j.snapshots.takenBy()
 	for partition := range all {
-		if j.engine.Holds(partition) && (trims || j.takesFor(holders, by, partition)) {
+		if j.engine.Replication().Holds(partition) && (trims || j.takesFor(holders, by, partition)) {
 			list = append(list, partition)
 		}
 	}

@@ -218,7 +218,7 @@ func (r *replica) arrive(partition int, c *coming) {
 		return
 	}
 	r.holding.upTo[partition] = r.encoder.seqs[partition]
-	c.held <- r.engine.Hold(partition, c.state, slices.Concat(c.before.deltas, c.then), slices.Concat(c.before.admitted, c.admitted))
+	c.held <- r.engine.Replication().Hold(partition, c.state, slices.Concat(c.before.deltas, c.then), slices.Concat(c.before.admitted, c.admitted))
 }
 
 // ownAsOf is up to when this node's own flushes came back from the journal, by its clock.
@@ -232,7 +232,7 @@ func (r *replica) ownAsOf() time.Time {
 func (r *replica) release(partition int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.engine.Release(partition)
+	r.engine.Replication().Release(partition)
 }
 
 // later are the partitions whose state was due and not taken, though they are held: their
@@ -240,7 +240,7 @@ func (r *replica) release(partition int) {
 func (r *replica) later(due map[int]bool, snaps []snapshot) (list []int) {
 	for partition := range due {
 		taken := slices.ContainsFunc(snaps, func(s snapshot) bool { return s.partition == partition })
-		if !taken && r.engine.Holds(partition) {
+		if !taken && r.engine.Replication().Holds(partition) {
 			list = append(list, partition)
 		}
 	}
@@ -250,5 +250,5 @@ func (r *replica) later(due map[int]bool, snaps []snapshot) (list []int) {
 // stateReady tells whether a partition may be snapshotted: it is held, and its own hits
 // from before that have come back. The caller holds mu.
 func (r *replica) stateReady(partition int) bool {
-	return r.engine.Holds(partition) && r.audit.lane(r.audit.origin).positions[partition].seq >= r.holding.upTo[partition]
+	return r.engine.Replication().Holds(partition) && r.audit.lane(r.audit.origin).positions[partition].seq >= r.holding.upTo[partition]
 }

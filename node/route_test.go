@@ -37,8 +37,8 @@ func TestRoutedOverHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { engine.Close() })
-		engine.Release(1 - i)
-		engine.Release(3 - i)
+		engine.Replication().Release(1 - i)
+		engine.Replication().Release(3 - i)
 		conn, err := nats.Connect("", nats.InProcessServer(broker))
 		if err != nil {
 			t.Fatal(err)
@@ -84,8 +84,8 @@ func TestRoutedOverHTTP(t *testing.T) {
 	var keys []string
 	for i := range 20 {
 		key := fmt.Sprint("k", i)
-		partition := engines[0].PartitionOf(key)
-		engines[partition%2].Apply(partition, []weir.Delta{{Key: key, At: at.Unix(), N: uint64(i + 1)}}, nil)
+		partition := engines[0].Replication().PartitionOf(key)
+		engines[partition%2].Replication().Apply(partition, []weir.Delta{{Key: key, At: at.Unix(), N: uint64(i + 1)}}, nil)
 		keys = append(keys, "key="+key)
 	}
 	for i, url := range urls {

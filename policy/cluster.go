@@ -89,5 +89,5 @@ func (l *Live) limit(where weir.Where, name string, of weir.Limit) (*weir.KeyedL
 	if l.cluster.Node == "" {
 		return l.engine.Limit(name, of)
 	}
-	return l.engine.LimitIn(l.cluster.Node, where, name, of)
+	return l.engine.Replication().LimitIn(l.cluster.Node, where, name, of)
 }

@@ -40,7 +40,7 @@ func (o *other) decide(group func(key string) int, checks []weir.Check, verdicts
 			return false, false, fmt.Errorf("keys of two groups: %q and %q", checks[0].Key, c.Key)
 		}
 		there[i] = c
-		if there[i].Limit, err = o.engine.LimitOfRecord(c.Limit.Record()); err != nil {
+		if there[i].Limit, err = o.engine.Replication().LimitOfRecord(c.Limit.Record()); err != nil {
 			return false, false, err
 		}
 	}
@@ -119,7 +119,7 @@ func TestStrictAlone(t *testing.T) {
 func TestStrictIsDecidedElsewhere(t *testing.T) {
 	r, o := clusterRig(t, "limits:\n"+policyOf("s", "k*", 2, ", where: strict")+policyOf("n", "k*", 3, ", where: node"))
 	// Another node has taken one.
-	there, err := o.engine.LimitIn("n2", weir.WhereStrict, "s", weir.Limit{N: 2, Per: time.Minute})
+	there, err := o.engine.Replication().LimitIn("n2", weir.WhereStrict, "s", weir.Limit{N: 2, Per: time.Minute})
 	if err != nil || !there.Allow("k") {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestStrictIsDecidedElsewhere(t *testing.T) {
 
 func mustIn(t *testing.T, e *weir.Engine, where weir.Where, name string, n uint64) *weir.KeyedLimit {
 	t.Helper()
-	kl, err := e.LimitIn("n1", where, name, weir.Limit{N: n, Per: time.Minute})
+	kl, err := e.Replication().LimitIn("n1", where, name, weir.Limit{N: n, Per: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

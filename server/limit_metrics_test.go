@@ -67,7 +67,7 @@ func TestLimitsAmongNodes(t *testing.T) {
 	// Two of another node, beside one that was admitted here.
 	a.allow(`{"key":"k"}`)
 	kl, _ := live.Limit("shared")
-	if err := engine.FollowAdmissions(engine.PartitionOf("k"), []weir.Admission{{Limit: kl.Record(), Key: "k", At: start.UnixMilli(), N: 2}}); err != nil {
+	if err := engine.Replication().FollowAdmissions(engine.Replication().PartitionOf("k"), []weir.Admission{{Limit: kl.Record(), Key: "k", At: start.UnixMilli(), N: 2}}); err != nil {
 		t.Fatal(err)
 	}
 	if r := a.get("/v1/limits"); !strings.Contains(r.body, `"where":"strict","away":"share"`) || !strings.Contains(r.body, `"where":"node",`) {

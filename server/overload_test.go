@@ -15,7 +15,7 @@ import (
 // what a flush does.
 func newSlowAPI(t *testing.T) (a *testAPI, catchUp func()) {
 	a = newTestAPI(t, weir.Config{Gather: true, Partitions: 1, MaxWaiting: 2}, Config{})
-	return a, func() { a.engine.Cut(0, new(weir.Cut), false) }
+	return a, func() { a.engine.Replication().Cut(0, new(weir.Cut), false) }
 }
 
 // lateLines are n lines of hits that wait for the journal at once, each as one.

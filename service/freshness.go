@@ -7,7 +7,7 @@ import (
 )
 
 // wall is the engine's time of day, also where it counts by event time.
-func (s *Service) wall() time.Time { return s.engine.Wall() }
+func (s *Service) wall() time.Time { return s.engine.Replication().Wall() }
 
 // freshnessEvery is how old a Freshness may be: it only says too little. The journal may
 // be busy with what it missed: then one question waits for it, and not all.

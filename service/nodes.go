@@ -14,7 +14,7 @@ func (s *Service) Nodes(ctx context.Context) api.ClusterAnswer {
 		Mode: "ephemeral", Now: api.Millis(s.wall()), Freshness: s.Freshness(), Partitions: s.engine.Config().Partitions,
 		Nodes: []api.ClusterNode{}, Servers: []api.ClusterServer{}, Routes: []api.ClusterRoute{}, Problems: []string{}, Alarms: s.Alarms(),
 	}
-	a.Correction, a.LimitBehind = s.engine.ClockCorrection().Seconds(), s.engine.LimitClockBehind().Seconds()
+	a.Correction, a.LimitBehind = s.engine.Replication().ClockCorrection().Seconds(), s.engine.Replication().LimitClockBehind().Seconds()
 	if s.cfg.Journal != nil {
 		st := s.cfg.Journal.Stats()
 		a.Mode, a.Size = "alone", 1

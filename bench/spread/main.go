@@ -50,7 +50,7 @@ func kinds() []kind {
 				log.Fatal(err)
 			}
 			defer engine.Close()
-			return func(i int) int { return engine.PartitionOf(k.key(i)) }
+			return func(i int) int { return engine.Replication().PartitionOf(k.key(i)) }
 		}})
 	}
 	return append(all, kind{"by chance", func(partitions int) func(int) int {

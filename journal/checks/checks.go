@@ -48,7 +48,7 @@ func (q Question) Takes() bool {
 func (q Question) Decide(e *weir.Engine) (a Answer, err error) {
 	asked := make([]weir.Check, len(q.Checks))
 	for i, c := range q.Checks {
-		of, err := e.LimitOfRecord(c.Limit)
+		of, err := e.Replication().LimitOfRecord(c.Limit)
 		if err != nil {
 			return Answer{}, err
 		}

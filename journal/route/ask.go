@@ -198,9 +198,9 @@ func (r *Router) start(q *question) (s started) {
 // holds tells whether all that a question is about is held here.
 func (r *Router) holds(q *question) bool {
 	if q.wide() {
-		return r.engine.HeldPartitions().Len() == r.partitions
+		return r.engine.Replication().HeldPartitions().Len() == r.partitions
 	}
-	return r.engine.Holds(r.engine.PartitionOf(q.key))
+	return r.engine.Replication().Holds(r.engine.Replication().PartitionOf(q.key))
 }
 
 // begin sends flights on their way: those of single keys together, each of all keys

@@ -119,7 +119,7 @@ func BenchmarkCount(b *testing.B) {
 	b.Run("routed, 1000 keys at once", func(b *testing.B) {
 		questions := make([]CountQuestion, 0, 1000)
 		for i := 0; len(questions) < cap(questions); i++ {
-			if key := fmt.Sprint("k", i); !n.engine.Holds(n.engine.PartitionOf(key)) {
+			if key := fmt.Sprint("k", i); !n.engine.Replication().Holds(n.engine.Replication().PartitionOf(key)) {
 				questions = append(questions, CountQuestion{key, now, time.Hour})
 			}
 		}

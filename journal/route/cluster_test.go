@@ -21,7 +21,7 @@ func TestCluster(t *testing.T) {
 		n := &node{id: fmt.Sprint("n", i), engine: newEngine(t), asOf: now}
 		for p := range parts {
 			if i == (p+2)%3 {
-				n.engine.Release(p)
+				n.engine.Replication().Release(p)
 			}
 		}
 		n.conn = c.Nodes[i].Conn()

@@ -16,10 +16,10 @@ const maxDeciding = 64 << 10
 
 // Holds tells whether this node holds a key, and so decides itself. Cost: a load where
 // the engine holds all keys.
-func (r *Router) Holds(key string) bool { return r.engine.HoldsKey(key) }
+func (r *Router) Holds(key string) bool { return r.engine.Replication().HoldsKey(key) }
 
 // Group is the partition of a key.
-func (r *Router) Group(key string) int { return r.engine.PartitionOf(key) }
+func (r *Router) Group(key string) int { return r.engine.Replication().PartitionOf(key) }
 
 // Decide is of policy.Shared: weir.Engine.TakeAll, or PeekAll if take is false, at a node that holds the
 // keys of all checks, which are of one group. The error is a *weir.Error of the holder's
@@ -51,7 +51,7 @@ func (r *Router) decide(q *question) (answer, bool) {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.deadline(decision))
 	defer cancel()
-	for _, node := range r.deciders(r.engine.PartitionOf(q.key)) {
+	for _, node := range r.deciders(r.engine.Replication().PartitionOf(q.key)) {
 		if node == r.cfg.Self || r.peers.breakerOpen(node, decision) {
 			continue
 		}

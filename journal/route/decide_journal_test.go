@@ -154,7 +154,7 @@ func TestSharedLimitMoves(t *testing.T) {
 	gone.crash()
 	// All of them: a node that ends while it takes one may wait for the journal for ever.
 	jointest.Eventually(t, "the others have taken what it held", func() bool {
-		return rest[0].engine.HeldPartitions().Len()+rest[1].engine.HeldPartitions().Len() == 32
+		return rest[0].engine.Replication().HeldPartitions().Len()+rest[1].engine.Replication().HeldPartitions().Len() == 32
 	})
 	for _, key := range its {
 		for _, n := range rest {

@@ -17,7 +17,7 @@ import (
 // shared is a shared limit of n per hour at a node.
 func (n *node) shared(t testing.TB, name string, burst uint64) *weir.KeyedLimit {
 	t.Helper()
-	kl, err := n.engine.LimitIn(n.id, weir.WhereShared, name, weir.Limit{N: burst, Per: time.Hour})
+	kl, err := n.engine.Replication().LimitIn(n.id, weir.WhereShared, name, weir.Limit{N: burst, Per: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestDecisionsComeBack(t *testing.T) {
 func TestTheNextHolderDecides(t *testing.T) {
 	for name, fail := range map[string]func(f *fleet, n *node){
 		"gone":       func(_ *fleet, n *node) { n.Close() },
-		"let it go":  func(_ *fleet, n *node) { n.engine.Release(1) },
+		"let it go":  func(_ *fleet, n *node) { n.engine.Replication().Release(1) },
 		"refuses":    func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return []byte("\x01\x01\x00\x01why") }) },
 		"other size": func(_ *fleet, n *node) { n.partitions = 32 },
 	} {
@@ -304,12 +304,12 @@ func TestTooManyDecisions(t *testing.T) {
 func TestNobodyHoldsIt(t *testing.T) {
 	f := newFleet(t, 2, 1, nil)
 	n, key := f.nodes[0], f.keyOf(1, 0)
-	f.nodes[1].engine.Release(1)
+	f.nodes[1].engine.Replication().Release(1)
 	kl := n.shared(t, "l", 10)
 	if _, answered := n.take(t, kl, key); answered {
 		t.Error("it was answered")
 	}
-	if err := n.engine.Hold(1, nil, nil, nil); err != nil {
+	if err := n.engine.Replication().Hold(1, nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	checks, verdicts := []weir.Check{{Limit: kl, Key: key, N: 1}}, make([]weir.Verdict, 1)

@@ -1,6 +1,6 @@
 // Package route answers questions whose keys other nodes hold.
 //
-// A node holds some of the partitions (weir.Engine.Holds). A question about what it
+// A node holds some of the partitions (weir.Replication.Holds). A question about what it
 // holds is answered by its own engine, without any message. Any other is asked of a
 // node that holds the key, by NATS request and reply:
 //

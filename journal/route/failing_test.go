@@ -26,10 +26,10 @@ func TestAHolderFails(t *testing.T) {
 		"hangs":   func(f *fleet, n *node) { f.newGate(n) },
 		"let all go": func(_ *fleet, n *node) {
 			for p := range parts {
-				n.engine.Release(p)
+				n.engine.Replication().Release(p)
 			}
 		},
-		"let one go": func(_ *fleet, n *node) { n.engine.Release(1) },
+		"let one go": func(_ *fleet, n *node) { n.engine.Replication().Release(1) },
 		"is too old": func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return []byte("\x00\x00\x00") }) },
 		"is newer":   func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return []byte("\x02\x00\x00\x01") }) },
 		"refuses":    func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return []byte("\x01\x01\x00\x01why") }) },
@@ -104,7 +104,7 @@ func TestNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3, 2, func(cfg *Config) { soon(cfg); cfg.Deadline = 300 * time.Millisecond })
 	f.nodes[1].Close()
-	f.nodes[2].engine.Release(1)
+	f.nodes[2].engine.Replication().Release(1)
 	n, key := f.nodes[0], f.keyOf(1, 0)
 	for name, ask := range map[string]func() error{
 		"count": func() error { _, _, err := n.Counts(t.Context(), []CountQuestion{{key, now, time.Hour}}); return err },
@@ -144,9 +144,9 @@ func TestPartitionsMove(t *testing.T) {
 	states := map[int][]byte{}
 	for p := range parts {
 		for _, n := range f.nodes {
-			if n.engine.Holds(p) {
+			if n.engine.Replication().Holds(p) {
 				var c weir.Cut
-				n.engine.Cut(p, &c, true)
+				n.engine.Replication().Cut(p, &c, true)
 				states[p] = c.State
 			}
 		}
@@ -165,7 +165,7 @@ func TestPartitionsMove(t *testing.T) {
 				if want, _ := f.model.CountAt(now, key, time.Hour); n.count(t, key) != want {
 					t.Errorf("%s: want %v", key, want)
 				}
-				if want, _ := f.model.CountIn(f.in, now, weir.AllKeys, time.Hour); n.count(t, weir.AllKeys) != want {
+				if want, _ := f.model.Replication().CountIn(f.in, now, weir.AllKeys, time.Hour); n.count(t, weir.AllKeys) != want {
 					t.Errorf("*: want %v", want)
 				}
 				select {
@@ -182,14 +182,14 @@ func TestPartitionsMove(t *testing.T) {
 		f.mu.Unlock()
 		from, to := f.nodes[int(held[0][1]-'0')], f.nodes[0]
 		for _, n := range f.nodes {
-			if !n.engine.Holds(p) {
+			if !n.engine.Replication().Holds(p) {
 				to = n
 			}
 		}
-		if err := to.engine.Hold(p, states[p], nil, nil); err != nil {
+		if err := to.engine.Replication().Hold(p, states[p], nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		from.engine.Release(p) // and the others do not know yet
+		from.engine.Replication().Release(p) // and the others do not know yet
 		f.mu.Lock()
 		f.holders[p] = []string{held[1], to.id}
 		f.mu.Unlock()

@@ -86,7 +86,7 @@ func openThree(t testing.TB, cfg journal.Config) []*journaled {
 	jointest.Eventually(t, "each holds a share", func() bool {
 		held := 0
 		for _, n := range nodes {
-			held += n.engine.HeldPartitions().Len()
+			held += n.engine.Replication().HeldPartitions().Len()
 		}
 		return held == cfg.Replicas*32
 	})

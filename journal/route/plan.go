@@ -19,7 +19,7 @@ type subquery struct {
 // asked, nil is all that Holders says it has. What nobody has is left.
 func (r *Router) plan(rest weir.PartitionSet, of map[string]weir.PartitionSet) (subqueries []subquery, left weir.PartitionSet) {
 	left = slices.Clone(rest)
-	if own := both(left, r.engine.HeldPartitions()); own.Len() > 0 {
+	if own := both(left, r.engine.Replication().HeldPartitions()); own.Len() > 0 {
 		subqueries, left = append(subqueries, subquery{in: own}), without(left, own)
 	}
 	fit, broken := map[string]weir.PartitionSet{}, map[string]weir.PartitionSet{}

@@ -106,18 +106,18 @@ func answerOf(e *weir.Engine, q *question) (a answer) {
 	var err error
 	switch q.kind {
 	case kindCount:
-		a.count, err = e.CountIn(q.in, q.at, q.key, q.window)
+		a.count, err = e.Replication().CountIn(q.in, q.at, q.key, q.window)
 	case kindSeries:
 		var points []weir.Point
-		points, err = e.SeriesIn(q.in, q.key, time.Unix(q.from, 0), time.Unix(q.to, 0), q.window)
+		points, err = e.Replication().SeriesIn(q.in, q.key, time.Unix(q.from, 0), time.Unix(q.to, 0), q.window)
 		a.points = make([]weir.Count, len(points))
 		for i, p := range points {
 			a.points[i] = p.Count
 		}
 	case kindTop:
-		a.top, err = e.TopIn(q.in, q.at, q.window, q.n, q.prefix)
+		a.top, err = e.Replication().TopIn(q.in, q.at, q.window, q.n, q.prefix)
 	case kindKeys:
-		a.keys, err = e.KeysIn(q.in, q.prefix, q.after, q.n)
+		a.keys, err = e.Replication().KeysIn(q.in, q.prefix, q.after, q.n)
 	case kindDelete:
 		a.was, err = e.Delete(q.key)
 	case kindLimitKeys:
@@ -130,13 +130,13 @@ func answerOf(e *weir.Engine, q *question) (a answer) {
 	}
 	a = answer{err: asError(err)}
 	if a.notHeld() && q.wide() {
-		a.held = e.HeldPartitions()
+		a.held = e.Replication().HeldPartitions()
 	}
 	return a
 }
 
 func limitKeys(e *weir.Engine, q *question) ([]weir.KeyUse, error) {
-	of, err := e.LimitOfRecord(q.limit)
+	of, err := e.Replication().LimitOfRecord(q.limit)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func limitKeys(e *weir.Engine, q *question) ([]weir.KeyUse, error) {
 // decide lets an engine decide about keys that it holds.
 func decide(e *weir.Engine, q *question) (checks.Answer, error) {
 	for _, c := range q.decide.Checks {
-		if !e.HoldsKey(c.Key) {
+		if !e.Replication().HoldsKey(c.Key) {
 			return checks.Answer{}, errMoved
 		}
 	}

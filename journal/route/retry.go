@@ -45,7 +45,7 @@ func (r *Router) nextOf(flights []*flight) (to map[string][]*flight, stuck []*fl
 }
 
 func (r *Router) answersItself(f *flight) bool {
-	if !r.engine.Holds(r.engine.PartitionOf(f.q.key)) {
+	if !r.engine.Replication().Holds(r.engine.Replication().PartitionOf(f.q.key)) {
 		return false
 	}
 	fresh := r.own()
@@ -61,7 +61,7 @@ func (r *Router) answersItself(f *flight) bool {
 // there is no other.
 func (r *Router) next(f *flight) (string, bool) {
 	broken := ""
-	for _, node := range r.cfg.Holders(r.engine.PartitionOf(f.q.key)) {
+	for _, node := range r.cfg.Holders(r.engine.Replication().PartitionOf(f.q.key)) {
 		switch {
 		case node == r.cfg.Self || slices.Contains(f.asked, node):
 		case !r.peers.breakerOpen(node, f.q.class()):
@@ -156,7 +156,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // giveUp ends flights that nobody answers.
 func (r *Router) giveUp(flights []*flight) {
 	for _, f := range flights {
-		r.abandon(f, f.trail.failed(r.engine.PartitionOf(f.q.key)))
+		r.abandon(f, f.trail.failed(r.engine.Replication().PartitionOf(f.q.key)))
 	}
 }
 

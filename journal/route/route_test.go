@@ -76,7 +76,7 @@ func newFleet(t testing.TB, size, copies int, change func(cfg *Config)) *fleet {
 		n := &node{id: fmt.Sprint("n", i), engine: newEngine(t), asOf: now.Add(time.Duration(i) * time.Second)}
 		for p := range parts {
 			if !slices.Contains(f.holders[p], n.id) {
-				n.engine.Release(p)
+				n.engine.Replication().Release(p)
 			}
 		}
 		n.conn = f.connect()
@@ -133,11 +133,11 @@ func (f *fleet) open(n *node, change func(cfg *Config)) {
 
 // hit counts hits at all holders and the model.
 func (f *fleet) hit(key string, at int64, n uint64) {
-	partition, deltas := f.model.PartitionOf(key), []weir.Delta{{Key: key, At: at, N: n}}
-	f.model.Apply(partition, deltas, nil)
+	partition, deltas := f.model.Replication().PartitionOf(key), []weir.Delta{{Key: key, At: at, N: n}}
+	f.model.Replication().Apply(partition, deltas, nil)
 	for _, n := range f.nodes {
-		if n.engine.Holds(partition) {
-			n.engine.Apply(partition, deltas, nil)
+		if n.engine.Replication().Holds(partition) {
+			n.engine.Replication().Apply(partition, deltas, nil)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func (f *fleet) fill(keys int) {
 // keyOf is a key of a partition, another for each i.
 func (f *fleet) keyOf(partition, i int) string {
 	for n := 0; ; n++ {
-		if key := fmt.Sprint("p", n); f.model.PartitionOf(key) == partition {
+		if key := fmt.Sprint("p", n); f.model.Replication().PartitionOf(key) == partition {
 			if i--; i < 0 {
 				return key
 			}
@@ -186,13 +186,13 @@ func (f *fleet) wantModel(n *node, keys int) {
 		f.t.Fatalf("%s: %v", n.id, err)
 	}
 	for i, q := range questions {
-		if want, _ := f.model.CountIn(f.in, q.At, q.Key, q.Window); counts[i] != want {
+		if want, _ := f.model.Replication().CountIn(f.in, q.At, q.Key, q.Window); counts[i] != want {
 			f.t.Errorf("%s: %v is %v, want %v", n.id, q, counts[i], want)
 		}
 	}
 	for _, key := range []string{"k0", "k1", "k2", weir.AllKeys} {
 		got, _, err := n.Series(ctx, key, now.Add(-time.Hour), now, 5*time.Minute)
-		want, _ := f.model.SeriesIn(f.in, key, now.Add(-time.Hour), now, 5*time.Minute)
+		want, _ := f.model.Replication().SeriesIn(f.in, key, now.Add(-time.Hour), now, 5*time.Minute)
 		if err != nil || !slices.Equal(got, want) {
 			f.t.Errorf("%s: series of %s: %v, %v, want %v", n.id, key, got, err, want)
 		}

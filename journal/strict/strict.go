@@ -136,7 +136,9 @@ func (s *Strict) Close(ctx context.Context) error {
 }
 
 // Group is the group of a key, 0 to lease.Groups-1.
-func (s *Strict) Group(key string) int { return s.cfg.Engine.PartitionOf(key) % lease.Groups }
+func (s *Strict) Group(key string) int {
+	return s.cfg.Engine.Replication().PartitionOf(key) % lease.Groups
+}
 
 // Stats returns the figures.
 func (s *Strict) Stats() Stats {
