@@ -10,16 +10,16 @@ import (
 func TestHitsAsideOfAPartitionThatIsAway(t *testing.T) {
 	now := unix(1_700_000_000)
 	e := newTestEngine(t, Config{Partitions: 1, Gather: true, Now: func() time.Time { return now }})
-	e.Release(0)
+	e.Replication().Release(0)
 	var c Cut
-	e.Cut(0, &c, false)
+	e.Replication().Cut(0, &c, false)
 	e.HitAt(now, "a", 3)
 	now = now.Add(-2 * time.Hour)
-	e.Cut(0, &c, false)
+	e.Replication().Cut(0, &c, false)
 	if len(c.Deltas) != 1 || c.Deltas[0].N != 3 {
 		t.Fatalf("the cut has %+v", c.Deltas)
 	}
-	if err := e.Hold(0, nil, c.Deltas, nil); err != nil {
+	if err := e.Replication().Hold(0, nil, c.Deltas, nil); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(2 * time.Hour)
