@@ -130,10 +130,7 @@ func (r *Replication) Cut(partition int, c *Cut, withState bool) {
 	share := &e.limits.shares[partition]
 	share.mu.Lock()
 	defer share.mu.Unlock()
-	c.Admissions = c.Admissions[:0]
-	if withState || !e.waiting.admissions.Load() {
-		c.Admissions = share.cut(c.Admissions, &e.limits.clock)
-	}
+	c.Admissions = share.cut(c.Admissions[:0], &e.limits.clock)
 	c.State = c.State[:0]
 	if withState {
 		c.State = p.appendState(c.State, e, partition)

@@ -115,6 +115,9 @@ func (l *KeyedLimit) AllowN(key string, n uint64) bool {
 		return false
 	}
 	defer share.mu.Unlock()
+	if n > 0 && l.engine.waiting.refusesTake(st.plan) != nil {
+		return false
+	}
 	before := st.state.Size()
 	allowed := st.plan.Allow(&st.state, now, n)
 	l.engine.limits.decided(share, st, now, n, allowed, before)
@@ -124,13 +127,20 @@ func (l *KeyedLimit) AllowN(key string, n uint64) bool {
 // Take admits n requests of the key now, all or none, and says what is left and
 // when to try again. A denied request uses nothing. The error is an Error with
 // CodeInvalidKey, or CodeOverloaded if LimitMemory is full of keys whose limits
-// are in use: no key is forgotten into a fresh allowance.
+// are in use, so that no key is forgotten into a fresh allowance, or if a journal takes
+// no admissions (Replication.RefuseTakes).
 func (l *KeyedLimit) Take(key string, n uint64) (Verdict, error) {
 	st, share, now, err := l.enter(key)
 	if err != nil {
 		return Verdict{}, err
 	}
 	defer share.mu.Unlock()
+	if refused := l.engine.waiting.refusesTake(st.plan); refused != nil && n > 0 {
+		if v := st.plan.Peek(&st.state, now, n); !v.Allowed {
+			return v, nil
+		}
+		return Verdict{}, refused
+	}
 	before := st.state.Size()
 	v := st.plan.Take(&st.state, now, n)
 	l.engine.limits.decided(share, st, now, n, v.Allowed, before)

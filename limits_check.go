@@ -27,7 +27,7 @@ const fewChecks = 4
 //
 // The error is an Error with CodeInvalidKey, CodeInvalidCount for more than
 // MaxChecks, CodeInvalidLimit for none or another engine's, or CodeOverloaded (see
-// KeyedLimit.Take); nothing is taken then.
+// KeyedLimit.Take, and Replication.RefuseTakes); nothing is taken then.
 // Cost: that of Take for each; it holds the locks of all keys' partitions.
 func (e *Engine) TakeAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
 	return e.decideAll(checks, verdicts, true)
@@ -75,6 +75,13 @@ func (e *Engine) decideAll(checks []Check, verdicts []Verdict, take bool) (allow
 	}
 	if !take || !allowed {
 		return allowed, nil
+	}
+	for i := range asked {
+		if a := &asked[i]; a.passes && a.N > 0 {
+			if err := e.waiting.refusesTake(a.plan); err != nil {
+				return false, err
+			}
+		}
 	}
 	for i := range asked {
 		if a := &asked[i]; a.passes {

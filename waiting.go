@@ -8,7 +8,7 @@ type waiting struct {
 	bytes   atomic.Int64 // what they take in batches, at most
 	bound   atomic.Pointer[waitingBound]
 
-	admissions atomic.Bool // cuts leave admissions where they are
+	taken atomic.Pointer[string] // why takes of limits that are journaled are refused; nil: they are not
 }
 
 // waitingBound is what Replication.BoundWaiting said last.
@@ -42,9 +42,33 @@ func (r *Replication) BoundWaiting(bytes int64, why string) {
 	}
 }
 
-// DeferAdmissions has cuts leave admissions of limits where they are, added up for each
-// key, but for partitions whose state is cut. They are in the first cut after it ended.
-func (r *Replication) DeferAdmissions(really bool) { r.engine.waiting.admissions.Store(really) }
+// Crowded tells whether hits are refused as too much waits for Cut.
+func (r *Replication) Crowded() bool { return r.engine.waiting.tooMuch(r.engine.cfg.MaxWaiting) }
+
+// RefuseTakes has takes that would be admitted under a limit that is journaled refused
+// with CodeOverloaded, and why; "" ends that. What is denied is denied all the same, and
+// Peek and limits that are not journaled decide as ever.
+//
+// It is for a journal that takes no admissions: what it does not have, a crash gives back
+// to be admitted once more.
+func (r *Replication) RefuseTakes(why string) {
+	e := r.engine
+	was := e.waiting.taken.Load()
+	switch {
+	case why == "" && was != nil:
+		e.waiting.taken.Store(nil)
+	case why != "" && (was == nil || *was != why):
+		e.waiting.taken.Store(&why)
+	}
+}
+
+// refusesTake is why a take of a plan is refused; nil: it is not.
+func (w *waiting) refusesTake(plan *limitPlan) error {
+	if why := w.taken.Load(); why != nil && plan.journaled {
+		return &Error{CodeOverloaded, "limit", *why}
+	}
+	return nil
+}
 
 func (w *waiting) tooMuch(most int64) bool {
 	if w.entries.Load() > most {

@@ -36,7 +36,7 @@ func (j *Journal) flushAlarms() []Alarm {
 	if !j.stats.failing.Load() {
 		return nil
 	}
-	a := Alarm{Code: "journal_failing", Message: "hits do not reach the disk, wait in memory, and are refused once the buffer is full: this server's log says why", Refusing: true}
+	a := Alarm{Code: "journal_failing", Message: "hits do not reach the disk, and are refused until they do: this server's log says why", Refusing: true}
 	if j.cfg.clustered() {
 		waiting, most := j.engine.Stats().Waiting, j.engine.Config().MaxWaiting
 		a.Refusing = waiting > most

@@ -104,7 +104,7 @@ func (j *Journal) runFlusher(ctx context.Context) {
 		case <-j.flusher.kick:
 		}
 		group := j.flusher.take()
-		err := j.flush(ctx, group != nil)
+		err := j.flush(ctx)
 		if group != nil {
 			group.last = j.flusher.last
 		}
@@ -114,16 +114,15 @@ func (j *Journal) runFlusher(ctx context.Context) {
 
 // flush makes one flush of all partitions and returns when it is acknowledged. It
 // waits for the store alone, never for room: see room.
-func (j *Journal) flush(ctx context.Context, awaited bool) error {
+func (j *Journal) flush(ctx context.Context) error {
 	began := time.Now()
 	j.lookForRoom(ctx)
 	r, kept := j.room(), j.snapshots.kept.Load()
-	as := r.flushing(kept, awaited, j.closing.Load())
+	as := r.flushing(kept, j.closing.Load())
 	if j.flusher.speak.Swap(false) {
 		j.replica.beat = time.Time{}
 	}
 	due := j.snapshots.dueNow(as.haste)
-	j.engine.Replication().DeferAdmissions(as.later)
 	cut := j.replica.cutAll(began, cutAs{leaving: j.leaving.Load(), states: due, quiet: as.quiet})
 	j.flusher.open.Add(int64(cut.entries))
 	if len(cut.parts) > 0 {
@@ -171,7 +170,8 @@ func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
 				return context.Cause(ctx)
 			}
 			j.stats.failed(err)
-			j.log.Error("journal: could not write a flush; will retry; hits are refused once the buffer is full",
+			j.refuseWaiting()
+			j.log.Error("journal: could not write a flush; will retry; hits are refused meanwhile, in a cluster once the buffer is full",
 				"error", err, "waiting", j.engine.Stats().Waiting)
 			select {
 			case <-ctx.Done():

@@ -17,6 +17,12 @@ const fullMessage = "the journal has taken its share of --max-disk (MaxBytes), a
 // burstMessage is what they are told where only the next flush is full.
 const burstMessage = "more hits wait for the disk than --max-disk (MaxBytes) leaves room for: retry in a second, or raise --max-disk"
 
+// noTakesMessage is what whoever asks for an admission is told.
+const noTakesMessage = "the journal has taken all that --max-disk (MaxBytes) leaves for admissions, and a crash would give back what it does not have: retry in some seconds, when it is trimmed; if it lasts, see /readyz, and raise --max-disk"
+
+// failingMessage is what they are told where a flush could not be written.
+const failingMessage = "hits and admissions do not reach the disk: retry in a second; if it lasts, see /readyz and this server's log, and make room"
+
 // space is what this node knows of the room in the data directory.
 type space struct {
 	full    atomic.Bool  // hits are refused for want of room
@@ -39,6 +45,21 @@ func (j *Journal) boundWaiting(underWay int64) {
 	}
 	j.space.full.Store(j.room().full(kept))
 	j.engine.Replication().BoundWaiting(bytes, why)
+	if j.room().admits(kept, underWay) {
+		j.engine.Replication().RefuseTakes("")
+	} else {
+		j.engine.Replication().RefuseTakes(noTakesMessage)
+	}
+}
+
+// refuseWaiting has the engine of a node alone refuse what a flush that failed could not
+// take: a crash must not lose more than one flush interval. A node among others goes on,
+// for what fails there may be an election, and says who does not store.
+func (j *Journal) refuseWaiting() {
+	if !j.cfg.clustered() {
+		j.engine.Replication().BoundWaiting(-1, failingMessage)
+		j.engine.Replication().RefuseTakes(failingMessage)
+	}
 }
 
 // lookAgain is how often a clustered node looks how much journal there is, where that

@@ -71,9 +71,10 @@ func TestGoesOnAfterFullDisk(t *testing.T) {
 	r := start(t, cfg)
 	var hits uint64
 	fill := func() {
-		for range 2000 {
-			hits++
-			r.hit(fmt.Sprintf("key:%0100d", hits), 1_000_000, 1)
+		for i := range 2000 { // those after a flush that failed are refused
+			if r.take(fmt.Sprintf("key:%0100d", i), 1_000_000) {
+				hits++
+			}
 		}
 	}
 	fill()
@@ -93,6 +94,9 @@ func TestGoesOnAfterFullDisk(t *testing.T) {
 		refusing := slices.DeleteFunc(r.j.Alarms(), func(a Alarm) bool { return a.Code == "snapshots_failing" && !a.Refusing }) // a round may have begun
 		if len(refusing) != 1 || refusing[0].Code != "journal_failing" || !refusing[0].Refusing {
 			t.Errorf("while it was full: %+v", r.j.Alarms())
+		}
+		if r.take("refused", 1_000_000) {
+			t.Error("a hit was taken while none could be kept")
 		}
 		lift()
 		r.sync()

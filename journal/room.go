@@ -22,10 +22,11 @@ import "fmt"
 //
 //	hit (refused)     flush -> the store     trim -> snapshots -> states -> the last flush
 //
-// Beside hits, what writes is: admissions, which are added up and wait while it is full,
-// unless somebody waits for them or their partition's state is taken; when it is spent,
-// heartbeats, totals and whoever waits for a flush (errFull). The store itself takes
-// MaxBytes, which the rest never comes to (see minDisk).
+// Beside hits, what writes is: admissions, which no flush leaves in memory, or a crash
+// would give more of them back than those of one flush interval; so decisions that would
+// admit are refused (Replication.RefuseTakes) from half way between full and spent on. When it
+// is spent, heartbeats and totals wait, and whoever waits for a flush is refused (errFull).
+// The store itself takes MaxBytes, which the rest never comes to (see MinDisk).
 type room struct {
 	max       int64 // Config.MaxBytes
 	nodes     int   // that write the journal: what is counted on each must have room
@@ -56,16 +57,16 @@ func (r room) full(kept int64) bool { return r.waiting(kept, 0) < 0 }
 // flushing is what the next flush is like, by how much journal there is.
 type flushing struct {
 	haste bool // it takes more states
-	later bool // it leaves admissions, but those of partitions whose state it takes
 	quiet bool // it has no heartbeats and totals, and whoever waits for it is refused
 }
 
-// flushing decides it. awaited says that somebody waits for all that was decided so far,
-// last that it is one of the last flushes.
-func (r room) flushing(kept int64, awaited, last bool) flushing {
-	quiet := r.spent(kept) && !last
-	return flushing{r.haste(kept), quiet || r.full(kept) && !awaited && !last, quiet}
+// flushing decides it. last says that it is one of the last flushes.
+func (r room) flushing(kept int64, last bool) flushing {
+	return flushing{haste: r.haste(kept), quiet: r.spent(kept) && !last}
 }
+
+// admits tells whether there is room for admissions, while so many bytes are on their way.
+func (r room) admits(kept, underWay int64) bool { return kept+underWay <= r.max/roomParts/2*15 }
 
 // takes tells whether there is room for something large that is no hit's, and can wait.
 func (r room) takes(kept, bytes int64) bool { return kept+bytes <= r.fullFrom()-r.max/roomParts }

@@ -139,7 +139,7 @@ func (n *simNode) checkFreshness() {
 			break
 		}
 		for _, op := range f.ops {
-			if !op.late && op.wall < asOf.UnixMilli() && !f.lost && !n.c.replaced[f.origin] && f.origin != n.origin && op.wall < n.freshUntil(asOf, f.origin).UnixMilli() {
+			if op.wall < asOf.UnixMilli() && !f.lost && !n.c.replaced[f.origin] && f.origin != n.origin && op.wall < n.freshUntil(asOf, f.origin).UnixMilli() {
 				n.c.failf("%s says it has all until %v, and has not flush %d of %x in message %d", n.name, asOf.UTC(), f.flush, f.origin, f.sequence)
 				return
 			}

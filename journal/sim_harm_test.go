@@ -37,7 +37,7 @@ func (c *simCluster) act() {
 		if held := n.e.Replication().Holds(n.e.Replication().PartitionOf(key)); held != (err == nil) {
 			c.failf("held: %v, %v", held, err)
 		} else if was {
-			n.ops = append(n.ops, simOp{simDelete, key, 0, 0, n.wall(), c.now().UnixMilli(), false})
+			n.ops = append(n.ops, simOp{simDelete, key, 0, 0, n.wall(), c.now().UnixMilli()})
 		}
 	default:
 		n.hit(c.key())

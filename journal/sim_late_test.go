@@ -37,9 +37,8 @@ func (n *simNode) checkLate() {
 func (n *simNode) lacks(other *simNode) (since time.Time, ok bool) {
 	wall := int64(0)
 	see := func(ops []simOp) {
-		i := slices.IndexFunc(ops, func(op simOp) bool { return !op.late })
-		if i >= 0 && (wall == 0 || ops[i].wall < wall) {
-			wall = ops[i].wall
+		if len(ops) > 0 && (wall == 0 || ops[0].wall < wall) {
+			wall = ops[0].wall
 		}
 	}
 	next := n.r.next()

@@ -26,10 +26,14 @@ func (n *simNode) newLimits() {
 // takeOne asks for an admission that there is.
 func (n *simNode) takeOne() {
 	key := fmt.Sprintf("a%02d", n.c.w.IntN(10))
-	if v, err := n.limit.Take(key, 1); err != nil || !v.Allowed {
+	v, err := n.limit.Take(key, 1)
+	if n.refused(err) {
+		return
+	}
+	if err != nil || !v.Allowed {
 		n.c.failf("%s denies %s: %+v, %v", n.name, key, v, err)
 	}
-	n.ops = append(n.ops, simOp{simAdmission, key, 0, 1, n.wall(), n.c.now().UnixMilli(), false})
+	n.ops = append(n.ops, simOp{simAdmission, key, 0, 1, n.wall(), n.c.now().UnixMilli()})
 }
 
 // takeScarce asks for one that there may not be. A node admits no more than the burst of
@@ -42,15 +46,18 @@ func (n *simNode) takeScarce() {
 	}
 	known, made := n.admissions(key)
 	v, err := n.scarce.Take(key, 1)
+	if n.refused(err) {
+		return
+	}
 	n.c.must(err)
 	switch {
 	case v.Allowed && known >= simScarce:
 		n.c.failf("%s admits %s, and knows of %d admissions", n.name, key, known)
-	case !v.Allowed && made < simScarce && n.c.max == 0: // those that a full journal has wait count as made last
+	case !v.Allowed && made < simScarce && n.c.max == 0:
 		n.c.failf("%s denies %s, and there are %d admissions", n.name, key, made)
 	}
 	if v.Allowed {
-		n.ops = append(n.ops, simOp{simScarceAdmission, key, 0, 1, n.wall(), n.c.now().UnixMilli(), false})
+		n.ops = append(n.ops, simOp{simScarceAdmission, key, 0, 1, n.wall(), n.c.now().UnixMilli()})
 	}
 }
 

@@ -23,7 +23,6 @@ type simOp struct {
 	n     uint64
 	wall  int64 // Unix ms when it was asked, by its node's clock
 	right int64 // the same, by the right one
-	late  bool  // a full journal had it wait: as_of does not speak of it
 }
 
 type simKind uint8

@@ -226,9 +226,7 @@ func (n *simNode) tick(run int) bool {
 	}
 	as := n.lookForRoom()
 	cut := n.r.cutAll(n.c.now(), cutAs{leaving: n.leaving, states: n.due(), quiet: as.quiet})
-	later := n.opsLater(as, cut.snaps)
 	n.boundWaiting(sizeOf(cut.parts))
-	defer func() { n.ops = append(later, n.ops...) }()
 	if len(cut.parts) == 0 {
 		if len(n.ops) > 0 {
 			n.c.t.Fatalf("%s has %d ops and makes no flush", n.name, len(n.ops))
@@ -426,7 +424,7 @@ func (n *simNode) request(key string) {
 }
 
 func (n *simNode) hit(key string) {
-	op := simOp{simHit, key, n.now().Unix() - n.c.w.Int64N(900), 1 + n.c.w.Uint64N(3), n.wall(), n.c.now().UnixMilli(), false}
+	op := simOp{simHit, key, n.now().Unix() - n.c.w.Int64N(900), 1 + n.c.w.Uint64N(3), n.wall(), n.c.now().UnixMilli()}
 	outcome, err := n.e.HitAt(time.Unix(op.at, 0), key, op.n)
 	if n.refused(err) {
 		return

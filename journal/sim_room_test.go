@@ -2,7 +2,6 @@ package journal
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -55,15 +54,18 @@ func (n *simNode) lookForRoom() (as flushing) {
 			n.space.kept, n.space.looked = int64(kept), now
 		}
 	}
-	as = n.c.room().flushing(n.space.kept, false, n.leaving)
-	n.e.Replication().DeferAdmissions(as.later)
-	return as
+	return n.c.room().flushing(n.space.kept, n.leaving)
 }
 
 // boundWaiting is Journal.boundWaiting.
 func (n *simNode) boundWaiting(underWay int) {
 	if n.c.max > 0 {
 		n.e.Replication().BoundWaiting(n.c.room().waiting(n.space.kept, int64(underWay)), "full")
+		if n.c.room().admits(n.space.kept, int64(underWay)) {
+			n.e.Replication().RefuseTakes("")
+		} else {
+			n.e.Replication().RefuseTakes("full")
+		}
 	}
 }
 
@@ -71,25 +73,6 @@ func (n *simNode) boundWaiting(underWay int) {
 func (n *simNode) refused(err error) bool {
 	var e *weir.Error
 	return n.c.max > 0 && errors.As(err, &e) && e.Code == weir.CodeOverloaded
-}
-
-// opsLater takes what a flush has left out of ops.
-func (n *simNode) opsLater(as flushing, snaps []snapshot) (later []simOp) {
-	if !as.later {
-		return nil
-	}
-	var now []simOp
-	for _, op := range n.ops {
-		taken := slices.ContainsFunc(snaps, func(s snapshot) bool { return s.partition == n.e.Replication().PartitionOf(op.key) })
-		if (op.kind == simAdmission || op.kind == simScarceAdmission) && !taken {
-			op.late = true
-			later = append(later, op)
-		} else {
-			now = append(now, op)
-		}
-	}
-	n.ops = now
-	return later
 }
 
 // awaitPut waits for the answer of a slot, for longer than one may take.

@@ -95,6 +95,9 @@ func (j *Journal) runSnapshotter(ctx context.Context) {
 				j.flusher.hurry() // a round of many flushes would take hours of them, and nothing is trimmed meanwhile
 			}
 		case <-time.After(min(j.cfg.FlushEvery, defaultFlushEvery)):
+			if j.cfg.FlushEvery > defaultFlushEvery && j.engine.Replication().Crowded() {
+				j.flusher.hurry() // or they are refused until the interval is over
+			}
 			if j.room().endsPin(s.kept.Load()) {
 				s.endPin(errTooSlow)
 			}

@@ -31,7 +31,7 @@ func (s *Service) RefuseDurable() error {
 		return nil
 	}
 	s.notDurable.Add(1)
-	return &Error{Code: api.Code(failing.Code), Message: "nothing was counted, for it would not be durable: " + failing.Message}
+	return &Error{Code: api.CodeJournalFailing, Message: "nothing was counted, for it would not be durable: " + failing.Message}
 }
 
 // journalFailing is the alarm for which hits do not reach the disk; nil: there is none.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -297,27 +298,32 @@ func checkDurable(t *testing.T, p *process, writers []*crashWriter) {
 	}
 }
 
-// A small disk that is flooded, and then a kill: what was answered as durable is there,
-// and what was not counts once when it is sent again with more room.
+// A small disk that is flooded until it refuses, and then a kill: what was answered as
+// durable is there, and what was not counts once when it is sent again with more room.
 func TestCrashOnSmallDisk(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
-	p := startProcess(t, dir, "--max-disk", "57MiB", "--durable-timeout", "500ms")
+	p := startProcess(t, dir, "--max-disk", "57MiB", "--durable-timeout", "500ms", "--flush-every", "1m")
 	w := &crashWriter{rand: rand.New(rand.NewPCG(1, 1))}
 	w.run(p, 200)
 	if len(w.pending) > 0 {
 		t.Fatal("a hit was not taken on a disk with room")
 	}
-	filler, err := client.New(p.addr, client.Options{Retries: -1, Durable: true})
+	filler, err := client.New(p.addr, client.Options{Retries: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	hits := make([]client.Hit, 4000)
-	for i := 0; err == nil && i < 50; i++ { // 100 MB; or it is refused
-		for k := range hits {
-			hits[k].Key = fmt.Sprint(strings.Repeat("k", 500), k) // memory has room for these
+	hits, now := make([]client.Hit, 4000), time.Now()
+	for i := 0; err == nil; i++ { // nobody waits for a flush, and what waits has room for 25 MiB
+		if i == 50 { // 100 MB
+			t.Fatal("a flood of more than the disk has room for is not refused")
+		}
+		for k := range hits { // other seconds of the same keys, for which memory has room
+			hits[k] = client.Hit{Key: fmt.Sprint(strings.Repeat("k", 500), k), At: now.Add(-time.Duration(i) * time.Second)}
 		}
 		_, err = filler.Send(t.Context(), hits)
+	}
+	if refused := (*client.Error)(nil); !errors.As(err, &refused) || refused.Code != "overloaded" {
+		t.Errorf("the flood is refused with %v", err)
 	}
 	for range 8 {
 		w.run(p, 10)

@@ -18,7 +18,7 @@ import (
 // readiness is what /readyz says.
 type readiness struct {
 	code   int
-	Status string
+	Status any // "ok" or "degraded"; of a problem document the number
 	Alarms []client.Alarm
 }
 
