@@ -127,6 +127,9 @@ func (l *dirLock) release() error {
 	var errs []error
 	for _, file := range []*os.File{l.file, l.dir} {
 		if file != nil {
+			// A child process that is just being started has the descriptor until its exec:
+			// to close this one alone would leave the lock to it. Without a lock this does nothing.
+			_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
 			errs = append(errs, file.Close())
 		}
 	}
