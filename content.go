@@ -162,7 +162,35 @@ func (r *Replication) Admissions(c Content) (list []Admission, err error) {
 // way count for AllKeys alone.
 func (r *Replication) MergeWindows(partition int, list []KeyWindow) error {
 	e := r.engine
-	p := &e.partitions[partition]
+	errs := []error{e.mergeWindows(&e.partitions[partition], list)}
+	for i := range list {
+		if list[i].Key == "" {
+			errs = append(errs, e.mergeTotal(&list[i].Window))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// mergeTotal merges a window of all keys into AllKeys' own counter.
+func (e *Engine) mergeTotal(w *window.Window) error {
+	w, err := e.keptWindow(w)
+	if err != nil {
+		return err
+	}
+	return e.total.merge(w)
+}
+
+// keptWindow is a window with the engine's retention.
+func (e *Engine) keptWindow(w *window.Window) (*window.Window, error) {
+	if w.Retention() == e.emptyWindow.Retention() {
+		return w, nil
+	}
+	kept, _, err := w.Kept(e.emptyWindow.Retention())
+	return &kept, err
+}
+
+// mergeWindows is MergeWindows without AllKeys' own counter.
+func (e *Engine) mergeWindows(p *partition, list []KeyWindow) error {
 	var errs []error
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,23 +198,19 @@ func (r *Replication) MergeWindows(partition int, list []KeyWindow) error {
 	for i := range list {
 		errs = append(errs, e.mergeWindow(p, list[i].Key, &list[i].Window, limit))
 	}
-	e.makeRoom(p)
+	if !p.away.Load() { // else it is on its way, and Hold makes room
+		e.makeRoom(p)
+	}
 	return errors.Join(errs...)
 }
 
-// mergeWindow is MergeWindows of one. The caller holds mu.
+// mergeWindow is mergeWindows of one. The caller holds mu.
 func (e *Engine) mergeWindow(p *partition, key string, w *window.Window, limit int64) error {
-	if w.Retention() != e.emptyWindow.Retention() {
-		kept, _, err := w.Kept(e.emptyWindow.Retention())
-		if err != nil {
-			return err
-		}
-		w = &kept
+	w, err := e.keptWindow(w)
+	if err != nil {
+		return err
 	}
 	if key == "" {
-		if err := e.total.merge(w); err != nil {
-			return err
-		}
 		key = AllKeys
 	} else if p.gone[key] > 0 {
 		return nil
@@ -211,15 +235,17 @@ func (e *Engine) mergeWindow(p *partition, key string, w *window.Window, limit i
 		en = p.insert(e, hash, key)
 	}
 	before := en.window.Size()
-	err := en.window.Merge(w)
+	err = en.window.Merge(w)
 	p.grew(e, int64(en.window.Size()-before))
 	return err
 }
 
 // MergeForgotten adds hits of evicted keys that come from a journal.
 func (r *Replication) MergeForgotten(partition int, list []Forgotten) {
-	e := r.engine
-	p := &e.partitions[partition]
+	r.engine.mergeForgotten(&r.engine.partitions[partition], list)
+}
+
+func (e *Engine) mergeForgotten(p *partition, list []Forgotten) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	rows := p.forgotten.rows.Load()
@@ -243,9 +269,11 @@ func saturated(a, b uint64) uint64 { return window.Exactly(a).Plus(window.Exactl
 // no cut has stay, and own, the own hits and removals that were cut and come after that
 // place, in order. What keys have used of their limits stays.
 func (r *Replication) Clear(partition int, own []Delta) {
-	e := r.engine
+	r.engine.clear(&r.engine.partitions[partition], own)
+}
+
+func (e *Engine) clear(p *partition, own []Delta) {
 	e.holding.parted.Store(true) // AllKeys' own counter has what is cleared
-	p := &e.partitions[partition]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	limit := p.look(e)

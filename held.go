@@ -36,11 +36,20 @@ func (r *Replication) Release(partition int) {
 	}
 }
 
+// Followed is what a journal has of a partition at one place. Only one field is set.
+type Followed struct {
+	Deltas    []Delta     // as of Apply
+	Windows   []KeyWindow // as of MergeWindows
+	Forgotten []Forgotten // as of MergeForgotten
+	Clear     bool        // all hits before it are gone
+}
+
 // Hold takes a partition back that was released: a state that Cut made, nil where
-// there is none, and the deltas and admissions after it, in order. Hits and admissions
-// that no cut has yet are kept too. Questions are answered once all is there. It must not run beside Cut. A state
-// that LoadState would refuse is refused, and the partition stays released.
-func (r *Replication) Hold(partition int, state []byte, then []Delta, admitted []Admission) error {
+// there is none, and what the journal has after it: hits in then, in order, and
+// admissions. Hits and admissions that no cut has yet are kept too. Questions are answered
+// once all is there. It must not run beside Cut. A state that LoadState would refuse is
+// refused, and so are windows that can't be merged; the partition stays released.
+func (r *Replication) Hold(partition int, state []byte, then []Followed, admitted []Admission) error {
 	e := r.engine
 	p := &e.partitions[partition]
 	if !p.away.Load() {
@@ -61,7 +70,7 @@ func (r *Replication) Hold(partition int, state []byte, then []Delta, admitted [
 	return nil
 }
 
-func (e *Engine) hold(partition int, loaded loadedState, then []Delta, admitted []Admission) error {
+func (e *Engine) hold(partition int, loaded loadedState, then []Followed, admitted []Admission) error {
 	p := &e.partitions[partition]
 	p.mu.Lock()
 	p.gone = nil // what was cut comes in its order of the journal
@@ -75,12 +84,31 @@ func (e *Engine) hold(partition int, loaded loadedState, then []Delta, admitted 
 	if err := e.installWindows(p, loaded); err != nil {
 		return err
 	}
-	e.apply(p, then, nil)
+	for i := range then {
+		if err := e.follow(p, &then[i]); err != nil {
+			return err
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.holding.passing.Add(-p.passing)
 	p.passing = 0
 	p.away.Store(false)
+	return nil
+}
+
+// follow applies what a journal has to a partition that is on its way.
+func (e *Engine) follow(p *partition, f *Followed) error {
+	switch {
+	case f.Clear:
+		e.clear(p, nil)
+	case f.Windows != nil:
+		return e.mergeWindows(p, f.Windows)
+	case f.Forgotten != nil:
+		e.mergeForgotten(p, f.Forgotten)
+	default:
+		e.apply(p, f.Deltas, nil)
+	}
 	return nil
 }
 

@@ -19,7 +19,7 @@ func TestHitsAsideOfAPartitionThatIsAway(t *testing.T) {
 	if len(c.Deltas) != 1 || c.Deltas[0].N != 3 {
 		t.Fatalf("the cut has %+v", c.Deltas)
 	}
-	if err := e.Replication().Hold(0, nil, c.Deltas, nil); err != nil {
+	if err := e.Replication().Hold(0, nil, []Followed{{Deltas: c.Deltas}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(2 * time.Hour)

@@ -39,7 +39,7 @@ func (n *heldNode) cut(partition int, withState bool) {
 
 func (n *heldNode) hold(partition int) {
 	n.cut(partition, false)
-	if err := n.e.Replication().Hold(partition, n.states[partition], n.then[partition], nil); err != nil {
+	if err := n.e.Replication().Hold(partition, n.states[partition], []Followed{{Deltas: n.then[partition]}}, nil); err != nil {
 		n.t.Fatal(err)
 	}
 }

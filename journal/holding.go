@@ -28,21 +28,20 @@ type holding struct {
 
 // coming is a partition on its way.
 type coming struct {
-	then     []weir.Delta     // what was followed since it began
-	admitted []weir.Admission // the same of limits
-	overflow bool             // that was more than maxThen, or windows
+	then     gathered // what was followed since it began
+	overflow bool     // that was more than maxThen
 
 	ready  bool // it is held with the next cut
 	state  []byte
-	before gatheredOf // of the journal, between the state and then
+	before gathered // of the journal, between the state and then
 	held   chan error
 }
 
-// maxThen bounds what is followed of a partition while it is on its way: a few seconds of
-// heavy traffic.
+// maxThen bounds the entries that are followed of a partition while it is on its way: a few
+// seconds of heavy traffic.
 const maxThen = 1 << 18
 
-var errOverflow = fmt.Errorf("more than %d entries of it, or a backup, were followed while it was taken", maxThen)
+var errOverflow = fmt.Errorf("more than %d entries of it were followed while it was taken", maxThen)
 
 func newHolding(engine *weir.Engine) *holding {
 	return &holding{maxThen: maxThen, engine: engine, upTo: make([]uint64, engine.Config().Partitions), coming: map[int]*coming{}, unsure: make([]atomic.Bool, engine.Config().Partitions), open: map[int]*openSnapshot{}}
@@ -68,7 +67,7 @@ func (h *holding) hits(b batch, own bool) {
 	switch c := h.coming[b.partition]; {
 	case c != nil:
 		if c.room(h.maxThen) {
-			c.then = append(c.then, b.deltas()...)
+			c.then.add(b)
 		}
 	case h.countedBefore(b, own):
 		h.confirm(b)
@@ -101,7 +100,7 @@ func (h *holding) admissions(b batch, own, deciding bool) error {
 		restamp(list, b.cutAt, h.engine.Replication().Wall().UnixMilli())
 	}
 	if c := h.coming[b.partition]; c != nil && c.room(h.maxThen) {
-		c.admitted = append(c.admitted, list...)
+		c.then.admit(list)
 	}
 	switch {
 	case own && (h.countedBefore(b, own) || !h.engine.Replication().Holds(b.partition)):
@@ -138,8 +137,8 @@ func (h *holding) confirm(b batch) {
 
 // room tells whether more may be kept.
 func (c *coming) room(most int) bool {
-	if len(c.then)+len(c.admitted) > most {
-		c.then, c.admitted, c.overflow = nil, nil, true
+	if c.then.entries > most {
+		c.then, c.overflow = gathered{}, true
 	}
 	return !c.overflow
 }

@@ -92,7 +92,9 @@ func (h *holding) restored(b batch) error {
 		o.see(b)
 	}
 	if c := h.coming[b.partition]; c != nil {
-		c.then, c.admitted, c.overflow = nil, nil, true
+		if c.room(h.maxThen) {
+			c.then.add(b)
+		}
 		return nil
 	}
 	if !h.engine.Replication().Holds(b.partition) {

@@ -32,30 +32,6 @@ type taking struct {
 	gathered   gatherer
 }
 
-// gatherer is the sink of step 2.
-type gatherer struct {
-	of weir.PartitionSet
-	by []gatheredOf // partition
-}
-
-// gatheredOf is what was gathered of one partition.
-type gatheredOf struct {
-	deltas   []weir.Delta
-	admitted []weir.Admission
-}
-
-func (g gatherer) wants(partition int) bool      { return g.of.Has(partition) }
-func (g gatherer) receipts([][]byte, bool) error { return nil }
-
-func (g gatherer) count(b batch, _, _ bool) error {
-	if b.kind != kindHits && b.kind != kindAdmissions {
-		return fmt.Errorf("%w: a backup was restored since", errApart)
-	}
-	to := &g.by[b.partition]
-	to.deltas, to.admitted = append(to.deltas, b.deltas()...), append(to.admitted, b.admissions()...)
-	return nil
-}
-
 // come is step 1, of partitions with their newest snapshots, nil where there is none.
 // ok is false while a snapshot is ahead of what was followed.
 func (r *replica) come(partitions []int, snaps []*snapshot) (t *taking, ok bool) {
@@ -67,7 +43,7 @@ func (r *replica) come(partitions []int, snaps []*snapshot) (t *taking, ok bool)
 		}
 	}
 	t = &taking{partitions: partitions, snaps: snaps, upTo: r.audit.stream, stands: make([][]originPosition, r.audit.partitions)}
-	t.gathered = gatherer{weir.NewPartitionSet(r.audit.partitions), make([]gatheredOf, r.audit.partitions)}
+	t.gathered = gatherer{weir.NewPartitionSet(r.audit.partitions), make([]gathered, r.audit.partitions)}
 	r.holding.busy.Store(true)
 	for _, p := range partitions {
 		r.holding.coming[p] = &coming{held: make(chan error, 1)}
@@ -203,8 +179,7 @@ func (r *replica) arriving() map[int]*coming {
 
 // size is about how much there is to put in.
 func (c *coming) size() int {
-	const entry = 32
-	return len(c.state) + entry*(len(c.before.deltas)+len(c.before.admitted)+len(c.then)+len(c.admitted))
+	return len(c.state) + entryBytes*(c.before.entries+c.then.entries)
 }
 
 // arrive is step 3, after the partition was cut. The caller holds mu.
@@ -218,7 +193,7 @@ func (r *replica) arrive(partition int, c *coming) {
 		return
 	}
 	r.holding.upTo[partition] = r.encoder.seqs[partition]
-	c.held <- r.engine.Replication().Hold(partition, c.state, slices.Concat(c.before.deltas, c.then), slices.Concat(c.before.admitted, c.admitted))
+	c.held <- r.engine.Replication().Hold(partition, c.state, slices.Concat(c.before.followed(), c.then.followed()), slices.Concat(c.before.admitted, c.then.admitted))
 }
 
 // ownAsOf is up to when this node's own flushes came back from the journal, by its clock.

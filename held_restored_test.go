@@ -1,0 +1,73 @@
+package weir
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// A partition that is taken with windows, removals and clears of its journal counts as
+// one that applied them when they came, and keeps own hits that no cut has.
+func TestHoldFollowsRestoredBackups(t *testing.T) {
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		n, model := newHeldNode(t), newHeldNode(t)
+		const partition = 2
+		n.e.Replication().Release(partition)
+		var keys []string
+		for i := 0; len(keys) < 10; i++ {
+			if key := fmt.Sprint("k", i); n.e.Replication().PartitionOf(key) == partition {
+				keys = append(keys, key)
+			}
+		}
+		second := func() int64 { return 1_700_000_000 + r.Int64N(900) }
+		var then []Followed
+		for range 30 {
+			var f Followed
+			key := keys[r.IntN(len(keys))]
+			switch r.IntN(8) {
+			case 0:
+				f.Clear = true
+				model.e.Replication().Clear(partition, nil)
+			case 1, 2:
+				w := model.e.emptyWindow.Clone()
+				w.Add(second(), 1+r.Uint64N(5))
+				f.Windows = []KeyWindow{{key, w}, {"", w.Clone()}}
+				if err := model.e.Replication().MergeWindows(partition, f.Windows); err != nil {
+					t.Fatal(err)
+				}
+			case 3:
+				f.Forgotten = []Forgotten{{r.IntN(ForgottenPlaces), 3, second()}}
+				model.e.Replication().MergeForgotten(partition, f.Forgotten)
+			case 4:
+				f.Deltas = []Delta{{Key: key}}
+				model.e.Replication().Apply(partition, f.Deltas, nil)
+			default:
+				f.Deltas = []Delta{{key, second(), 2}}
+				model.e.Replication().Apply(partition, f.Deltas, nil)
+			}
+			then = append(then, f)
+		}
+		for range 5 {
+			key, at := keys[r.IntN(len(keys))], time.Unix(second(), 0)
+			for _, e := range []*Engine{n.e, model.e} {
+				if _, err := e.HitAt(at, key, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := n.e.Replication().Hold(partition, nil, then, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			n.check(seed, model, key)
+		}
+		n.cut(partition, false)
+		model.cut(partition, false)
+		n.check(seed, model, AllKeys)
+		if got, want := n.e.Stats(), model.e.Stats(); got.Keys != want.Keys {
+			t.Fatalf("seed %d: %d keys, want %d", seed, got.Keys, want.Keys)
+		}
+	}
+}
