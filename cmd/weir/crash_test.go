@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/journal/join/jointest"
 )
 
 // asWeir, set in the environment, makes this test's binary be weir.
@@ -134,17 +135,23 @@ func (p *process) hit(key, id string, durable bool) error {
 	return nil
 }
 
-func (p *process) count(t *testing.T, key string) uint64 {
+// count is a key's count of the last hour. It waits until nobody is late: on a busy
+// machine a node may be called so for a moment.
+func (p *process) count(t *testing.T, key string) (n uint64) {
 	t.Helper()
 	c, err := client.New(p.addr, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts, err := c.Count(t.Context(), client.CountQuery{Keys: []string{key}, Windows: []time.Duration{time.Hour}})
-	if err != nil || !counts[0].Exact {
-		t.Fatalf("%s: %+v, %v", key, counts, err)
-	}
-	return counts[0].Estimate
+	jointest.Eventually(t, "an exact count of "+key, func() bool {
+		counts, err := c.Count(t.Context(), client.CountQuery{Keys: []string{key}, Windows: []time.Duration{time.Hour}})
+		if err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+		n = counts[0].Estimate
+		return counts[0].Exact
+	})
+	return n
 }
 
 // A process that is killed in the middle of work comes back with every hit that

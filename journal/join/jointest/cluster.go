@@ -19,7 +19,7 @@ const Secret = "a secret that is used by tests only"
 
 // Patience is how long a test waits for what should take a second, on a machine
 // that does other things too.
-const Patience = 60 * time.Second
+const Patience = 3 * time.Minute
 
 // Cluster is nodes n1, n2... of one cluster. A node that was stopped is nil.
 type Cluster struct {
