@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,6 +102,16 @@ func TestOneToThreeToOne(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	alone.LeaveCluster = true
+	list, aside := folderOf(t, alone.Dir, "KV_"+mergesBucket), filepath.Join(t.TempDir(), "list")
+	if err := os.Rename(list, aside); err != nil { // of five nodes, others may keep it
+		t.Fatal(err)
+	}
+	if err := refused(t, alone); !strings.Contains(err.Error(), mergesBucket) || !strings.Contains(err.Error(), "weir backup") {
+		t.Errorf("without the list of merged backups: %v", err)
+	}
+	if err := os.Rename(aside, list); err != nil {
+		t.Fatal(err)
+	}
 	r := startWith(t, c.engine, alone)
 	r.wantAll(want)
 	wantUsed(t, r)
@@ -110,6 +121,20 @@ func TestOneToThreeToOne(t *testing.T) {
 	r = startWith(t, c.engine, alone)
 	r.wantAll(map[string]uint64{"new": want["new"]})
 	r.close()
+}
+
+// folderOf finds a folder of that name.
+func folderOf(t *testing.T, dir, name string) (path string) {
+	t.Helper()
+	if err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && entry.Name() == name {
+			path = at
+		}
+		return err
+	}); err != nil || path == "" {
+		t.Fatalf("no folder %s in the directory: %v", name, err)
+	}
+	return path
 }
 
 // A directory whose node did not stop last, while others went on, is not all there is.

@@ -86,6 +86,9 @@ func (j *Journal) lackOf(ctx context.Context, dir string, m manifest, ofMany boo
 	if err != nil {
 		return err
 	}
+	if err := j.lackOfMerges(ctx, ends); err != nil {
+		return err
+	}
 	now := time.Now()
 	for origin, end := range ends {
 		if origin == m.Origin || end.left || now.Sub(time.UnixMilli(end.at)) > forgetAfter || end.replaced(ends) || j.wasRemoved(ctx, origin, end.at) {
@@ -93,6 +96,23 @@ func (j *Journal) lackOf(ctx context.Context, dir string, m manifest, ofMany boo
 		}
 		return fmt.Errorf("%w: node %s did not say that it stops, and may have newer hits than this directory: "+
 			"start the cluster again, and stop its nodes in good order (SIGTERM), this one last, or remove that one: weir cluster remove %[2]s", errDamaged, end.node)
+	}
+	return nil
+}
+
+// lackOfMerges says whether backups were merged and their list is not in this directory:
+// of more than three nodes, others may keep it than keep the journal. Without it, the same
+// hits would be taken a second time, from another backup of the same journal.
+func (j *Journal) lackOfMerges(ctx context.Context, ends map[uint64]end) error {
+	_, err := j.server.JetStream().KeyValue(ctx, mergesBucket)
+	if !errors.Is(err, jetstream.ErrBucketNotFound) {
+		return err
+	}
+	for _, end := range ends {
+		if isRestoreName(end.node) {
+			return fmt.Errorf("%w: backups were merged into this journal, and the list of them, %s, is kept by other nodes: the same hits could be counted a second time. "+
+				"Leave with the directory of a node that keeps both, or take a backup of the running cluster: weir backup, weir restore", errDamaged, mergesBucket)
+		}
 	}
 	return nil
 }
