@@ -15,7 +15,7 @@ import (
 // zigzag, texts and questions have their length before them:
 //
 //	+---+-------+------------+-----+-----------+------------+-----+
-//	| 1 | class | partitions | ttl | questions | question 1 | ... |
+//	| 2 | class | partitions | ttl | questions | question 1 | ... |
 //	+---+-------+------------+-----+-----------+------------+-----+
 //	class       0: counts and deletions, 1: series and lists, 2: decisions
 //	partitions  that the engine has: sets and hashes mean the same on both sides
@@ -33,7 +33,9 @@ import (
 //	7 decide  a checks.Question
 //	up to     the message of the journal that must have been applied, 0: none
 //	set       a bit for each partition, the lowest of the first byte first
-const wireVersion = 1
+//
+// Any other layout of questions or answers is another version: 2 has "up to".
+const wireVersion = 2
 
 const (
 	// maxQuestions are those of one request; of scans, whose answers may be long,

@@ -1,8 +1,11 @@
 package route
 
 import (
+	"errors"
+	"hash/crc32"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +79,32 @@ func wantRead(t *testing.T, c class, questions []question) {
 	}
 	if _, err := readRequest(b, 2*parts); err == nil {
 		t.Error("a request to an engine with other partitions is taken")
+	}
+}
+
+// Questions and answers have a version that others refuse: a change of their layout is a
+// change of the number, and of these sums.
+func TestALayoutHasItsVersion(t *testing.T) {
+	sum := crc32.NewIEEE()
+	for c, all := range sampleQuestions() {
+		for questions := range slices.Chunk(all, maxScans) {
+			sum.Write(sampleRequest(class(c), questions))
+		}
+	}
+	sum.Write(appendPart(nil, statusAnswers, 0, true))
+	sum.Write(sampleText())
+	if got, want := sum.Sum32(), uint32(0xf735f510); wireVersion != 2 || got != want {
+		t.Errorf("version %d has the sum %#x, version 2 has %#x: raise wireVersion with each change, and set both here", wireVersion, got, want)
+	}
+	b := sampleRequest(quick, sampleQuestions()[quick][:1])
+	for _, version := range []byte{wireVersion - 1, wireVersion + 1} {
+		b[0] = version
+		if _, err := readRequest(b, parts); err == nil || !strings.Contains(err.Error(), "run the same version") {
+			t.Errorf("a request of version %d: %v", version, err)
+		}
+		if _, err := readPart([]byte{version, statusAnswers, 0, 1}); !errors.Is(err, errVersion) {
+			t.Errorf("answers of version %d: %v", version, err)
+		}
 	}
 }
 
