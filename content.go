@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/window"
 )
@@ -36,13 +34,17 @@ type KeyWindow struct {
 
 // Forgotten is a place of the sketch of hits whose keys were evicted.
 type Forgotten struct {
-	Place  int    // 0 to ForgottenPlaces-1
+	Place  int    // 0 to ForgottenPlaces-1, or ForgottenOfAll
 	Hits   uint64 // that may be of any key of the place
 	Newest int64  // Unix second of the newest of them
 }
 
 // ForgottenPlaces is how many places a partition has for hits of evicted keys.
 const ForgottenPlaces = forgottenDepth * forgottenWidth
+
+// ForgottenOfAll is the place of hits that AllKeys lacks: they had left under a shorter
+// retention than now. It is beside the sketch, and no key's.
+const ForgottenOfAll = ForgottenPlaces
 
 // ReadContent reads a state that Cut made. One that is damaged is an error that wraps
 // ErrDamagedState.
@@ -80,6 +82,9 @@ func ReadContent(state []byte) (c Content, err error) {
 			c.Forgotten = append(c.Forgotten, Forgotten{i, place.hits.Load(), place.newest.Load()})
 		}
 	}
+	if s.all.Hits > 0 {
+		c.Forgotten = append(c.Forgotten, s.all)
+	}
 	return c, nil
 }
 
@@ -99,38 +104,42 @@ var errStateContent = fmt.Errorf("%w: its checksum is right, its content is not"
 
 // Kept is the content with another retention. Where a shorter one was kept before, hits
 // that had left by then may be in longer windows: they count among those of evicted
-// keys, as upper bounds.
+// keys, as upper bounds, and those of all keys among those of ForgottenOfAll.
 func (c Content) Kept(retention time.Duration) (Content, error) {
 	was := int64(c.Retention / time.Second)
 	k := c
 	k.Retention = retention
-	var err error
-	if k.Total, _, err = c.Total.Kept(int64(retention / time.Second)); err != nil {
-		return c, err
-	}
-	k.Keys = make([]KeyWindow, len(c.Keys))
 	gone := map[int]Forgotten{}
 	for _, f := range c.Forgotten {
 		gone[f.Place] = f
 	}
+	keep := func(w *window.Window, places ...int) (window.Window, error) {
+		kept, left, err := w.Kept(int64(retention / time.Second))
+		newest, _ := kept.Newest()
+		for _, place := range places {
+			if f := gone[place]; left > 0 {
+				gone[place] = Forgotten{place, saturated(f.Hits, left), max(f.Newest, newest-was+1)}
+			}
+		}
+		return kept, err
+	}
+	var err error
+	if k.Total, err = keep(&c.Total, ForgottenOfAll); err != nil {
+		return c, err
+	}
+	k.Keys = make([]KeyWindow, len(c.Keys))
 	for i, key := range c.Keys {
-		kept, left, err := key.Window.Kept(int64(retention / time.Second))
-		if err != nil {
+		places := []int{ForgottenOfAll}
+		if key.Key != "" {
+			places = forgottenPlaces(key.Key)
+		}
+		if k.Keys[i].Window, err = keep(&key.Window, places...); err != nil {
 			return c, err
 		}
-		k.Keys[i] = KeyWindow{key.Key, kept}
-		newest, _ := kept.Newest()
-		for depth := range forgottenDepth {
-			if left == 0 {
-				break
-			}
-			place := depth*forgottenWidth + int(forgottenPlace(xxhash.Sum64String(key.Key), depth))
-			f := gone[place]
-			gone[place] = Forgotten{place, saturated(f.Hits, left), max(f.Newest, newest-was+1)}
-		}
+		k.Keys[i].Key = key.Key
 	}
 	k.Forgotten = nil
-	for place := range ForgottenPlaces {
+	for place := range ForgottenOfAll + 1 {
 		if f, ok := gone[place]; ok {
 			k.Forgotten = append(k.Forgotten, f)
 		}
@@ -248,17 +257,15 @@ func (r *Replication) MergeForgotten(partition int, list []Forgotten) {
 func (e *Engine) mergeForgotten(p *partition, list []Forgotten) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	rows := p.forgotten.rows.Load()
-	if rows == nil && len(list) > 0 {
-		rows = new(forgottenRows)
-		p.forgotten.rows.Store(rows)
-		e.bytes.Add(forgottenBytes)
-	}
 	for _, f := range list {
-		if f.Place >= 0 && f.Place < ForgottenPlaces {
-			place := rows.place(f.Place)
-			place.hits.Store(saturated(place.hits.Load(), f.Hits))
-			place.newest.Store(max(place.newest.Load(), f.Newest))
+		switch {
+		case f.Place == ForgottenOfAll:
+			e.forgotten.Lock()
+			e.forgotten.all.add(f.Hits, f.Newest)
+			e.forgotten.Unlock()
+			p.forgotten.all.add(f.Hits, f.Newest)
+		case f.Place >= 0 && f.Place < ForgottenPlaces:
+			p.forgotten.some(e).place(f.Place).add(f.Hits, f.Newest)
 		}
 	}
 }
@@ -284,6 +291,7 @@ func (e *Engine) clear(p *partition, own []Delta) {
 	if p.forgotten.rows.Swap(nil) != nil {
 		e.bytes.Add(-forgottenBytes)
 	}
+	p.forgotten.all.forget()
 	for _, list := range [][]Delta{own, p.deltas} {
 		for _, d := range list {
 			hash := e.hash(d.Key)

@@ -22,6 +22,7 @@ type Engine struct {
 	seed        maphash.Seed // of the tables; not of the partitions
 	hot         hotKeys
 	total       Counter // AllKeys
+	forgotten   forgottenOfAll
 	receipts    receipts
 	limits      limits
 	holding     holding

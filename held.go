@@ -125,6 +125,7 @@ func (e *Engine) forget(partition int) {
 	if p.forgotten.rows.Swap(nil) != nil {
 		e.bytes.Add(-forgottenBytes)
 	}
+	p.forgotten.all.forget()
 	e.limits.releaseShare(partition)
 }
 
@@ -214,7 +215,7 @@ func (e *Engine) countPartitions(in PartitionSet, at, seconds int64) (sum Count)
 		if in.Has(i) {
 			p := &e.partitions[i]
 			p.mu.Lock()
-			sum = sum.Plus(p.total.Count(at, seconds)).Plus(p.ahead.count(AllKeys, at, seconds))
+			sum = sum.Plus(p.total.Count(at, seconds)).Plus(p.ahead.count(AllKeys, at, seconds)).Plus(Count{Upper: p.forgotten.all.since(at - seconds)})
 			p.mu.Unlock()
 		}
 	}

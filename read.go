@@ -83,7 +83,7 @@ func (e *Engine) countIn(in PartitionSet, key string, at, seconds int64) Count {
 
 func (e *Engine) count(key string, at, seconds int64) Count {
 	if key == AllKeys {
-		return e.total.count(at, seconds)
+		return e.total.count(at, seconds).Plus(Count{Upper: e.forgotten.all.since(at - seconds)})
 	}
 	p, hash := e.partition(key), e.hash(key)
 	p.mu.Lock()

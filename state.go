@@ -11,17 +11,18 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// The state of a partition, version 4: all that a restart needs of it. Numbers
+// The state of a partition, version 5: all that a restart needs of it. Numbers
 // are unsigned varints; a window is its length and its own encoding (package
 // window).
 //
 //	byte 0     'P'
-//	byte 1     version, 4
+//	byte 1     version, 5
 //	           partitions of the engine, number of this one
 //	           retention, seconds
 //	           window of all hits of the partition
 //	           places of forgotten hits that are in use: how many, then each as
-//	           its number, hits, second of the newest
+//	           its number, hits, second of the newest; from version 5 on the
+//	           place after the last is that of all keys
 //	           keys: how many, then each as its length, its bytes, its window
 //	           windows of hits that are ahead of the clock (ahead.go): how many,
 //	           then each as the length of its key, the key, its window; of one key
@@ -35,9 +36,10 @@ import (
 //	last 4     CRC-32C of all bytes before, little endian
 const (
 	stateMagic   = 'P'
-	stateVersion = 4
+	stateVersion = 5
 	stateBefore  = 2 // the first version that is read: it has no windows ahead of the clock
 	stateNoClock = 3 // and this one does not tell the clock of limits
+	stateNoTotal = 4 // nor this one what AllKeys lacks
 )
 
 // ErrDamagedState is wrapped by the error for a state that was changed or cut,
@@ -104,6 +106,9 @@ func (r *Replication) LoadState(partition int, state []byte) error {
 	if err := e.total.merge(&s.total); err != nil {
 		return err
 	}
+	e.forgotten.Lock()
+	e.forgotten.all.add(s.all.Hits, s.all.Newest)
+	e.forgotten.Unlock()
 	return e.installWindows(p, s)
 }
 
@@ -134,6 +139,7 @@ func (e *Engine) decodeState(partition int, state []byte) (loaded loadedState, e
 type loadedState struct {
 	total     window.Window
 	forgotten *forgottenRows
+	all       Forgotten // of all keys
 	keys      []string
 	windows   []window.Window
 	ahead     []aheadWindow
@@ -158,6 +164,7 @@ func (e *Engine) installWindows(p *partition, s loadedState) error {
 		e.bytes.Add(forgottenBytes)
 		p.forgotten.rows.Store(s.forgotten)
 	}
+	p.forgotten.all.add(s.all.Hits, s.all.Newest)
 	for i, key := range s.keys {
 		hash := e.hash(key)
 		en := p.table.Load().find(hash, key)
@@ -204,7 +211,7 @@ func (r *stateReader) window() (w window.Window) {
 
 func (r *stateReader) partition() (s loadedState) {
 	s.total = r.window()
-	s.forgotten = r.forgotten()
+	s.forgotten, s.all = r.forgotten()
 	n := r.Count()
 	s.keys, s.windows = slices.Grow(s.keys, n), slices.Grow(s.windows, n)
 	for range n {
@@ -241,37 +248,42 @@ func (r *stateReader) aheadWindows() (list []aheadWindow) {
 }
 
 func (f *forgotten) append(b []byte) []byte {
-	rows := f.rows.Load()
-	if rows == nil {
-		return binary.AppendUvarint(b, 0)
-	}
 	var places []byte
 	used := uint64(0)
-	for i := range forgottenDepth * forgottenWidth {
-		if place := rows.place(i); place.hits.Load() > 0 {
-			places = binary.AppendUvarint(places, uint64(i))
-			places = binary.AppendUvarint(places, place.hits.Load())
-			places = binary.AppendUvarint(places, uint64(place.newest.Load()))
-			used++
+	one := func(i int, place *forgottenHits) {
+		if place.hits.Load() == 0 {
+			return
+		}
+		places = binary.AppendUvarint(places, uint64(i))
+		places = binary.AppendUvarint(places, place.hits.Load())
+		places = binary.AppendUvarint(places, uint64(place.newest.Load()))
+		used++
+	}
+	if rows := f.rows.Load(); rows != nil {
+		for i := range ForgottenPlaces {
+			one(i, rows.place(i))
 		}
 	}
+	one(ForgottenOfAll, &f.all)
 	return append(binary.AppendUvarint(b, used), places...)
 }
 
-func (r *stateReader) forgotten() *forgottenRows {
-	used := r.Uvarint()
-	if used == 0 {
-		return nil
-	}
-	rows := new(forgottenRows)
-	for range min(used, forgottenDepth*forgottenWidth) {
-		i, hits, newest := r.Uvarint(), r.Uvarint(), r.Uvarint()
-		if i >= forgottenDepth*forgottenWidth {
+func (r *stateReader) forgotten() (rows *forgottenRows, all Forgotten) {
+	for range min(r.Uvarint(), ForgottenOfAll+1) {
+		i, hits, newest := r.Uvarint(), r.Uvarint(), int64(r.Uvarint())
+		switch {
+		case i == ForgottenOfAll && r.version > stateNoTotal:
+			all = Forgotten{ForgottenOfAll, hits, newest}
+		case i >= ForgottenPlaces:
 			r.Fail()
-			return nil
+			return nil, all
+		default:
+			if rows == nil {
+				rows = new(forgottenRows)
+			}
+			rows.place(int(i)).hits.Store(hits)
+			rows.place(int(i)).newest.Store(newest)
 		}
-		rows.place(int(i)).hits.Store(hits)
-		rows.place(int(i)).newest.Store(int64(newest))
 	}
-	return rows
+	return rows, all
 }

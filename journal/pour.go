@@ -21,7 +21,8 @@ type poured struct {
 //
 // With fewer partitions several become one. With more, the hits of all keys stay with the
 // first that one becomes, since their sum is what matters; those of evicted keys, which
-// are upper bounds, go to each.
+// are upper bounds, go to each, but for those of all keys, which go where the hits of all
+// keys are.
 func pour(c weir.Content, to *weir.Engine, f func(poured) error) error {
 	cfg := to.Config()
 	if c.Retention != cfg.Retention {
@@ -63,17 +64,24 @@ func pour(c weir.Content, to *weir.Engine, f func(poured) error) error {
 	if len(c.Forgotten) == 0 {
 		return nil
 	}
-	forgotten := poured{kind: kindForgotten, n: uint64(len(c.Forgotten))}
-	for _, one := range c.Forgotten {
-		forgotten.entries = appendForgottenEntry(forgotten.entries, one)
-	}
+	forgotten := pouredForgotten(c.Forgotten)
 	for partition := first; partition < cfg.Partitions; partition += c.Partitions {
-		forgotten.partition = partition
-		if err := f(forgotten); err != nil {
-			return err
+		if forgotten.partition = partition; forgotten.n > 0 {
+			if err := f(forgotten); err != nil {
+				return err
+			}
 		}
+		forgotten = pouredForgotten(slices.DeleteFunc(slices.Clone(c.Forgotten), func(one weir.Forgotten) bool { return one.Place == weir.ForgottenOfAll }))
 	}
 	return nil
+}
+
+func pouredForgotten(list []weir.Forgotten) poured {
+	p := poured{kind: kindForgotten, n: uint64(len(list))}
+	for _, one := range list {
+		p.entries = appendForgottenEntry(p.entries, one)
+	}
+	return p
 }
 
 // groupBytes is about how many bytes of states are in memory at a time.

@@ -77,7 +77,7 @@ func (b *batch) forgotten() (list []weir.Forgotten, sound bool) {
 	e := newReader(b.entries)
 	for e.Len() > 0 {
 		place, hits, newest := e.Uvarint(), e.Uvarint(), e.Uvarint()
-		if e.Failed() || place >= weir.ForgottenPlaces || newest > window.MaxTime {
+		if e.Failed() || place > weir.ForgottenOfAll || newest > window.MaxTime {
 			return nil, false
 		}
 		list = append(list, weir.Forgotten{Place: int(place), Hits: hits, Newest: int64(newest)})
