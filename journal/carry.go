@@ -299,6 +299,11 @@ func (j *Journal) takeCarried(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, free, err := j.awaitRestoreClaim(ctx)
+	if err != nil {
+		return err
+	}
+	defer free()
 	if _, err := j.restoreSpool(ctx, s, Merge); err != nil {
 		return err
 	}

@@ -42,15 +42,14 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 		return err
 	}
 	j.beginBeats(ctx)
-	var bucket *lease.Bucket
 	err := patiently(ctx, func(ctx context.Context) (err error) {
-		bucket, err = lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replicas))
+		j.leases, err = lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replicas))
 		return beingMade(err)
 	})
 	if err != nil {
 		return err
 	}
-	j.holder = lease.Hold(bucket, lease.Config{Names: []string{snapshotsLease}, Logger: j.log})
+	j.holder = lease.Hold(j.leases, lease.Config{Names: []string{snapshotsLease}, Logger: j.log})
 	return nil
 }
 

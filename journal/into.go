@@ -44,15 +44,17 @@ const spoolFile = "restore.spool"
 // brought. What keys have used of limits, and receipts, are added in both modes.
 //
 // If it ends early, by an error or a crash, the same call does what is left of it: Merge
-// goes on, Replace starts over. Until then nodes of a cluster call the backup late.
+// goes on, Replace starts over. One node of a cluster restores at a time: while another
+// does, the error wraps ErrRestoring. Until then nodes of a cluster call the backup late.
 func (j *Journal) RestoreInto(ctx context.Context, r io.Reader, mode RestoreMode) (done Restored, err error) {
 	if mode != Merge && mode != Replace {
 		return done, fmt.Errorf("restore: mode %q: must be merge or replace", mode)
 	}
-	if !j.restoring.TryLock() {
-		return done, ErrRestoring
+	ctx, free, err := j.claimRestore(ctx)
+	if err != nil {
+		return done, fmt.Errorf("restore: %w", err)
 	}
-	defer j.restoring.Unlock()
+	defer free()
 	path := filepath.Join(j.cfg.Dir, spoolFile)
 	s, err := spoolFrom(ctx, r, path, j.cfg.MaxBytes)
 	if errors.Is(err, errDamaged) || errors.Is(err, errNoBackup) {

@@ -56,8 +56,9 @@ type Journal struct {
 	running sync.WaitGroup
 	closed  sync.Once
 
-	carrying     bool       // carriedFile is to be merged
-	restoring    sync.Mutex // one backup at a time
+	carrying     bool          // carriedFile is to be merged
+	restoring    sync.Mutex    // one backup at a time; restore_claim.go
+	leases       *lease.Bucket // nil: this node is alone
 	handed       chan handedOver
 	stopped      <-chan struct{} // the flusher takes no more
 	restoreBytes int             // 0: restoreFlushBytes

@@ -49,7 +49,7 @@ var (
 	ErrDamagedBackup = errors.New("the backup can't be used, and nothing was changed")
 
 	// ErrRestoring is why a backup is not restored: another one is.
-	ErrRestoring = errors.New("another backup is being restored by this node: one at a time")
+	ErrRestoring = errors.New("another backup is being restored, one at a time")
 )
 
 // openMerges makes the bucket if it is not there.

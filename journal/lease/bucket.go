@@ -100,6 +100,28 @@ func (b *Bucket) Acquire(ctx context.Context, name string) (Lease, error) {
 	return Lease{Name: name, Token: revision, revision: revision, renewed: sent, Until: sent.Add(b.trusted())}, nil
 }
 
+// Retake is Acquire that also takes over a lease of this node's earlier life, for those who
+// know that no other process has the node's name.
+func (b *Bucket) Retake(ctx context.Context, name string) (Lease, error) {
+	is, err := b.kv.Get(ctx, name)
+	if err != nil || !b.earlier(string(is.Value())) {
+		return b.Acquire(ctx, name)
+	}
+	l, err := b.update(ctx, Lease{Name: name, revision: is.Revision()})
+	if errors.Is(err, ErrLost) {
+		err = ErrTaken
+	}
+	l.Token = l.revision
+	return l, err
+}
+
+// earlier tells whether a value is this node's, of another life.
+func (b *Bucket) earlier(value string) bool {
+	node, _, _ := strings.Cut(value, " ")
+	own, _, _ := strings.Cut(b.id, " ")
+	return node == own && value != b.id
+}
+
 // Renew makes a lease last, or returns ErrLost. After any other error the lease
 // is what it was.
 func (b *Bucket) Renew(ctx context.Context, l Lease) (Lease, error) {

@@ -1,5 +1,5 @@
 // Package lease lets one node of many do what only one should: take a
-// partition's snapshots, trim the journal.
+// partition's snapshots, trim the journal, restore a backup.
 //
 // A lease is a key in a JetStream KV bucket whose messages age. Create takes it,
 // for it fails where a key is; Update at the known revision renews it; who

@@ -171,3 +171,30 @@ func TestRequestsThatFailAreNoVerdict(t *testing.T) {
 		t.Errorf("release: %v", err)
 	}
 }
+
+// A node's next life takes over what the one before held, with a greater token; a lease of
+// another node it does not.
+func TestRetake(t *testing.T) {
+	node := alone(t)
+	before, after, other := open(t, node, "n1", time.Minute), open(t, node, "n1", time.Minute), open(t, node, "n2", time.Minute)
+	first, err := before.Acquire(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := after.Acquire(t.Context(), "a"); !errors.Is(err, lease.ErrTaken) {
+		t.Error(err)
+	}
+	if _, err := other.Retake(t.Context(), "a"); !errors.Is(err, lease.ErrTaken) {
+		t.Error(err)
+	}
+	second, err := after.Retake(t.Context(), "a")
+	if err != nil || second.Token <= first.Token {
+		t.Errorf("%+v after %+v, %v", second, first, err)
+	}
+	if _, err := before.Renew(t.Context(), first); !errors.Is(err, lease.ErrLost) {
+		t.Error(err)
+	}
+	if free, err := other.Retake(t.Context(), "b"); err != nil || free.Token == 0 {
+		t.Errorf("%+v, %v", free, err)
+	}
+}

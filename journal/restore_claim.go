@@ -1,0 +1,123 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir/journal/lease"
+)
+
+// restoreLease is held by the one node of a cluster that restores a backup. Two at once
+// would leave some hits of a merge cleared by the replacement, and others not.
+const restoreLease = "restore"
+
+// claimRestore makes this node the one that restores a backup, or returns an error that
+// wraps ErrRestoring and names the node that does. The context that it returns ends with
+// ctx, and when the claim is lost; free gives the claim back. A node that crashes keeps it
+// for lease.DefaultTTL, unless it starts again and claims it itself.
+func (j *Journal) claimRestore(ctx context.Context) (claimed context.Context, free func(), err error) {
+	if !j.restoring.TryLock() {
+		return nil, nil, fmt.Errorf("%w, by this node", ErrRestoring)
+	}
+	if j.leases == nil {
+		return ctx, j.restoring.Unlock, nil
+	}
+	var held lease.Lease
+	err = patiently(ctx, func(ctx context.Context) (err error) {
+		held, err = j.leases.Retake(ctx, restoreLease)
+		return err
+	})
+	if errors.Is(err, lease.ErrTaken) {
+		err = j.whoRestores(ctx)
+	}
+	if err != nil {
+		j.restoring.Unlock()
+		return nil, nil, err
+	}
+	claimed, lose := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		held = j.keepRestoring(claimed, held, lose)
+	}()
+	return claimed, func() {
+		lose(nil)
+		<-ended
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneAsk)
+		defer cancel()
+		if err := j.leases.Release(asking, held); err != nil {
+			j.log.Warn("journal: could not release the claim to restore a backup; it will expire", "error", err, "after", j.leases.TTL())
+		}
+		j.restoring.Unlock()
+	}, nil
+}
+
+// claimPoll is how often a start looks whether another node still restores a backup.
+const claimPoll = time.Second
+
+// awaitRestoreClaim is claimRestore once no other node restores a backup.
+func (j *Journal) awaitRestoreClaim(ctx context.Context) (claimed context.Context, free func(), err error) {
+	for told := false; ; told = true {
+		claimed, free, err = j.claimRestore(ctx)
+		if !errors.Is(err, ErrRestoring) {
+			return claimed, free, err
+		}
+		if !told {
+			j.log.Info("journal: waits to write what this directory had as a node alone into the cluster's journal", "for", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, errors.Join(context.Cause(ctx), err)
+		case <-time.After(claimPoll):
+		}
+	}
+}
+
+// whoRestores is the error that names the node with the claim. A replica that was asked may
+// not know it yet, and is asked again for a moment.
+func (j *Journal) whoRestores(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, oneAsk)
+	defer cancel()
+	node, err := j.leases.Who(ctx, restoreLease)
+	for err == nil && node == "" {
+		select {
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-time.After(comePoll):
+			node, err = j.leases.Who(ctx, restoreLease)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w, by another node; retry once it is done", ErrRestoring)
+	}
+	return fmt.Errorf("%w, by node %s; retry once it is done, or %v after that node crashed", ErrRestoring, node, j.leases.TTL())
+}
+
+// errClaimLost is why a restore ends before its time.
+var errClaimLost = errors.New("the cluster could not be asked in time whether this node is still the one that restores a backup: send the backup again")
+
+// keepRestoring renews the claim until ctx ends, and ends the restore before another node
+// may have it.
+func (j *Journal) keepRestoring(ctx context.Context, held lease.Lease, lose context.CancelCauseFunc) lease.Lease {
+	tick := time.NewTicker(min(oneAsk, j.leases.TTL()/6))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return held
+		case <-tick.C:
+		}
+		asking, cancel := context.WithDeadline(ctx, held.Until)
+		renewed, err := j.leases.Renew(asking, held)
+		cancel()
+		switch {
+		case err == nil:
+			held = renewed
+		case errors.Is(err, lease.ErrLost), !held.Valid(time.Now()):
+			lose(fmt.Errorf("%w: %w", errClaimLost, err))
+			return held
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weir-counter/weir/journal/join/jointest"
+)
+
+// One node of a cluster restores a backup at a time; the others say which.
+func TestOneNodeRestoresAtATime(t *testing.T) {
+	t.Parallel()
+	file, theirs := other(t, engineConfig())
+	c := newCluster(t, 3)
+	c.start()
+	c.nodes[1].restoreInto(file, Merge) // makes the bucket of merges while all nodes are here
+	refused := func(node int, by string) {
+		t.Helper()
+		for _, mode := range []RestoreMode{Merge, Replace} {
+			jointest.Eventually(t, "it says who restores: "+by, func() bool { // a replica may not know yet
+				_, err := c.nodes[node].j.RestoreInto(t.Context(), bytes.NewReader(file), mode)
+				if !errors.Is(err, ErrRestoring) {
+					t.Fatalf("node %d: %v", node+1, err)
+				}
+				return strings.Contains(err.Error(), by)
+			})
+		}
+	}
+	claim := func() (claimed context.Context, free func()) {
+		t.Helper()
+		jointest.Eventually(t, "node 1 claims it", func() (ok bool) {
+			var err error
+			claimed, free, err = c.nodes[0].j.claimRestore(t.Context())
+			return err == nil
+		})
+		return claimed, free
+	}
+
+	claimed, free := claim()
+	refused(0, "by this node")
+	refused(1, "by node n1")
+
+	// The claim is gone: the restore ends.
+	kv, err := c.nodes[1].j.server.JetStream().KeyValue(t.Context(), leaseBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kv.Delete(t.Context(), restoreLease); err != nil {
+		t.Fatal(err)
+	}
+	<-claimed.Done()
+	if err := context.Cause(claimed); !errors.Is(err, errClaimLost) {
+		t.Error(err)
+	}
+	free()
+
+	// A node that crashes over it claims it again as soon as it is back.
+	claim()
+	c.nodes[0].crash()
+	c.nodes[0] = nil
+	refused(1, "by node n1")
+	c.start()
+	_, free = claim()
+	free()
+	jointest.Eventually(t, "another node restores", func() bool {
+		_, err := c.nodes[1].j.RestoreInto(t.Context(), bytes.NewReader(file), Replace)
+		if err != nil && !errors.Is(err, ErrRestoring) { // a replica may not know yet that it is free
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	c.agree(theirs)
+}
