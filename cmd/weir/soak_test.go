@@ -56,8 +56,47 @@ func TestSoak(t *testing.T) {
 			t.Errorf("%s grow by %.0f over %d rounds of the same work, more than %.0f", kind.name, growth, len(steady), kind.most)
 		}
 	}
+	if *soakRounds >= soakSettled {
+		if middle, last := diskOfThirds(samples); !growthEnds(middle, last) {
+			t.Errorf("bytes on disk still grow: %.0f in the last third of %d rounds, %.0f in the middle one", last, *soakRounds, middle)
+		}
+	}
 	if perRound := len(log) / *soakRounds; len(log) > 16<<10 && perRound > 200 {
 		t.Errorf("%d bytes of log a round:\n%.4000s", perRound, log)
+	}
+}
+
+// soakSettled is after how many rounds the disk's growth must have ended: until the journal
+// has as much as is written between two rounds of snapshots, it grows.
+const soakSettled = 300
+
+// diskOfThirds are the mean bytes on disk in the middle and the last third of the samples.
+func diskOfThirds(samples []soakSample) (middle, last float64) {
+	n := len(samples) / 3
+	for i := range n {
+		middle += samples[n+i].disk / float64(n)
+		last += samples[len(samples)-n+i].disk / float64(n)
+	}
+	return middle, last
+}
+
+// growthEnds allows the last third a quarter more than the middle one, or 2 MiB: snapshots
+// and the journal between them come and go.
+func growthEnds(middle, last float64) bool { return last-middle <= max(middle/4, 2<<20) }
+
+// Growth of the same size each round is not taken for one that has ended, and one up to a
+// bound is.
+func TestGrowthEnds(t *testing.T) {
+	var grows, ends []soakSample
+	for round := range soakSettled {
+		grows = append(grows, soakSample{disk: float64(round) * (100 << 10)})
+		ends = append(ends, soakSample{disk: min(float64(round), 90) * (100 << 10)})
+	}
+	if middle, last := diskOfThirds(grows); growthEnds(middle, last) {
+		t.Errorf("%.0f, then %.0f: said to have ended", middle, last)
+	}
+	if middle, last := diskOfThirds(ends); !growthEnds(middle, last) {
+		t.Errorf("%.0f, then %.0f: said to go on", middle, last)
 	}
 }
 
