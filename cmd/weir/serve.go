@@ -107,7 +107,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.BoolVar(&cfg.Ephemeral, "ephemeral", false, "keep hits in memory only")
 	choice(cmd, &f.clock, "clock", "what is now: the time of day, or the newest hit", "wall", "event")
 	flags.Var(duration(&e.Retention), "retention", "how long hits are kept, 1s to 1000000000s; a node alone may change it at a restart, and a shorter one drops what is older")
-	flags.Var(size(&e.Memory), "memory", "memory budget of the counters; the process may need 1.5 times this and the two below, and 512MiB (docs/deploy.md)")
+	flags.Var(size(&e.Memory), "memory", "memory budget of the counters; the process may need 512MiB and 1.5 times this, --limit-memory and three times --idempotency-memory (docs/deploy.md)")
 	flags.StringVar(&cfg.Policies.File, "policy", "", "YAML file with the limits of keys; read again when it changes, and at a SIGHUP")
 	flags.Var(size(&e.LimitMemory), "limit-memory", "memory budget of what keys have used of their limits")
 	flags.Var(duration(&s.MaxInlinePer), "max-inline-per", "longest period of the limits that requests bring along; these take a quarter of --limit-memory at most")
