@@ -81,9 +81,6 @@ func (cfg Config) withDefaults() Config {
 	if e.Retention == 0 {
 		e.Retention = defaultRetention
 	}
-	if e.OnceMemory == 0 {
-		e.OnceMemory = defaultOnceMemory
-	}
 	if e.MaxAhead == 0 {
 		e.MaxAhead = defaultMaxAhead
 	}

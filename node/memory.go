@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"math"
 	"runtime/debug"
 
@@ -12,6 +13,7 @@ const (
 	// The least budgets there may be of the engine that a node has.
 	leastMemory      = 256 * 64 << 10
 	leastLimitMemory = 64 << 10
+	leastOnceMemory  = 64 << 10
 
 	// processFloor is what the process needs beside counters: the runtime, buffers
 	// of requests, the connections.
@@ -21,11 +23,37 @@ const (
 	journalFloor = 256 << 20
 )
 
+// receiptsOfDisk is the part of Journal.MaxBytes, as one of so many, that Engine.OnceMemory may
+// be. Snapshots have two slots, each with the receipts of this node and twice as many of others
+// and of earlier lives: six times OnceMemory, of the half of MaxBytes that is theirs. What
+// FitsMemory leaves free of that half, with states at their largest, is a tenth.
+const receiptsOfDisk = 120
+
+// mostReceipts is the largest OnceMemory whose receipts have room in snapshots.
+func (cfg *Config) mostReceipts() int64 { return cfg.Journal.MaxBytes / receiptsOfDisk }
+
+// checkReceipts refuses receipts without room in snapshots, which then could not be stored, so
+// that a full journal would never be trimmed.
+func (cfg *Config) checkReceipts() error {
+	if once, most := cfg.Engine.OnceMemory, cfg.mostReceipts(); once > most {
+		return invalid("Engine.OnceMemory", fmt.Sprintf(
+			"OnceMemory of %s does not fit into MaxBytes of %s: the snapshots have no room for so many receipts; choose OnceMemory (--idempotency-memory) of at most %s, or MaxBytes (--max-disk) of at least %s",
+			units.FormatSize(once), units.FormatSize(cfg.Journal.MaxBytes), units.FormatSize(most), units.FormatSize(once*receiptsOfDisk)))
+	}
+	return nil
+}
+
 // setBudgets gives the budgets that nobody gave their defaults, and makes those so small that
 // snapshots have room in Journal.MaxBytes: who gives that alone wants to be kept to it. Budgets
 // that were given are not changed: where they don't fit, the error names all that can be.
 func (cfg *Config) setBudgets() {
 	e := &cfg.Engine
+	if e.OnceMemory == 0 {
+		e.OnceMemory = defaultOnceMemory
+		if !cfg.Ephemeral {
+			e.OnceMemory = min(e.OnceMemory, max(cfg.mostReceipts(), leastOnceMemory))
+		}
+	}
 	memoryGiven, limitsGiven := e.Memory != 0, e.LimitMemory != 0
 	if !memoryGiven {
 		e.Memory = defaultMemory

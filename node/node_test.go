@@ -216,6 +216,14 @@ func TestBudgetsFitTheDisk(t *testing.T) {
 	if most := journal.MaxMemory(cfg.Journal.MaxBytes); has.Memory+has.LimitMemory > most || has.Memory < most/2 {
 		t.Errorf("%d and %d of %d bytes", has.Memory, has.LimitMemory, most)
 	}
+	if has.OnceMemory > cfg.Journal.MaxBytes/120 {
+		t.Errorf("%d bytes of receipts have no room in snapshots within %d", has.OnceMemory, cfg.Journal.MaxBytes)
+	}
+	cfg = config(t, t.TempDir())
+	cfg.Engine.OnceMemory = 64 << 20
+	if _, err := node.Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "--idempotency-memory") || !strings.Contains(err.Error(), "--max-disk") {
+		t.Errorf("64 MiB of receipts within %d bytes of disk: %v", cfg.Journal.MaxBytes, err)
+	}
 	cfg = config(t, t.TempDir())
 	cfg.Engine.LimitMemory = 0
 	if has := nodetest.Open(t, cfg).Engine().Config(); has.Memory != 32<<20 || has.LimitMemory >= 256<<20 {

@@ -64,7 +64,10 @@ func (cfg Config) validateJournal() error {
 	if err := as.Validate(); err != nil {
 		return invalid("Journal.Join", err.Error())
 	}
-	return in("Journal", cfg.Journal.FitsMemory(cfg.Engine.Memory, cfg.Engine.LimitMemory))
+	if err := cfg.Journal.FitsMemory(cfg.Engine.Memory, cfg.Engine.LimitMemory); err != nil {
+		return in("Journal", err)
+	}
+	return cfg.checkReceipts()
 }
 
 func invalid(field, message string) error {

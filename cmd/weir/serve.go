@@ -91,6 +91,9 @@ func (f *serveFlags) settle(from sources) {
 	if from["limit-memory"] == "" {
 		cfg.Engine.LimitMemory = 0
 	}
+	if from["idempotency-memory"] == "" {
+		cfg.Engine.OnceMemory = 0
+	}
 	if from["max-buffered-bytes"] == "" {
 		cfg.Server.MaxBufferedBytes = 0
 	}
@@ -114,7 +117,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.Var(size(&e.OnceMemory), "idempotency-memory", "memory budget of the Idempotency-Keys of ten minutes that this node was the first to see; those of others have twice as much")
 	flags.Var(duration(&e.MaxAhead), "max-ahead", "how far in the future a hit may be")
 	flags.Var(duration(&j.FlushEvery), "flush-every", "how often hits are written to disk, 1ms to 1m: what a crash may lose")
-	flags.Var(size(&j.MaxBytes), "max-disk", "size of the data directory at which hits are refused; where it is small, --memory and --limit-memory are smaller by default")
+	flags.Var(size(&j.MaxBytes), "max-disk", "size of the data directory at which hits are refused; where it is small, --memory, --limit-memory and --idempotency-memory are smaller by default")
 	flags.Var(size(&j.SnapshotBytes), "snapshot-every", "journal to write between snapshots: what a start after a crash reads back")
 	flags.BoolVar(&j.AcceptDamage, "accept-damage", false, "start although the data directory is damaged, without the hits that are lost")
 	f.defineJoin(cmd)
