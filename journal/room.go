@@ -118,10 +118,19 @@ func MinDisk(memory int64) int64 { return max(memory/diskOverMemoryOf*diskOverMe
 // so much: Memory and LimitMemory together.
 func MaxMemory(maxBytes int64) int64 { return maxBytes / diskOverMemory * diskOverMemoryOf }
 
+// leastEngine is the least Memory and LimitMemory, together, of an engine with 256 partitions.
+const leastEngine = 256*64<<10 + 64<<10
+
 // errTooLittleDisk names both settings, and says what would do.
 func errTooLittleDisk(maxBytes, memory, limits int64) error {
-	return invalidConfig("MaxBytes", "MaxBytes (--max-disk) of %s is too little for a Memory (--memory) of %s and a LimitMemory (--limit-memory) of %s: two snapshots of all that must have room in half of it. Raise --max-disk to at least %s, or lower the two to at most %s together",
-		mib(maxBytes), mib(memory), mib(limits), mib(MinDisk(memory+limits)), mibDown(MaxMemory(maxBytes)))
+	advice := fmt.Sprintf("Raise --max-disk to at least %s", mib(MinDisk(memory+limits)))
+	if most := MaxMemory(maxBytes); most >= leastEngine {
+		advice += fmt.Sprintf(", or lower the two to at most %s together", mibDown(most))
+	} else {
+		advice += fmt.Sprintf("; the least that any settings need is %s", mib(MinDisk(leastEngine)))
+	}
+	return invalidConfig("MaxBytes", "MaxBytes (--max-disk) of %s is too little for a Memory (--memory) of %s and a LimitMemory (--limit-memory) of %s: two snapshots of all that must have room in half of it. %s",
+		mib(maxBytes), mib(memory), mib(limits), advice)
 }
 
 func mib(bytes int64) string     { return fmt.Sprintf("%dMiB", (bytes+1<<20-1)>>20) }
