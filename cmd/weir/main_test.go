@@ -217,7 +217,7 @@ func TestExitCodes(t *testing.T) {
 		{"serve --ephemeral --data " + dir, exitUsage, "--data and --ephemeral: an ephemeral server keeps no data"},
 		{"serve --flush-every 2h --data " + dir + "/new", exitUsage, "--flush-every: FlushEvery of 2h0m0s: must be 1ms to 1m"},
 		{"serve --max-disk 1MiB --data " + dir + "/new", exitUsage, "--max-disk: "},
-		{"serve --max-disk 16MiB --data " + dir + "/new", exitUsage, "Raise --max-disk to at least 57MiB, or lower"},
+		{"serve --max-disk 16MiB --data " + dir + "/new", exitUsage, "Raise --max-disk to at least 57MiB; the least that any settings need is 57MiB"},
 		{"serve --max-disk 16MiB --memory 256MiB --data " + dir + "/new", exitUsage, "(--max-disk) of 16MiB is too little for a Memory (--memory) of 256MiB"},
 		{"serve --max-disk 512MiB --memory 256MiB --data " + dir + "/new", exitUsage, "lower the two to at most 146MiB together"},
 		{"serve --snapshot-every 1KiB --data " + dir + "/new", exitUsage, "--snapshot-every: "},
