@@ -160,7 +160,7 @@ func TestTheNextHolderDecides(t *testing.T) {
 	for name, fail := range map[string]func(f *fleet, n *node){
 		"gone":       func(_ *fleet, n *node) { n.Close() },
 		"let it go":  func(_ *fleet, n *node) { n.engine.Replication().Release(1) },
-		"refuses":    func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return []byte("\x01\x01\x00\x01why") }) },
+		"refuses":    func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return append([]byte{wireVersion}, "\x01\x00\x01why"...) }) },
 		"other size": func(_ *fleet, n *node) { n.partitions = 32 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +202,7 @@ func threeHolders(t *testing.T, within time.Duration) (f *fleet, n, first, next 
 func TestATakeIsSentOnce(t *testing.T) {
 	for name, fail := range map[string]func(f *fleet, n *node){
 		"hangs": func(f *fleet, n *node) { f.newGate(n) },
-		"talks": func(f *fleet, n *node) { f.answers(n, func(q []byte) []byte { return []byte("\x01\x00\x00\x01") }) },
+		"talks": func(f *fleet, n *node) { f.answers(n, func(q []byte) []byte { return []byte{wireVersion, 0, 0, 1} }) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -273,11 +273,11 @@ func TestWhatWaitedIsDecidedByTheNext(t *testing.T) {
 		defer l.mu.Unlock()
 		return len(l.waiting) == waiting
 	})
-	if err := sent[0].Respond([]byte("\x01\x00\x00\x01")); err != nil { // nothing, as by a node that is broken
+	if err := sent[0].Respond([]byte{wireVersion, 0, 0, 1}); err != nil { // nothing, as by a node that is broken
 		t.Fatal(err)
 	}
 	jointest.Eventually(t, "the next decides", func() bool { return next.left(t, key) == 10-waiting })
-	if err := sent[1].Respond([]byte("\x01\x00\x00\x01")); err != nil {
+	if err := sent[1].Respond([]byte{wireVersion, 0, 0, 1}); err != nil {
 		t.Fatal(err)
 	}
 	asking.Wait()
