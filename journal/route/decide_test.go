@@ -158,9 +158,11 @@ func TestDecisionsComeBack(t *testing.T) {
 // Where the first holder has surely taken nothing, the next one decides.
 func TestTheNextHolderDecides(t *testing.T) {
 	for name, fail := range map[string]func(f *fleet, n *node){
-		"gone":       func(_ *fleet, n *node) { n.Close() },
-		"let it go":  func(_ *fleet, n *node) { n.engine.Replication().Release(1) },
-		"refuses":    func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return append([]byte{wireVersion}, "\x01\x00\x01why"...) }) },
+		"gone":      func(_ *fleet, n *node) { n.Close() },
+		"let it go": func(_ *fleet, n *node) { n.engine.Replication().Release(1) },
+		"refuses": func(f *fleet, n *node) {
+			f.answers(n, func([]byte) []byte { return append([]byte{wireVersion}, "\x01\x00\x01why"...) })
+		},
 		"other size": func(_ *fleet, n *node) { n.partitions = 32 },
 	} {
 		t.Run(name, func(t *testing.T) {

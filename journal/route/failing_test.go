@@ -32,8 +32,10 @@ func TestAHolderFails(t *testing.T) {
 		"let one go": func(_ *fleet, n *node) { n.engine.Replication().Release(1) },
 		"is too old": func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return []byte("\x00\x00\x00") }) },
 		"is newer":   func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return []byte("\x02\x00\x00\x01") }) },
-		"refuses":    func(f *fleet, n *node) { f.answers(n, func([]byte) []byte { return append([]byte{wireVersion}, "\x01\x00\x01why"...) }) },
-		"talks":      func(f *fleet, n *node) { f.answers(n, func(q []byte) []byte { return q }) },
+		"refuses": func(f *fleet, n *node) {
+			f.answers(n, func([]byte) []byte { return append([]byte{wireVersion}, "\x01\x00\x01why"...) })
+		},
+		"talks": func(f *fleet, n *node) { f.answers(n, func(q []byte) []byte { return q }) },
 		"says nothing": func(f *fleet, n *node) {
 			f.answers(n, func([]byte) []byte { return []byte{wireVersion, 0, 0, 1} })
 		},
