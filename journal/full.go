@@ -53,7 +53,7 @@ func (j *Journal) boundWaiting(underWay int64) {
 }
 
 // refuseWaiting has the engine of a node alone refuse what a flush that failed could not
-// take: a crash must not lose more than one flush interval. A node among others goes on,
+// take: a crash must not lose more than one flush interval. A clustered node goes on,
 // for what fails there may be an election, and says who does not store.
 func (j *Journal) refuseWaiting() {
 	if !j.cfg.clustered() {

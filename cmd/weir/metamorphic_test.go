@@ -29,7 +29,7 @@ var settingsDomain = map[string][]string{
 	"--idempotency-memory": {"1MiB", "64MiB"},
 	"--max-inline-per":     {"1h", "24h"},
 	"--limit-memory":       {"1MiB", "64MiB"},
-	"--max-disk":           {"4GiB", "16GiB", "100GiB"},
+	"--max-disk":           {"8GiB", "16GiB", "100GiB"},
 	"--snapshot-every":     {"64KiB", "1MiB", "64MiB"},
 	"--flush-every":        {"1ms", "20ms", "100ms", "5s", "1m"},
 	"--max-ahead":          {"1s", "5s", "1h"},
