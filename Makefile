@@ -13,13 +13,14 @@ ZIPF      ?= 0
 SERVERS   ?= 30
 RTT       ?= 80ms
 FLUSH     ?= 100ms
-PARALLEL  ?= 6
+PARALLEL  ?= 10
+PACKAGES  ?= 4
 LINT      := $(BIN)/golangci-lint
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal adversary check clean need-go need-gcc need-goaccess need-iproute2
+.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-redis need-redis-server need-goaccess need-iproute2
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,17 +38,17 @@ image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; ne
 	$(GO) run ./deploy/image -weir $(BIN)/weir -version $(VERSION) -out $(BIN)/weir-image.tar
 
 # Tests of clusters wait for elections more than they compute: more of them than processors
-# run side by side. go vet has looked at all packages before, those without tests too.
-test: need-go ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
-	$(GO) vet ./...
-	$(GO) test -vet=off -timeout 10m -parallel $(PARALLEL) ./...
-	cd bench && $(GO) vet ./... && $(GO) test -vet=off -timeout 10m ./...
+# run side by side, and more packages while others are compiled.
+test: need-go need-redis ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
+	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./...
+	$(GO) vet -tags netns ./cmd/weir
+	cd bench && $(GO) test -vet=all -timeout 10m ./...
 
 race: need-go need-gcc ## Run every test under the race detector
 	$(GO) test -race -timeout 30m ./...
 
 sim: need-go ## Simulate clusters in a world that fails, SEEDS (20000) times, from seed FIRST (0)
-	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h ./journal -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
+	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h ./journal/replica -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
 
 crash: need-go ## Kill a server at random moments, ROUNDS (50) times, and count what is there
 	$(GO) test -run 'TestCrash' -count 1 -v -timeout 30m ./cmd/weir -args -rounds $(ROUNDS)
@@ -56,7 +57,7 @@ cluster-crash: need-go ## Kill, stop, cut off, replace and restart nodes of a cl
 	$(GO) test -run 'TestClusterCrash' -count 1 -v -timeout $$(( $(ROUNDS) * 3 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS) -cluster-pace 2ms
 
 cluster-netns: need-go need-iproute2 ## The same in network namespaces, with TLS and packets that are lost, ROUNDS (50) times; needs root, on Linux
-	$(GO) test -run 'TestClusterNamespaces' -count 1 -v -timeout $$(( $(ROUNDS) * 6 + 10 ))m ./cmd/weir -args -netns -cluster-rounds $(ROUNDS) -cluster-pace 2ms
+	$(GO) test -tags netns -run 'TestClusterNamespaces' -count 1 -v -timeout $$(( $(ROUNDS) * 6 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS) -cluster-pace 2ms
 
 cluster-size: need-go ## Measure what NODES (1,3,10,30,100) cost in one process, with KEYS (100000) active ones and HITS (5000) a second on each
 	@$(GO) test -run 'TestClusterSize$$' -count 1 -timeout 1h ./journal -args -size.nodes $(NODES) -size.keys $(KEYS) -size.hits $(HITS) \
@@ -66,11 +67,14 @@ cluster-lag: need-go ## Measure how long a hit takes to the counts of other node
 	@$(GO) test -run 'TestClusterLag$$' -count 1 -timeout 10m ./journal -args -lag.for 60s -lag.rtt $(RTT) -lag.nodes $(if $(filter command line,$(origin NODES)),$(NODES),5) \
 	  -lag.flush $(FLUSH) -lag.out $(CURDIR)/cluster-lag.md && cat cluster-lag.md; rm -f cluster-lag.md
 
+# With the elections of production: those of make test are quicker.
+cluster-crash cluster-netns cluster-size cluster-lag soak: export WEIR_TEST_ELECTIONS = production
+
 soak: need-go ## The long tests: leaks, settings, simulation, kills, clusters under faults; ROUNDS (50) scales them all
 	$(GO) test -run 'TestSoak$$' -count 1 -v -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
 	$(GO) test -run 'TestSettings$$|TestFreshOverHTTP' -count 1 -timeout 6h ./cmd/weir -args -settings.seeds $(ROUNDS) -fresh-rounds $$(( $(ROUNDS) * 30 ))
 	$(GO) test -run 'TestDamage$$|TestFreshReads' -count 1 -timeout 6h ./journal -args -damages $$(( $(ROUNDS) * 60 )) -fresh.rounds $$(( $(ROUNDS) * 30 ))
-	$(GO) test -run 'TestNeverOver$$' -count 1 -timeout 6h ./journal/strict -args -brute.rounds $(ROUNDS)
+	$(GO) test -run 'TestNeverOver$$' -count 1 -timeout 6h ./cluster/strict -args -brute.rounds $(ROUNDS)
 	$(MAKE) --no-print-directory sim SEEDS=$$(( $(ROUNDS) * 400 )) crash cluster-crash
 
 memory: build ## Measure what the process takes at most for some --memory (MEMORY="64 256 1024", in MiB)
@@ -101,6 +105,9 @@ bench: build need-goaccess ## Measure Weir beside the textbook designs; writes d
 bench-journal: build ## Measure the journal; writes docs/benchmarks-journal.md
 	cd bench && $(GO) run ./journal -weir ../$(BIN)/weir -page ../docs/benchmarks-journal.md
 
+bench-doors: build need-redis-server ## Measure the RESP door beside redis-server; writes docs/benchmarks-doors.md
+	cd bench && $(GO) run ./doors -weir ../$(BIN)/weir -page ../docs/benchmarks-doors.md
+
 adversary: need-go ## Search what limiters admit at worst; writes docs/adversary.md
 	cd bench && $(GO) run ./adversary -out ../docs/adversary.md
 
@@ -119,6 +126,14 @@ need-gcc:
 need-goaccess:
 	@command -v goaccess >/dev/null || { echo "make: the replay benchmark compares with goaccess: installing it"; apt-get update -qq && apt-get install -y -qq goaccess; } || \
 	  echo "make: goaccess could not be installed (as root: apt-get install goaccess): the report leaves it out and says so" >&2
+
+need-redis:
+	@command -v redis-cli >/dev/null || { echo "make: tests of the RESP door use redis-cli and redis-benchmark: installing them"; apt-get update -qq && apt-get install -y -qq redis-tools; } || \
+	  echo "make: redis-tools could not be installed (as root: apt-get install redis-tools): its tests are left out" >&2
+
+need-redis-server:
+	@command -v redis-server >/dev/null || { echo "make: the benchmark compares with redis-server: installing it"; apt-get update -qq && apt-get install -y -qq redis-server; } || \
+	  { echo "make: redis-server could not be installed: as root, apt-get install redis-server" >&2; exit 1; }
 
 need-iproute2:
 	@{ command -v ip && command -v tc; } >/dev/null || { echo "make: network namespaces need iproute2: installing it"; apt-get update -qq && apt-get install -y -qq iproute2; } || \

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/window"
 )
 
 const year = 365 * 24 * 3600
@@ -19,8 +21,8 @@ func TestAppliedSecondsDoNotPoison(t *testing.T) {
 		e := newTestEngine(t, Config{Clock: kind, Retention: time.Hour, Now: func() time.Time { return now }})
 		e.HitAt(now, "a", 2)
 		for _, ahead := range []int64{6, 100, 7200, year} {
-			p := e.Replication().PartitionOf("a")
-			e.Replication().Apply(p, []Delta{{"a", now.Unix() + ahead, 10}}, nil)
+			p := e.side.PartitionOf("a")
+			e.side.Apply(p, []replication.Delta{{Key: "a", At: now.Unix() + ahead, N: 10}}, nil)
 		}
 		for _, key := range []string{"a", "b"} {
 			for _, at := range []time.Time{now, now.Add(-59 * time.Minute)} {
@@ -86,10 +88,10 @@ func TestClockRunsBackBeyondTheRetention(t *testing.T) {
 			got, _ := e.Count(AllKeys, 5*time.Minute)
 			checkBounds(t, "all", got, 15, true)
 			if gather {
-				var cut Cut
+				var cut replication.Cut
 				sum := uint64(0)
-				for p := range e.partitions {
-					e.Replication().Cut(p, &cut, false)
+				for p := range e.cfg.Partitions {
+					e.side.Cut(p, &cut, false)
 					for _, d := range cut.Deltas {
 						sum += d.N
 					}
@@ -112,10 +114,7 @@ func TestClockRunsBackBeyondTheRetention(t *testing.T) {
 // heatKey gives a key stripes.
 func heatKey(e *Engine, key string) {
 	e.HitAt(e.cfg.Now().Add(-time.Hour+time.Minute), key, 1)
-	p := e.partition(key)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	e.heat(p, p.table.Load().find(e.hash(key), key))
+	e.keys.Heat(key)
 }
 
 // A state that was taken by a clock two hours ahead heals, and so does one that another
@@ -134,7 +133,7 @@ func TestStateFromAClockAhead(t *testing.T) {
 	now = right
 	for life := range 3 { // the later ones load what the one before had aside
 		e := newTestEngine(t, cfg)
-		if err := e.Replication().LoadState(0, state); err != nil {
+		if err := e.side.LoadState(0, state); err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range []string{"a", "dense", "b"} {
@@ -146,7 +145,7 @@ func TestStateFromAClockAhead(t *testing.T) {
 		checkBounds(t, "dense", got, uint64(4*(life+1)), true)
 		got, _ = e.Count(AllKeys, 5*time.Minute)
 		checkBounds(t, "all", got, uint64(12*(life+1)), true)
-		got, err := e.Replication().CountIn(PartitionSet{1}, now, AllKeys, 5*time.Minute)
+		got, err := e.side.CountIn(replication.PartitionSet{1}, now, AllKeys, 5*time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +157,7 @@ func TestStateFromAClockAhead(t *testing.T) {
 	}
 	now = right.Add(2 * time.Hour)
 	e := newTestEngine(t, cfg)
-	if err := e.Replication().LoadState(0, state); err != nil {
+	if err := e.side.LoadState(0, state); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]uint64{"a": 2, "dense": 300, AllKeys: 302} {
@@ -168,8 +167,8 @@ func TestStateFromAClockAhead(t *testing.T) {
 }
 
 func stateOf(e *Engine) []byte {
-	var c Cut
-	e.Replication().Cut(0, &c, true)
+	var c replication.Cut
+	e.side.Cut(0, &c, true)
 	return c.State
 }
 
@@ -180,9 +179,9 @@ func TestOrderAndClocksDoNotMatter(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 10))
 		begin := unix(1_700_000_000)
 		keys := []string{"a", "b", "c"}
-		var all []Delta
+		var all []replication.Delta
 		for range 50 + random.IntN(600) {
-			d := Delta{keys[random.IntN(3)], begin.Unix() + random.Int64N(600), 1 + random.Uint64N(9)}
+			d := replication.Delta{Key: keys[random.IntN(3)], At: begin.Unix() + random.Int64N(600), N: 1 + random.Uint64N(9)}
 			if random.IntN(10) == 0 {
 				d.At += random.Int64N(5000)
 			}
@@ -195,27 +194,25 @@ func TestOrderAndClocksDoNotMatter(t *testing.T) {
 			cfg := Config{Partitions: 1, Retention: 3 * time.Hour, Gather: true, Now: func() time.Time { return now }}
 			e := newTestEngine(t, cfg)
 			for i, at := range random.Perm(len(all)) {
-				e.Replication().Apply(0, all[at:at+1], nil)
+				e.side.Apply(0, all[at:at+1], nil)
 				now = now.Add(time.Duration(random.Int64N(3)) * time.Second)
 				if i%200 == 199 {
 					state := stateOf(e)
 					e = newTestEngine(t, cfg)
-					if err := e.Replication().LoadState(0, state); err != nil {
+					if err := e.side.LoadState(0, state); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
 			now = begin.Add(100 * time.Minute)
 			e.lookAhead()
-			if !e.partitions[0].ahead.empty() {
+			settled := map[string][]byte{}
+			ahead := e.keys.Settled(0, func(key string, w *window.Window) { settled[key], _ = w.MarshalBinary() })
+			if ahead > 0 {
 				t.Fatalf("seed %d: something is still ahead", seed)
 			}
 			for i, key := range keys {
-				en := e.partitions[0].table.Load().find(e.hash(key), key)
-				var got []byte
-				if en != nil {
-					got, _ = en.window.MarshalBinary()
-				}
+				got := settled[key]
 				if node == 0 {
 					want[i] = got
 				} else if string(got) != string(want[i]) {
@@ -231,13 +228,13 @@ func TestAheadIsBounded(t *testing.T) {
 	now := unix(1_700_000_000)
 	e := newTestEngine(t, Config{Partitions: 1, Memory: 64 << 10, Now: func() time.Time { return now }})
 	for i := range 5000 {
-		e.Replication().Apply(0, []Delta{{fmt.Sprint("k", i), now.Unix() + year, 1}}, nil)
+		e.side.Apply(0, []replication.Delta{{Key: fmt.Sprint("k", i), At: now.Unix() + year, N: 1}}, nil)
 	}
 	s := e.Stats()
 	if s.Bytes > 80<<10 || s.EvictedKeys == 0 || s.Hits != 5000 {
 		t.Errorf("%+v", s)
 	}
-	e.Replication().Apply(0, []Delta{{"gone", now.Unix() + year, 1}}, nil)
+	e.side.Apply(0, []replication.Delta{{Key: "gone", At: now.Unix() + year, N: 1}}, nil)
 	if had, err := e.Delete("gone"); !had || err != nil {
 		t.Errorf("a key that is ahead alone is deleted: %v, %v", had, err)
 	}
@@ -251,7 +248,7 @@ func TestCounterClockRunsBack(t *testing.T) {
 	}
 	c.HitN(7)
 	wall := time.Now().Add(-2 * time.Hour)
-	c.wall.source = func() time.Time { return wall }
+	c.wall.Source = func() time.Time { return wall }
 	c.HitN(3)
 	got, _ := c.Count(5 * time.Minute)
 	checkBounds(t, "two hours back", got, 3, true)
@@ -270,7 +267,7 @@ func FuzzLoadState(f *testing.F) {
 		f.Fatal(err)
 	}
 	e.HitN("a", 3)
-	e.Replication().Apply(0, []Delta{{"b", now.Unix() + 7200, 2}, {"b", now.Unix() + 20, 2}}, nil)
+	e.side.Apply(0, []replication.Delta{{Key: "b", At: now.Unix() + 7200, N: 2}, {Key: "b", At: now.Unix() + 20, N: 2}}, nil)
 	state := stateOf(e)
 	e.Close()
 	f.Add(state[:len(state)-4])
@@ -280,7 +277,7 @@ func FuzzLoadState(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer e.Close()
-		if err := e.Replication().LoadState(0, wire.Seal(body, 0)); err != nil {
+		if err := e.side.LoadState(0, wire.Seal(body, 0)); err != nil {
 			return
 		}
 		if err := e.HitN("a", 1); err != nil {

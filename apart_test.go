@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 // Decisions of limits are counted apart: in memory, in cuts, states and what is
@@ -18,10 +20,10 @@ func TestKeysCountedApart(t *testing.T) {
 	}
 	other, loaded := newTestEngine(t, cfg), newTestEngine(t, cfg)
 	for partition := range cfg.Partitions {
-		var c Cut
-		e.Replication().Cut(partition, &c, true)
-		other.Replication().Apply(partition, c.Deltas, nil)
-		if err := loaded.Replication().LoadState(partition, c.State); err != nil {
+		var c replication.Cut
+		e.side.Cut(partition, &c, true)
+		other.side.Apply(partition, c.Deltas, nil)
+		if err := loaded.side.LoadState(partition, c.State); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -31,7 +33,7 @@ func TestKeysCountedApart(t *testing.T) {
 				t.Errorf("%s: %s: %v (%v), want %d", name, key, got, err, n)
 			}
 		}
-		if got, err := e.Replication().CountIn(e.Replication().HeldPartitions(), e.Now(), AllKeys, time.Minute); err != nil || got.Estimate != 3 {
+		if got, err := e.side.CountIn(e.side.HeldPartitions(), e.Now(), AllKeys, time.Minute); err != nil || got.Estimate != 3 {
 			t.Errorf("%s: all hits, added up by partition: %v (%v)", name, got, err)
 		}
 		if s := e.Stats(); s.Hits != 3 {

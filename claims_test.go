@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/keyspace"
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 // claims drives engines and a list of hits per key together: whatever was evicted,
@@ -53,7 +56,7 @@ func (c *claims) hit() {
 		c.lists[key] = new(naive)
 	}
 	c.lists[key].add(at, n)
-	if !apart(key) {
+	if !keyspace.Apart(key) {
 		c.lists[AllKeys].add(at, n)
 	}
 }
@@ -63,17 +66,17 @@ func (c *claims) flush() {
 	restart := c.r.IntN(10) == 0
 	var states [][]byte
 	for partition := range c.cfg.Partitions {
-		var cut Cut
-		c.engines[0].Replication().Cut(partition, &cut, restart)
+		var cut replication.Cut
+		c.engines[0].side.Cut(partition, &cut, restart)
 		states = append(states, cut.State)
-		c.engines[1].Replication().Apply(partition, cut.Deltas, nil)
+		c.engines[1].side.Apply(partition, cut.Deltas, nil)
 	}
 	if !restart {
 		return
 	}
 	c.engines[1] = newTestEngine(c.t, c.cfg)
 	for partition, state := range states {
-		if err := c.engines[1].Replication().LoadState(partition, state); err != nil {
+		if err := c.engines[1].side.LoadState(partition, state); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -121,7 +124,7 @@ func TestNoAnswerClaimsTooMuch(t *testing.T) {
 			}
 			if i%100 == 50 {
 				for _, e := range c.engines {
-					e.expire(&e.partitions[c.r.IntN(c.cfg.Partitions)])
+					e.keys.Expire(c.r.IntN(c.cfg.Partitions))
 				}
 			}
 		}

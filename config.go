@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/window"
 )
 
@@ -127,11 +128,11 @@ func (cfg Config) validate() error {
 	case p < 1 || p > maxPartitions || p&(p-1) != 0:
 		return bad("Partitions", p, "a power of two from 1 to 65536")
 	case cfg.Memory < int64(cfg.Partitions)*partitionMemory:
-		return bad("Memory", cfg.Memory, fmt.Sprintf("at least %d bytes (64 KiB for each partition)", int64(cfg.Partitions)*partitionMemory))
+		return bad("Memory", units.FormatSize(cfg.Memory), fmt.Sprintf("at least %s (64KiB for each partition)", units.FormatSize(int64(cfg.Partitions)*partitionMemory)))
 	case cfg.LimitMemory < minLimitBytes:
-		return bad("LimitMemory", cfg.LimitMemory, "at least 65536 bytes (64 KiB)")
+		return bad("LimitMemory", units.FormatSize(cfg.LimitMemory), "at least 64KiB")
 	case cfg.OnceMemory < minLimitBytes:
-		return bad("OnceMemory", cfg.OnceMemory, "at least 65536 bytes (64 KiB)")
+		return bad("OnceMemory", units.FormatSize(cfg.OnceMemory), "at least 64KiB")
 	case cfg.Clock > EventClock:
 		return bad("Clock", cfg.Clock, "WallClock or EventClock")
 	case cfg.MaxWaiting < 1:

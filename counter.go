@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-counter/weir/internal/clock"
+	"github.com/weir-counter/weir/internal/live"
+	"github.com/weir-counter/weir/internal/quarantine"
 	"github.com/weir-counter/weir/window"
 )
 
@@ -16,16 +19,16 @@ import (
 // as the one before within that second; other reads take one for some
 // nanoseconds.
 type Counter struct {
-	stripes atomic.Pointer[stripes] // made by the first hit
-	wall    wallClock
+	stripes atomic.Pointer[live.Stripes] // made by the first hit
+	wall    clock.Wall
 	last    lastAnswer
-	clock   *clock // of the engine whose AllKeys this is; nil: wall
+	clock   *clock.Clock // of the engine whose AllKeys this is; nil: wall
 
 	retention int64 // seconds; 0: the default
 
 	mu     sync.Mutex // guards all below
 	window window.Window
-	ahead  ahead // hits of seconds that have not come
+	ahead  quarantine.Windows // hits of seconds that have not come
 }
 
 // NewCounter returns a Counter that keeps hits for at least retention, whole
@@ -43,12 +46,12 @@ func NewCounter(retention time.Duration) (*Counter, error) {
 }
 
 // Hit counts one hit now.
-func (c *Counter) Hit() { c.hit(c.wall.second(), 1) }
+func (c *Counter) Hit() { c.hit(c.wall.Second(), 1) }
 
 // HitN counts n hits now; n = 0 changes nothing.
 func (c *Counter) HitN(n uint64) {
 	if n > 0 {
-		c.hit(c.wall.second(), n)
+		c.hit(c.wall.Second(), n)
 	}
 }
 
@@ -59,9 +62,9 @@ func (c *Counter) HitN(n uint64) {
 func (c *Counter) HitAt(at time.Time, n uint64) (Outcome, error) {
 	second := at.Unix()
 	if s := c.stripes.Load(); s != nil && uint64(second) <= window.MaxTime {
-		mine := s.mine() // as stripes.add, which is too large to be inlined
-		if word := mine.word.Load(); fits(word, second, n) && mine.word.CompareAndSwap(word, word+n) {
-			return cellOutcome(word), nil
+		mine := s.Mine() // as stripes.add, which is too large to be inlined
+		if word := mine.Word.Load(); live.Fits(word, second, n) && mine.Word.CompareAndSwap(word, word+n) {
+			return live.OutcomeOf(word), nil
 		}
 	}
 	return c.hitAt(second, n)
@@ -74,11 +77,11 @@ func (c *Counter) hitAt(second int64, n uint64) (Outcome, error) {
 		return Refused, err
 	}
 	s := c.ready()
-	mine := s.mine()
-	if outcome, ok := s.add(&mine, second, n); ok {
+	mine := s.Mine()
+	if outcome, ok := s.Add(&mine, second, n); ok {
 		return outcome, nil
 	}
-	if wall := c.wall.second(); second > wall+counterAhead {
+	if wall := c.wall.Second(); second > wall+counterAhead {
 		return Refused, tooFarAhead(second-wall, counterAhead)
 	}
 	return c.fold(s, mine, second, n), nil
@@ -89,33 +92,33 @@ const counterAhead = int64(defaultMaxAhead / time.Second)
 
 func (c *Counter) hit(second int64, n uint64) Outcome {
 	s := c.ready()
-	mine := s.mine()
-	if outcome, ok := s.add(&mine, second, n); ok {
+	mine := s.Mine()
+	if outcome, ok := s.Add(&mine, second, n); ok {
 		return outcome
 	}
 	return c.fold(s, mine, second, n)
 }
 
 // ready returns the stripes, made if need be.
-func (c *Counter) ready() *stripes {
+func (c *Counter) ready() *live.Stripes {
 	if s := c.stripes.Load(); s != nil {
 		return s
 	}
-	c.stripes.CompareAndSwap(nil, newStripes())
+	c.stripes.CompareAndSwap(nil, live.NewStripes())
 	return c.stripes.Load()
 }
 
 // fold counts n hits at a second where the goroutine's live cell does not stand.
-func (c *Counter) fold(s *stripes, mine *cell, second int64, n uint64) Outcome {
+func (c *Counter) fold(s *live.Stripes, mine *live.Cell, second int64, n uint64) Outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last.change()
 	defer c.last.changed()
-	outcome := s.fold(mine, &c.window, second, n, c.window.Settle)
+	outcome := s.Fold(mine, &c.window, second, n, c.window.Settle)
 	if outcome == TooLate && c.setAside(s) { // the clock has run back
-		outcome = s.fold(s.mine(), &c.window, second, n, c.window.Settle)
+		outcome = s.Fold(s.Mine(), &c.window, second, n, c.window.Settle)
 	}
-	if !c.ahead.empty() {
+	if !c.ahead.Empty() {
 		c.come()
 	}
 	return outcome
@@ -124,23 +127,23 @@ func (c *Counter) fold(s *stripes, mine *cell, second int64, n uint64) Outcome {
 // limit is the last second that a hit may have by now.
 func (c *Counter) limit() int64 {
 	if c.clock != nil {
-		return c.clock.limit()
+		return c.clock.Limit()
 	}
-	return c.wall.second() + counterAhead
+	return c.wall.Second() + counterAhead
 }
 
 // setAside sets the window aside if it has seen seconds that have not come yet. The
 // caller holds mu.
-func (c *Counter) setAside(s *stripes) bool {
+func (c *Counter) setAside(s *live.Stripes) bool {
 	limit := c.limit()
-	if second, _ := s.newest(&c.window); second <= limit {
+	if second, _ := s.Newest(&c.window); second <= limit {
 		return false
 	}
-	s.foldAll(cellIdle, c.window.Settle)
+	s.FoldAll(live.Idle, c.window.Settle)
 	none := c.emptyWindow()
 	was := c.window
 	c.window = none
-	c.ahead.take(AllKeys, &was, limit)
+	c.ahead.Take(AllKeys, &was, limit)
 	return true
 }
 
@@ -154,7 +157,7 @@ func (c *Counter) emptyWindow() window.Window {
 
 // come merges what was set aside and has come. The caller holds mu.
 func (c *Counter) come() {
-	c.ahead.come(c.limit(), func(_ string, w *window.Window) { mergeSame(&c.window, w) })
+	c.ahead.Come(c.limit(), func(_ string, w *window.Window) { quarantine.MergeSame(&c.window, w) })
 }
 
 // settle counts n hits that were accepted before; they are never too late.
@@ -164,10 +167,10 @@ func (c *Counter) settle(second int64, n uint64) {
 	defer c.mu.Unlock()
 	c.last.change()
 	defer c.last.changed()
-	if newest, _ := s.newest(&c.window); second > newest {
+	if newest, _ := s.Newest(&c.window); second > newest {
 		if limit := c.limit(); second > limit {
 			none := c.emptyWindow()
-			c.ahead.settle(&none, AllKeys, second, n, limit)
+			c.ahead.Settle(&none, AllKeys, second, n, limit)
 			return
 		}
 	}
@@ -181,7 +184,7 @@ func (c *Counter) keep() {
 	defer c.mu.Unlock()
 	c.last.change()
 	defer c.last.changed()
-	if newest, _ := s.newest(&c.window); newest > c.limit()+nearAhead {
+	if newest, _ := s.Newest(&c.window); newest > c.limit()+clock.Near {
 		c.setAside(s)
 	}
 	c.come()
@@ -195,7 +198,7 @@ func (c *Counter) Count(w time.Duration) (Count, error) {
 	if err != nil {
 		return Count{}, err
 	}
-	return c.known(c.wall.second(), seconds), nil
+	return c.count(c.wall.Second(), seconds), nil
 }
 
 // CountAt answers how many hits lie in (at-w, at]. If at has a fraction of a
@@ -207,9 +210,9 @@ func (c *Counter) CountAt(at time.Time, w time.Duration) (Count, error) {
 		return Count{}, err
 	}
 	if at.Nanosecond() == 0 {
-		return c.known(at.Unix(), seconds), nil
+		return c.count(at.Unix(), seconds), nil
 	}
-	return countAt(at, seconds, c.known), nil
+	return countAt(at, seconds, c.count), nil
 }
 
 // Load answers how many hits lie in the last w up to the newest hit: exact for w
@@ -219,7 +222,7 @@ func (c *Counter) Load(w time.Duration) (Count, error) {
 	if err != nil {
 		return Count{}, err
 	}
-	return c.known(c.newest(), seconds), nil
+	return c.count(c.newest(), seconds), nil
 }
 
 // QPS is Load per second of w.
@@ -228,36 +231,38 @@ func (c *Counter) QPS(w time.Duration) (Rate, error) {
 	return load.Per(int64(w / time.Second)), err
 }
 
-// known is count, with no upper bound where hits may have left or been refused. The
-// horizon of a Counter is that of its newest hit, and is looked for where it matters.
-func (c *Counter) known(at, seconds int64) Count {
-	count := c.count(at, seconds)
-	retention := cmp.Or(c.retention, window.DefaultRetention)
-	if at-seconds >= c.wall.second()+counterAhead-retention {
-		return count
-	}
-	if newest := c.newest(); newest > 0 {
-		return horizon{newest - retention, retention, counterAhead}.limits(count, at, seconds)
-	}
-	return count
-}
-
+// count counts the window (at-seconds, at]. Of a Counter on its own there is no upper bound
+// where hits may have left or been refused; an engine looks at its own horizon.
 func (c *Counter) count(at, seconds int64) Count {
 	s := c.stripes.Load()
 	if s == nil || seconds < 1 {
 		return Count{}
 	}
 	if folded, version, ok := c.last.get(at, seconds); ok {
-		live := s.live(at-seconds, at)
+		live := s.Live(at-seconds, at)
 		if c.last.still(version) {
 			return folded.Plus(window.Exactly(live))
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	folded := c.window.Count(at, seconds).Plus(c.ahead.count(AllKeys, at, seconds))
+	folded := c.window.Count(at, seconds).Plus(c.ahead.Count(AllKeys, at, seconds))
+	if c.clock == nil {
+		folded = c.known(s, folded, at, seconds)
+	}
 	c.last.set(at, seconds, folded)
-	return folded.Plus(window.Exactly(s.live(at-seconds, at)))
+	return folded.Plus(window.Exactly(s.Live(at-seconds, at)))
+}
+
+// known limits a count to what is known: the horizon of a Counter is that of its newest
+// hit, which is another only after a change of last's version. The caller holds mu.
+func (c *Counter) known(s *live.Stripes, count Count, at, seconds int64) Count {
+	newest, _ := s.Newest(&c.window)
+	if newest <= 0 {
+		return count
+	}
+	retention := cmp.Or(c.retention, window.DefaultRetention)
+	return horizon{newest - retention, retention, counterAhead}.limits(count, at, seconds)
 }
 
 // newest is the second of the newest hit, 0 while there is none.
@@ -266,7 +271,7 @@ func (c *Counter) newest() int64 {
 	defer c.mu.Unlock()
 	second, _ := c.window.Newest()
 	if s := c.stripes.Load(); s != nil {
-		second, _ = s.newest(&c.window)
+		second, _ = s.Newest(&c.window)
 	}
 	return second
 }
@@ -281,7 +286,7 @@ func (c *Counter) merge(w *window.Window) error {
 	limit := c.limit()
 	if newest, _ := w.Newest(); newest > limit {
 		one := w.Clone()
-		c.ahead.take(AllKeys, &one, limit)
+		c.ahead.Take(AllKeys, &one, limit)
 		return nil
 	}
 	return c.window.Merge(w)
@@ -291,9 +296,9 @@ func (c *Counter) merge(w *window.Window) error {
 func (c *Counter) total() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	count := window.Exactly(c.window.Total()).Plus(window.Exactly(c.ahead.total(AllKeys)))
+	count := window.Exactly(c.window.Total()).Plus(window.Exactly(c.ahead.Total(AllKeys)))
 	if s := c.stripes.Load(); s != nil {
-		count = count.Plus(window.Exactly(s.live(-1, window.MaxTime)))
+		count = count.Plus(window.Exactly(s.Live(-1, window.MaxTime)))
 	}
 	return count.Lower
 }

@@ -2,38 +2,33 @@ package weir
 
 import (
 	"context"
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
+	"github.com/weir-counter/weir/internal/admission"
+	"github.com/weir-counter/weir/internal/clock"
+	"github.com/weir-counter/weir/internal/friend"
+	"github.com/weir-counter/weir/internal/keyspace"
+	"github.com/weir-counter/weir/internal/receipts"
 	"github.com/weir-counter/weir/window"
 )
 
 // Engine counts hits per key, within a memory budget. It is safe for many
 // goroutines, and must be closed.
 type Engine struct {
-	cfg         Config
-	clock       *clock
-	emptyWindow window.Window
-	partitions  []partition
-	seed        maphash.Seed // of the tables; not of the partitions
-	hot         hotKeys
-	total       Counter // AllKeys
-	forgotten   forgottenOfAll
-	receipts    receipts
-	limits      limits
-	holding     holding
-	replication Replication
+	engineSide
 
-	keys      atomic.Int64
-	bytes     atomic.Int64 // of tables, entries and windows
-	waiting   waiting
-	evictNext atomic.Uint32 // where makeRoom looks next
-	refused   refusals
-	departed  departures
+	cfg      Config
+	clock    *clock.Clock
+	keys     *keyspace.Keyspace
+	total    Counter // AllKeys
+	evicted  evictedOfAll
+	receipts *receipts.Table
+	limits   *admission.Table
+	side     side
+
+	refused refusals
 
 	closed  atomic.Bool
 	stop    context.CancelFunc
@@ -42,9 +37,6 @@ type Engine struct {
 
 // refusals count hits, weighted, that were late or not counted.
 type refusals struct{ late, tooLate, tooFarAhead atomic.Uint64 }
-
-// departures count keys that left, and the hits that evicted keys had.
-type departures struct{ evictedKeys, evictedHits, expiredKeys atomic.Uint64 }
 
 // New returns an Engine, or an Error with CodeInvalidConfig that names the
 // field. It starts one goroutine, the janitor, which Close ends.
@@ -57,24 +49,17 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := clock.New(cfg.Clock == EventClock, cfg.Now, int64((cfg.MaxAhead+time.Second-1)/time.Second), int64(cfg.Retention/time.Second))
 	e := &Engine{
-		cfg:         cfg,
-		clock:       newClock(cfg),
-		emptyWindow: empty,
-		partitions:  make([]partition, cfg.Partitions),
-		seed:        maphash.MakeSeed(),
-		total:       Counter{window: empty},
-		receipts:    receipts{budget: cfg.OnceMemory},
+		cfg:   cfg,
+		clock: c,
+		keys:  keyspace.New(keyspace.Config{Partitions: cfg.Partitions, Memory: cfg.Memory, Gather: cfg.Gather, MaxWaiting: cfg.MaxWaiting, Clock: c, Empty: empty}),
+		total: Counter{window: empty, clock: c},
 	}
-	e.limits = newLimits(cfg, &e.clock.wall)
-	e.replication.engine = e
-	e.total.clock = e.clock
-	for i := range e.partitions {
-		t := newTable(1)
-		e.partitions[i].table.Store(t)
-		e.partitions[i].total = empty
-		e.bytes.Add(t.size())
-	}
+	e.limits = admission.New(cfg.Partitions, cfg.LimitMemory, cfg.Gather, clock.NewLimits(cfg.Now, cfg.Elapsed, &c.Wall))
+	e.receipts = receipts.New(cfg.OnceMemory, cfg.Gather, &e.limits.Clock)
+	e.side.engine = e
+	e.engineSide = friend.Make(&e.side)
 	ctx, stop := context.WithCancel(context.Background())
 	e.stop = stop
 	e.janitor.Go(func() { e.keepHouse(ctx) })
@@ -95,19 +80,8 @@ func (e *Engine) Config() Config { return e.cfg }
 // Now is the engine's clock, in whole seconds: the time of day, or with
 // EventClock the second of the newest hit, the zero Time before the first.
 func (e *Engine) Now() time.Time {
-	if second := e.clock.now(); second >= 0 {
+	if second := e.clock.Now(); second >= 0 {
 		return time.Unix(second, 0)
 	}
 	return time.Time{}
 }
-
-// partitionOf is the number of the key's partition.
-func (e *Engine) partitionOf(key string) int {
-	return int(xxhash.Sum64String(key) & uint64(len(e.partitions)-1))
-}
-
-func (e *Engine) partition(key string) *partition { return &e.partitions[e.partitionOf(key)] }
-
-// hash places a key in its partition's table. It is seeded: nobody can choose
-// keys that collide.
-func (e *Engine) hash(key string) uint64 { return maphash.String(e.seed, key) }

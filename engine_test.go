@@ -8,6 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/window"
 )
 
 func newTestEngine(t *testing.T, cfg Config) *Engine {
@@ -88,7 +91,7 @@ func TestEngineConcurrent(t *testing.T) {
 				case 1:
 					e.Top(e.Now(), time.Minute, 5, "")
 				case 2:
-					e.coolDown()
+					e.keys.CoolDown()
 				case 3:
 					e.Keys("cold:1", "", 10)
 				}
@@ -107,20 +110,15 @@ func TestHotKeyLosesNothing(t *testing.T) {
 	stop := make(chan struct{})
 	var wg, disturb sync.WaitGroup
 	disturb.Go(func() {
-		p := e.partition("hot")
 		for {
 			select {
 			case <-stop:
 				return
 			default:
 			}
-			if en := p.table.Load().find(e.hash("hot"), "hot"); en != nil {
-				p.mu.Lock()
-				e.heat(p, en)
-				p.mu.Unlock()
-			}
+			e.keys.Heat("hot")
 			e.Count("hot", time.Minute)
-			e.coolDown()
+			e.keys.CoolDown()
 		}
 	})
 	for g := range int64(goroutines) {
@@ -278,9 +276,11 @@ func TestLargeHitKeepsTheCell(t *testing.T) {
 	e.HitAt(unix(20_000), "a", 3)
 	got, _ := e.Count("a", MaxWindow)
 	checkBounds(t, "a", got, 8+1<<28, false)
-	if got := e.partition("a").table.Load().find(e.hash("a"), "a").window.Total(); got != 5+1<<28 {
-		t.Errorf("%d hits settled, want %d", got, 5+1<<28)
-	}
+	e.keys.Settled(e.side.PartitionOf("a"), func(key string, w *window.Window) {
+		if got := w.Total(); key == "a" && got != 5+1<<28 {
+			t.Errorf("%d hits settled, want %d", got, 5+1<<28)
+		}
+	})
 }
 
 // Hits that wait in a live cell while others move time on by more than the
@@ -292,12 +292,12 @@ func TestCutOfOldCells(t *testing.T) {
 	e.HitAt(unix(6401), "a", 7)
 	e.HitAt(unix(10_001), "b", 1)
 	e.HitAt(unix(10_002), "b", 1)
-	var c Cut
-	e.Replication().Cut(0, &c, true)
-	if err := restarted.Replication().LoadState(0, c.State); err != nil {
+	var c replication.Cut
+	e.side.Cut(0, &c, true)
+	if err := restarted.side.LoadState(0, c.State); err != nil {
 		t.Fatal(err)
 	}
-	replayed.Replication().Apply(0, c.Deltas, nil)
+	replayed.side.Apply(0, c.Deltas, nil)
 	for name, e := range map[string]*Engine{"live": e, "restarted": restarted, "replayed": replayed} {
 		got, _ := e.Count(AllKeys, MaxWindow)
 		checkBounds(t, name, got, 10, false)
@@ -311,7 +311,7 @@ func TestCutOfOldCells(t *testing.T) {
 func TestApplyKeepsTheLiveCell(t *testing.T) {
 	e := newTestEngine(t, Config{Clock: EventClock, Retention: time.Hour, Gather: true})
 	e.HitAt(unix(10_000), "a", 7)
-	e.Replication().Apply(e.Replication().PartitionOf("a"), []Delta{{"a", 20_000, 1}}, nil)
+	e.side.Apply(e.side.PartitionOf("a"), []replication.Delta{{Key: "a", At: 20_000, N: 1}}, nil)
 	e.HitAt(unix(20_001), "a", 1)
 	got, _ := e.Count("a", MaxWindow)
 	checkBounds(t, "a", got, 9, false)
@@ -321,10 +321,7 @@ func TestApplyKeepsTheLiveCell(t *testing.T) {
 func TestHotKeysCool(t *testing.T) {
 	e := newTestEngine(t, Config{Clock: EventClock})
 	e.HitAt(unix(1000), "a", 1)
-	p := e.partition("a")
-	p.mu.Lock()
-	e.heat(p, p.table.Load().find(e.hash("a"), "a"))
-	p.mu.Unlock()
+	e.keys.Heat("a")
 	if got := e.Stats().HotKeys; got != 1 {
 		t.Fatalf("%d hot keys", got)
 	}
@@ -334,7 +331,7 @@ func TestHotKeysCool(t *testing.T) {
 	}
 	wg.Wait()
 	e.HitAt(unix(2000), "b", 1)
-	e.coolDown()
+	e.keys.CoolDown()
 	if got := e.Stats().HotKeys; got != 0 {
 		t.Errorf("%d hot keys after a quarter of an hour", got)
 	}

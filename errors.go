@@ -33,4 +33,14 @@ type Error struct {
 	Message string
 }
 
+var errNotHeld = &Error{CodeNotHeld, "key", "the key's partition is held by other nodes, and none of them could be asked: retry in a second"}
+
+// ifHeld is errNotHeld for an answer about partitions that are not held.
+func ifHeld(held bool) error {
+	if !held {
+		return errNotHeld
+	}
+	return nil
+}
+
 func (e *Error) Error() string { return e.Message }

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 // BenchmarkGather is what gathering costs: hits on a million Zipf keys, with and
@@ -24,10 +26,10 @@ func BenchmarkGather(b *testing.B) {
 			for _, key := range keys {
 				e.Hit(key)
 			}
-			var c Cut
+			var c replication.Cut
 			cutAll := func() (deltas int) {
-				for i := range e.partitions {
-					e.Replication().Cut(i, &c, false)
+				for i := range e.cfg.Partitions {
+					e.side.Cut(i, &c, false)
 					deltas += len(c.Deltas)
 				}
 				return deltas

@@ -7,22 +7,26 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/window"
 )
 
 // windowsOf is every key's window, encoded; the engine's cells are empty.
 func windowsOf(t *testing.T, e *Engine) map[string]string {
 	t.Helper()
 	windows := map[string]string{}
-	for i := range e.partitions {
-		e.partitions[i].table.Load().each(func(en *entry) {
-			b, err := en.window.MarshalBinary()
+	for i := range e.cfg.Partitions {
+		e.keys.Settled(i, func(key string, w *window.Window) {
+			b, err := w.MarshalBinary()
 			if err != nil {
 				t.Fatal(err)
 			}
-			windows[en.key] = string(b)
+			if key == AllKeys {
+				key = fmt.Sprint("total of ", i)
+			}
+			windows[key] = string(b)
 		})
-		b, _ := e.partitions[i].total.MarshalBinary()
-		windows[fmt.Sprint("total of ", i)] = string(b)
 	}
 	return windows
 }
@@ -55,14 +59,9 @@ func TestCutsAndStatesMakeTheSameEngine(t *testing.T) {
 			case 0:
 				source.Delete(key)
 			case 1:
-				p := source.partition(key)
-				if en := p.table.Load().find(source.hash(key), key); en != nil {
-					p.mu.Lock()
-					source.heat(p, en)
-					p.mu.Unlock()
-				}
+				source.keys.Heat(key)
 			case 2:
-				source.coolDown()
+				source.keys.CoolDown()
 			case 3, 4:
 				withState := step > 3000 && len(copies) < 3
 				var fresh *Engine
@@ -89,22 +88,22 @@ func TestCutsAndStatesMakeTheSameEngine(t *testing.T) {
 				t.Errorf("all: %+v at %v, want %+v at %v", b, c.Now(), a, source.Now())
 			}
 		}
-		if source.waiting.entries.Load() != 0 {
-			t.Errorf("%d deltas wait after the last cut", source.waiting.entries.Load())
+		if n := source.Stats().Waiting; n != 0 {
+			t.Errorf("%d deltas wait after the last cut", n)
 		}
 	}
 }
 
 func cutAll(t *testing.T, source *Engine, copies []*Engine, fresh *Engine) {
 	t.Helper()
-	var c Cut
-	for i := range source.partitions {
-		source.Replication().Cut(i, &c, fresh != nil)
+	var c replication.Cut
+	for i := range source.cfg.Partitions {
+		source.side.Cut(i, &c, fresh != nil)
 		for _, e := range copies {
-			e.Replication().Apply(i, c.Deltas, nil)
+			e.side.Apply(i, c.Deltas, nil)
 		}
 		if fresh != nil {
-			if err := fresh.Replication().LoadState(i, c.State); err != nil {
+			if err := fresh.side.LoadState(i, c.State); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -126,7 +125,7 @@ func TestCutsWhileHitsCome(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
-	var c Cut
+	var c replication.Cut
 	var sum uint64
 	for last := false; !last; {
 		select {
@@ -134,8 +133,8 @@ func TestCutsWhileHitsCome(t *testing.T) {
 			last = true
 		default:
 		}
-		for i := range e.partitions {
-			e.Replication().Cut(i, &c, false)
+		for i := range e.cfg.Partitions {
+			e.side.Cut(i, &c, false)
 			for _, d := range c.Deltas {
 				sum += d.N
 			}
@@ -158,10 +157,10 @@ func TestRefusesWhenNobodyCuts(t *testing.T) {
 		counted++
 	}
 	wantCode(t, err, CodeOverloaded)
-	var c Cut
+	var c replication.Cut
 	var sum uint64
-	for i := range e.partitions {
-		e.Replication().Cut(i, &c, false)
+	for i := range e.cfg.Partitions {
+		e.side.Cut(i, &c, false)
 		for _, d := range c.Deltas {
 			sum += d.N
 		}
@@ -196,36 +195,36 @@ func TestLoadStateRefusesDamage(t *testing.T) {
 	for i := range int64(1000) {
 		e.HitAt(unix(1_000_000+i), fmt.Sprint("key:", i%20), 1)
 	}
-	var c Cut
-	e.Replication().Cut(1, &c, true)
+	var c replication.Cut
+	e.side.Cut(1, &c, true)
 	target := newTestEngine(t, cfg)
 	for bit := range 8 * len(c.State) {
 		damaged := slices.Clone(c.State)
 		damaged[bit/8] ^= 1 << (bit % 8)
-		if err := target.Replication().LoadState(1, damaged); err == nil {
+		if err := target.side.LoadState(1, damaged); err == nil {
 			t.Fatalf("took a state with bit %d flipped", bit)
 		}
 	}
 	for cut := range len(c.State) {
-		if err := target.Replication().LoadState(1, c.State[:cut]); err == nil {
+		if err := target.side.LoadState(1, c.State[:cut]); err == nil {
 			t.Fatalf("took a state cut to %d bytes", cut)
 		}
 	}
-	if err := target.Replication().LoadState(0, c.State); !errors.Is(err, ErrDamagedState) {
+	if err := target.side.LoadState(0, c.State); !errors.Is(err, replication.ErrDamagedState) {
 		t.Errorf("partition 1 as 0: %v", err)
 	}
 	if s := target.Stats(); s.Keys != 0 || s.Hits != 0 {
 		t.Errorf("the refused states changed something: %+v", s)
 	}
 	for _, other := range []Config{{Partitions: 4, Gather: true}, {Partitions: 2, Retention: MaxWindow, Gather: true}} {
-		if err := newTestEngine(t, other).Replication().LoadState(1, c.State); err == nil || errors.Is(err, ErrDamagedState) {
+		if err := newTestEngine(t, other).side.LoadState(1, c.State); err == nil || errors.Is(err, replication.ErrDamagedState) {
 			t.Errorf("%+v: %v", other, err)
 		}
 	}
-	if err := target.Replication().LoadState(1, c.State); err != nil {
+	if err := target.side.LoadState(1, c.State); err != nil {
 		t.Fatal(err)
 	}
-	if err := target.Replication().LoadState(1, c.State); err == nil {
+	if err := target.side.LoadState(1, c.State); err == nil {
 		t.Error("took a state twice")
 	}
 }
@@ -242,13 +241,13 @@ func TestCutAddsUpLateHits(t *testing.T) {
 			e.HitAt(unix(1000), "a", 1)
 		}
 	}
-	var c Cut
-	e.Replication().Cut(0, &c, false)
-	if len(c.Deltas) > 2*compactFirst {
+	var c replication.Cut
+	e.side.Cut(0, &c, false)
+	if len(c.Deltas) > 2*2048 {
 		t.Errorf("%d deltas for one key and four seconds", len(c.Deltas))
 	}
 	other := newTestEngine(t, Config{Clock: EventClock, Partitions: 1, Gather: true})
-	other.Replication().Apply(0, c.Deltas, nil)
+	other.side.Apply(0, c.Deltas, nil)
 	a, _ := e.Count("a", MaxWindow)
 	b, _ := other.Count("a", MaxWindow)
 	if a != b || !a.Exact() {

@@ -3,6 +3,8 @@ package weir
 import (
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 // A hit that was taken while its partition was away, and that a clock which runs back leaves
@@ -10,16 +12,16 @@ import (
 func TestHitsAsideOfAPartitionThatIsAway(t *testing.T) {
 	now := unix(1_700_000_000)
 	e := newTestEngine(t, Config{Partitions: 1, Gather: true, Now: func() time.Time { return now }})
-	e.Replication().Release(0)
-	var c Cut
-	e.Replication().Cut(0, &c, false)
+	e.side.Release(0)
+	var c replication.Cut
+	e.side.Cut(0, &c, false)
 	e.HitAt(now, "a", 3)
 	now = now.Add(-2 * time.Hour)
-	e.Replication().Cut(0, &c, false)
+	e.side.Cut(0, &c, false)
 	if len(c.Deltas) != 1 || c.Deltas[0].N != 3 {
 		t.Fatalf("the cut has %+v", c.Deltas)
 	}
-	if err := e.Replication().Hold(0, nil, []Followed{{Deltas: c.Deltas}}, nil); err != nil {
+	if err := e.side.Hold(0, nil, []replication.Followed{{Deltas: c.Deltas}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(2 * time.Hour)

@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/window"
 )
 
 // A partition that is taken with windows, removals and clears of its journal counts as
@@ -14,38 +17,38 @@ func TestHoldFollowsRestoredBackups(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		n, model := newHeldNode(t), newHeldNode(t)
 		const partition = 2
-		n.e.Replication().Release(partition)
+		n.e.side.Release(partition)
 		var keys []string
 		for i := 0; len(keys) < 10; i++ {
-			if key := fmt.Sprint("k", i); n.e.Replication().PartitionOf(key) == partition {
+			if key := fmt.Sprint("k", i); n.e.side.PartitionOf(key) == partition {
 				keys = append(keys, key)
 			}
 		}
 		second := func() int64 { return 1_700_000_000 + r.Int64N(900) }
-		var then []Followed
+		var then []replication.Followed
 		for range 30 {
-			var f Followed
+			var f replication.Followed
 			key := keys[r.IntN(len(keys))]
 			switch r.IntN(8) {
 			case 0:
 				f.Clear = true
-				model.e.Replication().Clear(partition, nil)
+				model.e.side.Clear(partition, nil)
 			case 1, 2:
-				w := model.e.emptyWindow.Clone()
+				w, _ := window.New(int64(model.e.cfg.Retention / time.Second))
 				w.Add(second(), 1+r.Uint64N(5))
-				f.Windows = []KeyWindow{{key, w}, {"", w.Clone()}}
-				if err := model.e.Replication().MergeWindows(partition, f.Windows); err != nil {
+				f.Windows = []replication.KeyWindow{{Key: key, Window: w}, {Key: "", Window: w.Clone()}}
+				if err := model.e.side.MergeWindows(partition, f.Windows); err != nil {
 					t.Fatal(err)
 				}
 			case 3:
-				f.Forgotten = []Forgotten{{r.IntN(ForgottenPlaces), 3, second()}}
-				model.e.Replication().MergeForgotten(partition, f.Forgotten)
+				f.Forgotten = []replication.Forgotten{{Place: r.IntN(replication.ForgottenPlaces), Hits: 3, Newest: second()}}
+				model.e.side.MergeForgotten(partition, f.Forgotten)
 			case 4:
-				f.Deltas = []Delta{{Key: key}}
-				model.e.Replication().Apply(partition, f.Deltas, nil)
+				f.Deltas = []replication.Delta{{Key: key}}
+				model.e.side.Apply(partition, f.Deltas, nil)
 			default:
-				f.Deltas = []Delta{{key, second(), 2}}
-				model.e.Replication().Apply(partition, f.Deltas, nil)
+				f.Deltas = []replication.Delta{{Key: key, At: second(), N: 2}}
+				model.e.side.Apply(partition, f.Deltas, nil)
 			}
 			then = append(then, f)
 		}
@@ -57,7 +60,7 @@ func TestHoldFollowsRestoredBackups(t *testing.T) {
 				}
 			}
 		}
-		if err := n.e.Replication().Hold(partition, nil, then, nil); err != nil {
+		if err := n.e.side.Hold(partition, nil, then, nil); err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range keys {

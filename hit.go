@@ -1,8 +1,11 @@
 package weir
 
 import (
+	"cmp"
 	"fmt"
 	"time"
+
+	"github.com/weir-counter/weir/internal/keyspace"
 )
 
 // Hit counts one hit of the key now. With EventClock now is the newest hit, or
@@ -14,14 +17,14 @@ func (e *Engine) HitN(key string, n uint64) error {
 	if err := e.check(key, n); err != nil {
 		return err
 	}
-	second := e.clock.now()
+	second := e.clock.Now()
 	if second < 0 { // an event clock before the first hit, or a clock that is not set
-		second = e.clock.wall.second()
+		second = e.clock.Wall.Second()
 	}
 	if err := checkHit(second, n); err != nil {
 		return err
 	}
-	e.clock.advance(second)
+	e.clock.Advance(second)
 	if e.hit(second, key, n) == TooLate {
 		return &Error{CodeTooLate, "", "the clock is more than the retention behind the hits counted so far: check it"}
 	}
@@ -43,12 +46,11 @@ func (e *Engine) HitAt(at time.Time, key string, n uint64) (Outcome, error) {
 	if err := checkHit(second, n); err != nil {
 		return Refused, err
 	}
-	outcome, err := e.clock.judge(second)
-	switch {
-	case err != nil:
+	switch outcome, after := e.clock.Judge(second); outcome {
+	case Refused:
 		e.refused.tooFarAhead.Add(n)
-		return Refused, err
-	case outcome == TooLate:
+		return Refused, tooFarAhead(after, e.clock.Ahead)
+	case TooLate:
 		e.refused.tooLate.Add(n)
 		return TooLate, nil
 	}
@@ -61,12 +63,18 @@ func (e *Engine) check(key string, n uint64) error {
 		return checkHit(0, n)
 	case e.closed.Load():
 		return &Error{CodeClosed, "", "the engine is closed"}
-	case e.waiting.tooMuch(e.cfg.MaxWaiting):
-		return e.waiting.refusal()
+	case e.keys.Crowded():
+		return e.crowded()
 	case key == AllKeys:
 		return &Error{CodeReservedKey, "key", "key * is reserved: it counts all hits by itself"}
 	}
 	return checkKey(key)
+}
+
+// crowded is why hits are refused while too much waits for the journal.
+func (e *Engine) crowded() error {
+	why := cmp.Or(e.keys.WhyCrowded(), "the journal is behind and its buffer is full: retry in a second; if it lasts, look at the disk")
+	return &Error{CodeOverloaded, "", why}
 }
 
 func checkKey(key string) error {
@@ -76,15 +84,20 @@ func checkKey(key string) error {
 	return nil
 }
 
+func tooFarAhead(by, most int64) error {
+	return &Error{CodeTooFarAhead, "at", fmt.Sprintf(
+		"at is %d s ahead of the clock, at most %d s are allowed: check the sender's clock and the unit of at", by, most)}
+}
+
 // hit counts a hit that was checked.
 func (e *Engine) hit(second int64, key string, n uint64) Outcome {
 	// The total first: its newest second is that of all keys, so what is not
 	// too late for it is not too late for the key.
-	if !apart(key) && e.total.hit(second, n) == TooLate {
+	if !keyspace.Apart(key) && e.total.hit(second, n) == TooLate {
 		e.refused.tooLate.Add(n)
 		return TooLate
 	}
-	outcome := e.hitEntry(e.partition(key), e.hash(key), second, key, n)
+	outcome := e.keys.Hit(second, key, n)
 	switch outcome {
 	case Late:
 		e.refused.late.Add(n)
@@ -92,76 +105,4 @@ func (e *Engine) hit(second int64, key string, n uint64) Outcome {
 		e.refused.tooLate.Add(n)
 	}
 	return outcome
-}
-
-func (e *Engine) hitEntry(p *partition, hash uint64, second int64, key string, n uint64) Outcome {
-	for lost := 0; ; {
-		en := p.table.Load().find(hash, key)
-		if en == nil {
-			if outcome, ok := e.hitNew(p, hash, second, key, n); ok {
-				return outcome
-			}
-			continue
-		}
-		word := en.cell.word.Load()
-		if fits(word, second, n) {
-			if en.cell.word.CompareAndSwap(word, word+n) {
-				return cellOutcome(word)
-			}
-			if lost++; lost == hotAfter {
-				p.mu.Lock()
-				e.heat(p, en)
-				p.mu.Unlock()
-			}
-			continue
-		}
-		var mine *cell
-		hot := e.hot.of(en, word)
-		if hot != nil {
-			mine = hot.mine()
-			if outcome, ok := hot.add(&mine, second, n); ok {
-				return outcome
-			}
-		}
-		if outcome, ok := e.fold(p, en, hot, mine, second, n); ok {
-			return outcome
-		}
-	}
-}
-
-// hitNew makes the entry of a new key, unless another goroutine just did.
-func (e *Engine) hitNew(p *partition, hash uint64, second int64, key string, n uint64) (Outcome, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.table.Load().find(hash, key) != nil {
-		return Refused, false
-	}
-	outcome := p.add(e, p.insert(e, hash, key), second, n)
-	e.makeRoom(p)
-	return outcome, true
-}
-
-// fold counts a hit at another second than the live cell's, or one that the cell
-// can't hold, under the lock; was and mine are the hot key and the goroutine's
-// cell, if the key was hot before. It fails if the entry has changed its kind, or
-// left the table.
-func (e *Engine) fold(p *partition, en *entry, was *hotKey, mine *cell, second int64, n uint64) (outcome Outcome, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	word := en.cell.word.Load()
-	switch hot := e.hot.of(en, word); {
-	case word < cellSpecial:
-		outcome = p.add(e, en, second, n)
-	case hot != nil && hot == was:
-		if outcome = hot.fold(mine, &en.window, second, n, p.settler(e, en)); outcome == TooLate {
-			if limit := e.clock.limit(); e.newestOf(en) > limit { // the clock has run back
-				p.setAside(e, en, limit)
-				outcome = hot.fold(hot.mine(), &en.window, second, n, p.settler(e, en))
-			}
-		}
-	default:
-		return Refused, false
-	}
-	e.makeRoom(p)
-	return outcome, true
 }

@@ -10,7 +10,7 @@ type horizon struct {
 
 // horizon is that of all keys, now.
 func (e *Engine) horizon() horizon {
-	return horizon{e.clock.now() - e.clock.retention, e.clock.retention, e.clock.ahead}
+	return horizon{e.clock.Now() - e.clock.Retention, e.clock.Retention, e.clock.Ahead}
 }
 
 // limits the count of the window (at-seconds, at] to what is known. A window that

@@ -149,3 +149,28 @@ func TestOnlyTheJournalKnowsNATS(t *testing.T) {
 		}
 	}
 }
+
+// A door imports no other door: whatever two of them need is the service's. Its own rooms are
+// inside it, and the service knows none.
+func TestDoorsStandAlone(t *testing.T) {
+	doors := []string{"server", "resp", "rls", "statsd"}
+	doorOf := func(folder string) string {
+		top, _, _ := strings.Cut(folder, "/")
+		if slices.Contains(doors, top) {
+			return top
+		}
+		return ""
+	}
+	for folder, room := range readRooms(t) {
+		for _, other := range room.rooms {
+			of := doorOf(other)
+			switch own := doorOf(folder); {
+			case of == "" || of == own:
+			case own != "":
+				t.Errorf("docs/ARCHITECTURE.md lets %s import %s, another door", folder, other)
+			case folder != "node":
+				t.Errorf("docs/ARCHITECTURE.md lets %s import %s: the node alone opens doors", folder, other)
+			}
+		}
+	}
+}

@@ -248,8 +248,8 @@ func TestFloodForgetsNoLimitInUse(t *testing.T) {
 			t.Fatalf("once the limits are no longer in use: %v", err)
 		}
 	}
-	for i := range e.limits.shares {
-		e.limits.expire(&e.limits.shares[i])
+	for i := range e.cfg.Partitions {
+		e.limits.Expire(i)
 	}
 	if got := e.Stats().LimitStates; got != 100 {
 		t.Errorf("%d states after the janitor, want the 100 in use", got)

@@ -3,7 +3,8 @@ package weir
 import (
 	"container/heap"
 	"slices"
-	"strings"
+
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 // Keys answers with the first limit keys, 1 to MaxList, that begin with prefix
@@ -11,32 +12,29 @@ import (
 // answer before. Keys of ApartPrefix are listed only where prefix begins with it.
 // O(keys); takes no lock.
 func (e *Engine) Keys(prefix, after string, limit int) ([]string, error) {
-	return e.replication.KeysIn(nil, prefix, after, limit)
+	return e.side.KeysIn(nil, prefix, after, limit)
 }
 
-// KeysIn is Keys of some partitions.
-func (r *Replication) KeysIn(in PartitionSet, prefix, after string, limit int) ([]string, error) {
+func (r *side) KeysIn(in replication.PartitionSet, prefix, after string, limit int) ([]string, error) {
 	e := r.engine
 	if err := checkList("limit", limit); err != nil {
 		return nil, err
 	}
 	first := keyHeap{}
 	listed := map[string]bool{} // a key that was deleted and hit meanwhile may be met twice
-	err := e.eachHeld(in, func(p *partition) {
-		p.table.Load().eachWith(prefix, func(en *entry) {
-			full := len(first) == limit
-			if !lists(prefix, en.key) || en.key <= after || full && en.key >= first[0] || listed[en.key] {
-				return
-			}
-			if full {
-				delete(listed, heap.Pop(&first).(string))
-			}
-			listed[en.key] = true
-			heap.Push(&first, en.key)
-		})
+	held := e.keys.Each(in, prefix, func(key string) {
+		full := len(first) == limit
+		if key <= after || full && key >= first[0] || listed[key] {
+			return
+		}
+		if full {
+			delete(listed, heap.Pop(&first).(string))
+		}
+		listed[key] = true
+		heap.Push(&first, key)
 	})
-	if err != nil {
-		return nil, err
+	if !held {
+		return nil, errNotHeld
 	}
 	slices.Sort(first)
 	return first, nil
@@ -64,29 +62,14 @@ func (e *Engine) Delete(key string) (bool, error) {
 	if err := checkKey(key); err != nil {
 		return false, err
 	}
-	if e.waiting.tooMuch(e.cfg.MaxWaiting) { // a removal is journaled too
-		return false, e.waiting.refusal()
+	if e.keys.Crowded() { // a removal is journaled too
+		return false, e.crowded()
 	}
-	p := e.partition(key)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.mustHold(); err != nil {
-		return false, err
-	}
-	en := p.table.Load().find(e.hash(key), key)
-	if had := p.dropAhead(e, key); en == nil && !had {
-		return false, nil
-	}
-	key = strings.Clone(key)
-	if en != nil {
-		p.remove(e, en)
-	}
-	p.gather(e, Delta{Key: key})
-	if e.cfg.Gather {
-		if p.gone == nil {
-			p.gone = map[string]int{}
-		}
-		p.gone[key]++
-	}
-	return true, nil
+	had, held := e.keys.Delete(key)
+	return had, ifHeld(held)
 }
+
+// Has tells whether a key is in memory: it was hit, and was neither evicted nor deleted, nor
+// is its retention over. Of a partition that another node's engine holds it is always true. O(1), takes no
+// lock.
+func (e *Engine) Has(key string) bool { return e.keys.Has(key) }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -38,13 +39,13 @@ func TestLimitsWhenTheClockIsSet(t *testing.T) {
 				if got := admissions(kl, "k", 9); got != 0 {
 					t.Errorf("%d admitted after the step", got)
 				}
-				if behind := e.Replication().LimitClockBehind(); behind != step {
+				if behind := e.side.LimitClockBehind(); behind != step {
 					t.Errorf("behind by %v", behind)
 				}
 				clocks.elapsed += time.Minute - time.Millisecond
 				state := stateOf(e)
 				next := clocks.engine(t)
-				if err := next.Replication().LoadState(0, state); err != nil {
+				if err := next.side.LoadState(0, state); err != nil {
 					t.Fatal(err)
 				}
 				for life, e := range []*Engine{e, next} {
@@ -79,7 +80,7 @@ func TestLimitsInManyLivesOfAClockThatIsSet(t *testing.T) {
 			kl := mustLimit(t, e, "x", l)
 			interval, burst := kl.plan.Load().Interval(), kl.Limit().Burst
 			var admitted []int64
-			var c Cut
+			var c replication.Cut
 			for range 1500 {
 				clocks.elapsed += time.Duration(random.Int64N(int64(interval) / int64(burst)))
 				if kl.Allow("k") {
@@ -94,12 +95,12 @@ func TestLimitsInManyLivesOfAClockThatIsSet(t *testing.T) {
 					if kl.Allow("k") {
 						admitted = append(admitted, int64(clocks.elapsed))
 					}
-					e.Replication().Cut(0, &c, false)
+					e.side.Cut(0, &c, false)
 					next := clocks.engine(t)
-					if err := next.Replication().LoadState(0, state); err != nil {
+					if err := next.side.LoadState(0, state); err != nil {
 						t.Fatal(err)
 					}
-					if err := next.Replication().ApplyAdmissions(0, c.Admissions); err != nil {
+					if err := next.side.ApplyAdmissions(0, c.Admissions); err != nil {
 						t.Fatal(err)
 					}
 					e, kl = next, mustLimit(t, next, "x", l)

@@ -3,6 +3,9 @@ package weir
 import (
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/limit"
 )
 
 // What is kept of limits where a partition is not held: strict ones and those of one
@@ -14,57 +17,57 @@ func TestLimitsOfPartitionsThatAreNotHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	limits := map[Where]*KeyedLimit{}
-	for _, where := range []Where{WhereShared, WhereNode, WhereStrict} {
-		l, err := e.Replication().LimitIn("n1", where, "of-"+where.String(), Limit{N: 100, Per: time.Hour})
+	limits := map[limit.Where]*KeyedLimit{}
+	for _, where := range []limit.Where{limit.WhereShared, limit.WhereNode, limit.WhereStrict} {
+		l, err := e.side.LimitIn("n1", where, "of-"+where.String(), Limit{N: 100, Per: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
 		limits[where] = l
 		l.AllowN("k", 10)
 	}
-	left := func(where Where) uint64 {
+	left := func(where limit.Where) uint64 {
 		v, err := limits[where].Peek("k", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return v.Remaining
 	}
-	var c Cut
-	e.Replication().Cut(0, &c, true)
+	var c replication.Cut
+	e.side.Cut(0, &c, true)
 	state := append([]byte(nil), c.State...)
-	shared := limits[WhereShared].Record()
+	shared := (*limitSide)(limits[limit.WhereShared]).Record()
 
-	e.Replication().Release(0)
-	for where, want := range map[Where]uint64{WhereShared: 100, WhereNode: 90, WhereStrict: 90} {
+	e.side.Release(0)
+	for where, want := range map[limit.Where]uint64{limit.WhereShared: 100, limit.WhereNode: 90, limit.WhereStrict: 90} {
 		if got := left(where); got != want {
 			t.Errorf("released: %d left of %v, want %d", got, where, want)
 		}
 	}
 	// Others admit, and this node too while it can ask nobody.
 	ms := now.UnixMilli()
-	if err := e.Replication().FollowAdmissions(0, []Admission{{shared, "k", ms, 5}, {limits[WhereStrict].Record(), "k", ms, 5}}); err != nil {
+	if err := e.side.FollowAdmissions(0, []replication.Admission{{Limit: shared, Key: "k", At: ms, N: 5}, {Limit: (*limitSide)(limits[limit.WhereStrict]).Record(), Key: "k", At: ms, N: 5}}); err != nil {
 		t.Fatal(err)
 	}
-	limits[WhereShared].AllowN("k", 7)
-	if got := [2]uint64{left(WhereShared), left(WhereStrict)}; got != [2]uint64{93, 85} {
+	limits[limit.WhereShared].AllowN("k", 7)
+	if got := [2]uint64{left(limit.WhereShared), left(limit.WhereStrict)}; got != [2]uint64{93, 85} {
 		t.Errorf("not held: %d left, want 93 and 85", got)
 	}
 
-	e.Replication().Cut(0, &c, false) // has the 7
-	limits[WhereShared].AllowN("k", 2)
-	if err := e.Replication().Hold(0, state, nil, []Admission{{shared, "k", ms, 5}}); err != nil {
+	e.side.Cut(0, &c, false) // has the 7
+	limits[limit.WhereShared].AllowN("k", 2)
+	if err := e.side.Hold(0, state, nil, []replication.Admission{{Limit: shared, Key: "k", At: ms, N: 5}}); err != nil {
 		t.Fatal(err)
 	}
-	for where, want := range map[Where]uint64{WhereShared: 100 - 10 - 5 - 2, WhereNode: 90, WhereStrict: 85} {
+	for where, want := range map[limit.Where]uint64{limit.WhereShared: 100 - 10 - 5 - 2, limit.WhereNode: 90, limit.WhereStrict: 85} {
 		if got := left(where); got != want {
 			t.Errorf("held again: %d left of %v, want %d", got, where, want)
 		}
 	}
-	if err := e.Replication().ApplyShared(0, c.Admissions); err != nil { // the 7 come back from the journal
+	if err := e.side.ApplyShared(0, c.Admissions); err != nil { // the 7 come back from the journal
 		t.Fatal(err)
 	}
-	if got := left(WhereShared); got != 76 {
+	if got := left(limit.WhereShared); got != 76 {
 		t.Errorf("all told %d left, want 76", got)
 	}
 	if s := e.Stats(); s.LimitStates != 3 || s.LimitBytes <= 0 {

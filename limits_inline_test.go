@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 // Limits that requests bring along fill a quarter of the memory and no more, also after a
@@ -16,7 +18,7 @@ func TestInlineMemory(t *testing.T) {
 	limits := func(e *Engine) (inline, policy *KeyedLimit) {
 		inline, err := e.Limit("long", year)
 		if err == nil {
-			inline, err = inline.Inline()
+			err = (*limitSide)(inline).Inline()
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -48,12 +50,12 @@ func TestInlineMemory(t *testing.T) {
 	}
 
 	// A restart brings back what there was, as what it was.
-	journal := make([][]Admission, cfg.Partitions)
+	journal := make([][]replication.Admission, cfg.Partitions)
 	states := make([][]byte, cfg.Partitions)
 	cutAll := func(e *Engine) {
-		var c Cut
+		var c replication.Cut
 		for i := range journal {
-			e.Replication().Cut(i, &c, true)
+			e.side.Cut(i, &c, true)
 			journal[i] = append(journal[i], c.Admissions...)
 			states[i] = append([]byte(nil), c.State...)
 		}
@@ -61,10 +63,10 @@ func TestInlineMemory(t *testing.T) {
 	cutAll(e)
 	loaded, followed := newTestEngine(t, cfg), newTestEngine(t, cfg)
 	for i := range journal {
-		if err := loaded.Replication().LoadState(i, states[i]); err != nil {
+		if err := loaded.side.LoadState(i, states[i]); err != nil {
 			t.Fatal(err)
 		}
-		if err := followed.Replication().FollowAdmissions(i, journal[i]); err != nil {
+		if err := followed.side.FollowAdmissions(i, journal[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,10 +78,10 @@ func TestInlineMemory(t *testing.T) {
 	}
 
 	// To forget is journaled too, in its order: what comes after it stays.
-	if n, err := e.ForgetInline("other"); n != 0 || err != nil {
+	if n, err := e.side.ForgetInline("other"); n != 0 || err != nil {
 		t.Errorf("of a name that nobody uses: %d, %v", n, err)
 	}
-	if n, err := e.ForgetInline(""); n != one || err != nil {
+	if n, err := e.side.ForgetInline(""); n != one || err != nil {
 		t.Errorf("forgot %d, want %d: %v", n, one, err)
 	}
 	if _, err := inline.Take("after", 1); err != nil {
@@ -90,10 +92,10 @@ func TestInlineMemory(t *testing.T) {
 	}
 	cutAll(e)
 	for i := range journal {
-		if err := followed.Replication().FollowAdmissions(i, journal[i]); err != nil {
+		if err := followed.side.FollowAdmissions(i, journal[i]); err != nil {
 			t.Fatal(err)
 		}
-		if err := loaded.Replication().ApplyAdmissions(i, journal[i]); err != nil {
+		if err := loaded.side.ApplyAdmissions(i, journal[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,10 +111,10 @@ func TestInlineMemory(t *testing.T) {
 			t.Errorf("%s: a policy: %+v, %v", name, v, err)
 		}
 	}
-	if n, err := e.ForgetInline("long"); n != 1 || err != nil || e.Stats().InlineBytes != 0 {
+	if n, err := e.side.ForgetInline("long"); n != 1 || err != nil || e.Stats().InlineBytes != 0 {
 		t.Errorf("by name: %d, %v, %+v", n, err, e.Stats())
 	}
-	_, err := e.ForgetInline("no name")
+	_, err := e.side.ForgetInline("no name")
 	wantCode(t, err, CodeInvalidLimit)
 }
 
@@ -122,7 +124,7 @@ func TestInlineAdopted(t *testing.T) {
 	l := Limit{N: 50, Per: time.Hour}
 	inline, err := e.Limit("name", l)
 	if err == nil {
-		inline, err = inline.Inline()
+		err = (*limitSide)(inline).Inline()
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -32,8 +33,8 @@ func goOnFromJournal(t *testing.T, l Limit, random *rand.Rand) {
 	interval, burst := kl.plan.Load().Interval(), kl.Limit().Burst
 	var admitted []int64
 	var state []byte
-	var since []Admission
-	var c Cut
+	var since []replication.Admission
+	var c replication.Cut
 	for range 2000 {
 		now.Add(random.Int64N(int64(interval) / int64(burst)))
 		if kl.Allow("k") {
@@ -41,22 +42,21 @@ func goOnFromJournal(t *testing.T, l Limit, random *rand.Rand) {
 		}
 		switch random.IntN(40) {
 		case 0, 1, 2: // a flush
-			e.Replication().Cut(0, &c, false)
+			e.side.Cut(0, &c, false)
 			since = append(since, c.Admissions...)
 		case 3: // a snapshot
-			e.Replication().Cut(0, &c, true)
+			e.side.Cut(0, &c, true)
 			state, since = append([]byte(nil), c.State...), nil
 		case 4: // a restart, after a flush
-			e.Replication().Cut(0, &c, false)
+			e.side.Cut(0, &c, false)
 			since = append(since, c.Admissions...)
-			next, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
-			next.limits.clock.source = e.limits.clock.source
+			next := newTestEngine(t, Config{Partitions: 1, Gather: true, Now: e.Config().Now})
 			if state != nil {
-				if err := next.Replication().LoadState(0, state); err != nil {
+				if err := next.side.LoadState(0, state); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := next.Replication().ApplyAdmissions(0, since); err != nil {
+			if err := next.side.ApplyAdmissions(0, since); err != nil {
 				t.Fatal(err)
 			}
 			e, kl = next, mustLimit(t, next, "x", l)
@@ -92,11 +92,11 @@ func TestLimitStatesAreLoadedAsTheyWere(t *testing.T) {
 		kl.AllowN(fmt.Sprint("k", i), uint64(i))
 		short.Allow("k")
 	}
-	var c Cut
-	e.Replication().Cut(0, &c, true)
+	var c replication.Cut
+	e.side.Cut(0, &c, true)
 	fresh, at := limitEngine(t, Config{Partitions: 1, Gather: true})
 	at.Store(now.Load())
-	if err := fresh.Replication().LoadState(0, c.State); err != nil {
+	if err := fresh.side.LoadState(0, c.State); err != nil {
 		t.Fatal(err)
 	}
 	again := mustLimit(t, fresh, "per-hour", Limit{N: 40, Per: time.Hour})
@@ -122,10 +122,10 @@ func TestLimitStateFromTheFuture(t *testing.T) {
 		l := Limit{N: 20, Per: time.Minute, Algorithm: algorithm}
 		now.Add(int64(24 * time.Hour))
 		mustLimit(t, e, "x", l).AllowN("k", 20)
-		var c Cut
-		e.Replication().Cut(0, &c, true)
+		var c replication.Cut
+		e.side.Cut(0, &c, true)
 		fresh, at := limitEngine(t, Config{Partitions: 1, Gather: true})
-		if err := fresh.Replication().LoadState(0, c.State); err != nil {
+		if err := fresh.side.LoadState(0, c.State); err != nil {
 			t.Fatal(err)
 		}
 		kl := mustLimit(t, fresh, "x", l)

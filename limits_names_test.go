@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/admission"
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 func TestSnapshotHasWhatAShorterLimitLookedAt(t *testing.T) {
@@ -12,10 +15,10 @@ func TestSnapshotHasWhatAShorterLimitLookedAt(t *testing.T) {
 	short := mustLimit(t, e, "x", Limit{N: 5, Per: time.Second})
 	long.AllowN("k", 5)
 	short.Peek("k", 1)
-	var c Cut
-	e.Replication().Cut(0, &c, true)
+	var c replication.Cut
+	e.side.Cut(0, &c, true)
 	next, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
-	if err := next.Replication().LoadState(0, c.State); err != nil {
+	if err := next.side.LoadState(0, c.State); err != nil {
 		t.Fatal(err)
 	}
 	if v, _ := mustLimit(t, next, "x", Limit{N: 5, Per: time.Minute}).Take("k", 5); v.Allowed {
@@ -62,7 +65,7 @@ func TestLimitThatCantBeLeavesNothing(t *testing.T) {
 	if err == nil || kl != nil {
 		t.Error("a limit without a plan, which panics when used, beside", err)
 	}
-	if e.limits.held != 0 {
+	if held, _ := e.limits.NamesKept(); held != 0 {
 		t.Error("a name is kept for ever of a limit that can't be")
 	}
 }
@@ -79,29 +82,19 @@ func TestPeekNeedsNoRoom(t *testing.T) {
 }
 
 func TestNamesFromAJournalAreNotRefused(t *testing.T) {
-	var all []Admission
+	var all []replication.Admission
 	for life := range 11 { // each takes its 1000 inline names
 		e, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
 		for i := range 1000 {
 			mustLimit(t, e, fmt.Sprintf("own-%d-%d", life, i), Limit{N: 1, Per: 24 * time.Hour}).Allow("k")
 		}
-		var c Cut
-		e.Replication().Cut(0, &c, false)
+		var c replication.Cut
+		e.side.Cut(0, &c, false)
 		all = append(all, c.Admissions...)
 	}
 	e, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
-	if err := e.Replication().ApplyAdmissions(0, all); err != nil {
+	if err := e.side.ApplyAdmissions(0, all); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestNoteKeepsTheLatestTime(t *testing.T) {
-	var s limitShare
-	st := &limitState{plan: &limitPlan{record: "r"}, key: "k"}
-	s.note(st, 1, 2_000_000_000)
-	s.note(st, 1, 1_000_000_000) // read its clock first, got the lock second
-	if a := s.cut(nil, &limitClock{source: time.Now, wall: &wallClock{}})[0]; a.At < 2000 {
-		t.Errorf("journaled at %d ms, the last was admitted at 2000", a.At)
 	}
 }
 
@@ -111,10 +104,10 @@ func TestSnapshotHasThePastOfALongerLimit(t *testing.T) {
 	e, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
 	mustLimit(t, e, "x", Limit{N: 5, Per: time.Minute}).AllowN("k", 5)
 	mustLimit(t, e, "x", Limit{N: 50, Per: time.Second}).Allow("k")
-	var c Cut
-	e.Replication().Cut(0, &c, true)
+	var c replication.Cut
+	e.side.Cut(0, &c, true)
 	next, _ := limitEngine(t, Config{Partitions: 1, Gather: true})
-	if err := next.Replication().LoadState(0, c.State); err != nil {
+	if err := next.side.LoadState(0, c.State); err != nil {
 		t.Fatal(err)
 	}
 	if mustLimit(t, next, "x", Limit{N: 5, Per: time.Minute}).Allow("k") {
@@ -129,7 +122,7 @@ func TestReleasedNamesMakeRoom(t *testing.T) {
 	used := mustLimit(t, e, "used", Limit{N: 1, Per: time.Hour})
 	used.Allow("k")
 	used.Release()
-	for i := range 3 * maxLimitNames {
+	for i := range 3 * admission.MaxNames {
 		mustLimit(t, e, fmt.Sprint("n", i), Limit{N: 1, Per: time.Second}).Release()
 	}
 	if mustLimit(t, e, "used", Limit{N: 1, Per: time.Hour}).Allow("k") {
@@ -139,17 +132,18 @@ func TestReleasedNamesMakeRoom(t *testing.T) {
 		t.Error("a name that is held was forgotten")
 	}
 	now.Add(int64(2 * time.Hour))
-	e.limits.expire(&e.limits.shares[0])
+	e.limits.Expire(0)
 	if used.InUse() {
 		t.Error("in use when all is over")
 	}
-	for i := range maxLimitNames - e.limits.held {
+	held, _ := e.limits.NamesKept()
+	for i := range admission.MaxNames - held {
 		mustLimit(t, e, fmt.Sprint("held", i), Limit{N: 1, Per: time.Second})
 	}
 	if _, err := e.Limit("one-more", Limit{N: 1, Per: time.Second}); err == nil {
 		t.Error("names without end")
 	}
-	if got := len(e.limits.names); got > 3*maxLimitNames {
+	if _, got := e.limits.NamesKept(); got > 3*admission.MaxNames {
 		t.Errorf("%d names are kept", got)
 	}
 }

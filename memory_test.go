@@ -20,7 +20,7 @@ func TestBudgetUnderAFlood(t *testing.T) {
 		if i%50 == 0 {
 			e.HitAt(unix(at), "in use", 1)
 		}
-		if got := e.bytes.Load(); got > 2<<20 {
+		if got := e.Stats().Bytes; got > 2<<20 {
 			t.Fatalf("after %d keys: %d bytes, budget %d", i, got, 2<<20)
 		}
 	}
@@ -55,7 +55,7 @@ func TestBudgetWithGrowingKeys(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range int64(300_000) {
 		e.HitAt(unix(1_000_000+i), fmt.Sprint("key:", r.IntN(300)), 1)
-		if got := e.bytes.Load(); got > 1<<20 {
+		if got := e.Stats().Bytes; got > 1<<20 {
 			t.Fatalf("%d bytes, budget %d", got, 1<<20)
 		}
 	}
@@ -81,7 +81,7 @@ func TestBytesAreTrue(t *testing.T) {
 				e.HitAt(unix(1_000_000+i*8640), fmt.Sprintf("user:%015d", k), 1)
 			}
 		}
-		grown, account := heap()-before, e.bytes.Load()
+		grown, account := heap()-before, e.Stats().Bytes
 		t.Logf("%s: %d bytes per key on the heap, %d by account", name, grown/keys, account/keys)
 		if diff := grown - account; diff > account/5 || -diff > account/5 {
 			t.Errorf("%s: the heap grew by %d, the account says %d", name, grown, account)
@@ -93,14 +93,14 @@ func TestBytesAreTrue(t *testing.T) {
 // Deleting all keys brings the account back to where it began.
 func TestBytesComeBack(t *testing.T) {
 	e := newTestEngine(t, Config{Clock: EventClock})
-	empty := e.bytes.Load()
+	empty := e.Stats().Bytes
 	for i := range int64(50_000) {
 		e.HitAt(unix(1_000_000+i/10), fmt.Sprint("key:", i%5000), 1)
 	}
 	for i := range 5000 {
 		e.Delete(fmt.Sprint("key:", i))
 	}
-	if got := e.bytes.Load(); got != empty || e.Stats().Keys != 0 {
+	if got := e.Stats().Bytes; got != empty || e.Stats().Keys != 0 {
 		t.Errorf("%d bytes and %d keys after deleting all, began with %d", got, e.Stats().Keys, empty)
 	}
 }

@@ -20,8 +20,11 @@ func TestReceiptsOfAClockAhead(t *testing.T) {
 		}
 		return repeated
 	}
-	ahead := &receipt{key: "other", fingerprint: 1, at: now.Unix() + year, answer: []byte("x")}
-	if err := e.Replication().LoadReceipts([][]byte{ahead.encode(0)}); err != nil {
+	ahead := newTestEngine(t, Config{Now: func() time.Time { return now.Add(year * time.Second) }})
+	if _, _, err := ahead.Once(context.Background(), "other", 1, func() []byte { return []byte("x") }); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.side.LoadReceipts(ahead.side.Receipts()); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(year * time.Second)
@@ -35,7 +38,29 @@ func TestReceiptsOfAClockAhead(t *testing.T) {
 	once("now")
 	now = now.Add((OnceSeconds + 1) * time.Second)
 	once("later")
-	if got := len(e.Replication().Receipts()); got != 1 {
+	if got := len(e.side.Receipts()); got != 1 {
 		t.Errorf("%d receipts are kept after ten minutes, want 1", got)
+	}
+}
+
+// Who looks at the figures while the time of day is wrong forgets no receipt early.
+func TestStatsOfReceiptsWhenTheClockIsSet(t *testing.T) {
+	clocks := &twoClocks{}
+	e := clocks.engine(t)
+	once := func() (repeated bool) {
+		t.Helper()
+		_, repeated, err := e.Once(t.Context(), "order", 1, func() []byte { return []byte("x") })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return repeated
+	}
+	once()
+	clocks.wrong = time.Hour
+	if got := e.Stats().OnceKeys; got != 1 {
+		t.Errorf("%d receipts, want 1", got)
+	}
+	if !once() {
+		t.Error("a repeat was counted")
 	}
 }

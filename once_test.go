@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 func TestOnce(t *testing.T) {
@@ -72,12 +74,12 @@ func TestOnceConcurrent(t *testing.T) {
 			}
 		})
 	}
-	var c Cut
+	var c replication.Cut
 	receipts, hits := 0, uint64(0)
 	for receipts < 500 {
-		receipts += len(e.Replication().CutReceipts(func() {
-			for i := range e.partitions {
-				e.Replication().Cut(i, &c, false)
+		receipts += len(e.side.CutReceipts(func() {
+			for i := range e.cfg.Partitions {
+				e.side.Cut(i, &c, false)
 				for _, d := range c.Deltas {
 					hits += d.N
 				}
@@ -102,7 +104,7 @@ func TestReceiptsLoad(t *testing.T) {
 		now = now.Add(time.Minute)
 	}
 	restarted := newTestEngine(t, cfg)
-	if err := restarted.Replication().LoadReceipts(e.Replication().Receipts()); err != nil {
+	if err := restarted.side.LoadReceipts(e.side.Receipts()); err != nil {
 		t.Fatal(err)
 	}
 	for i := 1; i < 10; i++ { // the first is ten minutes old
@@ -114,7 +116,7 @@ func TestReceiptsLoad(t *testing.T) {
 	if _, repeated, _ := restarted.Once(t.Context(), "0", 0, func() []byte { return nil }); repeated {
 		t.Error("a receipt of ten minutes ago is still there")
 	}
-	if err := restarted.Replication().LoadReceipts([][]byte{{0xff}}); err == nil {
+	if err := restarted.side.LoadReceipts([][]byte{{0xff}}); err == nil {
 		t.Error("took a receipt that is none")
 	}
 }
@@ -124,7 +126,7 @@ func TestReceiptsLoad(t *testing.T) {
 func TestOnceMemory(t *testing.T) {
 	now := unix(1_700_000_000)
 	cfg := Config{Gather: true, OnceMemory: 64 << 10, Now: func() time.Time { return now }}
-	e, other := newTestEngine(t, cfg), newTestEngine(t, cfg)
+	e := newTestEngine(t, cfg)
 	answer := make([]byte, 100)
 	ask := func(e *Engine, client, key string) error {
 		_, _, err := e.OnceFrom(t.Context(), client, key, 0, func() []byte { return answer })
@@ -138,7 +140,7 @@ func TestOnceMemory(t *testing.T) {
 			}
 		}
 	}
-	const each = receiptBytes + 100 + 5
+	const each = 160 + 100 + 5
 	one, two := fill(e, "one"), fill(e, "two")
 	if most := 64 << 10 / each; one < most*2/3 || one > most*4/5 || two < most/6 || one+two > most+most/10 {
 		t.Errorf("one client has %d, the other %d, of some %d", one, two, most)
@@ -147,9 +149,9 @@ func TestOnceMemory(t *testing.T) {
 		t.Errorf("a repeat, while it is full: %v", err)
 	}
 	for life := range 4 { // lives of another node
-		other = newTestEngine(t, cfg)
+		other := newTestEngine(t, cfg)
 		fill(other, fmt.Sprint("node", life))
-		if err := e.Replication().LoadReceipts(other.Replication().Receipts()); err != nil {
+		if err := e.side.LoadReceipts(other.side.Receipts()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,13 +162,13 @@ func TestOnceMemory(t *testing.T) {
 	if now = now.Add(OnceSeconds * time.Second); ask(e, "one", "again") != nil {
 		t.Error("after ten minutes it is still full")
 	}
-	if s := e.Stats(); s.OnceKeys != 1 || s.OnceBytes > each || s.OnceOthersBytes != 0 || s.OnceDropping || len(e.receipts.clients) != 1 {
+	if s := e.Stats(); s.OnceKeys != 1 || s.OnceBytes > each || s.OnceOthersBytes != 0 || s.OnceDropping {
 		t.Errorf("after ten minutes: %+v", s)
 	}
 	// What is taken back after a restart is not the new life's own.
 	restarted := newTestEngine(t, cfg)
 	fill(e, "before")
-	if err := restarted.Replication().LoadReceipts(e.Replication().Receipts()); err != nil {
+	if err := restarted.side.LoadReceipts(e.side.Receipts()); err != nil {
 		t.Fatal(err)
 	}
 	if err := ask(restarted, "before", "new"); err != nil {

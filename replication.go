@@ -1,18 +1,47 @@
 package weir
 
-// Replication is the side of an Engine that a journal and a cluster use: what was counted
-// here and is not stored yet (Cut), what was stored or counted elsewhere (Apply and their
-// like), and which partitions this engine holds. Weir's own packages use it; a program
-// that counts and limits needs none of it.
-//
-// A partition is a fixed share of the key space. All its hits go through cuts, each in one
-// of them, in the order of the journal; so nodes that apply the same cuts have the same
-// counts.
-type Replication struct{ engine *Engine }
+import (
+	"time"
 
-// Replication is for whoever stores what the engine counts, or brings what others did.
-func (e *Engine) Replication() *Replication { return &e.replication }
+	"github.com/weir-counter/weir/internal/friend"
+	"github.com/weir-counter/weir/internal/replication"
+)
 
-// PartitionOf is the number of the key's partition. It depends on the key and the number
-// of partitions alone: nodes must agree on it.
-func (r *Replication) PartitionOf(key string) int { return r.engine.partitionOf(key) }
+// side is what an Engine shows to other packages of this module, and not to its users. Its
+// methods are described where they are asked for: internal/replication, internal/partial
+// and internal/limits.
+type side struct{ engine *Engine }
+
+// engineSide has an unexported name, so that the methods of Engine are those for its users.
+type engineSide = friend.Of[*side]
+
+func (r *side) PartitionOf(key string) int { return r.engine.keys.PartitionOf(key) }
+
+func (r *side) Holds(partition int) bool { return r.engine.keys.Holds(partition) }
+
+func (r *side) HoldsKey(key string) bool { return r.engine.keys.HoldsKey(key) }
+
+func (r *side) HeldPartitions() replication.PartitionSet {
+	k := r.engine.keys
+	s := replication.NewPartitionSet(r.engine.cfg.Partitions)
+	for i := range r.engine.cfg.Partitions {
+		if k.Holds(i) {
+			s.Add(i)
+		}
+	}
+	return s
+}
+
+func (r *side) Wall() time.Time { return r.engine.clock.Wall.Time() }
+
+func (r *side) UncorrectedWall() time.Time { return r.engine.clock.Wall.Raw() }
+
+func (r *side) CorrectClock(by time.Duration) { r.engine.clock.Wall.Correct(by) }
+
+func (r *side) ClockCorrection() time.Duration {
+	return r.engine.clock.Wall.Corrected()
+}
+
+func (r *side) LimitClockBehind() time.Duration {
+	return time.Duration(r.engine.limits.Clock.Ahead())
+}

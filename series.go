@@ -3,6 +3,8 @@ package weir
 import (
 	"fmt"
 	"time"
+
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 // MaxPoints is the longest Series.
@@ -25,12 +27,10 @@ func (p Point) String() string { return p.At.UTC().Format(time.RFC3339) + " " + 
 //
 // At most MaxPoints, at least one; each costs what a Count does.
 func (e *Engine) Series(key string, from, to time.Time, step time.Duration) ([]Point, error) {
-	return e.replication.SeriesIn(nil, key, from, to, step)
+	return e.side.SeriesIn(nil, key, from, to, step)
 }
 
-// SeriesIn is Series; of AllKeys, it counts the hits of some partitions that a cut
-// has.
-func (r *Replication) SeriesIn(in PartitionSet, key string, from, to time.Time, step time.Duration) ([]Point, error) {
+func (r *side) SeriesIn(in replication.PartitionSet, key string, from, to time.Time, step time.Duration) ([]Point, error) {
 	e := r.engine
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -45,15 +45,15 @@ func (r *Replication) SeriesIn(in PartitionSet, key string, from, to time.Time, 
 			"from, to and step make %d points: must be 1 to %d", max(n, 0), MaxPoints)}
 	}
 	points := make([]Point, n)
-	err = e.whileHeld(in, key, func() {
+	held := e.keys.WhileHeld(in, key, func() {
 		h := e.horizon()
 		for i := range points {
 			at := from.Unix() + int64(i+1)*seconds
 			points[i] = Point{time.Unix(at, 0), h.limits(e.countIn(in, key, at, seconds), at, seconds)}
 		}
 	})
-	if err != nil {
-		return nil, err
+	if !held {
+		return nil, errNotHeld
 	}
 	return points, nil
 }

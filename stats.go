@@ -33,8 +33,8 @@ type Stats struct {
 	OnceDropped     uint64 // receipts of others that left before their time
 	OnceDropping    bool   // some of these would still be there
 
-	ClockCorrection  time.Duration // see Replication.CorrectClock
-	LimitClockBehind time.Duration // see Replication.LimitClockBehind
+	ClockCorrection  time.Duration // what a node of a cluster adds to its wall clock, as others say that it is wrong
+	LimitClockBehind time.Duration // by how much the time of day was set, corrected or stood still since the engine was made; limits are not wrong by it
 
 	Bytes        int64 // of tables, keys and windows
 	MemoryBudget int64 // bytes
@@ -46,33 +46,26 @@ type Stats struct {
 
 // Stats returns the figures; each is exact, but they are not taken at one instant.
 func (e *Engine) Stats() Stats {
+	k, l := e.keys.Stats(), e.limits.Stats()
 	s := Stats{
+		Keys: k.Keys, HotKeys: k.HotKeys, EvictedKeys: k.EvictedKeys, EvictedHits: k.EvictedHits, ExpiredKeys: k.ExpiredKeys,
+		Bytes: k.Bytes, Waiting: k.Waiting, WaitingBytes: k.WaitingBytes,
+		LimitStates: l.States, LimitBytes: l.Bytes, LimitBudget: l.Budget, InlineBytes: l.Inline, InlineBudget: l.InlineBudget, LimitRefused: l.Refused,
+
 		Hits:         e.total.total(),
 		Late:         e.refused.late.Load(),
 		TooLate:      e.refused.tooLate.Load(),
 		TooFarAhead:  e.refused.tooFarAhead.Load(),
-		Keys:         int(e.keys.Load()),
-		HotKeys:      int(e.hot.count.Load()),
-		EvictedKeys:  e.departed.evictedKeys.Load(),
-		EvictedHits:  e.departed.evictedHits.Load(),
-		ExpiredKeys:  e.departed.expiredKeys.Load(),
-		LimitStates:  int(e.limits.states.Load()),
-		LimitBytes:   e.limits.bytes.Load(),
-		LimitRefused: e.limits.refused.Load(),
-		LimitBudget:  e.limits.budget,
-		InlineBytes:  e.limits.inlineBytes.Load(),
-		InlineBudget: e.limits.inlineBudget(),
-		Bytes:        e.bytes.Load(),
 		MemoryBudget: e.cfg.Memory,
-		Partitions:   len(e.partitions),
-		Waiting:      e.waiting.entries.Load(),
-		WaitingBytes: e.waiting.bytes.Load(),
+		Partitions:   e.cfg.Partitions,
 	}
-	s.ClockCorrection, s.LimitClockBehind = e.replication.ClockCorrection(), e.replication.LimitClockBehind()
-	if s.Ahead = e.clock.aside.Load(); s.Ahead > 0 {
-		s.NewestAhead = time.Unix(int64(e.clock.asideAt.Load()), 0)
+	s.ClockCorrection, s.LimitClockBehind = e.side.ClockCorrection(), e.side.LimitClockBehind()
+	if hits, at := e.clock.Noted(); hits > 0 {
+		s.Ahead, s.NewestAhead = hits, time.Unix(at, 0)
 	}
-	e.receipts.stats(&s, e.clock.wall.second())
+	once := e.receipts.Stats()
+	s.OnceKeys, s.OnceBytes, s.OnceBudget, s.OnceOthersBytes = once.Keys, once.Own, once.Budget, once.Others
+	s.OnceRefused, s.OnceDropped, s.OnceDropping = once.Refused, once.Dropped, once.Dropping
 	if s.Hits > 0 {
 		s.Newest = time.Unix(e.total.newest(), 0)
 	}

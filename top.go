@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 // MaxList is the longest answer of Top and Keys.
@@ -28,11 +30,10 @@ func (kc KeyCount) String() string { return kc.Key + " " + kc.Count.String() }
 // Cost: O(keys), one short lock for each key with the prefix, so that hits are
 // not held up.
 func (e *Engine) Top(at time.Time, w time.Duration, n int, prefix string) ([]KeyCount, error) {
-	return e.replication.TopIn(nil, at, w, n, prefix)
+	return e.side.TopIn(nil, at, w, n, prefix)
 }
 
-// TopIn is Top of the keys of some partitions.
-func (r *Replication) TopIn(in PartitionSet, at time.Time, w time.Duration, n int, prefix string) ([]KeyCount, error) {
+func (r *side) TopIn(in replication.PartitionSet, at time.Time, w time.Duration, n int, prefix string) ([]KeyCount, error) {
 	e := r.engine
 	seconds, err := wholeSeconds("window", w)
 	if err != nil {
@@ -42,25 +43,17 @@ func (r *Replication) TopIn(in PartitionSet, at time.Time, w time.Duration, n in
 		return nil, err
 	}
 	best := topHeap{limit: n, listed: map[string]bool{}}
-	err = e.eachHeld(in, func(p *partition) {
-		p.table.Load().eachWith(prefix, func(en *entry) {
-			if !lists(prefix, en.key) {
-				return
-			}
-			p.mu.Lock()
-			c := p.count(e, en, at.Unix(), seconds)
-			p.mu.Unlock()
-			if c.Upper > 0 {
-				best.offer(KeyCount{en.key, c})
-			}
-		})
+	held := e.keys.EachCount(in, prefix, at.Unix(), seconds, func(key string, c Count) {
+		if c.Upper > 0 {
+			best.offer(KeyCount{key, c})
+		}
 	})
-	if err != nil {
-		return nil, err
+	if !held {
+		return nil, errNotHeld
 	}
 	h := e.horizon()
 	for i, kc := range best.list {
-		best.list[i].Count = h.limits(e.partition(kc.Key).withForgotten(kc.Count, kc.Key, at.Unix()-seconds), at.Unix(), seconds)
+		best.list[i].Count = h.limits(e.keys.WithEvicted(kc.Count, kc.Key, at.Unix()-seconds), at.Unix(), seconds)
 	}
 	slices.SortFunc(best.list, func(a, b KeyCount) int { return -compareCounts(a, b) })
 	return best.list, nil

@@ -22,7 +22,7 @@ func TestRefuseTakes(t *testing.T) {
 		var e *Error
 		return errors.As(err, &e) && e.Code == CodeOverloaded && e.Message == "full"
 	}
-	e.Replication().RefuseTakes("full")
+	e.side.RefuseTakes("full")
 	if v, err := kept.Take("new", 1); !refused(err) || v.Allowed || kept.Allow("new") {
 		t.Errorf("a take: %+v, %v", v, err)
 	}
@@ -39,7 +39,7 @@ func TestRefuseTakes(t *testing.T) {
 	if allowed, err := e.TakeAll([]Check{{Limit: short, Key: "a", N: 2}, {Limit: kept, Key: "new"}}, verdicts); err != nil || !allowed {
 		t.Errorf("nothing was taken before, and this is of no journal: %v, %v", allowed, err)
 	}
-	e.Replication().RefuseTakes("")
+	e.side.RefuseTakes("")
 	if v, err := kept.Take("new", 2); err != nil || !v.Allowed {
 		t.Errorf("afterwards: %+v, %v", v, err)
 	}

@@ -9,8 +9,8 @@
 // that hold: exact up to 300 s, with at most 1 % of the window in doubt beyond, and
 // with no upper bound where the window reaches back beyond the retention.
 //
-// A journal keeps an engine durable, and nodes share what they count, through
-// [Engine.Replication]; a program that only counts does not need it.
+// To keep what is counted through a crash, and to count on several nodes together, a
+// program starts package node, which is a whole server, in place of an engine.
 package weir
 
 import (
@@ -37,6 +37,15 @@ const (
 	// seconds, 31.7 years.
 	MaxWindow = window.MaxSeconds * time.Second
 )
+
+// ApartPrefix begins the keys that are counted apart: AllKeys has none of their
+// hits, nor have Stats, and Top and Keys list them only where the prefix that is
+// asked for begins with it. Package policy counts its decisions under such keys,
+// and a decision is no hit of anybody's.
+//
+// It depends on the key alone, so that all nodes, snapshots and restarts agree.
+// In all else they are keys as any others: they are journaled, audited, evicted.
+const ApartPrefix = "limit:"
 
 // Count is the answer to "how many hits": Lower <= truth <= Upper, and
 // Estimate between them. Truth is the hits that were taken. Where it may be any

@@ -68,6 +68,11 @@ const (
 	CodeNoCluster   Code = "no_cluster"  // this server counts alone
 	CodeNotRemoved  Code = "not_removed" // no quorum, or not in time
 
+	// Who calls.
+	CodeUnauthorized Code = "unauthorized"    // no token, or one that is not known or has expired
+	CodeForbidden    Code = "forbidden"       // the caller has no role for this, or not for this key or limit
+	CodeCeiling      Code = "ceiling_reached" // the caller's own ceiling, as the tokens file has it: retry later
+
 	// Any request.
 	CodeForbiddenOrigin  Code = "forbidden_origin" // a page of another site sent it, or it is for a host that is not this server's
 	CodeNotFound         Code = "not_found"

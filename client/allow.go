@@ -92,7 +92,7 @@ func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d Decis
 		return d, nil
 	case !isError:
 		return d, &NoDecisionError{MayHaveTaken: !peek && !neverSent(err), Err: err}
-	case refused.Status >= http.StatusInternalServerError || refused.Code == "":
+	case refused.Status >= http.StatusInternalServerError || refused.Status == http.StatusTooManyRequests || refused.Code == "":
 		// A Weir server that says why took nothing; a proxy does not know.
 		return d, &NoDecisionError{MayHaveTaken: !peek && refused.Code == "", Err: err}
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -25,6 +26,12 @@ type Options struct {
 	// HTTPClient makes the requests. Default: one of its own, which honours
 	// the proxy variables of the environment.
 	HTTPClient *http.Client
+	// Token proves to the server who asks: weir_<id>_<secret>, made by 'weir token create'. Empty: none
+	// is sent.
+	Token string
+	// TLS is how to speak to an https:// server: its authorities, a certificate of one's own. nil: the
+	// machine's authorities. It is not used with HTTPClient.
+	TLS *tls.Config
 	// Compression of batches. Default None: on a local network, compressing
 	// takes longer than sending.
 	Compression Compression
@@ -76,6 +83,7 @@ func New(baseURL string, o Options) (*Client, error) {
 	orDefault(&o.UserAgent, "weir-client")
 	if o.HTTPClient == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.TLSClientConfig = o.TLS
 		transport.MaxIdleConnsPerHost = 64 // one server is all that a Client talks to
 		o.HTTPClient = &http.Client{Transport: transport}
 	}

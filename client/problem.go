@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -65,6 +66,9 @@ func (e *Error) temporary() bool {
 	return false
 }
 
+// saysHTTPS is in the answer of Go's server, and of nginx, to a request without TLS where TLS is spoken.
+var saysHTTPS = regexp.MustCompile(`(?i)HTTP request (to an|was sent to) HTTPS (server|port)`)
+
 // newError makes an Error of an answer that is not a success.
 func newError(r *http.Response, body []byte) *Error {
 	e := &Error{}
@@ -73,6 +77,9 @@ func newError(r *http.Response, body []byte) *Error {
 		if json.Unmarshal(body, &p) == nil {
 			*e = Error{Code: p.Code, Title: p.Title, Detail: p.Detail, Field: p.Field, Missing: p.Missing}
 		}
+	}
+	if e.Code == "" && r.StatusCode == http.StatusBadRequest && saysHTTPS.Match(body) {
+		e.Detail = "it speaks TLS: use https://"
 	}
 	e.Status = r.StatusCode
 	if after, err := time.ParseDuration(r.Header.Get("Retry-After") + "s"); err == nil && after > 0 {

@@ -21,6 +21,9 @@ func (c *Client) Restore(ctx context.Context, backup io.Reader, mode RestoreMode
 	}
 	req.Header.Set("User-Agent", c.opts.UserAgent)
 	req.Header.Set("Content-Type", "application/octet-stream")
+	if c.opts.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
+	}
 	answer, err := c.opts.HTTPClient.Do(req)
 	if err != nil {
 		return done, err

@@ -92,7 +92,7 @@ func TestDelete(t *testing.T) {
 
 // A server that takes fewer lines of a body than a batch has gets all of it, once.
 func TestSmallBatches(t *testing.T) {
-	n := nodetest.Start(t, func(cfg *node.Config) { cfg.Server.MaxBatch = 100 })
+	n := nodetest.Start(t, func(cfg *node.Config) { cfg.Service.MaxBatch = 100 })
 	c, err := client.New(n.Addr(), client.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 // A journal that was cut off, accepted: sequences that snapshots say they
@@ -18,18 +22,18 @@ func TestAcceptedCutSurvivesCrashes(t *testing.T) {
 		run.hit("a", 1_000_000+i, 1)
 		run.sync()
 	}
-	run.j.startRound()
+	run.j.checkpoints.StartRound()
 	run.j.finishRound(t.Context())
 	run.crash()
 	// The stream loses all; the snapshots are beyond its end.
-	streams, err := filepath.Glob(filepath.Join(cfg.Dir, serverDir, "jetstream", "*", "streams", flushStream))
+	streams, err := filepath.Glob(filepath.Join(cfg.Dir, datadir.ServerDir, "jetstream", "*", "streams", stream.FlushStream))
 	if err != nil || len(streams) != 1 {
 		t.Fatalf("%v, %v", streams, err)
 	}
 	if err := os.RemoveAll(streams[0]); err != nil {
 		t.Fatal(err)
 	}
-	var damage *DamageError
+	var damage *record.DamageError
 	if _, err := tryStart(t, cfg); !errors.As(err, &damage) {
 		t.Fatalf("got %v", err)
 	}

@@ -1,22 +1,18 @@
 package journal
 
-import "fmt"
+import (
+	"fmt"
 
-// Alarm is something that is wrong now, and will hurt if it lasts. It is there for as
-// long as its cause, and no longer: whoever looks sees what is true.
-type Alarm struct {
-	Code     string // a stable name, to branch on: lower case and _
-	Message  string // what is wrong, and what to do about it
-	Refusing bool   // hits are refused meanwhile, or will be lost: they are better off at another node
-}
+	"github.com/weir-counter/weir/journal/replica"
+)
 
 // Alarms are all that is wrong with this node now, nil if nothing is. One code may be
 // there more than once, for several nodes. It is cheap, waits for nobody, and is safe
 // for concurrent use.
 //
 // Each source is a method of its own, in the file of what it watches.
-func (j *Journal) Alarms() (alarms []Alarm) {
-	for _, source := range []func() []Alarm{
+func (j *Journal) Alarms() (alarms []replica.Alarm) {
+	for _, source := range []func() []replica.Alarm{
 		j.flushAlarms,
 		j.aheadAlarms,
 		j.clockAlarms,
@@ -32,11 +28,14 @@ func (j *Journal) Alarms() (alarms []Alarm) {
 // flushAlarms tells that the last attempt to write a flush failed. A clustered node
 // goes on to count, and does not refuse before its buffer is full: who is taken out
 // of service for a lost quorum would take all nodes of a minority out.
-func (j *Journal) flushAlarms() []Alarm {
+func (j *Journal) flushAlarms() []replica.Alarm {
+	if j.isGone() {
+		return []replica.Alarm{{Code: "journal_failing", Message: j.Err().Error(), Refusing: true}}
+	}
 	if !j.stats.failing.Load() {
 		return nil
 	}
-	a := Alarm{Code: "journal_failing", Message: "hits do not reach the disk, and are refused until they do: this server's log says why", Refusing: true}
+	a := replica.Alarm{Code: "journal_failing", Message: "hits do not reach the disk, and are refused until they do: this server's log says why", Refusing: true}
 	if j.cfg.clustered() {
 		waiting, most := j.engine.Stats().Waiting, j.engine.Config().MaxWaiting
 		a.Refusing = waiting > most
@@ -45,5 +44,5 @@ func (j *Journal) flushAlarms() []Alarm {
 			a.Message = "hits do not become durable, the buffer is full, and hits are refused: this server's log says why"
 		}
 	}
-	return []Alarm{a}
+	return []replica.Alarm{a}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/weir-counter/weir/internal/wire"
 )
 
 // A message that neither this node's replica nor the leader's can read may be sound
@@ -18,18 +20,18 @@ const messageSubject = "weir.message"
 // closes.
 func (j *Journal) serveMessages(ctx context.Context) error {
 	_, err := j.server.Conn().Subscribe(messageSubject, func(msg *nats.Msg) {
-		r := newReader(msg.Data)
+		r := wire.NewReader(msg.Data)
 		sequence := r.Uvarint()
-		if r.end() != nil {
+		if !r.Done() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(ctx, messageTimeout)
 		defer cancel()
-		found, err := j.store.at.Load().flushes.GetMsg(ctx, sequence)
+		found, err := j.store.GetNear(ctx, sequence)
 		if err != nil {
 			return // another node may have it
 		}
-		if err := msg.Respond(found.Data); err != nil {
+		if err := msg.Respond(found); err != nil {
 			j.log.Warn("journal: could not answer a node that asked for a missing message", "error", err)
 		}
 	})
@@ -59,12 +61,4 @@ func (j *Journal) askMessage(ctx context.Context, sequence uint64) ([]byte, erro
 	}
 	j.unanswered.Store(0)
 	return msg.Data, nil
-}
-
-// leader is the node that leads the journal's stream, for a person to look after.
-func (j *Journal) leader() string {
-	if info := j.store.at.Load().flushes.CachedInfo(); info != nil && info.Cluster != nil {
-		return info.Cluster.Leader
-	}
-	return ""
 }

@@ -3,10 +3,12 @@ package journal
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/weir-counter/weir/journal/backup"
+	"github.com/weir-counter/weir/journal/record"
 )
 
 // Backup writes all that is counted to w, in one file that Restore takes: every
@@ -19,10 +21,10 @@ import (
 func (j *Journal) Backup(ctx context.Context, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if err := j.snapshots.pin(ctx, cancel); err != nil {
+	if err := j.checkpoints.Pin(ctx, cancel); err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
-	defer j.snapshots.unpin()
+	defer j.checkpoints.Unpin()
 	if err := j.backup(ctx, w); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -41,12 +43,12 @@ func (j *Journal) backup(ctx context.Context, w io.Writer) error {
 
 // copyTo writes what is in the streams, which nobody trims meanwhile.
 func (j *Journal) copyTo(ctx context.Context, w io.Writer) error {
-	first, last, _, err := j.store.bounds(ctx)
+	first, last, _, err := j.store.Bounds(ctx)
 	if err != nil {
 		return err
 	}
 	cfg := j.engine.Config()
-	lists, _, err := j.store.listSnapshots(ctx, cfg.Partitions)
+	lists, _, err := j.store.ListSnapshots(ctx, cfg.Partitions)
 	if err != nil {
 		return err
 	}
@@ -55,15 +57,15 @@ func (j *Journal) copyTo(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	if start < first {
-		return fmt.Errorf("%w: some partitions have no sound snapshot, and the journal before message %d is trimmed: run weir verify", errDamaged, first)
+		return fmt.Errorf("%w: some partitions have no sound snapshot, and the journal before message %d is trimmed: run weir verify", record.ErrDamaged, first)
 	}
 	merged, err := j.merged(ctx)
 	if err != nil {
 		return err
 	}
-	file, err := newBackupWriter(w, BackupInfo{
-		Taken: time.Now().UTC().Truncate(time.Second), Journal: j.store.at.Load().journal, Merged: merged, Origin: j.life.origin, Epoch: j.life.epoch, Cluster: j.cfg.clustered() || j.ofMany,
-		Partitions: cfg.Partitions, RetentionS: int64(cfg.Retention / time.Second), First: start, Last: last,
+	file, err := backup.NewWriter(w, backup.Info{
+		Taken: time.Now().UTC().Truncate(time.Second), Journal: j.store.ID(), Merged: merged, Origin: j.life.Origin, Epoch: j.life.Epoch, Cluster: j.cfg.clustered() || j.ofMany,
+		Partitions: cfg.Partitions, RetentionS: int64(cfg.Retention / time.Second), First: start, Last: last, ClockSet: j.set.sets(),
 	})
 	if err != nil {
 		return err
@@ -72,14 +74,14 @@ func (j *Journal) copyTo(ctx context.Context, w io.Writer) error {
 		if len(list) == 0 {
 			continue
 		}
-		snap, err := j.store.getSnapshot(ctx, list[0])
+		snap, err := j.store.GetSnapshot(ctx, list[0])
 		if err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := file.section(sectionSnapshot, snap.encode()); err != nil {
+		if err := file.Section(backup.SectionSnapshot, snap.Encode()); err != nil {
 			return err
 		}
 	}
@@ -89,16 +91,16 @@ func (j *Journal) copyTo(ctx context.Context, w io.Writer) error {
 	if err := ctx.Err(); err != nil { // whoever ended it must not find it whole
 		return err
 	}
-	return file.end()
+	return file.End()
 }
 
 // startOfBackup is the first message that the newest sound snapshots need after
 // them. It takes the others out of lists.
-func (j *Journal) startOfBackup(ctx context.Context, lists [][]listed, last uint64) (uint64, error) {
+func (j *Journal) startOfBackup(ctx context.Context, lists [][]record.StoredSnapshot, last uint64) (uint64, error) {
 	start := last + 1
 	for partition := range lists {
 		for len(lists[partition]) > 0 {
-			_, err := j.store.getSnapshot(ctx, lists[partition][0])
+			_, err := j.store.GetSnapshot(ctx, lists[partition][0])
 			if err == nil {
 				break
 			}
@@ -109,7 +111,7 @@ func (j *Journal) startOfBackup(ctx context.Context, lists [][]listed, last uint
 		}
 		from := uint64(0)
 		if len(lists[partition]) > 0 {
-			from = lists[partition][0].from
+			from = lists[partition][0].From
 		}
 		start = min(start, from+1)
 	}
@@ -117,17 +119,17 @@ func (j *Journal) startOfBackup(ctx context.Context, lists [][]listed, last uint
 }
 
 // backupFlushes copies messages of the journal, all of them or none.
-func (j *Journal) backupFlushes(ctx context.Context, file *backupWriter, start, last uint64) error {
+func (j *Journal) backupFlushes(ctx context.Context, file *backup.Writer, start, last uint64) error {
 	next := start
-	err := j.store.read(ctx, start, last, func(sequence uint64, data []byte) error {
+	err := j.store.Read(ctx, start, last, func(sequence uint64, data []byte) error {
 		if sequence != next {
 			return missingMessage(next)
 		}
-		if _, err := decodePart(data); err != nil {
+		if _, err := record.DecodePart(data); err != nil {
 			return fmt.Errorf("journal message %d: %w", sequence, err)
 		}
 		next++
-		return file.section(sectionFlush, binary.LittleEndian.AppendUint64(nil, sequence), data)
+		return file.Section(backup.SectionFlush, binary.LittleEndian.AppendUint64(nil, sequence), data)
 	})
 	if err == nil && next != last+1 {
 		return missingMessage(next)
@@ -136,8 +138,5 @@ func (j *Journal) backupFlushes(ctx context.Context, file *backupWriter, start, 
 }
 
 func missingMessage(sequence uint64) error {
-	return fmt.Errorf("%w: journal message %d is missing: run weir verify", errDamaged, sequence)
+	return fmt.Errorf("%w: journal message %d is missing: run weir verify", record.ErrDamaged, sequence)
 }
-
-// errTooSlow is why a backup is ended that keeps the journal from being trimmed.
-var errTooSlow = errors.New("the backup was too slow: the journal must be trimmed, or it would fill the data directory: write the backup somewhere faster, or raise --max-disk")

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/backup"
 )
 
 func (r *running) backup() []byte {
@@ -63,7 +65,7 @@ func TestBackup(t *testing.T) {
 			case 0:
 				run.sync()
 			case 1:
-				run.j.startRound()
+				run.j.checkpoints.StartRound()
 			case 2:
 				run.e.Delete("key:3")
 			}
@@ -85,8 +87,8 @@ func TestBackup(t *testing.T) {
 		if answer, repeated, err := again.e.Once(t.Context(), "once", 1, nil); err != nil || !repeated || string(answer) != "answer" {
 			t.Errorf("the receipt: %q, %v, %v", answer, repeated, err)
 		}
-		info, err := ScanBackup(bytes.NewReader(first))
-		if err != nil || info.Bytes != int64(len(first)) || info.Partitions != 16 || info.Origin != run.j.life.origin {
+		info, err := backup.Scan(bytes.NewReader(first))
+		if err != nil || info.Bytes != int64(len(first)) || info.Partitions != 16 || info.Origin != run.j.life.Origin {
 			t.Errorf("%+v, %v; the file has %d bytes", info, err, len(first))
 		}
 	}
@@ -118,7 +120,7 @@ func TestBackupWhileServing(t *testing.T) {
 					t.Error(err)
 				}
 				if i%500 == 0 {
-					run.j.startRound()
+					run.j.checkpoints.StartRound()
 				}
 			}
 		})
@@ -130,7 +132,7 @@ func TestBackupWhileServing(t *testing.T) {
 		for k := range wide {
 			got.want(fmt.Sprint("wide:", k), n)
 		}
-		if receipts := len(got.e.Replication().Receipts()); uint64(receipts) != n || n < before {
+		if receipts := len(replication.Of(got.e).Receipts()); uint64(receipts) != n || n < before {
 			t.Errorf("%d requests with %d receipts, %d of them before the backup", n, receipts, before)
 		}
 	}
@@ -143,7 +145,7 @@ func TestDamagedBackup(t *testing.T) {
 	for i := range int64(40) {
 		run.hit(fmt.Sprint("key:", i), 1_000_000, 1)
 	}
-	run.j.startRound()
+	run.j.checkpoints.StartRound()
 	run.j.finishRound(t.Context())
 	run.hit("after", 1_000_001, 1)
 	file := run.backup()
@@ -170,7 +172,7 @@ func TestDamagedBackup(t *testing.T) {
 		if left, err := os.ReadDir(empty); err != nil || len(left) > 0 {
 			t.Fatalf("%d: left %v, %v", i, left, err)
 		}
-		if _, err := ScanBackup(bytes.NewReader(damaged)); err == nil {
+		if _, err := backup.Scan(bytes.NewReader(damaged)); err == nil {
 			t.Fatalf("%d: ScanBackup took it", i)
 		}
 	}

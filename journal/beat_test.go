@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/journal/replica"
 )
 
 // Nodes may have any flush interval: nobody is late for one of a minute, durable hits do
@@ -30,8 +31,10 @@ func TestFlushIntervalsOfTheirOwn(t *testing.T) {
 	jointest.Eventually(t, "nobody is late, and nobody believes that it was away, for longer than one may be silent", func() bool {
 		least := time.Hour
 		for _, node := range c.nodes {
-			for _, origin := range c.origins() {
-				least = min(least, node.j.replica.heardFor(origin, began))
+			for _, o := range node.j.Origins() {
+				if !o.Self {
+					least = min(least, o.Heard.Sub(began))
+				}
 			}
 			if _, late := node.j.Freshness(); len(late) > 0 || !node.j.current() {
 				t.Logf("from the beginning: late %+v", late)
@@ -39,42 +42,15 @@ func TestFlushIntervalsOfTheirOwn(t *testing.T) {
 				return false
 			}
 		}
-		return least > lateAfter+heartbeat
+		return least > replica.LateAfter+replica.HeartbeatEvery
 	})
-	if got := c.nodes[0].j.replica.promiseOf(c.origins()[2]); got != promised(time.Minute) {
-		t.Errorf("n3 promises %v", got)
-	}
 	c.nodes[1].crash()
 	c.nodes[1] = nil
 	jointest.Eventually(t, "n2 is named", func() bool {
 		_, late := c.nodes[0].j.Freshness()
-		return slices.ContainsFunc(late, func(o OriginStatus) bool { return o.Node == "n2" && o.Why == Silent && !o.Since.IsZero() }) &&
-			slices.ContainsFunc(c.nodes[0].j.Alarms(), func(a Alarm) bool { return a.Code == "node_late" && !a.Refusing })
+		return slices.ContainsFunc(late, func(o replica.OriginStatus) bool {
+			return o.Node == "n2" && o.Why == replica.Silent && !o.Since.IsZero()
+		}) &&
+			slices.ContainsFunc(c.nodes[0].j.Alarms(), func(a replica.Alarm) bool { return a.Code == "node_late" && !a.Refusing })
 	})
-}
-
-// origins are those of the nodes that run.
-func (c *cluster) origins() (list []uint64) {
-	for _, node := range c.nodes {
-		if node != nil {
-			list = append(list, node.j.life.origin)
-		}
-	}
-	return list
-}
-
-// heardFor is how long after a time an origin was heard of.
-func (r *replica) heardFor(origin uint64, began time.Time) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if p := r.peers[origin]; p != nil {
-		return p.heard.Sub(began)
-	}
-	return 0
-}
-
-func (r *replica) promiseOf(origin uint64) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.peers[origin].promise
 }

@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/join"
+	"github.com/weir-counter/weir/cluster/join"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/backup"
+	"github.com/weir-counter/weir/journal/datadir"
 )
 
 // A data directory becomes another in place: that of a node alone becomes the first node
@@ -21,7 +24,7 @@ import (
 //
 //  1. carriedFile is written: a backup of all that the directory has, checked.
 //  2. The server's files are moved aside, to beforeDir.
-//  3. Alone: a directory is made of the backup under restoreStage, and moved here, its
+//  3. Alone: a directory is made of the backup under RestoreStage, and moved here, its
 //     manifest last. In a cluster: a new manifest is written; the node joins empty, and
 //     merges the backup into the journal (RestoreInto), where it counts once.
 //  4. carriedFile is removed, and then beforeDir.
@@ -34,16 +37,16 @@ const (
 	// carriedFile is what a directory had before it became another: a backup.
 	carriedFile = "carried.backup"
 	// beforeDir is the server's files of before.
-	beforeDir = serverDir + ".before"
+	beforeDir = datadir.ServerDir + ".before"
 )
 
 // carry is a directory that is opened.
 type carry struct {
 	*Journal
 	dir     string
-	m       manifest
-	carried *BackupInfo // nil: there is no carriedFile
-	old     bool        // the manifest is still that of the backup
+	m       datadir.Manifest
+	carried *backup.Info // nil: there is no carriedFile
+	old     bool         // the manifest is still that of the backup
 
 	cluster, node string // whose files the server's are
 	filled        bool
@@ -52,7 +55,7 @@ type carry struct {
 
 // carryOver makes the directory fit the configuration, and returns its manifest, which may be a
 // new one. With pending, the hits of carriedFile are to be merged once this node has joined.
-func (j *Journal) carryOver(ctx context.Context, m manifest) (_ manifest, pending bool, err error) {
+func (j *Journal) carryOver(ctx context.Context, m datadir.Manifest) (_ datadir.Manifest, pending bool, err error) {
 	c := carry{Journal: j, dir: j.cfg.Dir, m: m}
 	if err := c.look(); err != nil {
 		return m, false, err
@@ -70,21 +73,21 @@ func (c *carry) look() (err error) {
 	if err := os.Remove(filepath.Join(c.dir, spoolFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if c.cluster, c.node, c.filled, err = join.Owner(filepath.Join(c.dir, serverDir)); err != nil {
+	if c.cluster, c.node, c.filled, err = join.Owner(filepath.Join(c.dir, datadir.ServerDir)); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	if _, err := os.Lstat(filepath.Join(c.dir, beforeDir)); err == nil {
 		c.before = true
 	}
-	b, err := (&spool{path: filepath.Join(c.dir, carriedFile)}).open()
+	b, err := (&backup.Spool{Path: filepath.Join(c.dir, carriedFile)}).Open()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return os.RemoveAll(filepath.Join(c.dir, beforeDir))
 	case err != nil:
 		return fmt.Errorf("journal: %s: %w", filepath.Join(c.dir, carriedFile), err)
 	}
-	defer b.close()
-	c.carried, c.old = &b.info, b.info.Origin == c.m.Origin
+	defer b.Close()
+	c.carried, c.old = &b.Info, b.Info.Origin == c.m.Origin
 	return nil
 }
 
@@ -113,7 +116,7 @@ func (c *carry) intoCluster(ctx context.Context) (pending bool, err error) {
 	if err := c.setAside(); err != nil {
 		return false, err
 	}
-	return true, c.begin(newManifest(c.engine.Config()))
+	return true, c.begin(datadir.NewManifest(c.engine.Config()))
 }
 
 // alone is carryOver of a node that is alone.
@@ -129,13 +132,13 @@ func (c *carry) alone(ctx context.Context) error {
 		return fmt.Errorf("data directory %s belongs to node %s of cluster %s: start it with --cluster %[3]s --node %[2]s; to make it a node alone with all counts of the cluster, "+
 			"stop all other nodes first and start it with --leave-cluster", c.dir, c.node, c.cluster)
 	}
-	fits := c.m.fits(c.engine.Config()) == nil
+	fits := c.m.Fits(c.engine.Config()) == nil
 	switch {
 	case c.m.Epoch == 0 && c.carried == nil:
 		if fits || c.filled {
 			return nil
 		}
-		return c.begin(newManifest(c.engine.Config())) // it never had a hit
+		return c.begin(datadir.NewManifest(c.engine.Config())) // it never had a hit
 	case c.node == "" && c.filled && fits && !c.before: // as it is; or it was to become another, and stays
 		return c.clear()
 	case c.carried == nil && !c.filled:
@@ -186,22 +189,22 @@ func (c *carry) write(ctx context.Context, ofMany bool) error {
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	return syncDir(c.dir)
+	return datadir.SyncDir(c.dir)
 }
 
 // check reads a backup as a restore will.
 func (c *carry) check(ctx context.Context, path string) error {
-	s, err := checkSpool(ctx, path)
+	s, err := backup.CheckSpool(ctx, path)
 	if err != nil {
 		return err
 	}
-	return s.each(ctx, func(*weir.Engine, weir.Content) error { return nil }, func([][]byte) error { return nil })
+	return s.Each(ctx, func(*weir.Engine, replication.Content) error { return nil }, func([][]byte) error { return nil })
 }
 
 // setAside is step 2. Files that are here beside those of before are of a step 3 that was
 // cut off.
 func (c *carry) setAside() error {
-	from, to := filepath.Join(c.dir, serverDir), filepath.Join(c.dir, beforeDir)
+	from, to := filepath.Join(c.dir, datadir.ServerDir), filepath.Join(c.dir, beforeDir)
 	_, err := os.Lstat(to)
 	switch {
 	case err == nil:
@@ -211,15 +214,15 @@ func (c *carry) setAside() error {
 			err = nil
 		}
 	}
-	return errors.Join(err, syncDir(c.dir))
+	return errors.Join(err, datadir.SyncDir(c.dir))
 }
 
 // begin is step 3 in a cluster.
-func (c *carry) begin(m manifest) error {
-	if err := os.Remove(filepath.Join(c.dir, markFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (c *carry) begin(m datadir.Manifest) error {
+	if err := os.Remove(filepath.Join(c.dir, datadir.WatermarkFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := m.save(c.dir); err != nil {
+	if err := m.Save(c.dir); err != nil {
 		return fmt.Errorf("journal: manifest: %w", err)
 	}
 	c.m = m
@@ -228,54 +231,35 @@ func (c *carry) begin(m manifest) error {
 
 // restage is step 3 alone.
 func (c *carry) restage(ctx context.Context) error {
-	s, err := checkSpool(ctx, filepath.Join(c.dir, carriedFile))
+	s, err := backup.CheckSpool(ctx, filepath.Join(c.dir, carriedFile))
 	if err != nil {
 		return err
 	}
 	engine, err := weir.New(weir.Config{
-		Partitions: c.engine.Config().Partitions, Retention: c.engine.Config().Retention, Memory: unbounded, Gather: true, Clock: weir.EventClock,
+		Partitions: c.engine.Config().Partitions, Retention: c.engine.Config().Retention, Memory: backup.Unbounded, Gather: true, Clock: weir.EventClock,
 	})
 	if err != nil {
 		return err
 	}
 	defer engine.Close()
-	if err := s.pourInto(ctx, engine); err != nil {
+	if err := s.PourInto(ctx, engine); err != nil {
 		return err
 	}
-	stage := filepath.Join(c.dir, restoreStage)
+	stage := filepath.Join(c.dir, datadir.RestoreStage)
 	if err := errors.Join(os.RemoveAll(stage), os.Mkdir(stage, 0o700)); err != nil {
 		return err
 	}
-	if err := writeDir(ctx, engine, stage, s.entry("")); err != nil {
+	if err := writeDir(ctx, engine, stage, entryOf(s, "")); err != nil {
 		return errors.Join(err, os.RemoveAll(stage))
 	}
-	if err := unstage(stage, c.dir); err != nil {
+	if err := datadir.Unstage(stage, c.dir); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(stage); err != nil {
 		return err
 	}
-	c.m, _, err = loadManifest(c.dir)
+	c.m, _, err = datadir.LoadManifest(c.dir)
 	return err
-}
-
-// pourInto loads all that a backup has into an engine with settings of its own.
-func (s *spool) pourInto(ctx context.Context, engine *weir.Engine) error {
-	to := newHolding(engine)
-	return s.each(ctx, func(from *weir.Engine, c weir.Content) error {
-		admissions, err := from.Replication().Admissions(c)
-		if err != nil {
-			return err
-		}
-		for _, a := range admissions {
-			if err := engine.Replication().ApplyAdmissions(engine.Replication().PartitionOf(a.Key), []weir.Admission{a}); err != nil {
-				return err
-			}
-		}
-		return pour(c, engine, func(p poured) error {
-			return to.restored(batch{partition: p.partition, kind: p.kind, entries: p.entries})
-		})
-	}, engine.Replication().LoadReceipts)
 }
 
 // clear is step 4.
@@ -286,7 +270,7 @@ func (c *carry) clear() error {
 		}
 	}
 	c.carried = nil
-	return errors.Join(syncDir(c.dir), os.RemoveAll(filepath.Join(c.dir, beforeDir)), os.RemoveAll(filepath.Join(c.dir, restoreStage)))
+	return errors.Join(datadir.SyncDir(c.dir), os.RemoveAll(filepath.Join(c.dir, beforeDir)), os.RemoveAll(filepath.Join(c.dir, datadir.RestoreStage)))
 }
 
 // takeCarried merges what the directory had into the cluster's journal, and returns when
@@ -295,7 +279,7 @@ func (j *Journal) takeCarried(ctx context.Context) error {
 	if j.cfg.Join.Waiting != nil {
 		j.cfg.Join.Waiting("writes what this directory had as a node alone into the cluster's journal")
 	}
-	s, err := checkSpool(ctx, filepath.Join(j.cfg.Dir, carriedFile))
+	s, err := backup.CheckSpool(ctx, filepath.Join(j.cfg.Dir, carriedFile))
 	if err != nil {
 		return err
 	}
@@ -312,10 +296,10 @@ func (j *Journal) takeCarried(ctx context.Context) error {
 
 // claimCarried refuses a cluster that has grown from another directory.
 func (j *Journal) claimCarried(ctx context.Context) error {
-	b, err := (&spool{path: filepath.Join(j.cfg.Dir, carriedFile)}).open()
+	b, err := (&backup.Spool{Path: filepath.Join(j.cfg.Dir, carriedFile)}).Open()
 	if err != nil {
 		return err
 	}
-	defer b.close()
-	return j.claimGrown(ctx, b.info.Journal)
+	defer b.Close()
+	return j.claimGrown(ctx, b.Info.Journal)
 }

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/limits"
+	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/limit"
 )
 
 // filledAlone makes a directory of a node alone, with hits, a receipt and a used limit.
@@ -24,7 +27,7 @@ func filledAlone(t *testing.T, cfg Config) map[string]uint64 {
 		want["dense"] += 2
 		want[weir.AllKeys] += 2
 	}
-	l, err := r.e.Replication().LimitIn("n1", weir.WhereShared, "daily", weir.Limit{N: 5, Per: 24 * time.Hour})
+	l, err := limits.Of(r.e).LimitIn("n1", limit.WhereShared, "daily", weir.Limit{N: 5, Per: 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +38,7 @@ func filledAlone(t *testing.T, cfg Config) map[string]uint64 {
 		t.Fatal(err)
 	}
 	r.sync()
-	r.j.startRound()
+	r.j.checkpoints.StartRound()
 	r.j.finishRound(t.Context())
 	r.hit("late", now, 7)
 	want["late"] += 7
@@ -52,7 +55,7 @@ func wantUsed(t *testing.T, r *running) {
 	if err != nil || !repeated || string(answer) != "answer" {
 		t.Errorf("the receipt: %q, %v, %v", answer, repeated, err)
 	}
-	l, err := r.e.Replication().LimitIn("n1", weir.WhereShared, "daily", weir.Limit{N: 5, Per: 24 * time.Hour})
+	l, err := limits.Of(r.e).LimitIn("n1", limit.WhereShared, "daily", weir.Limit{N: 5, Per: 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,13 +174,13 @@ func TestAGrowthThatWasCutOffGoesOn(t *testing.T) {
 		{"backup written", func(c *carry) error { return c.write(t.Context(), false) }},
 		{"files aside", func(c *carry) error { return errors.Join(c.write(t.Context(), false), c.setAside()) }},
 		{"new manifest", func(c *carry) error {
-			return errors.Join(c.write(t.Context(), false), c.setAside(), c.begin(newManifest(c.engine.Config())))
+			return errors.Join(c.write(t.Context(), false), c.setAside(), c.begin(datadir.NewManifest(c.engine.Config())))
 		}},
 	} {
 		t.Run(cut.name, func(t *testing.T) {
 			c := wallCluster(t, 2)
 			want := filledAlone(t, c.cfgs[0])
-			m, _, err := loadManifest(c.cfgs[0].Dir)
+			m, _, err := datadir.LoadManifest(c.cfgs[0].Dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -204,17 +207,17 @@ func TestAChangeOfSettingsThatWasCutOffGoesOn(t *testing.T) {
 	steps := []func(c *carry) error{
 		func(c *carry) error { return c.write(t.Context(), false) },
 		func(c *carry) error { return c.setAside() },
-		func(c *carry) error { return os.Mkdir(filepath.Join(c.dir, restoreStage), 0o700) },
+		func(c *carry) error { return os.Mkdir(filepath.Join(c.dir, datadir.RestoreStage), 0o700) },
 		func(c *carry) error { // moved here but for the manifest
-			m, err := os.ReadFile(filepath.Join(c.dir, manifestFile))
-			return errors.Join(err, c.restage(t.Context()), os.WriteFile(filepath.Join(c.dir, manifestFile), m, 0o600))
+			m, err := os.ReadFile(filepath.Join(c.dir, datadir.ManifestFile))
+			return errors.Join(err, c.restage(t.Context()), os.WriteFile(filepath.Join(c.dir, datadir.ManifestFile), m, 0o600))
 		},
 		func(c *carry) error { return errors.Join(c.setAside(), c.restage(t.Context())) },
 	}
 	for last := range steps {
 		cfg := testConfig(t, t.TempDir())
 		want := filledAlone(t, cfg)
-		m, _, err := loadManifest(cfg.Dir)
+		m, _, err := datadir.LoadManifest(cfg.Dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +236,7 @@ func TestAChangeOfSettingsThatWasCutOffGoesOn(t *testing.T) {
 		r.wantAll(want)
 		wantUsed(t, r)
 		r.close()
-		for _, name := range []string{carriedFile, beforeDir, restoreStage} {
+		for _, name := range []string{carriedFile, beforeDir, datadir.RestoreStage} {
 			if _, err := os.Lstat(filepath.Join(cfg.Dir, name)); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%d: %s is left: %v", last, name, err)
 			}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-counter/weir/journal/join"
+	"github.com/weir-counter/weir/cluster/join"
 )
 
 // Joined is the connection with the other nodes. It is the Journal's to close.
@@ -20,8 +20,8 @@ const catchUpPoll = 2 * time.Millisecond
 // comes after it was not acknowledged when CatchUp was called. Only for a node
 // in a cluster.
 func (j *Journal) CatchUp(ctx context.Context) error {
-	j.flusher.speak.Store(true)
-	group := j.flusher.join()
+	j.waiters.speak.Store(true)
+	group := j.waiters.join()
 	select {
 	case <-group.done:
 	case <-ctx.Done():
@@ -37,17 +37,17 @@ func (j *Journal) CatchUp(ctx context.Context) error {
 func (j *Journal) awaitFollowed(ctx context.Context, last uint64) error {
 	poll := time.NewTicker(catchUpPoll)
 	defer poll.Stop()
-	for j.replica.next() <= last {
+	for j.replica.Next() <= last {
 		select {
 		case <-poll.C:
 		case <-j.failed:
 			return j.failure
 		case <-ctx.Done():
-			return fmt.Errorf("the journal is followed up to message %d, of %d: %w", j.replica.next()-1, last, context.Cause(ctx))
+			return fmt.Errorf("the journal is followed up to message %d, of %d: %w", j.replica.Next()-1, last, context.Cause(ctx))
 		}
 	}
 	return nil
 }
 
 // Followed is the last message of the journal that was applied here.
-func (j *Journal) Followed() uint64 { return j.replica.next() - 1 }
+func (j *Journal) Followed() uint64 { return j.replica.Next() - 1 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/limit"
 )
 
 // After CatchUp a node knows all that another had acknowledged before, at once.
@@ -11,7 +12,7 @@ func TestCatchUp(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
-	limits := c.limits(weir.WhereStrict, "strict", weir.Limit{N: 1000, Per: 1e9 * 3600})
+	limits := c.limits(limit.WhereStrict, "strict", weir.Limit{N: 1000, Per: 1e9 * 3600})
 	for n := range uint64(60) {
 		from, to := n%3, (n+1+n/3%2)%3
 		if !limits[from].Allow("k") {

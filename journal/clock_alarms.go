@@ -3,6 +3,9 @@ package journal
 import (
 	"fmt"
 	"time"
+
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/replica"
 )
 
 // aheadFor is for how long after the last hit of a second that is minutes ahead a node
@@ -11,14 +14,14 @@ const aheadFor = time.Minute
 
 // aheadAlarms tells that hits came whose seconds are minutes ahead of this node's clock:
 // it, or that of the node which took them, is wrong.
-func (j *Journal) aheadAlarms() []Alarm {
+func (j *Journal) aheadAlarms() []replica.Alarm {
 	stats := j.engine.Stats()
 	if stats.Ahead == 0 || j.now().Sub(stats.NewestAhead) > aheadFor {
 		return nil
 	}
-	return []Alarm{{Code: "hits_ahead", Message: fmt.Sprintf(
+	return []replica.Alarm{{Code: "hits_ahead", Message: fmt.Sprintf(
 		"%d hits of other nodes or of what was stored are minutes or more ahead of this node's clock, and count when their time comes: a node's clock is or was wrong, set it right (NTP)", stats.Ahead)}}
 }
 
 // now is the time of day, as the engine has it.
-func (j *Journal) now() time.Time { return j.engine.Replication().Wall() }
+func (j *Journal) now() time.Time { return replication.Of(j.engine).Wall() }

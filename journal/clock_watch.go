@@ -3,9 +3,11 @@ package journal
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
+
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/replica"
 )
 
 // A clustered node compares its clock with theirs, at its start before it reads the
@@ -18,9 +20,6 @@ import (
 // says so, and strict limits are not decided here (package strict).
 
 const (
-	// clocksAgree is how far clocks may differ, beside what the exchange leaves open.
-	clocksAgree = 500 * time.Millisecond
-
 	// clocksSound is how far strict limits let them differ: their slack.
 	clocksSound = time.Second
 
@@ -37,44 +36,8 @@ const (
 // clockWatch is what the last exchange has shown.
 type clockWatch struct {
 	mu     sync.Mutex
-	is     clockVerdict
+	is     replica.ClockVerdict
 	warned bool
-}
-
-// clockVerdict is what a node knows of its clock.
-type clockVerdict struct {
-	correction time.Duration // by which it is behind the majority, if that is more than they may differ
-	apart      time.Duration // the largest difference between clocks where no majority agrees; 0: one does
-	compared   int           // clocks of others
-}
-
-// judgeClocks decides by the clocks of others.
-func judgeClocks(others []Clock) clockVerdict {
-	v := clockVerdict{compared: len(others)}
-	skews, doubt := []time.Duration{0}, time.Duration(0)
-	for _, c := range others {
-		skews = append(skews, c.Skew)
-		doubt = max(doubt, c.RTT/2)
-	}
-	slices.Sort(skews)
-	agree := clocksAgree + min(doubt, clocksAgree)
-	best := skews[:0]
-	for first := range skews {
-		last := first
-		for last+1 < len(skews) && skews[last+1]-skews[first] <= agree {
-			last++
-		}
-		if last+1-first > len(best) {
-			best = skews[first : last+1]
-		}
-	}
-	switch {
-	case 2*len(best) <= len(skews):
-		v.apart = skews[len(skews)-1] - skews[0]
-	case best[0] > 0 || best[len(best)-1] < 0: // and so this node's is not among them
-		v.correction = best[len(best)/2]
-	}
-	return v
 }
 
 // compareClocks asks the other nodes and corrects the engine's clock.
@@ -83,23 +46,23 @@ func (j *Journal) compareClocks(ctx context.Context, wanted int) {
 	if err != nil || len(clocks) == 0 {
 		return // what was known last still holds
 	}
-	v := judgeClocks(clocks)
+	v := replica.JudgeClocks(clocks)
 	w := &j.clocks
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	was := w.is
 	w.is = v
-	if v.apart > 0 {
-		w.is.correction = was.correction // nobody knows better
-	} else if was := j.engine.Replication().ClockCorrection(); v.correction != 0 || was != 0 {
-		if change := v.correction - was; v.correction == 0 || change.Abs() > clocksAgree/10 {
-			j.engine.Replication().CorrectClock(v.correction)
+	if v.Apart > 0 {
+		w.is.Correction = was.Correction // nobody knows better
+	} else if was := replication.Of(j.engine).ClockCorrection(); v.Correction != 0 || was != 0 {
+		if change := v.Correction - was; v.Correction == 0 || change.Abs() > replica.ClocksAgree/10 {
+			replication.Of(j.engine).CorrectClock(v.Correction)
 		}
 	}
-	wrong := v.apart > 0 || v.correction != 0
+	wrong := v.Apart > 0 || v.Correction != 0
 	if wrong != w.warned {
 		if w.warned = wrong; wrong {
-			j.log.Warn("journal: the clocks of the nodes differ: set them right (NTP)", "behind_the_others_by", v.correction, "no_majority_apart_by", v.apart)
+			j.log.Warn("journal: the clocks of the nodes differ: set them right (NTP)", "behind_the_others_by", v.Correction, "no_majority_apart_by", v.Apart)
 		} else {
 			j.log.Info("journal: the clocks of the nodes agree again")
 		}
@@ -122,7 +85,7 @@ func (j *Journal) runClocks(ctx context.Context) {
 		wanted := j.answering()
 		every := max(clocksEvery, time.Duration(wanted)*clockEach)
 		was := off
-		if off = j.clockOff(now); (off-was).Abs() < clocksAgree && now.Sub(compared) < every {
+		if off = j.clockOff(now); (off-was).Abs() < replica.ClocksAgree && now.Sub(compared) < every {
 			continue
 		}
 		j.compareClocks(ctx, wanted)
@@ -132,7 +95,7 @@ func (j *Journal) runClocks(ctx context.Context) {
 
 // clockOff is how far the clock is from one that is not set.
 func (j *Journal) clockOff(now time.Time) time.Duration {
-	return j.engine.Replication().UncorrectedWall().Round(0).Sub(clockBase.Round(0)) - now.Sub(clockBase)
+	return replication.Of(j.engine).UncorrectedWall().Round(0).Sub(clockBase.Round(0)) - now.Sub(clockBase)
 }
 
 // clockBase has a time of day and a monotonic time of one moment.
@@ -161,7 +124,7 @@ func (j *Journal) ClockStatus() ClockStatus {
 	j.clocks.mu.Lock()
 	defer j.clocks.mu.Unlock()
 	v := j.clocks.is
-	return ClockStatus{Correction: j.engine.Replication().ClockCorrection(), Apart: v.apart, LimitBehind: j.engine.Replication().LimitClockBehind(), Compared: v.compared}
+	return ClockStatus{Correction: replication.Of(j.engine).ClockCorrection(), Apart: v.Apart, LimitBehind: replication.Of(j.engine).LimitClockBehind(), Compared: v.Compared}
 }
 
 // ClockSound tells whether strict limits may be decided here: the time of day of this node
@@ -169,21 +132,21 @@ func (j *Journal) ClockStatus() ClockStatus {
 func (j *Journal) ClockSound() bool {
 	j.clocks.mu.Lock()
 	defer j.clocks.mu.Unlock()
-	return j.clocks.is.apart <= clocksSound
+	return j.clocks.is.Apart <= clocksSound
 }
 
 // clockAlarms tell that clocks must be set.
-func (j *Journal) clockAlarms() (alarms []Alarm) {
+func (j *Journal) clockAlarms() (alarms []replica.Alarm) {
 	s := j.ClockStatus()
 	by := func(d time.Duration) time.Duration { return d.Abs().Round(time.Millisecond) }
 	switch {
 	case s.Apart > 0:
-		alarms = append(alarms, Alarm{Code: "clocks_differ", Message: fmt.Sprintf(
+		alarms = append(alarms, replica.Alarm{Code: "clocks_differ", Message: fmt.Sprintf(
 			"the clocks of the nodes differ by up to %v, and no majority of them agrees, so strict limits are not decided here: set the clocks right (NTP)", by(s.Apart))})
 	case s.Correction < 0:
-		alarms = append(alarms, Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v ahead of those of most other nodes: it counts by theirs: set it right (NTP)", by(s.Correction))})
+		alarms = append(alarms, replica.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v ahead of those of most other nodes: it counts by theirs: set it right (NTP)", by(s.Correction))})
 	case s.Correction > 0:
-		alarms = append(alarms, Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v behind those of most other nodes: it counts by theirs: set it right (NTP)", by(s.Correction))})
+		alarms = append(alarms, replica.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v behind those of most other nodes: it counts by theirs: set it right (NTP)", by(s.Correction))})
 	}
 	return alarms
 }

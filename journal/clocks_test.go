@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/limit"
 )
 
 // Three nodes, of which one is two hours behind and one a year ahead: what each of them
@@ -18,7 +20,7 @@ func TestClocksOfNodesDiffer(t *testing.T) {
 	offs := []time.Duration{0, -2 * time.Hour, 365 * 24 * time.Hour}
 	c.of = func(i int) weir.Config { return clockConfig(offs[i]) }
 	c.start()
-	limits := c.limits(weir.WhereShared, "hourly", weir.Limit{N: 5, Per: time.Hour})
+	limits := c.limits(limit.WhereShared, "hourly", weir.Limit{N: 5, Per: time.Hour})
 	for i, node := range c.nodes {
 		if v, err := limits[i].Take("k", 1); err != nil || !v.Allowed {
 			t.Fatalf("node %d: %+v, %v", i+1, v, err)
@@ -43,6 +45,7 @@ func TestClocksOfNodesDiffer(t *testing.T) {
 
 // One of three nodes has a clock that is wrong from its start: it counts by that of the
 // others, says so, and is as fresh as they are. So it does when its clock is set wrong
+
 // later, and when it is right again it says nothing more.
 func TestOneClockIsWrong(t *testing.T) {
 	t.Parallel()
@@ -62,8 +65,8 @@ func TestOneClockIsWrong(t *testing.T) {
 	for n, by := range []time.Duration{365 * 24 * time.Hour, -2 * time.Hour, 0} {
 		off.Store(int64(by))
 		jointest.Eventually(t, "the node counts by the clock of the others", func() bool {
-			alarmed := slices.ContainsFunc(wrong.j.Alarms(), func(a Alarm) bool { return a.Code == "clock_wrong" })
-			return wrong.j.now().Sub(time.Now()).Abs() < clocksAgree && alarmed == (by != 0) && wrong.j.ClockSound()
+			alarmed := slices.ContainsFunc(wrong.j.Alarms(), func(a replica.Alarm) bool { return a.Code == "clock_wrong" })
+			return time.Until(wrong.j.now()).Abs() < replica.ClocksAgree && alarmed == (by != 0) && wrong.j.ClockSound()
 		})
 		if err := wrong.e.HitN("k", 1); err != nil {
 			t.Fatal(err)
@@ -77,34 +80,6 @@ func TestOneClockIsWrong(t *testing.T) {
 			if s := node.e.Stats(); s.Ahead > 0 && i < 2 && n == 0 {
 				t.Errorf("node %d: %+v", i+1, s)
 			}
-		}
-	}
-}
-
-func TestJudgeClocks(t *testing.T) {
-	const h, ms = time.Hour, time.Millisecond
-	for _, c := range []struct {
-		others []time.Duration
-		want   clockVerdict
-	}{
-		{nil, clockVerdict{}},
-		{[]time.Duration{100 * ms}, clockVerdict{}},
-		{[]time.Duration{h}, clockVerdict{apart: h}},
-		{[]time.Duration{h, h + ms}, clockVerdict{correction: h + ms}},
-		{[]time.Duration{-h, -h - ms}, clockVerdict{correction: -h}},
-		{[]time.Duration{0, h}, clockVerdict{}},
-		{[]time.Duration{-h, h}, clockVerdict{apart: 2 * h}},
-		{[]time.Duration{-h, h, h}, clockVerdict{apart: 2 * h}},
-		{[]time.Duration{h, h, h, -h}, clockVerdict{correction: h}},
-		{[]time.Duration{400 * ms, 700 * ms}, clockVerdict{}},
-	} {
-		var others []Clock
-		for _, skew := range c.others {
-			others = append(others, Clock{Skew: skew})
-		}
-		c.want.compared = len(others)
-		if got := judgeClocks(others); got != c.want {
-			t.Errorf("%v: %+v, want %+v", c.others, got, c.want)
 		}
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 // Who asks after the end is told so, at once.
@@ -49,7 +50,7 @@ func TestManyReceipts(t *testing.T) {
 	cfg := testConfig(t, t.TempDir())
 	run := start(t, cfg)
 	answer := bytes.Repeat([]byte("x"), 100_000)
-	run.e.Replication().CutReceipts(func() { // keeps the flusher out
+	replication.Of(run.e).CutReceipts(func() { // keeps the flusher out
 		for i := range 40 {
 			key := string(rune('a' + i))
 			go func() {
@@ -57,13 +58,13 @@ func TestManyReceipts(t *testing.T) {
 			}()
 		}
 	})
-	for len(run.e.Replication().Receipts()) < 40 {
+	for len(replication.Of(run.e).Receipts()) < 40 {
 		run.sync()
 	}
 	run.sync()
 	run.crash()
 	run = start(t, cfg)
-	if n := len(run.e.Replication().Receipts()); n != 40 {
+	if n := len(replication.Of(run.e).Receipts()); n != 40 {
 		t.Errorf("%d receipts", n)
 	}
 }

@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-counter/weir/journal/join/ondisk"
-	"github.com/weir-counter/weir/journal/lease"
+	"github.com/weir-counter/weir/cluster/join/ondisk"
+	"github.com/weir-counter/weir/cluster/lease"
+	"github.com/weir-counter/weir/journal/checkpoint"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 const leaseBucket = "WEIR_LEASES"
@@ -17,7 +21,7 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.serveResends(); err != nil {
 		return err
 	}
-	if err := j.listen(); err != nil {
+	if err := j.listenHighWater(); err != nil {
 		return err
 	}
 	if err := j.listenToStores(); err != nil {
@@ -42,30 +46,30 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 		return err
 	}
 	j.beginBeats(ctx)
-	err := patiently(ctx, func(ctx context.Context) (err error) {
-		j.leases, err = lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replicas))
-		return beingMade(err)
+	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		j.leases, err = lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replica.Replicas))
+		return stream.NotYetCreated(err)
 	})
 	if err != nil {
 		return err
 	}
-	j.holder = lease.Hold(j.leases, lease.Config{Names: []string{snapshotsLease}, Logger: j.log})
+	j.holder = lease.Hold(j.leases, lease.Config{Names: []string{checkpoint.Lease}, Logger: j.log})
 	return nil
 }
 
 // settle ends a start after which this node has all that the cluster has: what it
 // set aside of its own is needed no more, unless something is lost.
-func (j *Journal) settle(ctx context.Context, lost []Finding) error {
+func (j *Journal) settle(ctx context.Context, lost []record.Finding) error {
 	if len(lost) > 0 {
 		return nil
 	}
-	return patiently(ctx, j.server.Settled)
+	return stream.RetryUnavailable(ctx, j.server.Settled)
 }
 
 // replaced are the findings of files that were damaged and are copied again.
-func replaced(damaged []ondisk.Damage) (found []Finding) {
+func replaced(damaged []ondisk.Damage) (found []record.Finding) {
 	for _, damage := range damaged {
-		found = append(found, Finding{Where: damage.Path, What: damage.What, Cost: "none: what is missing comes from the log of the replicas or from the other nodes", Harmless: true})
+		found = append(found, record.Finding{Where: damage.Path, What: damage.What, Cost: "none: what is missing comes from the log of the replicas or from the other nodes", Harmless: true})
 	}
 	return found
 }
@@ -74,9 +78,9 @@ func replaced(damaged []ondisk.Damage) (found []Finding) {
 func (j *Journal) sayHello(ctx context.Context) error {
 	var sequence uint64
 	began := time.Now()
-	for _, data := range j.replica.hello(began) {
-		if err := patiently(ctx, func(ctx context.Context) (err error) {
-			sequence, err = j.store.publish(ctx, data, askTimeout)
+	for _, data := range j.replica.Hello(began) {
+		if err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+			sequence, err = j.store.Publish(ctx, data, askTimeout)
 			return err
 		}); err != nil {
 			return fmt.Errorf("first flush: %w", err)
@@ -85,9 +89,8 @@ func (j *Journal) sayHello(ctx context.Context) error {
 	if err := j.followTo(ctx, sequence); err != nil {
 		return err
 	}
-	j.flusher.last = sequence
-	j.flusher.written.Store(&written{j.replica.encoder.flush, began})
-	j.replica.ready()
+	j.flusher.SaidHello(began, sequence)
+	j.replica.Ready()
 	return nil
 }
 

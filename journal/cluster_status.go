@@ -6,14 +6,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-counter/weir/journal/join"
+	"github.com/weir-counter/weir/cluster/join"
+	"github.com/weir-counter/weir/journal/checkpoint"
+	"github.com/weir-counter/weir/journal/replica"
 )
 
 // ClusterStatus is what a node sees of those that count together with it.
 type ClusterStatus struct {
 	join.Status
-	Origins     []OriginStatus
-	Clocks      []Clock
+	Origins     []replica.OriginStatus
+	Clocks      []replica.Clock
 	SnapshotsBy string // the node that takes the snapshots and trims the journal; "": none for now
 	First, Last uint64 // messages of the journal
 	Bytes       uint64 // of them, on one replica
@@ -37,9 +39,24 @@ func (j *Journal) Cluster(ctx context.Context) (ClusterStatus, error) {
 	var asking sync.WaitGroup
 	var errs [4]error
 	asking.Go(func() { s.Status, errs[0] = j.server.Status(ctx) })
-	asking.Go(func() { s.First, s.Last, s.Bytes, errs[1] = j.store.bounds(ctx) })
+	asking.Go(func() { s.First, s.Last, s.Bytes, errs[1] = j.store.Bounds(ctx) })
 	asking.Go(func() { s.Clocks, errs[2] = j.Clocks(ctx) })
-	asking.Go(func() { s.SnapshotsBy, errs[3] = j.holder.Who(ctx, snapshotsLease) })
+	asking.Go(func() { s.SnapshotsBy, errs[3] = j.holder.Who(ctx, checkpoint.Lease) })
 	asking.Wait()
+	if isGone(s.Origins, s.SnapshotsBy) {
+		s.SnapshotsBy = "" // its lease is only not over yet
+	}
 	return s, errors.Join(errs[:]...)
+}
+
+// isGone tells whether a node has stopped, or is silent in all its directories.
+func isGone(origins []replica.OriginStatus, node string) (gone bool) {
+	for _, o := range origins {
+		if o.Node == node {
+			if gone = o.Left || o.Why == replica.Silent; !gone {
+				return false
+			}
+		}
+	}
+	return gone
 }

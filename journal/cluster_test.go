@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/join"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
 
 // cluster is nodes of one cluster in this process, each with an engine and a

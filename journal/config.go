@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/units"
 
-	"github.com/weir-counter/weir/journal/join"
+	"github.com/weir-counter/weir/cluster/join"
 )
 
 // Config sets up a Journal. Dir must be given; zeros mean the defaults.
@@ -109,9 +110,9 @@ func (cfg Config) validate() error {
 	case cfg.FlushEvery < time.Millisecond || cfg.FlushEvery > time.Minute:
 		return invalidConfig("FlushEvery", "FlushEvery of %v: must be 1ms to 1m", cfg.FlushEvery)
 	case cfg.MaxBytes < minMaxBytes:
-		return invalidConfig("MaxBytes", "MaxBytes of %d: must be at least %d (16 MiB)", cfg.MaxBytes, minMaxBytes)
+		return invalidConfig("MaxBytes", "MaxBytes of %s: must be at least %s", units.FormatSize(cfg.MaxBytes), units.FormatSize(minMaxBytes))
 	case cfg.SnapshotBytes < minSnapshotBytes:
-		return invalidConfig("SnapshotBytes", "SnapshotBytes of %d: must be at least %d (64 KiB)", cfg.SnapshotBytes, minSnapshotBytes)
+		return invalidConfig("SnapshotBytes", "SnapshotBytes of %s: must be at least %s", units.FormatSize(cfg.SnapshotBytes), units.FormatSize(minSnapshotBytes))
 	}
 	switch {
 	case cfg.MoveAfter < time.Second:

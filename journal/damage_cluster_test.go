@@ -16,8 +16,10 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/join"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join"
+	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 var clusterDamages = flag.String("cluster-damages", "", "regular expression of the files of a node that TestDamageOfOneNode damages in every way; empty: some, in some ways")
@@ -47,7 +49,7 @@ func damagedCluster(t *testing.T, crashed bool) (c *cluster, saved []string, wan
 		}
 		if i == 8 || i == 18 {
 			for _, node := range c.nodes {
-				node.j.startRound() // of the partitions that are its to take
+				node.j.checkpoints.StartRound() // of the partitions that are its to take
 				node.j.finishRound(t.Context())
 			}
 		}
@@ -103,8 +105,8 @@ type damage struct {
 }
 
 const (
-	journalBlocks  = "jetstream/jetstream/$G/streams/" + flushStream + "/msgs/*.blk"
-	snapshotBlocks = "jetstream/jetstream/$G/streams/" + snapshotStream + "/msgs/*.blk"
+	journalBlocks  = "jetstream/jetstream/$G/streams/" + stream.FlushStream + "/msgs/*.blk"
+	snapshotBlocks = "jetstream/jetstream/$G/streams/" + stream.SnapshotStream + "/msgs/*.blk"
 	groupFiles     = "jetstream/jetstream/$SYS/_js_/"
 )
 
@@ -115,15 +117,15 @@ const (
 func TestDamageOfOneNode(t *testing.T) {
 	for crashed, damages := range map[bool][]damage{
 		false: {
-			{journalBlocks, "a bit flipped", flushStream},
-			{journalBlocks, "empty", flushStream},
-			{snapshotBlocks, "gone", snapshotStream},
+			{journalBlocks, "a bit flipped", stream.FlushStream},
+			{journalBlocks, "empty", stream.FlushStream},
+			{snapshotBlocks, "gone", stream.SnapshotStream},
 			{groupFiles + "_meta_/snapshots/snap.*", "a bit flipped", "snap."},
 			{"jetstream/node.json", "cut", "node.json"},
 			{"manifest", "a bit flipped", "manifest"},
 		},
 		true: {
-			{journalBlocks, "a bit flipped", flushStream},
+			{journalBlocks, "a bit flipped", stream.FlushStream},
 			{journalBlocks, "cut", ""}, // as by the crash: the log of its group has the rest
 		},
 	} {
@@ -144,7 +146,7 @@ func TestDamageOfOneNode(t *testing.T) {
 func everyDamage(t *testing.T, dir string) (all []damage) {
 	wanted := regexp.MustCompile(*clusterDamages)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && d.Name() != lockFile && wanted.MatchString(path) {
+		if err == nil && d.Type().IsRegular() && d.Name() != datadir.LockFile && wanted.MatchString(path) {
 			for way := range ways {
 				all = append(all, damage{pattern: path[len(dir)+1:], way: way})
 			}
@@ -161,7 +163,7 @@ func (c *cluster) damaged(saved []string, want map[string]uint64, d damage) {
 	t := c.t
 	for i, cfg := range c.cfgs {
 		copyDir(t, saved[i], cfg.Dir)
-		asides, err := join.Asides(filepath.Join(cfg.Dir, serverDir))
+		asides, err := join.Quarantined(filepath.Join(cfg.Dir, datadir.ServerDir))
 		for _, aside := range asides {
 			err = errors.Join(err, os.RemoveAll(aside))
 		}
@@ -254,7 +256,7 @@ func (c *cluster) tryStart() (errs [3]error) {
 func (c *cluster) leads(i int) {
 	c.t.Helper()
 	js, name := c.nodes[i].j.server.JetStream(), c.cfgs[i].Join.Node
-	for _, of := range []string{flushStream, snapshotStream} {
+	for _, of := range []string{stream.FlushStream, stream.SnapshotStream} {
 		seen := ""
 		defer func() {
 			if c.t.Failed() {
@@ -324,7 +326,7 @@ func TestAskMessage(t *testing.T) {
 	c.nodes[0].sync()
 	for _, node := range c.nodes {
 		data, err := node.j.askMessage(t.Context(), 1)
-		want, wrong := node.j.store.get(t.Context(), 1)
+		want, wrong := node.j.store.Get(t.Context(), 1)
 		if err != nil || wrong != nil || !bytes.Equal(data, want) {
 			t.Errorf("%d bytes, %v; want %d bytes, %v", len(data), err, len(want), wrong)
 		}
@@ -350,9 +352,9 @@ func TestVerifyOfOneNode(t *testing.T) {
 		}
 	}
 	for _, d := range []damage{
-		{journalBlocks, "a bit flipped", flushStream},
-		{journalBlocks, "empty", flushStream},
-		{snapshotBlocks, "cut", snapshotStream},
+		{journalBlocks, "a bit flipped", stream.FlushStream},
+		{journalBlocks, "empty", stream.FlushStream},
+		{snapshotBlocks, "cut", stream.SnapshotStream},
 		{groupFiles + "_meta_/snapshots/snap.*", "a bit flipped", "snap."},
 		{"manifest", "a bit flipped", "manifest"},
 	} {

@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 var damages = flag.Int("damages", 40, "how many random damages TestDamage makes")
@@ -32,7 +35,7 @@ func damagedDir(t *testing.T) (Config, map[string]uint64) {
 		}
 		r.sync()
 		if i == 8 || i == 18 {
-			r.j.startRound()
+			r.j.checkpoints.StartRound()
 			r.j.finishRound(t.Context())
 		}
 		if i == 15 {
@@ -62,7 +65,7 @@ func TestDamage(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 11))
 	var files []string
 	err := filepath.WalkDir(cfg.Dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && d.Name() != lockFile {
+		if err == nil && d.Type().IsRegular() && d.Name() != datadir.LockFile {
 			files = append(files, path[len(cfg.Dir):])
 		}
 		return err
@@ -82,7 +85,7 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%s: the start took %v", what, took)
 		}
 		if err != nil {
-			if named := new(DamageError); !errors.As(err, &named) && !errors.Is(err, errDamaged) {
+			if named := new(record.DamageError); !errors.As(err, &named) && !errors.Is(err, record.ErrDamaged) {
 				t.Errorf("%s: refused without naming damage: %v", what, err)
 			}
 			refused++
@@ -132,7 +135,7 @@ func damageFile(t *testing.T, r *rand.Rand, path string) string {
 func TestAcceptDamage(t *testing.T) {
 	t.Parallel()
 	cfg, _ := damagedDir(t)
-	blocks, err := filepath.Glob(filepath.Join(cfg.Dir, serverDir, "jetstream", "*", "streams", flushStream, "msgs", "*.blk"))
+	blocks, err := filepath.Glob(filepath.Join(cfg.Dir, datadir.ServerDir, "jetstream", "*", "streams", stream.FlushStream, "msgs", "*.blk"))
 	if err != nil || len(blocks) == 0 {
 		t.Fatalf("no block files: %v", err)
 	}
@@ -145,7 +148,7 @@ func TestAcceptDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = tryStart(t, cfg)
-	var damage *DamageError
+	var damage *record.DamageError
 	if !errors.As(err, &damage) || len(damage.Findings) == 0 {
 		t.Fatalf("got %v", err)
 	}

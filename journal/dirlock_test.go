@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weir-counter/weir/journal/datadir"
 )
 
 // opening opens a directory and returns the error.
@@ -27,7 +29,7 @@ func TestLockWithoutItsFile(t *testing.T) {
 	dir := t.TempDir()
 	run := start(t, testConfig(t, dir))
 	wantError(t, opening(t, dir), "is in use by process")
-	if err := os.Remove(filepath.Join(dir, lockFile)); err != nil {
+	if err := os.Remove(filepath.Join(dir, datadir.LockFile)); err != nil {
 		t.Fatal(err)
 	}
 	wantError(t, opening(t, dir), "is in use by process")
@@ -42,7 +44,7 @@ func TestLinks(t *testing.T) {
 	if err := os.WriteFile(outside, []byte("not Weir's"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{lockFile, manifestFile, manifestFile + ".new", markFile, serverDir, roomFile} {
+	for _, name := range []string{datadir.LockFile, datadir.ManifestFile, datadir.ManifestFile + ".new", datadir.WatermarkFile, datadir.ServerDir, datadir.RoomFile} {
 		dir := t.TempDir()
 		if err := os.Symlink(outside, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -64,7 +66,7 @@ func TestLinks(t *testing.T) {
 	}
 	run.hit("a", 1_000_000, 1)
 	run.sync()
-	run.j.startRound()
+	run.j.checkpoints.StartRound()
 	run.j.finishRound(t.Context())
 }
 
@@ -102,7 +104,7 @@ func TestRestoreThatWasKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantError(t, opening(t, left), "run weir restore again")
-		for _, name := range []string{serverDir, markFile} { // as if it was killed while it moved them
+		for _, name := range []string{datadir.ServerDir, datadir.WatermarkFile} { // as if it was killed while it moved them
 			if err := os.MkdirAll(filepath.Join(left, name), 0o700); err != nil {
 				t.Fatal(err)
 			}

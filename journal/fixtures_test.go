@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/limits"
+	"github.com/weir-counter/weir/limit"
 )
 
 // Directories that earlier versions wrote, kept as they were: every later version
@@ -40,7 +42,7 @@ func fillFixture(t *testing.T, nodes []*running) {
 	at(1).sync()
 	at(1).e.Delete("gone")
 	at(1).sync()
-	if l, err := at(0).e.Replication().LimitIn("n1", weir.WhereShared, "daily", weir.Limit{N: 5, Per: 24 * time.Hour}); err != nil {
+	if l, err := limits.Of(at(0).e).LimitIn("n1", limit.WhereShared, "daily", weir.Limit{N: 5, Per: 24 * time.Hour}); err != nil {
 		t.Fatal(err)
 	} else if v, err := l.Take("user:1", 2); err != nil || !v.Allowed {
 		t.Fatal(v, err)
@@ -50,7 +52,7 @@ func fillFixture(t *testing.T, nodes []*running) {
 	}
 	for _, r := range nodes {
 		r.sync()
-		r.j.startRound()
+		r.j.checkpoints.StartRound()
 		r.j.finishRound(t.Context())
 	}
 	at(2).hit("late", 1_003_100, 11)

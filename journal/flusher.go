@@ -9,18 +9,16 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/replica"
 )
 
-// flusher is the state of the goroutine that moves hits from the engine to the
-// stream. One flush is under way at a time; hits meanwhile gather in the engine,
+// waiters are those who wait for a flush, of the goroutine that moves hits from the engine
+// to the stream. One flush is under way at a time; hits meanwhile gather in the engine,
 // aggregated and bounded by its MaxWaiting.
-type flusher struct {
-	last uint64 // sequence in the stream of the last acknowledged message
-
-	kick    chan struct{}           // someone waits: do not wait for the interval
-	open    atomic.Int64            // entries of flushes that are not acknowledged: what would be lost with them
-	speak   atomic.Bool             // the next flush is written even if empty
-	written atomic.Pointer[written] // of this life; nil: not even its hello
+type waiters struct {
+	kick  chan struct{} // someone waits: do not wait for the interval
+	speak atomic.Bool   // the next flush is written even if empty
 
 	mu     sync.Mutex
 	next   *flushGroup // of those who wait for the next flush to begin; nil: nobody
@@ -31,16 +29,14 @@ type flusher struct {
 type flushGroup struct {
 	done chan struct{}
 	err  error
-	last uint64 // flusher.last, after the flush
+	last uint64 // message of the journal that has it, or what is before it
 }
 
-func newFlusher(last uint64) flusher {
-	return flusher{last: last, kick: make(chan struct{}, 1)}
-}
+func newWaiters() waiters { return waiters{kick: make(chan struct{}, 1)} }
 
 // join enters the group of the next flush. Whatever was counted before is in
 // that flush or an earlier one.
-func (f *flusher) join() *flushGroup {
+func (f *waiters) join() *flushGroup {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.next == nil {
@@ -58,7 +54,7 @@ func (f *flusher) join() *flushGroup {
 }
 
 // hurry begins the next flush at once, though nobody waits for it to end.
-func (f *flusher) hurry() {
+func (f *waiters) hurry() {
 	select {
 	case f.kick <- struct{}{}:
 	default:
@@ -66,7 +62,7 @@ func (f *flusher) hurry() {
 }
 
 // take is called when a flush begins; later callers of join wait for the next.
-func (f *flusher) take() *flushGroup {
+func (f *waiters) take() *flushGroup {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	group := f.next
@@ -75,7 +71,7 @@ func (f *flusher) take() *flushGroup {
 }
 
 // finish fails those who wait for another flush, now and later.
-func (f *flusher) finish(cause error) {
+func (f *waiters) finish(cause error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ending = cause
@@ -95,100 +91,112 @@ func (j *Journal) runFlusher(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			j.flusher.finish(context.Cause(ctx))
+			j.waiters.finish(context.Cause(ctx))
 			return
 		case h := <-j.handed:
 			h.done <- j.takeOver(ctx, h.parts)
 			continue
 		case <-ticker.C:
-		case <-j.flusher.kick:
+		case <-j.waiters.kick:
 		}
-		group := j.flusher.take()
+		group := j.waiters.take()
 		err := j.flush(ctx)
 		if group != nil {
-			group.last = j.flusher.last
+			group.last = j.flusher.Last()
 		}
 		group.end(err)
 	}
 }
 
-// flush makes one flush of all partitions and returns when it is acknowledged. It
-// waits for the store alone, never for room: see room.
+// flush makes one flush of all partitions and returns when it is acknowledged.
 func (j *Journal) flush(ctx context.Context) error {
+	if err := j.lookForFiles(); err != nil {
+		return err
+	}
 	began := time.Now()
 	j.lookForRoom(ctx)
-	r, kept := j.room(), j.snapshots.kept.Load()
-	as := r.flushing(kept, j.closing.Load())
-	if j.flusher.speak.Swap(false) {
-		j.replica.beat = time.Time{}
+	j.flusher.Begin(began, replica.FlushOptions{
+		Leaving: j.leaving.Load(), Closing: j.closing.Load(), Speak: j.waiters.speak.Swap(false), EvenEmpty: j.noteClockSet(), Due: j.checkpoints.Due,
+	})
+	if err := j.publish(ctx); err != nil {
+		return err
 	}
-	due := j.snapshots.dueNow(as.haste)
-	cut := j.replica.cutAll(began, cutAs{leaving: j.leaving.Load(), states: due, quiet: as.quiet})
-	j.flusher.open.Add(int64(cut.entries))
-	if len(cut.parts) > 0 {
-		j.boundWaiting(int64(sizeOf(cut.parts)))
-		if err := j.publish(ctx, cut.parts); err != nil {
-			return err
-		}
-		j.flusher.open.Store(0)
-		j.flusher.written.Store(&written{j.replica.encoder.flush, began})
+	done := j.flusher.End()
+	if done.Parts > 0 {
 		j.stats.flushed(time.Since(began))
 	}
-	j.boundWaiting(0)
-	if !j.cfg.clustered() {
-		for i := range cut.snaps {
-			cut.snaps[i].from = j.flusher.last // this flush is in the states
-		}
-	}
-	j.snapshots.offer(due, cut.snaps, j.replica.later(due, cut.snaps))
-	if as.quiet {
+	j.checkpoints.Offer(done.Due, done.Snaps, done.Later)
+	if done.Quiet {
 		return errFull
 	}
 	return nil
 }
 
-// retryAfter is how long the flusher waits after a failure, at first and at most.
-const (
-	retryFirst = 20 * time.Millisecond
-	retryMost  = 2 * time.Second
-)
+// retryFirst is how long the flusher waits after a first failure.
+const retryFirst = 20 * time.Millisecond
 
-// publish sends the parts of a flush one after the other, each until it is
-// acknowledged: it never drops one. It gives up only when the journal closes.
-func (j *Journal) publish(ctx context.Context, parts [][]byte) error {
-	for _, data := range parts {
-		for wait := retryFirst; ; wait = min(2*wait, retryMost) {
-			sequence, err := j.append(ctx, data)
-			if err == nil {
-				j.flusher.last = sequence
-				j.stats.wrote(len(data))
-				j.snapshots.grown.Add(int64(len(data)))
-				j.snapshots.kept.Add(int64(len(data) + messageBytes))
-				break
-			}
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			j.stats.failed(err)
-			j.refuseWaiting()
-			j.log.Error("journal: could not write a flush; will retry; hits are refused meanwhile, in a cluster once the buffer is full",
-				"error", err, "waiting", j.engine.Stats().Waiting)
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-time.After(wait):
-			}
+// publish sends the parts of the flush under way one after the other, each until it is
+// acknowledged: it never drops one. It gives up only when the journal closes, or its files
+// are gone, where an acknowledgement means nothing.
+func (j *Journal) publish(ctx context.Context) error {
+	wait := retryFirst
+	for data := j.flusher.Part(); data != nil; data = j.flusher.Part() {
+		sequence, err := j.append(ctx, data)
+		if gone := j.lookForFiles(); gone != nil {
+			return gone
 		}
+		if err == nil {
+			j.flusher.Acknowledged(sequence)
+			j.stats.wrote(len(data))
+			wait = retryFirst
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		j.stats.failed(err)
+		j.space.Fail(j.engine)
+		j.logFailure(err)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, replica.RetryMost)
 	}
+	if len(j.flusher.Parts()) > 0 {
+		j.published()
+	}
+	return nil
+}
+
+// published tells who follows, and the watermark, what the journal has.
+func (j *Journal) published() {
 	j.stats.recovered()
 	if j.cfg.clustered() {
-		j.tell(j.flusher.last)
+		j.notifyHighWater(j.flusher.Last())
 	}
-	if err := j.marks.write(mark{epoch: j.life.epoch, flush: j.replica.encoder.flush, stream: j.flusher.last}); err != nil {
+	if err := j.marks.Write(j.watermark()); err != nil {
 		// The hits are on disk: only a cut below the last mark would be found now.
 		j.log.Error("journal: could not write the watermark file", "error", err)
 	}
-	return nil
+}
+
+// watermark is how far the journal was acknowledged.
+func (j *Journal) watermark() datadir.Watermark {
+	return datadir.Watermark{Epoch: j.life.Epoch, Flush: j.replica.LastFlush(), Stream: j.flusher.Last()}
+}
+
+// logFailure says that a flush could not be written. The last heartbeat of a node that stops
+// holds no hit: the last one of a cluster has nobody to write it with.
+func (j *Journal) logFailure(err error) {
+	waiting := j.engine.Stats().Waiting + j.flusher.Open()
+	if j.closing.Load() && waiting == 0 {
+		j.log.Info("journal: could not write the last heartbeat; will retry; no hit waits for it", "error", err)
+		return
+	}
+	j.log.Error("journal: could not write a flush; will retry; hits are refused meanwhile, in a cluster once the buffer is full",
+		"error", err, "waiting", waiting)
 }
 
 // append publishes a message.
@@ -214,7 +222,7 @@ func (j *Journal) publishWatched(ctx context.Context, data []byte) (uint64, erro
 	defer giveUp(nil)
 	server := j.server
 	if j.cfg.clustered() {
-		return j.store.publish(ctx, data, clusterAskTimeout)
+		return j.store.Publish(ctx, data, clusterAskTimeout)
 	}
 	watch := time.AfterFunc(time.Second, func() {
 		if err := server.Health(); err != nil {
@@ -222,7 +230,7 @@ func (j *Journal) publishWatched(ctx context.Context, data []byte) (uint64, erro
 		}
 	})
 	defer watch.Stop()
-	sequence, err := j.store.publish(ctx, data, askTimeout)
+	sequence, err := j.store.Publish(ctx, data, askTimeout)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}

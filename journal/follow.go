@@ -8,30 +8,22 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-)
-
-const (
-	// followEvery is how often the follower looks for a message that it was not told
-	// of, once it has all.
-	followEvery = 100 * time.Millisecond
-
-	// followSoon is when it looks again for one that it was told of, and followOn how often
-	// in the end: another replica may have it first, or it may be lost.
-	followSoon = 2 * time.Millisecond
-	followOn   = 20 * time.Millisecond
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 // runFollower applies the messages after the last one, until ctx is done. It asks
-// for them by number, many at once and the next before it has these (ahead.go), which
+// for them by number, many at once and the next before it has these (replica.ReadAhead), which
 // any replica answers, this node's own first of all: a consumer lives on one server and
 // is silent for ten seconds when that one dies. While nobody answers it asks less often;
 // what was missed comes then.
 func (j *Journal) runFollower(ctx context.Context) {
-	f := &follower{j: j, asker: newAsker()}
-	defer f.asker.close()
+	f := &follower{j: j, asker: stream.NewAsker()}
+	defer f.asker.Close()
 	for ctx.Err() == nil {
 		now := time.Now()
-		f.ahead.tell(j.told.last.Load())
+		f.ahead.Hint(j.highWater.last.Load())
 		f.ask(now)
 		if f.apply(ctx, now) {
 			f.hear() // what came meanwhile, so that asks go on
@@ -44,27 +36,27 @@ func (j *Journal) runFollower(ctx context.Context) {
 // follower is the state of the goroutine that follows.
 type follower struct {
 	j     *Journal
-	ahead ahead
-	asker *asker
+	ahead replica.ReadAhead
+	asker *stream.Asker
 	wait  time.Duration // after a message that could not be applied; 0: there is none
 	until time.Time     // of it
 }
 
 // ask asks for as much as there is room for.
 func (f *follower) ask(now time.Time) {
-	for of := f.ahead.silent(now); of != nil; of = f.ahead.silent(now) {
-		f.asker.giveUp(of)
-		f.failed(f.ahead.fail(now, of), nats.ErrTimeout)
+	for of := f.ahead.Silent(now); of != nil; of = f.ahead.Silent(now) {
+		f.asker.GiveUp(of)
+		f.failed(f.ahead.Fail(now, of), nats.ErrTimeout)
 	}
-	next := f.j.replica.next()
+	next := f.j.replica.Next()
 	for {
-		want, ok := f.ahead.want(now, next)
+		want, ok := f.ahead.Want(now, next)
 		if !ok {
 			return
 		}
-		of := f.ahead.begin(now, want)
-		if err := f.asker.send(f.j.store.at.Load().js.Conn(), of); err != nil {
-			f.failed(f.ahead.fail(now, of), err)
+		of := f.ahead.Begin(now, want)
+		if err := f.asker.Send(f.j.store.Conn(), of); err != nil {
+			f.failed(f.ahead.Fail(now, of), err)
 		}
 	}
 }
@@ -80,7 +72,7 @@ func (f *follower) apply(ctx context.Context, now time.Time) bool {
 	if now.Before(f.until) {
 		return false
 	}
-	sequence, data, ok := f.ahead.turn(f.j.replica.next())
+	sequence, data, ok := f.ahead.Turn(f.j.replica.Next())
 	if !ok {
 		return false
 	}
@@ -89,12 +81,12 @@ func (f *follower) apply(ctx context.Context, now time.Time) bool {
 		f.wait, f.until = 0, time.Time{}
 		return true
 	}
-	f.ahead.keep(sequence, data)
-	if errors.Is(err, errLeftBehind) {
+	f.ahead.Keep(sequence, data)
+	if errors.Is(err, replica.ErrLeftBehind) {
 		f.j.fail(err)
 	}
 	f.failed(f.wait == 0 && ctx.Err() == nil, err)
-	f.wait = min(2*max(f.wait, followEvery), retryMost)
+	f.wait = min(2*max(f.wait, replica.FollowEvery), replica.RetryMost)
 	f.until = time.Now().Add(f.wait)
 	return true
 }
@@ -103,7 +95,7 @@ func (f *follower) apply(ctx context.Context, now time.Time) bool {
 func (f *follower) hear() {
 	for {
 		select {
-		case msg := <-f.asker.answers:
+		case msg := <-f.asker.Answers:
 			f.take(msg)
 		default:
 			return
@@ -114,7 +106,7 @@ func (f *follower) hear() {
 // await waits until something comes, or is due.
 func (f *follower) await(ctx context.Context) {
 	now := time.Now()
-	due := f.ahead.due(now)
+	due := f.ahead.Due(now)
 	if f.until.After(now) && (due.IsZero() || f.until.Before(due)) {
 		due = f.until
 	}
@@ -125,39 +117,38 @@ func (f *follower) await(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-timer:
-	case <-f.j.told.news:
-	case msg := <-f.asker.answers:
+	case <-f.j.highWater.news:
+	case msg := <-f.asker.Answers:
 		f.take(msg)
 		f.hear()
 	}
 }
 
 func (f *follower) take(msg *nats.Msg) {
-	f.failed(f.asker.deliver(&f.ahead, time.Now(), f.j.replica.next(), msg))
+	f.failed(f.asker.Deliver(&f.ahead, time.Now(), f.j.replica.Next(), msg))
 }
 
 // followOne applies the journal's message of a sequence, and those before it that
 // did not come.
 func (j *Journal) followOne(ctx context.Context, sequence uint64, data []byte) error {
-	others, err := j.replica.follow(time.Now(), sequence, data, asked{ctx, j})
+	others, err := j.replica.Follow(time.Now(), sequence, data, asked{ctx, j})
 	j.followed(others)
 	return err
 }
 
 // followTo applies all messages up to a sequence.
 func (j *Journal) followTo(ctx context.Context, sequence uint64) error {
-	others, err := j.replica.followTo(time.Now(), sequence, asked{ctx, j})
+	others, err := j.replica.FollowTo(time.Now(), sequence, asked{ctx, j})
 	j.followed(others)
 	return err
 }
 
 // followed counts what was applied of other nodes, and logs what the audit found.
 func (j *Journal) followed(others int) {
-	j.snapshots.grown.Add(int64(others))
 	if others > 0 {
-		j.snapshots.kept.Add(int64(others + messageBytes))
+		j.space.Wrote(others)
 	}
-	for _, found := range j.replica.newFindings() {
+	for _, found := range j.replica.NewFindings() {
 		j.stats.divergences.Add(1)
 		j.log.Error("journal: hits of another node are missing here", "finding", found.String())
 	}
@@ -169,34 +160,34 @@ type asked struct {
 	j   *Journal
 }
 
-func (a asked) message(sequence uint64) (data []byte, err error) {
-	err = patiently(a.ctx, func(ctx context.Context) (err error) {
-		data, err = a.j.store.get(ctx, sequence)
+func (a asked) Message(sequence uint64) (data []byte, err error) {
+	err = stream.RetryUnavailable(a.ctx, func(ctx context.Context) (err error) {
+		data, err = a.j.store.Get(ctx, sequence)
 		return err
 	})
 	if !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return data, err
 	}
-	first, _, _, err := a.j.store.bounds(a.ctx)
+	first, _, _, err := a.j.store.Bounds(a.ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case first > sequence:
-		return nil, errLeftBehind
+		return nil, replica.ErrLeftBehind
 	}
 	if data, err = a.j.askMessage(a.ctx, sequence); err == nil {
 		a.j.log.Error("journal: the leader of the journal can't read a message that another node has: restart the leader, so that it finds and copies all that is damaged",
-			"message", sequence, "leader", a.j.leader())
+			"message", sequence, "leader", a.j.store.Leader())
 		return data, nil
 	}
 	a.j.log.Error("journal: no replica has a message; asking its origin to resend it", "message", sequence)
-	return nil, errLost
+	return nil, replica.ErrLost
 }
 
-func (a asked) resend(of life, flush, part uint64) ([]byte, error) {
+func (a asked) Resend(of record.Incarnation, flush, part uint64) ([]byte, error) {
 	data, err := a.j.askResend(a.ctx, of, flush, part)
 	if err != nil {
-		a.j.log.Warn("journal: could not get a missing flush from its origin", "origin", fmt.Sprintf("%016x", of.origin), "flush", flush, "error", err)
+		a.j.log.Warn("journal: could not get a missing flush from its origin", "origin", fmt.Sprintf("%016x", of.Origin), "flush", flush, "error", err)
 	}
 	return data, err
 }

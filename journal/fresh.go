@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/journal/replica"
 )
 
 // A fresh answer has all hits that any node took before its question came. What was
@@ -178,6 +179,10 @@ func (j *Journal) runFreshRound(ctx context.Context) {
 		return
 	}
 	round.moment, round.err = j.freshRound(within)
+	j.stats.fresh.Add(1)
+	if round.err != nil {
+		j.stats.notFresh.Add(1)
+	}
 	close(round.done)
 }
 
@@ -186,8 +191,8 @@ func (j *Journal) runFreshRound(ctx context.Context) {
 func (j *Journal) freshRound(ctx context.Context) (m Moment, err error) {
 	f := &j.fresh
 	f.number++
-	j.flusher.speak.Store(true)
-	own := j.flusher.join()
+	j.waiters.speak.Store(true)
+	own := j.waiters.join()
 	again := time.NewTicker(freshAgain)
 	defer again.Stop()
 	said := map[string]bool{} // by origin
@@ -203,15 +208,15 @@ func (j *Journal) freshRound(ctx context.Context) (m Moment, err error) {
 			f.waitsFor("the journal has not acknowledged a flush", append(missing, j.cfg.Join.Node)...)
 		case len(missing) > 0:
 			f.waitsFor("they have not said that all they took is in the journal", missing...)
-		case j.replica.next() <= m.UpTo:
+		case j.replica.Next() <= m.UpTo:
 			f.waitsFor("this node has not yet followed the journal so far", j.cfg.Join.Node)
-			j.told.hear(m.UpTo)
+			j.highWater.hear(m.UpTo)
 			if err := j.awaitFollowed(ctx, m.UpTo); err != nil {
 				return m, err
 			}
 			continue // and now knows all nodes
 		default:
-			m.Now = later(m.Now, j.engine.Now())
+			m.Now = replica.Later(m.Now, j.engine.Now())
 			return m, nil
 		}
 		var acknowledged <-chan struct{}
@@ -230,7 +235,7 @@ func (j *Journal) freshRound(ctx context.Context) (m Moment, err error) {
 		case a := <-f.answers:
 			if a.round == f.number { // else it is one of a round before
 				said[a.origin] = true
-				m.UpTo, m.Now = max(m.UpTo, a.upTo), later(m.Now, a.now)
+				m.UpTo, m.Now = max(m.UpTo, a.upTo), replica.Later(m.Now, a.now)
 			}
 		case <-again.C:
 			ask = true
@@ -238,13 +243,6 @@ func (j *Journal) freshRound(ctx context.Context) (m Moment, err error) {
 			return m, context.Cause(ctx)
 		}
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // freshMissing are the nodes that may have taken hits and have not said up to where
@@ -261,7 +259,7 @@ func (j *Journal) freshMissing(said map[string]bool) (missing []string) {
 
 // askFresh asks all nodes.
 func (j *Journal) askFresh(number uint64) error {
-	ask := binary.AppendUvarint(binary.LittleEndian.AppendUint64(nil, j.life.origin), number)
+	ask := binary.AppendUvarint(binary.LittleEndian.AppendUint64(nil, j.life.Origin), number)
 	err := j.server.Conn().PublishRequest(freshSubject, fmt.Sprintf("%s.%d", j.fresh.inbox, number), ask)
 	if err != nil && !errors.Is(err, nats.ErrConnectionReconnecting) && !errors.Is(err, nats.ErrReconnectBufExceeded) {
 		return fmt.Errorf("ask the other nodes to flush: %w", err)

@@ -7,17 +7,20 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/journal/record"
 )
 
 // freshSubject takes the request to flush now: the origin of who asks, 8 bytes little
 // endian, and the number of its round. Each node answers once it has flushed:
 //
 //	+--------+-------+------+-----+
-//	| origin | round | upTo | now |
+//	| origin | round | UpTo | now |
 //	+--------+-------+------+-----+
 //	origin  8 bytes, little endian
 //	round   of the request; this and the next are unsigned varints
-//	upTo    the last message of the journal that this node has written
+//	UpTo    the last message of the journal that this node has written
 //	now     Unix seconds: what its engine calls now
 const freshSubject = "weir.fresh"
 
@@ -35,12 +38,15 @@ type freshAnswer struct {
 
 func readFreshAnswer(b []byte) (a freshAnswer, err error) {
 	if len(b) < 8 {
-		return a, errDamaged
+		return a, record.ErrDamaged
 	}
 	a.origin = fmt.Sprintf("%016x", binary.LittleEndian.Uint64(b))
-	r := newReader(b[8:])
+	r := wire.NewReader(b[8:])
 	a.round, a.upTo, a.now = r.Uvarint(), r.Uvarint(), time.Unix(int64(r.Uvarint()), 0)
-	return a, r.end()
+	if !r.Done() {
+		return a, record.ErrDamaged
+	}
+	return a, nil
 }
 
 // listenFresh takes the requests of other nodes and the answers to this one's, until
@@ -60,7 +66,7 @@ func (j *Journal) listenFresh() error {
 		return err
 	}
 	_, err := conn.Subscribe(freshSubject, func(msg *nats.Msg) {
-		if len(msg.Data) < 8 || binary.LittleEndian.Uint64(msg.Data) == j.life.origin {
+		if len(msg.Data) < 8 || binary.LittleEndian.Uint64(msg.Data) == j.life.Origin {
 			return
 		}
 		select {
@@ -90,7 +96,7 @@ func (j *Journal) runFreshAnswers(ctx context.Context) {
 				more = false
 			}
 		}
-		group := j.flusher.join()
+		group := j.waiters.join()
 		select {
 		case <-group.done:
 		case <-ctx.Done():
@@ -105,12 +111,12 @@ func (j *Journal) runFreshAnswers(ctx context.Context) {
 func (j *Journal) answerFresh(asked []*nats.Msg, upTo uint64) {
 	now := max(0, j.engine.Now().Unix())
 	for _, msg := range asked {
-		r := newReader(msg.Data[8:])
+		r := wire.NewReader(msg.Data[8:])
 		round := r.Uvarint()
-		if r.end() != nil {
+		if !r.Done() {
 			continue
 		}
-		b := binary.LittleEndian.AppendUint64(nil, j.life.origin)
+		b := binary.LittleEndian.AppendUint64(nil, j.life.Origin)
 		b = binary.AppendUvarint(b, round)
 		b = binary.AppendUvarint(b, upTo)
 		if err := msg.Respond(binary.AppendUvarint(b, uint64(now))); err != nil {

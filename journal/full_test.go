@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
 
 // smallDisk is a configuration of the least disk there may be.
@@ -56,14 +56,8 @@ func (r *running) hitWhenTaken(key string, at int64) {
 
 // stop keeps a node from starting rounds of snapshots until go on is called.
 func (r *running) holdRounds() (goOn func()) {
-	s := &r.j.snapshots
-	set := func(until time.Time) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.pause = until
-	}
-	set(time.Now().Add(time.Hour))
-	return func() { set(time.Time{}) }
+	r.j.checkpoints.Pause(time.Now().Add(time.Hour))
+	return func() { r.j.checkpoints.Pause(time.Time{}) }
 }
 
 // fill hits new keys until no more are taken, and returns how many were. With many nodes
@@ -171,9 +165,7 @@ func TestFullJournalEmptiesItselfInACluster(t *testing.T) {
 		}
 		c.start()
 		for _, node := range c.nodes {
-			node.j.snapshots.mu.Lock()
-			node.j.snapshots.pause = time.Time{}
-			node.j.snapshots.mu.Unlock()
+			node.j.checkpoints.Pause(time.Time{})
 		}
 		writable(t, c.nodes...)
 		taken += 3

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/replica"
 )
 
 const (
@@ -12,26 +15,12 @@ const (
 	// whether there is room for that.
 	healEvery = time.Second
 
-	// healSure is how long a server must have given up: what starts says so for a moment.
-	healSure = 3 * time.Second
-
 	// healPauseMost bounds the pause after a start that did not help; it doubles.
 	healPauseMost = 30 * time.Second
 
 	// healTime bounds one start.
 	healTime = 30 * time.Second
-
-	// stuckAfter is how long a replica may be not current, with a leader to be had and
-	// nothing coming in, before its server is restarted.
-	stuckAfter = time.Minute
-
-	// giveUpAfter is how long a server that has room may fail to start before the process
-	// ends, for its supervisor to restart it.
-	giveUpAfter = 2 * time.Minute
 )
-
-// errStarting is how a server is that was not asked yet.
-var errStarting = errors.New("its embedded server was restarted a moment ago")
 
 // errNotStarted is why a process ends that can't have its server back.
 var errNotStarted = errors.New("the embedded server gave up and could not be restarted: restart this process")
@@ -55,15 +44,15 @@ func (j *Journal) runHealing(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if unsettled && j.stores.well() && j.settleAgain(ctx) {
+		if unsettled && j.stores.Well() && j.settleAgain(ctx) {
 			unsettled, pause = false, healEvery
 		}
-		why, due := j.stores.due(time.Now())
+		why, due := j.stores.Due(time.Now())
 		if !due {
 			continue
 		}
-		if err := tryRoom(j.cfg.Dir); err != nil {
-			j.stores.hinder("make room on the disk of the data directory: " + err.Error())
+		if err := datadir.TryRoom(j.cfg.Dir); err != nil {
+			j.stores.Hinder("make room on the disk of the data directory: " + err.Error())
 			continue
 		}
 		if time.Now().Before(next) {
@@ -80,11 +69,11 @@ func (j *Journal) runHealing(ctx context.Context) {
 			continue
 		}
 		j.log.Error("journal: could not start the embedded server; will retry", "error", err)
-		j.stores.hinder(err.Error())
+		j.stores.Hinder(err.Error())
 		if failing.IsZero() {
 			failing = time.Now()
 		}
-		if time.Since(failing) > giveUpAfter {
+		if time.Since(failing) > replica.GiveUpAfter {
 			j.fail(fmt.Errorf("%w: %w", errNotStarted, err))
 			return
 		}
@@ -99,7 +88,7 @@ func (j *Journal) startAnew(ctx context.Context) error {
 		return err
 	}
 	j.stats.revivals.Add(1)
-	j.stores.started(time.Now())
+	j.stores.Started(time.Now())
 	return nil
 }
 
@@ -113,40 +102,4 @@ func (j *Journal) settleAgain(ctx context.Context) bool {
 	}
 	j.log.Info("journal: this node's replica stores again and is up to date")
 	return true
-}
-
-// due tells whether the server is to be restarted, and why.
-func (s *stores) due(now time.Time) (why error, is bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.own.Wrong == nil:
-		return nil, false
-	case s.own.Failed:
-		return s.own.Wrong, now.Sub(s.since) >= healSure
-	}
-	return s.own.Wrong, s.own.Led && now.Sub(s.since) > stuckAfter && now.Sub(s.moved) > stuckAfter
-}
-
-// well tells whether the replicas were found to store and be current.
-func (s *stores) well() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.own.Wrong == nil
-}
-
-// hinder notes why the server is not restarted.
-func (s *stores) hinder(why string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.obstacle = why
-}
-
-// started gives a server time to be well.
-func (s *stores) started(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.obstacle = ""
-	s.own.Wrong, s.own.Failed = errStarting, false // until it was asked
-	s.since, s.moved = now, now
 }

@@ -6,15 +6,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/share"
+	"github.com/weir-counter/weir/cluster/placement"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/checkpoint"
+	"github.com/weir-counter/weir/journal/replica"
 )
 
 // Holder is a node that holds partitions, as others know it.
 type Holder struct {
 	Node    string
 	Origin  string // 16 hex digits
-	Held    weir.PartitionSet
+	Held    replication.PartitionSet
 	Self    bool
 	Here    bool // it is heard of
 	Staying bool // what it should hold is not given to others: it is here, or was a moment ago
@@ -26,7 +28,7 @@ func (j *Journal) Holders() (list []Holder) {
 	if j.shares == nil {
 		return nil
 	}
-	known := map[string]OriginStatus{}
+	known := map[string]replica.OriginStatus{}
 	for _, o := range j.Origins() {
 		known[o.Origin] = o
 	}
@@ -36,9 +38,9 @@ func (j *Journal) Holders() (list []Holder) {
 		case ok && o.Self:
 			h.Self, h.Here, h.Staying = true, true, true
 		case ok:
-			h.Here = !o.Left && o.Why != Silent
+			h.Here = !o.Left && o.Why != replica.Silent
 			if e.Epoch != o.Epoch { // it has not said yet what it holds in this life
-				h.Held = weir.PartitionSet{}
+				h.Held = replication.PartitionSet{}
 			}
 			h.Staying = h.Here || time.Since(o.Heard) < j.cfg.MoveAfter
 		default: // it has only just come, or is long gone
@@ -49,6 +51,15 @@ func (j *Journal) Holders() (list []Holder) {
 	return list
 }
 
+// holdersOfParts is what checkpoints need of them.
+func (j *Journal) holdersOfParts() checkpoint.Holders {
+	list, partitions := j.Holders(), j.engine.Config().Partitions
+	return checkpoint.Holders{
+		Parted: slices.ContainsFunc(list, func(h Holder) bool { return h.Held.Len() < partitions }),
+		Of:     func(partition int) []string { return holdersOf(list, partition) },
+	}
+}
+
 // holdersOf are the nodes that are here and hold a partition, the first the one that
 // should most of all.
 func holdersOf(list []Holder, partition int) (nodes []string) {
@@ -57,7 +68,7 @@ func holdersOf(list []Holder, partition int) (nodes []string) {
 			nodes = append(nodes, h.Node)
 		}
 	}
-	return share.Rank(nodes, rankName(partition))
+	return placement.Rank(nodes, rankName(partition))
 }
 
 func rankName(partition int) string { return "partition " + strconv.Itoa(partition) }
@@ -100,7 +111,7 @@ func (j *Journal) newAskTable() *whomToAsk {
 	table := &whomToAsk{make([][]string, j.engine.Config().Partitions), time.Now().Add(askTableEvery)}
 	for partition := range table.of {
 		var late []string
-		for _, origin := range share.Rank(origins, j.cfg.Join.Node+" asks "+strconv.Itoa(partition)) {
+		for _, origin := range placement.Rank(origins, j.cfg.Join.Node+" asks "+strconv.Itoa(partition)) {
 			switch h := holders[origin]; {
 			case !h.Held.Has(partition):
 			case h.Here:
@@ -121,7 +132,7 @@ func (j *Journal) Unheld() (n int) {
 	}
 	list := j.Holders()
 	for partition := range j.engine.Config().Partitions {
-		if !slices.ContainsFunc(list, func(h Holder) bool { return h.Here && h.Held.Has(partition) }) && !j.engine.Replication().Holds(partition) {
+		if !slices.ContainsFunc(list, func(h Holder) bool { return h.Here && h.Held.Has(partition) }) && !replication.Of(j.engine).Holds(partition) {
 			n++
 		}
 	}

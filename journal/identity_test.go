@@ -8,13 +8,16 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 // journalOf is what a directory's manifest says.
 func journalOf(t *testing.T, dir string) uint64 {
 	t.Helper()
-	m, _, err := loadManifest(dir)
+	m, _, err := datadir.LoadManifest(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,20 +54,20 @@ func TestAnotherJournalIsNotTakenForOnesOwn(t *testing.T) {
 		t.Fatal("the two journals have no identity of their own")
 	}
 	for _, dir := range []string{one.Dir, two.Dir} {
-		if err := os.Rename(filepath.Join(dir, serverDir), dir+".moved"); err != nil {
+		if err := os.Rename(filepath.Join(dir, datadir.ServerDir), dir+".moved"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Rename(one.Dir+".moved", filepath.Join(two.Dir, serverDir)); err != nil {
+	if err := os.Rename(one.Dir+".moved", filepath.Join(two.Dir, datadir.ServerDir)); err != nil {
 		t.Fatal(err)
 	}
 	err := refused(t, two)
-	for _, says := range []string{journalText(journalOf(t, one.Dir)), journalText(journalOf(t, two.Dir)), "--data"} {
+	for _, says := range []string{record.JournalText(journalOf(t, one.Dir)), record.JournalText(journalOf(t, two.Dir)), "--data"} {
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("%v does not say %s", err, says)
 		}
 	}
-	if err := os.Rename(filepath.Join(two.Dir, serverDir), filepath.Join(one.Dir, serverDir)); err != nil {
+	if err := os.Rename(filepath.Join(two.Dir, datadir.ServerDir), filepath.Join(one.Dir, datadir.ServerDir)); err != nil {
 		t.Fatal(err)
 	}
 	r := start(t, one)
@@ -87,16 +90,16 @@ func TestNodesAgreeOnTheIdentityOfTheirJournal(t *testing.T) {
 	c.nodes[0].hit("a", 1000, 1)
 	c.agree(map[string]uint64{"a": 1})
 	js := c.nodes[0].j.server.JetStream()
-	for _, name := range []string{flushStream, snapshotStream} {
-		stream, err := js.Stream(t.Context(), name)
+	for _, name := range []string{stream.FlushStream, stream.SnapshotStream} {
+		found, err := js.Stream(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := stream.CachedInfo().Config
-		if cfg.Metadata[metaJournal] != journalText(agreed) {
+		cfg := found.CachedInfo().Config
+		if cfg.Metadata[stream.MetaJournal] != record.JournalText(agreed) {
 			t.Errorf("%s has %v", name, cfg.Metadata)
 		}
-		delete(cfg.Metadata, metaJournal) // as an earlier version left it
+		delete(cfg.Metadata, stream.MetaJournal) // as an earlier version left it
 		if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
 			t.Fatal(err)
 		}
@@ -104,11 +107,11 @@ func TestNodesAgreeOnTheIdentityOfTheirJournal(t *testing.T) {
 	for i, node := range c.nodes {
 		node.crash()
 		c.nodes[i] = nil
-		m, _, err := loadManifest(c.cfgs[i].Dir)
+		m, _, err := datadir.LoadManifest(c.cfgs[i].Dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Journal = 0; m.save(c.cfgs[i].Dir) != nil {
+		if m.Journal = 0; m.Save(c.cfgs[i].Dir) != nil {
 			t.Fatal("manifest")
 		}
 	}
@@ -122,8 +125,8 @@ func TestNodesAgreeOnTheIdentityOfTheirJournal(t *testing.T) {
 		}
 	}
 	c.agree(map[string]uint64{"a": 1})
-	stream, err := c.nodes[1].j.server.JetStream().Stream(t.Context(), flushStream)
-	if err != nil || stream.CachedInfo().Config.Metadata[metaJournal] != journalText(agreed) {
-		t.Errorf("%v, %v", stream.CachedInfo().Config.Metadata, err)
+	found, err := c.nodes[1].j.server.JetStream().Stream(t.Context(), stream.FlushStream)
+	if err != nil || found.CachedInfo().Config.Metadata[stream.MetaJournal] != record.JournalText(agreed) {
+		t.Errorf("%v, %v", found.CachedInfo().Config.Metadata, err)
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/backup"
+	"github.com/weir-counter/weir/journal/record"
 )
 
 // RestoreMode says what becomes of the hits that are there.
@@ -28,7 +31,7 @@ const (
 
 // Restored is what RestoreInto did.
 type Restored struct {
-	Backup BackupInfo
+	Backup backup.Info
 	Again  bool   // it was merged before as a whole, and nothing was done
 	Origin string // under which the backup is in the journal, 16 hexadecimal digits
 	Keys   uint64 // windows of keys that were written
@@ -56,8 +59,8 @@ func (j *Journal) RestoreInto(ctx context.Context, r io.Reader, mode RestoreMode
 	}
 	defer free()
 	path := filepath.Join(j.cfg.Dir, spoolFile)
-	s, err := spoolFrom(ctx, r, path, j.cfg.MaxBytes)
-	if errors.Is(err, errDamaged) || errors.Is(err, errNoBackup) {
+	s, err := backup.NewSpool(ctx, r, path, j.cfg.MaxBytes)
+	if errors.Is(err, record.ErrDamaged) || errors.Is(err, backup.ErrNoBackup) {
 		err = fmt.Errorf("%w: %w", ErrDamagedBackup, err)
 	}
 	if err != nil {
@@ -71,23 +74,23 @@ func (j *Journal) RestoreInto(ctx context.Context, r io.Reader, mode RestoreMode
 }
 
 // restoreSpool is RestoreInto of a backup that was checked.
-func (j *Journal) restoreSpool(ctx context.Context, s *spool, mode RestoreMode) (done Restored, err error) {
-	done.Backup = s.info
+func (j *Journal) restoreSpool(ctx context.Context, s *backup.Spool, mode RestoreMode) (done Restored, err error) {
+	done.Backup = s.Info
 	if j.cfg.clustered() { // what another node has merged is to be known here
 		if err := j.CatchUp(ctx); err != nil {
 			return done, err
 		}
 	}
-	id, name := rand.Uint64()>>1+1, replaceName
+	id, name := rand.Uint64()>>1+1, record.ReplacingBackup
 	if mode == Merge {
 		replaced, err := j.replacedBy(ctx)
 		if err != nil {
 			return done, err
 		}
-		id = s.id(j.engine.Config(), replaced)
-		name = restoreName(id)
+		id = s.ID(j.engine.Config(), replaced)
+		name = record.BackupName(id)
 	}
-	done.Origin = journalText(id)
+	done.Origin = record.JournalText(id)
 	if mode == Merge {
 		if done.Again, err = j.beginMerge(ctx, s, id); err != nil || done.Again {
 			return done, err
@@ -98,8 +101,8 @@ func (j *Journal) restoreSpool(ctx context.Context, s *spool, mode RestoreMode) 
 		if err := j.Sync(ctx); err != nil { // own hits from before are before it in the journal
 			return done, err
 		}
-		for partition := range j.replica.audit.partitions {
-			w.hits.addRestored(partition, kindClear, []byte{1}, 1)
+		for partition := range j.engine.Config().Partitions {
+			w.hits.AddRestored(partition, record.KindClear, []byte{1}, 1)
 		}
 		if err := w.flush(ctx); err != nil {
 			return done, err
@@ -108,26 +111,26 @@ func (j *Journal) restoreSpool(ctx context.Context, s *spool, mode RestoreMode) 
 			return done, err
 		}
 	}
-	if err := s.each(ctx, func(from *weir.Engine, c weir.Content) error { return w.content(ctx, from, c) },
+	if err := s.Each(ctx, func(from *weir.Engine, c replication.Content) error { return w.content(ctx, from, c) },
 		func(list [][]byte) error { return w.usage(ctx, nil, list) }); err != nil {
 		return done, err
 	}
-	w.hits.leaving = true
+	w.hits.Leaving = true
 	if err := w.flush(ctx); err != nil {
 		return done, err
 	}
 	done.Keys = w.keys
 	if mode == Replace { // what it has is here, as if it had been merged
-		of := s.entry(j.cfg.Join.Node)
+		of := entryOf(s, j.cfg.Join.Node)
 		of.Whole = true
-		if err := j.recordMerge(ctx, journalText(s.id(j.engine.Config(), id)), of); err != nil {
+		if err := j.recordMerge(ctx, record.JournalText(s.ID(j.engine.Config(), id)), of); err != nil {
 			return done, err
 		}
 	}
 	if j.cfg.clustered() {
 		err = j.CatchUp(ctx)
 	}
-	j.log.Info("journal: a backup was restored", "mode", string(mode), "taken", s.info.Taken, "keys", done.Keys, "origin", done.Origin)
+	j.log.Info("journal: a backup was restored", "mode", string(mode), "taken", s.Info.Taken, "keys", done.Keys, "origin", done.Origin)
 	return done, err
 }
 
@@ -139,31 +142,31 @@ func (j *Journal) restoreSpool(ctx context.Context, s *spool, mode RestoreMode) 
 // and never too generous.
 type restoreWriter struct {
 	j    *Journal
-	hits *encoder
-	used *encoder
+	hits *record.Encoder
+	used *record.Encoder
 	keys uint64
 	last int // partition of the flush's last batch
 }
 
 func (j *Journal) newRestoreWriter(id uint64, name string) *restoreWriter {
-	of := func(id uint64, name string) *encoder {
-		e := newEncoder(life{id, 1}, j.replica.audit.partitions)
-		e.version, e.node = restoredVersion, name
+	of := func(id uint64, name string) *record.Encoder {
+		e := record.NewEncoder(record.Incarnation{Origin: id, Epoch: 1}, j.engine.Config().Partitions)
+		e.Restored, e.Node = true, name
 		return e
 	}
 	used := rand.Uint64()>>1 + 1
-	w := &restoreWriter{j: j, hits: of(id, name), used: of(used, restoreName(used))}
-	w.used.leaving = true // of whatever attempt: nobody waits for another flush
-	w.hits.begin(time.Now())
+	w := &restoreWriter{j: j, hits: of(id, name), used: of(used, record.BackupName(used))}
+	w.used.Leaving = true // of whatever attempt: nobody waits for another flush
+	w.hits.Begin(time.Now())
 	return w
 }
 
 // restoreFlushBytes is after how many bytes a flush is closed: it stays one message.
-const restoreFlushBytes = maxPartBytes / 2
+const restoreFlushBytes = record.MaxPartBytes / 2
 
 // content writes what a partition of the backup has.
-func (w *restoreWriter) content(ctx context.Context, from *weir.Engine, c weir.Content) error {
-	admissions, err := from.Replication().Admissions(c)
+func (w *restoreWriter) content(ctx context.Context, from *weir.Engine, c replication.Content) error {
+	admissions, err := replication.Of(from).Admissions(c)
 	if err != nil {
 		return err
 	}
@@ -171,15 +174,15 @@ func (w *restoreWriter) content(ctx context.Context, from *weir.Engine, c weir.C
 		return err
 	}
 	w.keys += uint64(len(c.Keys))
-	return pour(c, w.j.engine, func(p poured) error {
-		if p.partition < w.last { // batches of one partition stand side by side in a flush
+	return backup.Pour(c, w.j.engine, func(p backup.Batch) error {
+		if p.Partition < w.last { // batches of one partition stand side by side in a flush
 			if err := w.flush(ctx); err != nil {
 				return err
 			}
 		}
-		w.last = p.partition
-		w.hits.addRestored(p.partition, p.kind, p.entries, p.n)
-		if len(w.hits.batches) < cmp.Or(w.j.restoreBytes, restoreFlushBytes) {
+		w.last = p.Partition
+		w.hits.AddRestored(p.Partition, p.Kind, p.Entries, p.N)
+		if w.hits.Size() < cmp.Or(w.j.restoreBytes, restoreFlushBytes) {
 			return nil
 		}
 		return w.flush(ctx)
@@ -187,28 +190,28 @@ func (w *restoreWriter) content(ctx context.Context, from *weir.Engine, c weir.C
 }
 
 func (w *restoreWriter) flush(ctx context.Context) error {
-	parts := w.hits.end(nil)
+	parts := w.hits.End(nil)
 	err := w.j.handOver(ctx, parts)
-	w.hits.begin(time.Now())
+	w.hits.Begin(time.Now())
 	w.last = 0
 	return err
 }
 
 // usage writes what keys have used of limits, and receipts.
-func (w *restoreWriter) usage(ctx context.Context, admissions []weir.Admission, receipts [][]byte) error {
+func (w *restoreWriter) usage(ctx context.Context, admissions []replication.Admission, receipts [][]byte) error {
 	if len(admissions) == 0 && len(receipts) == 0 {
 		return nil
 	}
-	by := map[int][]weir.Admission{}
+	by := map[int][]replication.Admission{}
 	for _, a := range admissions {
-		partition := w.j.engine.Replication().PartitionOf(a.Key)
+		partition := replication.Of(w.j.engine).PartitionOf(a.Key)
 		by[partition] = append(by[partition], a)
 	}
-	w.used.begin(time.Now())
-	for partition := range w.j.replica.audit.partitions {
-		w.used.addAdmissions(partition, by[partition])
+	w.used.Begin(time.Now())
+	for partition := range w.j.engine.Config().Partitions {
+		w.used.AddAdmissions(partition, by[partition])
 	}
-	return w.j.handOver(ctx, w.used.end(receipts))
+	return w.j.handOver(ctx, w.used.End(receipts))
 }
 
 // handedOver is a flush of a backup on its way to the goroutine that writes flushes.
@@ -223,8 +226,8 @@ const roomPoll = 50 * time.Millisecond
 // handOver has a flush written between those of this node, and returns when it is in the
 // journal. It leaves room for hits: a backup waits until there is more.
 func (j *Journal) handOver(ctx context.Context, parts [][]byte) error {
-	for !j.room().takes(j.snapshots.kept.Load(), int64(sizeOf(parts))) {
-		j.lookAtKept(ctx)
+	for !j.space.Room().Takes(j.space.Kept(), int64(record.SizeOf(parts))) {
+		j.checkpoints.LookAtKept(ctx)
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the journal has no room for more: %w", context.Cause(ctx))
@@ -254,25 +257,13 @@ func (j *Journal) handOver(ctx context.Context, parts [][]byte) error {
 // takeOver writes a flush of a backup. Among nodes it is applied when it comes back; alone
 // nobody else does, and before the next flush, whose snapshots say that they have it.
 func (j *Journal) takeOver(ctx context.Context, parts [][]byte) error {
-	if err := j.publish(ctx, parts); err != nil || j.cfg.clustered() {
+	j.flusher.BeginForeign(time.Now(), parts)
+	if err := j.publish(ctx); err != nil {
 		return err
 	}
-	return j.replica.applyAlone(parts)
-}
-
-func (r *replica) applyAlone(parts [][]byte) error {
-	r.cutting.Lock()
-	defer r.cutting.Unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, data := range parts {
-		p, err := decodePart(data)
-		if err != nil {
-			return err
-		}
-		if err := r.audit.applyParts(r.to, r.audit.lane(p.origin).part("a restored backup", p)); err != nil {
-			return err
-		}
+	j.flusher.End()
+	if j.cfg.clustered() {
+		return nil
 	}
-	return nil
+	return j.replica.ApplyAlone(parts)
 }

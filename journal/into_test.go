@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/backup"
+	"github.com/weir-counter/weir/journal/record"
 )
 
 // restoreInto restores a backup into a journal that is in use.
@@ -37,7 +40,7 @@ func other(t *testing.T, cfg weir.Config) (file []byte, want map[string]uint64) 
 		hit(fmt.Sprint("k", i%40), 1_000_000+i, 1)
 	}
 	r.sync()
-	r.j.startRound()
+	r.j.checkpoints.StartRound()
 	r.j.finishRound(t.Context())
 	hit("late", 1_001_000, 4)
 	r.e.Delete("k7")
@@ -208,9 +211,9 @@ func TestAReplacementThatWasCutOffIsNotLateForEver(t *testing.T) {
 	c := newCluster(t, 3)
 	c.start()
 	node := c.nodes[0]
-	cut := node.j.newRestoreWriter(newJournalID(), replaceName)
-	for partition := range node.j.replica.audit.partitions {
-		cut.hits.addRestored(partition, kindClear, []byte{1}, 1)
+	cut := node.j.newRestoreWriter(record.NewJournalID(), record.ReplacingBackup)
+	for partition := range node.j.engine.Config().Partitions {
+		cut.hits.AddRestored(partition, record.KindClear, []byte{1}, 1)
 	}
 	if err := cut.flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -219,7 +222,7 @@ func TestAReplacementThatWasCutOffIsNotLateForEver(t *testing.T) {
 	c.agree(theirs)
 	for _, node := range c.nodes {
 		for _, o := range node.j.Origins() {
-			if isRestoreName(o.Node) {
+			if record.IsBackupName(o.Node) {
 				t.Errorf("%+v", o)
 			}
 		}
@@ -237,14 +240,14 @@ func TestAMergeThatWasCutOffGoesOn(t *testing.T) {
 		cfg := testConfig(t, t.TempDir())
 		r := start(t, cfg)
 		r.j.restoreBytes = 1000
-		s, err := spoolFrom(t.Context(), bytes.NewReader(file), cfg.Dir+"/"+spoolFile, 1<<30)
+		s, err := backup.NewSpool(t.Context(), bytes.NewReader(file), cfg.Dir+"/"+spoolFile, 1<<30)
 		if err != nil {
 			t.Fatal(err)
 		}
-		id := s.id(r.e.Config(), 0)
-		cut := r.j.newRestoreWriter(id, restoreName(id))
+		id := s.ID(r.e.Config(), 0)
+		cut := r.j.newRestoreWriter(id, record.BackupName(id))
 		errCut, contents := errors.New("cut off"), 0
-		err = s.each(t.Context(), func(from *weir.Engine, c weir.Content) error {
+		err = s.Each(t.Context(), func(from *weir.Engine, c replication.Content) error {
 			if err := cut.content(t.Context(), from, c); err != nil {
 				return err
 			}

@@ -10,8 +10,14 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/join"
-	"github.com/weir-counter/weir/journal/lease"
+	"github.com/weir-counter/weir/cluster/join"
+	"github.com/weir-counter/weir/cluster/lease"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/checkpoint"
+	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 // Journal keeps an engine's hits on disk. It owns the data directory, the
@@ -21,30 +27,34 @@ type Journal struct {
 	engine *weir.Engine
 	log    *slog.Logger
 
-	lock   *dirLock
+	lock   *datadir.Lock
 	server *join.Node
-	store  *store
-	marks  *markWriter
-	life   life
+	store  *stream.Store
+	marks  *datadir.WatermarkWriter
+	life   record.Incarnation
 
-	manifest manifest
+	manifest datadir.Manifest
+
+	dirThere, serverThere *datadir.Presence // gone.go; nil in a cluster
 
 	ofMany     bool         // Verify reads what a node of a cluster has, and asks nobody
 	unanswered atomic.Int64 // messages that no node had
 	suspect    atomic.Bool  // something failed since the server was found well
 
-	replica   *replica
-	shares    *shares // nil: alone
-	flusher   flusher
-	told      told
-	fresh     fresher
-	endBeats  func() // nil: there are none
-	snapshots snapshotter
-	space     space
-	stores    stores // in a cluster: whose replicas store
-	stats     stats
-	clocks    clockWatch
-	found     []Finding // at Open
+	replica     *replica.Replica
+	shares      *shares          // nil: alone
+	flusher     *replica.Flusher // its goroutine's
+	waiters     waiters
+	highWater   highWater
+	fresh       fresher
+	endBeats    func() // nil: there are none
+	checkpoints *checkpoint.Checkpointer
+	space       replica.Space
+	stores      replica.Stores // in a cluster: whose replicas store
+	stats       stats
+	clocks      clockWatch
+	set         clockSetter
+	found       []record.Finding // at Open
 
 	stop    context.CancelCauseFunc
 	failed  chan struct{} // closed when the journal can't go on
@@ -83,7 +93,7 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	if !made.Gather {
 		return nil, errors.New("journal: the engine must be made with Config.Gather")
 	}
-	if err := cfg.FitsMemory(made.Memory, made.LimitMemory); err != nil {
+	if err := cfg.FitsMemory(made); err != nil {
 		return nil, err
 	}
 	j := &Journal{cfg: cfg, engine: engine, log: cfg.Logger, failed: make(chan struct{}), handed: make(chan handedOver)}
@@ -93,7 +103,10 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	run, stop := context.WithCancelCause(context.Background())
 	j.stop, j.stopped = stop, run.Done()
 	j.running.Go(func() { j.runFlusher(run) })
-	j.running.Go(func() { j.runSnapshotter(run) })
+	j.running.Go(func() { j.checkpoints.Run(run) })
+	if j.serverThere != nil {
+		j.running.Go(func() { j.runPresence(run) })
+	}
 	if cfg.clustered() {
 		j.running.Go(func() { j.runFollower(run) })
 		j.running.Go(func() { j.runShares(run) })
@@ -117,47 +130,48 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 }
 
 func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (err error) {
-	if j.lock, err = lockDir(j.cfg.Dir); err != nil {
+	if j.lock, err = datadir.LockDir(j.cfg.Dir); err != nil {
 		return err
 	}
-	j.cfg.Dir = j.lock.path // wherever a link on the way to it leads later
-	m, found, err := loadManifest(j.cfg.Dir)
-	if errors.Is(err, errDamaged) && j.cfg.clustered() {
+	j.space.Init(j.cfg.MaxBytes, j.cfg.clustered())
+	j.cfg.Dir = j.lock.Path // wherever a link on the way to it leads later
+	m, found, err := datadir.LoadManifest(j.cfg.Dir)
+	if errors.Is(err, record.ErrDamaged) && j.cfg.clustered() {
 		return fmt.Errorf("%w: with the other nodes up and none of them late, start this one with an empty directory under the same name", err)
 	}
 	if err != nil {
 		return err
 	}
 	if !found {
-		if err := refuseForeignFiles(j.cfg.Dir); err != nil {
+		if err := datadir.RefuseForeignFiles(j.cfg.Dir); err != nil {
 			return err
 		}
-		m = newManifest(j.engine.Config())
-		if err := m.save(j.cfg.Dir); err != nil { // in epoch 0: a start that does not come to its end can be made again
+		m = datadir.NewManifest(j.engine.Config())
+		if err := m.Save(j.cfg.Dir); err != nil { // in epoch 0: a start that does not come to its end can be made again
 			return fmt.Errorf("journal: manifest: %w", err)
 		}
 	}
 	if m, j.carrying, err = j.carryOver(ctx, m); err != nil {
 		return err
 	}
-	if err := m.fits(j.engine.Config()); err != nil {
+	if err := m.Fits(j.engine.Config()); err != nil {
 		return err
 	}
 	if j.server, err = startServer(ctx, j.cfg); err != nil {
 		return err
 	}
 	isNew := m.Epoch == 0
-	var missing []Finding
-	if j.store, missing, err = openStore(ctx, j.server, m, isNew || j.cfg.AcceptDamage); err != nil {
+	var missing []record.Finding
+	if j.store, missing, err = stream.Open(ctx, j.server.JetStream(), identityOf(m), j.server.Replicas, isNew || j.cfg.AcceptDamage); err != nil {
 		return err
 	}
 	if isNew {
 		missing = nil
 	}
 	if j.store == nil {
-		return &DamageError{missing, j.cfg.clustered()}
+		return &record.DamageError{Findings: missing, Clustered: j.cfg.clustered()}
 	}
-	m.Journal = j.store.at.Load().journal
+	m.Journal = j.store.ID()
 	if j.carrying {
 		if err := j.claimCarried(ctx); err != nil {
 			return fmt.Errorf("journal: %w", err)
@@ -169,59 +183,89 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 			return fmt.Errorf("journal: %w", err)
 		}
 	}
-	loaded, err := j.load(ctx, m, isNew, missing, progress)
+	j.newReplica(m)
+	j.replica.Note(missing...)
+	start := checkpoint.Start{Store: j.store, Replica: j.replica, Partitions: m.Partitions, Dir: j.cfg.Dir, New: isNew, Progress: progress}
+	if j.cfg.clustered() {
+		start.Follow, start.FollowTo = j.followOne, j.followTo
+	}
+	loaded, err := start.Load(ctx)
 	if err != nil {
 		return err
 	}
-	loaded.findings = append(loaded.findings, replaced(j.server.Damage())...)
-	j.found = loaded.findings
-	for _, f := range loaded.findings {
+	j.stats.replays, j.stats.repeats, j.stats.unfinished = j.replica.Replayed()
+	loaded.Findings = append(loaded.Findings, replaced(j.server.Damage())...)
+	j.found = loaded.Findings
+	for _, f := range loaded.Findings {
 		j.log.Error("data directory", "finding", f.String())
 	}
-	if lost := lossy(loaded.findings); len(lost) > 0 && !j.cfg.AcceptDamage {
-		return &DamageError{lost, j.cfg.clustered()}
+	if lost := record.Losses(loaded.Findings); len(lost) > 0 && !j.cfg.AcceptDamage {
+		return &record.DamageError{Findings: lost, Clustered: j.cfg.clustered()}
 	}
 	m.Epoch++ // on disk before the first batch of the epoch
-	if err := m.save(j.cfg.Dir); err != nil {
+	if err := m.Save(j.cfg.Dir); err != nil {
 		return fmt.Errorf("journal: manifest: %w", err)
 	}
-	j.life, j.manifest = life{m.Origin, m.Epoch}, m
-	accepted := len(lossy(loaded.findings)) > 0
+	j.life, j.manifest = record.Incarnation{Origin: m.Origin, Epoch: m.Epoch}, m
+	accepted := len(record.Losses(loaded.Findings)) > 0
 	if accepted && !j.cfg.clustered() { // in a cluster the journal is not this node's to start over
-		if err := j.rebase(ctx, &loaded); err != nil {
+		if err := start.Rebase(ctx, j.life, &loaded); err != nil {
 			return fmt.Errorf("journal: go on without what was lost: %w", err)
 		}
 	}
-	if j.marks, err = openMark(j.cfg.Dir); err != nil {
+	if j.marks, err = datadir.OpenWatermark(j.cfg.Dir); err != nil {
 		return fmt.Errorf("journal: mark: %w", err)
 	}
-	if err := j.marks.write(mark{epoch: m.Epoch, stream: loaded.last}); err != nil {
+	if err := j.marks.Write(datadir.Watermark{Epoch: m.Epoch, Stream: loaded.Last}); err != nil {
 		return fmt.Errorf("journal: mark: %w", err)
 	}
-	j.flusher = newFlusher(loaded.last)
-	j.snapshots = newSnapshotter(loaded.have)
-	j.replica.begin(j.life)
+	j.waiters = newWaiters()
+	j.flusher = replica.NewFlusher(j.replica, &j.space, loaded.Last)
+	j.checkpoints.Begin(loaded.Have)
+	j.replica.Begin(j.life)
 	if j.cfg.clustered() {
 		if err := j.beginCluster(ctx); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
-		if err := j.settle(ctx, lossy(loaded.findings)); err != nil {
+		if err := j.settle(ctx, record.Losses(loaded.Findings)); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}
-	j.snapshots.grown.Store(int64(loaded.bytes))
-	j.snapshots.kept.Store(int64(loaded.bytes))
-	j.boundWaiting(0)
+	if err := j.noteFiles(); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	j.space.Loaded(loaded.Bytes)
+	j.space.Bound(j.engine, 0)
 	if accepted && !j.cfg.clustered() {
-		j.startRound() // for the other slots
+		j.checkpoints.StartRound() // for the other slots
 	}
 	return nil
+}
+
+// newReplica makes what decides of the journal, and what takes its snapshots.
+func (j *Journal) newReplica(m datadir.Manifest) {
+	j.replica = replica.New(j.engine, m.Origin, j.cfg.Join.Node, j.cfg.clustered())
+	j.replica.Timed, j.replica.Stamp = j.stats.timed, j.now
+	j.set.begin(m.ClockSet, replication.Of(j.engine).LimitClockBehind())
+	j.replica.Sets = m.ClockSet
+	j.checkpoints = checkpoint.New(checkpoint.Config{
+		Engine: j.engine, Replica: j.replica, Store: j.store, Logger: j.log,
+		FlushEvery: j.cfg.FlushEvery, SnapshotBytes: j.cfg.SnapshotBytes,
+		Space: &j.space, Hurry: j.waiters.hurry, Suspect: func() { j.suspect.Store(true) },
+		Clustered: j.cfg.clustered(), Node: j.cfg.Join.Node,
+		Held: func() (token uint64, held bool) {
+			l, _, held := j.holder.Held(checkpoint.Lease)
+			return l.Token, held
+		},
+		Who:     func(ctx context.Context) (string, error) { return j.holder.Who(ctx, checkpoint.Lease) },
+		Holders: j.holdersOfParts,
+	})
 }
 
 // Sync returns when every hit counted before the call is on disk. Many callers
 // share one flush.
 func (j *Journal) Sync(ctx context.Context) error {
-	group := j.flusher.join()
+	group := j.waiters.join()
 	select {
 	case <-group.done:
 		return group.err
@@ -231,7 +275,7 @@ func (j *Journal) Sync(ctx context.Context) error {
 }
 
 // Origin is this node's, 16 hex digits: that of its data directory.
-func (j *Journal) Origin() string { return fmt.Sprintf("%016x", j.life.origin) }
+func (j *Journal) Origin() string { return fmt.Sprintf("%016x", j.life.Origin) }
 
 // Failed is closed when the journal can't go on, and Err says why: this process
 // must be started again. Hits are refused once the buffer is full; none is lost.
@@ -247,11 +291,13 @@ func (j *Journal) Err() error {
 	}
 }
 
-func (j *Journal) fail(err error) {
+// fail ends the journal for err, and tells whether it was the first to.
+func (j *Journal) fail(err error) (first bool) {
 	j.failing.Do(func() {
-		j.failure = err
+		first, j.failure = true, err
 		close(j.failed)
 	})
+	return first
 }
 
 // Close flushes, snapshots what changed if this node is alone, and stops the
@@ -260,10 +306,10 @@ func (j *Journal) fail(err error) {
 // is lost. If the flush can't be done, it says how much was not written.
 func (j *Journal) Close(ctx context.Context) (err error) {
 	j.closed.Do(func() {
-		j.snapshots.noMorePins(errClosing)
+		j.checkpoints.NoMorePins(errClosing)
 		j.closing.Store(true)
 		if !j.cfg.clustered() { // the others go on to take them, and may be gone for all that is stored here
-			j.startRound()
+			j.checkpoints.StartRound()
 		}
 		err = j.Sync(ctx)
 		if err == nil {
@@ -274,8 +320,9 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 		}
 		j.stop(errClosing)
 		j.running.Wait()
-		switch lost := j.engine.Stats().Waiting + j.flusher.open.Load(); {
+		switch lost := j.engine.Stats().Waiting + j.flusher.Open(); {
 		case err == nil:
+		case lost == 0 && j.isGone():
 		case lost == 0:
 			j.log.Warn("journal: could not write the last heartbeat because no other node is running; no hit is lost", "error", err)
 			err = nil
@@ -307,17 +354,17 @@ func (j *Journal) release() error {
 		j.shares.registry.Wait()
 	}
 	if j.marks != nil {
-		errs = append(errs, j.marks.close())
+		errs = append(errs, j.marks.Close())
 	}
 	if j.lock != nil {
-		errs = append(errs, j.lock.release())
+		errs = append(errs, j.lock.Release())
 	}
 	return errors.Join(errs...)
 }
 
 // finishRound waits for the round of snapshots that is under way.
 func (j *Journal) finishRound(ctx context.Context) {
-	for j.snapshots.inRound() {
+	for j.checkpoints.InRound() {
 		if err := j.Sync(ctx); err != nil {
 			return
 		}
@@ -325,7 +372,7 @@ func (j *Journal) finishRound(ctx context.Context) {
 		case <-ctx.Done():
 			j.log.Warn("stopped before all snapshots were taken; the next start replays more of the journal")
 			return
-		case <-j.snapshots.wrote:
+		case <-j.checkpoints.Stored():
 		case <-time.After(j.cfg.FlushEvery):
 		}
 	}

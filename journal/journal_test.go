@@ -27,7 +27,7 @@ func engineConfig() weir.Config {
 // smallEngineConfig is engineConfig with memory that suits the smallest disk.
 func smallEngineConfig() weir.Config {
 	cfg := engineConfig()
-	cfg.Memory, cfg.LimitMemory = 4<<20, 256<<10
+	cfg.Memory, cfg.LimitMemory, cfg.OnceMemory = 4<<20, 256<<10, 128<<10
 	return cfg
 }
 
@@ -207,12 +207,12 @@ func TestMetamorphic(t *testing.T) {
 				run.crash()
 				run = start(t, cfg)
 			case 2:
-				run.j.startRound()
+				run.j.checkpoints.StartRound()
 			case 3:
 				run.e.Delete(key)
 				plain.Delete(key)
 			case 4:
-				run.j.startRound()
+				run.j.checkpoints.StartRound()
 				run.j.finishRound(t.Context())
 			}
 		}
@@ -241,10 +241,10 @@ func TestTrims(t *testing.T) {
 			r.hit(fmt.Sprint("key:", k), 1_000_000+i, 1)
 		}
 		r.sync()
-		r.j.startRound()
+		r.j.checkpoints.StartRound()
 		r.j.finishRound(t.Context())
 	}
-	first, last, _, err := r.j.store.bounds(t.Context())
+	first, last, _, err := r.j.store.Bounds(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

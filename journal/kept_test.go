@@ -30,7 +30,7 @@ func TestMoreIsWrittenThanIsKept(t *testing.T) {
 			t.Errorf("node %d: %+v", i+1, s)
 		}
 	}
-	_, _, bytes, err := c.nodes[0].j.store.bounds(t.Context())
+	_, _, bytes, err := c.nodes[0].j.store.Bounds(t.Context())
 	if err != nil || bytes > minMaxBytes/2 {
 		t.Errorf("%d bytes are kept, %v", bytes, err)
 	}

@@ -10,25 +10,24 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/join"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
 
 var (
-	lagFor   = flag.Duration("lag.for", 0, "how long TestClusterLag measures; 0: it does not")
+	lagFor   = flag.Duration("lag.for", time.Second, "how long TestClusterLag measures")
 	lagTrip  = flag.Duration("lag.rtt", 80*time.Millisecond, "round trip time between nodes")
-	lagNodes = flag.Int("lag.nodes", 5, "nodes, of which three keep the journal")
+	lagNodes = flag.Int("lag.nodes", 3, "nodes, of which three keep the journal")
 	lagFlush = flag.Duration("lag.flush", 100*time.Millisecond, "their flush interval")
 	lagOut   = flag.String("lag.out", "", "file for the line; empty: the test's log")
 )
 
 // TestClusterLag measures how long a hit takes from the node that took it to the counts of
 // each other one (make cluster-lag), with real servers and proxies between them that hold
-// back what they say.
+// back what they say. How long that is it does not judge: a busy machine takes longer. That
+// hits arrive at all it does.
 func TestClusterLag(t *testing.T) {
-	if *lagFor == 0 {
-		t.Skip("make cluster-lag")
-	}
+	t.Parallel()
 	c := newCluster(t, *lagNodes)
 	var configs []*join.Config
 	for i := range c.cfgs {
@@ -38,6 +37,15 @@ func TestClusterLag(t *testing.T) {
 	jointest.NewDelay(t, *lagTrip).Between(t, configs)
 	c.start()
 	all := c.measureLag(*lagFor)
+	for i, of := range c.nodes {
+		key := fmt.Sprint("of ", i)
+		for k, other := range c.nodes {
+			jointest.Eventually(t, fmt.Sprintf("node %d counts the hits of node %d", k+1, i+1), func() bool {
+				want := totalOf(t, of.e, key)
+				return want > 0 && totalOf(t, other.e, key) == want
+			})
+		}
+	}
 	late, furthest := 0, time.Duration(0)
 	for _, node := range c.nodes {
 		asOf, list := node.j.Freshness()

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/limits"
+	"github.com/weir-counter/weir/limit"
 )
 
 // What one node is told to forget of limits that requests bring along, all forget.
@@ -12,34 +14,34 @@ func TestForgetInlineOnAllNodes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
-	limits := make([]*weir.KeyedLimit, len(c.nodes))
+	made := make([]*weir.KeyedLimit, len(c.nodes))
 	for i, node := range c.nodes {
-		l, err := node.e.Replication().LimitIn(c.cfgs[i].Join.Node, weir.WhereShared, "mine", weir.Limit{N: 10, Per: time.Hour})
+		l, err := limits.Of(node.e).LimitIn(c.cfgs[i].Join.Node, limit.WhereShared, "mine", weir.Limit{N: 10, Per: time.Hour})
 		if err == nil {
-			l, err = l.Inline()
+			err = limits.Inline(l)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		limits[i] = l
+		made[i] = l
 	}
 	until := func(remaining uint64) {
 		t.Helper()
 		c.applied()
-		for i, l := range limits {
+		for i, l := range made {
 			if v, err := l.Peek("a", 0); err != nil || v.Remaining != remaining {
 				t.Errorf("node %d: %+v, %v, want %d left", i, v, err, remaining)
 			}
 		}
 	}
-	for _, l := range limits {
+	for _, l := range made {
 		l.Allow("a")
 	}
 	until(7)
-	if n, err := c.nodes[1].e.ForgetInline("mine"); n != 1 || err != nil {
+	if n, err := limits.Of(c.nodes[1].e).ForgetInline("mine"); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	until(10)
-	limits[0].Allow("a")
+	made[0].Allow("a")
 	until(9)
 }

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/limits"
+	"github.com/weir-counter/weir/limit"
 )
 
 // admitted is one admission: at its node, between two times.
@@ -87,10 +89,10 @@ func (c *cluster) ask(limits []*weir.KeyedLimit, key string, pause, long time.Du
 	return all
 }
 
-func (c *cluster) limits(where weir.Where, name string, l weir.Limit) (list []*weir.KeyedLimit) {
+func (c *cluster) limits(where limit.Where, name string, l weir.Limit) (list []*weir.KeyedLimit) {
 	c.t.Helper()
 	for i, node := range c.nodes {
-		kl, err := node.e.Replication().LimitIn(fmt.Sprintf("n%d", i+1), where, name, l)
+		kl, err := limits.Of(node.e).LimitIn(fmt.Sprintf("n%d", i+1), where, name, l)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -106,14 +108,14 @@ func TestSharedLimit(t *testing.T) {
 	c := newCluster(t, 3)
 	c.start()
 	for i, l := range []weir.Limit{{N: 5, Per: time.Second}, {N: 60, Per: time.Second}, {N: 40, Per: 2 * time.Second, Burst: 10}} {
-		var limits []*weir.KeyedLimit
+		var made []*weir.KeyedLimit
 		var all []admitted
 		var burst uint64
 		var lag, interval int64
 		for try := range 10 { // what is too many is known where word is faster than the limit's interval
-			limits = c.limits(weir.WhereShared, fmt.Sprint("shared", i, "-", try), l)
-			all, lag = c.hammer(limits, "k", time.Millisecond, 3*time.Second)
-			burst = limits[0].Limit().Burst
+			made = c.limits(limit.WhereShared, fmt.Sprint("shared", i, "-", try), l)
+			all, lag = c.hammer(made, "k", time.Millisecond, 3*time.Second)
+			burst = made[0].Limit().Burst
 			interval = int64(l.Per) * int64(burst) / int64(l.N)
 			if lag <= interval/2 {
 				break
@@ -142,9 +144,9 @@ func TestSharedLimit(t *testing.T) {
 		}
 		over := overshoot(all, interval-lag, burst)
 		var reported []uint64
-		for _, kl := range limits {
-			if reported = append(reported, kl.Overshoot()); kl.Overshoot() < over {
-				t.Errorf("%+v: %d too many, %d reported", l, over, kl.Overshoot())
+		for _, kl := range made {
+			if reported = append(reported, limits.Overshoot(kl)); limits.Overshoot(kl) < over {
+				t.Errorf("%+v: %d too many, %d reported", l, over, limits.Overshoot(kl))
 			}
 		}
 		if over == 0 {
@@ -198,12 +200,12 @@ func TestNodeAndSharedLimitsSurviveACrash(t *testing.T) {
 	c := newCluster(t, 3)
 	c.start()
 	own, both := weir.Limit{N: 4, Per: time.Hour}, weir.Limit{N: 6, Per: 50 * time.Second}
-	for i, kl := range c.limits(weir.WhereNode, "own", own) {
+	for i, kl := range c.limits(limit.WhereNode, "own", own) {
 		if !kl.AllowN("k", uint64(i+1)) {
 			t.Errorf("node %d: denied", i+1)
 		}
 	}
-	shared := c.limits(weir.WhereShared, "both", both)
+	shared := c.limits(limit.WhereShared, "both", both)
 	if !shared[1].AllowN("k", 5) {
 		t.Error("denied")
 	}
@@ -217,14 +219,14 @@ func TestNodeAndSharedLimitsSurviveACrash(t *testing.T) {
 	c.nodes[1].crash()
 	c.nodes[1] = nil
 	c.start()
-	for i, kl := range c.limits(weir.WhereNode, "own", own) {
+	for i, kl := range c.limits(limit.WhereNode, "own", own) {
 		if v, err := kl.Peek("k", 0); err != nil || v.Remaining != uint64(3-i) {
 			t.Errorf("node %d: %+v, %v, want %d left", i+1, v, err, 3-i)
 		}
 	}
-	for i, kl := range c.limits(weir.WhereShared, "both", both) {
-		if v, err := kl.Peek("k", 0); err != nil || v.Remaining != 1 || kl.Overshoot() != 0 {
-			t.Errorf("node %d: %+v, %v, %d too many: want 1 left", i+1, v, err, kl.Overshoot())
+	for i, kl := range c.limits(limit.WhereShared, "both", both) {
+		if v, err := kl.Peek("k", 0); err != nil || v.Remaining != 1 || limits.Overshoot(kl) != 0 {
+			t.Errorf("node %d: %+v, %v, %d too many: want 1 left", i+1, v, err, limits.Overshoot(kl))
 		}
 	}
 }

@@ -5,6 +5,11 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/partial"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/backup"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/replica"
 )
 
 // A longer retention brings no hits back: windows that reach back further than was kept
@@ -22,26 +27,26 @@ func TestALongerRetentionIsHonestAboutAllKeys(t *testing.T) {
 	}
 	states := func(e *weir.Engine) (list [][]byte) {
 		for partition := range e.Config().Partitions {
-			var cut weir.Cut
-			e.Replication().Cut(partition, &cut, true)
+			var cut replication.Cut
+			replication.Of(e).Cut(partition, &cut, true)
 			list = append(list, cut.State)
 		}
 		return list
 	}
 	pours := func(from *weir.Engine, partitions int, retention time.Duration) *weir.Engine {
 		to := engine(partitions, retention)
-		h := newHolding(to)
+		h := replica.NewHolding(to)
 		for _, state := range states(from) {
-			c, err := weir.ReadContent(state)
+			c, err := replication.ReadContent(state)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := pour(c, to, func(p poured) error {
-				b := batch{partition: p.partition, kind: p.kind, entries: p.entries}
-				if !b.checkRestored() {
+			if err := backup.Pour(c, to, func(p backup.Batch) error {
+				b := record.Batch{Partition: p.Partition, Kind: p.Kind, Entries: p.Entries}
+				if !b.CheckRestored() {
 					t.Error("a batch of the content is refused")
 				}
-				return h.restored(b)
+				return h.Count(b, false, false)
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -80,17 +85,17 @@ func TestALongerRetentionIsHonestAboutAllKeys(t *testing.T) {
 		within(again, "poured twice", weir.AllKeys, truth)
 		loaded := engine(partitions, 2*time.Hour)
 		for partition, state := range states(long) {
-			if err := loaded.Replication().LoadState(partition, state); err != nil {
+			if err := replication.Of(loaded).LoadState(partition, state); err != nil {
 				t.Fatal(err)
 			}
 		}
 		within(loaded, "after a restart", weir.AllKeys, truth)
 		within(loaded, "after a restart", "a", truth/8)
-		in := weir.NewPartitionSet(partitions)
+		in := replication.NewPartitionSet(partitions)
 		for partition := range partitions {
 			in.Add(partition)
 		}
-		got, err := loaded.Replication().CountIn(in, now, weir.AllKeys, time.Hour)
+		got, err := partial.Of(loaded).CountIn(in, now, weir.AllKeys, time.Hour)
 		if err != nil || got.Lower > truth || got.Upper < truth {
 			t.Errorf("by partitions: %v, %v; %d are true", got, err, truth)
 		}

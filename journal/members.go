@@ -3,6 +3,8 @@ package journal
 import (
 	"context"
 	"time"
+
+	"github.com/weir-counter/weir/journal/replica"
 )
 
 // membersEvery is how often a node looks who the nodes are.
@@ -23,7 +25,7 @@ func (j *Journal) runMembers(ctx context.Context) {
 		if _, late := j.Freshness(); len(late) > 0 {
 			j.takeRemovals(ctx, late)
 		}
-		if can := j.server.Replicas(replicas); can > spread && j.trims() && j.spread(ctx) {
+		if can := j.server.Replicas(replica.Replicas); can > spread && j.checkpoints.Trims() && j.spread(ctx) {
 			spread = can
 		}
 	}
@@ -33,7 +35,7 @@ func (j *Journal) runMembers(ctx context.Context) {
 func (j *Journal) spread(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	err := j.server.Spread(ctx, replicas)
+	err := j.server.Spread(ctx, replica.Replicas)
 	if err != nil && ctx.Err() == nil {
 		j.log.Warn("journal: could not spread streams over more nodes; will retry", "error", err)
 	}

@@ -10,7 +10,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/journal/backup"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 // A journal remembers which backups were merged into it, and whose hits were in them: a
@@ -54,18 +59,18 @@ var (
 
 // openMerges makes the bucket if it is not there.
 func (j *Journal) openMerges(ctx context.Context) (kv jetstream.KeyValue, err error) {
-	err = patiently(ctx, func(ctx context.Context) (err error) {
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
 		js := j.server.JetStream()
 		if kv, err = js.KeyValue(ctx, mergesBucket); !errors.Is(err, jetstream.ErrBucketNotFound) {
 			return err
 		}
 		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: mergesBucket, Description: "Weir: backups that were merged", MaxBytes: mergesBytes, Replicas: j.server.Replicas(replicas),
+			Bucket: mergesBucket, Description: "Weir: backups that were merged", MaxBytes: mergesBytes, Replicas: j.server.Replicas(replica.Replicas),
 		})
 		if errors.Is(err, jetstream.ErrBucketExists) {
 			kv, err = js.KeyValue(ctx, mergesBucket)
 		}
-		return beingMade(err)
+		return stream.NotYetCreated(err)
 	})
 	return kv, err
 }
@@ -73,7 +78,7 @@ func (j *Journal) openMerges(ctx context.Context) (kv jetstream.KeyValue, err er
 // merges are all entries of backups.
 func (j *Journal) merges(ctx context.Context) (list map[string]merge, err error) {
 	list = map[string]merge{}
-	err = patiently(ctx, func(ctx context.Context) error {
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
 		kv, err := j.server.JetStream().KeyValue(ctx, mergesBucket)
 		if errors.Is(err, jetstream.ErrBucketNotFound) {
 			return nil
@@ -116,23 +121,23 @@ func (j *Journal) merged(ctx context.Context) (origins []uint64, err error) {
 
 // beginMerge refuses a backup whose hits are here, and writes down that this one is
 // merged. again says that it was, as a whole.
-func (j *Journal) beginMerge(ctx context.Context, s *spool, id uint64) (again bool, err error) {
-	if j.replica.mergedWhole(id) {
+func (j *Journal) beginMerge(ctx context.Context, s *backup.Spool, id uint64) (again bool, err error) {
+	if j.replica.MergedWhole(id) {
 		return true, nil
 	}
-	here := journalText(j.store.at.Load().journal)
+	here := record.JournalText(j.store.ID())
 	const instead = "counting them twice is not what you want: mode=replace makes the counts those of the backup"
-	if s.info.Journal == j.store.at.Load().journal {
-		return false, fmt.Errorf("%w: it was taken of this very journal, %s, at %s: %s", ErrCountedTwice, here, s.info.Taken.Format(time.RFC3339), instead)
+	if s.Info.Journal == j.store.ID() {
+		return false, fmt.Errorf("%w: it was taken of this very journal, %s, at %s: %s", ErrCountedTwice, here, s.Info.Taken.Format(time.RFC3339), instead)
 	}
-	if origin, ok := j.replica.knows(s.origins, id); ok {
+	if origin, ok := j.replica.Knows(s.Origins, id); ok {
 		return false, fmt.Errorf("%w: those of origin %016x are in journal %s: %s", ErrCountedTwice, origin, here, instead)
 	}
 	list, err := j.merges(ctx)
 	if err != nil {
 		return false, err
 	}
-	key := journalText(id)
+	key := record.JournalText(id)
 	if list[key].Whole {
 		return true, nil
 	}
@@ -140,7 +145,7 @@ func (j *Journal) beginMerge(ctx context.Context, s *spool, id uint64) (again bo
 		if other == key {
 			continue
 		}
-		for _, origin := range s.origins {
+		for _, origin := range s.Origins {
 			if slices.Contains(m.Origins, origin) {
 				return false, fmt.Errorf("%w: a backup of %s with hits of origin %016x was merged into journal %s at %s: %s",
 					ErrCountedTwice, m.Taken.Format(time.RFC3339), origin, here, m.Began.Format(time.RFC3339), instead)
@@ -150,7 +155,7 @@ func (j *Journal) beginMerge(ctx context.Context, s *spool, id uint64) (again bo
 	if len(list) >= maxMerges {
 		return false, fmt.Errorf("%d backups were merged into this journal, which is the most", len(list))
 	}
-	return false, j.recordMerge(ctx, key, s.entry(j.cfg.Join.Node))
+	return false, j.recordMerge(ctx, key, entryOf(s, j.cfg.Join.Node))
 }
 
 func (j *Journal) recordMerge(ctx context.Context, key string, m merge) error {
@@ -162,7 +167,7 @@ func (j *Journal) recordMerge(ctx context.Context, key string, m merge) error {
 	if err != nil {
 		return err
 	}
-	return patiently(ctx, func(ctx context.Context) error {
+	return stream.RetryUnavailable(ctx, func(ctx context.Context) error {
 		_, err := kv.Put(ctx, key, value)
 		return err
 	})
@@ -170,7 +175,7 @@ func (j *Journal) recordMerge(ctx context.Context, key string, m merge) error {
 
 // replacedBy is the origin of the last backup that replaced all hits; 0: none has.
 func (j *Journal) replacedBy(ctx context.Context) (id uint64, err error) {
-	err = patiently(ctx, func(ctx context.Context) error {
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
 		kv, err := j.server.JetStream().KeyValue(ctx, mergesBucket)
 		if errors.Is(err, jetstream.ErrBucketNotFound) {
 			return nil
@@ -201,13 +206,13 @@ func (j *Journal) beginReplaced(ctx context.Context, id uint64) error {
 	if err != nil {
 		return err
 	}
-	return patiently(ctx, func(ctx context.Context) error {
+	return stream.RetryUnavailable(ctx, func(ctx context.Context) error {
 		for key := range list {
 			if err := kv.Purge(ctx, key); err != nil {
 				return err
 			}
 		}
-		_, err := kv.Put(ctx, replacedKey, []byte(journalText(id)))
+		_, err := kv.Put(ctx, replacedKey, []byte(record.JournalText(id)))
 		return err
 	})
 }
@@ -220,12 +225,15 @@ func (j *Journal) claimGrown(ctx context.Context, former uint64) error {
 		return err
 	}
 	var other string
-	if err := patiently(ctx, func(ctx context.Context) error {
-		_, err := kv.Create(ctx, grownKey, []byte(journalText(former)))
+	if err := stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+		_, err := kv.Create(ctx, grownKey, []byte(record.JournalText(former)))
 		if !errors.Is(err, jetstream.ErrKeyExists) {
 			return err
 		}
 		entry, err := kv.Get(ctx, grownKey)
+		if errors.Is(err, jetstream.ErrKeyNotFound) { // a replica answered that does not have it yet
+			return errors.Join(nats.ErrTimeout, err)
+		}
 		if err == nil {
 			other = string(entry.Value())
 		}
@@ -233,39 +241,15 @@ func (j *Journal) claimGrown(ctx context.Context, former uint64) error {
 	}); err != nil {
 		return err
 	}
-	if other == "" || other == journalText(former) {
+	if other == "" || other == record.JournalText(former) {
 		return nil
 	}
 	return fmt.Errorf("this directory has the hits of journal %s, and cluster journal %s has grown from another one, %s: a cluster grows from one directory. "+
 		"Nothing was counted. Start this node with an empty --data, and add its hits by hand: weir restore %s --server ADDR --mode merge",
-		journalText(former), journalText(j.store.at.Load().journal), other, filepath.Join(j.cfg.Dir, carriedFile))
+		record.JournalText(former), record.JournalText(j.store.ID()), other, filepath.Join(j.cfg.Dir, carriedFile))
 }
 
-// restoreName is the name of an origin that is a backup: no node can have it.
-func restoreName(id uint64) string { return "(backup " + strconv.FormatUint(id, 16) + ")" }
-
-// replaceName is that of each backup that replaces all hits, whatever its id: of one that
-// was cut off nothing comes any more once another has begun, as with nodes of one name.
-const replaceName = "(replacing backup)"
-
-func isRestoreName(node string) bool { return len(node) > 0 && node[0] == '(' }
-
-// mergedWhole tells whether the last batch of a backup was applied.
-func (r *replica) mergedWhole(id uint64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.audit.lanes[id]
-	return l != nil && l.left
-}
-
-// knows tells which of some origins has batches here; id is passed over.
-func (r *replica) knows(origins []uint64, id uint64) (origin uint64, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, origin := range origins {
-		if r.audit.lanes[origin] != nil && origin != id {
-			return origin, true
-		}
-	}
-	return 0, false
+// entryOf is what a journal remembers of this backup.
+func entryOf(s *backup.Spool, node string) merge {
+	return merge{Journal: s.Info.Journal, Origins: s.Origins, Taken: s.Info.Taken, Node: node, Began: time.Now().UTC()}
 }

@@ -21,7 +21,7 @@ func (j *Journal) refuseNamesake(ctx context.Context) error {
 	}
 	for _, c := range clocks {
 		if c.Node == j.cfg.Join.Node {
-			return fmt.Errorf("another node that runs is called %s (its data directory is origin %s, this one's is %016x): give each node its own --node, or stop that one", c.Node, c.Origin, j.life.origin)
+			return fmt.Errorf("another node that runs is called %s (its data directory is origin %s, this one's is %016x): give each node its own --node, or stop that one", c.Node, c.Origin, j.life.Origin)
 		}
 	}
 	return nil

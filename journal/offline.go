@@ -12,7 +12,12 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/weir-counter/weir/journal/join"
+	"github.com/weir-counter/weir/cluster/join"
+	"github.com/weir-counter/weir/journal/backup"
+	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 // leavingDir is where a copy of a cluster node's files is while its backup is written: the
@@ -21,7 +26,7 @@ const leavingDir = "leaving"
 
 // backupOffline writes a backup of a directory that no server has open. Of a cluster's
 // node it is what that one's replica has, which must be all, or Config.AcceptDamage set.
-func backupOffline(ctx context.Context, dir string, m manifest, ofMany bool, cfg Config, w io.Writer) (err error) {
+func backupOffline(ctx context.Context, dir string, m datadir.Manifest, ofMany bool, cfg Config, w io.Writer) (err error) {
 	from := dir
 	if ofMany {
 		from = filepath.Join(dir, leavingDir)
@@ -29,39 +34,40 @@ func backupOffline(ctx context.Context, dir string, m manifest, ofMany bool, cfg
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(from)) }()
-		_, damaged, err := join.Inspect(filepath.Join(dir, serverDir), flushStream)
+		_, damaged, err := join.Inspect(filepath.Join(dir, datadir.ServerDir), stream.FlushStream)
 		if err == nil && len(damaged) > 0 && damaged[0].Index == "" && !cfg.AcceptDamage {
-			err = fmt.Errorf("%w: %s: start it as a node of its cluster, which copies it from the others", errDamaged, damaged[0])
+			err = fmt.Errorf("%w: %s: start it as a node of its cluster, which copies it from the others", record.ErrDamaged, damaged[0])
 		}
 		if err == nil {
-			err = copyData(dir, from)
+			err = datadir.Copy(dir, from)
 		}
 		if err == nil {
-			err = join.Alone(filepath.Join(from, serverDir))
+			err = join.Alone(filepath.Join(from, datadir.ServerDir))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	engine, err := BackupInfo{Partitions: m.Partitions, RetentionS: m.RetentionS}.engine() // for its settings
+	engine, err := backup.Info{Partitions: m.Partitions, RetentionS: m.RetentionS}.Engine() // for its settings
 	if err != nil {
 		return err
 	}
-	j := &Journal{cfg: Config{Dir: from, Logger: cfg.Logger}.withDefaults(), engine: engine, life: life{m.Origin, m.Epoch}, ofMany: ofMany}
+	j := &Journal{cfg: Config{Dir: from, Logger: cfg.Logger}.withDefaults(), engine: engine, life: record.Incarnation{Origin: m.Origin, Epoch: m.Epoch}, ofMany: ofMany}
 	j.log = j.cfg.Logger
+	j.set.begin(m.ClockSet, 0)
 	defer func() { err = errors.Join(err, j.release()) }()
-	if j.server, err = startServer(ctx, Config{Dir: from, MaxBytes: unbounded, Logger: j.log}); err != nil {
+	if j.server, err = startServer(ctx, Config{Dir: from, MaxBytes: backup.Unbounded, Logger: j.log}); err != nil {
 		return err
 	}
-	var missing []Finding
-	if j.store, missing, err = openStore(ctx, j.server, m, false); err != nil {
+	var missing []record.Finding
+	if j.store, missing, err = stream.Open(ctx, j.server.JetStream(), identityOf(m), j.server.Replicas, false); err != nil {
 		return err
 	}
 	if j.store == nil && ofMany {
 		return errors.New("this node does not keep the journal, which others do for it: start with the directory of one that does (weir verify tells), or take a backup of the running cluster: weir backup, weir restore")
 	}
 	if j.store == nil {
-		return &DamageError{Findings: missing}
+		return &record.DamageError{Findings: missing}
 	}
 	if err := j.lackOf(ctx, dir, m, ofMany); err != nil && !cfg.AcceptDamage {
 		return fmt.Errorf("%w; to go on without the hits that may be missing, add --accept-damage", err)
@@ -70,14 +76,14 @@ func backupOffline(ctx context.Context, dir string, m manifest, ofMany bool, cfg
 }
 
 // lackOf says what others may have that this directory does not.
-func (j *Journal) lackOf(ctx context.Context, dir string, m manifest, ofMany bool) error {
-	first, last, _, err := j.store.bounds(ctx)
+func (j *Journal) lackOf(ctx context.Context, dir string, m datadir.Manifest, ofMany bool) error {
+	first, last, _, err := j.store.Bounds(ctx)
 	if err != nil {
 		return err
 	}
-	reached, err := readMark(dir)
-	if err == nil && reached.stream > last {
-		return fmt.Errorf("%w: messages %d to %d of the journal were acknowledged and are not in this directory: start this node once as it was, with the others", errDamaged, last+1, reached.stream)
+	reached, err := datadir.ReadWatermark(dir)
+	if err == nil && reached.Stream > last {
+		return fmt.Errorf("%w: messages %d to %d of the journal were acknowledged and are not in this directory: start this node once as it was, with the others", record.ErrDamaged, last+1, reached.Stream)
 	}
 	if !ofMany {
 		return nil
@@ -91,11 +97,11 @@ func (j *Journal) lackOf(ctx context.Context, dir string, m manifest, ofMany boo
 	}
 	now := time.Now()
 	for origin, end := range ends {
-		if origin == m.Origin || end.left || now.Sub(time.UnixMilli(end.at)) > forgetAfter || end.replaced(ends) || j.wasRemoved(ctx, origin, end.at) {
+		if origin == m.Origin || end.left || now.Sub(time.UnixMilli(end.at)) > replica.ForgetAfter || end.replaced(ends) || j.wasRemoved(ctx, origin, end.at) {
 			continue
 		}
 		return fmt.Errorf("%w: node %s did not say that it stops, and may have newer hits than this directory: "+
-			"start the cluster again, and stop its nodes in good order (SIGTERM), this one last, or remove that one: weir cluster remove %[2]s", errDamaged, end.node)
+			"start the cluster again, and stop its nodes in good order (SIGTERM), this one last, or remove that one: weir cluster remove %[2]s", record.ErrDamaged, end.node)
 	}
 	return nil
 }
@@ -109,9 +115,9 @@ func (j *Journal) lackOfMerges(ctx context.Context, ends map[uint64]end) error {
 		return err
 	}
 	for _, end := range ends {
-		if isRestoreName(end.node) {
+		if record.IsBackupName(end.node) {
 			return fmt.Errorf("%w: backups were merged into this journal, and the list of them, %s, is kept by other nodes: the same hits could be counted a second time. "+
-				"Leave with the directory of a node that keeps both, or take a backup of the running cluster: weir backup, weir restore", errDamaged, mergesBucket)
+				"Leave with the directory of a node that keeps both, or take a backup of the running cluster: weir backup, weir restore", record.ErrDamaged, mergesBucket)
 		}
 	}
 	return nil
@@ -137,7 +143,7 @@ func (e end) replaced(all map[uint64]end) bool {
 // ends are those of all origins.
 func (j *Journal) ends(ctx context.Context, first, last uint64) (map[uint64]end, error) {
 	ends := map[uint64]end{}
-	lists, _, err := j.store.listSnapshots(ctx, j.engine.Config().Partitions)
+	lists, _, err := j.store.ListSnapshots(ctx, j.engine.Config().Partitions)
 	if err != nil {
 		return nil, err
 	}
@@ -145,19 +151,19 @@ func (j *Journal) ends(ctx context.Context, first, last uint64) (map[uint64]end,
 		if len(list) == 0 {
 			continue
 		}
-		snap, err := j.store.getSnapshot(ctx, list[0])
+		snap, err := j.store.GetSnapshot(ctx, list[0])
 		if err != nil {
 			continue // the backup finds the one before
 		}
-		for _, at := range snap.positions {
-			if at.at >= ends[at.origin].at {
-				ends[at.origin] = end{at.node, at.at, at.left}
+		for _, at := range snap.Positions {
+			if at.At >= ends[at.Origin].at {
+				ends[at.Origin] = end{at.Node, at.At, at.Left}
 			}
 		}
 	}
-	err = j.store.read(ctx, first, last, func(_ uint64, data []byte) error {
-		if p, err := decodePart(data); err == nil && p.at >= ends[p.origin].at {
-			ends[p.origin] = end{p.node, p.at, p.leaving}
+	err = j.store.Read(ctx, first, last, func(_ uint64, data []byte) error {
+		if p, err := record.DecodePart(data); err == nil && p.At >= ends[p.Origin].at {
+			ends[p.Origin] = end{p.Node, p.At, p.Leaving}
 		}
 		return nil
 	})
@@ -176,9 +182,4 @@ func (j *Journal) wasRemoved(ctx context.Context, origin uint64, at int64) bool 
 	}
 	until, err := strconv.ParseInt(string(entry.Value()), 10, 64)
 	return err == nil && at <= until
-}
-
-// entry is what a journal remembers of this backup.
-func (s *spool) entry(node string) merge {
-	return merge{Journal: s.info.Journal, Origins: s.origins, Taken: s.info.Taken, Node: node, Began: time.Now().UTC()}
 }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/weir-counter/weir/journal/join"
+	"github.com/weir-counter/weir/cluster/join"
+	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 // Removal is what Remove did.
@@ -37,7 +39,7 @@ const (
 
 	// removedFor is how long an entry stays: an origin that is silent for longer is
 	// not waited for anyway.
-	removedFor = forgetAfter + time.Hour
+	removedFor = replica.ForgetAfter + time.Hour
 
 	removedBytes = 1 << 20 // some thousand entries
 )
@@ -58,7 +60,7 @@ func (j *Journal) Remove(ctx context.Context, node string) (Removal, error) {
 		return r, fmt.Errorf("journal: remove %s: %w", node, err)
 	}
 	var known bool
-	var gone []OriginStatus
+	var gone []replica.OriginStatus
 	for _, o := range j.Origins() {
 		if o.Node == node {
 			known = true
@@ -102,7 +104,7 @@ func (j *Journal) refuseAlive(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(clocks, func(c Clock) bool { return c.Node == node }) {
+	if slices.ContainsFunc(clocks, func(c replica.Clock) bool { return c.Node == node }) {
 		return fmt.Errorf("%w: %s answers: %s", ErrNodeHere, node, stop)
 	}
 	if !j.server.Embedded() {
@@ -120,8 +122,8 @@ func (j *Journal) refuseAlive(ctx context.Context, node string) error {
 }
 
 // recordRemoved tells all nodes, those too that start later.
-func (j *Journal) recordRemoved(ctx context.Context, o OriginStatus) error {
-	err := patiently(ctx, func(ctx context.Context) error {
+func (j *Journal) recordRemoved(ctx context.Context, o replica.OriginStatus) error {
+	err := stream.RetryUnavailable(ctx, func(ctx context.Context) error {
 		kv, err := j.openRemoved(ctx)
 		if err != nil {
 			return err
@@ -130,7 +132,7 @@ func (j *Journal) recordRemoved(ctx context.Context, o OriginStatus) error {
 		return err
 	})
 	if err == nil {
-		j.replica.removed(o.Origin, o.AsOf.UnixMilli())
+		j.replica.Removed(o.Origin, o.AsOf.UnixMilli())
 	}
 	return err
 }
@@ -142,25 +144,21 @@ func (j *Journal) openRemoved(ctx context.Context) (kv jetstream.KeyValue, err e
 	if kv, err = js.KeyValue(ctx, removedBucket); !errors.Is(err, jetstream.ErrBucketNotFound) {
 		return kv, err
 	}
-	for n := j.server.Replicas(replicas); n >= 1; n-- {
+	for n := j.server.Replicas(replica.Replicas); n >= 1; n-- {
 		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 			Bucket: removedBucket, Description: "Weir: origins that nobody waits for", TTL: removedFor, MaxBytes: removedBytes, Replicas: n,
 		})
 		var refused *jetstream.APIError
-		if !errors.As(err, &refused) || refused.ErrorCode != codeNoPeers {
+		if !errors.As(err, &refused) || refused.ErrorCode != stream.CodeNoPeers {
 			break
 		}
 	}
 	return kv, err
 }
 
-// codeNoPeers is JetStream's error of a stream that is to have more replicas than
-// servers are up.
-const codeNoPeers = 10005
-
 // takeRemovals is silent about what it can't have: those who are late stay so.
-func (j *Journal) takeRemovals(ctx context.Context, late []OriginStatus) {
-	ctx, cancel := context.WithTimeout(ctx, oneAsk)
+func (j *Journal) takeRemovals(ctx context.Context, late []replica.OriginStatus) {
+	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
 	defer cancel()
 	kv, err := j.server.JetStream().KeyValue(ctx, removedBucket)
 	if err != nil {
@@ -175,25 +173,8 @@ func (j *Journal) takeRemovals(ctx context.Context, late []OriginStatus) {
 			continue
 		}
 		at, err := strconv.ParseInt(string(entry.Value()), 10, 64)
-		if err == nil && j.replica.removed(o.Origin, at) {
+		if err == nil && j.replica.Removed(o.Origin, at) {
 			j.log.Warn("journal: a node was removed permanently; no longer waiting for it", "node", o.Node, "origin", o.Origin)
 		}
 	}
-}
-
-// removed makes an origin one that has left, if nothing of it is here that is newer
-// than at, Unix ms of its clock. Its next flush, if one comes, says otherwise.
-func (r *replica) removed(origin string, at int64) bool {
-	id, err := strconv.ParseUint(origin, 16, 64)
-	if err != nil {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.audit.lanes[id]
-	if l == nil || l.at > at {
-		return false
-	}
-	l.left = true
-	return true
 }

@@ -7,20 +7,25 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/replica"
 )
 
 // A request for a part of a flush goes to the subject of its origin: epoch,
 // flush, part, as unsigned varints. The answer is the part, or empty.
 func resendSubject(origin uint64) string { return fmt.Sprintf("weir.resend.%016x", origin) }
 
-// serveResends answers other nodes from the ring, until the connection closes.
+// serveResends answers other nodes from the resend buffer, until the connection closes.
 func (j *Journal) serveResends() error {
-	_, err := j.server.Conn().Subscribe(resendSubject(j.life.origin), func(msg *nats.Msg) {
-		r := newReader(msg.Data)
+	_, err := j.server.Conn().Subscribe(resendSubject(j.life.Origin), func(msg *nats.Msg) {
+		r := wire.NewReader(msg.Data)
 		epoch, flush, part := r.Uvarint(), r.Uvarint(), r.Uvarint()
 		var answer []byte
-		if r.end() == nil && epoch == j.life.epoch {
-			answer = j.replica.ring.get(flush, part)
+		if r.Done() && epoch == j.life.Epoch {
+			answer = j.replica.Sent(flush, part)
 		}
 		if err := msg.Respond(answer); err != nil {
 			j.log.Warn("journal: could not answer a node that asked for a missing flush", "error", err)
@@ -32,18 +37,18 @@ func (j *Journal) serveResends() error {
 // resendTimeout bounds the wait for an origin that may be gone.
 const resendTimeout = time.Second
 
-func (j *Journal) askResend(ctx context.Context, of life, flush, part uint64) ([]byte, error) {
+func (j *Journal) askResend(ctx context.Context, of record.Incarnation, flush, part uint64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, resendTimeout)
 	defer cancel()
-	ask := binary.AppendUvarint(nil, of.epoch)
+	ask := binary.AppendUvarint(nil, of.Epoch)
 	ask = binary.AppendUvarint(ask, flush)
 	ask = binary.AppendUvarint(ask, part)
-	msg, err := j.server.Conn().RequestWithContext(ctx, resendSubject(of.origin), ask)
+	msg, err := j.server.Conn().RequestWithContext(ctx, resendSubject(of.Origin), ask)
 	if err != nil {
 		return nil, err
 	}
 	if len(msg.Data) == 0 {
-		return nil, fmt.Errorf("it is older than the %d MiB that the origin keeps", ringBytes>>20)
+		return nil, fmt.Errorf("it is older than the %s that the origin keeps", units.FormatSize(replica.ResendBytes))
 	}
 	return msg.Data, nil
 }

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-counter/weir/journal/lease"
+	"github.com/nats-io/nats.go"
+
+	"github.com/weir-counter/weir/cluster/lease"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 // restoreLease is held by the one node of a cluster that restores a backup. Two at once
@@ -25,13 +28,12 @@ func (j *Journal) claimRestore(ctx context.Context) (claimed context.Context, fr
 		return ctx, j.restoring.Unlock, nil
 	}
 	var held lease.Lease
-	err = patiently(ctx, func(ctx context.Context) (err error) {
-		held, err = j.leases.Retake(ctx, restoreLease)
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		if held, err = j.leases.Retake(ctx, restoreLease); errors.Is(err, lease.ErrTaken) {
+			err = j.whoRestores(ctx)
+		}
 		return err
 	})
-	if errors.Is(err, lease.ErrTaken) {
-		err = j.whoRestores(ctx)
-	}
 	if err != nil {
 		j.restoring.Unlock()
 		return nil, nil, err
@@ -45,7 +47,7 @@ func (j *Journal) claimRestore(ctx context.Context) (claimed context.Context, fr
 	return claimed, func() {
 		lose(nil)
 		<-ended
-		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneAsk)
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), stream.AskTime)
 		defer cancel()
 		if err := j.leases.Release(asking, held); err != nil {
 			j.log.Warn("journal: could not release the claim to restore a backup; it will expire", "error", err, "after", j.leases.TTL())
@@ -75,22 +77,13 @@ func (j *Journal) awaitRestoreClaim(ctx context.Context) (claimed context.Contex
 	}
 }
 
-// whoRestores is the error that names the node with the claim. A replica that was asked may
-// not know it yet, and is asked again for a moment.
+// whoRestores is the error that names the node with the claim. If the replica that was asked
+// knows none, or this node, the claim may be this node's own, of a request whose answer was
+// lost: the error is then one after which RetryUnavailable claims again.
 func (j *Journal) whoRestores(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, oneAsk)
-	defer cancel()
 	node, err := j.leases.Who(ctx, restoreLease)
-	for err == nil && node == "" {
-		select {
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		case <-time.After(comePoll):
-			node, err = j.leases.Who(ctx, restoreLease)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%w, by another node; retry once it is done", ErrRestoring)
+	if err != nil || node == "" || node == j.cfg.Join.Node {
+		return fmt.Errorf("%w, by a node that is not known yet: %w", ErrRestoring, nats.ErrTimeout)
 	}
 	return fmt.Errorf("%w, by node %s; retry once it is done, or %v after that node crashed", ErrRestoring, node, j.leases.TTL())
 }
@@ -101,7 +94,7 @@ var errClaimLost = errors.New("the cluster could not be asked in time whether th
 // keepRestoring renews the claim until ctx ends, and ends the restore before another node
 // may have it.
 func (j *Journal) keepRestoring(ctx context.Context, held lease.Lease, lose context.CancelCauseFunc) lease.Lease {
-	tick := time.NewTicker(min(oneAsk, j.leases.TTL()/6))
+	tick := time.NewTicker(min(stream.AskTime, j.leases.TTL()/6))
 	defer tick.Stop()
 	for {
 		select {

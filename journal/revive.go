@@ -2,11 +2,11 @@ package journal
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"syscall"
+
+	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 // revive restarts the embedded server of a single node if it refuses to write for
@@ -26,7 +26,7 @@ func (j *Journal) revive(ctx context.Context) error {
 		j.suspect.Store(false)
 		return nil
 	}
-	if err := tryRoom(j.cfg.Dir); err != nil {
+	if err := datadir.TryRoom(j.cfg.Dir); err != nil {
 		return fmt.Errorf("%w: make room on the disk of the data directory (%w)", wrong, err)
 	}
 	j.log.Warn("journal: the embedded server still reports an error although the disk has room; restarting it", "error", wrong)
@@ -50,32 +50,16 @@ func (j *Journal) revive(ctx context.Context) error {
 
 // continues tells whether a server that was restarted has all that was acknowledged.
 func (j *Journal) continues(ctx context.Context) error {
-	_, missing, err := openStore(ctx, j.server, j.manifest, false)
+	_, missing, err := stream.Open(ctx, j.server.JetStream(), identityOf(j.manifest), j.server.Replicas, false)
 	if err == nil && len(missing) > 0 {
-		err = &DamageError{Findings: missing}
+		err = &record.DamageError{Findings: missing}
 	}
 	if err != nil {
 		return err
 	}
-	_, last, _, err := j.store.bounds(ctx)
-	if err == nil && last < j.flusher.last {
-		err = fmt.Errorf("the journal ends at message %d, and %d was acknowledged: stop the server, and look with weir verify", last, j.flusher.last)
+	_, last, _, err := j.store.Bounds(ctx)
+	if err == nil && last < j.flusher.Last() {
+		err = fmt.Errorf("the journal ends at message %d, and %d was acknowledged: stop the server, and look with weir verify", last, j.flusher.Last())
 	}
 	return err
-}
-
-// roomBytes is more than any message is with its frame.
-const roomBytes = 2 << 20
-
-// tryRoom tells whether the disk takes some MiB.
-func tryRoom(dir string) (err error) {
-	file, err := os.OpenFile(filepath.Join(dir, roomFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
-	if _, err := file.Write(make([]byte, roomBytes)); err != nil {
-		return err
-	}
-	return file.Sync()
 }

@@ -14,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/journal/replica"
 )
 
 // inOwnProcess runs the test that calls it once more, in a process of its own:
@@ -91,7 +92,7 @@ func TestGoesOnAfterFullDisk(t *testing.T) {
 		if s := r.j.Stats(); !s.Failing || s.Revivals != revivals {
 			t.Errorf("while it was full: %+v", s)
 		}
-		refusing := slices.DeleteFunc(r.j.Alarms(), func(a Alarm) bool { return a.Code == "snapshots_failing" && !a.Refusing }) // a round may have begun
+		refusing := slices.DeleteFunc(r.j.Alarms(), func(a replica.Alarm) bool { return a.Code == "snapshots_failing" && !a.Refusing }) // a round may have begun
 		if len(refusing) != 1 || refusing[0].Code != "journal_failing" || !refusing[0].Refusing {
 			t.Errorf("while it was full: %+v", r.j.Alarms())
 		}
@@ -148,7 +149,8 @@ func TestDoesNotGoOnWithoutAcknowledged(t *testing.T) {
 	r := start(t, cfg)
 	r.hit("a", 1_000_000, 1)
 	r.sync()
-	r.j.flusher.last++ // its goroutine waits
+	r.j.flusher.BeginForeign(time.Now(), [][]byte{{1}}) // its goroutine waits
+	r.j.flusher.Acknowledged(r.j.flusher.Last() + 1)
 	if err := r.j.continues(t.Context()); err == nil || !strings.Contains(err.Error(), "was acknowledged") {
 		t.Errorf("got %v", err)
 	}

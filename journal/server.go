@@ -5,7 +5,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/weir-counter/weir/journal/join"
+	"github.com/weir-counter/weir/cluster/join"
+	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 const (
@@ -22,12 +24,17 @@ const (
 // JetStream answers: in a cluster for as long as ctx allows.
 func startServer(ctx context.Context, cfg Config) (*join.Node, error) {
 	as := cfg.Join
-	as.Dir, as.MaxBytes, as.Logger = filepath.Join(cfg.Dir, serverDir), cfg.MaxBytes, cfg.Logger
-	as.Unbroken, as.Unchecked = flushStream, cfg.AcceptDamage
+	as.Dir, as.MaxBytes, as.Logger = filepath.Join(cfg.Dir, datadir.ServerDir), cfg.MaxBytes, cfg.Logger
+	as.Unbroken, as.Unchecked = stream.FlushStream, cfg.AcceptDamage
 	if !cfg.clustered() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, readyTimeout)
 		defer cancel()
 	}
 	return join.Open(ctx, as)
+}
+
+// identityOf is what the streams of a directory must say.
+func identityOf(m datadir.Manifest) stream.Identity {
+	return stream.Identity{Journal: m.Journal, Partitions: m.Partitions, RetentionS: m.RetentionS}
 }

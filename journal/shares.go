@@ -7,13 +7,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/share"
+	"github.com/weir-counter/weir/cluster/placement"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 // shares is what a node knows of who holds which partitions.
 type shares struct {
-	registry *share.Registry
+	registry *placement.Registry
 	replicas int
 	ask      askTable
 }
@@ -25,9 +27,9 @@ const shareBucket = "WEIR_SHARES"
 // that.
 func (j *Journal) openShares(ctx context.Context, origin uint64) error {
 	s := &shares{replicas: j.cfg.Replicas}
-	err := patiently(ctx, func(ctx context.Context) (err error) {
-		s.registry, err = share.Open(ctx, j.server.JetStream(), shareBucket, j.server.Replicas(replicas), j.log)
-		return beingMade(err)
+	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		s.registry, err = placement.Open(ctx, j.server.JetStream(), shareBucket, j.server.Replicas(replica.Replicas), j.log)
+		return stream.NotYetCreated(err)
 	})
 	if err != nil {
 		return err
@@ -41,7 +43,7 @@ func (j *Journal) openShares(ctx context.Context, origin uint64) error {
 	}
 	for partition := range j.engine.Config().Partitions {
 		if !slices.Contains(s.preferred(nodes, partition), j.cfg.Join.Node) {
-			j.engine.Replication().Release(partition)
+			replication.Of(j.engine).Release(partition)
 		}
 	}
 	return nil
@@ -52,7 +54,7 @@ func (s *shares) preferred(nodes []string, partition int) []string {
 	if s.replicas == 0 || len(nodes) <= s.replicas {
 		return nodes
 	}
-	return share.Rank(nodes, rankName(partition))[:s.replicas]
+	return placement.Rank(nodes, rankName(partition))[:s.replicas]
 }
 
 // sharesEvery is how often the keeper looks.
@@ -86,11 +88,11 @@ func (j *Journal) runShares(ctx context.Context) {
 // tellShares registers what this node holds, unless the registry has it: it has changed,
 // or this node was removed (Remove) and is here nevertheless.
 func (j *Journal) tellShares(ctx context.Context) {
-	now := share.Entry{Node: j.cfg.Join.Node, Origin: j.Origin(), Epoch: j.life.epoch, Held: j.engine.Replication().HeldPartitions()}
+	now := placement.Entry{Node: j.cfg.Join.Node, Origin: j.Origin(), Epoch: j.life.Epoch, Held: replication.Of(j.engine).HeldPartitions()}
 	if slices.ContainsFunc(j.shares.registry.Entries(), now.Says) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, oneAsk)
+	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
 	defer cancel()
 	if err := j.shares.registry.Put(ctx, now); err != nil && ctx.Err() == nil {
 		j.log.Warn("journal: could not tell the other nodes which partitions this one holds; will retry", "error", err)
@@ -98,7 +100,7 @@ func (j *Journal) tellShares(ctx context.Context) {
 }
 
 // wanted are the partitions that this node should hold.
-func (j *Journal) wanted(list []Holder) weir.PartitionSet {
+func (j *Journal) wanted(list []Holder) replication.PartitionSet {
 	var nodes []string
 	for _, h := range list {
 		if h.Staying {
@@ -108,7 +110,7 @@ func (j *Journal) wanted(list []Holder) weir.PartitionSet {
 	if !slices.Contains(nodes, j.cfg.Join.Node) {
 		nodes = append(nodes, j.cfg.Join.Node)
 	}
-	wanted := weir.NewPartitionSet(j.engine.Config().Partitions)
+	wanted := replication.NewPartitionSet(j.engine.Config().Partitions)
 	for partition := range j.engine.Config().Partitions {
 		if slices.Contains(j.shares.preferred(nodes, partition), j.cfg.Join.Node) {
 			wanted.Add(partition)
@@ -124,17 +126,17 @@ func (j *Journal) releaseShares(list []Holder) {
 	}
 	wanted, released := j.wanted(list), 0
 	for partition := range j.engine.Config().Partitions {
-		if !j.engine.Replication().Holds(partition) || wanted.Has(partition) {
+		if !replication.Of(j.engine).Holds(partition) || wanted.Has(partition) {
 			continue
 		}
 		others := slices.DeleteFunc(holdersOf(list, partition), func(node string) bool { return node == j.cfg.Join.Node })
 		if len(others) >= j.shares.replicas {
-			j.replica.release(partition)
+			j.replica.Release(partition)
 			released++
 		}
 	}
 	if released > 0 {
-		j.log.Info("journal: released partitions that other nodes hold now", "released", released, "held", j.engine.Replication().HeldPartitions().Len())
+		j.log.Info("journal: released partitions that other nodes hold now", "released", released, "held", replication.Of(j.engine).HeldPartitions().Len())
 	}
 }
 
@@ -146,7 +148,7 @@ const takeParts = 16
 // first. What it should hold is looked at before each step: nodes come back meanwhile.
 func (j *Journal) takeShares(ctx context.Context) (err error) {
 	began, taken, atOnce := time.Now(), 0, max(1, j.engine.Config().Partitions/takeParts)
-	tried := weir.NewPartitionSet(j.engine.Config().Partitions)
+	tried := replication.NewPartitionSet(j.engine.Config().Partitions)
 	for ctx.Err() == nil && j.current() {
 		some := slices.DeleteFunc(j.missing(), tried.Has)
 		some = some[:min(len(some), atOnce)]
@@ -162,7 +164,7 @@ func (j *Journal) takeShares(ctx context.Context) (err error) {
 		j.tellShares(ctx)
 	}
 	if taken > 0 {
-		j.log.Info("journal: took over partitions", "taken", taken, "held", j.engine.Replication().HeldPartitions().Len(), "took", time.Since(began).Round(time.Millisecond))
+		j.log.Info("journal: took over partitions", "taken", taken, "held", replication.Of(j.engine).HeldPartitions().Len(), "took", time.Since(began).Round(time.Millisecond))
 	}
 	return err
 }
@@ -172,11 +174,11 @@ func (j *Journal) takeSome(ctx context.Context, some []int) (taken int, err erro
 	if err = j.take(ctx, some); err == nil {
 		return len(some), nil
 	}
-	if !errors.Is(err, errApart) && !errors.Is(err, errOverflow) || len(some) == 1 {
+	if !errors.Is(err, replica.ErrCannotCatchUp) && !errors.Is(err, replica.ErrOverflow) || len(some) == 1 {
 		return 0, err
 	}
 	for _, partition := range some {
-		if j.engine.Replication().Holds(partition) {
+		if replication.Of(j.engine).Holds(partition) {
 			continue
 		}
 		if failed := j.take(ctx, []int{partition}); failed == nil {
@@ -191,13 +193,13 @@ func (j *Journal) takeSome(ctx context.Context, some []int) (taken int, err erro
 // missing are the partitions that this node should hold and does not, those that fewest
 // hold first.
 func (j *Journal) missing() (list []int) {
-	if j.engine.Replication().HeldPartitions().Len() == j.engine.Config().Partitions {
+	if replication.Of(j.engine).HeldPartitions().Len() == j.engine.Config().Partitions {
 		return nil
 	}
 	holders := j.Holders()
 	wanted := j.wanted(holders)
 	for partition := range j.engine.Config().Partitions {
-		if wanted.Has(partition) && !j.engine.Replication().Holds(partition) {
+		if wanted.Has(partition) && !replication.Of(j.engine).Holds(partition) {
 			list = append(list, partition)
 		}
 	}
@@ -210,6 +212,6 @@ func (j *Journal) missing() (list []int) {
 // current tells whether this node has its own news back: one that was cut off or stopped
 // does not know yet who is here.
 func (j *Journal) current() bool {
-	asOf := j.replica.ownAsOf()
-	return j.now().Sub(asOf) < promised(j.cfg.FlushEvery)+lateAfter
+	asOf := j.replica.OwnAsOf()
+	return j.now().Sub(asOf) < replica.Promised(j.cfg.FlushEvery)+replica.LateAfter
 }

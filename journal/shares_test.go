@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/record"
 )
 
 // sharing is a cluster whose nodes hold some partitions only, and the hits that all of
@@ -46,7 +47,7 @@ func (s *sharing) hit(hits int) {
 func (s *sharing) remove(key string) {
 	s.t.Helper()
 	for _, node := range s.nodes {
-		if node != nil && node.e.Replication().Holds(node.e.Replication().PartitionOf(key)) {
+		if node != nil && replication.Of(node.e).Holds(replication.Of(node.e).PartitionOf(key)) {
 			if _, err := node.e.Delete(key); err != nil {
 				s.t.Fatal(err)
 			}
@@ -82,7 +83,7 @@ func (s *sharing) wrong(replicas int) string {
 	for partition := range engineConfig().Partitions {
 		var nodes []string
 		for i, node := range s.nodes {
-			if node != nil && node.e.Replication().Holds(partition) {
+			if node != nil && replication.Of(node.e).Holds(partition) {
 				nodes = append(nodes, s.cfgs[i].Join.Node)
 			}
 		}
@@ -96,7 +97,7 @@ func (s *sharing) wrong(replicas int) string {
 		}
 		for k := range 200 {
 			key := fmt.Sprint("k", k)
-			if !node.e.Replication().Holds(node.e.Replication().PartitionOf(key)) {
+			if !replication.Of(node.e).Holds(replication.Of(node.e).PartitionOf(key)) {
 				continue
 			}
 			if got, err := node.e.CountAt(at, key, time.Hour); err != nil || got.Lower != s.want[key] || got.Upper != s.want[key] {
@@ -110,7 +111,7 @@ func (s *sharing) wrong(replicas int) string {
 			}
 			list := other.j.Holders()
 			if !slices.ContainsFunc(list, func(h Holder) bool {
-				return h.Node == s.cfgs[i].Join.Node && h.Here && slices.Equal(h.Held, node.e.Replication().HeldPartitions())
+				return h.Node == s.cfgs[i].Join.Node && h.Here && slices.Equal(h.Held, replication.Of(node.e).HeldPartitions())
 			}) {
 				return fmt.Sprintf("what node %d holds is not known: %+v", i+1, list)
 			}
@@ -135,12 +136,12 @@ func TestShares(t *testing.T) {
 
 	// Snapshots of all partitions, by whoever holds them, and the journal is trimmed.
 	for _, node := range s.nodes {
-		node.j.lookAtSnapshots(t.Context())
-		node.j.startRound()
+		node.j.checkpoints.Look(t.Context())
+		node.j.checkpoints.StartRound()
 	}
 	jointest.Eventually(t, "all partitions have a snapshot", func() bool {
-		lists, _, err := s.nodes[0].j.store.listSnapshots(t.Context(), engineConfig().Partitions)
-		return err == nil && !slices.ContainsFunc(lists, func(list []listed) bool { return len(list) == 0 })
+		lists, _, err := s.nodes[0].j.store.ListSnapshots(t.Context(), engineConfig().Partitions)
+		return err == nil && !slices.ContainsFunc(lists, func(list []record.StoredSnapshot) bool { return len(list) == 0 })
 	})
 	s.hit(500)
 
@@ -169,9 +170,9 @@ func TestShares(t *testing.T) {
 		if st := node.j.Stats(); st.Divergence+st.Holes != 0 {
 			t.Errorf("node %d: %+v", i+1, st)
 		}
-		sum := weir.NewPartitionSet(engineConfig().Partitions)
+		sum := replication.NewPartitionSet(engineConfig().Partitions)
 		for partition := range engineConfig().Partitions {
-			if !node.e.Replication().Holds(partition) {
+			if !replication.Of(node.e).Holds(partition) {
 				sum.Add(partition)
 			}
 		}

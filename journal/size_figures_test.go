@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/share"
+	"github.com/weir-counter/weir/cluster/placement"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/replica"
 )
 
 // sizeFigures is what was measured of one cluster. Times are of one processor, bytes of
@@ -101,20 +104,44 @@ func median(list []float64) float64 {
 // sent is what the nodes that keep the journal send, together: the leader to the others
 // of them, and any of them to each node that asks for a message and keeps none.
 func (f sizeFigures) sent() int {
-	keep := min(replicas, f.load.nodes)
+	keep := min(replica.Replicas, f.load.nodes)
 	return f.busy.bytes * (keep - 1 + f.load.nodes - keep)
 }
 
 // lanesBytes is what a node keeps of the origins of that many nodes.
-func lanesBytes(nodes, partitions int) int64 {
-	a := newAuditor(1, partitions)
-	before := heapBytes()
-	for i := range nodes {
-		a.lane(uint64(i + 1)).node = fmt.Sprint("n", i+1)
+func lanesBytes(t testing.TB, nodes, partitions int, now time.Time) int64 {
+	few, many := heapBytes(), int64(0)
+	one := heardOf(t, 1, partitions, now)
+	few = heapBytes() - few
+	runtime.KeepAlive(one)
+	many = heapBytes()
+	all := heardOf(t, nodes, partitions, now)
+	many = heapBytes() - many
+	runtime.KeepAlive(all)
+	return many - few
+}
+
+// heardOf is a replica that has followed the first flush of that many nodes.
+func heardOf(t testing.TB, nodes, partitions int, now time.Time) *replica.Replica {
+	t.Helper()
+	e, err := weir.New(weir.Config{Partitions: partitions, Gather: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	bytes := heapBytes() - before
-	runtime.KeepAlive(a)
-	return bytes
+	if err := e.Close(); err != nil { // its janitor is not needed
+		t.Fatal(err)
+	}
+	r := replica.New(e, 1, "n1", true)
+	r.Begin(record.Incarnation{Origin: 1, Epoch: 1})
+	for i := range nodes {
+		of := record.NewEncoder(record.Incarnation{Origin: uint64(i + 1), Epoch: 1}, partitions)
+		of.Node = fmt.Sprint("n", i+1)
+		of.Begin(now)
+		if _, err := r.Follow(now, uint64(i+1), of.End(nil)[0], nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
 }
 
 func heapBytes() int64 {
@@ -127,9 +154,9 @@ func heapBytes() int64 {
 
 // registryBytes is what the bucket has of that many nodes.
 func registryBytes(t testing.TB, nodes, partitions int) int {
-	held := weir.NewPartitionSet(partitions)
+	held := replication.NewPartitionSet(partitions)
 	held.Add(partitions - 1)
-	data, err := json.Marshal(share.Entry{Node: "n1", Origin: fmt.Sprintf("%016x", 1), Held: held})
+	data, err := json.Marshal(placement.Entry{Node: "n1", Origin: fmt.Sprintf("%016x", 1), Held: held})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,11 +5,13 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/journal/replica"
 )
 
 // reportJournal writes what the journal takes: that is the same whoever holds what.
 func reportJournal(out io.Writer, all []sizeFigures) {
-	fmt.Fprintf(out, "The journal, which each node reads. Bytes are of messages, without what NATS adds. A node that has all asks %d times a second for more.\n\n", time.Second/followEvery)
+	fmt.Fprintf(out, "The journal, which each node reads. Bytes are of messages, without what NATS adds. A node that has all asks %d times a second for more.\n\n", time.Second/replica.FollowEvery)
 	fmt.Fprint(out, "| nodes | flush interval | messages/s | entries/s | journal | bytes per entry | a node writes | those that keep it send, together | at rest |\n",
 		"| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, f := range all {
@@ -47,14 +49,14 @@ func reportOnce(t testing.TB, out io.Writer, all []sizeFigures) {
 		}
 		done = nodes
 		now := time.UnixMilli(1_800_000_000_000)
-		r := manyLanes(t, nodes, now)
+		r := heardOf(t, nodes, 1, now)
 		var names []string
-		for _, o := range r.origins(now) {
+		for _, o := range r.Origins(now) {
 			names = append(names, o.Node)
 		}
 		chosen := shares{replicas: 3}
-		fmt.Fprintf(out, "| %d | %s | %s | %.1f µs | %.1f ms |\n", nodes, sizeBytes(int(lanesBytes(nodes, partitions))), sizeBytes(registryBytes(t, nodes, partitions)),
-			medianCost(t, 1000, func() { r.freshness(now) }).Seconds()*1e6,
+		fmt.Fprintf(out, "| %d | %s | %s | %.1f µs | %.1f ms |\n", nodes, sizeBytes(int(lanesBytes(t, nodes, partitions, now))), sizeBytes(registryBytes(t, nodes, partitions)),
+			medianCost(t, 1000, func() { r.Freshness(now) }).Seconds()*1e6,
 			medianCost(t, 1, func() {
 				for p := range partitions {
 					chosen.preferred(names, p)

@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/journal/join"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join"
+	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 // streamWriters is how many nodes write to the one stream, each of them one message
@@ -21,30 +23,30 @@ const streamWriters = 100
 // reportStream writes how many messages one real stream takes: three of the servers in
 // this process keep it on their disks, and another one reads it.
 func reportStream(t *testing.T, out io.Writer, servers, messages int) {
-	if servers <= replicas {
-		t.Fatalf("-size.servers %d: more than %d are needed", servers, replicas)
+	if servers <= replica.Replicas {
+		t.Fatalf("-size.servers %d: more than %d are needed", servers, replica.Replicas)
 	}
 	c := jointest.Start(t, servers, nil)
-	var s *store
+	var s *stream.Store
 	var err error
 	jointest.Eventually(t, "the stream is there", func() bool {
-		s, _, err = openStore(t.Context(), c.Nodes[0], manifest{Format: manifestFormat}, true)
+		s, _, err = stream.Open(t.Context(), c.Nodes[0].JetStream(), stream.Identity{}, c.Nodes[0].Replicas, true)
 		return err == nil
 	})
-	info, err := s.at.Load().flushes.Info(t.Context())
+	others, err := s.Followers(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	keepers := map[string]bool{info.Cluster.Leader: true}
-	for _, r := range info.Cluster.Replicas {
-		keepers[r.Name] = true
+	keepers := map[string]bool{s.Leader(): true}
+	for _, r := range others {
+		keepers[r.Node] = true
 	}
 	outside := slices.IndexFunc(c.Configs, func(cfg join.Config) bool { return !keepers[cfg.Node] })
-	reader, _, err := openStore(t.Context(), c.Nodes[outside], manifest{Format: manifestFormat}, false)
+	reader, _, err := stream.Open(t.Context(), c.Nodes[outside].JetStream(), stream.Identity{}, c.Nodes[outside].Replicas, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(out, "\nOne stream of %d of %d servers of this machine. A reader asks for many messages at once.\n\n", replicas, servers)
+	fmt.Fprintf(out, "\nOne stream of %d of %d servers of this machine. A reader asks for many messages at once.\n\n", replica.Replicas, servers)
 	fmt.Fprint(out, "| bytes of a message | written by 100: messages/s | bytes/s | one writer: ms each | read by a node that keeps none: messages/s |\n", "| --- | --- | --- | --- | --- |\n")
 	for _, size := range []int{500, 10_000, 64_000} {
 		var sequence uint64
@@ -71,7 +73,7 @@ func timed(t *testing.T, f func()) time.Duration {
 }
 
 // writeTogether is n messages of many writers.
-func writeTogether(t *testing.T, s *store, data []byte, n int) {
+func writeTogether(t *testing.T, s *stream.Store, data []byte, n int) {
 	t.Helper()
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -89,38 +91,38 @@ func writeTogether(t *testing.T, s *store, data []byte, n int) {
 	writing.Wait()
 }
 
-func writePatiently(ctx context.Context, s *store, data []byte) (sequence uint64, err error) {
-	err = patiently(ctx, func(ctx context.Context) (err error) {
-		sequence, err = s.publish(ctx, data, clusterAskTimeout)
+func writePatiently(ctx context.Context, s *stream.Store, data []byte) (sequence uint64, err error) {
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		sequence, err = s.Publish(ctx, data, clusterAskTimeout)
 		return err
 	})
 	return sequence, err
 }
 
 // readAhead reads messages as a follower does.
-func readAhead(t *testing.T, s *store, next, last uint64) {
+func readAhead(t *testing.T, s *stream.Store, next, last uint64) {
 	t.Helper()
-	a, from := ahead{front: next - 1, known: last}, newAsker()
-	defer from.close()
+	a, from := replica.ReadAhead{Front: next - 1, Known: last}, stream.NewAsker()
+	defer from.Close()
 	for next <= last {
 		now := time.Now()
-		for of := a.silent(now); of != nil; of = a.silent(now) {
-			from.giveUp(of)
-			a.fail(now, of)
+		for of := a.Silent(now); of != nil; of = a.Silent(now) {
+			from.GiveUp(of)
+			a.Fail(now, of)
 		}
-		for want, ok := a.want(now, next); ok; want, ok = a.want(now, next) {
-			if err := from.send(s.at.Load().js.Conn(), a.begin(now, want)); err != nil {
+		for want, ok := a.Want(now, next); ok; want, ok = a.Want(now, next) {
+			if err := from.Send(s.Conn(), a.Begin(now, want)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if sequence, _, ok := a.turn(next); ok {
+		if sequence, _, ok := a.Turn(next); ok {
 			next = sequence + 1
 			continue
 		}
 		select {
-		case msg := <-from.answers:
-			from.deliver(&a, now, next, msg)
-		case <-time.After(time.Until(a.due(now))):
+		case msg := <-from.Answers:
+			from.Deliver(&a, now, next, msg)
+		case <-time.After(time.Until(a.Due(now))):
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/partial"
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 var (
@@ -75,12 +77,12 @@ func TestClusterSizeCounts(t *testing.T) {
 		for _, n := range w.nodes {
 			took += n.took
 			stats := n.e.Stats()
-			all, err := n.e.Replication().CountIn(n.e.Replication().HeldPartitions(), n.e.Now(), weir.AllKeys, weir.MaxWindow)
+			all, err := partial.Of(n.e).CountIn(replication.Of(n.e).HeldPartitions(), n.e.Now(), weir.AllKeys, weir.MaxWindow)
 			if err != nil {
 				t.Fatal(err)
 			}
 			counted, keys = counted+all.Lower, keys+stats.Keys
-			if lost := n.r.newFindings(); len(lost) > 0 {
+			if lost := n.r.NewFindings(); len(lost) > 0 {
 				t.Errorf("%s: %v", n.name, lost)
 			}
 		}

@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/replica"
 )
 
 // sizeLoad is what a cluster of many nodes is given.
@@ -26,7 +30,7 @@ type sizeLoad struct {
 type sizeNode struct {
 	name    string
 	e       *weir.Engine
-	r       *replica
+	r       *replica.Replica
 	follows bool
 	took    uint64 // hits
 
@@ -45,12 +49,12 @@ func (w *work) add(entries int, cpu time.Duration) {
 }
 
 // sizeWorld is a cluster in this process: the nodes' own code, one journal in memory,
-// and a clock that is set. Nothing fails (sim_test.go is for that); it is for what many
+// and a clock that is set. Nothing fails (the simulation of package replica is for that); it is for what many
 // nodes cost.
 type sizeWorld struct {
 	t      testing.TB
 	load   sizeLoad
-	now    time.Time
+	clock  atomic.Int64 // Unix ns; engines read it in goroutines of their own
 	random *rand.Rand
 	keys   []string
 	zipf   *rand.Zipf
@@ -69,7 +73,8 @@ type sizeJournal struct{ messages, bytes, entries int }
 
 func newSizeWorld(t testing.TB, load sizeLoad) *sizeWorld {
 	t.Helper()
-	w := &sizeWorld{t: t, load: load, now: time.UnixMilli(1_800_000_000_450), random: rand.New(rand.NewPCG(1, uint64(load.nodes))), first: 1}
+	w := &sizeWorld{t: t, load: load, random: rand.New(rand.NewPCG(1, uint64(load.nodes))), first: 1}
+	w.clock.Store(time.UnixMilli(1_800_000_000_450).UnixNano())
 	for i := range load.keys {
 		w.keys = append(w.keys, fmt.Sprintf("user:%07d", i))
 	}
@@ -86,32 +91,32 @@ func newSizeWorld(t testing.TB, load sizeLoad) *sizeWorld {
 		n := w.newNode(name, uint64(i+1), i < load.follow)
 		for p := range load.partitions {
 			if !n.follows || !slices.Contains(chosen.preferred(names, p), name) {
-				n.e.Replication().Release(p) // what does not follow is no counter of anything
+				replication.Of(n.e).Release(p) // what does not follow is no counter of anything
 			}
 		}
-		n.r.begin(life{origin: uint64(i + 1), epoch: 1})
-		w.publish(n.r.hello(w.now))
+		n.r.Begin(record.Incarnation{Origin: uint64(i + 1), Epoch: 1})
+		w.publish(n.r.Hello(w.now()))
 		w.nodes = append(w.nodes, n)
 	}
 	w.bystander = w.newNode("bystander", uint64(load.nodes+1), true)
 	for p := range load.partitions {
-		w.bystander.e.Replication().Release(p)
+		replication.Of(w.bystander.e).Release(p)
 	}
-	w.bystander.r.begin(life{origin: uint64(load.nodes + 1), epoch: 1})
+	w.bystander.r.Begin(record.Incarnation{Origin: uint64(load.nodes + 1), Epoch: 1})
 	w.follow()
 	for _, n := range w.nodes {
-		n.r.ready()
+		n.r.Ready()
 	}
 	return w
 }
 
 func (w *sizeWorld) newNode(name string, origin uint64, follows bool) *sizeNode {
-	e, err := weir.New(weir.Config{Partitions: w.load.partitions, Gather: true, Now: func() time.Time { return w.now }})
+	e, err := weir.New(weir.Config{Partitions: w.load.partitions, Gather: true, Now: w.now})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	n := &sizeNode{name: name, e: e, r: newReplica(e, origin, name, true), follows: follows}
-	n.r.ring.most = 1 // its 32 MiB are no news
+	n := &sizeNode{name: name, e: e, r: replica.New(e, origin, name, true), follows: follows}
+	n.r.KeepToResend(1) // its 32 MiB are no news
 	return n
 }
 
@@ -143,7 +148,7 @@ func (w *sizeWorld) busy(during time.Duration) {
 					w.hit(n, w.pick())
 				}
 			}
-			w.now = w.now.Add(sizeStep)
+			w.clock.Add(int64(sizeStep))
 			if step == w.load.flushEvery {
 				break
 			}
@@ -152,10 +157,12 @@ func (w *sizeWorld) busy(during time.Duration) {
 	}
 }
 
+func (w *sizeWorld) now() time.Time { return time.Unix(0, w.clock.Load()) }
+
 // idle lets all nodes be without hits.
 func (w *sizeWorld) idle(during time.Duration) {
 	for ; during > 0; during -= w.load.flushEvery {
-		w.now = w.now.Add(w.load.flushEvery)
+		w.clock.Add(int64(w.load.flushEvery))
 		w.interval()
 	}
 }
@@ -179,9 +186,9 @@ func (w *sizeWorld) hit(n *sizeNode, key string) {
 func (w *sizeWorld) interval() {
 	for _, n := range w.nodes {
 		began := processorTime(w.t)
-		cut := n.r.cutAll(w.now, cutAs{})
+		cut := n.r.Cut(w.now(), replica.CutOptions{})
 		took := processorTime(w.t) - began
-		n.cutting.add(w.publish(cut.parts), took)
+		n.cutting.add(w.publish(cut.Parts), took)
 	}
 	w.follow()
 }
@@ -189,12 +196,12 @@ func (w *sizeWorld) interval() {
 // publish appends a flush to the journal, and returns how many entries it has.
 func (w *sizeWorld) publish(parts [][]byte) (entries int) {
 	for _, data := range parts {
-		p, err := decodePart(data)
+		p, err := record.DecodePart(data)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		for _, b := range p.batches {
-			entries += len(b.deltas())
+		for _, b := range p.Batches {
+			entries += len(b.Deltas())
 		}
 		w.log = append(w.log, data)
 		w.written.messages++
@@ -213,7 +220,7 @@ func (w *sizeWorld) follow() {
 		}
 		began := processorTime(w.t)
 		for i, data := range w.log {
-			if _, err := n.r.follow(w.now, w.first+uint64(i), data, nil); err != nil {
+			if _, err := n.r.Follow(w.now(), w.first+uint64(i), data, nil); err != nil {
 				w.t.Fatal(err)
 			}
 		}

@@ -2,6 +2,8 @@ package journal
 
 import (
 	"testing"
+
+	"github.com/weir-counter/weir/journal/record"
 )
 
 // Of two nodes that take snapshots at once, each slot gets one's, as a whole: who
@@ -12,30 +14,30 @@ func TestTwoTakersOfSnapshots(t *testing.T) {
 	r.hit("k", 1_000_000, 1)
 	r.sync()
 	s := r.j.store
-	snap := func(from uint64, state string) snapshot {
-		return snapshot{life: r.j.life, partition: 3, from: from, state: []byte(state)}
+	snap := func(from uint64, state string) record.Snapshot {
+		return record.Snapshot{Incarnation: r.j.life, Partition: 3, From: from, State: []byte(state)}
 	}
-	first, err := s.putSnapshot(t.Context(), snap(10, "first"), 0, 0)
+	first, err := s.PutSnapshot(t.Context(), snap(10, "first"), 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := s.putSnapshot(t.Context(), snap(20, "second"), 0, first)
+	second, err := s.PutSnapshot(t.Context(), snap(20, "second"), 0, first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.putSnapshot(t.Context(), snap(15, "slow"), 0, first); err == nil {
+	if _, err := s.PutSnapshot(t.Context(), snap(15, "slow"), 0, first); err == nil {
 		t.Error("wrote over a snapshot that it did not know")
 	}
-	if _, err := s.putSnapshot(t.Context(), snap(5, "other slot"), 1, 0); err != nil {
+	if _, err := s.PutSnapshot(t.Context(), snap(5, "other slot"), 1, 0); err != nil {
 		t.Fatal(err)
 	}
-	lists, findings, err := s.listSnapshots(t.Context(), 4)
-	if err != nil || len(findings) > 0 || len(lists[3]) != 2 || lists[3][0].sequence != second {
+	lists, findings, err := s.ListSnapshots(t.Context(), 4)
+	if err != nil || len(findings) > 0 || len(lists[3]) != 2 || lists[3][0].Sequence != second {
 		t.Fatalf("%+v, %v, %v", lists, findings, err)
 	}
 	for i, want := range []string{"second", "other slot"} {
-		if got, err := s.getSnapshot(t.Context(), lists[3][i]); err != nil || string(got.state) != want {
-			t.Errorf("slot has %q, %v: want %q", got.state, err, want)
+		if got, err := s.GetSnapshot(t.Context(), lists[3][i]); err != nil || string(got.State) != want {
+			t.Errorf("slot has %q, %v: want %q", got.State, err, want)
 		}
 	}
 }

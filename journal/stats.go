@@ -3,34 +3,38 @@ package journal
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-counter/weir/journal/record"
 )
 
 // Stats are the journal's figures since Open.
 type Stats struct {
-	Flushes    uint64        // acknowledged
-	Bytes      uint64        // of their messages
-	Kept       int64         // bytes of journal on disk, of all origins
-	LastFlush  time.Duration // from the first cut to the acknowledgement
-	Failures   uint64        // of attempts to write a flush
-	Failing    bool          // the last attempt failed
-	Revivals   uint64        // of the embedded server, after a full disk
-	Rounds     uint64        // of snapshots
-	Holes      uint64        // messages of the journal that no replica had
-	Repaired   uint64        // flushes of other nodes that the journal lost, and that they sent again
-	Divergence uint64        // findings while following other nodes: hits of theirs that are missing here
-	LongestCut time.Duration // that a partition was locked to take its state
-	Replayed   uint64        // flushes, at Open
-	Repeats    uint64        // messages and batches seen twice at Open, and dropped
-	Unfinished uint64        // flushes without all parts at Open: never acknowledged, left out
-	Findings   []Finding     // at Open
+	Flushes    uint64           // acknowledged
+	Bytes      uint64           // of their messages
+	Kept       int64            // bytes of journal on disk, of all origins
+	LastFlush  time.Duration    // from the first cut to the acknowledgement
+	Failures   uint64           // of attempts to write a flush
+	Failing    bool             // the last attempt failed
+	Revivals   uint64           // of the embedded server, after a full disk
+	Rounds     uint64           // of snapshots
+	Fresh      uint64           // rounds for fresh answers
+	NotFresh   uint64           // of these, those that ended without one
+	Holes      uint64           // messages of the journal that no replica had
+	Repaired   uint64           // flushes of other nodes that the journal lost, and that they sent again
+	Divergence uint64           // findings while following other nodes: hits of theirs that are missing here
+	LongestCut time.Duration    // that a partition was locked to take its state
+	Replayed   uint64           // flushes, at Open
+	Repeats    uint64           // messages and batches seen twice at Open, and dropped
+	Unfinished uint64           // flushes without all parts at Open: never acknowledged, left out
+	Findings   []record.Finding // at Open
 	Epoch      uint64
 }
 
 type stats struct {
-	flushes, bytes, failures, revivals, rounds, divergences atomic.Uint64
-	lastFlush, longestCut                                   atomic.Int64
-	failing                                                 atomic.Bool
-	replays, repeats, unfinished                            uint64 // written by Open alone
+	flushes, bytes, failures, revivals, divergences, fresh, notFresh atomic.Uint64
+	lastFlush, longestCut                                            atomic.Int64
+	failing                                                          atomic.Bool
+	replays, repeats, unfinished                                     uint64 // written by Open alone
 }
 
 func (s *stats) flushed(took time.Duration) {
@@ -41,9 +45,6 @@ func (s *stats) flushed(took time.Duration) {
 func (s *stats) wrote(bytes int) { s.bytes.Add(uint64(bytes)) }
 func (s *stats) failed(error)    { s.failures.Add(1); s.failing.Store(true) }
 func (s *stats) recovered()      { s.failing.Store(false) }
-func (s *stats) replayed(a *auditor) {
-	s.replays, s.repeats, s.unfinished = a.flushes, a.repeats, a.unfinished
-}
 
 // timed measures how long a partition is locked.
 func (s *stats) timed(takeState func()) {
@@ -57,18 +58,18 @@ func (s *stats) timed(takeState func()) {
 
 // Stats returns the figures.
 func (j *Journal) Stats() Stats {
-	j.replica.mu.Lock()
-	holes, repaired := j.replica.holes, j.replica.repaired
-	j.replica.mu.Unlock()
+	holes, repaired := j.replica.Repairs()
 	return Stats{
 		Flushes:    j.stats.flushes.Load(),
 		Bytes:      j.stats.bytes.Load(),
-		Kept:       j.snapshots.kept.Load(),
+		Kept:       j.space.Kept(),
 		LastFlush:  time.Duration(j.stats.lastFlush.Load()),
 		Failures:   j.stats.failures.Load(),
 		Failing:    j.stats.failing.Load(),
 		Revivals:   j.stats.revivals.Load(),
-		Rounds:     j.stats.rounds.Load(),
+		Rounds:     j.checkpoints.Rounds(),
+		Fresh:      j.stats.fresh.Load(),
+		NotFresh:   j.stats.notFresh.Load(),
 		Holes:      holes,
 		Repaired:   repaired,
 		Divergence: j.stats.divergences.Load(),
@@ -77,6 +78,6 @@ func (j *Journal) Stats() Stats {
 		Repeats:    j.stats.repeats,
 		Unfinished: j.stats.unfinished,
 		Findings:   j.found,
-		Epoch:      j.life.epoch,
+		Epoch:      j.life.Epoch,
 	}
 }

@@ -5,6 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/weir-counter/weir/internal/parallel"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/stream"
 )
 
 // takeTime bounds each wait of a take, but not the reading, which goes on.
@@ -13,7 +18,7 @@ const takeTime = time.Minute
 var errTooLong = fmt.Errorf("a partition was not taken within %v", takeTime)
 
 // take takes partitions that are not held, from their snapshots and the journal (see
-// take.go).
+// package replica, handoff.go).
 func (j *Journal) take(ctx context.Context, partitions []int) (err error) {
 	snaps, err := j.newestSnapshots(ctx, partitions)
 	if err != nil {
@@ -25,19 +30,19 @@ func (j *Journal) take(ctx context.Context, partitions []int) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			j.replica.abandon(t)
+			j.replica.AbandonHandOff(t)
 		}
 	}()
-	if err := j.gather(ctx, t); errors.Is(err, errLeftBehind) {
-		return fmt.Errorf("%w: it was trimmed", errApart)
+	if err := j.gather(ctx, t); errors.Is(err, replica.ErrLeftBehind) {
+		return fmt.Errorf("%w: it was trimmed", replica.ErrCannotCatchUp)
 	} else if err != nil {
 		return err
 	}
-	held := j.replica.held(t)
-	if err := j.replica.came(t); err != nil {
+	held := j.replica.HandedOff(t)
+	if err := j.replica.CommitHandOff(t); err != nil {
 		return err
 	}
-	j.flusher.hurry() // the next cut takes them, and may be a flush interval away
+	j.waiters.hurry() // the next cut takes them, and may be a flush interval away
 	for _, one := range held {
 		select {
 		case err := <-one:
@@ -54,20 +59,20 @@ func (j *Journal) take(ctx context.Context, partitions []int) (err error) {
 }
 
 // newestSnapshots reads the newest good snapshot of some partitions, by partition.
-func (j *Journal) newestSnapshots(ctx context.Context, partitions []int) ([]*snapshot, error) {
-	snaps := make([]*snapshot, j.engine.Config().Partitions)
-	return snaps, inParallel(len(partitions), func(i int) error {
-		list, _, err := j.store.slotsOf(ctx, partitions[i])
+func (j *Journal) newestSnapshots(ctx context.Context, partitions []int) ([]*record.Snapshot, error) {
+	snaps := make([]*record.Snapshot, j.engine.Config().Partitions)
+	return snaps, parallel.Do(len(partitions), func(i int) error {
+		list, _, err := j.store.SlotsOf(ctx, partitions[i])
 		if err != nil {
 			return err
 		}
 		for _, at := range list {
-			snap, err := j.store.getSnapshot(ctx, at)
+			snap, err := j.store.GetSnapshot(ctx, at)
 			if err == nil {
 				snaps[partitions[i]] = &snap
 				return nil
 			}
-			if ctx.Err() != nil || nobody(err) {
+			if ctx.Err() != nil || stream.IsUnavailable(err) {
 				return err
 			}
 			j.log.Warn("journal: could not read a snapshot; trying the next one", "partition", partitions[i], "error", err)
@@ -80,11 +85,11 @@ func (j *Journal) newestSnapshots(ctx context.Context, partitions []int) ([]*sna
 const comePoll = 20 * time.Millisecond
 
 // awaitCome is step 1, once the follower is where the snapshots are.
-func (j *Journal) awaitCome(ctx context.Context, partitions []int, snaps []*snapshot) (*taking, error) {
+func (j *Journal) awaitCome(ctx context.Context, partitions []int, snaps []*record.Snapshot) (*replica.HandOff, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, takeTime, errTooLong)
 	defer cancel()
 	for {
-		if t, ok := j.replica.come(partitions, snaps); ok {
+		if t, ok := j.replica.BeginHandOff(partitions, snaps); ok {
 			return t, nil
 		}
 		select {
@@ -96,22 +101,20 @@ func (j *Journal) awaitCome(ctx context.Context, partitions []int, snaps []*snap
 }
 
 // gather is step 2.
-func (j *Journal) gather(ctx context.Context, t *taking) error {
-	first, _, _, err := j.store.bounds(ctx)
+func (j *Journal) gather(ctx context.Context, t *replica.HandOff) error {
+	first, _, _, err := j.store.Bounds(ctx)
 	if err != nil {
 		return err
 	}
-	start, err := t.begin(first)
+	start, err := t.Start(first)
 	if err != nil {
 		return err
 	}
-	err = j.store.read(ctx, start, t.upTo, func(sequence uint64, data []byte) error {
-		_, err := t.scratch.follow(time.Now(), sequence, data, asked{ctx, j})
-		return err
+	err = j.store.Read(ctx, start, t.UpTo, func(sequence uint64, data []byte) error {
+		return t.Follow(time.Now(), sequence, data, asked{ctx, j})
 	})
 	if err != nil {
 		return err
 	}
-	_, err = t.scratch.followTo(time.Now(), t.upTo, asked{ctx, j})
-	return err
+	return t.FollowRest(time.Now(), asked{ctx, j})
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weir-counter/weir/journal/datadir"
 )
 
 // dataFiles are the files of a data directory but for its lock, with content.
@@ -17,7 +19,7 @@ func dataFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || d.Name() == lockFile {
+		if err != nil || !d.Type().IsRegular() || d.Name() == datadir.LockFile {
 			return err
 		}
 		data, err := os.ReadFile(path)

@@ -66,7 +66,7 @@ func (l Limit) Interval() time.Duration {
 }
 
 const (
-	// MaxPer is the longest period: a year.
+	// MaxPer is the longest period: a year, 366d in messages.
 	MaxPer = 366 * 24 * time.Hour
 
 	// MaxRate is the most admissions per second.
@@ -108,7 +108,7 @@ func New(l Limit) (*Plan, error) {
 	}
 	switch {
 	case l.Per < time.Millisecond || l.Per > MaxPer:
-		return nil, fmt.Errorf("limit: per of %v: must be 1ms to %v", l.Per, MaxPer)
+		return nil, fmt.Errorf("limit: per of %v: must be 1ms to 366d", l.Per)
 	case l.N < 1 || l.N > mostPer(l.Per):
 		return nil, fmt.Errorf("limit: n of %d per %v: must be 1 to %d, a million per second", l.N, l.Per, mostPer(l.Per))
 	case l.Burst > MaxBurst:

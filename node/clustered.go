@@ -5,11 +5,11 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/query"
+	"github.com/weir-counter/weir/cluster/strict"
 	"github.com/weir-counter/weir/journal"
-	"github.com/weir-counter/weir/journal/route"
-	"github.com/weir-counter/weir/journal/strict"
 	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/server"
+	"github.com/weir-counter/weir/service"
 )
 
 // handOver bounds how long a node that stops tries to give what it decides to others:
@@ -26,7 +26,7 @@ func (m *clustered) open(ctx context.Context, engine *weir.Engine, sockets *sock
 	if err := m.durable.open(ctx, engine, sockets, parts); err != nil {
 		return err
 	}
-	sockets.server.Cluster = members{m.journal}
+	sockets.Cluster = members{m.journal}
 	if err := m.openStrict(ctx, engine, sockets, parts); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets
 		}
 		return nil
 	})
-	sockets.server.Strict = func() server.StrictStats { return server.StrictStats(s.Stats()) }
+	sockets.Strict = func() service.StrictStats { return service.StrictStats(s.Stats()) }
 	sockets.policy = policy.Cluster{Node: name, Nodes: nodesOf(m.journal), Strict: s}
 	return nil
 }
@@ -60,13 +60,13 @@ func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets
 // openRouter puts questions and decisions about keys that other nodes hold to them.
 func (m *clustered) openRouter(engine *weir.Engine, sockets *sockets, parts *parts) error {
 	j := m.journal
-	r, err := route.Open(route.Config{
+	r, err := query.Open(query.Config{
 		Engine: engine, Conn: j.Joined().Conn(), Self: j.Origin(), Holders: j.WhomToAsk, Flush: j.Sync, Followed: j.Followed,
 		FlushEvery: m.cfg.Journal.FlushEvery, Logger: m.log,
-		Freshness: func() (asOf time.Time, late []route.Late) {
+		Freshness: func() (asOf time.Time, late []query.Late) {
 			asOf, silent := j.Freshness()
 			for _, o := range silent {
-				late = append(late, route.Late{Node: o.Node, Since: o.AsOf})
+				late = append(late, query.Late{Node: o.Node, Since: o.AsOf})
 			}
 			return asOf, late
 		},
@@ -79,8 +79,8 @@ func (m *clustered) openRouter(engine *weir.Engine, sockets *sockets, parts *par
 		return nil
 	})
 	sockets.policy.Shared = r
-	sockets.server.Answers = routed{Router: r}
-	sockets.server.Route = func() server.RouteStats { return server.RouteStats(r.Stats()) }
+	sockets.Answers = routed{Router: r}
+	sockets.Route = func() service.RouteStats { return service.RouteStats(r.Stats()) }
 	return nil
 }
 

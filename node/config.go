@@ -1,12 +1,15 @@
 package node
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/resp"
 	"github.com/weir-counter/weir/server"
+	"github.com/weir-counter/weir/service"
 )
 
 // Config sets up a Node, with one struct for each part. Journal.Dir must be given, or
@@ -32,9 +35,26 @@ type Config struct {
 	// Policies are the limits that keys have.
 	Policies Policies
 
-	// Server is the HTTP server. Opening, Journal, Cluster, Answers, Route, Strict, Policies,
-	// PolicyFile and Logger are set by Start.
-	Server server.Config
+	// Tokens say who may do what. Without them, and without TLS, doors listen on loopback alone, unless
+	// Insecure.
+	Tokens Tokens
+	TLS    TLS
+	// Insecure lets other machines reach doors that have no lock.
+	Insecure bool
+	// AuditLog is the file that the audit log is appended to, one record of JSON a line, opened
+	// again at Reload. "": it goes to Logger.
+	AuditLog string
+
+	// Service is the ceilings that hold for all doors together. Logger and Audit are set by Start.
+	Service service.Config
+
+	// HTTP is the HTTP door. Logger and TLS are set by Start.
+	HTTP server.Config
+
+	// RESP is the door for clients of Redis, which there is if its Addr is given. MaxConns,
+	// RequestTimeout, DrainDelay and StopTimeout that are zero are those of HTTP (RequestTimeout its
+	// ReadTimeout). Logger and TLS are set by Start.
+	RESP resp.Config
 
 	// LimitProcess is for whoever has the process for itself: Start sets the memory limit of the Go
 	// runtime (debug.SetMemoryLimit) to what all budgets together come to, so that the garbage
@@ -70,9 +90,12 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	cfg.Journal.Logger, cfg.Server.Logger = cfg.Logger, cfg.Logger
+	cfg.Journal.Logger, cfg.Service.Logger, cfg.HTTP.Logger = cfg.Logger, cfg.Logger, cfg.Logger
+	cfg.Service.Audit = cfg.Logger
 	cfg.Journal = cfg.Journal.WithDefaults()
-	cfg.Server = cfg.Server.WithDefaults()
+	cfg.Service = cfg.Service.WithDefaults()
+	cfg.HTTP = cfg.HTTP.WithDefaults()
+	cfg.setRESP()
 	if cfg.CloseTimeout == 0 {
 		cfg.CloseTimeout = defaultCloseTimeout
 	}
@@ -86,6 +109,19 @@ func (cfg Config) withDefaults() Config {
 	}
 	cfg.setBudgets()
 	return cfg
+}
+
+// setRESP gives the RESP door what it has in common with HTTP. Without an address it stays without one.
+func (cfg *Config) setRESP() {
+	r, h := &cfg.RESP, &cfg.HTTP
+	r.Logger = cfg.Logger
+	r.MaxConns = cmp.Or(r.MaxConns, h.MaxConns)
+	r.RequestTimeout = cmp.Or(r.RequestTimeout, h.ReadTimeout)
+	r.DrainDelay = cmp.Or(r.DrainDelay, h.DrainDelay)
+	r.StopTimeout = cmp.Or(r.StopTimeout, h.StopTimeout)
+	addr := r.Addr
+	*r = r.WithDefaults()
+	r.Addr = addr
 }
 
 // clustered is whether the node counts together with others.

@@ -9,7 +9,6 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/journal"
-	"github.com/weir-counter/weir/server"
 )
 
 // progressEvery is how often a long replay says how far it is.
@@ -30,12 +29,9 @@ func (m *durable) err() error { return m.journal.Err() }
 // open listens before it opens the data directory, which may take long: until then the
 // address says so.
 func (m *durable) open(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error {
-	opening, err := server.Open(sockets.server, m.phase.now)
-	if err != nil {
-		return addressHint(err)
+	if err := sockets.doors.listen(m.phase.now, parts); err != nil {
+		return err
 	}
-	parts.opened(func(context.Context) error { return opening.Close() })
-	sockets.server.Opening = opening
 	if err := m.openJournal(ctx, engine); err != nil {
 		if ctx.Err() != nil {
 			m.log.Info("an interrupt came before the data directory was open")
@@ -44,7 +40,7 @@ func (m *durable) open(ctx context.Context, engine *weir.Engine, sockets *socket
 		return err
 	}
 	parts.opened(m.closeJournal)
-	sockets.server.Journal = served{m.journal}
+	sockets.Journal = served{m.journal}
 	return nil
 }
 

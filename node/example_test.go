@@ -26,7 +26,7 @@ func Example() {
 	cfg := node.Config{
 		Engine:  weir.Config{Memory: 32 << 20, LimitMemory: 8 << 20},
 		Journal: journal.Config{Dir: dir, MaxBytes: 256 << 20},
-		Server:  server.Config{Addr: "127.0.0.1:0"}, // any free port
+		HTTP:    server.Config{Addr: "127.0.0.1:0"}, // any free port
 		Logger:  slog.New(slog.DiscardHandler),
 	}
 	for range 2 {

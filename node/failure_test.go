@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/node"
 )
 

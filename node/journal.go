@@ -7,21 +7,21 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/journal"
-	"github.com/weir-counter/weir/server"
+	"github.com/weir-counter/weir/service"
 )
 
-// served is a journal as the server knows it: the two packages do not know each
+// served is a journal as the service knows it: the two packages do not know each
 // other.
 type served struct{ *journal.Journal }
 
-func (s served) Alarms() (to []server.Alarm) {
+func (s served) Alarms() (to []service.Alarm) {
 	for _, a := range s.Journal.Alarms() {
-		to = append(to, server.Alarm(a))
+		to = append(to, service.Alarm(a))
 	}
 	return to
 }
 
-// coded is an error that is also one the server has a code for.
+// coded is an error that is also one the service has a code for.
 type coded struct {
 	error
 	as error
@@ -29,21 +29,21 @@ type coded struct {
 
 func (c coded) Unwrap() []error { return []error{c.error, c.as} }
 
-func (s served) Restore(ctx context.Context, backup io.Reader, mode string) (server.Restored, error) {
+func (s served) Restore(ctx context.Context, backup io.Reader, mode string) (api.Restored, error) {
 	done, err := s.RestoreInto(ctx, backup, journal.RestoreMode(mode))
-	for from, to := range map[error]error{journal.ErrRestoring: server.ErrRestoring, journal.ErrCountedTwice: server.ErrCountedTwice, journal.ErrDamagedBackup: server.ErrDamagedBackup} {
+	for from, to := range map[error]error{journal.ErrRestoring: service.ErrRestoring, journal.ErrCountedTwice: service.ErrCountedTwice, journal.ErrDamagedBackup: service.ErrDamagedBackup} {
 		if errors.Is(err, from) {
 			err = coded{err, to}
 		}
 	}
-	return server.Restored{Mode: api.RestoreMode(mode), Taken: done.Backup.Taken.Unix(), Again: done.Again, Keys: done.Keys, Origin: done.Origin}, err
+	return api.Restored{Mode: api.RestoreMode(mode), Taken: done.Backup.Taken.Unix(), Again: done.Again, Keys: done.Keys, Origin: done.Origin}, err
 }
 
-func (s served) Stats() server.JournalStats {
+func (s served) Stats() service.JournalStats {
 	from := s.Journal.Stats()
-	to := server.JournalStats{
+	to := service.JournalStats{
 		Epoch: from.Epoch, Flushes: from.Flushes, Bytes: from.Bytes, Kept: from.Kept, LastFlush: from.LastFlush,
-		Failures: from.Failures, Failing: from.Failing, Revivals: from.Revivals, Rounds: from.Rounds, LongestCut: from.LongestCut,
+		Failures: from.Failures, Failing: from.Failing, Revivals: from.Revivals, Rounds: from.Rounds, Fresh: from.Fresh, NotFresh: from.NotFresh, LongestCut: from.LongestCut,
 		Holes: from.Holes, Repaired: from.Repaired, Divergence: from.Divergence,
 		Replayed: from.Replayed, Repeats: from.Repeats, Unfinished: from.Unfinished,
 	}

@@ -1,47 +1,21 @@
 package node
 
 import (
-	"fmt"
 	"math"
 	"runtime/debug"
 
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/journal"
 )
 
 const (
 	// The least budgets there may be of the engine that a node has.
 	leastMemory      = 256 * 64 << 10
 	leastLimitMemory = 64 << 10
-	leastOnceMemory  = 64 << 10
 
 	// processFloor is what the process needs beside counters: the runtime, buffers
 	// of requests, the connections.
 	processFloor = 128 << 20
-	// journalFloor is what the journal adds: hits that wait for it, the embedded
-	// server, states on their way to a snapshot.
-	journalFloor = 256 << 20
 )
-
-// receiptsOfDisk is the part of Journal.MaxBytes, as one of so many, that Engine.OnceMemory may
-// be. Snapshots have two slots, each with the receipts of this node and twice as many of others
-// and of earlier lives: six times OnceMemory, of the half of MaxBytes that is theirs. What
-// FitsMemory leaves free of that half, with states at their largest, is a tenth.
-const receiptsOfDisk = 120
-
-// mostReceipts is the largest OnceMemory whose receipts have room in snapshots.
-func (cfg *Config) mostReceipts() int64 { return cfg.Journal.MaxBytes / receiptsOfDisk }
-
-// checkReceipts refuses receipts without room in snapshots, which then could not be stored, so
-// that a full journal would never be trimmed.
-func (cfg *Config) checkReceipts() error {
-	if once, most := cfg.Engine.OnceMemory, cfg.mostReceipts(); once > most {
-		return invalid("Engine.OnceMemory", fmt.Sprintf(
-			"OnceMemory of %s does not fit into MaxBytes of %s: the snapshots have no room for so many receipts; choose OnceMemory (--idempotency-memory) of at most %s, or MaxBytes (--max-disk) of at least %s",
-			units.FormatSize(once), units.FormatSize(cfg.Journal.MaxBytes), units.FormatSize(most), units.FormatSize(once*receiptsOfDisk)))
-	}
-	return nil
-}
 
 // setBudgets gives the budgets that nobody gave their defaults, and makes those so small that
 // snapshots have room in Journal.MaxBytes: who gives that alone wants to be kept to it. Budgets
@@ -49,10 +23,7 @@ func (cfg *Config) checkReceipts() error {
 func (cfg *Config) setBudgets() {
 	e := &cfg.Engine
 	if e.OnceMemory == 0 {
-		e.OnceMemory = defaultOnceMemory
-		if !cfg.Ephemeral {
-			e.OnceMemory = min(e.OnceMemory, max(cfg.mostReceipts(), leastOnceMemory))
-		}
+		e.OnceMemory = min(defaultOnceMemory, cfg.room().receipts())
 	}
 	memoryGiven, limitsGiven := e.Memory != 0, e.LimitMemory != 0
 	if !memoryGiven {
@@ -61,8 +32,8 @@ func (cfg *Config) setBudgets() {
 	if !limitsGiven {
 		e.LimitMemory = defaultLimitMemory
 	}
-	most := journal.MaxMemory(cfg.Journal.MaxBytes)
-	if cfg.Ephemeral || e.Memory+e.LimitMemory <= most {
+	most := cfg.room().memory()
+	if e.Memory+e.LimitMemory <= most {
 		return
 	}
 	switch {
@@ -77,12 +48,24 @@ func (cfg *Config) setBudgets() {
 	}
 }
 
+// leastShare is the part of one budget that the other is at least, without a warning.
+const leastShare = 16
+
 // tellBudgets logs budgets that setBudgets made smaller. given is the Config before it.
 func (cfg *Config) tellBudgets(given *Config) {
 	e := &cfg.Engine
 	if given.Engine.Memory == 0 && e.Memory < defaultMemory || given.Engine.LimitMemory == 0 && e.LimitMemory < defaultLimitMemory {
 		cfg.Logger.Info("the memory budgets are smaller than by default, so that snapshots have room in --max-disk",
-			"memory", e.Memory, "limit_memory", e.LimitMemory, "max_disk", cfg.Journal.MaxBytes)
+			"memory", units.FormatSize(e.Memory), "limit_memory", units.FormatSize(e.LimitMemory), "max_disk", units.FormatSize(cfg.Journal.MaxBytes))
+	}
+	disk := units.FormatSize(cfg.Journal.MaxBytes)
+	switch {
+	case given.Engine.LimitMemory == 0 && e.LimitMemory < min(defaultLimitMemory, e.Memory/leastShare):
+		cfg.Logger.Warn("--memory leaves hardly any of --max-disk for the memory of limits: decisions about more keys than fit are refused. Raise --max-disk, lower --memory, or set --limit-memory too",
+			"memory", units.FormatSize(e.Memory), "limit_memory", units.FormatSize(e.LimitMemory), "max_disk", disk)
+	case given.Engine.Memory == 0 && e.Memory < min(defaultMemory, e.LimitMemory/leastShare):
+		cfg.Logger.Warn("--limit-memory leaves hardly any of --max-disk for the memory of counters: keys are evicted soon. Raise --max-disk, lower --limit-memory, or set --memory too",
+			"memory", units.FormatSize(e.Memory), "limit_memory", units.FormatSize(e.LimitMemory), "max_disk", disk)
 	}
 }
 
@@ -93,11 +76,10 @@ func (cfg *Config) limitProcess() {
 	if budget <= 0 || budget > math.MaxInt64/2 {
 		return
 	}
-	floor := processFloor + cfg.Server.MaxBufferedBytes
-	if !cfg.Ephemeral {
-		floor += journalFloor
+	most := budget + budget/2 + processFloor + cfg.Service.MaxBufferedBytes + cfg.room().process()
+	if cfg.RESP.Addr != "" {
+		most += cfg.RESP.CounterMemory
 	}
-	most := budget + budget/2 + floor
 	debug.SetMemoryLimit(most)
 	cfg.Logger.Info("memory", "counters", units.FormatSize(cfg.Engine.Memory), "limits", units.FormatSize(cfg.Engine.LimitMemory),
 		"process", units.FormatSize(most))

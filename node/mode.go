@@ -5,7 +5,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/server"
+	"github.com/weir-counter/weir/service"
 )
 
 // mode is where a node's hits are kept, and with whom they are counted: in memory
@@ -22,8 +22,9 @@ type mode interface {
 
 // sockets are where a mode plugs in.
 type sockets struct {
-	server server.Config  // its Journal, Cluster, Answers, Route, Strict, Opening
-	policy policy.Cluster // zero: this node decides alone
+	service.Backend                // its Journal, Cluster, Answers, Route, Strict
+	policy          policy.Cluster // zero: this node decides alone
+	doors           *doors
 }
 
 func newMode(cfg *Config) mode {

@@ -8,19 +8,22 @@ import (
 	"sync"
 
 	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/server"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service"
 )
 
 // Node is a Weir that runs. Create it with Start, and end it with Close, also after it failed.
 // It is safe for many goroutines.
 type Node struct {
-	cfg      Config // defaults applied, valid
-	log      *slog.Logger
-	engine   *weir.Engine
-	mode     mode
-	policies *policies
-	server   *server.Server
-	parts    parts
+	cfg        Config // defaults applied, valid
+	log        *slog.Logger
+	engine     *weir.Engine
+	mode       mode
+	policyFile *service.PolicyFile // nil: there is none
+	locks      locks
+	auditFile  *auditFile // nil: the audit log goes to log
+	doors      doors
+	parts      parts
 
 	run     context.Context // ends when the node does, with the cause
 	end     context.CancelCauseFunc
@@ -48,12 +51,16 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.LimitProcess {
 		cfg.limitProcess()
 	}
-	policies, err := loadPolicies(cfg.Policies)
+	file, set, err := service.ReadPolicyFile(cfg.Policies.File)
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger, policies: policies}
-	if err := n.start(ctx); err != nil {
+	locks, err := readLocks(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, log: cfg.Logger, policyFile: file, locks: locks, doors: doors{cfg: cfg.HTTP, respCfg: cfg.RESP}}
+	if err := n.start(ctx, set); err != nil {
 		return nil, n.undo(ctx, err)
 	}
 	n.run, n.end = context.WithCancelCause(context.Background())
@@ -62,24 +69,30 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// start opens the parts, each before those that need it.
-func (n *Node) start(ctx context.Context) (err error) {
+// start opens the parts, each before those that need it. set is what the policy file has, nil
+// without one.
+func (n *Node) start(ctx context.Context, set *policy.Set) (err error) {
 	if n.engine, err = weir.New(n.cfg.Engine); err != nil {
 		return err
 	}
 	n.parts.opened(func(context.Context) error { return n.engine.Close() })
-	sockets := &sockets{server: n.cfg.Server}
+	if err := n.openAudit(); err != nil {
+		return err
+	}
+	n.locks.watch(&n.cfg, &n.parts)
+	sockets := &sockets{Backend: service.Backend{Engine: n.engine, Tokens: n.locks.tokens, Alarms: n.locks.alarms}, doors: &n.doors}
 	n.mode = newMode(&n.cfg)
 	if err := n.mode.open(ctx, n.engine, sockets, &n.parts); err != nil {
 		return err
 	}
-	if err := n.policies.open(n.engine, sockets, &n.parts); err != nil {
+	if err := n.openPolicies(set, sockets); err != nil {
 		return err
 	}
-	if n.server, err = server.New(n.engine, sockets.server); err != nil {
+	s, err := service.New(sockets.Backend, n.cfg.Service)
+	if err != nil {
 		return err
 	}
-	return addressHint(n.server.Serve())
+	return n.doors.open(s, &n.parts)
 }
 
 // undo closes what was opened before a start failed.
@@ -98,7 +111,7 @@ func (n *Node) undo(ctx context.Context, failure error) error {
 
 // serve answers until the node ends, or ends it.
 func (n *Node) serve() {
-	err := n.server.Run(n.run)
+	err := n.doors.run(n.run)
 	if n.run.Err() != nil {
 		n.cut = err
 		return
@@ -116,20 +129,27 @@ func (n *Node) watch() {
 }
 
 // Addr is the address that the server listens on, host:port.
-func (n *Node) Addr() string { return n.server.Addr() }
+func (n *Node) Addr() string { return n.doors.addr() }
+
+// RESPAddr is the address that clients of Redis reach, host:port; "" without Config.RESP.
+func (n *Node) RESPAddr() string { return n.doors.respAddr() }
 
 // Handler is the whole HTTP API, for a server of the caller's own or to ask it within the process.
 // It knows no limits on connections and slow clients: these are of the address.
-func (n *Node) Handler() http.Handler { return n.server.Handler() }
+func (n *Node) Handler() http.Handler { return n.doors.handler() }
 
 // Engine is what counts: a program that embeds the node hits it directly. Of a cluster's
 // nodes, each counts its own hits there and has those of others a moment later; a key that
 // only others hold (Journal.Replicas) is asked for over HTTP.
 func (n *Node) Engine() *weir.Engine { return n.engine }
 
-// Reload reads the policy file again, soon; the log says what became of it. Without a file it
-// does nothing.
-func (n *Node) Reload() { n.policies.again() }
+// Reload reads the policy file, the tokens file and the certificates again, soon, and opens the
+// audit log again; the log says what became of it. What there is none of stays so.
+func (n *Node) Reload() {
+	n.policyFile.Reload()
+	n.locks.reloadAll()
+	n.reopenAudit()
+}
 
 // Done is closed when the node begins to end: after Close was called, or because it can't go
 // on, as Err says. Then it answers no new requests; Close does the rest.
@@ -144,7 +164,7 @@ func (n *Node) Err() error {
 	return nil
 }
 
-// Close stops the node in good order: requests in flight have Server.StopTimeout, the last
+// Close stops the node in good order: requests in flight have HTTP.StopTimeout, the last
 // hits and snapshots have CloseTimeout to reach the disk, or until ctx ends if that is sooner. The
 // error joins why the node failed, if it did, and what could not be closed well. Further
 // calls wait for the first and return the same.

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,8 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/journal"
-	"github.com/weir-counter/weir/journal/join/jointest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 	"github.com/weir-counter/weir/server"
@@ -27,7 +28,7 @@ func config(t *testing.T, dir string) node.Config {
 	return node.Config{
 		Engine:  weir.Config{Memory: 32 << 20, LimitMemory: 8 << 20},
 		Journal: journal.Config{Dir: dir, MaxBytes: 256 << 20},
-		Server:  server.Config{Addr: "127.0.0.1:0"},
+		HTTP:    server.Config{Addr: "127.0.0.1:0"},
 		Logger:  jointest.Logger(t, slog.LevelError),
 	}
 }
@@ -158,12 +159,12 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, t.TempDir())
 	first := nodetest.Open(t, cfg)
-	cfg.Server.Addr = first.Addr()
+	cfg.HTTP.Addr = first.Addr()
 	if _, err := node.Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "choose another address") {
 		t.Errorf("on an address that is taken: %v", err)
 	}
 	other := cfg
-	other.Server.Addr = "127.0.0.1:0"
+	other.HTTP.Addr = "127.0.0.1:0"
 	if _, err := node.Start(t.Context(), other); err == nil {
 		t.Error("two nodes opened one directory")
 	}
@@ -181,8 +182,7 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 func TestConfigsThatAreRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	for field, change := range map[string]func(*node.Config){
-		"Server.Addr":        func(c *node.Config) { c.Server.Addr = "nowhere" },
-		"Server.Opening":     func(c *node.Config) { c.Server.Opening = new(server.Opening) },
+		"HTTP.Addr":          func(c *node.Config) { c.HTTP.Addr = "nowhere" },
 		"Journal.Dir":        func(c *node.Config) { c.Journal.Dir = "" },
 		"Journal.FlushEvery": func(c *node.Config) { c.Journal.FlushEvery = time.Hour },
 		"Journal.MaxBytes":   func(c *node.Config) { c.Engine.Memory = 1 << 30 },
@@ -216,7 +216,7 @@ func TestBudgetsFitTheDisk(t *testing.T) {
 	if most := journal.MaxMemory(cfg.Journal.MaxBytes); has.Memory+has.LimitMemory > most || has.Memory < most/2 {
 		t.Errorf("%d and %d of %d bytes", has.Memory, has.LimitMemory, most)
 	}
-	if has.OnceMemory > cfg.Journal.MaxBytes/120 {
+	if has.OnceMemory > journal.MaxReceipts(cfg.Journal.MaxBytes) {
 		t.Errorf("%d bytes of receipts have no room in snapshots within %d", has.OnceMemory, cfg.Journal.MaxBytes)
 	}
 	cfg = config(t, t.TempDir())
@@ -228,6 +228,16 @@ func TestBudgetsFitTheDisk(t *testing.T) {
 	cfg.Engine.LimitMemory = 0
 	if has := nodetest.Open(t, cfg).Engine().Config(); has.Memory != 32<<20 || has.LimitMemory >= 256<<20 {
 		t.Errorf("given 32 MiB for counters: %d and %d", has.Memory, has.LimitMemory)
+	}
+	for memory, warned := range map[int64]bool{48 << 20: false, 73 << 20: true} { // of 73.1 MiB
+		cfg = config(t, t.TempDir())
+		cfg.Engine.Memory, cfg.Engine.LimitMemory = memory, 0
+		var log bytes.Buffer
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		nodetest.Close(t, nodetest.Open(t, cfg))
+		if is := strings.Contains(log.String(), "--memory leaves hardly any of --max-disk"); is != warned {
+			t.Errorf("--memory of %d bytes: %s", memory, log.String())
+		}
 	}
 }
 

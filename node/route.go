@@ -5,48 +5,48 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/route"
-	"github.com/weir-counter/weir/server"
+	"github.com/weir-counter/weir/cluster/query"
+	"github.com/weir-counter/weir/service"
 )
 
-// routed is a router as the server knows it.
+// routed is a router as the service knows it.
 type routed struct {
-	*route.Router
+	*query.Router
 	upTo uint64 // message of the journal that is in the answers
 }
 
-var _ server.Answers = routed{}
+var _ service.Answers = routed{}
 
-func (r routed) Counts(ctx context.Context, questions []server.CountQuestion) ([]weir.Count, server.Fresh, error) {
-	of := make([]route.CountQuestion, len(questions))
+func (r routed) Counts(ctx context.Context, questions []service.CountQuestion) ([]weir.Count, service.Fresh, error) {
+	of := make([]query.CountQuestion, len(questions))
 	for i, q := range questions {
-		of[i] = route.CountQuestion(q)
+		of[i] = query.CountQuestion(q)
 	}
 	counts, fresh, err := r.Router.After(r.upTo).Counts(ctx, of)
 	return counts, freshOf(fresh), err
 }
 
-func (r routed) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, server.Fresh, error) {
+func (r routed) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, service.Fresh, error) {
 	points, fresh, err := r.Router.After(r.upTo).Series(ctx, key, from, to, step)
 	return points, freshOf(fresh), err
 }
 
-func (r routed) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, server.Fresh, error) {
+func (r routed) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, service.Fresh, error) {
 	keys, fresh, err := r.Router.After(r.upTo).Top(ctx, at, w, n, prefix)
 	return keys, freshOf(fresh), err
 }
 
-func (r routed) Keys(ctx context.Context, prefix, after string, limit int) ([]string, server.Fresh, error) {
+func (r routed) Keys(ctx context.Context, prefix, after string, limit int) ([]string, service.Fresh, error) {
 	keys, fresh, err := r.Router.After(r.upTo).Keys(ctx, prefix, after, limit)
 	return keys, freshOf(fresh), err
 }
 
-func (r routed) After(upTo uint64) server.Answers { return routed{r.Router, upTo} }
+func (r routed) After(upTo uint64) service.Answers { return routed{r.Router, upTo} }
 
-func freshOf(f route.Fresh) server.Fresh {
-	fresh := server.Fresh{AsOf: f.AsOf}
+func freshOf(f query.Fresh) service.Fresh {
+	fresh := service.Fresh{AsOf: f.AsOf}
 	for _, l := range f.Late {
-		fresh.Late = append(fresh.Late, server.LateNode{Name: l.Node, Since: l.Since})
+		fresh.Late = append(fresh.Late, service.LateNode{Name: l.Node, Since: l.Since})
 	}
 	return fresh
 }

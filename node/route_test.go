@@ -13,8 +13,10 @@ import (
 	"github.com/nats-io/nats.go"
 
 	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal/route"
+	"github.com/weir-counter/weir/cluster/query"
+	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/server"
+	"github.com/weir-counter/weir/service"
 )
 
 // Two servers hold half of the partitions each, and both answer for all keys.
@@ -37,25 +39,31 @@ func TestRoutedOverHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { engine.Close() })
-		engine.Replication().Release(1 - i)
-		engine.Replication().Release(3 - i)
+		replication.Of(engine).Release(1 - i)
+		replication.Of(engine).Release(3 - i)
 		conn, err := nats.Connect("", nats.InProcessServer(broker))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(conn.Close)
-		r, err := route.Open(route.Config{
+		r, err := query.Open(query.Config{
 			Engine: engine, Conn: conn, Self: fmt.Sprint("n", i),
 			Holders: func(partition int) []string { return []string{fmt.Sprint("n", partition%2)} },
-			Freshness: func() (time.Time, []route.Late) {
-				return silent, []route.Late{{Node: fmt.Sprint("late", i), Since: silent}}
+			Freshness: func() (time.Time, []query.Late) {
+				return silent, []query.Late{{Node: fmt.Sprint("late", i), Since: silent}}
 			},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(r.Close)
-		s, err := server.New(engine, server.Config{Answers: routed{Router: r}, Route: func() server.RouteStats { return server.RouteStats(r.Stats()) }})
+		answering, err := service.New(service.Backend{
+			Engine: engine, Answers: routed{Router: r}, Route: func() service.RouteStats { return service.RouteStats(r.Stats()) },
+		}, service.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := server.New(answering, server.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,8 +92,8 @@ func TestRoutedOverHTTP(t *testing.T) {
 	var keys []string
 	for i := range 20 {
 		key := fmt.Sprint("k", i)
-		partition := engines[0].Replication().PartitionOf(key)
-		engines[partition%2].Replication().Apply(partition, []weir.Delta{{Key: key, At: at.Unix(), N: uint64(i + 1)}}, nil)
+		partition := replication.Of(engines[0]).PartitionOf(key)
+		replication.Of(engines[partition%2]).Apply(partition, []replication.Delta{{Key: key, At: at.Unix(), N: uint64(i + 1)}}, nil)
 		keys = append(keys, "key="+key)
 	}
 	for i, url := range urls {

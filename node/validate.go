@@ -6,21 +6,28 @@ import (
 	"path/filepath"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/settings"
 )
 
 // Validate returns a *weir.Error of CodeInvalidConfig that names the first field outside
-// what it may be, with its part: Journal.FlushEvery, Server.Addr. Start does the same, before it
+// what it may be, with its part: Journal.FlushEvery, HTTP.Addr. Start does the same, before it
 // opens anything. Files that fields name are not read, but for the cluster's secret.
 func (cfg Config) Validate() error { return cfg.withDefaults().validate() }
 
 func (cfg Config) validate() error {
 	if cfg.CloseTimeout < 0 {
-		return invalid("CloseTimeout", fmt.Sprintf("CloseTimeout of %v: must be above 0s", cfg.CloseTimeout))
+		return settings.Invalid("CloseTimeout", fmt.Sprintf("CloseTimeout of %v: must be above 0s", cfg.CloseTimeout))
 	}
-	if err := cfg.Server.Validate(); err != nil {
-		return in("Server", err)
+	if err := cfg.Service.Validate(); err != nil {
+		return in("Service", err)
 	}
-	if err := cfg.validateSockets(); err != nil {
+	if err := cfg.RESP.Validate(); err != nil {
+		return in("RESP", err)
+	}
+	if err := cfg.HTTP.Validate(cfg.Service.DurableTimeout); err != nil {
+		return in("HTTP", err)
+	}
+	if err := cfg.validateLocks(); err != nil {
 		return err
 	}
 	if err := cfg.validateJournal(); err != nil {
@@ -29,27 +36,10 @@ func (cfg Config) validate() error {
 	return in("Engine", cfg.Engine.Validate())
 }
 
-// validateSockets refuses parts that are Start's to make.
-func (cfg Config) validateSockets() error {
-	s := &cfg.Server
-	for _, socket := range []struct {
-		field string
-		given bool
-	}{
-		{"Opening", s.Opening != nil}, {"Journal", s.Journal != nil}, {"Cluster", s.Cluster != nil}, {"Answers", s.Answers != nil},
-		{"Route", s.Route != nil}, {"Strict", s.Strict != nil}, {"Policies", s.Policies != nil}, {"PolicyFile", s.PolicyFile != nil},
-	} {
-		if socket.given {
-			return invalid("Server."+socket.field, "Server."+socket.field+" is made by the node: leave it out")
-		}
-	}
-	return nil
-}
-
 func (cfg Config) validateJournal() error {
 	if cfg.Ephemeral {
 		if cfg.clustered() || cfg.Journal.Replicas > 0 {
-			return invalid("Ephemeral", "nodes count together by their journals, and an ephemeral one has none: leave out Ephemeral, or Journal.Join and Journal.Replicas")
+			return settings.Invalid("Ephemeral", "nodes count together by their journals, and an ephemeral one has none: leave out Ephemeral, or Journal.Join and Journal.Replicas")
 		}
 		return nil
 	}
@@ -58,20 +48,13 @@ func (cfg Config) validateJournal() error {
 	}
 	as := cfg.Journal.Join
 	if as.URL != "" && as.Node == "" {
-		return invalid("Journal.Join.Node", "--nats needs --node NAME: another name for each node, by which answers say who is late")
+		return settings.Invalid("Journal.Join.Node", "--nats needs --node NAME: another name for each node, by which answers say who is late")
 	}
 	as.Dir, as.MaxBytes = filepath.Clean(cfg.Journal.Dir), cfg.Journal.MaxBytes
 	if err := as.Validate(); err != nil {
-		return invalid("Journal.Join", err.Error())
+		return settings.Invalid("Journal.Join", err.Error())
 	}
-	if err := cfg.Journal.FitsMemory(cfg.Engine.Memory, cfg.Engine.LimitMemory); err != nil {
-		return in("Journal", err)
-	}
-	return cfg.checkReceipts()
-}
-
-func invalid(field, message string) error {
-	return &weir.Error{Code: weir.CodeInvalidConfig, Field: field, Message: message}
+	return in("Journal", cfg.Journal.FitsMemory(cfg.Engine))
 }
 
 // in names the part whose field is at fault.

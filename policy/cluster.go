@@ -4,12 +4,15 @@ import (
 	"fmt"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/limits"
+	"github.com/weir-counter/weir/limit"
 )
 
 // Cluster is what a Live needs of the nodes that decide together. The zero Cluster is
 // one node alone: then every policy is decided here, wherever it says.
 type Cluster struct {
-	// Node is this node's name: see weir.Engine.LimitIn.
+	// Node is this node's name: 1 to weir.MaxLimitNameBytes letters, digits or any of ._-,
+	// another for every node, and the same one for ever.
 	Node string
 
 	// Nodes is how many nodes there are, up or not: each has its share of a strict limit
@@ -70,7 +73,7 @@ const (
 // wheres and aways are the words of the file, in the order of their constants.
 // AwayOwn is no word of it.
 var (
-	wheres = []string{weir.WhereShared.String(), weir.WhereNode.String(), weir.WhereStrict.String()}
+	wheres = []string{limit.WhereShared.String(), limit.WhereNode.String(), limit.WhereStrict.String()}
 	aways  = []string{"closed", "open", "share"}
 )
 
@@ -85,9 +88,9 @@ func (a Away) String() string {
 }
 
 // limit is the engine's limit of a policy.
-func (l *Live) limit(where weir.Where, name string, of weir.Limit) (*weir.KeyedLimit, error) {
+func (l *Live) limit(where limit.Where, name string, of weir.Limit) (*weir.KeyedLimit, error) {
 	if l.cluster.Node == "" {
 		return l.engine.Limit(name, of)
 	}
-	return l.engine.Replication().LimitIn(l.cluster.Node, where, name, of)
+	return limits.Of(l.engine).LimitIn(l.cluster.Node, where, name, of)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -40,7 +41,7 @@ func (o *other) decide(group func(key string) int, checks []weir.Check, verdicts
 			return false, false, fmt.Errorf("keys of two groups: %q and %q", checks[0].Key, c.Key)
 		}
 		there[i] = c
-		if there[i].Limit, err = o.engine.Replication().LimitOfRecord(c.Limit.Record()); err != nil {
+		if there[i].Limit, err = limits.Of(o.engine).LimitOfRecord(limits.Record(c.Limit)); err != nil {
 			return false, false, err
 		}
 	}
@@ -119,7 +120,7 @@ func TestStrictAlone(t *testing.T) {
 func TestStrictIsDecidedElsewhere(t *testing.T) {
 	r, o := clusterRig(t, "limits:\n"+policyOf("s", "k*", 2, ", where: strict")+policyOf("n", "k*", 3, ", where: node"))
 	// Another node has taken one.
-	there, err := o.engine.Replication().LimitIn("n2", weir.WhereStrict, "s", weir.Limit{N: 2, Per: time.Minute})
+	there, err := limits.Of(o.engine).LimitIn("n2", limit.WhereStrict, "s", weir.Limit{N: 2, Per: time.Minute})
 	if err != nil || !there.Allow("k") {
 		t.Fatal(err)
 	}
@@ -145,14 +146,14 @@ func TestStrictIsDecidedElsewhere(t *testing.T) {
 	if o.asked != 1 {
 		t.Errorf("asked %d times, want once", o.asked)
 	}
-	if v, err := mustIn(t, o.engine, weir.WhereStrict, "s", 9).Peek("k", 0); err != nil || v.Remaining != 8 {
+	if v, err := mustIn(t, o.engine, limit.WhereStrict, "s", 9).Peek("k", 0); err != nil || v.Remaining != 8 {
 		t.Errorf("there %+v, %v: one is taken", v, err)
 	}
 }
 
-func mustIn(t *testing.T, e *weir.Engine, where weir.Where, name string, n uint64) *weir.KeyedLimit {
+func mustIn(t *testing.T, e *weir.Engine, where limit.Where, name string, n uint64) *weir.KeyedLimit {
 	t.Helper()
-	kl, err := e.Replication().LimitIn("n1", where, name, weir.Limit{N: n, Per: time.Minute})
+	kl, err := limits.Of(e).LimitIn("n1", where, name, weir.Limit{N: n, Per: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +197,7 @@ func TestAway(t *testing.T) {
 func TestShareKnowsTheWhole(t *testing.T) {
 	r, o := clusterRig(t, "limits:\n"+policyOf("s", "k*", 9, ", where: strict, away: share"))
 	o.away = true
-	if !mustIn(t, r.engine, weir.WhereStrict, "s", 9).AllowN("k", 8) { // as the journal told
+	if !mustIn(t, r.engine, limit.WhereStrict, "s", 9).AllowN("k", 8) { // as the journal told
 		t.Fatal("denied")
 	}
 	for _, want := range []string{"ok s[k]=ok/0", "no s[k]=no/0 by s retry 1m0s"} {
@@ -237,7 +238,7 @@ func TestStrictOfTwoGroups(t *testing.T) {
 	file := "limits:\n" + policyOf("a", "a*", 5, ", where: strict") + policyOf("b", "b*", 1, ", where: strict")
 	r, o := clusterRig(t, file)
 	left := func(name string, n uint64, key string) uint64 {
-		v, err := mustIn(t, o.engine, weir.WhereStrict, name, n).Peek(key, 0)
+		v, err := mustIn(t, o.engine, limit.WhereStrict, name, n).Peek(key, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +252,7 @@ func TestStrictOfTwoGroups(t *testing.T) {
 	if got := left("a", 5, "a"); got != 4 || r.StrictLost() != 0 {
 		t.Errorf("%d left of a, %d lost: one is taken", got, r.StrictLost())
 	}
-	o.taken = func() { mustIn(t, o.engine, weir.WhereStrict, "b", 1).Allow("b2") }
+	o.taken = func() { mustIn(t, o.engine, limit.WhereStrict, "b", 1).Allow("b2") }
 	if got := r.take("a", "b2"); got[:2] != "no" || left("a", 5, "a") != 3 || r.StrictLost() != 1 {
 		t.Errorf("%s, %d left of a, %d lost", got, left("a", 5, "a"), r.StrictLost())
 	}

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/limit"
 )
 
 // elsewhere is what a limit that other nodes decide needs here.
@@ -47,7 +48,7 @@ func (l *Live) strictLimit(name string, of weir.Limit, away Away) (*elsewhere, e
 	if err != nil {
 		return nil, err
 	}
-	s.share, err = l.limit(weir.WhereNode, name, part)
+	s.share, err = l.limit(limit.WhereNode, name, part)
 	s.nodes.Store(int64(nodes))
 	return s, err
 }

@@ -5,8 +5,23 @@ import (
 	"sync"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
+)
+
+// Limit, Algorithm and the algorithms are those of package limit, for those that make inline limits
+// and need no more of it.
+type (
+	Limit     = limit.Limit
+	Algorithm = limit.Algorithm
+)
+
+// The algorithms.
+const (
+	Window = limit.Window
+	Fixed  = limit.Fixed
+	GCRA   = limit.GCRA
 )
 
 const (
@@ -79,9 +94,9 @@ func (in *inlineLimits) make(l *Live, id inlineID) (*inlineLimit, error) {
 	if in.names[name] == nil && len(in.names) >= MaxInlineNames {
 		return nil, failure(weir.CodeOverloaded, "limit", "%d names of inline limits are in use: use fewer names and periods, or write policies", MaxInlineNames)
 	}
-	kl, err := l.limit(weir.WhereShared, name, id.limit)
+	kl, err := l.limit(limit.WhereShared, name, id.limit)
 	if err == nil {
-		kl, err = kl.Inline()
+		err = limits.Inline(kl)
 	}
 	if err != nil {
 		return nil, err

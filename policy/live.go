@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/filewatch"
+	"github.com/weir-counter/weir/limit"
 )
 
 // Live is a Set at work on an engine. It is safe for many goroutines.
@@ -57,7 +59,7 @@ func NewClusterLive(e *weir.Engine, s *Set, c Cluster) (*Live, error) {
 // changes nothing.
 func (l *Live) Replace(s *Set) error {
 	if s == nil {
-		s = newSet(nil, contentHash{})
+		s = newSet(nil, filewatch.Hash{})
 	}
 	made := &bound{set: s, policies: make([]boundPolicy, len(s.policies))}
 	for i := range s.policies {
@@ -91,9 +93,9 @@ func (l *Live) bindLimit(p *Policy, of weir.Limit) (b boundLimit, err error) {
 		return b, err
 	}
 	switch {
-	case p.Where == weir.WhereStrict && l.cluster.Strict != nil:
+	case p.Where == limit.WhereStrict && l.cluster.Strict != nil:
 		b.elsewhere, err = l.strictLimit(p.Name, of, p.Away)
-	case p.Where == weir.WhereShared:
+	case p.Where == limit.WhereShared:
 		b.elsewhere = l.sharedLimit(p.Name)
 	}
 	return b, err

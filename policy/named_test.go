@@ -25,7 +25,7 @@ func TestNamedAndInline(t *testing.T) {
 	r.expect(inline("", "k", two), "no inline/window/1m30s[k]=no/0 by inline/window/1m30s retry 1m30s")
 	r.expect(inline("mine", "k", two), "ok mine[k]=ok/1")
 	r.expect(inline("login", "k", two), "limit login is a policy: leave its numbers out, or give the request's own limit another name")
-	r.expect(inline("", "k", weir.Limit{N: 2}), "per of 0s: must be 1ms to 8784h0m0s")
+	r.expect(inline("", "k", weir.Limit{N: 2}), "per of 0s: must be 1ms to 366d")
 	if got := inline("m m", "k", two); !strings.Contains(got, `"m m"`) {
 		t.Error(got)
 	}

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -35,7 +35,7 @@ func Parse(file string, data []byte) (*Set, error) {
 	if len(p.faults) > 0 {
 		return nil, p.sorted()
 	}
-	return newSet(p.policies, sha256.Sum256(data)), nil
+	return newSet(p.policies, filewatch.HashOf(data)), nil
 }
 
 // parser reads one file.
@@ -111,7 +111,7 @@ func (p *parser) policy(n *yaml.Node) {
 	templateOK := p.by(&made, fields["by"], patternOK)
 	made.Limit.Algorithm = limit.Algorithm(p.choice(fields["algorithm"], "algorithm", algorithms))
 	made.Mode = Mode(p.choice(fields["mode"], "mode", modes))
-	made.Where = weir.Where(p.choice(fields["where"], "where", wheres))
+	made.Where = limit.Where(p.choice(fields["where"], "where", wheres))
 	made.Away = p.away(fields["away"], made.Where)
 	made.Order = p.whole(fields["order"], "order")
 	made.Last = p.truth(fields["last"], "last")
@@ -131,8 +131,8 @@ func (p *parser) policy(n *yaml.Node) {
 }
 
 // away reads what only a strict policy has.
-func (p *parser) away(n *yaml.Node, where weir.Where) Away {
-	if n != nil && where != weir.WhereStrict {
+func (p *parser) away(n *yaml.Node, where limit.Where) Away {
+	if n != nil && where != limit.WhereStrict {
 		p.fault(n.Line, "away", "it is for strict limits, whose one node that decides may be away: remove it, or write `where: strict`")
 		return 0
 	}

@@ -30,6 +30,8 @@ import (
 	"slices"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/filewatch"
+	"github.com/weir-counter/weir/limit"
 )
 
 // Mode says whether a policy denies.
@@ -63,10 +65,10 @@ type Policy struct {
 	By        string     // the template of the key that is counted; "": the request's key
 	Limit     weir.Limit // the burst filled in
 	Mode      Mode
-	Where     weir.Where // which nodes of a cluster count together
-	Away      Away       // if Where is strict
-	Order     int        // lower first
-	Last      bool       // no later policy is looked at
+	Where     limit.Where // which nodes of a cluster count together
+	Away      Away        // if Where is strict
+	Order     int         // lower first
+	Last      bool        // no later policy is looked at
 	Overrides []Override
 	Line      int // of the file
 }
@@ -85,7 +87,7 @@ type Set struct {
 	templates []template
 	index     index
 	names     map[string]int
-	content   contentHash // of the file
+	content   filewatch.Hash // of the file
 }
 
 // MaxPolicies is how many policies a file may have.
@@ -96,7 +98,7 @@ const MaxPolicies = 2000
 func (s *Set) Policies() []Policy { return slices.Clone(s.policies) }
 
 // newSet sorts the policies and makes them ready.
-func newSet(parsed []parsedPolicy, content contentHash) *Set {
+func newSet(parsed []parsedPolicy, content filewatch.Hash) *Set {
 	slices.SortStableFunc(parsed, func(a, b parsedPolicy) int {
 		switch {
 		case a.Order < b.Order:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/limit"
 )
 
 // holder is a node that holds the keys that begin with f, as this one does not.
@@ -39,7 +40,7 @@ func sharedRig(t *testing.T, file string) (*rig, *holder, *other) {
 // left is what is left of a shared limit at a node.
 func left(t *testing.T, e *weir.Engine, name string, n uint64, key string) uint64 {
 	t.Helper()
-	v, err := mustIn(t, e, weir.WhereShared, name, n).Peek(key, 0)
+	v, err := mustIn(t, e, limit.WhereShared, name, n).Peek(key, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestSharedIsDecidedByAHolder(t *testing.T) {
 		t.Errorf("a key that is held here was asked elsewhere %d times", h.asked)
 	}
 	// Another node has taken one.
-	if !mustIn(t, h.engine, weir.WhereShared, "s", 2).Allow("f") {
+	if !mustIn(t, h.engine, limit.WhereShared, "s", 2).Allow("f") {
 		t.Fatal("denied")
 	}
 	r.expect(r.take("f"), "ok s[f]=ok/0")
@@ -126,7 +127,7 @@ func TestSharedBesideStrict(t *testing.T) {
 		t.Errorf("%d left of s, %d lost", got, r.StrictLost())
 	}
 	// One group denies what it allowed a moment before.
-	h.taken = func() { mustIn(t, h.engine, weir.WhereShared, "s", 3).AllowN("f2", 3) }
+	h.taken = func() { mustIn(t, h.engine, limit.WhereShared, "s", 3).AllowN("f2", 3) }
 	r.expect(r.take("f1", "f2"), "no s[f1]=ok/2 n[f1]=ok/3 s[f2]=no/0 n[f2]=ok/3 by s retry 1m0s")
 	if got := left(t, r.engine, "n", 3, "f1"); got != 3 || left(t, h.engine, "s", 3, "f1") != 2 || r.StrictLost() != 1 {
 		t.Errorf("%d left of n, %d of s, %d lost", got, left(t, h.engine, "s", 3, "f1"), r.StrictLost())

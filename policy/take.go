@@ -75,11 +75,11 @@ func (l *Live) gather(b *bound, r *Request, d *Decision) error {
 	case r.Limit != "":
 		at, ok := b.set.names[r.Limit]
 		if !ok {
-			return b.set.unknown(r.Limit)
+			return &NamedError{r.Limit, b.set.unknown(r.Limit)}
 		}
 		matched, err := b.gather(at, r, d)
 		if err == nil && !matched {
-			err = failure(weir.CodeInvalidKey, "key", "key %q is not one of limit %s: its keys are %q", short(r.Key), r.Limit, b.set.policies[at].Keys)
+			err = &NamedError{r.Limit, failure(weir.CodeInvalidKey, "key", "key %q is not one of limit %s: its keys are %q", short(r.Key), r.Limit, b.set.policies[at].Keys)}
 		}
 		return err
 	}
@@ -138,6 +138,19 @@ func (s *Set) unknown(name string) error {
 	}
 	return failure(weir.CodeInvalidLimit, "limit", "no limit %q%s; there are %s%s", short(name), guess, strings.Join(names, ", "), more)
 }
+
+// NamedError is the error of a request that names a policy that there is not, or whose keys the
+// request's is none of. Its text tells names or keys of policies, which are not for everybody; it
+// wraps a *weir.Error.
+type NamedError struct {
+	Name string // as the request has it
+	err  error
+}
+
+func (e *NamedError) Error() string { return e.err.Error() }
+
+// Unwrap is the *weir.Error.
+func (e *NamedError) Unwrap() error { return e.err }
 
 func failure(code weir.Code, field, format string, args ...any) error {
 	return &weir.Error{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}

@@ -50,7 +50,7 @@ type Report struct {
 	MalformedLines []MalformedLine `json:"malformed_lines,omitempty"` // the first five
 	// Sent is the server's answer to all batches, when there is a server.
 	Sent *client.Receipt `json:"sent,omitempty"`
-	// Warning says what to do about hits that the server did not count.
+	// Warning says that no line was read, or what to do about hits that the server did not count.
 	Warning string `json:"warning,omitempty"`
 }
 
@@ -151,6 +151,9 @@ func (p *pipeline) report() (*Report, error) {
 	}
 	oldest, ok := p.all.oldest()
 	if !ok {
+		if r.Lines == 0 && r.Malformed == 0 && r.Ahead == 0 {
+			r.Warning = "the log is empty: no line was read"
+		}
 		p.counts(r, p.opts.Now().Unix())
 		return r, p.useless(r)
 	}

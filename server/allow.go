@@ -10,6 +10,10 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/server/body"
+	"github.com/weir-counter/weir/server/pace"
+	"github.com/weir-counter/weir/server/problem"
+	"github.com/weir-counter/weir/service"
 )
 
 const (
@@ -24,7 +28,7 @@ const (
 // allowing is the state of one request to POST /v1/allow. It is pooled: its buffers are
 // most of what a request would otherwise allocate.
 type allowing struct {
-	parser   allowParser
+	parser   body.AllowParser
 	decision policy.Decision
 	fields   ratelimitfields.List
 	body     []byte
@@ -32,18 +36,16 @@ type allowing struct {
 }
 
 func newAllowing() any {
-	return &allowing{parser: newAllowParser(), body: make([]byte, 0, 512), answer: make([]byte, 0, 1<<10)}
+	return &allowing{parser: body.NewAllowParser(), body: make([]byte, 0, 512), answer: make([]byte, 0, 1<<10)}
 }
 
 // allow is POST /v1/allow.
 func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 	a := s.allows.Get().(*allowing)
-	if p := s.decide(a, w, r); p != nil {
-		if p.Code == api.CodeOverloaded {
-			w.Header().Set("Retry-After", "1")
-		}
+	if err := s.decide(a, w, r); err != nil {
+		p := problem.Of(err)
 		advertiseJSON(w.Header(), p)
-		p.write(w)
+		p.Write(w)
 	} else {
 		s.answerAllow(a, w, r)
 	}
@@ -53,93 +55,88 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 }
 
 // advertiseJSON names what is accepted when something else was sent.
-func advertiseJSON(h http.Header, p *problem) {
+func advertiseJSON(h http.Header, p *problem.Problem) {
 	switch p.Code {
 	case api.CodeUnsupportedType:
 		h.Set("Accept-Post", "application/json")
 	case api.CodeUnsupportedEncoding:
-		h.Set("Accept-Encoding", acceptedEncodings)
+		h.Set("Accept-Encoding", body.AcceptedEncodings)
 	}
 }
 
 // decide reads the request and asks the limits.
-func (s *Server) decide(a *allowing, w http.ResponseWriter, r *http.Request) *problem {
-	if p := allowParams(r); p != nil {
-		return p
+func (s *Server) decide(a *allowing, w http.ResponseWriter, r *http.Request) error {
+	if err := allowParams(r); err != nil {
+		return err
 	}
-	if p := s.readAllow(a, w, r); p != nil {
-		return p
+	if err := s.readAllow(a, w, r); err != nil {
+		return err
 	}
-	if p := a.parser.parse(a.body); p != nil {
-		return p
+	if err := a.parser.Parse(a.body); err != nil {
+		return err
 	}
-	if err := s.service.Allow(a.parser.requests, a.parser.peek, &a.decision); err != nil {
-		return asProblem(err)
-	}
-	return nil
+	return s.service.Allow(clientOf(r), a.parser.Requests, a.parser.Peek, &a.decision)
 }
 
 // allowParams refuses what a decision can't keep: a take that came again under an
 // Idempotency-Key would have to get the first verdict, which is no longer true.
-func allowParams(r *http.Request) *problem {
+func allowParams(r *http.Request) error {
 	if r.URL.RawQuery != "" {
 		values, err := url.ParseQuery(r.URL.RawQuery)
 		if err != nil {
-			return newProblem(api.CodeInvalidParameter, "", "the query is not one: "+clip(err.Error()))
+			return problem.New(api.CodeInvalidParameter, "", "the query is not one: "+service.Clip(err.Error()))
 		}
 		for name := range values {
-			return newProblem(api.CodeUnknownParameter, clip(name), clip(name)+": unknown query parameter: all that is asked stands in the body")
+			return problem.New(api.CodeUnknownParameter, service.Clip(name), service.Clip(name)+": unknown query parameter: all that is asked stands in the body")
 		}
 	}
 	if r.Header.Get(keyHeader) != "" {
-		return newProblem(api.CodeInvalidIdempotencyKey, keyHeader,
+		return problem.New(api.CodeInvalidIdempotencyKey, keyHeader,
 			"an Idempotency-Key is not taken here, since a verdict holds for its moment only: leave it out, and treat an answer that was lost as admissions that may have been taken")
 	}
 	return nil
 }
 
 // readAllow reads the body into a.body. It takes a place only for a large one: see arrive.
-func (s *Server) readAllow(a *allowing, w http.ResponseWriter, r *http.Request) *problem {
+func (s *Server) readAllow(a *allowing, w http.ResponseWriter, r *http.Request) error {
 	contentType := r.Header.Get("Content-Type")
-	if f, p := formatOf(contentType); p != nil || f != jsonDocument {
-		return newProblem(api.CodeUnsupportedType, "Content-Type", "Content-Type "+clip(strconv.Quote(contentType))+" is not taken: send application/json (curl --json)")
+	if f, err := body.FormatOf(contentType); err != nil || f != body.JSONDocument {
+		return problem.New(api.CodeUnsupportedType, "Content-Type", "Content-Type "+service.Clip(strconv.Quote(contentType))+" is not taken: send application/json (curl -H content-type:application/json, or curl --json)")
 	}
-	limit := min(maxAllowBytes, s.cfg.MaxBodyBytes)
+	limit := min(maxAllowBytes, s.ceilings.MaxBodyBytes)
 	if r.Header.Get("Content-Encoding") == "" && r.ContentLength >= 0 && r.ContentLength <= min(limit, smallBody) {
-		c := connOf(r)
-		c.waits(true)
-		defer c.waits(false)
+		c := pace.Of(r)
+		c.Waits(true)
+		defer c.Waits(false)
 		return a.read(r.Body, limit) // net/http reads no more than the declared length
 	}
 	at := bodyPlace{client: clientOf(r)}
 	defer at.leave()
-	if p := s.upload(&at, w, r); p != nil {
-		return p
+	if err := s.upload(&at, w, r); err != nil {
+		return err
 	}
-	body, release, p := decoded(r, limit)
+	plain, release, err := body.Decoded(r, limit)
 	defer release()
-	if p != nil {
-		return p
+	if err != nil {
+		return err
 	}
-	return a.read(body, limit)
+	return a.read(plain, limit)
 }
 
-// read reads body to its end.
-func (a *allowing) read(body io.Reader, limit int64) *problem {
+// read reads from to its end.
+func (a *allowing) read(from io.Reader, limit int64) error {
 	a.body = a.body[:0]
 	for {
 		if len(a.body) == cap(a.body) {
 			a.body = append(a.body, 0)[:len(a.body)]
 		}
-		n, err := body.Read(a.body[len(a.body):cap(a.body)])
+		n, err := from.Read(a.body[len(a.body):cap(a.body)])
 		a.body = a.body[:len(a.body)+n]
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case errors.Is(err, errBodyTooLarge):
-			return tooLarge(limit)
 		case err != nil:
-			return bodyProblem(err, limit)
+			return body.Broken(err, limit)
 		}
 	}
 }

@@ -2,9 +2,11 @@ package server
 
 import (
 	"encoding/json"
+	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service"
@@ -89,4 +91,17 @@ func appendJSONString(b []byte, s string) []byte {
 	b = append(b, '"')
 	b = append(b, s...)
 	return append(b, '"')
+}
+
+// setRateLimit tells of the limits that are enforced, with the memory of list.
+func setRateLimit(h http.Header, d *policy.Decision, list *ratelimitfields.List) {
+	list.Reset()
+	for i := range d.Results {
+		if r := &d.Results[i]; r.Mode == policy.Enforce {
+			list.Add(ratelimitfields.Member{
+				Name: r.Name, Key: r.Key, Quota: r.Limit.N, Window: r.Limit.Per, Burst: r.Limit.Burst, Remaining: r.Remaining, Reset: r.Reset,
+			})
+		}
+	}
+	list.Write(h, d.RetryAfter)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/openapi"
 )
 
 const allowDescription = `Takes n admissions of a key, if its limits let it: 200 when it may pass, 429 when not, with the verdict of each limit.
@@ -31,33 +32,9 @@ q per w seconds, with at most weir-burst at once where that is not q. Retry-Afte
 **Not again.** A decision is not idempotent: an Idempotency-Key is refused, and an answer that got lost may have taken. Who gets no
 answer decides by itself whether to let pass.`
 
-type periodSchema struct{}
-
-// Schema implements huma.SchemaProvider.
-func (periodSchema) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{
-		OneOf:       []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeNumber}},
-		Description: "The period, 1ms to what the server allows (a day, --max-inline-per), and so is per * burst / n; a number is in seconds.",
-		Examples:    []any{"1m"},
-	}
-}
-
-type limitSchema struct{}
-
-// Schema implements huma.SchemaProvider.
-func (limitSchema) Schema(r huma.Registry) *huma.Schema {
-	return &huma.Schema{
-		OneOf: []*huma.Schema{
-			{Type: huma.TypeString, Description: "The name of a policy."},
-			r.Schema(reflect.TypeFor[api.InlineLimit](), true, ""),
-		},
-		Description: "Which limit; default: all policies that are for the key.",
-	}
-}
-
 // registerAllow routes POST /v1/allow around huma, which would cost several times what
 // the decision does, and describes it by hand.
-func (s *Server) registerAllow(doc huma.API, mux *router) {
+func (s *Server) registerAllow(doc *openapi.API, mux *router) {
 	mux.HandleFunc("POST /v1/allow", s.allow)
 	registry := doc.OpenAPI().Components.Schemas
 	body := registry.Schema(reflect.TypeFor[api.AllowObject](), true, "AllowRequest")
@@ -70,12 +47,14 @@ func (s *Server) registerAllow(doc huma.API, mux *router) {
 	for name, field := range fields {
 		denied[name] = field
 	}
-	answer := map[string]*huma.MediaType{"application/json": {Schema: schemaFor[api.AllowAnswer](doc)}}
-	responses := problemResponses(doc, api.CodeEmptyBody, api.CodeInvalidJSON, api.CodeUnknownField, api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidLimit,
+	answer := map[string]*huma.MediaType{"application/json": {Schema: openapi.SchemaFor[api.AllowAnswer](doc)}}
+	responses := doc.Responses(api.CodeEmptyBody, api.CodeInvalidJSON, api.CodeUnknownField, api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidLimit,
 		api.CodeInvalidCount, api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeInvalidIdempotencyKey, api.CodeBodyBroken, api.CodeUnknownLimit,
-		api.CodeBodyTimeout, api.CodeBodyTooLarge, api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed, api.CodeForbiddenOrigin)
+		api.CodeBodyTimeout, api.CodeBodyTooLarge, api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed)
 	responses["200"] = &huma.Response{Description: "The request may pass", Content: answer, Headers: fields}
-	responses["429"] = &huma.Response{Description: "A limit denies the request; nothing was taken", Content: answer, Headers: denied}
+	over := responses["429"] // of the caller's own ceiling, as a problem
+	over.Description = "A limit denies the request, and nothing was taken. Or, as a problem: `" + string(api.CodeCeiling) + "`"
+	over.Content["application/json"], over.Headers = answer["application/json"], denied
 	doc.OpenAPI().AddOperation(&huma.Operation{
 		OperationID: "allow", Method: http.MethodPost, Path: "/v1/allow",
 		Summary:     "Ask limits whether a request may pass",

@@ -10,22 +10,24 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/body"
+	"github.com/weir-counter/weir/server/openapi"
 )
 
 // The schema of POST /v1/allow takes what the server takes, with all bodies of docs/limits.md,
 // and refuses what it does not know.
 func TestAllowSchema(t *testing.T) {
-	registry := newRegistry()
+	registry := openapi.NewRegistry()
 	schema := registry.Schema(reflect.TypeFor[api.AllowObject](), true, "AllowRequest")
 	page, err := os.ReadFile("../docs/limits.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	type body struct {
+	type example struct {
 		text string
 		good bool
 	}
-	bodies := []body{
+	bodies := []example{
 		{`{"key":"user:42"}`, true},
 		{`{"key":"user:42","limit":"login","n":0,"peek":true}`, true},
 		{`{"key":"user:42","limit":{"n":1,"per":60}}`, true},
@@ -43,7 +45,7 @@ func TestAllowSchema(t *testing.T) {
 		t.Fatalf("%d bodies in docs/limits.md", len(found))
 	}
 	for _, match := range found {
-		bodies = append(bodies, body{string(match[1]), true})
+		bodies = append(bodies, example{string(match[1]), true})
 	}
 	for _, b := range bodies {
 		var value any
@@ -55,8 +57,8 @@ func TestAllowSchema(t *testing.T) {
 		if good := len(result.Errors) == 0; good != b.good {
 			t.Errorf("%s: the schema says %v, want %v: %v", b.text, good, b.good, result.Errors)
 		}
-		parser := newAllowParser()
-		if p := parser.parse([]byte(b.text)); (p == nil) != b.good {
+		parser := body.NewAllowParser()
+		if p := parser.Parse([]byte(b.text)); (p == nil) != b.good {
 			t.Errorf("%s: the server says %v", b.text, p)
 		}
 	}

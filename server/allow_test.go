@@ -3,10 +3,15 @@ package server
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +21,8 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/server/problem"
+	"github.com/weir-counter/weir/service"
 )
 
 const testPolicies = `limits:
@@ -48,7 +55,11 @@ func newLimitAPI(t *testing.T, policies string) (a *testAPI, forward func(time.D
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	set, err := policy.Parse("policies.yaml", []byte(policies))
+	path := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(path, []byte(policies), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, set, err := service.ReadPolicyFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +67,13 @@ func newLimitAPI(t *testing.T, policies string) (a *testAPI, forward func(time.D
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serveTestAPI(t, engine, Config{Policies: live, PolicyFile: NewPolicyFile("policies.yaml")}), func(d time.Duration) { after.Add(int64(d)) }
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := file.Watch(ctx, live, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	t.Cleanup(func() {
+		cancel()
+		ended()
+	})
+	return serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live, PolicyFile: file}}), func(d time.Duration) { after.Add(int64(d)) }
 }
 
 func (a *testAPI) allow(body string) reply {
@@ -189,7 +206,7 @@ func TestAllowRefuses(t *testing.T) {
 	} {
 		r := a.allow(test.body)
 		a.wantProblem(r, test.code, test.status)
-		var p problem
+		var p problem.Problem
 		if err := json.Unmarshal([]byte(r.body), &p); err != nil || p.Field != test.field || !strings.Contains(p.Detail, test.detail) {
 			t.Errorf("%.80s: field %q, detail %q; want %q, %q", test.body, p.Field, p.Detail, test.field, test.detail)
 		}
@@ -281,7 +298,7 @@ func TestLimits(t *testing.T) {
 		Limits []api.LimitPolicy
 	}
 	a.getInto("/v1/limits", &answer)
-	if len(answer.Limits) != 3 || answer.WindowS != 300 || answer.File.Path != "policies.yaml" || answer.File.LoadedAt == 0 {
+	if len(answer.Limits) != 3 || answer.WindowS != 300 || filepath.Base(answer.File.Path) != "policies.yaml" || answer.File.LoadedAt == 0 {
 		t.Fatalf("got %+v", answer)
 	}
 	exact := func(n uint64) api.Bounds { return api.Bounds{Lower: n, Estimate: n, Upper: &n, Exact: true} }
@@ -290,11 +307,20 @@ func TestLimits(t *testing.T) {
 	if !reflect.DeepEqual(answer.Limits[0], want) {
 		t.Errorf("got %+v, want %+v", answer.Limits[0], want)
 	}
-	a.server.cfg.PolicyFile.Reloaded(&weir.Error{Message: "policies.yaml:3: limit: wrong"})
-	if metrics := a.get("/metrics").body; !strings.Contains(metrics, "weir_policy_file_bad 1\n") {
+	if err := os.WriteFile(answer.File.Path, []byte("limits:\n  - name: login\n    limit: wrong\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := a.server.service.Backend().PolicyFile
+	for file.Reload(); file.Stats().Failures == 0; {
+		runtime.Gosched()
+	}
+	if metrics := a.get("/metrics").body; !strings.Contains(metrics, "weir_policy_file_bad 1\n") || !strings.Contains(metrics, `weir_policy_reloads_total{result="failed"} 1`) {
 		t.Error("the metrics do not say that the file is wrong")
 	}
-	if r := a.get("/v1/limits"); !strings.Contains(r.body, `"error":"policies.yaml:3: limit: wrong"`) {
+	if r := a.get("/readyz"); r.status != 200 || !strings.Contains(r.body, `"code":"policy_file_bad"`) {
+		t.Errorf("no alarm: %d %s", r.status, r.body)
+	}
+	if r := a.get("/v1/limits"); !strings.Contains(r.body, `policies.yaml:3: `) {
 		t.Errorf("a bad file is not told: %s", r.body)
 	}
 
@@ -321,7 +347,7 @@ func TestLimits(t *testing.T) {
 
 // A full memory of limits refuses, and grants nobody a fresh allowance.
 func TestLimitMemory(t *testing.T) {
-	a := newTestAPI(t, weir.Config{LimitMemory: 64 << 10}, Config{})
+	a := newTestAPI(t, weir.Config{LimitMemory: 64 << 10}, options{})
 	var full reply
 	for i := range 2000 {
 		full = a.allow(`{"key":"u` + strings.Repeat("x", 100) + string(rune('a'+i%26)) + time.Duration(i).String() + `","limit":{"n":1,"per":"1h"}}`)
@@ -343,7 +369,7 @@ func TestAllowAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer engine.Close()
-		s, err := New(engine, Config{})
+		s, err := newServer(engine, options{})
 		if err != nil {
 			t.Fatal(err)
 		}

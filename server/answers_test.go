@@ -10,45 +10,46 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service"
 )
 
 // elsewhere answers for an engine of another node. fail is what it says instead.
 type elsewhere struct {
 	engine *weir.Engine
 	fail   error
-	asked  chan<- []CountQuestion
+	asked  chan<- []service.CountQuestion
 	upTo   uint64 // the last that After was told
 }
 
-var elsewhereFresh = Fresh{AsOf: time.Unix(1_700_000_000, 5), Late: []LateNode{{Name: "far", Since: time.Unix(1_600_000_000, 0)}}}
+var elsewhereFresh = service.Fresh{AsOf: time.Unix(1_700_000_000, 5), Late: []service.LateNode{{Name: "far", Since: time.Unix(1_600_000_000, 0)}}}
 
-func (e *elsewhere) Counts(ctx context.Context, questions []CountQuestion) (counts []weir.Count, _ Fresh, _ error) {
+func (e *elsewhere) Counts(ctx context.Context, questions []service.CountQuestion) (counts []weir.Count, _ service.Fresh, _ error) {
 	if e.asked != nil {
 		e.asked <- questions
 		<-ctx.Done()
-		return nil, Fresh{}, context.Cause(ctx)
+		return nil, service.Fresh{}, context.Cause(ctx)
 	}
 	for _, q := range questions {
 		c, err := e.engine.CountAt(q.At, q.Key, q.Window)
 		if err != nil {
-			return nil, Fresh{}, err
+			return nil, service.Fresh{}, err
 		}
 		counts = append(counts, c)
 	}
 	return counts, elsewhereFresh, e.fail
 }
 
-func (e *elsewhere) Series(_ context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error) {
+func (e *elsewhere) Series(_ context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, service.Fresh, error) {
 	points, _ := e.engine.Series(key, from, to, step)
 	return points, elsewhereFresh, e.fail
 }
 
-func (e *elsewhere) Top(_ context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
+func (e *elsewhere) Top(_ context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, service.Fresh, error) {
 	keys, _ := e.engine.Top(at, w, n, prefix)
 	return keys, elsewhereFresh, e.fail
 }
 
-func (e *elsewhere) Keys(_ context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
+func (e *elsewhere) Keys(_ context.Context, prefix, after string, limit int) ([]string, service.Fresh, error) {
 	keys, _ := e.engine.Keys(prefix, after, limit)
 	return keys, elsewhereFresh, e.fail
 }
@@ -60,7 +61,7 @@ func (e *elsewhere) Delete(_ context.Context, key string) (bool, error) {
 	return e.engine.Delete(key)
 }
 
-func (e *elsewhere) After(upTo uint64) Answers {
+func (e *elsewhere) After(upTo uint64) service.Answers {
 	e.upTo = upTo
 	return e
 }
@@ -71,7 +72,7 @@ func (e *elsewhere) LimitKeys(_ context.Context, l *weir.KeyedLimit, n int) ([]w
 
 // newElsewhereAPI is a server whose engine has nothing: another one has three hits
 // of a.
-func newElsewhereAPI(t *testing.T, cfg Config) (*testAPI, *elsewhere) {
+func newElsewhereAPI(t *testing.T, cfg options) (*testAPI, *elsewhere) {
 	far, err := weir.New(weir.Config{Now: func() time.Time { return start }})
 	if err != nil {
 		t.Fatal(err)
@@ -81,14 +82,18 @@ func newElsewhereAPI(t *testing.T, cfg Config) (*testAPI, *elsewhere) {
 		t.Fatal(err)
 	}
 	answers := &elsewhere{engine: far}
-	cfg.Answers, cfg.Cluster = answers, fixedCluster{now: start}
+	cfg.Backend.Answers, cfg.Backend.Cluster = answers, fixedCluster{now: start}
 	return newTestAPI(t, weir.Config{}, cfg), answers
 }
 
 // Every question about keys is answered by Answers, with the freshness of the answer
 // and not of this node.
 func TestAnswersOfOthers(t *testing.T) {
-	a, _ := newElsewhereAPI(t, Config{Route: func() RouteStats { return RouteStats{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12} }})
+	a, _ := newElsewhereAPI(t, options{Backend: service.Backend{Route: func() service.RouteStats {
+		return service.RouteStats{
+			Asked: 1, Joined: 2, Repeated: 3, Requests: 4, Failed: 5, Unanswered: 6, Refused: 7, Served: 8, Dropped: 9, Asking: 10, Decisions: 11, Undecided: 12,
+		}
+	}}})
 	for path, want := range map[string]string{
 		"/v1/count?key=a":          `"estimate":3,`,
 		"/v1/count?key=a&key=b":    `"estimate":3,`,
@@ -132,7 +137,7 @@ func TestLimitsOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, answers := newElsewhereAPI(t, Config{Policies: live})
+	a, answers := newElsewhereAPI(t, options{Backend: service.Backend{Policies: live}})
 	if _, err := answers.engine.HitAt(start, policy.HitPrefix+"l:denied", 5); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +157,7 @@ func TestLimitsOfOthers(t *testing.T) {
 }
 
 func TestNobodyHoldsTheKey(t *testing.T) {
-	a, answers := newElsewhereAPI(t, Config{})
+	a, answers := newElsewhereAPI(t, options{})
 	answers.fail = &weir.Error{Code: weir.CodeNotHeld, Field: "key", Message: "partition 5 is away"}
 	for _, path := range []string{"/v1/count?key=a", "/v1/rate?key=a", "/v1/series?key=a", "/v1/top", "/v1/keys", "DELETE"} {
 		method := http.MethodGet
@@ -169,8 +174,8 @@ func TestNobodyHoldsTheKey(t *testing.T) {
 
 // A client that goes away ends its question.
 func TestQuestionsEndWithTheirRequest(t *testing.T) {
-	a, answers := newElsewhereAPI(t, Config{})
-	asked := make(chan []CountQuestion)
+	a, answers := newElsewhereAPI(t, options{})
+	asked := make(chan []service.CountQuestion)
 	answers.asked = asked
 	ctx, cancel := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+"/v1/count?key=a&key=b&window=1m&at=1769860800", nil)
@@ -185,8 +190,8 @@ func TestQuestionsEndWithTheirRequest(t *testing.T) {
 		}
 		gone <- err
 	}()
-	want := []CountQuestion{{Key: "a", At: start, Window: time.Minute}, {Key: "b", At: start, Window: time.Minute}}
-	if got := <-asked; !slices.EqualFunc(got, want, func(a, b CountQuestion) bool {
+	want := []service.CountQuestion{{Key: "a", At: start, Window: time.Minute}, {Key: "b", At: start, Window: time.Minute}}
+	if got := <-asked; !slices.EqualFunc(got, want, func(a, b service.CountQuestion) bool {
 		return a.Key == b.Key && a.At.Equal(b.At) && a.Window == b.Window
 	}) {
 		t.Errorf("asked %v, want %v", got, want)

@@ -2,10 +2,12 @@ package server
 
 import (
 	"errors"
-	"github.com/weir-counter/weir/service"
 	"io"
 	"net/http"
 	"sync"
+
+	"github.com/weir-counter/weir/server/pace"
+	"github.com/weir-counter/weir/service"
 )
 
 // smallBody is up to how many bytes a body waits to be whole before it takes a place.
@@ -24,36 +26,36 @@ type bodyPlace struct {
 }
 
 // arrive waits for a small body, which r then has at once, and takes a place. leave
-// must be called, also beside a problem.
-func (s *Server) arrive(w http.ResponseWriter, r *http.Request) (at bodyPlace, p *problem) {
+// must be called, also beside an error.
+func (s *Server) arrive(w http.ResponseWriter, r *http.Request) (at bodyPlace, err error) {
 	at.client = clientOf(r)
 	if length := r.ContentLength; length < 0 || length > smallBody {
 		return at, s.upload(&at, w, r)
 	}
 	at.buffer = smallBodies.Get().(*[smallBody]byte)
-	c := connOf(r)
-	c.waits(true)
-	n, err := io.ReadFull(r.Body, at.buffer[:r.ContentLength])
-	c.waits(false)
-	if err == nil || errors.Is(err, io.EOF) { // of a body of length 0
-		err = io.EOF
+	c := pace.Of(r)
+	c.Waits(true)
+	n, end := io.ReadFull(r.Body, at.buffer[:r.ContentLength])
+	c.Waits(false)
+	if end == nil || errors.Is(end, io.EOF) { // of a body of length 0
+		end = io.EOF
 	}
-	r.Body = &arrived{whole: at.buffer[:n], rest: at.buffer[:n], end: err}
+	r.Body = &arrived{whole: at.buffer[:n], rest: at.buffer[:n], end: end}
 	return at, at.enter(s.service.Pools.Hits)
 }
 
 // upload takes a place for a body that arrives while it is read.
-func (s *Server) upload(at *bodyPlace, w http.ResponseWriter, r *http.Request) *problem {
-	p := at.enter(s.service.Pools.Uploads)
-	if p == nil {
-		r.Body = &pacedBody{r.Body, http.NewResponseController(w), connOf(r), s.newPace(), s.cfg.WriteTimeout - s.cfg.ReadTimeout}
+func (s *Server) upload(at *bodyPlace, w http.ResponseWriter, r *http.Request) error {
+	err := at.enter(s.service.Pools.Uploads)
+	if err == nil {
+		r.Body = pace.NewBody(w, r, s.pace(), s.cfg.WriteTimeout-s.cfg.ReadTimeout)
 	}
-	return p
+	return err
 }
 
-func (at *bodyPlace) enter(pool *service.Pool) *problem {
-	if !pool.Enter(at.client, 1) {
-		return asProblem(pool.Full())
+func (at *bodyPlace) enter(pool *service.Pool) error {
+	if err := pool.Enter(at.client, 1); err != nil {
+		return err
 	}
 	at.pool = pool
 	return nil

@@ -1,13 +1,15 @@
 package server
 
 import (
-	"context"
 	"io"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/openapi"
+	"github.com/weir-counter/weir/server/pace"
+	"github.com/weir-counter/weir/server/problem"
 )
 
 const backupType = "application/octet-stream"
@@ -19,9 +21,9 @@ take it at 64 KiB a second (--min-rate) loses it.`
 
 // registerBackup routes GET /v1/backup around huma, which would hold the whole
 // file in memory, and describes it by hand.
-func (s *Server) registerBackup(doc huma.API, mux *router) {
+func (s *Server) registerBackup(doc *openapi.API, mux *router) {
 	mux.HandleFunc("GET /v1/backup", s.backup)
-	responses := problemResponses(doc, api.CodeEphemeral, api.CodeBackupRunning, api.CodeStopping, api.CodeForbiddenOrigin)
+	responses := doc.Responses(api.CodeEphemeral, api.CodeBackupRunning, api.CodeStopping)
 	responses["200"] = &huma.Response{
 		Description: "The backup",
 		Content:     map[string]*huma.MediaType{backupType: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
@@ -36,46 +38,30 @@ func (s *Server) registerBackup(doc huma.API, mux *router) {
 // backup streams. A failure after the first byte can't be told any more: the
 // connection is dropped, so that the client sees it.
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
-	if s.cfg.Journal == nil {
-		newProblem(api.CodeEphemeral, "", "an ephemeral server keeps no data to back up: start it with --data").write(w)
-		return
-	}
-	client := clientOf(r)
-	if !s.service.Pools.Backup.Enter(client, 1) {
-		newProblem(api.CodeBackupRunning, "", "another backup is being taken, and there is one at a time: wait for its end").write(w)
-		return
-	}
-	defer s.service.Pools.Backup.Leave(client, 1)
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	to := &backupStream{w: s.pacedAnswer(w)}
-	err := s.cfg.Journal.Backup(ctx, to)
+	to := &backupStream{w: s.paced(w)}
+	err := s.service.Backup(r.Context(), clientOf(r), to)
 	switch {
 	case err == nil:
-		s.log.InfoContext(ctx, "a backup was taken", "bytes", to.bytes, "remote", r.RemoteAddr)
-	case to.bytes == 0:
-		s.log.ErrorContext(ctx, "a backup failed", "error", err)
-		newProblem(api.CodeStopping, "", "the backup could not be taken: the server's log says why").write(w)
-	default:
-		s.log.ErrorContext(ctx, "a backup failed and its connection was dropped", "bytes", to.bytes, "error", err)
+	case to.began:
 		panic(http.ErrAbortHandler)
+	default:
+		problem.Of(err).Write(w)
 	}
 }
 
 // backupStream has no deadline but the pace: a backup takes as long as it takes.
 type backupStream struct {
-	w     *pacedWriter
-	bytes int64
+	w     *pace.Writer
+	began bool
 }
 
 var _ io.Writer = (*backupStream)(nil)
 
 func (b *backupStream) Write(piece []byte) (int, error) {
-	if b.bytes == 0 {
+	if !b.began {
+		b.began = true
 		b.w.Header().Set("Content-Type", backupType)
 		b.w.Header().Set("Content-Disposition", `attachment; filename="weir.backup"`)
 	}
-	n, err := b.w.Write(piece)
-	b.bytes += int64(n)
-	return n, err
+	return b.w.Write(piece)
 }

@@ -12,6 +12,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/service"
 )
 
 // What the server gives is what a restore takes.
@@ -42,11 +43,11 @@ func (half) Backup(_ context.Context, w io.Writer) error {
 }
 
 func TestBackupFails(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	a.wantProblem(a.get("/v1/backup"), api.CodeEphemeral, 409)
-	a = newTestAPI(t, weir.Config{}, Config{Journal: stuck{}})
+	a = newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: stuck{}}})
 	a.wantProblem(a.get("/v1/backup"), api.CodeStopping, 503)
-	a = newTestAPI(t, weir.Config{}, Config{Journal: half{}})
+	a = newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: half{}}})
 	resp, err := http.Get(a.url + "/v1/backup")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service"
 )
 
 const batchLines = 1000
@@ -24,7 +25,8 @@ func benchServer(b *testing.B) *Server {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { engine.Close() })
-	s, err := New(engine, Config{Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	quietly := slog.New(slog.DiscardHandler)
+	s, err := newServer(engine, options{Service: service.Config{Logger: quietly}, HTTP: Config{Addr: "127.0.0.1:0", Logger: quietly}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -116,7 +118,7 @@ func BenchmarkAllow(b *testing.B) {
 			s := benchServer(b)
 			set, err := policy.Parse("policies.yaml", []byte(testPolicies))
 			if err == nil {
-				err = s.policies.Replace(set)
+				err = s.service.Backend().Policies.Replace(set)
 			}
 			if err != nil {
 				b.Fatal(err)

@@ -2,13 +2,11 @@ package server
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -16,6 +14,8 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/body"
+	"github.com/weir-counter/weir/service"
 )
 
 func compress(t *testing.T, encoding string, plain []byte) string {
@@ -39,7 +39,7 @@ func compress(t *testing.T, encoding string, plain []byte) string {
 }
 
 func TestCompressedBodies(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{MaxBodyBytes: 1 << 20})
+	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{MaxBodyBytes: 1 << 20}})
 	// Twice each: the second goes through a decoder from the pool.
 	for _, encoding := range []string{"gzip", "zstd", "GZIP", "x-gzip", "zstd", "gzip"} {
 		body := compress(t, strings.ToLower(encoding), []byte(strings.Repeat("a 2\n", 10_000)))
@@ -51,7 +51,7 @@ func TestCompressedBodies(t *testing.T) {
 	for _, encoding := range []string{"br", "gzip, gzip", "deflate"} {
 		r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a", "Content-Encoding", encoding)
 		a.wantProblem(r, api.CodeUnsupportedEncoding, 415)
-		if r.header.Get("Accept-Encoding") != acceptedEncodings {
+		if r.header.Get("Accept-Encoding") != body.AcceptedEncodings {
 			t.Errorf("%s: Accept-Encoding %q", encoding, r.header.Get("Accept-Encoding"))
 		}
 	}
@@ -60,8 +60,11 @@ func TestCompressedBodies(t *testing.T) {
 func TestBrokenCompression(t *testing.T) {
 	for _, encoding := range []string{"gzip", "zstd"} {
 		t.Run(encoding, func(t *testing.T) {
-			a := newTestAPI(t, weir.Config{}, Config{})
+			a := newTestAPI(t, weir.Config{}, options{})
 			a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", "not compressed", "Content-Encoding", encoding), api.CodeBodyBroken, 400)
+			if r := a.do(http.MethodPost, "/v1/hits", "text/plain", "not compressed", "Content-Encoding", encoding); !strings.Contains(r.body, "the body is not "+encoding) {
+				t.Error(r.body)
+			}
 			whole := compress(t, encoding, []byte(strings.Repeat("a\n", 1000)))
 			a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", whole[:len(whole)-6], "Content-Encoding", encoding), api.CodeBodyBroken, 400)
 			if r := a.do(http.MethodPost, "/v1/hits", "text/plain", whole, "Content-Encoding", encoding); r.status != 200 {
@@ -73,7 +76,7 @@ func TestBrokenCompression(t *testing.T) {
 
 func TestBodyTooLarge(t *testing.T) {
 	const limit = 100_000
-	a := newTestAPI(t, weir.Config{}, Config{MaxBodyBytes: limit})
+	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{MaxBodyBytes: limit}})
 	line := "a 1 1769860800\n"
 	fits, over := strings.Repeat(line, limit/len(line)), strings.Repeat(line, limit/len(line)+1)
 
@@ -106,7 +109,7 @@ func TestBodyTooLarge(t *testing.T) {
 }
 
 func TestBomb(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{MaxBodyBytes: 1 << 20})
+	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{MaxBodyBytes: 1 << 20}})
 	bomb := bytes.Repeat([]byte{'x'}, 64<<20)
 	for _, encoding := range []string{"gzip", "zstd"} {
 		r := a.do(http.MethodPost, "/v1/hits", "text/plain", compress(t, encoding, bomb), "Content-Encoding", encoding)
@@ -115,7 +118,7 @@ func TestBomb(t *testing.T) {
 }
 
 func TestZstdWindow(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	for window, want := range map[int]int{8 << 20: 200, 16 << 20: 413} {
 		var b bytes.Buffer
 		z, err := zstd.NewWriter(&b, zstd.WithWindowSize(window), zstd.WithSingleSegment(false))
@@ -137,7 +140,7 @@ func TestZstdWindow(t *testing.T) {
 
 // Of a body that is cut off nothing is counted, so that it can be sent again.
 func TestCutBody(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(a.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -159,65 +162,9 @@ func TestCutBody(t *testing.T) {
 	}
 }
 
-// Records come out the same however the network cuts them.
-func TestFeedCuts(t *testing.T) {
-	text := "a 1\n\nb 2\r\n" + strings.Repeat("x", 50) + "\n" + strings.Repeat("y", 150) + "\nlast"
-	array := ` [ {"key":"a"}, {"key":"]}\"{["} ,"` + strings.Repeat("z", 150) + `", 1 ,[[1],[2]],{"a":{"b":[]}}] `
-	for name, wrap := range map[string]func(io.Reader) io.Reader{
-		"whole": func(r io.Reader) io.Reader { return r }, "bytes": iotest.OneByteReader, "halves": iotest.HalfReader, "eof": iotest.DataErrReader,
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := &feed{buf: make([]byte, 128)}
-			f.reset(wrap(strings.NewReader(text)))
-			got := records(t, lines{f, 64})
-			want := []string{"a 1", "", "b 2\r", strings.Repeat("x", 50), "too long", "last"}
-			if strings.Join(got, "|") != strings.Join(want, "|") {
-				t.Errorf("lines: got %q, want %q", got, want)
-			}
-			f.reset(wrap(strings.NewReader(array)))
-			e := &elements{feed: f, maxBytes: 64}
-			got = records(t, e)
-			want = []string{`{"key":"a"}`, `{"key":"]}\"{["}`, "too long", "1", "[[1],[2]]", `{"a":{"b":[]}}`}
-			if strings.Join(got, "|") != strings.Join(want, "|") {
-				t.Errorf("elements: got %q, want %q", got, want)
-			}
-		})
-	}
-}
-
-func records(t *testing.T, from splitter) (all []string) {
-	t.Helper()
-	for {
-		record, tooLong, err := from.next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return all
-		case tooLong:
-			all = append(all, "too long")
-		case err != nil:
-			t.Fatal(err)
-		default:
-			all = append(all, string(record))
-		}
-	}
-}
-
-func TestFeedWithoutProgress(t *testing.T) {
-	f := &feed{buf: make([]byte, 128)}
-	f.reset(emptyReader{})
-	if _, _, err := (lines{f, 64}).next(); !errors.Is(err, io.ErrNoProgress) {
-		t.Errorf("got %v, want %v", err, io.ErrNoProgress)
-	}
-}
-
-// emptyReader reads nothing, forever.
-type emptyReader struct{}
-
-func (emptyReader) Read([]byte) (int, error) { return 0, nil }
-
 // A client that stops sending is answered, and nothing is counted.
 func TestSlowBody(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0", ReadTimeout: 300 * time.Millisecond, ReadHeaderTimeout: 300 * time.Millisecond})
+	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0", ReadTimeout: 300 * time.Millisecond, ReadHeaderTimeout: 300 * time.Millisecond}})
 	addr, _ := a.run()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
 )
 
 var asOf = regexp.MustCompile(`,"as_of":1[0-9]{9}(\.[0-9]{1,3})?`)
@@ -30,9 +31,9 @@ type fixedCluster struct {
 	back bool // n2 answers who asks it
 }
 
-func (c fixedCluster) Freshness() (time.Time, []LateNode) {
+func (c fixedCluster) Freshness() (time.Time, []service.LateNode) {
 	since := c.now.Add(-12500 * time.Millisecond)
-	return since, []LateNode{{Name: "n2", Since: since}}
+	return since, []service.LateNode{{Name: "n2", Since: since}}
 }
 
 // Fresh finds n2 after a while, or not.
@@ -41,11 +42,11 @@ func (c fixedCluster) Fresh(ctx context.Context) (uint64, time.Time, error) {
 		return 7, c.now.Add(2 * time.Second), nil
 	}
 	<-ctx.Done()
-	return 0, time.Time{}, &NotFreshError{Missing: []string{"n2"}, Reason: "newer hits of n2 may be missing"}
+	return 0, time.Time{}, &service.NotFreshError{Missing: []string{"n2"}, Reason: "newer hits of n2 may be missing"}
 }
 
-func (c fixedCluster) Nodes() []Node {
-	return []Node{
+func (c fixedCluster) Nodes() []service.Node {
+	return []service.Node{
 		{Name: "n1", Origin: "01", Epoch: 1, Self: true, Held: 170, AsOf: c.now, Heard: c.now},
 		{Name: "n2", Origin: "02", Epoch: 7, Late: true, AsOf: c.now.Add(-12500 * time.Millisecond), Heard: c.now.Add(-12 * time.Second)},
 		{Name: "n3", Origin: "03", Epoch: 3, Left: true, AsOf: c.now.Add(-time.Hour), Heard: c.now.Add(-time.Hour)},
@@ -55,50 +56,50 @@ func (c fixedCluster) Nodes() []Node {
 
 func (fixedCluster) Unheld() int { return 12 }
 
-func (fixedCluster) Skews(context.Context) map[string]Skew {
-	return map[string]Skew{"04": {Ahead: 250 * time.Millisecond, Error: time.Millisecond}}
+func (fixedCluster) Skews(context.Context) map[string]service.Skew {
+	return map[string]service.Skew{"04": {Ahead: 250 * time.Millisecond, Error: time.Millisecond}}
 }
 
-func (fixedCluster) Status(context.Context) ClusterStatus {
-	return ClusterStatus{
+func (fixedCluster) Status(context.Context) service.ClusterStatus {
+	return service.ClusterStatus{
 		Mode: "cluster", Replicas: 2, Cluster: "c", Node: "n1", Size: 4, Leader: "n4", SnapshotsBy: "n1",
-		Servers:  []ClusterServer{{Name: "n1", Version: "2", JetStream: true, RTT: time.Millisecond}},
-		Routes:   []ClusterRoute{{Node: "n4", Addr: "127.0.0.1:1", RTT: time.Millisecond, Pending: 9}},
+		Servers:  []service.ClusterServer{{Name: "n1", Version: "2", JetStream: true, RTT: time.Millisecond}},
+		Routes:   []service.ClusterRoute{{Node: "n4", Addr: "127.0.0.1:1", RTT: time.Millisecond, Pending: 9}},
 		Problems: []string{"n2 does not answer"},
 	}
 }
 
-func (c fixedCluster) Remove(_ context.Context, node string) (Removal, error) {
+func (c fixedCluster) Remove(_ context.Context, node string) (service.Removal, error) {
 	switch node {
 	case "n2":
-		return Removal{Origins: []string{"02"}, Voter: true, Streams: []ClusterStream{{Name: "S", Nodes: []string{"n1", "n4"}}}}, nil
+		return service.Removal{Origins: []string{"02"}, Voter: true, Streams: []service.ClusterStream{{Name: "S", Nodes: []string{"n1", "n4"}}}}, nil
 	case "n4":
-		return Removal{}, fmt.Errorf("%w: n4 answers: stop it", ErrNodeHere)
+		return service.Removal{}, fmt.Errorf("%w: n4 answers: stop it", service.ErrNodeHere)
 	case "n5":
-		return Removal{}, errors.New("no leader")
+		return service.Removal{}, errors.New("no leader")
 	}
-	return Removal{}, ErrUnknownNode
+	return service.Removal{}, service.ErrUnknownNode
 }
 
 // stillJournal is one whose last attempt to write failed, or not.
 type stillJournal struct {
-	Journal
+	service.Journal
 	failing, refusing bool
 }
 
-func (j stillJournal) Stats() JournalStats {
-	return JournalStats{Failing: j.failing, Revivals: 2, Kept: 5}
+func (j stillJournal) Stats() service.JournalStats {
+	return service.JournalStats{Failing: j.failing, Revivals: 2, Kept: 5}
 }
 
-func (j stillJournal) Alarms() []Alarm {
+func (j stillJournal) Alarms() []service.Alarm {
 	if !j.failing {
 		return nil
 	}
-	return []Alarm{{Code: "journal_failing", Message: "no quorum", Refusing: j.refusing}, {Code: "journal_failing", Message: "said twice"}}
+	return []service.Alarm{{Code: "journal_failing", Message: "no quorum", Refusing: j.refusing}, {Code: "journal_failing", Message: "said twice"}}
 }
 
 func newClusterAPI(t *testing.T, j stillJournal) *testAPI {
-	return newTestAPI(t, weir.Config{Now: time.Now, Gather: true}, Config{Journal: j, Cluster: fixedCluster{now: time.Now()}})
+	return newTestAPI(t, weir.Config{Now: time.Now, Gather: true}, options{Backend: service.Backend{Journal: j, Cluster: fixedCluster{now: time.Now()}}})
 }
 
 func TestAnswersSayWhoIsLate(t *testing.T) {
@@ -155,7 +156,7 @@ func TestClusterAnswer(t *testing.T) {
 	if n := got.Nodes[3]; n.SkewS == nil || *n.SkewS != 0.25 || n.LagS < 1 {
 		t.Errorf("n4: %+v", n)
 	}
-	alone := newTestAPI(t, weir.Config{}, Config{})
+	alone := newTestAPI(t, weir.Config{}, options{})
 	if r := alone.get("/v1/cluster"); r.status != http.StatusOK || !strings.Contains(r.body, `"mode":"ephemeral"`) || !strings.Contains(r.body, `"nodes":[]`) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
@@ -199,7 +200,7 @@ func TestRemoveNode(t *testing.T) {
 	a.wantProblem(remove("n4"), api.CodeNodeHere, http.StatusConflict)
 	a.wantProblem(remove("n5"), api.CodeNotRemoved, http.StatusServiceUnavailable)
 	a.wantProblem(remove("n6"), api.CodeUnknownNode, http.StatusNotFound)
-	alone := newTestAPI(t, weir.Config{}, Config{})
+	alone := newTestAPI(t, weir.Config{}, options{})
 	alone.wantProblem(alone.do(http.MethodDelete, "/v1/cluster/nodes/n2", "", ""), api.CodeNoCluster, http.StatusConflict)
 }
 

@@ -7,6 +7,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/openapi"
+	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -25,31 +27,31 @@ type rateOutput struct {
 	Body api.OneOrCounts[api.RateAnswer]
 }
 
-func (s *Server) registerCount(doc huma.API) {
+func (s *Server) registerCount(doc *openapi.API) {
 	codes := []api.Code{api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeInvalidTime, api.CodeTooManyAnswers, api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed}
-	ask(s, doc, huma.Operation{
+	openapi.Ask(doc, huma.Operation{
 		OperationID: "count", Method: http.MethodGet, Path: "/v1/count",
 		Summary:     "Count the hits of keys in windows",
 		Description: "A key that was never hit counts 0. When `key` or `window` is repeated the answer is `{\"counts\":[...]}`, for each key each window, all at the same time.",
 	}, codes, func(ctx context.Context, q *countQuestion) (*countOutput, error) {
 		query, err := q.read()
 		if err != nil {
-			return nil, orProblem(err)
+			return nil, problem.OrNil(err)
 		}
-		answers, err := s.service.Count(ctx, query)
-		return &countOutput{answers}, orProblem(err)
+		answers, err := s.service.Count(ctx, callerOf(ctx), query)
+		return &countOutput{answers}, problem.OrNil(err)
 	})
-	ask(s, doc, huma.Operation{
+	openapi.Ask(doc, huma.Operation{
 		OperationID: "rate", Method: http.MethodGet, Path: "/v1/rate",
 		Summary:     "Count the hits of keys in windows, and per second",
 		Description: "The answer of `/v1/count` with `per_second`, the mean rate over the window, and its bounds.",
 	}, codes, func(ctx context.Context, q *countQuestion) (*rateOutput, error) {
 		query, err := q.read()
 		if err != nil {
-			return nil, orProblem(err)
+			return nil, problem.OrNil(err)
 		}
-		answers, err := s.service.Rate(ctx, query)
-		return &rateOutput{answers}, orProblem(err)
+		answers, err := s.service.Rate(ctx, callerOf(ctx), query)
+		return &rateOutput{answers}, problem.OrNil(err)
 	})
 }
 

@@ -1,20 +1,19 @@
-// Package server speaks HTTP for an engine: it takes hits, answers questions
+// Package server is the HTTP door of a service: it takes hits, answers questions
 // about them, decides by limits, and describes itself (/openapi.json, /docs,
-// /metrics).
+// /metrics). It has routes, handlers, and what starts and stops them.
 //
-// The way of a hit: ingest.go picks a reader for the body's encoding (body.go)
-// and a splitter for its format (feed.go, elements.go), each record is parsed
-// in place (text_hit.go, json_hit.go) and given to service.Hit; a service.Tally
-// keeps what became of it. Nothing on that way allocates per record. A body with
-// an Idempotency-Key is read as a whole first (whole.go), and is counted once
-// however often it comes (once.go); a durable one is answered when the journal
-// has it on disk (Service.Sync).
-//
-// The way of a decision: allow_parse.go reads the body, package policy finds and
-// asks the limits, ratelimit_fields.go and allow_answer.go write what they say.
-// There too nothing is reflected on, and little allocated.
+// The way of a hit: takeHits (hits.go) waits for the body (arrive.go, whole.go), and package
+// body reads it and gives hit after hit to the service. The way of a decision: allow.go reads
+// the body, service.Allow decides, allow_answer.go writes the verdict and its header fields, with
+// nothing reflected on and little allocated.
 //
 // Questions go through huma, which checks parameters and writes the OpenAPI
-// document from the parameters beside each handler and the answers of package api. Every failure is a problem
-// document (RFC 9457) with a stable code; codes.go maps each code to its status.
+// document from the parameters beside each handler and the answers of package api.
+//
+// Invariants. A request has a place of a pool while it is worked on, and never while the server
+// waits for a small body of its client (guard.go, arrive.go). Every failure is a problem
+// document. Whatever a client does, its connection moves with a pace or is closed.
+//
+// Neighbours: package service does all that is not HTTP; body, conns, origin, problem, openapi
+// and metrics are the parts of this door.
 package server

@@ -15,6 +15,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/service"
 )
 
 // onDisk is a real journal as the server sees it.
@@ -25,14 +26,14 @@ func (j onDisk) Restore(ctx context.Context, backup io.Reader, mode string) (api
 	return api.Restored{Mode: api.RestoreMode(mode), Again: done.Again, Keys: done.Keys}, err
 }
 
-func (j onDisk) Stats() JournalStats {
+func (j onDisk) Stats() service.JournalStats {
 	s := j.Journal.Stats()
-	return JournalStats{Epoch: s.Epoch, Flushes: s.Flushes, Bytes: s.Bytes, LastFlush: s.LastFlush, Failing: s.Failing, Replayed: s.Replayed}
+	return service.JournalStats{Epoch: s.Epoch, Flushes: s.Flushes, Bytes: s.Bytes, LastFlush: s.LastFlush, Failing: s.Failing, Replayed: s.Replayed}
 }
 
-func (j onDisk) Alarms() (to []Alarm) {
+func (j onDisk) Alarms() (to []service.Alarm) {
 	for _, a := range j.Journal.Alarms() {
-		to = append(to, Alarm(a))
+		to = append(to, service.Alarm(a))
 	}
 	return to
 }
@@ -51,7 +52,7 @@ func newDurableAPI(t *testing.T, dir string) (a *testAPI, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a = serveTestAPI(t, engine, Config{Journal: onDisk{j}})
+	a = serveTestAPI(t, engine, options{Backend: service.Backend{Journal: onDisk{j}}})
 	stop = sync.OnceFunc(func() {
 		if err := j.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -79,7 +80,7 @@ func TestDurable(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.body), &got); err != nil || r.status != 200 || !got.Durable || got.Counted != 4 || got.RejectedLines != 1 {
 		t.Errorf("got %d %s", r.status, r.body)
 	}
-	if s := a.server.cfg.Journal.Stats(); s.Flushes != 1 {
+	if s := a.server.service.Backend().Journal.Stats(); s.Flushes != 1 {
 		t.Errorf("%d flushes, want 1", s.Flushes)
 	}
 	r = a.do(http.MethodPost, "/v1/hits?durable=false", "text/plain", "a")
@@ -87,7 +88,7 @@ func TestDurable(t *testing.T) {
 		t.Errorf("not durable: got %d %s", r.status, r.body)
 	}
 	a.wantProblem(a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a 0"), api.CodeNothingCounted, 400)
-	if s := a.server.cfg.Journal.Stats(); s.Flushes != 1 {
+	if s := a.server.service.Backend().Journal.Stats(); s.Flushes != 1 {
 		t.Errorf("%d flushes after a hit that did not ask for one, want 1", s.Flushes)
 	}
 	stop()
@@ -112,7 +113,7 @@ func TestDurableGroups(t *testing.T) {
 	}
 	wg.Wait()
 	a.wantCount("a", clients*each)
-	if s := a.server.cfg.Journal.Stats(); s.Flushes >= clients*each {
+	if s := a.server.service.Backend().Journal.Stats(); s.Flushes >= clients*each {
 		t.Errorf("%d flushes for %d requests of %d clients", s.Flushes, clients*each, clients)
 	}
 }
@@ -130,7 +131,7 @@ func TestDurableParameter(t *testing.T) {
 }
 
 func TestEphemeral(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	a.wantProblem(a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a"), api.CodeEphemeral, 409)
 	a.wantCount("a", 0)
 	if r := a.get("/v1/stats"); !strings.Contains(r.body, `"durable":false`) || strings.Contains(r.body, "journal") {
@@ -146,11 +147,11 @@ type stuck struct{}
 
 func (stuck) Sync(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 func (stuck) Restore(context.Context, io.Reader, string) (api.Restored, error) {
-	return api.Restored{}, ErrCountedTwice
+	return api.Restored{}, service.ErrCountedTwice
 }
-func (stuck) Alarms() []Alarm { return nil }
-func (stuck) Stats() JournalStats {
-	return JournalStats{Failing: true, Failures: 3, Lossy: 2, Harmless: 1, Repeats: 5, Unfinished: 4}
+func (stuck) Alarms() []service.Alarm { return nil }
+func (stuck) Stats() service.JournalStats {
+	return service.JournalStats{Failing: true, Failures: 3, Lossy: 2, Harmless: 1, Repeats: 5, Unfinished: 4}
 }
 
 // failing is a stuck disk of which that is known, or not.
@@ -165,18 +166,18 @@ const (
 	refusing
 )
 
-func (s *failing) Alarms() []Alarm {
+func (s *failing) Alarms() []service.Alarm {
 	if s.mode.Load() == silent {
 		return nil
 	}
-	return []Alarm{{Code: "journal_failing", Message: "the disk takes nothing", Refusing: s.mode.Load() == refusing}}
+	return []service.Alarm{{Code: "journal_failing", Message: "the disk takes nothing", Refusing: s.mode.Load() == refusing}}
 }
 
 // While the journal fails nobody waits for it: neither who comes then, of whom nothing is
 // counted, nor who waits already.
 func TestDurableWhileTheJournalFails(t *testing.T) {
 	disk := &failing{}
-	a := newTestAPI(t, weir.Config{}, Config{Journal: disk, DurableTimeout: time.Hour, WriteTimeout: 2 * time.Hour})
+	a := newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: disk}, Service: service.Config{DurableTimeout: time.Hour}, HTTP: Config{WriteTimeout: 2 * time.Hour}})
 	const path = "/v1/hits?durable=true"
 	waiting := make(chan reply)
 	go func() { waiting <- a.do(http.MethodPost, path, "text/plain", "a 5") }()
@@ -200,7 +201,7 @@ func TestDurableWhileTheJournalFails(t *testing.T) {
 func TestDurableWhileNodesElect(t *testing.T) {
 	disk := &failing{}
 	disk.mode.Store(electing)
-	a := newTestAPI(t, weir.Config{}, Config{Journal: disk, DurableTimeout: time.Millisecond})
+	a := newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: disk}, Service: service.Config{DurableTimeout: time.Millisecond}})
 	post := func(want api.Code) {
 		t.Helper()
 		a.wantProblem(a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a"), want, 503)
@@ -215,7 +216,7 @@ func TestDurableWhileNodesElect(t *testing.T) {
 
 func TestNotDurable(t *testing.T) {
 	disk := &failing{}
-	a := newTestAPI(t, weir.Config{}, Config{Journal: disk, DurableTimeout: time.Millisecond})
+	a := newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: disk}, Service: service.Config{DurableTimeout: time.Millisecond}})
 	for _, headers := range [][]string{nil, {keyHeader, "k"}} {
 		r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a 5", headers...)
 		a.wantProblem(r, api.CodeNotDurable, 503)

@@ -9,16 +9,19 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/pace"
+	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
 )
 
 // guard wraps a handler with what every request gets: its place, the measurement,
 // the log line, and an answer when it panics.
 func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFunc {
-	observe := s.metrics.route(pattern)
+	observe := s.metrics.Route(pattern)
 	if pool := poolOf(s.service.Pools, pattern); pool != nil {
 		handler = s.within(pool, handler)
 	}
+	handler = s.identified(pattern, handler)
 	return func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
@@ -33,9 +36,9 @@ func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFun
 					"status", rec.status, "took", took, "remote", r.RemoteAddr)
 			}
 		}()
-		c := connOf(r)
-		c.waits(false)
-		defer c.waits(true)
+		c := pace.Of(r)
+		c.Waits(false)
+		defer c.Waits(true)
 		s.inFlight.Add(1)
 		defer s.inFlight.Add(-1)
 		handler(rec, r)
@@ -47,14 +50,12 @@ func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFun
 func (s *Server) within(pool *service.Pool, handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		client := clientOf(r)
-		if !pool.Enter(client, 1) {
-			p := asProblem(pool.Full())
-			w.Header().Set("Retry-After", "1")
-			p.write(w)
+		if err := pool.Enter(client, 1); err != nil {
+			problem.Of(err).Write(w)
 			return
 		}
 		defer pool.Leave(client, 1)
-		handler(s.pacedAnswer(w), r)
+		handler(s.paced(w), r)
 	}
 }
 
@@ -70,7 +71,7 @@ func (s *Server) recovered(rec *recorder, r *http.Request, v any) {
 	}
 	s.log.ErrorContext(r.Context(), "panic", "method", r.Method, "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
 	if !rec.wrote {
-		newProblem(api.CodeInternal, "", "the server failed to answer; its log says why").write(rec)
+		problem.New(api.CodeInternal, "", "the server failed to answer; its log says why").Write(rec)
 	}
 	rec.status = http.StatusInternalServerError
 }
@@ -96,3 +97,22 @@ func (r *recorder) Write(b []byte) (int, error) {
 
 // Unwrap lets http.ResponseController reach the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (s *Server) pace() pace.Pace { return pace.Pace{Left: s.cfg.ReadTimeout, Rate: s.cfg.MinRate} }
+
+// paced is an answer that has to be taken with a pace.
+func (s *Server) paced(w http.ResponseWriter) *pace.Writer { return pace.NewWriter(w, s.pace()) }
+
+// poolOf is the pool that a route's requests are in from beginning to end; nil: none, or the
+// handler enters some by itself.
+func poolOf(p *service.Pools, pattern string) *service.Pool {
+	switch pattern {
+	case "GET /healthz", "GET /readyz", "GET /metrics", "/",
+		"GET /docs", "GET /docs/page.js", "GET /docs/page.css", "GET /openapi.json", "GET /{$}", "GET /docs/{$}",
+		"POST /v1/hits", "POST /v1/allow", "GET /v1/backup", "POST /v1/restore":
+		return nil
+	case "GET /v1/stats", "GET /v1/cluster", "DELETE /v1/keys/{key}", "DELETE /v1/cluster/nodes/{node}", "DELETE /v1/limits/inline":
+		return p.Admin
+	}
+	return p.Questions
+}

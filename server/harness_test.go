@@ -12,10 +12,33 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
 )
 
 // start is the second at which the clock of a test stands.
 var start = time.Unix(1_769_860_800, 0)
+
+// options are what a test gives a server and its service.
+type options struct {
+	Backend service.Backend // without Engine
+	Service service.Config
+	HTTP    Config
+	opening *Opening
+}
+
+// newServer returns a server that answers for engine.
+func newServer(engine *weir.Engine, o options) (*Server, error) {
+	o.Backend.Engine = engine
+	s, err := service.New(o.Backend, o.Service)
+	if err != nil {
+		return nil, err
+	}
+	h, err := New(s, o.HTTP)
+	if err == nil {
+		h.TakeOver(o.opening)
+	}
+	return h, err
+}
 
 // testAPI is a server on a loopback port with a real engine.
 type testAPI struct {
@@ -25,7 +48,7 @@ type testAPI struct {
 	url    string
 }
 
-func newTestAPI(t *testing.T, engineCfg weir.Config, cfg Config) *testAPI {
+func newTestAPI(t *testing.T, engineCfg weir.Config, cfg options) *testAPI {
 	t.Helper()
 	if engineCfg.Now == nil {
 		engineCfg.Now = func() time.Time { return start }
@@ -38,10 +61,11 @@ func newTestAPI(t *testing.T, engineCfg weir.Config, cfg Config) *testAPI {
 	return serveTestAPI(t, engine, cfg)
 }
 
-func serveTestAPI(t *testing.T, engine *weir.Engine, cfg Config) *testAPI {
+func serveTestAPI(t *testing.T, engine *weir.Engine, cfg options) *testAPI {
 	t.Helper()
-	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
-	s, err := New(engine, cfg)
+	cfg.Service.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	cfg.HTTP.Logger = cfg.Service.Logger
+	s, err := newServer(engine, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,35 +6,28 @@ import (
 	"net/http"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/problem"
 )
 
 // healthz says that the process lives; restarting it when this fails is right.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) { writeOK(w) }
 
-// readyz says whether to send requests here, and what is wrong. A node that is away
-// from the others is still ready: it goes on to count, and answers say who is late.
-// It is not while an alarm says that hits are better off elsewhere.
+// readyz says whether to send requests here, and what is wrong.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
-	alarms := s.service.Alarms()
-	switch p := refusal(alarms); {
+	answer, refusing := s.service.Ready()
+	switch {
 	case s.draining.Load():
-		newProblem(api.CodeStopping, "", "this server is stopping: use another").write(w)
-	case p != nil:
-		p.write(w)
+		problem.New(api.CodeStopping, "", "this server is stopping: use another").Write(w)
+	case refusing != nil:
+		p := problem.New(api.CodeJournalFailing, "", refusing.Message)
+		p.Code, p.Alarms = api.Code(refusing.Code), answer.Alarms
+		p.Write(w)
 	default:
-		s.writeReady(w, alarms)
+		writeReady(w, answer)
 	}
 }
 
-func (s *Server) writeReady(w http.ResponseWriter, alarms []Alarm) {
-	answer := api.Ready{Status: "ok", Alarms: alarms}
-	if len(alarms) > 0 {
-		answer.Status = "degraded"
-	}
-	if s.cfg.Cluster != nil {
-		fresh := s.service.Freshness()
-		answer.Freshness = &fresh
-	}
+func writeReady(w http.ResponseWriter, answer api.Ready) {
 	body, err := json.Marshal(answer)
 	if err != nil {
 		panic(err) // strings and numbers only

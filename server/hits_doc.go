@@ -8,6 +8,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/openapi"
 )
 
 const hitsDescription = `Three ways to write the same hits:
@@ -59,18 +60,18 @@ func (hitAt) Schema(huma.Registry) *huma.Schema {
 
 // registerHits routes POST /v1/hits around huma, whose handlers see a body only
 // once it is whole, and describes it by hand.
-func (s *Server) registerHits(doc huma.API, mux *router) {
-	mux.HandleFunc("POST /v1/hits", s.hits)
+func (s *Server) registerHits(doc *openapi.API, mux *router) {
+	mux.HandleFunc("POST /v1/hits", s.takeHits)
 	registry := doc.OpenAPI().Components.Schemas
 	one := registry.Schema(reflect.TypeFor[hitObject](), true, "Hit")
 	many := &huma.Schema{Type: huma.TypeArray, Items: one}
 	lines := &huma.Schema{Type: huma.TypeString}
-	responses := problemResponses(doc, api.CodeNothingCounted, api.CodeEmptyBody, api.CodeBodyBroken, api.CodeTooLate, api.CodeBodyTimeout,
+	responses := doc.Responses(api.CodeNothingCounted, api.CodeEmptyBody, api.CodeBodyBroken, api.CodeTooLate, api.CodeBodyTimeout,
 		api.CodeBodyTooLarge, api.CodeTooManyLines, api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed,
-		api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeInvalidIdempotencyKey, api.CodeKeyReused, api.CodeOnceFull, api.CodeEphemeral, api.CodeNotDurable, api.CodeJournalFailing, api.CodeDurableFull, api.CodeForbiddenOrigin)
+		api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeInvalidIdempotencyKey, api.CodeKeyReused, api.CodeOnceFull, api.CodeEphemeral, api.CodeNotDurable, api.CodeJournalFailing, api.CodeDurableFull)
 	responses["200"] = &huma.Response{
 		Description: "At least one hit was counted",
-		Content:     map[string]*huma.MediaType{"application/json": {Schema: schemaFor[api.HitsAnswer](doc)}},
+		Content:     map[string]*huma.MediaType{"application/json": {Schema: openapi.SchemaFor[api.HitsAnswer](doc)}},
 		Headers: map[string]*huma.Param{replayedHeader: {
 			Description: "true: these hits were counted before, under the same Idempotency-Key.",
 			Schema:      &huma.Schema{Type: huma.TypeBoolean},

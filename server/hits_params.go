@@ -9,6 +9,8 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/problem"
+	"github.com/weir-counter/weir/service"
 )
 
 // hitsParams are what a request of hits asks for beside its body.
@@ -23,15 +25,11 @@ const (
 	replayedHeader = "Idempotency-Replayed"
 )
 
-func (s *Server) hitsParams(r *http.Request) (o hitsParams, p *problem) {
+func readHitsParams(r *http.Request) (o hitsParams, p *problem.Problem) {
 	if r.URL.RawQuery != "" {
 		if o.durable, p = readDurable(r.URL.RawQuery); p != nil {
 			return o, p
 		}
-	}
-	if o.durable && s.cfg.Journal == nil {
-		return o, newProblem(api.CodeEphemeral, durableParam,
-			"this server is ephemeral and keeps nothing on disk: start it without --ephemeral, or send hits without durable=true")
 	}
 	o.key, p = readKey(r.Header.Values(keyHeader))
 	return o, p
@@ -39,14 +37,14 @@ func (s *Server) hitsParams(r *http.Request) (o hitsParams, p *problem) {
 
 // readDurable reads the query of a request of hits. A parameter that is not
 // known is refused: a misspelt durable must not pass for a promise.
-func readDurable(query string) (durable bool, p *problem) {
+func readDurable(query string) (durable bool, p *problem.Problem) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return false, newProblem(api.CodeInvalidParameter, "", "the query is not one: "+clip(err.Error()))
+		return false, problem.New(api.CodeInvalidParameter, "", "the query is not one: "+service.Clip(err.Error()))
 	}
 	for name := range values {
 		if name != durableParam {
-			return false, newProblem(api.CodeUnknownParameter, clip(name), clip(name)+": unknown query parameter: there is durable=true")
+			return false, problem.New(api.CodeUnknownParameter, service.Clip(name), service.Clip(name)+": unknown query parameter: there is durable=true")
 		}
 	}
 	given := values[durableParam]
@@ -54,14 +52,14 @@ func readDurable(query string) (durable bool, p *problem) {
 		return false, nil
 	}
 	if durable, err = strconv.ParseBool(given[0]); err != nil || len(given) > 1 {
-		return false, newProblem(api.CodeInvalidParameter, durableParam, "durable is "+clip(strconv.Quote(strings.Join(given, ",")))+": it must be true or false, once")
+		return false, problem.New(api.CodeInvalidParameter, durableParam, "durable is "+service.Clip(strconv.Quote(strings.Join(given, ",")))+": it must be true or false, once")
 	}
 	return durable, nil
 }
 
 // readKey reads an idempotency key: a quoted string as the IETF's draft has it,
 // or the same letters without quotes.
-func readKey(values []string) (string, *problem) {
+func readKey(values []string) (string, *problem.Problem) {
 	if len(values) == 0 {
 		return "", nil
 	}
@@ -75,7 +73,7 @@ func readKey(values []string) (string, *problem) {
 	}
 	control := func(r rune) bool { return r < ' ' || r > '~' }
 	if !ok || key == "" || len(key) > weir.MaxOnceKeyBytes || slices.ContainsFunc([]rune(key), control) {
-		return "", newProblem(api.CodeInvalidIdempotencyKey, keyHeader, "send one Idempotency-Key of 1 to "+strconv.Itoa(weir.MaxOnceKeyBytes)+
+		return "", problem.New(api.CodeInvalidIdempotencyKey, keyHeader, "send one Idempotency-Key of 1 to "+strconv.Itoa(weir.MaxOnceKeyBytes)+
 			` ASCII characters, such as a UUID; one with a space or any of ",;\ stands in "quotes"`)
 	}
 	return key, nil

@@ -10,6 +10,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
 )
 
 func TestHits(t *testing.T) {
@@ -87,18 +88,18 @@ nonsense
 		{name: "json scalar", contentType: jsonType, body: `17`, status: 400, code: "nothing_counted", rejected: "1:invalid_json"},
 		{name: "json lines as json", contentType: jsonType, body: "{\"key\":\"a\"}\n{\"key\":\"b\"\n{\"key\":\"c\"}", status: 200, counted: 2, rejected: "2:invalid_json", keys: "a=1 c=1"},
 
-		{name: "curl text", contentType: formType, body: "url:/home 2", status: 200, counted: 2, keys: "url:/home=2"},
-		{name: "curl json", contentType: formType, body: `{"key":"a"}`, status: 200, counted: 1, keys: "a=1"},
-		{name: "curl array", contentType: formType, body: `[{"key":"a"}]`, status: 200, counted: 1, keys: "a=1"},
-		{name: "curl -d joins lines", contentType: formType, body: "a 1 2026-01-31T12:00:00Zb 2", status: 400, code: "nothing_counted", rejected: "1:invalid_line"},
+		{name: "curl text", contentType: "application/x-www-form-urlencoded", body: "url:/home 2", status: 200, counted: 2, keys: "url:/home=2"},
+		{name: "curl json", contentType: "application/x-www-form-urlencoded", body: `{"key":"a"}`, status: 200, counted: 1, keys: "a=1"},
+		{name: "curl array", contentType: "application/x-www-form-urlencoded", body: `[{"key":"a"}]`, status: 200, counted: 1, keys: "a=1"},
+		{name: "curl -d joins lines", contentType: "application/x-www-form-urlencoded", body: "a 1 2026-01-31T12:00:00Zb 2", status: 400, code: "nothing_counted", rejected: "1:invalid_line"},
 		{name: "no type", body: "a 2", status: 200, counted: 2, keys: "a=2"},
-		{name: "form", contentType: formType, body: "key=a&n=2", status: 415, code: "unsupported_type"},
+		{name: "form", contentType: "application/x-www-form-urlencoded", body: "key=a&n=2", status: 415, code: "unsupported_type"},
 		{name: "xml", contentType: "application/xml", body: "<a/>", status: 415, code: "unsupported_type"},
 		{name: "latin 1", contentType: "text/plain; charset=iso-8859-1", body: "a", status: 415, code: "unsupported_type"},
 		{name: "broken type", contentType: "text/", body: "a", status: 415, code: "unsupported_type"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := newTestAPI(t, weir.Config{}, Config{})
+			a := newTestAPI(t, weir.Config{}, options{})
 			r := a.do(http.MethodPost, "/v1/hits", c.contentType, c.body)
 			if c.code != "" {
 				a.wantProblem(r, c.code, c.status)
@@ -131,7 +132,7 @@ nonsense
 }
 
 func TestHitsListsTheFirstRejected(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a\n"+strings.Repeat("b 0\n", 100))
 	var got api.HitsAnswer
 	if err := json.Unmarshal([]byte(r.body), &got); err != nil {
@@ -147,7 +148,7 @@ func TestHitsListsTheFirstRejected(t *testing.T) {
 
 // A body that was not compressed is not said to be so.
 func TestCutJSONSays(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	for _, body := range []string{`{"key":`, `[{"key":"a"}`} {
 		r := a.do(http.MethodPost, "/v1/hits", "application/json", body)
 		if !strings.Contains(r.body, "in the middle of its JSON") || strings.Contains(r.body, "compress") {
@@ -157,7 +158,7 @@ func TestCutJSONSays(t *testing.T) {
 }
 
 func TestOneHitTooLate(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	for body, want := range map[string]string{"a 1 1000": "the hit is older", "a 2 1000": "all 2 hits are older"} {
 		if r := a.do(http.MethodPost, "/v1/hits", "text/plain", body); !strings.Contains(r.body, want) {
 			t.Errorf("%s: %s", body, r.body)
@@ -166,7 +167,7 @@ func TestOneHitTooLate(t *testing.T) {
 }
 
 func TestHitsAnswerShape(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	r := a.do(http.MethodPost, "/v1/hits", "text/plain", "a")
 	if want := `{"counted":1,"late":0,"too_late":0,"rejected_lines":0,"rejected":[]}` + "\n"; r.body != want {
 		t.Errorf("got %s, want %s", r.body, want)
@@ -181,7 +182,7 @@ func TestHitsAnswerShape(t *testing.T) {
 
 // A body with too many lines is refused whole, and nothing of it counts.
 func TestHitsBeyondTheBatch(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{MaxBatch: 3})
+	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{MaxBatch: 3}})
 	object, objects := `{"key":"%s"}`, func(n int) string { return strings.Repeat(",{\"key\":\"c\"}", n)[1:] }
 	for name, test := range map[string]struct{ contentType, fits, over string }{
 		"text":         {"text/plain", "a\na\na", "a\na\na\na"},
@@ -214,7 +215,7 @@ func TestHitsBeyondTheBatch(t *testing.T) {
 
 // JSON that was declared as text is told, and not counted as keys.
 func TestJSONDeclaredAsText(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	for _, body := range []string{`{"key":"a"}`, "\n [{\"key\":\"a\"}]", "[\n{\"key\":\"a\"}\n]", "{\"key\":\"a\"}\n{\"key\":\"b\"}\n"} {
 		r := a.do(http.MethodPost, "/v1/hits", "text/plain;charset=UTF-8", body)
 		a.wantProblem(r, api.CodeUnsupportedType, 415)
@@ -226,7 +227,7 @@ func TestJSONDeclaredAsText(t *testing.T) {
 	if r.status != 200 || !strings.HasPrefix(r.body, `{"counted":2,`) || !strings.Contains(r.body, `"rejected_lines":2,"rejected":[{"line":2,"code":"invalid_line"`) {
 		t.Errorf("among lines of text: %d %s", r.status, r.body)
 	}
-	for _, contentType := range []string{"application/json", "", formType} { // a key that begins so
+	for _, contentType := range []string{"application/json", "", "application/x-www-form-urlencoded"} { // a key that begins so
 		if r := a.do(http.MethodPost, "/v1/hits", contentType, `{"key":"{x}"}`); r.status != 200 {
 			t.Errorf("%q: %d %s", contentType, r.status, r.body)
 		}
@@ -237,14 +238,14 @@ func TestJSONDeclaredAsText(t *testing.T) {
 }
 
 func TestHitsOnAClosedEngine(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	a.engine.Close()
 	a.wantProblem(a.do(http.MethodPost, "/v1/hits", "text/plain", "a"), api.CodeClosed, 503)
 }
 
 // The counts of limits are the limits' own: nobody else adds to them.
 func TestHitsOfLimitsAreRejected(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	for contentType, body := range map[string]string{
 		"text/plain":           "limit:login:denied 9\nlimits\n",
 		"application/x-ndjson": "{\"key\":\"limit:login:denied\",\"n\":9}\n{\"key\":\"limits\"}\n",

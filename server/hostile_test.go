@@ -15,13 +15,14 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service"
 )
 
 // Each test here has a client that does its worst at one door, and asserts that the
 // other doors answer meanwhile, and that one afterwards.
 
 // hostileAPI is a server as main starts it, on a real listener.
-func hostileAPI(t *testing.T, engineCfg weir.Config, cfg Config) *testAPI {
+func hostileAPI(t *testing.T, engineCfg weir.Config, cfg options) *testAPI {
 	t.Helper()
 	t.Parallel() // most of it waits
 	engine, err := weir.New(engineCfg)
@@ -33,10 +34,10 @@ func hostileAPI(t *testing.T, engineCfg weir.Config, cfg Config) *testAPI {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Policies, err = policy.NewLive(engine, set); err != nil {
+	if cfg.Backend.Policies, err = policy.NewLive(engine, set); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Addr = "127.0.0.1:0"
+	cfg.HTTP.Addr = "127.0.0.1:0"
 	a := serveTestAPI(t, engine, cfg)
 	addr, _ := a.run()
 	a.url = "http://" + addr
@@ -134,7 +135,7 @@ func (hostileBackup) Backup(ctx context.Context, _ io.Writer) error {
 }
 
 func TestHostileBackups(t *testing.T) {
-	a := hostileAPI(t, weir.Config{}, Config{Journal: hostileBackup{}, MaxInFlight: hostileInFlight})
+	a := hostileAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: hostileBackup{}}, Service: service.Config{MaxInFlight: hostileInFlight}})
 	first := a.begin("127.0.0.1", "GET /v1/backup HTTP/1.1\r\nHost: weir\r\n\r\n")
 	a.until("a backup is taken", func() bool { return a.server.service.Pools.Backup.Stats().InUse == 1 })
 	var more []net.Conn
@@ -153,7 +154,7 @@ func TestHostileBackups(t *testing.T) {
 }
 
 func TestHostileSlowBodies(t *testing.T) {
-	a := hostileAPI(t, weir.Config{}, Config{MaxInFlight: hostileInFlight, ReadTimeout: 5 * time.Second})
+	a := hostileAPI(t, weir.Config{}, options{Service: service.Config{MaxInFlight: hostileInFlight}, HTTP: Config{ReadTimeout: 5 * time.Second}})
 	var slow []net.Conn
 	for i := range 300 {
 		path := []string{"/v1/hits", "/v1/hits?durable=false", "/v1/allow"}[i%3]
@@ -185,27 +186,8 @@ func TestHostileSlowBodies(t *testing.T) {
 	}
 }
 
-// A byte now and then does not keep a body alive, whatever its length; a steady one has all
-// the time that it needs.
-func TestPace(t *testing.T) {
-	p := pace{10 * time.Second, 64 << 10}
-	for range 256 { // 16 MiB at the least rate, with a stop of 9 s
-		p.moved(64<<10, time.Second)
-	}
-	if p.moved(1, 9*time.Second); p.left <= 0 {
-		t.Errorf("a steady one has %v left", p.left)
-	}
-	p, seconds := pace{10 * time.Second, 64 << 10}, 0
-	for ; p.left > 0; seconds++ {
-		p.moved(1, time.Second)
-	}
-	if seconds != 11 {
-		t.Errorf("a byte a second lasts %d s", seconds)
-	}
-}
-
 func TestHostileDurableWaits(t *testing.T) {
-	a := hostileAPI(t, weir.Config{}, Config{Journal: stuck{}, MaxInFlight: hostileInFlight, MaxDurable: hostileInFlight, DurableTimeout: 20 * time.Second})
+	a := hostileAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: stuck{}}, Service: service.Config{MaxInFlight: hostileInFlight, MaxDurable: hostileInFlight, DurableTimeout: 20 * time.Second}})
 	const request = "POST /v1/hits?durable=true HTTP/1.1\r\nHost: weir\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\na\n"
 	var waiting []net.Conn
 	share := int(a.server.service.Pools.Durable.Stats().Share)
@@ -230,7 +212,7 @@ func TestHostileDurableWaits(t *testing.T) {
 }
 
 func TestHostileReaders(t *testing.T) {
-	a := hostileAPI(t, weir.Config{Memory: 64 << 20}, Config{MaxInFlight: hostileInFlight, MaxAnswers: 100_000, ReadTimeout: 5 * time.Second})
+	a := hostileAPI(t, weir.Config{Memory: 64 << 20}, options{Service: service.Config{MaxInFlight: hostileInFlight, MaxAnswers: 100_000}, HTTP: Config{ReadTimeout: 5 * time.Second}})
 	var lines strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&lines, "%s%d\n", strings.Repeat("k", 450), i)
@@ -265,7 +247,7 @@ func TestHostileConnections(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur < 2*4100+200 {
 		bound = 200 // as many as there are files for, on both ends
 	}
-	a := hostileAPI(t, weir.Config{}, Config{MaxConns: bound, ReadHeaderTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute})
+	a := hostileAPI(t, weir.Config{}, options{HTTP: Config{MaxConns: bound, ReadHeaderTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute}})
 	friend := a.begin("127.0.0.2", "GET /healthz HTTP/1.1\r\nHost: weir\r\n\r\n")
 	if got := status(friend); got != "HTTP/1.1 200 OK" {
 		t.Fatal(got)
@@ -282,7 +264,7 @@ func TestHostileConnections(t *testing.T) {
 	if got := status(friend); got != "HTTP/1.1 200 OK" {
 		t.Errorf("the idle connection of another client: %s", got)
 	}
-	open, shed := a.server.conns().count()
+	open, shed := a.server.conns().Count()
 	if open > bound || shed == 0 {
 		t.Errorf("%d are open of at most %d, %d were shed", open, bound, shed)
 	}
@@ -291,7 +273,7 @@ func TestHostileConnections(t *testing.T) {
 // A client that uses up its share of the idempotency keys is told so, before and then; who
 // sends without keys, or from elsewhere, does not notice.
 func TestHostileIdempotencyKeys(t *testing.T) {
-	a := hostileAPI(t, weir.Config{OnceMemory: 64 << 10}, Config{})
+	a := hostileAPI(t, weir.Config{OnceMemory: 64 << 10}, options{})
 	flood := func(send func(key string) string) (n int) {
 		for ; ; n++ {
 			if got := send(fmt.Sprint("k", n)); got != "HTTP/1.1 200 OK" {
@@ -332,7 +314,7 @@ func TestHostileIdempotencyKeys(t *testing.T) {
 // Limits that requests bring along fill their part of the memory of limits, and leave the
 // policies theirs.
 func TestHostileInlineLimits(t *testing.T) {
-	a := hostileAPI(t, weir.Config{Partitions: 4, LimitMemory: 256 << 10}, Config{})
+	a := hostileAPI(t, weir.Config{Partitions: 4, LimitMemory: 256 << 10}, options{})
 	inline := func(key int) reply {
 		return a.do(http.MethodPost, "/v1/allow", "application/json", fmt.Sprintf(`{"key":"x%d","limit":{"name":"long","n":100,"per":"24h"}}`, key))
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/openapi"
+	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -23,8 +25,8 @@ type deleteQuestion struct {
 	Key string `path:"key" doc:"The key; its slashes may be raw or percent-encoded, but ?, # and % must be percent-encoded." example:"url:/home"`
 }
 
-func (s *Server) registerKeys(doc huma.API) {
-	ask(s, doc, huma.Operation{
+func (s *Server) registerKeys(doc *openapi.API) {
+	openapi.Ask(doc, huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys",
 		Summary:     "List keys",
 		Description: "Keys that begin with `limit:` are listed only when `prefix` does.",
@@ -32,18 +34,18 @@ func (s *Server) registerKeys(doc huma.API) {
 		func(ctx context.Context, q *keysQuestion) (*keysOutput, error) {
 			fresh, err := service.ParseFresh(q.Fresh)
 			if err != nil {
-				return nil, orProblem(err)
+				return nil, problem.OrNil(err)
 			}
-			answer, err := s.service.Keys(ctx, service.KeysQuery{Prefix: q.Prefix, After: q.After, Limit: q.Limit, Fresh: fresh})
-			return &keysOutput{answer}, orProblem(err)
+			answer, err := s.service.Keys(ctx, callerOf(ctx), service.KeysQuery{Prefix: q.Prefix, After: q.After, Limit: q.Limit, Fresh: fresh})
+			return &keysOutput{answer}, problem.OrNil(err)
 		})
-	ask(s, doc, huma.Operation{
+	openapi.Ask(doc, huma.Operation{
 		OperationID: "delete-key", Method: http.MethodDelete, Path: "/v1/keys/{key}",
 		Summary:       "Delete a key and its hits",
 		Description:   "The hits stay counted under `*`. Like a hit that is not durable, the deletion may be lost in a crash within one flush interval.",
 		DefaultStatus: http.StatusNoContent,
 	}, []api.Code{api.CodeInvalidKey, api.CodeReservedKey, api.CodeUnknownKey, api.CodeNotHeld, api.CodeClosed},
 		func(ctx context.Context, q *deleteQuestion) (*struct{}, error) {
-			return nil, orProblem(s.service.Delete(ctx, q.Key))
+			return nil, problem.OrNil(s.service.Delete(ctx, callerOf(ctx), q.Key))
 		})
 }

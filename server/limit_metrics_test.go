@@ -6,7 +6,10 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/limits"
+	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service"
 )
 
 // nobody decides strict limits: the node that does is away.
@@ -44,12 +47,9 @@ func TestLimitsAmongNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := serveTestAPI(t, engine, Config{
-		Policies: live, Cluster: fixedCluster{now: start},
-		Strict: func() StrictStats {
-			return StrictStats{Held: 5, Decided: 6, Forwarded: 7, Unanswered: 8, Lost: 9, Refused: 10}
-		},
-	})
+	a := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live, Cluster: fixedCluster{now: start}, Strict: func() service.StrictStats {
+		return service.StrictStats{Held: 5, Decided: 6, Forwarded: 7, Unanswered: 8, Lost: 9, Refused: 10}
+	}}})
 	r := a.allow(`{"key":"c"}`)
 	if want := `{"allowed":false,"retry_after_s":1,"limits":[{"name":"closed","key":"c","mode":"enforce","allowed":false,"away":"closed",`; r.status != 429 ||
 		r.header.Get("Retry-After") != "1" || !strings.HasPrefix(r.body, want) {
@@ -67,7 +67,7 @@ func TestLimitsAmongNodes(t *testing.T) {
 	// Two of another node, beside one that was admitted here.
 	a.allow(`{"key":"k"}`)
 	kl, _ := live.Limit("shared")
-	if err := engine.Replication().FollowAdmissions(engine.Replication().PartitionOf("k"), []weir.Admission{{Limit: kl.Record(), Key: "k", At: start.UnixMilli(), N: 2}}); err != nil {
+	if err := replication.Of(engine).FollowAdmissions(replication.Of(engine).PartitionOf("k"), []replication.Admission{{Limit: limits.Record(kl), Key: "k", At: start.UnixMilli(), N: 2}}); err != nil {
 		t.Fatal(err)
 	}
 	if r := a.get("/v1/limits"); !strings.Contains(r.body, `"where":"strict","away":"share"`) || !strings.Contains(r.body, `"where":"node",`) {

@@ -7,6 +7,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/openapi"
+	"github.com/weir-counter/weir/server/problem"
+	"github.com/weir-counter/weir/service"
 )
 
 type limitsQuestion struct {
@@ -22,25 +25,44 @@ type limitKeysQuestion struct {
 
 type limitKeysOutput struct{ Body api.LimitKeysAnswer }
 
-func (s *Server) registerLimits(doc huma.API) {
-	ask(s, doc, huma.Operation{
+func (s *Server) registerLimits(doc *openapi.API) {
+	openapi.Ask(doc, huma.Operation{
 		OperationID: "list-limits", Method: http.MethodGet, Path: "/v1/limits",
 		Summary:     "List the policies, and how they decided",
 		Description: "In order of application, with the decisions of a window.",
 	}, []api.Code{api.CodeInvalidWindow, api.CodeUnknownParameter, api.CodeNotHeld, api.CodeClosed}, func(ctx context.Context, q *limitsQuestion) (*limitsOutput, error) {
-		w, err := windowParam("window", q.Window)
+		w, err := service.ParseWindow("window", q.Window)
 		if err != nil {
-			return nil, err
+			return nil, problem.Of(err)
 		}
-		answer, err := s.service.Limits(ctx, w)
-		return &limitsOutput{answer}, orProblem(err)
+		answer, err := s.service.Limits(ctx, callerOf(ctx), w)
+		return &limitsOutput{answer}, problem.OrNil(err)
 	})
-	ask(s, doc, huma.Operation{
+	openapi.Ask(doc, huma.Operation{
 		OperationID: "limit-keys", Method: http.MethodGet, Path: "/v1/limits/{name}/keys",
 		Summary:     "List the keys that have used most of a limit",
 		Description: "Keys that have used nothing are not listed. Of a limit that is decided for each node alone, they are this node's. It looks at every key with a limit in use: a question for people, not for each request.",
 	}, []api.Code{api.CodeUnknownLimit, api.CodeUnknownParameter, api.CodeNotHeld, api.CodeOverloaded, api.CodeClosed}, func(ctx context.Context, q *limitKeysQuestion) (*limitKeysOutput, error) {
-		answer, err := s.service.LimitKeys(ctx, q.Name, q.N)
-		return &limitKeysOutput{answer}, orProblem(err)
+		answer, err := s.service.LimitKeys(ctx, callerOf(ctx), q.Name, q.N)
+		return &limitKeysOutput{answer}, problem.OrNil(err)
+	})
+}
+
+type forgetQuestion struct {
+	Name string `query:"name" maxLength:"64" doc:"Of the limits of this name. Default: of all limits that requests brought along." example:"inline/window/1h"`
+}
+
+type forgetOutput struct{ Body api.ForgetAnswer }
+
+const forgetDescription = `Each key has its whole burst again. Policies are not touched. The other nodes of a cluster forget too, when they follow the next flush;
+what one of them admits before that may stay. Like a hit that is not durable, it may be lost in a crash within one flush interval.`
+
+func (s *Server) registerForget(doc *openapi.API) {
+	openapi.Ask(doc, huma.Operation{
+		OperationID: "forget-inline-limits", Method: http.MethodDelete, Path: "/v1/limits/inline",
+		Summary: "Forget what keys have used of limits that requests brought along", Description: forgetDescription,
+	}, []api.Code{api.CodeInvalidLimit, api.CodeUnknownParameter}, func(ctx context.Context, q *forgetQuestion) (*forgetOutput, error) {
+		answer, err := s.service.ForgetInline(ctx, callerOf(ctx), q.Name)
+		return &forgetOutput{answer}, problem.OrNil(err)
 	})
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestMetrics(t *testing.T) {
-	a := newTestAPI(t, weir.Config{Memory: 1 << 26}, Config{})
+	a := newTestAPI(t, weir.Config{Memory: 1 << 26}, options{})
 	if r := a.get("/metrics"); strings.Contains(r.body, "weir_http_request_duration_seconds_bucket") {
 		t.Error("a route has series before its first request")
 	}
@@ -44,7 +44,7 @@ func TestMetrics(t *testing.T) {
 
 // Two servers in one process keep their metrics apart.
 func TestTwoServers(t *testing.T) {
-	a, b := newTestAPI(t, weir.Config{}, Config{}), newTestAPI(t, weir.Config{}, Config{})
+	a, b := newTestAPI(t, weir.Config{}, options{}), newTestAPI(t, weir.Config{}, options{})
 	a.post("a")
 	if !strings.Contains(a.get("/metrics").body, "weir_hits_total 1\n") || !strings.Contains(b.get("/metrics").body, "weir_hits_total 0\n") {
 		t.Error("the servers share their metrics")

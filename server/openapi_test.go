@@ -10,6 +10,8 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/body"
+	"github.com/weir-counter/weir/service"
 )
 
 type openAPI struct {
@@ -36,7 +38,7 @@ type openAPI struct {
 }
 
 func TestOpenAPI(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{Version: "v9"})
+	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{Version: "v9"}})
 	r := a.get("/openapi.json")
 	var doc openAPI
 	if err := json.Unmarshal([]byte(r.body), &doc); err != nil {
@@ -67,7 +69,7 @@ func TestOpenAPI(t *testing.T) {
 	if !slices.Equal(operations, want) {
 		t.Errorf("operations: got %q, want %q", operations, want)
 	}
-	for _, contentType := range strings.Split(acceptedTypes, ", ") {
+	for _, contentType := range strings.Split(body.AcceptedTypes, ", ") {
 		if doc.Paths["/v1/hits"]["post"].RequestBody.Content[contentType] == nil {
 			t.Errorf("POST /v1/hits does not describe %s", contentType)
 		}
@@ -88,7 +90,7 @@ func TestOpenAPI(t *testing.T) {
 
 // The documented fields are those that answers have.
 func TestSchemasMatchAnswers(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	var doc openAPI
 	a.getInto("/openapi.json", &doc)
 	a.post("a\nb")
@@ -131,7 +133,7 @@ func TestSchemasMatchAnswers(t *testing.T) {
 
 // The page loads nothing from anywhere else.
 func TestDocsPage(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	for path, contentType := range map[string]string{"/docs": "text/html; charset=utf-8", "/docs/page.js": "text/javascript; charset=utf-8", "/docs/page.css": "text/css; charset=utf-8", "/": "text/html; charset=utf-8", "/docs/": "text/html; charset=utf-8"} {
 		r := a.get(path)
 		if r.status != 200 || r.header.Get("Content-Type") != contentType || !strings.HasPrefix(r.header.Get("Content-Security-Policy"), "default-src 'self';") {

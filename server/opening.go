@@ -1,20 +1,26 @@
 package server
 
 import (
+	"crypto/tls"
 	"encoding/json"
-	"log/slog"
+	"log"
+	"net"
 	"net/http"
 	"sync/atomic"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/origin"
+	"github.com/weir-counter/weir/server/pace"
+	"github.com/weir-counter/weir/server/problem"
+	"github.com/weir-counter/weir/service/conns"
 )
 
 // Opening is the address of a Server that is not there yet, because its journal is
 // read or its node joins others: /healthz says that the process lives, and all
-// else that it is not ready. A Server takes it over (Config.Opening).
+// else that it is not ready. A Server takes it over (Server.TakeOver).
 type Opening struct {
 	addr    string
-	conns   *conns
+	conns   *conns.Listener
 	http    *http.Server
 	handler atomic.Pointer[http.Handler]
 	failed  chan error // buffered: Serve's goroutine ends even when nobody reads
@@ -30,8 +36,8 @@ type Phase struct {
 // answers with what phase returns; it is called for each request. cfg must be what New
 // gets, but for what is not known yet. Close it if no Server takes it over.
 func Open(cfg Config, phase func() Phase) (*Opening, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(0); err != nil {
 		return nil, err
 	}
 	l, err := listen(cfg)
@@ -39,10 +45,10 @@ func Open(cfg Config, phase func() Phase) (*Opening, error) {
 		return nil, err
 	}
 	cfg.Logger.Info("listening; not ready yet", "addr", l.Listener.Addr().String())
-	return open(cfg, l, newOrigins(notYet(phase), &cfg, func() {})), nil
+	return open(cfg, l, origin.New(notYet(phase), cfg.origins(), func() {})), nil
 }
 
-func open(cfg Config, l *conns, handler http.Handler) *Opening {
+func open(cfg Config, l *conns.Listener, handler http.Handler) *Opening {
 	o := &Opening{addr: l.Listener.Addr().String(), conns: l, failed: make(chan error, 1)}
 	o.handOver(handler)
 	o.http = &http.Server{
@@ -52,10 +58,14 @@ func open(cfg Config, l *conns, handler http.Handler) *Opening {
 		WriteTimeout:      cfg.WriteTimeout,
 		IdleTimeout:       cfg.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ConnContext:       withConn,
-		ErrorLog:          slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
+		ConnContext:       pace.With,
+		ErrorLog:          log.New(connectionLog{cfg.Logger}, "", 0),
 	}
-	go func() { o.failed <- o.http.Serve(l) }()
+	var on net.Listener = l
+	if cfg.TLS != nil {
+		on = tls.NewListener(l, cfg.TLS)
+	}
+	go func() { o.failed <- o.http.Serve(on) }()
 	return o
 }
 
@@ -72,8 +82,7 @@ func notYet(phase func() Phase) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		is := phase()
 		if r.URL.Path != "/healthz" {
-			w.Header().Set("Retry-After", "1")
-			newProblem(api.CodeStarting, "", is.Status+": "+is.Detail).write(w)
+			problem.New(api.CodeStarting, "", is.Status+": "+is.Detail).Write(w)
 			return
 		}
 		body, err := json.Marshal(map[string]string{"status": is.Status, "detail": is.Detail})

@@ -21,8 +21,7 @@ func TestOpening(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.Close()
-	cfg.Opening = o
-	a := newTestAPI(t, weir.Config{}, cfg)
+	a := newTestAPI(t, weir.Config{}, options{HTTP: cfg, opening: o})
 	a.url = "http://" + o.Addr()
 	if r := a.get("/healthz"); r.status != http.StatusOK || strings.TrimSpace(r.body) != `{"detail":"#","status":"loading"}` {
 		t.Errorf("/healthz: %d %s", r.status, r.body)

@@ -42,7 +42,7 @@ func (a *testAPI) from(door, host string, headers ...string) reply {
 // What a browser adds to what a page of another site sends is refused on every route,
 // and so is every name that such a page could have resolve to this machine.
 func TestForeignPagesAreRefused(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{Addr: "weir.example.com:8080", AllowHosts: []string{"*.corp.example.com", "Other.example.org"}, AllowOrigins: []string{"http://localhost:3000"}})
+	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "weir.example.com:8080", AllowHosts: []string{"*.corp.example.com", "Other.example.org"}, AllowOrigins: []string{"http://localhost:3000"}}})
 	a.post("a 3")
 	for _, door := range doors {
 		for name, try := range map[string]struct {
@@ -99,7 +99,7 @@ func TestForeignPagesAreRefused(t *testing.T) {
 
 // A page of an allowed origin may ask, and read the answer.
 func TestAllowedOrigin(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{AllowOrigins: []string{"https://dash.example.com"}})
+	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{AllowOrigins: []string{"https://dash.example.com"}}})
 	from := []string{"Origin", "https://dash.example.com", "Sec-Fetch-Site", "cross-site"}
 	for _, door := range doors {
 		if r := a.from(door, "", from...); r.status == http.StatusForbidden || r.header.Get("Access-Control-Allow-Origin") != from[1] || r.header.Get("Vary") != "Origin" {
@@ -107,7 +107,7 @@ func TestAllowedOrigin(t *testing.T) {
 		}
 		_, path, _ := strings.Cut(door, " ")
 		r := a.from("OPTIONS "+path, "", append(from, "Access-Control-Request-Method", "DELETE", "Access-Control-Request-Headers", "content-type")...)
-		if r.status != http.StatusNoContent || r.header.Get("Access-Control-Allow-Methods") != allowedMethods || r.header.Get("Access-Control-Allow-Headers") != allowedHeaders {
+		if r.status != http.StatusNoContent || r.header.Get("Access-Control-Allow-Methods") != "GET, POST, DELETE" || r.header.Get("Access-Control-Allow-Headers") != "Authorization, Content-Type, Content-Encoding, Idempotency-Key" {
 			t.Errorf("%s: asked first: %d %v", door, r.status, r.header)
 		}
 	}
@@ -120,7 +120,7 @@ func TestOpeningRefusesForeignPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.Close()
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	a.url = "http://" + o.Addr()
 	a.wantProblem(a.from("GET /healthz", "evil.example"), api.CodeForbiddenOrigin, http.StatusForbidden)
 }
@@ -128,9 +128,9 @@ func TestOpeningRefusesForeignPages(t *testing.T) {
 // A page can't make a browser ask a limit: a form and a text need no leave of the
 // server, JSON does.
 func TestAllowTakesJSONAlone(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{})
+	a := newTestAPI(t, weir.Config{}, options{})
 	const body = `{"key":"a","limit":{"n":1,"per":"1m"}}`
-	for _, contentType := range []string{"", "text/plain", formType, "application/x-ndjson", "multipart/form-data"} {
+	for _, contentType := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/x-ndjson", "multipart/form-data"} {
 		r := a.do(http.MethodPost, "/v1/allow", contentType, body)
 		a.wantProblem(r, api.CodeUnsupportedType, http.StatusUnsupportedMediaType)
 		if r.header.Get("Accept-Post") != "application/json" {
@@ -139,16 +139,5 @@ func TestAllowTakesJSONAlone(t *testing.T) {
 	}
 	if r := a.do(http.MethodPost, "/v1/allow", "application/json; charset=utf-8", body); r.status != http.StatusOK {
 		t.Errorf("JSON: %d %s", r.status, r.body)
-	}
-}
-
-func TestOriginSettings(t *testing.T) {
-	for _, cfg := range []Config{
-		{AllowHosts: []string{"https://a"}}, {AllowHosts: []string{"a:80"}}, {AllowHosts: []string{""}}, {AllowHosts: []string{"a.*.b"}},
-		{AllowOrigins: []string{"*"}}, {AllowOrigins: []string{"a.example.com"}}, {AllowOrigins: []string{"https://a/"}}, {AllowOrigins: []string{"null"}},
-	} {
-		if _, err := New(nil, cfg); err == nil {
-			t.Errorf("taken: %v %v", cfg.AllowHosts, cfg.AllowOrigins)
-		}
 	}
 }

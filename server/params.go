@@ -3,24 +3,14 @@ package server
 import (
 	"time"
 
-	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/service"
 )
-
-// windowParam reads a window; the engine checks its range.
-func windowParam(field, s string) (time.Duration, error) {
-	w, err := units.ParseDuration(s)
-	if err != nil {
-		return 0, newProblem(api.CodeInvalidWindow, field, err.Error())
-	}
-	return w, nil
-}
 
 // windowParams reads the windows of a question.
 func windowParams(values []string) ([]time.Duration, error) {
 	windows := make([]time.Duration, len(values))
 	for i, s := range values {
-		w, err := windowParam("window", s)
+		w, err := service.ParseWindow("window", s)
 		if err != nil {
 			return nil, err
 		}
@@ -31,14 +21,7 @@ func windowParams(values []string) ([]time.Duration, error) {
 
 // timeParam reads a time; empty is zero, which stands for now.
 func timeParam(field, value string) (time.Time, error) {
-	if value == "" {
-		return time.Time{}, nil
-	}
-	t, err := units.ParseTime(unspace(value))
-	if err != nil {
-		return time.Time{}, newProblem(api.CodeInvalidTime, field, field+": "+err.Error())
-	}
-	return t, nil
+	return service.ParseTime(field, unspace(value))
 }
 
 // unspace puts back the plus of a zone such as +02:00: in a query a raw plus

@@ -2,14 +2,15 @@ package server
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"reflect"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/openapi"
+	"github.com/weir-counter/weir/server/pace"
+	"github.com/weir-counter/weir/server/problem"
 )
 
 const restoreDescription = `Adds a backup to the counts of this server, and of all nodes that count with it, or with mode=replace makes the counts those of the
@@ -19,9 +20,9 @@ whose answer was lost is sent again. Another backup of a journal of which one wa
 
 // registerRestore routes POST /v1/restore around huma, which would hold the whole file in
 // memory, and describes it by hand.
-func (s *Server) registerRestore(doc huma.API, mux *router) {
+func (s *Server) registerRestore(doc *openapi.API, mux *router) {
 	mux.HandleFunc("POST /v1/restore", s.restore)
-	responses := problemResponses(doc, api.CodeInvalidParameter, api.CodeDamagedBackup, api.CodeEphemeral, api.CodeRestoreRunning, api.CodeCountedTwice, api.CodeStopping, api.CodeForbiddenOrigin)
+	responses := doc.Responses(api.CodeInvalidParameter, api.CodeDamagedBackup, api.CodeEphemeral, api.CodeRestoreRunning, api.CodeCountedTwice, api.CodeStopping)
 	schema := doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Restored](), true, "Restored")
 	responses["200"] = &huma.Response{Description: "What became of it", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 	doc.OpenAPI().AddOperation(&huma.Operation{
@@ -37,46 +38,14 @@ func (s *Server) registerRestore(doc huma.API, mux *router) {
 }
 
 func (s *Server) restore(w http.ResponseWriter, r *http.Request) {
-	mode := r.URL.Query().Get("mode")
-	if mode != "merge" && mode != "replace" {
-		newProblem(api.CodeInvalidParameter, "mode", "mode must be merge, which adds the backup's hits, or replace").write(w)
-		return
-	}
-	if s.cfg.Journal == nil {
-		newProblem(api.CodeEphemeral, "", "an ephemeral server keeps no data: start it with --data").write(w)
-		return
-	}
-	client := clientOf(r)
-	if !s.service.Pools.Restore.Enter(client, 1) {
-		newProblem(api.CodeRestoreRunning, "", "another backup is being restored, and there is one at a time: wait for its end").write(w)
-		return
-	}
-	defer s.service.Pools.Restore.Leave(client, 1)
-	body := &pacedBody{r.Body, http.NewResponseController(w), connOf(r), s.newPace(), s.cfg.WriteTimeout}
-	done, err := s.cfg.Journal.Restore(r.Context(), body, mode)
-	answer := s.pacedAnswer(w)
-	_ = answer.control.SetWriteDeadline(time.Time{}) // what the server took does not count
+	backup := pace.NewBody(w, r, s.pace(), s.cfg.WriteTimeout)
+	done, err := s.service.Restore(r.Context(), clientOf(r), backup, api.RestoreMode(r.URL.Query().Get("mode")))
+	answer := s.paced(w)
+	answer.NoDeadline()
 	if err != nil {
-		s.log.ErrorContext(r.Context(), "a backup was not restored", "mode", mode, "error", err)
-		restoreProblem(err).write(answer)
+		problem.Of(err).Write(answer)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(answer).Encode(done) // a client that left is not an error of ours
-}
-
-func restoreProblem(err error) *problem {
-	for _, known := range []struct {
-		err  error
-		code *problem
-	}{
-		{ErrRestoring, newProblem(api.CodeRestoreRunning, "", err.Error())},
-		{ErrCountedTwice, newProblem(api.CodeCountedTwice, "mode", err.Error())},
-		{ErrDamagedBackup, newProblem(api.CodeDamagedBackup, "", err.Error())},
-	} {
-		if errors.Is(err, known.err) {
-			return known.code
-		}
-	}
-	return newProblem(api.CodeStopping, "", "the backup was not restored, or not as a whole: send it again; the server's log says why")
 }

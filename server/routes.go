@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/openapi"
+	"github.com/weir-counter/weir/server/origin"
+	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -17,8 +20,8 @@ func (s *Server) routes() (http.Handler, error) {
 
 	to.HandleFunc("GET /healthz", s.healthz)
 	to.HandleFunc("GET /readyz", s.readyz)
-	to.HandleFunc("GET /metrics", s.scrape(s.metrics.handler()))
-	doc := s.newAPI(to)
+	to.HandleFunc("GET /metrics", s.scrape(s.metrics.Handler()))
+	doc := openapi.New(to, s.ceilings.Version, s.log)
 	s.registerHits(doc, to)
 	s.registerAllow(doc, to)
 	s.registerLimits(doc)
@@ -32,11 +35,11 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerRemove(doc)
 	s.registerBackup(doc, to)
 	s.registerRestore(doc, to)
-	if err := registerDocs(doc, to); err != nil {
+	if err := doc.RegisterDocs(to); err != nil {
 		return nil, err
 	}
 	to.HandleFunc("/", noRoute(mux))
-	return newOrigins(keyInPath(mux), &s.cfg, s.metrics.forbidden.Inc), nil
+	return origin.New(keyInPath(mux), s.cfg.origins(), s.metrics.Forbidden), nil
 }
 
 // router registers handlers on mux and measures each under its pattern.
@@ -65,12 +68,12 @@ func noRoute(mux *http.ServeMux) http.HandlerFunc {
 			}
 		}
 		if len(allowed) == 0 {
-			newProblem(api.CodeNotFound, "", "nothing is at "+clip(r.URL.Path)+": /docs lists what is").write(w)
+			problem.New(api.CodeNotFound, "", "nothing is at "+service.Clip(r.URL.Path)+": /docs lists what is").Write(w)
 			return
 		}
 		methods := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", methods)
-		newProblem(api.CodeMethodNotAllowed, "", clip(r.URL.Path)+" takes "+methods).write(w)
+		problem.New(api.CodeMethodNotAllowed, "", service.Clip(r.URL.Path)+" takes "+methods).Write(w)
 	}
 }
 
@@ -111,6 +114,3 @@ func encodeSegment(key string) string {
 	}
 	return url.PathEscape(key)
 }
-
-// clip keeps an echo of the client's own words short.
-func clip(s string) string { return service.Clip(s) }

@@ -14,6 +14,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
 )
 
 // run starts a's server as main does and returns its address and the function
@@ -69,7 +70,7 @@ func beginPost(t *testing.T, addr string) (finish func() string) {
 }
 
 func TestGracefulStop(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0"})
+	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0"}})
 	addr, stop := a.run()
 	finish := beginPost(t, addr)
 
@@ -98,7 +99,7 @@ func TestGracefulStop(t *testing.T) {
 }
 
 func TestStopIsBounded(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0", StopTimeout: 20 * time.Millisecond})
+	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0", StopTimeout: 20 * time.Millisecond}})
 	addr, stop := a.run()
 	beginPost(t, addr) // and never finish
 	if err := stop(); !errors.Is(err, context.DeadlineExceeded) {
@@ -107,7 +108,7 @@ func TestStopIsBounded(t *testing.T) {
 }
 
 func TestDrainDelay(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0", DrainDelay: time.Second})
+	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0", DrainDelay: time.Second}})
 	addr, stop := a.run()
 	a.url = "http://" + addr
 	if r := a.get("/readyz"); r.status != 200 {
@@ -128,7 +129,7 @@ func TestDrainDelay(t *testing.T) {
 }
 
 func TestListenTwice(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, Config{Addr: "127.0.0.1:0"})
+	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0"}})
 	if got := a.server.Addr(); got != "" {
 		t.Errorf("Addr before Listen: %q", got)
 	}
@@ -136,37 +137,39 @@ func TestListenTwice(t *testing.T) {
 	if err := a.server.Listen(); err != nil || a.server.Addr() != addr {
 		t.Errorf("a second Listen: %v, address %s, want %s", err, a.server.Addr(), addr)
 	}
-	b := newTestAPI(t, weir.Config{}, Config{Addr: addr})
+	b := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: addr}})
 	if err := b.server.Run(t.Context()); err == nil || !strings.Contains(err.Error(), addr) {
 		t.Errorf("Run on an address in use: %v", err)
 	}
 }
 
 func TestConfig(t *testing.T) {
-	if err := (Config{}).withDefaults().validate(); err != nil {
-		t.Errorf("the defaults: %v", err)
+	engine, err := weir.New(weir.Config{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for field, cfg := range map[string]Config{
-		"Addr":              {Addr: "localhost"},
-		"MaxBodyBytes":      {MaxBodyBytes: 1},
-		"MaxLineBytes":      {MaxLineBytes: 2 << 20},
-		"MaxBatch":          {MaxBatch: -1},
-		"MaxAnswers":        {MaxAnswers: 1e6},
-		"MaxInFlight":       {MaxInFlight: -1},
-		"MaxConns":          {MaxConns: 1e7},
-		"MaxInlinePer":      {MaxInlinePer: -1},
-		"MaxDurable":        {MaxDurable: -1},
-		"MinRate":           {MinRate: 1},
-		"MaxBufferedBytes":  {MaxBufferedBytes: 16 << 20},
-		"DurableTimeout":    {DurableTimeout: -1},
-		"ReadHeaderTimeout": {ReadHeaderTimeout: -1},
-		"ReadTimeout":       {ReadTimeout: 48 * time.Hour},
-		"WriteTimeout":      {WriteTimeout: time.Second},
-		"IdleTimeout":       {IdleTimeout: 1},
-		"DrainDelay":        {DrainDelay: -1},
-		"StopTimeout":       {StopTimeout: -1},
+	defer engine.Close()
+	for field, cfg := range map[string]options{
+		"Addr":              {HTTP: Config{Addr: "localhost"}},
+		"MaxBodyBytes":      {Service: service.Config{MaxBodyBytes: 1}},
+		"MaxLineBytes":      {HTTP: Config{MaxLineBytes: 2 << 20}},
+		"MaxBatch":          {Service: service.Config{MaxBatch: -1}},
+		"MaxAnswers":        {Service: service.Config{MaxAnswers: 1e6}},
+		"MaxInFlight":       {Service: service.Config{MaxInFlight: -1}},
+		"MaxConns":          {HTTP: Config{MaxConns: 1e7}},
+		"MaxInlinePer":      {Service: service.Config{MaxInlinePer: -1}},
+		"MaxDurable":        {Service: service.Config{MaxDurable: -1}},
+		"MinRate":           {HTTP: Config{MinRate: 1}},
+		"MaxBufferedBytes":  {Service: service.Config{MaxBufferedBytes: 16 << 20}},
+		"DurableTimeout":    {Service: service.Config{DurableTimeout: -1}},
+		"ReadHeaderTimeout": {HTTP: Config{ReadHeaderTimeout: -1}},
+		"ReadTimeout":       {HTTP: Config{ReadTimeout: 48 * time.Hour}},
+		"WriteTimeout":      {HTTP: Config{WriteTimeout: time.Second}},
+		"IdleTimeout":       {HTTP: Config{IdleTimeout: 1}},
+		"DrainDelay":        {HTTP: Config{DrainDelay: -1}},
+		"StopTimeout":       {HTTP: Config{StopTimeout: -1}},
 	} {
-		_, err := New(nil, cfg)
+		_, err := newServer(engine, cfg)
 		var e *weir.Error
 		if !errors.As(err, &e) || e.Code != weir.CodeInvalidConfig || e.Field != field || !strings.HasPrefix(e.Message, field+" ") && field != "Addr" {
 			t.Errorf("%s: got %v", field, err)

@@ -3,6 +3,8 @@ package server
 import (
 	"bytes"
 	"net/http"
+
+	"github.com/weir-counter/weir/server/problem"
 )
 
 // scrapesAtOnce bounds what metrics cost; more wait for a moment.
@@ -13,6 +15,10 @@ const scrapesAtOnce = 4
 func (s *Server) scrape(metrics http.Handler) http.HandlerFunc {
 	places := make(chan struct{}, scrapesAtOnce)
 	return func(w http.ResponseWriter, r *http.Request) {
+		if err := s.service.MayReadFigures(callerOf(r.Context())); err != nil {
+			problem.Of(err).Write(w)
+			return
+		}
 		select {
 		case places <- struct{}{}:
 		case <-r.Context().Done():
@@ -24,7 +30,7 @@ func (s *Server) scrape(metrics http.Handler) http.HandlerFunc {
 			metrics.ServeHTTP(made, r)
 		}()
 		w.WriteHeader(made.status)
-		_, _ = s.pacedAnswer(w).Write(made.body.Bytes()) // a client that left is not an error of ours
+		_, _ = s.paced(w).Write(made.body.Bytes()) // a client that left is not an error of ours
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/openapi"
+	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -20,21 +22,21 @@ type seriesQuestion struct {
 
 type seriesOutput struct{ Body api.SeriesAnswer }
 
-func (s *Server) registerSeries(doc huma.API) {
-	ask(s, doc, huma.Operation{
+func (s *Server) registerSeries(doc *openapi.API) {
+	openapi.Ask(doc, huma.Operation{
 		OperationID: "series", Method: http.MethodGet, Path: "/v1/series",
 		Summary:     "Count the hits of a key in adjoining windows",
 		Description: "At most 10000 points. Those in the newest 511 s of the key are exact; for older ones both ends lie in slots of up to 1 % of their age, and the bounds say so. When step does not divide the time from `from` to `to`, the windows end at `to`, and the first one begins after `from`: `to - floor((to-from)/step)*step`.",
 	}, []api.Code{api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeInvalidTime, api.CodeInvalidRange, api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed},
 		func(ctx context.Context, q *seriesQuestion) (*seriesOutput, error) {
 			answer, err := s.series(ctx, q)
-			return &seriesOutput{answer}, orProblem(err)
+			return &seriesOutput{answer}, problem.OrNil(err)
 		})
 }
 
 func (s *Server) series(ctx context.Context, q *seriesQuestion) (none api.SeriesAnswer, err error) {
 	query := service.SeriesQuery{Key: q.Key}
-	if query.Step, err = windowParam("step", q.Step); err != nil {
+	if query.Step, err = service.ParseWindow("step", q.Step); err != nil {
 		return none, err
 	}
 	if query.To, err = timeParam("to", q.To); err != nil {
@@ -46,5 +48,5 @@ func (s *Server) series(ctx context.Context, q *seriesQuestion) (none api.Series
 	if query.Fresh, err = service.ParseFresh(q.Fresh); err != nil {
 		return none, err
 	}
-	return s.service.Series(ctx, query)
+	return s.service.Series(ctx, callerOf(ctx), query)
 }

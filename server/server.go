@@ -7,65 +7,51 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/server/body"
+	"github.com/weir-counter/weir/server/metrics"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/conns"
 )
 
-// Server serves one engine over HTTP. Create it with New. It does not close
-// the engine.
+// Server is the HTTP door of a service. Create it with New.
 type Server struct {
-	engine   *weir.Engine
 	service  *service.Service
+	ceilings service.Config
 	cfg      Config // defaults applied, valid
 	log      *slog.Logger
-	metrics  *metrics
+	metrics  *metrics.Metrics
 	handler  http.Handler
 	inFlight atomic.Int64 // requests
-	ingests  *sync.Pool   // of *ingest
-	feeds    *sync.Pool   // of *[]byte, for them
-	draining atomic.Bool  // set once, when Run begins to stop
+	hits     *body.Hits
+	tallies  sync.Pool   // of *service.Tally
+	draining atomic.Bool // set once, when Run begins to stop
 
-	listener atomic.Pointer[conns]
+	listener atomic.Pointer[conns.Listener]
+	opening  *Opening // nil: it listens itself
 	serving  *Opening // nil before Serve
 
-	policies *policy.Live
-	allows   *sync.Pool // of *allowing
+	allows sync.Pool // of *allowing
 }
 
-// New returns a Server for engine that does not listen yet. It fails with a
+// New returns a Server for of that does not listen yet. It fails with a
 // *weir.Error of CodeInvalidConfig that names the field at fault.
 //
 // New hooks huma.NewErrorWithContext once per process, for its own operations
 // only: an API of the caller's that uses huma keeps its errors.
-func New(engine *weir.Engine, cfg Config) (*Server, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+func New(of *service.Service, cfg Config) (*Server, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(of.Config().DurableTimeout); err != nil {
 		return nil, err
 	}
-	s := &Server{engine: engine, cfg: cfg, log: cfg.Logger, policies: cfg.Policies}
-	if s.policies == nil {
-		none, err := policy.NewLive(engine, nil)
-		if err != nil {
-			return nil, err
-		}
-		s.policies = none
-	}
-	s.service = service.New(engine, service.Config{
-		Journal: cfg.Journal, Cluster: cfg.Cluster, Answers: cfg.Answers,
-		MaxAnswers: cfg.MaxAnswers, MaxInFlight: cfg.MaxInFlight, MaxDurable: cfg.MaxDurable,
-		MaxBodyBytes: cfg.MaxBodyBytes, MaxBufferedBytes: cfg.MaxBufferedBytes,
-		Policies: s.policies, MaxInlinePer: cfg.MaxInlinePer, DurableTimeout: cfg.DurableTimeout, PolicyFile: cfg.PolicyFile.state,
-		Logger: cfg.Logger, Version: cfg.Version,
-	})
-	s.allows = &sync.Pool{New: newAllowing}
-	s.metrics = newMetrics(s)
-	s.ingests = s.newIngestPool()
+	s := &Server{service: of, ceilings: of.Config(), cfg: cfg, log: cfg.Logger}
+	s.allows.New = newAllowing
+	s.tallies.New = func() any { return new(service.Tally) }
+	s.hits = body.NewHits(of, cfg.MaxLineBytes)
+	s.metrics = metrics.New(of, metrics.HTTP{InFlight: s.inFlight.Load, Conns: s.conns})
 	handler, err := s.routes()
 	if err != nil {
 		return nil, err
@@ -78,11 +64,15 @@ func New(engine *weir.Engine, cfg Config) (*Server, error) {
 // The limits on connections and slow clients are Run's and not part of it.
 func (s *Server) Handler() http.Handler { return s.handler }
 
+// TakeOver has the server answer at an address where it is expected already, instead of Config.Addr.
+// nil is none. It comes before Listen, Serve and Run.
+func (s *Server) TakeOver(o *Opening) { s.opening = o }
+
 // Listen opens Config.Addr, so that an address in use shows before Run. Run
-// calls it when the caller has not; a second call does nothing, nor does one with
-// Config.Opening.
+// calls it when the caller has not; a second call does nothing, nor does one after
+// TakeOver.
 func (s *Server) Listen() error {
-	if s.listener.Load() != nil || s.cfg.Opening != nil {
+	if s.listener.Load() != nil || s.opening != nil {
 		return nil
 	}
 	l, err := listen(s.cfg)
@@ -95,24 +85,18 @@ func (s *Server) Listen() error {
 	return nil
 }
 
-func listen(cfg Config) (*conns, error) {
+func listen(cfg Config) (*conns.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", cfg.Addr, err)
 	}
-	return limitConns(l, cfg.MaxConns), nil
-}
-
-// openToOthers tells whether other machines may reach an address.
-func openToOthers(addr string) bool {
-	at, err := netip.ParseAddrPort(addr)
-	return err == nil && !at.Addr().Unmap().IsLoopback()
+	return conns.Limit(l, cfg.MaxConns), nil
 }
 
 // conns are the connections of the address listened on, nil before.
-func (s *Server) conns() *conns {
-	if s.cfg.Opening != nil {
-		return s.cfg.Opening.conns
+func (s *Server) conns() *conns.Listener {
+	if s.opening != nil {
+		return s.opening.conns
 	}
 	return s.listener.Load()
 }
@@ -120,8 +104,8 @@ func (s *Server) conns() *conns {
 // Addr returns the address listened on, host:port, once Listen succeeded; it
 // is "" before.
 func (s *Server) Addr() string {
-	if s.cfg.Opening != nil {
-		return s.cfg.Opening.Addr()
+	if s.opening != nil {
+		return s.opening.Addr()
 	}
 	if l := s.listener.Load(); l != nil {
 		return l.Listener.Addr().String()
@@ -138,14 +122,14 @@ func (s *Server) Serve() error {
 	if err := s.Listen(); err != nil {
 		return err
 	}
-	s.serving = s.cfg.Opening
+	s.serving = s.opening
 	if s.serving == nil {
 		s.serving = open(s.cfg, s.listener.Load(), s.handler)
 	}
 	s.serving.handOver(s.handler)
-	s.log.Info("serving", "addr", s.Addr(), "version", s.cfg.Version)
-	if openToOthers(s.Addr()) {
-		s.log.Warn("other machines can reach this address, and there is no authentication: anybody who reaches it can read, hit, delete and back up", "addr", s.Addr())
+	s.log.Info("serving", "addr", s.Addr(), "version", s.ceilings.Version, "tls", s.cfg.TLS != nil, "tokens", s.service.Locked())
+	if service.OpenToOthers(s.Addr()) && !s.service.Locked() {
+		s.log.Warn("other machines can reach this address, and there is no tokens file: anybody who reaches it can read, hit, delete and back up", "addr", s.Addr())
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/openapi"
+	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -20,21 +22,21 @@ type topQuestion struct {
 
 type topOutput struct{ Body api.TopAnswer }
 
-func (s *Server) registerTop(doc huma.API) {
-	ask(s, doc, huma.Operation{
+func (s *Server) registerTop(doc *openapi.API) {
+	openapi.Ask(doc, huma.Operation{
 		OperationID: "top", Method: http.MethodGet, Path: "/v1/top",
 		Summary:     "List the keys with the most hits in a window",
 		Description: "The reserved key `*` is not listed, and keys that begin with `limit:` only when `prefix` does.",
 	}, []api.Code{api.CodeInvalidWindow, api.CodeInvalidTime, api.CodeNotHeld, api.CodeNotFresh, api.CodeClosed},
 		func(ctx context.Context, q *topQuestion) (*topOutput, error) {
 			answer, err := s.top(ctx, q)
-			return &topOutput{answer}, orProblem(err)
+			return &topOutput{answer}, problem.OrNil(err)
 		})
 }
 
 func (s *Server) top(ctx context.Context, q *topQuestion) (none api.TopAnswer, err error) {
 	query := service.TopQuery{N: q.N, Prefix: q.Prefix}
-	if query.Window, err = windowParam("window", q.Window); err != nil {
+	if query.Window, err = service.ParseWindow("window", q.Window); err != nil {
 		return none, err
 	}
 	if query.At, err = timeParam("at", q.At); err != nil {
@@ -43,5 +45,5 @@ func (s *Server) top(ctx context.Context, q *topQuestion) (none api.TopAnswer, e
 	if query.Fresh, err = service.ParseFresh(q.Fresh); err != nil {
 		return none, err
 	}
-	return s.service.Top(ctx, query)
+	return s.service.Top(ctx, callerOf(ctx), query)
 }

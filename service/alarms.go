@@ -9,9 +9,32 @@ type Alarm = api.Alarm
 // composed here, so that health, answers and metrics say the same.
 func (s *Service) Alarms() []Alarm {
 	all := []Alarm{}
-	if s.cfg.Journal != nil {
-		all = append(all, s.cfg.Journal.Alarms()...)
-	}
+	all = append(all, s.storage.Alarms()...)
 	all = append(all, s.Pools.alarms()...)
+	for _, d := range s.doors {
+		all = append(all, d.Alarms()...)
+	}
+	all = append(all, s.backend.Tokens.alarms()...)
+	all = append(all, s.backend.PolicyFile.alarms()...)
+	if s.backend.Alarms != nil {
+		all = append(all, s.backend.Alarms()...)
+	}
 	return append(all, engineAlarms(s.engine.Stats())...)
+}
+
+// Ready says whether to send requests here, and what is wrong. A node that is away
+// from the others is still ready: it goes on to count, and answers say who is late.
+// refusing is the alarm that says that hits are better off elsewhere; nil: there is none.
+func (s *Service) Ready() (answer api.Ready, refusing *Alarm) {
+	answer = api.Ready{Status: "ok", Alarms: s.Alarms()}
+	if len(answer.Alarms) > 0 {
+		answer.Status = "degraded"
+	}
+	s.peers.addReady(&answer)
+	for i := range answer.Alarms {
+		if a := &answer.Alarms[i]; a.Refusing {
+			return answer, a
+		}
+	}
+	return answer, nil
 }

@@ -1,34 +1,43 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
-// Allow asks the limits of all requests, and takes what they ask for: all or none. Into d
+// Allow asks the limits of all requests for a caller, and takes what they ask for: all or none. Into d
 // goes what was decided; a denial is no error. peek says what would be decided, and
 // takes and counts nothing. It allocates nothing of its own: d and requests may be used
 // again.
-func (s *Service) Allow(requests []policy.Request, peek bool, d *policy.Decision) error {
+func (s *Service) Allow(c Caller, requests []policy.Request, peek bool, d *policy.Decision) error {
+	may, err := s.enter(c, auth.Decide)
+	if err != nil {
+		return err
+	}
+	if err := may.checkDecision(requests); err != nil {
+		return err
+	}
 	if err := s.tooLong(requests); err != nil {
 		return err
 	}
-	if !s.Pools.Decisions.Enter(Caller{}, 1) {
-		return s.Pools.Decisions.Full()
+	if err := s.Pools.Decisions.Enter(c, 1); err != nil {
+		return err
 	}
-	defer s.Pools.Decisions.Leave(Caller{}, 1)
-	ask := s.cfg.Policies.Take
+	defer s.Pools.Decisions.Leave(c, 1)
+	ask := s.policies.Take
 	if peek {
-		ask = s.cfg.Policies.Peek
+		ask = s.policies.Peek
 	}
 	if err := ask(requests, d); err != nil {
-		return s.undecided(requests, err)
+		return s.undecided(may, err)
 	}
 	if d.Never {
 		return neverPasses(d)
@@ -39,17 +48,19 @@ func (s *Service) Allow(requests []policy.Request, peek bool, d *policy.Decision
 	return nil
 }
 
-// undecided is the error of a request that no limit was asked for.
-func (s *Service) undecided(requests []policy.Request, err error) *Error {
+// undecided is the error of a request that no limit was asked for. Who may not see a policy learns
+// neither that it is there nor what keys it is for.
+func (s *Service) undecided(may access, err error) *Error {
 	e := AsError(err)
-	for i := range requests {
-		r := &requests[i]
-		if r.Limit == "" || r.Inline != nil {
-			continue
-		}
-		if _, known := s.cfg.Policies.Limit(r.Limit); !known && e.Code == api.CodeInvalidLimit {
-			return &Error{Code: api.CodeUnknownLimit, Field: e.Field, Message: e.Message}
-		}
+	named, ok := errors.AsType[*policy.NamedError](err)
+	if !ok {
+		return e
+	}
+	if !may.All() && !s.seesLimit(may, named.Name) {
+		return &Error{Code: api.CodeUnknownLimit, Field: "limit", Message: "there is no policy " + Clip(named.Name) + " for this key"}
+	}
+	if e.Code == api.CodeInvalidLimit {
+		return &Error{Code: api.CodeUnknownLimit, Field: e.Field, Message: e.Message}
 	}
 	return e
 }

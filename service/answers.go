@@ -53,7 +53,7 @@ func (f Fresh) answer() api.Freshness {
 type held struct{ s *Service }
 
 func (h held) Counts(_ context.Context, questions []CountQuestion) ([]weir.Count, Fresh, error) {
-	fresh := h.s.fresh()
+	fresh := h.s.peers.fresh()
 	counts := make([]weir.Count, len(questions))
 	for i, q := range questions {
 		c, err := h.s.engine.CountAt(q.At, q.Key, q.Window)
@@ -66,19 +66,19 @@ func (h held) Counts(_ context.Context, questions []CountQuestion) ([]weir.Count
 }
 
 func (h held) Series(_ context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error) {
-	fresh := h.s.fresh()
+	fresh := h.s.peers.fresh()
 	points, err := h.s.engine.Series(key, from, to, step)
 	return points, fresh, err
 }
 
 func (h held) Top(_ context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
-	fresh := h.s.fresh()
+	fresh := h.s.peers.fresh()
 	keys, err := h.s.engine.Top(at, w, n, prefix)
 	return keys, fresh, err
 }
 
 func (h held) Keys(_ context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
-	fresh := h.s.fresh()
+	fresh := h.s.peers.fresh()
 	keys, err := h.s.engine.Keys(prefix, after, limit)
 	return keys, fresh, err
 }

@@ -17,26 +17,32 @@ const (
 	nextLook  = 50 * time.Millisecond
 )
 
-// RefuseDurable is the error of a durable request that would wait in vain, before
-// anything of it is counted; nil: it may wait. It does so while the journal fails on a node
-// that counts alone. In a cluster that may be an election, which a wait outlasts: there it
-// does once somebody has waited for all of DurableTimeout.
-func (s *Service) RefuseDurable() error {
+// EnterDurable takes a place for a request that waits for the disk, before anything of it
+// is counted. It fails when the wait would be in vain: on an ephemeral server, while the
+// journal fails on a node that counts alone, or when too many wait. In a cluster a failure
+// may be an election, which a wait outlasts: there it is in vain once somebody has waited
+// for all of DurableTimeout. LeaveDurable must follow if it did not fail.
+func (s *Service) EnterDurable(client Caller) error {
+	if err := s.storage.refuseDurable(); err != nil {
+		return err
+	}
 	failing := s.journalFailing()
 	switch {
 	case failing == nil:
 		s.waitedInVain.Store(false)
-		return nil
-	case !failing.Refusing && !s.waitedInVain.Load():
-		return nil
+	case failing.Refusing || s.waitedInVain.Load():
+		s.requests.notDurable.Add(1)
+		return &Error{Code: api.CodeJournalFailing, Message: "nothing was counted, for it would not be durable: " + failing.Message}
 	}
-	s.notDurable.Add(1)
-	return &Error{Code: api.CodeJournalFailing, Message: "nothing was counted, for it would not be durable: " + failing.Message}
+	return s.Pools.Durable.Enter(client, 1)
 }
+
+// LeaveDurable gives the place back, after Sync.
+func (s *Service) LeaveDurable(client Caller) { s.Pools.Durable.Leave(client, 1) }
 
 // journalFailing is the alarm for which hits do not reach the disk; nil: there is none.
 func (s *Service) journalFailing() *Alarm {
-	for _, a := range s.cfg.Journal.Alarms() {
+	for _, a := range s.storage.Alarms() {
 		if a.Refusing || api.Code(a.Code) == api.CodeJournalFailing {
 			return &a
 		}
@@ -62,20 +68,24 @@ func (s *Service) look(ctx context.Context, give context.CancelCauseFunc) {
 }
 
 // Sync waits until what t counted is on disk, and says so in it; or fails with
-// CodeNotDurable. There must be a journal.
+// CodeNotDurable, after DurableTimeout or once the journal fails. Where t counted
+// nothing, it does nothing.
 func (s *Service) Sync(ctx context.Context, t *Tally) error {
+	if t.Counted == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.DurableTimeout)
 	defer cancel()
 	ctx, give := context.WithCancelCause(ctx)
 	defer give(nil)
 	look := time.AfterFunc(firstLook, func() { s.look(ctx, give) })
 	defer look.Stop()
-	err := s.cfg.Journal.Sync(ctx)
+	err := s.storage.Sync(ctx)
 	if err == nil {
 		t.Durable = true
 		return nil
 	}
-	s.notDurable.Add(1)
+	s.requests.notDurable.Add(1)
 	why := "were not on disk within " + units.FormatDuration(s.cfg.DurableTimeout)
 	failing := failingError{}
 	switch {
@@ -85,11 +95,7 @@ func (s *Service) Sync(ctx context.Context, t *Tally) error {
 		s.waitedInVain.Store(true)
 	}
 	s.log.WarnContext(ctx, "hits were not on disk in time", "hits", t.Counted, "error", err)
-	return &Error{Code: api.CodeNotDurable, Message: fmt.Sprintf(
+	return &Error{Code: api.CodeNotDurable, Hits: &t.HitsAnswer, Message: fmt.Sprintf(
 		"the %d hits are counted, but %s; they may still get there; sent again they count again, unless it is with the same Idempotency-Key",
 		t.Counted, why)}
 }
-
-// NotDurable is how many durable requests were not on disk in time, or refused for that,
-// since the start.
-func (s *Service) NotDurable() uint64 { return s.notDurable.Load() }

@@ -2,6 +2,8 @@ package service
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/units"
@@ -10,34 +12,38 @@ import (
 // engineAlarms tell of memory that is full, or will be soon, and of what is refused then.
 // They refuse no plain hits.
 func engineAlarms(st weir.Stats) (list []Alarm) {
-	switch used := share(st.OnceBytes, st.OnceBudget); {
-	case used >= fullShare:
-		list = append(list, Alarm{Code: "idempotency_full", Message: fmt.Sprintf("the Idempotency-Keys of the last ten minutes take all of %s: requests with a new one are refused, %d so far. Send larger batches, use all nodes, or raise --idempotency-memory",
-			units.FormatSize(st.OnceBudget), st.OnceRefused)})
-	case used >= fillingShare:
-		list = append(list, Alarm{Code: "idempotency_filling", Message: fmt.Sprintf("the Idempotency-Keys of the last ten minutes take %.0f %% of %s: once it is full, requests with a new one are refused. Send larger batches, use all nodes, or raise --idempotency-memory",
-			100*used, units.FormatSize(st.OnceBudget))})
+	for _, b := range []budget{
+		{
+			code: "idempotency", used: st.OnceBytes, of: st.OnceBudget, refused: st.OnceRefused,
+			full:    "the Idempotency-Keys of the last ten minutes take all of {budget}: requests with a new one are refused, {refused} so far. Send larger batches, use all nodes, or raise --idempotency-memory",
+			filling: "the Idempotency-Keys of the last ten minutes take {percent} % of {budget}: once it is full, requests with a new one are refused. Send larger batches, use all nodes, or raise --idempotency-memory",
+		},
+		{
+			code: "inline_limits", used: st.InlineBytes, of: st.InlineBudget,
+			full:    "limits that requests bring along use all of their quarter of --limit-memory, {budget}: further keys of them are refused with 503, those of policies are not. 'weir limits forget --all' forgets what was used of them",
+			filling: "limits that requests bring along use {percent} % of their quarter of --limit-memory, {budget}: once it is full, further keys of them are refused. Use shorter periods, or write policies",
+		},
+		{
+			code: "limit_memory", used: st.LimitBytes, of: st.LimitBudget, refused: st.LimitRefused,
+			full:    "keys with limits in use fill --limit-memory, {budget}: decisions about further keys are refused with 503, {refused} so far. Raise it, or use shorter periods",
+			filling: "keys with limits in use, and some that were, take {percent} % of --limit-memory, {budget}: those in use are never dropped, and once they fill it, decisions about further keys are refused",
+		},
+	} {
+		list = append(list, b.alarms()...)
 	}
 	if st.OnceDropping {
 		list = append(list, Alarm{Code: "idempotency_short", Message: "the Idempotency-Keys of other nodes, and of earlier lives of this one, take more memory than there is, so the oldest are forgotten before ten minutes, and a retry that is sent to another node may count twice. Raise --idempotency-memory"})
 	}
-	switch used := share(st.InlineBytes, st.InlineBudget); {
-	case used >= fullShare:
-		list = append(list, Alarm{Code: "inline_limits_full", Message: fmt.Sprintf("limits that requests bring along use all of their quarter of --limit-memory, %s: further keys of them are refused with 503, those of policies are not. 'weir limits forget --all' forgets what was used of them",
-			units.FormatSize(st.InlineBudget))})
-	case used >= fillingShare:
-		list = append(list, Alarm{Code: "inline_limits_filling", Message: fmt.Sprintf("limits that requests bring along use %.0f %% of their quarter of --limit-memory, %s: once it is full, further keys of them are refused. Use shorter periods, or write policies",
-			100*used, units.FormatSize(st.InlineBudget))})
-	}
-	switch used := share(st.LimitBytes, st.LimitBudget); {
-	case used >= fullShare:
-		list = append(list, Alarm{Code: "limit_memory_full", Message: fmt.Sprintf("keys with limits in use fill --limit-memory, %s: decisions about further keys are refused with 503, %d so far. Raise it, or use shorter periods",
-			units.FormatSize(st.LimitBudget), st.LimitRefused)})
-	case used >= fillingShare:
-		list = append(list, Alarm{Code: "limit_memory_filling", Message: fmt.Sprintf("keys with limits in use, and some that were, take %.0f %% of --limit-memory, %s: those in use are never dropped, and once they fill it, decisions about further keys are refused",
-			100*used, units.FormatSize(st.LimitBudget))})
-	}
 	return list
+}
+
+// budget is memory of the engine that can be used up. Its messages have {budget} for what
+// there is, {percent} for how much of it is used, and {refused} for what was refused so far.
+type budget struct {
+	code          string // of its alarms, before _full and _filling
+	used, of      int64  // bytes
+	refused       uint64 // requests, since the start
+	full, filling string // messages
 }
 
 const (
@@ -45,4 +51,20 @@ const (
 	fullShare    = 0.98 // the rest may be too little for the next receipt
 )
 
-func share(used, budget int64) float64 { return float64(used) / float64(max(budget, 1)) }
+// alarms are one at most.
+func (b budget) alarms() []Alarm {
+	share := float64(b.used) / float64(max(b.of, 1))
+	say := func(suffix, message string) []Alarm {
+		message = strings.NewReplacer(
+			"{budget}", units.FormatSize(b.of), "{percent}", fmt.Sprintf("%.0f", 100*share), "{refused}", strconv.FormatUint(b.refused, 10),
+		).Replace(message)
+		return []Alarm{{Code: b.code + suffix, Message: message}}
+	}
+	switch {
+	case share >= fullShare:
+		return say("_full", b.full)
+	case share >= fillingShare:
+		return say("_filling", b.filling)
+	}
+	return nil
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
@@ -15,6 +16,13 @@ type Error struct {
 	Field   string   // the parameter at fault, may be empty
 	Message string   // what went wrong and what to do about it
 	Missing []string // of CodeNotFresh: the nodes whose newer hits may be missing
+
+	// RetryAfter is of CodeCeiling: when there is room again.
+	RetryAfter time.Duration
+
+	// Hits is what became of the hits of a request; nil: none of them was read, or it had
+	// none.
+	Hits *api.HitsAnswer
 }
 
 func (e *Error) Error() string { return e.Message }

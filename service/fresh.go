@@ -3,11 +3,9 @@ package service
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/units"
 )
 
 // longestFresh is the longest wait for a fresh answer.
@@ -20,22 +18,6 @@ type NotFreshError struct {
 }
 
 func (e *NotFreshError) Error() string { return e.Reason }
-
-// ParseFresh reads how long a question waits for a fresh answer; "" is 0, not at all.
-func ParseFresh(text string) (time.Duration, error) {
-	if text == "" {
-		return 0, nil
-	}
-	within, err := units.ParseDuration(text)
-	switch {
-	case err != nil:
-		return 0, &Error{Code: api.CodeInvalidParameter, Field: "fresh", Message: "fresh: " + err.Error()}
-	case within <= 0 || within > longestFresh:
-		return 0, &Error{Code: api.CodeInvalidParameter, Field: "fresh",
-			Message: fmt.Sprintf("fresh of %s: must be more than 0 and at most %s", text, units.FormatDuration(longestFresh))}
-	}
-	return within, nil
-}
 
 // asked is when a question is asked, and of what.
 type asked struct {
@@ -50,21 +32,7 @@ func (s *Service) await(ctx context.Context, within time.Duration) (asked, error
 	if within == 0 {
 		return asked{answers: s.answers, now: s.Now()}, nil
 	}
-	asOf := s.wall()
-	if s.cfg.Cluster == nil {
-		return asked{s.answers, s.Now(), asOf}, nil
-	}
-	if !s.Pools.Fresh.Enter(Caller{}, 1) {
-		return asked{}, s.Pools.Fresh.Full()
-	}
-	defer s.Pools.Fresh.Leave(Caller{}, 1)
-	ctx, cancel := context.WithTimeout(ctx, min(within, longestFresh))
-	defer cancel()
-	upTo, theirs, err := s.cfg.Cluster.Fresh(ctx)
-	if err != nil {
-		return asked{}, notFresh(err)
-	}
-	return asked{s.answers.After(upTo), s.latest(theirs), asOf}, nil
+	return s.peers.await(ctx, within)
 }
 
 // at is the time that a question is about; zero means now.
@@ -104,3 +72,6 @@ func notFresh(err error) error {
 	}
 	return &Error{Code: api.CodeClosed, Message: "this node is stopping: ask another"}
 }
+
+// Freshness is that of this node.
+func (s *Service) Freshness() api.Freshness { return s.peers.fresh().answer() }

@@ -37,6 +37,8 @@ type JournalStats struct {
 	Failing    bool          // the last attempt failed
 	Revivals   uint64        // of the embedded server, after a full disk
 	Rounds     uint64        // of snapshots
+	Fresh      uint64        // rounds for fresh answers
+	NotFresh   uint64        // of these, those that ended without one
 	LongestCut time.Duration // that a partition was locked to take its state
 
 	// What following other nodes found.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
 )
 
 // KeysQuery asks for the names of keys.
@@ -16,14 +17,22 @@ type KeysQuery struct {
 	Fresh  time.Duration // as of a CountQuery
 }
 
-// Keys lists keys. It asks for one key more than the page holds, to know whether there
-// are more.
-func (s *Service) Keys(ctx context.Context, q KeysQuery) (api.KeysAnswer, error) {
+// Keys lists keys: those that the caller may read, and no word of others. It asks for one key more
+// than the page holds, to know whether there are more.
+func (s *Service) Keys(ctx context.Context, c Caller, q KeysQuery) (api.KeysAnswer, error) {
+	may, err := s.enter(c, auth.Read)
+	if err != nil {
+		return api.KeysAnswer{}, err
+	}
+	parts, err := may.within(q.Prefix)
+	if err != nil {
+		return api.KeysAnswer{}, err
+	}
 	asked, err := s.await(ctx, q.Fresh)
 	if err != nil {
 		return api.KeysAnswer{}, err
 	}
-	keys, fresh, err := asked.answers.Keys(ctx, q.Prefix, q.After, q.Limit+1)
+	keys, fresh, err := keysOf(ctx, asked.answers, q, parts)
 	if err != nil {
 		return api.KeysAnswer{}, AsError(err)
 	}
@@ -38,9 +47,36 @@ func (s *Service) Keys(ctx context.Context, q KeysQuery) (api.KeysAnswer, error)
 	return answer, nil
 }
 
+// keysOf is the first keys of several prefixes, which are sorted, and of which none is within
+// another; one more than the page holds.
+func keysOf(ctx context.Context, answers Answers, q KeysQuery, prefixes []string) (all []string, fresh Fresh, err error) {
+	for i, prefix := range prefixes {
+		keys, of, err := answers.Keys(ctx, prefix, q.After, q.Limit+1-len(all))
+		if err != nil {
+			return nil, fresh, err
+		}
+		if i == 0 { // the others are no older
+			fresh = of
+		}
+		fresh.Late = lateInAny(fresh.Late, of.Late)
+		if all = append(all, keys...); len(all) > q.Limit {
+			break
+		}
+	}
+	return all, fresh, nil
+}
+
 // Delete deletes a key and its hits, on all nodes.
-func (s *Service) Delete(ctx context.Context, key string) error {
+func (s *Service) Delete(ctx context.Context, c Caller, key string) (err error) {
+	defer func() { s.audit(ctx, c, "delete key", key, err) }()
+	may, err := s.enter(c, auth.Admin)
+	if err != nil {
+		return err
+	}
 	if err := checkKey(key); err != nil {
+		return err
+	}
+	if err := may.checkKey(key); err != nil {
 		return err
 	}
 	existed, err := s.answers.Delete(ctx, key)

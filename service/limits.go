@@ -1,22 +1,34 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/internal/limits"
+	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
-// Limits is the policies, in order of application, and how they decided in a window.
-func (s *Service) Limits(ctx context.Context, w time.Duration) (api.LimitsAnswer, error) {
-	policies := s.cfg.Policies.Set().Policies()
+// Limits is the policies that the caller may read of, in order of application, and how they
+// decided in a window.
+func (s *Service) Limits(ctx context.Context, c Caller, w time.Duration) (api.LimitsAnswer, error) {
+	may, err := s.enter(c, auth.Read)
+	if err != nil {
+		return api.LimitsAnswer{}, err
+	}
+	policies := slices.DeleteFunc(s.policies.Set().Policies(), func(p policy.Policy) bool { return !may.sees(&p) })
 	answer := api.LimitsAnswer{
-		WindowSeconds: int64(w / time.Second), At: api.Time{Time: s.Now()},
-		File: s.policyFile(), Limits: make([]api.LimitPolicy, len(policies)),
+		WindowSeconds: int64(w / time.Second), At: api.Time{Time: s.Now()}, Limits: make([]api.LimitPolicy, len(policies)),
+	}
+	if may.All() {
+		answer.File = s.backend.PolicyFile.State()
 	}
 	questions := make([]CountQuestion, 0, 3*len(policies))
 	for i, p := range policies {
@@ -25,7 +37,7 @@ func (s *Service) Limits(ctx context.Context, w time.Duration) (api.LimitsAnswer
 			Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(),
 			Mode: p.Mode.String(), Where: p.Where.String(), Last: p.Last, Overrides: len(p.Overrides),
 		}
-		if p.Where == weir.WhereStrict {
+		if p.Where == limit.WhereStrict {
 			made.Away = p.Away.String()
 		}
 		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
@@ -44,14 +56,22 @@ func (s *Service) Limits(ctx context.Context, w time.Duration) (api.LimitsAnswer
 	return answer, nil
 }
 
-// LimitKeys is the keys that have used most of a policy, at most n of them.
-func (s *Service) LimitKeys(ctx context.Context, name string, n int) (api.LimitKeysAnswer, error) {
-	l, known := s.cfg.Policies.Limit(name)
+// LimitKeys is the keys that have used most of a policy, at most n of them. All keys that the policy
+// is for must be the caller's.
+func (s *Service) LimitKeys(ctx context.Context, c Caller, name string, n int) (api.LimitKeysAnswer, error) {
+	may, err := s.enter(c, auth.Read)
+	if err != nil {
+		return api.LimitKeysAnswer{}, err
+	}
+	if err := s.mayReadLimit(may, name); err != nil {
+		return api.LimitKeysAnswer{}, err
+	}
+	l, known := s.policies.Limit(name)
 	if !known {
 		return api.LimitKeysAnswer{}, s.unknownLimit(name)
 	}
 	ask := s.answers.LimitKeys
-	if l.Where() != weir.WhereShared {
+	if limits.Where(l) != limit.WhereShared {
 		ask = held{s}.LimitKeys // each node knows all of it
 	}
 	uses, err := ask(ctx, l, n)
@@ -68,9 +88,26 @@ func (s *Service) LimitKeys(ctx context.Context, name string, n int) (api.LimitK
 	return answer, nil
 }
 
+// mayReadLimit is the same for a policy that is not there as for one that others have: who may read
+// of some only does not learn which there are.
+func (s *Service) mayReadLimit(may access, name string) error {
+	if may.All() {
+		return nil
+	}
+	if s.seesLimit(may, name) {
+		return nil
+	}
+	return may.refuse("name", "role read of this identity is not for the limit "+Clip(name)+", or not for all of its keys")
+}
+
+// seesLimit tells whether there is a policy of the name, and it is for the role.
+func (s *Service) seesLimit(may access, name string) bool {
+	return slices.ContainsFunc(s.policies.Set().Policies(), func(p policy.Policy) bool { return p.Name == name && may.sees(&p) })
+}
+
 // unknownLimit says which policies there are, in the words of package policy.
 func (s *Service) unknownLimit(name string) error {
-	err := s.cfg.Policies.Peek([]policy.Request{{Key: "?", Limit: name}}, new(policy.Decision))
+	err := s.policies.Peek([]policy.Request{{Key: "?", Limit: name}}, new(policy.Decision))
 	var unknown *weir.Error
 	if errors.As(err, &unknown) && unknown.Code == weir.CodeInvalidLimit {
 		return &Error{Code: api.CodeUnknownLimit, Field: "name", Message: unknown.Message}
@@ -78,17 +115,14 @@ func (s *Service) unknownLimit(name string) error {
 	return &Error{Code: api.CodeUnknownLimit, Field: "name", Message: fmt.Sprintf("limit %q came into the policy file just now: ask again", Clip(name))}
 }
 
-func (s *Service) policyFile() *api.PolicyFileState {
-	if s.cfg.PolicyFile == nil {
-		return nil
-	}
-	return s.cfg.PolicyFile()
-}
-
 // ForgetInline forgets what keys have used of the limits of a name that requests brought
 // along, or with "" of all such.
-func (s *Service) ForgetInline(name string) (api.ForgetAnswer, error) {
-	n, err := s.engine.ForgetInline(name)
+func (s *Service) ForgetInline(ctx context.Context, c Caller, name string) (_ api.ForgetAnswer, err error) {
+	defer func() { s.audit(ctx, c, "forget inline limits", cmp.Or(name, "all"), err) }()
+	if _, err := s.enterAll(c, auth.Admin); err != nil {
+		return api.ForgetAnswer{}, err
+	}
+	n, err := limits.Of(s.engine).ForgetInline(name)
 	if err != nil {
 		return api.ForgetAnswer{}, AsError(err)
 	}

@@ -5,32 +5,32 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 // Nodes is the nodes that count together, as this one sees them. It takes up to a second
 // while one of them is away.
-func (s *Service) Nodes(ctx context.Context) api.ClusterAnswer {
+func (s *Service) Nodes(ctx context.Context, c Caller) (api.ClusterAnswer, error) {
+	if _, err := s.enterAll(c, auth.Read); err != nil {
+		return api.ClusterAnswer{}, err
+	}
 	a := api.ClusterAnswer{
-		Mode: "ephemeral", Now: api.Millis(s.wall()), Freshness: s.Freshness(), Partitions: s.engine.Config().Partitions,
+		Now: api.Millis(s.wall()), Freshness: s.Freshness(), Partitions: s.engine.Config().Partitions,
 		Nodes: []api.ClusterNode{}, Servers: []api.ClusterServer{}, Routes: []api.ClusterRoute{}, Problems: []string{}, Alarms: s.Alarms(),
 	}
-	a.Correction, a.LimitBehind = s.engine.Replication().ClockCorrection().Seconds(), s.engine.Replication().LimitClockBehind().Seconds()
-	if s.cfg.Journal != nil {
-		st := s.cfg.Journal.Stats()
-		a.Mode, a.Size = "alone", 1
-		a.Journal = &api.ClusterJournal{Bytes: st.Kept, Divergence: st.Divergence, Holes: st.Holes, Repaired: st.Repaired, LossyFindings: st.Lossy}
-	}
-	if s.cfg.Cluster != nil {
-		s.addCluster(ctx, &a)
-	}
-	return a
+	a.Correction, a.LimitBehind = replication.Of(s.engine).ClockCorrection().Seconds(), replication.Of(s.engine).LimitClockBehind().Seconds()
+	s.storage.addNodes(&a)
+	s.peers.addNodes(ctx, &a)
+	return a, nil
 }
 
-// addCluster asks for the state of the servers and the clocks side by side.
-func (s *Service) addCluster(ctx context.Context, a *api.ClusterAnswer) {
+// addNodes asks for the state of the servers and the clocks side by side.
+func (c *clustered) addNodes(ctx context.Context, a *api.ClusterAnswer) {
+	s := c.s
 	skews := make(chan map[string]Skew, 1)
-	go func() { skews <- s.cfg.Cluster.Skews(ctx) }()
-	st := s.cfg.Cluster.Status(ctx)
+	go func() { skews <- c.cluster.Skews(ctx) }()
+	st := c.cluster.Status(ctx)
 	a.Mode, a.Cluster, a.Node, a.Size, a.Leader, a.SnapshotsBy = st.Mode, st.Cluster, st.Node, st.Size, st.Leader, st.SnapshotsBy
 	if a.Journal != nil {
 		a.Journal.First, a.Journal.Last, a.Journal.Bytes = st.First, st.Last, max(st.Bytes, a.Journal.Bytes)
@@ -42,10 +42,10 @@ func (s *Service) addCluster(ctx context.Context, a *api.ClusterAnswer) {
 		a.Routes = append(a.Routes, api.ClusterRoute{Node: r.Node, Addr: r.Addr, RTTS: r.RTT.Seconds(), PendingBytes: r.Pending})
 	}
 	a.Problems = append(a.Problems, st.Problems...)
-	a.Replicas, a.Unheld = st.Replicas, s.cfg.Cluster.Unheld()
+	a.Replicas, a.Unheld = st.Replicas, c.cluster.Unheld()
 	clocks, now := <-skews, time.Now()
 	a.Now, a.Freshness = api.Millis(s.wall()), s.Freshness() // answers took their time
-	for _, n := range s.cfg.Cluster.Nodes() {
+	for _, n := range c.cluster.Nodes() {
 		node := api.ClusterNode{
 			Node: n.Name, Origin: n.Origin, Epoch: n.Epoch, Self: n.Self, Held: n.Held, Left: n.Left, Late: n.Late, Why: n.Why,
 			AsOf: api.Millis(n.AsOf), Heard: api.Millis(n.Heard), LagS: Lag(now, n),

@@ -10,12 +10,12 @@ import (
 
 // Pool bounds what may be under way at once at one door: places, or bytes. Doors have
 // pools of their own, so that whoever fills one leaves the others their answers. One
-// that lasts as long as a client likes has a share besides, the most that one client
-// address may have of it: three quarters. The last quarter is for the others; and clients
+// that lasts as long as a client likes has a share besides, the most that one client,
+// an identity or an address, may have of it: three quarters. The last quarter is for the others; and clients
 // behind one proxy, which have one address, lose no more than that.
 type Pool struct {
 	name  string
-	what  string   // that is full, for messages
+	what  string   // that is full, for messages; of a bound of 1 what is under way
 	raise string   // the setting that makes it larger
 	code  api.Code // of who found no room
 	bound int64
@@ -26,24 +26,25 @@ type Pool struct {
 	last    atomic.Int64 // when it last refused, ns of the Unix epoch; 0: never
 
 	mu sync.Mutex
-	by map[Caller]int64 // of those with something in use; only with a share
+	by CallerCounts // of those with something in use; only with a share
 }
 
 // shared gives a pool its share of one client, at least least.
 func (p *Pool) shared(least int64) *Pool {
-	p.share, p.by = max(p.bound-p.bound/4, least), map[Caller]int64{}
+	p.share, p.by = max(p.bound-p.bound/4, least), CallerCounts{}
 	return p
 }
 
-// Enter takes n of the pool for a client, if there is room. Leave must follow if so.
-func (p *Pool) Enter(client Caller, n int64) bool {
+// Enter takes n of the pool for a client, or fails when there is no room for it. Leave must
+// follow if it did not fail.
+func (p *Pool) Enter(client Caller, n int64) error {
 	if p.inUse.Add(n) > p.bound || !p.enterShare(client, n) {
 		p.inUse.Add(-n)
 		p.refused.Add(1)
 		p.last.Store(time.Now().UnixNano())
-		return false
+		return p.full()
 	}
-	return true
+	return nil
 }
 
 func (p *Pool) enterShare(client Caller, n int64) bool {
@@ -52,10 +53,10 @@ func (p *Pool) enterShare(client Caller, n int64) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.by[client]+n > p.share {
+	if p.by.Of(client)+n > p.share {
 		return false
 	}
-	p.by[client] += n
+	p.by.Add(client, n)
 	return true
 }
 
@@ -67,13 +68,14 @@ func (p *Pool) Leave(client Caller, n int64) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.by[client] -= n; p.by[client] == 0 {
-		delete(p.by, client)
-	}
+	p.by.Add(client, -n)
 }
 
-// Full is the error of who found no room.
-func (p *Pool) Full() *Error {
+// full is the error of who found no room.
+func (p *Pool) full() error {
+	if p.bound == 1 && p.raise == "" {
+		return &Error{Code: p.code, Message: p.what + ", and there is one at a time: wait for its end"}
+	}
 	detail := "too many " + p.what + " at once: try again later"
 	if p.raise != "" {
 		detail += ", or start the server with a larger --" + p.raise

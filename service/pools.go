@@ -31,8 +31,8 @@ func newPools(cfg *Config) *Pools {
 		Questions: &Pool{name: "questions", code: api.CodeOverloaded, what: "questions are answered", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},
 		Fresh:     &Pool{name: "fresh", code: api.CodeOverloaded, what: "questions wait for the newest hits of other nodes", raise: "max-in-flight", bound: int64(max(1, cfg.MaxInFlight/maxFresh))},
 		Admin:     &Pool{name: "admin", code: api.CodeOverloaded, what: "requests about the server itself, or to delete, are handled", bound: maxAdmin},
-		Backup:    &Pool{name: "backup", code: api.CodeBackupRunning, bound: 1},
-		Restore:   &Pool{name: "restore", code: api.CodeRestoreRunning, bound: 1},
+		Backup:    &Pool{name: "backup", code: api.CodeBackupRunning, what: "another backup is being taken", bound: 1},
+		Restore:   &Pool{name: "restore", code: api.CodeRestoreRunning, what: "another backup is being restored", bound: 1},
 	}
 	for _, slow := range []*Pool{p.Uploads, p.Durable, p.Questions, p.Admin} {
 		slow.shared(1)

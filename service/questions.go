@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
 )
 
 // DefaultWindow is that of a question that names none.
@@ -22,7 +23,11 @@ type CountQuery struct {
 }
 
 // Count answers for each key each window.
-func (s *Service) Count(ctx context.Context, q CountQuery) ([]api.CountAnswer, error) {
+func (s *Service) Count(ctx context.Context, c Caller, q CountQuery) ([]api.CountAnswer, error) {
+	may, err := s.enter(c, auth.Read)
+	if err != nil {
+		return nil, err
+	}
 	windows := q.Windows
 	if len(windows) == 0 {
 		windows = []time.Duration{DefaultWindow}
@@ -33,6 +38,9 @@ func (s *Service) Count(ctx context.Context, q CountQuery) ([]api.CountAnswer, e
 	}
 	for _, key := range q.Keys {
 		if err := checkKey(key); err != nil {
+			return nil, err
+		}
+		if err := may.checkKey(key); err != nil {
 			return nil, err
 		}
 	}
@@ -63,44 +71,13 @@ func (s *Service) Count(ctx context.Context, q CountQuery) ([]api.CountAnswer, e
 }
 
 // Rate is Count with the mean rates over the windows.
-func (s *Service) Rate(ctx context.Context, q CountQuery) ([]api.RateAnswer, error) {
-	answers, err := s.Count(ctx, q)
+func (s *Service) Rate(ctx context.Context, c Caller, q CountQuery) ([]api.RateAnswer, error) {
+	answers, err := s.Count(ctx, c, q)
 	rates := make([]api.RateAnswer, len(answers))
 	for i, a := range answers {
 		rates[i] = api.RateAnswer{CountAnswer: a, PerSecond: a.Per(a.WindowSeconds)}
 	}
 	return rates, err
-}
-
-// TopQuery asks for the keys with the most hits.
-type TopQuery struct {
-	Window time.Duration // whole seconds
-	N      int
-	Prefix string        // only keys that begin with it
-	At     time.Time     // the end of the window; zero is Now
-	Fresh  time.Duration // as of a CountQuery
-}
-
-// Top lists keys, most hits first.
-func (s *Service) Top(ctx context.Context, q TopQuery) (api.TopAnswer, error) {
-	asked, err := s.await(ctx, q.Fresh)
-	if err != nil {
-		return api.TopAnswer{}, err
-	}
-	at := asked.at(q.At)
-	keys, fresh, err := asked.answers.Top(ctx, at, q.Window, q.N, q.Prefix)
-	if err != nil {
-		return api.TopAnswer{}, AsError(err)
-	}
-	fresh = asked.fresh(fresh)
-	answer := api.TopAnswer{
-		WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: at}, Prefix: q.Prefix,
-		Keys: make([]api.TopKey, len(keys)), Freshness: fresh.answer(),
-	}
-	for i, k := range keys {
-		answer.Keys[i] = api.TopKey{Key: k.Key, Bounds: boundsOf(k.Count, fresh)}
-	}
-	return answer, nil
 }
 
 // checkKey refuses a key that an answer in JSON could not name; the engine

@@ -6,21 +6,26 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
 )
 
 // removeTime bounds the removal of a node: a leader may have to be elected first.
 const removeTime = 20 * time.Second
 
 // Remove permanently removes a dead node from the cluster. It takes up to 20 s.
-func (s *Service) Remove(ctx context.Context, node string) (api.RemovedAnswer, error) {
+func (s *Service) Remove(ctx context.Context, c Caller, node string) (_ api.RemovedAnswer, err error) {
+	defer func() { s.audit(ctx, c, "remove node", node, err) }()
 	var none api.RemovedAnswer
-	if s.cfg.Cluster == nil {
-		return none, &Error{Code: api.CodeNoCluster, Message: "this server counts alone: there is no other node to remove"}
+	if _, err := s.enterAll(c, auth.Admin); err != nil {
+		return none, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, removeTime)
 	defer cancel()
-	removed, err := s.cfg.Cluster.Remove(ctx, node)
+	removed, err := s.peers.remove(ctx, node)
+	var refused *Error
 	switch {
+	case errors.As(err, &refused):
+		return none, refused
 	case errors.Is(err, ErrUnknownNode):
 		return none, &Error{Code: api.CodeUnknownNode, Field: "node", Message: "no node is called " + Clip(node) + ": GET /v1/cluster lists them"}
 	case errors.Is(err, ErrNodeHere):

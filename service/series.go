@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
 )
 
 const defaultSpan = time.Hour
@@ -18,8 +19,15 @@ type SeriesQuery struct {
 }
 
 // Series answers for the adjoining windows of Step that end at To.
-func (s *Service) Series(ctx context.Context, q SeriesQuery) (api.SeriesAnswer, error) {
+func (s *Service) Series(ctx context.Context, c Caller, q SeriesQuery) (api.SeriesAnswer, error) {
+	may, err := s.enter(c, auth.Read)
+	if err != nil {
+		return api.SeriesAnswer{}, err
+	}
 	if err := checkKey(q.Key); err != nil {
+		return api.SeriesAnswer{}, err
+	}
+	if err := may.checkKey(q.Key); err != nil {
 		return api.SeriesAnswer{}, err
 	}
 	asked, err := s.await(ctx, q.Fresh)

@@ -6,33 +6,9 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/recent"
+	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/policy"
 )
-
-// Config is what a Service is wired to, and its ceilings. All ceilings must be set: doors
-// validate them, since they name the settings.
-type Config struct {
-	Journal Journal // nil: the server is ephemeral
-	Cluster Cluster // nil: this node is alone
-	Answers Answers // nil: the engine answers, which holds all keys
-
-	MaxAnswers       int   // keys times windows of one question
-	MaxInFlight      int   // requests under way, of each kind
-	MaxDurable       int   // requests that wait for the disk
-	MaxBodyBytes     int64 // of one body
-	MaxBufferedBytes int64 // of all bodies that arrive
-
-	Policies     *policy.Live                // the limits that Allow asks
-	PolicyFile   func() *api.PolicyFileState // what is known of their file; nil: they come from none
-	MaxInlinePer time.Duration               // the longest period of a limit that a request brings along
-
-	DurableTimeout time.Duration // how long a durable request waits for the disk
-
-	Logger  *slog.Logger
-	Version string
-}
 
 // Service answers for one engine. Create it with New; it may be used by many goroutines,
 // and does not close the engine.
@@ -41,27 +17,54 @@ type Service struct {
 	Pools *Pools
 
 	engine  *weir.Engine
-	cfg     Config
+	backend Backend
+	cfg     Config // defaults applied, valid
 	log     *slog.Logger
 	started time.Time
 
+	storage   storage
+	peers     peers
 	answers   Answers
-	lastFresh recent.Value[Fresh]
+	policies  *policy.Live
 	decisions *decisions
+	requests  requests
+	doors     []Door // does not change once they answer
+	accounts  *accounts
 
-	notDurable atomic.Uint64
 	// waitedInVain: the journal fails, and somebody has waited for DurableTimeout since.
 	waitedInVain atomic.Bool
 }
 
-// New returns a Service for engine.
-func New(engine *weir.Engine, cfg Config) *Service {
-	s := &Service{Pools: newPools(&cfg), engine: engine, cfg: cfg, log: cfg.Logger, started: time.Now(), decisions: newDecisions(cfg.Policies)}
-	if s.answers = cfg.Answers; s.answers == nil {
+// New returns a Service that answers from b. It fails with a *weir.Error of
+// CodeInvalidConfig that names the field at fault.
+func New(b Backend, cfg Config) (*Service, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if b.Policies == nil {
+		none, err := policy.NewLive(b.Engine, nil)
+		if err != nil {
+			return nil, err
+		}
+		b.Policies = none
+	}
+	s := &Service{
+		Pools: newPools(&cfg), engine: b.Engine, backend: b, cfg: cfg, log: cfg.Logger, started: time.Now(),
+		storage: storageOf(b.Journal), answers: b.Answers, policies: b.Policies, decisions: newDecisions(b.Policies), accounts: newAccounts(),
+	}
+	if s.answers == nil {
 		s.answers = held{s}
 	}
-	return s
+	s.peers = s.peersOf(b.Cluster)
+	return s, nil
 }
+
+// Config is the settings of s, with their defaults.
+func (s *Service) Config() Config { return s.cfg }
+
+// Backend is what s answers from, for metrics: a door that serves clients asks s itself.
+func (s *Service) Backend() Backend { return s.backend }
 
 // Now is the second that questions without a time are asked at. It is the
 // engine's second as a whole, hits of its remaining fraction included: a
@@ -74,3 +77,6 @@ func (s *Service) Now() time.Time {
 	}
 	return now.Truncate(time.Second)
 }
+
+// wall is the engine's time of day, also where it counts by event time.
+func (s *Service) wall() time.Time { return replication.Of(s.engine).Wall() }

@@ -4,10 +4,14 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
 )
 
 // Stats is what the server holds and what it dropped.
-func (s *Service) Stats() api.StatsAnswer {
+func (s *Service) Stats(c Caller) (api.StatsAnswer, error) {
+	if _, err := s.enterAll(c, auth.Read); err != nil {
+		return api.StatsAnswer{}, err
+	}
 	st := s.engine.Stats()
 	answer := api.StatsAnswer{
 		Version: s.cfg.Version, UptimeS: int64(time.Since(s.started) / time.Second), Now: api.Time{Time: s.Now()},
@@ -16,18 +20,11 @@ func (s *Service) Stats() api.StatsAnswer {
 		EvictedKeys: st.EvictedKeys, EvictedHits: st.EvictedHits, ExpiredKeys: st.ExpiredKeys,
 		MemoryBytes: st.Bytes, MemoryBudget: st.MemoryBudget, Partitions: st.Partitions,
 		LimitStates: st.LimitStates, LimitBytes: st.LimitBytes, LimitRefused: st.LimitRefused,
-		Durable: s.cfg.Journal != nil, Waiting: st.Waiting, Alarms: s.Alarms(),
+		Waiting: st.Waiting, Alarms: s.Alarms(),
 	}
-	if answer.Durable {
-		j := s.cfg.Journal.Stats()
-		answer.Journal = &api.JournalStats{
-			Epoch: j.Epoch, Flushes: j.Flushes, Bytes: j.Bytes, FlushSeconds: j.LastFlush.Seconds(),
-			Failures: j.Failures, Failing: j.Failing, SnapshotRounds: j.Rounds,
-			ReplayedFlushes: j.Replayed, LossyFindings: j.Lossy, HarmlessFindings: j.Harmless,
-		}
-	}
+	s.storage.addStats(&answer)
 	if !st.Newest.IsZero() {
 		answer.Newest = &api.Time{Time: st.Newest}
 	}
-	return answer
+	return answer, nil
 }

@@ -58,6 +58,9 @@ n1, n2 and n3 are on http://127.0.0.1:8081, 8082 and 8083. Hit one, ask another:
   curl -s 'localhost:8083/v1/count?key=url:/home'
   $weir cluster --server 127.0.0.1:8081
 
-Kill one and look again (kill -9 $(echo $pids | cut -d' ' -f3) is n3); Ctrl-C stops all.
+Kill one and look again (kill -9 $(echo $pids | cut -d' ' -f3) is n3); Ctrl-C stops these three. Start n3 again in a shell of its own:
+
+  $weir serve --http 127.0.0.1:8083 --data $dir/n3 --cluster example --node n3 \\
+    --cluster-addr 127.0.0.1:7083 --peers $peers --cluster-secret-file $dir/secret
 END
 for pid in $pids; do wait "$pid" || true; done

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 const keys = 1_000_000
@@ -50,7 +51,7 @@ func kinds() []kind {
 				log.Fatal(err)
 			}
 			defer engine.Close()
-			return func(i int) int { return engine.Replication().PartitionOf(k.key(i)) }
+			return func(i int) int { return replication.Of(engine).PartitionOf(k.key(i)) }
 		}})
 	}
 	return append(all, kind{"by chance", func(partitions int) func(int) int {

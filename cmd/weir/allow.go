@@ -62,7 +62,11 @@ Exit codes: 0 allowed, 3 denied; 1 nobody decided, 2 the command line is wrong.`
 			if err != nil {
 				return err
 			}
-			if err := f.print(w.stdout, d, func(t *table) { printDecision(t, d) }); err != nil {
+			if err := f.print(w.stdout, d, func(t *table) {
+				if !d.Unmatched || !f.match { // else the error says it
+					printDecision(t, d)
+				}
+			}); err != nil {
 				return err
 			}
 			switch {

@@ -13,11 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/journal/backup"
 )
 
 func newBackup(w *world) *cobra.Command {
 	server, force := "http://127.0.0.1:8080", false
+	var l login
 	cmd := &cobra.Command{
 		Use:   "backup FILE|-",
 		Short: "Write all counts of a running server to a file",
@@ -33,7 +34,7 @@ when it is whole. A file that is there is not written over without --force.
 			if _, err := os.Lstat(args[0]); err == nil && args[0] != "-" && !force {
 				return fmt.Errorf("%s exists already: name another file, or overwrite it with --force", args[0])
 			}
-			body, err := openBackup(cmd.Context(), server)
+			body, err := openBackup(cmd.Context(), &l, server)
 			if err != nil {
 				return err
 			}
@@ -51,12 +52,13 @@ when it is whole. A file that is there is not written over without --force.
 		}),
 	}
 	cmd.Flags().StringVar(&server, "server", server, "address of the server")
+	l.define(cmd)
 	cmd.Flags().BoolVar(&force, "force", false, "write over a file that is there")
 	return cmd
 }
 
 // openBackup asks a server for a backup. It has no time limit: the user has one.
-func openBackup(ctx context.Context, server string) (io.ReadCloser, error) {
+func openBackup(ctx context.Context, l *login, server string) (io.ReadCloser, error) {
 	if !strings.Contains(server, "://") {
 		server = "http://" + server
 	}
@@ -69,7 +71,7 @@ func openBackup(ctx context.Context, server string) (io.ReadCloser, error) {
 		return nil, usage{fmt.Errorf("--server: %w", err)}
 	}
 	req.Header.Set("User-Agent", userAgent())
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := l.do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +84,11 @@ func openBackup(ctx context.Context, server string) (io.ReadCloser, error) {
 }
 
 // saveBackup copies a backup and checks it on the way.
-func saveBackup(from io.Reader, to io.Writer) (journal.BackupInfo, error) {
-	return journal.ScanBackup(io.TeeReader(from, to))
+func saveBackup(from io.Reader, to io.Writer) (backup.Info, error) {
+	return backup.Scan(io.TeeReader(from, to))
 }
 
-func saveBackupFile(from io.Reader, path string) (info journal.BackupInfo, err error) {
+func saveBackupFile(from io.Reader, path string) (info backup.Info, err error) {
 	file, err := os.OpenFile(path+".part", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return info, err

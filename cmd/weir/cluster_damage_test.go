@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
 
 const journalBlocks = "jetstream/jetstream/$G/streams/WEIR_JOURNAL/msgs/*.blk"
@@ -57,6 +59,15 @@ func TestClusterDamage(t *testing.T) {
 		writing.Go(func() { w.run(stop) })
 	}
 	c.converge("start")
+	jointest.Eventually(t, "n1 has a replica of the journal, and has noted it for its next start", func() bool { // two others are enough to converge
+		paths, _ := filepath.Glob(filepath.Join(c.dirs[0], journalBlocks))
+		noted, _ := os.ReadFile(filepath.Join(c.dirs[0], "jetstream", "groups.json"))
+		if len(paths) == 0 || !strings.Contains(string(noted), "WEIR_JOURNAL") {
+			return false
+		}
+		newest, err := os.Stat(paths[len(paths)-1])
+		return err == nil && newest.Size() > 8<<10 // the bit is in a message, not in the stream's first bytes
+	})
 
 	c.kill(0)
 	c.damageNewest(0, flipMiddle)

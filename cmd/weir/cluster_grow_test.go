@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
 
 var growRounds = flag.Int("grow-rounds", 0, "TestGrowAndShrink goes to five nodes too, and so often, with kill -9 during each change; 0: once to three, without")

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
 
 // members are nodes of a cluster whose number changes.
@@ -102,9 +102,11 @@ func (m *members) count(want map[string]uint64) {
 	}
 }
 
-// writer sends durable hits of one key to a node until stop, each until it is answered.
+// writer sends durable hits of one key to a node until stop, each until it is answered, with
+// the pause of -cluster-pace between them.
 func (p *process) writer(t *testing.T, key string, stop *atomic.Bool) (answered uint64) {
 	for ; !stop.Load(); answered++ {
+		<-time.After(*clusterPace)
 		id, end := fmt.Sprintf("%s-%d", key, answered), time.Now().Add(jointest.Patience)
 		for !p.post(key, 1, id, true) {
 			if time.Now().After(end) {

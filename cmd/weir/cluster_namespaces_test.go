@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && netns
 
 package main
 
@@ -57,7 +57,7 @@ func namespacedAddr(i int) (ip net.IP, addr string) {
 func newNamespaces(t *testing.T) *namespaces {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Fatal("network namespaces need root: run this as root, or leave -netns out")
+		t.Fatal("network namespaces need root: run this as root")
 	}
 	for _, tool := range []string{"ip", "tc"} {
 		if _, err := exec.LookPath(tool); err != nil {

@@ -1,17 +1,14 @@
-//go:build linux
+//go:build linux && netns
 
 package main
 
 import (
-	"flag"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
-
-var netns = flag.Bool("netns", false, "run TestClusterNamespaces, which needs root and iproute2")
 
 // What a link does to packets, as tc has it. A queue that is shorter than any packet
 // loses all.
@@ -23,7 +20,8 @@ const (
 
 // As TestClusterCrash, and each node has a network namespace of its own, TLS to the
 // others and their secret: packets are lost and connections are left half open,
-// which proxies can't do.
+// which proxies can't do. It needs root and iproute2, and is compiled by make cluster-netns
+// alone (the tag netns), which checks that they are there.
 func TestClusterNamespaces(t *testing.T) {
 	c, faults := newNamespacedProcesses(t)
 	crashCluster(t, c, inPair(faults, 0))
@@ -36,9 +34,6 @@ func TestClusterNamespacesOfShares(t *testing.T) {
 
 func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, []fault) {
 	t.Helper()
-	if !*netns {
-		t.Skip("without -netns: it needs root and iproute2, see `make cluster-netns`")
-	}
 	n, authority := newNamespaces(t), jointest.NewAuthority(t)
 	authority.IPs = nil
 	addrs := make([]string, clusterSize)

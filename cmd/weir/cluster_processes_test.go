@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
 
 // processes is a cluster of real ones, with a network between them that can be

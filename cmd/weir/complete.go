@@ -47,7 +47,11 @@ func complete(w *world, r *remote, most int, names func(ctx context.Context, c *
 		if _, err := settle(cmd.Flags(), w.env); err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		c, err := client.New(r.server, client.Options{Timeout: offerWait, Retries: -1, UserAgent: userAgent()})
+		o, err := r.login.options(client.Options{Timeout: offerWait, Retries: -1, UserAgent: userAgent()})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		c, err := client.New(r.server, o)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

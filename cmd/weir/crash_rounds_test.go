@@ -163,7 +163,7 @@ func (p *process) slowestFlush(ctx context.Context) (slowest time.Duration) {
 		select {
 		case <-ctx.Done():
 			return slowest
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(flushEvery / 2): // what it says stays until the next flush
 		}
 	}
 }

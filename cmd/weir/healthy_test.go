@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
 
 // readiness is what /readyz says.

@@ -8,7 +8,7 @@ import (
 )
 
 // defineJoin adds the flags of a clustered node. What they are checked for,
-// and the errors that name them, are journal/join's.
+// and the errors that name them, are cluster/join's.
 func (f *serveFlags) defineJoin(cmd *cobra.Command) {
 	c, flags := &f.node.Journal.Join, cmd.Flags()
 	flags.StringVar(&c.Cluster, "cluster", "", "name of the cluster that this node is part of")

@@ -15,7 +15,7 @@ func newLimits(w *world) *cobra.Command {
 	window := 5 * time.Minute
 	cmd := &cobra.Command{
 		Use:   "limits",
-		Short: "List the policies of a server; check, watch and try limits out",
+		Short: "List the policies of a server; check a policy file, and try it on an access log",
 		Long: `List the policies of a server in order of application, and how they decided in a
 window.
 

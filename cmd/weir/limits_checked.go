@@ -1,7 +1,7 @@
 package main
 
 import (
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -59,7 +59,7 @@ func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []p
 	}
 	for _, p := range set.Policies() {
 		away := ""
-		if p.Where == weir.WhereStrict {
+		if p.Where == limit.WhereStrict {
 			away = p.Away.String()
 		}
 		c.Policies = append(c.Policies, checkedPolicy{

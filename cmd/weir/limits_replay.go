@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -88,7 +89,9 @@ func (f *limitsReplayFlags) replay(cmd *cobra.Command, w *world) (err error) {
 	if o.PolicyFile == "" {
 		return usage{errors.New("--policy is missing: name the file of the policies to try")}
 	}
-	if o.Policies, err = policy.Load(o.PolicyFile); err != nil {
+	if o.Policies, err = policy.Load(o.PolicyFile); errors.As(err, new(*fs.PathError)) {
+		return fmt.Errorf("--policy: %w", err)
+	} else if err != nil {
 		return err
 	}
 	o.Log.Stdin = w.stdin

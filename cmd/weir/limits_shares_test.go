@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
 
 // Three processes hold a third of the keys each: a shared limit that all are asked for at

@@ -47,6 +47,7 @@ func TestLimitVerbs(t *testing.T) {
 		{"allow login:bob:x --json", exitOK, `"remaining": 0`},
 		{"allow login:bob:x --json", exitDenied, `"allowed": false`},
 		{"allow other", exitOK, "allowed: no policy is for this key\n"},
+		{"allow other --require-match", exitFailure, ""},
 		{"allow other --require-match --json", exitFailure, `"unmatched": true`},
 		{"allow login:eve:x --require-match --peek", exitOK, "allowed"},
 		{"allow a --n 1 --per 1h --algorithm gcra", exitOK, "inline/gcra/1h  a    0     1   1h"},

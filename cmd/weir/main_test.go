@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
 
 // weirOf runs one command line in this process. One that would serve though the test
@@ -159,6 +159,9 @@ func TestReplayReport(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
 	}
+	if code, stdout, _ = weirOf(t, nil, "", "replay", "-"); code != exitOK || !strings.Contains(stdout, "warning    the log is empty") {
+		t.Errorf("an empty log: exit %d, %s", code, stdout)
+	}
 	code, stdout, _ = weirOf(t, nil, "", "replay", name, "--json")
 	var report struct{ Lines int }
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil || code != exitOK || report.Lines != 6 {
@@ -197,6 +200,8 @@ func TestExitCodes(t *testing.T) {
 		{"allow a -1", exitUsage, "wrong N -1: it must be a whole number, 1 or more"},
 		{"series -2", exitUsage, "-2 looks like a flag: a KEY that begins with - stands after --"},
 		{"serve --htp :1", exitUsage, "unknown flag: --htp, did you mean --http?"},
+		{"--htp :1", exitUsage, "unknown flag: --htp, did you mean weir serve --http?"},
+		{"--zzzzzz", exitUsage, "unknown flag: --zzzzzz"},
 		{"top -q", exitUsage, "unknown shorthand flag: 'q' in -q"},
 		{"srve", exitUsage, `unknown command "srve" for "weir", did you mean serve?`},
 		{"limits chek", exitUsage, `unknown command "chek" for "weir limits", did you mean check?`},
@@ -213,7 +218,7 @@ func TestExitCodes(t *testing.T) {
 		{"serve --memory much", exitUsage, "is not a size"},
 		{"serve --http nowhere", exitUsage, "--http"},
 		{"serve --max-batch 99999999", exitUsage, "--max-batch"},
-		{"serve --ephemeral --http 256.0.0.1:1", exitFailure, "listen"},
+		{"serve --ephemeral --insecure --http 256.0.0.1:1", exitFailure, "listen"},
 		{"serve --ephemeral --data " + dir, exitUsage, "--data and --ephemeral: an ephemeral server keeps no data"},
 		{"serve --flush-every 2h --data " + dir + "/new", exitUsage, "--flush-every: FlushEvery of 2h0m0s: must be 1ms to 1m"},
 		{"serve --max-disk 1MiB --data " + dir + "/new", exitUsage, "--max-disk: "},

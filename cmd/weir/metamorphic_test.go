@@ -57,7 +57,8 @@ var settingsDomain = map[string][]string{
 // what is kept, where, for whom, and about other nodes.
 var settingsApart = []string{
 	"--ephemeral", "--max-buffered-bytes", "--accept-damage",
-	"--http", "--allow-", "--data", "--policy", "--config", "--help",
+	"--tokens", "--tls-", "--insecure", "--audit-log",
+	"--http", "--resp", "--allow-", "--data", "--policy", "--config", "--help",
 	"--cluster", "--leave-cluster", "--node", "--peers", "--nats", "--replicas", "--move-after",
 }
 

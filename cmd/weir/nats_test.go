@@ -8,7 +8,7 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
-	"github.com/weir-counter/weir/journal/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
 
 // Two nodes meet in a NATS server that is not theirs, which asks for a user.

@@ -86,7 +86,7 @@ func (s *statusOnly) Write(b []byte) (int, error) {
 
 // tell sends one message as sd_notify(3) does. A socket that begins with @ is abstract.
 func tell(socket, state string, log *slog.Logger) {
-	conn, err := net.Dial("unixgram", socket)
+	conn, err := (&net.Dialer{}).DialContext(context.Background(), "unixgram", socket)
 	if err == nil {
 		_, err = conn.Write([]byte(state))
 		_ = conn.Close() // it was sent, or not

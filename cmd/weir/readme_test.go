@@ -62,16 +62,19 @@ func block(t *testing.T, text, kind string) string {
 
 var curlBody = regexp.MustCompile(`^curl -si? localhost:8080/v1/allow --json '([^']+)'`)
 
+var spaces = regexp.MustCompile(`(?m) +$`) // that tables pad their last column with
+
 // readmeCommand runs one command of the README and returns what it prints.
 func readmeCommand(t *testing.T, server, line string) string {
 	t.Helper()
 	if args, ok := strings.CutPrefix(line, "bin/weir "); ok {
-		args, _, _ = strings.Cut(args, " && ")
+		args, _, _ = strings.Cut(args, " # ")
+		args, echoed, _ := strings.Cut(args, " && echo ")
 		code, stdout, stderr := weirOf(t, map[string]string{"WEIR_SERVER": server}, "", strings.Fields(args)...)
 		if code != exitOK {
 			t.Errorf("%s: exit %d\n%s%s", line, code, stdout, stderr)
 		}
-		return stdout
+		return spaces.ReplaceAllString(stdout, "") + strings.TrimSpace(echoed)
 	}
 	body := curlBody.FindStringSubmatch(line)
 	if body == nil {

@@ -17,6 +17,7 @@ import (
 
 // remote are the flags of every command that talks to a server.
 type remote struct {
+	login
 	server  string
 	timeout time.Duration
 	json    bool
@@ -35,6 +36,7 @@ func (r *remote) defineWithin(cmd *cobra.Command, timeout time.Duration) {
 	flags.SortFlags = false
 	flags.StringVar(&r.server, "server", r.server, "address of the server")
 	flags.Var(duration(&r.timeout), "timeout", "time to wait for each attempt of a request")
+	r.login.define(cmd)
 	flags.BoolVar(&r.json, "json", false, "print JSON")
 }
 
@@ -54,9 +56,13 @@ const durableHelp = "wait until the hits are on the server's disk"
 func (r *remote) client(from sources) (*client.Client, error) { return r.sender(from, false) }
 
 func (r *remote) sender(from sources, durable bool) (*client.Client, error) {
-	c, err := client.New(r.server, client.Options{
+	o, err := r.login.options(client.Options{
 		Timeout: r.timeout, Retries: remoteRetries, MaxPause: remoteMaxPause, UserAgent: userAgent(), Durable: durable,
 	})
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(r.server, o)
 	if err != nil {
 		return nil, usage{from.blame("Server", err)}
 	}

@@ -51,6 +51,7 @@ const replayExamples = `  weir replay access.log
 
 // replayFlags are the flags of weir replay.
 type replayFlags struct {
+	login
 	options  replay.Options
 	to       string
 	compress client.Compression
@@ -82,6 +83,7 @@ func newReplay(w *world) *cobra.Command {
 	flags.VarP(durations(&o.Windows), "window", "w", "count in this window, may be repeated (with --at, default 1s, 1m, 5m, 1h)")
 	flags.StringArrayVar(&o.CountKeys, "count-key", nil, "count this key too with --at and --window, may be repeated")
 	flags.StringVar(&f.to, "to", "", "send all hits to the server at this address")
+	f.login.define(cmd)
 	choice(cmd, &f.compress, "compress", "compress what is sent", "none", client.Gzip, client.Zstd)
 	flags.BoolVar(&f.durable, "durable", false, "with --to, "+durableHelp)
 	flags.BoolVarP(&o.Follow, "follow", "f", false, "go on reading the last file as it grows; a restart reads it from its start")
@@ -104,7 +106,11 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *world, from sources) error {
 		if compression == "none" {
 			compression = client.None
 		}
-		c, err := client.New(f.to, client.Options{Compression: compression, Durable: f.durable, UserAgent: userAgent()})
+		to, err := f.login.options(client.Options{Compression: compression, Durable: f.durable, UserAgent: userAgent()})
+		if err != nil {
+			return err
+		}
+		c, err := client.New(f.to, to)
 		if err != nil {
 			return usage{from.blame("To", err)}
 		}

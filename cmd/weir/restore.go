@@ -16,6 +16,7 @@ import (
 
 func newRestore(w *world) *cobra.Command {
 	dir, server, mode := defaultData, "", "merge"
+	var l login
 	cmd := &cobra.Command{
 		Use:   "restore FILE|-",
 		Short: "Make a data directory of a backup, or restore it into a running server",
@@ -32,8 +33,9 @@ backup counts once.`,
 		Example: "  weir restore weir.backup --data /var/lib/weir\n  weir restore weir.backup --server 10.0.0.1:8080 --mode merge",
 		Args:    cobra.ExactArgs(1),
 		RunE: work(w, func(cmd *cobra.Command, args []string, given sources) error {
-			if given["server"] != "" && given["data"] != "" {
-				return usage{errors.New("--server and --data: choose one: a server that runs, or a directory to make")}
+			into, err := intoServer(given)
+			if err != nil {
+				return err
 			}
 			from := w.stdin
 			if args[0] != "-" {
@@ -44,8 +46,8 @@ backup counts once.`,
 				defer file.Close()
 				from = io.Reader(file)
 			}
-			if server != "" {
-				return restoreInto(cmd.Context(), w, from, args[0], server, client.RestoreMode(mode))
+			if into {
+				return restoreInto(cmd.Context(), w, &l, from, args[0], server, client.RestoreMode(mode))
 			}
 			info, err := journal.Restore(cmd.Context(), from, dir)
 			if err != nil {
@@ -58,13 +60,33 @@ backup counts once.`,
 	}
 	cmd.Flags().StringVar(&dir, "data", dir, "data directory to make")
 	cmd.Flags().StringVar(&server, "server", "", "address of a running server to restore into, in place of --data")
+	l.define(cmd)
 	choice(cmd, &mode, "mode", "with --server: add the backup to the counts, or make them those of the backup", "merge", "replace")
 	return cmd
 }
 
+// intoServer tells whether a backup is for a server that runs, and not for a directory. The command
+// line goes before the environment, which may name both: then it does not say which is meant.
+func intoServer(given sources) (bool, error) {
+	server, data := given["server"], given["data"]
+	switch {
+	case server == "" || data == "":
+		return server != "", nil
+	case server == "--server" && data != "--data":
+		return true, nil
+	case data == "--data" && server != "--server":
+		return false, nil
+	}
+	return false, usage{errors.New(server + " and " + data + ": choose one: a server that runs, or a directory to make")}
+}
+
 // restoreInto restores a backup into a server that runs.
-func restoreInto(ctx context.Context, w *world, from io.Reader, name, server string, mode client.RestoreMode) error {
-	c, err := client.New(server, client.Options{UserAgent: userAgent()})
+func restoreInto(ctx context.Context, w *world, l *login, from io.Reader, name, server string, mode client.RestoreMode) error {
+	o, err := l.options(client.Options{UserAgent: userAgent()})
+	if err != nil {
+		return err
+	}
+	c, err := client.New(server, o)
 	if err != nil {
 		return usage{fmt.Errorf("--server: %w", err)}
 	}

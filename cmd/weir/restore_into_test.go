@@ -34,7 +34,30 @@ func TestRestoreIntoARunningServer(t *testing.T) {
 		}
 		wantCounted(t, server, "a", "5")
 	})
-	mustWeir(t, exitUsage, "", "restore", file, "--server", "x", "--data", dir)
+	for _, c := range []struct {
+		env, flags string // of server and data
+		code       int
+		want       string
+	}{
+		{"", "server data", exitUsage, "--server and --data: choose one"},
+		{"server data", "", exitUsage, "WEIR_SERVER and WEIR_DATA: choose one"},
+		{"data", "server", exitFailure, "nobody.invalid"},
+		{"server data", "server", exitFailure, "nobody.invalid"},
+		{"server", "", exitFailure, "nobody.invalid"},
+		{"server data", "data", exitFailure, "not a backup"},
+		{"server", "data", exitFailure, "not a backup"},
+	} {
+		values, env, args := map[string]string{"server": "nobody.invalid:1", "data": filepath.Join(dir, "made")}, map[string]string{}, []string{"restore", "-"}
+		for name := range strings.FieldsSeq(c.env) {
+			env["WEIR_"+strings.ToUpper(name)] = values[name]
+		}
+		for name := range strings.FieldsSeq(c.flags) {
+			args = append(args, "--"+name, values[name])
+		}
+		if code, _, stderr := weirOf(t, env, "no backup", args...); code != c.code || !strings.Contains(stderr, c.want) {
+			t.Errorf("environment %q, flags %q: %d %s", c.env, c.flags, code, stderr)
+		}
+	}
 	mustWeir(t, exitUsage, "", "restore", file, "--server", "x", "--mode", "add")
 }
 

@@ -100,7 +100,7 @@ setting is wrong, 3 'weir allow' was denied.`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newServe(w), newHit(w), newAllow(w), newCount(w), newRate(w), newTop(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newCluster(w), newReplay(w),
-		newLimits(w), newVerify(w), newBackup(w), newRestore(w), newVersion(w),
+		newLimits(w), newVerify(w), newBackup(w), newRestore(w), newToken(w), newVersion(w),
 	)
 	return root
 }
@@ -128,7 +128,7 @@ func work(w *world, do func(cmd *cobra.Command, args []string, from sources) err
 		case errors.As(err, &usage{}):
 			return err
 		}
-		return failure{unreachable(cmd, err)}
+		return failure{inFlags(loginHint(unreachable(cmd, err)))}
 	}
 }
 

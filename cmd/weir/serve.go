@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"os"
@@ -20,6 +21,7 @@ type serveFlags struct {
 	node node.Config
 	// Of the journal's Join, which has one for both.
 	clusterInsecure, natsInsecure bool
+	tlsMin                        string
 	clock                         string
 	logLevel                      string
 	logFormat                     string
@@ -27,9 +29,11 @@ type serveFlags struct {
 }
 
 func newServe(w *world) *cobra.Command {
-	f := serveFlags{node: node.DefaultConfig(), clock: "wall", logLevel: "info", logFormat: "text"}
-	f.node.Server.Version = buildVersion()
+	f := serveFlags{node: node.DefaultConfig(), tlsMin: "1.3", clock: "wall", logLevel: "info", logFormat: "text"}
+	f.node.Service.Version = buildVersion()
 	f.node.Journal.Dir = "weir-data"
+	r := &f.node.RESP
+	r.MaxConns, r.RequestTimeout, r.DrainDelay, r.StopTimeout = 0, 0, 0, 0 // those of HTTP
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a server",
@@ -54,6 +58,9 @@ checks one. Weir applies a change of the file within a second; if the file is wr
 it logs why and keeps the old limits. A restart keeps what was used of limits with a
 period of a minute or more, a crash loses at most one flush interval of it; limits
 with shorter periods start over.
+
+Who may do what, --tokens says: see 'weir token'. Other machines reach a server only
+with --tokens and --tls-cert, or with --insecure. See docs/security.md.
 
 Nodes with the same --cluster and --peers count together: send hits to any of them,
 and ask any of them. Or they use an existing NATS, with --nats. See docs/cluster.md.
@@ -82,6 +89,9 @@ func (f *serveFlags) settle(from sources) {
 	if cfg.Journal.Join.URL != "" {
 		cfg.Journal.Join.Insecure = f.natsInsecure
 	}
+	if f.tlsMin == "1.2" {
+		cfg.TLS.Min = tls.VersionTLS12
+	}
 	if f.clock == "event" {
 		cfg.Engine.Clock = weir.EventClock
 	}
@@ -95,17 +105,19 @@ func (f *serveFlags) settle(from sources) {
 		cfg.Engine.OnceMemory = 0
 	}
 	if from["max-buffered-bytes"] == "" {
-		cfg.Server.MaxBufferedBytes = 0
+		cfg.Service.MaxBufferedBytes = 0
 	}
 }
 
 func (f *serveFlags) define(cmd *cobra.Command) {
 	cfg, flags := &f.node, cmd.Flags()
-	e, j, s := &cfg.Engine, &cfg.Journal, &cfg.Server
+	e, j, s, h, r := &cfg.Engine, &cfg.Journal, &cfg.Service, &cfg.HTTP, &cfg.RESP
 	flags.SortFlags = false
-	flags.StringVar(&s.Addr, "http", s.Addr, "address to listen on, host:port")
-	flags.StringSliceVar(&s.AllowHosts, "allow-host", nil, "name that clients reach this server by, *.example.com or *; IP addresses, names without a dot, .internal and this machine's name are allowed always")
-	flags.StringSliceVar(&s.AllowOrigins, "allow-origin", nil, "site whose web pages may use this server, scheme://host[:port]")
+	flags.StringVar(&h.Addr, "http", h.Addr, "address to listen on, host:port")
+	flags.StringVar(&r.Addr, "resp", "", "address for clients of Redis, host:port, such as 127.0.0.1:6379 (docs/resp.md)")
+	f.defineLocks(cmd)
+	flags.StringSliceVar(&h.AllowHosts, "allow-host", nil, "name that clients reach this server by, *.example.com or *; IP addresses, names without a dot, .internal and this machine's name are allowed always")
+	flags.StringSliceVar(&h.AllowOrigins, "allow-origin", nil, "site whose web pages may use this server, scheme://host[:port]")
 	flags.StringVar(&j.Dir, "data", j.Dir, "directory that keeps the hits; made if it is not there")
 	flags.BoolVar(&cfg.Ephemeral, "ephemeral", false, "keep hits in memory only")
 	choice(cmd, &f.clock, "clock", "what is now: the time of day, or the newest hit", "wall", "event")
@@ -126,19 +138,21 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	choice(cmd, &f.logFormat, "log-format", "how it is logged", "text", "json")
 	flags.Var(size(&s.MaxBodyBytes), "max-body-bytes", "largest body of hits")
 	flags.Var(size(&s.MaxBufferedBytes), "max-buffered-bytes", "memory of all large bodies that are being read")
-	flags.Var(number(&s.MaxLineBytes), "max-line-bytes", "longest line of a body")
+	flags.Var(number(&h.MaxLineBytes), "max-line-bytes", "longest line of a body")
 	flags.Var(number(&s.MaxBatch), "max-batch", "most lines of a body; one with more is refused whole")
 	flags.Var(number(&s.MaxAnswers), "max-answers", "most keys times windows of one question")
 	flags.Var(number(&s.MaxInFlight), "max-in-flight", "most requests at the same time, of hits, large bodies, decisions and questions each")
 	flags.Var(number(&s.MaxDurable), "max-durable", "most requests that wait for the disk at the same time")
-	flags.Var(number(&s.MaxConns), "max-conns", "most open connections; one more takes the place of one that idles")
-	flags.Var(duration(&s.ReadTimeout), "read-timeout", "time to send a request or to take an answer; large ones have more, by --min-rate")
-	flags.Var(size(&s.MinRate), "min-rate", "bytes per second at which large bodies, answers and backups must move on")
+	flags.Var(number(&h.MaxConns), "max-conns", "most open connections of each address; one more takes the place of one that idles")
+	flags.Var(duration(&h.ReadTimeout), "read-timeout", "time to send a request or to take an answer; large ones have more, by --min-rate")
+	flags.Var(size(&h.MinRate), "min-rate", "bytes per second at which large bodies, answers and backups must move on")
 	flags.Var(duration(&s.DurableTimeout), "durable-timeout", "time that a durable hit may wait for the disk")
-	flags.Var(duration(&s.WriteTimeout), "write-timeout", "time from a request to the end of its answer")
-	flags.Var(duration(&s.IdleTimeout), "idle-timeout", "time an idle connection stays open")
-	flags.Var(delay(&s.DrainDelay), "drain-delay", "time from not ready to the end of listening, for load balancers")
-	flags.Var(duration(&s.StopTimeout), "stop-timeout", "time that requests have to finish when the server stops")
+	flags.Var(duration(&h.WriteTimeout), "write-timeout", "time from a request to the end of its answer")
+	flags.Var(duration(&h.IdleTimeout), "idle-timeout", "time an idle connection stays open")
+	flags.Var(size(&r.CounterMemory), "resp-counters", "memory of the counters of INCR and SET, with --resp")
+	flags.Var(duration(&r.IdleTimeout), "resp-idle-timeout", "time an idle connection stays open, with --resp")
+	flags.Var(delay(&h.DrainDelay), "drain-delay", "time from not ready to the end of listening, for load balancers")
+	flags.Var(duration(&h.StopTimeout), "stop-timeout", "time that requests have to finish when the server stops")
 	flags.Var(duration(&cfg.CloseTimeout), "close-timeout", "time that the last hits have after that to reach the disk")
 }
 
@@ -178,11 +192,11 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 	}
 }
 
-// reload reads the policy file again. Without one a SIGHUP asks for nothing, and does not end
-// the process: who sends it to all servers of a machine means well.
+// reload reads files again. Without any a SIGHUP asks for nothing, and does not end the process:
+// who sends it to all servers of a machine means well.
 func (f *serveFlags) reload(n *node.Node, log *slog.Logger) {
-	if f.node.Policies.File == "" {
-		log.Warn("SIGHUP ignored: this server has no --policy file to read again")
+	if of := &f.node; of.Policies.File+of.Tokens.File+of.TLS.Cert+of.AuditLog == "" {
+		log.Warn("SIGHUP ignored: this server has no --policy file to read again, nor --tokens, --tls-cert or --audit-log")
 		return
 	}
 	n.Reload()

@@ -95,19 +95,28 @@ func reason(err error) error {
 // flagOf names the flags that are not simply spelled as the field they set.
 var flagOf = map[string]string{
 	"Addr":          "http",
+	"Cert":          "tls-cert",
+	"ClientCA":      "tls-client-ca",
 	"Keys":          "key",
 	"Windows":       "window",
 	"CountKeys":     "count-key",
 	"Dir":           "data",
 	"MaxBytes":      "max-disk",
 	"SnapshotBytes": "snapshot-every",
+
+	"RESP.Addr":          "resp",
+	"RESP.CounterMemory": "resp-counters",
+	"RESP.IdleTimeout":   "resp-idle-timeout",
 }
 
 // blame says by which setting a field of a configuration got its wrong value. A field may
-// have its part before it: Server.Addr.
+// have its part before it: HTTP.Addr.
 func (from sources) blame(field string, err error) error {
-	field = field[strings.LastIndexByte(field, '.')+1:]
 	flag, ok := flagOf[field]
+	if !ok {
+		field = field[strings.LastIndexByte(field, '.')+1:]
+		flag, ok = flagOf[field]
+	}
 	if !ok {
 		flag = kebab(field)
 	}

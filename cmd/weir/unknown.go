@@ -67,13 +67,31 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 		return fmt.Errorf("-%s looks like a flag: a KEY that begins with - stands after --", letters)
 	}
-	var flags []string
+	known := flagsOf(cmd)
+	of := map[string]string{} // the command below, of flags that cmd does not have
+	for _, below := range cmd.Commands() {
+		for _, flag := range flagsOf(below) {
+			if !below.Hidden && !slices.Contains(known, flag) {
+				known = append(known, flag)
+				of[flag] = below.CommandPath() + " "
+			}
+		}
+	}
+	meant := nearest.To("--"+unknown.GetSpecifiedName(), known)
+	if meant == "" {
+		return err
+	}
+	return fmt.Errorf("%w, did you mean %s%s?", err, of[meant], meant)
+}
+
+// flagsOf are those of a command, with their dashes.
+func flagsOf(cmd *cobra.Command) (flags []string) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
 			flags = append(flags, "--"+f.Name)
 		}
 	})
-	return fmt.Errorf("%w%s", err, nearest.DidYouMean("--"+unknown.GetSpecifiedName(), flags))
+	return flags
 }
 
 // variables appends those of the flags of a command and of all below it.

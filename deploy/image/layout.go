@@ -66,8 +66,8 @@ func config(arch, version, diffID string) map[string]any {
 		"config": map[string]any{
 			"User": fmt.Sprintf("%d:%d", nobody, nobody), "WorkingDir": "/data",
 			"Entrypoint": []string{"/weir"}, "Cmd": []string{"serve"},
-			// In a container its own loopback is out of reach: what is published decides who
-			// reaches it.
+			// In a container its own loopback is out of reach. So that nobody publishes it by
+			// mistake, it starts with WEIR_TOKENS and WEIR_TLS_CERT, or WEIR_INSECURE.
 			"Env":          []string{"WEIR_DATA=/data", "WEIR_HTTP=0.0.0.0:8080"},
 			"ExposedPorts": map[string]any{"8080/tcp": struct{}{}},
 			"Volumes":      map[string]any{"/data": struct{}{}},

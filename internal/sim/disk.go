@@ -84,9 +84,8 @@ func (l *Log) Crash(node string) {
 	}
 	switch r.disk {
 	case DiskTorn:
-		r.have -= min(r.have, 1)
-		if !l.othersHave(r, r.have+1) {
-			r.have++ // it was stored, and told
+		if r.have > 0 && l.othersHave(r, r.have) { // else it was stored, and told
+			r.have--
 		}
 	case DiskLying:
 		r.have -= min(r.have, uint64(l.w.IntN(lies)))

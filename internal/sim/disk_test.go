@@ -72,3 +72,19 @@ func TestDisks(t *testing.T) {
 	l.Restart("d")
 	l.Crash("d")
 }
+
+// A crash takes nothing from a log that has nothing, and adds nothing.
+func TestTornDiskOfAnEmptyLog(t *testing.T) {
+	w := NewWorld(6)
+	l := NewLog(w, NewNetwork(w, Faults{Usual: 1e6}), []string{"a", "b"})
+	for _, node := range []string{"a", "b"} {
+		l.SetDisk(node, DiskTorn)
+		l.Crash(node)
+		if _, have, _ := l.Stores(node); have != 0 {
+			t.Errorf("after a crash %s has %d messages of an empty log", node, have)
+		}
+	}
+	if !l.Led() {
+		t.Error("an empty log has no leader after crashes")
+	}
+}

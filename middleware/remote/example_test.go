@@ -65,7 +65,7 @@ func Example() {
 // serveWeir is `weir serve --ephemeral` within this test.
 func serveWeir() (addr string, stop func()) {
 	n, err := node.Start(context.Background(), node.Config{
-		Ephemeral: true, Server: server.Config{Addr: "127.0.0.1:0"}, Logger: slog.New(slog.DiscardHandler),
+		Ephemeral: true, HTTP: server.Config{Addr: "127.0.0.1:0"}, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		panic(err)

@@ -120,7 +120,7 @@ func judge(err error, d *middleware.Decision) (outcome, error) {
 	case err == nil:
 		return answered, nil
 	case errors.As(err, &refused) && refused.Code == "overloaded" && refused.Field == "limit":
-		// The memory of limits is full. As in one process, a flood of keys must not be
+		// The memory of limits, or the journal, is full. As in one process, a flood must not be
 		// what lifts the limits.
 		return answered, err
 	case isNone:

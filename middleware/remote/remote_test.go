@@ -19,6 +19,7 @@ import (
 	"github.com/weir-counter/weir/middleware/remote"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/server"
+	"github.com/weir-counter/weir/service"
 )
 
 const policies = `limits:
@@ -66,7 +67,11 @@ func (s *weirServer) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	api, err := server.New(engine, server.Config{Policies: live})
+	backend, err := service.New(service.Backend{Engine: engine, Policies: live}, service.Config{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	api, err := server.New(backend, server.Config{})
 	if err != nil {
 		s.t.Fatal(err)
 	}

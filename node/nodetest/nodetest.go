@@ -15,7 +15,7 @@ import (
 func Start(t testing.TB, change func(*node.Config)) *node.Node {
 	t.Helper()
 	cfg := node.Config{Ephemeral: true, Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))}
-	cfg.Server.Addr = "127.0.0.1:0"
+	cfg.HTTP.Addr = "127.0.0.1:0"
 	if change != nil {
 		change(&cfg)
 	}

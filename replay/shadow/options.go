@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/replay"
 )
@@ -70,7 +71,7 @@ func (o Options) validate() error {
 	case o.Top < 1 || o.Top > MaxTop:
 		return &replay.OptionError{Field: "Top", Message: fmt.Sprintf("%d keys: it must be 1 to %d", o.Top, MaxTop)}
 	case o.Memory < MinMemory:
-		return &replay.OptionError{Field: "Memory", Message: fmt.Sprintf("%d bytes: it must be at least 1 MiB", o.Memory)}
+		return &replay.OptionError{Field: "Memory", Message: units.FormatSize(o.Memory) + ": it must be at least 1MiB"}
 	}
 	return nil
 }

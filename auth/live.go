@@ -1,0 +1,55 @@
+package auth
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Live is the Set in use. Create it with NewLive; it is safe for many goroutines.
+type Live struct{ set atomic.Pointer[Set] }
+
+// NewLive puts s to use.
+func NewLive(s *Set) *Live {
+	l := new(Live)
+	l.set.Store(s)
+	return l
+}
+
+// Set is the one in use, never nil.
+func (l *Live) Set() *Set { return l.set.Load() }
+
+// Token says whose a token is, or fails with ErrUnknown or ErrExpired. It costs a SHA-256, and
+// allocates nothing.
+func (l *Live) Token(text string) (*Login, error) { return l.Set().byToken(text, time.Now()) }
+
+// Password is Token for protocols with a user and a password, which is the token. The user is the
+// identity's name, "" or "default".
+func (l *Live) Password(user, password string) (*Login, error) {
+	login, err := l.Token(password)
+	if err == nil && user != "" && user != "default" && user != login.Identity.Name {
+		return nil, ErrUnknown
+	}
+	return login, err
+}
+
+// Certificate says whose a client's certificate is that was verified, by its subject
+// alternative names: dns:NAME, uri:URI, email:ADDRESS, ip:ADDRESS. Or it fails with
+// ErrUnknown.
+func (l *Live) Certificate(sans []string) (*Login, error) { return l.Set().bySANs(sans) }
+
+// Check says which identity a login proves now: as the file is now, and as late as it is. It
+// fails with ErrUnknown or ErrExpired. While the file stays as it is, it costs a few
+// nanoseconds.
+func (l *Live) Check(login *Login) (*Identity, error) {
+	if set := l.Set(); login.set != set {
+		now, err := set.same(login)
+		if err != nil {
+			return nil, err
+		}
+		login = now
+	}
+	if !login.token.Expires.IsZero() && login.token.Expired(time.Now()) {
+		return nil, ErrExpired
+	}
+	return login.Identity, nil
+}

@@ -1,0 +1,74 @@
+// Command doors sends the same pipelines to `weir serve --resp` and to redis-server, both of which it
+// starts, in turns, and measures the processor time that each spends on a command. It writes
+// docs/benchmarks-doors.md. The servers are processes of their own, on loopback, and keep nothing on
+// disk, but for the one that is called weir, durable.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"path/filepath"
+)
+
+func main() {
+	log.SetFlags(0)
+	weir := flag.String("weir", "../bin/weir", "the weir program")
+	redis := flag.String("redis", "redis-server", "the program to compare with")
+	commands := flag.Int("commands", 1_000_000, "commands of each round; costly ones are fewer")
+	rounds := flag.Int("rounds", 5, "how many times to measure")
+	out := flag.String("page", "", "page to write; empty: standard output")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *weir, *redis, *commands, *rounds, *out); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, weir, redis string, commands, rounds int, out string) error {
+	scratch, err := os.MkdirTemp("", "weir-bench-doors-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	servers := map[string]*server{}
+	for name, program := range map[string]func(address string) []string{
+		"weir": func(a string) []string {
+			return []string{weir, "serve", "--http", "127.0.0.1:0", "--resp-counters", "1GiB", "--log-level", "error", "--ephemeral", "--resp", a}
+		},
+		"weir, durable": func(a string) []string {
+			return []string{weir, "serve", "--http", "127.0.0.1:0", "--log-level", "error", "--data", filepath.Join(scratch, "data"), "--resp", a}
+		},
+		"redis": redisArgs(redis),
+	} {
+		s, err := start(ctx, name, program)
+		if err != nil {
+			return err
+		}
+		defer s.stop()
+		servers[name] = s
+	}
+	var rows []row
+	for _, w := range workloads() {
+		for _, pipeline := range []int{16, 64} {
+			for _, asked := range w.asked {
+				r, err := measure(ctx, servers[asked.server], w, asked, pipeline, commands/max(asked.fewer, 1), rounds)
+				if err != nil {
+					return fmt.Errorf("%s on %s: %w", asked.command, asked.server, err)
+				}
+				rows = append(rows, r)
+				fmt.Fprintln(os.Stderr, r)
+			}
+		}
+	}
+	page := writePage(ctx, redis, rows)
+	if out == "" {
+		_, err := os.Stdout.WriteString(page)
+		return err
+	}
+	return os.WriteFile(out, []byte(page), 0o644)
+}

@@ -1,0 +1,238 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+const (
+	// maxUnderWay is how many requests of one class may be under way to a node. With
+	// two, one is answered while the other is on the wire.
+	maxUnderWay = 2
+
+	// breakerTime is for how long a node that did not answer is asked after all others.
+	breakerTime = time.Second
+
+	// maxPeers is how many nodes are remembered that nothing is under way to.
+	maxPeers = 256
+)
+
+// pendingGroup is some questions to one node, until all are answered.
+type pendingGroup struct {
+	left atomic.Int32
+	gone atomic.Bool // nobody waits any more
+	done chan struct{}
+	each []*pending
+}
+
+// pending is one of them. After done it has an answer or an error.
+type pending struct {
+	of      *pendingGroup
+	q       *question
+	encoded []byte
+	sent    bool // or it waited in vain
+	answer  answer
+	fresh   Fresh
+	err     error
+}
+
+func (a *pending) end() {
+	if a.of.left.Add(-1) == 0 {
+		close(a.of.done)
+	}
+}
+
+// peer is a node that is asked.
+type peer struct {
+	node   string
+	queues [classes]peerQueue
+}
+
+// peerQueue is where the questions of one class to one node wait.
+type peerQueue struct {
+	openUntil atomic.Int64 // the circuit breaker: Unix ns until when others are asked before it
+
+	mu       sync.Mutex
+	waiting  []*pending
+	underWay int
+}
+
+func (p *peer) breakerOpen(c class, now time.Time) bool {
+	// One that does not answer what is quick won't scan either.
+	return p.queues[c].openUntil.Load() > now.UnixNano() || c == scan && p.queues[quick].openUntil.Load() > now.UnixNano()
+}
+
+func (p *peer) idle() bool {
+	for i := range p.queues {
+		l := &p.queues[i]
+		l.mu.Lock()
+		busy := l.underWay > 0 || len(l.waiting) > 0
+		l.mu.Unlock()
+		if busy {
+			return false
+		}
+	}
+	return true
+}
+
+// peers are the nodes that are asked.
+type peers struct {
+	mu   sync.Mutex
+	list map[string]*peer
+}
+
+func (ps *peers) get(node string) *peer {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.list[node]
+	if p != nil {
+		return p
+	}
+	if len(ps.list) >= maxPeers {
+		for name, old := range ps.list {
+			if old.idle() {
+				delete(ps.list, name)
+			}
+		}
+	}
+	p = &peer{node: node}
+	ps.list[node] = p
+	return p
+}
+
+func (ps *peers) breakerOpen(node string, c class) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.list[node]
+	return p != nil && p.breakerOpen(c, time.Now())
+}
+
+// askNode puts questions of one class to a node, and waits for all answers. It is
+// false if ctx ended before: then nothing is known of any.
+func (r *Router) askNode(ctx context.Context, node string, c class, questions []*question) ([]*pending, bool) {
+	of := &pendingGroup{done: make(chan struct{}), each: make([]*pending, len(questions))}
+	of.left.Store(int32(len(questions)))
+	for i, q := range questions {
+		of.each[i] = &pending{of: of, q: q, encoded: q.append(nil)}
+	}
+	r.stats.asked.Add(uint64(len(questions)))
+	p := r.peers.get(node)
+	l := &p.queues[c]
+	l.mu.Lock()
+	l.waiting = append(l.waiting, of.each...)
+	start := l.underWay < maxUnderWay
+	if start {
+		l.underWay++
+	}
+	l.mu.Unlock()
+	if start && !r.goes(func() { r.run(p, c) }) {
+		l.mu.Lock()
+		l.underWay--
+		l.mu.Unlock()
+		return nil, false
+	}
+	select {
+	case <-of.done:
+		return of.each, true
+	case <-ctx.Done():
+		of.gone.Store(true)
+		return nil, false
+	}
+}
+
+// run sends what waits in a queue, request after request, until nothing does.
+func (r *Router) run(p *peer, c class) {
+	l := &p.queues[c]
+	for {
+		batch := l.take(c)
+		if batch == nil {
+			return
+		}
+		answers, fresh, err := r.send(p.node, c, batch)
+		for i, a := range batch {
+			if a.err = err; err == nil {
+				a.answer, a.fresh = answers[i], fresh
+			}
+		}
+		if err != nil {
+			batch = append(batch, r.fail(p, c, err)...)
+		}
+		for _, a := range batch {
+			a.end()
+		}
+	}
+}
+
+// take takes what one request has room for; nil ends the turn.
+func (l *peerQueue) take(c class) []*pending {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = slices.DeleteFunc(l.waiting, func(a *pending) bool { return a.of.gone.Load() })
+	n, bytes := 0, 0
+	for n < len(l.waiting) && n < c.most() {
+		bytes += len(l.waiting[n].encoded) + 2
+		if n > 0 && bytes > maxMessage {
+			break
+		}
+		n++
+	}
+	if n == 0 {
+		l.underWay--
+		l.waiting = nil
+		return nil
+	}
+	batch := l.waiting[:n:n]
+	l.waiting = l.waiting[n:]
+	return batch
+}
+
+// fail opens a node's circuit breaker, and returns what waited for it: others may be asked.
+func (r *Router) fail(p *peer, c class, err error) []*pending {
+	r.stats.failed.Add(1)
+	if r.ctx.Err() == nil {
+		now := time.Now()
+		if before := p.queues[c].openUntil.Swap(now.Add(breakerTime).UnixNano()); before < now.UnixNano() {
+			r.log.Warn("a node does not answer queries about its partitions; asking other nodes first for one second", "node", p.node, "error", err)
+		}
+	}
+	l := &p.queues[c]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waited := l.waiting
+	l.waiting = nil
+	for _, a := range waited {
+		a.err = err
+	}
+	return waited
+}
+
+// send makes one request, and waits for its answers.
+func (r *Router) send(node string, c class, batch []*pending) ([]answer, Fresh, error) {
+	within := r.attempt(c)
+	b := appendRequest(nil, c, r.partitions, within, len(batch))
+	questions := make([]*question, len(batch))
+	for i, a := range batch {
+		a.sent = true
+		b = wire.AppendText(b, string(a.encoded))
+		questions[i] = a.q
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, within)
+	defer cancel()
+	r.stats.requests.Add(1)
+	text, err := r.inbox.request(ctx, subject(node), b)
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = errSilent
+		}
+		return nil, Fresh{}, err
+	}
+	return readAnswers(text, questions, r.partitions)
+}
+
+var errSilent = errors.New("no answer in time")

@@ -1,0 +1,105 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/partial"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// top is a kind: the n keys with a prefix that have most hits in a window.
+type top struct {
+	at     time.Time // whole seconds
+	window time.Duration
+	n      int
+	prefix string
+}
+
+// ranking is its result: the most first, of equal ones by key.
+type ranking []weir.KeyCount
+
+// Top answers as weir.Engine.Top does, for the keys of all nodes.
+func (r Reading) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
+	a, fresh, err := r.ask(ctx, &question{kind: top{time.Unix(at.Unix(), 0), w, n, clip(prefix, maxFilter)}, upTo: r.upTo})
+	if err != nil {
+		return nil, Fresh{}, err
+	}
+	return slices.Clone(a.result.(ranking)), fresh, nil
+}
+
+// Top is that of a Reading after anything.
+func (r *Router) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
+	return r.After(0).Top(ctx, at, w, n, prefix)
+}
+
+func (top) number() byte  { return 3 }
+func (top) class() class  { return scan }
+func (top) keyed() string { return "" }
+func (top) wide() bool    { return true }
+func (top) counts() bool  { return true }
+func (q top) exact() bool { return whole(q.window) }
+
+// top: at (signed s), window s, n, prefix.
+func (q top) append(b []byte) []byte {
+	b = binary.AppendVarint(b, q.at.Unix())
+	b = binary.AppendUvarint(b, seconds(q.window))
+	b = binary.AppendUvarint(b, uint64(q.n))
+	return wire.AppendText(b, q.prefix)
+}
+
+func readTop(r *wire.Reader) kind {
+	return top{at: time.Unix(r.Varint(), 0), window: readWindow(r), n: int(r.AtMost(weir.MaxList)), prefix: r.Text(maxFilter)}
+}
+
+func (q top) answer(e *weir.Engine, in replication.PartitionSet) (result, error) {
+	list, err := partial.Of(e).TopIn(in, q.at, q.window, q.n, q.prefix)
+	return ranking(list), err
+}
+
+func (q top) read(r *wire.Reader) result {
+	list := make(ranking, readLength(r, q.n))
+	for i := range list {
+		list[i] = weir.KeyCount{Key: r.Text(weir.MaxKeyBytes), Count: weir.Count(readBounds(r))}
+	}
+	return list
+}
+
+// How many, each key and count.
+func (l ranking) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(l)))
+	for _, kc := range l {
+		b = counting(kc.Count).append(wire.AppendText(b, kc.Key))
+	}
+	return b
+}
+
+func (l ranking) merge(q kind, more result) result {
+	l = append(l, more.(ranking)...)
+	slices.SortFunc(l, func(a, b weir.KeyCount) int {
+		return cmp.Or(cmp.Compare(b.Estimate, a.Estimate), cmp.Compare(a.Key, b.Key))
+	})
+	return l[:min(q.(top).n, len(l))]
+}
+
+func (l ranking) memory() (n int) {
+	for _, kc := range l {
+		n += 40 + len(kc.Key)
+	}
+	return n
+}
+
+// readLength reads the length of a list.
+func readLength(r *wire.Reader, most int) int {
+	n := r.Count()
+	if n > most {
+		r.Fail()
+		return 0
+	}
+	return n
+}

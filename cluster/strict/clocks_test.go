@@ -1,0 +1,53 @@
+package strict
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/cluster/join/jointest"
+)
+
+// The holder's clock is two hours behind, or ahead, of the others'. After it has left, the
+// next one knows what it admitted: ten an hour, and never more.
+func TestHoldersClockIsWrong(t *testing.T) {
+	c := newCluster(t, hourly, 5*time.Millisecond)
+	for _, wrong := range []time.Duration{-2 * time.Hour, 2 * time.Hour} {
+		key := map[bool]string{true: "h:behind", false: "h:ahead"}[wrong < 0]
+		first := c.holder(key)
+		jointest.Eventually(t, "the node whose clock is wrong holds again", func() bool {
+			c.crash(first)
+			c.clocks[first] = wrong
+			c.start()
+			for range 200 { // groups go back within seconds to the node that should hold them
+				if c.holder(key) == first {
+					return true
+				}
+				<-time.After(100 * time.Millisecond)
+			}
+			// It held while the one that should was still starting: that one's clock, then.
+			c.crash(first)
+			c.clocks[first] = 0
+			c.start()
+			first = c.holder(key)
+			return false
+		})
+		admitted := 0
+		for range 10 {
+			if c.takeDecided(first, key).Allowed {
+				admitted++
+			}
+		}
+		c.leave(first)
+		second := c.holder(key)
+		for range 10 {
+			if c.takeDecided(second, key).Allowed {
+				admitted++
+			}
+		}
+		if admitted > 10 || admitted < 5 {
+			t.Errorf("by a clock that is off by %v: %d of 10 an hour admitted", wrong, admitted)
+		}
+		c.clocks[first] = 0
+		c.start()
+	}
+}

@@ -1,0 +1,124 @@
+package strict
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/checks"
+)
+
+// decide answers a question, at once or after the journal has it, or never.
+func (s *Strict) decide(i int, q checks.Question, tell func(answer)) {
+	g := &s.groups[i]
+	token, ok := s.holds(g)
+	if !ok {
+		return
+	}
+	if s.commits.full() {
+		s.stats.refused.Add(1)
+		return
+	}
+	a, err := s.take(i, q)
+	if err != nil {
+		tell(answer{err: err})
+		return
+	}
+	s.stats.decided.Add(1)
+	if !a.Allowed || !q.Takes() {
+		tell(a)
+		return
+	}
+	s.commits.add(commit{g, token, func() { tell(a) }})
+}
+
+// take decides on this node's engine.
+func (s *Strict) take(i int, q checks.Question) (a answer, err error) {
+	for _, c := range q.Checks {
+		if s.Group(c.Key) != i {
+			return a, &weir.Error{Code: weir.CodeInvalidKey, Field: "key", Message: "the key is of another group: all nodes must have as many partitions"}
+		}
+	}
+	a.Answer, err = q.Decide(s.cfg.Engine)
+	return a, err
+}
+
+// commitTime bounds the wait for the journal: who asked has long given up.
+const commitTime = 2 * time.Second
+
+// commit tells of admissions once they are in the journal. All that come while one
+// flush is written wait for the next together.
+func (s *Strict) commit(ctx context.Context) {
+	for {
+		list := s.commits.take(ctx)
+		if list == nil {
+			return
+		}
+		syncing, cancel := context.WithTimeout(ctx, commitTime)
+		err := s.cfg.Journal.Sync(syncing)
+		cancel()
+		for _, c := range list {
+			if token, ok := s.holds(c.group); err != nil || !ok || token != c.token {
+				s.stats.lost.Add(1)
+				continue
+			}
+			c.tell()
+		}
+	}
+}
+
+// breakerTime is for how long a holder that did not answer in time is not asked again.
+const breakerTime = time.Second
+
+// Decide is of policy.Strict: it takes or peeks at the holder of the keys' group.
+// The error is a *weir.Error of the holder's engine.
+func (s *Strict) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
+	i := s.Group(asked[0].Key)
+	a, err := s.ask(i, checks.Ask(asked, take))
+	switch {
+	case err != nil:
+		s.stats.unanswered.Add(1)
+		return false, false, nil
+	case a.err != nil:
+		return false, true, a.err
+	}
+	copy(verdicts, a.Verdicts)
+	return a.Allowed, true, nil
+}
+
+// ask asks the holder, which may be this node.
+func (s *Strict) ask(i int, q checks.Question) (answer, error) {
+	g := &s.groups[i]
+	if time.Now().UnixNano() < g.breakerUntil.Load() {
+		return answer{}, errResting
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Deadline)
+	defer cancel()
+	a, err := s.askHolder(ctx, i, q)
+	if errors.Is(err, context.DeadlineExceeded) {
+		g.breakerUntil.Store(time.Now().Add(breakerTime).UnixNano())
+	}
+	return a, err
+}
+
+var errResting = errors.New("the node that decides did not answer a moment ago; asking it again shortly")
+
+func (s *Strict) askHolder(ctx context.Context, i int, q checks.Question) (answer, error) {
+	if _, ok := s.holds(&s.groups[i]); ok {
+		told := make(chan answer, 1)
+		s.decide(i, q, func(a answer) { told <- a })
+		select {
+		case a := <-told:
+			return a, nil
+		case <-ctx.Done():
+			return answer{}, context.Cause(ctx)
+		}
+	}
+	s.stats.forwarded.Add(1)
+	msg, err := s.conn.RequestWithContext(ctx, subject(i), encode(q))
+	if err != nil {
+		return answer{}, err
+	}
+	return decodeAnswer(msg.Data, len(q.Checks))
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/auth"
+)
+
+const tokenHelp = `Make, list and revoke tokens: in a file, which 'weir serve --tokens FILE' reads.
+
+The file says who may do what. It has the SHA-256 of tokens, not the tokens; a
+server reads it again within a second of a change, and at a SIGHUP. Edit it for
+more: several permissions, ceilings, client certificates. See docs/security.md.`
+
+func newToken(w *world) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make, list and revoke tokens",
+		Long:  tokenHelp,
+		Args: func(cmd *cobra.Command, given []string) error {
+			if len(given) > 0 {
+				return unknownCommand(cmd, given[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTokenCreate(w), newTokenList(w), newTokenRevoke(w))
+	return cmd
+}
+
+func tokensFlag(cmd *cobra.Command, to *string) {
+	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVar(to, "tokens", "tokens.yaml", "file of tokens")
+}
+
+// tokenFlags are those of weir token create.
+type tokenFlags struct {
+	file                string
+	roles, keys, limits []string
+	expires             time.Duration
+}
+
+func newTokenCreate(w *world) *cobra.Command {
+	var f tokenFlags
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a token and print it",
+		Long: `Make a token of the identity NAME and print it: this is the only time that it
+is shown. A new identity needs --role. One that is there gets a second token,
+so that the one in use can be replaced: make it, give it to the clients, and
+revoke the old one. It is good for as long as the newest token of the identity
+was when it was made, unless --expires says something else.
+
+Roles: ingest (send hits), decide (ask limits), read (ask for counts), admin
+(delete, backup, restore, cluster).`,
+		Example: "  weir token create ops --role read,admin\n  weir token create shop --role ingest,decide --keys shop: --expires 90d\n  weir token create shop",
+		Args:    args("NAME"),
+		RunE: work(w, func(_ *cobra.Command, args []string, given sources) error {
+			n, err := f.token(args[0], given["expires"] != "")
+			if err != nil {
+				return err
+			}
+			text, expires, err := auth.Create(f.file, n)
+			if err != nil {
+				return err
+			}
+			if given["expires"] == "" && !expires.IsZero() {
+				fmt.Fprintf(w.stderr, "weir: it expires at %s, after as long as the one before it; --expires says something else\n", formatMoment(expires))
+			}
+			fmt.Fprintln(w.stdout, text)
+			return nil
+		}),
+	}
+	tokensFlag(cmd, &f.file)
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.roles, "role", nil, "what a new identity may do: "+strings.Join(auth.RoleNames(), ", "))
+	flags.StringSliceVar(&f.keys, "keys", nil, "prefixes of the keys that the roles are for (default all keys)")
+	flags.StringSliceVar(&f.limits, "limits", nil, "names of the limits that the roles are for, but for ingest (default all limits)")
+	flags.Var(delay(&f.expires), "expires", "for how long the token is good, 0 for ever (default like the newest token of the identity; for ever for its first)")
+	flags.Lookup("expires").DefValue = "" // the usage says it
+	return cmd
+}
+
+// token reads the flags; ends tells whether --expires was given.
+func (f *tokenFlags) token(name string, ends bool) (n auth.New, err error) {
+	if !auth.IsName(name) {
+		return n, usage{errors.New("NAME has 1 to 64 letters, digits or any of ._/-")}
+	}
+	n.Identity, n.Forever = name, ends && f.expires == 0
+	if f.expires > 0 {
+		n.Expires = time.Now().Add(f.expires)
+	}
+	for _, word := range f.roles {
+		role, ok := auth.ParseRole(word)
+		if !ok {
+			return n, usage{fmt.Errorf("--role %s: there are %s", word, strings.Join(auth.RoleNames(), ", "))}
+		}
+		permission := auth.Permission{Role: role, Keys: f.keys, Limits: f.limits}
+		if role == auth.Ingest {
+			permission.Limits = nil
+		}
+		n.Permissions = append(n.Permissions, permission)
+	}
+	if len(f.roles) == 0 && len(f.keys)+len(f.limits) > 0 {
+		return n, usage{errors.New("--keys and --limits are for a new identity, with --role")}
+	}
+	return n, nil
+}
+
+func newTokenList(w *world) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List identities and their tokens", Args: args(),
+		RunE: work(w, func(*cobra.Command, []string, sources) error {
+			set, err := auth.Load(file)
+			if err != nil {
+				return err
+			}
+			t := table{tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)}
+			t.row("IDENTITY", "ROLES", "TOKEN", "CREATED", "EXPIRES")
+			for _, i := range set.Identities() {
+				roles, tokens := rolesText(i), set.Tokens(i.Name)
+				if len(tokens) == 0 {
+					t.row(i.Name, roles, "-", "", "")
+				}
+				for _, token := range tokens {
+					t.row(i.Name, roles, token.ID, momentOr(token.Created, "-"), expiryText(&token))
+				}
+			}
+			return t.Flush()
+		}),
+	}
+	tokensFlag(cmd, &file)
+	return cmd
+}
+
+func rolesText(i *auth.Identity) string {
+	var roles []string
+	for _, word := range auth.RoleNames() {
+		role, _ := auth.ParseRole(word)
+		g := i.Permission(role)
+		switch {
+		case g == nil:
+		case g.All():
+			roles = append(roles, word)
+		default:
+			roles = append(roles, word+"("+strings.Join(append(append([]string{}, g.Keys...), g.Limits...), " ")+")")
+		}
+	}
+	return keyText(strings.Join(roles, ","))
+}
+
+func expiryText(t *auth.Token) string {
+	text := momentOr(t.Expires, "never")
+	if t.Expired(time.Now()) {
+		text += " (expired)"
+	}
+	return text
+}
+
+func momentOr(t time.Time, none string) string {
+	if t.IsZero() {
+		return none
+	}
+	return formatMoment(t)
+}
+
+func newTokenRevoke(w *world) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use: "revoke ID...", Short: "Revoke tokens by their ids",
+		Long: `Revoke tokens by their ids: the middle part of weir_<id>_<secret>, which 'weir
+token list' shows. A server refuses them within a second.`,
+		Args: args("ID..."),
+		RunE: work(w, func(_ *cobra.Command, ids []string, _ sources) error {
+			for _, id := range ids {
+				if err := auth.Revoke(file, id); err != nil {
+					return err
+				}
+				fmt.Fprintf(w.stdout, "revoked %s\n", id)
+			}
+			return nil
+		}),
+	}
+	tokensFlag(cmd, &file)
+	return cmd
+}

@@ -1,0 +1,229 @@
+// Package admission is what keys have used of their limits: states of package limit, by a limit's
+// name and a key, in partitions and within a memory budget that forgets no limit in use. It
+// decides, notes for the journal what was admitted, and counts what the journal brings.
+package admission
+
+import (
+	"hash/maphash"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/internal/clock"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/limit"
+)
+
+// Table is what an Engine knows of the limits of its keys: for each name of a
+// limit and each key the state of package limit, in one share per partition.
+//
+// A state whose limit is in use is never dropped: its key would get a fresh
+// allowance. One that is idle, with its whole burst free again, decides like none
+// at all, and goes when its room is needed, or when the janitor comes by.
+type Table struct {
+	Clock  clock.Limits
+	budget int64 // bytes
+	gather bool  // admissions are kept for cuts
+	shares []share
+	seed   maphash.Seed // of the tables
+
+	states      atomic.Int64
+	bytes       atomic.Int64
+	inlineBytes atomic.Int64           // of inline limits, in bytes too
+	taken       atomic.Pointer[string] // why takes of limits that are journaled are refused; nil: they are not
+	refused     atomic.Uint64          // requests that had no room for their state
+	next        atomic.Uint32          // the share where makeRoom looks next
+
+	mu       sync.Mutex // guards all below
+	names    map[string]*Name
+	held     int              // names that a KeyedLimit holds
+	forgetAt int              // names at which those are dropped that nobody needs
+	records  map[string]*Plan // read from a journal
+}
+
+// share is one partition's states, under a lock of its own: hits and
+// admissions do not wait for each other.
+type share struct {
+	mu      sync.Mutex // guards all below
+	table   table
+	fresh   map[*keyState]freshAdmissions // since the last cut, of the limits that are journaled
+	forgets []replication.Admission       // of ForgetInline, before those; one for each name at most
+	away    bool                          // the partition is not held (held.go)
+	_       [64]byte
+}
+
+// Name is a limit's name, one object for each. It is known while somebody
+// holds it, or keys have states of it.
+type Name struct {
+	Name      string
+	salt      uint32        // of the hashes of its IDs
+	held      int           // KeyedLimits that were not released; guarded by limits.mu
+	states    atomic.Int64  // of its keys
+	Overshoot atomic.Uint64 // see internal/limits
+}
+
+// keyState is what a key has used of a limit, and by which plan: the two cache
+// lines of a decision are this and the state's cells.
+type keyState struct {
+	plan  *Plan // its name and the key are the state's ID
+	key   string
+	state limit.State
+}
+
+// Plan is a limit made ready.
+type Plan struct {
+	*limit.Plan
+	Name      *Name
+	journaled bool   // its admissions survive a restart, and other nodes learn of them
+	Strict    bool   // one node decides for all
+	Inline    bool   // a request brought it along
+	forgets   byte   // it is no limit: recordForget or recordForgetAll
+	Record    string // all this, as the journal has it; if there may be one
+}
+
+const (
+	// MaxNames bounds the names that KeyedLimits hold. Others are known while
+	// keys have states of them, within the budget of memory.
+	MaxNames = 10_000
+
+	// journaledPer is the shortest period of a limit that survives a restart: with
+	// a shorter one nobody waits for long.
+	journaledPer = time.Minute
+)
+
+// New returns an empty table. budget is in bytes; with gather, admissions are kept for
+// cuts.
+func New(partitions int, budget int64, gather bool, clock clock.Limits) *Table {
+	return &Table{
+		Clock:  clock,
+		budget: budget,
+		gather: gather,
+		shares: make([]share, partitions),
+		seed:   maphash.MakeSeed(),
+		names:  map[string]*Name{},
+
+		records: map[string]*Plan{},
+	}
+}
+
+// InUse tells whether keys have states of the name.
+func (n *Name) InUse() bool { return n.states.Load() > 0 }
+
+// NamesKept is how many names KeyedLimits hold, and how many are known.
+func (ls *Table) NamesKept() (held, known int) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.held, len(ls.names)
+}
+
+// NewPlan makes a limit ready, of a name. Its admissions are journaled if it says so, or its
+// period is long enough.
+func (ls *Table) NewPlan(name *Name, of *limit.Plan, journaled, strict, inline bool) *Plan {
+	made := &Plan{Plan: of, Name: name, Strict: strict, Inline: inline}
+	if ls.gather {
+		made.journaled = journaled || of.Limit().Per >= journaledPer
+		made.Record = limitRecord(name.Name, of.Limit(), made.flags())
+	}
+	return made
+}
+
+// Hold returns the one object of a name, for a KeyedLimit.
+func (ls *Table) Hold(name string) (*Name, error) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	have := ls.name(name)
+	if have.held == 0 {
+		if ls.held >= MaxNames {
+			return nil, &OverloadedError{"10,000 names of limits are in use: use fewer, the key tells users apart"}
+		}
+		ls.held++
+	}
+	have.held++
+	return have, nil
+}
+
+func (ls *Table) Release(name *Name) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if name.held--; name.held == 0 {
+		ls.held--
+	}
+}
+
+// name returns the one object of a name. The caller holds ls.mu.
+func (ls *Table) name(name string) *Name {
+	have := ls.names[name]
+	if have == nil {
+		if len(ls.names) >= ls.forgetAt {
+			ls.forgetNames()
+			ls.forgetAt = max(MaxNames, 2*len(ls.names))
+		}
+		have = &Name{Name: name, salt: rand.Uint32()}
+		ls.names[name] = have
+	}
+	return have
+}
+
+// forgetNames drops the names that nobody holds and no key has in use. The caller
+// holds ls.mu.
+func (ls *Table) forgetNames() {
+	clear(ls.records) // they hold names; what is in use is soon back
+	for text, name := range ls.names {
+		if name.held == 0 && name.states.Load() == 0 {
+			delete(ls.names, text)
+		}
+	}
+}
+
+// state finds or makes the state of a key under a plan. One of another limit is
+// adopted. The caller holds the share's lock.
+func (ls *Table) state(s *share, plan *Plan, key string, now int64) (*keyState, error) {
+	hash := ls.hash(plan.Name, key)
+	have := s.table.find(hash, plan.Name, key)
+	if have == nil {
+		return ls.insert(s, hash, plan, key)
+	}
+	if have.plan != plan {
+		ls.adopt(have, plan, now)
+	}
+	return have, nil
+}
+
+// look is the state of a key as it would be under a plan, and changes nothing: one
+// of another limit is copied and adopted. The caller holds the share's lock.
+func (ls *Table) look(s *share, plan *Plan, key string, now int64) *keyState {
+	have := s.table.find(ls.hash(plan.Name, key), plan.Name, key)
+	switch {
+	case have == nil:
+		return &keyState{plan: plan}
+	case have.plan.Limit() == plan.Limit():
+		return have
+	}
+	seen := &keyState{plan: plan}
+	if _, err := have.plan.DecodeState(&seen.state, have.plan.AppendState(nil, &have.state)); err != nil {
+		panic(err) // these are the bytes of this very state
+	}
+	plan.Adopt(&seen.state, have.plan.Plan, now)
+	return seen
+}
+
+// hash places an ID in its share's table. It is seeded: nobody can choose keys
+// that collide.
+func (ls *Table) hash(name *Name, key string) uint32 {
+	return uint32(maphash.String(ls.seed, key)) ^ name.salt
+}
+
+func (ls *Table) adopt(have *keyState, plan *Plan, now int64) {
+	ls.grow(have.plan, -have.bytes())
+	if have.plan.Limit() != plan.Limit() {
+		plan.Adopt(&have.state, have.plan.Plan, now)
+	}
+	have.plan = plan
+	ls.grow(plan, have.bytes())
+}
+
+// OverloadedError is the error for what there is no room for, or no journal.
+type OverloadedError struct{ Message string }
+
+func (e *OverloadedError) Error() string { return e.Message }

@@ -1,0 +1,90 @@
+package admission
+
+import (
+	"strings"
+
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/limit"
+)
+
+// What keys have used of shared limits is kept where their partition is held. Strict
+// limits are decided by a node that may hold none of their keys, and those of one node
+// are that node's: both are kept everywhere. A shared limit that is decided anyway
+// where its key's partition is not held knows what was admitted there, and no more.
+
+// ofHolders tells whether only the holders of a key's partition keep its state.
+func (p *Plan) ofHolders() bool {
+	return p.journaled && !p.Strict && !strings.ContainsRune(p.Name.Name, NodeMark)
+}
+
+// ReleaseShare lets the states of shared limits go, but for those whose admissions no cut has
+// yet.
+func (ls *Table) ReleaseShare(partition int) {
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = true
+	ls.letGo(s)
+}
+
+// letGo drops the states of shared limits that no cut waits for. The caller holds s.mu.
+func (ls *Table) letGo(s *share) {
+	t := &s.table
+	for place := range t.places() {
+		st := t.at(uint32(place))
+		if st.plan == nil || !st.plan.ofHolders() {
+			continue
+		}
+		if _, fresh := s.fresh[st]; !fresh {
+			ls.drop(s, uint32(place))
+		}
+	}
+}
+
+// HoldShare takes the states of shared limits back, and admissions after them. What was
+// admitted here since the last cut counts too; what was before comes from the journal.
+func (ls *Table) HoldShare(partition int, list []replication.LimitState) error {
+	states, err := ls.decodeStates(list)
+	if err != nil {
+		return err
+	}
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ls.letGo(s)
+	for st := range s.fresh {
+		if st.plan.ofHolders() {
+			ls.grow(st.plan, -int64(st.state.Size()))
+			st.state = limit.State{}
+			ls.grow(st.plan, int64(st.state.Size()))
+		}
+	}
+	for i := range states {
+		if states[i].plan.ofHolders() {
+			ls.restoreOne(s, &states[i])
+		}
+	}
+	for st, of := range s.fresh {
+		if st.plan.ofHolders() {
+			before := st.state.Size()
+			st.plan.Charge(&st.state, of.at, of.n)
+			ls.grow(st.plan, int64(st.state.Size()-before))
+		}
+	}
+	s.away = false
+	return nil
+}
+
+// ApplyShared counts those admissions that are of limits whose state only holders keep.
+func (ls *Table) ApplyShared(partition int, list []replication.Admission) error {
+	for _, a := range list {
+		plan, err := ls.Recorded(a.Limit)
+		if err == nil && plan.ofHolders() {
+			err = ls.apply(partition, a, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,278 @@
+package admission
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir/internal/clock"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/limit"
+)
+
+// freshAdmissions are n, the last of them at the time at.
+type freshAdmissions struct {
+	n  uint64
+	at int64
+}
+
+// note adds admissions to the next cut. The caller holds s.mu.
+func (s *share) note(st *keyState, n uint64, now int64) {
+	if s.fresh == nil {
+		s.fresh = map[*keyState]freshAdmissions{}
+	}
+	of := s.fresh[st]
+	s.fresh[st] = freshAdmissions{of.n + n, max(of.at, now)} // whose clock was read first may come second
+}
+
+// Cut appends a partition's admissions since the cut before, and writes its states, if w is not
+// nil.
+func (ls *Table) Cut(partition int, list []replication.Admission, w *replication.StateWriter) []replication.Admission {
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list = s.cut(list, &ls.Clock)
+	if w != nil {
+		w.Limits(ls.Clock.Ahead(), s.states)
+	}
+	return list
+}
+
+// cut appends the admissions since the cut before. The caller holds s.mu.
+func (s *share) cut(list []replication.Admission, clock *clock.Limits) []replication.Admission {
+	list = append(list, s.forgets...)
+	s.forgets = nil
+	if len(s.fresh) == 0 {
+		return list
+	}
+	const ms = int64(time.Millisecond)
+	ahead := clock.Ahead()
+	for st, of := range s.fresh {
+		list = append(list, replication.Admission{Limit: st.plan.Record, Key: st.key, At: max(of.at+ahead+ms-1, 0) / ms, N: of.n})
+	}
+	clear(s.fresh)
+	return list
+}
+
+func (ls *Table) ApplyAll(partition int, list []replication.Admission, beside bool) error {
+	for _, a := range list {
+		if err := ls.apply(partition, a, beside); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// strictSlack is how far the clocks of two nodes may differ without a strict limit
+// being too generous when another node decides: what it learned of the one before
+// counts as so much later, but not later than now.
+const strictSlack = time.Second
+
+// apply counts admissions that come from a journal. Memory may be exceeded: what is
+// in use is never dropped.
+func (ls *Table) apply(partition int, a replication.Admission, beside bool) error {
+	plan, err := ls.Recorded(a.Limit)
+	if err != nil {
+		return err
+	}
+	if plan.forgets != 0 {
+		s := &ls.shares[partition]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		ls.forgetInline(s, plan)
+		return nil
+	}
+	now := ls.Clock.Now()
+	ahead := ls.Clock.Ahead()
+	at := min(a.At, max(now+ahead, 0)/int64(time.Millisecond)+1)*int64(time.Millisecond) - ahead
+	if plan.Strict {
+		at += int64(strictSlack)
+	}
+	at = min(at, now)
+	if now-at >= int64(plan.Interval()) {
+		return nil
+	}
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away && plan.ofHolders() {
+		return nil
+	}
+	hash := ls.hash(plan.Name, a.Key)
+	st := s.table.find(hash, plan.Name, a.Key)
+	if st == nil {
+		st = ls.put(s, hash, plan, a.Key)
+	} else if st.plan != plan {
+		ls.adopt(st, plan, now)
+	}
+	if beside && !plan.Strict {
+		if free := plan.Peek(&st.state, at, 0).Remaining; a.N > free {
+			plan.Name.Overshoot.Add(a.N - free)
+		}
+	}
+	before := st.state.Size()
+	plan.Charge(&st.state, at, a.N)
+	ls.grow(st.plan, int64(st.state.Size()-before))
+	return nil
+}
+
+// states calls add with the share's states that survive a restart. The caller holds s.mu.
+func (s *share) states(add func(record, key string, state []byte)) {
+	var scratch []byte
+	s.table.each(func(st *keyState) {
+		if !st.plan.journaled && (st.plan.Record == "" || !st.state.HasPast()) { // a past may be of a limit that is
+			return
+		}
+		scratch = st.plan.AppendState(scratch[:0], &st.state)
+		add(st.plan.Record, st.key, scratch)
+	})
+}
+
+// Restore takes states back into an empty share, all or none; of a partition that is
+// not held those that are kept anyway.
+func (ls *Table) Restore(partition int, list []replication.LimitState) error {
+	states, err := ls.decodeStates(list)
+	if err != nil {
+		return err
+	}
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range states {
+		if !s.away || !states[i].plan.ofHolders() {
+			ls.restoreOne(s, &states[i])
+		}
+	}
+	return nil
+}
+
+// restoreOne puts a state in, in place of what is there. The caller holds s.mu.
+func (ls *Table) restoreOne(s *share, from *keyState) {
+	if from.plan.Idle(&from.state, ls.Clock.Now()) {
+		return
+	}
+	hash := ls.hash(from.plan.Name, from.key)
+	st := s.table.find(hash, from.plan.Name, from.key)
+	if st == nil {
+		st = ls.put(s, hash, from.plan, from.key)
+	}
+	ls.grow(st.plan, -st.bytes())
+	st.plan, st.state = from.plan, from.state
+	ls.grow(st.plan, st.bytes())
+}
+
+func (ls *Table) decodeStates(list []replication.LimitState) ([]keyState, error) {
+	now, ahead := ls.Clock.Now(), ls.Clock.Ahead()
+	states := make([]keyState, len(list))
+	for i, l := range list {
+		plan, err := ls.Recorded(l.Record)
+		if err != nil {
+			return nil, err
+		}
+		states[i].plan, states[i].key = plan, l.Key
+		state := &states[i].state
+		if rest, err := plan.DecodeState(state, l.State); err != nil || len(rest) > 0 {
+			return nil, fmt.Errorf("%w: what key %.100q used of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, errors.Join(err))
+		}
+		if by := l.Ahead - ahead; by < -int64(time.Second) || by > int64(time.Millisecond) { // else the clock has drifted
+			plan.Shift(state, by)
+		}
+		plan.Adopt(state, plan.Plan, now) // if the clock has run back since: not later than now
+	}
+	return states, nil
+}
+
+// limitRecord is a name and a limit in bytes: length of the name, name, algorithm,
+// N, period in ns, burst, and a byte of bits (inline.go) if any is set.
+func limitRecord(name string, l limit.Limit, bits byte) string {
+	b := wire.AppendText(nil, name)
+	for _, v := range []uint64{uint64(l.Algorithm), l.N, uint64(l.Per), l.Burst} {
+		b = binary.AppendUvarint(b, v)
+	}
+	if bits != 0 {
+		b = append(b, bits)
+	}
+	return string(b)
+}
+
+// flags are the bits of the plan's record.
+func (p *Plan) flags() (bits byte) {
+	if p.Strict {
+		bits |= recordStrict
+	}
+	if p.Inline {
+		bits |= recordInline
+	}
+	return bits
+}
+
+// Recorded reads a limitRecord. Plans of equal records are one.
+func (ls *Table) Recorded(record string) (*Plan, error) {
+	ls.mu.Lock()
+	plan := ls.records[record]
+	ls.mu.Unlock()
+	if plan != nil {
+		return plan, nil
+	}
+	r := wire.NewReader([]byte(record))
+	name := string(r.Block())
+	l := limit.Limit{Algorithm: limit.Algorithm(r.Uvarint()), N: r.Uvarint(), Per: time.Duration(r.Uvarint()), Burst: r.Uvarint()}
+	var bits byte
+	if r.Len() > 0 {
+		bits = r.Byte()
+	}
+	made, err := limit.New(l)
+	if err == nil {
+		err = checkKept(name)
+	}
+	if err != nil || r.Failed() || r.Len() > 0 || bits&^byte(recordBits) != 0 {
+		return nil, fmt.Errorf("%w: the limit of an admission: %w", replication.ErrDamagedState, errors.Join(err))
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if len(ls.records) >= MaxNames {
+		clear(ls.records) // what is in use is soon back
+	}
+	plan = &Plan{Plan: made, Name: ls.name(name), journaled: true, Record: record,
+		Strict: bits&recordStrict != 0, Inline: bits&recordInline != 0, forgets: bits & (recordForget | recordForgetAll)}
+	ls.records[record] = plan
+	return plan, nil
+}
+
+// RefuseTakes is replication.Engine.RefuseTakes.
+func (ls *Table) RefuseTakes(why string) {
+	was := ls.taken.Load()
+	switch {
+	case why == "" && was != nil:
+		ls.taken.Store(nil)
+	case why != "" && (was == nil || *was != why):
+		ls.taken.Store(&why)
+	}
+}
+
+// refusesTake is why a take of a plan is refused; nil: it is not.
+func (ls *Table) refusesTake(plan *Plan) error {
+	if why := ls.taken.Load(); why != nil && plan.journaled {
+		return &OverloadedError{*why}
+	}
+	return nil
+}
+
+// Admissions are what keys of a content have used: see replication.Engine.Admissions.
+func (ls *Table) Admissions(states []replication.LimitState) (list []replication.Admission, err error) {
+	known, err := ls.decodeStates(states)
+	if err != nil {
+		return nil, err
+	}
+	const ms = int64(time.Millisecond)
+	now := ls.Clock.Now()
+	for i := range known {
+		st := &known[i]
+		st.plan.Known(&st.state, now, func(at int64, n uint64) {
+			list = append(list, replication.Admission{Limit: st.plan.Record, Key: st.key, At: (at + ms - 1) / ms, N: n})
+		})
+	}
+	return list, nil
+}

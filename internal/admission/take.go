@@ -1,0 +1,75 @@
+package admission
+
+import "github.com/weir-counter/weir/limit"
+
+// Allow admits n requests of a key under a plan, all or none. It is also false for a key that
+// there is no room for.
+func (ls *Table) Allow(plan *Plan, partition int, key string, n uint64) bool {
+	st, share, now, err := ls.enter(plan, partition, key)
+	if err != nil {
+		return false
+	}
+	defer share.mu.Unlock()
+	if n > 0 && ls.refusesTake(st.plan) != nil {
+		return false
+	}
+	before := st.state.Size()
+	allowed := st.plan.Allow(&st.state, now, n)
+	ls.decided(share, st, now, n, allowed, before)
+	return allowed
+}
+
+// Take is allow with what is left, and why there was no decision.
+func (ls *Table) Take(plan *Plan, partition int, key string, n uint64) (limit.Verdict, error) {
+	st, share, now, err := ls.enter(plan, partition, key)
+	if err != nil {
+		return limit.Verdict{}, err
+	}
+	defer share.mu.Unlock()
+	if refused := ls.refusesTake(st.plan); refused != nil && n > 0 {
+		if v := st.plan.Peek(&st.state, now, n); !v.Allowed {
+			return v, nil
+		}
+		return limit.Verdict{}, refused
+	}
+	before := st.state.Size()
+	v := st.plan.Take(&st.state, now, n)
+	ls.decided(share, st, now, n, v.Allowed, before)
+	return v, nil
+}
+
+// Peek says what take would decide, and takes nothing.
+func (ls *Table) Peek(plan *Plan, partition int, key string, n uint64) limit.Verdict {
+	share := &ls.shares[partition]
+	now := ls.Clock.Now()
+	share.mu.Lock()
+	defer share.mu.Unlock()
+	st := ls.look(share, plan, key, now)
+	return plan.Peek(&st.state, now, n)
+}
+
+// enter finds or makes the key's state and returns it with its share locked.
+func (ls *Table) enter(plan *Plan, partition int, key string) (st *keyState, share *share, now int64, err error) {
+	share = &ls.shares[partition]
+	now = ls.Clock.Now()
+	share.mu.Lock()
+	if ls.fullFor(plan.Inline) {
+		ls.makeRoom(share, plan.Inline, now)
+	}
+	if st, err = ls.state(share, plan, key, now); err != nil {
+		share.mu.Unlock()
+		return nil, nil, 0, err
+	}
+	return st, share, now, nil
+}
+
+// decided notes what a decision at the time now changed: the state may have grown,
+// or have let go of what is over. The caller holds the share's lock.
+func (ls *Table) decided(s *share, st *keyState, now int64, n uint64, allowed bool, sizeBefore int) {
+	if grown := st.state.Size() - sizeBefore; grown != 0 {
+		ls.grow(st.plan, int64(grown))
+	}
+	if allowed && st.plan.journaled && n > 0 {
+		s.note(st, n, now)
+	}
+}

@@ -1,0 +1,118 @@
+package keyspace
+
+import (
+	"github.com/weir-counter/weir/internal/clock"
+	"github.com/weir-counter/weir/internal/live"
+	"github.com/weir-counter/weir/internal/quarantine"
+	"github.com/weir-counter/weir/window"
+)
+
+// What a partition does with seconds that have not come. The caller of
+// all methods holds mu.
+
+// settleAside counts hits of a key, or allKeys, in a second after limit.
+func (p *partition) settleAside(key string, second int64, n uint64, limit int64) {
+	p.shared.clock.SetAside(second, n, limit)
+	p.shared.bytes.Add(int64(p.ahead.Settle(&p.shared.empty, key, second, n, limit)))
+}
+
+// setAside sets a key's window aside with all hits of its live cells, some of which are
+// after limit: the clock has run back. The key goes on with an empty window.
+func (p *partition) setAside(en *entry, limit int64) {
+	settle := p.settler(en)
+	word := en.cell.Word.Load()
+	if hot := p.shared.hot.of(en, word); hot != nil {
+		hot.FoldAll(live.Idle, settle)
+	} else if word < live.Special {
+		live.Settle(en.cell.Word.Swap(live.Idle), settle)
+	}
+	newest, seen := en.window.Newest()
+	if !seen || newest <= limit {
+		return
+	}
+	was := en.window
+	p.shared.clock.SetAside(newest, was.Total(), limit)
+	en.window = p.shared.empty
+	p.grew(int64(en.window.Size() - was.Size()))
+	p.shared.bytes.Add(int64(p.ahead.Take(en.key, &was, limit)))
+}
+
+// setAllAside sets aside what is further ahead of the clock than costs no precision.
+func (p *partition) setAllAside(limit int64) {
+	if newest, _ := p.total.Newest(); newest > limit+clock.Near {
+		was := p.total
+		p.total = p.shared.empty
+		p.shared.bytes.Add(int64(p.total.Size() - was.Size() + p.ahead.Take(allKeys, &was, limit)))
+	}
+	p.table.Load().each(func(en *entry) {
+		if p.newestOf(en) > limit+clock.Near {
+			p.setAside(en, limit)
+		}
+	})
+}
+
+// look sets aside what a clock that has run back leaves ahead of it, and merges what has
+// come. It returns the last second that has come. O(1), but O(keys) after a step back
+// beyond what costs no precision.
+func (p *partition) look() (limit int64) {
+	limit = p.shared.clock.Limit()
+	if limit < p.looked-clock.Near {
+		p.setAllAside(limit)
+		p.looked = limit
+	}
+	p.looked = max(p.looked, limit)
+	if !p.ahead.Empty() {
+		p.merge(limit)
+	}
+	return limit
+}
+
+// merge puts the windows whose time has come where they belong.
+func (p *partition) merge(limit int64) {
+	freed := p.ahead.Come(limit, func(key string, w *window.Window) {
+		newest, _ := w.Newest()
+		p.shared.clock.Advance(newest)
+		if key == allKeys {
+			before := p.total.Size()
+			quarantine.MergeSame(&p.total, w)
+			p.shared.bytes.Add(int64(p.total.Size() - before))
+			return
+		}
+		hash := p.shared.hash(key)
+		en := p.table.Load().find(hash, key)
+		if en == nil {
+			en = p.insert(hash, key)
+		}
+		before := en.window.Size()
+		quarantine.MergeSame(&en.window, w)
+		p.grew(int64(en.window.Size() - before))
+	})
+	p.shared.bytes.Add(int64(-freed))
+}
+
+// dropAhead forgets what a key has ahead of the clock: it is removed.
+func (p *partition) dropAhead(key string) (had bool) {
+	total, _, freed := p.ahead.Drop(key)
+	p.shared.bytes.Add(int64(-freed))
+	return total > 0
+}
+
+// evictAhead forgets keys that are ahead of the clock while the budget is exceeded, as
+// evicted ones: those of a clock that is wrong by minutes first.
+func (p *partition) evictAhead() {
+	for _, tier := range []map[string]*window.Window{p.ahead.Far, p.ahead.Near} {
+		for key := range tier {
+			if !p.shared.overBudget() {
+				return
+			}
+			if key == allKeys {
+				continue
+			}
+			total, newest, freed := p.ahead.Drop(key)
+			p.shared.bytes.Add(int64(-freed))
+			p.shared.bytes.Add(p.evicted.Add(key, total, newest))
+			p.shared.departed.evictedKeys.Add(1)
+			p.shared.departed.evictedHits.Add(total)
+		}
+	}
+}

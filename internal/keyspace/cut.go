@@ -1,0 +1,96 @@
+package keyspace
+
+import (
+	"slices"
+
+	"github.com/weir-counter/weir/internal/live"
+	"github.com/weir-counter/weir/internal/replication"
+)
+
+// Cut moves the partition's new hits into c, and its state, if it is asked for: see
+// replication.Engine.Cut. limits does the same for its limits, with the writer of the state,
+// or nil, before anybody else may change the partition.
+func (k *Keyspace) Cut(number int, c *replication.Cut, withState bool, limits func(w *replication.StateWriter)) {
+	p := &k.partitions[number]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cutDeltas(c)
+	c.State = c.State[:0]
+	if withState {
+		w := p.state(c.State, len(k.partitions), number)
+		limits(w)
+		c.State = w.Seal()
+	} else {
+		limits(nil)
+	}
+	k.makeRoom(p)
+}
+
+// cutDeltas moves the new hits into c. The caller holds mu.
+func (p *partition) cutDeltas(c *replication.Cut) {
+	held := !p.away.Load()
+	limit := p.look()
+	if held {
+		p.cutCells()
+	} else {
+		p.letGo()
+	}
+	c.Deltas, p.deltas, p.bytes = p.deltas, c.Deltas[:0], 0
+	p.tellWaiting()
+	if held {
+		p.settleTotal(c.Deltas, limit)
+	}
+}
+
+// cutBlock is how many entries cutCells looks at together.
+const cutBlock = 64
+
+// cutCells settles the hits in live cells. An entry that was not hit a moment ago
+// is a cache miss, and most of what a cut costs: so it loads the words of a block
+// of entries, then empties the cells, then settles, and the processor waits for
+// many of them at once. The caller holds mu.
+func (p *partition) cutCells() {
+	p.cuts++
+	still := p.active[:0]
+	p.deltas = slices.Grow(p.deltas, len(p.active))
+	var words [cutBlock]uint64
+	for block := range slices.Chunk(p.active, cutBlock) {
+		for i, en := range block {
+			words[i] = en.cell.Word.Load()
+		}
+		for i, en := range block {
+			if words[i] < live.Special { // and will be until mu is let go
+				words[i] = en.cell.Word.Swap(live.Idle)
+			}
+		}
+		for i, en := range block {
+			switch hot := p.shared.hot.of(en, words[i]); {
+			case hot != nil && hot.cut == p.cuts: // listed twice
+			case hot != nil:
+				hot.cut = p.cuts
+				hot.FoldAll(live.Idle, p.settler(en))
+				still = append(still, en)
+			case words[i] < live.Special && live.Hits(words[i]) > 0:
+				second, n := live.Second(words[i]), live.Hits(words[i])
+				p.addSettled(en, second, n)
+				p.deltas = append(p.deltas, replication.Delta{Key: en.key, At: second, N: n})
+			}
+		}
+	}
+	p.kept = len(still)
+	clear(p.active[len(still):])
+	p.active = still
+}
+
+// settleTotal counts deltas in the partition's share of allKeys.
+func (p *partition) settleTotal(deltas []replication.Delta, limit int64) {
+	before := p.total.Size()
+	EachSecond(deltas, func(second int64, n uint64) {
+		if second > limit {
+			p.shared.bytes.Add(int64(p.ahead.Settle(&p.shared.empty, allKeys, second, n, limit)))
+			return
+		}
+		p.total.Settle(second, n)
+	})
+	p.shared.bytes.Add(int64(p.total.Size() - before))
+}

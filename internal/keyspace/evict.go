@@ -1,0 +1,58 @@
+package keyspace
+
+import (
+	"cmp"
+	"slices"
+)
+
+// searchBuckets is how many buckets of a table one search for cold keys looks
+// at: some 6,000 keys, under a millisecond of the partition's lock.
+const searchBuckets = 1024
+
+// evictSome is one search.
+func (p *partition) evictSome(leave int) {
+	type candidate struct {
+		*entry
+		newest int64
+	}
+	var found []candidate
+	t := p.table.Load()
+	for range min(searchBuckets, len(t.buckets)) {
+		t.eachIn(p.hand, func(en *entry) { found = append(found, candidate{en, p.newestOf(en)}) })
+		p.hand = t.next(p.hand)
+	}
+	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(a.newest, b.newest) })
+	for _, c := range found[:min(len(found), 1+len(found)/8, p.keys-leave)] {
+		total, newest := p.remove(c.entry)
+		p.shared.bytes.Add(p.evicted.Add(c.key, total, newest))
+		p.shared.departed.evictedKeys.Add(1)
+		p.shared.departed.evictedHits.Add(total)
+	}
+}
+
+// passingShare is the part of the budget that keys may take beside it which pass through.
+const passingShare = 8
+
+// makeRoomToPass forgets the keys of a partition that is not held, which have new hits
+// alone, while all such keys take too much. The caller holds p.mu.
+func (p *partition) makeRoomToPass() {
+	if p.shared.passing.Load() > p.shared.memory/passingShare {
+		p.letGo()
+	}
+}
+
+// evictCold evicts while the budget is exceeded and the partition has more keys
+// than leave: of the keys found in one search the eighth that was hit least
+// recently, so that many evictions share the cost of a search. The caller holds
+// p.mu.
+func (p *partition) evictCold(leave int) {
+	if p.away.Load() {
+		return
+	}
+	if p.shared.overBudget() && !p.ahead.Empty() {
+		p.evictAhead()
+	}
+	for p.shared.overBudget() && p.keys > leave {
+		p.evictSome(leave)
+	}
+}

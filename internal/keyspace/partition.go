@@ -1,0 +1,136 @@
+package keyspace
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weir-counter/weir/internal/live"
+	"github.com/weir-counter/weir/internal/quarantine"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/sketch"
+	"github.com/weir-counter/weir/window"
+)
+
+// partition is a fixed share of the key space, the unit of everything: lock,
+// memory, batch, snapshot and, later, ownership. Which keys it has depends on
+// their hash alone and never changes.
+type partition struct {
+	shared *shared
+
+	table atomic.Pointer[table] // read without the lock
+	away  atomic.Bool           // not held: windows have what no cut has, and total nothing (held.go)
+
+	mu           sync.Mutex // guards all below, and the windows of the entries
+	keys         int
+	hand         int // the bucket where the next search for cold keys begins
+	evicted      sketch.Sketch
+	evictedOfAll sketch.Hits        // that allKeys lacks: they had left under a shorter retention than now
+	passing      int64              // bytes of keys, while the partition is not held
+	ahead        quarantine.Windows // hits of seconds that have not come (ahead.go)
+	looked       int64              // the last second that had come when the partition was looked after
+	gathering                       // what the next batch has (gather.go)
+	_            [64]byte
+}
+
+// insert makes the entry of a key that is not in the table. The caller holds mu.
+func (p *partition) insert(hash uint64, key string) *entry {
+	en := &entry{key: strings.Clone(key), window: p.shared.empty}
+	en.cell.Word.Store(live.Idle)
+	t := p.table.Load()
+	if p.keys >= len(t.buckets)*maxLoad {
+		t = p.rebuild(2 * len(t.buckets))
+	}
+	t.insert(hash, en)
+	p.keys++
+	p.shared.keys.Add(1)
+	p.grew(keyBytes(en.key) + int64(en.window.Size()))
+	return en
+}
+
+// add counts n hits at a second where the entry's live cell does not stand, or
+// that it can't hold. The cell is not special, and the caller holds mu.
+func (p *partition) add(en *entry, second int64, n uint64) window.Outcome {
+	word := en.cell.Word.Load()
+	newest, seen := en.newest(word)
+	late := seen && second < newest
+	switch {
+	case seen && second <= newest-en.window.Retention():
+		if limit := p.shared.clock.Limit(); newest > limit { // the clock has run back
+			p.setAside(en, limit)
+			return p.add(en, second, n)
+		}
+		return window.TooLate
+	case late:
+		p.settle(en, second, n)
+	case n > live.MaxHits:
+		live.Settle(en.cell.Word.Swap(live.Idle), p.settler(en))
+		p.settle(en, second, n)
+	default:
+		p.activate(en, word)
+		live.Settle(en.cell.Word.Swap(live.Pack(second, false, n)), p.settler(en))
+	}
+	if late {
+		return window.Late
+	}
+	return window.Counted
+}
+
+// settle puts hits into the entry's window, and into the next batch. All hits
+// pass here once, when they leave the live cell or had no place in it. The
+// caller holds mu.
+func (p *partition) settle(en *entry, second int64, n uint64) {
+	p.addSettled(en, second, n)
+	p.gather(replication.Delta{Key: en.key, At: second, N: n})
+}
+
+// addSettled puts hits into the entry's window. The caller holds mu.
+func (p *partition) addSettled(en *entry, second int64, n uint64) {
+	before := en.window.Size()
+	en.window.Settle(second, n)
+	if grown := en.window.Size() - before; grown != 0 {
+		p.grew(int64(grown))
+	}
+}
+
+func (p *partition) settler(en *entry) func(second int64, n uint64) {
+	return func(second int64, n uint64) { p.settle(en, second, n) }
+}
+
+// remove takes an entry out of the table for good: a hit that still holds it
+// finds its cell dead and looks the key up again. It returns the hits that the
+// entry had and the second of the newest. The caller holds mu.
+func (p *partition) remove(en *entry) (total uint64, newest int64) {
+	p.cool(en, live.Dead)
+	live.Settle(en.cell.Word.Swap(live.Dead), p.settler(en))
+	t := p.table.Load()
+	t.remove(p.shared.hash(en.key), en)
+	p.keys--
+	p.shared.keys.Add(-1)
+	p.grew(-keyBytes(en.key) - int64(en.window.Size()))
+	if p.keys < len(t.buckets)*maxLoad/8 && len(t.buckets) > 1 {
+		p.rebuild(len(t.buckets) / 2)
+	}
+	newest, _ = en.window.Newest()
+	return en.window.Total(), newest
+}
+
+// rebuild replaces the table by one of another size. Readers of the old one see
+// the entries that were there; the caller holds mu.
+func (p *partition) rebuild(buckets int) *table {
+	old, t := p.table.Load(), newTable(buckets)
+	old.each(func(en *entry) { t.insert(p.shared.hash(en.key), en) })
+	p.table.Store(t)
+	p.hand = 0
+	p.grew(t.size() - old.size())
+	return t
+}
+
+// count answers for one entry. The caller holds mu.
+func (p *partition) count(en *entry, at, seconds int64) window.Count {
+	c := en.window.Count(at, seconds).Plus(window.Exactly(p.live(en, at-seconds, at)))
+	if p.ahead.Empty() {
+		return c
+	}
+	return c.Plus(p.ahead.Count(en.key, at, seconds))
+}

@@ -1,0 +1,62 @@
+// Package limits is the side of a weir.Engine for limits that are more than a program's own:
+// those that several nodes count together, and those that requests bring along. Package weir
+// implements it.
+package limits
+
+import (
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/friend"
+	"github.com/weir-counter/weir/limit"
+)
+
+// Engine makes such limits.
+type Engine interface {
+	// LimitIn is weir.Engine.Limit for the node of that name in a cluster. Every node must
+	// have another name, of 1 to MaxLimitNameBytes letters, digits or any of ._-, and the
+	// same one for ever.
+	//
+	// The admissions of a shared or strict limit are journaled whatever its period,
+	// those of a node's limit as Limit has it. What a key has used is kept apart for
+	// each node whose alone the limit is; shared and strict limits of one name are one.
+	LimitIn(node string, where limit.Where, name string, l weir.Limit) (*weir.KeyedLimit, error)
+
+	// LimitOfRecord is the limit that a Record tells of, to decide what another node
+	// asks. The error wraps replication.ErrDamagedState for a record that is none.
+	LimitOfRecord(record string) (*weir.KeyedLimit, error)
+
+	// ForgetInline forgets what keys have used of the inline limit of a name, or with "" of
+	// all: each has its whole burst again. It returns how many states there were here. With
+	// a journal, other nodes forget too when they follow the next flush, and a restart
+	// brings nothing back; what another node admits meanwhile may stay.
+	//
+	// Cost: O(keys with limits in use), a partition at a time.
+	ForgetInline(name string) (states int, err error)
+}
+
+// Of is that side of an engine.
+func Of(engine *weir.Engine) Engine { return friend.Side(engine) }
+
+type side interface {
+	Where() limit.Where
+	Record() string
+	Overshoot() uint64
+	Inline() error
+}
+
+func of(l *weir.KeyedLimit) side { return friend.Side(l) }
+
+// Where is what LimitIn was told; of a limit that weir.Engine.Limit made, shared.
+func Where(l *weir.KeyedLimit) limit.Where { return of(l).Where() }
+
+// Record is the limit in bytes: LimitOfRecord of another node's engine makes it again.
+func Record(l *weir.KeyedLimit) string { return of(l).Record() }
+
+// Overshoot is how many admissions of the limit were more than its burst, in an
+// interval of its length, when those of other nodes came to be known here. Each node
+// that knows of them counts them: the largest of these numbers tells, not their sum.
+// It grows from when the journal was opened.
+func Overshoot(l *weir.KeyedLimit) uint64 { return of(l).Overshoot() }
+
+// Inline makes l a limit that requests bring along, as it is from now on: see
+// Engine.ForgetInline. It is for a limit that nothing was asked of yet.
+func Inline(l *weir.KeyedLimit) error { return of(l).Inline() }

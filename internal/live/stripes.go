@@ -1,0 +1,130 @@
+package live
+
+import (
+	"math/bits"
+	"runtime"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weir-counter/weir/window"
+)
+
+// Stripes spread one key's live cell over several cache lines, so that cores
+// which hit the same key at the same time do not wait for each other. A
+// goroutine finds its stripe by the address of its stack; a token in a sync.Pool
+// and a random number, the usual ways to the same end, cost some five and two
+// times as much (BenchmarkStripePick). Where two goroutines
+// meet on a stripe, the one that lost changes the salt, which deals all of them
+// new stripes.
+//
+// Hits that leave the cells go to a settle function, which puts them into the
+// window; hits that were accepted are settled however old they are by then.
+type Stripes struct {
+	salt  atomic.Uint64
+	shift uint // 64 - log2(len(cells))
+	cells []paddedCell
+}
+
+type paddedCell struct {
+	Cell
+	_ [120]byte // two cache lines, because processors fetch them in pairs
+}
+
+// NewStripes returns empty ones, two for each core.
+func NewStripes() *Stripes {
+	n := 1 << bits.Len(uint(2*min(runtime.GOMAXPROCS(0), 64)-1)) // 2 to 128
+	s := &Stripes{shift: uint(64 - bits.TrailingZeros(uint(n))), cells: make([]paddedCell, n)}
+	for i := range s.cells {
+		s.cells[i].Word.Store(Idle)
+	}
+	return s
+}
+
+// Mine is the calling goroutine's cell.
+func (s *Stripes) Mine() *Cell {
+	var here byte
+	stack := uint64(uintptr(unsafe.Pointer(&here))) >> 11 // the smallest stack has 2 KiB
+	return &s.cells[(stack^s.salt.Load())*0x9E3779B97F4A7C15>>s.shift].Cell
+}
+
+// Add counts n hits at the second if the goroutine's cell stands there; if not,
+// ok is false and the caller folds. It may deal the goroutine another cell.
+func (s *Stripes) Add(mine **Cell, second int64, n uint64) (outcome window.Outcome, ok bool) {
+	for {
+		c := *mine
+		word := c.Word.Load()
+		if !Fits(word, second, n) {
+			return window.Refused, false
+		}
+		if c.Word.CompareAndSwap(word, word+n) {
+			return OutcomeOf(word), true
+		}
+		s.salt.Add(1)
+		*mine = s.Mine()
+	}
+}
+
+// Fold counts n hits at a second where the goroutine's cell does not stand. The
+// caller holds the lock that guards w.
+func (s *Stripes) Fold(mine *Cell, w *window.Window, second int64, n uint64, settle func(second int64, n uint64)) window.Outcome {
+	newest, seen := s.Newest(w)
+	if seen && second <= newest-w.Retention() {
+		return window.TooLate
+	}
+	late := seen && second < newest
+	if second > newest { // once a second, for keys that are hit now
+		s.FoldAll(Idle, settle)
+	}
+	if n > MaxHits {
+		settle(second, n)
+	} else {
+		Settle(mine.Word.Swap(Pack(second, late, n)), settle)
+	}
+	if late {
+		return window.Late
+	}
+	return window.Counted
+}
+
+// FoldAll settles the hits of all cells and leaves the word in their place.
+func (s *Stripes) FoldAll(leave uint64, settle func(second int64, n uint64)) {
+	for i := range s.cells {
+		Settle(s.cells[i].Word.Swap(leave), settle)
+	}
+}
+
+// Settle settles the hits of a word that was taken out of a cell.
+func Settle(word uint64, settle func(second int64, n uint64)) {
+	if word < Special && Hits(word) > 0 {
+		settle(Second(word), Hits(word))
+	}
+}
+
+// Newest is the latest second of the window and all cells.
+func (s *Stripes) Newest(w *window.Window) (second int64, seen bool) {
+	second, seen = w.Newest()
+	for i := range s.cells {
+		if word := s.cells[i].Word.Load(); word < Special && Hits(word) > 0 {
+			second, seen = max(second, Second(word)), true
+		}
+	}
+	return second, seen
+}
+
+// Live sums the hits of all cells in the window (from, to].
+func (s *Stripes) Live(from, to int64) (sum uint64) {
+	for i := range s.cells {
+		sum += s.cells[i].Live(from, to)
+	}
+	return sum
+}
+
+// Busy is how many cells have hits of a second at or after lately.
+func (s *Stripes) Busy(lately int64) (busy int) {
+	for i := range s.cells {
+		if word := s.cells[i].Word.Load(); word < Special && Hits(word) > 0 && Second(word) >= lately {
+			busy++
+		}
+	}
+	return busy
+}

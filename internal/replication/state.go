@@ -1,0 +1,190 @@
+package replication
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weir-counter/weir/internal/sketch"
+	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/window"
+)
+
+// The state of a partition, version 5: all that a restart needs of it. Numbers
+// are unsigned varints; a window is its length and its own encoding (package
+// window).
+//
+//	byte 0     'P'
+//	byte 1     version, 5
+//	           partitions of the engine, number of this one
+//	           retention, seconds
+//	           window of all hits of the partition
+//	           places of the eviction sketch that are in use: how many, then each
+//	           as its number, hits, second of the newest; from version 5 on the
+//	           place after the last is that of all keys
+//	           keys: how many, then each as its length, its bytes, its window
+//	           windows of hits that are ahead of the clock: how many, then each as
+//	           the length of its key, the key, its window; of one key there may be
+//	           two, and the key * is all hits
+//	           ns by which the time of day was ahead of the clock of limits, signed
+//	           limits that survive a restart: how many, then each as its length,
+//	           its record (Admission.Limit)
+//	           what keys have used of them: how many, then each as the number of
+//	           its limit from 0, length of the key, key, length of the state,
+//	           state (package limit)
+//	last 4     CRC-32C of all bytes before, little endian
+const (
+	stateMagic   = 'P'
+	stateVersion = 5
+	stateBefore  = 2 // the first version that is read: it has no windows ahead of the clock
+	stateNoClock = 3 // and this one does not tell the clock of limits
+	stateNoTotal = 4 // nor this one what the count of all keys lacks
+)
+
+// allKeys is the key of all hits.
+const allKeys = "*"
+
+// ErrDamagedState is wrapped by the error for a state that was changed or cut,
+// or that is none.
+var ErrDamagedState = errors.New("damaged state of a partition")
+
+// ErrStateContent is the error for a state that is whole, but can't be one.
+var ErrStateContent = fmt.Errorf("%w: its checksum is right, its content is not", ErrDamagedState)
+
+// State is what the state of a partition has, for an engine with as many partitions and the
+// same retention. For others there is Content.
+type State struct {
+	Partitions uint64 // of the engine it is of
+	Partition  uint64 // which of them
+	Retention  uint64 // of that engine, in seconds
+
+	Total     window.Window // of all hits of the partition
+	Forgotten []Forgotten
+	Keys      []KeyWindow
+	Ahead     []KeyWindow // of hits that were ahead of the clock; the key * is all hits
+	Limits    []LimitState
+}
+
+// KeyWindow is the hits of a key, or with the key "" those of all keys of a partition.
+type KeyWindow struct {
+	Key    string
+	Window window.Window
+}
+
+// Forgotten is a place of the sketch of hits whose keys were evicted.
+type Forgotten struct {
+	Place  int    // 0 to ForgottenPlaces-1, or ForgottenOfAll
+	Hits   uint64 // that may be of any key of the place
+	Newest int64  // Unix second of the newest of them
+}
+
+// ForgottenPlaces is how many places a partition has for hits of evicted keys.
+const ForgottenPlaces = sketch.Places
+
+// ForgottenOfAll is the place of hits that the count of all keys lacks: they had left under
+// a shorter retention than now. It is beside the sketch, and no key's.
+const ForgottenOfAll = ForgottenPlaces
+
+// LimitState is what a key has used of a limit.
+type LimitState struct {
+	Record string // the limit, as in Admission
+	Key    string
+	State  []byte // as package limit writes it
+	Ahead  int64  // ns by which the time of day was ahead of the clock that State is by
+}
+
+// ReadState reads a state that a cut made. One that is damaged is an error that wraps
+// ErrDamagedState.
+func ReadState(state []byte) (s State, err error) {
+	r, err := openState(state)
+	if err != nil {
+		return s, err
+	}
+	s = State{Partitions: r.Uvarint(), Partition: r.Uvarint(), Retention: r.Uvarint()}
+	s.Total = r.window()
+	s.Forgotten = r.forgotten()
+	n := r.Count()
+	s.Keys = slices.Grow(s.Keys, n)
+	for range n {
+		s.Keys = append(s.Keys, KeyWindow{string(r.Block()), r.window()})
+		if r.Failed() {
+			return s, ErrStateContent
+		}
+	}
+	if r.version > stateBefore {
+		s.Ahead = r.ahead()
+	}
+	s.Limits = r.limits()
+	if !r.Done() || s.Partition >= s.Partitions || s.Retention > window.MaxSeconds {
+		return s, ErrStateContent
+	}
+	return s, nil
+}
+
+// openState checks the frame of a state, and returns a reader of what is in it.
+func openState(state []byte) (r stateReader, err error) {
+	version, content, err := wire.Open(state, stateMagic)
+	if err != nil {
+		return r, fmt.Errorf("%w: %w", ErrDamagedState, err)
+	}
+	if version < stateBefore || version > stateVersion {
+		return r, fmt.Errorf("state of a partition in version %d: this build reads versions %d to %d", version, stateBefore, stateVersion)
+	}
+	return stateReader{content, version}, nil
+}
+
+// stateReader reads the state of a partition.
+type stateReader struct {
+	wire.Reader
+	version byte
+}
+
+func (r *stateReader) window() (w window.Window) {
+	if err := w.UnmarshalBinary(r.Block()); err != nil {
+		r.Fail()
+	}
+	return w
+}
+
+func (r *stateReader) ahead() (list []KeyWindow) {
+	for left := r.Uvarint(); left > 0 && !r.Failed(); left-- {
+		kw := KeyWindow{string(r.Block()), r.window()}
+		if len(kw.Key) == 0 || kw.Window.Total() == 0 {
+			r.Fail()
+		}
+		list = append(list, kw)
+	}
+	return list
+}
+
+func (r *stateReader) forgotten() (list []Forgotten) {
+	for range min(r.Uvarint(), ForgottenOfAll+1) {
+		place, hits, newest := r.Uvarint(), r.Uvarint(), int64(r.Uvarint())
+		if place >= ForgottenPlaces && (place > ForgottenOfAll || r.version <= stateNoTotal) {
+			r.Fail()
+			return nil
+		}
+		list = append(list, Forgotten{int(place), hits, newest})
+	}
+	return list
+}
+
+func (r *stateReader) limits() (list []LimitState) {
+	ahead := int64(0)
+	if r.version > stateNoClock {
+		ahead = r.Varint()
+	}
+	var records []string
+	for left := r.Uvarint(); left > 0 && !r.Failed(); left-- {
+		records = append(records, string(r.Block()))
+	}
+	for left := r.Uvarint(); left > 0 && !r.Failed(); left-- {
+		number, key, encoded := r.Uvarint(), r.Block(), r.Block()
+		if number >= uint64(len(records)) {
+			r.Fail()
+			return nil
+		}
+		list = append(list, LimitState{records[number], string(key), encoded, ahead})
+	}
+	return list
+}

@@ -1,0 +1,52 @@
+// Package settings checks the fields of a Config: every error is a *weir.Error of
+// CodeInvalidConfig that names the field and what it may be. Its neighbours are the
+// packages that have a Config, which say which fields there are, and their bounds.
+package settings
+
+import (
+	"fmt"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// Invalid is the error of a field outside what it may be.
+func Invalid(field, message string) error {
+	return &weir.Error{Code: weir.CodeInvalidConfig, Field: field, Message: message}
+}
+
+// Number is a field that is a whole number, with its bounds, which are allowed.
+type Number struct {
+	Field            string
+	Value, Low, High int64
+}
+
+// CheckNumbers returns the error of the first that is out of its bounds.
+func CheckNumbers(all ...Number) error {
+	for _, n := range all {
+		if n.Value < n.Low || n.Value > n.High {
+			return Invalid(n.Field, fmt.Sprintf("%s is %d: it must be %d to %d", n.Field, n.Value, n.Low, n.High))
+		}
+	}
+	return nil
+}
+
+// MaxTimeout is the longest that any timeout may be.
+const MaxTimeout = 24 * time.Hour
+
+// Duration is a field that is a time, with its bounds, which are allowed.
+type Duration struct {
+	Field            string
+	Value, Low, High time.Duration
+}
+
+// CheckDurations returns the error of the first that is out of its bounds.
+func CheckDurations(all ...Duration) error {
+	for _, d := range all {
+		if d.Value < d.Low || d.Value > d.High {
+			return Invalid(d.Field, fmt.Sprintf("%s is %v: it must be %v to %s", d.Field, d.Value, d.Low, units.FormatDuration(d.High)))
+		}
+	}
+	return nil
+}

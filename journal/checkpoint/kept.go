@@ -1,0 +1,57 @@
+package checkpoint
+
+import (
+	"context"
+	"slices"
+
+	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/stream"
+)
+
+// keepTrimmed finds out how much journal there is. The node that trims does so apart from
+// its rounds when there is much: others may have ended theirs later.
+func (c *Checkpointer) keepTrimmed(ctx context.Context) {
+	c.LookAtKept(ctx)
+	if !c.cfg.Space.Haste() || !c.Trims() || c.InRound() {
+		return
+	}
+	if needed := c.neededByAll(ctx); needed > 1 {
+		if err := c.trim(ctx, needed-1); err != nil && ctx.Err() == nil {
+			c.cfg.Logger.Warn("journal: could not trim the journal; will retry", "error", err)
+		}
+	}
+	if kept := c.cfg.Space.Kept(); c.cfg.Space.Room().EndsPin(kept) {
+		c.cfg.Logger.Warn("journal: can't be trimmed because the snapshots of some partitions are old; hits will be refused once it is full", "kept", kept, "partitions", c.oldest())
+	}
+}
+
+// LookAtKept asks how much journal there is.
+func (c *Checkpointer) LookAtKept(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
+	defer cancel()
+	if _, _, bytes, err := c.cfg.Store.Bounds(ctx); err == nil {
+		c.cfg.Space.Found(bytes)
+	}
+}
+
+// oldest are some of the partitions for whose snapshots the journal is kept.
+func (c *Checkpointer) oldest() (list []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	needed := replica.OldestNeeded(c.rounds.Have)
+	for partition, of := range c.rounds.Have {
+		if slices.ContainsFunc(of[:], func(k replica.Slot) bool { return k.UpTo == needed }) && len(list) < 8 {
+			list = append(list, partition)
+		}
+	}
+	return list
+}
+
+// trim removes the journal up to and including a sequence.
+func (c *Checkpointer) trim(ctx context.Context, upTo uint64) error {
+	if err := c.cfg.Store.Trim(ctx, upTo); err != nil {
+		return err
+	}
+	c.LookAtKept(ctx)
+	return nil
+}

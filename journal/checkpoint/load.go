@@ -1,0 +1,140 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/weir-counter/weir/internal/parallel"
+	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/stream"
+)
+
+// Start is what a start reads, and how.
+type Start struct {
+	Store      *stream.Store
+	Replica    *replica.Replica
+	Partitions int
+	Dir        string // data directory, for its watermark
+	New        bool   // it has no watermark yet
+	ReplicaOf  bool   // it is one node's copy of what many share: what it lacks at its end, others may have
+
+	// Follow applies a message, and those before it that did not come, and FollowTo all up to
+	// one, with what other nodes can be asked for; nil: there are none.
+	Follow   func(ctx context.Context, sequence uint64, data []byte) error
+	FollowTo func(ctx context.Context, sequence uint64) error
+
+	Progress func(done, all uint64) // messages; nil: nobody asks
+}
+
+// Loaded is what a start found.
+type Loaded struct {
+	Findings []record.Finding
+	Have     [][record.Slots]replica.Slot // what the slots have, by partition
+	Last     uint64                       // sequence of the stream's last message
+	Reached  uint64                       // the last sequence that is known to have been there
+	Bytes    uint64                       // of the journal
+}
+
+// Load brings the engine to where the journal ends: for each partition the
+// newest good snapshot, then the batches after it, in order, audited.
+func (s Start) Load(ctx context.Context) (Loaded, error) {
+	var l Loaded
+	first, last, bytes, err := s.Store.Bounds(ctx)
+	if err != nil {
+		return l, err
+	}
+	l.Last, l.Bytes = last, bytes
+	snaps, err := s.loadSnapshots(ctx, &l)
+	if err != nil {
+		return l, err
+	}
+	var reached datadir.Watermark
+	if !s.New {
+		if reached, err = datadir.ReadWatermark(s.Dir); err != nil {
+			s.Replica.Note(record.Finding{Where: "mark", What: err.Error(), Cost: "none, but a journal that was cut off would not be found", Harmless: true})
+		}
+	}
+	known := reached.Stream
+	for _, snap := range snaps {
+		if snap != nil {
+			known = max(known, snap.From)
+		}
+	}
+	if s.Follow != nil {
+		if last, err = s.Store.AwaitApplied(ctx, last, known); err != nil {
+			return l, err
+		}
+	}
+	l.Last = last
+	start := s.Replica.Resume(snaps, first, last)
+	apply := func(sequence uint64, data []byte) error {
+		if s.Progress != nil && sequence%64 == 0 {
+			s.Progress(sequence-start+1, last-start+1)
+		}
+		if s.Follow != nil {
+			return s.Follow(ctx, sequence, data)
+		}
+		return s.Replica.Replay(sequence, data)
+	}
+	if err := s.Store.Read(ctx, start, last, apply); err != nil {
+		return l, fmt.Errorf("journal: replay: %w", err)
+	}
+	l.Reached = max(last, known)
+	if s.ReplicaOf && known > last {
+		l.Reached = last
+		s.Replica.Note(record.Finding{Where: fmt.Sprintf("journal messages %d to %d", last+1, known), What: "acknowledged, and not in this replica",
+			Cost: "none if the other nodes have them, which this can't tell", Harmless: true})
+	}
+	if s.Follow != nil {
+		if err := s.FollowTo(ctx, last); err != nil {
+			return l, fmt.Errorf("journal: replay: %w", err)
+		}
+	}
+	l.Findings = s.Replica.EndReplay(l.Reached, last)
+	return l, nil
+}
+
+// loadSnapshots loads the newest good snapshot of each partition and returns
+// it, without its state; nil: there is none.
+func (s Start) loadSnapshots(ctx context.Context, l *Loaded) ([]*record.Snapshot, error) {
+	partitions := s.Partitions
+	lists, findings, err := s.Store.ListSnapshots(ctx, partitions)
+	if err != nil {
+		return nil, fmt.Errorf("journal: list of snapshots: %w", err)
+	}
+	l.Have = make([][record.Slots]replica.Slot, partitions)
+	snaps := make([]*record.Snapshot, partitions)
+	spoiled := make([][]record.Finding, partitions)
+	err = parallel.Do(partitions, func(partition int) error {
+		for i, at := range lists[partition] {
+			snap, err := s.loadSnapshot(ctx, at)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil {
+				spoiled[partition] = append(spoiled[partition], record.SpoiledSnapshot(partition, at.Slot, err))
+				continue
+			}
+			snap.State, snap.Receipts = nil, nil
+			snaps[partition] = &snap
+			for _, good := range lists[partition][i:] {
+				l.Have[partition][good.Slot] = replica.Slot{UpTo: good.From + 1, Revision: good.Sequence}
+			}
+			return nil
+		}
+		return nil
+	})
+	s.Replica.Note(slices.Concat(findings, slices.Concat(spoiled...))...)
+	return snaps, err
+}
+
+func (s Start) loadSnapshot(ctx context.Context, at record.StoredSnapshot) (record.Snapshot, error) {
+	snap, err := s.Store.GetSnapshot(ctx, at)
+	if err != nil {
+		return snap, err
+	}
+	return snap, s.Replica.LoadSnapshot(snap)
+}

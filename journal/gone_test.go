@@ -1,0 +1,88 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/journal/datadir"
+)
+
+// wantGone asserts that a journal says of nothing that it is durable, and says why.
+func (r *running) wantGone() {
+	r.t.Helper()
+	select {
+	case <-r.j.Failed():
+	case <-time.After(jointest.Patience):
+		r.t.Fatal("the journal did not fail")
+	}
+	if err := r.j.Err(); !errors.Is(err, datadir.ErrGone) {
+		r.t.Errorf("it failed for %v", err)
+	}
+	if err := r.j.Sync(r.t.Context()); !errors.Is(err, datadir.ErrGone) {
+		r.t.Errorf("durable: %v", err)
+	}
+	if r.take("refused", 1_000_000) {
+		r.t.Error("a hit was taken")
+	}
+	alarms := r.j.Alarms()
+	if len(alarms) == 0 || alarms[0].Code != "journal_failing" || !alarms[0].Refusing {
+		r.t.Errorf("alarms %+v", alarms)
+	}
+}
+
+// harms are what makes the files of a data directory be gone, each by itself.
+var harms = map[string]func(dir string) error{
+	"renamed":     func(dir string) error { return os.Rename(dir, dir+".gone") },
+	"removed":     os.RemoveAll,
+	"no server":   func(dir string) error { return os.RemoveAll(filepath.Join(dir, datadir.ServerDir)) },
+	"no contents": func(dir string) error { return os.RemoveAll(filepath.Join(dir, datadir.ServerDir, "jetstream", "$G")) },
+	"replaced": func(dir string) error {
+		if err := os.Rename(dir, dir+".gone"); err != nil {
+			return err
+		}
+		return os.CopyFS(dir, os.DirFS(dir+".gone"))
+	},
+}
+
+// Nothing is durable in a directory that is not there, whoever asks first.
+func TestFilesGone(t *testing.T) {
+	t.Parallel()
+	for name, harm := range harms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, testConfig(t, filepath.Join(t.TempDir(), "data")))
+			r.hit("a", 1_000_000, 1)
+			r.sync()
+			if err := harm(r.j.cfg.Dir); err != nil {
+				t.Fatal(err)
+			}
+			r.take("a", 1_000_001)
+			if err := r.j.Sync(t.Context()); !errors.Is(err, datadir.ErrGone) {
+				t.Errorf("durable: %v", err)
+			}
+			r.wantGone()
+			ctx, cancel := context.WithTimeout(t.Context(), jointest.Patience)
+			defer cancel()
+			if err := r.j.Close(ctx); !errors.Is(err, datadir.ErrGone) {
+				t.Errorf("closed: %v", err)
+			}
+		})
+	}
+}
+
+// A journal finds out though it has nothing to write.
+func TestFilesGoneWhileIdle(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t, filepath.Join(t.TempDir(), "data"))
+	cfg.FlushEvery = time.Minute
+	r := start(t, cfg)
+	if err := os.RemoveAll(r.j.cfg.Dir); err != nil {
+		t.Fatal(err)
+	}
+	r.wantGone()
+}

@@ -1,0 +1,89 @@
+package replica
+
+import (
+	"bytes"
+
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/record"
+)
+
+// gatherer is the sink of step 2 of a take (handoff.go).
+type gatherer struct {
+	of replication.PartitionSet
+	by []gathered // partition
+}
+
+func (g gatherer) Wants(partition int) bool      { return g.of.Has(partition) }
+func (g gatherer) Receipts([][]byte, bool) error { return nil }
+
+func (g gatherer) Count(b record.Batch, _, _ bool) error {
+	to := &g.by[b.Partition]
+	if b.Kind == record.KindAdmissions {
+		to.admit(b.Admissions())
+	} else {
+		to.add(b)
+	}
+	return nil
+}
+
+// gathered is what the journal has of one partition, in its order. Hits, the windows of a
+// restored backup and clears are steps, since a removal or a clear takes what is before it;
+// admissions are apart, since neither touches them.
+type gathered struct {
+	steps    []step
+	admitted []replication.Admission
+	entries  int // how many there are; of windows, as many as take their bytes
+}
+
+// step is either deltas or a batch of a restored backup. That stays encoded until it is
+// applied: windows are several times larger in memory.
+type step struct {
+	deltas   []replication.Delta
+	restored record.Batch
+}
+
+// entryBytes is about how much an entry takes.
+const entryBytes = 32
+
+// add appends a batch of another kind than admissions.
+func (g *gathered) add(b record.Batch) {
+	if b.Kind == record.KindHits {
+		list := b.Deltas()
+		g.entries += len(list)
+		if last := len(g.steps) - 1; last >= 0 && g.steps[last].deltas != nil {
+			g.steps[last].deltas = append(g.steps[last].deltas, list...)
+		} else if len(list) > 0 {
+			g.steps = append(g.steps, step{deltas: list})
+		}
+		return
+	}
+	if b.Kind == record.KindClear {
+		g.steps, g.entries = nil, len(g.admitted)
+	}
+	b.Entries = bytes.Clone(b.Entries) // else it keeps the whole message in memory
+	g.steps = append(g.steps, step{restored: b})
+	g.entries += 1 + len(b.Entries)/entryBytes
+}
+
+// admit appends admissions.
+func (g *gathered) admit(list []replication.Admission) {
+	g.admitted = append(g.admitted, list...)
+	g.entries += len(list)
+}
+
+// followed is what was gathered of hits, as the engine takes it.
+func (g *gathered) followed() (list []replication.Followed) {
+	for i := range g.steps {
+		f := replication.Followed{Deltas: g.steps[i].deltas}
+		switch b := &g.steps[i].restored; b.Kind { // they were checked
+		case record.KindWindows:
+			f.Windows, _ = b.Windows()
+		case record.KindForgotten:
+			f.Forgotten, _ = b.Forgotten()
+		case record.KindClear:
+			f.Clear = true
+		}
+		list = append(list, f)
+	}
+	return list
+}

@@ -1,0 +1,210 @@
+package replica
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/record"
+)
+
+// Holding is the sink of a node: its engine, which may hold some partitions only, and
+// the partitions that are on their way to it (handoff.go). All but the engine is guarded by
+// the replica's lock.
+//
+// Own hits of a partition that is held are counted when they come, and their batches
+// passed over. Those that were cut before it was held went through the engine to the
+// journal alone, and count when they come back from there.
+type Holding struct {
+	engine   *weir.Engine
+	upTo     []uint64 // by partition: own batches that were cut before it was held
+	arrivals map[int]*arrival
+	open     map[int]*openSnapshot
+	unsure   []atomic.Bool                                                        // by partition: removals came whose own hits the resend buffer did not have any more
+	own      func(partition int, seq uint64) func(key string) []replication.Delta // replica.ownSince; nil: there is no journal of own hits
+	ownAll   func(partition int, seq uint64) []replication.Delta                  // replica.ownAll; nil too
+	busy     atomic.Bool                                                          // there are some coming
+	Set      func() time.Duration                                                 // by how much the clock was set since the message that is applied, of a start; nil: of no journal
+	maxThen  int
+}
+
+// arrival is a partition on its way.
+type arrival struct {
+	then     gathered // what was followed since it began
+	overflow bool     // that was more than maxThen
+
+	ready  bool // it is held with the next cut
+	state  []byte
+	before gathered // of the journal, between the state and then
+	held   chan error
+}
+
+// maxThen bounds the entries that are followed of a partition while it is on its way: a few
+// seconds of heavy traffic.
+const maxThen = 1 << 18
+
+// ErrOverflow is why a partition was not taken.
+var ErrOverflow = fmt.Errorf("more than %d entries of it were followed while it was taken", maxThen)
+
+// NewHolding returns the sink of an engine that nobody else feeds.
+func NewHolding(engine *weir.Engine) *Holding {
+	return &Holding{maxThen: maxThen, engine: engine, upTo: make([]uint64, engine.Config().Partitions), arrivals: map[int]*arrival{}, unsure: make([]atomic.Bool, engine.Config().Partitions), open: map[int]*openSnapshot{}}
+}
+
+// Wants is true: every partition is audited, held or not.
+func (h *Holding) Wants(int) bool { return true }
+
+// Count puts a batch where it belongs; what of it can not be, is no error but for limits.
+func (h *Holding) Count(b record.Batch, own, deciding bool) error {
+	switch b.Kind {
+	case record.KindHits:
+		h.hits(b, own)
+		return nil
+	case record.KindAdmissions:
+		return h.admissions(b, own, deciding)
+	}
+	return h.restored(b)
+}
+
+func (h *Holding) hits(b record.Batch, own bool) {
+	if o := h.open[b.Partition]; o != nil && !own {
+		o.see(b)
+	}
+	switch c := h.arrivals[b.Partition]; {
+	case c != nil:
+		if c.room(h.maxThen) {
+			c.then.add(b)
+		}
+	case h.countedBefore(b, own):
+		h.confirm(b)
+	case replication.Of(h.engine).Holds(b.Partition):
+		h.apply(b, own)
+	}
+}
+
+func (h *Holding) apply(b record.Batch, own bool) {
+	var since func(key string) []replication.Delta
+	if b.Removes && h.own != nil {
+		since = h.own(b.Partition, h.upTo[b.Partition])
+	}
+	if own {
+		replication.Of(h.engine).ApplyOwn(b.Partition, b.Deltas(), since)
+	} else {
+		replication.Of(h.engine).Apply(b.Partition, b.Deltas(), since)
+	}
+}
+
+// admissions of limits that every node keeps are applied at once; the others are kept for
+// a partition that is coming.
+//
+// Those that come while this node decides count by how old they were when they were cut,
+// by their origin's one clock, before now: whatever the two clocks show, none counts as
+// earlier than it was. The time on the way is added to that.
+func (h *Holding) admissions(b record.Batch, own, deciding bool) error {
+	list := b.Admissions()
+	switch {
+	case deciding && !own:
+		restamp(list, b.CutAt, replication.Of(h.engine).Wall().UnixMilli())
+	case !deciding:
+		postpone(list, h.sinceSet())
+	}
+	if c := h.arrivals[b.Partition]; c != nil && c.room(h.maxThen) {
+		c.then.admit(list)
+	}
+	switch {
+	case own && (h.countedBefore(b, own) || !replication.Of(h.engine).Holds(b.Partition)):
+		return nil
+	case own:
+		return replication.Of(h.engine).ApplyShared(b.Partition, list)
+	case deciding:
+		return replication.Of(h.engine).FollowAdmissions(b.Partition, list)
+	}
+	return replication.Of(h.engine).ApplyAdmissions(b.Partition, list)
+}
+
+// restamp tells admissions by this node's clock, now, both in Unix ms.
+func restamp(list []replication.Admission, cutAt, now int64) {
+	for i := range list {
+		list[i].At = now - max(0, cutAt-list[i].At)
+	}
+}
+
+// postpone tells admissions as later, by what the clock was set forward since.
+func postpone(list []replication.Admission, set time.Duration) {
+	for i := range list {
+		list[i].At += set.Milliseconds()
+	}
+}
+
+func (h *Holding) sinceSet() time.Duration {
+	if h.Set == nil {
+		return 0
+	}
+	return h.Set()
+}
+
+// countedBefore tells whether a batch is of hits that were counted when they came.
+func (h *Holding) countedBefore(b record.Batch, own bool) bool {
+	return own && b.Seq > h.upTo[b.Partition]
+}
+
+// confirm tells the engine of own removals that came back.
+func (h *Holding) confirm(b record.Batch) {
+	if !b.Removes {
+		return
+	}
+	for _, d := range b.Deltas() {
+		if d.N == 0 {
+			replication.Of(h.engine).Confirm(b.Partition, d.Key)
+		}
+	}
+}
+
+// room tells whether more may be kept.
+func (c *arrival) room(most int) bool {
+	if c.then.entries > most {
+		c.then, c.overflow = gathered{}, true
+	}
+	return !c.overflow
+}
+
+// Receipts loads them into the engine.
+func (h *Holding) Receipts(list [][]byte, deciding bool) error {
+	if deciding {
+		return replication.Of(h.engine).FollowReceipts(list)
+	}
+	return replication.Of(h.engine).LoadReceiptsSince(list, h.sinceSet())
+}
+
+// restored counts a batch of one of these kinds.
+func (h *Holding) restored(b record.Batch) error {
+	if o := h.open[b.Partition]; o != nil {
+		o.see(b)
+	}
+	if c := h.arrivals[b.Partition]; c != nil {
+		if c.room(h.maxThen) {
+			c.then.add(b)
+		}
+		return nil
+	}
+	if !replication.Of(h.engine).Holds(b.Partition) {
+		return nil
+	}
+	switch b.Kind {
+	case record.KindWindows:
+		list, _ := b.Windows() // it was checked
+		return replication.Of(h.engine).MergeWindows(b.Partition, list)
+	case record.KindForgotten:
+		list, _ := b.Forgotten()
+		replication.Of(h.engine).MergeForgotten(b.Partition, list)
+	case record.KindClear:
+		var own []replication.Delta
+		if h.ownAll != nil {
+			own = h.ownAll(b.Partition, h.upTo[b.Partition])
+		}
+		replication.Of(h.engine).Clear(b.Partition, own)
+	}
+	return nil
+}

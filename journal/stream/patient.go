@@ -1,0 +1,80 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	patience  = 30 * time.Second // for a stream without a leader: one that is lost takes up to 9 s
+	patientAt = 50 * time.Millisecond
+	AskTime   = 3 * time.Second // a request may be lost on its way
+	firstAsk  = AskTime / 6     // servers without a leader drop requests, and may have one soon
+)
+
+// RetryUnavailable repeats a request while nobody answers it, as in a cluster whose
+// stream has no leader for the moment. Each request has twice the time of the one before,
+// from firstAsk to AskTime.
+func RetryUnavailable(ctx context.Context, ask func(context.Context) error) error {
+	wait := firstAsk / 2
+	return retryWhileUnavailable(ctx, func() error {
+		wait = min(2*wait, AskTime)
+		asking, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		err := ask(asking)
+		if err != nil && ctx.Err() == nil && asking.Err() != nil {
+			err = errors.Join(nats.ErrTimeout, err)
+		}
+		return err
+	})
+}
+
+// retryWhileUnavailable is RetryUnavailable for what takes as long as it takes.
+func retryWhileUnavailable(ctx context.Context, ask func() error) error {
+	var end <-chan time.Time
+	for {
+		err := ask()
+		if err == nil || !IsUnavailable(err) {
+			return err
+		}
+		if end == nil {
+			end = time.After(patience)
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-end:
+			return err
+		case <-time.After(patientAt):
+		}
+	}
+}
+
+// NotYetCreated makes a bucket that is not there an error that is worth another try: of
+// nodes that start together, one makes it while others see it come.
+func NotYetCreated(err error) error {
+	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) {
+		return errors.Join(nats.ErrTimeout, err)
+	}
+	return err
+}
+
+// CodeNoPeers is JetStream's for a stream or bucket that can't have its replicas: of nodes that
+// start together, some are not there yet.
+const CodeNoPeers = 10005
+
+// IsUnavailable tells whether an error says that no server could answer, or too few. A deadline is
+// the client's own for one request: who asks looks at that of ctx.
+func IsUnavailable(err error) bool {
+	var api *jetstream.APIError
+	if errors.As(err, &api) && (api.Code == http.StatusServiceUnavailable || api.ErrorCode == CodeNoPeers) {
+		return true
+	}
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
+		errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, jetstream.ErrNoHeartbeat)
+}

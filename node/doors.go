@@ -1,0 +1,94 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"syscall"
+
+	"github.com/weir-counter/weir/resp"
+	"github.com/weir-counter/weir/server"
+	"github.com/weir-counter/weir/service"
+)
+
+// doors are how clients reach a node, each by one protocol: HTTP, and RESP where it is wanted.
+type doors struct {
+	cfg     server.Config
+	respCfg resp.Config
+	opening *server.Opening // nil: nobody listens before the node is ready
+	http    *server.Server
+	resp    *resp.Server // nil: it is not wanted
+}
+
+// listen has the doors listen, and say phase until they are open.
+func (d *doors) listen(phase func() server.Phase, parts *parts) error {
+	opening, err := server.Open(d.cfg, phase)
+	if err != nil {
+		return addressHint(err, "http")
+	}
+	parts.opened(func(context.Context) error { return opening.Close() })
+	d.opening = opening
+	return nil
+}
+
+// open has the doors answer for s.
+func (d *doors) open(s *service.Service, parts *parts) (err error) {
+	if d.http, err = server.New(s, d.cfg); err != nil {
+		return err
+	}
+	d.http.TakeOver(d.opening)
+	if err := d.openRESP(s, parts); err != nil {
+		return err
+	}
+	return addressHint(d.http.Serve(), "http")
+}
+
+// openRESP listens: clients that connect wait for run.
+func (d *doors) openRESP(s *service.Service, parts *parts) (err error) {
+	if d.respCfg.Addr == "" {
+		return nil
+	}
+	if d.resp, err = resp.New(s, d.respCfg); err != nil {
+		return err
+	}
+	s.Attach(d.resp)
+	parts.opened(func(context.Context) error { return d.resp.Close() })
+	return addressHint(d.resp.Listen(), "resp")
+}
+
+// run answers until ctx ends, or a door fails, and then lets requests in flight finish.
+func (d *doors) run(ctx context.Context) error {
+	if d.resp == nil {
+		return d.http.Run(ctx)
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	other := make(chan error, 1)
+	go func() {
+		defer end()
+		other <- d.resp.Run(ctx)
+	}()
+	err := d.http.Run(ctx)
+	end()
+	return errors.Join(err, <-other)
+}
+
+func (d *doors) respAddr() string {
+	if d.resp == nil {
+		return ""
+	}
+	return d.resp.Addr()
+}
+
+func (d *doors) addr() string { return d.http.Addr() }
+
+func (d *doors) handler() http.Handler { return d.http.Handler() }
+
+// addressHint says which setting chooses another address.
+func addressHint(err error, flag string) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: is a server running already? choose another address with --%s", err, flag)
+	}
+	return err
+}

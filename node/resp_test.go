@@ -1,0 +1,82 @@
+package node_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/node"
+	"github.com/weir-counter/weir/node/nodetest"
+)
+
+// Hits by RESP and by HTTP are the same hits; figures of the RESP door are among the metrics; a stop
+// ends its connections.
+func TestANodeWithRESP(t *testing.T) {
+	t.Parallel()
+	cfg := config(t, t.TempDir())
+	cfg.RESP.Addr = "127.0.0.1:0"
+	n := nodetest.Open(t, cfg)
+	hit(t, n, "a", 2)
+	conn, err := net.Dial("tcp", n.RESPAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	for sent, want := range map[string]string{"HIT a 3": ":3\r\n", "NOPE": "-ERR unknown command 'NOPE', with args beginning with:\r\n"} {
+		if _, err := io.WriteString(conn, sent+"\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := in.ReadString('\n'); got != want {
+			t.Fatalf("%s: %q, %v", sent, got, err)
+		}
+	}
+	if got := count(t, n, "a"); got != 5 {
+		t.Errorf("%d hits", got)
+	}
+	answer := httptest.NewRecorder()
+	n.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "http://127.0.0.1/metrics", nil))
+	for _, want := range []string{
+		`weir_door_connections{door="resp"} 1`, `weir_door_requests_total{command="hit",door="resp"} 1`, `weir_door_requests_total{command="unknown",door="resp"} 1`,
+		`weir_door_requests_failed_total{door="resp"} 1`, `weir_door_connections_bound{door="resp"} 4096`,
+	} {
+		if !strings.Contains(answer.Body.String(), want) {
+			t.Errorf("the metrics have no %s", want)
+		}
+	}
+	nodetest.Close(t, n)
+	if _, err := in.ReadByte(); err != io.EOF {
+		t.Errorf("after the stop: %v", err)
+	}
+	if n := nodetest.Open(t, cfg); count(t, n, "a") != 5 {
+		t.Error("hits by RESP are gone after a restart")
+	}
+}
+
+func TestANodeWhoseRESPAddressIsTaken(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	cfg := config(t, t.TempDir())
+	cfg.RESP.Addr = taken.Addr().String()
+	n, err := node.Start(t.Context(), cfg)
+	if err == nil {
+		_ = n.Close(t.Context())
+		t.Fatal("it started")
+	}
+	if !strings.Contains(err.Error(), "choose another address with --resp") {
+		t.Error(err)
+	}
+	cfg.RESP.Addr = ""
+	nodetest.Close(t, nodetest.Open(t, cfg)) // nothing of the failed start is left open
+}

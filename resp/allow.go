@@ -1,0 +1,152 @@
+package resp
+
+import (
+	"math"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service"
+)
+
+// allow is ALLOW.
+func (s *session) allow(args [][]byte) error { return s.decide(args, false) }
+
+// peek is PEEK.
+func (s *session) peek(args [][]byte) error { return s.decide(args, true) }
+
+func (s *session) decide(args [][]byte, peek bool) error {
+	a := &s.allowing
+	if err := a.read(args[1:]); err != nil {
+		return err
+	}
+	if err := s.server.service.Allow(s.caller, a.requests, peek, &a.decision); err != nil {
+		return err
+	}
+	s.writeDecision(&a.decision)
+	return nil
+}
+
+// read reads what is asked: keys up to the first option, and what is asked of all of them.
+func (a *allowing) read(args [][]byte) error {
+	a.requests = a.requests[:0]
+	for i := 0; len(args) > 0 && (i == 0 || !isAllowOption(args[0])); i++ {
+		if err := refused(service.CheckKey(view(args[0]))); err != nil {
+			return err
+		}
+		a.requests = append(a.requests, policy.Request{Key: string(args[0]), N: 1}) // a copy: other nodes may be asked
+		args = args[1:]
+	}
+	a.inline = policy.Limit{}
+	var name string
+	inline, cost := false, uint64(1)
+	for ; len(args) > 0; args = args[2:] {
+		if len(args) == 1 {
+			return errSyntax
+		}
+		var err error
+		value := args[1]
+		switch option := args[0]; {
+		case is(option, "NAME"):
+			name = string(value)
+		case is(option, "COST"):
+			cost, err = readCount(value, "COST", 0)
+		case is(option, "LIMIT"):
+			inline = true
+			a.inline.N, err = readCount(value, "LIMIT", 1)
+		case is(option, "PER"):
+			a.inline.Per, err = readDuration(value, "PER")
+		case is(option, "BURST"):
+			a.inline.Burst, err = readCount(value, "BURST", 1)
+		case is(option, "ALGORITHM"):
+			a.inline.Algorithm, err = readAlgorithm(value)
+		default:
+			err = errSyntax
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if inline != (a.inline.Per > 0) || !inline && a.inline != (policy.Limit{}) {
+		return wrong(api.CodeInvalidLimit, "limit", "a limit needs LIMIT n and PER duration, for example LIMIT 100 PER 1m")
+	}
+	for i := range a.requests {
+		r := &a.requests[i]
+		if r.Limit, r.N = name, cost; inline {
+			r.Inline = &a.inline
+		}
+	}
+	return nil
+}
+
+// allowOptions begin the options of ALLOW. A first key may be spelled like one.
+var allowOptions = []string{"NAME", "COST", "LIMIT", "PER", "BURST", "ALGORITHM"}
+
+func isAllowOption(arg []byte) bool {
+	for _, option := range allowOptions {
+		if is(arg, option) {
+			return true
+		}
+	}
+	return false
+}
+
+func readAlgorithm(word []byte) (policy.Algorithm, error) {
+	for _, one := range []policy.Algorithm{policy.Window, policy.Fixed, policy.GCRA} {
+		if is(word, one.String()) {
+			return one, nil
+		}
+	}
+	return 0, wrong(api.CodeInvalidLimit, "algorithm", "ALGORITHM "+clip(word)+": must be window, fixed or gcra")
+}
+
+// writeDecision writes allowed, remaining, retry_after_ms, reset_ms and limit. A decision of several
+// limits is as the one that leaves least: of a denial, the one that denied. No limit is for keys
+// that no policy knows: remaining and limit are null.
+func (s *session) writeDecision(d *policy.Decision) {
+	tightest := d.Denied
+	if tightest == nil {
+		tightest = leastOf(d)
+	}
+	if s.out.V3() {
+		s.out.Map(5)
+	} else {
+		s.out.Array(5)
+	}
+	s.field("allowed")
+	s.out.Bool(d.Allowed)
+	s.field("remaining")
+	if tightest == nil {
+		s.out.Null()
+	} else {
+		s.out.Uint(tightest.Remaining)
+	}
+	s.field("retry_after_ms")
+	s.out.Int(wholeUnits(d.RetryAfter, time.Millisecond))
+	s.field("reset_ms")
+	if tightest == nil {
+		s.out.Int(0)
+	} else {
+		s.out.Int(wholeUnits(tightest.Reset, time.Millisecond))
+	}
+	s.field("limit")
+	if tightest == nil {
+		s.out.Null()
+	} else {
+		s.out.Bulk(tightest.Name)
+	}
+}
+
+// leastOf is the limit with the least remaining, of those that enforce; nil: there is none.
+func leastOf(d *policy.Decision) (least *policy.Result) {
+	remaining := uint64(math.MaxUint64)
+	for i := range d.Results {
+		if r := &d.Results[i]; r.Mode == policy.Enforce && (least == nil || r.Remaining < remaining) {
+			least, remaining = r, r.Remaining
+		}
+	}
+	return least
+}
+
+// wholeUnits rounds up: who waits for so long has waited long enough.
+func wholeUnits(d, unit time.Duration) int64 { return int64((d + unit - 1) / unit) }

@@ -1,0 +1,205 @@
+package resp
+
+import (
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
+)
+
+// question is the options that questions have in common, at the end of their arguments.
+type question struct {
+	at, from time.Time // zero: not said
+	fresh    time.Duration
+	prefix   string
+}
+
+// options reads NAME value pairs; at is the name of the time that a question is about, and others
+// are the further names that it takes.
+func (q *question) options(args [][]byte, at string, others ...string) (err error) {
+	if len(args)%2 != 0 {
+		return errSyntax
+	}
+	for ; len(args) > 0 && err == nil; args = args[2:] {
+		name, value := args[0], args[1]
+		switch {
+		case is(name, at):
+			q.at, err = service.ParseTime(string(name), string(value))
+		case is(name, "FRESH"):
+			q.fresh, err = service.ParseFresh(string(value))
+		default:
+			err = q.other(name, value, others)
+		}
+	}
+	return err
+}
+
+func (q *question) other(name, value []byte, others []string) (err error) {
+	for _, other := range others {
+		if !is(name, other) {
+			continue
+		}
+		if other == "PREFIX" {
+			q.prefix = string(value)
+			return nil
+		}
+		q.from, err = service.ParseTime(string(name), string(value))
+		return err
+	}
+	return errSyntax
+}
+
+// isOption tells whether an argument begins the options.
+func isOption(arg []byte) bool { return is(arg, "AT") || is(arg, "FRESH") }
+
+// enterQuestions takes a place for the questions of requests that came together, until their answers
+// are written; settle gives it back.
+func (s *session) enterQuestions() error {
+	if s.asks {
+		return nil
+	}
+	err := s.server.service.Pools.Questions.Enter(s.caller, 1)
+	s.asks = err == nil
+	return err
+}
+
+// count is COUNT.
+func (s *session) count(args [][]byte) error {
+	q := &s.query
+	if err := readCountQuery(q, args); err != nil {
+		return err
+	}
+	if err := s.enterQuestions(); err != nil {
+		return err
+	}
+	answers, err := s.server.service.Count(s.ctx, s.caller, *q)
+	if err != nil {
+		return err
+	}
+	s.each(len(answers))
+	for i := range answers {
+		s.writeCount(&answers[i])
+	}
+	return nil
+}
+
+// rate is RATE.
+func (s *session) rate(args [][]byte) error {
+	q := &s.query
+	if err := readCountQuery(q, args); err != nil {
+		return err
+	}
+	if err := s.enterQuestions(); err != nil {
+		return err
+	}
+	answers, err := s.server.service.Rate(s.ctx, s.caller, *q)
+	if err != nil {
+		return err
+	}
+	s.each(len(answers))
+	for i := range answers {
+		s.writeRate(&answers[i])
+	}
+	return nil
+}
+
+// each begins the answers of one question: one stands by itself.
+func (s *session) each(answers int) {
+	if answers != 1 {
+		s.out.Array(answers)
+	}
+}
+
+// keptWindows is how many windows a session keeps room for.
+const keptWindows = 64
+
+// readCountQuery reads a question into q, with the memory it has.
+func readCountQuery(q *service.CountQuery, args [][]byte) error {
+	if cap(q.Windows) > keptWindows {
+		q.Windows = nil
+	}
+	q.Keys, q.Windows = append(q.Keys[:0], string(args[1])), q.Windows[:0] // a copy: other nodes may be asked
+	rest := args[2:]
+	for len(rest) > 0 && !isOption(rest[0]) {
+		w, err := service.ParseWindow("window", view(rest[0]))
+		if err != nil {
+			return err
+		}
+		q.Windows, rest = append(q.Windows, w), rest[1:]
+	}
+	if len(q.Windows) == 0 {
+		return errSyntax
+	}
+	var o question
+	err := o.options(rest, "AT")
+	q.At, q.Fresh = o.at, o.fresh
+	return err
+}
+
+// writeCount writes lower, estimate, upper, exact and as_of, and late while a node is.
+func (s *session) writeCount(a *api.CountAnswer) {
+	s.fields(5, &a.Freshness)
+	s.field("lower")
+	s.out.Uint(a.Lower)
+	s.field("estimate")
+	s.out.Uint(a.Estimate)
+	s.field("upper")
+	if a.Upper == nil {
+		s.out.Null()
+	} else {
+		s.out.Uint(*a.Upper)
+	}
+	s.field("exact")
+	s.out.Bool(a.Exact)
+	s.writeFreshness(&a.Freshness)
+}
+
+func (s *session) writeRate(a *api.RateAnswer) {
+	s.fields(5, &a.Freshness)
+	s.field("lower")
+	s.out.Double(a.PerSecond.Lower)
+	s.field("estimate")
+	s.out.Double(a.PerSecond.Estimate)
+	s.field("upper")
+	if a.PerSecond.Upper == nil {
+		s.out.Null()
+	} else {
+		s.out.Double(*a.PerSecond.Upper)
+	}
+	s.field("exact")
+	s.out.Bool(a.Exact)
+	s.writeFreshness(&a.Freshness)
+}
+
+// fields begins an answer of n fields, and late.
+func (s *session) fields(n int, of *api.Freshness) {
+	if len(of.Late) > 0 {
+		n++
+	}
+	if s.out.V3() {
+		s.out.Map(n)
+	} else {
+		s.out.Array(n)
+	}
+}
+
+// field names what follows, in version 3: in version 2 its place says what it is.
+func (s *session) field(name string) {
+	if s.out.V3() {
+		s.out.Bulk(name)
+	}
+}
+
+// writeFreshness writes as_of, in milliseconds of the Unix epoch, and who is late.
+func (s *session) writeFreshness(f *api.Freshness) {
+	s.field("as_of")
+	s.out.Int(f.AsOf.UnixMilli())
+	if len(f.Late) == 0 {
+		return
+	}
+	s.field("late")
+	s.out.Array(len(f.Late))
+	for _, l := range f.Late {
+		s.out.Bulk(l.Node)
+	}
+}

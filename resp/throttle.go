@@ -1,0 +1,61 @@
+package resp
+
+import (
+	"math"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service"
+)
+
+// throttle is CL.THROTTLE: 1 if it is limited, the burst, what remains of it, the seconds until the
+// request would pass (-1: it passed, or never will), and those until the whole burst is there.
+func (s *session) throttle(args [][]byte) error {
+	if len(args) > 6 {
+		return errSyntax
+	}
+	if err := refused(service.CheckKey(view(args[1]))); err != nil {
+		return err
+	}
+	var numbers [4]int64 // max_burst, count, period, quantity
+	numbers[3] = 1
+	for i, arg := range args[2:] {
+		n, err := readInt(arg)
+		if err != nil {
+			return err
+		}
+		if mayBeZero := i == 0 || i == 3; n < 0 || n == 0 && !mayBeZero {
+			return wrong(api.CodeInvalidLimit, "limit", "CL.THROTTLE needs max_burst and quantity from 0, count and period from 1")
+		}
+		numbers[i] = n
+	}
+	const longest = math.MaxInt64 / int64(time.Second)
+	if numbers[2] > longest || numbers[0] == math.MaxInt64 {
+		return wrong(api.CodeInvalidLimit, "limit", "CL.THROTTLE: period or max_burst is too large")
+	}
+	a := &s.allowing
+	a.inline = policy.Limit{N: uint64(numbers[1]), Per: time.Duration(numbers[2]) * time.Second, Burst: uint64(numbers[0]) + 1, Algorithm: policy.GCRA}
+	a.requests = append(a.requests[:0], policy.Request{Key: string(args[1]), Inline: &a.inline, N: uint64(numbers[3])})
+	d := &a.decision
+	err := s.server.service.Allow(s.caller, a.requests, false, d)
+	if err != nil && (service.AsError(err).Code != api.CodeInvalidCount || !d.Never) {
+		return err
+	}
+	r := &d.Results[0]
+	retry := int64(-1)
+	if !r.Allowed && !r.Never {
+		retry = wholeUnits(r.RetryAfter, time.Second)
+	}
+	s.out.Array(5)
+	if r.Allowed {
+		s.out.Int(0)
+	} else {
+		s.out.Int(1)
+	}
+	s.out.Uint(r.Limit.Burst)
+	s.out.Uint(r.Remaining)
+	s.out.Int(retry)
+	s.out.Int(wholeUnits(r.Reset, time.Second))
+	return nil
+}

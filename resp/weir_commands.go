@@ -1,0 +1,50 @@
+package resp
+
+// weirCommands are Weir's own, and redis-cell's.
+func weirCommands() []*command {
+	const group = "weir"
+	return []*command{
+		{
+			name: "hit", syntax: "key [n] [AT time]", summary: "Counts n hits of a key (1), now or at a time.", group: group,
+			arity: -2, first: 1, last: 1, step: 1, flags: writes, run: (*session).hit,
+		},
+		{
+			name: "mhit", syntax: "key n [key n ...]", summary: "Counts hits of several keys, now.", group: group,
+			arity: -3, first: 1, last: -1, step: 2, flags: writes, run: (*session).mhit,
+		},
+		{
+			name: "count", syntax: "key window [window ...] [AT time] [FRESH duration]", summary: "Says how many hits a key has in rolling windows.", group: group,
+			arity: -3, first: 1, last: 1, step: 1, flags: waits, run: (*session).count,
+		},
+		{
+			name: "rate", syntax: "key window [window ...] [AT time] [FRESH duration]", summary: "Says how many hits per second a key has in rolling windows.", group: group,
+			arity: -3, first: 1, last: 1, step: 1, flags: waits, run: (*session).rate,
+		},
+		{
+			name: "series", syntax: "key step [FROM time] [TO time] [FRESH duration]", summary: "Lists the hits of a key in adjoining windows, of the last hour by default.", group: group,
+			arity: -3, first: 1, last: 1, step: 1, flags: waits, run: (*session).series,
+		},
+		{
+			name: "top", syntax: "window n [PREFIX text] [AT time] [FRESH duration]", summary: "Lists the n keys with the most hits in a rolling window.", group: group,
+			arity: -3, flags: waits, run: (*session).top,
+		},
+		{
+			name: "allow", syntax: allowSyntax, summary: "Asks whether a request may pass its limits, and takes what it asks for: all or none.", group: group,
+			arity: -2, first: 1, last: 1, step: 1, flags: writes | waits, run: (*session).allow,
+		},
+		{
+			name: "peek", syntax: allowSyntax, summary: "Asks what ALLOW would say, and takes nothing.", group: group,
+			arity: -2, first: 1, last: 1, step: 1, flags: waits, run: (*session).peek,
+		},
+		{
+			name: "cl.throttle", syntax: "key max_burst count period_seconds [quantity]", summary: "Takes from a token bucket (GCRA), as redis-cell does.", group: group,
+			arity: -5, first: 1, last: 1, step: 1, flags: writes | waits, run: (*session).throttle,
+		},
+		{
+			name: "del", syntax: "key [key ...]", summary: "Deletes keys: their hits on all nodes, and their counters.", group: group,
+			arity: -2, first: 1, last: -1, step: 1, flags: writes | waits, run: (*session).del,
+		},
+	}
+}
+
+const allowSyntax = "key [key ...] [NAME limit] [LIMIT n PER duration [BURST n] [ALGORITHM window|fixed|gcra]] [COST n]"

@@ -1,0 +1,111 @@
+package resp
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHits(t *testing.T) {
+	s := newTestServer(t, Config{}, "")
+	s.dial().says(`
+		HIT a -> 1
+		hit a 4 -> 4
+		HIT a AT 1769860790 -> 1
+		HIT a 2 AT 1769860790 -> 2
+		MHIT a 1 b 5 -> 6
+		COUNT a 5m -> [9 9 9 1 1769860800000]
+		COUNT a 5s 5m -> [[6 6 6 1 1769860800000] [9 9 9 1 1769860800000]]
+		COUNT a 1m AT 1769860795 -> [3 3 3 1 1769860800000]
+		RATE a 10s -> ["0.6" "0.6" "0.6" 1 1769860800000]
+		TOP 5m 10 -> [[["a" 9 9 9] ["b" 5 5 5]] 1769860800000]
+		TOP 5m 10 PREFIX b -> [[["b" 5 5 5]] 1769860800000]
+		SERIES a 10s FROM 1769860770 TO 1769860800 -> [[[1769860780 0 0 0] [1769860790 3 3 3] [1769860800 6 6 6]] 1769860800000]
+		DEL a nobody -> 1
+		COUNT a 5m -> [0 0 0 1 1769860800000]
+
+		HIT -> -ERR wrong number of arguments for 'hit' command: HIT key [n] [AT time]
+		HIT a 0 -> -ERR invalid_count: n must be a whole number from 1 to 1099511627776, in digits
+		HIT a -5 -> -ERR invalid_count: n must be a whole number from 1 to 1099511627776, in digits
+		HIT a 1 AT -> -ERR syntax error: HIT key [n] [AT time]
+		HIT a AT soon -> -ERR invalid_time: at: "soon" is not a time: write RFC 3339 like 2026-01-31T12:00:00Z, or Unix seconds like 1769860800
+		HIT a AT 1800000000 -> -ERR too_far_ahead: at is 30139200 s ahead of the clock, at most 5 s are allowed: check the sender's clock and the unit of at
+		HIT * -> -ERR reserved_key: key * is reserved: it counts all hits by itself
+		HIT limit:a:allowed -> -ERR reserved_key: keys limit:... are counted by limits alone, so that their counts are true: write another key
+		HIT "\xff" -> -ERR invalid_key: the key is not UTF-8
+		HIT "" -> -ERR invalid_key: the key is empty
+		MHIT a 1 b -> -ERR syntax error: MHIT key n [key n ...]
+		MHIT a 1 b x -> -ERR invalid_count: n must be a whole number from 1 to 1099511627776, in digits
+		ALLOW "\xff" -> -ERR invalid_key: the key is not UTF-8
+		COUNT a -> -ERR wrong number of arguments for 'count' command: COUNT key window [window ...] [AT time] [FRESH duration]
+		COUNT a 1h FRESH -> -ERR syntax error: COUNT key window [window ...] [AT time] [FRESH duration]
+		COUNT a 5 mins -> -ERR invalid_window: "mins" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1h30m or a number of seconds
+		TOP 5m 0 -> -ERR invalid_parameter: n of 0: must be a whole number from 1 to 1000
+	`)
+	if n, _ := s.engine.CountAt(start, "a", time.Minute); n.Estimate != 0 {
+		t.Errorf("refused hits were counted: %+v", n)
+	}
+}
+
+func TestSomeHitsOfManyAreCounted(t *testing.T) {
+	s := newTestServer(t, Config{}, "")
+	c := s.dial()
+	want := "-PARTIAL 3 hits were counted, 0 were too late, 1 keys were refused; the first is key 2: reserved_key: key * is reserved: it counts all hits by itself"
+	if got := c.do("MHIT a 1 * 1 b 2"); got != want {
+		t.Errorf("got %s", got)
+	}
+	if got := c.do("MHIT" + strings.Repeat(" a 1", 101)); !strings.HasPrefix(got, "-ERR too_many_lines:") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestAnswersInVersion3(t *testing.T) {
+	s := newTestServer(t, Config{}, "")
+	s.dial().says(`
+		HELLO 3 -> {server: "weir" version: "7.2.0" proto: 3 id: 1 mode: "standalone" role: "master" modules: []}
+		HIT a 5 -> 5
+		COUNT a 5m -> {lower: 5 estimate: 5 upper: 5 exact: t as_of: 1769860800000}
+		RATE a 10s -> {lower: 0.5 estimate: 0.5 upper: 0.5 exact: t as_of: 1769860800000}
+		COUNT a 60d -> {lower: 5 estimate: 5 upper: null exact: f as_of: 1769860800000}
+		TOP 1m 1 -> {keys: [["a" 5 5 5]] as_of: 1769860800000}
+		ALLOW a LIMIT 2 PER 1m -> {allowed: t remaining: 1 retry_after_ms: 0 reset_ms: 60000 limit: "inline/window/1m"}
+		GET nothing -> null
+	`)
+}
+
+func TestDecisions(t *testing.T) {
+	s := newTestServer(t, Config{}, "limits: [{name: login, keys: \"login:{user}\", limit: 2, per: 1m}]")
+	s.dial().says(`
+		PEEK login:a -> [1 2 0 0 "login"]
+		ALLOW login:a -> [1 1 0 60000 "login"]
+		ALLOW login:a NAME login -> [1 0 0 60000 "login"]
+		ALLOW login:a -> [0 0 60000 60000 "login"]
+		ALLOW login:b login:a -> [0 0 60000 60000 "login"]
+		PEEK login:b COST 2 -> [1 2 0 0 "login"]
+		ALLOW nobody -> [1 nil 0 0 nil]
+		ALLOW x LIMIT 10 PER 1s BURST 5 ALGORITHM gcra COST 3 -> [1 2 0 300 "inline/gcra/1s"]
+		ALLOW x LIMIT 10 PER 1s NAME mine -> [1 9 0 1000 "mine"]
+		ALLOW login:a COST 3 -> -ERR invalid_count: n of 3 can never pass limit login of key "login:a": at most 2 at once; ask for fewer at a time, or raise the burst
+		ALLOW login:a NAME nope -> -ERR unknown_limit: no limit "nope"; there are login
+		ALLOW x LIMIT 10 -> -ERR invalid_limit: a limit needs LIMIT n and PER duration, for example LIMIT 100 PER 1m
+		ALLOW x BURST 10 -> -ERR invalid_limit: a limit needs LIMIT n and PER duration, for example LIMIT 100 PER 1m
+		ALLOW x LIMIT 10 PER 1s ALGORITHM leaky -> -ERR invalid_limit: ALGORITHM leaky: must be window, fixed or gcra
+		COUNT limit:login:denied 1m -> [2 2 2 1 1769860800000]
+	`)
+}
+
+func TestThrottle(t *testing.T) {
+	s := newTestServer(t, Config{}, "")
+	s.dial().says(`
+		CL.THROTTLE a 2 30 60 -> [0 3 2 -1 2]
+		CL.THROTTLE a 2 30 60 2 -> [0 3 0 -1 6]
+		CL.THROTTLE a 2 30 60 1 -> [1 3 0 2 6]
+		CL.THROTTLE a 2 30 60 0 -> [0 3 0 -1 6]
+		CL.THROTTLE a 2 30 60 9 -> [1 3 0 -1 6]
+		CL.THROTTLE fast 7999 8000 1 8000 -> [0 8000 0 -1 1]
+		CL.THROTTLE fast 7999 8000 1 -> [1 8000 0 1 1]
+		CL.THROTTLE a 2 0 60 -> -ERR invalid_limit: CL.THROTTLE needs max_burst and quantity from 0, count and period from 1
+		CL.THROTTLE a 2 x 60 -> -ERR value is not an integer or out of range
+		CL.THROTTLE a 2 1 172800 -> -ERR invalid_limit: a limit that a request brings along is for 1d at most, and so is per * burst / n: write a policy for a longer one, or start the server with a larger --max-inline-per
+	`)
+}

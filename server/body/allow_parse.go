@@ -1,0 +1,213 @@
+package body
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service"
+)
+
+// AllowParser reads requests for decisions, written as JSON. Create it with NewAllowParser. It knows this one shape, so that a
+// request costs no reflection, and two small allocations: the key, which the engine
+// may keep, and the name of a limit. Its other memory is used again.
+type AllowParser struct {
+	scanner  jsonScanner
+	scratch  []byte           // letters of strings that were written with escapes
+	Requests []policy.Request // of the body that was read last
+	Peek     bool             // it asks only
+	inline   []weir.Limit     // those of Requests point here: it is never grown
+	within   string           // of the element that is read, "checks[1].", for messages
+}
+
+// NewAllowParser returns one without a body.
+func NewAllowParser() AllowParser {
+	return AllowParser{inline: make([]weir.Limit, 0, weir.MaxChecks+1)}
+}
+
+// The members of each object, in the order of what reads them.
+var (
+	allowMembers  = []string{"key", "limit", "n", "checks", "peek"}
+	checkMembers  = allowMembers[:checksMember]
+	inlineMembers = []string{"name", "n", "per", "burst", "algorithm"}
+)
+
+const (
+	keyMember = iota
+	limitMember
+	nMember
+	checksMember
+	peekMember
+)
+
+// Parse reads a body into Requests and Peek, or fails with a *service.Error. What it made of the
+// body before is gone.
+func (p *AllowParser) Parse(body []byte) error {
+	if failure := p.parse(body); failure != nil {
+		return failure
+	}
+	return nil
+}
+
+func (p *AllowParser) parse(body []byte) *service.Error {
+	p.scanner = jsonScanner{data: body}
+	p.Requests, p.inline, p.Peek, p.within = p.Requests[:0], p.inline[:0], false, ""
+	if p.scanner.space(); p.scanner.i == len(body) {
+		return fail(api.CodeEmptyBody, "", `the body is empty: send for example {"key":"user:42"}`)
+	}
+	one := policy.Request{N: 1}
+	seen, failure := p.object(allowMembers, func(member int) *service.Error {
+		switch member {
+		case checksMember:
+			return p.checks()
+		case peekMember:
+			return p.readPeek()
+		}
+		return p.checkMember(&one, member)
+	})
+	if failure != nil {
+		return failure
+	}
+	if p.scanner.space(); p.scanner.i < len(body) {
+		return p.notJSON()
+	}
+	const own = 1<<keyMember | 1<<limitMember | 1<<nMember
+	switch {
+	case seen&(1<<checksMember) == 0:
+		p.Requests = append(p.Requests, one)
+		return p.needsKey(seen)
+	case seen&own != 0:
+		return fail(api.CodeInvalidParameter, "checks", "key, limit and n stand beside checks: put them into an element of checks")
+	}
+	return nil
+}
+
+// checks reads the array of checks.
+func (p *AllowParser) checks() *service.Error {
+	s := &p.scanner
+	if !s.token('[') {
+		return p.wrong(api.CodeInvalidParameter, "checks", `checks must be an array of objects {"key","limit","n"}`)
+	}
+	for !s.token(']') {
+		if len(p.Requests) > 0 && !s.token(',') {
+			return p.notJSON()
+		}
+		if len(p.Requests) == weir.MaxChecks {
+			return fail(api.CodeInvalidCount, "checks", fmt.Sprintf("there are more than %d checks: ask for fewer at once", weir.MaxChecks))
+		}
+		p.within = "checks[" + strconv.Itoa(len(p.Requests)) + "]."
+		one := policy.Request{N: 1}
+		seen, failure := p.object(checkMembers, func(member int) *service.Error { return p.checkMember(&one, member) })
+		if failure == nil {
+			failure = p.needsKey(seen)
+		}
+		if failure != nil {
+			return failure
+		}
+		p.Requests = append(p.Requests, one)
+	}
+	p.within = ""
+	if len(p.Requests) == 0 {
+		return fail(api.CodeInvalidCount, "checks", "there are no checks: write at least one")
+	}
+	return nil
+}
+
+func (p *AllowParser) needsKey(seen uint) *service.Error {
+	if seen&(1<<keyMember) == 0 {
+		return p.wrong(api.CodeMissingKey, "key", "it is missing: name the key that is limited")
+	}
+	return nil
+}
+
+// checkMember reads the value of key, limit or n.
+func (p *AllowParser) checkMember(r *policy.Request, member int) *service.Error {
+	switch member {
+	case keyMember:
+		return p.readKey(r)
+	case limitMember:
+		return p.readLimit(r)
+	}
+	if p.scanner.null() {
+		return nil
+	}
+	return p.readCount(&r.N, "n", 0)
+}
+
+func (p *AllowParser) readKey(r *policy.Request) *service.Error {
+	if p.scanner.peek() != '"' {
+		return p.wrong(api.CodeInvalidKey, "key", "it must be a string")
+	}
+	key, ok := p.scanner.str(&p.scratch)
+	if !ok {
+		return p.notJSON()
+	}
+	if bad := service.CheckKey(view(key)); bad != nil {
+		return p.wrong(bad.Code, "key", bad.Message)
+	}
+	r.Key = string(key)
+	return nil
+}
+
+// readLimit reads the name of a policy, or a limit that the request brings along.
+func (p *AllowParser) readLimit(r *policy.Request) *service.Error {
+	switch s := &p.scanner; {
+	case s.null():
+		return nil
+	case s.peek() == '"':
+		return p.readName(r, "limit")
+	case s.peek() == '{':
+		return p.readInline(r)
+	}
+	return p.wrong(api.CodeInvalidLimit, "limit", `it must be the name of a policy, or a limit like {"n":100,"per":"1m"}`)
+}
+
+// readName reads the name of a policy or of an inline limit; package policy says which
+// letters it may have.
+func (p *AllowParser) readName(r *policy.Request, member string) *service.Error {
+	if p.scanner.peek() != '"' {
+		return p.wrong(api.CodeInvalidLimit, member, "it must be a string")
+	}
+	name, ok := p.scanner.str(&p.scratch)
+	switch {
+	case !ok:
+		return p.notJSON()
+	case len(name) == 0 || !utf8.Valid(name):
+		return p.wrong(api.CodeInvalidLimit, member, "it is empty or not UTF-8: write a name, or leave it out")
+	}
+	r.Limit = string(name)
+	return nil
+}
+
+func (p *AllowParser) readPeek() *service.Error {
+	s := &p.scanner
+	switch {
+	case s.word("true"):
+		p.Peek = true
+	case !s.word("false") && !s.null():
+		return p.wrong(api.CodeInvalidParameter, "peek", "it must be true or false")
+	}
+	return nil
+}
+
+// readCount reads a whole number from least to limit.MaxBurst, in digits.
+func (p *AllowParser) readCount(to *uint64, member string, least uint64) *service.Error {
+	number, ok := p.scanner.number()
+	var n uint64
+	for _, c := range number {
+		digit := uint64(c - '0') // anything below '0' wraps to a large number
+		if n = n*10 + digit; digit > 9 || n > limit.MaxBurst {
+			ok = false
+			break
+		}
+	}
+	if !ok || n < least {
+		return p.wrong(api.CodeInvalidCount, member, fmt.Sprintf("it must be a whole number from %d to %d, in digits without quotes", least, uint64(limit.MaxBurst)))
+	}
+	*to = n
+	return nil
+}

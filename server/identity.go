@@ -1,0 +1,77 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/weir-counter/weir/server/problem"
+	"github.com/weir-counter/weir/service"
+)
+
+type callerKey struct{}
+
+// openRoute tells which routes are for everybody: an orchestrator's probe has no token.
+func openRoute(pattern string) bool { return pattern == "GET /healthz" || pattern == "GET /readyz" }
+
+// identified wraps a handler: the request is answered for the identity that sends it, or refused
+// when it has none, before any of its body is read. The hot paths of a server that is not
+// locked pay nothing.
+func (s *Server) identified(pattern string, handler http.HandlerFunc) http.HandlerFunc {
+	if openRoute(pattern) || !s.service.Locked() && (pattern == "POST /v1/hits" || pattern == "POST /v1/allow") {
+		return handler
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		c, err := s.identify(r)
+		if err == nil {
+			err = s.known(c)
+		}
+		if err != nil {
+			problem.Of(err).Write(w)
+			return
+		}
+		handler(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+	}
+}
+
+// known fails where the caller has to prove an identity, and says how.
+func (s *Server) known(c service.Caller) error {
+	err := s.service.Identify(c)
+	if err != nil && !c.Known() {
+		e := *service.AsError(err)
+		e.Message += ": send a token (Authorization: Bearer weir_..., weir --token, WEIR_TOKEN); 'weir token create' makes one"
+		return &e
+	}
+	return err
+}
+
+// identify reads who sends a request: by its token, else by the certificate of its
+// connection.
+func (s *Server) identify(r *http.Request) (service.Caller, error) {
+	c := service.CallerAt(r.RemoteAddr)
+	if given := r.Header["Authorization"]; len(given) > 0 { // the literal form: no look-up of another one
+		if scheme, token, ok := strings.Cut(given[0], " "); ok && strings.EqualFold(scheme, "Bearer") {
+			return s.service.WithToken(c, strings.TrimSpace(token))
+		}
+		user, password, _ := r.BasicAuth() // what is neither has no password, and is refused
+		return s.service.WithPassword(c, user, password)
+	}
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		return s.service.WithCertificate(c, r.TLS.VerifiedChains[0][0])
+	}
+	return c, nil
+}
+
+// callerOf is who a request comes from, as its guard found out.
+func callerOf(ctx context.Context) service.Caller {
+	c, _ := ctx.Value(callerKey{}).(service.Caller)
+	return c
+}
+
+// clientOf is callerOf, or the address where the guard need not know more.
+func clientOf(r *http.Request) service.Caller {
+	if c := callerOf(r.Context()); c != (service.Caller{}) {
+		return c
+	}
+	return service.CallerAt(r.RemoteAddr)
+}

@@ -1,0 +1,195 @@
+package origin
+
+import (
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/settings"
+	"github.com/weir-counter/weir/server/problem"
+	"github.com/weir-counter/weir/service"
+)
+
+// Guard refuses what a web page of somebody else makes a browser send. A browser stands
+// inside: it reaches loopback and private networks for whatever page is open in it. It
+// always says for which host it asks, and who makes it ask:
+//
+//   - Host. A page of evil.example may let that name resolve to 127.0.0.1 (DNS
+//     rebinding), and its scripts then read answers as their own. So a name must be
+//     one that a stranger can't own: see hostKnown.
+//   - Sec-Fetch-Site and Origin. A page of another site may send any GET and POST to
+//     an address, without being able to read the answer.
+//
+// Who sends neither field is no browser, or one that follows a link of its user.
+type Guard struct {
+	next    http.Handler
+	hosts   map[string]bool // lower case, without a port
+	within  []string        // ".example.com": every name that ends so
+	anyHost bool
+	allowed map[string]bool // origins, lower case
+	refused func()
+}
+
+// Config says who may ask.
+type Config struct {
+	Addr    string   // listened on, host:port
+	Hosts   []string // names of this server beside its own: a name, *.example.com, or * for all
+	Origins []string // sites whose pages may ask it from a browser: scheme://host[:port]
+}
+
+const (
+	// allowedMethods and allowedHeaders are what a page of an allowed origin may send.
+	allowedMethods = "GET, POST, DELETE"
+	allowedHeaders = "Authorization, Content-Type, Content-Encoding, Idempotency-Key"
+	exposedHeaders = "RateLimit, RateLimit-Policy, Retry-After, Idempotency-Replayed"
+)
+
+// New wraps next. refused is called for each request that is.
+func New(next http.Handler, cfg Config, refused func()) *Guard {
+	o := &Guard{next: next, hosts: map[string]bool{}, allowed: map[string]bool{}, refused: refused}
+	own := []string{hostOf(cfg.Addr)}
+	if name, err := os.Hostname(); err == nil {
+		own = append(own, name)
+	}
+	for _, host := range append(own, cfg.Hosts...) {
+		switch host = strings.ToLower(strings.TrimSuffix(host, ".")); {
+		case host == "*":
+			o.anyHost = true
+		case strings.HasPrefix(host, "*."):
+			o.within = append(o.within, host[1:])
+		default:
+			o.hosts[host] = true
+		}
+	}
+	for _, origin := range cfg.Origins {
+		o.allowed[strings.ToLower(origin)] = true
+	}
+	return o
+}
+
+// ServeHTTP implements http.Handler.
+func (o *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !o.hostKnown(r.Host) {
+		o.refuse(w, "Host", "this server does not know itself as "+service.Clip(r.Host)+", which may be a web page's trick (DNS rebinding): use its address, or start it with --allow-host "+service.Clip(hostOf(r.Host)))
+		return
+	}
+	origin := ""
+	if values := r.Header["Origin"]; len(values) > 0 { // the literal form: no look-up of another one
+		origin = values[0]
+	}
+	switch {
+	case origin != "" && o.allowed[strings.ToLower(origin)]:
+		if o.shares(w, r, origin) {
+			return
+		}
+	case origin != "" && !isOriginOf(origin, r.Host):
+		o.refuse(w, "Origin", "a web page of "+service.Clip(origin)+" sent this: start the server with --allow-origin "+service.Clip(origin)+" if it may")
+		return
+	case !ownSite(r) && !isLink(r):
+		o.refuse(w, "Sec-Fetch-Site", "a web page of another site sent this: start the server with --allow-origin and that site's scheme://host:port if it may")
+		return
+	}
+	o.next.ServeHTTP(w, r)
+}
+
+func (o *Guard) refuse(w http.ResponseWriter, field, detail string) {
+	o.refused()
+	problem.New(api.CodeForbiddenOrigin, field, detail).Write(w)
+}
+
+// hostKnown tells whether a request is for this server by a name that no stranger can own: an
+// IP address; a name without a dot, which public DNS does not resolve; one that ends
+// in .localhost or .internal, which it never will (RFC 6761, ICANN 2024-07-29); the
+// machine's own name; the host of Config.Addr; or one of Config.Hosts.
+func (o *Guard) hostKnown(host string) bool {
+	name := strings.TrimSuffix(hostOf(host), ".")
+	if o.anyHost || strings.IndexByte(name, '.') < 0 { // also an IPv6 address
+		return true
+	}
+	if last := name[len(name)-1]; last >= '0' && last <= '9' {
+		_, err := netip.ParseAddr(name)
+		return err == nil
+	}
+	name = strings.ToLower(name)
+	if o.hosts[name] || strings.HasSuffix(name, ".localhost") || strings.HasSuffix(name, ".internal") {
+		return true
+	}
+	for _, within := range o.within {
+		if strings.HasSuffix(name, within) {
+			return true
+		}
+	}
+	return false
+}
+
+// shares lets a page of an allowed origin read the answer (CORS). done says that the
+// browser only asked whether it may send its request.
+func (o *Guard) shares(w http.ResponseWriter, r *http.Request, origin string) (done bool) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Add("Vary", "Origin")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		h.Set("Access-Control-Expose-Headers", exposedHeaders)
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", allowedMethods)
+	h.Set("Access-Control-Allow-Headers", allowedHeaders)
+	h.Set("Access-Control-Max-Age", "600")
+	if r.Header.Get("Access-Control-Request-Private-Network") == "true" {
+		h.Set("Access-Control-Allow-Private-Network", "true")
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+// isOriginOf tells whether an origin is the page's own server. Its scheme is not
+// compared: a proxy may have taken the TLS off.
+func isOriginOf(origin, host string) bool {
+	_, of, ok := strings.Cut(origin, "://")
+	return ok && strings.EqualFold(of, host)
+}
+
+// ownSite tells whether the browser says that a page of this server, or its user, sent the
+// request. Another port of the same host is "same-site", and somebody else's.
+func ownSite(r *http.Request) bool {
+	site := r.Header["Sec-Fetch-Site"]
+	return len(site) == 0 || site[0] == "same-origin" || site[0] == "none"
+}
+
+// isLink tells whether the user followed a link of another site to the pages that
+// describe the API, which are the same for everybody.
+func isLink(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" &&
+		(r.URL.Path == "/" || r.URL.Path == "/docs" || r.URL.Path == "/docs/" || r.URL.Path == "/openapi.json")
+}
+
+// hostOf is the host of host[:port], without brackets.
+func hostOf(host string) string {
+	if strings.HasPrefix(host, "[") {
+		host, _, _ = strings.Cut(host[1:], "]")
+		return host
+	}
+	if name, _, ok := strings.Cut(host, ":"); ok && strings.Count(host, ":") == 1 {
+		return name
+	}
+	return host
+}
+
+// Validate returns a *weir.Error that names the setting, AllowHosts or AllowOrigins of the server,
+// that no browser would match.
+func (c Config) Validate() error {
+	for _, host := range c.Hosts {
+		if host == "" || strings.ContainsAny(host, "/@ ") || strings.Contains(strings.TrimPrefix(host, "*."), "*") && host != "*" || hostOf(host) != host {
+			return settings.Invalid("AllowHosts", "AllowHosts has "+service.Clip(`"`+host)+`": write a name without a scheme and a port, *.example.com, or * for all`)
+		}
+	}
+	for _, origin := range c.Origins {
+		scheme, host, ok := strings.Cut(origin, "://")
+		if !ok || scheme != "http" && scheme != "https" || host == "" || strings.ContainsAny(host, "/*@ ") {
+			return settings.Invalid("AllowOrigins", "AllowOrigins has "+service.Clip(`"`+origin)+`": write scheme://host, with a port that is not the scheme's usual one, as the browser's address bar has it`)
+		}
+	}
+	return nil
+}

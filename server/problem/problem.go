@@ -1,0 +1,127 @@
+package problem
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/ratelimitfields"
+	"github.com/weir-counter/weir/service"
+)
+
+// Problem is an api.Problem that huma and handlers write.
+type Problem struct {
+	api.Problem
+	retryAfter time.Duration // of CodeCeiling
+}
+
+// New is the problem of a code. detail says what went wrong and what to do about it; field is the
+// parameter at fault, or "".
+func New(code api.Code, field, detail string) *Problem {
+	status, known := StatusOf[code]
+	if !known {
+		status = http.StatusInternalServerError
+	}
+	return &Problem{Problem: api.Problem{Title: http.StatusText(status), Status: status, Code: code, Field: field, Detail: detail}}
+}
+
+// Error, GetStatus and ContentType make a problem an error that huma writes.
+func (p *Problem) Error() string             { return p.Detail }
+func (p *Problem) GetStatus() int            { return p.Status }
+func (p *Problem) ContentType(string) string { return api.ProblemType }
+
+// GetHeaders are the fields of a problem's answer: when to ask again, where that is known, and how
+// to say who asks.
+func (p *Problem) GetHeaders() http.Header {
+	switch {
+	case passing[p.Code]:
+		return http.Header{"Retry-After": {"1"}}
+	case p.Code == api.CodeCeiling:
+		return http.Header{"Retry-After": {ratelimitfields.RetryAfter(max(p.retryAfter, time.Second))}}
+	case p.Code == api.CodeUnauthorized: // the second is for browsers, which ask their user: the password is the token
+		return http.Header{"Www-Authenticate": {`Bearer realm="weir"`, `Basic realm="weir", charset="UTF-8"`}}
+	}
+	return nil
+}
+
+// Of turns an error of the service or the engine into the problem it stands for.
+func Of(err error) *Problem {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	e := service.AsError(err)
+	p = New(e.Code, e.Field, e.Message)
+	p.Missing, p.HitsAnswer, p.retryAfter = e.Missing, e.Hits, e.RetryAfter
+	return p
+}
+
+// OrNil is Of, or nil for nil.
+func OrNil(err error) error {
+	if err == nil {
+		return nil
+	}
+	return Of(err)
+}
+
+// RetrySoon says that the same request may succeed in a second.
+func RetrySoon(h http.Header) { h.Set("Retry-After", "1") }
+
+// Write answers with p.
+func (p *Problem) Write(w http.ResponseWriter) {
+	body, err := json.Marshal(p)
+	if err != nil {
+		// Strings and numbers only: unreachable, and there is nobody to tell.
+		panic(err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", api.ProblemType)
+	h.Set("X-Content-Type-Options", "nosniff")
+	maps.Copy(h, p.GetHeaders())
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(body, '\n')) // a client that left is not an error of ours
+}
+
+// TransformSchema implements huma.SchemaTransformer: the members of hits are
+// not in every problem.
+func (*Problem) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	s.Required = []string{"title", "status", "code", "detail"}
+	return s
+}
+
+// FromHuma makes a problem of what huma found wrong with a request, before any
+// handler of ours ran.
+func FromHuma(status int, message string, errs []error) *Problem {
+	if status >= http.StatusInternalServerError {
+		return New(api.CodeInternal, "", "the server failed to answer; its log says why")
+	}
+	code, field, details := api.CodeInvalidParameter, "", make([]string, 0, len(errs))
+	for _, err := range errs {
+		var d huma.ErrorDetailer
+		if !errors.As(err, &d) {
+			details = append(details, err.Error())
+			continue
+		}
+		detail := d.ErrorDetail()
+		if field == "" {
+			field = strings.TrimPrefix(detail.Location, "query.")
+			switch {
+			case detail.Message == "unknown query parameter":
+				code = api.CodeUnknownParameter
+			case field == "key" && strings.HasPrefix(detail.Message, "required"):
+				code = api.CodeMissingKey
+			}
+		}
+		details = append(details, strings.TrimPrefix(detail.Location, "query.")+": "+detail.Message)
+	}
+	if len(details) == 0 {
+		details = append(details, message)
+	}
+	return New(code, field, strings.Join(details, "; "))
+}

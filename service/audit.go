@@ -1,0 +1,26 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+)
+
+// audit notes an action of role admin that was tried: who did what to what, and how it
+// ended. The time is the record's.
+func (s *Service) audit(ctx context.Context, c Caller, action, target string, err error) {
+	outcome := "done"
+	if err != nil {
+		outcome = "failed"
+		var refused *Error
+		if errors.As(err, &refused) {
+			outcome = string(refused.Code)
+		}
+	}
+	who := c.Name()
+	if who == "" {
+		who = "anybody" // nobody has to prove an identity here, or has not
+	}
+	s.cfg.Audit.LogAttrs(ctx, slog.LevelInfo, "audit", slog.String("who", who), slog.String("action", action),
+		slog.String("target", target), slog.String("outcome", outcome), slog.String("remote", c.Remote()))
+}

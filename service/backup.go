@@ -1,0 +1,91 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
+)
+
+// Backup writes a backup with every hit that was counted before the call. There is one at
+// a time. A failure may come after a part was written: who reads that part must learn
+// that it is not whole.
+func (s *Service) Backup(ctx context.Context, client Caller, w io.Writer) (err error) {
+	defer func() { s.audit(ctx, client, "backup", "all", err) }()
+	if _, err := s.enterAll(client, auth.Admin); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	to := &counted{to: w}
+	err = s.Pools.Backup.within(client, func() error { return s.storage.Backup(ctx, to) })
+	var refused *Error
+	switch {
+	case err == nil:
+		s.log.InfoContext(ctx, "a backup was taken", "bytes", to.bytes, "who", client.String())
+		return nil
+	case errors.As(err, &refused):
+		return refused
+	}
+	s.log.ErrorContext(ctx, "a backup failed", "bytes", to.bytes, "who", client.String(), "error", err)
+	return &Error{Code: api.CodeStopping, Message: "the backup could not be taken: the server's log says why"}
+}
+
+// Restore reads a backup into all counts. There is one at a time.
+func (s *Service) Restore(ctx context.Context, client Caller, backup io.Reader, mode api.RestoreMode) (done api.Restored, err error) {
+	defer func() { s.audit(ctx, client, "restore", string(mode), err) }()
+	if _, err := s.enterAll(client, auth.Admin); err != nil {
+		return done, err
+	}
+	if mode != api.Merge && mode != api.Replace {
+		return done, &Error{Code: api.CodeInvalidParameter, Field: "mode", Message: "mode must be merge, which adds the backup's hits, or replace"}
+	}
+	err = s.Pools.Restore.within(client, func() error {
+		done, err = s.storage.Restore(ctx, backup, string(mode))
+		return err
+	})
+	var refused *Error
+	switch {
+	case err == nil:
+		return done, nil
+	case errors.As(err, &refused):
+		return done, refused
+	}
+	s.log.ErrorContext(ctx, "a backup was not restored", "mode", mode, "who", client.String(), "error", err)
+	return done, notRestored(err)
+}
+
+func notRestored(err error) error {
+	switch {
+	case errors.Is(err, ErrRestoring):
+		return &Error{Code: api.CodeRestoreRunning, Message: err.Error()}
+	case errors.Is(err, ErrCountedTwice):
+		return &Error{Code: api.CodeCountedTwice, Field: "mode", Message: err.Error()}
+	case errors.Is(err, ErrDamagedBackup):
+		return &Error{Code: api.CodeDamagedBackup, Message: err.Error()}
+	}
+	return &Error{Code: api.CodeStopping, Message: "the backup was not restored, or not as a whole: send it again; the server's log says why"}
+}
+
+// within does what takes one place of a pool.
+func (p *Pool) within(client Caller, do func() error) error {
+	if err := p.Enter(client, 1); err != nil {
+		return err
+	}
+	defer p.Leave(client, 1)
+	return do()
+}
+
+// counted is a writer that knows how much was written.
+type counted struct {
+	to    io.Writer
+	bytes int64
+}
+
+func (c *counted) Write(piece []byte) (int, error) {
+	n, err := c.to.Write(piece)
+	c.bytes += int64(n)
+	return n, err
+}

@@ -1,0 +1,39 @@
+package service
+
+// Door is a way in that has figures and alarms of its own beside those of the service. It is
+// attached (Attach), so that health and metrics, which another door serves, have them too.
+type Door interface {
+	Figures() DoorFigures
+	Alarms() []Alarm
+}
+
+// DoorFigures are the figures of a door, since its start.
+type DoorFigures struct {
+	Name        string // of its protocol, for labels
+	Open, Bound int    // connections
+	Shed        uint64 // those closed to let another in
+	Failed      uint64 // requests that were answered with an error
+	Requests    []DoorRequests
+
+	// Of counters that the door keeps by itself.
+	Keys              int64
+	Bytes, BytesBound int64
+	Refused           uint64 // for which there was no room
+}
+
+// DoorRequests is how many requests of a kind there were.
+type DoorRequests struct {
+	Kind  string // bounded: those that the door knows, and "unknown"
+	Count uint64
+}
+
+// Attach adds a door. It is for whoever puts a node together, before the doors answer.
+func (s *Service) Attach(d Door) { s.doors = append(s.doors, d) }
+
+// Doors are the figures of those that are attached.
+func (s *Service) Doors() (list []DoorFigures) {
+	for _, d := range s.doors {
+		list = append(list, d.Figures())
+	}
+	return list
+}

@@ -1,0 +1,66 @@
+package service
+
+import (
+	"crypto/x509"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
+)
+
+// Locked tells whether callers must prove an identity. Where they need not, all may do
+// everything, and what proves one is not looked at.
+func (s *Service) Locked() bool { return s.backend.Tokens != nil }
+
+// WithToken is the caller as whom a token proves it to be: weir_<id>_<secret>.
+func (s *Service) WithToken(c Caller, token string) (Caller, error) {
+	return s.with(c, func(known *auth.Live) (*auth.Login, error) { return known.Token(token) })
+}
+
+// WithPassword is WithToken for protocols with a user and a password, which is the token. The
+// user is the identity's name, "" or "default".
+func (s *Service) WithPassword(c Caller, user, password string) (Caller, error) {
+	return s.with(c, func(known *auth.Live) (*auth.Login, error) { return known.Password(user, password) })
+}
+
+// WithCertificate is the caller as whom a certificate proves it to be that was verified, by
+// its subject alternative names.
+func (s *Service) WithCertificate(c Caller, of *x509.Certificate) (Caller, error) {
+	return s.with(c, func(known *auth.Live) (*auth.Login, error) { return known.Certificate(auth.NamesOf(of)) })
+}
+
+func (s *Service) with(c Caller, by func(*auth.Live) (*auth.Login, error)) (Caller, error) {
+	if !s.Locked() {
+		return c, nil
+	}
+	login, err := by(s.backend.Tokens.live)
+	if err != nil {
+		s.accounts.unauthorized.Add(1)
+		return c, &Error{Code: api.CodeUnauthorized, Message: err.Error()}
+	}
+	c.login = login
+	return c, nil
+}
+
+// Identify fails where the caller has to prove an identity, and has not, or no longer: its token
+// was revoked or has expired. A door says to a caller that is not Known how its protocol proves one.
+func (s *Service) Identify(c Caller) error {
+	_, err := s.identity(c)
+	return err
+}
+
+// identity is who the caller is now; nil on a server that is not locked.
+func (s *Service) identity(c Caller) (*auth.Identity, error) {
+	if !s.Locked() {
+		return nil, nil
+	}
+	if c.login == nil {
+		s.accounts.unauthorized.Add(1)
+		return nil, &Error{Code: api.CodeUnauthorized, Message: "this server wants to know who asks"}
+	}
+	is, err := s.backend.Tokens.live.Check(c.login)
+	if err != nil {
+		s.accounts.unauthorized.Add(1)
+		return nil, &Error{Code: api.CodeUnauthorized, Message: err.Error()}
+	}
+	return is, nil
+}

@@ -1,0 +1,90 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/recent"
+)
+
+// peers are the nodes that count together with this one: those of a Cluster
+// (clustered), or none (alone). New chooses once.
+type peers interface {
+	// fresh says how new the hits are that are counted here. It is asked for before what
+	// it is said of.
+	fresh() Fresh
+	// await waits until all hits are here that any node took before, for at most within,
+	// which is above 0.
+	await(ctx context.Context, within time.Duration) (asked, error)
+	addReady(*api.Ready)
+	addNodes(context.Context, *api.ClusterAnswer)
+	remove(ctx context.Context, node string) (Removal, error)
+}
+
+func (s *Service) peersOf(c Cluster) peers {
+	if c == nil {
+		return alone{s}
+	}
+	return &clustered{s: s, cluster: c}
+}
+
+// alone has all hits, always.
+type alone struct{ s *Service }
+
+func (a alone) fresh() Fresh { return Fresh{AsOf: a.s.wall()} }
+
+func (a alone) await(context.Context, time.Duration) (asked, error) {
+	asOf := a.s.wall()
+	return asked{a.s.answers, a.s.Now(), asOf}, nil
+}
+
+func (alone) addReady(*api.Ready) {}
+
+func (alone) addNodes(context.Context, *api.ClusterAnswer) {}
+
+func (alone) remove(context.Context, string) (Removal, error) {
+	return Removal{}, &Error{Code: api.CodeNoCluster, Message: "this server counts alone: there is no other node to remove"}
+}
+
+type clustered struct {
+	s       *Service
+	cluster Cluster
+	last    recent.Value[Fresh]
+}
+
+// freshnessEvery is how old a Freshness may be: it only says too little. The journal may
+// be busy with what it missed: then one question waits for it, and not all.
+const freshnessEvery = 50 * time.Millisecond
+
+func (c *clustered) fresh() Fresh {
+	return c.last.Get(freshnessEvery, func() Fresh {
+		asOf, silent := c.cluster.Freshness()
+		return Fresh{asOf, silent}
+	})
+}
+
+func (c *clustered) await(ctx context.Context, within time.Duration) (asked, error) {
+	s := c.s
+	asOf := s.wall()
+	if err := s.Pools.Fresh.Enter(Caller{}, 1); err != nil {
+		return asked{}, err
+	}
+	defer s.Pools.Fresh.Leave(Caller{}, 1)
+	ctx, cancel := context.WithTimeout(ctx, min(within, longestFresh))
+	defer cancel()
+	upTo, theirs, err := c.cluster.Fresh(ctx)
+	if err != nil {
+		return asked{}, notFresh(err)
+	}
+	return asked{s.answers.After(upTo), s.latest(theirs), asOf}, nil
+}
+
+func (c *clustered) addReady(a *api.Ready) {
+	fresh := c.fresh().answer()
+	a.Freshness = &fresh
+}
+
+func (c *clustered) remove(ctx context.Context, node string) (Removal, error) {
+	return c.cluster.Remove(ctx, node)
+}

@@ -1,0 +1,71 @@
+package service
+
+import (
+	"context"
+	"io"
+
+	"github.com/weir-counter/weir/api"
+)
+
+// storage is where hits are kept: in a journal (journaled), or in memory only
+// (ephemeral). New chooses once.
+type storage interface {
+	Journal
+	// refuseDurable is the error of who wants hits on disk; nil: they get there.
+	refuseDurable() error
+	addStats(*api.StatsAnswer)
+	addNodes(*api.ClusterAnswer)
+}
+
+func storageOf(j Journal) storage {
+	if j == nil {
+		return ephemeral{}
+	}
+	return journaled{j}
+}
+
+type journaled struct{ Journal }
+
+func (journaled) refuseDurable() error { return nil }
+
+func (j journaled) addStats(a *api.StatsAnswer) {
+	st := j.Stats()
+	a.Durable = true
+	a.Journal = &api.JournalStats{
+		Epoch: st.Epoch, Flushes: st.Flushes, Bytes: st.Bytes, FlushSeconds: st.LastFlush.Seconds(),
+		Failures: st.Failures, Failing: st.Failing, SnapshotRounds: st.Rounds,
+		ReplayedFlushes: st.Replayed, LossyFindings: st.Lossy, HarmlessFindings: st.Harmless,
+	}
+}
+
+func (j journaled) addNodes(a *api.ClusterAnswer) {
+	st := j.Stats()
+	a.Mode, a.Size = "alone", 1
+	a.Journal = &api.ClusterJournal{Bytes: st.Kept, Divergence: st.Divergence, Holes: st.Holes, Repaired: st.Repaired, LossyFindings: st.Lossy}
+}
+
+// ephemeral is a Journal that keeps nothing, and says so.
+type ephemeral struct{}
+
+func (ephemeral) refuseDurable() error {
+	return &Error{Code: api.CodeEphemeral, Field: "durable",
+		Message: "this server is ephemeral and keeps nothing on disk: start it without --ephemeral, or send hits without durable=true"}
+}
+
+func (e ephemeral) Sync(context.Context) error { return e.refuseDurable() }
+
+func (ephemeral) Backup(context.Context, io.Writer) error {
+	return &Error{Code: api.CodeEphemeral, Message: "an ephemeral server keeps no data to back up: start it with --data"}
+}
+
+func (ephemeral) Restore(context.Context, io.Reader, string) (api.Restored, error) {
+	return api.Restored{}, &Error{Code: api.CodeEphemeral, Message: "an ephemeral server keeps no data: start it with --data"}
+}
+
+func (ephemeral) Stats() JournalStats { return JournalStats{} }
+
+func (ephemeral) Alarms() []Alarm { return nil }
+
+func (ephemeral) addStats(*api.StatsAnswer) {}
+
+func (ephemeral) addNodes(a *api.ClusterAnswer) { a.Mode = "ephemeral" }
