@@ -60,6 +60,24 @@ func contents(t testing.TB, node *join.Node) map[string]bool {
 	return got
 }
 
+// A stream that is made as soon as a new cluster is open has all of its replicas, even though
+// servers give the cluster a smaller size in the moments after their first election.
+func TestFoundersAreCountedOn(t *testing.T) {
+	t.Parallel()
+	c := jointest.Start(t, 3, nil)
+	c.Nodes[0].SetSize(2)
+	if got := c.Nodes[0].Replicas(3); got != 3 {
+		t.Errorf("a node that was just opened would make a stream with %d replicas of 3", got)
+	}
+	makeStream(t, c.Nodes[0])
+	c.Down(0)
+	c.Up(t, 0)
+	c.Nodes[0].SetSize(2)
+	if got := c.Nodes[0].Replicas(3); got != 2 {
+		t.Errorf("a node that has streams counts on %d nodes, and knows of 2", got)
+	}
+}
+
 // Three nodes; one is lost, two go on; it comes back and has everything; two are
 // lost, and nothing is acknowledged any more.
 func TestClusterGoesOnWithoutOneNode(t *testing.T) {

@@ -26,6 +26,8 @@ type Node struct {
 	seen   atomic.Int64 // servers with JetStream that answered the last Status, with Config.URL
 	size   atomic.Int64 // of the cluster, when it was last looked at
 	sized  atomic.Int64 // when that was, Unix time in nanoseconds; 0: never
+
+	founded time.Time // until then Replicas counts on all of Peers; the zero time for a node that had streams
 }
 
 const (
@@ -36,6 +38,12 @@ const (
 	sayState = 5 * time.Second
 
 	tellState = 200 * time.Millisecond
+
+	// foundingTime is for how long after its first start a node counts on all of Peers,
+	// whatever size the servers give the cluster. In the moments after their first election
+	// that may be one too few: a stream made then would stand still when one of its two
+	// replicas is lost, until Spread adds the third.
+	foundingTime = 10 * time.Second
 )
 
 // Open joins, and returns when JetStream answers: in a cluster, when more than
@@ -59,6 +67,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 }
 
 func (n *Node) open(ctx context.Context) (err error) {
+	founding := n.cfg.Cluster != "" && n.Embedded() && !ondisk.HasStreams(n.cfg.Dir)
 	if n.cfg.URL != "" {
 		err = n.dial(ctx)
 	} else {
@@ -72,6 +81,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 	}
 	if err := n.awaitJetStream(ctx); err != nil {
 		return err
+	}
+	if founding {
+		n.founded = time.Now().Add(foundingTime)
 	}
 	if !n.Embedded() {
 		_, err = n.Status(ctx) // for Replicas
@@ -119,6 +131,9 @@ func (n *Node) Replicas(want int) int {
 		}
 	case n.cfg.Cluster != "":
 		have = n.Size()
+		if time.Now().Before(n.founded) {
+			have = max(have, len(n.cfg.Peers))
+		}
 	}
 	return max(1, min(want, have, maxReplicas))
 }

@@ -33,6 +33,12 @@ const (
 	keyValue  = "KV_" // a stream of which a message removes another
 )
 
+// HasStreams tells whether a server has kept a stream below dir.
+func HasStreams(dir string) bool {
+	streams, err := os.ReadDir(filepath.Join(dir, streamsFolder))
+	return err == nil && len(streams) > 0
+}
+
 // Check reads all streams and logs of a cluster's node below dir, and returns what is
 // damaged: records and snapshots whose checksum is wrong, and messages and
 // entries that are missing. unbroken is a stream of which messages are removed
