@@ -24,17 +24,25 @@ func RetryUnavailable(ctx context.Context, ask func(context.Context) error) erro
 	wait := firstAsk / 2
 	return retryWhileUnavailable(ctx, func() error {
 		wait = min(2*wait, AskTime)
-		asking, cancel := context.WithTimeout(ctx, wait)
-		defer cancel()
-		err := ask(asking)
-		if err != nil && ctx.Err() == nil && asking.Err() != nil {
-			err = errors.Join(nats.ErrTimeout, err)
-		}
-		return err
+		return askWithin(ctx, wait, ask)
 	})
 }
 
-// retryWhileUnavailable is RetryUnavailable for what takes as long as it takes.
+// askWithin gives a request so much time at most. A server that leads no more, or does not yet,
+// drops what it is asked: without a bound of its own a request waits for as long as ctx lasts,
+// at a start for ever.
+func askWithin(ctx context.Context, wait time.Duration, ask func(context.Context) error) error {
+	asking, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	err := ask(asking)
+	if err != nil && ctx.Err() == nil && asking.Err() != nil {
+		err = errors.Join(nats.ErrTimeout, err)
+	}
+	return err
+}
+
+// retryWhileUnavailable is RetryUnavailable for what takes as long as it takes; each request in
+// it has a bound of its own (askWithin).
 func retryWhileUnavailable(ctx context.Context, ask func() error) error {
 	var end <-chan time.Time
 	for {

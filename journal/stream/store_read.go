@@ -27,11 +27,15 @@ func (s *Store) readOn(ctx context.Context, next *uint64, last uint64, f func(se
 		return nil
 	}
 	flushes := s.at.Load().flushes
-	consumer, err := flushes.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:   *next,
-		// Else a fetch would try to make it again for ever, whatever ctx says.
-		MaxResetAttempts: maxResets,
+	var consumer jetstream.Consumer
+	err = askWithin(ctx, AskTime, func(ctx context.Context) (err error) {
+		consumer, err = flushes.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+			OptStartSeq:   *next,
+			// Else a fetch would try to make it again for ever, whatever ctx says.
+			MaxResetAttempts: maxResets,
+		})
+		return err
 	})
 	if err != nil {
 		return err
@@ -95,7 +99,11 @@ const fetchMessages = 64
 // readSingly asks for each message by its number.
 func (s *Store) readSingly(ctx context.Context, next *uint64, last uint64, f func(sequence uint64, data []byte) error) error {
 	for ; *next <= last; *next++ {
-		data, err := s.Get(ctx, *next)
+		var data []byte
+		err := askWithin(ctx, AskTime, func(ctx context.Context) (err error) {
+			data, err = s.Get(ctx, *next)
+			return err
+		})
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
