@@ -148,13 +148,13 @@ func (r *Replica) Cut(now time.Time, as CutOptions) (f Flush) {
 		for partition := range r.audit.Partitions {
 			c := arriving[partition]
 			switch {
-			case as.States[partition]:
-				f.Snaps = append(f.Snaps, r.cutWithState(now, partition, restate)...)
-			case c != nil:
+			case c != nil: // its state may be due as well: that waits for own hits of until now
 				r.mu.Lock()
 				r.cutPartition(partition, false, restate)
 				r.completeHandOff(partition, c)
 				r.mu.Unlock()
+			case as.States[partition]:
+				f.Snaps = append(f.Snaps, r.cutWithState(now, partition, restate)...)
 			default:
 				r.cutPartition(partition, false, restate)
 			}

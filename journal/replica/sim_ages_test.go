@@ -177,9 +177,13 @@ func (n *simNode) inherit(s simSlot) {
 	}
 }
 
-// learnArrived is learnTaken of the partitions that a cut took.
+// learnArrived is learnTaken of the partitions that a cut took, of those that were to be.
 func (n *simNode) learnArrived(arriving map[int]*arrival) {
 	for _, p := range slices.Sorted(maps.Keys(arriving)) {
+		if !replication.Of(n.e).Holds(p) {
+			n.c.failf("%s cut partition %d, which was ready to be taken, and does not hold it", n.name, p)
+			continue
+		}
 		n.learnTaken(p, n.arriving[p])
 		delete(n.arriving, p)
 	}

@@ -62,8 +62,8 @@ func (n *simNode) lacks(other *simNode) (since time.Time, ok bool) {
 			see(f.ops)
 		}
 	}
-	if other.sending != nil {
-		see(other.sending.ops)
+	if f := other.sending; f != nil && f.sequence == 0 { // else it is counted: its origin may not know yet that the log has it
+		see(f.ops)
 	}
 	see(other.ops)
 	return time.UnixMilli(wall), wall > 0
