@@ -72,10 +72,15 @@ func (a *Authority) Pool() *x509.CertPool {
 
 // Server writes a certificate for loopback, over the one before.
 func (a *Authority) Server() (cert, key string) {
-	c, k := a.sign(&x509.Certificate{DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	return a.Issue("server", []net.IP{net.IPv4(127, 0, 0, 1)}, x509.ExtKeyUsageServerAuth)
+}
+
+// Issue writes a certificate for addresses and localhost, over the one before of that name.
+func (a *Authority) Issue(name string, ips []net.IP, uses ...x509.ExtKeyUsage) (cert, key string) {
+	c, k := a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{"localhost"}, IPAddresses: ips, ExtKeyUsage: uses})
 	der, err := x509.MarshalECPrivateKey(k)
 	a.check(err)
-	return a.write("server.pem", "CERTIFICATE", c.Raw), a.write("server.key", "EC PRIVATE KEY", der)
+	return a.write(name+".pem", "CERTIFICATE", c.Raw), a.write(name+".key", "EC PRIVATE KEY", der)
 }
 
 // Client makes a certificate of a client with a name of DNS.
