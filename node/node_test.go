@@ -158,8 +158,8 @@ func TestThreeNodesOfOneProcess(t *testing.T) {
 func TestAStartThatFailsLeavesNothing(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, t.TempDir())
+	cfg.HTTP.Addr = jointest.Addrs(t, 1)[0] // which nobody else is given meanwhile
 	first := nodetest.Open(t, cfg)
-	cfg.HTTP.Addr = first.Addr()
 	if _, err := node.Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "choose another address") {
 		t.Errorf("on an address that is taken: %v", err)
 	}

@@ -23,7 +23,7 @@ type Node struct {
 	conn   *nats.Conn
 	js     jetstream.JetStream
 	damage []ondisk.Damage
-	seen   atomic.Int64 // servers with JetStream that answered the last Status, with Config.URL
+	seen   atomic.Int64 // most servers with JetStream that answered a Status, with Config.URL
 	size   atomic.Int64 // of the cluster, when it was last looked at
 	sized  atomic.Int64 // when that was, Unix time in nanoseconds; 0: never
 
@@ -86,7 +86,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 		n.founded = time.Now().Add(foundingTime)
 	}
 	if !n.Embedded() {
-		_, err = n.Status(ctx) // for Replicas
+		err = n.countServers(ctx)
 	}
 	return err
 }
@@ -108,6 +108,27 @@ func (n *Node) awaitJetStream(ctx context.Context) error {
 	}
 }
 
+// countTries is how often an existing NATS is asked for its servers at the start, at most, each
+// time for answerTime.
+const countTries = 5
+
+// countServers asks an existing NATS how many servers it has, for Replicas, until none answers
+// that did not before: a stream made while some are busy would have too few replicas for good.
+func (n *Node) countServers(ctx context.Context) error {
+	before := 0
+	for range countTries {
+		s, err := n.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if before > 0 && len(s.Servers) <= before {
+			return nil
+		}
+		before = max(before, len(s.Servers))
+	}
+	return nil // they may not answer us
+}
+
 // Conn is the connection. It belongs to the Node: nobody else closes it.
 func (n *Node) Conn() *nats.Conn { return n.conn }
 
@@ -120,7 +141,7 @@ func (n *Node) Embedded() bool { return n.cfg.URL == "" }
 // Replicas is how many replicas a stream can have, at most want, at least 1. In
 // a cluster all nodes count, up or not, so that a stream that is made while one
 // is late is not short of a replica for ever; to make it may fail until enough
-// are up. An existing NATS counts the servers that answered the last Status; if
+// are up. An existing NATS counts the most servers that answered a Status; if
 // none may answer us, it is believed to have enough.
 func (n *Node) Replicas(want int) int {
 	have := 1

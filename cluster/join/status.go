@@ -81,7 +81,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 			able++
 		}
 	}
-	n.seen.Store(int64(able))
+	n.seen.Store(max(n.seen.Load(), int64(able))) // one that did not answer is busy, or will be back
 	return s, nil
 }
 

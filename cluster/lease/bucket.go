@@ -100,9 +100,31 @@ func (b *Bucket) Acquire(ctx context.Context, name string) (Lease, error) {
 	return Lease{Name: name, Token: revision, revision: revision, renewed: sent, Until: sent.Add(b.trusted())}, nil
 }
 
+// behind is for how long a replica may still show a lease that was given back.
+const behind = time.Second
+
 // Retake is Acquire that also takes over a lease of this node's earlier life, for those who
-// know that no other process has the node's name.
+// know that no other process has the node's name. It returns ErrTaken after a second: any
+// replica answers, and one that is behind still has a lease that was given back just now.
 func (b *Bucket) Retake(ctx context.Context, name string) (Lease, error) {
+	looked := time.NewTicker(behind / 5)
+	defer looked.Stop()
+	for end := time.After(behind); ; {
+		l, err := b.retake(ctx, name)
+		if !errors.Is(err, ErrTaken) {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return l, err
+		case <-end:
+			return l, err
+		case <-looked.C:
+		}
+	}
+}
+
+func (b *Bucket) retake(ctx context.Context, name string) (Lease, error) {
 	is, err := b.kv.Get(ctx, name)
 	if err != nil || !b.earlier(string(is.Value())) {
 		return b.Acquire(ctx, name)
