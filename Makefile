@@ -16,11 +16,13 @@ FLUSH     ?= 100ms
 PARALLEL  ?= 10
 PACKAGES  ?= 4
 LINT      := $(BIN)/golangci-lint
+NPM       := bench/doors/npm
+APT       := apt-get update -qq && apt-get -o DPkg::Lock::Timeout=300 install -y -qq
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-redis need-redis-server need-goaccess need-iproute2
+.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-redis need-redis-server need-npm need-goaccess need-iproute2
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,12 +41,12 @@ image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; ne
 
 # Tests of clusters wait for elections more than they compute: more of them than processors
 # run side by side, and more packages while others are compiled.
-test: need-go need-redis ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
+test: need-go need-redis need-redis-server need-npm ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
 	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./...
 	$(GO) vet -tags netns ./cmd/weir
 	cd bench && $(GO) test -vet=all -timeout 10m ./...
 
-race: need-go need-gcc ## Run every test under the race detector
+race: need-go need-gcc need-redis ## Run every test under the race detector
 	$(GO) test -race -timeout 30m ./...
 
 sim: need-go ## Simulate clusters in a world that fails, SEEDS (20000) times, from seed FIRST (0)
@@ -128,12 +130,18 @@ need-goaccess:
 	  echo "make: goaccess could not be installed (as root: apt-get install goaccess): the report leaves it out and says so" >&2
 
 need-redis:
-	@command -v redis-cli >/dev/null || { echo "make: tests of the RESP door use redis-cli and redis-benchmark: installing them"; apt-get update -qq && apt-get install -y -qq redis-tools; } || \
-	  echo "make: redis-tools could not be installed (as root: apt-get install redis-tools): its tests are left out" >&2
+	@{ command -v redis-cli && command -v redis-benchmark && /usr/bin/python3 -c 'import redis'; } >/dev/null 2>&1 || { echo "make: tests of the RESP door use redis-cli, redis-benchmark and redis-py: installing them"; $(APT) redis-tools python3-redis; } || \
+	  { echo "make: they could not be installed: as root, apt-get install redis-tools python3-redis" >&2; exit 1; }
 
 need-redis-server:
-	@command -v redis-server >/dev/null || { echo "make: the benchmark compares with redis-server: installing it"; apt-get update -qq && apt-get install -y -qq redis-server; } || \
+	@command -v redis-server >/dev/null || { echo "make: tests and a benchmark compare with redis-server: installing it"; $(APT) redis-server; } || \
 	  { echo "make: redis-server could not be installed: as root, apt-get install redis-server" >&2; exit 1; }
+
+need-npm:
+	@command -v npm >/dev/null || { echo "make: tests of the doors use clients from npm: installing nodejs and npm"; $(APT) nodejs npm; } || \
+	  { echo "make: they could not be installed: as root, apt-get install nodejs npm" >&2; exit 1; }
+	@cmp -s $(NPM)/package-lock.json $(NPM)/node_modules/installed.json || { cd $(NPM) && npm ci --loglevel=error && cp package-lock.json node_modules/installed.json; } || \
+	  { echo "make: the packages of $(NPM) could not be installed: npm ci in that folder says why" >&2; exit 1; }
 
 need-iproute2:
 	@{ command -v ip && command -v tc; } >/dev/null || { echo "make: network namespaces need iproute2: installing it"; apt-get update -qq && apt-get install -y -qq iproute2; } || \

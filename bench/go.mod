@@ -7,10 +7,12 @@ replace github.com/weir-counter/weir => ../
 require (
 	github.com/RussellLuo/slidingwindow v0.0.0-20200528002341-535bb99d338b
 	github.com/VictoriaMetrics/metrics v1.35.1
+	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/klauspost/compress v1.20.3
 	github.com/paulbellamy/ratecounter v0.2.0
 	github.com/puzpuzpuz/xsync/v4 v4.5.0
 	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redis/rueidis v1.0.79
 	github.com/sethvargo/go-limiter v0.7.1
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/ulule/limiter/v3 v3.11.2

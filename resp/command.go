@@ -47,7 +47,7 @@ type commands struct {
 
 func newCommands() *commands {
 	c := &commands{byName: map[string]*command{}}
-	for _, group := range [][]*command{weirCommands(), counterCommands(), connectionCommands(), serverCommands()} {
+	for _, group := range [][]*command{weirCommands(), counterCommands(), scriptCommands(), connectionCommands(), serverCommands()} {
 		for _, one := range group {
 			c.list = append(c.list, one)
 			c.byName[strings.ToUpper(one.name)] = one
@@ -138,6 +138,10 @@ func (s *session) unknown(args [][]byte) {
 		s.quit = true
 		return
 	}
+	if why := missing(args[0]); why != "" {
+		s.fail(&replyError{"ERR", "unknown command '" + clip(args[0]) + "': " + why})
+		return
+	}
 	var b strings.Builder
 	b.WriteString("unknown command '" + clip(args[0]) + "', with args beginning with:")
 	const shown = 5
@@ -145,6 +149,16 @@ func (s *session) unknown(args [][]byte) {
 		b.WriteString(" '" + clip(arg) + "'")
 	}
 	s.fail(&replyError{"ERR", b.String()})
+}
+
+// missing says why there is not a command that clients of a counter may expect; "": it is none of those.
+func missing(name []byte) string {
+	for _, one := range []string{"PFADD", "PFCOUNT", "PFMERGE"} {
+		if is(name, one) {
+			return "Weir counts hits, not distinct values: keep those in Redis"
+		}
+	}
+	return ""
 }
 
 // clip keeps an echo of the client's own words short.

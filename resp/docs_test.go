@@ -16,7 +16,7 @@ func (s *testServer) redisTool(name string, args ...string) string {
 	s.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		s.Skipf("%s is not installed, so nothing was tried with it: make need-redis installs it", name)
+		s.Fatalf("%s is not installed: make need-redis installs it, and make test does that first", name)
 	}
 	_, port, err := net.SplitHostPort(s.Addr())
 	if err != nil {

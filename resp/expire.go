@@ -54,7 +54,7 @@ func moment(arg []byte, unit, from int64) (int64, error) {
 		return 0, err
 	}
 	if n > (math.MaxInt64-from)/unit || n < math.MinInt64/unit {
-		return 0, &replyError{"ERR", "invalid expire time"}
+		return 0, errExpireTime
 	}
 	return n*unit + from, nil
 }
@@ -106,7 +106,7 @@ func (l *lifetime) read(option []byte, rest [][]byte, now int64) (known bool, er
 		return true, err
 	}
 	if n <= 0 {
-		return true, &replyError{"ERR", "invalid expire time"}
+		return true, errExpireTime
 	}
 	l.at, err = moment(rest[0], unit, from)
 	return true, err

@@ -27,6 +27,7 @@ type testServer struct {
 	*Server
 	engine *weir.Engine
 	now    *atomic.Int64 // milliseconds, of counters
+	passed *atomic.Int64 // of the engine's clock since start
 	stop   func() error
 }
 
@@ -37,7 +38,8 @@ func newTestServer(t testing.TB, cfg Config, policies string) *testServer {
 
 func newLockedServer(t testing.TB, cfg Config, policies string, tokens *service.Tokens) *testServer {
 	t.Helper()
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return start }})
+	passed := new(atomic.Int64)
+	engine, err := weir.New(weir.Config{Now: func() time.Time { return start.Add(time.Duration(passed.Load())) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,7 @@ func newLockedServer(t testing.TB, cfg Config, policies string, tokens *service.
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	ts := &testServer{TB: t, Server: s, engine: engine, now: now}
+	ts := &testServer{TB: t, Server: s, engine: engine, now: now, passed: passed}
 	ts.stop = func() error {
 		cancel()
 		err := <-ended

@@ -17,6 +17,7 @@ var (
 	errSyntax     = &replyError{"ERR", "syntax error"}
 	errNotInteger = &replyError{"ERR", "value is not an integer or out of range"}
 	errOverflow   = &replyError{"ERR", "increment or decrement would overflow"}
+	errExpireTime = &replyError{"ERR", "invalid expire time"}
 	errNoAuth     = &replyError{"ERR", "AUTH is not taken: this server was started without --tokens; leave user and password out"}
 )
 

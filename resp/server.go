@@ -21,6 +21,7 @@ type Server struct {
 	cfg      Config // defaults applied, valid
 	log      *slog.Logger
 	commands *commands
+	scripts  scriptTable
 	counters *counters.Table
 	clock    clock
 
@@ -41,7 +42,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		service: of, cfg: cfg, log: cfg.Logger, commands: newCommands(), counters: counters.New(cfg.CounterMemory), clock: newClock(),
+		service: of, cfg: cfg, log: cfg.Logger, commands: newCommands(), scripts: newScriptTable(), counters: counters.New(cfg.CounterMemory), clock: newClock(),
 		sessions: map[*session]struct{}{},
 	}, nil
 }

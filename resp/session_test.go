@@ -35,7 +35,7 @@ func TestConnections(t *testing.T) {
 		COMMAND INFO hit nothing -> [["hit" -2 [write denyoom fast] 1 1 1] nil]
 		COMMAND DOCS quit -> ["quit" ["summary" "Closes the connection." "since" "1.0.0" "group" "connection" "arguments" []]]
 		FLUSHALL now -> -ERR unknown command 'FLUSHALL', with args beginning with: 'now'
-		EVAL "return 1" 0 -> -ERR unknown command 'EVAL', with args beginning with: 'return 1' '0'
+		LPUSH "return 1" 0 -> -ERR unknown command 'LPUSH', with args beginning with: 'return 1' '0'
 		RESET -> RESET
 		QUIT -> OK
 	`)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/service"
 )
 
 // throttle is CL.THROTTLE: 1 if it is limited, the burst, what remains of it, the seconds until the
@@ -14,9 +13,6 @@ import (
 func (s *session) throttle(args [][]byte) error {
 	if len(args) > 6 {
 		return errSyntax
-	}
-	if err := refused(service.CheckKey(view(args[1]))); err != nil {
-		return err
 	}
 	var numbers [4]int64 // max_burst, count, period, quantity
 	numbers[3] = 1
@@ -34,15 +30,10 @@ func (s *session) throttle(args [][]byte) error {
 	if numbers[2] > longest || numbers[0] == math.MaxInt64 {
 		return wrong(api.CodeInvalidLimit, "limit", "CL.THROTTLE: period or max_burst is too large")
 	}
-	a := &s.allowing
-	a.inline = policy.Limit{N: uint64(numbers[1]), Per: time.Duration(numbers[2]) * time.Second, Burst: uint64(numbers[0]) + 1, Algorithm: policy.GCRA}
-	a.requests = append(a.requests[:0], policy.Request{Key: string(args[1]), Inline: &a.inline, N: uint64(numbers[3])})
-	d := &a.decision
-	err := s.server.service.Allow(s.caller, a.requests, false, d)
-	if err != nil && (service.AsError(err).Code != api.CodeInvalidCount || !d.Never) {
+	r, err := s.bucket(args[1], policy.Limit{N: uint64(numbers[1]), Per: time.Duration(numbers[2]) * time.Second, Burst: uint64(numbers[0]) + 1, Algorithm: policy.GCRA}, uint64(numbers[3]), false)
+	if err != nil {
 		return err
 	}
-	r := &d.Results[0]
 	retry := int64(-1)
 	if !r.Allowed && !r.Never {
 		retry = wholeUnits(r.RetryAfter, time.Second)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -14,16 +13,7 @@ import (
 
 // Random commands on counters have the same replies from Weir and from redis-server.
 func TestCountersAgainstRedis(t *testing.T) {
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not installed, so nothing was compared with it: make need-redis-server installs it")
-	}
-	oracle, err := start(t.Context(), "redis", redisArgs(path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer oracle.stop()
-	mine, theirs := redis.NewClient(&redis.Options{Addr: open(t)}), redis.NewClient(&redis.Options{Addr: oracle.address})
+	mine, theirs := redis.NewClient(&redis.Options{Addr: open(t)}), redis.NewClient(&redis.Options{Addr: oracle(t)})
 	defer mine.Close()
 	defer theirs.Close()
 	const seed = 1

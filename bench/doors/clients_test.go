@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// program is the path of one that a test needs; need is the rule of the Makefile that installs it.
+func program(t *testing.T, name, need string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is not installed: make %s installs it, and make test does that first", name, need)
+	}
+	return path
+}
+
+// oracle starts a redis-server to compare with.
+func oracle(t *testing.T) (address string) {
+	t.Helper()
+	s, err := start(t.Context(), "redis", redisArgs(program(t, "redis-server", "need-redis-server")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.stop)
+	return s.address
+}
+
+// runNode runs a program of the folder npm, which fails when something is not as it should be.
+func runNode(t *testing.T, script string, args ...string) {
+	t.Helper()
+	path := program(t, "node", "need-npm")
+	if _, err := os.Stat("npm/node_modules/ioredis"); err != nil {
+		t.Fatal("the packages of bench/doors/npm are not installed: make need-npm installs them, and make test does that first")
+	}
+	var out bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), path, append([]string{script}, args...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "npm", &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("node %s: %v\n%s", script, err, out.String())
+	}
+	t.Log(out.String())
+}
+
+func TestIoredis(t *testing.T) {
+	t.Parallel()
+	runNode(t, "ioredis.js", open(t))
+}
+
+// rate-limiter-flexible decides the same on Weir and on Redis.
+func TestRateLimiterFlexible(t *testing.T) {
+	t.Parallel()
+	runNode(t, "flexible.js", open(t), oracle(t))
+}
+
+// So does @upstash/ratelimit.
+func TestUpstashRatelimit(t *testing.T) {
+	t.Parallel()
+	runNode(t, "upstash.js", open(t), oracle(t))
+}
+
+// moduleDir is where the source of a Go module is, without making it one that this module needs.
+func moduleDir(t *testing.T, module string) string {
+	t.Helper()
+	var of struct{ Dir, Error string }
+	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &of)
+	}
+	if err != nil || of.Error != "" {
+		t.Fatalf("go mod download %s: %v %s", module, err, of.Error)
+	}
+	return of.Dir
+}

@@ -1,0 +1,30 @@
+// What the programs here share: a client for each server, a generator of numbers, and an end that says what differs.
+import Redis from 'ioredis';
+
+// connect takes host:port.
+export function connect(address) {
+  const at = address.lastIndexOf(':');
+  return new Redis({ host: address.slice(0, at), port: Number(address.slice(at + 1)), maxRetriesPerRequest: 1 });
+}
+
+// random returns whole numbers below n, the same in every run.
+export function random(seed) {
+  let state = seed;
+  return (n) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * n);
+  };
+}
+
+// same ends the program unless weir's reply is the one that Redis gave.
+export function same(what, weir, redis) {
+  const a = JSON.stringify(weir), b = JSON.stringify(redis);
+  if (a !== b) {
+    fail(`${what}: weir ${a}, redis ${b}`);
+  }
+}
+
+export function fail(message) {
+  console.error(message);
+  process.exit(1);
+}

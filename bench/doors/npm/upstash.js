@@ -1,0 +1,52 @@
+// node upstash.js WEIR REDIS: @upstash/ratelimit decides the same on both, at times of this program's choice. Its client
+// speaks HTTP, so ioredis stands in for it; Debian's Redis does not know the flag in the scripts' first line.
+import { Ratelimit } from '@upstash/ratelimit';
+import { connect, random, same } from './compare.js';
+
+const clients = process.argv.slice(2, 4).map(connect);
+const [weir, redis] = clients;
+
+const speaks = (client, adapted) => ({
+  evalsha: (sha, keys, args) => client.evalsha(sha, keys.length, ...keys, ...args),
+  eval: (text, keys, args) => client.eval(adapted(text), keys.length, ...keys, ...args),
+  set: (key, value) => client.set(key, value),
+  get: (key) => client.get(key),
+});
+const servers = [speaks(weir, (text) => text), speaks(redis, (text) => text.replace(/^#!.*\n/, ''))];
+
+const hour = 3_600_000;
+let now = Math.floor(Date.now() / hour) * hour;
+Date.now = () => now;
+
+const next = random(2);
+let compared = 0;
+for (const [name, limiter] of [
+  ['sliding', () => Ratelimit.slidingWindow(10, '1 h')],
+  ['fixed', () => Ratelimit.fixedWindow(10, '1 h')],
+]) {
+  for (const dynamicLimits of [false, true]) {
+    const limits = servers.map((redis) => new Ratelimit({ redis, limiter: limiter(), prefix: `upstash:${name}:${dynamicLimits}`, dynamicLimits, ephemeralCache: false, timeout: 0 }));
+    for (let i = 0; i < 700; i++) {
+      now += next(hour / 20);
+      const key = `user${next(3)}`, rate = 1 + next(4), most = 5 + next(10);
+      const [what, call] = [
+        ['limit', (l) => l.limit(key)],
+        ['limit', (l) => l.limit(key)],
+        ['limit', (l) => l.limit(key, { rate })],
+        ['refund', (l) => l.limit(key, { rate: -1 })],
+        ['remaining', (l) => l.getRemaining(key)],
+        ['dynamic', (l) => dynamicLimits ? l.setDynamicLimit({ limit: most }) : undefined],
+      ][next(6)];
+      const replies = [];
+      for (const l of limits) {
+        const reply = await call(l);
+        delete reply?.pending;
+        replies.push(reply);
+      }
+      same(`${name}, dynamic ${dynamicLimits}: ${what} ${key}, step ${i}`, ...replies);
+      compared++;
+    }
+  }
+}
+console.log(`compared ${compared} calls`);
+clients.forEach((c) => c.disconnect());

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// rueidis connects, in both versions of the protocol, and counts and limits as its users do. Its cache on the client's
+// side is for values, which Weir has none of.
+func TestRueidis(t *testing.T) {
+	t.Parallel()
+	address := open(t)
+	for _, old := range []bool{false, true} {
+		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true, AlwaysRESP2: old, ClientName: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		ctx := t.Context()
+		key := map[bool]string{false: "three", true: "two"}[old]
+		replies := c.DoMulti(ctx, c.B().Incr().Key(key).Build(), c.B().Expire().Key(key).Seconds(60).Nx().Build(), c.B().Pttl().Key(key).Build())
+		for i, most := range []int64{1, 1, time.Minute.Milliseconds()} {
+			if n, err := replies[i].AsInt64(); n < 1 || n > most || err != nil {
+				t.Errorf("reply %d: %d, %v", i, n, err)
+			}
+		}
+		if n, err := c.Do(ctx, c.B().Arbitrary("HIT").Keys(key).Args("3").Build()).AsInt64(); n != 3 || err != nil {
+			t.Errorf("HIT %d, %v", n, err)
+		}
+		count := c.Do(ctx, c.B().Arbitrary("COUNT").Keys(key).Args("5m").Build())
+		if old {
+			if of, err := count.AsIntSlice(); err != nil || of[1] != 3 {
+				t.Errorf("COUNT %v, %v", of, err)
+			}
+		} else {
+			of, err := count.ToMap()
+			if err != nil {
+				t.Fatal(err)
+			}
+			estimate := of["estimate"]
+			if n, err := estimate.ToInt64(); n != 3 || err != nil {
+				t.Errorf("COUNT %v, %v", n, err)
+			}
+		}
+		if of, err := c.Do(ctx, c.B().Arbitrary("CL.THROTTLE").Keys(key).Args("15", "30", "60").Build()).AsIntSlice(); err != nil || of[0] != 0 || of[2] != 15 {
+			t.Errorf("CL.THROTTLE %v, %v", of, err)
+		}
+		known := rueidis.NewLuaScript(traefikScript(t)).Exec(ctx, c, []string{key}, []string{"0.0001", "2", "2", "1769860800000000", "5000"})
+		if of, err := known.AsStrSlice(); err != nil || of[0] != "true" || of[1] != "0" {
+			t.Errorf("a script: %v, %v", of, err)
+		}
+	}
+}
