@@ -54,7 +54,8 @@ func (e *NoDecisionError) Unwrap() error { return e.Err }
 // none, at most 64. A denial is a Decision and no error.
 //
 // It makes one attempt, whatever Options.Retries says: a decision is not idempotent, and
-// one more attempt could take twice. Give it a short Options.Timeout or a ctx with a
+// one more attempt could take twice. Another node is asked only when the first one took nothing:
+// it could not be reached, or said so. Give it a short Options.Timeout or a ctx with a
 // deadline: somebody waits for it. A *NoDecisionError leaves the caller to let pass or
 // not; an *Error is a request that is wrong, such as an unknown limit, or more than a
 // burst, which can never pass.
@@ -82,7 +83,7 @@ func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d Decis
 	if err := ctx.Err(); err != nil {
 		return d, &NoDecisionError{Err: context.Cause(ctx)}
 	}
-	text, err := c.once(ctx, request{method: http.MethodPost, path: "/v1/allow", body: body, contentType: "application/json"})
+	text, err := c.askAround(ctx, request{method: http.MethodPost, path: "/v1/allow", body: body, contentType: "application/json"}, peek)
 	var refused *Error
 	switch isError := errors.As(err, &refused); {
 	case err == nil, isError && refused.Status == http.StatusTooManyRequests && refused.Code == "":
@@ -97,6 +98,22 @@ func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d Decis
 		return d, &NoDecisionError{MayHaveTaken: !peek && refused.Code == "", Err: err}
 	}
 	return d, err
+}
+
+// askAround asks one node after the other, each once, until one decides; after one that may have taken, none,
+// unless it is a peek.
+func (c *Client) askAround(ctx context.Context, r request, peek bool) (text []byte, err error) {
+	first := c.nodes.first()
+	for i := range c.nodes.count() {
+		text, err = c.attempt(ctx, c.nodes.from(first, i), r)
+		var refused *Error
+		isError := errors.As(err, &refused)
+		unable := isError && refused.Status >= http.StatusInternalServerError && (peek || refused.tookNothing()) || !isError && (peek || neverSent(err))
+		if err == nil || !unable || ctx.Err() != nil {
+			break
+		}
+	}
+	return text, err
 }
 
 var errNoVerdict = errors.New("the answer has no verdicts: is a Weir server at this address?")

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 )
 
@@ -35,7 +33,7 @@ type Options struct {
 	// Compression of batches. Default None: on a local network, compressing
 	// takes longer than sending.
 	Compression Compression
-	// Retries is how often a request is retried. Default 5; -1 is never.
+	// Retries is how often a request is retried, at each node. Default 5; -1 is never.
 	Retries int
 	// MinPause and MaxPause bound the pause before a request is retried.
 	// It starts at MinPause (default 100 ms), doubles each time up to MaxPause
@@ -54,17 +52,22 @@ type Options struct {
 	UserAgent string
 }
 
-// A Client talks to one server. It may be used by many goroutines at once.
+// A Client talks to one server, or to the nodes of one cluster. It may be used by many goroutines at
+// once.
 type Client struct {
-	base   *url.URL
+	nodes  *nodes
+	traced bool // the transport tells when it has a connection
 	opts   Options
 	random func() float64 // in [0, 1)
 }
 
-// New makes a client of the server at baseURL, for example
-// http://127.0.0.1:8080. It does not connect.
-func New(baseURL string, o Options) (*Client, error) {
-	base, err := parseBase(baseURL)
+// New makes a client of the server at an address, for example
+// http://127.0.0.1:8080, or of a cluster by the comma-separated addresses of its nodes. It does not connect.
+//
+// Of several nodes, the one that answered last is asked first. Another one is asked when it fails, unless
+// the request might then take effect twice: see Send and Allow.
+func New(addresses string, o Options) (*Client, error) {
+	nodes, err := parseNodes(addresses)
 	if err != nil {
 		return nil, err
 	}
@@ -84,10 +87,12 @@ func New(baseURL string, o Options) (*Client, error) {
 	if o.HTTPClient == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.TLSClientConfig = o.TLS
-		transport.MaxIdleConnsPerHost = 64 // one server is all that a Client talks to
+		transport.MaxIdleConnsPerHost = 64 // few servers are all that a Client talks to
 		o.HTTPClient = &http.Client{Transport: transport}
 	}
-	return &Client{base: base, opts: o, random: rand.Float64}, nil
+	_, traced := o.HTTPClient.Transport.(*http.Transport)
+	traced = traced || o.HTTPClient.Transport == nil
+	return &Client{nodes: nodes, traced: traced, opts: o, random: rand.Float64}, nil
 }
 
 func orDefault[T comparable](field *T, value T) {
@@ -95,18 +100,4 @@ func orDefault[T comparable](field *T, value T) {
 	if *field == zero {
 		*field = value
 	}
-}
-
-// parseBase reads the address of a server. People leave the scheme out, so
-// 127.0.0.1:8080 is taken too.
-func parseBase(s string) (*url.URL, error) {
-	full := s
-	if !strings.Contains(full, "://") {
-		full = "http://" + full
-	}
-	base, err := url.Parse(full)
-	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.RawQuery != "" || base.Fragment != "" {
-		return nil, fmt.Errorf("%q is not the address of a server: write for example http://127.0.0.1:8080", s)
-	}
-	return base, nil
 }

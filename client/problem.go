@@ -66,6 +66,18 @@ func (e *Error) temporary() bool {
 	return false
 }
 
+// tookNothing tells whether the refusal says that nothing was counted or taken of the request, whatever
+// became of an attempt before it.
+func (e *Error) tookNothing() bool {
+	switch e.Code {
+	case "", api.CodeNotDurable, api.CodeClosed, api.CodeInternal, api.CodeStopping, api.CodeClientGone:
+		// Something else answered, or the server stopped in the middle. A proxy that forwards
+		// to nobody, or does not know who asks, says so with 4xx.
+		return e.Code == "" && e.Status < http.StatusInternalServerError
+	}
+	return true
+}
+
 // saysHTTPS is in the answer of Go's server, and of nginx, to a request without TLS where TLS is spoken.
 var saysHTTPS = regexp.MustCompile(`(?i)HTTP request (to an|was sent to) HTTPS (server|port)`)
 

@@ -13,7 +13,7 @@ import (
 // time. A backup with hits that the server counts already is an *Error of code
 // counted_twice.
 func (c *Client) Restore(ctx context.Context, backup io.Reader, mode RestoreMode) (done Restored, err error) {
-	target := c.base.JoinPath("/v1/restore")
+	target := c.nodes.bases[c.nodes.first()].JoinPath("/v1/restore")
 	target.RawQuery = url.Values{"mode": {string(mode)}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), io.NopCloser(backup))
 	if err != nil {

@@ -26,25 +26,57 @@ type request struct {
 }
 
 // do sends r until it gets an answer that is final, and returns the body of a
-// success. Any other final answer is an *Error, and the body comes with it.
+// success. Any other final answer is an *Error, and the body comes with it. Every round asks each node,
+// without a pause between them. What has an idempotency key and may have arrived stays with
+// its node: the others may not know of it yet.
 func (c *Client) do(ctx context.Context, r request) ([]byte, error) {
-	for attempt := 0; ; attempt++ {
-		body, err := c.once(ctx, r)
-		if err == nil {
-			return body, nil
-		}
-		if ctx.Err() != nil {
-			return body, fmt.Errorf("%s %s: %w", r.method, c.base.JoinPath(r.path), context.Cause(ctx))
-		}
+	first, others, attempts := c.nodes.first(), c.nodes.count()-1, 0
+	for round := 0; ; round++ {
 		var refused *Error
-		if errors.As(err, &refused) && !refused.temporary() || attempt >= c.opts.Retries {
-			if attempt > 0 {
-				err = fmt.Errorf("%w (tried %d times)", err, attempt+1)
+		var body []byte
+		var err error
+		for i := 0; i <= others; i++ {
+			at := c.nodes.from(first, i)
+			attempts++
+			body, err = c.attempt(ctx, at, r)
+			if err == nil {
+				return body, nil
 			}
-			return body, err
+			if ctx.Err() != nil {
+				return body, fmt.Errorf("%s %s: %w", r.method, c.nodes.bases[at].JoinPath(r.path), context.Cause(ctx))
+			}
+			if refused = nil; errors.As(err, &refused) && !refused.temporary() {
+				return body, tried(err, attempts)
+			}
+			if r.idempotencyKey != "" && mayHaveCounted(err) {
+				first, others = at, 0
+			}
 		}
-		wait(ctx, c.pause(attempt, refused))
+		if round >= c.opts.Retries {
+			return body, tried(err, attempts)
+		}
+		wait(ctx, c.pause(round, refused))
 	}
+}
+
+func tried(err error, attempts int) error {
+	if attempts == 1 {
+		return err
+	}
+	return fmt.Errorf("%w (tried %d times)", err, attempts)
+}
+
+// attempt is once, and notes whether the node works.
+func (c *Client) attempt(ctx context.Context, at int, r request) ([]byte, error) {
+	body, err := c.once(ctx, at, r)
+	var refused *Error
+	switch isError := errors.As(err, &refused); {
+	case err == nil, isError && !refused.temporary():
+		c.nodes.answered(at)
+	case !errors.Is(ctx.Err(), context.Canceled): // else it is who asked that is gone
+		c.nodes.failed(at)
+	}
+	return body, err
 }
 
 func wait(ctx context.Context, d time.Duration) {
@@ -70,10 +102,12 @@ func (c *Client) pause(attempt int, refused *Error) time.Duration {
 	return d
 }
 
-func (c *Client) once(ctx context.Context, r request) ([]byte, error) {
+// once sends r to a node.
+func (c *Client) once(ctx context.Context, at int, r request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout+r.wait)
 	defer cancel()
-	target := c.base.JoinPath(r.path)
+	ctx, sent := c.watch(ctx)
+	target := c.nodes.bases[at].JoinPath(r.path)
 	target.RawQuery = r.query.Encode()
 	req, err := http.NewRequestWithContext(ctx, r.method, target.String(), bytes.NewReader(r.body))
 	if err != nil {
@@ -95,7 +129,7 @@ func (c *Client) once(ctx context.Context, r request) ([]byte, error) {
 	}
 	answer, err := c.opts.HTTPClient.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, sent.judge(err)
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))

@@ -43,6 +43,10 @@ const maxLines = 50_000
 // were sent too. Hits of a batch that an overloaded server
 // did not take are sent again until it takes them or ctx ends; with
 // Options.Retries -1 they are an *Error.
+//
+// Of several nodes another one is tried while no attempt may have been counted. After one that got no
+// answer the batch stays with its node, which knows the idempotency key at once, while the others
+// learn of it a flush interval later. A Sender goes on with the other nodes meanwhile.
 func (c *Client) Send(ctx context.Context, hits []Hit) (Receipt, error) {
 	total := Receipt{Reasons: []Rejection{}} // a list in JSON, also an empty one
 	var nothing error                        // the first request of which nothing was counted
@@ -119,12 +123,8 @@ func (c *Client) sendBody(ctx context.Context, body []byte) (answer api.HitsAnsw
 
 // appendHit appends one line of NDJSON.
 func appendHit(b []byte, h Hit) []byte {
-	key, err := json.Marshal(h.Key)
-	if err != nil {
-		panic(err) // a string has no way to fail
-	}
 	b = append(b, `{"key":`...)
-	b = append(b, key...)
+	b = appendText(b, h.Key)
 	if h.N > 1 {
 		b = append(b, `,"n":`...)
 		b = strconv.AppendUint(b, h.N, 10)
@@ -134,6 +134,22 @@ func appendHit(b []byte, h Hit) []byte {
 		b = units.AppendUnix(b, h.At)
 	}
 	return append(b, '}', '\n')
+}
+
+// appendText appends a string as JSON.
+func appendText(b []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, err := json.Marshal(text)
+			if err != nil {
+				panic(err) // a string has no way to fail
+			}
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, text...)
+	return append(b, '"')
 }
 
 // compress gives a body that Send does not write to again.

@@ -1,0 +1,259 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+func asError(err error, to **Error) bool { return errors.As(err, to) }
+
+// run sends what there is, every interval and when it is woken, until ctx ends.
+func (s *Sender) run(ctx context.Context) {
+	defer close(s.ended)
+	defer s.repeats.Wait()
+	timer := time.NewTimer(s.opts.Every)
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-s.wake:
+		}
+		timer.Reset(s.sendAll(ctx))
+	}
+}
+
+// sendAll sends until nothing is left, or no node is to be asked now, and says when to come back.
+func (s *Sender) sendAll(ctx context.Context) time.Duration {
+	for ctx.Err() == nil {
+		at, wait := s.nodeToAsk()
+		if at < 0 {
+			return min(wait, s.opts.Every)
+		}
+		b := s.next()
+		if b == nil {
+			break
+		}
+		o := s.send(ctx, at, b)
+		switch {
+		case ctx.Err() != nil && !o.settled:
+			return s.opts.Every // closed: what became of it is not known
+		case o.settled || o.rest != nil:
+			s.settle(at, b, o)
+		case o.again:
+			s.sendLater(at, b, o)
+		default:
+			s.repeat(ctx, at, b, o)
+		}
+	}
+	return s.opts.Every
+}
+
+// nodeToAsk is the node to send to, the last good one first; -1: none now, and wait says how long.
+func (s *Sender) nodeToAsk() (at int, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, first := time.Now(), s.client.nodes.first()
+	wait = s.opts.Every // longer than it may be: who repeats a batch wakes
+	for i := range s.nodes {
+		at := s.client.nodes.from(first, i)
+		switch n := &s.nodes[at]; {
+		case n.doubt != nil:
+		case now.Before(n.notUntil):
+			wait = min(wait, n.notUntil.Sub(now))
+		default:
+			return at, 0
+		}
+	}
+	return -1, max(wait, time.Millisecond)
+}
+
+// next is the batch to send: while some wait, none is cut, so that hits go on adding up.
+func (s *Sender) next() *batch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		epoch := s.epoch
+		s.epoch++ // before lines are taken: a flush that sees the new one waits for the next cut
+		s.add(cutLines(epoch, s.table.Take()))
+		if len(s.queue) == 0 {
+			s.tellWaiting()
+			return nil
+		}
+	}
+	b := s.queue[0]
+	s.queue = s.queue[1:]
+	return b
+}
+
+// add puts new batches before all others.
+func (s *Sender) add(list []*batch) {
+	for _, b := range list {
+		s.open[b] = struct{}{}
+	}
+	s.queue = append(list, s.queue...)
+}
+
+// send is one attempt.
+func (s *Sender) send(ctx context.Context, at int, b *batch) outcome {
+	body, err := s.client.compress(b.body(nil))
+	if err != nil {
+		return outcome{again: true, err: err}
+	}
+	r := request{
+		method: http.MethodPost, path: "/v1/hits", body: body,
+		contentType: "application/x-ndjson", contentEncoding: string(s.client.opts.Compression), idempotencyKey: b.key,
+	}
+	if s.client.opts.Durable {
+		r.query = url.Values{"durable": {"true"}}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	if b.attempts++; b.attempts > 1 {
+		s.mu.Lock()
+		s.stats.Repeated++
+		s.mu.Unlock()
+	}
+	return b.judge(s.client.attempt(ctx, at, r))
+}
+
+// settle ends a batch as its answer says. What the server left of it becomes batches of their own.
+func (s *Sender) settle(at int, b *batch, o outcome) {
+	done := b.lines[:len(b.lines)-len(o.rest)]
+	if o.settled {
+		s.table.Release(done)
+	}
+	s.mu.Lock()
+	delete(s.open, b)
+	if o.rest != nil {
+		s.add(parts(b, o))
+	}
+	var rejected uint64
+	if o.settled {
+		sent, counted := hitsOf(done), o.answer.Counted
+		late := min(o.answer.TooLate, sent-min(counted, sent))
+		rejected = sent - min(counted+late, sent)
+		s.stats.Counted += min(counted, sent)
+		s.stats.TooLate += late
+		s.stats.Rejected += rejected
+	}
+	s.rest(at, o.refused)
+	s.tellWaiting()
+	s.mu.Unlock()
+	if rejected > 0 {
+		s.tell(rejection(rejected, o))
+	}
+}
+
+// parts are the batches of what is left of one: where nothing was taken since it was too large, its halves.
+func parts(b *batch, o outcome) []*batch {
+	if o.settled {
+		return cutLines(b.epoch, o.rest)
+	}
+	half := len(o.rest) / 2
+	return []*batch{newBatch(b.epoch, o.rest[:half:half]), newBatch(b.epoch, o.rest[half:])}
+}
+
+func rejection(hits uint64, o outcome) error {
+	if len(o.answer.Rejected) > 0 {
+		first := o.answer.Rejected[0]
+		return fmt.Errorf("%d hits were rejected, the first because %s (%s)", hits, first.Message, first.Code)
+	}
+	return errors.Join(fmt.Errorf("%d hits were rejected", hits), o.err)
+}
+
+// rest notes how a node did. One that works is asked again at once, unless it wants a pause.
+func (s *Sender) rest(at int, refused *Error) {
+	n := &s.nodes[at]
+	if n.failures = 0; refused != nil && refused.After > 0 {
+		n.notUntil = time.Now().Add(s.client.pause(0, refused))
+	}
+}
+
+// sendLater puts a batch back that no node has counted. The node rests; another is asked at once.
+func (s *Sender) sendLater(at int, b *batch, o outcome) {
+	s.mu.Lock()
+	s.queue = append([]*batch{b}, s.queue...)
+	s.pauseNode(at, o.refused)
+	s.mu.Unlock()
+	s.client.nodes.failed(at)
+	s.tell(fmt.Errorf("%s: hits wait: %w", s.client.nodes.bases[at].Redacted(), o.err))
+}
+
+func (s *Sender) pauseNode(at int, refused *Error) time.Duration {
+	n := &s.nodes[at]
+	pause := s.client.pause(n.failures, refused)
+	n.failures++
+	n.notUntil = time.Now().Add(pause)
+	return pause
+}
+
+// repeat sends a batch that may have been counted to its node again and again, in a goroutine of its own: there is one
+// for a node at most. The other nodes take what is new.
+func (s *Sender) repeat(ctx context.Context, at int, b *batch, o outcome) {
+	s.mu.Lock()
+	b.doubtful = time.Now()
+	s.nodes[at].doubt = b
+	s.mu.Unlock()
+	s.repeats.Go(func() {
+		for {
+			s.tell(fmt.Errorf("%s: a batch of %d hits got no answer, and is sent there again: %w", s.client.nodes.bases[at].Redacted(), b.hits(), o.err))
+			s.mu.Lock()
+			pause := s.pauseNode(at, o.refused)
+			s.mu.Unlock()
+			left := s.opts.GiveUp - time.Since(b.doubtful)
+			wait(ctx, min(pause, max(left, 0)))
+			if ctx.Err() != nil {
+				return
+			}
+			if left <= pause {
+				s.giveUp(at, b)
+				return
+			}
+			// That an attempt was refused says nothing about those before it.
+			if o = s.send(ctx, at, b); o.settled {
+				s.settle(at, b, o)
+				s.endDoubt(at)
+				return
+			}
+		}
+	})
+}
+
+// giveUp drops a batch that may have been counted, or sends it elsewhere.
+func (s *Sender) giveUp(at int, b *batch) {
+	err := fmt.Errorf("%s: of %d hits that it did not answer in %v nobody knows whether they count", s.client.nodes.bases[at].Redacted(), b.hits(), s.opts.GiveUp)
+	s.mu.Lock()
+	if s.opts.AtLeastOnce {
+		err = fmt.Errorf("%w: they are sent again, also to other nodes", err)
+		s.queue = append([]*batch{b}, s.queue...)
+	} else {
+		err = fmt.Errorf("%w: they are dropped", err)
+		delete(s.open, b)
+		s.stats.InDoubt += b.hits()
+		s.table.Release(b.lines)
+		s.tellWaiting()
+	}
+	s.mu.Unlock()
+	s.endDoubt(at)
+	s.tell(err)
+}
+
+// endDoubt lets a node take other batches.
+func (s *Sender) endDoubt(at int) {
+	s.mu.Lock()
+	s.nodes[at].doubt = nil
+	s.mu.Unlock()
+	s.wakeUp()
+}
+
+// tellWaiting wakes those who wait for a batch, or for a cut.
+func (s *Sender) tellWaiting() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
