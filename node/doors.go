@@ -18,7 +18,9 @@ type doors struct {
 	respCfg resp.Config
 	opening *server.Opening // nil: nobody listens before the node is ready
 	http    *server.Server
-	resp    *resp.Server // nil: it is not wanted
+
+	respOpening *resp.Opening // nil as opening is, or RESP is not wanted
+	resp        *resp.Server  // nil: it is not wanted
 }
 
 // listen has the doors listen, and say phase until they are open.
@@ -29,6 +31,17 @@ func (d *doors) listen(phase func() server.Phase, parts *parts) error {
 	}
 	parts.opened(func(context.Context) error { return opening.Close() })
 	d.opening = opening
+	if d.respCfg.Addr == "" {
+		return nil
+	}
+	d.respOpening, err = resp.Open(d.respCfg, func() string {
+		is := phase()
+		return is.Status + ": " + is.Detail
+	})
+	if err != nil {
+		return addressHint(err, "resp")
+	}
+	parts.opened(func(context.Context) error { return d.respOpening.Close() })
 	return nil
 }
 
@@ -44,7 +57,7 @@ func (d *doors) open(s *service.Service, parts *parts) (err error) {
 	return addressHint(d.http.Serve(), "http")
 }
 
-// openRESP listens: clients that connect wait for run.
+// openRESP has the RESP door answer where it listens, or listen: clients that connect wait for run.
 func (d *doors) openRESP(s *service.Service, parts *parts) (err error) {
 	if d.respCfg.Addr == "" {
 		return nil
@@ -54,6 +67,9 @@ func (d *doors) openRESP(s *service.Service, parts *parts) (err error) {
 	}
 	s.Attach(d.resp)
 	parts.opened(func(context.Context) error { return d.resp.Close() })
+	if d.respOpening != nil {
+		d.resp.TakeOver(d.respOpening)
+	}
 	return addressHint(d.resp.Listen(), "resp")
 }
 

@@ -2,6 +2,8 @@ package node_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http/httptest"
@@ -9,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -79,4 +82,39 @@ func TestANodeWhoseRESPAddressIsTaken(t *testing.T) {
 	}
 	cfg.RESP.Addr = ""
 	nodetest.Close(t, nodetest.Open(t, cfg)) // nothing of the failed start is left open
+}
+
+// While a node starts, its address for clients of Redis says so.
+func TestRESPWhileANodeStarts(t *testing.T) {
+	t.Parallel()
+	members := jointest.New(t, 3, nil)
+	cfg := config(t, members.Configs[0].Dir)
+	cfg.Journal.Join = members.Configs[0]
+	cfg.RESP.Addr = jointest.Addrs(t, 1)[0]
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		n, err := node.Start(ctx, cfg)
+		if err == nil {
+			err = errors.Join(errors.New("it started without the others"), n.Close(context.Background()))
+		}
+		ended <- err
+	}()
+	jointest.Eventually(t, "it says that it is joining", func() bool {
+		conn, err := net.Dial("tcp", cfg.RESP.Addr)
+		if err != nil {
+			return false
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "PING\r\n")
+		answer, _ := io.ReadAll(conn)
+		return strings.HasPrefix(string(answer), "-LOADING Weir is not ready yet: joining: ")
+	})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := net.Dial("tcp", cfg.RESP.Addr); err == nil {
+		t.Error("the address is still there")
+	}
 }

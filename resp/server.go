@@ -47,16 +47,16 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	}, nil
 }
 
-// Listen opens Config.Addr. Clients that connect wait until Run. A second call does nothing.
+// Listen opens Config.Addr. Clients that connect wait until Run. After TakeOver, and a second time, it does nothing.
 func (s *Server) Listen() error {
 	if s.listener.Load() != nil {
 		return nil
 	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.cfg.Addr)
+	l, err := listen(s.cfg)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", s.cfg.Addr, err)
+		return err
 	}
-	if !s.listener.CompareAndSwap(nil, conns.Limit(l, s.cfg.MaxConns)) {
+	if !s.listener.CompareAndSwap(nil, l) {
 		return l.Close()
 	}
 	return nil
@@ -125,9 +125,11 @@ func (s *Server) Run(ctx context.Context) error {
 	return fmt.Errorf("stop: %d RESP connections were cut off after %v", n, s.cfg.StopTimeout)
 }
 
+// acceptPause is how long a failed accept waits before the next one.
+const acceptPause = 10 * time.Millisecond
+
 // accept gives each connection its goroutine, until the listener closes.
 func (s *Server) accept(alive context.Context, l net.Listener) error {
-	const pause = 10 * time.Millisecond
 	for {
 		c, err := l.Accept()
 		switch {
@@ -138,7 +140,7 @@ func (s *Server) accept(alive context.Context, l net.Listener) error {
 			s.log.Warn("could not accept a RESP connection", "error", err)
 			select {
 			case <-alive.Done():
-			case <-time.After(pause):
+			case <-time.After(acceptPause):
 			}
 			continue
 		}
