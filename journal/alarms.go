@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/weir-counter/weir/journal/replica"
 )
@@ -45,4 +46,13 @@ func (j *Journal) flushAlarms() []replica.Alarm {
 		}
 	}
 	return []replica.Alarm{a}
+}
+
+// storeAlarms tell whose replicas do not store: what is durable is then on fewer nodes
+// than it should be.
+func (j *Journal) storeAlarms() (alarms []replica.Alarm) {
+	if !j.cfg.clustered() {
+		return nil
+	}
+	return j.stores.Alarms(time.Now(), j.cfg.Join.Node)
 }

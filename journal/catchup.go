@@ -20,17 +20,16 @@ const catchUpPoll = 2 * time.Millisecond
 // comes after it was not acknowledged when CatchUp was called. Only for a node
 // in a cluster.
 func (j *Journal) CatchUp(ctx context.Context) error {
-	j.waiters.speak.Store(true)
-	group := j.waiters.join()
+	group := j.waiters.JoinSpeaking()
 	select {
-	case <-group.done:
+	case <-group.Done:
 	case <-ctx.Done():
 		return fmt.Errorf("no flush was written: %w", context.Cause(ctx))
 	}
-	if group.err != nil {
-		return group.err
+	if group.Err != nil {
+		return group.Err
 	}
-	return j.awaitFollowed(ctx, group.last)
+	return j.awaitFollowed(ctx, group.Last)
 }
 
 // awaitFollowed returns when all up to a message of the journal was applied.

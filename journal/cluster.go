@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-counter/weir/cluster/join/ondisk"
 	"github.com/weir-counter/weir/cluster/lease"
+	"github.com/weir-counter/weir/cluster/peers"
 	"github.com/weir-counter/weir/journal/checkpoint"
 	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/replica"
@@ -18,22 +19,27 @@ const leaseBucket = "WEIR_LEASES"
 // beginCluster starts what only a clustered node needs: the answers to those
 // who miss a flush, and the leases.
 func (j *Journal) beginCluster(ctx context.Context) error {
-	if err := j.serveResends(); err != nil {
+	conn := j.server.Conn()
+	if err := peers.ServeResends(conn, j.log, j.life, j.replica.Sent); err != nil {
 		return err
 	}
-	if err := j.listenHighWater(); err != nil {
+	if err := j.highWater.Listen(); err != nil {
 		return err
 	}
-	if err := j.listenToStores(); err != nil {
+	j.storeWatch = &peers.StoreWatch{Conn: conn, Log: j.log, Node: j.cfg.Join.Node, Own: j.ownStore, Followers: j.store.Followers, Stores: &j.stores}
+	if err := j.storeWatch.Listen(); err != nil {
 		return err
 	}
-	if err := j.listenBeats(); err != nil {
+	beats := &peers.Beats{
+		Conn: conn, Log: j.log, Own: j.life, Node: j.cfg.Join.Node, Promise: replica.Promised(j.cfg.FlushEvery), Written: j.flusher.Written, Replica: j.replica,
+	}
+	if err := beats.Listen(); err != nil {
 		return err
 	}
 	if err := j.listenFresh(); err != nil {
 		return err
 	}
-	if err := j.serveMessages(context.WithoutCancel(ctx)); err != nil {
+	if err := j.lost.Serve(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
 	if err := j.serveClock(); err != nil {
@@ -45,7 +51,7 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.sayHello(ctx); err != nil {
 		return err
 	}
-	j.beginBeats(ctx)
+	j.endBeats = beats.Begin(ctx)
 	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
 		j.leases, err = lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replica.Replicas))
 		return stream.NotYetCreated(err)
@@ -55,6 +61,12 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	}
 	j.holder = lease.Hold(j.leases, lease.Config{Names: []string{checkpoint.Lease}, Logger: j.log})
 	return nil
+}
+
+// ownStore is how this node's embedded server stores, if it has one.
+func (j *Journal) ownStore() (replica.StoreState, bool) {
+	store, known := j.server.Store()
+	return replica.StoreState(store), known
 }
 
 // settle ends a start after which this node has all that the cluster has: what it

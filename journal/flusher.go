@@ -4,86 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/groupcommit"
 	"github.com/weir-counter/weir/journal/replica"
 )
-
-// waiters are those who wait for a flush, of the goroutine that moves hits from the engine
-// to the stream. One flush is under way at a time; hits meanwhile gather in the engine,
-// aggregated and bounded by its MaxWaiting.
-type waiters struct {
-	kick  chan struct{} // someone waits: do not wait for the interval
-	speak atomic.Bool   // the next flush is written even if empty
-
-	mu     sync.Mutex
-	next   *flushGroup // of those who wait for the next flush to begin; nil: nobody
-	ending error       // why no flush will begin any more; nil: they do
-}
-
-// flushGroup is those who wait for one flush.
-type flushGroup struct {
-	done chan struct{}
-	err  error
-	last uint64 // message of the journal that has it, or what is before it
-}
-
-func newWaiters() waiters { return waiters{kick: make(chan struct{}, 1)} }
-
-// join enters the group of the next flush. Whatever was counted before is in
-// that flush or an earlier one.
-func (f *waiters) join() *flushGroup {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.next == nil {
-		f.next = &flushGroup{done: make(chan struct{})}
-		if f.ending != nil {
-			f.next.end(f.ending)
-			return f.next
-		}
-		select {
-		case f.kick <- struct{}{}:
-		default:
-		}
-	}
-	return f.next
-}
-
-// hurry begins the next flush at once, though nobody waits for it to end.
-func (f *waiters) hurry() {
-	select {
-	case f.kick <- struct{}{}:
-	default:
-	}
-}
-
-// take is called when a flush begins; later callers of join wait for the next.
-func (f *waiters) take() *flushGroup {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	group := f.next
-	f.next = nil
-	return group
-}
-
-// finish fails those who wait for another flush, now and later.
-func (f *waiters) finish(cause error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ending = cause
-	f.next.end(cause)
-}
-
-func (g *flushGroup) end(err error) {
-	if g != nil {
-		g.err = err
-		close(g.done)
-	}
-}
 
 func (j *Journal) runFlusher(ctx context.Context) {
 	ticker := time.NewTicker(j.cfg.FlushEvery)
@@ -91,20 +18,20 @@ func (j *Journal) runFlusher(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			j.waiters.finish(context.Cause(ctx))
+			j.waiters.Finish(context.Cause(ctx))
 			return
 		case h := <-j.handed:
 			h.done <- j.takeOver(ctx, h.parts)
 			continue
 		case <-ticker.C:
-		case <-j.waiters.kick:
+		case <-j.waiters.Kicked():
 		}
-		group := j.waiters.take()
+		group := j.waiters.Take()
 		err := j.flush(ctx)
 		if group != nil {
-			group.last = j.flusher.Last()
+			group.Last = j.flusher.Last()
 		}
-		group.end(err)
+		group.End(err)
 	}
 }
 
@@ -116,7 +43,7 @@ func (j *Journal) flush(ctx context.Context) error {
 	began := time.Now()
 	j.lookForRoom(ctx)
 	j.flusher.Begin(began, replica.FlushOptions{
-		Leaving: j.leaving.Load(), Closing: j.closing.Load(), Speak: j.waiters.speak.Swap(false), EvenEmpty: j.noteClockSet(), Due: j.checkpoints.Due,
+		Leaving: j.leaving.Load(), Closing: j.closing.Load(), Speak: j.waiters.Speaks(), EvenEmpty: j.noteClockSet(), Due: j.checkpoints.Due,
 	})
 	if err := j.publish(ctx); err != nil {
 		return err
@@ -127,7 +54,7 @@ func (j *Journal) flush(ctx context.Context) error {
 	}
 	j.checkpoints.Offer(done.Due, done.Snaps, done.Later)
 	if done.Quiet {
-		return errFull
+		return groupcommit.ErrFull
 	}
 	return nil
 }
@@ -174,7 +101,7 @@ func (j *Journal) publish(ctx context.Context) error {
 func (j *Journal) published() {
 	j.stats.recovered()
 	if j.cfg.clustered() {
-		j.notifyHighWater(j.flusher.Last())
+		j.highWater.Notify(j.flusher.Last())
 	}
 	if err := j.marks.Write(j.watermark()); err != nil {
 		// The hits are on disk: only a cut below the last mark would be found now.
@@ -210,7 +137,7 @@ func (j *Journal) append(ctx context.Context, data []byte) (uint64, error) {
 	}
 	var api *jetstream.APIError
 	if errors.As(err, &api) && api.ErrorCode == serverFull {
-		err = fmt.Errorf("%w: %w", errFull, err)
+		err = fmt.Errorf("%w: %w", groupcommit.ErrFull, err)
 	}
 	return sequence, err
 }

@@ -3,12 +3,9 @@ package journal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/replica"
 	"github.com/weir-counter/weir/journal/stream"
 )
@@ -23,7 +20,7 @@ func (j *Journal) runFollower(ctx context.Context) {
 	defer f.asker.Close()
 	for ctx.Err() == nil {
 		now := time.Now()
-		f.ahead.Hint(j.highWater.last.Load())
+		f.ahead.Hint(j.highWater.Last())
 		f.ask(now)
 		if f.apply(ctx, now) {
 			f.hear() // what came meanwhile, so that asks go on
@@ -117,7 +114,7 @@ func (f *follower) await(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-timer:
-	case <-f.j.highWater.news:
+	case <-f.j.highWater.News():
 	case msg := <-f.asker.Answers:
 		f.take(msg)
 		f.hear()
@@ -131,14 +128,14 @@ func (f *follower) take(msg *nats.Msg) {
 // followOne applies the journal's message of a sequence, and those before it that
 // did not come.
 func (j *Journal) followOne(ctx context.Context, sequence uint64, data []byte) error {
-	others, err := j.replica.Follow(time.Now(), sequence, data, asked{ctx, j})
+	others, err := j.replica.Follow(time.Now(), sequence, data, j.lost.Source(ctx))
 	j.followed(others)
 	return err
 }
 
 // followTo applies all messages up to a sequence.
 func (j *Journal) followTo(ctx context.Context, sequence uint64) error {
-	others, err := j.replica.FollowTo(time.Now(), sequence, asked{ctx, j})
+	others, err := j.replica.FollowTo(time.Now(), sequence, j.lost.Source(ctx))
 	j.followed(others)
 	return err
 }
@@ -152,42 +149,4 @@ func (j *Journal) followed(others int) {
 		j.stats.divergences.Add(1)
 		j.log.Error("journal: hits of another node are missing here", "finding", found.String())
 	}
-}
-
-// asked is what the other nodes are asked for.
-type asked struct {
-	ctx context.Context
-	j   *Journal
-}
-
-func (a asked) Message(sequence uint64) (data []byte, err error) {
-	err = stream.RetryUnavailable(a.ctx, func(ctx context.Context) (err error) {
-		data, err = a.j.store.Get(ctx, sequence)
-		return err
-	})
-	if !errors.Is(err, jetstream.ErrMsgNotFound) {
-		return data, err
-	}
-	first, _, _, err := a.j.store.Bounds(a.ctx)
-	switch {
-	case err != nil:
-		return nil, err
-	case first > sequence:
-		return nil, replica.ErrLeftBehind
-	}
-	if data, err = a.j.askMessage(a.ctx, sequence); err == nil {
-		a.j.log.Error("journal: the leader of the journal can't read a message that another node has: restart the leader, so that it finds and copies all that is damaged",
-			"message", sequence, "leader", a.j.store.Leader())
-		return data, nil
-	}
-	a.j.log.Error("journal: no replica has a message; asking its origin to resend it", "message", sequence)
-	return nil, replica.ErrLost
-}
-
-func (a asked) Resend(of record.Incarnation, flush, part uint64) ([]byte, error) {
-	data, err := a.j.askResend(a.ctx, of, flush, part)
-	if err != nil {
-		a.j.log.Warn("journal: could not get a missing flush from its origin", "origin", fmt.Sprintf("%016x", of.Origin), "flush", flush, "error", err)
-	}
-	return data, err
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/journal/groupcommit"
 	"github.com/weir-counter/weir/journal/replica"
 )
 
@@ -191,8 +192,7 @@ func (j *Journal) runFreshRound(ctx context.Context) {
 func (j *Journal) freshRound(ctx context.Context) (m Moment, err error) {
 	f := &j.fresh
 	f.number++
-	j.waiters.speak.Store(true)
-	own := j.waiters.join()
+	own := j.waiters.JoinSpeaking()
 	again := time.NewTicker(freshAgain)
 	defer again.Stop()
 	said := map[string]bool{} // by origin
@@ -210,7 +210,7 @@ func (j *Journal) freshRound(ctx context.Context) (m Moment, err error) {
 			f.waitsFor("they have not said that all they took is in the journal", missing...)
 		case j.replica.Next() <= m.UpTo:
 			f.waitsFor("this node has not yet followed the journal so far", j.cfg.Join.Node)
-			j.highWater.hear(m.UpTo)
+			j.highWater.Hear(m.UpTo)
 			if err := j.awaitFollowed(ctx, m.UpTo); err != nil {
 				return m, err
 			}
@@ -221,17 +221,17 @@ func (j *Journal) freshRound(ctx context.Context) (m Moment, err error) {
 		}
 		var acknowledged <-chan struct{}
 		if !flushed {
-			acknowledged = own.done
+			acknowledged = own.Done
 		}
 		select {
 		case <-acknowledged:
-			if errors.Is(own.err, errFull) { // the others have the same journal
+			if errors.Is(own.Err, groupcommit.ErrFull) { // the others have the same journal
 				return m, &NotFreshError{[]string{j.cfg.Join.Node}, "the journal is full, and takes nothing before it is trimmed"}
 			}
-			if own.err != nil {
-				return m, own.err
+			if own.Err != nil {
+				return m, own.Err
 			}
-			flushed, m.UpTo = true, max(m.UpTo, own.last)
+			flushed, m.UpTo = true, max(m.UpTo, own.Last)
 		case a := <-f.answers:
 			if a.round == f.number { // else it is one of a round before
 				said[a.origin] = true

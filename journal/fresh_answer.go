@@ -96,14 +96,14 @@ func (j *Journal) runFreshAnswers(ctx context.Context) {
 				more = false
 			}
 		}
-		group := j.waiters.join()
+		group := j.waiters.Join()
 		select {
-		case <-group.done:
+		case <-group.Done:
 		case <-ctx.Done():
 			return
 		}
-		if group.err == nil { // else the journal closes, or is full, and they ask again
-			j.answerFresh(asked, group.last)
+		if group.Err == nil { // else the journal closes, or is full, and they ask again
+			j.answerFresh(asked, group.Last)
 		}
 	}
 }

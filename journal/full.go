@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,9 +9,6 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/journal/replica"
 )
-
-// errFull is why the journal takes no more.
-var errFull = errors.New("the data directory is at its size bound: raise --max-disk (MaxBytes)")
 
 // lookForRoom finds out before a flush how much journal others have written or trimmed.
 func (j *Journal) lookForRoom(ctx context.Context) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/journal/groupcommit"
 )
 
 // smallDisk is a configuration of the least disk there may be.
@@ -47,7 +48,7 @@ func (r *running) hitWhenTaken(key string, at int64) {
 			r.t.Fatalf("no hit is taken: %+v, %v", r.j.Stats(), r.j.Alarms())
 		}
 		ctx, cancel := context.WithTimeout(r.t.Context(), jointest.Patience)
-		if err := r.j.Sync(ctx); err != nil && !errors.Is(err, errFull) {
+		if err := r.j.Sync(ctx); err != nil && !errors.Is(err, groupcommit.ErrFull) {
 			r.t.Fatal(err)
 		}
 		cancel()
@@ -77,7 +78,7 @@ func fill(t testing.TB, nodes ...*running) (taken uint64) {
 				full++
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), jointest.Patience)
-			if err := node.j.Sync(ctx); err != nil && !errors.Is(err, errFull) {
+			if err := node.j.Sync(ctx); err != nil && !errors.Is(err, groupcommit.ErrFull) {
 				t.Fatal(err)
 			}
 			cancel()

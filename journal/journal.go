@@ -12,9 +12,11 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/cluster/join"
 	"github.com/weir-counter/weir/cluster/lease"
+	"github.com/weir-counter/weir/cluster/peers"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal/checkpoint"
 	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/groupcommit"
 	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/replica"
 	"github.com/weir-counter/weir/journal/stream"
@@ -37,20 +39,21 @@ type Journal struct {
 
 	dirThere, serverThere *datadir.Presence // gone.go; nil in a cluster
 
-	ofMany     bool         // Verify reads what a node of a cluster has, and asks nobody
-	unanswered atomic.Int64 // messages that no node had
-	suspect    atomic.Bool  // something failed since the server was found well
+	ofMany  bool        // Verify reads what a node of a cluster has, and asks nobody
+	suspect atomic.Bool // something failed since the server was found well
 
 	replica     *replica.Replica
 	shares      *shares          // nil: alone
 	flusher     *replica.Flusher // its goroutine's
-	waiters     waiters
-	highWater   highWater
+	waiters     *groupcommit.Queue
+	highWater   *peers.HighWater // nil: alone
+	lost        *peers.Missing   // nil: alone
 	fresh       fresher
 	endBeats    func() // nil: there are none
 	checkpoints *checkpoint.Checkpointer
 	space       replica.Space
-	stores      replica.Stores // in a cluster: whose replicas store
+	storeWatch  *peers.StoreWatch // nil: alone
+	stores      replica.Stores    // whose replicas store
 	stats       stats
 	clocks      clockWatch
 	set         clockSetter
@@ -96,7 +99,7 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	if err := cfg.FitsMemory(made); err != nil {
 		return nil, err
 	}
-	j := &Journal{cfg: cfg, engine: engine, log: cfg.Logger, failed: make(chan struct{}), handed: make(chan handedOver)}
+	j := &Journal{cfg: cfg, engine: engine, log: cfg.Logger, waiters: groupcommit.NewQueue(), failed: make(chan struct{}), handed: make(chan handedOver)}
 	if err := j.open(ctx, progress); err != nil {
 		return nil, errors.Join(err, j.release())
 	}
@@ -111,7 +114,7 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 		j.running.Go(func() { j.runFollower(run) })
 		j.running.Go(func() { j.runShares(run) })
 		j.running.Go(func() { j.runMembers(run) })
-		j.running.Go(func() { j.runStores(run) })
+		j.running.Go(func() { j.storeWatch.Run(run) })
 		j.running.Go(func() { j.runClocks(run) })
 		if j.server.Embedded() {
 			j.running.Go(func() { j.runHealing(run) })
@@ -179,6 +182,8 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	if j.cfg.clustered() {
 		j.compareClocks(ctx, max(1, len(j.cfg.Join.Peers)-1)) // before what others counted is judged by it
+		j.highWater = peers.NewHighWater(j.server.Conn(), j.log)
+		j.lost = peers.NewMissing(j.server.Conn(), j.store, j.log)
 		if err := j.openShares(ctx, m.Origin); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
@@ -219,7 +224,6 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	if err := j.marks.Write(datadir.Watermark{Epoch: m.Epoch, Stream: loaded.Last}); err != nil {
 		return fmt.Errorf("journal: mark: %w", err)
 	}
-	j.waiters = newWaiters()
 	j.flusher = replica.NewFlusher(j.replica, &j.space, loaded.Last)
 	j.checkpoints.Begin(loaded.Have)
 	j.replica.Begin(j.life)
@@ -251,7 +255,7 @@ func (j *Journal) newReplica(m datadir.Manifest) {
 	j.checkpoints = checkpoint.New(checkpoint.Config{
 		Engine: j.engine, Replica: j.replica, Store: j.store, Logger: j.log,
 		FlushEvery: j.cfg.FlushEvery, SnapshotBytes: j.cfg.SnapshotBytes,
-		Space: &j.space, Hurry: j.waiters.hurry, Suspect: func() { j.suspect.Store(true) },
+		Space: &j.space, Hurry: j.waiters.Hurry, Suspect: func() { j.suspect.Store(true) },
 		Clustered: j.cfg.clustered(), Node: j.cfg.Join.Node,
 		Held: func() (token uint64, held bool) {
 			l, _, held := j.holder.Held(checkpoint.Lease)
@@ -265,10 +269,10 @@ func (j *Journal) newReplica(m datadir.Manifest) {
 // Sync returns when every hit counted before the call is on disk. Many callers
 // share one flush.
 func (j *Journal) Sync(ctx context.Context) error {
-	group := j.waiters.join()
+	group := j.waiters.Join()
 	select {
-	case <-group.done:
-		return group.err
+	case <-group.Done:
+		return group.Err
 	case <-ctx.Done():
 		return fmt.Errorf("the hits are counted, but not yet on disk: %w", context.Cause(ctx))
 	}

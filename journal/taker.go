@@ -42,7 +42,7 @@ func (j *Journal) take(ctx context.Context, partitions []int) (err error) {
 	if err := j.replica.CommitHandOff(t); err != nil {
 		return err
 	}
-	j.waiters.hurry() // the next cut takes them, and may be a flush interval away
+	j.waiters.Hurry() // the next cut takes them, and may be a flush interval away
 	for _, one := range held {
 		select {
 		case err := <-one:
@@ -111,10 +111,10 @@ func (j *Journal) gather(ctx context.Context, t *replica.HandOff) error {
 		return err
 	}
 	err = j.store.Read(ctx, start, t.UpTo, func(sequence uint64, data []byte) error {
-		return t.Follow(time.Now(), sequence, data, asked{ctx, j})
+		return t.Follow(time.Now(), sequence, data, j.lost.Source(ctx))
 	})
 	if err != nil {
 		return err
 	}
-	return t.FollowRest(time.Now(), asked{ctx, j})
+	return t.FollowRest(time.Now(), j.lost.Source(ctx))
 }

@@ -1,9 +1,10 @@
-package journal
+package peers
 
 import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,17 +19,18 @@ import (
 // flush, part, as unsigned varints. The answer is the part, or empty.
 func resendSubject(origin uint64) string { return fmt.Sprintf("weir.resend.%016x", origin) }
 
-// serveResends answers other nodes from the resend buffer, until the connection closes.
-func (j *Journal) serveResends() error {
-	_, err := j.server.Conn().Subscribe(resendSubject(j.life.Origin), func(msg *nats.Msg) {
+// ServeResends answers other nodes from the resend buffer of this incarnation, until the
+// connection closes. sent returns a part of a flush; nil: it is not in the buffer.
+func ServeResends(conn *nats.Conn, log *slog.Logger, own record.Incarnation, sent func(flush, part uint64) []byte) error {
+	_, err := conn.Subscribe(resendSubject(own.Origin), func(msg *nats.Msg) {
 		r := wire.NewReader(msg.Data)
 		epoch, flush, part := r.Uvarint(), r.Uvarint(), r.Uvarint()
 		var answer []byte
-		if r.Done() && epoch == j.life.Epoch {
-			answer = j.replica.Sent(flush, part)
+		if r.Done() && epoch == own.Epoch {
+			answer = sent(flush, part)
 		}
 		if err := msg.Respond(answer); err != nil {
-			j.log.Warn("journal: could not answer a node that asked for a missing flush", "error", err)
+			log.Warn("journal: could not answer a node that asked for a missing flush", "error", err)
 		}
 	})
 	return err
@@ -37,13 +39,14 @@ func (j *Journal) serveResends() error {
 // resendTimeout bounds the wait for an origin that may be gone.
 const resendTimeout = time.Second
 
-func (j *Journal) askResend(ctx context.Context, of record.Incarnation, flush, part uint64) ([]byte, error) {
+// askResend asks an origin for a part of a flush that the journal lost.
+func askResend(ctx context.Context, conn *nats.Conn, of record.Incarnation, flush, part uint64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, resendTimeout)
 	defer cancel()
 	ask := binary.AppendUvarint(nil, of.Epoch)
 	ask = binary.AppendUvarint(ask, flush)
 	ask = binary.AppendUvarint(ask, part)
-	msg, err := j.server.Conn().RequestWithContext(ctx, resendSubject(of.Origin), ask)
+	msg, err := conn.RequestWithContext(ctx, resendSubject(of.Origin), ask)
 	if err != nil {
 		return nil, err
 	}
