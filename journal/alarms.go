@@ -16,7 +16,7 @@ func (j *Journal) Alarms() (alarms []replica.Alarm) {
 	for _, source := range []func() []replica.Alarm{
 		j.flushAlarms,
 		j.aheadAlarms,
-		j.clockAlarms,
+		j.clocks.Alarms,
 		j.storeAlarms,
 		j.lagAlarms,
 		j.fullAlarms,

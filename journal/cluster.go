@@ -36,13 +36,17 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := beats.Listen(); err != nil {
 		return err
 	}
-	if err := j.listenFresh(); err != nil {
+	j.fresh = peers.NewFreshness(peers.FreshnessConfig{
+		Conn: conn, Log: j.log, Origin: j.life.Origin, Node: j.cfg.Join.Node, Now: j.engine.Now,
+		Flushes: j.waiters, HighWater: j.highWater, Origins: j.Origins, Next: j.replica.Next, AwaitFollowed: j.awaitFollowed,
+	})
+	if err := j.fresh.Listen(); err != nil {
 		return err
 	}
 	if err := j.lost.Serve(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	if err := j.serveClock(); err != nil {
+	if err := j.clocks.Serve(); err != nil {
 		return err
 	}
 	if err := j.refuseNamesake(ctx); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/cluster/peers"
 )
 
 var freshRounds = flag.Int("fresh.rounds", 18, "how often a hit on one node is read on another")
@@ -80,7 +81,7 @@ func TestFreshSharesRounds(t *testing.T) {
 	all.Wait()
 	rounds := uint64(0)
 	for _, node := range c.nodes {
-		rounds += node.j.fresh.number
+		rounds += node.j.Stats().Fresh
 	}
 	if rounds >= asking*each {
 		t.Errorf("%d rounds for %d questions", rounds, asking*each)
@@ -106,7 +107,7 @@ func TestFreshNamesWhoIsMissing(t *testing.T) {
 	}
 	c.nodes[1].crash()
 	c.nodes[1] = nil
-	var missing *NotFreshError
+	var missing *peers.NotFreshError
 	for range 2 { // also one that comes while nobody waits for the round before any more
 		jointest.Eventually(t, "n2 alone is missing", func() bool { // n3 may need longer than that
 			if err := within(500 * time.Millisecond); !errors.As(err, &missing) || !slices.Contains(missing.Missing, "n2") {
@@ -144,7 +145,7 @@ func TestAFullJournalIsNotFresh(t *testing.T) {
 	for began := time.Now(); ; {
 		j.space.Found(uint64(j.cfg.MaxBytes)) // until it is looked at again
 		_, err := j.Fresh(t.Context())
-		var missing *NotFreshError
+		var missing *peers.NotFreshError
 		if errors.As(err, &missing) {
 			break
 		}

@@ -48,14 +48,14 @@ type Journal struct {
 	waiters     *groupcommit.Queue
 	highWater   *peers.HighWater // nil: alone
 	lost        *peers.Missing   // nil: alone
-	fresh       fresher
-	endBeats    func() // nil: there are none
+	fresh       *peers.Freshness // nil: alone
+	endBeats    func()           // nil: there are none
 	checkpoints *checkpoint.Checkpointer
 	space       replica.Space
 	storeWatch  *peers.StoreWatch // nil: alone
 	stores      replica.Stores    // whose replicas store
 	stats       stats
-	clocks      clockWatch
+	clocks      *peers.Clocks
 	set         clockSetter
 	found       []record.Finding // at Open
 
@@ -115,12 +115,12 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 		j.running.Go(func() { j.runShares(run) })
 		j.running.Go(func() { j.runMembers(run) })
 		j.running.Go(func() { j.storeWatch.Run(run) })
-		j.running.Go(func() { j.runClocks(run) })
+		j.running.Go(func() { j.clocks.Run(run) })
 		if j.server.Embedded() {
 			j.running.Go(func() { j.runHealing(run) })
 		}
-		j.running.Go(func() { j.runFresh(run) })
-		j.running.Go(func() { j.runFreshAnswers(run) })
+		j.running.Go(func() { j.fresh.Run(run) })
+		j.running.Go(func() { j.fresh.RunAnswers(run) })
 	}
 	if j.carrying {
 		if err := j.takeCarried(ctx); err != nil {
@@ -163,6 +163,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	if j.server, err = startServer(ctx, j.cfg); err != nil {
 		return err
 	}
+	j.clocks = &peers.Clocks{Conn: j.server.Conn(), Log: j.log, Origin: m.Origin, Node: j.cfg.Join.Node, Clock: replication.Of(j.engine), Origins: j.Origins}
 	isNew := m.Epoch == 0
 	var missing []record.Finding
 	if j.store, missing, err = stream.Open(ctx, j.server.JetStream(), identityOf(m), j.server.Replicas, isNew || j.cfg.AcceptDamage); err != nil {
@@ -181,7 +182,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 		}
 	}
 	if j.cfg.clustered() {
-		j.compareClocks(ctx, max(1, len(j.cfg.Join.Peers)-1)) // before what others counted is judged by it
+		j.clocks.Compare(ctx, max(1, len(j.cfg.Join.Peers)-1)) // before what others counted is judged by it
 		j.highWater = peers.NewHighWater(j.server.Conn(), j.log)
 		j.lost = peers.NewMissing(j.server.Conn(), j.store, j.log)
 		if err := j.openShares(ctx, m.Origin); err != nil {

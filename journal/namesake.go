@@ -15,7 +15,7 @@ func (j *Journal) refuseNamesake(ctx context.Context) error {
 	if j.server.Embedded() {
 		return nil
 	}
-	clocks, err := j.askClocks(ctx, math.MaxInt)
+	clocks, err := j.clocks.Ask(ctx, math.MaxInt)
 	if err != nil {
 		return err
 	}

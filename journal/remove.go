@@ -100,7 +100,7 @@ func (j *Journal) refuseAlive(ctx context.Context, node string) error {
 			return fmt.Errorf("%w: %s was heard of %v ago: %s", ErrNodeHere, node, time.Since(o.Heard).Round(time.Millisecond), stop)
 		}
 	}
-	clocks, err := j.askClocks(ctx, len(j.Origins()))
+	clocks, err := j.clocks.Ask(ctx, len(j.Origins()))
 	if err != nil {
 		return err
 	}

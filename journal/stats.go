@@ -31,10 +31,10 @@ type Stats struct {
 }
 
 type stats struct {
-	flushes, bytes, failures, revivals, divergences, fresh, notFresh atomic.Uint64
-	lastFlush, longestCut                                            atomic.Int64
-	failing                                                          atomic.Bool
-	replays, repeats, unfinished                                     uint64 // written by Open alone
+	flushes, bytes, failures, revivals, divergences atomic.Uint64
+	lastFlush, longestCut                           atomic.Int64
+	failing                                         atomic.Bool
+	replays, repeats, unfinished                    uint64 // written by Open alone
 }
 
 func (s *stats) flushed(took time.Duration) {
@@ -59,7 +59,7 @@ func (s *stats) timed(takeState func()) {
 // Stats returns the figures.
 func (j *Journal) Stats() Stats {
 	holes, repaired := j.replica.Repairs()
-	return Stats{
+	s := Stats{
 		Flushes:    j.stats.flushes.Load(),
 		Bytes:      j.stats.bytes.Load(),
 		Kept:       j.space.Kept(),
@@ -68,8 +68,6 @@ func (j *Journal) Stats() Stats {
 		Failing:    j.stats.failing.Load(),
 		Revivals:   j.stats.revivals.Load(),
 		Rounds:     j.checkpoints.Rounds(),
-		Fresh:      j.stats.fresh.Load(),
-		NotFresh:   j.stats.notFresh.Load(),
 		Holes:      holes,
 		Repaired:   repaired,
 		Divergence: j.stats.divergences.Load(),
@@ -80,4 +78,8 @@ func (j *Journal) Stats() Stats {
 		Findings:   j.found,
 		Epoch:      j.life.Epoch,
 	}
+	if j.fresh != nil {
+		s.Fresh, s.NotFresh = j.fresh.Rounds()
+	}
+	return s
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/cluster/peers"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/service"
 )
@@ -24,7 +25,7 @@ func (a members) Freshness() (asOf time.Time, late []service.LateNode) {
 
 func (a members) Fresh(ctx context.Context) (upTo uint64, now time.Time, err error) {
 	m, err := a.Journal.Fresh(ctx)
-	if missing, ok := errors.AsType[*journal.NotFreshError](err); ok {
+	if missing, ok := errors.AsType[*peers.NotFreshError](err); ok {
 		err = &service.NotFreshError{Missing: missing.Missing, Reason: missing.Error()}
 	}
 	return m.UpTo, m.Now, err

@@ -1,4 +1,4 @@
-package journal
+package peers
 
 import (
 	"context"
@@ -49,13 +49,10 @@ func readFreshAnswer(b []byte) (a freshAnswer, err error) {
 	return a, nil
 }
 
-// listenFresh takes the requests of other nodes and the answers to this one's, until
+// Listen takes the requests of other nodes and the answers to this one's, until
 // the connection closes.
-func (j *Journal) listenFresh() error {
-	f, conn := &j.fresh, j.server.Conn()
-	f.kick, f.inbox = make(chan struct{}, 1), conn.NewInbox()
-	f.answers, f.asked = make(chan freshAnswer, maxFreshAsked), make(chan *nats.Msg, maxFreshAsked)
-	if _, err := conn.Subscribe(f.inbox+".*", func(msg *nats.Msg) {
+func (f *Freshness) Listen() error {
+	if _, err := f.Conn.Subscribe(f.inbox+".*", func(msg *nats.Msg) {
 		if a, err := readFreshAnswer(msg.Data); err == nil {
 			select {
 			case f.answers <- a:
@@ -65,8 +62,8 @@ func (j *Journal) listenFresh() error {
 	}); err != nil {
 		return err
 	}
-	_, err := conn.Subscribe(freshSubject, func(msg *nats.Msg) {
-		if len(msg.Data) < 8 || binary.LittleEndian.Uint64(msg.Data) == j.life.Origin {
+	_, err := f.Conn.Subscribe(freshSubject, func(msg *nats.Msg) {
+		if len(msg.Data) < 8 || binary.LittleEndian.Uint64(msg.Data) == f.Origin {
 			return
 		}
 		select {
@@ -77,50 +74,50 @@ func (j *Journal) listenFresh() error {
 	return err
 }
 
-// runFreshAnswers flushes for other nodes, and tells them, until ctx ends. All who ask
+// RunAnswers flushes for other nodes, and tells them, until ctx ends. All who ask
 // meanwhile share the next flush.
-func (j *Journal) runFreshAnswers(ctx context.Context) {
+func (f *Freshness) RunAnswers(ctx context.Context) {
 	for {
 		var asked []*nats.Msg
 		select {
 		case <-ctx.Done():
 			return
-		case msg := <-j.fresh.asked:
+		case msg := <-f.asked:
 			asked = append(asked, msg)
 		}
 		for more := true; more; {
 			select {
-			case msg := <-j.fresh.asked:
+			case msg := <-f.asked:
 				asked = append(asked, msg)
 			default:
 				more = false
 			}
 		}
-		group := j.waiters.Join()
+		group := f.Flushes.Join()
 		select {
 		case <-group.Done:
 		case <-ctx.Done():
 			return
 		}
 		if group.Err == nil { // else the journal closes, or is full, and they ask again
-			j.answerFresh(asked, group.Last)
+			f.answer(asked, group.Last)
 		}
 	}
 }
 
-func (j *Journal) answerFresh(asked []*nats.Msg, upTo uint64) {
-	now := max(0, j.engine.Now().Unix())
+func (f *Freshness) answer(asked []*nats.Msg, upTo uint64) {
+	now := max(0, f.Now().Unix())
 	for _, msg := range asked {
 		r := wire.NewReader(msg.Data[8:])
 		round := r.Uvarint()
 		if !r.Done() {
 			continue
 		}
-		b := binary.LittleEndian.AppendUint64(nil, j.life.Origin)
+		b := binary.LittleEndian.AppendUint64(nil, f.Origin)
 		b = binary.AppendUvarint(b, round)
 		b = binary.AppendUvarint(b, upTo)
 		if err := msg.Respond(binary.AppendUvarint(b, uint64(now))); err != nil {
-			j.log.Debug("journal: could not answer a node that asked for a flush; it asks again", "error", err)
+			f.Log.Debug("journal: could not answer a node that asked for a flush; it asks again", "error", err)
 		}
 	}
 }
