@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-counter/weir/cluster/holders"
 	"github.com/weir-counter/weir/cluster/join/ondisk"
 	"github.com/weir-counter/weir/cluster/lease"
+	"github.com/weir-counter/weir/cluster/member"
 	"github.com/weir-counter/weir/cluster/peers"
 	"github.com/weir-counter/weir/journal/checkpoint"
 	"github.com/weir-counter/weir/journal/record"
@@ -49,7 +51,14 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := j.clocks.Serve(); err != nil {
 		return err
 	}
-	if err := j.refuseNamesake(ctx); err != nil {
+	j.members = &member.Members{
+		NATS: j.server, Log: j.log, Node: j.cfg.Join.Node, Origin: j.life.Origin, Replica: j.replica, Clocks: j.clocks, Holders: j.holders,
+		CatchUp: j.CatchUp, Trims: j.checkpoints.Trims,
+	}
+	j.keeper = &holders.Keeper{
+		View: j.holders, Own: j.life, Promise: replica.Promised(j.cfg.FlushEvery), Replica: j.replica, Store: j.store, Lost: j.lost, Flushes: j.waiters,
+	}
+	if err := j.members.RefuseNamesake(ctx); err != nil {
 		return err
 	}
 	if err := j.sayHello(ctx); err != nil {

@@ -14,7 +14,7 @@ import (
 func (j *Journal) lookForRoom(ctx context.Context) {
 	if j.space.LookDue(time.Now()) {
 		j.checkpoints.LookAtKept(ctx)
-		j.space.SetWriters(len(j.shares.registry.Entries()))
+		j.space.SetWriters(j.holders.Registered())
 	}
 }
 

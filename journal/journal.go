@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/holders"
 	"github.com/weir-counter/weir/cluster/join"
 	"github.com/weir-counter/weir/cluster/lease"
+	"github.com/weir-counter/weir/cluster/member"
 	"github.com/weir-counter/weir/cluster/peers"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal/checkpoint"
@@ -43,7 +45,9 @@ type Journal struct {
 	suspect atomic.Bool // something failed since the server was found well
 
 	replica     *replica.Replica
-	shares      *shares          // nil: alone
+	holders     *holders.View    // nil: alone
+	keeper      *holders.Keeper  // nil: alone
+	members     *member.Members  // nil: alone
 	flusher     *replica.Flusher // its goroutine's
 	waiters     *groupcommit.Queue
 	highWater   *peers.HighWater // nil: alone
@@ -112,8 +116,8 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	}
 	if cfg.clustered() {
 		j.running.Go(func() { j.runFollower(run) })
-		j.running.Go(func() { j.runShares(run) })
-		j.running.Go(func() { j.runMembers(run) })
+		j.running.Go(func() { j.keeper.Run(run) })
+		j.running.Go(func() { j.members.Run(run) })
 		j.running.Go(func() { j.storeWatch.Run(run) })
 		j.running.Go(func() { j.clocks.Run(run) })
 		if j.server.Embedded() {
@@ -185,7 +189,9 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 		j.clocks.Compare(ctx, max(1, len(j.cfg.Join.Peers)-1)) // before what others counted is judged by it
 		j.highWater = peers.NewHighWater(j.server.Conn(), j.log)
 		j.lost = peers.NewMissing(j.server.Conn(), j.store, j.log)
-		if err := j.openShares(ctx, m.Origin); err != nil {
+		if j.holders, err = holders.Open(ctx, j.server, holders.Config{
+			Node: j.cfg.Join.Node, Replicas: j.cfg.Replicas, MoveAfter: j.cfg.MoveAfter, Engine: j.engine, Log: j.log, Origins: j.Origins,
+		}); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}
@@ -355,8 +361,8 @@ func (j *Journal) release() error {
 	if j.server != nil {
 		j.server.Close()
 	}
-	if j.shares != nil {
-		j.shares.registry.Wait()
+	if j.holders != nil {
+		j.holders.Wait()
 	}
 	if j.marks != nil {
 		errs = append(errs, j.marks.Close())

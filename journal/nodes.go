@@ -2,9 +2,13 @@ package journal
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/weir-counter/weir/cluster/holders"
+	"github.com/weir-counter/weir/cluster/member"
 	"github.com/weir-counter/weir/cluster/peers"
+	"github.com/weir-counter/weir/journal/checkpoint"
 	"github.com/weir-counter/weir/journal/replica"
 )
 
@@ -41,3 +45,43 @@ func (j *Journal) Clocks(ctx context.Context) ([]replica.Clock, error) {
 // ClockSound tells whether strict limits may be decided here: the time of day of this node
 // is known to a second.
 func (j *Journal) ClockSound() bool { return j.clocks.Sound() }
+
+// Holders are the nodes that have said which partitions they hold, by name. A node
+// alone has none.
+func (j *Journal) Holders() []holders.Holder {
+	if j.holders == nil {
+		return nil
+	}
+	return j.holders.List()
+}
+
+// holdersOfParts is what checkpoints need of them.
+func (j *Journal) holdersOfParts() checkpoint.Holders {
+	list, partitions := j.Holders(), j.engine.Config().Partitions
+	return checkpoint.Holders{
+		Parted: slices.ContainsFunc(list, func(h holders.Holder) bool { return h.Held.Len() < partitions }),
+		Of:     func(partition int) []string { return holders.Of(list, partition) },
+	}
+}
+
+// WhomToAsk are the origins of the other nodes that hold a partition and have not left
+// (holders.View). A node alone asks nobody.
+func (j *Journal) WhomToAsk(partition int) []string {
+	if j.holders == nil {
+		return nil
+	}
+	return j.holders.WhomToAsk(partition)
+}
+
+// Unheld is how many partitions no running node holds: nobody can answer for them.
+func (j *Journal) Unheld() int {
+	if j.holders == nil {
+		return 0
+	}
+	return j.holders.Unheld()
+}
+
+// Remove permanently removes a dead node (member.Members). Only for a node in a cluster.
+func (j *Journal) Remove(ctx context.Context, node string) (member.Removal, error) {
+	return j.members.Remove(ctx, node)
+}

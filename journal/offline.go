@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/weir-counter/weir/cluster/join"
+	"github.com/weir-counter/weir/cluster/member"
 	"github.com/weir-counter/weir/journal/backup"
 	"github.com/weir-counter/weir/journal/datadir"
 	"github.com/weir-counter/weir/journal/record"
@@ -97,7 +97,7 @@ func (j *Journal) lackOf(ctx context.Context, dir string, m datadir.Manifest, of
 	}
 	now := time.Now()
 	for origin, end := range ends {
-		if origin == m.Origin || end.left || now.Sub(time.UnixMilli(end.at)) > replica.ForgetAfter || end.replaced(ends) || j.wasRemoved(ctx, origin, end.at) {
+		if origin == m.Origin || end.left || now.Sub(time.UnixMilli(end.at)) > replica.ForgetAfter || end.replaced(ends) || member.WasRemoved(ctx, j.server.JetStream(), origin, end.at) {
 			continue
 		}
 		return fmt.Errorf("%w: node %s did not say that it stops, and may have newer hits than this directory: "+
@@ -168,18 +168,4 @@ func (j *Journal) ends(ctx context.Context, first, last uint64) (map[uint64]end,
 		return nil
 	})
 	return ends, err
-}
-
-// wasRemoved tells whether an origin was removed from the cluster, with all its hits until at.
-func (j *Journal) wasRemoved(ctx context.Context, origin uint64, at int64) bool {
-	kv, err := j.server.JetStream().KeyValue(ctx, removedBucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) || err != nil {
-		return false
-	}
-	entry, err := kv.Get(ctx, fmt.Sprintf("%016x", origin))
-	if err != nil {
-		return false
-	}
-	until, err := strconv.ParseInt(string(entry.Value()), 10, 64)
-	return err == nil && at <= until
 }

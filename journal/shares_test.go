@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/cluster/holders"
 	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal/record"
@@ -110,7 +111,7 @@ func (s *sharing) wrong(replicas int) string {
 				continue
 			}
 			list := other.j.Holders()
-			if !slices.ContainsFunc(list, func(h Holder) bool {
+			if !slices.ContainsFunc(list, func(h holders.Holder) bool {
 				return h.Node == s.cfgs[i].Join.Node && h.Here && slices.Equal(h.Held, replication.Of(node.e).HeldPartitions())
 			}) {
 				return fmt.Sprintf("what node %d holds is not known: %+v", i+1, list)

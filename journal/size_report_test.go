@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/cluster/placement"
 	"github.com/weir-counter/weir/journal/replica"
 )
 
@@ -54,12 +55,11 @@ func reportOnce(t testing.TB, out io.Writer, all []sizeFigures) {
 		for _, o := range r.Origins(now) {
 			names = append(names, o.Node)
 		}
-		chosen := shares{replicas: 3}
 		fmt.Fprintf(out, "| %d | %s | %s | %.1f µs | %.1f ms |\n", nodes, sizeBytes(int(lanesBytes(t, nodes, partitions, now))), sizeBytes(registryBytes(t, nodes, partitions)),
 			medianCost(t, 1000, func() { r.Freshness(now) }).Seconds()*1e6,
 			medianCost(t, 1, func() {
 				for p := range partitions {
-					chosen.preferred(names, p)
+					placement.Preferred(names, p, 3)
 				}
 			}).Seconds()*1e3)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/placement"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/replica"
@@ -86,11 +87,10 @@ func newSizeWorld(t testing.TB, load sizeLoad) *sizeWorld {
 	for i := range load.nodes {
 		names = append(names, fmt.Sprint("n", i+1))
 	}
-	chosen := shares{replicas: load.replicas}
 	for i, name := range names {
 		n := w.newNode(name, uint64(i+1), i < load.follow)
 		for p := range load.partitions {
-			if !n.follows || !slices.Contains(chosen.preferred(names, p), name) {
+			if !n.follows || !slices.Contains(placement.Preferred(names, p, load.replicas), name) {
 				replication.Of(n.e).Release(p) // what does not follow is no counter of anything
 			}
 		}

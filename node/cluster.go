@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-counter/weir/cluster/member"
 	"github.com/weir-counter/weir/cluster/peers"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/service"
@@ -60,10 +61,10 @@ func (a members) Skews(ctx context.Context) map[string]service.Skew {
 func (a members) Remove(ctx context.Context, node string) (to service.Removal, err error) {
 	from, err := a.Journal.Remove(ctx, node)
 	switch {
-	case errors.Is(err, journal.ErrUnknownNode):
+	case errors.Is(err, member.ErrUnknownNode):
 		return to, errors.Join(service.ErrUnknownNode, err)
-	case errors.Is(err, journal.ErrNodeHere):
-		return to, fmt.Errorf("%w%s", service.ErrNodeHere, strings.TrimPrefix(err.Error(), journal.ErrNodeHere.Error()))
+	case errors.Is(err, member.ErrNodeHere):
+		return to, fmt.Errorf("%w%s", service.ErrNodeHere, strings.TrimPrefix(err.Error(), member.ErrNodeHere.Error()))
 	case err != nil:
 		return to, err
 	}

@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -34,4 +35,18 @@ func Choose(nodes []string, name string) string {
 		return order[0]
 	}
 	return ""
+}
+
+// RankFor is Rank of the nodes that may hold a partition.
+func RankFor(nodes []string, partition int) []string {
+	return Rank(nodes, "partition "+strconv.Itoa(partition))
+}
+
+// Preferred are the nodes that should hold a partition, of those given: at most so many. replicas
+// 0: all of them. Where all should, they are in the order given.
+func Preferred(nodes []string, partition, replicas int) []string {
+	if replicas == 0 || len(nodes) <= replicas {
+		return nodes
+	}
+	return RankFor(nodes, partition)[:replicas]
 }

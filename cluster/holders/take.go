@@ -1,4 +1,4 @@
-package journal
+package holders
 
 import (
 	"context"
@@ -19,30 +19,30 @@ var errTooLong = fmt.Errorf("a partition was not taken within %v", takeTime)
 
 // take takes partitions that are not held, from their snapshots and the journal (see
 // package replica, handoff.go).
-func (j *Journal) take(ctx context.Context, partitions []int) (err error) {
-	snaps, err := j.newestSnapshots(ctx, partitions)
+func (k *Keeper) take(ctx context.Context, partitions []int) (err error) {
+	snaps, err := k.newestSnapshots(ctx, partitions)
 	if err != nil {
 		return err
 	}
-	t, err := j.awaitCome(ctx, partitions, snaps)
+	t, err := k.awaitCome(ctx, partitions, snaps)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			j.replica.AbandonHandOff(t)
+			k.Replica.AbandonHandOff(t)
 		}
 	}()
-	if err := j.gather(ctx, t); errors.Is(err, replica.ErrLeftBehind) {
+	if err := k.gather(ctx, t); errors.Is(err, replica.ErrLeftBehind) {
 		return fmt.Errorf("%w: it was trimmed", replica.ErrCannotCatchUp)
 	} else if err != nil {
 		return err
 	}
-	held := j.replica.HandedOff(t)
-	if err := j.replica.CommitHandOff(t); err != nil {
+	held := k.Replica.HandedOff(t)
+	if err := k.Replica.CommitHandOff(t); err != nil {
 		return err
 	}
-	j.waiters.Hurry() // the next cut takes them, and may be a flush interval away
+	k.Flushes.Hurry() // the next cut takes them, and may be a flush interval away
 	for _, one := range held {
 		select {
 		case err := <-one:
@@ -59,15 +59,15 @@ func (j *Journal) take(ctx context.Context, partitions []int) (err error) {
 }
 
 // newestSnapshots reads the newest good snapshot of some partitions, by partition.
-func (j *Journal) newestSnapshots(ctx context.Context, partitions []int) ([]*record.Snapshot, error) {
-	snaps := make([]*record.Snapshot, j.engine.Config().Partitions)
+func (k *Keeper) newestSnapshots(ctx context.Context, partitions []int) ([]*record.Snapshot, error) {
+	snaps := make([]*record.Snapshot, k.View.partitions())
 	return snaps, parallel.Do(len(partitions), func(i int) error {
-		list, _, err := j.store.SlotsOf(ctx, partitions[i])
+		list, _, err := k.Store.SlotsOf(ctx, partitions[i])
 		if err != nil {
 			return err
 		}
 		for _, at := range list {
-			snap, err := j.store.GetSnapshot(ctx, at)
+			snap, err := k.Store.GetSnapshot(ctx, at)
 			if err == nil {
 				snaps[partitions[i]] = &snap
 				return nil
@@ -75,7 +75,7 @@ func (j *Journal) newestSnapshots(ctx context.Context, partitions []int) ([]*rec
 			if ctx.Err() != nil || stream.IsUnavailable(err) {
 				return err
 			}
-			j.log.Warn("journal: could not read a snapshot; trying the next one", "partition", partitions[i], "error", err)
+			k.View.cfg.Log.Warn("journal: could not read a snapshot; trying the next one", "partition", partitions[i], "error", err)
 		}
 		return nil
 	})
@@ -85,11 +85,11 @@ func (j *Journal) newestSnapshots(ctx context.Context, partitions []int) ([]*rec
 const comePoll = 20 * time.Millisecond
 
 // awaitCome is step 1, once the follower is where the snapshots are.
-func (j *Journal) awaitCome(ctx context.Context, partitions []int, snaps []*record.Snapshot) (*replica.HandOff, error) {
+func (k *Keeper) awaitCome(ctx context.Context, partitions []int, snaps []*record.Snapshot) (*replica.HandOff, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, takeTime, errTooLong)
 	defer cancel()
 	for {
-		if t, ok := j.replica.BeginHandOff(partitions, snaps); ok {
+		if t, ok := k.Replica.BeginHandOff(partitions, snaps); ok {
 			return t, nil
 		}
 		select {
@@ -101,8 +101,8 @@ func (j *Journal) awaitCome(ctx context.Context, partitions []int, snaps []*reco
 }
 
 // gather is step 2.
-func (j *Journal) gather(ctx context.Context, t *replica.HandOff) error {
-	first, _, _, err := j.store.Bounds(ctx)
+func (k *Keeper) gather(ctx context.Context, t *replica.HandOff) error {
+	first, _, _, err := k.Store.Bounds(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,11 +110,11 @@ func (j *Journal) gather(ctx context.Context, t *replica.HandOff) error {
 	if err != nil {
 		return err
 	}
-	err = j.store.Read(ctx, start, t.UpTo, func(sequence uint64, data []byte) error {
-		return t.Follow(time.Now(), sequence, data, j.lost.Source(ctx))
+	err = k.Store.Read(ctx, start, t.UpTo, func(sequence uint64, data []byte) error {
+		return t.Follow(time.Now(), sequence, data, k.Lost.Source(ctx))
 	})
 	if err != nil {
 		return err
 	}
-	return t.FollowRest(time.Now(), j.lost.Source(ctx))
+	return t.FollowRest(time.Now(), k.Lost.Source(ctx))
 }
