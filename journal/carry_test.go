@@ -14,6 +14,8 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/offline"
+	"github.com/weir-counter/weir/journal/restore"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -84,7 +86,7 @@ func TestOneToThreeToOne(t *testing.T) {
 	for _, node := range c.nodes {
 		wantUsed(t, node)
 	}
-	for _, name := range []string{carriedFile, beforeDir} {
+	for _, name := range []string{offline.CarriedFile, offline.BeforeDir} {
 		if _, err := os.Lstat(filepath.Join(c.cfgs[0].Dir, name)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is left: %v", name, err)
 		}
@@ -107,11 +109,11 @@ func TestOneToThreeToOne(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	alone.LeaveCluster = true
-	list, aside := folderOf(t, alone.Dir, "KV_"+mergesBucket), filepath.Join(t.TempDir(), "list")
+	list, aside := folderOf(t, alone.Dir, "KV_"+restore.MergesBucket), filepath.Join(t.TempDir(), "list")
 	if err := os.Rename(list, aside); err != nil { // of five nodes, others may keep it
 		t.Fatal(err)
 	}
-	if err := refused(t, alone); !strings.Contains(err.Error(), mergesBucket) || !strings.Contains(err.Error(), "weir backup") {
+	if err := refused(t, alone); !strings.Contains(err.Error(), restore.MergesBucket) || !strings.Contains(err.Error(), "weir backup") {
 		t.Errorf("without the list of merged backups: %v", err)
 	}
 	if err := os.Rename(aside, list); err != nil {
@@ -166,17 +168,22 @@ func TestADirectoryThatIsNotCurrentDoesNotLeave(t *testing.T) {
 	r.close()
 }
 
+// conversion is what Open makes of a directory that becomes another, at its beginning.
+func conversion(cfg Config, e *weir.Engine, m datadir.Manifest) *offline.Conversion {
+	return cfg.withDefaults().carry(e).Convert(m)
+}
+
 // Each place where a conversion can be cut off is one that a start goes on from.
 func TestAGrowthThatWasCutOffGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, cut := range []struct {
 		name string
-		at   func(c *carry) error
+		at   func(c *offline.Conversion) error
 	}{
-		{"backup written", func(c *carry) error { return c.write(t.Context(), false) }},
-		{"files aside", func(c *carry) error { return errors.Join(c.write(t.Context(), false), c.setAside()) }},
-		{"new manifest", func(c *carry) error {
-			return errors.Join(c.write(t.Context(), false), c.setAside(), c.begin(datadir.NewManifest(c.engine.Config())))
+		{"backup written", func(c *offline.Conversion) error { return c.Write(t.Context(), false) }},
+		{"files aside", func(c *offline.Conversion) error { return errors.Join(c.Write(t.Context(), false), c.SetAside()) }},
+		{"new manifest", func(c *offline.Conversion) error {
+			return errors.Join(c.Write(t.Context(), false), c.SetAside(), c.Begin(datadir.NewManifest(c.Engine.Config())))
 		}},
 	} {
 		t.Run(cut.name, func(t *testing.T) {
@@ -191,8 +198,7 @@ func TestAGrowthThatWasCutOffGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer e.Close()
-			j := &Journal{cfg: c.cfgs[0].withDefaults(), engine: e}
-			if err := cut.at(&carry{Journal: j, dir: c.cfgs[0].Dir, m: m}); err != nil {
+			if err := cut.at(conversion(c.cfgs[0], e, m)); err != nil {
 				t.Fatal(err)
 			}
 			c.start()
@@ -206,15 +212,15 @@ func TestAGrowthThatWasCutOffGoesOn(t *testing.T) {
 func TestAChangeOfSettingsThatWasCutOffGoesOn(t *testing.T) {
 	t.Parallel()
 	to := weir.Config{Partitions: 64, Gather: true, Retention: 90 * 24 * time.Hour}
-	steps := []func(c *carry) error{
-		func(c *carry) error { return c.write(t.Context(), false) },
-		func(c *carry) error { return c.setAside() },
-		func(c *carry) error { return os.Mkdir(filepath.Join(c.dir, datadir.RestoreStage), 0o700) },
-		func(c *carry) error { // moved here but for the manifest
-			m, err := os.ReadFile(filepath.Join(c.dir, datadir.ManifestFile))
-			return errors.Join(err, c.restage(t.Context()), os.WriteFile(filepath.Join(c.dir, datadir.ManifestFile), m, 0o600))
+	steps := []func(c *offline.Conversion) error{
+		func(c *offline.Conversion) error { return c.Write(t.Context(), false) },
+		func(c *offline.Conversion) error { return c.SetAside() },
+		func(c *offline.Conversion) error { return os.Mkdir(filepath.Join(c.Dir, datadir.RestoreStage), 0o700) },
+		func(c *offline.Conversion) error { // moved here but for the manifest
+			m, err := os.ReadFile(filepath.Join(c.Dir, datadir.ManifestFile))
+			return errors.Join(err, c.Restage(t.Context()), os.WriteFile(filepath.Join(c.Dir, datadir.ManifestFile), m, 0o600))
 		},
-		func(c *carry) error { return errors.Join(c.setAside(), c.restage(t.Context())) },
+		func(c *offline.Conversion) error { return errors.Join(c.SetAside(), c.Restage(t.Context())) },
 	}
 	for last := range steps {
 		cfg := testConfig(t, t.TempDir())
@@ -228,7 +234,7 @@ func TestAChangeOfSettingsThatWasCutOffGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer e.Close()
-		c := &carry{Journal: &Journal{cfg: cfg.withDefaults(), engine: e}, dir: cfg.Dir, m: m}
+		c := conversion(cfg, e, m)
 		for _, step := range steps[:last+1] {
 			if err := step(c); err != nil {
 				t.Fatal(last, err)
@@ -238,7 +244,7 @@ func TestAChangeOfSettingsThatWasCutOffGoesOn(t *testing.T) {
 		r.wantAll(want)
 		wantUsed(t, r)
 		r.close()
-		for _, name := range []string{carriedFile, beforeDir, datadir.RestoreStage} {
+		for _, name := range []string{offline.CarriedFile, offline.BeforeDir, datadir.RestoreStage} {
 			if _, err := os.Lstat(filepath.Join(cfg.Dir, name)); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%d: %s is left: %v", last, name, err)
 			}

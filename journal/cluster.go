@@ -66,13 +66,13 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	}
 	j.endBeats = beats.Begin(ctx)
 	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
-		j.leases, err = lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replica.Replicas))
+		j.restores.Claims.Leases, err = lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replica.Replicas))
 		return stream.NotYetCreated(err)
 	})
 	if err != nil {
 		return err
 	}
-	j.holder = lease.Hold(j.leases, lease.Config{Names: []string{checkpoint.Lease}, Logger: j.log})
+	j.holder = lease.Hold(j.restores.Claims.Leases, lease.Config{Names: []string{checkpoint.Lease}, Logger: j.log})
 	return nil
 }
 

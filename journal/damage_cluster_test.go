@@ -19,6 +19,7 @@ import (
 	"github.com/weir-counter/weir/cluster/join"
 	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/offline"
 	"github.com/weir-counter/weir/journal/stream"
 )
 
@@ -342,7 +343,7 @@ func TestVerifyOfOneNode(t *testing.T) {
 	t.Parallel()
 	c, saved, want := damagedCluster(t, false)
 	before := dataFiles(t, saved[0])
-	r, err := Verify(t.Context(), saved[0])
+	r, err := offline.Verify(t.Context(), saved[0])
 	if err != nil || len(r.Findings) > 0 || r.Node != "n1" || r.Hits != want[weir.AllKeys] {
 		t.Fatalf("want %d hits: %+v, %v", want[weir.AllKeys], r, err)
 	}
@@ -360,7 +361,7 @@ func TestVerifyOfOneNode(t *testing.T) {
 	} {
 		copyDir(t, saved[0], c.cfgs[0].Dir)
 		path := c.damageFile(d)
-		r, err := Verify(t.Context(), c.cfgs[0].Dir)
+		r, err := offline.Verify(t.Context(), c.cfgs[0].Dir)
 		if err != nil || r.Sound() || !strings.Contains(fmt.Sprint(r.Findings), d.outcome) {
 			t.Errorf("%s: %s: %v, %v", path, d.way, r.Findings, err)
 		}

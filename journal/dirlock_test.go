@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/offline"
 )
 
 // opening opens a directory and returns the error.
@@ -33,7 +34,7 @@ func TestLockWithoutItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantError(t, opening(t, dir), "is in use by process")
-	_, err := Verify(t.Context(), dir)
+	_, err := offline.Verify(t.Context(), dir)
 	wantError(t, err, "is in use by process")
 	run.hit("a", 1_000_000, 1)
 	run.sync()

@@ -3,6 +3,8 @@ package journal
 import (
 	"fmt"
 	"testing"
+
+	"github.com/weir-counter/weir/journal/restore"
 )
 
 // The partitions of a node that is gone are taken by others also after backups were
@@ -27,13 +29,13 @@ func TestPartitionsAreTakenAfterARestore(t *testing.T) {
 	s.hit(100)
 	s.settled(1)
 
-	s.nodes[0].restoreInto(first, Replace)
+	s.nodes[0].restoreInto(first, restore.Replace)
 	s.want = plus(firsts, nil)
 	s.settled(1)
 	s.remove("k2")
 	s.hit(100)
 	s.settled(1)
-	s.nodes[1].restoreInto(second, Merge)
+	s.nodes[1].restoreInto(second, restore.Merge)
 	s.want = plus(s.want, seconds)
 	s.settled(1)
 	s.remove("k6")

@@ -12,10 +12,11 @@ import (
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal/backup"
 	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/restore"
 )
 
 // restoreInto restores a backup into a journal that is in use.
-func (r *running) restoreInto(file []byte, mode RestoreMode) Restored {
+func (r *running) restoreInto(file []byte, mode restore.Mode) restore.Result {
 	r.t.Helper()
 	done, err := r.j.RestoreInto(r.t.Context(), bytes.NewReader(file), mode)
 	if err != nil {
@@ -103,11 +104,11 @@ func TestMergeCountsOnce(t *testing.T) {
 			r.hit("late", 1_000_500, 1)
 			r.hit("mine", 1_000_500, 2)
 			want := plus(mine, theirs)
-			if done := r.restoreInto(file, Merge); done.Again || done.Keys == 0 {
+			if done := r.restoreInto(file, restore.Merge); done.Again || done.Keys == 0 {
 				t.Errorf("%+v", done)
 			}
 			r.wantAll(want)
-			if done := r.restoreInto(file, Merge); !done.Again {
+			if done := r.restoreInto(file, restore.Merge); !done.Again {
 				t.Errorf("%+v", done)
 			}
 			r.wantAll(want)
@@ -115,13 +116,13 @@ func TestMergeCountsOnce(t *testing.T) {
 			r.crash()
 			r = startWith(t, engine, cfg)
 			r.wantAll(want)
-			if done := r.restoreInto(file, Merge); !done.Again {
+			if done := r.restoreInto(file, restore.Merge); !done.Again {
 				t.Errorf("%+v", done)
 			}
 			r.close()
 			r = startWith(t, engine, cfg)
 			r.wantAll(want)
-			if _, err := r.j.RestoreInto(t.Context(), bytes.NewReader(r.backup()), Merge); !errors.Is(err, ErrCountedTwice) {
+			if _, err := r.j.RestoreInto(t.Context(), bytes.NewReader(r.backup()), restore.Merge); !errors.Is(err, restore.ErrCountedTwice) {
 				t.Errorf("its own backup: %v", err)
 			}
 			r.wantAll(want)
@@ -139,13 +140,13 @@ func TestASecondBackupOfTheSameJournalIsRefused(t *testing.T) {
 	source.hit("a", 1001, 1)
 	second := source.backup()
 	r := start(t, testConfig(t, t.TempDir()))
-	r.restoreInto(first, Merge)
-	_, err := r.j.RestoreInto(t.Context(), bytes.NewReader(second), Merge)
-	if !errors.Is(err, ErrCountedTwice) || !strings.Contains(err.Error(), "mode=replace") {
+	r.restoreInto(first, restore.Merge)
+	_, err := r.j.RestoreInto(t.Context(), bytes.NewReader(second), restore.Merge)
+	if !errors.Is(err, restore.ErrCountedTwice) || !strings.Contains(err.Error(), "mode=replace") {
 		t.Errorf("%v", err)
 	}
 	r.want("a", 1)
-	r.restoreInto(second, Replace)
+	r.restoreInto(second, restore.Replace)
 	r.want("a", 2)
 	source.close()
 	r.close()
@@ -159,7 +160,7 @@ func TestReplaceMakesTheCountsThoseOfTheBackup(t *testing.T) {
 	r.hit("mine", 1_000_500, 2)
 	r.hit("k7", 1_000_500, 2)
 	for range 2 {
-		r.restoreInto(file, Replace)
+		r.restoreInto(file, restore.Replace)
 		r.want("mine", 0)
 		r.wantAll(theirs)
 	}
@@ -180,17 +181,17 @@ func TestMergesBesideAReplacement(t *testing.T) {
 	second, seconds := other(t, engineConfig())
 	cfg := testConfig(t, t.TempDir())
 	r := start(t, cfg)
-	r.restoreInto(first, Replace)
-	if done := r.restoreInto(first, Merge); !done.Again {
+	r.restoreInto(first, restore.Replace)
+	if done := r.restoreInto(first, restore.Merge); !done.Again {
 		t.Errorf("merged on top of itself: %+v", done)
 	}
 	r.wantAll(firsts)
-	r.restoreInto(second, Merge)
+	r.restoreInto(second, restore.Merge)
 	r.wantAll(plus(firsts, seconds))
-	r.restoreInto(first, Replace)
+	r.restoreInto(first, restore.Replace)
 	r.wantAll(firsts)
 	for again := range 2 {
-		if done := r.restoreInto(second, Merge); done.Again != (again > 0) {
+		if done := r.restoreInto(second, restore.Merge); done.Again != (again > 0) {
 			t.Errorf("attempt %d: %+v", again, done)
 		}
 		r.wantAll(plus(firsts, seconds))
@@ -198,7 +199,7 @@ func TestMergesBesideAReplacement(t *testing.T) {
 	r.sync()
 	r.crash()
 	r = start(t, cfg)
-	if done := r.restoreInto(second, Merge); !done.Again {
+	if done := r.restoreInto(second, restore.Merge); !done.Again {
 		t.Errorf("%+v", done)
 	}
 	r.wantAll(plus(firsts, seconds))
@@ -211,14 +212,11 @@ func TestAReplacementThatWasCutOffIsNotLateForEver(t *testing.T) {
 	c := newCluster(t, 3)
 	c.start()
 	node := c.nodes[0]
-	cut := node.j.newRestoreWriter(record.NewJournalID(), record.ReplacingBackup)
-	for partition := range node.j.engine.Config().Partitions {
-		cut.hits.AddRestored(partition, record.KindClear, []byte{1}, 1)
-	}
-	if err := cut.flush(t.Context()); err != nil {
+	cut := node.j.restores.NewWriter(record.NewJournalID(), record.ReplacingBackup)
+	if err := cut.Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	node.restoreInto(file, Replace)
+	node.restoreInto(file, restore.Replace)
 	c.agree(theirs)
 	for _, node := range c.nodes {
 		for _, o := range node.j.Origins() {
@@ -239,16 +237,16 @@ func TestAMergeThatWasCutOffGoesOn(t *testing.T) {
 	for _, stopAfter := range []int{2, 8, 15} {
 		cfg := testConfig(t, t.TempDir())
 		r := start(t, cfg)
-		r.j.restoreBytes = 1000
-		s, err := backup.NewSpool(t.Context(), bytes.NewReader(file), cfg.Dir+"/"+spoolFile, 1<<30)
+		r.j.restores.FlushBytes = 1000
+		s, err := backup.NewSpool(t.Context(), bytes.NewReader(file), cfg.Dir+"/"+restore.SpoolFile, 1<<30)
 		if err != nil {
 			t.Fatal(err)
 		}
 		id := s.ID(r.e.Config(), 0)
-		cut := r.j.newRestoreWriter(id, record.BackupName(id))
+		cut := r.j.restores.NewWriter(id, record.BackupName(id))
 		errCut, contents := errors.New("cut off"), 0
 		err = s.Each(t.Context(), func(from *weir.Engine, c replication.Content) error {
-			if err := cut.content(t.Context(), from, c); err != nil {
+			if err := cut.Content(t.Context(), from, c); err != nil {
 				return err
 			}
 			if contents++; contents > stopAfter {
@@ -262,11 +260,11 @@ func TestAMergeThatWasCutOffGoesOn(t *testing.T) {
 		r.sync()
 		r.crash()
 		r = start(t, cfg)
-		r.j.restoreBytes = 1000
+		r.j.restores.FlushBytes = 1000
 		if stopAfter > 8 && r.count(weir.AllKeys).Lower == 0 {
 			t.Error("nothing of it was there")
 		}
-		r.restoreInto(file, Merge)
+		r.restoreInto(file, restore.Merge)
 		r.wantAll(theirs)
 		r.close()
 	}
@@ -277,7 +275,7 @@ func TestADamagedBackupChangesNothing(t *testing.T) {
 	file, _ := other(t, engineConfig())
 	r := start(t, testConfig(t, t.TempDir()))
 	r.hit("mine", 1000, 1)
-	for _, mode := range []RestoreMode{Merge, Replace} {
+	for _, mode := range []restore.Mode{restore.Merge, restore.Replace} {
 		for _, spoiled := range [][]byte{file[:len(file)-1], append(bytes.Clone(file), 1), append(append(bytes.Clone(file[:len(file)/2]), file[len(file)/2]^1), file[len(file)/2+1:]...)} {
 			if _, err := r.j.RestoreInto(t.Context(), bytes.NewReader(spoiled), mode); err == nil {
 				t.Error("a damaged backup was restored")
@@ -299,9 +297,9 @@ func TestMergeIntoACluster(t *testing.T) {
 	c.nodes[1].hit("mine", 1_001_000, 5)
 	mine := map[string]uint64{"late": 1, "mine": 5, weir.AllKeys: 6}
 	c.agree(mine)
-	c.nodes[2].restoreInto(file, Merge)
+	c.nodes[2].restoreInto(file, restore.Merge)
 	c.agree(plus(mine, theirs))
-	if done := c.nodes[1].restoreInto(file, Merge); !done.Again {
+	if done := c.nodes[1].restoreInto(file, restore.Merge); !done.Again {
 		t.Errorf("%+v", done)
 	}
 	for _, node := range c.nodes {
@@ -317,7 +315,7 @@ func TestMergeIntoACluster(t *testing.T) {
 	c.nodes[1].hit("mine", 1_001_001, 1)
 	c.start()
 	c.agree(plus(plus(mine, theirs), map[string]uint64{"mine": 1, weir.AllKeys: 1}))
-	c.nodes[0].restoreInto(file, Replace)
+	c.nodes[0].restoreInto(file, restore.Replace)
 	c.agree(plus(map[string]uint64{"mine": 0}, theirs))
 	for i, node := range c.nodes {
 		for _, found := range node.j.found {

@@ -5,76 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/journal/backup"
-	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/offline"
 	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/restore"
 )
 
-// Restore makes a data directory out of a backup. dir must be empty, not be there, or be
-// left by a Restore that was killed. All counts are loaded and audited first; where the backup is damaged or
-// cut short, nothing is left behind. The directory is of a new origin, so that it
-// and the one that was backed up can both go on.
-func Restore(ctx context.Context, r io.Reader, dir string) (info backup.Info, err error) {
-	err = datadir.RefuseFilled(dir) // before the lock leaves a file in it
-	isNew := errors.Is(err, fs.ErrNotExist)
-	if err != nil && !isNew {
-		return info, err
-	}
-	lock, err := datadir.LockDir(dir)
-	if err != nil {
-		return info, err
-	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
-	if err := datadir.RefuseFilled(dir); err != nil { // nobody else can fill it any more
-		return info, err
-	}
-	// Before anything is read, which may take long: should this process be killed, the
-	// directory must not pass for a new one.
-	stage := filepath.Join(dir, datadir.RestoreStage)
-	defer func() {
-		err = errors.Join(err, os.RemoveAll(stage))
-		if err != nil {
-			err = errors.Join(err, datadir.Discard(dir, isNew))
-		}
-	}()
-	if err := datadir.BeginStage(dir, stage); err != nil {
-		return info, err
-	}
-	b, err := backup.NewReader(r)
-	if err != nil {
-		return info, err
-	}
-	engine, err := weir.New(weir.Config{
-		Partitions: b.Info.Partitions, Retention: time.Duration(b.Info.RetentionS) * time.Second,
-		Memory: backup.Unbounded, Gather: true, Clock: weir.EventClock,
-	})
-	if err != nil {
-		return info, fmt.Errorf("%w: section 0 of the backup: %w", record.ErrDamaged, err)
-	}
-	defer engine.Close()
-	if err := b.Load(engine, nil); err != nil {
-		return b.Info, err
-	}
-	if err := writeDir(ctx, engine, stage, merge{Journal: b.Info.Journal, Origins: b.Origins(), Taken: b.Info.Taken, Began: time.Now().UTC()}); err != nil {
-		return b.Info, err
-	}
-	return b.Info, datadir.Unstage(stage, dir)
+// Restore makes a data directory out of a backup (offline.Restore).
+func Restore(ctx context.Context, r io.Reader, dir string) (backup.Info, error) {
+	return offline.Restore(ctx, r, dir, fillDir)
 }
 
-// writeDir makes a data directory with all that an engine has, in snapshots. It remembers
-// the backup that all is of.
-func writeDir(ctx context.Context, engine *weir.Engine, dir string, of merge) error {
+// fillDir is offline.Fill.
+func fillDir(ctx context.Context, engine *weir.Engine, dir string, of restore.Entry) error {
 	j, err := Open(ctx, engine, Config{Dir: dir, FlushEvery: time.Millisecond, MaxBytes: 4 * backup.Unbounded}, nil)
 	if err != nil {
 		return err
 	}
-	err = j.recordMerge(ctx, record.JournalText(record.NewJournalID()), of)
+	err = j.merges.Record(ctx, record.JournalText(record.NewJournalID()), of)
 	if err := errors.Join(err, j.Close(ctx)); err != nil {
 		return err
 	}
@@ -82,4 +33,35 @@ func writeDir(ctx context.Context, engine *weir.Engine, dir string, of merge) er
 		return fmt.Errorf("the snapshots were not written: %w", context.Cause(ctx))
 	}
 	return nil
+}
+
+// RestoreInto restores a backup into this journal while it is in use, on all nodes (restore.Target).
+func (j *Journal) RestoreInto(ctx context.Context, r io.Reader, mode restore.Mode) (restore.Result, error) {
+	return j.restores.Restore(ctx, r, mode)
+}
+
+// newRestores makes what restores backups into this journal.
+func (j *Journal) newRestores() {
+	j.restores = &restore.Target{
+		Engine: j.engine, Replica: j.replica, Merges: j.merges, Claims: &restore.Claims{Node: j.cfg.Join.Node, Log: j.log},
+		Node: j.cfg.Join.Node, Dir: j.cfg.Dir, MaxBytes: j.cfg.MaxBytes, Log: j.log, Sync: j.Sync, HandOver: j.handOver,
+	}
+	if j.cfg.clustered() {
+		j.restores.CatchUp = j.CatchUp
+	}
+}
+
+// carry is how the data directory is made to fit.
+func (cfg Config) carry(engine *weir.Engine) offline.Carry {
+	return offline.Carry{
+		Dir: cfg.Dir, Engine: engine, Clustered: cfg.clustered(), LeaveCluster: cfg.LeaveCluster, AcceptDamage: cfg.AcceptDamage, Log: cfg.Logger, Fill: fillDir,
+	}
+}
+
+// finishCarry merges what the directory had as that of a node alone into the cluster's journal.
+func (j *Journal) finishCarry(ctx context.Context) error {
+	if j.cfg.Join.Waiting != nil {
+		j.cfg.Join.Waiting("writes what this directory had as a node alone into the cluster's journal")
+	}
+	return offline.Finish(ctx, j.restores)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/journal/restore"
 )
 
 // One node of a cluster restores a backup at a time; the others say which.
@@ -16,13 +17,13 @@ func TestOneNodeRestoresAtATime(t *testing.T) {
 	file, theirs := other(t, engineConfig())
 	c := newCluster(t, 3)
 	c.start()
-	c.nodes[1].restoreInto(file, Merge) // makes the bucket of merges while all nodes are here
+	c.nodes[1].restoreInto(file, restore.Merge) // makes the bucket of merges while all nodes are here
 	refused := func(node int, by string) {
 		t.Helper()
-		for _, mode := range []RestoreMode{Merge, Replace} {
+		for _, mode := range []restore.Mode{restore.Merge, restore.Replace} {
 			jointest.Eventually(t, "it says who restores: "+by, func() bool { // a replica may not know yet
 				_, err := c.nodes[node].j.RestoreInto(t.Context(), bytes.NewReader(file), mode)
-				if !errors.Is(err, ErrRestoring) {
+				if !errors.Is(err, restore.ErrRestoring) {
 					t.Fatalf("node %d: %v", node+1, err)
 				}
 				return strings.Contains(err.Error(), by)
@@ -33,7 +34,7 @@ func TestOneNodeRestoresAtATime(t *testing.T) {
 		t.Helper()
 		jointest.Eventually(t, "node 1 claims it", func() (ok bool) {
 			var err error
-			claimed, free, err = c.nodes[0].j.claimRestore(t.Context())
+			claimed, free, err = c.nodes[0].j.restores.Claims.Claim(t.Context())
 			return err == nil
 		})
 		return claimed, free
@@ -48,11 +49,11 @@ func TestOneNodeRestoresAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := kv.Delete(t.Context(), restoreLease); err != nil {
+	if err := kv.Delete(t.Context(), restore.Lease); err != nil {
 		t.Fatal(err)
 	}
 	<-claimed.Done()
-	if err := context.Cause(claimed); !errors.Is(err, errClaimLost) {
+	if err := context.Cause(claimed); !errors.Is(err, restore.ErrClaimLost) {
 		t.Error(err)
 	}
 	free()
@@ -66,8 +67,8 @@ func TestOneNodeRestoresAtATime(t *testing.T) {
 	_, free = claim()
 	free()
 	jointest.Eventually(t, "another node restores", func() bool {
-		_, err := c.nodes[1].j.RestoreInto(t.Context(), bytes.NewReader(file), Replace)
-		if err != nil && !errors.Is(err, ErrRestoring) { // a replica may not know yet that it is free
+		_, err := c.nodes[1].j.RestoreInto(t.Context(), bytes.NewReader(file), restore.Replace)
+		if err != nil && !errors.Is(err, restore.ErrRestoring) { // a replica may not know yet that it is free
 			t.Fatal(err)
 		}
 		return err == nil

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/offline"
 )
 
 // dataFiles are the files of a data directory but for its lock, with content.
@@ -37,7 +38,7 @@ func TestVerify(t *testing.T) {
 	t.Parallel()
 	cfg, want := damagedDir(t)
 	before := dataFiles(t, cfg.Dir)
-	r, err := Verify(t.Context(), cfg.Dir)
+	r, err := offline.Verify(t.Context(), cfg.Dir)
 	if err != nil || !r.Sound() || len(r.Findings) > 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -66,7 +67,7 @@ func TestVerifyAgreesWithOpen(t *testing.T) {
 		damaged.Dir = filepath.Join(t.TempDir(), "copy")
 		copyDir(t, cfg.Dir, damaged.Dir)
 		what := damageFile(t, r, damaged.Dir+files[i%len(files)])
-		report, err := Verify(t.Context(), damaged.Dir)
+		report, err := offline.Verify(t.Context(), damaged.Dir)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -94,11 +95,11 @@ func TestVerifyRefuses(t *testing.T) {
 		file:               "it is a file",
 		file + "/not/here": "data directory",
 	} {
-		if _, err := Verify(t.Context(), dir); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := offline.Verify(t.Context(), dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", dir, err, want)
 		}
 	}
-	if _, err := Verify(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := offline.Verify(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/journal/restore"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -30,8 +31,8 @@ type coded struct {
 func (c coded) Unwrap() []error { return []error{c.error, c.as} }
 
 func (s served) Restore(ctx context.Context, backup io.Reader, mode string) (api.Restored, error) {
-	done, err := s.RestoreInto(ctx, backup, journal.RestoreMode(mode))
-	for from, to := range map[error]error{journal.ErrRestoring: service.ErrRestoring, journal.ErrCountedTwice: service.ErrCountedTwice, journal.ErrDamagedBackup: service.ErrDamagedBackup} {
+	done, err := s.RestoreInto(ctx, backup, restore.Mode(mode))
+	for from, to := range map[error]error{restore.ErrRestoring: service.ErrRestoring, restore.ErrCountedTwice: service.ErrCountedTwice, restore.ErrDamagedBackup: service.ErrDamagedBackup} {
 		if errors.Is(err, from) {
 			err = coded{err, to}
 		}

@@ -15,6 +15,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/journal/restore"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -22,7 +23,7 @@ import (
 type onDisk struct{ *journal.Journal }
 
 func (j onDisk) Restore(ctx context.Context, backup io.Reader, mode string) (api.Restored, error) {
-	done, err := j.RestoreInto(ctx, backup, journal.RestoreMode(mode))
+	done, err := j.RestoreInto(ctx, backup, restore.Mode(mode))
 	return api.Restored{Mode: api.RestoreMode(mode), Again: done.Again, Keys: done.Keys}, err
 }
 

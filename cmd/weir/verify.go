@@ -9,7 +9,7 @@ import (
 
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/journal/offline"
 )
 
 const defaultData = "weir-data"
@@ -35,7 +35,7 @@ Exit codes: 0 no hit is lost, 1 hits are lost or the directory can't be read,
 		Args:              args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: work(w, func(cmd *cobra.Command, _ []string, _ sources) error {
-			report, err := journal.Verify(cmd.Context(), dir)
+			report, err := offline.Verify(cmd.Context(), dir)
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ Exit codes: 0 no hit is lost, 1 hits are lost or the directory can't be read,
 	return cmd
 }
 
-func printReport(t *table, r journal.Report) {
+func printReport(t *table, r offline.Report) {
 	t.row("sound", yesNo(r.Sound()))
 	if r.Node != "" {
 		t.row("replica of node", r.Node)
@@ -120,7 +120,7 @@ type finding struct {
 	Harmless bool   `json:"harmless"`
 }
 
-func newVerified(r journal.Report) verified {
+func newVerified(r offline.Report) verified {
 	v := verified{
 		Sound: r.Sound(), Node: r.Node, Origin: fmt.Sprintf("%016x", r.Origin), Epoch: r.Epoch,
 		Partitions: r.Partitions, RetentionS: int64(r.Retention / time.Second), Bytes: r.Bytes, Snapshots: r.Snapshots,

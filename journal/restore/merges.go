@@ -1,11 +1,10 @@
-package journal
+package restore
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -22,9 +21,11 @@ import (
 // second backup of the same journal, which has most of the same hits, is refused. That
 // one and the same backup counts once does not rest on this, but on its batches.
 const (
-	mergesBucket = "WEIR_MERGES"
-	mergesBytes  = 4 << 20
-	maxMerges    = 1000
+	// MergesBucket is the KV bucket with the list.
+	MergesBucket = "WEIR_MERGES"
+
+	mergesBytes = 4 << 20
+	maxMerges   = 1000
 
 	// grownKey is the entry of the one directory of a node alone that became a node of
 	// this cluster.
@@ -36,8 +37,15 @@ const (
 	replacedKey = "replaced"
 )
 
-// merge is an entry, under the id of the backup in 16 hexadecimal digits.
-type merge struct {
+// Merges is the list of a journal. It is safe for many goroutines.
+type Merges struct {
+	JetStream jetstream.JetStream
+	Replicas  func(want int) int // how many a stream can have now
+	Journal   func() uint64      // identity of the journal
+}
+
+// Entry is a backup in the list, under its id in 16 hexadecimal digits.
+type Entry struct {
 	Journal uint64    `json:"journal,omitempty"` // that the backup is of
 	Origins []uint64  `json:"origins"`           // whose hits are in it
 	Taken   time.Time `json:"taken"`
@@ -57,29 +65,29 @@ var (
 	ErrRestoring = errors.New("another backup is being restored, one at a time")
 )
 
-// openMerges makes the bucket if it is not there.
-func (j *Journal) openMerges(ctx context.Context) (kv jetstream.KeyValue, err error) {
+// open makes the bucket if it is not there.
+func (m *Merges) open(ctx context.Context) (kv jetstream.KeyValue, err error) {
 	err = stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
-		js := j.server.JetStream()
-		if kv, err = js.KeyValue(ctx, mergesBucket); !errors.Is(err, jetstream.ErrBucketNotFound) {
+		js := m.JetStream
+		if kv, err = js.KeyValue(ctx, MergesBucket); !errors.Is(err, jetstream.ErrBucketNotFound) {
 			return err
 		}
 		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: mergesBucket, Description: "Weir: backups that were merged", MaxBytes: mergesBytes, Replicas: j.server.Replicas(replica.Replicas),
+			Bucket: MergesBucket, Description: "Weir: backups that were merged", MaxBytes: mergesBytes, Replicas: m.Replicas(replica.Replicas),
 		})
 		if errors.Is(err, jetstream.ErrBucketExists) {
-			kv, err = js.KeyValue(ctx, mergesBucket)
+			kv, err = js.KeyValue(ctx, MergesBucket)
 		}
 		return stream.NotYetCreated(err)
 	})
 	return kv, err
 }
 
-// merges are all entries of backups.
-func (j *Journal) merges(ctx context.Context) (list map[string]merge, err error) {
-	list = map[string]merge{}
+// entries are those of backups.
+func (m *Merges) entries(ctx context.Context) (list map[string]Entry, err error) {
+	list = map[string]Entry{}
 	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
-		kv, err := j.server.JetStream().KeyValue(ctx, mergesBucket)
+		kv, err := m.JetStream.KeyValue(ctx, MergesBucket)
 		if errors.Is(err, jetstream.ErrBucketNotFound) {
 			return nil
 		}
@@ -98,42 +106,42 @@ func (j *Journal) merges(ctx context.Context) (list map[string]merge, err error)
 			if err != nil {
 				return err
 			}
-			var m merge
-			if err := json.Unmarshal(entry.Value(), &m); err != nil {
-				return fmt.Errorf("entry %s of %s: %w", key, mergesBucket, err)
+			var e Entry
+			if err := json.Unmarshal(entry.Value(), &e); err != nil {
+				return fmt.Errorf("entry %s of %s: %w", key, MergesBucket, err)
 			}
-			list[key] = m
+			list[key] = e
 		}
 		return err
 	})
 	return list, err
 }
 
-// merged are the origins of all backups that were merged.
-func (j *Journal) merged(ctx context.Context) (origins []uint64, err error) {
-	list, err := j.merges(ctx)
-	for _, m := range list {
-		origins = append(origins, m.Origins...)
+// Origins are those of all backups that were merged.
+func (m *Merges) Origins(ctx context.Context) (origins []uint64, err error) {
+	list, err := m.entries(ctx)
+	for _, e := range list {
+		origins = append(origins, e.Origins...)
 	}
 	slices.Sort(origins)
 	return slices.Compact(origins), err
 }
 
-// beginMerge refuses a backup whose hits are here, and writes down that this one is
+// begin refuses a backup whose hits are here, and writes down that this one is
 // merged. again says that it was, as a whole.
-func (j *Journal) beginMerge(ctx context.Context, s *backup.Spool, id uint64) (again bool, err error) {
-	if j.replica.MergedWhole(id) {
+func (m *Merges) begin(ctx context.Context, s *backup.Spool, id uint64, node string, here *replica.Replica) (again bool, err error) {
+	if here.MergedWhole(id) {
 		return true, nil
 	}
-	here := record.JournalText(j.store.ID())
+	journal := record.JournalText(m.Journal())
 	const instead = "counting them twice is not what you want: mode=replace makes the counts those of the backup"
-	if s.Info.Journal == j.store.ID() {
-		return false, fmt.Errorf("%w: it was taken of this very journal, %s, at %s: %s", ErrCountedTwice, here, s.Info.Taken.Format(time.RFC3339), instead)
+	if s.Info.Journal == m.Journal() {
+		return false, fmt.Errorf("%w: it was taken of this very journal, %s, at %s: %s", ErrCountedTwice, journal, s.Info.Taken.Format(time.RFC3339), instead)
 	}
-	if origin, ok := j.replica.Knows(s.Origins, id); ok {
-		return false, fmt.Errorf("%w: those of origin %016x are in journal %s: %s", ErrCountedTwice, origin, here, instead)
+	if origin, ok := here.Knows(s.Origins, id); ok {
+		return false, fmt.Errorf("%w: those of origin %016x are in journal %s: %s", ErrCountedTwice, origin, journal, instead)
 	}
-	list, err := j.merges(ctx)
+	list, err := m.entries(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -141,29 +149,30 @@ func (j *Journal) beginMerge(ctx context.Context, s *backup.Spool, id uint64) (a
 	if list[key].Whole {
 		return true, nil
 	}
-	for other, m := range list {
+	for other, e := range list {
 		if other == key {
 			continue
 		}
 		for _, origin := range s.Origins {
-			if slices.Contains(m.Origins, origin) {
+			if slices.Contains(e.Origins, origin) {
 				return false, fmt.Errorf("%w: a backup of %s with hits of origin %016x was merged into journal %s at %s: %s",
-					ErrCountedTwice, m.Taken.Format(time.RFC3339), origin, here, m.Began.Format(time.RFC3339), instead)
+					ErrCountedTwice, e.Taken.Format(time.RFC3339), origin, journal, e.Began.Format(time.RFC3339), instead)
 			}
 		}
 	}
 	if len(list) >= maxMerges {
 		return false, fmt.Errorf("%d backups were merged into this journal, which is the most", len(list))
 	}
-	return false, j.recordMerge(ctx, key, entryOf(s, j.cfg.Join.Node))
+	return false, m.Record(ctx, key, EntryOf(s, node))
 }
 
-func (j *Journal) recordMerge(ctx context.Context, key string, m merge) error {
-	value, err := json.Marshal(m)
+// Record writes an entry down.
+func (m *Merges) Record(ctx context.Context, key string, e Entry) error {
+	value, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	kv, err := j.openMerges(ctx)
+	kv, err := m.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -174,9 +183,9 @@ func (j *Journal) recordMerge(ctx context.Context, key string, m merge) error {
 }
 
 // replacedBy is the origin of the last backup that replaced all hits; 0: none has.
-func (j *Journal) replacedBy(ctx context.Context) (id uint64, err error) {
+func (m *Merges) replacedBy(ctx context.Context) (id uint64, err error) {
 	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
-		kv, err := j.server.JetStream().KeyValue(ctx, mergesBucket)
+		kv, err := m.JetStream.KeyValue(ctx, MergesBucket)
 		if errors.Is(err, jetstream.ErrBucketNotFound) {
 			return nil
 		}
@@ -197,12 +206,12 @@ func (j *Journal) replacedBy(ctx context.Context) (id uint64, err error) {
 
 // beginReplaced forgets which backups were merged: all hits were cleared. It is called
 // once that is in the journal, so that a crash before leaves them merged.
-func (j *Journal) beginReplaced(ctx context.Context, id uint64) error {
-	list, err := j.merges(ctx)
+func (m *Merges) beginReplaced(ctx context.Context, id uint64) error {
+	list, err := m.entries(ctx)
 	if err != nil {
 		return err
 	}
-	kv, err := j.openMerges(ctx)
+	kv, err := m.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -217,10 +226,10 @@ func (j *Journal) beginReplaced(ctx context.Context, id uint64) error {
 	})
 }
 
-// claimGrown makes this directory's former journal the one that the cluster has grown
-// from, or says which one is.
-func (j *Journal) claimGrown(ctx context.Context, former uint64) error {
-	kv, err := j.openMerges(ctx)
+// ClaimGrown makes a directory's former journal the one that the cluster has grown
+// from, or says which one is. file has the backup of that directory.
+func (m *Merges) ClaimGrown(ctx context.Context, former uint64, file string) error {
+	kv, err := m.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -246,10 +255,10 @@ func (j *Journal) claimGrown(ctx context.Context, former uint64) error {
 	}
 	return fmt.Errorf("this directory has the hits of journal %s, and cluster journal %s has grown from another one, %s: a cluster grows from one directory. "+
 		"Nothing was counted. Start this node with an empty --data, and add its hits by hand: weir restore %s --server ADDR --mode merge",
-		record.JournalText(former), record.JournalText(j.store.ID()), other, filepath.Join(j.cfg.Dir, carriedFile))
+		record.JournalText(former), record.JournalText(m.Journal()), other, file)
 }
 
-// entryOf is what a journal remembers of this backup.
-func entryOf(s *backup.Spool, node string) merge {
-	return merge{Journal: s.Info.Journal, Origins: s.Origins, Taken: s.Info.Taken, Node: node, Began: time.Now().UTC()}
+// EntryOf is what a journal remembers of this backup.
+func EntryOf(s *backup.Spool, node string) Entry {
+	return Entry{Journal: s.Info.Journal, Origins: s.Origins, Taken: s.Info.Taken, Node: node, Began: time.Now().UTC()}
 }

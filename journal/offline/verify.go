@@ -1,8 +1,9 @@
-package journal
+package offline
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -96,31 +97,26 @@ func verifyCopy(ctx context.Context, dir string, m datadir.Manifest, node string
 		return r, err
 	}
 	defer engine.Close()
-	j := &Journal{cfg: Config{Dir: dir}.withDefaults(), engine: engine, ofMany: node != ""}
-	j.log = j.cfg.Logger
-	defer func() { err = errors.Join(err, j.release()) }()
-	if j.server, err = startServer(ctx, Config{Dir: dir, MaxBytes: backup.Unbounded, Logger: j.log}); err != nil {
+	d, missing, err := open(ctx, dir, m, slog.New(slog.DiscardHandler))
+	if err != nil {
 		return r, err
 	}
-	var missing []record.Finding
-	if j.store, missing, err = stream.Open(ctx, j.server.JetStream(), identityOf(m), j.server.Replicas, false); err != nil {
-		return r, err
-	}
-	if j.store == nil {
+	defer d.close()
+	if d.store == nil {
 		r.Findings = missing
 		return r, nil
 	}
 	rep := replica.New(engine, m.Origin, "", node != "")
 	rep.Sets = m.ClockSet
-	loaded, err := checkpoint.Start{Store: j.store, Replica: rep, Partitions: m.Partitions, Dir: dir, ReplicaOf: node != ""}.Load(ctx)
+	loaded, err := checkpoint.Start{Store: d.store, Replica: rep, Partitions: m.Partitions, Dir: dir, ReplicaOf: node != ""}.Load(ctx)
 	if err != nil {
 		return r, err
 	}
 	r.Findings = loaded.Findings
-	if err := j.verifyOlder(ctx, &r); err != nil {
+	if err := d.verifyOlder(ctx, &r); err != nil {
 		return r, err
 	}
-	first, last, _, err := j.store.Bounds(ctx)
+	first, last, _, err := d.store.Bounds(ctx)
 	s := engine.Stats()
 	r.First, r.Last, r.Messages, r.Keys, r.Hits = first, last, last+1-first, s.Keys, s.Hits
 	r.Replayed, r.Repeats, r.Unfinished = rep.Replayed()
@@ -128,14 +124,14 @@ func verifyCopy(ctx context.Context, dir string, m datadir.Manifest, node string
 }
 
 // verifyOlder reads the snapshots that load did not need.
-func (j *Journal) verifyOlder(ctx context.Context, r *Report) error {
-	lists, _, err := j.store.ListSnapshots(ctx, r.Partitions) // load has the findings
+func (d *directory) verifyOlder(ctx context.Context, r *Report) error {
+	lists, _, err := d.store.ListSnapshots(ctx, r.Partitions) // load has the findings
 	if err != nil {
 		return err
 	}
 	for _, list := range lists {
 		for i, at := range list {
-			_, err := j.store.GetSnapshot(ctx, at)
+			_, err := d.store.GetSnapshot(ctx, at)
 			switch {
 			case err == nil:
 				r.Snapshots++

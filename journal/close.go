@@ -1,0 +1,89 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// errClosing is why the flusher stops.
+var errClosing = errors.New("journal: closing")
+
+// Close flushes, snapshots what changed if this node is alone, and stops the
+// embedded server. If ctx
+// ends first, the snapshots are left for the next start to do without: nothing
+// is lost. If the flush can't be done, it says how much was not written.
+func (j *Journal) Close(ctx context.Context) (err error) {
+	j.closed.Do(func() {
+		j.checkpoints.NoMorePins(errClosing)
+		j.closing.Store(true)
+		if !j.cfg.clustered() { // the others go on to take them, and may be gone for all that is stored here
+			j.checkpoints.StartRound()
+		}
+		err = j.Sync(ctx)
+		if err == nil {
+			if !j.cfg.clustered() {
+				j.finishRound(ctx)
+			}
+			j.leave(ctx)
+		}
+		j.stop(errClosing)
+		j.running.Wait()
+		switch lost := j.engine.Stats().Waiting + j.flusher.Open(); {
+		case err == nil:
+		case lost == 0 && j.isGone():
+		case lost == 0:
+			j.log.Warn("journal: could not write the last heartbeat because no other node is running; no hit is lost", "error", err)
+			err = nil
+		default:
+			err = fmt.Errorf("%d entries (hits, one for each key and second) could not be written in time, and are lost: %w", lost, err)
+		}
+		err = errors.Join(err, j.release())
+	})
+	return err
+}
+
+// release gives back what open took, as far as it came.
+func (j *Journal) release() error {
+	var errs []error
+	if j.endBeats != nil {
+		j.endBeats()
+	}
+	if j.holder != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), clusterAskTimeout)
+		if err := j.holder.Close(ctx); err != nil {
+			j.log.Warn("journal: could not release leases; they will expire", "error", err)
+		}
+		cancel()
+	}
+	if j.server != nil {
+		j.server.Close()
+	}
+	if j.holders != nil {
+		j.holders.Wait()
+	}
+	if j.marks != nil {
+		errs = append(errs, j.marks.Close())
+	}
+	if j.lock != nil {
+		errs = append(errs, j.lock.Release())
+	}
+	return errors.Join(errs...)
+}
+
+// finishRound waits for the round of snapshots that is under way.
+func (j *Journal) finishRound(ctx context.Context) {
+	for j.checkpoints.InRound() {
+		if err := j.Sync(ctx); err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			j.log.Warn("stopped before all snapshots were taken; the next start replays more of the journal")
+			return
+		case <-j.checkpoints.Stored():
+		case <-time.After(j.cfg.FlushEvery):
+		}
+	}
+}
