@@ -6,13 +6,14 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service/accounts"
 )
 
 // access is what one request may do. The zero access is for nothing.
 type access struct {
 	*auth.Permission
 	role auth.Role
-	of   *spending // nil: on a server that is not locked
+	of   *accounts.Account // nil: on a server that is not locked
 }
 
 // enter begins a request: it fails when the caller has not the role for any key, or has
@@ -27,12 +28,12 @@ func (s *Service) enter(c Caller, role auth.Role) (access, error) {
 	case is == nil:
 		return access{Permission: auth.Everything, role: role}, nil
 	}
-	a := access{is.Permission(role), role, s.accounts.of(s.backend.Tokens.live.Set(), is)}
-	a.of.requests.Add(1)
+	a := access{is.Permission(role), role, s.accounts.Of(s.backend.Tokens.Live().Set(), is)}
+	a.of.Requested()
 	if a.Permission == nil {
 		return access{}, a.refuse("", "identity "+is.Name+" has no role "+role.String())
 	}
-	return a, a.of.takeRequest()
+	return a, a.of.TakeRequest()
 }
 
 // enterAll is enter for what concerns all keys and limits at once.
@@ -53,7 +54,7 @@ func (s *Service) MayReadFigures(c Caller) error {
 // refuse is the error of what the role is not for.
 func (a access) refuse(field, message string) error {
 	if a.of != nil {
-		a.of.forbidden.Add(1)
+		a.of.Forbid()
 	}
 	return &Error{Code: api.CodeForbidden, Field: field, Message: message}
 }

@@ -16,7 +16,7 @@ func (t *Tally) admits(engine *weir.Engine, key string) bool {
 	if !t.may.Key(key) {
 		t.forbidden++
 		if of != nil {
-			of.forbidden.Add(1)
+			of.Forbid()
 		}
 		t.Reject(rejectForbidden)
 		return false
@@ -24,18 +24,18 @@ func (t *Tally) admits(engine *weir.Engine, key string) bool {
 	if of == nil {
 		return true
 	}
-	if wait, ok := of.ceilings[ofHits].take(); !ok {
-		t.RetryFrom, t.stopped = t.Line, &Rejection{api.CodeCeiling, "identity " + of.name + " has reached its hits_per_second: send this line and those after it again later"}
+	if wait, ok := of.TakeHit(); !ok {
+		t.RetryFrom, t.stopped = t.Line, &Rejection{api.CodeCeiling, "identity " + of.Name() + " has reached its hits_per_second: send this line and those after it again later"}
 		t.reached(wait, t.stopped)
 		return false
 	}
-	if keys := &of.ceilings[ofNewKeys]; keys.limiter.Load() != nil && !engine.Has(key) {
-		if wait, ok := keys.take(); !ok {
-			t.reached(wait, &Rejection{api.CodeCeiling, "identity " + of.name + " has reached its new_keys_per_minute, and this key is new"})
+	if of.BoundsNewKeys() && !engine.Has(key) {
+		if wait, ok := of.TakeNewKey(); !ok {
+			t.reached(wait, &Rejection{api.CodeCeiling, "identity " + of.Name() + " has reached its new_keys_per_minute, and this key is new"})
 			return false
 		}
 	}
-	of.hits.Add(1)
+	of.Counted()
 	return true
 }
 

@@ -10,12 +10,12 @@ type Alarm = api.Alarm
 func (s *Service) Alarms() []Alarm {
 	all := []Alarm{}
 	all = append(all, s.storage.Alarms()...)
-	all = append(all, s.Pools.alarms()...)
+	all = append(all, s.Pools.Alarms()...)
 	for _, d := range s.doors {
 		all = append(all, d.Alarms()...)
 	}
-	all = append(all, s.backend.Tokens.alarms()...)
-	all = append(all, s.backend.PolicyFile.alarms()...)
+	all = append(all, s.backend.Tokens.Alarms()...)
+	all = append(all, s.backend.PolicyFile.Alarms()...)
 	if s.backend.Alarms != nil {
 		all = append(all, s.backend.Alarms()...)
 	}

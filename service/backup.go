@@ -20,7 +20,7 @@ func (s *Service) Backup(ctx context.Context, client Caller, w io.Writer) (err e
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	to := &counted{to: w}
-	err = s.Pools.Backup.within(client, func() error { return s.storage.Backup(ctx, to) })
+	err = s.Pools.Backup.Within(client, func() error { return s.storage.Backup(ctx, to) })
 	var refused *Error
 	switch {
 	case err == nil:
@@ -42,7 +42,7 @@ func (s *Service) Restore(ctx context.Context, client Caller, backup io.Reader, 
 	if mode != api.Merge && mode != api.Replace {
 		return done, &Error{Code: api.CodeInvalidParameter, Field: "mode", Message: "mode must be merge, which adds the backup's hits, or replace"}
 	}
-	err = s.Pools.Restore.within(client, func() error {
+	err = s.Pools.Restore.Within(client, func() error {
 		done, err = s.storage.Restore(ctx, backup, string(mode))
 		return err
 	})
@@ -67,15 +67,6 @@ func notRestored(err error) error {
 		return &Error{Code: api.CodeDamagedBackup, Message: err.Error()}
 	}
 	return &Error{Code: api.CodeStopping, Message: "the backup was not restored, or not as a whole: send it again; the server's log says why"}
-}
-
-// within does what takes one place of a pool.
-func (p *Pool) within(client Caller, do func() error) error {
-	if err := p.Enter(client, 1); err != nil {
-		return err
-	}
-	defer p.Leave(client, 1)
-	return do()
 }
 
 // counted is a writer that knows how much was written.

@@ -32,13 +32,12 @@ func (s *Service) with(c Caller, by func(*auth.Live) (*auth.Login, error)) (Call
 	if !s.Locked() {
 		return c, nil
 	}
-	login, err := by(s.backend.Tokens.live)
+	login, err := by(s.backend.Tokens.Live())
 	if err != nil {
-		s.accounts.unauthorized.Add(1)
+		s.accounts.Unauthorized()
 		return c, &Error{Code: api.CodeUnauthorized, Message: err.Error()}
 	}
-	c.login = login
-	return c, nil
+	return c.As(login), nil
 }
 
 // Identify fails where the caller has to prove an identity, and has not, or no longer: its token
@@ -53,13 +52,13 @@ func (s *Service) identity(c Caller) (*auth.Identity, error) {
 	if !s.Locked() {
 		return nil, nil
 	}
-	if c.login == nil {
-		s.accounts.unauthorized.Add(1)
+	if !c.Known() {
+		s.accounts.Unauthorized()
 		return nil, &Error{Code: api.CodeUnauthorized, Message: "this server wants to know who asks"}
 	}
-	is, err := s.backend.Tokens.live.Check(c.login)
+	is, err := s.backend.Tokens.Live().Check(c.Login())
 	if err != nil {
-		s.accounts.unauthorized.Add(1)
+		s.accounts.Unauthorized()
 		return nil, &Error{Code: api.CodeUnauthorized, Message: err.Error()}
 	}
 	return is, nil

@@ -8,6 +8,8 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service/accounts"
+	"github.com/weir-counter/weir/service/pools"
 )
 
 // Service answers for one engine. Create it with New; it may be used by many goroutines,
@@ -29,7 +31,7 @@ type Service struct {
 	decisions *decisions
 	requests  requests
 	doors     []Door // does not change once they answer
-	accounts  *accounts
+	accounts  *accounts.Accounts
 
 	// waitedInVain: the journal fails, and somebody has waited for DurableTimeout since.
 	waitedInVain atomic.Bool
@@ -50,8 +52,8 @@ func New(b Backend, cfg Config) (*Service, error) {
 		b.Policies = none
 	}
 	s := &Service{
-		Pools: newPools(&cfg), engine: b.Engine, backend: b, cfg: cfg, log: cfg.Logger, started: time.Now(),
-		storage: storageOf(b.Journal), answers: b.Answers, policies: b.Policies, decisions: newDecisions(b.Policies), accounts: newAccounts(),
+		Pools: pools.New(pools.Bounds{InFlight: cfg.MaxInFlight, Durable: cfg.MaxDurable, BufferedBytes: cfg.MaxBufferedBytes, BodyBytes: cfg.MaxBodyBytes}), engine: b.Engine, backend: b, cfg: cfg, log: cfg.Logger, started: time.Now(),
+		storage: storageOf(b.Journal), answers: b.Answers, policies: b.Policies, decisions: newDecisions(b.Policies), accounts: accounts.New(),
 	}
 	if s.answers == nil {
 		s.answers = held{s}

@@ -1,4 +1,4 @@
-package service
+package pools
 
 import (
 	"fmt"
@@ -21,15 +21,24 @@ type Pools struct {
 	Restore   *Pool
 }
 
-func newPools(cfg *Config) *Pools {
+// Bounds are of what they are made.
+type Bounds struct {
+	InFlight      int   // requests of each kind at the same time
+	Durable       int   // requests that wait for the disk
+	BufferedBytes int64 // of large bodies that arrive
+	BodyBytes     int64 // of one body
+}
+
+// New makes all pools.
+func New(b Bounds) *Pools {
 	p := &Pools{
-		Hits:      &Pool{name: "hits", code: api.CodeOverloaded, what: "requests with hits are counted", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},
-		Uploads:   &Pool{name: "uploads", code: api.CodeOverloaded, what: "large bodies, or bodies of no declared length, arrive", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},
-		Buffered:  &Pool{name: "buffered_bytes", code: api.CodeOverloaded, what: "large bodies arrive", raise: "max-buffered-bytes", bound: cfg.MaxBufferedBytes},
-		Durable:   &Pool{name: "durable", code: api.CodeDurableFull, what: "requests wait for the disk, so nothing of this one was counted", raise: "max-durable", bound: int64(cfg.MaxDurable)},
-		Decisions: &Pool{name: "decisions", code: api.CodeOverloaded, what: "decisions are made", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},
-		Questions: &Pool{name: "questions", code: api.CodeOverloaded, what: "questions are answered", raise: "max-in-flight", bound: int64(cfg.MaxInFlight)},
-		Fresh:     &Pool{name: "fresh", code: api.CodeOverloaded, what: "questions wait for the newest hits of other nodes", raise: "max-in-flight", bound: int64(max(1, cfg.MaxInFlight/maxFresh))},
+		Hits:      &Pool{name: "hits", code: api.CodeOverloaded, what: "requests with hits are counted", raise: "max-in-flight", bound: int64(b.InFlight)},
+		Uploads:   &Pool{name: "uploads", code: api.CodeOverloaded, what: "large bodies, or bodies of no declared length, arrive", raise: "max-in-flight", bound: int64(b.InFlight)},
+		Buffered:  &Pool{name: "buffered_bytes", code: api.CodeOverloaded, what: "large bodies arrive", raise: "max-buffered-bytes", bound: b.BufferedBytes},
+		Durable:   &Pool{name: "durable", code: api.CodeDurableFull, what: "requests wait for the disk, so nothing of this one was counted", raise: "max-durable", bound: int64(b.Durable)},
+		Decisions: &Pool{name: "decisions", code: api.CodeOverloaded, what: "decisions are made", raise: "max-in-flight", bound: int64(b.InFlight)},
+		Questions: &Pool{name: "questions", code: api.CodeOverloaded, what: "questions are answered", raise: "max-in-flight", bound: int64(b.InFlight)},
+		Fresh:     &Pool{name: "fresh", code: api.CodeOverloaded, what: "questions wait for the newest hits of other nodes", raise: "max-in-flight", bound: int64(max(1, b.InFlight/maxFresh))},
 		Admin:     &Pool{name: "admin", code: api.CodeOverloaded, what: "requests about the server itself, or to delete, are handled", bound: maxAdmin},
 		Backup:    &Pool{name: "backup", code: api.CodeBackupRunning, what: "another backup is being taken", bound: 1},
 		Restore:   &Pool{name: "restore", code: api.CodeRestoreRunning, what: "another backup is being restored", bound: 1},
@@ -37,7 +46,7 @@ func newPools(cfg *Config) *Pools {
 	for _, slow := range []*Pool{p.Uploads, p.Durable, p.Questions, p.Admin} {
 		slow.shared(1)
 	}
-	p.Buffered.shared(2 * cfg.MaxBodyBytes)
+	p.Buffered.shared(2 * b.BodyBytes)
 	return p
 }
 
@@ -56,8 +65,8 @@ func (p *Pools) All() []*Pool {
 // crowdedFor is how long after its last refusal a pool is called crowded.
 const crowdedFor = 15 * time.Second
 
-// alarms are those of pools that refused a moment ago.
-func (p *Pools) alarms() (list []api.Alarm) {
+// Alarms are those of pools that refused a moment ago.
+func (p *Pools) Alarms() (list []api.Alarm) {
 	for _, pool := range p.All() {
 		if pool == p.Backup || pool == p.Restore {
 			continue // a second one is no fault of the server

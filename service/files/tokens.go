@@ -1,4 +1,4 @@
-package service
+package files
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
 )
 
@@ -40,6 +41,9 @@ func ReadTokens(path string) (*Tokens, error) {
 func NewTokens(set *auth.Set) *Tokens {
 	return &Tokens{live: auth.NewLive(set), reload: make(chan struct{}, 1)}
 }
+
+// Live is the identities in use. t must not be nil.
+func (t *Tokens) Live() *auth.Live { return t.live }
 
 // Reload asks for the file to be read again, soon.
 func (t *Tokens) Reload() {
@@ -77,8 +81,8 @@ func (t *Tokens) note(err error, log *slog.Logger) {
 	}
 }
 
-// alarms say that tokens that were revoked may still be good.
-func (t *Tokens) alarms() []Alarm {
+// Alarms say that tokens that were revoked may still be good.
+func (t *Tokens) Alarms() []api.Alarm {
 	if t == nil {
 		return nil
 	}
@@ -87,7 +91,7 @@ func (t *Tokens) alarms() []Alarm {
 	if t.trouble == "" {
 		return nil
 	}
-	return []Alarm{{Code: "tokens_file_bad", Message: "the newest tokens file is not in use, because it is wrong or can't be read; the tokens before it are, those revoked since included: the server's log says why"}}
+	return []api.Alarm{{Code: "tokens_file_bad", Message: "the newest tokens file is not in use, because it is wrong or can't be read; the tokens before it are, those revoked since included: the server's log says why"}}
 }
 
 // expiringSoon is how long before its end a token is worth a warning in metrics.
@@ -99,13 +103,9 @@ type TokenStats struct {
 	FileBad                                   bool
 }
 
-// Tokens are those figures now; false: the service is not locked.
-func (s *Service) Tokens() (st TokenStats, locked bool) {
-	t := s.backend.Tokens
-	if t == nil {
-		return st, false
-	}
-	st.FileBad = len(t.alarms()) > 0
+// Stats are those figures now.
+func (t *Tokens) Stats() (st TokenStats) {
+	st.FileBad = len(t.Alarms()) > 0
 	set, now := t.live.Set(), time.Now()
 	for _, i := range set.Identities() {
 		st.Identities++
@@ -119,5 +119,5 @@ func (s *Service) Tokens() (st TokenStats, locked bool) {
 			}
 		}
 	}
-	return st, true
+	return st
 }

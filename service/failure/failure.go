@@ -1,4 +1,9 @@
-package service
+// Package failure is why a request fails: one type of error for all doors, with one of the codes of
+// package api. Each door maps the code to its protocol once.
+//
+// Invariant: a message says what went wrong and what to do, and names nothing that the
+// caller may not know. Package service, and all rooms in it, fail with this type alone.
+package failure
 
 import (
 	"context"
@@ -10,7 +15,7 @@ import (
 	"github.com/weir-counter/weir/api"
 )
 
-// Error is why a request failed: the one error type of this package.
+// Error is why a request failed: the one error type of package service.
 type Error struct {
 	Code    api.Code // each door maps it once
 	Field   string   // the parameter at fault, may be empty
@@ -27,8 +32,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// AsError is err as an *Error: that of the engine or of a context is turned into one.
-func AsError(err error) *Error {
+// As is err as an *Error: that of the engine or of a context is turned into one.
+func As(err error) *Error {
 	var own *Error
 	if errors.As(err, &own) {
 		return own

@@ -1,4 +1,4 @@
-package service
+package pools
 
 import (
 	"sync"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service/caller"
+	"github.com/weir-counter/weir/service/failure"
 )
 
 // Pool bounds what may be under way at once at one door: places, or bytes. Doors have
@@ -26,18 +28,18 @@ type Pool struct {
 	last    atomic.Int64 // when it last refused, ns of the Unix epoch; 0: never
 
 	mu sync.Mutex
-	by CallerCounts // of those with something in use; only with a share
+	by caller.Counts // of those with something in use; only with a share
 }
 
 // shared gives a pool its share of one client, at least least.
 func (p *Pool) shared(least int64) *Pool {
-	p.share, p.by = max(p.bound-p.bound/4, least), CallerCounts{}
+	p.share, p.by = max(p.bound-p.bound/4, least), caller.Counts{}
 	return p
 }
 
 // Enter takes n of the pool for a client, or fails when there is no room for it. Leave must
 // follow if it did not fail.
-func (p *Pool) Enter(client Caller, n int64) error {
+func (p *Pool) Enter(client caller.Caller, n int64) error {
 	if p.inUse.Add(n) > p.bound || !p.enterShare(client, n) {
 		p.inUse.Add(-n)
 		p.refused.Add(1)
@@ -47,7 +49,7 @@ func (p *Pool) Enter(client Caller, n int64) error {
 	return nil
 }
 
-func (p *Pool) enterShare(client Caller, n int64) bool {
+func (p *Pool) enterShare(client caller.Caller, n int64) bool {
 	if p.share == 0 {
 		return true
 	}
@@ -61,7 +63,7 @@ func (p *Pool) enterShare(client Caller, n int64) bool {
 }
 
 // Leave gives n back.
-func (p *Pool) Leave(client Caller, n int64) {
+func (p *Pool) Leave(client caller.Caller, n int64) {
 	p.inUse.Add(-n)
 	if p.share == 0 || n == 0 {
 		return
@@ -74,17 +76,17 @@ func (p *Pool) Leave(client Caller, n int64) {
 // full is the error of who found no room.
 func (p *Pool) full() error {
 	if p.bound == 1 && p.raise == "" {
-		return &Error{Code: p.code, Message: p.what + ", and there is one at a time: wait for its end"}
+		return &failure.Error{Code: p.code, Message: p.what + ", and there is one at a time: wait for its end"}
 	}
 	detail := "too many " + p.what + " at once: try again later"
 	if p.raise != "" {
 		detail += ", or start the server with a larger --" + p.raise
 	}
-	return &Error{Code: p.code, Message: detail}
+	return &failure.Error{Code: p.code, Message: detail}
 }
 
-// PoolStats are the figures of a pool, for metrics.
-type PoolStats struct {
+// Figures are those of a pool, for metrics.
+type Figures struct {
 	Name         string
 	InUse, Bound int64  // places, or bytes
 	Share        int64  // the most of one client; 0: all
@@ -92,6 +94,15 @@ type PoolStats struct {
 }
 
 // Stats are its figures now.
-func (p *Pool) Stats() PoolStats {
-	return PoolStats{p.name, p.inUse.Load(), p.bound, p.share, p.refused.Load()}
+func (p *Pool) Stats() Figures {
+	return Figures{p.name, p.inUse.Load(), p.bound, p.share, p.refused.Load()}
+}
+
+// Within does what takes one place of a pool.
+func (p *Pool) Within(client caller.Caller, do func() error) error {
+	if err := p.Enter(client, 1); err != nil {
+		return err
+	}
+	defer p.Leave(client, 1)
+	return do()
 }

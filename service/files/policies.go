@@ -1,4 +1,4 @@
-package service
+package files
 
 import (
 	"context"
@@ -115,12 +115,12 @@ func (f *PolicyFile) Stats() PolicyFileStats {
 	return f.now
 }
 
-// alarms say that the limits in use are not those that were written last.
-func (f *PolicyFile) alarms() []Alarm {
+// Alarms say that the limits in use are not those that were written last.
+func (f *PolicyFile) Alarms() []api.Alarm {
 	if f == nil || f.Stats().Trouble == "" {
 		return nil
 	}
-	return []Alarm{{Code: "policy_file_bad", Message: "the newest policy file is not in use, because it is wrong or can't be read; the policies before it are: weir limits and the server's log say why"}}
+	return []api.Alarm{{Code: "policy_file_bad", Message: "the newest policy file is not in use, because it is wrong or can't be read; the policies before it are: weir limits and the server's log say why"}}
 }
 
 // State is Stats as an answer has it; nil: there is no file.

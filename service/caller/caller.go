@@ -1,4 +1,10 @@
-package service
+// Package caller is who a request comes from, as what clients may use up tells them apart: by
+// identity, or without one by address.
+//
+// Invariant: a client that opens more connections, or has more addresses of one IPv6 network, is
+// still one caller. Package auth proves identities; package pools gives each caller no more
+// than its share.
+package caller
 
 import (
 	"net/netip"
@@ -15,8 +21,8 @@ type Caller struct {
 	login *auth.Login // nil: nobody has proved anything
 }
 
-// CallerAt is the client of a connection, by its remote address host:port.
-func CallerAt(remote string) Caller {
+// At is the client of a connection, by its remote address host:port.
+func At(remote string) Caller {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
 		return Caller{}
@@ -31,6 +37,15 @@ func CallerAt(remote string) Caller {
 	}
 	return Caller{addr: prefix.Addr()}
 }
+
+// As is the caller with the identity that a login proves.
+func (c Caller) As(login *auth.Login) Caller {
+	c.login = login
+	return c
+}
+
+// Login is what the caller has proved; nil: nothing.
+func (c Caller) Login() *auth.Login { return c.login }
 
 // Known tells whether the caller has proved an identity.
 func (c Caller) Known() bool { return c.login != nil }
@@ -67,15 +82,15 @@ func (c Caller) account() account {
 	return account{addr: c.addr}
 }
 
-// CallerCounts is how much each caller has of something; one that has nothing takes no
+// Counts is how much each caller has of something; one that has nothing takes no
 // room. It is guarded by whoever has it.
-type CallerCounts map[account]int64
+type Counts map[account]int64
 
 // Of is how much a caller has.
-func (m CallerCounts) Of(c Caller) int64 { return m[c.account()] }
+func (m Counts) Of(c Caller) int64 { return m[c.account()] }
 
 // Add gives a caller n more, or takes with n below 0 what it has.
-func (m CallerCounts) Add(c Caller, n int64) {
+func (m Counts) Add(c Caller, n int64) {
 	of := c.account()
 	if m[of] += n; m[of] == 0 {
 		delete(m, of)

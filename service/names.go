@@ -1,0 +1,67 @@
+package service
+
+import (
+	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service/accounts"
+	"github.com/weir-counter/weir/service/caller"
+	"github.com/weir-counter/weir/service/failure"
+	"github.com/weir-counter/weir/service/files"
+	"github.com/weir-counter/weir/service/pools"
+)
+
+// What a door needs of the rooms inside this one has a name here: a door imports service.
+type (
+	// Error is why a request failed.
+	Error = failure.Error
+	// Caller is who a request comes from.
+	Caller = caller.Caller
+	// CallerCounts is how much each caller has of something.
+	CallerCounts = caller.Counts
+	// Pool bounds what may be under way at once; Pools are those of all doors.
+	Pool  = pools.Pool
+	Pools = pools.Pools
+	// PoolStats are the figures of a pool.
+	PoolStats = pools.Figures
+	// AccountStats are the figures of one identity.
+	AccountStats = accounts.Figures
+	// Tokens is the file that says who may do what.
+	Tokens     = files.Tokens
+	TokenStats = files.TokenStats
+	// PolicyFile is the file that policies come from.
+	PolicyFile      = files.PolicyFile
+	PolicyFileStats = files.PolicyFileStats
+)
+
+// AsError is err as an *Error: that of the engine or of a context is turned into one.
+func AsError(err error) *Error { return failure.As(err) }
+
+// Clip keeps an echo of a caller's own words short.
+func Clip(s string) string { return failure.Clip(s) }
+
+// CallerAt is the client of a connection, by its remote address host:port.
+func CallerAt(remote string) Caller { return caller.At(remote) }
+
+// OpenToOthers tells whether other machines may reach an address that a door listens on.
+func OpenToOthers(addr string) bool { return caller.OpenToOthers(addr) }
+
+// NewTokens locks a service with a Set that no file is followed for.
+func NewTokens(set *auth.Set) *Tokens { return files.NewTokens(set) }
+
+// ReadTokens reads the tokens file for the first time (files.ReadTokens).
+func ReadTokens(path string) (*Tokens, error) { return files.ReadTokens(path) }
+
+// ReadPolicyFile reads the policy file for the first time (files.ReadPolicyFile).
+func ReadPolicyFile(path string) (*PolicyFile, *policy.Set, error) { return files.ReadPolicyFile(path) }
+
+// Accounts are the figures of all identities, by name, for metrics, with the requests that proved no
+// identity.
+func (s *Service) Accounts() (list []AccountStats, unauthorized uint64) { return s.accounts.List() }
+
+// Tokens are the figures of the tokens in use, for metrics; false: the service is not locked.
+func (s *Service) Tokens() (st TokenStats, locked bool) {
+	if s.backend.Tokens == nil {
+		return st, false
+	}
+	return s.backend.Tokens.Stats(), true
+}
