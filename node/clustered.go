@@ -9,7 +9,7 @@ import (
 	"github.com/weir-counter/weir/cluster/strict"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // handOver bounds how long a node that stops tries to give what it decides to others:
@@ -52,7 +52,7 @@ func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets
 		}
 		return nil
 	})
-	sockets.Strict = func() service.StrictStats { return service.StrictStats(s.Stats()) }
+	sockets.Strict = func() backend.StrictStats { return backend.StrictStats(s.Stats()) }
 	sockets.policy = policy.Cluster{Node: name, Nodes: nodesOf(m.journal), Strict: s}
 	return nil
 }
@@ -80,7 +80,7 @@ func (m *clustered) openRouter(engine *weir.Engine, sockets *sockets, parts *par
 	})
 	sockets.policy.Shared = r
 	sockets.Answers = routed{Router: r}
-	sockets.Route = func() service.RouteStats { return service.RouteStats(r.Stats()) }
+	sockets.Route = func() backend.RouteStats { return backend.RouteStats(r.Stats()) }
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/journal/restore"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // served is a journal as the service knows it: the two packages do not know each
@@ -32,7 +33,7 @@ func (c coded) Unwrap() []error { return []error{c.error, c.as} }
 
 func (s served) Restore(ctx context.Context, backup io.Reader, mode string) (api.Restored, error) {
 	done, err := s.RestoreInto(ctx, backup, restore.Mode(mode))
-	for from, to := range map[error]error{restore.ErrRestoring: service.ErrRestoring, restore.ErrCountedTwice: service.ErrCountedTwice, restore.ErrDamagedBackup: service.ErrDamagedBackup} {
+	for from, to := range map[error]error{restore.ErrRestoring: backend.ErrRestoring, restore.ErrCountedTwice: backend.ErrCountedTwice, restore.ErrDamagedBackup: backend.ErrDamagedBackup} {
 		if errors.Is(err, from) {
 			err = coded{err, to}
 		}
@@ -40,9 +41,9 @@ func (s served) Restore(ctx context.Context, backup io.Reader, mode string) (api
 	return api.Restored{Mode: api.RestoreMode(mode), Taken: done.Backup.Taken.Unix(), Again: done.Again, Keys: done.Keys, Origin: done.Origin}, err
 }
 
-func (s served) Stats() service.JournalStats {
+func (s served) Stats() backend.JournalStats {
 	from := s.Journal.Stats()
-	to := service.JournalStats{
+	to := backend.JournalStats{
 		Epoch: from.Epoch, Flushes: from.Flushes, Bytes: from.Bytes, Kept: from.Kept, LastFlush: from.LastFlush,
 		Failures: from.Failures, Failing: from.Failing, Revivals: from.Revivals, Rounds: from.Rounds, Fresh: from.Fresh, NotFresh: from.NotFresh, LongestCut: from.LongestCut,
 		Holes: from.Holes, Repaired: from.Repaired, Divergence: from.Divergence,

@@ -7,6 +7,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/cluster/query"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // routed is a router as the service knows it.
@@ -46,7 +47,7 @@ func (r routed) After(upTo uint64) service.Answers { return routed{r.Router, upT
 func freshOf(f query.Fresh) service.Fresh {
 	fresh := service.Fresh{AsOf: f.AsOf}
 	for _, l := range f.Late {
-		fresh.Late = append(fresh.Late, service.LateNode{Name: l.Node, Since: l.Since})
+		fresh.Late = append(fresh.Late, backend.LateNode{Name: l.Node, Since: l.Since})
 	}
 	return fresh
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/server"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // Two servers hold half of the partitions each, and both answer for all keys.
@@ -58,7 +59,7 @@ func TestRoutedOverHTTP(t *testing.T) {
 		}
 		t.Cleanup(r.Close)
 		answering, err := service.New(service.Backend{
-			Engine: engine, Answers: routed{Router: r}, Route: func() service.RouteStats { return service.RouteStats(r.Stats()) },
+			Engine: engine, Answers: routed{Router: r}, Route: func() backend.RouteStats { return backend.RouteStats(r.Stats()) },
 		}, service.Config{})
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // elsewhere answers for an engine of another node. fail is what it says instead.
@@ -21,7 +22,7 @@ type elsewhere struct {
 	upTo   uint64 // the last that After was told
 }
 
-var elsewhereFresh = service.Fresh{AsOf: time.Unix(1_700_000_000, 5), Late: []service.LateNode{{Name: "far", Since: time.Unix(1_600_000_000, 0)}}}
+var elsewhereFresh = service.Fresh{AsOf: time.Unix(1_700_000_000, 5), Late: []backend.LateNode{{Name: "far", Since: time.Unix(1_600_000_000, 0)}}}
 
 func (e *elsewhere) Counts(ctx context.Context, questions []service.CountQuestion) (counts []weir.Count, _ service.Fresh, _ error) {
 	if e.asked != nil {
@@ -89,8 +90,8 @@ func newElsewhereAPI(t *testing.T, cfg options) (*testAPI, *elsewhere) {
 // Every question about keys is answered by Answers, with the freshness of the answer
 // and not of this node.
 func TestAnswersOfOthers(t *testing.T) {
-	a, _ := newElsewhereAPI(t, options{Backend: service.Backend{Route: func() service.RouteStats {
-		return service.RouteStats{
+	a, _ := newElsewhereAPI(t, options{Backend: service.Backend{Route: func() backend.RouteStats {
+		return backend.RouteStats{
 			Asked: 1, Joined: 2, Repeated: 3, Requests: 4, Failed: 5, Unanswered: 6, Refused: 7, Served: 8, Dropped: 9, Asking: 10, Decisions: 11, Undecided: 12,
 		}
 	}}})

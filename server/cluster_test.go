@@ -13,6 +13,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 var asOf = regexp.MustCompile(`,"as_of":1[0-9]{9}(\.[0-9]{1,3})?`)
@@ -31,9 +32,9 @@ type fixedCluster struct {
 	back bool // n2 answers who asks it
 }
 
-func (c fixedCluster) Freshness() (time.Time, []service.LateNode) {
+func (c fixedCluster) Freshness() (time.Time, []backend.LateNode) {
 	since := c.now.Add(-12500 * time.Millisecond)
-	return since, []service.LateNode{{Name: "n2", Since: since}}
+	return since, []backend.LateNode{{Name: "n2", Since: since}}
 }
 
 // Fresh finds n2 after a while, or not.
@@ -42,11 +43,11 @@ func (c fixedCluster) Fresh(ctx context.Context) (uint64, time.Time, error) {
 		return 7, c.now.Add(2 * time.Second), nil
 	}
 	<-ctx.Done()
-	return 0, time.Time{}, &service.NotFreshError{Missing: []string{"n2"}, Reason: "newer hits of n2 may be missing"}
+	return 0, time.Time{}, &backend.NotFreshError{Missing: []string{"n2"}, Reason: "newer hits of n2 may be missing"}
 }
 
-func (c fixedCluster) Nodes() []service.Node {
-	return []service.Node{
+func (c fixedCluster) Nodes() []backend.Node {
+	return []backend.Node{
 		{Name: "n1", Origin: "01", Epoch: 1, Self: true, Held: 170, AsOf: c.now, Heard: c.now},
 		{Name: "n2", Origin: "02", Epoch: 7, Late: true, AsOf: c.now.Add(-12500 * time.Millisecond), Heard: c.now.Add(-12 * time.Second)},
 		{Name: "n3", Origin: "03", Epoch: 3, Left: true, AsOf: c.now.Add(-time.Hour), Heard: c.now.Add(-time.Hour)},
@@ -56,39 +57,39 @@ func (c fixedCluster) Nodes() []service.Node {
 
 func (fixedCluster) Unheld() int { return 12 }
 
-func (fixedCluster) Skews(context.Context) map[string]service.Skew {
-	return map[string]service.Skew{"04": {Ahead: 250 * time.Millisecond, Error: time.Millisecond}}
+func (fixedCluster) Skews(context.Context) map[string]backend.Skew {
+	return map[string]backend.Skew{"04": {Ahead: 250 * time.Millisecond, Error: time.Millisecond}}
 }
 
-func (fixedCluster) Status(context.Context) service.ClusterStatus {
-	return service.ClusterStatus{
+func (fixedCluster) Status(context.Context) backend.ClusterStatus {
+	return backend.ClusterStatus{
 		Mode: "cluster", Replicas: 2, Cluster: "c", Node: "n1", Size: 4, Leader: "n4", SnapshotsBy: "n1",
-		Servers:  []service.ClusterServer{{Name: "n1", Version: "2", JetStream: true, RTT: time.Millisecond}},
-		Routes:   []service.ClusterRoute{{Node: "n4", Addr: "127.0.0.1:1", RTT: time.Millisecond, Pending: 9}},
+		Servers:  []backend.ClusterServer{{Name: "n1", Version: "2", JetStream: true, RTT: time.Millisecond}},
+		Routes:   []backend.ClusterRoute{{Node: "n4", Addr: "127.0.0.1:1", RTT: time.Millisecond, Pending: 9}},
 		Problems: []string{"n2 does not answer"},
 	}
 }
 
-func (c fixedCluster) Remove(_ context.Context, node string) (service.Removal, error) {
+func (c fixedCluster) Remove(_ context.Context, node string) (backend.Removal, error) {
 	switch node {
 	case "n2":
-		return service.Removal{Origins: []string{"02"}, Voter: true, Streams: []service.ClusterStream{{Name: "S", Nodes: []string{"n1", "n4"}}}}, nil
+		return backend.Removal{Origins: []string{"02"}, Voter: true, Streams: []backend.ClusterStream{{Name: "S", Nodes: []string{"n1", "n4"}}}}, nil
 	case "n4":
-		return service.Removal{}, fmt.Errorf("%w: n4 answers: stop it", service.ErrNodeHere)
+		return backend.Removal{}, fmt.Errorf("%w: n4 answers: stop it", backend.ErrNodeHere)
 	case "n5":
-		return service.Removal{}, errors.New("no leader")
+		return backend.Removal{}, errors.New("no leader")
 	}
-	return service.Removal{}, service.ErrUnknownNode
+	return backend.Removal{}, backend.ErrUnknownNode
 }
 
 // stillJournal is one whose last attempt to write failed, or not.
 type stillJournal struct {
-	service.Journal
+	backend.Journal
 	failing, refusing bool
 }
 
-func (j stillJournal) Stats() service.JournalStats {
-	return service.JournalStats{Failing: j.failing, Revivals: 2, Kept: 5}
+func (j stillJournal) Stats() backend.JournalStats {
+	return backend.JournalStats{Failing: j.failing, Revivals: 2, Kept: 5}
 }
 
 func (j stillJournal) Alarms() []service.Alarm {

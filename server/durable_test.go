@@ -17,6 +17,7 @@ import (
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/journal/restore"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // onDisk is a real journal as the server sees it.
@@ -27,9 +28,9 @@ func (j onDisk) Restore(ctx context.Context, backup io.Reader, mode string) (api
 	return api.Restored{Mode: api.RestoreMode(mode), Again: done.Again, Keys: done.Keys}, err
 }
 
-func (j onDisk) Stats() service.JournalStats {
+func (j onDisk) Stats() backend.JournalStats {
 	s := j.Journal.Stats()
-	return service.JournalStats{Epoch: s.Epoch, Flushes: s.Flushes, Bytes: s.Bytes, LastFlush: s.LastFlush, Failing: s.Failing, Replayed: s.Replayed}
+	return backend.JournalStats{Epoch: s.Epoch, Flushes: s.Flushes, Bytes: s.Bytes, LastFlush: s.LastFlush, Failing: s.Failing, Replayed: s.Replayed}
 }
 
 func (j onDisk) Alarms() (to []service.Alarm) {
@@ -148,11 +149,11 @@ type stuck struct{}
 
 func (stuck) Sync(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 func (stuck) Restore(context.Context, io.Reader, string) (api.Restored, error) {
-	return api.Restored{}, service.ErrCountedTwice
+	return api.Restored{}, backend.ErrCountedTwice
 }
 func (stuck) Alarms() []service.Alarm { return nil }
-func (stuck) Stats() service.JournalStats {
-	return service.JournalStats{Failing: true, Failures: 3, Lossy: 2, Harmless: 1, Repeats: 5, Unfinished: 4}
+func (stuck) Stats() backend.JournalStats {
+	return backend.JournalStats{Failing: true, Failures: 3, Lossy: 2, Harmless: 1, Repeats: 5, Unfinished: 4}
 }
 
 // failing is a stuck disk of which that is known, or not.

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // nobody decides strict limits: the node that does is away.
@@ -47,8 +48,8 @@ func TestLimitsAmongNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live, Cluster: fixedCluster{now: start}, Strict: func() service.StrictStats {
-		return service.StrictStats{Held: 5, Decided: 6, Forwarded: 7, Unanswered: 8, Lost: 9, Refused: 10}
+	a := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live, Cluster: fixedCluster{now: start}, Strict: func() backend.StrictStats {
+		return backend.StrictStats{Held: 5, Decided: 6, Forwarded: 7, Unanswered: 8, Lost: 9, Refused: 10}
 	}}})
 	r := a.allow(`{"key":"c"}`)
 	if want := `{"allowed":false,"retry_after_s":1,"limits":[{"name":"closed","key":"c","mode":"enforce","allowed":false,"away":"closed",`; r.status != 429 ||

@@ -1,6 +1,9 @@
 package service
 
-import "github.com/weir-counter/weir/api"
+import (
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service/budgets"
+)
 
 // Alarm is something that is wrong now.
 type Alarm = api.Alarm
@@ -19,7 +22,7 @@ func (s *Service) Alarms() []Alarm {
 	if s.backend.Alarms != nil {
 		all = append(all, s.backend.Alarms()...)
 	}
-	return append(all, engineAlarms(s.engine.Stats())...)
+	return append(all, budgets.Alarms(s.engine.Stats())...)
 }
 
 // Ready says whether to send requests here, and what is wrong. A node that is away

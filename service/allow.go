@@ -43,7 +43,7 @@ func (s *Service) Allow(c Caller, requests []policy.Request, peek bool, d *polic
 		return neverPasses(d)
 	}
 	if !peek {
-		s.decisions.count(d)
+		s.decisions.Count(d)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // Answers is who answers questions about keys: the engine, or, where nodes hold a
@@ -38,7 +39,7 @@ type CountQuestion struct {
 // Fresh says how much of the newest hits is in an answer.
 type Fresh struct {
 	AsOf time.Time // all hits that any node took until then
-	Late []LateNode
+	Late []backend.LateNode
 }
 
 func (f Fresh) answer() api.Freshness {

@@ -3,15 +3,16 @@ package service
 import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // Backend is what a Service answers from. Whoever puts a node together fills it; Engine
 // must be given.
 type Backend struct {
 	Engine  *weir.Engine
-	Journal Journal // nil: hits are kept in memory only
-	Cluster Cluster // nil: this node counts alone
-	Answers Answers // nil: the engine answers, which holds all keys
+	Journal backend.Journal // nil: hits are kept in memory only
+	Cluster backend.Cluster // nil: this node counts alone
+	Answers Answers         // nil: the engine answers, which holds all keys
 
 	Tokens *Tokens // who may do what; nil: everybody may do everything
 
@@ -21,34 +22,6 @@ type Backend struct {
 	Policies   *policy.Live // the limits that Allow asks; nil: only those that requests bring along
 	PolicyFile *PolicyFile  // that Policies come from; nil: from none
 
-	Route  func() RouteStats  // figures of Answers that ask other nodes; nil: they ask none
-	Strict func() StrictStats // figures of nodes that decide strict limits for each other; nil: they don't
-}
-
-// RouteStats are the figures of questions whose keys other nodes hold, since the
-// start.
-type RouteStats struct {
-	Asked      uint64 // questions put to other nodes
-	Joined     uint64 // questions that waited for the answer to an equal one
-	Repeated   uint64 // questions answered by what an equal one was told just before
-	Requests   uint64 // messages with questions to other nodes
-	Failed     uint64 // those without an answer
-	Unanswered uint64 // questions that no holder answered
-	Refused    uint64 // questions not asked, because too many waited
-	Served     uint64 // questions of other nodes that were answered
-	Dropped    uint64 // messages of other nodes that waited for too long or were too many
-	Asking     int    // questions and decisions under way now
-	Decisions  uint64 // decisions of shared limits that were put to other nodes
-	Undecided  uint64 // those that no holder made in time, or that were too many: this node did by itself
-}
-
-// StrictStats are the figures of the strict limits that nodes decide for each other,
-// since the start.
-type StrictStats struct {
-	Held       int    // groups of keys that this node decides for now
-	Decided    uint64 // questions that this node decided
-	Forwarded  uint64 // questions that it sent to other nodes
-	Unanswered uint64 // of its own questions: nobody decided in time
-	Lost       uint64 // admissions that count but were not told
-	Refused    uint64 // questions of others that were too many
+	Route  func() backend.RouteStats  // figures of Answers that ask other nodes; nil: they ask none
+	Strict func() backend.StrictStats // figures of nodes that decide strict limits for each other; nil: they don't
 }

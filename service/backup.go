@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // Backup writes a backup with every hit that was counted before the call. There is one at
@@ -59,11 +60,11 @@ func (s *Service) Restore(ctx context.Context, client Caller, backup io.Reader, 
 
 func notRestored(err error) error {
 	switch {
-	case errors.Is(err, ErrRestoring):
+	case errors.Is(err, backend.ErrRestoring):
 		return &Error{Code: api.CodeRestoreRunning, Message: err.Error()}
-	case errors.Is(err, ErrCountedTwice):
+	case errors.Is(err, backend.ErrCountedTwice):
 		return &Error{Code: api.CodeCountedTwice, Field: "mode", Message: err.Error()}
-	case errors.Is(err, ErrDamagedBackup):
+	case errors.Is(err, backend.ErrDamagedBackup):
 		return &Error{Code: api.CodeDamagedBackup, Message: err.Error()}
 	}
 	return &Error{Code: api.CodeStopping, Message: "the backup was not restored, or not as a whole: send it again; the server's log says why"}

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // door is the least of one: its requests are texts of hits, key and number in turn.
@@ -181,7 +182,7 @@ func TestEphemeral(t *testing.T) {
 
 // slowJournal waits with its backup for release, and is told of restores what err says.
 type slowJournal struct {
-	service.Journal
+	backend.Journal
 	began, release chan struct{}
 	err            error
 }
@@ -201,7 +202,7 @@ func (j slowJournal) Restore(context.Context, io.Reader, string) (api.Restored, 
 
 // There is one backup at a time, whichever doors ask, and a restore meanwhile.
 func TestOneBackupAtATime(t *testing.T) {
-	j := slowJournal{began: make(chan struct{}), release: make(chan struct{}), err: errors.Join(service.ErrCountedTwice, errors.New("of n1"))}
+	j := slowJournal{began: make(chan struct{}), release: make(chan struct{}), err: errors.Join(backend.ErrCountedTwice, errors.New("of n1"))}
 	d := newDoor(t, service.Backend{Journal: j}, service.Config{})
 	var file bytes.Buffer
 	first := make(chan error, 1)

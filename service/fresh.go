@@ -6,18 +6,11 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // longestFresh is the longest wait for a fresh answer.
 const longestFresh = 10 * time.Second
-
-// NotFreshError says which nodes a fresh answer was waited for in vain.
-type NotFreshError struct {
-	Missing []string
-	Reason  string
-}
-
-func (e *NotFreshError) Error() string { return e.Reason }
 
 // asked is when a question is asked, and of what.
 type asked struct {
@@ -65,7 +58,7 @@ func (a asked) fresh(of Fresh) Fresh {
 }
 
 func notFresh(err error) error {
-	var missing *NotFreshError
+	var missing *backend.NotFreshError
 	if errors.As(err, &missing) {
 		return &Error{Code: api.CodeNotFresh, Field: "fresh", Missing: missing.Missing,
 			Message: missing.Reason + ": wait longer, or ask without fresh for what is known"}

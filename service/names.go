@@ -7,6 +7,7 @@ import (
 	"github.com/weir-counter/weir/service/caller"
 	"github.com/weir-counter/weir/service/failure"
 	"github.com/weir-counter/weir/service/files"
+	"github.com/weir-counter/weir/service/outcomes"
 	"github.com/weir-counter/weir/service/pools"
 )
 
@@ -25,6 +26,8 @@ type (
 	PoolStats = pools.Figures
 	// AccountStats are the figures of one identity.
 	AccountStats = accounts.Figures
+	// Decisions is how often a policy decided how, since the start.
+	Decisions = outcomes.Figures
 	// Tokens is the file that says who may do what.
 	Tokens     = files.Tokens
 	TokenStats = files.TokenStats
@@ -57,6 +60,9 @@ func ReadPolicyFile(path string) (*PolicyFile, *policy.Set, error) { return file
 // Accounts are the figures of all identities, by name, for metrics, with the requests that proved no
 // identity.
 func (s *Service) Accounts() (list []AccountStats, unauthorized uint64) { return s.accounts.List() }
+
+// Decisions are the outcomes of all policies, for metrics, with the requests that no policy was for.
+func (s *Service) Decisions() (list []Decisions, unmatched uint64) { return s.decisions.List() }
 
 // Tokens are the figures of the tokens in use, for metrics; false: the service is not locked.
 func (s *Service) Tokens() (st TokenStats, locked bool) {

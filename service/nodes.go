@@ -7,6 +7,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // Nodes is the nodes that count together, as this one sees them. It takes up to a second
@@ -28,7 +29,7 @@ func (s *Service) Nodes(ctx context.Context, c Caller) (api.ClusterAnswer, error
 // addNodes asks for the state of the servers and the clocks side by side.
 func (c *clustered) addNodes(ctx context.Context, a *api.ClusterAnswer) {
 	s := c.s
-	skews := make(chan map[string]Skew, 1)
+	skews := make(chan map[string]backend.Skew, 1)
 	go func() { skews <- c.cluster.Skews(ctx) }()
 	st := c.cluster.Status(ctx)
 	a.Mode, a.Cluster, a.Node, a.Size, a.Leader, a.SnapshotsBy = st.Mode, st.Cluster, st.Node, st.Size, st.Leader, st.SnapshotsBy
@@ -59,7 +60,7 @@ func (c *clustered) addNodes(ctx context.Context, a *api.ClusterAnswer) {
 }
 
 // Lag is in seconds. Of a node that left nothing is to come.
-func Lag(now time.Time, n Node) float64 {
+func Lag(now time.Time, n backend.Node) float64 {
 	if n.Self || n.Left {
 		return 0
 	}

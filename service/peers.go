@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/recent"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // peers are the nodes that count together with this one: those of a Cluster
@@ -19,10 +20,10 @@ type peers interface {
 	await(ctx context.Context, within time.Duration) (asked, error)
 	addReady(*api.Ready)
 	addNodes(context.Context, *api.ClusterAnswer)
-	remove(ctx context.Context, node string) (Removal, error)
+	remove(ctx context.Context, node string) (backend.Removal, error)
 }
 
-func (s *Service) peersOf(c Cluster) peers {
+func (s *Service) peersOf(c backend.Cluster) peers {
 	if c == nil {
 		return alone{s}
 	}
@@ -43,13 +44,13 @@ func (alone) addReady(*api.Ready) {}
 
 func (alone) addNodes(context.Context, *api.ClusterAnswer) {}
 
-func (alone) remove(context.Context, string) (Removal, error) {
-	return Removal{}, &Error{Code: api.CodeNoCluster, Message: "this server counts alone: there is no other node to remove"}
+func (alone) remove(context.Context, string) (backend.Removal, error) {
+	return backend.Removal{}, &Error{Code: api.CodeNoCluster, Message: "this server counts alone: there is no other node to remove"}
 }
 
 type clustered struct {
 	s       *Service
-	cluster Cluster
+	cluster backend.Cluster
 	last    recent.Value[Fresh]
 }
 
@@ -85,6 +86,6 @@ func (c *clustered) addReady(a *api.Ready) {
 	a.Freshness = &fresh
 }
 
-func (c *clustered) remove(ctx context.Context, node string) (Removal, error) {
+func (c *clustered) remove(ctx context.Context, node string) (backend.Removal, error) {
 	return c.cluster.Remove(ctx, node)
 }

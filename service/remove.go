@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // removeTime bounds the removal of a node: a leader may have to be elected first.
@@ -26,9 +27,9 @@ func (s *Service) Remove(ctx context.Context, c Caller, node string) (_ api.Remo
 	switch {
 	case errors.As(err, &refused):
 		return none, refused
-	case errors.Is(err, ErrUnknownNode):
+	case errors.Is(err, backend.ErrUnknownNode):
 		return none, &Error{Code: api.CodeUnknownNode, Field: "node", Message: "no node is called " + Clip(node) + ": GET /v1/cluster lists them"}
-	case errors.Is(err, ErrNodeHere):
+	case errors.Is(err, backend.ErrNodeHere):
 		return none, &Error{Code: api.CodeNodeHere, Field: "node", Message: err.Error()}
 	case err != nil:
 		s.log.ErrorContext(ctx, "a node could not be removed", "node", node, "error", err)

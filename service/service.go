@@ -9,6 +9,7 @@ import (
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service/accounts"
+	"github.com/weir-counter/weir/service/outcomes"
 	"github.com/weir-counter/weir/service/pools"
 )
 
@@ -28,7 +29,7 @@ type Service struct {
 	peers     peers
 	answers   Answers
 	policies  *policy.Live
-	decisions *decisions
+	decisions *outcomes.Counts
 	requests  requests
 	doors     []Door // does not change once they answer
 	accounts  *accounts.Accounts
@@ -53,7 +54,7 @@ func New(b Backend, cfg Config) (*Service, error) {
 	}
 	s := &Service{
 		Pools: pools.New(pools.Bounds{InFlight: cfg.MaxInFlight, Durable: cfg.MaxDurable, BufferedBytes: cfg.MaxBufferedBytes, BodyBytes: cfg.MaxBodyBytes}), engine: b.Engine, backend: b, cfg: cfg, log: cfg.Logger, started: time.Now(),
-		storage: storageOf(b.Journal), answers: b.Answers, policies: b.Policies, decisions: newDecisions(b.Policies), accounts: accounts.New(),
+		storage: storageOf(b.Journal), answers: b.Answers, policies: b.Policies, decisions: outcomes.New(b.Policies), accounts: accounts.New(),
 	}
 	if s.answers == nil {
 		s.answers = held{s}

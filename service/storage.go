@@ -5,26 +5,27 @@ import (
 	"io"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // storage is where hits are kept: in a journal (journaled), or in memory only
 // (ephemeral). New chooses once.
 type storage interface {
-	Journal
+	backend.Journal
 	// refuseDurable is the error of who wants hits on disk; nil: they get there.
 	refuseDurable() error
 	addStats(*api.StatsAnswer)
 	addNodes(*api.ClusterAnswer)
 }
 
-func storageOf(j Journal) storage {
+func storageOf(j backend.Journal) storage {
 	if j == nil {
 		return ephemeral{}
 	}
 	return journaled{j}
 }
 
-type journaled struct{ Journal }
+type journaled struct{ backend.Journal }
 
 func (journaled) refuseDurable() error { return nil }
 
@@ -62,7 +63,7 @@ func (ephemeral) Restore(context.Context, io.Reader, string) (api.Restored, erro
 	return api.Restored{}, &Error{Code: api.CodeEphemeral, Message: "an ephemeral server keeps no data: start it with --data"}
 }
 
-func (ephemeral) Stats() JournalStats { return JournalStats{} }
+func (ephemeral) Stats() backend.JournalStats { return backend.JournalStats{} }
 
 func (ephemeral) Alarms() []Alarm { return nil }
 

@@ -9,6 +9,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // TopQuery asks for the keys with the most hits.
@@ -74,9 +75,9 @@ func topOf(ctx context.Context, answers Answers, at time.Time, q TopQuery, prefi
 }
 
 // lateInAny is who is late in one of two answers.
-func lateInAny(a, b []LateNode) []LateNode {
+func lateInAny(a, b []backend.LateNode) []backend.LateNode {
 	for _, late := range b {
-		if !slices.ContainsFunc(a, func(has LateNode) bool { return has.Name == late.Name }) {
+		if !slices.ContainsFunc(a, func(has backend.LateNode) bool { return has.Name == late.Name }) {
 			a = append(slices.Clip(a), late)
 		}
 	}

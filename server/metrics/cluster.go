@@ -7,17 +7,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // clusterCollector says of each node how much of it is counted here. There are as
 // many series as nodes.
 type clusterCollector struct {
-	cluster                        service.Cluster
+	cluster                        backend.Cluster
 	nodes, late, lag, heard, ahead *prometheus.Desc
 	held, unheld                   *prometheus.Desc
 }
 
-func newClusterCollector(of service.Cluster) *clusterCollector {
+func newClusterCollector(of backend.Cluster) *clusterCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}

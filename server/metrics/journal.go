@@ -2,49 +2,48 @@ package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // journalCollector reads the journal's figures once per scrape.
 type journalCollector struct {
-	figures[service.JournalStats]
+	figures[backend.JournalStats]
 	findings *prometheus.Desc
 }
 
-func newJournalCollector(stats func() service.JournalStats) *journalCollector {
-	c := &journalCollector{figures: figures[service.JournalStats]{stats: stats}}
+func newJournalCollector(stats func() backend.JournalStats) *journalCollector {
+	c := &journalCollector{figures: figures[backend.JournalStats]{stats: stats}}
 	add := c.add
 	add(counter, "weir_journal_flushes_total", "Flushes that are on disk.",
-		func(s service.JournalStats) float64 { return float64(s.Flushes) })
+		func(s backend.JournalStats) float64 { return float64(s.Flushes) })
 	add(counter, "weir_journal_bytes_total", "Bytes of flushes that are on disk.",
-		func(s service.JournalStats) float64 { return float64(s.Bytes) })
+		func(s backend.JournalStats) float64 { return float64(s.Bytes) })
 	add(counter, "weir_journal_failures_total", "Attempts to write a flush that failed; each is retried.",
-		func(s service.JournalStats) float64 { return float64(s.Failures) })
+		func(s backend.JournalStats) float64 { return float64(s.Failures) })
 	add(gauge, "weir_journal_failing", "1 while the last attempt to write a flush failed: hits wait, and are refused in the end.",
-		func(s service.JournalStats) float64 { return oneIf(s.Failing) })
+		func(s backend.JournalStats) float64 { return oneIf(s.Failing) })
 	add(gauge, "weir_journal_flush_seconds", "Time that the last flush took, from the engine to the disk.",
-		func(s service.JournalStats) float64 { return s.LastFlush.Seconds() })
+		func(s backend.JournalStats) float64 { return s.LastFlush.Seconds() })
 	add(counter, "weir_journal_snapshot_rounds_total", "Rounds in which every partition was snapshotted.",
-		func(s service.JournalStats) float64 { return float64(s.Rounds) })
+		func(s backend.JournalStats) float64 { return float64(s.Rounds) })
 	add(counter, "weir_fresh_rounds_total", "Rounds in which all nodes were asked for their newest hits, for questions with fresh=, which share rounds.",
-		func(s service.JournalStats) float64 { return float64(s.Fresh) })
+		func(s backend.JournalStats) float64 { return float64(s.Fresh) })
 	add(counter, "weir_fresh_failures_total", "Rounds of these that ended without a fresh answer: some node did not say in time that all it took is in the journal.",
-		func(s service.JournalStats) float64 { return float64(s.NotFresh) })
+		func(s backend.JournalStats) float64 { return float64(s.NotFresh) })
 	add(gauge, "weir_journal_longest_cut_seconds", "Longest time that a partition was locked to take its state.",
-		func(s service.JournalStats) float64 { return s.LongestCut.Seconds() })
+		func(s backend.JournalStats) float64 { return s.LongestCut.Seconds() })
 	add(gauge, "weir_journal_replayed_flushes", "Flushes that were read back at the start.",
-		func(s service.JournalStats) float64 { return float64(s.Replayed) })
+		func(s backend.JournalStats) float64 { return float64(s.Replayed) })
 	add(gauge, "weir_journal_kept_bytes", "Bytes of journal that are kept, of all nodes.",
-		func(s service.JournalStats) float64 { return float64(s.Kept) })
+		func(s backend.JournalStats) float64 { return float64(s.Kept) })
 	add(counter, "weir_journal_revivals_total", "Times that the embedded server was restarted, after a full disk.",
-		func(s service.JournalStats) float64 { return float64(s.Revivals) })
+		func(s backend.JournalStats) float64 { return float64(s.Revivals) })
 	add(counter, "weir_journal_holes_total", "Messages of the journal that no replica had.",
-		func(s service.JournalStats) float64 { return float64(s.Holes) })
+		func(s backend.JournalStats) float64 { return float64(s.Holes) })
 	add(counter, "weir_journal_repaired_total", "Flushes of other nodes that the journal lost and that they sent again.",
-		func(s service.JournalStats) float64 { return float64(s.Repaired) })
+		func(s backend.JournalStats) float64 { return float64(s.Repaired) })
 	add(counter, "weir_journal_divergence_total", "Findings of other nodes' hits that are missing here: any is an alarm.",
-		func(s service.JournalStats) float64 { return float64(s.Divergence) })
+		func(s backend.JournalStats) float64 { return float64(s.Divergence) })
 	c.findings = prometheus.NewDesc("weir_journal_findings",
 		"What the audit at the start found: lossy or harmless damage, messages that came twice (repeat), flushes that a crash cut off (unfinished).",
 		[]string{"kind"}, nil)

@@ -6,7 +6,7 @@ import (
 	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // limitCollector says how limits keep their word among nodes. There are two series
@@ -14,10 +14,10 @@ import (
 type limitCollector struct {
 	policies              *policy.Live
 	overshoot, away, lost *prometheus.Desc
-	strict                *figures[service.StrictStats] // nil: nodes decide no strict limits for each other
+	strict                *figures[backend.StrictStats] // nil: nodes decide no strict limits for each other
 }
 
-func newLimitCollector(policies *policy.Live, stats func() service.StrictStats) *limitCollector {
+func newLimitCollector(policies *policy.Live, stats func() backend.StrictStats) *limitCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
@@ -30,20 +30,20 @@ func newLimitCollector(policies *policy.Live, stats func() service.StrictStats) 
 	if stats == nil {
 		return c
 	}
-	c.strict = &figures[service.StrictStats]{stats: stats}
+	c.strict = &figures[backend.StrictStats]{stats: stats}
 	add := c.strict.add
 	add(gauge, "weir_strict_groups_held", "Groups of keys, of 16, whose strict limits this node decides.",
-		func(s service.StrictStats) float64 { return float64(s.Held) })
+		func(s backend.StrictStats) float64 { return float64(s.Held) })
 	add(counter, "weir_strict_decided_total", "Questions of strict limits that this node decided.",
-		func(s service.StrictStats) float64 { return float64(s.Decided) })
+		func(s backend.StrictStats) float64 { return float64(s.Decided) })
 	add(counter, "weir_strict_forwarded_total", "Questions of strict limits that this node sent to others.",
-		func(s service.StrictStats) float64 { return float64(s.Forwarded) })
+		func(s backend.StrictStats) float64 { return float64(s.Forwarded) })
 	add(counter, "weir_strict_unanswered_total", "Questions of strict limits of this node that nobody decided in time.",
-		func(s service.StrictStats) float64 { return float64(s.Unanswered) })
+		func(s backend.StrictStats) float64 { return float64(s.Unanswered) })
 	add(counter, "weir_strict_untold_total", "Admissions that count but were not told, because the lease or the journal was lost meanwhile.",
-		func(s service.StrictStats) float64 { return float64(s.Lost) })
+		func(s backend.StrictStats) float64 { return float64(s.Lost) })
 	add(counter, "weir_strict_refused_total", "Questions of other nodes that were not taken because too many waited for the journal.",
-		func(s service.StrictStats) float64 { return float64(s.Refused) })
+		func(s backend.StrictStats) float64 { return float64(s.Refused) })
 	return c
 }
 

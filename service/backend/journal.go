@@ -1,4 +1,4 @@
-package service
+package backend
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type Journal interface {
 	Stats() JournalStats
 	// Alarms are what is wrong now. It is called for each scrape, each /readyz, each
 	// /v1/stats and each /v1/cluster, and waits for nobody.
-	Alarms() []Alarm
+	Alarms() []api.Alarm
 }
 
 // JournalStats are the figures of a journal since it was opened.

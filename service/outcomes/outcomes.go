@@ -1,4 +1,9 @@
-package service
+// Package outcomes counts how policies decided, for metrics.
+//
+// Invariant: its names are those that policies of this process have had, and one for all limits
+// that requests bring along, so that clients can't make it grow. Package policy decides; package service
+// counts what it answered.
+package outcomes
 
 import (
 	"maps"
@@ -12,9 +17,9 @@ import (
 // clients' and may be many.
 const inlineName = "(inline)"
 
-// decisions counts decisions by policy and outcome. Its names are those that policies
+// Counts counts decisions by policy and outcome. Its names are those that policies
 // of this process have had: the engine takes 10,000 at most.
-type decisions struct {
+type Counts struct {
 	policies *policy.Live
 	byName   atomic.Pointer[map[string]*outcomes]
 	adding   sync.Mutex // held to put another map in the place of byName
@@ -25,15 +30,16 @@ type decisions struct {
 // outcomes counts the decisions of one policy.
 type outcomes struct{ allowed, denied, shadowDenied atomic.Uint64 }
 
-func newDecisions(policies *policy.Live) *decisions {
-	d := &decisions{policies: policies}
+// New counts for policies, none so far.
+func New(policies *policy.Live) *Counts {
+	d := &Counts{policies: policies}
 	d.byName.Store(&map[string]*outcomes{})
 	return d
 }
 
-// count counts a decision as its hits are: when others denied the request, a limit that
+// Count counts a decision as its hits are: when others denied the request, a limit that
 // did not has no part in it, and n = 0 asks only.
-func (d *decisions) count(of *policy.Decision) {
+func (d *Counts) Count(of *policy.Decision) {
 	if of.Unmatched {
 		d.unmatched.Add(1)
 	}
@@ -51,7 +57,7 @@ func (d *decisions) count(of *policy.Decision) {
 	}
 }
 
-func (d *decisions) of(name string) *outcomes {
+func (d *Counts) of(name string) *outcomes {
 	if _, known := d.policies.Limit(name); !known {
 		name = inlineName
 	}
@@ -71,16 +77,16 @@ func (d *decisions) of(name string) *outcomes {
 	return made
 }
 
-// Decisions is how often a policy decided how, since the start.
-type Decisions struct {
+// Figures are how often a policy decided how, since the start.
+type Figures struct {
 	Limit                         string
 	Allowed, Denied, ShadowDenied uint64
 }
 
-// Decisions lists them for metrics, with the requests that no policy was for.
-func (s *Service) Decisions() (list []Decisions, unmatched uint64) {
-	for name, of := range *s.decisions.byName.Load() {
-		list = append(list, Decisions{name, of.allowed.Load(), of.denied.Load(), of.shadowDenied.Load()})
+// List is of all policies, with the requests that no policy was for.
+func (d *Counts) List() (list []Figures, unmatched uint64) {
+	for name, of := range *d.byName.Load() {
+		list = append(list, Figures{name, of.allowed.Load(), of.denied.Load(), of.shadowDenied.Load()})
 	}
-	return list, s.decisions.unmatched.Load()
+	return list, d.unmatched.Load()
 }

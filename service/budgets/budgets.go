@@ -1,4 +1,8 @@
-package service
+// Package budgets says when memory of an engine is full, or will be soon, and what is refused then.
+//
+// Invariant: each budget has one alarm at most, and none of them refuses plain hits, which
+// evict others instead. The library has the figures; package service raises the alarms.
+package budgets
 
 import (
 	"fmt"
@@ -6,12 +10,13 @@ import (
 	"strings"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// engineAlarms tell of memory that is full, or will be soon, and of what is refused then.
+// Alarms tell of memory that is full, or will be soon, and of what is refused then.
 // They refuse no plain hits.
-func engineAlarms(st weir.Stats) (list []Alarm) {
+func Alarms(st weir.Stats) (list []api.Alarm) {
 	for _, b := range []budget{
 		{
 			code: "idempotency", used: st.OnceBytes, of: st.OnceBudget, refused: st.OnceRefused,
@@ -32,7 +37,7 @@ func engineAlarms(st weir.Stats) (list []Alarm) {
 		list = append(list, b.alarms()...)
 	}
 	if st.OnceDropping {
-		list = append(list, Alarm{Code: "idempotency_short", Message: "the Idempotency-Keys of other nodes, and of earlier lives of this one, take more memory than there is, so the oldest are forgotten before ten minutes, and a retry that is sent to another node may count twice. Raise --idempotency-memory"})
+		list = append(list, api.Alarm{Code: "idempotency_short", Message: "the Idempotency-Keys of other nodes, and of earlier lives of this one, take more memory than there is, so the oldest are forgotten before ten minutes, and a retry that is sent to another node may count twice. Raise --idempotency-memory"})
 	}
 	return list
 }
@@ -52,13 +57,13 @@ const (
 )
 
 // alarms are one at most.
-func (b budget) alarms() []Alarm {
+func (b budget) alarms() []api.Alarm {
 	share := float64(b.used) / float64(max(b.of, 1))
-	say := func(suffix, message string) []Alarm {
+	say := func(suffix, message string) []api.Alarm {
 		message = strings.NewReplacer(
 			"{budget}", units.FormatSize(b.of), "{percent}", fmt.Sprintf("%.0f", 100*share), "{refused}", strconv.FormatUint(b.refused, 10),
 		).Replace(message)
-		return []Alarm{{Code: b.code + suffix, Message: message}}
+		return []api.Alarm{{Code: b.code + suffix, Message: message}}
 	}
 	switch {
 	case share >= fullShare:

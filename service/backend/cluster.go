@@ -1,4 +1,4 @@
-package service
+package backend
 
 import (
 	"context"
@@ -106,3 +106,11 @@ var (
 	// ErrNodeHere is what it returns for a node that is alive.
 	ErrNodeHere = errors.New("the node is running")
 )
+
+// NotFreshError says which nodes a fresh answer was waited for in vain.
+type NotFreshError struct {
+	Missing []string
+	Reason  string
+}
+
+func (e *NotFreshError) Error() string { return e.Reason }

@@ -1,4 +1,4 @@
-package service
+package budgets
 
 import (
 	"strings"
@@ -22,12 +22,12 @@ func TestEngineAlarms(t *testing.T) {
 		"limit_memory_filling":  {weir.Stats{LimitBytes: 9, LimitBudget: 10}, "take 90 %"},
 		"limit_memory_full":     {weir.Stats{LimitBytes: 10, LimitBudget: 10, LimitRefused: 3}, "3 so far"},
 	} {
-		got := engineAlarms(test.stats)
+		got := Alarms(test.stats)
 		if len(got) != 1 || got[0].Code != code || got[0].Refusing || !strings.Contains(got[0].Message, test.says) || strings.Contains(got[0].Message, "{") {
 			t.Errorf("%s: %+v", code, got)
 		}
 	}
-	if got := engineAlarms(weir.Stats{OnceBytes: 79, OnceBudget: 100}); got != nil {
+	if got := Alarms(weir.Stats{OnceBytes: 79, OnceBudget: 100}); got != nil {
 		t.Errorf("while there is room: %+v", got)
 	}
 }
