@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-counter/weir/cmd/weir/internal/progress"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/replay"
 	"github.com/weir-counter/weir/replay/shadow"
@@ -109,7 +110,7 @@ func (f *limitsReplayFlags) replay(cmd *cobra.Command, w *world) (err error) {
 	}
 	finish := func() {}
 	if w.terminal {
-		o.Log.Progress, finish = progress(w.stderr, total)
+		o.Log.Progress, finish = progress.New(w.stderr, total)
 	}
 	report, runErr := shadow.Run(cmd.Context(), o)
 	finish()

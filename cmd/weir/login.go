@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cmd/weir/internal/settings"
 )
 
 // login is how a command proves to a server who it is, and how it knows the server.
@@ -26,7 +27,7 @@ func (l *login) options(o client.Options) (client.Options, error) {
 	if l.ca == "" {
 		return o, nil
 	}
-	text, err := readAtMost(l.ca, maxSettings)
+	text, err := settings.ReadAtMost(l.ca, settings.MaxBytes)
 	if err != nil {
 		return o, fmt.Errorf("--ca: %w", err)
 	}

@@ -64,7 +64,7 @@ func (r *remote) sender(from sources, durable bool) (*client.Client, error) {
 	}
 	c, err := client.New(r.server, o)
 	if err != nil {
-		return nil, usage{from.blame("Server", err)}
+		return nil, usage{from.Blame("Server", err)}
 	}
 	return c, nil
 }

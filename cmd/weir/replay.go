@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cmd/weir/internal/progress"
 	"github.com/weir-counter/weir/replay"
 )
 
@@ -112,7 +113,7 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *world, from sources) error {
 		}
 		c, err := client.New(f.to, to)
 		if err != nil {
-			return usage{from.blame("To", err)}
+			return usage{from.Blame("To", err)}
 		}
 		o.To = c
 	}
@@ -125,7 +126,7 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *world, from sources) error {
 	}
 	finish := func() {}
 	if w.terminal && !o.Follow {
-		o.Progress, finish = progress(w.stderr, total)
+		o.Progress, finish = progress.New(w.stderr, total)
 	}
 	report, runErr := replay.Run(cmd.Context(), o)
 	finish()

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cmd/weir/internal/settings"
 	"github.com/weir-counter/weir/replay"
 )
 
@@ -111,7 +112,7 @@ setting is wrong, 3 'weir allow' was denied.`,
 func work(w *world, do func(cmd *cobra.Command, args []string, from sources) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		warnUnknown(w, cmd.Root())
-		from, err := settle(cmd.Flags(), w.env)
+		from, err := settings.Settle(cmd.Flags(), w.env)
 		if err != nil {
 			return err
 		}
@@ -122,9 +123,9 @@ func work(w *world, do func(cmd *cobra.Command, args []string, from sources) err
 		case err == nil:
 			return nil
 		case errors.As(err, &option):
-			return from.blame(option.Field, option)
+			return from.Blame(option.Field, option)
 		case errors.As(err, &config) && config.Code == weir.CodeInvalidConfig:
-			return from.blame(config.Field, config)
+			return from.Blame(config.Field, config)
 		case errors.As(err, &usage{}):
 			return err
 		}
@@ -143,6 +144,9 @@ func unreachable(cmd *cobra.Command, err error) error {
 	}
 	return fmt.Errorf("%w: is a server running? start one with weir serve, or name it with %s", err, flag)
 }
+
+// sources says where the value of each flag came from.
+type sources = settings.Sources
 
 // usage is an error of usage that a command finds while it works.
 type usage struct{ error }

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cmd/weir/internal/settings"
+	"github.com/weir-counter/weir/cmd/weir/internal/systemd"
 	"github.com/weir-counter/weir/node"
 )
 
@@ -133,7 +135,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.Var(size(&j.SnapshotBytes), "snapshot-every", "journal to write between snapshots: what a start after a crash reads back")
 	flags.BoolVar(&j.AcceptDamage, "accept-damage", false, "start although the data directory is damaged, without the hits that are lost")
 	f.defineJoin(cmd)
-	flags.StringVar(&f.config, configFlag, "", "YAML file with settings")
+	flags.StringVar(&f.config, settings.ConfigFlag, "", "YAML file with settings")
 	choice(cmd, &f.logLevel, "log-level", "the least that is logged", "debug", "info", "warn", "error")
 	choice(cmd, &f.logFormat, "log-format", "how it is logged", "text", "json")
 	flags.Var(size(&s.MaxBodyBytes), "max-body-bytes", "largest body of hits")
@@ -178,7 +180,8 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 	}
 	running, end := context.WithCancel(ctx)
 	defer end()
-	defer notify(running, w, n.Handler(), log)()
+	socket, _ := w.env("NOTIFY_SOCKET")
+	defer systemd.Notify(running, socket, n.Handler(), log)()
 	for {
 		select {
 		case <-hangup:

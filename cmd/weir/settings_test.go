@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/cmd/weir/internal/settings"
 )
 
 // settled runs settle on the flags of weir serve and returns what came out.
@@ -26,7 +27,7 @@ func settled(t *testing.T, file string, env map[string]string, args ...string) (
 	if err := cmd.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	from, err := settle(cmd.Flags(), lookup(env))
+	from, err := settings.Settle(cmd.Flags(), lookup(env))
 	return cmd, from, err
 }
 
@@ -68,7 +69,7 @@ func TestSettingsFile(t *testing.T) {
 		{"nested", "serve:\n  memory: 1GiB\n", "line 1: serve: it needs a value"},
 		{"not a mapping", "- memory\n", "line 1: settings are written `name: value`"},
 		{"not YAML", "a: [", "not YAML"},
-		{"huge", strings.Repeat("#", maxSettings+1), "is larger than 1MiB"},
+		{"huge", strings.Repeat("#", settings.MaxBytes+1), "is larger than 1MiB"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, _, err := settled(t, test.file+"\n", nil)
@@ -111,7 +112,7 @@ func TestBlame(t *testing.T) {
 	for field, want := range map[string]string{
 		"MaxAhead": "WEIR_MAX_AHEAD: wrong", "Addr": "weir.yaml: line 1: http: wrong", "Memory": "wrong",
 	} {
-		if got := from.blame(field, errWrong).Error(); got != want {
+		if got := from.Blame(field, errWrong).Error(); got != want {
 			t.Errorf("%s: got %q, want %q", field, got, want)
 		}
 	}

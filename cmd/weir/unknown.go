@@ -9,11 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/weir-counter/weir/cmd/weir/internal/settings"
 	"github.com/weir-counter/weir/internal/nearest"
 )
-
-// variablePrefix begins the names of the variables that stand for flags.
-const variablePrefix = "WEIR_"
 
 // warnUnknown tells of variables that look like Weir's and are not: a misspelt
 // one would leave a setting at its default in silence. A variable may stand for
@@ -22,16 +20,16 @@ func warnUnknown(w *world, root *cobra.Command) {
 	known := variables(nil, root)
 	flags := make([]string, len(known))
 	for i, name := range known {
-		flags[i] = strings.TrimPrefix(name, variablePrefix)
+		flags[i] = strings.TrimPrefix(name, settings.VariablePrefix)
 	}
 	for _, entry := range w.environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, variablePrefix) || value == "" || slices.Contains(known, name) {
+		if !strings.HasPrefix(name, settings.VariablePrefix) || value == "" || slices.Contains(known, name) {
 			continue
 		}
 		hint := "no flag has it"
-		if near := nearest.To(strings.TrimPrefix(name, variablePrefix), flags); near != "" {
-			hint = "did you mean " + variablePrefix + near + "?"
+		if near := nearest.To(strings.TrimPrefix(name, settings.VariablePrefix), flags); near != "" {
+			hint = "did you mean " + settings.VariablePrefix + near + "?"
 		}
 		fmt.Fprintf(w.stderr, "weir: warning: the variable %s is not known: %s\n", name, hint)
 	}
@@ -52,7 +50,7 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 func flagError(cmd *cobra.Command, err error) error {
 	var wrong *pflag.InvalidValueError
 	if errors.As(err, &wrong) && wrong.GetFlag().Value.Type() == "bool" {
-		return fmt.Errorf("--%s: %w", wrong.GetFlag().Name, reason(err))
+		return fmt.Errorf("--%s: %w", wrong.GetFlag().Name, settings.Reason(err))
 	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -96,7 +94,7 @@ func flagsOf(cmd *cobra.Command) (flags []string) {
 
 // variables appends those of the flags of a command and of all below it.
 func variables(known []string, cmd *cobra.Command) []string {
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, variable(f.Name)) })
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, settings.Variable(f.Name)) })
 	for _, below := range cmd.Commands() {
 		known = variables(known, below)
 	}

@@ -1,4 +1,8 @@
-package main
+// Package progress draws on a terminal how far a long read is.
+//
+// Invariant: what takes less than a second draws nothing; what was drawn is wiped at the end, so that it
+// never stands among a command's output.
+package progress
 
 import (
 	"fmt"
@@ -11,14 +15,14 @@ import (
 )
 
 const (
-	// progressAfter is when the first line is drawn: what takes less needs none, and a
+	// drawAfter is when the first line is drawn: what takes less needs none, and a
 	// rate over less is not worth reading.
-	progressAfter = time.Second
-	redrawEvery   = 100 * time.Millisecond
+	drawAfter   = time.Second
+	redrawEvery = 100 * time.Millisecond
 )
 
-// progressLine is a line of a terminal that says how far a long read is.
-type progressLine struct {
+// line is one of a terminal that says how far a long read is.
+type line struct {
 	w     io.Writer
 	total int64 // bytes; 0: not known
 	now   func() time.Time
@@ -28,26 +32,26 @@ type progressLine struct {
 	read         int64
 }
 
-// progress draws how much was read, the rate and the time left; without a known total the
+// New draws how much was read, the rate and the time left; without a known total the
 // amount and the rate alone. add takes the bytes read, finish wipes the line.
-func progress(w io.Writer, total int64) (add func(bytes int), finish func()) {
-	p := &progressLine{w: w, total: total, now: time.Now, began: time.Now()}
+func New(w io.Writer, total int64) (add func(bytes int), finish func()) {
+	p := &line{w: w, total: total, now: time.Now, began: time.Now()}
 	return p.add, p.finish
 }
 
-func (p *progressLine) add(bytes int) {
+func (p *line) add(bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.read += int64(bytes)
 	now := p.now()
-	if now.Sub(p.began) < progressAfter || now.Sub(p.drawn) < redrawEvery {
+	if now.Sub(p.began) < drawAfter || now.Sub(p.drawn) < redrawEvery {
 		return
 	}
 	p.drawn = now
 	fmt.Fprint(p.w, "\r\x1b[K"+p.text(now.Sub(p.began)))
 }
 
-func (p *progressLine) text(took time.Duration) string {
+func (p *line) text(took time.Duration) string {
 	rate := float64(p.read) / took.Seconds()
 	text := "reading: " + units.FormatSize(p.read)
 	if p.total > 0 {
@@ -60,7 +64,7 @@ func (p *progressLine) text(took time.Duration) string {
 	return text
 }
 
-func (p *progressLine) finish() {
+func (p *line) finish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.drawn.IsZero() {

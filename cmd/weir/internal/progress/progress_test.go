@@ -1,4 +1,4 @@
-package main
+package progress
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ func TestProgress(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		began := now
-		p := &progressLine{w: &out, total: test.total, now: func() time.Time { return now }, began: began}
+		p := &line{w: &out, total: test.total, now: func() time.Time { return now }, began: began}
 		for i, want := range test.want {
 			now = now.Add(500 * time.Millisecond)
 			out.Reset()
@@ -33,7 +33,7 @@ func TestProgress(t *testing.T) {
 // What is over within a second draws nothing, and so wipes nothing.
 func TestShortProgress(t *testing.T) {
 	var out bytes.Buffer
-	add, finish := progress(&out, 100)
+	add, finish := New(&out, 100)
 	add(50)
 	finish()
 	if out.Len() > 0 {

@@ -1,4 +1,10 @@
-package main
+// Package settings finds the value of each flag: the command line's, or else that of the environment, or else the
+// settings file's.
+//
+// Invariants: all values go through the flag's own parser, so that one is right or wrong wherever it
+// stands; a wrong one is named with the place that it came from; a name that is no flag's is refused,
+// with the one that may be meant.
+package settings
 
 import (
 	"errors"
@@ -10,31 +16,34 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// configFlag names the flag that names the settings file.
-const configFlag = "config"
+// ConfigFlag names the flag that names the settings file.
+const ConfigFlag = "config"
 
-// sources remembers where the value of each flag came from, by flag name. A
+// VariablePrefix begins the names of the variables that stand for flags.
+const VariablePrefix = "WEIR_"
+
+// Sources remembers where the value of each flag came from, by flag name. A
 // flag that is not in it has its default.
-type sources map[string]string
+type Sources map[string]string
 
-// settle gives the flags that the command line left open the values that the
+// Settle gives the flags that the command line left open the values that the
 // environment, or else the settings file has for them. All go through the
 // flag's own parser, so that one value is right or wrong wherever it stands.
-func settle(flags *pflag.FlagSet, env func(string) (string, bool)) (sources, error) {
-	from := sources{}
+func Settle(flags *pflag.FlagSet, env func(string) (string, bool)) (Sources, error) {
+	from := Sources{}
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed {
 			from[f.Name] = "--" + f.Name
 			return
 		}
-		name := variable(f.Name)
+		name := Variable(f.Name)
 		value, ok := env(name)
 		if !ok || value == "" || err != nil || f.Name == "help" {
 			return
 		}
 		if setErr := flags.Set(f.Name, value); setErr != nil {
-			err = fmt.Errorf("%s: %w", name, reason(setErr))
+			err = fmt.Errorf("%s: %w", name, Reason(setErr))
 			return
 		}
 		from[f.Name] = name
@@ -42,7 +51,7 @@ func settle(flags *pflag.FlagSet, env func(string) (string, bool)) (sources, err
 	if err != nil {
 		return nil, err
 	}
-	config := flags.Lookup(configFlag)
+	config := flags.Lookup(ConfigFlag)
 	if config == nil || config.Value.String() == "" {
 		return from, nil
 	}
@@ -50,7 +59,7 @@ func settle(flags *pflag.FlagSet, env func(string) (string, bool)) (sources, err
 }
 
 // settleFile takes the values of the settings file.
-func settleFile(flags *pflag.FlagSet, path string, from sources) error {
+func settleFile(flags *pflag.FlagSet, path string, from Sources) error {
 	settings, err := readSettings(path)
 	if err != nil {
 		return err
@@ -58,7 +67,7 @@ func settleFile(flags *pflag.FlagSet, path string, from sources) error {
 	for _, s := range settings {
 		where := fmt.Sprintf("%s: line %d: %s", path, s.line, s.name)
 		f := flags.Lookup(s.name)
-		if f == nil || s.name == configFlag || s.name == "help" {
+		if f == nil || s.name == ConfigFlag || s.name == "help" {
 			return fmt.Errorf("%s: there is no such setting%s", where, suggest(s.name, flags))
 		}
 		if from[s.name] != "" {
@@ -66,7 +75,7 @@ func settleFile(flags *pflag.FlagSet, path string, from sources) error {
 		}
 		for _, value := range s.values {
 			if err := flags.Set(s.name, value); err != nil {
-				return fmt.Errorf("%s: %w", where, reason(err))
+				return fmt.Errorf("%s: %w", where, Reason(err))
 			}
 		}
 		from[s.name] = where
@@ -74,13 +83,13 @@ func settleFile(flags *pflag.FlagSet, path string, from sources) error {
 	return nil
 }
 
-// variable names the environment's variable of a flag.
-func variable(flag string) string {
-	return variablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+// Variable names the environment's variable of a flag.
+func Variable(flag string) string {
+	return VariablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// reason leaves out that a value was wrong "for a flag": it was not a flag.
-func reason(err error) error {
+// Reason leaves out that a value was wrong "for a flag": it was not a flag.
+func Reason(err error) error {
 	var number *strconv.NumError
 	if errors.As(err, &number) && number.Func == "ParseBool" {
 		return fmt.Errorf("%q: it must be true or false", number.Num)
@@ -109,9 +118,9 @@ var flagOf = map[string]string{
 	"RESP.IdleTimeout":   "resp-idle-timeout",
 }
 
-// blame says by which setting a field of a configuration got its wrong value. A field may
+// Blame says by which setting a field of a configuration got its wrong value. A field may
 // have its part before it: HTTP.Addr.
-func (from sources) blame(field string, err error) error {
+func (from Sources) Blame(field string, err error) error {
 	flag, ok := flagOf[field]
 	if !ok {
 		field = field[strings.LastIndexByte(field, '.')+1:]

@@ -1,4 +1,8 @@
-package main
+// Package systemd tells the service manager how a server does, as sd_notify(3) says.
+//
+// Invariant: READY=1 is told once, and only when /readyz says so; STOPPING=1 is told before the server
+// ends. Nothing waits for an answer, of which there is none.
+package systemd
 
 import (
 	"context"
@@ -11,12 +15,11 @@ import (
 // readyEvery is how often a server that starts asks itself whether it is ready.
 const readyEvery = 100 * time.Millisecond
 
-// notify tells systemd (Type=notify) when /readyz says so that the server is ready, and
-// when it stops. Without NOTIFY_SOCKET in the environment there is nobody to tell. stop
+// Notify tells systemd (Type=notify) when /readyz says so that the server is ready, and
+// when it stops. socket is NOTIFY_SOCKET of the environment; "": there is nobody to tell. stop
 // waits until all is told.
-func notify(ctx context.Context, w *world, handler http.Handler, log *slog.Logger) (stop func()) {
-	socket, ok := w.env("NOTIFY_SOCKET")
-	if !ok || socket == "" {
+func Notify(ctx context.Context, socket string, handler http.Handler, log *slog.Logger) (stop func()) {
+	if socket == "" {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// maxSettings bounds the settings file: far more than there are settings.
-const maxSettings = 1 << 20
+// MaxBytes bounds the settings file: far more than there are settings.
+const MaxBytes = 1 << 20
 
 // A setting is one `name: value` of the settings file. A list has several
 // values.
@@ -30,7 +30,7 @@ type setting struct {
 // readSettings reads a YAML file of flags without their dashes. Several documents
 // count as one.
 func readSettings(path string) ([]setting, error) {
-	text, err := readAtMost(path, maxSettings)
+	text, err := ReadAtMost(path, MaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("settings file: %w", err)
 	}
@@ -82,7 +82,8 @@ func addSettings(settings []setting, n *yaml.Node) ([]setting, error) {
 	return settings, nil
 }
 
-func readAtMost(path string, most int64) (text []byte, err error) {
+// ReadAtMost reads a file that may have so many bytes.
+func ReadAtMost(path string, most int64) (text []byte, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ func newSetting(key, value *yaml.Node) (setting, error) {
 func suggest(name string, flags *pflag.FlagSet) string {
 	var all []string
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name != configFlag && f.Name != "help" {
+		if f.Name != ConfigFlag && f.Name != "help" {
 			all = append(all, f.Name)
 		}
 	})
