@@ -2,6 +2,7 @@ package weir
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/weir-counter/weir/internal/replication"
 )
@@ -20,6 +21,10 @@ func (e *Engine) release(partition int) {
 }
 
 func (r *side) Hold(partition int, state []byte, then []replication.Followed, admitted []replication.Admission) error {
+	return r.HoldSince(partition, state, 0, then, admitted)
+}
+
+func (r *side) HoldSince(partition int, state []byte, set time.Duration, then []replication.Followed, admitted []replication.Admission) error {
 	e := r.engine
 	if r.Holds(partition) {
 		return fmt.Errorf("partition %d is held already", partition)
@@ -30,6 +35,7 @@ func (r *side) Hold(partition int, state []byte, then []replication.Followed, ad
 		if s, err = e.decodeState(partition, state); err != nil {
 			return err
 		}
+		s.SetForward(set)
 	}
 	err := e.limits.HoldShare(partition, s.Limits)
 	if err == nil {

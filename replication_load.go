@@ -22,9 +22,7 @@ func (r *side) LoadStateSince(partition int, state []byte, set time.Duration) er
 	if err != nil {
 		return err
 	}
-	for i := range s.Limits {
-		s.Limits[i].Ahead += int64(set)
-	}
+	s.SetForward(set)
 	if !r.Holds(partition) {
 		return e.limits.Restore(partition, s.Limits)
 	}

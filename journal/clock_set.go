@@ -47,6 +47,7 @@ func (j *Journal) noteClockSet() bool {
 			after = max(after, j.replica.Next()-1)
 		}
 		c.list, c.behind = c.list.With(record.ClockSet{After: after, MS: by.Milliseconds()}), behind
+		j.replica.NoteClockSets(c.list, behind)
 	}
 	if wasSet || c.unsaved {
 		m := j.manifest

@@ -42,6 +42,10 @@ type Partitions interface {
 	// refused, and so are windows that can't be merged; the partition stays released.
 	Hold(partition int, state []byte, then []Followed, admitted []Admission) error
 
+	// HoldSince is Hold of a state since whose cut the time of day was set forward, by set: see
+	// LoadStateSince.
+	HoldSince(partition int, state []byte, set time.Duration, then []Followed, admitted []Admission) error
+
 	// Release lets a partition go: its windows are forgotten, and of its hits only those
 	// are kept that no cut has yet. Only for an engine with Config.Gather, whose journal
 	// has the others. O(keys), under the partition's lock.

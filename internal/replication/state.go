@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/weir-counter/weir/internal/sketch"
 	"github.com/weir-counter/weir/internal/wire"
@@ -63,6 +64,14 @@ type State struct {
 	Keys      []KeyWindow
 	Ahead     []KeyWindow // of hits that were ahead of the clock; the key * is all hits
 	Limits    []LimitState
+}
+
+// SetForward says that the time of day was set forward since the state was made: what keys have
+// used of their limits was used as much later.
+func (s *State) SetForward(by time.Duration) {
+	for i := range s.Limits {
+		s.Limits[i].Ahead += int64(by)
+	}
 }
 
 // KeyWindow is the hits of a key, or with the key "" those of all keys of a partition.

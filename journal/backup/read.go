@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/replication"
@@ -84,7 +83,7 @@ func (b *Reader) Load(engine *weir.Engine, some replication.PartitionSet) error 
 			audit.Stream = b.Info.First - 1
 		}
 		to := replica.NewHolding(engine)
-		to.Set = func() time.Duration { return b.Info.ClockSet.Since(audit.Stream) }
+		to.Set = b.Info.ClockSet.Since
 		return audit.Apply(someOf{to, some}, sequence, data)
 	})
 	if err != nil {
@@ -105,9 +104,9 @@ type someOf struct {
 
 func (s someOf) Wants(partition int) bool { return s.of.Has(partition) }
 
-func (s someOf) Receipts(list [][]byte, deciding bool) error {
+func (s someOf) Receipts(list [][]byte, message uint64, deciding bool) error {
 	if !s.of.Has(0) {
 		return nil
 	}
-	return s.Holding.Receipts(list, deciding)
+	return s.Holding.Receipts(list, message, deciding)
 }

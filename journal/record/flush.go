@@ -80,6 +80,7 @@ type Batch struct {
 	N         uint64 // sum of the entries' N
 	Removes   bool   // some entry is a removal, or all before it is cleared
 	CutAt     int64  // Unix ms: when its flush was cut, by its origin's clock
+	Message   uint64 // of the journal, with which its flush was whole
 	Entries   []byte // sound
 }
 

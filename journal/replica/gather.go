@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal/record"
@@ -9,17 +10,18 @@ import (
 
 // gatherer is the sink of step 2 of a take (handoff.go).
 type gatherer struct {
-	of replication.PartitionSet
-	by []gathered // partition
+	of  replication.PartitionSet
+	by  []gathered                         // partition
+	set func(message uint64) time.Duration // Holding.Set
 }
 
-func (g gatherer) Wants(partition int) bool      { return g.of.Has(partition) }
-func (g gatherer) Receipts([][]byte, bool) error { return nil }
+func (g gatherer) Wants(partition int) bool              { return g.of.Has(partition) }
+func (g gatherer) Receipts([][]byte, uint64, bool) error { return nil }
 
 func (g gatherer) Count(b record.Batch, _, _ bool) error {
 	to := &g.by[b.Partition]
 	if b.Kind == record.KindAdmissions {
-		to.admit(b.Admissions())
+		to.admit(b.Admissions(), func() time.Duration { return g.set(b.Message) })
 	} else {
 		to.add(b)
 	}
@@ -31,7 +33,7 @@ func (g gatherer) Count(b record.Batch, _, _ bool) error {
 // admissions are apart, since neither touches them.
 type gathered struct {
 	steps    []step
-	admitted []replication.Admission
+	admitted []told
 	entries  int // how many there are; of windows, as many as take their bytes
 }
 
@@ -58,17 +60,35 @@ func (g *gathered) add(b record.Batch) {
 		return
 	}
 	if b.Kind == record.KindClear {
-		g.steps, g.entries = nil, len(g.admitted)
+		g.steps, g.entries = nil, 0
+		for _, a := range g.admitted {
+			g.entries += len(a.list)
+		}
 	}
 	b.Entries = bytes.Clone(b.Entries) // else it keeps the whole message in memory
 	g.steps = append(g.steps, step{restored: b})
 	g.entries += 1 + len(b.Entries)/entryBytes
 }
 
+// told are admissions at times by a clock that may be set before they are counted: set is by how
+// much it was since, when it is asked.
+type told struct {
+	list []replication.Admission
+	set  func() time.Duration
+}
+
 // admit appends admissions.
-func (g *gathered) admit(list []replication.Admission) {
-	g.admitted = append(g.admitted, list...)
+func (g *gathered) admit(list []replication.Admission, set func() time.Duration) {
+	g.admitted = append(g.admitted, told{list, set})
 	g.entries += len(list)
+}
+
+// admissions are those that were gathered, by the clock as it is now. It is asked once.
+func (g *gathered) admissions() (list []replication.Admission) {
+	for _, a := range g.admitted {
+		list = append(list, moved(a.list, a.set())...)
+	}
+	return list
 }
 
 // followed is what was gathered of hits, as the engine takes it.

@@ -44,7 +44,7 @@ func (r *Replica) BeginHandOff(partitions []int, snaps []*record.Snapshot) (t *H
 		}
 	}
 	t = &HandOff{partitions: partitions, snaps: snaps, UpTo: r.audit.Stream, stands: make([][]record.OriginPosition, r.audit.Partitions)}
-	t.gathered = gatherer{replication.NewPartitionSet(r.audit.Partitions), make([]gathered, r.audit.Partitions)}
+	t.gathered = gatherer{replication.NewPartitionSet(r.audit.Partitions), make([]gathered, r.audit.Partitions), r.sinceSet}
 	r.holding.busy.Store(true)
 	for _, p := range partitions {
 		r.holding.arrivals[p] = &arrival{held: make(chan error, 1)}
@@ -102,7 +102,7 @@ func (r *Replica) CommitHandOff(t *HandOff) error {
 		c := r.holding.arrivals[p]
 		c.ready, c.before = true, t.gathered.by[p]
 		if t.snaps[p] != nil {
-			c.state = t.snaps[p].State
+			c.state, c.from = t.snaps[p].State, t.snaps[p].From
 		}
 		r.inherit(t, p)
 	}
@@ -194,7 +194,7 @@ func (r *Replica) completeHandOff(partition int, c *arrival) {
 		return
 	}
 	r.holding.upTo[partition] = r.encoder.Seqs[partition]
-	c.held <- replication.Of(r.engine).Hold(partition, c.state, slices.Concat(c.before.followed(), c.then.followed()), slices.Concat(c.before.admitted, c.then.admitted))
+	c.held <- replication.Of(r.engine).HoldSince(partition, c.state, r.sinceSet(c.from), slices.Concat(c.before.followed(), c.then.followed()), slices.Concat(c.before.admissions(), c.then.admissions()))
 }
 
 // OwnAsOf is up to when this node's own flushes came back from the journal, by its clock.

@@ -26,7 +26,7 @@ type Holding struct {
 	own      func(partition int, seq uint64) func(key string) []replication.Delta // replica.ownSince; nil: there is no journal of own hits
 	ownAll   func(partition int, seq uint64) []replication.Delta                  // replica.ownAll; nil too
 	busy     atomic.Bool                                                          // there are some coming
-	Set      func() time.Duration                                                 // by how much the clock was set since the message that is applied, of a start; nil: of no journal
+	Set      func(message uint64) time.Duration                                   // by how much the clock was set forward since; nil: of no journal
 	maxThen  int
 }
 
@@ -37,6 +37,7 @@ type arrival struct {
 
 	ready  bool // it is held with the next cut
 	state  []byte
+	from   uint64   // the message that the state goes up to
 	before gathered // of the journal, between the state and then
 	held   chan error
 }
@@ -103,25 +104,25 @@ func (h *Holding) apply(b record.Batch, own bool) {
 // by their origin's one clock, before now: whatever the two clocks show, none counts as
 // earlier than it was. The time on the way is added to that.
 func (h *Holding) admissions(b record.Batch, own, deciding bool) error {
-	list := b.Admissions()
-	switch {
-	case deciding && !own:
-		restamp(list, b.CutAt, replication.Of(h.engine).Wall().UnixMilli())
-	case !deciding:
-		postpone(list, h.sinceSet())
+	list, engine := b.Admissions(), replication.Of(h.engine)
+	set := func() time.Duration { return h.sinceSet(b.Message) }
+	if deciding && !own {
+		restamp(list, b.CutAt, engine.Wall().UnixMilli())
+		was := engine.LimitClockBehind()
+		set = func() time.Duration { return engine.LimitClockBehind() - was }
 	}
 	if c := h.arrivals[b.Partition]; c != nil && c.room(h.maxThen) {
-		c.then.admit(list)
+		c.then.admit(list, set)
 	}
 	switch {
-	case own && (h.countedBefore(b, own) || !replication.Of(h.engine).Holds(b.Partition)):
+	case own && (h.countedBefore(b, own) || !engine.Holds(b.Partition)):
 		return nil
 	case own:
-		return replication.Of(h.engine).ApplyShared(b.Partition, list)
+		return engine.ApplyShared(b.Partition, moved(list, set()))
 	case deciding:
-		return replication.Of(h.engine).FollowAdmissions(b.Partition, list)
+		return engine.FollowAdmissions(b.Partition, list)
 	}
-	return replication.Of(h.engine).ApplyAdmissions(b.Partition, list)
+	return engine.ApplyAdmissions(b.Partition, moved(list, set()))
 }
 
 // restamp tells admissions by this node's clock, now, both in Unix ms.
@@ -131,18 +132,19 @@ func restamp(list []replication.Admission, cutAt, now int64) {
 	}
 }
 
-// postpone tells admissions as later, by what the clock was set forward since.
-func postpone(list []replication.Admission, set time.Duration) {
+// moved tells admissions as so much later.
+func moved(list []replication.Admission, by time.Duration) []replication.Admission {
 	for i := range list {
-		list[i].At += set.Milliseconds()
+		list[i].At += by.Milliseconds()
 	}
+	return list
 }
 
-func (h *Holding) sinceSet() time.Duration {
+func (h *Holding) sinceSet(message uint64) time.Duration {
 	if h.Set == nil {
 		return 0
 	}
-	return h.Set()
+	return h.Set(message)
 }
 
 // countedBefore tells whether a batch is of hits that were counted when they came.
@@ -171,11 +173,11 @@ func (c *arrival) room(most int) bool {
 }
 
 // Receipts loads them into the engine.
-func (h *Holding) Receipts(list [][]byte, deciding bool) error {
+func (h *Holding) Receipts(list [][]byte, message uint64, deciding bool) error {
 	if deciding {
 		return replication.Of(h.engine).FollowReceipts(list)
 	}
-	return replication.Of(h.engine).LoadReceiptsSince(list, h.sinceSet())
+	return replication.Of(h.engine).LoadReceiptsSince(list, h.sinceSet(message))
 }
 
 // restored counts a batch of one of these kinds.

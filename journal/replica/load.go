@@ -86,9 +86,9 @@ type Sink interface {
 	// process. Batches of different partitions come side by side.
 	Count(b record.Batch, own, deciding bool) error
 
-	// Receipts takes those of a flush of another life; deciding says that they are of a moment
-	// ago.
-	Receipts(list [][]byte, deciding bool) error
+	// Receipts takes those of a flush of another life, which was whole with a message of the
+	// journal; deciding says that they are of a moment ago.
+	Receipts(list [][]byte, message uint64, deciding bool) error
 }
 
 // Apply takes the next message of the journal, and counts what it completes:
@@ -107,7 +107,7 @@ func (a *Auditor) applyParts(to Sink, parts []record.Part) error {
 			if !to.Wants(b.Partition) || !a.batch(p.Incarnation, b) {
 				continue
 			}
-			b.CutAt = p.At
+			b.CutAt, b.Message = p.At, a.Stream
 			if last := len(fresh) - 1; last >= 0 && fresh[last][0].Partition == b.Partition {
 				fresh[last] = append(fresh[last], b)
 			} else {
@@ -127,7 +127,7 @@ func (a *Auditor) applyParts(to Sink, parts []record.Part) error {
 		if own {
 			continue
 		}
-		if err := to.Receipts(p.Receipts, deciding); err != nil {
+		if err := to.Receipts(p.Receipts, a.Stream, deciding); err != nil {
 			return err
 		}
 	}

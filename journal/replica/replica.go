@@ -38,7 +38,8 @@ type Replica struct {
 	// applied and not yet in audit: a snapshot would have it twice.
 	mu       sync.Mutex
 	audit    *Auditor
-	Sets     record.ClockSets // before this life; of the directory
+	Sets     record.ClockSets // of the directory, before this life and in it: see NoteClockSets
+	behind   time.Duration    // LimitClockBehind when Sets was noted
 	peers    map[uint64]*peer // by origin, this one's too
 	to       Sink
 	holding  *Holding // which is to
@@ -54,7 +55,8 @@ func New(engine *weir.Engine, origin uint64, node string, clustered bool) *Repli
 	r := &Replica{engine: engine, node: node, clustered: clustered, audit: NewAuditor(origin, engine.Config().Partitions), peers: map[uint64]*peer{}}
 	r.audit.Alone = !clustered
 	r.holding = NewHolding(engine)
-	r.holding.Set = func() time.Duration { return r.Sets.Since(r.audit.Stream) }
+	r.behind = replication.Of(engine).LimitClockBehind()
+	r.holding.Set = r.sinceSet
 	r.holding.own, r.holding.ownAll = r.ownSince, r.ownAll
 	r.to = r.holding
 	return r

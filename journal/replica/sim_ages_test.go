@@ -113,7 +113,7 @@ func (n *simNode) learnFollowed(sequence uint64) {
 		_, known := n.ages[u]
 		switch own := f.Incarnation == n.r.encoder.Incarnation; {
 		case n.c.shares && own:
-			n.ages.learn(u, asTold(f.clock-n.clock.Milliseconds()), now)
+			n.ages.learn(u, n.asRead(f), now)
 		case n.c.shares || !known: // else a snapshot had it
 			n.ages.learn(u, asTold(now-f.cut), now)
 		}
@@ -122,6 +122,12 @@ func (n *simNode) learnFollowed(sequence uint64) {
 
 // asTold is the age of what was told in ms.
 func asTold(by int64) simAge { return simAge{by - simRounding, by + simRounding} }
+
+// asRead is the age of what a flush of the log told by its origin's clock, where it is read now:
+// later by what the reader's clock was set forward since.
+func (n *simNode) asRead(f *simFlush) simAge {
+	return asTold(f.clock - n.clock.Milliseconds() + n.sinceSet(f.sequence))
+}
 
 // learnRead notes what is read in the journal, from a message up to the one before next, by
 // who starts: it counts as of what its origin's clock said.
@@ -135,7 +141,7 @@ func (n *simNode) learnRead(start uint64) {
 			if _, known := n.ages[u]; known { // by a snapshot
 				continue
 			}
-			by := asTold(f.clock - n.clock.Milliseconds())
+			by := n.asRead(f)
 			if f.begins < start {
 				by.least = simMissing
 			}
@@ -164,7 +170,7 @@ func (n *simNode) agesOf(partition int) (ages simAges, by simClock) {
 // two are a second apart or less.
 func (n *simNode) inherit(s simSlot) {
 	base, clock, now := n.base.Milliseconds(), n.clock.Milliseconds(), n.c.rightly()
-	moved, kept := s.clock.taken-clock, s.clock.base-base
+	moved, kept := s.clock.taken-clock+n.sinceSet(s.from), s.clock.base-base
 	by := simAge{moved, moved}
 	if apart := moved - kept; apart > -time.Second.Milliseconds()-simRounding && apart < simRounding {
 		by = by.or(simAge{kept, kept})
@@ -206,11 +212,10 @@ func (n *simNode) learnTaken(partition int, s simSlot) {
 			if _, inherited := s.ages[u]; inherited {
 				continue
 			}
-			by := asTold(f.clock - n.clock.Milliseconds())
 			if followed := f.sequence > 0 && f.sequence < n.r.Next(); followed {
-				n.ages.learn(u, by, now)
+				n.ages.learn(u, n.asRead(f), now)
 			} else if age, known := n.ages[u]; known { // it is on its way, or of before the partition was held
-				n.ages[u] = age.or(simAge{simMissing, by.most})
+				n.ages[u] = age.or(simAge{simMissing, age.most})
 			}
 		}
 	}

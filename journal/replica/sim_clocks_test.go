@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/record"
 )
 
 // simSkew is how far a clock may be from the right time.
@@ -36,6 +39,33 @@ func (n *simNode) jump() {
 		}
 		n.c.w.Logf("the clock of %s is ahead by %v", n.name, n.clock)
 	}
+}
+
+// noteClockSet is Journal.noteClockSet.
+func (n *simNode) noteClockSet() bool {
+	behind := replication.Of(n.e).LimitClockBehind()
+	by := behind - n.r.behind
+	if by.Abs() < ClocksAgree {
+		return false
+	}
+	n.sets = n.sets.With(record.ClockSet{After: max(n.f.Last(), n.r.Next()-1), MS: by.Milliseconds()})
+	n.r.NoteClockSets(n.sets, behind)
+	return true
+}
+
+// sinceSet is by how many ms a node knows that its clock was set forward since a message: what it
+// noted, and what it will with its next cut.
+func (n *simNode) sinceSet(message uint64) int64 {
+	sum := int64(0)
+	for _, s := range n.sets {
+		if s.After >= message {
+			sum += s.MS
+		}
+	}
+	if by := n.clock - n.base - n.r.behind; by.Abs() >= ClocksAgree {
+		sum += by.Milliseconds()
+	}
+	return max(0, sum)
 }
 
 // now is the time by the node's own clock. Batches of different partitions ask for it side

@@ -86,7 +86,7 @@ func (c *simCluster) harm() {
 		if a.up() && !c.protected[a.name] && c.w.Chance(.5) {
 			a.crash()
 			c.replaced[a.origin] = true
-			a.origin, a.epoch = c.w.Uint64(), 0
+			a.origin, a.epoch, a.sets = c.w.Uint64(), 0, nil
 			a.latest.Store(0)
 			c.w.Logf("%s has a new directory, of origin %016x", a.name, a.origin)
 			a.start()

@@ -27,6 +27,7 @@ type simNode struct {
 	// On its disk.
 	origin uint64
 	epoch  uint64
+	sets   record.ClockSets
 
 	// In its memory: run changes when it starts and when it ends, so that what was
 	// on its way to an earlier one finds nobody.
@@ -139,7 +140,7 @@ func (n *simNode) newEngine() {
 	n.e = e
 	n.newLimits()
 	n.r = New(e, n.origin, n.name, true)
-	n.r.Stamp = n.now
+	n.r.Stamp, n.r.Sets = n.now, n.sets
 	n.room = &Space{}
 	for p := range simPartitions {
 		if n.c.shares && n.c.w.Chance(.4) {
@@ -244,7 +245,7 @@ func (n *simNode) tick(run int) bool {
 	}
 	n.lookForRoom()
 	arriving := n.r.nextArrivals()
-	n.f.Begin(n.c.now(), FlushOptions{Leaving: n.leaving, Closing: n.leaving, Due: n.due})
+	n.f.Begin(n.c.now(), FlushOptions{Leaving: n.leaving, Closing: n.leaving, EvenEmpty: n.noteClockSet(), Due: n.due})
 	if n.f.Part() == nil {
 		if len(n.ops) > 0 {
 			n.c.t.Fatalf("%s has %d ops and makes no flush", n.name, len(n.ops))
