@@ -38,23 +38,14 @@ func (s *Server) registerAllow(doc *openapi.API, mux *router) {
 	mux.HandleFunc("POST /v1/allow", s.allow)
 	registry := doc.OpenAPI().Components.Schemas
 	body := registry.Schema(reflect.TypeFor[api.AllowObject](), true, "AllowRequest")
-	text := &huma.Schema{Type: huma.TypeString}
-	fields := map[string]*huma.Param{
-		"RateLimit-Policy": {Description: "The limits that are enforced: `\"login\";q=5;w=60` is 5 per 60 s, `\"api\";q=1000;w=1;weir-burst=50` 1000 per second, 50 at once. Keys of one limit are told apart by pk, a hash of the key.", Schema: text},
-		"RateLimit":        {Description: "Of each what there is until t seconds are over: until all is there again, or until it would not deny: `\"login\";r=3;t=12`.", Schema: text},
-	}
-	denied := map[string]*huma.Param{"Retry-After": {Description: "Whole seconds, rounded up.", Schema: &huma.Schema{Type: huma.TypeInteger}}}
-	for name, field := range fields {
-		denied[name] = field
-	}
 	answer := map[string]*huma.MediaType{"application/json": {Schema: openapi.SchemaFor[api.AllowAnswer](doc)}}
 	responses := doc.Responses(api.CodeEmptyBody, api.CodeInvalidJSON, api.CodeUnknownField, api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidLimit,
 		api.CodeInvalidCount, api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeInvalidIdempotencyKey, api.CodeBodyBroken, api.CodeUnknownLimit,
 		api.CodeBodyTimeout, api.CodeBodyTooLarge, api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed)
-	responses["200"] = &huma.Response{Description: "The request may pass", Content: answer, Headers: fields}
+	responses["200"] = &huma.Response{Description: "The request may pass", Content: answer, Headers: limitFields(false)}
 	over := responses["429"] // of the caller's own ceiling, as a problem
 	over.Description = "A limit denies the request, and nothing was taken. Or, as a problem: `" + string(api.CodeCeiling) + "`"
-	over.Content["application/json"], over.Headers = answer["application/json"], denied
+	over.Content["application/json"], over.Headers = answer["application/json"], limitFields(true)
 	doc.OpenAPI().AddOperation(&huma.Operation{
 		OperationID: "allow", Method: http.MethodPost, Path: "/v1/allow",
 		Summary:     "Ask limits whether a request may pass",

@@ -216,7 +216,7 @@ func TestAllowRefuses(t *testing.T) {
 	a.wantProblem(a.do("POST", "/v1/allow?key=a", "application/json", `{"key":"a"}`), api.CodeUnknownParameter, 400)
 	a.wantProblem(a.do("POST", "/v1/allow", "application/json", `{"key":"a"}`, keyHeader, "1"), api.CodeInvalidIdempotencyKey, 400)
 	a.wantProblem(a.do("POST", "/v1/allow", "application/json", `{"key":"a"}`, "Content-Encoding", "br"), api.CodeUnsupportedEncoding, 415)
-	a.wantProblem(a.get("/v1/allow"), api.CodeMethodNotAllowed, 405)
+	a.wantProblem(a.do("DELETE", "/v1/allow", "", ""), api.CodeMethodNotAllowed, 405)
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, _ = z.Write([]byte(`{"key":"a"}`))

@@ -18,28 +18,40 @@ func openRoute(pattern string) bool { return pattern == "GET /healthz" || patter
 // when it has none, before any of its body is read. The hot paths of a server that is not
 // locked pay nothing.
 func (s *Server) identified(pattern string, handler http.HandlerFunc) http.HandlerFunc {
-	if openRoute(pattern) || !s.service.Locked() && (pattern == "POST /v1/hits" || pattern == "POST /v1/allow") {
+	if openRoute(pattern) || !s.service.Locked() && hotRoute(pattern) {
 		return handler
 	}
+	identify, how, refusal := s.identify, "Authorization: Bearer weir_..., weir --token, WEIR_TOKEN", problem.Of
+	if pattern == forwardAuthPath {
+		identify, how, refusal = s.identifyProxy, tokenHeader+": weir_...", problem.OfProxy
+	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		c, err := s.identify(r)
+		c, err := identify(r)
 		if err == nil {
-			err = s.known(c)
+			err = s.known(c, how)
 		}
 		if err != nil {
-			problem.Of(err).Write(w)
+			refusal(err).Write(w)
 			return
 		}
 		handler(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	}
 }
 
+func hotRoute(pattern string) bool {
+	switch pattern {
+	case "POST /v1/hits", "POST /v1/allow", "GET /v1/allow", forwardAuthPath:
+		return true
+	}
+	return false
+}
+
 // known fails where the caller has to prove an identity, and says how.
-func (s *Server) known(c service.Caller) error {
+func (s *Server) known(c service.Caller, how string) error {
 	err := s.service.Identify(c)
 	if err != nil && !c.Known() {
 		e := *service.AsError(err)
-		e.Message += ": send a token (Authorization: Bearer weir_..., weir --token, WEIR_TOKEN); 'weir token create' makes one"
+		e.Message += ": send a token (" + how + "); 'weir token create' makes one"
 		return &e
 	}
 	return err
@@ -56,6 +68,22 @@ func (s *Server) identify(r *http.Request) (service.Caller, error) {
 		user, password, _ := r.BasicAuth() // what is neither has no password, and is refused
 		return s.service.WithPassword(c, user, password)
 	}
+	return s.byCertificate(c, r)
+}
+
+// tokenHeader is where a proxy sends its token: Authorization is that of its client, who is nobody to this server.
+const tokenHeader = "X-Weir-Token"
+
+// identifyProxy is identify for a proxy that passes its client's fields along.
+func (s *Server) identifyProxy(r *http.Request) (service.Caller, error) {
+	c := service.CallerAt(r.RemoteAddr)
+	if given := r.Header[tokenHeader]; len(given) > 0 {
+		return s.service.WithToken(c, strings.TrimSpace(given[len(given)-1]))
+	}
+	return s.byCertificate(c, r)
+}
+
+func (s *Server) byCertificate(c service.Caller, r *http.Request) (service.Caller, error) {
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		return s.service.WithCertificate(c, r.TLS.VerifiedChains[0][0])
 	}

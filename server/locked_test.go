@@ -10,6 +10,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/server/forwarded"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -70,7 +71,18 @@ func (a *testAPI) as(name, method, path, body string) reply {
 	if name == "" {
 		return a.do(method, path, contentType, body)
 	}
+	if strings.HasPrefix(path, forwardAuthPath) {
+		return a.do(method, path, contentType, body, tokenHeader, tokenOf(name), forwarded.Mark, "/")
+	}
 	return a.do(method, path, contentType, body, "Authorization", "Bearer "+tokenOf(name))
+}
+
+// toProxy is the status that stands for one of a client where a proxy asks for it.
+func toProxy(path string, status int) int {
+	if strings.HasPrefix(path, forwardAuthPath) {
+		return http.StatusInternalServerError
+	}
+	return status
 }
 
 // Who can't prove an identity gets nothing but health, and is told how to ask.
@@ -94,8 +106,12 @@ func TestUnauthorized(t *testing.T) {
 				}
 				continue
 			}
-			a.wantProblem(r, "unauthorized", http.StatusUnauthorized)
-			if fields := r.header.Values("WWW-Authenticate"); len(fields) != 2 || !strings.HasPrefix(fields[0], "Bearer ") {
+			a.wantProblem(r, "unauthorized", toProxy(path, http.StatusUnauthorized))
+			if fields := r.header.Values("WWW-Authenticate"); strings.HasPrefix(path, forwardAuthPath) {
+				if len(fields) > 0 { // a browser would ask its user for this server's token
+					t.Errorf("%s: %s: WWW-Authenticate %q", name, door, fields)
+				}
+			} else if len(fields) != 2 || !strings.HasPrefix(fields[0], "Bearer ") {
 				t.Errorf("%s: %s: WWW-Authenticate %q", name, door, fields)
 			}
 		}

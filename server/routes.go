@@ -24,6 +24,8 @@ func (s *Server) routes() (http.Handler, error) {
 	doc := openapi.New(to, s.ceilings.Version, s.log)
 	s.registerHits(doc, to)
 	s.registerAllow(doc, to)
+	s.registerAllowQuery(doc, to)
+	s.registerForwardAuth(doc, to)
 	s.registerLimits(doc)
 	s.registerForget(doc)
 	s.registerCount(doc)

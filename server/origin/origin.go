@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/settings"
+	"github.com/weir-counter/weir/server/forwarded"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
 )
@@ -22,7 +23,8 @@ import (
 //   - Sec-Fetch-Site and Origin. A page of another site may send any GET and POST to
 //     an address, without being able to read the answer.
 //
-// Who sends neither field is no browser, or one that follows a link of its user.
+// Who sends neither field is no browser, one that follows a link of its user, or one that asks
+// over plain HTTP beyond loopback by GET: that may ask questions, and take nothing.
 type Guard struct {
 	next    http.Handler
 	hosts   map[string]bool // lower case, without a port
@@ -38,6 +40,9 @@ type Config struct {
 	Hosts   []string // names of this server beside its own: a name, *.example.com, or * for all
 	Origins []string // sites whose pages may ask it from a browser: scheme://host[:port]
 }
+
+// ForwardAuthPath is where proxies ask.
+const ForwardAuthPath = "/v1/forward-auth"
 
 const (
 	// allowedMethods and allowedHeaders are what a page of an allowed origin may send.
@@ -80,12 +85,16 @@ func (o *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		origin = values[0]
 	}
 	switch {
+	case ofProxy(r): // it passes on what its client's browser says of another site's pages
 	case origin != "" && o.allowed[strings.ToLower(origin)]:
 		if o.shares(w, r, origin) {
 			return
 		}
 	case origin != "" && !isOriginOf(origin, r.Host):
 		o.refuse(w, "Origin", "a web page of "+service.Clip(origin)+" sent this: start the server with --allow-origin "+service.Clip(origin)+" if it may")
+		return
+	case takesByGet(r) && origin == "" && ofUnknownPage(r):
+		o.refuse(w, "User-Agent", "a browser sent this, and does not say for which page: it does so over HTTPS alone, or to loopback; send POST /v1/allow, or start the server with --allow-origin if a page of that site may")
 		return
 	case !ownSite(r) && !isLink(r):
 		o.refuse(w, "Sec-Fetch-Site", "a web page of another site sent this: start the server with --allow-origin and that site's scheme://host:port if it may")
@@ -163,6 +172,23 @@ func ownSite(r *http.Request) bool {
 func isLink(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" &&
 		(r.URL.Path == "/" || r.URL.Path == "/docs" || r.URL.Path == "/docs/" || r.URL.Path == "/openapi.json")
+}
+
+// ofProxy tells whether a proxy asks whether a request may pass. A page that is not allowed can't
+// make a browser send the field: it asks the server first (CORS), and is refused.
+func ofProxy(r *http.Request) bool {
+	return r.URL.Path == ForwardAuthPath && len(r.Header[forwarded.Mark]) > 0
+}
+
+// takesByGet tells whether a GET changes something here.
+func takesByGet(r *http.Request) bool {
+	return r.URL.Path == "/v1/allow" && r.Method != http.MethodPost
+}
+
+// ofUnknownPage tells whether a browser sent the request that does not say who made it. All
+// browsers' names begin so, and a page has no say in it.
+func ofUnknownPage(r *http.Request) bool {
+	return len(r.Header["Sec-Fetch-Site"]) == 0 && strings.HasPrefix(r.UserAgent(), "Mozilla/")
 }
 
 // hostOf is the host of host[:port], without brackets.

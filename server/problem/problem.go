@@ -44,7 +44,7 @@ func (p *Problem) GetHeaders() http.Header {
 		return http.Header{"Retry-After": {"1"}}
 	case p.Code == api.CodeCeiling:
 		return http.Header{"Retry-After": {ratelimitfields.RetryAfter(max(p.retryAfter, time.Second))}}
-	case p.Code == api.CodeUnauthorized: // the second is for browsers, which ask their user: the password is the token
+	case p.Status == http.StatusUnauthorized: // the second is for browsers, which ask their user: the password is the token
 		return http.Header{"Www-Authenticate": {`Bearer realm="weir"`, `Basic realm="weir", charset="UTF-8"`}}
 	}
 	return nil
@@ -59,6 +59,20 @@ func Of(err error) *Problem {
 	e := service.AsError(err)
 	p = New(e.Code, e.Field, e.Message)
 	p.Missing, p.HitsAnswer, p.retryAfter = e.Missing, e.Hits, e.RetryAfter
+	return p
+}
+
+// OfProxy is Of an error for the client of a proxy that asked: that client can do nothing about a fault of the
+// proxy's settings, which is a server's error to it.
+func OfProxy(err error) *Problem {
+	p := Of(err)
+	switch {
+	case p.Code == api.CodeCeiling:
+		p.Status = http.StatusServiceUnavailable
+	case p.Status < http.StatusInternalServerError:
+		p.Status = http.StatusInternalServerError
+	}
+	p.Title = http.StatusText(p.Status)
 	return p
 }
 
