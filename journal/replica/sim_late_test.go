@@ -13,8 +13,9 @@ func (n *simNode) simNamed() time.Duration {
 }
 
 // checkLate checks that each node of which hits are missing for long is named: where
-// nothing was ever followed of it, this node itself, and where something was a moment ago,
-// once a beat should have come that says how far it is. Clocks that jump are for themselves.
+// nothing was ever followed or heard of it since it left, this node itself, and where something
+// was followed a moment ago, once a beat should have come that says how far it is. Clocks that
+// jump are for themselves.
 func (n *simNode) checkLate() {
 	if n.c.skewed || !n.ready || n.c.now().Sub(n.since) < simSlowest+LateAfter { // it has not heard what they say of themselves
 		return
@@ -30,6 +31,7 @@ func (n *simNode) checkLate() {
 		}
 		since, lacks := n.lacks(other)
 		met, known := n.met[other.origin]
+		known = known && !n.knowsLeft(other)
 		named := other.simNamed()
 		if !known {
 			named = max(named, n.simNamed())
@@ -43,6 +45,19 @@ func (n *simNode) checkLate() {
 			return
 		}
 	}
+}
+
+// knowsLeft tells whether the last that a node knows of another one is that it left.
+func (n *simNode) knowsLeft(other *simNode) bool {
+	if p := n.r.peers[other.origin]; p != nil && p.epoch == other.r.encoder.Epoch {
+		return false
+	}
+	for _, f := range slices.Backward(n.c.model.counted) {
+		if f.Origin == other.origin && f.sequence < n.r.Next() {
+			return f.leaving
+		}
+	}
+	return false
 }
 
 // lacks tells when another node took the first hit of its life that is not here.

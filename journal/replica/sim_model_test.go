@@ -58,6 +58,7 @@ type simFlush struct {
 	sequence uint64 // of the message that made it whole; 0: it is not
 	acked    bool
 	lost     bool // the log lost a message of it
+	leaving  bool // nothing comes after it in its life
 
 	cut   int64 // true Unix ms when it was cut
 	clock int64 // ms that its node's clock was ahead then

@@ -255,6 +255,7 @@ func (n *simNode) tick(run int) bool {
 		return true
 	}
 	n.sending = n.c.model.cut(n.r.encoder.Incarnation, n.r.encoder.Flush, n.f.Parts(), n.ops, n.once)
+	n.sending.leaving = n.leaving
 	n.learnOwn(n.sending)
 	n.learnArrived(arriving)
 	n.snaps = n.with(n.f.cut.Snaps)
