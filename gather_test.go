@@ -174,7 +174,7 @@ func TestRefusesWhenNobodyCuts(t *testing.T) {
 }
 
 // Evicted hits stay in the upper bounds across a restart.
-func TestStateKeepsForgottenHits(t *testing.T) {
+func TestStateKeepsEvictedHits(t *testing.T) {
 	cfg := Config{Clock: EventClock, Gather: true, Memory: 1 << 20, Partitions: 16}
 	e, restarted := newTestEngine(t, cfg), newTestEngine(t, cfg)
 	for i := range int64(50_000) {

@@ -41,8 +41,8 @@ func TestHoldFollowsRestoredBackups(t *testing.T) {
 					t.Fatal(err)
 				}
 			case 3:
-				f.Forgotten = []replication.Forgotten{{Place: r.IntN(replication.ForgottenPlaces), Hits: 3, Newest: second()}}
-				model.e.side.MergeForgotten(partition, f.Forgotten)
+				f.Evicted = []replication.Evicted{{Place: r.IntN(replication.EvictedPlaces), Hits: 3, Newest: second()}}
+				model.e.side.MergeEvicted(partition, f.Evicted)
 			case 4:
 				f.Deltas = []replication.Delta{{Key: key}}
 				model.e.side.Apply(partition, f.Deltas, nil)

@@ -43,7 +43,7 @@ func (r *side) LoadStateSince(partition int, state []byte, set time.Duration) er
 	if err := e.total.merge(&s.Total); err != nil {
 		return err
 	}
-	e.evicted.merge(s.Forgotten)
+	e.evicted.merge(s.Evicted)
 	return e.keys.Install(partition, s)
 }
 
@@ -83,7 +83,7 @@ func (e *Engine) mergeTotal(w *window.Window) error {
 	return e.total.merge(w)
 }
 
-func (r *side) MergeForgotten(partition int, list []replication.Forgotten) {
+func (r *side) MergeEvicted(partition int, list []replication.Evicted) {
 	r.engine.evicted.merge(list)
 	r.engine.keys.MergeEvicted(partition, list)
 }
@@ -106,9 +106,9 @@ type evictedOfAll struct {
 	all sketch.Hits
 }
 
-func (s *evictedOfAll) merge(list []replication.Forgotten) {
+func (s *evictedOfAll) merge(list []replication.Evicted) {
 	for _, f := range list {
-		if f.Place == replication.ForgottenOfAll {
+		if f.Place == replication.EvictedOfAll {
 			s.mu.Lock()
 			s.all.Add(f.Hits, f.Newest)
 			s.mu.Unlock()

@@ -67,8 +67,8 @@ func (k *Keyspace) follow(number int, f *replication.Followed) error {
 		k.Clear(number, nil)
 	case f.Windows != nil:
 		return k.MergeWindows(number, f.Windows)
-	case f.Forgotten != nil:
-		k.MergeEvicted(number, f.Forgotten)
+	case f.Evicted != nil:
+		k.MergeEvicted(number, f.Evicted)
 	default:
 		k.Apply(number, f.Deltas, nil)
 	}

@@ -69,7 +69,7 @@ func (k *Keyspace) KeptWindow(w *window.Window) (*window.Window, error) {
 }
 
 // MergeEvicted adds hits of evicted keys that come from a journal.
-func (k *Keyspace) MergeEvicted(number int, list []replication.Forgotten) {
+func (k *Keyspace) MergeEvicted(number int, list []replication.Evicted) {
 	p := &k.partitions[number]
 	p.mu.Lock()
 	defer p.mu.Unlock()

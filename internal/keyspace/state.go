@@ -6,7 +6,7 @@ import "github.com/weir-counter/weir/internal/replication"
 // and the caller holds mu.
 func (p *partition) state(b []byte, partitions, number int) *replication.StateWriter {
 	w := replication.NewStateWriter(b, partitions, number, p.shared.clock.Retention, &p.total)
-	w.Forgotten(p.evictedList())
+	w.Evicted(p.evictedList())
 	w.Windows(p.keys)
 	p.table.Load().each(func(en *entry) { w.Window(en.key, &en.window) })
 	w.Windows(p.ahead.Len())
@@ -23,7 +23,7 @@ func (k *Keyspace) Install(number int, s replication.State) error {
 	limit := p.look()
 	k.bytes.Add(int64(s.Total.Size() - p.total.Size()))
 	p.total = s.Total
-	for _, f := range s.Forgotten {
+	for _, f := range s.Evicted {
 		p.addEvicted(f)
 	}
 	for i := range s.Keys {

@@ -17,10 +17,10 @@ type Content struct {
 	Partition  int           // which of them
 	Retention  time.Duration // of that engine
 
-	Total     window.Window // of all hits of the partition
-	Keys      []KeyWindow   // by key, which may have several: of seconds that have not come
-	Forgotten []Forgotten   // hits of evicted keys, by place
-	Limits    []LimitState  // what keys have used of limits that survive a restart
+	Total   window.Window // of all hits of the partition
+	Keys    []KeyWindow   // by key, which may have several: of seconds that have not come
+	Evicted []Evicted     // hits of evicted keys, by place
+	Limits  []LimitState  // what keys have used of limits that survive a restart
 }
 
 // ReadContent reads a state that a cut made. One that is damaged is an error that wraps
@@ -31,7 +31,7 @@ func ReadContent(state []byte) (c Content, err error) {
 		return c, err
 	}
 	c = Content{Partitions: int(s.Partitions), Partition: int(s.Partition), Retention: time.Duration(s.Retention) * time.Second,
-		Total: s.Total, Keys: s.Keys, Forgotten: s.Forgotten, Limits: s.Limits}
+		Total: s.Total, Keys: s.Keys, Evicted: s.Evicted, Limits: s.Limits}
 	for _, ahead := range s.Ahead {
 		if ahead.Key == allKeys {
 			ahead.Key = ""
@@ -48,13 +48,13 @@ func ReadContent(state []byte) (c Content, err error) {
 
 // Kept is the content with another retention. Where a shorter one was kept before, hits
 // that had left by then may be in longer windows: they count among those of evicted
-// keys, as upper bounds, and those of all keys among those of ForgottenOfAll.
+// keys, as upper bounds, and those of all keys among those of EvictedOfAll.
 func (c Content) Kept(retention time.Duration) (Content, error) {
 	was := int64(c.Retention / time.Second)
 	k := c
 	k.Retention = retention
-	gone := map[int]Forgotten{}
-	for _, f := range c.Forgotten {
+	gone := map[int]Evicted{}
+	for _, f := range c.Evicted {
 		gone[f.Place] = f
 	}
 	keep := func(w *window.Window, places ...int) (window.Window, error) {
@@ -63,18 +63,18 @@ func (c Content) Kept(retention time.Duration) (Content, error) {
 		for _, place := range places {
 			if f := gone[place]; left > 0 {
 				hits := window.Exactly(f.Hits).Plus(window.Exactly(left)).Upper
-				gone[place] = Forgotten{place, hits, max(f.Newest, newest-was+1)}
+				gone[place] = Evicted{place, hits, max(f.Newest, newest-was+1)}
 			}
 		}
 		return kept, err
 	}
 	var err error
-	if k.Total, err = keep(&c.Total, ForgottenOfAll); err != nil {
+	if k.Total, err = keep(&c.Total, EvictedOfAll); err != nil {
 		return c, err
 	}
 	k.Keys = make([]KeyWindow, len(c.Keys))
 	for i, key := range c.Keys {
-		places := []int{ForgottenOfAll}
+		places := []int{EvictedOfAll}
 		if key.Key != "" {
 			places = sketch.PlacesOf(key.Key)
 		}
@@ -83,10 +83,10 @@ func (c Content) Kept(retention time.Duration) (Content, error) {
 		}
 		k.Keys[i].Key = key.Key
 	}
-	k.Forgotten = nil
-	for place := range ForgottenOfAll + 1 {
+	k.Evicted = nil
+	for place := range EvictedOfAll + 1 {
 		if f, ok := gone[place]; ok {
-			k.Forgotten = append(k.Forgotten, f)
+			k.Evicted = append(k.Evicted, f)
 		}
 	}
 	return k, nil

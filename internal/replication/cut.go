@@ -28,8 +28,8 @@ type Cut struct {
 
 // Followed is what a journal has of a partition at one place. Only one field is set.
 type Followed struct {
-	Deltas    []Delta     // as of Engine.Apply
-	Windows   []KeyWindow // as of Engine.MergeWindows
-	Forgotten []Forgotten // as of Engine.MergeForgotten
-	Clear     bool        // all hits before it are gone
+	Deltas  []Delta     // as of Engine.Apply
+	Windows []KeyWindow // as of Engine.MergeWindows
+	Evicted []Evicted   // as of Engine.MergeEvicted
+	Clear   bool        // all hits before it are gone
 }

@@ -110,8 +110,8 @@ type Stored interface {
 	// way count for AllKeys alone.
 	MergeWindows(partition int, list []KeyWindow) error
 
-	// MergeForgotten adds hits of evicted keys that come from a journal.
-	MergeForgotten(partition int, list []Forgotten)
+	// MergeEvicted adds hits of evicted keys that come from a journal.
+	MergeEvicted(partition int, list []Evicted)
 
 	// Clear forgets all hits of a partition that is held, at a place of a journal: those that
 	// no cut has stay, and own, the own hits and removals that were cut and come after that

@@ -59,11 +59,11 @@ type State struct {
 	Partition  uint64 // which of them
 	Retention  uint64 // of that engine, in seconds
 
-	Total     window.Window // of all hits of the partition
-	Forgotten []Forgotten
-	Keys      []KeyWindow
-	Ahead     []KeyWindow // of hits that were ahead of the clock; the key * is all hits
-	Limits    []LimitState
+	Total   window.Window // of all hits of the partition
+	Evicted []Evicted
+	Keys    []KeyWindow
+	Ahead   []KeyWindow // of hits that were ahead of the clock; the key * is all hits
+	Limits  []LimitState
 }
 
 // SetForward says that the time of day was set forward since the state was made: what keys have
@@ -80,19 +80,19 @@ type KeyWindow struct {
 	Window window.Window
 }
 
-// Forgotten is a place of the sketch of hits whose keys were evicted.
-type Forgotten struct {
-	Place  int    // 0 to ForgottenPlaces-1, or ForgottenOfAll
+// Evicted is a place of the sketch of hits whose keys were evicted.
+type Evicted struct {
+	Place  int    // 0 to EvictedPlaces-1, or EvictedOfAll
 	Hits   uint64 // that may be of any key of the place
 	Newest int64  // Unix second of the newest of them
 }
 
-// ForgottenPlaces is how many places a partition has for hits of evicted keys.
-const ForgottenPlaces = sketch.Places
+// EvictedPlaces is how many places a partition has for hits of evicted keys.
+const EvictedPlaces = sketch.Places
 
-// ForgottenOfAll is the place of hits that the count of all keys lacks: they had left under
+// EvictedOfAll is the place of hits that the count of all keys lacks: they had left under
 // a shorter retention than now. It is beside the sketch, and no key's.
-const ForgottenOfAll = ForgottenPlaces
+const EvictedOfAll = EvictedPlaces
 
 // LimitState is what a key has used of a limit.
 type LimitState struct {
@@ -111,7 +111,7 @@ func ReadState(state []byte) (s State, err error) {
 	}
 	s = State{Partitions: r.Uvarint(), Partition: r.Uvarint(), Retention: r.Uvarint()}
 	s.Total = r.window()
-	s.Forgotten = r.forgotten()
+	s.Evicted = r.evicted()
 	n := r.Count()
 	s.Keys = slices.Grow(s.Keys, n)
 	for range n {
@@ -166,14 +166,14 @@ func (r *stateReader) ahead() (list []KeyWindow) {
 	return list
 }
 
-func (r *stateReader) forgotten() (list []Forgotten) {
-	for range min(r.Uvarint(), ForgottenOfAll+1) {
+func (r *stateReader) evicted() (list []Evicted) {
+	for range min(r.Uvarint(), EvictedOfAll+1) {
 		place, hits, newest := r.Uvarint(), r.Uvarint(), int64(r.Uvarint())
-		if place >= ForgottenPlaces && (place > ForgottenOfAll || r.version <= stateNoTotal) {
+		if place >= EvictedPlaces && (place > EvictedOfAll || r.version <= stateNoTotal) {
 			r.Fail()
 			return nil
 		}
-		list = append(list, Forgotten{int(place), hits, newest})
+		list = append(list, Evicted{int(place), hits, newest})
 	}
 	return list
 }

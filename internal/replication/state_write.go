@@ -31,8 +31,8 @@ func (w *StateWriter) window(of *window.Window) {
 	w.b = wire.AppendBlock(w.b, w.scratch)
 }
 
-// Forgotten writes the places of the eviction sketch that have hits, in order.
-func (w *StateWriter) Forgotten(list []Forgotten) {
+// Evicted writes the places of the eviction sketch that have hits, in order.
+func (w *StateWriter) Evicted(list []Evicted) {
 	w.b = binary.AppendUvarint(w.b, uint64(len(list)))
 	for _, f := range list {
 		w.b = binary.AppendUvarint(w.b, uint64(f.Place))

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-counter/weir/journal/replica"
 )
 
-// Batch is a batch of windows, of forgotten hits or of nothing but a clear.
+// Batch is a batch of windows, of evicted hits or of nothing but a clear.
 type Batch struct {
 	Partition int
 	Kind      uint64
@@ -64,25 +64,25 @@ func Pour(c replication.Content, to *weir.Engine, f func(Batch) error) error {
 			return err
 		}
 	}
-	if len(c.Forgotten) == 0 {
+	if len(c.Evicted) == 0 {
 		return nil
 	}
-	forgotten := pouredForgotten(c.Forgotten)
+	evicted := pouredEvicted(c.Evicted)
 	for partition := first; partition < cfg.Partitions; partition += c.Partitions {
-		if forgotten.Partition = partition; forgotten.N > 0 {
-			if err := f(forgotten); err != nil {
+		if evicted.Partition = partition; evicted.N > 0 {
+			if err := f(evicted); err != nil {
 				return err
 			}
 		}
-		forgotten = pouredForgotten(slices.DeleteFunc(slices.Clone(c.Forgotten), func(one replication.Forgotten) bool { return one.Place == replication.ForgottenOfAll }))
+		evicted = pouredEvicted(slices.DeleteFunc(slices.Clone(c.Evicted), func(one replication.Evicted) bool { return one.Place == replication.EvictedOfAll }))
 	}
 	return nil
 }
 
-func pouredForgotten(list []replication.Forgotten) Batch {
-	p := Batch{Kind: record.KindForgotten, N: uint64(len(list))}
+func pouredEvicted(list []replication.Evicted) Batch {
+	p := Batch{Kind: record.KindEvicted, N: uint64(len(list))}
 	for _, one := range list {
-		p.Entries = record.AppendForgottenEntry(p.Entries, one)
+		p.Entries = record.AppendEvictedEntry(p.Entries, one)
 	}
 	return p
 }

@@ -166,9 +166,9 @@ func (e *Encoder) Add(partition int, deltas []replication.Delta) {
 const (
 	KindHits = iota
 	KindAdmissions
-	KindWindows   // of keys, of a backup
-	KindForgotten // hits of evicted keys, of a backup
-	KindClear     // of the whole partition, before a backup replaces it
+	KindWindows // of keys, of a backup
+	KindEvicted // hits of evicted keys, of a backup
+	KindClear   // of the whole partition, before a backup replaces it
 	kinds
 )
 

@@ -16,7 +16,7 @@ import (
 //
 //	kind 2, windows     length of the key, the key, length of the window, the window
 //	                    (package window). A length of 0: all hits of the partition
-//	kind 3, forgotten   place, hits, second of the newest: hits of evicted keys
+//	kind 3, evicted     place, hits, second of the newest: hits of evicted keys
 //	kind 4, clear       one byte, 1: all hits that are before it are gone
 //
 // Their N is 1. They are of an origin of their own, which follows from the backup
@@ -31,8 +31,8 @@ func AppendWindowEntry(b []byte, key string, w *window.Window) []byte {
 	return append(b, encoded...)
 }
 
-// AppendForgottenEntry appends an entry of a batch of KindForgotten.
-func AppendForgottenEntry(b []byte, f replication.Forgotten) []byte {
+// AppendEvictedEntry appends an entry of a batch of KindEvicted.
+func AppendEvictedEntry(b []byte, f replication.Evicted) []byte {
 	b = binary.AppendUvarint(b, uint64(f.Place))
 	b = binary.AppendUvarint(b, f.Hits)
 	return binary.AppendUvarint(b, uint64(f.Newest))
@@ -50,8 +50,8 @@ func (b *Batch) CheckRestored() (sound bool) {
 	switch b.Kind {
 	case KindWindows:
 		_, sound = b.Windows()
-	case KindForgotten:
-		_, sound = b.Forgotten()
+	case KindEvicted:
+		_, sound = b.Evicted()
 	case KindClear:
 		b.N, b.Removes, sound = 1, true, len(b.Entries) == 1 && b.Entries[0] == 1
 	}
@@ -76,16 +76,16 @@ func (b *Batch) Windows() (list []replication.KeyWindow, sound bool) {
 	return list, true
 }
 
-// Forgotten are the entries of a batch of KindForgotten, which it counts in N.
-func (b *Batch) Forgotten() (list []replication.Forgotten, sound bool) {
+// Evicted are the entries of a batch of KindEvicted, which it counts in N.
+func (b *Batch) Evicted() (list []replication.Evicted, sound bool) {
 	b.N = 0
 	e := newReader(b.Entries)
 	for e.Len() > 0 {
 		place, hits, newest := e.Uvarint(), e.Uvarint(), e.Uvarint()
-		if e.Failed() || place > replication.ForgottenOfAll || newest > window.MaxTime {
+		if e.Failed() || place > replication.EvictedOfAll || newest > window.MaxTime {
 			return nil, false
 		}
-		list = append(list, replication.Forgotten{Place: int(place), Hits: hits, Newest: int64(newest)})
+		list = append(list, replication.Evicted{Place: int(place), Hits: hits, Newest: int64(newest)})
 		b.N++
 	}
 	return list, true

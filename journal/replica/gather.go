@@ -98,8 +98,8 @@ func (g *gathered) followed() (list []replication.Followed) {
 		switch b := &g.steps[i].restored; b.Kind { // they were checked
 		case record.KindWindows:
 			f.Windows, _ = b.Windows()
-		case record.KindForgotten:
-			f.Forgotten, _ = b.Forgotten()
+		case record.KindEvicted:
+			f.Evicted, _ = b.Evicted()
 		case record.KindClear:
 			f.Clear = true
 		}

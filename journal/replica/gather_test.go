@@ -10,7 +10,7 @@ import (
 func TestGatheredForgetsWhatWasCleared(t *testing.T) {
 	var g gathered
 	for range 3 {
-		g.add(record.Batch{Kind: record.KindForgotten, Entries: []byte{1, 2, 3}})
+		g.add(record.Batch{Kind: record.KindEvicted, Entries: []byte{1, 2, 3}})
 		g.add(record.Batch{Kind: record.KindClear, Entries: []byte{1}})
 	}
 	if list := g.followed(); len(list) != 1 || !list[0].Clear || g.entries != 1 {

@@ -198,9 +198,9 @@ func (h *Holding) restored(b record.Batch) error {
 	case record.KindWindows:
 		list, _ := b.Windows() // it was checked
 		return replication.Of(h.engine).MergeWindows(b.Partition, list)
-	case record.KindForgotten:
-		list, _ := b.Forgotten()
-		replication.Of(h.engine).MergeForgotten(b.Partition, list)
+	case record.KindEvicted:
+		list, _ := b.Evicted()
+		replication.Of(h.engine).MergeEvicted(b.Partition, list)
 	case record.KindClear:
 		var own []replication.Delta
 		if h.ownAll != nil {

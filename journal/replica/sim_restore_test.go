@@ -127,8 +127,8 @@ func (n *simNode) addRestored(e *record.Encoder, partition int, ops []simOp) (of
 	}
 	e.AddRestored(partition, record.KindWindows, entries, uint64(len(keys)+1))
 	if n.c.w.Chance(.3) {
-		old := replication.Forgotten{Place: n.c.w.IntN(replication.ForgottenOfAll), Hits: 1 + n.c.w.Uint64N(9), Newest: simBegin.Unix() - 1000}
-		e.AddRestored(partition, record.KindForgotten, record.AppendForgottenEntry(nil, old), 1)
+		old := replication.Evicted{Place: n.c.w.IntN(replication.EvictedOfAll), Hits: 1 + n.c.w.Uint64N(9), Newest: simBegin.Unix() - 1000}
+		e.AddRestored(partition, record.KindEvicted, record.AppendEvictedEntry(nil, old), 1)
 	}
 	return of
 }
