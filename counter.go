@@ -26,9 +26,9 @@ type Counter struct {
 
 	retention int64 // seconds; 0: the default
 
-	mu     sync.Mutex // guards all below
-	window window.Window
-	ahead  quarantine.Windows // hits of seconds that have not come
+	mu         sync.Mutex // guards all below
+	window     window.Window
+	quarantine quarantine.Windows // hits of seconds that have not come
 }
 
 // NewCounter returns a Counter that keeps hits for at least retention, whole
@@ -115,10 +115,10 @@ func (c *Counter) fold(s *live.Stripes, mine *live.Cell, second int64, n uint64)
 	c.last.change()
 	defer c.last.changed()
 	outcome := s.Fold(mine, &c.window, second, n, c.window.Settle)
-	if outcome == TooLate && c.setAside(s) { // the clock has run back
+	if outcome == TooLate && c.quarantineWindow(s) { // the clock has run back
 		outcome = s.Fold(s.Mine(), &c.window, second, n, c.window.Settle)
 	}
-	if !c.ahead.Empty() {
+	if !c.quarantine.Empty() {
 		c.come()
 	}
 	return outcome
@@ -132,9 +132,9 @@ func (c *Counter) limit() int64 {
 	return c.wall.Second() + counterAhead
 }
 
-// setAside sets the window aside if it has seen seconds that have not come yet. The
+// quarantineWindow quarantines the window if it has seen seconds that have not come yet. The
 // caller holds mu.
-func (c *Counter) setAside(s *live.Stripes) bool {
+func (c *Counter) quarantineWindow(s *live.Stripes) bool {
 	limit := c.limit()
 	if second, _ := s.Newest(&c.window); second <= limit {
 		return false
@@ -143,7 +143,7 @@ func (c *Counter) setAside(s *live.Stripes) bool {
 	none := c.emptyWindow()
 	was := c.window
 	c.window = none
-	c.ahead.Take(AllKeys, &was, limit)
+	c.quarantine.Take(AllKeys, &was, limit)
 	return true
 }
 
@@ -155,9 +155,9 @@ func (c *Counter) emptyWindow() window.Window {
 	return none
 }
 
-// come merges what was set aside and has come. The caller holds mu.
+// come merges what was quarantined and has come. The caller holds mu.
 func (c *Counter) come() {
-	c.ahead.Come(c.limit(), func(_ string, w *window.Window) { quarantine.MergeSame(&c.window, w) })
+	c.quarantine.Come(c.limit(), func(_ string, w *window.Window) { quarantine.MergeSame(&c.window, w) })
 }
 
 // settle counts n hits that were accepted before; they are never too late.
@@ -170,7 +170,7 @@ func (c *Counter) settle(second int64, n uint64) {
 	if newest, _ := s.Newest(&c.window); second > newest {
 		if limit := c.limit(); second > limit {
 			none := c.emptyWindow()
-			c.ahead.Settle(&none, AllKeys, second, n, limit)
+			c.quarantine.Settle(&none, AllKeys, second, n, limit)
 			return
 		}
 	}
@@ -185,7 +185,7 @@ func (c *Counter) keep() {
 	c.last.change()
 	defer c.last.changed()
 	if newest, _ := s.Newest(&c.window); newest > c.limit()+clock.Near {
-		c.setAside(s)
+		c.quarantineWindow(s)
 	}
 	c.come()
 }
@@ -246,7 +246,7 @@ func (c *Counter) count(at, seconds int64) Count {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	folded := c.window.Count(at, seconds).Plus(c.ahead.Count(AllKeys, at, seconds))
+	folded := c.window.Count(at, seconds).Plus(c.quarantine.Count(AllKeys, at, seconds))
 	if c.clock == nil {
 		folded = c.known(s, folded, at, seconds)
 	}
@@ -286,7 +286,7 @@ func (c *Counter) merge(w *window.Window) error {
 	limit := c.limit()
 	if newest, _ := w.Newest(); newest > limit {
 		one := w.Clone()
-		c.ahead.Take(AllKeys, &one, limit)
+		c.quarantine.Take(AllKeys, &one, limit)
 		return nil
 	}
 	return c.window.Merge(w)
@@ -296,7 +296,7 @@ func (c *Counter) merge(w *window.Window) error {
 func (c *Counter) total() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	count := window.Exactly(c.window.Total()).Plus(window.Exactly(c.ahead.Total(AllKeys)))
+	count := window.Exactly(c.window.Total()).Plus(window.Exactly(c.quarantine.Total(AllKeys)))
 	if s := c.stripes.Load(); s != nil {
 		count = count.Plus(window.Exactly(s.Live(-1, window.MaxTime)))
 	}

@@ -17,9 +17,9 @@ type Clock struct {
 	Ahead     int64 // seconds a hit may be after the wall clock
 	Retention int64 // seconds
 
-	// aside counts hits, weighted, that were set aside because their second had not
-	// come, and asideAt the wall clock's second when the last one was.
-	aside, asideAt atomic.Uint64
+	// quarantined counts hits, weighted, that were quarantined because their second had not
+	// come, and quarantinedAt the wall clock's second when the last one was.
+	quarantined, quarantinedAt atomic.Uint64
 
 	// seen is the latest second known to have begun: of a wall clock the last
 	// one read, of an event clock that of the newest hit. -1: none yet.
@@ -84,16 +84,18 @@ const Near = 200
 // record, whoever brings it.
 func (c *Clock) Limit() int64 { return c.Wall.Second() + c.Ahead }
 
-// SetAside notes n hits of a second after limit.
-func (c *Clock) SetAside(second int64, n uint64, limit int64) {
+// NoteQuarantined notes n hits of a second after limit.
+func (c *Clock) NoteQuarantined(second int64, n uint64, limit int64) {
 	if second > limit+Near {
-		c.aside.Add(n)
-		c.asideAt.Store(uint64(max(limit-c.Ahead, 0)))
+		c.quarantined.Add(n)
+		c.quarantinedAt.Store(uint64(max(limit-c.Ahead, 0)))
 	}
 }
 
-// Noted is how many hits setAside noted, and the wall clock's second at the last of them.
-func (c *Clock) Noted() (hits uint64, at int64) { return c.aside.Load(), int64(c.asideAt.Load()) }
+// Noted is how many hits NoteQuarantined noted, and the wall clock's second at the last of them.
+func (c *Clock) Noted() (hits uint64, at int64) {
+	return c.quarantined.Load(), int64(c.quarantinedAt.Load())
+}
 
 // Advance moves an event clock on to the second of a hit, which has come.
 func (c *Clock) Advance(second int64) {

@@ -53,19 +53,19 @@ func (p *partition) applyBlock(deltas []replication.Delta, own func(key string) 
 		switch {
 		case d.N > 0 && p.gone[d.Key] > 0: // it was before a removal of ours
 		case d.N > 0 && d.At > limit:
-			p.settleAside(d.Key, d.At, d.N, limit)
+			p.quarantineHits(d.Key, d.At, d.N, limit)
 		case d.N > 0:
 			if en == nil {
 				en = p.insert(hashes[i], d.Key)
 			}
 			p.addSettled(en, d.At, d.N)
 		case en != nil:
-			p.dropAhead(d.Key)
+			p.dropQuarantined(d.Key)
 			p.remove(en)
 			p.restore(hashes[i], d.Key, own, limit)
 			clear(entries[i+1:]) // one of them may be this one
 		default:
-			p.dropAhead(d.Key)
+			p.dropQuarantined(d.Key)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (p *partition) restore(hash uint64, key string, own func(key string) []repl
 	en := p.insert(hash, key)
 	for _, d := range hits {
 		if d.At > limit { // the clock has run back since
-			p.settleAside(key, d.At, d.N, limit)
+			p.quarantineHits(key, d.At, d.N, limit)
 		} else {
 			p.addSettled(en, d.At, d.N)
 		}

@@ -87,7 +87,7 @@ func (p *partition) settleTotal(deltas []replication.Delta, limit int64) {
 	before := p.total.Size()
 	EachSecond(deltas, func(second int64, n uint64) {
 		if second > limit {
-			p.shared.bytes.Add(int64(p.ahead.Settle(&p.shared.empty, allKeys, second, n, limit)))
+			p.shared.bytes.Add(int64(p.quarantine.Settle(&p.shared.empty, allKeys, second, n, limit)))
 			return
 		}
 		p.total.Settle(second, n)

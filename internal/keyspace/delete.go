@@ -16,7 +16,7 @@ func (k *Keyspace) Delete(key string) (had, held bool) {
 		return false, false
 	}
 	en := p.table.Load().find(k.hash(key), key)
-	if had := p.dropAhead(key); en == nil && !had {
+	if had := p.dropQuarantined(key); en == nil && !had {
 		return false, true
 	}
 	key = strings.Clone(key)

@@ -49,8 +49,8 @@ func (p *partition) evictCold(leave int) {
 	if p.away.Load() {
 		return
 	}
-	if p.shared.overBudget() && !p.ahead.Empty() {
-		p.evictAhead()
+	if p.shared.overBudget() && !p.quarantine.Empty() {
+		p.evictQuarantined()
 	}
 	for p.shared.overBudget() && p.keys > leave {
 		p.evictSome(leave)

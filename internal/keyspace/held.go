@@ -75,14 +75,14 @@ func (k *Keyspace) follow(number int, f *replication.Followed) error {
 	return nil
 }
 
-// letGo forgets the keys of a partition, what was set aside of them too; their hits that no
+// letGo forgets the keys of a partition, those in quarantine too; their hits that no
 // cut has yet are in its deltas. The caller holds mu.
 func (p *partition) letGo() {
 	clear(p.active)
 	p.active, p.kept = p.active[:0], 0
 	p.bytes = bytesOf(p.deltas)
 	defer p.tellWaiting()
-	p.shared.bytes.Add(int64(-p.ahead.Forget()))
+	p.shared.bytes.Add(int64(-p.quarantine.Forget()))
 	if p.keys == 0 {
 		return
 	}

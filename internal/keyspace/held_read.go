@@ -11,7 +11,7 @@ func (k *Keyspace) CountAll(in replication.PartitionSet, at, seconds int64) (sum
 		if in.Has(i) {
 			p := &k.partitions[i]
 			p.mu.Lock()
-			sum = sum.Plus(p.total.Count(at, seconds)).Plus(p.ahead.Count(allKeys, at, seconds)).Plus(window.Count{Upper: p.evictedOfAll.Since(at - seconds)})
+			sum = sum.Plus(p.total.Count(at, seconds)).Plus(p.quarantine.Count(allKeys, at, seconds)).Plus(window.Count{Upper: p.evictedOfAll.Since(at - seconds)})
 			p.mu.Unlock()
 		}
 	}

@@ -68,7 +68,7 @@ func (k *Keyspace) fold(p *partition, en *entry, was *hotKey, mine *live.Cell, s
 	case hot != nil && hot == was:
 		if outcome = hot.Fold(mine, &en.window, second, n, p.settler(en)); outcome == window.TooLate {
 			if limit := k.clock.Limit(); p.newestOf(en) > limit { // the clock has run back
-				p.setAside(en, limit)
+				p.quarantineWindow(en, limit)
 				outcome = hot.Fold(hot.Mine(), &en.window, second, n, p.settler(en))
 			}
 		}

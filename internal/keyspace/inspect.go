@@ -24,5 +24,5 @@ func (k *Keyspace) Settled(number int, f func(key string, w *window.Window)) (ah
 	defer p.mu.Unlock()
 	p.table.Load().each(func(en *entry) { f(en.key, &en.window) })
 	f(allKeys, &p.total)
-	return p.ahead.Len()
+	return p.quarantine.Len()
 }

@@ -37,8 +37,8 @@ func (k *Keyspace) mergeWindow(p *partition, key string, w *window.Window, limit
 	newest, _ := w.Newest()
 	if newest > limit {
 		own := w.Clone()
-		k.clock.SetAside(newest, w.Total(), limit)
-		k.bytes.Add(int64(p.ahead.Take(key, &own, limit)))
+		k.clock.NoteQuarantined(newest, w.Total(), limit)
+		k.bytes.Add(int64(p.quarantine.Take(key, &own, limit)))
 		return nil
 	}
 	k.clock.Advance(newest)
@@ -86,7 +86,7 @@ func (k *Keyspace) Clear(number int, own []replication.Delta) {
 	defer p.mu.Unlock()
 	limit := p.look()
 	p.letGo()
-	k.bytes.Add(-int64(p.ahead.Forget()))
+	k.bytes.Add(-int64(p.quarantine.Forget()))
 	k.bytes.Add(int64(k.empty.Size() - p.total.Size()))
 	p.total = k.empty
 	k.bytes.Add(-p.evicted.Forget())
@@ -97,10 +97,10 @@ func (k *Keyspace) Clear(number int, own []replication.Delta) {
 			en := p.table.Load().find(hash, d.Key)
 			switch {
 			case d.N > 0 && d.At > limit:
-				p.settleAside(d.Key, d.At, d.N, limit)
+				p.quarantineHits(d.Key, d.At, d.N, limit)
 				continue
 			case d.N == 0:
-				p.dropAhead(d.Key)
+				p.dropQuarantined(d.Key)
 			}
 			switch {
 			case d.N == 0 && en != nil:

@@ -27,7 +27,7 @@ type partition struct {
 	evicted      sketch.Sketch
 	evictedOfAll sketch.Hits        // that allKeys lacks: they had left under a shorter retention than now
 	passing      int64              // bytes of keys, while the partition is not held
-	ahead        quarantine.Windows // hits of seconds that have not come (ahead.go)
+	quarantine   quarantine.Windows // hits of seconds that have not come (quarantine.go)
 	looked       int64              // the last second that had come when the partition was looked after
 	gathering                       // what the next batch has (gather.go)
 	_            [64]byte
@@ -57,7 +57,7 @@ func (p *partition) add(en *entry, second int64, n uint64) window.Outcome {
 	switch {
 	case seen && second <= newest-en.window.Retention():
 		if limit := p.shared.clock.Limit(); newest > limit { // the clock has run back
-			p.setAside(en, limit)
+			p.quarantineWindow(en, limit)
 			return p.add(en, second, n)
 		}
 		return window.TooLate
@@ -129,8 +129,8 @@ func (p *partition) rebuild(buckets int) *table {
 // count answers for one entry. The caller holds mu.
 func (p *partition) count(en *entry, at, seconds int64) window.Count {
 	c := en.window.Count(at, seconds).Plus(window.Exactly(p.live(en, at-seconds, at)))
-	if p.ahead.Empty() {
+	if p.quarantine.Empty() {
 		return c
 	}
-	return c.Plus(p.ahead.Count(en.key, at, seconds))
+	return c.Plus(p.quarantine.Count(en.key, at, seconds))
 }

@@ -17,8 +17,8 @@ func (k *Keyspace) Count(key string, at, seconds int64) window.Count {
 	var c window.Count
 	if en := p.table.Load().find(hash, key); en != nil {
 		c = p.count(en, at, seconds)
-	} else if !p.ahead.Empty() {
-		c = p.ahead.Count(key, at, seconds)
+	} else if !p.quarantine.Empty() {
+		c = p.quarantine.Count(key, at, seconds)
 	}
 	return p.withEvicted(c, key, at-seconds)
 }

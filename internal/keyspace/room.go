@@ -38,8 +38,8 @@ func (k *Keyspace) makeRoomEvenly() {
 			}
 			p := &k.partitions[i]
 			p.mu.Lock()
-			if !p.ahead.Empty() {
-				p.evictAhead()
+			if !p.quarantine.Empty() {
+				p.evictQuarantined()
 			}
 			if !p.away.Load() && p.keys > 1 {
 				p.evictSome(1)

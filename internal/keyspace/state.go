@@ -9,8 +9,8 @@ func (p *partition) state(b []byte, partitions, number int) *replication.StateWr
 	w.Evicted(p.evictedList())
 	w.Windows(p.keys)
 	p.table.Load().each(func(en *entry) { w.Window(en.key, &en.window) })
-	w.Windows(p.ahead.Len())
-	p.ahead.Each(w.Window)
+	w.Windows(p.quarantine.Len())
+	p.quarantine.Each(w.Window)
 	return w
 }
 
@@ -45,10 +45,10 @@ func (k *Keyspace) Install(number int, s replication.State) error {
 	for i := range s.Ahead {
 		a := &s.Ahead[i]
 		newest, _ := a.Window.Newest()
-		k.clock.SetAside(newest, a.Window.Total(), limit)
-		k.bytes.Add(int64(p.ahead.Take(a.Key, &a.Window, limit)))
+		k.clock.NoteQuarantined(newest, a.Window.Total(), limit)
+		k.bytes.Add(int64(p.quarantine.Take(a.Key, &a.Window, limit)))
 	}
-	p.setAllAside(limit)
+	p.quarantineAll(limit)
 	p.merge(limit)
 	if newest, ok := p.total.Newest(); ok {
 		k.clock.Advance(newest)

@@ -18,7 +18,7 @@ import (
 // count the same, whatever their clocks said meanwhile.
 //
 // A window that has such a second already (of a clock that has run back, or of a
-// snapshot) is set aside as a whole, and the key goes on with an empty one.
+// snapshot) is quarantined as a whole, and the key goes on with an empty one.
 //
 // Refusing these hits was rejected: nodes whose clocks differ by some ms would count
 // differently for ever. So was counting them as of now: each node would count them

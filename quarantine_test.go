@@ -118,7 +118,7 @@ func heatKey(e *Engine, key string) {
 }
 
 // A state that was taken by a clock two hours ahead heals, and so does one that another
-// node took while it had such hits aside. In the end both are what they would have been.
+// node took while it had such hits in quarantine. In the end both are what they would have been.
 func TestStateFromAClockAhead(t *testing.T) {
 	right := unix(1_700_000_000)
 	now := right.Add(2 * time.Hour)
@@ -131,7 +131,7 @@ func TestStateFromAClockAhead(t *testing.T) {
 	}
 	state := stateOf(was)
 	now = right
-	for life := range 3 { // the later ones load what the one before had aside
+	for life := range 3 { // the later ones load what the one before had in quarantine
 		e := newTestEngine(t, cfg)
 		if err := e.side.LoadState(0, state); err != nil {
 			t.Fatal(err)

@@ -10,15 +10,15 @@ import (
 // What a partition does with seconds that have not come. The caller of
 // all methods holds mu.
 
-// settleAside counts hits of a key, or allKeys, in a second after limit.
-func (p *partition) settleAside(key string, second int64, n uint64, limit int64) {
-	p.shared.clock.SetAside(second, n, limit)
-	p.shared.bytes.Add(int64(p.ahead.Settle(&p.shared.empty, key, second, n, limit)))
+// quarantineHits counts hits of a key, or allKeys, in a second after limit.
+func (p *partition) quarantineHits(key string, second int64, n uint64, limit int64) {
+	p.shared.clock.NoteQuarantined(second, n, limit)
+	p.shared.bytes.Add(int64(p.quarantine.Settle(&p.shared.empty, key, second, n, limit)))
 }
 
-// setAside sets a key's window aside with all hits of its live cells, some of which are
+// quarantineWindow quarantines a key's window with all hits of its live cells, some of which are
 // after limit: the clock has run back. The key goes on with an empty window.
-func (p *partition) setAside(en *entry, limit int64) {
+func (p *partition) quarantineWindow(en *entry, limit int64) {
 	settle := p.settler(en)
 	word := en.cell.Word.Load()
 	if hot := p.shared.hot.of(en, word); hot != nil {
@@ -31,37 +31,37 @@ func (p *partition) setAside(en *entry, limit int64) {
 		return
 	}
 	was := en.window
-	p.shared.clock.SetAside(newest, was.Total(), limit)
+	p.shared.clock.NoteQuarantined(newest, was.Total(), limit)
 	en.window = p.shared.empty
 	p.grew(int64(en.window.Size() - was.Size()))
-	p.shared.bytes.Add(int64(p.ahead.Take(en.key, &was, limit)))
+	p.shared.bytes.Add(int64(p.quarantine.Take(en.key, &was, limit)))
 }
 
-// setAllAside sets aside what is further ahead of the clock than costs no precision.
-func (p *partition) setAllAside(limit int64) {
+// quarantineAll quarantines what is further ahead of the clock than costs no precision.
+func (p *partition) quarantineAll(limit int64) {
 	if newest, _ := p.total.Newest(); newest > limit+clock.Near {
 		was := p.total
 		p.total = p.shared.empty
-		p.shared.bytes.Add(int64(p.total.Size() - was.Size() + p.ahead.Take(allKeys, &was, limit)))
+		p.shared.bytes.Add(int64(p.total.Size() - was.Size() + p.quarantine.Take(allKeys, &was, limit)))
 	}
 	p.table.Load().each(func(en *entry) {
 		if p.newestOf(en) > limit+clock.Near {
-			p.setAside(en, limit)
+			p.quarantineWindow(en, limit)
 		}
 	})
 }
 
-// look sets aside what a clock that has run back leaves ahead of it, and merges what has
+// look quarantines what a clock that has run back leaves ahead of it, and merges what has
 // come. It returns the last second that has come. O(1), but O(keys) after a step back
 // beyond what costs no precision.
 func (p *partition) look() (limit int64) {
 	limit = p.shared.clock.Limit()
 	if limit < p.looked-clock.Near {
-		p.setAllAside(limit)
+		p.quarantineAll(limit)
 		p.looked = limit
 	}
 	p.looked = max(p.looked, limit)
-	if !p.ahead.Empty() {
+	if !p.quarantine.Empty() {
 		p.merge(limit)
 	}
 	return limit
@@ -69,7 +69,7 @@ func (p *partition) look() (limit int64) {
 
 // merge puts the windows whose time has come where they belong.
 func (p *partition) merge(limit int64) {
-	freed := p.ahead.Come(limit, func(key string, w *window.Window) {
+	freed := p.quarantine.Come(limit, func(key string, w *window.Window) {
 		newest, _ := w.Newest()
 		p.shared.clock.Advance(newest)
 		if key == allKeys {
@@ -90,17 +90,17 @@ func (p *partition) merge(limit int64) {
 	p.shared.bytes.Add(int64(-freed))
 }
 
-// dropAhead forgets what a key has ahead of the clock: it is removed.
-func (p *partition) dropAhead(key string) (had bool) {
-	total, _, freed := p.ahead.Drop(key)
+// dropQuarantined forgets what a key has ahead of the clock: it is removed.
+func (p *partition) dropQuarantined(key string) (had bool) {
+	total, _, freed := p.quarantine.Drop(key)
 	p.shared.bytes.Add(int64(-freed))
 	return total > 0
 }
 
-// evictAhead forgets keys that are ahead of the clock while the budget is exceeded, as
+// evictQuarantined forgets keys that are ahead of the clock while the budget is exceeded, as
 // evicted ones: those of a clock that is wrong by minutes first.
-func (p *partition) evictAhead() {
-	for _, tier := range []map[string]*window.Window{p.ahead.Far, p.ahead.Near} {
+func (p *partition) evictQuarantined() {
+	for _, tier := range []map[string]*window.Window{p.quarantine.Far, p.quarantine.Near} {
 		for key := range tier {
 			if !p.shared.overBudget() {
 				return
@@ -108,7 +108,7 @@ func (p *partition) evictAhead() {
 			if key == allKeys {
 				continue
 			}
-			total, newest, freed := p.ahead.Drop(key)
+			total, newest, freed := p.quarantine.Drop(key)
 			p.shared.bytes.Add(int64(-freed))
 			p.shared.bytes.Add(p.evicted.Add(key, total, newest))
 			p.shared.departed.evictedKeys.Add(1)

@@ -9,7 +9,7 @@ import (
 
 // A hit that was taken while its partition was away, and that a clock which runs back leaves
 // ahead, is in the cut alone: it comes back from the journal, and counts once.
-func TestHitsAsideOfAPartitionThatIsAway(t *testing.T) {
+func TestHitsInQuarantineOfAPartitionThatIsAway(t *testing.T) {
 	now := unix(1_700_000_000)
 	e := newTestEngine(t, Config{Partitions: 1, Gather: true, Now: func() time.Time { return now }})
 	e.side.Release(0)
