@@ -43,7 +43,7 @@ func (c *claims) hit() {
 	case 1:
 		key = fmt.Sprintf("flood:%d:%0300d", c.r.IntN(9999), 0)
 	case 2:
-		key = ApartPrefix + "login:allowed"
+		key = SeparatePrefix + "login:allowed"
 	}
 	outcome, err := c.engines[0].HitAt(unix(at), key, n)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *claims) hit() {
 		c.lists[key] = new(naive)
 	}
 	c.lists[key].add(at, n)
-	if !keyspace.Apart(key) {
+	if !keyspace.Separate(key) {
 		c.lists[AllKeys].add(at, n)
 	}
 }

@@ -93,7 +93,7 @@ func tooFarAhead(by, most int64) error {
 func (e *Engine) hit(second int64, key string, n uint64) Outcome {
 	// The total first: its newest second is that of all keys, so what is not
 	// too late for it is not too late for the key.
-	if !keyspace.Apart(key) && e.total.hit(second, n) == TooLate {
+	if !keyspace.Separate(key) && e.total.hit(second, n) == TooLate {
 		e.refused.tooLate.Add(n)
 		return TooLate
 	}

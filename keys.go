@@ -9,7 +9,7 @@ import (
 
 // Keys answers with the first limit keys, 1 to MaxList, that begin with prefix
 // and come after the key after, in byte order. To page, pass the last key of the
-// answer before. Keys of ApartPrefix are listed only where prefix begins with it.
+// answer before. Keys of SeparatePrefix are listed only where prefix begins with it.
 // O(keys); takes no lock.
 func (e *Engine) Keys(prefix, after string, limit int) ([]string, error) {
 	return e.side.KeysIn(nil, prefix, after, limit)

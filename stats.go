@@ -4,7 +4,7 @@ import "time"
 
 // Stats are an engine's figures since it was made. Hits are weighted by their n.
 type Stats struct {
-	Hits        uint64 // counted, late ones included; without those of ApartPrefix
+	Hits        uint64 // counted, late ones included; without those of SeparatePrefix
 	Late        uint64 // counted though their key had seen a newer second
 	TooLate     uint64 // refused: older than the retention
 	TooFarAhead uint64 // refused: later than the clock plus MaxAhead

@@ -25,7 +25,7 @@ func (kc KeyCount) String() string { return kc.Key + " " + kc.Count.String() }
 // Top answers with the n keys, 1 to MaxList, that have most hits in (at-w, at]
 // by estimate, those equal in order of their names. With a prefix, only keys that
 // begin with it. Keys without hits in the window and AllKeys are left out, and so
-// are those of ApartPrefix unless they are asked for. at is cut to a whole second.
+// are those of SeparatePrefix unless they are asked for. at is cut to a whole second.
 //
 // Cost: O(keys), one short lock for each key with the prefix, so that hits are
 // not held up.

@@ -22,7 +22,7 @@ import (
 
 const (
 	// AllKeys is the reserved key under which every hit of an engine is
-	// counted too, but those of keys that begin with ApartPrefix. It can be
+	// counted too, but those of keys that begin with SeparatePrefix. It can be
 	// read, but neither hit nor deleted.
 	AllKeys = "*"
 
@@ -38,14 +38,14 @@ const (
 	MaxWindow = window.MaxSeconds * time.Second
 )
 
-// ApartPrefix begins the keys that are counted apart: AllKeys has none of their
+// SeparatePrefix begins the keys that are counted separately: AllKeys has none of their
 // hits, nor have Stats, and Top and Keys list them only where the prefix that is
 // asked for begins with it. Package policy counts its decisions under such keys,
 // and a decision is no hit of anybody's.
 //
 // It depends on the key alone, so that all nodes, snapshots and restarts agree.
 // In all else they are keys as any others: they are journaled, audited, evicted.
-const ApartPrefix = "limit:"
+const SeparatePrefix = "limit:"
 
 // Count is the answer to "how many hits": Lower <= truth <= Upper, and
 // Estimate between them. Truth is the hits that were taken. Where it may be any

@@ -5,7 +5,7 @@ import "github.com/weir-counter/weir"
 // HitPrefix begins the keys that decisions are counted under: limit:NAME:allowed, :denied
 // and :shadow_denied. A server takes hits of such keys from nobody else, so that the
 // counts are true. The engine counts them apart: they are not among all hits.
-const HitPrefix = weir.ApartPrefix
+const HitPrefix = weir.SeparatePrefix
 
 // hitKeys are the keys that a limit's decisions are counted under, made once.
 type hitKeys struct{ allowed, denied, shadowDenied string }

@@ -49,7 +49,7 @@ func EachSecond(deltas []replication.Delta, f func(second int64, n uint64)) {
 
 // forAll is what a delta adds to allKeys.
 func forAll(d *replication.Delta) uint64 {
-	if Apart(d.Key) {
+	if Separate(d.Key) {
 		return 0
 	}
 	return d.N

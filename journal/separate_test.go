@@ -6,14 +6,14 @@ import (
 	"github.com/weir-counter/weir"
 )
 
-// The audit's running totals have the hits that are counted apart, and AllKeys has
+// The audit's running totals have the hits that are counted separately, and AllKeys has
 // them not, neither after a crash nor after snapshots.
-func TestHitsCountedApartAreJournaled(t *testing.T) {
+func TestHitsCountedSeparatelyAreJournaled(t *testing.T) {
 	cfg := testConfig(t, t.TempDir())
 	r := start(t, cfg)
 	for round := range uint64(4) {
 		r.hit("a", 1000, 1)
-		r.hit(weir.ApartPrefix+"login:allowed", 1001, 2)
+		r.hit(weir.SeparatePrefix+"login:allowed", 1001, 2)
 		r.sync()
 		if round%2 == 0 {
 			r.crash()
@@ -25,7 +25,7 @@ func TestHitsCountedApartAreJournaled(t *testing.T) {
 			t.Fatalf("round %d: %v", round, r.j.found)
 		}
 		r.want("a", round+1)
-		r.want(weir.ApartPrefix+"login:allowed", 2*(round+1))
+		r.want(weir.SeparatePrefix+"login:allowed", 2*(round+1))
 		r.want(weir.AllKeys, round+1)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/weir-counter/weir/internal/replication"
 )
 
-// Decisions of limits are counted apart: in memory, in cuts, states and what is
+// Decisions of limits are counted separately: in memory, in cuts, states and what is
 // applied, also where partitions are held in part.
-func TestKeysCountedApart(t *testing.T) {
+func TestKeysCountedSeparately(t *testing.T) {
 	cfg := Config{Partitions: 4, Gather: true, Clock: EventClock}
 	e := newTestEngine(t, cfg)
 	for key, n := range map[string]uint64{"limit:login:allowed": 7, "limit:login:denied": 8, "limits": 1, "a": 2} {
