@@ -21,7 +21,7 @@ const roomPoll = 50 * time.Millisecond
 // journal. It leaves room for hits: a backup waits until there is more.
 func (j *Journal) handOver(ctx context.Context, parts [][]byte) error {
 	for !j.space.Room().Takes(j.space.Kept(), int64(record.SizeOf(parts))) {
-		j.checkpoints.LookAtKept(ctx)
+		j.checkpoints.LookAtSize(ctx)
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the journal has no room for more: %w", context.Cause(ctx))

@@ -153,7 +153,7 @@ func TestAFullJournalIsNotFresh(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	j.checkpoints.LookAtKept(t.Context())
+	j.checkpoints.LookAtSize(t.Context())
 	if _, err := j.Fresh(t.Context()); err != nil {
 		t.Error(err)
 	}

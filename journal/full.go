@@ -13,7 +13,7 @@ import (
 // lookForRoom finds out before a flush how much journal others have written or trimmed.
 func (j *Journal) lookForRoom(ctx context.Context) {
 	if j.space.LookDue(time.Now()) {
-		j.checkpoints.LookAtKept(ctx)
+		j.checkpoints.LookAtSize(ctx)
 		j.space.SetWriters(j.holders.Registered())
 	}
 }

@@ -11,7 +11,7 @@ import (
 type Stats struct {
 	Flushes    uint64           // acknowledged
 	Bytes      uint64           // of their messages
-	Kept       int64            // bytes of journal on disk, of all origins
+	Retained   int64            // bytes of journal on disk, of all origins
 	LastFlush  time.Duration    // from the first cut to the acknowledgement
 	Failures   uint64           // of attempts to write a flush
 	Failing    bool             // the last attempt failed
@@ -62,7 +62,7 @@ func (j *Journal) Stats() Stats {
 	s := Stats{
 		Flushes:    j.stats.flushes.Load(),
 		Bytes:      j.stats.bytes.Load(),
-		Kept:       j.space.Kept(),
+		Retained:   j.space.Kept(),
 		LastFlush:  time.Duration(j.stats.lastFlush.Load()),
 		Failures:   j.stats.failures.Load(),
 		Failing:    j.stats.failing.Load(),

@@ -44,7 +44,7 @@ func (s served) Restore(ctx context.Context, backup io.Reader, mode string) (api
 func (s served) Stats() backend.JournalStats {
 	from := s.Journal.Stats()
 	to := backend.JournalStats{
-		Epoch: from.Epoch, Flushes: from.Flushes, Bytes: from.Bytes, Kept: from.Kept, LastFlush: from.LastFlush,
+		Epoch: from.Epoch, Flushes: from.Flushes, Bytes: from.Bytes, Retained: from.Retained, LastFlush: from.LastFlush,
 		Failures: from.Failures, Failing: from.Failing, Revivals: from.Revivals, Rounds: from.Rounds, Fresh: from.Fresh, NotFresh: from.NotFresh, LongestCut: from.LongestCut,
 		Holes: from.Holes, Repaired: from.Repaired, Divergence: from.Divergence,
 		Replayed: from.Replayed, Repeats: from.Repeats, Unfinished: from.Unfinished,

@@ -89,7 +89,7 @@ type stillJournal struct {
 }
 
 func (j stillJournal) Stats() backend.JournalStats {
-	return backend.JournalStats{Failing: j.failing, Revivals: 2, Kept: 5}
+	return backend.JournalStats{Failing: j.failing, Revivals: 2, Retained: 5}
 }
 
 func (j stillJournal) Alarms() []service.Alarm {

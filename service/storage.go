@@ -42,7 +42,7 @@ func (j journaled) addStats(a *api.StatsAnswer) {
 func (j journaled) addNodes(a *api.ClusterAnswer) {
 	st := j.Stats()
 	a.Mode, a.Size = "alone", 1
-	a.Journal = &api.ClusterJournal{Bytes: st.Kept, Divergence: st.Divergence, Holes: st.Holes, Repaired: st.Repaired, LossyFindings: st.Lossy}
+	a.Journal = &api.ClusterJournal{Bytes: st.Retained, Divergence: st.Divergence, Holes: st.Holes, Repaired: st.Repaired, LossyFindings: st.Lossy}
 }
 
 // ephemeral is a Journal that keeps nothing, and says so.

@@ -64,7 +64,7 @@ func (k *Keyspace) KeptWindow(w *window.Window) (*window.Window, error) {
 	if w.Retention() == k.empty.Retention() {
 		return w, nil
 	}
-	kept, _, err := w.Kept(k.empty.Retention())
+	kept, _, err := w.WithRetention(k.empty.Retention())
 	return &kept, err
 }
 

@@ -46,10 +46,10 @@ func ReadContent(state []byte) (c Content, err error) {
 	return c, nil
 }
 
-// Kept is the content with another retention. Where a shorter one was kept before, hits
+// WithRetention is the content with another retention. Where a shorter one was kept before, hits
 // that had left by then may be in longer windows: they count among those of evicted
 // keys, as upper bounds, and those of all keys among those of EvictedOfAll.
-func (c Content) Kept(retention time.Duration) (Content, error) {
+func (c Content) WithRetention(retention time.Duration) (Content, error) {
 	was := int64(c.Retention / time.Second)
 	k := c
 	k.Retention = retention
@@ -58,7 +58,7 @@ func (c Content) Kept(retention time.Duration) (Content, error) {
 		gone[f.Place] = f
 	}
 	keep := func(w *window.Window, places ...int) (window.Window, error) {
-		kept, left, err := w.Kept(int64(retention / time.Second))
+		kept, left, err := w.WithRetention(int64(retention / time.Second))
 		newest, _ := kept.Newest()
 		for _, place := range places {
 			if f := gone[place]; left > 0 {

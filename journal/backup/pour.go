@@ -30,7 +30,7 @@ func Pour(c replication.Content, to *weir.Engine, f func(Batch) error) error {
 	cfg := to.Config()
 	if c.Retention != cfg.Retention {
 		var err error
-		if c, err = c.Kept(cfg.Retention); err != nil {
+		if c, err = c.WithRetention(cfg.Retention); err != nil {
 			return err
 		}
 	}

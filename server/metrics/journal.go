@@ -35,7 +35,7 @@ func newJournalCollector(stats func() backend.JournalStats) *journalCollector {
 	add(gauge, "weir_journal_replayed_flushes", "Flushes that were read back at the start.",
 		func(s backend.JournalStats) float64 { return float64(s.Replayed) })
 	add(gauge, "weir_journal_kept_bytes", "Bytes of journal that are kept, of all nodes.",
-		func(s backend.JournalStats) float64 { return float64(s.Kept) })
+		func(s backend.JournalStats) float64 { return float64(s.Retained) })
 	add(counter, "weir_journal_revivals_total", "Times that the embedded server was restarted, after a full disk.",
 		func(s backend.JournalStats) float64 { return float64(s.Revivals) })
 	add(counter, "weir_journal_holes_total", "Messages of the journal that no replica had.",

@@ -31,7 +31,7 @@ type JournalStats struct {
 	Epoch      uint64        // the life of the process that writes it
 	Flushes    uint64        // that are on disk
 	Bytes      uint64        // of them
-	Kept       int64         // bytes of journal that are kept, of all nodes
+	Retained   int64         // bytes of journal that are retained, of all nodes
 	LastFlush  time.Duration // that the last one took
 	Failures   uint64        // of attempts to write a flush
 	Failing    bool          // the last attempt failed

@@ -1,11 +1,11 @@
 package window
 
-// Kept returns a copy that keeps hits for another time, in seconds as in New. Hits that
+// WithRetention returns a copy that keeps hits for another time, in seconds as in New. Hits that
 // are older than a shorter one are among those that have left. For a longer one nothing
 // comes back: gone are the hits that had left, at least w's retention before its newest
 // hit. Windows that reach back that far may have had them, and k does not say so until
 // they reach beyond its own retention.
-func (w *Window) Kept(retention int64) (k Window, gone uint64, err error) {
+func (w *Window) WithRetention(retention int64) (k Window, gone uint64, err error) {
 	if k, err = New(retention); err != nil || w.empty() {
 		return k, 0, err
 	}

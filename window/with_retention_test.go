@@ -33,7 +33,7 @@ func TestKept(t *testing.T) {
 				hits = append(hits, h)
 			}
 		}
-		k, gone, err := w.Kept(to)
+		k, gone, err := w.WithRetention(to)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 
 // A node that does not trim the journal knows that another one does: it goes on after
 // more than the journal may have was written.
-func TestMoreIsWrittenThanIsKept(t *testing.T) {
+func TestMoreIsWrittenThanIsRetained(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	c.engine = smallEngineConfig()

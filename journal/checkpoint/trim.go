@@ -11,7 +11,7 @@ import (
 // keepTrimmed finds out how much journal there is. The node that trims does so apart from
 // its rounds when there is much: others may have ended theirs later.
 func (c *Checkpointer) keepTrimmed(ctx context.Context) {
-	c.LookAtKept(ctx)
+	c.LookAtSize(ctx)
 	if !c.cfg.Space.Haste() || !c.Trims() || c.InRound() {
 		return
 	}
@@ -25,8 +25,8 @@ func (c *Checkpointer) keepTrimmed(ctx context.Context) {
 	}
 }
 
-// LookAtKept asks how much journal there is.
-func (c *Checkpointer) LookAtKept(ctx context.Context) {
+// LookAtSize asks how much journal there is.
+func (c *Checkpointer) LookAtSize(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
 	defer cancel()
 	if _, _, bytes, err := c.cfg.Store.Bounds(ctx); err == nil {
@@ -52,6 +52,6 @@ func (c *Checkpointer) trim(ctx context.Context, upTo uint64) error {
 	if err := c.cfg.Store.Trim(ctx, upTo); err != nil {
 		return err
 	}
-	c.LookAtKept(ctx)
+	c.LookAtSize(ctx)
 	return nil
 }
