@@ -22,7 +22,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-redis need-redis-server need-npm need-proxies need-goaccess need-iproute2
+.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-proxies need-goaccess need-iproute2
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,7 +41,7 @@ image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; ne
 
 # Tests of clusters wait for elections more than they compute: more of them than processors
 # run side by side, and more packages while others are compiled.
-test: need-go need-redis need-redis-server need-npm need-proxies ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
+test: need-go need-curl need-redis need-redis-server need-npm need-proxies ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
 	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./...
 	$(GO) vet -tags netns ./cmd/weir
 	cd bench && $(GO) test -vet=all -timeout 10m ./...
@@ -128,6 +128,10 @@ need-gcc:
 need-goaccess:
 	@command -v goaccess >/dev/null || { echo "make: the replay benchmark compares with goaccess: installing it"; apt-get update -qq && apt-get install -y -qq goaccess; } || \
 	  echo "make: goaccess could not be installed (as root: apt-get install goaccess): the report leaves it out and says so" >&2
+
+need-curl:
+	@command -v curl >/dev/null || { echo "make: the test of docs/envoy.md uses curl: installing it"; $(APT) curl; } || \
+	  { echo "make: curl could not be installed: as root, apt-get install curl" >&2; exit 1; }
 
 need-redis:
 	@{ command -v redis-cli && command -v redis-benchmark && /usr/bin/python3 -c 'import redis'; } >/dev/null 2>&1 || { echo "make: tests of the RESP door use redis-cli, redis-benchmark and redis-py: installing them"; $(APT) redis-tools python3-redis; } || \

@@ -8,6 +8,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/resp"
+	"github.com/weir-counter/weir/rls"
 	"github.com/weir-counter/weir/server"
 	"github.com/weir-counter/weir/service"
 )
@@ -56,6 +57,10 @@ type Config struct {
 	// ReadTimeout). Logger and TLS are set by Start.
 	RESP resp.Config
 
+	// RLS is the door for Envoy, its rate limit service, which there is if its Addr is given. The fields named
+	// for RESP are those of HTTP when they are zero here too. Logger and TLS are set by Start.
+	RLS rls.Config
+
 	// LimitProcess is for whoever has the process for itself: Start sets the memory limit of the Go
 	// runtime (debug.SetMemoryLimit) to what all budgets together come to, so that the garbage
 	// collector works harder before the process outgrows them.
@@ -96,6 +101,7 @@ func (cfg Config) withDefaults() Config {
 	cfg.Service = cfg.Service.WithDefaults()
 	cfg.HTTP = cfg.HTTP.WithDefaults()
 	cfg.setRESP()
+	cfg.setRLS()
 	if cfg.CloseTimeout == 0 {
 		cfg.CloseTimeout = defaultCloseTimeout
 	}
@@ -114,6 +120,19 @@ func (cfg Config) withDefaults() Config {
 // setRESP gives the RESP door what it has in common with HTTP. Without an address it stays without one.
 func (cfg *Config) setRESP() {
 	r, h := &cfg.RESP, &cfg.HTTP
+	r.Logger = cfg.Logger
+	r.MaxConns = cmp.Or(r.MaxConns, h.MaxConns)
+	r.RequestTimeout = cmp.Or(r.RequestTimeout, h.ReadTimeout)
+	r.DrainDelay = cmp.Or(r.DrainDelay, h.DrainDelay)
+	r.StopTimeout = cmp.Or(r.StopTimeout, h.StopTimeout)
+	addr := r.Addr
+	*r = r.WithDefaults()
+	r.Addr = addr
+}
+
+// setRLS is setRESP for the door for Envoy.
+func (cfg *Config) setRLS() {
+	r, h := &cfg.RLS, &cfg.HTTP
 	r.Logger = cfg.Logger
 	r.MaxConns = cmp.Or(r.MaxConns, h.MaxConns)
 	r.RequestTimeout = cmp.Or(r.RequestTimeout, h.ReadTimeout)

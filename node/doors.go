@@ -8,19 +8,22 @@ import (
 	"syscall"
 
 	"github.com/weir-counter/weir/resp"
+	"github.com/weir-counter/weir/rls"
 	"github.com/weir-counter/weir/server"
 	"github.com/weir-counter/weir/service"
 )
 
-// doors are how clients reach a node, each by one protocol: HTTP, and RESP where it is wanted.
+// doors are how clients reach a node, each by one protocol: HTTP, and RESP and gRPC for Envoy where they are wanted.
 type doors struct {
 	cfg     server.Config
 	respCfg resp.Config
+	rlsCfg  rls.Config
 	opening *server.Opening // nil: nobody listens before the node is ready
 	http    *server.Server
 
 	respOpening *resp.Opening // nil as opening is, or RESP is not wanted
 	resp        *resp.Server  // nil: it is not wanted
+	rls         *rls.Server   // nil: it is not wanted
 }
 
 // listen has the doors listen, and say phase until they are open.
@@ -54,6 +57,9 @@ func (d *doors) open(s *service.Service, parts *parts) (err error) {
 	if err := d.openRESP(s, parts); err != nil {
 		return err
 	}
+	if err := d.openRLS(s, parts); err != nil {
+		return err
+	}
 	return addressHint(d.http.Serve(), "http")
 }
 
@@ -73,21 +79,56 @@ func (d *doors) openRESP(s *service.Service, parts *parts) (err error) {
 	return addressHint(d.resp.Listen(), "resp")
 }
 
+// openRLS reads its limits, and listens: clients that connect wait for run.
+func (d *doors) openRLS(s *service.Service, parts *parts) (err error) {
+	if d.rlsCfg.Addr == "" {
+		return nil
+	}
+	if d.rls, err = rls.New(s, d.rlsCfg); err != nil {
+		return err
+	}
+	s.Attach(d.rls)
+	parts.opened(func(context.Context) error { return d.rls.Close() })
+	return addressHint(d.rls.Listen(), "rls")
+}
+
 // run answers until ctx ends, or a door fails, and then lets requests in flight finish.
 func (d *doors) run(ctx context.Context) error {
-	if d.resp == nil {
-		return d.http.Run(ctx)
+	all := []func(context.Context) error{d.http.Run}
+	if d.resp != nil {
+		all = append(all, d.resp.Run)
+	}
+	if d.rls != nil {
+		all = append(all, d.rls.Run)
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	other := make(chan error, 1)
-	go func() {
-		defer end()
-		other <- d.resp.Run(ctx)
-	}()
-	err := d.http.Run(ctx)
-	end()
-	return errors.Join(err, <-other)
+	ended := make(chan error, len(all))
+	for _, door := range all {
+		go func() {
+			defer end()
+			ended <- door(ctx)
+		}()
+	}
+	var err error
+	for range all {
+		err = errors.Join(err, <-ended)
+	}
+	return err
+}
+
+func (d *doors) rlsAddr() string {
+	if d.rls == nil {
+		return ""
+	}
+	return d.rls.Addr()
+}
+
+// reload reads files of doors again.
+func (d *doors) reload() {
+	if d.rls != nil {
+		d.rls.Reload()
+	}
 }
 
 func (d *doors) respAddr() string {

@@ -47,7 +47,7 @@ func readLocks(cfg *Config) (l locks, err error) {
 	if l.certs, err = certs.Load(certs.Files(cfg.TLS)); err != nil {
 		return l, err
 	}
-	cfg.HTTP.TLS, cfg.RESP.TLS = l.certs.Config(), l.certs.Config()
+	cfg.HTTP.TLS, cfg.RESP.TLS, cfg.RLS.TLS = l.certs.Config(), l.certs.Config(), l.certs.Config()
 	return l, nil
 }
 
@@ -123,7 +123,7 @@ func (cfg *Config) validateLocks() error {
 	case cfg.Tokens.File != "":
 		missing = "no --tls-cert: tokens would travel in the clear"
 	}
-	for _, door := range []struct{ flag, field, addr string }{{"http", "HTTP.Addr", cfg.HTTP.Addr}, {"resp", "RESP.Addr", cfg.RESP.Addr}} {
+	for _, door := range []struct{ flag, field, addr string }{{"http", "HTTP.Addr", cfg.HTTP.Addr}, {"resp", "RESP.Addr", cfg.RESP.Addr}, {"rls", "RLS.Addr", cfg.RLS.Addr}} {
 		if door.addr != "" && beyondLoopback(door.addr) {
 			return settings.Invalid(door.field, fmt.Sprintf("other machines can reach --%s %s, and there is %s. Give both ('weir token create NAME --role ROLE --tokens FILE' makes a tokens file, see docs/security.md), listen on 127.0.0.1, or say --insecure where a proxy or the network keeps strangers out",
 				door.flag, door.addr, missing))

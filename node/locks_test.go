@@ -45,6 +45,11 @@ func TestNothingIsOpenByMistake(t *testing.T) {
 			if err := both.Validate(); (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "--resp "+addr) {
 				t.Errorf("RESP at %s: %v", addr, err)
 			}
+			both = c.cfg
+			both.RLS.Addr = addr
+			if err := both.Validate(); (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "--rls "+addr) {
+				t.Errorf("RLS at %s: %v", addr, err)
+			}
 		}
 	}
 	for _, wrong := range []node.TLS{{Cert: "c"}, {Key: "k"}, {ClientCA: "a"}, {Cert: "c", Key: "k", ClientCA: "a"}, {Min: 7}} {

@@ -59,7 +59,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger, policyFile: file, locks: locks, doors: doors{cfg: cfg.HTTP, respCfg: cfg.RESP}}
+	n := &Node{cfg: cfg, log: cfg.Logger, policyFile: file, locks: locks, doors: doors{cfg: cfg.HTTP, respCfg: cfg.RESP, rlsCfg: cfg.RLS}}
 	if err := n.start(ctx, set); err != nil {
 		return nil, n.undo(ctx, err)
 	}
@@ -131,6 +131,9 @@ func (n *Node) watch() {
 // Addr is the address that the server listens on, host:port.
 func (n *Node) Addr() string { return n.doors.addr() }
 
+// RLSAddr is the address that Envoy reaches, host:port; "" without Config.RLS.
+func (n *Node) RLSAddr() string { return n.doors.rlsAddr() }
+
 // RESPAddr is the address that clients of Redis reach, host:port; "" without Config.RESP.
 func (n *Node) RESPAddr() string { return n.doors.respAddr() }
 
@@ -147,6 +150,7 @@ func (n *Node) Engine() *weir.Engine { return n.engine }
 // audit log again; the log says what became of it. What there is none of stays so.
 func (n *Node) Reload() {
 	n.policyFile.Reload()
+	n.doors.reload()
 	n.locks.reloadAll()
 	n.reopenAudit()
 }

@@ -24,6 +24,9 @@ func (cfg Config) validate() error {
 	if err := cfg.RESP.Validate(); err != nil {
 		return in("RESP", err)
 	}
+	if err := cfg.RLS.Validate(); err != nil {
+		return in("RLS", err)
+	}
 	if err := cfg.HTTP.Validate(cfg.Service.DurableTimeout); err != nil {
 		return in("HTTP", err)
 	}

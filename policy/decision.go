@@ -19,7 +19,24 @@ type Request struct {
 	// another N or burst grants no fresh allowance.
 	Inline *weir.Limit
 
+	// Prepared is a limit of who asks, in place of policies. Limit is its name.
+	Prepared *Prepared
+
+	// Shadow has limits deny nothing, whatever their mode.
+	Shadow bool
+
+	// Rest has the Prepared limit deny nothing, and counts no decision: it is for what a denied request
+	// uses up.
+	Rest bool
+
 	N uint64 // 0 asks only, and counts no hit
+}
+
+func (r *Request) mode(of Mode) Mode {
+	if r.Shadow || r.Rest {
+		return Shadow
+	}
+	return of
 }
 
 // Result is what one limit says of a request.
@@ -29,6 +46,7 @@ type Result struct {
 	Mode  Mode
 	Limit weir.Limit // of that key, the burst filled in
 	N     uint64     // admissions asked for
+	Asked int        // the place of the request that it is for
 
 	// Away is the word of Policy.Away if the node that decides a strict limit did not
 	// answer, and so the limit was decided without it; "own" of a shared limit if no node
@@ -56,6 +74,7 @@ type Decision struct {
 	// else happens; 0 if Allowed. Of what can never pass it knows nothing.
 	RetryAfter time.Duration
 
+	asking   int // the place of the request that limits are gathered of
 	checks   []weir.Check
 	verdicts []weir.Verdict
 	hits     []*hitKeys
@@ -79,7 +98,7 @@ func (d *Decision) add(of boundLimit, mode Mode, key string, n uint64, hits *hit
 	d.elsewhere, d.away = append(d.elsewhere, elsewhere), append(d.away, "")
 	d.checks = append(d.checks, weir.Check{Limit: limit, Key: key, N: n, Shadow: mode == Shadow})
 	d.hits = append(d.hits, hits)
-	d.Results = append(d.Results, Result{Name: limit.Name(), Key: key, Mode: mode, Limit: limit.Limit(), N: n})
+	d.Results = append(d.Results, Result{Name: limit.Name(), Key: key, Mode: mode, Limit: limit.Limit(), N: n, Asked: d.asking})
 }
 
 // settle takes the verdicts over.

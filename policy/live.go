@@ -19,6 +19,7 @@ type Live struct {
 	cluster    Cluster
 	bound      atomic.Pointer[bound]
 	inline     inlineLimits
+	prepared   sync.Map // name to *Prepared: those in use
 	hitsFailed atomic.Uint64
 	strictLost atomic.Uint64
 	dropped    atomic.Pointer[[]Dropped]
@@ -104,13 +105,13 @@ func (l *Live) bindLimit(p *Policy, of weir.Limit) (b boundLimit, err error) {
 // Set is the Set in use, never nil.
 func (l *Live) Set() *Set { return l.bound.Load().set }
 
-// Limit is the engine's limit of a policy in use, to ask who uses it most; it has the
-// policy's own limit, not its overrides.
+// Limit is the engine's limit of a policy in use, or of one that is Prepared, to ask who uses it most;
+// it has the policy's own limit, not its overrides.
 func (l *Live) Limit(name string) (kl *weir.KeyedLimit, ok bool) {
 	b := l.bound.Load()
 	at, ok := b.set.names[name]
 	if !ok {
-		return nil, false
+		return l.preparedLimit(name)
 	}
 	return b.policies[at].limit, true
 }

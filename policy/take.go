@@ -36,6 +36,7 @@ func (l *Live) decide(reqs []Request, d *Decision, take bool) error {
 	d.reset()
 	b := l.bound.Load()
 	for i := range reqs {
+		d.asking = i
 		if err := l.gather(b, &reqs[i], d); err != nil {
 			d.reset()
 			return err
@@ -70,6 +71,8 @@ func (l *Live) gather(b *bound, r *Request, d *Decision) error {
 		return failure(weir.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(r.Key), weir.MaxKeyBytes)
 	}
 	switch {
+	case r.Prepared != nil:
+		return r.Prepared.gather(r, d)
 	case r.Inline != nil:
 		return l.gatherInline(b, r, d)
 	case r.Limit != "":
@@ -110,7 +113,7 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 	if other, overridden := p.overrides[key]; overridden {
 		limit = other
 	}
-	return true, d.note(limit, b.set.policies[at].Mode, key, r.N, &p.hits)
+	return true, d.note(limit, r.mode(b.set.policies[at].Mode), key, r.N, &p.hits)
 }
 
 // note is add, up to what the engine asks at once.

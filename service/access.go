@@ -125,6 +125,19 @@ func (a access) checkDecision(requests []policy.Request) error {
 	return nil
 }
 
+// PermitDecision fails unless the caller may ask limits of a key. It is for what a door answers without asking any.
+func (s *Service) PermitDecision(c Caller, key string) error {
+	is, err := s.identity(c)
+	if err != nil || is == nil {
+		return err
+	}
+	may := access{is.Permission(auth.Decide), auth.Decide, s.accounts.Of(s.backend.Tokens.Live().Set(), is)}
+	if may.Permission == nil {
+		return may.refuse("", "identity "+is.Name+" has no role decide")
+	}
+	return may.checkKey(key)
+}
+
 // PermitCounters fails unless the caller may use counters that a door keeps itself, under keys. They are what
 // clients build limits from: role decide is for them, unless it is for some limits only.
 func (s *Service) PermitCounters(c Caller, keys [][]byte) error {

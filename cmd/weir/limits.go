@@ -39,7 +39,7 @@ here says what is wrong.`,
 	}
 	r.define(cmd)
 	cmd.Flags().VarP(duration(&window), "window", "w", "window to count decisions in")
-	cmd.AddCommand(newLimitsCheck(w), newLimitsKeys(w), newLimitsForget(w), newLimitsReplay(w))
+	cmd.AddCommand(newLimitsCheck(w), newLimitsKeys(w), newLimitsForget(w), newLimitsReplay(w), newLimitsImport(w))
 	return cmd
 }
 

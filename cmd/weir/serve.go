@@ -15,6 +15,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/cmd/weir/internal/settings"
 	"github.com/weir-counter/weir/cmd/weir/internal/systemd"
+	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/node"
 )
 
@@ -25,17 +26,20 @@ type serveFlags struct {
 	clusterInsecure, natsInsecure bool
 	tlsMin                        string
 	clock                         string
+	rlsAlgorithm                  string
 	logLevel                      string
 	logFormat                     string
 	config                        string
 }
 
 func newServe(w *world) *cobra.Command {
-	f := serveFlags{node: node.DefaultConfig(), tlsMin: "1.3", clock: "wall", logLevel: "info", logFormat: "text"}
+	f := serveFlags{node: node.DefaultConfig(), tlsMin: "1.3", clock: "wall", rlsAlgorithm: limit.Window.String(), logLevel: "info", logFormat: "text"}
 	f.node.Service.Version = buildVersion()
 	f.node.Journal.Dir = "weir-data"
 	r := &f.node.RESP
 	r.MaxConns, r.RequestTimeout, r.DrainDelay, r.StopTimeout = 0, 0, 0, 0 // those of HTTP
+	e := &f.node.RLS
+	e.MaxConns, e.RequestTimeout, e.DrainDelay, e.StopTimeout = 0, 0, 0, 0
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a server",
@@ -94,6 +98,7 @@ func (f *serveFlags) settle(from sources) {
 	if f.tlsMin == "1.2" {
 		cfg.TLS.Min = tls.VersionTLS12
 	}
+	cfg.RLS.Algorithm = algorithmOf(f.rlsAlgorithm)
 	if f.clock == "event" {
 		cfg.Engine.Clock = weir.EventClock
 	}
@@ -117,6 +122,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.SortFlags = false
 	flags.StringVar(&h.Addr, "http", h.Addr, "address to listen on, host:port")
 	flags.StringVar(&r.Addr, "resp", "", "address for clients of Redis, host:port, such as 127.0.0.1:6379 (docs/resp.md)")
+	f.defineRLS(cmd)
 	f.defineLocks(cmd)
 	flags.StringSliceVar(&h.AllowHosts, "allow-host", nil, "name that clients reach this server by, *.example.com or *; IP addresses, names without a dot, .internal and this machine's name are allowed always")
 	flags.StringSliceVar(&h.AllowOrigins, "allow-origin", nil, "site whose web pages may use this server, scheme://host[:port]")
@@ -198,8 +204,8 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 // reload reads files again. Without any a SIGHUP asks for nothing, and does not end the process:
 // who sends it to all servers of a machine means well.
 func (f *serveFlags) reload(n *node.Node, log *slog.Logger) {
-	if of := &f.node; of.Policies.File+of.Tokens.File+of.TLS.Cert+of.AuditLog == "" {
-		log.Warn("SIGHUP ignored: this server has no --policy file to read again, nor --tokens, --tls-cert or --audit-log")
+	if of := &f.node; of.Policies.File+of.Tokens.File+of.TLS.Cert+of.AuditLog+of.RLS.Limits == "" {
+		log.Warn("SIGHUP ignored: this server has no --policy file to read again, nor --tokens, --tls-cert, --audit-log or --rls-config")
 		return
 	}
 	n.Reload()

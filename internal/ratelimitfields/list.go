@@ -51,12 +51,19 @@ func (l *List) Write(h http.Header, wait time.Duration) {
 	if len(l.members) == 0 {
 		return
 	}
+	policies, limits := l.Texts(wait)
+	add(h, Policy, policies)
+	add(h, Limit, limits)
+}
+
+// Texts is the values that Write adds; both are empty for an empty list.
+func (l *List) Texts(wait time.Duration) (policies, limits string) {
 	b := l.text[:0]
 	for i := range l.members {
 		m := &l.members[i]
 		b = l.appendKey(appendPolicy(b, m.Name, m.Quota, m.Burst, m.Window), i)
 	}
-	add(h, Policy, string(b))
+	policies = string(b)
 	b = b[:0]
 	for i := range l.members {
 		m := &l.members[i]
@@ -68,8 +75,9 @@ func (l *List) Write(h http.Header, wait time.Duration) {
 		}
 		b = l.appendKey(appendLimit(b, m.Name, r, t), i)
 	}
-	add(h, Limit, string(b))
+	limits = string(b)
 	l.text = b
+	return policies, limits
 }
 
 // appendKey tells the key of the member at a place if another one has its name.

@@ -116,6 +116,9 @@ var flagOf = map[string]string{
 	"RESP.Addr":          "resp",
 	"RESP.CounterMemory": "resp-counters",
 	"RESP.IdleTimeout":   "resp-idle-timeout",
+	"RLS.Addr":           "rls",
+	"RLS.Limits":         "rls-config",
+	"RLS.Headers":        "rls-headers",
 }
 
 // Blame says by which setting a field of a configuration got its wrong value. A field may

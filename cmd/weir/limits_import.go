@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/internal/rlsconfig"
+	"github.com/weir-counter/weir/policy"
+)
+
+func newLimitsImport(w *world) *cobra.Command {
+	var o rlsconfig.Options
+	cmd := &cobra.Command{
+		Use:   "import FILE|DIR",
+		Short: "Make a policy file of the limits of envoyproxy/ratelimit",
+		Long: `Read limits as envoyproxy/ratelimit has them, a YAML file or a folder of files, print
+the policy file that says the same, and say what changes with it. Or say all that is
+wrong: one line for each fault, FILE:LINE: FIELD: what is wrong.
+
+A server needs no import: 'weir serve --rls ADDRESS --rls-config FILE|DIR' reads these
+files as they are. With policies instead (--rls ADDRESS --policy FILE) the limits hold
+at the other doors too, for the keys DOMAIN:KEY=VALUE:KEY=VALUE.
+
+Exit codes: 0 the policies are printed, 1 the limits are wrong or can't be read, 2 the
+command line is wrong.`,
+		Example: "  weir limits import config/ > policies.yaml\n  weir limits check policies.yaml edge:remote_address=10.0.0.1",
+		Args:    args("FILE|DIR"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return []cobra.Completion{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: work(w, func(_ *cobra.Command, args []string, _ sources) error {
+			c, err := rlsconfig.Load(args[0], o)
+			if faults, ok := errors.AsType[policy.Faults](err); ok {
+				for _, f := range faults {
+					fmt.Fprintln(w.stderr, f)
+				}
+				return fmt.Errorf("%s is wrong: see the lines above", args[0])
+			}
+			if err != nil {
+				return err
+			}
+			file, notes, err := c.Policies()
+			if err != nil {
+				return err
+			}
+			for _, n := range notes {
+				fmt.Fprintln(w.stderr, "changed: "+n)
+			}
+			_, err = w.stdout.Write(file)
+			return err
+		}),
+	}
+	cmd.Flags().BoolVar(&o.MergeDomains, "rls-merge-domains", false, "let several files have one domain")
+	return cmd
+}

@@ -1,0 +1,103 @@
+package rlsconfig
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"github.com/weir-counter/weir"
+)
+
+// Key is the key that is counted of a request's descriptor: DOMAIN:KEY=VALUE:KEY=VALUE. In its parts
+// the characters % : / are %25 %3A %2F, and = in a key is %3D, so that no two descriptors have one key, and a
+// {name} of a policy takes one value. An entry without a value is its key alone. A key that would be
+// longer than weir.MaxKeyBytes ends in %~ and a hash of the whole.
+func Key(domain string, entries []Entry) string {
+	const hashed = 2 + 2*sha256.Size
+	size := len(domain)
+	for _, e := range entries {
+		size += 2 + len(e.Key) + len(e.Value)
+	}
+	b := make([]byte, 0, min(size+16, 4*weir.MaxKeyBytes))
+	b = appendEscaped(b, domain, false)
+	for _, e := range entries {
+		b = appendEscaped(append(b, ':'), e.Key, true)
+		if e.Value != "" {
+			b = appendEscaped(append(b, '='), e.Value, false)
+		}
+	}
+	if len(b) > weir.MaxKeyBytes {
+		sum := sha256.Sum256(b)
+		b = append(b[:weir.MaxKeyBytes-hashed], "%~"...)
+		b = hex.AppendEncode(b, sum[:])
+	}
+	return string(b)
+}
+
+func appendEscaped(b []byte, text string, name bool) []byte {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '%':
+			b = append(b, "%25"...)
+		case c == ':':
+			b = append(b, "%3A"...)
+		case c == '/':
+			b = append(b, "%2F"...)
+		case c == '=' && name:
+			b = append(b, "%3D"...)
+		default:
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+// namePrefix begins the names of all limits of a Config.
+const namePrefix = "rls/"
+
+// maxNameBytes is the longest name of a limit.
+const maxNameBytes = 64
+
+// limitName is the name of the limit at a place: rls/DOMAIN/KEY_VALUE/KEY. Where that is too long, or has characters that
+// no name has, they are - and a hash of the place ends it.
+func limitName(domain string, path []Step) string {
+	var b strings.Builder
+	b.WriteString(domain)
+	for _, s := range path {
+		b.WriteString("/" + s.Key)
+		if s.Value != "" {
+			b.WriteString("_" + s.Value)
+		}
+	}
+	place, changed := b.String(), strings.Contains(domain, "/")
+	name := []byte(namePrefix + place)
+	for i, c := range name[len(namePrefix):] {
+		if !isNameByte(c) {
+			name[len(namePrefix)+i] = '-'
+			changed = true
+		}
+	}
+	for _, s := range path {
+		changed = changed || strings.Contains(s.Key+s.Value, "/")
+	}
+	if !changed && len(name) <= maxNameBytes {
+		return string(name)
+	}
+	const digits = 8
+	hash := sha256.New()
+	writePart := func(text string) { // no two places are the same bytes
+		hash.Write([]byte(text))
+		hash.Write([]byte{0})
+	}
+	writePart(domain)
+	for _, s := range path {
+		writePart(s.Key)
+		writePart(s.Value)
+	}
+	name = name[:min(len(name), maxNameBytes-1-2*digits)]
+	return string(name) + "-" + hex.EncodeToString(hash.Sum(nil)[:digits])
+}
+
+func isNameByte(c byte) bool {
+	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("._/-", c) >= 0
+}

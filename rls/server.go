@@ -1,0 +1,193 @@
+package rls
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/conns"
+)
+
+// Server is the door for Envoy of a service. Create it with New; a Server runs once.
+type Server struct {
+	service *service.Service
+	cfg     Config // defaults applied, valid
+	log     *slog.Logger
+	tls     *tls.Config // nil: none
+	live    live
+	grpc    *grpc.Server
+	json    *jsonServer
+	health  *healthServer
+	ending  context.Context // ends when streams are to end
+	end     context.CancelFunc
+
+	listener atomic.Pointer[conns.Listener]
+	draining atomic.Bool
+	calls    [calls]atomic.Uint64
+	failed   atomic.Uint64
+}
+
+const (
+	// maxRequestBytes bounds a message: Envoy's have some hundred bytes.
+	maxRequestBytes = 256 << 10
+	// maxStreams bounds the requests under way of one connection.
+	maxStreams = 1024
+	// maxHeaderBytes bounds the metadata of a request.
+	maxHeaderBytes = 16 << 10
+	// pingsApart is how often a client may ping, at most.
+	pingsApart = 5 * time.Second
+)
+
+// New returns a Server for of that does not listen yet, with its limits read. It fails with a *weir.Error of
+// CodeInvalidConfig that names the field at fault, or with all that is wrong with the limits.
+func New(of *service.Service, cfg Config) (*Server, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{service: of, cfg: cfg, log: cfg.Logger, tls: forBoth(cfg.TLS)}
+	s.live.reload = make(chan struct{}, 1)
+	s.ending, s.end = context.WithCancel(context.Background())
+	if err := s.readLimits(); err != nil {
+		return nil, err
+	}
+	s.grpc = grpc.NewServer(
+		grpc.Creds(handshake{s}), grpc.ConnectionTimeout(cfg.RequestTimeout),
+		grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: cfg.IdleTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsApart, PermitWithoutStream: true}),
+		grpc.StreamInterceptor(s.guardStream),
+	)
+	pb.RegisterRateLimitServiceServer(s.grpc, envoy{of: s})
+	s.grpc.RegisterService(&kuadrantService, kuadrant{s})
+	s.health = newHealthServer(s)
+	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc)
+	s.json = newJSONServer(s)
+	return s, nil
+}
+
+// guardStream lets nobody without an identity stream, but for health: reflection tells what there is.
+func (s *Server) guardStream(of any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if info.FullMethod != grpc_health_v1.Health_Watch_FullMethodName {
+		c, err := s.callerOf(stream.Context())
+		if err == nil {
+			err = unauthorized(s.service.Identify(c), c)
+		}
+		if err != nil {
+			return s.fail(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(s.ending, cancel)()
+	return handler(of, endingStream{stream, ctx})
+}
+
+// endingStream ends with the server: who watches the health would keep it from stopping.
+type endingStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s endingStream) Context() context.Context { return s.ctx }
+
+// Listen opens Config.Addr. Clients that connect wait until Run. A second call does nothing.
+func (s *Server) Listen() error {
+	if s.listener.Load() != nil {
+		return nil
+	}
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.cfg.Addr)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", s.cfg.Addr, err)
+	}
+	if !s.listener.CompareAndSwap(nil, conns.Limit(l, s.cfg.MaxConns)) {
+		return l.Close()
+	}
+	return nil
+}
+
+// Addr returns the address listened on, host:port, once Listen succeeded; it is "" before.
+func (s *Server) Addr() string {
+	if l := s.listener.Load(); l != nil {
+		return l.Addr().String()
+	}
+	return ""
+}
+
+// Close closes the address of a Server that does not run. Otherwise it does nothing.
+func (s *Server) Close() error {
+	if l := s.listener.Load(); l != nil {
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run serves until ctx is done and then stops: requests under way are answered, within StopTimeout, and
+// connections close. It returns nil after a clean stop. It calls Listen when the caller has not.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Listen(); err != nil {
+		return err
+	}
+	s.log.Info("serving Envoy's rate limit service", "addr", s.Addr())
+	if service.OpenToOthers(s.Addr()) && !s.service.Locked() {
+		s.log.Warn("other machines can reach the address for Envoy, and there is no tokens file: anybody who reaches it can use up limits", "addr", s.Addr())
+	}
+	var running sync.WaitGroup
+	watching, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer running.Wait()
+	defer end()
+	running.Go(func() { s.watch(watching) })
+	running.Go(func() { s.health.watch(watching) })
+	running.Go(s.json.serve)
+	failed := make(chan error, 1)
+	go func() { failed <- s.grpc.Serve(s.listener.Load()) }()
+	select {
+	case err := <-failed:
+		return errors.Join(fmt.Errorf("serve gRPC on %s: %w", s.Addr(), err), s.stop())
+	case <-ctx.Done():
+	}
+	s.draining.Store(true)
+	s.health.look()
+	if s.cfg.DrainDelay > 0 {
+		<-time.After(s.cfg.DrainDelay)
+	}
+	return s.stop()
+}
+
+// stop lets requests under way finish.
+func (s *Server) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.StopTimeout)
+	defer cancel()
+	s.health.Shutdown()
+	s.end()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		s.grpc.GracefulStop()
+	}()
+	err := s.json.http.Shutdown(ctx)
+	select {
+	case <-drained:
+	case <-ctx.Done():
+		s.grpc.Stop()
+		<-drained
+		err = errors.Join(err, fmt.Errorf("stop: requests of Envoy were cut off after %v", s.cfg.StopTimeout))
+	}
+	return errors.Join(err, s.json.Close())
+}

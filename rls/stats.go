@@ -1,0 +1,27 @@
+package rls
+
+import (
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
+)
+
+// Figures implements service.Door.
+func (s *Server) Figures() service.DoorFigures {
+	f := service.DoorFigures{Name: "rls", Failed: s.failed.Load()}
+	for i := range s.calls {
+		f.Requests = append(f.Requests, service.DoorRequests{Kind: callNames[i], Count: s.calls[i].Load()})
+	}
+	if l := s.listener.Load(); l != nil {
+		f.Bound = l.Bound()
+		f.Open, f.Shed = l.Count()
+	}
+	return f
+}
+
+// Alarms implements service.Door.
+func (s *Server) Alarms() (list []api.Alarm) {
+	if s.live.trouble.Load() {
+		list = append(list, api.Alarm{Code: "rls_config_bad", Message: "the newest limits of --rls-config are not in use, because they are wrong or can't be read; those before them are: the server's log says why"})
+	}
+	return list
+}
