@@ -17,12 +17,13 @@ PARALLEL  ?= 10
 PACKAGES  ?= 4
 LINT      := $(BIN)/golangci-lint
 NPM       := bench/doors/npm
+TSC       := clients/typescript
 APT       := apt-get update -qq && apt-get -o DPkg::Lock::Timeout=300 install -y -qq
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-proxies need-goaccess need-iproute2
+.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-goaccess need-iproute2
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,12 +42,12 @@ image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; ne
 
 # Tests of clusters wait for elections more than they compute: more of them than processors
 # run side by side, and more packages while others are compiled.
-test: need-go need-curl need-redis need-redis-server need-npm need-proxies ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
+test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
 	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./...
 	$(GO) vet -tags netns ./cmd/weir
 	cd bench && $(GO) test -vet=all -timeout 10m ./...
 
-race: need-go need-gcc need-redis ## Run every test under the race detector
+race: need-go need-gcc need-redis need-tsc need-python ## Run every test under the race detector
 	$(GO) test -race -timeout 30m ./...
 
 sim: need-go ## Simulate clusters in a world that fails, SEEDS (20000) times, from seed FIRST (0)
@@ -152,6 +153,14 @@ need-npm:
 	  { echo "make: they could not be installed: as root, apt-get install nodejs npm" >&2; exit 1; }
 	@cmp -s $(NPM)/package-lock.json $(NPM)/node_modules/installed.json || { cd $(NPM) && npm ci --loglevel=error && cp package-lock.json node_modules/installed.json; } || \
 	  { echo "make: the packages of $(NPM) could not be installed: npm ci in that folder says why" >&2; exit 1; }
+
+need-tsc: need-npm
+	@cmp -s $(TSC)/package-lock.json $(TSC)/node_modules/installed.json || { cd $(TSC) && npm ci --ignore-scripts --loglevel=error && cp package-lock.json node_modules/installed.json; } || \
+	  { echo "make: the compiler of TypeScript could not be installed: npm ci in $(TSC) says why" >&2; exit 1; }
+
+need-python:
+	@command -v python3 >/dev/null || { echo "make: the client for Python is tested with python3: installing it"; $(APT) python3; } || \
+	  { echo "make: it could not be installed: as root, apt-get install python3" >&2; exit 1; }
 
 need-iproute2:
 	@{ command -v ip && command -v tc; } >/dev/null || { echo "make: network namespaces need iproute2: installing it"; apt-get update -qq && apt-get install -y -qq iproute2; } || \

@@ -1,0 +1,257 @@
+"""Tests of weir.py against real servers, which clients_test.go starts and names in the environment."""
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import unittest
+import uuid
+
+import weir
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+A, B, LOSING, SILENT, DOWN = (os.environ["WEIR_TEST_" + name] for name in ("A", "B", "LOSING", "SILENT", "DOWN"))
+LOCKED, TOKEN, CA, CERT, KEY = (os.environ["WEIR_TEST_" + name] for name in ("LOCKED", "TOKEN", "CA", "CERT", "KEY"))
+
+logging.getLogger("weir").setLevel(logging.CRITICAL)
+
+
+def unique(name):
+    return f"py:{name}:{uuid.uuid4().hex[:8]}"
+
+
+def total(key, *addresses):
+    """What independent servers have counted of a key."""
+    return sum(weir.Client(address).count(key).estimate for address in addresses or (A,))
+
+
+def until(done, what):
+    deadline = time.monotonic() + 20
+    while not done():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within 20 s")
+        time.sleep(0.01)
+
+
+class Counting(unittest.TestCase):
+    def test_hits_are_summed_and_asked_for(self):
+        key = unique("é \"\\\n")
+        with weir.Client(A) as w:
+            for _ in range(1000):
+                self.assertTrue(w.hit(key))
+            self.assertTrue(w.hit(key, 5, at=time.time() - 100))
+            self.assertEqual(w.stats().waiting + w.stats().counted, 1005)
+            self.assertTrue(w.flush(10))
+            count = w.count(key, "1h")
+            self.assertEqual((count.key, count.window, count.lower, count.estimate, count.upper, count.exact), (key, 3600, 1005, 1005, 1005, True))
+            self.assertEqual(w.count(key, 60).estimate, 1000)
+            self.assertEqual(w.rate(key, "10m").rate, 1.675)
+            top = w.top("1h", 1, prefix=key[:20])
+            self.assertEqual([(k.key, k.estimate) for k in top.keys], [(key, 1005)])
+            stats = w.stats()
+            self.assertEqual((stats.counted, stats.waiting, stats.lines, stats.bytes), (1005, 0, 0, 0))
+        with self.assertRaises(RuntimeError):
+            w.hit(key)
+
+    def test_sent_by_itself(self):
+        key, w = unique("by itself"), weir.Client(A)
+        w.hit(key)
+        until(lambda: w.stats().counted == 1, "sent without a flush")
+        w.close()
+
+    def test_lost_answers_count_once(self):
+        key = unique("lost")
+        with weir.Client(LOSING, every=0.001) as w:
+            for _ in range(20):
+                for _ in range(10):
+                    w.hit(key)
+                self.assertTrue(w.flush(20))
+            self.assertEqual(w.stats().counted, 200)
+        self.assertEqual(total(key), 200)
+
+    def test_another_node_takes_over(self):
+        key = unique("over")
+        with weir.Client(f"{DOWN},{A}") as w:
+            w.hit(key, 3)
+            self.assertTrue(w.flush(10))
+            self.assertEqual(w.count(key).estimate, 3)
+
+    def test_what_is_in_doubt_is_given_up(self):
+        for at_least_once in False, True:
+            old, new = unique("doubt"), unique("new")
+            with weir.Client(f"{SILENT},{A}", timeout=0.1, give_up=0.5, at_least_once=at_least_once, every=0.01) as w:
+                w.hit(old, 7)
+                time.sleep(0.05)
+                w.hit(new)
+                until(lambda: total(new) == 1, "new hits go to the other node")
+                self.assertTrue(w.flush(20))
+                stats = w.stats()
+            self.assertEqual((stats.in_doubt, stats.counted, total(old)), (0, 8, 7) if at_least_once else (7, 1, 0))
+
+    def test_bound(self):
+        for bound in {"max_lines": 2}, {"max_bytes": 2 * (weir.LINE_BYTES + 1) + 600}:
+            w = weir.Client(DOWN, **bound)
+            now = time.time()
+            self.assertTrue(w.hit("a", at=now) and w.hit("b", at=now) and w.hit("a", at=now))
+            taken = sum(w.hit(str(i) * 300, at=now) for i in range(9))
+            stats = w.stats()
+            self.assertEqual((stats.taken, stats.refused), (3 + taken, 9 - taken))
+            self.assertLess(taken, 3)
+            self.assertFalse(w.close(0.01))
+
+    def test_waits_for_a_server(self):
+        key = unique("later")
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        with weir.Client(f"127.0.0.1:{port}") as w:
+            w.hit(key, 4)
+            self.assertFalse(w.flush(0.3))
+            with forward(port):
+                self.assertTrue(w.flush(20))
+        self.assertEqual(total(key), 4)
+
+    def test_wrong_hits(self):
+        with weir.Client(A) as w:
+            for key, n, at in ("", 1, 0), ("k" * 513, 1, 0), ("*", 1, 0), ("limit:x", 1, 0), ("\ud800", 1, 0), ("k", 0, 0), ("k", 1 << 41, 0), ("k", 1, -1):
+                with self.assertRaises(ValueError):
+                    w.hit(key, n, at)
+            w.hit("k", at=time.time() + 1000)
+            w.hit("k", at=0)
+            self.assertTrue(w.flush(10))
+            self.assertEqual((w.stats().rejected, w.stats().too_late), (1, 1))
+
+    def test_sent_at_the_end_of_a_program(self):
+        key = unique("end")
+        subprocess.run([sys.executable, "-c", f"import weir; weir.Client({A!r}, every=600).hit({key!r}, 6)"], cwd=HERE, check=True)
+        self.assertEqual(total(key), 6)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "there is no fork here")
+    def test_fork(self):
+        key, program = unique("fork"), """
+import os, sys, weir
+w = weir.Client(sys.argv[1], every=600)
+w.hit(sys.argv[2], 1)
+if os.fork() == 0:
+    w.hit(sys.argv[2], 10)
+else:
+    os.wait()
+"""
+        subprocess.run([sys.executable, "-W", "ignore", "-c", program, A, key], cwd=HERE, check=True)
+        self.assertEqual(total(key), 11)
+
+    def test_threads(self):
+        key = unique("threads")
+        with weir.Client(A, every=0.001) as w:
+            threads = [threading.Thread(target=lambda: [w.hit(key) for _ in range(2000)]) for _ in range(4)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            self.assertTrue(w.flush(20))
+        self.assertEqual(total(key), 8000)
+
+    def test_settings(self):
+        for wrong in {"every": 0}, {"max_lines": 0}, {"max_bytes": 9}, {"give_up": 600}, {"timeout": 0}:
+            with self.assertRaises(ValueError):
+                weir.Client(A, **wrong)
+        for address in "", "ftp://x", "http://", "http://x?y":
+            with self.assertRaises(ValueError):
+                weir.Client(address)
+
+
+class Deciding(unittest.TestCase):
+    def test_allow(self):
+        key, limit = unique("allow"), weir.Limit(2, "1m", name="py")
+        with weir.Client(A) as w:
+            self.assertTrue(w.allow(key, limit, peek=True))
+            self.assertTrue(w.allow(key, limit, 2))
+            d = w.allow(key, limit)
+            self.assertTrue(not d and d.decided and d.retry_after > 50 and d.limits[0]["name"] == "py")
+            for wrong in lambda: w.allow(key, "no such limit"), lambda: w.allow(key, limit, 3):
+                with self.assertRaises(weir.Error) as e:
+                    wrong()
+                self.assertIn(e.exception.code, ("unknown_limit", "invalid_count"))
+
+    def test_fails_open_or_closed(self):
+        for address in DOWN, SILENT:
+            for fail_open in True, False:
+                w = weir.Client(address, fail_open=fail_open, allow_timeout=0.1)
+                began = time.monotonic()
+                for _ in range(50):
+                    d = w.allow("k")
+                    self.assertEqual((bool(d), d.decided, d.error is None), (fail_open, False, False))
+                self.assertLess(time.monotonic() - began, 2)  # after three failures nobody waits
+                self.assertEqual(bool(w.allow("k", fail_open=not fail_open)), not fail_open)
+
+    def test_another_node_decides_if_the_first_took_nothing(self):
+        limit = weir.Limit(1, "1m")
+        self.assertTrue(weir.Client(f"{DOWN},{A}").allow(unique("over"), limit).decided)
+        d = weir.Client(f"{SILENT},{A}", allow_timeout=0.2).allow(unique("over"), limit)
+        self.assertFalse(d.decided or d.error.unsent)
+
+
+class Locked(unittest.TestCase):
+    def test_token_and_certificate(self):
+        key = unique("locked")
+        with weir.Client(LOCKED, ca_file=CA, token=TOKEN) as w:
+            w.hit(key, 2)
+            self.assertTrue(w.flush(10))
+            self.assertEqual(w.count(key).estimate, 2)
+        with weir.Client(LOCKED, ca_file=CA, cert_file=CERT, key_file=KEY) as w:
+            self.assertEqual(w.count(key).estimate, 2)
+
+    def test_strangers(self):
+        with self.assertRaises(weir.Unavailable) as away:
+            weir.Client(LOCKED).count("k")
+        self.assertIn("certificate", str(away.exception))
+        with self.assertRaises(weir.Error) as refused:
+            weir.Client(LOCKED, ca_file=CA).count("k")
+        self.assertEqual((refused.exception.status, refused.exception.code), (401, "unauthorized"))
+        w = weir.Client(LOCKED, ca_file=CA)
+        w.hit("k")
+        self.assertFalse(w.close(0.3))
+        self.assertEqual(w.stats().waiting, 1)  # until it has a token
+
+
+class forward:
+    """Forwards a port to server A."""
+
+    def __init__(self, port):
+        self.listener = socket.create_server(("127.0.0.1", port))
+
+    def __enter__(self):
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+    def accept(self):
+        host, _, port = A.rpartition("//")[2].rpartition(":")
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection((host, int(port)))
+            for a, b in (near, far), (far, near):
+                threading.Thread(target=self.copy, args=(a, b), daemon=True).start()
+
+    @staticmethod
+    def copy(a, b):
+        try:
+            while True:
+                data = a.recv(65536)
+                if not data:
+                    break
+                b.sendall(data)
+            b.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,260 @@
+/**
+ * Weir for TypeScript and JavaScript: count hits in rolling windows, and limit rates. It needs `fetch` and nothing else:
+ * Node.js 18 or newer, Deno, Bun.
+ *
+ *     const w = new Client("http://127.0.0.1:8080");   // several nodes: "http://a:8080,http://b:8080"
+ *     w.hit("url:/home");                              // no request: sums are sent every 100 ms
+ *     (await w.count("url:/home", "5m")).estimate;
+ *     if ((await w.allow("login:bob", { limit: { n: 5, per: "1m", name: "login" } })).allowed) ...
+ *     await w.close();
+ *
+ * Each hit counts once: a batch that got no answer is repeated under the same Idempotency-Key at the same node, while
+ * new hits go to the others. docs/clients.md has what is promised, and what may be lost.
+ */
+
+import { Sender } from "./sender.js";
+import { Node, Nodes, pause, sleep } from "./nodes.js";
+import { UnavailableError, WeirError } from "./errors.js";
+import type { Stats } from "./sender.js";
+
+export { UnavailableError, WeirError };
+export type { Stats };
+
+/** A duration: "5m", or seconds. */
+export type Duration = string | number;
+
+export interface Options {
+  /** weir_<id>_<secret>, of `weir token create`. */
+  token?: string;
+  /** What allow() says while no server decides. Default true. */
+  failOpen?: boolean;
+  /** Milliseconds for one attempt of a question or a batch. Default 5000. */
+  timeout?: number;
+  /** Milliseconds for a decision: somebody waits for it. Default 250. */
+  allowTimeout?: number;
+  /** Milliseconds between two batches. Default 100. */
+  every?: number;
+  /** Bounds of the hits that wait; a line is a key in a second. Beyond them hit() is false. Defaults 100,000 and 32 MiB. */
+  maxLines?: number;
+  maxBytes?: number;
+  /**
+   * Milliseconds, at most 540,000, for which a batch without an answer is repeated at its node. Default 300,000. Then it is
+   * dropped, or with atLeastOnce sent to any node, where it may count a second time.
+   */
+  giveUp?: number;
+  atLeastOnce?: boolean;
+  /** Servers answer once hits are on disk. */
+  durable?: boolean;
+  /** Is told what keeps hits from being counted. */
+  notify?: (error: Error) => void;
+  /** In place of the global fetch, for client certificates and authorities of one's own. */
+  fetch?: typeof fetch;
+}
+
+/** Hits of a key in (at - window_s, at]: lower <= the true number <= upper. */
+export interface Count {
+  key: string;
+  window_s: number;
+  at: number;
+  lower: number;
+  estimate: number;
+  /** null: not known. */
+  upper: number | null;
+  exact: boolean;
+  as_of?: number;
+  late?: { node: string; since: number }[];
+}
+
+/** A count with its mean rate. */
+export interface Rate extends Count {
+  per_second: { lower: number; estimate: number; upper: number | null };
+}
+
+/** The keys with the most hits in a window, most first. */
+export interface Top {
+  window_s: number;
+  at: number;
+  prefix: string;
+  keys: { key: string; lower: number; estimate: number; upper: number | null; exact: boolean }[];
+}
+
+/** At most n per period, burst of them at once (default n). The server keeps what keys used of it by its name. */
+export interface Limit {
+  n: number;
+  per: Duration;
+  burst?: number;
+  algorithm?: "window" | "fixed" | "gcra";
+  name?: string;
+}
+
+/** What one limit says. */
+export interface LimitState {
+  name: string;
+  key: string;
+  mode: "enforce" | "shadow";
+  allowed: boolean;
+  n: number;
+  limit: number;
+  per_s: number;
+  burst: number;
+  remaining: number;
+  retry_after_s?: number;
+  reset_s: number;
+}
+
+/** Whether a request may pass. */
+export interface Decision {
+  allowed: boolean;
+  /** false: no server decided, and allowed is what failOpen says. */
+  decided: boolean;
+  /** Seconds until it would be allowed. */
+  retryAfter: number;
+  limits: LimitState[];
+  /** Why nobody decided. */
+  error?: Error;
+}
+
+export interface Asking {
+  /** The end of the window, Unix seconds. Default: the server's now. */
+  at?: number;
+  /** Wait so long, "10s" at most, for all hits that any node took before. */
+  fresh?: Duration;
+}
+
+export interface AllowOptions {
+  /** A policy by its name, or a limit of your own. Default: the policies that are for the key. */
+  limit?: string | Limit;
+  /** Default 1. */
+  n?: number;
+  /** Only say what would be decided. */
+  peek?: boolean;
+  failOpen?: boolean;
+}
+
+/** Talks to one server, or to the nodes of one cluster. */
+export class Client {
+  #nodes: Nodes;
+  #hits: Sender;
+  #failOpen: boolean;
+  #timeout: number;
+  #allowTimeout: number;
+  #failures = 0;
+  #until = 0;
+
+  /** addresses: http://127.0.0.1:8080, or several, comma-separated. */
+  constructor(addresses: string, o: Options = {}) {
+    const { every = 100, maxLines = 100_000, maxBytes = 32 * 1024 * 1024, giveUp = 300_000, timeout = 5000, allowTimeout = 250 } = o;
+    if (!(every >= 1 && every <= 3_600_000)) throw new RangeError(`every is ${every}: it must be 1 to 3,600,000 ms`);
+    if (!(timeout > 0 && allowTimeout > 0 && giveUp > 0 && giveUp <= 540_000)) {
+      throw new RangeError("timeouts must be more than 0, giveUp at most 540,000 ms");
+    }
+    this.#failOpen = o.failOpen ?? true;
+    this.#timeout = timeout;
+    this.#allowTimeout = allowTimeout;
+    const headers: Record<string, string> = { Accept: "application/json" };
+    if (o.token) headers["Authorization"] = "Bearer " + o.token;
+    this.#nodes = new Nodes(addresses.split(",").map((a) => new Node(a.trim(), headers, o.fetch ?? fetch)));
+    this.#hits = new Sender(this.#nodes, {
+      every, maxLines, maxBytes, giveUp, timeout,
+      atLeastOnce: o.atLeastOnce ?? false, durable: o.durable ?? false, notify: o.notify ?? (() => {}),
+    });
+  }
+
+  /**
+   * Counts n hits of a key, now or at a Unix second. It makes no request. false: the bound of what waits is reached, and the
+   * hits are not taken. What no server would count throws a RangeError.
+   */
+  hit(key: string, n = 1, at: number = Date.now() / 1000): boolean {
+    return this.#hits.add(key, n, Math.floor(at));
+  }
+
+  /** Sends what was hit before, and waits until it is known what became of it: true. false: not within timeout ms. */
+  flush(timeout = Infinity): Promise<boolean> {
+    return this.#hits.flush(timeout);
+  }
+
+  /**
+   * Takes no further hits, flushes, and stops. false: some hits were not sent. When Node.js has nothing left to do it is done with
+   * a timeout of 2 s; not so at process.exit() and signals.
+   */
+  close(timeout = 5000): Promise<boolean> {
+    return this.#hits.close(timeout);
+  }
+
+  /** What became of the hits so far. */
+  stats(): Stats {
+    return this.#hits.stats();
+  }
+
+  /** Hits of a key in a window. */
+  count(key: string, window: Duration = "5m", o: Asking = {}): Promise<Count> {
+    return this.#ask<Count>("/v1/count", { key, window, ...o });
+  }
+
+  /** Hits of a key per second, the mean of a window. */
+  rate(key: string, window: Duration = "5m", o: Asking = {}): Promise<Rate> {
+    return this.#ask<Rate>("/v1/rate", { key, window, ...o });
+  }
+
+  /** The keys with the most hits in a window, of those that begin with prefix. */
+  top(window: Duration = "5m", o: Asking & { n?: number; prefix?: string } = {}): Promise<Top> {
+    return this.#ask<Top>("/v1/top", { window, ...o });
+  }
+
+  /**
+   * Asks whether requests of a key may pass, and takes them. It is asked once, since another attempt could take twice; another
+   * node is asked only if the first took nothing. While nobody decides, failOpen says what the answer is, and after three
+   * failures nobody waits for a second. A request that is wrong, such as of an unknown limit, throws a WeirError.
+   */
+  async allow(key: string, o: AllowOptions = {}): Promise<Decision> {
+    const undecided = (error: Error): Decision => ({ allowed: o.failOpen ?? this.#failOpen, decided: false, retryAfter: 0, limits: [], error });
+    if (this.#failures >= 3 && Date.now() < this.#until) return undecided(new UnavailableError("servers did not answer a moment ago", true));
+    const asked: Record<string, unknown> = { key, n: o.n ?? 1 };
+    if (o.limit !== undefined) asked["limit"] = o.limit;
+    if (o.peek) asked["peek"] = true;
+    const body = JSON.stringify(asked);
+    const deadline = Date.now() + this.#allowTimeout;
+    let last: Error = new UnavailableError("no server was asked in time", true);
+    for (const at of this.#nodes.order()) {
+      const left = deadline - Date.now();
+      if (left <= 0) break;
+      try {
+        const a = (await this.#nodes.attempt(at, "/v1/allow", { body, type: "application/json", denials: true }, left)) as Record<string, unknown>;
+        if (!Array.isArray(a["limits"])) throw new UnavailableError("the answer has no verdicts: is a Weir server at this address?", false);
+        this.#failures = 0;
+        return { allowed: a["allowed"] === true, decided: true, retryAfter: Number(a["retry_after_s"] ?? 0), limits: a["limits"] as LimitState[] };
+      } catch (e) {
+        last = e as Error;
+        if (e instanceof WeirError) {
+          if (e.code && e.status < 500 && e.status !== 429) {
+            this.#failures = 0;
+            throw e;
+          }
+          if (!o.peek && !(e.tookNothing && e.status >= 500)) break;
+        } else if (!o.peek && !(e instanceof UnavailableError && e.unsent)) break;
+      }
+    }
+    this.#failures++;
+    this.#until = Date.now() + 1000;
+    return undecided(last);
+  }
+
+  async #ask<T>(path: string, query: Record<string, string | number | undefined>): Promise<T> {
+    const q = new URLSearchParams();
+    for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== "") q.set(name, String(value));
+    const timeout = this.#timeout + (query["fresh"] === undefined ? 0 : 10_000); // the most that a server waits for it
+    for (let round = 0; ; round++) {
+      let last: Error | undefined;
+      for (const at of this.#nodes.order()) {
+        try {
+          return (await this.#nodes.attempt(at, `${path}?${q}`, {}, timeout)) as T;
+        } catch (e) {
+          if (e instanceof WeirError && !e.temporary) throw e;
+          last = e as Error;
+        }
+      }
+      if (round === 2) throw last;
+      await sleep(Math.min(Math.max(pause(round), last instanceof WeirError ? last.after : 0), 1000));
+    }
+  }
+}

@@ -1,0 +1,183 @@
+// Tests of the client against real servers, which clients_test.go starts and names in the environment.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import net from "node:net";
+import { test } from "node:test";
+import { pathToFileURL } from "node:url";
+
+const module = pathToFileURL(process.env.WEIR_TEST_JS).href;
+const { Client, UnavailableError, WeirError } = await import(module);
+const { WEIR_TEST_A: A, WEIR_TEST_LOSING: LOSING, WEIR_TEST_SILENT: SILENT, WEIR_TEST_DOWN: DOWN, WEIR_TEST_LOCKED: LOCKED, WEIR_TEST_TOKEN: TOKEN } = process.env;
+
+let named = 0;
+const unique = (name) => `ts:${name}:${process.pid}:${named++}`;
+const total = async (key) => (await new Client(A).count(key)).estimate;
+const sleep = (ms) => new Promise((then) => setTimeout(then, ms));
+
+async function until(done, what) {
+  for (const deadline = Date.now() + 20_000; !(await done()); await sleep(10)) assert.ok(Date.now() < deadline, `${what}: not within 20 s`);
+}
+
+test("hits are summed and asked for", async () => {
+  const key = unique('é "\\\n');
+  const w = new Client(A);
+  for (let i = 0; i < 1000; i++) assert.ok(w.hit(key));
+  assert.ok(w.hit(key, 5, Date.now() / 1000 - 100));
+  assert.equal(w.stats().waiting, 1005);
+  assert.ok(await w.flush(10_000));
+  const c = await w.count(key, "1h");
+  assert.deepEqual([c.key, c.window_s, c.lower, c.estimate, c.upper, c.exact], [key, 3600, 1005, 1005, 1005, true]);
+  assert.equal((await w.count(key, 60)).estimate, 1000);
+  assert.equal((await w.rate(key, "10m")).per_second.estimate, 1.675);
+  assert.deepEqual((await w.top("1h", { n: 1, prefix: key.slice(0, -1) })).keys.map((k) => k.estimate), [1005]);
+  assert.deepEqual(w.stats(), { taken: 1005, refused: 0, counted: 1005, tooLate: 0, rejected: 0, inDoubt: 0, waiting: 0, lines: 0, bytes: 0 });
+  assert.ok(await w.close());
+  assert.throws(() => w.hit(key), /closed/);
+});
+
+test("sent by itself", async () => {
+  const w = new Client(A);
+  w.hit(unique("by itself"));
+  await until(() => w.stats().counted === 1, "sent without a flush");
+  await w.close();
+});
+
+test("lost answers count once", async () => {
+  const key = unique("lost");
+  const w = new Client(LOSING, { every: 1 });
+  for (let i = 0; i < 20; i++) {
+    w.hit(key, 10);
+    assert.ok(await w.flush(20_000));
+  }
+  assert.ok(await w.close());
+  assert.equal(w.stats().counted, 200);
+  assert.equal(await total(key), 200);
+});
+
+test("another node takes over", async () => {
+  const key = unique("over");
+  const w = new Client(`${DOWN},${A}`);
+  w.hit(key, 3);
+  assert.ok(await w.flush(10_000));
+  assert.equal((await w.count(key)).estimate, 3);
+  await w.close();
+});
+
+for (const atLeastOnce of [false, true]) {
+  test(`what is in doubt is given up, atLeastOnce ${atLeastOnce}`, async () => {
+    const [old, fresh] = [unique("doubt"), unique("new")];
+    const w = new Client(`${SILENT},${A}`, { timeout: 100, giveUp: 500, every: 10, atLeastOnce });
+    w.hit(old, 7);
+    await sleep(50);
+    w.hit(fresh);
+    await until(async () => (await total(fresh)) === 1, "new hits go to the other node");
+    assert.ok(await w.close(20_000));
+    const s = w.stats();
+    assert.deepEqual([s.inDoubt, s.counted, await total(old)], atLeastOnce ? [0, 8, 7] : [7, 1, 0]);
+  });
+}
+
+test("bound", async () => {
+  for (const bound of [{ maxLines: 2 }, { maxBytes: 1000 }]) {
+    const told = [];
+    const w = new Client(DOWN, { ...bound, notify: (e) => told.push(e.message) });
+    const now = Date.now() / 1000;
+    assert.ok(w.hit("a", 1, now) && w.hit("b", 1, now) && w.hit("a", 1, now));
+    assert.ok(!w.hit("c".repeat(300), 5, now));
+    assert.deepEqual([w.stats().taken, w.stats().refused], [3, 5]);
+    assert.ok(!(await w.close(200)));
+    assert.match(told[0], /hits wait: .*ECONNREFUSED/);
+    assert.match(told.at(-1), /3 hits were not sent/);
+  }
+});
+
+test("waits for a server", async () => {
+  const key = unique("later");
+  const server = net.createServer((near) => {
+    const far = net.connect(new URL(A).port, "127.0.0.1");
+    for (const s of [near, far]) s.on("error", () => {});
+    near.pipe(far).pipe(near);
+  });
+  const listen = (port) => new Promise((then) => server.listen(port, "127.0.0.1", then));
+  await listen(0);
+  const { port } = server.address();
+  await new Promise((then) => server.close(then));
+  const w = new Client(`127.0.0.1:${port}`);
+  w.hit(key, 4);
+  assert.ok(!(await w.flush(300)));
+  await listen(port);
+  assert.ok(await w.close(20_000));
+  server.close();
+  assert.equal(await total(key), 4);
+});
+
+test("wrong hits", async () => {
+  const w = new Client(A);
+  for (const [key, n, at] of [["", 1, 0], ["k".repeat(513), 1, 0], ["*", 1, 0], ["limit:x", 1, 0], ["\ud800", 1, 0], ["k", 0, 0], ["k", 1.5, 0], ["k", 2 ** 41, 0], ["k", 1, -1]]) {
+    assert.throws(() => w.hit(key, n, at), RangeError);
+  }
+  w.hit("k", 1, Date.now() / 1000 + 1000);
+  w.hit("k", 1, 0);
+  assert.ok(await w.flush(10_000));
+  assert.deepEqual([w.stats().rejected, w.stats().tooLate], [1, 1]);
+  await w.close();
+});
+
+test("sent at the end of a program", async () => {
+  const key = unique("end");
+  execFileSync(process.execPath, ["--input-type=module", "-e", `import { Client } from ${JSON.stringify(module)}; new Client(${JSON.stringify(A)}, { every: 600_000 }).hit(${JSON.stringify(key)}, 6)`]);
+  assert.equal(await total(key), 6);
+});
+
+test("settings", () => {
+  for (const wrong of [{ every: 0 }, { maxLines: 0 }, { maxBytes: 9 }, { giveUp: 600_000 }, { timeout: 0 }]) assert.throws(() => new Client(A, wrong), RangeError);
+  for (const address of ["", "ftp://x", "http://", "http://x?y"]) assert.throws(() => new Client(address), /is not the address of a server/);
+});
+
+test("allow", async () => {
+  const [key, limit] = [unique("allow"), { n: 2, per: "1m", name: "ts" }];
+  const w = new Client(A);
+  assert.ok((await w.allow(key, { limit, peek: true })).allowed);
+  assert.ok((await w.allow(key, { limit, n: 2 })).allowed);
+  const d = await w.allow(key, { limit });
+  assert.ok(!d.allowed && d.decided && d.retryAfter > 50 && d.limits[0].name === "ts");
+  await assert.rejects(w.allow(key, { limit: "no such limit" }), (e) => e instanceof WeirError && e.code === "unknown_limit" && e.status === 404);
+  await assert.rejects(w.allow(key, { limit, n: 3 }), { code: "invalid_count" });
+});
+
+test("fails open or closed", async () => {
+  for (const address of [DOWN, SILENT]) {
+    for (const failOpen of [true, false]) {
+      const w = new Client(address, { failOpen, allowTimeout: 100 });
+      const began = Date.now();
+      for (let i = 0; i < 50; i++) {
+        const d = await w.allow("k");
+        assert.ok(d.allowed === failOpen && !d.decided && d.error instanceof UnavailableError);
+      }
+      assert.ok(Date.now() - began < 2000, "after three failures nobody waits");
+      assert.equal((await w.allow("k", { failOpen: !failOpen })).allowed, !failOpen);
+    }
+  }
+});
+
+test("another node decides if the first took nothing", async () => {
+  const limit = { n: 1, per: "1m" };
+  assert.ok((await new Client(`${DOWN},${A}`).allow(unique("over"), { limit })).decided);
+  const d = await new Client(`${SILENT},${A}`, { allowTimeout: 200 }).allow(unique("over"), { limit });
+  assert.ok(!d.decided && !d.error.unsent);
+});
+
+test("tokens and TLS", async () => {
+  const key = unique("locked");
+  const w = new Client(LOCKED, { token: TOKEN }); // its authority is in NODE_EXTRA_CA_CERTS
+  w.hit(key, 2);
+  assert.ok(await w.flush(10_000));
+  assert.equal((await w.count(key)).estimate, 2);
+  await w.close();
+  await assert.rejects(new Client(LOCKED).count(key), { code: "unauthorized", status: 401 });
+  const stranger = new Client(LOCKED);
+  stranger.hit(key);
+  assert.ok(!(await stranger.close(300)));
+  assert.equal(stranger.stats().waiting, 1); // until it has a token
+});
