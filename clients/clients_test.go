@@ -3,9 +3,6 @@ package clients
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"net"
 	"net/http"
@@ -107,21 +104,10 @@ func locked(t *testing.T) []string {
 		cfg.TLS = node.TLS{Cert: cert, Key: key, ClientCA: ca.File()}
 		cfg.Tokens.File = tokens
 	})
-	client := ca.Client("machine.internal")
-	der, err := x509.MarshalECPrivateKey(client.PrivateKey.(*ecdsa.PrivateKey))
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	cert, key := ca.ClientFiles("machine.internal")
 	return []string{
 		"WEIR_TEST_LOCKED=https://" + n.Addr(), "WEIR_TEST_TOKEN=" + token, "WEIR_TEST_CA=" + ca.File(), "NODE_EXTRA_CA_CERTS=" + ca.File(),
-		"WEIR_TEST_CERT=" + write("client.pem", "CERTIFICATE", client.Certificate[0]), "WEIR_TEST_KEY=" + write("client.key", "EC PRIVATE KEY", der),
+		"WEIR_TEST_CERT=" + cert, "WEIR_TEST_KEY=" + key,
 	}
 }
 

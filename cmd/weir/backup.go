@@ -57,8 +57,10 @@ when it is whole. A file that is there is not written over without --force.
 	return cmd
 }
 
-// openBackup asks a server for a backup. It has no time limit: the user has one.
+// openBackup asks a server for a backup, of several nodes the first: each has all counts. It has no time
+// limit: the user has one.
 func openBackup(ctx context.Context, l *login, server string) (io.ReadCloser, error) {
+	server, _, _ = strings.Cut(server, ",")
 	if !strings.Contains(server, "://") {
 		server = "http://" + server
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,29 +15,60 @@ import (
 )
 
 // login is how a command proves to a server who it is, and how it knows the server.
-type login struct{ token, ca string }
+type login struct{ token, ca, cert, key string }
 
 func (l *login) define(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&l.token, "token", "", "token of a server that wants one; WEIR_TOKEN is better, since others see command lines")
 	cmd.Flags().StringVar(&l.ca, "ca", "", "PEM file of the authority that signed the server's certificate (default: those of this machine)")
+	cmd.Flags().StringVar(&l.cert, "cert", "", "PEM file of a client certificate, in place of a token or beside it (weir serve --tls-client-ca)")
+	cmd.Flags().StringVar(&l.key, "cert-key", "", "PEM file of its key (default: it is in the file of --cert)")
 }
 
 // options adds the login to those of a client.
 func (l *login) options(o client.Options) (client.Options, error) {
 	o.Token = l.token
-	if l.ca == "" {
+	if l.ca == "" && l.cert == "" && l.key == "" {
 		return o, nil
 	}
-	text, err := settings.ReadAtMost(l.ca, settings.MaxBytes)
+	o.TLS = &tls.Config{}
+	if l.ca != "" {
+		text, err := settings.ReadAtMost(l.ca, settings.MaxBytes)
+		if err != nil {
+			return o, fmt.Errorf("--ca: %w", err)
+		}
+		o.TLS.RootCAs = x509.NewCertPool()
+		if !o.TLS.RootCAs.AppendCertsFromPEM(text) {
+			return o, usage{fmt.Errorf("--ca %s: no certificate in PEM", l.ca)}
+		}
+	}
+	certificates, err := l.certificates()
+	o.TLS.Certificates = certificates
+	return o, err
+}
+
+// certificates are what the command shows a server that asks for one.
+func (l *login) certificates() ([]tls.Certificate, error) {
+	switch {
+	case l.cert == "" && l.key == "":
+		return nil, nil
+	case l.cert == "":
+		return nil, usage{errors.New("--cert-key: it is the key of a certificate, which --cert names")}
+	}
+	cert, err := settings.ReadAtMost(l.cert, settings.MaxBytes)
 	if err != nil {
-		return o, fmt.Errorf("--ca: %w", err)
+		return nil, fmt.Errorf("--cert: %w", err)
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return o, usage{fmt.Errorf("--ca %s: no certificate in PEM", l.ca)}
+	key := cert
+	if l.key != "" {
+		if key, err = settings.ReadAtMost(l.key, settings.MaxBytes); err != nil {
+			return nil, fmt.Errorf("--cert-key: %w", err)
+		}
 	}
-	o.TLS = &tls.Config{RootCAs: pool}
-	return o, nil
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, usage{fmt.Errorf("--cert %s: it and its key (--cert-key) are no pair: %w", l.cert, err)}
+	}
+	return []tls.Certificate{pair}, nil
 }
 
 // do sends a request of the command's own.

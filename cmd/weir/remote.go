@@ -34,7 +34,7 @@ func (r *remote) defineWithin(cmd *cobra.Command, timeout time.Duration) {
 	r.server, r.timeout = "http://127.0.0.1:8080", timeout
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&r.server, "server", r.server, "address of the server")
+	flags.StringVar(&r.server, "server", r.server, "address of the server, or of a cluster's nodes, comma-separated")
 	flags.Var(duration(&r.timeout), "timeout", "time to wait for each attempt of a request")
 	r.login.define(cmd)
 	flags.BoolVar(&r.json, "json", false, "print JSON")

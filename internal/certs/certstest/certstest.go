@@ -89,6 +89,14 @@ func (a *Authority) Client(name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{c.Raw}, PrivateKey: k}
 }
 
+// ClientFiles are PEM files of a client's certificate and its key.
+func (a *Authority) ClientFiles(name string) (cert, key string) {
+	c := a.Client(name)
+	der, err := x509.MarshalECPrivateKey(c.PrivateKey.(*ecdsa.PrivateKey))
+	a.check(err)
+	return a.write("client.pem", "CERTIFICATE", c.Certificate[0]), a.write("client.key", "EC PRIVATE KEY", der)
+}
+
 func (a *Authority) write(name, kind string, der []byte) string {
 	a.t.Helper()
 	path := filepath.Join(a.dir, name)
