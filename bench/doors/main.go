@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 )
 
 func main() {
@@ -20,16 +21,17 @@ func main() {
 	redis := flag.String("redis", "redis-server", "the program to compare with")
 	commands := flag.Int("commands", 1_000_000, "commands of each round; costly ones are fewer")
 	rounds := flag.Int("rounds", 5, "how many times to measure")
+	task := flag.String("task", "", "measure tasks alone whose name has this in it")
 	out := flag.String("page", "", "page to write; empty: standard output")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *weir, *redis, *commands, *rounds, *out); err != nil {
+	if err := run(ctx, *weir, *redis, *task, *commands, *rounds, *out); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, weir, redis string, commands, rounds int, out string) error {
+func run(ctx context.Context, weir, redis, task string, commands, rounds int, out string) error {
 	scratch, err := os.MkdirTemp("", "weir-bench-doors-*")
 	if err != nil {
 		return err
@@ -54,6 +56,9 @@ func run(ctx context.Context, weir, redis string, commands, rounds int, out stri
 	}
 	var rows []row
 	for _, w := range workloads() {
+		if !strings.Contains(w.name, task) {
+			continue
+		}
 		for _, pipeline := range []int{16, 64} {
 			for _, asked := range w.asked {
 				r, err := measure(ctx, servers[asked.server], w, asked, pipeline, commands/max(asked.fewer, 1), rounds)
