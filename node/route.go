@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	weir "github.com/weir-counter/weir"
@@ -18,13 +19,14 @@ type routed struct {
 
 var _ service.Answers = routed{}
 
-func (r routed) Counts(ctx context.Context, questions []service.CountQuestion) ([]weir.Count, service.Fresh, error) {
+func (r routed) Counts(ctx context.Context, questions []service.CountQuestion, counts []weir.Count) ([]weir.Count, service.Fresh, error) {
 	of := make([]query.CountQuestion, len(questions))
 	for i, q := range questions {
 		of[i] = query.CountQuestion(q)
+		of[i].Key = strings.Clone(q.Key) // who asks together with others waits for them longer
 	}
-	counts, fresh, err := r.Router.After(r.upTo).Counts(ctx, of)
-	return counts, freshOf(fresh), err
+	answers, fresh, err := r.Router.After(r.upTo).Counts(ctx, of)
+	return append(counts, answers...), freshOf(fresh), err
 }
 
 func (r routed) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, service.Fresh, error) {

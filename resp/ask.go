@@ -72,13 +72,19 @@ func (s *session) count(args [][]byte) error {
 	if err := s.enterQuestions(); err != nil {
 		return err
 	}
-	answers, err := s.server.service.Count(s.ctx, s.caller, *q)
-	if err != nil {
+	if q.At.IsZero() && q.Fresh == 0 {
+		q.At = s.second // as hits that came together with it
+	}
+	of := &s.counting
+	if err := s.server.service.CountInto(s.ctx, s.caller, q, of); err != nil {
 		return err
 	}
-	s.each(len(answers))
-	for i := range answers {
-		s.writeCount(&answers[i])
+	s.each(len(of.Answers))
+	for i := range of.Answers {
+		s.writeCount(&of.Answers[i])
+	}
+	if of.Room() > keptWindows {
+		*of = service.Counting{}
 	}
 	return nil
 }
@@ -113,12 +119,12 @@ func (s *session) each(answers int) {
 // keptWindows is how many windows a session keeps room for.
 const keptWindows = 64
 
-// readCountQuery reads a question into q, with the memory it has.
+// readCountQuery reads a question into q, with the memory it has. Its key is a view.
 func readCountQuery(q *service.CountQuery, args [][]byte) error {
 	if cap(q.Windows) > keptWindows {
 		q.Windows = nil
 	}
-	q.Keys, q.Windows = append(q.Keys[:0], string(args[1])), q.Windows[:0] // a copy: other nodes may be asked
+	q.Keys, q.Windows = append(q.Keys[:0], view(args[1])), q.Windows[:0]
 	rest := args[2:]
 	for len(rest) > 0 && !isOption(rest[0]) {
 		w, err := service.ParseWindow("window", view(rest[0]))

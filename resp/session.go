@@ -39,6 +39,7 @@ type session struct {
 	counters counters.View
 	allowing allowing
 	query    service.CountQuery
+	counting service.Counting
 	multi    *transaction // nil: outside of one
 	quit     bool
 

@@ -24,7 +24,7 @@ type elsewhere struct {
 
 var elsewhereFresh = service.Fresh{AsOf: time.Unix(1_700_000_000, 5), Late: []backend.LateNode{{Name: "far", Since: time.Unix(1_600_000_000, 0)}}}
 
-func (e *elsewhere) Counts(ctx context.Context, questions []service.CountQuestion) (counts []weir.Count, _ service.Fresh, _ error) {
+func (e *elsewhere) Counts(ctx context.Context, questions []service.CountQuestion, counts []weir.Count) (_ []weir.Count, _ service.Fresh, _ error) {
 	if e.asked != nil {
 		e.asked <- questions
 		<-ctx.Done()

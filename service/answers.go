@@ -14,7 +14,9 @@ import (
 // whoever wires the two. Errors are *weir.Error, or that of ctx; answers are whole
 // and are not changed.
 type Answers interface {
-	Counts(ctx context.Context, questions []CountQuestion) ([]weir.Count, Fresh, error)
+	// Counts appends to counts an answer for each question. Keys of questions are the caller's, who may change
+	// them after it: what keeps them longer copies them.
+	Counts(ctx context.Context, questions []CountQuestion, counts []weir.Count) ([]weir.Count, Fresh, error)
 	Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error)
 	Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error)
 	Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error)
@@ -53,15 +55,15 @@ func (f Fresh) answer() api.Freshness {
 // held answers from the engine, which holds all keys.
 type held struct{ s *Service }
 
-func (h held) Counts(_ context.Context, questions []CountQuestion) ([]weir.Count, Fresh, error) {
+func (h held) Counts(_ context.Context, questions []CountQuestion, counts []weir.Count) ([]weir.Count, Fresh, error) {
 	fresh := h.s.peers.fresh()
-	counts := make([]weir.Count, len(questions))
-	for i, q := range questions {
+	for i := range questions {
+		q := &questions[i]
 		c, err := h.s.engine.CountAt(q.At, q.Key, q.Window)
 		if err != nil {
-			return nil, Fresh{}, err
+			return counts, Fresh{}, err
 		}
-		counts[i] = c
+		counts = append(counts, c)
 	}
 	return counts, fresh, nil
 }
@@ -95,7 +97,9 @@ func (h held) LimitKeys(_ context.Context, l *weir.KeyedLimit, n int) ([]weir.Ke
 
 // boundsOf is of what is known: how many hits of a node that is late are missing,
 // nobody knows.
-func boundsOf(c weir.Count, fresh Fresh) api.Bounds {
+//
+// The upper one is that of c, which must stay as it is.
+func boundsOf(c *weir.Count, fresh *Fresh) api.Bounds {
 	b := api.Bounds{Lower: c.Lower, Estimate: c.Estimate}
 	if len(fresh.Late) == 0 && c.HasUpper() {
 		b.Upper, b.Exact = &c.Upper, c.Exact()

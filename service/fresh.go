@@ -14,8 +14,9 @@ const longestFresh = 10 * time.Second
 
 // asked is when a question is asked, and of what.
 type asked struct {
+	of      *Service
 	answers Answers
-	now     time.Time
+	now     time.Time // zero: of.Now, if a question is about it
 	asOf    time.Time // all hits until then are in; zero: as the answer says
 }
 
@@ -23,17 +24,20 @@ type asked struct {
 // question itself should be found before.
 func (s *Service) await(ctx context.Context, within time.Duration) (asked, error) {
 	if within == 0 {
-		return asked{answers: s.answers, now: s.Now()}, nil
+		return asked{of: s, answers: s.answers}, nil
 	}
 	return s.peers.await(ctx, within)
 }
 
 // at is the time that a question is about; zero means now.
 func (a asked) at(t time.Time) time.Time {
-	if t.IsZero() {
-		return a.now
+	switch {
+	case !t.IsZero():
+		return t
+	case a.now.IsZero():
+		return a.of.Now()
 	}
-	return t
+	return a.now
 }
 
 // latest is now, or the clock of a node that is ahead, by no more than hits may be: its

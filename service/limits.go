@@ -45,13 +45,13 @@ func (s *Service) Limits(ctx context.Context, c Caller, w time.Duration) (api.Li
 		}
 		answer.Limits[i] = made
 	}
-	counts, fresh, err := s.answers.Counts(ctx, questions)
+	counts, fresh, err := s.answers.Counts(ctx, questions, nil)
 	if err != nil {
 		return api.LimitsAnswer{}, AsError(err)
 	}
 	for i := range answer.Limits {
 		made := &answer.Limits[i]
-		made.Allowed, made.Denied, made.ShadowDenied = boundsOf(counts[3*i], fresh), boundsOf(counts[3*i+1], fresh), boundsOf(counts[3*i+2], fresh)
+		made.Allowed, made.Denied, made.ShadowDenied = boundsOf(&counts[3*i], &fresh), boundsOf(&counts[3*i+1], &fresh), boundsOf(&counts[3*i+2], &fresh)
 	}
 	return answer, nil
 }

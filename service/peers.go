@@ -37,7 +37,7 @@ func (a alone) fresh() Fresh { return Fresh{AsOf: a.s.wall()} }
 
 func (a alone) await(context.Context, time.Duration) (asked, error) {
 	asOf := a.s.wall()
-	return asked{a.s.answers, a.s.Now(), asOf}, nil
+	return asked{a.s, a.s.answers, a.s.Now(), asOf}, nil
 }
 
 func (alone) addReady(*api.Ready) {}
@@ -78,7 +78,7 @@ func (c *clustered) await(ctx context.Context, within time.Duration) (asked, err
 	if err != nil {
 		return asked{}, notFresh(err)
 	}
-	return asked{s.answers.After(upTo), s.latest(theirs), asOf}, nil
+	return asked{s, s.answers.After(upTo), s.latest(theirs), asOf}, nil
 }
 
 func (c *clustered) addReady(a *api.Ready) {

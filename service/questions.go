@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
 )
@@ -24,50 +25,72 @@ type CountQuery struct {
 
 // Count answers for each key each window.
 func (s *Service) Count(ctx context.Context, c Caller, q CountQuery) ([]api.CountAnswer, error) {
+	into := Counting{Answers: []api.CountAnswer{}}
+	if err := s.CountInto(ctx, c, &q, &into); err != nil {
+		return nil, err
+	}
+	return into.Answers, nil
+}
+
+// Counting is the memory of questions: CountInto uses it again and allocates nothing then, where this node answers
+// alone. The zero Counting is ready for use.
+type Counting struct {
+	Answers []api.CountAnswer // of the last call
+
+	questions []CountQuestion
+	counts    []weir.Count
+}
+
+// Room is for how many answers there is memory: who keeps a Counting bounds it.
+func (c *Counting) Room() int { return max(cap(c.Answers), cap(c.questions)) }
+
+// CountInto is Count whose answers are in into until its next call. Keys of q may change after it.
+func (s *Service) CountInto(ctx context.Context, c Caller, q *CountQuery, into *Counting) error {
+	into.Answers, into.questions = into.Answers[:0], into.questions[:0]
 	may, err := s.enter(c, auth.Read)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	windows := q.Windows
 	if len(windows) == 0 {
 		windows = []time.Duration{DefaultWindow}
 	}
 	if n := len(q.Keys) * len(windows); n > s.cfg.MaxAnswers {
-		return nil, &Error{Code: api.CodeTooManyAnswers,
+		return &Error{Code: api.CodeTooManyAnswers,
 			Message: fmt.Sprintf("%d keys times %d windows are %d answers: ask for at most %d at once", len(q.Keys), len(windows), n, s.cfg.MaxAnswers)}
 	}
 	for _, key := range q.Keys {
 		if err := checkKey(key); err != nil {
-			return nil, err
+			return err
 		}
 		if err := may.checkKey(key); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	asked, err := s.await(ctx, q.Fresh)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	at := asked.at(q.At)
-	questions := make([]CountQuestion, 0, len(q.Keys)*len(windows))
 	for _, key := range q.Keys {
 		for _, w := range windows {
-			questions = append(questions, CountQuestion{key, at, w})
+			into.questions = append(into.questions, CountQuestion{key, at, w})
 		}
 	}
-	counts, of, err := asked.answers.Counts(ctx, questions)
-	if err != nil {
-		return nil, AsError(err)
+	var of Fresh
+	if into.counts, of, err = asked.answers.Counts(ctx, into.questions, into.counts[:0]); err != nil {
+		return AsError(err)
 	}
 	of = asked.fresh(of)
-	answers, fresh := make([]api.CountAnswer, len(counts)), of.answer()
-	for i, c := range counts {
-		answers[i] = api.CountAnswer{
-			Key: questions[i].Key, WindowSeconds: int64(questions[i].Window / time.Second), At: api.Time{Time: at},
-			Bounds: boundsOf(c, of), Freshness: fresh,
-		}
+	fresh := of.answer()
+	for i := range into.counts {
+		question := &into.questions[i]
+		into.Answers = append(into.Answers, api.CountAnswer{
+			Key: question.Key, WindowSeconds: int64(question.Window / time.Second), At: api.Time{Time: at},
+			Bounds: boundsOf(&into.counts[i], &of), Freshness: fresh,
+		})
 	}
-	return answers, nil
+	return nil
 }
 
 // Rate is Count with the mean rates over the windows.

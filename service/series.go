@@ -49,7 +49,7 @@ func (s *Service) Series(ctx context.Context, c Caller, q SeriesQuery) (api.Seri
 		Points: make([]api.Point, len(points)), Freshness: fresh.answer(),
 	}
 	for i, p := range points {
-		answer.Points[i] = api.Point{At: api.Time{Time: p.At}, Bounds: boundsOf(p.Count, fresh)}
+		answer.Points[i] = api.Point{At: api.Time{Time: p.At}, Bounds: boundsOf(&p.Count, &fresh)}
 	}
 	return answer, nil
 }

@@ -47,7 +47,7 @@ func (s *Service) Top(ctx context.Context, c Caller, q TopQuery) (api.TopAnswer,
 		Keys: make([]api.TopKey, len(keys)), Freshness: fresh.answer(),
 	}
 	for i, k := range keys {
-		answer.Keys[i] = api.TopKey{Key: k.Key, Bounds: boundsOf(k.Count, fresh)}
+		answer.Keys[i] = api.TopKey{Key: k.Key, Bounds: boundsOf(&k.Count, &fresh)}
 	}
 	return answer, nil
 }
