@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -8,7 +9,7 @@ import (
 
 // Request asks for N admissions of a key.
 type Request struct {
-	Key string // 1 to weir.MaxKeyBytes bytes
+	Key string // 1 to weir.MaxKeyBytes bytes; kept by no one but the Decision
 
 	// Limit names the one policy that is asked, whose keys Key must fit. "": every
 	// policy that Key fits. With Inline it names that limit instead.
@@ -94,6 +95,9 @@ func (d *Decision) reset() {
 // add notes one limit that the requests must pass.
 func (d *Decision) add(of boundLimit, mode Mode, key string, n uint64, hits *hitKeys) {
 	limit, elsewhere := of.limit, of.elsewhere.of(key)
+	if elsewhere != nil {
+		key = strings.Clone(key) // other nodes are asked, maybe for longer than the caller waits
+	}
 	d.apart = d.apart || elsewhere != nil
 	d.elsewhere, d.away = append(d.elsewhere, elsewhere), append(d.away, "")
 	d.checks = append(d.checks, weir.Check{Limit: limit, Key: key, N: n, Shadow: mode == Shadow})

@@ -34,7 +34,7 @@ func (a *allowing) read(args [][]byte) error {
 		if err := refused(service.CheckKey(view(args[0]))); err != nil {
 			return err
 		}
-		a.requests = append(a.requests, policy.Request{Key: string(args[0]), N: 1}) // a copy: other nodes may be asked
+		a.requests = append(a.requests, policy.Request{Key: view(args[0]), N: 1})
 		args = args[1:]
 	}
 	a.inline = policy.Limit{}

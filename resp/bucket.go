@@ -19,7 +19,7 @@ func (s *session) bucket(key []byte, l policy.Limit, n uint64, peek bool) (*poli
 	}
 	a := &s.allowing
 	a.inline = l
-	a.requests = append(a.requests[:0], policy.Request{Key: string(key), Inline: &a.inline, N: n}) // a copy: other nodes may be asked
+	a.requests = append(a.requests[:0], policy.Request{Key: view(key), Inline: &a.inline, N: n})
 	d := &a.decision
 	err := s.server.service.Allow(s.caller, a.requests, peek, d)
 	if err != nil && (service.AsError(err).Code != api.CodeInvalidCount || !d.Never) {

@@ -32,7 +32,7 @@ func readCount(arg []byte, field string, least uint64) (uint64, error) {
 }
 
 func readDuration(arg []byte, field string) (time.Duration, error) {
-	d, err := units.ParseDuration(string(arg))
+	d, err := units.ParseDuration(view(arg))
 	if err != nil {
 		return 0, wrong(api.CodeInvalidParameter, field, field+": "+err.Error())
 	}

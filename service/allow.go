@@ -16,7 +16,7 @@ import (
 // Allow asks the limits of all requests for a caller, and takes what they ask for: all or none. Into d
 // goes what was decided; a denial is no error. peek says what would be decided, and
 // takes and counts nothing. It allocates nothing of its own: d and requests may be used
-// again.
+// again, and keys of requests may change after it, which those in d then do too.
 func (s *Service) Allow(c Caller, requests []policy.Request, peek bool, d *policy.Decision) error {
 	may, err := s.enter(c, auth.Decide)
 	if err != nil {
@@ -32,11 +32,12 @@ func (s *Service) Allow(c Caller, requests []policy.Request, peek bool, d *polic
 		return err
 	}
 	defer s.Pools.Decisions.Leave(c, 1)
-	ask := s.policies.Take
 	if peek {
-		ask = s.policies.Peek
+		err = s.policies.Peek(requests, d)
+	} else {
+		err = s.policies.Take(requests, d)
 	}
-	if err := ask(requests, d); err != nil {
+	if err != nil {
 		return s.undecided(may, err)
 	}
 	if d.Never {
