@@ -54,5 +54,5 @@ func (j *Journal) storeAlarms() (alarms []replica.Alarm) {
 	if !j.cfg.clustered() {
 		return nil
 	}
-	return j.stores.Alarms(time.Now(), j.cfg.Join.Node)
+	return j.others.stores.Alarms(time.Now(), j.cfg.Join.Node)
 }

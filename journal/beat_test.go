@@ -36,7 +36,7 @@ func TestFlushIntervalsOfTheirOwn(t *testing.T) {
 					least = min(least, o.Heard.Sub(began))
 				}
 			}
-			if _, late := node.j.Freshness(); len(late) > 0 || !node.j.keeper.Current() {
+			if _, late := node.j.Freshness(); len(late) > 0 || !node.j.others.keeper.Current() {
 				t.Logf("from the beginning: late %+v", late)
 				began = time.Now() // the machine does other things: for as long once more
 				return false

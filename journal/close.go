@@ -47,21 +47,14 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 // release gives back what open took, as far as it came.
 func (j *Journal) release() error {
 	var errs []error
-	if j.endBeats != nil {
-		j.endBeats()
-	}
-	if j.holder != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), clusterAskTimeout)
-		if err := j.holder.Close(ctx); err != nil {
-			j.log.Warn("journal: could not release leases; they will expire", "error", err)
-		}
-		cancel()
+	if j.others != nil {
+		j.others.leave(j.log)
 	}
 	if j.server != nil {
 		j.server.Close()
 	}
-	if j.holders != nil {
-		j.holders.Wait()
+	if j.others != nil && j.others.holders != nil {
+		j.others.holders.Wait()
 	}
 	if j.marks != nil {
 		errs = append(errs, j.marks.Close())

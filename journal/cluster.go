@@ -25,11 +25,11 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := peers.ServeResends(conn, j.log, j.life, j.replica.Sent); err != nil {
 		return err
 	}
-	if err := j.highWater.Listen(); err != nil {
+	if err := j.others.highWater.Listen(); err != nil {
 		return err
 	}
-	j.storeWatch = &peers.StoreWatch{Conn: conn, Log: j.log, Node: j.cfg.Join.Node, Own: j.ownStore, Followers: j.store.Followers, Stores: &j.stores}
-	if err := j.storeWatch.Listen(); err != nil {
+	j.others.storeWatch = &peers.StoreWatch{Conn: conn, Log: j.log, Node: j.cfg.Join.Node, Own: j.ownStore, Followers: j.store.Followers, Stores: &j.others.stores}
+	if err := j.others.storeWatch.Listen(); err != nil {
 		return err
 	}
 	beats := &peers.Beats{
@@ -38,33 +38,33 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err := beats.Listen(); err != nil {
 		return err
 	}
-	j.fresh = peers.NewFreshness(peers.FreshnessConfig{
+	j.others.fresh = peers.NewFreshness(peers.FreshnessConfig{
 		Conn: conn, Log: j.log, Origin: j.life.Origin, Node: j.cfg.Join.Node, Now: j.engine.Now,
-		Flushes: j.waiters, HighWater: j.highWater, Origins: j.Origins, Next: j.replica.Next, AwaitFollowed: j.awaitFollowed,
+		Flushes: j.waiters, HighWater: j.others.highWater, Origins: j.Origins, Next: j.replica.Next, AwaitFollowed: j.awaitFollowed,
 	})
-	if err := j.fresh.Listen(); err != nil {
+	if err := j.others.fresh.Listen(); err != nil {
 		return err
 	}
-	if err := j.lost.Serve(context.WithoutCancel(ctx)); err != nil {
+	if err := j.others.lost.Serve(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
 	if err := j.clocks.Serve(); err != nil {
 		return err
 	}
-	j.members = &member.Members{
-		NATS: j.server, Log: j.log, Node: j.cfg.Join.Node, Origin: j.life.Origin, Replica: j.replica, Clocks: j.clocks, Holders: j.holders,
+	j.others.members = &member.Members{
+		NATS: j.server, Log: j.log, Node: j.cfg.Join.Node, Origin: j.life.Origin, Replica: j.replica, Clocks: j.clocks, Holders: j.others.holders,
 		CatchUp: j.CatchUp, Trims: j.checkpoints.Trims,
 	}
-	j.keeper = &holders.Keeper{
-		View: j.holders, Own: j.life, Promise: replica.Promised(j.cfg.FlushEvery), Replica: j.replica, Store: j.store, Lost: j.lost, Flushes: j.waiters,
+	j.others.keeper = &holders.Keeper{
+		View: j.others.holders, Own: j.life, Promise: replica.Promised(j.cfg.FlushEvery), Replica: j.replica, Store: j.store, Lost: j.others.lost, Flushes: j.waiters,
 	}
-	if err := j.members.RefuseNamesake(ctx); err != nil {
+	if err := j.others.members.RefuseNamesake(ctx); err != nil {
 		return err
 	}
 	if err := j.sayHello(ctx); err != nil {
 		return err
 	}
-	j.endBeats = beats.Begin(ctx)
+	j.others.endBeats = beats.Begin(ctx)
 	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
 		j.restores.Claims.Leases, err = lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replica.Replicas))
 		return stream.NotYetCreated(err)
@@ -72,7 +72,7 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j.holder = lease.Hold(j.restores.Claims.Leases, lease.Config{Names: []string{checkpoint.Lease}, Logger: j.log})
+	j.others.leases = lease.Hold(j.restores.Claims.Leases, lease.Config{Names: []string{checkpoint.Lease}, Logger: j.log})
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (j *Journal) Cluster(ctx context.Context) (ClusterStatus, error) {
 	asking.Go(func() { s.Status, errs[0] = j.server.Status(ctx) })
 	asking.Go(func() { s.First, s.Last, s.Bytes, errs[1] = j.store.Bounds(ctx) })
 	asking.Go(func() { s.Clocks, errs[2] = j.Clocks(ctx) })
-	asking.Go(func() { s.SnapshotsBy, errs[3] = j.holder.Who(ctx, checkpoint.Lease) })
+	asking.Go(func() { s.SnapshotsBy, errs[3] = j.others.leases.Who(ctx, checkpoint.Lease) })
 	asking.Wait()
 	if isGone(s.Origins, s.SnapshotsBy) {
 		s.SnapshotsBy = "" // its lease is only not over yet

@@ -326,13 +326,13 @@ func TestAskMessage(t *testing.T) {
 	c.nodes[0].hit("a", 1_000_000, 1)
 	c.nodes[0].sync()
 	for _, node := range c.nodes {
-		data, err := node.j.lost.Ask(t.Context(), 1)
+		data, err := node.j.others.lost.Ask(t.Context(), 1)
 		want, wrong := node.j.store.Get(t.Context(), 1)
 		if err != nil || wrong != nil || !bytes.Equal(data, want) {
 			t.Errorf("%d bytes, %v; want %d bytes, %v", len(data), err, len(want), wrong)
 		}
 	}
-	if _, err := c.nodes[0].j.lost.Ask(t.Context(), 1<<40); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.nodes[0].j.others.lost.Ask(t.Context(), 1<<40); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a message that nobody has: %v", err)
 	}
 }

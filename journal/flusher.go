@@ -101,7 +101,7 @@ func (j *Journal) publish(ctx context.Context) error {
 func (j *Journal) published() {
 	j.stats.recovered()
 	if j.cfg.clustered() {
-		j.highWater.Notify(j.flusher.Last())
+		j.others.highWater.Notify(j.flusher.Last())
 	}
 	if err := j.marks.Write(j.watermark()); err != nil {
 		// The hits are on disk: only a cut below the last mark would be found now.

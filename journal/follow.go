@@ -20,7 +20,7 @@ func (j *Journal) runFollower(ctx context.Context) {
 	defer f.asker.Close()
 	for ctx.Err() == nil {
 		now := time.Now()
-		f.ahead.Hint(j.highWater.Last())
+		f.ahead.Hint(j.others.highWater.Last())
 		f.ask(now)
 		if f.apply(ctx, now) {
 			f.hear() // what came meanwhile, so that asks go on
@@ -114,7 +114,7 @@ func (f *follower) await(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-timer:
-	case <-f.j.highWater.News():
+	case <-f.j.others.highWater.News():
 	case msg := <-f.asker.Answers:
 		f.take(msg)
 		f.hear()
@@ -128,14 +128,14 @@ func (f *follower) take(msg *nats.Msg) {
 // followOne applies the journal's message of a sequence, and those before it that
 // did not come.
 func (j *Journal) followOne(ctx context.Context, sequence uint64, data []byte) error {
-	others, err := j.replica.Follow(time.Now(), sequence, data, j.lost.Source(ctx))
+	others, err := j.replica.Follow(time.Now(), sequence, data, j.others.lost.Source(ctx))
 	j.followed(others)
 	return err
 }
 
 // followTo applies all messages up to a sequence.
 func (j *Journal) followTo(ctx context.Context, sequence uint64) error {
-	others, err := j.replica.FollowTo(time.Now(), sequence, j.lost.Source(ctx))
+	others, err := j.replica.FollowTo(time.Now(), sequence, j.others.lost.Source(ctx))
 	j.followed(others)
 	return err
 }

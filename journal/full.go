@@ -14,7 +14,7 @@ import (
 func (j *Journal) lookForRoom(ctx context.Context) {
 	if j.space.LookDue(time.Now()) {
 		j.checkpoints.LookAtSize(ctx)
-		j.space.SetWriters(j.holders.Registered())
+		j.space.SetWriters(j.others.holders.Registered())
 	}
 }
 

@@ -44,15 +44,15 @@ func (j *Journal) runHealing(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if unsettled && j.stores.Well() && j.settleAgain(ctx) {
+		if unsettled && j.others.stores.Well() && j.settleAgain(ctx) {
 			unsettled, pause = false, healEvery
 		}
-		why, due := j.stores.Due(time.Now())
+		why, due := j.others.stores.Due(time.Now())
 		if !due {
 			continue
 		}
 		if err := datadir.TryRoom(j.cfg.Dir); err != nil {
-			j.stores.Hinder("make room on the disk of the data directory: " + err.Error())
+			j.others.stores.Hinder("make room on the disk of the data directory: " + err.Error())
 			continue
 		}
 		if time.Now().Before(next) {
@@ -69,7 +69,7 @@ func (j *Journal) runHealing(ctx context.Context) {
 			continue
 		}
 		j.log.Error("journal: could not start the embedded server; will retry", "error", err)
-		j.stores.Hinder(err.Error())
+		j.others.stores.Hinder(err.Error())
 		if failing.IsZero() {
 			failing = time.Now()
 		}
@@ -88,7 +88,7 @@ func (j *Journal) startAnew(ctx context.Context) error {
 		return err
 	}
 	j.stats.revivals.Add(1)
-	j.stores.Started(time.Now())
+	j.others.stores.Started(time.Now())
 	return nil
 }
 

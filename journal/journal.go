@@ -8,10 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/cluster/holders"
 	"github.com/weir-counter/weir/cluster/join"
-	"github.com/weir-counter/weir/cluster/lease"
-	"github.com/weir-counter/weir/cluster/member"
 	"github.com/weir-counter/weir/cluster/peers"
 	"github.com/weir-counter/weir/journal/checkpoint"
 	"github.com/weir-counter/weir/journal/datadir"
@@ -42,19 +39,11 @@ type Journal struct {
 	suspect atomic.Bool // something failed since the server was found well
 
 	replica     *replica.Replica
-	holders     *holders.View    // nil: alone
-	keeper      *holders.Keeper  // nil: alone
-	members     *member.Members  // nil: alone
 	flusher     *replica.Flusher // its goroutine's
 	waiters     *groupcommit.Queue
-	highWater   *peers.HighWater // nil: alone
-	lost        *peers.Missing   // nil: alone
-	fresh       *peers.Freshness // nil: alone
-	endBeats    func()           // nil: there are none
+	others      *others // nil: this node is alone
 	checkpoints *checkpoint.Checkpointer
 	space       replica.Space
-	storeWatch  *peers.StoreWatch // nil: alone
-	stores      replica.Stores    // whose replicas store
 	stats       stats
 	clocks      *peers.Clocks
 	set         clockSetter
@@ -66,7 +55,6 @@ type Journal struct {
 	failing sync.Once
 	closing atomic.Bool // the last flushes are written, be there room or not
 	leaving atomic.Bool // no hit comes any more
-	holder  *lease.Holder
 	running sync.WaitGroup
 	closed  sync.Once
 

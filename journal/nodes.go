@@ -30,7 +30,7 @@ func (j *Journal) Fresh(ctx context.Context) (peers.Moment, error) {
 	if !j.cfg.clustered() {
 		return peers.Moment{Now: j.engine.Now()}, nil
 	}
-	return j.fresh.Await(ctx)
+	return j.others.fresh.Await(ctx)
 }
 
 // Clocks asks the other nodes for the time. It returns when as many have answered
@@ -49,10 +49,10 @@ func (j *Journal) ClockSound() bool { return j.clocks.Sound() }
 // Holders are the nodes that have said which partitions they hold, by name. A node
 // alone has none.
 func (j *Journal) Holders() []holders.Holder {
-	if j.holders == nil {
+	if j.others == nil {
 		return nil
 	}
-	return j.holders.List()
+	return j.others.holders.List()
 }
 
 // holdersOfParts is what checkpoints need of them.
@@ -67,21 +67,21 @@ func (j *Journal) holdersOfParts() checkpoint.Holders {
 // WhomToAsk are the origins of the other nodes that hold a partition and have not left
 // (holders.View). A node alone asks nobody.
 func (j *Journal) WhomToAsk(partition int) []string {
-	if j.holders == nil {
+	if j.others == nil {
 		return nil
 	}
-	return j.holders.WhomToAsk(partition)
+	return j.others.holders.WhomToAsk(partition)
 }
 
 // Unheld is how many partitions no running node holds: nobody can answer for them.
 func (j *Journal) Unheld() int {
-	if j.holders == nil {
+	if j.others == nil {
 		return 0
 	}
-	return j.holders.Unheld()
+	return j.others.holders.Unheld()
 }
 
 // Remove permanently removes a dead node (member.Members). Only for a node in a cluster.
 func (j *Journal) Remove(ctx context.Context, node string) (member.Removal, error) {
-	return j.members.Remove(ctx, node)
+	return j.others.members.Remove(ctx, node)
 }

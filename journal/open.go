@@ -51,15 +51,13 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	}
 	if cfg.clustered() {
 		j.running.Go(func() { j.runFollower(run) })
-		j.running.Go(func() { j.keeper.Run(run) })
-		j.running.Go(func() { j.members.Run(run) })
-		j.running.Go(func() { j.storeWatch.Run(run) })
 		j.running.Go(func() { j.clocks.Run(run) })
 		if j.server.Embedded() {
 			j.running.Go(func() { j.runHealing(run) })
 		}
-		j.running.Go(func() { j.fresh.Run(run) })
-		j.running.Go(func() { j.fresh.RunAnswers(run) })
+		for _, loop := range j.others.loops() {
+			j.running.Go(func() { loop(run) })
+		}
 	}
 	if j.carrying {
 		if err := j.finishCarry(ctx); err != nil {
@@ -123,9 +121,8 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	if j.cfg.clustered() {
 		j.clocks.Compare(ctx, max(1, len(j.cfg.Join.Peers)-1)) // before what others counted is judged by it
-		j.highWater = peers.NewHighWater(j.server.Conn(), j.log)
-		j.lost = peers.NewMissing(j.server.Conn(), j.store, j.log)
-		if j.holders, err = holders.Open(ctx, j.server, holders.Config{
+		j.others = &others{highWater: peers.NewHighWater(j.server.Conn(), j.log), lost: peers.NewMissing(j.server.Conn(), j.store, j.log)}
+		if j.others.holders, err = holders.Open(ctx, j.server, holders.Config{
 			Node: j.cfg.Join.Node, Replicas: j.cfg.Replicas, MoveAfter: j.cfg.MoveAfter, Engine: j.engine, Log: j.log, Origins: j.Origins,
 		}); err != nil {
 			return fmt.Errorf("journal: %w", err)
@@ -202,10 +199,10 @@ func (j *Journal) newReplica(m datadir.Manifest) {
 		Space: &j.space, Hurry: j.waiters.Hurry, Suspect: func() { j.suspect.Store(true) },
 		Clustered: j.cfg.clustered(), Node: j.cfg.Join.Node,
 		Held: func() (token uint64, held bool) {
-			l, _, held := j.holder.Held(checkpoint.Lease)
+			l, _, held := j.others.leases.Held(checkpoint.Lease)
 			return l.Token, held
 		},
-		Who:     func(ctx context.Context) (string, error) { return j.holder.Who(ctx, checkpoint.Lease) },
+		Who:     func(ctx context.Context) (string, error) { return j.others.leases.Who(ctx, checkpoint.Lease) },
 		Holders: j.holdersOfParts,
 	})
 }

@@ -16,7 +16,7 @@ import (
 //
 // The flush that failed is in the stream, or not, or cut: the server removes a
 // message that is cut when it starts. Sent again it may be there twice; a start
-// drops the repeat (audit.go).
+// drops the repeat (package replica).
 func (j *Journal) revive(ctx context.Context) error {
 	if !j.suspect.Load() || j.cfg.clustered() {
 		return nil

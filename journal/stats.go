@@ -78,8 +78,8 @@ func (j *Journal) Stats() Stats {
 		Findings:   j.found,
 		Epoch:      j.life.Epoch,
 	}
-	if j.fresh != nil {
-		s.Fresh, s.NotFresh = j.fresh.Rounds()
+	if j.others != nil {
+		s.Fresh, s.NotFresh = j.others.fresh.Rounds()
 	}
 	return s
 }

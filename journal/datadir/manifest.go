@@ -82,7 +82,7 @@ func NewManifest(cfg weir.Config) Manifest {
 }
 
 // Fits refuses an engine that the directory was not made for, with a *weir.Error
-// that names the field. A node alone changes its directory instead (carry.go).
+// that names the field. A node alone changes its directory instead (package offline).
 func (m Manifest) Fits(cfg weir.Config) error {
 	const how = "they change at a restart of a node alone, not in a cluster: see \"Other settings\" in docs/cluster-operations.md"
 	if m.Partitions != cfg.Partitions {

@@ -20,7 +20,7 @@ import (
 //	kind 4, clear       one byte, 1: all hits that are before it are gone
 //
 // Their N is 1. They are of an origin of their own, which follows from the backup
-// (journal, into.go): one that is restored again has the same batches, and they are dropped.
+// (package restore): one that is restored again has the same batches, and they are dropped.
 
 // AppendWindowEntry appends an entry of a batch of KindWindows.
 func AppendWindowEntry(b []byte, key string, w *window.Window) []byte {
