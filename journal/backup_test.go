@@ -88,7 +88,7 @@ func TestBackup(t *testing.T) {
 			t.Errorf("the receipt: %q, %v, %v", answer, repeated, err)
 		}
 		info, err := backup.Scan(bytes.NewReader(first))
-		if err != nil || info.Bytes != int64(len(first)) || info.Partitions != 16 || info.Origin != run.j.life.Origin {
+		if err != nil || info.Bytes != int64(len(first)) || info.Partitions != 16 || info.Origin != run.j.own.Origin {
 			t.Errorf("%+v, %v; the file has %d bytes", info, err, len(first))
 		}
 	}

@@ -22,7 +22,7 @@ const leaseBucket = "WEIR_LEASES"
 // who miss a flush, and the leases.
 func (j *Journal) beginCluster(ctx context.Context) error {
 	conn := j.server.Conn()
-	if err := peers.ServeResends(conn, j.log, j.life, j.replica.Sent); err != nil {
+	if err := peers.ServeResends(conn, j.log, j.own, j.replica.Sent); err != nil {
 		return err
 	}
 	if err := j.others.highWater.Listen(); err != nil {
@@ -33,13 +33,13 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 		return err
 	}
 	beats := &peers.Beats{
-		Conn: conn, Log: j.log, Own: j.life, Node: j.cfg.Join.Node, Promise: replica.Promised(j.cfg.FlushEvery), Written: j.flusher.Written, Replica: j.replica,
+		Conn: conn, Log: j.log, Own: j.own, Node: j.cfg.Join.Node, Promise: replica.Promised(j.cfg.FlushEvery), Written: j.flusher.Written, Replica: j.replica,
 	}
 	if err := beats.Listen(); err != nil {
 		return err
 	}
 	j.others.fresh = peers.NewFreshness(peers.FreshnessConfig{
-		Conn: conn, Log: j.log, Origin: j.life.Origin, Node: j.cfg.Join.Node, Now: j.engine.Now,
+		Conn: conn, Log: j.log, Origin: j.own.Origin, Node: j.cfg.Join.Node, Now: j.engine.Now,
 		Flushes: j.waiters, HighWater: j.others.highWater, Origins: j.Origins, Next: j.replica.Next, AwaitFollowed: j.awaitFollowed,
 	})
 	if err := j.others.fresh.Listen(); err != nil {
@@ -52,11 +52,11 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 		return err
 	}
 	j.others.members = &member.Members{
-		NATS: j.server, Log: j.log, Node: j.cfg.Join.Node, Origin: j.life.Origin, Replica: j.replica, Clocks: j.clocks, Holders: j.others.holders,
+		NATS: j.server, Log: j.log, Node: j.cfg.Join.Node, Origin: j.own.Origin, Replica: j.replica, Clocks: j.clocks, Holders: j.others.holders,
 		CatchUp: j.CatchUp, Trims: j.checkpoints.Trims,
 	}
 	j.others.keeper = &holders.Keeper{
-		View: j.others.holders, Own: j.life, Promise: replica.Promised(j.cfg.FlushEvery), Replica: j.replica, Store: j.store, Lost: j.others.lost, Flushes: j.waiters,
+		View: j.others.holders, Own: j.own, Promise: replica.Promised(j.cfg.FlushEvery), Replica: j.replica, Store: j.store, Lost: j.others.lost, Flushes: j.waiters,
 	}
 	if err := j.others.members.RefuseNamesake(ctx); err != nil {
 		return err
@@ -82,9 +82,9 @@ func (j *Journal) ownStore() (replica.StoreState, bool) {
 	return replica.StoreState(store), known
 }
 
-// settle ends a start after which this node has all that the cluster has: what it
-// set aside of its own is needed no more, unless something is lost.
-func (j *Journal) settle(ctx context.Context, lost []record.Finding) error {
+// endQuarantine ends a start after which this node has all that the cluster has: what it
+// quarantined of its own is needed no more, unless something is lost.
+func (j *Journal) endQuarantine(ctx context.Context, lost []record.Finding) error {
 	if len(lost) > 0 {
 		return nil
 	}

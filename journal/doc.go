@@ -5,9 +5,11 @@
 // follows the flushes of all, and takes and releases partitions.
 //
 // This package has the goroutines and the connection: open, the flush loop, the follow
-// loop, what nodes ask each other, close. What it decides is in package replica, which is
+// loop, close, and what to say of them. What it decides is in package replica, which is
 // pure; the bytes are in record, the streams in stream, the files in datadir, rounds
-// of snapshots in checkpoint, the file of a backup in backup. They do not import it.
+// of snapshots in checkpoint, who waits for a flush in groupcommit, backups in backup and
+// restore, directories that become others in offline. What nodes tell each other is in the rooms of
+// cluster/: peers, holders, member (others.go). None of them imports it.
 //
 // The path of a hit here: replica.Cut -> record (bytes) -> flusher.go (publish,
 // acknowledge) -> stream; back: checkpoint (snapshot, replay), follow.go -> replica

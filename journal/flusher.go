@@ -111,7 +111,7 @@ func (j *Journal) published() {
 
 // watermark is how far the journal was acknowledged.
 func (j *Journal) watermark() datadir.Watermark {
-	return datadir.Watermark{Epoch: j.life.Epoch, Flush: j.replica.LastFlush(), Stream: j.flusher.Last()}
+	return datadir.Watermark{Epoch: j.own.Epoch, Flush: j.replica.LastFlush(), Stream: j.flusher.Last()}
 }
 
 // logFailure says that a flush could not be written. The last heartbeat of a node that stops

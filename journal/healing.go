@@ -31,7 +31,7 @@ var errNotStarted = errors.New("the embedded server gave up and could not be res
 // this node's flushes are stored by the others.
 //
 // Who uses the connection notices a short break (join.Node.Start). The replica then takes
-// what it lacks from the others; one that is damaged is set aside, as at any start.
+// what it lacks from the others; one that is damaged is quarantined, as at any start.
 func (j *Journal) runHealing(ctx context.Context) {
 	var failing time.Time // it has room, and does not start, since then
 	unsettled := false    // it was started, and is not well yet
@@ -44,7 +44,7 @@ func (j *Journal) runHealing(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if unsettled && j.others.stores.Well() && j.settleAgain(ctx) {
+		if unsettled && j.others.stores.Well() && j.endQuarantineAgain(ctx) {
 			unsettled, pause = false, healEvery
 		}
 		why, due := j.others.stores.Due(time.Now())
@@ -92,8 +92,8 @@ func (j *Journal) startAnew(ctx context.Context) error {
 	return nil
 }
 
-// settleAgain is settle, for a server that was restarted and is current.
-func (j *Journal) settleAgain(ctx context.Context) bool {
+// endQuarantineAgain is endQuarantine, for a server that was restarted and is current.
+func (j *Journal) endQuarantineAgain(ctx context.Context) bool {
 	if err := j.server.Settled(ctx); err != nil {
 		if ctx.Err() == nil {
 			j.log.Warn("journal: the restarted embedded server is not up to date yet; will check again", "error", err)

@@ -30,7 +30,7 @@ type Journal struct {
 	server *join.Node
 	store  *stream.Store
 	marks  *datadir.WatermarkWriter
-	life   record.Incarnation
+	own    record.Incarnation
 
 	manifest datadir.Manifest
 
@@ -58,7 +58,7 @@ type Journal struct {
 	running sync.WaitGroup
 	closed  sync.Once
 
-	carrying bool // carriedFile is to be merged
+	carrying bool // what the directory had before is to be merged (offline.Carry)
 	merges   *restore.Merges
 	restores *restore.Target
 	handed   chan handedOver
@@ -78,7 +78,7 @@ func (j *Journal) Sync(ctx context.Context) error {
 }
 
 // Origin is this node's, 16 hex digits: that of its data directory.
-func (j *Journal) Origin() string { return fmt.Sprintf("%016x", j.life.Origin) }
+func (j *Journal) Origin() string { return fmt.Sprintf("%016x", j.own.Origin) }
 
 // Failed is closed when the journal can't go on, and Err says why: this process
 // must be started again. Hits are refused once the buffer is full; none is lost.

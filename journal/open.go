@@ -151,10 +151,10 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	if err := m.Save(j.cfg.Dir); err != nil {
 		return fmt.Errorf("journal: manifest: %w", err)
 	}
-	j.life, j.manifest = record.Incarnation{Origin: m.Origin, Epoch: m.Epoch}, m
+	j.own, j.manifest = record.Incarnation{Origin: m.Origin, Epoch: m.Epoch}, m
 	accepted := len(record.Losses(loaded.Findings)) > 0
 	if accepted && !j.cfg.clustered() { // in a cluster the journal is not this node's to start over
-		if err := start.Rebase(ctx, j.life, &loaded); err != nil {
+		if err := start.Rebase(ctx, j.own, &loaded); err != nil {
 			return fmt.Errorf("journal: go on without what was lost: %w", err)
 		}
 	}
@@ -166,13 +166,13 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	j.flusher = replica.NewFlusher(j.replica, &j.space, loaded.Last)
 	j.checkpoints.Begin(loaded.Have)
-	j.replica.Begin(j.life)
+	j.replica.Begin(j.own)
 	j.newRestores()
 	if j.cfg.clustered() {
 		if err := j.beginCluster(ctx); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
-		if err := j.settle(ctx, record.Losses(loaded.Findings)); err != nil {
+		if err := j.endQuarantine(ctx, record.Losses(loaded.Findings)); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}

@@ -15,7 +15,7 @@ func TestTwoTakersOfSnapshots(t *testing.T) {
 	r.sync()
 	s := r.j.store
 	snap := func(from uint64, state string) record.Snapshot {
-		return record.Snapshot{Incarnation: r.j.life, Partition: 3, From: from, State: []byte(state)}
+		return record.Snapshot{Incarnation: r.j.own, Partition: 3, From: from, State: []byte(state)}
 	}
 	first, err := s.PutSnapshot(t.Context(), snap(10, "first"), 0, 0)
 	if err != nil {

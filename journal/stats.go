@@ -76,7 +76,7 @@ func (j *Journal) Stats() Stats {
 		Repeats:    j.stats.repeats,
 		Unfinished: j.stats.unfinished,
 		Findings:   j.found,
-		Epoch:      j.life.Epoch,
+		Epoch:      j.own.Epoch,
 	}
 	if j.others != nil {
 		s.Fresh, s.NotFresh = j.others.fresh.Rounds()
