@@ -93,7 +93,7 @@ func (f *follower) hear() {
 	for {
 		select {
 		case msg := <-f.asker.Answers:
-			f.take(msg)
+			f.deliver(msg)
 		default:
 			return
 		}
@@ -116,12 +116,12 @@ func (f *follower) await(ctx context.Context) {
 	case <-timer:
 	case <-f.j.others.highWater.News():
 	case msg := <-f.asker.Answers:
-		f.take(msg)
+		f.deliver(msg)
 		f.hear()
 	}
 }
 
-func (f *follower) take(msg *nats.Msg) {
+func (f *follower) deliver(msg *nats.Msg) {
 	f.failed(f.asker.Deliver(&f.ahead, time.Now(), f.j.replica.Next(), msg))
 }
 

@@ -108,8 +108,8 @@ func (f sizeFigures) sent() int {
 	return f.busy.bytes * (keep - 1 + f.load.nodes - keep)
 }
 
-// lanesBytes is what a node keeps of the origins of that many nodes.
-func lanesBytes(t testing.TB, nodes, partitions int, now time.Time) int64 {
+// progressBytes is what a node keeps of the origins of that many nodes.
+func progressBytes(t testing.TB, nodes, partitions int, now time.Time) int64 {
 	few, many := heapBytes(), int64(0)
 	one := heardOf(t, 1, partitions, now)
 	few = heapBytes() - few

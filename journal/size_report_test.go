@@ -41,7 +41,7 @@ func reportNodes(out io.Writer, all []sizeFigures) {
 // reportOnce writes what depends on the number of nodes alone.
 func reportOnce(t testing.TB, out io.Writer, all []sizeFigures) {
 	fmt.Fprint(out, "One node, by the number of them: bytes in memory, and processor time.\n\n")
-	fmt.Fprint(out, "| nodes | lanes | registry | freshness of a read | who should hold what, once a second |\n", "| --- | --- | --- | --- | --- |\n")
+	fmt.Fprint(out, "| nodes | progress | registry | freshness of a read | who should hold what, once a second |\n", "| --- | --- | --- | --- | --- |\n")
 	done := 0
 	for _, f := range all {
 		nodes, partitions := f.load.nodes, f.load.partitions
@@ -55,7 +55,7 @@ func reportOnce(t testing.TB, out io.Writer, all []sizeFigures) {
 		for _, o := range r.Origins(now) {
 			names = append(names, o.Node)
 		}
-		fmt.Fprintf(out, "| %d | %s | %s | %.1f µs | %.1f ms |\n", nodes, sizeBytes(int(lanesBytes(t, nodes, partitions, now))), sizeBytes(registryBytes(t, nodes, partitions)),
+		fmt.Fprintf(out, "| %d | %s | %s | %.1f µs | %.1f ms |\n", nodes, sizeBytes(int(progressBytes(t, nodes, partitions, now))), sizeBytes(registryBytes(t, nodes, partitions)),
 			medianCost(t, 1000, func() { r.Freshness(now) }).Seconds()*1e6,
 			medianCost(t, 1, func() {
 				for p := range partitions {

@@ -53,7 +53,7 @@ func reportStream(t *testing.T, out io.Writer, servers, messages int) {
 		data, n := make([]byte, size), max(streamWriters, messages*500/(500+size/10))
 		alone := timed(t, func() {
 			for range n / 10 {
-				if sequence, err = writePatiently(t.Context(), s, data); err != nil {
+				if sequence, err = writeRetrying(t.Context(), s, data); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -81,7 +81,7 @@ func writeTogether(t *testing.T, s *stream.Store, data []byte, n int) {
 	for range streamWriters {
 		writing.Go(func() {
 			for left.Add(-1) >= 0 {
-				if _, err := writePatiently(t.Context(), s, data); err != nil {
+				if _, err := writeRetrying(t.Context(), s, data); err != nil {
 					t.Error(err)
 					return
 				}
@@ -91,7 +91,7 @@ func writeTogether(t *testing.T, s *stream.Store, data []byte, n int) {
 	writing.Wait()
 }
 
-func writePatiently(ctx context.Context, s *stream.Store, data []byte) (sequence uint64, err error) {
+func writeRetrying(ctx context.Context, s *stream.Store, data []byte) (sequence uint64, err error) {
 	err = stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
 		sequence, err = s.Publish(ctx, data, clusterAskTimeout)
 		return err

@@ -142,7 +142,7 @@ func (k *Keeper) takeMissing(ctx context.Context) (err error) {
 
 // takeSome takes partitions together, or one by one if one of them can't be taken.
 func (k *Keeper) takeSome(ctx context.Context, some []int) (taken int, err error) {
-	if err = k.take(ctx, some); err == nil {
+	if err = k.takeOver(ctx, some); err == nil {
 		return len(some), nil
 	}
 	if !errors.Is(err, replica.ErrCannotCatchUp) && !errors.Is(err, replica.ErrOverflow) || len(some) == 1 {
@@ -152,7 +152,7 @@ func (k *Keeper) takeSome(ctx context.Context, some []int) (taken int, err error
 		if k.View.engine().Holds(partition) {
 			continue
 		}
-		if failed := k.take(ctx, []int{partition}); failed == nil {
+		if failed := k.takeOver(ctx, []int{partition}); failed == nil {
 			taken++
 		} else if err = failed; ctx.Err() != nil {
 			break

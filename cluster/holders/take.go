@@ -17,9 +17,9 @@ const takeTime = time.Minute
 
 var errTooLong = fmt.Errorf("a partition was not taken within %v", takeTime)
 
-// take takes partitions that are not held, from their snapshots and the journal (see
+// takeOver takes partitions that are not held, from their snapshots and the journal (see
 // package replica, handoff.go).
-func (k *Keeper) take(ctx context.Context, partitions []int) (err error) {
+func (k *Keeper) takeOver(ctx context.Context, partitions []int) (err error) {
 	snaps, err := k.newestSnapshots(ctx, partitions)
 	if err != nil {
 		return err

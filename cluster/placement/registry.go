@@ -82,7 +82,7 @@ const rewatchAfter = time.Second
 func (r *Registry) run(js jetstream.JetStream) {
 	for {
 		for is := range r.watch.Updates() {
-			r.take(is)
+			r.apply(is)
 		}
 		for failed := error(nil); ; {
 			if js.Conn().IsClosed() {
@@ -111,15 +111,15 @@ func (r *Registry) readAll(ctx context.Context) error {
 			case is == nil: // the watch is up to date
 				return nil
 			}
-			r.take(is)
+			r.apply(is)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// take takes one change; nil is none.
-func (r *Registry) take(is jetstream.KeyValueEntry) {
+// apply applies one change; nil is none.
+func (r *Registry) apply(is jetstream.KeyValueEntry) {
 	if is == nil {
 		return
 	}

@@ -45,7 +45,7 @@ func complete(w *world, r *remote, most int, names func(ctx context.Context, c *
 		if len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		if _, err := settings.Settle(cmd.Flags(), w.env); err != nil {
+		if _, err := settings.Resolve(cmd.Flags(), w.env); err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		o, err := r.login.options(client.Options{Timeout: offerWait, Retries: -1, UserAgent: userAgent()})

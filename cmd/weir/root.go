@@ -112,7 +112,7 @@ setting is wrong, 3 'weir allow' was denied.`,
 func work(w *world, do func(cmd *cobra.Command, args []string, from sources) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		warnUnknown(w, cmd.Root())
-		from, err := settings.Settle(cmd.Flags(), w.env)
+		from, err := settings.Resolve(cmd.Flags(), w.env)
 		if err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ all hits on disk.`,
 			if err := f.checkEphemeral(from); err != nil {
 				return err
 			}
-			f.settle(from)
+			f.combine(from)
 			return f.serve(cmd.Context(), w)
 		}),
 	}
@@ -88,8 +88,8 @@ all hits on disk.`,
 	return cmd
 }
 
-// settle fills in what several flags say together, and leaves to the node what none says.
-func (f *serveFlags) settle(from sources) {
+// combine fills in what several flags say together, and leaves to the node what none says.
+func (f *serveFlags) combine(from sources) {
 	cfg := &f.node
 	cfg.Journal.Join.Insecure = f.clusterInsecure
 	if cfg.Journal.Join.URL != "" {

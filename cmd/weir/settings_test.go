@@ -13,7 +13,7 @@ import (
 	"github.com/weir-counter/weir/cmd/weir/internal/settings"
 )
 
-// settled runs settle on the flags of weir serve and returns what came out.
+// settled runs settings.Resolve on the flags of weir serve and returns what came out.
 func settled(t *testing.T, file string, env map[string]string, args ...string) (*cobra.Command, sources, error) {
 	t.Helper()
 	cmd := newServe(&world{env: lookup(env)})
@@ -27,7 +27,7 @@ func settled(t *testing.T, file string, env map[string]string, args ...string) (
 	if err := cmd.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	from, err := settings.Settle(cmd.Flags(), lookup(env))
+	from, err := settings.Resolve(cmd.Flags(), lookup(env))
 	return cmd, from, err
 }
 

@@ -14,7 +14,7 @@ func (s *Store) AwaitApplied(ctx context.Context, last, known uint64) (uint64, e
 		select {
 		case <-ctx.Done():
 			return last, context.Cause(ctx)
-		case <-time.After(patientAt):
+		case <-time.After(retryEvery):
 		}
 		var err error
 		if _, last, _, err = s.Bounds(ctx); err != nil {

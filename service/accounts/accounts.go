@@ -78,13 +78,13 @@ func (a *Accounts) Of(in *auth.Set, is *auth.Identity) *Account {
 		}
 		a.byName.Store(&kept)
 	}
-	have.settle(is)
+	have.setCeilings(is)
 	return have
 }
 
-// settle sets the ceilings that the file has now. One that stays, lower or higher, grants no fresh
+// setCeilings sets the ceilings that the file has now. One that stays, lower or higher, grants no fresh
 // allowance.
-func (s *Account) settle(is *auth.Identity) {
+func (s *Account) setCeilings(is *auth.Identity) {
 	for i, l := range [ceilings]weir.Limit{
 		ofRequests: {N: is.Ceilings.Requests, Per: time.Second},
 		ofHits:     {N: is.Ceilings.Hits, Per: time.Second},

@@ -26,10 +26,10 @@ const VariablePrefix = "WEIR_"
 // flag that is not in it has its default.
 type Sources map[string]string
 
-// Settle gives the flags that the command line left open the values that the
+// Resolve gives the flags that the command line left open the values that the
 // environment, or else the settings file has for them. All go through the
 // flag's own parser, so that one value is right or wrong wherever it stands.
-func Settle(flags *pflag.FlagSet, env func(string) (string, bool)) (Sources, error) {
+func Resolve(flags *pflag.FlagSet, env func(string) (string, bool)) (Sources, error) {
 	from := Sources{}
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -55,11 +55,11 @@ func Settle(flags *pflag.FlagSet, env func(string) (string, bool)) (Sources, err
 	if config == nil || config.Value.String() == "" {
 		return from, nil
 	}
-	return from, settleFile(flags, config.Value.String(), from)
+	return from, resolveFile(flags, config.Value.String(), from)
 }
 
-// settleFile takes the values of the settings file.
-func settleFile(flags *pflag.FlagSet, path string, from Sources) error {
+// resolveFile takes the values of the settings file.
+func resolveFile(flags *pflag.FlagSet, path string, from Sources) error {
 	settings, err := readSettings(path)
 	if err != nil {
 		return err

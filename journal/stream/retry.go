@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	patience  = 30 * time.Second // for a stream without a leader: one that is lost takes up to 9 s
-	patientAt = 50 * time.Millisecond
-	AskTime   = 3 * time.Second // a request may be lost on its way
-	firstAsk  = AskTime / 6     // servers without a leader drop requests, and may have one soon
+	patience   = 30 * time.Second // for a stream without a leader: one that is lost takes up to 9 s
+	retryEvery = 50 * time.Millisecond
+	AskTime    = 3 * time.Second // a request may be lost on its way
+	firstAsk   = AskTime / 6     // servers without a leader drop requests, and may have one soon
 )
 
 // RetryUnavailable repeats a request while nobody answers it, as in a cluster whose
@@ -58,7 +58,7 @@ func retryWhileUnavailable(ctx context.Context, ask func() error) error {
 			return errors.Join(context.Cause(ctx), err)
 		case <-end:
 			return err
-		case <-time.After(patientAt):
+		case <-time.After(retryEvery):
 		}
 	}
 }
