@@ -21,8 +21,7 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 		if !j.cfg.clustered() { // the others go on to take them, and may be gone for all that is stored here
 			j.checkpoints.StartRound()
 		}
-		err = j.Sync(ctx)
-		if err == nil {
+		if err = j.lastSync(ctx); err == nil {
 			if !j.cfg.clustered() {
 				j.finishRound(ctx)
 			}
@@ -42,6 +41,17 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 		err = errors.Join(err, j.release())
 	})
 	return err
+}
+
+// lastSync is Sync. A clustered node whose files are gone does not wait for long: it may lead a stream
+// that it can't write any more, and the others go on once it has ended.
+func (j *Journal) lastSync(ctx context.Context) error {
+	if !j.cfg.clustered() || !j.isGone() {
+		return j.Sync(ctx)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, leaveTimeout, j.Err())
+	defer cancel()
+	return j.Sync(ctx)
 }
 
 // release gives back what open took, as far as it came.

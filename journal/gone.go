@@ -17,10 +17,13 @@ const goneEvery = time.Second
 // goneAdvice is what to do where the files are gone.
 const goneAdvice = "what was counted is not on disk any more, and hits are refused. If the directory was moved, stop this process, move it back and start again; else restore a backup into an empty directory (weir restore FILE --data DIR) and start with that. A start with an empty directory counts from 0"
 
-// noteFiles remembers which directories the journal of a node alone writes to. It is for Open.
-// In a cluster the other nodes have what one lost.
+// goneOfMany is what to do where those of a clustered node are gone.
+const goneOfMany = "the other nodes have what this one wrote, and it must start again. If the directory was moved, stop this process, move it back and start again; a start with an empty directory takes all from the other nodes"
+
+// noteFiles remembers which directories the embedded server and the journal write to. It is for
+// Open.
 func (j *Journal) noteFiles() (err error) {
-	if j.cfg.clustered() || !j.server.Embedded() {
+	if !j.server.Embedded() {
 		return nil
 	}
 	if j.dirThere, err = datadir.NotePresence(j.cfg.Dir); err != nil {
@@ -29,21 +32,35 @@ func (j *Journal) noteFiles() (err error) {
 	return j.noteServerFiles()
 }
 
-// noteServerFiles remembers the embedded server's.
-func (j *Journal) noteServerFiles() error {
+// noteServerFiles remembers the embedded server's. In a cluster the replicas of streams come
+// and go.
+func (j *Journal) noteServerFiles() (err error) {
 	server := filepath.Join(j.cfg.Dir, datadir.ServerDir)
-	streams, err := filepath.Glob(filepath.Join(server, "jetstream", "*", "streams", stream.FlushStream))
-	if err != nil {
-		return err
+	paths := []string{server, filepath.Join(server, "jetstream")}
+	if !j.cfg.clustered() {
+		streams, err := filepath.Glob(filepath.Join(server, "jetstream", "*", "streams", stream.FlushStream))
+		if err != nil {
+			return err
+		}
+		paths = append(streams, paths...)
 	}
-	j.serverThere, err = datadir.NotePresence(append(streams, server, filepath.Join(server, "jetstream"))...)
+	j.serverThere, err = datadir.NotePresence(paths...)
 	return err
 }
 
-// lookForFiles fails the journal, with a datadir.ErrGone, when the directories that it writes to
+// lookForFiles is checkFiles of a node alone. In a cluster runHealing does it: what is
+// acknowledged is on other nodes too, and flushes go on until the process ends.
+func (j *Journal) lookForFiles() error {
+	if j.cfg.clustered() {
+		return nil
+	}
+	return j.checkFiles()
+}
+
+// checkFiles fails the journal, with a datadir.ErrGone, when the directories that it writes to
 // are not at their places any more: writes succeed all the same, and nothing of them is there
 // at the next start. They do not come back by themselves.
-func (j *Journal) lookForFiles() error {
+func (j *Journal) checkFiles() error {
 	if j.serverThere == nil {
 		return nil
 	}
@@ -59,8 +76,12 @@ func (j *Journal) lookForFiles() error {
 
 // gone fails the journal for its files.
 func (j *Journal) gone(err error) error {
-	err = fmt.Errorf("%w: %s", err, goneAdvice)
-	j.space.Refuse(j.engine, err.Error())
+	if j.cfg.clustered() {
+		err = fmt.Errorf("%w: %s", err, goneOfMany)
+	} else {
+		err = fmt.Errorf("%w: %s", err, goneAdvice)
+		j.space.Refuse(j.engine, err.Error())
+	}
 	if j.fail(err) {
 		j.stats.failed(err)
 		j.log.Error("journal: its files are gone; this process must end", "error", err)
@@ -71,7 +92,7 @@ func (j *Journal) gone(err error) error {
 // isGone tells whether the journal failed because its files are gone.
 func (j *Journal) isGone() bool { return errors.Is(j.Err(), datadir.ErrGone) }
 
-// runPresence looks for the files until ctx is done, or they are gone: a flush may be rare, or
+// runPresence looks for the files of a node alone until ctx is done, or they are gone: a flush may be rare, or
 // wait for an answer.
 func (j *Journal) runPresence(ctx context.Context) {
 	tick := time.NewTicker(goneEvery)

@@ -86,3 +86,49 @@ func TestFilesGoneWhileIdle(t *testing.T) {
 	}
 	r.wantGone()
 }
+
+// A node of a cluster whose files are gone ends, and says why; what it took is with the others.
+// One that starts with an empty directory takes all from them.
+func TestFilesOfANodeGone(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	for i := range c.cfgs {
+		c.cfgs[i].Dir = filepath.Join(t.TempDir(), "data")
+	}
+	c.start()
+	want := map[string]uint64{}
+	for i, how := range []string{"removed", "renamed", "no server"} {
+		r := c.nodes[i]
+		for _, node := range c.nodes {
+			node.hit("a", 1_000_000, 1)
+			want["a"]++
+		}
+		c.agree(want)
+		if err := harms[how](r.j.cfg.Dir); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-r.j.Failed():
+		case <-time.After(jointest.Patience):
+			t.Fatalf("%s: the node goes on", how)
+		}
+		if err := r.j.Err(); !errors.Is(err, datadir.ErrGone) {
+			t.Errorf("%s: it failed for %v", how, err)
+		}
+		if alarms := r.j.Alarms(); len(alarms) == 0 || alarms[0].Code != "journal_failing" || !alarms[0].Refusing {
+			t.Errorf("%s: alarms %+v", how, alarms)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), jointest.Patience)
+		if err := r.j.Close(ctx); err != nil && !errors.Is(err, datadir.ErrGone) || ctx.Err() != nil {
+			t.Errorf("%s: closed: %v", how, err)
+		}
+		cancel()
+		c.nodes[i] = nil
+		c.agree(want)
+		if err := os.RemoveAll(r.j.cfg.Dir); err != nil {
+			t.Fatal(err)
+		}
+		c.start()
+		c.agree(want)
+	}
+}

@@ -30,6 +30,8 @@ var errNotStarted = errors.New("the embedded server gave up and could not be res
 // its error for as long as it runs. Until then it goes on as a part of the network, and
 // this node's flushes are stored by the others.
 //
+// It ends the process when the files are gone: see checkFiles.
+//
 // Who uses the connection notices a short break (join.Node.Start). The replica then takes
 // what it lacks from the others; one that is damaged is quarantined, as at any start.
 func (j *Journal) runHealing(ctx context.Context) {
@@ -43,6 +45,9 @@ func (j *Journal) runHealing(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if j.checkFiles() != nil {
+			return
 		}
 		if unsettled && j.others.stores.Well() && j.endQuarantineAgain(ctx) {
 			unsettled, pause = false, healEvery
@@ -84,7 +89,11 @@ func (j *Journal) startAnew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healTime)
 	defer cancel()
 	j.server.Stop()
+	j.serverThere = &datadir.Presence{} // a start may quarantine them
 	if err := j.server.Start(ctx); err != nil {
+		return err
+	}
+	if err := j.noteServerFiles(); err != nil {
 		return err
 	}
 	j.stats.revivals.Add(1)

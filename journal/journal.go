@@ -34,7 +34,7 @@ type Journal struct {
 
 	manifest datadir.Manifest
 
-	dirThere, serverThere *datadir.Presence // gone.go; nil in a cluster
+	dirThere, serverThere *datadir.Presence // gone.go; nil where the server is not embedded
 
 	suspect atomic.Bool // something failed since the server was found well
 

@@ -46,7 +46,7 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	j.stop, j.stopped = stop, run.Done()
 	j.running.Go(func() { j.runFlusher(run) })
 	j.running.Go(func() { j.checkpoints.Run(run) })
-	if j.serverThere != nil {
+	if !cfg.clustered() && j.serverThere != nil {
 		j.running.Go(func() { j.runPresence(run) })
 	}
 	if cfg.clustered() {
