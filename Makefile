@@ -108,7 +108,7 @@ bench: build need-goaccess ## Measure Weir beside the textbook designs; writes d
 bench-journal: build ## Measure the journal; writes docs/benchmarks-journal.md
 	cd bench && $(GO) run ./journal -weir ../$(BIN)/weir -page ../docs/benchmarks-journal.md
 
-bench-doors: build need-redis-server ## Measure the RESP door beside redis-server; writes docs/benchmarks-doors.md
+bench-doors: build need-redis-server ## Measure the RESP door beside redis-server, and Envoy's beside grpc-go; writes docs/benchmarks-doors.md
 	cd bench && $(GO) run ./doors -weir ../$(BIN)/weir -page ../docs/benchmarks-doors.md
 
 adversary: need-go ## Search what limiters admit at worst; writes docs/adversary.md

@@ -1,6 +1,6 @@
 // Command doors sends the same pipelines to `weir serve --resp` and to redis-server, both of which it
 // starts, in turns, and measures the processor time that each spends on a command. It writes
-// docs/benchmarks-doors.md. The servers are processes of their own, on loopback, and keep nothing on
+// docs/benchmarks-doors.md. It measures decisions by gRPC beside an empty method of grpc-go too. The servers are processes of their own, on loopback, and keep nothing on
 // disk, but for the one that is called weir, durable.
 package main
 
@@ -21,22 +21,63 @@ func main() {
 	redis := flag.String("redis", "redis-server", "the program to compare with")
 	commands := flag.Int("commands", 1_000_000, "commands of each round; costly ones are fewer")
 	rounds := flag.Int("rounds", 5, "how many times to measure")
-	task := flag.String("task", "", "measure tasks alone whose name has this in it")
+	task := flag.String("task", "", "measure tasks of Redis alone whose name has this in it")
+	part := flag.String("part", "", "measure redis or grpc alone; empty: both")
+	empty := flag.String("empty", "", "serve the empty method of gRPC on this address, to be measured")
 	out := flag.String("page", "", "page to write; empty: standard output")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *weir, *redis, *task, *commands, *rounds, *out); err != nil {
+	if *empty != "" {
+		if err := serveEmpty(ctx, *empty); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	if err := run(ctx, *weir, *redis, *task, *part, *commands, *rounds, *out); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, weir, redis, task string, commands, rounds int, out string) error {
+func run(ctx context.Context, weir, redis, task, part string, commands, rounds int, out string) error {
 	scratch, err := os.MkdirTemp("", "weir-bench-doors-*")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(scratch)
+	before, envoy := "", ""
+	if out != "" { // the part that is not measured stays
+		text, err := os.ReadFile(out)
+		if err != nil && !os.IsNotExist(err) {
+			return err
+		}
+		before, envoy, _ = strings.Cut(string(text), envoyTitle)
+	}
+	if part != "grpc" {
+		rows, err := measureRESP(ctx, weir, redis, task, scratch, commands, rounds)
+		if err != nil {
+			return err
+		}
+		before = writePage(ctx, redis, rows)
+	}
+	if part != "redis" && task == "" {
+		const requests = 200_000
+		rows, err := measureGRPC(ctx, weir, scratch, min(commands, requests), rounds)
+		if err != nil {
+			return err
+		}
+		envoy = writeGRPC(ctx, rows)
+	}
+	page := before + envoyTitle + envoy
+	if out == "" {
+		_, err := os.Stdout.WriteString(page)
+		return err
+	}
+	return os.WriteFile(out, []byte(page), 0o644)
+}
+
+// measureRESP measures each command on each server.
+func measureRESP(ctx context.Context, weir, redis, task, scratch string, commands, rounds int) (rows []row, err error) {
 	servers := map[string]*server{}
 	for name, program := range map[string]func(address string) []string{
 		"weir": func(a string) []string {
@@ -49,12 +90,11 @@ func run(ctx context.Context, weir, redis, task string, commands, rounds int, ou
 	} {
 		s, err := start(ctx, name, program)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer s.stop()
 		servers[name] = s
 	}
-	var rows []row
 	for _, w := range workloads() {
 		if !strings.Contains(w.name, task) {
 			continue
@@ -63,17 +103,12 @@ func run(ctx context.Context, weir, redis, task string, commands, rounds int, ou
 			for _, asked := range w.asked {
 				r, err := measure(ctx, servers[asked.server], w, asked, pipeline, commands/max(asked.fewer, 1), rounds)
 				if err != nil {
-					return fmt.Errorf("%s on %s: %w", asked.command, asked.server, err)
+					return nil, fmt.Errorf("%s on %s: %w", asked.command, asked.server, err)
 				}
 				rows = append(rows, r)
 				fmt.Fprintln(os.Stderr, r)
 			}
 		}
 	}
-	page := writePage(ctx, redis, rows)
-	if out == "" {
-		_, err := os.Stdout.WriteString(page)
-		return err
-	}
-	return os.WriteFile(out, []byte(page), 0o644)
+	return rows, nil
 }

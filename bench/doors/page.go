@@ -12,7 +12,7 @@ import (
 // writePage writes the tables.
 func writePage(ctx context.Context, redis string, rows []row) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `# Benchmarks of the RESP door
+	fmt.Fprintf(&b, `# Benchmarks of the doors
 
 Written by `+"`make bench-doors`"+`. %s, commit %s, %d cores, %s, %s.
 

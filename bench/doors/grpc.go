@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/weir-counter/weir/bench/proc"
+)
+
+// The part for Envoy: a decision by gRPC beside a method of grpc-go that does nothing.
+
+const (
+	// callers ask at the same time on each connection, as the requests of an Envoy's worker do.
+	callers = 16
+	// grpcKeys are the keys that decisions are about.
+	grpcKeys = 10_000
+
+	emptyMethod = "/weir.bench.Empty/Call"
+	grpcLimits  = `domain: bench
+descriptors:
+- key: user
+  rate_limit: {unit: minute, requests_per_unit: 1000000}
+- key: route
+  rate_limit: {unit: hour, requests_per_unit: 100000000}
+`
+)
+
+// serveEmpty serves the method that does nothing, until ctx ends.
+func serveEmpty(ctx context.Context, address string) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	s := grpc.NewServer()
+	s.RegisterService(&grpc.ServiceDesc{
+		ServiceName: "weir.bench.Empty", HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{{MethodName: "Call", Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			in := new(emptypb.Empty)
+			return in, decode(in)
+		}}},
+	}, nil)
+	defer context.AfterFunc(ctx, s.Stop)()
+	return s.Serve(l)
+}
+
+// call is one kind of request.
+type call struct {
+	name, goal string
+	args       []string // of the server
+	make       func(c *grpc.ClientConn) func(ctx context.Context, i int) error
+}
+
+func decision(descriptors func(i int) []*ratelimit.RateLimitDescriptor) func(c *grpc.ClientConn) func(context.Context, int) error {
+	requests := make([]*pb.RateLimitRequest, grpcKeys)
+	for i := range requests {
+		requests[i] = &pb.RateLimitRequest{Domain: "bench", Descriptors: descriptors(i)}
+	}
+	return func(c *grpc.ClientConn) func(context.Context, int) error {
+		client := pb.NewRateLimitServiceClient(c)
+		return func(ctx context.Context, i int) error {
+			answer, err := client.ShouldRateLimit(ctx, requests[i%grpcKeys])
+			if err == nil && (answer.OverallCode != pb.RateLimitResponse_OK || answer.Statuses[0].CurrentLimit == nil) {
+				err = fmt.Errorf("the decision is %v", answer)
+			}
+			return err
+		}
+	}
+}
+
+func entry(key, value string) *ratelimit.RateLimitDescriptor {
+	return &ratelimit.RateLimitDescriptor{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: key, Value: value}}}
+}
+
+// measureGRPC measures each kind in turns.
+func measureGRPC(ctx context.Context, weir, scratch string, requests, rounds int) (rows []row, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	limits := filepath.Join(scratch, "limits.yaml")
+	if err := os.WriteFile(limits, []byte(grpcLimits), 0o600); err != nil {
+		return nil, err
+	}
+	user := func(i int) string { return fmt.Sprintf("user-%05d", i*i%grpcKeys) }
+	one := decision(func(i int) []*ratelimit.RateLimitDescriptor {
+		return []*ratelimit.RateLimitDescriptor{entry("user", user(i))}
+	})
+	two := decision(func(i int) []*ratelimit.RateLimitDescriptor {
+		return []*ratelimit.RateLimitDescriptor{entry("user", user(i)), entry("route", "/")}
+	})
+	const goal = "at most 1.3 of the empty method"
+	calls := []call{
+		{name: "an empty method of grpc-go", args: []string{self, "-empty"}, make: func(c *grpc.ClientConn) func(context.Context, int) error {
+			return func(ctx context.Context, _ int) error {
+				return c.Invoke(ctx, emptyMethod, new(emptypb.Empty), new(emptypb.Empty))
+			}
+		}},
+		{name: "one descriptor, --rls-headers none", goal: goal, args: []string{"none"}, make: one},
+		{name: "one descriptor", goal: goal, args: []string{"draft"}, make: one},
+		{name: "two descriptors", goal: goal, args: []string{"draft"}, make: two},
+	}
+	for _, c := range calls {
+		s, err := start(ctx, c.name, func(a string) []string {
+			if c.goal == "" {
+				return append(slices.Clone(c.args), a)
+			}
+			return []string{weir, "serve", "--http", "127.0.0.1:0", "--log-level", "error", "--ephemeral", "--rls", a, "--rls-config", limits, "--rls-headers", c.args[0]}
+		})
+		if err != nil {
+			return nil, err
+		}
+		r := row{workload: "gRPC", server: map[bool]string{true: "weir", false: "grpc-go"}[c.goal != ""], command: c.name, goal: c.goal}
+		err = s.ask(ctx, c, requests, rounds, &r)
+		s.stop()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		rows = append(rows, r)
+		fmt.Fprintln(os.Stderr, r)
+	}
+	return rows, nil
+}
+
+// ask measures the rounds of one kind.
+func (s *server) ask(ctx context.Context, c call, requests, rounds int, r *row) error {
+	var asks []func(context.Context, int) error
+	for range connections {
+		conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		asks = append(asks, c.make(conn))
+	}
+	round := func() error {
+		ended := make(chan error, connections*callers)
+		each := requests / (connections * callers)
+		for i := range connections * callers {
+			go func() {
+				var err error
+				for n := 0; n < each && err == nil; n++ {
+					err = asks[i%connections](ctx, i*each+n)
+				}
+				ended <- err
+			}()
+		}
+		var failed error
+		for range connections * callers {
+			if err := <-ended; err != nil {
+				failed = err
+			}
+		}
+		return failed
+	}
+	if err := round(); err != nil {
+		return err
+	}
+	for range rounds {
+		before, err := proc.CPU(s.process.Process.Pid)
+		if err != nil {
+			return err
+		}
+		if err := round(); err != nil {
+			return err
+		}
+		<-time.After(200 * time.Millisecond) // what the server does in the background
+		after, err := proc.CPU(s.process.Process.Pid)
+		if err != nil {
+			return err
+		}
+		r.costs = append(r.costs, float64((after-before).Nanoseconds())/1000/float64(requests))
+	}
+	slices.Sort(r.costs)
+	return nil
+}
+
+const envoyTitle = "\n## For Envoy\n"
+
+// writeGRPC writes the part for Envoy, without its title.
+func writeGRPC(ctx context.Context, rows []row) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `
+%s, commit %s. Processor time of the server for one unary request of gRPC, in microseconds, the network's part in the kernel included, from %d connections with %d requests under way
+on each; decisions are about %d keys. Ratio is that of the medians to the empty method, which takes and gives an empty message.
+
+| server | request | median | least | most | ratio | goal |
+| --- | --- | ---: | ---: | ---: | ---: | --- |
+`, time.Now().UTC().Format("2006-01-02 15:04 MST"), output(ctx, "git", "describe", "--always", "--exclude=*"), connections, callers, grpcKeys)
+	for _, r := range rows {
+		fmt.Fprintf(&b, "| %s | %s | %.1f | %.1f | %.1f | %.2f | %s |\n", r.server, r.command, r.median(), r.costs[0], r.costs[len(r.costs)-1], r.median()/rows[0].median(), r.goal)
+	}
+	return b.String()
+}
