@@ -5,6 +5,7 @@ import (
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -53,9 +54,13 @@ func (s *Server) decideFor(c service.Caller, req *pb.RateLimitRequest, by how) (
 	if err := s.service.Identify(c); err != nil {
 		return nil, err
 	}
+	limits := s.live.now.Load()
+	if limits == nil && s.xds != nil {
+		return nil, &service.Error{Code: api.CodeStarting, Message: "there are no limits yet: the management server " + s.cfg.XDS.Addr + " has sent none"}
+	}
 	a := newAsk(by)
 	defer a.free()
-	if err := a.read(req, s.live.now.Load()); err != nil {
+	if err := a.read(req, limits); err != nil {
 		return nil, err
 	}
 	a.prepare(s.cfg.Algorithm)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/rls/xds"
 )
 
 // Config is everything a Server can be told. The zero value of each field stands for its default.
@@ -24,7 +25,10 @@ type Config struct {
 	// Limits is the file or folder with the configuration, as envoyproxy/ratelimit has it. It is read at the start,
 	// again when it changes, and at Reload. Default "": the policies decide, by the key of each descriptor.
 	Limits string
-	// MergeDomains lets several of its files have one domain.
+	// XDS is the management server that the limits come from, in place of Limits. Until it has answered, requests fail
+	// as unavailable.
+	XDS xds.Config
+	// MergeDomains lets several files, or resources, have one domain.
 	MergeDomains bool
 	// Algorithm is how its limits are kept. Default Window.
 	Algorithm policy.Algorithm
@@ -80,6 +84,14 @@ func (c Config) Validate() error {
 	c = c.WithDefaults()
 	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
 		return settings.Invalid("Addr", c.Addr+" is not an address: write host:port")
+	}
+	if c.XDS.Addr != "" {
+		if c.Limits != "" {
+			return settings.Invalid("XDS.Addr", "limits come from files or from a management server: give --rls-config or --rls-xds")
+		}
+		if err := c.XDS.Validate(); err != nil {
+			return settings.Invalid("XDS.Addr", err.Error())
+		}
 	}
 	if !slices.Contains(headersWords, c.Headers) {
 		return settings.Invalid("Headers", fmt.Sprintf("%q: must be draft, plain or none", c.Headers))

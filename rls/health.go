@@ -29,7 +29,7 @@ func newHealthServer(of *Server) *healthServer {
 // look notes how it is now.
 func (h *healthServer) look() {
 	is := grpc_health_v1.HealthCheckResponse_SERVING
-	if _, refusing := h.of.service.Ready(); refusing != nil || h.of.draining.Load() {
+	if _, refusing := h.of.service.Ready(); refusing != nil || h.of.draining.Load() || h.of.xds != nil && h.of.live.now.Load() == nil {
 		is = grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	}
 	for _, name := range []string{"", envoyName, kuadrantName} {

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,8 +118,17 @@ func (s *Server) replace(c *rlsconfig.Config) error {
 	made.use()
 	old.release()
 	s.live.loads.Add(1)
-	s.log.Info("rate limit service: limits are in use", "from", s.cfg.Limits, "domains", c.Domains(), "limits", len(c.Limits()))
+	s.log.Info("rate limit service: limits are in use", "from", cmp.Or(s.cfg.Limits, s.cfg.XDS.Addr), "domains", c.Domains(), "limits", len(c.Limits()))
 	return nil
+}
+
+// takeFiles puts limits in use.
+func (s *Server) takeFiles(files []byte) error {
+	c, err := rlsconfig.Parse(files, s.options())
+	if err != nil {
+		return err
+	}
+	return s.replace(c)
 }
 
 // watch puts the files' limits in use whenever they change, until ctx ends.
@@ -130,13 +140,7 @@ func (s *Server) watch(ctx context.Context) {
 		Path: s.cfg.Limits, What: "limits", Gone: "put it back",
 		Read:  rlsconfig.Read,
 		InUse: func() filewatch.Hash { return s.live.now.Load().config.Content() },
-		Take: func(_ string, data []byte) error {
-			c, err := rlsconfig.Parse(data, s.options())
-			if err != nil {
-				return err
-			}
-			return s.replace(c)
-		},
+		Take:  func(_ string, data []byte) error { return s.takeFiles(data) },
 		Report: func(err error) {
 			s.live.trouble.Store(err != nil)
 			if err == nil {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/weir-counter/weir/rls/xds"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/conns"
 )
@@ -30,6 +31,7 @@ type Server struct {
 	live    live
 	grpc    *grpc.Server
 	json    *jsonServer
+	xds     *xds.Client // nil: limits come from files, or policies
 	health  *healthServer
 	ending  context.Context // ends when streams are to end
 	end     context.CancelFunc
@@ -66,6 +68,10 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	s.ending, s.end = context.WithCancel(context.Background())
 	if err := s.readLimits(); err != nil {
 		return nil, err
+	}
+	if cfg.XDS.Addr != "" {
+		cfg.XDS.Logger = cfg.Logger
+		s.xds = xds.New(cfg.XDS, s.takeFiles)
 	}
 	s.grpc = grpc.NewServer(
 		grpc.Creds(handshake{s}), grpc.ConnectionTimeout(cfg.RequestTimeout),
@@ -158,6 +164,9 @@ func (s *Server) Run(ctx context.Context) error {
 	running.Go(func() { s.watch(watching) })
 	running.Go(func() { s.health.watch(watching) })
 	running.Go(s.json.serve)
+	if s.xds != nil {
+		running.Go(func() { s.xds.Run(watching) })
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- s.grpc.Serve(s.listener.Load()) }()
 	select {

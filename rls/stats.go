@@ -23,5 +23,12 @@ func (s *Server) Alarms() (list []api.Alarm) {
 	if s.live.trouble.Load() {
 		list = append(list, api.Alarm{Code: "rls_config_bad", Message: "the newest limits of --rls-config are not in use, because they are wrong or can't be read; those before them are: the server's log says why"})
 	}
+	switch x := s.xds; {
+	case x == nil:
+	case x.Refused():
+		list = append(list, api.Alarm{Code: "rls_config_bad", Message: "the newest limits of the management server " + s.cfg.XDS.Addr + " are not in use, because they are wrong; those before them are: the server's log says why"})
+	case !x.Connected():
+		list = append(list, api.Alarm{Code: "rls_xds_away", Message: "the management server " + s.cfg.XDS.Addr + " does not answer: the limits that it sent last are in use, and those of --rls fail while there are none"})
+	}
 	return list
 }

@@ -15,7 +15,7 @@ func parse(o Options, files ...string) (*Config, error) {
 	}
 	var all []byte
 	for i := 0; i < len(files); i += 2 {
-		all = appendFile(all, files[i], []byte(files[i+1]))
+		all = AppendFile(all, files[i], []byte(files[i+1]))
 	}
 	return Parse(all, o)
 }

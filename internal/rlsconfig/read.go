@@ -41,7 +41,7 @@ func Read(path string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if all = appendFile(all, file, text); len(all) > MaxBytes {
+		if all = AppendFile(all, file, text); len(all) > MaxBytes {
 			return nil, fmt.Errorf("%s: the files are larger than %s together", path, units.FormatSize(MaxBytes))
 		}
 	}
@@ -72,7 +72,8 @@ func list(dir string) (files []string, err error) {
 // What Read returns is, of each file: the length of its name and of its text, 4 bytes each, little-endian, and
 // these.
 
-func appendFile(b []byte, name string, text []byte) []byte {
+// AppendFile adds a file, by its name for messages, to what Parse reads.
+func AppendFile(b []byte, name string, text []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(name)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
 	return append(append(b, name...), text...)

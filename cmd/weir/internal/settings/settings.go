@@ -119,6 +119,7 @@ var flagOf = map[string]string{
 	"RLS.Addr":           "rls",
 	"RLS.Limits":         "rls-config",
 	"RLS.Headers":        "rls-headers",
+	"RLS.XDS.Addr":       "rls-xds",
 }
 
 // Blame says by which setting a field of a configuration got its wrong value. A field may
