@@ -23,7 +23,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-goaccess need-iproute2
+.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-goaccess need-iproute2 need-chromium need-node web web-test
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,10 +42,17 @@ image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; ne
 
 # Tests of clusters wait for elections more than they compute: more of them than processors
 # run side by side, and more packages while others are compiled.
-test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
+test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-chromium ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
 	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./...
 	$(GO) vet -tags netns ./cmd/weir
 	cd bench && $(GO) test -vet=all -timeout 10m ./...
+	cd web/browser && $(GO) test -vet=all -run 'TestPages$$' -timeout 5m ./...
+
+web: need-node ## Build the dashboard: web/dist from web/src, to be committed
+	cd web && npm ci --silent && npm run --silent build
+
+web-test: need-go need-chromium ## Run every test of the dashboard in Chromium
+	cd web/browser && $(GO) test -vet=all -count 1 -timeout 10m ./...
 
 race: need-go need-gcc need-redis need-tsc need-python ## Run every test under the race detector
 	$(GO) test -race -timeout 30m ./...
@@ -94,6 +101,7 @@ fuzz: need-go ## Run each fuzz target for FUZZTIME (10m)
 lint: need-go $(LINT) ## Check style with golangci-lint (.golangci.yml says why each linter)
 	$(LINT) run ./...
 	cd bench && ../$(LINT) run --config ../.golangci.yml ./...
+	cd web/browser && ../../$(LINT) run --config ../../.golangci.yml ./...
 
 $(LINT): tools/go.mod
 	@echo "building golangci-lint: some minutes, once"
@@ -165,3 +173,10 @@ need-python:
 need-iproute2:
 	@{ command -v ip && command -v tc; } >/dev/null || { echo "make: network namespaces need iproute2: installing it"; apt-get update -qq && apt-get install -y -qq iproute2; } || \
 	  { echo "make: iproute2 could not be installed: as root on Linux, apt-get install iproute2" >&2; exit 1; }
+
+need-chromium:
+	@command -v chromium >/dev/null || { echo "make: tests of the dashboard run it in Chromium: installing it"; apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } || \
+	  { echo "make: Chromium could not be installed: as root, apt-get install chromium fonts-dejavu-core" >&2; exit 1; }
+
+need-node:
+	@command -v npm >/dev/null || { echo "make: building the dashboard needs Node.js 20 or newer, with npm: install it from https://nodejs.org" >&2; exit 1; }

@@ -2,6 +2,8 @@ module github.com/weir-counter/weir
 
 go 1.26.0
 
+ignore ./web/node_modules
+
 require (
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/danielgtaylor/huma/v2 v2.37.2

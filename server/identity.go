@@ -5,14 +5,18 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/weir-counter/weir/server/openapi"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
 )
 
 type callerKey struct{}
 
-// openRoute tells which routes are for everybody: an orchestrator's probe has no token.
-func openRoute(pattern string) bool { return pattern == "GET /healthz" || pattern == "GET /readyz" }
+// openRoute tells which routes are for everybody: an orchestrator's probe has no token, and the
+// dashboard has not asked for one yet ("GET /{$}" is the handler's own affair).
+func openRoute(pattern string) bool {
+	return pattern == "GET /healthz" || pattern == "GET /readyz" || pattern == "GET /{$}" || strings.HasPrefix(pattern, "GET /web/")
+}
 
 // identified wraps a handler: the request is answered for the identity that sends it, or refused
 // when it has none, before any of its body is read. The hot paths of a server that is not
@@ -31,7 +35,9 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 			err = s.known(c, how)
 		}
 		if err != nil {
-			refusal(err).Write(w)
+			p := refusal(err)
+			p.BearerAlone = asksByItself(r)
+			p.Write(w)
 			return
 		}
 		handler(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
@@ -44,6 +50,13 @@ func hotRoute(pattern string) bool {
 		return true
 	}
 	return false
+}
+
+// asksByItself tells whether a page sent the request, and not its browser: it takes JSON or events alone. It is
+// not told of Basic: the browser would ask its user, in place of the page.
+func asksByItself(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	return accept == "application/json" || accept == openapi.EventStream
 }
 
 // known fails where the caller has to prove an identity, and says how.

@@ -32,6 +32,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerSeries(doc)
 	s.registerTop(doc)
 	s.registerKeys(doc)
+	s.registerViews(doc)
 	s.registerStats(doc)
 	s.registerCluster(doc)
 	s.registerRemove(doc)
@@ -40,6 +41,7 @@ func (s *Server) routes() (http.Handler, error) {
 	if err := doc.RegisterDocs(to); err != nil {
 		return nil, err
 	}
+	s.registerDashboard(to)
 	to.HandleFunc("/", noRoute(mux))
 	return origin.New(keyInPath(mux), s.cfg.origins(), s.metrics.Forbidden), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-counter/weir/server/body"
 	"github.com/weir-counter/weir/server/metrics"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/board"
 	"github.com/weir-counter/weir/service/conns"
 )
 
@@ -28,6 +29,7 @@ type Server struct {
 	inFlight atomic.Int64 // requests
 	hits     *body.Hits
 	tallies  sync.Pool   // of *service.Tally
+	board    board.Board // of the pages that are open
 	draining atomic.Bool // set once, when Run begins to stop
 
 	listener atomic.Pointer[conns.Listener]
@@ -156,6 +158,7 @@ func (s *Server) stop(ctx context.Context, hs *http.Server) error {
 	if s.cfg.DrainDelay > 0 {
 		<-time.After(s.cfg.DrainDelay)
 	}
+	s.board.Close() // pages look elsewhere: their streams would never end
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)
 	defer cancel()
 	if err := hs.Shutdown(bounded); err != nil {

@@ -37,11 +37,7 @@ func (doc *API) RegisterDocs(mux humago.Mux) error {
 		}
 		mux.HandleFunc(pattern, serveBytes(file.contentType, content))
 	}
-	for _, pattern := range []string{"GET /{$}", "GET /docs/{$}"} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/docs", http.StatusFound)
-		})
-	}
+	mux.HandleFunc("GET /docs/{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
 	return nil
 }
 

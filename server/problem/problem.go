@@ -19,6 +19,9 @@ import (
 type Problem struct {
 	api.Problem
 	retryAfter time.Duration // of CodeCeiling
+
+	// BearerAlone is of CodeUnauthorized: only a token is asked for, not a password.
+	BearerAlone bool `json:"-"`
 }
 
 // New is the problem of a code. detail says what went wrong and what to do about it; field is the
@@ -44,6 +47,8 @@ func (p *Problem) GetHeaders() http.Header {
 		return http.Header{"Retry-After": {"1"}}
 	case p.Code == api.CodeCeiling:
 		return http.Header{"Retry-After": {ratelimitfields.RetryAfter(max(p.retryAfter, time.Second))}}
+	case p.Status == http.StatusUnauthorized && p.BearerAlone:
+		return http.Header{"Www-Authenticate": {`Bearer realm="weir"`}}
 	case p.Status == http.StatusUnauthorized: // the second is for browsers, which ask their user: the password is the token
 		return http.Header{"Www-Authenticate": {`Bearer realm="weir"`, `Basic realm="weir", charset="UTF-8"`}}
 	}

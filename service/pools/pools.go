@@ -16,6 +16,7 @@ type Pools struct {
 	Decisions *Pool
 	Questions *Pool // until their answers are taken
 	Fresh     *Pool // those of them that wait for other nodes
+	Views     *Pool // pages that are open
 	Admin     *Pool // stats, cluster and deletes
 	Backup    *Pool
 	Restore   *Pool
@@ -39,11 +40,12 @@ func New(b Bounds) *Pools {
 		Decisions: &Pool{name: "decisions", code: api.CodeOverloaded, what: "decisions are made", raise: "max-in-flight", bound: int64(b.InFlight)},
 		Questions: &Pool{name: "questions", code: api.CodeOverloaded, what: "questions are answered", raise: "max-in-flight", bound: int64(b.InFlight)},
 		Fresh:     &Pool{name: "fresh", code: api.CodeOverloaded, what: "questions wait for the newest hits of other nodes", raise: "max-in-flight", bound: int64(max(1, b.InFlight/maxFresh))},
+		Views:     &Pool{name: "views", code: api.CodeOverloaded, what: "pages are open", raise: "max-in-flight", bound: int64(b.InFlight)},
 		Admin:     &Pool{name: "admin", code: api.CodeOverloaded, what: "requests about the server itself, or to delete, are handled", bound: maxAdmin},
 		Backup:    &Pool{name: "backup", code: api.CodeBackupRunning, what: "another backup is being taken", bound: 1},
 		Restore:   &Pool{name: "restore", code: api.CodeRestoreRunning, what: "another backup is being restored", bound: 1},
 	}
-	for _, slow := range []*Pool{p.Uploads, p.Durable, p.Questions, p.Admin} {
+	for _, slow := range []*Pool{p.Uploads, p.Durable, p.Questions, p.Views, p.Admin} {
 		slow.shared(1)
 	}
 	p.Buffered.shared(2 * b.BodyBytes)
@@ -59,7 +61,7 @@ const maxAdmin = 32
 
 // All lists them.
 func (p *Pools) All() []*Pool {
-	return []*Pool{p.Hits, p.Uploads, p.Buffered, p.Durable, p.Decisions, p.Questions, p.Fresh, p.Admin, p.Backup, p.Restore}
+	return []*Pool{p.Hits, p.Uploads, p.Buffered, p.Durable, p.Decisions, p.Questions, p.Fresh, p.Views, p.Admin, p.Backup, p.Restore}
 }
 
 // crowdedFor is how long after its last refusal a pool is called crowded.

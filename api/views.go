@@ -1,0 +1,84 @@
+package api
+
+// A view is what a page of the dashboard shows, in one answer.
+
+// OverviewAnswer is the view of all keys.
+type OverviewAnswer struct {
+	WindowSeconds int64     `json:"window_s" doc:"The window that is looked at, in seconds."`
+	At            Time      `json:"at" doc:"The end of the window."`
+	All           *AllHits  `json:"all,omitempty" doc:"Hits of all keys together; absent where the identity may read some keys only."`
+	Keys          []KeyView `json:"keys" nullable:"false" doc:"Most hits in the window first."`
+	Alarms        []Alarm   `json:"alarms,omitempty" doc:"What is wrong now, for identities that may read all keys."`
+	Freshness
+}
+
+// AllHits are the hits of all keys together.
+type AllHits struct {
+	PerSecond PerSecond `json:"per_second" doc:"The mean rate of the newest 5 seconds."`
+	Hits      Bounds    `json:"hits" doc:"In the window."`
+	Before    Bounds    `json:"before" doc:"In the window before."`
+	Keys      int       `json:"keys" doc:"Keys in memory."`
+	Line      Line      `json:"line"`
+}
+
+// KeyView is one key of an OverviewAnswer.
+type KeyView struct {
+	Key string `json:"key"`
+	Bounds
+	Before Bounds   `json:"before" doc:"Hits in the window before."`
+	Line   []uint64 `json:"line" nullable:"false" doc:"Estimates of adjoining parts of the window, the oldest first; the last one has just begun."`
+}
+
+// Line is the hits in adjoining parts of a window. The first part is (from, from+step], and the last one
+// ends at to, so that it may be shorter than step. Parts begin and end where the memory of counters does, so
+// that they are exact where the whole window is known.
+type Line struct {
+	From        Time      `json:"from" doc:"The start of the first part."`
+	StepSeconds int64     `json:"step_s"`
+	To          Time      `json:"to" doc:"The end of the last part, which may be shorter than step_s."`
+	Estimate    []uint64  `json:"estimate" nullable:"false"`
+	Lower       []uint64  `json:"lower,omitempty" doc:"Absent when all parts are exact."`
+	Upper       []*uint64 `json:"upper,omitempty" doc:"Absent when all parts are exact; null: no upper bound is known."`
+}
+
+// KeyAnswer is the view of one key.
+type KeyAnswer struct {
+	Key           string      `json:"key"`
+	WindowSeconds int64       `json:"window_s" doc:"The window of the lines, in seconds."`
+	At            Time        `json:"at"`
+	Counts        []KeyWindow `json:"counts" nullable:"false" doc:"Windows of 1 minute, 5 minutes, 1 hour, 1 day and 1 week."`
+	Line          Line        `json:"line"`
+	Before        []uint64    `json:"before" nullable:"false" doc:"Estimates of the same parts one window earlier."`
+	Freshness
+}
+
+// KeyWindow is the count of a key in one window.
+type KeyWindow struct {
+	WindowSeconds int64 `json:"window_s"`
+	Bounds
+	Before Bounds `json:"before" doc:"In the window before."`
+}
+
+// LimitsView is the view of the policies.
+type LimitsView struct {
+	LimitsAnswer
+	Lines []LimitLines `json:"lines" nullable:"false" doc:"For each of limits the decisions in adjoining parts of the window."`
+	More  int          `json:"more,omitempty" doc:"Policies that are left out: a view has 100 at most."`
+	Of    string       `json:"of,omitempty" doc:"The policy whose keys follow."`
+	Keys  []LimitKey   `json:"keys" nullable:"false" doc:"The keys that have used most of it, by share of their burst."`
+	Freshness
+}
+
+// LimitLines are the decisions of a policy in adjoining parts of a window, as Line has them.
+type LimitLines struct {
+	Name         string `json:"name"`
+	Allowed      Line   `json:"allowed"`
+	Denied       Line   `json:"denied"`
+	ShadowDenied Line   `json:"shadow_denied"`
+}
+
+// NodesView is the view of the cluster.
+type NodesView struct {
+	Cluster ClusterAnswer `json:"cluster"`
+	Stats   StatsAnswer   `json:"stats"`
+}

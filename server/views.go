@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/openapi"
+	"github.com/weir-counter/weir/server/problem"
+	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/views"
+)
+
+type overviewQuestion struct {
+	Window string `query:"window" default:"5m" doc:"The window that keys are listed for, whole seconds from 1s to 1000000000s." example:"5m"`
+	N      int    `query:"n" default:"15" minimum:"1" maximum:"100" doc:"How many keys."`
+	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
+}
+
+type keyViewQuestion struct {
+	Key    string `query:"key" required:"true" doc:"The key. * counts all hits but those of limit: keys." example:"url:/home"`
+	Window string `query:"window" default:"1h" doc:"The window of the lines, whole seconds." example:"1h"`
+}
+
+type limitsViewQuestion struct {
+	Window string `query:"window" default:"5m" doc:"The window of decisions, whole seconds." example:"5m"`
+	Name   string `query:"name" doc:"The policy whose fullest keys are listed." example:"login"`
+}
+
+const viewDescription = "What a page of the dashboard shows, in one answer. With `Accept: text/event-stream` it is sent again and again, about once a second, less often when it takes long to make: " +
+	"it is made once for all who look at the same."
+
+func (s *Server) registerViews(doc *openapi.API) {
+	openapi.View[overviewQuestion, api.OverviewAnswer](doc, huma.Operation{
+		OperationID: "view-overview", Method: http.MethodGet, Path: "/v1/views/overview", Summary: "View all keys", Description: viewDescription,
+	}, []api.Code{api.CodeInvalidWindow, api.CodeNotHeld, api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, q *overviewQuestion) {
+		w, err := service.ParseWindow("window", q.Window)
+		s.view(ctx, err, views.OverviewQuery{Window: w, N: q.N, Prefix: q.Prefix})
+	})
+	openapi.View[keyViewQuestion, api.KeyAnswer](doc, huma.Operation{
+		OperationID: "view-key", Method: http.MethodGet, Path: "/v1/views/key", Summary: "View a key", Description: viewDescription,
+	}, []api.Code{api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeNotHeld, api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, q *keyViewQuestion) {
+		w, err := service.ParseWindow("window", q.Window)
+		s.view(ctx, err, views.KeyQuery{Key: q.Key, Window: w})
+	})
+	openapi.View[limitsViewQuestion, api.LimitsView](doc, huma.Operation{
+		OperationID: "view-limits", Method: http.MethodGet, Path: "/v1/views/limits", Summary: "View the policies", Description: viewDescription,
+	}, []api.Code{api.CodeInvalidWindow, api.CodeUnknownLimit, api.CodeNotHeld, api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, q *limitsViewQuestion) {
+		w, err := service.ParseWindow("window", q.Window)
+		s.view(ctx, err, views.LimitsQuery{Window: w, Name: q.Name})
+	})
+	openapi.View[struct{}, api.NodesView](doc, huma.Operation{
+		OperationID: "view-nodes", Method: http.MethodGet, Path: "/v1/views/nodes", Summary: "View the nodes", Description: viewDescription,
+	}, []api.Code{api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, _ *struct{}) { s.view(ctx, nil, nodesQuery{}) })
+}
+
+type nodesQuery struct{}
+
+// made is the view that a query asks for.
+func (s *Server) made(ctx context.Context, c service.Caller, query any) (any, error) {
+	switch q := query.(type) {
+	case views.OverviewQuery:
+		return views.Overview(ctx, s.service, c, q)
+	case views.KeyQuery:
+		return views.Key(ctx, s.service, c, q)
+	case views.LimitsQuery:
+		return views.Limits(ctx, s.service, c, q)
+	case nodesQuery:
+		return views.Nodes(ctx, s.service, c)
+	}
+	panic(fmt.Sprintf("no view of %T", query))
+}
+
+// view answers with a view, or streams it.
+func (s *Server) view(hctx huma.Context, wrong error, query any) {
+	r, w := humago.Unwrap(hctx)
+	c := clientOf(r)
+	if wrong != nil {
+		problem.Of(wrong).Write(w)
+		return
+	}
+	if r.Method == http.MethodGet && wantsEvents(r) {
+		s.stream(w, r, c, query)
+		return
+	}
+	body, err := s.viewJSON(r.Context(), c, query)
+	if err != nil {
+		problem.Of(err).Write(w)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(body, '\n')) // a client that left is not an error of ours
+}
+
+// makingView bounds the time that a view takes to be made for a stream: nodes that are away are
+// waited for within it.
+const makingView = 10 * time.Second

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+)
+
+// events opens a stream of a view; next gives its events.
+func (a *testAPI) events(path string, headers ...string) (next func() (event, data string), leave func()) {
+	a.Helper()
+	ctx, cancel := context.WithCancel(a.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
+	if err != nil {
+		a.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		a.Fatal(err)
+	}
+	if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != "text/event-stream" {
+		a.Fatalf("%d %v", r.StatusCode, r.Header)
+	}
+	lines := bufio.NewScanner(r.Body)
+	lines.Buffer(nil, 1<<20)
+	return func() (event, data string) {
+			for lines.Scan() {
+				if text, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+					event = text
+				} else if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+					return event, text
+				}
+			}
+			return "end", ""
+		}, func() {
+			cancel()
+			r.Body.Close()
+		}
+}
+
+// A view is one answer, or for who asks for events the same again and again.
+func TestViews(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, options{})
+	a.post("a 3\nb 1")
+	var once api.OverviewAnswer
+	a.getInto("/v1/views/overview", &once)
+	if len(once.Keys) != 2 || once.Keys[0].Key != "a" || once.All.Hits.Estimate != 4 {
+		t.Errorf("%+v", once)
+	}
+	next, leave := a.events("/v1/views/overview")
+	defer leave()
+	_, first := next()
+	a.post("a 2")
+	event, second := next()
+	var then api.OverviewAnswer
+	if err := json.Unmarshal([]byte(second), &then); err != nil || event != "view" || first == second || then.Keys[0].Estimate != 5 {
+		t.Errorf("%s %s: %v", event, second, err)
+	}
+	if n := a.server.board.Topics(); n != 1 {
+		t.Errorf("%d topics", n)
+	}
+	leave()
+	for end := time.Now().Add(time.Minute); a.server.board.Topics() > 0; {
+		if time.Now().After(end) {
+			t.Fatal("nobody looks, and it goes on")
+		}
+		a.get("/healthz")
+	}
+	var key api.KeyAnswer
+	a.getInto("/v1/views/key?key=a&window=1h", &key)
+	if len(key.Counts) != 5 || key.Counts[0].Estimate != 5 || len(key.Line.Estimate) != len(key.Before) {
+		t.Errorf("%+v", key)
+	}
+	a.wantProblem(a.get("/v1/views/key?key=a&window=x"), api.CodeInvalidWindow, http.StatusBadRequest)
+	a.wantProblem(a.do(http.MethodGet, "/v1/views/limits?name=x", "", "", "Accept", "text/event-stream"), api.CodeUnknownLimit, http.StatusNotFound)
+}
+
+// A server that stops ends its streams, and says so.
+func TestStreamsEndWithTheServer(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0"}})
+	if err := a.server.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- a.server.Run(ctx) }()
+	a.url = "http://" + a.server.Addr()
+	next, leave := a.events("/v1/views/nodes")
+	defer leave()
+	next()
+	stop()
+	for {
+		event, data := next()
+		if event == "problem" && strings.Contains(data, `"code":"stopping"`) {
+			break
+		}
+		if event == "end" {
+			t.Fatal("it ended without a word")
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// Browsers get the dashboard, with or without a token; others what they always got.
+func TestDashboardIsForBrowsers(t *testing.T) {
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	for _, a := range []*testAPI{newTestAPI(t, weir.Config{}, options{}), newLockedAPI(t, map[string]string{"root": "permissions: [{role: read}]"}, options{})} {
+		page := a.do(http.MethodGet, "/", "", "", "Accept", browser)
+		if page.status != http.StatusOK || !strings.Contains(page.body, "web/app.js") || page.header.Get("Vary") == "" {
+			t.Errorf("%d %s", page.status, page.body)
+		}
+		if script := a.get("/web/app.js"); script.status != http.StatusOK || len(script.body) < 10_000 {
+			t.Errorf("%d", script.status)
+		}
+		refused := a.do(http.MethodGet, "/v1/views/overview", "", "", "Accept", "application/json")
+		if fields := refused.header.Values("WWW-Authenticate"); refused.status == http.StatusUnauthorized && (len(fields) != 1 || !strings.HasPrefix(fields[0], "Bearer")) {
+			t.Errorf("a page's browser would ask for a password: %v", fields)
+		}
+		if a.server.service.Locked() {
+			a.wantProblem(a.get("/"), "unauthorized", http.StatusUnauthorized)
+		} else if docs := a.get("/"); !strings.Contains(docs.body, "page.js") {
+			t.Errorf("%d %s", docs.status, docs.body)
+		}
+	}
+}

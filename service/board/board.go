@@ -1,0 +1,116 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	// every is how long a topic rests at least between computations.
+	every = time.Second
+	// costShare: topics rest for so many times what a computation took, times their number.
+	costShare = 20
+	// maxWait is how long a topic rests at most.
+	maxWait = 30 * time.Second
+	// MaxTopics bounds what is computed for different pages at the same time.
+	MaxTopics = 256
+)
+
+var (
+	// ErrFull is of a topic beyond MaxTopics.
+	ErrFull = errors.New("board: too many different views are open")
+	// ErrClosed is of a Board that was closed.
+	ErrClosed = errors.New("board: closed")
+)
+
+// Board has the topics that somebody watches. The zero Board is ready; it is safe for many
+// goroutines.
+type Board struct {
+	mu      sync.Mutex
+	topics  map[string]*topic // with at least one watcher each
+	closed  bool
+	running sync.WaitGroup
+}
+
+// Asker is who watches a topic.
+type Asker struct {
+	// May says why the watcher may not look any more; nil: it may. It is called for each document.
+	May func() error
+	// Ask computes the document, for all that watch the topic. It is called on behalf of one of them,
+	// one that May.
+	Ask func(context.Context) ([]byte, error)
+}
+
+// Watch begins to watch a topic. Askers of one topic must compute the same. Close must
+// follow if there was no error.
+func (b *Board) Watch(name string, as Asker) (*Watch, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, ErrClosed
+	}
+	t := b.topics[name]
+	if t == nil {
+		if len(b.topics) >= MaxTopics {
+			return nil, ErrFull
+		}
+		t = b.begin(name)
+	}
+	w := &Watch{board: b, topic: t, as: as}
+	t.mu.Lock()
+	t.watchers[w] = true
+	t.mu.Unlock()
+	return w, nil
+}
+
+// begin adds a topic, and its goroutine, which end when the last watcher leaves.
+func (b *Board) begin(name string) *topic {
+	ctx, end := context.WithCancel(context.Background())
+	t := &topic{name: name, end: end, watchers: map[*Watch]bool{}, changed: make(chan struct{})}
+	if b.topics == nil {
+		b.topics = map[string]*topic{}
+	}
+	b.topics[name] = t
+	b.running.Go(func() { t.run(ctx, b) })
+	return t
+}
+
+// leave takes a watcher away, and with the last one its topic.
+func (b *Board) leave(w *Watch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := w.topic
+	t.mu.Lock()
+	delete(t.watchers, w)
+	last := len(t.watchers) == 0
+	t.mu.Unlock()
+	if last && b.topics[t.name] == t {
+		t.end()
+		delete(b.topics, t.name)
+	}
+}
+
+// Topics is how many are watched now.
+func (b *Board) Topics() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.topics)
+}
+
+// Close ends all topics, and returns when their goroutines have ended. Watchers get ErrClosed.
+func (b *Board) Close() {
+	b.mu.Lock()
+	b.closed = true
+	for _, t := range b.topics {
+		t.end()
+	}
+	b.mu.Unlock()
+	b.running.Wait()
+}
+
+// rest is how long a topic waits after a computation that took so long, among so many topics.
+func rest(took time.Duration, topics int) time.Duration {
+	return min(max(every, took*costShare*time.Duration(max(topics, 1))), maxWait)
+}

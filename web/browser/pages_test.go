@@ -1,0 +1,144 @@
+package browser
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/weir-counter/weir/node"
+)
+
+const policies = `limits:
+  - {name: login, keys: "login:{user}:*", by: "login:{user}", limit: 5, per: 1m}
+  - {name: trial, keys: "login:*", limit: 2, per: 1m, mode: shadow}
+`
+
+// Every page shows what the server has, and goes on by itself.
+func TestPages(t *testing.T) {
+	w := start(t, func(cfg *node.Config) { cfg.Policies.File = file(t, "policies.yaml", policies) })
+	for ago := range 240 {
+		w.hit("url:/home", 3, time.Duration(ago)*time.Second)
+		w.hit("url:/cart", 1, time.Duration(ago)*time.Second)
+	}
+	for ago := 10; ago < 280; ago += 3 {
+		w.hit("url:/home", 1, time.Duration(ago)*time.Minute)
+	}
+	w.allow("login:bob:10.0.0.1", 7)
+	p := open(t, w.url+"/")
+
+	t.Run("Overview", func(t *testing.T) {
+		p.T = t
+		p.until(live)
+		p.says("url:/home")
+		rows := value[string](p, `[...document.querySelectorAll(".rows tr th")].map(e => e.textContent).join(" ")`)
+		if rows != "url:/home url:/cart" {
+			t.Errorf("keys: %s", rows)
+		}
+		w.hit("url:/new", 100_000, 0)
+		p.until(`document.querySelector(".rows tr th").textContent === "url:/new"`)
+		p.says("100,000")
+		p.until(`document.querySelector(".plot canvas") && document.querySelector(".spark path").getAttribute("d").length > 100`)
+		p.at("/?window=1h&prefix=url%3A%2Fc")
+		p.until(`document.querySelectorAll(".rows tr").length === 1`)
+		p.says("Top keys in 1 hour")
+	})
+	t.Run("Search", func(t *testing.T) {
+		p.T = t
+		p.do(chromedp.KeyEvent("/"))
+		p.until(`document.activeElement.getAttribute("role") === "combobox"`)
+		value[string](p, `document.activeElement.value = ""`) // a key event of the protocol types, whatever the page says
+		p.do(chromedp.KeyEvent("url:/c"))
+		p.until(`document.querySelector("#found li")?.textContent === "url:/cart"`)
+		p.do(chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.Enter))
+		p.until(`document.querySelector("h1").textContent === "url:/cart" && document.activeElement === document.querySelector("h1")`)
+	})
+	t.Run("Key", func(t *testing.T) {
+		p.T = t
+		p.at("/key/url%3A%2Fcart?window=5m")
+		p.says("240")
+		p.until(`document.querySelector(".plot canvas") && document.querySelector(".said").textContent.includes("exact")`)
+		p.do(chromedp.Click(chromedp.CSS(`.values summary`)))
+		p.until(`document.querySelectorAll(".values tbody tr").length > 50`)
+		p.at("/key/url%3A%2Fhome?window=1d")
+		p.says("Hits over 1 day")
+		p.until(live)
+		p.do(chromedp.Click(`//button[text()="Closer"]`))
+		p.until(`location.hash.includes("from=") && document.querySelector(".said").textContent.includes("each point is")`)
+		p.do(chromedp.Click(`//a[text()="Now"]`))
+		p.until(`!location.hash.includes("from=")`)
+	})
+	t.Run("Limits", func(t *testing.T) {
+		p.T = t
+		p.at("/limits")
+		p.until(`document.querySelectorAll(".rows tr").length === 2`)
+		cells := value[string](p, `[...document.querySelectorAll(".rows tr:first-child td")].map(e => e.innerText).join("|")`)
+		if !strings.HasPrefix(cells, "5 per 1 min|5|2|29%|") {
+			t.Errorf("login: %s", cells)
+		}
+		p.at("/limits/login")
+		p.says("denied now")
+		p.says("for each login:{user}")
+		p.until(`document.querySelector(".plot canvas")`)
+		p.at("/limits/trial")
+		p.says("would be denied")
+	})
+	t.Run("Cluster", func(t *testing.T) {
+		p.T = t
+		p.at("/nodes")
+		p.says("No alarms")
+		p.says("alone, in memory")
+	})
+}
+
+// Whatever a key is named, it is text, and its link leads to it.
+func TestHostileNames(t *testing.T) {
+	names := []string{
+		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, "\u202egnp.exe", "مرحبا", "a\nb\tc\x00", "👩‍👩‍👧‍👦🏴", "%2e%2e/../?a=b&c#d", "__proto__", "constructor",
+		"javascript:alert(1)", strings.Repeat("x", 512), strings.Repeat("é", 256), " ", "limit:", "a/b//c",
+	}
+	w := start(t, nil)
+	for i, name := range names {
+		w.hit(name, uint64(1000-i), 0)
+	}
+	p := open(t, w.url+"/")
+	p.until(fmt.Sprintf(`document.querySelectorAll(".rows tr").length >= %d`, len(names)-1)) // limit: is listed apart
+	if n := value[int](p, `document.querySelectorAll(".rows img, .rows script, body > script").length`); n != 0 {
+		t.Errorf("%d elements of names", n)
+	}
+	for i, name := range names {
+		p.at("/key/" + strings.ReplaceAll(url.QueryEscape(name), "+", "%20") + "?window=1m")
+		p.until(fmt.Sprintf(`document.querySelector(".counts .value")?.textContent === "%s"`, grouped(1000-i)))
+		shown := value[string](p, `document.querySelector("h1").textContent`)
+		if want := pictured(name); shown != want {
+			t.Errorf("%q is shown as %q, not %q", name, shown, want)
+		}
+		if wide := value[bool](p, `document.documentElement.scrollWidth > innerWidth`); wide {
+			t.Errorf("%q makes the page wider than the window", name)
+		}
+	}
+	p.do(chromedp.Click(chromedp.CSS(`.brand`)))
+	p.until(`document.querySelectorAll(".rows tr a").length > 3`)
+	p.do(chromedp.Click(chromedp.CSS(`.rows tr:first-child a`)))
+	p.until(`document.querySelector("h1").textContent === "<script>alert(1)</script>"`)
+}
+
+func grouped(n int) string {
+	if n >= 1000 {
+		return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+	}
+	return fmt.Sprint(n)
+}
+
+func pictured(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 {
+			return 0x2400 + r
+		}
+		return r
+	}, name)
+}

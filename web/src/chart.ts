@@ -1,0 +1,192 @@
+// Lines over time, drawn by uPlot, with a band where a number is not exact; and the small ones of tables.
+
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { h, svg, text, attr } from "./dom";
+import { compact, moment, number, tick, unitOf, zone } from "./format";
+import type { Line } from "./types";
+
+export interface Trace { label: string; color: string; values: (number | null)[]; dashed?: boolean; area?: boolean }
+export interface Plot { x: number[]; traces: Trace[]; lower?: (number | null)[]; upper?: (number | null)[]; unit: string; span: number }
+
+const style = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const faint = (color: string, part: number) => `color-mix(in srgb, ${color} ${part}%, transparent)`;
+
+/** parts are the middles of the parts of a line, and what makes a count of each a rate per second. A last part that
+ * has only begun says little, and is left out. */
+export function parts(line: Line): { x: number[]; perSecond: number[]; n: number } {
+  const x: number[] = [];
+  const perSecond: number[] = [];
+  for (let i = 0; i < line.estimate.length; i++) {
+    const from = line.from + i * line.step_s;
+    const to = Math.min(from + line.step_s, line.to);
+    if (i > 0 && to - from < line.step_s / 3) break;
+    x.push((from + to) / 2);
+    perSecond.push(1 / (to - from));
+  }
+  return { x, perSecond, n: x.length };
+}
+
+/** rates are counts of parts as rates in a unit of so many seconds. */
+export const rates = (counts: (number | null)[], perSecond: number[], unit: number) =>
+  perSecond.map((per, i) => (counts[i] === null || counts[i] === undefined ? null : counts[i]! * per * unit));
+
+/** plotOf is a line with its band, beside others of the same parts. */
+export function plotOf(line: Line, label: string, others: { label: string; values: number[]; color: string; dashed?: boolean }[] = [], color = "--accent"): Plot {
+  const { x, perSecond } = parts(line);
+  const all = [line.estimate, ...others.map((o) => o.values)].flatMap((values) => rates(values, perSecond, 1));
+  const [unit, seconds] = unitOf(Math.max(0, ...all.map((v) => v ?? 0)));
+  const made: Plot = {
+    x, unit: `per ${unit}`, span: line.to - line.from,
+    traces: [{ label, color, values: rates(line.estimate, perSecond, seconds), area: true },
+      ...others.map((o) => ({ label: o.label, color: o.color, values: rates(o.values, perSecond, seconds), dashed: o.dashed }))],
+  };
+  if (line.lower && line.upper) {
+    made.lower = rates(line.lower, perSecond, seconds);
+    made.upper = rates(line.upper, perSecond, seconds);
+  }
+  return made;
+}
+
+export class Chart {
+  readonly element: HTMLElement;
+  private readonly box = h("div", { class: "plot" });
+  private readonly table = h("tbody");
+  private readonly head = h("tr");
+  private readonly shown = h("details", { class: "values" }, h("summary", {}, "Values as a table"),
+    h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Values" }, h("table", {}, h("thead", {}, this.head), this.table)));
+  private plot?: uPlot;
+  private last?: Plot;
+  private shape = "";
+  private readonly size = new ResizeObserver(() => this.plot?.setSize(this.room()));
+  private readonly again = () => this.last && this.draw(this.last, true);
+
+  constructor(private readonly label: string, private readonly zoom?: (from: number, to: number) => void, private readonly height = 240) {
+    this.box.setAttribute("role", "img");
+    this.element = h("figure", { class: "chart" }, this.box, this.shown);
+    this.size.observe(this.box);
+    this.shown.addEventListener("toggle", () => this.last && this.list(this.last));
+    addEventListener("weir theme", this.again);
+  }
+
+  close() {
+    this.size.disconnect();
+    removeEventListener("weir theme", this.again);
+    this.plot?.destroy();
+  }
+
+  private room() { return { width: Math.max(this.box.clientWidth, 120), height: this.height }; }
+
+  draw(plot: Plot, anew = false) {
+    this.last = plot;
+    const data: (number | null)[][] = [plot.x, ...plot.traces.map((t) => t.values)];
+    if (plot.upper && plot.lower) data.push(plot.upper, plot.lower);
+    const shape = JSON.stringify([plot.traces.map((t) => [t.label, t.color]), !!plot.upper, plot.unit, tick(plot.span) === tick(0), zone()]);
+    if (!this.plot || anew || shape !== this.shape) {
+      this.plot?.destroy();
+      this.shape = shape;
+      this.plot = new uPlot(this.options(plot), data as uPlot.AlignedData, this.box);
+    } else this.plot.setData(data as uPlot.AlignedData);
+    const first = plot.traces[0]!;
+    const known = first.values.filter((v): v is number => v !== null);
+    attr(this.box, "aria-label", `${this.label}: ${first.label} now ${compact(known.at(-1) ?? 0)} ${plot.unit}, at most ${compact(Math.max(0, ...known))}, at least ${compact(known.length ? Math.min(...known) : 0)}`);
+    this.list(plot);
+  }
+
+  /** list writes the values as a table, for who can't see lines. It is made only while it is open. */
+  private list(plot: Plot) {
+    if (!this.shown.open) return;
+    this.head.replaceChildren(h("th", { scope: "col" }, "Time"), ...plot.traces.map((t) => h("th", { scope: "col", class: "n" }, `${t.label}, ${plot.unit}`)));
+    this.table.replaceChildren(...plot.x.map((at, i) => h("tr", {}, h("td", {}, moment(at)), ...plot.traces.map((t) => h("td", { class: "n" }, t.values[i] === null ? "" : compact(t.values[i] ?? 0))))).reverse());
+  }
+
+  private options(plot: Plot): uPlot.Options {
+    const grid = { stroke: style("--grid"), width: 1 };
+    const axis = { stroke: style("--muted"), grid, ticks: { show: false }, font: `12px ${style("--font")}` };
+    const series: uPlot.Series[] = [{ value: (_, at) => (at === null ? "" : moment(at)) }];
+    for (const t of plot.traces) {
+      const color = style(t.color);
+      series.push({
+        label: t.label, stroke: color, width: t.dashed ? 1.25 : 2, dash: t.dashed ? [5, 4] : undefined, points: { show: false },
+        fill: t.area ? (u) => shade(u, color) : undefined, value: (_, v) => (v === null ? "" : `${compact(v)} ${plot.unit}`),
+      });
+    }
+    const bands: uPlot.Band[] = [];
+    if (plot.upper) {
+      const color = faint(style(plot.traces[0]!.color), 45);
+      const edge = (label: string): uPlot.Series => ({ label, stroke: color, width: 1, points: { show: false }, value: (_, v) => (v === null ? "" : compact(v)) });
+      bands.push({ series: [series.length, series.length + 1], fill: faint(style(plot.traces[0]!.color), 25) });
+      series.push(edge("at most"), edge("at least"));
+    }
+    return {
+      ...this.room(), series, bands,
+      tzDate: (at) => (zone() === "UTC" ? uPlot.tzDate(new Date(at * 1000), "UTC") : new Date(at * 1000)),
+      scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.12 : 1] } },
+      axes: [
+        { ...axis, space: 72, values: (u, at) => at.map(tick(u.scales.x!.max! - u.scales.x!.min!)) },
+        { ...axis, size: 54, values: (_, at) => at.map((v) => compact(v)) },
+      ],
+      cursor: { drag: { x: !!this.zoom, y: false, setScale: false }, points: { size: 7 } },
+      legend: { live: true },
+      hooks: this.zoom && {
+        setSelect: [(u) => {
+          if (u.select.width > 4) this.zoom!(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x"));
+        }],
+      },
+    };
+  }
+}
+
+/** shade is the colour under a line, which fades to the ground. */
+function shade(u: uPlot, color: string): CanvasGradient | string {
+  const { top, height } = u.bbox;
+  if (!Number.isFinite(height) || height <= 0) return "transparent";
+  const gradient = u.ctx.createLinearGradient(0, top, 0, top + height);
+  gradient.addColorStop(0, faint(color, 35));
+  gradient.addColorStop(1, faint(color, 2));
+  return gradient;
+}
+
+/** Spark is the line of a table's row. */
+export class Spark {
+  private readonly lines: SVGElement[];
+  readonly element: SVGElement;
+
+  constructor(...classes: string[]) {
+    this.lines = classes.map((c) => svg("path", { class: c }));
+    this.element = svg("svg", { class: "spark", viewBox: "0 0 120 28", preserveAspectRatio: "none", "aria-hidden": "true" }, ...this.lines);
+  }
+
+  draw(...values: number[][]) {
+    const most = Math.max(1, ...values.flat());
+    values.forEach((of, i) => {
+      const points = of.map((v, at) => `${((at * 120) / Math.max(1, of.length - 1)).toFixed(1)} ${(26.5 - (v * 25) / most).toFixed(1)}`);
+      attr(this.lines[i]!, "d", points.length ? `M${points.join("L")}` : null);
+    });
+  }
+}
+
+/** whole leaves out the last part of a line, which has only begun. */
+export const whole = (values: number[]) => (values.length > 2 ? values.slice(0, -1) : values);
+
+/** Tile is one number with its name. */
+export class Tile {
+  private readonly value = h("strong");
+  private readonly note = h("span", { class: "note" });
+  readonly element: HTMLElement;
+
+  constructor(private readonly title: string, main = false) {
+    this.element = h("div", { class: main ? "tile main" : "tile" }, h("span", { class: "name" }, this.title), this.value, this.note);
+  }
+
+  set(value: string, note = "", kind = "") {
+    text(this.value, value);
+    text(this.note, note);
+    attr(this.element, "data-kind", kind || null);
+  }
+
+  setNumber(n: number, note = "") {
+    this.set(n >= 10_000_000 ? compact(n) : number(n), note);
+    attr(this.value, "title", number(n));
+  }
+}

@@ -1,0 +1,63 @@
+// Numbers, times and durations, as the reader's locale writes them.
+
+import type { Bounds } from "./types";
+
+const locale = [...navigator.languages];
+const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat(locale, { notation: "compact", maximumFractionDigits: 1 });
+const three = new Intl.NumberFormat(locale, { maximumSignificantDigits: 3 });
+const percents = new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 0 });
+const bytesOf = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
+
+export const number = (n: number) => whole.format(n);
+export const compact = (n: number) => (Math.abs(n) < 10_000 ? (Math.abs(n) >= 100 || Number.isInteger(n) ? whole.format(n) : three.format(n)) : short.format(n));
+export const percent = (n: number) => percents.format(n);
+
+export function bytes(n: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let i = 0;
+  for (; n >= 1024 && i < units.length - 1; i++) n /= 1024;
+  return `${bytesOf.format(n)} ${units[i]}`;
+}
+
+/** duration is of seconds: 90 s, 5 min, 2 h. */
+export function duration(s: number): string {
+  for (const [unit, size] of [["weeks", 604800], ["d", 86400], ["h", 3600], ["min", 60]] as const) {
+    if (s >= size * (unit === "weeks" ? 1 : 1) && Math.abs(s / size - Math.round(s / size)) < 1e-9) {
+      const n = Math.round(s / size);
+      return unit === "weeks" ? (n === 1 ? "1 week" : `${whole.format(n)} weeks`) : `${whole.format(n)} ${unit}`;
+    }
+  }
+  if (s >= 7200) return `${three.format(s / 3600)} h`;
+  if (s >= 120) return `${three.format(s / 60)} min`;
+  return s !== 0 && Math.abs(s) < 1 ? `${three.format(s * 1000)} ms` : `${three.format(s)} s`;
+}
+
+/** range is what is known of a count that is not exact. */
+export const range = (b: Bounds) =>
+  b.exact ? "" : b.upper === null ? `${number(b.lower)} or more` : `${number(b.lower)} to ${number(b.upper)}`;
+
+export const count = (b: Bounds) => (b.exact ? "" : b.upper === null ? "\u2265 " : "\u2248 ") + number(b.upper === null ? b.lower : b.estimate);
+
+/** units are those that a rate is shown in, so that it has digits before the point. */
+const units = [["s", 1], ["min", 60], ["h", 3600], ["d", 86400]] as const;
+export function unitOf(perSecond: number): readonly [string, number] {
+  return units.find(([, size]) => perSecond * size >= 1) ?? (perSecond > 0 ? units[3] : units[0]);
+}
+
+const times = (options: Intl.DateTimeFormatOptions) => {
+  const made: Partial<Record<string, Intl.DateTimeFormat>> = {};
+  return (at: number) => (made[zone()] ??= new Intl.DateTimeFormat(locale, { ...options, timeZone: zone() })).format(at * 1000);
+};
+
+/** zone is the time zone that the reader chose. */
+export const zone = () => (localStorage.getItem("weir zone") === "UTC" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone);
+
+export const clock = times({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const minute = times({ hour: "2-digit", minute: "2-digit" });
+const day = times({ weekday: "short", hour: "2-digit", minute: "2-digit" });
+const date = times({ month: "short", day: "numeric" });
+export const moment = times({ dateStyle: "medium", timeStyle: "medium" });
+
+/** tick is a time on an axis of so many seconds. */
+export const tick = (span: number) => (span <= 600 ? clock : span <= 90_000 ? minute : span <= 900_000 ? day : date);

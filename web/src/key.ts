@@ -1,0 +1,89 @@
+// One key: how often it was hit in the usual windows, and over time.
+
+import { get } from "./api";
+import { Chart, plotOf } from "./chart";
+import { fill, h, name, shown } from "./dom";
+import { duration, moment } from "./format";
+import { card, Change, Count, Notices, spoken, windowTabs, type Page } from "./parts";
+import { link, windowOf, type Place } from "./place";
+import type { KeyAnswer, Line, Series } from "./types";
+
+const lengths: Record<string, number> = { "1m": 60, "5m": 300, "1h": 3600, "1d": 86400, "1w": 604800 };
+
+export function keyPage(place: Place): { page: Page; path: string; params: Record<string, string>; view(of: KeyAnswer): void } {
+  const key = place.name;
+  const window = windowOf(place, "1h");
+  const from = Number(place.params.get("from"));
+  const to = Number(place.params.get("to"));
+  const zoomed = to > from;
+  const notices = new Notices();
+  const counts = new Map<number, { count: Count; change: Change }>();
+  const tiles = h("dl", { class: "tiles counts" }, ...Object.entries(lengths).map(([w, seconds]) => {
+    const made = { count: new Count(), change: new Change() };
+    counts.set(seconds, made);
+    return h("div", { class: "tile" }, h("dt", {}, spoken[w]!), h("dd", {}, made.count.element, made.change.element));
+  }));
+  const zoom = (from: number, to: number) => {
+    const least = Math.max(to - from, 8);
+    location.hash = link("key", key, { window, from: String(Math.floor((from + to - least) / 2)), to: String(Math.ceil((from + to + least) / 2)) });
+  };
+  const chart = new Chart(`Hits of ${shown(key)}`, zoom, 300);
+  const state = { from: 0, to: 0 };
+  const button = (title: string, change: (span: number) => [number, number]) =>
+    h("button", { type: "button", click: () => { const [left, right] = change(state.to - state.from); zoom(state.from + left, state.to + right); } }, title);
+  const tools = h("div", { class: "tools", role: "group", "aria-label": "Zoom" },
+    button("Earlier", (s) => [-s / 2, -s / 2]), button("Later", (s) => [s / 2, s / 2]), button("Closer", (s) => [s / 4, -s / 4]), button("Wider", (s) => [-s / 2, s / 2]),
+    zoomed && h("a", { class: "button", href: link("key", key, { window }) }, "Now"));
+  const said = h("p", { class: "said" });
+  const asking = new AbortController();
+
+  const plot = (line: Line, before?: number[]) => {
+    state.from = line.from;
+    state.to = line.to;
+    chart.draw(plotOf(line, "Hits", before ? [{ label: `${spoken[window]} before`, values: before, color: "--muted", dashed: true }] : []));
+    fill(said, zoomed ? `${moment(line.from)} to ${moment(line.to)}, ` : "", `each point is ${duration(line.step_s)}`, line.lower ? "; the band is between the least and the most that it may be" : "; exact");
+  };
+  const ask = async () => {
+    try {
+      const step = stepOf(to - from);
+      const series = await get<Series>("v1/series", { key, step, from: onSlot(from, step), to: onSlot(to + step - 1, step) }, asking.signal);
+      const exact = series.points.every((p) => p.exact);
+      plot({
+        from: series.from, to: series.to, step_s: series.step_s, estimate: series.points.map((p) => p.estimate),
+        lower: exact ? undefined : series.points.map((p) => p.lower), upper: exact ? undefined : series.points.map((p) => p.upper),
+      });
+    } catch (failure) {
+      if (!asking.signal.aborted) fill(said, String((failure as Error).message));
+    }
+  };
+  if (zoomed) void ask();
+
+  const element = h("div", { class: "page" },
+    h("div", { class: "title" }, h("h1", { tabindex: -1, class: "key" }, name(key)), windowTabs(place, zoomed ? "" : window)),
+    notices.element,
+    card("Hits in the last", null, tiles),
+    card(zoomed ? "Hits, closer" : `Hits over ${spoken[window]}`, tools, chart.element, said));
+  return {
+    page: { title: shown(key), element, close: () => (asking.abort(), chart.close()) },
+    path: "v1/views/key", params: { key, window },
+    view(of) {
+      notices.set([], of.late);
+      for (const one of of.counts) {
+        const made = counts.get(one.window_s);
+        made?.count.set(one);
+        made?.change.set(one, one.before);
+      }
+      if (!zoomed) plot(of.line, of.before);
+    },
+  };
+}
+
+/** stepOf divides a span into at most 120 parts of a power of two. */
+function stepOf(span: number): number {
+  let step = 1;
+  while (span / step > 120) step *= 2;
+  return step;
+}
+
+/** onSlot is the last second before a slot of the server's memory begins: parts that end there are exact for longest. */
+const onSlot = (at: number, step: number) => Math.floor((at + 1) / step) * step - 1;

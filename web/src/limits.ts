@@ -1,0 +1,97 @@
+// The policies: what each let pass and denied, and which keys have used most of one.
+
+import { Chart, plotOf, Spark, whole } from "./chart";
+import { attr, fill, h, name, text } from "./dom";
+import { duration, moment, number, percent } from "./format";
+import { card, Count, Notices, spoken, windowTabs, type Page } from "./parts";
+import { link, windowOf, type Place } from "./place";
+import { LiveTable } from "./table";
+import type { Limits, LimitKey, Policy } from "./types";
+
+interface Row { policy: Policy; allowed: number[]; denied: number[]; chosen: boolean }
+
+export function limitsPage(place: Place): { page: Page; path: string; params: Record<string, string>; view(of: Limits): void } {
+  const window = windowOf(place, "5m");
+  const notices = new Notices();
+  const file = h("p", { class: "said" });
+  const table = new LiveTable<Row>(`Policies, and their decisions in ${spoken[window]}`, [
+    { title: "Policy" }, { title: "Limit" }, { title: "Allowed", class: "n" }, { title: "Denied", class: "n" }, { title: "Share denied", class: "share" }, { title: "Over time", class: "line", hidden: true },
+  ], "There are no policies: weir serve --policy FILE sets them.", (of) => {
+    const allowed = new Count();
+    const denied = new Count();
+    const share = h("span");
+    const spark = new Spark("a", "d");
+    const anchor = h("a", { href: link("limits", of.policy.name, { window }) }, name(of.policy.name));
+    const limit = h("td");
+    return {
+      element: h("tr", {}, h("th", { scope: "row", class: "key" }, anchor, h("span", { class: "sub" }, name(of.policy.keys))), limit,
+        h("td", { class: "n" }, allowed.element), h("td", { class: "n denied" }, denied.element), h("td", { class: "share n" }, share), h("td", { class: "line" }, spark.element)),
+      update({ policy: p, allowed: passed, denied: stopped, chosen }) {
+        const shadow = p.mode === "shadow";
+        const not = shadow ? p.shadow_denied : p.denied;
+        attr(anchor, "aria-current", chosen ? "true" : null);
+        const words = `${number(p.limit)} per ${duration(p.per_s)}`;
+        if (limit.dataset.words !== words + p.mode) {
+          limit.dataset.words = words + p.mode;
+          fill(limit, words, shadow && h("span", { class: "pill" }, "shadow"), p.burst !== p.limit && h("span", { class: "sub" }, `burst ${number(p.burst)}`));
+        }
+        allowed.set(p.allowed);
+        denied.set(not);
+        const all = p.allowed.estimate + p.denied.estimate;
+        text(share, all > 0 ? percent(not.estimate / all) : "");
+        spark.draw(whole(passed), whole(stopped));
+      },
+    };
+  });
+  const more = h("p", { class: "said", hidden: true });
+
+  const chart = new Chart(`Decisions of ${place.name}`, undefined, 260);
+  const facts = h("p", { class: "said" });
+  const keys = new LiveTable<LimitKey>(`Keys that have used most of ${place.name}`, [
+    { title: "Key" }, { title: "Used", class: "n" }, { title: "Of its burst", class: "share" }, { title: "Whole again in", class: "n" },
+  ], "No key has used anything of this limit.", (of) => {
+    const used = h("td", { class: "n" });
+    const meter = h("meter", { min: 0, max: 1, high: 0.99, optimum: 0, "aria-label": "used" });
+    const part = h("span");
+    const reset = h("td", { class: "n" });
+    return {
+      element: h("tr", {}, h("th", { scope: "row", class: "key" }, h("a", { href: link("key", of.key) }, name(of.key))), used, h("td", { class: "share" }, meter, " ", part), reset),
+      update(k) {
+        text(used, `${number(k.used)} of ${number(k.burst)}`);
+        meter.value = k.share;
+        text(part, k.remaining === 0 ? "denied now" : percent(k.share));
+        attr(part, "class", k.remaining === 0 ? "denied" : null);
+        text(reset, duration(Math.ceil(k.reset_s)));
+      },
+    };
+  });
+  const detail = place.name ? [card(place.name, null, facts, chart.element), card("Fullest keys", null, keys.element)] : [];
+  const element = h("div", { class: "page" },
+    h("div", { class: "title" }, h("h1", { tabindex: -1 }, "Limits"), windowTabs(place, window)),
+    notices.element, card(`Policies, in ${spoken[window]}`, null, table.element, more, file), ...detail);
+
+  return {
+    page: { title: place.name ? `Limit ${place.name}` : "Limits", element, close: () => chart.close() },
+    path: "v1/views/limits", params: { window, name: place.name },
+    view(of) {
+      notices.set(of.file?.error ? [{ code: "policy file", message: of.file.error }] : [], of.late);
+      table.update(of.limits.map((policy, i) => {
+        const lines = of.lines[i]!;
+        return { policy, allowed: lines.allowed.estimate, denied: (policy.mode === "shadow" ? lines.shadow_denied : lines.denied).estimate, chosen: policy.name === place.name };
+      }), (row) => row.policy.name);
+      more.hidden = !of.more;
+      text(more, `${number(of.more ?? 0)} more policies are not shown: weir limits lists them.`);
+      text(file, of.file ? `From ${of.file.path}, read ${moment(of.file.loaded_at)}.` : "");
+      const at = of.limits.findIndex((p) => p.name === place.name);
+      if (at < 0) return;
+      const p = of.limits[at]!;
+      const lines = of.lines[at]!;
+      text(facts, `${number(p.limit)} per ${duration(p.per_s)}${p.by ? ` for each ${p.by}` : ` for each key`}, of keys ${p.keys}; algorithm ${p.algorithm}; decided by ${{ shared: "all nodes together", node: "each node alone", strict: "one node for all" }[p.where] ?? p.where}${p.overrides ? `; ${number(p.overrides)} keys have another limit` : ""}.`);
+      chart.draw(plotOf(lines.allowed, "allowed", [
+        { label: "denied", values: lines.denied.estimate, color: "--denied" },
+        ...(p.mode === "shadow" ? [{ label: "would be denied", values: lines.shadow_denied.estimate, color: "--shadow" }] : []),
+      ]));
+      keys.update(of.keys, (k) => k.key);
+    },
+  };
+}

@@ -1,0 +1,111 @@
+// The frame of all pages: where the reader is, the stream of that page, theme and time zone.
+
+import "./style.css";
+import { Problem, token, watch, type State } from "./api";
+import { attr, fill, h, svg, text } from "./dom";
+import { clock, zone } from "./format";
+import { keyPage } from "./key";
+import { limitsPage } from "./limits";
+import { loginPage } from "./login";
+import { nodesPage } from "./nodes";
+import { overviewPage } from "./overview";
+import type { Page } from "./parts";
+import { here, link, type Place } from "./place";
+import { search } from "./search";
+
+interface Shown<T> { page: Page; path: string; params: Record<string, string>; view(of: T): void }
+
+const pages: Record<Place["page"], (place: Place) => Shown<never>> = { overview: overviewPage, key: keyPage, limits: limitsPage, nodes: nodesPage };
+const root = document.documentElement;
+const main = h("main", { id: "main" });
+const status = h("span", { class: "status", role: "status" }, h("span", { class: "word" }));
+const fresh = h("time", { class: "fresh" });
+const refused = h("p", { class: "refused", role: "alert", hidden: true });
+const tabs = ([["overview", "Overview"], ["limits", "Limits"], ["nodes", "Cluster"]] as const).map(([page, title]) => [page, h("a", { href: link(page) }, title)] as const);
+const leave = h("button", { type: "button", class: "plain", hidden: true, click: () => { token.set(""); show(); } }, "Forget token");
+
+let close = () => {};
+let first = true;
+
+function say(state: State) {
+  attr(status, "data-state", state);
+  text(status.firstElementChild!, { connecting: "Connecting", live: "Live", lost: "Connection lost: trying again" }[state]);
+  attr(main, "data-state", state);
+}
+
+function show() {
+  close();
+  const place = here();
+  const made = pages[place.page](place) as Shown<unknown>;
+  for (const [page, tab] of tabs) attr(tab, "aria-current", page === place.page ? "page" : null);
+  refused.hidden = true;
+  leave.hidden = !token.get();
+  put(made.page);
+  const end = watch<{ as_of?: number; at?: number; cluster?: { now: number } }>(made.path, made.params, {
+    state: say,
+    view(of) {
+      refused.hidden = true;
+      text(fresh, clock(of.at ?? of.cluster?.now ?? 0));
+      made.view(of);
+    },
+    problem(problem) {
+      if (problem.status === 401) return login(problem);
+      refused.hidden = false;
+      text(refused, problem.message);
+    },
+  });
+  close = () => {
+    end();
+    made.page.close();
+  };
+}
+
+function login(problem: Problem) {
+  close();
+  close = () => {};
+  const had = token.get() !== "";
+  token.set("");
+  leave.hidden = true;
+  attr(status, "data-state", null);
+  text(status.firstElementChild!, "");
+  text(fresh, "");
+  put(loginPage(had ? `The token is no longer good: ${problem.message}.` : "", show));
+  document.getElementById("token")?.focus();
+}
+
+function put(page: Page) {
+  document.title = `${page.title} \u00b7 Weir`;
+  fill(main, refused, page.element);
+  if (!first) main.querySelector("h1")?.focus({ preventScroll: true }); // who can't see learns that the page is another
+  first = false;
+  scrollTo(0, 0);
+}
+
+const themes = ["auto", "light", "dark"];
+const theme = () => localStorage.getItem("weir theme") ?? "auto";
+const changed = () => dispatchEvent(new Event("weir theme"));
+const themeButton = h("button", { type: "button", class: "plain", click: () => { localStorage.setItem("weir theme", themes[(themes.indexOf(theme()) + 1) % themes.length]!); paint(); } });
+const zoneButton = h("button", { type: "button", class: "plain", click: () => { localStorage.setItem("weir zone", zone() === "UTC" ? "" : "UTC"); paint(); } });
+
+function paint() {
+  attr(root, "data-theme", theme() === "auto" ? null : theme());
+  text(themeButton, `Theme: ${theme()}`);
+  text(zoneButton, `Time: ${zone() === "UTC" ? "UTC" : "local"}`);
+  changed();
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
+const mark = svg("svg", { viewBox: "0 0 32 32", class: "mark", "aria-hidden": "true" },
+  svg("rect", { width: 32, height: 32, rx: 7 }), svg("path", { d: "M4 12c3 0 3-2 6-2s3 2 6 2", class: "w" }), svg("path", { d: "M18 9v15", class: "b" }), svg("path", { d: "M20 21c2 0 2-2 4-2s2 2 4 2", class: "w" }));
+fill(document.body,
+  h("a", { class: "skip", href: "#main", click: (e: Event) => { e.preventDefault(); main.querySelector("h1")?.focus(); } }, "Skip to the page"),
+  h("header", { class: "bar" },
+    h("a", { class: "brand", href: link("overview") }, mark, "Weir"),
+    h("nav", { class: "pages", "aria-label": "Pages" }, ...tabs.map(([, tab]) => tab)),
+    search(), h("span", { class: "live" }, status, fresh)),
+  main,
+  h("footer", {}, themeButton, zoneButton, leave, h("a", { href: "docs" }, "HTTP API")));
+attr(document.body, "class", "ready");
+paint();
+addEventListener("hashchange", show);
+show();

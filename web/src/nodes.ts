@@ -1,0 +1,103 @@
+// The nodes that count together, their journal, and what this one holds.
+
+import { Tile } from "./chart";
+import { attr, fill, h, text } from "./dom";
+import { bytes, clock, duration, number, percent } from "./format";
+import { card, Notices, type Page } from "./parts";
+import { LiveTable } from "./table";
+import type { Place } from "./place";
+import type { ClusterNode, Nodes } from "./types";
+
+const modes: Record<string, string> = { ephemeral: "alone, in memory", alone: "alone, with a journal", cluster: "cluster", nats: "cluster on an existing NATS" };
+
+export function nodesPage(_: Place): { page: Page; path: string; params: Record<string, string>; view(of: Nodes): void } {
+  const notices = new Notices();
+  const mode = new Tile("This server");
+  const size = new Tile("Nodes");
+  const health = new Tile("Health");
+  const memory = new Tile("Memory of counters");
+  const nodes = new LiveTable<ClusterNode>("Nodes", [
+    { title: "Node" }, { title: "State" }, { title: "Lag", class: "n" }, { title: "Last heard of", class: "n" }, { title: "Clock ahead", class: "n" }, { title: "Partitions", class: "n" },
+  ], "This server counts alone: --cluster and --peers make it one of many.", (of) => {
+    const state = h("td");
+    const lag = h("td", { class: "n" });
+    const heard = h("td", { class: "n" });
+    const skew = h("td", { class: "n" });
+    const held = h("td", { class: "n" });
+    return {
+      element: h("tr", {}, h("th", { scope: "row", class: "key" }, of.node, of.self && h("span", { class: "sub" }, "this one")), state, lag, heard, skew, held),
+      update(n) {
+        text(state, n.left ? "has left" : n.late ? `late: ${n.why}, since ${clock(n.as_of)}` : "in time");
+        attr(state, "class", n.late ? "denied" : n.left ? "quiet" : "good");
+        text(lag, n.self || n.left ? "" : duration(Math.round(n.lag_s * 10) / 10));
+        text(heard, n.self || n.left ? "" : clock(n.heard));
+        text(skew, n.skew_s === undefined ? "" : `${duration(Math.round(n.skew_s * 1e4) / 1e4)} \u00b1 ${duration(Math.round((n.skew_error_s ?? 0) * 1e4) / 1e4)}`);
+        text(held, number(n.held));
+      },
+    };
+  });
+  const facts = () => {
+    const list = h("dl", { class: "facts" });
+    const values = new Map<string, HTMLElement>();
+    const set = (title: string, value: string | undefined) => {
+      let at = values.get(title);
+      if (value === undefined) return at?.parentElement?.remove(), void values.delete(title);
+      if (!at) {
+        values.set(title, (at = h("dd")));
+        list.append(h("div", {}, h("dt", {}, title), at));
+      }
+      text(at, value);
+    };
+    return { list, set };
+  };
+  const journal = facts();
+  const held = facts();
+  const problems = h("ul", { class: "said" });
+  const journalCard = card("Journal", null, journal.list);
+  const element = h("div", { class: "page" },
+    h("div", { class: "title" }, h("h1", { tabindex: -1 }, "Cluster")), notices.element,
+    h("div", { class: "tiles" }, health.element, mode.element, size.element, memory.element),
+    card("Nodes", null, nodes.element, problems), h("div", { class: "two" }, journalCard, card("This node", null, held.list)));
+
+  return {
+    page: { title: "Cluster", element, close: () => undefined },
+    path: "v1/views/nodes", params: {},
+    view({ cluster: c, stats: s }) {
+      notices.set(c.alarms, c.late);
+      const late = c.nodes.filter((n) => n.late).length;
+      const wrong = c.alarms.length + late;
+      health.set(wrong ? (late ? `${number(late)} late` : `${number(c.alarms.length)} ${c.alarms.length === 1 ? "alarm" : "alarms"}`) : "No alarms", "", wrong ? "bad" : "good");
+      mode.set(c.node ?? "weir", modes[c.mode] ?? c.mode);
+      size.set(number(Math.max(1, c.nodes.filter((n) => !n.left).length)), c.leader ? `JetStream's leader is ${c.leader}` : "");
+      memory.set(bytes(s.memory_bytes), `${percent(s.memory_bytes / Math.max(1, s.memory_budget_bytes))} of ${bytes(s.memory_budget_bytes)}`);
+      nodes.update(c.nodes, (n) => n.node);
+      const shown = JSON.stringify(c.problems);
+      if (problems.dataset.shown !== shown) {
+        problems.dataset.shown = shown;
+        fill(problems, ...c.problems.map((p) => h("li", {}, p)));
+      }
+      journalCard.hidden = !c.journal && !s.journal;
+      journal.set("Messages kept", c.journal && number(Math.max(0, c.journal.last - c.journal.first + (c.journal.last ? 1 : 0))));
+      journal.set("Size", c.journal && bytes(c.journal.bytes));
+      journal.set("Flushes on disk", s.journal && number(s.journal.flushes));
+      journal.set("The last flush took", s.journal && duration(s.journal.flush_s));
+      journal.set("Failed attempts", s.journal && number(s.journal.failures));
+      journal.set("Rounds of snapshots", s.journal && number(s.journal.snapshot_rounds));
+      journal.set("Hits that wait for the disk", s.journal && number(s.waiting));
+      journal.set("Holes", c.journal && number(c.journal.holes));
+      journal.set("Repaired flushes", c.journal && number(c.journal.repaired));
+      journal.set("Snapshots by", c.snapshots_by);
+      held.set("Version", s.version);
+      held.set("Runs for", duration(s.uptime_s < 120 ? s.uptime_s : Math.round(s.uptime_s / 60) * 60));
+      held.set("Hits", number(s.hits));
+      held.set("Keys", number(s.keys));
+      held.set("Late hits, counted", number(s.late));
+      held.set("Too late, not counted", number(s.too_late));
+      held.set("Too far ahead, refused", number(s.too_far_ahead));
+      held.set("Keys evicted", number(s.evicted_keys));
+      held.set("Keys expired", number(s.expired_keys));
+      held.set("Limits in use", `${number(s.limit_states)}, ${bytes(s.limit_bytes)}`);
+      held.set("Partitions", `${number(c.partitions)}${c.replicas ? `, each on ${number(c.replicas)} nodes` : ""}`);
+    },
+  };
+}

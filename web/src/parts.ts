@@ -1,0 +1,70 @@
+// Small things that pages share.
+
+import { attr, h, text } from "./dom";
+import { clock, count, percent, range } from "./format";
+import { link, windows, type Place } from "./place";
+import type { Alarm, Bounds, Late } from "./types";
+
+/** A page is what is below the head of the window. */
+export interface Page { title: string; element: HTMLElement; close(): void }
+
+/** windowTabs are links to the same place with another window. */
+export function windowTabs(place: Place, chosen: string): HTMLElement {
+  const others: Record<string, string> = {};
+  place.params.forEach((value, name) => { if (!["window", "from", "to"].includes(name)) others[name] = value; });
+  return h("nav", { class: "tabs", "aria-label": "Window" }, ...windows.map((w) =>
+    h("a", { href: link(place.page, place.name, { ...others, window: w }), "aria-current": w === chosen ? "true" : null }, w)));
+}
+
+export const spoken: Record<string, string> = { "1m": "1 minute", "5m": "5 minutes", "1h": "1 hour", "1d": "1 day", "1w": "1 week" };
+
+/** Count is a number with what is known of it. */
+export class Count {
+  private readonly value = h("span", { class: "value" });
+  private readonly range = h("span", { class: "range" });
+  readonly element = h("span", { class: "count" }, this.value, this.range);
+  set(b: Bounds) {
+    text(this.value, count(b));
+    text(this.range, range(b));
+  }
+}
+
+/** Change is how a count differs from the one before. */
+export class Change {
+  readonly element = h("span", { class: "change" });
+  set(now: Bounds, before: Bounds) {
+    const unknown = before.upper === null || now.upper === null;
+    const rises = now.estimate >= before.estimate;
+    let said = "";
+    if (unknown) said = "";
+    else if (before.estimate === 0) said = now.estimate > 0 ? "new" : "";
+    else if (now.estimate === before.estimate) said = "=";
+    else {
+      const apart = now.lower > before.upper! || now.upper! < before.lower;
+      const part = Math.abs(now.estimate / before.estimate - 1);
+      said = part >= 99.5 ? "\u25b2 > 100\u00d7" : `${apart ? "" : "\u2248 "}${rises ? "\u25b2" : "\u25bc"} ${percent(part)}`;
+    }
+    text(this.element, said);
+    attr(this.element, "data-way", said.includes("\u25b2") || said === "new" ? "up" : said.includes("\u25bc") ? "down" : null);
+    attr(this.element, "title", unknown ? "the window before is not known whole" : `in the window before: ${count(before)}`);
+  }
+}
+
+/** Notices say what is wrong: alarms, and nodes that are late. */
+export class Notices {
+  readonly element = h("ul", { class: "notices", role: "list", "aria-label": "Alarms", hidden: true });
+  private last = "";
+  set(alarms: Alarm[] = [], late: Late[] = []) {
+    const all = [...late.map((l) => ({ code: `${l.node} is late`, message: `its hits are counted here until ${clock(l.since)}: counts are lower bounds until it is back` })), ...alarms];
+    const now = JSON.stringify(all);
+    if (now === this.last) return;
+    this.last = now;
+    this.element.replaceChildren(...all.map((a) => h("li", {}, h("strong", {}, a.code), " ", a.message)));
+    this.element.hidden = all.length === 0;
+  }
+}
+
+export const card = (title: string, ...children: (Node | null)[]) => {
+  const [beside, ...below] = children;
+  return h("section", { class: "card" }, h("header", {}, h("h2", {}, title), beside ?? null), ...below);
+};

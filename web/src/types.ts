@@ -1,0 +1,47 @@
+// What the server answers: the types of package api, as far as pages read them.
+
+export interface Bounds { lower: number; estimate: number; upper: number | null; exact: boolean }
+export interface Late { node: string; since: number }
+export interface Freshness { as_of: number; late?: Late[] }
+export interface Alarm { code: string; message: string; refusing?: boolean }
+export interface Line { from: number; step_s: number; to: number; estimate: number[]; lower?: number[]; upper?: (number | null)[] }
+
+export interface KeyView extends Bounds { key: string; before: Bounds; line: number[] }
+export interface Overview extends Freshness {
+  window_s: number; at: number; keys: KeyView[]; alarms?: Alarm[];
+  all?: { per_second: { estimate: number }; hits: Bounds; before: Bounds; keys: number; line: Line };
+}
+
+export interface KeyWindow extends Bounds { window_s: number; before: Bounds }
+export interface KeyAnswer extends Freshness { key: string; window_s: number; at: number; counts: KeyWindow[]; line: Line; before: number[] }
+export interface Series extends Freshness { from: number; to: number; step_s: number; points: (Bounds & { at: number })[] }
+export interface Keys { keys: string[]; next?: string }
+
+export interface Policy {
+  name: string; keys: string; by?: string; limit: number; per_s: number; burst: number; algorithm: string; mode: string; where: string;
+  overrides: number; allowed: Bounds; denied: Bounds; shadow_denied: Bounds;
+}
+export interface LimitKey { key: string; used: number; burst: number; remaining: number; share: number; reset_s: number }
+export interface Limits extends Freshness {
+  window_s: number; at: number; limits: Policy[]; more?: number; of?: string; keys: LimitKey[];
+  file?: { path: string; loaded_at: number; error?: string };
+  lines: { name: string; allowed: Line; denied: Line; shadow_denied: Line }[];
+}
+
+export interface ClusterNode {
+  node: string; epoch: number; self?: boolean; as_of: number; lag_s: number; heard: number; held: number;
+  left?: boolean; late?: boolean; why?: string; skew_s?: number; skew_error_s?: number;
+}
+export interface Nodes {
+  cluster: Freshness & {
+    mode: string; cluster?: string; node?: string; now: number; nodes: ClusterNode[]; size: number; leader?: string; snapshots_by?: string;
+    partitions: number; replicas?: number; unheld?: number; alarms: Alarm[]; problems: string[];
+    routes: { node: string; addr: string; rtt_s: number; pending_bytes: number }[];
+    journal?: { first: number; last: number; bytes: number; divergence: number; holes: number; repaired: number; lossy_findings: number };
+  };
+  stats: {
+    version: string; uptime_s: number; hits: number; late: number; too_late: number; too_far_ahead: number; keys: number; evicted_keys: number;
+    expired_keys: number; memory_bytes: number; memory_budget_bytes: number; limit_states: number; limit_bytes: number; durable: boolean; waiting: number;
+    journal?: { flushes: number; bytes: number; flush_s: number; failures: number; failing: boolean; snapshot_rounds: number; lossy_findings: number };
+  };
+}
