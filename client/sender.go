@@ -13,7 +13,7 @@ import (
 
 // SenderOptions change how a Sender works. The zero value of every field stands for its default.
 type SenderOptions struct {
-	// Every is how often hits are sent. Default 100 ms, 1 ms to an hour.
+	// Every is how often hits are sent; sooner, when they fill a half of the bound. Default 100 ms, 1 ms to an hour.
 	Every time.Duration
 	// MaxLines and MaxBytes bound the hits that wait or are under way. A line is a key in a second, and takes 320 bytes
 	// beside its key. Defaults 100,000 lines and 32 MiB.
@@ -120,10 +120,11 @@ func NewSender(c *Client, o SenderOptions) (*Sender, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Sender{
-		client: c, opts: o, table: sums.New(o.MaxLines, o.MaxBytes),
+		client: c, opts: o,
 		wake: make(chan struct{}, 1), stop: stop, ended: make(chan struct{}),
 		open: map[*batch]struct{}{}, nodes: make([]nodeState, c.nodes.count()), changed: make(chan struct{}),
 	}
+	s.table = sums.New(o.MaxLines, o.MaxBytes, s.wakeUp)
 	go s.run(ctx)
 	return s, nil
 }

@@ -76,7 +76,7 @@ func BenchmarkSenderClockAlone(b *testing.B) {
 
 // A hit that begins a line: its key was not hit in this second.
 func BenchmarkSenderNewLine(b *testing.B) {
-	t, second, n := sums.New(1<<20, 1<<40), time.Now().Unix(), 0
+	t, second, n := sums.New(1<<20, 1<<40, func() {}), time.Now().Unix(), 0
 	key := strings.Repeat("k", 20)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -399,6 +399,23 @@ func TestSenderCloseInTime(t *testing.T) {
 	})
 }
 
+// A burst that would fill the bound before its time is sent at once.
+func TestSenderBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s := newFleet(t, 1, SenderOptions{MaxLines: 100, Every: time.Hour})
+		for i := range 1000 {
+			mustHit(t, s, fmt.Sprint("k", i), 1)
+			synctest.Wait()
+		}
+		if n := f.total(); n < 950 || n == 1000 || f.requests("n0") > 20 {
+			t.Errorf("%d counted after %d requests", n, f.requests("n0"))
+		}
+		if err := s.Close(t.Context()); err != nil || f.total() != 1000 {
+			t.Errorf("%v, %d counted", err, f.total())
+		}
+	})
+}
+
 // A server that takes smaller batches gets them.
 func TestSenderSplits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

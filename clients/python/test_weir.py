@@ -102,6 +102,12 @@ class Counting(unittest.TestCase):
             self.assertLess(taken, 3)
             self.assertFalse(w.close(0.01))
 
+    def test_a_burst_is_sent_at_once(self):
+        with weir.Client(A, every=600, max_lines=10) as w:
+            for i in range(6):
+                w.hit(unique("burst"))
+            until(lambda: w.stats().counted >= 6, "half of the bound is sent")
+
     def test_waits_for_a_server(self):
         key = unique("later")
         with socket.socket() as s:

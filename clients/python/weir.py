@@ -170,7 +170,7 @@ class Client:
     fail_open   what allow() says while no server decides
     timeout     seconds for one attempt of a question or a batch
     allow_timeout  seconds for a decision: somebody waits for it
-    every       seconds between two batches
+    every       seconds between two batches; less, when hits fill a half of the bound
     max_lines, max_bytes  bound the hits that wait; beyond it hit() is False
     give_up     seconds (at most 540) for which a batch without an answer is repeated at its node. Then it is dropped, or
                 with at_least_once sent to any node, where it may count a second time
@@ -518,6 +518,9 @@ class _Sender:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="weir", daemon=True)
                 self._thread.start()
+            if self._lines * 2 > self._max_lines or self._bytes * 2 > self._max_bytes:
+                self._wanted = True
+                self._changed.notify_all()
             return True
 
     def stats(self) -> Stats:

@@ -45,6 +45,7 @@ func (l *Line) Bytes() int64 { return int64(len(l.Key)) + LineBytes }
 type Table struct {
 	maxLines, maxBytes int64
 	lines, bytes       atomic.Int64 // within the bound, or on the way back from beyond it
+	half               func()       // is told of each line beyond a half of the bound
 
 	seed   maphash.Seed
 	shards [64]shard
@@ -73,9 +74,10 @@ type place struct {
 	key    string
 }
 
-// New returns an empty Table of at most so many lines and bytes, both at least 1.
-func New(lines int, bytes int64) *Table {
-	t := &Table{maxLines: int64(lines), maxBytes: bytes, seed: maphash.MakeSeed()}
+// New returns an empty Table of at most so many lines and bytes, both at least 1. half is called, and must return at
+// once, when a line is added beyond a half of either: it is time to take them.
+func New(lines int, bytes int64, half func()) *Table {
+	t := &Table{maxLines: int64(lines), maxBytes: bytes, half: half, seed: maphash.MakeSeed()}
 	for i := range t.shards {
 		t.shards[i].held.places, t.shards[i].spare.places = map[place]int32{}, map[place]int32{}
 	}
@@ -119,14 +121,19 @@ func (t *Table) begin(s *shard, key string, second int64, n uint64) error {
 }
 
 func (t *Table) reserve(bytes int64) bool {
-	if t.lines.Add(1) > t.maxLines {
+	lines := t.lines.Add(1)
+	if lines > t.maxLines {
 		t.lines.Add(-1)
 		return false
 	}
-	if t.bytes.Add(bytes) > t.maxBytes {
+	all := t.bytes.Add(bytes)
+	if all > t.maxBytes {
 		t.bytes.Add(-bytes)
 		t.lines.Add(-1)
 		return false
+	}
+	if lines > t.maxLines/2 || all > t.maxBytes/2 {
+		t.half()
 	}
 	return true
 }

@@ -81,6 +81,7 @@ export class Sender {
   #generation = 0; // of the next lines that are taken
   #timer: ReturnType<typeof setTimeout> | undefined;
   #sending = false;
+  #hurried = false; // sendAll comes at once
   #closed = false;
   #stopped = false;
   #waiters = new Set<() => void>();
@@ -116,7 +117,10 @@ export class Sender {
     this.#s.taken += n;
     this.#s.lines++;
     this.#s.bytes += bytes;
-    if (!this.#timer && !this.#sending) this.#wakeIn(this.#o.every);
+    if (this.#s.lines * 2 > this.#o.maxLines || this.#s.bytes * 2 > this.#o.maxBytes) {
+      if (!this.#hurried) this.#wakeIn(0); // once: hits that come fast must not put it off
+      this.#hurried = true;
+    } else if (!this.#timer && !this.#sending) this.#wakeIn(this.#o.every);
     atExit(this);
     return true;
   }
@@ -181,6 +185,7 @@ export class Sender {
 
   /** Sends until nothing is left, or no node is to be asked now. */
   async #sendAll(): Promise<void> {
+    this.#hurried = false;
     if (this.#sending) return;
     this.#sending = true;
     clearTimeout(this.#timer);

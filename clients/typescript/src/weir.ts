@@ -32,7 +32,7 @@ export interface Options {
   timeout?: number;
   /** Milliseconds for a decision: somebody waits for it. Default 250. */
   allowTimeout?: number;
-  /** Milliseconds between two batches. Default 100. */
+  /** Milliseconds between two batches; less, when hits fill a half of the bound. Default 100. */
   every?: number;
   /** Bounds of the hits that wait; a line is a key in a second. Beyond them hit() is false. Defaults 100,000 and 32 MiB. */
   maxLines?: number;

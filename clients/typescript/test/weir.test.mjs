@@ -92,6 +92,13 @@ test("bound", async () => {
   }
 });
 
+test("a burst is sent at once", async () => {
+  const w = new Client(A, { every: 600_000, maxLines: 10 });
+  for (let i = 0; i < 6; i++) w.hit(unique("burst"));
+  await until(() => w.stats().counted === 6, "half of the bound is sent");
+  await w.close();
+});
+
 test("waits for a server", async () => {
   const key = unique("later");
   const server = net.createServer((near) => {
