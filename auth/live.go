@@ -37,6 +37,10 @@ func (l *Live) Password(user, password string) (*Login, error) {
 // ErrUnknown.
 func (l *Live) Certificate(sans []string) (*Login, error) { return l.Set().bySANs(sans) }
 
+// Named is the login of an identity that proves nothing: for those whose word is taken. Or it fails with
+// ErrNoName.
+func (l *Live) Named(name string) (*Login, error) { return l.Set().byName(name) }
+
 // Check says which identity a login proves now: as the file is now, and as late as it is. It
 // fails with ErrUnknown or ErrExpired. While the file stays as it is, it costs a few
 // nanoseconds.

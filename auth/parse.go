@@ -41,7 +41,7 @@ func Parse(path string, data []byte) (*Set, error) {
 	if n := len(read.Identities); n > MaxIdentities {
 		return nil, fmt.Errorf("%s: %d identities: at most %d", path, n, MaxIdentities)
 	}
-	s := &Set{tokens: map[string]*Login{}, names: map[string]*Login{}, ofIdentity: map[string][]*Login{}, content: filewatch.HashOf(data)}
+	s := &Set{tokens: map[string]*Login{}, names: map[string]*Login{}, ofIdentity: map[string][]*Login{}, named: map[string]*Login{}, content: filewatch.HashOf(data)}
 	var faults []error
 	for at := range read.Identities {
 		if err := s.add(&read.Identities[at]); err != nil {
@@ -83,6 +83,7 @@ func (s *Set) add(from *fileIdentity) error {
 		return err
 	}
 	s.identities = append(s.identities, made)
+	s.named[from.Name] = &Login{Identity: made, set: s, named: true}
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 // for a wrong secret.
 var (
 	ErrUnknown = errors.New("the token, password or certificate is not known")
+	ErrNoName  = errors.New("the tokens file has no identity of this name")
 	ErrExpired = errors.New("the token has expired: ask for a new one (weir token create)")
 )
 
@@ -22,16 +23,18 @@ type Set struct {
 	tokens     map[string]*Login   // by id
 	names      map[string]*Login   // by SAN of a certificate
 	ofIdentity map[string][]*Login // tokens, by name, as in the file
+	named      map[string]*Login   // that prove nothing, by name
 	content    filewatch.Hash      // of the file
 }
 
-// Login is the proof of an identity: a token or a certificate of a Set. It does not change.
+// Login is the proof of an identity: a token or a certificate of a Set, or none (Live.Named). It does not change.
 type Login struct {
 	Identity *Identity
 
 	set   *Set
 	token Token
 	san   string // of a certificate; "": a token
+	named bool   // neither: its word is taken
 }
 
 // nobody is what a secret is compared with where there is no such id.
@@ -78,8 +81,19 @@ func (s *Set) bySANs(sans []string) (*Login, error) {
 	return found, nil
 }
 
+// byName finds an identity.
+func (s *Set) byName(name string) (*Login, error) {
+	if login := s.named[name]; login != nil {
+		return login, nil
+	}
+	return nil, ErrNoName
+}
+
 // same finds in s what a login of another Set was proved by.
 func (s *Set) same(login *Login) (*Login, error) {
+	if login.named {
+		return s.byName(login.Identity.Name)
+	}
 	if login.san != "" {
 		return s.bySANs([]string{login.san})
 	}

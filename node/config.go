@@ -11,6 +11,7 @@ import (
 	"github.com/weir-counter/weir/rls"
 	"github.com/weir-counter/weir/server"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/statsd"
 )
 
 // Config sets up a Node, with one struct for each part. Journal.Dir must be given, or
@@ -61,6 +62,10 @@ type Config struct {
 	// for RESP are those of HTTP when they are zero here too. Logger and TLS are set by Start.
 	RLS rls.Config
 
+	// StatsD is the door for StatsD, which there is if its Addr is given. It has no TLS, and no tokens: with Tokens,
+	// its Identity must be given. Logger is set by Start.
+	StatsD statsd.Config
+
 	// LimitProcess is for whoever has the process for itself: Start sets the memory limit of the Go
 	// runtime (debug.SetMemoryLimit) to what all budgets together come to, so that the garbage
 	// collector works harder before the process outgrows them.
@@ -102,6 +107,7 @@ func (cfg Config) withDefaults() Config {
 	cfg.HTTP = cfg.HTTP.WithDefaults()
 	cfg.setRESP()
 	cfg.setRLS()
+	cfg.setStatsD()
 	if cfg.CloseTimeout == 0 {
 		cfg.CloseTimeout = defaultCloseTimeout
 	}
@@ -141,6 +147,14 @@ func (cfg *Config) setRLS() {
 	addr := r.Addr
 	*r = r.WithDefaults()
 	r.Addr = addr
+}
+
+// setStatsD fills in the StatsD door. Without an address it stays without one.
+func (cfg *Config) setStatsD() {
+	addr := cfg.StatsD.Addr
+	cfg.StatsD.Logger = cfg.Logger
+	cfg.StatsD = cfg.StatsD.WithDefaults()
+	cfg.StatsD.Addr = addr
 }
 
 // clustered is whether the node counts together with others.

@@ -11,19 +11,22 @@ import (
 	"github.com/weir-counter/weir/rls"
 	"github.com/weir-counter/weir/server"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/statsd"
 )
 
-// doors are how clients reach a node, each by one protocol: HTTP, and RESP and gRPC for Envoy where they are wanted.
+// doors are how clients reach a node, each by one protocol: HTTP, and RESP, gRPC for Envoy and StatsD where they are wanted.
 type doors struct {
-	cfg     server.Config
-	respCfg resp.Config
-	rlsCfg  rls.Config
-	opening *server.Opening // nil: nobody listens before the node is ready
-	http    *server.Server
+	cfg       server.Config
+	respCfg   resp.Config
+	rlsCfg    rls.Config
+	statsdCfg statsd.Config
+	opening   *server.Opening // nil: nobody listens before the node is ready
+	http      *server.Server
 
-	respOpening *resp.Opening // nil as opening is, or RESP is not wanted
-	resp        *resp.Server  // nil: it is not wanted
-	rls         *rls.Server   // nil: it is not wanted
+	respOpening *resp.Opening  // nil as opening is, or RESP is not wanted
+	resp        *resp.Server   // nil: it is not wanted
+	rls         *rls.Server    // nil: it is not wanted
+	statsd      *statsd.Server // nil: it is not wanted
 }
 
 // listen has the doors listen, and say phase until they are open.
@@ -60,6 +63,9 @@ func (d *doors) open(s *service.Service, parts *parts) (err error) {
 	if err := d.openRLS(s, parts); err != nil {
 		return err
 	}
+	if err := d.openStatsD(s, parts); err != nil {
+		return err
+	}
 	return addressHint(d.http.Serve(), "http")
 }
 
@@ -92,6 +98,19 @@ func (d *doors) openRLS(s *service.Service, parts *parts) (err error) {
 	return addressHint(d.rls.Listen(), "rls")
 }
 
+// openStatsD listens: what is sent waits for run.
+func (d *doors) openStatsD(s *service.Service, parts *parts) (err error) {
+	if d.statsdCfg.Addr == "" {
+		return nil
+	}
+	if d.statsd, err = statsd.New(s, d.statsdCfg); err != nil {
+		return err
+	}
+	s.Attach(d.statsd)
+	parts.opened(func(context.Context) error { return d.statsd.Close() })
+	return addressHint(d.statsd.Listen(), "statsd")
+}
+
 // run answers until ctx ends, or a door fails, and then lets requests in flight finish.
 func (d *doors) run(ctx context.Context) error {
 	all := []func(context.Context) error{d.http.Run}
@@ -100,6 +119,9 @@ func (d *doors) run(ctx context.Context) error {
 	}
 	if d.rls != nil {
 		all = append(all, d.rls.Run)
+	}
+	if d.statsd != nil {
+		all = append(all, d.statsd.Run)
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -129,6 +151,13 @@ func (d *doors) reload() {
 	if d.rls != nil {
 		d.rls.Reload()
 	}
+}
+
+func (d *doors) statsdAddr() string {
+	if d.statsd == nil {
+		return ""
+	}
+	return d.statsd.Addr()
 }
 
 func (d *doors) respAddr() string {

@@ -132,6 +132,25 @@ func (cfg *Config) validateLocks() error {
 	return nil
 }
 
+// validateStatsD: StatsD proves nothing, so its hits are those of one identity, or nobody has one. Whoever reaches
+// the address sends them.
+func (cfg *Config) validateStatsD() error {
+	d := cfg.StatsD
+	switch named, locked := d.Identity != "", cfg.Tokens.File != ""; {
+	case d.Addr == "" && named:
+		return settings.Invalid("StatsD.Identity", "--statsd-identity is of StatsD: give --statsd too")
+	case d.Addr == "":
+		return nil
+	case locked && !named:
+		return settings.Invalid("StatsD.Identity", "with --tokens, --statsd needs --statsd-identity NAME: StatsD can't say who sends, so all its hits are those of one identity of the tokens file, with role ingest")
+	case named && !locked:
+		return settings.Invalid("StatsD.Identity", "--statsd-identity is a name of the tokens file: give --tokens, or leave it out")
+	case beyondLoopback(d.Addr) && !named && !cfg.Insecure:
+		return settings.Invalid("StatsD.Addr", "other machines can reach --statsd "+d.Addr+", and anybody there could send hits of any key. Give --tokens and --statsd-identity NAME, whose keys and ceilings bound them (docs/statsd.md), listen on 127.0.0.1, or say --insecure where the network keeps strangers out")
+	}
+	return nil
+}
+
 // beyondLoopback tells whether other machines may reach an address to listen on. A name other than
 // localhost may be any address.
 func beyondLoopback(addr string) bool {

@@ -59,7 +59,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger, policyFile: file, locks: locks, doors: doors{cfg: cfg.HTTP, respCfg: cfg.RESP, rlsCfg: cfg.RLS}}
+	n := &Node{cfg: cfg, log: cfg.Logger, policyFile: file, locks: locks, doors: doors{cfg: cfg.HTTP, respCfg: cfg.RESP, rlsCfg: cfg.RLS, statsdCfg: cfg.StatsD}}
 	if err := n.start(ctx, set); err != nil {
 		return nil, n.undo(ctx, err)
 	}
@@ -130,6 +130,9 @@ func (n *Node) watch() {
 
 // Addr is the address that the server listens on, host:port.
 func (n *Node) Addr() string { return n.doors.addr() }
+
+// StatsDAddr is the address that StatsD is sent to, host:port; "" without Config.StatsD.
+func (n *Node) StatsDAddr() string { return n.doors.statsdAddr() }
 
 // RLSAddr is the address that Envoy reaches, host:port; "" without Config.RLS.
 func (n *Node) RLSAddr() string { return n.doors.rlsAddr() }

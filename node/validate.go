@@ -27,10 +27,16 @@ func (cfg Config) validate() error {
 	if err := cfg.RLS.Validate(); err != nil {
 		return in("RLS", err)
 	}
+	if err := cfg.StatsD.Validate(); err != nil {
+		return in("StatsD", err)
+	}
 	if err := cfg.HTTP.Validate(cfg.Service.DurableTimeout); err != nil {
 		return in("HTTP", err)
 	}
 	if err := cfg.validateLocks(); err != nil {
+		return err
+	}
+	if err := cfg.validateStatsD(); err != nil {
 		return err
 	}
 	if err := cfg.validateJournal(); err != nil {

@@ -15,10 +15,20 @@ type DoorFigures struct {
 	Failed      uint64 // requests that were answered with an error
 	Requests    []DoorRequests
 
+	Rejected []DoorRequests // parts of requests that were not taken, by reason, of doors that can't tell their clients
+	Packets  *PacketFigures // nil: the door has connections alone
+
 	// Of counters that the door keeps by itself.
 	Keys              int64
 	Bytes, BytesBound int64
 	Refused           uint64 // for which there was no room
+}
+
+// PacketFigures are of a door without connections, since its start.
+type PacketFigures struct {
+	Received uint64
+	Dropped  uint64 // by the kernel, for want of room
+	Known    bool   // the system tells Dropped
 }
 
 // DoorRequests is how many requests of a kind there were.

@@ -14,7 +14,8 @@ type Tally struct {
 	api.HitsAnswer
 	Line int // of the hit that is read, from 1, for messages; the door counts it up
 
-	may access
+	may  access
+	last api.Code // of the line that was rejected last
 
 	stopped    *Rejection    // why RetryFrom was refused, and all lines after it
 	overloaded int           // lines refused because the journal was behind
@@ -34,10 +35,15 @@ func (t *Tally) reset(may access) {
 // Reject notes that the hit of Line was not counted, and why.
 func (t *Tally) Reject(r *Rejection) {
 	t.RejectedLines++
+	t.last = r.Code
 	if len(t.Rejected) < api.MaxRejected {
 		t.Rejected = append(t.Rejected, api.RejectedLine{Line: t.Line, Code: r.Code, Message: r.Message})
 	}
 }
+
+// LastRejected is the code of the line that was rejected last; "": there was none. It is for doors that can't
+// answer with the list.
+func (t *Tally) LastRejected() api.Code { return t.last }
 
 var rejectOverloaded = &Rejection{api.CodeOverloaded, "the journal is behind and its buffer is full: send this line and those after it again in a second"}
 

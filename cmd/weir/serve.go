@@ -123,6 +123,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&h.Addr, "http", h.Addr, "address to listen on, host:port")
 	flags.StringVar(&r.Addr, "resp", "", "address for clients of Redis, host:port, such as 127.0.0.1:6379 (docs/resp.md)")
 	f.defineRLS(cmd)
+	f.defineStatsD(cmd)
 	f.defineLocks(cmd)
 	flags.StringSliceVar(&h.AllowHosts, "allow-host", nil, "name that clients reach this server by, *.example.com or *; IP addresses, names without a dot, .internal and this machine's name are allowed always")
 	flags.StringSliceVar(&h.AllowOrigins, "allow-origin", nil, "site whose web pages may use this server, scheme://host[:port]")

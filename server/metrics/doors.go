@@ -13,6 +13,7 @@ type doorCollector struct {
 	open, bound, shed             *prometheus.Desc
 	requests, failed              *prometheus.Desc
 	keys, bytes, maximum, refused *prometheus.Desc
+	rejected, packets, dropped    *prometheus.Desc
 }
 
 func newDoorCollector(doors func() []service.DoorFigures) *doorCollector {
@@ -30,12 +31,15 @@ func newDoorCollector(doors func() []service.DoorFigures) *doorCollector {
 		bytes:    desc("counters_bytes", "Memory of these counters."),
 		maximum:  desc("counters_bytes_bound", "Most memory of these counters."),
 		refused:  desc("counters_refused_total", "New counters that there was no memory for."),
+		rejected: desc("rejected_total", "Lines that were not counted, by reason.", "reason"),
+		packets:  desc("datagrams_total", "Datagrams received."),
+		dropped:  desc("datagrams_dropped_total", "Datagrams that the kernel dropped, for want of room."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *doorCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.open, c.bound, c.shed, c.requests, c.failed, c.keys, c.bytes, c.maximum, c.refused} {
+	for _, d := range []*prometheus.Desc{c.open, c.bound, c.shed, c.requests, c.failed, c.keys, c.bytes, c.maximum, c.refused, c.rejected, c.packets, c.dropped} {
 		out <- d
 	}
 }
@@ -58,6 +62,17 @@ func (c *doorCollector) Collect(out chan<- prometheus.Metric) {
 			}
 		}
 		counter(c.failed, f.Failed)
+		for _, r := range f.Rejected {
+			if r.Count > 0 {
+				counter(c.rejected, r.Count, r.Kind)
+			}
+		}
+		if p := f.Packets; p != nil {
+			counter(c.packets, p.Received)
+			if p.Known {
+				counter(c.dropped, p.Dropped)
+			}
+		}
 		gauge(c.keys, float64(f.Keys))
 		gauge(c.bytes, float64(f.Bytes))
 		gauge(c.maximum, float64(f.BytesBound))

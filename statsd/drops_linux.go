@@ -1,0 +1,45 @@
+package statsd
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// socketOf is the inode of a socket, 0 if it can't be told.
+func socketOf(c *net.UDPConn) (inode uint64) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	var st syscall.Stat_t
+	if raw.Control(func(fd uintptr) { err = syscall.Fstat(int(fd), &st) }) != nil || err != nil {
+		return 0
+	}
+	return st.Ino
+}
+
+// droppedBy is how many datagrams a socket had no room for: the last column of its line of /proc/net/udp,
+// whose tenth is the inode.
+func droppedBy(inode uint64) (n uint64, known bool) {
+	want := strconv.FormatUint(inode, 10)
+	for _, table := range []string{"/proc/net/udp", "/proc/net/udp6"} {
+		file, err := os.Open(table)
+		if err != nil {
+			continue
+		}
+		for lines := bufio.NewScanner(file); lines.Scan(); {
+			const inodeColumn, dropsColumn = 9, 12
+			if columns := strings.Fields(lines.Text()); len(columns) > dropsColumn && columns[inodeColumn] == want {
+				n, err := strconv.ParseUint(columns[dropsColumn], 10, 64)
+				_ = file.Close()
+				return n, err == nil
+			}
+		}
+		_ = file.Close()
+	}
+	return 0, false
+}

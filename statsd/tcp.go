@@ -1,0 +1,83 @@
+package statsd
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/weir-counter/weir/service/conns"
+)
+
+// accept gives each connection its goroutine, until the listener closes.
+func (s *Server) accept() error {
+	for {
+		c, err := s.listener.Accept()
+		switch {
+		case err == nil:
+			s.begin(c.(*conns.Conn))
+		case s.stopping():
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return err
+		default: // descriptors are used up, or the sender left: the next one may do better
+			s.log.Warn("could not accept a StatsD connection", "error", err)
+			s.pause()
+		}
+	}
+}
+
+func (s *Server) begin(c *conns.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping() {
+		_ = c.Close() // nobody is left to tell
+		return
+	}
+	s.open[c] = struct{}{}
+	s.running.Go(func() {
+		defer func() {
+			_ = c.Close() // as above
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.open, c)
+		}()
+		s.follow(c)
+	})
+}
+
+// follow counts the lines of a connection until it ends or is silent for too long.
+func (s *Server) follow(c *conns.Conn) {
+	counting, buffer, have := newCounting(s), make([]byte, s.cfg.MaxLineBytes+1), 0
+	skips := false // the rest of a line that was too long
+	for {
+		if err := c.SetReadDeadline(time.Now().Add(s.cfg.IdleTimeout)); err != nil || s.stopping() {
+			return
+		}
+		n, err := c.Read(buffer[have:])
+		c.Waits(false)
+		have += n
+		whole := bytes.LastIndexByte(buffer[:have], '\n') + 1
+		switch {
+		case errors.Is(err, io.EOF):
+			whole = have // the last line may have no end; one that broke off is none
+		case whole == 0 && have == len(buffer):
+			if !skips {
+				s.refused.add(longLine, 1, buffer)
+			}
+			skips, have = true, 0
+		}
+		text := buffer[:whole]
+		if skips && whole > 0 {
+			_, text, _ = bytes.Cut(text, []byte{'\n'})
+			skips = false
+		}
+		counting.count(text)
+		have = copy(buffer, buffer[whole:have])
+		c.Waits(true)
+		if err != nil {
+			return
+		}
+	}
+}
