@@ -23,7 +23,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-goaccess need-iproute2 need-chromium need-node web web-test
+.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-node web web-test
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,7 +42,7 @@ image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; ne
 
 # Tests of clusters wait for elections more than they compute: more of them than processors
 # run side by side, and more packages while others are compiled.
-test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-chromium ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
+test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-chromium ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
 	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./...
 	$(GO) vet -tags netns ./cmd/weir
 	cd bench && $(GO) test -vet=all -timeout 10m ./...
@@ -151,6 +151,10 @@ need-proxies:
 	  command -v $$program >/dev/null || [ -x /usr/sbin/$$program ] || { echo "make: tests of docs/proxies.md use $$program: installing it"; $(APT) --no-install-recommends $$program; } || \
 	    { echo "make: $$program could not be installed: as root, apt-get install caddy nginx haproxy" >&2; exit 1; }; \
 	done
+
+need-statsd:
+	@/usr/bin/python3 -c 'import statsd' >/dev/null 2>&1 || { echo "make: tests of the StatsD door use python3-statsd: installing it"; $(APT) python3-statsd; } || \
+	  { echo "make: it could not be installed: as root, apt-get install python3-statsd" >&2; exit 1; }
 
 need-redis-server:
 	@command -v redis-server >/dev/null || { echo "make: tests and a benchmark compare with redis-server: installing it"; $(APT) redis-server; } || \

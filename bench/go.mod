@@ -5,6 +5,7 @@ go 1.26.0
 replace github.com/weir-counter/weir => ../
 
 require (
+	github.com/DataDog/datadog-go/v5 v5.9.1
 	github.com/RussellLuo/slidingwindow v0.0.0-20200528002341-535bb99d338b
 	github.com/VictoriaMetrics/metrics v1.35.1
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
@@ -25,6 +26,7 @@ require (
 )
 
 require (
+	github.com/Microsoft/go-winio v0.5.0 // indirect
 	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
