@@ -9,7 +9,7 @@
 // The fields know whole seconds only. q and w are the limit and its period, or a multiple
 // of both that is a whole number of seconds: 10 per 100 ms is q=100;w=1, the same rate, so
 // that a client that paces itself by them gets all that the limit admits. A burst that is
-// not the limit stands beside them, as weir-burst. r is what there is until t is over, and
+// not q stands beside them, as weir-burst: 10 of those 100. r is what there is until t is over, and
 // t is rounded up.
 //
 // Members of one name are told apart by pk, a hash of the key that is counted: the
@@ -45,7 +45,7 @@ func appendPolicy(dst []byte, name string, quota, burst uint64, window time.Dura
 	dst = appendName(dst, name)
 	dst = appendParameter(dst, ";q=", q)
 	dst = appendParameter(dst, ";w=", w)
-	if burst != quota {
+	if burst != q {
 		dst = appendParameter(dst, ";weir-burst=", burst)
 	}
 	return dst
