@@ -26,11 +26,21 @@ type Request struct {
 	// Shadow has limits deny nothing, whatever their mode.
 	Shadow bool
 
-	// Rest has the Prepared limit deny nothing, and counts no decision: it is for what a denied request
-	// uses up.
+	// Rest has a Prepared or Inline limit deny nothing, and counts no decision: it is for what a denied
+	// request uses up.
 	Rest bool
 
 	N uint64 // 0 asks only, and counts no hit
+}
+
+var noHits hitKeys
+
+// hits is what the decision counts, if it is one.
+func (r *Request) hits(of *hitKeys) *hitKeys {
+	if r.Rest {
+		return &noHits
+	}
+	return of
 }
 
 func (r *Request) mode(of Mode) Mode {

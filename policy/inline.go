@@ -62,7 +62,7 @@ func (l *Live) gatherInline(b *bound, r *Request, d *Decision) error {
 	if err != nil {
 		return err
 	}
-	return d.note(made.boundLimit, r.mode(Enforce), r.Key, r.N, &made.hits)
+	return d.note(made.boundLimit, r.mode(Enforce), r.Key, r.N, r.hits(&made.hits))
 }
 
 func (in *inlineLimits) get(l *Live, id inlineID) (*inlineLimit, error) {

@@ -49,11 +49,5 @@ func (l *Live) preparedLimit(name string) (kl *weir.KeyedLimit, ok bool) {
 
 // gather notes the limit of a request that has one ready.
 func (p *Prepared) gather(r *Request, d *Decision) error {
-	hits := &p.hits
-	if r.Rest {
-		hits = &noHits
-	}
-	return d.note(p.boundLimit, r.mode(p.mode), r.Key, r.N, hits)
+	return d.note(p.boundLimit, r.mode(p.mode), r.Key, r.N, r.hits(&p.hits))
 }
-
-var noHits hitKeys

@@ -303,11 +303,17 @@ func (a *ask) useUp(s *service.Service, c service.Caller) error {
 	for i := range a.parts {
 		p := &a.parts[i]
 		r := p.result
-		if r == nil || !p.over || p.n < 2 || r.Remaining == 0 || p.limit == nil {
+		if r == nil || !p.over || p.n < 2 || r.Remaining == 0 || p.policies {
 			continue
 		}
 		p.usedUp = true
-		a.requests = append(a.requests, policy.Request{Key: p.key, Limit: p.limit.Name, Prepared: p.limit.prepared, N: r.Remaining, Rest: true})
+		rest := policy.Request{Key: p.key, N: r.Remaining, Rest: true}
+		if p.limit != nil {
+			rest.Prepared = p.limit.prepared
+		} else {
+			rest.Inline = &p.inline
+		}
+		a.requests = append(a.requests, rest)
 	}
 	if len(a.requests) == 0 {
 		return nil

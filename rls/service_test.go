@@ -137,6 +137,7 @@ func TestDecisions(t *testing.T) {
 		"limits that Envoy brings along": `
 			ip=1 | limit 2/MINUTE -> OK, ok 1/2
 			ip=1 | limit 2/MINUTE, hits 2 -> OVER, over 0/2
+			ip=1 | limit 2/MINUTE -> OVER, over 0/2
 			ip=1 -> OK, ok 2/3
 			anything=1 | limit 0/DAY -> OVER, over 0/0
 			ip=1 | limit 2/YEAR -> error: rpc error: code = InvalidArgument desc = invalid_limit: a limit that a request brings along is for 1d at most, and so is per * burst / n: write a policy for a longer one, or start the server with a larger --max-inline-per
