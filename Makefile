@@ -23,7 +23,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-node web web-test
+.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-node web web-test pictures
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,13 +46,16 @@ test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-pyth
 	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./...
 	$(GO) vet -tags netns ./cmd/weir
 	cd bench && $(GO) test -vet=all -timeout 10m ./...
-	cd web/browser && $(GO) test -vet=all -run 'TestPages$$' -timeout 5m ./...
+	cd web/browser && $(GO) test -mod=mod -vet=all -run 'TestPages$$' -timeout 5m ./...
 
 web: need-node ## Build the dashboard: web/dist from web/src, to be committed
 	cd web && npm ci --silent && npm run --silent build
 
 web-test: need-go need-chromium ## Run every test of the dashboard in Chromium
-	cd web/browser && $(GO) test -vet=all -count 1 -timeout 10m ./...
+	cd web/browser && $(GO) test -mod=mod -vet=all -count 1 -timeout 10m ./...
+
+pictures: build need-chromium ## Draw docs/pictures from a running weir serve --demo
+	cd web/browser && $(GO) test -mod=mod -run 'TestPictures$$' -count 1 -timeout 5m . -args -pictures $(CURDIR)/docs/pictures -weir $(CURDIR)/$(BIN)/weir
 
 race: need-go need-gcc need-redis need-tsc need-python ## Run every test under the race detector
 	$(GO) test -race -timeout 30m ./...

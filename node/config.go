@@ -7,6 +7,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/resp"
 	"github.com/weir-counter/weir/rls"
 	"github.com/weir-counter/weir/server"
@@ -80,6 +81,9 @@ type Policies struct {
 	// File is the policy file, read at the start, again when it changes, and at Reload.
 	// "": there is none, and only requests that bring a limit along have one.
 	File string
+
+	// Set are policies that no file is followed for: in use where there is no File.
+	Set *policy.Set
 }
 
 const (

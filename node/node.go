@@ -55,6 +55,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if file == nil {
+		set = cfg.Policies.Set
+	}
 	locks, err := readLocks(&cfg)
 	if err != nil {
 		return nil, err
@@ -69,8 +72,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// start opens the parts, each before those that need it. set is what the policy file has, nil
-// without one.
+// start opens the parts, each before those that need it. set is the policies, nil without any.
 func (n *Node) start(ctx context.Context, set *policy.Set) (err error) {
 	if n.engine, err = weir.New(n.cfg.Engine); err != nil {
 		return err

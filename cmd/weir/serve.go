@@ -30,6 +30,7 @@ type serveFlags struct {
 	logLevel                      string
 	logFormat                     string
 	config                        string
+	demo                          bool
 }
 
 func newServe(w *world) *cobra.Command {
@@ -77,6 +78,9 @@ all hits on disk.`,
 		Example: "  weir serve --retention 7d --memory 512MiB\n  weir serve --ephemeral",
 		Args:    args(),
 		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
+			if err := f.checkDemo(from); err != nil {
+				return err
+			}
 			if err := f.checkEphemeral(from); err != nil {
 				return err
 			}
@@ -128,6 +132,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.StringSliceVar(&h.AllowHosts, "allow-host", nil, "name that clients reach this server by, *.example.com or *; IP addresses, names without a dot, .internal and this machine's name are allowed always")
 	flags.StringSliceVar(&h.AllowOrigins, "allow-origin", nil, "site whose web pages may use this server, scheme://host[:port]")
 	flags.StringVar(&j.Dir, "data", j.Dir, "directory that keeps the hits; made if it is not there")
+	flags.BoolVar(&f.demo, "demo", false, "make traffic to look at, in memory, with policies of its own (docs/dashboard.md)")
 	flags.BoolVar(&cfg.Ephemeral, "ephemeral", false, "keep hits in memory only")
 	choice(cmd, &f.clock, "clock", "what is now: the time of day, or the newest hit", "wall", "event")
 	flags.Var(duration(&e.Retention), "retention", "how long hits are kept, 1s to 1000000000s; a node alone may change it at a restart, and a shorter one drops what is older")
@@ -187,6 +192,16 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 	}
 	running, end := context.WithCancel(ctx)
 	defer end()
+	if f.demo {
+		ended, err := f.makeDemo(running, n, log)
+		if err != nil {
+			return errors.Join(err, n.Close(ctx))
+		}
+		defer func() {
+			end()
+			ended()
+		}()
+	}
 	socket, _ := w.env("NOTIFY_SOCKET")
 	defer systemd.Notify(running, socket, n.Handler(), log)()
 	for {

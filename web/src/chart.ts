@@ -51,6 +51,7 @@ export function plotOf(line: Line, label: string, others: { label: string; value
 export class Chart {
   readonly element: HTMLElement;
   private readonly box = h("div", { class: "plot" });
+  private readonly unit = h("figcaption", { class: "unit" });
   private readonly table = h("tbody");
   private readonly head = h("tr");
   private readonly shown = h("details", { class: "values" }, h("summary", {}, "Values as a table"),
@@ -63,7 +64,7 @@ export class Chart {
 
   constructor(private readonly label: string, private readonly zoom?: (from: number, to: number) => void, private readonly height = 240) {
     this.box.setAttribute("role", "img");
-    this.element = h("figure", { class: "chart" }, this.box, this.shown);
+    this.element = h("figure", { class: "chart" }, this.unit, this.box, this.shown);
     this.size.observe(this.box);
     this.shown.addEventListener("toggle", () => this.last && this.list(this.last));
     addEventListener("weir theme", this.again);
@@ -87,6 +88,7 @@ export class Chart {
       this.shape = shape;
       this.plot = new uPlot(this.options(plot), data as uPlot.AlignedData, this.box);
     } else this.plot.setData(data as uPlot.AlignedData);
+    text(this.unit, plot.unit);
     const first = plot.traces[0]!;
     const known = first.values.filter((v): v is number => v !== null);
     attr(this.box, "aria-label", `${this.label}: ${first.label} now ${compact(known.at(-1) ?? 0)} ${plot.unit}, at most ${compact(Math.max(0, ...known))}, at least ${compact(known.length ? Math.min(...known) : 0)}`);

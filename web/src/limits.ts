@@ -15,14 +15,14 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
   const notices = new Notices();
   const file = h("p", { class: "said" });
   const table = new LiveTable<Row>(`Policies, and their decisions in ${spoken[window]}`, [
-    { title: "Policy" }, { title: "Limit" }, { title: "Allowed", class: "n" }, { title: "Denied", class: "n" }, { title: "Share denied", class: "share" }, { title: "Over time", class: "line", hidden: true },
+    { title: "Policy" }, { title: "Limit" }, { title: "Allowed", class: "n" }, { title: "Denied", class: "n" }, { title: "Share denied", class: "share n" }, { title: "Over time", class: "line", hidden: true },
   ], "There are no policies: weir serve --policy FILE sets them.", (of) => {
     const allowed = new Count();
     const denied = new Count();
     const share = h("span");
     const spark = new Spark("a", "d");
     const anchor = h("a", { href: link("limits", of.policy.name, { window }) }, name(of.policy.name));
-    const limit = h("td");
+    const limit = h("td", { class: "words" });
     return {
       element: h("tr", {}, h("th", { scope: "row", class: "key" }, anchor, h("span", { class: "sub" }, name(of.policy.keys))), limit,
         h("td", { class: "n" }, allowed.element), h("td", { class: "n denied" }, denied.element), h("td", { class: "share n" }, share), h("td", { class: "line" }, spark.element)),

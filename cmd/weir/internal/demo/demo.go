@@ -1,0 +1,189 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/policy"
+)
+
+//go:embed policies.yaml
+var policies []byte
+
+// Policies are those that the traffic is limited by.
+func Policies() *policy.Set {
+	set, err := policy.Parse("demo", policies)
+	if err != nil {
+		panic(err) // it is embedded, and a test reads it
+	}
+	return set
+}
+
+// Traffic is that of one server.
+type Traffic struct {
+	engine *weir.Engine
+	door   http.Handler // of the server, for decisions
+	random *rand.Rand
+}
+
+// New returns the Traffic of a server, the same for each seed.
+func New(engine *weir.Engine, door http.Handler, seed uint64) *Traffic {
+	return &Traffic{engine, door, rand.New(rand.NewPCG(seed, seed))}
+}
+
+// ages are how finely the past is made: what is older than one is made in steps of so many seconds.
+var ages = []struct{ older, step int64 }{{7200, 1}, {2 * 86400, 16}, {14 * 86400, 128}}
+
+// Past makes the two weeks that end at now, with the decisions that there would have been, in about a second.
+func (t *Traffic) Past(now time.Time) error {
+	end := now.Unix()
+	for i := len(ages) - 1; i >= 0; i-- {
+		newest := int64(0)
+		if i > 0 {
+			newest = ages[i-1].older
+		}
+		for back := ages[i].older; back > newest; back -= ages[i].step {
+			if err := t.moment(end-back, float64(ages[i].step)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// moment makes the hits of so many seconds at once, with decisions as limits would have made them, about.
+func (t *Traffic) moment(second int64, seconds float64) error {
+	for _, sources := range [][]source{pages, countries} {
+		for i := range sources {
+			if err := t.hit(second, sources[i].key, t.count(sources[i].at(second)*seconds)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := t.decided(second, "client", clients, 10, seconds); err != nil {
+		return err
+	}
+	if err := t.decided(second, "login", logins, 5./60, seconds); err != nil {
+		return err
+	}
+	return t.decidedAs(second, "client-trial", clients, 5, seconds, "allowed", "shadow_denied")
+}
+
+func (t *Traffic) decided(second int64, name string, of []source, most, seconds float64) error {
+	return t.decidedAs(second, name, of, most, seconds, "allowed", "denied")
+}
+
+func (t *Traffic) decidedAs(second int64, name string, of []source, most, seconds float64, passed, stopped string) error {
+	var let, over float64
+	for i := range of {
+		rate := of[i].at(second)
+		let += min(rate, most)
+		over += max(rate-most, 0)
+	}
+	if err := t.hit(second, policy.HitPrefix+name+":"+passed, t.count(let*seconds)); err != nil {
+		return err
+	}
+	return t.hit(second, policy.HitPrefix+name+":"+stopped, t.count(over*seconds))
+}
+
+func (t *Traffic) hit(second int64, key string, n uint64) error {
+	if n == 0 {
+		return nil
+	}
+	_, err := t.engine.HitAt(time.Unix(second, 0), key, n)
+	return err
+}
+
+// count is how many come where mean are expected: of a Poisson distribution, or near it where the mean is large.
+func (t *Traffic) count(mean float64) uint64 {
+	if mean > 30 {
+		return uint64(max(0, math.Round(mean+math.Sqrt(mean)*t.random.NormFloat64())))
+	}
+	n := uint64(0)
+	for left := math.Exp(-mean); ; n++ {
+		if left = left / max(t.random.Float64(), 1e-300); left > 1 {
+			return n
+		}
+	}
+}
+
+// tick is how often traffic is made.
+const tick = 100 * time.Millisecond
+
+// Run makes traffic until ctx ends, or the engine is closed.
+func (t *Traffic) Run(ctx context.Context) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			if t.now(ctx, now.Unix()) != nil {
+				return // the server stops
+			}
+		}
+	}
+}
+
+// now makes the traffic of one tick.
+func (t *Traffic) now(ctx context.Context, second int64) error {
+	part := tick.Seconds()
+	for i := range pages {
+		for range t.count(pages[i].at(second) * part) {
+			// A few visitors come often: the numbers of others follow Zipf's law, about.
+			visitor := int(math.Pow(visitors, t.random.Float64()))
+			if err := t.hit(second, fmt.Sprintf("visitor:10.0.%d.%d", visitor/250, visitor%250), 1); err != nil {
+				return err
+			}
+			if err := t.hit(second, pages[i].key, 1); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range countries {
+		if err := t.hit(second, countries[i].key, t.count(countries[i].at(second)*part)); err != nil {
+			return err
+		}
+	}
+	for _, sources := range [][]source{clients, logins} {
+		for i := range sources {
+			for range t.count(sources[i].at(second) * part) {
+				if err := t.ask(ctx, sources[i].key); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// ask asks the limits of a key.
+func (t *Traffic) ask(ctx context.Context, key string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/allow", strings.NewReader(fmt.Sprintf(`{"key":%q}`, key)))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	t.door.ServeHTTP(&nobody{header: http.Header{}}, r)
+	return nil
+}
+
+// nobody takes an answer.
+type nobody struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (n *nobody) Header() http.Header         { return n.header }
+func (n *nobody) WriteHeader(status int)      { n.status = status }
+func (n *nobody) Write(p []byte) (int, error) { return n.body.Write(p) }
