@@ -187,9 +187,6 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 		}
 		return err
 	}
-	if w.serving != nil {
-		w.serving(n.Addr())
-	}
 	running, end := context.WithCancel(ctx)
 	defer end()
 	if f.demo {
@@ -201,6 +198,9 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 			end()
 			ended()
 		}()
+	}
+	if w.serving != nil {
+		w.serving(n.Addr())
 	}
 	socket, _ := w.env("NOTIFY_SOCKET")
 	defer systemd.Notify(running, socket, n.Handler(), log)()
