@@ -11,7 +11,6 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/auth"
-	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -95,7 +94,7 @@ func (s *testServer) send(network, text string) {
 func (s *testServer) wantCount(key string, want uint64) {
 	s.Helper()
 	var got weir.Count
-	jointest.Eventually(s.TB, "hits are counted", func() bool {
+	eventually(s.TB, "hits are counted", func() bool {
 		var err error
 		if got, err = s.engine.Count(key, 12*time.Hour); err != nil {
 			s.Fatal(err)
@@ -113,4 +112,15 @@ func (s *testServer) refusedBy() map[string]uint64 {
 		}
 	}
 	return by
+}
+
+// eventually fails the test if ok does not become true. That of jointest would have fuzzing instrument a NATS server.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	const patience = time.Minute
+	for began := time.Now(); !ok(); <-time.After(5 * time.Millisecond) {
+		if time.Since(began) > patience {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
 }

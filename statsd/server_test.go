@@ -11,7 +11,6 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -117,7 +116,7 @@ func TestIdentity(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, Config{Identity: "web"}, tokens)
 	s.send("tcp", strings.Repeat("db.a:1|c\n", 30)+strings.Repeat("web.a:1|c\n", 50))
-	jointest.Eventually(t, "lines are refused", func() bool { return s.Figures().Failed == 75 })
+	eventually(t, "lines are refused", func() bool { return s.Figures().Failed == 75 })
 	if got, want := s.refusedBy(), map[string]uint64{"forbidden": 30, "ceiling_reached": 45}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -129,7 +128,7 @@ func TestIdentity(t *testing.T) {
 
 	s = newTestServer(t, Config{Identity: "reader"}, tokens)
 	s.send("udp", "web.a:1|c\nweb.b:1|c")
-	jointest.Eventually(t, "lines are refused", func() bool { return s.refusedBy()["forbidden"] == 2 })
+	eventually(t, "lines are refused", func() bool { return s.refusedBy()["forbidden"] == 2 })
 }
 
 func TestUnknownIdentity(t *testing.T) {
@@ -197,5 +196,5 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 		defer conn.Close()
 	}
-	jointest.Eventually(t, "one is shed", func() bool { f := s.Figures(); return f.Open == 2 && f.Shed == 1 && f.Bound == 2 })
+	eventually(t, "one is shed", func() bool { f := s.Figures(); return f.Open == 2 && f.Shed == 1 && f.Bound == 2 })
 }
