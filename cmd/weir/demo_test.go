@@ -17,7 +17,7 @@ func TestDemo(t *testing.T) {
 		"/v1/count?key=url:/&window=1d":    `"exact":`,
 		"/v1/count?key=limit:login:denied": `"estimate":`,
 	} {
-		r, err := http.Get(server + path)
+		r, err := http.Get("http://" + server + path)
 		if err != nil {
 			t.Fatal(err)
 		}
