@@ -1,0 +1,38 @@
+package views
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/service"
+)
+
+// What the view of all keys costs, by how many there are.
+func BenchmarkOverview(b *testing.B) {
+	for _, keys := range []int{1000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprint(keys), func(b *testing.B) {
+			engine, err := weir.New(weir.Config{Memory: 1 << 30})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer engine.Close()
+			for i := range keys {
+				if err := engine.Hit(fmt.Sprintf("url:/products/%d", i)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			s, err := service.New(service.Backend{Engine: engine}, service.Config{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if _, err := Overview(context.Background(), s, service.Caller{}, OverviewQuery{Window: 5 * time.Minute, N: 15}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
