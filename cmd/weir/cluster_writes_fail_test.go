@@ -84,15 +84,15 @@ func TestWritesFail(t *testing.T) {
 	}
 }
 
-// The embedded server of a node gave up, its disk has room, and yet it can't start: its directory
-// is gone. The node is cut off from the others, counts, and says why and for how long; it is well by
+// The embedded server of a node gave up, its disk has room, and yet it can't start: a part of
+// its directory is no directory. The node is cut off from the others, counts, and says why and for how long; it is well by
 // itself once the server starts.
 func TestClusterServerCannotStart(t *testing.T) {
 	t.Parallel()
 	c := newProcesses(t)
 	c.start(0, 1, 2)
 	c.healthy("start")
-	files := filepath.Join(c.dirs[1], "jetstream")
+	files := filepath.Join(c.dirs[1], "jetstream", "jetstream", "$SYS")
 	c.nodes[1].Load().failWrites(t, true)
 	hits := c.hitUntil("n2 says that it does not store", "one", []int{0, 1, 2}, func() bool {
 		r, ok := c.ready(1)

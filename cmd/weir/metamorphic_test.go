@@ -58,7 +58,7 @@ var settingsDomain = map[string][]string{
 var settingsApart = []string{
 	"--ephemeral", "--max-buffered-bytes", "--accept-damage",
 	"--tokens", "--tls-", "--insecure", "--audit-log",
-	"--http", "--resp", "--rls", "--allow-", "--data", "--policy", "--config", "--help",
+	"--http", "--resp", "--rls", "--statsd", "--allow-", "--demo", "--data", "--policy", "--config", "--help",
 	"--cluster", "--leave-cluster", "--node", "--peers", "--nats", "--replicas", "--move-after",
 }
 
