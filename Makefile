@@ -81,7 +81,7 @@ cluster-lag: need-go ## Measure how long a hit takes to the counts of other node
 	  -lag.flush $(FLUSH) -lag.out $(CURDIR)/cluster-lag.md && cat cluster-lag.md; rm -f cluster-lag.md
 
 # With the elections of production: those of make test are quicker.
-cluster-crash cluster-netns cluster-size cluster-lag soak: export WEIR_TEST_ELECTIONS = production
+cluster-crash cluster-netns cluster-size cluster-lag soak: export JOINTEST_ELECTIONS = production
 
 soak: need-go ## The long tests: leaks, settings, simulation, kills, clusters under faults; ROUNDS (50) scales them all
 	$(GO) test -run 'TestSoak$$' -count 1 -v -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))

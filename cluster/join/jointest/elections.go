@@ -11,7 +11,7 @@ import (
 // missed for 4 to 9 s. The long tests run so (make soak). Without it the servers have the
 // times that nats-server's own tests give them, so that a test that kills a node, or starts
 // all again, waits for 2 s and not for 6.
-const ElectionsEnv = "WEIR_TEST_ELECTIONS"
+const ElectionsEnv = "JOINTEST_ELECTIONS"
 
 //go:linkname minElectionTimeout github.com/nats-io/nats-server/v2/server.minElectionTimeout
 var minElectionTimeout time.Duration
