@@ -66,6 +66,11 @@ func (e *Error) temporary() bool {
 	return false
 }
 
+// denies tells whether the server does not know who asks, or does not let them: what waiting does not mend.
+func (e *Error) denies() bool {
+	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
+}
+
 // tookNothing tells whether the refusal says that nothing was counted or taken of the request, whatever
 // became of an attempt before it.
 func (e *Error) tookNothing() bool {

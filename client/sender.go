@@ -83,6 +83,8 @@ type nodeState struct {
 	failures int       // in a row
 	notUntil time.Time // the next attempt
 	doubt    *batch    // repeated there; no other batch is sent there meanwhile
+	failure  error     // of the last attempt; nil: it went well, or there was none
+	denied   bool      // the failure says that this Sender may not send: 401 or 403
 }
 
 // SenderStats are what became of hits so far:
@@ -140,9 +142,20 @@ func (s *Sender) HitAt(at time.Time, key string, n uint64) error {
 	return s.table.Add(key, at.Unix(), n)
 }
 
-// Flush sends all hits that were taken before, and waits until it is known what became of them, or ctx ends.
-// Stats says what did.
+// closeTimeout is how long Close waits where its caller gives no time: an attempt that gets no answer, and a pause.
+const closeTimeout = 10 * time.Second
+
+// errCloseTimeout is why Close went no further.
+var errCloseTimeout = fmt.Errorf("not within %v: %w", closeTimeout, context.DeadlineExceeded)
+
+// Flush sends all hits that were taken before, and waits until it is known what became of them, or ctx ends: give it a
+// time, since hits wait for servers that are away, or refuse them. The error says why they do. Stats says what became of hits.
 func (s *Sender) Flush(ctx context.Context) error {
+	return s.flush(ctx, func() bool { return false })
+}
+
+// flush is Flush. It also ends when enough does, which is asked after each change.
+func (s *Sender) flush(ctx context.Context, enough func() bool) error {
 	s.mu.Lock()
 	upTo := s.epoch
 	s.mu.Unlock()
@@ -152,10 +165,13 @@ func (s *Sender) Flush(ctx context.Context) error {
 		if settled {
 			return nil
 		}
+		if enough() {
+			return s.unsent(nil)
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("flush: %d hits are not sent or not answered: %w", s.Stats().Waiting, context.Cause(ctx))
+			return s.unsent(context.Cause(ctx))
 		case <-s.ended:
 			return ErrClosed
 		}
@@ -178,14 +194,61 @@ func (s *Sender) settled(upTo uint64) (bool, <-chan struct{}) {
 	return true, nil
 }
 
-// Close takes no further hits, flushes until ctx ends, and stops. The error tells of hits that were not
-// counted, or of which nobody knows. Later calls return ErrClosed.
+// unsent is the error of hits that still wait: how many, what ended the waiting, and how the last attempt at each node failed.
+func (s *Sender) unsent(end error) error {
+	waiting := s.Stats().Waiting
+	s.mu.Lock()
+	why := make([]error, 0, len(s.nodes)+1)
+	if end != nil {
+		why = append(why, end)
+	}
+	for at := range s.nodes {
+		if n := &s.nodes[at]; n.failure != nil {
+			why = append(why, fmt.Errorf("%s: %w", s.client.nodes.bases[at].Redacted(), n.failure))
+		}
+	}
+	s.mu.Unlock()
+	return fmt.Errorf("%d hits are not sent or not answered: %w", waiting, errors.Join(why...))
+}
+
+// askDenied lets nodes that refused this Sender be asked once more, at once.
+func (s *Sender) askDenied() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at := range s.nodes {
+		if n := &s.nodes[at]; n.denied {
+			n.denied, n.notUntil = false, time.Time{}
+		}
+	}
+}
+
+// allDenied tells whether every node has refused this Sender.
+func (s *Sender) allDenied() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at := range s.nodes {
+		if !s.nodes[at].denied {
+			return false
+		}
+	}
+	return true
+}
+
+// Close takes no further hits, flushes, and stops. It ends with ctx; after 10 s where ctx has no deadline; and at once when
+// every node refuses this Sender with 401 or 403, since that is a wrong token or role. The error says how many hits were not
+// sent and why, or were not counted, or of how many nobody knows. Later calls return ErrClosed.
 func (s *Sender) Close(ctx context.Context) error {
 	if s.closed.Swap(true) {
 		return ErrClosed
 	}
 	s.table.Close()
-	err := s.Flush(ctx)
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, closeTimeout, errCloseTimeout)
+		defer cancel()
+	}
+	s.askDenied()
+	err := s.flush(ctx, s.allDenied)
 	s.stop()
 	<-s.ended
 	if st := s.Stats(); err == nil && st.Rejected+st.TooLate+st.InDoubt > 0 {

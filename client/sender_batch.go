@@ -62,6 +62,7 @@ type outcome struct {
 	again   bool        // nothing of it was counted by this attempt: any node may be sent it
 	err     error       // for Notify; nil: all is well
 	refused *Error      // with the pause that the server asks for
+	closing bool        // the attempt began after Close
 }
 
 // judge says what the end of an attempt means. Neither settled nor again, the batch is in doubt.

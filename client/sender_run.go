@@ -112,6 +112,7 @@ func (s *Sender) send(ctx context.Context, at int, b *batch) outcome {
 	if s.client.opts.Durable {
 		r.query = url.Values{"durable": {"true"}}
 	}
+	closing := s.closed.Load()
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	if b.attempts++; b.attempts > 1 {
@@ -119,7 +120,9 @@ func (s *Sender) send(ctx context.Context, at int, b *batch) outcome {
 		s.stats.Repeated++
 		s.mu.Unlock()
 	}
-	return b.judge(s.client.attempt(ctx, at, r))
+	o := b.judge(s.client.attempt(ctx, at, r))
+	o.closing = closing
+	return o
 }
 
 // settle ends a batch as its answer says. What the server left of it becomes batches of their own.
@@ -170,6 +173,7 @@ func rejection(hits uint64, o outcome) error {
 // rest notes how a node did. One that works is asked again at once, unless it wants a pause.
 func (s *Sender) rest(at int, refused *Error) {
 	n := &s.nodes[at]
+	n.failure, n.denied = nil, false
 	if n.failures = 0; refused != nil && refused.After > 0 {
 		n.notUntil = time.Now().Add(s.client.pause(0, refused))
 	}
@@ -179,15 +183,24 @@ func (s *Sender) rest(at int, refused *Error) {
 func (s *Sender) sendLater(at int, b *batch, o outcome) {
 	s.mu.Lock()
 	s.queue = append([]*batch{b}, s.queue...)
-	s.pauseNode(at, o.refused)
+	s.pauseNode(at, o)
+	switch n := &s.nodes[at]; {
+	case o.refused == nil || !o.refused.denies():
+	case s.closed.Load() && !o.closing: // Close came meanwhile, and wants to hear it again
+		n.notUntil = time.Time{}
+	default:
+		n.denied = true
+		s.tellWaiting()
+	}
 	s.mu.Unlock()
 	s.client.nodes.failed(at)
 	s.tell(fmt.Errorf("%s: hits wait: %w", s.client.nodes.bases[at].Redacted(), o.err))
 }
 
-func (s *Sender) pauseNode(at int, refused *Error) time.Duration {
+func (s *Sender) pauseNode(at int, o outcome) time.Duration {
 	n := &s.nodes[at]
-	pause := s.client.pause(n.failures, refused)
+	n.failure, n.denied = o.err, false
+	pause := s.client.pause(n.failures, o.refused)
 	n.failures++
 	n.notUntil = time.Now().Add(pause)
 	return pause
@@ -204,7 +217,7 @@ func (s *Sender) repeat(ctx context.Context, at int, b *batch, o outcome) {
 		for {
 			s.tell(fmt.Errorf("%s: a batch of %d hits got no answer, and is sent there again: %w", s.client.nodes.bases[at].Redacted(), b.hits(), o.err))
 			s.mu.Lock()
-			pause := s.pauseNode(at, o.refused)
+			pause := s.pauseNode(at, o)
 			s.mu.Unlock()
 			left := s.opts.GiveUp - time.Since(b.doubtful)
 			wait(ctx, min(pause, max(left, 0)))

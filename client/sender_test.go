@@ -456,3 +456,47 @@ func TestSenderOptions(t *testing.T) {
 		t.Error("no client, no error")
 	}
 }
+
+// Close without a time of its own ends: at once where every node refuses who sends, after a bound where none answers. It says why.
+func TestSenderCloseWithoutTime(t *testing.T) {
+	for _, c := range []struct {
+		how    fault
+		within time.Duration
+		why    string
+	}{
+		{unauthorized, 100 * time.Millisecond, "n1: who? (unauthorized)"},
+		{unreachable, closeTimeout, "not within 10s"},
+		{silent, closeTimeout, "not within 10s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, s := newFleet(t, 2, SenderOptions{})
+			f.set(func(string) fault { return c.how })
+			for range 3 {
+				mustHit(t, s, "a", 1)
+				time.Sleep(time.Second)
+			}
+			start := time.Now()
+			err := s.Close(context.Background())
+			if err == nil || !strings.Contains(err.Error(), "3 hits are not sent or not answered") || !strings.Contains(err.Error(), c.why) {
+				t.Errorf("%v: %v", c.how, err)
+			}
+			if took := time.Since(start); took > c.within {
+				t.Errorf("%v: it took %v", c.how, took)
+			}
+		})
+	}
+}
+
+// A token that was mended before Close is good for it.
+func TestSenderCloseAfterDenial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s := newFleet(t, 1, SenderOptions{})
+		f.set(func(string) fault { return unauthorized })
+		mustHit(t, s, "a", 3)
+		time.Sleep(time.Minute)
+		f.set(func(string) fault { return none })
+		if err := s.Close(context.Background()); err != nil || f.total() != 3 {
+			t.Errorf("%v, %d counted", err, f.total())
+		}
+	})
+}
