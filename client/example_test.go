@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -39,8 +40,16 @@ func ExampleSender() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	d, err := c.Allow(context.Background(), client.Check{Key: "login:bob", Limit: "login", Inline: &client.Limit{N: 5, Per: time.Minute}})
-	fmt.Println(counts[0].Estimate, err != nil || d.Allowed) // open on failure
+	d, err := c.Allow(context.Background(), client.Check{Key: "signin:bob", Limit: "signin", Inline: &client.Limit{N: 5, Per: time.Minute}})
+	var nobody *client.NoDecisionError
+	switch {
+	case errors.As(err, &nobody):
+		fmt.Println(counts[0].Estimate, "nobody decided: let pass, or deny, by your choice")
+	case err != nil:
+		log.Fatal(err) // the request is wrong, or the token
+	default:
+		fmt.Println(counts[0].Estimate, d.Allowed)
+	}
 	// Output: 1000 true
 }
 

@@ -1,5 +1,6 @@
 """Tests of weir.py against real servers, which clients_test.go starts and names in the environment."""
 
+import inspect
 import logging
 import os
 import socket
@@ -219,6 +220,8 @@ class Locked(unittest.TestCase):
         self.assertEqual((refused.exception.status, refused.exception.code), (401, "unauthorized"))
         w = weir.Client(LOCKED, ca_file=CA)
         w.hit("k")
+        self.assertIsNotNone(inspect.signature(w.flush).parameters["timeout"].default)  # a program without a token does not hang
+        self.assertFalse(w.flush(0.1))
         self.assertFalse(w.close(0.3))
         self.assertEqual(w.stats().waiting, 1)  # until it has a token
 

@@ -7,8 +7,8 @@ One file, standard library only, Python 3.9 or newer. Copy it beside your progra
     w = weir.Client("http://127.0.0.1:8080")    # several nodes: "http://a:8080,http://b:8080"
     w.hit("url:/home")                          # no request: sums are sent every 100 ms
     w.count("url:/home", "5m").estimate
-    if w.allow("login:bob", limit=weir.Limit(5, "1m", name="login")):
-        ...                                     # may pass; so it may when no server answers: fail_open
+    if w.allow("signin:bob", limit=weir.Limit(5, "1m", name="signin")):
+        ...                                     # may pass; so it may when no server answers: fail_open=False denies then
 
 Each hit counts once: a batch that got no answer is repeated under the same Idempotency-Key at the same
 node, while new hits go to the others. docs/clients.md has what is promised, and what may be lost.
@@ -167,7 +167,8 @@ class Client:
     token       weir_<id>_<secret>, of 'weir token create'
     ca_file     PEM file of the authority of https servers (default: those of this machine)
     cert_file, key_file  PEM files of a client certificate
-    fail_open   what allow() says while no server decides
+    fail_open   what allow() says while no server decides: True, the default, lets pass; False denies. A wrong token or
+                limit is an Error in both cases
     timeout     seconds for one attempt of a question or a batch
     allow_timeout  seconds for a decision: somebody waits for it
     every       seconds between two batches; less, when hits fill a half of the bound
@@ -211,13 +212,14 @@ class Client:
         reached, and the hits are not taken. What no server would count is a ValueError."""
         return self._hits.add(key, n, int(time.time() if at is None else at))
 
-    def flush(self, timeout: Optional[float] = None) -> bool:
-        """Sends what was hit before, and waits until it is known what became of it: True. False: not in time."""
+    def flush(self, timeout: Optional[float] = 10) -> bool:
+        """Sends what was hit before, and waits until it is known what became of it: True. False: not within timeout seconds
+        (None: wait for ever); the log says why, and stats().waiting how many hits wait."""
         return self._hits.flush(timeout)
 
     def close(self, timeout: Optional[float] = 5) -> bool:
-        """Takes no further hits, flushes, and stops. False: some hits were not sent. At the program's end it is done with
-        a timeout of 2 s."""
+        """Takes no further hits, flushes for timeout seconds at most, and stops. False: some hits were not sent; the log says
+        why, and stats().waiting how many. At the program's end it is done with a timeout of 2 s."""
         return self._hits.close(timeout)
 
     def stats(self) -> Stats:
@@ -276,8 +278,9 @@ class Client:
         names, or a Limit of your own. peek takes nothing.
 
         It is asked once, since another attempt could take twice; another node is asked only if the first took nothing.
-        While nobody decides, fail_open says what the answer is, and after three failures nobody waits for a second. A request
-        that is wrong, such as of an unknown limit, is an Error."""
+        While nobody decides, fail_open says what the answer is (None: as of the Client, where the default is True, let pass), and
+        after three failures nobody waits for a second. A request that is wrong, of an unknown limit or without a token, is an
+        Error."""
         asked: Dict[str, Any] = {"key": key, "n": n}
         if limit is not None:
             asked["limit"] = limit._json() if isinstance(limit, Limit) else limit

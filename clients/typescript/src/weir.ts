@@ -5,7 +5,7 @@
  *     const w = new Client("http://127.0.0.1:8080");   // several nodes: "http://a:8080,http://b:8080"
  *     w.hit("url:/home");                              // no request: sums are sent every 100 ms
  *     (await w.count("url:/home", "5m")).estimate;
- *     if ((await w.allow("login:bob", { limit: { n: 5, per: "1m", name: "login" } })).allowed) ...
+ *     if ((await w.allow("signin:bob", { limit: { n: 5, per: "1m", name: "signin" } })).allowed) ...
  *     await w.close();
  *
  * Each hit counts once: a batch that got no answer is repeated under the same Idempotency-Key at the same node, while
@@ -26,7 +26,7 @@ export type Duration = string | number;
 export interface Options {
   /** weir_<id>_<secret>, of `weir token create`. */
   token?: string;
-  /** What allow() says while no server decides. Default true. */
+  /** What allow() says while no server decides: true, the default, lets pass; false denies. A wrong token or limit throws in both cases. */
   failOpen?: boolean;
   /** Milliseconds for one attempt of a question or a batch. Default 5000. */
   timeout?: number;
@@ -168,13 +168,13 @@ export class Client {
     return this.#hits.add(key, n, Math.floor(at));
   }
 
-  /** Sends what was hit before, and waits until it is known what became of it: true. false: not within timeout ms. */
-  flush(timeout = Infinity): Promise<boolean> {
+  /** Sends what was hit before, and waits until it is known what became of it: true. false: not within timeout ms; notify is told why, and stats().waiting is how many hits wait. */
+  flush(timeout = 10_000): Promise<boolean> {
     return this.#hits.flush(timeout);
   }
 
   /**
-   * Takes no further hits, flushes, and stops. false: some hits were not sent. When Node.js has nothing left to do it is done with
+   * Takes no further hits, flushes, and stops. false: some hits were not sent within timeout ms; notify is told why. When Node.js has nothing left to do it is done with
    * a timeout of 2 s; not so at process.exit() and signals.
    */
   close(timeout = 5000): Promise<boolean> {
@@ -203,8 +203,8 @@ export class Client {
 
   /**
    * Asks whether requests of a key may pass, and takes them. It is asked once, since another attempt could take twice; another
-   * node is asked only if the first took nothing. While nobody decides, failOpen says what the answer is, and after three
-   * failures nobody waits for a second. A request that is wrong, such as of an unknown limit, throws a WeirError.
+   * node is asked only if the first took nothing. While nobody decides, failOpen says what the answer is (default true: let pass), and after three
+   * failures nobody waits for a second. A request that is wrong, of an unknown limit or without a token, throws a WeirError.
    */
   async allow(key: string, o: AllowOptions = {}): Promise<Decision> {
     const undecided = (error: Error): Decision => ({ allowed: o.failOpen ?? this.#failOpen, decided: false, retryAfter: 0, limits: [], error });
