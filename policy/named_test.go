@@ -65,6 +65,17 @@ func TestErrorsHaveCodes(t *testing.T) {
 	}
 }
 
+// Who writes limit=20 meant a limit of its own: the error says what that needs.
+func TestNumberIsNoName(t *testing.T) {
+	for _, file := range []string{good, "limits: []\n"} {
+		var d Decision
+		err := newRig(t, file).Take([]Request{{Key: "k", Limit: "20", N: 1}}, &d)
+		if err == nil || !strings.Contains(err.Error(), "needs per too: limit=20&per=1m, or weir allow --n 20 --per 1m") {
+			t.Error(err)
+		}
+	}
+}
+
 func TestInlineNamesAreBounded(t *testing.T) {
 	r := newRig(t, good)
 	for i := range MaxInlineNames {

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weir-counter/weir"
@@ -132,14 +133,18 @@ func (s *Set) unknown(name string) error {
 	for _, p := range s.policies {
 		names = append(names, p.Name)
 	}
+	own := ""
+	if _, err := strconv.ParseUint(name, 10, 64); err == nil {
+		own = "; a limit of the request's own needs per too: limit=" + short(name) + "&per=1m, or weir allow --n " + short(name) + " --per 1m"
+	}
 	if len(names) == 0 {
-		return failure(weir.CodeInvalidLimit, "limit", "no limit %q: there are no policies", short(name))
+		return failure(weir.CodeInvalidLimit, "limit", "no limit %q: there are no policies%s", short(name), own)
 	}
 	guess, more := nearest.DidYouMean(name, names), ""
 	if len(names) > most {
 		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
 	}
-	return failure(weir.CodeInvalidLimit, "limit", "no limit %q%s; there are %s%s", short(name), guess, strings.Join(names, ", "), more)
+	return failure(weir.CodeInvalidLimit, "limit", "no limit %q%s; there are %s%s%s", short(name), guess, strings.Join(names, ", "), more, own)
 }
 
 // NamedError is the error of a request that names a policy that there is not, or whose keys the

@@ -101,7 +101,11 @@ func (p *parser) fields(n *yaml.Node, within, example string, known []string) ma
 		case key.Kind != yaml.ScalarNode:
 			p.fault(key.Line, strings.TrimSuffix(within, "."), "%s in place of a field's name: there are %s", kindText(key), strings.Join(known, ", "))
 		case !slices.Contains(known, name):
-			p.fault(key.Line, within+short(name), "unknown field%s; there are %s", nearest.DidYouMean(name, known), strings.Join(known, ", "))
+			hint := ""
+			if name == "domain" && slices.Contains(known, "limits") { // of a file, not of a policy
+				hint = "; it is a configuration of envoyproxy/ratelimit: see weir limits import"
+			}
+			p.fault(key.Line, within+short(name), "unknown field%s; there are %s%s", nearest.DidYouMean(name, known), strings.Join(known, ", "), hint)
 		case fields[name] != nil:
 			p.fault(key.Line, within+name, "it stands twice, first in line %d: remove one", fields[name].Line)
 		default:

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -170,6 +171,24 @@ func TestHealthAndReflection(t *testing.T) {
 			names = append(names, of.Name)
 		}
 		return names, stream.CloseSend()
+	}
+	describe := func(symbol string) string {
+		stream, err := reflectionpb.NewServerReflectionClient(s.conn).ServerReflectionInfo(as(t.Context(), "reader"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: symbol}})
+		answer, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = stream.CloseSend()
+		return string(bytes.Join(answer.GetFileDescriptorResponse().GetFileDescriptorProto(), nil))
+	}
+	for _, symbol := range []string{kuadrantName, kuadrantName + ".CheckRateLimit", kuadrantName + ".Report", envoyName} {
+		if file := describe(symbol); !strings.Contains(file, "RateLimitService") || !strings.Contains(file, "RateLimitRequest") {
+			t.Errorf("%s is described as %q", symbol, file)
+		}
 	}
 	if _, err := list(t.Context()); status.Code(err) != codes.Unauthenticated {
 		t.Error(err)

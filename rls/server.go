@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/reflection"
 
 	"github.com/weir-counter/weir/rls/xds"
 	"github.com/weir-counter/weir/service"
@@ -73,6 +72,10 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 		cfg.XDS.Logger = cfg.Logger
 		s.xds = xds.New(cfg.XDS, s.takeFiles)
 	}
+	described, err := kuadrantFile()
+	if err != nil {
+		return nil, err
+	}
 	s.grpc = grpc.NewServer(
 		grpc.Creds(handshake{s}), grpc.ConnectionTimeout(cfg.RequestTimeout),
 		grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderBytes),
@@ -84,7 +87,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	s.grpc.RegisterService(&kuadrantService, kuadrant{s})
 	s.health = newHealthServer(s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
-	reflection.Register(s.grpc)
+	registerReflection(s.grpc, withKuadrant{described})
 	s.json = newJSONServer(s)
 	return s, nil
 }

@@ -55,7 +55,7 @@ cat <<END
 n1, n2 and n3 are on http://127.0.0.1:8081, 8082 and 8083. Hit one, ask another:
 
   curl -s localhost:8081/v1/hits -d 'url:/home 3'
-  curl -s 'localhost:8083/v1/count?key=url:/home'
+  curl -s 'localhost:8083/v1/count?key=url:/home&fresh=2s'
   $weir cluster --server 127.0.0.1:8081
 
 Kill one and look again (kill -9 $(echo $pids | cut -d' ' -f3) is n3); Ctrl-C stops these three. Start n3 again in a shell of its own:
