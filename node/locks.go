@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/internal/certs"
 	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/service"
@@ -41,7 +42,10 @@ type locks struct {
 // readLocks reads the files for the first time, before anything is opened.
 func readLocks(cfg *Config) (l locks, err error) {
 	l.reload = make(chan struct{}, 1)
-	if l.tokens, err = service.ReadTokens(cfg.Tokens.File); err != nil || cfg.TLS.Cert == "" {
+	if l.tokens, err = service.ReadTokens(cfg.Tokens.File); err != nil {
+		return l, err
+	}
+	if err := l.checkStatsD(cfg); err != nil || cfg.TLS.Cert == "" {
 		return l, err
 	}
 	if l.certs, err = certs.Load(certs.Files(cfg.TLS)); err != nil {
@@ -49,6 +53,22 @@ func readLocks(cfg *Config) (l locks, err error) {
 	}
 	cfg.HTTP.TLS, cfg.RESP.TLS, cfg.RLS.TLS = l.certs.Config(), l.certs.Config(), l.certs.Config()
 	return l, nil
+}
+
+// checkStatsD refuses an identity of StatsD that is not there, or may not send hits.
+func (l *locks) checkStatsD(cfg *Config) error {
+	name := cfg.StatsD.Identity
+	if name == "" || cfg.StatsD.Addr == "" {
+		return nil
+	}
+	login, err := l.tokens.Live().Named(name)
+	switch {
+	case err != nil:
+		return settings.Invalid("StatsD.Identity", fmt.Sprintf("identity %q: %v: name one of %s", name, err, cfg.Tokens.File))
+	case login.Identity.Permission(auth.Ingest) == nil:
+		return settings.Invalid("StatsD.Identity", fmt.Sprintf("identity %q has no role ingest, so no line of StatsD would be counted: give it `- role: ingest` in %s, or name another", name, cfg.Tokens.File))
+	}
+	return nil
 }
 
 // watch follows the files until parts are closed.

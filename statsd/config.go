@@ -2,12 +2,15 @@ package statsd
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"net"
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/settings"
+	"github.com/weir-counter/weir/service"
 )
 
 // Config is everything a Server can be told. The zero value of each field stands for its default.
@@ -58,6 +61,9 @@ func (c Config) Validate() error {
 	}
 	if _, err := parseTemplate(c.Key); err != nil {
 		return settings.Invalid("Key", "the template of keys "+err.Error())
+	}
+	if bad := service.CheckHitKey(c.Key); bad != nil && bad.Code == api.CodeReservedKey {
+		return settings.Invalid("Key", fmt.Sprintf("the template of keys %q: no key begins with limit: but those that limits count, so no line would be counted: write another", c.Key))
 	}
 	if len(c.Key) > weir.MaxKeyBytes {
 		return settings.Invalid("Key", "the template of keys is longer than a key may be")

@@ -123,7 +123,7 @@ func TestRoundingIsUnbiased(t *testing.T) {
 func TestWrongTemplates(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{
-		"{name": "not closed", "{tag:}{name}": "{tag:} is unknown", "{x}": "{name}, {tag:NAME} and {tags}", "all": "no {name}", "{name}" + strings.Repeat("x", 512): "longer",
+		"{name": "not closed", "{tag:}{name}": "{tag:} is unknown", "{x}": "{name}, {tag:NAME} and {tags}", "all": "no {name}", "limit:{name}": "no key begins with limit:", "{name}" + strings.Repeat("x", 512): "longer",
 	} {
 		if err := (Config{Key: key}).Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20s: %v, want %s", key, err, want)

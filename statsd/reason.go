@@ -50,7 +50,7 @@ var words = [reasons]struct{ name, advice string }{
 	negative:            {"negative", "hits can't be taken back: send what is 0 or more"},
 	tooLarge:            {"too_large", "value / rate is 1099511627776 at most"},
 	invalidRate:         {"invalid_rate", "a sample rate is above 0, and 1 at most"},
-	invalidTime:         {"invalid_timestamp", "write |T and Unix seconds"},
+	invalidTime:         {"invalid_timestamp", "write |T and Unix seconds, not milliseconds or smaller units"},
 	refusedGauge:        {"unsupported_gauge", "Weir counts: send counters (|c) here, and gauges elsewhere"},
 	refusedTimer:        {"unsupported_timer", "Weir counts: send counters (|c) here, and timers elsewhere"},
 	refusedHistogram:    {"unsupported_histogram", "Weir counts: send counters (|c) here, and histograms elsewhere"},
@@ -109,6 +109,8 @@ func reasonOf(code api.Code) reason {
 	switch code {
 	case api.CodeInvalidKey:
 		return invalidKey
+	case api.CodeInvalidTime:
+		return invalidTime
 	case api.CodeReservedKey:
 		return reservedKey
 	case api.CodeTooFarAhead:

@@ -41,10 +41,10 @@ func TestReasons(t *testing.T) {
 	for range 100 {
 		text.WriteString("a:1|g\n")
 	}
-	fmt.Fprintf(&text, "old:1|c|T%d\nahead:1|c|T%d\n%s:1|c\nlimit:a:1|c\nlimit%%3Aa:1|c\nok:1|c\n", start.Add(-48*time.Hour).Unix(), start.Add(time.Hour).Unix(), strings.Repeat("x", 64))
+	fmt.Fprintf(&text, "old:1|c|T%d\nahead:1|c|T%d\n%s:1|c\nlimit:a:1|c\nlimit%%3Aa:1|c\nms:1|c|T99999999999\nok:1|c\n", start.Add(-48*time.Hour).Unix(), start.Add(time.Hour).Unix(), strings.Repeat("x", 64))
 	s.send("udp", text.String())
 	s.wantCount("ok", 1)
-	want := map[string]uint64{"unsupported_gauge": 100, "too_late": 1, "too_far_ahead": 1, "line_too_long": 1, "invalid_value": 1}
+	want := map[string]uint64{"unsupported_gauge": 100, "too_late": 1, "too_far_ahead": 1, "invalid_timestamp": 1, "line_too_long": 1, "invalid_value": 1}
 	if got := s.refusedBy(); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -84,6 +84,9 @@ all hits on disk.`,
 			if err := f.checkEphemeral(from); err != nil {
 				return err
 			}
+			if err := checkDoors(cmd.Flags(), from); err != nil {
+				return err
+			}
 			f.combine(from)
 			return f.serve(cmd.Context(), w)
 		}),

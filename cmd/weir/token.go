@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -63,6 +64,9 @@ Roles: ingest (send hits), decide (ask limits), read (ask for counts), admin
 		Example: "  weir token create ops --role read,admin\n  weir token create shop --role ingest,decide --keys shop: --expires 90d\n  weir token create shop",
 		Args:    args("NAME"),
 		RunE: work(w, func(_ *cobra.Command, args []string, given sources) error {
+			if err := f.checkLists(given); err != nil {
+				return err
+			}
 			n, err := f.token(args[0], given["expires"] != "")
 			if err != nil {
 				return err
@@ -86,6 +90,27 @@ Roles: ingest (send hits), decide (ask limits), read (ask for counts), admin
 	flags.Var(delay(&f.expires), "expires", "for how long the token is good, 0 for ever (default like the newest token of the identity; for ever for its first)")
 	flags.Lookup("expires").DefValue = "" // the usage says it
 	return cmd
+}
+
+// checkLists refuses a list that was given and is empty, or has an empty element: the variable of a shell that is not
+// set must not stand for all keys.
+func (f *tokenFlags) checkLists(given sources) error {
+	for _, list := range []struct {
+		flag, example, without string
+		words                  []string
+	}{
+		{"role", "read,admin", "a further token of an identity that is there", f.roles},
+		{"keys", "shop:,cart:", "all keys", f.keys},
+		{"limits", "login", "all limits", f.limits},
+	} {
+		where := given[list.flag]
+		empty := slices.ContainsFunc(list.words, func(word string) bool { return strings.TrimSpace(word) == "" })
+		if where != "" && (empty || len(list.words) == 0) {
+			return usage{fmt.Errorf("%s: the list is empty, or has an empty element: is a variable of the shell not set? write for example --%s %s, or leave it out for %s",
+				where, list.flag, list.example, list.without)}
+		}
+	}
+	return nil
 }
 
 // token reads the flags; ends tells whether --expires was given.

@@ -87,17 +87,22 @@ func TestTokenCommands(t *testing.T) {
 func TestTokenUsage(t *testing.T) {
 	dir := t.TempDir()
 	for command, want := range map[string]string{
-		"token create":                       "NAME",
-		"token create a b":                   "",
-		"token create x!":                    "1 to 64 letters",
-		"token create a --role reed":         "there are ingest, decide, read, admin",
-		"token create a --keys x":            "--role",
-		"token revoke":                       "ID",
-		"token bogus":                        "bogus",
-		"serve --http 0.0.0.0:0 --ephemeral": "--insecure",
-		"serve --resp 0.0.0.0:0 --ephemeral": "--resp 0.0.0.0:0",
-		"serve --tls-cert x --ephemeral":     "--tls-key",
-		"serve --tls-min 1.1 --ephemeral":    "1.2",
+		"token create":                                  "NAME",
+		"token create a b":                              "",
+		"token create x!":                               "1 to 64 letters",
+		"token create a --role reed":                    "there are ingest, decide, read, admin",
+		"token create a --role=":                        "--role: the list is empty",
+		"token create a --role read,":                   "--role: the list is empty, or has an empty element",
+		"token create a --role read --keys=":            "--keys: the list is empty",
+		"token create a --role read --keys=a,,b":        "leave it out for all keys",
+		"token create a --role read --keys=a --limits=": "--limits: the list is empty",
+		"token create a --keys x":                       "--role",
+		"token revoke":                                  "ID",
+		"token bogus":                                   "bogus",
+		"serve --http 0.0.0.0:0 --ephemeral":            "--insecure",
+		"serve --resp 0.0.0.0:0 --ephemeral":            "--resp 0.0.0.0:0",
+		"serve --tls-cert x --ephemeral":                "--tls-key",
+		"serve --tls-min 1.1 --ephemeral":               "1.2",
 	} {
 		code, _, stderr := weirOf(t, map[string]string{"WEIR_TOKENS": filepath.Join(dir, "none")}, "", strings.Fields(command)...)
 		if strings.HasPrefix(command, "serve") {

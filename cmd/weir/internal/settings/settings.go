@@ -120,6 +120,10 @@ var flagOf = map[string]string{
 	"RLS.Limits":         "rls-config",
 	"RLS.Headers":        "rls-headers",
 	"RLS.XDS.Addr":       "rls-xds",
+	"RLS.Algorithm":      "rls-algorithm",
+	"StatsD.Addr":        "statsd",
+	"StatsD.Identity":    "statsd-identity",
+	"StatsD.Key":         "statsd-key",
 }
 
 // Blame says by which setting a field of a configuration got its wrong value. A field may
