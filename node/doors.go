@@ -23,13 +23,18 @@ type doors struct {
 	opening   *server.Opening // nil: nobody listens before the node is ready
 	http      *server.Server
 
-	respOpening *resp.Opening  // nil as opening is, or RESP is not wanted
-	resp        *resp.Server   // nil: it is not wanted
-	rls         *rls.Server    // nil: it is not wanted
-	statsd      *statsd.Server // nil: it is not wanted
+	// nil as opening is, or the door is not wanted
+	respOpening   *resp.Opening
+	rlsOpening    *rls.Opening
+	statsdOpening *statsd.Opening
+	// nil: the door is not wanted
+	resp   *resp.Server
+	rls    *rls.Server
+	statsd *statsd.Server
 }
 
-// listen has the doors listen, and say phase until they are open.
+// listen has the doors listen, and say phase until they are open, as far as their protocols can. It comes before the data
+// directory is opened: a start that fails for an address has changed nothing there.
 func (d *doors) listen(phase func() server.Phase, parts *parts) error {
 	opening, err := server.Open(d.cfg, phase)
 	if err != nil {
@@ -37,6 +42,25 @@ func (d *doors) listen(phase func() server.Phase, parts *parts) error {
 	}
 	parts.opened(func(context.Context) error { return opening.Close() })
 	d.opening = opening
+	if err := d.listenRESP(phase, parts); err != nil {
+		return err
+	}
+	if d.rlsCfg.Addr != "" {
+		if d.rlsOpening, err = rls.Open(d.rlsCfg); err != nil {
+			return addressHint(err, "rls")
+		}
+		parts.opened(func(context.Context) error { return d.rlsOpening.Close() })
+	}
+	if d.statsdCfg.Addr != "" {
+		if d.statsdOpening, err = statsd.Open(d.statsdCfg); err != nil {
+			return addressHint(err, "statsd")
+		}
+		parts.opened(func(context.Context) error { return d.statsdOpening.Close() })
+	}
+	return nil
+}
+
+func (d *doors) listenRESP(phase func() server.Phase, parts *parts) (err error) {
 	if d.respCfg.Addr == "" {
 		return nil
 	}
@@ -85,7 +109,7 @@ func (d *doors) openRESP(s *service.Service, parts *parts) (err error) {
 	return addressHint(d.resp.Listen(), "resp")
 }
 
-// openRLS reads its limits, and listens: clients that connect wait for run.
+// openRLS reads its limits, and has its door answer where it listens, or listen: clients that connect wait for run.
 func (d *doors) openRLS(s *service.Service, parts *parts) (err error) {
 	if d.rlsCfg.Addr == "" {
 		return nil
@@ -95,10 +119,13 @@ func (d *doors) openRLS(s *service.Service, parts *parts) (err error) {
 	}
 	s.Attach(d.rls)
 	parts.opened(func(context.Context) error { return d.rls.Close() })
+	if d.rlsOpening != nil {
+		d.rls.TakeOver(d.rlsOpening)
+	}
 	return addressHint(d.rls.Listen(), "rls")
 }
 
-// openStatsD listens: what is sent waits for run.
+// openStatsD has the StatsD door count what comes where it listens, or listen: what is sent waits for run.
 func (d *doors) openStatsD(s *service.Service, parts *parts) (err error) {
 	if d.statsdCfg.Addr == "" {
 		return nil
@@ -108,6 +135,9 @@ func (d *doors) openStatsD(s *service.Service, parts *parts) (err error) {
 	}
 	s.Attach(d.statsd)
 	parts.opened(func(context.Context) error { return d.statsd.Close() })
+	if d.statsdOpening != nil {
+		d.statsd.TakeOver(d.statsdOpening)
+	}
 	return addressHint(d.statsd.Listen(), "statsd")
 }
 

@@ -63,27 +63,6 @@ func TestANodeWithRESP(t *testing.T) {
 	}
 }
 
-func TestANodeWhoseRESPAddressIsTaken(t *testing.T) {
-	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	cfg := config(t, t.TempDir())
-	cfg.RESP.Addr = taken.Addr().String()
-	n, err := node.Start(t.Context(), cfg)
-	if err == nil {
-		_ = n.Close(t.Context())
-		t.Fatal("it started")
-	}
-	if !strings.Contains(err.Error(), "choose another address with --resp") {
-		t.Error(err)
-	}
-	cfg.RESP.Addr = ""
-	nodetest.Close(t, nodetest.Open(t, cfg)) // nothing of the failed start is left open
-}
-
 // While a node starts, its address for clients of Redis says so.
 func TestRESPWhileANodeStarts(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,7 @@ type options struct {
 	tokens   *service.Tokens
 	backend  service.Backend
 	client   *tls.Config // with TLS
+	opening  *Opening    // its address is taken over
 }
 
 func newTestServer(t testing.TB, o options) *testServer {
@@ -82,6 +83,9 @@ func newTestServer(t testing.TB, o options) *testServer {
 		t.Fatal(err)
 	}
 	of.Attach(s.Server)
+	if o.opening != nil {
+		s.TakeOver(o.opening)
+	}
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}

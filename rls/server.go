@@ -117,14 +117,14 @@ type endingStream struct {
 
 func (s endingStream) Context() context.Context { return s.ctx }
 
-// Listen opens Config.Addr. Clients that connect wait until Run. A second call does nothing.
+// Listen opens Config.Addr. Clients that connect wait until Run. After TakeOver, and a second time, it does nothing.
 func (s *Server) Listen() error {
 	if s.listener.Load() != nil {
 		return nil
 	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.cfg.Addr)
+	l, err := listen(s.cfg.Addr)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", s.cfg.Addr, err)
+		return err
 	}
 	if !s.listener.CompareAndSwap(nil, conns.Limit(l, s.cfg.MaxConns)) {
 		return l.Close()

@@ -29,6 +29,12 @@ type testServer struct {
 // newTestServer starts one; tokens is a tokens file, "" none.
 func newTestServer(t testing.TB, cfg Config, tokens string) *testServer {
 	t.Helper()
+	return newTestServerAt(t, cfg, tokens, nil)
+}
+
+// newTestServerAt starts one that takes over an address, if there is one.
+func newTestServerAt(t testing.TB, cfg Config, tokens string, opening *Opening) *testServer {
+	t.Helper()
 	engine, err := weir.New(weir.Config{Now: func() time.Time { return start }, Retention: 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +61,9 @@ func newTestServer(t testing.TB, cfg Config, tokens string) *testServer {
 	s, err := New(of, cfg)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if opening != nil {
+		s.TakeOver(opening)
 	}
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/weir-counter/weir/service"
@@ -62,43 +61,19 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	}, nil
 }
 
-// Listen opens Config.Addr, by TCP and by UDP. What is sent waits until Run. A second call does nothing.
+// Listen opens Config.Addr, by TCP and by UDP. What is sent waits until Run. After TakeOver, and a second time, it does nothing.
 func (s *Server) Listen() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listener != nil {
 		return nil
 	}
-	const tries = 20 // of a port that the system picks: it may be in use by UDP
-	for try := 1; ; try++ {
-		l, packets, err := listen(s.cfg.Addr)
-		_, port, _ := net.SplitHostPort(s.cfg.Addr)
-		switch {
-		case err == nil:
-			s.listener, s.packets = conns.Limit(l, s.cfg.MaxConns), packets
-			if err := packets.SetReadBuffer(s.cfg.ReadBuffer); err != nil {
-				s.log.Warn("the buffer of StatsD datagrams stays as it is", "error", err)
-			}
-			s.drops.watch(packets)
-			return nil
-		case port != "0" || !errors.Is(err, syscall.EADDRINUSE) || try == tries:
-			return err
-		}
-	}
-}
-
-// listen opens an address by TCP, and the same one by UDP.
-func listen(addr string) (net.Listener, *net.UDPConn, error) {
-	var of net.ListenConfig
-	l, err := of.Listen(context.Background(), "tcp", addr)
+	of, err := listen(s.cfg)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listen on %s: %w", addr, err)
+		return err
 	}
-	packets, err := of.ListenPacket(context.Background(), "udp", l.Addr().String())
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("listen on %s by UDP: %w", l.Addr(), err), l.Close())
-	}
-	return l, packets.(*net.UDPConn), nil
+	s.use(of)
+	return nil
 }
 
 // Addr returns the address listened on, host:port, once Listen succeeded; it is "" before.
