@@ -39,19 +39,20 @@ func (b *logBuffer) has(s string) bool {
 
 func (b *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
 
-// refused opens a node that no other lets in, and checks that it says which are running.
+// refused opens a node that no other lets in, and checks that it says which are running. For a
+// moment it counts one that is about to refuse it: then it is opened again.
 func refused(t *testing.T, cfg join.Config, running string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-	defer cancel()
-	node, err := join.Open(ctx, cfg)
-	if err == nil {
-		node.Close()
-		t.Fatal("it joined")
-	}
-	if !strings.Contains(err.Error(), running) {
-		t.Errorf("error %v", err)
-	}
+	jointest.Eventually(t, "it says "+running, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		node, err := join.Open(ctx, cfg)
+		if err == nil {
+			node.Close()
+			t.Fatal("it joined")
+		}
+		return strings.Contains(err.Error(), running)
+	})
 }
 
 // A cluster with TLS and a secret. A node without its authority's certificate,
