@@ -7,7 +7,7 @@ import { compact, moment, number, tick, unitOf, zone } from "./format";
 import type { Line } from "./types";
 
 export interface Trace { label: string; color: string; values: (number | null)[]; dashed?: boolean; area?: boolean }
-export interface Plot { x: number[]; traces: Trace[]; lower?: (number | null)[]; upper?: (number | null)[]; unit: string; span: number }
+export interface Plot { x: number[]; traces: Trace[]; lower?: (number | null)[]; upper?: (number | null)[]; /** that values are per: s, min, h or d. */ unit: string; span: number }
 
 const style = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const faint = (color: string, part: number) => `color-mix(in srgb, ${color} ${part}%, transparent)`;
@@ -37,7 +37,7 @@ export function plotOf(line: Line, label: string, others: { label: string; value
   const all = [line.estimate, ...others.map((o) => o.values)].flatMap((values) => rates(values, perSecond, 1));
   const [unit, seconds] = unitOf(Math.max(0, ...all.map((v) => v ?? 0)));
   const made: Plot = {
-    x, unit: `per ${unit}`, span: line.to - line.from,
+    x, unit, span: line.to - line.from,
     traces: [{ label, color, values: rates(line.estimate, perSecond, seconds), area: true },
       ...others.map((o) => ({ label: o.label, color: o.color, values: rates(o.values, perSecond, seconds), dashed: o.dashed }))],
   };
@@ -51,7 +51,7 @@ export function plotOf(line: Line, label: string, others: { label: string; value
 export class Chart {
   readonly element: HTMLElement;
   private readonly box = h("div", { class: "plot" });
-  private readonly unit = h("figcaption", { class: "unit" });
+  private readonly unit = h("span", { class: "unit" });
   private readonly table = h("tbody");
   private readonly head = h("tr");
   private readonly shown = h("details", { class: "values" }, h("summary", {}, "Values as a table"),
@@ -62,13 +62,16 @@ export class Chart {
   private readonly size = new ResizeObserver(() => this.plot?.setSize(this.room()));
   private readonly again = () => this.last && this.draw(this.last, true);
 
-  constructor(private readonly label: string, private readonly zoom?: (from: number, to: number) => void, private readonly height = 240) {
+  constructor(private readonly label: string, private readonly zoom?: (from: number, to: number) => void, private readonly height = 240, private readonly counted = "hits") {
     this.box.setAttribute("role", "img");
-    this.element = h("figure", { class: "chart" }, this.unit, this.box, this.shown);
+    this.element = h("figure", { class: "chart" }, this.box, this.shown);
     this.size.observe(this.box);
     this.shown.addEventListener("toggle", () => this.last && this.list(this.last));
     addEventListener("weir theme", this.again);
   }
+
+  /** titled is the title of a card with this chart: what values are follows the text, such as (hits/s). */
+  titled(title: string): (Node | string)[] { return [`${title} `, this.unit]; }
 
   close() {
     this.size.disconnect();
@@ -87,41 +90,49 @@ export class Chart {
       this.plot?.destroy();
       this.shape = shape;
       this.plot = new uPlot(this.options(plot), data as uPlot.AlignedData, this.box);
-    } else this.plot.setData(data as uPlot.AlignedData);
-    text(this.unit, plot.unit);
+    } else {
+      this.plot.setData(data as uPlot.AlignedData);
+      this.plot.setLegend({ idxs: [], idx: undefined as never }, false); // the last values, while nothing is pointed at
+    }
+    text(this.unit, `(${this.counted}/${plot.unit})`);
     const first = plot.traces[0]!;
     const known = first.values.filter((v): v is number => v !== null);
-    attr(this.box, "aria-label", `${this.label}: ${first.label} now ${compact(known.at(-1) ?? 0)} ${plot.unit}, at most ${compact(Math.max(0, ...known))}, at least ${compact(known.length ? Math.min(...known) : 0)}`);
+    attr(this.box, "aria-label", `${this.label}: ${first.label} now ${compact(known.at(-1) ?? 0)} per ${plot.unit}, at most ${compact(Math.max(0, ...known))}, at least ${compact(known.length ? Math.min(...known) : 0)}`);
     this.list(plot);
   }
 
   /** list writes the values as a table, for who can't see lines. It is made only while it is open. */
   private list(plot: Plot) {
     if (!this.shown.open) return;
-    this.head.replaceChildren(h("th", { scope: "col" }, "Time"), ...plot.traces.map((t) => h("th", { scope: "col", class: "n" }, `${t.label}, ${plot.unit}`)));
+    this.head.replaceChildren(h("th", { scope: "col" }, "Time"), ...plot.traces.map((t) => h("th", { scope: "col", class: "n" }, `${t.label}, per ${plot.unit}`)));
     this.table.replaceChildren(...plot.x.map((at, i) => h("tr", {}, h("td", {}, moment(at)), ...plot.traces.map((t) => h("td", { class: "n" }, t.values[i] === null ? "" : compact(t.values[i] ?? 0))))).reverse());
   }
 
   private options(plot: Plot): uPlot.Options {
     const grid = { stroke: style("--grid"), width: 1 };
     const axis = { stroke: style("--muted"), grid, ticks: { show: false }, font: `12px ${style("--font")}` };
-    const series: uPlot.Series[] = [{ value: (_, at) => (at === null ? "" : moment(at)) }];
+    // While nothing is pointed at, the legend has the last values.
+    const legend = (write: (v: number) => string): uPlot.Series.Value => (u, v, of, at) => {
+      const value = at === null ? u.data[of]?.at(-1) : v;
+      return value === null || value === undefined ? "" : write(value);
+    };
+    const series: uPlot.Series[] = [{ value: legend(moment) }];
     for (const t of plot.traces) {
       const color = style(t.color);
       series.push({
         label: t.label, stroke: color, width: t.dashed ? 1.25 : 2, dash: t.dashed ? [5, 4] : undefined, points: { show: false },
-        fill: t.area ? (u) => shade(u, color) : undefined, value: (_, v) => (v === null ? "" : `${compact(v)} ${plot.unit}`),
+        fill: t.area ? (u) => shade(u, color) : undefined, value: legend((v) => `${compact(v)} per ${plot.unit}`),
       });
     }
     const bands: uPlot.Band[] = [];
     if (plot.upper) {
       const color = faint(style(plot.traces[0]!.color), 45);
-      const edge = (label: string): uPlot.Series => ({ label, stroke: color, width: 1, points: { show: false }, value: (_, v) => (v === null ? "" : compact(v)) });
+      const edge = (label: string): uPlot.Series => ({ label, stroke: color, width: 1, points: { show: false }, value: legend(compact) });
       bands.push({ series: [series.length, series.length + 1], fill: faint(style(plot.traces[0]!.color), 25) });
       series.push(edge("at most"), edge("at least"));
     }
     return {
-      ...this.room(), series, bands,
+      ...this.room(), series, bands, padding: [null, 40, null, null], // room for the half of the last time
       tzDate: (at) => (zone() === "UTC" ? uPlot.tzDate(new Date(at * 1000), "UTC") : new Date(at * 1000)),
       scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.12 : 1] } },
       axes: [

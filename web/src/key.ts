@@ -62,7 +62,7 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
     h("div", { class: "title" }, h("h1", { tabindex: -1, class: "key" }, name(key)), windowTabs(place, zoomed ? "" : window)),
     notices.element,
     card("Hits in the last", null, tiles),
-    card(zoomed ? "Hits, closer" : `Hits over ${spoken[window]}`, tools, chart.element, said));
+    card(chart.titled(zoomed ? "Hits, closer" : `Hits over ${spoken[window]}`), tools, chart.element, said));
   return {
     page: { title: shown(key), element, close: () => (asking.abort(), chart.close()) },
     path: "v1/views/key", params: { key, window },

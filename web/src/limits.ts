@@ -45,7 +45,7 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
   });
   const more = h("p", { class: "said", hidden: true });
 
-  const chart = new Chart(`Decisions of ${place.name}`, undefined, 260);
+  const chart = new Chart(`Decisions of ${place.name}`, undefined, 260, "decisions");
   const facts = h("p", { class: "said" });
   const keys = new LiveTable<LimitKey>(`Keys that have used most of ${place.name}`, [
     { title: "Key" }, { title: "Used", class: "n" }, { title: "Of its burst", class: "share" }, { title: "Whole again in", class: "n" },
@@ -65,7 +65,7 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
       },
     };
   });
-  const detail = place.name ? [card(place.name, null, facts, chart.element), card("Fullest keys", null, keys.element)] : [];
+  const detail = place.name ? [card(chart.titled(place.name), null, facts, chart.element), card("Fullest keys", null, keys.element)] : [];
   const element = h("div", { class: "page" },
     h("div", { class: "title" }, h("h1", { tabindex: -1 }, "Limits"), windowTabs(place, window)),
     notices.element, card(`Policies, in ${spoken[window]}`, null, table.element, more, file), ...detail);

@@ -18,7 +18,7 @@ export function overviewPage(place: Place): { page: Page; path: string; params: 
   const tiles = h("div", { class: "tiles" }, now.element, hits.element, keys.element);
   const notices = new Notices();
   const chart = new Chart("Hits of all keys");
-  const chartCard = card("Hits over time", null, chart.element);
+  const chartCard = card(chart.titled("Hits over time"), null, chart.element);
   const scale = { most: 1 };
 
   const table = new LiveTable<KeyView>(`Keys with most hits in ${spoken[window]}`, [
@@ -60,7 +60,7 @@ export function overviewPage(place: Place): { page: Page; path: string; params: 
         now.set(compact(of.all.per_second.estimate));
         change.set(of.all.hits, of.all.before);
         hits.setNumber(of.all.hits.estimate, change.element.textContent ? `${change.element.textContent} against the ${spoken[window]} before (${count(of.all.before)})` : "");
-        keys.setNumber(of.all.keys, "in memory");
+        keys.setNumber(of.all.keys, "in memory, limit: keys too");
         chart.draw(plotOf(of.all.line, "Hits"));
         attr(now.element, "title", `${number(of.all.per_second.estimate)} hits per second`);
       }

@@ -64,7 +64,7 @@ export class Notices {
   }
 }
 
-export const card = (title: string, ...children: (Node | null)[]) => {
+export const card = (title: string | (Node | string)[], ...children: (Node | null)[]) => {
   const [beside, ...below] = children;
-  return h("section", { class: "card" }, h("header", {}, h("h2", {}, title), beside ?? null), ...below);
+  return h("section", { class: "card" }, h("header", {}, h("h2", {}, ...[title].flat()), beside ?? null), ...below);
 };
