@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"time"
 
@@ -73,6 +74,9 @@ func (n *New) end(set *Set, now time.Time) (time.Time, error) {
 // Revoke removes the token with an id from the file at path. A server that reads the file
 // refuses it within a second, also on connections that are open.
 func Revoke(path, id string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no tokens file %s: name it with --tokens", path)
+	}
 	return edit(path, func(doc *yaml.Node, set *Set) error {
 		login := set.tokens[id]
 		if login == nil {

@@ -175,4 +175,25 @@ func TestEditsTakeTurns(t *testing.T) {
 	if n := len(load(t, path).Identities()); n != 8 {
 		t.Errorf("%d identities, want 8", n)
 	}
+	wantFiles(t, filepath.Dir(path), 1)
+}
+
+// wantFiles wants so many files in a directory: edits leave nothing beside their file.
+func wantFiles(t *testing.T, dir string, want int) {
+	t.Helper()
+	if files, err := os.ReadDir(dir); err != nil || len(files) != want {
+		t.Errorf("%d files, want %d: %v, %v", len(files), want, files, err)
+	}
+}
+
+// To revoke a token there must be a file; an edit that fails makes none.
+func TestNoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := Revoke(path, "abcdefghij"); err == nil || !strings.Contains(err.Error(), "there is no tokens file "+path) {
+		t.Errorf("revoked: %v", err)
+	}
+	if _, _, err := Create(path, New{Identity: "a"}); err == nil {
+		t.Error("created for an identity that is not there")
+	}
+	wantFiles(t, filepath.Dir(path), 0)
 }

@@ -9,16 +9,29 @@ import (
 )
 
 // lock keeps other edits of the file at path away until unlock: by a lock on a file beside it,
-// since the file itself is replaced.
+// since the file itself is replaced. unlock removes that file, so that who waited for it may have one
+// that is gone, and takes another.
 func lock(path string) (unlock func(), err error) {
-	file, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
+	for {
+		file, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", file.Name(), err), file.Close())
+		}
+		held, heldErr := file.Stat()
+		there, thereErr := os.Lstat(file.Name())
+		if heldErr == nil && thereErr == nil && os.SameFile(held, there) {
+			return func() {
+				_ = os.Remove(file.Name()) // one that stays is only not tidy
+				_ = file.Close()           // which lets the lock go
+			}, nil
+		}
+		if err := file.Close(); err != nil {
+			return nil, err
+		}
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", file.Name(), err), file.Close())
-	}
-	return func() { _ = file.Close() }, nil // which lets the lock go
 }
 
 // replace puts data in place of the file at path, on disk. A new one has mode 0600. One that is there

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -26,7 +27,7 @@ func (n *Node) openAudit() error {
 	}
 	n.auditFile = &auditFile{path: n.cfg.AuditLog, log: n.log}
 	if err := n.auditFile.reopen(); err != nil {
-		return err
+		return fmt.Errorf("--audit-log: %w", err)
 	}
 	n.parts.opened(func(context.Context) error { return n.auditFile.file.Close() })
 	n.cfg.Service.Audit = slog.New(slog.NewJSONHandler(n.auditFile, nil))

@@ -3,7 +3,9 @@ package node
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"time"
@@ -49,7 +51,7 @@ func readLocks(cfg *Config) (l locks, err error) {
 		return l, err
 	}
 	if l.certs, err = certs.Load(certs.Files(cfg.TLS)); err != nil {
-		return l, err
+		return l, fmt.Errorf("%s: %w", cfg.TLS.flagOf(err), err)
 	}
 	cfg.HTTP.TLS, cfg.RESP.TLS, cfg.RLS.TLS = l.certs.Config(), l.certs.Config(), l.certs.Config()
 	return l, nil
@@ -69,6 +71,21 @@ func (l *locks) checkStatsD(cfg *Config) error {
 		return settings.Invalid("StatsD.Identity", fmt.Sprintf("identity %q has no role ingest, so no line of StatsD would be counted: give it `- role: ingest` in %s, or name another", name, cfg.Tokens.File))
 	}
 	return nil
+}
+
+// flagOf names the setting of the file at fault, or all of them.
+func (t TLS) flagOf(err error) string {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		switch of.Path {
+		case t.Cert:
+			return "--tls-cert"
+		case t.Key:
+			return "--tls-key"
+		case t.ClientCA:
+			return "--tls-client-ca"
+		}
+	}
+	return "files of --tls-cert, --tls-key and --tls-client-ca"
 }
 
 // watch follows the files until parts are closed.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/journal/backup"
 )
@@ -80,6 +82,10 @@ func openBackup(ctx context.Context, l *login, server string) (io.ReadCloser, er
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // what there is of it
+		var problem client.Error                                // whose fields have the names of a problem document
+		if json.Unmarshal(text, &problem) == nil && problem.Code != "" {
+			return nil, &problem
+		}
 		return nil, fmt.Errorf("the server answered %s: %s", resp.Status, text)
 	}
 	return resp.Body, nil

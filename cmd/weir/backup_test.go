@@ -59,7 +59,7 @@ func TestBackupRestore(t *testing.T) {
 func TestBackupOfEphemeral(t *testing.T) {
 	server := startServer(t, "--ephemeral")
 	file := filepath.Join(t.TempDir(), "weir.backup")
-	if out := mustWeir(t, exitFailure, "", "backup", file, "--server", server); !strings.Contains(out, "ephemeral") {
+	if out := mustWeir(t, exitFailure, "", "backup", file, "--server", server); !strings.Contains(out, "ephemeral") || strings.Contains(out, "{") {
 		t.Error(out)
 	}
 	if left, _ := filepath.Glob(file + "*"); len(left) > 0 {

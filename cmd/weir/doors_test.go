@@ -7,6 +7,21 @@ import (
 	"testing"
 )
 
+// Errors of files name the flag that they came by.
+func TestFilesThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	none := filepath.Join(t.TempDir(), "none", "x")
+	for args, want := range map[string]string{
+		"serve --http 127.0.0.1:0 --ephemeral --tls-cert " + none + " --tls-key " + none + "2": "weir: --tls-cert: ",
+		"serve --http 127.0.0.1:0 --ephemeral --audit-log " + none:                             "weir: --audit-log: ",
+		"token revoke abcdefghij --tokens " + none:                                             "there is no tokens file " + none,
+	} {
+		if code, _, stderr := weirOf(t, nil, "", strings.Fields(args)...); code != exitFailure || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit %d %s, want %q", args, code, stderr, want)
+		}
+	}
+}
+
 // A start is refused that would leave out what somebody relies on, by the name of the flag that is at fault.
 func TestDoorsThatWouldDoNothing(t *testing.T) {
 	t.Parallel()
