@@ -36,7 +36,7 @@ func Parse(path string, data []byte) (*Set, error) {
 	}
 	var read file
 	if err := yaml.Load(data, &read, yaml.WithKnownFields()); err != nil {
-		return nil, fmt.Errorf("%s: not a YAML file of identities: %w", path, err)
+		return nil, notRead(path, err)
 	}
 	if n := len(read.Identities); n > MaxIdentities {
 		return nil, fmt.Errorf("%s: %d identities: at most %d", path, n, MaxIdentities)

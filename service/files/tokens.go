@@ -2,7 +2,9 @@ package files
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"sync"
@@ -30,8 +32,11 @@ func ReadTokens(path string) (*Tokens, error) {
 		return nil, nil
 	}
 	set, err := auth.Load(path)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("the tokens file can't be used: %w\n'weir token create' makes one", err)
+	case err != nil:
+		return nil, fmt.Errorf("the tokens file can't be used:\n%w", err)
 	}
 	return &Tokens{path: path, live: auth.NewLive(set), reload: make(chan struct{}, 1)}, nil
 }
