@@ -8,7 +8,7 @@ import (
 // What the YAML reader does not take is told by line, without types of Go.
 func TestUnreadableFiles(t *testing.T) {
 	for text, want := range map[string]string{
-		"identities:\n- name: a\n  permisions: [{role: read}]\n":                    "f:3: permisions: unknown field here, did you mean permissions?; there are identities, name, ",
+		"identities:\n- name: a\n  permissionz: [{role: read}]\n":                   "f:3: permissionz: unknown field here, did you mean permissions?; there are identities, name, ",
 		"identities:\n- {name: a, permissions: [{role: read, foo: 1}]}\nother: 1\n": "f:3: other: unknown field here",
 		"identities:\n- name: [a\n":                                                 "not YAML: ",
 		"identities:\n\tname: a\n":                                                  "f:2: not YAML: ",
