@@ -113,6 +113,9 @@ func (c *Client) once(ctx context.Context, at int, r request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !sent.traced {
+		req.GetBody = nil // else a transport may send it again by itself, after one try that may have counted
+	}
 	req.Header.Set("User-Agent", c.opts.UserAgent)
 	req.Header.Set("Accept", "application/json")
 	if c.opts.Token != "" {

@@ -20,12 +20,15 @@ func neverSent(err error) bool {
 }
 
 // sending is whether a request may have left.
-type sending struct{ maybe atomic.Bool }
+type sending struct {
+	maybe  atomic.Bool
+	traced bool
+}
 
 // watch notes whether the request of a context gets a connection: one that waits in vain for a node
 // which takes none ends like one whose answer got lost.
 func (c *Client) watch(ctx context.Context) (context.Context, *sending) {
-	s := &sending{}
+	s := &sending{traced: c.traced}
 	if !c.traced {
 		s.maybe.Store(true)
 		return ctx, s
@@ -35,10 +38,11 @@ func (c *Client) watch(ctx context.Context) (context.Context, *sending) {
 	}), s
 }
 
-// judge marks the error of a request that never left.
+// judge marks the error of a request that never left. That a connection could not be made says so only of
+// a transport that is not watched, and that was not let repeat the request (once): it may be the second one.
 func (s *sending) judge(err error) error {
 	var op *net.OpError
-	if !s.maybe.Load() || errors.As(err, &op) && op.Op == "dial" {
+	if !s.maybe.Load() || !s.traced && errors.As(err, &op) && op.Op == "dial" {
 		return unsentError{err}
 	}
 	return err

@@ -165,7 +165,7 @@ func (a *ask) replace() {
 	}
 	for i := range a.parts {
 		if p := &a.parts[i]; p.limit != nil && !p.limit.Unlimited && p.limit.Label != "" && gone[p.limit.Label] {
-			*p = part{at: -1, n: p.n}
+			*p = part{at: -1, n: p.n, key: p.key} // who may not decide of the key is refused all the same
 		}
 	}
 }

@@ -89,6 +89,11 @@ func (j *jsonServer) Addr() net.Addr { return j.of.listener.Load().Addr() }
 
 func (j *jsonServer) answer(w http.ResponseWriter, r *http.Request) {
 	j.of.calls[callJSON].Add(1)
+	if ofPage(r) {
+		j.of.failed.Add(1)
+		http.Error(w, "web pages may not ask here: send the request from a program", http.StatusForbidden)
+		return
+	}
 	response, err := j.decide(w, r)
 	if err != nil {
 		j.of.failed.Add(1)
@@ -108,6 +113,13 @@ func (j *jsonServer) answer(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
 	_, _ = w.Write(append(text, '\n')) // who is gone is not told
+}
+
+// ofPage tells whether a browser sends the request for a web page, which any page can have it do: with every
+// POST it says so.
+func ofPage(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return r.Header.Get("Origin") != "" || site != "" && site != "none"
 }
 
 func (j *jsonServer) decide(w http.ResponseWriter, r *http.Request) (*pb.RateLimitResponse, error) {

@@ -274,3 +274,43 @@ func TestJSON(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A page in a browser can post to any address that the machine reaches: it uses up no limit.
+func TestJSONIsNotForPages(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, options{limits: tableLimits})
+	for header, value := range map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.Addr()+"/json", strings.NewReader(`{"domain":"edge","descriptors":[{"entries":[{"key":"ip","value":"1"}]}],"hits_addend":3}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set(header, value)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: %s", header, answer.Status)
+		}
+	}
+	s.says("edge", "ip=1 | hits 3 -> OK, ok 0/3")
+}
+
+// One who has the keys of two descriptors has their decision too where the limit of one replaces the other's.
+func TestReplacedLimitsKeepTheirKeys(t *testing.T) {
+	t.Parallel()
+	s := locked(t, options{limits: `
+domain: in
+descriptors:
+- {key: a, rate_limit: {name: gold, unit: hour, requests_per_unit: 9}}
+- {key: b, rate_limit: {unit: hour, requests_per_unit: 9, replaces: [{name: gold}]}}
+`}, map[string]string{"some": `permissions: [{role: decide, keys: ["in:"]}]`, "half": `permissions: [{role: decide, keys: ["in:b"]}]`})
+	both := request(t, "in", 0, "a=1; b=1")
+	if _, err := s.should(as(t.Context(), "some"), both); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.should(as(t.Context(), "half"), both); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("who may not decide of one of the keys: %v", err)
+	}
+}
