@@ -196,6 +196,14 @@ func TestHealthAndReflection(t *testing.T) {
 	if names, err := list(as(t.Context(), "reader")); err != nil || !strings.Contains(strings.Join(names, " "), envoyName) {
 		t.Error(names, err)
 	}
+	idle, err := reflectionpb.NewServerReflectionClient(s.conn).ServerReflectionInfo(as(t.Context(), "reader"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = idle.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+	if _, err := idle.Recv(); err != nil { // from now on it waits for the next question, and does not keep the server
+		t.Fatal(err)
+	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.stop() }()
 	if answer, err := watch.Recv(); err != nil || answer.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {

@@ -13,8 +13,10 @@ import (
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 
 	"github.com/weir-counter/weir/rls/xds"
 	"github.com/weir-counter/weir/service"
@@ -103,19 +105,15 @@ func (s *Server) guardStream(of any, stream grpc.ServerStream, info *grpc.Stream
 			return s.fail(err)
 		}
 	}
-	ctx, cancel := context.WithCancel(stream.Context())
-	defer cancel()
-	defer context.AfterFunc(s.ending, cancel)()
-	return handler(of, endingStream{stream, ctx})
+	ended := make(chan error, 1)
+	go func() { ended <- handler(of, stream) }() // it ends with the stream, which ends when this returns
+	select {
+	case err := <-ended:
+		return err
+	case <-s.ending.Done(): // who watches the health, or reflects, would keep the server from stopping
+		return status.Error(codes.Unavailable, "the server stops")
+	}
 }
-
-// endingStream ends with the server: who watches the health would keep it from stopping.
-type endingStream struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-func (s endingStream) Context() context.Context { return s.ctx }
 
 // Listen opens Config.Addr. Clients that connect wait until Run. After TakeOver, and a second time, it does nothing.
 func (s *Server) Listen() error {

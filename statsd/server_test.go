@@ -198,3 +198,16 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	eventually(t, "one is shed", func() bool { f := s.Figures(); return f.Open == 2 && f.Shed == 1 && f.Bound == 2 })
 }
+
+// A page in a browser can have a request of HTTP sent here: nothing of it is counted, however long its first line is.
+func TestPagesCountNothing(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, Config{MaxLineBytes: 64}, "")
+	for _, path := range []string{"/", "/" + strings.Repeat("x", 200)} {
+		s.send("tcp", "POST "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: https://evil.example\r\nContent-Length: 14\r\n\r\nvictim:1000|c\n")
+	}
+	eventually(t, "both are refused", func() bool { return s.refusedBy()["malformed"] == 2 })
+	s.send("tcp", "ok:1|c\n")
+	s.wantCount("ok", 1)
+	s.wantCount("victim", 0)
+}

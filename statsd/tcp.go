@@ -51,6 +51,7 @@ func (s *Server) begin(c *conns.Conn) {
 func (s *Server) follow(c *conns.Conn) {
 	counting, buffer, have := newCounting(s), make([]byte, s.cfg.MaxLineBytes+1), 0
 	skips := false // the rest of a line that was too long
+	begins := true
 	for {
 		if err := c.SetReadDeadline(time.Now().Add(s.cfg.IdleTimeout)); err != nil || s.stopping() {
 			return
@@ -59,6 +60,14 @@ func (s *Server) follow(c *conns.Conn) {
 		c.Waits(false)
 		have += n
 		whole := bytes.LastIndexByte(buffer[:have], '\n') + 1
+		if whole > 0 || have == len(buffer) || err != nil {
+			if begins && speaksHTTP(buffer[:have]) {
+				s.log.Warn("a StatsD connection was closed: its client speaks HTTP, maybe for a web page that attacks this server", "remote", c.RemoteAddr().String())
+				s.refused.add(malformed, 1, buffer[:have])
+				return
+			}
+			begins = false
+		}
 		switch {
 		case errors.Is(err, io.EOF):
 			whole = have // the last line may have no end; one that broke off is none
@@ -80,4 +89,15 @@ func (s *Server) follow(c *conns.Conn) {
 			return
 		}
 	}
+}
+
+// speaksHTTP tells whether what a connection begins with is a request of HTTP. A page in a browser can have
+// one sent to any port, with lines of its own in the body.
+func speaksHTTP(begin []byte) bool {
+	method, rest, found := bytes.Cut(begin, []byte{' '})
+	if !found || len(method) == 0 || len(bytes.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) > 0 {
+		return false
+	}
+	line, _, whole := bytes.Cut(rest, []byte{'\n'})
+	return !whole || bytes.HasSuffix(bytes.TrimRight(line, "\r"), []byte(" HTTP/1.1")) || bytes.HasSuffix(bytes.TrimRight(line, "\r"), []byte(" HTTP/1.0"))
 }
