@@ -94,26 +94,39 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// guardStream lets nobody without an identity stream, but for health: reflection tells what there is.
+// guardStream lets nobody without an identity stream, but for health: reflection tells what there is. A stream ends
+// with the server, which it would keep from stopping.
 func (s *Server) guardStream(of any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if info.FullMethod != grpc_health_v1.Health_Watch_FullMethodName {
-		c, err := s.callerOf(stream.Context())
-		if err == nil {
-			err = unauthorized(s.service.Identify(c), c)
-		}
-		if err != nil {
-			return s.fail(err)
-		}
+	if info.FullMethod == grpc_health_v1.Health_Watch_FullMethodName { // which says so first
+		ctx, cancel := context.WithCancel(stream.Context())
+		defer cancel()
+		defer context.AfterFunc(s.ending, cancel)()
+		return handler(of, endingStream{stream, ctx})
+	}
+	c, err := s.callerOf(stream.Context())
+	if err == nil {
+		err = unauthorized(s.service.Identify(c), c)
+	}
+	if err != nil {
+		return s.fail(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- handler(of, stream) }() // it ends with the stream, which ends when this returns
 	select {
 	case err := <-ended:
 		return err
-	case <-s.ending.Done(): // who watches the health, or reflects, would keep the server from stopping
+	case <-s.ending.Done():
 		return status.Error(codes.Unavailable, "the server stops")
 	}
 }
+
+// endingStream ends with the server.
+type endingStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s endingStream) Context() context.Context { return s.ctx }
 
 // Listen opens Config.Addr. Clients that connect wait until Run. After TakeOver, and a second time, it does nothing.
 func (s *Server) Listen() error {
