@@ -1,9 +1,7 @@
 package resp
 
 import (
-	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -34,7 +32,7 @@ func Open(cfg Config, phase func() string) (*Opening, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	l, err := listen(cfg)
+	l, err := conns.Listen(cfg.Addr, cfg.MaxConns)
 	if err != nil {
 		return nil, err
 	}
@@ -42,14 +40,6 @@ func Open(cfg Config, phase func() string) (*Opening, error) {
 	cfg.Logger.Info("listening for clients of Redis; not ready yet", "addr", o.Addr())
 	o.serving.Go(o.accept)
 	return o, nil
-}
-
-func listen(cfg Config) (*conns.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", cfg.Addr)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", cfg.Addr, err)
-	}
-	return conns.Limit(l, cfg.MaxConns), nil
 }
 
 // Addr is the address listened on, host:port.
@@ -158,6 +148,6 @@ func linger(stream net.Conn) {
 // TakeOver has the server answer at an address where it is expected already, in place of Config.Addr.
 func (s *Server) TakeOver(o *Opening) {
 	if o.end() {
-		s.listener.Store(o.listener)
+		s.address.Use(o.listener)
 	}
 }

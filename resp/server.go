@@ -25,7 +25,7 @@ type Server struct {
 	counters *counters.Table
 	clock    clock
 
-	listener atomic.Pointer[conns.Listener]
+	address  conns.Address
 	stopping atomic.Bool
 	accepted atomic.Uint64
 
@@ -48,37 +48,13 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 }
 
 // Listen opens Config.Addr. Clients that connect wait until Run. After TakeOver, and a second time, it does nothing.
-func (s *Server) Listen() error {
-	if s.listener.Load() != nil {
-		return nil
-	}
-	l, err := listen(s.cfg)
-	if err != nil {
-		return err
-	}
-	if !s.listener.CompareAndSwap(nil, l) {
-		return l.Close()
-	}
-	return nil
-}
+func (s *Server) Listen() error { return s.address.Listen(s.cfg.Addr, s.cfg.MaxConns) }
 
 // Addr returns the address listened on, host:port, once Listen succeeded; it is "" before.
-func (s *Server) Addr() string {
-	if l := s.listener.Load(); l != nil {
-		return l.Addr().String()
-	}
-	return ""
-}
+func (s *Server) Addr() string { return s.address.Addr() }
 
 // Close closes the address of a Server that does not run. Otherwise it does nothing.
-func (s *Server) Close() error {
-	if l := s.listener.Load(); l != nil {
-		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
-			return err
-		}
-	}
-	return nil
-}
+func (s *Server) Close() error { return s.address.Close() }
 
 // Run serves until ctx is done and then stops: requests that were received are answered, within
 // StopTimeout, and connections close. It returns nil after a clean stop. It calls Listen when
@@ -87,7 +63,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(); err != nil {
 		return err
 	}
-	l := s.listener.Load()
+	l := s.address.Listener()
 	s.log.Info("serving RESP", "addr", s.Addr())
 	if service.OpenToOthers(s.Addr()) && !s.service.Locked() {
 		s.log.Warn("other machines can reach the RESP address, and there is no tokens file: anybody who reaches it can read, hit and delete", "addr", s.Addr())

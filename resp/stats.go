@@ -19,7 +19,7 @@ func (s *Server) Figures() service.DoorFigures {
 		f.Requests = append(f.Requests, service.DoorRequests{Kind: c.name, Count: c.calls.Load()})
 	}
 	f.Requests = append(f.Requests, service.DoorRequests{Kind: "unknown", Count: s.commands.unknown.Load()})
-	if l := s.listener.Load(); l != nil {
+	if l := s.address.Listener(); l != nil {
 		f.Bound = l.Bound()
 		f.Open, f.Shed = l.Count()
 	}

@@ -1,8 +1,6 @@
 package rls
 
 import (
-	"context"
-	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -15,7 +13,7 @@ import (
 // closes each connection at once, so that Envoy does what it is told for a service that is away and does not wait. A
 // Server takes it over (Server.TakeOver).
 type Opening struct {
-	listener *net.TCPListener
+	listener *conns.Listener
 	ended    atomic.Bool
 	closing  sync.WaitGroup // the loop
 }
@@ -26,7 +24,7 @@ func Open(cfg Config) (*Opening, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	l, err := listen(cfg.Addr)
+	l, err := conns.Listen(cfg.Addr, cfg.MaxConns)
 	if err != nil {
 		return nil, err
 	}
@@ -49,14 +47,6 @@ func Open(cfg Config) (*Opening, error) {
 // acceptPause is how long a failed accept waits before the next one.
 const acceptPause = 10 * time.Millisecond
 
-func listen(addr string) (*net.TCPListener, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", addr, err)
-	}
-	return l.(*net.TCPListener), nil
-}
-
 // Addr is the address listened on, host:port.
 func (o *Opening) Addr() string { return o.listener.Addr().String() }
 
@@ -73,15 +63,20 @@ func (o *Opening) end() bool {
 	if !o.ended.CompareAndSwap(false, true) {
 		return false
 	}
-	_ = o.listener.SetDeadline(time.Unix(1, 0)) // of an open listener: it does not fail
+	_ = o.deadline(time.Unix(1, 0)) // of an open listener: it does not fail
 	o.closing.Wait()
-	_ = o.listener.SetDeadline(time.Time{})
+	_ = o.deadline(time.Time{})
 	return true
+}
+
+// deadline is of Accept.
+func (o *Opening) deadline(at time.Time) error {
+	return o.listener.Listener.(*net.TCPListener).SetDeadline(at)
 }
 
 // TakeOver has the server answer at an address where it is expected already, in place of Config.Addr.
 func (s *Server) TakeOver(o *Opening) {
 	if o.end() {
-		s.listener.Store(conns.Limit(o.listener, s.cfg.MaxConns))
+		s.address.Use(o.listener)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +36,7 @@ type Server struct {
 	ending  context.Context // ends when streams are to end
 	end     context.CancelFunc
 
-	listener atomic.Pointer[conns.Listener]
+	address  conns.Address
 	draining atomic.Bool
 	calls    [calls]atomic.Uint64
 	failed   atomic.Uint64
@@ -129,37 +128,13 @@ type endingStream struct {
 func (s endingStream) Context() context.Context { return s.ctx }
 
 // Listen opens Config.Addr. Clients that connect wait until Run. After TakeOver, and a second time, it does nothing.
-func (s *Server) Listen() error {
-	if s.listener.Load() != nil {
-		return nil
-	}
-	l, err := listen(s.cfg.Addr)
-	if err != nil {
-		return err
-	}
-	if !s.listener.CompareAndSwap(nil, conns.Limit(l, s.cfg.MaxConns)) {
-		return l.Close()
-	}
-	return nil
-}
+func (s *Server) Listen() error { return s.address.Listen(s.cfg.Addr, s.cfg.MaxConns) }
 
 // Addr returns the address listened on, host:port, once Listen succeeded; it is "" before.
-func (s *Server) Addr() string {
-	if l := s.listener.Load(); l != nil {
-		return l.Addr().String()
-	}
-	return ""
-}
+func (s *Server) Addr() string { return s.address.Addr() }
 
 // Close closes the address of a Server that does not run. Otherwise it does nothing.
-func (s *Server) Close() error {
-	if l := s.listener.Load(); l != nil {
-		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
-			return err
-		}
-	}
-	return nil
-}
+func (s *Server) Close() error { return s.address.Close() }
 
 // Run serves until ctx is done and then stops: requests under way are answered, within StopTimeout, and
 // connections close. It returns nil after a clean stop. It calls Listen when the caller has not.
@@ -182,7 +157,7 @@ func (s *Server) Run(ctx context.Context) error {
 		running.Go(func() { s.xds.Run(watching) })
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- s.grpc.Serve(s.listener.Load()) }()
+	go func() { failed <- s.grpc.Serve(s.address.Listener()) }()
 	select {
 	case err := <-failed:
 		return errors.Join(fmt.Errorf("serve gRPC on %s: %w", s.Addr(), err), s.stop())

@@ -11,7 +11,7 @@ func (s *Server) Figures() service.DoorFigures {
 	for i := range s.calls {
 		f.Requests = append(f.Requests, service.DoorRequests{Kind: callNames[i], Count: s.calls[i].Load()})
 	}
-	if l := s.listener.Load(); l != nil {
+	if l := s.address.Listener(); l != nil {
 		f.Bound = l.Bound()
 		f.Open, f.Shed = l.Count()
 	}

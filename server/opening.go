@@ -40,7 +40,7 @@ func Open(cfg Config, phase func() Phase) (*Opening, error) {
 	if err := cfg.Validate(0); err != nil {
 		return nil, err
 	}
-	l, err := listen(cfg)
+	l, err := conns.Listen(cfg.Addr, cfg.MaxConns)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -32,9 +31,9 @@ type Server struct {
 	board    board.Board // of the pages that are open
 	draining atomic.Bool // set once, when Run begins to stop
 
-	listener atomic.Pointer[conns.Listener]
-	opening  *Opening // nil: it listens itself
-	serving  *Opening // nil before Serve
+	address conns.Address
+	opening *Opening // nil: it listens itself
+	serving *Opening // nil before Serve
 
 	allows sync.Pool // of *allowing
 }
@@ -74,25 +73,10 @@ func (s *Server) TakeOver(o *Opening) { s.opening = o }
 // calls it when the caller has not; a second call does nothing, nor does one after
 // TakeOver.
 func (s *Server) Listen() error {
-	if s.listener.Load() != nil || s.opening != nil {
+	if s.opening != nil {
 		return nil
 	}
-	l, err := listen(s.cfg)
-	if err != nil {
-		return err
-	}
-	if !s.listener.CompareAndSwap(nil, l) {
-		return l.Close()
-	}
-	return nil
-}
-
-func listen(cfg Config) (*conns.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", cfg.Addr)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", cfg.Addr, err)
-	}
-	return conns.Limit(l, cfg.MaxConns), nil
+	return s.address.Listen(s.cfg.Addr, s.cfg.MaxConns)
 }
 
 // conns are the connections of the address listened on, nil before.
@@ -100,7 +84,7 @@ func (s *Server) conns() *conns.Listener {
 	if s.opening != nil {
 		return s.opening.conns
 	}
-	return s.listener.Load()
+	return s.address.Listener()
 }
 
 // Addr returns the address listened on, host:port, once Listen succeeded; it
@@ -109,10 +93,7 @@ func (s *Server) Addr() string {
 	if s.opening != nil {
 		return s.opening.Addr()
 	}
-	if l := s.listener.Load(); l != nil {
-		return l.Listener.Addr().String()
-	}
-	return ""
+	return s.address.Addr()
 }
 
 // Serve begins to answer and returns at once. Run calls it when the caller has not: it is for
@@ -126,7 +107,7 @@ func (s *Server) Serve() error {
 	}
 	s.serving = s.opening
 	if s.serving == nil {
-		s.serving = open(s.cfg, s.listener.Load(), s.handler)
+		s.serving = open(s.cfg, s.address.Listener(), s.handler)
 	}
 	s.serving.handOver(s.handler)
 	s.log.Info("serving", "addr", s.Addr(), "version", s.ceilings.Version, "tls", s.cfg.TLS != nil, "tokens", s.service.Locked())
