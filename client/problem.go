@@ -66,7 +66,7 @@ func (e *Error) temporary() bool {
 	return false
 }
 
-// denies tells whether the server does not know who asks, or does not let them: what waiting does not mend.
+// denies tells whether the server does not know the caller, or refuses it: waiting does not help.
 func (e *Error) denies() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
 }

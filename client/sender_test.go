@@ -487,7 +487,7 @@ func TestSenderCloseWithoutTime(t *testing.T) {
 	}
 }
 
-// A token that was mended before Close is good for it.
+// A token that was corrected before Close is good for it.
 func TestSenderCloseAfterDenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, s := newFleet(t, 1, SenderOptions{})

@@ -162,7 +162,7 @@ func scans(text, format string, into ...any) bool {
 	return err == nil && n == len(into)
 }
 
-// request makes one of descriptors parted by semicolons.
+// request makes one of descriptors separated by semicolons.
 func request(t testing.TB, domain string, hits uint32, descriptors string) *pb.RateLimitRequest {
 	t.Helper()
 	r := &pb.RateLimitRequest{Domain: domain, HitsAddend: hits}

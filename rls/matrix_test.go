@@ -140,7 +140,7 @@ func TestForeignKeysDoNotShow(t *testing.T) {
 	}
 }
 
-// Health is for everybody, reflection for who has an identity.
+// Health is for everybody, reflection for callers with an identity.
 func TestHealthAndReflection(t *testing.T) {
 	t.Parallel()
 	s := locked(t, options{limits: matrixFiles()}, map[string]string{"reader": "permissions: [{role: read}]"})

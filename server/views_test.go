@@ -49,7 +49,7 @@ func (a *testAPI) events(path string, headers ...string) (next func() (event, da
 		}
 }
 
-// A view is one answer, or for who asks for events the same again and again.
+// A view is one answer, or for a caller that asks for events the same again and again.
 func TestViews(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, options{})
 	a.post("a 3\nb 1")

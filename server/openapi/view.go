@@ -11,7 +11,7 @@ import (
 // EventStream is the media type of server-sent events.
 const EventStream = "text/event-stream"
 
-// View registers an operation whose answer is an A, or a stream of them for who asks for one: send writes
+// View registers an operation whose answer is an A, or a stream of them for a caller that asks for one: send writes
 // it, and all that it fails with.
 func View[I, A any](doc *API, op huma.Operation, codes []api.Code, send func(huma.Context, *I)) {
 	op.Metadata = map[string]any{logOf: doc.log}
