@@ -81,8 +81,17 @@ func upstashScripts() []*script {
 }
 
 // upstashFixed is asked with the limit, the window in milliseconds, and what to add.
-func (s *session) upstashFixed(keys, args [][]byte) error {
-	numbers, err := readInts(args[:3])
+func (s *session) upstashFixed(keys, args [][]byte) error { return s.fixed(keys, args, true) }
+
+// upstashFixedLeft is asked with the limit.
+func (s *session) upstashFixedLeft(keys, args [][]byte) error { return s.fixed(keys, args, false) }
+
+func (s *session) fixed(keys, args [][]byte, add bool) error {
+	count := 1
+	if add {
+		count = 3
+	}
+	numbers, err := readInts(args[:count])
 	if err != nil {
 		return err
 	}
@@ -94,32 +103,17 @@ func (s *session) upstashFixed(keys, args [][]byte) error {
 	tokens, err := s.upstashTokens(keys[1:], numbers[0])
 	if err != nil {
 		return err
+	}
+	if !add {
+		c, _ := s.counters.Get(s.millis, keys[0])
+		s.writePair(tokens-c.Value, tokens)
+		return nil
 	}
 	used, err := s.addWithin(keys[0], numbers[2], numbers[1])
 	if err != nil {
 		return err
 	}
 	s.writePair(used, tokens)
-	return nil
-}
-
-// upstashFixedLeft is asked with the limit.
-func (s *session) upstashFixedLeft(keys, args [][]byte) error {
-	numbers, err := readInts(args[:1])
-	if err != nil {
-		return err
-	}
-	keys = upstashKeys(keys, 1)
-	if err := s.holdCounters(keys); err != nil {
-		return err
-	}
-	defer s.counters.Release()
-	tokens, err := s.upstashTokens(keys[1:], numbers[0])
-	if err != nil {
-		return err
-	}
-	c, _ := s.counters.Get(s.millis, keys[0])
-	s.writePair(tokens-c.Value, tokens)
 	return nil
 }
 
