@@ -119,23 +119,22 @@ func (j *Journal) sayHello(ctx context.Context) error {
 	return nil
 }
 
-// leaveTimeout bounds what is only good manners.
+// leaveTimeout bounds what is only good manners, where nobody is there to hear it.
 const leaveTimeout = 2 * time.Second
 
 // linger is how long a node's server stays after its last flush: of nodes that are
 // all stopped at the same time, the last one needs others for its own.
 const linger = 500 * time.Millisecond
 
-// leave journals that this node takes no more hits, so that nobody waits for it.
+// leave journals that this node takes no more hits, so that nobody waits for it, and so that
+// a node that goes on alone knows that this one has nothing newer.
 // Where the others stop too there may be nobody to tell.
 func (j *Journal) leave(ctx context.Context) {
 	if !j.cfg.clustered() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
-	defer cancel()
 	j.leaving.Store(true)
-	if err := j.Sync(ctx); err != nil {
+	if err := tell(ctx, leaveTimeout, j.Sync, j.server.Accompanied); err != nil {
 		j.log.Warn("journal: could not tell the other nodes that this one stops; they call it late until it is back; no hit is lost", "error", err)
 		return
 	}
@@ -143,6 +142,21 @@ func (j *Journal) leave(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(linger):
+		}
+	}
+}
+
+// tell syncs, in tries of at most timeout: again for as long as another node is connected, until
+// ctx ends. The one that led the stream may have stopped a moment ago, and an election
+// takes longer than a try.
+func tell(ctx context.Context, timeout time.Duration, sync func(context.Context) error, accompanied func() bool) error {
+	for {
+		try, cancel := context.WithTimeout(ctx, timeout)
+		err := sync(try)
+		late := try.Err() != nil
+		cancel()
+		if err == nil || !late || ctx.Err() != nil || !accompanied() {
+			return err
 		}
 	}
 }

@@ -126,7 +126,11 @@ func (n *Node) ask(ctx context.Context) (servers []Server, err error) {
 
 // routes are those of the embedded server, one for each other node.
 func (n *Node) routes() []Route {
-	info, err := n.running().Routez(nil)
+	server := n.running()
+	if server == nil {
+		return nil
+	}
+	info, err := server.Routez(nil)
 	if err != nil {
 		return nil // it shuts down
 	}
@@ -144,3 +148,7 @@ func (n *Node) routes() []Route {
 	slices.SortFunc(routes, func(a, b Route) int { return cmp.Compare(a.Node, b.Node) })
 	return routes
 }
+
+// Accompanied is whether the embedded server is connected to that of another node; of an
+// existing NATS, always.
+func (n *Node) Accompanied() bool { return !n.Embedded() || len(n.routes()) > 0 }
