@@ -39,7 +39,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	for failed := 0; ; {
 		k.tell(ctx)
 		if k.Current() {
-			k.release(k.View.List())
+			k.release(ctx, k.View.List())
 		}
 		if err := k.takeMissing(ctx); err != nil && ctx.Err() == nil {
 			if failed++; failed == 1 || failed%60 == 0 {
@@ -90,25 +90,18 @@ func (k *Keeper) wanted(list []Holder) replication.PartitionSet {
 	return wanted
 }
 
-// release lets those partitions go that as many others hold as should.
-func (k *Keeper) release(list []Holder) {
-	if k.View.cfg.Replicas == 0 {
+// release lets those partitions go that as many others hold as should, and says so at once: others
+// ask this node for them no more.
+func (k *Keeper) release(ctx context.Context, list []Holder) {
+	surplus := surplusOf(list, k.View.cfg.Node, k.View.engine().HeldPartitions(), k.View.partitions(), k.View.cfg.Replicas)
+	if len(surplus) == 0 {
 		return
 	}
-	wanted, released := k.wanted(list), 0
-	for partition := range k.View.partitions() {
-		if !k.View.engine().Holds(partition) || wanted.Has(partition) {
-			continue
-		}
-		others := slices.DeleteFunc(Of(list, partition), func(node string) bool { return node == k.View.cfg.Node })
-		if len(others) >= k.View.cfg.Replicas {
-			k.Replica.Release(partition)
-			released++
-		}
+	for _, partition := range surplus {
+		k.Replica.Release(partition)
 	}
-	if released > 0 {
-		k.View.cfg.Log.Info("journal: released partitions that other nodes hold now", "released", released, "held", k.View.engine().HeldPartitions().Len())
-	}
+	k.tell(ctx)
+	k.View.cfg.Log.Info("journal: released partitions that other nodes hold now", "released", len(surplus), "held", k.View.engine().HeldPartitions().Len())
 }
 
 // takeParts is in how many steps a node takes all partitions: each reads the journal

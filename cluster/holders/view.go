@@ -46,8 +46,8 @@ type View struct {
 const bucket = "WEIR_SHARES"
 
 // Open reads who holds what, and releases the partitions that are others' to hold, before
-// anything is loaded into the engine. Whether these are alive is not known yet: the Keeper sees to
-// that.
+// anything is loaded into the engine. What this node held in the life before and too few others say that they hold
+// is loaded all the same. Whether these are alive is not known yet: the Keeper sees to that.
 func Open(ctx context.Context, nats *join.Node, cfg Config) (*View, error) {
 	v := &View{cfg: cfg}
 	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
@@ -57,14 +57,9 @@ func Open(ctx context.Context, nats *join.Node, cfg Config) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes := []string{cfg.Node}
-	for _, e := range v.registry.Entries() {
-		if e.Node != cfg.Node {
-			nodes = append(nodes, e.Node)
-		}
-	}
+	entries := v.registry.Entries()
 	for partition := range v.partitions() {
-		if !v.prefers(nodes, partition) {
+		if !loads(entries, cfg.Node, partition, cfg.Replicas) {
 			v.engine().Release(partition)
 		}
 	}
