@@ -66,7 +66,7 @@ func retryWhileUnavailable(ctx context.Context, ask func() error) error {
 // NotYetCreated makes a bucket that is not there an error that is worth another try: of
 // nodes that start together, one makes it while others see it come.
 func NotYetCreated(err error) error {
-	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) {
+	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, nats.ErrStreamNotFound) {
 		return errors.Join(nats.ErrTimeout, err)
 	}
 	return err
@@ -79,10 +79,23 @@ const CodeNoPeers = 10005
 // IsUnavailable tells whether an error says that no server could answer, or too few. A deadline is
 // the client's own for one request: who asks looks at that of ctx.
 func IsUnavailable(err error) bool {
-	var api *jetstream.APIError
-	if errors.As(err, &api) && (api.Code == http.StatusServiceUnavailable || api.ErrorCode == CodeNoPeers) {
+	if code, is := apiCode(err); code == http.StatusServiceUnavailable || is == CodeNoPeers {
 		return true
 	}
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
 		errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, jetstream.ErrNoHeartbeat)
+}
+
+// apiCode is what a server answered instead; 0, 0: it did not. What watches a bucket or reads
+// an object has the errors of the client's older package.
+func apiCode(err error) (code, is int) {
+	var api *jetstream.APIError
+	var older *nats.APIError
+	switch {
+	case errors.As(err, &api):
+		return api.Code, int(api.ErrorCode)
+	case errors.As(err, &older):
+		return older.Code, int(older.ErrorCode)
+	}
+	return 0, 0
 }

@@ -17,6 +17,9 @@ func TestRetryUnavailable(t *testing.T) {
 	}{
 		{nats.ErrNoResponders, true},
 		{&jetstream.APIError{Code: 503}, true},
+		{&nats.APIError{Code: 503, ErrorCode: 10008, Description: "JetStream system temporarily unavailable"}, true}, // of a watch
+		{NotYetCreated(nats.ErrStreamNotFound), true},
+		{&nats.APIError{Code: 400, ErrorCode: 10058, Description: "stream name already in use"}, false},
 		{&jetstream.APIError{Code: 400, ErrorCode: 10005, Description: "no suitable peers for placement, peer offline"}, true},
 		{&jetstream.APIError{Code: 400, ErrorCode: 10058, Description: "stream name already in use"}, false},
 		{errors.New("another"), false},
