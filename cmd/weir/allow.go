@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"fmt"
 	"strconv"
 	"time"
@@ -9,12 +11,11 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/internal/units"
 )
 
 // allowFlags are the flags of weir allow.
 type allowFlags struct {
-	remote
+	cli.Remote
 	limit     string
 	n, burst  int
 	per       time.Duration
@@ -26,7 +27,7 @@ type allowFlags struct {
 // allowTimeout is short: somebody waits for the decision, and decides without it.
 const allowTimeout = time.Second
 
-func newAllow(w *world) *cobra.Command {
+func newAllow(w *cli.World) *cobra.Command {
 	var f allowFlags
 	cmd := &cobra.Command{
 		Use:   "allow KEY [N]",
@@ -43,14 +44,14 @@ Exit codes: 0 allowed, 3 denied; 1 nobody decided, 2 the command line is wrong.`
 		Example: `  weir allow login:bob && echo come in
   weir allow user:42 --limit api --peek
   weir allow backup:nightly --n 1 --per 1h || echo later`,
-		Args:              args("KEY", "[N]"),
+		Args:              cli.Args("KEY", "[N]"),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			check, err := f.check(args)
 			if err != nil {
-				return usage{err}
+				return cli.Usage(err)
 			}
-			c, err := f.client(from)
+			c, err := f.Client(from)
 			if err != nil {
 				return err
 			}
@@ -62,7 +63,7 @@ Exit codes: 0 allowed, 3 denied; 1 nobody decided, 2 the command line is wrong.`
 			if err != nil {
 				return err
 			}
-			if err := f.print(w.stdout, d, func(t *table) {
+			if err := f.Print(w.Stdout, d, func(t *cli.Table) {
 				if !d.Unmatched || !f.match { // else the error says it
 					printDecision(t, d)
 				}
@@ -73,21 +74,21 @@ Exit codes: 0 allowed, 3 denied; 1 nobody decided, 2 the command line is wrong.`
 			case !d.Allowed:
 				return denied{}
 			case d.Unmatched && f.match:
-				return fmt.Errorf("no policy is for key %s: weir limits lists the policies, and weir limits check FILE KEY tells which are for a key", keyText(args[0]))
+				return fmt.Errorf("no policy is for key %s: weir limits lists the policies, and weir limits check FILE KEY tells which are for a key", cli.KeyText(args[0]))
 			}
 			return nil
 		}),
 	}
-	f.defineWithin(cmd, allowTimeout)
+	f.DefineWithin(cmd, allowTimeout)
 	flags := cmd.Flags()
 	flags.StringVar(&f.limit, "limit", "", "the one policy to ask; with --n and --per the name of your own limit")
-	flags.Var(number(&f.n), "n", "your own limit: how many in each --per")
-	flags.Var(duration(&f.per), "per", "your own limit: the period, 1ms to what the server takes (a day)")
-	flags.Var(number(&f.burst), "burst", "your own limit: how many at once (default --n)")
-	choice(cmd, &f.algorithm, "algorithm", "your own limit: how it is kept (default window)", "window", "fixed", "gcra")
+	flags.Var(cli.Number(&f.n), "n", "your own limit: how many in each --per")
+	flags.Var(cli.Duration(&f.per), "per", "your own limit: the period, 1ms to what the server takes (a day)")
+	flags.Var(cli.Number(&f.burst), "burst", "your own limit: how many at once (default --n)")
+	cli.Choice(cmd, &f.algorithm, "algorithm", "your own limit: how it is kept (default window)", "window", "fixed", "gcra")
 	flags.BoolVar(&f.peek, "peek", false, "only say what would be decided, and take nothing")
 	flags.BoolVar(&f.match, "require-match", false, "fail with exit code 1 when no policy is for the key")
-	if err := cmd.RegisterFlagCompletionFunc("limit", completeLimits(w, &f.remote, 1)); err != nil {
+	if err := cmd.RegisterFlagCompletionFunc("limit", cli.CompleteLimits(w, &f.Remote, 1)); err != nil {
 		panic(err) // a flag defined twice
 	}
 	return cmd
@@ -101,7 +102,7 @@ func (f *allowFlags) check(args []string) (client.Check, error) {
 	if len(args) == 2 {
 		n, err := strconv.ParseUint(args[1], 10, 64)
 		if err != nil || n == 0 {
-			return check, fmt.Errorf("wrong N %q: %s", args[1], wholeNumber)
+			return check, fmt.Errorf("wrong N %q: %s", args[1], cli.WholeNumber)
 		}
 		check.N = n
 	}
@@ -116,19 +117,19 @@ func (f *allowFlags) check(args []string) (client.Check, error) {
 	return check, nil
 }
 
-func printDecision(t *table, d client.Decision) {
+func printDecision(t *cli.Table, d client.Decision) {
 	switch {
 	case d.Unmatched:
-		t.row("allowed: no policy is for this key")
+		t.Row("allowed: no policy is for this key")
 		return
 	case d.Allowed:
-		t.row("allowed")
+		t.Row("allowed")
 	default:
-		t.row("denied, again in " + waitText(d.RetryAfterSeconds))
+		t.Row("denied, again in " + cli.WaitText(d.RetryAfterSeconds))
 	}
-	t.row("LIMIT", "KEY", "LEFT", "OF", "RESET", "")
+	t.Row("LIMIT", "KEY", "LEFT", "OF", "RESET", "")
 	for _, l := range d.Limits {
-		t.row(l.Name, keyText(l.Key), fmt.Sprint(l.Remaining), fmt.Sprint(l.Burst), waitText(l.ResetSeconds), limitVerdict(l))
+		t.Row(l.Name, cli.KeyText(l.Key), fmt.Sprint(l.Remaining), fmt.Sprint(l.Burst), cli.WaitText(l.ResetSeconds), limitVerdict(l))
 	}
 }
 
@@ -144,15 +145,6 @@ func limitVerdict(l client.LimitState) string {
 		return "denied"
 	}
 	return ""
-}
-
-// waitText is a time to wait for people: from a second on in whole ones, rounded up.
-func waitText(seconds float64) string {
-	d := time.Duration(seconds*1000+0.5) * time.Millisecond
-	if d > time.Second {
-		d = (d + time.Second - 1).Truncate(time.Second)
-	}
-	return units.FormatDuration(d)
 }
 
 // denied is the end of a command whose answer is no. The answer was printed.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,9 +20,9 @@ import (
 	"github.com/weir-counter/weir/journal/backup"
 )
 
-func newBackup(w *world) *cobra.Command {
+func newBackup(w *cli.World) *cobra.Command {
 	server, force := "http://127.0.0.1:8080", false
-	var l login
+	var l cli.Login
 	cmd := &cobra.Command{
 		Use:   "backup FILE|-",
 		Short: "Write all counts of a running server to a file",
@@ -32,7 +34,7 @@ when it is whole. A file that is there is not written over without --force.
 'weir restore' makes a data directory of it.`,
 		Example: "  weir backup weir.backup\n  weir backup - | ssh backups 'cat >weir.backup'",
 		Args:    cobra.ExactArgs(1),
-		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			if _, err := os.Lstat(args[0]); err == nil && args[0] != "-" && !force {
 				return fmt.Errorf("%s exists already: name another file, or overwrite it with --force", args[0])
 			}
@@ -42,40 +44,39 @@ when it is whole. A file that is there is not written over without --force.
 			}
 			defer body.Close()
 			if args[0] == "-" {
-				_, err := saveBackup(body, w.stdout)
+				_, err := saveBackup(body, w.Stdout)
 				return err
 			}
 			info, err := saveBackupFile(body, args[0])
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(w.stdout, "%s: %s, taken at %s\n", args[0], units.FormatSize(info.Bytes), formatMoment(info.Taken))
+			fmt.Fprintf(w.Stdout, "%s: %s, taken at %s\n", args[0], units.FormatSize(info.Bytes), cli.FormatMoment(info.Taken))
 			return nil
 		}),
 	}
 	cmd.Flags().StringVar(&server, "server", server, "address of the server")
-	l.define(cmd)
+	l.Define(cmd)
 	cmd.Flags().BoolVar(&force, "force", false, "write over a file that is there")
 	return cmd
 }
 
 // openBackup asks a server for a backup, of several nodes the first: each has all counts. It has no time
 // limit: the user has one.
-func openBackup(ctx context.Context, l *login, server string) (io.ReadCloser, error) {
+func openBackup(ctx context.Context, l *cli.Login, server string) (io.ReadCloser, error) {
 	server, _, _ = strings.Cut(server, ",")
 	if !strings.Contains(server, "://") {
 		server = "http://" + server
 	}
 	address, err := url.JoinPath(server, "/v1/backup")
 	if err != nil {
-		return nil, usage{fmt.Errorf("--server: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("--server: %w", err))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, usage{fmt.Errorf("--server: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("--server: %w", err))
 	}
-	req.Header.Set("User-Agent", userAgent())
-	resp, err := l.do(req)
+	resp, err := l.Do(req)
 	if err != nil {
 		return nil, err
 	}

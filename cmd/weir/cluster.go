@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"fmt"
 	"math"
 	"time"
@@ -11,8 +13,8 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-func newCluster(w *world) *cobra.Command {
-	var r remote
+func newCluster(w *cli.World) *cobra.Command {
+	var r cli.Remote
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Show the nodes of a cluster",
@@ -20,10 +22,10 @@ func newCluster(w *world) *cobra.Command {
 hits of each, how far each clock is ahead, and the journal that they share. It takes
 up to a second while a node is away. 'weir cluster remove' removes a dead node.`,
 		Example:           "  weir cluster --server 10.0.0.2:8080",
-		Args:              args(),
+		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
-			c, err := r.client(from)
+		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
+			c, err := r.Client(from)
 			if err != nil {
 				return err
 			}
@@ -31,44 +33,44 @@ up to a second while a node is away. 'weir cluster remove' removes a dead node.`
 			if err != nil {
 				return err
 			}
-			return r.print(w.stdout, cluster, func(t *table) { printCluster(t, cluster) })
+			return r.Print(w.Stdout, cluster, func(t *cli.Table) { printCluster(t, cluster) })
 		}),
 	}
-	r.define(cmd)
+	r.Define(cmd)
 	cmd.AddCommand(newClusterRemove(w))
 	return cmd
 }
 
-func printCluster(t *table, c client.Cluster) {
+func printCluster(t *cli.Table, c client.Cluster) {
 	switch c.Mode {
 	case "cluster":
-		t.row("cluster", fmt.Sprintf("%s, seen by %s", c.Cluster, c.Node))
+		t.Row("cluster", fmt.Sprintf("%s, seen by %s", c.Cluster, c.Node))
 	case "nats":
-		t.row("cluster", fmt.Sprintf("existing NATS, seen by %s", c.Node))
+		t.Row("cluster", fmt.Sprintf("existing NATS, seen by %s", c.Node))
 	default:
-		t.row("cluster", "none: this server is "+c.Mode)
+		t.Row("cluster", "none: this server is "+c.Mode)
 		printAlarms(t, c.Alarms)
 		return
 	}
-	t.row("as of", fmt.Sprintf("%s, %s ago", timeText(c.AsOf), ago(c.Now.Sub(c.AsOf.Time).Seconds())))
-	t.row("leader", orNone(c.Leader))
-	t.row("snapshots by", orNone(c.SnapshotsBy))
+	t.Row("as of", fmt.Sprintf("%s, %s ago", cli.TimeText(c.AsOf), ago(c.Now.Sub(c.AsOf.Time).Seconds())))
+	t.Row("leader", orNone(c.Leader))
+	t.Row("snapshots by", orNone(c.SnapshotsBy))
 	if j := c.Journal; j != nil {
-		t.row("journal", fmt.Sprintf("messages %d to %d, %s, %d partitions", j.First, j.Last, units.FormatSize(j.Bytes), c.Partitions))
-		t.row("found", fmt.Sprintf("%d divergences, %d holes, %d repaired", j.Divergence, j.Holes, j.Repaired))
+		t.Row("journal", fmt.Sprintf("messages %d to %d, %s, %d partitions", j.First, j.Last, units.FormatSize(j.Bytes), c.Partitions))
+		t.Row("found", fmt.Sprintf("%d divergences, %d holes, %d repaired", j.Divergence, j.Holes, j.Repaired))
 	}
 	if c.Replicas > 0 {
-		t.row("held by", fmt.Sprintf("%d nodes each", c.Replicas))
+		t.Row("held by", fmt.Sprintf("%d nodes each", c.Replicas))
 	}
 	if c.Unheld > 0 {
-		t.row("UNHELD", fmt.Sprintf("%d partitions, which no running node can answer for", c.Unheld))
+		t.Row("UNHELD", fmt.Sprintf("%d partitions, which no running node can answer for", c.Unheld))
 	}
 	printAlarms(t, c.Alarms)
 	for _, p := range c.Problems {
-		t.row("problem", p)
+		t.Row("problem", p)
 	}
-	t.row()
-	t.row("NODE", "STATE", "LAG", "HEARD", "CLOCK", "RTT", "WAITING", "HOLDS", "EPOCH", "ORIGIN")
+	t.Row()
+	t.Row("NODE", "STATE", "LAG", "HEARD", "CLOCK", "RTT", "WAITING", "HOLDS", "EPOCH", "ORIGIN")
 	for _, n := range c.Nodes {
 		rtt, waiting := "-", "-"
 		for _, r := range c.Routes {
@@ -76,20 +78,20 @@ func printCluster(t *table, c client.Cluster) {
 				rtt, waiting = ago(r.RTTS), units.FormatSize(int64(r.PendingBytes))
 			}
 		}
-		t.row(n.Node, stateOf(n), ago(n.LagS), ago(c.Now.Sub(n.Heard.Time).Seconds())+" ago", clockText(n), rtt, waiting, fmt.Sprint(n.Held), fmt.Sprint(n.Epoch), n.Origin)
+		t.Row(n.Node, stateOf(n), ago(n.LagS), ago(c.Now.Sub(n.Heard.Time).Seconds())+" ago", clockText(n), rtt, waiting, fmt.Sprint(n.Held), fmt.Sprint(n.Epoch), n.Origin)
 	}
 }
 
 func stateOf(n client.Node) string {
 	switch {
 	case n.Self && n.Late:
-		return "this one, LATE (" + n.Why + ") since " + timeText(n.AsOf)
+		return "this one, LATE (" + n.Why + ") since " + cli.TimeText(n.AsOf)
 	case n.Self:
 		return "this one"
 	case n.Left:
 		return "left"
 	case n.Late:
-		return "LATE (" + n.Why + ") since " + timeText(n.AsOf)
+		return "LATE (" + n.Why + ") since " + cli.TimeText(n.AsOf)
 	}
 	return "here"
 }

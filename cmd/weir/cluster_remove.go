@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"strings"
 	"time"
 
@@ -9,8 +11,8 @@ import (
 	"github.com/weir-counter/weir/client"
 )
 
-func newClusterRemove(w *world) *cobra.Command {
-	var r remote
+func newClusterRemove(w *cli.World) *cobra.Command {
+	var r cli.Remote
 	cmd := &cobra.Command{
 		Use:   "remove NODE",
 		Short: "Permanently remove a dead node",
@@ -24,8 +26,8 @@ this one from their --peers.`,
 		Example:           "  weir cluster remove n3 --server 10.0.0.2:8080",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
-			c, err := r.client(from)
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			c, err := r.Client(from)
 			if err != nil {
 				return err
 			}
@@ -33,26 +35,26 @@ this one from their --peers.`,
 			if err != nil {
 				return err
 			}
-			return r.print(w.stdout, removed, func(t *table) { printRemoved(t, removed) })
+			return r.Print(w.Stdout, removed, func(t *cli.Table) { printRemoved(t, removed) })
 		}),
 	}
-	r.defineWithin(cmd, 30*time.Second)
+	r.DefineWithin(cmd, 30*time.Second)
 	return cmd
 }
 
-func printRemoved(t *table, r client.RemovedNode) {
-	t.row("removed", r.Node)
+func printRemoved(t *cli.Table, r client.RemovedNode) {
+	t.Row("removed", r.Node)
 	if r.Voter {
-		t.row("vote", "quorums are counted without it")
+		t.Row("vote", "quorums are counted without it")
 	} else {
-		t.row("vote", "it had none")
+		t.Row("vote", "it had none")
 	}
 	if len(r.Origins) == 0 {
-		t.row("waited for", "it was not")
+		t.Row("waited for", "it was not")
 	} else {
-		t.row("waited for", "no longer: origin "+strings.Join(r.Origins, ", "))
+		t.Row("waited for", "no longer: origin "+strings.Join(r.Origins, ", "))
 	}
 	for _, s := range r.Streams {
-		t.row(s.Name, "is kept by "+strings.Join(s.Nodes, ", "))
+		t.Row(s.Name, "is kept by "+strings.Join(s.Nodes, ", "))
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"fmt"
 	"math"
 	"strings"
@@ -22,7 +24,7 @@ older instants both ends of a window lie in slots of up to 1 % of their age.`
 
 // countFlags are the flags of weir count and weir rate.
 type countFlags struct {
-	remote
+	cli.Remote
 	windows []time.Duration
 	bare    string // the last window that was given without a unit; empty: none was
 	at      time.Time
@@ -30,15 +32,15 @@ type countFlags struct {
 }
 
 func (f *countFlags) define(cmd *cobra.Command) {
-	f.remote.define(cmd)
-	freshFlag(cmd, &f.fresh)
-	cmd.Flags().VarP(&windows{durations(&f.windows), &f.bare}, "window", "w", "window to count in, may be repeated (default 5m)")
-	cmd.Flags().Var(moment(&f.at), "at", "end of the windows: RFC 3339 or Unix seconds; long ago, bounds are wider (default now)")
+	f.Remote.Define(cmd)
+	cli.FreshFlag(cmd, &f.fresh)
+	cmd.Flags().VarP(&windows{cli.Durations(&f.windows), &f.bare}, "window", "w", "window to count in, may be repeated (default 5m)")
+	cmd.Flags().Var(cli.Moment(&f.at), "at", "end of the windows: RFC 3339 or Unix seconds; long ago, bounds are wider (default now)")
 }
 
 // windows are durations that remember which of them had no unit.
 type windows struct {
-	values[time.Duration]
+	cli.Values[time.Duration]
 	bare *string
 }
 
@@ -46,7 +48,7 @@ func (w *windows) Set(s string) error {
 	if strings.Trim(s, "0123456789.") == "" {
 		*w.bare = s
 	}
-	return w.values.Set(s)
+	return w.Values.Set(s)
 }
 
 // unitWords are how people write the units of durations, and which unit each is.
@@ -78,7 +80,7 @@ func (f *countFlags) query(keys []string) client.CountQuery {
 	return client.CountQuery{Keys: keys, Windows: f.windows, At: f.at, Fresh: f.fresh}
 }
 
-func newCount(w *world) *cobra.Command {
+func newCount(w *cli.World) *cobra.Command {
 	var f countFlags
 	cmd := &cobra.Command{
 		Use:   "count [KEY...]",
@@ -88,9 +90,9 @@ func newCount(w *world) *cobra.Command {
 ` + pastHelp,
 		Example:           "  weir count url:/home --window 5m --window 24h\n  weir count --json",
 		Args:              f.args,
-		ValidArgsFunction: completeKeys(w, &f.remote, math.MaxInt),
-		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
-			c, err := f.client(from)
+		ValidArgsFunction: cli.CompleteKeys(w, &f.Remote, math.MaxInt),
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			c, err := f.Client(from)
 			if err != nil {
 				return err
 			}
@@ -99,12 +101,12 @@ func newCount(w *world) *cobra.Command {
 				return err
 			}
 			if len(counts) > 0 {
-				f.incomplete(w, counts[0].Freshness)
+				f.Incomplete(w, counts[0].Freshness)
 			}
-			return f.print(w.stdout, counts, func(t *table) {
-				t.row("KEY", "WINDOW", "HITS")
+			return f.Print(w.Stdout, counts, func(t *cli.Table) {
+				t.Row("KEY", "WINDOW", "HITS")
 				for _, n := range counts {
-					t.row(keyText(n.Key), windowText(n.WindowSeconds), n.Bounds.String())
+					t.Row(cli.KeyText(n.Key), cli.WindowText(n.WindowSeconds), n.Bounds.String())
 				}
 			})
 		}),

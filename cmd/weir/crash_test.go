@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"bufio"
 	"context"
 	"encoding/json"
@@ -227,7 +229,7 @@ func TestStopBeforeStart(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
 	var log strings.Builder
-	code := run(ctx, &world{stderr: &log, env: lookup(nil)}, []string{"serve", "--http", "127.0.0.1:0", "--data", t.TempDir()})
+	code := run(ctx, &cli.World{Stderr: &log, Env: lookup(nil)}, []string{"serve", "--http", "127.0.0.1:0", "--data", t.TempDir()})
 	if code != exitOK {
 		t.Errorf("exit %d\n%s", code, log.String())
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"context"
 	"fmt"
 	"log/slog"
@@ -13,13 +15,13 @@ import (
 
 // checkDemo has a demonstration in memory, and refuses what it has not: its hits are not to be found
 // among those that somebody needs.
-func (f *serveFlags) checkDemo(from sources) error {
+func (f *serveFlags) checkDemo(from cli.Sources) error {
 	if !f.demo {
 		return nil
 	}
 	for _, flag := range []string{"data", "cluster", "nats", "replicas", "policy", "tokens", "clock"} {
 		if where := from[flag]; where != "" {
-			return usage{fmt.Errorf("%s and %s: the demonstration is in memory, alone, open and with policies of its own: leave one out", where, from["demo"])}
+			return cli.Usage(fmt.Errorf("%s and %s: the demonstration is in memory, alone, open and with policies of its own: leave one out", where, from["demo"]))
 		}
 	}
 	f.node.Ephemeral = true

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"fmt"
 	"strings"
 
@@ -8,14 +10,14 @@ import (
 )
 
 // checkDoors refuses settings of a door that is not opened: they would do nothing, and who gives them relies on them.
-func checkDoors(flags *pflag.FlagSet, from sources) (err error) {
+func checkDoors(flags *pflag.FlagSet, from cli.Sources) (err error) {
 	for _, door := range []string{"resp", "rls", "statsd"} {
 		if flags.Lookup(door).Value.String() != "" {
 			continue
 		}
 		flags.VisitAll(func(f *pflag.Flag) {
 			if where := from[f.Name]; where != "" && err == nil && strings.HasPrefix(f.Name, door+"-") {
-				err = usage{fmt.Errorf("%s: it does nothing without --%s: give --%s ADDRESS too, or leave it out", where, door, door)}
+				err = cli.Usage(fmt.Errorf("%s: it does nothing without --%s: give --%s ADDRESS too, or leave it out", where, door, door))
 			}
 		})
 	}

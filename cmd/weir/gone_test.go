@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"context"
 	"io"
 	"os"
@@ -15,7 +17,7 @@ func TestServeDataGone(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	var log strings.Builder
-	w := &world{stdout: io.Discard, stderr: &log, env: lookup(nil), serving: func(server string) {
+	w := &cli.World{Stdout: io.Discard, Stderr: &log, Env: lookup(nil), Serving: func(server string) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}

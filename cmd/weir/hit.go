@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"fmt"
 	"strconv"
 	"time"
@@ -10,11 +12,8 @@ import (
 	"github.com/weir-counter/weir/client"
 )
 
-// wholeNumber is what N must be.
-const wholeNumber = "it must be a whole number, 1 or more"
-
-func newHit(w *world) *cobra.Command {
-	var r remote
+func newHit(w *cli.World) *cobra.Command {
+	var r cli.Remote
 	var at time.Time
 	var durable bool
 	cmd := &cobra.Command{
@@ -26,18 +25,18 @@ A hit whose answer is lost on the way is sent again, and counts once all the
 same. With --durable the command succeeds once the hit is on the server's disk;
 without it a crash of the server may lose at most one flush interval.`,
 		Example:           "  weir hit url:/home\n  weir hit jobs:done 25 --at 2026-01-31T12:00:00Z",
-		Args:              args("KEY", "[N]"),
-		ValidArgsFunction: completeKeys(w, &r, 1),
-		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
+		Args:              cli.Args("KEY", "[N]"),
+		ValidArgsFunction: cli.CompleteKeys(w, &r, 1),
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			hit := client.Hit{Key: args[0], N: 1, At: at}
 			if len(args) == 2 {
 				n, err := strconv.ParseUint(args[1], 10, 64)
 				if err != nil || n == 0 {
-					return usage{fmt.Errorf("wrong N %q: %s", args[1], wholeNumber)}
+					return cli.Usage(fmt.Errorf("wrong N %q: %s", args[1], cli.WholeNumber))
 				}
 				hit.N = n
 			}
-			c, err := r.sender(from, durable)
+			c, err := r.Sender(from, durable)
 			if err != nil {
 				return err
 			}
@@ -45,7 +44,7 @@ without it a crash of the server may lose at most one flush interval.`,
 			if err != nil {
 				return err
 			}
-			return r.print(w.stdout, receipt, func(t *table) {
+			return r.Print(w.Stdout, receipt, func(t *cli.Table) {
 				text := fmt.Sprintf("%d counted", receipt.Counted)
 				if receipt.Durable {
 					text += ", on disk"
@@ -53,12 +52,12 @@ without it a crash of the server may lose at most one flush interval.`,
 				if receipt.Late > 0 {
 					text += ", late: the key has a newer hit"
 				}
-				t.row(text)
+				t.Row(text)
 			})
 		}),
 	}
-	r.defineWithin(cmd, durableTimeout)
-	cmd.Flags().BoolVar(&durable, "durable", false, durableHelp)
-	cmd.Flags().Var(moment(&at), "at", "when it was: RFC 3339 or Unix seconds (default now)")
+	r.DefineWithin(cmd, cli.DurableTimeout)
+	cmd.Flags().BoolVar(&durable, "durable", false, cli.DurableHelp)
+	cmd.Flags().Var(cli.Moment(&at), "at", "when it was: RFC 3339 or Unix seconds (default now)")
 	return cmd
 }

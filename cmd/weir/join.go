@@ -1,8 +1,9 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -16,8 +17,8 @@ func (f *serveFlags) defineJoin(cmd *cobra.Command) {
 	flags.StringVar(&c.Addr, "cluster-addr", "", "host:port where other nodes reach this one")
 	flags.StringVar(&c.Listen, "cluster-listen", "", "host:port to listen on for them, if it is another (NAT, containers)")
 	flags.StringSliceVar(&c.Peers, "peers", nil, "the --cluster-addr of all nodes, this one's included, apart by commas")
-	flags.Var(replicasFlag(&f.node.Journal.Replicas), "replicas", "how many nodes hold each partition and answer for its keys: all, or a number, the same on all nodes")
-	flags.Var(duration(&f.node.Journal.MoveAfter), "move-after", "how long a node may be away before others take the keys that it holds")
+	flags.Var(cli.NumberOrAll(&f.node.Journal.Replicas), "replicas", "how many nodes hold each partition and answer for its keys: all, or a number, the same on all nodes")
+	flags.Var(cli.Duration(&f.node.Journal.MoveAfter), "move-after", "how long a node may be away before others take the keys that it holds")
 	flags.StringVar(&c.TLS.CA, "cluster-ca", "", "PEM file of the authorities that sign the nodes' certificates")
 	flags.StringVar(&c.TLS.Cert, "cluster-cert", "", "PEM file of this node's certificate, for server and client")
 	flags.StringVar(&c.TLS.Key, "cluster-key", "", "PEM file of its key")
@@ -34,33 +35,17 @@ func (f *serveFlags) defineJoin(cmd *cobra.Command) {
 }
 
 // checkEphemeral refuses what an ephemeral server can't do.
-func (f *serveFlags) checkEphemeral(from sources) error {
+func (f *serveFlags) checkEphemeral(from cli.Sources) error {
 	if !f.node.Ephemeral {
 		return nil
 	}
 	if where := from["data"]; where != "" {
-		return usage{fmt.Errorf("%s and %s: an ephemeral server keeps no data: choose one", where, from["ephemeral"])}
+		return cli.Usage(fmt.Errorf("%s and %s: an ephemeral server keeps no data: choose one", where, from["ephemeral"]))
 	}
 	for _, flag := range []string{"cluster", "nats", "replicas"} {
 		if where := from[flag]; where != "" {
-			return usage{fmt.Errorf("%s and %s: nodes count together by their journals, and an ephemeral server has none: choose one", where, from["ephemeral"])}
+			return cli.Usage(fmt.Errorf("%s and %s: nodes count together by their journals, and an ephemeral server has none: choose one", where, from["ephemeral"]))
 		}
 	}
 	return nil
-}
-
-// replicasFlag takes all, which is 0, or a number from 1.
-func replicasFlag(to *int) value[int] {
-	count := number(to)
-	return value[int]{to: to, kind: "all|number", read: func(s string) (int, error) {
-		if strings.EqualFold(s, "all") {
-			return 0, nil
-		}
-		return count.read(s)
-	}, write: func(n int) string {
-		if n == 0 {
-			return "all"
-		}
-		return count.write(n)
-	}}
 }

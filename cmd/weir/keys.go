@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"errors"
 	"fmt"
 	"math"
@@ -10,8 +12,8 @@ import (
 	"github.com/weir-counter/weir/client"
 )
 
-func newKeys(w *world) *cobra.Command {
-	var r remote
+func newKeys(w *cli.World) *cobra.Command {
+	var r cli.Remote
 	q := client.KeysQuery{Limit: 100}
 	cmd := &cobra.Command{
 		Use:   "keys",
@@ -20,10 +22,10 @@ func newKeys(w *world) *cobra.Command {
 
 When there are more than --limit, a line on the error output says how to go on.`,
 		Example:           "  weir keys --prefix url:",
-		Args:              args(),
+		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
-			c, err := r.client(from)
+		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
+			c, err := r.Client(from)
 			if err != nil {
 				return err
 			}
@@ -31,42 +33,42 @@ When there are more than --limit, a line on the error output says how to go on.`
 			if err != nil {
 				return err
 			}
-			r.incomplete(w, keys.Freshness)
-			err = r.print(w.stdout, keys, func(t *table) {
+			r.Incomplete(w, keys.Freshness)
+			err = r.Print(w.Stdout, keys, func(t *cli.Table) {
 				for _, key := range keys.Keys {
-					t.row(keyText(key))
+					t.Row(cli.KeyText(key))
 				}
 			})
 			// The output is a list for other programs.
 			switch {
-			case r.json:
+			case r.JSON:
 			case len(keys.Keys) == 0:
-				fmt.Fprintln(w.stderr, "no keys"+ofPrefix(q.Prefix))
+				fmt.Fprintln(w.Stderr, "no keys"+ofPrefix(q.Prefix))
 			case keys.Next != "":
-				fmt.Fprintln(w.stderr, "there are more keys: go on with --after "+keyText(keys.Next))
+				fmt.Fprintln(w.Stderr, "there are more keys: go on with --after "+cli.KeyText(keys.Next))
 			}
 			return err
 		}),
 	}
-	r.define(cmd)
-	freshFlag(cmd, &q.Fresh)
+	r.Define(cmd)
+	cli.FreshFlag(cmd, &q.Fresh)
 	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys that begin with this; those of limit: are listed only so")
 	cmd.Flags().StringVar(&q.After, "after", "", "only keys that sort after this")
-	cmd.Flags().VarP(number(&q.Limit), "limit", "n", "how many keys to list, at most 5000")
+	cmd.Flags().VarP(cli.Number(&q.Limit), "limit", "n", "how many keys to list, at most 5000")
 	return cmd
 }
 
-func newDelete(w *world) *cobra.Command {
-	var r remote
+func newDelete(w *cli.World) *cobra.Command {
+	var r cli.Remote
 	cmd := &cobra.Command{
 		Use:               "delete KEY...",
 		Short:             "Delete keys and their hits",
 		Long:              "Delete keys and their hits. They stay counted under the key *, which counts all hits.",
 		Example:           "  weir delete url:/home url:/cart",
-		Args:              args("KEY..."),
-		ValidArgsFunction: completeKeys(w, &r, math.MaxInt),
-		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
-			c, err := r.client(from)
+		Args:              cli.Args("KEY..."),
+		ValidArgsFunction: cli.CompleteKeys(w, &r, math.MaxInt),
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			c, err := r.Client(from)
 			if err != nil {
 				return err
 			}
@@ -76,19 +78,19 @@ func newDelete(w *world) *cobra.Command {
 			var failed error
 			for _, key := range args {
 				if err := c.Delete(cmd.Context(), key); err != nil {
-					failed = errors.Join(failed, fmt.Errorf("%s: %w", keyText(key), err))
+					failed = errors.Join(failed, fmt.Errorf("%s: %w", cli.KeyText(key), err))
 					continue
 				}
 				deleted.Keys = append(deleted.Keys, key)
 			}
-			return errors.Join(r.print(w.stdout, deleted, func(t *table) {
+			return errors.Join(r.Print(w.Stdout, deleted, func(t *cli.Table) {
 				for _, key := range deleted.Keys {
-					t.row("deleted " + keyText(key))
+					t.Row("deleted " + cli.KeyText(key))
 				}
 			}), failed)
 		}),
 	}
-	r.define(cmd)
+	r.Define(cmd)
 	return cmd
 }
 
@@ -97,5 +99,5 @@ func ofPrefix(prefix string) string {
 	if prefix == "" {
 		return ""
 	}
-	return " of " + keyText(prefix) + "..."
+	return " of " + cli.KeyText(prefix) + "..."
 }

@@ -98,19 +98,3 @@ func TestLimitsReplayRefuses(t *testing.T) {
 		t.Errorf("the log has %d bytes, %v", len(text), err)
 	}
 }
-
-// A log that is redirected to the input is a file, too.
-func TestDeniedIsNotTheInput(t *testing.T) {
-	log := writeFile(t, "access.log", accessLog())
-	stdin, err := os.Open(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stdin.Close()
-	if _, err := createApart(log, stdin, []string{"-"}); err == nil || !strings.Contains(err.Error(), "is a file that is read") {
-		t.Errorf("error %v", err)
-	}
-	if text, err := os.ReadFile(log); err != nil || string(text) != accessLog() {
-		t.Errorf("the log has %d bytes, %v", len(text), err)
-	}
-}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"bytes"
 	"context"
 	"encoding/json"
@@ -24,8 +26,8 @@ func weirOf(t *testing.T, env map[string]string, stdin string, args ...string) (
 	var out, errs bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), 2*jointest.Patience)
 	defer cancel()
-	code = run(ctx, &world{
-		stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, env: lookup(env),
+	code = run(ctx, &cli.World{
+		Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Env: lookup(env),
 	}, args)
 	return code, out.String(), errs.String()
 }
@@ -48,7 +50,7 @@ func startServer(t *testing.T, args ...string) string {
 		args = append([]string{"--data", t.TempDir()}, args...)
 	}
 	go func() {
-		w := &world{stdout: io.Discard, stderr: &log, env: lookup(nil), serving: func(a string) { addr <- a }}
+		w := &cli.World{Stdout: io.Discard, Stderr: &log, Env: lookup(nil), Serving: func(a string) { addr <- a }}
 		done <- run(ctx, w, append([]string{"serve", "--http", "127.0.0.1:0"}, args...))
 	}()
 	stopped := func() {
@@ -276,7 +278,7 @@ func TestServePortInUse(t *testing.T) {
 func TestServeLogs(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var log bytes.Buffer
-	w := &world{stdout: io.Discard, stderr: &log, env: lookup(nil), serving: func(string) { stop() }}
+	w := &cli.World{Stdout: io.Discard, Stderr: &log, Env: lookup(nil), Serving: func(string) { stop() }}
 	if code := run(ctx, w, []string{"serve", "--http", "127.0.0.1:0", "--data", t.TempDir(), "--log-format", "json"}); code != exitOK {
 		t.Fatalf("exit %d\n%s", code, log.String())
 	}
@@ -314,7 +316,7 @@ func TestReplayFollow(t *testing.T) {
 	var out bytes.Buffer
 	done := make(chan int)
 	go func() {
-		done <- run(ctx, &world{stdout: &out, stderr: status, env: lookup(nil)}, []string{"replay", "--follow", "--every", "10ms", name})
+		done <- run(ctx, &cli.World{Stdout: &out, Stderr: status, Env: lookup(nil)}, []string{"replay", "--follow", "--every", "10ms", name})
 	}()
 	wait := func(want string) {
 		for s := range status.to {

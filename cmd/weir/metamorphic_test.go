@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -64,7 +66,7 @@ var settingsApart = []string{
 
 // Every flag of weir serve is tried, or is apart for a reason.
 func TestSettingsAreAll(t *testing.T) {
-	newServe(&world{}).Flags().VisitAll(func(f *pflag.Flag) {
+	newServe(&cli.World{}).Flags().VisitAll(func(f *pflag.Flag) {
 		name := "--" + f.Name
 		apart := slices.ContainsFunc(settingsApart, func(start string) bool { return strings.HasPrefix(name, start) })
 		if len(settingsDomain[name]) == 0 && !apart {

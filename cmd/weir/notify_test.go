@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"context"
 	"io"
 	"net"
@@ -33,7 +35,7 @@ func TestNotify(t *testing.T) {
 	defer stop()
 	done := make(chan int, 1)
 	go func() {
-		w := &world{stdout: io.Discard, stderr: io.Discard, env: lookup(map[string]string{"NOTIFY_SOCKET": socket})}
+		w := &cli.World{Stdout: io.Discard, Stderr: io.Discard, Env: lookup(map[string]string{"NOTIFY_SOCKET": socket})}
 		done <- run(ctx, w, []string{"serve", "--http", "127.0.0.1:0", "--data", t.TempDir()})
 	}()
 	if got := told(); !strings.HasPrefix(got, "READY=1\n") {

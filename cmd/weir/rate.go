@@ -1,12 +1,14 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"math"
 
 	"github.com/spf13/cobra"
 )
 
-func newRate(w *world) *cobra.Command {
+func newRate(w *cli.World) *cobra.Command {
 	var f countFlags
 	cmd := &cobra.Command{
 		Use:   "rate [KEY...]",
@@ -15,9 +17,9 @@ func newRate(w *world) *cobra.Command {
 all hits are counted.`,
 		Example:           "  weir rate url:/home --window 1m",
 		Args:              f.args,
-		ValidArgsFunction: completeKeys(w, &f.remote, math.MaxInt),
-		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
-			c, err := f.client(from)
+		ValidArgsFunction: cli.CompleteKeys(w, &f.Remote, math.MaxInt),
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			c, err := f.Client(from)
 			if err != nil {
 				return err
 			}
@@ -26,12 +28,12 @@ all hits are counted.`,
 				return err
 			}
 			if len(rates) > 0 {
-				f.incomplete(w, rates[0].Freshness)
+				f.Incomplete(w, rates[0].Freshness)
 			}
-			return f.print(w.stdout, rates, func(t *table) {
-				t.row("KEY", "WINDOW", "PER SECOND", "HITS")
+			return f.Print(w.Stdout, rates, func(t *cli.Table) {
+				t.Row("KEY", "WINDOW", "PER SECOND", "HITS")
 				for _, n := range rates {
-					t.row(keyText(n.Key), windowText(n.WindowSeconds), n.PerSecond.String(), n.Bounds.String())
+					t.Row(cli.KeyText(n.Key), cli.WindowText(n.WindowSeconds), n.PerSecond.String(), n.Bounds.String())
 				}
 			})
 		}),

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,7 +54,7 @@ const replayExamples = `  weir replay access.log
 
 // replayFlags are the flags of weir replay.
 type replayFlags struct {
-	login
+	cli.Login
 	options  replay.Options
 	to       string
 	compress client.Compression
@@ -60,7 +62,7 @@ type replayFlags struct {
 	json     bool
 }
 
-func newReplay(w *world) *cobra.Command {
+func newReplay(w *cli.World) *cobra.Command {
 	f := replayFlags{compress: "none", options: replay.Options{
 		Format: replay.Auto, Top: 10, Memory: 1 << 30, MaxAhead: 5 * time.Second, StatusEvery: 10 * time.Second,
 	}}
@@ -69,8 +71,8 @@ func newReplay(w *world) *cobra.Command {
 		Short:   "Count what is in access logs",
 		Long:    replayHelp,
 		Example: replayExamples,
-		Args:    args("FILE..."),
-		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
+		Args:    cli.Args("FILE..."),
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			f.options.Files = args
 			return f.replay(cmd, w, from)
 		}),
@@ -78,42 +80,42 @@ func newReplay(w *world) *cobra.Command {
 	o, flags := &f.options, cmd.Flags()
 	flags.SortFlags = false
 	flags.StringArrayVar(&o.Keys, "key", nil, "key template, may be repeated (default url:{path} and host:{host}, for json and tsv {key})")
-	choice(cmd, &o.Format, "format", "format of the files", replay.Formats...)
-	flags.VarP(number(&o.Top), "top", "n", "how many keys to list per template")
-	flags.Var(newValues(&o.At, "time", replay.ParseTime, formatMoment), "at", "count up to this time: RFC 3339, Unix seconds or as in a log; may be repeated (default the newest hit)")
-	flags.VarP(durations(&o.Windows), "window", "w", "count in this window, may be repeated (with --at, default 1s, 1m, 5m, 1h)")
+	cli.Choice(cmd, &o.Format, "format", "format of the files", replay.Formats...)
+	flags.VarP(cli.Number(&o.Top), "top", "n", "how many keys to list per template")
+	flags.Var(cli.NewValues(&o.At, "time", replay.ParseTime, cli.FormatMoment), "at", "count up to this time: RFC 3339, Unix seconds or as in a log; may be repeated (default the newest hit)")
+	flags.VarP(cli.Durations(&o.Windows), "window", "w", "count in this window, may be repeated (with --at, default 1s, 1m, 5m, 1h)")
 	flags.StringArrayVar(&o.CountKeys, "count-key", nil, "count this key too with --at and --window, may be repeated")
 	flags.StringVar(&f.to, "to", "", "send all hits to the server at this address")
-	f.login.define(cmd)
-	choice(cmd, &f.compress, "compress", "compress what is sent", "none", client.Gzip, client.Zstd)
-	flags.BoolVar(&f.durable, "durable", false, "with --to, "+durableHelp)
+	f.Login.Define(cmd)
+	cli.Choice(cmd, &f.compress, "compress", "compress what is sent", "none", client.Gzip, client.Zstd)
+	flags.BoolVar(&f.durable, "durable", false, "with --to, "+cli.DurableHelp)
 	flags.BoolVarP(&o.Follow, "follow", "f", false, "go on reading the last file as it grows; a restart reads it from its start")
 	flags.BoolVar(&o.FromEnd, "from-end", false, "with --follow, begin at the end of the last file, as tail -f -n 0 does")
-	flags.Var(duration(&o.StatusEvery), "every", "how often --follow tells the state")
-	flags.Var(size(&o.Memory), "memory", "memory budget of the keys")
-	flags.Var(duration(&o.MaxAhead), "max-ahead", "how far in the future a line's time may be")
+	flags.Var(cli.Duration(&o.StatusEvery), "every", "how often --follow tells the state")
+	flags.Var(cli.Size(&o.Memory), "memory", "memory budget of the keys")
+	flags.Var(cli.Duration(&o.MaxAhead), "max-ahead", "how far in the future a line's time may be")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
 
-func (f *replayFlags) replay(cmd *cobra.Command, w *world, from sources) error {
+func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World, from cli.Sources) error {
 	o := f.options
 	if f.durable && f.to == "" {
-		return usage{errors.New("--durable needs --to: without a server nothing is kept")}
+		return cli.Usage(errors.New("--durable needs --to: without a server nothing is kept"))
 	}
-	o.Stdin = w.stdin
+	o.Stdin = w.Stdin
 	if f.to != "" {
 		compression := f.compress
 		if compression == "none" {
 			compression = client.None
 		}
-		to, err := f.login.options(client.Options{Compression: compression, Durable: f.durable, UserAgent: userAgent()})
+		to, err := f.Login.Options(client.Options{Compression: compression, Durable: f.durable})
 		if err != nil {
 			return err
 		}
 		c, err := client.New(f.to, to)
 		if err != nil {
-			return usage{from.Blame("To", err)}
+			return cli.Usage(from.Blame("To", err))
 		}
 		o.To = c
 	}
@@ -122,11 +124,11 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *world, from sources) error {
 		return err
 	}
 	if o.Follow {
-		o.Status = func(s replay.Status) { fmt.Fprintln(w.stderr, s) }
+		o.Status = func(s replay.Status) { fmt.Fprintln(w.Stderr, s) }
 	}
 	finish := func() {}
-	if w.terminal && !o.Follow {
-		o.Progress, finish = progress.New(w.stderr, total)
+	if w.Terminal && !o.Follow {
+		o.Progress, finish = progress.New(w.Stderr, total)
 	}
 	report, runErr := replay.Run(cmd.Context(), o)
 	finish()
@@ -134,12 +136,12 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *world, from sources) error {
 		return runErr
 	}
 	if f.json {
-		e := json.NewEncoder(w.stdout)
+		e := json.NewEncoder(w.Stdout)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
 		err = e.Encode(report)
 	} else {
-		err = report.Print(w.stdout)
+		err = report.Print(w.Stdout)
 	}
 	return errors.Join(runErr, err)
 }

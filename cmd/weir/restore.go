@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +16,9 @@ import (
 	"github.com/weir-counter/weir/journal"
 )
 
-func newRestore(w *world) *cobra.Command {
+func newRestore(w *cli.World) *cobra.Command {
 	dir, server, mode := defaultData, "", "merge"
-	var l login
+	var l cli.Login
 	cmd := &cobra.Command{
 		Use:   "restore FILE|-",
 		Short: "Make a data directory of a backup, or restore it into a running server",
@@ -32,12 +34,12 @@ counts those of the backup. A merge that was cut off may be run again: the same
 backup counts once.`,
 		Example: "  weir restore weir.backup --data /var/lib/weir\n  weir restore weir.backup --server 10.0.0.1:8080 --mode merge",
 		Args:    cobra.ExactArgs(1),
-		RunE: work(w, func(cmd *cobra.Command, args []string, given sources) error {
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, given cli.Sources) error {
 			into, err := intoServer(given)
 			if err != nil {
 				return err
 			}
-			from := w.stdin
+			from := w.Stdin
 			if args[0] != "-" {
 				file, err := os.Open(args[0])
 				if err != nil {
@@ -53,21 +55,21 @@ backup counts once.`,
 			if err != nil {
 				return fmt.Errorf("restore %s: %w", args[0], err)
 			}
-			fmt.Fprintf(w.stdout, "%s: restored a backup of %s, taken at %s, with a retention of %s\n",
-				dir, units.FormatSize(info.Bytes), formatMoment(info.Taken), windowText(info.RetentionS))
+			fmt.Fprintf(w.Stdout, "%s: restored a backup of %s, taken at %s, with a retention of %s\n",
+				dir, units.FormatSize(info.Bytes), cli.FormatMoment(info.Taken), cli.WindowText(info.RetentionS))
 			return nil
 		}),
 	}
 	cmd.Flags().StringVar(&dir, "data", dir, "data directory to make")
 	cmd.Flags().StringVar(&server, "server", "", "address of a running server to restore into, in place of --data")
-	l.define(cmd)
-	choice(cmd, &mode, "mode", "with --server: add the backup to the counts, or make them those of the backup", "merge", "replace")
+	l.Define(cmd)
+	cli.Choice(cmd, &mode, "mode", "with --server: add the backup to the counts, or make them those of the backup", "merge", "replace")
 	return cmd
 }
 
 // intoServer tells whether a backup is for a server that runs, and not for a directory. The command
 // line goes before the environment, which may name both: then it does not say which is meant.
-func intoServer(given sources) (bool, error) {
+func intoServer(given cli.Sources) (bool, error) {
 	server, data := given["server"], given["data"]
 	switch {
 	case server == "" || data == "":
@@ -77,29 +79,29 @@ func intoServer(given sources) (bool, error) {
 	case data == "--data" && server != "--server":
 		return false, nil
 	}
-	return false, usage{errors.New(server + " and " + data + ": choose one: a server that runs, or a directory to make")}
+	return false, cli.Usage(errors.New(server + " and " + data + ": choose one: a server that runs, or a directory to make"))
 }
 
 // restoreInto restores a backup into a server that runs.
-func restoreInto(ctx context.Context, w *world, l *login, from io.Reader, name, server string, mode client.RestoreMode) error {
-	o, err := l.options(client.Options{UserAgent: userAgent()})
+func restoreInto(ctx context.Context, w *cli.World, l *cli.Login, from io.Reader, name, server string, mode client.RestoreMode) error {
+	o, err := l.Options(client.Options{})
 	if err != nil {
 		return err
 	}
 	c, err := client.New(server, o)
 	if err != nil {
-		return usage{fmt.Errorf("--server: %w", err)}
+		return cli.Usage(fmt.Errorf("--server: %w", err))
 	}
 	done, err := c.Restore(ctx, from, mode)
 	switch {
 	case err != nil:
 		return fmt.Errorf("restore %s: %w", name, err)
 	case done.Again:
-		fmt.Fprintf(w.stdout, "%s: this backup, taken at %s, was merged before: nothing was counted again\n", server, formatMoment(done.TakenAt()))
+		fmt.Fprintf(w.Stdout, "%s: this backup, taken at %s, was merged before: nothing was counted again\n", server, cli.FormatMoment(done.TakenAt()))
 	case mode == client.Replace:
-		fmt.Fprintf(w.stdout, "%s: the counts are those of the backup taken at %s, %d keys\n", server, formatMoment(done.TakenAt()), done.Keys)
+		fmt.Fprintf(w.Stdout, "%s: the counts are those of the backup taken at %s, %d keys\n", server, cli.FormatMoment(done.TakenAt()), done.Keys)
 	default:
-		fmt.Fprintf(w.stdout, "%s: merged the backup taken at %s, %d keys\n", server, formatMoment(done.TakenAt()), done.Keys)
+		fmt.Fprintf(w.Stdout, "%s: merged the backup taken at %s, %d keys\n", server, cli.FormatMoment(done.TakenAt()), done.Keys)
 	}
 	return nil
 }

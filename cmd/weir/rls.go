@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"github.com/spf13/cobra"
 
 	"github.com/weir-counter/weir/limit"
@@ -17,8 +19,8 @@ func (f *serveFlags) defineRLS(cmd *cobra.Command) {
 	flags.StringVar(&r.XDS.Cert, "rls-xds-cert", "", "file with the certificate to show to the management server")
 	flags.StringVar(&r.XDS.Key, "rls-xds-key", "", "file with its key")
 	flags.BoolVar(&r.MergeDomains, "rls-merge-domains", false, "let several files of --rls-config, or resources of --rls-xds, have one domain")
-	choice(cmd, &f.rlsAlgorithm, "rls-algorithm", "how limits of --rls-config are kept; fixed counts by the minute or hour of the clock, as envoyproxy/ratelimit does", limit.Window.String(), limit.Fixed.String(), limit.GCRA.String())
-	choice(cmd, &r.Headers, "rls-headers", "header fields that Envoy is asked to add to responses", "draft", "plain", "none")
+	cli.Choice(cmd, &f.rlsAlgorithm, "rls-algorithm", "how limits of --rls-config are kept; fixed counts by the minute or hour of the clock, as envoyproxy/ratelimit does", limit.Window.String(), limit.Fixed.String(), limit.GCRA.String())
+	cli.Choice(cmd, &r.Headers, "rls-headers", "header fields that Envoy is asked to add to responses", "draft", "plain", "none")
 }
 
 func algorithmOf(word string) limit.Algorithm {

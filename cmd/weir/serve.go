@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"context"
 	"crypto/tls"
 	"errors"
@@ -33,7 +35,7 @@ type serveFlags struct {
 	demo                          bool
 }
 
-func newServe(w *world) *cobra.Command {
+func newServe(w *cli.World) *cobra.Command {
 	f := serveFlags{node: node.DefaultConfig(), tlsMin: "1.3", clock: "wall", rlsAlgorithm: limit.Window.String(), logLevel: "info", logFormat: "text"}
 	f.node.Service.Version = buildVersion()
 	f.node.Journal.Dir = "weir-data"
@@ -76,8 +78,8 @@ Durations are written 90s, 5m, 24h, 7d, 1w or in plain seconds, sizes 512MiB.
 It stops at an interrupt, after the requests that it has begun to answer, with
 all hits on disk.`,
 		Example: "  weir serve --retention 7d --memory 512MiB\n  weir serve --ephemeral",
-		Args:    args(),
-		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
+		Args:    cli.Args(),
+		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
 			if err := f.checkDemo(from); err != nil {
 				return err
 			}
@@ -96,7 +98,7 @@ all hits on disk.`,
 }
 
 // combine fills in what several flags say together, and leaves to the node what none says.
-func (f *serveFlags) combine(from sources) {
+func (f *serveFlags) combine(from cli.Sources) {
 	cfg := &f.node
 	cfg.Journal.Join.Insecure = f.clusterInsecure
 	if cfg.Journal.Join.URL != "" {
@@ -137,48 +139,48 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&j.Dir, "data", j.Dir, "directory that keeps the hits; made if it is not there")
 	flags.BoolVar(&f.demo, "demo", false, "make traffic to look at, in memory, with policies of its own (docs/dashboard.md)")
 	flags.BoolVar(&cfg.Ephemeral, "ephemeral", false, "keep hits in memory only")
-	choice(cmd, &f.clock, "clock", "what is now: the time of day, or the newest hit", "wall", "event")
-	flags.Var(duration(&e.Retention), "retention", "how long hits are kept, 1s to 1000000000s; a node alone may change it at a restart, and a shorter one drops what is older")
-	flags.Var(size(&e.Memory), "memory", "memory budget of the counters; the process may need 512MiB and 1.5 times this, --limit-memory and three times --idempotency-memory (docs/deploy.md)")
+	cli.Choice(cmd, &f.clock, "clock", "what is now: the time of day, or the newest hit", "wall", "event")
+	flags.Var(cli.Duration(&e.Retention), "retention", "how long hits are kept, 1s to 1000000000s; a node alone may change it at a restart, and a shorter one drops what is older")
+	flags.Var(cli.Size(&e.Memory), "memory", "memory budget of the counters; the process may need 512MiB and 1.5 times this, --limit-memory and three times --idempotency-memory (docs/deploy.md)")
 	flags.StringVar(&cfg.Policies.File, "policy", "", "YAML file with the limits of keys; read again when it changes, and at a SIGHUP")
-	flags.Var(size(&e.LimitMemory), "limit-memory", "memory budget of what keys have used of their limits")
-	flags.Var(duration(&s.MaxInlinePer), "max-inline-per", "longest period of the limits that requests bring along; these take a quarter of --limit-memory at most")
-	flags.Var(size(&e.OnceMemory), "idempotency-memory", "memory budget of the Idempotency-Keys of ten minutes that this node was the first to see; those of others have twice as much")
-	flags.Var(duration(&e.MaxAhead), "max-ahead", "how far in the future a hit may be")
-	flags.Var(duration(&j.FlushEvery), "flush-every", "how often hits are written to disk, 1ms to 1m: what a crash may lose")
-	flags.Var(size(&j.MaxBytes), "max-disk", "size of the data directory at which hits are refused; where it is small, --memory, --limit-memory and --idempotency-memory are smaller by default")
-	flags.Var(size(&j.SnapshotBytes), "snapshot-every", "journal to write between snapshots: what a start after a crash reads back")
+	flags.Var(cli.Size(&e.LimitMemory), "limit-memory", "memory budget of what keys have used of their limits")
+	flags.Var(cli.Duration(&s.MaxInlinePer), "max-inline-per", "longest period of the limits that requests bring along; these take a quarter of --limit-memory at most")
+	flags.Var(cli.Size(&e.OnceMemory), "idempotency-memory", "memory budget of the Idempotency-Keys of ten minutes that this node was the first to see; those of others have twice as much")
+	flags.Var(cli.Duration(&e.MaxAhead), "max-ahead", "how far in the future a hit may be")
+	flags.Var(cli.Duration(&j.FlushEvery), "flush-every", "how often hits are written to disk, 1ms to 1m: what a crash may lose")
+	flags.Var(cli.Size(&j.MaxBytes), "max-disk", "size of the data directory at which hits are refused; where it is small, --memory, --limit-memory and --idempotency-memory are smaller by default")
+	flags.Var(cli.Size(&j.SnapshotBytes), "snapshot-every", "journal to write between snapshots: what a start after a crash reads back")
 	flags.BoolVar(&j.AcceptDamage, "accept-damage", false, "start although the data directory is damaged, without the hits that are lost")
 	f.defineJoin(cmd)
 	flags.StringVar(&f.config, settings.ConfigFlag, "", "YAML file with settings")
-	choice(cmd, &f.logLevel, "log-level", "the least that is logged", "debug", "info", "warn", "error")
-	choice(cmd, &f.logFormat, "log-format", "how it is logged", "text", "json")
-	flags.Var(size(&s.MaxBodyBytes), "max-body-bytes", "largest body of hits")
-	flags.Var(size(&s.MaxBufferedBytes), "max-buffered-bytes", "memory of all large bodies that are being read")
-	flags.Var(number(&h.MaxLineBytes), "max-line-bytes", "longest line of a body")
-	flags.Var(number(&s.MaxBatch), "max-batch", "most lines of a body; one with more is refused whole")
-	flags.Var(number(&s.MaxAnswers), "max-answers", "most keys times windows of one question")
-	flags.Var(number(&s.MaxInFlight), "max-in-flight", "most requests at the same time, of hits, large bodies, decisions and questions each")
-	flags.Var(number(&s.MaxDurable), "max-durable", "most requests that wait for the disk at the same time")
-	flags.Var(number(&h.MaxConns), "max-conns", "most open connections of each address; one more takes the place of one that idles")
-	flags.Var(duration(&h.ReadTimeout), "read-timeout", "time to send a request or to take an answer; large ones have more, by --min-rate")
-	flags.Var(size(&h.MinRate), "min-rate", "bytes per second at which large bodies, answers and backups must move on")
-	flags.Var(duration(&s.DurableTimeout), "durable-timeout", "time that a durable hit may wait for the disk")
-	flags.Var(duration(&h.WriteTimeout), "write-timeout", "time from a request to the end of its answer")
-	flags.Var(duration(&h.IdleTimeout), "idle-timeout", "time an idle connection stays open")
-	flags.Var(size(&r.CounterMemory), "resp-counters", "memory of the counters of INCR and SET, with --resp")
-	flags.Var(duration(&r.IdleTimeout), "resp-idle-timeout", "time an idle connection stays open, with --resp")
-	flags.Var(delay(&h.DrainDelay), "drain-delay", "time from not ready to the end of listening, for load balancers")
-	flags.Var(duration(&h.StopTimeout), "stop-timeout", "time that requests have to finish when the server stops")
-	flags.Var(duration(&cfg.CloseTimeout), "close-timeout", "time that the last hits have after that to reach the disk")
+	cli.Choice(cmd, &f.logLevel, "log-level", "the least that is logged", "debug", "info", "warn", "error")
+	cli.Choice(cmd, &f.logFormat, "log-format", "how it is logged", "text", "json")
+	flags.Var(cli.Size(&s.MaxBodyBytes), "max-body-bytes", "largest body of hits")
+	flags.Var(cli.Size(&s.MaxBufferedBytes), "max-buffered-bytes", "memory of all large bodies that are being read")
+	flags.Var(cli.Number(&h.MaxLineBytes), "max-line-bytes", "longest line of a body")
+	flags.Var(cli.Number(&s.MaxBatch), "max-batch", "most lines of a body; one with more is refused whole")
+	flags.Var(cli.Number(&s.MaxAnswers), "max-answers", "most keys times windows of one question")
+	flags.Var(cli.Number(&s.MaxInFlight), "max-in-flight", "most requests at the same time, of hits, large bodies, decisions and questions each")
+	flags.Var(cli.Number(&s.MaxDurable), "max-durable", "most requests that wait for the disk at the same time")
+	flags.Var(cli.Number(&h.MaxConns), "max-conns", "most open connections of each address; one more takes the place of one that idles")
+	flags.Var(cli.Duration(&h.ReadTimeout), "read-timeout", "time to send a request or to take an answer; large ones have more, by --min-rate")
+	flags.Var(cli.Size(&h.MinRate), "min-rate", "bytes per second at which large bodies, answers and backups must move on")
+	flags.Var(cli.Duration(&s.DurableTimeout), "durable-timeout", "time that a durable hit may wait for the disk")
+	flags.Var(cli.Duration(&h.WriteTimeout), "write-timeout", "time from a request to the end of its answer")
+	flags.Var(cli.Duration(&h.IdleTimeout), "idle-timeout", "time an idle connection stays open")
+	flags.Var(cli.Size(&r.CounterMemory), "resp-counters", "memory of the counters of INCR and SET, with --resp")
+	flags.Var(cli.Duration(&r.IdleTimeout), "resp-idle-timeout", "time an idle connection stays open, with --resp")
+	flags.Var(cli.Delay(&h.DrainDelay), "drain-delay", "time from not ready to the end of listening, for load balancers")
+	flags.Var(cli.Duration(&h.StopTimeout), "stop-timeout", "time that requests have to finish when the server stops")
+	flags.Var(cli.Duration(&cfg.CloseTimeout), "close-timeout", "time that the last hits have after that to reach the disk")
 }
 
 // serve runs a node until ctx is done or the node fails.
-func (f *serveFlags) serve(ctx context.Context, w *world) error {
+func (f *serveFlags) serve(ctx context.Context, w *cli.World) error {
 	log := f.logger(w)
 	cfg := f.node
 	cfg.Logger = log
-	_, given := w.env("GOMEMLIMIT")
+	_, given := w.Env("GOMEMLIMIT")
 	cfg.LimitProcess = !given // who has set it knows better
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // it waits while the data directory is opened
@@ -202,10 +204,10 @@ func (f *serveFlags) serve(ctx context.Context, w *world) error {
 			ended()
 		}()
 	}
-	if w.serving != nil {
-		w.serving(n.Addr())
+	if w.Serving != nil {
+		w.Serving(n.Addr())
 	}
-	socket, _ := w.env("NOTIFY_SOCKET")
+	socket, _ := w.Env("NOTIFY_SOCKET")
 	defer systemd.Notify(running, socket, n.Handler(), log)()
 	for {
 		select {
@@ -230,7 +232,7 @@ func (f *serveFlags) reload(n *node.Node, log *slog.Logger) {
 	n.Reload()
 }
 
-func (f *serveFlags) logger(w *world) *slog.Logger {
+func (f *serveFlags) logger(w *cli.World) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(strings.ToUpper(f.logLevel))); err != nil {
 		panic(err) // the flag takes only levels
@@ -238,9 +240,9 @@ func (f *serveFlags) logger(w *world) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if f.logFormat == "json" {
 		options.ReplaceAttr = durationsAsText
-		return slog.New(slog.NewJSONHandler(w.stderr, options))
+		return slog.New(slog.NewJSONHandler(w.Stderr, options))
 	}
-	return slog.New(slog.NewTextHandler(w.stderr, options))
+	return slog.New(slog.NewTextHandler(w.Stderr, options))
 }
 
 // durationsAsText writes durations as text logs do, 1.5s: JSON would have a number

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"bytes"
 	"io"
 	"os"
@@ -14,9 +16,9 @@ import (
 )
 
 // settled runs settings.Resolve on the flags of weir serve and returns what came out.
-func settled(t *testing.T, file string, env map[string]string, args ...string) (*cobra.Command, sources, error) {
+func settled(t *testing.T, file string, env map[string]string, args ...string) (*cobra.Command, cli.Sources, error) {
 	t.Helper()
-	cmd := newServe(&world{env: lookup(env)})
+	cmd := newServe(&cli.World{Env: lookup(env)})
 	if file != "" {
 		name := filepath.Join(t.TempDir(), "weir.yaml")
 		if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
@@ -94,7 +96,7 @@ func TestTrueOrFalse(t *testing.T) {
 
 func TestUnknownVariables(t *testing.T) {
 	var errs bytes.Buffer
-	w := &world{stdout: io.Discard, stderr: &errs, env: lookup(nil), environ: []string{
+	w := &cli.World{Stdout: io.Discard, Stderr: &errs, Env: lookup(nil), Environ: []string{
 		"WEIR_MAX_AHED=1s", "WEIR_WOMBAT=1", "WEIR_RETENTION=1d", "WEIR_SERVER=x", "WEIR_EMPTY=", "WEIRD=1",
 	}}
 	if code := run(t.Context(), w, []string{"version"}); code != exitOK {
@@ -108,7 +110,7 @@ func TestUnknownVariables(t *testing.T) {
 }
 
 func TestBlame(t *testing.T) {
-	from := sources{"max-ahead": "WEIR_MAX_AHEAD", "http": "weir.yaml: line 1: http"}
+	from := cli.Sources{"max-ahead": "WEIR_MAX_AHEAD", "http": "weir.yaml: line 1: http"}
 	for field, want := range map[string]string{
 		"MaxAhead": "WEIR_MAX_AHEAD: wrong", "Addr": "weir.yaml: line 1: http: wrong", "Memory": "wrong",
 	} {
@@ -135,8 +137,8 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 	if got, err := cmd.Flags().GetString("http"); err != nil || got != "127.0.0.1:1" {
 		t.Errorf("http is %q, %v", got, err)
 	}
-	if got := cmd.Flags().Lookup("stop-timeout").Value.(value[time.Duration]); *got.to != 3*time.Second {
-		t.Errorf("stop-timeout is %v", *got.to)
+	if got := cmd.Flags().Lookup("stop-timeout").Value.(cli.Value[time.Duration]); *got.To != 3*time.Second {
+		t.Errorf("stop-timeout is %v", *got.To)
 	}
 	if _, _, err := settled(t, "", map[string]string{"WEIR_MAX_IN_FLIGHT": "few"}); err == nil || err.Error() != `WEIR_MAX_IN_FLIGHT: "few" is not a whole number` {
 		t.Error(err)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"fmt"
 	"time"
 
@@ -10,16 +12,16 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-func newStats(w *world) *cobra.Command {
-	var r remote
+func newStats(w *cli.World) *cobra.Command {
+	var r cli.Remote
 	cmd := &cobra.Command{
 		Use:               "stats",
 		Short:             "Tell what a server holds and what it dropped",
 		Example:           "  weir stats --json",
-		Args:              args(),
+		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
-			c, err := r.client(from)
+		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
+			c, err := r.Client(from)
 			if err != nil {
 				return err
 			}
@@ -27,45 +29,45 @@ func newStats(w *world) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.print(w.stdout, stats, func(t *table) { printStats(t, stats) })
+			return r.Print(w.Stdout, stats, func(t *cli.Table) { printStats(t, stats) })
 		}),
 	}
-	r.define(cmd)
+	r.Define(cmd)
 	return cmd
 }
 
 // printAlarms prints nothing if nothing is wrong.
-func printAlarms(t *table, alarms []client.Alarm) {
+func printAlarms(t *cli.Table, alarms []client.Alarm) {
 	for _, a := range alarms {
-		t.row("ALARM", a.Code+": "+a.Message)
+		t.Row("ALARM", a.Code+": "+a.Message)
 	}
 }
 
-func printStats(t *table, s client.Stats) {
-	t.row("version", s.Version)
-	t.row("uptime", units.FormatDuration(time.Duration(s.UptimeS)*time.Second))
-	t.row("hits", fmt.Sprint(s.Hits))
-	t.row("late", fmt.Sprint(s.Late))
-	t.row("too late", fmt.Sprint(s.TooLate))
-	t.row("too far ahead", fmt.Sprint(s.TooFarAhead))
+func printStats(t *cli.Table, s client.Stats) {
+	t.Row("version", s.Version)
+	t.Row("uptime", units.FormatDuration(time.Duration(s.UptimeS)*time.Second))
+	t.Row("hits", fmt.Sprint(s.Hits))
+	t.Row("late", fmt.Sprint(s.Late))
+	t.Row("too late", fmt.Sprint(s.TooLate))
+	t.Row("too far ahead", fmt.Sprint(s.TooFarAhead))
 	if s.Ahead > 0 {
-		t.row("ahead of the clock", fmt.Sprint(s.Ahead))
+		t.Row("ahead of the clock", fmt.Sprint(s.Ahead))
 	}
 	if s.Newest != nil {
-		t.row("newest hit", timeText(*s.Newest))
+		t.Row("newest hit", cli.TimeText(*s.Newest))
 	}
-	t.row("keys", fmt.Sprint(s.Keys))
-	t.row("evicted", fmt.Sprintf("%d keys, %d hits", s.EvictedKeys, s.EvictedHits))
-	t.row("expired", fmt.Sprintf("%d keys", s.ExpiredKeys))
-	t.row("memory", fmt.Sprintf("%s of %s", units.FormatSize(s.MemoryBytes), units.FormatSize(s.MemoryBudget)))
-	t.row("limits", fmt.Sprintf("%d keys, %s, %d requests had no room", s.LimitStates, units.FormatSize(s.LimitBytes), s.LimitRefused))
+	t.Row("keys", fmt.Sprint(s.Keys))
+	t.Row("evicted", fmt.Sprintf("%d keys, %d hits", s.EvictedKeys, s.EvictedHits))
+	t.Row("expired", fmt.Sprintf("%d keys", s.ExpiredKeys))
+	t.Row("memory", fmt.Sprintf("%s of %s", units.FormatSize(s.MemoryBytes), units.FormatSize(s.MemoryBudget)))
+	t.Row("limits", fmt.Sprintf("%d keys, %s, %d requests had no room", s.LimitStates, units.FormatSize(s.LimitBytes), s.LimitRefused))
 	switch j := s.Journal; {
 	case j == nil:
-		t.row("journal", "none: the server is ephemeral")
+		t.Row("journal", "none: the server is ephemeral")
 	case j.Failing:
-		t.row("journal", fmt.Sprintf("FAILING: hits do not reach the disk, %d wait", s.Waiting))
+		t.Row("journal", fmt.Sprintf("FAILING: hits do not reach the disk, %d wait", s.Waiting))
 	default:
-		t.row("journal", fmt.Sprintf("%d flushes, %s, %d hits wait", j.Flushes, units.FormatSize(int64(j.Bytes)), s.Waiting))
+		t.Row("journal", fmt.Sprintf("%d flushes, %s, %d hits wait", j.Flushes, units.FormatSize(int64(j.Bytes)), s.Waiting))
 	}
 	printAlarms(t, s.Alarms)
 }

@@ -1,11 +1,12 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,18 +20,13 @@ The file says who may do what. It has the SHA-256 of tokens, not the tokens; a
 server reads it again within a second of a change, and at a SIGHUP. Edit it for
 more: several permissions, ceilings, client certificates. See docs/security.md.`
 
-func newToken(w *world) *cobra.Command {
+func newToken(w *cli.World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Make, list and revoke tokens",
 		Long:  tokenHelp,
-		Args: func(cmd *cobra.Command, given []string) error {
-			if len(given) > 0 {
-				return unknownCommand(cmd, given[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:  cli.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTokenCreate(w), newTokenList(w), newTokenRevoke(w))
 	return cmd
@@ -48,7 +44,7 @@ type tokenFlags struct {
 	expires             time.Duration
 }
 
-func newTokenCreate(w *world) *cobra.Command {
+func newTokenCreate(w *cli.World) *cobra.Command {
 	var f tokenFlags
 	cmd := &cobra.Command{
 		Use:   "create NAME",
@@ -62,8 +58,8 @@ was when it was made, unless --expires says something else.
 Roles: ingest (send hits), decide (ask limits), read (ask for counts), admin
 (delete, backup, restore, cluster).`,
 		Example: "  weir token create ops --role read,admin\n  weir token create shop --role ingest,decide --keys shop: --expires 90d\n  weir token create shop",
-		Args:    args("NAME"),
-		RunE: work(w, func(_ *cobra.Command, args []string, given sources) error {
+		Args:    cli.Args("NAME"),
+		RunE: cli.Work(w, func(_ *cobra.Command, args []string, given cli.Sources) error {
 			if err := f.checkLists(given); err != nil {
 				return err
 			}
@@ -76,9 +72,9 @@ Roles: ingest (send hits), decide (ask limits), read (ask for counts), admin
 				return err
 			}
 			if given["expires"] == "" && !expires.IsZero() {
-				fmt.Fprintf(w.stderr, "weir: it expires at %s, after as long as the one before it; --expires says something else\n", formatMoment(expires))
+				fmt.Fprintf(w.Stderr, "weir: it expires at %s, after as long as the one before it; --expires says something else\n", cli.FormatMoment(expires))
 			}
-			fmt.Fprintln(w.stdout, text)
+			fmt.Fprintln(w.Stdout, text)
 			return nil
 		}),
 	}
@@ -87,14 +83,14 @@ Roles: ingest (send hits), decide (ask limits), read (ask for counts), admin
 	flags.StringSliceVar(&f.roles, "role", nil, "what a new identity may do: "+strings.Join(auth.RoleNames(), ", "))
 	flags.StringSliceVar(&f.keys, "keys", nil, "prefixes of the keys that the roles are for (default all keys)")
 	flags.StringSliceVar(&f.limits, "limits", nil, "names of the limits that the roles are for, but for ingest (default all limits)")
-	flags.Var(delay(&f.expires), "expires", "for how long the token is good, 0 for ever (default like the newest token of the identity; for ever for its first)")
+	flags.Var(cli.Delay(&f.expires), "expires", "for how long the token is good, 0 for ever (default like the newest token of the identity; for ever for its first)")
 	flags.Lookup("expires").DefValue = "" // the usage says it
 	return cmd
 }
 
 // checkLists refuses a list that was given and is empty, or has an empty element: the variable of a shell that is not
 // set must not stand for all keys.
-func (f *tokenFlags) checkLists(given sources) error {
+func (f *tokenFlags) checkLists(given cli.Sources) error {
 	for _, list := range []struct {
 		flag, example, without string
 		words                  []string
@@ -106,8 +102,8 @@ func (f *tokenFlags) checkLists(given sources) error {
 		where := given[list.flag]
 		empty := slices.ContainsFunc(list.words, func(word string) bool { return strings.TrimSpace(word) == "" })
 		if where != "" && (empty || len(list.words) == 0) {
-			return usage{fmt.Errorf("%s: the list is empty, or has an empty element: is a variable of the shell not set? write for example --%s %s, or leave it out for %s",
-				where, list.flag, list.example, list.without)}
+			return cli.Usage(fmt.Errorf("%s: the list is empty, or has an empty element: is a variable of the shell not set? write for example --%s %s, or leave it out for %s",
+				where, list.flag, list.example, list.without))
 		}
 	}
 	return nil
@@ -116,7 +112,7 @@ func (f *tokenFlags) checkLists(given sources) error {
 // token reads the flags; ends tells whether --expires was given.
 func (f *tokenFlags) token(name string, ends bool) (n auth.New, err error) {
 	if !auth.IsName(name) {
-		return n, usage{errors.New("NAME has 1 to 64 letters, digits or any of ._/-")}
+		return n, cli.Usage(errors.New("NAME has 1 to 64 letters, digits or any of ._/-"))
 	}
 	n.Identity, n.Forever = name, ends && f.expires == 0
 	if f.expires > 0 {
@@ -125,7 +121,7 @@ func (f *tokenFlags) token(name string, ends bool) (n auth.New, err error) {
 	for _, word := range f.roles {
 		role, ok := auth.ParseRole(word)
 		if !ok {
-			return n, usage{fmt.Errorf("--role %s: there are %s", word, strings.Join(auth.RoleNames(), ", "))}
+			return n, cli.Usage(fmt.Errorf("--role %s: there are %s", word, strings.Join(auth.RoleNames(), ", ")))
 		}
 		permission := auth.Permission{Role: role, Keys: f.keys, Limits: f.limits}
 		if role == auth.Ingest {
@@ -134,29 +130,29 @@ func (f *tokenFlags) token(name string, ends bool) (n auth.New, err error) {
 		n.Permissions = append(n.Permissions, permission)
 	}
 	if len(f.roles) == 0 && len(f.keys)+len(f.limits) > 0 {
-		return n, usage{errors.New("--keys and --limits are for a new identity, with --role")}
+		return n, cli.Usage(errors.New("--keys and --limits are for a new identity, with --role"))
 	}
 	return n, nil
 }
 
-func newTokenList(w *world) *cobra.Command {
+func newTokenList(w *cli.World) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List identities and their tokens", Args: args(),
-		RunE: work(w, func(*cobra.Command, []string, sources) error {
+		Use: "list", Short: "List identities and their tokens", Args: cli.Args(),
+		RunE: cli.Work(w, func(*cobra.Command, []string, cli.Sources) error {
 			set, err := auth.Load(file)
 			if err != nil {
 				return err
 			}
-			t := table{tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)}
-			t.row("IDENTITY", "ROLES", "TOKEN", "CREATED", "EXPIRES")
+			t := cli.NewTable(w.Stdout)
+			t.Row("IDENTITY", "ROLES", "TOKEN", "CREATED", "EXPIRES")
 			for _, i := range set.Identities() {
 				roles, tokens := rolesText(i), set.Tokens(i.Name)
 				if len(tokens) == 0 {
-					t.row(i.Name, roles, "-", "", "")
+					t.Row(i.Name, roles, "-", "", "")
 				}
 				for _, token := range tokens {
-					t.row(i.Name, roles, token.ID, momentOr(token.Created, "-"), expiryText(&token))
+					t.Row(i.Name, roles, token.ID, momentOr(token.Created, "-"), expiryText(&token))
 				}
 			}
 			return t.Flush()
@@ -179,7 +175,7 @@ func rolesText(i *auth.Identity) string {
 			roles = append(roles, word+"("+strings.Join(append(append([]string{}, g.Keys...), g.Limits...), " ")+")")
 		}
 	}
-	return keyText(strings.Join(roles, ","))
+	return cli.KeyText(strings.Join(roles, ","))
 }
 
 func expiryText(t *auth.Token) string {
@@ -194,22 +190,22 @@ func momentOr(t time.Time, none string) string {
 	if t.IsZero() {
 		return none
 	}
-	return formatMoment(t)
+	return cli.FormatMoment(t)
 }
 
-func newTokenRevoke(w *world) *cobra.Command {
+func newTokenRevoke(w *cli.World) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use: "revoke ID...", Short: "Revoke tokens by their ids",
 		Long: `Revoke tokens by their ids: the middle part of weir_<id>_<secret>, which 'weir
 token list' shows. A server refuses them within a second.`,
-		Args: args("ID..."),
-		RunE: work(w, func(_ *cobra.Command, ids []string, _ sources) error {
+		Args: cli.Args("ID..."),
+		RunE: cli.Work(w, func(_ *cobra.Command, ids []string, _ cli.Sources) error {
 			for _, id := range ids {
 				if err := auth.Revoke(file, id); err != nil {
 					return err
 				}
-				fmt.Fprintf(w.stdout, "revoked %s\n", id)
+				fmt.Fprintf(w.Stdout, "revoked %s\n", id)
 			}
 			return nil
 		}),

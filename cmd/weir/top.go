@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"fmt"
 	"time"
 
@@ -10,17 +12,17 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-func newTop(w *world) *cobra.Command {
-	var r remote
+func newTop(w *cli.World) *cobra.Command {
+	var r cli.Remote
 	q := client.TopQuery{Window: 5 * time.Minute, N: 10}
 	cmd := &cobra.Command{
 		Use:               "top",
 		Short:             "List the keys with the most hits in a window",
 		Example:           "  weir top --prefix url: --window 1h -n 20",
-		Args:              args(),
+		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
-			c, err := r.client(from)
+		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
+			c, err := r.Client(from)
 			if err != nil {
 				return err
 			}
@@ -28,25 +30,25 @@ func newTop(w *world) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r.incomplete(w, top.Freshness)
-			return r.print(w.stdout, top, func(t *table) {
+			r.Incomplete(w, top.Freshness)
+			return r.Print(w.Stdout, top, func(t *cli.Table) {
 				if len(top.Keys) == 0 {
-					t.row(fmt.Sprintf("no key%s had hits in the %s", ofPrefix(q.Prefix), lastText(q.Window, q.At)))
+					t.Row(fmt.Sprintf("no key%s had hits in the %s", ofPrefix(q.Prefix), lastText(q.Window, q.At)))
 					return
 				}
-				t.row("HITS", "KEY")
+				t.Row("HITS", "KEY")
 				for _, k := range top.Keys {
-					t.row(k.Bounds.String(), keyText(k.Key))
+					t.Row(k.Bounds.String(), cli.KeyText(k.Key))
 				}
 			})
 		}),
 	}
-	r.define(cmd)
-	freshFlag(cmd, &q.Fresh)
-	cmd.Flags().VarP(duration(&q.Window), "window", "w", "window to count in")
-	cmd.Flags().VarP(number(&q.N), "top", "n", "how many keys to list")
+	r.Define(cmd)
+	cli.FreshFlag(cmd, &q.Fresh)
+	cmd.Flags().VarP(cli.Duration(&q.Window), "window", "w", "window to count in")
+	cmd.Flags().VarP(cli.Number(&q.N), "top", "n", "how many keys to list")
 	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys that begin with this; those of limit: are listed only so")
-	cmd.Flags().Var(moment(&q.At), "at", "end of the window: RFC 3339 or Unix seconds (default now)")
+	cmd.Flags().Var(cli.Moment(&q.At), "at", "end of the window: RFC 3339 or Unix seconds (default now)")
 	return cmd
 }
 
@@ -55,5 +57,5 @@ func lastText(window time.Duration, at time.Time) string {
 	if at.IsZero() {
 		return "last " + units.FormatDuration(window)
 	}
-	return units.FormatDuration(window) + " up to " + formatMoment(at)
+	return units.FormatDuration(window) + " up to " + cli.FormatMoment(at)
 }

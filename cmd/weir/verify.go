@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"errors"
 	"fmt"
 	"time"
@@ -14,8 +16,8 @@ import (
 
 const defaultData = "weir-data"
 
-func newVerify(w *world) *cobra.Command {
-	var r remote // for print alone
+func newVerify(w *cli.World) *cobra.Command {
+	var r cli.Remote // for print alone
 	dir := defaultData
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -32,14 +34,14 @@ other node is asked: what that replica lost, the others may have.
 Exit codes: 0 no hit is lost, 1 hits are lost or the directory can't be read,
 2 the command line is wrong.`,
 		Example:           "  weir verify --data /var/lib/weir",
-		Args:              args(),
+		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: work(w, func(cmd *cobra.Command, _ []string, _ sources) error {
+		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, _ cli.Sources) error {
 			report, err := offline.Verify(cmd.Context(), dir)
 			if err != nil {
 				return err
 			}
-			if err := r.print(w.stdout, newVerified(report), func(t *table) { printReport(t, report) }); err != nil {
+			if err := r.Print(w.Stdout, newVerified(report), func(t *cli.Table) { printReport(t, report) }); err != nil {
 				return err
 			}
 			if !report.Sound() && report.Node != "" {
@@ -54,34 +56,34 @@ Exit codes: 0 no hit is lost, 1 hits are lost or the directory can't be read,
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&dir, "data", dir, "data directory")
-	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&r.JSON, "json", false, "print JSON")
 	return cmd
 }
 
-func printReport(t *table, r offline.Report) {
-	t.row("sound", yesNo(r.Sound()))
+func printReport(t *cli.Table, r offline.Report) {
+	t.Row("sound", yesNo(r.Sound()))
 	if r.Node != "" {
-		t.row("replica of node", r.Node)
+		t.Row("replica of node", r.Node)
 	}
-	t.row("created", r.Created)
-	t.row("origin", fmt.Sprintf("%016x", r.Origin))
-	t.row("starts", fmt.Sprint(r.Epoch))
-	t.row("partitions", fmt.Sprint(r.Partitions))
-	t.row("retention", units.FormatDuration(r.Retention))
-	t.row("size", units.FormatSize(r.Bytes))
-	t.row("sound snapshots", fmt.Sprint(r.Snapshots))
-	t.row("journal messages", fmt.Sprintf("%d (%d to %d)", r.Messages, r.First, r.Last))
-	t.row("flushes to replay", fmt.Sprint(r.Replayed))
-	t.row("repeats, dropped", fmt.Sprint(r.Repeats))
-	t.row("unfinished flushes", fmt.Sprint(r.Unfinished))
-	t.row("keys", fmt.Sprint(r.Keys))
-	t.row("hits", fmt.Sprint(r.Hits))
+	t.Row("created", r.Created)
+	t.Row("origin", fmt.Sprintf("%016x", r.Origin))
+	t.Row("starts", fmt.Sprint(r.Epoch))
+	t.Row("partitions", fmt.Sprint(r.Partitions))
+	t.Row("retention", units.FormatDuration(r.Retention))
+	t.Row("size", units.FormatSize(r.Bytes))
+	t.Row("sound snapshots", fmt.Sprint(r.Snapshots))
+	t.Row("journal messages", fmt.Sprintf("%d (%d to %d)", r.Messages, r.First, r.Last))
+	t.Row("flushes to replay", fmt.Sprint(r.Replayed))
+	t.Row("repeats, dropped", fmt.Sprint(r.Repeats))
+	t.Row("unfinished flushes", fmt.Sprint(r.Unfinished))
+	t.Row("keys", fmt.Sprint(r.Keys))
+	t.Row("hits", fmt.Sprint(r.Hits))
 	for _, f := range r.Findings {
 		kind := "LOST"
 		if f.Harmless {
 			kind = "harmless"
 		}
-		t.row(kind, f.String())
+		t.Row(kind, f.String())
 	}
 }
 

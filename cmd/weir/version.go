@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,19 +31,19 @@ func versionText() string {
 	return fmt.Sprintf("weir %s (%s, %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-func newVersion(w *world) *cobra.Command {
+func newVersion(w *cli.World) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  args(),
-		RunE: work(w, func(*cobra.Command, []string, sources) error {
+		Args:  cli.Args(),
+		RunE: cli.Work(w, func(*cobra.Command, []string, cli.Sources) error {
 			if asJSON {
-				return json.NewEncoder(w.stdout).Encode(map[string]string{
+				return json.NewEncoder(w.Stdout).Encode(map[string]string{
 					"version": buildVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 				})
 			}
-			_, err := io.WriteString(w.stdout, versionText())
+			_, err := io.WriteString(w.Stdout, versionText())
 			return err
 		}),
 	}

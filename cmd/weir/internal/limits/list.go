@@ -1,6 +1,8 @@
-package main
+package limits
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"fmt"
 	"time"
 
@@ -10,8 +12,9 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-func newLimits(w *world) *cobra.Command {
-	var r remote
+// New is the command weir limits.
+func New(w *cli.World) *cobra.Command {
+	var r cli.Remote
 	window := 5 * time.Minute
 	cmd := &cobra.Command{
 		Use:   "limits",
@@ -23,10 +26,10 @@ A policy file is read by 'weir serve --policy', and again when it changes, or at
 SIGHUP. One that is wrong leaves the policies in use as they are, and the last line
 here says what is wrong.`,
 		Example:           "  weir limits --window 1h\n  weir limits check policies.yaml",
-		Args:              args(),
+		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: work(w, func(cmd *cobra.Command, _ []string, from sources) error {
-			c, err := r.client(from)
+		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
+			c, err := r.Client(from)
 			if err != nil {
 				return err
 			}
@@ -34,32 +37,32 @@ here says what is wrong.`,
 			if err != nil {
 				return err
 			}
-			return r.print(w.stdout, limits, func(t *table) { printLimits(t, limits) })
+			return r.Print(w.Stdout, limits, func(t *cli.Table) { printLimits(t, limits) })
 		}),
 	}
-	r.define(cmd)
-	cmd.Flags().VarP(duration(&window), "window", "w", "window to count decisions in")
-	cmd.AddCommand(newLimitsCheck(w), newLimitsKeys(w), newLimitsForget(w), newLimitsReplay(w), newLimitsImport(w))
+	r.Define(cmd)
+	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "window to count decisions in")
+	cmd.AddCommand(newCheck(w), newKeys(w), newForget(w), newReplay(w), newImport(w))
 	return cmd
 }
 
-func printLimits(t *table, limits client.Limits) {
+func printLimits(t *cli.Table, limits client.Limits) {
 	if len(limits.Limits) == 0 {
-		t.row("no policies")
+		t.Row("no policies")
 	} else {
-		t.row("NAME", "KEYS", "LIMIT", "MODE", "ALLOWED", "DENIED")
+		t.Row("NAME", "KEYS", "LIMIT", "MODE", "ALLOWED", "DENIED")
 	}
 	for _, p := range limits.Limits {
 		denied := p.Denied.String()
 		if p.Mode == "shadow" {
 			denied = p.ShadowDenied.String() + " (shadow)"
 		}
-		t.row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm), modeText(p.Mode, p.Where, p.Away), p.Allowed.String(), denied)
+		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm), modeText(p.Mode, p.Where, p.Away), p.Allowed.String(), denied)
 	}
 	if f := limits.File; f != nil {
-		t.row(fmt.Sprintf("%s, read at %s", f.Path, timeText(f.LoadedAt)))
+		t.Row(fmt.Sprintf("%s, read at %s", f.Path, cli.TimeText(f.LoadedAt)))
 		if f.Error != "" {
-			t.row("NOT IN USE is the file as it is now: " + f.Error)
+			t.Row("NOT IN USE is the file as it is now: " + f.Error)
 		}
 	}
 }
@@ -67,9 +70,9 @@ func printLimits(t *table, limits client.Limits) {
 // keysText says which keys a policy is for, and what it counts them by.
 func keysText(keys, by string) string {
 	if by == "" {
-		return keyText(keys)
+		return cli.KeyText(keys)
 	}
-	return keyText(keys) + " by " + keyText(by)
+	return cli.KeyText(keys) + " by " + cli.KeyText(by)
 }
 
 // modeText is the mode, and where the limit is decided if that is not the usual.
@@ -95,8 +98,8 @@ func limitText(n uint64, per time.Duration, burst uint64, algorithm string) stri
 	return text
 }
 
-func newLimitsKeys(w *world) *cobra.Command {
-	var r remote
+func newKeys(w *cli.World) *cobra.Command {
+	var r cli.Remote
 	most := 20
 	cmd := &cobra.Command{
 		Use:   "keys NAME",
@@ -105,10 +108,10 @@ func newLimitsKeys(w *world) *cobra.Command {
 
 A key at 100 % is denied. Keys that have used nothing are not listed.`,
 		Example:           "  weir limits keys login",
-		Args:              args("NAME"),
-		ValidArgsFunction: completeLimits(w, &r, 1),
-		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
-			c, err := r.client(from)
+		Args:              cli.Args("NAME"),
+		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			c, err := r.Client(from)
 			if err != nil {
 				return err
 			}
@@ -116,19 +119,19 @@ A key at 100 % is denied. Keys that have used nothing are not listed.`,
 			if err != nil {
 				return err
 			}
-			return r.print(w.stdout, keys, func(t *table) {
+			return r.Print(w.Stdout, keys, func(t *cli.Table) {
 				if len(keys.Keys) == 0 {
-					t.row("no key has used any of " + args[0] + " now")
+					t.Row("no key has used any of " + args[0] + " now")
 					return
 				}
-				t.row("USED", "OF", "SHARE", "RESET", "KEY")
+				t.Row("USED", "OF", "SHARE", "RESET", "KEY")
 				for _, k := range keys.Keys {
-					t.row(fmt.Sprint(k.Used), fmt.Sprint(k.Burst), fmt.Sprintf("%.0f %%", 100*k.Share), waitText(k.ResetSeconds), keyText(k.Key))
+					t.Row(fmt.Sprint(k.Used), fmt.Sprint(k.Burst), fmt.Sprintf("%.0f %%", 100*k.Share), cli.WaitText(k.ResetSeconds), cli.KeyText(k.Key))
 				}
 			})
 		}),
 	}
-	r.define(cmd)
-	cmd.Flags().VarP(number(&most), "top", "n", "how many keys to list")
+	r.Define(cmd)
+	cmd.Flags().VarP(cli.Number(&most), "top", "n", "how many keys to list")
 	return cmd
 }

@@ -1,6 +1,8 @@
-package main
+package limits
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +19,7 @@ import (
 	"github.com/weir-counter/weir/replay/shadow"
 )
 
-const limitsReplayHelp = `Read access logs and report what limits would have done to their requests: who
+const replayHelp = `Read access logs and report what limits would have done to their requests: who
 would have been denied, when, how often, by which limit, and which limit would have
 denied nobody, or 1 % at most. Nothing is sent anywhere.
 
@@ -42,30 +44,30 @@ in order, and name the oldest file first.
 Counts are exact. Memory is bounded: when more keys are denied than fit in --memory,
 the report says what is no longer exact.`
 
-const limitsReplayExamples = `  weir limits replay --policy policies.yaml access.log
+const replayExamples = `  weir limits replay --policy policies.yaml access.log
   weir limits replay --policy policies.yaml access.log.2.gz access.log.1 access.log --top 20
   weir limits replay --policy policies.yaml access.log --key 'page:{path}:{host}' --key 'ip:{host}'
   weir limits replay --policy policies.yaml access.log --json --denied denied.tsv`
 
-// limitsReplayFlags are the flags of weir limits replay.
-type limitsReplayFlags struct {
+// replayFlags are the flags of weir limits replay.
+type replayFlags struct {
 	options shadow.Options
 	denied  string
 	json    bool
 }
 
-func newLimitsReplay(w *world) *cobra.Command {
-	f := limitsReplayFlags{options: shadow.Options{
+func newReplay(w *cli.World) *cobra.Command {
+	f := replayFlags{options: shadow.Options{
 		Top: 10, Memory: 256 << 20, LimitMemory: 256 << 20,
 		Log: replay.Options{Format: replay.Auto, MaxAhead: 5 * time.Second},
 	}}
 	cmd := &cobra.Command{
 		Use:     "replay --policy POLICIES FILE...|-",
 		Short:   "Tell what limits would have done to an access log",
-		Long:    limitsReplayHelp,
-		Example: limitsReplayExamples,
-		Args:    args("FILE..."),
-		RunE: work(w, func(cmd *cobra.Command, args []string, _ sources) error {
+		Long:    replayHelp,
+		Example: replayExamples,
+		Args:    cli.Args("FILE..."),
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, _ cli.Sources) error {
 			f.options.Log.Files = args
 			return f.replay(cmd, w)
 		}),
@@ -74,34 +76,34 @@ func newLimitsReplay(w *world) *cobra.Command {
 	flags.SortFlags = false
 	flags.StringVar(&o.PolicyFile, "policy", "", "file of the policies")
 	flags.StringArrayVar(&o.Log.Keys, "key", nil, "key template, may be repeated (default: what the policies' keys begin with)")
-	choice(cmd, &o.Log.Format, "format", "format of the files", replay.Formats...)
+	cli.Choice(cmd, &o.Log.Format, "format", "format of the files", replay.Formats...)
 	flags.BoolVar(&o.AsWritten, "as-written", false, "let policies in shadow mode deny nothing")
-	flags.VarP(number(&o.Top), "top", "n", "how many of the most denied keys to list for each limit")
+	flags.VarP(cli.Number(&o.Top), "top", "n", "how many of the most denied keys to list for each limit")
 	flags.StringVar(&f.denied, "denied", "", "write every denied request to this file, tab-separated")
-	flags.Var(size(&o.Memory), "memory", "memory budget of what is reported of the keys")
-	flags.Var(size(&o.LimitMemory), "limit-memory", "memory budget of the limits in use")
-	flags.Var(duration(&o.Log.MaxAhead), "max-ahead", "how far in the future a line's time may be")
+	flags.Var(cli.Size(&o.Memory), "memory", "memory budget of what is reported of the keys")
+	flags.Var(cli.Size(&o.LimitMemory), "limit-memory", "memory budget of the limits in use")
+	flags.Var(cli.Duration(&o.Log.MaxAhead), "max-ahead", "how far in the future a line's time may be")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
 
-func (f *limitsReplayFlags) replay(cmd *cobra.Command, w *world) (err error) {
+func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World) (err error) {
 	o := f.options
 	if o.PolicyFile == "" {
-		return usage{errors.New("--policy is missing: name the file of the policies to try")}
+		return cli.Usage(errors.New("--policy is missing: name the file of the policies to try"))
 	}
 	if o.Policies, err = policy.Load(o.PolicyFile); errors.As(err, new(*fs.PathError)) {
 		return fmt.Errorf("--policy: %w", err)
 	} else if err != nil {
 		return err
 	}
-	o.Log.Stdin = w.stdin
+	o.Log.Stdin = w.Stdin
 	total, err := replay.TotalSize(o.Log.Files)
 	if err != nil {
 		return err
 	}
 	if f.denied != "" {
-		file, problem := createApart(f.denied, w.stdin, append([]string{o.PolicyFile}, o.Log.Files...))
+		file, problem := createApart(f.denied, w.Stdin, append([]string{o.PolicyFile}, o.Log.Files...))
 		if problem != nil {
 			return problem
 		}
@@ -109,8 +111,8 @@ func (f *limitsReplayFlags) replay(cmd *cobra.Command, w *world) (err error) {
 		o.Denied = file
 	}
 	finish := func() {}
-	if w.terminal {
-		o.Log.Progress, finish = progress.New(w.stderr, total)
+	if w.Terminal {
+		o.Log.Progress, finish = progress.New(w.Stderr, total)
 	}
 	report, runErr := shadow.Run(cmd.Context(), o)
 	finish()
@@ -118,24 +120,24 @@ func (f *limitsReplayFlags) replay(cmd *cobra.Command, w *world) (err error) {
 		return runErr
 	}
 	if f.json {
-		e := json.NewEncoder(w.stdout)
+		e := json.NewEncoder(w.Stdout)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
 		return errors.Join(runErr, e.Encode(report))
 	}
-	return errors.Join(runErr, report.Print(w.stdout))
+	return errors.Join(runErr, report.Print(w.Stdout))
 }
 
 // createApart makes a file, or empties the one that is there, unless it is one of those
 // that are read: a slip of the shell's history must not cost a log.
 func createApart(path string, stdin io.Reader, read []string) (*os.File, error) {
 	if path == "-" {
-		return nil, usage{errors.New("--denied - is no file, and the report goes to the output: name a file")}
+		return nil, cli.Usage(errors.New("--denied - is no file, and the report goes to the output: name a file"))
 	}
 	to, err := os.Stat(path)
 	for _, name := range read {
 		if from, missing := statRead(name, stdin); err == nil && missing == nil && os.SameFile(to, from) {
-			return nil, usage{fmt.Errorf("--denied %s is a file that is read: name another one", path)}
+			return nil, cli.Usage(fmt.Errorf("--denied %s is a file that is read: name another one", path))
 		}
 	}
 	return os.Create(path)

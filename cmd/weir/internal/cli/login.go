@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"crypto/tls"
@@ -14,19 +14,28 @@ import (
 	"github.com/weir-counter/weir/cmd/weir/internal/settings"
 )
 
-// login is how a command proves to a server who it is, and how it knows the server.
-type login struct{ token, ca, cert, key string }
+// Login is how a command proves to a server who it is, and how it knows the server.
+type Login struct {
+	token, ca, cert, key string
 
-func (l *login) define(cmd *cobra.Command) {
+	cmd *cobra.Command // whose login it is
+}
+
+// Define adds the flags of a login to a command.
+func (l *Login) Define(cmd *cobra.Command) {
+	l.cmd = cmd
 	cmd.Flags().StringVar(&l.token, "token", "", "token of a server that wants one; WEIR_TOKEN is better, since others see command lines")
 	cmd.Flags().StringVar(&l.ca, "ca", "", "PEM file of the authority that signed the server's certificate (default: those of this machine)")
 	cmd.Flags().StringVar(&l.cert, "cert", "", "PEM file of a client certificate, in place of a token or beside it (weir serve --tls-client-ca)")
 	cmd.Flags().StringVar(&l.key, "cert-key", "", "PEM file of its key (default: it is in the file of --cert)")
 }
 
-// options adds the login to those of a client.
-func (l *login) options(o client.Options) (client.Options, error) {
-	o.Token = l.token
+// userAgent names the program to a server.
+func (l *Login) userAgent() string { return "weir/" + l.cmd.Root().Version }
+
+// Options adds the login to those of a client.
+func (l *Login) Options(o client.Options) (client.Options, error) {
+	o.Token, o.UserAgent = l.token, l.userAgent()
 	if l.ca == "" && l.cert == "" && l.key == "" {
 		return o, nil
 	}
@@ -38,7 +47,7 @@ func (l *login) options(o client.Options) (client.Options, error) {
 		}
 		o.TLS.RootCAs = x509.NewCertPool()
 		if !o.TLS.RootCAs.AppendCertsFromPEM(text) {
-			return o, usage{fmt.Errorf("--ca %s: no certificate in PEM", l.ca)}
+			return o, Usage(fmt.Errorf("--ca %s: no certificate in PEM", l.ca))
 		}
 	}
 	certificates, err := l.certificates()
@@ -47,12 +56,12 @@ func (l *login) options(o client.Options) (client.Options, error) {
 }
 
 // certificates are what the command shows a server that asks for one.
-func (l *login) certificates() ([]tls.Certificate, error) {
+func (l *Login) certificates() ([]tls.Certificate, error) {
 	switch {
 	case l.cert == "" && l.key == "":
 		return nil, nil
 	case l.cert == "":
-		return nil, usage{errors.New("--cert-key: it is the key of a certificate, which --cert names")}
+		return nil, Usage(errors.New("--cert-key: it is the key of a certificate, which --cert names"))
 	}
 	cert, err := settings.ReadAtMost(l.cert, settings.MaxBytes)
 	if err != nil {
@@ -66,17 +75,18 @@ func (l *login) certificates() ([]tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, usage{fmt.Errorf("--cert %s: it and its key (--cert-key) are no pair: %w", l.cert, err)}
+		return nil, Usage(fmt.Errorf("--cert %s: it and its key (--cert-key) are no pair: %w", l.cert, err))
 	}
 	return []tls.Certificate{pair}, nil
 }
 
-// do sends a request of the command's own.
-func (l *login) do(req *http.Request) (*http.Response, error) {
-	o, err := l.options(client.Options{})
+// Do sends a request of the command's own.
+func (l *Login) Do(req *http.Request) (*http.Response, error) {
+	o, err := l.Options(client.Options{})
 	if err != nil {
 		return nil, err
 	}
+	req.Header.Set("User-Agent", o.UserAgent)
 	if o.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+o.Token)
 	}

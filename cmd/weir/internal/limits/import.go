@@ -1,6 +1,8 @@
-package main
+package limits
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"errors"
 	"fmt"
 
@@ -10,7 +12,7 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-func newLimitsImport(w *world) *cobra.Command {
+func newImport(w *cli.World) *cobra.Command {
 	var o rlsconfig.Options
 	cmd := &cobra.Command{
 		Use:   "import FILE|DIR",
@@ -26,15 +28,15 @@ at the other doors too, for the keys DOMAIN:KEY=VALUE:KEY=VALUE.
 Exit codes: 0 the policies are printed, 1 the limits are wrong or can't be read, 2 the
 command line is wrong.`,
 		Example: "  weir limits import config/ > policies.yaml\n  weir limits check policies.yaml edge:remote_address=10.0.0.1",
-		Args:    args("FILE|DIR"),
+		Args:    cli.Args("FILE|DIR"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return []cobra.Completion{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
-		RunE: work(w, func(_ *cobra.Command, args []string, _ sources) error {
+		RunE: cli.Work(w, func(_ *cobra.Command, args []string, _ cli.Sources) error {
 			c, err := rlsconfig.Load(args[0], o)
 			if faults, ok := errors.AsType[policy.Faults](err); ok {
 				for _, f := range faults {
-					fmt.Fprintln(w.stderr, f)
+					fmt.Fprintln(w.Stderr, f)
 				}
 				return fmt.Errorf("%s is wrong: see the lines above", args[0])
 			}
@@ -46,9 +48,9 @@ command line is wrong.`,
 				return err
 			}
 			for _, n := range notes {
-				fmt.Fprintln(w.stderr, "changed: "+n)
+				fmt.Fprintln(w.Stderr, "changed: "+n)
 			}
-			_, err = w.stdout.Write(file)
+			_, err = w.Stdout.Write(file)
 			return err
 		}),
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -17,16 +17,16 @@ const (
 	offerWait = time.Second // a person waits for it
 )
 
-// completeKeys offers the server's keys for the first most arguments.
-func completeKeys(w *world, r *remote, most int) cobra.CompletionFunc {
+// CompleteKeys offers the server's keys for the first most arguments.
+func CompleteKeys(w *World, r *Remote, most int) cobra.CompletionFunc {
 	return complete(w, r, most, func(ctx context.Context, c *client.Client, typed string) ([]string, error) {
 		keys, err := c.Keys(ctx, client.KeysQuery{Prefix: typed, Limit: offerKeys})
 		return keys.Keys, err
 	})
 }
 
-// completeLimits offers the server's policies for the first most arguments.
-func completeLimits(w *world, r *remote, most int) cobra.CompletionFunc {
+// CompleteLimits offers the server's policies for the first most arguments.
+func CompleteLimits(w *World, r *Remote, most int) cobra.CompletionFunc {
 	return complete(w, r, most, func(ctx context.Context, c *client.Client, typed string) (names []string, err error) {
 		limits, err := c.Limits(ctx, 0)
 		for _, l := range limits.Limits {
@@ -40,15 +40,15 @@ func completeLimits(w *world, r *remote, most int) cobra.CompletionFunc {
 
 // complete offers what a server names for the first most arguments. Without an answer
 // it offers nothing: a shell has no place for an error.
-func complete(w *world, r *remote, most int, names func(ctx context.Context, c *client.Client, typed string) ([]string, error)) cobra.CompletionFunc {
+func complete(w *World, r *Remote, most int, names func(ctx context.Context, c *client.Client, typed string) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		if _, err := settings.Resolve(cmd.Flags(), w.env); err != nil {
+		if _, err := settings.Resolve(cmd.Flags(), w.Env); err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		o, err := r.login.options(client.Options{Timeout: offerWait, Retries: -1, UserAgent: userAgent()})
+		o, err := r.Login.Options(client.Options{Timeout: offerWait, Retries: -1})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -62,7 +62,7 @@ func complete(w *world, r *remote, most int, names func(ctx context.Context, c *
 		}
 		offers := make([]cobra.Completion, 0, len(found))
 		for _, name := range found {
-			if keyText(name) == name { // a tab or a line end would end the offer
+			if KeyText(name) == name { // a tab or a line end would end the offer
 				offers = append(offers, name)
 			}
 		}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// args takes as many arguments as there are names: all that are not in brackets
+// Args takes as many arguments as there are names: all that are not in brackets
 // must be given, and a last one that ends in "..." may be repeated. Its errors
 // name them, in place of counting them.
-func args(names ...string) cobra.PositionalArgs {
+func Args(names ...string) cobra.PositionalArgs {
 	least, most := 0, len(names)
 	for _, name := range names {
 		if !strings.HasPrefix(name, "[") {
@@ -31,4 +31,12 @@ func args(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// NoArgs is for a command that has commands below and does nothing itself.
+func NoArgs(cmd *cobra.Command, given []string) error {
+	if len(given) > 0 {
+		return unknownCommand(cmd, given[0])
+	}
+	return nil
 }

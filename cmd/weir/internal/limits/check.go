@@ -1,6 +1,8 @@
-package main
+package limits
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +12,7 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-const limitsCheckHelp = `Read a policy file, or - for the input, and list its policies in order of
+const checkHelp = `Read a policy file, or - for the input, and list its policies in order of
 application, or say all that is wrong with it: one line for each fault,
 FILE:LINE: FIELD: what is wrong. What is odd and no fault is told as a warning.
 
@@ -32,21 +34,21 @@ and overrides; docs/policies.md has all of them.
 Exit codes: 0 the file is good, 1 it is wrong or can't be read, 2 the command line
 is wrong.`
 
-func newLimitsCheck(w *world) *cobra.Command {
-	var r remote // for print alone
+func newCheck(w *cli.World) *cobra.Command {
+	var r cli.Remote // for print alone
 	cmd := &cobra.Command{
 		Use:     "check FILE|- [KEY...]",
 		Short:   "Read a policy file and say all that is wrong with it",
-		Long:    limitsCheckHelp,
+		Long:    checkHelp,
 		Example: "  weir limits check policies.yaml\n  weir limits check policies.yaml login:bob:10.0.0.1",
-		Args:    args("FILE", "[KEY]..."),
+		Args:    cli.Args("FILE", "[KEY]..."),
 		ValidArgsFunction: func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(given) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			return []cobra.Completion{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
-		RunE: work(w, func(_ *cobra.Command, args []string, _ sources) error {
+		RunE: cli.Work(w, func(_ *cobra.Command, args []string, _ cli.Sources) error {
 			file, keys := args[0], args[1:]
 			set, err := loadPolicies(w, file)
 			var faults policy.Faults
@@ -57,10 +59,10 @@ func newLimitsCheck(w *world) *cobra.Command {
 			if set != nil {
 				warnings = set.Warnings(file)
 			}
-			if r.json {
-				err = r.print(w.stdout, newChecked(file, set, faults, warnings, keys), nil)
+			if r.JSON {
+				err = r.Print(w.Stdout, newChecked(file, set, faults, warnings, keys), nil)
 			} else {
-				err = r.checked(w, set, faults, warnings, keys)
+				err = printChecked(&r, w, set, faults, warnings, keys)
 			}
 			if err != nil || len(faults) == 0 {
 				return err
@@ -68,42 +70,42 @@ func newLimitsCheck(w *world) *cobra.Command {
 			return fmt.Errorf("%s is wrong: see the lines above, or --help for an example", file)
 		}),
 	}
-	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&r.JSON, "json", false, "print JSON")
 	return cmd
 }
 
 // loadPolicies reads a policy file, or the input.
-func loadPolicies(w *world, file string) (*policy.Set, error) {
+func loadPolicies(w *cli.World, file string) (*policy.Set, error) {
 	if file != "-" {
 		return policy.Load(file)
 	}
-	data, err := io.ReadAll(io.LimitReader(w.stdin, policy.MaxFileBytes+1))
+	data, err := io.ReadAll(io.LimitReader(w.Stdin, policy.MaxFileBytes+1))
 	if err != nil {
 		return nil, err
 	}
 	return policy.Parse(file, data)
 }
 
-// checked prints for people.
-func (r *remote) checked(w *world, set *policy.Set, faults policy.Faults, warnings []policy.Fault, keys []string) error {
+// printChecked prints for people.
+func printChecked(r *cli.Remote, w *cli.World, set *policy.Set, faults policy.Faults, warnings []policy.Fault, keys []string) error {
 	for _, f := range faults {
-		fmt.Fprintln(w.stderr, f)
+		fmt.Fprintln(w.Stderr, f)
 	}
 	for _, f := range warnings {
-		fmt.Fprintf(w.stderr, "warning: %v\n", f)
+		fmt.Fprintf(w.Stderr, "warning: %v\n", f)
 	}
 	switch {
 	case set == nil:
 		return nil
 	case len(keys) > 0:
-		return r.print(w.stdout, nil, func(t *table) { printMatches(t, set, keys) })
+		return r.Print(w.Stdout, nil, func(t *cli.Table) { printMatches(t, set, keys) })
 	}
-	return r.print(w.stdout, nil, func(t *table) { printPolicies(t, set) })
+	return r.Print(w.Stdout, nil, func(t *cli.Table) { printPolicies(t, set) })
 }
 
-func printPolicies(t *table, set *policy.Set) {
+func printPolicies(t *cli.Table, set *policy.Set) {
 	policies := set.Policies()
-	t.row("NAME", "KEYS", "LIMIT", "MODE", "NOTES")
+	t.Row("NAME", "KEYS", "LIMIT", "MODE", "NOTES")
 	for _, p := range policies {
 		note := ""
 		if n := len(p.Overrides); n > 0 {
@@ -112,18 +114,18 @@ func printPolicies(t *table, set *policy.Set) {
 		if p.Last {
 			note += "last"
 		}
-		t.row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String()), modeText(p.Mode.String(), p.Where.String(), p.Away.String()), note)
+		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String()), modeText(p.Mode.String(), p.Where.String(), p.Away.String()), note)
 	}
-	t.row("the file is good")
+	t.Row("the file is good")
 }
 
 // printMatches has a row for each policy of each key.
-func printMatches(t *table, set *policy.Set, keys []string) {
-	t.row("KEY", "POLICY", "COUNTS", "LIMIT", "MODE")
+func printMatches(t *cli.Table, set *policy.Set, keys []string) {
+	t.Row("KEY", "POLICY", "COUNTS", "LIMIT", "MODE")
 	for _, key := range keys {
 		matches := set.Match(key)
 		for _, m := range matches {
-			t.row(keyText(key), m.Policy.Name, keyText(m.Key), limitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String()), modeText(m.Policy.Mode.String(), m.Policy.Where.String(), m.Policy.Away.String()))
+			t.Row(cli.KeyText(key), m.Policy.Name, cli.KeyText(m.Key), limitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String()), modeText(m.Policy.Mode.String(), m.Policy.Where.String(), m.Policy.Away.String()))
 		}
 		if len(matches) > 0 {
 			continue
@@ -132,6 +134,6 @@ func printMatches(t *table, set *policy.Set, keys []string) {
 		if near, ok := set.Near(key); ok {
 			why += fmt.Sprintf("; it looks like %s of %s, but {name} holds no : and /, write {name*}", near.Keys, near.Name)
 		}
-		t.row(keyText(key), why)
+		t.Row(cli.KeyText(key), why)
 	}
 }

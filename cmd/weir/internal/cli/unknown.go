@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -16,13 +16,13 @@ import (
 // warnUnknown tells of variables that look like Weir's and are not: a misspelt
 // one would leave a setting at its default in silence. A variable may stand for
 // a flag of any command, for a shell has one environment.
-func warnUnknown(w *world, root *cobra.Command) {
+func warnUnknown(w *World, root *cobra.Command) {
 	known := variables(nil, root)
 	flags := make([]string, len(known))
 	for i, name := range known {
 		flags[i] = strings.TrimPrefix(name, settings.VariablePrefix)
 	}
-	for _, entry := range w.environ {
+	for _, entry := range w.Environ {
 		name, value, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, settings.VariablePrefix) || value == "" || slices.Contains(known, name) {
 			continue
@@ -31,7 +31,7 @@ func warnUnknown(w *world, root *cobra.Command) {
 		if near := nearest.To(strings.TrimPrefix(name, settings.VariablePrefix), flags); near != "" {
 			hint = "did you mean " + settings.VariablePrefix + near + "?"
 		}
-		fmt.Fprintf(w.stderr, "weir: warning: the variable %s is not known: %s\n", name, hint)
+		fmt.Fprintf(w.Stderr, "weir: warning: the variable %s is not known: %s\n", name, hint)
 	}
 }
 
@@ -46,8 +46,8 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	return fmt.Errorf("unknown command %q for %q%s", word, cmd.CommandPath(), nearest.DidYouMean(word, names))
 }
 
-// flagError says more of a flag that is wrong.
-func flagError(cmd *cobra.Command, err error) error {
+// FlagError says more of a flag that is wrong.
+func FlagError(cmd *cobra.Command, err error) error {
 	var wrong *pflag.InvalidValueError
 	if errors.As(err, &wrong) && wrong.GetFlag().Value.Type() == "bool" {
 		return fmt.Errorf("--%s: %w", wrong.GetFlag().Name, settings.Reason(err))
@@ -61,7 +61,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			return err
 		}
 		if strings.Contains(cmd.Use, "[N]") {
-			return fmt.Errorf("wrong N -%s: %s", letters, wholeNumber)
+			return fmt.Errorf("wrong N -%s: %s", letters, WholeNumber)
 		}
 		return fmt.Errorf("-%s looks like a flag: a KEY that begins with - stands after --", letters)
 	}

@@ -1,4 +1,4 @@
-package main
+package limits
 
 import (
 	"github.com/weir-counter/weir/limit"

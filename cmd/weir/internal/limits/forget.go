@@ -1,14 +1,16 @@
-package main
+package limits
 
 import (
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 )
 
-func newLimitsForget(w *world) *cobra.Command {
-	var r remote
+func newForget(w *cli.World) *cobra.Command {
+	var r cli.Remote
 	all := false
 	cmd := &cobra.Command{
 		Use:   "forget NAME... | --all",
@@ -20,16 +22,16 @@ whole burst again. One without a name of its own is called inline/ALGORITHM/PERI
 Policies are not touched. The other nodes of a cluster forget a flush interval later.`,
 		Example:           "  weir limits forget inline/window/1h\n  weir limits forget --all",
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: work(w, func(cmd *cobra.Command, args []string, from sources) error {
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			switch {
 			case all && len(args) > 0:
-				return usage{errors.New("names and --all: choose one")}
+				return cli.Usage(errors.New("names and --all: choose one"))
 			case all:
 				args = []string{""}
 			case len(args) == 0:
-				return usage{errors.New("name a limit, or write --all")}
+				return cli.Usage(errors.New("name a limit, or write --all"))
 			}
-			c, err := r.client(from)
+			c, err := r.Client(from)
 			if err != nil {
 				return err
 			}
@@ -43,10 +45,10 @@ Policies are not touched. The other nodes of a cluster forget a flush interval l
 				}
 				answer.Forgotten += n
 			}
-			return r.print(w.stdout, answer, func(t *table) { t.row(fmt.Sprintf("forgot what %d keys had used", answer.Forgotten)) })
+			return r.Print(w.Stdout, answer, func(t *cli.Table) { t.Row(fmt.Sprintf("forgot what %d keys had used", answer.Forgotten)) })
 		}),
 	}
-	r.define(cmd)
+	r.Define(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "of all limits that requests brought along")
 	return cmd
 }
