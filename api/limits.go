@@ -2,13 +2,13 @@ package api
 
 import "time"
 
-// LimitsAnswer is the policies of a server, in order of application, and how they
-// decided in (At-Window, At].
+// LimitsAnswer is the policies of a server, in order of application, then the limits of
+// its doors, and how they decided in (At-Window, At].
 type LimitsAnswer struct {
 	WindowSeconds int64            `json:"window_s" doc:"The window of allowed and denied, in seconds."`
 	At            Time             `json:"at" doc:"The end of the window."`
 	File          *PolicyFileState `json:"file,omitempty" doc:"The policy file; absent when the server has none."`
-	Limits        []LimitPolicy    `json:"limits" nullable:"false" doc:"The policies in order of application."`
+	Limits        []LimitPolicy    `json:"limits" nullable:"false" doc:"The policies in order of application, then limits of doors (--rls-config)."`
 }
 
 // PolicyFileState is where policies come from.
@@ -19,12 +19,13 @@ type PolicyFileState struct {
 	ErrorAt  *Time  `json:"error_at,omitempty"`
 }
 
-// LimitPolicy is one policy, and how it decided lately.
+// LimitPolicy is one policy, or limit of a door, and how it decided lately.
 type LimitPolicy struct {
 	Name         string  `json:"name" example:"login"`
 	Keys         string  `json:"keys" doc:"The keys of requests that it is for." example:"login:{user}:*"`
 	By           string  `json:"by,omitempty" doc:"The key that is counted; absent: the request's own." example:"login:{user}"`
-	Limit        uint64  `json:"limit" doc:"How many per per_s."`
+	Door         string  `json:"door,omitempty" doc:"The door that the limit is of, with limits of its own; absent: it is a policy of the file." example:"rls"`
+	Limit        uint64  `json:"limit" doc:"How many per per_s; 0 lets none pass."`
 	PerSeconds   float64 `json:"per_s" doc:"The period in seconds."`
 	Burst        uint64  `json:"burst"`
 	Algorithm    string  `json:"algorithm" enum:"window,fixed,gcra"`

@@ -58,6 +58,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if file == nil {
 		set = cfg.Policies.Set
 	}
+	if err := cfg.RLS.CheckLimits(); err != nil {
+		return nil, err
+	}
 	locks, err := readLocks(&cfg)
 	if err != nil {
 		return nil, err

@@ -157,6 +157,9 @@ func TestANodeWhoseRLSIsWrong(t *testing.T) {
 		if !strings.Contains(err.Error(), c.want) {
 			t.Error(err)
 		}
+		if files, err := os.ReadDir(cfg.Journal.Dir); err == nil && len(files) > 0 {
+			t.Errorf("%s: the data directory was opened: %v", c.want, files)
+		}
 	}
 	cfg.RLS.Addr, cfg.RLS.Limits = "", ""
 	nodetest.Close(t, nodetest.Open(t, cfg)) // nothing of the failed start is left open

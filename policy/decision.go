@@ -23,6 +23,9 @@ type Request struct {
 	// Prepared is a limit of who asks, in place of policies. Limit is its name.
 	Prepared *Prepared
 
+	// Values has a decision of a Prepared limit counted as limit:NAME:OUTCOME:VALUES too; "": it is not.
+	Values string
+
 	// Shadow has limits deny nothing, whatever their mode.
 	Shadow bool
 
@@ -63,6 +66,8 @@ type Result struct {
 	// answer, and so the limit was decided without it; "own" of a shared limit if no node
 	// that holds the key did, and this one decided by what it has admitted itself; "" else.
 	Away string
+
+	values string // of the request
 
 	// Verdict is what the limit says by itself. If the decision is a denial nothing was
 	// taken of any, also of those that allowed it. Of a Shadow policy it says what
@@ -114,6 +119,9 @@ func (d *Decision) add(of boundLimit, mode Mode, key string, n uint64, hits *hit
 	d.hits = append(d.hits, hits)
 	d.Results = append(d.Results, Result{Name: limit.Name(), Key: key, Mode: mode, Limit: limit.Limit(), N: n, Asked: d.asking})
 }
+
+// countBy has the decision about what was added last counted by values too.
+func (d *Decision) countBy(values string) { d.Results[len(d.Results)-1].values = values }
 
 // settle takes the verdicts over.
 func (d *Decision) settle(allowed bool) {

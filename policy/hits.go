@@ -3,7 +3,7 @@ package policy
 import "github.com/weir-counter/weir"
 
 // HitPrefix begins the keys that decisions are counted under: limit:NAME:allowed, :denied
-// and :shadow_denied. A server takes hits of such keys from nobody else, so that the
+// and :shadow_denied, and of some limits with :VALUES after that (Request.Values). A server takes hits of such keys from nobody else, so that the
 // counts are true. The engine counts them apart: they are not among all hits.
 const HitPrefix = weir.SeparatePrefix
 
@@ -38,10 +38,20 @@ func (l *Live) countHits(d *Decision) {
 		return
 	}
 	for i := range d.Results {
-		if key := d.hits[i].of(&d.Results[i], d.Allowed); key != "" {
-			if err := l.engine.Hit(key); err != nil {
-				l.hitsFailed.Add(1)
-			}
+		r := &d.Results[i]
+		key := d.hits[i].of(r, d.Allowed)
+		if key == "" {
+			continue
 		}
+		l.countHit(key)
+		if r.values != "" {
+			l.countHit(key + ":" + r.values)
+		}
+	}
+}
+
+func (l *Live) countHit(key string) {
+	if err := l.engine.Hit(key); err != nil {
+		l.hitsFailed.Add(1)
 	}
 }

@@ -49,5 +49,9 @@ func (l *Live) preparedLimit(name string) (kl *weir.KeyedLimit, ok bool) {
 
 // gather notes the limit of a request that has one ready.
 func (p *Prepared) gather(r *Request, d *Decision) error {
-	return d.note(p.boundLimit, r.mode(p.mode), r.Key, r.N, r.hits(&p.hits))
+	if err := d.note(p.boundLimit, r.mode(p.mode), r.Key, r.N, r.hits(&p.hits)); err != nil {
+		return err
+	}
+	d.countBy(r.Values)
+	return nil
 }

@@ -68,5 +68,9 @@ func (s *Server) decideFor(c service.Caller, req *pb.RateLimitRequest, by how) (
 	if err != nil {
 		return nil, err
 	}
-	return a.answer(denied, s.cfg.Headers), nil
+	response := a.answer(denied, s.cfg.Headers)
+	if s.cfg.Metadata {
+		response.DynamicMetadata = a.metadata(req, response)
+	}
+	return response, nil
 }

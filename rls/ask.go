@@ -44,6 +44,7 @@ type part struct {
 	shown    *pb.RateLimitResponse_RateLimit
 	inline   policy.Limit // that it brings along
 	key      string
+	values   string // that the decision is counted by too; "": none
 	n        uint64
 	at       int            // its place in the requests; -1: it is not asked
 	result   *policy.Result // what was decided; nil: it was not asked, or no policy is for it
@@ -129,6 +130,9 @@ func (a *ask) find(p *part, domain string, d *ratelimit.RateLimitDescriptor, l *
 	}
 	p.limit = l.ready[of.ID]
 	p.shown, p.shadow, p.quota = p.limit.shown, of.Shadow, of.Quota
+	if p.limit.counts {
+		p.values = of.Values(a.entries)
+	}
 	if p.limit.shares {
 		p.key = rlsconfig.Key(domain, a.entries)
 	}
@@ -193,7 +197,7 @@ func (a *ask) prepare(by policy.Algorithm) {
 		switch {
 		case p.policies:
 		case p.limit != nil:
-			r.Prepared, r.Limit = p.limit.prepared, p.limit.Name
+			r.Prepared, r.Limit, r.Values = p.limit.prepared, p.limit.Name, p.values
 		default:
 			p.inline.Algorithm = by
 			r.Inline = &p.inline

@@ -36,6 +36,10 @@ type Config struct {
 	// Default HeadersDraft.
 	Headers string
 
+	// Metadata has answers carry dynamic metadata for Envoy: the request, and the metadata of the limits that let it
+	// pass. Default false.
+	Metadata bool
+
 	// MaxConns bounds open connections. One more takes the place of the one without a request for the longest
 	// time, of the client address with most. Default 4096, 1 to 1,000,000.
 	MaxConns int

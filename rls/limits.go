@@ -10,12 +10,12 @@ import (
 	"sync/atomic"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/internal/rlsconfig"
 	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/service"
 )
 
 // limits is a configuration at work. It does not change.
@@ -29,11 +29,13 @@ type ready struct {
 	*rlsconfig.Limit
 	prepared *policy.Prepared // nil: it is unlimited, or none passes
 	shown    *pb.RateLimitResponse_RateLimit
-	shares   bool // some values count together
+	shares   bool             // some values count together
+	counts   bool             // decisions are counted by values too
+	metadata *structpb.Struct // nil: none, or answers have none
 }
 
 // prepare makes a configuration ready. An error holds nothing.
-func prepare(s *service.Service, c *rlsconfig.Config, by policy.Algorithm) (*limits, error) {
+func (s *Server) prepare(c *rlsconfig.Config) (_ *limits, err error) {
 	l := &limits{config: c, ready: make([]*ready, len(c.Limits()))}
 	for i, of := range c.Limits() {
 		r := &ready{Limit: of, shown: &pb.RateLimitResponse_RateLimit{
@@ -43,14 +45,16 @@ func prepare(s *service.Service, c *rlsconfig.Config, by policy.Algorithm) (*lim
 		if of.Multiplier > 1 {
 			r.shown.UnitMultiplier = wrapperspb.UInt32(of.Multiplier)
 		}
-		if !of.Unlimited && of.Requests > 0 {
-			mode := policy.Enforce
-			if of.Shadow {
-				mode = policy.Shadow
-			}
-			var err error
-			r.prepared, err = s.Prepare(of.Name, policy.Limit{N: uint64(of.Requests), Per: of.Period(), Algorithm: by}, mode)
+		r.counts = of.CountsValues()
+		if s.cfg.Metadata && of.Metadata != nil {
+			r.metadata, err = structpb.NewStruct(of.Metadata)
 			if err != nil {
+				l.release()
+				return nil, fmt.Errorf("%s:%d: metadata: %w", of.File, of.Line, err)
+			}
+		}
+		if !of.Unlimited && of.Requests > 0 {
+			if r.prepared, err = s.service.Prepare(of.Name, limitOf(of, s.cfg.Algorithm), modeOf(of)); err != nil {
 				l.release()
 				return nil, fmt.Errorf("%s:%d: limit %s: %w", of.File, of.Line, of.Name, err)
 			}
@@ -58,6 +62,35 @@ func prepare(s *service.Service, c *rlsconfig.Config, by policy.Algorithm) (*lim
 		l.ready[i] = r
 	}
 	return l, nil
+}
+
+func limitOf(of *rlsconfig.Limit, by policy.Algorithm) policy.Limit {
+	return policy.Limit{N: uint64(of.Requests), Per: of.Period(), Algorithm: by}
+}
+
+func modeOf(of *rlsconfig.Limit) policy.Mode {
+	if of.Shadow {
+		return policy.Shadow
+	}
+	return policy.Enforce
+}
+
+// Limits implements service.Limited. What is unlimited is no limit.
+func (s *Server) Limits() (list []policy.Policy) {
+	now := s.live.now.Load()
+	if now == nil {
+		return nil
+	}
+	for _, of := range now.config.Limits() {
+		if of.Unlimited {
+			continue
+		}
+		keys, counted := of.Pattern()
+		limit := limitOf(of, s.cfg.Algorithm)
+		limit.Burst = limit.N
+		list = append(list, policy.Policy{Name: of.Name, Keys: keys, By: counted, Limit: limit, Mode: modeOf(of), Line: of.Line})
+	}
+	return list
 }
 
 // use has the limits found by their names.
@@ -88,29 +121,44 @@ type live struct {
 	reload  chan struct{}
 }
 
+// CheckLimits fails if New would for the files of Config.Limits: a start finds that out before it opens anything.
+func (c Config) CheckLimits() error {
+	if c.Addr == "" || c.Limits == "" {
+		return nil
+	}
+	_, err := c.loadLimits()
+	return err
+}
+
+func (c Config) loadLimits() (*rlsconfig.Config, error) {
+	loaded, err := rlsconfig.Load(c.Limits, c.options())
+	if faults, ok := errors.AsType[policy.Faults](err); ok {
+		return nil, fmt.Errorf("the limits of --rls-config are wrong:\n%w\ncorrect them ('weir limits --rls-config %s' checks them), or start without --rls-config", faults, c.Limits)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--rls-config: %w", err)
+	}
+	return loaded, nil
+}
+
+func (c Config) options() rlsconfig.Options { return rlsconfig.Options{MergeDomains: c.MergeDomains} }
+
 // readLimits reads the files for the first time: a server does not start with wrong ones, which would let pass
 // what should be limited.
 func (s *Server) readLimits() error {
 	if s.cfg.Limits == "" {
 		return nil
 	}
-	c, err := rlsconfig.Load(s.cfg.Limits, s.options())
-	if faults, ok := errors.AsType[policy.Faults](err); ok {
-		return fmt.Errorf("the limits of --rls-config are wrong:\n%w\ncorrect them ('weir limits import' reads them), or start without --rls-config", faults)
-	}
+	c, err := s.cfg.loadLimits()
 	if err != nil {
-		return fmt.Errorf("--rls-config: %w", err)
+		return err
 	}
 	return s.replace(c)
 }
 
-func (s *Server) options() rlsconfig.Options {
-	return rlsconfig.Options{MergeDomains: s.cfg.MergeDomains}
-}
-
 // replace puts a configuration in use. Requests under way keep the old one.
 func (s *Server) replace(c *rlsconfig.Config) error {
-	made, err := prepare(s.service, c, s.cfg.Algorithm)
+	made, err := s.prepare(c)
 	if err != nil {
 		return err
 	}
@@ -118,13 +166,16 @@ func (s *Server) replace(c *rlsconfig.Config) error {
 	made.use()
 	old.release()
 	s.live.loads.Add(1)
+	if !s.cfg.Metadata && slices.ContainsFunc(c.Limits(), func(l *rlsconfig.Limit) bool { return l.Metadata != nil }) {
+		s.log.Warn("rate limit service: limits have metadata, and answers don't: they have it with --rls-metadata")
+	}
 	s.log.Info("rate limit service: limits are in use", "from", cmp.Or(s.cfg.Limits, s.cfg.XDS.Addr), "domains", c.Domains(), "limits", len(c.Limits()))
 	return nil
 }
 
 // takeFiles puts limits in use.
 func (s *Server) takeFiles(files []byte) error {
-	c, err := rlsconfig.Parse(files, s.options())
+	c, err := rlsconfig.Parse(files, s.cfg.options())
 	if err != nil {
 		return err
 	}

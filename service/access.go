@@ -76,8 +76,8 @@ func (a access) holds(key string) bool {
 	if !is || a.AllLimits() {
 		return true
 	}
-	end := strings.LastIndexByte(name, ':')
-	return end >= 0 && a.Limit(name[:end])
+	name, _, whole := strings.Cut(name, ":") // names of limits have none
+	return whole && a.Limit(name)
 }
 
 // checkKey fails unless the role is for a key.

@@ -1,5 +1,7 @@
 package service
 
+import "github.com/weir-counter/weir/policy"
+
 // Door is a way in that has figures and alarms of its own beside those of the service. It is
 // attached (Attach), so that health and metrics, which another door serves, have them too.
 type Door interface {
@@ -37,6 +39,12 @@ type DoorRequests struct {
 	Count uint64
 }
 
+// Limited is a Door that has limits of its own, beside the policies of the file.
+type Limited interface {
+	// Limits lists them as policies, whose Keys and By are for people to read.
+	Limits() []policy.Policy
+}
+
 // Attach adds a door. It is for whoever puts a node together, before the doors answer.
 func (s *Service) Attach(d Door) { s.doors = append(s.doors, d) }
 
@@ -44,6 +52,30 @@ func (s *Service) Attach(d Door) { s.doors = append(s.doors, d) }
 func (s *Service) Doors() (list []DoorFigures) {
 	for _, d := range s.doors {
 		list = append(list, d.Figures())
+	}
+	return list
+}
+
+// listed is a limit by name: a policy of the file, or of a door.
+type listed struct {
+	policy.Policy
+	door string // "": the file
+}
+
+// listed are the policies of the file in order of application, and then the limits of doors.
+func (s *Service) listed() (list []listed) {
+	for _, p := range s.policies.Set().Policies() {
+		list = append(list, listed{Policy: p})
+	}
+	for _, d := range s.doors {
+		of, has := d.(Limited)
+		if !has {
+			continue
+		}
+		name := d.Figures().Name
+		for _, p := range of.Limits() {
+			list = append(list, listed{p, name})
+		}
 	}
 	return list
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// Limits is the policies that the caller may read of, in order of application, and how they
+// Limits is the policies that the caller may read of, in order of application, then the limits of doors, and how they
 // decided in a window.
 func (s *Service) Limits(ctx context.Context, c Caller, w time.Duration) (api.LimitsAnswer, error) {
 	may, err := s.enter(c, auth.Read)
 	if err != nil {
 		return api.LimitsAnswer{}, err
 	}
-	policies := slices.DeleteFunc(s.policies.Set().Policies(), func(p policy.Policy) bool { return !may.sees(&p) })
+	policies := slices.DeleteFunc(s.listed(), func(p listed) bool { return !may.sees(&p.Policy) })
 	answer := api.LimitsAnswer{
 		WindowSeconds: int64(w / time.Second), At: api.Time{Time: s.Now()}, Limits: make([]api.LimitPolicy, len(policies)),
 	}
@@ -33,7 +33,7 @@ func (s *Service) Limits(ctx context.Context, c Caller, w time.Duration) (api.Li
 	questions := make([]CountQuestion, 0, 3*len(policies))
 	for i, p := range policies {
 		made := api.LimitPolicy{
-			Name: p.Name, Keys: p.Keys, By: p.By,
+			Name: p.Name, Keys: p.Keys, By: p.By, Door: p.door,
 			Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(),
 			Mode: p.Mode.String(), Where: p.Where.String(), Last: p.Last, Overrides: len(p.Overrides),
 		}
@@ -100,9 +100,9 @@ func (s *Service) mayReadLimit(may access, name string) error {
 	return may.refuse("name", "role read of this identity is not for the limit "+Clip(name)+", or not for all of its keys")
 }
 
-// seesLimit tells whether there is a policy of the name, and it is for the role.
+// seesLimit tells whether there is a limit of the name, and it is for the role.
 func (s *Service) seesLimit(may access, name string) bool {
-	return slices.ContainsFunc(s.policies.Set().Policies(), func(p policy.Policy) bool { return p.Name == name && may.sees(&p) })
+	return slices.ContainsFunc(s.listed(), func(p listed) bool { return p.Name == name && may.sees(&p.Policy) })
 }
 
 // unknownLimit says which policies there are, in the words of package policy.

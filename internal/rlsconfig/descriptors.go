@@ -2,6 +2,7 @@ package rlsconfig
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +62,10 @@ func (p *parser) descriptor(n *yaml.Node, into *level, domain string, above []St
 		p.fault(n.Line, "descriptors", "nested deeper than %d", maxDepth)
 		return
 	}
-	step := Step{Key: p.text(fields["key"], "key"), Value: p.text(fields["value"], "value"), Share: p.truth(fields["share_threshold"], "share_threshold")}
+	step := Step{
+		Key: p.text(fields["key"], "key"), Value: p.text(fields["value"], "value"),
+		Share: p.truth(fields["share_threshold"], "share_threshold"), Count: p.truth(fields["value_to_metric"], "value_to_metric"),
+	}
 	switch {
 	case step.Key == "":
 		p.fault(n.Line, "key", "it is missing: every descriptor has one")
@@ -75,10 +79,9 @@ func (p *parser) descriptor(n *yaml.Node, into *level, domain string, above []St
 	p.place(d, into, n.Line, domain, above)
 	path := append(slices.Clone(above), step)
 	shadow, quota := p.truth(fields["shadow_mode"], "shadow_mode"), p.truth(fields["quota_mode"], "quota_mode")
-	byValue := p.truth(fields["value_to_metric"], "value_to_metric")
-	byValue = p.truth(fields["detailed_metric"], "detailed_metric") || byValue
+	detailed, metadata := p.truth(fields["detailed_metric"], "detailed_metric"), p.metadata(fields["metadata"])
 	if l := fields["rate_limit"]; !isNull(l) {
-		d.limit = p.limit(l, Limit{Domain: domain, Path: path, Shadow: shadow, Quota: quota, ByValue: byValue, File: p.file, Line: l.Line})
+		d.limit = p.limit(l, Limit{Domain: domain, Path: path, Shadow: shadow, Quota: quota, Detailed: detailed, Metadata: metadata, File: p.file, Line: l.Line})
 	}
 	within := p.list(fields["descriptors"], "descriptors")
 	if len(within) == 0 {
@@ -88,6 +91,64 @@ func (p *parser) descriptor(n *yaml.Node, into *level, domain string, above []St
 	for _, inner := range within {
 		p.descriptor(inner, d.within, domain, path)
 	}
+}
+
+// metadata reads what answers are to carry: any fields, of any depth that YAML has here.
+func (p *parser) metadata(n *yaml.Node) map[string]any {
+	if isNull(n) {
+		return nil
+	}
+	value := p.value(n, 0)
+	fields, is := value.(map[string]any)
+	if !is {
+		p.fault(n.Line, "metadata", "%s: write fields, for example `metadata: {team: web}`", kindText(n))
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return fields
+}
+
+// value is YAML as JSON would have it.
+func (p *parser) value(n *yaml.Node, depth int) any {
+	n = p.resolve(n)
+	if depth > maxDepth {
+		p.fault(n.Line, "metadata", "nested deeper than %d", maxDepth)
+		return nil
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		fields := make(map[string]any, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			fields[p.text(p.resolve(n.Content[i]), "metadata")] = p.value(n.Content[i+1], depth+1)
+		}
+		return fields
+	case yaml.SequenceNode:
+		list := make([]any, len(n.Content))
+		for i, e := range n.Content {
+			list[i] = p.value(e, depth+1)
+		}
+		return list
+	}
+	return p.scalar(n)
+}
+
+func (p *parser) scalar(n *yaml.Node) any {
+	var number float64
+	var truth bool
+	switch n.ShortTag() {
+	case "!!null":
+		return nil
+	case "!!bool":
+		if n.Decode(&truth) == nil {
+			return truth
+		}
+	case "!!int", "!!float":
+		if n.Decode(&number) == nil && !math.IsInf(number, 0) && !math.IsNaN(number) {
+			return number
+		}
+	}
+	return n.Value
 }
 
 // place puts a descriptor beside the others.

@@ -42,11 +42,11 @@ type Limit struct {
 	Multiplier uint32 // the period is so many units; at least 1
 	Unlimited  bool   // all pass; Requests, Unit and Multiplier are 0
 
-	Shadow bool // it denies nothing
-	Quota  bool // it denies if all limits of a request that have Quota do
-	// ByValue counts decisions by the values of a request too (value_to_metric, detailed_metric).
-	ByValue  bool
-	Replaces []string // labels of limits that are not asked beside this one
+	Shadow   bool           // it denies nothing
+	Quota    bool           // it denies if all limits of a request that have Quota do
+	Detailed bool           // decisions are counted by all values of the descriptor too (detailed_metric)
+	Replaces []string       // labels of limits that are not asked beside this one
+	Metadata map[string]any // for answers to requests that it lets pass; nil: none
 
 	File string
 	Line int
@@ -57,6 +57,7 @@ type Step struct {
 	Key   string
 	Value string // "": any; a * in it stands for any text, also none
 	Share bool   // all values that fit count together
+	Count bool   // decisions are counted by the value too (value_to_metric)
 }
 
 // Period is what Requests are per; 0 of an unlimited one.

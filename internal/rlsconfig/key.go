@@ -13,7 +13,6 @@ import (
 // {name} of a policy takes one value. An entry without a value is its key alone. A key that would be
 // longer than weir.MaxKeyBytes ends in %~ and a hash of the whole.
 func Key(domain string, entries []Entry) string {
-	const hashed = 2 + 2*sha256.Size
 	size := len(domain)
 	for _, e := range entries {
 		size += 2 + len(e.Key) + len(e.Value)
@@ -21,17 +20,26 @@ func Key(domain string, entries []Entry) string {
 	b := make([]byte, 0, min(size+16, 4*weir.MaxKeyBytes))
 	b = appendEscaped(b, domain, false)
 	for _, e := range entries {
-		b = appendEscaped(append(b, ':'), e.Key, true)
-		if e.Value != "" {
-			b = appendEscaped(append(b, '='), e.Value, false)
-		}
+		b = appendEntry(append(b, ':'), e.Key, e.Value)
 	}
-	if len(b) > weir.MaxKeyBytes {
-		sum := sha256.Sum256(b)
-		b = append(b[:weir.MaxKeyBytes-hashed], "%~"...)
-		b = hex.AppendEncode(b, sum[:])
+	return string(shorten(b, weir.MaxKeyBytes))
+}
+
+func appendEntry(b []byte, key, value string) []byte {
+	if b = appendEscaped(b, key, true); value != "" {
+		b = appendEscaped(append(b, '='), value, false)
 	}
-	return string(b)
+	return b
+}
+
+// shorten has a text of more than so many bytes end in %~ and a hash of the whole.
+func shorten(b []byte, most int) []byte {
+	const hashed = 2 + 2*sha256.Size
+	if len(b) <= most {
+		return b
+	}
+	sum := sha256.Sum256(b)
+	return hex.AppendEncode(append(b[:most-hashed], "%~"...), sum[:])
 }
 
 func appendEscaped(b []byte, text string, name bool) []byte {

@@ -12,6 +12,13 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
+// Pattern is the keys that the limit is for, as policies have it, and what they are counted by, "" for the key itself. It
+// is for people to read: a policy takes not all of them.
+func (l *Limit) Pattern() (keys, by string) {
+	keys, by, _ = pattern(l.Domain, l.Path)
+	return keys, by
+}
+
 // Policies is a Config as a policy file of Weir, for keys as Key makes them, and notes of what is
 // different with it, a line each. The error is of a Config that no policy file has room for.
 //
@@ -91,7 +98,7 @@ func (w *policyWriter) node(n *node, path []Step, general bool) {
 	if !general {
 		return
 	}
-	keys, _, ok := w.pattern(path)
+	keys, _, ok := pattern(w.domain, path)
 	if !ok {
 		return
 	}
@@ -110,7 +117,7 @@ func (w *policyWriter) stop(keys, why string) {
 
 func (w *policyWriter) limit(l *Limit) {
 	at := fmt.Sprintf("%s:%d", l.File, l.Line)
-	keys, by, ok := w.pattern(l.Path)
+	keys, by, ok := pattern(l.Domain, l.Path)
 	if !ok {
 		w.note(at, "left out: its keys have { or } or are longer than 256 bytes, which no policy can say: its requests are not limited")
 		return
@@ -140,8 +147,11 @@ func (w *policyWriter) limit(l *Limit) {
 	if len(l.Replaces) > 0 {
 		w.note(at, "replaces: no policy replaces another one: the limits "+strings.Join(l.Replaces, ", ")+" hold too")
 	}
-	if l.ByValue {
+	if l.CountsValues() {
 		w.note(at, "detailed_metric and value_to_metric are left out: 'weir limits keys "+l.Name+"' says which keys use most")
+	}
+	if l.Metadata != nil {
+		w.note(at, "metadata is left out: no policy has any")
 	}
 	for _, s := range l.Path {
 		if strings.Contains(s.Value, "*") {
@@ -150,8 +160,9 @@ func (w *policyWriter) limit(l *Limit) {
 	}
 }
 
-// pattern is the keys of a path, and what they are counted by, "" for the key itself.
-func (w *policyWriter) pattern(path []Step) (keys, by string, ok bool) {
+// pattern is the keys of a path, and what they are counted by, "" for the key itself; ok tells whether a policy can have
+// them.
+func pattern(domain string, path []Step) (keys, by string, ok bool) {
 	const mostCaptures, mostBytes = policy.MaxWildcards, policy.MaxPatternBytes
 	literal := func(text string, name bool) string {
 		b := string(appendEscaped(nil, text, name))
@@ -164,7 +175,7 @@ func (w *policyWriter) pattern(path []Step) (keys, by string, ok bool) {
 		captures++
 		return fmt.Sprintf("{v%d}", captures)
 	}
-	k := literal(w.domain, false)
+	k := literal(domain, false)
 	b := k
 	ok = ok && !strings.Contains(k, "*")
 	for _, s := range path {

@@ -103,7 +103,7 @@ func TestResources(t *testing.T) {
 	if sub == nil || !sub.Shadow || sub.Requests != 0 || sub.Unit != rlsconfig.Hour || sub.Label != "n" || len(sub.Replaces) != 1 {
 		t.Errorf("%+v", sub)
 	}
-	if of := c.Find("d", []rlsconfig.Entry{{Key: "free", Value: "x"}}); of == nil || !of.Unlimited || !of.ByValue {
+	if of := c.Find("d", []rlsconfig.Entry{{Key: "free", Value: "x"}}); of == nil || !of.Unlimited || !of.Detailed {
 		t.Errorf("%+v", of)
 	}
 	if of := c.Find("d", []rlsconfig.Entry{{Key: "quota", Value: "x"}}); of == nil || !of.Quota || of.Unit != rlsconfig.Week {

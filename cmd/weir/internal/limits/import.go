@@ -1,19 +1,15 @@
 package limits
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-counter/weir/internal/rlsconfig"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 func newImport(w *cli.World) *cobra.Command {
-	var o rlsconfig.Options
+	var files rlsFiles
 	cmd := &cobra.Command{
 		Use:   "import FILE|DIR",
 		Short: "Make a policy file of the limits of envoyproxy/ratelimit",
@@ -33,13 +29,8 @@ command line is wrong.`,
 			return []cobra.Completion{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: cli.Work(w, func(_ *cobra.Command, args []string, _ cli.Sources) error {
-			c, err := rlsconfig.Load(args[0], o)
-			if faults, ok := errors.AsType[policy.Faults](err); ok {
-				for _, f := range faults {
-					fmt.Fprintln(w.Stderr, f)
-				}
-				return fmt.Errorf("%s is wrong: see the lines above", args[0])
-			}
+			files.path = args[0]
+			c, err := files.load(w)
 			if err != nil {
 				return err
 			}
@@ -54,6 +45,6 @@ command line is wrong.`,
 			return err
 		}),
 	}
-	cmd.Flags().BoolVar(&o.MergeDomains, "rls-merge-domains", false, "let several files have one domain")
+	files.defineOptions(cmd)
 	return cmd
 }

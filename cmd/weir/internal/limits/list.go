@@ -15,20 +15,28 @@ import (
 // New is the command weir limits.
 func New(w *cli.World) *cobra.Command {
 	var r cli.Remote
+	var files rlsFiles
 	window := 5 * time.Minute
 	cmd := &cobra.Command{
 		Use:   "limits",
 		Short: "List the policies of a server; check a policy file, and try it on an access log",
-		Long: `List the policies of a server in order of application, and how they decided in a
-window.
+		Long: `List the policies of a server in order of application, then the limits of its
+--rls-config or --rls-xds, and how they decided in a window.
+
+With --rls-config it asks no server: it reads limits as envoyproxy/ratelimit has them, a
+YAML file or a folder of files, and lists them, or says all that is wrong, one line for
+each fault: FILE:LINE: FIELD: what is wrong.
 
 A policy file is read by 'weir serve --policy', and again when it changes, or at a
 SIGHUP. One that is wrong leaves the policies in use as they are, and the last line
 here says what is wrong.`,
-		Example:           "  weir limits --window 1h\n  weir limits check policies.yaml",
+		Example:           "  weir limits --window 1h\n  weir limits check policies.yaml\n  weir limits --rls-config config/",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
+			if from["rls-config"] == "--rls-config" { // what the environment has is a server's
+				return files.list(w, &r)
+			}
 			c, err := r.Client(from)
 			if err != nil {
 				return err
@@ -42,13 +50,14 @@ here says what is wrong.`,
 	}
 	r.Define(cmd)
 	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "window to count decisions in")
+	files.define(cmd)
 	cmd.AddCommand(newCheck(w), newKeys(w), newForget(w), newReplay(w), newImport(w))
 	return cmd
 }
 
 func printLimits(t *cli.Table, limits client.Limits) {
 	if len(limits.Limits) == 0 {
-		t.Row("no policies")
+		t.Row("no policies, and no limits of --rls-config")
 	} else {
 		t.Row("NAME", "KEYS", "LIMIT", "MODE", "ALLOWED", "DENIED")
 	}
