@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"math"
 	"time"
 
@@ -31,10 +33,10 @@ func (s *session) decide(args [][]byte, peek bool) error {
 func (a *allowing) read(args [][]byte) error {
 	a.requests = a.requests[:0]
 	for i := 0; len(args) > 0 && (i == 0 || !isAllowOption(args[0])); i++ {
-		if err := refused(service.CheckKey(view(args[0]))); err != nil {
+		if err := refused(service.CheckKey(argument.View(args[0]))); err != nil {
 			return err
 		}
-		a.requests = append(a.requests, policy.Request{Key: view(args[0]), N: 1})
+		a.requests = append(a.requests, policy.Request{Key: argument.View(args[0]), N: 1})
 		args = args[1:]
 	}
 	a.inline = policy.Limit{}
@@ -42,33 +44,33 @@ func (a *allowing) read(args [][]byte) error {
 	inline, cost := false, uint64(1)
 	for ; len(args) > 0; args = args[2:] {
 		if len(args) == 1 {
-			return errSyntax
+			return argument.ErrSyntax
 		}
 		var err error
 		value := args[1]
 		switch option := args[0]; {
-		case is(option, "NAME"):
+		case argument.Is(option, "NAME"):
 			name = string(value)
-		case is(option, "COST"):
-			cost, err = readCount(value, "COST", 0)
-		case is(option, "LIMIT"):
+		case argument.Is(option, "COST"):
+			cost, err = argument.Count(value, "COST", 0)
+		case argument.Is(option, "LIMIT"):
 			inline = true
-			a.inline.N, err = readCount(value, "LIMIT", 1)
-		case is(option, "PER"):
-			a.inline.Per, err = readDuration(value, "PER")
-		case is(option, "BURST"):
-			a.inline.Burst, err = readCount(value, "BURST", 1)
-		case is(option, "ALGORITHM"):
+			a.inline.N, err = argument.Count(value, "LIMIT", 1)
+		case argument.Is(option, "PER"):
+			a.inline.Per, err = argument.Duration(value, "PER")
+		case argument.Is(option, "BURST"):
+			a.inline.Burst, err = argument.Count(value, "BURST", 1)
+		case argument.Is(option, "ALGORITHM"):
 			a.inline.Algorithm, err = readAlgorithm(value)
 		default:
-			err = errSyntax
+			err = argument.ErrSyntax
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if inline != (a.inline.Per > 0) || !inline && a.inline != (policy.Limit{}) {
-		return wrong(api.CodeInvalidLimit, "limit", "a limit needs LIMIT n and PER duration, for example LIMIT 100 PER 1m")
+		return argument.Wrong(api.CodeInvalidLimit, "limit", "a limit needs LIMIT n and PER duration, for example LIMIT 100 PER 1m")
 	}
 	for i := range a.requests {
 		r := &a.requests[i]
@@ -84,7 +86,7 @@ var allowOptions = []string{"NAME", "COST", "LIMIT", "PER", "BURST", "ALGORITHM"
 
 func isAllowOption(arg []byte) bool {
 	for _, option := range allowOptions {
-		if is(arg, option) {
+		if argument.Is(arg, option) {
 			return true
 		}
 	}
@@ -93,11 +95,11 @@ func isAllowOption(arg []byte) bool {
 
 func readAlgorithm(word []byte) (policy.Algorithm, error) {
 	for _, one := range []policy.Algorithm{policy.Window, policy.Fixed, policy.GCRA} {
-		if is(word, one.String()) {
+		if argument.Is(word, one.String()) {
 			return one, nil
 		}
 	}
-	return 0, wrong(api.CodeInvalidLimit, "algorithm", "ALGORITHM "+clip(word)+": must be window, fixed or gcra")
+	return 0, argument.Wrong(api.CodeInvalidLimit, "algorithm", "ALGORITHM "+argument.Clip(word)+": must be window, fixed or gcra")
 }
 
 // writeDecision writes allowed, remaining, retry_after_ms, reset_ms and limit. A decision of several

@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -18,14 +20,14 @@ type question struct {
 // are the further names that it takes.
 func (q *question) options(args [][]byte, at string, others ...string) (err error) {
 	if len(args)%2 != 0 {
-		return errSyntax
+		return argument.ErrSyntax
 	}
 	for ; len(args) > 0 && err == nil; args = args[2:] {
 		name, value := args[0], args[1]
 		switch {
-		case is(name, at):
+		case argument.Is(name, at):
 			q.at, err = service.ParseTime(string(name), string(value))
-		case is(name, "FRESH"):
+		case argument.Is(name, "FRESH"):
 			q.fresh, err = service.ParseFresh(string(value))
 		default:
 			err = q.other(name, value, others)
@@ -36,7 +38,7 @@ func (q *question) options(args [][]byte, at string, others ...string) (err erro
 
 func (q *question) other(name, value []byte, others []string) (err error) {
 	for _, other := range others {
-		if !is(name, other) {
+		if !argument.Is(name, other) {
 			continue
 		}
 		if other == "PREFIX" {
@@ -46,11 +48,11 @@ func (q *question) other(name, value []byte, others []string) (err error) {
 		q.from, err = service.ParseTime(string(name), string(value))
 		return err
 	}
-	return errSyntax
+	return argument.ErrSyntax
 }
 
 // isOption tells whether an argument begins the options.
-func isOption(arg []byte) bool { return is(arg, "AT") || is(arg, "FRESH") }
+func isOption(arg []byte) bool { return argument.Is(arg, "AT") || argument.Is(arg, "FRESH") }
 
 // enterQuestions takes a place for the questions of requests that came together, until their answers
 // are written; settle gives it back.
@@ -124,17 +126,17 @@ func readCountQuery(q *service.CountQuery, args [][]byte) error {
 	if cap(q.Windows) > keptWindows {
 		q.Windows = nil
 	}
-	q.Keys, q.Windows = append(q.Keys[:0], view(args[1])), q.Windows[:0]
+	q.Keys, q.Windows = append(q.Keys[:0], argument.View(args[1])), q.Windows[:0]
 	rest := args[2:]
 	for len(rest) > 0 && !isOption(rest[0]) {
-		w, err := service.ParseWindow("window", view(rest[0]))
+		w, err := service.ParseWindow("window", argument.View(rest[0]))
 		if err != nil {
 			return err
 		}
 		q.Windows, rest = append(q.Windows, w), rest[1:]
 	}
 	if len(q.Windows) == 0 {
-		return errSyntax
+		return argument.ErrSyntax
 	}
 	var o question
 	err := o.options(rest, "AT")

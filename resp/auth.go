@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"context"
 	"crypto/tls"
 	"time"
@@ -33,7 +35,7 @@ func (s *session) auth(args [][]byte) error {
 	case 3:
 		user = string(args[1])
 	default:
-		return errSyntax
+		return argument.ErrSyntax
 	}
 	if err := s.login(user, string(password)); err != nil {
 		return err
@@ -49,7 +51,7 @@ func (s *session) login(user, password string) error {
 	}
 	is, err := s.server.service.WithPassword(s.peer, user, password)
 	if err != nil {
-		return &replyError{"WRONGPASS", err.Error()}
+		return argument.Fail("WRONGPASS", err.Error())
 	}
 	s.become(is)
 	return nil

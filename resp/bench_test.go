@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -58,7 +60,7 @@ func benchmarkPipeline(b *testing.B, command string, pipeline int) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			got += strings.Count(view(replies[:n]), "\n")
+			got += strings.Count(argument.View(replies[:n]), "\n")
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*pipeline), "ns/command")

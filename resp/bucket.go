@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"math"
 	"strconv"
 	"time"
@@ -14,12 +16,12 @@ import (
 // counts nothing. To ask for more than the burst is no error: it is denied, and Never. The result is valid until
 // the next decision of the session.
 func (s *session) bucket(key []byte, l policy.Limit, n uint64, peek bool) (*policy.Result, error) {
-	if err := refused(service.CheckKey(view(key))); err != nil {
+	if err := refused(service.CheckKey(argument.View(key))); err != nil {
 		return nil, err
 	}
 	a := &s.allowing
 	a.inline = l
-	a.requests = append(a.requests[:0], policy.Request{Key: view(key), Inline: &a.inline, N: n})
+	a.requests = append(a.requests[:0], policy.Request{Key: argument.View(key), Inline: &a.inline, N: n})
 	d := &a.decision
 	err := s.server.service.Allow(s.caller, a.requests, peek, d)
 	if err != nil && (service.AsError(err).Code != api.CodeInvalidCount || !d.Never) {
@@ -36,9 +38,9 @@ func (s *session) writeNumber(f float64) {
 
 // readNumber reads a number that need not be whole, and is finite and at least 0.
 func readNumber(arg []byte) (float64, error) {
-	f, err := strconv.ParseFloat(view(arg), 64)
+	f, err := strconv.ParseFloat(argument.View(arg), 64)
 	if err != nil || !(f >= 0) || math.IsInf(f, 0) {
-		return 0, wrong(api.CodeInvalidParameter, "argument", "argument "+clip(arg)+" of a script: must be a number from 0")
+		return 0, argument.Wrong(api.CodeInvalidParameter, "argument", "argument "+argument.Clip(arg)+" of a script: must be a number from 0")
 	}
 	return f, nil
 }

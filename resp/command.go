@@ -1,6 +1,9 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+	"github.com/weir-counter/weir/resp/counting"
+
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -27,7 +30,7 @@ type flags uint8
 
 const (
 	writes    flags = 1 << iota
-	counter         // its keys are those of package counters
+	counter         // it is one of package counting
 	waits           // perhaps for other nodes: not in a transaction
 	lengthy         // its reply is: not in a transaction
 	immediate       // also in a transaction: it is not queued
@@ -99,7 +102,7 @@ func (s *session) run(args [][]byte) {
 	var err error
 	switch {
 	case !c.takes(len(args)):
-		err = &replyError{"ERR", "wrong number of arguments for '" + c.name + "' command: " + c.usage()}
+		err = argument.Fail("ERR", "wrong number of arguments for '"+c.name+"' command: "+c.usage())
 		s.spoilTransaction()
 	case s.multi != nil && !c.flags.has(immediate):
 		err = s.queue(c, args)
@@ -117,8 +120,8 @@ func (c *command) do(s *session, args [][]byte) error {
 	if err == nil {
 		err = c.run(s, args)
 	}
-	if errors.Is(err, errSyntax) {
-		return &replyError{"ERR", "syntax error: " + c.usage()}
+	if errors.Is(err, argument.ErrSyntax) {
+		return argument.Fail("ERR", "syntax error: "+c.usage())
 	}
 	return err
 }
@@ -132,45 +135,44 @@ func (c *command) usage() string {
 func (s *session) unknown(args [][]byte) {
 	s.server.commands.unknown.Add(1)
 	s.spoilTransaction()
-	if is(args[0], "POST") || is(args[0], "Host:") {
+	if argument.Is(args[0], "POST") || argument.Is(args[0], "Host:") {
 		s.server.log.Warn("a RESP connection was closed: its client speaks HTTP, maybe for a web page that attacks this server", "remote", s.conn.RemoteAddr().String())
-		s.fail(&replyError{"ERR", "this address speaks RESP, not HTTP"})
+		s.fail(argument.Fail("ERR", "this address speaks RESP, not HTTP"))
 		s.quit = true
 		return
 	}
 	if why := missing(args[0]); why != "" {
-		s.fail(&replyError{"ERR", "unknown command '" + clip(args[0]) + "': " + why})
+		s.fail(argument.Fail("ERR", "unknown command '"+argument.Clip(args[0])+"': "+why))
 		return
 	}
 	var b strings.Builder
-	b.WriteString("unknown command '" + clip(args[0]) + "', with args beginning with:")
+	b.WriteString("unknown command '" + argument.Clip(args[0]) + "', with args beginning with:")
 	const shown = 5
 	for _, arg := range args[1:min(len(args), shown)] {
-		b.WriteString(" '" + clip(arg) + "'")
+		b.WriteString(" '" + argument.Clip(arg) + "'")
 	}
-	s.fail(&replyError{"ERR", b.String()})
+	s.fail(argument.Fail("ERR", b.String()))
 }
 
 // missing says why there is not a command that clients of a counter may expect; "": it is none of those.
 func missing(name []byte) string {
 	for _, one := range []string{"PFADD", "PFCOUNT", "PFMERGE"} {
-		if is(name, one) {
+		if argument.Is(name, one) {
 			return "Weir counts hits, not distinct values: keep those in Redis"
 		}
 	}
 	return ""
 }
 
-// clip keeps an echo of the client's own words short.
-func clip(text []byte) string {
-	const most = 64
-	if len(text) > most {
-		return string(text[:most]) + "..."
+// counterCommands are those of package counting.
+func counterCommands() (list []*command) {
+	for _, c := range counting.Commands() {
+		one := &command{name: c.Name, syntax: c.Syntax, summary: c.Summary, group: c.Group, arity: c.Arity, first: c.First, last: c.Last, step: c.Step, flags: counter}
+		if c.Writes {
+			one.flags |= writes
+		}
+		one.run = func(s *session, args [][]byte) error { return c.Run(&s.counters, args) }
+		list = append(list, one)
 	}
-	return string(text)
-}
-
-// is compares a word that people write in any case.
-func is(word []byte, with string) bool {
-	return len(word) == len(with) && strings.EqualFold(view(word), with)
+	return list
 }

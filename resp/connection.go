@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"fmt"
 	"strconv"
 	"strings"
@@ -31,7 +33,7 @@ func (s *session) ping(args [][]byte) error {
 	case 2:
 		s.out.BulkBytes(args[1])
 	default:
-		return errSyntax
+		return argument.ErrSyntax
 	}
 	return nil
 }
@@ -55,24 +57,24 @@ func (s *session) hello(args [][]byte) error {
 	if len(rest) > 0 {
 		n, err := strconv.Atoi(string(rest[0]))
 		if err != nil || n < 2 || n > 3 {
-			return &replyError{"NOPROTO", "unsupported protocol version: it must be 2 or 3"}
+			return argument.Fail("NOPROTO", "unsupported protocol version: it must be 2 or 3")
 		}
 		version, rest = n, rest[1:]
 	}
 	for len(rest) > 0 {
 		switch {
-		case is(rest[0], "AUTH") && len(rest) > 2:
+		case argument.Is(rest[0], "AUTH") && len(rest) > 2:
 			if err := s.login(string(rest[1]), string(rest[2])); err != nil {
 				return err
 			}
 			rest = rest[3:]
-		case is(rest[0], "SETNAME") && len(rest) > 1:
+		case argument.Is(rest[0], "SETNAME") && len(rest) > 1:
 			if err := checkName(rest[1]); err != nil {
 				return err
 			}
 			name, rest = string(rest[1]), rest[2:]
 		default:
-			return errSyntax
+			return argument.ErrSyntax
 		}
 	}
 	if err := s.known(); err != nil {
@@ -99,8 +101,8 @@ func (s *session) hello(args [][]byte) error {
 }
 
 func (s *session) selectDB(args [][]byte) error {
-	if n, err := readInt(args[1]); err != nil || n != 0 {
-		return &replyError{"ERR", "DB index is out of range: there is one database, 0"}
+	if n, err := argument.Int(args[1]); err != nil || n != 0 {
+		return argument.Fail("ERR", "DB index is out of range: there is one database, 0")
 	}
 	s.out.Status("OK")
 	return nil
@@ -110,11 +112,11 @@ const longestClientName = 64
 
 func checkName(name []byte) error {
 	if len(name) > longestClientName {
-		return &replyError{"ERR", "names of clients have at most 64 bytes"}
+		return argument.Fail("ERR", "names of clients have at most 64 bytes")
 	}
 	for _, c := range name {
 		if c <= ' ' || c > '~' {
-			return &replyError{"ERR", "Client names cannot contain spaces, newlines or special characters."}
+			return argument.Fail("ERR", "Client names cannot contain spaces, newlines or special characters.")
 		}
 	}
 	return nil
@@ -123,28 +125,28 @@ func checkName(name []byte) error {
 func (s *session) client(args [][]byte) error {
 	sub, rest := args[1], args[2:]
 	switch {
-	case is(sub, "ID") && len(rest) == 0:
+	case argument.Is(sub, "ID") && len(rest) == 0:
 		s.out.Uint(s.id)
-	case is(sub, "GETNAME") && len(rest) == 0:
+	case argument.Is(sub, "GETNAME") && len(rest) == 0:
 		if s.name == "" {
 			s.out.Null()
 		} else {
 			s.out.Bulk(s.name)
 		}
-	case is(sub, "INFO") && len(rest) == 0:
+	case argument.Is(sub, "INFO") && len(rest) == 0:
 		s.out.Bulk(s.describe())
-	case is(sub, "SETNAME") && len(rest) == 1:
+	case argument.Is(sub, "SETNAME") && len(rest) == 1:
 		if err := checkName(rest[0]); err != nil {
 			return err
 		}
 		s.name = string(rest[0])
 		s.out.Status("OK")
-	case is(sub, "SETINFO") && len(rest) == 2:
+	case argument.Is(sub, "SETINFO") && len(rest) == 2:
 		return s.setInfo(rest[0], rest[1])
-	case (is(sub, "NO-EVICT") || is(sub, "NO-TOUCH")) && len(rest) == 1 && (is(rest[0], "ON") || is(rest[0], "OFF")):
+	case (argument.Is(sub, "NO-EVICT") || argument.Is(sub, "NO-TOUCH")) && len(rest) == 1 && (argument.Is(rest[0], "ON") || argument.Is(rest[0], "OFF")):
 		s.out.Status("OK") // nothing is evicted by who is connected
 	default:
-		return &replyError{"ERR", "unknown subcommand or wrong number of arguments for '" + strings.ToLower(clip(sub)) + "': write CLIENT ID, INFO, GETNAME, SETNAME, SETINFO, NO-EVICT or NO-TOUCH"}
+		return argument.Fail("ERR", "unknown subcommand or wrong number of arguments for '"+strings.ToLower(argument.Clip(sub))+"': write CLIENT ID, INFO, GETNAME, SETNAME, SETINFO, NO-EVICT or NO-TOUCH")
 	}
 	return nil
 }
@@ -154,12 +156,12 @@ func (s *session) setInfo(what, text []byte) error {
 		return err
 	}
 	switch {
-	case is(what, "LIB-NAME"):
+	case argument.Is(what, "LIB-NAME"):
 		s.library = string(text)
-	case is(what, "LIB-VER"):
+	case argument.Is(what, "LIB-VER"):
 		s.libraryVersion = string(text)
 	default:
-		return &replyError{"ERR", "Unrecognized option '" + clip(what) + "'"}
+		return argument.Fail("ERR", "Unrecognized option '"+argument.Clip(what)+"'")
 	}
 	s.out.Status("OK")
 	return nil

@@ -21,7 +21,7 @@ func (s *session) del(args [][]byte) error {
 		case service.AsError(err).Code != api.CodeUnknownKey:
 			return err
 		}
-		if s.counters.Remove(s.millis, key) || existed {
+		if s.counters.Counters.Remove(s.counters.Millis, key) || existed {
 			n++
 		}
 	}

@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"slices"
 	"strings"
 )
@@ -17,19 +19,19 @@ func (s *session) command(args [][]byte) error {
 	}
 	sub, names := args[1], args[2:]
 	switch {
-	case is(sub, "COUNT") && len(names) == 0:
+	case argument.Is(sub, "COUNT") && len(names) == 0:
 		s.out.Int(int64(len(all)))
-	case is(sub, "LIST") && len(names) == 0:
+	case argument.Is(sub, "LIST") && len(names) == 0:
 		s.out.Array(len(all))
 		for _, c := range all {
 			s.out.Bulk(c.name)
 		}
-	case is(sub, "INFO"):
+	case argument.Is(sub, "INFO"):
 		s.commandInfo(names)
-	case is(sub, "DOCS"):
+	case argument.Is(sub, "DOCS"):
 		s.commandDocs(names)
 	default:
-		return errSyntax
+		return argument.ErrSyntax
 	}
 	return nil
 }
@@ -76,7 +78,7 @@ func (s *session) writeCommand(c *command) {
 func (s *session) commandDocs(names [][]byte) {
 	var of []*command
 	for _, c := range s.server.commands.list {
-		if len(names) == 0 || slices.ContainsFunc(names, func(name []byte) bool { return is(name, c.name) }) {
+		if len(names) == 0 || slices.ContainsFunc(names, func(name []byte) bool { return argument.Is(name, c.name) }) {
 			of = append(of, c)
 		}
 	}

@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"fmt"
 
 	"github.com/weir-counter/weir/service"
@@ -27,25 +29,25 @@ func (s *session) enterHits() error {
 // hit is HIT: the reply is the hits that were counted.
 func (s *session) hit(args [][]byte) error {
 	key, n, at := args[1], uint64(1), s.second
-	if err := refused(service.CheckHitKey(view(key))); err != nil {
+	if err := refused(service.CheckHitKey(argument.View(key))); err != nil {
 		return err
 	}
 	rest := args[2:]
-	if len(rest) > 0 && !is(rest[0], "AT") {
+	if len(rest) > 0 && !argument.Is(rest[0], "AT") {
 		var wrong *service.Rejection
-		if n, wrong = service.ParseCount(view(rest[0])); wrong != nil {
+		if n, wrong = service.ParseCount(argument.View(rest[0])); wrong != nil {
 			return refused(wrong)
 		}
 		rest = rest[1:]
 	}
 	switch {
-	case len(rest) == 2 && is(rest[0], "AT"):
+	case len(rest) == 2 && argument.Is(rest[0], "AT"):
 		var wrong *service.Rejection
-		if at, wrong = service.ParseAt(view(rest[1])); wrong != nil {
+		if at, wrong = service.ParseAt(argument.View(rest[1])); wrong != nil {
 			return refused(wrong)
 		}
 	case len(rest) > 0:
-		return errSyntax
+		return argument.ErrSyntax
 	}
 	if err := s.enterHits(); err != nil {
 		return err
@@ -55,7 +57,7 @@ func (s *session) hit(args [][]byte) error {
 		return err
 	}
 	t.Line = 1
-	if err := s.server.service.Hit(t, at, view(key), n); err != nil || t.Counted == 0 {
+	if err := s.server.service.Hit(t, at, argument.View(key), n); err != nil || t.Counted == 0 {
 		return s.notCounted(err)
 	}
 	s.out.Uint(n)
@@ -67,16 +69,16 @@ func (s *session) hit(args [][]byte) error {
 func (s *session) mhit(args [][]byte) error {
 	pairs := args[1:]
 	if len(pairs)%2 != 0 {
-		return errSyntax
+		return argument.ErrSyntax
 	}
 	if err := s.server.service.CheckBatch(len(pairs) / 2); err != nil {
 		return err
 	}
 	for i := 0; i < len(pairs); i += 2 {
-		if err := refused(service.CheckHitKey(view(pairs[i]))); err != nil {
+		if err := refused(service.CheckHitKey(argument.View(pairs[i]))); err != nil {
 			return err
 		}
-		if _, wrong := service.ParseCount(view(pairs[i+1])); wrong != nil {
+		if _, wrong := service.ParseCount(argument.View(pairs[i+1])); wrong != nil {
 			return refused(wrong)
 		}
 	}
@@ -92,8 +94,8 @@ func (s *session) mhit(args [][]byte) error {
 		if t.Refuses() {
 			continue
 		}
-		n, _ := service.ParseCount(view(pairs[i+1])) // was read above
-		if err := s.server.service.Hit(t, s.second, view(pairs[i]), n); err != nil {
+		n, _ := service.ParseCount(argument.View(pairs[i+1])) // was read above
+		if err := s.server.service.Hit(t, s.second, argument.View(pairs[i]), n); err != nil {
 			return s.notCounted(err)
 		}
 	}
@@ -107,7 +109,7 @@ func (s *session) mhit(args [][]byte) error {
 			first := t.Rejected[0]
 			text += fmt.Sprintf("; the first is key %d: %s: %s", first.Line, first.Code, first.Message)
 		}
-		return &replyError{"PARTIAL", text}
+		return argument.Fail("PARTIAL", text)
 	}
 	s.out.Uint(t.Counted)
 	return nil

@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"fmt"
 	"path"
 	"strconv"
@@ -19,8 +21,8 @@ func serverCommands() []*command {
 
 // config is CONFIG GET, which clients and benchmarks look at.
 func (s *session) config(args [][]byte) error {
-	if !is(args[1], "GET") || len(args) < 3 {
-		return &replyError{"ERR", "settings are flags of weir serve: write CONFIG GET pattern"}
+	if !argument.Is(args[1], "GET") || len(args) < 3 {
+		return argument.Fail("ERR", "settings are flags of weir serve: write CONFIG GET pattern")
 	}
 	cfg := &s.server.cfg
 	all := [][2]string{
@@ -94,7 +96,7 @@ func named(sections [][]byte, name string) bool {
 		return true
 	}
 	for _, section := range sections {
-		if is(section, name) || is(section, "all") || is(section, "default") || is(section, "everything") {
+		if argument.Is(section, name) || argument.Is(section, "all") || argument.Is(section, "default") || argument.Is(section, "everything") {
 			return true
 		}
 	}

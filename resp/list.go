@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/resp/protocol"
 	"github.com/weir-counter/weir/service"
@@ -48,7 +50,7 @@ func (s *session) top(args [][]byte) error {
 	}
 	n, ok := protocol.ParseUint(args[2])
 	if !ok || n < 1 || n > mostTop {
-		return wrong(api.CodeInvalidParameter, "n", "n of "+clip(args[2])+": must be a whole number from 1 to 1000")
+		return argument.Wrong(api.CodeInvalidParameter, "n", "n of "+argument.Clip(args[2])+": must be a whole number from 1 to 1000")
 	}
 	var o question
 	if err := o.options(args[3:], "AT", "PREFIX"); err != nil {

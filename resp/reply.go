@@ -1,24 +1,12 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"errors"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/service"
-)
-
-// replyError is an error as it is written: its kind, and what is wrong.
-type replyError struct{ kind, text string }
-
-func (e *replyError) Error() string { return e.kind + " " + e.text }
-
-// The errors of Redis, in its words, which clients may know.
-var (
-	errSyntax     = &replyError{"ERR", "syntax error"}
-	errNotInteger = &replyError{"ERR", "value is not an integer or out of range"}
-	errOverflow   = &replyError{"ERR", "increment or decrement would overflow"}
-	errExpireTime = &replyError{"ERR", "invalid expire time"}
-	errNoAuth     = &replyError{"ERR", "AUTH is not taken: this server was started without --tokens; leave user and password out"}
 )
 
 // kinds are the kinds of the service's errors that clients do well to tell apart: all others
@@ -35,19 +23,21 @@ var kinds = map[api.Code]string{
 	api.CodeCeiling:      "TRYAGAIN",
 }
 
+var errNoAuth = argument.Fail("ERR", "AUTH is not taken: this server was started without --tokens; leave user and password out")
+
 // fail writes why a request failed.
 func (s *session) fail(err error) {
-	var own *replyError
+	var own *argument.Error
 	if !errors.As(err, &own) {
 		e := service.AsError(err)
-		own = &replyError{"ERR", string(e.Code) + ": " + e.Message}
+		own = argument.Fail("ERR", string(e.Code)+": "+e.Message)
 		if kind := kinds[e.Code]; kind != "" {
-			own.kind = kind
+			own.Kind = kind
 		}
 		if e.Code == api.CodeUnauthorized && !s.caller.Known() {
-			own.text += ": send AUTH NAME TOKEN; 'weir token create' makes one"
+			own.Text += ": send AUTH NAME TOKEN; 'weir token create' makes one"
 		}
 	}
 	s.server.commands.failed.Add(1)
-	s.out.Error(own.kind, own.text)
+	s.out.Error(own.Kind, own.Text)
 }

@@ -1,6 +1,9 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+	"github.com/weir-counter/weir/resp/counting"
+
 	"math"
 
 	"github.com/weir-counter/weir/resp/counters"
@@ -15,12 +18,12 @@ func (s *session) holdCounters(keys [][]byte) error {
 	}
 	var of counters.Shards
 	for _, key := range keys {
-		if err := checkCounterKey(key); err != nil {
+		if err := counting.CheckKey(key); err != nil {
 			return err
 		}
-		of |= s.counters.ShardOf(key)
+		of |= s.counters.Counters.ShardOf(key)
 	}
-	s.counters.Hold(of)
+	s.counters.Counters.Hold(of)
 	return nil
 }
 
@@ -38,31 +41,31 @@ func flexibleScripts() []*script {
 // ends expires from now on: the libraries differ.
 func (s *session) flexible(keys, args [][]byte, ends bool) error {
 	key := keys[0]
-	points, err := readInt(args[0])
+	points, err := argument.Int(args[0])
 	if err != nil {
 		return err
 	}
-	var life lifetime
-	if _, err := life.read([]byte("EX"), args[1:], s.millis); err != nil {
+	var life argument.Lifetime
+	if _, err := life.Read([]byte("EX"), args[1:], s.counters.Millis); err != nil {
 		return err
 	}
 	if err := s.holdCounters(keys[:1]); err != nil {
 		return err
 	}
-	defer s.counters.Release()
-	if _, _, _, err := s.counters.Set(s.millis, key, counters.Setting{Counter: counters.Counter{Expires: life.at}, OnlyIf: counters.Absent}); err != nil {
-		return counterError(err)
+	defer s.counters.Counters.Release()
+	if _, _, _, err := s.counters.Counters.Set(s.counters.Millis, key, counters.Setting{Counter: counters.Counter{Expires: life.At}, OnlyIf: counters.Absent}); err != nil {
+		return counting.Failure(err)
 	}
-	used, err := s.counters.Add(s.millis, key, points)
+	used, err := s.counters.Counters.Add(s.counters.Millis, key, points)
 	if err != nil {
-		return counterError(err)
+		return counting.Failure(err)
 	}
 	if ends {
-		s.counters.Expire(s.millis, key, life.at, counters.Absent)
+		s.counters.Counters.Expire(s.counters.Millis, key, life.At, counters.Absent)
 	}
 	left := int64(-1)
-	if c, _ := s.counters.Get(s.millis, key); c.Expires != 0 {
-		left = c.Expires - s.millis
+	if c, _ := s.counters.Counters.Get(s.counters.Millis, key); c.Expires != 0 {
+		left = c.Expires - s.counters.Millis
 	}
 	s.writePair(used, left)
 	return nil
@@ -99,13 +102,13 @@ func (s *session) fixed(keys, args [][]byte, add bool) error {
 	if err := s.holdCounters(keys); err != nil {
 		return err
 	}
-	defer s.counters.Release()
+	defer s.counters.Counters.Release()
 	tokens, err := s.upstashTokens(keys[1:], numbers[0])
 	if err != nil {
 		return err
 	}
 	if !add {
-		c, _ := s.counters.Get(s.millis, keys[0])
+		c, _ := s.counters.Counters.Get(s.counters.Millis, keys[0])
 		s.writePair(tokens-c.Value, tokens)
 		return nil
 	}
@@ -136,19 +139,19 @@ func (s *session) slide(keys, args [][]byte, add bool) error {
 	now, window := numbers[1], numbers[2]
 	const longest = math.MaxInt64 / 8
 	if now < 0 || window < 1 || window > longest {
-		return &replyError{"ERR", "a sliding window needs a time from 0 and a window from 1 ms"}
+		return argument.Fail("ERR", "a sliding window needs a time from 0 and a window from 1 ms")
 	}
 	keys = upstashKeys(keys, 2)
 	if err := s.holdCounters(keys); err != nil {
 		return err
 	}
-	defer s.counters.Release()
+	defer s.counters.Counters.Release()
 	tokens, err := s.upstashTokens(keys[2:], numbers[0])
 	if err != nil {
 		return err
 	}
-	current, _ := s.counters.Get(s.millis, keys[0])
-	before, _ := s.counters.Get(s.millis, keys[1])
+	current, _ := s.counters.Counters.Get(s.counters.Millis, keys[0])
+	before, _ := s.counters.Counters.Get(s.counters.Millis, keys[1])
 	passed := float64(now%window) / float64(window)
 	weighed := int64(math.Floor((1 - passed) * float64(before.Value)))
 	switch {
@@ -180,7 +183,7 @@ func (s *session) upstashTokens(keys [][]byte, tokens int64) (int64, error) {
 	if len(keys) == 0 {
 		return tokens, nil
 	}
-	if c, ok := s.counters.Get(s.millis, keys[0]); ok {
+	if c, ok := s.counters.Counters.Get(s.counters.Millis, keys[0]); ok {
 		return c.Value, nil
 	}
 	return tokens, nil
@@ -190,14 +193,14 @@ func (s *session) upstashTokens(keys [][]byte, tokens int64) (int64, error) {
 func (s *session) addWithin(key []byte, by, life int64) (int64, error) {
 	const longest = math.MaxInt64 / 2
 	if life > longest {
-		return 0, errExpireTime
+		return 0, argument.ErrExpireTime
 	}
-	value, err := s.counters.Add(s.millis, key, by)
+	value, err := s.counters.Counters.Add(s.counters.Millis, key, by)
 	if err != nil {
-		return 0, counterError(err)
+		return 0, counting.Failure(err)
 	}
 	if value == by {
-		s.counters.Expire(s.millis, key, max(s.millis+life, 1), counters.Always)
+		s.counters.Counters.Expire(s.counters.Millis, key, max(s.counters.Millis+life, 1), counters.Always)
 	}
 	return value, nil
 }
@@ -211,7 +214,7 @@ func (s *session) writePair(a, b int64) {
 // readInts reads numbers as commands of Redis have them.
 func readInts(args [][]byte) (numbers [4]int64, err error) {
 	for i, arg := range args {
-		if numbers[i], err = readInt(arg); err != nil {
+		if numbers[i], err = argument.Int(arg); err != nil {
 			return numbers, err
 		}
 	}

@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -28,7 +30,7 @@ type rateLimit struct {
 func readRateLimit(args [][]byte) (l rateLimit, err error) {
 	var numbers [2]uint64 // burst, rate
 	for i := range numbers {
-		if numbers[i], err = readCount(args[i], [2]string{"burst", "rate"}[i], uint64(i)); err != nil {
+		if numbers[i], err = argument.Count(args[i], [2]string{"burst", "rate"}[i], uint64(i)); err != nil {
 			return l, err
 		}
 	}
@@ -38,10 +40,10 @@ func readRateLimit(args [][]byte) (l rateLimit, err error) {
 	}
 	l.limit = policy.Limit{N: numbers[1], Per: nanoseconds(period), Burst: max(numbers[0], 1), Algorithm: policy.GCRA}
 	if l.limit.Per <= 0 {
-		return l, wrong(api.CodeInvalidLimit, "period", "period of "+clip(args[2])+" s: must be more than 0")
+		return l, argument.Wrong(api.CodeInvalidLimit, "period", "period of "+argument.Clip(args[2])+" s: must be more than 0")
 	}
 	l.none = numbers[0] == 0
-	l.cost, err = readCount(args[3], "cost", 0)
+	l.cost, err = argument.Count(args[3], "cost", 0)
 	return l, err
 }
 

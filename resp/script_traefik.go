@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"math"
 	"time"
 
@@ -26,7 +28,7 @@ func (s *session) traefik(keys, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	burst, err := readCount(args[1], "burst", 1)
+	burst, err := argument.Count(args[1], "burst", 1)
 	if err != nil {
 		return err
 	}
@@ -36,7 +38,7 @@ func (s *session) traefik(keys, args [][]byte) error {
 	}
 	l, ok := limitOfRate(perMicrosecond * 1e6)
 	if !ok {
-		return wrong(api.CodeInvalidLimit, "limit", "rate of "+clip(args[0])+" per microsecond: must be more than 0")
+		return argument.Wrong(api.CodeInvalidLimit, "limit", "rate of "+argument.Clip(args[0])+" per microsecond: must be more than 0")
 	}
 	l.Burst = burst
 	r, err := s.bucket(keys[0], l, 1, false)

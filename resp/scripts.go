@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"crypto/sha1"
 	"encoding/hex"
 	"slices"
@@ -72,11 +74,11 @@ func (t *scriptTable) byText(text []byte) (*script, error) {
 	if known := t.bySHA[sha]; known != nil {
 		return known, nil
 	}
-	return nil, &replyError{"ERR", "Weir runs no Lua. It knows the scripts of " + t.names + ", and does what they do; the text with the SHA-1 " +
-		hex.EncodeToString(sha[:]) + " is none of them. Use the commands ALLOW, CL.THROTTLE or INCREX in its place; docs/resp.md lists versions"}
+	return nil, argument.Fail("ERR", "Weir runs no Lua. It knows the scripts of "+t.names+", and does what they do; the text with the SHA-1 "+
+		hex.EncodeToString(sha[:])+" is none of them. Use the commands ALLOW, CL.THROTTLE or INCREX in its place; docs/resp.md lists versions")
 }
 
-var errNoScript = &replyError{"NOSCRIPT", "No matching script. Please use EVAL."}
+var errNoScript = argument.Fail("NOSCRIPT", "No matching script. Please use EVAL.")
 
 func scriptCommands() []*command {
 	const group = "scripting"
@@ -109,15 +111,15 @@ func (s *session) runScript(of *script, args [][]byte) error {
 	args = args[1:]
 	switch {
 	case !ok:
-		return errNotInteger
+		return argument.ErrNotInteger
 	case n < 0:
-		return &replyError{"ERR", "Number of keys can't be negative"}
+		return argument.Fail("ERR", "Number of keys can't be negative")
 	case n > int64(len(args)):
-		return &replyError{"ERR", "Number of keys can't be greater than number of args"}
+		return argument.Fail("ERR", "Number of keys can't be greater than number of args")
 	}
 	keys, args := args[:n], args[n:]
 	if len(keys) < of.keys || len(args) < of.args {
-		return &replyError{"ERR", "the script of " + of.library + " was sent with too few keys or arguments"}
+		return argument.Fail("ERR", "the script of "+of.library+" was sent with too few keys or arguments")
 	}
 	return of.run(s, keys, args)
 }
@@ -126,21 +128,21 @@ func (s *session) runScript(of *script, args [][]byte) error {
 func (s *session) script(args [][]byte) error {
 	sub, rest := args[1], args[2:]
 	switch {
-	case is(sub, "LOAD") && len(rest) == 1:
+	case argument.Is(sub, "LOAD") && len(rest) == 1:
 		known, err := s.server.scripts.byText(rest[0])
 		if err != nil {
 			return err
 		}
 		s.out.Bulk(known.sha)
-	case is(sub, "EXISTS") && len(rest) > 0:
+	case argument.Is(sub, "EXISTS") && len(rest) > 0:
 		s.out.Array(len(rest))
 		for _, digits := range rest {
 			s.out.Int(int64(bit(s.server.scripts.byDigits(digits) != nil)))
 		}
-	case is(sub, "FLUSH") && (len(rest) == 0 || len(rest) == 1 && (is(rest[0], "ASYNC") || is(rest[0], "SYNC"))):
+	case argument.Is(sub, "FLUSH") && (len(rest) == 0 || len(rest) == 1 && (argument.Is(rest[0], "ASYNC") || argument.Is(rest[0], "SYNC"))):
 		s.out.Status("OK")
 	default:
-		return errSyntax
+		return argument.ErrSyntax
 	}
 	return nil
 }

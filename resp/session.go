@@ -1,6 +1,9 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+	"github.com/weir-counter/weir/resp/counting"
+
 	"context"
 	"crypto/tls"
 	"errors"
@@ -8,7 +11,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/resp/counters"
 	"github.com/weir-counter/weir/resp/protocol"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/conns"
@@ -31,12 +33,11 @@ type session struct {
 
 	// Of the requests that came together:
 	second time.Time // of hits without a time
-	millis int64     // of counters
 	hits   bool      // a place of Pools.Hits is taken
 	asks   bool      // a place of Pools.Questions is taken
 
 	tally    service.Tally
-	counters counters.View
+	counters counting.Session
 	allowing allowing
 	query    service.CountQuery
 	counting service.Counting
@@ -53,13 +54,14 @@ type session struct {
 
 func newSession(ctx context.Context, of *Server, c *conns.Conn, id uint64) *session {
 	peer := service.CallerAt(c.RemoteAddr().String())
-	s := &session{ctx: ctx, server: of, conn: c, peer: peer, caller: peer, id: id, since: time.Now(), counters: of.counters.View()}
+	s := &session{ctx: ctx, server: of, conn: c, peer: peer, caller: peer, id: id, since: time.Now()}
 	s.stream = c.Conn
 	if of.cfg.TLS != nil {
 		s.stream = tls.Server(c.Conn, of.cfg.TLS)
 	}
 	s.in = protocol.NewReader(receiver{s}, limits, s.reserve)
 	s.out = protocol.NewWriter(sender{s})
+	s.counters = counting.Session{Counters: of.counters.View(), Out: s.out}
 	return s
 }
 
@@ -133,7 +135,7 @@ func (s *session) receive() error {
 	if err := s.in.Fill(); err != nil {
 		return err
 	}
-	s.second, s.millis = s.server.service.Now(), s.server.clock()
+	s.second, s.counters.Millis = s.server.service.Now(), s.server.clock()
 	return nil
 }
 
@@ -143,7 +145,7 @@ func (s *session) end(err error) {
 	var refused *service.Error
 	switch {
 	case errors.As(err, &fault):
-		s.fail(&replyError{"ERR", fault.Error()})
+		s.fail(argument.Fail("ERR", fault.Error()))
 	case errors.As(err, &refused):
 		s.fail(refused)
 	default:

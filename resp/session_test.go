@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"fmt"
 	"io"
 	"net"
@@ -238,7 +240,7 @@ func TestNothingIsAllocated(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got += strings.Count(view(replies[:n]), "\n")
+				got += strings.Count(argument.View(replies[:n]), "\n")
 			}
 		}
 		round()

@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"math"
 	"time"
 
@@ -12,23 +14,23 @@ import (
 // request would pass (-1: it passed, or never will), and those until the whole burst is there.
 func (s *session) throttle(args [][]byte) error {
 	if len(args) > 6 {
-		return errSyntax
+		return argument.ErrSyntax
 	}
 	var numbers [4]int64 // max_burst, count, period, quantity
 	numbers[3] = 1
 	for i, arg := range args[2:] {
-		n, err := readInt(arg)
+		n, err := argument.Int(arg)
 		if err != nil {
 			return err
 		}
 		if mayBeZero := i == 0 || i == 3; n < 0 || n == 0 && !mayBeZero {
-			return wrong(api.CodeInvalidLimit, "limit", "CL.THROTTLE needs max_burst and quantity from 0, count and period from 1")
+			return argument.Wrong(api.CodeInvalidLimit, "limit", "CL.THROTTLE needs max_burst and quantity from 0, count and period from 1")
 		}
 		numbers[i] = n
 	}
 	const longest = math.MaxInt64 / int64(time.Second)
 	if numbers[2] > longest || numbers[0] == math.MaxInt64 {
-		return wrong(api.CodeInvalidLimit, "limit", "CL.THROTTLE: period or max_burst is too large")
+		return argument.Wrong(api.CodeInvalidLimit, "limit", "CL.THROTTLE: period or max_burst is too large")
 	}
 	r, err := s.bucket(args[1], policy.Limit{N: uint64(numbers[1]), Per: time.Duration(numbers[2]) * time.Second, Burst: uint64(numbers[0]) + 1, Algorithm: policy.GCRA}, uint64(numbers[3]), false)
 	if err != nil {

@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"github.com/weir-counter/weir/resp/argument"
+
 	"fmt"
 	"strings"
 
@@ -30,7 +32,7 @@ const (
 
 func (s *session) begin([][]byte) error {
 	if s.multi != nil {
-		return &replyError{"ERR", "MULTI calls can not be nested"}
+		return argument.Fail("ERR", "MULTI calls can not be nested")
 	}
 	s.multi = &transaction{}
 	s.out.Status("OK")
@@ -47,11 +49,11 @@ func (s *session) queue(c *command, args [][]byte) error {
 	var err error
 	switch {
 	case c.flags.has(waits):
-		err = &replyError{"ERR", strings.ToUpper(c.name) + " may wait for other nodes, and no transaction may: send it outside of MULTI"}
+		err = argument.Fail("ERR", strings.ToUpper(c.name)+" may wait for other nodes, and no transaction may: send it outside of MULTI")
 	case c.flags.has(lengthy):
-		err = &replyError{"ERR", strings.ToUpper(c.name) + " has a long reply, and those of a transaction are kept in memory: send it outside of MULTI"}
+		err = argument.Fail("ERR", strings.ToUpper(c.name)+" has a long reply, and those of a transaction are kept in memory: send it outside of MULTI")
 	case len(m.queued) >= maxQueued || m.bytes+bytes > maxQueuedBytes:
-		err = &replyError{"ERR", fmt.Sprintf("a transaction has at most %d commands and %d bytes", maxQueued, maxQueuedBytes)}
+		err = argument.Fail("ERR", fmt.Sprintf("a transaction has at most %d commands and %d bytes", maxQueued, maxQueuedBytes))
 	default:
 		err = s.reserve(bytes)
 	}
@@ -88,7 +90,7 @@ func (s *session) dropTransaction() {
 
 func (s *session) discard([][]byte) error {
 	if s.multi == nil {
-		return &replyError{"ERR", "DISCARD without MULTI"}
+		return argument.Fail("ERR", "DISCARD without MULTI")
 	}
 	s.dropTransaction()
 	s.out.Status("OK")
@@ -102,14 +104,14 @@ func (s *session) exec([][]byte) error {
 	m := s.multi
 	switch {
 	case m == nil:
-		return &replyError{"ERR", "EXEC without MULTI"}
+		return argument.Fail("ERR", "EXEC without MULTI")
 	case m.spoiled:
 		s.dropTransaction()
-		return &replyError{"EXECABORT", "Transaction discarded because of previous errors."}
+		return argument.Fail("EXECABORT", "Transaction discarded because of previous errors.")
 	}
 	s.multi = nil
 	s.out.Hold(true)
-	s.counters.Hold(s.shardsOf(m.queued))
+	s.counters.Counters.Hold(s.shardsOf(m.queued))
 	s.out.Array(len(m.queued))
 	for i := range m.queued {
 		q := &m.queued[i]
@@ -117,7 +119,7 @@ func (s *session) exec([][]byte) error {
 			s.fail(err)
 		}
 	}
-	s.counters.Release()
+	s.counters.Counters.Release()
 	s.out.Hold(false)
 	s.multi = m
 	s.dropTransaction()
@@ -136,7 +138,7 @@ func (s *session) shardsOf(all []queued) (of counters.Shards) {
 			last += len(q.args)
 		}
 		for i := c.first; i <= last; i += c.step {
-			of |= s.counters.ShardOf(q.args[i])
+			of |= s.counters.Counters.ShardOf(q.args[i])
 		}
 	}
 	return of
