@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/weir-counter/weir/internal/certs/certstest"
 	"github.com/weir-counter/weir/internal/rlsconfig"
@@ -89,14 +90,16 @@ func TestResources(t *testing.T) {
 	if first := <-server.Said; first.Node.Id != "me" {
 		t.Error(first)
 	}
-	quota := &ratelimit.RateLimitDescriptor{Key: "quota", RateLimit: &ratelimit.RateLimitPolicy{Unit: 7, RequestsPerUnit: 1}}
-	quota.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 7, protowire.VarintType), 1))
+	metadata, err := structpb.NewStruct(map[string]any{"a": 1.5, "b": []any{"c", nil}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	server.Send(&ratelimit.RateLimitConfig{Name: "r", Domain: "d", Descriptors: []*ratelimit.RateLimitDescriptor{
 		{Key: "k", Value: "v*", Descriptors: []*ratelimit.RateLimitDescriptor{{Key: "sub", ShadowMode: true, RateLimit: &ratelimit.RateLimitPolicy{
 			Unit: ratelimit.RateLimitUnit_HOUR, RequestsPerUnit: 0, Name: "n", Replaces: []*ratelimit.RateLimitReplace{{Name: "o"}},
 		}}}},
 		{Key: "free", DetailedMetric: true, RateLimit: &ratelimit.RateLimitPolicy{Unlimited: true}},
-		quota,
+		{Key: "quota", QuotaMode: true, Metadata: metadata, RateLimit: &ratelimit.RateLimitPolicy{Unit: ratelimit.RateLimitUnit_WEEK, RequestsPerUnit: 1}},
 	}})
 	c := <-taken
 	sub := c.Find("d", []rlsconfig.Entry{{Key: "k", Value: "v1"}, {Key: "sub", Value: "\"\u2028"}})
@@ -106,7 +109,7 @@ func TestResources(t *testing.T) {
 	if of := c.Find("d", []rlsconfig.Entry{{Key: "free", Value: "x"}}); of == nil || !of.Unlimited || !of.Detailed {
 		t.Errorf("%+v", of)
 	}
-	if of := c.Find("d", []rlsconfig.Entry{{Key: "quota", Value: "x"}}); of == nil || !of.Quota || of.Unit != rlsconfig.Week {
+	if of := c.Find("d", []rlsconfig.Entry{{Key: "quota", Value: "x"}}); of == nil || !of.Quota || of.Unit != rlsconfig.Week || !reflect.DeepEqual(of.Metadata, metadata.AsMap()) {
 		t.Errorf("%+v", of)
 	}
 }

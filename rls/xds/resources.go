@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/weir-counter/weir/internal/rlsconfig"
@@ -37,8 +36,11 @@ func descriptors(list []*ratelimit.RateLimitDescriptor) []any {
 	made := make([]any, len(list))
 	for i, d := range list {
 		fields := map[string]any{
-			"key": d.Key, "value": d.Value, "shadow_mode": d.ShadowMode, "quota_mode": quotaMode(d), "detailed_metric": d.DetailedMetric,
+			"key": d.Key, "value": d.Value, "shadow_mode": d.ShadowMode, "quota_mode": d.QuotaMode, "detailed_metric": d.DetailedMetric,
 			"descriptors": descriptors(d.Descriptors),
+		}
+		if d.Metadata != nil {
+			fields["metadata"] = d.Metadata.AsMap()
 		}
 		if l := d.RateLimit; l != nil {
 			fields["rate_limit"] = limit(l)
@@ -51,7 +53,7 @@ func descriptors(list []*ratelimit.RateLimitDescriptor) []any {
 func limit(l *ratelimit.RateLimitPolicy) map[string]any {
 	fields := map[string]any{"name": l.Name, "unlimited": l.Unlimited}
 	if !l.Unlimited || l.Unit != ratelimit.RateLimitUnit_UNKNOWN {
-		fields["unit"], fields["requests_per_unit"] = unitWord(l.Unit), l.RequestsPerUnit
+		fields["unit"], fields["requests_per_unit"] = l.Unit.String(), l.RequestsPerUnit
 	}
 	var replaces []any
 	for _, r := range l.Replaces {
@@ -59,36 +61,4 @@ func limit(l *ratelimit.RateLimitPolicy) map[string]any {
 	}
 	fields["replaces"] = replaces
 	return fields
-}
-
-// unitWeek is younger than the module with the messages.
-const unitWeek = 7
-
-func unitWord(unit ratelimit.RateLimitUnit) string {
-	if unit == unitWeek {
-		return "week"
-	}
-	return unit.String()
-}
-
-// quotaModeField is younger than the module with the messages, which keeps what it does not know.
-const quotaModeField = 7
-
-func quotaMode(d *ratelimit.RateLimitDescriptor) (is bool) {
-	for rest := []byte(d.ProtoReflect().GetUnknown()); len(rest) > 0; {
-		field, kind, n := protowire.ConsumeTag(rest)
-		if n < 0 {
-			return is
-		}
-		rest = rest[n:]
-		if field == quotaModeField && kind == protowire.VarintType {
-			value, m := protowire.ConsumeVarint(rest)
-			is = m > 0 && value != 0
-		}
-		if n = protowire.ConsumeFieldValue(field, kind, rest); n < 0 {
-			return is
-		}
-		rest = rest[n:]
-	}
-	return is
 }
