@@ -30,6 +30,23 @@ type (
 	// Keys lists keys, sorted by their bytes.
 	Keys = api.KeysAnswer
 
+	// Overview is the view of all keys: hits now and over time, and the keys that have most.
+	Overview = api.OverviewAnswer
+	// OverviewKey is one key of an Overview.
+	OverviewKey = api.KeyView
+	// KeyView is one key in the usual windows, and over time.
+	KeyView = api.KeyAnswer
+	// KeyWindow is the count of a key in one window, and in the one before.
+	KeyWindow = api.KeyWindow
+	// Line is the hits in adjoining parts of a window.
+	Line = api.Line
+	// LimitsView is the policies with their decisions over time.
+	LimitsView = api.LimitsView
+	// LimitLines are the decisions of a policy over time.
+	LimitLines = api.LimitLines
+	// NodesView is the nodes that count together, and what the one that is asked holds.
+	NodesView = api.NodesView
+
 	// Decision is the answer to checks of limits.
 	Decision = api.AllowAnswer
 	// LimitState is what one limit says of a check.
