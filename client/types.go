@@ -32,6 +32,8 @@ type (
 
 	// Overview is the view of all keys: hits now and over time, and the keys that have most.
 	Overview = api.OverviewAnswer
+	// AllHits are the hits of all keys together.
+	AllHits = api.AllHits
 	// OverviewKey is one key of an Overview.
 	OverviewKey = api.KeyView
 	// KeyView is one key in the usual windows, and over time.

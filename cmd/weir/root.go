@@ -26,6 +26,7 @@ func system() *cli.World {
 	return &cli.World{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.LookupEnv, Environ: os.Environ(),
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
+		Screen:   term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())),
 	}
 }
 
@@ -76,7 +77,7 @@ setting is wrong, 3 'weir allow' was denied.`,
 	root.SetVersionTemplate(versionText())
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.AddCommand(
-		newServe(w), newHit(w), newAllow(w), newCount(w), newRate(w), newTop(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newCluster(w), newReplay(w),
+		newServe(w), newHit(w), newAllow(w), newCount(w), newRate(w), newTop(w), newWatch(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newCluster(w), newReplay(w),
 		limits.New(w), newVerify(w), newBackup(w), newRestore(w), newToken(w), newVersion(w),
 	)
 	return root

@@ -4,21 +4,30 @@ import (
 	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cmd/weir/internal/top"
 	"github.com/weir-counter/weir/internal/units"
 )
 
 func newTop(w *cli.World) *cobra.Command {
 	var r cli.Remote
+	once := false
 	q := client.TopQuery{Window: 5 * time.Minute, N: 10}
 	cmd := &cobra.Command{
-		Use:               "top",
-		Short:             "List the keys with the most hits in a window",
-		Example:           "  weir top --prefix url: --window 1h -n 20",
+		Use:   "top",
+		Short: "Show the keys with the most hits, limits and nodes, live; or list keys once",
+		Long: `Show, on a terminal and live, the keys with the most hits in a window, the limits by what
+they deny and the nodes by how far they are behind. Tab goes to the next list, 1 to 9
+choose a window, Enter looks closer at a row, s sorts, / filters, p freezes, ? tells all
+keys, q leaves.
+
+Elsewhere, and with --once, --json, -n, --at or --fresh, the keys are listed once, as a table.`,
+		Example:           "  weir top\n  weir top --once --prefix url: --window 1h -n 20",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
@@ -26,24 +35,31 @@ func newTop(w *cli.World) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			top, err := c.Top(cmd.Context(), q)
+			asked := func(flag string) bool { return from[flag] != "" }
+			if w.Screen && !once && !r.JSON && !slices.ContainsFunc([]string{"top", "at", "fresh"}, asked) {
+				return top.Run(cmd.Context(), top.Options{
+					Source: c, Server: r.Server(), Window: q.Window, Prefix: q.Prefix, In: w.Stdin, Out: w.Stdout, Environ: w.Environ,
+				})
+			}
+			list, err := c.Top(cmd.Context(), q)
 			if err != nil {
 				return err
 			}
-			r.Incomplete(w, top.Freshness)
-			return r.Print(w.Stdout, top, func(t *cli.Table) {
-				if len(top.Keys) == 0 {
+			r.Incomplete(w, list.Freshness)
+			return r.Print(w.Stdout, list, func(t *cli.Table) {
+				if len(list.Keys) == 0 {
 					t.Row(fmt.Sprintf("no key%s had hits in the %s", ofPrefix(q.Prefix), lastText(q.Window, q.At)))
 					return
 				}
 				t.Row("HITS", "KEY")
-				for _, k := range top.Keys {
+				for _, k := range list.Keys {
 					t.Row(k.Bounds.String(), cli.KeyText(k.Key))
 				}
 			})
 		}),
 	}
 	r.Define(cmd)
+	cmd.Flags().BoolVar(&once, "once", false, "print a table, also on a terminal")
 	cli.FreshFlag(cmd, &q.Fresh)
 	cmd.Flags().VarP(cli.Duration(&q.Window), "window", "w", "window to count in")
 	cmd.Flags().VarP(cli.Number(&q.N), "top", "n", "how many keys to list")

@@ -37,7 +37,7 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
         }
         allowed.set(p.allowed);
         denied.set(not);
-        const all = p.allowed.estimate + p.denied.estimate;
+        const all = p.allowed.estimate + p.denied.estimate + p.shadow_denied.estimate;
         text(share, all > 0 ? percent(not.estimate / all) : "");
         spark.draw(whole(passed), whole(stopped));
       },

@@ -55,6 +55,9 @@ func FreshFlag(cmd *cobra.Command, to *time.Duration) {
 // DurableHelp is the help of --durable.
 const DurableHelp = "wait until the hits are on the server's disk"
 
+// Server is the address that was given.
+func (r *Remote) Server() string { return r.server }
+
 // Client is a client of the server that the flags name. Its errors are of usage, or of files that can't be read.
 func (r *Remote) Client(from Sources) (*client.Client, error) { return r.Sender(from, false) }
 

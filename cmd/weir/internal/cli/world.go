@@ -20,6 +20,7 @@ type World struct {
 	Env            func(name string) (string, bool)
 	Environ        []string // all of env, as NAME=value
 	Terminal       bool     // stderr is one
+	Screen         bool     // stdin and stdout are one
 	// Serving, if set, is told the address once a server listens: for tests.
 	Serving func(addr string)
 }

@@ -1,0 +1,222 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// column is one of a list.
+type column struct {
+	title string
+	width int // 0: what others leave
+	right bool
+}
+
+// order is what a list may be sorted by: a column, and its rows compared, the first first.
+type order[T any] struct {
+	column  int
+	compare func(a, b T) int
+}
+
+var (
+	keyColumns   = []column{{"KEY", 0, false}, {"HITS/S", 8, true}, {"HITS", 9, true}, {"CHANGE", 8, true}, {"", sparkWidth, false}}
+	limitColumns = []column{{"POLICY", 0, false}, {"LIMIT", 12, false}, {"ALLOWED", 8, true}, {"DENIED", 8, true}, {"SHARE", 6, true}, {"", sparkWidth, false}}
+	nodeColumns  = []column{{"NODE", 0, false}, {"STATE", 22, false}, {"LAG", 9, true}, {"HEARD", 9, true}, {"CLOCK", 10, true}, {"HOLDS", 6, true}}
+	fullColumns  = []column{{"KEY", 0, false}, {"USED", 16, true}, {"SHARE", 10, true}, {"WHOLE IN", 10, true}}
+)
+
+// sparkWidth is the width of the line of a row.
+const sparkWidth = 20
+
+var keyOrders = []order[client.OverviewKey]{
+	{1, func(a, b client.OverviewKey) int { return cmp.Compare(b.Estimate, a.Estimate) }},
+	{3, func(a, b client.OverviewKey) int {
+		return cmp.Compare(growth(b.Bounds, b.Before), growth(a.Bounds, a.Before))
+	}},
+	{0, func(a, b client.OverviewKey) int { return cmp.Compare(a.Key, b.Key) }},
+}
+
+// growth is by how many hits a key has more than before.
+func growth(now, before client.Bounds) float64 {
+	return float64(now.Estimate) - float64(before.Estimate)
+}
+
+// policy is a row of the limits, with its lines.
+type policy struct {
+	client.LimitPolicy
+	lines client.LimitLines
+}
+
+// not is what a policy denied, or would have in shadow mode.
+func (p policy) not() (client.Bounds, client.Line) {
+	if p.Mode == "shadow" {
+		return p.ShadowDenied, p.lines.ShadowDenied
+	}
+	return p.Denied, p.lines.Denied
+}
+
+func (p policy) denied() uint64 { not, _ := p.not(); return not.Estimate }
+
+// decided is how many requests it decided, or would have.
+func (p policy) decided() uint64 {
+	return p.Allowed.Estimate + p.Denied.Estimate + p.ShadowDenied.Estimate
+}
+
+// share is the part of decisions that was, or would have been, denied.
+func (p policy) share() float64 {
+	return float64(p.denied()) / float64(max(1, p.decided()))
+}
+
+var limitOrders = []order[policy]{
+	{3, func(a, b policy) int { return cmp.Compare(b.denied(), a.denied()) }},
+	{2, func(a, b policy) int { return cmp.Compare(b.Allowed.Estimate, a.Allowed.Estimate) }},
+	{4, func(a, b policy) int { return cmp.Compare(b.share(), a.share()) }},
+	{0, func(a, b policy) int { return cmp.Compare(a.Name, b.Name) }},
+}
+
+var nodeOrders = []order[client.Node]{
+	{2, func(a, b client.Node) int { return cmp.Compare(b.LagS, a.LagS) }},
+	{0, func(a, b client.Node) int { return cmp.Compare(a.Node, b.Node) }},
+	{4, func(a, b client.Node) int { return cmp.Compare(skew(b), skew(a)) }},
+	{5, func(a, b client.Node) int { return cmp.Compare(b.Held, a.Held) }},
+}
+
+func skew(n client.Node) float64 {
+	if n.SkewS == nil {
+		return 0
+	}
+	return max(*n.SkewS, -*n.SkewS)
+}
+
+// orders are the columns of the orders of each list.
+var orders = [keyScreen][]int{columnsOf(keyOrders), columnsOf(limitOrders), columnsOf(nodeOrders)}
+
+func columnsOf[T any](all []order[T]) (columns []int) {
+	for _, o := range all {
+		columns = append(columns, o.column)
+	}
+	return columns
+}
+
+// arranged are the rows that the filter leaves, as the reader sorts them.
+func arranged[T any](m *model, all []T, by []order[T], name func(T) string) []T {
+	list := slices.DeleteFunc(slices.Clone(all), func(of T) bool { return !m.matching(name(of)) })
+	compare := by[m.sorted[m.place.screen]].compare
+	slices.SortStableFunc(list, func(a, b T) int {
+		return cmp.Or(compare(a, b), cmp.Compare(name(a), name(b)))
+	})
+	if m.reversed[m.place.screen] {
+		slices.Reverse(list)
+	}
+	return list
+}
+
+func (m *model) keyRows(view client.Overview) []row {
+	var rows []row
+	for _, k := range arranged(m, view.Keys, keyOrders, func(k client.OverviewKey) string { return k.Key }) {
+		changed := change(k.Bounds, k.Before)
+		rows = append(rows, row{k.Key, []string{
+			k.Key, rateText(float64(k.Estimate) / float64(max(1, view.WindowSeconds))), count(k.Bounds), changeStyle(changed).Render(changed),
+			accent.Render(spark(rates(k.Line, 1), sparkWidth)),
+		}})
+	}
+	return rows
+}
+
+func policies(view client.LimitsView) []policy {
+	list := make([]policy, 0, len(view.Limits))
+	for i, p := range view.Limits {
+		if i < len(view.Lines) {
+			list = append(list, policy{p, view.Lines[i]})
+		}
+	}
+	return list
+}
+
+func (m *model) limitRows(view client.LimitsView) []row {
+	var rows []row
+	for _, p := range arranged(m, policies(view), limitOrders, func(p policy) string { return p.Name }) {
+		not, line := p.not()
+		style, name := bad, p.Name
+		if p.Mode == "shadow" {
+			style, name = warn, p.Name+" (shadow)"
+		}
+		share := ""
+		if p.decided() > 0 {
+			share = fmt.Sprintf("%.0f%%", 100*p.share())
+		}
+		rows = append(rows, row{p.Name, []string{
+			name, limitText(p.LimitPolicy), count(p.Allowed), style.Render(count(not)), share, style.Render(spark(rates(line.Estimate, 1), sparkWidth)),
+		}})
+	}
+	return rows
+}
+
+// limitText is 5/1m, and the burst where it is another number.
+func limitText(p client.LimitPolicy) string {
+	text := fmt.Sprintf("%d/%s", p.Limit, units.FormatDuration(p.Per()))
+	if p.Burst != p.Limit {
+		text += fmt.Sprintf(" b%d", p.Burst)
+	}
+	return text
+}
+
+// fullestRows are the keys that have used most of a policy, as the server sorts them.
+func (m *model) fullestRows(view client.LimitsView) []row {
+	var rows []row
+	for _, k := range view.Keys {
+		share := fmt.Sprintf("%.0f%%", 100*k.Share)
+		if k.Remaining == 0 {
+			share = bad.Render("denied")
+		}
+		rows = append(rows, row{k.Key, []string{k.Key, fmt.Sprintf("%d of %d", k.Used, k.Burst), share, seconds(k.ResetSeconds)}})
+	}
+	return rows
+}
+
+func (m *model) nodeRows(view client.NodesView) []row {
+	var rows []row
+	for _, n := range arranged(m, view.Cluster.Nodes, nodeOrders, func(n client.Node) string { return n.Node }) {
+		state, lag, heard, clock := good.Render("in time"), seconds(n.LagS), seconds(max(0, view.Cluster.Now.Sub(n.Heard.Time).Seconds())), ""
+		switch {
+		case n.Left:
+			state = faint.Render("left")
+		case n.Late:
+			state = bad.Render(n.Why + " since " + n.AsOf.In(m.zone).Format(time.TimeOnly))
+		case n.Self:
+			state = good.Render("this one")
+		}
+		if n.Self || n.Left {
+			lag, heard = "", ""
+		}
+		if n.SkewS != nil {
+			clock = seconds(*n.SkewS)
+		}
+		rows = append(rows, row{n.Node, []string{n.Node, state, lag, heard, clock, fmt.Sprint(n.Held)}})
+	}
+	return rows
+}
+
+// columnsNow are those of the list on the screen, with the column that it is sorted by marked.
+func (m *model) columnsNow() []column {
+	if m.place.screen == limitScreen {
+		return fullColumns
+	}
+	columns := slices.Clone([][]column{keyColumns, limitColumns, nodeColumns}[m.place.screen])
+	by := orders[m.place.screen][m.sorted[m.place.screen]]
+	mark := "▾"
+	if m.reversed[m.place.screen] {
+		mark = "▴"
+	}
+	columns[by].title += mark
+	if last := len(columns) - 1; columns[last].title == "" {
+		columns[last].title = "LAST " + strings.ToUpper(units.FormatDuration(m.place.window))
+	}
+	return columns
+}

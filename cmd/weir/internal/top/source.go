@@ -1,0 +1,124 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/weir-counter/weir/client"
+)
+
+// Source is where views come from: a *client.Client.
+type Source interface {
+	WatchOverview(ctx context.Context, q client.OverviewQuery, each func(client.Overview)) error
+	WatchKey(ctx context.Context, key string, window time.Duration, each func(client.KeyView)) error
+	WatchLimits(ctx context.Context, name string, window time.Duration, each func(client.LimitsView)) error
+	WatchNodes(ctx context.Context, each func(client.NodesView)) error
+}
+
+// place is what is looked at. A view belongs to the place that it was asked for.
+type place struct {
+	screen screen
+	name   string // of the key or limit
+	window time.Duration
+	prefix string // of keys
+}
+
+type (
+	// arrived is a view of a place.
+	arrived struct {
+		of   place
+		view any
+	}
+	// lost is why a stream of views ended; it is asked for again.
+	lost struct {
+		of  place
+		err error
+	}
+)
+
+// maxKeys is how many keys a view has at most.
+const maxKeys = 100
+
+// watch streams the views of a place until ctx or the stream ends.
+func watch(ctx context.Context, from Source, of place, to func(tea.Msg)) error {
+	switch of.screen {
+	case limitsScreen, limitScreen:
+		return from.WatchLimits(ctx, of.name, of.window, func(v client.LimitsView) { to(arrived{of, v}) })
+	case nodesScreen:
+		return from.WatchNodes(ctx, func(v client.NodesView) { to(arrived{of, v}) })
+	case keyScreen:
+		return from.WatchKey(ctx, of.name, of.window, func(v client.KeyView) { to(arrived{of, v}) })
+	}
+	return from.WatchOverview(ctx, client.OverviewQuery{Window: of.window, N: maxKeys, Prefix: of.prefix}, func(v client.Overview) { to(arrived{of, v}) })
+}
+
+// pauses between attempts.
+const (
+	minPause = 250 * time.Millisecond
+	maxPause = 4 * time.Second
+)
+
+// follow watches a place until ctx ends, and again whenever the stream ends, unless the same question would have the same answer.
+func follow(ctx context.Context, from Source, of place, to func(tea.Msg)) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		err := watch(ctx, from, of, func(m tea.Msg) {
+			pause = minPause
+			to(m)
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		to(lost{of, err})
+		if final(err) {
+			return
+		}
+		timer := time.NewTimer(pause - time.Duration(rand.Int64N(int64(pause/4))))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// final tells whether a server will not answer otherwise later.
+func final(err error) bool {
+	var refused *client.Error
+	return errors.As(err, &refused) && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests
+}
+
+// follower follows places: those that were asked for last.
+type follower struct {
+	ctx     context.Context
+	from    Source
+	to      func(tea.Msg)
+	end     context.CancelFunc
+	running sync.WaitGroup
+}
+
+// turn follows these places, and no longer those before.
+func (f *follower) turn(to ...place) {
+	if f.end != nil {
+		f.end()
+	}
+	ctx, end := context.WithCancel(f.ctx)
+	f.end = end
+	for _, of := range to {
+		f.running.Go(func() { follow(ctx, f.from, of, f.to) })
+	}
+}
+
+// close ends all, and returns when they have ended.
+func (f *follower) close() {
+	if f.end != nil {
+		f.end()
+	}
+	f.running.Wait()
+}

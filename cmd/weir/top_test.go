@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weir-counter/weir/cluster/join/jointest"
+)
+
+// terminal is a tmux with one window of 80 columns and 24 lines.
+type terminal struct {
+	*testing.T
+	socket string
+}
+
+// inTerminal runs this test's binary as weir in a terminal.
+func inTerminal(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Fatal("this test needs tmux: as root, apt-get install tmux (make need-tmux)")
+	}
+	dir, err := os.MkdirTemp("", "weir-tmux") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	term := &terminal{t, filepath.Join(dir, "s")}
+	t.Cleanup(func() {
+		_ = exec.Command("tmux", "-S", term.socket, "kill-server").Run() // it may have ended
+		os.RemoveAll(dir)
+	})
+	command := append([]string{"-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "-e", asWeir + "=1", "-e", "TZ=UTC", "--", "sh", "-c", `"$0" "$@"; echo left with $?; exec cat`, os.Args[0]}, args...)
+	term.tmux(command...)
+	return term
+}
+
+func (term *terminal) tmux(args ...string) string {
+	term.Helper()
+	out, err := exec.Command("tmux", append([]string{"-u", "-S", term.socket}, args...)...).CombinedOutput()
+	if err != nil {
+		term.Fatalf("tmux %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// shows waits for a text on the screen.
+func (term *terminal) shows(text string) {
+	term.Helper()
+	screen := ""
+	defer func() {
+		if term.Failed() {
+			term.Logf("it shows\n%s", screen)
+		}
+	}()
+	jointest.Eventually(term.T, fmt.Sprintf("the screen shows %q", text), func() bool {
+		screen = term.tmux("capture-pane", "-p")
+		return strings.Contains(screen, text)
+	})
+}
+
+// weir top and weir watch in a real terminal: they draw what a server has, take keys and leave.
+func TestTopInATerminal(t *testing.T) {
+	t.Parallel()
+	policies := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(policies, []byte("limits:\n- {name: login, keys: \"login:*\", limit: 1, per: 1h}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := startServer(t, "--ephemeral", "--policy", policies)
+	for key, n := range map[string]string{"url:/home": "100", "url:/cart": "40", "user:\x1b[2Jbad": "7"} {
+		if code, _, stderr := weirOf(t, nil, "", "hit", "--server", server, key, n); code != exitOK {
+			t.Fatal(stderr)
+		}
+	}
+	for range 3 {
+		weirOf(t, nil, "", "allow", "--server", server, "login:bob") // the first passes
+	}
+	term := inTerminal(t, "top", "--server", server)
+	term.shows("url:/home")
+	term.shows(`user:\x1b[2Jbad`)
+	term.shows("147 in 5m")
+	term.tmux("send-keys", "/", "url:/c", "Enter")
+	term.shows("only url:/c...")
+	term.tmux("send-keys", "Enter")
+	term.shows("BETWEEN")
+	term.tmux("send-keys", "5")
+	term.shows("hits/s in the last 1h")
+	term.tmux("send-keys", "Tab")
+	term.shows("1 policy, decisions in 1h")
+	term.tmux("send-keys", "Enter")
+	term.shows("denied")
+	term.shows("login:bob")
+	term.tmux("send-keys", "Tab")
+	term.shows("this server counts alone")
+	term.tmux("resize-window", "-x", "120", "-y", "40")
+	term.tmux("send-keys", "?")
+	term.shows("freeze what is shown")
+	term.tmux("send-keys", "?", "q")
+	term.shows("left with 0")
+
+	watch := inTerminal(t, "watch", "url:/home", "--server", server)
+	watch.shows("1m 100   5m 100")
+	watch.tmux("send-keys", "4")
+	watch.shows("last 15m")
+
+	watch.tmux("send-keys", "q")
+	watch.shows("left with 0")
+
+	table := inTerminal(t, "top", "--once", "--prefix", "url:", "--server", server)
+	table.shows("HITS  KEY\n100   url:/home\n40    url:/cart\nleft with 0")
+	gone := inTerminal(t, "top", "--server", "127.0.0.1:1")
+	gone.shows("is a server running?")
+	gone.shows("left with 1")
+}
