@@ -21,6 +21,8 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/server/body"
+	"github.com/weir-counter/weir/server/decide"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
 )
@@ -202,7 +204,7 @@ func TestAllowRefuses(t *testing.T) {
 		{`{"checks":[{"key":"a"},{"n":2}]}`, 400, "missing_key", "checks[1].key", "missing"},
 		{`{"checks":[{"key":"a"},]}`, 400, "invalid_json", "checks[1]", "write an object"},
 		{`{"checks":[` + many + `]}`, 400, "invalid_count", "checks", "more than 64"},
-		{`{"key":"` + strings.Repeat(" ", maxAllowBytes) + `"}`, 413, "body_too_large", "", "larger than 256KiB, before or after decompression: send less at once"},
+		{`{"key":"` + strings.Repeat(" ", decide.MaxBytes) + `"}`, 413, "body_too_large", "", "larger than 256KiB, before or after decompression: send less at once"},
 	} {
 		r := a.allow(test.body)
 		a.wantProblem(r, test.code, test.status)
@@ -214,7 +216,7 @@ func TestAllowRefuses(t *testing.T) {
 	a.wantProblem(a.do("POST", "/v1/allow", "text/plain", `{"key":"a"}`), api.CodeUnsupportedType, 415)
 	a.wantProblem(a.do("POST", "/v1/allow", "application/x-ndjson", `{"key":"a"}`), api.CodeUnsupportedType, 415)
 	a.wantProblem(a.do("POST", "/v1/allow?key=a", "application/json", `{"key":"a"}`), api.CodeUnknownParameter, 400)
-	a.wantProblem(a.do("POST", "/v1/allow", "application/json", `{"key":"a"}`, keyHeader, "1"), api.CodeInvalidIdempotencyKey, 400)
+	a.wantProblem(a.do("POST", "/v1/allow", "application/json", `{"key":"a"}`, body.IdempotencyKey, "1"), api.CodeInvalidIdempotencyKey, 400)
 	a.wantProblem(a.do("POST", "/v1/allow", "application/json", `{"key":"a"}`, "Content-Encoding", "br"), api.CodeUnsupportedEncoding, 415)
 	a.wantProblem(a.do("DELETE", "/v1/allow", "", ""), api.CodeMethodNotAllowed, 405)
 	var zipped bytes.Buffer

@@ -6,33 +6,29 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/weir-counter/weir/server/body"
 	"github.com/weir-counter/weir/server/pace"
 	"github.com/weir-counter/weir/service"
 )
 
-// smallBody is up to how many bytes a body waits to be whole before it takes a place.
-// While it arrives it costs its connection and a buffer of as much: those who send
-// slowly, or nothing, keep nobody else out.
-const smallBody = 16 << 10
-
-var smallBodies = sync.Pool{New: func() any { return new([smallBody]byte) }}
+var smallBodies = sync.Pool{New: func() any { return new([body.Small]byte) }}
 
 // bodyPlace is what a body of hits holds while it is counted: one of the pool of hits when it
 // is there, one of the uploads when it arrives meanwhile.
 type bodyPlace struct {
 	pool   *service.Pool
 	client service.Caller
-	buffer *[smallBody]byte
+	buffer *[body.Small]byte
 }
 
 // arrive waits for a small body, which r then has at once, and takes a place. leave
 // must be called, also beside an error.
 func (s *Server) arrive(w http.ResponseWriter, r *http.Request) (at bodyPlace, err error) {
 	at.client = clientOf(r)
-	if length := r.ContentLength; length < 0 || length > smallBody {
+	if length := r.ContentLength; length < 0 || length > body.Small {
 		return at, s.upload(&at, w, r)
 	}
-	at.buffer = smallBodies.Get().(*[smallBody]byte)
+	at.buffer = smallBodies.Get().(*[body.Small]byte)
 	c := pace.Of(r)
 	c.Waits(true)
 	n, end := io.ReadFull(r.Body, at.buffer[:r.ContentLength])
@@ -51,6 +47,15 @@ func (s *Server) upload(at *bodyPlace, w http.ResponseWriter, r *http.Request) e
 		r.Body = pace.NewBody(w, r, s.pace(), s.cfg.WriteTimeout-s.cfg.ReadTimeout)
 	}
 	return err
+}
+
+// uploadPlace is upload for package decide.
+func (s *Server) uploadPlace(w http.ResponseWriter, r *http.Request) (leave func(), err error) {
+	at := bodyPlace{client: clientOf(r)}
+	if err := s.upload(&at, w, r); err != nil {
+		return nil, err
+	}
+	return at.leave, nil
 }
 
 func (at *bodyPlace) enter(pool *service.Pool) error {

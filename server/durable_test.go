@@ -16,6 +16,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/journal/restore"
+	"github.com/weir-counter/weir/server/body"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/backend"
 )
@@ -219,7 +220,7 @@ func TestDurableWhileNodesElect(t *testing.T) {
 func TestNotDurable(t *testing.T) {
 	disk := &failing{}
 	a := newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Journal: disk}, Service: service.Config{DurableTimeout: time.Millisecond}})
-	for _, headers := range [][]string{nil, {keyHeader, "k"}} {
+	for _, headers := range [][]string{nil, {body.IdempotencyKey, "k"}} {
 		r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", "a 5", headers...)
 		a.wantProblem(r, api.CodeNotDurable, 503)
 		var got api.HitsAnswer

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/origin"
 	"github.com/weir-counter/weir/server/pace"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
@@ -109,7 +110,7 @@ func poolOf(p *service.Pools, pattern string) *service.Pool {
 	switch pattern {
 	case "GET /healthz", "GET /readyz", "GET /metrics", "/",
 		"GET /docs", "GET /docs/page.js", "GET /docs/page.css", "GET /openapi.json", "GET /{$}", "GET /docs/{$}", "GET /web/app.js", "GET /web/app.css", "GET /web/icon.svg",
-		"POST /v1/hits", "POST /v1/allow", "GET /v1/allow", forwardAuthPath, "GET /v1/backup", "POST /v1/restore":
+		"POST /v1/hits", "POST /v1/allow", "GET /v1/allow", origin.ForwardAuthPath, "GET /v1/backup", "POST /v1/restore":
 		return nil
 	case "GET /v1/views/overview", "GET /v1/views/key", "GET /v1/views/limits", "GET /v1/views/nodes":
 		return p.Views

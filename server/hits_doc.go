@@ -8,6 +8,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/body"
 	"github.com/weir-counter/weir/server/openapi"
 )
 
@@ -85,7 +86,7 @@ func (s *Server) registerHits(doc *openapi.API, mux *router) {
 			Name: durableParam, In: "query", Description: "Answer once the hits are on disk.",
 			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false},
 		}, {
-			Name: keyHeader, In: "header", Description: "A name for this request that no other has, such as a UUID, to send it again by.",
+			Name: body.IdempotencyKey, In: "header", Description: "A name for this request that no other has, such as a UUID, to send it again by.",
 			Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(weir.MaxOnceKeyBytes)},
 		}},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{

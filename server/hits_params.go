@@ -9,6 +9,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/body"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
 )
@@ -21,7 +22,6 @@ type hitsParams struct {
 
 const (
 	durableParam   = "durable"
-	keyHeader      = "Idempotency-Key"
 	replayedHeader = "Idempotency-Replayed"
 )
 
@@ -31,7 +31,7 @@ func readHitsParams(r *http.Request) (o hitsParams, p *problem.Problem) {
 			return o, p
 		}
 	}
-	o.key, p = readKey(r.Header.Values(keyHeader))
+	o.key, p = readKey(r.Header.Values(body.IdempotencyKey))
 	return o, p
 }
 
@@ -73,7 +73,7 @@ func readKey(values []string) (string, *problem.Problem) {
 	}
 	control := func(r rune) bool { return r < ' ' || r > '~' }
 	if !ok || key == "" || len(key) > weir.MaxOnceKeyBytes || slices.ContainsFunc([]rune(key), control) {
-		return "", problem.New(api.CodeInvalidIdempotencyKey, keyHeader, "send one Idempotency-Key of 1 to "+strconv.Itoa(weir.MaxOnceKeyBytes)+
+		return "", problem.New(api.CodeInvalidIdempotencyKey, body.IdempotencyKey, "send one Idempotency-Key of 1 to "+strconv.Itoa(weir.MaxOnceKeyBytes)+
 			` ASCII characters, such as a UUID; one with a space or any of ",;\ stands in "quotes"`)
 	}
 	return key, nil

@@ -10,6 +10,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/body"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -193,7 +194,7 @@ func TestHitsBeyondTheBatch(t *testing.T) {
 		"array, wide":  {"application/json", "[\n\n\n\n\n" + objects(3) + "\n]", "[" + objects(5000) + "]"},
 		"not declared": {"", "[" + objects(3) + "]", "[" + objects(4) + "]"},
 	} {
-		for _, headers := range [][]string{nil, {keyHeader, `"` + name + `"`}, {"Content-Encoding", "gzip"}} {
+		for _, headers := range [][]string{nil, {body.IdempotencyKey, `"` + name + `"`}, {"Content-Encoding", "gzip"}} {
 			body := func(plain string) string {
 				if headers != nil && headers[1] == "gzip" {
 					return compress(t, "gzip", []byte(plain))

@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/weir-counter/weir/server/decide"
 	"github.com/weir-counter/weir/server/openapi"
+	"github.com/weir-counter/weir/server/origin"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
 )
@@ -26,8 +28,8 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 		return handler
 	}
 	identify, how, refusal := s.identify, "Authorization: Bearer weir_..., weir --token, WEIR_TOKEN", problem.Of
-	if pattern == forwardAuthPath {
-		identify, how, refusal = s.identifyProxy, tokenHeader+": weir_...", problem.OfProxy
+	if pattern == origin.ForwardAuthPath {
+		identify, how, refusal = s.identifyProxy, decide.TokenHeader+": weir_...", problem.OfProxy
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, err := identify(r)
@@ -46,7 +48,7 @@ func (s *Server) identified(pattern string, handler http.HandlerFunc) http.Handl
 
 func hotRoute(pattern string) bool {
 	switch pattern {
-	case "POST /v1/hits", "POST /v1/allow", "GET /v1/allow", forwardAuthPath:
+	case "POST /v1/hits", "POST /v1/allow", "GET /v1/allow", origin.ForwardAuthPath:
 		return true
 	}
 	return false
@@ -84,13 +86,10 @@ func (s *Server) identify(r *http.Request) (service.Caller, error) {
 	return s.byCertificate(c, r)
 }
 
-// tokenHeader is where a proxy sends its token: Authorization is that of its client, who is nobody to this server.
-const tokenHeader = "X-Weir-Token"
-
 // identifyProxy is identify for a proxy that passes its client's fields along.
 func (s *Server) identifyProxy(r *http.Request) (service.Caller, error) {
 	c := service.CallerAt(r.RemoteAddr)
-	if given := r.Header[tokenHeader]; len(given) > 0 {
+	if given := r.Header[decide.TokenHeader]; len(given) > 0 {
 		return s.service.WithToken(c, strings.TrimSpace(given[len(given)-1]))
 	}
 	return s.byCertificate(c, r)

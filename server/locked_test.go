@@ -10,7 +10,9 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/server/decide"
 	"github.com/weir-counter/weir/server/forwarded"
+	"github.com/weir-counter/weir/server/origin"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -71,15 +73,15 @@ func (a *testAPI) as(name, method, path, body string) reply {
 	if name == "" {
 		return a.do(method, path, contentType, body)
 	}
-	if strings.HasPrefix(path, forwardAuthPath) {
-		return a.do(method, path, contentType, body, tokenHeader, tokenOf(name), forwarded.Mark, "/")
+	if strings.HasPrefix(path, origin.ForwardAuthPath) {
+		return a.do(method, path, contentType, body, decide.TokenHeader, tokenOf(name), forwarded.Mark, "/")
 	}
 	return a.do(method, path, contentType, body, "Authorization", "Bearer "+tokenOf(name))
 }
 
 // toProxy is the status that stands for one of a client where a proxy asks for it.
 func toProxy(path string, status int) int {
-	if strings.HasPrefix(path, forwardAuthPath) {
+	if strings.HasPrefix(path, origin.ForwardAuthPath) {
 		return http.StatusInternalServerError
 	}
 	return status
@@ -107,7 +109,7 @@ func TestUnauthorized(t *testing.T) {
 				continue
 			}
 			a.wantProblem(r, "unauthorized", toProxy(path, http.StatusUnauthorized))
-			if fields := r.header.Values("WWW-Authenticate"); strings.HasPrefix(path, forwardAuthPath) {
+			if fields := r.header.Values("WWW-Authenticate"); strings.HasPrefix(path, origin.ForwardAuthPath) {
 				if len(fields) > 0 { // a browser would ask its user for this server's token
 					t.Errorf("%s: %s: WWW-Authenticate %q", name, door, fields)
 				}

@@ -9,13 +9,14 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/body"
 	"github.com/weir-counter/weir/service"
 )
 
 // hitOnce posts text lines under an idempotency key.
 func (a *testAPI) hitOnce(key, lines string) reply {
 	a.Helper()
-	return a.do(http.MethodPost, "/v1/hits", "text/plain", lines, keyHeader, key)
+	return a.do(http.MethodPost, "/v1/hits", "text/plain", lines, body.IdempotencyKey, key)
 }
 
 func (a *testAPI) wantReplay(first, again reply) {
@@ -35,7 +36,7 @@ func TestIdempotencyKey(t *testing.T) {
 	a.wantReplay(first, a.hitOnce(`"k1"`, "a 2\n<b> 0\nb"))
 	a.wantCount("a", 2)
 	a.wantProblem(a.hitOnce("k1", "a 2\n<b> 0\nc"), api.CodeKeyReused, 422)
-	a.wantProblem(a.do(http.MethodPost, "/v1/hits", "application/x-ndjson", "a 2\n<b> 0\nb", keyHeader, "k1"), api.CodeKeyReused, 422)
+	a.wantProblem(a.do(http.MethodPost, "/v1/hits", "application/x-ndjson", "a 2\n<b> 0\nb", body.IdempotencyKey, "k1"), api.CodeKeyReused, 422)
 	if r := a.hitOnce("k2", "a 2\n<b> 0\nb"); r.status != 200 || r.body != first.body || r.header.Get(replayedHeader) != "" {
 		t.Errorf("under another key: %d %s", r.status, r.body)
 	}
@@ -62,7 +63,7 @@ func TestIdempotencyKeyOfNothing(t *testing.T) {
 func TestIdempotentFailure(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, options{})
 	post := func() reply {
-		return a.do(http.MethodPost, "/v1/hits", "application/json", `[{"key":"a"},{"key":"b"`, keyHeader, "k")
+		return a.do(http.MethodPost, "/v1/hits", "application/json", `[{"key":"a"},{"key":"b"`, body.IdempotencyKey, "k")
 	}
 	first := post()
 	a.wantProblem(first, api.CodeBodyBroken, 400)
@@ -79,7 +80,7 @@ func TestIdempotencyKeyAcrossRestart(t *testing.T) {
 	a, _ = newDurableAPI(t, dir)
 	a.wantReplay(first, a.hitOnce("k", lines))
 	a.wantProblem(a.hitOnce("k", "a"), api.CodeKeyReused, 422)
-	r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", lines, keyHeader, "k")
+	r := a.do(http.MethodPost, "/v1/hits?durable=true", "text/plain", lines, body.IdempotencyKey, "k")
 	if want := strings.Replace(first.body, "}\n", `,"durable":true}`+"\n", 1); r.status != 200 || r.header.Get(replayedHeader) != "true" || len(r.body) != len(want) || !strings.Contains(r.body, `"durable":true`) {
 		t.Errorf("durable the second time: %d %s, want %s", r.status, r.body, want)
 	}
@@ -144,7 +145,7 @@ func TestReceiptIsBounded(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, options{})
 	lines := "{\"key\":\"a\"}\n" + strings.Repeat("{\""+strings.Repeat(`\u0001`, 200)+"\":1}\n", 30)
 	post := func() reply {
-		return a.do(http.MethodPost, "/v1/hits", "application/x-ndjson", lines, keyHeader, "k")
+		return a.do(http.MethodPost, "/v1/hits", "application/x-ndjson", lines, body.IdempotencyKey, "k")
 	}
 	first := post()
 	var got api.HitsAnswer

@@ -10,6 +10,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/server/body"
 )
 
 // newSlowAPI is a server whose journal is behind after a few hits; catchUp does
@@ -29,7 +30,7 @@ func lateLines(n int) string {
 }
 
 func TestOverloaded(t *testing.T) {
-	for name, headers := range map[string][]string{"streamed": nil, "with a key": {keyHeader, "k"}} {
+	for name, headers := range map[string][]string{"streamed": nil, "with a key": {body.IdempotencyKey, "k"}} {
 		t.Run(name, func(t *testing.T) {
 			a, catchUp := newSlowAPI(t)
 			post := func(lines string) (got api.HitsAnswer, r reply) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/decide"
 	"github.com/weir-counter/weir/server/openapi"
 	"github.com/weir-counter/weir/server/origin"
 	"github.com/weir-counter/weir/server/problem"
@@ -23,9 +24,7 @@ func (s *Server) routes() (http.Handler, error) {
 	to.HandleFunc("GET /metrics", s.scrape(s.metrics.Handler()))
 	doc := openapi.New(to, s.ceilings.Version, s.log)
 	s.registerHits(doc, to)
-	s.registerAllow(doc, to)
-	s.registerAllowQuery(doc, to)
-	s.registerForwardAuth(doc, to)
+	decide.New(decide.Config{Service: s.service, Log: s.log, Caller: clientOf, Upload: s.uploadPlace}).Register(doc, to)
 	s.registerLimits(doc)
 	s.registerForget(doc)
 	s.registerCount(doc)

@@ -34,8 +34,6 @@ type Server struct {
 	address conns.Address
 	opening *Opening // nil: it listens itself
 	serving *Opening // nil before Serve
-
-	allows sync.Pool // of *allowing
 }
 
 // New returns a Server for of that does not listen yet. It fails with a
@@ -49,7 +47,6 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{service: of, ceilings: of.Config(), cfg: cfg, log: cfg.Logger}
-	s.allows.New = newAllowing
 	s.tallies.New = func() any { return new(service.Tally) }
 	s.hits = body.NewHits(of, cfg.MaxLineBytes)
 	s.metrics = metrics.New(of, metrics.HTTP{InFlight: s.inFlight.Load, Conns: s.conns})

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -55,4 +56,16 @@ func askAgain(b *testing.B, addr string, request []byte) {
 			b.Fatalf("%v %s", err, answer[:n])
 		}
 	}
+}
+
+func serveOnce(s *Server, body string) int {
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, newAllowRequest(body))
+	return w.Code
+}
+
+func newAllowRequest(body string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/allow", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r
 }

@@ -90,3 +90,10 @@ func isJSON(start []byte) bool {
 func isForm(contentType string, start []byte) bool {
 	return strings.HasPrefix(contentType, formType) && bytes.HasPrefix(start, []byte("key="))
 }
+
+// Small is up to how many bytes a body waits to be whole before it takes a place. While it arrives it costs its
+// connection and a buffer of as much: those who send slowly, or nothing, keep nobody else out.
+const Small = 16 << 10
+
+// IdempotencyKey is the header field with the name of a request of hits, which counts once however often it is sent.
+const IdempotencyKey = "Idempotency-Key"

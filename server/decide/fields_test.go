@@ -1,10 +1,8 @@
-package server
+package decide
 
 import (
 	"crypto/sha256"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,18 +13,6 @@ import (
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
-
-func serveOnce(s *Server, body string) int {
-	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, newAllowRequest(body))
-	return w.Code
-}
-
-func newAllowRequest(body string) *http.Request {
-	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/allow", strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	return r
-}
 
 // The fields are what a reader of structured fields takes them for.
 func TestRateLimitFields(t *testing.T) {

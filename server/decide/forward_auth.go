@@ -1,4 +1,4 @@
-package server
+package decide
 
 import (
 	"net/http"
@@ -7,22 +7,21 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/server/forwarded"
-	"github.com/weir-counter/weir/server/origin"
 	"github.com/weir-counter/weir/server/problem"
 )
 
-// forwardAuthPath is the pattern, too: proxies ask by the method that they like.
-const forwardAuthPath = origin.ForwardAuthPath
+// TokenHeader is where a proxy sends its token: Authorization is that of its client, who is nobody to this server.
+const TokenHeader = "X-Weir-Token"
 
-// forwardParams are the parameters of forwardAuthPath.
+// forwardParams are the parameters of origin.ForwardAuthPath.
 var forwardParams = append([]string{"denied", "hops"}, limitParams...)
 
 // forwardAuth answers a proxy that asks whether a request may pass: 200, or 429 with the time to
 // wait. Whatever else goes wrong is a server's error, since the proxy may pass it to its client.
-func (s *Server) forwardAuth(w http.ResponseWriter, r *http.Request) {
+func (s *Routes) forwardAuth(w http.ResponseWriter, r *http.Request) {
 	withoutBody(w, r)
-	a := s.allows.Get().(*allowing)
-	defer s.allows.Put(a)
+	a := s.states.Get().(*allowing)
+	defer s.states.Put(a)
 	denied, err := s.decideForwarded(a, r)
 	if err != nil {
 		problem.OfProxy(err).Write(w)
@@ -46,7 +45,7 @@ func (s *Server) forwardAuth(w http.ResponseWriter, r *http.Request) {
 }
 
 // decideForwarded asks the limits, and says with which status a denial is answered.
-func (s *Server) decideForwarded(a *allowing, r *http.Request) (denied int, err error) {
+func (s *Routes) decideForwarded(a *allowing, r *http.Request) (denied int, err error) {
 	if len(r.Header[forwarded.Mark]) == 0 {
 		return 0, problem.New(api.CodeInvalidParameter, forwarded.Mark, "this is for proxies, which say in "+forwarded.Mark+" what their client asks for: have the proxy send it (docs/proxies.md), or ask /v1/allow")
 	}
@@ -79,5 +78,5 @@ func (s *Server) decideForwarded(a *allowing, r *http.Request) (denied int, err 
 			return 0, err
 		}
 	}
-	return denied, s.service.Allow(clientOf(r), requests, false, &a.decision)
+	return denied, s.service.Allow(s.caller(r), requests, false, &a.decision)
 }

@@ -1,4 +1,4 @@
-package server
+package decide
 
 import (
 	"net/http"
@@ -14,7 +14,7 @@ const allowQueryDescription = "`POST /v1/allow` for the shell: `curl -sf 'localh
 	"HEAD does. Nothing of a body is read. Several keys are taken all or none."
 
 // registerAllowQuery routes GET /v1/allow as registerAllow does its POST.
-func (s *Server) registerAllowQuery(doc *openapi.API, mux *router) {
+func (s *Routes) registerAllowQuery(doc *openapi.API, mux Mux) {
 	mux.HandleFunc("GET /v1/allow", s.allowQuery)
 	answer := map[string]*huma.MediaType{"application/json": {Schema: openapi.SchemaFor[api.AllowAnswer](doc)}}
 	responses := doc.Responses(append(queryCodes(), api.CodeOverloaded, api.CodeClosed)...)

@@ -1,4 +1,4 @@
-package server
+package decide
 
 import (
 	"net/http"
@@ -34,7 +34,7 @@ answer decides by itself whether to let pass.`
 
 // registerAllow routes POST /v1/allow around huma, which would cost several times what
 // the decision does, and describes it by hand.
-func (s *Server) registerAllow(doc *openapi.API, mux *router) {
+func (s *Routes) registerAllow(doc *openapi.API, mux Mux) {
 	mux.HandleFunc("POST /v1/allow", s.allow)
 	registry := doc.OpenAPI().Components.Schemas
 	body := registry.Schema(reflect.TypeFor[api.AllowObject](), true, "AllowRequest")

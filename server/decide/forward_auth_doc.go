@@ -1,4 +1,4 @@
-package server
+package decide
 
 import (
 	"net/http"
@@ -8,6 +8,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/server/forwarded"
 	"github.com/weir-counter/weir/server/openapi"
+	"github.com/weir-counter/weir/server/origin"
 )
 
 const forwardAuthDescription = `Tells a proxy whether a request of its client may pass: forward_auth of Caddy, auth_request of nginx, ForwardAuth of Traefik. 200 when it
@@ -26,9 +27,9 @@ may, 429 when not. Any method will do, and nothing of a body is read.
 
 **What else goes wrong** is a 500, or a 503, whatever the code: the client of the proxy can do nothing about it.`
 
-// registerForwardAuth routes forwardAuthPath for any method, and describes GET.
-func (s *Server) registerForwardAuth(doc *openapi.API, mux *router) {
-	mux.HandleFunc(forwardAuthPath, s.forwardAuth)
+// registerForwardAuth routes origin.ForwardAuthPath for any method, and describes GET.
+func (s *Routes) registerForwardAuth(doc *openapi.API, mux Mux) {
+	mux.HandleFunc(origin.ForwardAuthPath, s.forwardAuth)
 	text := &huma.Schema{Type: huma.TypeString}
 	responses := doc.Responses(api.CodeInternal, api.CodeOverloaded, api.CodeClosed)
 	delete(responses, "401")
@@ -49,13 +50,13 @@ func (s *Server) registerForwardAuth(doc *openapi.API, mux *router) {
 		{Name: "hops", In: "query", Description: "How many proxies of yours a request comes through, the asking one among them: which address of X-Forwarded-For is the client's, from the right.", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(forwarded.MaxHops)), Default: 1}},
 	}, limitQueryParams()...)
 	doc.OpenAPI().AddOperation(&huma.Operation{
-		OperationID: "forwardAuth", Method: http.MethodGet, Path: forwardAuthPath,
+		OperationID: "forwardAuth", Method: http.MethodGet, Path: origin.ForwardAuthPath,
 		Summary:     "Tell a proxy whether a request may pass",
 		Description: forwardAuthDescription,
 		Parameters: append(params,
 			field(forwarded.Mark, "What the client asks for. Only who sends it is taken for a proxy.", true),
 			field("X-Forwarded-For", "Of (client).", false), field("X-Forwarded-Host", "Of (host).", false), field("X-Forwarded-Method", "Of (method).", false),
-			field(tokenHeader, "Of a server with a tokens file.", false)),
+			field(TokenHeader, "Of a server with a tokens file.", false)),
 		Responses: responses,
 	})
 }

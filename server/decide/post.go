@@ -1,4 +1,4 @@
-package server
+package decide
 
 import (
 	"errors"
@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// maxAllowBytes bounds the body of POST /v1/allow: MaxChecks keys of MaxKeyBytes, each
+	// MaxBytes bounds the body of POST /v1/allow: MaxChecks keys of MaxKeyBytes, each
 	// byte as an escape of six letters, and what stands between.
-	maxAllowBytes = 256 << 10
+	MaxBytes = 256 << 10
 
 	// keptAllowBytes is the largest buffer that is kept for the next request.
 	keptAllowBytes = 16 << 10
@@ -40,8 +40,8 @@ func newAllowing() any {
 }
 
 // allow is POST /v1/allow.
-func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
-	a := s.allows.Get().(*allowing)
+func (s *Routes) allow(w http.ResponseWriter, r *http.Request) {
+	a := s.states.Get().(*allowing)
 	if err := s.decide(a, w, r); err != nil {
 		p := problem.Of(err)
 		advertiseJSON(w.Header(), p)
@@ -50,7 +50,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) {
 		s.answerAllow(a, w, r)
 	}
 	if cap(a.body) <= keptAllowBytes && cap(a.answer) <= keptAllowBytes {
-		s.allows.Put(a)
+		s.states.Put(a)
 	}
 }
 
@@ -65,7 +65,7 @@ func advertiseJSON(h http.Header, p *problem.Problem) {
 }
 
 // decide reads the request and asks the limits.
-func (s *Server) decide(a *allowing, w http.ResponseWriter, r *http.Request) error {
+func (s *Routes) decide(a *allowing, w http.ResponseWriter, r *http.Request) error {
 	if err := allowParams(r); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (s *Server) decide(a *allowing, w http.ResponseWriter, r *http.Request) err
 	if err := a.parser.Parse(a.body); err != nil {
 		return err
 	}
-	return s.service.Allow(clientOf(r), a.parser.Requests, a.parser.Peek, &a.decision)
+	return s.service.Allow(s.caller(r), a.parser.Requests, a.parser.Peek, &a.decision)
 }
 
 // allowParams refuses what a decision can't keep: a take that came again under an
@@ -90,31 +90,31 @@ func allowParams(r *http.Request) error {
 			return problem.New(api.CodeUnknownParameter, service.Clip(name), service.Clip(name)+": unknown query parameter: all that is asked stands in the body")
 		}
 	}
-	if r.Header.Get(keyHeader) != "" {
-		return problem.New(api.CodeInvalidIdempotencyKey, keyHeader,
+	if r.Header.Get(body.IdempotencyKey) != "" {
+		return problem.New(api.CodeInvalidIdempotencyKey, body.IdempotencyKey,
 			"an Idempotency-Key is not taken here, since a verdict holds for its moment only: leave it out, and treat an answer that was lost as admissions that may have been taken")
 	}
 	return nil
 }
 
-// readAllow reads the body into a.body. It takes a place only for a large one: see arrive.
-func (s *Server) readAllow(a *allowing, w http.ResponseWriter, r *http.Request) error {
+// readAllow reads the body into a.body. It takes a place only for a large one: see body.Small.
+func (s *Routes) readAllow(a *allowing, w http.ResponseWriter, r *http.Request) error {
 	contentType := r.Header.Get("Content-Type")
 	if f, err := body.FormatOf(contentType); err != nil || f != body.JSONDocument {
 		return problem.New(api.CodeUnsupportedType, "Content-Type", "Content-Type "+service.Clip(strconv.Quote(contentType))+" is not taken: send application/json (curl -H content-type:application/json, or curl --json)")
 	}
-	limit := min(maxAllowBytes, s.ceilings.MaxBodyBytes)
-	if r.Header.Get("Content-Encoding") == "" && r.ContentLength >= 0 && r.ContentLength <= min(limit, smallBody) {
+	limit := min(MaxBytes, s.maxBody)
+	if r.Header.Get("Content-Encoding") == "" && r.ContentLength >= 0 && r.ContentLength <= min(limit, body.Small) {
 		c := pace.Of(r)
 		c.Waits(true)
 		defer c.Waits(false)
 		return a.read(r.Body, limit) // net/http reads no more than the declared length
 	}
-	at := bodyPlace{client: clientOf(r)}
-	defer at.leave()
-	if err := s.upload(&at, w, r); err != nil {
+	leave, err := s.upload(w, r)
+	if err != nil {
 		return err
 	}
+	defer leave()
 	plain, release, err := body.Decoded(r, limit)
 	defer release()
 	if err != nil {
@@ -142,7 +142,7 @@ func (a *allowing) read(from io.Reader, limit int64) error {
 }
 
 // answerAllow writes the verdict: 200, or 429 with the time to wait.
-func (s *Server) answerAllow(a *allowing, w http.ResponseWriter, r *http.Request) {
+func (s *Routes) answerAllow(a *allowing, w http.ResponseWriter, r *http.Request) {
 	d, h := &a.decision, w.Header()
 	setRateLimit(h, d, &a.fields)
 	h["Content-Type"] = jsonType

@@ -1,4 +1,4 @@
-package server
+package decide
 
 import (
 	"fmt"
@@ -23,10 +23,10 @@ var limitParams = []string{"key", "limit", "per", "burst", "algorithm", "name", 
 const maxQueryKeys = 8
 
 // allowQuery is GET /v1/allow: the decision of a key for the shell.
-func (s *Server) allowQuery(w http.ResponseWriter, r *http.Request) {
+func (s *Routes) allowQuery(w http.ResponseWriter, r *http.Request) {
 	withoutBody(w, r)
-	a := s.allows.Get().(*allowing)
-	defer s.allows.Put(a)
+	a := s.states.Get().(*allowing)
+	defer s.states.Put(a)
 	if err := s.decideQuery(a, r); err != nil {
 		problem.Of(err).Write(w)
 		return
@@ -42,7 +42,7 @@ func withoutBody(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) decideQuery(a *allowing, r *http.Request) error {
+func (s *Routes) decideQuery(a *allowing, r *http.Request) error {
 	q, err := queryOf(r, append([]string{"peek"}, limitParams...))
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (s *Server) decideQuery(a *allowing, r *http.Request) error {
 			return problem.New(bad.Code, "key", bad.Message)
 		}
 	}
-	return s.service.Allow(clientOf(r), requests, peek, &a.decision)
+	return s.service.Allow(s.caller(r), requests, peek, &a.decision)
 }
 
 // queryOf reads the parameters of a URL, each of which may be there once, keys several times.
