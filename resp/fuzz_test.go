@@ -16,7 +16,7 @@ func FuzzCommands(f *testing.F) {
 		"HELLO 3 SETNAME x\r\nCLIENT SETINFO LIB-NAME y\r\nCOMMAND DOCS\r\nCONFIG GET *\r\nINFO\r\n", "MHIT a 1 b 2\r\nRATE a 10s\r\nDEL a b\r\nMGET a b\r\n",
 		"*2\r\n$4\r\nECHO\r\n$3\r\nabc\r\n",
 		"EVALSHA " + shaAllowN + " 1 a 10 10 0.5 1\r\nEVALSHA " + shaAllowAtMost + " 1 a 10 10 60 3\r\nEVALSHA " + shaTraefik + " 1 a 1e-4 2 2 1 5000\r\nSCRIPT EXISTS x\r\n",
-		"EVALSHA " + shaFlexible + " 1 a 2 60\r\nEVALSHA " + shaSliding + " 3 a b c 10 2250 1000 1\r\nEVALSHA " + shaFixedLeft + " 2 a \"\" 3\r\nEVAL x 0\r\n",
+		"EVALSHA " + shaFlexible + " 1 a 2 60\r\nEVALSHA " + shaBucket + " 1 b 10 1000 3 50 4\r\nEVALSHA " + shaReset + " 1 a* 0\r\nEVALSHA " + shaSliding + " 3 a b c 10 2250 1000 1\r\nEVALSHA " + shaFixedLeft + " 2 a \"\" 3\r\nEVAL x 0\r\n",
 		"RESET\r\nQUIT\r\n",
 	} {
 		f.Add(seed)

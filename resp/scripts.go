@@ -24,7 +24,7 @@ type script struct {
 // scripts are all that the door knows. The tests of bench/doors run the libraries themselves, and so find
 // a text that a new version has changed.
 func scripts() []*script {
-	return slices.Concat(redisRateScripts(), traefikScripts(), flexibleScripts(), upstashScripts())
+	return slices.Concat(redisRateScripts(), traefikScripts(), flexibleScripts(), upstashScripts(), upstashMoreScripts())
 }
 
 // scriptTable finds scripts by the SHA-1 of their texts.

@@ -21,6 +21,11 @@ const (
 	shaFixedLeft   = "823cb2a5a902d69681244f5e28e5ebb8f2a89edd"
 	shaSliding     = "74740bb3d7792848093cdef586b6b6037c455fd6"
 	shaSlidingLeft = "7ca36169e0fc9caedd81b4eef8e99854c157f9b5"
+	shaBucket      = "d60be5bd3d83482ae229309f1f7425424f891204"
+	shaBucketLeft  = "40daf4a441df736f5c99f8b77bbe176c909e5de4"
+	shaCached      = "1861a700bafe96c833a483af6b1c28a8897cfdb0"
+	shaCachedLeft  = "eb82f0e853d2fc9a236fa9bfbe704fda6ac2fc36"
+	shaReset       = "54bd274ddc59fb3be0f42deee2f64322a10e2b50"
 )
 
 func TestScripts(t *testing.T) {
@@ -226,4 +231,49 @@ func TestScriptsOfCounters(t *testing.T) {
 	`)
 	s.now.Add(3000)
 	c.says("EXISTS w:2 -> 0\n")
+}
+
+// The bucket of @upstash/ratelimit, by the time of its client; its cached window; and what resets both.
+func TestTokenBucketScript(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, Config{}, "")
+	c := s.dial()
+	c.says(`
+		EVALSHA ` + shaBucketLeft + ` 1 b 10 -> [10 -1 10]
+		EVALSHA ` + shaBucket + ` 1 b 10 1000 3 50000 4 -> [6 51000 10]
+		PTTL b -> 2000
+		PTTL b:refilledAt -> 2000
+		EVALSHA ` + shaBucket + ` 2 b "" 10 1000 3 50999 7 -> [-1 51000 10]
+		EVALSHA ` + shaBucket + ` 1 b 10 1000 3 50999 6 -> [0 51000 10]
+		PTTL b -> 4000
+		EVALSHA ` + shaBucket + ` 1 b 10 1000 3 50999 1 -> [-1 51000 10]
+		EVALSHA ` + shaBucket + ` 1 b 10 1000 3 52500 1 -> [5 53000 10]
+		EVALSHA ` + shaBucketLeft + ` 1 b 10 -> [5 52000 10]
+		EVALSHA ` + shaBucket + ` 1 b 10 1000 3 52500 -9 -> [14 53000 10]
+		PTTL b -> 2000
+		EVALSHA ` + shaBucket + ` 1 b 10 1000 3 53000 0 -> [10 54000 10]
+		SET most 2 -> OK
+		EVALSHA ` + shaBucket + ` 2 b most 10 1000 3 54000 1 -> [1 55000 2]
+		EVALSHA ` + shaBucketLeft + ` 2 b most 10 -> [1 54000 2]
+		EVALSHA ` + shaBucket + ` 1 c 10 1000 3 1 -5 -> [15 1001 10]
+		PTTL c -> -1
+		EVALSHA ` + shaBucket + ` 1 d 10 0 3 1 1 -> -ERR a token bucket needs an interval from 1 ms, a refill of 1 token or more, and a time from 0
+		EVALSHA ` + shaBucket + ` 1 d 9007199254740993 1000 3 1 1 -> -ERR value is not an integer or out of range
+		EVALSHA ` + shaBucket + ` 1 d 9007199254740992 9007199254740992 1 1 9007199254740992 -> -ERR invalid expire time
+		EVALSHA ` + shaBucket + ` 1 e 9007199254740992 1000 9007199254740992 1 -9007199254740992 -> -ERR increment or decrement would overflow
+		EXISTS d e -> 0
+
+		EVALSHA ` + shaCachedLeft + ` 1 w:7 "" -> 0
+		EVALSHA ` + shaCached + ` 1 w:7 60000 2 -> 2
+		PTTL w:7 -> 60000
+		EVALSHA ` + shaCachedLeft + ` 1 w:7 "" -> "2"
+		SET w:8 1 -> OK
+		SET w8 1 -> OK
+		EVALSHA ` + shaReset + ` 1 w:* "" -> nil
+		EXISTS w:7 w:8 w8 -> 1
+		EVALSHA ` + shaReset + ` 1 b "" -> nil
+		EXISTS b b:refilledAt -> 0
+		EVALSHA ` + shaReset + ` 1 "a[b]:*" "" -> -ERR resetUsedTokens takes identifiers without * ? [ \
+		EVALSHA ` + shaReset + ` 1 * "" -> -ERR resetUsedTokens takes identifiers without * ? [ \
+	`)
 }

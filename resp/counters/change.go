@@ -1,6 +1,9 @@
 package counters
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // Counter is the value of a key, and when it expires, in milliseconds; 0: never.
 type Counter struct{ Value, Expires int64 }
@@ -49,6 +52,21 @@ func (v *View) Remove(now int64, key []byte) (existed bool) {
 	}
 	v.table.remove(s, string(key))
 	return true
+}
+
+// RemoveAll removes the counters whose keys have a beginning. It looks at all there are, and holds some of them at a time, so it is no
+// single step; the caller holds none.
+func (v *View) RemoveAll(begin []byte) {
+	for i := range v.table.shards {
+		s := &v.table.shards[i]
+		s.mu.Lock()
+		for key := range s.keys {
+			if strings.HasPrefix(key, string(begin)) {
+				v.table.remove(s, key)
+			}
+		}
+		s.mu.Unlock()
+	}
 }
 
 // Setting says how Set changes a counter.

@@ -23,9 +23,12 @@ let compared = 0;
 for (const [name, limiter] of [
   ['sliding', () => Ratelimit.slidingWindow(10, '1 h')],
   ['fixed', () => Ratelimit.fixedWindow(10, '1 h')],
+  ['bucket', () => Ratelimit.tokenBucket(3, '20 m', 10)],
+  ['cached', () => Ratelimit.cachedFixedWindow(10, '1 h')],
 ]) {
-  for (const dynamicLimits of [false, true]) {
-    const limits = servers.map((redis) => new Ratelimit({ redis, limiter: limiter(), prefix: `upstash:${name}:${dynamicLimits}`, dynamicLimits, ephemeralCache: false, timeout: 0 }));
+  const cached = name === 'cached';
+  for (const dynamicLimits of cached ? [false] : [false, true]) {
+    const limits = servers.map((redis) => new Ratelimit({ redis, limiter: limiter(), prefix: `upstash:${name}:${dynamicLimits}`, dynamicLimits, ephemeralCache: cached ? new Map() : false, timeout: 0 }));
     for (let i = 0; i < 700; i++) {
       now += next(hour / 20);
       const key = `user${next(3)}`, rate = 1 + next(4), most = 5 + next(10);
@@ -36,10 +39,12 @@ for (const [name, limiter] of [
         ['refund', (l) => l.limit(key, { rate: -1 })],
         ['remaining', (l) => l.getRemaining(key)],
         ['dynamic', (l) => dynamicLimits ? l.setDynamicLimit({ limit: most }) : undefined],
-      ][next(6)];
+        ['reset', (l) => i % 5 === 0 ? l.resetUsedTokens(key) : undefined],
+      ][next(7)];
       const replies = [];
       for (const l of limits) {
         const reply = await call(l);
+        await reply?.pending;
         delete reply?.pending;
         replies.push(reply);
       }
