@@ -5,6 +5,7 @@ BIN       := bin
 FUZZTIME  ?= 10m
 ROUNDS    ?= 50
 SEEDS     ?= 20000
+LEASED_SEEDS ?= 10000
 FIRST     ?= 0
 NODES     ?= 1,3,10,30,100
 KEYS      ?= 100000
@@ -23,7 +24,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build image test race sim crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-node web web-test pictures
+.PHONY: help run cluster build image test race sim sim-leased crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-node web web-test pictures
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +83,9 @@ cluster-lag: need-go ## Measure how long a hit takes to the counts of other node
 
 # With the elections of production: those of make test are quicker.
 cluster-crash cluster-netns cluster-size cluster-lag soak: export JOINTEST_ELECTIONS = production
+
+sim-leased: need-go ## Simulate the grants of leased limits in a world that fails, LEASED_SEEDS (10000) times, from seed FIRST (0)
+	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h -v ./limit/grant -args -sim.seeds $(LEASED_SEEDS) -sim.first $(FIRST)
 
 soak: need-go ## The long tests: leaks, settings, simulation, kills, clusters under faults; ROUNDS (50) scales them all
 	$(GO) test -run 'TestSoak$$' -count 1 -v -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
