@@ -25,6 +25,7 @@ type AllowAnswer struct {
 	Allowed           bool         `json:"allowed" doc:"The request may pass; what it asked for is taken."`
 	Unmatched         bool         `json:"unmatched,omitempty" doc:"No policy is for any of the keys, so nothing limits the request."`
 	RetryAfterSeconds float64      `json:"retry_after_s,omitempty" doc:"Until the request would be allowed, if nothing else happens; absent when it was."`
+	Denial            string       `json:"denial,omitempty" doc:"Of a denial: its ID. GET /v1/denials/{id} says why." example:"4v8k0zq2m1b7c"`
 	Limits            []LimitState `json:"limits" nullable:"false" doc:"What each limit says, in the order of the checks, of each in the order of the policies."`
 }
 

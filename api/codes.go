@@ -57,6 +57,11 @@ const (
 	// A decision of a limit. What is wrong with its body has the codes of lines.
 	CodeUnknownLimit Code = "unknown_limit" // there is no policy of that name
 
+	// Why a decision was a denial.
+	CodeUnknownDenial Code = "unknown_denial" // no denial has that ID, or the caller may not read it
+	CodeDenialGone    Code = "denial_gone"    // newer denials took its place
+	CodeOtherNode     Code = "other_node"     // another node keeps it: ask that one
+
 	CodeBackupRunning  Code = "backup_running"  // one at a time
 	CodeRestoreRunning Code = "restore_running" // one at a time
 	CodeCountedTwice   Code = "counted_twice"   // hits of a backup that is to be merged are here already

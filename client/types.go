@@ -63,6 +63,14 @@ type (
 	LimitKeys = api.LimitKeysAnswer
 	// LimitKey is what one key has used of a limit.
 	LimitKey = api.LimitKey
+	// Denial is why a request was denied, as it was then.
+	Denial = api.DenialAnswer
+	// DenialLimit is one limit that denied a request.
+	DenialLimit = api.DenialLimit
+	// Who is the keys that limits deny now.
+	Who = api.WhoAnswer
+	// LimitedKey is a key that a limit denies.
+	LimitedKey = api.LimitedKey
 
 	// Stats is what a server holds and what it dropped.
 	Stats = api.StatsAnswer

@@ -52,6 +52,7 @@ func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets
 		}
 		return nil
 	})
+	sockets.Node = name
 	sockets.Strict = func() backend.StrictStats { return backend.StrictStats(s.Stats()) }
 	sockets.policy = policy.Cluster{Node: name, Nodes: nodesOf(m.journal), Strict: s}
 	return nil

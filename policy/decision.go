@@ -90,6 +90,10 @@ type Decision struct {
 	// else happens; 0 if Allowed. Of what can never pass it knows nothing.
 	RetryAfter time.Duration
 
+	// Denial is empty, or the ID under which whoever asked keeps why this is a denial: package
+	// service does.
+	Denial []byte
+
 	asking   int // the place of the request that limits are gathered of
 	checks   []weir.Check
 	verdicts []weir.Verdict
@@ -102,7 +106,7 @@ type Decision struct {
 
 // reset forgets the decision and keeps its memory.
 func (d *Decision) reset() {
-	d.Allowed, d.Unmatched, d.Never, d.Denied, d.RetryAfter = false, false, false, nil, 0
+	d.Allowed, d.Unmatched, d.Never, d.Denied, d.RetryAfter, d.Denial = false, false, false, nil, 0, d.Denial[:0]
 	d.Results, d.checks, d.hits = d.Results[:0], d.checks[:0], d.hits[:0]
 	d.apart, d.elsewhere, d.away = false, d.elsewhere[:0], d.away[:0]
 }

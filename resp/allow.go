@@ -102,7 +102,7 @@ func readAlgorithm(word []byte) (policy.Algorithm, error) {
 	return 0, argument.Wrong(api.CodeInvalidLimit, "algorithm", "ALGORITHM "+argument.Clip(word)+": must be window, fixed or gcra")
 }
 
-// writeDecision writes allowed, remaining, retry_after_ms, reset_ms and limit. A decision of several
+// writeDecision writes allowed, remaining, retry_after_ms, reset_ms and limit, and of a denial its ID. A decision of several
 // limits is as the one that leaves least: of a denial, the one that denied. No limit is for keys
 // that no policy knows: remaining and limit are null.
 func (s *session) writeDecision(d *policy.Decision) {
@@ -110,10 +110,14 @@ func (s *session) writeDecision(d *policy.Decision) {
 	if tightest == nil {
 		tightest = leastOf(d)
 	}
+	fields := 5
+	if len(d.Denial) > 0 {
+		fields++
+	}
 	if s.out.V3() {
-		s.out.Map(5)
+		s.out.Map(fields)
 	} else {
-		s.out.Array(5)
+		s.out.Array(fields)
 	}
 	s.field("allowed")
 	s.out.Bool(d.Allowed)
@@ -136,6 +140,10 @@ func (s *session) writeDecision(d *policy.Decision) {
 		s.out.Null()
 	} else {
 		s.out.Bulk(tightest.Name)
+	}
+	if len(d.Denial) > 0 {
+		s.field("denial")
+		s.out.Bulk(argument.View(d.Denial))
 	}
 }
 

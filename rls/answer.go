@@ -33,6 +33,9 @@ func (a *ask) answer(denied bool, headers string) *pb.RateLimitResponse {
 	case HeadersPlain:
 		response.ResponseHeadersToAdd = a.plainFields()
 	}
+	if denied && len(a.decision.Denial) > 0 && (headers == HeadersDraft || headers == HeadersPlain) {
+		response.ResponseHeadersToAdd = append(response.ResponseHeadersToAdd, &core.HeaderValue{Key: "weir-denial", Value: string(a.decision.Denial)})
+	}
 	return response
 }
 

@@ -254,7 +254,10 @@ func (a *ask) allow(s *service.Service, c service.Caller, peek bool) (denied boo
 	if err := s.Allow(c, a.requests, peek, &a.decision); err != nil && !a.decision.Never {
 		return false, err
 	}
-	return a.judge(), nil
+	if denied = a.judge(); denied && len(a.decision.Denial) == 0 { // a peek, or more than the burst
+		s.NoteDenial(a.requests, &a.decision)
+	}
+	return denied, nil
 }
 
 // judge says what is over: by itself, and all in all. Quotas deny together.

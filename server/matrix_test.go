@@ -37,6 +37,8 @@ var asks = []ask{
 	{"GET /v1/keys", "read", "/v1/keys?prefix=KEY", "", false},
 	{"GET /v1/keys", "read", "/v1/keys?prefix=limit:", "", true},
 	{"GET /v1/limits/{name}/keys", "read", "/v1/limits/LIMIT/keys", "", false},
+	{"GET /v1/limits/who", "read", "/v1/limits/who?prefix=KEY", "", false},
+	{"GET /v1/denials/{id}", "read", "/v1/denials/0000000000000", "", false},
 	{"DELETE /v1/keys/{key}", "admin", "/v1/keys/KEY", "", false},
 	{"DELETE /v1/limits/inline", "admin", "/v1/limits/inline", "", true},
 	{"DELETE /v1/cluster/nodes/{node}", "admin", "/v1/cluster/nodes/n2", "", true},

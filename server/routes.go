@@ -27,6 +27,7 @@ func (s *Server) routes() (http.Handler, error) {
 	decide.New(decide.Config{Service: s.service, Log: s.log, Caller: clientOf, Upload: s.uploadPlace}).Register(doc, to)
 	s.registerLimits(doc)
 	s.registerForget(doc)
+	s.registerDenials(doc)
 	s.registerCount(doc)
 	s.registerSeries(doc)
 	s.registerTop(doc)

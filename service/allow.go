@@ -45,6 +45,7 @@ func (s *Service) Allow(c Caller, requests []policy.Request, peek bool, d *polic
 	}
 	if !peek {
 		s.decisions.Count(d)
+		s.NoteDenial(requests, d)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ type Backend struct {
 	Journal backend.Journal // nil: hits are kept in memory only
 	Cluster backend.Cluster // nil: this node counts alone
 	Answers Answers         // nil: the engine answers, which holds all keys
+	Node    string          // this node's name in a cluster; "": it counts alone
 
 	Tokens *Tokens // who may do what; nil: everybody may do everything
 

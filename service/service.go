@@ -9,6 +9,7 @@ import (
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service/accounts"
+	"github.com/weir-counter/weir/service/denials"
 	"github.com/weir-counter/weir/service/outcomes"
 	"github.com/weir-counter/weir/service/pools"
 )
@@ -33,6 +34,7 @@ type Service struct {
 	requests  requests
 	doors     []Door // does not change once they answer
 	accounts  *accounts.Accounts
+	denials   *denials.Ring
 
 	// waitedInVain: the journal fails, and somebody has waited for DurableTimeout since.
 	waitedInVain atomic.Bool
@@ -55,6 +57,7 @@ func New(b Backend, cfg Config) (*Service, error) {
 	s := &Service{
 		Pools: pools.New(pools.Bounds{InFlight: cfg.MaxInFlight, Durable: cfg.MaxDurable, BufferedBytes: cfg.MaxBufferedBytes, BodyBytes: cfg.MaxBodyBytes}), engine: b.Engine, backend: b, cfg: cfg, log: cfg.Logger, started: time.Now(),
 		storage: storageOf(b.Journal), answers: b.Answers, policies: b.Policies, decisions: outcomes.New(b.Policies), accounts: accounts.New(),
+		denials: denials.New(b.Node),
 	}
 	if s.answers == nil {
 		s.answers = held{s}

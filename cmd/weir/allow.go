@@ -125,7 +125,11 @@ func printDecision(t *cli.Table, d client.Decision) {
 	case d.Allowed:
 		t.Row("allowed")
 	default:
-		t.Row("denied, again in " + cli.WaitText(d.RetryAfterSeconds))
+		why := ""
+		if d.Denial != "" {
+			why = "; weir why " + d.Denial
+		}
+		t.Row("denied, again in " + cli.WaitText(d.RetryAfterSeconds) + why)
 	}
 	t.Row("LIMIT", "KEY", "LEFT", "OF", "RESET", "")
 	for _, l := range d.Limits {

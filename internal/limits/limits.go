@@ -4,6 +4,8 @@
 package limits
 
 import (
+	"time"
+
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/friend"
 	"github.com/weir-counter/weir/limit"
@@ -41,6 +43,7 @@ type side interface {
 	Record() string
 	Overshoot() uint64
 	Inline() error
+	Known(key string, list []limit.Admitted) ([]limit.Admitted, time.Duration)
 }
 
 func of(l *weir.KeyedLimit) side { return friend.Side(l) }

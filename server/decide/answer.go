@@ -20,6 +20,11 @@ func appendAnswer(b []byte, d *policy.Decision) []byte {
 		b = append(b, `,"unmatched":true`...)
 	}
 	b = appendRetryAfter(b, d.RetryAfter)
+	if len(d.Denial) > 0 {
+		b = append(b, `,"denial":"`...)
+		b = append(b, d.Denial...) // has no character to escape
+		b = append(b, '"')
+	}
 	b = append(b, `,"limits":[`...)
 	for i := range d.Results {
 		if i > 0 {
@@ -104,4 +109,14 @@ func setRateLimit(h http.Header, d *policy.Decision, list *ratelimitfields.List)
 		}
 	}
 	list.Write(h, d.RetryAfter)
+}
+
+// denialHeader has the ID of a denial.
+const denialHeader = "Weir-Denial"
+
+// setDenial names a denial.
+func setDenial(h http.Header, d *policy.Decision) {
+	if len(d.Denial) > 0 {
+		h.Set(denialHeader, string(d.Denial))
+	}
 }

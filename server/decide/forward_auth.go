@@ -35,6 +35,7 @@ func (s *Routes) forwardAuth(w http.ResponseWriter, r *http.Request) {
 	}
 	seconds := ratelimitfields.RetryAfter(d.RetryAfter)
 	h.Set("Retry-After", seconds)
+	setDenial(h, d)
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
 	a.answer = append(append(append(a.answer[:0], "Too many requests: try again in "...), seconds...), " s.\n"...)

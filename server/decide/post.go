@@ -150,6 +150,7 @@ func (s *Routes) answerAllow(a *allowing, w http.ResponseWriter, r *http.Request
 	if !d.Allowed {
 		status = http.StatusTooManyRequests
 		h.Set("Retry-After", ratelimitfields.RetryAfter(d.RetryAfter))
+		setDenial(h, d)
 	}
 	a.answer = appendAnswer(a.answer[:0], d)
 	w.WriteHeader(status)

@@ -56,6 +56,10 @@ var StatusOf = map[api.Code]int{
 	api.CodeUnknownField: http.StatusBadRequest,
 	api.CodeUnknownLimit: http.StatusNotFound,
 
+	api.CodeUnknownDenial: http.StatusNotFound,
+	api.CodeDenialGone:    http.StatusGone,
+	api.CodeOtherNode:     http.StatusMisdirectedRequest,
+
 	api.CodeUnknownNode: http.StatusNotFound,
 	api.CodeNodeHere:    http.StatusConflict,
 	api.CodeNoCluster:   http.StatusConflict,

@@ -1,0 +1,88 @@
+package api
+
+import "time"
+
+// DenialAnswer is why a request was denied, as it was then.
+type DenialAnswer struct {
+	ID        string          `json:"id" example:"n1-4v8k0zq2m1b7c"`
+	Node      string          `json:"node,omitempty" doc:"The node of a cluster that was asked, and keeps this."`
+	At        Time            `json:"at" doc:"When the request was denied, by the node's clock."`
+	Limits    []DenialLimit   `json:"limits" nullable:"false" doc:"The limits that denied it, in their order, at most 4."`
+	More      int             `json:"more,omitempty" doc:"Limits that denied it too, beside limits."`
+	Freshness DenialKnowledge `json:"freshness" doc:"What the node knew of other nodes' admissions then."`
+}
+
+// DenialKnowledge is Freshness at the time of a denial.
+type DenialKnowledge struct {
+	AsOf Time     `json:"as_of" doc:"Admissions of all nodes until then were known."`
+	Late []string `json:"late,omitempty" doc:"Nodes that were late: of their admissions some may be missing."`
+}
+
+// DenialLimit is one limit that denied a request.
+type DenialLimit struct {
+	Name       string  `json:"name" doc:"Of the policy, or of the limit that the request brought along." example:"login"`
+	Inline     bool    `json:"inline,omitempty" doc:"The request brought the limit along."`
+	Asked      string  `json:"asked" doc:"The key of the request." example:"login:bob:10.0.0.1"`
+	Key        string  `json:"key" doc:"The key that is counted." example:"login:bob"`
+	Keys       string  `json:"keys,omitempty" doc:"The rule: keys of the policy, as it is now." example:"login:{user}:*"`
+	By         string  `json:"by,omitempty" doc:"The rule: by of the policy, as it is now." example:"login:{user}"`
+	Line       int     `json:"line,omitempty" doc:"Where the policy stands in the policy file, as it is now."`
+	Override   bool    `json:"override,omitempty" doc:"The key has a limit of its own in the policy."`
+	Changed    bool    `json:"changed,omitempty" doc:"The policy has another limit now, is for other keys, or is gone."`
+	Where      string  `json:"where" enum:"shared,node,strict,leased" doc:"Which nodes count together, and who decides."`
+	Away       string  `json:"away,omitempty" enum:"closed,open,share,own" doc:"The node that decides did not answer, and it was decided without it."`
+	Elsewhere  bool    `json:"elsewhere,omitempty" doc:"Another node decided: admissions are those that this one knew of."`
+	Limit      uint64  `json:"limit" doc:"How many per per_s."`
+	PerSeconds float64 `json:"per_s"`
+	Burst      uint64  `json:"burst" doc:"How many at once."`
+	Algorithm  string  `json:"algorithm" enum:"window,fixed,gcra"`
+	N          uint64  `json:"n" doc:"How many were asked for."`
+	Used       uint64  `json:"used" doc:"How many of the burst were used up."`
+	Remaining  uint64  `json:"remaining" doc:"How many were left."`
+	RetryAt    *Time   `json:"retry_at,omitempty" doc:"When it would have passed, if nothing else happened; absent of more than the burst, which never passes."`
+	ResetAt    Time    `json:"reset_at" doc:"When the whole burst would have been there again."`
+
+	Admissions []Admission `json:"admissions" nullable:"false" doc:"What filled the limit, the oldest first, as far as the algorithm knows the times."`
+	Doubt      float64     `json:"doubt_s" doc:"By how many seconds each admission may have been earlier than its at: 0 of a window with a burst up to 16, a sub-slot of a larger one, the interval of fixed and gcra."`
+	Enough     EnoughLimit `json:"enough" doc:"The smallest limit that would have let it pass, with the same admissions before it."`
+}
+
+// Per is PerSeconds as a duration.
+func (l DenialLimit) Per() time.Duration { return fromSeconds(l.PerSeconds) }
+
+// Admission is n admissions.
+type Admission struct {
+	At Time   `json:"at" doc:"The latest time at which they may have been."`
+	N  uint64 `json:"n"`
+}
+
+// EnoughLimit is a limit that would have been enough.
+type EnoughLimit struct {
+	Limit      uint64  `json:"limit"`
+	PerSeconds float64 `json:"per_s"`
+	Burst      uint64  `json:"burst"`
+}
+
+// Per is PerSeconds as a duration.
+func (l EnoughLimit) Per() time.Duration { return fromSeconds(l.PerSeconds) }
+
+// WhoAnswer is the keys that limits deny now, most denied first.
+type WhoAnswer struct {
+	At            Time         `json:"at"`
+	WindowSeconds int64        `json:"window_s" doc:"The keys were denied within so many seconds before."`
+	Prefix        string       `json:"prefix,omitempty"`
+	Node          string       `json:"node,omitempty" doc:"The node of a cluster whose denials these are."`
+	Keys          []LimitedKey `json:"keys" nullable:"false"`
+	Forgotten     uint64       `json:"forgotten,omitempty" doc:"Keys that left the list since the server's start, for others that are denied more: the list may lack some that are denied seldom."`
+}
+
+// LimitedKey is a key that a limit denies.
+type LimitedKey struct {
+	Limit             string  `json:"limit" doc:"Its name." example:"login"`
+	Inline            bool    `json:"inline,omitempty" doc:"Requests bring the limit along."`
+	Key               string  `json:"key" doc:"As it is counted." example:"login:bob"`
+	Denied            uint64  `json:"denied" doc:"Requests that were denied since since."`
+	Since             Time    `json:"since" doc:"The first of them; none was denied in the 5 minutes before."`
+	Last              Time    `json:"last" doc:"The last of them."`
+	RetryAfterSeconds float64 `json:"retry_after_s" doc:"Until one like the last would pass, if nothing else happens; 0: it would pass now."`
+}

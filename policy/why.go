@@ -1,0 +1,20 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/weir-counter/weir/internal/limits"
+	"github.com/weir-counter/weir/limit"
+)
+
+// Known appends what this node knows of the admissions that fill the limit of the result at a
+// place: see limits.Known. It is for right after the decision. elsewhere tells that another
+// node decided: this one may know less, or nothing.
+func (d *Decision) Known(place int, list []limit.Admitted) (known []limit.Admitted, doubt time.Duration, elsewhere bool) {
+	c := &d.checks[place]
+	known, doubt = limits.Known(c.Limit, c.Key, list)
+	return known, doubt, d.elsewhere[place] != nil && d.away[place] == ""
+}
+
+// Where says which nodes count the limit of the result at a place together.
+func (d *Decision) Where(place int) limit.Where { return limits.Where(d.checks[place].Limit) }

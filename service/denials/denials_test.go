@@ -1,0 +1,268 @@
+package denials
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// asker asks limits that requests bring along.
+type asker struct {
+	testing.TB
+	ring     *Ring
+	live     *policy.Live
+	now      time.Time
+	requests []policy.Request
+	d        policy.Decision
+}
+
+func newAsker(t testing.TB) *asker {
+	a := &asker{TB: t, ring: New(""), now: time.Unix(1_769_860_800, 0), requests: make([]policy.Request, 1)}
+	engine, err := weir.New(weir.Config{Now: func() time.Time { return a.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	if a.live, err = policy.NewLive(engine, nil); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// ask returns the ID of a denial; "": it passed.
+func (a *asker) ask(key string, n uint64, of *limit.Limit) string {
+	a.requests[0] = policy.Request{Key: key, Inline: of, Limit: "l", N: n}
+	if err := a.live.Take(a.requests, &a.d); err != nil {
+		a.Fatal(err)
+	}
+	a.ring.Note(a.now, About{AsOf: a.now}, a.requests, &a.d)
+	return string(a.d.Denial)
+}
+
+func (a *asker) deny(key string) string {
+	one := limit.Limit{N: 1, Per: time.Hour}
+	for range 2 {
+		if id := a.ask(key, 1, &one); id != "" {
+			return id
+		}
+	}
+	a.Fatal("it passed twice")
+	return ""
+}
+
+func TestIDs(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "n1", "a-b"} {
+		c := newCodec(name)
+		for range 1000 {
+			place := rand.Uint64() >> rand.IntN(64)
+			node, number := Cut(string(c.append(nil, place)))
+			if got, ok := c.place(number); !ok || got != place || node != name {
+				t.Fatalf("%d: %s-%s is %d, %v", place, node, number, got, ok)
+			}
+		}
+	}
+	c, other := newCodec(""), newCodec("")
+	for range 1000 {
+		_, number := Cut(string(c.append(nil, uint64(rand.IntN(1<<20)))))
+		if place, ok := other.place(number); ok && place < 1<<30 {
+			t.Errorf("%s of another life is taken for %d", number, place)
+		}
+	}
+}
+
+// Whatever was noted is found as it was, or is gone when PerSet newer ones of its part came, never another one.
+func TestRingAgainstList(t *testing.T) {
+	t.Parallel()
+	a := newAsker(t)
+	type noted struct {
+		key string
+		at  time.Time
+	}
+	byID := map[string]noted{}
+	for i := range 3 * Kept / 2 {
+		key := fmt.Sprint(rand.IntN(2000))
+		if i%3 == 0 {
+			key = "hot"
+		}
+		a.now = a.now.Add(time.Microsecond)
+		byID[a.deny(key)] = noted{key, a.now}
+	}
+	kept := 0
+	for id, want := range byID {
+		d, found := a.ring.Find(id)
+		switch found {
+		case Here:
+			kept++
+			if len(d.Rules) != 1 || d.Rules[0].Key != want.key || d.Rules[0].Asked != want.key || !d.At.Equal(want.at) || len(d.Rules[0].Known) != 1 {
+				t.Fatalf("%s: %+v, want %+v", id, d, want)
+			}
+		case Unknown:
+			t.Fatalf("%s was noted", id)
+		case Gone:
+		}
+	}
+	if uint64(len(byID)) != a.ring.Noted() || kept < Kept/2 || kept > Kept {
+		t.Errorf("%d IDs of %d denials, %d kept", len(byID), a.ring.Noted(), kept)
+	}
+}
+
+func TestNoteOfManyAtOnce(t *testing.T) {
+	t.Parallel()
+	a := newAsker(t)
+	a.deny("a")
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			requests := []policy.Request{{Key: fmt.Sprint("k", i), Inline: &limit.Limit{N: 1, Per: time.Hour}, N: 1}}
+			var d policy.Decision
+			for range 200 {
+				if err := a.live.Take(requests, &d); err != nil {
+					t.Error(err)
+				}
+				a.ring.Note(a.now, About{}, requests, &d)
+				if _, number := Cut(string(d.Denial)); number != "" {
+					if got, found := a.ring.Find(number); found == Here && got.Rules[0].Key != requests[0].Key {
+						t.Errorf("%s: %+v", requests[0].Key, got)
+					}
+				}
+				a.ring.Who(a.now.Add(-time.Minute), 10, func(*Limited) bool { return true })
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Who is denied most stays on the list, however many others are denied once.
+func TestWhoUnderAFlood(t *testing.T) {
+	t.Parallel()
+	a := newAsker(t)
+	for i := range 10 {
+		for range 10 + i {
+			a.deny(fmt.Sprint("most", i))
+		}
+	}
+	for i := range 3 * MostLimited {
+		a.deny(fmt.Sprint("flood", i))
+	}
+	list, over := a.ring.Who(a.now.Add(-time.Minute), 10, func(*Limited) bool { return true })
+	for i, l := range list {
+		if want := fmt.Sprint("most", 9-i); l.Key != want || l.Denied != uint64(19-i) || l.Name != "l" && l.Name != "inline/window/1h" {
+			t.Errorf("%d: %+v, want %s", i, l, want)
+		}
+	}
+	all, _ := a.ring.Who(a.now.Add(-time.Minute), 1<<20, func(*Limited) bool { return true })
+	if len(list) != 10 || over == 0 || len(all) > MostLimited {
+		t.Errorf("%d listed, %d of all, %d left", len(list), len(all), over)
+	}
+	a.now = a.now.Add(Pause + time.Second)
+	if list, _ := a.ring.Who(a.now.Add(-Pause), 10, func(*Limited) bool { return true }); len(list) != 0 {
+		t.Errorf("long after: %+v", list)
+	}
+	a.deny("most9")
+	if list, _ := a.ring.Who(a.now.Add(-Pause), 10, func(*Limited) bool { return true }); len(list) != 1 || list[0].Denied != 1 || !list[0].Since.Equal(a.now) {
+		t.Errorf("denied anew: %+v", list)
+	}
+}
+
+// The limit that would have been enough is: with the same admissions before it, it lets the request pass, and one of
+// a burst less does not.
+func TestEnough(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	denied := 0
+	for round := range 3000 {
+		of := limit.Limit{N: 1 + random.Uint64N(15), Per: time.Duration(1+random.IntN(1000)) * time.Second, Algorithm: limit.Algorithm(round % 3)}
+		switch {
+		case of.Algorithm == limit.Window && random.IntN(2) == 0:
+			of.N += 100
+		case random.IntN(2) == 0:
+			of.Burst = 1 + random.Uint64N(15)
+		}
+		plan, err := limit.New(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of = plan.Limit()
+		var state limit.State
+		now := int64(1e18)
+		for range 300 {
+			now += random.Int64N(int64(of.Interval()) / 50)
+			n := 1 + random.Uint64N(min(3, of.Burst))
+			v := plan.Take(&state, now, n)
+			if v.Allowed {
+				continue
+			}
+			denied++
+			r := Rule{Limit: of, N: n, Remaining: v.Remaining, Known: plan.AppendKnown(nil, &state, now)}
+			passes := func(l limit.Limit) bool {
+				with, err := limit.New(l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var other limit.State
+				for _, a := range r.Known {
+					with.Charge(&other, a.At, a.N)
+				}
+				return with.Peek(&other, now, n).Allowed
+			}
+			enough := r.Enough()
+			if of.Burst <= 16 && enough.Burst > 16 && of.Algorithm == limit.Window {
+				break // counted in sub-slots, it may need one more
+			}
+			if !passes(enough) {
+				t.Fatalf("%+v, %d: %+v is not enough: %+v", of, n, enough, r)
+			}
+			less := enough
+			less.Burst--
+			if of.Burst == of.N && of.Algorithm != limit.GCRA {
+				less.N = less.Burst
+			}
+			if passes(less) {
+				t.Fatalf("%+v, %d: %+v is enough too, of %+v: %+v", of, n, less, enough, r)
+			}
+			break
+		}
+	}
+	if denied < 1000 {
+		t.Errorf("only %d denials", denied)
+	}
+}
+
+// A denial that is noted allocates nothing once the ring is full.
+func TestNoteAllocatesNothing(t *testing.T) {
+	a := newAsker(t)
+	for range 2 * PerSet {
+		a.deny("a")
+	}
+	one := &limit.Limit{N: 1, Per: time.Hour}
+	a.requests[0] = policy.Request{Key: "a", Inline: one, N: 1}
+	if allocated := testing.AllocsPerRun(100, func() {
+		a.ring.Note(a.now, About{AsOf: a.now}, a.requests, &a.d)
+	}); allocated > 0 {
+		t.Errorf("%v allocations", allocated)
+	}
+}
+
+// BenchmarkNote is what a denial costs more than without an ID, by how many admissions filled the limit.
+func BenchmarkNote(b *testing.B) {
+	for _, burst := range []uint64{1, 16, 1000} {
+		b.Run(fmt.Sprint("burst=", burst), func(b *testing.B) {
+			a := newAsker(b)
+			of := &limit.Limit{N: burst, Per: time.Hour}
+			for a.ask("user:42", 1, of) == "" {
+				a.now = a.now.Add(time.Minute / 30)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				a.ring.Note(a.now, About{AsOf: a.now}, a.requests, &a.d)
+			}
+		})
+	}
+}
