@@ -1,13 +1,12 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"math"
 	"time"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/resp/argument"
 	"github.com/weir-counter/weir/service"
 )
 

@@ -1,12 +1,11 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"context"
 	"crypto/tls"
 	"time"
 
+	"github.com/weir-counter/weir/resp/argument"
 	"github.com/weir-counter/weir/service"
 )
 

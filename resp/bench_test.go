@@ -1,13 +1,13 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/weir-counter/weir/resp/argument"
 )
 
 // BenchmarkPipelines is the cost of a command, with the client's and the loopback's: 16 and 64

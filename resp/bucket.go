@@ -1,14 +1,13 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"math"
 	"strconv"
 	"time"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/resp/argument"
 	"github.com/weir-counter/weir/service"
 )
 

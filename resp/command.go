@@ -1,12 +1,12 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-	"github.com/weir-counter/weir/resp/counting"
-
 	"errors"
 	"strings"
 	"sync/atomic"
+
+	"github.com/weir-counter/weir/resp/argument"
+	"github.com/weir-counter/weir/resp/counting"
 )
 
 // command is one that the door knows.

@@ -1,12 +1,12 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weir-counter/weir/resp/argument"
 )
 
 func connectionCommands() []*command {

@@ -1,10 +1,10 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"slices"
 	"strings"
+
+	"github.com/weir-counter/weir/resp/argument"
 )
 
 // command is COMMAND: what clients ask to know where keys are, and people to complete words.

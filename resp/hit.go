@@ -1,10 +1,9 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"fmt"
 
+	"github.com/weir-counter/weir/resp/argument"
 	"github.com/weir-counter/weir/service"
 )
 

@@ -1,13 +1,13 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"fmt"
 	"path"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weir-counter/weir/resp/argument"
 )
 
 func serverCommands() []*command {

@@ -1,9 +1,8 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/resp/argument"
 	"github.com/weir-counter/weir/resp/protocol"
 	"github.com/weir-counter/weir/service"
 )

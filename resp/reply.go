@@ -1,11 +1,10 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"errors"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/resp/argument"
 	"github.com/weir-counter/weir/service"
 )
 

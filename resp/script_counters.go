@@ -1,12 +1,11 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-	"github.com/weir-counter/weir/resp/counting"
-
 	"math"
 
+	"github.com/weir-counter/weir/resp/argument"
 	"github.com/weir-counter/weir/resp/counters"
+	"github.com/weir-counter/weir/resp/counting"
 )
 
 // A script of counters is one step for the keys that it names: others neither see nor change them meanwhile.

@@ -1,12 +1,11 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"time"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/resp/argument"
 )
 
 // redisRateScripts are those of go-redis/redis_rate v9 and v10: GCRA. Their arguments are burst, rate, period in

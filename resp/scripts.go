@@ -1,13 +1,12 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"crypto/sha1"
 	"encoding/hex"
 	"slices"
 	"strings"
 
+	"github.com/weir-counter/weir/resp/argument"
 	"github.com/weir-counter/weir/resp/protocol"
 )
 

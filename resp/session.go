@@ -1,9 +1,6 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-	"github.com/weir-counter/weir/resp/counting"
-
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +8,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/resp/argument"
+	"github.com/weir-counter/weir/resp/counting"
 	"github.com/weir-counter/weir/resp/protocol"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/conns"

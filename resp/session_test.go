@@ -1,8 +1,6 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/resp/argument"
 	"github.com/weir-counter/weir/service"
 )
 

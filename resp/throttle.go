@@ -1,13 +1,12 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"math"
 	"time"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/resp/argument"
 )
 
 // throttle is CL.THROTTLE: 1 if it is limited, the burst, what remains of it, the seconds until the

@@ -1,11 +1,10 @@
 package resp
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"fmt"
 	"strings"
 
+	"github.com/weir-counter/weir/resp/argument"
 	"github.com/weir-counter/weir/resp/counters"
 )
 

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service/rights"
 )
 
 // Allow asks the limits of all requests for a caller, and takes what they ask for: all or none. Into d
@@ -22,7 +23,7 @@ func (s *Service) Allow(c Caller, requests []policy.Request, peek bool, d *polic
 	if err != nil {
 		return err
 	}
-	if err := may.checkDecision(requests); err != nil {
+	if err := may.CheckDecision(requests); err != nil {
 		return err
 	}
 	if err := s.tooLong(requests); err != nil {
@@ -52,7 +53,7 @@ func (s *Service) Allow(c Caller, requests []policy.Request, peek bool, d *polic
 
 // undecided is the error of a request that no limit was asked for. Who may not see a policy learns
 // neither that it is there nor what keys it is for.
-func (s *Service) undecided(may access, err error) *Error {
+func (s *Service) undecided(may rights.Rights, err error) *Error {
 	e := AsError(err)
 	named, ok := errors.AsType[*policy.NamedError](err)
 	if !ok {

@@ -30,7 +30,7 @@ func (s *Service) Batch(ctx context.Context, c Caller, questions []CountQuestion
 		if err := checkKey(key); err != nil {
 			return nil, api.Freshness{}, err
 		}
-		if err := may.checkKey(key); err != nil {
+		if err := may.CheckKey(key); err != nil {
 			return nil, api.Freshness{}, err
 		}
 		checked = key

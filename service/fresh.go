@@ -9,9 +9,6 @@ import (
 	"github.com/weir-counter/weir/service/backend"
 )
 
-// longestFresh is the longest wait for a fresh answer.
-const longestFresh = 10 * time.Second
-
 // asked is when a question is asked, and of what.
 type asked struct {
 	of      *Service

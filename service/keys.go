@@ -24,7 +24,7 @@ func (s *Service) Keys(ctx context.Context, c Caller, q KeysQuery) (api.KeysAnsw
 	if err != nil {
 		return api.KeysAnswer{}, err
 	}
-	parts, err := may.within(q.Prefix)
+	parts, err := may.PartsOf(q.Prefix)
 	if err != nil {
 		return api.KeysAnswer{}, err
 	}
@@ -76,7 +76,7 @@ func (s *Service) Delete(ctx context.Context, c Caller, key string) (err error) 
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	if err := may.checkKey(key); err != nil {
+	if err := may.CheckKey(key); err != nil {
 		return err
 	}
 	existed, err := s.answers.Delete(ctx, key)

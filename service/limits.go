@@ -14,6 +14,7 @@ import (
 	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service/rights"
 )
 
 // Limits is the policies that the caller may read of, in order of application, then the limits of doors, and how they
@@ -23,7 +24,7 @@ func (s *Service) Limits(ctx context.Context, c Caller, w time.Duration) (api.Li
 	if err != nil {
 		return api.LimitsAnswer{}, err
 	}
-	policies := slices.DeleteFunc(s.listed(), func(p listed) bool { return !may.sees(&p.Policy) })
+	policies := slices.DeleteFunc(s.listed(), func(p listed) bool { return !may.Sees(&p.Policy) })
 	answer := api.LimitsAnswer{
 		WindowSeconds: int64(w / time.Second), At: api.Time{Time: s.Now()}, Limits: make([]api.LimitPolicy, len(policies)),
 	}
@@ -90,19 +91,19 @@ func (s *Service) LimitKeys(ctx context.Context, c Caller, name string, n int) (
 
 // mayReadLimit is the same for a policy that is not there as for one that others have: who may read
 // of some only does not learn which there are.
-func (s *Service) mayReadLimit(may access, name string) error {
+func (s *Service) mayReadLimit(may rights.Rights, name string) error {
 	if may.All() {
 		return nil
 	}
 	if s.seesLimit(may, name) {
 		return nil
 	}
-	return may.refuse("name", "role read of this identity is not for the limit "+Clip(name)+", or not for all of its keys")
+	return may.Refuse("name", "role read of this identity is not for the limit "+Clip(name)+", or not for all of its keys")
 }
 
 // seesLimit tells whether there is a limit of the name, and it is for the role.
-func (s *Service) seesLimit(may access, name string) bool {
-	return slices.ContainsFunc(s.listed(), func(p listed) bool { return p.Name == name && may.sees(&p.Policy) })
+func (s *Service) seesLimit(may rights.Rights, name string) bool {
+	return slices.ContainsFunc(s.listed(), func(p listed) bool { return p.Name == name && may.Sees(&p.Policy) })
 }
 
 // unknownLimit says which policies there are, in the words of package policy.

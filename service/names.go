@@ -1,6 +1,8 @@
 package service
 
 import (
+	"time"
+
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service/accounts"
@@ -8,7 +10,9 @@ import (
 	"github.com/weir-counter/weir/service/failure"
 	"github.com/weir-counter/weir/service/files"
 	"github.com/weir-counter/weir/service/outcomes"
+	"github.com/weir-counter/weir/service/parse"
 	"github.com/weir-counter/weir/service/pools"
+	"github.com/weir-counter/weir/service/tally"
 )
 
 // What a door needs of the rooms inside this one has a name here: a door imports service.
@@ -31,6 +35,10 @@ type (
 	// Tokens is the file that says who may do what.
 	Tokens     = files.Tokens
 	TokenStats = files.TokenStats
+	// Tally is what became of the hits of a request so far.
+	Tally = tally.Tally
+	// Rejection is why a hit of a request was not counted.
+	Rejection = parse.Rejection
 	// PolicyFile is the file that policies come from.
 	PolicyFile      = files.PolicyFile
 	PolicyFileStats = files.PolicyFileStats
@@ -41,6 +49,27 @@ func AsError(err error) *Error { return failure.As(err) }
 
 // Clip keeps an echo of a caller's own words short.
 func Clip(s string) string { return failure.Clip(s) }
+
+// CheckKey is what is wrong with a key; nil: nothing (parse.Key).
+func CheckKey(key string) *Rejection { return parse.Key(key) }
+
+// CheckHitKey is CheckKey for a key that is hit (parse.HitKey).
+func CheckHitKey(key string) *Rejection { return parse.HitKey(key) }
+
+// ParseCount reads how many hits (parse.Count).
+func ParseCount(text string) (uint64, *Rejection) { return parse.Count(text) }
+
+// ParseAt reads the time of a hit, of which it keeps no part (parse.At).
+func ParseAt(text string) (time.Time, *Rejection) { return parse.At(text) }
+
+// ParseWindow reads the window of a question, which field names (parse.Window).
+func ParseWindow(field, text string) (time.Duration, error) { return parse.Window(field, text) }
+
+// ParseTime reads the time of a question, which field names; "" is the zero time, which stands for now (parse.Time).
+func ParseTime(field, text string) (time.Time, error) { return parse.Time(field, text) }
+
+// ParseFresh reads how long a question waits for a fresh answer; "" is 0, not at all (parse.Fresh).
+func ParseFresh(text string) (time.Duration, error) { return parse.Fresh(text) }
 
 // CallerAt is the client of a connection, by its remote address host:port.
 func CallerAt(remote string) Caller { return caller.At(remote) }

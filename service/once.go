@@ -4,16 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 
 	"github.com/cespare/xxhash/v2"
-
-	"github.com/weir-counter/weir/api"
 )
-
-// maxReceiptBytes bounds an answer that is kept for repeats, in bytes of JSON.
-const maxReceiptBytes = 8 << 10
 
 // Once counts a request of hits under an idempotency key: count does, and returns what
 // Verdict did. A request that comes again within ten minutes counts nothing: t is then as the first
@@ -26,14 +19,19 @@ func (s *Service) Once(ctx context.Context, client Caller, key string, fingerpri
 		if err = count(); t.Counted == 0 {
 			return nil // so that it may be sent again
 		}
-		return t.receipt(err)
+		return t.Receipt(err)
 	})
 	switch {
 	case failure != nil:
 		return false, AsError(failure)
 	case repeated:
 		s.requests.replayed.Add(1)
-		return true, s.recall(t, stored)
+		first, err := t.Recall(stored)
+		if err != nil {
+			s.log.Error("could not read the stored answer of an idempotent request", "error", err)
+			return true, AsError(err)
+		}
+		return true, first
 	}
 	return false, err
 }
@@ -56,46 +54,4 @@ func Fingerprint(kind byte, content []byte) uint64 {
 	_, _ = d.Write([]byte{kind}) // a hash takes everything
 	_, _ = d.Write(content)
 	return d.Sum64()
-}
-
-// receipt is what is kept of a request: its answer and, if it failed, why. It is JSON, which
-// is on disk for ten minutes.
-type receipt struct {
-	*api.HitsAnswer
-	Code   api.Code `json:"code,omitempty"`
-	Field  string   `json:"field,omitempty"`
-	Detail string   `json:"detail,omitempty"`
-}
-
-// receipt is t and why its request failed, nil if it did not. So that it is small, fewer
-// of the rejected lines are listed if they are long ones, in the first answer too.
-func (t *Tally) receipt(failure error) []byte {
-	r := receipt{HitsAnswer: &t.HitsAnswer}
-	var e *Error
-	if errors.As(failure, &e) {
-		r.Code, r.Field, r.Detail = e.Code, e.Field, e.Message
-	}
-	for {
-		b, err := json.Marshal(r)
-		if err != nil {
-			panic(err) // strings and numbers only
-		}
-		if len(b) <= maxReceiptBytes || len(t.Rejected) == 0 {
-			return b
-		}
-		t.Rejected = t.Rejected[:len(t.Rejected)/2]
-	}
-}
-
-// recall is the inverse of receipt.
-func (s *Service) recall(t *Tally, stored []byte) error {
-	r := receipt{HitsAnswer: &t.HitsAnswer}
-	if err := json.Unmarshal(stored, &r); err != nil {
-		s.log.Error("could not read the stored answer of an idempotent request", "error", err)
-		return AsError(err)
-	}
-	if r.Code == "" {
-		return nil
-	}
-	return &Error{Code: r.Code, Field: r.Field, Message: r.Detail, Hits: &t.HitsAnswer}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/recent"
 	"github.com/weir-counter/weir/service/backend"
+	"github.com/weir-counter/weir/service/parse"
 )
 
 // peers are the nodes that count together with this one: those of a Cluster
@@ -72,7 +73,7 @@ func (c *clustered) await(ctx context.Context, within time.Duration) (asked, err
 		return asked{}, err
 	}
 	defer s.Pools.Fresh.Leave(Caller{}, 1)
-	ctx, cancel := context.WithTimeout(ctx, min(within, longestFresh))
+	ctx, cancel := context.WithTimeout(ctx, min(within, parse.LongestFresh))
 	defer cancel()
 	upTo, theirs, err := c.cluster.Fresh(ctx)
 	if err != nil {

@@ -63,7 +63,7 @@ func (s *Service) CountInto(ctx context.Context, c Caller, q *CountQuery, into *
 		if err := checkKey(key); err != nil {
 			return err
 		}
-		if err := may.checkKey(key); err != nil {
+		if err := may.CheckKey(key); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ func (s *Service) Series(ctx context.Context, c Caller, q SeriesQuery) (api.Seri
 	if err := checkKey(q.Key); err != nil {
 		return api.SeriesAnswer{}, err
 	}
-	if err := may.checkKey(q.Key); err != nil {
+	if err := may.CheckKey(q.Key); err != nil {
 		return api.SeriesAnswer{}, err
 	}
 	asked, err := s.await(ctx, q.Fresh)

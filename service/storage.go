@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/service/backend"
+	"github.com/weir-counter/weir/service/failure"
 )
 
 // storage is where hits are kept: in a journal (journaled), or in memory only
@@ -49,23 +50,23 @@ func (j journaled) addNodes(a *api.ClusterAnswer) {
 type ephemeral struct{}
 
 func (ephemeral) refuseDurable() error {
-	return &Error{Code: api.CodeEphemeral, Field: "durable",
+	return &failure.Error{Code: api.CodeEphemeral, Field: "durable",
 		Message: "this server is ephemeral and keeps nothing on disk: start it without --ephemeral, or send hits without durable=true"}
 }
 
 func (e ephemeral) Sync(context.Context) error { return e.refuseDurable() }
 
 func (ephemeral) Backup(context.Context, io.Writer) error {
-	return &Error{Code: api.CodeEphemeral, Message: "an ephemeral server keeps no data to back up: start it with --data"}
+	return &failure.Error{Code: api.CodeEphemeral, Message: "an ephemeral server keeps no data to back up: start it with --data"}
 }
 
 func (ephemeral) Restore(context.Context, io.Reader, string) (api.Restored, error) {
-	return api.Restored{}, &Error{Code: api.CodeEphemeral, Message: "an ephemeral server keeps no data: start it with --data"}
+	return api.Restored{}, &failure.Error{Code: api.CodeEphemeral, Message: "an ephemeral server keeps no data: start it with --data"}
 }
 
 func (ephemeral) Stats() backend.JournalStats { return backend.JournalStats{} }
 
-func (ephemeral) Alarms() []Alarm { return nil }
+func (ephemeral) Alarms() []api.Alarm { return nil }
 
 func (ephemeral) addStats(*api.StatsAnswer) {}
 

@@ -28,7 +28,7 @@ func (s *Service) Top(ctx context.Context, c Caller, q TopQuery) (api.TopAnswer,
 	if err != nil {
 		return api.TopAnswer{}, err
 	}
-	parts, err := may.within(q.Prefix)
+	parts, err := may.PartsOf(q.Prefix)
 	if err != nil {
 		return api.TopAnswer{}, err
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"fmt"
 	"strconv"
 	"time"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 // allowFlags are the flags of weir allow.

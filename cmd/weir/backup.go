@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/journal/backup"
 )

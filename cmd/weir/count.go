@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"fmt"
 	"math"
 	"strings"
@@ -12,6 +10,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 // pastHelp says what a count is worth.

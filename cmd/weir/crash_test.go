@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"bufio"
 	"context"
 	"encoding/json"
@@ -21,6 +19,7 @@ import (
 
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 // asWeir, set in the environment, makes this test's binary be weir.

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"context"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 	"github.com/weir-counter/weir/cmd/weir/internal/demo"
 	"github.com/weir-counter/weir/node"
 )

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 // checkDoors refuses settings of a door that is not opened: they would do nothing, and who gives them relies on them.

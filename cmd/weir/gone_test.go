@@ -1,14 +1,14 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"context"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 // A server whose data directory was removed answers no durable hit, and ends with an error that

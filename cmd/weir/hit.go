@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"fmt"
 	"strconv"
 	"time"
@@ -10,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 func newHit(w *cli.World) *cobra.Command {

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 // defineJoin adds the flags of a clustered node. What they are checked for,

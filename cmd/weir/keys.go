@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 func newKeys(w *cli.World) *cobra.Command {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
 	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"bytes"
 	"context"
 	"encoding/json"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 // weirOf runs one command line in this process. One that would serve though the test

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -19,6 +17,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 var settingsSeeds = flag.Int("settings.seeds", 2, "random settings that TestSettings runs its work under")

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"context"
 	"io"
 	"net"
@@ -10,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 // systemd learns when the server is ready, and when it stops.

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"math"
 
 	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 func newRate(w *cli.World) *cobra.Command {

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"github.com/spf13/cobra"
 
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 	"github.com/weir-counter/weir/limit"
 )
 

@@ -1,10 +1,6 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/limits"
-
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+	"github.com/weir-counter/weir/cmd/weir/internal/limits"
 )
 
 // Exit codes.

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 const seriesHelp = `Ask for the hits of a key, window by window. The key * counts all hits.

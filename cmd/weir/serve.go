@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 	"github.com/weir-counter/weir/cmd/weir/internal/settings"
 	"github.com/weir-counter/weir/cmd/weir/internal/systemd"
 	"github.com/weir-counter/weir/limit"

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"bytes"
 	"io"
 	"os"
@@ -12,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 	"github.com/weir-counter/weir/cmd/weir/internal/settings"
 )
 

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 const tokenHelp = `Make, list and revoke tokens: in a file, which 'weir serve --tokens FILE' reads.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +8,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 // version is set by the linker in a release.

@@ -1,10 +1,10 @@
 package counting
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"math"
 	"strconv"
+
+	"github.com/weir-counter/weir/resp/argument"
 )
 
 func (s *Session) incr(args [][]byte) error { return s.add(args[1], 1) }

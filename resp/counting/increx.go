@@ -1,10 +1,9 @@
 package counting
 
 import (
-	"github.com/weir-counter/weir/resp/argument"
-
 	"math"
 
+	"github.com/weir-counter/weir/resp/argument"
 	"github.com/weir-counter/weir/resp/counters"
 )
 

@@ -2,7 +2,6 @@ package counting
 
 import (
 	"github.com/weir-counter/weir/resp/argument"
-
 	"github.com/weir-counter/weir/resp/counters"
 	"github.com/weir-counter/weir/resp/protocol"
 )

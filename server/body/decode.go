@@ -11,10 +11,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/service"
-
-	"github.com/weir-counter/weir/api"
 )
 
 // AcceptedEncodings are what a Content-Encoding may be, as Accept-Encoding has it.

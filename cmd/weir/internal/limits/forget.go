@@ -1,12 +1,12 @@
 package limits
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
 func newForget(w *cli.World) *cobra.Command {

@@ -1,8 +1,6 @@
 package limits
 
 import (
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 	"github.com/weir-counter/weir/cmd/weir/internal/progress"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/replay"

@@ -1,4 +1,4 @@
-package service
+package parse
 
 import (
 	"strings"
@@ -17,17 +17,20 @@ type Rejection struct {
 	Message string
 }
 
+// Reject is a Rejection of a code with a message.
+func Reject(code api.Code, message string) *Rejection { return &Rejection{code, message} }
+
 var (
-	rejectEmptyKey = &Rejection{api.CodeInvalidKey, "the key is empty"}
-	rejectLongKey  = &Rejection{api.CodeInvalidKey, "the key is longer than 512 bytes"}
-	rejectKeyUTF8  = &Rejection{api.CodeInvalidKey, "the key is not UTF-8"}
-	rejectLimitKey = &Rejection{api.CodeReservedKey, "keys limit:... are counted by limits alone, so that their counts are true: write another key"}
-	rejectCount    = &Rejection{api.CodeInvalidCount, "n must be a whole number from 1 to 1099511627776, in digits"}
+	rejectEmptyKey = Reject(api.CodeInvalidKey, "the key is empty")
+	rejectLongKey  = Reject(api.CodeInvalidKey, "the key is longer than 512 bytes")
+	rejectKeyUTF8  = Reject(api.CodeInvalidKey, "the key is not UTF-8")
+	rejectLimitKey = Reject(api.CodeReservedKey, "keys limit:... are counted by limits alone, so that their counts are true: write another key")
+	rejectCount    = Reject(api.CodeInvalidCount, "n must be a whole number from 1 to 1099511627776, in digits")
 )
 
-// CheckKey is what is wrong with a key, which has 1 to 512 bytes of UTF-8: answers are
+// Key is what is wrong with a key, which has 1 to 512 bytes of UTF-8: answers are
 // JSON, which could not name another. nil: nothing.
-func CheckKey(key string) *Rejection {
+func Key(key string) *Rejection {
 	switch {
 	case len(key) == 0:
 		return rejectEmptyKey
@@ -39,17 +42,17 @@ func CheckKey(key string) *Rejection {
 	return nil
 }
 
-// CheckHitKey is CheckKey, and that the key is not one that limits count their decisions
+// HitKey is Key, and that the key is not one that limits count their decisions
 // under, which no hit may name.
-func CheckHitKey(key string) *Rejection {
+func HitKey(key string) *Rejection {
 	if strings.HasPrefix(key, policy.HitPrefix) {
 		return rejectLimitKey
 	}
-	return CheckKey(key)
+	return Key(key)
 }
 
-// ParseCount reads how many hits: digits only, 1 to weir.MaxHits.
-func ParseCount(text string) (uint64, *Rejection) {
+// Count reads how many hits: digits only, 1 to weir.MaxHits.
+func Count(text string) (uint64, *Rejection) {
 	var n uint64
 	for i := range len(text) {
 		digit := uint64(text[i] - '0') // anything below '0' wraps to a large number
@@ -66,9 +69,9 @@ func ParseCount(text string) (uint64, *Rejection) {
 	return n, nil
 }
 
-// ParseAt reads the time of a hit: RFC 3339, or Unix seconds with a fraction if need be. It
+// At reads the time of a hit: RFC 3339, or Unix seconds with a fraction if need be. It
 // keeps no part of text.
-func ParseAt(text string) (time.Time, *Rejection) {
+func At(text string) (time.Time, *Rejection) {
 	// The common form, whole Unix seconds, without the general reader.
 	if len(text) > 0 && len(text) <= 10 {
 		var seconds int64
@@ -85,7 +88,7 @@ func ParseAt(text string) (time.Time, *Rejection) {
 	}
 	t, err := units.ParseTime(text)
 	if err != nil {
-		return time.Time{}, &Rejection{api.CodeInvalidTime, "at: " + err.Error()}
+		return time.Time{}, Reject(api.CodeInvalidTime, "at: "+err.Error())
 	}
 	return t, nil
 }

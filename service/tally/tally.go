@@ -1,4 +1,12 @@
-package service
+// Package tally is what became of the hits of a request: counted, late, rejected line by line, refused by a ceiling or by a journal
+// that is behind; the error that the request ends with; and what is kept of it for its repeats.
+//
+// Invariant: once a line is refused for a ceiling of hits or by the journal, all lines after it are, so that there is one line to begin again from. The
+// list of rejected lines is bounded; their number is not.
+//
+// Neighbours: package service makes and ends tallies (Reset, Admits, Took, Verdict, Receipt, Recall); a door counts Line up, and
+// calls Reject and Refuses.
+package tally
 
 import (
 	"errors"
@@ -7,25 +15,27 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service/parse"
+	"github.com/weir-counter/weir/service/rights"
 )
 
-// Tally is what became of the hits of a request so far. Service.Ingest comes before the first.
+// Tally is what became of the hits of a request so far. Service.Ingest comes before the first hit.
 type Tally struct {
 	api.HitsAnswer
 	Line int // of the hit that is read, from 1, for messages; the door counts it up
 
-	may  access
+	may  rights.Rights
 	last api.Code // of the line that was rejected last
 
-	stopped    *Rejection    // why RetryFrom was refused, and all lines after it
-	overloaded int           // lines refused because the journal was behind
-	forbidden  int           // lines with keys that the role is not for
-	over       int           // lines over a ceiling
-	wait       time.Duration // until there is room under it
+	stopped    *parse.Rejection // why RetryFrom was refused, and all lines after it
+	Overloaded int              // lines refused because the journal was behind
+	forbidden  int              // lines with keys that the role is not for
+	over       int              // lines over a ceiling
+	wait       time.Duration    // until there is room under it
 }
 
-// reset begins a request anew, for a caller with this access, in the memory that it has.
-func (t *Tally) reset(may access) {
+// Reset begins a request anew, for a caller with this access, in the memory that it has.
+func (t *Tally) Reset(may rights.Rights) {
 	*t = Tally{HitsAnswer: api.HitsAnswer{Rejected: t.Rejected[:0]}, may: may}
 	if t.Rejected == nil {
 		t.Rejected = []api.RejectedLine{} // an empty array in JSON, not null
@@ -33,7 +43,7 @@ func (t *Tally) reset(may access) {
 }
 
 // Reject notes that the hit of Line was not counted, and why.
-func (t *Tally) Reject(r *Rejection) {
+func (t *Tally) Reject(r *parse.Rejection) {
 	t.RejectedLines++
 	t.last = r.Code
 	if len(t.Rejected) < api.MaxRejected {
@@ -45,7 +55,7 @@ func (t *Tally) Reject(r *Rejection) {
 // answer with the list.
 func (t *Tally) LastRejected() api.Code { return t.last }
 
-var rejectOverloaded = &Rejection{api.CodeOverloaded, "the journal is behind and its buffer is full: send this line and those after it again in a second"}
+var rejectOverloaded = parse.Reject(api.CodeOverloaded, "the journal is behind and its buffer is full: send this line and those after it again in a second")
 
 // Refuses tells whether the journal was behind, or the caller's ceiling reached, at a line before, and
 // notes Line as refused if so: there is one line to begin again from, whatever became free
@@ -55,7 +65,7 @@ func (t *Tally) Refuses() bool {
 		return false
 	}
 	if t.stopped.Code == api.CodeOverloaded {
-		t.overloaded++
+		t.Overloaded++
 		t.Reject(rejectOverloaded)
 	} else {
 		t.Reject(t.stopped)
@@ -63,19 +73,19 @@ func (t *Tally) Refuses() bool {
 	return true
 }
 
-// took notes what the engine did with the hit of Line. It returns an error when
+// Took notes what the engine did with the hit of Line. It returns an error when
 // no further hit can be counted.
-func (t *Tally) took(n uint64, outcome weir.Outcome, err error) error {
+func (t *Tally) Took(n uint64, outcome weir.Outcome, err error) error {
 	if err != nil {
 		var e *weir.Error
 		if !errors.As(err, &e) || e.Code == weir.CodeClosed {
 			return err
 		}
 		if e.Code == weir.CodeOverloaded {
-			t.RetryFrom, t.stopped = t.Line, &Rejection{api.CodeOverloaded, e.Message}
-			t.overloaded++
+			t.RetryFrom, t.stopped = t.Line, parse.Reject(api.CodeOverloaded, e.Message)
+			t.Overloaded++
 		}
-		t.Reject(&Rejection{api.Code(e.Code), e.Message})
+		t.Reject(parse.Reject(api.Code(e.Code), e.Message))
 		return nil
 	}
 	switch outcome {
