@@ -11,6 +11,7 @@ import (
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service/denials"
+	"github.com/weir-counter/weir/service/rights"
 )
 
 // NoteDenial keeps why requests were denied, if they were, under an ID that it puts into d.Denial. Allow does it; it is
@@ -70,12 +71,12 @@ func (s *Service) notHere(id, node string) error {
 }
 
 // mayKnow tells whether all of a denial is for the role.
-func mayKnow(may access, d *denials.Denial) bool {
+func mayKnow(may rights.Rights, d *denials.Denial) bool {
 	if d.More > 0 { // of which nothing was kept
 		return false
 	}
 	for i := range d.Rules {
-		if r := &d.Rules[i]; !may.holds(r.Asked) || !may.holds(r.Key) || !may.Limit(r.Name) {
+		if r := &d.Rules[i]; !may.Holds(r.Asked) || !may.Holds(r.Key) || !may.Limit(r.Name) {
 			return false
 		}
 	}
@@ -149,7 +150,7 @@ func (s *Service) Who(c Caller, q WhoQuery) (api.WhoAnswer, error) {
 	if err != nil {
 		return api.WhoAnswer{}, err
 	}
-	parts, err := may.within(q.Prefix)
+	parts, err := may.PartsOf(q.Prefix)
 	if err != nil {
 		return api.WhoAnswer{}, err
 	}

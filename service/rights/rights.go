@@ -29,9 +29,9 @@ func (a Rights) Refuse(field, message string) error {
 	return &failure.Error{Code: api.CodeForbidden, Field: field, Message: message}
 }
 
-// holds tells whether the role is for a key, or for all keys that begin with it. Keys under which
+// Holds tells whether the role is for a key, or for all keys that begin with it. Keys under which
 // limits count may also be read by an identity that has the limit.
-func (a Rights) holds(key string) bool {
+func (a Rights) Holds(key string) bool {
 	if !a.Key(key) {
 		return false
 	}
@@ -45,7 +45,7 @@ func (a Rights) holds(key string) bool {
 
 // CheckKey fails unless the role is for a key.
 func (a Rights) CheckKey(key string) error {
-	if a.holds(key) {
+	if a.Holds(key) {
 		return nil
 	}
 	return a.Refuse("key", "role "+a.Role.String()+" of this identity is not for the key "+failure.Clip(key))
