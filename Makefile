@@ -24,7 +24,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build image test race sim sim-leased crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-node web web-test pictures
+.PHONY: help run cluster build image test race sim sim-leased crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-node web web-test pictures
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,7 +43,7 @@ image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; ne
 
 # Tests of clusters wait for elections more than they compute: more of them than processors
 # run side by side, and more packages while others are compiled.
-test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-tmux need-chromium ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
+test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-tmux need-promtool need-chromium ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
 	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./...
 	$(GO) vet -tags netns ./cmd/weir
 	cd bench && $(GO) test -vet=all -timeout 10m ./...
@@ -58,7 +58,7 @@ web-test: need-go need-chromium ## Run every test of the dashboard in Chromium
 pictures: build need-chromium ## Draw docs/pictures from a running weir serve --demo
 	cd web/browser && $(GO) test -mod=mod -run 'TestPictures$$' -count 1 -timeout 5m . -args -pictures $(CURDIR)/docs/pictures -weir $(CURDIR)/$(BIN)/weir
 
-race: need-go need-gcc need-redis need-tsc need-python need-tmux ## Run every test under the race detector
+race: need-go need-gcc need-redis need-tsc need-python need-tmux need-promtool ## Run every test under the race detector
 	$(GO) test -race -timeout 30m ./...
 
 sim: need-go ## Simulate clusters in a world that fails, SEEDS (20000) times, from seed FIRST (0)
@@ -192,6 +192,10 @@ need-chromium:
 need-tmux:
 	@command -v tmux >/dev/null || { echo "make: weir top is tested in tmux: installing it"; $(APT) tmux; } || \
 	  { echo "make: tmux could not be installed: as root, apt-get install tmux" >&2; exit 1; }
+
+need-promtool:
+	@command -v promtool >/dev/null || { echo "make: alert rules and the Grafana dashboard are checked by promtool: installing it"; $(APT) --no-install-recommends prometheus; } || \
+	  { echo "make: promtool could not be installed: as root, apt-get install prometheus" >&2; exit 1; }
 
 need-node:
 	@command -v npm >/dev/null || { echo "make: building the dashboard needs Node.js 20 or newer, with npm: install it from https://nodejs.org" >&2; exit 1; }

@@ -7,9 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"time"
+	"unicode/utf8"
 
+	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/server/origin"
+	"github.com/weir-counter/weir/service"
 )
 
 // Config is what a Server is told of HTTP; what holds for all doors is the
@@ -29,6 +32,10 @@ type Config struct {
 	// AllowOrigins are sites whose pages may ask this server from a browser,
 	// scheme://host[:port]. Default none: only its own pages.
 	AllowOrigins []string
+
+	// MetricsKeys are prefixes of keys: those keys with most hits have series of their own among the
+	// metrics, 1,000 at most in all. Default none; 16 prefixes of at most 512 bytes, none of them empty.
+	MetricsKeys []string
 
 	// MaxLineBytes bounds one line, or one element of a JSON array. A longer
 	// one is rejected alone. Default 8 KiB, 1 KiB to 1 MiB.
@@ -96,6 +103,9 @@ func (c Config) Validate(durable time.Duration) error {
 	if err := c.origins().Validate(); err != nil {
 		return err
 	}
+	if err := checkMetricsKeys(c.MetricsKeys); err != nil {
+		return err
+	}
 	if err := settings.CheckNumbers(
 		settings.Number{Field: "MaxLineBytes", Value: int64(c.MaxLineBytes), Low: 1 << 10, High: 1 << 20},
 		settings.Number{Field: "MinRate", Value: c.MinRate, Low: 1 << 10, High: 1 << 30},
@@ -111,6 +121,21 @@ func (c Config) Validate(durable time.Duration) error {
 		settings.Duration{Field: "DrainDelay", Value: c.DrainDelay, Low: 0, High: settings.MaxTimeout},
 		settings.Duration{Field: "StopTimeout", Value: c.StopTimeout, Low: time.Millisecond, High: settings.MaxTimeout},
 	)
+}
+
+// maxMetricsKeys is how many prefixes MetricsKeys has at most: keys are searched for each.
+const maxMetricsKeys = 16
+
+func checkMetricsKeys(prefixes []string) error {
+	if len(prefixes) > maxMetricsKeys {
+		return settings.Invalid("MetricsKeys", fmt.Sprintf("%d prefixes: %d at most", len(prefixes), maxMetricsKeys))
+	}
+	for _, prefix := range prefixes {
+		if prefix == "" || len(prefix) > weir.MaxKeyBytes || !utf8.ValidString(prefix) {
+			return settings.Invalid("MetricsKeys", fmt.Sprintf("%q is no beginning of keys: write 1 to %d bytes of UTF-8, such as url:", service.Clip(prefix), weir.MaxKeyBytes))
+		}
+	}
+	return nil
 }
 
 func (c Config) origins() origin.Config {

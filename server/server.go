@@ -49,7 +49,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	s := &Server{service: of, ceilings: of.Config(), cfg: cfg, log: cfg.Logger}
 	s.tallies.New = func() any { return new(service.Tally) }
 	s.hits = body.NewHits(of, cfg.MaxLineBytes)
-	s.metrics = metrics.New(of, metrics.HTTP{InFlight: s.inFlight.Load, Conns: s.conns})
+	s.metrics = metrics.New(of, metrics.HTTP{InFlight: s.inFlight.Load, Conns: s.conns, Keys: cfg.MetricsKeys})
 	handler, err := s.routes()
 	if err != nil {
 		return nil, err

@@ -53,6 +53,7 @@ var settingsDomain = map[string][]string{
 	"--stop-timeout":       {"5s", "15s"},
 	"--write-timeout":      {"1m", "2m"},
 	"--drain-delay":        {"0s", "1ms"},
+	"--metrics-keys":       {"user:", "nothing begins so"},
 }
 
 // settingsApart are the flags that are not in settingsDomain, by their beginnings: about

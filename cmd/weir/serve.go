@@ -135,6 +135,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	f.defineLocks(cmd)
 	flags.StringSliceVar(&h.AllowHosts, "allow-host", nil, "name that clients reach this server by, *.example.com or *; IP addresses, names without a dot, .internal and this machine's name are allowed always")
 	flags.StringSliceVar(&h.AllowOrigins, "allow-origin", nil, "site whose web pages may use this server, scheme://host[:port]")
+	flags.StringArrayVar(&h.MetricsKeys, "metrics-keys", nil, "keys that begin with this have counts of their own in /metrics, may be repeated; those with most hits, 1,000 series at most (docs/metrics.md)")
 	flags.StringVar(&j.Dir, "data", j.Dir, "directory that keeps the hits; made if it is not there")
 	flags.BoolVar(&f.demo, "demo", false, "make traffic to look at, in memory, with policies of its own (docs/dashboard.md)")
 	flags.BoolVar(&cfg.Ephemeral, "ephemeral", false, "keep hits in memory only")

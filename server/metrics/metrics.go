@@ -25,6 +25,7 @@ type Metrics struct {
 type HTTP struct {
 	InFlight func() int64           // requests
 	Conns    func() *conns.Listener // nil: there is no listener of ours
+	Keys     []string               // keys that begin with one of these have series of their own
 }
 
 // New returns the metrics of a service and of the HTTP server in front of it.
@@ -64,6 +65,9 @@ func New(s *service.Service, server HTTP) *Metrics {
 	}
 	if b.PolicyFile != nil {
 		m.registry.MustRegister(newPolicyFileCollector(b.PolicyFile))
+	}
+	if len(server.Keys) > 0 {
+		m.registry.MustRegister(newKeyCollector(s, server.Keys))
 	}
 	return m
 }
