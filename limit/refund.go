@@ -1,59 +1,61 @@
 package limit
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// Refund gives back up to n admissions that were taken at the time at, and returns by
-// how many more are free for it. A time later than the newest admission counts as that
-// one: who does not know when, and gives back what was just taken, passes now.
+// Refund gives back up to n admissions that were taken at a time from first to last, and
+// returns by how many more are free for it. Who does not know when, and gives back what
+// was just taken, passes math.MaxInt64 for both.
 //
 // It never makes s fresher than if these had not been admitted, so that what was really
-// used keeps the limit: Window gives back admissions at that time, or earlier ones for
-// want of them, the newest of these first; Fixed those of the present interval; GCRA
-// what the bucket has not filled since anyway. What has left the window is not there to
-// be given back: n is clipped.
+// used keeps the limit. Window gives back the oldest of those that it has at such a time,
+// and for want of them earlier ones, the newest of these first; Fixed those of the present
+// interval, if first is in it; GCRA what the bucket has not filled since first anyway.
+// What has left the window is not there to be given back: n is clipped.
 //
 // Cost: as Charge.
-func (p *Plan) Refund(s *State, now, at int64, n uint64) (free uint64) {
-	now, at = clamp(now), clamp(at)
+func (p *Plan) Refund(s *State, now, first, last int64, n uint64) (free uint64) {
+	now, first, last = clamp(now), clamp(first), clamp(last)
 	if n == 0 {
 		return 0
 	}
 	s.pastLapse(p, now)
 	before := p.free(s, now)
-	switch {
-	case s.HasPast():
-		p.refundPast(s, now, at, n)
-	default:
-		p.refundForm(s, now, at, n)
+	if s.HasPast() {
+		p.refundPast(s, now, first, last, n)
+	} else {
+		p.refundForm(s, now, first, last, n)
 	}
 	return min(n, p.free(s, now)-before)
 }
 
 // refundForm is Refund of what the plan's form holds.
-func (p *Plan) refundForm(s *State, now, at int64, n uint64) {
+func (p *Plan) refundForm(s *State, now, first, last int64, n uint64) {
 	switch p.form {
 	case ring:
-		s.ringRefund(p, now, at, n)
+		s.ringRefund(p, now, first, last, n)
 	case slots:
-		s.slotsRefund(p, now, at, n)
+		s.slotsRefund(p, now, first, last, n)
 	case fixed:
-		s.fixedRefund(p, now, at, n)
+		s.fixedRefund(p, now, first, n)
 	case gcra:
-		s.gcraRefund(p, now, at, n)
+		s.gcraRefund(p, now, first, n)
 	}
 }
 
 // refundPast is Refund of a state that knows more than its form holds: that moves up
 // in place of what is given back.
-func (p *Plan) refundPast(s *State, now, at int64, n uint64) {
+func (p *Plan) refundPast(s *State, now, first, last int64, n uint64) {
 	var room [2 * (subSlots + 1)]admissions
 	var pastRoom [subSlots + 1]admissions
 	was := p.history(s, now, room[:0])
 	past, matters := s.pastWithin(pastRoom[:0], now), s.pastReach()
-	giveBack(past, at, n)
+	giveBack(past, first, last, n)
 	switch p.form {
 	case ring, slots:
-		giveBack(was, at, n)
+		giveBack(was, first, last, n)
 		*s = State{}
 		p.chargeAll(s, now, was)
 	default:
@@ -64,65 +66,78 @@ func (p *Plan) refundPast(s *State, now, at int64, n uint64) {
 			}
 		}
 		if p.form == fixed || within <= p.limit.Burst {
-			p.refundForm(s, now, at, n)
+			p.refundForm(s, now, first, last, n)
 		}
 	}
 	s.pastBegin(p, matters, past)
 }
 
-// giveBack takes up to n out of a list, the oldest first, of those not later than at,
-// the newest of them first.
-func giveBack(list []admissions, at int64, n uint64) {
-	for i := len(list) - 1; i >= 0 && n > 0; i-- {
-		if list[i].at <= at {
-			give := min(n, list[i].n)
-			list[i].n -= give
-			n -= give
-		}
+// giveBack takes up to n out of a list, the oldest first, in the order of Refund.
+func giveBack(list []admissions, first, last int64, n uint64) {
+	from, _ := slices.BinarySearchFunc(list, first, func(a admissions, at int64) int { return cmp.Compare(a.at, at) })
+	give := func(a *admissions) {
+		some := min(n, a.n)
+		a.n -= some
+		n -= some
+	}
+	for i := from; i < len(list) && list[i].at <= last; i++ {
+		give(&list[i])
+	}
+	for i := from - 1; i >= 0; i-- {
+		give(&list[i])
 	}
 }
 
-func (s *State) ringRefund(p *Plan, now, at int64, n uint64) {
-	if max(now, s.at)-at >= p.interval {
+func (s *State) ringRefund(p *Plan, now, first, last int64, n uint64) {
+	if max(now, s.at)-first >= p.interval {
 		return
 	}
 	var room [ringMost]int64
 	times := s.ringTimes(p, room[:0])
 	slices.Sort(times)
-	last, _ := slices.BinarySearch(times, at+1) // of those at that time
-	first := last - int(min(n, uint64(last)))
-	times = slices.Delete(times, first, last)
+	from, _ := slices.BinarySearch(times, first)
+	to, _ := slices.BinarySearch(times, last+1)
+	to = from + int(min(n, uint64(max(0, to-from))))
+	from -= int(min(n-uint64(to-from), uint64(from)))
 	s.used = 0
-	for _, t := range times {
+	for _, t := range slices.Delete(times, from, to) {
 		s.ringPush(p, t)
 	}
 }
 
-func (s *State) slotsRefund(p *Plan, now, at int64, n uint64) {
+func (s *State) slotsRefund(p *Plan, now, first, last int64, n uint64) {
 	s.slotsAdvance(p, now)
-	if s.used == 0 || now-at >= p.interval {
+	if s.used == 0 || now-first >= p.interval {
 		return
 	}
-	for slot := min(at/p.width, s.at); slot >= max(0, s.at-subSlots) && n > 0; slot-- {
+	give := func(slot int64) {
 		cell := s.slotsCell(slot)
-		give := min(n, uint64(*cell))
-		*cell -= int64(give)
-		s.used -= give
-		n -= give
+		some := min(n, uint64(*cell))
+		*cell -= int64(some)
+		s.used -= some
+		n -= some
+	}
+	oldest := max(0, s.at-subSlots)
+	from := max(min(first/p.width, s.at+1), oldest)
+	for slot := from; slot <= min(last/p.width, s.at); slot++ {
+		give(slot)
+	}
+	for slot := from - 1; slot >= oldest; slot-- {
+		give(slot)
 	}
 }
 
-func (s *State) fixedRefund(p *Plan, now, at int64, n uint64) {
+func (s *State) fixedRefund(p *Plan, now, first int64, n uint64) {
 	s.fixedAdvance(p, now)
-	if at/p.interval >= s.at {
+	if first/p.interval >= s.at {
 		s.used -= min(n, s.used)
 	}
 }
 
 // gcraRefund: had n not been admitted, the bucket would be fuller by them, less what it
 // would have had no room for since: at most what it fills in that time.
-func (s *State) gcraRefund(p *Plan, now, at int64, n uint64) {
+func (s *State) gcraRefund(p *Plan, now, first int64, n uint64) {
 	now = max(now, int64(s.used))
-	give := int64(min(n, p.limit.Burst))*p.width - max(0, now-at)
+	give := int64(min(n, p.limit.Burst))*p.width - max(0, now-first)
 	s.at -= max(0, min(give, s.at-now))
 }

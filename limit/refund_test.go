@@ -60,21 +60,32 @@ func (m *model) take(now int64, n uint64) bool {
 	return true
 }
 
-func (m *model) refund(now, at int64, n uint64) (free uint64) {
+func (m *model) refund(now, first, last int64, n uint64) (free uint64) {
 	before := m.used(now)
 	if m.p.form == gcra {
-		m.debt -= max(0, min(m.debt, int64(min(n, m.p.limit.Burst))*m.p.width-(now-min(at, now))))
+		m.debt -= max(0, min(m.debt, int64(min(n, m.p.limit.Burst))*m.p.width-(now-min(first, now))))
 		return before - m.used(now)
 	}
-	gone := now-at >= m.p.interval
+	gone := now-first >= m.p.interval
 	if m.p.form == fixed {
-		gone = m.unit(at) < m.unit(now)
+		gone = m.unit(first) < m.unit(now)
 	}
-	for i := len(m.all) - 1; i >= 0 && !gone; i-- {
-		if a := &m.all[i]; m.unit(a.at) <= m.unit(at) && m.counted(a.at, now) {
-			give := min(n, a.n)
-			a.n -= give
-			n -= give
+	if gone {
+		return 0
+	}
+	give := func(a *admissions) {
+		some := min(n, a.n)
+		a.n -= some
+		n -= some
+	}
+	for i := range m.all {
+		if a := &m.all[i]; m.unit(a.at) >= m.unit(first) && m.unit(a.at) <= m.unit(last) && m.counted(a.at, now) {
+			give(a)
+		}
+	}
+	for i := len(m.all) - 1; i >= 0; i-- {
+		if a := &m.all[i]; m.unit(a.at) < m.unit(first) && m.counted(a.at, now) {
+			give(a)
 		}
 	}
 	return before - m.used(now)
@@ -93,9 +104,10 @@ func TestRefundIsTheModels(t *testing.T) {
 			now = randomTime(r, p, now, false)
 			n := randomCount(r, p)
 			if r.IntN(3) == 0 {
-				at := now - r.Int64N(p.interval/2+2)*int64(r.IntN(2))
-				if got, want := p.Refund(s, now, at, n), m.refund(now, at, n); got != want {
-					t.Fatalf("seed %d, step %d: %+v: %d given back of %d at %d ns before, want %d", seed, step, p.limit, got, n, now-at, want)
+				first := now - r.Int64N(p.interval/2+2)*int64(r.IntN(2))
+				last := first + r.Int64N(p.interval/8+2)*int64(r.IntN(2))
+				if got, want := p.Refund(s, now, first, last, n), m.refund(now, first, last, n); got != want {
+					t.Fatalf("seed %d, step %d: %+v: %d given back of %d from %d ns before, want %d", seed, step, p.limit, got, n, now-first, want)
 				}
 			} else if n > 0 {
 				if got, want := p.Allow(s, now, n), m.take(now, n); got != want {
@@ -149,7 +161,7 @@ func TestRefundNeverOver(t *testing.T) {
 				a := &used[r.IntN(len(used))]
 				n = min(n, a.n)
 				a.n -= n
-				if free := in.Refund(&s, now, a.at, n); free > n {
+				if free := in.Refund(&s, now, a.at, a.at+r.Int64N(p.interval/8+1)*int64(r.IntN(2)), n); free > n {
 					t.Fatalf("seed %d, step %d: %d more are free for %d given back", seed, step, free, n)
 				}
 			}
@@ -171,7 +183,7 @@ func TestRefundUndoes(t *testing.T) {
 			if !p.Allow(&s, now, n) {
 				continue
 			}
-			if free := p.Refund(&s, now, math.MaxInt64, n); free != n {
+			if free := p.Refund(&s, now, math.MaxInt64, math.MaxInt64, n); free != n {
 				t.Fatalf("seed %d: %+v: %d of %d", seed, p.limit, free, n)
 			}
 			if after := p.Peek(&s, now, 0); after != before {
@@ -192,10 +204,10 @@ func TestRefundOfAWiderLimit(t *testing.T) {
 		var s State
 		wide.Take(&s, epoch, 2*burst)
 		narrow.Adopt(&s, wide, epoch+1)
-		if free := narrow.Refund(&s, epoch+2, epoch, burst); free != 0 || narrow.Allow(&s, epoch+2, 1) {
+		if free := narrow.Refund(&s, epoch+2, epoch, epoch, burst); free != 0 || narrow.Allow(&s, epoch+2, 1) {
 			t.Errorf("burst %d: %d free, and as many really used", burst, free)
 		}
-		if free := narrow.Refund(&s, epoch+3, epoch, 1); free != 1 || !narrow.Allow(&s, epoch+3, 1) {
+		if free := narrow.Refund(&s, epoch+3, epoch, epoch, 1); free != 1 || !narrow.Allow(&s, epoch+3, 1) {
 			t.Errorf("burst %d: %d free for one more", burst, free)
 		}
 		wide.Adopt(&s, narrow, epoch+4)
@@ -212,11 +224,11 @@ func TestRefundExtremes(t *testing.T) {
 		for _, now := range []int64{math.MinInt64, 0, epoch, math.MaxInt64} {
 			for _, at := range []int64{math.MinInt64, 0, epoch, math.MaxInt64} {
 				var s State
-				if free := p.Refund(&s, now, at, math.MaxUint64); free != 0 {
+				if free := p.Refund(&s, now, at, at, math.MaxUint64); free != 0 {
 					t.Fatalf("%+v: %d of nothing", p.limit, free)
 				}
 				p.Take(&s, now, p.limit.Burst)
-				if free := p.Refund(&s, now, at, math.MaxUint64); free > p.limit.Burst {
+				if free := p.Refund(&s, now, at, at, math.MaxUint64); free > p.limit.Burst {
 					t.Fatalf("%+v: %d of %d", p.limit, free, p.limit.Burst)
 				}
 				copied(t, p, &s)
