@@ -8,7 +8,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/server/openapi"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
@@ -50,7 +49,7 @@ func (s *Server) registerLimitChanges(doc *openapi.API) {
 	openapi.Ask(doc, huma.Operation{
 		OperationID: "grant", Method: http.MethodPost, Path: "/v1/grants",
 		Summary: "Give a key more admissions than its limit, once", Description: grantDescription,
-	}, []api.Code{api.CodeUnknownLimit, api.CodeInvalidLimit, api.CodeInvalidKey, api.CodeInvalidCount, api.CodeInvalidTime, api.CodeUnknownParameter, api.CodeNotHeld}, func(ctx context.Context, q *grantQuestion) (*grantOutput, error) {
+	}, []api.Code{api.CodeUnknownLimit, api.CodeInvalidLimit, api.CodeInvalidKey, api.CodeInvalidCount, api.CodeInvalidTime, api.CodeInvalidWindow, api.CodeUnknownParameter, api.CodeNotHeld}, func(ctx context.Context, q *grantQuestion) (*grantOutput, error) {
 		until, err := s.grantEnd(q)
 		if err != nil {
 			return nil, problem.Of(err)
@@ -70,9 +69,6 @@ func (s *Server) grantEnd(q *grantQuestion) (time.Time, error) {
 	case q.Until != "":
 		return service.ParseTime("until", q.Until)
 	}
-	length, err := units.ParseDuration(q.For)
-	if err != nil {
-		return time.Time{}, problem.New(api.CodeInvalidParameter, "for", "for: "+err.Error())
-	}
-	return s.service.Now().Add(length), nil
+	length, err := service.ParseWindow("for", q.For)
+	return s.service.Now().Add(length), err
 }

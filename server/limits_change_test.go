@@ -85,7 +85,7 @@ func TestResetGrantRefund(t *testing.T) {
 		{"POST", "/v1/grants?limit=nobody&key=k&n=1&for=1h", "", "unknown_limit"},
 		{"POST", "/v1/grants?limit=login&key=k&n=1", "", "invalid_parameter"},
 		{"POST", "/v1/grants?limit=login&key=k&n=1&for=1h&until=1769864400", "", "invalid_parameter"},
-		{"POST", "/v1/grants?limit=login&key=k&n=1&for=x", "", "invalid_parameter"},
+		{"POST", "/v1/grants?limit=login&key=k&n=1&for=x", "", "invalid_window"},
 		{"POST", "/v1/grants?limit=login&key=k&n=1&until=1769860800", "", "invalid_time"},
 		{"POST", "/v1/grants?limit=login&key=k&n=35184372088833&for=1h", "", "invalid_parameter"},
 		{"POST", "/v1/refund?x=1", `{"key":"k"}`, "unknown_parameter"},

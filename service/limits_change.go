@@ -9,6 +9,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service/rights"
 )
 
 // ResetLimit forgets what a key, as it is counted, has used of a limit, and takes its grant
@@ -66,15 +67,15 @@ func (s *Service) GrantLimit(ctx context.Context, c Caller, name, key string, n 
 }
 
 // mayChange fails unless the role is for a limit and one of its keys, whether they are there or not.
-func (s *Service) mayChange(may access, name, key string) error {
+func (s *Service) mayChange(may rights.Rights, name, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	if err := may.checkKey(key); err != nil {
+	if err := may.CheckKey(key); err != nil {
 		return err
 	}
 	if !may.AllLimits() && !may.Limit(name) {
-		return may.refuse("name", "role "+may.role.String()+" of this identity is not for the limit "+Clip(name))
+		return may.Refuse("name", "role "+may.Role.String()+" of this identity is not for the limit "+Clip(name))
 	}
 	return nil
 }
@@ -87,7 +88,7 @@ func (s *Service) Refund(c Caller, requests []policy.Request, taken time.Time) (
 	if err != nil {
 		return none, err
 	}
-	if err := may.checkDecision(requests); err != nil {
+	if err := may.CheckDecision(requests); err != nil {
 		return none, err
 	}
 	if err := s.tooLong(requests); err != nil {

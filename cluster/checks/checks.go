@@ -53,7 +53,9 @@ func AskChange(c limits.Change, of weir.Check, at time.Time) Question {
 }
 
 // Changes tells whether an answer has changed something, that the journal must have.
-func (q Question) Changes(a Answer) bool { return q.Change != limits.NoChange || a.Allowed && q.Takes() }
+func (q Question) Changes(a Answer) bool {
+	return q.Change != limits.NoChange || a.Allowed && q.Takes()
+}
 
 // Takes tells whether an answer of yes has used anything.
 func (q Question) Takes() bool {
