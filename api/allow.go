@@ -44,6 +44,7 @@ type LimitState struct {
 	Limit             uint64  `json:"limit" doc:"How many per per_s."`
 	PerSeconds        float64 `json:"per_s" doc:"The period in seconds."`
 	Burst             uint64  `json:"burst" doc:"How many at once: at most burst in any per_s * burst / limit seconds."`
+	Calendar          string  `json:"calendar,omitempty" doc:"Of a quota by the calendar: its periods. reset_s is until the next edge, where all of it is there again." example:"month from day 15, Europe/Berlin"`
 	Remaining         uint64  `json:"remaining" doc:"How many would be allowed now."`
 	RetryAfterSeconds float64 `json:"retry_after_s,omitempty" doc:"Until this limit would allow it; absent when it did."`
 	ResetSeconds      float64 `json:"reset_s" doc:"Until the whole burst is there again."`

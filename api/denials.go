@@ -36,6 +36,7 @@ type DenialLimit struct {
 	PerSeconds float64 `json:"per_s"`
 	Burst      uint64  `json:"burst" doc:"How many at once."`
 	Algorithm  string  `json:"algorithm" enum:"window,fixed,gcra"`
+	Calendar   string  `json:"calendar,omitempty" doc:"Of a quota by the calendar: its periods." example:"month from day 15, Europe/Berlin"`
 	N          uint64  `json:"n" doc:"How many were asked for."`
 	Used       uint64  `json:"used" doc:"How many of the burst were used up."`
 	Remaining  uint64  `json:"remaining" doc:"How many were left."`

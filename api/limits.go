@@ -29,6 +29,7 @@ type LimitPolicy struct {
 	PerSeconds   float64 `json:"per_s" doc:"The period in seconds."`
 	Burst        uint64  `json:"burst"`
 	Algorithm    string  `json:"algorithm" enum:"window,fixed,gcra"`
+	Calendar     string  `json:"calendar,omitempty" doc:"Of a quota by the calendar: its periods; per_s is that of the longest in whole days." example:"month from day 15, Europe/Berlin"`
 	Mode         string  `json:"mode" enum:"enforce,shadow"`
 	Where        string  `json:"where" enum:"shared,node,strict" doc:"Which nodes of a cluster count together: all, each that holds the key deciding by what it knows; each its own; or all, with one that decides."`
 	Away         string  `json:"away,omitempty" enum:"closed,open,share" doc:"What becomes of requests of a strict limit while the node that decides is away."`

@@ -66,7 +66,7 @@ func (p *Plan) Adopt(s *State, old *Plan, now int64) {
 func (p *Plan) chargeAll(s *State, now int64, was []admissions) {
 	for _, a := range was {
 		switch {
-		case now-a.at >= p.interval:
+		case now-a.at >= p.interval, p.calendar != nil && a.at < p.periodStart(p.period(now)):
 		case p.form == fixed || p.form == gcra:
 			p.charge(s, now, a.n)
 		default:
@@ -77,7 +77,7 @@ func (p *Plan) chargeAll(s *State, now int64, was []admissions) {
 
 // sameCells tells whether both plans read a state alike, whatever their bursts.
 func (p *Plan) sameCells(old *Plan) bool {
-	return (p.form == slots || p.form == fixed) && p.form == old.form && p.interval == old.interval
+	return (p.form == slots || p.form == fixed) && p.form == old.form && p.interval == old.interval && p.limit.Calendar == old.limit.Calendar
 }
 
 // needsPast tells whether p's form can't hold what old's state knew: all of it, as
@@ -109,7 +109,7 @@ func (p *Plan) ahead(s *State, now int64) bool {
 	case slots:
 		return s.at > now/p.width
 	case fixed:
-		return s.at > now/p.interval
+		return s.at > p.period(now)
 	default:
 		return int64(s.used) > now
 	}

@@ -62,7 +62,11 @@ func (p *Plan) DecodeState(s *State, b []byte) (rest []byte, err error) {
 	case slots:
 		s.slotsDecode(p, &d)
 	case fixed:
-		s.at = int64(d.number(uint64(maxTime / p.interval)))
+		most := maxTime / p.interval
+		if p.calendar != nil {
+			most = p.calendar.number(dateOf(maxTime, p.calendar.zone))
+		}
+		s.at = int64(d.number(uint64(most)))
 		s.used = d.number(MaxBurst)
 	case gcra:
 		s.used = d.number(uint64(maxTime))

@@ -57,6 +57,10 @@ type Limit struct {
 	Per       time.Duration // 1 ms to MaxPer
 	Burst     uint64        // 1 to MaxBurst; 0: N
 	Algorithm Algorithm
+
+	// Calendar, if it is one, has the burst, which is N, restored at its edges; Algorithm is Fixed then, and Per that
+	// of Unit.Period, both filled in.
+	Calendar Calendar
 }
 
 // Interval is T of a limit that New takes, with its burst filled in: Per*Burst/N,
@@ -89,6 +93,8 @@ type Plan struct {
 	interval int64 // T = Per*Burst/N in ns, rounded up: never over
 	width    int64 // of a sub-slot, or for GCRA of one admission, in ns, rounded up
 	full     int64 // GCRA: Burst widths, how far ahead a bucket in use may be
+
+	calendar *calendar // of a Fixed by the calendar; interval is then the longest of its periods
 }
 
 // form is the algorithm as it is kept.
@@ -103,6 +109,17 @@ const (
 
 // New returns the plan of a limit, or an error that names the field.
 func New(l Limit) (*Plan, error) {
+	var by *calendar
+	if l.Calendar.Unit != NoUnit {
+		var err error
+		if by, err = newCalendar(l.Calendar); err != nil {
+			return nil, err
+		}
+		if l.Per != 0 && l.Per != l.Calendar.Unit.Period() || l.Algorithm != Window && l.Algorithm != Fixed || l.Burst != 0 && l.Burst != l.N {
+			return nil, fmt.Errorf("limit: a quota by the calendar has a number alone: no per, burst or algorithm")
+		}
+		l.Calendar, l.Per, l.Algorithm = by.of, l.Calendar.Unit.Period(), Fixed
+	}
 	if l.Burst == 0 {
 		l.Burst = l.N
 	}
@@ -113,6 +130,8 @@ func New(l Limit) (*Plan, error) {
 		return nil, fmt.Errorf("limit: n of %d per %v: must be 1 to %d, a million per second", l.N, l.Per, mostPer(l.Per))
 	case l.Burst > MaxBurst:
 		return nil, fmt.Errorf("limit: burst of %d: must be 1 to %d", l.Burst, uint64(MaxBurst))
+	case l.Calendar.Unit == NoUnit && l.Calendar != (Calendar{}):
+		return nil, fmt.Errorf("limit: an anchor or a zone without a day, week or month")
 	case l.Algorithm > GCRA:
 		return nil, fmt.Errorf("limit: algorithm %d: must be window, fixed or gcra", l.Algorithm)
 	}
@@ -120,10 +139,13 @@ func New(l Limit) (*Plan, error) {
 	if interval > uint64(maxInterval) {
 		return nil, fmt.Errorf("limit: burst of %d at %d per %v takes %d years to fill: at most 100", l.Burst, l.N, l.Per, interval/uint64(MaxPer))
 	}
-	p := &Plan{limit: l, interval: int64(interval)}
+	p := &Plan{limit: l, interval: int64(interval), calendar: by}
 	switch {
 	case l.Algorithm == Fixed:
 		p.form = fixed
+		if by != nil {
+			p.interval += int64(longer)
+		}
 	case l.Algorithm == GCRA:
 		p.form = gcra
 		p.width = int64(mulDivUp(uint64(l.Per), 1, l.N))

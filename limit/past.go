@@ -176,7 +176,7 @@ func (p *Plan) remember(s *State, now int64, n uint64) {
 	case slots:
 		now = max(now, s.at*p.width)
 	case fixed:
-		now = max(now, s.at*p.interval)
+		now = max(now, p.periodStart(s.at))
 	case gcra:
 		now = int64(s.used)
 	}

@@ -33,6 +33,9 @@ func (p *Plan) Shift(s *State, by int64) {
 	case slots:
 		s.slotsShift(ceilDiv(by, p.width))
 	case fixed:
+		if p.calendar != nil {
+			break // its periods are those of the time of day
+		}
 		s.at = max(0, s.at+ceilDiv(by, p.interval))
 	case gcra:
 		newest := clampShift(int64(s.used), by)

@@ -19,7 +19,7 @@ const (
 
 var (
 	fileFields     = []string{"limits"}
-	policyFields   = []string{"name", "keys", "by", "limit", "per", "burst", "algorithm", "mode", "where", "away", "order", "last", "overrides"}
+	policyFields   = []string{"name", "keys", "by", "limit", "per", "tz", "anchor", "burst", "algorithm", "mode", "where", "away", "order", "last", "overrides"}
 	overrideFields = []string{"key", "limit", "per", "burst"}
 )
 
@@ -112,13 +112,14 @@ func (p *parser) policy(n *yaml.Node) {
 	made.Limit.Algorithm = limit.Algorithm(p.choice(fields["algorithm"], "algorithm", algorithms))
 	made.Mode = Mode(p.choice(fields["mode"], "mode", modes))
 	made.Where = limit.Where(p.choice(fields["where"], "where", wheres))
-	made.Away = p.away(fields["away"], made.Where)
 	made.Order = p.whole(fields["order"], "order")
 	made.Last = p.truth(fields["last"], "last")
 	limitOK, burstOK := p.limitFields(&made.Limit, fields, "")
 	if fields["limit"] == nil || fields["per"] == nil {
 		limitOK = false
 	}
+	limitOK = p.calendar(&made, fields) && limitOK
+	made.Away = p.away(fields["away"], made.Where)
 	written := made.Limit // overrides inherit what is written
 	if limitOK {
 		limitOK = p.checkLimit(&made.Limit, burstOK, fields, "", n.Line)

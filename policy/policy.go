@@ -17,7 +17,8 @@
 // The fields of a policy: name; keys, the request's keys that it is for (`*` is any
 // text, `{name}` one or more bytes without : and /, `{name*}` any text); by, the key that is counted,
 // made of the captures of keys (else the request's key); limit, per, burst and
-// algorithm (window, fixed, gcra) of package limit; mode (enforce, or shadow, which
+// algorithm (window, fixed, gcra) of package limit, or with a per of day, week or month its calendar, with
+// tz and anchor; mode (enforce, or shadow, which
 // denies nothing); where (shared, node, strict: which nodes of a cluster count together,
 // and who decides) and away (closed, open, share: what becomes of requests while the node
 // that decides a strict limit is away); order (lower first, equal ones as in the file); last (no later

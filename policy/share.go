@@ -36,5 +36,8 @@ func shareOf(of weir.Limit, nodes int) (weir.Limit, error) {
 	}
 	of = plan.Limit()
 	part := max(1, of.Burst/uint64(nodes))
+	if of.Calendar.Unit != limit.NoUnit {
+		return weir.Limit{N: part, Calendar: of.Calendar}, nil
+	}
 	return weir.Limit{N: part, Burst: part, Per: max(time.Millisecond, plan.Interval()), Algorithm: of.Algorithm}, nil
 }

@@ -31,8 +31,8 @@ func (p *parser) limitFields(l *weir.Limit, fields map[string]*yaml.Node, within
 		l.N, rateOK = p.count(n, within+"limit", "limit: 100", mostLimit)
 	}
 	if n := fields["per"]; n != nil {
-		per, ok := p.period(n, within+"per")
-		l.Per, rateOK = per, rateOK && ok
+		ok := p.per(l, n, within)
+		rateOK = rateOK && ok
 	}
 	if n := fields["burst"]; n != nil {
 		l.Burst, burstOK = p.count(n, within+"burst", "burst: 10", limit.MaxBurst)
@@ -74,7 +74,9 @@ func (p *parser) checkLimit(l *weir.Limit, burstOK bool, fields map[string]*yaml
 	}
 	// A burst of one fits every rate that is possible: what is wrong then is n.
 	one := *l
-	one.Burst = 1
+	if one.Calendar.Unit == limit.NoUnit {
+		one.Burst = 1
+	}
 	if _, err := limit.New(one); err != nil {
 		fault("limit", err)
 		return false

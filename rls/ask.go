@@ -6,6 +6,7 @@ import (
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
@@ -32,17 +33,15 @@ type ask struct {
 	decision policy.Decision
 	rest     policy.Decision
 	fields   ratelimitfields.List
-	quotas   int    // parts that are quotas and may deny
-	checks   bool   // a part asks only
-	bytes    []byte // of the answer, and of a message within
-	inner    []byte
+	quotas   int  // parts that are quotas and may deny
+	checks   bool // a part asks only
 	blocked  bool // a part that none passes, and that denies
 }
 
 // part is one descriptor.
 type part struct {
 	limit    *ready // nil: it has none, or one that it brings along
-	shown    *shown
+	shown    *pb.RateLimitResponse_RateLimit
 	inline   policy.Limit // that it brings along
 	key      string
 	values   string // that the decision is counted by too; "": none
@@ -150,7 +149,10 @@ func (p *part) override(own *ratelimit.RateLimitDescriptor_RateLimitOverride) er
 		return invalid(api.CodeInvalidLimit, "limit", "a descriptor brings a limit along: "+err.Error())
 	}
 	l := rlsconfig.Limit{Requests: own.GetRequestsPerUnit(), Unit: unit, Multiplier: multiplier}
-	p.shown = newShown("", l.Requests, pb.RateLimitResponse_RateLimit_Unit(unit), multiplier)
+	p.shown = &pb.RateLimitResponse_RateLimit{RequestsPerUnit: l.Requests, Unit: pb.RateLimitResponse_RateLimit_Unit(unit)}
+	if multiplier > 1 {
+		p.shown.UnitMultiplier = wrapperspb.UInt32(multiplier)
+	}
 	p.inline = policy.Limit{N: uint64(l.Requests), Per: l.Period()}
 	return nil
 }
@@ -186,7 +188,7 @@ func (a *ask) prepare(by policy.Algorithm) {
 			continue
 		}
 		a.checks = a.checks || p.n == 0
-		if !p.policies && p.shown.requests == 0 {
+		if !p.policies && p.shown.RequestsPerUnit == 0 {
 			p.over = true
 			a.blocked = a.blocked || !p.shadow
 			continue

@@ -35,7 +35,7 @@ func (s *Service) Limits(ctx context.Context, c Caller, w time.Duration) (api.Li
 	for i, p := range policies {
 		made := api.LimitPolicy{
 			Name: p.Name, Keys: p.Keys, By: p.By, Door: p.door,
-			Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(),
+			Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(),
 			Mode: p.Mode.String(), Where: p.Where.String(), Last: p.Last, Overrides: len(p.Overrides),
 		}
 		if p.Where == limit.WhereStrict {

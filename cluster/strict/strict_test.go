@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// monthly is a quota by the calendar, which is strict unless where says otherwise.
+const monthly = "limits:\n  - {name: m, keys: \"h:*\", limit: 10, per: month, tz: Europe/Berlin, anchor: 17}\n"
+
 const hourly = "limits:\n  - {name: h, keys: \"h:*\", limit: 10, per: 1h, where: strict}\n"
 
 // Whatever node is asked, one decides: and after it is gone, the next one knows what
@@ -13,7 +16,16 @@ const hourly = "limits:\n  - {name: h, keys: \"h:*\", limit: 10, per: 1h, where:
 // there may be fewer, never more.
 func TestOneDecides(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, hourly, 5*time.Millisecond)
+	for name, policies := range map[string]string{"window": hourly, "calendar": monthly} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			oneDecides(t, policies)
+		})
+	}
+}
+
+func oneDecides(t *testing.T, policies string) {
+	c := newCluster(t, policies, 5*time.Millisecond)
 	for i := range c.nodes {
 		c.decided(i, "h:a")
 	}

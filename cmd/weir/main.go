@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // quotas by the calendar, on machines without time zones
 )
 
 func main() {

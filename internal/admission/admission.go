@@ -29,7 +29,6 @@ type Table struct {
 	seed   maphash.Seed // of the tables
 
 	states      atomic.Int64
-	grants      atomic.Int64
 	bytes       atomic.Int64
 	inlineBytes atomic.Int64           // of inline limits, in bytes too
 	taken       atomic.Pointer[string] // why takes of limits that are journaled are refused; nil: they are not
@@ -50,9 +49,7 @@ type share struct {
 	table   table
 	fresh   map[*keyState]freshAdmissions // since the last cut, of the limits that are journaled
 	forgets []replication.Admission       // of ForgetInline, before those; one for each name at most
-	changes []replication.Admission       // since the last cut, after the forgets
-	grants  map[grantID]*grant
-	away    bool // the partition is not held (held.go)
+	away    bool                          // the partition is not held (held.go)
 	_       [64]byte
 }
 
@@ -82,7 +79,6 @@ type Plan struct {
 	Strict    bool   // one node decides for all
 	Inline    bool   // a request brought it along
 	forgets   byte   // it is no limit: recordForget or recordForgetAll
-	change    change // it is no limit, if it is not noChange
 	Record    string // all this, as the journal has it; if there may be one
 }
 
@@ -124,7 +120,7 @@ func (ls *Table) NamesKept() (held, known int) {
 // NewPlan makes a limit ready, of a name. Its admissions are journaled if it says so, or its
 // period is long enough.
 func (ls *Table) NewPlan(name *Name, of *limit.Plan, journaled, strict, inline bool) *Plan {
-	made := &Plan{Plan: of, Name: name, Strict: strict, Inline: inline}
+	made := &Plan{Plan: of.ByTimeOfDay(ls.Clock.Ahead), Name: name, Strict: strict, Inline: inline}
 	if ls.gather {
 		made.journaled = journaled || of.Limit().Per >= journaledPer
 		made.Record = limitRecord(name.Name, of.Limit(), made.flags())

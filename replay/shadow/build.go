@@ -114,7 +114,7 @@ func (r *record) report() Key {
 }
 
 func (r *rule) report() Rule {
-	return Rule{N: r.limit.N, PerSeconds: r.limit.Per.Seconds(), Burst: r.limit.Burst, IntervalSeconds: r.interval.Seconds()}
+	return Rule{N: r.limit.N, PerSeconds: r.limit.Per.Seconds(), Burst: r.limit.Burst, IntervalSeconds: r.interval.Seconds(), Calendar: r.limit.Calendar.String()}
 }
 
 func unix(at int64) replay.Time { return replay.Time{Time: time.Unix(at, 0).UTC()} }

@@ -152,7 +152,7 @@ func (p printer) needs(l *Limit) {
 		if i > 0 && n.N == l.Needs[i-1].N {
 			continue
 		}
-		text := Rule{N: n.N, PerSeconds: l.PerSeconds, Burst: n.Burst}.text()
+		text := Rule{N: n.N, PerSeconds: l.PerSeconds, Burst: n.Burst, Calendar: l.Calendar}.text()
 		if n.OrLess {
 			text += " or less"
 		}

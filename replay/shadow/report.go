@@ -103,6 +103,7 @@ type Rule struct {
 	PerSeconds      float64 `json:"per_s"`
 	Burst           uint64  `json:"burst"`
 	IntervalSeconds float64 `json:"interval_s"`
+	Calendar        string  `json:"calendar,omitempty"` // of a quota by the calendar: its periods
 }
 
 // A Minute is the 60 seconds with the most denials: (At-60s, At].

@@ -50,7 +50,7 @@ func (l *Limit) needs() string {
 		if n.Share > 0 {
 			whom = "at most " + percent(n.Share)
 		}
-		rule := Rule{N: n.N, PerSeconds: l.PerSeconds, Burst: n.Burst}.text()
+		rule := Rule{N: n.N, PerSeconds: l.PerSeconds, Burst: n.Burst, Calendar: l.Calendar}.text()
 		switch {
 		case !n.OrLess:
 			parts = append(parts, fmt.Sprintf("%s would have denied %s", rule, whom))
@@ -63,6 +63,9 @@ func (l *Limit) needs() string {
 
 // text is `5 per 1m`, with the burst where it is not as large.
 func (r Rule) text() string {
+	if r.Calendar != "" {
+		return units.Grouped(r.N) + " per " + r.Calendar
+	}
 	s := units.Grouped(r.N) + " per " + seconds(r.PerSeconds)
 	if r.Burst != r.N {
 		s += " burst " + units.Grouped(r.Burst)

@@ -60,6 +60,10 @@ func appendState(b []byte, r *policy.Result) []byte {
 	b = units.AppendUnix(b, time.Unix(0, int64(r.Limit.Per))) // not rounded: a limit is what it is
 	b = append(b, `,"burst":`...)
 	b = strconv.AppendUint(b, r.Limit.Burst, 10)
+	if by := r.Limit.Calendar.String(); by != "" {
+		b = append(b, `,"calendar":`...)
+		b = appendJSONString(b, by)
+	}
 	b = append(b, `,"remaining":`...)
 	b = strconv.AppendUint(b, r.Remaining, 10)
 	b = appendRetryAfter(b, r.RetryAfter)

@@ -113,7 +113,7 @@ func printPolicies(t *cli.Table, set *policy.Set) {
 		if p.Last {
 			note += "last"
 		}
-		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String()), modeText(p.Mode.String(), p.Where.String(), p.Away.String()), note)
+		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String(), p.Limit.Calendar.String()), modeText(p.Mode.String(), p.Where.String(), p.Away.String()), note)
 	}
 	t.Row("the file is good")
 }
@@ -124,7 +124,7 @@ func printMatches(t *cli.Table, set *policy.Set, keys []string) {
 	for _, key := range keys {
 		matches := set.Match(key)
 		for _, m := range matches {
-			t.Row(cli.KeyText(key), m.Policy.Name, cli.KeyText(m.Key), limitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String()), modeText(m.Policy.Mode.String(), m.Policy.Where.String(), m.Policy.Away.String()))
+			t.Row(cli.KeyText(key), m.Policy.Name, cli.KeyText(m.Key), limitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String(), m.Limit.Calendar.String()), modeText(m.Policy.Mode.String(), m.Policy.Where.String(), m.Policy.Away.String()))
 		}
 		if len(matches) > 0 {
 			continue

@@ -23,6 +23,7 @@ type checkedPolicy struct {
 	PerS      float64 `json:"per_s"`
 	Burst     uint64  `json:"burst"`
 	Algorithm string  `json:"algorithm"`
+	Calendar  string  `json:"calendar,omitempty"`
 	Mode      string  `json:"mode"`
 	Where     string  `json:"where"`
 	Away      string  `json:"away,omitempty"` // of a strict one
@@ -64,7 +65,7 @@ func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []p
 		}
 		c.Policies = append(c.Policies, checkedPolicy{
 			Name: p.Name, Keys: p.Keys, By: p.By, Limit: p.Limit.N, PerS: p.Limit.Per.Seconds(), Burst: p.Limit.Burst,
-			Algorithm: p.Limit.Algorithm.String(), Mode: p.Mode.String(), Where: p.Where.String(), Away: away, Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line,
+			Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(), Mode: p.Mode.String(), Where: p.Where.String(), Away: away, Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line,
 		})
 	}
 	for _, key := range keys {

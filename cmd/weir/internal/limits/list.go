@@ -65,7 +65,7 @@ func printLimits(t *cli.Table, limits client.Limits) {
 		if p.Mode == "shadow" {
 			denied = p.ShadowDenied.String() + " (shadow)"
 		}
-		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm), modeText(p.Mode, p.Where, p.Away), p.Allowed.String(), denied)
+		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), modeText(p.Mode, p.Where, p.Away), p.Allowed.String(), denied)
 	}
 	if f := limits.File; f != nil {
 		t.Row(fmt.Sprintf("%s, read at %s", f.Path, cli.TimeText(f.LoadedAt)))
@@ -94,8 +94,11 @@ func modeText(mode, where, away string) string {
 	return mode
 }
 
-// limitText is 5/1m, with the burst and the algorithm when they are not the usual ones.
-func limitText(n uint64, per time.Duration, burst uint64, algorithm string) string {
+// limitText is 5/1m, with the burst and the algorithm when they are not the usual ones, or 1000/month, UTC.
+func limitText(n uint64, per time.Duration, burst uint64, algorithm, calendar string) string {
+	if calendar != "" {
+		return fmt.Sprintf("%d/%s", n, calendar)
+	}
 	text := fmt.Sprintf("%d/%s", n, units.FormatDuration(per))
 	if burst != n {
 		text += fmt.Sprintf(" burst %d", burst)

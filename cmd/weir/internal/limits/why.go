@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -61,7 +62,7 @@ func printWhy(t *cli.Table, d client.Denial) {
 }
 
 func printDenialLimit(t *cli.Table, d client.Denial, l client.DenialLimit) {
-	t.Row(fmt.Sprintf("limit %s: %s, %s", l.Name, limitText(l.Limit, l.Per(), l.Burst, l.Algorithm), l.Where))
+	t.Row(fmt.Sprintf("limit %s: %s, %s", l.Name, limitText(l.Limit, l.Per(), l.Burst, l.Algorithm, l.Calendar), l.Where))
 	t.Row("  " + ruleText(l))
 	if l.Asked != l.Key {
 		t.Row("  asked for " + cli.KeyText(l.Asked) + ", counted as " + cli.KeyText(l.Key))
@@ -79,12 +80,12 @@ func printDenialLimit(t *cli.Table, d client.Denial, l client.DenialLimit) {
 		t.Row(fmt.Sprintf("    %s  %d  %s before", exactTime(a.At), a.N, cli.WaitText(d.At.Sub(a.At.Time).Seconds())))
 	}
 	if l.Doubt > 0 {
-		t.Row(fmt.Sprintf("    (each may have been up to %s earlier: that is how %s counts)", cli.WaitText(l.Doubt), l.Algorithm))
+		t.Row(fmt.Sprintf("    (each may have been up to %s earlier: that is how %s counts)", cli.WaitText(l.Doubt), cmp.Or(l.Calendar, l.Algorithm)))
 	}
 	if l.RetryAt != nil {
 		t.Row("  it would have passed at " + exactTime(*l.RetryAt))
 	}
-	t.Row("  enough would have been " + limitText(l.Enough.Limit, l.Enough.Per(), l.Enough.Burst, l.Algorithm))
+	t.Row("  enough would have been " + limitText(l.Enough.Limit, l.Enough.Per(), l.Enough.Burst, l.Algorithm, l.Calendar))
 }
 
 // ruleText is the policy that a limit is of.

@@ -160,6 +160,9 @@ func (m *model) limitRows(view client.LimitsView) []row {
 
 // limitText is 5/1m, and the burst where it is another number.
 func limitText(p client.LimitPolicy) string {
+	if p.Calendar != "" {
+		return fmt.Sprintf("%d/%s", p.Limit, p.Calendar)
+	}
 	text := fmt.Sprintf("%d/%s", p.Limit, units.FormatDuration(p.Per()))
 	if p.Burst != p.Limit {
 		text += fmt.Sprintf(" b%d", p.Burst)
