@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -36,6 +37,17 @@ func (i *Identity) Permission(r Role) *Permission {
 		return nil
 	}
 	return i.permissions[r]
+}
+
+// Scope is a text of what the identity may do: two that may do the same have the same one, and it changes when that does.
+func (i *Identity) Scope() string {
+	var b strings.Builder
+	for role, g := range i.permissions {
+		if g != nil {
+			fmt.Fprintf(&b, "%v %q %q;", Role(role), g.Keys, g.Limits)
+		}
+	}
+	return b.String()
 }
 
 // May tells whether the identity has a role for a key.

@@ -15,6 +15,9 @@ func NewLive(s *Set) *Live {
 	return l
 }
 
+// Use puts another Set to use, from now on.
+func (l *Live) Use(s *Set) { l.set.Store(s) }
+
 // Set is the one in use, never nil.
 func (l *Live) Set() *Set { return l.set.Load() }
 

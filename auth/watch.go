@@ -23,7 +23,7 @@ func (l *Live) Watch(ctx context.Context, path string, reload <-chan struct{}, r
 func (l *Live) use(path string, data []byte) error {
 	set, err := Parse(path, data)
 	if err == nil {
-		l.set.Store(set)
+		l.Use(set)
 	}
 	return err
 }

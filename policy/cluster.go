@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/limits"
@@ -38,6 +39,10 @@ type Strict interface {
 	// node is away: then something may have been taken, or not. It returns within a time
 	// that a request can wait.
 	Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error)
+
+	// Change makes a change to the check's key, with its N, at a node that decides for it. Where it
+	// is not answered, it may have been made, or not.
+	Change(c limits.Change, of weir.Check, at time.Time) (made limits.Changed, answered bool, err error)
 }
 
 // Shared decides limits at one of the nodes that hold the key. Its groups are apart from

@@ -28,6 +28,17 @@ func (o *other) Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) 
 	return o.decide(o.Group, checks, verdicts, take)
 }
 
+func (o *other) Change(c limits.Change, of weir.Check, at time.Time) (made limits.Changed, answered bool, err error) {
+	if o.away {
+		return made, false, nil
+	}
+	there, err := limits.Of(o.engine).LimitOfRecord(limits.Record(of.Limit))
+	if err == nil {
+		made, err = c.Make(there, of.Key, of.N, at)
+	}
+	return made, true, err
+}
+
 func (o *other) decide(group func(key string) int, checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,71 +1,84 @@
 package rls
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"time"
 
-	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/internal/rlsconfig"
 	"github.com/weir-counter/weir/policy"
 )
 
-// answer is what Envoy is told.
-func (a *ask) answer(denied bool, headers string) *pb.RateLimitResponse {
-	statuses := make([]pb.RateLimitResponse_DescriptorStatus, len(a.parts)) // one allocation for all
-	response := &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK, Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(a.parts))}
+// answerTo is what Envoy is told.
+func (s *Server) answerTo(req *pb.RateLimitRequest, a *ask, denied bool) (answer, error) {
+	code := pb.RateLimitResponse_OK
 	if denied {
-		response.OverallCode = pb.RateLimitResponse_OVER_LIMIT
+		code = pb.RateLimitResponse_OVER_LIMIT
 	}
+	b := appendUint(a.bytes[:0], fieldOverallCode, uint64(code))
 	for i := range a.parts {
-		status := &statuses[i]
-		a.status(status, &a.parts[i])
-		response.Statuses[i] = status
+		a.inner = a.appendStatus(a.inner[:0], &a.parts[i])
+		b = appendBytes(b, fieldStatuses, a.inner)
 	}
-	switch headers {
+	switch s.cfg.Headers {
 	case HeadersDraft:
-		response.ResponseHeadersToAdd = a.draftFields(denied)
+		b = a.appendDraftFields(b, denied)
 	case HeadersPlain:
-		response.ResponseHeadersToAdd = a.plainFields()
+		b = a.appendPlainFields(b)
 	}
-	if denied && len(a.decision.Denial) > 0 && (headers == HeadersDraft || headers == HeadersPlain) {
-		response.ResponseHeadersToAdd = append(response.ResponseHeadersToAdd, &core.HeaderValue{Key: "weir-denial", Value: string(a.decision.Denial)})
+	if denied && len(a.decision.Denial) > 0 && s.cfg.Headers != HeadersNone {
+		b = appendHeader(b, "weir-denial", a.decision.Denial)
 	}
-	return response
+	if s.cfg.Metadata {
+		metadata, err := proto.Marshal(a.metadata(req))
+		if err != nil {
+			return nil, err
+		}
+		b = appendBytes(b, fieldDynamicMetadata, metadata)
+	}
+	a.bytes = b
+	return bytes.Clone(b), nil
 }
 
-func (a *ask) status(to *pb.RateLimitResponse_DescriptorStatus, p *part) {
-	to.Code = pb.RateLimitResponse_OK
+// code is what an answer says of a part.
+func (a *ask) code(p *part) pb.RateLimitResponse_Code {
+	unlimited := p.limit != nil && p.limit.Unlimited
+	if p.over && !p.shadow && a.how != report && p.shown != nil && !unlimited {
+		return pb.RateLimitResponse_OVER_LIMIT
+	}
+	return pb.RateLimitResponse_OK
+}
+
+func (a *ask) appendStatus(b []byte, p *part) []byte {
+	b = appendUint(b, fieldCode, uint64(a.code(p)))
 	switch {
 	case p.limit != nil && p.limit.Unlimited:
-		to.LimitRemaining = math.MaxUint32
-		return
+		return appendUint(b, fieldLimitRemaining, math.MaxUint32)
 	case p.shown == nil:
-		return
-	case p.over && !p.shadow && a.how != report:
-		to.Code = pb.RateLimitResponse_OVER_LIMIT
+		return b
 	}
-	to.CurrentLimit = p.shown
+	b = appendBytes(b, fieldCurrentLimit, p.shown.wire)
 	reset := time.Duration(0)
 	if r := p.result; r != nil {
 		reset = r.Reset
 		if !p.over {
-			to.LimitRemaining = uint32(min(r.Remaining, math.MaxUint32))
+			b = appendUint(b, fieldLimitRemaining, min(r.Remaining, math.MaxUint32))
 		}
 	}
-	to.DurationUntilReset = &durationpb.Duration{Seconds: wholeSeconds(reset)}
+	var seconds [16]byte
+	return appendBytes(b, fieldUntilReset, appendUint(seconds[:0], fieldSeconds, uint64(wholeSeconds(reset))))
 }
 
 // wholeSeconds rounds up: who waits for so long has waited long enough.
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// draftFields are RateLimit-Policy, RateLimit and, of a denial, Retry-After.
-func (a *ask) draftFields(denied bool) []*core.HeaderValue {
+// appendDraftFields appends RateLimit-Policy, RateLimit and, of a denial, Retry-After.
+func (a *ask) appendDraftFields(b []byte, denied bool) []byte {
 	a.fields.Reset()
 	wait := time.Duration(0)
 	for i := range a.parts {
@@ -85,16 +98,14 @@ func (a *ask) draftFields(denied bool) []*core.HeaderValue {
 		wait = 0
 	}
 	policies, limits := a.fields.Texts(wait)
-	if policies == "" {
-		return nil
+	if len(policies) == 0 {
+		return b
 	}
-	list := make([]core.HeaderValue, 2, 3)
-	list[0].Key, list[0].Value = "ratelimit-policy", policies
-	list[1].Key, list[1].Value = "ratelimit", limits
+	b = appendHeader(appendHeader(b, "ratelimit-policy", policies), "ratelimit", limits)
 	if denied {
-		list = append(list, core.HeaderValue{Key: "retry-after", Value: ratelimitfields.RetryAfter(wait)})
+		b = appendHeader(b, "retry-after", []byte(ratelimitfields.RetryAfter(wait)))
 	}
-	return pointers(list)
+	return b
 }
 
 // waitOf is when to ask again, at least a second. What is more than can ever pass has used up what there was.
@@ -107,23 +118,18 @@ func waitOf(r *policy.Result) time.Duration {
 
 // shownLimit is a limit of a policy in the words of Envoy: by the longest unit that its period is a multiple of; without
 // a unit if it is no number of seconds.
-func shownLimit(r *policy.Result) *pb.RateLimitResponse_RateLimit {
-	shown := &pb.RateLimitResponse_RateLimit{Name: r.Name, RequestsPerUnit: uint32(min(r.Limit.N, math.MaxUint32))}
+func shownLimit(r *policy.Result) *shown {
+	best, multiplier := rlsconfig.Unit(0), uint32(0)
 	for unit := rlsconfig.Second; unit <= rlsconfig.Week; unit++ {
-		of := unit.Duration()
-		if r.Limit.Per%of != 0 || of < rlsconfig.Unit(shown.Unit).Duration() {
-			continue
-		}
-		shown.Unit, shown.UnitMultiplier = pb.RateLimitResponse_RateLimit_Unit(unit), nil
-		if n := uint32(r.Limit.Per / of); n > 1 {
-			shown.UnitMultiplier = wrapperspb.UInt32(n)
+		if of := unit.Duration(); r.Limit.Per%of == 0 && of >= best.Duration() {
+			best, multiplier = unit, uint32(r.Limit.Per/of)
 		}
 	}
-	return shown
+	return newShown(r.Name, uint32(min(r.Limit.N, math.MaxUint32)), pb.RateLimitResponse_RateLimit_Unit(best), multiplier)
 }
 
-// plainFields are those of the limit with the least left: of a denial, the first that is over.
-func (a *ask) plainFields() []*core.HeaderValue {
+// appendPlainFields appends those of the limit with the least left: of a denial, the first that is over.
+func (a *ask) appendPlainFields(b []byte) []byte {
 	var least *part
 	remaining := uint64(math.MaxUint64)
 	for i := range a.parts {
@@ -140,23 +146,14 @@ func (a *ask) plainFields() []*core.HeaderValue {
 		}
 	}
 	if least == nil {
-		return nil
+		return b
 	}
 	reset := time.Duration(0)
 	if r := least.result; r != nil {
 		reset = r.Reset
 	}
-	list := make([]core.HeaderValue, 3)
-	list[0].Key, list[0].Value = "ratelimit-limit", strconv.FormatUint(uint64(least.shown.RequestsPerUnit), 10)
-	list[1].Key, list[1].Value = "ratelimit-remaining", strconv.FormatUint(remaining, 10)
-	list[2].Key, list[2].Value = "ratelimit-reset", strconv.FormatInt(wholeSeconds(reset), 10)
-	return pointers(list)
-}
-
-func pointers(list []core.HeaderValue) []*core.HeaderValue {
-	made := make([]*core.HeaderValue, len(list))
-	for i := range list {
-		made[i] = &list[i]
-	}
-	return made
+	var digits [20]byte
+	b = appendHeader(b, "ratelimit-limit", strconv.AppendUint(digits[:0], uint64(least.shown.requests), 10))
+	b = appendHeader(b, "ratelimit-remaining", strconv.AppendUint(digits[:0], remaining, 10))
+	return appendHeader(b, "ratelimit-reset", strconv.AppendInt(digits[:0], wholeSeconds(reset), 10))
 }

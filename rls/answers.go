@@ -4,6 +4,7 @@ import (
 	"context"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/service"
@@ -20,28 +21,35 @@ const (
 
 var callNames = [calls]string{"should_rate_limit", "check_rate_limit", "report", "json"}
 
-// envoy is envoy.service.ratelimit.v3.RateLimitService.
-type envoy struct {
-	pb.UnimplementedRateLimitServiceServer
-	of *Server
+// envoyService is envoy.service.ratelimit.v3.RateLimitService.
+func (s *Server) envoyService() *grpc.ServiceDesc {
+	desc := pb.RateLimitService_ServiceDesc
+	desc.HandlerType, desc.Methods = (*any)(nil), []grpc.MethodDesc{s.method("ShouldRateLimit", take, callShouldRateLimit)}
+	return &desc
 }
 
-// ShouldRateLimit decides, and takes.
-func (e envoy) ShouldRateLimit(ctx context.Context, req *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
-	return e.of.answer(ctx, req, take, callShouldRateLimit)
+// method answers requests of a kind. The server has no interceptors of single requests.
+func (s *Server) method(name string, by how, call int) grpc.MethodDesc {
+	return grpc.MethodDesc{MethodName: name, Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		req := new(pb.RateLimitRequest)
+		if err := decode(req); err != nil {
+			return nil, err
+		}
+		return s.answer(ctx, req, by, call)
+	}}
 }
 
-func (s *Server) answer(ctx context.Context, req *pb.RateLimitRequest, by how, call int) (*pb.RateLimitResponse, error) {
+func (s *Server) answer(ctx context.Context, req *pb.RateLimitRequest, by how, call int) (any, error) {
 	s.calls[call].Add(1)
 	c, err := s.callerOf(ctx)
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	response, err := s.decideFor(c, req, by)
+	made, err := s.decideFor(c, req, by)
 	if err != nil {
 		return nil, s.fail(unauthorized(err, c))
 	}
-	return response, nil
+	return made, nil
 }
 
 func (s *Server) fail(err error) error {
@@ -50,7 +58,7 @@ func (s *Server) fail(err error) error {
 }
 
 // decideFor answers a request of a caller.
-func (s *Server) decideFor(c service.Caller, req *pb.RateLimitRequest, by how) (*pb.RateLimitResponse, error) {
+func (s *Server) decideFor(c service.Caller, req *pb.RateLimitRequest, by how) (answer, error) {
 	if err := s.service.Identify(c); err != nil {
 		return nil, err
 	}
@@ -68,9 +76,5 @@ func (s *Server) decideFor(c service.Caller, req *pb.RateLimitRequest, by how) (
 	if err != nil {
 		return nil, err
 	}
-	response := a.answer(denied, s.cfg.Headers)
-	if s.cfg.Metadata {
-		response.DynamicMetadata = a.metadata(req, response)
-	}
-	return response, nil
+	return s.answerTo(req, a, denied)
 }

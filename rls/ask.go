@@ -6,7 +6,6 @@ import (
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
@@ -33,15 +32,17 @@ type ask struct {
 	decision policy.Decision
 	rest     policy.Decision
 	fields   ratelimitfields.List
-	quotas   int  // parts that are quotas and may deny
-	checks   bool // a part asks only
+	quotas   int    // parts that are quotas and may deny
+	checks   bool   // a part asks only
+	bytes    []byte // of the answer, and of a message within
+	inner    []byte
 	blocked  bool // a part that none passes, and that denies
 }
 
 // part is one descriptor.
 type part struct {
 	limit    *ready // nil: it has none, or one that it brings along
-	shown    *pb.RateLimitResponse_RateLimit
+	shown    *shown
 	inline   policy.Limit // that it brings along
 	key      string
 	values   string // that the decision is counted by too; "": none
@@ -149,10 +150,7 @@ func (p *part) override(own *ratelimit.RateLimitDescriptor_RateLimitOverride) er
 		return invalid(api.CodeInvalidLimit, "limit", "a descriptor brings a limit along: "+err.Error())
 	}
 	l := rlsconfig.Limit{Requests: own.GetRequestsPerUnit(), Unit: unit, Multiplier: multiplier}
-	p.shown = &pb.RateLimitResponse_RateLimit{RequestsPerUnit: l.Requests, Unit: pb.RateLimitResponse_RateLimit_Unit(unit)}
-	if multiplier > 1 {
-		p.shown.UnitMultiplier = wrapperspb.UInt32(multiplier)
-	}
+	p.shown = newShown("", l.Requests, pb.RateLimitResponse_RateLimit_Unit(unit), multiplier)
 	p.inline = policy.Limit{N: uint64(l.Requests), Per: l.Period()}
 	return nil
 }
@@ -188,7 +186,7 @@ func (a *ask) prepare(by policy.Algorithm) {
 			continue
 		}
 		a.checks = a.checks || p.n == 0
-		if !p.policies && p.shown.RequestsPerUnit == 0 {
+		if !p.policies && p.shown.requests == 0 {
 			p.over = true
 			a.blocked = a.blocked || !p.shadow
 			continue

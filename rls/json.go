@@ -143,7 +143,11 @@ func (j *jsonServer) decide(w http.ResponseWriter, r *http.Request) (*pb.RateLim
 	if err := protojson.Unmarshal(body, &request); err != nil {
 		return nil, invalid(api.CodeInvalidParameter, "body", "not a RateLimitRequest: "+service.Clip(err.Error())+`; write {"domain":"edge","descriptors":[{"entries":[{"key":"k","value":"v"}]}]}`)
 	}
-	return j.of.decideFor(c, &request, take)
+	made, err := j.of.decideFor(c, &request, take)
+	if err != nil {
+		return nil, err
+	}
+	return made.message()
 }
 
 // httpStatuses are the statuses of gRPC's codes.

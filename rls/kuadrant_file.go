@@ -15,16 +15,16 @@ import (
 
 // kuadrantFile describes Kuadrant's service to who asks by reflection. It is built here, since there is no Go module of it, and is not in
 // the process's registry, where a program that embeds Weir may have Kuadrant's own.
-func kuadrantFile() (protoreflect.FileDescriptor, error) {
+func kuadrantFile(of *grpc.ServiceDesc) (protoreflect.FileDescriptor, error) {
 	asked, answer := new(pb.RateLimitRequest).ProtoReflect().Descriptor(), new(pb.RateLimitResponse).ProtoReflect().Descriptor()
 	service := &descriptorpb.ServiceDescriptorProto{Name: proto.String("RateLimitService")}
-	for _, m := range kuadrantService.Methods {
+	for _, m := range of.Methods {
 		service.Method = append(service.Method, &descriptorpb.MethodDescriptorProto{
 			Name: proto.String(m.MethodName), InputType: proto.String("." + string(asked.FullName())), OutputType: proto.String("." + string(answer.FullName())),
 		})
 	}
 	return protodesc.NewFile(&descriptorpb.FileDescriptorProto{
-		Name: proto.String(kuadrantService.Metadata.(string)), Package: proto.String("kuadrant.service.ratelimit.v1"), Syntax: proto.String("proto3"),
+		Name: proto.String(kuadrantFileName), Package: proto.String("kuadrant.service.ratelimit.v1"), Syntax: proto.String("proto3"),
 		Dependency: []string{asked.ParentFile().Path()}, Service: []*descriptorpb.ServiceDescriptorProto{service},
 	}, protoregistry.GlobalFiles)
 }

@@ -11,7 +11,6 @@ import (
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/internal/rlsconfig"
@@ -28,7 +27,7 @@ type limits struct {
 type ready struct {
 	*rlsconfig.Limit
 	prepared *policy.Prepared // nil: it is unlimited, or none passes
-	shown    *pb.RateLimitResponse_RateLimit
+	shown    *shown
 	shares   bool             // some values count together
 	counts   bool             // decisions are counted by values too
 	metadata *structpb.Struct // nil: none, or answers have none
@@ -38,13 +37,8 @@ type ready struct {
 func (s *Server) prepare(c *rlsconfig.Config) (_ *limits, err error) {
 	l := &limits{config: c, ready: make([]*ready, len(c.Limits()))}
 	for i, of := range c.Limits() {
-		r := &ready{Limit: of, shown: &pb.RateLimitResponse_RateLimit{
-			Name: of.Label, RequestsPerUnit: of.Requests, Unit: pb.RateLimitResponse_RateLimit_Unit(of.Unit),
-		}}
+		r := &ready{Limit: of, shown: newShown(of.Label, of.Requests, pb.RateLimitResponse_RateLimit_Unit(of.Unit), of.Multiplier)}
 		r.shares = slices.ContainsFunc(of.Path, func(s rlsconfig.Step) bool { return s.Share })
-		if of.Multiplier > 1 {
-			r.shown.UnitMultiplier = wrapperspb.UInt32(of.Multiplier)
-		}
 		r.counts = of.CountsValues()
 		if s.cfg.Metadata && of.Metadata != nil {
 			r.metadata, err = structpb.NewStruct(of.Metadata)

@@ -10,7 +10,7 @@ import (
 
 // metadata is what Envoy keeps of an answer for access logs and other filters, as envoyproxy/ratelimit has it: domain and
 // descriptors of the request, and the metadata of the limits that let it pass; of a field that several have, the first.
-func (a *ask) metadata(req *pb.RateLimitRequest, response *pb.RateLimitResponse) *structpb.Struct {
+func (a *ask) metadata(req *pb.RateLimitRequest) *structpb.Struct {
 	descriptors := make([]*structpb.Value, len(req.Descriptors))
 	for i, d := range req.Descriptors {
 		descriptors[i] = structpb.NewStructValue(descriptorFields(d))
@@ -25,7 +25,7 @@ func (a *ask) metadata(req *pb.RateLimitRequest, response *pb.RateLimitResponse)
 	passed := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	for i := range a.parts {
 		p := &a.parts[i]
-		if p.limit != nil && !p.limit.Unlimited && response.Statuses[i].Code == pb.RateLimitResponse_OK {
+		if p.limit != nil && !p.limit.Unlimited && a.code(p) == pb.RateLimitResponse_OK {
 			merge(passed, p.limit.metadata)
 		}
 	}

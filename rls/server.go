@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -73,7 +72,8 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 		cfg.XDS.Logger = cfg.Logger
 		s.xds = xds.New(cfg.XDS, s.takeFiles)
 	}
-	described, err := kuadrantFile()
+	kuadrant := s.kuadrantService()
+	described, err := kuadrantFile(kuadrant)
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +82,10 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 		grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: cfg.IdleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsApart, PermitWithoutStream: true}),
-		grpc.StreamInterceptor(s.guardStream), grpc.NumStreamWorkers(streamWorkers),
+		grpc.StreamInterceptor(s.guardStream), grpc.NumStreamWorkers(streamWorkers), grpc.ForceServerCodecV2(newCodec()),
 	)
-	pb.RegisterRateLimitServiceServer(s.grpc, envoy{of: s})
-	s.grpc.RegisterService(&kuadrantService, kuadrant{s})
+	s.grpc.RegisterService(s.envoyService(), s)
+	s.grpc.RegisterService(kuadrant, s)
 	s.health = newHealthServer(s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	registerReflection(s.grpc, withKuadrant{described})

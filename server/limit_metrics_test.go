@@ -22,6 +22,10 @@ func (nobody) Decide([]weir.Check, []weir.Verdict, bool) (allowed, answered bool
 	return false, false, nil
 }
 
+func (nobody) Change(limits.Change, weir.Check, time.Time) (made limits.Changed, answered bool, err error) {
+	return made, false, nil
+}
+
 // gone holds the keys that begin with g, and is away.
 type gone struct{ nobody }
 

@@ -28,6 +28,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerLimits(doc)
 	s.registerForget(doc)
 	s.registerDenials(doc)
+	s.registerLimitChanges(doc)
 	s.registerCount(doc)
 	s.registerSeries(doc)
 	s.registerTop(doc)
@@ -81,11 +82,13 @@ func noRoute(mux *http.ServeMux) http.HandlerFunc {
 	}
 }
 
+const limitPrefix = "/v1/limits/"
+
 // namesInPath are the routes whose one path parameter may have slashes: everything
 // between prefix and suffix.
 var namesInPath = []struct{ prefix, suffix string }{
 	{"/v1/keys/", ""},
-	{"/v1/limits/", "/keys"},
+	{limitPrefix, "/keys"},
 }
 
 // keyInPath makes one path segment of the key after /v1/keys/, and of the name of a
@@ -98,16 +101,38 @@ func keyInPath(next http.Handler) http.Handler {
 			if !ok {
 				continue
 			}
+			if name, key, both := strings.Cut(rest, "/keys/"); both && route.prefix == limitPrefix && name != "" && key != "" {
+				r = withPath(r, limitPrefix+twoSegments(r.URL.EscapedPath()[len(limitPrefix):], name, key))
+				continue
+			}
 			if key, ok := strings.CutSuffix(rest, route.suffix); ok && key != "" {
-				u := *r.URL
-				u.RawPath = route.prefix + encodeSegment(key) + route.suffix
-				shallow := *r
-				shallow.URL = &u
-				r = &shallow
+				r = withPath(r, route.prefix+encodeSegment(key)+route.suffix)
 			}
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// withPath is a request for another spelling of its path.
+func withPath(r *http.Request, raw string) *http.Request {
+	u := *r.URL
+	u.RawPath = raw
+	shallow := *r
+	shallow.URL = &u
+	return &shallow
+}
+
+// twoSegments is NAME/keys/KEY of a path with both encoded. A name that has /keys/ itself must come
+// percent-encoded, else the first one ends the name.
+func twoSegments(escaped, name, key string) string {
+	if first, second, ok := strings.Cut(escaped, "/keys/"); ok {
+		n, badName := url.PathUnescape(first)
+		k, badKey := url.PathUnescape(second)
+		if badName == nil && badKey == nil {
+			name, key = n, k
+		}
+	}
+	return encodeSegment(name) + "/keys/" + encodeSegment(key)
 }
 
 // encodeSegment is url.PathEscape that also encodes a key of "." or "..",

@@ -31,45 +31,73 @@ func (s *Server) viewJSON(ctx context.Context, c service.Caller, query any) ([]b
 }
 
 // stream sends a view as server-sent events until the client leaves, or may not look any more. The view is
-// made once for all streams of the same identity and query. A client that does not take an event
+// made once for all streams of the same identity, while it may do the same, and query. A client that does not take an event
 // with a pace is cut off; one that is slower than the view is made misses some.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, c service.Caller, query any) {
-	watch, err := s.board.Watch(fmt.Sprintf("%q %T %+q", c.Name(), query, fmt.Sprint(query)), board.Asker{
-		May: func() error { return s.service.Identify(c) },
-		Ask: func(ctx context.Context) ([]byte, error) {
-			ctx, cancel := context.WithTimeout(ctx, makingView)
-			defer cancel()
-			return s.viewJSON(ctx, c, query)
-		},
-	})
+	to := eventStream{w: w, control: http.NewResponseController(w), conn: pace.Of(r), pace: s.pace()}
+	for s.streamWhile(&to, r, c, query) {
+	}
+}
+
+// errOtherScope ends the watch of a client that may do something else than when it began.
+var errOtherScope = errors.New("the identity may do something else now")
+
+// streamWhile streams while the client may do the same; again tells whether to begin again since that has changed.
+func (s *Server) streamWhile(to *eventStream, r *http.Request, c service.Caller, query any) (again bool) {
+	watch, err := s.watch(c, query)
 	if err != nil {
-		boardProblem(err).Write(w)
-		return
+		to.end(err)
+		return false
 	}
 	defer watch.Close()
-	to := eventStream{w: w, control: http.NewResponseController(w), conn: pace.Of(r), pace: s.pace()}
-	for first := true; ; first = false {
+	for {
 		to.conn.Waits(true)
 		document, last, err := watch.Next(r.Context())
 		to.conn.Waits(false)
 		switch {
 		case r.Context().Err() != nil:
-			return
-		case err != nil && first: // there is a status for it yet
-			boardProblem(err).Write(w)
-			return
+			return false
+		case errors.Is(err, errOtherScope):
+			return true
+		case err != nil && !to.began:
+			to.end(err)
+			return false
 		case err != nil:
-			if document, err = json.Marshal(boardProblem(err)); err != nil {
-				panic(err) // strings and numbers only
-			}
-			err = to.send("problem", document)
+			err = to.problem(err)
 		default:
 			err = to.send("view", document)
 		}
 		if err != nil || last {
-			return
+			return false
 		}
 	}
+}
+
+// watch begins to watch what the client looks at, as far as it may now.
+func (s *Server) watch(c service.Caller, query any) (*board.Watch, error) {
+	scope, err := s.service.Scope(c)
+	if err != nil {
+		return nil, err
+	}
+	may := func() error {
+		if now, err := s.service.Scope(c); err != nil || now == scope {
+			return err
+		}
+		return errOtherScope
+	}
+	return s.board.Watch(fmt.Sprintf("%q %q %T %+q", c.Name(), scope, query, fmt.Sprint(query)), board.Asker{
+		Client: c.String(),
+		May:    may,
+		Ask: func(ctx context.Context) ([]byte, error) {
+			ctx, cancel := context.WithTimeout(ctx, makingView)
+			defer cancel()
+			document, err := s.viewJSON(ctx, c, query)
+			if changed := may(); changed != nil { // it may be made for what it may do now
+				return nil, changed
+			}
+			return document, err
+		},
+	})
 }
 
 // boardProblem is the problem of an error of a board, or of what it computes.
@@ -77,6 +105,8 @@ func boardProblem(err error) *problem.Problem {
 	switch {
 	case errors.Is(err, board.ErrFull):
 		return problem.New(api.CodeOverloaded, "", fmt.Sprintf("%d different views are open: close some, or look at one that is open", board.MaxTopics))
+	case errors.Is(err, board.ErrShare):
+		return problem.New(api.CodeOverloaded, "", fmt.Sprintf("you look at %d different views, your share: close some, so that others can look too", board.MaxOwn))
 	case errors.Is(err, board.ErrClosed):
 		return problem.New(api.CodeStopping, "", "this server is stopping: use another")
 	}
@@ -109,4 +139,22 @@ func (e *eventStream) send(event string, data []byte) error {
 		return err
 	}
 	return e.control.Flush()
+}
+
+// problem sends what is wrong in place of a view.
+func (e *eventStream) problem(err error) error {
+	document, failed := json.Marshal(boardProblem(err))
+	if failed != nil {
+		panic(failed) // strings and numbers only
+	}
+	return e.send("problem", document)
+}
+
+// end says why there is no view: with a status, while there is one to choose.
+func (e *eventStream) end(err error) {
+	if !e.began {
+		boardProblem(err).Write(e.w)
+		return
+	}
+	_ = e.problem(err) // a client that left is not an error of ours
 }

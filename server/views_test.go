@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/board"
 )
 
 // events opens a stream of a view; next gives its events.
@@ -84,6 +87,43 @@ func TestViews(t *testing.T) {
 	}
 	a.wantProblem(a.get("/v1/views/key?key=a&window=x"), api.CodeInvalidWindow, http.StatusBadRequest)
 	a.wantProblem(a.do(http.MethodGet, "/v1/views/limits?name=x", "", "", "Accept", "text/event-stream"), api.CodeUnknownLimit, http.StatusNotFound)
+}
+
+// Who may see less from now on sees no view that was made before, neither in a stream that goes on nor in a new one.
+func TestViewsOfANarrowedRole(t *testing.T) {
+	const all, some = "permissions: [{role: read}]", "permissions: [{role: read, keys: ['in:']}]"
+	a := newLockedAPI(t, map[string]string{"user": all}, options{})
+	token := "Bearer " + tokenOf("user")
+	next, leave := a.events("/v1/views/overview", "Authorization", token)
+	defer leave()
+	if _, first := next(); !strings.Contains(first, `"other"`) {
+		t.Fatalf("not all keys: %s", first)
+	}
+	a.server.service.Backend().Tokens.Live().Use(lockedBy(t, map[string]string{"user": some}).Live().Set())
+	later, leaveLater := a.events("/v1/views/overview", "Authorization", token)
+	defer leaveLater()
+	if event, first := later(); event != "view" || strings.Contains(first, `"other"`) || !strings.Contains(first, `"in:a"`) {
+		t.Errorf("a new stream: %s %s", event, first)
+	}
+	for range 2 { // the first may have been on its way
+		if event, view := next(); event != "view" {
+			t.Errorf("the stream that went on: %s %s", event, view)
+		} else if !strings.Contains(view, `"other"`) {
+			return
+		}
+	}
+	t.Error("the stream that went on shows all keys")
+}
+
+// A client that opens many views leaves some for others.
+func TestViewsOfOneClient(t *testing.T) {
+	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{MaxInFlight: 2 * board.MaxTopics}})
+	for n := range board.MaxOwn {
+		_, leave := a.events(fmt.Sprintf("/v1/views/key?key=k%d", n))
+		defer leave()
+	}
+	a.wantProblem(a.do(http.MethodGet, "/v1/views/key?key=more", "", "", "Accept", "text/event-stream"), api.CodeOverloaded, http.StatusServiceUnavailable)
+	a.getInto("/v1/views/key?key=more", new(api.KeyAnswer))
 }
 
 // A server that stops ends its streams, and says so.

@@ -53,6 +53,16 @@ func (s *Service) Identify(c Caller) error {
 	return err
 }
 
+// Scope is a text of what the caller may do now, which changes when that does: what was made for one who may do something else is not for
+// it. It fails as Identify does.
+func (s *Service) Scope(c Caller) (string, error) {
+	is, err := s.identity(c)
+	if err != nil || is == nil {
+		return "", err
+	}
+	return is.Scope(), nil
+}
+
 // identity is who the caller is now; nil on a server that is not locked.
 func (s *Service) identity(c Caller) (*auth.Identity, error) {
 	if !s.Locked() {

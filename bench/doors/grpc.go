@@ -15,8 +15,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/emptypb"
-
-	"github.com/weir-counter/weir/bench/proc"
 )
 
 // The part for Envoy: a decision by gRPC beside a method of grpc-go that does nothing.
@@ -111,7 +109,8 @@ func measureGRPC(ctx context.Context, weir, scratch string, requests, rounds int
 		{name: "one descriptor", goal: goal, args: []string{"draft"}, make: one},
 		{name: "two descriptors", goal: goal, args: []string{"draft"}, make: two},
 	}
-	for _, c := range calls {
+	servers := make([]*asker, len(calls))
+	for i, c := range calls {
 		s, err := start(ctx, c.name, func(a string) []string {
 			if c.goal == "" {
 				return append(slices.Clone(c.args), a)
@@ -121,37 +120,67 @@ func measureGRPC(ctx context.Context, weir, scratch string, requests, rounds int
 		if err != nil {
 			return nil, err
 		}
-		r := row{workload: "gRPC", server: map[bool]string{true: "weir", false: "grpc-go"}[c.goal != ""], command: c.name, goal: c.goal}
-		err = s.ask(ctx, c, requests, rounds, &r)
-		s.stop()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, err)
+		defer s.stop()
+		if servers[i], err = newAsker(s, c); err != nil {
+			return nil, err
 		}
-		rows = append(rows, r)
-		fmt.Fprintln(os.Stderr, r)
+		defer servers[i].close()
+		rows = append(rows, row{workload: "gRPC", server: map[bool]string{true: "weir", false: "grpc-go"}[c.goal != ""], command: c.name, goal: c.goal})
+	}
+	for round := range 1 + rounds { // the first warms up
+		for i, a := range servers {
+			cost, err := a.round(ctx, requests)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", rows[i].command, err)
+			}
+			if round > 0 {
+				rows[i].costs = append(rows[i].costs, cost)
+			}
+		}
+	}
+	for i := range rows {
+		slices.Sort(rows[i].costs)
+		fmt.Fprintln(os.Stderr, rows[i])
 	}
 	return rows, nil
 }
 
-// ask measures the rounds of one kind.
-func (s *server) ask(ctx context.Context, c call, requests, rounds int, r *row) error {
-	var asks []func(context.Context, int) error
+// asker asks one server, over all connections.
+type asker struct {
+	of    *server
+	conns []*grpc.ClientConn
+	asks  []func(context.Context, int) error
+}
+
+func newAsker(of *server, c call) (*asker, error) {
+	a := &asker{of: of}
 	for range connections {
-		conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient(of.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
-			return err
+			a.close()
+			return nil, err
 		}
-		defer conn.Close()
-		asks = append(asks, c.make(conn))
+		a.conns, a.asks = append(a.conns, conn), append(a.asks, c.make(conn))
 	}
-	round := func() error {
+	return a, nil
+}
+
+func (a *asker) close() {
+	for _, c := range a.conns {
+		_ = c.Close() // the servers end anyway
+	}
+}
+
+// round is so many requests; cost is the microseconds of processor time of the server for one.
+func (a *asker) round(ctx context.Context, requests int) (cost float64, err error) {
+	return a.of.cost(requests, func() error {
 		ended := make(chan error, connections*callers)
 		each := requests / (connections * callers)
 		for i := range connections * callers {
 			go func() {
 				var err error
 				for n := 0; n < each && err == nil; n++ {
-					err = asks[i%connections](ctx, i*each+n)
+					err = a.asks[i%connections](ctx, i*each+n)
 				}
 				ended <- err
 			}()
@@ -163,27 +192,7 @@ func (s *server) ask(ctx context.Context, c call, requests, rounds int, r *row) 
 			}
 		}
 		return failed
-	}
-	if err := round(); err != nil {
-		return err
-	}
-	for range rounds {
-		before, err := proc.CPU(s.process.Process.Pid)
-		if err != nil {
-			return err
-		}
-		if err := round(); err != nil {
-			return err
-		}
-		<-time.After(200 * time.Millisecond) // what the server does in the background
-		after, err := proc.CPU(s.process.Process.Pid)
-		if err != nil {
-			return err
-		}
-		r.costs = append(r.costs, float64((after-before).Nanoseconds())/1000/float64(requests))
-	}
-	slices.Sort(r.costs)
-	return nil
+	})
 }
 
 const envoyTitle = "\n## For Envoy\n"

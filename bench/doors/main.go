@@ -100,14 +100,14 @@ func measureRESP(ctx context.Context, weir, redis, task, scratch string, command
 			continue
 		}
 		for _, pipeline := range []int{16, 64} {
-			for _, asked := range w.asked {
-				r, err := measure(ctx, servers[asked.server], w, asked, pipeline, commands/max(asked.fewer, 1), rounds)
-				if err != nil {
-					return nil, fmt.Errorf("%s on %s: %w", asked.command, asked.server, err)
-				}
-				rows = append(rows, r)
+			made, err := measure(ctx, servers, w, pipeline, commands, rounds)
+			if err != nil {
+				return nil, err
+			}
+			for _, r := range made {
 				fmt.Fprintln(os.Stderr, r)
 			}
+			rows = append(rows, made...)
 		}
 	}
 	return rows, nil

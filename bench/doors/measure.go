@@ -29,38 +29,54 @@ func (r row) String() string {
 	return fmt.Sprintf("%-30s %-14s %-36s -P %2d  %7.2f µs (%.2f to %.2f)", r.workload, r.server, r.command, r.pipeline, r.median(), r.costs[0], r.costs[len(r.costs)-1])
 }
 
-func measure(ctx context.Context, s *server, w workload, a asked, pipeline, commands, rounds int) (row, error) {
-	r := row{workload: w.name, server: s.name, command: a.command, goal: w.goal, pipeline: pipeline}
-	if a.prepare != nil {
-		if err := s.prepare(ctx, w, a); err != nil {
-			return r, err
+// measure measures all that is asked of a workload, in turns: what else the machine does meanwhile, it does to all.
+func measure(ctx context.Context, servers map[string]*server, w workload, pipeline, commands, rounds int) (rows []row, err error) {
+	requests := make([][]string, len(w.asked))
+	for i, a := range w.asked {
+		s := servers[a.server]
+		rows = append(rows, row{workload: w.name, server: s.name, command: a.command, goal: w.goal, pipeline: pipeline})
+		if a.prepare != nil {
+			if err := s.prepare(ctx, w, a); err != nil {
+				return nil, err
+			}
 		}
-	}
-	requests := w.pipelines(a, pipeline)
-	warm := commands
-	if a.fewer == 0 {
-		warm = max(commands, len(requests)*pipeline) // makes all keys
-	}
-	if err := s.send(ctx, requests, pipeline, warm); err != nil {
-		return r, err
+		requests[i] = w.pipelines(a, pipeline)
+		warm := commands / max(a.fewer, 1)
+		if a.fewer == 0 {
+			warm = max(commands, len(requests[i])*pipeline) // makes all keys
+		}
+		if err := s.send(ctx, requests[i], pipeline, warm); err != nil {
+			return nil, fmt.Errorf("%s on %s: %w", a.command, s.name, err)
+		}
 	}
 	for range rounds {
-		before, err := proc.CPU(s.process.Process.Pid)
-		if err != nil {
-			return r, err
+		for i, a := range w.asked {
+			s, n := servers[a.server], commands/max(a.fewer, 1)
+			cost, err := s.cost(n, func() error { return s.send(ctx, requests[i], pipeline, n) })
+			if err != nil {
+				return nil, fmt.Errorf("%s on %s: %w", a.command, s.name, err)
+			}
+			rows[i].costs = append(rows[i].costs, cost)
 		}
-		if err := s.send(ctx, requests, pipeline, commands); err != nil {
-			return r, err
-		}
-		<-time.After(200 * time.Millisecond) // what the server does in the background
-		after, err := proc.CPU(s.process.Process.Pid)
-		if err != nil {
-			return r, err
-		}
-		r.costs = append(r.costs, float64((after-before).Nanoseconds())/1000/float64(commands))
 	}
-	slices.Sort(r.costs)
-	return r, nil
+	for i := range rows {
+		slices.Sort(rows[i].costs)
+	}
+	return rows, nil
+}
+
+// cost is the microseconds of processor time that the server spends on one of n things that do has it do.
+func (s *server) cost(n int, do func() error) (float64, error) {
+	before, err := proc.CPU(s.process.Process.Pid)
+	if err != nil {
+		return 0, err
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	<-time.After(200 * time.Millisecond) // what the server does in the background
+	after, err := proc.CPU(s.process.Process.Pid)
+	return float64((after - before).Nanoseconds()) / 1000 / float64(n), err
 }
 
 // prepare sends what each key needs before.

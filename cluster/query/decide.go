@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/cluster/checks"
+	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/internal/wire"
 )
@@ -52,6 +54,19 @@ func (r *Router) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) 
 	said := a.result.(verdict)
 	copy(verdicts, said.Verdicts)
 	return said.Allowed, true, nil
+}
+
+// Change is of policy.Shared: it makes a change at one node that holds the key. The error is a
+// *weir.Error of its engine.
+func (r *Router) Change(c limits.Change, of weir.Check, at time.Time) (made limits.Changed, answered bool, err error) {
+	a, ok := r.decide(decided{of.Key, checks.AskChange(c, of, at)})
+	switch {
+	case !ok:
+		return made, false, nil
+	case a.err != nil:
+		return made, true, a.err
+	}
+	return checks.Answer(a.result.(verdict)).Changed(), true, nil
 }
 
 // decide asks one holder after the other, until one has decided, or may have. Those that

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/cluster/checks"
+	"github.com/weir-counter/weir/internal/limits"
 )
 
 // decide answers a question, at once or after the journal has it, or never.
@@ -26,7 +27,7 @@ func (s *Strict) decide(i int, q checks.Question, tell func(answer)) {
 		return
 	}
 	s.stats.decided.Add(1)
-	if !a.Allowed || !q.Takes() {
+	if !q.Changes(a.Answer) {
 		tell(a)
 		return
 	}
@@ -85,6 +86,20 @@ func (s *Strict) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) 
 	}
 	copy(verdicts, a.Verdicts)
 	return a.Allowed, true, nil
+}
+
+// Change is of policy.Strict: it makes a change at the holder of the key's group. The error is a
+// *weir.Error of the holder's engine.
+func (s *Strict) Change(c limits.Change, of weir.Check, at time.Time) (made limits.Changed, answered bool, err error) {
+	a, err := s.ask(s.Group(of.Key), checks.AskChange(c, of, at))
+	switch {
+	case err != nil:
+		s.stats.unanswered.Add(1)
+		return made, false, nil
+	case a.err != nil:
+		return made, true, a.err
+	}
+	return a.Changed(), true, nil
 }
 
 // ask asks the holder, which may be this node.

@@ -29,6 +29,7 @@ type Table struct {
 	seed   maphash.Seed // of the tables
 
 	states      atomic.Int64
+	grants      atomic.Int64
 	bytes       atomic.Int64
 	inlineBytes atomic.Int64           // of inline limits, in bytes too
 	taken       atomic.Pointer[string] // why takes of limits that are journaled are refused; nil: they are not
@@ -49,7 +50,9 @@ type share struct {
 	table   table
 	fresh   map[*keyState]freshAdmissions // since the last cut, of the limits that are journaled
 	forgets []replication.Admission       // of ForgetInline, before those; one for each name at most
-	away    bool                          // the partition is not held (held.go)
+	changes []replication.Admission       // since the last cut, after the forgets
+	grants  map[grantID]*grant
+	away    bool // the partition is not held (held.go)
 	_       [64]byte
 }
 
@@ -79,6 +82,7 @@ type Plan struct {
 	Strict    bool   // one node decides for all
 	Inline    bool   // a request brought it along
 	forgets   byte   // it is no limit: recordForget or recordForgetAll
+	change    change // it is no limit, if it is not noChange
 	Record    string // all this, as the journal has it; if there may be one
 }
 

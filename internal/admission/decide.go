@@ -16,6 +16,7 @@ type Request struct {
 	Partition int    // of the key
 
 	state  *keyState
+	grant  *grant
 	passes bool
 }
 
@@ -37,7 +38,8 @@ func (ls *Table) DecideAll(asked []Request, verdicts []limit.Verdict, take bool)
 		} else if a.state, err = ls.state(share, a.Plan, a.Key, now); err != nil {
 			return false, err
 		}
-		verdicts[i] = a.Plan.Peek(&a.state.state, now, a.withEarlier(asked[:i]))
+		a.grant = ls.granted(&ls.shares[a.Partition], a.Plan, a.Key, now)
+		verdicts[i] = a.grant.peek(a.Plan, &a.state.state, now, a.withEarlier(asked[:i]))
 		a.passes = verdicts[i].Allowed
 		allowed = allowed && (a.passes || a.Shadow)
 	}
@@ -68,6 +70,10 @@ func (ls *Table) takePeeked(a *Request, verdict *limit.Verdict, now int64) {
 	}
 	if a.state.plan != a.Plan {
 		ls.adopt(a.state, a.Plan, now)
+	}
+	if a.grant != nil {
+		*verdict = ls.takeOf(&ls.shares[a.Partition], a.grant, a.state, now, a.N)
+		return
 	}
 	before := a.state.state.Size()
 	if *verdict = a.Plan.Take(&a.state.state, now, a.N); !verdict.Allowed {

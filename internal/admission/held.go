@@ -44,7 +44,7 @@ func (ls *Table) letGo(s *share) {
 // HoldShare takes the states of shared limits back, and admissions after them. What was
 // admitted here since the last cut counts too; what was before comes from the journal.
 func (ls *Table) HoldShare(partition int, list []replication.LimitState) error {
-	states, err := ls.decodeStates(list)
+	states, _, err := ls.decodeStates(list) // grants are kept everywhere
 	if err != nil {
 		return err
 	}
@@ -64,6 +64,13 @@ func (ls *Table) HoldShare(partition int, list []replication.LimitState) error {
 			ls.restoreOne(s, &states[i])
 		}
 	}
+	for _, a := range s.changes {
+		plan, err := ls.Recorded(a.Limit)
+		if err != nil {
+			return err
+		}
+		ls.makeChange(s, plan, a, heldStates)
+	}
 	for st, of := range s.fresh {
 		if st.plan.ofHolders() {
 			before := st.state.Size()
@@ -80,7 +87,7 @@ func (ls *Table) ApplyShared(partition int, list []replication.Admission) error 
 	for _, a := range list {
 		plan, err := ls.Recorded(a.Limit)
 		if err == nil && plan.ofHolders() {
-			err = ls.apply(partition, a, false)
+			err = ls.apply(partition, a, false, heldStates)
 		}
 		if err != nil {
 			return err

@@ -13,10 +13,10 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// freshAdmissions are n, the last of them at the time at.
+// freshAdmissions are n, the last of them at the time at, and the first at another.
 type freshAdmissions struct {
-	n  uint64
-	at int64
+	n         uint64
+	at, first int64
 }
 
 // note adds admissions to the next cut. The caller holds s.mu.
@@ -24,8 +24,11 @@ func (s *share) note(st *keyState, n uint64, now int64) {
 	if s.fresh == nil {
 		s.fresh = map[*keyState]freshAdmissions{}
 	}
-	of := s.fresh[st]
-	s.fresh[st] = freshAdmissions{of.n + n, max(of.at, now)} // whose clock was read first may come second
+	of, more := s.fresh[st]
+	if !more {
+		of.first = now
+	}
+	s.fresh[st] = freshAdmissions{of.n + n, max(of.at, now), min(of.first, now)} // whose clock was read first may come second
 }
 
 // Cut appends a partition's admissions since the cut before, and writes its states, if w is not
@@ -43,23 +46,22 @@ func (ls *Table) Cut(partition int, list []replication.Admission, w *replication
 
 // cut appends the admissions since the cut before. The caller holds s.mu.
 func (s *share) cut(list []replication.Admission, clock *clock.Limits) []replication.Admission {
-	list = append(list, s.forgets...)
-	s.forgets = nil
-	if len(s.fresh) == 0 {
+	list = append(append(list, s.forgets...), s.changes...)
+	s.forgets, s.changes = nil, nil
+	if len(s.fresh) == 0 && len(s.grants) == 0 {
 		return list
 	}
-	const ms = int64(time.Millisecond)
 	ahead := clock.Ahead()
 	for st, of := range s.fresh {
-		list = append(list, replication.Admission{Limit: st.plan.Record, Key: st.key, At: max(of.at+ahead+ms-1, 0) / ms, N: of.n})
+		list = append(list, replication.Admission{Limit: st.plan.Record, Key: st.key, At: ceilMs(of.at + ahead), N: of.n})
 	}
 	clear(s.fresh)
-	return list
+	return s.cutSpent(list, ceilMs(clock.Now()+ahead))
 }
 
 func (ls *Table) ApplyAll(partition int, list []replication.Admission, beside bool) error {
 	for _, a := range list {
-		if err := ls.apply(partition, a, beside); err != nil {
+		if err := ls.apply(partition, a, beside, everywhere); err != nil {
 			return err
 		}
 	}
@@ -73,7 +75,7 @@ const strictSlack = time.Second
 
 // apply counts admissions that come from a journal. Memory may be exceeded: what is
 // in use is never dropped.
-func (ls *Table) apply(partition int, a replication.Admission, beside bool) error {
+func (ls *Table) apply(partition int, a replication.Admission, beside bool, on scope) error {
 	plan, err := ls.Recorded(a.Limit)
 	if err != nil {
 		return err
@@ -85,13 +87,21 @@ func (ls *Table) apply(partition int, a replication.Admission, beside bool) erro
 		ls.forgetInline(s, plan)
 		return nil
 	}
-	now := ls.Clock.Now()
-	ahead := ls.Clock.Ahead()
-	at := min(a.At, max(now+ahead, 0)/int64(time.Millisecond)+1)*int64(time.Millisecond) - ahead
-	if plan.Strict {
-		at += int64(strictSlack)
+	if plan.change != noChange {
+		s := &ls.shares[partition]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.away {
+			on = keptStates
+		}
+		ls.makeChange(s, plan, a, on)
+		return nil
 	}
-	at = min(at, now)
+	now := ls.Clock.Now()
+	at := ls.timeOf(a.At, now)
+	if plan.Strict {
+		at = min(at+int64(strictSlack), now)
+	}
 	if now-at >= int64(plan.Interval()) {
 		return nil
 	}
@@ -119,6 +129,12 @@ func (ls *Table) apply(partition int, a replication.Admission, beside bool) erro
 	return nil
 }
 
+// timeOf is a time in Unix ms, which a journal has, by Clock, and not after now.
+func (ls *Table) timeOf(ms, now int64) int64 {
+	ahead := ls.Clock.Ahead()
+	return min(min(ms, max(now+ahead, 0)/msOfNs+1)*msOfNs-ahead, now)
+}
+
 // states calls add with the share's states that survive a restart. The caller holds s.mu.
 func (s *share) states(add func(record, key string, state []byte)) {
 	var scratch []byte
@@ -129,12 +145,16 @@ func (s *share) states(add func(record, key string, state []byte)) {
 		scratch = st.plan.AppendState(scratch[:0], &st.state)
 		add(st.plan.Record, st.key, scratch)
 	})
+	for _, id := range s.grantIDs() {
+		scratch = s.grants[id].append(scratch[:0])
+		add(changeRecord(id.name, changeGrant), id.key, scratch)
+	}
 }
 
 // Restore takes states back into an empty share, all or none; of a partition that is
 // not held those that are kept anyway.
 func (ls *Table) Restore(partition int, list []replication.LimitState) error {
-	states, err := ls.decodeStates(list)
+	states, grants, err := ls.decodeStates(list)
 	if err != nil {
 		return err
 	}
@@ -146,6 +166,7 @@ func (ls *Table) Restore(partition int, list []replication.LimitState) error {
 			ls.restoreOne(s, &states[i])
 		}
 	}
+	ls.restoreGrants(s, grants)
 	return nil
 }
 
@@ -164,25 +185,33 @@ func (ls *Table) restoreOne(s *share, from *keyState) {
 	ls.grow(st.plan, st.bytes())
 }
 
-func (ls *Table) decodeStates(list []replication.LimitState) ([]keyState, error) {
+func (ls *Table) decodeStates(list []replication.LimitState) (states []keyState, grants []keyGrant, err error) {
 	now, ahead := ls.Clock.Now(), ls.Clock.Ahead()
-	states := make([]keyState, len(list))
-	for i, l := range list {
+	states = make([]keyState, 0, len(list))
+	for _, l := range list {
 		plan, err := ls.Recorded(l.Record)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		states[i].plan, states[i].key = plan, l.Key
-		state := &states[i].state
+		if plan.change != noChange {
+			g, err := readGrant(l.State)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%w: what key %.100q was granted of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, err)
+			}
+			grants = append(grants, keyGrant{grantID{plan.Name.Name, l.Key}, g})
+			continue
+		}
+		states = append(states, keyState{plan: plan, key: l.Key})
+		state := &states[len(states)-1].state
 		if rest, err := plan.DecodeState(state, l.State); err != nil || len(rest) > 0 {
-			return nil, fmt.Errorf("%w: what key %.100q used of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, errors.Join(err))
+			return nil, nil, fmt.Errorf("%w: what key %.100q used of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, errors.Join(err))
 		}
 		if by := l.Ahead - ahead; by < -int64(time.Second) || by > int64(time.Millisecond) { // else the clock has drifted
 			plan.Shift(state, by)
 		}
 		plan.Adopt(state, plan.Plan, now) // if the clock has run back since: not later than now
 	}
-	return states, nil
+	return states, grants, nil
 }
 
 // limitRecord is a name and a limit in bytes: length of the name, name, algorithm,
@@ -227,11 +256,15 @@ func (ls *Table) Recorded(record string) (*Plan, error) {
 	if r.Len() > 0 {
 		bits = r.Byte()
 	}
+	what := noChange
+	if bits&recordChange != 0 {
+		what = change(r.Byte())
+	}
 	made, err := limit.New(l)
 	if err == nil {
 		err = checkKept(name)
 	}
-	if err != nil || r.Failed() || r.Len() > 0 || bits&^byte(recordBits) != 0 {
+	if err != nil || r.Failed() || r.Len() > 0 || bits&^byte(recordBits) != 0 || what >= changes {
 		return nil, fmt.Errorf("%w: the limit of an admission: %w", replication.ErrDamagedState, errors.Join(err))
 	}
 	ls.mu.Lock()
@@ -240,7 +273,7 @@ func (ls *Table) Recorded(record string) (*Plan, error) {
 		clear(ls.records) // what is in use is soon back
 	}
 	plan = &Plan{Plan: made.ByTimeOfDay(ls.Clock.Ahead), Name: ls.name(name), journaled: true, Record: record,
-		Strict: bits&recordStrict != 0, Inline: bits&recordInline != 0, forgets: bits & (recordForget | recordForgetAll)}
+		Strict: bits&recordStrict != 0, Inline: bits&recordInline != 0, forgets: bits & (recordForget | recordForgetAll), change: what}
 	ls.records[record] = plan
 	return plan, nil
 }
@@ -266,17 +299,19 @@ func (ls *Table) refusesTake(plan *Plan) error {
 
 // Admissions are what keys of a content have used: see replication.Engine.Admissions.
 func (ls *Table) Admissions(states []replication.LimitState) (list []replication.Admission, err error) {
-	known, err := ls.decodeStates(states)
+	known, grants, err := ls.decodeStates(states)
 	if err != nil {
 		return nil, err
 	}
-	const ms = int64(time.Millisecond)
 	now := ls.Clock.Now()
 	for i := range known {
 		st := &known[i]
 		st.plan.Known(&st.state, now, func(at int64, n uint64) {
-			list = append(list, replication.Admission{Limit: st.plan.Record, Key: st.key, At: (at + ms - 1) / ms, N: n})
+			list = append(list, replication.Admission{Limit: st.plan.Record, Key: st.key, At: ceilMs(at), N: n})
 		})
+	}
+	for _, g := range grants {
+		list = append(list, replication.Admission{Limit: changeRecord(g.id.name, changeGrant), Key: g.id.key, At: g.until, N: g.left})
 	}
 	return list, nil
 }

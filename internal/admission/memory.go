@@ -86,6 +86,7 @@ func (ls *Table) Expire(partition int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ls.dropIdle(s, now, s.table.places())
+	ls.forgetGrants(s, (now+ls.Clock.Ahead())/msOfNs)
 	if s.table.places() > 4*(s.table.used+chunkSize) && len(s.fresh) == 0 {
 		s.table.shrink(ls.hash)
 	}

@@ -37,18 +37,27 @@ func (t *table) at(place uint32) *keyState {
 
 // find returns the state of an ID, or nil.
 func (t *table) find(hash uint32, name *Name, key string) *keyState {
+	if place, ok := t.lookup(hash, name, key); ok {
+		return t.at(place)
+	}
+	return nil
+}
+
+// lookup returns the place of the state of an ID.
+func (t *table) lookup(hash uint32, name *Name, key string) (place uint32, ok bool) {
 	mask := uint32(len(t.slots) - 1)
 	if t.used == 0 {
-		return nil
+		return 0, false
 	}
 	for i := hash & mask; t.slots[i] != 0; i = (i + 1) & mask {
 		if uint32(t.slots[i]>>32) == hash {
-			if st := t.at(uint32(t.slots[i]) - 1); st.key == key && st.plan.Name == name {
-				return st
+			place = uint32(t.slots[i]) - 1
+			if st := t.at(place); st.key == key && st.plan.Name == name {
+				return place, true
 			}
 		}
 	}
-	return nil
+	return 0, false
 }
 
 // insert makes a state whose ID is not in the table. Others stay where they are.

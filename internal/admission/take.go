@@ -13,6 +13,9 @@ func (ls *Table) Allow(plan *Plan, partition int, key string, n uint64) bool {
 	if n > 0 && ls.refusesTake(st.plan) != nil {
 		return false
 	}
+	if g := ls.granted(share, plan, key, now); g != nil {
+		return ls.takeOf(share, g, st, now, n).Allowed
+	}
 	before := st.state.Size()
 	allowed := st.plan.Allow(&st.state, now, n)
 	ls.decided(share, st, now, n, allowed, before)
@@ -26,11 +29,15 @@ func (ls *Table) Take(plan *Plan, partition int, key string, n uint64) (limit.Ve
 		return limit.Verdict{}, err
 	}
 	defer share.mu.Unlock()
+	g := ls.granted(share, plan, key, now)
 	if refused := ls.refusesTake(st.plan); refused != nil && n > 0 {
-		if v := st.plan.Peek(&st.state, now, n); !v.Allowed {
+		if v := g.peek(st.plan, &st.state, now, n); !v.Allowed {
 			return v, nil
 		}
 		return limit.Verdict{}, refused
+	}
+	if g != nil {
+		return ls.takeOf(share, g, st, now, n), nil
 	}
 	before := st.state.Size()
 	v := st.plan.Take(&st.state, now, n)
@@ -45,7 +52,7 @@ func (ls *Table) Peek(plan *Plan, partition int, key string, n uint64) limit.Ver
 	share.mu.Lock()
 	defer share.mu.Unlock()
 	st := ls.look(share, plan, key, now)
-	return plan.Peek(&st.state, now, n)
+	return ls.granted(share, plan, key, now).peek(plan, &st.state, now, n)
 }
 
 // enter finds or makes the key's state and returns it with its share locked.

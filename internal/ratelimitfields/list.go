@@ -19,8 +19,8 @@ type Member struct {
 // List is the limits of one request. The zero List is empty; its memory is used again
 // after Reset.
 type List struct {
-	members []Member
-	text    []byte
+	members          []Member
+	policies, limits []byte
 }
 
 // Reset empties the list.
@@ -52,31 +52,25 @@ func (l *List) Write(h http.Header, wait time.Duration) {
 		return
 	}
 	policies, limits := l.Texts(wait)
-	add(h, Policy, policies)
-	add(h, Limit, limits)
+	add(h, Policy, string(policies))
+	add(h, Limit, string(limits))
 }
 
-// Texts is the values that Write adds; both are empty for an empty list.
-func (l *List) Texts(wait time.Duration) (policies, limits string) {
-	b := l.text[:0]
+// Texts is the values that Write adds; both are empty for an empty list. They are valid until the next call.
+func (l *List) Texts(wait time.Duration) (policies, limits []byte) {
+	policies, limits = l.policies[:0], l.limits[:0]
 	for i := range l.members {
 		m := &l.members[i]
-		b = l.appendKey(appendPolicy(b, m.Name, m.Quota, m.Burst, m.Window), i)
-	}
-	policies = string(b)
-	b = b[:0]
-	for i := range l.members {
-		m := &l.members[i]
+		policies = l.appendKey(appendPolicy(policies, m.Name, m.Quota, m.Burst, m.Window), i)
 		t, r := secondsUp(m.Reset), m.Remaining
 		if wait > 0 { // Retry-After counts: what there is until then is nobody's business
 			t = min(t, secondsUp(wait))
 		} else {
 			r = available(m, t)
 		}
-		b = l.appendKey(appendLimit(b, m.Name, r, t), i)
+		limits = l.appendKey(appendLimit(limits, m.Name, r, t), i)
 	}
-	limits = string(b)
-	l.text = b
+	l.policies, l.limits = policies, limits
 	return policies, limits
 }
 

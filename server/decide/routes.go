@@ -47,5 +47,6 @@ type Mux interface {
 func (s *Routes) Register(doc *openapi.API, mux Mux) {
 	s.registerAllow(doc, mux)
 	s.registerAllowQuery(doc, mux)
+	s.registerRefund(doc, mux)
 	s.registerForwardAuth(doc, mux)
 }

@@ -16,11 +16,15 @@ const (
 	maxWait = 30 * time.Second
 	// MaxTopics bounds what is computed for different pages at the same time.
 	MaxTopics = 256
+	// MaxOwn is the share of one client: how many topics it may watch at the same time. The rest is for others.
+	MaxOwn = MaxTopics - MaxTopics/4
 )
 
 var (
 	// ErrFull is of a topic beyond MaxTopics.
 	ErrFull = errors.New("board: too many different views are open")
+	// ErrShare is of a client that watches MaxOwn topics, and another one.
+	ErrShare = errors.New("board: this client watches too many different views")
 	// ErrClosed is of a Board that was closed.
 	ErrClosed = errors.New("board: closed")
 )
@@ -29,13 +33,16 @@ var (
 // goroutines.
 type Board struct {
 	mu      sync.Mutex
-	topics  map[string]*topic // with at least one watcher each
+	topics  map[string]*topic         // with at least one watcher each
+	own     map[string]map[*topic]int // of each client that watches: how often it watches which topics
 	closed  bool
 	running sync.WaitGroup
 }
 
 // Asker is who watches a topic.
 type Asker struct {
+	// Client is whose share of the topics it counts towards.
+	Client string
 	// May says why the watcher may not look any more; nil: it may. It is called for each document.
 	May func() error
 	// Ask computes the document, for all that watch the topic. It is called on behalf of one of them,
@@ -52,12 +59,17 @@ func (b *Board) Watch(name string, as Asker) (*Watch, error) {
 		return nil, ErrClosed
 	}
 	t := b.topics[name]
+	own := b.own[as.Client]
+	if own[t] == 0 && len(own) >= MaxOwn {
+		return nil, ErrShare
+	}
 	if t == nil {
 		if len(b.topics) >= MaxTopics {
 			return nil, ErrFull
 		}
 		t = b.begin(name)
 	}
+	b.count(as.Client, t)
 	w := &Watch{board: b, topic: t, as: as}
 	t.mu.Lock()
 	t.watchers[w] = true
@@ -77,11 +89,34 @@ func (b *Board) begin(name string) *topic {
 	return t
 }
 
+// count notes that a client watches a topic, once more. The caller holds mu.
+func (b *Board) count(client string, t *topic) {
+	if b.own == nil {
+		b.own = map[string]map[*topic]int{}
+	}
+	if b.own[client] == nil {
+		b.own[client] = map[*topic]int{}
+	}
+	b.own[client][t]++
+}
+
+// discount is the inverse of count. The caller holds mu.
+func (b *Board) discount(client string, t *topic) {
+	own := b.own[client]
+	if own[t]--; own[t] == 0 {
+		delete(own, t)
+	}
+	if len(own) == 0 {
+		delete(b.own, client)
+	}
+}
+
 // leave takes a watcher away, and with the last one its topic.
 func (b *Board) leave(w *Watch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := w.topic
+	b.discount(w.as.Client, t)
 	t.mu.Lock()
 	delete(t.watchers, w)
 	last := len(t.watchers) == 0

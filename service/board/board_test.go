@@ -152,12 +152,61 @@ func TestEnds(t *testing.T) {
 	})
 }
 
+// One client has its share of the topics, however often it watches each, and others have the rest.
+func TestShare(t *testing.T) {
+	var b Board
+	defer b.Close()
+	var asked atomic.Int64
+	watch := func(client string, topic int) (*Watch, error) {
+		as := counting(&asked, 0)
+		as.Client = client
+		return b.Watch(fmt.Sprint(topic), as)
+	}
+	var own []*Watch
+	for i := range MaxOwn {
+		for range 2 {
+			w, err := watch("greedy", i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own = append(own, w)
+		}
+	}
+	if _, err := watch("greedy", MaxOwn); !errors.Is(err, ErrShare) {
+		t.Errorf("one more: %v", err)
+	}
+	for i := MaxOwn; i < MaxTopics; i++ {
+		if _, err := watch("other", i); err != nil {
+			t.Fatalf("topic %d of another client: %v", i, err)
+		}
+	}
+	if _, err := watch("greedy", MaxOwn); !errors.Is(err, ErrShare) {
+		t.Errorf("one of another client's topics: %v", err)
+	}
+	own[0].Close()
+	if _, err := watch("greedy", MaxOwn); !errors.Is(err, ErrShare) {
+		t.Errorf("after one of two watches of a topic was closed: %v", err)
+	}
+	own[1].Close()
+	if _, err := watch("greedy", MaxOwn); err != nil {
+		t.Errorf("after both were closed: %v", err)
+	}
+	for _, w := range own[2:] {
+		w.Close()
+	}
+	if got := len(b.own["greedy"]); got != 1 {
+		t.Errorf("%d topics are counted for a client that watches one", got)
+	}
+}
+
 func TestFull(t *testing.T) {
 	var b Board
 	defer b.Close()
 	var asked atomic.Int64
 	for i := range MaxTopics {
-		if _, err := b.Watch(fmt.Sprint(i), counting(&asked, 0)); err != nil {
+		as := counting(&asked, 0)
+		as.Client = fmt.Sprint("client ", i%2)
+		if _, err := b.Watch(fmt.Sprint(i), as); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,0 +1,209 @@
+package admission
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/limit"
+)
+
+// A change is what somebody does to what a key has used, beside requests: to give
+// admissions back, to forget all, to grant more. It goes to the journal as an admission
+// of a record that is no limit, in the order in which it was made among those of its
+// partition: what was admitted before it and is in no cut yet leaves with it, or is
+// less by it, and never reaches the journal.
+type change byte
+
+const (
+	noChange     change = iota
+	changeRefund        // N admissions that were taken at At are given back
+	changeReset         // what the key has used of the limit, on any node, is forgotten
+	changeGrant         // until At N admissions more than the limit, in place of an earlier grant; 0 or a past At: none
+	changeSpend         // N of the key's grant were used
+	changes             // how many there are
+)
+
+// changeRecord is the record of a change to what keys have used of the limit of a name.
+func changeRecord(name string, c change) string {
+	return limitRecord(name, limit.Limit{N: 1, Per: time.Millisecond, Burst: 1}, recordChange) + string([]byte{byte(c)})
+}
+
+// journalChange has the next cut tell of a change. The caller holds s.mu.
+func (ls *Table) journalChange(s *share, c change, name, key string, at int64, n uint64) {
+	if ls.gather {
+		s.changes = append(s.changes, replication.Admission{Limit: changeRecord(name, c), Key: strings.Clone(key), At: at, N: n})
+	}
+}
+
+// scope is what a change that comes from a journal is made on.
+type scope byte
+
+const (
+	everywhere scope = iota
+	heldStates       // the states that HoldShare brings back, alone
+	keptStates       // what is kept whether the partition is held or not
+)
+
+func (c scope) has(plan *Plan) bool {
+	return c == everywhere || (c == heldStates) == plan.ofHolders()
+}
+
+// together is how long admissions may have been gathered for a cut, in ns: it tells of all as of
+// the last of them. Those that were gathered for longer are not found by when they were taken, and
+// stay used.
+const together = 2 * time.Second
+
+// Newest is the time of the newest admissions, for Refund.
+const Newest = math.MaxInt64
+
+// Refund gives back up to n admissions that a key took of the plan's limit at a time of
+// Clock, or Newest, and returns how many more are free for it: see limit.Plan.Refund.
+func (ls *Table) Refund(plan *Plan, partition int, key string, at int64, n uint64) (free uint64, err error) {
+	s := &ls.shares[partition]
+	now := ls.Clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.table.find(ls.hash(plan.Name, key), plan.Name, key)
+	if st == nil || n == 0 {
+		return 0, nil
+	}
+	if err := ls.refusesTake(plan); err != nil {
+		return 0, err
+	}
+	if st.plan != plan {
+		ls.adopt(st, plan, now)
+	}
+	n = min(n, limit.MaxBurst)
+	free = ls.refund(st, now, at, n)
+	if !plan.journaled {
+		return free, nil
+	}
+	if n -= s.unnote(st, at, n); n > 0 {
+		ls.journalChange(s, changeRefund, plan.Name.Name, key, max(min(at, now)+ls.Clock.Ahead(), 0)/msOfNs, n)
+	}
+	return free, nil
+}
+
+// unnote takes up to n admissions that were taken at a time out of the next cut, and returns how
+// many: the journal never hears of them. The caller holds s.mu.
+func (s *share) unnote(st *keyState, at int64, n uint64) uint64 {
+	of, fresh := s.fresh[st]
+	if !fresh || at < of.first {
+		return 0
+	}
+	if n >= of.n {
+		delete(s.fresh, st)
+		return of.n
+	}
+	of.n -= n
+	s.fresh[st] = of
+	return n
+}
+
+func (ls *Table) refund(st *keyState, now, at int64, n uint64) (free uint64) {
+	before := st.state.Size()
+	last := at
+	if at < Newest {
+		last += int64(together)
+		if st.plan.Strict {
+			last += int64(strictSlack)
+		}
+	}
+	free = st.plan.Refund(&st.state, now, at, last, n)
+	ls.grow(st.plan, int64(st.state.Size()-before))
+	return free
+}
+
+// Reset forgets what a key has used of the limit of a name, on whatever node, and its grant: it
+// has its whole burst again. It tells whether there was something here.
+func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err error) {
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if why := ls.taken.Load(); why != nil {
+		return false, &OverloadedError{*why}
+	}
+	base := baseName(name.Name)
+	for _, name := range ls.namesOf(base) {
+		hash := ls.hash(name, key)
+		if place, ok := s.table.lookup(hash, name, key); ok {
+			was = true
+			delete(s.fresh, s.table.at(place))
+			ls.drop(s, place)
+		}
+	}
+	was = ls.ungrant(s, grantID{base, key}) || was
+	ls.journalChange(s, changeReset, base, key, ceilMs(ls.Clock.Now()+ls.Clock.Ahead()), 1)
+	return was, nil
+}
+
+// applyReset is Reset that comes from a journal: what was admitted here and comes after it
+// there stays. The caller holds s.mu.
+func (ls *Table) applyReset(s *share, base, key string, on scope) {
+	for _, name := range ls.namesOf(base) {
+		place, ok := s.table.lookup(ls.hash(name, key), name, key)
+		if !ok || !on.has(s.table.at(place).plan) {
+			continue
+		}
+		st := s.table.at(place)
+		if of, fresh := s.fresh[st]; fresh {
+			ls.grow(st.plan, -st.bytes())
+			st.state = limit.State{}
+			st.plan.Charge(&st.state, of.at, of.n)
+			ls.grow(st.plan, st.bytes())
+			continue
+		}
+		ls.drop(s, place)
+	}
+	if on != heldStates {
+		ls.ungrant(s, grantID{base, key})
+	}
+}
+
+// makeChange makes a change that comes from a journal. The caller holds s.mu.
+func (ls *Table) makeChange(s *share, plan *Plan, a replication.Admission, on scope) {
+	now := ls.Clock.Now()
+	switch plan.change {
+	case changeRefund:
+		st := s.table.find(ls.hash(plan.Name, a.Key), plan.Name, a.Key)
+		if st != nil && on.has(st.plan) {
+			ls.refund(st, now, ls.timeOf(a.At, now), min(a.N, limit.MaxBurst))
+		}
+	case changeReset:
+		ls.applyReset(s, plan.Name.Name, a.Key, on)
+	case changeGrant:
+		if on != heldStates {
+			ls.grant(s, grantID{plan.Name.Name, strings.Clone(a.Key)}, min(a.N, limit.MaxBurst), a.At, ceilMs(now+ls.Clock.Ahead()))
+		}
+	case changeSpend:
+		if g := s.grants[grantID{plan.Name.Name, a.Key}]; g != nil && on != heldStates {
+			g.left -= min(g.left, a.N)
+		}
+	}
+}
+
+// namesOf are the names that what is used of the limit of a name is kept by: itself, and those of
+// nodes.
+func (ls *Table) namesOf(base string) (list []*Name) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for text, name := range ls.names {
+		if baseName(text) == base {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// baseName is the name that a limit was given, of the name that its states are kept by.
+func baseName(kept string) string {
+	base, _, _ := strings.Cut(kept, string(NodeMark))
+	return base
+}
+
+const msOfNs = int64(time.Millisecond)
+
+// ceilMs is a time in whole ms, not before it.
+func ceilMs(ns int64) int64 { return max(ns+msOfNs-1, 0) / msOfNs }

@@ -1,0 +1,143 @@
+package limit
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Refund gives back up to n admissions that were taken at a time from first to last, and
+// returns by how many more are free for it. Who does not know when, and gives back what
+// was just taken, passes math.MaxInt64 for both.
+//
+// It never makes s fresher than if these had not been admitted, so that what was really
+// used keeps the limit. Window gives back the oldest of those that it has at such a time,
+// and for want of them earlier ones, the newest of these first; Fixed those of the present
+// interval, if first is in it; GCRA what the bucket has not filled since first anyway.
+// What has left the window is not there to be given back: n is clipped.
+//
+// Cost: as Charge.
+func (p *Plan) Refund(s *State, now, first, last int64, n uint64) (free uint64) {
+	now, first, last = clamp(now), clamp(first), clamp(last)
+	if n == 0 {
+		return 0
+	}
+	s.pastLapse(p, now)
+	before := p.free(s, now)
+	if s.HasPast() {
+		p.refundPast(s, now, first, last, n)
+	} else {
+		p.refundForm(s, now, first, last, n)
+	}
+	return min(n, p.free(s, now)-before)
+}
+
+// refundForm is Refund of what the plan's form holds.
+func (p *Plan) refundForm(s *State, now, first, last int64, n uint64) {
+	switch p.form {
+	case ring:
+		s.ringRefund(p, now, first, last, n)
+	case slots:
+		s.slotsRefund(p, now, first, last, n)
+	case fixed:
+		s.fixedRefund(p, now, first, n)
+	case gcra:
+		s.gcraRefund(p, now, first, n)
+	}
+}
+
+// refundPast is Refund of a state that knows more than its form holds: that moves up
+// in place of what is given back.
+func (p *Plan) refundPast(s *State, now, first, last int64, n uint64) {
+	var room [2 * (subSlots + 1)]admissions
+	var pastRoom [subSlots + 1]admissions
+	was := p.history(s, now, room[:0])
+	past, matters := s.pastWithin(pastRoom[:0], now), s.pastReach()
+	giveBack(past, first, last, n)
+	switch p.form {
+	case ring, slots:
+		giveBack(was, first, last, n)
+		*s = State{}
+		p.chargeAll(s, now, was)
+	default:
+		within := uint64(0)
+		for _, a := range past {
+			if now-a.at < p.interval {
+				within += a.n
+			}
+		}
+		if p.form == fixed || within <= p.limit.Burst {
+			p.refundForm(s, now, first, last, n)
+		}
+	}
+	s.pastBegin(p, matters, past)
+}
+
+// giveBack takes up to n out of a list, the oldest first, in the order of Refund.
+func giveBack(list []admissions, first, last int64, n uint64) {
+	from, _ := slices.BinarySearchFunc(list, first, func(a admissions, at int64) int { return cmp.Compare(a.at, at) })
+	give := func(a *admissions) {
+		some := min(n, a.n)
+		a.n -= some
+		n -= some
+	}
+	for i := from; i < len(list) && list[i].at <= last; i++ {
+		give(&list[i])
+	}
+	for i := from - 1; i >= 0; i-- {
+		give(&list[i])
+	}
+}
+
+func (s *State) ringRefund(p *Plan, now, first, last int64, n uint64) {
+	if max(now, s.at)-first >= p.interval {
+		return
+	}
+	var room [ringMost]int64
+	times := s.ringTimes(p, room[:0])
+	slices.Sort(times)
+	from, _ := slices.BinarySearch(times, first)
+	to, _ := slices.BinarySearch(times, last+1)
+	to = from + int(min(n, uint64(max(0, to-from))))
+	from -= int(min(n-uint64(to-from), uint64(from)))
+	s.used = 0
+	for _, t := range slices.Delete(times, from, to) {
+		s.ringPush(p, t)
+	}
+}
+
+func (s *State) slotsRefund(p *Plan, now, first, last int64, n uint64) {
+	s.slotsAdvance(p, now)
+	if s.used == 0 || now-first >= p.interval {
+		return
+	}
+	give := func(slot int64) {
+		cell := s.slotsCell(slot)
+		some := min(n, uint64(*cell))
+		*cell -= int64(some)
+		s.used -= some
+		n -= some
+	}
+	oldest := max(0, s.at-subSlots)
+	from := max(min(first/p.width, s.at+1), oldest)
+	for slot := from; slot <= min(last/p.width, s.at); slot++ {
+		give(slot)
+	}
+	for slot := from - 1; slot >= oldest; slot-- {
+		give(slot)
+	}
+}
+
+func (s *State) fixedRefund(p *Plan, now, first int64, n uint64) {
+	s.fixedAdvance(p, now)
+	if first/p.interval >= s.at {
+		s.used -= min(n, s.used)
+	}
+}
+
+// gcraRefund: had n not been admitted, the bucket would be fuller by them, less what it
+// would have had no room for since: at most what it fills in that time.
+func (s *State) gcraRefund(p *Plan, now, first int64, n uint64) {
+	now = max(now, int64(s.used))
+	give := int64(min(n, p.limit.Burst))*p.width - max(0, now-first)
+	s.at -= max(0, min(give, s.at-now))
+}

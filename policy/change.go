@@ -1,0 +1,122 @@
+package policy
+
+import (
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/limits"
+	"github.com/weir-counter/weir/limit"
+)
+
+// Changed is what came of a change to what one key has used of one limit.
+type Changed struct {
+	Name         string // of the limit
+	Key          string // that is counted
+	Was          bool   // Reset: there was something to forget, as far as the node that did it knows
+	Freed        uint64 // Refund: by how many more are free
+	Limit        weir.Limit
+	weir.Verdict // what the limit says then
+}
+
+// Reset forgets what a key, as it is counted, has used of the limit of a name, on all nodes, and takes
+// its grant back. The error is a *weir.Error: CodeInvalidLimit where no policy, Prepared or inline limit
+// has the name, CodeNotHeld if the nodes that decide for the key do not answer, or one of
+// weir.KeyedLimit.Reset. ok is false where nobody knows the name.
+func (l *Live) Reset(name, key string) (made Changed, ok bool, err error) {
+	return l.changeNamed(limits.Reset, name, key, 0, time.Time{})
+}
+
+// Grant is weir.KeyedLimit.Grant of a key, as it is counted, by name as of Reset.
+func (l *Live) Grant(name, key string, n uint64, until time.Time) (made Changed, ok bool, err error) {
+	return l.changeNamed(limits.Grant, name, key, n, until)
+}
+
+// Refund gives back what Take took for requests, all at one time (weir.KeyedLimit.Refund): of each limit
+// that is for a request, its N. It appends what came of each limit to made. An error is that of Take, or
+// CodeNotHeld; those of made were given back then.
+func (l *Live) Refund(reqs []Request, taken time.Time, made []Changed) ([]Changed, error) {
+	var d Decision
+	b := l.bound.Load()
+	for i := range reqs {
+		d.asking = i
+		if err := l.gather(b, &reqs[i], &d); err != nil {
+			return made, err
+		}
+	}
+	for i, c := range d.checks {
+		one, err := l.change(limits.Refund, boundLimit{c.Limit, d.elsewhere[i]}, c.Key, c.N, taken)
+		if err != nil {
+			return made, err
+		}
+		made = append(made, one)
+	}
+	return made, nil
+}
+
+func (l *Live) changeNamed(c limits.Change, name, key string, n uint64, at time.Time) (made Changed, ok bool, err error) {
+	of, ok := l.named(name, key)
+	if !ok {
+		kl, err := l.limit(limit.WhereShared, name, weir.Limit{N: 1, Per: time.Second})
+		if err != nil {
+			return Changed{}, false, nil // no limit can have the name
+		}
+		defer kl.Release()
+		if c != limits.Reset || !kl.InUse() && !strings.HasPrefix(name, inlinePrefix) {
+			return Changed{}, false, nil
+		}
+		of = boundLimit{kl, l.sharedLimit(InlineAway)} // one that no request has brought along since the start
+	}
+	of.elsewhere = of.elsewhere.of(key)
+	made, err = l.change(c, of, key, n, at)
+	return made, true, err
+}
+
+// change makes one change where the key is decided: here, or at another node.
+func (l *Live) change(c limits.Change, of boundLimit, key string, n uint64, at time.Time) (Changed, error) {
+	made, answered, err := limits.Changed{}, false, error(nil)
+	if e := of.elsewhere; e != nil {
+		made, answered, err = e.who.Change(c, weir.Check{Limit: of.limit, Key: key, N: n}, at)
+		if err == nil && !answered {
+			err = failure(weir.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer: whether it was done is not known; try again in a second", of.limit.Name())
+		}
+	} else {
+		made, err = c.Make(of.limit, key, n, at)
+	}
+	return Changed{of.limit.Name(), key, made.Was, made.Freed, of.limit.Limit(), made.After}, err
+}
+
+// named is the limit of a name, with the one that a counted key has of it.
+func (l *Live) named(name, key string) (of boundLimit, ok bool) {
+	b := l.bound.Load()
+	if at, ok := b.set.names[name]; ok {
+		p := &b.policies[at]
+		if other, ok := p.overrides[key]; ok {
+			return other, true
+		}
+		return p.boundLimit, true
+	}
+	if p, ok := l.prepared.Load(name); ok {
+		return p.(*Prepared).boundLimit, true
+	}
+	l.inline.mu.RLock()
+	kl := l.inline.names[name]
+	l.inline.mu.RUnlock()
+	if kl == nil {
+		return boundLimit{}, false
+	}
+	return boundLimit{kl, l.sharedLimit(InlineAway)}, true
+}
+
+// IsInline tells whether a name is that of limits that requests brought along, and no policy's.
+func (l *Live) IsInline(name string) bool {
+	if _, known := l.Limit(name); known {
+		return false
+	}
+	if strings.HasPrefix(name, inlinePrefix) {
+		return true
+	}
+	l.inline.mu.RLock()
+	defer l.inline.mu.RUnlock()
+	return l.inline.names[name] != nil
+}

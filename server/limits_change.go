@@ -1,0 +1,74 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/openapi"
+	"github.com/weir-counter/weir/server/problem"
+	"github.com/weir-counter/weir/service"
+)
+
+type resetQuestion struct {
+	Name string `path:"name" doc:"The limit's name; its slashes may be raw or percent-encoded." example:"login"`
+	Key  string `path:"key" doc:"The key as it is counted; its slashes may be raw or percent-encoded, but ?, # and % must be percent-encoded." example:"login:bob"`
+}
+
+type resetOutput struct{ Body api.ResetAnswer }
+
+const resetDescription = `The key has its whole burst again, and a grant of it is taken back. It is done where the key is decided, and goes through the journal: nodes
+that count the limit too, also each for itself, forget when they follow the next flush; what one of them admits before that may stay. ` + "`keys`" + ` of the limit
+(GET /v1/limits/{name}/keys) lists keys as they are counted. It works for limits that requests bring along, too, by their names: there role decide suffices.`
+
+type grantQuestion struct {
+	Limit string `query:"limit" required:"true" doc:"The limit's name." example:"login"`
+	Key   string `query:"key" required:"true" doc:"The key as it is counted." example:"login:bob"`
+	N     uint64 `query:"n" required:"true" maximum:"35184372088832" doc:"How many admissions beside the limit; 0 takes what is left of an earlier grant back."`
+	For   string `query:"for" doc:"For how long they may be used. This or until, unless n is 0." example:"24h"`
+	Until string `query:"until" doc:"Until when they may be used: RFC 3339 or Unix seconds." example:"2026-11-23T00:00:00Z"`
+}
+
+type grantOutput struct{ Body api.GrantAnswer }
+
+const grantDescription = `A request that the limit would deny uses what is left of the limit, and the rest of the grant: at most n admissions beside the limit in all. A grant stands
+in place of an earlier one of the key, so that a request may be sent again. At most 10,000 are in use. In a cluster all nodes know of a grant when they follow the next flush;
+nodes that decide beside each other may use it at the same time, as they may the limit itself.`
+
+func (s *Server) registerLimitChanges(doc *openapi.API) {
+	openapi.Ask(doc, huma.Operation{
+		OperationID: "reset-limit", Method: http.MethodDelete, Path: "/v1/limits/{name}/keys/{key}",
+		Summary: "Forget what a key has used of a limit", Description: resetDescription,
+	}, []api.Code{api.CodeUnknownLimit, api.CodeInvalidLimit, api.CodeInvalidKey, api.CodeUnknownParameter, api.CodeNotHeld}, func(ctx context.Context, q *resetQuestion) (*resetOutput, error) {
+		answer, err := s.service.ResetLimit(ctx, callerOf(ctx), q.Name, q.Key)
+		return &resetOutput{answer}, problem.OrNil(err)
+	})
+	openapi.Ask(doc, huma.Operation{
+		OperationID: "grant", Method: http.MethodPost, Path: "/v1/grants",
+		Summary: "Give a key more admissions than its limit, once", Description: grantDescription,
+	}, []api.Code{api.CodeUnknownLimit, api.CodeInvalidLimit, api.CodeInvalidKey, api.CodeInvalidCount, api.CodeInvalidTime, api.CodeInvalidWindow, api.CodeUnknownParameter, api.CodeNotHeld}, func(ctx context.Context, q *grantQuestion) (*grantOutput, error) {
+		until, err := s.grantEnd(q)
+		if err != nil {
+			return nil, problem.Of(err)
+		}
+		answer, err := s.service.GrantLimit(ctx, callerOf(ctx), q.Limit, q.Key, q.N, until)
+		return &grantOutput{answer}, problem.OrNil(err)
+	})
+}
+
+// grantEnd is when a grant is over.
+func (s *Server) grantEnd(q *grantQuestion) (time.Time, error) {
+	switch {
+	case q.N == 0:
+		return time.Time{}, nil
+	case (q.For == "") == (q.Until == ""):
+		return time.Time{}, problem.New(api.CodeInvalidParameter, "for", "say for how long (for=24h) or until when (until=2026-11-23T00:00:00Z)")
+	case q.Until != "":
+		return service.ParseTime("until", q.Until)
+	}
+	length, err := service.ParseWindow("for", q.For)
+	return s.service.Now().Add(length), err
+}

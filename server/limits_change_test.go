@@ -1,0 +1,100 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/policy"
+)
+
+// support is a server with policies, for what support does to keys of limits.
+func support(t *testing.T) *testAPI {
+	t.Helper()
+	set, err := policy.Parse("policies.yaml", []byte(`limits:
+  - {name: login, keys: "login:{user}:*", by: "login:{user}", limit: 5, per: 1h, overrides: [{key: "login:vip", limit: 50}]}
+  - {name: a/keys/b, keys: "odd:*", limit: 5, per: 1h}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := weir.New(weir.Config{Now: func() time.Time { return start }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	live, err := policy.NewLive(engine, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options{}
+	o.Backend.Policies = live
+	return serveTestAPI(t, engine, o)
+}
+
+// wants checks a reply.
+func (a *testAPI) wants(r reply, status int, parts ...string) {
+	a.Helper()
+	for _, part := range parts {
+		if r.status != status || !strings.Contains(r.body, part) {
+			a.Errorf("%d %s: want %d with %s", r.status, r.body, status, part)
+		}
+	}
+}
+
+func TestResetGrantRefund(t *testing.T) {
+	a := support(t)
+	json := "application/json"
+	take := func(key, n string) reply { return a.allow(`{"key":"` + key + `","n":` + n + `}`) }
+	a.wants(take("login:bob:x", "5"), 200, `"allowed":true`)
+	a.wants(take("login:bob:x", "1"), 429, `"allowed":false`)
+
+	a.wants(a.do(http.MethodDelete, "/v1/limits/login/keys/login:bob", "", ""), 200, `"was":true`, `"remaining":5`, `"name":"login"`)
+	a.wants(a.do(http.MethodDelete, "/v1/limits/login/keys/login:bob", "", ""), 200, `"was":false`)
+	a.wants(take("login:bob:x", "5"), 200, `"allowed":true`)
+
+	// A name, and keys, with slashes, raw and encoded.
+	a.wants(take("odd:/x//y", "5"), 200, `"remaining":0`)
+	a.wants(a.do(http.MethodDelete, "/v1/limits/a%2Fkeys%2Fb/keys/odd:/x//y", "", ""), 200, `"was":true`)
+	a.wants(take("odd:/keys/z", "5"), 200, `"remaining":0`)
+	a.wants(a.do(http.MethodDelete, "/v1/limits/a%2Fkeys%2Fb/keys/odd:%2Fkeys%2Fz", "", ""), 200, `"was":true`, `"key":"odd:/keys/z"`)
+
+	a.wants(a.do(http.MethodPost, "/v1/grants?limit=login&key=login:bob&n=3&for=1h", "", ""), 200, `"n":3`, `"remaining":3`, `"until":1769864400`)
+	a.wants(take("login:bob:x", "2"), 200, `"remaining":1`)
+	a.wants(a.do(http.MethodPost, "/v1/grants?limit=login&key=login:bob&n=0", "", ""), 200, `"n":0`, `"remaining":0`)
+	a.wants(take("login:bob:x", "1"), 429, `"allowed":false`)
+	a.wants(a.do(http.MethodPost, "/v1/grants?limit=login&key=login:vip&n=9&until=2026-02-01T00:00:00Z", "", ""), 200, `"remaining":59`)
+
+	a.wants(a.do(http.MethodPost, "/v1/refund", json, `{"key":"login:bob:x","n":2}`), 200, `"refunded":2`, `"remaining":2`, `"key":"login:bob"`)
+	a.wants(a.do(http.MethodPost, "/v1/refund?taken=1769860800", json, `{"checks":[{"key":"login:bob:x","n":9}]}`), 200, `"refunded":3`)
+	a.wants(a.do(http.MethodPost, "/v1/refund?taken=1769850000", json, `{"key":"login:bob:x"}`), 200, `"refunded":0`)
+	a.wants(a.do(http.MethodPost, "/v1/refund", json, `{"key":"nothing"}`), 200, `"limits":[]`)
+
+	inline := `{"key":"k","n":5,"limit":{"n":5,"per":"1m"}}`
+	a.wants(a.allow(inline), 200, `"allowed":true`)
+	a.wants(a.do(http.MethodPost, "/v1/refund", json, inline), 200, `"refunded":5`)
+	a.wants(a.allow(inline), 200, `"allowed":true`)
+	a.wants(a.do(http.MethodDelete, "/v1/limits/inline/window/1m/keys/k", "", ""), 200, `"was":true`)
+	a.wants(a.do(http.MethodDelete, "/v1/limits/inline/gcra/7s/keys/k", "", ""), 200, `"was":false`)
+
+	for _, bad := range []struct{ method, path, body, code string }{
+		{"DELETE", "/v1/limits/nobody/keys/k", "", "unknown_limit"},
+		{"DELETE", "/v1/limits/login/keys/" + strings.Repeat("k", 513), "", "invalid_key"},
+		{"POST", "/v1/grants?limit=nobody&key=k&n=1&for=1h", "", "unknown_limit"},
+		{"POST", "/v1/grants?limit=login&key=k&n=1", "", "invalid_parameter"},
+		{"POST", "/v1/grants?limit=login&key=k&n=1&for=1h&until=1769864400", "", "invalid_parameter"},
+		{"POST", "/v1/grants?limit=login&key=k&n=1&for=x", "", "invalid_window"},
+		{"POST", "/v1/grants?limit=login&key=k&n=1&until=1769860800", "", "invalid_time"},
+		{"POST", "/v1/grants?limit=login&key=k&n=35184372088833&for=1h", "", "invalid_parameter"},
+		{"POST", "/v1/refund?x=1", `{"key":"k"}`, "unknown_parameter"},
+		{"POST", "/v1/refund?taken=x", `{"key":"k"}`, "invalid_time"},
+		{"POST", "/v1/refund", `{"key":"k","limit":"nobody"}`, "unknown_limit"},
+		{"POST", "/v1/refund", ``, "empty_body"},
+	} {
+		if r := a.do(bad.method, bad.path, json, bad.body); !strings.Contains(r.body, `"code":"`+bad.code+`"`) {
+			t.Errorf("%s %s: %d %s, want %s", bad.method, bad.path, r.status, r.body, bad.code)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service/rights"
+)
+
+// ResetLimit forgets what a key, as it is counted, has used of a limit, and takes its grant
+// back: policy.Live.Reset. Of a policy it is role admin's. What keys have used of limits that
+// requests brought along is also theirs who bring them, by role decide.
+func (s *Service) ResetLimit(ctx context.Context, c Caller, name, key string) (_ api.ResetAnswer, err error) {
+	defer func() { s.audit(ctx, c, "reset limit", Clip(name)+" of "+Clip(key), err) }()
+	role := auth.Admin
+	if s.policies.IsInline(name) {
+		role = auth.Decide
+	}
+	may, err := s.enter(c, role)
+	if err != nil && role == auth.Decide {
+		may, err = s.enter(c, auth.Admin)
+	}
+	if err == nil {
+		err = s.mayChange(may, name, key)
+	}
+	if err != nil {
+		return api.ResetAnswer{}, err
+	}
+	made, known, err := s.policies.Reset(name, key)
+	switch {
+	case err != nil:
+		return api.ResetAnswer{}, AsError(err)
+	case !known:
+		return api.ResetAnswer{}, s.unknownLimit(name)
+	}
+	return api.ResetAnswer{Name: made.Name, Key: key, Was: made.Was, Remaining: made.Remaining}, nil
+}
+
+// GrantLimit gives a key, as it is counted, n admissions beside a limit until a time:
+// policy.Live.Grant. n of 0 takes what is left of a grant back.
+func (s *Service) GrantLimit(ctx context.Context, c Caller, name, key string, n uint64, until time.Time) (_ api.GrantAnswer, err error) {
+	defer func() { s.audit(ctx, c, "grant", fmt.Sprintf("%d of %s to %s", n, Clip(name), Clip(key)), err) }()
+	may, err := s.enter(c, auth.Admin)
+	if err == nil {
+		err = s.mayChange(may, name, key)
+	}
+	if err != nil {
+		return api.GrantAnswer{}, err
+	}
+	made, known, err := s.policies.Grant(name, key, n, until)
+	switch {
+	case err != nil:
+		return api.GrantAnswer{}, AsError(err)
+	case !known:
+		return api.GrantAnswer{}, s.unknownLimit(name)
+	}
+	answer := api.GrantAnswer{Name: made.Name, Key: key, N: n, Remaining: made.Remaining}
+	if n > 0 {
+		answer.Until = &api.Time{Time: until}
+	}
+	return answer, nil
+}
+
+// mayChange fails unless the role is for a limit and one of its keys, whether they are there or not.
+func (s *Service) mayChange(may rights.Rights, name, key string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if err := may.CheckKey(key); err != nil {
+		return err
+	}
+	if !may.AllLimits() && !may.Limit(name) {
+		return may.Refuse("name", "role "+may.Role.String()+" of this identity is not for the limit "+Clip(name))
+	}
+	return nil
+}
+
+// Refund gives back what Allow took for the same requests, all at one time: policy.Live.Refund. The
+// zero time stands for what was taken last. Who may take may give back: role decide.
+func (s *Service) Refund(c Caller, requests []policy.Request, taken time.Time) (api.RefundAnswer, error) {
+	none := api.RefundAnswer{}
+	may, err := s.enter(c, auth.Decide)
+	if err != nil {
+		return none, err
+	}
+	if err := may.CheckDecision(requests); err != nil {
+		return none, err
+	}
+	if err := s.tooLong(requests); err != nil {
+		return none, err
+	}
+	if err := s.Pools.Decisions.Enter(c, 1); err != nil {
+		return none, err
+	}
+	defer s.Pools.Decisions.Leave(c, 1)
+	made, err := s.policies.Refund(requests, taken, nil)
+	if err != nil {
+		return none, s.undecided(may, err)
+	}
+	answer := api.RefundAnswer{Limits: make([]api.LimitRefund, len(made))}
+	for i, m := range made {
+		answer.Limits[i] = api.LimitRefund{Name: m.Name, Key: m.Key, Refunded: m.Freed, Remaining: m.Remaining}
+		if i == 0 {
+			answer.Refunded = math.MaxUint64
+		}
+		answer.Refunded = min(answer.Refunded, m.Freed)
+	}
+	return answer, nil
+}
