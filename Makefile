@@ -24,7 +24,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build image test race sim sim-leased crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-node web web-test pictures
+.PHONY: help run cluster build image test race sim sim-leased crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-node need-web web web-test pictures
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,19 +43,19 @@ image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; ne
 
 # Tests of clusters wait for elections more than they compute: more of them than processors
 # run side by side, and more packages while others are compiled.
-test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-tmux need-promtool need-chromium ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
+test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-tmux need-promtool need-chromium need-web ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
 	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./...
 	$(GO) vet -tags netns ./cmd/weir
 	cd bench && $(GO) test -vet=all -timeout 10m ./...
-	cd web/browser && $(GO) test -mod=mod -vet=all -run 'TestPages$$' -timeout 5m ./...
+	cd web/browser && $(GO) test -mod=mod -vet=all -run 'TestPages$$|TestReports$$' -timeout 5m ./...
 
-web: need-node ## Build the dashboard: web/dist from web/src, to be committed
-	cd web && npm ci --silent && npm run --silent build
+web: need-node need-web ## Build the dashboard: web/dist from web/src, to be committed
+	cd web && npm run --silent build
 
-web-test: need-go need-chromium ## Run every test of the dashboard in Chromium
+web-test: need-go need-chromium need-web ## Run every test of the dashboard in Chromium
 	cd web/browser && $(GO) test -mod=mod -vet=all -count 1 -timeout 10m ./...
 
-pictures: build need-chromium ## Draw docs/pictures from a running weir serve --demo
+pictures: build need-chromium need-web ## Draw docs/pictures from a running weir serve --demo
 	cd web/browser && $(GO) test -mod=mod -run 'TestPictures$$' -count 1 -timeout 5m . -args -pictures $(CURDIR)/docs/pictures -weir $(CURDIR)/$(BIN)/weir
 
 race: need-go need-gcc need-redis need-tsc need-python need-tmux need-promtool ## Run every test under the race detector
@@ -158,6 +158,10 @@ need-proxies:
 	  command -v $$program >/dev/null || [ -x /usr/sbin/$$program ] || { echo "make: tests of docs/proxies.md use $$program: installing it"; $(APT) --no-install-recommends $$program; } || \
 	    { echo "make: $$program could not be installed: as root, apt-get install caddy nginx haproxy" >&2; exit 1; }; \
 	done
+
+need-web: need-npm
+	@cmp -s web/package-lock.json web/node_modules/installed.json || { cd web && npm ci --loglevel=error && cp package-lock.json node_modules/installed.json; } || \
+	  { echo "make: the packages of web could not be installed: npm ci in that folder says why" >&2; exit 1; }
 
 need-statsd:
 	@/usr/bin/python3 -c 'import statsd' >/dev/null 2>&1 || { echo "make: tests of the StatsD door use python3-statsd: installing it"; $(APT) python3-statsd; } || \

@@ -34,8 +34,9 @@ type Report struct {
 	// both included.
 	SpanSeconds int64 `json:"span_s"`
 
-	Busiest []Peak `json:"busiest"` // the second, the minute, the 5 minutes
-	Now     []Rate `json:"now"`     // up to the newest hit
+	Line    *Line  `json:"line,omitempty"` // the hits over time
+	Busiest []Peak `json:"busiest"`        // the second, the minute, the 5 minutes
+	Now     []Rate `json:"now"`            // up to the newest hit
 	Top     []Top  `json:"top,omitempty"`
 	Counts  []Ask  `json:"counts,omitempty"`
 
@@ -64,6 +65,14 @@ type FileReport struct {
 	Malformed int    `json:"malformed"`
 	// Problem says why the file was not read, or not to its end.
 	Problem string `json:"problem,omitempty"`
+}
+
+// A Line is the exact hits of all lines in adjoining parts of time, at most 120: (from, from+step], ... The last part may
+// reach beyond the newest hit.
+type Line struct {
+	From        Time     `json:"from"`
+	StepSeconds int64    `json:"step_s"`
+	Hits        []uint64 `json:"hits"`
 }
 
 // A Peak is the window of a length with the most hits: (at-window, at].
@@ -226,6 +235,7 @@ func sum(all []uint64) (total uint64) {
 
 func (p *pipeline) span(r *Report, oldest, newest int64) {
 	first, last := unix(oldest), unix(newest)
+	r.Line = p.all.line()
 	r.First, r.Last, r.SpanSeconds = &first, &last, newest-oldest+1
 	for _, w := range busiestWindows {
 		peak := p.all.busiest(w)

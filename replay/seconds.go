@@ -106,6 +106,37 @@ func (s *seconds) busiest(w int64) (best second) {
 	return best
 }
 
+// lineParts is how many parts a Line has at most.
+const lineParts = 120
+
+// line gives the hits in parts of a power of two seconds, aligned to the epoch; nil without hits.
+func (s *seconds) line() *Line {
+	oldest, ok := s.oldest()
+	if !ok {
+		return nil
+	}
+	newest, _ := s.newest()
+	step := int64(1)
+	for floor(newest, step)-floor(oldest, step) >= lineParts {
+		step *= 2
+	}
+	first := floor(oldest, step)
+	l := &Line{From: unix(first*step - 1), StepSeconds: step, Hits: make([]uint64, floor(newest, step)-first+1)}
+	for _, x := range s.sorted {
+		l.Hits[floor(x.at, step)-first] += x.n
+	}
+	return l
+}
+
+// floor is the number of the step that a second is in.
+func floor(at, step int64) int64 {
+	n := at / step
+	if at%step < 0 {
+		n--
+	}
+	return n
+}
+
 // newest and oldest give the ends of the log's span; false without hits.
 func (s *seconds) newest() (int64, bool) {
 	if len(s.sorted) == 0 {

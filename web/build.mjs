@@ -1,12 +1,13 @@
 // Builds dist from src, and writes beside it the sum of what it was built from, for web_test.go.
 import { createHash } from "node:crypto";
-import { copyFileSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { copyFileSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 
 await build({
-  entryPoints: { app: "src/main.ts" }, outdir: "dist", bundle: true, minify: true, format: "iife", target: "es2022",
+  entryPoints: { app: "src/main.ts", report: "src/report.ts" }, outdir: "dist", bundle: true, minify: true, format: "iife", target: "es2022",
   charset: "utf8", legalComments: "none", logLevel: "warning",
 });
+rmSync("dist/report.css"); // it is app.css again
 for (const name of ["index.html", "icon.svg"]) copyFileSync(`src/${name}`, `dist/${name}`);
 
 const sources = ["build.mjs", "package-lock.json", "package.json", "tsconfig.json"];

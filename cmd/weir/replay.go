@@ -59,6 +59,7 @@ type replayFlags struct {
 	compress client.Compression
 	durable  bool
 	json     bool
+	html     cli.Page
 }
 
 func newReplay(w *cli.World) *cobra.Command {
@@ -94,6 +95,7 @@ func newReplay(w *cli.World) *cobra.Command {
 	flags.Var(cli.Size(&o.Memory), "memory", "memory budget of the keys")
 	flags.Var(cli.Duration(&o.MaxAhead), "max-ahead", "how far in the future a line's time may be")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
+	f.html.Define(cmd)
 	return cmd
 }
 
@@ -125,6 +127,10 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World, from cli.Sources)
 	if o.Follow {
 		o.Status = func(s replay.Status) { fmt.Fprintln(w.Stderr, s) }
 	}
+	page, err := f.html.Create(w, o.Files)
+	if err != nil {
+		return err
+	}
 	finish := func() {}
 	if w.Terminal && !o.Follow {
 		o.Progress, finish = progress.New(w.Stderr, total)
@@ -132,8 +138,9 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World, from cli.Sources)
 	report, runErr := replay.Run(cmd.Context(), o)
 	finish()
 	if report == nil {
-		return runErr
+		return errors.Join(runErr, page.Close())
 	}
+	runErr = errors.Join(runErr, page.Write("replay", cmd.Root().Version, report))
 	if f.json {
 		e := json.NewEncoder(w.Stdout)
 		e.SetIndent("", "  ")

@@ -29,7 +29,8 @@ type account struct {
 
 	first, last int64 // denials, Unix s; if denied > 0
 	minute      minute
-	timeline    timeline
+	asked       timeline // requests, decided ones
+	timeline    timeline // denials
 
 	peak   uint64 // of the keys that have the policy's own limit
 	peakAt int64
@@ -57,6 +58,7 @@ func newAccount(e *weir.Engine, p policy.Policy, asWritten bool) (*account, erro
 // ask notes n requests of a key, before they are decided.
 func (a *account) ask(r *record, at int64, n uint64) {
 	a.requests += n
+	a.asked.add(at, n)
 	r.requests += n
 	r.add(at, n, &r.rule.reach)
 	if r.rule != a.rule {

@@ -45,11 +45,12 @@ func (c *clerk) limit(ctx context.Context, a *account, top int) Limit {
 		Mode: a.policy.Mode.String(), Enforced: !a.shadow, Where: a.policy.Where.String(),
 		Requests: a.requests, Allowed: a.allowed, Denied: a.denied, DeniedShare: share(a.denied, a.requests),
 		Elsewhere: a.elsewhere, Undecided: a.undecided, DistinctKeys: a.keys, DeniedKeys: a.deniedKeys,
-		Needs: []Need{}, Timeline: Timeline{Denied: []uint64{}}, Top: []Key{},
+		Needs: []Need{}, Timeline: Timeline{Requests: []uint64{}, Denied: []uint64{}}, Top: []Key{},
 	}
 	if c.begun {
-		a.timeline.reach(c.last)
-		l.Timeline = Timeline{unix(a.timeline.first * a.timeline.width), a.timeline.width, a.timeline.buckets}
+		a.asked.reach(c.last)
+		a.timeline.reach(c.last) // both have the same buckets now
+		l.Timeline = Timeline{unix(a.timeline.first * a.timeline.width), a.timeline.width, a.asked.buckets, a.timeline.buckets}
 	}
 	if a.denied > 0 {
 		first, last := unix(a.first), unix(a.last)

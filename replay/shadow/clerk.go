@@ -95,7 +95,7 @@ func (c *clerk) time(a *asked) {
 	if !c.begun {
 		c.begun, c.first = true, a.at
 		for _, account := range c.accounts {
-			account.timeline = newTimeline(a.at)
+			account.asked, account.timeline = newTimeline(a.at), newTimeline(a.at)
 		}
 	}
 	if a.at < a.now {

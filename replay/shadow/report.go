@@ -135,6 +135,7 @@ type Need struct {
 type Timeline struct {
 	Start         replay.Time `json:"start"`    // of the first bucket
 	BucketSeconds int64       `json:"bucket_s"` // aligned to the Unix epoch
+	Requests      []uint64    `json:"requests"` // that were decided
 	Denied        []uint64    `json:"denied"`
 }
 

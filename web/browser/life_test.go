@@ -62,6 +62,7 @@ func TestTokens(t *testing.T) {
 	p.expectFailures(true) // 401
 	p.do(chromedp.Navigate(w.url + "/"))
 	p.until(`document.activeElement?.id === "token"`)
+	p.audit("login")
 	enter := func(token string) { p.do(chromedp.SendKeys(chromedp.CSS("#token"), token+kb.Enter)) }
 	enter("weir_all_wrong")
 	p.says("This server does not accept the token.")

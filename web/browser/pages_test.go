@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"bytes"
 	"fmt"
 	"net/url"
 	"strings"
@@ -11,6 +12,9 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/weir-counter/weir/node"
+	"github.com/weir-counter/weir/replay"
+	"github.com/weir-counter/weir/replay/shadow"
+	"github.com/weir-counter/weir/web"
 )
 
 const policies = `limits:
@@ -43,6 +47,7 @@ func TestPages(t *testing.T) {
 		p.until(`document.querySelector(".rows tr th").textContent === "url:/new"`)
 		p.says("100,000")
 		p.until(`document.querySelector(".plot canvas") && document.querySelector(".spark path").getAttribute("d").length > 100`)
+		p.audit("overview")
 		p.at("/?window=1h&prefix=url%3A%2Fc")
 		p.until(`document.querySelectorAll(".rows tr").length === 1`)
 		p.says("Top keys in 1 hour")
@@ -54,6 +59,7 @@ func TestPages(t *testing.T) {
 		value[string](p, `document.activeElement.value = ""`) // a key event of the protocol types, whatever the page says
 		p.do(chromedp.KeyEvent("url:/c"))
 		p.until(`document.querySelector("#found li")?.textContent === "url:/cart"`)
+		p.audit("search")
 		p.do(chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.Enter))
 		p.until(`document.querySelector("h1").textContent === "url:/cart" && document.activeElement === document.querySelector("h1")`)
 	})
@@ -64,6 +70,7 @@ func TestPages(t *testing.T) {
 		p.until(`document.querySelector(".plot canvas") && document.querySelector(".said").textContent.includes("exact")`)
 		p.do(chromedp.Click(chromedp.CSS(`.values summary`)))
 		p.until(`document.querySelectorAll(".values tbody tr").length > 50`)
+		p.audit("key")
 		p.at("/key/url%3A%2Fhome?window=1d")
 		p.says("Hits over 1 day")
 		p.until(`/\(hits\/(s|min|h|d)\)/.test(document.querySelector("figure.chart").parentElement.querySelector("h2").textContent)`)
@@ -86,6 +93,7 @@ func TestPages(t *testing.T) {
 		p.says("denied now")
 		p.says("for each login:{user}")
 		p.until(`document.querySelector(".plot canvas")`)
+		p.audit("limit")
 		p.at("/limits/trial")
 		p.says("would be denied")
 	})
@@ -94,7 +102,42 @@ func TestPages(t *testing.T) {
 		p.at("/nodes")
 		p.says("No alarms")
 		p.says("alone, in memory")
+		p.audit("cluster")
 	})
+}
+
+// Reports are pages without a server.
+func TestReports(t *testing.T) {
+	at := func(s int64) replay.Time { return replay.Time{Time: time.Unix(s, 0)} }
+	first, last := at(1_769_860_000), at(1_769_860_119)
+	log := &replay.Report{
+		Files: []replay.FileReport{{Name: "access.log", Lines: 9, Hits: 9}}, Lines: 9, Hits: 9, First: &first, Last: &last, SpanSeconds: 120,
+		Line: &replay.Line{From: first, StepSeconds: 60, Hits: []uint64{4, 5}}, Busiest: []replay.Peak{{WindowSeconds: 1, At: last, Hits: 3}}, Now: []replay.Rate{{WindowSeconds: 60, Hits: 5, PerSecond: 5. / 60}},
+		Top: []replay.Top{{Template: "url:{path}", Keys: []replay.TopKey{{Key: "</script><b>", Hits: 9, Lower: 9, Upper: 9}}}},
+	}
+	limits := &shadow.Report{
+		Files: log.Files, Policies: "policies.yaml", Requests: 9, Allowed: 5, Denied: 4, First: &first, Last: &last, SpanSeconds: 120, Summary: []string{"login: would have denied 4"},
+		Limits: []shadow.Limit{{
+			Name: "login", Keys: "ip:*", Rule: shadow.Rule{N: 5, PerSeconds: 60, Burst: 5}, Enforced: true, Requests: 9, Denied: 4, DeniedShare: 4. / 9, Needs: []shadow.Need{{N: 9, Burst: 9}},
+			Timeline: shadow.Timeline{Start: first, BucketSeconds: 60, Requests: []uint64{4, 5}, Denied: []uint64{1, 3}}, Top: []shadow.Key{{Key: "ip:::1", Requests: 4, Denied: 4, DeniedShare: 1}},
+		}},
+	}
+	for kind, report := range map[string]any{"replay": log, "limits": limits} {
+		var page bytes.Buffer
+		if err := web.Report(&page, kind, "v1", time.Now(), report); err != nil {
+			t.Fatal(err)
+		}
+		p := open(t, "file://"+file(t, kind+".html", page.String()))
+		p.until(`document.querySelector(".plot canvas") && document.querySelectorAll("tbody th").length > 1`)
+		want := "</script><b>"
+		if kind == "limits" {
+			want = "Would deny nobody"
+		}
+		p.says(want)
+		p.do(chromedp.Click(`//button[starts-with(text(),"Time:")]`))
+		p.says("Time: UTC")
+		p.audit(kind)
+	}
 }
 
 // Whatever a key is named, it is text, and its link leads to it.

@@ -136,7 +136,7 @@ export class Chart {
       tzDate: (at) => (zone() === "UTC" ? uPlot.tzDate(new Date(at * 1000), "UTC") : new Date(at * 1000)),
       scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.12 : 1] } },
       axes: [
-        { ...axis, space: 72, values: (u, at) => at.map(tick(u.scales.x!.max! - u.scales.x!.min!)) },
+        { ...axis, space: plot.span > 90_000 && plot.span <= 900_000 ? 108 : 76, values: (u, at) => at.map(tick(u.scales.x!.max! - u.scales.x!.min!)) },
         { ...axis, size: 54, values: (_, at) => at.map((v) => compact(v)) },
       ],
       cursor: { drag: { x: !!this.zoom, y: false, setScale: false }, points: { size: 7 } },

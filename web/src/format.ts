@@ -1,5 +1,6 @@
 // Numbers, times and durations, as the reader's locale writes them.
 
+import { kept } from "./kept";
 import type { Bounds } from "./types";
 
 const locale = [...navigator.languages];
@@ -33,6 +34,9 @@ export function duration(s: number): string {
   return s !== 0 && Math.abs(s) < 1 ? `${three.format(s * 1000)} ms` : `${three.format(s)} s`;
 }
 
+/** span is about how long something took. */
+export const span = (s: number) => (s < 7200 ? duration(s) : s < 172800 ? `${three.format(s / 3600)} h` : `${three.format(s / 86400)} d`);
+
 /** range is what is known of a count that is not exact. */
 export const range = (b: Bounds) =>
   b.exact ? "" : b.upper === null ? `${number(b.lower)} or more` : `${number(b.lower)} to ${number(b.upper)}`;
@@ -51,7 +55,7 @@ const times = (options: Intl.DateTimeFormatOptions) => {
 };
 
 /** zone is the time zone that the reader chose. */
-export const zone = () => (localStorage.getItem("weir zone") === "UTC" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone);
+export const zone = () => (kept("weir zone") === "UTC" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone);
 
 export const clock = times({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const minute = times({ hour: "2-digit", minute: "2-digit" });

@@ -2,14 +2,15 @@
 
 import "./style.css";
 import { Problem, token, watch, type State } from "./api";
-import { attr, fill, h, svg, text } from "./dom";
+import { attr, fill, h, text } from "./dom";
 import { clock, zone } from "./format";
+import { keep, kept } from "./kept";
 import { keyPage } from "./key";
 import { limitsPage } from "./limits";
 import { loginPage } from "./login";
 import { nodesPage } from "./nodes";
 import { overviewPage } from "./overview";
-import type { Page } from "./parts";
+import { mark, type Page } from "./parts";
 import { here, link, type Place } from "./place";
 import { search } from "./search";
 
@@ -82,10 +83,10 @@ function put(page: Page) {
 }
 
 const themes = ["auto", "light", "dark"];
-const theme = () => localStorage.getItem("weir theme") ?? "auto";
+const theme = () => kept("weir theme") || "auto";
 const changed = () => dispatchEvent(new Event("weir theme"));
-const themeButton = h("button", { type: "button", class: "plain", click: () => { localStorage.setItem("weir theme", themes[(themes.indexOf(theme()) + 1) % themes.length]!); paint(); } });
-const zoneButton = h("button", { type: "button", class: "plain", click: () => { localStorage.setItem("weir zone", zone() === "UTC" ? "" : "UTC"); paint(); } });
+const themeButton = h("button", { type: "button", class: "plain", click: () => { keep("weir theme", themes[(themes.indexOf(theme()) + 1) % themes.length]!); paint(); } });
+const zoneButton = h("button", { type: "button", class: "plain", click: () => { keep("weir zone", zone() === "UTC" ? "" : "UTC"); paint(); } });
 
 function paint() {
   attr(root, "data-theme", theme() === "auto" ? null : theme());
@@ -95,12 +96,10 @@ function paint() {
 }
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
-const mark = svg("svg", { viewBox: "0 0 32 32", class: "mark", "aria-hidden": "true" },
-  svg("rect", { width: 32, height: 32, rx: 7 }), svg("path", { d: "M4 12c3 0 3-2 6-2s3 2 6 2", class: "w" }), svg("path", { d: "M18 9v15", class: "b" }), svg("path", { d: "M20 21c2 0 2-2 4-2s2 2 4 2", class: "w" }));
 fill(document.body,
   h("a", { class: "skip", href: "#main", click: (e: Event) => { e.preventDefault(); main.querySelector("h1")?.focus(); } }, "Skip to the page"),
   h("header", { class: "bar" },
-    h("a", { class: "brand", href: link("overview") }, mark, "Weir"),
+    h("a", { class: "brand", href: link("overview") }, mark(), "Weir"),
     h("nav", { class: "pages", "aria-label": "Pages" }, ...tabs.map(([, tab]) => tab)),
     search(), h("span", { class: "live" }, status, fresh)),
   main,

@@ -1,6 +1,6 @@
 // Small things that pages share.
 
-import { attr, h, text } from "./dom";
+import { attr, h, svg, text } from "./dom";
 import { clock, count, percent, range } from "./format";
 import { link, windows, type Place } from "./place";
 import type { Alarm, Bounds, Late } from "./types";
@@ -63,6 +63,10 @@ export class Notices {
     this.element.hidden = all.length === 0;
   }
 }
+
+/** mark is the sign of Weir. */
+export const mark = () => svg("svg", { viewBox: "0 0 32 32", class: "mark", "aria-hidden": "true" },
+  svg("rect", { width: 32, height: 32, rx: 7 }), svg("path", { d: "M4 12c3 0 3-2 6-2s3 2 6 2", class: "w" }), svg("path", { d: "M18 9v15", class: "b" }), svg("path", { d: "M20 21c2 0 2-2 4-2s2 2 4 2", class: "w" }));
 
 export const card = (title: string | (Node | string)[], ...children: (Node | null)[]) => {
   const [beside, ...below] = children;

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,6 +51,7 @@ type replayFlags struct {
 	options shadow.Options
 	denied  string
 	json    bool
+	html    cli.Page
 }
 
 func newReplay(w *cli.World) *cobra.Command {
@@ -83,6 +82,7 @@ func newReplay(w *cli.World) *cobra.Command {
 	flags.Var(cli.Size(&o.LimitMemory), "limit-memory", "memory budget of the limits in use")
 	flags.Var(cli.Duration(&o.Log.MaxAhead), "max-ahead", "how far in the future a line's time may be")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
+	f.html.Define(cmd)
 	return cmd
 }
 
@@ -102,12 +102,16 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World) (err error) {
 		return err
 	}
 	if f.denied != "" {
-		file, problem := createApart(f.denied, w.Stdin, append([]string{o.PolicyFile}, o.Log.Files...))
+		file, problem := cli.CreateApart("--denied", f.denied, w.Stdin, append([]string{o.PolicyFile}, o.Log.Files...))
 		if problem != nil {
 			return problem
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
 		o.Denied = file
+	}
+	page, err := f.html.Create(w, append([]string{o.PolicyFile, f.denied}, o.Log.Files...))
+	if err != nil {
+		return err
 	}
 	finish := func() {}
 	if w.Terminal {
@@ -116,8 +120,9 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World) (err error) {
 	report, runErr := shadow.Run(cmd.Context(), o)
 	finish()
 	if report == nil {
-		return runErr
+		return errors.Join(runErr, page.Close())
 	}
+	runErr = errors.Join(runErr, page.Write("limits", cmd.Root().Version, report))
 	if f.json {
 		e := json.NewEncoder(w.Stdout)
 		e.SetIndent("", "  ")
@@ -125,27 +130,4 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World) (err error) {
 		return errors.Join(runErr, e.Encode(report))
 	}
 	return errors.Join(runErr, report.Print(w.Stdout))
-}
-
-// createApart makes a file, or empties the one that is there, unless it is one of those
-// that are read: a slip of the shell's history must not cost a log.
-func createApart(path string, stdin io.Reader, read []string) (*os.File, error) {
-	if path == "-" {
-		return nil, cli.Usage(errors.New("--denied - is no file, and the report goes to the output: name a file"))
-	}
-	to, err := os.Stat(path)
-	for _, name := range read {
-		if from, missing := statRead(name, stdin); err == nil && missing == nil && os.SameFile(to, from) {
-			return nil, cli.Usage(fmt.Errorf("--denied %s is a file that is read: name another one", path))
-		}
-	}
-	return os.Create(path)
-}
-
-// statRead is os.Stat, where - is the input, which may be a file too.
-func statRead(name string, stdin io.Reader) (os.FileInfo, error) {
-	if file, ok := stdin.(*os.File); ok && name == "-" {
-		return file.Stat()
-	}
-	return os.Stat(name)
 }

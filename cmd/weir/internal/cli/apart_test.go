@@ -1,4 +1,4 @@
-package limits
+package cli
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 )
 
 // A log that is redirected to the input is a file, too.
-func TestDeniedIsNotTheInput(t *testing.T) {
+func TestCreateApart(t *testing.T) {
 	t.Parallel()
 	const text = "10.0.0.1 - - [31/Jan/2026:12:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n"
 	log := filepath.Join(t.TempDir(), "access.log")
@@ -20,7 +20,7 @@ func TestDeniedIsNotTheInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stdin.Close()
-	if _, err := createApart(log, stdin, []string{"-"}); err == nil || !strings.Contains(err.Error(), "is a file that is read") {
+	if _, err := CreateApart("--denied", log, stdin, []string{"-"}); err == nil || !strings.Contains(err.Error(), "is a file that is read") {
 		t.Errorf("error %v", err)
 	}
 	if left, err := os.ReadFile(log); err != nil || string(left) != text {

@@ -1,0 +1,48 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/chromedp/chromedp"
+)
+
+// axe is axe-core, which finds what people who can't see or use a mouse fall over.
+var axe = sync.OnceValues(func() ([]byte, error) { return os.ReadFile("../node_modules/axe-core/axe.min.js") })
+
+// audit fails for what axe-core finds on the page, in both themes.
+func (p *tab) audit(page string) {
+	p.Helper()
+	script, err := axe()
+	if err != nil {
+		p.Fatalf("this test needs axe-core: make need-web installs it: %v", err)
+	}
+	p.do(chromedp.Evaluate[chromedp.Void](string(script)))
+	for _, theme := range []string{"light", "dark"} {
+		const run = `(async () => {
+			const root = document.documentElement, was = root.dataset.theme;
+			root.dataset.theme = %q;
+			const found = await axe.run(document, { resultTypes: ["violations"] });
+			if (was) root.dataset.theme = was; else delete root.dataset.theme;
+			return found.violations.map((v) => v.id + ": " + v.help + "\n  " + v.nodes.map((n) => n.html + " " + n.failureSummary).join("\n  ")).join("\n");
+		})()`
+		found := awaited[string](p, fmt.Sprintf(run, theme))
+		if found != "" {
+			p.Errorf("%s, %s: %s", page, theme, found)
+		}
+	}
+}
+
+// awaited is what a promise comes to.
+func awaited[T any](p *tab, expression string) T {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	of, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return of
+}
