@@ -86,3 +86,10 @@ func (r *side) ForgetInline(name string) (states int, err error) {
 	}
 	return r.engine.limits.ForgetInlineOf(name, all)
 }
+
+func (r *side) InlineNames(key string) []string {
+	if checkKey(key) != nil {
+		return nil // which has used nothing
+	}
+	return r.engine.limits.InlineNames(r.engine.keys.PartitionOf(key), key)
+}

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +27,27 @@ type Changed struct {
 // weir.KeyedLimit.Reset. ok is false where nobody knows the name.
 func (l *Live) Reset(name, key string) (made Changed, ok bool, err error) {
 	return l.changeNamed(limits.Reset, name, key, 0, time.Time{})
+}
+
+// ResetInline is Reset of all limits that requests brought along for a key. It returns of how many there was something to forget, also
+// with an error. Of a key that other nodes hold, they are the limits that requests brought to this one.
+func (l *Live) ResetInline(key string) (was int, err error) {
+	names := limits.Of(l.engine).InlineNames(key)
+	if l.sharedLimit(InlineAway).of(key) != nil {
+		l.inline.mu.RLock()
+		names = slices.Collect(maps.Keys(l.inline.names))
+		l.inline.mu.RUnlock()
+	}
+	for _, name := range names {
+		made, _, err := l.Reset(name, key)
+		if err != nil {
+			return was, err
+		}
+		if made.Was {
+			was++
+		}
+	}
+	return was, nil
 }
 
 // Grant is weir.KeyedLimit.Grant of a key, as it is counted, by name as of Reset.

@@ -18,7 +18,7 @@ func connectionCommands() []*command {
 		{name: "auth", syntax: "[user] password", summary: "Says who asks: the password is a token.", group: group, arity: -2, flags: public, run: (*session).auth},
 		{name: "select", syntax: "0", summary: "Takes database 0, the only one.", group: group, arity: 2, run: (*session).selectDB},
 		{name: "client", syntax: "ID | INFO | GETNAME | SETNAME name | SETINFO LIB-NAME | LIB-VER text | NO-EVICT ON | OFF | NO-TOUCH ON | OFF", summary: "Says and sets what is known of this connection.", group: group, arity: -2, run: (*session).client},
-		{name: "reset", summary: "Makes the connection as new.", group: group, arity: 1, flags: immediate | public, run: (*session).reset},
+		{name: "reset", syntax: "[key [key ...] [NAME limit]]", summary: "Makes the connection as new; with keys, forgets what they have used of limits.", group: group, arity: -1, flags: immediate | public, run: (*session).reset},
 		{name: "quit", summary: "Closes the connection.", group: group, arity: -1, flags: immediate | public, run: (*session).leave},
 		{name: "multi", summary: "Begins a transaction.", group: "transactions", arity: 1, flags: immediate, run: (*session).begin},
 		{name: "exec", summary: "Runs the commands since MULTI as one step.", group: "transactions", arity: 1, flags: immediate, run: (*session).exec},
@@ -176,7 +176,10 @@ func (s *session) describe() string {
 		s.id, s.conn.RemoteAddr(), s.conn.LocalAddr(), s.name, int64(time.Since(s.since).Seconds()), version, s.library, s.libraryVersion)
 }
 
-func (s *session) reset([][]byte) error {
+func (s *session) reset(args [][]byte) error {
+	if len(args) > 1 {
+		return s.resetLimits(args[1:])
+	}
 	s.dropTransaction()
 	s.out.SetVersion(2)
 	s.name = ""

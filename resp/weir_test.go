@@ -6,6 +6,38 @@ import (
 	"time"
 )
 
+// What keys have used of limits that requests brought along is given back: by name, of all, and by DEL, as clients of
+// redis_rate and redis-cell expect.
+func TestReset(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, Config{}, "limits: [{name: login, keys: \"login:{user}\", limit: 2, per: 1m}]")
+	s.dial().says(`
+		RESET a b -> 0
+		CL.THROTTLE a 1 10 60 -> [0 2 1 -1 6]
+		ALLOW a LIMIT 2 PER 1m COST 2 -> [1 0 0 60000 "inline/window/1m"]
+		ALLOW a LIMIT 2 PER 1m -> [0 0 60000 60000 "inline/window/1m" "ID"]
+		RESET a NAME inline/gcra/1m -> 1
+		CL.THROTTLE a 1 10 60 -> [0 2 1 -1 6]
+		ALLOW a LIMIT 2 PER 1m -> [0 0 60000 60000 "inline/window/1m" "ID"]
+		RESET a b -> 1
+		ALLOW a LIMIT 2 PER 1m COST 2 -> [1 0 0 60000 "inline/window/1m"]
+		CL.THROTTLE a 1 10 60 -> [0 2 1 -1 6]
+		DEL a nobody -> 1
+		CL.THROTTLE a 1 10 60 -> [0 2 1 -1 6]
+		ALLOW a LIMIT 2 PER 1m -> [1 1 0 60000 "inline/window/1m"]
+		ALLOW login:bob COST 2 -> [1 0 0 60000 "login"]
+		RESET login:bob -> 0
+		RESET login:bob NAME login -> 1
+		ALLOW login:bob -> [1 1 0 60000 "login"]
+		MULTI -> OK
+		RESET a -> -ERR RESET of keys can't be in a transaction
+		EXEC -> -EXECABORT Transaction discarded because of previous errors.
+	`)
+	if got := s.dial().do("RESET a NAME nothing"); !strings.HasPrefix(got, "-ERR unknown_limit: ") {
+		t.Error(got)
+	}
+}
+
 func TestHits(t *testing.T) {
 	s := newTestServer(t, Config{}, "")
 	s.dial().says(`

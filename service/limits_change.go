@@ -41,6 +41,32 @@ func (s *Service) ResetLimit(ctx context.Context, c Caller, name, key string) (_
 	return api.ResetAnswer{Name: made.Name, Key: key, Was: made.Was, Remaining: made.Remaining}, nil
 }
 
+// ResetInline forgets what a key has used of all limits that requests brought along, of the names that the caller may ask: role decide's,
+// or admin's. It returns of how many there was something to forget.
+func (s *Service) ResetInline(ctx context.Context, c Caller, key string) (was int, err error) {
+	defer func() { s.audit(ctx, c, "reset inline limits", Clip(key), err) }()
+	may, err := s.enter(c, auth.Decide)
+	if admin, refused := s.enter(c, auth.Admin); err != nil && refused == nil {
+		may, err = admin, nil
+	}
+	if err == nil {
+		err = checkKey(key)
+	}
+	if err == nil {
+		err = may.CheckKey(key)
+	}
+	if err == nil && !may.AllLimits() {
+		err = may.Refuse("", "role "+may.Role.String()+" of this identity is for limits by name: name the one to reset")
+	}
+	if err != nil {
+		return 0, err
+	}
+	if was, err = s.policies.ResetInline(key); err != nil {
+		return was, AsError(err)
+	}
+	return was, nil
+}
+
 // GrantLimit gives a key, as it is counted, n admissions beside a limit until a time:
 // policy.Live.Grant. n of 0 takes what is left of a grant back.
 func (s *Service) GrantLimit(ctx context.Context, c Caller, name, key string, n uint64, until time.Time) (_ api.GrantAnswer, err error) {

@@ -66,6 +66,32 @@ func TestRedisRate(t *testing.T) {
 	}
 }
 
+// Reset of redis_rate gives the whole burst back on both.
+func TestRedisRateReset(t *testing.T) {
+	t.Parallel()
+	mine, theirs := both(t)
+	limit := redis_rate.PerHour(3)
+	for name, c := range map[string]*redis.Client{"weir": mine, "redis": theirs} {
+		l := redis_rate.NewLimiter(c)
+		for _, step := range []struct {
+			reset     bool
+			n         int
+			allowed   int
+			remaining int
+		}{{n: 3, allowed: 3}, {n: 1}, {reset: true, n: 1, allowed: 1, remaining: 2}, {n: 3, remaining: 0}, {reset: true, n: 3, allowed: 3}} {
+			if step.reset {
+				if err := l.Reset(t.Context(), "a"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := l.AllowN(t.Context(), "a", limit, step.n)
+			if err != nil || r.Allowed != step.allowed || r.Remaining != step.remaining {
+				t.Errorf("%s, %+v: %+v, %v", name, step, r, err)
+			}
+		}
+	}
+}
+
 // What redis_rate lets through while tokens come back is the same, to the one that is about to come.
 func TestRedisRateWhileTokensComeBack(t *testing.T) {
 	t.Parallel()

@@ -82,3 +82,18 @@ func (ls *Table) ForgetInlineOf(name string, all bool) (states int, err error) {
 	}
 	return states, nil
 }
+
+// InlineNames are the names of the inline limits that a key of a partition has used.
+//
+// Cost: O(keys of the partition with limits in use).
+func (ls *Table) InlineNames(partition int, key string) (names []string) {
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table.each(func(st *keyState) {
+		if st.plan.Inline && st.key == key {
+			names = append(names, st.plan.Name.Name)
+		}
+	})
+	return names
+}

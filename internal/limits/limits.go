@@ -33,6 +33,11 @@ type Engine interface {
 	//
 	// Cost: O(keys with limits in use), a partition at a time.
 	ForgetInline(name string) (states int, err error)
+
+	// InlineNames are the names of the inline limits of which a key has used something, as far as it is known here.
+	//
+	// Cost: O(keys with limits in use) of one partition.
+	InlineNames(key string) []string
 }
 
 // Of is that side of an engine.
