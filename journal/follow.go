@@ -16,13 +16,12 @@ import (
 // is silent for ten seconds when that one dies. While nobody answers it asks less often;
 // what was missed comes then.
 func (j *Journal) runFollower(ctx context.Context) {
-	f := &follower{j: j, asker: stream.NewAsker()}
+	f := &follower{Follower: replica.NewFollower(j.replica, time.Now), j: j, asker: stream.NewAsker()}
 	defer f.asker.Close()
 	for ctx.Err() == nil {
-		now := time.Now()
-		f.ahead.Hint(j.others.highWater.Last())
-		f.ask(now)
-		if f.apply(ctx, now) {
+		f.Ahead.Hint(j.others.highWater.Last())
+		f.failed(f.Ask(f))
+		if f.apply(ctx) {
 			f.hear() // what came meanwhile, so that asks go on
 			continue
 		}
@@ -30,62 +29,38 @@ func (j *Journal) runFollower(ctx context.Context) {
 	}
 }
 
-// follower is the state of the goroutine that follows.
+// follower is the state of the goroutine that follows: replica.Follower decides what it does.
 type follower struct {
+	*replica.Follower
 	j     *Journal
-	ahead replica.ReadAhead
 	asker *stream.Asker
-	wait  time.Duration // after a message that could not be applied; 0: there is none
-	until time.Time     // of it
 }
 
-// ask asks for as much as there is room for.
-func (f *follower) ask(now time.Time) {
-	for of := f.ahead.Silent(now); of != nil; of = f.ahead.Silent(now) {
-		f.asker.GiveUp(of)
-		f.failed(f.ahead.Fail(now, of), nats.ErrTimeout)
-	}
-	next := f.j.replica.Next()
-	for {
-		want, ok := f.ahead.Want(now, next)
-		if !ok {
-			return
-		}
-		of := f.ahead.Begin(now, want)
-		if err := f.asker.Send(f.j.store.Conn(), of); err != nil {
-			f.failed(f.ahead.Fail(now, of), err)
-		}
-	}
-}
+// Send puts an ask to the replicas of the journal.
+func (f *follower) Send(of *replica.Ask) error { return f.asker.Send(f.j.store.Conn(), of) }
 
-func (f *follower) failed(first bool, err error) {
-	if first {
+// GiveUp forgets an ask.
+func (f *follower) GiveUp(of *replica.Ask) { f.asker.GiveUp(of) }
+
+// failed logs an error; nil: there is none, or it is known.
+func (f *follower) failed(err error) {
+	if err != nil {
 		f.j.log.Warn("journal: could not read the journal of the other nodes; will retry", "error", err)
 	}
 }
 
 // apply applies the message whose turn it is, and tells whether there was one.
-func (f *follower) apply(ctx context.Context, now time.Time) bool {
-	if now.Before(f.until) {
-		return false
-	}
-	sequence, data, ok := f.ahead.Turn(f.j.replica.Next())
-	if !ok {
-		return false
-	}
-	err := f.j.followOne(ctx, sequence, data)
-	if err == nil {
-		f.wait, f.until = 0, time.Time{}
-		return true
-	}
-	f.ahead.Keep(sequence, data)
+func (f *follower) apply(ctx context.Context) bool {
+	known := f.Retrying()
+	others, ok, err := f.Apply(f.j.others.lost.Source(ctx))
+	f.j.followed(others)
 	if errors.Is(err, replica.ErrLeftBehind) {
 		f.j.fail(err)
 	}
-	f.failed(f.wait == 0 && ctx.Err() == nil, err)
-	f.wait = min(2*max(f.wait, replica.FollowEvery), replica.RetryMost)
-	f.until = time.Now().Add(f.wait)
-	return true
+	if !known && ctx.Err() == nil {
+		f.failed(err)
+	}
+	return ok
 }
 
 // hear takes what has come, without waiting.
@@ -102,14 +77,9 @@ func (f *follower) hear() {
 
 // await waits until something comes, or is due.
 func (f *follower) await(ctx context.Context) {
-	now := time.Now()
-	due := f.ahead.Due(now)
-	if f.until.After(now) && (due.IsZero() || f.until.Before(due)) {
-		due = f.until
-	}
 	var timer <-chan time.Time
-	if !due.IsZero() {
-		timer = time.After(due.Sub(now))
+	if due := f.Due(); !due.IsZero() {
+		timer = time.After(time.Until(due))
 	}
 	select {
 	case <-ctx.Done():
@@ -122,7 +92,9 @@ func (f *follower) await(ctx context.Context) {
 }
 
 func (f *follower) deliver(msg *nats.Msg) {
-	f.failed(f.asker.Deliver(&f.ahead, time.Now(), f.j.replica.Next(), msg))
+	if first, err := f.asker.Deliver(&f.Ahead, time.Now(), f.j.replica.Next(), msg); first {
+		f.failed(err)
+	}
 }
 
 // followOne applies the journal's message of a sequence, and those before it that

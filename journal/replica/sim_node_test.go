@@ -54,7 +54,7 @@ type simNode struct {
 	snaps   []simSnapshot
 
 	flushEvery time.Duration
-	ahead      ReadAhead
+	follower   *Follower
 	arrived    map[uint64]int64     // Unix ms, true: when it followed a message of the log in this life
 	unseen     uint64               // the next of them
 	met        map[uint64]time.Time // by origin: when it first followed something of it in this life
@@ -154,7 +154,7 @@ func (n *simNode) newEngine() {
 	n.batch, n.stalled = 0, 0
 	n.stores, n.mute = Stores{}, map[string]time.Time{}
 	n.ready, n.leaving, n.listed, n.named = false, false, false, map[string]bool{}
-	n.ahead = ReadAhead{}
+	n.follower = NewFollower(n.r, n.c.now)
 }
 
 // hello is Journal.sayHello.
@@ -300,22 +300,23 @@ func (n *simNode) send(run int) {
 	})
 }
 
-// follow is some of Journal.runFollower.
+// follow is some turns of Journal.runFollower.
 func (n *simNode) follow(run int) bool {
 	if n.run != run {
 		return false
 	}
 	if n.c.w.Now() >= n.stalled {
 		if n.c.w.Chance(.9) { // else it is not told
-			n.ahead.Hint(n.c.log.Last())
+			n.follower.Ahead.Hint(n.c.log.Last())
 		}
-		n.ask(run)
+		if failed := n.follower.Ask(simAsker{n, run}); failed != nil {
+			n.c.w.Logf("%s can't ask: %v", n.name, failed)
+		}
 		for range 1 + n.c.w.IntN(20) {
-			sequence, data, ok := n.ahead.Turn(n.r.Next())
+			others, ok, err := n.follower.Apply(n)
 			if !ok {
 				break
 			}
-			others, err := n.r.Follow(n.c.now(), sequence, data, n)
 			if others > 0 {
 				n.room.Wrote(others)
 			}
@@ -330,10 +331,6 @@ func (n *simNode) follow(run int) bool {
 				n.start()
 				return false
 			}
-			if err != nil {
-				n.ahead.Keep(sequence, data)
-				break
-			}
 		}
 	}
 	n.checkFreshness()
@@ -341,28 +338,31 @@ func (n *simNode) follow(run int) bool {
 	return true
 }
 
-// ask is that of follower. Answers come from some replica, some time later, or never.
-func (n *simNode) ask(run int) {
-	for of := n.ahead.Silent(n.c.now()); of != nil; of = n.ahead.Silent(n.c.now()) {
-		n.ahead.Fail(n.c.now(), of)
-	}
-	for want, ok := n.ahead.Want(n.c.now(), n.r.Next()); ok; want, ok = n.ahead.Want(n.c.now(), n.r.Next()) {
-		of := n.ahead.Begin(n.c.now(), want)
-		n.c.log.Read(n.name, of.From, int(of.To-of.From+1), func(list []sim.Message, pending int, err error) {
-			if n.run != run {
-				return
-			}
-			if err != nil {
-				n.ahead.Fail(n.c.now(), of)
-				return
-			}
-			for _, m := range list {
-				n.ahead.Take(n.c.now(), of, n.r.Next(), m.Sequence, m.Data)
-			}
-			n.ahead.End(n.c.now(), of, uint64(pending))
-		})
-	}
+// simAsker puts the asks of one life of a node to the log. Answers come from some replica, some time later, or never.
+type simAsker struct {
+	n   *simNode
+	run int
 }
+
+func (a simAsker) Send(of *Ask) error {
+	n, ahead := a.n, &a.n.follower.Ahead
+	n.c.log.Read(n.name, of.From, int(of.To-of.From+1), func(list []sim.Message, pending int, err error) {
+		if n.run != a.run {
+			return
+		}
+		if err != nil {
+			ahead.Fail(n.c.now(), of)
+			return
+		}
+		for _, m := range list {
+			ahead.Take(n.c.now(), of, n.r.Next(), m.Sequence, m.Data)
+		}
+		ahead.End(n.c.now(), of, uint64(pending))
+	})
+	return nil
+}
+
+func (simAsker) GiveUp(*Ask) {}
 
 // beat is a turn of Journal.runBeats.
 func (n *simNode) beat(run int) bool {
