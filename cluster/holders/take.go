@@ -2,7 +2,6 @@ package holders
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,49 +16,25 @@ const takeTime = time.Minute
 
 var errTooLong = fmt.Errorf("a partition was not taken within %v", takeTime)
 
-// takeOver takes partitions that are not held, from their snapshots and the journal (see
-// package replica, handoff.go).
-func (k *Keeper) takeOver(ctx context.Context, partitions []int) (err error) {
-	snaps, err := k.newestSnapshots(ctx, partitions)
-	if err != nil {
-		return err
-	}
-	t, err := k.awaitCome(ctx, partitions, snaps)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			k.Replica.AbandonHandOff(t)
-		}
-	}()
-	if err := k.gather(ctx, t); errors.Is(err, replica.ErrLeftBehind) {
-		return fmt.Errorf("%w: it was trimmed", replica.ErrCannotCatchUp)
-	} else if err != nil {
-		return err
-	}
-	held := k.Replica.HandedOff(t)
-	if err := k.Replica.CommitHandOff(t); err != nil {
-		return err
-	}
-	k.Flushes.Hurry() // the next cut takes them, and may be a flush interval away
-	for _, one := range held {
-		select {
-		case err := <-one:
-			if err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(takeTime):
-			return errTooLong
-		}
-	}
-	return nil
+// takeOver takes partitions that are not held, from their snapshots and the journal (replica.TakeOver).
+func (k *Keeper) takeOver(ctx context.Context, partitions []int) error {
+	return k.Replica.TakeOver(partitions, &taking{k.Lost.Source(ctx), ctx, k, time.Now()})
 }
 
-// newestSnapshots reads the newest good snapshot of some partitions, by partition.
-func (k *Keeper) newestSnapshots(ctx context.Context, partitions []int) ([]*record.Snapshot, error) {
+// taking is what a take-over needs of the journal's stores and of the clock.
+type taking struct {
+	replica.Source
+	ctx    context.Context
+	keeper *Keeper
+	began  time.Time
+}
+
+// Now is the time.
+func (*taking) Now() time.Time { return time.Now() }
+
+// Snapshots reads the newest good snapshot of some partitions, by partition.
+func (t *taking) Snapshots(partitions []int) ([]*record.Snapshot, error) {
+	k, ctx := t.keeper, t.ctx
 	snaps := make([]*record.Snapshot, k.View.partitions())
 	return snaps, parallel.Do(len(partitions), func(i int) error {
 		list, _, err := k.Store.SlotsOf(ctx, partitions[i])
@@ -84,37 +59,41 @@ func (k *Keeper) newestSnapshots(ctx context.Context, partitions []int) ([]*reco
 // comePoll is how often the keeper looks how far the follower is.
 const comePoll = 20 * time.Millisecond
 
-// awaitCome is step 1, once the follower is where the snapshots are.
-func (k *Keeper) awaitCome(ctx context.Context, partitions []int, snaps []*record.Snapshot) (*replica.HandOff, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, takeTime, errTooLong)
-	defer cancel()
-	for {
-		if t, ok := k.Replica.BeginHandOff(partitions, snaps); ok {
-			return t, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(comePoll):
-		}
+// Pause waits for the follower to go on.
+func (t *taking) Pause() error {
+	if time.Since(t.began) > takeTime {
+		return errTooLong
+	}
+	select {
+	case <-t.ctx.Done():
+		return context.Cause(t.ctx)
+	case <-time.After(comePoll):
+		return nil
 	}
 }
 
-// gather is step 2.
-func (k *Keeper) gather(ctx context.Context, t *replica.HandOff) error {
-	first, _, _, err := k.Store.Bounds(ctx)
-	if err != nil {
+// First is the first message of the journal.
+func (t *taking) First() (uint64, error) {
+	first, _, _, err := t.keeper.Store.Bounds(t.ctx)
+	return first, err
+}
+
+// Read reads the journal.
+func (t *taking) Read(from, to uint64, each func(sequence uint64, data []byte) error) error {
+	return t.keeper.Store.Read(t.ctx, from, to, each)
+}
+
+// Hurry has the next cut come now, and not a flush interval later.
+func (t *taking) Hurry([]int) { t.keeper.Flushes.Hurry() }
+
+// Await waits for a cut.
+func (t *taking) Await(held <-chan error) error {
+	select {
+	case err := <-held:
 		return err
+	case <-t.ctx.Done():
+		return context.Cause(t.ctx)
+	case <-time.After(takeTime):
+		return errTooLong
 	}
-	start, err := t.Start(first)
-	if err != nil {
-		return err
-	}
-	err = k.Store.Read(ctx, start, t.UpTo, func(sequence uint64, data []byte) error {
-		return t.Follow(time.Now(), sequence, data, k.Lost.Source(ctx))
-	})
-	if err != nil {
-		return err
-	}
-	return t.FollowRest(time.Now(), k.Lost.Source(ctx))
 }

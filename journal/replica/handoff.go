@@ -23,19 +23,20 @@ import (
 //
 // The running totals of all origins must be the same on both ways.
 
-// HandOff is some partitions that were begun to be taken together.
-type HandOff struct {
+// handOff is some partitions that were begun to be taken together.
+type handOff struct {
 	partitions []int
+	arrivals   []*arrival         // of partitions
 	snaps      []*record.Snapshot // by partition
-	UpTo       uint64             // the message that step 2 goes up to
+	upTo       uint64             // the message that step 2 goes up to
 	stands     [][]record.OriginPosition
 	scratch    *Replica
 	gathered   gatherer
 }
 
-// BeginHandOff is step 1, of partitions with their newest snapshots, nil where there is none.
+// beginHandOff is step 1, of partitions with their newest snapshots, nil where there is none.
 // ok is false while a snapshot is ahead of what was followed.
-func (r *Replica) BeginHandOff(partitions []int, snaps []*record.Snapshot) (t *HandOff, ok bool) {
+func (r *Replica) beginHandOff(partitions []int, snaps []*record.Snapshot) (t *handOff, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range partitions {
@@ -43,11 +44,12 @@ func (r *Replica) BeginHandOff(partitions []int, snaps []*record.Snapshot) (t *H
 			return nil, false
 		}
 	}
-	t = &HandOff{partitions: partitions, snaps: snaps, UpTo: r.audit.Stream, stands: make([][]record.OriginPosition, r.audit.Partitions)}
+	t = &handOff{partitions: partitions, snaps: snaps, upTo: r.audit.Stream, stands: make([][]record.OriginPosition, r.audit.Partitions)}
 	t.gathered = gatherer{replication.NewPartitionSet(r.audit.Partitions), make([]gathered, r.audit.Partitions), r.sinceSet}
 	r.holding.busy.Store(true)
 	for _, p := range partitions {
-		r.holding.arrivals[p] = &arrival{held: make(chan error, 1)}
+		t.arrivals = append(t.arrivals, &arrival{held: make(chan error, 1)})
+		r.holding.arrivals[p] = t.arrivals[len(t.arrivals)-1]
 		t.stands[p] = r.audit.positionsOf(p, nil)
 		t.gathered.of.Add(p)
 	}
@@ -66,11 +68,11 @@ func (a *Auditor) covers(partition int, positions []record.OriginPosition) bool 
 	return true
 }
 
-// Start is the start of step 2: it returns the first message to follow, of those that
+// start is the start of step 2: it returns the first message to follow, of those that
 // the journal has from first on.
-func (t *HandOff) Start(first uint64) (start uint64, err error) {
-	start = t.scratch.audit.ResumeOf(t.gathered.of, t.snaps, t.UpTo)
-	if start < first && start <= t.UpTo {
+func (t *handOff) start(first uint64) (start uint64, err error) {
+	start = t.scratch.audit.ResumeOf(t.gathered.of, t.snaps, t.upTo)
+	if start < first && start <= t.upTo {
 		return 0, ErrLeftBehind
 	}
 	return start, nil
@@ -79,8 +81,8 @@ func (t *HandOff) Start(first uint64) (start uint64, err error) {
 // ErrCannotCatchUp is why a partition can't be taken for now.
 var ErrCannotCatchUp = errors.New("cannot catch up from this partition's snapshot; will retry with the next one")
 
-// CommitHandOff is the end of step 2.
-func (r *Replica) CommitHandOff(t *HandOff) error {
+// commitHandOff is the end of step 2.
+func (r *Replica) commitHandOff(t *handOff) error {
 	if lost := record.Losses(t.scratch.audit.Findings); len(lost) > 0 {
 		return fmt.Errorf("%w: %s", ErrCannotCatchUp, lost[0])
 	}
@@ -111,7 +113,7 @@ func (r *Replica) CommitHandOff(t *HandOff) error {
 
 // inherit takes over what a snapshot lacks, in place of what this node lost of the
 // partition before come: the next snapshot says it too. The caller holds mu.
-func (r *Replica) inherit(t *HandOff, partition int) {
+func (r *Replica) inherit(t *handOff, partition int) {
 	lost := map[uint64]uint64{}
 	if snap := t.snaps[partition]; snap != nil {
 		for _, at := range snap.Positions {
@@ -125,22 +127,22 @@ func (r *Replica) inherit(t *HandOff, partition int) {
 	}
 }
 
-// HandedOff is where the partitions tell that they are held, in their order.
-func (r *Replica) HandedOff(t *HandOff) (list []<-chan error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, p := range t.partitions {
-		list = append(list, r.holding.arrivals[p].held)
+// handedOff is where the partitions tell that they are held, in their order.
+func (t *handOff) handedOff() (list []<-chan error) {
+	for _, c := range t.arrivals {
+		list = append(list, c.held)
 	}
 	return list
 }
 
-// AbandonHandOff takes back what come began, of partitions that are not held yet.
-func (r *Replica) AbandonHandOff(t *HandOff) {
+// abandonHandOff takes back what come began, of partitions that are not held yet.
+func (r *Replica) abandonHandOff(t *handOff) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, p := range t.partitions {
-		r.holding.done(p)
+	for i, p := range t.partitions {
+		if r.holding.arrivals[p] == t.arrivals[i] {
+			r.holding.done(p)
+		}
 	}
 }
 
@@ -229,14 +231,14 @@ func (r *Replica) stateReady(partition int) bool {
 	return replication.Of(r.engine).Holds(partition) && r.audit.progressOf(r.audit.Origin).positions[partition].Seq >= r.holding.upTo[partition]
 }
 
-// Follow is step 2, a message: see replica.follow.
-func (t *HandOff) Follow(now time.Time, sequence uint64, data []byte, from Source) error {
+// follow is step 2, a message: see Replica.Follow.
+func (t *handOff) follow(now time.Time, sequence uint64, data []byte, from Source) error {
 	_, err := t.scratch.Follow(now, sequence, data, from)
 	return err
 }
 
-// FollowRest is step 2, of messages that the journal does not hand out.
-func (t *HandOff) FollowRest(now time.Time, from Source) error {
-	_, err := t.scratch.FollowTo(now, t.UpTo, from)
+// followRest is step 2, of messages that the journal does not hand out.
+func (t *handOff) followRest(now time.Time, from Source) error {
+	_, err := t.scratch.FollowTo(now, t.upTo, from)
 	return err
 }

@@ -70,16 +70,16 @@ func (n *taking) take(partition int, snap *record.Snapshot, then func()) (held <
 	n.t.Helper()
 	snaps := make([]*record.Snapshot, 2)
 	snaps[partition] = snap
-	h, ok := n.r.BeginHandOff([]int{partition}, snaps)
+	h, ok := n.r.beginHandOff([]int{partition}, snaps)
 	if !ok {
 		n.t.Fatal("the snapshot is ahead of what was followed")
 	}
-	_, err := h.Start(1)
+	_, err := h.start(1)
 	n.must(err)
-	n.must(h.FollowRest(n.now, n.log))
+	n.must(h.followRest(n.now, n.log))
 	then()
-	held = n.r.HandedOff(h)[0]
-	n.must(n.r.CommitHandOff(h))
+	held = h.handedOff()[0]
+	n.must(n.r.commitHandOff(h))
 	return held
 }
 

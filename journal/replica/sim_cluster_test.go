@@ -40,6 +40,7 @@ type simCluster struct {
 	healed    bool         // nothing fails any more
 	quiet     bool         // nobody begins a flush any more
 	failures  []string
+	takes     []func() // each ends a take-over
 	tally     *simTally
 }
 

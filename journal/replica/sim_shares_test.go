@@ -2,12 +2,14 @@ package replica
 
 import (
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/partial"
 	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/sim"
 	"github.com/weir-counter/weir/journal/record"
 )
 
@@ -20,78 +22,155 @@ func (n *simNode) release() {
 	}
 }
 
-// take takes some partitions that are not held, as Journal.take does: the snapshots are
-// read at one time, the journal at another, and the next cut is a third.
+// take takes some partitions that are not held, by the code that package holders runs: here it stops wherever it waits in
+// production, and goes on some time later.
 func (n *simNode) take(partitions []int) {
-	run := n.run
-	partitions = slices.DeleteFunc(partitions, func(p int) bool { return replication.Of(n.e).Holds(p) || n.r.holding.arrivals[p] != nil })
+	partitions = slices.DeleteFunc(partitions, n.takenOtherwise)
 	if len(partitions) == 0 {
 		return
 	}
-	snaps, in := make([]*record.Snapshot, simPartitions), make([]simSlot, simPartitions)
-	for _, p := range partitions {
-		var err error
-		if snaps[p], in[p], err = n.newestSnapshot(p); err != nil {
-			return
+	t := &simTaking{n, n.run, partitions, make([]simSlot, simPartitions), nil, 0}
+	next, stop := iter.Pull(func(wait func(time.Duration) bool) {
+		t.wait = wait
+		t.ended(n.r.TakeOver(partitions, t))
+	})
+	n.c.takes = append(n.c.takes, stop)
+	var goOn func()
+	goOn = func() {
+		if n.run != t.run {
+			stop() // the process has ended
+		} else if pause, ok := next(); ok {
+			n.c.w.After(pause, goOn)
 		}
 	}
-	tries := 0
-	n.c.w.Every(n.c.w.Between(time.Millisecond, 500*time.Millisecond), func() bool {
-		if n.run != run || n.takeOn(run, partitions, snaps, in) {
-			return false
-		}
-		n.c.w.Logf("%s can't take partitions %d yet", n.name, partitions)
-		tries++
-		return tries < 10
-	})
+	goOn()
 }
 
-func (n *simNode) takeOn(run int, partitions []int, snaps []*record.Snapshot, in []simSlot) (ok bool) {
+// takenOtherwise tells whether a partition is held, or being taken.
+func (n *simNode) takenOtherwise(p int) bool {
+	return replication.Of(n.e).Holds(p) || n.r.holding.arrivals[p] != nil
+}
+
+// simTaking is the world around a take-over, as holders.taking is the real one.
+type simTaking struct {
+	*simNode
+	run        int
+	partitions []int
+	in         []simSlot // by partition: where its snapshot was
+	wait       func(time.Duration) bool
+	pauses     int
+}
+
+var (
+	errSimEnded = errors.New("the process has ended")
+	errSimTaken = errors.New("another take has a partition")
+	errSimLong  = errors.New("it takes too long")
+)
+
+// pass lets time go by.
+func (t *simTaking) pass(most time.Duration) error {
+	if !t.wait(t.c.w.Between(time.Millisecond, most)) {
+		return errSimEnded
+	}
+	return nil
+}
+
+func (t *simTaking) Now() time.Time { return t.c.now() }
+
+func (t *simTaking) Snapshots(partitions []int) ([]*record.Snapshot, error) {
+	snaps := make([]*record.Snapshot, simPartitions)
 	for _, p := range partitions {
-		if replication.Of(n.e).Holds(p) || n.r.holding.arrivals[p] != nil {
-			return true // by another take
+		var err error
+		if snaps[p], t.in[p], err = t.newestSnapshot(p); err != nil {
+			return nil, err
 		}
 	}
-	t, ok := n.r.BeginHandOff(partitions, snaps)
-	if !ok {
-		return false
+	return snaps, t.Pause()
+}
+
+func (t *simTaking) Pause() error {
+	if err := t.pass(500 * time.Millisecond); err != nil {
+		return err
 	}
-	first, _, err := n.c.log.Bounds(n.name)
-	var start uint64
-	if err == nil {
-		start, err = t.Start(first)
+	if slices.ContainsFunc(t.partitions, t.takenOtherwise) {
+		return errSimTaken
 	}
-	if err != nil {
-		n.c.w.Logf("%s: %v", n.name, err)
-		n.r.AbandonHandOff(t)
-		return false
+	if t.pauses++; t.pauses > 10 {
+		return errSimLong
 	}
-	n.c.w.Logf("%s takes partitions %d, from message %d to %d", n.name, partitions, start, t.UpTo)
-	n.c.w.After(n.c.w.Between(time.Millisecond, 500*time.Millisecond), func() {
-		if n.run != run {
-			return
-		}
-		_, err := t.scratch.FollowTo(n.c.now(), t.UpTo, n)
-		if err == nil {
-			err = n.r.CommitHandOff(t)
-		}
-		if err != nil {
-			n.c.w.Logf("%s: %v", n.name, err)
-			n.r.AbandonHandOff(t)
-			if errors.Is(err, ErrCannotCatchUp) && n.c.holes == simSound && len(n.c.spoiled) == 0 {
-				n.c.failf("%s: %v", n.name, err)
+	return nil
+}
+
+func (t *simTaking) First() (uint64, error) {
+	first, _, err := t.c.log.Bounds(t.name)
+	return first, err
+}
+
+func (t *simTaking) Read(from, to uint64, each func(sequence uint64, data []byte) error) error {
+	t.c.w.Logf("%s takes partitions %d, from message %d to %d", t.name, t.partitions, from, to)
+	for sequence := from; sequence <= to; sequence++ {
+		if t.c.w.Chance(.02) {
+			if err := t.pass(100 * time.Millisecond); err != nil {
+				return err
 			}
-			return
 		}
-		for _, p := range partitions {
-			n.arriving[p] = in[p]
+		data, err := t.c.log.Get(t.name, sequence)
+		switch {
+		case errors.Is(err, sim.ErrNoMessage):
+			continue
+		case err != nil:
+			return err
 		}
-		if !n.c.healed && n.c.w.Chance(.4) { // its own hits from before are on their way still
-			n.takes, n.listed, n.wants = true, false, slices.Clone(partitions)
-			n.stall()
+		if err := each(sequence, data); err != nil {
+			return err
 		}
-	})
-	return true
+	}
+	return t.pass(500 * time.Millisecond)
+}
+
+func (t *simTaking) Hurry(partitions []int) {
+	n := t.simNode
+	for _, p := range partitions {
+		n.arriving[p] = t.in[p]
+	}
+	if !n.c.healed && n.c.w.Chance(.4) { // its own hits from before are on their way still
+		n.takes, n.listed, n.wants = true, false, slices.Clone(partitions)
+		n.stall()
+	}
+}
+
+// Await waits for longer than any flush takes once all is healed, and gives up at times before.
+func (t *simTaking) Await(held <-chan error) error {
+	for range 1000 {
+		select {
+		case err := <-held:
+			return err
+		default:
+		}
+		if err := t.pass(200 * time.Millisecond); err != nil {
+			return err
+		}
+		if !t.c.healed && t.c.w.Chance(.02) {
+			return errSimLong
+		}
+	}
+	return errSimLong
+}
+
+func (t *simTaking) ended(err error) {
+	n := t.simNode
+	if err == nil || errors.Is(err, errSimEnded) {
+		return
+	}
+	n.c.w.Logf("%s did not take partitions %d: %v", n.name, t.partitions, err)
+	for _, p := range t.partitions {
+		if n.r.holding.arrivals[p] == nil {
+			delete(n.arriving, p)
+		}
+	}
+	if errors.Is(err, ErrCannotCatchUp) && !errors.Is(err, errTrimmed) && n.c.holes == simSound && len(n.c.spoiled) == 0 {
+		n.c.failf("%s: %v", n.name, err)
+	}
 }
 
 // takeAll takes what is not held, after all is healed.

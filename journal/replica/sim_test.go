@@ -87,6 +87,9 @@ func simulateOf(t *testing.T, seed uint64, test string, all *simTally, change fu
 }
 
 func (c *simCluster) end() {
+	for _, stop := range c.takes {
+		stop()
+	}
 	for _, n := range c.nodes {
 		n.close()
 	}
