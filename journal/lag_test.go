@@ -34,7 +34,7 @@ func TestClusterLag(t *testing.T) {
 		c.cfgs[i].FlushEvery = *lagFlush
 		configs = append(configs, &c.cfgs[i].Join)
 	}
-	jointest.NewDelay(t, *lagTrip).Between(t, configs)
+	jointest.NewNetwork(t, *lagTrip).Between(t, configs)
 	c.start()
 	all := c.measureLag(*lagFor)
 	for i, of := range c.nodes {

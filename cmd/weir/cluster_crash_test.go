@@ -46,9 +46,9 @@ var faults = []fault{
 	}},
 	killAndRestart,
 	{"cut off for 6 s", func(c *processes, i int) {
-		c.network.setCut(c.name(i), true)
+		c.network.Cut(c.name(i), true)
 		<-time.After(6 * time.Second)
-		c.network.setCut(c.name(i), false)
+		c.network.Cut(c.name(i), false)
 	}},
 	{"killed and replaced by an empty one", func(c *processes, i int) {
 		c.kill(i)

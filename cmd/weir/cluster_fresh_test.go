@@ -50,7 +50,7 @@ func readOwnWrites(t *testing.T, c *processes) {
 	slices.Sort(took)
 	t.Logf("fresh answers: p50 %v, p99 %v, most %v of %d", took[len(took)/2], took[len(took)*99/100], took[len(took)-1], len(took))
 
-	c.network.setCut(c.name(2), true)
+	c.network.Cut(c.name(2), true)
 	asked, _ := c.client(0)
 	_, err := asked.Count(t.Context(), client.CountQuery{Keys: []string{"own"}, Fresh: time.Second})
 	var refused *client.Error
@@ -61,7 +61,7 @@ func readOwnWrites(t *testing.T, c *processes) {
 	if code != exitFailure || !strings.Contains(stderr, c.name(2)) || !strings.Contains(stderr, "not_fresh") {
 		t.Errorf("weir count --fresh while %s is cut off: exit %d, %s", c.name(2), code, stderr)
 	}
-	c.network.setCut(c.name(2), false)
+	c.network.Cut(c.name(2), false)
 	c.converge("the link is back")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

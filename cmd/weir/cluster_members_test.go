@@ -244,7 +244,7 @@ func TestRemovedWhileCutOff(t *testing.T) {
 	c := newProcesses(t)
 	c.start(0, 1, 2)
 	c.converge("start")
-	c.network.setCut("n3", true)
+	c.network.Cut("n3", true)
 	if !c.nodes[2].Load().post("alone", 1, "", false) {
 		t.Fatal("n3 took no hit")
 	}
@@ -254,7 +254,7 @@ func TestRemovedWhileCutOff(t *testing.T) {
 		return code == exitOK && strings.Contains(stdout, "quorums are counted without it")
 	})
 	t.Logf("%5.2f s until it was removed", time.Since(began).Seconds())
-	c.network.setCut("n3", false)
+	c.network.Cut("n3", false)
 	jointest.Eventually(t, "what it counted alone is counted by all", func() bool {
 		for _, n := range c.counts("alone") {
 			if n != 1 {

@@ -113,9 +113,9 @@ func (n *namespaces) within(i int) []string {
 	return []string{"ip", "netns", "exec", namespace(n.node(i))}
 }
 
-// setCut takes the link to a node down: what is sent meanwhile vanishes, and TCP sends
+// Cut takes the link to a node down: what is sent meanwhile vanishes, and TCP sends
 // it again when it thinks it is time.
-func (n *namespaces) setCut(node string, cut bool) {
+func (n *namespaces) Cut(node string, cut bool) {
 	state := "up"
 	if cut {
 		state = "down"

@@ -70,9 +70,9 @@ func (n *namespaces) faults() []fault {
 
 func (n *namespaces) linkDown(d time.Duration) fault {
 	return fault{fmt.Sprint("link down for ", d), func(c *processes, i int) {
-		n.setCut(c.name(i), true)
+		n.Cut(c.name(i), true)
 		<-time.After(d)
-		n.setCut(c.name(i), false)
+		n.Cut(c.name(i), false)
 	}}
 }
 

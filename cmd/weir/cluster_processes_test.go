@@ -35,10 +35,10 @@ const clusterSize = 3
 
 // newProcesses are nodes on loopback, with proxies between them.
 func newProcesses(t *testing.T, flags ...string) *processes {
-	ports, proxies := jointest.Addrs(t, 2*clusterSize), newProxies(t)
-	c := newProcessesIn(t, proxies, ports[:clusterSize], ports[clusterSize:], flags...)
+	ports, between := jointest.Addrs(t, 2*clusterSize), newLoopback(t)
+	c := newProcessesIn(t, between, ports[:clusterSize], ports[clusterSize:], flags...)
 	for i := range clusterSize {
-		proxies.proxy(t, c.name(i), c.addrs[i], c.listen[i])
+		between.Before(t, c.name(i), c.addrs[i], c.listen[i])
 	}
 	return c
 }
