@@ -1,11 +1,13 @@
 // Package replica is what a node decides of the journal, in pure code: it cuts flushes
 // from its engine, follows those of all nodes (audit, repair, hand-off of partitions),
 // says how fresh its answers are, when snapshots are due and how the data directory's
-// room is shared out, and whose clock is wrong.
+// room is shared out, and whose clock is wrong. Follower is the loop that follows the journal,
+// TakeOver the hand-off of partitions.
 //
 // Pure means: no NATS, no file, no clock that is read (now is an argument) and no
 // goroutine that outlives a call. So the journal drives it with real clocks, networks
-// and disks, and the simulation (sim_test.go) with seeded ones that fail.
+// and disks, and the simulation (sim_test.go) with seeded ones that fail. TakeOver waits, by what
+// it is given to wait with.
 //
 // Invariants:
 //   - A batch counts once: (origin, epoch, seq) go on without a hole, a repeat is
