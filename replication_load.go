@@ -17,12 +17,26 @@ func (r *side) LoadState(partition int, state []byte) error {
 }
 
 func (r *side) LoadStateSince(partition int, state []byte, set time.Duration) error {
-	e := r.engine
-	s, err := e.decodeState(partition, state)
+	s, err := r.engine.decodeState(partition, state)
 	if err != nil {
 		return err
 	}
 	s.SetForward(set)
+	return r.install(partition, s)
+}
+
+func (r *side) LoadHits(partition int, state []byte) error {
+	s, err := r.engine.decodeState(partition, state)
+	if err != nil {
+		return err
+	}
+	s.Limits = nil
+	return r.install(partition, s)
+}
+
+// install puts a state into a partition that has had no hits.
+func (r *side) install(partition int, s replication.State) error {
+	e := r.engine
 	if !r.Holds(partition) {
 		return e.limits.Restore(partition, s.Limits)
 	}

@@ -73,6 +73,8 @@ const (
 	CodeNoCluster   Code = "no_cluster"  // this server counts alone
 	CodeNotRemoved  Code = "not_removed" // no quorum, or not in time
 
+	CodeUnknownRegion Code = "unknown_region" // there is none of that name
+
 	// Who calls.
 	CodeUnauthorized Code = "unauthorized"    // no token, or one that is not known or has expired
 	CodeForbidden    Code = "forbidden"       // the caller has no role for this, or not for this key or limit

@@ -9,6 +9,14 @@ type CountAnswer struct {
 	At            Time   `json:"at" doc:"The end of the window."`
 	Bounds
 	Freshness
+	Regions []RegionCount `json:"regions,omitempty" doc:"The part of each region, with by=region."`
+}
+
+// RegionCount is the part of one region in a count of all.
+type RegionCount struct {
+	Region string `json:"region"`
+	Bounds
+	Freshness
 }
 
 // RateAnswer is a count with its mean hits per second.

@@ -23,10 +23,18 @@ type CountQuery struct {
 	// then, there is an *Error for which NotFresh is true. 0: what the server knows, at
 	// once.
 	Fresh time.Duration
+	// Scope says whose hits are counted.
+	Scope Scope
+	// ByRegion asks for the part of each region beside the sum, of scope global.
+	ByRegion bool
 }
 
 func (q CountQuery) values() url.Values {
 	v := url.Values{"key": q.Keys}
+	setScope(v, q.Scope)
+	if q.ByRegion {
+		v.Set("by", "region")
+	}
 	for _, w := range q.Windows {
 		v.Add("window", seconds(w))
 	}
@@ -51,6 +59,7 @@ type TopQuery struct {
 	Prefix string        // only keys that begin with it
 	At     time.Time     // the end of the window; zero is the server's now
 	Fresh  time.Duration // as of a CountQuery
+	Scope  Scope         // as of a CountQuery
 }
 
 // Top asks for the keys with the most hits.
@@ -66,6 +75,7 @@ func (c *Client) Top(ctx context.Context, q TopQuery) (Top, error) {
 		v.Set("prefix", q.Prefix)
 	}
 	setTime(v, "at", q.At)
+	setScope(v, q.Scope)
 	return askFresh[Top](ctx, c, "/v1/top", v, q.Fresh)
 }
 
@@ -75,6 +85,7 @@ type SeriesQuery struct {
 	From, To time.Time     // zero: an hour before To; the server's now
 	Step     time.Duration // whole seconds; 0 is a minute
 	Fresh    time.Duration // as of a CountQuery
+	Scope    Scope         // as of a CountQuery
 }
 
 // Series asks for the hits of a key, window by window.
@@ -85,6 +96,7 @@ func (c *Client) Series(ctx context.Context, q SeriesQuery) (Series, error) {
 	if q.Step != 0 {
 		v.Set("step", seconds(q.Step))
 	}
+	setScope(v, q.Scope)
 	return askFresh[Series](ctx, c, "/v1/series", v, q.Fresh)
 }
 
@@ -94,6 +106,7 @@ type KeysQuery struct {
 	After  string        // only keys that sort after it
 	Limit  int           // 0 is 100
 	Fresh  time.Duration // as of a CountQuery
+	Scope  Scope         // as of a CountQuery
 }
 
 // Keys asks for the names of keys.
@@ -108,6 +121,7 @@ func (c *Client) Keys(ctx context.Context, q KeysQuery) (Keys, error) {
 	if q.Limit != 0 {
 		v.Set("limit", strconv.Itoa(q.Limit))
 	}
+	setScope(v, q.Scope)
 	return askFresh[Keys](ctx, c, "/v1/keys", v, q.Fresh)
 }
 
@@ -158,5 +172,11 @@ func seconds(d time.Duration) string {
 func setTime(v url.Values, name string, t time.Time) {
 	if !t.IsZero() {
 		v.Set(name, units.FormatUnix(t))
+	}
+}
+
+func setScope(v url.Values, s Scope) {
+	if s != "" {
+		v.Set("scope", string(s))
 	}
 }

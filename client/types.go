@@ -94,6 +94,15 @@ type (
 	// Stream is what nodes keep together: the journal, the snapshots, the leases.
 	Stream = api.ClusterStream
 
+	// Regions is the regions that count together, as one node sees them.
+	Regions = api.RegionsAnswer
+	// Region is one of them.
+	Region = api.Region
+	// RegionLink is a link by which a region pulls digests.
+	RegionLink = api.RegionLink
+	// RegionCount is the part of one region in a count.
+	RegionCount = api.RegionCount
+
 	// RestoreMode says what becomes of the counts that a server has.
 	RestoreMode = api.RestoreMode
 	// Restored is what became of a backup.

@@ -29,6 +29,9 @@ type Config struct {
 	// messages may come on top, up to as much again. At least 16 MiB. 0: 16 GiB.
 	MaxBytes int64
 
+	// OtherBytes is what streams of others than the journal may take, beside MaxBytes: the log of regions.
+	OtherBytes int64
+
 	// SnapshotBytes is how much journal may grow before the partitions are
 	// snapshotted; twice that is the replay that a start after a crash may need.
 	// An eighth of MaxBytes if that is less. At least 64 KiB. 0: 64 MiB.

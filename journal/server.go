@@ -24,7 +24,7 @@ const (
 // JetStream answers: in a cluster for as long as ctx allows.
 func startServer(ctx context.Context, cfg Config) (*join.Node, error) {
 	as := cfg.Join
-	as.Dir, as.MaxBytes, as.Logger = filepath.Join(cfg.Dir, datadir.ServerDir), cfg.MaxBytes, cfg.Logger
+	as.Dir, as.MaxBytes, as.Logger = filepath.Join(cfg.Dir, datadir.ServerDir), cfg.MaxBytes+cfg.OtherBytes, cfg.Logger
 	as.Unbroken, as.Unchecked = stream.FlushStream, cfg.AcceptDamage
 	if !cfg.clustered() {
 		var cancel context.CancelFunc

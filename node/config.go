@@ -31,6 +31,9 @@ type Config struct {
 	// Join.Waiting are set by Start.
 	Journal journal.Config
 
+	// Regions make the node one of a region among others, if its Region is given.
+	Regions Regions
+
 	// CloseTimeout bounds the last flush and the snapshots of Close. Snapshots that are not
 	// taken in time only make the next start longer. 0: 10 s.
 	CloseTimeout time.Duration

@@ -9,6 +9,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/region"
 )
 
 // progressEvery is how often a long replay says how far it is.
@@ -41,12 +42,15 @@ func (m *durable) open(ctx context.Context, engine *weir.Engine, sockets *socket
 	}
 	parts.opened(m.closeJournal)
 	sockets.Journal = served{m.journal}
-	return nil
+	return m.openRegion(ctx, engine, sockets, parts)
 }
 
 // openJournal brings engine to where the data directory left off.
 func (m *durable) openJournal(ctx context.Context, engine *weir.Engine) (err error) {
 	cfg := m.cfg.Journal
+	if m.cfg.Regions.Region != "" {
+		cfg.OtherBytes = region.Config{LogBytes: m.cfg.Regions.LogBytes}.WithDefaults().LogBytes
+	}
 	if absolute, err := filepath.Abs(cfg.Dir); err == nil {
 		cfg.Dir = absolute // for the log and for errors: where is ./weir-data?
 	}

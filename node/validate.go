@@ -50,7 +50,13 @@ func (cfg Config) validateJournal() error {
 		if cfg.clustered() || cfg.Journal.Replicas > 0 {
 			return settings.Invalid("Ephemeral", "nodes count together by their journals, and an ephemeral one has none: leave out Ephemeral, or Journal.Join and Journal.Replicas")
 		}
+		if cfg.Regions.Region != "" {
+			return settings.Invalid("Ephemeral", "regions count together by their journals, and an ephemeral node has none: leave out Ephemeral, or Regions")
+		}
 		return nil
+	}
+	if err := cfg.validateRegions(); err != nil {
+		return err
 	}
 	if err := cfg.Journal.Validate(); err != nil {
 		return in("Journal", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-counter/weir/server/openapi"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/parse"
 )
 
 type countQuestion struct {
@@ -17,6 +18,8 @@ type countQuestion struct {
 	Window []string `query:"window,explode" doc:"The window, whole seconds from 1s to 1000000000s; may be repeated. Default 5m." example:"[\"5m\"]"`
 	At     string   `query:"at" doc:"The end of the window; default now. A whole second stands for all of that second; with a fraction the moment is meant, and the bounds leave room for the two seconds that the window cuts. A window is exact when it lies in the newest 511 s of its key; for older instants both of its ends lie in slots of up to 1 % of their age, and the bounds say so."`
 	FreshParam
+	ScopeParam
+	By string `query:"by" enum:"region" doc:"Beside the sum, the part of each region."`
 }
 
 type countOutput struct {
@@ -67,5 +70,13 @@ func (q *countQuestion) read() (service.CountQuery, error) {
 		return none, err
 	}
 	fresh, err := service.ParseFresh(q.Fresh)
-	return service.CountQuery{Keys: q.Key, Windows: windows, At: at, Fresh: fresh}, err
+	if err != nil {
+		return none, err
+	}
+	scope, err := parse.ScopeOf(q.Scope)
+	if err != nil {
+		return none, err
+	}
+	by, err := parse.ByRegion(q.By)
+	return service.CountQuery{Keys: q.Key, Windows: windows, At: at, Fresh: fresh, Scope: scope, ByRegion: by}, err
 }

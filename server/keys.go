@@ -10,6 +10,7 @@ import (
 	"github.com/weir-counter/weir/server/openapi"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/parse"
 )
 
 type keysQuestion struct {
@@ -17,6 +18,7 @@ type keysQuestion struct {
 	After  string `query:"after" doc:"Only keys that sort after this: next of the answer before."`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"5000" doc:"How many keys to list."`
 	FreshParam
+	ScopeParam
 }
 
 type keysOutput struct{ Body api.KeysAnswer }
@@ -36,7 +38,11 @@ func (s *Server) registerKeys(doc *openapi.API) {
 			if err != nil {
 				return nil, problem.OrNil(err)
 			}
-			answer, err := s.service.Keys(ctx, callerOf(ctx), service.KeysQuery{Prefix: q.Prefix, After: q.After, Limit: q.Limit, Fresh: fresh})
+			scope, err := parse.ScopeOf(q.Scope)
+			if err != nil {
+				return nil, problem.OrNil(err)
+			}
+			answer, err := s.service.Keys(ctx, callerOf(ctx), service.KeysQuery{Prefix: q.Prefix, After: q.After, Limit: q.Limit, Fresh: fresh, Scope: scope})
 			return &keysOutput{answer}, problem.OrNil(err)
 		})
 	openapi.Ask(doc, huma.Operation{

@@ -33,6 +33,11 @@ func unspace(s string) string {
 	return s
 }
 
+// ScopeParam says whose hits the answer has. It is exported for huma, and embedded in questions.
+type ScopeParam struct {
+	Scope string `query:"scope" enum:"node,region,global" doc:"Whose hits are counted: those that this node holds, those of its region (a server, or a cluster), or those of all regions. Default global where the server counts for a region (--region), else region."`
+}
+
 // FreshParam is the question's wish for hits that other nodes have only just taken.
 // It is exported for huma, and embedded in questions.
 type FreshParam struct {

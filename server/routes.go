@@ -37,6 +37,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerStats(doc)
 	s.registerCluster(doc)
 	s.registerRemove(doc)
+	s.registerRegions(doc, to)
 	s.registerBackup(doc, to)
 	s.registerRestore(doc, to)
 	if err := doc.RegisterDocs(to); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-counter/weir/server/openapi"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/parse"
 )
 
 type seriesQuestion struct {
@@ -18,6 +19,7 @@ type seriesQuestion struct {
 	To   string `query:"to" doc:"The end, inclusive; default now."`
 	Step string `query:"step" default:"1m" doc:"The window of each point, whole seconds." example:"1m"`
 	FreshParam
+	ScopeParam
 }
 
 type seriesOutput struct{ Body api.SeriesAnswer }
@@ -46,6 +48,9 @@ func (s *Server) series(ctx context.Context, q *seriesQuestion) (none api.Series
 		return none, err
 	}
 	if query.Fresh, err = service.ParseFresh(q.Fresh); err != nil {
+		return none, err
+	}
+	if query.Scope, err = parse.ScopeOf(q.Scope); err != nil {
 		return none, err
 	}
 	return s.service.Series(ctx, callerOf(ctx), query)

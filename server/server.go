@@ -19,17 +19,19 @@ import (
 
 // Server is the HTTP door of a service. Create it with New.
 type Server struct {
-	service  *service.Service
-	ceilings service.Config
-	cfg      Config // defaults applied, valid
-	log      *slog.Logger
-	metrics  *metrics.Metrics
-	handler  http.Handler
-	inFlight atomic.Int64 // requests
-	hits     *body.Hits
-	tallies  sync.Pool   // of *service.Tally
-	board    board.Board // of the pages that are open
-	draining atomic.Bool // set once, when Run begins to stop
+	service   *service.Service
+	ceilings  service.Config
+	cfg       Config // defaults applied, valid
+	log       *slog.Logger
+	metrics   *metrics.Metrics
+	handler   http.Handler
+	inFlight  atomic.Int64 // requests
+	hits      *body.Hits
+	tallies   sync.Pool       // of *service.Tally
+	board     board.Board     // of the pages that are open
+	draining  atomic.Bool     // set once, when Run begins to stop
+	stopping  context.Context // ends then: answers that last do too
+	beginStop context.CancelFunc
 
 	address conns.Address
 	opening *Opening // nil: it listens itself
@@ -47,6 +49,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{service: of, ceilings: of.Config(), cfg: cfg, log: cfg.Logger}
+	s.stopping, s.beginStop = context.WithCancel(context.Background())
 	s.tallies.New = func() any { return new(service.Tally) }
 	s.hits = body.NewHits(of, cfg.MaxLineBytes)
 	s.metrics = metrics.New(of, metrics.HTTP{InFlight: s.inFlight.Load, Conns: s.conns, Keys: cfg.MetricsKeys})
@@ -136,6 +139,7 @@ func (s *Server) stop(ctx context.Context, hs *http.Server) error {
 	if s.cfg.DrainDelay > 0 {
 		<-time.After(s.cfg.DrainDelay)
 	}
+	s.beginStop()
 	s.board.Close() // pages look elsewhere: their streams would never end
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-counter/weir/server/openapi"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/parse"
 )
 
 type topQuestion struct {
@@ -18,6 +19,7 @@ type topQuestion struct {
 	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
 	At     string `query:"at" doc:"The end of the window; default now. A window is exact when it lies in the newest 511 s of its key; for older instants both of its ends lie in slots of up to 1 % of their age, and the bounds say so."`
 	FreshParam
+	ScopeParam
 }
 
 type topOutput struct{ Body api.TopAnswer }
@@ -43,6 +45,9 @@ func (s *Server) top(ctx context.Context, q *topQuestion) (none api.TopAnswer, e
 		return none, err
 	}
 	if query.Fresh, err = service.ParseFresh(q.Fresh); err != nil {
+		return none, err
+	}
+	if query.Scope, err = parse.ScopeOf(q.Scope); err != nil {
 		return none, err
 	}
 	return s.service.Top(ctx, callerOf(ctx), query)

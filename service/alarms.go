@@ -22,6 +22,9 @@ func (s *Service) Alarms() []Alarm {
 	if s.backend.Alarms != nil {
 		all = append(all, s.backend.Alarms()...)
 	}
+	if s.backend.Regions != nil {
+		all = append(all, s.backend.Regions.Alarms()...)
+	}
 	return append(all, budgets.Alarms(s.engine.Stats())...)
 }
 

@@ -14,6 +14,7 @@ type Backend struct {
 	Cluster backend.Cluster // nil: this node counts alone
 	Answers Answers         // nil: the engine answers, which holds all keys
 	Node    string          // this node's name in a cluster; "": it counts alone
+	Regions backend.Regions // nil: this server counts for no region
 
 	Tokens *Tokens // who may do what; nil: everybody may do everything
 

@@ -15,6 +15,7 @@ type KeysQuery struct {
 	After  string        // only keys that sort after it
 	Limit  int           // 1 or more
 	Fresh  time.Duration // as of a CountQuery
+	Scope  Scope
 }
 
 // Keys lists keys: those that the caller may read, and no word of others. It asks for one key more
@@ -28,7 +29,7 @@ func (s *Service) Keys(ctx context.Context, c Caller, q KeysQuery) (api.KeysAnsw
 	if err != nil {
 		return api.KeysAnswer{}, err
 	}
-	asked, err := s.await(ctx, q.Fresh)
+	asked, err := s.within(ctx, q.Scope, q.Fresh)
 	if err != nil {
 		return api.KeysAnswer{}, err
 	}

@@ -20,7 +20,10 @@ type CountQuery struct {
 	Keys    []string
 	Windows []time.Duration // whole seconds; none is DefaultWindow
 	At      time.Time       // the end of the windows; zero is Now
-	Fresh   time.Duration   // how long to wait for the newest hits of other nodes; 0: not
+	Fresh   time.Duration   // how long to wait for the newest hits of other nodes, and regions; 0: not
+	Scope   Scope
+	// ByRegion asks for the part of each region beside the sum, of scope global.
+	ByRegion bool
 }
 
 // Count answers for each key each window.
@@ -67,9 +70,17 @@ func (s *Service) CountInto(ctx context.Context, c Caller, q *CountQuery, into *
 			return err
 		}
 	}
-	asked, err := s.await(ctx, q.Fresh)
+	asked, err := s.within(ctx, q.Scope, q.Fresh)
 	if err != nil {
 		return err
+	}
+	var all *worldwide
+	if q.ByRegion {
+		var is bool
+		if all, is = asked.answers.(*worldwide); !is {
+			return &Error{Code: api.CodeInvalidParameter, Field: "by", Message: "by=region is of scope global, of a server that counts for a region"}
+		}
+		all.keep = true
 	}
 	at := asked.at(q.At)
 	for _, key := range q.Keys {
@@ -89,8 +100,20 @@ func (s *Service) CountInto(ctx context.Context, c Caller, q *CountQuery, into *
 			Key: question.Key, WindowSeconds: int64(question.Window / time.Second), At: api.Time{Time: at},
 			Bounds: boundsOf(&into.counts[i], &of), Freshness: fresh,
 		})
+		if all != nil {
+			into.Answers[i].Regions = partsOf(all.parts[i])
+		}
 	}
 	return nil
+}
+
+// partsOf are the parts of regions in an answer.
+func partsOf(parts []regionPart) []api.RegionCount {
+	list := make([]api.RegionCount, len(parts))
+	for i := range parts {
+		list[i] = api.RegionCount{Region: parts[i].region, Bounds: boundsOf(&parts[i].count, &parts[i].fresh), Freshness: parts[i].fresh.answer()}
+	}
+	return list
 }
 
 // Rate is Count with the mean rates over the windows.

@@ -16,6 +16,7 @@ type SeriesQuery struct {
 	From, To time.Time     // zero: an hour before To; Now
 	Step     time.Duration // whole seconds
 	Fresh    time.Duration // as of a CountQuery
+	Scope    Scope
 }
 
 // Series answers for the adjoining windows of Step that end at To.
@@ -30,7 +31,7 @@ func (s *Service) Series(ctx context.Context, c Caller, q SeriesQuery) (api.Seri
 	if err := may.CheckKey(q.Key); err != nil {
 		return api.SeriesAnswer{}, err
 	}
-	asked, err := s.await(ctx, q.Fresh)
+	asked, err := s.within(ctx, q.Scope, q.Fresh)
 	if err != nil {
 		return api.SeriesAnswer{}, err
 	}

@@ -19,6 +19,7 @@ type TopQuery struct {
 	Prefix string        // only keys that begin with it
 	At     time.Time     // the end of the window; zero is Now
 	Fresh  time.Duration // as of a CountQuery
+	Scope  Scope
 }
 
 // Top lists keys, most hits first: those that the caller may read, and no word of others. O(keys)
@@ -32,7 +33,7 @@ func (s *Service) Top(ctx context.Context, c Caller, q TopQuery) (api.TopAnswer,
 	if err != nil {
 		return api.TopAnswer{}, err
 	}
-	asked, err := s.await(ctx, q.Fresh)
+	asked, err := s.within(ctx, q.Scope, q.Fresh)
 	if err != nil {
 		return api.TopAnswer{}, err
 	}

@@ -28,11 +28,15 @@ type countFlags struct {
 	bare    string // the last window that was given without a unit; empty: none was
 	at      time.Time
 	fresh   time.Duration
+	scope   client.Scope
+	by      string // region, or nothing
 }
 
 func (f *countFlags) define(cmd *cobra.Command) {
 	f.Remote.Define(cmd)
 	cli.FreshFlag(cmd, &f.fresh)
+	cli.ScopeFlag(cmd, &f.scope)
+	cli.Choice(cmd, &f.by, "by", "beside the sum, the part of each region", "region")
 	cmd.Flags().VarP(&windows{cli.Durations(&f.windows), &f.bare}, "window", "w", "window to count in, may be repeated (default 5m)")
 	cmd.Flags().Var(cli.Moment(&f.at), "at", "end of the windows: RFC 3339 or Unix seconds; long ago, bounds are wider (default now)")
 }
@@ -76,7 +80,7 @@ func (f *countFlags) query(keys []string) client.CountQuery {
 	if len(keys) == 0 {
 		keys = []string{weir.AllKeys}
 	}
-	return client.CountQuery{Keys: keys, Windows: f.windows, At: f.at, Fresh: f.fresh}
+	return client.CountQuery{Keys: keys, Windows: f.windows, At: f.at, Fresh: f.fresh, Scope: f.scope, ByRegion: f.by != ""}
 }
 
 func newCount(w *cli.World) *cobra.Command {
@@ -106,6 +110,9 @@ func newCount(w *cli.World) *cobra.Command {
 				t.Row("KEY", "WINDOW", "HITS")
 				for _, n := range counts {
 					t.Row(cli.KeyText(n.Key), cli.WindowText(n.WindowSeconds), n.Bounds.String())
+					for _, part := range n.Regions {
+						t.Row("  "+part.Region, "", part.Bounds.String())
+					}
 				}
 			})
 		}),

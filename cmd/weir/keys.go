@@ -51,6 +51,7 @@ When there are more than --limit, a line on the error output says how to go on.`
 	}
 	r.Define(cmd)
 	cli.FreshFlag(cmd, &q.Fresh)
+	cli.ScopeFlag(cmd, &q.Scope)
 	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys that begin with this; those of limit: are listed only so")
 	cmd.Flags().StringVar(&q.After, "after", "", "only keys that sort after this")
 	cmd.Flags().VarP(cli.Number(&q.Limit), "limit", "n", "how many keys to list, at most 5000")

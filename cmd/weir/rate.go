@@ -34,6 +34,9 @@ all hits are counted.`,
 				t.Row("KEY", "WINDOW", "PER SECOND", "HITS")
 				for _, n := range rates {
 					t.Row(cli.KeyText(n.Key), cli.WindowText(n.WindowSeconds), n.PerSecond.String(), n.Bounds.String())
+					for _, part := range n.Regions {
+						t.Row("  "+part.Region, "", part.Per(n.WindowSeconds).String(), part.Bounds.String())
+					}
 				}
 			})
 		}),

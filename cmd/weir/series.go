@@ -43,6 +43,7 @@ func newSeries(w *cli.World) *cobra.Command {
 	}
 	r.Define(cmd)
 	cli.FreshFlag(cmd, &q.Fresh)
+	cli.ScopeFlag(cmd, &q.Scope)
 	cmd.Flags().Var(cli.Moment(&q.From), "from", "start, exclusive: RFC 3339 or Unix seconds (default an hour before --to)")
 	cmd.Flags().Var(cli.Moment(&q.To), "to", "end, inclusive: RFC 3339 or Unix seconds (default now)")
 	cmd.Flags().Var(cli.Duration(&q.Step), "step", "length of each window")

@@ -152,6 +152,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.Var(cli.Size(&j.SnapshotBytes), "snapshot-every", "journal to write between snapshots: what a start after a crash reads back")
 	flags.BoolVar(&j.AcceptDamage, "accept-damage", false, "start although the data directory is damaged, without the hits that are lost")
 	f.defineJoin(cmd)
+	f.defineRegions(cmd)
 	flags.StringVar(&f.config, settings.ConfigFlag, "", "YAML file with settings")
 	cli.Choice(cmd, &f.logLevel, "log-level", "the least that is logged", "debug", "info", "warn", "error")
 	cli.Choice(cmd, &f.logFormat, "log-format", "how it is logged", "text", "json")

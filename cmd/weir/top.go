@@ -25,7 +25,7 @@ they deny and the nodes by how far they are behind. Tab goes to the next list, 1
 choose a window, Enter looks closer at a row, s sorts, / filters, p freezes, ? tells all
 keys, q leaves.
 
-Elsewhere, and with --once, --json, -n, --at or --fresh, the keys are listed once, as a table.`,
+Elsewhere, and with --once, --json, -n, --at, --fresh or --scope, the keys are listed once, as a table.`,
 		Example:           "  weir top\n  weir top --once --prefix url: --window 1h -n 20",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -35,7 +35,7 @@ Elsewhere, and with --once, --json, -n, --at or --fresh, the keys are listed onc
 				return err
 			}
 			asked := func(flag string) bool { return from[flag] != "" }
-			if w.Screen && !once && !r.JSON && !slices.ContainsFunc([]string{"top", "at", "fresh"}, asked) {
+			if w.Screen && !once && !r.JSON && !slices.ContainsFunc([]string{"top", "at", "fresh", "scope"}, asked) {
 				return top.Run(cmd.Context(), top.Options{
 					Source: c, Server: r.Server(), Window: q.Window, Prefix: q.Prefix, In: w.Stdin, Out: w.Stdout, Environ: w.Environ,
 				})
@@ -60,6 +60,7 @@ Elsewhere, and with --once, --json, -n, --at or --fresh, the keys are listed onc
 	r.Define(cmd)
 	cmd.Flags().BoolVar(&once, "once", false, "print a table, also on a terminal")
 	cli.FreshFlag(cmd, &q.Fresh)
+	cli.ScopeFlag(cmd, &q.Scope)
 	cmd.Flags().VarP(cli.Duration(&q.Window), "window", "w", "window to count in")
 	cmd.Flags().VarP(cli.Number(&q.N), "top", "n", "how many keys to list")
 	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys that begin with this; those of limit: are listed only so")

@@ -105,6 +105,10 @@ type Stored interface {
 	// set: what keys have used of their limits was used as much later.
 	LoadStateSince(partition int, state []byte, set time.Duration) error
 
+	// LoadHits is LoadState without what keys have used of their limits: for an engine that shows what
+	// another counts, and decides nothing.
+	LoadHits(partition int, state []byte) error
+
 	// MergeWindows adds windows that come from a journal to those of a partition that is
 	// held. They are not gathered. As with Apply, those of a key with an own removal on its
 	// way count for AllKeys alone.

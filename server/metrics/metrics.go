@@ -60,6 +60,9 @@ func New(s *service.Service, server HTTP) *Metrics {
 	if b.Cluster != nil {
 		m.registry.MustRegister(newClusterCollector(b.Cluster), newLimitCollector(b.Policies, b.Strict))
 	}
+	if b.Regions != nil {
+		m.registry.MustRegister(newRegionCollector(b.Regions))
+	}
 	if b.Route != nil {
 		m.registry.MustRegister(newRouteCollector(b.Route))
 	}

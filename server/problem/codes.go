@@ -65,6 +65,8 @@ var StatusOf = map[api.Code]int{
 	api.CodeNoCluster:   http.StatusConflict,
 	api.CodeNotRemoved:  http.StatusServiceUnavailable,
 
+	api.CodeUnknownRegion: http.StatusNotFound,
+
 	api.CodeUnauthorized: http.StatusUnauthorized,
 	api.CodeForbidden:    http.StatusForbidden,
 	api.CodeCeiling:      http.StatusTooManyRequests,

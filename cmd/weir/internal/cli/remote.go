@@ -52,6 +52,12 @@ func FreshFlag(cmd *cobra.Command, to *time.Duration) {
 	cmd.Flags().Var(Duration(to), "fresh", "wait at most so long, up to 10s, for all hits that any node took before; fail if some are missing (default: answer at once)")
 }
 
+// ScopeFlag is that of the questions about keys.
+func ScopeFlag(cmd *cobra.Command, to *client.Scope) {
+	Choice(cmd, to, "scope", "whose hits are counted: those that the server holds, those of its region, or all (default global if the server has a --region, else region)",
+		client.ScopeNode, client.ScopeRegion, client.ScopeGlobal)
+}
+
 // DurableHelp is the help of --durable.
 const DurableHelp = "wait until the hits are on the server's disk"
 

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/region"
+)
+
+// defineRegions adds the flags of a region among others.
+func (f *serveFlags) defineRegions(cmd *cobra.Command) {
+	r, flags := &f.node.Regions, cmd.Flags()
+	defaults := region.Config{}.WithDefaults()
+	r.Every, r.Memory, r.LogBytes = defaults.Every, defaults.Memory, defaults.LogBytes
+	flags.StringVar(&r.Region, "region", "", "name of the region that this server, or its cluster, counts for (docs/regions.md)")
+	flags.StringArrayVar(&r.Links, "link", nil, "region to pull counts from, NAME=URL of its HTTP door; may be repeated")
+	flags.StringVar(&r.TokenFile, "link-token-file", "", "file with the token that links show, or lines of a region's name and its token; role read for all keys")
+	flags.StringVar(&r.CA, "link-ca", "", "PEM file of the authorities of the other regions' certificates (default: the system's)")
+	flags.StringVar(&r.Cert, "link-cert", "", "PEM file of a certificate to show them")
+	flags.StringVar(&r.Key, "link-key", "", "PEM file of its key")
+	flags.BoolVar(&r.Insecure, "link-insecure", false, "let links go beyond loopback in plain")
+	flags.Var(cli.Duration(&r.Every), "region-every", "time between the digests that other regions get, 100ms to 1m")
+	flags.Var(cli.Size(&r.Memory), "region-memory", "memory budget of the counters of each other region")
+	flags.Var(cli.Size(&r.LogBytes), "region-log", "about what digests take of the disk, beside --max-disk")
+}
+
+func newRegions(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	cmd := &cobra.Command{
+		Use:   "regions",
+		Short: "Show the regions that count together",
+		Long: `Show the regions that count together as the server that you ask sees them: up to when it
+has the hits of each, and the links by which they come. Ask the node that has the links ("owner")
+for how they do. 'weir region forget' drops a region that never comes back.`,
+		Example:           "  weir regions --server 10.0.0.2:8080",
+		Args:              cli.Args(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			regions, err := c.Regions(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return r.Print(w.Stdout, regions, func(t *cli.Table) { printRegions(t, regions) })
+		}),
+	}
+	r.Define(cmd)
+	return cmd
+}
+
+func printRegions(t *cli.Table, a client.Regions) {
+	t.Row("region", a.Region)
+	if a.Owner {
+		t.Row("owner", "this node writes the digests, and has the links")
+	} else {
+		t.Row("owner", "another node writes the digests, and has the links")
+	}
+	t.Row("log", fmt.Sprintf("message %d; %d damaged, %d of the journal unread, %d not counted", a.Last, a.Damaged, a.Unread, a.Missing))
+	t.Row("pulled by", fmt.Sprintf("%d other regions now, %s sent", a.Feeds, units.FormatSize(int64(a.Sent))))
+	printAlarms(t, a.Alarms)
+	t.Row()
+	t.Row("REGION", "STATE", "AS OF", "LAG", "HEARD", "DIGEST", "BYTES", "AUDIT")
+	for _, r := range a.Regions {
+		asOf, lag, heard := "-", "-", "-"
+		if r.Epoch > 0 {
+			asOf, lag, heard = cli.TimeText(r.AsOf), ago(r.LagS), ago(r.HeardS)+" ago"
+		}
+		audit := "right"
+		if r.Wrong > 0 {
+			audit = fmt.Sprintf("%d WRONG", r.Wrong)
+		}
+		t.Row(r.Region, regionState(r), asOf, lag, heard, fmt.Sprint(r.Digest), units.FormatSize(int64(r.Bytes)), audit)
+	}
+	if len(a.Links) == 0 {
+		return
+	}
+	t.Row()
+	t.Row("LINK", "URL", "STATE", "FOR", "BYTES", "RETRIES")
+	for _, l := range a.Links {
+		state := "up"
+		switch {
+		case !l.Up && l.Why != "":
+			state = "DOWN: " + l.Why
+		case !l.Up:
+			state = "not of this node"
+		}
+		t.Row(l.Region, l.URL, state, ago(l.ForS), units.FormatSize(int64(l.Bytes)), fmt.Sprint(l.Retries))
+	}
+}
+
+func regionState(r client.Region) string {
+	switch {
+	case r.Self:
+		return "this one"
+	case r.Gone:
+		return "forgotten"
+	case r.Epoch == 0:
+		return "LATE: nothing came yet"
+	case r.Late:
+		return "LATE"
+	case len(r.Nodes) > 0:
+		return fmt.Sprintf("%d of its nodes LATE", len(r.Nodes))
+	case r.Base:
+		return "its state is coming"
+	case r.Linked:
+		return "here"
+	}
+	return "here, by way of others"
+}
+
+func newRegion(w *cli.World) *cobra.Command {
+	cmd := &cobra.Command{Use: "region", Short: "Forget a region that never comes back", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd.AddCommand(newRegionForget(w))
+	return cmd
+}
+
+func newRegionForget(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	cmd := &cobra.Command{
+		Use:   "forget REGION",
+		Short: "Drop all hits of a region that never comes back",
+		Long: `Drop all hits of a region that never comes back: in all regions, as far as links lead, they
+are in no count any more, and no answer waits for it. Take its --link out of the other regions too, or they call it
+late. If it comes back after all, it does with all its hits.`,
+		Example:           "  weir region forget ap --server 10.0.0.2:8080",
+		Args:              cli.Args("REGION"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			if err := c.ForgetRegion(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			return r.Print(w.Stdout, map[string]string{"forgotten": args[0]}, func(t *cli.Table) { t.Row("forgotten", args[0]) })
+		}),
+	}
+	r.DefineWithin(cmd, 30*time.Second)
+	return cmd
+}

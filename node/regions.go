@@ -1,0 +1,226 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/settings"
+	"github.com/weir-counter/weir/region"
+	"github.com/weir-counter/weir/service/backend"
+)
+
+// Regions make a node one of a region among others: docs/regions.md.
+type Regions struct {
+	// Region is this one's name. "": the node counts for none.
+	Region string
+	// Links are the regions to pull from, NAME=URL each.
+	Links []string
+	// Every is the time between digests. 0: 1 s.
+	Every time.Duration
+	// Memory is the budget of the windows of each other region, in bytes. 0: 256 MiB.
+	Memory int64
+	// LogBytes is what the log of digests may take of the disk, beside Journal.MaxBytes. 0: 2 GiB.
+	LogBytes int64
+
+	// TokenFile has the token that links show, or lines of a region's name and its token. It is read for each
+	// connection. "": they show none.
+	TokenFile string
+	// CA, Cert and Key are PEM files: the authorities of the other regions' certificates ("": those of the system), and a
+	// certificate to show them.
+	CA, Cert, Key string
+	// Insecure lets links go beyond loopback in plain.
+	Insecure bool
+}
+
+// config is what package region needs of it.
+func (cfg *Config) regionConfig() (region.Config, error) {
+	from := &cfg.Regions
+	to := region.Config{Name: from.Region, Every: from.Every, Memory: from.Memory, LogBytes: from.LogBytes, Alone: !cfg.clustered(), Logger: cfg.Logger}
+	for _, one := range from.Links {
+		name, at, _ := strings.Cut(one, "=")
+		u, err := url.Parse(at)
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+			return to, settings.Invalid("Regions.Links", fmt.Sprintf("%q is not a link: write the region's name and the address of its HTTP door, us=https://us.example.com:8080", one))
+		}
+		if u.Scheme == "http" && !from.Insecure && !onLoopback(u.Hostname()) {
+			return to, settings.Invalid("Regions.Links", fmt.Sprintf("a link to %s goes beyond loopback in plain: write https://, or say --link-insecure", at))
+		}
+		to.Links = append(to.Links, region.Link{Region: name, URL: strings.TrimSuffix(at, "/"), Token: from.token(name)})
+	}
+	if err := to.Validate(cfg.Engine); err != nil {
+		return to, in("Regions", err)
+	}
+	var err error
+	to.Transport, err = from.transport()
+	return to, err
+}
+
+// validateRegions reads no file but those of certificates.
+func (cfg *Config) validateRegions() error {
+	r := &cfg.Regions
+	if r.Region == "" {
+		if len(r.Links) > 0 {
+			return settings.Invalid("Regions.Links", "a link needs the name of this region: --region")
+		}
+		return nil
+	}
+	_, err := cfg.regionConfig()
+	return err
+}
+
+// onLoopback is whether nobody beyond this machine can be at a host.
+func onLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// token reads that of a link.
+func (r *Regions) token(name string) func() (string, error) {
+	file := r.TokenFile
+	if file == "" {
+		return nil
+	}
+	return func() (string, error) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("--link-token-file: %w", err)
+		}
+		for line := range strings.Lines(string(text)) {
+			switch words := strings.Fields(line); {
+			case len(words) == 1, len(words) == 2 && words[0] == name:
+				return words[len(words)-1], nil
+			}
+		}
+		return "", fmt.Errorf("--link-token-file: %s has no token for the link to %s: write it alone, or in a line after the region's name", file, name)
+	}
+}
+
+// dialTimeout is short: while a link is cut nothing answers, and the next attempt finds that it is healed.
+const dialTimeout = 2 * time.Second
+
+// transport reaches other regions. Each link has a connection of its own.
+func (r *Regions) transport() (http.RoundTripper, error) {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
+	t := &http.Transport{
+		DialContext: dialer.DialContext, TLSHandshakeTimeout: 2 * dialTimeout, DisableKeepAlives: true, DisableCompression: true,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, Proxy: http.ProxyFromEnvironment,
+	}
+	if r.CA != "" {
+		pem, err := os.ReadFile(r.CA)
+		if err != nil {
+			return nil, fmt.Errorf("--link-ca: %w", err)
+		}
+		t.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--link-ca: %s has no certificate in PEM", r.CA)
+		}
+	}
+	if r.Cert != "" || r.Key != "" {
+		if _, err := tls.LoadX509KeyPair(r.Cert, r.Key); err != nil {
+			return nil, fmt.Errorf("--link-cert and --link-key: %w", err)
+		}
+		t.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(r.Cert, r.Key) // it may have been renewed
+			return &pair, err
+		}
+	}
+	return t, nil
+}
+
+// openRegion makes the journal one of a region.
+func (m *durable) openRegion(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error {
+	if m.cfg.Regions.Region == "" {
+		return nil
+	}
+	cfg, err := m.cfg.regionConfig()
+	if err != nil {
+		return err
+	}
+	r, err := region.Open(ctx, m.journal, engine.Config(), cfg)
+	if err != nil {
+		if ctx.Err() != nil {
+			return interrupted(ctx)
+		}
+		return err
+	}
+	parts.opened(r.Close)
+	sockets.Regions = regions{r}
+	return nil
+}
+
+// regions are a region as the service knows it.
+type regions struct{ of *region.Region }
+
+func (a regions) Region() string { return a.of.Name() }
+
+func (a regions) Read(f func(region string, e *weir.Engine) error) error { return a.of.Read(f) }
+
+func (a regions) Regions() (list []backend.Region) {
+	for _, s := range a.of.Regions() {
+		one := backend.Region{
+			Name: s.Name, Own: s.Own, Linked: s.Linked, Gone: s.Gone, Known: s.Started, Base: s.Base, Epoch: s.Epoch, Digest: s.Seq, AsOf: s.AsOf, Every: s.Every,
+			Heard: s.Heard, Lag: s.Lag, Behind: s.Behind, Bytes: s.Bytes, Wrong: s.Wrong,
+		}
+		if !s.AsOf.IsZero() {
+			one.Age = time.Since(s.AsOf)
+		}
+		for _, l := range s.Late {
+			one.Late = append(one.Late, backend.LateNode{Name: l.Node, Since: time.UnixMilli(l.Since)})
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+func (a regions) Links() (list []backend.RegionLink) {
+	for _, l := range a.of.Links() {
+		list = append(list, backend.RegionLink(l))
+	}
+	return list
+}
+
+func (a regions) Figures() backend.RegionFigures {
+	f := a.of.Figures()
+	return backend.RegionFigures{Owner: f.Owner, Last: f.Last, Feeds: f.Feeds, Sent: f.Sent, Damaged: f.Damaged, Unread: f.Unread, Missing: f.Missing}
+}
+
+func (a regions) Alarms() (list []api.Alarm) {
+	for _, one := range a.of.Alarms() {
+		list = append(list, api.Alarm{Code: one.Code, Message: one.Message})
+	}
+	return list
+}
+
+func (a regions) Feed(ctx context.Context, as, have string, send func([]byte) error, flush func() error) error {
+	err := a.of.Feed(ctx, as, have, send, flush)
+	switch {
+	case errors.Is(err, region.ErrRequest):
+		err = coded{err, backend.ErrFeedRequest}
+	case errors.Is(err, region.ErrFull):
+		err = coded{err, backend.ErrFeedsFull}
+	}
+	return err
+}
+
+func (a regions) Forget(ctx context.Context, name string) error {
+	err := a.of.Forget(ctx, name)
+	switch {
+	case errors.Is(err, region.ErrUnknownRegion):
+		err = coded{err, backend.ErrUnknownRegion}
+	case errors.Is(err, region.ErrOwnRegion):
+		err = coded{err, backend.ErrOwnRegion}
+	}
+	return err
+}

@@ -1,0 +1,172 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/node"
+	"github.com/weir-counter/weir/node/nodetest"
+)
+
+// world is some regions of one node each, which link to each other.
+type world struct {
+	t     *testing.T
+	names []string
+	addrs []string
+	cfgs  []node.Config
+	nodes []*node.Node
+	asks  []*client.Client
+}
+
+// newRegions returns regions by name, and for each those that it pulls from.
+func newRegions(t *testing.T, links map[string][]string, names ...string) *world {
+	t.Helper()
+	w := &world{t: t, names: names, addrs: jointest.Addrs(t, len(names)), nodes: make([]*node.Node, len(names))}
+	at := map[string]string{}
+	for i, name := range names {
+		at[name] = w.addrs[i]
+	}
+	dir := t.TempDir()
+	for i, name := range names {
+		cfg := node.Config{Logger: jointest.Logger(t, slog.LevelWarn)}
+		cfg.HTTP.Addr = w.addrs[i]
+		cfg.Engine.Memory, cfg.Engine.LimitMemory = 64<<20, 1<<20
+		cfg.Journal.Dir = filepath.Join(dir, name)
+		cfg.Journal.FlushEvery = 20 * time.Millisecond
+		cfg.Regions = node.Regions{Region: name, Every: 100 * time.Millisecond, Memory: 32 << 20}
+		for _, to := range links[name] {
+			cfg.Regions.Links = append(cfg.Regions.Links, to+"=http://"+at[to])
+		}
+		w.cfgs = append(w.cfgs, cfg)
+		c, err := client.New("http://"+w.addrs[i], client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.asks = append(w.asks, c)
+		w.start(i)
+	}
+	return w
+}
+
+func (w *world) start(i int) { w.nodes[i] = nodetest.Open(w.t, w.cfgs[i]) }
+
+func (w *world) stop(i int) { nodetest.Close(w.t, w.nodes[i]) }
+
+func (w *world) hit(i int, key string, n uint64) {
+	w.t.Helper()
+	if err := w.nodes[i].Engine().HitN(key, n); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// agree waits until some regions count so many hits of a key, and never more.
+func (w *world) agree(key string, want uint64, of ...int) {
+	w.t.Helper()
+	w.await(key, want, want, of)
+}
+
+// settle is agree where there were more.
+func (w *world) settle(key string, want uint64, of ...int) {
+	w.t.Helper()
+	w.await(key, want, math.MaxUint64, of)
+}
+
+func (w *world) await(key string, want, most uint64, of []int) {
+	w.t.Helper()
+	for _, i := range of {
+		jointest.Eventually(w.t, fmt.Sprintf("%s has %d hits of %s", w.names[i], want, key), func() bool {
+			counts, err := w.asks[i].Count(w.t.Context(), client.CountQuery{Keys: []string{key}, Windows: []time.Duration{time.Hour}})
+			if err != nil {
+				return false // it is starting
+			}
+			if counts[0].Lower > most {
+				w.t.Fatalf("%s: too many hits of %s: %d, want %d", w.names[i], key, counts[0].Lower, want)
+			}
+			return counts[0].Lower == want && len(counts[0].Late) == 0
+		})
+	}
+}
+
+func mesh(names ...string) map[string][]string {
+	links := map[string][]string{}
+	for _, from := range names {
+		for _, to := range names {
+			if from != to {
+				links[from] = append(links[from], to)
+			}
+		}
+	}
+	return links
+}
+
+// Whatever the shape of the links, each region counts the hits of all, once; a deletion takes those of the region that
+// deletes.
+func TestRegionsCountTogether(t *testing.T) {
+	t.Parallel()
+	names := []string{"eu", "us", "ap"}
+	for shape, links := range map[string]map[string][]string{
+		"mesh": mesh(names...),
+		"star": {"eu": {"us", "ap"}, "us": {"eu"}, "ap": {"eu"}},
+		"ring": {"eu": {"us"}, "us": {"ap"}, "ap": {"eu"}},
+	} {
+		t.Run(shape, func(t *testing.T) {
+			t.Parallel()
+			w := newRegions(t, links, names...)
+			for i := range names {
+				w.hit(i, "a", uint64(1+i))
+				w.hit(i, "only:"+names[i], 7)
+			}
+			w.agree("a", 6, 0, 1, 2)
+			w.agree("*", 27, 0, 1, 2)
+			w.agree("only:ap", 7, 0, 1, 2)
+			if err := w.asks[1].Delete(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			w.settle("a", 4, 0, 2)
+			w.hit(1, "a", 10)
+			w.agree("a", 14, 0, 1, 2)
+			w.agree("*", 37, 0, 1, 2)
+		})
+	}
+}
+
+// A region that was away goes on where it was; one that comes back with an empty disk counts nothing twice; one that is
+// forgotten is in no count, until it comes back.
+func TestRegionsComeAndGo(t *testing.T) {
+	t.Parallel()
+	names := []string{"eu", "us", "ap"}
+	w := newRegions(t, mesh(names...), names...)
+	for i := range names {
+		w.hit(i, "a", 10)
+	}
+	w.agree("a", 30, 0, 1, 2)
+
+	w.stop(1)
+	w.hit(0, "a", 1)
+	w.start(1)
+	w.hit(1, "a", 1)
+	w.agree("a", 32, 0, 1, 2)
+
+	w.stop(2)
+	w.cfgs[2].Journal.Dir = filepath.Join(t.TempDir(), "new")
+	w.start(2)
+	w.hit(2, "a", 5)
+	w.settle("a", 27, 0, 1, 2)
+
+	w.stop(1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := w.asks[0].ForgetRegion(ctx, "us"); err != nil {
+		t.Fatal(err)
+	}
+	w.settle("a", 16, 0, 2)
+	w.start(1)
+	w.agree("a", 27, 0, 1, 2)
+}

@@ -1,0 +1,173 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir/region/digest"
+	"github.com/weir-counter/weir/region/link"
+)
+
+// maxFeeds bounds the regions that pull from a node at the same time.
+const maxFeeds = 64
+
+// ErrFull is the error where more than that pull already.
+var ErrFull = errors.New("64 regions pull from this node already: link to another one")
+
+// ErrRequest is wrapped by the errors for a request that is wrong.
+var ErrRequest = errors.New("not the request of a link")
+
+// Feed sends another region all that it has not, and what comes, until ctx is done or the region is closed: frames of package link. send has taken
+// its bytes when it returns; flush has them leave.
+func (r *Region) Feed(ctx context.Context, as, have string, send func(frames []byte) error, flush func() error) error {
+	if err := digest.CheckName(as); err != nil {
+		return fmt.Errorf("%w: as: %w", ErrRequest, err)
+	}
+	f := &feed{r: r, as: as, send: send}
+	var err error
+	if f.sent, err = link.ParseHave(have); err != nil {
+		return fmt.Errorf("%w: have: %w", ErrRequest, err)
+	}
+	f.own = f.sent[as]
+	defer r.figures.feeds.Add(-1)
+	if r.figures.feeds.Add(1) > maxFeeds {
+		return ErrFull
+	}
+	f.begin()
+	for {
+		r.mu.Lock()
+		next, news := r.ledger.Next(), r.changed
+		r.mu.Unlock()
+		for f.at < next {
+			if err := f.one(ctx); err != nil {
+				return err
+			}
+		}
+		if err := f.flush(); err != nil {
+			return err
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+		alive := time.NewTimer(link.KeepAlive)
+		select {
+		case <-ctx.Done():
+			alive.Stop()
+			return context.Cause(ctx)
+		case <-r.ended:
+			alive.Stop()
+			return errClosed
+		case <-news:
+			alive.Stop()
+		case <-alive.C:
+			f.frames = link.AppendFrame(f.frames, nil)
+		}
+	}
+}
+
+// feed is what one other region is sent.
+type feed struct {
+	r      *Region
+	as     string
+	own    digest.ID // what it has of itself
+	sent   map[string]digest.ID
+	start  map[string]uint64 // by region: messages before it are not wanted
+	at     uint64            // the next message of the log
+	parts  map[string][][]byte
+	part   map[string]digest.Message // the last of these
+	frames []byte
+	send   func(frames []byte) error
+}
+
+// begin finds out where in the log to begin.
+func (f *feed) begin() {
+	f.r.mu.Lock()
+	defer f.r.mu.Unlock()
+	l := f.r.ledger
+	f.at, f.start, f.parts, f.part = l.Next(), map[string]uint64{}, map[string][][]byte{}, map[string]digest.Message{}
+	for _, name := range l.Regions() {
+		f.start[name] = l.From(name, f.sent[name])
+		f.at = min(f.at, f.start[name])
+	}
+}
+
+// framesAtOnce is how many bytes are sent together.
+const framesAtOnce = 256 << 10
+
+// one looks at the next message of the log.
+func (f *feed) one(ctx context.Context) error {
+	sequence := f.at
+	f.at++
+	data, err := f.r.message(ctx, sequence)
+	if errors.Is(err, errNoMessage) {
+		f.r.mu.Lock()
+		first := f.r.first
+		f.r.mu.Unlock()
+		if sequence < first {
+			return fmt.Errorf("the log was trimmed meanwhile: ask again")
+		}
+		return nil // nobody has it
+	}
+	if err != nil {
+		return err
+	}
+	m, err := digest.Decode(data)
+	if err != nil || sequence < f.start[m.Region] || m.Region == f.as && m.Epoch <= f.own.Epoch {
+		return nil
+	}
+	switch sent := f.sent[m.Region]; {
+	case m.Piece != nil:
+		if !sent.Before(m.ID) {
+			return nil
+		}
+		if m.Last {
+			f.sent[m.Region] = m.ID
+		}
+		return f.add(data)
+	case m.Gone:
+		if m.Epoch <= sent.Epoch {
+			return nil
+		}
+		f.sent[m.Region] = m.ID
+		return f.add(data)
+	case m.Epoch != sent.Epoch || m.Seq != sent.Seq+1:
+		return nil
+	}
+	if m.Number == 0 {
+		f.parts[m.Region] = nil
+	} else if f.part[m.Region].ID != m.ID || uint64(len(f.parts[m.Region])) != m.Number {
+		return nil
+	}
+	f.parts[m.Region], f.part[m.Region] = append(f.parts[m.Region], data), m
+	if !m.Last {
+		return nil
+	}
+	for _, part := range f.parts[m.Region] {
+		if err := f.add(part); err != nil {
+			return err
+		}
+	}
+	f.sent[m.Region] = m.ID
+	delete(f.parts, m.Region)
+	return nil
+}
+
+func (f *feed) add(data []byte) error {
+	f.frames = link.AppendFrame(f.frames, data)
+	if len(f.frames) < framesAtOnce {
+		return nil
+	}
+	return f.flush()
+}
+
+func (f *feed) flush() error {
+	if len(f.frames) == 0 {
+		return nil
+	}
+	f.r.figures.sent.Add(uint64(len(f.frames)))
+	err := f.send(f.frames)
+	f.frames = f.frames[:0]
+	return err
+}

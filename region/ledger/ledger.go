@@ -1,0 +1,303 @@
+package ledger
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/region/digest"
+)
+
+// Ledger is made by Take of a log's messages, in order. It is not safe for many goroutines.
+type Ledger struct {
+	next    uint64 // message of the log
+	regions map[string]*Region
+}
+
+// Region is what the log has of one region.
+type Region struct {
+	Name string
+	digest.ID
+	Gone  bool
+	At    int64        // Unix ms: all hits that it took until then are in, but for those of late nodes
+	Note  *digest.Note // of the last digest or base; nil: there is none, or it is gone
+	Audit Audit
+
+	parts []record.Part // of the next digest, so far
+	base  *building     // of which the last piece has not come
+	bases []mark        // that are whole, the newest two
+	list  []mark        // digests, and the end of the region
+	bytes int64         // of digests after the newest base
+	first uint64        // message of parts[0]
+	size  int64         // bytes of parts
+}
+
+// mark is where something begins in the log.
+type mark struct {
+	digest.ID
+	began uint64
+	bytes int64
+}
+
+// building is a base of which some pieces have come.
+type building struct {
+	mark
+	next  uint64 // piece
+	audit Audit
+}
+
+// Audit is the batches of each partition so far, and what did not go on from them.
+type Audit struct {
+	Seqs, Totals []uint64 // by partition
+	Wrong        uint64   // batches whose seq or total was not the next
+}
+
+// New returns the Ledger of a log that begins with a message.
+func New(first uint64) *Ledger { return &Ledger{next: first, regions: map[string]*Region{}} }
+
+// Next is the message to take now.
+func (l *Ledger) Next() uint64 { return l.next }
+
+// Region is what there is of a region; nil: nothing.
+func (l *Ledger) Region(name string) *Region { return l.regions[name] }
+
+// Regions are the names of all that the log has something of, sorted.
+func (l *Ledger) Regions() []string { return slices.Sorted(maps.Keys(l.regions)) }
+
+// Have is the last digest of each region that is whole here.
+func (l *Ledger) Have() map[string]digest.ID {
+	have := make(map[string]digest.ID, len(l.regions))
+	for name, r := range l.regions {
+		if r.Epoch > 0 {
+			have[name] = r.ID
+		}
+	}
+	return have
+}
+
+// Event is what became of a message.
+type Event struct {
+	Kind   Kind
+	Region *Region
+	Parts  []record.Part  // of a Digest
+	Piece  digest.Message // of a Piece or Base
+}
+
+// Kind is the kind of an Event.
+type Kind int
+
+// The kinds of events.
+const (
+	Nothing Kind = iota // it is known already, or more must come
+	Digest              // a digest is whole: its parts count
+	Piece               // of a base that is ahead of what is here; with number 0 a new one begins
+	Base                // its last piece: what it is of stands in place of what was here
+	Gone                // the region has no hits any more
+)
+
+// Take takes the log's next message; those between are passed over. damaged messages are taken with a zero
+// digest.Message.
+func (l *Ledger) Take(sequence uint64, bytes int, m digest.Message) Event {
+	l.next = max(l.next, sequence+1)
+	if m.Region == "" {
+		return Event{}
+	}
+	r := l.regions[m.Region]
+	if r == nil {
+		r = &Region{Name: m.Region}
+		l.regions[m.Region] = r
+	}
+	at := mark{m.ID, sequence, int64(bytes)}
+	switch {
+	case m.Piece != nil:
+		return r.takePiece(at, m)
+	case m.Gone:
+		return r.takeGone(at, m)
+	}
+	return r.takePart(at, m)
+}
+
+func (r *Region) takeGone(at mark, m digest.Message) Event {
+	if m.Epoch <= r.Epoch {
+		return Event{Region: r}
+	}
+	*r = Region{Name: r.Name, ID: m.ID, Gone: true, At: m.At, list: []mark{at}}
+	return Event{Kind: Gone, Region: r}
+}
+
+func (r *Region) takePart(at mark, m digest.Message) Event {
+	none := Event{Region: r}
+	if r.Gone || m.Epoch != r.Epoch || m.Seq != r.Seq+1 {
+		return none
+	}
+	switch m.Number {
+	case 0: // a writer may have left one unfinished, and the next began anew
+		r.parts, r.first, r.size = nil, at.began, 0
+	case uint64(len(r.parts)):
+	default:
+		return none
+	}
+	r.size += at.bytes
+	if r.parts = append(r.parts, m.Part); !m.Last {
+		return none
+	}
+	parts := r.parts
+	r.list = append(r.list, mark{m.ID, r.first, r.size})
+	r.bytes += r.size
+	r.ID, r.At, r.Note, r.parts = m.ID, m.At, m.Note, nil
+	r.Audit.look(parts)
+	return Event{Kind: Digest, Region: r, Parts: parts}
+}
+
+// look goes on with the batches of a digest.
+func (a *Audit) look(parts []record.Part) {
+	for _, p := range parts {
+		for _, b := range p.Batches {
+			if b.Partition >= len(a.Seqs) {
+				a.Wrong++
+				continue
+			}
+			seq, total := &a.Seqs[b.Partition], &a.Totals[b.Partition]
+			if len(b.Entries) > 0 {
+				*seq, *total = *seq+1, *total+b.N
+			}
+			if b.Seq != *seq || b.Total != *total {
+				a.Wrong++
+				*seq, *total = b.Seq, b.Total
+			}
+		}
+	}
+}
+
+func (r *Region) takePiece(at mark, m digest.Message) Event {
+	none := Event{Region: r}
+	if m.ID.Before(r.ID) {
+		return none
+	}
+	switch {
+	case m.Number == 0:
+		r.base = &building{mark: at}
+		r.base.bytes = 0
+	case r.base == nil || r.base.ID != m.ID || r.base.next != m.Number:
+		return none
+	}
+	b := r.base
+	b.next++
+	b.bytes += at.bytes
+	if !m.Last && m.Piece.Whole {
+		for len(b.audit.Seqs) <= m.Piece.Partition {
+			b.audit.Seqs, b.audit.Totals = append(b.audit.Seqs, 0), append(b.audit.Totals, 0)
+		}
+		b.audit.Seqs[m.Piece.Partition], b.audit.Totals[m.Piece.Partition] = m.Piece.Seq, m.Piece.Total
+	}
+	ahead := r.ID.Before(m.ID)
+	if !m.Last {
+		if !ahead {
+			return none
+		}
+		return Event{Kind: Piece, Region: r, Piece: m}
+	}
+	r.base, r.bytes = nil, 0
+	if r.bases = append(r.bases, b.mark); len(r.bases) > 2 {
+		r.bases = r.bases[1:]
+	}
+	if !ahead {
+		return none
+	}
+	for len(b.audit.Seqs) < m.Note.Partitions {
+		b.audit.Seqs, b.audit.Totals = append(b.audit.Seqs, 0), append(b.audit.Totals, 0)
+	}
+	b.audit.Wrong = r.Audit.Wrong
+	r.ID, r.At, r.Note, r.Gone, r.Audit, r.parts = m.ID, m.At, m.Note, false, b.audit, nil
+	return Event{Kind: Base, Region: r, Piece: m}
+}
+
+// Verdict is what to do with a message that comes over a link.
+type Verdict int
+
+// The verdicts.
+const (
+	Known Verdict = iota // it is here
+	Next                 // it is what comes next: to be appended to the log
+	Gap                  // something before it is missing
+)
+
+// Wants tells whether a message of another region belongs into the log now. Parts and pieces within a digest or base are
+// the caller's to keep together.
+func (l *Ledger) Wants(m digest.Message) Verdict {
+	r := l.regions[m.Region]
+	if r == nil {
+		r = &Region{}
+	}
+	switch {
+	case !r.ID.Before(m.ID):
+		return Known
+	case m.Piece != nil, m.Gone && m.Epoch > r.Epoch, !r.Gone && m.Epoch == r.Epoch && m.Seq == r.Seq+1:
+		return Next
+	}
+	return Gap
+}
+
+// From is the message of the log at which a reader begins for a region of which it has all up to an ID: everything from
+// there on that is of the region brings it up to date. What is not yet in the log is at Next.
+func (l *Ledger) From(name string, have digest.ID) uint64 {
+	r := l.regions[name]
+	if r == nil || !have.Before(r.ID) {
+		return l.next
+	}
+	if at, found := slices.BinarySearchFunc(r.list, digest.ID{Epoch: have.Epoch, Seq: have.Seq + 1}, compare); found {
+		return r.list[at].began
+	}
+	if n := len(r.bases); n > 0 && !r.Gone {
+		return r.bases[n-1].began
+	}
+	if n := len(r.list); n > 0 {
+		return r.list[n-1].began
+	}
+	return l.next
+}
+
+func compare(m mark, id digest.ID) int {
+	return cmp.Or(cmp.Compare(m.Epoch, id.Epoch), cmp.Compare(m.Seq, id.Seq))
+}
+
+// DueBase tells whether a region needs a new base, so that the log does not grow without one: its digests since the last
+// have more than so many bytes, and more than that base.
+func (l *Ledger) DueBase(name string, bytes int64) bool {
+	r := l.regions[name]
+	if r == nil || r.Gone || r.Epoch == 0 || len(r.bases) == 0 {
+		return false
+	}
+	return r.bytes > max(bytes, r.bases[len(r.bases)-1].bytes)
+}
+
+// Trimmable is up to which message the log may be trimmed: all from the older of a region's two bases on stays.
+func (l *Ledger) Trimmable() uint64 {
+	oldest := l.next
+	for _, r := range l.regions {
+		switch {
+		case r.Gone:
+			oldest = min(oldest, r.list[0].began)
+		case len(r.bases) > 0:
+			oldest = min(oldest, r.bases[0].began)
+		case r.base != nil:
+			oldest = min(oldest, r.base.began)
+		}
+		if r.base != nil {
+			oldest = min(oldest, r.base.began)
+		}
+	}
+	return oldest - 1
+}
+
+// Trimmed notes that the log begins after a message.
+func (l *Ledger) Trimmed(upTo uint64) {
+	for _, r := range l.regions {
+		before := func(m mark) bool { return m.began <= upTo }
+		r.list, r.bases = slices.DeleteFunc(r.list, before), slices.DeleteFunc(r.bases, before)
+	}
+}
+
+// Building tells whether a base of a region has begun, and its last piece has not come.
+func (r *Region) Building() bool { return r != nil && r.base != nil }

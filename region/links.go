@@ -1,0 +1,251 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/region/digest"
+	"github.com/weir-counter/weir/region/ledger"
+	"github.com/weir-counter/weir/region/link"
+)
+
+// offer is what a link brought: all parts of a digest, or a piece of a base.
+type offer struct {
+	link     int
+	messages []digest.Message
+	data     [][]byte
+	done     chan error // holds one
+}
+
+// Why an offer was not taken.
+var (
+	errNotOwner = errors.New("this node does not write the log of digests any more")
+	errGap      = errors.New("digests before it are missing")
+)
+
+// accept appends what a link brought, if it is news.
+func (r *Region) accept(ctx context.Context, o offer) error {
+	if own, _ := r.owner.who(); !own {
+		return errNotOwner
+	}
+	m := o.messages[0]
+	if m.Region == r.cfg.Name {
+		r.seeOwn(m)
+		return nil
+	}
+	switch r.ledger.Wants(m) {
+	case ledger.Known:
+		return nil
+	case ledger.Gap:
+		return errGap
+	}
+	if m.Piece != nil && !r.mayBuild(o.link, m) {
+		return nil
+	}
+	for _, data := range o.data {
+		if err := r.append(ctx, data); err != nil {
+			if errors.Is(err, errBehind) {
+				err = errors.Join(err, r.follow(ctx))
+			}
+			return err
+		}
+	}
+	if m.Piece != nil && m.Last {
+		delete(r.building, m.Region)
+	}
+	return nil
+}
+
+// seeOwn takes what a link has of this region's name. Something newer than what is here is of an earlier disk of it, or of
+// another region of the same name: an epoch begins that is newer.
+func (r *Region) seeOwn(m digest.Message) {
+	own := r.ledger.Region(r.cfg.Name)
+	if (own == nil || own.Epoch < m.Epoch) && r.foreign.Before(m.ID) {
+		r.foreign = m.ID
+		r.tail = nil
+	}
+}
+
+// mayBuild tells whether a piece of a base is the next, of the link that brings it: pieces of two must not mix.
+func (r *Region) mayBuild(by int, m digest.Message) bool {
+	builder, is := r.building[m.Region]
+	switch {
+	case m.Number == 0 && (!is || builder == by || !r.links[builder].running.Load()):
+		r.building[m.Region] = by
+		return true
+	case !is || builder != by:
+		return false
+	}
+	return true
+}
+
+// linkState is a link as it runs.
+type linkState struct {
+	Link
+	number  int
+	running atomic.Bool // it is connected
+
+	mu      sync.Mutex
+	failure string // why it is not; "": it is
+	since   time.Time
+	bytes   uint64
+	tries   uint64
+}
+
+// pulling are the links while this node is the owner.
+type pulling struct {
+	r    *Region
+	stop context.CancelFunc
+	all  sync.WaitGroup
+}
+
+func (p *pulling) begin(ctx context.Context) {
+	if p.stop != nil || p.r.cfg.Transport == nil {
+		return
+	}
+	ctx, p.stop = context.WithCancel(ctx)
+	for _, l := range p.r.links {
+		p.all.Go(func() { p.r.pull(ctx, l) })
+	}
+}
+
+func (p *pulling) end() {
+	if p.stop == nil {
+		return
+	}
+	p.stop()
+	p.all.Wait()
+	p.stop = nil
+}
+
+// Pauses between attempts to connect: a link that is cut heals within a second.
+const (
+	firstPause = 50 * time.Millisecond
+	mostPause  = time.Second
+)
+
+// pull pulls from a link until ctx is done.
+func (r *Region) pull(ctx context.Context, l *linkState) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := r.pullOnce(ctx, l)
+		l.running.Store(false)
+		if ctx.Err() != nil {
+			return
+		}
+		if l.fail(err) {
+			r.log.Warn("regions: a link is down; will retry", "link", l.Region, "url", l.URL, "error", err)
+		}
+		if time.Since(began) > mostPause {
+			pause = firstPause
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, mostPause)
+	}
+}
+
+// fail notes why a link is down, and tells whether that is news.
+func (l *linkState) fail(err error) (news bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	news = l.failure == ""
+	if news {
+		l.since = time.Now()
+	}
+	l.failure = err.Error()
+	l.tries++
+	return news
+}
+
+func (l *linkState) up() (news bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	news, l.failure = l.failure != "", ""
+	l.since = time.Now()
+	return news
+}
+
+// pullOnce pulls over one connection.
+func (r *Region) pullOnce(ctx context.Context, l *linkState) error {
+	r.mu.Lock()
+	have := r.ledger.Have()
+	r.mu.Unlock()
+	q := link.Request{URL: l.URL, As: r.cfg.Name, Have: have}
+	if l.Token != nil {
+		var err error
+		if q.Token, err = l.Token(); err != nil {
+			return err
+		}
+	}
+	from, err := link.Dial(ctx, r.cfg.Transport, q)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	if from.Region != l.Region {
+		return fmt.Errorf("region %s answers there, not %s: correct the --link", from.Region, l.Region)
+	}
+	l.running.Store(true)
+	if l.up() {
+		r.log.Info("regions: a link is up", "link", l.Region, "url", l.URL)
+	}
+	var parts offer
+	for {
+		data, err := from.Next()
+		if err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.bytes += uint64(len(data)) + link.FrameBytes
+		l.mu.Unlock()
+		if len(data) == 0 {
+			continue // it is alive
+		}
+		m, err := digest.Decode(data)
+		if err != nil {
+			return err
+		}
+		if m.Piece == nil {
+			if m.Number == 0 {
+				parts.messages, parts.data = nil, nil
+			} else if n := len(parts.messages); n == 0 || parts.messages[n-1].ID != m.ID || parts.messages[n-1].Region != m.Region || parts.messages[n-1].Number+1 != m.Number {
+				return fmt.Errorf("part %d of digest %d of region %s came out of turn", m.Number, m.Seq, m.Region)
+			}
+			parts.messages, parts.data = append(parts.messages, m), append(parts.data, data)
+			if !m.Last {
+				continue
+			}
+		} else {
+			parts.messages, parts.data = []digest.Message{m}, [][]byte{data}
+		}
+		if err := r.offer(ctx, l.number, parts); err != nil {
+			return err
+		}
+		parts.messages, parts.data = nil, nil
+	}
+}
+
+// offer has the goroutine that writes take what a link brought.
+func (r *Region) offer(ctx context.Context, by int, o offer) error {
+	o.link, o.done = by, make(chan error, 1)
+	select {
+	case r.offers <- o:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,167 @@
+package region
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/weir-counter/weir/cluster/join"
+	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/stream"
+)
+
+const (
+	logStream  = "WEIR_REGIONS"
+	logSubject = "weir.regions"
+
+	// newsSubject has the sequence of each message that was appended, an unsigned varint: a hint for who follows.
+	newsSubject = "weir.regions.news"
+
+	appendTimeout = 2 * time.Second
+)
+
+// errBehind is why nothing was appended: the log has messages that were not read.
+var errBehind = errors.New("another node has appended to the log meanwhile")
+
+// errNoMessage is the error for a message that the log does not have.
+var errNoMessage = errors.New("the log does not have the message")
+
+// regionLog is the stream of digests.
+type regionLog struct {
+	nats   *join.Node
+	stream jetstream.Stream
+}
+
+// openLog opens the log of a journal, and makes it if it is not there. One of another journal, as of a directory that was
+// taken over, is replaced: regions begin a new epoch.
+func openLog(ctx context.Context, nats *join.Node, journal uint64) (*regionLog, error) {
+	l := &regionLog{nats: nats}
+	js, id := nats.JetStream(), record.JournalText(journal)
+	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		l.stream, err = js.Stream(ctx, logStream)
+		if err == nil && l.stream.CachedInfo().Config.Metadata[stream.MetaJournal] != id {
+			if err = js.DeleteStream(ctx, logStream); err == nil {
+				err = jetstream.ErrStreamNotFound
+			}
+		}
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			l.stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
+				Name: logStream, Subjects: []string{logSubject}, Storage: jetstream.FileStorage, Replicas: nats.Replicas(replica.Replicas),
+				Metadata: map[string]string{stream.MetaJournal: id}, Duplicates: 100 * time.Millisecond, Discard: jetstream.DiscardNew, AllowDirect: true,
+			})
+			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another node made it at the same moment
+				err = again(err)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the log of regions: %w", err)
+	}
+	return l, nil
+}
+
+// again makes an error one that is worth another try.
+func again(err error) error { return errors.Join(nats.ErrTimeout, err) }
+
+// bounds are the first and the last message, as the leader knows, and the bytes of all; an empty log has first = last+1.
+func (l *regionLog) bounds(ctx context.Context) (first, last, bytes uint64, err error) {
+	var info *jetstream.StreamInfo
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		info, err = l.stream.Info(ctx)
+		return err
+	})
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	return max(info.State.FirstSeq, 1), info.State.LastSeq, info.State.Bytes, nil
+}
+
+// append appends a message after the last one that was read, or fails: with errBehind if there is another, else it may
+// be in the log all the same.
+func (l *regionLog) append(ctx context.Context, after uint64, data []byte) (sequence uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
+	defer cancel()
+	ack, err := l.nats.JetStream().Publish(ctx, logSubject, data, jetstream.WithExpectLastSequence(after))
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		return 0, errBehind
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := l.nats.Conn().Publish(newsSubject, binary.AppendUvarint(nil, ack.Sequence)); err != nil {
+		return ack.Sequence, nil // others find it later
+	}
+	return ack.Sequence, nil
+}
+
+// get reads a message from any replica, this node's own first of all, or with leader from the leader. One that is
+// not there is errNoMessage.
+func (l *regionLog) get(ctx context.Context, sequence uint64, leader bool) (data []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
+	defer cancel()
+	if leader {
+		return l.getFromLeader(ctx, sequence)
+	}
+	msg, err := l.stream.GetMsg(ctx, sequence)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, errNoMessage
+	}
+	if err != nil {
+		return nil, err
+	}
+	return msg.Data, nil
+}
+
+func (l *regionLog) getFromLeader(ctx context.Context, sequence uint64) ([]byte, error) {
+	request, err := json.Marshal(map[string]uint64{"seq": sequence})
+	if err != nil {
+		return nil, err
+	}
+	msg, err := l.nats.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+logStream, request)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message struct {
+			Data []byte `json:"data"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return nil, fmt.Errorf("the leader of the log of regions: %w", err)
+	}
+	switch {
+	case answer.Error == nil:
+		return answer.Message.Data, nil
+	case answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return nil, errNoMessage
+	}
+	return nil, answer.Error
+}
+
+// trim removes the messages up to and including one.
+func (l *regionLog) trim(ctx context.Context, upTo uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
+	defer cancel()
+	return l.stream.Purge(ctx, jetstream.WithPurgeSequence(upTo+1))
+}
+
+// listen calls news with the sequences that are told, until the subscription is ended.
+func (l *regionLog) listen(news func(sequence uint64)) (*nats.Subscription, error) {
+	return l.nats.Conn().Subscribe(newsSubject, func(msg *nats.Msg) {
+		r := wire.NewReader(msg.Data)
+		if sequence := r.Uvarint(); r.Done() {
+			news(sequence)
+		}
+	})
+}

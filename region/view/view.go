@@ -1,0 +1,200 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/region/digest"
+	"github.com/weir-counter/weir/region/ledger"
+)
+
+// Views are the windows of other regions. One goroutine takes what the log has; any may read.
+type Views struct {
+	cfg weir.Config
+
+	mu   sync.RWMutex // guards by
+	by   map[string]*engine
+	next map[string]*base // of who takes
+}
+
+// engine is that of one region.
+type engine struct {
+	*weir.Engine
+	to *replica.Holding
+}
+
+// base is one that is built.
+type base struct {
+	engine *engine // nil until the first piece: partitions and retention are told with its state
+	state  []byte  // of the partition whose pieces come
+	err    error   // it can't be used
+}
+
+// New returns no views. cfg is that of their engines but for partitions and retention, which the regions tell.
+func New(cfg weir.Config) *Views {
+	cfg.Gather = true // a cut has the state
+	return &Views{cfg: cfg, by: map[string]*engine{}, next: map[string]*base{}}
+}
+
+// Read calls f with the engine of each region, in order of their names, none of which is put in another's place
+// meanwhile. f ends it with an error, and keeps no engine.
+func (v *Views) Read(f func(region string, e *weir.Engine) error) error {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, name := range slices.Sorted(maps.Keys(v.by)) {
+		if err := f(name, v.by[name].Engine); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Take brings the views up to date with an event of the log. An error is of one region, which then is as it was.
+func (v *Views) Take(e ledger.Event) error {
+	switch e.Kind {
+	case ledger.Digest:
+		return v.digest(e)
+	case ledger.Piece:
+		return v.piece(e.Region.Name, e.Piece)
+	case ledger.Base:
+		return v.put(e.Region)
+	case ledger.Gone:
+		delete(v.next, e.Region.Name)
+		return v.replace(e.Region.Name, nil)
+	}
+	return nil
+}
+
+func (v *Views) digest(e ledger.Event) error {
+	to := v.by[e.Region.Name]
+	if to == nil {
+		return nil // its base could not be loaded, which was said
+	}
+	for _, p := range e.Parts {
+		for _, b := range p.Batches {
+			if b.Partition >= to.Config().Partitions || len(b.Entries) == 0 {
+				continue
+			}
+			if err := to.to.Count(b, false, false); err != nil {
+				return fmt.Errorf("region %s, partition %d: %w", e.Region.Name, b.Partition, err)
+			}
+		}
+	}
+	return nil
+}
+
+// piece takes a piece of a base that is not its last.
+func (v *Views) piece(region string, m digest.Message) error {
+	b := v.next[region]
+	if m.Number == 0 {
+		if b != nil && b.engine != nil {
+			_ = b.engine.Close() // of memory alone
+		}
+		b = &base{}
+		v.next[region] = b
+	}
+	if b == nil || b.err != nil {
+		return nil
+	}
+	if b.state = append(b.state, m.Piece.Bytes...); !m.Piece.Whole {
+		return nil
+	}
+	state := b.state
+	b.state = nil
+	if len(state) == 0 { // nothing was ever hit there
+		return nil
+	}
+	if b.engine == nil {
+		of, err := replication.ReadState(state)
+		if err == nil {
+			b.engine, err = v.newEngine(int(of.Partitions), int64(of.Retention))
+		}
+		if err != nil {
+			b.err = err
+			return fmt.Errorf("region %s: base: %w", region, err)
+		}
+	}
+	if err := replication.Of(b.engine.Engine).LoadHits(m.Piece.Partition, state); err != nil {
+		b.err = err
+		return fmt.Errorf("region %s: base, partition %d: %w", region, m.Piece.Partition, err)
+	}
+	return nil
+}
+
+// put makes a base that is whole what is read.
+func (v *Views) put(r *ledger.Region) error {
+	b := v.next[r.Name]
+	delete(v.next, r.Name)
+	if b == nil { // of the last piece alone: nothing was ever hit
+		b = &base{}
+	}
+	if b.err != nil {
+		return errors.Join(b.err, v.replace(r.Name, nil))
+	}
+	if b.engine == nil {
+		var err error
+		if b.engine, err = v.newEngine(r.Note.Partitions, int64(r.Note.Retention.Seconds())); err != nil {
+			return errors.Join(fmt.Errorf("region %s: %w", r.Name, err), v.replace(r.Name, nil))
+		}
+	}
+	return v.replace(r.Name, b.engine)
+}
+
+func (v *Views) replace(region string, by *engine) error {
+	v.mu.Lock()
+	was := v.by[region]
+	if by == nil {
+		delete(v.by, region)
+	} else {
+		v.by[region] = by
+	}
+	v.mu.Unlock()
+	if was == nil {
+		return nil
+	}
+	return was.Close()
+}
+
+func (v *Views) newEngine(partitions int, retention int64) (*engine, error) {
+	cfg := v.cfg
+	cfg.Partitions, cfg.Retention = partitions, time.Duration(retention)*time.Second
+	e, err := weir.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &engine{e, replica.NewHolding(e)}, nil
+}
+
+// State appends the state of a partition of a region's view, for a base. Only for who takes.
+func (v *Views) State(region string, partition int, cut *replication.Cut) ([]byte, error) {
+	e := v.by[region]
+	if e == nil {
+		return nil, fmt.Errorf("there is no view of region %s", region)
+	}
+	replication.Of(e.Engine).Cut(partition, cut, true)
+	return cut.State, nil
+}
+
+// Close ends all engines.
+func (v *Views) Close() (err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, e := range v.by {
+		err = errors.Join(err, e.Close())
+	}
+	for _, b := range v.next {
+		if b.engine != nil {
+			err = errors.Join(err, b.engine.Close())
+		}
+	}
+	clear(v.by)
+	clear(v.next)
+	return err
+}
