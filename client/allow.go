@@ -69,14 +69,7 @@ func (c *Client) Peek(ctx context.Context, checks ...Check) (Decision, error) {
 }
 
 func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d Decision, err error) {
-	asked := api.AllowObject{Checks: make([]api.AllowCheck, len(checks)), Peek: peek}
-	for i, check := range checks {
-		asked.Checks[i] = api.AllowCheck{Key: check.Key, N: check.N, Limit: api.AllowLimit{Name: check.Limit}}
-		if l := check.Inline; l != nil {
-			asked.Checks[i].Limit.Inline = &api.InlineLimit{Name: check.Limit, N: l.N, Per: api.Period(l.Per), Burst: l.Burst, Algorithm: l.Algorithm}
-		}
-	}
-	body, err := json.Marshal(asked)
+	body, err := json.Marshal(asAllow(checks, peek))
 	if err != nil {
 		return d, err
 	}
@@ -98,6 +91,18 @@ func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d Decis
 		return d, &NoDecisionError{MayHaveTaken: !peek && refused.Code == "", Err: err}
 	}
 	return d, err
+}
+
+// asAllow is checks as they are sent.
+func asAllow(checks []Check, peek bool) api.AllowObject {
+	asked := api.AllowObject{Checks: make([]api.AllowCheck, len(checks)), Peek: peek}
+	for i, check := range checks {
+		asked.Checks[i] = api.AllowCheck{Key: check.Key, N: check.N, Limit: api.AllowLimit{Name: check.Limit}}
+		if l := check.Inline; l != nil {
+			asked.Checks[i].Limit.Inline = &api.InlineLimit{Name: check.Limit, N: l.N, Per: api.Period(l.Per), Burst: l.Burst, Algorithm: l.Algorithm}
+		}
+	}
+	return asked
 }
 
 // askAround asks one node after the other, each once, until one decides; after one that may have taken, none,

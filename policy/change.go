@@ -17,6 +17,7 @@ type Changed struct {
 	Key          string // that is counted
 	Was          bool   // Reset: there was something to forget, as far as the node that did it knows
 	Freed        uint64 // Refund: by how many more are free
+	Asked        int    // Refund: the place of the request that it is for
 	Limit        weir.Limit
 	weir.Verdict // what the limit says then
 }
@@ -72,6 +73,7 @@ func (l *Live) Refund(reqs []Request, taken time.Time, made []Changed) ([]Change
 		if err != nil {
 			return made, err
 		}
+		one.Asked = d.Results[i].Asked
 		made = append(made, one)
 	}
 	return made, nil
@@ -106,7 +108,7 @@ func (l *Live) change(c limits.Change, of boundLimit, key string, n uint64, at t
 	} else {
 		made, err = c.Make(of.limit, key, n, at)
 	}
-	return Changed{of.limit.Name(), key, made.Was, made.Freed, of.limit.Limit(), made.After}, err
+	return Changed{Name: of.limit.Name(), Key: key, Was: made.Was, Freed: made.Freed, Limit: of.limit.Limit(), Verdict: made.After}, err
 }
 
 // named is the limit of a name, with the one that a counted key has of it.

@@ -37,6 +37,14 @@ func weirCommands() []*command {
 			arity: -2, first: 1, last: 1, step: 1, flags: waits, run: (*session).peek,
 		},
 		{
+			name: "refund", syntax: allowSyntax + " [TAKEN time]", summary: "Gives back what ALLOW took, for the same arguments.", group: group,
+			arity: -2, first: 1, last: 1, step: 1, flags: writes | waits, run: (*session).refund,
+		},
+		{
+			name: "grant", syntax: "limit key n duration", summary: "Gives a key n admissions beside a limit, to be used within a time; n of 0 takes them back.", group: group,
+			arity: -4, first: 2, last: 2, step: 1, flags: writes | waits, run: (*session).grant,
+		},
+		{
 			name: "cl.throttle", syntax: "key max_burst count period_seconds [quantity]", summary: "Takes from a token bucket (GCRA), as redis-cell does.", group: group,
 			arity: -5, first: 1, last: 1, step: 1, flags: writes | waits, run: (*session).throttle,
 		},

@@ -105,6 +105,25 @@ func TestAnswersInVersion3(t *testing.T) {
 	`)
 }
 
+func TestSupport(t *testing.T) {
+	s := newTestServer(t, Config{}, "limits: [{name: login, keys: \"login:{user}:*\", by: \"login:{user}\", limit: 2, per: 1m}]")
+	s.dial().says(`
+		ALLOW login:a:x COST 2 -> [1 0 0 60000 "login"]
+		REFUND login:a:x -> 1
+		REFUND login:a:x COST 5 TAKEN 1769860800 -> 1
+		ALLOW login:a:x COST 2 -> [1 0 0 60000 "login"]
+		RESET login:a NAME login -> 1
+		ALLOW login:a:x COST 2 -> [1 0 0 60000 "login"]
+		GRANT login login:a 3 1h -> 3
+		ALLOW login:a:x COST 2 -> [1 1 0 60000 "login"]
+		GRANT login login:a 0 -> 0
+		REFUND nobody -> 0
+		GRANT login login:a 3 -> -ERR syntax error: GRANT limit key n duration
+		GRANT login login:a x 1h -> -ERR invalid_count: n of x: must be a whole number from 0
+		REFUND login:a:x TAKEN soon -> -ERR invalid_time: taken: "soon" is not a time: write RFC 3339 like 2026-01-31T12:00:00Z, or Unix seconds like 1769860800
+	`)
+}
+
 func TestDecisions(t *testing.T) {
 	s := newTestServer(t, Config{}, "limits: [{name: login, keys: \"login:{user}\", limit: 2, per: 1m}]")
 	s.dial().says(`

@@ -3,6 +3,7 @@ package rls
 import (
 	"math"
 	"sync"
+	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -29,6 +30,7 @@ type ask struct {
 	parts    []part // of its descriptors
 	entries  []rlsconfig.Entry
 	requests []policy.Request
+	refunds  []policy.Request
 	decision policy.Decision
 	rest     policy.Decision
 	fields   ratelimitfields.List
@@ -54,6 +56,8 @@ type part struct {
 	shadow   bool           // it denies nothing
 	over     bool           // it is denied, by itself
 	usedUp   bool           // what was left of it was taken
+	refund   bool           // it gives back
+	back     policy.Result  // result of a refund
 }
 
 var asks = sync.Pool{New: func() any { return new(ask) }}
@@ -61,7 +65,7 @@ var asks = sync.Pool{New: func() any { return new(ask) }}
 func newAsk(by how) *ask {
 	a := asks.Get().(*ask)
 	a.how, a.quotas, a.checks, a.blocked = by, 0, false, false
-	a.parts, a.requests = a.parts[:0], a.requests[:0]
+	a.parts, a.requests, a.refunds = a.parts[:0], a.requests[:0], a.refunds[:0]
 	return a
 }
 
@@ -69,6 +73,7 @@ func newAsk(by how) *ask {
 func (a *ask) free() {
 	clear(a.parts)
 	clear(a.requests)
+	clear(a.refunds)
 	clear(a.entries[:cap(a.entries)])
 	asks.Put(a)
 }
@@ -88,10 +93,7 @@ func (a *ask) read(req *pb.RateLimitRequest, l *limits) error {
 	}
 	replaces := false
 	for _, d := range req.Descriptors {
-		if d.GetIsNegativeHits() {
-			return errRefund
-		}
-		p := part{at: -1, n: uint64(max(1, req.HitsAddend))}
+		p := part{at: -1, n: uint64(max(1, req.HitsAddend)), refund: d.GetIsNegativeHits()}
 		if own := d.GetHitsAddend(); own != nil {
 			p.n = own.Value
 		}
@@ -176,7 +178,7 @@ func (a *ask) replace() {
 func (a *ask) prepare(by policy.Algorithm) {
 	for i := range a.parts {
 		p := &a.parts[i]
-		if p.quota && !p.shadow {
+		if p.quota && !p.shadow && !p.refund {
 			a.quotas++
 		}
 	}
@@ -185,30 +187,47 @@ func (a *ask) prepare(by policy.Algorithm) {
 		if !p.policies && p.shown == nil || p.limit != nil && p.limit.Unlimited {
 			continue
 		}
+		if p.refund {
+			p.at = len(a.refunds)
+			a.refunds = append(a.refunds, p.request(by))
+			continue
+		}
 		a.checks = a.checks || p.n == 0
 		if !p.policies && p.shown.requests == 0 {
 			p.over = true
 			a.blocked = a.blocked || !p.shadow
 			continue
 		}
-		r := policy.Request{Key: p.key, N: p.n, Shadow: a.how == report || p.quota && a.quotas > 1}
-		switch {
-		case p.policies:
-		case p.limit != nil:
-			r.Prepared, r.Limit, r.Values = p.limit.prepared, p.limit.Name, p.values
-		default:
-			p.inline.Algorithm = by
-			r.Inline = &p.inline
-		}
+		r := p.request(by)
+		r.Shadow = a.how == report || p.quota && a.quotas > 1
 		p.at = len(a.requests)
 		a.requests = append(a.requests, r)
 	}
+}
+
+// request is what the service is asked for a part.
+func (p *part) request(by policy.Algorithm) policy.Request {
+	r := policy.Request{Key: p.key, N: p.n}
+	switch {
+	case p.policies:
+	case p.limit != nil:
+		r.Prepared, r.Limit, r.Values = p.limit.prepared, p.limit.Name, p.values
+	default:
+		p.inline.Algorithm = by
+		r.Inline = &p.inline
+	}
+	return r
 }
 
 // decide asks the service, and notes what is over.
 func (a *ask) decide(s *service.Service, c service.Caller) (denied bool, err error) {
 	if err := a.permit(s, c); err != nil {
 		return false, err
+	}
+	if len(a.refunds) > 0 {
+		if err := a.giveBack(s, c); err != nil {
+			return false, err
+		}
 	}
 	// What one Take can't say by itself is asked before: whether there is anything left for those
 	// that only ask, and whether all quotas are used up.
@@ -264,7 +283,7 @@ func (a *ask) judge() (denied bool) {
 	quotasOver := 0
 	for i := range a.parts {
 		p := &a.parts[i]
-		if r := p.result; r != nil {
+		if r := p.result; r != nil && !p.refund {
 			p.over = !r.Allowed || p.n == 0 && r.Remaining == 0
 		}
 		switch {
@@ -282,11 +301,16 @@ func (a *ask) judge() (denied bool) {
 // leaves least.
 func (a *ask) assign() {
 	for i := range a.parts {
-		a.parts[i].result = nil
+		if !a.parts[i].refund {
+			a.parts[i].result = nil
+		}
 	}
 	results, next := a.decision.Results, 0
 	for i := range a.parts {
 		p := &a.parts[i]
+		if p.refund {
+			continue
+		}
 		for ; p.at >= 0 && next < len(results) && results[next].Asked == p.at; next++ {
 			r, have := &results[next], p.result
 			switch {
@@ -299,6 +323,34 @@ func (a *ask) assign() {
 			p.shown = shownLimit(p.result)
 		}
 	}
+}
+
+// giveBack gives back what descriptors with negative hits took, the newest admissions, before anything is decided. A
+// CheckRateLimit gives nothing back.
+func (a *ask) giveBack(s *service.Service, c service.Caller) error {
+	if a.how == check {
+		return nil
+	}
+	made, err := s.Refund(c, a.refunds, time.Time{})
+	if err != nil {
+		return err
+	}
+	for i := range a.parts {
+		p := &a.parts[i]
+		if !p.refund || p.at < 0 {
+			continue
+		}
+		for _, m := range made {
+			if have := p.result; m.Asked == p.at && (have == nil || m.Remaining < have.Remaining) {
+				p.back = policy.Result{Name: m.Name, Key: m.Key, Limit: m.Limit, Verdict: m.Verdict}
+				p.result = &p.back
+			}
+		}
+		if p.policies && p.result != nil {
+			p.shown = shownLimit(p.result)
+		}
+	}
+	return nil
 }
 
 // useUp takes the rest of limits that had some left, and not as much as was asked: what Envoy asks for at

@@ -44,9 +44,6 @@ func invalid(code api.Code, field, message string) error {
 	return &service.Error{Code: code, Field: field, Message: message}
 }
 
-// errRefund says what is not there. An error and no answer: nobody shall believe that something was given back.
-var errRefund = status.Error(codes.Unimplemented, "is_negative_hits: Weir gives nothing back that was taken; count what is to be limited after it is known, with hits_addend at the end of the stream")
-
 // unauthorized is the error of a caller that must prove an identity, and says how.
 func unauthorized(err error, c service.Caller) error {
 	if e := service.AsError(err); e.Code == api.CodeUnauthorized && !c.Known() {

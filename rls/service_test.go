@@ -143,8 +143,13 @@ func TestDecisions(t *testing.T) {
 			anything=1 | limit 0/DAY -> OVER, over 0/0
 			ip=1 | limit 2/YEAR -> error: rpc error: code = InvalidArgument desc = invalid_limit: a limit that a request brings along is for 1d at most, and so is per * burst / n: write a policy for a longer one, or start the server with a larger --max-inline-per
 			ip=1 | limit 2/UNKNOWN -> error: rpc error: code = InvalidArgument desc = invalid_limit: a descriptor brings a limit along without a unit`,
-		"refunds are not there": `
-			ip=1 | refund -> error: rpc error: code = Unimplemented desc = ` + status.Convert(errRefund).Message(),
+		"refunds": `
+			ip=1 | hits 3 -> OK, ok 0/3
+			ip=1 -> OVER, over 0/3
+			ip=1 | refund, hits 2 -> OK, ok 2/3
+			ip=1; ip=1 | refund -> OK, ok 2/3, ok 3/3
+			ip=1 | refund, hits 9 -> OK, ok 3/3
+			nothing=1 | refund -> OK, ok`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

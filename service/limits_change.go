@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -108,33 +107,34 @@ func (s *Service) mayChange(may rights.Rights, name, key string) error {
 
 // Refund gives back what Allow took for the same requests, all at one time: policy.Live.Refund. The
 // zero time stands for what was taken last. Who may take may give back: role decide.
-func (s *Service) Refund(c Caller, requests []policy.Request, taken time.Time) (api.RefundAnswer, error) {
-	none := api.RefundAnswer{}
+func (s *Service) Refund(c Caller, requests []policy.Request, taken time.Time) ([]policy.Changed, error) {
 	may, err := s.enter(c, auth.Decide)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
 	if err := may.CheckDecision(requests); err != nil {
-		return none, err
+		return nil, err
 	}
 	if err := s.tooLong(requests); err != nil {
-		return none, err
+		return nil, err
 	}
 	if err := s.Pools.Decisions.Enter(c, 1); err != nil {
-		return none, err
+		return nil, err
 	}
 	defer s.Pools.Decisions.Leave(c, 1)
 	made, err := s.policies.Refund(requests, taken, nil)
 	if err != nil {
-		return none, s.undecided(may, err)
+		return nil, s.undecided(may, err)
 	}
-	answer := api.RefundAnswer{Limits: make([]api.LimitRefund, len(made))}
+	return made, nil
+}
+
+// Refunded is by how many more requests may pass after a Refund: the least of its limits, 0 without any.
+func Refunded(made []policy.Changed) (n uint64) {
 	for i, m := range made {
-		answer.Limits[i] = api.LimitRefund{Name: m.Name, Key: m.Key, Refunded: m.Freed, Remaining: m.Remaining}
-		if i == 0 {
-			answer.Refunded = math.MaxUint64
+		if i == 0 || m.Freed < n {
+			n = m.Freed
 		}
-		answer.Refunded = min(answer.Refunded, m.Freed)
 	}
-	return answer, nil
+	return n
 }

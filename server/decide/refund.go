@@ -67,5 +67,10 @@ func (s *Routes) refunded(w http.ResponseWriter, r *http.Request) (api.RefundAns
 	if err := a.parser.Parse(a.body); err != nil {
 		return api.RefundAnswer{}, err
 	}
-	return s.service.Refund(s.caller(r), a.parser.Requests, taken)
+	made, err := s.service.Refund(s.caller(r), a.parser.Requests, taken)
+	answer := api.RefundAnswer{Refunded: service.Refunded(made), Limits: make([]api.LimitRefund, len(made))}
+	for i, m := range made {
+		answer.Limits[i] = api.LimitRefund{Name: m.Name, Key: m.Key, Refunded: m.Freed, Remaining: m.Remaining}
+	}
+	return answer, err
 }

@@ -1,0 +1,87 @@
+package strict
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Whatever node is asked, a change is made where the key is decided, and the next holder knows of it.
+func TestChangesAreTheHolders(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, hourly, 5*time.Millisecond)
+	const key = "h:a"
+	for i := range c.nodes {
+		c.decided(i, key)
+	}
+	holder := c.holder(key)
+	other := (holder + 1) % 3
+	take := func(i int, n uint64) (d policy.Decision) {
+		t.Helper()
+		jointest.Eventually(t, "it is decided", func() bool {
+			if err := c.at(i).live.Take([]policy.Request{{Key: key, N: n}}, &d); err != nil {
+				t.Fatal(err)
+			}
+			return d.Results[0].Away == ""
+		})
+		return d
+	}
+	change := func(make func(l *policy.Live) (policy.Changed, error)) (made policy.Changed) {
+		t.Helper()
+		jointest.Eventually(t, "the change is answered", func() bool {
+			var err error
+			made, err = make(c.at(other).live)
+			if of, ok := errors.AsType[*weir.Error](err); ok && of.Code == weir.CodeNotHeld {
+				return false
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			return true
+		})
+		return made
+	}
+	if d := take(other, 10); !d.Allowed {
+		t.Fatalf("%+v", d.Results)
+	}
+	made := change(func(l *policy.Live) (policy.Changed, error) {
+		list, err := l.Refund([]policy.Request{{Key: key, N: 4}}, time.Time{}, nil)
+		if err != nil {
+			return policy.Changed{}, err
+		}
+		return list[0], nil
+	})
+	if made.Freed != 4 || made.Remaining != 4 {
+		t.Errorf("refund: %+v", made)
+	}
+	if d := take(holder, 4); !d.Allowed { // at once, at the holder
+		t.Errorf("after the refund: %+v", d.Results)
+	}
+	made = change(func(l *policy.Live) (policy.Changed, error) {
+		made, ok, err := l.Grant("h", key, 5, time.Now().Add(time.Hour))
+		if !ok {
+			t.Fatal("no limit h")
+		}
+		return made, err
+	})
+	if d := take(other, 2); !d.Allowed || made.Remaining != 5 {
+		t.Errorf("a grant: %+v, then %+v", made, d.Results)
+	}
+	c.crash(holder) // the next one knows of all
+	c.holder(key)
+	c.decided(other, key)
+	var d policy.Decision
+	if err := c.at(other).live.Peek([]policy.Request{{Key: key}}, &d); err != nil || d.Results[0].Remaining > 3 {
+		t.Errorf("after a crash: %+v, %v: want 3 of the grant", d.Results, err)
+	}
+	change(func(l *policy.Live) (policy.Changed, error) {
+		made, _, err := l.Reset("h", key)
+		return made, err
+	})
+	if d := take(other, 10); !d.Allowed {
+		t.Errorf("after a reset: %+v", d.Results)
+	}
+}

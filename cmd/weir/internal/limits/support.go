@@ -1,0 +1,127 @@
+package limits
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+)
+
+func newReset(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	cmd := &cobra.Command{
+		Use:   "reset NAME KEY",
+		Short: "Give a key its whole burst of a limit again",
+		Long: `Forget what a key has used of a limit, and take its grant back: it has its whole burst
+again. KEY is as it is counted: weir limits keys NAME lists them. The other nodes of a
+cluster forget a flush interval later.`,
+		Example:           "  weir limits reset login login:bob",
+		Args:              cli.Args("NAME", "KEY"),
+		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			answer, err := c.ResetLimit(cmd.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return r.Print(w.Stdout, answer, func(t *cli.Table) {
+				was := "forgot what " + cli.KeyText(answer.Key) + " had used of " + answer.Name
+				if !answer.Was {
+					was = cli.KeyText(answer.Key) + " had used nothing of " + answer.Name
+				}
+				t.Row(fmt.Sprintf("%s: %d left", was, answer.Remaining))
+			})
+		}),
+	}
+	r.Define(cmd)
+	return cmd
+}
+
+func newGrant(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	length := 24 * time.Hour
+	cmd := &cobra.Command{
+		Use:   "grant NAME KEY N",
+		Short: "Give a key N admissions beside a limit, once",
+		Long: `Give a key N admissions beside a limit, to be used once within --for: a request that the
+limit would deny uses what is left of the limit, and the rest of the grant. It stands in
+place of an earlier grant of the key; N of 0 takes that back. KEY is as it is counted.`,
+		Example:           "  weir limits grant login login:bob 100 --for 2h",
+		Args:              cli.Args("NAME", "KEY", "N"),
+		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			n, err := strconv.ParseUint(args[2], 10, 64)
+			if err != nil {
+				return cli.Usage(fmt.Errorf("N of %q: must be a whole number, 0 or more", args[2]))
+			}
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			answer, err := c.Grant(cmd.Context(), args[0], args[1], n, time.Now().Add(length))
+			if err != nil {
+				return err
+			}
+			return r.Print(w.Stdout, answer, func(t *cli.Table) {
+				if n == 0 {
+					t.Row(fmt.Sprintf("%s has no grant of %s: %d left", cli.KeyText(answer.Key), answer.Name, answer.Remaining))
+					return
+				}
+				t.Row(fmt.Sprintf("%s has %d beside %s until %s: %d left", cli.KeyText(answer.Key), n, answer.Name, cli.TimeText(*answer.Until), answer.Remaining))
+			})
+		}),
+	}
+	r.Define(cmd)
+	cmd.Flags().Var(cli.Duration(&length), "for", "for how long they may be used")
+	return cmd
+}
+
+func newRefund(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	n := 1
+	name := ""
+	cmd := &cobra.Command{
+		Use:   "refund KEY",
+		Short: "Give back what requests of a key took, and did not need",
+		Long: `Give back the newest --n admissions that requests of a key took of all policies that are
+for it, or of --limit alone. KEY is the request's, as weir allow has it.`,
+		Example:           "  weir limits refund team:7 --n 700 --limit tokens",
+		Args:              cli.Args("KEY"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			if n < 1 {
+				return cli.Usage(errors.New("--n must be 1 or more"))
+			}
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			answer, err := c.Refund(cmd.Context(), time.Time{}, client.Check{Key: args[0], Limit: name, N: uint64(n)})
+			if err != nil {
+				return err
+			}
+			return r.Print(w.Stdout, answer, func(t *cli.Table) {
+				if len(answer.Limits) == 0 {
+					t.Row("no policy is for " + cli.KeyText(args[0]))
+					return
+				}
+				t.Row("LIMIT", "REFUNDED", "LEFT", "KEY")
+				for _, l := range answer.Limits {
+					t.Row(l.Name, fmt.Sprint(l.Refunded), fmt.Sprint(l.Remaining), cli.KeyText(l.Key))
+				}
+			})
+		}),
+	}
+	r.Define(cmd)
+	cmd.Flags().VarP(cli.Number(&n), "n", "n", "how many to give back")
+	cmd.Flags().StringVar(&name, "limit", "", "of this policy alone")
+	return cmd
+}
