@@ -129,7 +129,7 @@ func (s *State) slotsRefund(p *Plan, now, first, last int64, n uint64) {
 
 func (s *State) fixedRefund(p *Plan, now, first int64, n uint64) {
 	s.fixedAdvance(p, now)
-	if first/p.interval >= s.at {
+	if first >= p.periodStart(s.at) {
 		s.used -= min(n, s.used)
 	}
 }

@@ -236,3 +236,19 @@ func TestRefundExtremes(t *testing.T) {
 		}
 	}
 }
+
+// A quota by the calendar gives back what was taken in the present period, and nothing of those before.
+func TestRefundByTheCalendar(t *testing.T) {
+	p := plan(t, Limit{N: 10, Calendar: Calendar{Unit: Day}})
+	var s State
+	day := int64(24 * time.Hour)
+	midnight := epoch / day * day
+	p.Take(&s, midnight+1, 10)
+	if free := p.Refund(&s, midnight+day-1, midnight+1, midnight+1, 4); free != 4 {
+		t.Errorf("%d of the same day", free)
+	}
+	p.Take(&s, midnight+day, 10)
+	if free := p.Refund(&s, midnight+day, midnight+1, midnight+1, 4); free != 0 {
+		t.Errorf("%d of the day before", free)
+	}
+}
