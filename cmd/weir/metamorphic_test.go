@@ -62,7 +62,7 @@ var settingsApart = []string{
 	"--ephemeral", "--max-buffered-bytes", "--accept-damage",
 	"--tokens", "--tls-", "--insecure", "--audit-log",
 	"--http", "--resp", "--rls", "--statsd", "--allow-", "--demo", "--data", "--policy", "--config", "--help",
-	"--cluster", "--leave-cluster", "--node", "--peers", "--nats", "--replicas", "--move-after",
+	"--region", "--link", "--cluster", "--leave-cluster", "--node", "--peers", "--nats", "--replicas", "--move-after",
 }
 
 // Every flag of weir serve is tried, or is apart for a reason.
