@@ -18,7 +18,8 @@ type KeyedLimit struct {
 	name      *admission.Name // that its states are kept by
 	shown     string
 	journaled bool // whatever the period
-	strict    bool
+	strict    bool // one node decides for all, who may lend
+	leased    bool // strict, and that node lends
 	inline    bool
 	plan      atomic.Pointer[admission.Plan]
 }

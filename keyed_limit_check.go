@@ -27,15 +27,16 @@ const MaxChecks = 64
 // KeyedLimit.Take); nothing is taken then.
 // Cost: that of Take for each; it holds the locks of all keys' partitions.
 func (e *Engine) TakeAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
-	return e.decideAll(checks, verdicts, true)
+	return e.decideAll(checks, nil, verdicts, true)
 }
 
 // PeekAll says what TakeAll would decide, and takes nothing.
 func (e *Engine) PeekAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
-	return e.decideAll(checks, verdicts, false)
+	return e.decideAll(checks, nil, verdicts, false)
 }
 
-func (e *Engine) decideAll(checks []Check, verdicts []Verdict, take bool) (allowed bool, err error) {
+// decideAll is TakeAll or PeekAll; beside is nil, or has of each check what is out (internal/limits).
+func (e *Engine) decideAll(checks []Check, beside []uint64, verdicts []Verdict, take bool) (allowed bool, err error) {
 	if len(checks) > MaxChecks || len(verdicts) != len(checks) {
 		return false, &Error{CodeInvalidCount, "checks", fmt.Sprintf("%d checks and %d verdicts: must be as many, at most %d", len(checks), len(verdicts), MaxChecks)}
 	}
@@ -52,6 +53,9 @@ func (e *Engine) decideAll(checks []Check, verdicts []Verdict, take bool) (allow
 			return false, err
 		}
 		asked[i] = admission.Request{Plan: c.Limit.plan.Load(), Key: c.Key, N: c.N, Shadow: c.Shadow, Partition: e.keys.PartitionOf(c.Key)}
+		if beside != nil {
+			asked[i].Beside = beside[i]
+		}
 	}
 	allowed, err = e.limits.DecideAll(asked, verdicts, take)
 	return allowed, limitError(err)

@@ -25,6 +25,8 @@ func (e *Engine) newKeyedLimit(name *admission.Name, shown string) *KeyedLimit {
 
 func (s *limitSide) Where() limit.Where {
 	switch {
+	case s.leased:
+		return limit.WhereLeased
 	case s.strict:
 		return limit.WhereStrict
 	case strings.IndexByte(s.name.Name, admission.NodeMark) >= 0:
@@ -45,12 +47,13 @@ func (r *side) LimitIn(node string, where limit.Where, name string, l Limit) (*K
 	switch where {
 	case limit.WhereNode:
 		kept = admission.OfNode(name, node)
-	case limit.WhereShared, limit.WhereStrict:
+	case limit.WhereShared, limit.WhereStrict, limit.WhereLeased:
 	default:
-		return nil, &Error{CodeInvalidLimit, "where", fmt.Sprintf("%v: must be shared, node or strict", where)}
+		return nil, &Error{CodeInvalidLimit, "where", fmt.Sprintf("%v: must be shared, node, strict or leased", where)}
 	}
 	return e.keyedLimit(kept, name, l, func(made *KeyedLimit) {
-		made.journaled, made.strict = where != limit.WhereNode, where == limit.WhereStrict
+		made.journaled, made.leased = where != limit.WhereNode, where == limit.WhereLeased
+		made.strict = made.leased || where == limit.WhereStrict
 	})
 }
 

@@ -31,8 +31,8 @@ type LimitPolicy struct {
 	Algorithm    string  `json:"algorithm" enum:"window,fixed,gcra"`
 	Calendar     string  `json:"calendar,omitempty" doc:"Of a quota by the calendar: its periods; per_s is that of the longest in whole days." example:"month from day 15, Europe/Berlin"`
 	Mode         string  `json:"mode" enum:"enforce,shadow"`
-	Where        string  `json:"where" enum:"shared,node,strict" doc:"Which nodes of a cluster count together: all, each that holds the key deciding by what it knows; each its own; or all, with one that decides."`
-	Away         string  `json:"away,omitempty" enum:"closed,open,share" doc:"What becomes of requests of a strict limit while the node that decides is away."`
+	Where        string  `json:"where" enum:"shared,node,strict,leased" doc:"Which nodes of a cluster count together: all, each that holds the key deciding by what it knows (shared); each its own (node); all, with one that decides (strict), or that lends parts of the limit to the others, which decide within these (leased)."`
+	Away         string  `json:"away,omitempty" enum:"closed,open,share" doc:"What becomes of requests of a strict or leased limit while the node that decides is away."`
 	Last         bool    `json:"last,omitempty" doc:"No later policy is asked for its keys."`
 	Overrides    int     `json:"overrides" doc:"Keys that have another limit."`
 	Allowed      Bounds  `json:"allowed" doc:"Decisions in the window: hits of limit:NAME:allowed."`

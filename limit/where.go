@@ -16,7 +16,14 @@ const (
 
 	// WhereStrict counts those of all nodes, of which one decides for each key.
 	WhereStrict
+
+	// WhereLeased counts those of all nodes. One decides for each key, and lends parts of its limit to
+	// the others, which decide by themselves within these.
+	WhereLeased
 )
+
+// ByOne tells whether one node decides for each key, and so may be away.
+func (w Where) ByOne() bool { return w == WhereStrict || w == WhereLeased }
 
 func (w Where) String() string {
 	switch w {
@@ -26,6 +33,8 @@ func (w Where) String() string {
 		return "node"
 	case WhereStrict:
 		return "strict"
+	case WhereLeased:
+		return "leased"
 	}
 	return fmt.Sprintf("where %d", uint8(w))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/leased"
 	"github.com/weir-counter/weir/cluster/query"
 	"github.com/weir-counter/weir/cluster/strict"
 	"github.com/weir-counter/weir/journal"
@@ -36,7 +37,8 @@ func (m *clustered) open(ctx context.Context, engine *weir.Engine, sockets *sock
 // openStrict makes this node one of those that decide strict limits for each other.
 func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error {
 	name := m.cfg.Journal.Join.Node
-	s, err := strict.Open(ctx, strict.Config{Journal: m.journal, Engine: engine, Node: name, Logger: m.log})
+	lent := leased.New(leased.Config{Engine: engine, Node: name, Logger: m.log})
+	s, err := strict.Open(ctx, strict.Config{Journal: m.journal, Engine: engine, Node: name, Lender: lent.Lender(), Logger: m.log})
 	if err != nil {
 		if ctx.Err() != nil {
 			m.log.Info("an interrupt came before the node was ready")
@@ -44,7 +46,9 @@ func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets
 		}
 		return err
 	}
+	lent.Run(s)
 	parts.opened(func(ctx context.Context) error {
+		lent.Close()
 		ctx, cancel := context.WithTimeout(ctx, handOver)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
@@ -54,7 +58,8 @@ func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets
 	})
 	sockets.Node = name
 	sockets.Strict = func() backend.StrictStats { return backend.StrictStats(s.Stats()) }
-	sockets.policy = policy.Cluster{Node: name, Nodes: nodesOf(m.journal), Strict: s}
+	sockets.Leased = func() backend.LeasedStats { return backend.LeasedStats(lent.Stats()) }
+	sockets.policy = policy.Cluster{Node: name, Nodes: nodesOf(m.journal), Strict: s, Leased: lent}
 	return nil
 }
 

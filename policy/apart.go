@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,11 @@ type apart struct {
 
 // decideApart is decide for a decision with limits of others, whose verdicts are made.
 func (l *Live) decideApart(d *Decision, take bool) (allowed bool, err error) {
+	for i, e := range d.elsewhere {
+		if e != nil && e.leased {
+			d.checks[i].Key = strings.Clone(d.checks[i].Key)
+		}
+	}
 	// What is known here of the limits of others stands for them if some deny.
 	if _, err = l.engine.PeekAll(d.checks, d.verdicts); err != nil {
 		return false, err

@@ -60,7 +60,7 @@ func TestFaultsOfCalendars(t *testing.T) {
 		"per: day, burst: 3":                        "burst: a quota by the calendar has a limit alone, all of it at once: remove it",
 		"per: day, algorithm: gcra":                 "algorithm: a quota by the calendar has a limit alone",
 		"per: year":                                 "per: \"year\"",
-		"per: day, away: open, where: node":         "away: it is for strict limits",
+		"per: day, away: open, where: node":         "away: it is for strict and leased limits",
 		"per: day, overrides: [{key: k, per: 1m}]":  "overrides.per: an override of a quota by the calendar has a limit alone: write a policy of its own for another period",
 		"per: 1m, overrides: [{key: k, per: day}]":  "overrides.per: \"day\"",
 		"per: day, overrides: [{key: k, burst: 3}]": "overrides.limit: a quota by the calendar has a number alone",

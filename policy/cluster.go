@@ -23,6 +23,9 @@ type Cluster struct {
 	// Strict asks the nodes that decide strict limits. nil: they are decided here.
 	Strict Strict
 
+	// Leased decides leased limits, with the nodes that lend. nil: they are decided here.
+	Leased Leased
+
 	// Shared asks the nodes that hold the keys of shared limits. nil: all are held, and
 	// decided, here.
 	Shared Shared
@@ -43,6 +46,15 @@ type Strict interface {
 	// Change makes a change to the check's key, with its N, at a node that decides for it. Where it
 	// is not answered, it may have been made, or not.
 	Change(c limits.Change, of weir.Check, at time.Time) (made limits.Changed, answered bool, err error)
+}
+
+// Leased decides limits at this node within parts that the one node that decides for all lends to it.
+type Leased interface {
+	Strict
+
+	// Take is Decide, that takes, as far as this node can without asking another: it takes no longer
+	// than weir.Engine.TakeAll. If it is not decided nothing was taken.
+	Take(checks []weir.Check, verdicts []weir.Verdict) (allowed, decided bool)
 }
 
 // Shared decides limits at one of the nodes that hold the key. Its groups are apart from
@@ -78,7 +90,7 @@ const (
 // wheres and aways are the words of the file, in the order of their constants.
 // AwayOwn is no word of it.
 var (
-	wheres = []string{limit.WhereShared.String(), limit.WhereNode.String(), limit.WhereStrict.String()}
+	wheres = []string{limit.WhereShared.String(), limit.WhereNode.String(), limit.WhereStrict.String(), limit.WhereLeased.String()}
 	aways  = []string{"closed", "open", "share"}
 )
 

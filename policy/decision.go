@@ -99,6 +99,7 @@ type Decision struct {
 	verdicts []weir.Verdict
 	hits     []*hitKeys
 
+	leased    bool         // all limits are leased, so far
 	apart     bool         // there are limits that another node decides:
 	elsewhere []*elsewhere // by check, nil for one that is decided here
 	away      []string     // by check
@@ -108,13 +109,14 @@ type Decision struct {
 func (d *Decision) reset() {
 	d.Allowed, d.Unmatched, d.Never, d.Denied, d.RetryAfter, d.Denial = false, false, false, nil, 0, d.Denial[:0]
 	d.Results, d.checks, d.hits = d.Results[:0], d.checks[:0], d.hits[:0]
-	d.apart, d.elsewhere, d.away = false, d.elsewhere[:0], d.away[:0]
+	d.leased, d.apart, d.elsewhere, d.away = true, false, d.elsewhere[:0], d.away[:0]
 }
 
 // add notes one limit that the requests must pass.
 func (d *Decision) add(of boundLimit, mode Mode, key string, n uint64, hits *hitKeys) {
 	limit, elsewhere := of.limit, of.elsewhere.of(key)
-	if elsewhere != nil {
+	d.leased = d.leased && elsewhere != nil && elsewhere.leased
+	if elsewhere != nil && !elsewhere.leased { // of these decideApart does
 		key = strings.Clone(key) // other nodes are asked, maybe for longer than the caller waits
 	}
 	d.apart = d.apart || elsewhere != nil

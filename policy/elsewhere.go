@@ -11,6 +11,7 @@ import (
 type elsewhere struct {
 	who    Strict
 	held   Shared // who, of a shared limit: what is held here is decided here; nil of a strict one
+	leased bool   // who is the cluster's Leased
 	away   Away
 	counts *awayCounts
 
@@ -38,8 +39,16 @@ func (l *Live) sharedLimit(name string) *elsewhere {
 	return &elsewhere{who: by, held: by, away: AwayOwn, counts: l.countsOf(name)}
 }
 
-func (l *Live) strictLimit(name string, of weir.Limit, away Away) (*elsewhere, error) {
-	s := &elsewhere{who: l.cluster.Strict, away: away, counts: l.countsOf(name), whole: of}
+// decidedByOne is for a strict or leased limit; nil if this node decides alone.
+func (l *Live) decidedByOne(name string, where limit.Where, of weir.Limit, away Away) (*elsewhere, error) {
+	who := l.cluster.Strict
+	if where == limit.WhereLeased {
+		who = l.cluster.Leased
+	}
+	if who == nil {
+		return nil, nil
+	}
+	s := &elsewhere{who: who, leased: where == limit.WhereLeased, away: away, counts: l.countsOf(name), whole: of}
 	if away != AwayShare {
 		return s, nil
 	}

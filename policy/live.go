@@ -93,10 +93,10 @@ func (l *Live) bindLimit(p *Policy, of weir.Limit) (b boundLimit, err error) {
 	if b.limit, err = l.limit(p.Where, p.Name, of); err != nil {
 		return b, err
 	}
-	switch {
-	case p.Where == limit.WhereStrict && l.cluster.Strict != nil:
-		b.elsewhere, err = l.strictLimit(p.Name, of, p.Away)
-	case p.Where == limit.WhereShared:
+	switch p.Where {
+	case limit.WhereStrict, limit.WhereLeased:
+		b.elsewhere, err = l.decidedByOne(p.Name, p.Where, of, p.Away)
+	case limit.WhereShared:
 		b.elsewhere = l.sharedLimit(p.Name)
 	}
 	return b, err

@@ -133,8 +133,8 @@ func (p *parser) policy(n *yaml.Node) {
 
 // away reads what only a strict policy has.
 func (p *parser) away(n *yaml.Node, where limit.Where) Away {
-	if n != nil && where != limit.WhereStrict {
-		p.fault(n.Line, "away", "it is for strict limits, whose one node that decides may be away: remove it, or write `where: strict`")
+	if n != nil && !where.ByOne() {
+		p.fault(n.Line, "away", "it is for strict and leased limits, whose one node that decides may be away: remove it, or write `where: strict`")
 		return 0
 	}
 	return Away(p.choice(n, "away", aways))

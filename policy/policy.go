@@ -19,9 +19,9 @@
 // made of the captures of keys (else the request's key); limit, per, burst and
 // algorithm (window, fixed, gcra) of package limit, or with a per of day, week or month its calendar, with
 // tz and anchor; mode (enforce, or shadow, which
-// denies nothing); where (shared, node, strict: which nodes of a cluster count together,
+// denies nothing); where (shared, node, strict, leased: which nodes of a cluster count together,
 // and who decides) and away (closed, open, share: what becomes of requests while the node
-// that decides a strict limit is away); order (lower first, equal ones as in the file); last (no later
+// that decides a strict or leased limit is away); order (lower first, equal ones as in the file); last (no later
 // policy is looked at); overrides, other limits of counted keys, what they leave out
 // as in the policy.
 package policy
@@ -67,7 +67,7 @@ type Policy struct {
 	Limit     weir.Limit // the burst filled in
 	Mode      Mode
 	Where     limit.Where // which nodes of a cluster count together
-	Away      Away        // if Where is strict
+	Away      Away        // if Where is strict or leased
 	Order     int         // lower first
 	Last      bool        // no later policy is looked at
 	Overrides []Override

@@ -50,7 +50,12 @@ func (l *Live) decide(reqs []Request, d *Decision, take bool) error {
 	d.verdicts = slices.Grow(d.verdicts[:0], len(d.checks))[:len(d.checks)]
 	var allowed bool
 	var err error
+	decided := false
+	if d.leased && take {
+		allowed, decided = l.cluster.Leased.Take(d.checks, d.verdicts)
+	}
 	switch {
+	case decided:
 	case d.apart:
 		allowed, err = l.decideApart(d, take)
 	case take:

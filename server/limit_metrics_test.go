@@ -52,7 +52,9 @@ func TestLimitsAmongNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live, Cluster: fixedCluster{now: start}, Strict: func() backend.StrictStats {
+	a := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live, Cluster: fixedCluster{now: start}, Leased: func() backend.LeasedStats {
+		return backend.LeasedStats{Local: 11, Asked: 12, Served: 13, Short: 14, Keys: 15, Lent: 16, Out: 17}
+	}, Strict: func() backend.StrictStats {
 		return backend.StrictStats{Held: 5, Decided: 6, Forwarded: 7, Unanswered: 8, Lost: 9, Refused: 10}
 	}}})
 	r := a.allow(`{"key":"c"}`)
@@ -82,6 +84,8 @@ func TestLimitsAmongNodes(t *testing.T) {
 	for _, want := range []string{
 		`weir_limit_overshoot_total{limit="shared"} 1`, `weir_limit_away_total{away="closed",limit="closed"} 1`, `weir_limit_away_total{away="share",limit="share"} 1`,
 		`weir_limit_away_total{away="own",limit="far"} 1`, `weir_limit_away_total{away="own",limit="shared"} 0`, `weir_limit_away_total{away="own",limit="inline/*"} 1`,
+		"weir_leased_local_total 11", "weir_leased_messages_total 12", "weir_leased_served_total 13", "weir_leased_short_total 14",
+		"weir_leased_keys 15", "weir_leased_lent 16", "weir_leased_out 17",
 		"weir_limit_strict_lost_total 0", "weir_strict_groups_held 5", "weir_strict_decided_total 6", "weir_strict_forwarded_total 7",
 		"weir_strict_unanswered_total 8", "weir_strict_untold_total 9", "weir_strict_refused_total 10",
 	} {

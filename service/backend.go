@@ -26,4 +26,5 @@ type Backend struct {
 
 	Route  func() backend.RouteStats  // figures of Answers that ask other nodes; nil: they ask none
 	Strict func() backend.StrictStats // figures of nodes that decide strict limits for each other; nil: they don't
+	Leased func() backend.LeasedStats // figures of what nodes lend each other of limits; nil: they don't
 }

@@ -38,7 +38,7 @@ func (s *Service) Limits(ctx context.Context, c Caller, w time.Duration) (api.Li
 			Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(),
 			Mode: p.Mode.String(), Where: p.Where.String(), Last: p.Last, Overrides: len(p.Overrides),
 		}
-		if p.Where == limit.WhereStrict {
+		if p.Where.ByOne() {
 			made.Away = p.Away.String()
 		}
 		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {

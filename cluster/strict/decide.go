@@ -41,7 +41,7 @@ func (s *Strict) take(i int, q checks.Question) (a answer, err error) {
 			return a, &weir.Error{Code: weir.CodeInvalidKey, Field: "key", Message: "the key is of another group: all nodes must have as many partitions"}
 		}
 	}
-	a.Answer, err = q.Decide(s.cfg.Engine)
+	a.Answer, err = s.cfg.Lender.Decide(i, q)
 	return a, err
 }
 
@@ -103,18 +103,27 @@ func (s *Strict) Change(c limits.Change, of weir.Check, at time.Time) (made limi
 }
 
 // ask asks the holder, which may be this node.
-func (s *Strict) ask(i int, q checks.Question) (answer, error) {
+func (s *Strict) ask(i int, q checks.Question) (a answer, err error) {
+	err = s.inTime(i, func(ctx context.Context) error {
+		a, err = s.askHolder(ctx, i, q)
+		return err
+	})
+	return a, err
+}
+
+// inTime asks the holder of a group, unless it did not answer a moment ago.
+func (s *Strict) inTime(i int, ask func(ctx context.Context) error) error {
 	g := &s.groups[i]
 	if time.Now().UnixNano() < g.breakerUntil.Load() {
-		return answer{}, errResting
+		return errResting
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Deadline)
 	defer cancel()
-	a, err := s.askHolder(ctx, i, q)
+	err := ask(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		g.breakerUntil.Store(time.Now().Add(breakerTime).UnixNano())
 	}
-	return a, err
+	return err
 }
 
 var errResting = errors.New("the node that decides did not answer a moment ago; asking it again shortly")

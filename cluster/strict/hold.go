@@ -68,6 +68,7 @@ func (s *Strict) learn(ctx context.Context) {
 	}
 	for i, token := range came {
 		if token != 0 {
+			s.cfg.Lender.Learn(i, token)
 			s.groups[i].ready.Store(token)
 		}
 	}
@@ -117,14 +118,20 @@ func (s *Strict) unsubscribe(g *group) {
 
 // answer decides what another node asks. One that is not ours gets no answer.
 func (s *Strict) answer(i int, msg *nats.Msg) {
+	if len(msg.Data) > 0 && msg.Data[0] == lenderVersion {
+		s.serve(i, msg.Data[1:], func(b []byte) { s.respond(msg, b) })
+		return
+	}
 	q, err := decodeQuestion(msg.Data)
 	if err != nil {
 		s.cfg.Logger.Warn("strict limits: could not decode the question of another node; check that all nodes run the same version", "error", err)
 		return
 	}
-	s.decide(i, q, func(a answer) {
-		if err := msg.Respond(a.encode()); err != nil {
-			s.cfg.Logger.Warn("strict limits: could not send an answer to another node", "error", err)
-		}
-	})
+	s.decide(i, q, func(a answer) { s.respond(msg, a.encode()) })
+}
+
+func (s *Strict) respond(msg *nats.Msg, answer []byte) {
+	if err := msg.Respond(answer); err != nil {
+		s.cfg.Logger.Warn("strict limits: could not send an answer to another node", "error", err)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/checks"
 	"github.com/weir-counter/weir/cluster/lease"
 	"github.com/weir-counter/weir/cluster/placement"
 	"github.com/weir-counter/weir/internal/replication"
@@ -32,8 +33,28 @@ type Config struct {
 	// that of the cluster: the first node that starts sets it. 0: lease.DefaultTTL.
 	TTL time.Duration
 
+	// Lender lends parts of limits to other nodes. What it has lent counts for strict limits of the
+	// same name too. nil: nothing is lent.
+	Lender Lender
+
 	// Logger takes which groups this node decides for. nil: none.
 	Logger *slog.Logger
+}
+
+// Lender is what decides beside a Strict, at the same node under the same lease: see package
+// cluster/leased.
+type Lender interface {
+	// Learn is told that this node decides for a group from now on, under a lease's token. It knows all
+	// that was told before.
+	Learn(group int, token uint64)
+
+	// Decide decides a question of this package.
+	Decide(group int, q checks.Question) (checks.Answer, error)
+
+	// Serve answers a question of the Lender's own, which is the bytes that another node's Ask was
+	// given. With commit the answer is told once all that was counted is in the journal, if the lease
+	// is still held. No answer is told if it is nil.
+	Serve(group int, token uint64, question []byte) (answer []byte, commit bool)
 }
 
 // DefaultDeadline is some ten times what a question takes on a machine that is busy.
@@ -93,6 +114,9 @@ func Open(ctx context.Context, cfg Config) (*Strict, error) {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Lender == nil {
+		cfg.Lender = alone{cfg.Engine}
 	}
 	s := &Strict{cfg: cfg, conn: cfg.Journal.Joined().Conn(), commits: newCommits()}
 	for i := range s.groups {

@@ -15,7 +15,12 @@ import (
 //	byte 1     0: decided, or 1: an error
 //	           decided: a checks.Answer
 //	           an error: code, field, message
-const wireVersion = 1
+//
+// A question whose first byte is lenderVersion is a Lender's, whose own bytes follow; so is its answer.
+const (
+	wireVersion   = 1
+	lenderVersion = 2
+)
 
 var errWire = errors.New("could not decode the message: check that all nodes run the same version of Weir")
 

@@ -83,6 +83,7 @@ type Plan struct {
 	Inline    bool   // a request brought it along
 	forgets   byte   // it is no limit: recordForget or recordForgetAll
 	change    change // it is no limit, if it is not noChange
+	out       bool   // it is no limit, but what is out of one (out.go)
 	Record    string // all this, as the journal has it; if there may be one
 }
 

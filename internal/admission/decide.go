@@ -14,6 +14,7 @@ type Request struct {
 	N         uint64 // admissions that it takes; 0 asks only
 	Shadow    bool   // its verdict denies nothing
 	Partition int    // of the key
+	Beside    uint64 // admissions that are out (out.go): as good as taken
 
 	state  *keyState
 	grant  *grant
@@ -39,7 +40,7 @@ func (ls *Table) DecideAll(asked []Request, verdicts []limit.Verdict, take bool)
 			return false, err
 		}
 		a.grant = ls.granted(&ls.shares[a.Partition], a.Plan, a.Key, now)
-		verdicts[i] = a.grant.peek(a.Plan, &a.state.state, now, a.withEarlier(asked[:i]))
+		verdicts[i] = a.peek(now, a.withEarlier(asked[:i]))
 		a.passes = verdicts[i].Allowed
 		allowed = allowed && (a.passes || a.Shadow)
 	}
@@ -71,6 +72,10 @@ func (ls *Table) takePeeked(a *Request, verdict *limit.Verdict, now int64) {
 	if a.state.plan != a.Plan {
 		ls.adopt(a.state, a.Plan, now)
 	}
+	if a.grant != nil && a.Beside > 0 {
+		*verdict = ls.takeBeside(a, now)
+		return
+	}
 	if a.grant != nil {
 		*verdict = ls.takeOf(&ls.shares[a.Partition], a.grant, a.state, now, a.N)
 		return
@@ -80,6 +85,7 @@ func (ls *Table) takePeeked(a *Request, verdict *limit.Verdict, now int64) {
 		a.Plan.Charge(&a.state.state, now, a.N)
 		*verdict = a.Plan.Peek(&a.state.state, now, 0)
 	}
+	verdict.Remaining -= min(verdict.Remaining, a.Beside)
 	ls.decided(&ls.shares[a.Partition], a.state, now, a.N, true, before)
 }
 

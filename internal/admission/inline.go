@@ -24,6 +24,7 @@ const (
 	recordForget    // no limit: from here on, what was used of the inline limit of that name is forgotten
 	recordForgetAll // the same of all inline limits
 	recordChange    // no limit: a change to what was used of the limit of that name; a byte follows that says which
+	recordOut       // no limit: what is out of one (out.go)
 	recordBits      = 1<<iota - 1
 )
 

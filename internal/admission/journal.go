@@ -105,6 +105,10 @@ func (ls *Table) apply(partition int, a replication.Admission, beside bool, on s
 	if now-at >= int64(plan.Interval()) {
 		return nil
 	}
+	if plan.out {
+		ls.applyOut(partition, plan, a, at)
+		return nil
+	}
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,7 +277,7 @@ func (ls *Table) Recorded(record string) (*Plan, error) {
 		clear(ls.records) // what is in use is soon back
 	}
 	plan = &Plan{Plan: made.ByTimeOfDay(ls.Clock.Ahead), Name: ls.name(name), journaled: true, Record: record,
-		Strict: bits&recordStrict != 0, Inline: bits&recordInline != 0, forgets: bits & (recordForget | recordForgetAll), change: what}
+		Strict: bits&recordStrict != 0, Inline: bits&recordInline != 0, forgets: bits & (recordForget | recordForgetAll), change: what, out: bits&recordOut != 0}
 	ls.records[record] = plan
 	return plan, nil
 }

@@ -36,6 +36,7 @@ func OfNode(name, node string) string { return name + string(NodeMark) + node }
 // checkKept is isLimitName for the names that states are kept by.
 func checkKept(kept string) error {
 	name, node, marked := strings.Cut(kept, string(NodeMark))
+	node = strings.TrimPrefix(node, string(NodeMark)) // an outName
 	switch {
 	case marked && !IsNodeName(node):
 		return fmt.Errorf("%.80q is no node", node)

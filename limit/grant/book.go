@@ -154,16 +154,21 @@ func (b *Book) Grant(l Lend, a *Ask, d Decided) Answer {
 	of := b.of(l, a)
 	out := of.out()
 	give := uint64(0)
-	if l.Terms.Lends() && a.Want > out {
+	if want := min(a.Want, l.Terms.Most); l.Terms.Lends() && want > out {
 		own := b.Own(l.Now, l.Terms)
 		of = b.of(l, a)
-		give = min(a.Want-out, b.share(l, of, d.Free), MaxOut-min(MaxOut, own))
+		give = min(want-out, b.share(l, of, d.Free), MaxOut-min(MaxOut, own))
 	}
 	of.granted += give
 	of.end = l.end()
 	answer := Answer{
 		ID: of.id, Granted: of.granted, Used: a.Used, Allowed: d.Allowed,
-		Short: a.Want > out+give, Free: d.Free - give, Reset: d.Reset,
+		Short: a.Want > out+give, Free: d.Free - give, Wait: d.Wait, Reset: d.Reset,
+	}
+	for i := range b.grants {
+		if b.grants[i].node != l.Node {
+			answer.Out += b.grants[i].out()
+		}
 	}
 	if answer.Short || !d.Allowed {
 		answer.Pause = b.pause(l, of, d.Wait)

@@ -12,7 +12,7 @@ type Credit struct {
 	told     uint64 // used, as the holder has it for sure
 	end      int64  // nothing is used from then on
 
-	uses []used // those after told, the oldest first; at most maxUses
+	uses []used // those after told, the oldest first; at most MaxUses
 
 	old    uint64 // of the grant before, which nobody settles
 	oldEnd int64
@@ -25,8 +25,8 @@ type Credit struct {
 	count   uint64
 	average float64 // admissions that a pace was asked for
 
-	said  Answer // the last
-	heard int64  // when
+	Said  Answer // the last
+	Heard int64  // when; 0: never
 	sent  int64  // when the last Ask was
 }
 
@@ -41,7 +41,7 @@ type used struct {
 }
 
 const (
-	maxUses     = 16
+	MaxUses     = 16 // of one Ask
 	usesPerPace = 8
 )
 
@@ -107,7 +107,7 @@ func (c *Credit) use(now int64, t Terms, n uint64) {
 			return
 		}
 	}
-	if len(c.uses) == maxUses {
+	if len(c.uses) == MaxUses {
 		c.uses[1].from, c.uses[1].n = c.uses[0].from, c.uses[1].n+c.uses[0].n
 		c.uses = append(c.uses[:0], c.uses[1:]...)
 	}
@@ -138,6 +138,17 @@ func (c *Credit) Left(now int64) (n uint64) {
 	return n
 }
 
+// Paused is for how long requests for n are denied still, by what the holder said.
+func (c *Credit) Paused(now int64, n uint64) time.Duration {
+	if n < c.from || now >= c.pause {
+		return 0
+	}
+	return time.Duration(c.pause - now)
+}
+
+// Lent tells whether the node has anything of the key to use or to report.
+func (c *Credit) Lent() bool { return c.granted > c.returned+c.told }
+
 // reportPaces is after how many paces what was used is reported, and what is left over returned.
 const reportPaces = 4
 
@@ -152,7 +163,7 @@ func (c *Credit) Due(now int64, t Terms) bool {
 		return false
 	case now >= c.end:
 		return left > 0 || c.used > c.told
-	case demand > 0 && now >= c.pause && (left < demand/4+1 || c.end-now < int64(t.Life)/4):
+	case demand >= hot && now >= c.pause && (left < demand/4+1 || c.end-now < int64(t.Life)/4):
 		return true
 	case now-c.sent < reportPaces*int64(t.Pace):
 		return false
@@ -172,10 +183,9 @@ func (c *Credit) Idle(now int64, t Terms) bool {
 // Ask makes the question for a request that needs so many, or 0. waiting is how many admissions
 // others wait for.
 func (c *Credit) Ask(now int64, t Terms, need, waiting uint64) Ask {
-	demand := c.demand()
-	want := demand + (demand+3)/4
-	if waiting > 0 {
-		want = max(want, demand/2+waiting)
+	demand, want := c.demand(), uint64(0)
+	if demand >= hot {
+		want = min(t.Most, demand+(demand+3)/4+waiting)
 	}
 	left := c.granted - c.used - c.returned
 	if now >= c.end {
@@ -207,7 +217,7 @@ func (c *Credit) Answered(now, sent int64, t Terms, a *Ask, said *Answer) {
 		return // of a holder that another has followed
 	}
 	c.end = max(c.end, sent+int64(t.Life))
-	c.said, c.heard = *said, now
+	c.Said, c.Heard = *said, now
 	c.pause = 0
 	switch {
 	case said.Short:

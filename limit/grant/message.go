@@ -34,5 +34,7 @@ type Answer struct {
 	Short   bool   // the node got less than it wanted
 	Pause   time.Duration
 	Free    uint64        // what was left at the holder
+	Out     uint64        // what was out at other nodes
+	Wait    time.Duration // until the limit has more than now, if nothing is returned
 	Reset   time.Duration // until the whole burst is there again, if nothing more is used
 }

@@ -139,7 +139,7 @@ func newWorld(seed uint64, nodes, keys int, l limit.Limit, faults bool) *world {
 	if err != nil {
 		panic(err)
 	}
-	w := &world{random: rand.New(rand.NewPCG(seed, 15)), plan: plan, terms: TermsOf(plan.Interval()), faults: faults, now: 1}
+	w := &world{random: rand.New(rand.NewPCG(seed, 15)), plan: plan, terms: TermsOf(plan.Limit()), faults: faults, now: 1}
 	for k := range keys {
 		w.keys = append(w.keys, fmt.Sprint("k", k))
 	}

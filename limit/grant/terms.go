@@ -11,6 +11,7 @@ type Terms struct {
 	Interval time.Duration // T of the limit
 	Life     time.Duration // of a grant, from its last answer
 	Pace     time.Duration // how often a node asks for a key that is asked for all the time
+	Most     uint64        // that a node may have: a quarter of the burst
 }
 
 const (
@@ -25,16 +26,27 @@ const (
 	// has no use for it, is free for about half a pace.
 	paces = 20
 
+	// longerPeriod is more than by how much one period of a calendar is longer than another.
+	longerPeriod = 5 * 24 * time.Hour
+
+	// hot is from how many admissions per pace on a node asks for a grant.
+	hot = 4
+
 	// MaxOut is how much of one key may be out, in admissions.
 	MaxOut = 999_999
 )
 
-// TermsOf are those of a limit with the interval T.
-func TermsOf(interval time.Duration) Terms {
+// TermsOf are those of a limit that limit.New takes, with its burst filled in.
+func TermsOf(l limit.Limit) Terms {
+	interval := l.Interval()
+	if l.Calendar.Unit != limit.NoUnit {
+		interval += longerPeriod
+	}
 	return Terms{
 		Interval: interval,
 		Life:     min(max(interval/8, shortestLife), longestLife),
 		Pace:     min(max(interval/paces, shortestPace), longestPace),
+		Most:     l.Burst / 4,
 	}
 }
 

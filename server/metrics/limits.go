@@ -15,17 +15,21 @@ type limitCollector struct {
 	policies              *policy.Live
 	overshoot, away, lost *prometheus.Desc
 	strict                *figures[backend.StrictStats] // nil: nodes decide no strict limits for each other
+	leased                *figures[backend.LeasedStats] // nil: they lend each other nothing
 }
 
-func newLimitCollector(policies *policy.Live, stats func() backend.StrictStats) *limitCollector {
+func newLimitCollector(policies *policy.Live, stats func() backend.StrictStats, leased func() backend.LeasedStats) *limitCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	c := &limitCollector{
 		policies:  policies,
 		overshoot: desc("weir_limit_overshoot_total", "Admissions of a shared limit that were more than its burst within its interval, as this node found when it heard of those of others. Every node finds them: take the largest, not the sum.", "limit"),
-		away:      desc("weir_limit_away_total", "Decisions of a strict limit without the node that decides, by what was done: closed (denied), open (admitted) or share (by this node's share); of a shared one without a node that holds the key: own (by what this node itself has admitted). inline/* is all limits that requests bring along.", "limit", "away"),
+		away:      desc("weir_limit_away_total", "Decisions of a strict or leased limit without the node that decides, by what was done: closed (denied), open (admitted) or share (by this node's share); of a shared one without a node that holds the key: own (by what this node itself has admitted). inline/* is all limits that requests bring along.", "limit", "away"),
 		lost:      desc("weir_limit_strict_lost_total", "Denied requests that took admissions of limits that other nodes decide anyway, because another limit changed meanwhile."),
+	}
+	if leased != nil {
+		c.leased = newLeasedFigures(leased)
 	}
 	if stats == nil {
 		return c
@@ -54,6 +58,9 @@ func (c *limitCollector) Describe(out chan<- *prometheus.Desc) {
 	if c.strict != nil {
 		c.strict.Describe(out)
 	}
+	if c.leased != nil {
+		c.leased.Describe(out)
+	}
 }
 
 func (c *limitCollector) Collect(out chan<- prometheus.Metric) {
@@ -68,7 +75,7 @@ func (c *limitCollector) Collect(out chan<- prometheus.Metric) {
 				counter(c.overshoot, limits.Overshoot(l), p.Name)
 			}
 			counter(c.away, live.Away(p.Name).Own, p.Name, policy.AwayOwn.String())
-		case limit.WhereStrict:
+		case limit.WhereStrict, limit.WhereLeased:
 			n := live.Away(p.Name)
 			counter(c.away, n.Closed, p.Name, "closed")
 			counter(c.away, n.Open, p.Name, "open")
@@ -79,5 +86,8 @@ func (c *limitCollector) Collect(out chan<- prometheus.Metric) {
 	counter(c.lost, live.StrictLost())
 	if c.strict != nil {
 		c.strict.Collect(out)
+	}
+	if c.leased != nil {
+		c.leased.Collect(out)
 	}
 }

@@ -58,7 +58,7 @@ func New(s *service.Service, server HTTP) *Metrics {
 		m.registry.MustRegister(newJournalCollector(b.Journal.Stats))
 	}
 	if b.Cluster != nil {
-		m.registry.MustRegister(newClusterCollector(b.Cluster), newLimitCollector(b.Policies, b.Strict))
+		m.registry.MustRegister(newClusterCollector(b.Cluster), newLimitCollector(b.Policies, b.Strict, b.Leased))
 	}
 	if b.Regions != nil {
 		m.registry.MustRegister(newRegionCollector(b.Regions))

@@ -27,3 +27,14 @@ type StrictStats struct {
 	Lost       uint64 // admissions that count but were not told
 	Refused    uint64 // questions of others that were too many
 }
+
+// LeasedStats are the figures of leased limits, since the start.
+type LeasedStats struct {
+	Local  uint64 // decisions by this node, within what it was lent or by what was said to it a moment ago
+	Asked  uint64 // messages to nodes that lend
+	Served uint64 // messages that this node answered
+	Short  uint64 // denials while others had enough that was not used
+	Keys   int    // keys that this node was asked for lately
+	Lent   uint64 // admissions that this node has now
+	Out    uint64 // admissions that this node has lent, and that count as used
+}

@@ -27,7 +27,7 @@ With KEYs it says which policies are for each of them, and the keys that are cou
         - {key: "login:admin", limit: 100}
 
 The fields are name, keys, by, limit, per, burst, algorithm (window, fixed, gcra), mode
-(enforce, shadow), where (shared, node, strict), away (closed, open, share), order, last
+(enforce, shadow), where (shared, node, strict, leased), away (closed, open, share), order, last
 and overrides; docs/policies.md has all of them.
 
 Exit codes: 0 the file is good, 1 it is wrong or can't be read, 2 the command line

@@ -1,7 +1,6 @@
 package limits
 
 import (
-	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -60,7 +59,7 @@ func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []p
 	}
 	for _, p := range set.Policies() {
 		away := ""
-		if p.Where == limit.WhereStrict {
+		if p.Where.ByOne() {
 			away = p.Away.String()
 		}
 		c.Policies = append(c.Policies, checkedPolicy{

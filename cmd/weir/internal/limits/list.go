@@ -88,8 +88,8 @@ func modeText(mode, where, away string) string {
 	switch where {
 	case "node":
 		return mode + ", node"
-	case "strict":
-		return mode + ", strict, away: " + away
+	case "strict", "leased":
+		return mode + ", " + where + ", away: " + away
 	}
 	return mode
 }

@@ -1,0 +1,58 @@
+package leased_test
+
+import (
+	"testing"
+	"time"
+)
+
+// Cold keys are decided one by one: whatever node is asked, the burst is shared, and is known after
+// the holder is gone.
+func TestColdKeys(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "limits:\n  - {name: h, keys: \"h:*\", limit: 10, per: 1h, where: leased}\n", 5*time.Millisecond)
+	for i := range c.nodes {
+		c.decided(i, "h:a")
+	}
+	for n := range 6 {
+		if d := c.takeDecided(n%3, "h:a"); !d.Allowed {
+			t.Fatalf("number %d: %+v", n+1, d.Results)
+		}
+	}
+	c.crash(0)
+	admitted := 6
+	for n := range 6 {
+		if c.takeDecided(1+n%2, "h:a").Allowed {
+			admitted++
+		}
+	}
+	if admitted > 10 || admitted < 8 {
+		t.Errorf("%d of 10 an hour admitted", admitted)
+	}
+}
+
+// A key that is asked for all the time is decided at the nodes that are asked.
+func TestHotKey(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "limits:\n  - {name: m, keys: \"m:*\", limit: 600_000, per: 10s, where: leased}\n", 100*time.Millisecond)
+	for i := range c.nodes {
+		c.decided(i, "m:a")
+	}
+	before := c.at(1).leased.Stats()
+	admitted, denied := 0, 0
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+		for range 100 {
+			if c.take(1, "m:a").Allowed {
+				admitted++
+			} else {
+				denied++
+			}
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	after := c.at(1).leased.Stats()
+	local, asked := after.Local-before.Local, after.Asked-before.Asked
+	t.Logf("%d admitted, %d denied, %d locally, %d messages: %+v", admitted, denied, local, asked, after)
+	if denied > admitted/100 || asked > local/20 {
+		t.Errorf("%d denied of %d, %d messages for %d decisions", denied, admitted+denied, asked, local)
+	}
+}

@@ -1,0 +1,209 @@
+package leased
+
+import (
+	"sync"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/checks"
+	"github.com/weir-counter/weir/cluster/lease"
+	"github.com/weir-counter/weir/internal/limits"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/limit/grant"
+)
+
+// Lender is the side of a Leased that lends: a strict.Lender.
+type Lender struct {
+	cfg    Config
+	side   limits.Lender
+	groups [lease.Groups]group
+	stats  *counters
+}
+
+// group is what this node has lent of the keys of one group, while it holds its lease.
+type group struct {
+	mu      sync.Mutex // guards all below, and is held while a question is decided
+	token   uint64     // of the lease
+	books   map[bookKey]*book
+	sweepAt int // books at which those are forgotten of which nothing is out
+}
+
+type bookKey struct{ limit, key string }
+
+type book struct {
+	grant.Book
+	terms grant.Terms
+	told  uint64 // to the journal: Own
+}
+
+// maxBooks bounds the keys of a group of which something is out: of others nothing is lent.
+const maxBooks = 20_000
+
+// Learn is of strict.Lender: what earlier holders had out is read from the engine, which has
+// followed the journal.
+func (l *Lender) Learn(i int, token uint64) {
+	g := &l.groups[i]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.token, g.books, g.sweepAt = token, map[bookKey]*book{}, 0
+	inGroup := func(partition int) bool { return partition%lease.Groups == i }
+	l.side.Outs(inGroup, func(o limits.Out) {
+		// Its terms come with the first question; until then nothing lapses but by Until.
+		g.book(bookKey{o.Limit, o.Key}, grant.Terms{}).Recover(o.N, o.Until, o.Holder == l.cfg.Node)
+	})
+}
+
+// book finds or makes a key's book. The caller holds g.mu.
+func (g *group) book(key bookKey, terms grant.Terms) *book {
+	b := g.books[key]
+	if b == nil {
+		b = &book{}
+		g.books[key] = b
+	}
+	b.terms = terms
+	return b
+}
+
+// sweep forgets the books of which nothing is out, once there are twice as many as were left the
+// last time. The caller holds g.mu.
+func (g *group) sweep(now int64) {
+	if len(g.books) < g.sweepAt {
+		return
+	}
+	for key, b := range g.books {
+		if b.Idle(now, b.terms) {
+			delete(g.books, key)
+		}
+	}
+	g.sweepAt = max(256, 2*len(g.books))
+}
+
+// Decide is of strict.Lender: what is out of a limit counts for strict ones of its name.
+func (l *Lender) Decide(i int, q checks.Question) (a checks.Answer, err error) {
+	g := &l.groups[i]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if q.Change != limits.NoChange { // what is out stays so
+		return q.Decide(l.cfg.Engine)
+	}
+	asked := make([]weir.Check, len(q.Checks))
+	beside := make([]uint64, len(q.Checks))
+	now := l.side.Now()
+	for i, c := range q.Checks {
+		of, err := limits.Of(l.cfg.Engine).LimitOfRecord(c.Limit)
+		if err != nil {
+			return a, err
+		}
+		asked[i] = weir.Check{Limit: of, Key: c.Key, N: c.N, Shadow: c.Shadow}
+		if b := g.books[bookKey{of.Name(), c.Key}]; b != nil {
+			beside[i] = b.Out(now, grant.TermsOf(of.Limit()))
+		}
+	}
+	a.Verdicts = make([]weir.Verdict, len(asked))
+	a.Allowed, err = l.side.DecideBeside(asked, beside, a.Verdicts, q.Take)
+	return a, err
+}
+
+// Serve is of strict.Lender.
+func (l *Lender) Serve(i int, token uint64, asked []byte) (told []byte, commit bool) {
+	q, err := readQuestion(asked)
+	if err != nil {
+		l.cfg.Logger.Warn("leased limits: could not decode the question of another node", "error", err)
+		return nil, false
+	}
+	g := &l.groups[i]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.token != token {
+		return nil, false
+	}
+	l.stats.served.Add(1)
+	a, commit := l.lend(g, i, &q)
+	return a.append(nil), commit
+}
+
+// lend decides a question. commit tells that something of the answer must be in the journal before it is
+// told. The caller holds g.mu.
+func (l *Lender) lend(g *group, i int, q *question) (a answer, commit bool) {
+	now := l.side.Now()
+	g.sweep(now)
+	asked := make([]weir.Check, len(q.items))
+	beside := make([]uint64, len(q.items))
+	books := make([]*book, len(q.items))
+	for k := range q.items {
+		it := &q.items[k]
+		if replication.Of(l.cfg.Engine).PartitionOf(it.key)%lease.Groups != i {
+			return answer{err: &weir.Error{Code: weir.CodeInvalidKey, Field: "key", Message: "the key is of another group: all nodes must have as many partitions"}}, false
+		}
+		of, err := limits.Of(l.cfg.Engine).LimitOfRecord(it.record)
+		if err != nil {
+			return answer{err: err}, false
+		}
+		asked[k] = weir.Check{Limit: of, Key: it.key, N: it.ask.Need, Shadow: it.shadow}
+		terms := grant.TermsOf(of.Limit())
+		books[k] = g.book(bookKey{of.Name(), it.key}, terms)
+		if len(g.books) > maxBooks {
+			it.ask.Want = 0
+		}
+		if it.ask.ID.Number != 0 {
+			books[k].Settle(l.lending(g, now, q.node, terms), &it.ask, func(at int64, n uint64) {
+				l.side.Use(of, it.key, at, n)
+			})
+		}
+		beside[k] = books[k].Out(now, terms)
+	}
+	a.Verdicts = make([]weir.Verdict, len(asked))
+	var err error
+	if a.Allowed, err = l.side.DecideBeside(asked, beside, a.Verdicts, true); err != nil {
+		// What was reported counts; what is out stays so. The node asks again.
+		return answer{err: err}, false
+	}
+	for k := range q.items {
+		it, terms := &q.items[k], books[k].terms
+		d, err := l.decided(asked[k], beside[k])
+		if err != nil {
+			return answer{err: err}, false
+		}
+		d.Allowed = a.Verdicts[k].Allowed
+		if it.ask.Need > 0 && !d.Allowed {
+			if beside[k] > 0 && d.Free+beside[k] >= it.ask.Need {
+				l.stats.short.Add(1)
+			}
+		}
+		if it.ask.ID.Number == 0 {
+			a.grants = append(a.grants, grant.Answer{Allowed: d.Allowed, Free: d.Free, Wait: d.Wait, Reset: d.Reset})
+		} else {
+			a.grants = append(a.grants, books[k].Grant(l.lending(g, now, q.node, terms), &it.ask, d))
+		}
+		out := books[k].Own(now, terms)
+		if out > 0 || books[k].told > 0 {
+			if err := l.side.SetOut(asked[k].Limit, l.cfg.Node, it.key, terms.Held(), out); err != nil {
+				return answer{err: err}, false
+			}
+		}
+		books[k].told = out
+		commit = commit || out > 0 || a.Allowed && it.ask.Need > 0
+	}
+	return a, commit
+}
+
+func (l *Lender) lending(g *group, now int64, node string, terms grant.Terms) grant.Lend {
+	return grant.Lend{Now: now, Node: node, Token: g.token, Terms: terms}
+}
+
+// decided is what the limit says after the needs were decided.
+func (l *Lender) decided(c weir.Check, out uint64) (d grant.Decided, err error) {
+	v, err := c.Limit.Peek(c.Key, 0)
+	if err != nil {
+		return d, err
+	}
+	d.Free, d.Reset = v.Remaining-min(v.Remaining, out), v.Reset
+	if v.Remaining < c.Limit.Limit().Burst {
+		more, err := c.Limit.Peek(c.Key, v.Remaining+1)
+		if err != nil {
+			return d, err
+		}
+		d.Wait = max(more.RetryAfter, time.Millisecond)
+	}
+	return d, nil
+}
