@@ -41,7 +41,7 @@ func TestAppliedSecondsDoNotPoison(t *testing.T) {
 			got, _ := e.Count(key, 5*time.Minute)
 			checkBounds(t, "while it is ahead: "+key, got, want, true)
 		}
-		if s := e.Stats(); s.Ahead != 20 || s.Hits != 7+40 || !s.NewestAhead.Equal(now) {
+		if s := e.Stats(); s.Quarantined != 20 || s.Hits != 7+40 || !s.NewestQuarantined.Equal(now) {
 			t.Errorf("%v: %+v", kind, s)
 		}
 		now = now.Add(2 * time.Minute) // two of them have come
@@ -150,7 +150,7 @@ func TestStateFromAClockAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkBounds(t, "all of a partition", got, uint64(12*life), true)
-		if s := e.Stats(); s.Ahead == 0 || s.Hits != 603+uint64(12*(life+1)) {
+		if s := e.Stats(); s.Quarantined == 0 || s.Hits != 603+uint64(12*(life+1)) {
 			t.Errorf("life %d: %+v", life, s)
 		}
 		state = stateOf(e)

@@ -47,9 +47,9 @@ func (r *side) install(partition int, s replication.State) error {
 		return err
 	}
 	// before the windows are the partition's, and change
-	for i := range s.Ahead {
-		if s.Ahead[i].Key == AllKeys {
-			if err := e.total.merge(&s.Ahead[i].Window); err != nil {
+	for i := range s.Quarantined {
+		if s.Quarantined[i].Key == AllKeys {
+			if err := e.total.merge(&s.Quarantined[i].Window); err != nil {
 				return err
 			}
 		}

@@ -8,9 +8,9 @@ type Stats struct {
 	Late        uint64 // counted though their key had seen a newer second
 	TooLate     uint64 // refused: older than the retention
 	TooFarAhead uint64 // refused: later than the clock plus MaxAhead
-	Ahead       uint64 // brought by others, or by what was stored, minutes beyond that: they count when their second comes
+	Quarantined uint64 // brought by others, or by what was stored, minutes beyond that: they count when their second comes
 
-	NewestAhead time.Time // when, by the wall clock, the last of Ahead was brought; zero: none
+	NewestQuarantined time.Time // when, by the wall clock, the last of Ahead was brought; zero: none
 
 	Keys        int
 	HotKeys     int    // keys with stripes, because several cores hit them at once
@@ -61,7 +61,7 @@ func (e *Engine) Stats() Stats {
 	}
 	s.ClockCorrection, s.LimitClockBehind = e.side.ClockCorrection(), e.side.LimitClockBehind()
 	if hits, at := e.clock.Noted(); hits > 0 {
-		s.Ahead, s.NewestAhead = hits, time.Unix(at, 0)
+		s.Quarantined, s.NewestQuarantined = hits, time.Unix(at, 0)
 	}
 	once := e.receipts.Stats()
 	s.OnceKeys, s.OnceBytes, s.OnceBudget, s.OnceOthersBytes = once.Keys, once.Own, once.Budget, once.Others

@@ -9,7 +9,7 @@ type StatsAnswer struct {
 	Late         uint64 `json:"late" doc:"Hits counted that were older than the newest of their key."`
 	TooLate      uint64 `json:"too_late" doc:"Hits not counted: older than the retention."`
 	TooFarAhead  uint64 `json:"too_far_ahead" doc:"Hits refused: too far in the future."`
-	Ahead        uint64 `json:"ahead" doc:"Hits of other nodes, snapshots or older lives, minutes and more ahead of this node's clock: they count when their second comes."`
+	Quarantined  uint64 `json:"quarantined" doc:"Hits of other nodes, snapshots or older lives, minutes and more ahead of this node's clock: they count when their second comes."`
 	Newest       *Time  `json:"newest,omitempty" doc:"The newest hit; absent when there is none."`
 	Keys         int    `json:"keys"`
 	HotKeys      int    `json:"hot_keys" doc:"Keys that keep slots instead of single hits."`

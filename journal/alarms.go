@@ -15,7 +15,7 @@ import (
 func (j *Journal) Alarms() (alarms []replica.Alarm) {
 	for _, source := range []func() []replica.Alarm{
 		j.flushAlarms,
-		j.aheadAlarms,
+		j.quarantineAlarms,
 		j.clocks.Alarms,
 		j.storeAlarms,
 		j.lagAlarms,

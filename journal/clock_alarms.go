@@ -8,19 +8,19 @@ import (
 	"github.com/weir-counter/weir/journal/replica"
 )
 
-// aheadFor is for how long after the last hit of a second that is minutes ahead a node
+// quarantinedFor is for how long after the last hit of a second that is minutes ahead a node
 // says so: the hits themselves stay ahead until their time comes.
-const aheadFor = time.Minute
+const quarantinedFor = time.Minute
 
-// aheadAlarms tells that hits came whose seconds are minutes ahead of this node's clock:
+// quarantineAlarms tells that hits came whose seconds are minutes ahead of this node's clock:
 // it, or that of the node which took them, is wrong.
-func (j *Journal) aheadAlarms() []replica.Alarm {
+func (j *Journal) quarantineAlarms() []replica.Alarm {
 	stats := j.engine.Stats()
-	if stats.Ahead == 0 || j.now().Sub(stats.NewestAhead) > aheadFor {
+	if stats.Quarantined == 0 || j.now().Sub(stats.NewestQuarantined) > quarantinedFor {
 		return nil
 	}
-	return []replica.Alarm{{Code: "hits_ahead", Message: fmt.Sprintf(
-		"%d hits of other nodes or of what was stored are minutes or more ahead of this node's clock, and count when their time comes: a node's clock is or was wrong, set it right (NTP)", stats.Ahead)}}
+	return []replica.Alarm{{Code: "hits_quarantined", Message: fmt.Sprintf(
+		"%d hits of other nodes or of what was stored are minutes or more ahead of this node's clock, and count when their time comes: a node's clock is or was wrong, set it right (NTP)", stats.Quarantined)}}
 }
 
 // now is the time of day, as the engine has it.

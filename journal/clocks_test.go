@@ -77,7 +77,7 @@ func TestOneClockIsWrong(t *testing.T) {
 				got, err := node.e.Count("k", 5*time.Minute)
 				return err == nil && got.Lower == uint64(n+1) && got.Upper == got.Lower
 			})
-			if s := node.e.Stats(); s.Ahead > 0 && i < 2 && n == 0 {
+			if s := node.e.Stats(); s.Quarantined > 0 && i < 2 && n == 0 {
 				t.Errorf("node %d: %+v", i+1, s)
 			}
 		}

@@ -20,7 +20,7 @@ const roomPoll = 50 * time.Millisecond
 // handOver has a flush written between those of this node, and returns when it is in the
 // journal. It leaves room for hits: a backup waits until there is more.
 func (j *Journal) handOver(ctx context.Context, parts [][]byte) error {
-	for !j.space.Room().Takes(j.space.Kept(), int64(record.SizeOf(parts))) {
+	for !j.space.Room().Takes(j.space.Retained(), int64(record.SizeOf(parts))) {
 		j.checkpoints.LookAtSize(ctx)
 		select {
 		case <-ctx.Done():

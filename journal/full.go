@@ -37,7 +37,7 @@ func (j *Journal) fullAlarms() (alarms []replica.Alarm) {
 	if j.space.Full() {
 		alarms = append(alarms, replica.Alarm{Code: "journal_full", Refusing: true, Message: fmt.Sprintf(
 			"the journal has %s of at most %s, its part of --max-disk: hits are refused until snapshots are stored and it is trimmed",
-			units.FormatSize(j.space.Kept()), units.FormatSize(j.space.Room().FullFrom()))})
+			units.FormatSize(j.space.Retained()), units.FormatSize(j.space.Room().FullFrom()))})
 	}
 	if err := j.checkpoints.Unstored(); err != nil {
 		alarms = append(alarms, replica.Alarm{Code: "snapshots_failing", Message: fmt.Sprintf(

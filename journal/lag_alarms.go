@@ -7,7 +7,7 @@ import "github.com/weir-counter/weir/journal/replica"
 // what they lack.
 func (j *Journal) lagAlarms() (alarms []replica.Alarm) {
 	_, late := j.Freshness()
-	spent := j.space.Room().Spent(j.space.Kept())
+	spent := j.space.Room().Spent(j.space.Retained())
 	for _, o := range late {
 		if o.Self && j.stats.failing.Load() {
 			continue // flushAlarms says so

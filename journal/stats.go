@@ -62,7 +62,7 @@ func (j *Journal) Stats() Stats {
 	s := Stats{
 		Flushes:    j.stats.flushes.Load(),
 		Bytes:      j.stats.bytes.Load(),
-		Retained:   j.space.Kept(),
+		Retained:   j.space.Retained(),
 		LastFlush:  time.Duration(j.stats.lastFlush.Load()),
 		Failures:   j.stats.failures.Load(),
 		Failing:    j.stats.failing.Load(),

@@ -15,7 +15,7 @@ func (s *Service) Stats(c Caller) (api.StatsAnswer, error) {
 	st := s.engine.Stats()
 	answer := api.StatsAnswer{
 		Version: s.cfg.Version, UptimeS: int64(time.Since(s.started) / time.Second), Now: api.Time{Time: s.Now()},
-		Hits: st.Hits, Late: st.Late, TooLate: st.TooLate, TooFarAhead: st.TooFarAhead, Ahead: st.Ahead,
+		Hits: st.Hits, Late: st.Late, TooLate: st.TooLate, TooFarAhead: st.TooFarAhead, Quarantined: st.Quarantined,
 		Keys: st.Keys, HotKeys: st.HotKeys,
 		EvictedKeys: st.EvictedKeys, EvictedHits: st.EvictedHits, ExpiredKeys: st.ExpiredKeys,
 		MemoryBytes: st.Bytes, MemoryBudget: st.MemoryBudget, Partitions: st.Partitions,

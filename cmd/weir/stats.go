@@ -49,8 +49,8 @@ func printStats(t *cli.Table, s client.Stats) {
 	t.Row("late", fmt.Sprint(s.Late))
 	t.Row("too late", fmt.Sprint(s.TooLate))
 	t.Row("too far ahead", fmt.Sprint(s.TooFarAhead))
-	if s.Ahead > 0 {
-		t.Row("ahead of the clock", fmt.Sprint(s.Ahead))
+	if s.Quarantined > 0 {
+		t.Row("in quarantine", fmt.Sprint(s.Quarantined))
 	}
 	if s.Newest != nil {
 		t.Row("newest hit", cli.TimeText(*s.Newest))

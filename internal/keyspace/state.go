@@ -42,8 +42,8 @@ func (k *Keyspace) Install(number int, s replication.State) error {
 			k.clock.Advance(newest)
 		}
 	}
-	for i := range s.Ahead {
-		a := &s.Ahead[i]
+	for i := range s.Quarantined {
+		a := &s.Quarantined[i]
 		newest, _ := a.Window.Newest()
 		k.clock.NoteQuarantined(newest, a.Window.Total(), limit)
 		k.bytes.Add(int64(p.quarantine.Take(a.Key, &a.Window, limit)))

@@ -32,7 +32,7 @@ func ReadContent(state []byte) (c Content, err error) {
 	}
 	c = Content{Partitions: int(s.Partitions), Partition: int(s.Partition), Retention: time.Duration(s.Retention) * time.Second,
 		Total: s.Total, Keys: s.Keys, Evicted: s.Evicted, Limits: s.Limits}
-	for _, ahead := range s.Ahead {
+	for _, ahead := range s.Quarantined {
 		if ahead.Key == allKeys {
 			ahead.Key = ""
 		}

@@ -59,11 +59,11 @@ type State struct {
 	Partition  uint64 // which of them
 	Retention  uint64 // of that engine, in seconds
 
-	Total   window.Window // of all hits of the partition
-	Evicted []Evicted
-	Keys    []KeyWindow
-	Ahead   []KeyWindow // of hits that were ahead of the clock; the key * is all hits
-	Limits  []LimitState
+	Total       window.Window // of all hits of the partition
+	Evicted     []Evicted
+	Keys        []KeyWindow
+	Quarantined []KeyWindow // of hits that were ahead of the clock; the key * is all hits
+	Limits      []LimitState
 }
 
 // SetForward says that the time of day was set forward since the state was made: what keys have
@@ -121,7 +121,7 @@ func ReadState(state []byte) (s State, err error) {
 		}
 	}
 	if r.version > stateBefore {
-		s.Ahead = r.ahead()
+		s.Quarantined = r.ahead()
 	}
 	s.Limits = r.limits()
 	if !r.Done() || s.Partition >= s.Partitions || s.Retention > window.MaxSeconds {

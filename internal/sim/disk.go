@@ -50,9 +50,9 @@ func (l *Log) SetDisk(node string, disk Disk) bool {
 	return true
 }
 
-// Stores tells whether a node's replica stores, and up to which message it has all; kept
+// Stores tells whether a node's replica stores, and up to which message it has all; replica
 // is false if the node has none.
-func (l *Log) Stores(node string) (stores bool, have uint64, kept bool) {
+func (l *Log) Stores(node string) (stores bool, have uint64, replica bool) {
 	r := l.replicaOf(node)
 	if r == nil {
 		return true, l.Last(), false

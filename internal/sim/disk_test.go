@@ -54,7 +54,7 @@ func TestDisks(t *testing.T) {
 			}
 			l.Restart(node)
 			w.Run(3 * catchUpEvery)
-			if stores, have, kept := l.Stores(node); !stores || !kept || have != l.Last() || have < acked {
+			if stores, have, replica := l.Stores(node); !stores || !replica || have != l.Last() || have < acked {
 				t.Errorf("disk %d of %s: %v, up to %d of %d", disk, node, stores, have, l.Last())
 			}
 		}
@@ -66,7 +66,7 @@ func TestDisks(t *testing.T) {
 	if acked != before || l.Led() {
 		t.Error("it is acknowledged by one of three")
 	}
-	if _, _, kept := l.Stores("d"); kept || l.SetDisk("d", DiskFull) || !l.Room("d") {
+	if _, _, replica := l.Stores("d"); replica || l.SetDisk("d", DiskFull) || !l.Room("d") {
 		t.Error("a node without a replica has a disk")
 	}
 	l.Restart("d")

@@ -237,8 +237,8 @@ func (l *Log) Trim(node string, upTo uint64) error {
 	return nil
 }
 
-// Kept is how many bytes there are, which the leader knows.
-func (l *Log) Kept(node string) (bytes int, err error) {
+// Retained is how many bytes there are, which the leader knows.
+func (l *Log) Retained(node string) (bytes int, err error) {
 	if l.leaderFor(node) == nil {
 		return 0, ErrUnreachable
 	}

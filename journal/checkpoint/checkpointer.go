@@ -142,7 +142,7 @@ func (c *Checkpointer) Run(ctx context.Context) {
 			if c.cfg.FlushEvery > hurryBeyond && replication.Of(c.cfg.Engine).Crowded() {
 				c.cfg.Hurry() // or they are refused until the interval is over
 			}
-			if c.cfg.Space.Room().EndsPin(c.cfg.Space.Kept()) {
+			if c.cfg.Space.Room().EndsPin(c.cfg.Space.Retained()) {
 				c.endPin(ErrTooSlow)
 			}
 			if c.roundDue() && c.Look(ctx) {

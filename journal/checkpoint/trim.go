@@ -20,8 +20,8 @@ func (c *Checkpointer) keepTrimmed(ctx context.Context) {
 			c.cfg.Logger.Warn("journal: could not trim the journal; will retry", "error", err)
 		}
 	}
-	if kept := c.cfg.Space.Kept(); c.cfg.Space.Room().EndsPin(kept) {
-		c.cfg.Logger.Warn("journal: can't be trimmed because the snapshots of some partitions are old; hits will be refused once it is full", "kept", kept, "partitions", c.oldest())
+	if retained := c.cfg.Space.Retained(); c.cfg.Space.Room().EndsPin(retained) {
+		c.cfg.Logger.Warn("journal: can't be trimmed because the snapshots of some partitions are old; hits will be refused once it is full", "retained", retained, "partitions", c.oldest())
 	}
 }
 

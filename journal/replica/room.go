@@ -40,7 +40,7 @@ const roomParts = 16
 const MessageBytes = 64
 
 // Haste tells whether the journal has taken so much that rounds must be quick.
-func (r Room) Haste(kept int64) bool { return kept > r.Max/roomParts*4 }
+func (r Room) Haste(retained int64) bool { return retained > r.Max/roomParts*4 }
 
 // FullFrom is how much journal there may be before hits are refused. A node alone knows
 // to the byte how much there is; of many, each knows it from a moment ago.
@@ -52,7 +52,7 @@ func (r Room) FullFrom() int64 {
 }
 
 // Full tells whether hits are refused.
-func (r Room) Full(kept int64) bool { return r.Waiting(kept, 0) < 0 }
+func (r Room) Full(retained int64) bool { return r.Waiting(retained, 0) < 0 }
 
 // Flushing is what the next flush is like, by how much journal there is.
 type Flushing struct {
@@ -61,26 +61,28 @@ type Flushing struct {
 }
 
 // Flushing decides it. last says that it is one of the last flushes.
-func (r Room) Flushing(kept int64, last bool) Flushing {
-	return Flushing{Haste: r.Haste(kept), Quiet: r.Spent(kept) && !last}
+func (r Room) Flushing(retained int64, last bool) Flushing {
+	return Flushing{Haste: r.Haste(retained), Quiet: r.Spent(retained) && !last}
 }
 
 // Admits tells whether there is room for admissions, while so many bytes are on their way.
-func (r Room) Admits(kept, underWay int64) bool { return kept+underWay <= r.Max/roomParts/2*15 }
+func (r Room) Admits(retained, underWay int64) bool { return retained+underWay <= r.Max/roomParts/2*15 }
 
 // Takes tells whether there is room for something large that is no hit's, and can wait.
-func (r Room) Takes(kept, bytes int64) bool { return kept+bytes <= r.FullFrom()-r.Max/roomParts }
+func (r Room) Takes(retained, bytes int64) bool {
+	return retained+bytes <= r.FullFrom()-r.Max/roomParts
+}
 
 // EndsPin tells whether nothing may keep snapshots from being taken any more.
-func (r Room) EndsPin(kept int64) bool { return kept > r.FullFrom()-r.Max/roomParts }
+func (r Room) EndsPin(retained int64) bool { return retained > r.FullFrom()-r.Max/roomParts }
 
 // Spent tells whether all is used that full left for what was counted.
-func (r Room) Spent(kept int64) bool { return kept > r.Max/roomParts*8 }
+func (r Room) Spent(retained int64) bool { return retained > r.Max/roomParts*8 }
 
 // Waiting is how many bytes of hits may wait for a flush, beside those under way; below 0
 // none are taken. Of many nodes each may have its share, twice: under way, and waiting.
-func (r Room) Waiting(kept, underWay int64) int64 {
-	left := r.FullFrom() - kept - underWay
+func (r Room) Waiting(retained, underWay int64) int64 {
+	left := r.FullFrom() - retained - underWay
 	switch {
 	case left < r.Max/roomParts/16:
 		return -1
@@ -93,9 +95,9 @@ func (r Room) Waiting(kept, underWay int64) int64 {
 // Every is by how much the journal grows between rounds of snapshots, if the round
 // before took so many bytes: snapshots write no more than the journal, as long as that
 // has room.
-func (r Room) Every(snapshotBytes, last, kept int64) int64 {
+func (r Room) Every(snapshotBytes, last, retained int64) int64 {
 	every := min(max(snapshotBytes, last), r.Max/8)
-	if r.Haste(kept) {
+	if r.Haste(retained) {
 		every = min(every, r.Max/64)
 	}
 	return every

@@ -39,11 +39,11 @@ const statesInHaste = 64
 // what kept the round before from letting it go may be over. snapshotBytes is by how much
 // the journal grows between rounds, if it has room.
 func (r *Rounds) StartNow(now time.Time, s *Space, snapshotBytes int64) bool {
-	room, kept := s.Room(), s.Kept()
+	room, retained := s.Room(), s.Retained()
 	if r.UnderWay || now.Before(r.pause) {
 		return false
 	}
-	return s.Grown() >= room.Every(snapshotBytes, r.Last, kept) || r.Lacks || room.Haste(kept) && r.frees() || room.Full(kept)
+	return s.Grown() >= room.Every(snapshotBytes, r.Last, retained) || r.Lacks || room.Haste(retained) && r.frees() || room.Full(retained)
 }
 
 // Pause lets no round begin until then.

@@ -33,8 +33,8 @@ func (n *simNode) watchStores(run int) bool {
 		return false
 	}
 	now := n.c.now()
-	stores, have, kept := n.c.log.Stores(n.name)
-	if !kept {
+	stores, have, hasReplica := n.c.log.Stores(n.name)
+	if !hasReplica {
 		n.checkSignals(now)
 		return true
 	}

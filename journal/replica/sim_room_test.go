@@ -33,8 +33,8 @@ func (n *simNode) lookForRoom() {
 	if !n.room.LookDue(n.c.now()) {
 		return
 	}
-	if kept, err := n.c.log.Kept(n.name); err == nil {
-		n.room.Found(uint64(kept))
+	if retained, err := n.c.log.Retained(n.name); err == nil {
+		n.room.Found(uint64(retained))
 	}
 }
 
@@ -50,12 +50,12 @@ func (c *simCluster) checkRoom() {
 		return
 	}
 	for _, n := range c.nodes {
-		kept, err := c.log.Kept(n.name)
+		retained, err := c.log.Retained(n.name)
 		switch {
 		case !n.ready || err != nil:
 			c.failf("%s does not run: %v", n.name, err)
-		case n.room.Room().Full(int64(kept)):
-			c.failf("%s: the journal has %d of %d bytes, and does not empty itself", n.name, kept, n.room.Room().FullFrom())
+		case n.room.Room().Full(int64(retained)):
+			c.failf("%s: the journal has %d of %d bytes, and does not empty itself", n.name, retained, n.room.Room().FullFrom())
 		case n.sending != nil && c.now().Sub(n.f.Began()) > time.Second:
 			c.failf("%s has a flush since %v", n.name, n.f.Began())
 		}

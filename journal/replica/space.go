@@ -14,11 +14,11 @@ type Space struct {
 	max       int64
 	clustered bool
 
-	kept    atomic.Int64 // bytes of journal on disk
-	grown   atomic.Int64 // bytes of journal since the last round of snapshots began
-	writers atomic.Int64 // nodes that write the journal; 0: not known yet
-	full    atomic.Bool  // hits are refused for want of room
-	looked  time.Time    // the flusher's: when the store was last asked how much there is
+	retained atomic.Int64 // bytes of journal on disk
+	grown    atomic.Int64 // bytes of journal since the last round of snapshots began
+	writers  atomic.Int64 // nodes that write the journal; 0: not known yet
+	full     atomic.Bool  // hits are refused for want of room
+	looked   time.Time    // the flusher's: when the store was last asked how much there is
 }
 
 // What the engine tells whoever is refused.
@@ -35,8 +35,8 @@ func (s *Space) Init(max int64, clustered bool) { s.max, s.clustered = max, clus
 // Room is how the data directory is shared out.
 func (s *Space) Room() Room { return Room{s.max, int(s.writers.Load()), s.clustered} }
 
-// Kept is how many bytes of journal there are on disk, as far as it is known.
-func (s *Space) Kept() int64 { return s.kept.Load() }
+// Retained is how many bytes of journal there are on disk, as far as it is known.
+func (s *Space) Retained() int64 { return s.retained.Load() }
 
 // Grown is how many were written since the last round of snapshots began.
 func (s *Space) Grown() int64 { return s.grown.Load() }
@@ -45,13 +45,13 @@ func (s *Space) Grown() int64 { return s.grown.Load() }
 func (s *Space) Full() bool { return s.full.Load() }
 
 // Haste tells whether rounds of snapshots must be quick.
-func (s *Space) Haste() bool { return s.max > 0 && s.Room().Haste(s.Kept()) }
+func (s *Space) Haste() bool { return s.max > 0 && s.Room().Haste(s.Retained()) }
 
 // Wrote counts a message of so many bytes that came into the journal, of this node or
 // another.
 func (s *Space) Wrote(bytes int) {
 	s.grown.Add(int64(bytes))
-	s.kept.Add(int64(bytes + MessageBytes))
+	s.retained.Add(int64(bytes + MessageBytes))
 }
 
 // RoundBegan begins to count anew what a round of snapshots waits for.
@@ -60,12 +60,12 @@ func (s *Space) RoundBegan() { s.grown.Store(0) }
 // Loaded notes how many bytes of journal a start found.
 func (s *Space) Loaded(bytes uint64) {
 	s.grown.Store(int64(bytes))
-	s.kept.Store(int64(bytes))
+	s.retained.Store(int64(bytes))
 }
 
 // Found notes how many bytes of journal the store says that there are. The flusher may add
 // to it meanwhile: it is an estimate.
-func (s *Space) Found(bytes uint64) { s.kept.Store(int64(bytes)) }
+func (s *Space) Found(bytes uint64) { s.retained.Store(int64(bytes)) }
 
 // SetWriters says how many nodes write the journal.
 func (s *Space) SetWriters(nodes int) { s.writers.Store(int64(nodes)) }
@@ -93,7 +93,7 @@ func (s *Space) Flushing(last bool) (as Flushing) {
 	if s.max == 0 {
 		return as
 	}
-	return s.Room().Flushing(s.Kept(), last)
+	return s.Room().Flushing(s.Retained(), last)
 }
 
 // Bound has the engine refuse what could not be kept, while so many bytes are on their way.
@@ -101,14 +101,14 @@ func (s *Space) Bound(e *weir.Engine, underWay int) {
 	if s.max == 0 {
 		return
 	}
-	r, kept := s.Room(), s.Kept()
-	bytes, why := r.Waiting(kept, int64(underWay)), burstMessage
+	r, retained := s.Room(), s.Retained()
+	bytes, why := r.Waiting(retained, int64(underWay)), burstMessage
 	if bytes < 0 {
 		why = fullMessage
 	}
-	s.full.Store(r.Full(kept))
+	s.full.Store(r.Full(retained))
 	replication.Of(e).BoundWaiting(bytes, why)
-	if r.Admits(kept, int64(underWay)) {
+	if r.Admits(retained, int64(underWay)) {
 		replication.Of(e).RefuseTakes("")
 	} else {
 		replication.Of(e).RefuseTakes(noTakesMessage)

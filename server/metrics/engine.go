@@ -15,8 +15,8 @@ func newEngineCollector(stats func() weir.Stats) *figures[weir.Stats] {
 		func(s weir.Stats) float64 { return float64(s.TooLate) })
 	add(counter, "weir_too_far_ahead_hits_total", "Hits refused: too far in the future.",
 		func(s weir.Stats) float64 { return float64(s.TooFarAhead) })
-	add(counter, "weir_ahead_hits_total", "Hits of other nodes, snapshots or older lives, minutes and more ahead of this node's clock: they count when their second comes.",
-		func(s weir.Stats) float64 { return float64(s.Ahead) })
+	add(counter, "weir_quarantined_hits_total", "Hits of other nodes, snapshots or older lives, minutes and more ahead of this node's clock: they count when their second comes.",
+		func(s weir.Stats) float64 { return float64(s.Quarantined) })
 	add(gauge, "weir_clock_correction_seconds", "Seconds added to this machine's time of day, since most other nodes say that it is wrong by as much.",
 		func(s weir.Stats) float64 { return s.ClockCorrection.Seconds() })
 	add(gauge, "weir_limit_clock_behind_seconds", "Seconds by which the time of day has run ahead of the clock that limits are kept by since the start: it was set, or the machine was stopped. Limits are not wrong by it.",
