@@ -52,7 +52,7 @@ func isEmpty(state []byte) (bool, error) {
 		return false, nil
 	}
 	s, err := replication.ReadState(state)
-	return len(s.Keys)+len(s.Ahead)+len(s.Evicted) == 0 && s.Total.Total() == 0, err
+	return len(s.Keys)+len(s.Quarantined)+len(s.Evicted) == 0 && s.Total.Total() == 0, err
 }
 
 func (b *bases) end(ctx context.Context, note digest.Note) error {
