@@ -8,6 +8,7 @@ type OverviewAnswer struct {
 	At            Time      `json:"at" doc:"The end of the window."`
 	All           *AllHits  `json:"all,omitempty" doc:"Hits of all keys together; absent where the identity may read some keys only."`
 	Keys          []KeyView `json:"keys" nullable:"false" doc:"Most hits in the window first."`
+	Pending       bool      `json:"pending,omitempty" doc:"Of a stream: the keys that have most are still being looked for, and come with a later event."`
 	Alarms        []Alarm   `json:"alarms,omitempty" doc:"What is wrong now, for identities that may read all keys."`
 	Freshness
 }
@@ -49,7 +50,14 @@ type KeyAnswer struct {
 	Counts        []KeyWindow `json:"counts" nullable:"false" doc:"Windows of 1 minute, 5 minutes, 1 hour, 1 day and 1 week."`
 	Line          Line        `json:"line"`
 	Before        []uint64    `json:"before" nullable:"false" doc:"Estimates of the same parts one window earlier."`
+	With          []OtherKey  `json:"with,omitempty" doc:"The same parts of the keys that were named beside it."`
 	Freshness
+}
+
+// OtherKey is a key whose line is beside that of another.
+type OtherKey struct {
+	Key  string   `json:"key"`
+	Line []uint64 `json:"line" nullable:"false" doc:"Estimates."`
 }
 
 // KeyWindow is the count of a key in one window.
@@ -66,6 +74,9 @@ type LimitsView struct {
 	More  int          `json:"more,omitempty" doc:"Policies that are left out: a view has 100 at most."`
 	Of    string       `json:"of,omitempty" doc:"The policy whose keys follow."`
 	Keys  []LimitKey   `json:"keys" nullable:"false" doc:"The keys that have used most of it, by share of their burst."`
+
+	Denied    []LimitedKey `json:"denied_keys,omitempty" doc:"The keys that it denied most in the last 5 minutes, of those that this node denied."`
+	MayChange bool         `json:"may_change,omitempty" doc:"Who asks may reset and grant it."`
 	Freshness
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-counter/weir/server/metrics"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/board"
+	"github.com/weir-counter/weir/service/views"
 	"github.com/weir-counter/weir/service/conns"
 )
 
@@ -29,6 +30,7 @@ type Server struct {
 	hits      *body.Hits
 	tallies   sync.Pool       // of *service.Tally
 	board     board.Board     // of the pages that are open
+	tops      views.Tops      // that they show
 	draining  atomic.Bool     // set once, when Run begins to stop
 	stopping  context.Context // ends then: answers that last do too
 	beginStop context.CancelFunc
@@ -141,6 +143,7 @@ func (s *Server) stop(ctx context.Context, hs *http.Server) error {
 	}
 	s.beginStop()
 	s.board.Close() // pages look elsewhere: their streams would never end
+	s.tops.Close()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)
 	defer cancel()
 	if err := hs.Shutdown(bounded); err != nil {

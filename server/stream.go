@@ -16,6 +16,7 @@ import (
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/board"
 	"github.com/weir-counter/weir/service/conns"
+	"github.com/weir-counter/weir/service/views"
 )
 
 func wantsEvents(r *http.Request) bool {
@@ -24,6 +25,19 @@ func wantsEvents(r *http.Request) bool {
 
 func (s *Server) viewJSON(ctx context.Context, c service.Caller, query any) ([]byte, error) {
 	view, err := s.made(ctx, c, query)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(view)
+}
+
+// viewAgain is viewJSON for a stream of that name.
+func (s *Server) viewAgain(ctx context.Context, c service.Caller, query any, name string) ([]byte, error) {
+	q, is := query.(views.OverviewQuery)
+	if !is {
+		return s.viewJSON(ctx, c, query)
+	}
+	view, err := s.tops.OverviewAgain(ctx, s.service, c, q, name)
 	if err != nil {
 		return nil, err
 	}
@@ -85,13 +99,14 @@ func (s *Server) watch(c service.Caller, query any) (*board.Watch, error) {
 		}
 		return errOtherScope
 	}
-	return s.board.Watch(fmt.Sprintf("%q %q %T %+q", c.Name(), scope, query, fmt.Sprint(query)), board.Asker{
+	name := fmt.Sprintf("%q %q %#v", c.Name(), scope, query)
+	return s.board.Watch(name, board.Asker{
 		Client: c.String(),
 		May:    may,
 		Ask: func(ctx context.Context) ([]byte, error) {
 			ctx, cancel := context.WithTimeout(ctx, makingView)
 			defer cancel()
-			document, err := s.viewJSON(ctx, c, query)
+			document, err := s.viewAgain(ctx, c, query, name)
 			if changed := may(); changed != nil { // it may be made for what it may do now
 				return nil, changed
 			}

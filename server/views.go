@@ -23,8 +23,9 @@ type overviewQuestion struct {
 }
 
 type keyViewQuestion struct {
-	Key    string `query:"key" required:"true" doc:"The key. * counts all hits but those of limit: keys." example:"url:/home"`
-	Window string `query:"window" default:"1h" doc:"The window of the lines, whole seconds." example:"1h"`
+	Key    string   `query:"key" required:"true" doc:"The key. * counts all hits but those of limit: keys." example:"url:/home"`
+	Window string   `query:"window" default:"1h" doc:"The window of the lines, whole seconds." example:"1h"`
+	With   []string `query:"with,explode" maxItems:"4" doc:"Another key, whose line is wanted beside it; may be repeated." example:"url:/cart"`
 }
 
 type limitsViewQuestion struct {
@@ -46,7 +47,7 @@ func (s *Server) registerViews(doc *openapi.API) {
 		OperationID: "view-key", Method: http.MethodGet, Path: "/v1/views/key", Summary: "View a key", Description: viewDescription,
 	}, []api.Code{api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeNotHeld, api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, q *keyViewQuestion) {
 		w, err := service.ParseWindow("window", q.Window)
-		s.view(ctx, err, views.KeyQuery{Key: q.Key, Window: w})
+		s.view(ctx, err, views.KeyQuery{Key: q.Key, Window: w, With: q.With})
 	})
 	openapi.View[limitsViewQuestion, api.LimitsView](doc, huma.Operation{
 		OperationID: "view-limits", Method: http.MethodGet, Path: "/v1/views/limits", Summary: "View the policies", Description: viewDescription,

@@ -138,3 +138,14 @@ func Refunded(made []policy.Changed) (n uint64) {
 	}
 	return n
 }
+
+// MayChangeLimit tells whether the caller may reset and grant a policy. It is not counted as a request: a page
+// offers no more than it may do.
+func (s *Service) MayChangeLimit(c Caller, name string) bool {
+	is, err := s.identity(c)
+	if err != nil || is == nil {
+		return err == nil
+	}
+	may := is.Permission(auth.Admin)
+	return may != nil && may.Limit(name)
+}

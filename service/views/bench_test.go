@@ -10,7 +10,7 @@ import (
 	"github.com/weir-counter/weir/service"
 )
 
-// What the view of all keys costs, by how many there are.
+// What the view of all keys costs, by how many there are: asked for once, and again and again.
 func BenchmarkOverview(b *testing.B) {
 	for _, keys := range []int{1000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint(keys), func(b *testing.B) {
@@ -28,11 +28,23 @@ func BenchmarkOverview(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			for b.Loop() {
-				if _, err := Overview(context.Background(), s, service.Caller{}, OverviewQuery{Window: 5 * time.Minute, N: 15}); err != nil {
-					b.Fatal(err)
+			q := OverviewQuery{Window: 5 * time.Minute, N: 15}
+			b.Run("once", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := Overview(context.Background(), s, service.Caller{}, q); err != nil {
+						b.Fatal(err)
+					}
 				}
-			}
+			})
+			b.Run("again", func(b *testing.B) {
+				var tops Tops
+				defer tops.Close()
+				for b.Loop() {
+					if _, err := tops.OverviewAgain(context.Background(), s, service.Caller{}, q, "q"); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
 		})
 	}
 }

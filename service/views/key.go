@@ -15,6 +15,7 @@ var windows = []time.Duration{time.Minute, 5 * time.Minute, time.Hour, 24 * time
 type KeyQuery struct {
 	Key    string
 	Window time.Duration // of the lines, whole seconds
+	With   []string      // other keys, whose lines are beside it
 }
 
 // Key is one key: in the usual windows, and over time beside the window before.
@@ -27,6 +28,9 @@ func Key(ctx context.Context, s *service.Service, c service.Caller, q KeyQuery) 
 	}
 	divided := partsOf(end, q.Window)
 	questions = divided.append(divided.append(questions, q.Key, 0), q.Key, q.Window)
+	for _, other := range q.With {
+		questions = divided.append(questions, other, 0)
+	}
 	bounds, fresh, err := s.Batch(ctx, c, questions)
 	if err != nil {
 		return answer, err
@@ -37,6 +41,9 @@ func Key(ctx context.Context, s *service.Service, c service.Caller, q KeyQuery) 
 		answer.Counts = append(answer.Counts, api.KeyWindow{WindowSeconds: int64(w / time.Second), Bounds: two[0], Before: two[1]})
 	}
 	answer.Line = divided.line(&bounds)
-	answer.Before = estimates(bounds)
+	answer.Before = estimates(take(&bounds, divided.len()))
+	for _, other := range q.With {
+		answer.With = append(answer.With, api.OtherKey{Key: other, Line: estimates(take(&bounds, divided.len()))})
+	}
 	return answer, nil
 }

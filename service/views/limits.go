@@ -11,6 +11,8 @@ import (
 const (
 	maxPolicies = 100 // of one view
 	fullest     = 15  // keys of the policy that is looked at
+	// deniedWithin is when its most denied keys were denied.
+	deniedWithin = 5 * time.Minute
 )
 
 // LimitsQuery asks for the view of the policies.
@@ -55,6 +57,12 @@ func Limits(ctx context.Context, s *service.Service, c service.Caller, q LimitsQ
 			return answer, err
 		}
 		answer.Keys = keys.Keys
+		who, err := s.Who(c, service.WhoQuery{Window: deniedWithin, N: fullest, Limit: q.Name})
+		if err != nil {
+			return answer, err
+		}
+		answer.Denied = who.Keys
+		answer.MayChange = s.MayChangeLimit(c, q.Name)
 	}
 	return answer, nil
 }

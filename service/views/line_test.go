@@ -46,9 +46,12 @@ func TestLinesAreExact(t *testing.T) {
 		}
 	}
 	for _, w := range windows {
-		answer, err := Key(context.Background(), s, service.Caller{}, KeyQuery{"busy", w})
+		answer, err := Key(context.Background(), s, service.Caller{}, KeyQuery{Key: "busy", Window: w, With: []string{"other"}})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if len(answer.With) != 1 || answer.With[0].Key != "other" || len(answer.With[0].Line) != len(answer.Before) {
+			t.Errorf("%v: beside it: %+v", w, answer.With)
 		}
 		if answer.Line.Lower != nil || len(answer.Line.Estimate) != len(answer.Before) {
 			t.Errorf("%v: not exact: %+v", w, answer.Line)

@@ -94,8 +94,8 @@ func (w *weirAt) hit(key string, n uint64, ago time.Duration) {
 	}
 }
 
-// allow asks the limits of a key, so many times.
-func (w *weirAt) allow(key string, times int) {
+// allow asks the limits of a key, so many times, and returns the ID of the last denial.
+func (w *weirAt) allow(key string, times int) (denial string) {
 	w.Helper()
 	for range times {
 		r, err := http.Post(w.url+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"key":%q}`, key)))
@@ -103,7 +103,9 @@ func (w *weirAt) allow(key string, times int) {
 			w.Fatal(err)
 		}
 		r.Body.Close()
+		denial = r.Header.Get("Weir-Denial")
 	}
+	return denial
 }
 
 // tab is a page in the browser. A test fails when one asks another server, when its

@@ -32,7 +32,7 @@ func TestPages(t *testing.T) {
 	for ago := 10; ago < 280; ago += 3 {
 		w.hit("url:/home", 1, time.Duration(ago)*time.Minute)
 	}
-	w.allow("login:bob:10.0.0.1", 7)
+	denial := w.allow("login:bob:10.0.0.1", 7)
 	p := open(t, w.url+"/")
 
 	t.Run("Overview", func(t *testing.T) {
@@ -70,7 +70,15 @@ func TestPages(t *testing.T) {
 		p.until(`document.querySelector(".plot canvas") && document.querySelector(".said").textContent.includes("exact")`)
 		p.do(chromedp.Click(chromedp.CSS(`.values summary`)))
 		p.until(`document.querySelectorAll(".values tbody tr").length > 50`)
+		p.until(`document.querySelectorAll(".heat tbody td").length === 168`)
+		p.do(chromedp.SendKeys(chromedp.CSS(`input[aria-label="Compare with another key"]`), "url:/home"+kb.Enter))
+		p.until(`location.hash.includes("with=url%3A%2Fhome") && document.querySelector(".u-legend").textContent.includes("url:/home")`)
+		p.do(chromedp.SendKeys(chromedp.CSS(`input[aria-label="Limit, as a number"]`), "30"))
+		p.until(`location.hash.includes("limit=30") && /30 per 1 min would have denied about \d/.test(document.querySelector(".whatif .said").textContent)`)
+		p.until(`document.querySelector(".u-legend").textContent.includes("would be denied")`)
 		p.audit("key")
+		p.do(chromedp.Click(chromedp.CSS(`.compared a`)))
+		p.until(`!location.hash.includes("with=")`)
 		p.at("/key/url%3A%2Fhome?window=1d")
 		p.says("Hits over 1 day")
 		p.until(`/\(hits\/(s|min|h|d)\)/.test(document.querySelector("figure.chart").parentElement.querySelector("h2").textContent)`)
@@ -93,9 +101,25 @@ func TestPages(t *testing.T) {
 		p.says("denied now")
 		p.says("for each login:{user}")
 		p.until(`document.querySelector(".plot canvas")`)
+		p.until(`document.querySelectorAll(".rows td.denied")[2]?.textContent === "2"`) // the most denied key
 		p.audit("limit")
+		p.do(chromedp.Click(chromedp.CSS(`button[aria-label="Change login:bob"]`)))
+		p.do(chromedp.Click(`//button[text()="Forget what it has used"]`))
+		p.says("Its whole burst is there again.")
+		p.do(chromedp.Click(`//button[text()="Grant"]`))
+		p.says("10 more may pass.")
+		p.do(chromedp.Click(`//dialog//button[text()="Close"]`))
+		p.says("No key has used anything of this limit.")
 		p.at("/limits/trial")
 		p.says("would be denied")
+		p.do(chromedp.SendKeys(chromedp.CSS(`input[aria-label="ID of a denial"]`), denial+kb.Enter))
+		p.says("Enough would have been")
+		p.says("5 of 5")
+		p.audit("why")
+		p.expectFailures(true)
+		p.at("/why/none")
+		p.says("no denial has the ID none")
+		p.expectFailures(false)
 	})
 	t.Run("Cluster", func(t *testing.T) {
 		p.T = t

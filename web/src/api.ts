@@ -10,19 +10,19 @@ export const token = {
   set: (value: string) => (value ? sessionStorage.setItem(tokenAt, value) : sessionStorage.removeItem(tokenAt)),
 };
 
-type Params = Record<string, string | number | undefined>;
+type Params = Record<string, string | number | string[] | undefined>;
 
 /** url is relative to the page, so that a proxy may have it under any path. */
 function url(path: string, params: Params): string {
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(params)) if (value !== undefined && value !== "") query.set(name, String(value));
+  for (const [name, value] of Object.entries(params)) for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined && one !== "") query.append(name, String(one));
   return query.size ? `${path}?${query}` : path;
 }
 
-async function ask(path: string, params: Params, accept: string, signal: AbortSignal): Promise<Response> {
+async function ask(path: string, params: Params, accept: string, signal: AbortSignal, method = "GET"): Promise<Response> {
   const headers: Record<string, string> = { Accept: accept };
   if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
-  const answer = await fetch(url(path, params), { headers, signal, cache: "no-store" });
+  const answer = await fetch(url(path, params), { method, headers, signal, cache: "no-store" });
   if (answer.ok) return answer;
   throw await problemOf(answer);
 }
@@ -38,6 +38,11 @@ async function problemOf(answer: Response): Promise<Problem> {
 
 export async function get<T>(path: string, params: Params, signal: AbortSignal): Promise<T> {
   return (await ask(path, params, "application/json", signal)).json();
+}
+
+/** change asks for something that changes what the server has. */
+export async function change<T>(method: "POST" | "DELETE", path: string, params: Params): Promise<T> {
+  return (await ask(path, params, "application/json", AbortSignal.timeout(10_000), method)).json();
 }
 
 export type State = "connecting" | "live" | "lost";

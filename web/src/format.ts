@@ -3,7 +3,7 @@
 import { kept } from "./kept";
 import type { Bounds } from "./types";
 
-const locale = [...navigator.languages];
+export const locale = [...navigator.languages];
 const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat(locale, { notation: "compact", maximumFractionDigits: 1 });
 const three = new Intl.NumberFormat(locale, { maximumSignificantDigits: 3 });

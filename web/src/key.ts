@@ -3,6 +3,8 @@
 import { get } from "./api";
 import { Chart, plotOf } from "./chart";
 import { fill, h, name, shown } from "./dom";
+import { heatMap } from "./heat";
+import { WhatIf } from "./whatif";
 import { duration, moment } from "./format";
 import { card, Change, Count, Notices, spoken, windowTabs, type Page } from "./parts";
 import { link, windowOf, type Place } from "./place";
@@ -10,12 +12,17 @@ import type { KeyAnswer, Line, Series } from "./types";
 
 const lengths: Record<string, number> = { "1m": 60, "5m": 300, "1h": 3600, "1d": 86400, "1w": 604800 };
 
-export function keyPage(place: Place): { page: Page; path: string; params: Record<string, string>; view(of: KeyAnswer): void } {
+export function keyPage(place: Place): { page: Page; path: string; params: Record<string, string | string[]>; view(of: KeyAnswer): void } {
   const key = place.name;
   const window = windowOf(place, "1h");
   const from = Number(place.params.get("from"));
   const to = Number(place.params.get("to"));
   const zoomed = to > from;
+  const others = place.params.getAll("with").filter((other) => other !== key).slice(0, 4);
+  const limit = Number(place.params.get("limit")) || 0;
+  const per = Number(place.params.get("per")) || 60;
+  /** state is what the URL keeps beside the window. */
+  const kept = () => ({ with: others, limit: whatIf.limit ? String(whatIf.limit) : undefined, per: whatIf.limit ? String(whatIf.per) : undefined });
   const notices = new Notices();
   const counts = new Map<number, { count: Count; change: Change }>();
   const tiles = h("dl", { class: "tiles counts" }, ...Object.entries(lengths).map(([w, seconds]) => {
@@ -25,7 +32,7 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
   }));
   const zoom = (from: number, to: number) => {
     const least = Math.max(to - from, 8);
-    location.hash = link("key", key, { window, from: String(Math.floor((from + to - least) / 2)), to: String(Math.ceil((from + to + least) / 2)) });
+    location.hash = link("key", key, { window, ...kept(), from: String(Math.floor((from + to - least) / 2)), to: String(Math.ceil((from + to + least) / 2)) });
   };
   const chart = new Chart(`Hits of ${shown(key)}`, zoom, 300);
   const state = { from: 0, to: 0 };
@@ -33,14 +40,32 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
     h("button", { type: "button", click: () => { const [left, right] = change(state.to - state.from); zoom(state.from + left, state.to + right); } }, title);
   const tools = h("div", { class: "tools", role: "group", "aria-label": "Zoom" },
     button("Earlier", (s) => [-s / 2, -s / 2]), button("Later", (s) => [s / 2, s / 2]), button("Closer", (s) => [s / 4, -s / 4]), button("Wider", (s) => [-s / 2, s / 2]),
-    zoomed && h("a", { class: "button", href: link("key", key, { window }) }, "Now"));
+    zoomed && h("a", { class: "button", href: link("key", key, { window, with: others }) }, "Now"));
   const said = h("p", { class: "said" });
   const asking = new AbortController();
 
-  const plot = (line: Line, before?: number[]) => {
+  const whatIf = new WhatIf(limit, per, () => {
+    history.replaceState(null, "", link("key", key, { ...(zoomed ? { from: String(from), to: String(to) } : {}), window, ...kept() }));
+    if (last) plot(...last);
+  });
+  const compare = h("input", {
+    type: "search", "aria-label": "Compare with another key", placeholder: "Compare with another key", spellcheck: "false", autocapitalize: "off", maxlength: 512,
+    change: () => { if (compare.value && others.length < 4) location.hash = link("key", key, { window, ...kept(), with: [...others, compare.value] }); },
+  });
+  const compared = h("p", { class: "compared" }, ...others.map((other, i) => h("a", {
+    class: "button", href: link("key", key, { window, with: others.filter((o) => o !== other) }), "aria-label": `Leave out ${shown(other)}`,
+  }, h("span", { class: `dot of${i}` }), name(other), " \u00d7")));
+  let last: [Line, number[]?, { key: string; line: number[] }[]?] | undefined;
+  const plot = (line: Line, before?: number[], beside: { key: string; line: number[] }[] = []) => {
+    last = [line, before, beside];
     state.from = line.from;
     state.to = line.to;
-    chart.draw(plotOf(line, "Hits", before ? [{ label: `${spoken[window]} before`, values: before, color: "--muted", dashed: true }] : []));
+    const stopped = whatIf.draw(line);
+    chart.draw(plotOf(line, "Hits", [
+      ...(before ? [{ label: `${spoken[window]} before`, values: before, color: "--muted", dashed: true }] : []),
+      ...beside.map((other, i) => ({ label: shown(other.key), values: other.line, color: `--other${i}` })),
+      ...(stopped ? [{ label: "would be denied", values: stopped, color: "--denied" }] : []),
+    ]));
     fill(said, zoomed ? `${moment(line.from)} to ${moment(line.to)}, ` : "", `each point is ${duration(line.step_s)}`, line.lower ? "; the band is between the least and the most that it may be" : "; exact");
   };
   const ask = async () => {
@@ -57,15 +82,19 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
     }
   };
   if (zoomed) void ask();
+  const heat = h("div", {}, h("p", { class: "said" }, "Asking\u2026"));
+  void heatMap(key, asking.signal).then((made) => fill(heat, made), (failure) => asking.signal.aborted || fill(heat, h("p", { class: "said" }, (failure as Error).message)));
 
   const element = h("div", { class: "page" },
     h("div", { class: "title" }, h("h1", { tabindex: -1, class: "key" }, name(key)), windowTabs(place, zoomed ? "" : window)),
     notices.element,
     card("Hits in the last", null, tiles),
-    card(chart.titled(zoomed ? "Hits, closer" : `Hits over ${spoken[window]}`), tools, chart.element, said));
+    card(chart.titled(zoomed ? "Hits, closer" : `Hits over ${spoken[window]}`), tools, chart.element, said, zoomed ? null : h("div", { class: "row" }, compare, compared)),
+    card("What if it was limited", null, whatIf.element),
+    card("By hour and day of the week", null, heat));
   return {
     page: { title: shown(key), element, close: () => (asking.abort(), chart.close()) },
-    path: "v1/views/key", params: { key, window },
+    path: "v1/views/key", params: { key, window, with: others },
     view(of) {
       notices.set([], of.late);
       for (const one of of.counts) {
@@ -73,7 +102,7 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
         made?.count.set(one);
         made?.change.set(one, one.before);
       }
-      if (!zoomed) plot(of.line, of.before);
+      if (!zoomed) plot(of.line, of.before, of.with);
     },
   };
 }

@@ -1,12 +1,14 @@
 // The policies: what each let pass and denied, and which keys have used most of one.
 
+import { change } from "./api";
 import { Chart, plotOf, Spark, whole } from "./chart";
-import { attr, fill, h, name, text } from "./dom";
-import { duration, moment, number, percent } from "./format";
+import { attr, fill, h, name, shown, text } from "./dom";
+import { clock, duration, moment, number, percent } from "./format";
 import { card, Count, Notices, spoken, windowTabs, type Page } from "./parts";
 import { link, windowOf, type Place } from "./place";
 import { LiveTable } from "./table";
-import type { Limits, LimitKey, Policy } from "./types";
+import type { DeniedKey, Limits, LimitKey, Policy } from "./types";
+import { whyForm } from "./why";
 
 interface Row { policy: Policy; allowed: number[]; denied: number[]; chosen: boolean }
 
@@ -45,17 +47,19 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
   });
   const more = h("p", { class: "said", hidden: true });
 
+  const admin = new Admin(place.name);
+  const acts = (key: string) => h("td", { class: "n acts" }, h("button", { type: "button", class: "plain", "aria-label": `Change ${shown(key)}`, click: () => admin.open(key) }, "\u2026"));
   const chart = new Chart(`Decisions of ${place.name}`, undefined, 260, "decisions");
   const facts = h("p", { class: "said" });
   const keys = new LiveTable<LimitKey>(`Keys that have used most of ${place.name}`, [
-    { title: "Key" }, { title: "Used", class: "n" }, { title: "Of its burst", class: "share" }, { title: "Whole again in", class: "n" },
+    { title: "Key" }, { title: "Used", class: "n" }, { title: "Of its burst", class: "share" }, { title: "Whole again in", class: "n" }, { title: "Change", class: "n acts", hidden: true },
   ], "No key has used anything of this limit.", (of) => {
     const used = h("td", { class: "n" });
     const meter = h("meter", { min: 0, max: 1, high: 0.99, optimum: 0, "aria-label": "used" });
     const part = h("span");
     const reset = h("td", { class: "n" });
     return {
-      element: h("tr", {}, h("th", { scope: "row", class: "key" }, h("a", { href: link("key", of.key) }, name(of.key))), used, h("td", { class: "share" }, meter, " ", part), reset),
+      element: h("tr", {}, h("th", { scope: "row", class: "key" }, h("a", { href: link("key", of.key) }, name(of.key))), used, h("td", { class: "share" }, meter, " ", part), reset, acts(of.key)),
       update(k) {
         text(used, `${number(k.used)} of ${number(k.burst)}`);
         meter.value = k.share;
@@ -65,9 +69,24 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
       },
     };
   });
-  const detail = place.name ? [card(chart.titled(place.name), null, facts, chart.element), card("Fullest keys", null, keys.element)] : [];
+  const denied = new LiveTable<DeniedKey>(`Keys that ${place.name} denied most in the last 5 minutes`, [
+    { title: "Key" }, { title: "Denied", class: "n" }, { title: "Last", class: "n" }, { title: "Passes again in", class: "n" }, { title: "Change", class: "n acts", hidden: true },
+  ], "No key was denied in the last 5 minutes.", (of) => {
+    const n = h("td", { class: "n denied" });
+    const last = h("td", { class: "n" });
+    const wait = h("td", { class: "n" });
+    return {
+      element: h("tr", {}, h("th", { scope: "row", class: "key" }, h("a", { href: link("key", of.key) }, name(of.key))), n, last, wait, acts(of.key)),
+      update(k) {
+        text(n, number(k.denied));
+        text(last, clock(k.last));
+        text(wait, k.retry_after_s > 0 ? duration(Math.ceil(k.retry_after_s)) : "now");
+      },
+    };
+  });
+  const detail = place.name ? [card(chart.titled(place.name), null, facts, chart.element), h("div", { class: "two" }, card("Fullest keys", null, keys.element), card("Most denied keys, in 5 minutes", null, denied.element)), admin.dialog] : [];
   const element = h("div", { class: "page" },
-    h("div", { class: "title" }, h("h1", { tabindex: -1 }, "Limits"), windowTabs(place, window)),
+    h("div", { class: "title" }, h("h1", { tabindex: -1 }, "Limits"), whyForm(), windowTabs(place, window)),
     notices.element, card(`Policies, in ${spoken[window]}`, null, table.element, more, file), ...detail);
 
   return {
@@ -92,6 +111,40 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
         ...(p.mode === "shadow" ? [{ label: "would be denied", values: lines.shadow_denied.estimate, color: "--shadow" }] : []),
       ]));
       keys.update(of.keys, (k) => k.key);
+      denied.update(of.denied_keys ?? [], (k) => k.key);
+      attr(element, "data-admin", of.may_change ? "" : null);
     },
   };
+}
+
+/** Admin asks what is to become of a key of a limit: its use forgotten, or more granted. Only who may sees it. */
+class Admin {
+  private key = "";
+  private readonly title = h("h2", {});
+  private readonly said = h("p", { class: "said", role: "status" });
+  private readonly many = h("input", { id: "grant-n", type: "number", min: 0, step: 1, value: 10, required: true });
+  private readonly long = h("select", { id: "grant-for" }, ...[["10m", "10 min"], ["1h", "1 h"], ["24h", "1 d"], ["7d", "1 week"]].map(([value, title]) => h("option", { value }, title!)));
+  readonly dialog = h("dialog", { class: "card", "aria-label": "Change a key" }, this.title,
+    h("p", {}, h("button", { type: "button", click: () => this.ask("DELETE", `v1/limits/${encodeURIComponent(this.limit)}/keys/${encodeURIComponent(this.key)}`, {}, "Its whole burst is there again.") }, "Forget what it has used")),
+    h("form", { class: "ask", submit: (e: Event) => { e.preventDefault(); void this.ask("POST", "v1/grants", { limit: this.limit, key: this.key, n: this.many.value, for: this.long.value }, `${number(Number(this.many.value))} more may pass.`); } },
+      h("label", { for: "grant-n" }, "Let"), this.many, h("label", { for: "grant-for" }, "more pass within"), this.long, h("button", { type: "submit" }, "Grant")),
+    this.said, h("form", { method: "dialog" }, h("button", { type: "submit" }, "Close")));
+
+  constructor(private readonly limit: string) {}
+
+  open(key: string) {
+    this.key = key;
+    fill(this.title, name(key), " of ", name(this.limit));
+    text(this.said, "");
+    this.dialog.showModal();
+  }
+
+  private async ask(method: "POST" | "DELETE", path: string, params: Record<string, string>, done: string) {
+    try {
+      await change(method, path, params);
+      text(this.said, done);
+    } catch (failure) {
+      text(this.said, (failure as Error).message);
+    }
+  }
 }

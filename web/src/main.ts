@@ -13,10 +13,11 @@ import { overviewPage } from "./overview";
 import { mark, type Page } from "./parts";
 import { here, link, type Place } from "./place";
 import { search } from "./search";
+import { whyPage } from "./why";
 
-interface Shown<T> { page: Page; path: string; params: Record<string, string>; view(of: T): void }
+interface Shown<T> { page: Page; /** of the stream; "": there is none */ path: string; params: Record<string, string | string[]>; view(of: T): void }
 
-const pages: Record<Place["page"], (place: Place) => Shown<never>> = { overview: overviewPage, key: keyPage, limits: limitsPage, nodes: nodesPage };
+const pages: Record<Place["page"], (place: Place) => Shown<never>> = { overview: overviewPage, key: keyPage, limits: limitsPage, nodes: nodesPage, why: whyPage };
 const root = document.documentElement;
 const main = h("main", { id: "main" });
 const status = h("span", { class: "status", role: "status" }, h("span", { class: "word" }));
@@ -38,10 +39,17 @@ function show() {
   close();
   const place = here();
   const made = pages[place.page](place) as Shown<unknown>;
-  for (const [page, tab] of tabs) attr(tab, "aria-current", page === place.page ? "page" : null);
+  for (const [page, tab] of tabs) attr(tab, "aria-current", page === place.page || (page === "limits" && place.page === "why") ? "page" : null);
   refused.hidden = true;
   leave.hidden = !token.get();
   put(made.page);
+  if (!made.path) {
+    attr(status, "data-state", null);
+    text(status.firstElementChild!, "");
+    attr(main, "data-state", null);
+    close = made.page.close;
+    return;
+  }
   const end = watch<{ as_of?: number; at?: number; cluster?: { now: number } }>(made.path, made.params, {
     state: say,
     view(of) {

@@ -65,7 +65,7 @@ export function overviewPage(place: Place): { page: Page; path: string; params: 
         attr(now.element, "title", `${number(of.all.per_second.estimate)} hits per second`);
       }
       scale.most = Math.max(1, ...of.keys.map((k) => k.estimate));
-      table.update(of.keys, (k) => k.key);
+      table.update(of.keys, (k) => k.key, of.pending ? "Looking through all keys\u2026" : undefined);
     },
   };
 }

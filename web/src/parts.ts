@@ -10,8 +10,8 @@ export interface Page { title: string; element: HTMLElement; close(): void }
 
 /** windowTabs are links to the same place with another window. */
 export function windowTabs(place: Place, chosen: string): HTMLElement {
-  const others: Record<string, string> = {};
-  place.params.forEach((value, name) => { if (!["window", "from", "to"].includes(name)) others[name] = value; });
+  const others: Record<string, string[]> = {};
+  for (const name of place.params.keys()) if (!["window", "from", "to"].includes(name)) others[name] = place.params.getAll(name);
   return h("nav", { class: "tabs", "aria-label": "Window" }, ...windows.map((w) =>
     h("a", { href: link(place.page, place.name, { ...others, window: w }), "aria-current": w === chosen ? "true" : null }, w)));
 }

@@ -1,12 +1,12 @@
 // Where the reader is: everything a page shows is in its URL, after the #, so that it works under any path.
 
-export interface Place { page: "overview" | "key" | "limits" | "nodes"; name: string; params: URLSearchParams }
+export interface Place { page: "overview" | "key" | "limits" | "nodes" | "why"; name: string; params: URLSearchParams }
 
 export function here(): Place {
   const [path = "", query = ""] = location.hash.replace(/^#\/?/, "").split("?", 2);
   const [page, ...rest] = path.split("/");
   const params = new URLSearchParams(query);
-  if (page === "key" || page === "limits") return { page, name: decode(rest.join("/")), params };
+  if (page === "key" || page === "limits" || page === "why") return { page, name: decode(rest.join("/")), params };
   return { page: page === "nodes" ? "nodes" : "overview", name: "", params };
 }
 
@@ -18,9 +18,9 @@ function decode(name: string): string {
   }
 }
 
-export function link(page: Place["page"], name = "", params: Record<string, string | undefined> = {}): string {
+export function link(page: Place["page"], name = "", params: Record<string, string | string[] | undefined> = {}): string {
   const query = new URLSearchParams();
-  for (const [key, value] of Object.entries(params)) if (value) query.set(key, value);
+  for (const [key, value] of Object.entries(params)) for (const one of [value].flat()) if (one) query.append(key, one);
   const path = page === "overview" ? "#/" : `#/${page}${name ? `/${encodeURIComponent(name)}` : ""}`;
   return query.size ? `${path}?${query}` : path;
 }

@@ -1,6 +1,6 @@
 // A table that lives: rows are kept by their name, so that focus and selection stay where they are.
 
-import { h } from "./dom";
+import { h, text } from "./dom";
 
 export interface Row<T> { element: HTMLTableRowElement; update(of: T): void }
 interface Column { title: string; class?: string; hidden?: boolean }
@@ -12,8 +12,8 @@ export class LiveTable<T> {
   private rows = new Map<string, Row<T>>();
   private order: string[] = [];
 
-  constructor(caption: string, columns: Column[], empty: string, private readonly make: (of: T) => Row<T>) {
-    this.empty = h("p", { class: "empty", hidden: true }, empty);
+  constructor(caption: string, columns: Column[], private readonly said: string, private readonly make: (of: T) => Row<T>) {
+    this.empty = h("p", { class: "empty", hidden: true }, said);
     this.element = h("div", { class: "scroll" },
       h("table", {}, h("caption", { class: "away" }, caption),
         h("thead", {}, h("tr", {}, ...columns.map((c) => h("th", { scope: "col", class: c.class }, c.hidden ? h("span", { class: "away" }, c.title) : c.title)))), this.body),
@@ -23,7 +23,9 @@ export class LiveTable<T> {
   /** While the reader points at a row, or has the focus in one, rows keep their places: nobody clicks what just moved. */
   private held() { return this.body.matches(":hover") || this.body.contains(document.activeElement); }
 
-  update(list: T[], nameOf: (of: T) => string) {
+  /** update shows a list; empty says why it has no row, where that is not the usual. */
+  update(list: T[], nameOf: (of: T) => string, empty = this.said) {
+    text(this.empty, empty);
     const was = new Map(this.order.map((name, i) => [name, i]));
     const named = new Map(list.map((of) => [nameOf(of), of]));
     let order = [...named.keys()];

@@ -8,12 +8,12 @@ export interface Line { from: number; step_s: number; to: number; estimate: numb
 
 export interface KeyView extends Bounds { key: string; before: Bounds; line: number[] }
 export interface Overview extends Freshness {
-  window_s: number; at: number; keys: KeyView[]; alarms?: Alarm[];
+  window_s: number; at: number; keys: KeyView[]; pending?: boolean; alarms?: Alarm[];
   all?: { per_second: { estimate: number }; hits: Bounds; before: Bounds; keys: number; line: Line };
 }
 
 export interface KeyWindow extends Bounds { window_s: number; before: Bounds }
-export interface KeyAnswer extends Freshness { key: string; window_s: number; at: number; counts: KeyWindow[]; line: Line; before: number[] }
+export interface KeyAnswer extends Freshness { key: string; window_s: number; at: number; counts: KeyWindow[]; line: Line; before: number[]; with?: { key: string; line: number[] }[] }
 export interface Series extends Freshness { from: number; to: number; step_s: number; points: (Bounds & { at: number })[] }
 export interface Keys { keys: string[]; next?: string }
 
@@ -22,7 +22,17 @@ export interface Policy {
   overrides: number; allowed: Bounds; denied: Bounds; shadow_denied: Bounds;
 }
 export interface LimitKey { key: string; used: number; burst: number; remaining: number; share: number; reset_s: number }
+export interface DeniedKey { limit: string; key: string; denied: number; since: number; last: number; retry_after_s: number }
+export interface Denial {
+  id: string; node?: string; at: number; more?: number; freshness: { as_of: number; late?: string[] };
+  limits: {
+    name: string; inline?: boolean; asked: string; key: string; keys?: string; by?: string; line?: number; changed?: boolean; where: string; away?: string;
+    limit: number; per_s: number; burst: number; algorithm: string; n: number; used: number; remaining: number; retry_at?: number; reset_at: number;
+    admissions: { at: number; n: number }[]; doubt_s: number; enough: { limit: number; per_s: number; burst: number };
+  }[];
+}
 export interface Limits extends Freshness {
+  denied_keys?: DeniedKey[]; may_change?: boolean;
   window_s: number; at: number; limits: Policy[]; more?: number; of?: string; keys: LimitKey[];
   file?: { path: string; loaded_at: number; error?: string };
   lines: { name: string; allowed: Line; denied: Line; shadow_denied: Line }[];
