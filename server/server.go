@@ -14,8 +14,8 @@ import (
 	"github.com/weir-counter/weir/server/metrics"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/board"
-	"github.com/weir-counter/weir/service/views"
 	"github.com/weir-counter/weir/service/conns"
+	"github.com/weir-counter/weir/service/views"
 )
 
 // Server is the HTTP door of a service. Create it with New.
