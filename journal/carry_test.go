@@ -286,6 +286,7 @@ func TestSettingsChangeAtARestart(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	filledAlone(t, cfg)
+	cfg.ShrinkRetention = true
 	for _, engine := range []weir.Config{
 		{Partitions: 64, Gather: true},
 		{Partitions: 4, Gather: true, Retention: 90 * 24 * time.Hour},
@@ -306,4 +307,54 @@ func TestSettingsChangeAtARestart(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	r.close()
+}
+
+// A shorter retention by a slip is refused, and costs no hits: alone, on the way into a cluster, and after a change of settings that was
+// cut off.
+func TestAShorterRetentionIsRefused(t *testing.T) {
+	t.Parallel()
+	c := wallCluster(t, 1)
+	cfg := c.cfgs[0]
+	filledAlone(t, cfg)
+	alone := cfg
+	alone.Join = alone.Join.Alone()
+	refuse := func(what string, cfg Config) {
+		t.Helper()
+		e, err := weir.New(weir.Config{Partitions: 64, Gather: true, Retention: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		if _, err = Open(t.Context(), e, cfg, nil); err == nil {
+			t.Fatalf("%s: it was opened", what)
+		}
+		var wrong *weir.Error
+		if !errors.As(err, &wrong) || wrong.Field != "Retention" || !strings.Contains(err.Error(), "all hits older than 1h would be dropped") || !strings.Contains(err.Error(), "--shrink-retention") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refuse("alone", alone)
+	refuse("into a cluster", cfg)
+	engine := weir.Config{Partitions: 4, Gather: true}
+	e, err := weir.New(engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	m, _, err := datadir.LoadManifest(cfg.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := conversion(alone, e, m)
+	if err := errors.Join(step.Write(t.Context(), false), step.SetAside()); err != nil {
+		t.Fatal(err)
+	}
+	refuse("cut off", alone)
+	r := startWith(t, engine, alone)
+	defer r.close()
+	for key, n := range map[string]uint64{"dense": 600, "late": 7} {
+		if got, err := r.e.Count(key, 30*time.Minute); err != nil || got.Lower != n || got.Upper != n {
+			t.Errorf("%s: %+v, %v", key, got, err)
+		}
+	}
 }

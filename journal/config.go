@@ -47,6 +47,10 @@ type Config struct {
 	// lost. Of a directory that is of a node alone already it changes nothing.
 	LeaveCluster bool
 
+	// ShrinkRetention lets a directory get a shorter retention than it has, which drops the hits that are older. If
+	// false, Open refuses and changes nothing.
+	ShrinkRetention bool
+
 	// Replicas is how many nodes hold a partition and answer for its keys, each of
 	// them with all hits. The others take hits of it anyway. Only among nodes, and
 	// the same on all. 0: all.

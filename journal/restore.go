@@ -54,7 +54,7 @@ func (j *Journal) newRestores() {
 // carry is how the data directory is made to fit.
 func (cfg Config) carry(engine *weir.Engine) offline.Carry {
 	return offline.Carry{
-		Dir: cfg.Dir, Engine: engine, Clustered: cfg.clustered(), LeaveCluster: cfg.LeaveCluster, AcceptDamage: cfg.AcceptDamage, Log: cfg.Logger, Fill: fillDir,
+		Dir: cfg.Dir, Engine: engine, Clustered: cfg.clustered(), LeaveCluster: cfg.LeaveCluster, AcceptDamage: cfg.AcceptDamage, Shrink: cfg.ShrinkRetention, Log: cfg.Logger, Fill: fillDir,
 	}
 }
 

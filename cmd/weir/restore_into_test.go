@@ -65,7 +65,17 @@ func TestRestoreIntoARunningServer(t *testing.T) {
 func TestRetentionChangesAtARestart(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	serveOnce(t, data, func(server string) { mustWeir(t, exitOK, "", "hit", "a", "5", "--server", server) })
-	for _, retention := range []string{"60d", "1h"} {
-		serveOnce(t, data, func(server string) { wantCounted(t, server, "a", "5") }, "--retention", retention)
+	counts := func(server string) { wantCounted(t, server, "a", "5") }
+	serveOnce(t, data, counts, "--retention", "60d")
+	mustFail := func(args ...string) {
+		t.Helper()
+		if code, _, stderr := weirOf(t, nil, "", append([]string{"serve", "--http", "127.0.0.1:0", "--data", data}, args...)...); code != exitUsage ||
+			!strings.Contains(stderr, "keeps hits for 60d") || !strings.Contains(stderr, "--shrink-retention") {
+			t.Errorf("%v: %d %s", args, code, stderr)
+		}
 	}
+	mustFail("--retention", "5m")
+	mustFail() // 30d, unless it says something else
+	serveOnce(t, data, counts, "--retention", "60d")
+	serveOnce(t, data, counts, "--retention", "1h", "--shrink-retention")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/cluster/join"
 	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/journal/backup"
 	"github.com/weir-counter/weir/journal/datadir"
 	"github.com/weir-counter/weir/journal/restore"
@@ -49,6 +50,7 @@ type Carry struct {
 	Clustered    bool         // it is to be a node of a cluster
 	LeaveCluster bool         // a node of a cluster is to become one alone
 	AcceptDamage bool         // also where hits may be missing
+	Shrink       bool         // also to a shorter retention, which drops hits
 	Log          *slog.Logger
 	Fill         Fill
 }
@@ -123,6 +125,9 @@ func (c *Conversion) intoCluster(ctx context.Context) (pending bool, err error) 
 	if c.m.Epoch == 0 || !ofAlone && c.carried == nil {
 		return false, nil
 	}
+	if err := c.checkRetention(); err != nil {
+		return false, err
+	}
 	if c.carried == nil {
 		c.Log.Warn("journal: this directory belonged to a single node; converting it into a cluster node, with all its counts")
 		if err := c.Write(ctx, false); err != nil {
@@ -159,7 +164,11 @@ func (c *Conversion) alone(ctx context.Context) error {
 		return c.clear()
 	case c.carried == nil && !c.filled:
 		return nil // damage, which the start finds
-	case c.carried == nil:
+	}
+	if err := c.checkRetention(); err != nil {
+		return err
+	}
+	if c.carried == nil {
 		c.sayChange()
 		if err := c.Write(ctx, c.node != ""); err != nil {
 			return err
@@ -172,6 +181,22 @@ func (c *Conversion) alone(ctx context.Context) error {
 		return err
 	}
 	return c.clear()
+}
+
+// checkRetention refuses a shorter retention, unless it is confirmed: a slip must not cost hits. Nothing was changed
+// before.
+func (c *Conversion) checkRetention() error {
+	was, is := time.Duration(c.m.RetentionS)*time.Second, c.Engine.Config().Retention
+	if c.carried != nil {
+		was = time.Duration(c.carried.RetentionS) * time.Second
+	}
+	if is >= was || c.Shrink {
+		return nil
+	}
+	before, now := units.FormatDuration(was), units.FormatDuration(is)
+	return &weir.Error{Code: weir.CodeInvalidConfig, Field: "Retention", Message: fmt.Sprintf(
+		"data directory %s keeps hits for %s: with a retention of %s all hits older than %s would be dropped for good, so nothing was changed; start with --retention %s to keep them, or add --shrink-retention to drop them",
+		c.Dir, before, now, now, before)}
 }
 
 func (c *Conversion) sayChange() {
