@@ -24,7 +24,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster regions build image test race sim sim-leased crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-node need-web web web-test pictures
+.PHONY: help run cluster regions build image test race sim sim-leased crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,7 +46,7 @@ image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; ne
 
 # Tests of clusters wait for elections more than they compute: more of them than processors
 # run side by side, and more packages while others are compiled.
-test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-tmux need-promtool need-chromium need-web ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
+test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-tmux need-promtool need-chromium need-web need-postgres need-mariadb ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
 	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./...
 	$(GO) vet -tags netns ./cmd/weir
 	cd bench && $(GO) test -vet=all -timeout 10m ./...
@@ -61,7 +61,7 @@ web-test: need-go need-chromium need-web ## Run every test of the dashboard in C
 pictures: build need-chromium need-web ## Draw docs/pictures from a running weir serve --demo
 	cd web/browser && $(GO) test -mod=mod -run 'TestPictures$$' -count 1 -timeout 5m . -args -pictures $(CURDIR)/docs/pictures -weir $(CURDIR)/$(BIN)/weir
 
-race: need-go need-gcc need-redis need-tsc need-python need-tmux need-promtool ## Run every test under the race detector
+race: need-go need-gcc need-redis need-tsc need-python need-tmux need-promtool need-postgres need-mariadb ## Run every test under the race detector
 	$(GO) test -race -timeout 30m ./...
 
 sim: need-go ## Simulate clusters in a world that fails, SEEDS (20000) times, from seed FIRST (0)
@@ -169,6 +169,14 @@ need-web: need-npm
 need-statsd:
 	@/usr/bin/python3 -c 'import statsd' >/dev/null 2>&1 || { echo "make: tests of the StatsD door use python3-statsd: installing it"; $(APT) python3-statsd; } || \
 	  { echo "make: it could not be installed: as root, apt-get install python3-statsd" >&2; exit 1; }
+
+need-postgres:
+	@{ command -v postgres || ls /usr/lib/postgresql/*/bin/postgres; } >/dev/null 2>&1 || { echo "make: tests of history use Postgres: installing it"; $(APT) postgresql; } || \
+	  { echo "make: Postgres could not be installed: as root, apt-get install postgresql" >&2; exit 1; }
+
+need-mariadb:
+	@command -v mariadbd >/dev/null || { echo "make: tests of history use MariaDB: installing it"; $(APT) mariadb-server; } || \
+	  { echo "make: MariaDB could not be installed: as root, apt-get install mariadb-server" >&2; exit 1; }
 
 need-redis-server:
 	@command -v redis-server >/dev/null || { echo "make: tests and a benchmark compare with redis-server: installing it"; $(APT) redis-server; } || \

@@ -61,6 +61,7 @@ const (
 	CodeUnknownDenial Code = "unknown_denial" // no denial has that ID, or the caller may not read it
 	CodeDenialGone    Code = "denial_gone"    // newer denials took its place
 	CodeOtherNode     Code = "other_node"     // another node keeps it: ask that one
+	CodeNoHistory     Code = "no_history"     // this server keeps none, or its database is away
 
 	CodeBackupRunning  Code = "backup_running"  // one at a time
 	CodeRestoreRunning Code = "restore_running" // one at a time

@@ -20,14 +20,18 @@ type SeriesAnswer struct {
 	Key         string  `json:"key"`
 	From        Time    `json:"from" doc:"The start of the first window: not before the from that was asked for."`
 	To          Time    `json:"to" doc:"The end of the last window, a whole second."`
-	StepSeconds int64   `json:"step_s" doc:"The window of each point in seconds."`
+	StepSeconds int64   `json:"step_s" doc:"The window of each point in seconds; 0 with align, whose spans are not all as long."`
+	Align       string  `json:"align,omitempty" doc:"hour, day, week or month, if that was asked for: then each point has its start, and at is the last second of its span."`
+	Zone        string  `json:"tz,omitempty" doc:"The time zone of align."`
+	Source      string  `json:"source,omitempty" doc:"Of what an answer with align is made: history, windows where there is no history or it can't be reached, or history+windows where history may lack hits of some spans and the windows say how many at most."`
 	Points      []Point `json:"points" nullable:"false" doc:"The windows (from, from+step], (from+step, from+2*step], ... (to-step, to]."`
 	Freshness
 }
 
 // Point is the hits in (At-step, At].
 type Point struct {
-	At Time `json:"at" doc:"The end of the window of this point."`
+	At    Time  `json:"at" doc:"The end of the window of this point."`
+	Start *Time `json:"start,omitempty" doc:"With align: the first second of the span."`
 	Bounds
 }
 

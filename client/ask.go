@@ -84,6 +84,8 @@ type SeriesQuery struct {
 	Key      string
 	From, To time.Time     // zero: an hour before To; the server's now
 	Step     time.Duration // whole seconds; 0 is a minute
+	Align    string        // hour, day, week or month, in place of Step
+	Zone     string        // of Align; "" is UTC
 	Fresh    time.Duration // as of a CountQuery
 	Scope    Scope         // as of a CountQuery
 }
@@ -93,10 +95,16 @@ func (c *Client) Series(ctx context.Context, q SeriesQuery) (Series, error) {
 	v := url.Values{"key": {q.Key}}
 	setTime(v, "from", q.From)
 	setTime(v, "to", q.To)
-	if q.Step != 0 {
+	if q.Step != 0 && q.Align == "" {
 		v.Set("step", seconds(q.Step))
 	}
 	setScope(v, q.Scope)
+	if q.Align != "" {
+		v.Set("align", q.Align)
+	}
+	if q.Zone != "" {
+		v.Set("tz", q.Zone)
+	}
 	return askFresh[Series](ctx, c, "/v1/series", v, q.Fresh)
 }
 

@@ -64,6 +64,11 @@ type Config struct {
 	// and Logger are the journal's. Zero: this node is alone.
 	Join join.Config
 
+	// Needed, if not nil, is the first message of the journal that something else than
+	// snapshots needs, such as history; 0: none. The journal is not trimmed beyond it before it
+	// has taken half of its part of MaxBytes.
+	Needed func() uint64
+
 	// Logger takes the journal's and the embedded server's messages. nil: none.
 	Logger *slog.Logger
 }

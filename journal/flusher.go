@@ -40,7 +40,7 @@ func (j *Journal) flush(ctx context.Context) error {
 	if err := j.lookForFiles(); err != nil {
 		return err
 	}
-	began := time.Now()
+	began, today := time.Now(), j.now()
 	j.lookForRoom(ctx)
 	j.flusher.Begin(began, replica.FlushOptions{
 		Leaving: j.leaving.Load(), Closing: j.closing.Load(), Speak: j.waiters.Speaks(), EvenEmpty: j.noteClockSet(), Due: j.checkpoints.Due,
@@ -49,6 +49,7 @@ func (j *Journal) flush(ctx context.Context) error {
 		return err
 	}
 	done := j.flusher.End()
+	j.written.Store(&written{j.flusher.Last(), today})
 	if done.Parts > 0 {
 		j.stats.flushed(time.Since(began))
 	}

@@ -45,6 +45,7 @@ type Journal struct {
 	checkpoints *checkpoint.Checkpointer
 	space       replica.Space
 	stats       stats
+	written     atomic.Pointer[written]
 	clocks      *peers.Clocks
 	set         clockSetter
 	found       []record.Finding // at Open

@@ -196,7 +196,7 @@ func (j *Journal) newReplica(m datadir.Manifest) {
 	j.checkpoints = checkpoint.New(checkpoint.Config{
 		Engine: j.engine, Replica: j.replica, Store: j.store, Logger: j.log,
 		FlushEvery: j.cfg.FlushEvery, SnapshotBytes: j.cfg.SnapshotBytes,
-		Space: &j.space, Hurry: j.waiters.Hurry, Suspect: func() { j.suspect.Store(true) },
+		Space: &j.space, Needed: j.cfg.Needed, Hurry: j.waiters.Hurry, Suspect: func() { j.suspect.Store(true) },
 		Clustered: j.cfg.clustered(), Node: j.cfg.Join.Node,
 		Held: func() (token uint64, held bool) {
 			l, _, held := j.others.leases.Held(checkpoint.Lease)

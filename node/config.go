@@ -33,6 +33,8 @@ type Config struct {
 
 	// Regions make the node one of a region among others, if its Region is given.
 	Regions Regions
+	// History keeps exact totals per hour and day for years, beside the journal.
+	History History
 
 	// CloseTimeout bounds the last flush and the snapshots of Close. Snapshots that are not
 	// taken in time only make the next start longer. 0: 10 s.

@@ -21,6 +21,7 @@ type durable struct {
 	log     *slog.Logger
 	phase   phase
 	journal *journal.Journal
+	history historian
 }
 
 func (m *durable) failed() <-chan struct{} { return m.journal.Failed() }
@@ -42,6 +43,11 @@ func (m *durable) open(ctx context.Context, engine *weir.Engine, sockets *socket
 	}
 	parts.opened(m.closeJournal)
 	sockets.Journal = served{m.journal}
+	if m.cfg.History.On {
+		if err := m.history.start(m.journal, sockets, parts); err != nil {
+			return err
+		}
+	}
 	return m.openRegion(ctx, engine, sockets, parts)
 }
 
@@ -55,6 +61,9 @@ func (m *durable) openJournal(ctx context.Context, engine *weir.Engine) (err err
 		cfg.Dir = absolute // for the log and for errors: where is ./weir-data?
 	}
 	cfg.Join.Waiting = m.phase.say
+	if m.cfg.History.On {
+		cfg.Needed = m.history.needed
+	}
 	m.log.Info("opening the data directory", "data", cfg.Dir)
 	began := time.Now()
 	told := began

@@ -32,7 +32,7 @@ func newMode(cfg *Config) mode {
 	case cfg.Ephemeral:
 		return ephemeral{cfg.Logger}
 	case cfg.clustered():
-		return &clustered{durable{cfg: cfg, log: cfg.Logger, phase: phase{joining: true}}}
+		return &clustered{durable{cfg: cfg, log: cfg.Logger, phase: phase{joining: true}, history: historian{cfg: cfg, log: cfg.Logger}}}
 	}
-	return &durable{cfg: cfg, log: cfg.Logger}
+	return &durable{cfg: cfg, log: cfg.Logger, history: historian{cfg: cfg, log: cfg.Logger}}
 }

@@ -42,6 +42,9 @@ func (cfg Config) validate() error {
 	if err := cfg.validateJournal(); err != nil {
 		return err
 	}
+	if err := cfg.validateHistory(); err != nil {
+		return err
+	}
 	return in("Engine", cfg.Engine.Validate())
 }
 
@@ -78,4 +81,17 @@ func in(part string, err error) error {
 		return &weir.Error{Code: of.Code, Field: part + "." + of.Field, Message: of.Message}
 	}
 	return err
+}
+
+func (cfg Config) validateHistory() error {
+	if !cfg.History.On {
+		return nil
+	}
+	if cfg.Ephemeral {
+		return settings.Invalid("History.On", "history is made of the journal, and an ephemeral node has none: leave out History, or Ephemeral")
+	}
+	if field, err := cfg.History.Validate(); err != nil {
+		return settings.Invalid("History."+field, err.Error())
+	}
+	return nil
 }

@@ -47,6 +47,7 @@ var asks = []ask{
 	{"DELETE /v1/cluster/nodes/{node}", "admin", "/v1/cluster/nodes/n2", "", true},
 	{"GET /v1/backup", "admin", "/v1/backup", "", true},
 	{"POST /v1/restore", "admin", "/v1/restore?mode=merge", "x", true},
+	{"GET /v1/export", "read", "/v1/export", "", true},
 	{"GET /v1/stats", "read", "/v1/stats", "", true},
 	{"GET /v1/cluster", "read", "/v1/cluster", "", true},
 	{"GET /v1/regions", "read", "/v1/regions", "", true},

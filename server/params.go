@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/parse"
 )
 
 // windowParams reads the windows of a question.
@@ -22,6 +23,11 @@ func windowParams(values []string) ([]time.Duration, error) {
 // timeParam reads a time; empty is zero, which stands for now.
 func timeParam(field, value string) (time.Time, error) {
 	return service.ParseTime(field, unspace(value))
+}
+
+// agoParam is timeParam that also takes a duration before now, -365d.
+func (s *Server) agoParam(field, value string) (time.Time, error) {
+	return parse.Ago(field, unspace(value), s.service.Now())
 }
 
 // unspace puts back the plus of a zone such as +02:00: in a query a raw plus

@@ -40,6 +40,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerRegions(doc, to)
 	s.registerBackup(doc, to)
 	s.registerRestore(doc, to)
+	s.registerExport(doc, to)
 	if err := doc.RegisterDocs(to); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,9 @@ func (s *Service) Alarms() []Alarm {
 	all := []Alarm{}
 	all = append(all, s.storage.Alarms()...)
 	all = append(all, s.Pools.Alarms()...)
+	if s.backend.History != nil {
+		all = append(all, s.backend.History.Alarms()...)
+	}
 	for _, d := range s.doors {
 		all = append(all, d.Alarms()...)
 	}

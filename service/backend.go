@@ -15,6 +15,7 @@ type Backend struct {
 	Answers Answers         // nil: the engine answers, which holds all keys
 	Node    string          // this node's name in a cluster; "": it counts alone
 	Regions backend.Regions // nil: this server counts for no region
+	History backend.History // nil: there are windows only
 
 	Tokens *Tokens // who may do what; nil: everybody may do everything
 

@@ -63,13 +63,21 @@ when it is whole. A file that is there is not written over without --force.
 // openBackup asks a server for a backup, of several nodes the first: each has all counts. It has no time
 // limit: the user has one.
 func openBackup(ctx context.Context, l *cli.Login, server string) (io.ReadCloser, error) {
+	return openStream(ctx, l, server, "/v1/backup", nil)
+}
+
+// openStream asks a server for something that may be large, of several nodes the first.
+func openStream(ctx context.Context, l *cli.Login, server, path string, query url.Values) (io.ReadCloser, error) {
 	server, _, _ = strings.Cut(server, ",")
 	if !strings.Contains(server, "://") {
 		server = "http://" + server
 	}
-	address, err := url.JoinPath(server, "/v1/backup")
+	address, err := url.JoinPath(server, path)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("--server: %w", err))
+	}
+	if len(query) > 0 {
+		address += "?" + query.Encode()
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

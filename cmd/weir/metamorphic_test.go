@@ -54,6 +54,11 @@ var settingsDomain = map[string][]string{
 	"--write-timeout":      {"1m", "2m"},
 	"--drain-delay":        {"0s", "1ms"},
 	"--metrics-keys":       {"user:", "nothing begins so"},
+	"--history":            {"true", "false"},
+	"--history-keep":       {"2d/2d", "400d/3653d"},
+	"--history-slot":       {"15m", "1h"},
+	"--history-disk":       {"1MiB", "1GiB"},
+	"--history-every":      {"100ms", "1m"},
 }
 
 // settingsApart are the flags that are not in settingsDomain, by their beginnings: about
@@ -62,7 +67,7 @@ var settingsApart = []string{
 	"--ephemeral", "--max-buffered-bytes", "--accept-damage",
 	"--tokens", "--tls-", "--insecure", "--audit-log",
 	"--http", "--resp", "--rls", "--statsd", "--allow-", "--demo", "--data", "--policy", "--config", "--help",
-	"--region", "--link", "--cluster", "--leave-cluster", "--node", "--peers", "--nats", "--replicas", "--move-after",
+	"--history-url", "--region", "--link", "--cluster", "--leave-cluster", "--node", "--peers", "--nats", "--replicas", "--move-after",
 }
 
 // Every flag of weir serve is tried, or is apart for a reason.
@@ -80,7 +85,7 @@ func TestSettingsAreAll(t *testing.T) {
 func randomSettings(rng *rand.Rand) (args []string) {
 	for _, name := range slices.Sorted(maps.Keys(settingsDomain)) {
 		if values := settingsDomain[name]; rng.IntN(2) == 0 {
-			args = append(args, name, values[rng.IntN(len(values))])
+			args = append(args, name+"="+values[rng.IntN(len(values))])
 		}
 	}
 	return args

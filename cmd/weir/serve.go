@@ -32,6 +32,7 @@ type serveFlags struct {
 	logFormat                     string
 	config                        string
 	demo                          bool
+	historyKeep                   []string // [PREFIX=]HOURS/DAYS
 }
 
 func newServe(w *cli.World) *cobra.Command {
@@ -89,6 +90,9 @@ all hits on disk.`,
 				return err
 			}
 			f.combine(from)
+			if err := f.readHistory(from); err != nil {
+				return err
+			}
 			return f.serve(cmd.Context(), w)
 		}),
 	}
@@ -154,6 +158,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.BoolVar(&j.AcceptDamage, "accept-damage", false, "start although the data directory is damaged, without the hits that are lost")
 	f.defineJoin(cmd)
 	f.defineRegions(cmd)
+	f.defineHistory(cmd)
 	flags.StringVar(&f.config, settings.ConfigFlag, "", "YAML file with settings")
 	cli.Choice(cmd, &f.logLevel, "log-level", "the least that is logged", "debug", "info", "warn", "error")
 	cli.Choice(cmd, &f.logFormat, "log-format", "how it is logged", "text", "json")

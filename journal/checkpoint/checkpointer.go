@@ -29,6 +29,7 @@ type Config struct {
 	Space   *replica.Space // how much room the journal takes
 	Hurry   func()         // begins a flush at once
 	Suspect func()         // something could not be stored: the server is to be looked at
+	Needed  func() uint64  // the first message that something else than snapshots needs; 0: none; nil: there never is one
 
 	// Of many nodes.
 	Clustered bool

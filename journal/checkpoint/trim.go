@@ -47,8 +47,17 @@ func (c *Checkpointer) oldest() (list []int) {
 	return list
 }
 
-// trim removes the journal up to and including a sequence.
+// trim removes the journal up to and including a sequence, but for what is still needed, as long
+// as there is room for that.
 func (c *Checkpointer) trim(ctx context.Context, upTo uint64) error {
+	if c.cfg.Needed != nil && !c.cfg.Space.Haste() {
+		if needed := c.cfg.Needed(); needed > 0 {
+			upTo = min(upTo, needed-1)
+		}
+	}
+	if upTo == 0 {
+		return nil
+	}
 	if err := c.cfg.Store.Trim(ctx, upTo); err != nil {
 		return err
 	}

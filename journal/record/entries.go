@@ -40,6 +40,14 @@ func (b *Batch) Deltas() (list []replication.Delta) {
 	return list
 }
 
+// EachHit calls f with each entry of a batch of hits, in order: n = 0 says that the key is removed.
+// f may keep no part of key. Of another batch there are none.
+func (b *Batch) EachHit(f func(key []byte, at int64, n uint64)) {
+	if b.Kind == KindHits {
+		b.eachDelta(func(key []byte, _ bool, at int64, n uint64) { f(key, at, n) })
+	}
+}
+
 // Admissions are the entries of a batch of admissions; nil of another.
 func (b *Batch) Admissions() (list []replication.Admission) {
 	if b.Kind != KindAdmissions {

@@ -41,6 +41,7 @@ var StatusOf = map[api.Code]int{
 	api.CodeEphemeral:             http.StatusConflict,
 	api.CodeNotDurable:            http.StatusServiceUnavailable,
 	api.CodeDurableFull:           http.StatusServiceUnavailable,
+	api.CodeNoHistory:             http.StatusServiceUnavailable,
 	api.CodeBackupRunning:         http.StatusConflict,
 	api.CodeRestoreRunning:        http.StatusConflict,
 	api.CodeCountedTwice:          http.StatusConflict,

@@ -20,6 +20,7 @@ type Pools struct {
 	Admin     *Pool // stats, cluster and deletes
 	Backup    *Pool
 	Restore   *Pool
+	Export    *Pool
 }
 
 // Bounds are of what they are made.
@@ -43,6 +44,7 @@ func New(b Bounds) *Pools {
 		Views:     &Pool{name: "views", code: api.CodeOverloaded, what: "pages are open", raise: "max-in-flight", bound: int64(b.InFlight)},
 		Admin:     &Pool{name: "admin", code: api.CodeOverloaded, what: "requests about the server itself, or to delete, are handled", bound: maxAdmin},
 		Backup:    &Pool{name: "backup", code: api.CodeBackupRunning, what: "another backup is being taken", bound: 1},
+		Export:    &Pool{name: "export", code: api.CodeOverloaded, what: "exports of history are made", bound: maxExports},
 		Restore:   &Pool{name: "restore", code: api.CodeRestoreRunning, what: "another backup is being restored", bound: 1},
 	}
 	for _, slow := range []*Pool{p.Uploads, p.Durable, p.Questions, p.Views, p.Admin} {
@@ -59,9 +61,12 @@ const maxFresh = 4
 // maxAdmin bounds requests that people and their scripts send.
 const maxAdmin = 32
 
+// maxExports bounds exports of history, each of which reads much of it.
+const maxExports = 2
+
 // All lists them.
 func (p *Pools) All() []*Pool {
-	return []*Pool{p.Hits, p.Uploads, p.Buffered, p.Durable, p.Decisions, p.Questions, p.Fresh, p.Views, p.Admin, p.Backup, p.Restore}
+	return []*Pool{p.Hits, p.Uploads, p.Buffered, p.Durable, p.Decisions, p.Questions, p.Fresh, p.Views, p.Admin, p.Backup, p.Restore, p.Export}
 }
 
 // crowdedFor is how long after its last refusal a pool is called crowded.

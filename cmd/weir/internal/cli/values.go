@@ -126,6 +126,18 @@ func Moment(to *time.Time) Value[time.Time] {
 	return Value[time.Time]{to, units.ParseTime, FormatMoment, "time"}
 }
 
+// MomentOrAgo is Moment that also takes a duration before now: -365d.
+func MomentOrAgo(to *time.Time) Value[time.Time] {
+	return Value[time.Time]{to, func(s string) (time.Time, error) {
+		ago, ok := strings.CutPrefix(s, "-")
+		if !ok {
+			return units.ParseTime(s)
+		}
+		d, err := units.ParseDuration(ago)
+		return time.Now().Add(-d).Truncate(time.Second), err
+	}, FormatMoment, "time"}
+}
+
 // FormatMoment writes a time as RFC 3339 in whole seconds; the zero time as nothing.
 func FormatMoment(t time.Time) string {
 	if t.IsZero() {

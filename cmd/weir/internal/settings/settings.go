@@ -113,6 +113,13 @@ var flagOf = map[string]string{
 	"MaxBytes":      "max-disk",
 	"SnapshotBytes": "snapshot-every",
 
+	"History.On":       "history",
+	"History.URL":      "history-url",
+	"History.Keep":     "history-keep",
+	"History.Slot":     "history-slot",
+	"History.MaxBytes": "history-disk",
+	"History.Every":    "history-every",
+
 	"RESP.Addr":          "resp",
 	"RESP.CounterMemory": "resp-counters",
 	"RESP.IdleTimeout":   "resp-idle-timeout",

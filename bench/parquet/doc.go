@@ -1,0 +1,2 @@
+// Package parquet reads what weir export writes with a module that others read Parquet with.
+package parquet

@@ -1,0 +1,94 @@
+// Package calendar is hours, days, weeks and months of a time zone as seconds: where each begins.
+// Pure. A day of a zone may have 23 or 25 hours, and begins where the zone says, be it at one
+// o'clock.
+package calendar
+
+import (
+	"fmt"
+	"time"
+)
+
+// Unit is a span of the calendar.
+type Unit string
+
+// The units.
+const (
+	Hour  Unit = "hour"
+	Day   Unit = "day"
+	Week  Unit = "week" // from Monday on
+	Month Unit = "month"
+)
+
+// ParseUnit reads one.
+func ParseUnit(text string) (Unit, error) {
+	switch u := Unit(text); u {
+	case Hour, Day, Week, Month:
+		return u, nil
+	}
+	return "", fmt.Errorf("%.40q is not hour, day, week or month", text)
+}
+
+// Start is where the span begins that t is in, in t's zone.
+func (u Unit) Start(t time.Time) time.Time {
+	if u == Hour {
+		_, offset := t.Zone()
+		local := t.Unix() + int64(offset)
+		return time.Unix(t.Unix()-(local%3600+3600)%3600, 0).In(t.Location())
+	}
+	year, month, day := t.Date()
+	switch u {
+	case Week:
+		day -= (int(t.Weekday()) + 6) % 7
+	case Month:
+		day = 1
+	}
+	return midnight(year, month, day, t.Location())
+}
+
+// Next is where the span after the one that begins at start begins.
+func (u Unit) Next(start time.Time) time.Time {
+	year, month, day := start.Date()
+	switch u {
+	case Hour:
+		next := start.Add(time.Hour)
+		if aligned := u.Start(next); aligned.After(start) { // the zone may have moved by half an hour
+			return aligned
+		}
+		return next
+	case Week:
+		day += 7
+	case Month:
+		month, day = month+1, 1
+	default:
+		day++
+	}
+	return midnight(year, month, day, start.Location())
+}
+
+// midnight is the first moment of a day.
+func midnight(year int, month time.Month, day int, zone *time.Location) time.Time {
+	t := time.Date(year, month, day, 0, 0, 0, 0, zone)
+	want := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	if y, m, d := t.Date(); time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Before(want) { // the clocks pass over midnight
+		_, t = t.ZoneBounds()
+	}
+	return t
+}
+
+// Bounds are where the spans of a unit begin, Unix seconds, from the one that from is in up to
+// the one that ends at to or after it, and as the last number where that ends. There are at most
+// so many spans.
+func Bounds(u Unit, from, to time.Time, zone *time.Location, most int) ([]int64, error) {
+	if !from.Before(to) {
+		return nil, fmt.Errorf("from must be before to")
+	}
+	at := u.Start(from.In(zone))
+	bounds := []int64{at.Unix()}
+	for at.Before(to) {
+		at = u.Next(at)
+		if bounds = append(bounds, at.Unix()); len(bounds) > most+1 {
+			return nil, fmt.Errorf("from and to make more than %d %ss", most, u)
+		}
+	}
+	return bounds, nil
+}

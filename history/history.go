@@ -1,0 +1,170 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/weir-counter/weir/history/read"
+	"github.com/weir-counter/weir/history/store"
+	"github.com/weir-counter/weir/history/writer"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// Config sets up a History. Zeros mean the defaults.
+type Config struct {
+	// URL is the database: sqlite:FILE, postgres://user:password@host/database or
+	// mysql://user:password@host/database. "": the file history.db in the data directory.
+	URL string
+	// Keep is for how long hours and days are kept, by prefix of the keys. nil: DefaultKeep.
+	Keep []store.Keep
+	// MaxBytes bounds a file of SQLite: beyond it the oldest hours are deleted early. 0: no bound.
+	MaxBytes int64
+	// Slot is how wide the slots of a new history are: 15 min, 30 min, 1 h. It stays what it
+	// was when the history was begun. 0: 1 h.
+	Slot time.Duration
+	// Every is how often hits are written, 100 ms to 1 min. 0: 5 s.
+	Every time.Duration
+}
+
+// File is the name of the file in a data directory.
+const File = "history.db"
+
+// DefaultKeep is for how long hours and days are kept where nothing else is said.
+func DefaultKeep() []store.Keep {
+	return []store.Keep{{Slots: 400 * 24 * time.Hour, Days: 3653 * 24 * time.Hour}}
+}
+
+// WithDefaults returns the Config with the defaults that its zeros stand for, for a data
+// directory.
+func (c Config) WithDefaults(dir string) Config {
+	if c.URL == "" {
+		c.URL = "sqlite:" + filepath.Join(dir, File)
+	}
+	if c.Keep == nil {
+		c.Keep = DefaultKeep()
+	}
+	c.Slot = cmp.Or(c.Slot, time.Hour)
+	c.Every = cmp.Or(c.Every, 5*time.Second)
+	return c
+}
+
+// Validate says which setting is wrong.
+func (c Config) Validate() (field string, err error) {
+	s, err := store.Open(store.Config{URL: cmp.Or(c.URL, "sqlite:"+File)})
+	if err != nil {
+		return "URL", err
+	}
+	if err := s.Close(); err != nil {
+		return "URL", err
+	}
+	switch {
+	case c.Slot != 0 && c.Slot != 15*time.Minute && c.Slot != 30*time.Minute && c.Slot != time.Hour:
+		return "Slot", fmt.Errorf("Slot of %v: must be 15m, 30m or 1h", c.Slot)
+	case c.Every != 0 && (c.Every < 100*time.Millisecond || c.Every > time.Minute):
+		return "Every", fmt.Errorf("Every of %v: must be 100ms to 1m", c.Every)
+	case c.MaxBytes != 0 && c.MaxBytes < minMaxBytes:
+		return "MaxBytes", fmt.Errorf("MaxBytes of %s: must be at least %s", units.FormatSize(c.MaxBytes), units.FormatSize(minMaxBytes))
+	}
+	return "", nil
+}
+
+// minMaxBytes is the least Config.MaxBytes: the tables, and some rows.
+const minMaxBytes = 1 << 20
+
+// History is a history that is written and read. It is safe for many goroutines.
+type History struct {
+	cfg     Config
+	journal writer.Journal
+	store   *store.Store
+	writer  *writer.Writer
+
+	running sync.WaitGroup
+	end     context.CancelFunc
+}
+
+// closing bounds the last batch of Close.
+const closing = 3 * time.Second
+
+// Open begins to write the history of a journal, of which the node is called holder. It does not
+// wait for the database, which may be away. retention is the engine's.
+func Open(cfg Config, dir string, j writer.Journal, holder string, retention time.Duration, log *slog.Logger) (*History, error) {
+	cfg = cfg.WithDefaults(dir)
+	s, err := store.Open(store.Config{URL: cfg.URL, MaxBytes: cfg.MaxBytes})
+	if err != nil {
+		return nil, err
+	}
+	h := &History{cfg: cfg, journal: j, store: s}
+	h.writer = writer.New(writer.Config{
+		Store: s, Journal: j, Holder: holder, Every: cfg.Every, Slot: cfg.Slot, Retention: retention, Keep: cfg.Keep, Logger: log,
+	})
+	run, end := context.WithCancel(context.Background())
+	h.end = end
+	h.running.Go(func() { h.writer.Run(run, closing) })
+	return h, nil
+}
+
+// Close writes what the journal has, for at most some seconds, and closes the database.
+func (h *History) Close() error {
+	h.end()
+	h.running.Wait()
+	return h.store.Close()
+}
+
+// Where is the database, without a password.
+func (h *History) Where() string { return h.store.String() }
+
+// Needed is the first message of the journal that is not written yet.
+func (h *History) Needed() uint64 { return h.writer.Needed() }
+
+// Status is how far the history is.
+func (h *History) Status() writer.Status { return h.writer.Status() }
+
+// Await returns once the history has the journal up to a message.
+func (h *History) Await(ctx context.Context, message uint64) error {
+	return h.writer.Await(ctx, message)
+}
+
+// Totals are the hits of a key in the spans between bounds, Unix seconds in order, of all hits that
+// were taken until asOf.
+func (h *History) Totals(ctx context.Context, key string, bounds []int64) (totals []read.Total, asOf time.Time, err error) {
+	is := h.writer.Status()
+	err = h.store.View(ctx, func(v *store.View) (err error) {
+		own := v.Of(h.journal.ID())
+		asOf = own.AsOf
+		if is.Known && own.Message >= is.Message && is.AsOf.After(asOf) { // nothing came since
+			asOf = is.AsOf
+		}
+		totals, err = read.Totals(ctx, v, key, bounds, h.cfg.Keep, time.Now())
+		return err
+	})
+	return totals, asOf, err
+}
+
+// Forget deletes the history of a key, and tells whether there was any.
+func (h *History) Forget(ctx context.Context, key string) (bool, error) {
+	return h.store.Forget(ctx, key)
+}
+
+// ForgetPrefix deletes the history of all keys with a prefix, and tells whether there was any.
+func (h *History) ForgetPrefix(ctx context.Context, prefix string) (bool, error) {
+	return h.store.ForgetPrefix(ctx, prefix)
+}
+
+// Export calls f with the sums of keys in days, or slots, of a time that is rounded to whole days of
+// UTC. An error of f ends it.
+func (h *History) Export(ctx context.Context, prefix string, from, to time.Time, days bool, f func(key string, start int64, n, doubt uint64) error) error {
+	of := store.Selection{Prefix: prefix, From: from.Unix() / store.DaySeconds, To: (to.Unix() + store.DaySeconds - 1) / store.DaySeconds, Days: days}
+	return h.store.View(ctx, func(v *store.View) error {
+		return v.Export(ctx, of, func(r store.Row) error { return f(r.Key, r.Slot, r.N, r.Doubt) })
+	})
+}
+
+// Keys are the first keys that begin with prefix, which is not empty, and sort after another.
+func (h *History) Keys(ctx context.Context, prefix, after string, limit int) ([]string, error) {
+	return h.store.Keys(ctx, prefix, after, limit)
+}

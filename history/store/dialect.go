@@ -1,0 +1,100 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+)
+
+// dialect is what differs between the databases.
+type dialect struct {
+	name    string
+	goose   goose.Dialect
+	now     string // the database's clock, Unix ms
+	locking string // of a SELECT whose row is changed afterwards
+	numbers bool   // parameters are $1, $2 ...
+	level   sql.IsolationLevel
+
+	hours, days upsert
+	roll        string // sums up the hours of a day: parameters origin, day
+
+	size func(ctx context.Context, db *sql.DB) (int64, error)
+}
+
+// upsert adds rows to a table.
+type upsert func(ctx context.Context, tx *sql.Tx, rows []Row, origin int64, upto uint64) error
+
+// sql is a statement with ? for each parameter, as the dialect writes it.
+func (d *dialect) sql(statement string) string {
+	if d.name == "mysql" {
+		return strings.ReplaceAll(statement, "{key}", "`key`")
+	}
+	statement = strings.ReplaceAll(statement, "{key}", "key")
+	if !d.numbers {
+		return statement
+	}
+	var b strings.Builder
+	for n := 1; ; n++ {
+		before, after, found := strings.Cut(statement, "?")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		b.WriteString("$" + strconv.Itoa(n))
+		statement = after
+	}
+}
+
+// most is what a row counts to at most, per slot: 96 slots of a day add up within 63 bits.
+const most = 1 << 56
+
+// rowsAtOnce is how many rows one statement has, where each is a list of parameters.
+const rowsAtOnce = 500
+
+// byLists is an upsert of lists of values: head, a list for each row, tail.
+func byLists(head, list, tail string, args func(r *Row, origin int64, upto uint64) []any) upsert {
+	whole := head + strings.TrimSuffix(strings.Repeat(list+",", rowsAtOnce), ",") + tail
+	return func(ctx context.Context, tx *sql.Tx, rows []Row, origin int64, upto uint64) error {
+		var prepared *sql.Stmt
+		if len(rows) >= 2*rowsAtOnce {
+			var err error
+			if prepared, err = tx.PrepareContext(ctx, whole); err != nil {
+				return err
+			}
+			defer prepared.Close()
+		}
+		values := make([]any, 0, rowsAtOnce*7)
+		for len(rows) > 0 {
+			n := min(rowsAtOnce, len(rows))
+			values = values[:0]
+			for i := range rows[:n] {
+				values = append(values, args(&rows[i], origin, upto)...)
+			}
+			var err error
+			switch {
+			case n == rowsAtOnce && prepared != nil:
+				_, err = prepared.ExecContext(ctx, values...)
+			case n == rowsAtOnce:
+				_, err = tx.ExecContext(ctx, whole, values...)
+			default:
+				_, err = tx.ExecContext(ctx, head+strings.TrimSuffix(strings.Repeat(list+",", n), ",")+tail, values...)
+			}
+			if err != nil {
+				return err
+			}
+			rows = rows[n:]
+		}
+		return nil
+	}
+}
+
+func hourArgs(r *Row, origin int64, upto uint64) []any {
+	return []any{r.Day(), r.Key, r.Slot, origin, int64(r.N), int64(r.Doubt), int64(upto)}
+}
+
+func dayArgs(r *Row, origin int64, upto uint64) []any {
+	return []any{r.Key, r.Day(), origin, int64(r.N), int64(r.Doubt), int64(upto)}
+}

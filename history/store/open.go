@@ -1,0 +1,138 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// Store is a database. It is safe for many goroutines.
+type Store struct {
+	d      *dialect
+	writes *sql.DB
+	reads  *sql.DB // is writes, but for SQLite
+	where  string  // for people, without a password
+	file   string  // of SQLite
+}
+
+const (
+	dialTimeout = 5 * time.Second
+	connections = 8
+	idleFor     = 5 * time.Minute
+)
+
+// ErrURL is wrapped by the error for a URL that names no database.
+var ErrURL = errors.New("not the URL of a database for history")
+
+// Config says which database.
+type Config struct {
+	// URL is sqlite:FILE, postgres://user:password@host/database or
+	// mysql://user:password@host/database (MariaDB and MySQL).
+	URL string
+	// MaxBytes bounds a file of SQLite: beyond it Commit fails with ErrFull. 0: no bound.
+	MaxBytes int64
+}
+
+// Open names a database, and does not connect: the first use does, and Migrate comes before it.
+// The error wraps ErrURL.
+func Open(cfg Config) (*Store, error) {
+	if file, ok := strings.CutPrefix(cfg.URL, "sqlite:"); ok {
+		if file == "" {
+			return nil, fmt.Errorf("%w: sqlite: names no file", ErrURL)
+		}
+		s := &Store{d: &sqlite, where: cfg.URL, file: file}
+		s.writes, s.reads = openSQLite(file, cfg.MaxBytes)
+		return s, nil
+	}
+	u, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: it can't be read (a password is percent-encoded)", ErrURL) // the error has the password
+	}
+	s := &Store{where: u.Redacted()}
+	switch u.Scheme {
+	case "postgres", "postgresql":
+		s.d = &postgres
+		s.writes, err = openPostgres(cfg.URL)
+	case "mysql", "mariadb":
+		s.d = &mysql
+		s.writes, err = openMySQL(u)
+	default:
+		return nil, fmt.Errorf("%w: %q: write sqlite:FILE, postgres://user:password@host/database or mysql://user:password@host/database", ErrURL, u.Scheme+"://")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrURL, s.where, err)
+	}
+	s.writes.SetMaxOpenConns(connections)
+	s.writes.SetConnMaxIdleTime(idleFor)
+	s.reads = s.writes
+	return s, nil
+}
+
+// String is where the database is, without a password.
+func (s *Store) String() string { return s.where }
+
+// Kind is sqlite, postgres or mysql.
+func (s *Store) Kind() string { return s.d.name }
+
+// Close closes all connections.
+func (s *Store) Close() error {
+	err := s.writes.Close()
+	if s.reads != s.writes {
+		err = errors.Join(err, s.reads.Close())
+	}
+	return err
+}
+
+// Migrate makes the tables, or brings those of an earlier version up to this one's. A database of
+// a later version is an error.
+func (s *Store) Migrate(ctx context.Context) error {
+	if s.file != "" { // keys are nobody else's: SQLite's own files beside it are as this one
+		f, err := os.OpenFile(s.file, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return fmt.Errorf("history: %w", err)
+		}
+		if err := f.Close(); err != nil {
+			return fmt.Errorf("history: %w", err)
+		}
+	}
+	files, err := fs.Sub(migrations, "migrations/"+s.d.name)
+	if err != nil {
+		return err
+	}
+	options := []goose.ProviderOption{goose.WithTableName("weir_migrations"), goose.WithDisableGlobalRegistry(true)}
+	if s.d == &postgres { // of nodes that start together one makes the tables
+		locker, err := lock.NewPostgresSessionLocker()
+		if err != nil {
+			return err
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	p, err := goose.NewProvider(s.d.goose, s.writes, files, options...)
+	if err != nil {
+		return err
+	}
+	current, newest, err := p.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("history: %s: %w", s.where, err)
+	}
+	if current > newest {
+		return fmt.Errorf("history: %s has tables in version %d, and this build of Weir knows %d: run the version of Weir that made them, or a newer one", s.where, current, newest)
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("history: make the tables in %s: %w", s.where, err)
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+)
+
+// View is what a database has at one moment.
+type View struct {
+	s  *Store
+	tx *sql.Tx
+
+	Journals []JournalState
+}
+
+// JournalState is how far the history of one journal is.
+type JournalState struct {
+	Journal string
+	Message uint64
+	AsOf    time.Time     // all hits that were taken until then are in
+	Slot    time.Duration // how wide its slots are
+	Rolled  int64         // the first day that is not in weir_days
+	Since   int64         // the first day whose slots were not deleted, for want of room or of the age that they are kept to
+	Gaps    []Gap
+}
+
+// Of is the state of one journal; zero if it is not in.
+func (v *View) Of(journal string) (is JournalState) {
+	for _, j := range v.Journals {
+		if j.Journal == journal {
+			is = j
+		}
+	}
+	return is
+}
+
+// Since is the first day whose slots all journals have.
+func (v *View) Since() (day int64) {
+	for _, j := range v.Journals {
+		day = max(day, j.Since)
+	}
+	return day
+}
+
+// Slot is the width of the widest slots.
+func (v *View) Slot() (widest time.Duration) {
+	for _, j := range v.Journals {
+		widest = max(widest, j.Slot)
+	}
+	return widest
+}
+
+// Rolled is the first day that is not in weir_days of all journals.
+func (v *View) Rolled() int64 {
+	rolled := int64(0)
+	for i, j := range v.Journals {
+		if i == 0 || j.Rolled < rolled {
+			rolled = j.Rolled
+		}
+	}
+	return rolled
+}
+
+// Gaps are those of all journals.
+func (v *View) Gaps() (list []Gap) {
+	for _, j := range v.Journals {
+		list = append(list, j.Gaps...)
+	}
+	return list
+}
+
+// View calls f with what is in the database at one moment.
+func (s *Store) View(ctx context.Context, f func(v *View) error) error {
+	level := sql.LevelRepeatableRead
+	if s.d == &sqlite { // whose readers see one moment always
+		level = sql.LevelDefault
+	}
+	tx, err := s.reads.BeginTx(ctx, &sql.TxOptions{Isolation: level, ReadOnly: s.d != &sqlite})
+	if err != nil {
+		return s.named(err)
+	}
+	defer func() { _ = tx.Rollback() }() // it wrote nothing
+	v := &View{s: s, tx: tx}
+	if err := v.readJournals(ctx); err != nil {
+		return s.named(err)
+	}
+	return s.named(f(v))
+}
+
+func (v *View) readJournals(ctx context.Context) error {
+	rows, err := v.tx.QueryContext(ctx, "SELECT journal, message, as_of, slot, rolled, since FROM weir_journals ORDER BY journal")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var j JournalState
+		var asOf, slot int64
+		if err := rows.Scan(&j.Journal, &j.Message, &asOf, &slot, &j.Rolled, &j.Since); err != nil {
+			return err
+		}
+		j.AsOf, j.Slot = time.UnixMilli(asOf), time.Duration(slot)*time.Second
+		v.Journals = append(v.Journals, j)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return v.readGaps(ctx)
+}
+
+func (v *View) readGaps(ctx context.Context) error {
+	rows, err := v.tx.QueryContext(ctx, "SELECT journal, first, last, why FROM weir_gaps ORDER BY noted, first")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var journal string
+		var first, last int64
+		var g Gap
+		if err := rows.Scan(&journal, &first, &last, &g.Why); err != nil {
+			return err
+		}
+		g.First, g.Last = time.Unix(first, 0), time.Unix(last, 0)
+		for i := range v.Journals {
+			if v.Journals[i].Journal == journal {
+				v.Journals[i].Gaps = append(v.Journals[i].Gaps, g)
+			}
+		}
+	}
+	return rows.Err()
+}
+
+// onlyComplete leaves out the rows of fillings that have not come to their end.
+const onlyComplete = " AND origin IN (SELECT origin FROM weir_origins WHERE complete = 1)"
+
+// Slots calls f with the rows of a key in the slots that begin in [from, to), Unix seconds, in no
+// order; a slot may have several, which add up.
+func (v *View) Slots(ctx context.Context, key string, from, to int64, f func(Row)) error {
+	if to <= from {
+		return nil
+	}
+	days := make([]int64, 0, min((to-from)/DaySeconds+2, 10_000))
+	for day := from / DaySeconds; day <= (to-1)/DaySeconds; day++ {
+		days = append(days, day)
+	}
+	for some := range slices.Chunk(days, daysAtOnce) {
+		err := v.rows(ctx, key, f, "SELECT slot, n, doubt FROM weir_hours WHERE {key} = ? AND slot >= ? AND slot < ? AND day IN ("+in(some)+")"+onlyComplete, column(key), from, to)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Days is Slots of whole days [from, to), of those that are summed up.
+func (v *View) Days(ctx context.Context, key string, from, to int64, f func(Row)) error {
+	return v.rows(ctx, key, f, "SELECT day * 86400, n, doubt FROM weir_days WHERE {key} = ? AND day >= ? AND day < ?"+onlyComplete, column(key), from, to)
+}
+
+func (v *View) rows(ctx context.Context, key string, f func(Row), query string, args ...any) error {
+	rows, err := v.tx.QueryContext(ctx, v.s.d.sql(query), args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		r := Row{Key: key}
+		if err := rows.Scan(&r.Slot, &r.N, &r.Doubt); err != nil {
+			return err
+		}
+		f(r)
+	}
+	return rows.Err()
+}
+
+// Size is how many bytes the tables take.
+func (s *Store) Size(ctx context.Context) (int64, error) {
+	bytes, err := s.d.size(ctx, s.reads)
+	return bytes, s.named(err)
+}

@@ -1,0 +1,105 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/history"
+	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/service/backend"
+)
+
+// History says whether exact totals are kept for years, and where.
+type History struct {
+	// On keeps them. Not of an ephemeral node.
+	On bool
+	history.Config
+}
+
+// historyShare is the part of Journal.MaxBytes that a file of history may take beside it, as one
+// of so many, where nothing else is said.
+const historyShare = 4
+
+// historian is the history of a node, once its journal is open.
+type historian struct {
+	cfg  *Config
+	log  *slog.Logger
+	open atomic.Pointer[history.History]
+}
+
+// needed is the first message of the journal that history needs: all, before it is open.
+func (m *historian) needed() uint64 {
+	if h := m.open.Load(); h != nil {
+		return h.Needed()
+	}
+	return 1
+}
+
+// start begins to write.
+func (m *historian) start(j *journal.Journal, sockets *sockets, parts *parts) error {
+	cfg := m.cfg.History.Config
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = m.cfg.Journal.MaxBytes / historyShare
+	}
+	h, err := history.Open(cfg, m.cfg.Journal.Dir, j.Messages(), j.Origin(), m.cfg.Engine.Retention, m.log)
+	if err != nil {
+		return err
+	}
+	m.open.Store(h)
+	parts.opened(func(context.Context) error { return h.Close() })
+	m.log.Info("history", "database", h.Where())
+	sockets.History = kept{h, j, m.cfg.clustered()}
+	return nil
+}
+
+// kept is a history as the service knows it.
+type kept struct {
+	*history.History
+	journal   *journal.Journal
+	clustered bool
+}
+
+func (k kept) Totals(ctx context.Context, key string, bounds []int64) (list []backend.HistoryTotal, asOf time.Time, err error) {
+	totals, asOf, err := k.History.Totals(ctx, key, bounds)
+	for _, t := range totals {
+		list = append(list, backend.HistoryTotal{Lower: t.Lower, Upper: t.Upper, Bounded: t.HasUpper()})
+	}
+	return list, asOf, err
+}
+
+// Await has what is in memory written to the journal, and then to history.
+func (k kept) Await(ctx context.Context) error {
+	written := k.journal.Sync
+	if k.clustered {
+		written = k.journal.CatchUp
+	}
+	if err := written(ctx); err != nil {
+		return err
+	}
+	message, _ := k.journal.Messages().Written()
+	return k.History.Await(ctx, message)
+}
+
+// lateAfter is how late history may be before that is an alarm: a restart of a database is none.
+const lateAfter = time.Minute
+
+func (k kept) Alarms() (list []api.Alarm) {
+	is := k.Status()
+	if is.Err != nil && time.Since(is.Since) > lateAfter {
+		list = append(list, api.Alarm{Code: "history_late", Message: fmt.Sprintf(
+			"history does not go on since %s (%v): hits are counted, and come into it when %s can be written again", is.Since.UTC().Format(time.RFC3339), is.Err, k.Where())})
+	}
+	if is.Full {
+		list = append(list, api.Alarm{Code: "history_full", Message: "the file of history has its size: its oldest hours are deleted before they have the age of --history-keep. Raise --history-disk, or keep less"})
+	}
+	return list
+}
+
+func (k kept) Stats() backend.HistoryStats {
+	is := k.Status()
+	return backend.HistoryStats{AsOf: is.AsOf, Message: is.Message, Writes: is.Writes, Failing: is.Err != nil}
+}

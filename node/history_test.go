@@ -1,0 +1,151 @@
+package node_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/node"
+	"github.com/weir-counter/weir/node/nodetest"
+)
+
+// historical is a node alone with history, whose data are in dir.
+func historical(t *testing.T, dir string, change func(*node.Config)) *node.Node {
+	t.Helper()
+	cfg := node.Config{Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))}
+	cfg.HTTP.Addr = "127.0.0.1:0"
+	cfg.Journal.Dir = dir
+	cfg.Engine.Memory, cfg.Engine.LimitMemory = 16<<20, 1<<20
+	cfg.Journal.FlushEvery = 5 * time.Millisecond
+	cfg.History.On, cfg.History.Every = true, 100*time.Millisecond
+	if change != nil {
+		change(&cfg)
+	}
+	return nodetest.Open(t, cfg)
+}
+
+// aligned asks for a series, which must be all hits that were taken before.
+func aligned(t *testing.T, n *node.Node, query string) api.SeriesAnswer {
+	t.Helper()
+	response, err := http.Get("http://" + n.Addr() + "/v1/series?fresh=10s&" + query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatal(query, response.Status, string(body), err)
+	}
+	var answer api.SeriesAnswer
+	if err := json.Unmarshal(body, &answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func hitAt(t *testing.T, n *node.Node, key string, at time.Time, hits uint64) {
+	t.Helper()
+	if _, err := n.Engine().HitAt(at, key, hits); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The days of a month are exact, with late hits and over restarts, where windows know them within
+// bounds only.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	n := historical(t, dir, nil)
+	now := time.Now().UTC()
+	today := now.Truncate(24 * time.Hour)
+	want := make([]uint64, 21)
+	hit := func(age int, at time.Time, hits uint64) {
+		hitAt(t, n, "url:/home", at, hits)
+		want[20-age] += hits
+	}
+	for round := range 3 {
+		for age := 20; age >= 1; age-- { // 600 different seconds of each day: a pyramid
+			for i := range 600 {
+				hit(age, today.AddDate(0, 0, -age).Add(time.Duration(i*144+round)*time.Second), uint64(i%7+age+round))
+			}
+		}
+		hit(0, now.Add(-time.Second), 5)
+		if round == 1 {
+			nodetest.Close(t, n)
+			n = historical(t, dir, nil)
+		}
+		got := aligned(t, n, fmt.Sprintf("key=url:/home&align=day&from=%d", today.AddDate(0, 0, -20).Unix()))
+		if len(got.Points) != 21 || got.Source != "history" || got.Align != "day" {
+			t.Fatalf("%d points, source %s", len(got.Points), got.Source)
+		}
+		for i, p := range got.Points {
+			if !p.Exact || p.Estimate != want[i] || !p.Start.Equal(today.AddDate(0, 0, i-20)) {
+				t.Errorf("round %d, day %d: %s, want %d; it begins at %s", round, i, p.Bounds, want[i], p.Start)
+			}
+		}
+	}
+	if all := aligned(t, n, fmt.Sprintf("key=*&align=day&from=%d", today.AddDate(0, 0, -20).Unix())); all.Points[3].Estimate != want[3] {
+		t.Errorf("all keys: %s, want %d", all.Points[3].Bounds, want[3])
+	}
+	if existed, err := n.Engine().Delete("url:/home"); err != nil || !existed {
+		t.Fatal(existed, err)
+	}
+	for _, p := range aligned(t, n, "key=url:/home&align=day&from=-20d").Points {
+		if !p.Exact || p.Estimate != 0 {
+			t.Errorf("a deleted key has %s on %s", p.Bounds, p.Start)
+		}
+	}
+}
+
+// Without history the windows answer, within their bounds.
+func TestAlignedWithoutHistory(t *testing.T) {
+	t.Parallel()
+	n := historical(t, filepath.Join(t.TempDir(), "data"), func(cfg *node.Config) { cfg.History.On = false })
+	now := time.Now().UTC()
+	hitAt(t, n, "k", now.Add(-time.Second), 5)
+	got := aligned(t, n, "key=k&align=month&tz=Asia/Kolkata&from=-1s")
+	if got.Source != "windows" || len(got.Points) != 1 || got.Points[0].Estimate != 5 || got.Zone != "Asia/Kolkata" {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// What is exported is what was counted.
+func TestExport(t *testing.T) {
+	t.Parallel()
+	n := historical(t, filepath.Join(t.TempDir(), "data"), nil)
+	day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -3)
+	hitAt(t, n, "url:/a", day.Add(5*time.Hour), 7)
+	hitAt(t, n, "url:/a", day.Add(6*time.Hour), 8)
+	hitAt(t, n, "url:/b,\"c\"", day.AddDate(0, 0, 1), 1)
+	hitAt(t, n, "user:1", day, 1)
+	aligned(t, n, "key=url:/a&align=day&from=-3d")
+	get := func(query string) string {
+		response, err := http.Get("http://" + n.Addr() + "/v1/export?" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+	first, second := day.Format(time.RFC3339), day.AddDate(0, 0, 1).Format(time.RFC3339)
+	if got, want := get("prefix=url:"), "key,start,hits,doubt\nurl:/a,"+first+",15,0\n\"url:/b,\"\"c\"\"\","+second+",1,0\n"; got != want {
+		t.Errorf("days:\n%swant\n%s", got, want)
+	}
+	fifth, sixth := day.Add(5*time.Hour).Format(time.RFC3339), day.Add(6*time.Hour).Format(time.RFC3339)
+	if got, want := get("prefix=url:/a&unit=hour"), "key,start,hits,doubt\nurl:/a,"+fifth+",7,0\nurl:/a,"+sixth+",8,0\n"; got != want {
+		t.Errorf("hours:\n%swant\n%s", got, want)
+	}
+	if got := get("format=parquet"); len(got) < 100 || got[:4] != "PAR1" || got[len(got)-4:] != "PAR1" {
+		t.Errorf("%d bytes are no Parquet", len(got))
+	}
+}

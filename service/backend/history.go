@@ -1,0 +1,42 @@
+package backend
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+)
+
+// History is what a Service needs of the totals that are kept for years.
+type History interface {
+	// Totals are the hits of a key in the spans between bounds, Unix seconds in order, of all
+	// hits that were taken until asOf.
+	Totals(ctx context.Context, key string, bounds []int64) (totals []HistoryTotal, asOf time.Time, err error)
+	// Await returns when all hits that were counted before the call are in.
+	Await(ctx context.Context) error
+	// Forget deletes what is kept of a key, and tells whether there was any.
+	Forget(ctx context.Context, key string) (bool, error)
+	// Keys are the first keys that begin with prefix, which is not empty, and sort after another.
+	Keys(ctx context.Context, prefix, after string, limit int) ([]string, error)
+	// Export calls f with the hits of keys, n to n+doubt, in each day of UTC, or slot, that begins
+	// at start. from and to are rounded to whole days. An error of f ends it.
+	Export(ctx context.Context, prefix string, from, to time.Time, days bool, f func(key string, start int64, n, doubt uint64) error) error
+	// Alarms are what is wrong now. It waits for nobody.
+	Alarms() []api.Alarm
+	// Stats is called for each scrape.
+	Stats() HistoryStats
+}
+
+// HistoryTotal is the hits of a span: at least Lower, and at most Upper if Bounded.
+type HistoryTotal struct {
+	Lower, Upper uint64
+	Bounded      bool
+}
+
+// HistoryStats are the figures of a history.
+type HistoryStats struct {
+	AsOf    time.Time // all hits that were taken until then are in; zero: not known yet
+	Message uint64    // of the journal, up to which it has all
+	Writes  bool      // this node writes it
+	Failing bool      // it does not go on
+}
