@@ -12,6 +12,7 @@ import (
 // command is one that the door knows.
 type command struct {
 	name    string // in lower case
+	capital string // the same in capitals
 	syntax  string // of its arguments, for people
 	summary string
 	group   string
@@ -53,7 +54,8 @@ func newCommands() *commands {
 	for _, group := range [][]*command{weirCommands(), counterCommands(), scriptCommands(), connectionCommands(), serverCommands()} {
 		for _, one := range group {
 			c.list = append(c.list, one)
-			c.byName[strings.ToUpper(one.name)] = one
+			one.capital = strings.ToUpper(one.name)
+			c.byName[one.capital] = one
 		}
 	}
 	return c
@@ -84,9 +86,17 @@ func (c *command) takes(args int) bool {
 	return args == c.arity
 }
 
+// find is commands.find: most requests that come together are of one command, in capitals.
+func (s *session) find(name []byte) *command {
+	if s.ran != nil && string(name) == s.ran.capital {
+		return s.ran
+	}
+	return s.server.commands.find(name)
+}
+
 // run answers one request.
 func (s *session) run(args [][]byte) {
-	c := s.server.commands.find(args[0])
+	c := s.find(args[0])
 	if c == nil {
 		s.unknown(args)
 		return
