@@ -160,3 +160,24 @@ func TestThrottle(t *testing.T) {
 		CL.THROTTLE a 2 1 172800 -> -ERR invalid_limit: a limit that a request brings along is for 1d at most, and so is per * burst / n: write a policy for a longer one, or start the server with a larger --max-inline-per
 	`)
 }
+
+// At 8,000 a second one comes back each 125 µs, not sooner and not later.
+func TestThrottleAtHighRates(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, Config{}, "")
+	c := s.dial()
+	c.says("CL.THROTTLE a 7999 8000 1 8000 -> [0 8000 0 -1 1]")
+	admitted := 0
+	for after := time.Duration(0); after <= 100*time.Millisecond; after += 25 * time.Microsecond {
+		s.passed.Store(int64(after))
+		if got := c.do("CL.THROTTLE a 7999 8000 1"); strings.HasPrefix(got, "[0 ") {
+			admitted++
+			if after%(125*time.Microsecond) != 0 {
+				t.Errorf("one is admitted after %v", after)
+			}
+		}
+	}
+	if admitted != 800 {
+		t.Errorf("%d admitted in 100 ms", admitted)
+	}
+}
