@@ -57,6 +57,10 @@ const (
 	// A decision of a limit. What is wrong with its body has the codes of lines.
 	CodeUnknownLimit Code = "unknown_limit" // there is no policy of that name
 
+	// A permit of a limit of how many at once.
+	CodeAtOnce     Code = "at_once"     // as many as may are held
+	CodePermitLost Code = "permit_lost" // it is not held, or no longer
+
 	// Why a decision was a denial.
 	CodeUnknownDenial Code = "unknown_denial" // no denial has that ID, or the caller may not read it
 	CodeDenialGone    Code = "denial_gone"    // newer denials took its place

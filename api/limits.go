@@ -9,6 +9,7 @@ type LimitsAnswer struct {
 	At            Time             `json:"at" doc:"The end of the window."`
 	File          *PolicyFileState `json:"file,omitempty" doc:"The policy file; absent when the server has none."`
 	Limits        []LimitPolicy    `json:"limits" nullable:"false" doc:"The policies in order of application, then limits of doors (--rls-config)."`
+	AtOnce        []AtOnceLimit    `json:"at_once,omitempty" doc:"Those of how many at once (max), which are asked for permits."`
 }
 
 // PolicyFileState is where policies come from.

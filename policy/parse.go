@@ -35,13 +35,17 @@ func Parse(file string, data []byte) (*Set, error) {
 	if len(p.faults) > 0 {
 		return nil, p.sorted()
 	}
-	return newSet(p.policies, filewatch.HashOf(data)), nil
+	set := newSet(p.policies, filewatch.HashOf(data))
+	set.atOnce = p.atOnce
+	set.atOnce.index = newIndex(set.atOnce.patterns)
+	return set, nil
 }
 
 // parser reads one file.
 type parser struct {
 	file     string
 	policies []parsedPolicy
+	atOnce   concurrencies
 	names    map[string]int // policies so far, with their lines
 	faults   Faults
 	more     int // faults beyond MaxFaults
@@ -90,6 +94,10 @@ func (p *parser) root(n *yaml.Node) {
 		return
 	}
 	for _, n := range list {
+		if hasMax(n) {
+			p.concurrency(n)
+			continue
+		}
 		p.policy(n)
 	}
 }

@@ -88,6 +88,7 @@ type Set struct {
 	templates []template
 	index     index
 	names     map[string]int
+	atOnce    concurrencies
 	content   filewatch.Hash // of the file
 }
 

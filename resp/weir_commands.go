@@ -45,6 +45,18 @@ func weirCommands() []*command {
 			arity: -4, first: 2, last: 2, step: 1, flags: writes | waits, run: (*session).grant,
 		},
 		{
+			name: "permit", syntax: "key [NAME limit]", summary: "Takes a permit to be one of so many at once.", group: group,
+			arity: -2, first: 1, last: 1, step: 1, flags: writes, run: (*session).takePermit,
+		},
+		{
+			name: "heartbeat", syntax: "id", summary: "Keeps a permit for its ttl more.", group: group,
+			arity: 2, flags: writes, run: (*session).heartbeat,
+		},
+		{
+			name: "release", syntax: "id", summary: "Gives a permit back.", group: group,
+			arity: 2, flags: writes, run: (*session).release,
+		},
+		{
 			name: "cl.throttle", syntax: "key max_burst count period_seconds [quantity]", summary: "Takes from a token bucket (GCRA), as redis-cell does.", group: group,
 			arity: -5, first: 1, last: 1, step: 1, flags: writes | waits, run: (*session).throttle,
 		},

@@ -37,6 +37,9 @@ var asks = []ask{
 	{"GET /v1/keys", "read", "/v1/keys?prefix=KEY", "", false},
 	{"GET /v1/keys", "read", "/v1/keys?prefix=limit:", "", true},
 	{"GET /v1/limits/{name}/keys", "read", "/v1/limits/LIMIT/keys", "", false},
+	{"POST /v1/permits", "decide", "/v1/permits?key=KEY&limit=LIMIT", "", false},
+	{"POST /v1/permits/{id}/heartbeat", "decide", "/v1/permits/PERMIT/heartbeat", "", false},
+	{"DELETE /v1/permits/{id}", "decide", "/v1/permits/PERMIT", "", false},
 	{"GET /v1/limits/who", "read", "/v1/limits/who?prefix=KEY", "", false},
 	{"GET /v1/denials/{id}", "read", "/v1/denials/0000000000000", "", false},
 	{"DELETE /v1/keys/{key}", "admin", "/v1/keys/KEY", "", false},
@@ -84,8 +87,8 @@ func TestMatrix(t *testing.T) {
 				name string
 				is   *strings.Replacer
 			}{
-				{"inside", strings.NewReplacer("KEY", "in:login:a", "LIMIT", "own")},
-				{"outside", strings.NewReplacer("KEY", "out:a", "LIMIT", "theirs")},
+				{"inside", strings.NewReplacer("KEY", "in:login:a", "LIMIT", "own", "PERMIT", permitID("own", "in:login:a"))},
+				{"outside", strings.NewReplacer("KEY", "out:a", "LIMIT", "theirs", "PERMIT", permitID("theirs", "out:a"))},
 			} {
 				method, _, _ := strings.Cut(ask.route, " ")
 				path, body := side.is.Replace(ask.path), side.is.Replace(ask.body)
@@ -134,7 +137,7 @@ func TestForeignKeysDoNotShow(t *testing.T) {
 		for _, ask := range asks {
 			method, _, _ := strings.Cut(ask.route, " ")
 			with := func(key, limit string) reply {
-				is := strings.NewReplacer("KEY", key, "LIMIT", limit)
+				is := strings.NewReplacer("KEY", key, "LIMIT", limit, "PERMIT", permitID(limit, key))
 				return a.as(name, method, is.Replace(ask.path), is.Replace(ask.body))
 			}
 			here, gone := with("out:a", "theirs"), with("out:b", "nobody")

@@ -28,6 +28,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerLimits(doc)
 	s.registerForget(doc)
 	s.registerDenials(doc)
+	s.registerPermits(doc)
 	s.registerLimitChanges(doc)
 	s.registerCount(doc)
 	s.registerSeries(doc)

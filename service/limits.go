@@ -28,6 +28,7 @@ func (s *Service) Limits(ctx context.Context, c Caller, w time.Duration) (api.Li
 	answer := api.LimitsAnswer{
 		WindowSeconds: int64(w / time.Second), At: api.Time{Time: s.Now()}, Limits: make([]api.LimitPolicy, len(policies)),
 	}
+	answer.AtOnce = s.atOnce(may)
 	if may.All() {
 		answer.File = s.backend.PolicyFile.State()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-counter/weir/service/accounts"
 	"github.com/weir-counter/weir/service/denials"
 	"github.com/weir-counter/weir/service/outcomes"
+	"github.com/weir-counter/weir/service/permits"
 	"github.com/weir-counter/weir/service/pools"
 )
 
@@ -35,6 +36,7 @@ type Service struct {
 	doors     []Door // does not change once they answer
 	accounts  *accounts.Accounts
 	denials   *denials.Ring
+	permits   *permits.Table
 
 	// waitedInVain: the journal fails, and somebody has waited for DurableTimeout since.
 	waitedInVain atomic.Bool
@@ -57,7 +59,7 @@ func New(b Backend, cfg Config) (*Service, error) {
 	s := &Service{
 		Pools: pools.New(pools.Bounds{InFlight: cfg.MaxInFlight, Durable: cfg.MaxDurable, BufferedBytes: cfg.MaxBufferedBytes, BodyBytes: cfg.MaxBodyBytes}), engine: b.Engine, backend: b, cfg: cfg, log: cfg.Logger, started: time.Now(),
 		storage: storageOf(b.Journal), answers: b.Answers, policies: b.Policies, decisions: outcomes.New(b.Policies), accounts: accounts.New(),
-		denials: denials.New(b.Node),
+		denials: denials.New(b.Node), permits: permits.New(),
 	}
 	if s.answers == nil {
 		s.answers = held{s}

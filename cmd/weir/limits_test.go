@@ -118,6 +118,22 @@ func TestLimitExitCodes(t *testing.T) {
 	}
 }
 
+// Limits of how many at once are among the policies.
+func TestLimitsAtOnce(t *testing.T) {
+	t.Parallel()
+	path, _ := policyFile(t, loginPolicies+"  - {name: jobs, keys: \"job:*\", max: 3, ttl: 10s}\n")
+	server := startServer(t, "--policy", path)
+	if got := mustWeir(t, exitOK, "", "limits", "--server", server); !strings.Contains(squeezed(got), "jobs job:* 3 at once, ttl 10s permits 0 held of 0 keys") {
+		t.Error(got)
+	}
+	if got := mustWeir(t, exitOK, "", "limits", "check", path); !strings.Contains(squeezed(got), "jobs job:* 3 at once, ttl 10s permits") {
+		t.Error(got)
+	}
+	if got := mustWeir(t, exitOK, "", "limits", "check", path, "job:1"); !strings.Contains(squeezed(got), "job:1 jobs job:1 3 at once, ttl 10s permits") {
+		t.Error(got)
+	}
+}
+
 func TestLimitsCheck(t *testing.T) {
 	path, _ := policyFile(t, loginPolicies+"    overrides: [{key: \"login:root\", limit: 7}]\n")
 	for _, test := range []struct{ args, stdin, want string }{

@@ -36,6 +36,9 @@ func (c *clerk) report(ctx context.Context, o *Options, log *replay.Report) *Rep
 	}
 	r.Approximate = c.approximate(o)
 	r.Warnings = c.warnings(log.Lines == 0 && log.StoppedEarly == "")
+	for _, l := range o.Policies.Concurrencies() {
+		r.Warnings = append(r.Warnings, l.Name+": how many are at work at once (max) is not in a log, which does not say how long each was: this limit is left out")
+	}
 	return r
 }
 

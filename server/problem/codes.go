@@ -57,6 +57,9 @@ var StatusOf = map[api.Code]int{
 	api.CodeUnknownField: http.StatusBadRequest,
 	api.CodeUnknownLimit: http.StatusNotFound,
 
+	api.CodeAtOnce:     http.StatusTooManyRequests,
+	api.CodePermitLost: http.StatusConflict,
+
 	api.CodeUnknownDenial: http.StatusNotFound,
 	api.CodeDenialGone:    http.StatusGone,
 	api.CodeOtherNode:     http.StatusMisdirectedRequest,

@@ -45,7 +45,7 @@ func (p *Problem) GetHeaders() http.Header {
 	switch {
 	case passing[p.Code]:
 		return http.Header{"Retry-After": {"1"}}
-	case p.Code == api.CodeCeiling:
+	case p.Code == api.CodeCeiling, p.Code == api.CodeAtOnce:
 		return http.Header{"Retry-After": {ratelimitfields.RetryAfter(max(p.retryAfter, time.Second))}}
 	case p.Status == http.StatusUnauthorized && p.BearerAlone:
 		return http.Header{"Www-Authenticate": {`Bearer realm="weir"`}}
@@ -72,7 +72,7 @@ func Of(err error) *Problem {
 func OfProxy(err error) *Problem {
 	p := Of(err)
 	switch {
-	case p.Code == api.CodeCeiling:
+	case p.Code == api.CodeCeiling, p.Code == api.CodeAtOnce:
 		p.Status = http.StatusServiceUnavailable
 	case p.Status < http.StatusInternalServerError:
 		p.Status = http.StatusInternalServerError

@@ -115,6 +115,9 @@ func printPolicies(t *cli.Table, set *policy.Set) {
 		}
 		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String(), p.Limit.Calendar.String()), modeText(p.Mode.String(), p.Where.String(), p.Away.String()), note)
 	}
+	for _, l := range set.Concurrencies() {
+		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, l.TTL), "permits")
+	}
 	t.Row("the file is good")
 }
 
@@ -123,10 +126,14 @@ func printMatches(t *cli.Table, set *policy.Set, keys []string) {
 	t.Row("KEY", "POLICY", "COUNTS", "LIMIT", "MODE")
 	for _, key := range keys {
 		matches := set.Match(key)
+		atOnce, _ := set.AtOnce(key, "") // none for a key that is none, which Match has none for either
+		for _, l := range atOnce {
+			t.Row(cli.KeyText(key), l.Name, cli.KeyText(l.Key), atOnceText(l.Most, l.TTL), "permits")
+		}
 		for _, m := range matches {
 			t.Row(cli.KeyText(key), m.Policy.Name, cli.KeyText(m.Key), limitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String(), m.Limit.Calendar.String()), modeText(m.Policy.Mode.String(), m.Policy.Where.String(), m.Policy.Away.String()))
 		}
-		if len(matches) > 0 {
+		if len(matches)+len(atOnce) > 0 {
 			continue
 		}
 		why := "no policy is for it: it has no limit"

@@ -55,7 +55,7 @@ here says what is wrong.`,
 }
 
 func printLimits(t *cli.Table, limits client.Limits) {
-	if len(limits.Limits) == 0 {
+	if len(limits.Limits)+len(limits.AtOnce) == 0 {
 		t.Row("no policies, and no limits of --rls-config")
 	} else {
 		t.Row("NAME", "KEYS", "LIMIT", "MODE", "ALLOWED", "DENIED")
@@ -66,6 +66,9 @@ func printLimits(t *cli.Table, limits client.Limits) {
 			denied = p.ShadowDenied.String() + " (shadow)"
 		}
 		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), modeText(p.Mode, p.Where, p.Away), p.Allowed.String(), denied)
+	}
+	for _, l := range limits.AtOnce {
+		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, time.Duration(l.TTLSeconds*float64(time.Second))), "permits", fmt.Sprintf("%d held of %d keys", l.Held, l.HeldKeys))
 	}
 	if f := limits.File; f != nil {
 		t.Row(fmt.Sprintf("%s, read at %s", f.Path, cli.TimeText(f.LoadedAt)))
@@ -107,6 +110,11 @@ func limitText(n uint64, per time.Duration, burst uint64, algorithm, calendar st
 		text += " " + algorithm
 	}
 	return text
+}
+
+// atOnceText is 20 at once, ttl 30s.
+func atOnceText(most int, ttl time.Duration) string {
+	return fmt.Sprintf("%d at once, ttl %s", most, units.FormatDuration(ttl))
 }
 
 func newKeys(w *cli.World) *cobra.Command {

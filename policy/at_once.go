@@ -1,0 +1,133 @@
+package policy
+
+import (
+	"fmt"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// A Concurrency is an entry of a file that limits how many are at work at once for a key: it has max in place of limit and per.
+// It is asked for permits, and not by Live.
+type Concurrency struct {
+	Name string
+	Keys string        // the pattern of the request's keys
+	By   string        // the template of the key that is counted; "": the request's key
+	Max  int           // how many at once, 1 to MaxAtOnce
+	TTL  time.Duration // after how long a silent holder's permit is free, MinTTL to MaxTTL
+	Line int           // of the file
+}
+
+// The bounds of a Concurrency.
+const (
+	MaxAtOnce = 10_000
+	MinTTL    = time.Second
+	MaxTTL    = time.Hour
+
+	defaultTTL = 30 * time.Second
+)
+
+// AtOnce is a Concurrency that is for a key.
+type AtOnce struct {
+	Name string
+	Key  string // that is counted
+	Most int
+	TTL  time.Duration
+}
+
+// concurrencyFields are those of an entry with max.
+var concurrencyFields = []string{"name", "keys", "by", "max", "ttl"}
+
+// concurrencies are the entries of a Set with max.
+type concurrencies struct {
+	list      []Concurrency
+	patterns  []pattern
+	templates []template
+	index     index
+}
+
+// Concurrencies lists the entries with max, in the order of the file.
+func (s *Set) Concurrencies() []Concurrency { return append([]Concurrency(nil), s.atOnce.list...) }
+
+// AtOnce lists the limits of how many at once that are for a key, or with a name that one. The error is a *weir.Error, or
+// a *NamedError for a name that there is not, or that is not for the key.
+func (s *Set) AtOnce(key, name string) (all []AtOnce, err error) {
+	if len(key) < 1 || len(key) > weir.MaxKeyBytes {
+		return nil, failure(weir.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(key), weir.MaxKeyBytes)
+	}
+	known := name == ""
+	for _, at := range s.atOnce.index.candidates(key) {
+		var took captures
+		c := &s.atOnce.list[at]
+		if name != "" && name != c.Name || !s.atOnce.patterns[at].match(key, &took) {
+			continue
+		}
+		known = true
+		counted := s.atOnce.templates[at].key(key, &took)
+		if len(counted) > weir.MaxKeyBytes {
+			return nil, failure(weir.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", c.Name, len(counted), short(key), weir.MaxKeyBytes)
+		}
+		all = append(all, AtOnce{c.Name, counted, c.Max, c.TTL})
+	}
+	switch {
+	case !known:
+		return nil, &NamedError{name, failure(weir.CodeInvalidLimit, "limit", "no limit %q of how many at once (max) is for key %q", short(name), short(key))}
+	case len(all) > weir.MaxChecks:
+		return nil, failure(weir.CodeInvalidCount, "key", "more than %d limits are for key %q", weir.MaxChecks, short(key))
+	}
+	return all, nil
+}
+
+// concurrency reads an entry of limits with max.
+func (p *parser) concurrency(n *yaml.Node) {
+	fields := p.fields(n, "", "name: jobs", concurrencyFields)
+	if fields == nil {
+		return
+	}
+	for _, required := range []string{"name", "keys"} {
+		if fields[required] == nil {
+			p.fault(n.Line, required, "it is missing: a limit of how many at once has name, keys and max")
+		}
+	}
+	made := parsedPolicy{Policy: Policy{Line: n.Line}}
+	made.Name = p.name(fields["name"])
+	patternOK := p.keys(&made, fields["keys"])
+	p.by(&made, fields["by"], patternOK)
+	most, _ := p.count(fields["max"], "max", "max: 20", MaxAtOnce)
+	ttl := defaultTTL
+	if n := fields["ttl"]; n != nil {
+		if text, ok := p.text(n, "ttl", "ttl: 30s"); ok {
+			var err error
+			if ttl, err = units.ParseDuration(text); err != nil {
+				p.fault(n.Line, "ttl", "%v", err)
+			} else if ttl < MinTTL || ttl > MaxTTL {
+				p.fault(n.Line, "ttl", "%s: must be %s to %s", units.FormatDuration(ttl), units.FormatDuration(MinTTL), units.FormatDuration(MaxTTL))
+			}
+		}
+	}
+	p.atOnce.list = append(p.atOnce.list, Concurrency{Name: made.Name, Keys: made.Keys, By: made.By, Max: int(most), TTL: ttl, Line: n.Line})
+	p.atOnce.patterns = append(p.atOnce.patterns, made.pattern)
+	p.atOnce.templates = append(p.atOnce.templates, made.template)
+}
+
+// hasMax tells whether an element of limits has a field max.
+func hasMax(n *yaml.Node) bool {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == "max" {
+			return true
+		}
+	}
+	return false
+}
+
+// aloneOnly is the error of a Set that a node of a cluster can't keep; nil: there is none.
+func (s *Set) aloneOnly(node string) error {
+	if node == "" || len(s.atOnce.list) == 0 {
+		return nil
+	}
+	c := s.atOnce.list[0]
+	return failure(weir.CodeInvalidLimit, "max", "%s", fmt.Sprintf("limit %s in line %d: how many at once (max) is kept by a server alone, and node %s of a cluster can't: ask a server of its own for permits", c.Name, c.Line, node))
+}
