@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 		}
 		j.stop(errClosing)
 		j.running.Wait()
-		switch lost := j.engine.Stats().Waiting + j.flusher.Open(); {
+		switch lost := j.unwritten(); {
 		case err == nil:
 		case lost == 0 && j.isGone():
 		case lost == 0:
@@ -43,16 +44,23 @@ func (j *Journal) Close(ctx context.Context) (err error) {
 	return err
 }
 
+// unwritten is how many entries are not in the journal yet.
+func (j *Journal) unwritten() int64 { return j.engine.Stats().Waiting + j.flusher.Open() }
+
 // lastSync is Sync. A clustered node whose files are gone does not wait for long: it may lead a stream
-// that it can't write any more, and the others go on once it has ended.
+// that it can't write any more, and the others go on once it has ended. Nor does one that has written all its hits and that no other
+// node is connected to: nobody is there to store that it stops, or to hear it.
 func (j *Journal) lastSync(ctx context.Context) error {
-	if !j.cfg.clustered() || !j.isGone() {
+	if !j.cfg.clustered() || !j.isGone() && (j.unwritten() > 0 || j.server.Accompanied()) {
 		return j.Sync(ctx)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, leaveTimeout, j.Err())
+	ctx, cancel := context.WithTimeoutCause(ctx, leaveTimeout, cmp.Or(j.Err(), errAlone))
 	defer cancel()
 	return j.Sync(ctx)
 }
+
+// errAlone is why a node that stops does not say so.
+var errAlone = errors.New("no other node runs")
 
 // release gives back what open took, as far as it came.
 func (j *Journal) release() error {

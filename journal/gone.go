@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -33,7 +35,7 @@ func (j *Journal) noteFiles() (err error) {
 }
 
 // noteServerFiles remembers the embedded server's. In a cluster the replicas of streams come
-// and go.
+// and go: replicasGone looks for those.
 func (j *Journal) noteServerFiles() (err error) {
 	server := filepath.Join(j.cfg.Dir, datadir.ServerDir)
 	paths := []string{server, filepath.Join(server, "jetstream")}
@@ -72,6 +74,17 @@ func (j *Journal) checkFiles() error {
 		err = j.gone(err)
 	}
 	return err
+}
+
+// replicasGone tells whether the directory of the replicas is not there, though the embedded server of a clustered node keeps some.
+// It may be so for a moment, when a replica comes or goes.
+func (j *Journal) replicasGone() (path string, gone bool) {
+	path = filepath.Join(j.cfg.Dir, datadir.ServerDir, "jetstream", "$G")
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return path, false
+	}
+	streams, known := j.server.StreamsHere()
+	return path, known && streams > 0
 }
 
 // gone fails the journal for its files.

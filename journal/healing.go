@@ -20,6 +20,9 @@ const (
 
 	// healTime bounds one start.
 	healTime = 30 * time.Second
+
+	// missedMost is in how many looks in a row the replicas are not there when their directory is gone.
+	missedMost = 3
 )
 
 // errNotStarted is why a process ends that can't have its server back.
@@ -38,6 +41,7 @@ func (j *Journal) runHealing(ctx context.Context) {
 	var failing time.Time // it has room, and does not start, since then
 	unsettled := false    // it was started, and is not well yet
 	pause, next := healEvery, time.Time{}
+	missed := 0 // in how many looks the replicas were not there
 	tick := time.NewTicker(healEvery)
 	defer tick.Stop()
 	for {
@@ -47,6 +51,12 @@ func (j *Journal) runHealing(ctx context.Context) {
 		case <-tick.C:
 		}
 		if j.checkFiles() != nil {
+			return
+		}
+		if path, gone := j.replicasGone(); !gone {
+			missed = 0
+		} else if missed++; missed == missedMost {
+			_ = j.gone(fmt.Errorf("data directory: %s was %w", path, datadir.ErrGone)) // Failed tells
 			return
 		}
 		if unsettled && j.others.stores.Well() && j.endQuarantineAgain(ctx) {

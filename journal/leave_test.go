@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
 
 // A node that stops while the others elect a leader says so once they have: one that goes on
@@ -52,5 +54,34 @@ func TestTell(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The last node of a cluster to stop waits for nobody: all its hits are written, and nobody is there to store that it stops.
+func TestTheLastNodeStopsSoon(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	c.start()
+	for _, node := range c.nodes {
+		node.hit("a", 1_000_000, 1)
+	}
+	c.agree(map[string]uint64{"a": 3})
+	for i, node := range c.nodes {
+		last := i == len(c.nodes)-1
+		if last {
+			jointest.Eventually(t, "no other node is connected, and all is written", func() bool {
+				return !node.j.server.Accompanied() && node.j.unwritten() == 0
+			})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), jointest.Patience)
+		defer cancel()
+		began := time.Now()
+		if err := node.j.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); last && took > jointest.Patience/2 {
+			t.Errorf("it took %v", took)
+		}
+		c.nodes[i] = nil
 	}
 }

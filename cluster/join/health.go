@@ -85,3 +85,17 @@ func (n *Node) Store() (s Store, known bool) {
 	}
 	return s, true
 }
+
+// StreamsHere is how many streams the embedded server keeps a replica of. known is false if it could not be asked just now, and
+// with an existing NATS.
+func (n *Node) StreamsHere() (streams int, known bool) {
+	server := n.running()
+	if server == nil || !server.Running() || !server.JetStreamEnabled() {
+		return 0, false
+	}
+	info, err := server.Jsz(nil)
+	if err != nil {
+		return 0, false
+	}
+	return info.Streams, true
+}
