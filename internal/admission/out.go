@@ -14,8 +14,9 @@ import (
 // node that lends, by the name NAME@@NODE: one number, which each later one replaces, and how long
 // it counts. In journals and snapshots it is an admission of that number and one, since 0 can't be.
 
-// mostOut is the largest number that is out of one key.
-const mostOut = 999_999
+// mostOut is the largest number that is out of one key: as many as any limit admits in held, and one
+// less.
+func mostOut(held time.Duration) uint64 { return uint64(held/time.Microsecond) - 1 }
 
 // outName is the name by which it is kept what a node has lent of a limit.
 func outName(name, holder string) string {
@@ -29,7 +30,7 @@ func cutOutName(kept string) (name, holder string, ok bool) {
 
 // outPlan is the plan by which it is kept what is out for held, of the limit of a name.
 func (ls *Table) outPlan(name, holder string, held time.Duration) (*Plan, error) {
-	of := limit.Limit{Algorithm: limit.Window, N: mostOut + 1, Per: held, Burst: mostOut + 1}
+	of := limit.Limit{Algorithm: limit.Window, N: mostOut(held) + 1, Per: held, Burst: mostOut(held) + 1}
 	return ls.Recorded(limitRecord(outName(name, holder), of, recordStrict|recordOut))
 }
 
@@ -44,7 +45,7 @@ func (ls *Table) SetOut(plan *Plan, holder string, partition int, key string, he
 	now := ls.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(out, mostOut) + 1
+	n := min(out, mostOut(held)) + 1
 	st := ls.setOut(s, of, key, now, n)
 	if ls.gather {
 		if s.fresh == nil {

@@ -154,16 +154,20 @@ func (b *Book) Grant(l Lend, a *Ask, d Decided) Answer {
 	of := b.of(l, a)
 	out := of.out()
 	give := uint64(0)
-	if want := min(a.Want, l.Terms.Most); l.Terms.Lends() && want > out {
-		own := b.Own(l.Now, l.Terms)
-		of = b.of(l, a)
-		give = min(want-out, b.share(l, of, d.Free), MaxOut-min(MaxOut, own))
+	own := b.Own(l.Now, l.Terms)
+	of = b.of(l, a)
+	want := min(a.Want, l.Terms.Most, out+l.Terms.MaxOut()-min(l.Terms.MaxOut(), own))
+	if !l.Terms.Lends() {
+		want = 0
+	}
+	if want > out {
+		give = min(want-out, b.share(l, of, d.Free))
 	}
 	of.granted += give
 	of.end = l.end()
 	answer := Answer{
 		ID: of.id, Granted: of.granted, Used: a.Used, Allowed: d.Allowed,
-		Short: a.Want > out+give, Free: d.Free - give, Wait: d.Wait, Reset: d.Reset,
+		Short: want > out+give, Free: d.Free - give, Wait: d.Wait, Reset: d.Reset,
 	}
 	for i := range b.grants {
 		if b.grants[i].node != l.Node {

@@ -31,9 +31,6 @@ const (
 
 	// hot is from how many admissions per pace on a node asks for a grant.
 	hot = 4
-
-	// MaxOut is how much of one key may be out, in admissions.
-	MaxOut = 999_999
 )
 
 // TermsOf are those of a limit that limit.New takes, with its burst filled in.
@@ -59,6 +56,10 @@ const rateError = 64
 
 // Held is for how long what is out counts, from the last answer: until T after the grant's end.
 func (t Terms) Held() time.Duration { return t.Life + t.Margin() + t.Interval }
+
+// MaxOut is how much of one key may be out, as far as one number of the journal tells it: more than
+// limit.MaxRate admits for as long as it counts.
+func (t Terms) MaxOut() uint64 { return uint64(t.Held()/time.Microsecond) - 1 }
 
 // Lends tells whether parts of a limit are lent at all: not of one whose T is longer than a year,
 // less a day for what Held adds.
