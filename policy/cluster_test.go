@@ -104,13 +104,13 @@ func TestWhereAndAway(t *testing.T) {
 	for _, p := range set.Policies() {
 		got = append(got, fmt.Sprint(p.Where, " ", p.Away))
 	}
-	if want := "shared closed, node closed, strict closed, strict share, shared closed"; strings.Join(got, ", ") != want {
+	if want := "leased closed, node closed, strict closed, strict share, shared closed"; strings.Join(got, ", ") != want {
 		t.Errorf("%v, want %s", got, want)
 	}
 	for text, want := range map[string]string{
 		good + "    where: here\n":                   `p.yaml:6: where: "here"; there are shared, node, strict, leased`,
 		good + "    where: strict\n    away: ajar\n": `p.yaml:7: away: "ajar"; there are closed, open, share`,
-		good + "    away: open\n":                    "p.yaml:6: away: it is for strict and leased limits, whose one node that decides may be away: remove it, or write `where: strict`",
+		good + "    away: open\n    where: node\n":   "p.yaml:6: away: it is for strict and leased limits, whose one node that decides may be away: remove it, or the `where`",
 	} {
 		if _, err := Parse("p.yaml", []byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", text, err, want)

@@ -119,7 +119,9 @@ func (p *parser) policy(n *yaml.Node) {
 	templateOK := p.by(&made, fields["by"], patternOK)
 	made.Limit.Algorithm = limit.Algorithm(p.choice(fields["algorithm"], "algorithm", algorithms))
 	made.Mode = Mode(p.choice(fields["mode"], "mode", modes))
-	made.Where = limit.Where(p.choice(fields["where"], "where", wheres))
+	if made.Where = limit.WhereLeased; fields["where"] != nil {
+		made.Where = limit.Where(p.choice(fields["where"], "where", wheres))
+	}
 	made.Order = p.whole(fields["order"], "order")
 	made.Last = p.truth(fields["last"], "last")
 	limitOK, burstOK := p.limitFields(&made.Limit, fields, "")
@@ -142,7 +144,7 @@ func (p *parser) policy(n *yaml.Node) {
 // away reads what only a strict policy has.
 func (p *parser) away(n *yaml.Node, where limit.Where) Away {
 	if n != nil && !where.ByOne() {
-		p.fault(n.Line, "away", "it is for strict and leased limits, whose one node that decides may be away: remove it, or write `where: strict`")
+		p.fault(n.Line, "away", "it is for strict and leased limits, whose one node that decides may be away: remove it, or the `where`")
 		return 0
 	}
 	return Away(p.choice(n, "away", aways))

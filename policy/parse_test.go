@@ -48,10 +48,10 @@ limits:
 		return weir.Limit{N: n, Per: per, Burst: burst, Algorithm: limit.GCRA}
 	}
 	want := []Policy{
-		{Name: "first", Keys: "*", Limit: weir.Limit{N: 1, Per: 250 * time.Millisecond, Burst: 1}, Order: -1, Line: 17},
-		{Name: "login", Keys: "login:*", Limit: weir.Limit{N: 5, Per: time.Minute, Burst: 5}, Line: 18,
+		{Name: "first", Keys: "*", Limit: weir.Limit{N: 1, Per: 250 * time.Millisecond, Burst: 1}, Where: limit.WhereLeased, Order: -1, Line: 17},
+		{Name: "login", Keys: "login:*", Limit: weir.Limit{N: 5, Per: time.Minute, Burst: 5}, Where: limit.WhereLeased, Line: 18,
 			Overrides: []Override{{"login:admin", weir.Limit{N: 100, Per: time.Minute, Burst: 100}, 22}}},
-		{Name: "api", Keys: "api:{user}:*", By: "api:{user}", Limit: gcra(1000, 90*time.Minute, 50), Mode: Shadow, Order: 10, Last: true, Line: 3,
+		{Name: "api", Keys: "api:{user}:*", By: "api:{user}", Limit: gcra(1000, 90*time.Minute, 50), Mode: Shadow, Where: limit.WhereLeased, Order: 10, Last: true, Line: 3,
 			Overrides: []Override{{"api:admin", gcra(10000, 90*time.Minute, 50), 14}, {"api:batch", gcra(1000, 24*time.Hour, 7), 16}}},
 	}
 	if got := set.Policies(); fmt.Sprint(got) != fmt.Sprint(want) {

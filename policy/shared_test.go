@@ -48,7 +48,7 @@ func left(t *testing.T, e *weir.Engine, name string, n uint64, key string) uint6
 }
 
 func TestSharedIsDecidedByAHolder(t *testing.T) {
-	r, h, _ := sharedRig(t, "limits:\n"+policyOf("s", "*", 2, "")+policyOf("n", "fn", 1, ", where: node"))
+	r, h, _ := sharedRig(t, "limits:\n"+policyOf("s", "*", 2, ", where: shared")+policyOf("n", "fn", 1, ", where: node"))
 	r.expect(r.take("k"), "ok s[k]=ok/1")
 	if h.asked != 0 || left(t, h.engine, "s", 2, "k") != 2 {
 		t.Errorf("a key that is held here was asked elsewhere %d times", h.asked)
@@ -85,7 +85,7 @@ func TestSharedIsDecidedByAHolder(t *testing.T) {
 
 // When no holder answers, each node decides by what it has admitted itself, and says so.
 func TestSharedWithoutAHolder(t *testing.T) {
-	r, h, _ := sharedRig(t, "limits:\n"+policyOf("s", "*", 2, "")+policyOf("w", "fw", 1, ", mode: shadow"))
+	r, h, _ := sharedRig(t, "limits:\n"+policyOf("s", "*", 2, ", where: shared")+policyOf("w", "fw", 1, ", mode: shadow, where: shared"))
 	h.away = true
 	r.expect(r.take("f"), "ok s[f]=ok/1")
 	r.expect(r.take("f"), "ok s[f]=ok/0")
@@ -116,7 +116,7 @@ func TestSharedWithoutAHolder(t *testing.T) {
 // Groups of shared keys and of strict ones are apart, whatever their numbers: all are
 // asked before one is taken, and what is decided here comes last.
 func TestSharedBesideStrict(t *testing.T) {
-	r, h, o := sharedRig(t, "limits:\n"+policyOf("s", "*", 3, "")+policyOf("t", "ff", 1, ", where: strict")+policyOf("n", "*", 3, ", where: node"))
+	r, h, o := sharedRig(t, "limits:\n"+policyOf("s", "*", 3, ", where: shared")+policyOf("t", "ff", 1, ", where: strict")+policyOf("n", "*", 3, ", where: node"))
 	r.expect(r.take("ff"), "ok s[ff]=ok/2 t[ff]=ok/0 n[ff]=ok/2")
 	if h.asked != 2 || o.asked != 2 {
 		t.Errorf("asked %d and %d times: want each before it took and then", h.asked, o.asked)
@@ -136,7 +136,7 @@ func TestSharedBesideStrict(t *testing.T) {
 
 // Where all is held a decision allocates nothing.
 func TestHeldSharedAllocates(t *testing.T) {
-	r, h, _ := sharedRig(t, "limits:\n"+policyOf("s", "*", 60_000_000, ""))
+	r, h, _ := sharedRig(t, "limits:\n"+policyOf("s", "*", 60_000_000, ", where: shared"))
 	reqs, d := []Request{{Key: "k", N: 1}}, Decision{}
 	engine := testing.AllocsPerRun(200, func() {
 		if len(d.checks) == 0 {

@@ -304,7 +304,7 @@ func TestLimits(t *testing.T) {
 		t.Fatalf("got %+v", answer)
 	}
 	exact := func(n uint64) api.Bounds { return api.Bounds{Lower: n, Estimate: n, Upper: &n, Exact: true} }
-	want := api.LimitPolicy{Name: "login", Keys: "login:{user}:*", By: "login:{user}", Limit: 2, PerSeconds: 60, Burst: 2, Algorithm: "window", Mode: "enforce", Where: "shared", Overrides: 1,
+	want := api.LimitPolicy{Name: "login", Keys: "login:{user}:*", By: "login:{user}", Limit: 2, PerSeconds: 60, Burst: 2, Algorithm: "window", Mode: "enforce", Where: "leased", Away: "closed", Overrides: 1,
 		Allowed: exact(2), Denied: exact(1), ShadowDenied: exact(0)}
 	if !reflect.DeepEqual(answer.Limits[0], want) {
 		t.Errorf("got %+v, want %+v", answer.Limits[0], want)

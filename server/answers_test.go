@@ -125,7 +125,7 @@ func TestAnswersOfOthers(t *testing.T) {
 // Decisions are counted under keys like others, and what keys used of shared limits is
 // asked of those that hold them.
 func TestLimitsOfOthers(t *testing.T) {
-	set, err := policy.Parse("p.yaml", []byte(`limits: [{name: l, keys: "*", limit: 9, per: 1m}, {name: own, keys: "*", limit: 9, per: 1m, where: node}]`))
+	set, err := policy.Parse("p.yaml", []byte(`limits: [{name: l, keys: "*", limit: 9, per: 1m, where: shared}, {name: own, keys: "*", limit: 9, per: 1m, where: node}]`))
 	if err != nil {
 		t.Fatal(err)
 	}

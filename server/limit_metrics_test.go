@@ -36,9 +36,9 @@ func TestLimitsAmongNodes(t *testing.T) {
 	set, err := policy.Parse("policies.yaml", []byte(`limits:
   - {name: closed, keys: "c", limit: 9, per: 1m, where: strict}
   - {name: share, keys: "s", limit: 9, per: 1m, where: strict, away: share}
-  - {name: shared, keys: "k", limit: 2, per: 1m}
+  - {name: shared, keys: "k", limit: 2, per: 1m, where: shared}
   - {name: own, keys: "n", limit: 2, per: 1m, where: node}
-  - {name: far, keys: "g", limit: 2, per: 1m}
+  - {name: far, keys: "g", limit: 2, per: 1m, where: shared}
 `))
 	if err != nil {
 		t.Fatal(err)

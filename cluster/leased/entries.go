@@ -34,6 +34,7 @@ type entry struct {
 	terms   grant.Terms
 	limit   weir.Limit
 	key     entryKey
+	wall    int64         // Unix ns: what the node has is over by the time of day, too
 	waiting uint64        // admissions that requests wait for, while one of them asks
 	busy    chan struct{} // closed once that has its answer; nil: nobody asks
 }
@@ -58,6 +59,15 @@ func (l *Leased) entry(sh *shard, c *weir.Check, now int64) *entry {
 	e := &entry{Credit: grant.NewCredit(l.number.Add(1)), terms: grant.TermsOf(of), limit: of, key: key}
 	sh.keys[key] = e
 	return e
+}
+
+// check ends what the node has if the time of day says so. The monotonic clock of a machine that is suspended
+// stands still.
+func (e *entry) check(now int64) {
+	if e.wall != 0 && time.Now().UnixNano() >= e.wall {
+		e.Stop(now)
+		e.wall = 0
+	}
 }
 
 // sweep forgets entries of which nothing matters. The caller holds sh.mu.
@@ -89,6 +99,7 @@ func (l *Leased) takeHere(c *weir.Check, v *weir.Verdict, now int64) outcome {
 	if e == nil {
 		return undecided
 	}
+	e.check(now)
 	switch e.Take(now, e.terms, c.N) {
 	case grant.Admitted:
 		e.Note(now, e.terms, c.N)

@@ -1,6 +1,8 @@
 package leased
 
 import (
+	"time"
+
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/limits"
 )
@@ -8,7 +10,7 @@ import (
 // message asks the holder of a group for some keys, and takes in its answer. of is each check and its
 // entry, which is busy with this message, or nil; needs what requests need of it.
 func (l *Leased) message(group int, of func(k int) (*weir.Check, *entry), needs []uint64) (a answer, err error) {
-	sent := l.side.Now() // before anything of the question is made: grants last from here
+	sent, wall := l.side.Now(), time.Now().UnixNano() // before anything of the question is made: grants last from here
 	q := question{node: l.cfg.Node, items: make([]item, len(needs))}
 	for k := range needs {
 		c, e := of(k)
@@ -38,6 +40,7 @@ func (l *Leased) message(group int, of func(k int) (*weir.Check, *entry), needs 
 		if _, e := of(k); e != nil {
 			sh := l.shard(e.key.key)
 			sh.mu.Lock()
+			e.wall = wall + int64(e.terms.Life)
 			e.Answered(now, sent, e.terms, &q.items[k].ask, &a.grants[k])
 			l.noteLent(sh, e)
 			sh.mu.Unlock()

@@ -94,6 +94,7 @@ func (q *request) gatherOne(i int, first bool, now int64) stop {
 	if first {
 		e.Note(now, e.terms, c.N)
 	}
+	e.check(now)
 	switch e.Take(now, e.terms, c.N) {
 	case grant.Admitted:
 		q.here[i] = true

@@ -146,6 +146,9 @@ func (c *Credit) Paused(now int64, n uint64) time.Duration {
 	return time.Duration(c.pause - now)
 }
 
+// Stop has the node use nothing more of what it has: its clock stood still.
+func (c *Credit) Stop(now int64) { c.end, c.oldEnd = min(c.end, now), min(c.oldEnd, now) }
+
 // Lent tells whether the node has anything of the key to use or to report.
 func (c *Credit) Lent() bool { return c.granted > c.returned+c.told }
 

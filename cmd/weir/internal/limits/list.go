@@ -89,10 +89,14 @@ func keysText(keys, by string) string {
 // modeText is the mode, and where the limit is decided if that is not the usual.
 func modeText(mode, where, away string) string {
 	switch where {
-	case "node":
-		return mode + ", node"
-	case "strict", "leased":
-		return mode + ", " + where + ", away: " + away
+	case "node", "shared":
+		return mode + ", " + where
+	case "strict":
+		return mode + ", strict, away: " + away
+	case "leased":
+		if away != "closed" {
+			return mode + ", away: " + away
+		}
 	}
 	return mode
 }

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// limitPolicies are never over in a cluster. The first is by default.
+const limitPolicies = `limits:
+  - {name: ring, keys: "r:*", limit: 12, per: 1s}
+  - {name: slots, keys: "s:*", limit: 150, per: 1s}
+  - {name: long, keys: "l:*", limit: 600, per: 20s, where: leased}
+  - {name: bucket, keys: "b:*", limit: 150, per: 1s, algorithm: gcra, where: leased}
+  - {name: strict, keys: "t:*", limit: 40, per: 2s, where: strict}
+`
+
+// adversary asks for admissions at one node and then at another, over HTTP.
+type adversary struct {
+	c    *processes
+	keys []string
+	http http.Client
+
+	mu       sync.Mutex
+	admitted map[string][]span
+	denied   int
+	failed   int
+}
+
+// span is when an admission was made: between two times, in Unix ns.
+type span struct{ before, after int64 }
+
+func (a *adversary) run(seed uint64, over <-chan struct{}) {
+	random := rand.New(rand.NewPCG(seed, 6))
+	for {
+		i, key := random.IntN(clusterSize), a.keys[random.IntN(len(a.keys))]
+		for range 1 + random.IntN(80) {
+			select {
+			case <-over:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			if !a.ask(i, key) {
+				break
+			}
+		}
+	}
+}
+
+// ask asks a node once, and tells whether it answered.
+func (a *adversary) ask(i int, key string) bool {
+	p := a.c.nodes[i].Load()
+	if p == nil {
+		return false
+	}
+	before := time.Now().UnixNano()
+	answer, err := a.http.Post("http://"+p.addr+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"key":%q}`, key)))
+	if err != nil {
+		a.note(&a.failed)
+		return false
+	}
+	_, err = io.Copy(io.Discard, answer.Body)
+	answer.Body.Close()
+	after := time.Now().UnixNano()
+	switch {
+	case err != nil || answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusTooManyRequests:
+		a.note(&a.failed)
+		return false
+	case answer.StatusCode == http.StatusOK:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.admitted[key] = append(a.admitted[key], span{before, after})
+	default:
+		a.note(&a.denied)
+	}
+	return true
+}
+
+func (a *adversary) note(what *int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	*what++
+}
+
+// most is the most admissions of a key that were surely within one interval: by brute force, each
+// interval that ends at an admission.
+func (a *adversary) most(key string, interval time.Duration) (most uint64) {
+	all := a.admitted[key]
+	slices.SortFunc(all, func(x, y span) int { return int(x.after - y.after) })
+	first := 0
+	for i, last := range all {
+		for all[first].after <= last.after-int64(interval) { // all before it began earlier still
+			first++
+		}
+		n := uint64(1)
+		for k := first; k < i; k++ {
+			if all[k].before > last.after-int64(interval) && all[k].after <= last.before {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// Whatever becomes of the processes, no interval has more than its limit, of all nodes together.
+func TestClusterCrashOfLimits(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(file, []byte(limitPolicies), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := policy.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newProcesses(t, "--policy", file, "--flush-every", "20ms")
+	c.start(0, 1, 2)
+	a := &adversary{c: c, admitted: map[string][]span{}, http: http.Client{Timeout: 3 * time.Second}}
+	a.http.Transport = &http.Transport{MaxIdleConnsPerHost: 16}
+	for _, p := range set.Policies() {
+		for k := range 2 {
+			a.keys = append(a.keys, fmt.Sprint(p.Keys[:2], k))
+		}
+	}
+	over := make(chan struct{})
+	var asking sync.WaitGroup
+	for k := range 6 {
+		asking.Go(func() { a.run(uint64(k), over) })
+	}
+	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	c.converge("start")
+	cut := fault{"cut off for 3 s", func(c *processes, i int) {
+		c.network.Cut(c.name(i), true)
+		<-time.After(3 * time.Second)
+		c.network.Cut(c.name(i), false)
+	}}
+	faults := []fault{killAndRestart, stopAndGoOn, cut}
+	for range max(1, *clusterRounds) {
+		for _, f := range random.Perm(len(faults)) {
+			i := random.IntN(clusterSize)
+			faults[f].do(c, i)
+			t.Logf("%6.2f s to converge after: %s of %s", c.converge(faults[f].name).Seconds(), faults[f].name, c.name(i))
+		}
+	}
+	close(over)
+	asking.Wait()
+	a.http.CloseIdleConnections()
+	t.Logf("%d denied, %d failed", a.denied, a.failed)
+	for _, p := range set.Policies() {
+		plan, err := limit.New(p.Limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		allowed := p.Limit.Burst
+		if p.Limit.Algorithm == limit.GCRA {
+			allowed = 2*p.Limit.Burst - 1
+		}
+		worst, admitted := uint64(0), 0
+		for k := range 2 {
+			key := fmt.Sprint(p.Keys[:2], k)
+			worst, admitted = max(worst, a.most(key, plan.Interval())), admitted+len(a.admitted[key])
+		}
+		t.Logf("%s: %d admitted, %d within %v, at most %d may be", p.Name, admitted, worst, plan.Interval(), allowed)
+		if worst > allowed || worst < p.Limit.Burst/2 {
+			t.Errorf("%s: %d within %v, at most %d may be, and at least half of %d must", p.Name, worst, plan.Interval(), allowed, p.Limit.Burst)
+		}
+	}
+	c.stop(0, 1, 2)
+}
