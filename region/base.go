@@ -171,7 +171,11 @@ func (r *Region) writeOwnBase(ctx context.Context, id digest.ID) error {
 		return err
 	}
 	r.tail, r.sum = t, digest.NewSum(r.engine.Partitions)
-	return b.end(ctx, r.note(late))
+	if err := b.end(ctx, r.note(late)); err != nil {
+		return err
+	}
+	r.after = id
+	return nil
 }
 
 // stored are the newest sound snapshots of the journal, without their states; nil where a partition has none.

@@ -26,6 +26,9 @@ func (r *Region) digest(ctx context.Context) error {
 }
 
 func (r *Region) digestTo(ctx context.Context, upTo uint64, asOf time.Time, late []replica.OriginStatus) error {
+	if own := r.ledger.Region(r.cfg.Name); own != nil && own.ID != r.after {
+		r.tail = nil // another node has written since
+	}
 	if r.tail == nil && !r.resume() {
 		return r.begin(ctx)
 	}
@@ -51,6 +54,7 @@ func (r *Region) digestTo(ctx context.Context, upTo uint64, asOf time.Time, late
 			return err
 		}
 	}
+	r.after = r.ledger.Region(r.cfg.Name).ID
 	return nil
 }
 
@@ -72,7 +76,7 @@ func (r *Region) resume() bool {
 	if n := own.Note; n.Journal != r.journal.ID() || n.Partitions != r.engine.Partitions || n.Retention != r.engine.Retention {
 		return false
 	}
-	r.tail, r.sum = flushes.New(own.Note.At), digest.NewSum(r.engine.Partitions)
+	r.tail, r.sum, r.after = flushes.New(own.Note.At), digest.NewSum(r.engine.Partitions), own.ID
 	return true
 }
 
@@ -85,7 +89,7 @@ func (r *Region) cut(asOf time.Time, late []replica.OriginStatus) [][]byte {
 	copy(e.Totals, own.Audit.Totals)
 	e.Begin(asOf)
 	r.sum.Cut(e)
-	if now := time.Now(); now.Sub(r.restated) > restateEvery {
+	if now := r.now(); now.Sub(r.restated) > restateEvery {
 		r.restated = now
 		for partition := range r.engine.Partitions {
 			e.Restate(partition)
@@ -116,7 +120,7 @@ var errBegun = errors.New("an epoch of this region's digests began a moment ago:
 
 // begin begins a new epoch of digests, with a base.
 func (r *Region) begin(ctx context.Context) error {
-	now := time.Now()
+	now := r.now()
 	if now.Sub(r.renewed) < beginEvery {
 		return errBegun
 	}

@@ -198,7 +198,7 @@ func (r *Region) pullOnce(ctx context.Context, l *linkState) error {
 	if l.up() {
 		r.log.Info("regions: a link is up", "link", l.Region, "url", l.URL)
 	}
-	var parts offer
+	var parts assembler
 	for {
 		data, err := from.Next()
 		if err != nil {
@@ -210,28 +210,39 @@ func (r *Region) pullOnce(ctx context.Context, l *linkState) error {
 		if len(data) == 0 {
 			continue // it is alive
 		}
-		m, err := digest.Decode(data)
+		o, whole, err := parts.add(data)
+		if err == nil && whole {
+			err = r.offer(ctx, l.number, o)
+		}
 		if err != nil {
 			return err
 		}
-		if m.Piece == nil {
-			if m.Number == 0 {
-				parts.messages, parts.data = nil, nil
-			} else if n := len(parts.messages); n == 0 || parts.messages[n-1].ID != m.ID || parts.messages[n-1].Region != m.Region || parts.messages[n-1].Number+1 != m.Number {
-				return fmt.Errorf("part %d of digest %d of region %s came out of turn", m.Number, m.Seq, m.Region)
-			}
-			parts.messages, parts.data = append(parts.messages, m), append(parts.data, data)
-			if !m.Last {
-				continue
-			}
-		} else {
-			parts.messages, parts.data = []digest.Message{m}, [][]byte{data}
-		}
-		if err := r.offer(ctx, l.number, parts); err != nil {
-			return err
-		}
-		parts.messages, parts.data = nil, nil
 	}
+}
+
+// assembler puts together what a link brings: a digest only counts with all its parts.
+type assembler struct{ offer }
+
+// add takes the next message, and returns what it makes whole.
+func (a *assembler) add(data []byte) (o offer, whole bool, err error) {
+	m, err := digest.Decode(data)
+	if err != nil {
+		return o, false, err
+	}
+	if m.Piece != nil {
+		return offer{messages: []digest.Message{m}, data: [][]byte{data}}, true, nil
+	}
+	if m.Number == 0 {
+		a.offer = offer{}
+	} else if n := len(a.messages); n == 0 || a.messages[n-1].ID != m.ID || a.messages[n-1].Region != m.Region || a.messages[n-1].Number+1 != m.Number {
+		return o, false, fmt.Errorf("part %d of digest %d of region %s came out of turn", m.Number, m.Seq, m.Region)
+	}
+	a.messages, a.data = append(a.messages, m), append(a.data, data)
+	if !m.Last {
+		return o, false, nil
+	}
+	o, a.offer = a.offer, offer{}
+	return o, true, nil
 }
 
 // offer has the goroutine that writes take what a link brought.

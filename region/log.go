@@ -34,6 +34,14 @@ var errBehind = errors.New("another node has appended to the log meanwhile")
 // errNoMessage is the error for a message that the log does not have.
 var errNoMessage = errors.New("the log does not have the message")
 
+// store is where the log is: a stream of JetStream, or of a simulation.
+type store interface {
+	bounds(ctx context.Context) (first, last, bytes uint64, err error)
+	append(ctx context.Context, after uint64, data []byte) (sequence uint64, err error)
+	get(ctx context.Context, sequence uint64, leader bool) ([]byte, error)
+	trim(ctx context.Context, upTo uint64) error
+}
+
 // regionLog is the stream of digests.
 type regionLog struct {
 	nats   *join.Node
@@ -157,8 +165,8 @@ func (l *regionLog) trim(ctx context.Context, upTo uint64) error {
 }
 
 // listen calls news with the sequences that are told, until the subscription is ended.
-func (l *regionLog) listen(news func(sequence uint64)) (*nats.Subscription, error) {
-	return l.nats.Conn().Subscribe(newsSubject, func(msg *nats.Msg) {
+func listen(conn *nats.Conn, news func(sequence uint64)) (*nats.Subscription, error) {
+	return conn.Subscribe(newsSubject, func(msg *nats.Msg) {
 		r := wire.NewReader(msg.Data)
 		if sequence := r.Uvarint(); r.Done() {
 			news(sequence)

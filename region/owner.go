@@ -70,7 +70,7 @@ func (r *Region) listenOwners() error {
 	if r.alone {
 		return nil
 	}
-	sub, err := r.stream.nats.Conn().Subscribe(ownerSubject, func(msg *nats.Msg) {
+	sub, err := r.conn.Subscribe(ownerSubject, func(msg *nats.Msg) {
 		if other := string(msg.Data); other != r.node {
 			r.owner.hear(time.Now(), r.node, other)
 		}
@@ -89,7 +89,7 @@ func (r *Region) beat(ctx context.Context) {
 	for {
 		own, _ := r.owner.who()
 		if own && time.Since(time.Unix(0, r.moved.Load())) < stuckAfter {
-			if err := r.stream.nats.Conn().Publish(ownerSubject, []byte(r.node)); err != nil {
+			if err := r.conn.Publish(ownerSubject, []byte(r.node)); err != nil {
 				r.log.Debug("regions: could not tell the other nodes who writes the log", "error", err)
 			}
 		}

@@ -2,9 +2,9 @@ package region
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,7 +40,9 @@ type Region struct {
 	memory  int64       // of the engine whose hits the region counts
 	journal Journal
 	log     *slog.Logger
-	stream  *regionLog
+	stream  store
+	conn    *nats.Conn // to the other nodes of the region; nil: of a simulation
+	now     func() time.Time
 	node    string // tells this node from the others of its region
 	alone   bool   // there are no others
 	views   *view.Views
@@ -49,6 +51,7 @@ type Region struct {
 	// Of the goroutine that runs.
 	sum      *digest.Sum
 	tail     *flushes.Tail  // nil: to be found out where to go on
+	after    digest.ID      // the digest of this region that tail and sum go on from
 	asked    time.Time      // when a hole in the log was found first
 	restated time.Time      // when the totals of all partitions were told last
 	building map[string]int // which link brings the base of a region
@@ -105,17 +108,8 @@ func Open(ctx context.Context, j Journal, engine weir.Config, cfg Config) (*Regi
 	if err != nil {
 		return nil, err
 	}
-	memory := engine.Memory
-	engine.Memory = cfg.Memory
-	r := &Region{
-		cfg: cfg, engine: engine, memory: memory, journal: j, log: cfg.Logger, stream: log, views: view.New(viewConfig(engine)), building: map[string]int{},
-		changed: make(chan struct{}), shown: map[string]shown{}, news: make(chan struct{}, 1), offers: make(chan offer), forgets: make(chan forgetting), ended: make(chan struct{}), sum: digest.NewSum(engine.Partitions),
-		alone: cfg.Alone,
-	}
-	r.node = time.Now().UTC().Format("150405.000") + "-" + string(rune('a'+rand.IntN(26))) + string(rune('a'+rand.IntN(26)))
-	for i, l := range cfg.Links {
-		r.links = append(r.links, &linkState{Link: l, number: i})
-	}
+	r := newRegion(cfg, j, log, engine)
+	r.conn = j.Joined().Conn()
 	if err := r.load(ctx); err != nil {
 		return nil, errors.Join(err, r.views.Close())
 	}
@@ -131,6 +125,22 @@ func Open(ctx context.Context, j Journal, engine weir.Config, cfg Config) (*Regi
 	return r, nil
 }
 
+// newRegion returns one that does nothing by itself.
+func newRegion(cfg Config, j Journal, log store, engine weir.Config) *Region {
+	memory := engine.Memory
+	engine.Memory = cfg.Memory
+	r := &Region{
+		cfg: cfg, engine: engine, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: view.New(viewConfig(engine)), building: map[string]int{},
+		changed: make(chan struct{}), shown: map[string]shown{}, news: make(chan struct{}, 1), offers: make(chan offer), forgets: make(chan forgetting), ended: make(chan struct{}),
+		sum: digest.NewSum(engine.Partitions), alone: cfg.Alone,
+	}
+	r.node = r.now().UTC().Format("150405.000") + "-" + rand.Text()[:4]
+	for i, l := range cfg.Links {
+		r.links = append(r.links, &linkState{Link: l, number: i})
+	}
+	return r
+}
+
 // viewConfig is that of engines which show what others count: they decide on no limits, and take no requests.
 func viewConfig(cfg weir.Config) weir.Config {
 	cfg.LimitMemory, cfg.OnceMemory = 64<<10, 64<<10
@@ -138,7 +148,7 @@ func viewConfig(cfg weir.Config) weir.Config {
 }
 
 func (r *Region) listen() error {
-	news, err := r.stream.listen(r.hear)
+	news, err := listen(r.conn, r.hear)
 	if err != nil {
 		return err
 	}

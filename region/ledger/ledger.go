@@ -301,3 +301,6 @@ func (l *Ledger) Trimmed(upTo uint64) {
 
 // Building tells whether a base of a region has begun, and its last piece has not come.
 func (r *Region) Building() bool { return r != nil && r.base != nil }
+
+// Bases is how many whole bases of a region the log has, as far as it was read: 2 at most.
+func (r *Region) Bases() int { return len(r.bases) }
