@@ -24,7 +24,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster regions build image test race sim sim-leased crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures
+.PHONY: help run cluster regions build image test race sim sim-leased sim-regions crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ race: need-go need-gcc need-redis need-tsc need-python need-tmux need-promtool n
 
 sim: need-go ## Simulate clusters in a world that fails, SEEDS (20000) times, from seed FIRST (0)
 	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h ./journal/replica -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
+
+sim-regions: need-go ## Simulate regions in a world that fails, SEEDS (20000) times, from seed FIRST (0)
+	$(GO) test -run 'TestSimulation$$' -count 1 -v -timeout 12h ./region -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
 
 crash: need-go ## Kill a server at random moments, ROUNDS (50) times, and count what is there
 	$(GO) test -run 'TestCrash' -count 1 -v -timeout 30m ./cmd/weir -args -rounds $(ROUNDS)

@@ -64,9 +64,9 @@ func (v *Views) Take(e ledger.Event) error {
 	case ledger.Piece:
 		return v.piece(e.Region.Name, e.Piece)
 	case ledger.Base:
-		return v.put(e.Region)
+		return v.put(e.Region, e.Piece.Number)
 	case ledger.Gone:
-		delete(v.next, e.Region.Name)
+		v.drop(e.Region.Name)
 		return v.replace(e.Region.Name, nil)
 	}
 	return nil
@@ -94,9 +94,7 @@ func (v *Views) digest(e ledger.Event) error {
 func (v *Views) piece(region string, m digest.Message) error {
 	b := v.next[region]
 	if m.Number == 0 {
-		if b != nil && b.engine != nil {
-			_ = b.engine.Close() // of memory alone
-		}
+		v.drop(region)
 		b = &base{}
 		v.next[region] = b
 	}
@@ -128,11 +126,22 @@ func (v *Views) piece(region string, m digest.Message) error {
 	return nil
 }
 
+// drop forgets a base that is not whole.
+func (v *Views) drop(region string) {
+	if b := v.next[region]; b != nil && b.engine != nil {
+		_ = b.engine.Close() // of memory alone
+	}
+	delete(v.next, region)
+}
+
 // put makes a base that is whole what is read.
-func (v *Views) put(r *ledger.Region) error {
+func (v *Views) put(r *ledger.Region, pieces uint64) error {
+	if pieces == 0 { // nothing was ever hit; what is there is of a base that was left unfinished
+		v.drop(r.Name)
+	}
 	b := v.next[r.Name]
 	delete(v.next, r.Name)
-	if b == nil { // of the last piece alone: nothing was ever hit
+	if b == nil {
 		b = &base{}
 	}
 	if b.err != nil {
