@@ -90,6 +90,9 @@ type Decision struct {
 	// else happens; 0 if Allowed. Of what can never pass it knows nothing.
 	RetryAfter time.Duration
 
+	// NoID says that whoever asked has no place for the ID of a denial: none is made, and it is not kept why it is one.
+	NoID bool
+
 	// Denial is empty, or the ID under which whoever asked keeps why this is a denial: package
 	// service does.
 	Denial []byte

@@ -22,6 +22,8 @@ func (s *session) bucket(key []byte, l policy.Limit, n uint64, peek bool) (*poli
 	a.inline = l
 	a.requests = append(a.requests[:0], policy.Request{Key: argument.View(key), Inline: &a.inline, N: n})
 	d := &a.decision
+	d.NoID = true // neither CL.THROTTLE nor a script has a place for it
+	defer func() { d.NoID = false }()
 	err := s.server.service.Allow(s.caller, a.requests, peek, d)
 	if err != nil && (service.AsError(err).Code != api.CodeInvalidCount || !d.Never) {
 		return nil, err

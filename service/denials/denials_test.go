@@ -266,3 +266,23 @@ func BenchmarkNote(b *testing.B) {
 		})
 	}
 }
+
+// Who has no place for an ID gets none and pushes out nobody's; the key is known as limited all the same.
+func TestDenialsWithoutAnID(t *testing.T) {
+	t.Parallel()
+	a := newAsker(t)
+	one := &limit.Limit{N: 1, Per: time.Hour}
+	a.d.NoID = true
+	for range 3 {
+		if id := a.ask("a", 1, one); id != "" {
+			t.Errorf("the ID %s", id)
+		}
+	}
+	if noted := a.ring.Noted(); noted != 0 {
+		t.Errorf("%d are kept", noted)
+	}
+	who, _ := a.ring.Who(a.now.Add(-time.Second), 10, func(*Limited) bool { return true })
+	if len(who) != 1 || who[0].Key != "a" || who[0].Denied != 2 {
+		t.Errorf("%+v", who)
+	}
+}

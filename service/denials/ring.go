@@ -99,30 +99,36 @@ func New(name string) *Ring { return &Ring{ids: newCodec(name), seed: maphash.Ma
 // Node is the name that New was told.
 func (r *Ring) Node() string { return r.ids.node }
 
-// Note keeps a decision that is a denial, and puts its ID into d.Denial. It is for right after the
+// Note keeps a decision that is a denial, and puts its ID into d.Denial, unless d.NoID; whose keys are limited it knows in any case. It is for right after the
 // decision of requests, of which it keeps nothing.
 //
 // Cost: half a microsecond with one limit; no allocation once the ring is full.
 func (r *Ring) Note(now time.Time, about About, requests []policy.Request, d *policy.Decision) {
-	first := d.Denied
-	if first == nil {
+	if d.Denied == nil {
 		return
 	}
-	at := r.hash(first.Name, first.Key)
+	if !d.NoID {
+		r.keep(now, about, requests, d)
+	}
+	for i := range d.Results {
+		if said := &d.Results[i]; !said.Allowed && said.Mode == policy.Enforce {
+			r.limited(now, said, requests[said.Asked].Inline != nil)
+		}
+	}
+}
+
+// keep keeps a denial under an ID.
+func (r *Ring) keep(now time.Time, about About, requests []policy.Request, d *policy.Decision) {
+	at := r.hash(d.Denied.Name, d.Denied.Key)
 	s := &r.sets[at%Sets]
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	number := s.noted
 	s.noted++
 	if len(s.kept) < PerSet {
 		s.kept = append(s.kept, record{})
 	}
 	s.kept[number%PerSet].note(now, about, requests, d)
-	s.mu.Unlock()
-	for i := range d.Results {
-		if said := &d.Results[i]; !said.Allowed && said.Mode == policy.Enforce {
-			r.limited(now, said, requests[said.Asked].Inline != nil)
-		}
-	}
 	d.Denial = r.ids.append(d.Denial[:0], number*Sets+at%Sets)
 }
 
