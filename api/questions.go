@@ -35,6 +35,12 @@ type Point struct {
 	Bounds
 }
 
+// DeletedAnswer says how many keys of a prefix were deleted.
+type DeletedAnswer struct {
+	Deleted int    `json:"deleted" doc:"How many keys: at most 1000 at a time."`
+	Next    string `json:"next,omitempty" doc:"There may be more: delete again with after set to this."`
+}
+
 // KeysAnswer lists keys, sorted by their bytes. Next is the After of the following
 // page, empty on the last one.
 type KeysAnswer struct {

@@ -141,6 +141,23 @@ func (c *Client) Delete(ctx context.Context, key string) error {
 	return err
 }
 
+// Deleted says how many keys of a prefix were deleted.
+type Deleted = api.DeletedAnswer
+
+// DeletePrefix deletes keys that begin with prefix and sort after another, and their history: at
+// most 1000 at a time. While the answer has a Next, there may be more after it.
+func (c *Client) DeletePrefix(ctx context.Context, prefix, after string) (deleted Deleted, err error) {
+	v := url.Values{"prefix": {prefix}}
+	if after != "" {
+		v.Set("after", after)
+	}
+	body, err := c.do(ctx, request{method: http.MethodDelete, path: "/v1/keys", query: v})
+	if err != nil {
+		return deleted, err
+	}
+	return deleted, json.Unmarshal(body, &deleted)
+}
+
 // Stats asks for what the server holds.
 func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	return ask[Stats](ctx, c, "/v1/stats", nil)

@@ -145,14 +145,9 @@ func (h *History) Totals(ctx context.Context, key string, bounds []int64) (total
 	return totals, asOf, err
 }
 
-// Forget deletes the history of a key, and tells whether there was any.
-func (h *History) Forget(ctx context.Context, key string) (bool, error) {
-	return h.store.Forget(ctx, key)
-}
-
-// ForgetPrefix deletes the history of all keys with a prefix, and tells whether there was any.
-func (h *History) ForgetPrefix(ctx context.Context, prefix string) (bool, error) {
-	return h.store.ForgetPrefix(ctx, prefix)
+// Forget deletes the history of keys, and tells whether there was any.
+func (h *History) Forget(ctx context.Context, keys ...string) (bool, error) {
+	return h.store.Forget(ctx, keys...)
 }
 
 // Export calls f with the sums of keys in days, or slots, of a time that is rounded to whole days of

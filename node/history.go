@@ -50,9 +50,13 @@ func (m *historian) start(j *journal.Journal, sockets *sockets, parts *parts) er
 		return err
 	}
 	m.open.Store(h)
-	parts.opened(func(context.Context) error { return h.Close() })
+	k := kept{h, j, m.cfg.clustered(), m.log}
+	parts.opened(func(ctx context.Context) error {
+		k.finish(ctx)
+		return h.Close()
+	})
 	m.log.Info("history", "database", h.Where())
-	sockets.History = kept{h, j, m.cfg.clustered()}
+	sockets.History = k
 	return nil
 }
 
@@ -61,6 +65,7 @@ type kept struct {
 	*history.History
 	journal   *journal.Journal
 	clustered bool
+	log       *slog.Logger
 }
 
 func (k kept) Totals(ctx context.Context, key string, bounds []int64) (list []backend.HistoryTotal, asOf time.Time, err error) {
@@ -82,6 +87,22 @@ func (k kept) Await(ctx context.Context) error {
 	}
 	message, _ := k.journal.Messages().Written()
 	return k.History.Await(ctx, message)
+}
+
+// finishTime bounds finish.
+const finishTime = 3 * time.Second
+
+// finish has all hits in history before a node alone stops: what its directory becomes next may be
+// another journal. In a cluster the others go on.
+func (k kept) finish(ctx context.Context) {
+	if k.clustered || k.Status().Err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, finishTime)
+	defer cancel()
+	if err := k.Await(ctx); err != nil {
+		k.log.Warn("history: the newest hits are not in it yet; they come at the next start", "error", err)
+	}
 }
 
 // lateAfter is how late history may be before that is an alarm: a restart of a database is none.

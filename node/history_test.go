@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -147,5 +148,66 @@ func TestExport(t *testing.T) {
 	}
 	if got := get("format=parquet"); len(got) < 100 || got[:4] != "PAR1" || got[len(got)-4:] != "PAR1" {
 		t.Errorf("%d bytes are no Parquet", len(got))
+	}
+}
+
+// A prefix that is deleted is gone from history too, also keys that are held no more, and what is
+// counted afterwards begins anew.
+func TestDeletePrefix(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	n := historical(t, dir, nil)
+	now := time.Now()
+	for i := range 1200 {
+		hitAt(t, n, fmt.Sprintf("user:%04d", i), now.Add(-48*time.Hour), 1)
+	}
+	hitAt(t, n, "users", now.Add(-48*time.Hour), 1)
+	count := func(key string) (hits uint64) {
+		for _, p := range aligned(t, n, "key="+key+"&align=day&from=-3d").Points {
+			hits += p.Estimate
+		}
+		return hits
+	}
+	if got := count("user:0007"); got != 1 {
+		t.Fatal(got, "hits of a key that has one")
+	}
+	if _, err := n.Engine().Delete("user:0007"); err != nil {
+		t.Fatal(err)
+	}
+	nodetest.Close(t, n)
+	n = historical(t, dir, func(cfg *node.Config) {
+		cfg.Engine.Retention, cfg.Journal.ShrinkRetention = 24*time.Hour, true
+	}) // no key is held any more
+	if got := count("user:0008"); got != 1 {
+		t.Fatal(got, "hits of a key that is older than the retention")
+	}
+	c, err := client.New("http://"+n.Addr(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleted := 0
+	for after := ""; ; {
+		answer, err := c.DeletePrefix(t.Context(), "user:", after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if deleted += answer.Deleted; answer.Next == "" {
+			break
+		}
+		after = answer.Next
+	}
+	if deleted != 1199 {
+		t.Errorf("%d keys were deleted, of 1199", deleted)
+	}
+	for key, want := range map[string]uint64{"user:0008": 0, "user:1199": 0, "user:0007": 0, "users": 1, "*": 1201} {
+		if got := count(key); got != want {
+			t.Errorf("%s: %d hits are left, want %d", key, got, want)
+		}
+	}
+	if err := c.Delete(t.Context(), "users"); err != nil {
+		t.Error("a key that only history knows:", err)
+	}
+	if got := count("users"); got != 0 {
+		t.Errorf("%d hits of it are left", got)
 	}
 }

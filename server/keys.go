@@ -27,6 +27,13 @@ type deleteQuestion struct {
 	Key string `path:"key" doc:"The key; its slashes may be raw or percent-encoded, but ?, # and % must be percent-encoded." example:"url:/home"`
 }
 
+type deletePrefixQuestion struct {
+	Prefix string `query:"prefix" required:"true" doc:"All keys that begin with this." example:"user:42:"`
+	After  string `query:"after" doc:"Only keys that sort after this: next of the answer before."`
+}
+
+type deletedOutput struct{ Body api.DeletedAnswer }
+
 func (s *Server) registerKeys(doc *openapi.API) {
 	openapi.Ask(doc, huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys",
@@ -46,11 +53,20 @@ func (s *Server) registerKeys(doc *openapi.API) {
 			return &keysOutput{answer}, problem.OrNil(err)
 		})
 	openapi.Ask(doc, huma.Operation{
+		OperationID: "delete-keys", Method: http.MethodDelete, Path: "/v1/keys",
+		Summary:     "Delete all keys that begin with a prefix, and their hits",
+		Description: "With their history, also of keys that only history knows any more. At most 1000 keys a request: go on with `after` while there is a `next`.",
+	}, []api.Code{api.CodeMissingKey, api.CodeNotHeld, api.CodeNoHistory, api.CodeOverloaded, api.CodeClosed},
+		func(ctx context.Context, q *deletePrefixQuestion) (*deletedOutput, error) {
+			answer, err := s.service.DeletePrefix(ctx, callerOf(ctx), q.Prefix, q.After)
+			return &deletedOutput{answer}, problem.OrNil(err)
+		})
+	openapi.Ask(doc, huma.Operation{
 		OperationID: "delete-key", Method: http.MethodDelete, Path: "/v1/keys/{key}",
 		Summary:       "Delete a key and its hits",
-		Description:   "The hits stay counted under `*`. Like a hit that is not durable, the deletion may be lost in a crash within one flush interval.",
+		Description:   "With its history. The hits stay counted under `*`. Like a hit that is not durable, the deletion may be lost in a crash within one flush interval.",
 		DefaultStatus: http.StatusNoContent,
-	}, []api.Code{api.CodeInvalidKey, api.CodeReservedKey, api.CodeUnknownKey, api.CodeNotHeld, api.CodeClosed},
+	}, []api.Code{api.CodeInvalidKey, api.CodeReservedKey, api.CodeUnknownKey, api.CodeNotHeld, api.CodeNoHistory, api.CodeClosed},
 		func(ctx context.Context, q *deleteQuestion) (*struct{}, error) {
 			return nil, problem.OrNil(s.service.Delete(ctx, callerOf(ctx), q.Key))
 		})

@@ -42,6 +42,7 @@ var asks = []ask{
 	{"DELETE /v1/permits/{id}", "decide", "/v1/permits/PERMIT", "", false},
 	{"GET /v1/limits/who", "read", "/v1/limits/who?prefix=KEY", "", false},
 	{"GET /v1/denials/{id}", "read", "/v1/denials/0000000000000", "", false},
+	{"DELETE /v1/keys", "admin", "/v1/keys?prefix=KEY", "", false},
 	{"DELETE /v1/keys/{key}", "admin", "/v1/keys/KEY", "", false},
 	{"DELETE /v1/limits/{name}/keys/{key}", "admin", "/v1/limits/LIMIT/keys/KEY", "", false},
 	{"POST /v1/grants", "admin", "/v1/grants?limit=LIMIT&key=KEY&n=3&for=1h", "", false},

@@ -80,7 +80,7 @@ func (s *Service) Delete(ctx context.Context, c Caller, key string) (err error) 
 	if err := may.CheckKey(key); err != nil {
 		return err
 	}
-	existed, err := s.answers.Delete(ctx, key)
+	existed, err := s.deleteOne(ctx, key)
 	if err != nil {
 		return AsError(err)
 	}

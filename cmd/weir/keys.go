@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -60,12 +61,19 @@ When there are more than --limit, a line on the error output says how to go on.`
 
 func newDelete(w *cli.World) *cobra.Command {
 	var r cli.Remote
+	prefix := ""
 	cmd := &cobra.Command{
-		Use:               "delete KEY...",
-		Short:             "Delete keys and their hits",
-		Long:              "Delete keys and their hits. They stay counted under the key *, which counts all hits.",
-		Example:           "  weir delete url:/home url:/cart",
-		Args:              cli.Args("KEY..."),
+		Use:   "delete KEY...",
+		Short: "Delete keys, their hits and their history",
+		Long: `Delete keys, their hits and their history. They stay counted under the key *, which counts
+all hits. With --prefix all keys that begin so, also those that only history knows any more.`,
+		Example: "  weir delete url:/home url:/cart\n  weir delete --prefix user:42:",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if prefix != "" && len(args) == 0 {
+				return nil
+			}
+			return cli.Args("KEY...")(cmd, args)
+		},
 		ValidArgsFunction: cli.CompleteKeys(w, &r, math.MaxInt),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			c, err := r.Client(from)
@@ -76,6 +84,11 @@ func newDelete(w *cli.World) *cobra.Command {
 				Keys []string `json:"deleted"`
 			}{[]string{}}
 			var failed error
+			if prefix != "" {
+				n, err := deletePrefix(cmd.Context(), c, prefix)
+				fmt.Fprintf(w.Stderr, "deleted %d keys%s\n", n, ofPrefix(prefix))
+				failed = err
+			}
 			for _, key := range args {
 				if err := c.Delete(cmd.Context(), key); err != nil {
 					failed = errors.Join(failed, fmt.Errorf("%s: %w", cli.KeyText(key), err))
@@ -91,7 +104,19 @@ func newDelete(w *cli.World) *cobra.Command {
 		}),
 	}
 	r.Define(cmd)
+	cmd.Flags().StringVar(&prefix, "prefix", "", "delete all keys that begin with this")
 	return cmd
+}
+
+// deletePrefix deletes page by page, and tells how many keys.
+func deletePrefix(ctx context.Context, c *client.Client, prefix string) (n int, err error) {
+	for after := ""; ; {
+		deleted, err := c.DeletePrefix(ctx, prefix, after)
+		if n += deleted.Deleted; err != nil || deleted.Next == "" {
+			return n, err
+		}
+		after = deleted.Next
+	}
 }
 
 // ofPrefix says which keys an empty answer is about.

@@ -45,26 +45,21 @@ func (s *Store) removeWhere(ctx context.Context, tx *sql.Tx, days []int64, where
 	return n, remove("DELETE FROM weir_days WHERE " + where)
 }
 
-// Forget deletes the history of a key, and tells whether there was any.
-func (s *Store) Forget(ctx context.Context, key string) (found bool, err error) {
-	return s.forget(ctx, "{key} = ?", column(key))
-}
-
-// ForgetPrefix deletes the history of all keys that begin with prefix, which is not empty and
-// UTF-8, and tells whether there was any.
-func (s *Store) ForgetPrefix(ctx context.Context, prefix string) (found bool, err error) {
-	return s.forget(ctx, "{key} >= ? AND {key} < ?", prefix, prefixEnd(prefix))
-}
-
-func (s *Store) forget(ctx context.Context, where string, args ...any) (found bool, err error) {
+// Forget deletes the history of keys, and tells whether there was any.
+func (s *Store) Forget(ctx context.Context, keys ...string) (found bool, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		days, err := s.days(ctx, tx, "weir_hours")
 		if err != nil {
 			return err
 		}
-		n, err := s.removeWhere(ctx, tx, days, where, args...)
-		found = n > 0
-		return err
+		for _, key := range keys {
+			n, err := s.removeWhere(ctx, tx, days, "{key} = ?", column(key))
+			if err != nil {
+				return err
+			}
+			found = found || n > 0
+		}
+		return nil
 	})
 	return found, err
 }

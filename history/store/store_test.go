@@ -222,8 +222,8 @@ func testKeys(t *testing.T, s *store.Store) {
 func testRemoves(t *testing.T, s *store.Store) {
 	l := claim(t, s, "a")
 	b := store.Batch{}
-	keys := []string{"user:1", "user:2", "users", "url:/", "user;", "u"}
-	for _, key := range keys {
+	names := []string{"user:1", "user:2", "users", "url:/", "user;", "u"}
+	for _, key := range names {
 		for d := range int64(3) {
 			b.Rows = append(b.Rows, store.Row{Key: key, Slot: d * day, N: 1})
 		}
@@ -235,7 +235,7 @@ func testRemoves(t *testing.T, s *store.Store) {
 	left := func(want ...string) {
 		t.Helper()
 		var got []string
-		for _, key := range keys {
+		for _, key := range names {
 			hours, whole := slots(t, s, key, 0, 5*day), days(t, s, key, 0, 5)
 			if len(hours) > 0 {
 				got = append(got, key)
@@ -255,7 +255,11 @@ func testRemoves(t *testing.T, s *store.Store) {
 		t.Fatal("forgotten twice:", found, err)
 	}
 	left("user:1", "user:2", "users", "url:/", "user;")
-	if found, err := s.ForgetPrefix(t.Context(), "user:"); err != nil || !found {
+	keys, err := s.Keys(t.Context(), "user:", "", 10)
+	if err != nil || fmt.Sprint(keys) != "[user:1 user:2]" {
+		t.Fatal(keys, err)
+	}
+	if found, err := s.Forget(t.Context(), keys...); err != nil || !found {
 		t.Fatal(found, err)
 	}
 	left("users", "url:/", "user;")

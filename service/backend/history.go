@@ -14,8 +14,8 @@ type History interface {
 	Totals(ctx context.Context, key string, bounds []int64) (totals []HistoryTotal, asOf time.Time, err error)
 	// Await returns when all hits that were counted before the call are in.
 	Await(ctx context.Context) error
-	// Forget deletes what is kept of a key, and tells whether there was any.
-	Forget(ctx context.Context, key string) (bool, error)
+	// Forget deletes what is kept of keys, and tells whether there was any.
+	Forget(ctx context.Context, keys ...string) (bool, error)
 	// Keys are the first keys that begin with prefix, which is not empty, and sort after another.
 	Keys(ctx context.Context, prefix, after string, limit int) ([]string, error)
 	// Export calls f with the hits of keys, n to n+doubt, in each day of UTC, or slot, that begins
