@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir/server/body"
+	"github.com/weir-counter/weir/server/ingest"
 	"github.com/weir-counter/weir/server/metrics"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/board"
@@ -25,10 +24,9 @@ type Server struct {
 	cfg       Config // defaults applied, valid
 	log       *slog.Logger
 	metrics   *metrics.Metrics
+	ingest    *ingest.Routes
 	handler   http.Handler
-	inFlight  atomic.Int64 // requests
-	hits      *body.Hits
-	tallies   sync.Pool       // of *service.Tally
+	inFlight  atomic.Int64    // requests
 	board     board.Board     // of the pages that are open
 	tops      views.Tops      // that they show
 	draining  atomic.Bool     // set once, when Run begins to stop
@@ -52,8 +50,9 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 	}
 	s := &Server{service: of, ceilings: of.Config(), cfg: cfg, log: cfg.Logger}
 	s.stopping, s.beginStop = context.WithCancel(context.Background())
-	s.tallies.New = func() any { return new(service.Tally) }
-	s.hits = body.NewHits(of, cfg.MaxLineBytes)
+	s.ingest = ingest.New(ingest.Config{
+		Service: of, Log: s.log, Caller: clientOf, Pace: s.pace(), Pause: cfg.WriteTimeout - cfg.ReadTimeout, MaxLineBytes: cfg.MaxLineBytes,
+	})
 	s.metrics = metrics.New(of, metrics.HTTP{InFlight: s.inFlight.Load, Conns: s.conns, Keys: cfg.MetricsKeys})
 	handler, err := s.routes()
 	if err != nil {

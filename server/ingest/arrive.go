@@ -1,4 +1,4 @@
-package server
+package ingest
 
 import (
 	"errors"
@@ -23,8 +23,8 @@ type bodyPlace struct {
 
 // arrive waits for a small body, which r then has at once, and takes a place. leave
 // must be called, also beside an error.
-func (s *Server) arrive(w http.ResponseWriter, r *http.Request) (at bodyPlace, err error) {
-	at.client = clientOf(r)
+func (s *Routes) arrive(w http.ResponseWriter, r *http.Request) (at bodyPlace, err error) {
+	at.client = s.cfg.Caller(r)
 	if length := r.ContentLength; length < 0 || length > body.Small {
 		return at, s.upload(&at, w, r)
 	}
@@ -37,21 +37,21 @@ func (s *Server) arrive(w http.ResponseWriter, r *http.Request) (at bodyPlace, e
 		end = io.EOF
 	}
 	r.Body = &arrived{whole: at.buffer[:n], rest: at.buffer[:n], end: end}
-	return at, at.enter(s.service.Pools.Hits)
+	return at, at.enter(s.cfg.Service.Pools.Hits)
 }
 
 // upload takes a place for a body that arrives while it is read.
-func (s *Server) upload(at *bodyPlace, w http.ResponseWriter, r *http.Request) error {
-	err := at.enter(s.service.Pools.Uploads)
+func (s *Routes) upload(at *bodyPlace, w http.ResponseWriter, r *http.Request) error {
+	err := at.enter(s.cfg.Service.Pools.Uploads)
 	if err == nil {
-		r.Body = pace.NewBody(w, r, s.pace(), s.cfg.WriteTimeout-s.cfg.ReadTimeout)
+		r.Body = pace.NewBody(w, r, s.cfg.Pace, s.cfg.Pause)
 	}
 	return err
 }
 
-// uploadPlace is upload for package decide.
-func (s *Server) uploadPlace(w http.ResponseWriter, r *http.Request) (leave func(), err error) {
-	at := bodyPlace{client: clientOf(r)}
+// Upload takes a place for a body of another route that arrives while it is read; leave gives it back.
+func (s *Routes) Upload(w http.ResponseWriter, r *http.Request) (leave func(), err error) {
+	at := bodyPlace{client: s.cfg.Caller(r)}
 	if err := s.upload(&at, w, r); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package server
+package ingest
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 )
 
 // takeHits is POST /v1/hits.
-func (s *Server) takeHits(w http.ResponseWriter, r *http.Request) {
+func (s *Routes) takeHits(w http.ResponseWriter, r *http.Request) {
 	o, p := readHitsParams(r)
 	if p != nil {
 		p.Write(w)
@@ -19,24 +19,24 @@ func (s *Server) takeHits(w http.ResponseWriter, r *http.Request) {
 	}
 	t := s.tallies.Get().(*service.Tally)
 	defer s.tallies.Put(t)
-	if err := s.service.Ingest(clientOf(r), t); err != nil {
+	if err := s.cfg.Service.Ingest(s.cfg.Caller(r), t); err != nil {
 		problem.Of(err).Write(w)
 		return
 	}
 	if o.durable { // before anything is counted: who is refused may send it again
-		client := clientOf(r)
-		if err := s.service.EnterDurable(client); err != nil {
+		client := s.cfg.Caller(r)
+		if err := s.cfg.Service.EnterDurable(client); err != nil {
 			refuseHits(w, err, o)
 			return
 		}
-		defer s.service.LeaveDurable(client)
+		defer s.cfg.Service.LeaveDurable(client)
 	}
 	repeated, err := s.countHits(t, w, r, o.key)
 	if repeated {
-		w.Header().Set(replayedHeader, "true")
+		w.Header().Set(ReplayedHeader, "true")
 	}
 	if o.durable {
-		if late := s.service.Sync(r.Context(), t); err == nil {
+		if late := s.cfg.Service.Sync(r.Context(), t); err == nil {
 			err = late
 		}
 	}
@@ -46,13 +46,13 @@ func (s *Server) takeHits(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(&t.HitsAnswer); err != nil {
-		s.log.DebugContext(r.Context(), "answer not taken", "path", r.URL.Path, "error", err)
+		s.cfg.Log.DebugContext(r.Context(), "answer not taken", "path", r.URL.Path, "error", err)
 	}
 }
 
 // countHits counts the hits of a request while it has a place, which it lets go before
 // anybody waits for the disk, or for the client to take the answer.
-func (s *Server) countHits(t *service.Tally, w http.ResponseWriter, r *http.Request, key string) (repeated bool, err error) {
+func (s *Routes) countHits(t *service.Tally, w http.ResponseWriter, r *http.Request, key string) (repeated bool, err error) {
 	at, err := s.arrive(w, r)
 	defer at.leave()
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Server) countHits(t *service.Tally, w http.ResponseWriter, r *http.Requ
 	case key == "":
 		return false, s.hits.Count(t, f, contentType, whole)
 	}
-	return s.service.Once(r.Context(), clientOf(r), key, service.Fingerprint(byte(f), whole), t, func() error {
+	return s.cfg.Service.Once(r.Context(), s.cfg.Caller(r), key, service.Fingerprint(byte(f), whole), t, func() error {
 		return s.hits.Count(t, f, contentType, whole)
 	})
 }

@@ -1,4 +1,4 @@
-package server
+package ingest
 
 import (
 	"errors"
@@ -15,9 +15,9 @@ const firstBuffer = 8 << 10
 
 // readBody gives all plain bytes of r's body, or why there is not all of it: of a body that
 // breaks off nothing is counted. release must be called.
-func (s *Server) readBody(r *http.Request) (whole []byte, release func(), err error) {
+func (s *Routes) readBody(r *http.Request) (whole []byte, release func(), err error) {
 	release = func() {}
-	plain, decoder, err := body.Decoded(r, s.ceilings.MaxBodyBytes)
+	plain, decoder, err := body.Decoded(r, s.maxBody)
 	defer decoder()
 	if err != nil {
 		return nil, release, err
@@ -25,18 +25,18 @@ func (s *Server) readBody(r *http.Request) (whole []byte, release func(), err er
 	if whole, ok := wholeOf(r); ok {
 		return whole, release, nil
 	}
-	return s.readWhole(clientOf(r), plain)
+	return s.ReadWhole(s.cfg.Caller(r), plain)
 }
 
-// readWhole reads a body to its end. All bodies in memory share
+// ReadWhole reads a body to its end. All bodies in memory share
 // MaxBufferedBytes; one that finds no room is refused and may come again.
 // release gives the room back and must be called.
-func (s *Server) readWhole(client service.Caller, from io.Reader) (whole []byte, release func(), err error) {
-	release = func() { s.service.Pools.Buffered.Leave(client, int64(cap(whole))) }
+func (s *Routes) ReadWhole(client service.Caller, from io.Reader) (whole []byte, release func(), err error) {
+	release = func() { s.cfg.Service.Pools.Buffered.Leave(client, int64(cap(whole))) }
 	for {
 		if len(whole) == cap(whole) {
 			size := max(firstBuffer, 2*cap(whole))
-			if err := s.service.Pools.Buffered.Enter(client, int64(size-cap(whole))); err != nil {
+			if err := s.cfg.Service.Pools.Buffered.Enter(client, int64(size-cap(whole))); err != nil {
 				return whole, release, err
 			}
 			grown := make([]byte, len(whole), size)
@@ -49,7 +49,7 @@ func (s *Server) readWhole(client service.Caller, from io.Reader) (whole []byte,
 		case errors.Is(err, io.EOF):
 			return whole, release, nil
 		case err != nil:
-			return whole, release, body.Broken(err, s.ceilings.MaxBodyBytes)
+			return whole, release, body.Broken(err, s.maxBody)
 		}
 	}
 }

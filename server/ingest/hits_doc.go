@@ -1,4 +1,4 @@
-package server
+package ingest
 
 import (
 	"net/http"
@@ -59,9 +59,9 @@ func (hitAt) Schema(huma.Registry) *huma.Schema {
 	}
 }
 
-// registerHits routes POST /v1/hits around huma, whose handlers see a body only
+// Register routes POST /v1/hits around huma, whose handlers see a body only
 // once it is whole, and describes it by hand.
-func (s *Server) registerHits(doc *openapi.API, mux *router) {
+func (s *Routes) Register(doc *openapi.API, mux Mux) {
 	mux.HandleFunc("POST /v1/hits", s.takeHits)
 	registry := doc.OpenAPI().Components.Schemas
 	one := registry.Schema(reflect.TypeFor[hitObject](), true, "Hit")
@@ -73,7 +73,7 @@ func (s *Server) registerHits(doc *openapi.API, mux *router) {
 	responses["200"] = &huma.Response{
 		Description: "At least one hit was counted",
 		Content:     map[string]*huma.MediaType{"application/json": {Schema: openapi.SchemaFor[api.HitsAnswer](doc)}},
-		Headers: map[string]*huma.Param{replayedHeader: {
+		Headers: map[string]*huma.Param{ReplayedHeader: {
 			Description: "true: these hits were counted before, under the same Idempotency-Key.",
 			Schema:      &huma.Schema{Type: huma.TypeBoolean},
 		}},

@@ -1,4 +1,4 @@
-package server
+package ingest
 
 import (
 	"net/http"
@@ -22,7 +22,7 @@ type hitsParams struct {
 
 const (
 	durableParam   = "durable"
-	replayedHeader = "Idempotency-Replayed"
+	ReplayedHeader = "Idempotency-Replayed"
 )
 
 func readHitsParams(r *http.Request) (o hitsParams, p *problem.Problem) {
