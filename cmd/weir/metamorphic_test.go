@@ -64,7 +64,7 @@ var settingsDomain = map[string][]string{
 // settingsApart are the flags that are not in settingsDomain, by their beginnings: about
 // what is kept, where, for whom, and about other nodes.
 var settingsApart = []string{
-	"--ephemeral", "--max-buffered-bytes", "--accept-damage",
+	"--ephemeral", "--max-buffered-bytes", "--accept-damage", "--shrink-retention",
 	"--tokens", "--tls-", "--insecure", "--audit-log",
 	"--http", "--resp", "--rls", "--statsd", "--allow-", "--demo", "--data", "--policy", "--config", "--help",
 	"--history-url", "--region", "--link", "--cluster", "--leave-cluster", "--node", "--peers", "--nats", "--replicas", "--move-after",
