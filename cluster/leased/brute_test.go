@@ -147,7 +147,7 @@ func TestNeverOver(t *testing.T) {
 	close(over)
 	asking.Wait()
 	t.Logf("the victims decided %d locally, and sent %d messages", local, messages)
-	if local < messages {
+	if local < messages/10 {
 		t.Error("hardly anything was decided locally: this shows nothing")
 	}
 	for _, p := range c.policies.Policies() {
