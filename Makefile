@@ -13,6 +13,7 @@ HITS      ?= 5000
 ZIPF      ?= 0
 SERVERS   ?= 30
 RTT       ?= 80ms
+CUT       ?= 60s
 FLUSH     ?= 100ms
 PARALLEL  ?= 10
 PACKAGES  ?= 4
@@ -24,7 +25,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster regions build image test race sim sim-leased sim-regions crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures
+.PHONY: help run cluster regions build image test race sim sim-leased sim-regions regions-crash regions-size crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +76,13 @@ crash: need-go ## Kill a server at random moments, ROUNDS (50) times, and count 
 
 cluster-crash: need-go ## Kill, stop, cut off, replace and restart nodes of a cluster, each ROUNDS (50) times, and count what is there
 	$(GO) test -run 'TestClusterCrash' -count 1 -v -timeout $$(( $(ROUNDS) * 3 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS) -cluster-pace 2ms
+
+regions-crash: need-go ## Cut a region off for CUT (60s), kill the node that writes another's digests, and count what is there
+	$(GO) test -run 'TestRegionsOfProcesses$$' -count 1 -v -timeout 30m ./cmd/weir -args -regions.cut $(CUT)
+
+regions-size: need-go ## Measure bytes/s on a link of regions for numbers of active keys at 50,000 hits a second, and the lag
+	@$(GO) test -run 'TestRegionsSize$$' -count 1 -timeout 30m ./node -args -regions.for 20s -regions.every 1s -regions.keys 1,1000,100000 -regions.out $(CURDIR)/regions-size.md && \
+	  cat regions-size.md; rm -f regions-size.md
 
 cluster-netns: need-go need-iproute2 ## The same in network namespaces, with TLS and packets that are lost, ROUNDS (50) times; needs root, on Linux
 	$(GO) test -tags netns -run 'TestClusterNamespaces' -count 1 -v -timeout $$(( $(ROUNDS) * 6 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS) -cluster-pace 2ms

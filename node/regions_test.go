@@ -28,6 +28,11 @@ type world struct {
 // newRegions returns regions by name, and for each those that it pulls from.
 func newRegions(t *testing.T, links map[string][]string, names ...string) *world {
 	t.Helper()
+	return newRegionsEvery(t, 100*time.Millisecond, links, names...)
+}
+
+func newRegionsEvery(t *testing.T, every time.Duration, links map[string][]string, names ...string) *world {
+	t.Helper()
 	w := &world{t: t, names: names, addrs: jointest.Addrs(t, len(names)), nodes: make([]*node.Node, len(names))}
 	at := map[string]string{}
 	for i, name := range names {
@@ -40,7 +45,7 @@ func newRegions(t *testing.T, links map[string][]string, names ...string) *world
 		cfg.Engine.Memory, cfg.Engine.LimitMemory = 64<<20, 1<<20
 		cfg.Journal.Dir = filepath.Join(dir, name)
 		cfg.Journal.FlushEvery = 20 * time.Millisecond
-		cfg.Regions = node.Regions{Region: name, Every: 100 * time.Millisecond, Memory: 32 << 20}
+		cfg.Regions = node.Regions{Region: name, Every: every, Memory: 32 << 20}
 		for _, to := range links[name] {
 			cfg.Regions.Links = append(cfg.Regions.Links, to+"=http://"+at[to])
 		}
