@@ -88,6 +88,9 @@ func (p *parser) calendar(made *parsedPolicy, fields map[string]*yaml.Node) (ok 
 			c.Anchor = 0
 		}
 	}
+	if fields["where"] != nil && made.Where == limit.WhereLeased {
+		fault("where", "a quota by the calendar can't be lent in parts: remove it for strict, or write shared or node")
+	}
 	if fields["where"] == nil {
 		made.Where = limit.WhereStrict
 	}

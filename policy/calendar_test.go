@@ -59,6 +59,7 @@ func TestFaultsOfCalendars(t *testing.T) {
 		"per: 1d, tz: UTC":                          "tz: it is for quotas by the calendar",
 		"per: day, burst: 3":                        "burst: a quota by the calendar has a limit alone, all of it at once: remove it",
 		"per: day, algorithm: gcra":                 "algorithm: a quota by the calendar has a limit alone",
+		"per: day, where: leased":                   "where: a quota by the calendar can't be lent in parts",
 		"per: year":                                 "per: \"year\"",
 		"per: day, away: open, where: node":         "away: it is for strict and leased limits",
 		"per: day, overrides: [{key: k, per: 1m}]":  "overrides.per: an override of a quota by the calendar has a limit alone: write a policy of its own for another period",

@@ -67,7 +67,11 @@ type Result struct {
 	// that holds the key did, and this one decided by what it has admitted itself; "" else.
 	Away string
 
+	// Warning tells that the limit lets the request pass, and has as much of its burst used as Policy.Warn says.
+	Warning bool
+
 	values string // of the request
+	warn   uint8  // Policy.Warn
 
 	// Verdict is what the limit says by itself. If the decision is a denial nothing was
 	// taken of any, also of those that allowed it. Of a Shadow policy it says what
@@ -138,6 +142,7 @@ func (d *Decision) settle(allowed bool) {
 	for i, v := range d.verdicts {
 		r := &d.Results[i]
 		r.Verdict, r.Away = v, d.away[i]
+		r.Warning = r.warns()
 		if v.Allowed || r.Mode == Shadow {
 			continue
 		}

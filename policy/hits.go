@@ -3,15 +3,15 @@ package policy
 import "github.com/weir-counter/weir"
 
 // HitPrefix begins the keys that decisions are counted under: limit:NAME:allowed, :denied
-// and :shadow_denied, and of some limits with :VALUES after that (Request.Values). A server takes hits of such keys from nobody else, so that the
+// and :shadow_denied, :warned beside :allowed, and of some limits with :VALUES after that (Request.Values). A server takes hits of such keys from nobody else, so that the
 // counts are true. The engine counts them apart: they are not among all hits.
 const HitPrefix = weir.SeparatePrefix
 
 // hitKeys are the keys that a limit's decisions are counted under, made once.
-type hitKeys struct{ allowed, denied, shadowDenied string }
+type hitKeys struct{ allowed, denied, shadowDenied, warned string }
 
 func newHitKeys(name string) hitKeys {
-	return hitKeys{HitPrefix + name + ":allowed", HitPrefix + name + ":denied", HitPrefix + name + ":shadow_denied"}
+	return hitKeys{HitPrefix + name + ":allowed", HitPrefix + name + ":denied", HitPrefix + name + ":shadow_denied", HitPrefix + name + ":warned"}
 }
 
 // of is the key that a result is counted under; "" for none.
@@ -44,6 +44,9 @@ func (l *Live) countHits(d *Decision) {
 			continue
 		}
 		l.countHit(key)
+		if r.Warning && d.Allowed {
+			l.countHit(d.hits[i].warned)
+		}
 		if r.values != "" {
 			l.countHit(key + ":" + r.values)
 		}

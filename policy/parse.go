@@ -19,7 +19,7 @@ const (
 
 var (
 	fileFields     = []string{"limits"}
-	policyFields   = []string{"name", "keys", "by", "limit", "per", "tz", "anchor", "burst", "algorithm", "mode", "where", "away", "order", "last", "overrides"}
+	policyFields   = []string{"name", "keys", "by", "limit", "per", "tz", "anchor", "burst", "algorithm", "mode", "where", "away", "warn", "order", "last", "overrides"}
 	overrideFields = []string{"key", "limit", "per", "burst"}
 )
 
@@ -122,6 +122,7 @@ func (p *parser) policy(n *yaml.Node) {
 	if made.Where = limit.WhereLeased; fields["where"] != nil {
 		made.Where = limit.Where(p.choice(fields["where"], "where", wheres))
 	}
+	made.Warn = p.warn(fields["warn"])
 	made.Order = p.whole(fields["order"], "order")
 	made.Last = p.truth(fields["last"], "last")
 	limitOK, burstOK := p.limitFields(&made.Limit, fields, "")

@@ -21,7 +21,7 @@
 // tz and anchor; mode (enforce, or shadow, which
 // denies nothing); where (shared, node, strict, leased: which nodes of a cluster count together,
 // and who decides) and away (closed, open, share: what becomes of requests while the node
-// that decides a strict or leased limit is away); order (lower first, equal ones as in the file); last (no later
+// that decides a strict or leased limit is away); warn (80%: from which share of the burst on answers warn); order (lower first, equal ones as in the file); last (no later
 // policy is looked at); overrides, other limits of counted keys, what they leave out
 // as in the policy.
 package policy
@@ -68,6 +68,7 @@ type Policy struct {
 	Mode      Mode
 	Where     limit.Where // which nodes of a cluster count together
 	Away      Away        // if Where is strict or leased
+	Warn      uint8       // from how many percent of the burst on results warn; 0: never
 	Order     int         // lower first
 	Last      bool        // no later policy is looked at
 	Overrides []Override

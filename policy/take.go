@@ -119,7 +119,11 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 	if other, overridden := p.overrides[key]; overridden {
 		limit = other
 	}
-	return true, d.note(limit, r.mode(b.set.policies[at].Mode), key, r.N, &p.hits)
+	if err := d.note(limit, r.mode(b.set.policies[at].Mode), key, r.N, &p.hits); err != nil {
+		return true, err
+	}
+	d.warnFrom(b.set.policies[at].Warn)
+	return true, nil
 }
 
 // note is add, up to what the engine asks at once.

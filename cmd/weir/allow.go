@@ -140,6 +140,8 @@ func limitVerdict(l client.LimitState) string {
 	switch {
 	case l.Away != "" && l.Mode != "shadow":
 		return "the node that decides is away: " + l.Away
+	case l.Warning:
+		return "warning: nearly used up"
 	case l.Mode == "shadow" && !l.Allowed:
 		return "would be denied (shadow)"
 	case l.Mode == "shadow":

@@ -47,6 +47,9 @@ func appendState(b []byte, r *policy.Result) []byte {
 	if r.Never {
 		b = append(b, `,"never":true`...)
 	}
+	if r.Warning {
+		b = append(b, `,"warning":true`...)
+	}
 	if r.Away != "" {
 		b = append(b, `,"away":"`...)
 		b = append(b, r.Away...)
@@ -113,6 +116,7 @@ func setRateLimit(h http.Header, d *policy.Decision, list *ratelimitfields.List)
 		}
 	}
 	list.Write(h, d.RetryAfter)
+	setWarning(h, d)
 }
 
 // denialHeader has the ID of a denial.
@@ -122,5 +126,17 @@ const denialHeader = "Weir-Denial"
 func setDenial(h http.Header, d *policy.Decision) {
 	if len(d.Denial) > 0 {
 		h.Set(denialHeader, string(d.Denial))
+	}
+}
+
+// warningHeader names the limits that warn.
+const warningHeader = "Weir-Warning"
+
+// setWarning names the limits that warn.
+func setWarning(h http.Header, d *policy.Decision) {
+	for i := range d.Results {
+		if r := &d.Results[i]; r.Warning && r.Mode == policy.Enforce {
+			h.Add(warningHeader, r.Name)
+		}
 	}
 }

@@ -1,0 +1,38 @@
+package policy
+
+import (
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// warnFrom has the result that was added last warn from a share of the burst on, in percent; 0: never.
+func (d *Decision) warnFrom(percent uint8) { d.Results[len(d.Results)-1].warn = percent }
+
+// warns tells whether a limit that lets a request pass has as much of its burst used as it warns of.
+func (r *Result) warns() bool {
+	if r.warn == 0 || !r.Allowed || r.Away != "" || r.Remaining >= r.Limit.Burst {
+		return false
+	}
+	used := r.Limit.Burst - r.Remaining
+	return used >= r.Limit.Burst/100*uint64(r.warn)+(r.Limit.Burst%100*uint64(r.warn)+99)/100
+}
+
+// warn reads a share of the burst, such as 80%.
+func (p *parser) warn(n *yaml.Node) uint8 {
+	if n == nil {
+		return 0
+	}
+	text, ok := p.text(n, "warn", "warn: 80%")
+	if !ok {
+		return 0
+	}
+	number, isShare := strings.CutSuffix(text, "%")
+	percent, err := strconv.ParseUint(number, 10, 8)
+	if err != nil || !isShare || percent < 1 || percent > 100 {
+		p.fault(n.Line, "warn", "%q: write from which share of the burst on the answer warns, 1%% to 100%%, for example `warn: 80%%`", short(text))
+		return 0
+	}
+	return uint8(percent)
+}
