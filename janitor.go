@@ -30,6 +30,7 @@ func (e *Engine) keepHouse(ctx context.Context) {
 			e.limits.Expire(next)
 			next = (next + 1) % e.cfg.Partitions
 		}
+		e.limits.Lapse()
 		if tick%10 == 9 {
 			e.keys.CoolDown()
 			e.lookAhead()

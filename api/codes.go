@@ -61,6 +61,8 @@ const (
 	CodeAtOnce     Code = "at_once"     // as many as may are held
 	CodePermitLost Code = "permit_lost" // it is not held, or no longer
 
+	CodeUnknownReservation Code = "unknown_reservation" // it is over, or not known to this node
+
 	// Why a decision was a denial.
 	CodeUnknownDenial Code = "unknown_denial" // no denial has that ID, or the caller may not read it
 	CodeDenialGone    Code = "denial_gone"    // newer denials took its place

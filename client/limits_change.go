@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -16,6 +18,10 @@ type (
 	Reset = api.ResetAnswer
 	// Grant is admissions that a key has beside a limit.
 	Grant = api.GrantAnswer
+	// Reserved is a Decision with the ID of a reservation.
+	Reserved = api.ReserveAnswer
+	// Settled is what came of settling a reservation.
+	Settled = api.SettleAnswer
 	// Refund is what came of giving admissions back.
 	Refund = api.RefundAnswer
 )
@@ -58,4 +64,49 @@ func change[T any](ctx context.Context, c *Client, r request) (answer T, err err
 		err = decode(text, &answer)
 	}
 	return answer, err
+}
+
+// Reservation is how admissions are reserved.
+type Reservation struct {
+	TTL      time.Duration // within which it is settled; 0: a minute
+	GiveBack bool          // what is not settled is given back; else it stays used
+}
+
+// Reserve takes what a request may need, as Allow does; Settle says how much it did need. The client makes the ID, and so may
+// try again when an answer is lost. A denial is no error.
+func (c *Client) Reserve(ctx context.Context, r Reservation, checks ...Check) (answer Reserved, err error) {
+	body, err := json.Marshal(asAllow(checks, false))
+	if err != nil {
+		return answer, err
+	}
+	v := url.Values{"id": {rand.Text()}}
+	if r.TTL != 0 {
+		v.Set("ttl", r.TTL.String())
+	}
+	if r.GiveBack {
+		v.Set("unsettled", "returned")
+	}
+	at := c.nodes.from(c.nodes.first(), 0) // again at the same node, if at all: others do not know the ID yet
+	var text []byte
+	var refused *Error
+	for range 1 + max(0, c.opts.Retries) {
+		text, err = c.attempt(ctx, at, request{method: http.MethodPost, path: "/v1/reserve", query: v, body: body, contentType: "application/json"})
+		if refused = nil; err == nil || errors.As(err, &refused) && refused.Status < http.StatusInternalServerError || ctx.Err() != nil {
+			break
+		}
+	}
+	if denied := refused != nil && refused.Status == http.StatusTooManyRequests && refused.Code == ""; err == nil || denied {
+		err = decode(text, &answer)
+	}
+	return answer, err
+}
+
+// Settle says how many of each limit of a reservation were used: the rest is given back. With debt what was used beyond it counts,
+// whatever the limits say; else only if they have room for it. It may be sent again.
+func (c *Client) Settle(ctx context.Context, id string, used uint64, debt bool) (Settled, error) {
+	v := url.Values{"id": {id}, "used": {strconv.FormatUint(used, 10)}}
+	if debt {
+		v.Set("over", "debt")
+	}
+	return change[Settled](ctx, c, request{method: http.MethodPost, path: "/v1/settle", query: v})
 }

@@ -15,9 +15,13 @@ import (
 type Changed struct {
 	Name         string // of the limit
 	Key          string // that is counted
-	Was          bool   // Reset: there was something to forget, as far as the node that did it knows
+	Was          bool   // Reset: there was something to forget, as far as the node that did it knows; Settle: it is known there, and not over
 	Freed        uint64 // Refund: by how many more are free
 	Asked        int    // Refund: the place of the request that it is for
+	Again        bool   // Settle: it had been settled before
+	Reserved     uint64 // Settle: of this limit
+	Used         uint64 // Settle: that count as used
+	Over         uint64 // Settle: that were used beyond the reservation, and denied
 	Limit        weir.Limit
 	weir.Verdict // what the limit says then
 }
@@ -27,7 +31,7 @@ type Changed struct {
 // has the name, CodeNotHeld if the nodes that decide for the key do not answer, or one of
 // weir.KeyedLimit.Reset. ok is false where nobody knows the name.
 func (l *Live) Reset(name, key string) (made Changed, ok bool, err error) {
-	return l.changeNamed(limits.Reset, name, key, 0, time.Time{})
+	return l.changeNamed(limits.Change{Kind: limits.Reset}, name, key, 0)
 }
 
 // ResetInline is Reset of all limits that requests brought along for a key. It returns of how many there was something to forget, also
@@ -53,7 +57,7 @@ func (l *Live) ResetInline(key string) (was int, err error) {
 
 // Grant is weir.KeyedLimit.Grant of a key, as it is counted, by name as of Reset.
 func (l *Live) Grant(name, key string, n uint64, until time.Time) (made Changed, ok bool, err error) {
-	return l.changeNamed(limits.Grant, name, key, n, until)
+	return l.changeNamed(limits.Change{Kind: limits.Grant, At: until}, name, key, n)
 }
 
 // Refund gives back what Take took for requests, all at one time (weir.KeyedLimit.Refund): of each limit
@@ -69,7 +73,7 @@ func (l *Live) Refund(reqs []Request, taken time.Time, made []Changed) ([]Change
 		}
 	}
 	for i, c := range d.checks {
-		one, err := l.change(limits.Refund, boundLimit{c.Limit, d.elsewhere[i]}, c.Key, c.N, taken)
+		one, err := l.change(limits.Change{Kind: limits.Refund, At: taken}, boundLimit{c.Limit, d.elsewhere[i]}, c.Key, c.N)
 		if err != nil {
 			return made, err
 		}
@@ -79,7 +83,7 @@ func (l *Live) Refund(reqs []Request, taken time.Time, made []Changed) ([]Change
 	return made, nil
 }
 
-func (l *Live) changeNamed(c limits.Change, name, key string, n uint64, at time.Time) (made Changed, ok bool, err error) {
+func (l *Live) changeNamed(c limits.Change, name, key string, n uint64) (made Changed, ok bool, err error) {
 	of, ok := l.named(name, key)
 	if !ok {
 		kl, err := l.limit(limit.WhereShared, name, weir.Limit{N: 1, Per: time.Second})
@@ -87,28 +91,28 @@ func (l *Live) changeNamed(c limits.Change, name, key string, n uint64, at time.
 			return Changed{}, false, nil // no limit can have the name
 		}
 		defer kl.Release()
-		if c != limits.Reset || !kl.InUse() && !strings.HasPrefix(name, inlinePrefix) {
+		if c.Kind != limits.Reset && c.Kind != limits.Settle || !kl.InUse() && !strings.HasPrefix(name, inlinePrefix) {
 			return Changed{}, false, nil
 		}
 		of = boundLimit{kl, l.sharedLimit(InlineAway)} // one that no request has brought along since the start
 	}
 	of.elsewhere = of.elsewhere.of(key)
-	made, err = l.change(c, of, key, n, at)
+	made, err = l.change(c, of, key, n)
 	return made, true, err
 }
 
 // change makes one change where the key is decided: here, or at another node.
-func (l *Live) change(c limits.Change, of boundLimit, key string, n uint64, at time.Time) (Changed, error) {
+func (l *Live) change(c limits.Change, of boundLimit, key string, n uint64) (Changed, error) {
 	made, answered, err := limits.Changed{}, false, error(nil)
 	if e := of.elsewhere; e != nil {
-		made, answered, err = e.who.Change(c, weir.Check{Limit: of.limit, Key: key, N: n}, at)
+		made, answered, err = e.who.Change(c, weir.Check{Limit: of.limit, Key: key, N: n})
 		if err == nil && !answered {
 			err = failure(weir.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer: whether it was done is not known; try again in a second", of.limit.Name())
 		}
 	} else {
-		made, err = c.Make(of.limit, key, n, at)
+		made, err = c.Make(of.limit, key, n)
 	}
-	return Changed{Name: of.limit.Name(), Key: key, Was: made.Was, Freed: made.Freed, Limit: of.limit.Limit(), Verdict: made.After}, err
+	return Changed{Name: of.limit.Name(), Key: key, Was: made.Was, Again: made.Again, Used: made.Used, Over: made.Over, Freed: made.Freed, Limit: of.limit.Limit(), Verdict: made.After}, err
 }
 
 // named is the limit of a name, with the one that a counted key has of it.

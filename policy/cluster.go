@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/limits"
@@ -45,7 +44,7 @@ type Strict interface {
 
 	// Change makes a change to the check's key, with its N, at a node that decides for it. Where it
 	// is not answered, it may have been made, or not.
-	Change(c limits.Change, of weir.Check, at time.Time) (made limits.Changed, answered bool, err error)
+	Change(c limits.Change, of weir.Check) (made limits.Changed, answered bool, err error)
 }
 
 // Leased decides limits at this node within parts that the one node that decides for all lends to it.

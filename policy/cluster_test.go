@@ -28,13 +28,13 @@ func (o *other) Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) 
 	return o.decide(o.Group, checks, verdicts, take)
 }
 
-func (o *other) Change(c limits.Change, of weir.Check, at time.Time) (made limits.Changed, answered bool, err error) {
+func (o *other) Change(c limits.Change, of weir.Check) (made limits.Changed, answered bool, err error) {
 	if o.away {
 		return made, false, nil
 	}
 	there, err := limits.Of(o.engine).LimitOfRecord(limits.Record(of.Limit))
 	if err == nil {
-		made, err = c.Make(there, of.Key, of.N, at)
+		made, err = c.Make(there, of.Key, of.N)
 	}
 	return made, true, err
 }

@@ -41,6 +41,14 @@ func weirCommands() []*command {
 			arity: -2, first: 1, last: 1, step: 1, flags: writes | waits, run: (*session).refund,
 		},
 		{
+			name: "reserve", syntax: allowSyntax + " [TTL duration] [ID id] [UNSETTLED used|returned]", summary: "Takes as ALLOW does, to be settled later.", group: group,
+			arity: -2, first: 1, last: 1, step: 1, flags: writes | waits, run: (*session).reserveAdmissions,
+		},
+		{
+			name: "settle", syntax: "id used [DEBT]", summary: "Says how much of a reservation was used: the rest is given back.", group: group,
+			arity: -3, flags: writes | waits, run: (*session).settleReservation,
+		},
+		{
 			name: "grant", syntax: "limit key n duration", summary: "Gives a key n admissions beside a limit, to be used within a time; n of 0 takes them back.", group: group,
 			arity: -4, first: 2, last: 2, step: 1, flags: writes | waits, run: (*session).grant,
 		},

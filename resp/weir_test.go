@@ -118,6 +118,17 @@ func TestSupport(t *testing.T) {
 		ALLOW login:a:x COST 2 -> [1 1 0 60000 "login"]
 		GRANT login login:a 0 -> 0
 		REFUND nobody -> 0
+		RESERVE login:c:x COST 2 TTL 30s ID r1 -> ["r1" [1 0 0 60000 "login"]]
+		RESERVE login:c:x COST 2 ID r1 -> ["r1" nil]
+		RESERVE nobody UNSETTLED returned -> [nil [1 nil 0 0 nil]]
+		SETTLE r1 1 -> [1 0]
+		SETTLE r1 0 -> [0 0]
+		SETTLE r2 1 -> -ERR unknown_reservation: no reservation r2 is known here: its ttl is over, or another node has made it a moment ago
+		RESERVE login:c:x ID r3 -> ["r3" [1 0 0 60000 "login"]]
+		SETTLE r3 2 -> [0 1]
+		RESERVE login:d:x ID r4 -> ["r4" [1 1 0 60000 "login"]]
+		SETTLE r4 5 DEBT -> [0 0]
+		PEEK login:d:x -> [0 0 60000 60000 "login"]
 		GRANT login login:a 3 -> -ERR syntax error: GRANT limit key n duration
 		GRANT login login:a x 1h -> -ERR invalid_count: n of x: must be a whole number from 0
 		REFUND login:a:x TAKEN soon -> -ERR invalid_time: taken: "soon" is not a time: write RFC 3339 like 2026-01-31T12:00:00Z, or Unix seconds like 1769860800

@@ -110,7 +110,7 @@ func poolOf(p *service.Pools, pattern string) *service.Pool {
 	switch pattern {
 	case "GET /healthz", "GET /readyz", "GET /metrics", "/",
 		"GET /docs", "GET /docs/page.js", "GET /docs/page.css", "GET /openapi.json", "GET /{$}", "GET /docs/{$}", "GET /web/app.js", "GET /web/app.css", "GET /web/icon.svg",
-		"POST /v1/hits", "POST /v1/allow", "POST /v1/refund", "GET /v1/allow", origin.ForwardAuthPath, "GET /v1/backup", "POST /v1/restore", "GET /v1/export", "GET " + feedPath:
+		"POST /v1/hits", "POST /v1/allow", "POST /v1/refund", "POST /v1/reserve", "POST /v1/settle", "GET /v1/allow", origin.ForwardAuthPath, "GET /v1/backup", "POST /v1/restore", "GET /v1/export", "GET " + feedPath:
 		return nil
 	case "GET /v1/views/overview", "GET /v1/views/key", "GET /v1/views/limits", "GET /v1/views/nodes":
 		return p.Views

@@ -22,7 +22,7 @@ func (nobody) Decide([]weir.Check, []weir.Verdict, bool) (allowed, answered bool
 	return false, false, nil
 }
 
-func (nobody) Change(limits.Change, weir.Check, time.Time) (made limits.Changed, answered bool, err error) {
+func (nobody) Change(limits.Change, weir.Check) (made limits.Changed, answered bool, err error) {
 	return made, false, nil
 }
 

@@ -38,6 +38,27 @@ const grantDescription = `A request that the limit would deny uses what is left 
 in place of an earlier one of the key, so that a request may be sent again. At most 10,000 are in use. In a cluster all nodes know of a grant when they follow the next flush;
 nodes that decide beside each other may use it at the same time, as they may the limit itself.`
 
+type settleQuestion struct {
+	ID   string `query:"id" required:"true" maxLength:"64" doc:"Of the reservation."`
+	Used uint64 `query:"used" required:"true" maximum:"35184372088832" doc:"How many admissions of each of its limits were used; the rest is given back." example:"300"`
+	Over string `query:"over" enum:"deny,debt" default:"deny" doc:"What becomes of what was used beyond the reservation: it counts if the limit has room for all of it (deny), or whatever the limit says (debt)."`
+}
+
+type settleOutput struct{ Body api.SettleAnswer }
+
+const settleDescription = `It may be sent again: a reservation is settled once, and says again how. Nodes of a cluster know of a reservation when they follow the flush after it: ask the node
+that made it first. What is settled here is given back where the key is decided, as of when it was taken, so that the limit holds for what was really used.`
+
+func (s *Server) registerSettle(doc *openapi.API) {
+	openapi.Ask(doc, huma.Operation{
+		OperationID: "settle", Method: http.MethodPost, Path: "/v1/settle",
+		Summary: "Say how much of a reservation was used", Description: settleDescription,
+	}, []api.Code{api.CodeUnknownReservation, api.CodeUnknownParameter, api.CodeNotHeld}, func(ctx context.Context, q *settleQuestion) (*settleOutput, error) {
+		answer, err := s.service.Settle(callerOf(ctx), q.ID, q.Used, q.Over == "debt")
+		return &settleOutput{answer}, problem.OrNil(err)
+	})
+}
+
 func (s *Server) registerLimitChanges(doc *openapi.API) {
 	openapi.Ask(doc, huma.Operation{
 		OperationID: "reset-limit", Method: http.MethodDelete, Path: "/v1/limits/{name}/keys/{key}",

@@ -1,12 +1,14 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -46,7 +48,6 @@ func (a *testAPI) wants(r reply, status int, parts ...string) {
 
 func TestResetGrantRefund(t *testing.T) {
 	a := support(t)
-	json := "application/json"
 	take := func(key, n string) reply { return a.allow(`{"key":"` + key + `","n":` + n + `}`) }
 	a.wants(take("login:bob:x", "5"), 200, `"allowed":true`)
 	a.wants(take("login:bob:x", "1"), 429, `"allowed":false`)
@@ -67,14 +68,14 @@ func TestResetGrantRefund(t *testing.T) {
 	a.wants(take("login:bob:x", "1"), 429, `"allowed":false`)
 	a.wants(a.do(http.MethodPost, "/v1/grants?limit=login&key=login:vip&n=9&until=2026-02-01T00:00:00Z", "", ""), 200, `"remaining":59`)
 
-	a.wants(a.do(http.MethodPost, "/v1/refund", json, `{"key":"login:bob:x","n":2}`), 200, `"refunded":2`, `"remaining":2`, `"key":"login:bob"`)
-	a.wants(a.do(http.MethodPost, "/v1/refund?taken=1769860800", json, `{"checks":[{"key":"login:bob:x","n":9}]}`), 200, `"refunded":3`)
-	a.wants(a.do(http.MethodPost, "/v1/refund?taken=1769850000", json, `{"key":"login:bob:x"}`), 200, `"refunded":0`)
-	a.wants(a.do(http.MethodPost, "/v1/refund", json, `{"key":"nothing"}`), 200, `"limits":[]`)
+	a.wants(a.do(http.MethodPost, "/v1/refund", "application/json", `{"key":"login:bob:x","n":2}`), 200, `"refunded":2`, `"remaining":2`, `"key":"login:bob"`)
+	a.wants(a.do(http.MethodPost, "/v1/refund?taken=1769860800", "application/json", `{"checks":[{"key":"login:bob:x","n":9}]}`), 200, `"refunded":3`)
+	a.wants(a.do(http.MethodPost, "/v1/refund?taken=1769850000", "application/json", `{"key":"login:bob:x"}`), 200, `"refunded":0`)
+	a.wants(a.do(http.MethodPost, "/v1/refund", "application/json", `{"key":"nothing"}`), 200, `"limits":[]`)
 
 	inline := `{"key":"k","n":5,"limit":{"n":5,"per":"1m"}}`
 	a.wants(a.allow(inline), 200, `"allowed":true`)
-	a.wants(a.do(http.MethodPost, "/v1/refund", json, inline), 200, `"refunded":5`)
+	a.wants(a.do(http.MethodPost, "/v1/refund", "application/json", inline), 200, `"refunded":5`)
 	a.wants(a.allow(inline), 200, `"allowed":true`)
 	a.wants(a.do(http.MethodDelete, "/v1/limits/inline/window/1m/keys/k", "", ""), 200, `"was":true`)
 	a.wants(a.do(http.MethodDelete, "/v1/limits/inline/gcra/7s/keys/k", "", ""), 200, `"was":false`)
@@ -93,8 +94,53 @@ func TestResetGrantRefund(t *testing.T) {
 		{"POST", "/v1/refund", `{"key":"k","limit":"nobody"}`, "unknown_limit"},
 		{"POST", "/v1/refund", ``, "empty_body"},
 	} {
-		if r := a.do(bad.method, bad.path, json, bad.body); !strings.Contains(r.body, `"code":"`+bad.code+`"`) {
+		if r := a.do(bad.method, bad.path, "application/json", bad.body); !strings.Contains(r.body, `"code":"`+bad.code+`"`) {
 			t.Errorf("%s %s: %d %s, want %s", bad.method, bad.path, r.status, r.body, bad.code)
+		}
+	}
+}
+
+// settle settles a reservation.
+func (a *testAPI) settle(query string) reply {
+	a.Helper()
+	return a.do(http.MethodPost, "/v1/settle?"+query, "", "")
+}
+
+func TestReserveSettle(t *testing.T) {
+	a := support(t)
+	reserve := func(query, body string) reply {
+		return a.do(http.MethodPost, "/v1/reserve?"+query, "application/json", body)
+	}
+	r := reserve("", `{"key":"login:bob:x","n":4}`)
+	var made api.ReserveAnswer
+	if err := json.Unmarshal([]byte(r.body), &made); err != nil || len(made.ID) != 26 || !made.Allowed || made.Limits[0].Remaining != 1 {
+		t.Fatalf("%v: %d %s", err, r.status, r.body)
+	}
+	a.wants(a.settle("id="+made.ID+"&used=1"), 200, `"reserved":4,"used":1,"refunded":3,"remaining":4`)
+	a.wants(a.settle("id="+made.ID+"&used=4"), 200, `"again":true`, `"used":1,"refunded":0`)
+
+	a.wants(reserve("id=x&ttl=30s", `{"key":"login:bob:x","n":4}`), 200, `{"id":"x","allowed":true`, `"remaining":0`)
+	a.wants(reserve("id=x", `{"key":"login:bob:x","n":4}`), 200, `{"id":"x","known":true,"allowed":true,"limits":[]}`)
+	a.wants(reserve("id=y", `{"key":"login:bob:x"}`), 429, `{"allowed":false,"retry_after_s":3600`)
+	a.wants(a.settle("id=x&used=6"), 200, `"over":2,"limits":[{"name":"login","key":"login:bob","reserved":4,"used":4,"refunded":0,"over":2,"remaining":0}]`)
+	a.wants(reserve("id=v", `{"key":"login:vip:x","n":4,"limit":"login"}`), 200, `"remaining":46`)
+	a.wants(a.settle("id=v&used=60&over=debt"), 200, `"used":60`, `"remaining":0`)
+	a.wants(reserve("", `{"key":"nobody"}`), 200, `{"allowed":true,"unmatched":true`)
+
+	inline := `{"checks":[{"key":"k","n":5,"limit":{"n":5,"per":"1m"}},{"key":"login:eve:x","n":2}]}`
+	a.wants(reserve("id=two", inline), 200, `"remaining":0`, `"remaining":3`)
+	a.wants(a.settle("id=two&used=1"), 200, `"refunded":4`, `"refunded":1`)
+	a.wants(a.do(http.MethodDelete, "/v1/limits/login/keys/login:eve", "", ""), 200, `"was":true`)
+
+	for _, bad := range []struct{ path, body, code string }{
+		{"/v1/reserve?ttl=25h", `{"key":"k"}`, "invalid_window"}, {"/v1/reserve?ttl=x", `{"key":"k"}`, "invalid_window"},
+		{"/v1/reserve?unsettled=x", `{"key":"k"}`, "invalid_parameter"}, {"/v1/reserve?x=1", `{"key":"k"}`, "unknown_parameter"},
+		{"/v1/reserve", `{"key":"k","peek":true}`, "invalid_parameter"}, {"/v1/reserve?id=" + strings.Repeat("i", 65), `{"key":"k"}`, "invalid_parameter"},
+		{"/v1/reserve", `{"key":"login:bob:x","n":6}`, "invalid_count"}, {"/v1/reserve", ``, "empty_body"},
+		{"/v1/settle?id=nobody&used=1", "", "unknown_reservation"}, {"/v1/settle?id=x", "", "invalid_parameter"}, {"/v1/settle?id=x&used=1&over=x", "", "invalid_parameter"},
+	} {
+		if r := a.do(http.MethodPost, bad.path, "application/json", bad.body); !strings.Contains(r.body, `"code":"`+bad.code+`"`) {
+			t.Errorf("%s: %d %s, want %s", bad.path, r.status, r.body, bad.code)
 		}
 	}
 }

@@ -46,6 +46,8 @@ var asks = []ask{
 	{"DELETE /v1/keys/{key}", "admin", "/v1/keys/KEY", "", false},
 	{"DELETE /v1/limits/{name}/keys/{key}", "admin", "/v1/limits/LIMIT/keys/KEY", "", false},
 	{"POST /v1/grants", "admin", "/v1/grants?limit=LIMIT&key=KEY&n=3&for=1h", "", false},
+	{"POST /v1/reserve", "decide", "/v1/reserve?id=r-KEY-LIMIT", `{"key":"KEY","limit":"LIMIT"}`, false},
+	{"POST /v1/settle", "decide", "/v1/settle?id=nobody&used=1", "", false},
 	{"POST /v1/refund", "decide", "/v1/refund", `{"key":"KEY","limit":"LIMIT"}`, false},
 	{"DELETE /v1/limits/inline", "admin", "/v1/limits/inline", "", true},
 	{"DELETE /v1/cluster/nodes/{node}", "admin", "/v1/cluster/nodes/n2", "", true},

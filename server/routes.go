@@ -30,6 +30,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerDenials(doc)
 	s.registerPermits(doc)
 	s.registerLimitChanges(doc)
+	s.registerSettle(doc)
 	s.registerCount(doc)
 	s.registerSeries(doc)
 	s.registerTop(doc)

@@ -2,6 +2,7 @@ package service
 
 import (
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,7 @@ type Service struct {
 	accounts  *accounts.Accounts
 	denials   *denials.Ring
 	permits   *permits.Table
+	reserving sync.Map // IDs of reservations that are being made
 
 	// waitedInVain: the journal fails, and somebody has waited for DurableTimeout since.
 	waitedInVain atomic.Bool

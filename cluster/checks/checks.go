@@ -16,7 +16,6 @@ import (
 type Question struct {
 	Take   bool
 	Change limits.Change // of the one check's limit and key, with its N; else NoChange
-	At     int64         // of the change, in Unix ns; 0: the zero time.Time
 	Checks []Check       // 1 to weir.MaxChecks
 }
 
@@ -30,7 +29,7 @@ type Check struct {
 // Answer is what an engine decided.
 type Answer struct {
 	Allowed  bool           // or for a change: there was something
-	Freed    uint64         // by a change
+	Changed  limits.Changed // by a change; Was and After stand in Allowed and Verdicts
 	Verdicts []weir.Verdict // as many as the question has checks
 }
 
@@ -44,22 +43,20 @@ func Ask(checks []weir.Check, take bool) Question {
 }
 
 // AskChange makes a question of a change to a key of a limit.
-func AskChange(c limits.Change, of weir.Check, at time.Time) Question {
+func AskChange(c limits.Change, of weir.Check) Question {
 	q := Ask([]weir.Check{of}, false)
-	if q.Change = c; !at.IsZero() {
-		q.At = at.UnixNano()
-	}
+	q.Change = c
 	return q
 }
 
 // Changes tells whether an answer has changed something, that the journal must have.
 func (q Question) Changes(a Answer) bool {
-	return q.Change != limits.NoChange || a.Allowed && q.Takes()
+	return q.Change.Kind != limits.NoChange || a.Allowed && q.Takes()
 }
 
 // Takes tells whether an answer of yes has used anything.
 func (q Question) Takes() bool {
-	return q.Change != limits.NoChange || q.Take && slices.ContainsFunc(q.Checks, func(c Check) bool { return c.N > 0 })
+	return q.Change.Kind != limits.NoChange || q.Take && slices.ContainsFunc(q.Checks, func(c Check) bool { return c.N > 0 })
 }
 
 // Decide lets an engine decide. An error is a *weir.Error, or of a record that is none.
@@ -73,8 +70,9 @@ func (q Question) Decide(e *weir.Engine) (a Answer, err error) {
 		asked[i] = weir.Check{Limit: of, Key: c.Key, N: c.N, Shadow: c.Shadow}
 	}
 	a.Verdicts = make([]weir.Verdict, len(asked))
-	if q.Change != limits.NoChange {
-		return q.make(asked[0])
+	if q.Change.Kind != limits.NoChange {
+		made, err := q.Change.Make(asked[0].Limit, asked[0].Key, asked[0].N)
+		return Answer{Allowed: made.Was, Changed: made, Verdicts: []weir.Verdict{made.After}}, err
 	}
 	if q.Take {
 		a.Allowed, err = e.TakeAll(asked, a.Verdicts)
@@ -84,33 +82,30 @@ func (q Question) Decide(e *weir.Engine) (a Answer, err error) {
 	return a, err
 }
 
-// make lets an engine make a change.
-func (q Question) make(of weir.Check) (a Answer, err error) {
-	var at time.Time
-	if q.At != 0 {
-		at = time.Unix(0, q.At)
-	}
-	made, err := q.Change.Make(of.Limit, of.Key, of.N, at)
-	return Answer{Allowed: made.Was, Freed: made.Freed, Verdicts: []weir.Verdict{made.After}}, err
-}
-
-// Changed is the answer to a question of a change.
-func (a Answer) Changed() limits.Changed {
-	return limits.Changed{Was: a.Allowed, Freed: a.Freed, After: a.Verdicts[0]}
+// Made is the answer to a question of a change.
+func (a Answer) Made() limits.Changed {
+	a.Changed.Was, a.Changed.After = a.Allowed, a.Verdicts[0]
+	return a.Changed
 }
 
 // Append appends a question, numbers as unsigned varints, texts with their length before
 // them:
 //
-//	0 to ask only, 1 to take, or 1 + a change, and its time in Unix ns, signed
+//	0 to ask only, 1 to take, or 1 + the kind of a change, and its time in Unix ns, signed, 0: none,
+//	its ID, how many ns ago, its flag
 //	checks: how many, then each: record of the limit (internal/limits), key, n,
 //	1 if its verdict denies nothing
 func (q Question) Append(b []byte) []byte {
-	switch {
-	case q.Change != limits.NoChange:
-		b = binary.AppendVarint(append(b, 1+byte(q.Change)), q.At)
-	default:
+	if c := q.Change; c.Kind == limits.NoChange {
 		b = wire.AppendBool(b, q.Take)
+	} else {
+		at := int64(0)
+		if !c.At.IsZero() {
+			at = c.At.UnixNano()
+		}
+		b = binary.AppendVarint(append(b, 1+byte(c.Kind)), at)
+		b = binary.AppendUvarint(wire.AppendText(b, c.ID), uint64(c.Ago))
+		b = wire.AppendBool(b, c.Flag)
 	}
 	b = binary.AppendUvarint(b, uint64(len(q.Checks)))
 	for _, c := range q.Checks {
@@ -125,15 +120,15 @@ func (q Question) Append(b []byte) []byte {
 // Read reads what Append wrote.
 func Read(r *wire.Reader) (q Question) {
 	switch what := r.Byte(); {
-	case what > byte(limits.Changes):
+	case what > byte(limits.Kinds):
 		r.Fail()
 	case what > 1:
-		q.Change, q.At = limits.Change(what-1), r.Varint()
+		q.Change = readChange(r, limits.Kind(what-1))
 	default:
 		q.Take = what == 1
 	}
 	count := r.AtMost(weir.MaxChecks)
-	if count == 0 || q.Change != limits.NoChange && count > 1 {
+	if count == 0 || q.Change.Kind != limits.NoChange && count > 1 {
 		r.Fail()
 	}
 	for range count {
@@ -142,19 +137,30 @@ func Read(r *wire.Reader) (q Question) {
 	return q
 }
 
+func readChange(r *wire.Reader, kind limits.Kind) limits.Change {
+	c := limits.Change{Kind: kind}
+	if at := r.Varint(); at != 0 {
+		c.At = time.Unix(0, at)
+	}
+	c.ID, c.Ago, c.Flag = r.Text(weir.MaxReservationID), readDuration(r), r.Bool()
+	return c
+}
+
 // Append appends an answer:
 //
 //	1 if allowed
 //	verdicts: how many, then each: 1 for allowed + 2 for never, remaining, retry after
 //	and reset in ns
 //
-// The first verdict may have 4 as well: it is followed by how many were freed.
+// The first verdict has 4 as well, of a change: it is followed by how many were freed, used and
+// over, and 1 if it was made before.
 func (a Answer) Append(b []byte) []byte {
 	b = wire.AppendBool(b, a.Allowed)
 	b = binary.AppendUvarint(b, uint64(len(a.Verdicts)))
 	for i, v := range a.Verdicts {
 		flags := byte(0)
-		if a.Freed > 0 && i == 0 {
+		made := a.Changed
+		if i == 0 && (made.Freed > 0 || made.Used > 0 || made.Over > 0 || made.Again) {
 			flags |= 4
 		}
 		if v.Allowed {
@@ -168,7 +174,8 @@ func (a Answer) Append(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(v.RetryAfter))
 		b = binary.AppendUvarint(b, uint64(v.Reset))
 		if flags&4 != 0 {
-			b = binary.AppendUvarint(b, a.Freed)
+			b = binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(b, made.Freed), made.Used), made.Over)
+			b = wire.AppendBool(b, made.Again)
 		}
 	}
 	return b
@@ -189,7 +196,7 @@ func ReadAnswer(r *wire.Reader, checks int) (a Answer) {
 			RetryAfter: readDuration(r), Reset: readDuration(r),
 		}
 		if flags&4 != 0 {
-			a.Freed = r.Uvarint()
+			a.Changed = limits.Changed{Freed: r.Uvarint(), Used: r.Uvarint(), Over: r.Uvarint(), Again: r.Bool()}
 		}
 	}
 	return a

@@ -26,7 +26,7 @@ type Holder interface {
 	Group(key string) int
 	Ask(group int, question []byte) (answer []byte, err error)
 	Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error)
-	Change(c limits.Change, of weir.Check, at time.Time) (made limits.Changed, answered bool, err error)
+	Change(c limits.Change, of weir.Check) (made limits.Changed, answered bool, err error)
 }
 
 // Leased decides leased limits, and lends. It is safe for many goroutines.
@@ -142,9 +142,9 @@ func (l *Leased) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) 
 
 // Change is of policy.Strict: the holder makes it. What is out stays out, and a node may deny for
 // a moment by what was said before.
-func (l *Leased) Change(c limits.Change, of weir.Check, at time.Time) (made limits.Changed, answered bool, err error) {
+func (l *Leased) Change(c limits.Change, of weir.Check) (made limits.Changed, answered bool, err error) {
 	l.stats.asked.Add(1)
-	return l.holder.Change(c, of, at)
+	return l.holder.Change(c, of)
 }
 
 // Stats returns the figures.

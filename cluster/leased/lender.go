@@ -83,7 +83,7 @@ func (l *Lender) Decide(i int, q checks.Question) (a checks.Answer, err error) {
 	g := &l.groups[i]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if q.Change != limits.NoChange { // what is out stays so
+	if q.Change.Kind != limits.NoChange { // what is out stays so
 		return q.Decide(l.cfg.Engine)
 	}
 	asked := make([]weir.Check, len(q.Checks))

@@ -27,19 +27,19 @@ func TestChangesAtAHolder(t *testing.T) {
 			other.take(t, kl, key)
 		}
 		of := weir.Check{Limit: kl, Key: key, N: 2}
-		if made, ok, err := other.Change(limits.Refund, of, time.Time{}); !ok || err != nil || made.Freed != 2 || made.After.Remaining != 6 {
+		if made, ok, err := other.Change(limits.Change{Kind: limits.Refund}, of); !ok || err != nil || made.Freed != 2 || made.After.Remaining != 6 {
 			t.Fatalf("refund: %+v, %v, %v", made, ok, err)
 		}
 		if got := holder.left(t, key); got != 6 {
 			t.Errorf("%d left after a refund", got)
 		}
-		if made, ok, err := other.Change(limits.Grant, of, time.Now().Add(time.Hour)); !ok || err != nil || made.After.Remaining != 8 {
+		if made, ok, err := other.Change(limits.Change{Kind: limits.Grant, At: time.Now().Add(time.Hour)}, of); !ok || err != nil || made.After.Remaining != 8 {
 			t.Errorf("grant: %+v, %v, %v", made, ok, err)
 		}
-		if made, ok, err := other.Change(limits.Reset, of, time.Time{}); !ok || err != nil || !made.Was || made.After.Remaining != 10 {
+		if made, ok, err := other.Change(limits.Change{Kind: limits.Reset}, of); !ok || err != nil || !made.Was || made.After.Remaining != 10 {
 			t.Errorf("reset: %+v, %v, %v", made, ok, err)
 		}
-		if _, ok, err := other.Change(limits.Grant, of, time.Unix(1, 0)); !ok || err == nil {
+		if _, ok, err := other.Change(limits.Change{Kind: limits.Grant, At: time.Unix(1, 0)}, of); !ok || err == nil {
 			t.Errorf("a grant that is over: %v, %v", ok, err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/cluster/checks"
@@ -58,15 +57,15 @@ func (r *Router) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) 
 
 // Change is of policy.Shared: it makes a change at one node that holds the key. The error is a
 // *weir.Error of its engine.
-func (r *Router) Change(c limits.Change, of weir.Check, at time.Time) (made limits.Changed, answered bool, err error) {
-	a, ok := r.decide(decided{of.Key, checks.AskChange(c, of, at)})
+func (r *Router) Change(c limits.Change, of weir.Check) (made limits.Changed, answered bool, err error) {
+	a, ok := r.decide(decided{of.Key, checks.AskChange(c, of)})
 	switch {
 	case !ok:
 		return made, false, nil
 	case a.err != nil:
 		return made, true, a.err
 	}
-	return checks.Answer(a.result.(verdict)).Changed(), true, nil
+	return checks.Answer(a.result.(verdict)).Made(), true, nil
 }
 
 // decide asks one holder after the other, until one has decided, or may have. Those that

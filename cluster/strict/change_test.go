@@ -70,12 +70,30 @@ func TestChangesAreTheHolders(t *testing.T) {
 	if d := take(other, 2); !d.Allowed || made.Remaining != 5 {
 		t.Errorf("a grant: %+v, then %+v", made, d.Results)
 	}
+	var reserved policy.Decision
+	until := time.Now().Add(time.Minute)
+	if err := c.at(other).live.Reserve([]policy.Request{{Key: key, N: 3}}, weir.Reservation{ID: "r", Until: until}, &reserved); err != nil || !reserved.Allowed {
+		t.Errorf("a reservation: %+v, %v", reserved.Results, err)
+	}
+	jointest.Eventually(t, "the third node knows of the reservation", func() bool { return len(c.at(3-holder-other).live.Reserved("r")) == 1 })
 	c.crash(holder) // the next one knows of all
 	c.holder(key)
 	c.decided(other, key)
 	var d policy.Decision
-	if err := c.at(other).live.Peek([]policy.Request{{Key: key}}, &d); err != nil || d.Results[0].Remaining > 3 {
-		t.Errorf("after a crash: %+v, %v: want 3 of the grant", d.Results, err)
+	if err := c.at(other).live.Peek([]policy.Request{{Key: key}}, &d); err != nil || d.Results[0].Remaining > 0 {
+		t.Errorf("after a crash: %+v, %v: want none left of the grant", d.Results, err)
+	}
+	for _, again := range []bool{false, true} {
+		made = change(func(l *policy.Live) (policy.Changed, error) {
+			list, err := l.Settle("r", 3, false, nil)
+			if err != nil || len(list) != 1 {
+				return policy.Changed{}, err
+			}
+			return list[0], nil
+		})
+		if !made.Was || made.Used != 3 || again && !made.Again {
+			t.Errorf("settled at another holder: %+v", made)
+		}
 	}
 	change(func(l *policy.Live) (policy.Changed, error) {
 		made, _, err := l.Reset("h", key)

@@ -90,8 +90,8 @@ func (s *Strict) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) 
 
 // Change is of policy.Strict: it makes a change at the holder of the key's group. The error is a
 // *weir.Error of the holder's engine.
-func (s *Strict) Change(c limits.Change, of weir.Check, at time.Time) (made limits.Changed, answered bool, err error) {
-	a, err := s.ask(s.Group(of.Key), checks.AskChange(c, of, at))
+func (s *Strict) Change(c limits.Change, of weir.Check) (made limits.Changed, answered bool, err error) {
+	a, err := s.ask(s.Group(of.Key), checks.AskChange(c, of))
 	switch {
 	case err != nil:
 		s.stats.unanswered.Add(1)
@@ -99,7 +99,7 @@ func (s *Strict) Change(c limits.Change, of weir.Check, at time.Time) (made limi
 	case a.err != nil:
 		return made, true, a.err
 	}
-	return a.Changed(), true, nil
+	return a.Made(), true, nil
 }
 
 // ask asks the holder, which may be this node.

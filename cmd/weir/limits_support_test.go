@@ -44,6 +44,7 @@ func TestLimitsSupport(t *testing.T) {
 		run(server, []step{
 			{"allow login:bob:x --peek --json", exitOK, `"remaining": 1`},
 			{"limits grant login login:bob 0", exitOK, "login:bob has no grant of login: 0 left\n"},
+			{"limits grant login login:eve 0", exitOK, "login:eve has no grant of login: 2 left\n"},
 			{"limits reset login login:bob --json", exitOK, `"was": true`},
 		})
 	}, "--policy", path)

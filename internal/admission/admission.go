@@ -30,11 +30,15 @@ type Table struct {
 
 	states      atomic.Int64
 	grants      atomic.Int64
+	reserved    atomic.Int64 // parts of reservations
 	bytes       atomic.Int64
 	inlineBytes atomic.Int64           // of inline limits, in bytes too
 	taken       atomic.Pointer[string] // why takes of limits that are journaled are refused; nil: they are not
 	refused     atomic.Uint64          // requests that had no room for their state
 	next        atomic.Uint32          // the share where makeRoom looks next
+
+	ids  sync.Mutex // guards byID
+	byID map[string][]partRef
 
 	mu       sync.Mutex // guards all below
 	names    map[string]*Name
@@ -46,14 +50,16 @@ type Table struct {
 // share is one partition's states, under a lock of its own: hits and
 // admissions do not wait for each other.
 type share struct {
-	mu      sync.Mutex // guards all below
-	table   table
-	fresh   map[*keyState]freshAdmissions // since the last cut, of the limits that are journaled
-	forgets []replication.Admission       // of ForgetInline, before those; one for each name at most
-	changes []replication.Admission       // since the last cut, after the forgets
-	grants  map[grantID]*grant
-	away    bool // the partition is not held (held.go)
-	_       [64]byte
+	mu       sync.Mutex // guards all below
+	table    table
+	fresh    map[*keyState]freshAdmissions // since the last cut, of the limits that are journaled
+	forgets  []replication.Admission       // of ForgetInline, before those; one for each name at most
+	changes  []replication.Admission       // since the last cut, after the forgets
+	grants   map[grantID]*grant
+	reserved map[partID]*reserved
+	cutAt    int64 // when the last cut was made
+	away     bool  // the partition is not held (held.go)
+	_        [64]byte
 }
 
 // Name is a limit's name, one object for each. It is known while somebody
@@ -84,6 +90,7 @@ type Plan struct {
 	forgets   byte   // it is no limit: recordForget or recordForgetAll
 	change    change // it is no limit, if it is not noChange
 	out       bool   // it is no limit, but what is out of one (out.go)
+	rest      string // of its record, if it is of a reservation
 	Record    string // all this, as the journal has it; if there may be one
 }
 

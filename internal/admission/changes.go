@@ -17,12 +17,14 @@ import (
 type change byte
 
 const (
-	noChange     change = iota
-	changeRefund        // N admissions that were taken at At are given back
-	changeReset         // what the key has used of the limit, on any node, is forgotten
-	changeGrant         // until At N admissions more than the limit, in place of an earlier grant; 0 or a past At: none
-	changeSpend         // N of the key's grant were used
-	changes             // how many there are
+	noChange      change = iota
+	changeRefund         // N admissions that were taken at At are given back
+	changeReset          // what the key has used of the limit, on any node, is forgotten
+	changeGrant          // as its record says: admissions more than the limit, in place of an earlier grant
+	changeSpend          // N of the key's grant were used
+	changeReserve        // N admissions that were taken at At are reserved: reserve.go
+	changeSettle         // a reservation is settled as its record says
+	changes              // how many there are
 )
 
 // changeRecord is the record of a change to what keys have used of the limit of a name.
@@ -32,8 +34,13 @@ func changeRecord(name string, c change) string {
 
 // journalChange has the next cut tell of a change. The caller holds s.mu.
 func (ls *Table) journalChange(s *share, c change, name, key string, at int64, n uint64) {
+	ls.journalRecord(s, changeRecord(name, c), key, at, n)
+}
+
+// journalRecord is journalChange of a record. The caller holds s.mu.
+func (ls *Table) journalRecord(s *share, record, key string, at int64, n uint64) {
 	if ls.gather {
-		s.changes = append(s.changes, replication.Admission{Limit: changeRecord(name, c), Key: strings.Clone(key), At: at, N: n})
+		s.changes = append(s.changes, replication.Admission{Limit: record, Key: strings.Clone(key), At: at, N: n})
 	}
 }
 
@@ -125,7 +132,7 @@ func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err err
 	if why := ls.taken.Load(); why != nil {
 		return false, &OverloadedError{*why}
 	}
-	base := baseName(name.Name)
+	base := BaseName(name.Name)
 	for _, name := range ls.namesOf(base) {
 		hash := ls.hash(name, key)
 		if place, ok := s.table.lookup(hash, name, key); ok {
@@ -135,6 +142,7 @@ func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err err
 		}
 	}
 	was = ls.ungrant(s, grantID{base, key}) || was
+	s.forgetReserved(base, key)
 	ls.journalChange(s, changeReset, base, key, ceilMs(ls.Clock.Now()+ls.Clock.Ahead()), 1)
 	return was, nil
 }
@@ -159,11 +167,12 @@ func (ls *Table) applyReset(s *share, base, key string, on scope) {
 	}
 	if on != heldStates {
 		ls.ungrant(s, grantID{base, key})
+		s.forgetReserved(base, key)
 	}
 }
 
 // makeChange makes a change that comes from a journal. The caller holds s.mu.
-func (ls *Table) makeChange(s *share, plan *Plan, a replication.Admission, on scope) {
+func (ls *Table) makeChange(s *share, partition int, plan *Plan, a replication.Admission, on scope) {
 	now := ls.Clock.Now()
 	switch plan.change {
 	case changeRefund:
@@ -174,13 +183,15 @@ func (ls *Table) makeChange(s *share, plan *Plan, a replication.Admission, on sc
 	case changeReset:
 		ls.applyReset(s, plan.Name.Name, a.Key, on)
 	case changeGrant:
-		if on != heldStates {
-			ls.grant(s, grantID{plan.Name.Name, strings.Clone(a.Key)}, min(a.N, limit.MaxBurst), a.At, ceilMs(now+ls.Clock.Ahead()))
+		if g, err := readGrant([]byte(plan.rest)); err == nil && on != heldStates {
+			ls.grant(s, grantID{plan.Name.Name, strings.Clone(a.Key)}, g.left, g.until, ceilMs(now+ls.Clock.Ahead()))
 		}
 	case changeSpend:
 		if g := s.grants[grantID{plan.Name.Name, a.Key}]; g != nil && on != heldStates {
 			g.left -= min(g.left, a.N)
 		}
+	case changeReserve, changeSettle:
+		ls.makeReserved(s, partition, plan, a, on)
 	}
 }
 
@@ -190,15 +201,15 @@ func (ls *Table) namesOf(base string) (list []*Name) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for text, name := range ls.names {
-		if baseName(text) == base {
+		if BaseName(text) == base {
 			list = append(list, name)
 		}
 	}
 	return list
 }
 
-// baseName is the name that a limit was given, of the name that its states are kept by.
-func baseName(kept string) string {
+// BaseName is the name that a limit was given, of the name that its states are kept by.
+func BaseName(kept string) string {
 	base, _, _ := strings.Cut(kept, string(NodeMark))
 	return base
 }

@@ -38,12 +38,13 @@ func (ls *Table) Grant(name *Name, partition int, key string, n uint64, until in
 	if why := ls.taken.Load(); why != nil {
 		return &OverloadedError{*why}
 	}
-	id := grantID{baseName(name.Name), strings.Clone(key)}
+	id := grantID{BaseName(name.Name), strings.Clone(key)}
 	if n > 0 && s.grants[id] == nil && ls.grants.Load() >= MaxGrants {
 		return &OverloadedError{"10,000 grants are in use: wait until some are over, or take some back (a grant of 0)"}
 	}
 	ls.grant(s, id, min(n, limit.MaxBurst), until, ceilMs(now+ls.Clock.Ahead()))
-	ls.journalChange(s, changeGrant, id.name, key, until, min(n, limit.MaxBurst))
+	made := grant{left: min(n, limit.MaxBurst), until: until}
+	ls.journalRecord(s, made.record(id.name), key, ceilMs(now+ls.Clock.Ahead()), 1)
 	return nil
 }
 
@@ -76,7 +77,7 @@ func (ls *Table) granted(s *share, plan *Plan, key string, now int64) *grant {
 	if len(s.grants) == 0 {
 		return nil
 	}
-	g := s.grants[grantID{baseName(plan.Name.Name), key}]
+	g := s.grants[grantID{BaseName(plan.Name.Name), key}]
 	if g == nil || g.until <= (now+ls.Clock.Ahead())/msOfNs {
 		return nil
 	}
@@ -134,6 +135,12 @@ func (s *share) grantIDs() (ids []grantID) {
 		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.key, b.key))
 	})
 	return ids
+}
+
+// record is a grant in bytes: that of the change, then as append has it. Times of admissions are told by
+// other nodes' clocks, and counts are 1 or more: neither would do.
+func (g *grant) record(name string) string {
+	return string(g.append([]byte(changeRecord(name, changeGrant))))
 }
 
 // append appends what is left and until when, as unsigned varints.

@@ -69,7 +69,7 @@ func (ls *Table) HoldShare(partition int, list []replication.LimitState) error {
 		if err != nil {
 			return err
 		}
-		ls.makeChange(s, plan, a, heldStates)
+		ls.makeChange(s, partition, plan, a, heldStates)
 	}
 	for st, of := range s.fresh {
 		if st.plan.ofHolders() {

@@ -47,7 +47,7 @@ func (ls *Table) Cut(partition int, list []replication.Admission, w *replication
 // cut appends the admissions since the cut before. The caller holds s.mu.
 func (s *share) cut(list []replication.Admission, clock *clock.Limits) []replication.Admission {
 	list = append(append(list, s.forgets...), s.changes...)
-	s.forgets, s.changes = nil, nil
+	s.forgets, s.changes, s.cutAt = nil, nil, clock.Now()
 	if len(s.fresh) == 0 && len(s.grants) == 0 {
 		return list
 	}
@@ -94,7 +94,7 @@ func (ls *Table) apply(partition int, a replication.Admission, beside bool, on s
 		if s.away {
 			on = keptStates
 		}
-		ls.makeChange(s, plan, a, on)
+		ls.makeChange(s, partition, plan, a, on)
 		return nil
 	}
 	now := ls.Clock.Now()
@@ -153,12 +153,16 @@ func (s *share) states(add func(record, key string, state []byte)) {
 		scratch = s.grants[id].append(scratch[:0])
 		add(changeRecord(id.name, changeGrant), id.key, scratch)
 	}
+	for id, r := range s.reserved {
+		scratch = r.append(scratch[:0])
+		add(r.record(id), id.key, scratch)
+	}
 }
 
 // Restore takes states back into an empty share, all or none; of a partition that is
 // not held those that are kept anyway.
 func (ls *Table) Restore(partition int, list []replication.LimitState) error {
-	states, grants, err := ls.decodeStates(list)
+	states, beside, err := ls.decodeStates(list)
 	if err != nil {
 		return err
 	}
@@ -170,7 +174,8 @@ func (ls *Table) Restore(partition int, list []replication.LimitState) error {
 			ls.restoreOne(s, &states[i])
 		}
 	}
-	ls.restoreGrants(s, grants)
+	ls.restoreGrants(s, beside.grants)
+	ls.restoreReserved(s, partition, beside.parts)
 	return nil
 }
 
@@ -189,33 +194,31 @@ func (ls *Table) restoreOne(s *share, from *keyState) {
 	ls.grow(st.plan, st.bytes())
 }
 
-func (ls *Table) decodeStates(list []replication.LimitState) (states []keyState, grants []keyGrant, err error) {
+func (ls *Table) decodeStates(list []replication.LimitState) (states []keyState, beside besideStates, err error) {
 	now, ahead := ls.Clock.Now(), ls.Clock.Ahead()
 	states = make([]keyState, 0, len(list))
 	for _, l := range list {
 		plan, err := ls.Recorded(l.Record)
 		if err != nil {
-			return nil, nil, err
+			return nil, beside, err
 		}
 		if plan.change != noChange {
-			g, err := readGrant(l.State)
-			if err != nil {
-				return nil, nil, fmt.Errorf("%w: what key %.100q was granted of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, err)
+			if err := beside.read(plan, l); err != nil {
+				return nil, beside, fmt.Errorf("%w: what key %.100q was granted of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, err)
 			}
-			grants = append(grants, keyGrant{grantID{plan.Name.Name, l.Key}, g})
 			continue
 		}
 		states = append(states, keyState{plan: plan, key: l.Key})
 		state := &states[len(states)-1].state
 		if rest, err := plan.DecodeState(state, l.State); err != nil || len(rest) > 0 {
-			return nil, nil, fmt.Errorf("%w: what key %.100q used of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, errors.Join(err))
+			return nil, beside, fmt.Errorf("%w: what key %.100q used of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, errors.Join(err))
 		}
 		if by := l.Ahead - ahead; by < -int64(time.Second) || by > int64(time.Millisecond) { // else the clock has drifted
 			plan.Shift(state, by)
 		}
 		plan.Adopt(state, plan.Plan, now) // if the clock has run back since: not later than now
 	}
-	return states, grants, nil
+	return states, beside, nil
 }
 
 // limitRecord is a name and a limit in bytes: length of the name, name, algorithm,
@@ -264,6 +267,10 @@ func (ls *Table) Recorded(record string) (*Plan, error) {
 	if bits&recordChange != 0 {
 		what = change(r.Byte())
 	}
+	rest := ""
+	if what != noChange {
+		rest = string(r.Bytes(r.Len()))
+	}
 	made, err := limit.New(l)
 	if err == nil {
 		err = checkKept(name)
@@ -277,7 +284,10 @@ func (ls *Table) Recorded(record string) (*Plan, error) {
 		clear(ls.records) // what is in use is soon back
 	}
 	plan = &Plan{Plan: made.ByTimeOfDay(ls.Clock.Ahead), Name: ls.name(name), journaled: true, Record: record,
-		Strict: bits&recordStrict != 0, Inline: bits&recordInline != 0, forgets: bits & (recordForget | recordForgetAll), change: what, out: bits&recordOut != 0}
+		Strict: bits&recordStrict != 0, Inline: bits&recordInline != 0, forgets: bits & (recordForget | recordForgetAll), change: what, rest: rest, out: bits&recordOut != 0}
+	if rest != "" {
+		return plan, nil // which tells of one key
+	}
 	ls.records[record] = plan
 	return plan, nil
 }
@@ -303,7 +313,7 @@ func (ls *Table) refusesTake(plan *Plan) error {
 
 // Admissions are what keys of a content have used: see replication.Engine.Admissions.
 func (ls *Table) Admissions(states []replication.LimitState) (list []replication.Admission, err error) {
-	known, grants, err := ls.decodeStates(states)
+	known, beside, err := ls.decodeStates(states)
 	if err != nil {
 		return nil, err
 	}
@@ -314,8 +324,13 @@ func (ls *Table) Admissions(states []replication.LimitState) (list []replication
 			list = append(list, replication.Admission{Limit: st.plan.Record, Key: st.key, At: ceilMs(at), N: n})
 		})
 	}
-	for _, g := range grants {
-		list = append(list, replication.Admission{Limit: changeRecord(g.id.name, changeGrant), Key: g.id.key, At: g.until, N: g.left})
+	for _, p := range beside.parts {
+		if !p.settled {
+			list = append(list, replication.Admission{Limit: p.record(p.id), Key: p.id.key, At: p.first, N: p.n})
+		}
+	}
+	for _, g := range beside.grants {
+		list = append(list, replication.Admission{Limit: g.record(g.id.name), Key: g.id.key, At: ceilMs(now + ls.Clock.Ahead()), N: 1})
 	}
 	return list, nil
 }

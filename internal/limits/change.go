@@ -6,33 +6,54 @@ import (
 	"github.com/weir-counter/weir"
 )
 
-// Change is what somebody does to what a key has used of a limit, beside requests.
-type Change byte
+// Kind is what somebody does to what a key has used of a limit, beside requests.
+type Kind byte
 
 const (
-	NoChange Change = iota
-	Refund          // weir.KeyedLimit.Refund
-	Reset           // weir.KeyedLimit.Reset
-	Grant           // weir.KeyedLimit.Grant
-	Changes         // how many there are
+	NoChange Kind = iota
+	Refund        // weir.KeyedLimit.Refund
+	Reset         // weir.KeyedLimit.Reset
+	Grant         // weir.KeyedLimit.Grant
+	Reserve       // NoteReserved
+	Settle        // weir.KeyedLimit.Settle
+	Kinds         // how many there are
 )
+
+// Change is one change to a key of a limit.
+type Change struct {
+	Kind Kind
+	At   time.Time // of Refund: taken; of Grant and Reserve: until
+
+	ID   string        // of Reserve and Settle
+	Ago  time.Duration // of Reserve
+	Flag bool          // of Reserve: what is not settled is given back; of Settle: more counts as debt
+}
 
 // Changed is what came of a Change.
 type Changed struct {
-	Was   bool         // there was something to forget
-	Freed uint64       // by how many more are free for a refund
+	Was   bool         // Reset: there was something; Settle: it is known
+	Again bool         // Settle: it had been settled before
+	Freed uint64       // by how many more are free for it
+	Used  uint64       // Settle: that count as used
+	Over  uint64       // Settle: that were used beyond the reservation, and denied
 	After weir.Verdict // what the limit says then
 }
 
-// Make makes the change to a key, with the n and the time of the method that it stands for.
-func (c Change) Make(l *weir.KeyedLimit, key string, n uint64, at time.Time) (made Changed, err error) {
-	switch c {
+// Make makes the change to a key, with the n of the method that it stands for; of Settle that is what was used.
+func (c Change) Make(l *weir.KeyedLimit, key string, n uint64) (made Changed, err error) {
+	switch c.Kind {
 	case Refund:
-		made.Freed, err = l.Refund(key, n, at)
+		made.Freed, err = l.Refund(key, n, c.At)
 	case Reset:
 		made.Was, err = l.Reset(key)
 	case Grant:
-		err = l.Grant(key, n, at)
+		err = l.Grant(key, n, c.At)
+	case Reserve:
+		err = NoteReserved(l, key, n, weir.Reservation{ID: c.ID, Until: c.At, GiveBack: c.Flag}, c.Ago, false)
+	case Settle:
+		var done weir.Settled
+		done, err = l.Settle(key, c.ID, n, c.Flag)
+		made = Changed{Was: done.Known, Again: done.Again, Freed: done.Freed, Used: done.Used, Over: done.Over}
 	}
 	if err == nil {
 		made.After, err = l.Peek(key, 0)

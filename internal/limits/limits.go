@@ -34,6 +34,9 @@ type Engine interface {
 	// Cost: O(keys with limits in use), a partition at a time.
 	ForgetInline(name string) (states int, err error)
 
+	// Reserved lists the parts of a reservation that is known here, and not over.
+	Reserved(id string) []weir.ReservedPart
+
 	// InlineNames are the names of the inline limits of which a key has used something, as far as it is known here.
 	//
 	// Cost: O(keys with limits in use) of one partition.
@@ -48,6 +51,7 @@ type side interface {
 	Record() string
 	Overshoot() uint64
 	Inline() error
+	NoteReserved(key string, n uint64, r weir.Reservation, ago time.Duration, known bool) error
 	Known(key string, list []limit.Admitted) ([]limit.Admitted, time.Duration)
 }
 
@@ -68,3 +72,9 @@ func Overshoot(l *weir.KeyedLimit) uint64 { return of(l).Overshoot() }
 // Inline makes l a limit that requests bring along, as it is from now on: see
 // Engine.ForgetInline. It is for a limit that nothing was asked of yet.
 func Inline(l *weir.KeyedLimit) error { return of(l).Inline() }
+
+// NoteReserved notes admissions of a key that were taken a moment ago, at most so long, as reserved: see
+// weir.KeyedLimit.Reserve. known: others decide for the key, and this node only knows of it.
+func NoteReserved(l *weir.KeyedLimit, key string, n uint64, r weir.Reservation, ago time.Duration, known bool) error {
+	return of(l).NoteReserved(key, n, r, ago, known)
+}

@@ -48,5 +48,6 @@ func (s *Routes) Register(doc *openapi.API, mux Mux) {
 	s.registerAllow(doc, mux)
 	s.registerAllowQuery(doc, mux)
 	s.registerRefund(doc, mux)
+	s.registerReserve(doc, mux)
 	s.registerForwardAuth(doc, mux)
 }

@@ -60,6 +60,8 @@ var StatusOf = map[api.Code]int{
 	api.CodeAtOnce:     http.StatusTooManyRequests,
 	api.CodePermitLost: http.StatusConflict,
 
+	api.CodeUnknownReservation: http.StatusNotFound,
+
 	api.CodeUnknownDenial: http.StatusNotFound,
 	api.CodeDenialGone:    http.StatusGone,
 	api.CodeOtherNode:     http.StatusMisdirectedRequest,
