@@ -72,15 +72,24 @@ func (r *Region) seeOwn(m digest.Message) {
 
 // mayBuild tells whether a piece of a base is the next, of the link that brings it: pieces of two must not mix.
 func (r *Region) mayBuild(by int, m digest.Message) bool {
-	builder, is := r.building[m.Region]
-	switch {
-	case m.Number == 0 && (!is || builder == by || !r.links[builder].running.Load()):
-		r.building[m.Region] = by
-		return true
-	case !is || builder != by:
+	b, is := r.building[m.Region]
+	now := r.now()
+	mine := is && b.link == by
+	if !mine && (m.Number > 0 || is && r.links[b.link].running.Load() && now.Sub(b.at) < buildPause) {
 		return false
 	}
+	r.building[m.Region] = builder{by, now}
 	return true
+}
+
+// buildPause is for how long nothing may come of a base before another link may bring it: what that link leads to may
+// itself wait for this region.
+const buildPause = 3 * time.Second
+
+// builder is the link that brings a base, and when its last piece came.
+type builder struct {
+	link int
+	at   time.Time
 }
 
 // linkState is a link as it runs.

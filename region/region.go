@@ -50,13 +50,13 @@ type Region struct {
 
 	// Of the goroutine that runs.
 	sum      *digest.Sum
-	tail     *flushes.Tail  // nil: to be found out where to go on
-	after    digest.ID      // the digest of this region that tail and sum go on from
-	asked    time.Time      // when a hole in the log was found first
-	restated time.Time      // when the totals of all partitions were told last
-	building map[string]int // which link brings the base of a region
-	foreign  digest.ID      // of this region's name, as links showed it
-	renewed  time.Time      // when an epoch was begun last
+	tail     *flushes.Tail      // nil: to be found out where to go on
+	after    digest.ID          // the digest of this region that tail and sum go on from
+	asked    time.Time          // when a hole in the log was found first
+	restated time.Time          // when the totals of all partitions were told last
+	building map[string]builder // which link brings the base of a region
+	foreign  digest.ID          // of this region's name, as links showed it
+	renewed  time.Time          // when an epoch was begun last
 
 	mu      sync.Mutex // guards what follows
 	ledger  *ledger.Ledger
@@ -130,7 +130,7 @@ func newRegion(cfg Config, j Journal, log store, engine weir.Config) *Region {
 	memory := engine.Memory
 	engine.Memory = cfg.Memory
 	r := &Region{
-		cfg: cfg, engine: engine, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: view.New(viewConfig(engine)), building: map[string]int{},
+		cfg: cfg, engine: engine, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: view.New(viewConfig(engine)), building: map[string]builder{},
 		changed: make(chan struct{}), shown: map[string]shown{}, news: make(chan struct{}, 1), offers: make(chan offer), forgets: make(chan forgetting), ended: make(chan struct{}),
 		sum: digest.NewSum(engine.Partitions), alone: cfg.Alone,
 	}

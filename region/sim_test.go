@@ -165,7 +165,7 @@ func (j *simJournal) snapshot() {
 	}
 	oldest := j.last()
 	for partition := range simPartitions {
-		from := max(j.last()-min(j.last(), uint64(j.w.rng.IntN(5))), j.first)
+		from := min(max(j.last()-min(j.last(), uint64(j.w.rng.IntN(5))), j.first), j.last())
 		e, at, where := j.engine(from, partition)
 		var cut replication.Cut
 		replication.Of(e).Cut(partition, &cut, true)
