@@ -25,7 +25,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster regions build image test race sim sim-leased sim-regions regions-crash regions-size crash cluster-crash cluster-netns cluster-size memory cluster-lag soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures
+.PHONY: help run cluster regions build image test race sim sim-leased sim-regions regions-crash regions-size crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak fuzz lint fmt bench bench-journal bench-doors adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ soak: need-go ## The long tests: leaks, settings, simulation, kills, clusters un
 	$(GO) test -run 'TestDamage$$|TestFreshReads' -count 1 -timeout 6h ./journal -args -damages $$(( $(ROUNDS) * 60 )) -fresh.rounds $$(( $(ROUNDS) * 30 ))
 	$(GO) test -run 'TestNeverOver$$' -count 1 -timeout 6h ./cluster/strict -args -brute.rounds $(ROUNDS)
 	$(MAKE) --no-print-directory sim SEEDS=$$(( $(ROUNDS) * 400 )) crash cluster-crash
+
+pages-cost: need-go ## Measure what 200 open pages of the dashboard cost a server, on Linux
+	$(GO) test -run 'TestPagesCost$$' -count 1 -v -timeout 10m ./cmd/weir -args -pages 200 -pages.for 20s -pages.most 0.05
 
 memory: build ## Measure what the process takes at most for some --memory (MEMORY="64 256 1024", in MiB)
 	@MEMORY="$(MEMORY)" tools/memory.sh $(BIN)/weir

@@ -99,10 +99,14 @@ export function watch<T>(path: string, params: Params, to: Watcher<T>): () => vo
 
 async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<[string, string]> {
   const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
+  let heard = Date.now();
+  // A connection may be dead and nobody says so: the stream ends when nothing comes for too long.
+  const watchdog = setInterval(() => { if (Date.now() - heard > silence) void reader.cancel().catch(() => undefined); }, silence / 12);
   try {
     for (let rest = ""; ; ) {
-      const { done, value } = await within(reader.read());
+      const { done, value } = await reader.read();
       if (done) return;
+      heard = Date.now();
       const parts = (rest + value).split("\n\n");
       rest = parts.pop()!;
       for (const part of parts) {
@@ -111,16 +115,9 @@ async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<[string
       }
     }
   } finally {
+    clearInterval(watchdog);
     void reader.cancel().catch(() => undefined);
   }
-}
-
-/** within fails when nothing comes for too long: a connection may be dead and nobody says so. */
-function within<T>(promise: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error("silence")), silence);
-    promise.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {
