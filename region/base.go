@@ -89,10 +89,7 @@ func (r *Region) renewBases(ctx context.Context) error {
 		if err := r.stream.trim(ctx, upTo); err != nil {
 			return err
 		}
-		r.mu.Lock()
-		r.ledger.Trimmed(upTo)
-		r.first = upTo + 1
-		r.mu.Unlock()
+		r.trimmed(upTo + 1)
 	}
 	return nil
 }

@@ -57,11 +57,22 @@ func (r *Region) followTo(ctx context.Context, last uint64) error {
 
 // follow takes all that the log has, as the leader knows.
 func (r *Region) follow(ctx context.Context) error {
-	_, last, _, err := r.stream.bounds(ctx)
+	first, last, _, err := r.stream.bounds(ctx)
 	if err != nil {
 		return err
 	}
+	r.trimmed(first)
 	return r.followTo(ctx, last)
+}
+
+// trimmed notes that the log begins with a message, whoever trimmed it.
+func (r *Region) trimmed(first uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if first > r.first {
+		r.ledger.Trimmed(first - 1)
+		r.first = first
+	}
 }
 
 // take takes the log's next message; nil is one that nobody has any more.
