@@ -60,7 +60,8 @@ func openMySQL(u *url.URL) (*sql.DB, error) {
 	}
 	cfg.ClientFoundRows, cfg.InterpolateParams, cfg.MultiStatements = true, true, false
 	cfg.Logger = &driver.NopLogger{} // errors are returned
-	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = dialTimeout, time.Minute, time.Minute
+	// A day of millions of keys is summed up in one statement. That the server is gone, TCP finds out before.
+	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = dialTimeout, 10*time.Minute, time.Minute
 	cfg.Params = map[string]string{"sql_mode": "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'", "time_zone": "'+00:00'"}
 	c, err := driver.NewConnector(cfg)
 	if err != nil {
