@@ -1,0 +1,52 @@
+package client_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/node"
+	"github.com/weir-counter/weir/node/nodetest"
+)
+
+// What is reserved, settled, given back, granted and reset at a real server.
+func TestRealChanges(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	policies := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(policies, []byte("limits:\n  - {name: api/tokens, keys: \"team:*\", limit: 100, per: 1h}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := nodetest.Start(t, func(cfg *node.Config) {
+		cfg.Engine.Now = func() time.Time { return now }
+		cfg.Policies.File = policies
+	})
+	c, err := client.New(n.Addr(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, key := t.Context(), "team:a/b"
+	made, err := c.Reserve(ctx, client.Reservation{TTL: time.Minute, GiveBack: true}, client.Check{Key: key, N: 80})
+	if err != nil || made.ID == "" || !made.Allowed || made.Limits[0].Remaining != 20 {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	if denied, err := c.Reserve(ctx, client.Reservation{}, client.Check{Key: key, N: 30}); err != nil || denied.Allowed || denied.ID != "" {
+		t.Errorf("a denial: %+v, %v", denied, err)
+	}
+	for _, again := range []bool{false, true} {
+		if done, err := c.Settle(ctx, made.ID, 30, false); err != nil || done.Again != again || done.Limits[0].Used != 30 {
+			t.Errorf("settled: %+v, %v", done, err)
+		}
+	}
+	if back, err := c.Refund(ctx, time.Time{}, client.Check{Key: key, N: 10}); err != nil || back.Refunded != 10 || back.Limits[0].Remaining != 80 {
+		t.Errorf("refund: %+v, %v", back, err)
+	}
+	if grant, err := c.Grant(ctx, "api/tokens", key, 5, now.Add(time.Hour)); err != nil || grant.Remaining != 85 {
+		t.Errorf("grant: %+v, %v", grant, err)
+	}
+	if reset, err := c.ResetLimit(ctx, "api/tokens", key); err != nil || !reset.Was || reset.Remaining != 100 {
+		t.Errorf("reset: %+v, %v", reset, err)
+	}
+}
