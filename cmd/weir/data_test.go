@@ -49,7 +49,7 @@ func TestRestart(t *testing.T) {
 	serveOnce(t, dir, func(server string) {
 		wantCounted(t, server, "a", "3")
 		wantCounted(t, server, "b", "1")
-	}, "--retention", "2d")
+	}, "--retention", "2d", "--shrink-retention")
 }
 
 // A server does not start on data that lost hits, unless it is told to.
