@@ -24,7 +24,7 @@ const limitedTo = 10
 
 func openLimited(t testing.TB, limit uint64, cfg journal.Config) []*limited {
 	t.Helper()
-	set, err := policy.Parse("p.yaml", fmt.Appendf(nil, "limits: [{name: l, keys: \"*\", limit: %d, per: 1h}]", limit))
+	set, err := policy.Parse("p.yaml", fmt.Appendf(nil, "limits: [{name: l, keys: \"*\", limit: %d, per: 1h, where: shared}]", limit))
 	if err != nil {
 		t.Fatal(err)
 	}

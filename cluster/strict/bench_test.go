@@ -16,7 +16,7 @@ import (
 // has it on the disks of two nodes) and denied.
 func BenchmarkDecision(b *testing.B) {
 	c := newCluster(b, `limits:
-  - {name: shared, keys: "shared:*", limit: 1_000_000_000, per: 1h}
+  - {name: shared, keys: "shared:*", limit: 1_000_000_000, per: 1h, where: shared}
   - {name: yes, keys: "yes:*", limit: 1_000_000_000, per: 1h, where: strict}
   - {name: no, keys: "no:*", limit: 1, per: 1h, where: strict}
 `, journal.DefaultConfig().FlushEvery)

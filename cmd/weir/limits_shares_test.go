@@ -15,7 +15,7 @@ import (
 func TestSharedLimitOfProcesses(t *testing.T) {
 	t.Parallel()
 	const burst, keys, callers = 10, 6, 3
-	c := newProcesses(t, "--replicas", "1", "--policy", writeFile(t, "p.yaml", fmt.Sprintf("limits: [{name: l, keys: \"k*\", limit: %d, per: 1h}]", burst)))
+	c := newProcesses(t, "--replicas", "1", "--policy", writeFile(t, "p.yaml", fmt.Sprintf("limits: [{name: l, keys: \"k*\", limit: %d, per: 1h, where: shared}]", burst)))
 	c.start(0, 1, 2)
 	clients := make([]*client.Client, clusterSize)
 	for i := range clients {
