@@ -173,8 +173,15 @@ func TestClusterCrashOfLimits(t *testing.T) {
 			worst, admitted = max(worst, a.most(key, plan.Interval())), admitted+len(a.admitted[key])
 		}
 		t.Logf("%s: %d admitted, %d within %v, at most %d may be", p.Name, admitted, worst, plan.Interval(), allowed)
-		if worst > allowed || worst < p.Limit.Burst/2 {
-			t.Errorf("%s: %d within %v, at most %d may be, and at least half of %d must", p.Name, worst, plan.Interval(), allowed, p.Limit.Burst)
+		if worst > allowed {
+			t.Errorf("%s: %d within %v, at most %d may be", p.Name, worst, plan.Interval(), allowed)
+		}
+		least := uint64(1) // a machine that is busy does not even ask for more
+		if *clusterRounds > 1 {
+			least = p.Limit.Burst / 2
+		}
+		if worst < least {
+			t.Errorf("%s: %d at most within %v, at least %d must be", p.Name, worst, plan.Interval(), least)
 		}
 	}
 	c.stop(0, 1, 2)
