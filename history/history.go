@@ -124,6 +124,15 @@ func (h *History) Needed() uint64 { return h.writer.Needed() }
 // Status is how far the history is.
 func (h *History) Status() writer.Status { return h.writer.Status() }
 
+// FileSize is how many bytes a file of SQLite has, without its log, and how many it may have
+// (0: no bound). Both are 0 of other databases.
+func (h *History) FileSize() (is, most int64) {
+	if h.store.Kind() != "sqlite" {
+		return 0, 0
+	}
+	return h.store.FileSize(), h.cfg.MaxBytes
+}
+
 // Await returns once the history has the journal up to a message.
 func (h *History) Await(ctx context.Context, message uint64) error {
 	return h.writer.Await(ctx, message)

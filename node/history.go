@@ -122,5 +122,13 @@ func (k kept) Alarms() (list []api.Alarm) {
 
 func (k kept) Stats() backend.HistoryStats {
 	is := k.Status()
-	return backend.HistoryStats{AsOf: is.AsOf, Message: is.Message, Writes: is.Writes, Failing: is.Err != nil}
+	st := backend.HistoryStats{
+		Known: is.Known, AsOf: is.AsOf, Message: is.Message, Writes: is.Writes, Failing: is.Err != nil,
+		Gaps: is.Gaps, Rows: is.Rows, Failures: is.Failures,
+	}
+	if last, _ := k.journal.Messages().Written(); last > is.Message {
+		st.Unread = last - is.Message
+	}
+	st.FileBytes, st.FileBudget = k.FileSize()
+	return st
 }

@@ -1,12 +1,14 @@
 package node_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +50,29 @@ func aligned(t *testing.T, n *node.Node, query string) api.SeriesAnswer {
 		t.Fatal(err)
 	}
 	return answer
+}
+
+// metricsOf are the figures of history without labels in /metrics.
+func metricsOf(t *testing.T, n *node.Node) map[string]float64 {
+	t.Helper()
+	response, err := http.Get("http://" + n.Addr() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	figures := map[string]float64{}
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		var name string
+		var value float64
+		if n, _ := fmt.Sscan(lines.Text(), &name, &value); n == 2 && strings.HasPrefix(name, "weir_history_") {
+			figures[name] = value
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return figures
 }
 
 func hitAt(t *testing.T, n *node.Node, key string, at time.Time, hits uint64) {
@@ -93,6 +118,11 @@ func TestHistory(t *testing.T) {
 	}
 	if all := aligned(t, n, fmt.Sprintf("key=*&align=day&from=%d", today.AddDate(0, 0, -20).Unix())); all.Points[3].Estimate != want[3] {
 		t.Errorf("all keys: %s, want %d", all.Points[3].Bounds, want[3])
+	}
+	figures := metricsOf(t, n)
+	if lag := figures["weir_history_lag_seconds"]; lag < 0 || lag > 60 || figures["weir_history_writer"] != 1 || figures["weir_history_rows_total"] < 21 ||
+		figures["weir_history_file_bytes"] < 4096 || figures["weir_history_gaps"] != 0 || figures["weir_history_failures_total"] != 0 {
+		t.Error(figures)
 	}
 	if existed, err := n.Engine().Delete("url:/home"); err != nil || !existed {
 		t.Fatal(existed, err)

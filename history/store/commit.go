@@ -28,6 +28,7 @@ type Batch struct {
 func (s *Store) Commit(ctx context.Context, l *Lease, b *Batch) error {
 	after := *l
 	after.Position, after.Message = b.Position, b.Message
+	after.Gaps += len(b.Gaps)
 	if b.AsOf.After(after.AsOf) {
 		after.AsOf = b.AsOf
 	}

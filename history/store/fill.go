@@ -65,6 +65,7 @@ func (s *Store) AddFill(ctx context.Context, l *Lease, f Fill, slots, days []Row
 func (s *Store) EndFill(ctx context.Context, l *Lease, f Fill, b *Batch, rolled int64) error {
 	after := *l
 	after.Position, after.Message, after.AsOf, after.Rolled = b.Position, b.Message, b.AsOf, rolled
+	after.Gaps += len(b.Gaps)
 	err := s.tx(ctx, func(tx *sql.Tx) error {
 		if err := s.fence(ctx, tx, l); err != nil {
 			return err

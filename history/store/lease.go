@@ -22,6 +22,7 @@ type Lease struct {
 	Message  uint64
 	AsOf     time.Time
 	Rolled   int64 // the first day that is not summed up in weir_days
+	Gaps     int   // how many times are noted of which hits may be missing
 }
 
 // Claim takes the lease of a journal, or renews the one with the token; 0: this life of
@@ -40,6 +41,9 @@ func (s *Store) Claim(ctx context.Context, journal, holder string, token int64, 
 			return err
 		}
 		l.Slot, l.AsOf = time.Duration(seconds)*time.Second, time.UnixMilli(asOf)
+		if err := tx.QueryRowContext(ctx, s.d.sql("SELECT COUNT(*) FROM weir_gaps WHERE journal = ?"), journal).Scan(&l.Gaps); err != nil {
+			return err
+		}
 		if was != holder && until > now {
 			return ErrHeld
 		}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"os"
 	"slices"
 	"time"
 )
@@ -174,6 +175,19 @@ func (v *View) rows(ctx context.Context, key string, f func(Row), query string, 
 		f(r)
 	}
 	return rows.Err()
+}
+
+// FileSize is how many bytes a file of SQLite has, without its log; 0 of other databases, and
+// where it is not there.
+func (s *Store) FileSize() int64 {
+	if s.file == "" {
+		return 0
+	}
+	is, err := os.Stat(s.file)
+	if err != nil {
+		return 0
+	}
+	return is.Size()
 }
 
 // Size is how many bytes the tables take.

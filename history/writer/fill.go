@@ -214,6 +214,9 @@ func (f *filling) write(ctx context.Context) error {
 	f.rows += len(f.slots) + len(f.days)
 	err := f.w.cfg.Store.AddFill(ctx, f.w.lease, f.of, f.slots, f.days)
 	f.w.claimed = time.Now()
+	if err == nil {
+		f.w.wrote(len(f.slots) + len(f.days))
+	}
 	f.slots, f.days = f.slots[:0], f.days[:0]
 	return err
 }

@@ -73,6 +73,11 @@ type Status struct {
 	Err     error     // why it does not go on; nil: it does
 	Since   time.Time // of Err
 	Full    bool      // the file has its size: old days are deleted early
+	Gaps    int       // times, noted in the database, of which hits may be missing
+
+	// Since New:
+	Rows     uint64 // of hours that were inserted or added to, and of days that were filled in
+	Failures uint64 // attempts to go on that failed
 }
 
 // leaseTTL is for how long nobody writes after a writer has died.
@@ -147,6 +152,9 @@ func (w *Writer) failed(err error) {
 	fenced := errors.Is(err, store.ErrFenced)
 	w.tail, w.lease = nil, nil
 	w.mu.Lock()
+	if !fenced {
+		w.status.Failures++
+	}
 	if w.status.Err == nil && !fenced {
 		w.status.Since = time.Now()
 		w.cfg.Logger.Error("history: can't go on; will retry. Hits are counted meanwhile, and history is late", "error", err)
@@ -266,6 +274,7 @@ func (w *Writer) advance(ctx context.Context, message uint64, asOf time.Time) er
 		return err
 	}
 	w.claimed = time.Now()
+	w.wrote(len(b.Rows))
 	w.report(w.lease, nil)
 	if w.tail.Next() == from {
 		return errors.New("history: messages of the journal can't be read, and nothing comes after them")
@@ -285,9 +294,18 @@ func (w *Writer) report(l *store.Lease, held error) {
 	if w.status.Err != nil {
 		w.cfg.Logger.Info("history goes on", "late", time.Since(w.status.Since).Round(time.Second))
 	}
-	w.status = Status{Writes: held == nil, Known: true, Message: l.Message, AsOf: l.AsOf, Full: w.status.Full}
+	is := &w.status
+	is.Err, is.Since = nil, time.Time{}
+	is.Writes, is.Known, is.Message, is.AsOf, is.Gaps = held == nil, true, l.Message, l.AsOf, l.Gaps
 	w.mu.Unlock()
 	w.tell()
+}
+
+// wrote counts rows.
+func (w *Writer) wrote(rows int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.status.Rows += uint64(rows)
 }
 
 func (w *Writer) tell() {

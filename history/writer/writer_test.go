@@ -183,6 +183,18 @@ func await(t *testing.T, w *writer.Writer, j *journal) {
 	}
 }
 
+// gaps is how many are noted.
+func gaps(t *testing.T, s *store.Store) (n int) {
+	t.Helper()
+	if err := s.View(t.Context(), func(v *store.View) error {
+		n = len(v.Gaps())
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // check compares all spans of all keys with the truth, and tells how many are not exact.
 func (j *journal) check(t *testing.T, s *store.Store, from, to int64) (spans, doubtful int) {
 	t.Helper()
@@ -350,6 +362,9 @@ func TestFillsWhatWasTrimmed(t *testing.T) {
 	s := openStore(t, file)
 	w, _ := run(t, s, j, "a", 0)
 	await(t, w, j)
+	if is, noted := w.Status(), gaps(t, s); noted == 0 || is.Gaps != noted || is.Rows == 0 || s.FileSize() == 0 {
+		t.Errorf("%+v, and %d gaps are noted", is, noted)
+	}
 	_, doubtful := j.check(t, s, first, first+37*86400)
 	if doubtful == 0 {
 		t.Fatal("what was trimmed passes for exact")
@@ -379,7 +394,7 @@ func TestDatabaseAway(t *testing.T) {
 	if err := w.Await(ctx, 1); err == nil {
 		t.Fatal("hits are in a database that is not there")
 	}
-	if is := w.Status(); is.Err == nil || w.Needed() != 1 {
+	if is := w.Status(); is.Err == nil || is.Failures == 0 || is.Rows > 0 || s.FileSize() != 0 || w.Needed() != 1 {
 		t.Fatalf("%+v, the journal is needed from message %d on", is, w.Needed())
 	}
 }

@@ -22,6 +22,7 @@ func described(t *testing.T) map[string][]string {
 		newConnCollector(nil), newPoolCollector(nil), newPoolSums(nil), newRequestCollector(nil), newAccountCollector(nil), newEngineCollector(nil),
 		newAlarmCollector(nil), newDoorCollector(nil), newDecisionCollector(nil, nil), newJournalCollector(nil), newClusterCollector(nil),
 		newLimitCollector(nil, nil, nil), newRouteCollector(nil), newPolicyFileCollector(nil), newKeyCollector(nil, nil),
+		newHistoryCollector(nil),
 	}
 	_, s := newService(t, nil)
 	m := New(s, HTTP{})

@@ -57,6 +57,9 @@ func New(s *service.Service, server HTTP) *Metrics {
 	if b.Journal != nil {
 		m.registry.MustRegister(newJournalCollector(b.Journal.Stats))
 	}
+	if b.History != nil {
+		m.registry.MustRegister(newHistoryCollector(b.History.Stats))
+	}
 	if b.Cluster != nil {
 		m.registry.MustRegister(newClusterCollector(b.Cluster), newLimitCollector(b.Policies, b.Strict, b.Leased))
 	}

@@ -35,8 +35,15 @@ type HistoryTotal struct {
 
 // HistoryStats are the figures of a history.
 type HistoryStats struct {
-	AsOf    time.Time // all hits that were taken until then are in; zero: not known yet
-	Message uint64    // of the journal, up to which it has all
-	Writes  bool      // this node writes it
-	Failing bool      // it does not go on
+	Known    bool      // how far it is, is known
+	AsOf     time.Time // all hits that were taken until then are in
+	Message  uint64    // of the journal, up to which it has all
+	Unread   uint64    // messages of the journal after it
+	Writes   bool      // this node writes it
+	Failing  bool      // it does not go on
+	Gaps     int       // times, noted in the database, of which hits may be missing
+	Rows     uint64    // that this node added to since its start
+	Failures uint64    // attempts of this node to go on that failed since its start
+
+	FileBytes, FileBudget int64 // of a file of SQLite, without its log; the budget is 0 where there is none
 }
