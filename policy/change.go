@@ -107,7 +107,7 @@ func (l *Live) change(c limits.Change, of boundLimit, key string, n uint64) (Cha
 	if e := of.elsewhere; e != nil {
 		made, answered, err = e.who.Change(c, weir.Check{Limit: of.limit, Key: key, N: n})
 		if err == nil && !answered {
-			err = failure(weir.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer: whether it was done is not known; try again in a second", of.limit.Name())
+			err = failure(weir.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer: the change may have been made, or not; look at what the key has left before you ask for it again", of.limit.Name())
 		}
 	} else {
 		made, err = c.Make(of.limit, key, n)

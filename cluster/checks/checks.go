@@ -3,6 +3,7 @@
 package checks
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"slices"
 	"time"
@@ -42,8 +43,12 @@ func Ask(checks []weir.Check, take bool) Question {
 	return q
 }
 
-// AskChange makes a question of a change to a key of a limit.
+// AskChange makes a question of a change to a key of a limit. It may be asked again: it is one change, whoever
+// decides it, if he knows the journal.
 func AskChange(c limits.Change, of weir.Check) Question {
+	if c.ID == "" {
+		c.ID = rand.Text()
+	}
 	q := Ask([]weir.Check{of}, false)
 	q.Change = c
 	return q
@@ -71,8 +76,7 @@ func (q Question) Decide(e *weir.Engine) (a Answer, err error) {
 	}
 	a.Verdicts = make([]weir.Verdict, len(asked))
 	if q.Change.Kind != limits.NoChange {
-		made, err := q.Change.Make(asked[0].Limit, asked[0].Key, asked[0].N)
-		return Answer{Allowed: made.Was, Changed: made, Verdicts: []weir.Verdict{made.After}}, err
+		return q.change(e, asked[0])
 	}
 	if q.Take {
 		a.Allowed, err = e.TakeAll(asked, a.Verdicts)

@@ -1,10 +1,12 @@
 package query
 
 import (
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/internal/limits"
 )
 
@@ -42,5 +44,48 @@ func TestChangesAtAHolder(t *testing.T) {
 		if _, ok, err := other.Change(limits.Change{Kind: limits.Grant, At: time.Unix(1, 0)}, of); !ok || err == nil {
 			t.Errorf("a grant that is over: %v, %v", ok, err)
 		}
+	}
+}
+
+// A change whose answer did not come in time is asked again of the same node, which makes it once; no other is asked.
+func TestAChangeIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	f, n, first, next := threeHolders(t, 100*time.Millisecond)
+	key, kl := f.keyOf(1, 0), n.shared(t, "l", 10)
+	for range 6 {
+		if _, answered := n.take(t, kl, key); !answered {
+			t.Fatal("not taken")
+		}
+	}
+	g := f.newGate(first)
+	var made limits.Changed
+	var answered bool
+	var err error
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		made, answered, err = n.Change(limits.Change{Kind: limits.Refund}, weir.Check{Limit: kl, Key: key, N: 2})
+	})
+	late := <-g.msgs
+	jointest.Eventually(t, "the change is asked again", func() bool { return len(g.msgs) > 0 })
+	first.serve.arrive(late)
+	g.open(t, first)
+	asking.Wait()
+	if !answered || err != nil || made.Freed != 2 || made.After.Remaining != 6 {
+		t.Errorf("%+v, %v, %v", made, answered, err)
+	}
+	if left := first.left(t, key); left != 6 || next.left(t, key) != 10 {
+		t.Errorf("%d left at the node that was asked, %d at the next", left, next.left(t, key))
+	}
+}
+
+// A change that is never answered is known to nobody as made or not made, and that is said.
+func TestAChangeWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	f, n, first, next := threeHolders(t, 100*time.Millisecond)
+	f.newGate(first)
+	key, kl := f.keyOf(1, 0), n.shared(t, "l", 10)
+	made, answered, err := n.Change(limits.Change{Kind: limits.Grant, At: time.Now().Add(time.Hour)}, weir.Check{Limit: kl, Key: key, N: 2})
+	if answered || err != nil || next.left(t, key) != 10 {
+		t.Errorf("%+v, %v, %v, %d left of the next", made, answered, err, next.left(t, key))
 	}
 }

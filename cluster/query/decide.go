@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/cluster/checks"
@@ -55,7 +56,10 @@ func (r *Router) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) 
 	return said.Allowed, true, nil
 }
 
-// Change is of policy.Shared: it makes a change at one node that holds the key. The error is a
+// changeTime is for how long a change is asked for that is not answered. Then it is not known whether it was made.
+const changeTime = 3 * time.Second
+
+// Change is of policy.Shared: it makes a change at one node that holds the key, once. The error is a
 // *weir.Error of its engine.
 func (r *Router) Change(c limits.Change, of weir.Check) (made limits.Changed, answered bool, err error) {
 	a, ok := r.decide(decided{of.Key, checks.AskChange(c, of)})
@@ -68,14 +72,14 @@ func (r *Router) Change(c limits.Change, of weir.Check) (made limits.Changed, an
 	return checks.Answer(a.result.(verdict)).Made(), true, nil
 }
 
-// decide asks one holder after the other, until one has decided, or may have. Those that
-// did not answer a moment ago are not asked: each request would wait for them.
+// decide asks one holder after the other, until one has decided, or may have: that is asked again for a change, which
+// it makes once. Those that did not answer a moment ago are not asked: each request would wait for them.
 func (r *Router) decide(d decided) (answer, bool) {
 	defer r.deciding.Add(-1)
 	if r.deciding.Add(1) > maxDeciding {
 		return answer{}, false
 	}
-	ctx, cancel := context.WithTimeout(r.ctx, r.deadline(decision))
+	ctx, cancel := context.WithTimeout(r.ctx, d.within(r.deadline(decision)))
 	defer cancel()
 	q := &question{kind: d}
 	for _, node := range r.deciders(replication.Of(r.engine).PartitionOf(d.key)) {
@@ -89,12 +93,35 @@ func (r *Router) decide(d decided) (answer, bool) {
 		switch one := each[0]; {
 		case one.err == nil && !one.answer.elsewhere():
 			return one.answer, true
+		case one.mayBeDone() && d.isChange():
+			return r.askAgain(ctx, node, q)
 		case one.mayBeDone() && d.checks.Takes():
 			return answer{}, false
 		}
 	}
 	a := answerOf(r.engine, q) // it may have come here meanwhile
 	return a, !a.notHeld()
+}
+
+// askAgain asks a node for a change that it may have made. No other is asked: that would not know of it yet.
+func (r *Router) askAgain(ctx context.Context, node string, q *question) (answer, bool) {
+	for sleep(ctx, pause) {
+		each, ok := r.askNode(ctx, node, decision, []*question{q})
+		if ok && each[0].err == nil {
+			return each[0].answer, !each[0].answer.elsewhere()
+		}
+	}
+	return answer{}, false
+}
+
+func (q decided) isChange() bool { return q.checks.Change.Kind != limits.NoChange }
+
+// within is how long it may take, if a decision may take so long.
+func (q decided) within(decision time.Duration) time.Duration {
+	if q.isChange() {
+		return max(decision, changeTime)
+	}
+	return decision
 }
 
 // deciders are the holders of a partition. All nodes ask the same one first, as far as

@@ -2,18 +2,23 @@ package strict
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/checks"
 	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/limits"
+	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
 // Whatever node is asked, a change is made where the key is decided, and the next holder knows of it.
 func TestChangesAreTheHolders(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, hourly, 5*time.Millisecond)
+	const deadline = 800 * time.Millisecond // a take that is not answered on a slow machine is taken
+	c := newClusterWithin(t, hourly, 5*time.Millisecond, deadline)
 	const key = "h:a"
 	for i := range c.nodes {
 		c.decided(i, key)
@@ -47,6 +52,17 @@ func TestChangesAreTheHolders(t *testing.T) {
 	if d := take(other, 10); !d.Allowed {
 		t.Fatalf("%+v", d.Results)
 	}
+	// The answer comes after the deadline, of the holder itself and of another node: the change is made once.
+	for _, i := range []int{holder, other} {
+		c.at(holder).lender.late.Store(int64(deadline + 50*time.Millisecond))
+		list, err := c.at(i).live.Refund([]policy.Request{{Key: key, N: 1}}, time.Time{}, nil)
+		if err != nil || list[0].Freed != 1 || list[0].Remaining != 1 {
+			t.Errorf("node %d: a refund whose answer is late: %+v, %v", i, list, err)
+		}
+		if d := take(holder, 1); !d.Allowed || d.Results[0].Remaining != 0 {
+			t.Errorf("after it: %+v", d.Results)
+		}
+	}
 	made := change(func(l *policy.Live) (policy.Changed, error) {
 		list, err := l.Refund([]policy.Request{{Key: key, N: 4}}, time.Time{}, nil)
 		if err != nil {
@@ -76,9 +92,24 @@ func TestChangesAreTheHolders(t *testing.T) {
 		t.Errorf("a reservation: %+v, %v", reserved.Results, err)
 	}
 	jointest.Eventually(t, "the third node knows of the reservation", func() bool { return len(c.at(3-holder-other).live.Reserved("r")) == 1 })
+	kl, err := limits.Of(c.at(other).engine).LimitIn("n", limit.WhereStrict, "h", weir.Limit{N: 10, Per: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refund := checks.AskChange(limits.Change{Kind: limits.Refund}, weir.Check{Limit: kl, Key: key, N: 1})
+	before, err := c.at(other).strict.askAgain(c.at(other).strict.Group(key), refund)
+	if err != nil || before.err != nil || before.Made().Freed != 1 {
+		t.Errorf("%+v, %v", before, err)
+	}
+	if d := take(other, 1); !d.Allowed {
+		t.Errorf("after another refund: %+v", d.Results)
+	}
 	c.crash(holder) // the next one knows of all
 	c.holder(key)
 	c.decided(other, key)
+	if again, err := c.at(other).strict.askAgain(c.at(other).strict.Group(key), refund); err != nil || !reflect.DeepEqual(again, before) {
+		t.Errorf("the same refund, asked of the next holder: %+v, %v, first it was %+v", again, err, before)
+	}
 	var d policy.Decision
 	if err := c.at(other).live.Peek([]policy.Request{{Key: key}}, &d); err != nil || d.Results[0].Remaining > 0 {
 		t.Errorf("after a crash: %+v, %v: want none left of the grant", d.Results, err)

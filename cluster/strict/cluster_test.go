@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/checks"
 	"github.com/weir-counter/weir/cluster/join"
 	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/policy"
 )
@@ -22,6 +25,7 @@ const testTTL = 3 * time.Second
 type cluster struct {
 	t        testing.TB
 	policies *policy.Set
+	deadline time.Duration // of questions; 0: the default
 	cfgs     []journal.Config
 	clocks   [3]time.Duration // by how much those of the nodes are ahead
 
@@ -35,16 +39,36 @@ type node struct {
 	journal *journal.Journal
 	strict  *Strict
 	live    *policy.Live
+	lender  *lateLender
+}
+
+// lateLender answers one change late, after it was made.
+type lateLender struct {
+	alone
+	late atomic.Int64 // ns
+}
+
+func (l *lateLender) Decide(group int, q checks.Question) (checks.Answer, error) {
+	a, err := l.alone.Decide(group, q)
+	if q.Change.Kind != limits.NoChange {
+		time.Sleep(time.Duration(l.late.Swap(0)))
+	}
+	return a, err
 }
 
 func newCluster(t testing.TB, policies string, flushEvery time.Duration) *cluster {
+	t.Helper()
+	return newClusterWithin(t, policies, flushEvery, 0)
+}
+
+func newClusterWithin(t testing.TB, policies string, flushEvery, deadline time.Duration) *cluster {
 	t.Helper()
 	const size = 3
 	set, err := policy.Parse("p.yaml", []byte(policies))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{t: t, policies: set, nodes: make([]*node, size)}
+	c := &cluster{t: t, policies: set, deadline: deadline, nodes: make([]*node, size)}
 	addrs := jointest.Addrs(t, size)
 	for i := range size {
 		c.cfgs = append(c.cfgs, journal.Config{
@@ -98,7 +122,8 @@ func (c *cluster) open(i int) (*node, error) {
 		return nil, err
 	}
 	name := c.cfgs[i].Join.Node
-	n.strict, err = Open(ctx, Config{Journal: n.journal, Engine: n.engine, Node: name, TTL: testTTL, Logger: c.cfgs[i].Logger})
+	n.lender = &lateLender{alone: alone{n.engine}}
+	n.strict, err = Open(ctx, Config{Journal: n.journal, Engine: n.engine, Lender: n.lender, Node: name, Deadline: c.deadline, TTL: testTTL, Logger: c.cfgs[i].Logger})
 	if err != nil {
 		return nil, err
 	}

@@ -88,10 +88,10 @@ func (s *Strict) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) 
 	return a.Allowed, true, nil
 }
 
-// Change is of policy.Strict: it makes a change at the holder of the key's group. The error is a
+// Change is of policy.Strict: it makes a change at the holder of the key's group, once. The error is a
 // *weir.Error of the holder's engine.
 func (s *Strict) Change(c limits.Change, of weir.Check) (made limits.Changed, answered bool, err error) {
-	a, err := s.ask(s.Group(of.Key), checks.AskChange(c, of))
+	a, err := s.askAgain(s.Group(of.Key), checks.AskChange(c, of))
 	switch {
 	case err != nil:
 		s.stats.unanswered.Add(1)
@@ -111,17 +111,55 @@ func (s *Strict) ask(i int, q checks.Question) (a answer, err error) {
 	return a, err
 }
 
+const (
+	// changeTime is for how long a change is asked for that is not answered. Then it is not known whether it was made.
+	changeTime = 3 * time.Second
+
+	// changePause is between two times.
+	changePause = 25 * time.Millisecond
+
+	// maxChanging is how many changes may be asked for again: beyond that each is asked for once.
+	maxChanging = 1000
+)
+
+// askAgain asks the holder for a change, of whoever holds the group, until it is answered or changeTime is over. Each time
+// it waits twice as long.
+func (s *Strict) askAgain(i int, q checks.Question) (a answer, err error) {
+	defer s.changing.Add(-1)
+	again := s.changing.Add(1) <= maxChanging
+	ctx, cancel := context.WithTimeout(s.life, changeTime)
+	defer cancel()
+	for wait := s.cfg.Deadline; ; wait *= 2 {
+		err = s.within(ctx, wait, i, func(ctx context.Context) error {
+			a, err = s.askHolder(ctx, i, q)
+			return err
+		})
+		if err == nil || errors.Is(err, errWire) || !again {
+			return a, err
+		}
+		select {
+		case <-ctx.Done():
+			return a, err
+		case <-time.After(changePause):
+		}
+	}
+}
+
 // inTime asks the holder of a group, unless it did not answer a moment ago.
 func (s *Strict) inTime(i int, ask func(ctx context.Context) error) error {
-	g := &s.groups[i]
-	if time.Now().UnixNano() < g.breakerUntil.Load() {
+	if time.Now().UnixNano() < s.groups[i].breakerUntil.Load() {
 		return errResting
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Deadline)
+	return s.within(s.life, s.cfg.Deadline, i, ask)
+}
+
+// within asks the holder of a group, whether it answered a moment ago or not.
+func (s *Strict) within(ctx context.Context, d time.Duration, i int, ask func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	err := ask(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		g.breakerUntil.Store(time.Now().Add(breakerTime).UnixNano())
+		s.groups[i].breakerUntil.Store(time.Now().Add(breakerTime).UnixNano())
 	}
 	return err
 }

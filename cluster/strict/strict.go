@@ -75,10 +75,12 @@ type Strict struct {
 	leases *lease.Holder
 	groups [lease.Groups]group
 
-	commits commits
-	stop    context.CancelFunc
-	running sync.WaitGroup
-	stats   counters
+	commits  commits
+	life     context.Context // until Close
+	stop     context.CancelFunc
+	changing atomic.Int64 // changes that are asked for
+	running  sync.WaitGroup
+	stats    counters
 }
 
 // group is one part of the keys.
@@ -127,10 +129,9 @@ func Open(ctx context.Context, cfg Config) (*Strict, error) {
 		return nil, fmt.Errorf("strict limits: %w", err)
 	}
 	s.leases = lease.Hold(of, lease.Config{Names: lease.GroupNames(), Want: s.wants, Logger: cfg.Logger})
-	run, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	s.running.Go(func() { s.keep(run) })
-	s.running.Go(func() { s.commit(run) })
+	s.life, s.stop = context.WithCancel(context.Background())
+	s.running.Go(func() { s.keep(s.life) })
+	s.running.Go(func() { s.commit(s.life) })
 	return s, nil
 }
 

@@ -24,7 +24,7 @@ type Change struct {
 	Kind Kind
 	At   time.Time // of Refund: taken; of Grant and Reserve: until
 
-	ID   string        // of Reserve and Settle
+	ID   string        // of Reserve and Settle: that of the reservation; of the others that of the change, which is asked again by it
 	Ago  time.Duration // of Reserve
 	Flag bool          // of Reserve: what is not settled is given back; of Settle: more counts as debt
 }
