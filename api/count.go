@@ -9,6 +9,7 @@ type CountAnswer struct {
 	At            Time   `json:"at" doc:"The end of the window."`
 	Bounds
 	Freshness
+	Source  string        `json:"source,omitempty" doc:"history where the answer is of history, which has all hits until as_of; left out where it is of the windows." example:"history"`
 	Regions []RegionCount `json:"regions,omitempty" doc:"The part of each region, with by=region."`
 }
 

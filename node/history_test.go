@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -132,6 +134,84 @@ func TestHistory(t *testing.T) {
 			t.Errorf("a deleted key has %s on %s", p.Bounds, p.Start)
 		}
 	}
+}
+
+// Counts of whole hours and days are exact, over each door, where windows know them within bounds.
+func TestCountFromHistory(t *testing.T) {
+	t.Parallel()
+	n := historical(t, filepath.Join(t.TempDir(), "data"), func(cfg *node.Config) { cfg.RESP.Addr = "127.0.0.1:0" })
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	perHour := make([]uint64, 21*24)
+	for range 20_000 {
+		second := rnd.IntN(20 * 86400)
+		hitAt(t, n, "k", today.AddDate(0, 0, -20).Add(time.Duration(second)*time.Second), 1)
+		perHour[second/3600]++
+	}
+	c, err := client.New("http://"+n.Addr(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := 0
+	for range 50 {
+		end := 1 + rnd.IntN(20*24)
+		hours := 1 + rnd.IntN(end)
+		at := today.AddDate(0, 0, -20).Add(time.Duration(end)*time.Hour - time.Second)
+		q := client.CountQuery{Keys: []string{"k"}, Windows: []time.Duration{time.Duration(hours) * time.Hour}, At: at, Fresh: 10 * time.Second}
+		want := uint64(0)
+		for _, n := range perHour[end-hours : end] {
+			want += n
+		}
+		rates, err := c.Rate(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rates[0]; !got.Exact || got.Lower != want || got.PerSecond.Lower != got.PerSecond.Estimate {
+			t.Errorf("%d hours up to %s: %s of %q, want %d", hours, at, got.Bounds, got.Source, want)
+		}
+		if rates[0].Source != "history" { // the windows happen to know
+			continue
+		}
+		if of++; of > 1 {
+			continue
+		}
+		q.At = q.At.Add(time.Second)
+		if counts, err := c.Count(t.Context(), q); err != nil || counts[0].Source != "" || counts[0].Exact {
+			t.Error("hours and a second:", counts, err)
+		}
+		text := roundTrip(t, n, fmt.Sprintf("COUNT k %dh AT %d\r\n", hours, at.Unix()), 8)
+		if want := fmt.Sprintf("*6\r\n:%d\r\n:%d\r\n:%d\r\n:1\r\n:", want, want, want); !strings.HasPrefix(text, want) || !strings.HasSuffix(text, "$7\r\nhistory\r\n") {
+			t.Errorf("%q, want %q", text, want)
+		}
+	}
+	if of < 25 {
+		t.Errorf("%d of 50 are of history", of)
+	}
+}
+
+// roundTrip sends a command over RESP, and returns so many lines of its answer.
+func roundTrip(t *testing.T, n *node.Node, command string, lines int) (text string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", n.RESPAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, command); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	for range lines {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatal(text, err)
+		}
+		text += line
+	}
+	return text
 }
 
 // Without history the windows answer, within their bounds.

@@ -143,9 +143,9 @@ func readCountQuery(q *service.CountQuery, args [][]byte) error {
 	return err
 }
 
-// writeCount writes lower, estimate, upper, exact and as_of, and late while a node is.
+// writeCount writes lower, estimate, upper, exact and as_of, late while a node is, and source where that is history.
 func (s *session) writeCount(a *api.CountAnswer) {
-	s.fields(5, &a.Freshness)
+	s.countFields(a)
 	s.field("lower")
 	s.out.Uint(a.Lower)
 	s.field("estimate")
@@ -157,12 +157,29 @@ func (s *session) writeCount(a *api.CountAnswer) {
 		s.out.Uint(*a.Upper)
 	}
 	s.field("exact")
+	s.endCount(a)
+}
+
+// countFields begins the fields of a count, or of its rate, which endCount ends.
+func (s *session) countFields(a *api.CountAnswer) {
+	n := 5
+	if a.Source != "" {
+		n++
+	}
+	s.fields(n, &a.Freshness)
+}
+
+func (s *session) endCount(a *api.CountAnswer) {
 	s.out.Bool(a.Exact)
 	s.writeFreshness(&a.Freshness)
+	if a.Source != "" {
+		s.field("source")
+		s.out.Bulk(a.Source)
+	}
 }
 
 func (s *session) writeRate(a *api.RateAnswer) {
-	s.fields(5, &a.Freshness)
+	s.countFields(&a.CountAnswer)
 	s.field("lower")
 	s.out.Double(a.PerSecond.Lower)
 	s.field("estimate")
@@ -174,8 +191,7 @@ func (s *session) writeRate(a *api.RateAnswer) {
 		s.out.Double(*a.PerSecond.Upper)
 	}
 	s.field("exact")
-	s.out.Bool(a.Exact)
-	s.writeFreshness(&a.Freshness)
+	s.endCount(&a.CountAnswer)
 }
 
 // fields begins an answer of n fields, and late.

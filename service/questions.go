@@ -10,6 +10,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/service/parse"
 )
 
 // DefaultWindow is that of a question that names none.
@@ -70,6 +71,7 @@ func (s *Service) CountInto(ctx context.Context, c Caller, q *CountQuery, into *
 			return err
 		}
 	}
+	began := time.Now()
 	asked, err := s.within(ctx, q.Scope, q.Fresh)
 	if err != nil {
 		return err
@@ -103,6 +105,13 @@ func (s *Service) CountInto(ctx context.Context, c Caller, q *CountQuery, into *
 		if all != nil {
 			into.Answers[i].Regions = partsOf(all.parts[i])
 		}
+	}
+	if s.ofHistory(q) {
+		var within time.Duration
+		if q.Fresh != 0 { // what is left of it, and never none
+			within = max(min(q.Fresh, parse.LongestFresh)-time.Since(began), 1)
+		}
+		s.answerFromHistory(ctx, into, of, within)
 	}
 	return nil
 }

@@ -19,7 +19,9 @@ upper bound is known it is "1234 or more": while a node of the cluster is late, 
 where a window reaches back beyond the retention. All other
 windows of a key with few hits are exact. Of a busy key those are that lie in its
 newest 511 s, as windows of up to 300 s do that end near its newest hit. For
-older instants both ends of a window lie in slots of up to 1 % of their age.`
+older instants both ends of a window lie in slots of up to 1 % of their age, unless
+its edges are on whole hours of UTC: then history answers, exactly, and is named
+(--window 24h --at 2026-01-31T23:59:59Z).`
 
 // countFlags are the flags of weir count and weir rate.
 type countFlags struct {
@@ -83,6 +85,14 @@ func (f *countFlags) query(keys []string) client.CountQuery {
 	return client.CountQuery{Keys: keys, Windows: f.windows, At: f.at, Fresh: f.fresh, Scope: f.scope, ByRegion: f.by != ""}
 }
 
+// sourced are the cells of a row, and what its answer is of, where that is history.
+func sourced(source string, cells ...string) []string {
+	if source != "" {
+		cells = append(cells, "from "+source)
+	}
+	return cells
+}
+
 func newCount(w *cli.World) *cobra.Command {
 	var f countFlags
 	cmd := &cobra.Command{
@@ -109,7 +119,7 @@ func newCount(w *cli.World) *cobra.Command {
 			return f.Print(w.Stdout, counts, func(t *cli.Table) {
 				t.Row("KEY", "WINDOW", "HITS")
 				for _, n := range counts {
-					t.Row(cli.KeyText(n.Key), cli.WindowText(n.WindowSeconds), n.Bounds.String())
+					t.Row(sourced(n.Source, cli.KeyText(n.Key), cli.WindowText(n.WindowSeconds), n.Bounds.String())...)
 					for _, part := range n.Regions {
 						t.Row("  "+part.Region, "", part.Bounds.String())
 					}

@@ -33,7 +33,7 @@ all hits are counted.`,
 			return f.Print(w.Stdout, rates, func(t *cli.Table) {
 				t.Row("KEY", "WINDOW", "PER SECOND", "HITS")
 				for _, n := range rates {
-					t.Row(cli.KeyText(n.Key), cli.WindowText(n.WindowSeconds), n.PerSecond.String(), n.Bounds.String())
+					t.Row(sourced(n.Source, cli.KeyText(n.Key), cli.WindowText(n.WindowSeconds), n.PerSecond.String(), n.Bounds.String())...)
 					for _, part := range n.Regions {
 						t.Row("  "+part.Region, "", part.Per(n.WindowSeconds).String(), part.Bounds.String())
 					}

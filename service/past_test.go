@@ -1,0 +1,103 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/backend"
+)
+
+// remembered is a history that answers one total.
+type remembered struct {
+	backend.History
+	total   backend.HistoryTotal
+	asOf    time.Time
+	err     error
+	late    bool // has not all hits in time
+	asked   int
+	awaited int
+}
+
+func (r *remembered) Totals(context.Context, string, []int64) ([]backend.HistoryTotal, time.Time, error) {
+	r.asked++
+	return []backend.HistoryTotal{r.total}, r.asOf, r.err
+}
+
+func (r *remembered) Await(ctx context.Context) error {
+	if r.awaited++; r.late {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+// History answers for a window of the past where it knows more, and for no other.
+func TestCountsOfThePast(t *testing.T) {
+	t.Parallel()
+	midnight := time.Unix(1_769_817_600, 0) // of 2026-01-31
+	now := midnight.Add(30 * time.Hour)
+	engine, err := weir.New(weir.Config{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	for i := range 20_000 { // a hit every 13 s, in slots of minutes by now
+		if _, err := engine.HitAt(now.Add(-time.Duration(13*i)*time.Second), "k", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const day = 24 * time.Hour
+	last := midnight.Add(-time.Second) // of the day before
+	for name, test := range map[string]struct {
+		change  func(*service.CountQuery, *remembered)
+		history bool
+		unasked bool
+	}{
+		"a whole day":               {history: true},
+		"and with fresh":            {func(q *service.CountQuery, _ *remembered) { q.Fresh = time.Second }, true, false},
+		"of the region":             {func(q *service.CountQuery, _ *remembered) { q.Scope = "region" }, true, false},
+		"of one node":               {func(q *service.CountQuery, _ *remembered) { q.Scope = "node" }, false, true},
+		"of now":                    {func(q *service.CountQuery, _ *remembered) { q.At = time.Time{} }, false, true},
+		"within an hour":            {func(q *service.CountQuery, _ *remembered) { q.At = midnight }, false, true},
+		"at a moment":               {func(q *service.CountQuery, _ *remembered) { q.At = last.Add(time.Millisecond) }, false, true},
+		"a window of no hours":      {func(q *service.CountQuery, _ *remembered) { q.Windows[0] -= time.Second }, false, true},
+		"exact anyway":              {func(q *service.CountQuery, _ *remembered) { q.Keys[0] = "none" }, false, true},
+		"history is away":           {func(_ *service.CountQuery, r *remembered) { r.err = errors.New("away") }, false, false},
+		"history is late":           {func(_ *service.CountQuery, r *remembered) { r.asOf = last }, false, false},
+		"history can't be fresh":    {func(q *service.CountQuery, r *remembered) { q.Fresh, r.late = time.Millisecond, true }, false, true},
+		"history has a gap":         {func(_ *service.CountQuery, r *remembered) { r.total.Bounded = false }, false, false},
+		"history has more doubt":    {func(_ *service.CountQuery, r *remembered) { r.total.Lower, r.total.Upper = 1, 1e6 }, false, false},
+		"late hits aren't in it":    {func(_ *service.CountQuery, r *remembered) { r.total.Lower, r.total.Upper = 9, 9 }, false, false},
+		"a deletion isn't in it":    {func(_ *service.CountQuery, r *remembered) { r.total.Lower, r.total.Upper = 1e6, 1e6 }, false, false},
+		"history has bounds, close": {func(_ *service.CountQuery, r *remembered) { r.total.Upper++ }, true, false},
+	} {
+		h := &remembered{total: backend.HistoryTotal{Lower: 6646, Upper: 6646, Bounded: true}, asOf: now.Add(-5 * time.Second)}
+		q := service.CountQuery{Keys: []string{"k"}, Windows: []time.Duration{day}, At: last}
+		if test.change != nil {
+			test.change(&q, h)
+		}
+		s, err := service.New(service.Backend{Engine: engine, History: h}, service.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := s.Count(t.Context(), service.CallerAt("127.0.0.1:1"), q)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		a := list[0]
+		if (a.Source == "history") != test.history || (h.asked == 0) != test.unasked {
+			t.Errorf("%s: %s of %q; history was asked %d times", name, a.Bounds, a.Source, h.asked)
+		}
+		if want := api.Millis(h.asOf); test.history && (a.Lower != h.total.Lower || *a.Upper != h.total.Upper || q.Fresh == 0 && !a.AsOf.Equal(want.Time) || q.Fresh != 0 && a.AsOf.Before(want.Time)) {
+			t.Errorf("%s: %+v", name, a)
+		}
+		if (h.awaited > 0) != (q.Fresh > 0) {
+			t.Errorf("%s: awaited %d times", name, h.awaited)
+		}
+	}
+}
