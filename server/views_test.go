@@ -96,8 +96,8 @@ func TestViewsOfANarrowedRole(t *testing.T) {
 	token := "Bearer " + tokenOf("user")
 	next, leave := a.events("/v1/views/overview", "Authorization", token)
 	defer leave()
-	if _, first := next(); !strings.Contains(first, `"other"`) {
-		t.Fatalf("not all keys: %s", first)
+	if event, first := next(); !strings.Contains(first, `"other"`) {
+		t.Fatalf("not all keys: %s %s", event, first)
 	}
 	a.server.service.Backend().Tokens.Live().Use(lockedBy(t, map[string]string{"user": some}).Live().Set())
 	later, leaveLater := a.events("/v1/views/overview", "Authorization", token)

@@ -67,26 +67,29 @@ func (b *Board) Watch(name string, as Asker) (*Watch, error) {
 		if len(b.topics) >= MaxTopics {
 			return nil, ErrFull
 		}
-		t = b.begin(name)
+		t = &topic{name: name, watchers: map[*Watch]bool{}, changed: make(chan struct{})}
 	}
 	b.count(as.Client, t)
 	w := &Watch{board: b, topic: t, as: as}
 	t.mu.Lock()
 	t.watchers[w] = true
 	t.mu.Unlock()
+	if b.topics[name] != t {
+		b.begin(t)
+	}
 	return w, nil
 }
 
-// begin adds a topic, and its goroutine, which end when the last watcher leaves.
-func (b *Board) begin(name string) *topic {
-	ctx, end := context.WithCancel(context.Background())
-	t := &topic{name: name, end: end, watchers: map[*Watch]bool{}, changed: make(chan struct{})}
+// begin adds a topic that somebody watches, and its goroutine, which end when the last
+// watcher leaves.
+func (b *Board) begin(t *topic) {
+	var ctx context.Context
+	ctx, t.end = context.WithCancel(context.Background())
 	if b.topics == nil {
 		b.topics = map[string]*topic{}
 	}
-	b.topics[name] = t
+	b.topics[t.name] = t
 	b.running.Go(func() { t.run(ctx, b) })
-	return t
 }
 
 // count notes that a client watches a topic, once more. The caller holds mu.

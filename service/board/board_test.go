@@ -217,3 +217,21 @@ func TestFull(t *testing.T) {
 		t.Errorf("one more of a topic that is there: %v", err)
 	}
 }
+
+// The first document of a topic is made for somebody: it is not an empty one of a moment in which
+// nobody watched yet.
+func TestTheFirstDocument(t *testing.T) {
+	var b Board
+	defer b.Close()
+	var asked atomic.Int64
+	for i := range 2_000 {
+		w, err := b.Watch(fmt.Sprint(i%5), counting(&asked, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next(t, w) == "" {
+			t.Fatalf("round %d: an empty document", i)
+		}
+		w.Close()
+	}
+}
