@@ -3,6 +3,9 @@ package leased_test
 import (
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/policy"
 )
 
 // Cold keys are decided one by one: whatever node is asked, the burst is shared, and is known after
@@ -27,6 +30,32 @@ func TestColdKeys(t *testing.T) {
 	}
 	if admitted > 10 || admitted < 8 {
 		t.Errorf("%d of 10 an hour admitted", admitted)
+	}
+}
+
+// A request that asks for a key twice is one of two admissions, all or none.
+func TestAKeyTwice(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "limits:\n  - {name: h, keys: \"h:*\", limit: 10, per: 1h, where: leased}\n", 5*time.Millisecond)
+	c.decided(1, "h:a")
+	var d policy.Decision
+	jointest.Eventually(t, "a key that is asked for twice is decided", func() bool {
+		if err := c.at(1).live.Take([]policy.Request{{Key: "h:a", N: 2}, {Key: "h:a", N: 3}}, &d); err != nil {
+			t.Fatal(err)
+		}
+		return d.Results[0].Away == "" && d.Results[1].Away == ""
+	})
+	if !d.Allowed {
+		t.Errorf("%+v", d.Results)
+	}
+	jointest.Eventually(t, "no more than the burst is decided", func() bool {
+		if err := c.at(1).live.Take([]policy.Request{{Key: "h:a", N: 3}, {Key: "h:a", N: 3}}, &d); err != nil {
+			t.Fatal(err)
+		}
+		return d.Results[0].Away == "" && d.Results[1].Away == ""
+	})
+	if d.Allowed {
+		t.Errorf("11 of 10: %+v", d.Results)
 	}
 }
 

@@ -105,13 +105,22 @@ func (q *request) gatherOne(i int, first bool, now int64) stop {
 			return denies
 		}
 	case grant.Unknown:
-		if e.busy != nil {
+		switch {
+		case q.asks(e): // a request may have a key twice: the holder decides both together
+			q.mine = append(q.mine, pending{place: i})
+			return goesOn
+		case e.busy != nil:
 			return waits
 		}
 		e.busy = make(chan struct{})
 		q.mine = append(q.mine, pending{i, e})
 	}
 	return goesOn
+}
+
+// asks tells whether this request is the one that asks for an entry.
+func (q *request) asks(e *entry) bool {
+	return slices.ContainsFunc(q.mine, func(p pending) bool { return p.entry == e })
 }
 
 // back gives back what was taken here, and has others ask for what this request would have.
