@@ -33,11 +33,11 @@ help: ## Show this list
 run: build ## Start Weir on http://127.0.0.1:8080, data in ./weir-data (more: ARGS="--http ...")
 	$(BIN)/weir serve $(ARGS)
 
-cluster: build ## Start three nodes that count together, on http://127.0.0.1:8081 to 8083, data in ./weir-cluster
-	@tools/cluster.sh $(BIN)/weir
+cluster: build ## Start three nodes that count together, on http://127.0.0.1:8081 to 8083, data in ./weir-cluster (more: ARGS="--policy ...")
+	@tools/cluster.sh $(BIN)/weir weir-cluster $(ARGS)
 
-regions: build ## Start three regions that count together, on http://127.0.0.1:8091 to 8093, data in ./weir-regions
-	@tools/regions.sh $(BIN)/weir
+regions: build ## Start three regions that count together, on http://127.0.0.1:8091 to 8093, data in ./weir-regions (more: ARGS="--policy ...")
+	@tools/regions.sh $(BIN)/weir weir-regions $(ARGS)
 
 build: need-go ## Build bin/weir: one static file that needs nothing else
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/weir ./cmd/weir

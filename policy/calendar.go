@@ -30,7 +30,11 @@ func (p *parser) per(l *weir.Limit, n *yaml.Node, within string) bool {
 		p.fault(n.Line, within+"per", "an override of a quota by the calendar has a limit alone: write a policy of its own for another period")
 		return false
 	}
-	per, ok := p.period(n, within+"per")
+	words := ""
+	if within == "" {
+		words = ", or day, week or month of the calendar"
+	}
+	per, ok := p.period(n, within+"per", words)
 	l.Per = per
 	return ok
 }

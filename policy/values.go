@@ -40,8 +40,8 @@ func (p *parser) limitFields(l *weir.Limit, fields map[string]*yaml.Node, within
 	return rateOK, burstOK
 }
 
-// period reads a duration that a limit may have.
-func (p *parser) period(n *yaml.Node, field string) (time.Duration, bool) {
+// period reads a duration that a limit may have; words go behind the error that it is none, and say what else may stand there.
+func (p *parser) period(n *yaml.Node, field, words string) (time.Duration, bool) {
 	text, ok := p.text(n, field, "per: 1m")
 	if !ok {
 		return 0, false
@@ -49,7 +49,7 @@ func (p *parser) period(n *yaml.Node, field string) (time.Duration, bool) {
 	per, err := units.ParseDuration(text)
 	switch {
 	case err != nil:
-		p.fault(n.Line, field, "%v", err)
+		p.fault(n.Line, field, "%v%s", err, words)
 	case per < minPer || per > limit.MaxPer:
 		p.fault(n.Line, field, "%s: must be %s to %s", units.FormatDuration(per), units.FormatDuration(minPer), units.FormatDuration(limit.MaxPer))
 	default:

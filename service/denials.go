@@ -90,12 +90,13 @@ func (s *Service) denialAnswer(id string, d *denials.Denial) api.DenialAnswer {
 	}
 	set := s.policies.Set()
 	for i := range d.Rules {
-		answer.Limits[i] = denialLimit(d, &d.Rules[i], set)
+		answer.Limits[i] = denialLimit(d, &d.Rules[i], set, s.denials.Node() == "")
 	}
 	return answer
 }
 
-func denialLimit(d *denials.Denial, r *denials.Rule, set *policy.Set) api.DenialLimit {
+// denialLimit is what a rule said. A server alone decides every limit alike, and its answer has the word of the policy.
+func denialLimit(d *denials.Denial, r *denials.Rule, set *policy.Set, alone bool) api.DenialLimit {
 	l := api.DenialLimit{
 		Name: r.Name, Inline: r.Inline, Asked: r.Asked, Key: r.Key, Where: r.Where.String(), Away: r.Away, Elsewhere: r.Elsewhere,
 		Limit: r.Limit.N, PerSeconds: r.Limit.Per.Seconds(), Burst: r.Limit.Burst, Algorithm: r.Limit.Algorithm.String(), Calendar: r.Limit.Calendar.String(),
@@ -117,6 +118,9 @@ func denialLimit(d *denials.Denial, r *denials.Rule, set *policy.Set) api.Denial
 			continue
 		}
 		l.Keys, l.By, l.Line = m.Policy.Keys, m.Policy.By, m.Policy.Line
+		if alone {
+			l.Where = m.Policy.Where.String()
+		}
 		l.Override = m.Limit != m.Policy.Limit
 		l.Changed = m.Limit != r.Limit || m.Key != r.Key || m.Policy.Mode != policy.Enforce
 	}

@@ -80,7 +80,7 @@ func (s *Service) CountInto(ctx context.Context, c Caller, q *CountQuery, into *
 	if q.ByRegion {
 		var is bool
 		if all, is = asked.answers.(*worldwide); !is {
-			return &Error{Code: api.CodeInvalidParameter, Field: "by", Message: "by=region is of scope global, of a server that counts for a region"}
+			return &Error{Code: api.CodeInvalidParameter, Field: "by", Message: "by=region shows the parts of a global count: ask a server that counts for a region (--region), and no other scope"}
 		}
 		all.keep = true
 	}

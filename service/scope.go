@@ -64,7 +64,7 @@ func (s *Service) awaitRegions(ctx context.Context, since time.Time, within time
 		case <-poll.C:
 		case <-ctx.Done():
 			return &Error{Code: api.CodeNotFresh, Field: "fresh", Missing: missing,
-				Message: "not all hits of the regions " + strings.Join(missing, ", ") + " are here: wait longer, or ask without fresh for what is known"}
+				Message: "not all hits of other regions are here, those of " + strings.Join(missing, ", ") + " are missing: wait longer, or ask without fresh for what is known"}
 		}
 	}
 }

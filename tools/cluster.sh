@@ -1,9 +1,12 @@
 #!/bin/sh
 # Starts three nodes that count together on this machine, until Ctrl-C: what
-# `make cluster` runs. Usage: cluster.sh WEIR [DIRECTORY]
+# `make cluster` runs. Usage: cluster.sh WEIR [DIRECTORY [FLAG...]]: flags that
+# each node is started with, such as --policy
 set -eu
 weir=$1
 dir=${2:-weir-cluster}
+[ $# -lt 2 ] || shift
+shift
 http="8081 8082 8083"
 peers=127.0.0.1:7081,127.0.0.1:7082,127.0.0.1:7083
 pids=
@@ -35,7 +38,7 @@ i=0
 for port in $http; do
 	i=$((i + 1))
 	"$weir" serve --http "127.0.0.1:$port" --data "$dir/n$i" --cluster example --node "n$i" \
-		--cluster-addr "127.0.0.1:708$i" --peers "$peers" --cluster-secret-file "$dir/secret" >"$dir/n$i.log" 2>&1 &
+		--cluster-addr "127.0.0.1:708$i" --peers "$peers" --cluster-secret-file "$dir/secret" "$@" >"$dir/n$i.log" 2>&1 &
 	pids="$pids $!"
 done
 
@@ -61,6 +64,6 @@ n1, n2 and n3 are on http://127.0.0.1:8081, 8082 and 8083. Hit one, ask another:
 Kill one and look again (kill -9 $(echo $pids | cut -d' ' -f3) is n3); Ctrl-C stops these three. Start n3 again in a shell of its own:
 
   $weir serve --http 127.0.0.1:8083 --data $dir/n3 --cluster example --node n3 \\
-    --cluster-addr 127.0.0.1:7083 --peers $peers --cluster-secret-file $dir/secret
+    --cluster-addr 127.0.0.1:7083 --peers $peers --cluster-secret-file $dir/secret${*:+ $*}
 END
 for pid in $pids; do wait "$pid" || true; done

@@ -1,9 +1,12 @@
 #!/bin/sh
 # Starts three regions that count together on this machine, until Ctrl-C: what
-# `make regions` runs. Usage: regions.sh WEIR [DIRECTORY]
+# `make regions` runs. Usage: regions.sh WEIR [DIRECTORY [FLAG...]]:
+# flags that each is started with, such as --policy
 set -eu
 weir=$1
 dir=${2:-weir-regions}
+[ $# -lt 2 ] || shift
+shift
 pids=
 
 # A job of its own each, so that Ctrl-C reaches this script alone.
@@ -34,9 +37,9 @@ start() {
 	"$weir" serve --region "$name" --http "${http#http://}" --data "$dir/$name" "$@" >"$dir/$name.log" 2>&1 &
 	pids="$pids $!"
 }
-start eu $eu --link us=$us --link ap=$ap
-start us $us --link eu=$eu --link ap=$ap
-start ap $ap --link eu=$eu --link us=$us
+start eu $eu --link us=$us --link ap=$ap "$@"
+start us $us --link eu=$eu --link ap=$ap "$@"
+start ap $ap --link eu=$eu --link us=$us "$@"
 
 echo "starting three regions, data and logs in $dir"
 for http in $eu $us $ap; do
@@ -60,6 +63,6 @@ eu, us and ap are on $eu, 8092 and 8093. Hit two, ask the third:
 
 Kill one and ask again (kill -9 $(echo $pids | cut -d' ' -f2) is us); Ctrl-C stops all. Start us again in a shell of its own:
 
-  $weir serve --region us --http 127.0.0.1:8092 --data $dir/us --link eu=$eu --link ap=$ap
+  $weir serve --region us --http 127.0.0.1:8092 --data $dir/us --link eu=$eu --link ap=$ap${*:+ $*}
 END
 for pid in $pids; do wait "$pid" || true; done

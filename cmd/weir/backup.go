@@ -32,7 +32,7 @@ in the file. The file is checked as it arrives, and appears under its name only
 when it is whole. A file that is there is not written over without --force.
 'weir restore' makes a data directory of it.`,
 		Example: "  weir backup weir.backup\n  weir backup - | ssh backups 'cat >weir.backup'",
-		Args:    cobra.ExactArgs(1),
+		Args:    cli.Args("FILE|-"),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			if _, err := os.Lstat(args[0]); err == nil && args[0] != "-" && !force {
 				return fmt.Errorf("%s exists already: name another file, or overwrite it with --force", args[0])

@@ -23,7 +23,7 @@ stay counted.
 A running node is refused: stop it first. Before you restart the other nodes, remove
 this one from their --peers.`,
 		Example:           "  weir cluster remove n3 --server 10.0.0.2:8080",
-		Args:              cobra.ExactArgs(1),
+		Args:              cli.Args("NODE"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
 			c, err := r.Client(from)

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
 	"net/url"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,10 +28,13 @@ doubt is 0 but for what was filled in from snapshots. Days of weir's own tables 
 by key; then those that are not summed up yet, by day. A file that is there is not
 written over without --force.`,
 		Example: "  weir export --from -30d --format parquet days.parquet\n  weir export --unit hour --prefix url: --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z -",
-		Args:    cobra.ExactArgs(1),
+		Args:    cli.Args("FILE|-"),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, _ cli.Sources) error {
 			if _, err := os.Lstat(args[0]); err == nil && args[0] != "-" && !force {
 				return fmt.Errorf("%s exists already: name another file, or overwrite it with --force", args[0])
+			}
+			if *q["format"] == "" && strings.HasSuffix(args[0], ".parquet") {
+				*q["format"] = "parquet"
 			}
 			values := url.Values{}
 			for name, value := range q {
@@ -55,7 +58,7 @@ written over without --force.`,
 	flags.StringVar(&server, "server", server, "address of the server")
 	l.Define(cmd)
 	cli.Choice(cmd, q["unit"], "unit", "how long each span is (default day)", "day", "hour")
-	cli.Choice(cmd, q["format"], "format", "of the file (default csv)", "csv", "parquet")
+	cli.Choice(cmd, q["format"], "format", "of the file (default parquet of a FILE that ends in .parquet, else csv)", "csv", "parquet")
 	flags.StringVar(q["prefix"], "prefix", "", "only keys that begin with this")
 	flags.StringVar(q["from"], "from", "", "the first day, by a moment in it: RFC 3339, Unix seconds, or a duration before now such as -365d (default the beginning)")
 	flags.StringVar(q["to"], "to", "", "the last day, by a moment after it begins (default now)")

@@ -31,7 +31,7 @@ func TestLimitsSupport(t *testing.T) {
 			{"limits refund login:bob:x --limit login", exitOK, "login  1         1     login:bob"},
 			{"allow login:bob:x", exitOK, ""},
 			{"limits reset login login:bob", exitOK, "forgot what login:bob had used of login: 2 left\n"},
-			{"limits reset login login:eve", exitOK, "login:eve had used nothing of login: 2 left\n"},
+			{"limits reset login login:eve", exitOK, "login:eve had used nothing of login: 2 left\nweir limits keys login lists the keys as they are counted\n"},
 			{"limits grant login login:bob 3 --for 2h", exitOK, "login:bob has 3 beside login until "},
 			{"allow login:bob:x 4", exitOK, "login  login:bob  1 "},
 			{"limits refund other", exitOK, "no policy is for other\n"},

@@ -32,7 +32,7 @@ With --server it is restored into a server that runs, alone or in a cluster:
 counts those of the backup. A merge that was cut off may be run again: the same
 backup counts once.`,
 		Example: "  weir restore weir.backup --data /var/lib/weir\n  weir restore weir.backup --server 10.0.0.1:8080 --mode merge",
-		Args:    cobra.ExactArgs(1),
+		Args:    cli.Args("FILE|-"),
 		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, given cli.Sources) error {
 			into, err := intoServer(given)
 			if err != nil {

@@ -38,6 +38,9 @@ cluster forget a flush interval later.`,
 					was = cli.KeyText(answer.Key) + " had used nothing of " + answer.Name
 				}
 				t.Row(fmt.Sprintf("%s: %d left", was, answer.Remaining))
+				if !answer.Was {
+					t.Row("weir limits keys " + answer.Name + " lists the keys as they are counted")
+				}
 			})
 		}),
 	}
@@ -75,7 +78,7 @@ place of an earlier grant of the key; N of 0 takes that back. KEY is as it is co
 					t.Row(fmt.Sprintf("%s has no grant of %s: %d left", cli.KeyText(answer.Key), answer.Name, answer.Remaining))
 					return
 				}
-				t.Row(fmt.Sprintf("%s has %d beside %s until %s: %d left", cli.KeyText(answer.Key), n, answer.Name, cli.TimeText(*answer.Until), answer.Remaining))
+				t.Row(fmt.Sprintf("%s has %d beside %s until %s: %d left", cli.KeyText(answer.Key), n, answer.Name, answer.Until.UTC().Format(time.RFC3339), answer.Remaining))
 			})
 		}),
 	}

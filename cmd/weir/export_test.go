@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The end of a file's name says that it is Parquet; --format is above that.
+func TestExportFormat(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	serveOnce(t, filepath.Join(dir, "data"), func(server string) {
+		for _, test := range []struct {
+			name, begin string
+			flags       []string
+		}{
+			{"a.parquet", "PAR1", nil},
+			{"a.csv", "key,start,", nil},
+			{"b.parquet", "key,start,", []string{"--format", "csv"}},
+		} {
+			path := filepath.Join(dir, test.name)
+			mustWeir(t, exitOK, "", append([]string{"export", path, "--server", server}, test.flags...)...)
+			if got, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(got, []byte(test.begin)) {
+				t.Errorf("%s begins with %.10q, want %q; %v", test.name, got, test.begin, err)
+			}
+		}
+	})
+}
+
+// What goes together is said where one of two is missing.
+func TestQuestionsThatNeedMore(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"series", "k", "--tz", "Europe/Berlin"}, "tz: a time zone is for spans of the calendar: give align=hour, day, week or month with it"},
+		{[]string{"count", "k", "--by", "region"}, "by=region shows the parts of a global count: ask a server that counts for a region (--region), and no other scope"},
+		{[]string{"hit", "k", "--at", "2001-01-01T00:00:00Z"}, "the hit is older than what the server keeps (--retention)"},
+	} {
+		if got := mustWeir(t, exitFailure, "", append(test.args, "--server", server)...); !strings.Contains(got, test.want) {
+			t.Errorf("%v: %s, want %s", test.args, got, test.want)
+		}
+	}
+}
