@@ -87,6 +87,50 @@ func TestIdempotencyKeysAreOnesOwn(t *testing.T) {
 	d.wantCount("x", 2)
 }
 
+// A reservation is the identity's that made it: its id admits nobody else, and settles nothing of others. A role's prefix is of the
+// keys that are asked, and not of those that are counted.
+func TestReservationsOfOthers(t *testing.T) {
+	policies, err := policy.Parse("p", []byte("limits: [{name: all, keys: '*:{user}', by: '{user}', limit: 10, per: 1h}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := "identities:\n"
+	for _, name := range []string{"a", "b"} {
+		file += fmt.Sprintf("- {name: %s, permissions: [{role: decide, keys: ['%s:']}], tokens: [{id: %s, sha256: %x}]}\n", name, name, name, sha256.Sum256([]byte("weir_"+name+"_secret")))
+	}
+	set, err := auth.Parse("tokens", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := weir.New(weir.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	live, err := policy.NewLive(engine, policies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDoor(t, service.Backend{Tokens: service.NewTokens(set), Policies: live}, service.Config{})
+	var said policy.Decision
+	reserve := func(key string) (known bool, err error) {
+		_, known, err = d.service.Reserve(d.caller, []policy.Request{{Key: key, N: 1}}, service.Reservation{ID: "x"}, &said)
+		return known, err
+	}
+	for i, name := range []string{"a", "b", "a", "b"} {
+		d.login("weir_" + name + "_secret")
+		if known, err := reserve(name + ":k"); err != nil || known != (i > 1) {
+			t.Errorf("%d: known %v, %v", i, known, err)
+		}
+	}
+	for i, name := range []string{"a", "a", "b"} {
+		d.login("weir_" + name + "_secret")
+		if settled, err := d.service.Settle(d.caller, "x", 0, false); err != nil || settled.ID != "x" || settled.Again != (i == 1) {
+			t.Errorf("%d: %+v, %v", i, settled, err)
+		}
+	}
+}
+
 // Ceilings hold, say when there is room again, and leave the keys that are there alone.
 func TestCeilings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -37,18 +37,19 @@ func (s *Service) Reserve(c Caller, requests []policy.Request, r Reservation, d 
 	if err != nil {
 		return "", false, err
 	}
-	if _, busy := s.reserving.LoadOrStore(r.ID, true); busy {
+	own := ownKey(c, r.ID)
+	if _, busy := s.reserving.LoadOrStore(own, true); busy {
 		return "", false, &Error{Code: api.CodeOverloaded, Field: "id", Message: "a reservation of the id " + Clip(r.ID) + " is being made by another request: try again"}
 	}
-	defer s.reserving.Delete(r.ID)
-	if len(s.policies.Reserved(r.ID)) > 0 {
+	defer s.reserving.Delete(own)
+	if len(s.policies.Reserved(own)) > 0 {
 		return r.ID, true, nil
 	}
 	if err := s.Pools.Decisions.Enter(c, 1); err != nil {
 		return "", false, err
 	}
 	defer s.Pools.Decisions.Leave(c, 1)
-	err = s.policies.Reserve(requests, weir.Reservation{ID: r.ID, Until: until, GiveBack: r.GiveBack}, d)
+	err = s.policies.Reserve(requests, weir.Reservation{ID: own, Until: until, GiveBack: r.GiveBack}, d)
 	switch {
 	case err != nil:
 		return "", false, s.undecided(may, err)
@@ -81,28 +82,22 @@ func (s *Service) reservedUntil(r *Reservation) (time.Time, error) {
 	return s.Now().Add(r.TTL), nil
 }
 
-// Settle says how many of a reservation's admissions were used: policy.Live.Settle.
+// Settle says how many of a reservation's admissions were used: policy.Live.Settle. It is for the identity that reserved: the ids of
+// others are not known to it.
 func (s *Service) Settle(c Caller, id string, used uint64, debt bool) (api.SettleAnswer, error) {
 	none := api.SettleAnswer{}
-	may, err := s.enter(c, auth.Decide)
-	if err != nil {
+	if _, err := s.enter(c, auth.Decide); err != nil {
 		return none, err
 	}
-	parts := s.policies.Reserved(id)
-	for _, part := range parts {
-		if may.CheckKey(part.Key) != nil || !may.AllLimits() && !may.Limit(part.Name) {
-			parts = nil // as if there was none
-			break
-		}
-	}
-	if len(parts) == 0 {
+	own := ownKey(c, id)
+	if len(s.policies.Reserved(own)) == 0 {
 		return none, unknownReservation(id)
 	}
 	if err := s.Pools.Decisions.Enter(c, 1); err != nil {
 		return none, err
 	}
 	defer s.Pools.Decisions.Leave(c, 1)
-	made, err := s.policies.Settle(id, used, debt, nil)
+	made, err := s.policies.Settle(own, used, debt, nil)
 	if err != nil {
 		return none, AsError(err)
 	}
