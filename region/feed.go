@@ -36,6 +36,7 @@ func (r *Region) Feed(ctx context.Context, as, have string, send func(frames []b
 		return ErrFull
 	}
 	f.begin()
+	flushed := time.Now()
 	for {
 		r.mu.Lock()
 		next, news := r.ledger.Next(), r.changed
@@ -44,6 +45,14 @@ func (r *Region) Feed(ctx context.Context, as, have string, send func(frames []b
 			if err := f.one(ctx); err != nil {
 				return err
 			}
+			if time.Since(flushed) < link.KeepAlive {
+				continue
+			}
+			f.frames = link.AppendFrame(f.frames, nil) // much may be passed over
+			if err := errors.Join(f.flush(), flush()); err != nil {
+				return err
+			}
+			flushed = time.Now()
 		}
 		if err := f.flush(); err != nil {
 			return err
@@ -51,6 +60,7 @@ func (r *Region) Feed(ctx context.Context, as, have string, send func(frames []b
 		if err := flush(); err != nil {
 			return err
 		}
+		flushed = time.Now()
 		alive := time.NewTimer(link.KeepAlive)
 		select {
 		case <-ctx.Done():
@@ -100,17 +110,8 @@ const framesAtOnce = 256 << 10
 func (f *feed) one(ctx context.Context) error {
 	sequence := f.at
 	f.at++
-	data, err := f.r.message(ctx, sequence)
-	if errors.Is(err, errNoMessage) {
-		f.r.mu.Lock()
-		first := f.r.first
-		f.r.mu.Unlock()
-		if sequence < first {
-			return fmt.Errorf("the log was trimmed meanwhile: ask again")
-		}
-		return nil // nobody has it
-	}
-	if err != nil {
+	data, err := f.read(ctx, sequence)
+	if data == nil {
 		return err
 	}
 	m, err := digest.Decode(data)
@@ -122,10 +123,7 @@ func (f *feed) one(ctx context.Context) error {
 		if !sent.Before(m.ID) {
 			return nil
 		}
-		if m.Last {
-			f.sent[m.Region] = m.ID
-		}
-		return f.add(data)
+		return f.base(ctx, m.Region, m.ID)
 	case m.Gone:
 		if m.Epoch <= sent.Epoch {
 			return nil
@@ -151,6 +149,48 @@ func (f *feed) one(ctx context.Context) error {
 	}
 	f.sent[m.Region] = m.ID
 	delete(f.parts, m.Region)
+	return nil
+}
+
+// read reads a message of the log; nil is one that nobody has.
+func (f *feed) read(ctx context.Context, sequence uint64) ([]byte, error) {
+	data, err := f.r.message(ctx, sequence)
+	if !errors.Is(err, errNoMessage) {
+		return data, err
+	}
+	f.r.mu.Lock()
+	first := f.r.first
+	f.r.mu.Unlock()
+	if sequence < first {
+		return nil, errors.New("the log was trimmed meanwhile: ask again")
+	}
+	return nil, nil
+}
+
+// base sends a base once the log has it whole, which it has when its last piece is come by. Half a base is not passed on: two
+// regions that have no more of it would take it of each other, and neither would ever have the rest.
+func (f *feed) base(ctx context.Context, region string, id digest.ID) error {
+	f.r.mu.Lock()
+	at, last, whole := f.r.ledger.Base(region, id)
+	f.r.mu.Unlock()
+	if !whole {
+		return nil
+	}
+	for number := uint64(0); at <= last; at++ {
+		data, err := f.read(ctx, at)
+		if err != nil {
+			return err
+		}
+		m, err := digest.Decode(data)
+		if err != nil || m.Piece == nil || m.Region != region || m.ID != id || m.Number != number {
+			continue
+		}
+		if err := f.add(data); err != nil {
+			return err
+		}
+		number++
+	}
+	f.sent[region] = id
 	return nil
 }
 

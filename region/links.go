@@ -25,6 +25,7 @@ type offer struct {
 var (
 	errNotOwner = errors.New("this node does not write the log of digests any more")
 	errGap      = errors.New("digests before it are missing")
+	errMixed    = errors.New("a piece of a base does not go on what the log has of it; will take it from its beginning")
 )
 
 // accept appends what a link brought, if it is news.
@@ -43,8 +44,13 @@ func (r *Region) accept(ctx context.Context, o offer) error {
 	case ledger.Gap:
 		return errGap
 	}
-	if m.Piece != nil && !r.mayBuild(o.link, m) {
-		return nil
+	if m.Piece != nil {
+		if !r.mayBuild(o.link, m) {
+			return nil
+		}
+		if again, err := r.isAgain(m); again || err != nil {
+			return err
+		}
 	}
 	for _, data := range o.data {
 		if err := r.append(ctx, data); err != nil {
@@ -78,8 +84,28 @@ func (r *Region) mayBuild(by int, m digest.Message) bool {
 	if !mine && (m.Number > 0 || is && r.links[b.link].running.Load() && now.Sub(b.at) < buildPause) {
 		return false
 	}
-	r.building[m.Region] = builder{by, now}
+	b.link, b.at = by, now
+	r.building[m.Region] = b
 	return true
+}
+
+// isAgain tells whether the log has the very piece already, as when a base that was cut off comes again from its beginning:
+// then it is not appended once more. Where the pieces turn out to be of two bases of the same digest, the link is
+// begun anew, and what it brings then is built from its beginning.
+func (r *Region) isAgain(m digest.Message) (bool, error) {
+	b := r.building[m.Region]
+	switch verdict := r.ledger.WantsPiece(m); {
+	case verdict == ledger.Gap:
+		b.anew = true
+		r.building[m.Region] = b
+		return false, errMixed
+	case verdict == ledger.Known && (m.Number > 0 || !b.anew):
+		return true, nil
+	case m.Number == 0:
+		b.anew = false
+		r.building[m.Region] = b
+	}
+	return false, nil
 }
 
 // buildPause is for how long nothing may come of a base before another link may bring it: what that link leads to may
@@ -90,6 +116,7 @@ const buildPause = 3 * time.Second
 type builder struct {
 	link int
 	at   time.Time
+	anew bool // its next first piece is built on, even if the log has it
 }
 
 // linkState is a link as it runs.

@@ -36,17 +36,24 @@ func TestSimulation(t *testing.T) {
 	t.Parallel()
 	var failed atomic.Int64
 	var all simTally
-	if err := parallel.Do(*simSeeds, func(i int) error {
-		if failed.Load() < 3 && !simulate(t, *simFirst+uint64(i), &all) {
+	seeds := slices.Clone(simHard)
+	for i := range *simSeeds {
+		seeds = append(seeds, *simFirst+uint64(i))
+	}
+	if err := parallel.Do(len(seeds), func(i int) error {
+		if failed.Load() < 3 && !simulate(t, seeds[i], &all) {
 			failed.Add(1)
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d simulations: %d appends, %d refused, %d answers lost, %d crashes, %d cuts, %d epochs, %d bases, %d disks lost", *simSeeds,
+	t.Logf("%d simulations: %d appends, %d refused, %d answers lost, %d crashes, %d cuts, %d epochs, %d bases, %d disks lost", len(seeds),
 		all.appends.Load(), all.refused.Load(), all.lost.Load(), all.crashes.Load(), all.cuts.Load(), all.epochs.Load(), all.bases.Load(), all.disks.Load())
 }
+
+// simHard are seeds that failed once: two regions passed half a base of a third to and fro.
+var simHard = []uint64{920, 1277, 1323}
 
 type simTally struct{ appends, refused, lost, crashes, cuts, epochs, bases, disks atomic.Int64 }
 
@@ -337,7 +344,7 @@ type simWorld struct {
 func simulate(t *testing.T, seed uint64, tally *simTally) bool {
 	w := &simWorld{t: t, rng: rand.New(rand.NewPCG(seed, 3)), harm: true, tally: tally, clock: simNow}
 	w.nameKeys()
-	w.build()
+	w.build(2+w.rng.IntN(3), w.rng.IntN(simMesh+1))
 	for range 150 + w.rng.IntN(150) {
 		w.step()
 	}
@@ -369,15 +376,20 @@ func (w *simWorld) nameKeys() {
 	}
 }
 
-func (w *simWorld) build() {
-	n := 2 + w.rng.IntN(3)
-	shape := w.rng.IntN(3)
+// Shapes of links.
+const (
+	simRing = iota
+	simStar
+	simMesh
+)
+
+func (w *simWorld) build(n, shape int) {
 	for i := range n {
 		r := &simRegion{name: string(rune('a' + i)), journal: newSimJournal(w)}
 		r.log = &simStore{w: w, region: i, first: 1}
 		for j := range n {
 			ring, star, mesh := j == (i+1)%n, i == 0 || j == 0, true
-			if i != j && []bool{ring, star, mesh}[shape] {
+			if i != j && []bool{simRing: ring, simStar: star, simMesh: mesh}[shape] {
 				r.links = append(r.links, &simLink{number: len(r.links), from: j})
 			}
 		}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"hash/fnv"
 	"maps"
 	"slices"
 
@@ -26,7 +27,7 @@ type Region struct {
 
 	parts []record.Part // of the next digest, so far
 	base  *building     // of which the last piece has not come
-	bases []mark        // that are whole, the newest two
+	bases []whole       // the newest two
 	list  []mark        // digests, and the end of the region
 	bytes int64         // of digests after the newest base
 	first uint64        // message of parts[0]
@@ -43,8 +44,14 @@ type mark struct {
 // building is a base of which some pieces have come.
 type building struct {
 	mark
-	next  uint64 // piece
-	audit Audit
+	pieces []uint64 // a hash of each
+	audit  Audit
+}
+
+// whole is a base that is whole in the log.
+type whole struct {
+	mark
+	last uint64 // message with its last piece
 }
 
 // Audit is the batches of each partition so far, and what did not go on from them.
@@ -179,11 +186,11 @@ func (r *Region) takePiece(at mark, m digest.Message) Event {
 	case m.Number == 0:
 		r.base = &building{mark: at}
 		r.base.bytes = 0
-	case r.base == nil || r.base.ID != m.ID || r.base.next != m.Number:
+	case r.base == nil || r.base.ID != m.ID || uint64(len(r.base.pieces)) != m.Number:
 		return none
 	}
 	b := r.base
-	b.next++
+	b.pieces = append(b.pieces, hashOf(m))
 	b.bytes += at.bytes
 	if !m.Last && m.Piece.Whole {
 		for len(b.audit.Seqs) <= m.Piece.Partition {
@@ -199,7 +206,7 @@ func (r *Region) takePiece(at mark, m digest.Message) Event {
 		return Event{Kind: Piece, Region: r, Piece: m}
 	}
 	r.base, r.bytes = nil, 0
-	if r.bases = append(r.bases, b.mark); len(r.bases) > 2 {
+	if r.bases = append(r.bases, whole{b.mark, at.began}); len(r.bases) > 2 {
 		r.bases = r.bases[1:]
 	}
 	if !ahead {
@@ -237,6 +244,45 @@ func (l *Ledger) Wants(m digest.Message) Verdict {
 		return Next
 	}
 	return Gap
+}
+
+// WantsPiece tells whether a piece of a base that is ahead goes on what the log has of it: Known where the log has the same
+// piece already, Next for the next one and for the first of a base that is new, and Gap for one that does not fit, as of
+// another base of the same digest.
+func (l *Ledger) WantsPiece(m digest.Message) Verdict {
+	var b building
+	if r := l.regions[m.Region]; r != nil && r.base != nil && r.base.ID == m.ID {
+		b = *r.base
+	}
+	switch n := uint64(len(b.pieces)); {
+	case m.Number < n && b.pieces[m.Number] == hashOf(m):
+		return Known
+	case m.Number == n || m.Number == 0:
+		return Next
+	}
+	return Gap
+}
+
+// hashOf tells pieces of the same number apart.
+func hashOf(m digest.Message) uint64 {
+	hash := fnv.New64a()
+	hash.Write(m.Encode()) // a hash takes everything
+	return hash.Sum64()
+}
+
+// Base is where the log has a base that is whole: the messages with its first and its last piece. Between them are
+// others.
+func (l *Ledger) Base(name string, id digest.ID) (first, last uint64, ok bool) {
+	r := l.regions[name]
+	if r == nil {
+		return 0, 0, false
+	}
+	for _, b := range slices.Backward(r.bases) {
+		if b.ID == id {
+			return b.began, b.last, true
+		}
+	}
+	return 0, 0, false
 }
 
 // From is the message of the log at which a reader begins for a region of which it has all up to an ID: everything from
@@ -294,8 +340,8 @@ func (l *Ledger) Trimmable() uint64 {
 // Trimmed notes that the log begins after a message.
 func (l *Ledger) Trimmed(upTo uint64) {
 	for _, r := range l.regions {
-		before := func(m mark) bool { return m.began <= upTo }
-		r.list, r.bases = slices.DeleteFunc(r.list, before), slices.DeleteFunc(r.bases, before)
+		r.list = slices.DeleteFunc(r.list, func(m mark) bool { return m.began <= upTo })
+		r.bases = slices.DeleteFunc(r.bases, func(b whole) bool { return b.began <= upTo })
 	}
 }
 
