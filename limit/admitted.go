@@ -10,7 +10,16 @@ type Admitted struct {
 
 // AppendKnown appends what Known calls its function with.
 func (p *Plan) AppendKnown(list []Admitted, s *State, now int64) []Admitted {
-	p.Known(s, now, func(at int64, n uint64) { list = append(list, Admitted{at, n}) })
+	now = clamp(now)
+	s.pastLapse(p, now)
+	if s.HasPast() {
+		p.Known(s, now, func(at int64, n uint64) { list = append(list, Admitted{at, n}) })
+		return list
+	}
+	var room [subSlots + 1]admissions // half of what Known needs
+	for _, a := range p.formHistory(s, now, room[:0]) {
+		list = append(list, Admitted{a.at, a.n})
+	}
 	return list
 }
 

@@ -8,11 +8,11 @@ import (
 )
 
 // Known appends what this node knows of the admissions that fill the limit of the result at a
-// place: see limits.Known. It is for right after the decision. elsewhere tells that another
+// place: see limits.Known, also for raw. It is for right after the decision. elsewhere tells that another
 // node decided: this one may know less, or nothing.
-func (d *Decision) Known(place int, list []limit.Admitted) (known []limit.Admitted, doubt time.Duration, elsewhere bool) {
+func (d *Decision) Known(place int, raw time.Time, list []limit.Admitted) (known []limit.Admitted, doubt time.Duration, elsewhere bool) {
 	c := &d.checks[place]
-	known, doubt = limits.Known(c.Limit, c.Key, list)
+	known, doubt = limits.Known(c.Limit, c.Key, raw, list)
 	return known, doubt, d.elsewhere[place] != nil && d.away[place] == ""
 }
 

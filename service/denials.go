@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service/denials"
@@ -20,12 +21,10 @@ func (s *Service) NoteDenial(requests []policy.Request, d *policy.Decision) {
 	if d.Denied == nil {
 		return
 	}
-	fresh := s.peers.fresh()
-	about := denials.About{AsOf: fresh.AsOf}
-	for _, late := range fresh.Late {
-		about.Late = append(about.Late, late.Name)
-	}
-	s.denials.Note(s.wall(), about, requests, d)
+	clock := replication.Of(s.engine)
+	raw := clock.UncorrectedWall()
+	now := denials.Moment{Wall: raw.Add(clock.ClockCorrection()), Raw: raw}
+	s.denials.Note(now, s.peers.aboutDenial(now.Wall), requests, d)
 }
 
 // Why is why a request was denied, by the ID of the denial. Who may not read all keys and limits

@@ -7,6 +7,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/recent"
 	"github.com/weir-counter/weir/service/backend"
+	"github.com/weir-counter/weir/service/denials"
 	"github.com/weir-counter/weir/service/parse"
 )
 
@@ -16,6 +17,8 @@ type peers interface {
 	// fresh says how new the hits are that are counted here. It is asked for before what
 	// it is said of.
 	fresh() Fresh
+	// aboutDenial is fresh for a denial of just now: nothing is allocated where no node is late.
+	aboutDenial(now time.Time) denials.About
 	// await waits until all hits are here that any node took before, for at most within,
 	// which is above 0.
 	await(ctx context.Context, within time.Duration) (asked, error)
@@ -35,6 +38,8 @@ func (s *Service) peersOf(c backend.Cluster) peers {
 type alone struct{ s *Service }
 
 func (a alone) fresh() Fresh { return Fresh{AsOf: a.s.wall()} }
+
+func (alone) aboutDenial(now time.Time) denials.About { return denials.About{AsOf: now} }
 
 func (a alone) await(context.Context, time.Duration) (asked, error) {
 	asOf := a.s.wall()
@@ -64,6 +69,15 @@ func (c *clustered) fresh() Fresh {
 		asOf, silent := c.cluster.Freshness()
 		return Fresh{asOf, silent}
 	})
+}
+
+func (c *clustered) aboutDenial(time.Time) denials.About {
+	fresh := c.fresh()
+	about := denials.About{AsOf: fresh.AsOf}
+	for _, late := range fresh.Late {
+		about.Late = append(about.Late, late.Name)
+	}
+	return about
 }
 
 func (c *clustered) await(ctx context.Context, within time.Duration) (asked, error) {

@@ -209,7 +209,7 @@ func (ls *Table) look(s *share, plan *Plan, key string, now int64) *keyState {
 	switch {
 	case have == nil:
 		return &keyState{plan: plan}
-	case have.plan.Limit() == plan.Limit():
+	case have.plan == plan || have.plan.Limit() == plan.Limit():
 		return have
 	}
 	seen := &keyState{plan: plan}

@@ -42,6 +42,19 @@ func (c *Limits) Now() int64 {
 	return c.base + int64(time.Since(c.start))
 }
 
+// At is Now and Ahead at a moment that Wall.Raw has just said, without another look at the system's clock.
+func (c *Limits) At(raw time.Time) (now, ahead int64) {
+	if c.elapsed != nil {
+		return c.Now(), c.Ahead()
+	}
+	correction := c.Wall.correction.Load()
+	if c.Source != nil {
+		return raw.UnixNano(), correction
+	}
+	now = c.base + int64(raw.Sub(c.start))
+	return now, raw.UnixNano() + correction - now
+}
+
 // Ahead is how far the time of day is ahead of now.
 func (c *Limits) Ahead() int64 {
 	if c.Source != nil && c.elapsed == nil {

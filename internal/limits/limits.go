@@ -52,7 +52,7 @@ type side interface {
 	Overshoot() uint64
 	Inline() error
 	NoteReserved(key string, n uint64, r weir.Reservation, ago time.Duration, known bool) error
-	Known(key string, list []limit.Admitted) ([]limit.Admitted, time.Duration)
+	Known(key string, raw time.Time, list []limit.Admitted) ([]limit.Admitted, time.Duration)
 }
 
 func of(l *weir.KeyedLimit) side { return friend.Side(l) }

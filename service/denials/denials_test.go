@@ -41,7 +41,7 @@ func (a *asker) ask(key string, n uint64, of *limit.Limit) string {
 	if err := a.live.Take(a.requests, &a.d); err != nil {
 		a.Fatal(err)
 	}
-	a.ring.Note(a.now, About{AsOf: a.now}, a.requests, &a.d)
+	a.ring.Note(Moment{a.now, a.now}, About{AsOf: a.now}, a.requests, &a.d)
 	return string(a.d.Denial)
 }
 
@@ -126,7 +126,7 @@ func TestNoteOfManyAtOnce(t *testing.T) {
 				if err := a.live.Take(requests, &d); err != nil {
 					t.Error(err)
 				}
-				a.ring.Note(a.now, About{}, requests, &d)
+				a.ring.Note(Moment{a.now, a.now}, About{}, requests, &d)
 				if _, number := Cut(string(d.Denial)); number != "" {
 					if got, found := a.ring.Find(number); found == Here && got.Rules[0].Key != requests[0].Key {
 						t.Errorf("%s: %+v", requests[0].Key, got)
@@ -235,6 +235,48 @@ func TestEnough(t *testing.T) {
 	}
 }
 
+// A record that is used again shows nothing of the denial before it: those of few limits take the places of those of many.
+func TestLimitsOfADenial(t *testing.T) {
+	t.Parallel()
+	a := newAsker(t)
+	one := &limit.Limit{N: 1, Per: time.Hour}
+	a.deny("k0")
+	for i := range 4 * PerSet {
+		limits := 1 + i*5%7
+		a.requests = a.requests[:0]
+		for j := range limits {
+			a.requests = append(a.requests, policy.Request{Key: fmt.Sprint("k", j), Inline: one, Limit: fmt.Sprint("l", j), N: 1})
+		}
+		for range 2 { // the first ones pass
+			if err := a.live.Take(a.requests, &a.d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.ring.Note(Moment{a.now, a.now}, About{AsOf: a.now}, a.requests, &a.d)
+		denied := 0
+		for j := range a.d.Results {
+			if !a.d.Results[j].Allowed {
+				denied++
+			}
+		}
+		d, found := a.ring.Find(string(a.d.Denial))
+		if found != Here || len(d.Rules) != min(denied, MostRules) || d.More != denied-len(d.Rules) {
+			t.Fatalf("%d of %d denied: %v, %+v", denied, limits, found, d)
+		}
+		place := 0
+		for j := range a.d.Results {
+			said := &a.d.Results[j]
+			if said.Allowed || place == len(d.Rules) {
+				continue
+			}
+			if r := &d.Rules[place]; r.Name != said.Name || r.Key != said.Key || r.Asked != a.requests[j].Key || len(r.Known) != 1 || r.Limit != said.Limit {
+				t.Fatalf("rule %d of %d: %+v, want %+v", place, denied, r, said)
+			}
+			place++
+		}
+	}
+}
+
 // A denial that is noted allocates nothing once the ring is full.
 func TestNoteAllocatesNothing(t *testing.T) {
 	a := newAsker(t)
@@ -244,7 +286,7 @@ func TestNoteAllocatesNothing(t *testing.T) {
 	one := &limit.Limit{N: 1, Per: time.Hour}
 	a.requests[0] = policy.Request{Key: "a", Inline: one, N: 1}
 	if allocated := testing.AllocsPerRun(100, func() {
-		a.ring.Note(a.now, About{AsOf: a.now}, a.requests, &a.d)
+		a.ring.Note(Moment{a.now, a.now}, About{AsOf: a.now}, a.requests, &a.d)
 	}); allocated > 0 {
 		t.Errorf("%v allocations", allocated)
 	}
@@ -261,7 +303,7 @@ func BenchmarkNote(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				a.ring.Note(a.now, About{AsOf: a.now}, a.requests, &a.d)
+				a.ring.Note(Moment{a.now, a.now}, About{AsOf: a.now}, a.requests, &a.d)
 			}
 		})
 	}

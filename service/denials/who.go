@@ -2,8 +2,8 @@ package denials
 
 import (
 	"cmp"
+	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/limit"
@@ -31,57 +31,87 @@ type Limited struct {
 	Until       time.Time // when one like the last would pass
 }
 
+// who is the keys of a set that are limited. What is looked at of all of them, for each denial, lies side by side.
+type who struct {
+	n      int
+	tags   [limitedPerSet]uint32 // of the hashes of their names and keys
+	last   [limitedPerSet]int64  // ns since 1970
+	denied [limitedPerSet]uint64
+	about  [limitedPerSet]limited
+}
+
+// limited is the rest of Limited.
 type limited struct {
-	Limited
-	hash uint64
+	name         string
+	key          []byte // memory that is used again
+	inline       bool
+	limit        limit.Limit
+	since, until int64 // ns since 1970
 }
 
-// limited counts a denial of a key.
-func (r *Ring) limited(now time.Time, said *policy.Result, inline bool) {
-	hash := r.hash(said.Name, said.Key)
-	s := &r.sets[hash%Sets]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of := s.find(hash, said)
-	if of == nil {
-		of = s.room(now)
-		*of = limited{hash: hash, Limited: Limited{Name: strings.Clone(said.Name), Key: strings.Clone(said.Key)}}
+// limited counts a denial of a key. The caller holds the lock.
+func (s *set) limited(hash uint64, now time.Time, said *policy.Result, inline bool) {
+	if s.who == nil {
+		s.who = new(who)
 	}
-	if of.Denied == 0 || now.Sub(of.Last) > Pause {
-		of.Since, of.Denied = now, 0
+	w, at := s.who, now.UnixNano()
+	i, known := w.find(uint32(hash>>32), said)
+	if !known {
+		i = s.room(at)
+		w.tags[i], w.denied[i] = uint32(hash>>32), 0
+		w.about[i].name, w.about[i].key = said.Name, append(w.about[i].key[:0], said.Key...)
 	}
-	of.Denied++
-	of.Limit, of.Inline, of.Last, of.Until = said.Limit, inline, now, now.Add(said.RetryAfter)
+	of := &w.about[i]
+	if w.denied[i] == 0 || at-w.last[i] > int64(Pause) {
+		of.since, w.denied[i] = at, 0
+	}
+	w.denied[i]++
+	w.last[i] = at
+	of.limit, of.inline, of.until = said.Limit, inline, at+int64(said.RetryAfter)
 }
 
-func (s *set) find(hash uint64, said *policy.Result) *limited {
-	for i := range s.who {
-		if of := &s.who[i]; of.hash == hash && of.Key == said.Key && of.Name == said.Name {
-			return of
+func (w *who) find(tag uint32, said *policy.Result) (place int, known bool) {
+	for i, other := range w.tags[:w.n] {
+		if other == tag {
+			if of := &w.about[i]; string(of.key) == said.Key && of.name == said.Name {
+				return i, true
+			}
 		}
 	}
-	return nil
+	return 0, false
 }
 
 // room is a place for another key: a free one, or that of the key that was denied least, and of
 // one that has not been denied for long before that.
-func (s *set) room(now time.Time) *limited {
-	if len(s.who) < limitedPerSet {
-		s.who = append(s.who, limited{})
-		return &s.who[len(s.who)-1]
+func (s *set) room(now int64) (place int) {
+	w := s.who
+	if w.n < limitedPerSet {
+		w.n++
+		return w.n - 1
 	}
-	least := &s.who[0]
-	for i := range s.who[1:] {
-		of := &s.who[i+1]
-		old, oldest := now.Sub(of.Last) > Pause, now.Sub(least.Last) > Pause
-		if old && !oldest || old == oldest && of.Denied < least.Denied {
-			least = of
+	const lately = 1 << 63
+	least, long := uint64(math.MaxUint64), now-int64(Pause)
+	for i, last := range w.last {
+		rank := w.denied[i]
+		if last >= long {
+			rank |= lately
+		}
+		if rank < least {
+			place, least = i, rank
 		}
 	}
-	if now.Sub(least.Last) <= Pause {
+	if least&lately != 0 {
 		s.over++
 	}
-	return least
+	return place
+}
+
+func (w *who) limited(i int) Limited {
+	of := &w.about[i]
+	return Limited{
+		Name: of.name, Key: string(of.key), Inline: of.inline, Limit: of.limit, Denied: w.denied[i],
+		Since: time.Unix(0, of.since), Last: time.Unix(0, w.last[i]), Until: time.Unix(0, of.until),
+	}
 }
 
 // Who lists the keys that were denied after a time, most denied first, at most most of them that keep
@@ -90,9 +120,12 @@ func (r *Ring) Who(after time.Time, most int, keep func(*Limited) bool) (list []
 	for i := range r.sets {
 		s := &r.sets[i]
 		s.mu.Lock()
-		for j := range s.who {
-			if of := &s.who[j].Limited; of.Last.After(after) && keep(of) {
-				list = append(list, *of)
+		for j := 0; s.who != nil && j < s.who.n; j++ {
+			if s.who.last[j] <= after.UnixNano() {
+				continue
+			}
+			if of := s.who.limited(j); keep(&of) {
+				list = append(list, of)
 			}
 		}
 		over += s.over
