@@ -80,6 +80,9 @@ func (t *Table) Renew(now time.Duration, holder uint64, of []policy.AtOnce) Outc
 	}
 	for i := range of {
 		l := &of[i]
+		if k := t.keys[id{l.Name, l.Key}]; k != nil && k.Renew(int64(now), holder, int64(l.TTL)) {
+			continue
+		}
 		if !has && now >= l.TTL || t.full(now, 1) || !t.key(l).Adopt(int64(now), holder, l.Most, int64(l.TTL)) {
 			t.release(now, holder, of)
 			return Outcome{Denied: l}

@@ -125,3 +125,23 @@ func TestFull(t *testing.T) {
 		t.Errorf("once they ran out: %+v", o)
 	}
 }
+
+// A table that is full takes no holder's permit away.
+func TestAFullTableRenews(t *testing.T) {
+	t.Parallel()
+	table, at := New(), 2*time.Minute
+	of := func(k int) []policy.AtOnce {
+		return []policy.AtOnce{{Name: "l", Key: fmt.Sprint(k), Most: 1000, TTL: time.Minute}}
+	}
+	for i := range Most {
+		if o := table.Take(at, uint64(i), of(i%1000)); !o.OK {
+			t.Fatalf("%d: %+v", i, o)
+		}
+	}
+	if o := table.Take(at, Most, of(0)); !o.Full {
+		t.Errorf("one more: %+v", o)
+	}
+	if o := table.Renew(at+time.Second, 7, of(7)); !o.OK {
+		t.Errorf("a heartbeat: %+v", o)
+	}
+}
