@@ -16,22 +16,23 @@ import (
 
 var regionsCut = flag.Duration("regions.cut", 3*time.Second, "for how long TestRegionsOfProcesses cuts a region off")
 
-// regionSender sends durable hits to a region, one after the other, each until it is acknowledged.
+// regionSender sends durable hits to the nodes of a region, to each one after the other, each until that node
+// acknowledges it: at another node it could count twice, if this one died in the middle of it.
 type regionSender struct {
 	region string
-	nodes  func() []*process // that run
+	nodes  []func() *process // nil while it does not run
 	sent   atomic.Uint64     // acknowledged
 
 	mu    sync.Mutex
 	acked []time.Time // when
 }
 
-func (s *regionSender) run(ctx context.Context, t *testing.T) {
+// run sends to the node of that index.
+func (s *regionSender) run(ctx context.Context, t *testing.T, node int) {
 	for i := 0; ctx.Err() == nil; i++ {
-		id := fmt.Sprintf("%s-%d", s.region, i)
-		for try := 0; ; try++ {
-			nodes := s.nodes()
-			if len(nodes) > 0 && nodes[try%len(nodes)].hit("hits", id, true) == nil {
+		id := fmt.Sprintf("%s-%d-%d", s.region, node, i)
+		for {
+			if p := s.nodes[node](); p != nil && p.hit("hits", id, true) == nil {
 				break
 			}
 			select {
@@ -87,9 +88,12 @@ func TestRegionsOfProcesses(t *testing.T) {
 		return list
 	}
 	senders := map[string]*regionSender{
-		"eu": {region: "eu", nodes: running},
-		"us": {region: "us", nodes: func() []*process { return []*process{us} }},
-		"ap": {region: "ap", nodes: func() []*process { return []*process{ap} }},
+		"eu": {region: "eu"},
+		"us": {region: "us", nodes: []func() *process{func() *process { return us }}},
+		"ap": {region: "ap", nodes: []func() *process{func() *process { return ap }}},
+	}
+	for i := range clusterSize {
+		senders["eu"].nodes = append(senders["eu"].nodes, eu.nodes[i].Load)
 	}
 	ask := func(addr string) ([]client.Count, error) {
 		c, err := client.New(addr, client.Options{Timeout: 2 * time.Second})
@@ -113,7 +117,9 @@ func TestRegionsOfProcesses(t *testing.T) {
 	sending, stop := context.WithCancel(t.Context())
 	var senderGroup, checkerGroup sync.WaitGroup
 	for _, s := range senders {
-		senderGroup.Go(func() { s.run(sending, t) })
+		for node := range s.nodes {
+			senderGroup.Go(func() { s.run(sending, t, node) })
+		}
 	}
 	checking, endChecks := context.WithCancel(t.Context())
 	checkerGroup.Go(func() {
