@@ -2,11 +2,14 @@ package journal
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"time"
 
 	"github.com/weir-counter/weir/cluster/join"
+	"github.com/weir-counter/weir/cluster/join/ondisk"
 	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/stream"
 )
 
@@ -30,6 +33,9 @@ func startServer(ctx context.Context, cfg Config) (*join.Node, error) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, readyTimeout)
 		defer cancel()
+		if err := ondisk.CheckSequences(as.Dir); err != nil {
+			return nil, fmt.Errorf("%w: %w: nothing was changed; restore a backup of it, or start with another directory", record.ErrDamaged, err)
+		}
 	}
 	return join.Open(ctx, as)
 }
