@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -8,12 +9,15 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/cluster/join/ondisk"
 	"github.com/weir-counter/weir/journal/datadir"
+	"github.com/weir-counter/weir/journal/offline"
 	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/stream"
 )
@@ -128,6 +132,34 @@ func damageFile(t *testing.T, r *rand.Rand, path string) string {
 		t.Fatal(err)
 	}
 	return name
+}
+
+// A sequence that is far from the one before ends a start, and a look at the files, with the file's
+// name: the server would fill the hole between, and take all memory.
+func TestDamagedSequence(t *testing.T) {
+	t.Parallel()
+	cfg, _ := damagedDir(t)
+	blocks, err := filepath.Glob(filepath.Join(cfg.Dir, datadir.ServerDir, "jetstream", "*", "streams", stream.FlushStream, "msgs", "*.blk"))
+	if err != nil || len(blocks) == 0 {
+		t.Fatalf("no block files: %v", err)
+	}
+	block := blocks[len(blocks)-1]
+	data, err := os.ReadFile(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const sequence = 4 // of a record, after its length
+	second := int(binary.LittleEndian.Uint32(data) &^ (1 << 31))
+	data[second+sequence+5] ^= 1
+	if err := os.WriteFile(block, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tryStart(t, cfg); !errors.Is(err, record.ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(block)) {
+		t.Errorf("a start: %v", err)
+	}
+	if _, err := offline.Verify(t.Context(), cfg.Dir); !errors.Is(err, ondisk.ErrSequence) || !strings.Contains(err.Error(), filepath.Base(block)) {
+		t.Errorf("verify: %v", err)
+	}
 }
 
 // With AcceptDamage a start goes on without what was lost, says what it cost,

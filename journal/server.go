@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -33,11 +34,12 @@ func startServer(ctx context.Context, cfg Config) (*join.Node, error) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, readyTimeout)
 		defer cancel()
-		if err := ondisk.CheckSequences(as.Dir); err != nil {
-			return nil, fmt.Errorf("%w: %w: nothing was changed; restore a backup of it, or start with another directory", record.ErrDamaged, err)
-		}
 	}
-	return join.Open(ctx, as)
+	server, err := join.Open(ctx, as)
+	if errors.Is(err, ondisk.ErrSequence) {
+		return nil, fmt.Errorf("%w: %w: nothing was changed; restore a backup of it, or start with another directory", record.ErrDamaged, err)
+	}
+	return server, err
 }
 
 // identityOf is what the streams of a directory must say.

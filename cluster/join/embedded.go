@@ -11,6 +11,8 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/weir-counter/weir/cluster/join/ondisk"
 )
 
 const (
@@ -102,7 +104,11 @@ func (n *Node) startServer(ctx context.Context) error {
 	if err := claim(n.cfg.Dir, as); err != nil {
 		return err
 	}
-	if n.cfg.Cluster != "" && !n.cfg.Unchecked {
+	if n.cfg.Cluster == "" {
+		if err := ondisk.CheckSequences(n.cfg.Dir); err != nil {
+			return err
+		}
+	} else if !n.cfg.Unchecked {
 		if err := n.quarantine(ctx); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package ondisk
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +12,10 @@ import (
 // four bytes and more for each sequence between them, before it looks at a record's hash.
 const mostHole = 1 << 24
 
-// CheckSequences reads the blocks of a server that does not run, and returns an error that names
+// ErrSequence is wrapped by the error of CheckSequences for a damaged record.
+var ErrSequence = errors.New("the sequence of a record is damaged")
+
+// CheckSequences reads the blocks of a server that does not run, and returns an error that wraps ErrSequence and names
 // the first record whose sequence is damaged so that the server would take all memory for it.
 func CheckSequences(dir string) error {
 	stores, err := filepath.Glob(filepath.Join(dir, streamsFolder, "*", "msgs"))
@@ -30,7 +34,7 @@ func CheckSequences(dir string) error {
 				return err
 			}
 			if at, ok := farSequence(newBlock(filepath.Base(filepath.Dir(folder)), number), data); !ok {
-				return fmt.Errorf("%s: the sequence of the record at byte %d of %d is damaged", path, at, len(data))
+				return fmt.Errorf("%w: %s at byte %d of %d", ErrSequence, path, at, len(data))
 			}
 		}
 	}
