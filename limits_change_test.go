@@ -178,6 +178,26 @@ func TestRefundAfterTheCut(t *testing.T) {
 	}
 }
 
+// A refund gives back, where more was admitted, what was given back where it was asked for, and no more: what is
+// not there to be given back is given back nowhere.
+func TestRefundOfMoreThanThereIs(t *testing.T) {
+	for _, l := range []Limit{{N: 100, Per: time.Hour}, {N: 10, Per: time.Hour}, {N: 60, Per: time.Hour, Algorithm: limit.GCRA}, {N: 60, Per: time.Hour, Algorithm: limit.Fixed}} {
+		c, pass := newChanged(t)
+		kl, followed := mustLimit(t, c.e, "x", l), mustLimit(t, c.replica, "x", l)
+		kl.AllowN("k", 3)
+		c.flush(false)
+		followed.AllowN("k", 4) // which its next flush tells of
+		pass(time.Second)
+		if free, err := kl.Refund("k", 6, time.Time{}); free != 3 || err != nil {
+			t.Fatal(free, err)
+		}
+		c.flush(false)
+		if v, _ := followed.Peek("k", 0); v.Remaining > l.N-4 {
+			t.Errorf("%+v: %d left where 4 are used", l, v.Remaining)
+		}
+	}
+}
+
 // changed is an engine that is asked, another that follows it, and one made from a journal.
 type changed struct {
 	t       *testing.T

@@ -240,12 +240,12 @@ func TestRefundOfCalendar(t *testing.T) {
 	var s State
 	evening := time.Date(2024, 2, 10, 23, 0, 0, 0, time.UTC).UnixNano()
 	plan.Take(&s, evening, 4)
-	if got := plan.Refund(&s, evening+1, evening, evening, 1); got != 1 {
+	if got, _ := plan.Refund(&s, evening+1, evening, evening, 1); got != 1 {
 		t.Errorf("%d given back", got)
 	}
 	morning := evening + int64(2*time.Hour)
 	plan.Take(&s, morning, 5)
-	if got := plan.Refund(&s, morning, evening, evening, 3); got != 0 {
+	if got, _ := plan.Refund(&s, morning, evening, evening, 3); got != 0 {
 		t.Errorf("%d of the day before given back", got)
 	}
 }

@@ -6,8 +6,10 @@ import (
 )
 
 // Refund gives back up to n admissions that were taken at a time from first to last, and
-// returns by how many more are free for it. Who does not know when, and gives back what
-// was just taken, passes math.MaxInt64 for both.
+// returns by how many more are free for it. given is how many of them s had: what another
+// state that knows of the same admissions, and of more, must give back to be less by as many.
+// It is above free where more than the burst was charged. Who does not know when, and gives
+// back what was just taken, passes math.MaxInt64 for both.
 //
 // It never makes s fresher than if these had not been admitted, so that what was really
 // used keeps the limit. Window gives back the oldest of those that it has at such a time,
@@ -16,46 +18,47 @@ import (
 // What has left the window is not there to be given back: n is clipped.
 //
 // Cost: as Charge.
-func (p *Plan) Refund(s *State, now, first, last int64, n uint64) (free uint64) {
+func (p *Plan) Refund(s *State, now, first, last int64, n uint64) (free, given uint64) {
 	now, first, last = clamp(now), clamp(first), clamp(last)
 	if n == 0 {
-		return 0
+		return 0, 0
 	}
 	s.pastLapse(p, now)
 	before := p.free(s, now)
 	if s.HasPast() {
-		p.refundPast(s, now, first, last, n)
+		given = p.refundPast(s, now, first, last, n)
 	} else {
-		p.refundForm(s, now, first, last, n)
+		given = p.refundForm(s, now, first, last, n)
 	}
-	return min(n, p.free(s, now)-before)
+	return min(n, p.free(s, now)-before), given
 }
 
 // refundForm is Refund of what the plan's form holds.
-func (p *Plan) refundForm(s *State, now, first, last int64, n uint64) {
+func (p *Plan) refundForm(s *State, now, first, last int64, n uint64) (given uint64) {
 	switch p.form {
 	case ring:
-		s.ringRefund(p, now, first, last, n)
+		return s.ringRefund(p, now, first, last, n)
 	case slots:
-		s.slotsRefund(p, now, first, last, n)
+		return s.slotsRefund(p, now, first, last, n)
 	case fixed:
-		s.fixedRefund(p, now, first, n)
+		return s.fixedRefund(p, now, first, n)
 	case gcra:
-		s.gcraRefund(p, now, first, n)
+		return s.gcraRefund(p, now, first, n)
 	}
+	return 0
 }
 
 // refundPast is Refund of a state that knows more than its form holds: that moves up
 // in place of what is given back.
-func (p *Plan) refundPast(s *State, now, first, last int64, n uint64) {
+func (p *Plan) refundPast(s *State, now, first, last int64, n uint64) (given uint64) {
 	var room [2 * (subSlots + 1)]admissions
 	var pastRoom [subSlots + 1]admissions
 	was := p.history(s, now, room[:0])
 	past, matters := s.pastWithin(pastRoom[:0], now), s.pastReach()
-	giveBack(past, first, last, n)
+	given = giveBack(past, first, last, n)
 	switch p.form {
 	case ring, slots:
-		giveBack(was, first, last, n)
+		given = giveBack(was, first, last, n)
 		*s = State{}
 		p.chargeAll(s, now, was)
 	default:
@@ -70,10 +73,12 @@ func (p *Plan) refundPast(s *State, now, first, last int64, n uint64) {
 		}
 	}
 	s.pastBegin(p, matters, past)
+	return given
 }
 
-// giveBack takes up to n out of a list, the oldest first, in the order of Refund.
-func giveBack(list []admissions, first, last int64, n uint64) {
+// giveBack takes up to n out of a list, the oldest first, in the order of Refund, and returns how many.
+func giveBack(list []admissions, first, last int64, n uint64) (given uint64) {
+	all := n
 	from, _ := slices.BinarySearchFunc(list, first, func(a admissions, at int64) int { return cmp.Compare(a.at, at) })
 	give := func(a *admissions) {
 		some := min(n, a.n)
@@ -86,11 +91,12 @@ func giveBack(list []admissions, first, last int64, n uint64) {
 	for i := from - 1; i >= 0; i-- {
 		give(&list[i])
 	}
+	return all - n
 }
 
-func (s *State) ringRefund(p *Plan, now, first, last int64, n uint64) {
+func (s *State) ringRefund(p *Plan, now, first, last int64, n uint64) (given uint64) {
 	if max(now, s.at)-first >= p.interval {
-		return
+		return 0
 	}
 	var room [ringMost]int64
 	times := s.ringTimes(p, room[:0])
@@ -103,13 +109,15 @@ func (s *State) ringRefund(p *Plan, now, first, last int64, n uint64) {
 	for _, t := range slices.Delete(times, from, to) {
 		s.ringPush(p, t)
 	}
+	return uint64(to - from)
 }
 
-func (s *State) slotsRefund(p *Plan, now, first, last int64, n uint64) {
+func (s *State) slotsRefund(p *Plan, now, first, last int64, n uint64) (given uint64) {
 	s.slotsAdvance(p, now)
 	if s.used == 0 || now-first >= p.interval {
-		return
+		return 0
 	}
+	all := n
 	give := func(slot int64) {
 		cell := s.slotsCell(slot)
 		some := min(n, uint64(*cell))
@@ -125,19 +133,27 @@ func (s *State) slotsRefund(p *Plan, now, first, last int64, n uint64) {
 	for slot := from - 1; slot >= oldest; slot-- {
 		give(slot)
 	}
+	return all - n
 }
 
-func (s *State) fixedRefund(p *Plan, now, first int64, n uint64) {
+func (s *State) fixedRefund(p *Plan, now, first int64, n uint64) (given uint64) {
 	s.fixedAdvance(p, now)
 	if first >= p.periodStart(s.at) {
-		s.used -= min(n, s.used)
+		given = min(n, s.used)
 	}
+	s.used -= given
+	return given
 }
 
 // gcraRefund: had n not been admitted, the bucket would be fuller by them, less what it
 // would have had no room for since: at most what it fills in that time.
-func (s *State) gcraRefund(p *Plan, now, first int64, n uint64) {
+func (s *State) gcraRefund(p *Plan, now, first int64, n uint64) (given uint64) {
 	now = max(now, int64(s.used))
-	give := int64(min(n, p.limit.Burst))*p.width - max(0, now-first)
-	s.at -= max(0, min(give, s.at-now))
+	n, since := min(n, p.limit.Burst), max(0, now-first)
+	give := max(0, min(int64(n)*p.width-since, s.at-now))
+	s.at -= give
+	if give == 0 {
+		return 0
+	}
+	return min(n, uint64((give+since+p.width-1)/p.width))
 }

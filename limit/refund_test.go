@@ -106,8 +106,13 @@ func TestRefundIsTheModels(t *testing.T) {
 			if r.IntN(3) == 0 {
 				first := now - r.Int64N(p.interval/2+2)*int64(r.IntN(2))
 				last := first + r.Int64N(p.interval/8+2)*int64(r.IntN(2))
-				if got, want := p.Refund(s, now, first, last, n), m.refund(now, first, last, n); got != want {
-					t.Fatalf("seed %d, step %d: %+v: %d given back of %d from %d ns before, want %d", seed, step, p.limit, got, n, now-first, want)
+				before := copied(t, p, s)
+				got, given := p.Refund(s, now, first, last, n)
+				if want := m.refund(now, first, last, n); got != want || given < got || given > n {
+					t.Fatalf("seed %d, step %d: %+v: %d given back, %d free, of %d from %d ns before, want %d", seed, step, p.limit, given, got, n, now-first, want)
+				}
+				if again, _ := p.Refund(before, now, first, last, given); again != got {
+					t.Fatalf("seed %d, step %d: %+v: %d free after the %d that were given back of %d, want %d", seed, step, p.limit, again, given, n, got)
 				}
 			} else if n > 0 {
 				if got, want := p.Allow(s, now, n), m.take(now, n); got != want {
@@ -161,7 +166,7 @@ func TestRefundNeverOver(t *testing.T) {
 				a := &used[r.IntN(len(used))]
 				n = min(n, a.n)
 				a.n -= n
-				if free := in.Refund(&s, now, a.at, a.at+r.Int64N(p.interval/8+1)*int64(r.IntN(2)), n); free > n {
+				if free, _ := in.Refund(&s, now, a.at, a.at+r.Int64N(p.interval/8+1)*int64(r.IntN(2)), n); free > n {
 					t.Fatalf("seed %d, step %d: %d more are free for %d given back", seed, step, free, n)
 				}
 			}
@@ -183,7 +188,7 @@ func TestRefundUndoes(t *testing.T) {
 			if !p.Allow(&s, now, n) {
 				continue
 			}
-			if free := p.Refund(&s, now, math.MaxInt64, math.MaxInt64, n); free != n {
+			if free, _ := p.Refund(&s, now, math.MaxInt64, math.MaxInt64, n); free != n {
 				t.Fatalf("seed %d: %+v: %d of %d", seed, p.limit, free, n)
 			}
 			if after := p.Peek(&s, now, 0); after != before {
@@ -204,10 +209,10 @@ func TestRefundOfAWiderLimit(t *testing.T) {
 		var s State
 		wide.Take(&s, epoch, 2*burst)
 		narrow.Adopt(&s, wide, epoch+1)
-		if free := narrow.Refund(&s, epoch+2, epoch, epoch, burst); free != 0 || narrow.Allow(&s, epoch+2, 1) {
+		if free, _ := narrow.Refund(&s, epoch+2, epoch, epoch, burst); free != 0 || narrow.Allow(&s, epoch+2, 1) {
 			t.Errorf("burst %d: %d free, and as many really used", burst, free)
 		}
-		if free := narrow.Refund(&s, epoch+3, epoch, epoch, 1); free != 1 || !narrow.Allow(&s, epoch+3, 1) {
+		if free, _ := narrow.Refund(&s, epoch+3, epoch, epoch, 1); free != 1 || !narrow.Allow(&s, epoch+3, 1) {
 			t.Errorf("burst %d: %d free for one more", burst, free)
 		}
 		wide.Adopt(&s, narrow, epoch+4)
@@ -224,11 +229,11 @@ func TestRefundExtremes(t *testing.T) {
 		for _, now := range []int64{math.MinInt64, 0, epoch, math.MaxInt64} {
 			for _, at := range []int64{math.MinInt64, 0, epoch, math.MaxInt64} {
 				var s State
-				if free := p.Refund(&s, now, at, at, math.MaxUint64); free != 0 {
+				if free, _ := p.Refund(&s, now, at, at, math.MaxUint64); free != 0 {
 					t.Fatalf("%+v: %d of nothing", p.limit, free)
 				}
 				p.Take(&s, now, p.limit.Burst)
-				if free := p.Refund(&s, now, at, at, math.MaxUint64); free > p.limit.Burst {
+				if free, _ := p.Refund(&s, now, at, at, math.MaxUint64); free > p.limit.Burst {
 					t.Fatalf("%+v: %d of %d", p.limit, free, p.limit.Burst)
 				}
 				copied(t, p, &s)
@@ -244,11 +249,11 @@ func TestRefundByTheCalendar(t *testing.T) {
 	day := int64(24 * time.Hour)
 	midnight := epoch / day * day
 	p.Take(&s, midnight+1, 10)
-	if free := p.Refund(&s, midnight+day-1, midnight+1, midnight+1, 4); free != 4 {
+	if free, _ := p.Refund(&s, midnight+day-1, midnight+1, midnight+1, 4); free != 4 {
 		t.Errorf("%d of the same day", free)
 	}
 	p.Take(&s, midnight+day, 10)
-	if free := p.Refund(&s, midnight+day, midnight+1, midnight+1, 4); free != 0 {
+	if free, _ := p.Refund(&s, midnight+day, midnight+1, midnight+1, 4); free != 0 {
 		t.Errorf("%d of the day before", free)
 	}
 }

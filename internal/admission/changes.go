@@ -83,12 +83,13 @@ func (ls *Table) Refund(plan *Plan, partition int, key string, at int64, n uint6
 		ls.adopt(st, plan, now)
 	}
 	n = min(n, limit.MaxBurst)
-	free = ls.refund(st, now, at, n)
+	free, given := ls.refund(st, now, at, n)
 	if !plan.journaled {
 		return free, nil
 	}
-	if n -= s.unnote(st, at, n); n > 0 {
-		ls.journalChange(s, changeRefund, plan.Name.Name, key, max(min(at, now)+ls.Clock.Ahead(), 0)/msOfNs, n)
+	// What was not here to be given back is not given back where more was admitted either.
+	if given -= s.unnote(st, at, given); given > 0 {
+		ls.journalChange(s, changeRefund, plan.Name.Name, key, max(min(at, now)+ls.Clock.Ahead(), 0)/msOfNs, given)
 	}
 	return free, nil
 }
@@ -109,7 +110,8 @@ func (s *share) unnote(st *keyState, at int64, n uint64) uint64 {
 	return n
 }
 
-func (ls *Table) refund(st *keyState, now, at int64, n uint64) (free uint64) {
+// refund is limit.Plan.Refund of a state, of admissions that one cut told of. The caller holds s.mu.
+func (ls *Table) refund(st *keyState, now, at int64, n uint64) (free, given uint64) {
 	before := st.state.Size()
 	last := at
 	if at < Newest {
@@ -118,9 +120,9 @@ func (ls *Table) refund(st *keyState, now, at int64, n uint64) (free uint64) {
 			last += int64(strictSlack)
 		}
 	}
-	free = st.plan.Refund(&st.state, now, at, last, n)
+	free, given = st.plan.Refund(&st.state, now, at, last, n)
 	ls.grow(st.plan, int64(st.state.Size()-before))
-	return free
+	return free, given
 }
 
 // Reset forgets what a key has used of the limit of a name, on whatever node, and its grant: it

@@ -183,10 +183,9 @@ func (ls *Table) takeMore(s *share, st *keyState, now int64, n uint64, debt bool
 // settle settles a part, and has the journal tell. The caller holds s.mu.
 func (ls *Table) settle(s *share, id partID, r *reserved, now int64, used, over uint64) (free uint64) {
 	r.settled, r.used, r.over = true, used, over
-	rest := r.n - min(used, r.n)
-	st := ls.stateOf(s, id)
-	if st != nil && rest > 0 {
-		free = ls.refund(st, now, ls.timeOf(r.first, now), rest)
+	rest := uint64(0) // as other nodes are to give back: what was here
+	if st := ls.stateOf(s, id); st != nil && used < r.n {
+		free, rest = ls.refund(st, now, ls.timeOf(r.first, now), r.n-used)
 		if r.taken > s.cutAt { // its admissions are in no cut yet: the journal never hears of these
 			rest -= s.unnote(st, Newest, rest)
 		}
