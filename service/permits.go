@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/policy"
@@ -41,6 +42,11 @@ func permitOfID(id string) (p permitOf, err error) {
 	return p, nil
 }
 
+// age is for how long the service has answered, by the clock that limits are kept by.
+func (s *Service) age() time.Duration {
+	return time.Duration(limits.Lending(s.engine).Now() - s.begun)
+}
+
 // unlimitedTTL is told where no limit is for a key.
 const unlimitedTTL = 30 * time.Second
 
@@ -55,7 +61,7 @@ func (s *Service) TakePermit(c Caller, key, limit string) (api.PermitAnswer, err
 		return api.PermitAnswer{}, err
 	}
 	defer s.Pools.Decisions.Leave(c, 1)
-	o := s.permits.Take(time.Since(s.started), p.holder, of)
+	o := s.permits.Take(s.age(), p.holder, of)
 	for i := range of {
 		switch {
 		case o.OK:
@@ -90,7 +96,7 @@ func (s *Service) RenewPermit(c Caller, id string) (api.PermitAnswer, error) {
 		return api.PermitAnswer{}, err
 	}
 	defer s.Pools.Decisions.Leave(c, 1)
-	if o := s.permits.Renew(time.Since(s.started), p.holder, of); !o.OK {
+	if o := s.permits.Renew(s.age(), p.holder, of); !o.OK {
 		return api.PermitAnswer{}, &Error{Code: api.CodePermitLost, Field: "id", Message: "the permit is not held, or no longer: no heartbeat came within the ttl, or it was released. Stop, and take another"}
 	}
 	return permitAnswer(p, of), nil
@@ -107,7 +113,7 @@ func (s *Service) ReleasePermit(c Caller, id string) (api.ReleaseAnswer, error) 
 		return api.ReleaseAnswer{}, err
 	}
 	defer s.Pools.Decisions.Leave(c, 1)
-	return api.ReleaseAnswer{Released: s.permits.Release(time.Since(s.started), p.holder, of)}, nil
+	return api.ReleaseAnswer{Released: s.permits.Release(s.age(), p.holder, of)}, nil
 }
 
 // enterPermit begins a request about a permit, and takes a place for it.
@@ -152,7 +158,7 @@ func (s *Service) atOnce(may rights.Rights) (list []api.AtOnceLimit) {
 	if len(all) == 0 {
 		return nil
 	}
-	held, keys := s.permits.Held(time.Since(s.started))
+	held, keys := s.permits.Held(s.age())
 	for _, l := range all {
 		if may.Sees(&policy.Policy{Name: l.Name, Keys: l.Keys}) {
 			list = append(list, api.AtOnceLimit{Name: l.Name, Keys: l.Keys, By: l.By, Max: l.Max, TTLSeconds: l.TTL.Seconds(), Held: held[l.Name], HeldKeys: keys[l.Name]})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service/accounts"
@@ -27,6 +28,7 @@ type Service struct {
 	cfg     Config // defaults applied, valid
 	log     *slog.Logger
 	started time.Time
+	begun   int64 // started, by the clock that limits are kept by, in ns
 
 	storage   storage
 	peers     peers
@@ -59,7 +61,7 @@ func New(b Backend, cfg Config) (*Service, error) {
 		b.Policies = none
 	}
 	s := &Service{
-		Pools: pools.New(pools.Bounds{InFlight: cfg.MaxInFlight, Durable: cfg.MaxDurable, BufferedBytes: cfg.MaxBufferedBytes, BodyBytes: cfg.MaxBodyBytes}), engine: b.Engine, backend: b, cfg: cfg, log: cfg.Logger, started: time.Now(),
+		Pools: pools.New(pools.Bounds{InFlight: cfg.MaxInFlight, Durable: cfg.MaxDurable, BufferedBytes: cfg.MaxBufferedBytes, BodyBytes: cfg.MaxBodyBytes}), engine: b.Engine, backend: b, cfg: cfg, log: cfg.Logger, started: time.Now(), begun: limits.Lending(b.Engine).Now(),
 		storage: storageOf(b.Journal), answers: b.Answers, policies: b.Policies, decisions: outcomes.New(b.Policies), accounts: accounts.New(),
 		denials: denials.New(b.Node), permits: permits.New(),
 	}
