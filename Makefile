@@ -17,6 +17,7 @@ CUT       ?= 60s
 FLUSH     ?= 100ms
 PARALLEL  ?= 10
 PACKAGES  ?= 4
+VERBOSE   ?= -v
 LINT      := $(BIN)/golangci-lint
 NPM       := bench/doors/npm
 TSC       := clients/typescript
@@ -72,10 +73,10 @@ sim-regions: need-go ## Simulate regions in a world that fails, SEEDS (20000) ti
 	$(GO) test -run 'TestSimulation$$' -count 1 -v -timeout 12h ./region -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
 
 crash: need-go ## Kill a server at random moments, ROUNDS (50) times, and count what is there
-	$(GO) test -run 'TestCrash' -count 1 -v -timeout 30m ./cmd/weir -args -rounds $(ROUNDS)
+	$(GO) test -run 'TestCrash' -count 1 $(VERBOSE) -timeout 30m ./cmd/weir -args -rounds $(ROUNDS)
 
 cluster-crash: need-go ## Kill, stop, cut off, replace and restart nodes of a cluster, each ROUNDS (50) times, and count what is there
-	$(GO) test -run 'TestClusterCrash' -count 1 -v -timeout $$(( $(ROUNDS) * 3 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS) -cluster-pace 2ms
+	$(GO) test -run 'TestClusterCrash' -count 1 $(VERBOSE) -timeout $$(( $(ROUNDS) * 3 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS) -cluster-pace 2ms
 
 regions-crash: need-go ## Cut a region off for CUT (60s), kill the node that writes another's digests, and count what is there
 	$(GO) test -run 'TestRegionsOfProcesses$$' -count 1 -v -timeout 30m ./cmd/weir -args -regions.cut $(CUT)
@@ -102,7 +103,7 @@ sim-leased: need-go ## Simulate the grants of leased limits in a world that fail
 	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h -v ./limit/grant -args -sim.seeds $(LEASED_SEEDS) -sim.first $(FIRST)
 
 soak: need-go ## The long tests: leaks, settings, simulation, kills, clusters under faults; ROUNDS (50) scales them all
-	$(GO) test -run 'TestSoak$$' -count 1 -v -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
+	$(GO) test -run 'TestSoak$$' -count 1 $(VERBOSE) -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
 	$(GO) test -run 'TestSettings$$|TestFreshOverHTTP' -count 1 -timeout 6h ./cmd/weir -args -settings.seeds $(ROUNDS) -fresh-rounds $$(( $(ROUNDS) * 30 ))
 	$(GO) test -run 'TestDamage$$|TestFreshReads' -count 1 -timeout 6h ./journal -args -damages $$(( $(ROUNDS) * 60 )) -fresh.rounds $$(( $(ROUNDS) * 30 ))
 	$(GO) test -run 'TestNeverOver$$' -count 1 -timeout 6h ./cluster/strict -args -brute.rounds $(ROUNDS)
