@@ -66,7 +66,7 @@ func retryWhileUnavailable(ctx context.Context, ask func() error) error {
 // NotYetCreated makes a bucket that is not there an error that is worth another try: of
 // nodes that start together, one makes it while others see it come.
 func NotYetCreated(err error) error {
-	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, nats.ErrStreamNotFound) {
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return errors.Join(nats.ErrTimeout, err)
 	}
 	return err
@@ -77,9 +77,11 @@ func NotYetCreated(err error) error {
 const CodeNoPeers = 10005
 
 // IsUnavailable tells whether an error says that no server could answer, or too few. A deadline is
-// the client's own for one request: who asks looks at that of ctx.
+// the client's own for one request: who asks looks at that of ctx. A stream that is not there is one
+// too: what asks for it has found or made it before, and a server that has just become a leader may
+// not know of it yet. Who asks whether it is there looks at the error first.
 func IsUnavailable(err error) bool {
-	if code, is := apiCode(err); code == http.StatusServiceUnavailable || is == CodeNoPeers {
+	if code, is := apiCode(err); code == http.StatusServiceUnavailable || is == CodeNoPeers || is == int(jetstream.JSErrCodeStreamNotFound) {
 		return true
 	}
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||

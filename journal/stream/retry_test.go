@@ -18,7 +18,11 @@ func TestRetryUnavailable(t *testing.T) {
 		{nats.ErrNoResponders, true},
 		{&jetstream.APIError{Code: 503}, true},
 		{&nats.APIError{Code: 503, ErrorCode: 10008, Description: "JetStream system temporarily unavailable"}, true}, // of a watch
-		{NotYetCreated(nats.ErrStreamNotFound), true},
+		{NotYetCreated(jetstream.ErrBucketNotFound), true},
+		{jetstream.ErrBucketNotFound, false},
+		{jetstream.ErrStreamNotFound, true}, // by a server that does not know of it yet
+		{nats.ErrStreamNotFound, true},
+		{&jetstream.APIError{Code: 404, ErrorCode: 10059, Description: "stream not found"}, true},
 		{&nats.APIError{Code: 400, ErrorCode: 10058, Description: "stream name already in use"}, false},
 		{&jetstream.APIError{Code: 400, ErrorCode: 10005, Description: "no suitable peers for placement, peer offline"}, true},
 		{&jetstream.APIError{Code: 400, ErrorCode: 10058, Description: "stream name already in use"}, false},

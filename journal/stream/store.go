@@ -49,12 +49,19 @@ func Open(ctx context.Context, js jetstream.JetStream, of Identity, copies func(
 		{&s.flushes, FlushStream, flushSubject, "the journal's stream", "all hits since the snapshots"},
 		{&s.snapshots, SnapshotStream, snapshotSubject + ".>", "the stream of snapshots", "all hits before the journal begins"},
 	} {
+		absent := false
 		find := func(ctx context.Context) (err error) {
 			*one.stream, err = s.js.Stream(ctx, one.name)
 			return err
 		}
-		err = RetryUnavailable(ctx, find)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = RetryUnavailable(ctx, func(ctx context.Context) error {
+			err := find(ctx)
+			if absent = errors.Is(err, jetstream.ErrStreamNotFound); absent {
+				return nil
+			}
+			return err
+		})
+		if absent {
 			missing = append(missing, record.Finding{Where: one.called, What: "missing", Cost: one.cost})
 			if !create {
 				return nil, missing, nil
@@ -66,7 +73,7 @@ func Open(ctx context.Context, js jetstream.JetStream, of Identity, copies func(
 			err = RetryUnavailable(ctx, func(ctx context.Context) (err error) {
 				*one.stream, err = s.js.CreateStream(ctx, streamConfig(one.name, one.subject, made, copies(replica.Replicas)))
 				if taken(err) {
-					err = NotYetCreated(find(ctx))
+					err = find(ctx)
 				}
 				return err
 			})
