@@ -69,9 +69,6 @@ func (s *Strict) commit(ctx context.Context) {
 	}
 }
 
-// breakerTime is for how long a holder that did not answer in time is not asked again.
-const breakerTime = time.Second
-
 // Decide is of policy.Strict: it takes or peeks at the holder of the keys' group.
 // The error is a *weir.Error of the holder's engine.
 func (s *Strict) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
@@ -147,7 +144,7 @@ func (s *Strict) askAgain(i int, q checks.Question) (a answer, err error) {
 
 // inTime asks the holder of a group, unless it did not answer a moment ago.
 func (s *Strict) inTime(i int, ask func(ctx context.Context) error) error {
-	if time.Now().UnixNano() < s.groups[i].breakerUntil.Load() {
+	if !s.groups[i].breaker.enter(time.Now()) {
 		return errResting
 	}
 	return s.within(s.life, s.cfg.Deadline, i, ask)
@@ -155,12 +152,11 @@ func (s *Strict) inTime(i int, ask func(ctx context.Context) error) error {
 
 // within asks the holder of a group, whether it answered a moment ago or not.
 func (s *Strict) within(ctx context.Context, d time.Duration, i int, ask func(ctx context.Context) error) error {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	err := ask(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		s.groups[i].breakerUntil.Store(time.Now().Add(breakerTime).UnixNano())
-	}
+	s.groups[i].breaker.leave(began, time.Now(), err == nil, errors.Is(err, context.DeadlineExceeded))
 	return err
 }
 

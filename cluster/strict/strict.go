@@ -85,9 +85,9 @@ type Strict struct {
 
 // group is one part of the keys.
 type group struct {
-	name         string        // of its lease
-	ready        atomic.Uint64 // token of the lease under which this node knows all; 0: none
-	breakerUntil atomic.Int64  // Unix ns until when the holder is taken for away (the circuit breaker)
+	name    string        // of its lease
+	ready   atomic.Uint64 // token of the lease under which this node knows all; 0: none
+	breaker breaker       // of the holder
 
 	answering *nats.Subscription // nil: we are not the holder; the keeper's
 }
