@@ -66,7 +66,7 @@ func New(cfg Config) *Leased {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	l := &Leased{cfg: cfg, side: limits.Lending(cfg.Engine), seed: maphash.MakeSeed(), wake: make(chan struct{}, 1)}
-	l.lends = Lender{cfg: cfg, side: l.side, stats: &l.stats}
+	l.lends = Lender{cfg: cfg, side: l.side, stats: &l.stats, most: maxBooks}
 	for i := range l.shards {
 		l.shards[i].keys, l.shards[i].lent = map[entryKey]*entry{}, map[*entry]struct{}{}
 	}

@@ -18,6 +18,7 @@ type Lender struct {
 	side   limits.Lender
 	groups [lease.Groups]group
 	stats  *counters
+	most   int // books of a group
 }
 
 // group is what this node has lent of the keys of one group, while it holds its lease.
@@ -25,7 +26,8 @@ type group struct {
 	mu      sync.Mutex // guards all below, and is held while a question is decided
 	token   uint64     // of the lease
 	books   map[bookKey]*book
-	sweepAt int // books at which those are forgotten of which nothing is out
+	sweepAt int   // books at which those are forgotten of which nothing is out
+	sweptAt int64 // when that was last done, by the engine's clock
 }
 
 type bookKey struct{ limit, key string }
@@ -36,8 +38,12 @@ type book struct {
 	told  uint64 // to the journal: Own
 }
 
-// maxBooks bounds the keys of a group of which something is out: of others nothing is lent.
+// maxBooks bounds the keys of a group of which something is out, but for what earlier holders had out: of others
+// nothing is lent, and nothing kept.
 const maxBooks = 20_000
+
+// sweepPause is between two sweeps of a group that has as many books as it may.
+const sweepPause = time.Second
 
 // Learn is of strict.Lender: what earlier holders had out is read from the engine, which has
 // followed the journal.
@@ -64,18 +70,29 @@ func (g *group) book(key bookKey, terms grant.Terms) *book {
 	return b
 }
 
+// bookFor is book for a question; where a group has as many as it may, one that is not kept: full. The caller
+// holds g.mu.
+func (g *group) bookFor(key bookKey, terms grant.Terms, most int) (b *book, full bool) {
+	if g.books[key] == nil && len(g.books) >= most {
+		return &book{terms: terms}, true
+	}
+	return g.book(key, terms), false
+}
+
 // sweep forgets the books of which nothing is out, once there are twice as many as were left the
-// last time. The caller holds g.mu.
-func (g *group) sweep(now int64) {
-	if len(g.books) < g.sweepAt {
+// last time, or as many as there may be: then also those that only know of what was asked. The
+// caller holds g.mu.
+func (g *group) sweep(now int64, most int) {
+	full := len(g.books) >= most && now-g.sweptAt >= int64(sweepPause)
+	if len(g.books) < g.sweepAt && !full {
 		return
 	}
 	for key, b := range g.books {
-		if b.Idle(now, b.terms) {
+		if b.Idle(now, b.terms) || full && b.LentNothing() {
 			delete(g.books, key)
 		}
 	}
-	g.sweepAt = max(256, 2*len(g.books))
+	g.sweepAt, g.sweptAt = min(max(256, 2*len(g.books)), most), now
 }
 
 // Decide is of strict.Lender: what is out of a limit counts for strict ones of its name.
@@ -126,7 +143,7 @@ func (l *Lender) Serve(i int, token uint64, asked []byte) (told []byte, commit b
 // told. The caller holds g.mu.
 func (l *Lender) lend(g *group, i int, q *question) (a answer, commit bool) {
 	now := l.side.Now()
-	g.sweep(now)
+	g.sweep(now, l.most)
 	asked := make([]weir.Check, len(q.items))
 	beside := make([]uint64, len(q.items))
 	books := make([]*book, len(q.items))
@@ -141,8 +158,8 @@ func (l *Lender) lend(g *group, i int, q *question) (a answer, commit bool) {
 		}
 		asked[k] = weir.Check{Limit: of, Key: it.key, N: it.ask.Need, Shadow: it.shadow}
 		terms := grant.TermsOf(of.Limit())
-		books[k] = g.book(bookKey{of.Name(), it.key}, terms)
-		if len(g.books) > maxBooks {
+		var full bool
+		if books[k], full = g.bookFor(bookKey{of.Name(), it.key}, terms, l.most); full {
 			it.ask.Want = 0
 		}
 		if it.ask.ID.Number != 0 {

@@ -82,6 +82,16 @@ func (b *Book) Idle(now int64, t Terms) bool {
 	return len(b.grants)+len(b.before) == 0
 }
 
+// LentNothing tells whether the Book knows of nothing but how much nodes ask for.
+func (b *Book) LentNothing() bool {
+	for i := range b.grants {
+		if b.grants[i].granted > 0 {
+			return false
+		}
+	}
+	return len(b.before) == 0
+}
+
 // lapse forgets what has ended, T ago.
 func (b *Book) lapse(now int64, t Terms) {
 	keep := b.grants[:0]
