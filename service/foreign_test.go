@@ -28,8 +28,11 @@ func TestForeignKeysAreNotLookedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
-	s, err := New(Backend{Engine: engine, Tokens: NewTokens(set)}, Config{Logger: slog.New(slog.DiscardHandler)})
+	policies, err := policy.NewLive(engine, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Backend{Engine: engine, Policies: policies, Tokens: NewTokens(set)}, Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +40,8 @@ func TestForeignKeysAreNotLookedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.engine, s.policies = new(weir.Engine), new(policy.Live)
+	engine.Close()
+	*engine, *policies = weir.Engine{}, policy.Live{}
 
 	ctx := t.Context()
 	asks := map[string]func(key string) error{

@@ -3,15 +3,21 @@ package service
 import (
 	"time"
 
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service/accounts"
 	"github.com/weir-counter/weir/service/caller"
+	"github.com/weir-counter/weir/service/decisions"
+	"github.com/weir-counter/weir/service/doors"
 	"github.com/weir-counter/weir/service/failure"
 	"github.com/weir-counter/weir/service/files"
+	"github.com/weir-counter/weir/service/ingest"
 	"github.com/weir-counter/weir/service/outcomes"
 	"github.com/weir-counter/weir/service/parse"
 	"github.com/weir-counter/weir/service/pools"
+	"github.com/weir-counter/weir/service/reads"
+	"github.com/weir-counter/weir/service/sources"
 	"github.com/weir-counter/weir/service/tally"
 )
 
@@ -42,6 +48,42 @@ type (
 	// PolicyFile is the file that policies come from.
 	PolicyFile      = files.PolicyFile
 	PolicyFileStats = files.PolicyFileStats
+	// Alarm is something that is wrong now.
+	Alarm = api.Alarm
+
+	// Door is a way in that has figures and alarms of its own; Limited is one that has limits of its own.
+	Door          = doors.Door
+	Limited       = doors.Limited
+	DoorFigures   = doors.Figures
+	DoorRequests  = doors.Requests
+	PacketFigures = doors.Packets
+	// RequestStats are the figures of requests of hits.
+	RequestStats = ingest.RequestStats
+
+	// Answers is who answers questions about keys in a cluster whose nodes hold a share of them each.
+	Answers = sources.Answers
+	Fresh   = sources.Fresh
+	// Scope says whose hits an answer has.
+	Scope = parse.Scope
+
+	// Questions, each of the method of its name.
+	CountQuestion    = sources.CountQuestion
+	CountQuery       = reads.CountQuery
+	Counting         = reads.Counting
+	SeriesQuery      = reads.SeriesQuery
+	AlignedQuery     = reads.AlignedQuery
+	TopQuery         = reads.TopQuery
+	KeysQuery        = reads.KeysQuery
+	ExportQuery      = reads.ExportQuery
+	DecisionQuestion = decisions.DecisionQuestion
+	WhoQuery         = decisions.WhoQuery
+	Reservation      = decisions.Reservation
+)
+
+// DefaultWindow is that of a question that names none; MaxBatch bounds the questions of one Batch.
+const (
+	DefaultWindow = reads.DefaultWindow
+	MaxBatch      = sources.MaxBatch
 )
 
 // AsError is err as an *Error: that of the engine or of a context is turned into one.
@@ -86,17 +128,12 @@ func ReadTokens(path string) (*Tokens, error) { return files.ReadTokens(path) }
 // ReadPolicyFile reads the policy file for the first time (files.ReadPolicyFile).
 func ReadPolicyFile(path string) (*PolicyFile, *policy.Set, error) { return files.ReadPolicyFile(path) }
 
-// Accounts are the figures of all identities, by name, for metrics, with the requests that proved no
-// identity.
-func (s *Service) Accounts() (list []AccountStats, unauthorized uint64) { return s.accounts.List() }
+// Fingerprint tells requests under the same idempotency key apart, by their content and the kind that it is written
+// in (ingest.Fingerprint).
+func Fingerprint(kind byte, content []byte) uint64 { return ingest.Fingerprint(kind, content) }
 
-// Decisions are the outcomes of all policies, for metrics, with the requests that no policy was for.
-func (s *Service) Decisions() (list []Decisions, unmatched uint64) { return s.decisions.List() }
+// Refunded is by how many more requests may pass after a Refund (decisions.Refunded).
+func Refunded(made []policy.Changed) uint64 { return decisions.Refunded(made) }
 
-// Tokens are the figures of the tokens in use, for metrics; false: the service is not locked.
-func (s *Service) Tokens() (st TokenStats, locked bool) {
-	if s.backend.Tokens == nil {
-		return st, false
-	}
-	return s.backend.Tokens.Stats(), true
-}
+// Milliseconds rounds up: who waits for so long has waited long enough.
+func Milliseconds(d time.Duration) time.Duration { return decisions.Milliseconds(d) }

@@ -1,49 +1,56 @@
 package service
 
 import (
-	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/limits"
-	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/service/accounts"
-	"github.com/weir-counter/weir/service/denials"
-	"github.com/weir-counter/weir/service/outcomes"
-	"github.com/weir-counter/weir/service/permits"
+	"github.com/weir-counter/weir/service/access"
+	"github.com/weir-counter/weir/service/admin"
+	"github.com/weir-counter/weir/service/decisions"
+	"github.com/weir-counter/weir/service/doors"
+	"github.com/weir-counter/weir/service/health"
+	"github.com/weir-counter/weir/service/ingest"
 	"github.com/weir-counter/weir/service/pools"
+	"github.com/weir-counter/weir/service/reads"
+	"github.com/weir-counter/weir/service/sources"
+	"github.com/weir-counter/weir/service/storage"
+)
+
+// The rooms whose methods are those of a Service.
+type (
+	// Access says who calls, and what that one may do: WithToken, WithPassword, WithCertificate, WithName, Identify, ...
+	Access = access.Service
+	// Ingestion takes hits: Ingest, CheckBatch, Hit, Verdict, Once, EnterDurable, Sync, LeaveDurable.
+	Ingestion = ingest.Service
+	// Reading answers questions about keys: Count, Rate, Series, Aligned, Top, Keys, Batch, Export.
+	Reading = reads.Service
+	// Deciding asks limits and changes what keys have used: Allow, Reserve, Settle, Refund, ResetLimit, GrantLimit,
+	// TakePermit, Why, Who, Limits, LimitKeys, ...
+	Deciding = decisions.Service
+	// Administration is for operators: Stats, Nodes, Regions, Delete, DeletePrefix, Remove, Forget, Backup, Restore.
+	Administration = admin.Service
+	// Health is Alarms and Ready.
+	Health = health.Service
 )
 
 // Service answers for one engine. Create it with New; it may be used by many goroutines,
-// and does not close the engine.
+// and does not close the engine. Its methods are those of its rooms, and the few below.
 type Service struct {
+	*Access
+	*Ingestion
+	*Reading
+	*Deciding
+	*Administration
+	*Health
+
 	// Pools are the ceilings, for doors to take places of.
 	Pools *Pools
 
-	engine  *weir.Engine
 	backend Backend
 	cfg     Config // defaults applied, valid
-	log     *slog.Logger
-	started time.Time
-	begun   int64 // started, by the clock that limits are kept by, in ns
-
-	storage   storage
-	peers     peers
-	answers   Answers
-	policies  *policy.Live
-	decisions *outcomes.Counts
-	requests  requests
-	doors     []Door // does not change once they answer
-	accounts  *accounts.Accounts
-	denials   *denials.Ring
-	permits   *permits.Table
-	reserving sync.Map // IDs of reservations that are being made
-
-	// waitedInVain: the journal fails, and somebody has waited for DurableTimeout since.
-	waitedInVain atomic.Bool
+	sources *sources.Sources
+	doors   *doors.List
 }
 
 // New returns a Service that answers from b. It fails with a *weir.Error of
@@ -60,16 +67,34 @@ func New(b Backend, cfg Config) (*Service, error) {
 		}
 		b.Policies = none
 	}
-	s := &Service{
-		Pools: pools.New(pools.Bounds{InFlight: cfg.MaxInFlight, Durable: cfg.MaxDurable, BufferedBytes: cfg.MaxBufferedBytes, BodyBytes: cfg.MaxBodyBytes}), engine: b.Engine, backend: b, cfg: cfg, log: cfg.Logger, started: time.Now(), begun: limits.Lending(b.Engine).Now(),
-		storage: storageOf(b.Journal), answers: b.Answers, policies: b.Policies, decisions: outcomes.New(b.Policies), accounts: accounts.New(),
-		denials: denials.New(b.Node), permits: permits.New(),
-	}
-	if s.answers == nil {
-		s.answers = held{s}
-	}
-	s.peers = s.peersOf(b.Cluster)
-	return s, nil
+	places := pools.New(pools.Bounds{InFlight: cfg.MaxInFlight, Durable: cfg.MaxDurable, BufferedBytes: cfg.MaxBufferedBytes, BodyBytes: cfg.MaxBodyBytes})
+	gate, kept, attached := access.NewGate(b.Tokens, cfg.Audit), storage.Of(b.Journal), new(doors.List)
+	from := sources.New(b.Engine, b.Answers, b.Cluster, b.Regions, places)
+	wrong := health.New(health.Parts{
+		Engine: b.Engine, Sources: from, Storage: kept, Pools: places, Doors: attached,
+		History: b.History, Regions: b.Regions, Tokens: b.Tokens, PolicyFile: b.PolicyFile, More: b.Alarms,
+	})
+	return &Service{
+		Access: access.New(gate),
+		Ingestion: ingest.New(ingest.Parts{
+			Engine: b.Engine, Gate: gate, Storage: kept, Pools: places, Log: cfg.Logger,
+			MaxBatch: cfg.MaxBatch, DurableTimeout: cfg.DurableTimeout,
+		}),
+		Reading: reads.New(reads.Parts{
+			Gate: gate, Sources: from, Pools: places, History: b.History, Regions: b.Regions, Log: cfg.Logger,
+			MaxAnswers: cfg.MaxAnswers,
+		}),
+		Deciding: decisions.New(decisions.Parts{
+			Engine: b.Engine, Gate: gate, Sources: from, Pools: places, Policies: b.Policies, Doors: attached,
+			PolicyFile: b.PolicyFile, Node: b.Node, Log: cfg.Logger, MaxInlinePer: cfg.MaxInlinePer,
+		}),
+		Administration: admin.New(admin.Parts{
+			Engine: b.Engine, Gate: gate, Sources: from, Storage: kept, Pools: places, Health: wrong,
+			History: b.History, Regions: b.Regions, Cluster: b.Cluster, Version: cfg.Version, Log: cfg.Logger,
+		}),
+		Health: wrong,
+		Pools:  places, backend: b, cfg: cfg, sources: from, doors: attached,
+	}, nil
 }
 
 // Config is the settings of s, with their defaults.
@@ -78,17 +103,14 @@ func (s *Service) Config() Config { return s.cfg }
 // Backend is what s answers from, for metrics: a door that serves clients asks s itself.
 func (s *Service) Backend() Backend { return s.backend }
 
-// Now is the second that questions without a time are asked at. It is the
-// engine's second as a whole, hits of its remaining fraction included: a
-// window that ended within a second could not be exact. An engine on event
-// time that has seen no hit has no time yet; any answers zero then.
-func (s *Service) Now() time.Time {
-	now := s.engine.Now()
-	if now.IsZero() {
-		now = time.Now()
-	}
-	return now.Truncate(time.Second)
-}
+// Attach adds a door. It is for whoever puts a node together, before the doors answer.
+func (s *Service) Attach(d Door) { s.doors.Attach(d) }
 
-// wall is the engine's time of day, also where it counts by event time.
-func (s *Service) wall() time.Time { return replication.Of(s.engine).Wall() }
+// Doors are the figures of those that are attached.
+func (s *Service) Doors() []DoorFigures { return s.doors.Figures() }
+
+// Now is the second that questions without a time are asked at: sources.Sources.Now.
+func (s *Service) Now() time.Time { return s.sources.Now() }
+
+// Freshness is that of this node.
+func (s *Service) Freshness() api.Freshness { return s.sources.Freshness() }

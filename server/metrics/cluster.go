@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/backend"
 )
 
@@ -69,7 +68,7 @@ func (c *clusterCollector) Collect(out chan<- prometheus.Metric) {
 			continue
 		}
 		gauge(c.late, oneIf(n.Late), n.Name)
-		gauge(c.lag, service.Lag(now, n), n.Name)
+		gauge(c.lag, n.Lag(now), n.Name)
 		gauge(c.heard, now.Sub(n.Heard).Seconds(), n.Name)
 		if skew, ok := clocks[n.Origin]; ok {
 			gauge(c.ahead, skew.Ahead.Seconds(), n.Name)

@@ -114,3 +114,11 @@ type NotFreshError struct {
 }
 
 func (e *NotFreshError) Error() string { return e.Reason }
+
+// Lag is how late its hits are, in seconds. Of a node that left nothing is to come.
+func (n Node) Lag(now time.Time) float64 {
+	if n.Self || n.Left {
+		return 0
+	}
+	return now.Sub(n.AsOf).Seconds()
+}

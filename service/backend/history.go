@@ -27,6 +27,9 @@ type History interface {
 	Stats() HistoryStats
 }
 
+// HistoryTimeout bounds a question to history.
+const HistoryTimeout = 5 * time.Second
+
 // HistoryTotal is the hits of a span: at least Lower, and at most Upper if Bounded.
 type HistoryTotal struct {
 	Lower, Upper uint64

@@ -7,6 +7,8 @@
 package caller
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/netip"
 
 	"github.com/weir-counter/weir/auth"
@@ -67,6 +69,16 @@ func (c Caller) String() string {
 		return "identity " + c.Name()
 	}
 	return c.Remote()
+}
+
+// Own is a key of this identity alone, of an idempotent request or a reservation, so that no other can ask what became
+// of it. It is of the same length whatever the name.
+func (c Caller) Own(key string) string {
+	if !c.Known() {
+		return key
+	}
+	own := sha256.Sum256([]byte(c.Name() + "\x00" + key))
+	return hex.EncodeToString(own[:])
 }
 
 // account is whom pools give a share: the identity, wherever it calls from, or the address.

@@ -2,7 +2,9 @@ package parse
 
 import (
 	"fmt"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
@@ -49,4 +51,12 @@ func Fresh(text string) (time.Duration, error) {
 			Message: fmt.Sprintf("fresh of %s: must be more than 0 and at most %s", text, units.FormatDuration(LongestFresh))}
 	}
 	return within, nil
+}
+
+// Named refuses a key that an answer in JSON could not name; the engine checks the rest.
+func Named(key string) error {
+	if !utf8.ValidString(key) {
+		return &failure.Error{Code: api.CodeInvalidKey, Field: "key", Message: "key " + strconv.Quote(failure.Clip(key)) + " is not UTF-8"}
+	}
+	return nil
 }

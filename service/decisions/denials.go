@@ -1,0 +1,181 @@
+package decisions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service/caller"
+	"github.com/weir-counter/weir/service/denials"
+	"github.com/weir-counter/weir/service/failure"
+	"github.com/weir-counter/weir/service/rights"
+)
+
+// NoteDenial keeps why requests were denied, if they were, under an ID that it puts into d.Denial. Allow does it; it is
+// for a door that denies because of what a peek said. It is for right after the decision.
+func (s *Service) NoteDenial(requests []policy.Request, d *policy.Decision) {
+	if d.Denied == nil {
+		return
+	}
+	clock := replication.Of(s.parts.Engine)
+	raw := clock.UncorrectedWall()
+	now := denials.Moment{Wall: raw.Add(clock.ClockCorrection()), Raw: raw}
+	s.denials.Note(now, s.parts.Sources.AboutDenial(now.Wall), requests, d)
+}
+
+// Why is why a request was denied, by the ID of the denial. Who may not read all keys and limits
+// of it is answered as if it was not there.
+func (s *Service) Why(c caller.Caller, id string) (api.DenialAnswer, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Read)
+	if err != nil {
+		return api.DenialAnswer{}, err
+	}
+	node, number := denials.Cut(id)
+	if node != s.denials.Node() {
+		return api.DenialAnswer{}, s.notHere(id, node)
+	}
+	d, found := s.denials.Find(number)
+	if !may.All() {
+		if found != denials.Here || !mayKnow(may, &d) {
+			return api.DenialAnswer{}, &failure.Error{Code: api.CodeUnknownDenial, Field: "id",
+				Message: "there is no denial " + failure.Clip(id) + " that this identity may read, or it is gone: " + keptDenials}
+		}
+	}
+	switch found {
+	case denials.Gone:
+		return api.DenialAnswer{}, &failure.Error{Code: api.CodeDenialGone, Field: "id", Message: "denial " + failure.Clip(id) + " is gone, newer ones took its place: " + keptDenials}
+	case denials.Unknown:
+		return api.DenialAnswer{}, &failure.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "no denial has the ID " + failure.Clip(id) + " since this server started, which forgets those before"}
+	}
+	return s.denialAnswer(id, &d), nil
+}
+
+// keptDenials says how long IDs are known.
+var keptDenials = fmt.Sprintf("a server keeps the newest %d, %d of them for each %dth part of all keys", denials.Kept, denials.PerSet, denials.Sets)
+
+// notHere is the error for an ID of another server.
+func (s *Service) notHere(id, node string) error {
+	switch own := s.denials.Node(); {
+	case own == "":
+		return &failure.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "denial " + failure.Clip(id) + " is of node " + failure.Clip(node) + " of a cluster, and this server counts alone"}
+	case node == "":
+		return &failure.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "denial " + failure.Clip(id) + " is of a server alone: IDs of this cluster begin with the name of a node, as those of this one with " + own + "-"}
+	default:
+		return &failure.Error{Code: api.CodeOtherNode, Field: "id", Message: "node " + failure.Clip(node) + " keeps denial " + failure.Clip(id) + ", and this is " + own + ": ask that one"}
+	}
+}
+
+// mayKnow tells whether all of a denial is for the role.
+func mayKnow(may rights.Rights, d *denials.Denial) bool {
+	if d.More > 0 { // of which nothing was kept
+		return false
+	}
+	for i := range d.Rules {
+		if r := &d.Rules[i]; !may.Holds(r.Asked) || !may.Holds(r.Key) || !may.Limit(r.Name) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Service) denialAnswer(id string, d *denials.Denial) api.DenialAnswer {
+	answer := api.DenialAnswer{
+		ID: id, Node: s.denials.Node(), At: api.Millis(d.At), More: d.More, Limits: make([]api.DenialLimit, len(d.Rules)),
+		Freshness: api.DenialKnowledge{AsOf: api.Millis(d.AsOf), Late: d.Late},
+	}
+	set := s.parts.Policies.Set()
+	for i := range d.Rules {
+		answer.Limits[i] = denialLimit(d, &d.Rules[i], set, s.denials.Node() == "")
+	}
+	return answer
+}
+
+// denialLimit is what a rule said. A server alone decides every limit alike, and its answer has the word of the policy.
+func denialLimit(d *denials.Denial, r *denials.Rule, set *policy.Set, alone bool) api.DenialLimit {
+	l := api.DenialLimit{
+		Name: r.Name, Inline: r.Inline, Asked: r.Asked, Key: r.Key, Where: r.Where.String(), Away: r.Away, Elsewhere: r.Elsewhere,
+		Limit: r.Limit.N, PerSeconds: r.Limit.Per.Seconds(), Burst: r.Limit.Burst, Algorithm: r.Limit.Algorithm.String(), Calendar: r.Limit.Calendar.String(),
+		N: r.N, Used: r.Limit.Burst - min(r.Remaining, r.Limit.Burst), Remaining: r.Remaining,
+		ResetAt: api.Millis(d.At.Add(Milliseconds(r.Reset))), Admissions: admissionsOf(r.Known), Doubt: r.Doubt.Seconds(),
+	}
+	if r.RetryAfter > 0 {
+		at := api.Millis(d.At.Add(Milliseconds(r.RetryAfter)))
+		l.RetryAt = &at
+	}
+	enough := r.Enough()
+	l.Enough = api.EnoughLimit{Limit: enough.N, PerSeconds: enough.Per.Seconds(), Burst: enough.Burst}
+	if r.Inline {
+		return l
+	}
+	l.Changed = true
+	for _, m := range set.Match(r.Asked) {
+		if m.Policy.Name != r.Name {
+			continue
+		}
+		l.Keys, l.By, l.Line = m.Policy.Keys, m.Policy.By, m.Policy.Line
+		if alone {
+			l.Where = m.Policy.Where.String()
+		}
+		l.Override = m.Limit != m.Policy.Limit
+		l.Changed = m.Limit != r.Limit || m.Key != r.Key || m.Policy.Mode != policy.Enforce
+	}
+	return l
+}
+
+// admissionsOf has those of one time together.
+func admissionsOf(known []limit.Admitted) []api.Admission {
+	list := make([]api.Admission, 0, len(known))
+	for i, a := range known {
+		if i > 0 && known[i-1].At == a.At {
+			list[len(list)-1].N += a.N
+			continue
+		}
+		list = append(list, api.Admission{At: api.Millis(time.Unix(0, a.At)), N: a.N})
+	}
+	return list
+}
+
+// WhoQuery asks who is limited.
+type WhoQuery struct {
+	Window time.Duration // the keys were denied within it, before now; at most denials.Pause
+	N      int
+	Prefix string // only counted keys that begin with it
+	Limit  string // only this one; "": all
+}
+
+// Who lists the keys that limits deny now, most denied first: those that the caller may read, and no word of others.
+func (s *Service) Who(c caller.Caller, q WhoQuery) (api.WhoAnswer, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Read)
+	if err != nil {
+		return api.WhoAnswer{}, err
+	}
+	parts, err := may.PartsOf(q.Prefix)
+	if err != nil {
+		return api.WhoAnswer{}, err
+	}
+	if q.Window < time.Second || q.Window > denials.Pause || q.Window%time.Second != 0 {
+		return api.WhoAnswer{}, &failure.Error{Code: api.CodeInvalidWindow, Field: "window", Message: "window must be whole seconds from 1s to 5m: who was not denied for longer is not limited now"}
+	}
+	now := s.parts.Sources.Wall()
+	keys, over := s.denials.Who(now.Add(-q.Window), q.N, func(l *denials.Limited) bool {
+		return (q.Limit == "" || q.Limit == l.Name) && may.Limit(l.Name) &&
+			slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(l.Key, part) })
+	})
+	answer := api.WhoAnswer{At: api.Millis(now), WindowSeconds: int64(q.Window / time.Second), Prefix: q.Prefix, Node: s.denials.Node(), Keys: make([]api.LimitedKey, len(keys))}
+	if may.All() {
+		answer.Forgotten = over
+	}
+	for i, k := range keys {
+		answer.Keys[i] = api.LimitedKey{
+			Limit: k.Name, Inline: k.Inline, Key: k.Key, Denied: k.Denied, Since: api.Millis(k.Since), Last: api.Millis(k.Last),
+			RetryAfterSeconds: Milliseconds(max(0, k.Until.Sub(now))).Seconds(),
+		}
+	}
+	return answer, nil
+}

@@ -1,0 +1,141 @@
+package decisions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/internal/limits"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service/caller"
+	"github.com/weir-counter/weir/service/failure"
+	"github.com/weir-counter/weir/service/rights"
+	"github.com/weir-counter/weir/service/sources"
+)
+
+// Limits is the policies that the caller may read of, in order of application, then the limits of doors, and how they
+// decided in a window.
+func (s *Service) Limits(ctx context.Context, c caller.Caller, w time.Duration) (api.LimitsAnswer, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Read)
+	if err != nil {
+		return api.LimitsAnswer{}, err
+	}
+	policies := slices.DeleteFunc(s.listed(), func(p listed) bool { return !may.Sees(&p.Policy) })
+	answer := api.LimitsAnswer{
+		WindowSeconds: int64(w / time.Second), At: api.Time{Time: s.parts.Sources.Now()}, Limits: make([]api.LimitPolicy, len(policies)),
+	}
+	answer.AtOnce = s.atOnce(may)
+	if may.All() {
+		answer.File = s.parts.PolicyFile.State()
+	}
+	questions := make([]sources.CountQuestion, 0, 3*len(policies))
+	for i, p := range policies {
+		made := api.LimitPolicy{
+			Name: p.Name, Keys: p.Keys, By: p.By, Door: p.door,
+			Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(),
+			Mode: p.Mode.String(), Where: p.Where.String(), Warn: int(p.Warn), Last: p.Last, Overrides: len(p.Overrides),
+		}
+		if p.Where.ByOne() {
+			made.Away = p.Away.String()
+		}
+		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
+			questions = append(questions, sources.CountQuestion{Key: policy.HitPrefix + p.Name + ":" + outcome, At: answer.At.Time, Window: w})
+		}
+		answer.Limits[i] = made
+	}
+	counts, fresh, err := s.parts.Sources.Own().Counts(ctx, questions, nil)
+	if err != nil {
+		return api.LimitsAnswer{}, failure.As(err)
+	}
+	for i := range answer.Limits {
+		made := &answer.Limits[i]
+		made.Allowed, made.Denied, made.ShadowDenied = sources.Bounds(&counts[3*i], &fresh), sources.Bounds(&counts[3*i+1], &fresh), sources.Bounds(&counts[3*i+2], &fresh)
+	}
+	return answer, nil
+}
+
+// LimitKeys is the keys that have used most of a policy, at most n of them. All keys that the policy
+// is for must be the caller's.
+func (s *Service) LimitKeys(ctx context.Context, c caller.Caller, name string, n int) (api.LimitKeysAnswer, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Read)
+	if err != nil {
+		return api.LimitKeysAnswer{}, err
+	}
+	if err := s.mayReadLimit(may, name); err != nil {
+		return api.LimitKeysAnswer{}, err
+	}
+	l, known := s.parts.Policies.Limit(name)
+	if !known {
+		return api.LimitKeysAnswer{}, s.unknownLimit(name)
+	}
+	ask := s.parts.Sources.Own().LimitKeys
+	if limits.Where(l) != limit.WhereShared {
+		ask = s.parts.Sources.Held().LimitKeys // each node knows all of it
+	}
+	uses, err := ask(ctx, l, n)
+	if err != nil {
+		return api.LimitKeysAnswer{}, failure.As(err)
+	}
+	answer := api.LimitKeysAnswer{Name: name, Keys: make([]api.LimitKey, len(uses))}
+	for i, u := range uses {
+		answer.Keys[i] = api.LimitKey{
+			Key: u.Key, Used: u.Used, Burst: u.Limit.Burst, Remaining: u.Remaining,
+			Share: u.Share(), ResetSeconds: Milliseconds(u.Reset).Seconds(),
+		}
+	}
+	return answer, nil
+}
+
+// mayReadLimit is the same for a policy that is not there as for one that others have: who may read
+// of some only does not learn which there are.
+func (s *Service) mayReadLimit(may rights.Rights, name string) error {
+	if may.All() {
+		return nil
+	}
+	if s.seesLimit(may, name) {
+		return nil
+	}
+	return may.Refuse("name", "role read of this identity is not for the limit "+failure.Clip(name)+", or not for all of its keys")
+}
+
+// seesLimit tells whether there is a limit of the name, and it is for the role.
+func (s *Service) seesLimit(may rights.Rights, name string) bool {
+	return slices.ContainsFunc(s.listed(), func(p listed) bool { return p.Name == name && may.Sees(&p.Policy) })
+}
+
+// unknownLimit says which policies there are, in the words of package policy.
+func (s *Service) unknownLimit(name string) error {
+	err := s.parts.Policies.Peek([]policy.Request{{Key: "?", Limit: name}}, new(policy.Decision))
+	var unknown *weir.Error
+	if errors.As(err, &unknown) && unknown.Code == weir.CodeInvalidLimit {
+		return &failure.Error{Code: api.CodeUnknownLimit, Field: "name", Message: unknown.Message}
+	}
+	return &failure.Error{Code: api.CodeUnknownLimit, Field: "name", Message: fmt.Sprintf("limit %q came into the policy file just now: ask again", failure.Clip(name))}
+}
+
+// ForgetInline forgets what keys have used of the limits of a name that requests brought
+// along, or with "" of all such.
+func (s *Service) ForgetInline(ctx context.Context, c caller.Caller, name string) (_ api.ForgetAnswer, err error) {
+	defer func() { s.parts.Gate.Audit(ctx, c, "forget inline limits", cmp.Or(name, "all"), err) }()
+	if _, err := s.parts.Gate.EnterAll(c, auth.Admin); err != nil {
+		return api.ForgetAnswer{}, err
+	}
+	n, err := limits.Of(s.parts.Engine).ForgetInline(name)
+	if err != nil {
+		return api.ForgetAnswer{}, failure.As(err)
+	}
+	s.parts.Log.Info("forgot what was used of inline limits", "name", name, "states", n)
+	return api.ForgetAnswer{Forgotten: n}, nil
+}
+
+// Milliseconds rounds up: who waits for so long has waited long enough.
+func Milliseconds(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1) / time.Millisecond * time.Millisecond
+}

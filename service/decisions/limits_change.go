@@ -1,0 +1,145 @@
+package decisions
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service/caller"
+	"github.com/weir-counter/weir/service/failure"
+	"github.com/weir-counter/weir/service/parse"
+	"github.com/weir-counter/weir/service/rights"
+)
+
+// ResetLimit forgets what a key, as it is counted, has used of a limit, and takes its grant
+// back: policy.Live.Reset. Of a policy it is role admin's. What keys have used of limits that
+// requests brought along is also theirs who bring them, by role decide.
+func (s *Service) ResetLimit(ctx context.Context, c caller.Caller, name, key string) (_ api.ResetAnswer, err error) {
+	defer func() { s.parts.Gate.Audit(ctx, c, "reset limit", failure.Clip(name)+" of "+failure.Clip(key), err) }()
+	role := auth.Admin
+	if s.parts.Policies.IsInline(name) {
+		role = auth.Decide
+	}
+	may, err := s.parts.Gate.Enter(c, role)
+	if err != nil && role == auth.Decide {
+		may, err = s.parts.Gate.Enter(c, auth.Admin)
+	}
+	if err == nil {
+		err = s.mayChange(may, name, key)
+	}
+	if err != nil {
+		return api.ResetAnswer{}, err
+	}
+	made, known, err := s.parts.Policies.Reset(name, key)
+	switch {
+	case err != nil:
+		return api.ResetAnswer{}, failure.As(err)
+	case !known:
+		return api.ResetAnswer{}, s.unknownLimit(name)
+	}
+	return api.ResetAnswer{Name: made.Name, Key: key, Was: made.Was, Remaining: made.Remaining}, nil
+}
+
+// ResetInline forgets what a key has used of all limits that requests brought along, of the names that the caller may ask: role decide's,
+// or admin's. It returns of how many there was something to forget.
+func (s *Service) ResetInline(ctx context.Context, c caller.Caller, key string) (was int, err error) {
+	defer func() { s.parts.Gate.Audit(ctx, c, "reset inline limits", failure.Clip(key), err) }()
+	may, err := s.parts.Gate.Enter(c, auth.Decide)
+	if admin, refused := s.parts.Gate.Enter(c, auth.Admin); err != nil && refused == nil {
+		may, err = admin, nil
+	}
+	if err == nil {
+		err = parse.Named(key)
+	}
+	if err == nil {
+		err = may.CheckKey(key)
+	}
+	if err == nil && !may.AllLimits() {
+		err = may.Refuse("", "role "+may.Role.String()+" of this identity is for limits by name: name the one to reset")
+	}
+	if err != nil {
+		return 0, err
+	}
+	if was, err = s.parts.Policies.ResetInline(key); err != nil {
+		return was, failure.As(err)
+	}
+	return was, nil
+}
+
+// GrantLimit gives a key, as it is counted, n admissions beside a limit until a time:
+// policy.Live.Grant. n of 0 takes what is left of a grant back.
+func (s *Service) GrantLimit(ctx context.Context, c caller.Caller, name, key string, n uint64, until time.Time) (_ api.GrantAnswer, err error) {
+	defer func() {
+		s.parts.Gate.Audit(ctx, c, "grant", fmt.Sprintf("%d of %s to %s", n, failure.Clip(name), failure.Clip(key)), err)
+	}()
+	may, err := s.parts.Gate.Enter(c, auth.Admin)
+	if err == nil {
+		err = s.mayChange(may, name, key)
+	}
+	if err != nil {
+		return api.GrantAnswer{}, err
+	}
+	made, known, err := s.parts.Policies.Grant(name, key, n, until)
+	switch {
+	case err != nil:
+		return api.GrantAnswer{}, failure.As(err)
+	case !known:
+		return api.GrantAnswer{}, s.unknownLimit(name)
+	}
+	answer := api.GrantAnswer{Name: made.Name, Key: key, N: n, Remaining: made.Remaining}
+	if n > 0 {
+		answer.Until = &api.Time{Time: until}
+	}
+	return answer, nil
+}
+
+// mayChange fails unless the role is for a limit and one of its keys, whether they are there or not.
+func (s *Service) mayChange(may rights.Rights, name, key string) error {
+	if err := parse.Named(key); err != nil {
+		return err
+	}
+	if err := may.CheckKey(key); err != nil {
+		return err
+	}
+	if !may.AllLimits() && !may.Limit(name) {
+		return may.Refuse("name", "role "+may.Role.String()+" of this identity is not for the limit "+failure.Clip(name))
+	}
+	return nil
+}
+
+// Refund gives back what Allow took for the same requests, all at one time: policy.Live.Refund. The
+// zero time stands for what was taken last. Who may take may give back: role decide.
+func (s *Service) Refund(c caller.Caller, requests []policy.Request, taken time.Time) ([]policy.Changed, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Decide)
+	if err != nil {
+		return nil, err
+	}
+	if err := may.CheckDecision(requests); err != nil {
+		return nil, err
+	}
+	if err := s.tooLong(requests); err != nil {
+		return nil, err
+	}
+	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
+		return nil, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	made, err := s.parts.Policies.Refund(requests, taken, nil)
+	if err != nil {
+		return nil, s.undecided(may, err)
+	}
+	return made, nil
+}
+
+// Refunded is by how many more requests may pass after a Refund: the least of its limits, 0 without any.
+func Refunded(made []policy.Changed) (n uint64) {
+	for i, m := range made {
+		if i == 0 || m.Freed < n {
+			n = m.Freed
+		}
+	}
+	return n
+}

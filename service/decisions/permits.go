@@ -1,0 +1,171 @@
+package decisions
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/internal/limits"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service/caller"
+	"github.com/weir-counter/weir/service/failure"
+	"github.com/weir-counter/weir/service/parse"
+	"github.com/weir-counter/weir/service/permits"
+	"github.com/weir-counter/weir/service/rights"
+)
+
+// permitOf is what the ID of a permit says: base64 of the limit's name, the key, and the number of its holder. So
+// a server that has just started knows what a heartbeat is for.
+type permitOf struct {
+	limit, key string
+	holder     uint64
+}
+
+func (p permitOf) id() string {
+	b := wire.AppendText(wire.AppendText(nil, p.limit), p.key)
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(b, p.holder))
+}
+
+func permitOfID(id string) (p permitOf, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(id)
+	r := wire.NewReader(b)
+	p = permitOf{limit: r.Text(len(b)), key: r.Text(len(b))}
+	number := r.Bytes(8)
+	if err != nil || !r.Done() {
+		return p, &failure.Error{Code: api.CodeInvalidParameter, Field: "id", Message: "id " + failure.Clip(id) + " is not that of a permit: send it as it was answered"}
+	}
+	p.holder = binary.BigEndian.Uint64(number)
+	return p, nil
+}
+
+// age is for how long the service has answered, by the clock that limits are kept by.
+func (s *Service) age() time.Duration {
+	return time.Duration(limits.Lending(s.parts.Engine).Now() - s.begun)
+}
+
+// unlimitedTTL is told where no limit is for a key.
+const unlimitedTTL = 30 * time.Second
+
+// TakePermit gives the caller a permit of all limits of how many at once that are for a key, or of the one that is
+// named. A denial is an *Error of api.CodeAtOnce.
+func (s *Service) TakePermit(c caller.Caller, key, limit string) (api.PermitAnswer, error) {
+	var number [8]byte
+	_, _ = rand.Read(number[:]) // it does not fail
+	p := permitOf{limit, key, binary.BigEndian.Uint64(number[:])}
+	of, err := s.enterPermit(c, p)
+	if err != nil {
+		return api.PermitAnswer{}, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	o := s.permits.Take(s.age(), p.holder, of)
+	for i := range of {
+		switch {
+		case o.OK:
+			s.countPermit(of[i].Name, "allowed")
+		case o.Denied != nil && o.Denied.Name == of[i].Name:
+			s.countPermit(of[i].Name, "denied")
+		}
+	}
+	switch d := o.Denied; {
+	case o.OK:
+		return permitAnswer(p, of), nil
+	case o.Full:
+		return api.PermitAnswer{}, &failure.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("%d permits are held, which is all that a server keeps: try again later", permits.Most)}
+	case o.Starts:
+		return api.PermitAnswer{}, &failure.Error{Code: api.CodeAtOnce, RetryAfter: o.Wait, Message: fmt.Sprintf(
+			"limit %s: this server has just started, and does not know yet who holds a permit: it knows in %s, when a ttl is over, by their heartbeats", d.Name, units.FormatDuration(Milliseconds(o.Wait)))}
+	default:
+		return api.PermitAnswer{}, &failure.Error{Code: api.CodeAtOnce, RetryAfter: o.Wait, Message: fmt.Sprintf(
+			"limit %s: %d of %d permits of key %s are held; one is free when it is released, or in %s if its holder is silent", d.Name, o.Held, d.Most, failure.Clip(d.Key), units.FormatDuration(Milliseconds(o.Wait)))}
+	}
+}
+
+// RenewPermit is a heartbeat: the permit is held for its ttl more. One that was lost is an *Error of
+// api.CodePermitLost: its holder must stop.
+func (s *Service) RenewPermit(c caller.Caller, id string) (api.PermitAnswer, error) {
+	p, err := permitOfID(id)
+	if err != nil {
+		return api.PermitAnswer{}, err
+	}
+	of, err := s.enterPermit(c, p)
+	if err != nil {
+		return api.PermitAnswer{}, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	if o := s.permits.Renew(s.age(), p.holder, of); !o.OK {
+		return api.PermitAnswer{}, &failure.Error{Code: api.CodePermitLost, Field: "id", Message: "the permit is not held, or no longer: no heartbeat came within the ttl, or it was released. Stop, and take another"}
+	}
+	return permitAnswer(p, of), nil
+}
+
+// ReleasePermit gives a permit back. It may be sent again.
+func (s *Service) ReleasePermit(c caller.Caller, id string) (api.ReleaseAnswer, error) {
+	p, err := permitOfID(id)
+	if err != nil {
+		return api.ReleaseAnswer{}, err
+	}
+	of, err := s.enterPermit(c, p)
+	if err != nil {
+		return api.ReleaseAnswer{}, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	return api.ReleaseAnswer{Released: s.permits.Release(s.age(), p.holder, of)}, nil
+}
+
+// enterPermit begins a request about a permit, and takes a place for it.
+func (s *Service) enterPermit(c caller.Caller, p permitOf) ([]policy.AtOnce, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Decide)
+	if err != nil {
+		return nil, err
+	}
+	if bad := parse.Key(p.key); bad != nil {
+		return nil, &failure.Error{Code: bad.Code, Field: "key", Message: bad.Message}
+	}
+	if err := may.CheckDecision([]policy.Request{{Key: p.key, Limit: p.limit}}); err != nil {
+		return nil, err
+	}
+	if s.parts.Node != "" {
+		return nil, &failure.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: "how many at once (max) is kept by a server alone, and this is node " + s.parts.Node + " of a cluster: ask a server of its own for permits"}
+	}
+	of, err := s.parts.Policies.Set().AtOnce(p.key, p.limit)
+	if err != nil {
+		return nil, s.undecided(may, err)
+	}
+	return of, s.parts.Pools.Decisions.Enter(c, 1)
+}
+
+// permitAnswer has the shortest of the limits' times.
+func permitAnswer(p permitOf, of []policy.AtOnce) api.PermitAnswer {
+	ttl := unlimitedTTL
+	if len(of) > 0 {
+		ttl = slices.MinFunc(of, func(a, b policy.AtOnce) int { return int(a.TTL - b.TTL) }).TTL
+	}
+	return api.PermitAnswer{ID: p.id(), TTLSeconds: ttl.Seconds(), Unmatched: len(of) == 0}
+}
+
+// countPermit counts an outcome where those of other limits are counted; a hit that is refused changes nothing.
+func (s *Service) countPermit(limit, outcome string) {
+	_ = s.parts.Engine.Hit(policy.HitPrefix + limit + ":" + outcome)
+}
+
+// atOnce lists the limits of how many at once that the caller may read of.
+func (s *Service) atOnce(may rights.Rights) (list []api.AtOnceLimit) {
+	all := s.parts.Policies.Set().Concurrencies()
+	if len(all) == 0 {
+		return nil
+	}
+	held, keys := s.permits.Held(s.age())
+	for _, l := range all {
+		if may.Sees(&policy.Policy{Name: l.Name, Keys: l.Keys}) {
+			list = append(list, api.AtOnceLimit{Name: l.Name, Keys: l.Keys, By: l.By, Max: l.Max, TTLSeconds: l.TTL.Seconds(), Held: held[l.Name], HeldKeys: keys[l.Name]})
+		}
+	}
+	return list
+}

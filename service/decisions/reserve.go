@@ -1,0 +1,123 @@
+package decisions
+
+import (
+	"crypto/rand"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service/caller"
+	"github.com/weir-counter/weir/service/failure"
+)
+
+// defaultReservation is for how long a reservation can be settled where nobody says.
+const defaultReservation = time.Minute
+
+// Reservation is how a request reserves.
+type Reservation struct {
+	ID       string        // chosen by who asks, so that the request may be sent again; "": one is made
+	TTL      time.Duration // 0: a minute
+	GiveBack bool          // what is not settled is given back; else it stays used
+}
+
+// Reserve is Allow of requests whose need is known later, and returns the ID to settle them by; "" for a denial. With an ID
+// that is known it takes nothing more: known is true, and d says nothing.
+func (s *Service) Reserve(c caller.Caller, requests []policy.Request, r Reservation, d *policy.Decision) (id string, known bool, err error) {
+	may, err := s.parts.Gate.Enter(c, auth.Decide)
+	if err != nil {
+		return "", false, err
+	}
+	if err := may.CheckDecision(requests); err != nil {
+		return "", false, err
+	}
+	if err := s.tooLong(requests); err != nil {
+		return "", false, err
+	}
+	until, err := s.reservedUntil(&r)
+	if err != nil {
+		return "", false, err
+	}
+	own := c.Own(r.ID)
+	if _, busy := s.reserving.LoadOrStore(own, true); busy {
+		return "", false, &failure.Error{Code: api.CodeOverloaded, Field: "id", Message: "a reservation of the id " + failure.Clip(r.ID) + " is being made by another request: try again"}
+	}
+	defer s.reserving.Delete(own)
+	if len(s.parts.Policies.Reserved(own)) > 0 {
+		return r.ID, true, nil
+	}
+	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
+		return "", false, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	err = s.parts.Policies.Reserve(requests, weir.Reservation{ID: own, Until: until, GiveBack: r.GiveBack}, d)
+	switch {
+	case err != nil:
+		return "", false, s.undecided(may, err)
+	case d.Never:
+		return "", false, neverPasses(d)
+	}
+	s.decisions.Count(d)
+	if !d.Allowed {
+		s.NoteDenial(requests, d)
+	}
+	if !d.Allowed || d.Unmatched {
+		return "", false, nil
+	}
+	return r.ID, false, nil
+}
+
+// reservedUntil checks a reservation, fills in what is left out, and returns when it is over.
+func (s *Service) reservedUntil(r *Reservation) (time.Time, error) {
+	if r.TTL == 0 {
+		r.TTL = defaultReservation
+	}
+	switch {
+	case r.TTL < 0 || r.TTL > weir.MaxReservation:
+		return time.Time{}, &failure.Error{Code: api.CodeInvalidWindow, Field: "ttl", Message: "ttl of " + r.TTL.String() + ": must be more than 0, and at most 24h"}
+	case len(r.ID) > weir.MaxReservationID:
+		return time.Time{}, &failure.Error{Code: api.CodeInvalidParameter, Field: "id", Message: "the id of a reservation must have 1 to 64 bytes"}
+	case r.ID == "":
+		r.ID = rand.Text()
+	}
+	return s.parts.Sources.Now().Add(r.TTL), nil
+}
+
+// Settle says how many of a reservation's admissions were used: policy.Live.Settle. It is for the identity that reserved: the ids of
+// others are not known to it.
+func (s *Service) Settle(c caller.Caller, id string, used uint64, debt bool) (api.SettleAnswer, error) {
+	none := api.SettleAnswer{}
+	if _, err := s.parts.Gate.Enter(c, auth.Decide); err != nil {
+		return none, err
+	}
+	own := c.Own(id)
+	if len(s.parts.Policies.Reserved(own)) == 0 {
+		return none, unknownReservation(id)
+	}
+	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
+		return none, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	made, err := s.parts.Policies.Settle(own, used, debt, nil)
+	if err != nil {
+		return none, failure.As(err)
+	}
+	answer := api.SettleAnswer{ID: id, Again: len(made) > 0, Limits: []api.LimitSettled{}}
+	for _, m := range made {
+		if !m.Was {
+			continue
+		}
+		answer.Again = answer.Again && m.Again
+		answer.Over = max(answer.Over, m.Over)
+		answer.Limits = append(answer.Limits, api.LimitSettled{Name: m.Name, Key: m.Key, Reserved: m.Reserved, Used: m.Used, Refunded: m.Freed, Over: m.Over, Remaining: m.Remaining})
+	}
+	if len(answer.Limits) == 0 {
+		return none, unknownReservation(id)
+	}
+	return answer, nil
+}
+
+func unknownReservation(id string) error {
+	return &failure.Error{Code: api.CodeUnknownReservation, Field: "id", Message: "no reservation " + failure.Clip(id) + " is known here: its ttl is over, or another node has made it a moment ago"}
+}

@@ -1,0 +1,76 @@
+package ingest
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/service/caller"
+	"github.com/weir-counter/weir/service/failure"
+	"github.com/weir-counter/weir/service/tally"
+)
+
+// CheckBatch refuses a request of more than MaxBatch hits before any of them counts: who
+// sends too much sends all of it again, in parts, and nothing counts twice.
+func (s *Service) CheckBatch(hits int) error {
+	if hits <= s.parts.MaxBatch {
+		return nil
+	}
+	return &failure.Error{Code: api.CodeTooManyLines,
+		Message: fmt.Sprintf("the body has more than %d lines (--max-batch): nothing was counted, send it in parts", s.parts.MaxBatch)}
+}
+
+// Ingest begins a request of hits, whose Tally is t. It fails when the caller may count none.
+func (s *Service) Ingest(c caller.Caller, t *tally.Tally) error {
+	may, err := s.parts.Gate.Enter(c, auth.Ingest)
+	t.Reset(may)
+	return err
+}
+
+// Hit counts n hits of a key that CheckHitKey finds nothing wrong with, at a time. What becomes of them is
+// noted in t: a hit that the engine does not take is no error. It fails when no further
+// hit can be counted: give that to Verdict. The engine keeps a copy of the key if it keeps
+// it: this is the path of millions a second, and allocates nothing.
+func (s *Service) Hit(t *tally.Tally, at time.Time, key string, n uint64) error {
+	if !t.Admits(s.parts.Engine, key) {
+		return nil
+	}
+	outcome, err := s.parts.Engine.HitAt(at, key, n)
+	return t.Took(n, outcome, err)
+}
+
+// Verdict ends a request of hits, once all that it has was counted: it is the error of one
+// of which nothing could be counted, or that did not end well, and nil otherwise. end is
+// why no further hit could be read, as an *Error, or counted, as Hit returned it; nil: there was
+// none. The error says what was counted before.
+func (s *Service) Verdict(t *tally.Tally, end error) error {
+	s.requests.rejected.Add(uint64(t.RejectedLines))
+	s.requests.overloaded.Add(uint64(t.Overloaded))
+	e := t.Verdict(end)
+	if e == nil {
+		return nil
+	}
+	if t.Line > 0 {
+		e.Hits = &t.HitsAnswer
+	}
+	return e
+}
+
+// requests counts what became of requests of hits.
+type requests struct{ rejected, overloaded, replayed, notDurable atomic.Uint64 }
+
+// RequestStats are the figures of requests of hits, since the start.
+type RequestStats struct {
+	Rejected   uint64 // lines that were not understood, not allowed or not taken
+	Overloaded uint64 // those of them that were refused because the journal was behind
+	Replayed   uint64 // requests that came again under their idempotency key
+	NotDurable uint64 // durable ones that were not on disk in time, or refused for that
+}
+
+// Requests are those figures now, for metrics.
+func (s *Service) Requests() RequestStats {
+	r := &s.requests
+	return RequestStats{r.rejected.Load(), r.overloaded.Load(), r.replayed.Load(), r.notDurable.Load()}
+}
