@@ -41,8 +41,9 @@ type LimitState struct {
 	Never             bool    `json:"never,omitempty" doc:"More was asked than the burst of a shadow limit; one that is enforced answers that with the problem invalid_count."`
 	Warning           bool    `json:"warning,omitempty" doc:"As much of the burst is used as warn of the policy says; the header field Weir-Warning names such limits."`
 	Away              string  `json:"away,omitempty" enum:"closed,open,share,own" doc:"The node that decides this limit did not answer, and it was decided without it: a strict one as its policy says, denied, admitted, or by this node's share; a shared one by what this node itself has admitted (own)."`
+	NoPart            bool    `json:"no_part,omitempty" doc:"A limit over regions (where: global) of which the region that was asked has no part: it denies there, until the policy names the region."`
 	N                 uint64  `json:"n" doc:"How many were asked for."`
-	Limit             uint64  `json:"limit" doc:"How many per per_s."`
+	Limit             uint64  `json:"limit" doc:"How many per per_s. Of a limit over regions it is the part of the region that was asked, per the interval in which the burst comes back."`
 	PerSeconds        float64 `json:"per_s" doc:"The period in seconds."`
 	Burst             uint64  `json:"burst" doc:"How many at once: at most burst in any per_s * burst / limit seconds."`
 	Calendar          string  `json:"calendar,omitempty" doc:"Of a quota by the calendar: its periods. reset_s is until the next edge, where all of it is there again." example:"month from day 15, Europe/Berlin"`

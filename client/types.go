@@ -57,6 +57,8 @@ type (
 	Limits = api.LimitsAnswer
 	// LimitPolicy is one policy, and how it decided lately.
 	LimitPolicy = api.LimitPolicy
+	// RegionPart is what a region has of a limit over regions.
+	RegionPart = api.RegionPart
 	// PolicyFile is where policies come from.
 	PolicyFile = api.PolicyFileState
 	// LimitKeys is the keys that have used most of a limit.

@@ -9,6 +9,7 @@ import (
 // openPolicies puts the policies of the file, set, to work on the engine, and follows the file
 // until parts are closed.
 func (n *Node) openPolicies(set *policy.Set, sockets *sockets) error {
+	sockets.policy.Region = n.cfg.Regions.Region
 	live, err := policy.NewClusterLive(n.engine, set, sockets.policy)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
+	"github.com/weir-counter/weir/policy"
 )
 
 // world is some regions of one node each, which link to each other.
@@ -33,6 +34,12 @@ func newRegions(t *testing.T, links map[string][]string, names ...string) *world
 
 func newRegionsEvery(t *testing.T, every time.Duration, links map[string][]string, names ...string) *world {
 	t.Helper()
+	return newRegionsWith(t, every, links, func(*node.Config) {}, names...)
+}
+
+// newRegionsWith has change change the configuration of each.
+func newRegionsWith(t *testing.T, every time.Duration, links map[string][]string, change func(*node.Config), names ...string) *world {
+	t.Helper()
 	w := &world{t: t, names: names, addrs: jointest.Addrs(t, len(names)), nodes: make([]*node.Node, len(names))}
 	at := map[string]string{}
 	for i, name := range names {
@@ -49,6 +56,7 @@ func newRegionsEvery(t *testing.T, every time.Duration, links map[string][]strin
 		for _, to := range links[name] {
 			cfg.Regions.Links = append(cfg.Regions.Links, to+"=http://"+at[to])
 		}
+		change(&cfg)
 		w.cfgs = append(w.cfgs, cfg)
 		c, err := client.New("http://"+w.addrs[i], client.Options{})
 		if err != nil {
@@ -174,4 +182,36 @@ func TestRegionsComeAndGo(t *testing.T) {
 	w.settle("a", 16, 0, 2)
 	w.start(1)
 	w.agree("a", 27, 0, 1, 2)
+}
+
+// Each region lets its part of a limit pass, whichever is asked first and for how long; one without a part lets none pass, and says so.
+func TestLimitOverRegions(t *testing.T) {
+	t.Parallel()
+	set, err := policy.Parse("limits.yaml", []byte("limits:\n- {name: api, keys: \"api:*\", limit: 50, per: 1h, where: global, regions: {eu: 60%, us: 40%}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"eu", "us", "ap"}
+	w := newRegionsWith(t, 100*time.Millisecond, mesh(names...), func(cfg *node.Config) { cfg.Policies.Set = set }, names...)
+	admitted := map[string]int{}
+	for i := range 150 {
+		at := i % 3
+		d, err := w.asks[at].Allow(t.Context(), client.Check{Key: "api:bob"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Allowed {
+			admitted[names[at]]++
+		}
+		if l := d.Limits[0]; l.NoPart != (at == 2) {
+			t.Fatalf("region %s: %+v", names[at], l)
+		}
+	}
+	if admitted["eu"] != 30 || admitted["us"] != 20 || admitted["ap"] != 0 {
+		t.Errorf("admitted %v, want 30 of eu and 20 of us", admitted)
+	}
+	limits, err := w.asks[0].Limits(t.Context(), time.Hour)
+	if err != nil || fmt.Sprint(limits.Limits[0].Regions) != "[{eu 60 30} {us 40 20}]" {
+		t.Errorf("%+v, %v", limits.Limits, err)
+	}
 }

@@ -14,6 +14,9 @@ import (
 // again.
 const awayRetry = time.Second
 
+// noPartRetry is the same for one whose region has no part of the limit: another policy file may give it one.
+const noPartRetry = time.Minute
+
 // apart is a decision with limits that another node decides.
 //
 // The limits that are decided here are asked first, and nothing taken: what they deny
@@ -44,15 +47,22 @@ func (l *Live) decideApart(d *Decision, take bool) (allowed bool, err error) {
 	if _, err = l.engine.PeekAll(d.checks, d.verdicts); err != nil {
 		return false, err
 	}
+	for i, e := range d.elsewhere {
+		if e == noPart {
+			d.verdicts[i] = weir.Verdict{RetryAfter: noPartRetry, Reset: noPartRetry}
+		}
+	}
 	a := &apart{Live: l, d: d, take: take}
 	for i, c := range d.checks {
-		if d.elsewhere[i] != nil {
+		if d.elsewhere[i] != nil && d.elsewhere[i] != noPart {
 			continue
 		}
 		if !d.verdicts[i].Allowed && !c.Shadow {
 			return false, nil
 		}
-		a.atHome(i, c)
+		if d.elsewhere[i] == nil {
+			a.atHome(i, c)
+		}
 	}
 	groups := a.groups()
 	if take && len(groups) > 1 {
@@ -78,7 +88,7 @@ func (a *apart) groups() (groups [][]int) {
 	at := map[group]int{}
 	for i, c := range a.d.checks {
 		e := a.d.elsewhere[i]
-		if e == nil {
+		if e == nil || e == noPart {
 			continue
 		}
 		of := group{e.who, e.who.Group(c.Key)}

@@ -40,8 +40,8 @@ func (p *parser) per(l *weir.Limit, n *yaml.Node, within string) bool {
 }
 
 // calendar reads what a quota by the calendar has beside limit and per, and tells whether that is good. It is decided
-// by one node for all, unless where says otherwise: its periods are too long to be loose.
-func (p *parser) calendar(made *parsedPolicy, fields map[string]*yaml.Node) (ok bool) {
+// by one node for all, unless the field where says otherwise: its periods are too long to be loose.
+func (p *parser) calendar(made *parsedPolicy, fields map[string]*yaml.Node, where string) (ok bool) {
 	ok = true
 	fault := func(field, format string, args ...any) {
 		p.fault(fields[field].Line, field, format, args...)
@@ -92,10 +92,10 @@ func (p *parser) calendar(made *parsedPolicy, fields map[string]*yaml.Node) (ok 
 			c.Anchor = 0
 		}
 	}
-	if fields["where"] != nil && made.Where == limit.WhereLeased {
-		fault("where", "a quota by the calendar can't be lent in parts: remove it for strict, or write shared or node")
+	if fields[where] != nil && made.Where == limit.WhereLeased {
+		fault(where, "a quota by the calendar can't be lent in parts: remove it for strict%s", map[bool]string{true: ", or write shared or node"}[where == "where"])
 	}
-	if fields["where"] == nil {
+	if fields[where] == nil {
 		made.Where = limit.WhereStrict
 	}
 	return ok

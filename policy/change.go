@@ -104,13 +104,16 @@ func (l *Live) changeNamed(c limits.Change, name, key string, n uint64) (made Ch
 // change makes one change where the key is decided: here, or at another node.
 func (l *Live) change(c limits.Change, of boundLimit, key string, n uint64) (Changed, error) {
 	made, answered, err := limits.Changed{}, false, error(nil)
-	if e := of.elsewhere; e != nil {
+	switch e := of.elsewhere; e {
+	case nil:
+		made, err = c.Make(of.limit, key, n)
+	case noPart:
+		err = failure(weir.CodeInvalidLimit, "limit", "region %s has no part of limit %s: nothing is used of it here", l.cluster.Region, of.limit.Name())
+	default:
 		made, answered, err = e.who.Change(c, weir.Check{Limit: of.limit, Key: key, N: n})
 		if err == nil && !answered {
 			err = failure(weir.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer: the change may have been made, or not; look at what the key has left before you ask for it again", of.limit.Name())
 		}
-	} else {
-		made, err = c.Make(of.limit, key, n)
 	}
 	return Changed{Name: of.limit.Name(), Key: key, Was: made.Was, Again: made.Again, Used: made.Used, Over: made.Over, Freed: made.Freed, Limit: of.limit.Limit(), Verdict: made.After}, err
 }

@@ -15,6 +15,11 @@ type Cluster struct {
 	// another for every node, and the same one for ever.
 	Node string
 
+	// Region is the region that the node counts for: of a limit over regions its part is decided by. "": none, and a Set with
+	// such limits is refused, unless Whole says that they are decided by as a whole, as for a replay of what all regions were asked.
+	Region string
+	Whole  bool
+
 	// Nodes is how many nodes there are, up or not: each has its share of a strict limit
 	// while the one that decides is away. nil: one.
 	Nodes func() int

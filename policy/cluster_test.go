@@ -108,7 +108,7 @@ func TestWhereAndAway(t *testing.T) {
 		t.Errorf("%v, want %s", got, want)
 	}
 	for text, want := range map[string]string{
-		good + "    where: here\n":                   `p.yaml:6: where: "here"; there are shared, node, strict, leased`,
+		good + "    where: here\n":                   `p.yaml:6: where: "here"; there are shared, node, strict, leased, global`,
 		good + "    where: strict\n    away: ajar\n": `p.yaml:7: away: "ajar"; there are closed, open, share`,
 		good + "    away: open\n    where: node\n":   "p.yaml:6: away: it is for strict and leased limits, whose one node that decides may be away: remove it, or the `where`",
 	} {

@@ -70,6 +70,9 @@ type Result struct {
 	// Warning tells that the limit lets the request pass, and has as much of its burst used as Policy.Warn says.
 	Warning bool
 
+	// NoPart tells that it is a limit over regions of which this node's region has no part: it denies.
+	NoPart bool
+
 	values string // of the request
 	warn   uint8  // Policy.Warn
 
@@ -141,7 +144,7 @@ func (d *Decision) settle(allowed bool) {
 	d.Allowed = allowed
 	for i, v := range d.verdicts {
 		r := &d.Results[i]
-		r.Verdict, r.Away = v, d.away[i]
+		r.Verdict, r.Away, r.NoPart = v, d.away[i], d.elsewhere[i] == noPart
 		r.Warning = r.warns()
 		if v.Allowed || r.Mode == Shadow {
 			continue

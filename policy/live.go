@@ -56,8 +56,8 @@ func NewClusterLive(e *weir.Engine, s *Set, c Cluster) (*Live, error) {
 }
 
 // Replace puts s in the place of the Set in use: requests that are under way keep the old
-// one, later ones have the new one. An error, an engine that knows too many names of limits,
-// changes nothing.
+// one, later ones have the new one. An error, of an engine that knows too many names of limits,
+// or limits over regions on a node of none, changes nothing.
 func (l *Live) Replace(s *Set) error {
 	if s == nil {
 		s = newSet(nil, filewatch.Hash{})
@@ -93,8 +93,16 @@ func (l *Live) bind(b *boundPolicy, p *Policy) (err error) {
 }
 
 func (l *Live) bindLimit(p *Policy, of weir.Limit) (b boundLimit, err error) {
+	of, ok, err := l.Here(p, of)
+	if err != nil {
+		return b, err
+	}
 	if b.limit, err = l.limit(p.Where, p.Name, of); err != nil {
 		return b, err
+	}
+	if !ok {
+		b.elsewhere = noPart
+		return b, nil
 	}
 	switch p.Where {
 	case limit.WhereStrict, limit.WhereLeased:

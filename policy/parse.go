@@ -19,7 +19,7 @@ const (
 
 var (
 	fileFields     = []string{"limits"}
-	policyFields   = []string{"name", "keys", "by", "limit", "per", "tz", "anchor", "burst", "algorithm", "mode", "where", "away", "warn", "order", "last", "overrides"}
+	policyFields   = []string{"name", "keys", "by", "limit", "per", "tz", "anchor", "burst", "algorithm", "mode", "where", "regions", "within", "away", "warn", "order", "last", "overrides"}
 	overrideFields = []string{"key", "limit", "per", "burst"}
 )
 
@@ -119,9 +119,7 @@ func (p *parser) policy(n *yaml.Node) {
 	templateOK := p.by(&made, fields["by"], patternOK)
 	made.Limit.Algorithm = limit.Algorithm(p.choice(fields["algorithm"], "algorithm", algorithms))
 	made.Mode = Mode(p.choice(fields["mode"], "mode", modes))
-	if made.Where = limit.WhereLeased; fields["where"] != nil {
-		made.Where = limit.Where(p.choice(fields["where"], "where", wheres))
-	}
+	where := p.where(&made, fields)
 	made.Warn = p.warn(fields["warn"])
 	made.Order = p.whole(fields["order"], "order")
 	made.Last = p.truth(fields["last"], "last")
@@ -129,11 +127,14 @@ func (p *parser) policy(n *yaml.Node) {
 	if fields["limit"] == nil || fields["per"] == nil {
 		limitOK = false
 	}
-	limitOK = p.calendar(&made, fields) && limitOK
+	limitOK = p.calendar(&made, fields, where) && limitOK
 	made.Away = p.away(fields["away"], made.Where)
 	written := made.Limit // overrides inherit what is written
 	if limitOK {
 		limitOK = p.checkLimit(&made.Limit, burstOK, fields, "", n.Line)
+	}
+	if limitOK && made.Parts != nil {
+		p.checkParts(&made, fields)
 	}
 	if list := fields["overrides"]; list != nil {
 		o := overrides{parser: p, policy: &made, written: written, limitOK: limitOK, keysOK: patternOK && templateOK}

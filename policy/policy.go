@@ -20,7 +20,8 @@
 // algorithm (window, fixed, gcra) of package limit, or with a per of day, week or month its calendar, with
 // tz and anchor; mode (enforce, or shadow, which
 // denies nothing); where (shared, node, strict, leased: which nodes of a cluster count together,
-// and who decides) and away (closed, open, share: what becomes of requests while the node
+// and who decides; or global: each region has a part, which regions gives in percent and is kept in
+// it as within says, leased or strict) and away (closed, open, share: what becomes of requests while the node
 // that decides a strict or leased limit is away); warn (80%: from which share of the burst on answers warn); order (lower first, equal ones as in the file); last (no later
 // policy is looked at); overrides, other limits of counted keys, what they leave out
 // as in the policy.
@@ -67,6 +68,7 @@ type Policy struct {
 	Limit     weir.Limit // the burst filled in
 	Mode      Mode
 	Where     limit.Where // which nodes of a cluster count together
+	Parts     []Part      // of a limit over regions, which each keeps by Where; nil: it is none
 	Away      Away        // if Where is strict or leased
 	Warn      uint8       // from how many percent of the burst on results warn; 0: never
 	Order     int         // lower first

@@ -26,18 +26,21 @@ func (s *elsewhere) shareNow(nodes int) (*weir.KeyedLimit, error) {
 	return s.share, err
 }
 
-// shareOf is a node's part of a limit: of the burst, within the same interval. By rate
-// and burst apart, both rounded down, the interval could come out shorter, and the parts
-// together more than the whole.
+// shareOf is a node's part of a limit.
 func shareOf(of weir.Limit, nodes int) (weir.Limit, error) {
 	plan, err := limit.New(of)
 	if err != nil {
 		return weir.Limit{}, failure(weir.CodeInvalidLimit, "limit", "%v", err)
 	}
-	of = plan.Limit()
-	part := max(1, of.Burst/uint64(nodes))
+	return partOf(plan.Limit(), max(1, plan.Limit().Burst/uint64(nodes))), nil
+}
+
+// partOf is a part of a limit, whose burst is filled in: so many of the burst, within the same interval. By rate
+// and burst apart, both rounded down, the interval could come out shorter, and the parts
+// together more than the whole.
+func partOf(of weir.Limit, burst uint64) weir.Limit {
 	if of.Calendar.Unit != limit.NoUnit {
-		return weir.Limit{N: part, Calendar: of.Calendar}, nil
+		return weir.Limit{N: burst, Calendar: of.Calendar}
 	}
-	return weir.Limit{N: part, Burst: part, Per: max(time.Millisecond, plan.Interval()), Algorithm: of.Algorithm}, nil
+	return weir.Limit{N: burst, Burst: burst, Per: max(time.Millisecond, of.Interval()), Algorithm: of.Algorithm}
 }

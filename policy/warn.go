@@ -28,11 +28,17 @@ func (p *parser) warn(n *yaml.Node) uint8 {
 	if !ok {
 		return 0
 	}
-	number, isShare := strings.CutSuffix(text, "%")
-	percent, err := strconv.ParseUint(number, 10, 8)
-	if err != nil || !isShare || percent < 1 || percent > 100 {
+	percent, ok := percentOf(text)
+	if !ok {
 		p.fault(n.Line, "warn", "%q: write from which share of the burst on the answer warns, 1%% to 100%%, for example `warn: 80%%`", short(text))
 		return 0
 	}
-	return uint8(percent)
+	return percent
+}
+
+// percentOf reads 1% to 100%.
+func percentOf(text string) (percent uint8, ok bool) {
+	number, isShare := strings.CutSuffix(text, "%")
+	n, err := strconv.ParseUint(number, 10, 8)
+	return uint8(n), err == nil && isShare && n >= 1 && n <= 100
 }

@@ -138,6 +138,8 @@ func printDecision(t *cli.Table, d client.Decision) {
 
 func limitVerdict(l client.LimitState) string {
 	switch {
+	case l.NoPart && l.Mode != "shadow":
+		return "the region that was asked has no part of it"
 	case l.Away != "" && l.Mode != "shadow":
 		return "the node that decides is away: " + l.Away
 	case l.Warning:

@@ -37,7 +37,7 @@ func newJudge(o *Options) (j *judge, err error) {
 	if j.resolver, err = weir.New(weir.Config{Partitions: 1, Memory: resolverMemory, LimitMemory: resolverMemory}); err != nil {
 		return j, err
 	}
-	if j.live, err = policy.NewLive(j.resolver, o.Policies); err != nil {
+	if j.live, err = policy.NewClusterLive(j.resolver, o.Policies, policy.Cluster{Whole: true}); err != nil {
 		return j, err
 	}
 	j.engine, err = weir.New(weir.Config{

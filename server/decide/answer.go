@@ -55,6 +55,9 @@ func appendState(b []byte, r *policy.Result) []byte {
 		b = append(b, r.Away...)
 		b = append(b, '"')
 	}
+	if r.NoPart {
+		b = append(b, `,"no_part":true`...)
+	}
 	b = append(b, `,"n":`...)
 	b = strconv.AppendUint(b, r.N, 10)
 	b = append(b, `,"limit":`...)

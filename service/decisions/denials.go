@@ -91,15 +91,15 @@ func (s *Service) denialAnswer(id string, d *denials.Denial) api.DenialAnswer {
 	}
 	set := s.parts.Policies.Set()
 	for i := range d.Rules {
-		answer.Limits[i] = denialLimit(d, &d.Rules[i], set, s.denials.Node() == "")
+		answer.Limits[i] = s.denialLimit(d, &d.Rules[i], set)
 	}
 	return answer
 }
 
 // denialLimit is what a rule said. A server alone decides every limit alike, and its answer has the word of the policy.
-func denialLimit(d *denials.Denial, r *denials.Rule, set *policy.Set, alone bool) api.DenialLimit {
+func (s *Service) denialLimit(d *denials.Denial, r *denials.Rule, set *policy.Set) api.DenialLimit {
 	l := api.DenialLimit{
-		Name: r.Name, Inline: r.Inline, Asked: r.Asked, Key: r.Key, Where: r.Where.String(), Away: r.Away, Elsewhere: r.Elsewhere,
+		Name: r.Name, Inline: r.Inline, Asked: r.Asked, Key: r.Key, Where: r.Where.String(), Away: r.Away, NoPart: r.NoPart, Elsewhere: r.Elsewhere,
 		Limit: r.Limit.N, PerSeconds: r.Limit.Per.Seconds(), Burst: r.Limit.Burst, Algorithm: r.Limit.Algorithm.String(), Calendar: r.Limit.Calendar.String(),
 		N: r.N, Used: r.Limit.Burst - min(r.Remaining, r.Limit.Burst), Remaining: r.Remaining,
 		ResetAt: api.Millis(d.At.Add(Milliseconds(r.Reset))), Admissions: admissionsOf(r.Known), Doubt: r.Doubt.Seconds(),
@@ -119,11 +119,12 @@ func denialLimit(d *denials.Denial, r *denials.Rule, set *policy.Set, alone bool
 			continue
 		}
 		l.Keys, l.By, l.Line = m.Policy.Keys, m.Policy.By, m.Policy.Line
-		if alone {
+		if s.denials.Node() == "" {
 			l.Where = m.Policy.Where.String()
 		}
 		l.Override = m.Limit != m.Policy.Limit
-		l.Changed = m.Limit != r.Limit || m.Key != r.Key || m.Policy.Mode != policy.Enforce
+		here, _, err := s.policies.Here(&m.Policy, m.Limit)
+		l.Changed = err != nil || here != r.Limit || m.Key != r.Key || m.Policy.Mode != policy.Enforce
 	}
 	return l
 }

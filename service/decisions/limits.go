@@ -45,6 +45,9 @@ func (s *Service) Limits(ctx context.Context, c caller.Caller, w time.Duration) 
 		if p.Where.ByOne() {
 			made.Away = p.Away.String()
 		}
+		for _, part := range p.Parts {
+			made.Regions = append(made.Regions, api.RegionPart{Region: part.Region, Percent: int(part.Percent), Burst: part.Burst})
+		}
 		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
 			questions = append(questions, sources.CountQuestion{Key: policy.HitPrefix + p.Name + ":" + outcome, At: answer.At.Time, Window: w})
 		}

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -26,10 +27,12 @@ type checkedPolicy struct {
 	Mode      string  `json:"mode"`
 	Where     string  `json:"where"`
 	Away      string  `json:"away,omitempty"` // of a strict one
-	Order     int     `json:"order"`
-	Last      bool    `json:"last"`
-	Overrides int     `json:"overrides"`
-	Line      int     `json:"line"`
+
+	Regions   []client.RegionPart `json:"regions,omitempty"` // of one over regions
+	Order     int                 `json:"order"`
+	Last      bool                `json:"last"`
+	Overrides int                 `json:"overrides"`
+	Line      int                 `json:"line"`
 }
 
 type checkedFault struct {
@@ -64,7 +67,7 @@ func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []p
 		}
 		c.Policies = append(c.Policies, checkedPolicy{
 			Name: p.Name, Keys: p.Keys, By: p.By, Limit: p.Limit.N, PerS: p.Limit.Per.Seconds(), Burst: p.Limit.Burst,
-			Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(), Mode: p.Mode.String(), Where: p.Where.String(), Away: away, Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line,
+			Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(), Mode: p.Mode.String(), Where: p.Where.String(), Away: away, Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line, Regions: partsOf(p),
 		})
 	}
 	for _, key := range keys {
@@ -75,6 +78,13 @@ func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []p
 		c.Keys = append(c.Keys, k)
 	}
 	return c
+}
+
+func partsOf(p policy.Policy) (parts []client.RegionPart) {
+	for _, part := range p.Parts {
+		parts = append(parts, client.RegionPart{Region: part.Region, Percent: int(part.Percent), Burst: part.Burst})
+	}
+	return parts
 }
 
 func newCheckedFaults(faults []policy.Fault) []checkedFault {

@@ -65,7 +65,7 @@ func printLimits(t *cli.Table, limits client.Limits) {
 		if p.Mode == "shadow" {
 			denied = p.ShadowDenied.String() + " (shadow)"
 		}
-		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), modeText(p.Mode, p.Where, p.Away), p.Allowed.String(), denied)
+		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), modeText(p.Mode, p.Where, p.Away)+partsText(p.Regions), p.Allowed.String(), denied)
 	}
 	for _, l := range limits.AtOnce {
 		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, time.Duration(l.TTLSeconds*float64(time.Second))), "permits", fmt.Sprintf("%d held of %d keys", l.Held, l.HeldKeys))
@@ -84,6 +84,15 @@ func keysText(keys, by string) string {
 		return cli.KeyText(keys)
 	}
 	return cli.KeyText(keys) + " by " + cli.KeyText(by)
+}
+
+// partsText is what regions have of a limit.
+func partsText(parts []client.RegionPart) string {
+	text := ""
+	for _, p := range parts {
+		text += fmt.Sprintf(", %s %d%% (%d)", p.Region, p.Percent, p.Burst)
+	}
+	return text
 }
 
 // modeText is the mode, and where the limit is decided if that is not the usual.

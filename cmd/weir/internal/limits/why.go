@@ -70,6 +70,9 @@ func printDenialLimit(t *cli.Table, d client.Denial, l client.DenialLimit) {
 		t.Row("  key " + cli.KeyText(l.Key))
 	}
 	switch {
+	case l.NoPart:
+		t.Row("  the region that was asked has no part of this limit (regions of the policy): ask another, or give it one")
+		return
 	case l.Away != "":
 		t.Row("  the node that decides was away: " + l.Away)
 	case l.Elsewhere:

@@ -1,0 +1,145 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/limit"
+)
+
+// A Part is what one region has of a limit over regions.
+type Part struct {
+	Region  string
+	Percent uint8  // of the burst, 1 to 100
+	Burst   uint64 // that many, 0 of a burst that is too small for it
+}
+
+// whereGlobal is the word of the file for a limit over regions; it is no limit.Where, since in a region it is kept as one
+// of these.
+const whereGlobal = "global"
+
+// withins are the words of the file for how a region keeps its part.
+var withins = []string{limit.WhereLeased.String(), limit.WhereStrict.String()}
+
+// partsOf divides a burst by the percents of parts: each has its percentage, rounded down. What all percents together have
+// beyond that goes one by one to those that were rounded down most, the first by name where that is equal. So the parts never come
+// to more than the burst, and all regions find the same.
+func partsOf(burst uint64, parts []Part) []Part {
+	parts = slices.Clone(parts)
+	var percents, given uint64
+	for i := range parts {
+		percent := uint64(parts[i].Percent)
+		parts[i].Burst = burst * percent / 100 // of limit.MaxBurst no overflow
+		percents, given = percents+percent, given+parts[i].Burst
+	}
+	order := make([]int, len(parts))
+	for i := range order {
+		order[i] = i
+	}
+	lost := func(i int) uint64 { return burst * uint64(parts[i].Percent) % 100 }
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(lost(b), lost(a)), cmp.Compare(parts[a].Region, parts[b].Region))
+	})
+	for _, i := range order[:burst*percents/100-given] {
+		parts[i].Burst++
+	}
+	return parts
+}
+
+// Here is what is decided by on this node of a policy's limit, its own or an override's: where regions have parts of it, that of this
+// node's region. ok is false if it has none.
+func (l *Live) Here(p *Policy, of weir.Limit) (here weir.Limit, ok bool, err error) {
+	if p.Parts == nil || l.cluster.Whole {
+		return of, true, nil
+	}
+	if l.cluster.Region == "" {
+		return of, false, failure(weir.CodeInvalidLimit, "where", "limit %s in line %d is over regions, and this server counts for none: start it with --region, or write another where", p.Name, p.Line)
+	}
+	for _, part := range partsOf(of.Burst, p.Parts) {
+		if part.Region == l.cluster.Region && part.Burst > 0 {
+			return partOf(of, part.Burst), true, nil
+		}
+	}
+	return of, false, nil
+}
+
+// noPart stands for the node that decides where this region has no part of a limit.
+var noPart = &elsewhere{}
+
+// where reads which nodes count together, and for a limit over regions the parts. It returns the field that says how
+// the nodes of a region or cluster decide.
+func (p *parser) where(made *parsedPolicy, fields map[string]*yaml.Node) (field string) {
+	made.Where = limit.WhereLeased
+	n := fields["where"]
+	if n == nil || n.Value != whereGlobal {
+		for _, field := range []string{"regions", "within"} {
+			if fields[field] != nil {
+				p.fault(fields[field].Line, field, "it is for limits over regions: remove it, or write `where: global`")
+			}
+		}
+		if n != nil {
+			made.Where = limit.Where(p.choice(n, "where", append(wheres[:len(wheres):len(wheres)], whereGlobal)))
+		}
+		return "where"
+	}
+	if within := fields["within"]; within != nil && p.choice(within, "within", withins) > 0 {
+		made.Where = limit.WhereStrict
+	}
+	made.Parts = p.parts(fields["regions"], n.Line)
+	return "within"
+}
+
+const partsExample = "regions: {eu: 60%, us: 40%}"
+
+// parts reads the percents of regions.
+func (p *parser) parts(n *yaml.Node, line int) (parts []Part) {
+	switch {
+	case n == nil:
+		p.fault(line, "regions", "it is missing: regions decide by themselves, so a limit over all of them needs a part for each, for example `%s`", partsExample)
+		return nil
+	case n.Kind != yaml.MappingNode || len(n.Content) == 0:
+		p.fault(n.Line, "regions", "%s: write the part of each region, for example `%s`", kindText(n), partsExample)
+		return nil
+	}
+	var percents int
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i], n.Content[i+1]
+		part := Part{Region: name.Value}
+		switch {
+		case name.Kind != yaml.ScalarNode || !isName(part.Region) || strings.Contains(part.Region, "/"):
+			p.fault(name.Line, "regions", "%s: a region's name is 1 to %d letters, digits, '-', '_' and '.'", kindText(name), weir.MaxLimitNameBytes)
+			continue
+		case slices.ContainsFunc(parts, func(other Part) bool { return other.Region == part.Region }):
+			p.fault(name.Line, "regions", "%s stands twice: remove one", part.Region)
+			continue
+		}
+		if text, ok := p.text(value, "regions."+part.Region, partsExample); ok {
+			if part.Percent, ok = percentOf(text); !ok {
+				p.fault(value.Line, "regions."+part.Region, "%q: write its part of the limit, 1%% to 100%%, for example `%s`", short(text), partsExample)
+			}
+		}
+		percents += int(part.Percent)
+		parts = append(parts, part)
+	}
+	if percents > 100 {
+		p.fault(n.Line, "regions", "together they have %d%% of the limit: at most 100%%", percents)
+	}
+	return parts
+}
+
+// checkParts tells whether each part of a limit is a limit.
+func (p *parser) checkParts(made *parsedPolicy, fields map[string]*yaml.Node) {
+	for i, part := range partsOf(made.Limit.Burst, made.Parts) {
+		made.Parts[i] = part
+		if part.Burst == 0 {
+			continue
+		}
+		if _, err := limit.New(partOf(made.Limit, part.Burst)); err != nil {
+			p.fault(fields["regions"].Line, "regions."+part.Region, "its part, %d: %s", part.Burst, strings.TrimPrefix(err.Error(), "limit: "))
+		}
+	}
+}
