@@ -123,7 +123,7 @@ func (s *Service) denialLimit(d *denials.Denial, r *denials.Rule, set *policy.Se
 			l.Where = m.Policy.Where.String()
 		}
 		l.Override = m.Limit != m.Policy.Limit
-		here, _, err := s.policies.Here(&m.Policy, m.Limit)
+		here, _, err := s.parts.Policies.Here(&m.Policy, m.Limit)
 		l.Changed = err != nil || here != r.Limit || m.Key != r.Key || m.Policy.Mode != policy.Enforce
 	}
 	return l
