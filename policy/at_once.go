@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/policy/pattern"
 )
 
 // A Concurrency is an entry of a file that limits how many are at work at once for a key: it has max in place of limit and per.
@@ -44,9 +45,9 @@ var concurrencyFields = []string{"name", "keys", "by", "max", "ttl"}
 // concurrencies are the entries of a Set with max.
 type concurrencies struct {
 	list      []Concurrency
-	patterns  []pattern
-	templates []template
-	index     index
+	patterns  []pattern.Pattern
+	templates []pattern.Template
+	index     pattern.Index
 }
 
 // Concurrencies lists the entries with max, in the order of the file.
@@ -59,14 +60,14 @@ func (s *Set) AtOnce(key, name string) (all []AtOnce, err error) {
 		return nil, failure(weir.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(key), weir.MaxKeyBytes)
 	}
 	known := name == ""
-	for _, at := range s.atOnce.index.candidates(key) {
-		var took captures
+	for _, at := range s.atOnce.index.Candidates(key) {
+		var took pattern.Captures
 		c := &s.atOnce.list[at]
-		if name != "" && name != c.Name || !s.atOnce.patterns[at].match(key, &took) {
+		if name != "" && name != c.Name || !s.atOnce.patterns[at].Match(key, &took) {
 			continue
 		}
 		known = true
-		counted := s.atOnce.templates[at].key(key, &took)
+		counted := s.atOnce.templates[at].Key(key, &took)
 		if len(counted) > weir.MaxKeyBytes {
 			return nil, failure(weir.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", c.Name, len(counted), short(key), weir.MaxKeyBytes)
 		}

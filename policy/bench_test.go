@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/policy/pattern"
 )
 
 // takeForms are the common ways to ask.
@@ -76,10 +77,10 @@ func BenchmarkMatch(b *testing.B) {
 	for _, form := range takeForms {
 		b.Run(form.name, func(b *testing.B) {
 			s := mustParse(b, "limits:\n"+form.file)
-			var took captures
+			var took pattern.Captures
 			for b.Loop() {
-				for _, at := range s.index.candidates(form.req.Key) {
-					s.patterns[at].match(form.req.Key, &took)
+				for _, at := range s.index.Candidates(form.req.Key) {
+					s.patterns[at].Match(form.req.Key, &took)
 				}
 			}
 		})

@@ -1,9 +1,8 @@
 package policy
 
 import (
-	"slices"
-
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/policy/pattern"
 )
 
 // Match is one policy that is for a key.
@@ -16,13 +15,13 @@ type Match struct {
 // Match tells which policies are for a request's key, in order of application. It is for
 // people: Live asks the engine, and makes no lists.
 func (s *Set) Match(key string) (matches []Match) {
-	for _, at := range s.index.candidates(key) {
-		var took captures
-		if len(key) > weir.MaxKeyBytes || !s.patterns[at].match(key, &took) {
+	for _, at := range s.index.Candidates(key) {
+		var took pattern.Captures
+		if len(key) > weir.MaxKeyBytes || !s.patterns[at].Match(key, &took) {
 			continue
 		}
 		p := s.policies[at]
-		m := Match{p, s.templates[at].key(key, &took), p.Limit}
+		m := Match{p, s.templates[at].Key(key, &took), p.Limit}
 		for _, o := range p.Overrides {
 			if o.Key == m.Key {
 				m.Limit = o.Limit
@@ -39,12 +38,9 @@ func (s *Set) Match(key string) (matches []Match) {
 // took any text as `{name*}` does. Such a key has a : or / more than whoever wrote the
 // policy thought of, and no limit.
 func (s *Set) Near(key string) (p Policy, ok bool) {
-	for _, at := range s.index.candidates(key) {
-		loose := pattern{s.patterns[at].literals, slices.Clone(s.patterns[at].wild)}
-		for i := range loose.wild {
-			loose.wild[i].any = true
-		}
-		if !s.patterns[at].fits(key) && loose.fits(key) {
+	for _, at := range s.index.Candidates(key) {
+		loose := s.patterns[at].Loose()
+		if !s.patterns[at].Fits(key) && loose.Fits(key) {
 			return s.policies[at], true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/policy/pattern/patterntest"
 )
 
 // model is what policies mean, spelled out: a list of admission times for each name and
@@ -25,7 +26,7 @@ type modelCheck struct {
 
 func (m *model) checks(key string) (checks []modelCheck) {
 	for _, p := range m.policies {
-		took, ok := naive(p.Keys, key)
+		took, ok := patterntest.Naive(p.Keys, key)
 		if !ok {
 			continue
 		}

@@ -64,9 +64,9 @@ func (o *overrides) key(n *yaml.Node) string {
 		o.fault(n.Line, "overrides.key", "%q: an override is for one key, and * and { } stand for no others here: write the whole key, or a policy of its own for many", short(key))
 	case again:
 		o.fault(n.Line, "overrides.key", "%q stands twice, first in line %d: remove one", short(key), first)
-	case o.keysOK && p.By == "" && !p.pattern.fits(key):
+	case o.keysOK && p.By == "" && !p.pattern.Fits(key):
 		o.fault(n.Line, "overrides.key", "%q is never counted: it does not fit keys %q; write the whole key", short(key), p.Keys)
-	case o.keysOK && p.By != "" && !p.template.canMake(key):
+	case o.keysOK && p.By != "" && !p.template.CanMake(key):
 		o.fault(n.Line, "overrides.key", "%q is never counted: it is no key that by %q makes; write the whole key", short(key), p.By)
 	default:
 		o.lines[key] = n.Line

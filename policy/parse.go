@@ -10,6 +10,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy/pattern"
 )
 
 const (
@@ -37,7 +38,7 @@ func Parse(file string, data []byte) (*Set, error) {
 	}
 	set := newSet(p.policies, filewatch.HashOf(data))
 	set.atOnce = p.atOnce
-	set.atOnce.index = newIndex(set.atOnce.patterns)
+	set.atOnce.index = pattern.NewIndex(set.atOnce.patterns)
 	return set, nil
 }
 
@@ -54,8 +55,8 @@ type parser struct {
 // parsedPolicy is a policy and what was made of its texts.
 type parsedPolicy struct {
 	Policy
-	pattern  pattern
-	template template
+	pattern  pattern.Pattern
+	template pattern.Template
 }
 
 func (p *parser) fault(line int, field, format string, args ...any) {
@@ -190,12 +191,12 @@ func (p *parser) keys(made *parsedPolicy, n *yaml.Node) bool {
 	if !ok {
 		return false
 	}
-	pattern, err := parsePattern(text)
+	keys, err := pattern.Parse(text)
 	if err != nil {
 		p.fault(n.Line, "keys", "%q: %v", short(text), err)
 		return false
 	}
-	made.Keys, made.pattern = text, pattern
+	made.Keys, made.pattern = text, keys
 	return true
 }
 
@@ -207,11 +208,11 @@ func (p *parser) by(made *parsedPolicy, n *yaml.Node, patternOK bool) bool {
 	if !ok || !patternOK {
 		return false
 	}
-	template, err := parseTemplate(text, &made.pattern)
+	by, err := pattern.ParseTemplate(text, &made.pattern)
 	if err != nil {
 		p.fault(n.Line, "by", "%q: %v", short(text), err)
 		return false
 	}
-	made.By, made.template = text, template
+	made.By, made.template = text, by
 	return true
 }

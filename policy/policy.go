@@ -34,6 +34,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy/pattern"
 )
 
 // Mode says whether a policy denies.
@@ -87,9 +88,9 @@ type Override struct {
 // Set is the policies of one file, ready to be asked. It does not change.
 type Set struct {
 	policies  []Policy // in order of application
-	patterns  []pattern
-	templates []template
-	index     index
+	patterns  []pattern.Pattern
+	templates []pattern.Template
+	index     pattern.Index
 	names     map[string]int
 	atOnce    concurrencies
 	content   filewatch.Hash // of the file
@@ -120,6 +121,6 @@ func newSet(parsed []parsedPolicy, content filewatch.Hash) *Set {
 		s.templates = append(s.templates, p.template)
 		s.names[p.Name] = i
 	}
-	s.index = newIndex(s.patterns)
+	s.index = pattern.NewIndex(s.patterns)
 	return s
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/nearest"
+	"github.com/weir-counter/weir/policy/pattern"
 )
 
 // Take admits all requests, or none if a policy denies one of them, and counts a hit of
@@ -92,7 +93,7 @@ func (l *Live) gather(b *bound, r *Request, d *Decision) error {
 		}
 		return err
 	}
-	for _, at := range b.set.index.candidates(r.Key) {
+	for _, at := range b.set.index.Candidates(r.Key) {
 		matched, err := b.gather(int(at), r, d)
 		if err != nil {
 			return err
@@ -106,11 +107,11 @@ func (l *Live) gather(b *bound, r *Request, d *Decision) error {
 
 // gather notes the policy at a place, if it is for the request's key.
 func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error) {
-	var took captures
-	if !b.set.patterns[at].match(r.Key, &took) {
+	var took pattern.Captures
+	if !b.set.patterns[at].Match(r.Key, &took) {
 		return false, nil
 	}
-	key := b.set.templates[at].key(r.Key, &took)
+	key := b.set.templates[at].Key(r.Key, &took)
 	p := &b.policies[at]
 	if len(key) > weir.MaxKeyBytes {
 		return false, failure(weir.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", p.limit.Name(), len(key), short(r.Key), weir.MaxKeyBytes)

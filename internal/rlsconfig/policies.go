@@ -10,12 +10,13 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/pattern"
 )
 
 // Pattern is the keys that the limit is for, as policies have it, and what they are counted by, "" for the key itself. It
 // is for people to read: a policy takes not all of them.
 func (l *Limit) Pattern() (keys, by string) {
-	keys, by, _ = pattern(l.Domain, l.Path)
+	keys, by, _ = patternOf(l.Domain, l.Path)
 	return keys, by
 }
 
@@ -98,7 +99,7 @@ func (w *policyWriter) node(n *node, path []Step, general bool) {
 	if !general {
 		return
 	}
-	keys, _, ok := pattern(w.domain, path)
+	keys, _, ok := patternOf(w.domain, path)
 	if !ok {
 		return
 	}
@@ -117,7 +118,7 @@ func (w *policyWriter) stop(keys, why string) {
 
 func (w *policyWriter) limit(l *Limit) {
 	at := fmt.Sprintf("%s:%d", l.File, l.Line)
-	keys, by, ok := pattern(l.Domain, l.Path)
+	keys, by, ok := patternOf(l.Domain, l.Path)
 	if !ok {
 		w.note(at, "left out: its keys have { or } or are longer than 256 bytes, which no policy can say: its requests are not limited")
 		return
@@ -160,10 +161,10 @@ func (w *policyWriter) limit(l *Limit) {
 	}
 }
 
-// pattern is the keys of a path, and what they are counted by, "" for the key itself; ok tells whether a policy can have
+// patternOf is the keys of a path, and what they are counted by, "" for the key itself; ok tells whether a policy can have
 // them.
-func pattern(domain string, path []Step) (keys, by string, ok bool) {
-	const mostCaptures, mostBytes = policy.MaxWildcards, policy.MaxPatternBytes
+func patternOf(domain string, path []Step) (keys, by string, ok bool) {
+	const mostCaptures, mostBytes = pattern.MaxWildcards, pattern.MaxPatternBytes
 	literal := func(text string, name bool) string {
 		b := string(appendEscaped(nil, text, name))
 		ok = ok && !strings.ContainsAny(b, "{}")

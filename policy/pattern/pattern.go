@@ -1,4 +1,6 @@
-package policy
+// Package pattern is which keys a policy is for, and which key is counted of them: patterns, templates, and an index of
+// many patterns. Pure.
+package pattern
 
 import (
 	"fmt"
@@ -22,7 +24,7 @@ const (
 // separators end what a `{name}` takes: they stand between the parts of a key.
 const separators = ":/"
 
-// A pattern says which keys a policy is for: literal text, `*` for any text, also
+// A Pattern says which keys a policy is for: literal text, `*` for any text, also
 // none, `{name}` for one or more bytes that are not separators, and `{name*}` for any
 // text, also none, as a `*` that has a name. Between two wildcards stands literal
 // text, so that it is told which takes what: each as little as it can, those on the
@@ -30,7 +32,7 @@ const separators = ":/"
 //
 // Invariant: literals[0] wild[0] literals[1] ... wild[n-1] literals[n] is the
 // text; only the first and the last literal may be empty.
-type pattern struct {
+type Pattern struct {
 	literals []string
 	wild     []wildcard
 }
@@ -41,11 +43,11 @@ type wildcard struct {
 	any  bool   // `*` and `{name*}`: any text; else one or more bytes, no separators
 }
 
-// captures has what each wildcard of a pattern took of a key, by place.
-type captures [MaxWildcards]struct{ from, to int }
+// Captures has what each wildcard of a pattern took of a key, by place.
+type Captures [MaxWildcards]struct{ from, to int }
 
-// parsePattern reads the `keys` of a policy.
-func parsePattern(text string) (p pattern, err error) {
+// Parse reads the `keys` of a policy.
+func Parse(text string) (p Pattern, err error) {
 	if len(text) < 1 || len(text) > MaxPatternBytes {
 		return p, fmt.Errorf("%d bytes: write 1 to %d, for example \"login:*\"", len(text), MaxPatternBytes)
 	}
@@ -114,11 +116,11 @@ func (w wildcard) String() string {
 	return "{" + w.name + "}"
 }
 
-// prefix is the literal text that every key of p begins with.
-func (p *pattern) prefix() string { return p.literals[0] }
+// Prefix is the literal text that every key of p begins with.
+func (p *Pattern) Prefix() string { return p.literals[0] }
 
 // place is where the capture of a name stands among the wildcards, or -1.
-func (p *pattern) place(name string) int {
+func (p *Pattern) place(name string) int {
 	for i, have := range p.wild {
 		if have.name == name {
 			return i
@@ -128,7 +130,7 @@ func (p *pattern) place(name string) int {
 }
 
 // names lists the captures for an error message.
-func (p *pattern) names() string {
+func (p *Pattern) names() string {
 	var names []string
 	for _, w := range p.wild {
 		if w.name != "" {
@@ -142,7 +144,7 @@ func (p *pattern) names() string {
 }
 
 // nearest is ", did you mean X?" for a capture that there is not.
-func (p *pattern) nearest(name string) string {
+func (p *Pattern) nearest(name string) string {
 	var names []string
 	for _, w := range p.wild {
 		names = append(names, w.name)
@@ -150,11 +152,11 @@ func (p *pattern) nearest(name string) string {
 	return nearest.DidYouMean(name, names)
 }
 
-// match tells whether key fits, and what the wildcards took of it. A key is at most
+// Match tells whether key fits, and what the wildcards took of it. A key is at most
 // weir.MaxKeyBytes long.
 //
 // Cost: O(wildcards * len(key)); no allocation.
-func (p *pattern) match(key string, took *captures) bool {
+func (p *Pattern) Match(key string, took *Captures) bool {
 	last := len(p.wild)
 	first, end := p.literals[0], p.literals[last]
 	if last == 0 {
@@ -163,7 +165,7 @@ func (p *pattern) match(key string, took *captures) bool {
 	if len(key) < len(first)+len(end) || !strings.HasPrefix(key, first) || !strings.HasSuffix(key, end) {
 		return false
 	}
-	m := matcher{pattern: p, key: key[:len(key)-len(end)], took: took}
+	m := matcher{Pattern: p, key: key[:len(key)-len(end)], took: took}
 	return m.from(0, len(first))
 }
 
@@ -177,9 +179,9 @@ func (p *pattern) match(key string, took *captures) bool {
 // wildcard keeps the range of beginnings that failed, walks the key once,
 // and no regular expression engine is needed.
 type matcher struct {
-	*pattern
+	*Pattern
 	key    string // without the pattern's last literal
-	took   *captures
+	took   *Captures
 	failed [MaxWildcards]struct{ from, to int } // beginnings, half open
 }
 
@@ -226,8 +228,8 @@ func (m *matcher) ending(place, least, reach int) (at int, ok bool) {
 	return 0, false
 }
 
-// fits tells whether key fits.
-func (p *pattern) fits(key string) bool {
-	var took captures
-	return len(key) <= weir.MaxKeyBytes && p.match(key, &took)
+// Fits tells whether key fits.
+func (p *Pattern) Fits(key string) bool {
+	var took Captures
+	return len(key) <= weir.MaxKeyBytes && p.Match(key, &took)
 }

@@ -1,13 +1,13 @@
-package policy
+package pattern
 
 import (
 	"fmt"
 	"strings"
 )
 
-// A template makes the key that is counted of what a pattern's captures took of a
-// request's key: `login:{user}`. The zero template counts the request's key itself.
-type template struct {
+// A Template makes the key that is counted of what a pattern's captures took of a
+// request's key: `login:{user}`. The zero Template counts the request's key itself.
+type Template struct {
 	parts []templatePart
 
 	// When the made key is always the beginning of the request's key, which
@@ -25,8 +25,8 @@ type templatePart struct {
 	any     bool // the capture takes any text
 }
 
-// parseTemplate reads the `by` of a policy whose `keys` is p.
-func parseTemplate(text string, p *pattern) (t template, err error) {
+// ParseTemplate reads the `by` of a policy whose `keys` is p.
+func ParseTemplate(text string, p *Pattern) (t Template, err error) {
 	if len(text) < 1 || len(text) > MaxPatternBytes {
 		return t, fmt.Errorf("%d bytes: write 1 to %d, or leave `by` out to count each key by itself", len(text), MaxPatternBytes)
 	}
@@ -65,7 +65,7 @@ func parseTemplate(text string, p *pattern) (t template, err error) {
 }
 
 // asCut finds out whether the template is the beginning of p.
-func (t *template) asCut(p *pattern) {
+func (t *Template) asCut(p *Pattern) {
 	place, extra := -1, 0
 	for i, part := range t.parts {
 		switch last := i == len(t.parts)-1; {
@@ -83,9 +83,9 @@ func (t *template) asCut(p *pattern) {
 	}
 }
 
-// key makes the counted key of a request's key and what the captures took of it.
+// Key makes the counted key of a request's key and what the captures took of it.
 // Only a key that has to be built is allocated.
-func (t *template) key(key string, took *captures) string {
+func (t *Template) Key(key string, took *Captures) string {
 	switch {
 	case len(t.parts) == 0:
 		return key
@@ -106,7 +106,7 @@ func (t *template) key(key string, took *captures) string {
 	return b.String()
 }
 
-func (p templatePart) text(key string, took *captures) string {
+func (p templatePart) text(key string, took *Captures) string {
 	if p.place < 0 {
 		return p.literal
 	}
@@ -114,7 +114,7 @@ func (p templatePart) text(key string, took *captures) string {
 }
 
 // mayBeEmpty tells whether all that is counted may be nothing: no engine counts that.
-func (t *template) mayBeEmpty() bool {
+func (t *Template) mayBeEmpty() bool {
 	for _, part := range t.parts {
 		if !part.any {
 			return false
@@ -123,11 +123,11 @@ func (t *template) mayBeEmpty() bool {
 	return true
 }
 
-// canMake tells whether the template could make key: a capture takes what it takes of
+// CanMake tells whether the template could make key: a capture takes what it takes of
 // request keys, whichever of them, so that a key it says no to is never counted.
 //
 // It follows all places where the parts so far may end: O(parts * len(key)).
-func (t *template) canMake(key string) bool {
+func (t *Template) CanMake(key string) bool {
 	ends := make([]bool, len(key)+1)
 	ends[0] = true
 	for _, part := range t.parts {

@@ -1,4 +1,4 @@
-package policy
+package pattern
 
 import (
 	"fmt"
@@ -18,29 +18,29 @@ func TestIndexFindsAllInOrder(t *testing.T) {
 		return b.String()
 	}
 	for range 300 {
-		patterns := make([]pattern, 1+rng.IntN(30))
+		patterns := make([]Pattern, 1+rng.IntN(30))
 		for i := range patterns {
 			var err error
-			if patterns[i], err = parsePattern(word(6) + "*"); err != nil {
+			if patterns[i], err = Parse(word(6) + "*"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		x := newIndex(patterns)
+		x := NewIndex(patterns)
 		for range 50 {
 			key := word(9)
 			var want []int32
 			for i := range patterns {
-				if strings.HasPrefix(key, patterns[i].prefix()) {
+				if strings.HasPrefix(key, patterns[i].Prefix()) {
 					want = append(want, int32(i))
 				}
 			}
-			if got := x.candidates(key); !slices.Equal(got, want) {
+			if got := x.Candidates(key); !slices.Equal(got, want) {
 				t.Fatalf("key %q: candidates %v, want %v of %v", key, got, want, fmt.Sprint(patterns))
 			}
 		}
 	}
-	none := newIndex(nil)
-	if got := none.candidates("a"); got != nil {
+	none := NewIndex(nil)
+	if got := none.Candidates("a"); got != nil {
 		t.Errorf("no policies: candidates %v", got)
 	}
 }

@@ -1,11 +1,11 @@
-package policy
+package pattern
 
 import (
 	"slices"
 	"strings"
 )
 
-// index finds the policies that may be for a key by the literal text that their
+// Index finds the policies that may be for a key by the literal text that their
 // patterns begin with, so that a thousand policies with a beginning of their own
 // each cost a request one binary search.
 //
@@ -15,23 +15,23 @@ import (
 //
 // Each entry lists the policies of its whole chain, ready in the order of application:
 // at most MaxPolicies each, 4 MB in the worst of all files.
-type index struct {
+type Index struct {
 	prefixes []string
 	parents  []int32   // the longest other prefix that this one begins with; -1: none
 	policies [][]int32 // that may be for a key that begins with the prefix
 }
 
-func newIndex(patterns []pattern) index {
-	var x index
+func NewIndex(patterns []Pattern) Index {
+	var x Index
 	for i := range patterns {
-		x.prefixes = append(x.prefixes, patterns[i].prefix())
+		x.prefixes = append(x.prefixes, patterns[i].Prefix())
 	}
 	slices.Sort(x.prefixes)
 	x.prefixes = slices.Compact(x.prefixes)
 	x.parents = make([]int32, len(x.prefixes))
 	x.policies = make([][]int32, len(x.prefixes))
 	for i := range patterns {
-		at, _ := slices.BinarySearch(x.prefixes, patterns[i].prefix())
+		at, _ := slices.BinarySearch(x.prefixes, patterns[i].Prefix())
 		x.policies[at] = append(x.policies[at], int32(i))
 	}
 	for at, prefix := range x.prefixes {
@@ -45,10 +45,10 @@ func newIndex(patterns []pattern) index {
 	return x
 }
 
-// candidates lists, in order of application, the policies that may be for key.
+// Candidates lists, in order of application, the policies that may be for key.
 //
 // Cost: O(log(policies) + the longest chain of prefixes); no allocation.
-func (x *index) candidates(key string) []int32 {
+func (x *Index) Candidates(key string) []int32 {
 	at, found := slices.BinarySearch(x.prefixes, key)
 	if !found {
 		at--
@@ -60,7 +60,7 @@ func (x *index) candidates(key string) []int32 {
 }
 
 // longest is the entry of the chain from at on that key begins with, or -1.
-func (x *index) longest(at int32, key string) int32 {
+func (x *Index) longest(at int32, key string) int32 {
 	for at >= 0 && !strings.HasPrefix(key, x.prefixes[at]) {
 		at = x.parents[at]
 	}

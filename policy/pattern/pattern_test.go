@@ -1,4 +1,4 @@
-package policy
+package pattern
 
 import (
 	"math/rand/v2"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/policy/pattern/patterntest"
 )
 
 func TestPatterns(t *testing.T) {
@@ -86,72 +87,37 @@ func TestPatterns(t *testing.T) {
 }
 
 func countedKey(keys, by, key string) string {
-	p, err := parsePattern(keys)
-	var tmpl template
+	p, err := Parse(keys)
+	var tmpl Template
 	if err == nil && by != "" {
-		tmpl, err = parseTemplate(by, &p)
+		tmpl, err = ParseTemplate(by, &p)
 	}
 	if err != nil {
 		return "bad: " + err.Error()
 	}
-	var took captures
-	if !p.match(key, &took) {
+	var took Captures
+	if !p.Match(key, &took) {
 		return "-"
 	}
-	return tmpl.key(key, &took)
+	return tmpl.Key(key, &took)
 }
 
-// naive is the meaning of a pattern, spelled out: each wildcard tries every length from
-// the shortest on, and goes back as often as it takes.
-func naive(text, key string) (took map[string]string, ok bool) {
-	if text == "" {
-		return map[string]string{}, key == ""
-	}
-	least, name, rest, anything := 0, "", text[1:], false
-	switch text[0] {
-	case '{':
-		name, rest, _ = strings.Cut(text[1:], "}")
-		least = 1
-		if name, anything = strings.CutSuffix(name, "*"); anything {
-			least = 0
-		}
-	case '*':
-	default:
-		if key == "" || key[0] != text[0] {
-			return nil, false
-		}
-		return naive(rest, key[1:])
-	}
-	for n := least; n <= len(key); n++ {
-		if name != "" && !anything && strings.ContainsAny(key[:n], ":/") {
-			break
-		}
-		if took, ok = naive(rest, key[n:]); ok {
-			if name != "" {
-				took[name] = key[:n]
-			}
-			return took, true
-		}
-	}
-	return nil, false
-}
-
-// checkMatch holds a pattern, and a template of all its captures, against naive.
+// checkMatch holds a pattern, and a template of all its captures, against patterntest.Naive.
 func checkMatch(t *testing.T, keys, by, key string) {
-	p, err := parsePattern(keys)
+	p, err := Parse(keys)
 	if err != nil || len(key) > weir.MaxKeyBytes {
 		return
 	}
-	want, wantOK := naive(keys, key)
-	var took captures
-	ok := p.match(key, &took)
+	want, wantOK := patterntest.Naive(keys, key)
+	var took Captures
+	ok := p.Match(key, &took)
 	if ok != wantOK {
 		t.Fatalf("keys %q, key %q: match %v, want %v", keys, key, ok, wantOK)
 	}
 	if !ok {
 		return
 	}
-	if !strings.HasPrefix(key, p.prefix()) {
+	if !strings.HasPrefix(key, p.Prefix()) {
 		t.Fatalf("keys %q fits %q, which lacks its prefix", keys, key)
 	}
 	for i, w := range p.wild {
@@ -159,7 +125,7 @@ func checkMatch(t *testing.T, keys, by, key string) {
 			t.Fatalf("keys %q, key %q: %v is %q, want %q", keys, key, w, got, want[w.name])
 		}
 	}
-	tmpl, err := parseTemplate(by, &p)
+	tmpl, err := ParseTemplate(by, &p)
 	if err != nil {
 		return
 	}
@@ -167,9 +133,9 @@ func checkMatch(t *testing.T, keys, by, key string) {
 	for name, value := range want { // no value holds a brace that is a capture: see alphabet
 		made = strings.ReplaceAll(made, "{"+name+"}", value)
 	}
-	if got := tmpl.key(key, &took); got != made && !strings.ContainsAny(key, "{}") {
+	if got := tmpl.Key(key, &took); got != made && !strings.ContainsAny(key, "{}") {
 		t.Fatalf("keys %q by %q, key %q: counted %q, want %q", keys, by, key, got, made)
-	} else if !tmpl.canMake(got) {
+	} else if !tmpl.CanMake(got) {
 		t.Fatalf("keys %q by %q made %q of key %q, and says it can't", keys, by, got, key)
 	}
 }
@@ -212,10 +178,10 @@ func FuzzMatch(f *testing.F) {
 
 // The patterns that take a backtracking matcher ages.
 func TestMatchTakesNoLonger(t *testing.T) {
-	var took captures
+	var took Captures
 	for _, keys := range []string{"*a*a*a*a*a*a*a*ab", "{a}a{b}a{c}a{d}a{e}a{f}a{g}a{h}b", "*a{b}a*a{d}a*a{f}a*a{h}b", "*a*a*a*a*a*a*a{h}:b",
 		"{a*}a{b*}a{c*}a{d*}a{e*}a{f*}a{g*}a{h*}ab", "{a*}a{b}a*a{d}a{e*}a{f}a*a{h}b"} {
-		p, err := parsePattern(keys)
+		p, err := Parse(keys)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +189,7 @@ func TestMatchTakesNoLonger(t *testing.T) {
 			key = key[:len(key)-1] + "b"
 			start := time.Now()
 			for range 100 {
-				p.match(key, &took)
+				p.Match(key, &took)
 			}
 			if each := time.Since(start) / 100; each > time.Millisecond {
 				t.Errorf("keys %q: %v for one key", keys, each)
@@ -256,15 +222,15 @@ func TestCanMake(t *testing.T) {
 		{"{a}:{b}", "{b}{a}", "x", false},
 		{"{a}:{b}", "{b}x{a}x", "xxxx", true},
 	} {
-		p, err := parsePattern(c.keys)
+		p, err := Parse(c.keys)
 		if err != nil {
 			t.Fatal(err)
 		}
-		tmpl, err := parseTemplate(c.by, &p)
+		tmpl, err := ParseTemplate(c.by, &p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tmpl.canMake(c.key); got != c.want {
+		if got := tmpl.CanMake(c.key); got != c.want {
 			t.Errorf("keys %q by %q: can make %q: %v, want %v", c.keys, c.by, c.key, got, c.want)
 		}
 	}
