@@ -13,6 +13,7 @@ type Reservation struct {
 	ID       string    // 1 to MaxReservationID bytes, another for each
 	Until    time.Time // it can be settled until then, at most MaxReservation from now
 	GiveBack bool      // what is not settled until then is given back; else it stays used
+	Content  uint64    // of what is asked for, if the ID may come again: with another one it is refused. 0: it is not looked at
 }
 
 const (
@@ -34,17 +35,22 @@ type ReservedPart struct {
 	Name    string // of the limit
 	Key     string
 	N       uint64
+	Content uint64 // Reservation.Content
 	Settled bool
 }
 
 // Reserve is Take of n admissions that Settle says later how many were used of; without it all stay
-// used, or none, as r says. It is journaled with them. The same ID again, for the same key, takes nothing more.
+// used, or none, as r says. It is journaled with them. The same ID again, for the same key, takes nothing more; with another
+// Content or n it is CodeKeyReused.
 func (l *KeyedLimit) Reserve(key string, n uint64, r Reservation) (Verdict, error) {
 	if err := l.checkReservation(key, r); err != nil {
 		return Verdict{}, err
 	}
 	for _, part := range l.engine.limits.Reserved(r.ID) {
 		if part.Name == l.name.Name && part.Key == key {
+			if part.N != n || part.Content != r.Content {
+				return Verdict{}, &Error{CodeKeyReused, "id", "this id is of a reservation of another n or content: use a new id for each reservation"}
+			}
 			v, err := l.Peek(key, 0)
 			return v, err
 		}
@@ -81,15 +87,13 @@ func (l *KeyedLimit) checkReservation(key string, r Reservation) error {
 		return &Error{CodeInvalidKey, "id", fmt.Sprintf("the id of a reservation has %d bytes: must have 1 to %d", len(r.ID), MaxReservationID)}
 	case left <= 0 || left > MaxReservation:
 		return &Error{CodeInvalidTime, "ttl", fmt.Sprintf("a reservation for %v: must be more than 0, and at most %v", left, MaxReservation)}
-	case l.engine.limits.ReservationsFull():
-		return limitError(&admission.OverloadedError{Message: "100,000 reservations are not settled or not over: settle them, or use shorter ttls"})
 	}
-	return nil
+	return limitError(l.engine.limits.RefusesReservations())
 }
 
 func (l *KeyedLimit) noteReserved(key string, n uint64, r Reservation, ago time.Duration, known bool) error {
 	return limitError(l.engine.limits.Reserve(l.plan.Load(), l.engine.keys.PartitionOf(key), key, n,
-		admission.Reservation{ID: r.ID, Until: r.Until.UnixMilli(), Back: r.GiveBack, Ago: ago}, known))
+		admission.Reservation{ID: r.ID, Until: r.Until.UnixMilli(), Back: r.GiveBack, Content: r.Content, Ago: ago}, known))
 }
 
 // NoteReserved notes admissions that were taken a moment ago as reserved: see Reserve. known: others
@@ -105,7 +109,12 @@ func (s *limitSide) NoteReserved(key string, n uint64, r Reservation, ago time.D
 // Reserved lists the parts of a reservation that is known here, and not over.
 func (r *side) Reserved(id string) (parts []ReservedPart) {
 	for _, p := range r.engine.limits.Reserved(id) {
-		parts = append(parts, ReservedPart{admission.BaseName(p.Name), p.Key, p.N, p.Settled})
+		parts = append(parts, ReservedPart{admission.BaseName(p.Name), p.Key, p.N, p.Content, p.Settled})
 	}
 	return parts
+}
+
+// RefusesReservations is CodeOverloaded while there is no room for a reservation more.
+func (r *side) RefusesReservations() error {
+	return limitError(r.engine.limits.RefusesReservations())
 }

@@ -14,8 +14,11 @@ const transit = 500 * time.Millisecond
 
 // Reserve is Take of requests whose need is known later: Settle says then how much of it was used. What is
 // admitted without a decision (a strict limit with away: open) is not reserved. An error after they were admitted, of
-// a table that is full or a node that does not answer, leaves what was taken used.
+// a table that other requests have filled since, or a node that does not answer, leaves what was taken used.
 func (l *Live) Reserve(reqs []Request, r weir.Reservation, d *Decision) error {
+	if err := limits.Of(l.engine).RefusesReservations(); err != nil {
+		return err
+	}
 	began := time.Now()
 	if err := l.Take(reqs, d); err != nil || !d.Allowed {
 		return err
@@ -37,7 +40,7 @@ func (l *Live) reserve(c weir.Check, e *elsewhere, decided bool, r weir.Reservat
 	if e == nil || !decided {
 		return limits.NoteReserved(c.Limit, c.Key, c.N, r, ago, false)
 	}
-	order := limits.Change{Kind: limits.Reserve, At: r.Until, ID: r.ID, Ago: ago + transit, Flag: r.GiveBack}
+	order := limits.Change{Kind: limits.Reserve, At: r.Until, ID: r.ID, Ago: ago + transit, Flag: r.GiveBack, Content: r.Content}
 	if _, err := l.change(order, boundLimit{c.Limit, e}, c.Key, c.N); err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func TestSupport(t *testing.T) {
 		GRANT login login:a 0 -> 0
 		REFUND nobody -> 0
 		RESERVE login:c:x COST 2 TTL 30s ID r1 -> ["r1" [1 0 0 60000 "login"]]
-		RESERVE login:c:x COST 2 ID r1 -> ["r1" nil]
+		RESERVE login:c:x COST 2 TTL 30s ID r1 -> ["r1" nil]
 		RESERVE nobody UNSETTLED returned -> [nil [1 nil 0 0 nil]]
 		SETTLE r1 1 -> [1 0]
 		SETTLE r1 0 -> [0 0]

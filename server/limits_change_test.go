@@ -120,7 +120,13 @@ func TestReserveSettle(t *testing.T) {
 	a.wants(a.settle("id="+made.ID+"&used=4"), 200, `"again":true`, `"used":1,"refunded":0`)
 
 	a.wants(reserve("id=x&ttl=30s", `{"key":"login:bob:x","n":4}`), 200, `{"id":"x","allowed":true`, `"remaining":0`)
-	a.wants(reserve("id=x", `{"key":"login:bob:x","n":4}`), 200, `{"id":"x","known":true,"allowed":true,"limits":[]}`)
+	for query, body := range map[string]string{
+		"id=x": `{"key":"login:bob:x","n":4}`, "id=x&ttl=30s&unsettled=returned": `{"key":"login:bob:x","n":4}`, "ttl=30s&id=x": `{"key":"login:bob:x","n":3}`,
+		"id=x&ttl=30000ms": `{"key":"login:bob:y","n":4}`, "ttl=30&id=x": `{"key":"login:bob:x","n":4,"limit":"login"}`,
+	} {
+		a.wants(reserve(query, body), 422, `"code":"key_reused"`)
+	}
+	a.wants(reserve("id=x&ttl=30s", `{"n":4,"key":"login:bob:x"}`), 200, `{"id":"x","known":true,"allowed":true,"limits":[]}`)
 	a.wants(reserve("id=y", `{"key":"login:bob:x"}`), 429, `{"allowed":false,"retry_after_s":3600`)
 	a.wants(a.settle("id=x&used=6"), 200, `"over":2,"limits":[{"name":"login","key":"login:bob","reserved":4,"used":4,"refunded":0,"over":2,"remaining":0}]`)
 	a.wants(reserve("id=v", `{"key":"login:vip:x","n":4,"limit":"login"}`), 200, `"remaining":46`)

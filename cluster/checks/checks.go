@@ -96,7 +96,7 @@ func (a Answer) Made() limits.Changed {
 // them:
 //
 //	0 to ask only, 1 to take, or 1 + the kind of a change, and its time in Unix ns, signed, 0: none,
-//	its ID, how many ns ago, its flag
+//	its ID, how many ns ago, its flag, of a reservation its content
 //	checks: how many, then each: record of the limit (internal/limits), key, n,
 //	1 if its verdict denies nothing
 func (q Question) Append(b []byte) []byte {
@@ -109,7 +109,9 @@ func (q Question) Append(b []byte) []byte {
 		}
 		b = binary.AppendVarint(append(b, 1+byte(c.Kind)), at)
 		b = binary.AppendUvarint(wire.AppendText(b, c.ID), uint64(c.Ago))
-		b = wire.AppendBool(b, c.Flag)
+		if b = wire.AppendBool(b, c.Flag); c.Kind == limits.Reserve {
+			b = binary.AppendUvarint(b, c.Content)
+		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(q.Checks)))
 	for _, c := range q.Checks {
@@ -147,6 +149,9 @@ func readChange(r *wire.Reader, kind limits.Kind) limits.Change {
 		c.At = time.Unix(0, at)
 	}
 	c.ID, c.Ago, c.Flag = r.Text(weir.MaxReservationID), readDuration(r), r.Bool()
+	if kind == limits.Reserve {
+		c.Content = r.Uvarint()
+	}
 	return c
 }
 

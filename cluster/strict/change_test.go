@@ -2,7 +2,6 @@ package strict
 
 import (
 	"errors"
-	"reflect"
 	"testing"
 	"time"
 
@@ -107,7 +106,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 	c.crash(holder) // the next one knows of all
 	c.holder(key)
 	c.decided(other, key)
-	if again, err := c.at(other).strict.askAgain(c.at(other).strict.Group(key), refund); err != nil || !reflect.DeepEqual(again, before) {
+	if again, err := c.at(other).strict.askAgain(c.at(other).strict.Group(key), refund); err != nil || again.err != nil || again.Made() != before.Made() {
 		t.Errorf("the same refund, asked of the next holder: %+v, %v, first it was %+v", again, err, before)
 	}
 	var d policy.Decision

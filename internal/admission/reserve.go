@@ -17,10 +17,11 @@ import (
 // know of it, and it is settled once: whatever settles it again finds that.
 type reserved struct {
 	n       uint64
-	first   int64 // Unix ms: not after they were taken
-	taken   int64 // the same by Clock in ns, of one made here; else 0
-	until   int64 // Unix ms
-	back    bool  // what is not settled until then is given back
+	content uint64 // tells reservations of one ID apart; 0: of no known content
+	first   int64  // Unix ms: not after they were taken
+	taken   int64  // the same by Clock in ns, of one made here; else 0
+	until   int64  // Unix ms
+	back    bool   // what is not settled until then is given back
 	settled bool
 	lapsed  bool   // it was given back as it was not settled
 	used    uint64 // once settled
@@ -35,6 +36,7 @@ type Part struct {
 	Name    string // that its state is kept by
 	Key     string
 	N       uint64
+	Content uint64 // Reservation.Content
 	Settled bool
 }
 
@@ -53,10 +55,11 @@ const (
 
 // Reservation is how admissions are reserved.
 type Reservation struct {
-	ID    string
-	Until int64         // Unix ms
-	Back  bool          // what is not settled until then is given back
-	Ago   time.Duration // they were taken no longer ago
+	ID      string
+	Until   int64         // Unix ms
+	Back    bool          // what is not settled until then is given back
+	Content uint64        // of what was asked for: 0 stands for none
+	Ago     time.Duration // they were taken no longer ago
 }
 
 // Settled is how a part was settled.
@@ -69,8 +72,13 @@ type Settled struct {
 	Present limit.Verdict
 }
 
-// ReservationsFull tells whether no more can be made.
-func (ls *Table) ReservationsFull() bool { return ls.reserved.Load() >= MaxReservations }
+// RefusesReservations is an *OverloadedError while no more can be made.
+func (ls *Table) RefusesReservations() error {
+	if ls.reserved.Load() < MaxReservations {
+		return nil
+	}
+	return &OverloadedError{"100,000 reservations are not settled or not over: settle them, or use shorter ttls"}
+}
 
 // Reserve notes that a key took n admissions of the plan's limit for a reservation. The same
 // again does nothing. With known, others decide for the key, and this node only knows of it.
@@ -83,10 +91,10 @@ func (ls *Table) Reserve(plan *Plan, partition int, key string, n uint64, r Rese
 	if s.reserved[id] != nil {
 		return nil
 	}
-	if ls.ReservationsFull() {
-		return &OverloadedError{"100,000 reservations are not settled or not over: settle them, or use shorter ttls"}
+	if err := ls.RefusesReservations(); err != nil {
+		return err
 	}
-	made := reserved{n: n, first: max(now-int64(r.Ago)+ls.Clock.Ahead(), 0) / msOfNs, taken: now - int64(r.Ago), until: r.Until, back: r.Back}
+	made := reserved{n: n, content: r.Content, first: max(now-int64(r.Ago)+ls.Clock.Ahead(), 0) / msOfNs, taken: now - int64(r.Ago), until: r.Until, back: r.Back}
 	ls.reserve(s, partition, id, made)
 	if !known {
 		ls.journalRecord(s, made.record(id), key, made.first, n)
@@ -126,7 +134,7 @@ func (ls *Table) Reserved(id string) (parts []Part) {
 		s := &ls.shares[ref.partition]
 		s.mu.Lock()
 		if r := s.reserved[ref.id]; r != nil && r.until > nowMs {
-			parts = append(parts, Part{ref.id.name, ref.id.key, r.n, r.settled})
+			parts = append(parts, Part{ref.id.name, ref.id.key, r.n, r.content, r.settled})
 		}
 		s.mu.Unlock()
 	}
@@ -289,10 +297,14 @@ func (ls *Table) unreserve(s *share, id partID) {
 }
 
 // record is a part in bytes: that of the change, then until as an unsigned varint, 1 if it is
-// given back, and the ID with its length before it.
+// given back, the ID with its length before it, and the content as an unsigned varint, if it is known.
 func (r *reserved) record(id partID) string {
 	b := binary.AppendUvarint([]byte(changeRecord(id.name, changeReserve)), uint64(r.until))
-	return string(wire.AppendText(wire.AppendBool(b, r.back), id.id))
+	b = wire.AppendText(wire.AppendBool(b, r.back), id.id)
+	if r.content != 0 {
+		b = binary.AppendUvarint(b, r.content)
+	}
+	return string(b)
 }
 
 // readPart reads what record has after the change; state is what append wrote, or nil.
@@ -301,6 +313,9 @@ func readPart(rest string, state []byte) (id string, made reserved, err error) {
 	made.until = int64(r.AtMost(1<<63 - 1))
 	made.back = r.Bool()
 	id = r.Text(MaxReservationID)
+	if r.Len() > 0 {
+		made.content = r.Uvarint()
+	}
 	if !r.Done() || state == nil {
 		return id, made, partError(r.Done())
 	}

@@ -24,9 +24,10 @@ type Change struct {
 	Kind Kind
 	At   time.Time // of Refund: taken; of Grant and Reserve: until
 
-	ID   string        // of Reserve and Settle: that of the reservation; of the others that of the change, which is asked again by it
-	Ago  time.Duration // of Reserve
-	Flag bool          // of Reserve: what is not settled is given back; of Settle: more counts as debt
+	ID      string        // of Reserve and Settle: that of the reservation; of the others that of the change, which is asked again by it
+	Ago     time.Duration // of Reserve
+	Content uint64        // of Reserve: weir.Reservation.Content
+	Flag    bool          // of Reserve: what is not settled is given back; of Settle: more counts as debt
 }
 
 // Changed is what came of a Change.
@@ -49,7 +50,7 @@ func (c Change) Make(l *weir.KeyedLimit, key string, n uint64) (made Changed, er
 	case Grant:
 		err = l.Grant(key, n, c.At)
 	case Reserve:
-		err = NoteReserved(l, key, n, weir.Reservation{ID: c.ID, Until: c.At, GiveBack: c.Flag}, c.Ago, false)
+		err = NoteReserved(l, key, n, weir.Reservation{ID: c.ID, Until: c.At, GiveBack: c.Flag, Content: c.Content}, c.Ago, false)
 	case Settle:
 		var done weir.Settled
 		done, err = l.Settle(key, c.ID, n, c.Flag)

@@ -37,6 +37,9 @@ type Engine interface {
 	// Reserved lists the parts of a reservation that is known here, and not over.
 	Reserved(id string) []weir.ReservedPart
 
+	// RefusesReservations is weir.CodeOverloaded while there is no room here for a reservation more.
+	RefusesReservations() error
+
 	// InlineNames are the names of the inline limits of which a key has used something, as far as it is known here.
 	//
 	// Cost: O(keys with limits in use) of one partition.

@@ -17,13 +17,13 @@ import (
 
 const reserveDescription = `Takes n admissions for what a request may need, as POST /v1/allow does, for the same body; POST /v1/settle says later how many it did need, and the rest
 is given back. What is not settled within ttl stays used, or is given back (` + "`unsettled=returned`" + `). With an ` + "`id`" + ` of the caller's the request may be sent
-again: one that is known takes nothing more. At most 100,000 reservations are not over, counted for each limit.`
+again: one that is known takes nothing more, and is refused with other content. At most 100,000 reservations are not over, counted for each limit.`
 
 func (s *Routes) registerReserve(doc *openapi.API, mux Mux) {
 	mux.HandleFunc("POST /v1/reserve", s.reserve)
 	answer := map[string]*huma.MediaType{"application/json": {Schema: openapi.SchemaFor[api.ReserveAnswer](doc)}}
 	responses := doc.Responses(api.CodeEmptyBody, api.CodeInvalidJSON, api.CodeUnknownField, api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidLimit,
-		api.CodeInvalidCount, api.CodeInvalidWindow, api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeBodyBroken, api.CodeUnknownLimit, api.CodeNotHeld,
+		api.CodeInvalidCount, api.CodeInvalidWindow, api.CodeKeyReused, api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeBodyBroken, api.CodeUnknownLimit, api.CodeNotHeld,
 		api.CodeBodyTimeout, api.CodeBodyTooLarge, api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed)
 	responses["200"] = &huma.Response{Description: "The request may pass", Content: answer, Headers: limitFields(false)}
 	over := responses["429"] // of the caller's own ceiling, as a problem

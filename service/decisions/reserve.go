@@ -2,11 +2,14 @@ package decisions
 
 import (
 	"crypto/rand"
+	"encoding/binary"
+	"hash/fnv"
 	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service/caller"
 	"github.com/weir-counter/weir/service/failure"
@@ -23,7 +26,8 @@ type Reservation struct {
 }
 
 // Reserve is Allow of requests whose need is known later, and returns the ID to settle them by; "" for a denial. With an ID
-// that is known it takes nothing more: known is true, and d says nothing.
+// that is known it takes nothing more: known is true, and d says nothing. With other requests, or another TTL, the ID is refused
+// with CodeKeyReused.
 func (s *Service) Reserve(c caller.Caller, requests []policy.Request, r Reservation, d *policy.Decision) (id string, known bool, err error) {
 	may, err := s.parts.Gate.Enter(c, auth.Decide)
 	if err != nil {
@@ -44,14 +48,18 @@ func (s *Service) Reserve(c caller.Caller, requests []policy.Request, r Reservat
 		return "", false, &failure.Error{Code: api.CodeOverloaded, Field: "id", Message: "a reservation of the id " + failure.Clip(r.ID) + " is being made by another request: try again"}
 	}
 	defer s.reserving.Delete(own)
-	if len(s.parts.Policies.Reserved(own)) > 0 {
+	content := r.content(requests)
+	if parts := s.parts.Policies.Reserved(own); len(parts) > 0 {
+		if parts[0].Content != content {
+			return "", false, &failure.Error{Code: api.CodeKeyReused, Field: "id", Message: "the id " + failure.Clip(r.ID) + " is of a reservation with other keys, n, limits or ttl: send the same request again, or use a new id for each reservation"}
+		}
 		return r.ID, true, nil
 	}
 	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
 		return "", false, err
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
-	err = s.parts.Policies.Reserve(requests, weir.Reservation{ID: own, Until: until, GiveBack: r.GiveBack}, d)
+	err = s.parts.Policies.Reserve(requests, weir.Reservation{ID: own, Until: until, GiveBack: r.GiveBack, Content: content}, d)
 	switch {
 	case err != nil:
 		return "", false, s.undecided(may, err)
@@ -66,6 +74,22 @@ func (s *Service) Reserve(c caller.Caller, requests []policy.Request, r Reservat
 		return "", false, nil
 	}
 	return r.ID, false, nil
+}
+
+// content tells what a reservation is of apart: it is kept with it, on disk.
+func (r *Reservation) content(requests []policy.Request) uint64 {
+	b := wire.AppendBool(binary.AppendUvarint(nil, uint64(r.TTL)), r.GiveBack)
+	for i := range requests {
+		q := &requests[i]
+		b = binary.AppendUvarint(wire.AppendText(wire.AppendText(b, q.Key), q.Limit), q.N)
+		if of := q.Inline; of != nil {
+			b = binary.AppendUvarint(binary.AppendUvarint(append(b, byte(of.Algorithm)), of.N), uint64(of.Per))
+			b = wire.AppendText(binary.AppendUvarint(b, of.Burst), of.Calendar.String())
+		}
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(b)        // a hash takes everything
+	return max(1, h.Sum64()) // 0 is none
 }
 
 // reservedUntil checks a reservation, fills in what is left out, and returns when it is over.
