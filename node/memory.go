@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 
 	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/region"
 )
 
 const (
@@ -70,9 +71,10 @@ func (cfg *Config) tellBudgets(given *Config) {
 }
 
 // limitProcess makes the garbage collector work harder before the process
-// outgrows its budgets by half and its floor, and says in the log what that comes to.
-func (cfg *Config) limitProcess() {
-	budget := cfg.Engine.Memory + cfg.Engine.LimitMemory + 3*cfg.Engine.OnceMemory
+// outgrows its budgets by half and its floor, and says in the log what that comes to. regions is how many other
+// regions have a budget of their own, as the log of regions tells while the process runs.
+func (cfg *Config) limitProcess(regions int) {
+	budget := cfg.Engine.Memory + cfg.Engine.LimitMemory + 3*cfg.Engine.OnceMemory + int64(regions)*region.Config{Memory: cfg.Regions.Memory}.WithDefaults().Memory
 	if budget <= 0 || budget > math.MaxInt64/2 {
 		return
 	}
@@ -82,5 +84,5 @@ func (cfg *Config) limitProcess() {
 	}
 	debug.SetMemoryLimit(most)
 	cfg.Logger.Info("memory", "counters", units.FormatSize(cfg.Engine.Memory), "limits", units.FormatSize(cfg.Engine.LimitMemory),
-		"process", units.FormatSize(most))
+		"other_regions", regions, "process", units.FormatSize(most))
 }

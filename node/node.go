@@ -49,7 +49,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	cfg.tellBudgets(&given)
 	if cfg.LimitProcess {
-		cfg.limitProcess()
+		cfg.limitProcess(0)
 	}
 	file, set, err := service.ReadPolicyFile(cfg.Policies.File)
 	if err != nil {

@@ -148,6 +148,9 @@ func (m *durable) openRegion(ctx context.Context, engine *weir.Engine, sockets *
 	if err != nil {
 		return err
 	}
+	if m.cfg.LimitProcess {
+		cfg.Others = m.cfg.limitProcess
+	}
 	r, err := region.Open(ctx, m.journal, engine.Config(), cfg)
 	if err != nil {
 		if ctx.Err() != nil {

@@ -1,11 +1,15 @@
 package node_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
+	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -213,5 +217,56 @@ func TestLimitOverRegions(t *testing.T) {
 	limits, err := w.asks[0].Limits(t.Context(), time.Hour)
 	if err != nil || fmt.Sprint(limits.Limits[0].Regions) != "[{eu 60 30} {us 40 20}]" {
 		t.Errorf("%+v, %v", limits.Limits, err)
+	}
+}
+
+// RESP asks in the scopes that HTTP has.
+func TestRegionsOverRESP(t *testing.T) {
+	t.Parallel()
+	w := newRegionsWith(t, 100*time.Millisecond, mesh("eu", "us"), func(cfg *node.Config) { cfg.RESP.Addr = "127.0.0.1:0" }, "eu", "us")
+	w.hit(0, "a", 3)
+	w.hit(1, "a", 4)
+	w.agree("a", 7, 0)
+	conn, err := net.Dial("tcp", w.nodes[0].RESPAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	for _, c := range []struct {
+		ask  string
+		want []string // lines of the answer, in order
+	}{
+		{"COUNT a 1h", []string{":7"}},
+		{"COUNT a 1h SCOPE region", []string{":3"}},
+		{"COUNT a 1h SCOPE node", []string{":3"}},
+		{"COUNT a 1h BY region", []string{":7", "eu", ":3", "us", ":4"}},
+		{"RATE a 1h SCOPE global BY region", []string{"eu", ":3", "us", ":4"}},
+		{"SERIES a 1h SCOPE region", []string{":3"}},
+		{"TOP 1h 10 SCOPE region", []string{"a", ":3"}},
+		{"TOP 1h 10", []string{"a", ":7"}},
+	} {
+		if _, err := io.WriteString(conn, c.ask+"\r\nPING\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		at := 0
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if line = strings.TrimSpace(line); line == "+PONG" {
+				break
+			}
+			if at < len(c.want) && line == c.want[at] {
+				at++
+			}
+		}
+		if at < len(c.want) {
+			t.Errorf("%s: no %s", c.ask, c.want[at])
+		}
 	}
 }

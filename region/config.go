@@ -34,6 +34,9 @@ type Config struct {
 	// Transport reaches other regions; nil: none can be reached.
 	Transport http.RoundTripper
 
+	// Others is told how many other regions have windows here, each with its budget, when that changes. nil: nobody is.
+	Others func(regions int)
+
 	// Logger takes messages. nil: none.
 	Logger *slog.Logger
 }

@@ -130,7 +130,7 @@ func newRegion(cfg Config, j Journal, log store, engine weir.Config) *Region {
 	memory := engine.Memory
 	engine.Memory = cfg.Memory
 	r := &Region{
-		cfg: cfg, engine: engine, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: view.New(viewConfig(engine)), building: map[string]builder{},
+		cfg: cfg, engine: engine, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: view.New(viewConfig(engine), cfg.Others), building: map[string]builder{},
 		changed: make(chan struct{}), shown: map[string]shown{}, news: make(chan struct{}, 1), offers: make(chan offer), forgets: make(chan forgetting), ended: make(chan struct{}),
 		sum: digest.NewSum(engine.Partitions), alone: cfg.Alone,
 	}

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -13,6 +14,8 @@ type question struct {
 	at, from time.Time // zero: not said
 	fresh    time.Duration
 	prefix   string
+	scope    service.Scope
+	byRegion bool
 }
 
 // options reads NAME value pairs; at is the name of the time that a question is about, and others
@@ -28,6 +31,8 @@ func (q *question) options(args [][]byte, at string, others ...string) (err erro
 			q.at, err = service.ParseTime(string(name), string(value))
 		case argument.Is(name, "FRESH"):
 			q.fresh, err = service.ParseFresh(string(value))
+		case argument.Is(name, "SCOPE"):
+			q.scope, err = service.ParseScope(strings.ToLower(string(value)))
 		default:
 			err = q.other(name, value, others)
 		}
@@ -40,18 +45,23 @@ func (q *question) other(name, value []byte, others []string) (err error) {
 		if !argument.Is(name, other) {
 			continue
 		}
-		if other == "PREFIX" {
+		switch other {
+		case "PREFIX":
 			q.prefix = string(value)
-			return nil
+		case "BY":
+			q.byRegion, err = service.ParseByRegion(strings.ToLower(string(value)))
+		default:
+			q.from, err = service.ParseTime(string(name), string(value))
 		}
-		q.from, err = service.ParseTime(string(name), string(value))
 		return err
 	}
 	return argument.ErrSyntax
 }
 
 // isOption tells whether an argument begins the options.
-func isOption(arg []byte) bool { return argument.Is(arg, "AT") || argument.Is(arg, "FRESH") }
+func isOption(arg []byte) bool {
+	return argument.Is(arg, "AT") || argument.Is(arg, "FRESH") || argument.Is(arg, "SCOPE") || argument.Is(arg, "BY")
+}
 
 // enterQuestions takes a place for the questions of requests that came together, until their answers
 // are written; settle gives it back.
@@ -138,26 +148,33 @@ func readCountQuery(q *service.CountQuery, args [][]byte) error {
 		return argument.ErrSyntax
 	}
 	var o question
-	err := o.options(rest, "AT")
-	q.At, q.Fresh = o.at, o.fresh
+	err := o.options(rest, "AT", "BY")
+	q.At, q.Fresh, q.Scope, q.ByRegion = o.at, o.fresh, o.scope, o.byRegion
 	return err
 }
 
-// writeCount writes lower, estimate, upper, exact and as_of, late while a node is, and source where that is history.
+// writeCount writes lower, estimate, upper, exact and as_of, late while a node is, source where that is history, and the parts of
+// regions where they were asked for.
 func (s *session) writeCount(a *api.CountAnswer) {
 	s.countFields(a)
+	s.boundFields(&a.Bounds)
+	s.endCount(a)
+}
+
+// boundFields writes lower, estimate, upper and exact.
+func (s *session) boundFields(b *api.Bounds) {
 	s.field("lower")
-	s.out.Uint(a.Lower)
+	s.out.Uint(b.Lower)
 	s.field("estimate")
-	s.out.Uint(a.Estimate)
+	s.out.Uint(b.Estimate)
 	s.field("upper")
-	if a.Upper == nil {
+	if b.Upper == nil {
 		s.out.Null()
 	} else {
-		s.out.Uint(*a.Upper)
+		s.out.Uint(*b.Upper)
 	}
 	s.field("exact")
-	s.endCount(a)
+	s.out.Bool(b.Exact)
 }
 
 // countFields begins the fields of a count, or of its rate, which endCount ends.
@@ -166,15 +183,30 @@ func (s *session) countFields(a *api.CountAnswer) {
 	if a.Source != "" {
 		n++
 	}
+	if a.Regions != nil {
+		n++
+	}
 	s.fields(n, &a.Freshness)
 }
 
 func (s *session) endCount(a *api.CountAnswer) {
-	s.out.Bool(a.Exact)
 	s.writeFreshness(&a.Freshness)
 	if a.Source != "" {
 		s.field("source")
 		s.out.Bulk(a.Source)
+	}
+	if a.Regions == nil {
+		return
+	}
+	s.field("regions")
+	s.out.Array(len(a.Regions))
+	for i := range a.Regions {
+		of := &a.Regions[i]
+		s.fields(6, &of.Freshness)
+		s.field("region")
+		s.out.Bulk(of.Region)
+		s.boundFields(&of.Bounds)
+		s.writeFreshness(&of.Freshness)
 	}
 }
 
@@ -191,6 +223,7 @@ func (s *session) writeRate(a *api.RateAnswer) {
 		s.out.Double(*a.PerSecond.Upper)
 	}
 	s.field("exact")
+	s.out.Bool(a.Exact)
 	s.endCount(&a.CountAnswer)
 }
 

@@ -20,7 +20,7 @@ func (s *session) series(args [][]byte) error {
 	if err := o.options(args[3:], "TO", "FROM"); err != nil {
 		return err
 	}
-	q := service.SeriesQuery{Key: string(args[1]), From: o.from, To: o.at, Step: step, Fresh: o.fresh}
+	q := service.SeriesQuery{Key: string(args[1]), From: o.from, To: o.at, Step: step, Fresh: o.fresh, Scope: o.scope}
 	if err := s.enterQuestions(); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *session) top(args [][]byte) error {
 	if err := o.options(args[3:], "AT", "PREFIX"); err != nil {
 		return err
 	}
-	q := service.TopQuery{Window: w, N: int(n), Prefix: o.prefix, At: o.at, Fresh: o.fresh}
+	q := service.TopQuery{Window: w, N: int(n), Prefix: o.prefix, At: o.at, Fresh: o.fresh, Scope: o.scope}
 	if err := s.enterQuestions(); err != nil {
 		return err
 	}

@@ -13,19 +13,19 @@ func weirCommands() []*command {
 			arity: -3, first: 1, last: -1, step: 2, flags: writes, run: (*session).mhit,
 		},
 		{
-			name: "count", syntax: "key window [window ...] [AT time] [FRESH duration]", summary: "Says how many hits a key has in rolling windows.", group: group,
+			name: "count", syntax: "key window [window ...] [AT time] [FRESH duration] [SCOPE node|region|global] [BY region]", summary: "Says how many hits a key has in rolling windows.", group: group,
 			arity: -3, first: 1, last: 1, step: 1, flags: waits, run: (*session).count,
 		},
 		{
-			name: "rate", syntax: "key window [window ...] [AT time] [FRESH duration]", summary: "Says how many hits per second a key has in rolling windows.", group: group,
+			name: "rate", syntax: "key window [window ...] [AT time] [FRESH duration] [SCOPE node|region|global] [BY region]", summary: "Says how many hits per second a key has in rolling windows.", group: group,
 			arity: -3, first: 1, last: 1, step: 1, flags: waits, run: (*session).rate,
 		},
 		{
-			name: "series", syntax: "key step [FROM time] [TO time] [FRESH duration]", summary: "Lists the hits of a key in adjoining windows, of the last hour by default.", group: group,
+			name: "series", syntax: "key step [FROM time] [TO time] [FRESH duration] [SCOPE node|region|global]", summary: "Lists the hits of a key in adjoining windows, of the last hour by default.", group: group,
 			arity: -3, first: 1, last: 1, step: 1, flags: waits, run: (*session).series,
 		},
 		{
-			name: "top", syntax: "window n [PREFIX text] [AT time] [FRESH duration]", summary: "Lists the n keys with the most hits in a rolling window.", group: group,
+			name: "top", syntax: "window n [PREFIX text] [AT time] [FRESH duration] [SCOPE node|region|global]", summary: "Lists the n keys with the most hits in a rolling window.", group: group,
 			arity: -3, flags: waits, run: (*session).top,
 		},
 		{

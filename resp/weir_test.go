@@ -55,6 +55,10 @@ func TestHits(t *testing.T) {
 		SERIES a 10s FROM 1769860770 TO 1769860800 -> [[[1769860780 0 0 0] [1769860790 3 3 3] [1769860800 6 6 6]] 1769860800000]
 		DEL a nobody -> 1
 		COUNT a 5m -> [0 0 0 1 1769860800000]
+		COUNT b 5m SCOPE node -> [5 5 5 1 1769860800000]
+		COUNT b 5m scope Region AT 1769860800 -> [5 5 5 1 1769860800000]
+		TOP 5m 10 PREFIX b SCOPE region -> [[["b" 5 5 5]] 1769860800000]
+		SERIES b 10s FROM 1769860790 SCOPE region -> [[[1769860800 5 5 5]] 1769860800000]
 
 		HIT -> -ERR wrong number of arguments for 'hit' command: HIT key [n] [AT time]
 		HIT a 0 -> -ERR invalid_count: n must be a whole number from 1 to 1099511627776, in digits
@@ -69,8 +73,12 @@ func TestHits(t *testing.T) {
 		MHIT a 1 b -> -ERR syntax error: MHIT key n [key n ...]
 		MHIT a 1 b x -> -ERR invalid_count: n must be a whole number from 1 to 1099511627776, in digits
 		ALLOW "\xff" -> -ERR invalid_key: the key is not UTF-8
-		COUNT a -> -ERR wrong number of arguments for 'count' command: COUNT key window [window ...] [AT time] [FRESH duration]
-		COUNT a 1h FRESH -> -ERR syntax error: COUNT key window [window ...] [AT time] [FRESH duration]
+		COUNT a -> -ERR wrong number of arguments for 'count' command: COUNT key window [window ...] [AT time] [FRESH duration] [SCOPE node|region|global] [BY region]
+		COUNT a 1h SCOPE town -> -ERR invalid_parameter: scope must be node, region or global
+		COUNT a 1h BY town -> -ERR invalid_parameter: by must be region
+		COUNT a 1h BY region -> -ERR invalid_parameter: by=region shows the parts of a global count: ask a server that counts for a region (--region), and no other scope
+		TOP 1h 1 BY region -> -ERR syntax error: TOP window n [PREFIX text] [AT time] [FRESH duration] [SCOPE node|region|global]
+		COUNT a 1h FRESH -> -ERR syntax error: COUNT key window [window ...] [AT time] [FRESH duration] [SCOPE node|region|global] [BY region]
 		COUNT a 5 mins -> -ERR invalid_window: "mins" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1h30m or a number of seconds
 		TOP 5m 0 -> -ERR invalid_parameter: n of 0: must be a whole number from 1 to 1000
 	`)

@@ -110,6 +110,12 @@ func ParseWindow(field, text string) (time.Duration, error) { return parse.Windo
 // ParseTime reads the time of a question, which field names; "" is the zero time, which stands for now (parse.Time).
 func ParseTime(field, text string) (time.Time, error) { return parse.Time(field, text) }
 
+// ParseScope reads whose hits a question is about; "" is the default (parse.ScopeOf).
+func ParseScope(text string) (Scope, error) { return parse.ScopeOf(text) }
+
+// ParseByRegion tells whether an answer is to have the part of each region: region, or "" (parse.ByRegion).
+func ParseByRegion(text string) (bool, error) { return parse.ByRegion(text) }
+
 // ParseFresh reads how long a question waits for a fresh answer; "" is 0, not at all (parse.Fresh).
 func ParseFresh(text string) (time.Duration, error) { return parse.Fresh(text) }
 

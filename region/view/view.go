@@ -17,7 +17,8 @@ import (
 
 // Views are the windows of other regions. One goroutine takes what the log has; any may read.
 type Views struct {
-	cfg weir.Config
+	cfg    weir.Config
+	others func(regions int) // may be nil
 
 	mu   sync.RWMutex // guards by
 	by   map[string]*engine
@@ -37,10 +38,11 @@ type base struct {
 	err    error   // it can't be used
 }
 
-// New returns no views. cfg is that of their engines but for partitions and retention, which the regions tell.
-func New(cfg weir.Config) *Views {
+// New returns no views. cfg is that of their engines but for partitions and retention, which the regions tell. others is
+// told how many there are, when that changes; nil: nobody is.
+func New(cfg weir.Config, others func(regions int)) *Views {
 	cfg.Gather = true // a cut has the state
-	return &Views{cfg: cfg, by: map[string]*engine{}, next: map[string]*base{}}
+	return &Views{cfg: cfg, others: others, by: map[string]*engine{}, next: map[string]*base{}}
 }
 
 // Read calls f with the engine of each region, in order of their names, none of which is put in another's place
@@ -164,7 +166,11 @@ func (v *Views) replace(region string, by *engine) error {
 	} else {
 		v.by[region] = by
 	}
+	regions := len(v.by)
 	v.mu.Unlock()
+	if v.others != nil && (was == nil) != (by == nil) {
+		v.others(regions)
+	}
 	if was == nil {
 		return nil
 	}
