@@ -33,6 +33,14 @@ func BenchmarkAddMinuteLate(b *testing.B) {
 	}
 }
 
+func BenchmarkAddWeekLate(b *testing.B) {
+	w := benchmarkWindow(2 * 7 * day)
+	newest, _ := w.Newest()
+	for i := 0; b.Loop(); i++ {
+		w.Add(newest-7*day-int64(i%day), 1)
+	}
+}
+
 func BenchmarkCount(b *testing.B) {
 	forms := map[string]Window{"pairs": benchmarkWindow(150), "pyramid": benchmarkWindow(7 * day)}
 	for form, w := range forms {

@@ -149,7 +149,7 @@ func (d *decoder) pyramid(newest, retention int64) *pyramid {
 		p.grow()
 	}
 	last, zeros, afterRun := uint64(0), uint64(0), false
-	p.each(newest, func(reading *uint64) bool {
+	p.each(newest, func(level, place int) bool {
 		switch {
 		case zeros > 0:
 			zeros--
@@ -159,11 +159,11 @@ func (d *decoder) pyramid(newest, retention int64) *pyramid {
 			if diff == 0 && afterRun {
 				d.fail("two runs of equal readings in a row")
 			} else if diff == 0 {
-				zeros = d.number("run of equal readings", uint64(len(p.readings)))
+				zeros = d.number("run of equal readings", uint64(p.readings.len()))
 			}
 			afterRun = diff == 0
 		}
-		*reading = last
+		p.readings.set(level, place, last)
 		return d.err == nil
 	})
 	top := p.levels() - 1

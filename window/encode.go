@@ -70,27 +70,28 @@ func (p *pyramid) append(b []byte, newest int64) []byte {
 			zeros = 0
 		}
 	}
-	p.each(newest, func(reading *uint64) bool {
-		if *reading == last {
+	p.each(newest, func(level, place int) bool {
+		reading := p.readings.get(level, place)
+		if reading == last {
 			zeros++
 			return true
 		}
 		flush()
-		b = binary.AppendUvarint(b, *reading-last)
-		last = *reading
+		b = binary.AppendUvarint(b, reading-last)
+		last = reading
 		return true
 	})
 	flush()
 	return b
 }
 
-// each calls f with every reading, from the oldest boundary to the newest,
-// until f returns false.
-func (p *pyramid) each(newest int64, f func(reading *uint64) bool) {
+// each calls f with the level and the place of every reading, from the oldest boundary to the
+// newest, until f returns false.
+func (p *pyramid) each(newest int64, f func(level, place int) bool) {
 	for level := p.levels() - 1; level >= 0; level-- {
 		low, high := span(level, newest)
 		for unit := low; unit <= high; unit++ {
-			if !f(p.cell(level, unit)) {
+			if !f(level, place(level, unit)) {
 				return
 			}
 		}

@@ -10,7 +10,7 @@ func (w *Window) Clone() Window {
 	c := Window{head: w.head, pairs: slices.Clone(w.pairs)}
 	if w.dense != nil {
 		dense := *w.dense
-		dense.readings = slices.Clone(dense.readings)
+		dense.readings = dense.readings.clone(dense.readings.len())
 		c.dense = &dense
 	}
 	return c
@@ -72,8 +72,13 @@ func (w *Window) mergeDense(o *Window) {
 	for w.dense.levels() < o.dense.levels() {
 		w.dense.grow()
 	}
-	for i, reading := range o.dense.readings {
-		w.dense.readings[i] = addSat(w.dense.readings[i], reading)
+	w.dense.readings.room(addSat(w.dense.total(w.newest()), o.dense.total(w.newest())))
+	for level := range o.dense.levels() {
+		w.dense.readings.raiseAll(level, o.dense.readings.bases[level])
 	}
+	o.dense.each(w.newest(), func(level, place int) bool {
+		w.dense.readings.raise(place, o.dense.readings.get(level, place)-o.dense.readings.bases[level])
+		return true
+	})
 	w.dense.older = addSat(w.dense.older, o.dense.older)
 }

@@ -29,14 +29,14 @@ import "math/bits"
 // Invariants: readings never fall from older to newer. Which boundaries exist
 // depends on newest and the retention alone, and each reading is the number of
 // hits before that boundary: so the same hits in any order give the same
-// pyramid, and two pyramids merge by adding readings. A level is allocated
+// readings, and two pyramids merge by adding them. A level is allocated
 // once its newest reading is above 0; levels beyond have readings of 0. Each
 // reading saturates at math.MaxUint64.
 type pyramid struct {
 	retention int64    // how long hits are kept, seconds
 	top       int      // the highest level that the retention needs
 	older     uint64   // hits that had left the sparse form before the pyramid was made
-	readings  []uint64 // level 0, then levels 1, 2, ... of upperSlots each
+	readings  readings // level 0, then levels 1, 2, ... of upperSlots each
 }
 
 const (
@@ -49,7 +49,7 @@ func newPyramid(retention int64, older uint64) *pyramid {
 		retention: retention,
 		top:       topLevel(retention),
 		older:     older,
-		readings:  make([]uint64, baseSlots),
+		readings:  newReadings(),
 	}
 }
 
@@ -79,12 +79,12 @@ func span(level int, newest int64) (low, high int64) {
 	return high + 1 - upperSlots, high
 }
 
-// cell is where the reading at a boundary, in units of the level's width, lies.
-func (p *pyramid) cell(level int, unit int64) *uint64 {
+// place is where the reading at a boundary, in units of the level's width, is among all readings.
+func place(level int, unit int64) int {
 	if level == 0 {
-		return &p.readings[unit&(baseSlots-1)]
+		return int(unit & (baseSlots - 1))
 	}
-	return &p.readings[baseSlots+(level-1)*upperSlots+int(unit&(upperSlots-1))]
+	return baseSlots + (level-1)*upperSlots + int(unit&(upperSlots-1))
 }
 
 // value is the reading at a boundary of a level, allocated or not.
@@ -92,20 +92,22 @@ func (p *pyramid) value(level int, unit int64) uint64 {
 	if level >= p.levels() {
 		return 0
 	}
-	return *p.cell(level, unit)
+	return p.readings.get(level, place(level, unit))
 }
 
 // levels is the number of allocated levels.
-func (p *pyramid) levels() int { return 1 + (len(p.readings)-baseSlots)/upperSlots }
+func (p *pyramid) levels() int { return levelsOf(p.readings.len()) }
 
-func (p *pyramid) total(newest int64) uint64 { return *p.cell(0, newest+1) }
+func (p *pyramid) total(newest int64) uint64 { return p.readings.get(0, place(0, newest+1)) }
 
-// add counts n hits at the second at, at <= newest, by raising every reading
-// after it.
+// add counts n hits at the second at, at <= newest, by raising every reading after it: those of its
+// own level one by one, those of each finer level at once.
 func (p *pyramid) add(newest, at int64, n uint64) {
+	if p.readings.wide == nil {
+		p.readings.room(addSat(p.total(newest), n))
+	}
 	if at == newest { // the hot case: one reading
-		c := p.cell(0, newest+1)
-		*c = addSat(*c, n)
+		p.readings.raise(place(0, newest+1), n)
 		return
 	}
 	for p.levels() <= p.top {
@@ -116,10 +118,15 @@ func (p *pyramid) add(newest, at int64, n uint64) {
 	}
 	for level := range p.levels() {
 		low, high := span(level, newest)
-		for unit := max(low, at>>shift(level)+1); unit <= high; unit++ {
-			c := p.cell(level, unit)
-			*c = addSat(*c, n)
+		after := at>>shift(level) + 1
+		if after <= low {
+			p.readings.raiseAll(level, n)
+			continue
 		}
+		for unit := after; unit <= high; unit++ {
+			p.readings.raise(place(level, unit), n)
+		}
+		return // the boundaries of coarser levels are older
 	}
 }
 
@@ -147,7 +154,7 @@ func (p *pyramid) advance(newest, to int64) {
 		_, was := span(level, newest)
 		low, high := span(level, to)
 		for unit := max(low, was+1); unit <= high; unit++ {
-			*p.cell(level, unit) = p.known(newest, unit<<shift(level))
+			p.readings.set(level, place(level, unit), p.known(newest, unit<<shift(level)))
 		}
 	}
 }
@@ -187,7 +194,7 @@ func (p *pyramid) read(newest, instant int64) reading {
 	}
 	level := p.levelOf(newest, instant)
 	if level == 0 {
-		return exactly(*p.cell(0, instant))
+		return exactly(p.value(0, instant))
 	}
 	if level > p.top { // beyond the retention: some of the oldest reading
 		low, _ := span(p.top, newest)
@@ -213,8 +220,4 @@ func (p *pyramid) read(newest, instant int64) reading {
 func exactly(total uint64) reading { return reading{total, total, total} }
 
 // grow adds a level of readings of 0.
-func (p *pyramid) grow() {
-	grown := make([]uint64, len(p.readings)+upperSlots)
-	copy(grown, p.readings)
-	p.readings = grown
-}
+func (p *pyramid) grow() { p.readings.resize(p.readings.len() + upperSlots) }

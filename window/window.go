@@ -116,7 +116,7 @@ func (w *Window) Dense() bool { return w.dense != nil }
 func (w *Window) Size() int {
 	size := int(unsafe.Sizeof(*w)) + cap(w.pairs)
 	if w.dense != nil {
-		size += int(unsafe.Sizeof(*w.dense)) + cap(w.dense.readings)*int(unsafe.Sizeof(w.dense.readings[0]))
+		size += int(unsafe.Sizeof(*w.dense)) + w.dense.readings.size()
 	}
 	return size
 }
@@ -125,7 +125,8 @@ func (w *Window) Size() int {
 // than the retention, measured from the newest hit, is refused as TooLate.
 // n = 0 changes nothing. Counts saturate at math.MaxUint64.
 //
-// Cost: amortised O(1) in order; a late hit O(slots newer than it).
+// Cost: amortised O(1) in order; a late hit O(slots newer than it in its level): at most
+// 511 within the newest 511 s, 127 and one for each finer level beyond.
 func (w *Window) Add(at int64, n uint64) Outcome {
 	if at < 0 || at > MaxTime {
 		return Refused

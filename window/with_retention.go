@@ -20,7 +20,7 @@ func (w *Window) WithRetention(retention int64) (k Window, gone uint64, err erro
 	}
 	k.dense = newPyramid(k.Retention(), w.dense.older)
 	levels := min(w.dense.levels(), 1+k.dense.top)
-	k.dense.readings = append([]uint64(nil), w.dense.readings[:baseSlots+(levels-1)*upperSlots]...)
+	k.dense.readings = w.dense.readings.clone(baseSlots + (levels-1)*upperSlots)
 	if k.dense.top > w.dense.top {
 		k.dense.letGo(newest, w.dense.top)
 	}
@@ -35,15 +35,20 @@ func (w *Window) WithRetention(retention int64) (k Window, gone uint64, err erro
 func (p *pyramid) letGo(newest int64, level int) {
 	low, _ := span(level, newest)
 	if gone := p.value(level, low); gone > 0 {
-		for i := range p.readings {
-			p.readings[i] -= min(gone, p.readings[i])
-		}
+		left := newReadings()
+		left.resize(p.readings.len())
+		p.each(newest, func(level, place int) bool {
+			reading := p.readings.get(level, place)
+			left.set(level, place, reading-min(gone, reading))
+			return true
+		})
+		p.readings = left
 		p.older = addSat(p.older, gone)
 	}
 	for p.levels() > 1 {
 		if _, high := span(p.levels()-1, newest); p.value(p.levels()-1, high) > 0 {
 			return
 		}
-		p.readings = p.readings[:len(p.readings)-upperSlots]
+		p.readings.resize(p.readings.len() - upperSlots)
 	}
 }
