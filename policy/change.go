@@ -55,8 +55,14 @@ func (l *Live) ResetInline(key string) (was int, err error) {
 	return was, nil
 }
 
-// Grant is weir.KeyedLimit.Grant of a key, as it is counted, by name as of Reset.
+// Grant is weir.KeyedLimit.Grant of a key, as it is counted, by name as of Reset. A key that a policy never
+// counts is CodeInvalidKey, unless n is 0.
 func (l *Live) Grant(name, key string, n uint64, until time.Time) (made Changed, ok bool, err error) {
+	if n > 0 {
+		if err := l.Set().counts(name, key); err != nil {
+			return Changed{}, true, err
+		}
+	}
 	return l.changeNamed(limits.Change{Kind: limits.Grant, At: until}, name, key, n)
 }
 
@@ -99,6 +105,21 @@ func (l *Live) changeNamed(c limits.Change, name, key string, n uint64) (made Ch
 	of.elsewhere = of.elsewhere.of(key)
 	made, err = l.change(c, of, key, n)
 	return made, true, err
+}
+
+// counts fails for a key that the policy of a name, if it is one, never counts.
+func (s *Set) counts(name, key string) error {
+	at, ok := s.names[name]
+	if !ok {
+		return nil
+	}
+	switch p := &s.policies[at]; {
+	case p.By == "" && !s.patterns[at].Fits(key):
+		return failure(weir.CodeInvalidKey, "key", "limit %s never counts key %q: its keys are %q", name, short(key), p.Keys)
+	case p.By != "" && !s.templates[at].CanMake(key):
+		return failure(weir.CodeInvalidKey, "key", "limit %s never counts key %q: it counts what `by: %q` makes of its keys, %q; write the key as it is counted", name, short(key), p.By, p.Keys)
+	}
+	return nil
 }
 
 // change makes one change where the key is decided: here, or at another node.

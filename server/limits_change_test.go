@@ -87,7 +87,7 @@ func TestResetGrantRefund(t *testing.T) {
 		{"POST", "/v1/grants?limit=login&key=k&n=1", "", "invalid_parameter"},
 		{"POST", "/v1/grants?limit=login&key=k&n=1&for=1h&until=1769864400", "", "invalid_parameter"},
 		{"POST", "/v1/grants?limit=login&key=k&n=1&for=x", "", "invalid_window"},
-		{"POST", "/v1/grants?limit=login&key=k&n=1&until=1769860800", "", "invalid_time"},
+		{"POST", "/v1/grants?limit=login&key=login:k&n=1&until=1769860800", "", "invalid_time"},
 		{"POST", "/v1/grants?limit=login&key=k&n=35184372088833&for=1h", "", "invalid_parameter"},
 		{"POST", "/v1/refund?x=1", `{"key":"k"}`, "unknown_parameter"},
 		{"POST", "/v1/refund?taken=x", `{"key":"k"}`, "invalid_time"},
@@ -104,6 +104,16 @@ func TestResetGrantRefund(t *testing.T) {
 func (a *testAPI) settle(query string) reply {
 	a.Helper()
 	return a.do(http.MethodPost, "/v1/settle?"+query, "", "")
+}
+
+// A grant that no request could use is an error that says how the limit counts its keys.
+func TestGrantOfAKeyThatIsNeverCounted(t *testing.T) {
+	a := support(t)
+	for _, key := range []string{"login:bob:10.0.0.1", "bob"} {
+		r := a.do(http.MethodPost, "/v1/grants?limit=login&n=5&for=1h&key="+key, "", "")
+		a.wants(r, 400, `"code":"invalid_key"`, key, "login:{user}")
+	}
+	a.wants(a.do(http.MethodPost, "/v1/grants?limit=login&n=0&key=bob", "", ""), 200)
 }
 
 func TestReserveSettle(t *testing.T) {

@@ -80,6 +80,9 @@ func TestPermits(t *testing.T) {
 		if l := answerOf[api.LimitsAnswer](t, ask("GET", "/v1/limits")).AtOnce; len(l) != 1 || l[0].Held != 3 || l[0].HeldKeys != 2 || l[0].Max != 2 {
 			t.Errorf("%+v", l)
 		}
+		if keys := answerOf[api.LimitKeysAnswer](t, ask("GET", "/v1/limits/jobs/keys")).Keys; len(keys) != 2 || keys[0] != (api.LimitKey{Key: "job:1", Used: 2, Burst: 2, Share: 1, ResetSeconds: 10}) || keys[1].Key != "job:2" || keys[1].Remaining != 1 {
+			t.Errorf("%+v", keys)
+		}
 		time.Sleep(9*time.Second - time.Millisecond)
 		denied(ask("POST", "/v1/permits?key=job:1:b"), "1", "2 of 2") // a ms before the silent one's ttl
 		time.Sleep(time.Millisecond)

@@ -163,9 +163,27 @@ func (s *Service) atOnce(may rights.Rights) (list []api.AtOnceLimit) {
 	}
 	held, keys := s.permits.Held(s.age())
 	for _, l := range all {
-		if may.Sees(&policy.Policy{Name: l.Name, Keys: l.Keys}) {
+		if seesAtOnce(may, &l) {
 			list = append(list, api.AtOnceLimit{Name: l.Name, Keys: l.Keys, By: l.By, Max: l.Max, TTLSeconds: l.TTL.Seconds(), Held: held[l.Name], HeldKeys: keys[l.Name]})
 		}
 	}
 	return list
+}
+
+// seesAtOnce tells whether all keys of a limit of how many at once are the role's.
+func seesAtOnce(may rights.Rights, l *policy.Concurrency) bool {
+	return may.Sees(&policy.Policy{Name: l.Name, Keys: l.Keys})
+}
+
+// permitKeys lists the keys of which most permits of a limit are held. All are free when its ttl is over, if no heartbeat comes.
+func (s *Service) permitKeys(of *policy.Concurrency, n int) api.LimitKeysAnswer {
+	held := s.permits.Keys(s.age(), of.Name, n)
+	answer := api.LimitKeysAnswer{Name: of.Name, Keys: make([]api.LimitKey, len(held))}
+	for i, k := range held {
+		answer.Keys[i] = api.LimitKey{
+			Key: k.Key, Used: uint64(k.Held), Burst: uint64(of.Max), Remaining: uint64(max(0, of.Max-k.Held)),
+			Share: float64(k.Held) / float64(of.Max), ResetSeconds: of.TTL.Seconds(),
+		}
+	}
+	return answer
 }

@@ -6,9 +6,11 @@
 package permits
 
 import (
-	"time"
-
+	"cmp"
+	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/weir-counter/weir/limit/permit"
 	"github.com/weir-counter/weir/policy"
@@ -150,4 +152,23 @@ func (t *Table) Held(now time.Duration) (held, keys map[string]int) {
 		}
 	}
 	return held, keys
+}
+
+// KeyHeld is how many permits of a key are held.
+type KeyHeld struct {
+	Key  string
+	Held int
+}
+
+// Keys lists at most n keys of a limit of which permits are held, the most first, then by key.
+func (t *Table) Keys(now time.Duration, limit string, n int) (list []KeyHeld) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for at, k := range t.keys {
+		if held := k.Held(int64(now)); at.limit == limit && held > 0 {
+			list = append(list, KeyHeld{at.key, held})
+		}
+	}
+	slices.SortFunc(list, func(a, b KeyHeld) int { return cmp.Or(b.Held-a.Held, strings.Compare(a.Key, b.Key)) })
+	return list[:min(n, len(list))]
 }
