@@ -5,7 +5,7 @@ package weir
 // knows how many hits it should have.
 type horizon struct {
 	second, retention int64
-	slack             int64 // seconds by which the clocks of who asks and who answers may differ
+	slack             int64 // seconds by which the clocks of the node that asks and the one that answers may differ
 }
 
 // horizon is that of all keys, now.

@@ -116,7 +116,7 @@ func (r *side) ApplyOwn(partition int, deltas []replication.Delta, own func(key 
 // evictedOfAll are the hits that AllKeys lacks, of all partitions that were loaded or merged:
 // of use while all are held.
 type evictedOfAll struct {
-	mu  sync.Mutex // of who adds
+	mu  sync.Mutex // of the goroutines that add
 	all sketch.Hits
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-counter/weir/internal/filewatch"
 )
 
-// The errors of who proves no identity. They are the same for an id that is not known and
+// The errors for a caller that proves no identity. They are the same for an id that is not known and
 // for a wrong secret.
 var (
 	ErrUnknown = errors.New("the token, password or certificate is not known")

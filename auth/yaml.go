@@ -41,7 +41,7 @@ func notRead(path string, err error) error {
 	return errors.Join(faults...)
 }
 
-// plain is a message of the YAML reader in the words of who wrote the file.
+// plain is a message of the YAML reader in the words that the file's author knows.
 func plain(message string) string {
 	if of := unknownField.FindStringSubmatch(message); of != nil {
 		name := clip(of[1])

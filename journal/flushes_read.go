@@ -8,10 +8,10 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/weir-counter/weir/journal/flushes"
 	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/replica"
 	"github.com/weir-counter/weir/journal/stream"
+	"github.com/weir-counter/weir/journal/tail"
 )
 
 // ErrTrimmed is why flushes can't be read on from a position: the journal begins after it.
@@ -49,7 +49,7 @@ const readSingly = 256
 // flush, in order. What f returns ends it; it goes on after that flush when it is called again.
 // What is missing is asked for; what nobody has any more is passed over, and counted in t.Lost. The
 // error wraps ErrTrimmed if the journal begins after t.
-func (j *Journal) ReadFlushes(ctx context.Context, t *flushes.Tail, upTo uint64, f func(flush []record.Part) error) error {
+func (j *Journal) ReadFlushes(ctx context.Context, t *tail.Flushes, upTo uint64, f func(flush []record.Part) error) error {
 	if t.Next() > upTo {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (j *Journal) message(ctx context.Context, sequence uint64) ([]byte, error) 
 }
 
 // takeFlush takes a message, and before it what should have come and did not.
-func (j *Journal) takeFlush(ctx context.Context, t *flushes.Tail, message uint64, data []byte, f func([]record.Part) error) error {
+func (j *Journal) takeFlush(ctx context.Context, t *tail.Flushes, message uint64, data []byte, f func([]record.Part) error) error {
 	p, err := record.DecodePart(data)
 	if errors.Is(err, record.ErrDamaged) {
 		t.Skip(message)

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/weir-counter/weir/journal/flushes"
 	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/tail"
 )
 
 // addUp reads the journal's flushes from where t stands, and adds their hits to sums.
-func addUp(r *running, t *flushes.Tail, sums map[string]uint64) {
+func addUp(r *running, t *tail.Flushes, sums map[string]uint64) {
 	r.t.Helper()
 	upTo, _, _, err := r.j.Moment(r.t.Context())
 	if err == nil {
@@ -47,7 +47,7 @@ func TestFlushesAreReadOnce(t *testing.T) {
 				c.start()
 				all = c.nodes
 			}
-			sums, want, at := map[string]uint64{}, map[string]uint64{}, flushes.Position{}
+			sums, want, at := map[string]uint64{}, map[string]uint64{}, tail.FlushPosition{}
 			for round := range 4 {
 				for i, r := range all {
 					key := fmt.Sprint("key", i)
@@ -61,7 +61,7 @@ func TestFlushesAreReadOnce(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				tl := flushes.New(at)
+				tl := tail.NewFlushes(at)
 				addUp(reader, tl, sums)
 				at = tl.Position()
 			}

@@ -9,12 +9,12 @@ import (
 	"github.com/weir-counter/weir/journal/tail"
 )
 
-// Messages is the journal for who reads it by a tail.
+// Messages is the journal as a tail reads it.
 type Messages struct{ j *Journal }
 
 var _ tail.Source = Messages{}
 
-// Messages is the journal for who makes something of hits beside counts.
+// Messages is the journal for readers that make something other than counts of it, such as history.
 func (j *Journal) Messages() Messages { return Messages{j} }
 
 // ID is the journal's identity, 16 hex digits: the same on all nodes of a cluster.

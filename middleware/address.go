@@ -93,7 +93,7 @@ func (a *addresses) key(r *http.Request) (string, bool) {
 	return prefix + network.String(), true
 }
 
-// client is the address of who sent the request; false if the peer has none.
+// client is the address that sent the request; false if the peer has none.
 func (a *addresses) client(r *http.Request) (netip.Addr, bool) {
 	remote, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -35,7 +35,7 @@ func (m *Middleware) Stats() Stats {
 // warnEvery is the pause between two warnings: a Weir that is away must not fill a log.
 const warnEvery = 10 * time.Second
 
-// warner is the OnError of who has none. Requests without limits must not go unseen.
+// warner is the OnError of a limiter that was given none. Requests without limits must not go unseen.
 type warner struct {
 	last atomic.Pointer[time.Time]
 	more atomic.Uint64 // errors since, that were not told

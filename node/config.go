@@ -31,7 +31,7 @@ type Config struct {
 	// Join.Waiting are set by Start.
 	Journal journal.Config
 
-	// Regions make the node one of a region among others, if its Region is given.
+	// Regions make the node count for one of several regions, if its Region is given.
 	Regions Regions
 	// History keeps exact totals per hour and day for years, beside the journal.
 	History History

@@ -21,7 +21,7 @@ import (
 	"github.com/weir-counter/weir/service/backend"
 )
 
-// Regions make a node one of a region among others: docs/regions.md.
+// Regions make a node count for one of several regions: docs/regions.md.
 type Regions struct {
 	// Region is this one's name. "": the node counts for none.
 	Region string

@@ -32,7 +32,7 @@ func (h *hitKeys) of(r *Result, allowed bool) string {
 // countHits counts what was decided. A hit that the engine refuses changes no decision:
 // a counter that is behind must not shut the door, nor open it.
 //
-// What can never pass is a mistake of who asks: it is no decision.
+// What can never pass is a mistake of the caller: it is no decision.
 func (l *Live) countHits(d *Decision) {
 	if d.Never {
 		return

@@ -134,7 +134,7 @@ func (p *parser) text(n *yaml.Node, field, example string) (string, bool) {
 	return n.Value, true
 }
 
-// kindText says what a node is in the words of who wrote it.
+// kindText says what a node is in the words that its author knows.
 func kindText(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0:

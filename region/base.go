@@ -8,9 +8,9 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/replication"
-	"github.com/weir-counter/weir/journal/flushes"
 	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/tail"
 	"github.com/weir-counter/weir/region/digest"
 	"github.com/weir-counter/weir/region/ledger"
 )
@@ -132,7 +132,7 @@ func (r *Region) renewOwnBase(ctx context.Context) error {
 	if own.Seq == 1 { // an epoch began, with a base
 		return nil
 	}
-	has, t := flushes.New(own.Note.At), flushes.New(startOf(stored))
+	has, t := tail.NewFlushes(own.Note.At), tail.NewFlushes(startOf(stored))
 	then, err := r.since(ctx, t, r.tail.Next()-1, stored, has.Has)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (r *Region) writeOwnBase(ctx context.Context, id digest.ID) error {
 	if err != nil {
 		return err
 	}
-	t := flushes.New(startOf(stored))
+	t := tail.NewFlushes(startOf(stored))
 	then, err := r.since(ctx, t, max(upTo, last), stored, func(record.Part) bool { return true })
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (r *Region) stored(ctx context.Context) ([]*record.Snapshot, error) {
 }
 
 // startOf is the place in the journal after which snapshots lack something.
-func startOf(stored []*record.Snapshot) (at flushes.Position) {
+func startOf(stored []*record.Snapshot) (at tail.FlushPosition) {
 	oldest := stored[0]
 	for _, snap := range stored {
 		if snap == nil {
@@ -222,7 +222,7 @@ func startOf(stored []*record.Snapshot) (at flushes.Position) {
 
 // since reads the journal up to a message, and returns the batches that snapshots lack, by partition, of those flushes that
 // are wanted.
-func (r *Region) since(ctx context.Context, t *flushes.Tail, upTo uint64, stored []*record.Snapshot, wanted func(record.Part) bool) ([][]record.Batch, error) {
+func (r *Region) since(ctx context.Context, t *tail.Flushes, upTo uint64, stored []*record.Snapshot, wanted func(record.Part) bool) ([][]record.Batch, error) {
 	has := make([]map[uint64]record.Position, len(stored))
 	for partition, snap := range stored {
 		if snap != nil {

@@ -46,7 +46,7 @@ func linkTo(w *simWorld, region, other int) *simLink {
 }
 
 // TestHalfABaseStays checks that two regions which have half a base of a third do not send it to and fro, and take the whole
-// of it from who has it.
+// of it from a region that has it.
 func TestHalfABaseStays(t *testing.T) {
 	t.Parallel()
 	w, pieces := halfBase(t)

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/journal"
-	"github.com/weir-counter/weir/journal/flushes"
 	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/tail"
 	"github.com/weir-counter/weir/region/digest"
 )
 
@@ -76,7 +76,7 @@ func (r *Region) resume() bool {
 	if n := own.Note; n.Journal != r.journal.ID() || n.Partitions != r.engine.Partitions || n.Retention != r.engine.Retention {
 		return false
 	}
-	r.tail, r.sum, r.after = flushes.New(own.Note.At), digest.NewSum(r.engine.Partitions), own.ID
+	r.tail, r.sum, r.after = tail.NewFlushes(own.Note.At), digest.NewSum(r.engine.Partitions), own.ID
 	return true
 }
 

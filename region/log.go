@@ -22,7 +22,7 @@ const (
 	logStream  = "WEIR_REGIONS"
 	logSubject = "weir.regions"
 
-	// newsSubject has the sequence of each message that was appended, an unsigned varint: a hint for who follows.
+	// newsSubject has the sequence of each message that was appended, an unsigned varint: a hint for nodes that follow the log.
 	newsSubject = "weir.regions.news"
 
 	appendTimeout = 2 * time.Second

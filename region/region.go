@@ -13,9 +13,9 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/cluster/join"
-	"github.com/weir-counter/weir/journal/flushes"
 	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/tail"
 	"github.com/weir-counter/weir/region/digest"
 	"github.com/weir-counter/weir/region/ledger"
 	"github.com/weir-counter/weir/region/view"
@@ -27,7 +27,7 @@ type Journal interface {
 	Joined() *join.Node
 	Bounds(ctx context.Context) (first, last uint64, err error)
 	Moment(ctx context.Context) (upTo uint64, asOf time.Time, late []replica.OriginStatus, err error)
-	ReadFlushes(ctx context.Context, t *flushes.Tail, upTo uint64, f func(flush []record.Part) error) error
+	ReadFlushes(ctx context.Context, t *tail.Flushes, upTo uint64, f func(flush []record.Part) error) error
 	StoredSnapshots(ctx context.Context, partition int) ([]record.StoredSnapshot, error)
 	ReadSnapshot(ctx context.Context, stored record.StoredSnapshot) (record.Snapshot, error)
 }
@@ -50,7 +50,7 @@ type Region struct {
 
 	// Of the goroutine that runs.
 	sum      *digest.Sum
-	tail     *flushes.Tail      // nil: to be found out where to go on
+	tail     *tail.Flushes      // nil: to be found out where to go on
 	after    digest.ID          // the digest of this region that tail and sum go on from
 	asked    time.Time          // when a hole in the log was found first
 	restated time.Time          // when the totals of all partitions were told last

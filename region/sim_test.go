@@ -17,9 +17,9 @@ import (
 	"github.com/weir-counter/weir/internal/parallel"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal"
-	"github.com/weir-counter/weir/journal/flushes"
 	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/replica"
+	"github.com/weir-counter/weir/journal/tail"
 	"github.com/weir-counter/weir/region/ledger"
 )
 
@@ -137,12 +137,12 @@ func (j *simJournal) complete() {
 }
 
 // engine has what the journal has up to a message, of a partition or of all (below 0), and how far each origin is in it.
-func (j *simJournal) engine(upTo uint64, only int) (*weir.Engine, map[uint64]record.OriginPosition, flushes.Position) {
+func (j *simJournal) engine(upTo uint64, only int) (*weir.Engine, map[uint64]record.OriginPosition, tail.FlushPosition) {
 	e, err := weir.New(simEngine())
 	if err != nil {
 		j.w.t.Fatal(err)
 	}
-	to, t, at := replica.NewHolding(e), flushes.New(flushes.Position{}), map[uint64]record.OriginPosition{}
+	to, t, at := replica.NewHolding(e), tail.NewFlushes(tail.FlushPosition{}), map[uint64]record.OriginPosition{}
 	for i := range upTo {
 		p, err := record.DecodePart(j.messages[i])
 		if err != nil {
@@ -203,7 +203,7 @@ func (j *simJournal) snapshot() {
 }
 
 func (j *simJournal) heads(upTo uint64) map[uint64]record.Head {
-	t := flushes.New(flushes.Position{})
+	t := tail.NewFlushes(tail.FlushPosition{})
 	for i := range upTo {
 		p, _ := record.DecodePart(j.messages[i])
 		t.Take(i+1, p)
@@ -222,7 +222,7 @@ func (j *simJournal) Moment(context.Context) (uint64, time.Time, []replica.Origi
 	return j.last(), simNow, nil, nil
 }
 
-func (j *simJournal) ReadFlushes(_ context.Context, t *flushes.Tail, upTo uint64, f func([]record.Part) error) error {
+func (j *simJournal) ReadFlushes(_ context.Context, t *tail.Flushes, upTo uint64, f func([]record.Part) error) error {
 	if t.Next() <= upTo && t.Next() < j.first {
 		return journal.ErrTrimmed
 	}

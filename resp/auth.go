@@ -43,7 +43,7 @@ func (s *session) auth(args [][]byte) error {
 	return nil
 }
 
-// login makes the session that of who proves to be user; who fails to stays who it was.
+// login makes the session that of user, if the client proves to be it; else the session stays whose it was.
 func (s *session) login(user, password string) error {
 	if !s.server.service.Locked() {
 		return errNoAuth

@@ -254,7 +254,7 @@ func TestDecisionsAreHits(t *testing.T) {
 	a.allow(`{"checks":[{"key":"nobody's"},{"key":"nor:this"}]}`)
 	a.allow(`{"key":"nobody's","peek":true}`)
 	a.allow(`{"key":"u","limit":{"name":"own","n":1,"per":"1m"}}`)
-	// What can never pass is a mistake of who asks, and no decision.
+	// What can never pass is a mistake of the caller, and no decision.
 	a.wantProblem(a.allow(`{"checks":[{"key":"login:bob:x","limit":"login","n":3},{"key":"try:1"}]}`), api.CodeInvalidCount, 400)
 	// All or none: only who denied has a hit.
 	a.allow(`{"checks":[{"key":"login:bob:x","limit":"login"},{"key":"login:eve:x","limit":"login"}]}`)

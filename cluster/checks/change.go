@@ -10,7 +10,7 @@ import (
 	"github.com/weir-counter/weir/internal/wire"
 )
 
-// changesClient is who makes changes, among those that have receipts of an engine.
+// changesClient is the client that changes have among those that have receipts of an engine.
 const changesClient = "changes"
 
 // change makes the change of a question, unless the engine knows that it was made: then the answer is the

@@ -16,7 +16,7 @@ type Config struct {
 	// keeps.
 	Names []string
 	// Want says whether this node should hold a lease now; it is asked at every
-	// tick, so a view of who is up that has changed moves leases. nil: all it
+	// tick, so a changed view of which nodes are up moves leases. nil: all it
 	// can get.
 	Want func(name string) bool
 	// Logger takes what is gained and lost. nil: none.

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-counter/weir/journal/record"
 )
 
-// freshSubject takes the request to flush now: the origin of who asks, 8 bytes little
+// freshSubject takes the request to flush now: the origin of the node that asks, 8 bytes little
 // endian, and the number of its round. Each node answers once it has flushed:
 //
 //	+--------+-------+------+-----+

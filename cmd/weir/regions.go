@@ -12,7 +12,7 @@ import (
 	"github.com/weir-counter/weir/region"
 )
 
-// defineRegions adds the flags of a region among others.
+// defineRegions adds the flags of a server that counts for one of several regions.
 func (f *serveFlags) defineRegions(cmd *cobra.Command) {
 	r, flags := &f.node.Regions, cmd.Flags()
 	defaults := region.Config{}.WithDefaults()

@@ -15,7 +15,7 @@ type Delta struct {
 type Admission struct {
 	Limit string
 	Key   string
-	At    int64 // Unix ms, by the clock of who admitted
+	At    int64 // Unix ms, by the clock of the node that admitted
 	N     uint64
 }
 

@@ -20,7 +20,7 @@ var (
 const (
 	ms = int64(time.Millisecond)
 
-	simTTL  = 400 * ms // of the lease of who holds; the holder counts two thirds of it
+	simTTL  = 400 * ms // of the lease; its holder counts two thirds of it
 	simWait = 250 * ms // for an answer
 
 	// worstRate is how much faster or slower than real time a clock runs, at most.

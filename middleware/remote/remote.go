@@ -131,7 +131,7 @@ func judge(err error, d *middleware.Decision) (outcome, error) {
 		d.Never = true
 		return answered, nil
 	case refused.Code == "unknown_limit" || refused.Code == "invalid_limit" || refused.Code == "not_found":
-		// The fault of who configured this program or the server, not of a request.
+		// The fault of whoever configured this program or the server, not of a request.
 		return answered, fmt.Errorf("%w: %w", middleware.ErrMisconfigured, err)
 	}
 	return answered, err

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/wire"
-	"github.com/weir-counter/weir/journal/flushes"
 	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/tail"
 )
 
 // Note is what a digest says beside hits. Its bytes, numbers as unsigned varints:
@@ -26,7 +26,7 @@ type Note struct {
 	Partitions int
 	Retention  time.Duration // whole seconds
 	Every      time.Duration // between digests
-	At         flushes.Position
+	At         tail.FlushPosition
 	Late       []Late
 }
 
@@ -72,7 +72,7 @@ func DecodeNote(data []byte) (n Note, err error) {
 	n.Partitions = int(r.AtMost(record.MaxPartitions))
 	n.Retention = time.Duration(r.AtMost(maxSeconds)) * time.Second
 	n.Every = time.Duration(r.AtMost(maxSeconds*1000)) * time.Millisecond
-	n.At = flushes.ReadPosition(&r)
+	n.At = tail.ReadFlushPosition(&r)
 	for range r.AtMost(maxLate) {
 		n.Late = append(n.Late, Late{r.Text(record.MaxNodeBytes), int64(r.AtMost(1 << 60))})
 	}

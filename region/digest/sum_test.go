@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/replication"
-	"github.com/weir-counter/weir/journal/flushes"
 	"github.com/weir-counter/weir/journal/record"
+	"github.com/weir-counter/weir/journal/tail"
 )
 
 // model is what one who applies batches has: hits by key and second, and all hits by second, which a removal leaves.
@@ -102,7 +102,7 @@ func cut(t *testing.T, sum *Sum, e *record.Encoder, to []model) (entries int) {
 	t.Helper()
 	e.Begin(time.UnixMilli(123))
 	sum.Cut(e)
-	note := Note{Journal: 5, Partitions: len(to), Retention: time.Hour, Every: time.Second, At: flushes.Position{After: 9}}
+	note := Note{Journal: 5, Partitions: len(to), Retention: time.Hour, Every: time.Second, At: tail.FlushPosition{After: 9}}
 	parts := e.End([][]byte{note.Encode()})
 	for i, part := range parts {
 		m, err := Decode(part)
@@ -128,7 +128,7 @@ func TestNotesAndPieces(t *testing.T) {
 	t.Parallel()
 	note := Note{
 		Journal: 1 << 60, Partitions: 256, Retention: 30 * 24 * time.Hour, Every: time.Second, Late: []Late{{"n2", 1234}},
-		At: flushes.Position{After: 77, Heads: map[uint64]record.Head{3: {Epoch: 2, Flush: 9}, 1 << 63: {Epoch: 1, Flush: 1}}},
+		At: tail.FlushPosition{After: 77, Heads: map[uint64]record.Head{3: {Epoch: 2, Flush: 9}, 1 << 63: {Epoch: 1, Flush: 1}}},
 	}
 	back, err := DecodeNote(note.Encode())
 	if err != nil || fmt.Sprint(back) != fmt.Sprint(note) {

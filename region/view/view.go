@@ -22,7 +22,7 @@ type Views struct {
 
 	mu   sync.RWMutex // guards by
 	by   map[string]*engine
-	next map[string]*base // of who takes
+	next map[string]*base // of the goroutine that takes
 }
 
 // engine is that of one region.
@@ -187,7 +187,7 @@ func (v *Views) newEngine(partitions int, retention int64) (*engine, error) {
 	return &engine{e, replica.NewHolding(e)}, nil
 }
 
-// State appends the state of a partition of a region's view, for a base. Only for who takes.
+// State appends the state of a partition of a region's view, for a base. Only the goroutine that takes messages may call it.
 func (v *Views) State(region string, partition int, cut *replication.Cut) ([]byte, error) {
 	e := v.by[region]
 	if e == nil {

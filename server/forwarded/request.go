@@ -35,7 +35,7 @@ func (r *Request) last(field string) string {
 // lastOf is the last element of a list.
 func lastOf(list string) string { return strings.TrimSpace(list[strings.LastIndexByte(list, ',')+1:]) }
 
-// client is the address of who sent the request: as the first of the trusted proxies wrote it, or the
+// client is the address that sent the request: as the first of the trusted proxies wrote it, or the
 // furthest that is one. An IPv6 address is its /64, which one household has.
 func (r *Request) client() (string, error) {
 	const field = "X-Forwarded-For"

@@ -26,7 +26,7 @@ import (
 type Accounts struct {
 	byName       atomic.Pointer[map[string]*Account]
 	adding       sync.Mutex    // held to put another map in the place of byName
-	unauthorized atomic.Uint64 // requests of who proved no identity
+	unauthorized atomic.Uint64 // requests of callers that proved no identity
 }
 
 // New returns one of nobody.
@@ -143,7 +143,7 @@ func (s *Account) BoundsNewKeys() bool { return s.ceilings[ofNewKeys].limiter.Lo
 // TakeNewKey is TakeHit of that ceiling.
 func (s *Account) TakeNewKey() (wait time.Duration, ok bool) { return s.ceilings[ofNewKeys].take() }
 
-// Unauthorized counts a request of who proved no identity.
+// Unauthorized counts a request of a caller that proved no identity.
 func (a *Accounts) Unauthorized() { a.unauthorized.Add(1) }
 
 // TakeRequest takes one of the ceiling of requests, or fails.

@@ -19,7 +19,7 @@ type Pool struct {
 	name  string
 	what  string   // that is full, for messages; of a bound of 1 what is under way
 	raise string   // the setting that makes it larger
-	code  api.Code // of who found no room
+	code  api.Code // of a caller that found no room
 	bound int64
 	share int64 // of one client address; 0: no share
 
@@ -73,7 +73,7 @@ func (p *Pool) Leave(client caller.Caller, n int64) {
 	p.by.Add(client, -n)
 }
 
-// full is the error of who found no room.
+// full is the error of a caller that found no room.
 func (p *Pool) full() error {
 	if p.bound == 1 && p.raise == "" {
 		return &failure.Error{Code: p.code, Message: p.what + ", and there is one at a time: wait for its end"}

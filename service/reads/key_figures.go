@@ -23,7 +23,7 @@ func (s *Service) BusiestKeys(ctx context.Context, w time.Duration, n int, prefi
 	return keys, nil
 }
 
-// KeyFigures counts keys in windows that end now: for each key, each window. It is for whom BusiestKeys is.
+// KeyFigures counts keys in windows that end now: for each key, each window. It is for the same callers as BusiestKeys.
 func (s *Service) KeyFigures(ctx context.Context, keys []string, windows []time.Duration) ([]api.Bounds, error) {
 	now := s.parts.Sources.Now()
 	questions := make([]sources.CountQuestion, 0, len(keys)*len(windows))

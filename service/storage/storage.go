@@ -14,7 +14,7 @@ import (
 // Storage is a journal (journaled), or one that keeps nothing (ephemeral).
 type Storage interface {
 	backend.Journal
-	// RefuseDurable is the error of who wants hits on disk; nil: they get there.
+	// RefuseDurable is the error for a caller that wants hits on disk; nil: they get there.
 	RefuseDurable() error
 	// AddStats and AddNodes add what an answer says of the journal.
 	AddStats(*api.StatsAnswer)

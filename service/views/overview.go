@@ -30,7 +30,7 @@ func Overview(ctx context.Context, s *service.Service, c service.Caller, q Overv
 	return q.of(ctx, s, c, keys)
 }
 
-// OverviewAgain is Overview for who asks again and again: which keys have most may be of some time ago, where to find
+// OverviewAgain is Overview for a page that asks again and again: which keys have most may be of some time ago, where to find
 // them takes long; what is counted is of now. name is of all who ask the same, and may read the same.
 func (t *Tops) OverviewAgain(ctx context.Context, s *service.Service, c service.Caller, q OverviewQuery, name string) (api.OverviewAnswer, error) {
 	keys, known, err := t.keys(ctx, name, func(ctx context.Context) ([]string, error) { return q.keys(ctx, s, c) })

@@ -59,7 +59,7 @@ type shard struct {
 	held    held
 	taken   uint64 // hits, ever
 	refused uint64 // hits, for want of room
-	spare   held   // empty, the next held; of who takes
+	spare   held   // empty, the next held; of the goroutine that takes
 	_       [32]byte
 }
 

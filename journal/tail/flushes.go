@@ -1,4 +1,4 @@
-package flushes
+package tail
 
 import (
 	"encoding/binary"
@@ -9,8 +9,8 @@ import (
 	"github.com/weir-counter/weir/journal/record"
 )
 
-// Position is a place in a journal.
-type Position struct {
+// FlushPosition is a place in a journal.
+type FlushPosition struct {
 	// After is the message after which to read on.
 	After uint64
 	// Heads are the last flushes that were handed out, by origin. Some may be after After: what
@@ -19,15 +19,15 @@ type Position struct {
 	Heads map[uint64]record.Head
 }
 
-// waitMost is for how many messages a Position stays before a flush whose last part has not come:
+// waitMost is for how many messages a FlushPosition stays before a flush whose last part has not come:
 // after that its first parts are to be had from its origin only.
 const waitMost = 1000
 
-// maxOrigins bounds what is read of an encoded Position.
+// maxOrigins bounds what is read of an encoded FlushPosition.
 const maxOrigins = 1 << 20
 
-// Tail hands out flushes. It is not safe for many goroutines.
-type Tail struct {
+// Flushes hands out each whole flush of each origin once, after those before it of its origin. It is not safe for many goroutines.
+type Flushes struct {
 	read    uint64 // the last message
 	heads   map[uint64]record.Head
 	pending map[uint64]*pending // by origin
@@ -40,33 +40,33 @@ type pending struct {
 	parts []record.Part
 }
 
-// New returns a Tail that goes on after at.
-func New(at Position) *Tail {
+// NewFlushes returns Flushes that goes on after at.
+func NewFlushes(at FlushPosition) *Flushes {
 	heads := maps.Clone(at.Heads)
 	if heads == nil {
 		heads = map[uint64]record.Head{}
 	}
-	return &Tail{read: at.After, heads: heads, pending: map[uint64]*pending{}}
+	return &Flushes{read: at.After, heads: heads, pending: map[uint64]*pending{}}
 }
 
 // Next is the message to read now.
-func (t *Tail) Next() uint64 { return t.read + 1 }
+func (t *Flushes) Next() uint64 { return t.read + 1 }
 
 // Lost is how many parts of flushes were missing and passed over.
-func (t *Tail) Lost() uint64 { return t.lost }
+func (t *Flushes) Lost() uint64 { return t.lost }
 
 // Has tells whether a flush was handed out, or one after it of the same origin.
-func (t *Tail) Has(p record.Part) bool {
+func (t *Flushes) Has(p record.Part) bool {
 	head, known := t.heads[p.Origin]
 	return known && !head.Before(record.Head{Epoch: p.Epoch, Flush: p.Flush})
 }
 
 // Skip goes on after a message that nobody has.
-func (t *Tail) Skip(message uint64) { t.read = max(t.read, message) }
+func (t *Flushes) Skip(message uint64) { t.read = max(t.read, message) }
 
 // Missing is the part that should have come before p, if one did not: to be had from its origin, and
 // taken first. Where it is not, Take goes on without it.
-func (t *Tail) Missing(p record.Part) (flush, number uint64, is bool) {
+func (t *Flushes) Missing(p record.Part) (flush, number uint64, is bool) {
 	head, known := t.heads[p.Origin]
 	if !known || p.Epoch < head.Epoch {
 		return 0, 0, false
@@ -83,7 +83,7 @@ func (t *Tail) Missing(p record.Part) (flush, number uint64, is bool) {
 
 // Take takes the part that a message is, and returns the parts of the flush that it makes whole, nil
 // if it makes none. Parts that were missing are taken with the message that told of them.
-func (t *Tail) Take(message uint64, p record.Part) (flush []record.Part) {
+func (t *Flushes) Take(message uint64, p record.Part) (flush []record.Part) {
 	t.read = max(t.read, message)
 	if t.Has(p) {
 		return nil
@@ -128,8 +128,8 @@ func (t *Tail) Take(message uint64, p record.Part) (flush []record.Part) {
 }
 
 // Position is where to go on.
-func (t *Tail) Position() Position {
-	at := Position{After: t.read, Heads: maps.Clone(t.heads)}
+func (t *Flushes) Position() FlushPosition {
+	at := FlushPosition{After: t.read, Heads: maps.Clone(t.heads)}
 	for _, open := range t.pending {
 		if t.read-open.began < waitMost {
 			at.After = min(at.After, open.began-1)
@@ -139,7 +139,7 @@ func (t *Tail) Position() Position {
 }
 
 // Append encodes a position: After, how many origins, and of each 8 bytes, epoch and flush.
-func (at Position) Append(b []byte) []byte {
+func (at FlushPosition) Append(b []byte) []byte {
 	b = binary.AppendUvarint(b, at.After)
 	b = binary.AppendUvarint(b, uint64(len(at.Heads)))
 	for _, origin := range slices.Sorted(maps.Keys(at.Heads)) {
@@ -150,8 +150,8 @@ func (at Position) Append(b []byte) []byte {
 	return b
 }
 
-// ReadPosition reads what Append wrote; whether it could, r says.
-func ReadPosition(r *wire.Reader) (at Position) {
+// ReadFlushPosition reads what Append wrote; whether it could, r says.
+func ReadFlushPosition(r *wire.Reader) (at FlushPosition) {
 	at.After = r.Uvarint()
 	at.Heads = map[uint64]record.Head{}
 	for range r.AtMost(maxOrigins) {

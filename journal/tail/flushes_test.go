@@ -1,4 +1,4 @@
-package flushes
+package tail
 
 import (
 	"fmt"
@@ -56,7 +56,7 @@ func TestEachFlushOnce(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		w := newWorld(rng)
 		got := map[uint64][]record.Head{}
-		tl := New(Position{})
+		tl := NewFlushes(FlushPosition{})
 		for tl.Next() <= uint64(len(w.messages)) {
 			message := tl.Next()
 			p := w.messages[message-1]
@@ -72,11 +72,11 @@ func TestEachFlushOnce(t *testing.T) {
 			if rng.IntN(10) == 0 {
 				encoded := tl.Position().Append(nil)
 				r := wire.NewReader(encoded)
-				at := ReadPosition(r)
+				at := ReadFlushPosition(r)
 				if !r.Done() {
 					t.Fatalf("seed %d: a position can't be read back", seed)
 				}
-				tl = New(at)
+				tl = NewFlushes(at)
 			}
 		}
 		if fmt.Sprint(got) != fmt.Sprint(w.flushes) {
@@ -105,7 +105,7 @@ func TestMissing(t *testing.T) {
 					lost[name(p.Origin, p.Epoch, p.Flush, p.Number)] = p
 				}
 			}
-			tl, got := New(Position{}), map[uint64][]record.Head{}
+			tl, got := NewFlushes(FlushPosition{}), map[uint64][]record.Head{}
 			take := func(message uint64, p record.Part) {
 				if tl.Take(message, p) != nil {
 					got[p.Origin] = append(got[p.Origin], record.Head{Epoch: p.Epoch, Flush: p.Flush})
