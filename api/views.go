@@ -93,3 +93,31 @@ type NodesView struct {
 	Cluster ClusterAnswer `json:"cluster"`
 	Stats   StatsAnswer   `json:"stats"`
 }
+
+// LogView is the live log: hits and denials of one node as they come.
+type LogView struct {
+	Since   Time       `json:"since" doc:"The interval that hits and denials are about, which ends at at, began."`
+	At      Time       `json:"at"`
+	Node    string     `json:"node,omitempty" doc:"The node that took them, of a cluster: others have a log of their own."`
+	Events  []LogEvent `json:"events" nullable:"false" doc:"The newest first: of the last 100 hits and 100 denials that were shown."`
+	Hits    LogShare   `json:"hits" doc:"How much of the hits of the interval is shown."`
+	Denials LogShare   `json:"denials"`
+}
+
+// LogShare says how much of an interval is shown.
+type LogShare struct {
+	Shown int    `json:"shown" doc:"How many, 10 at most."`
+	OneIn uint64 `json:"one_in" doc:"Each had a chance of one in so many to be shown; 1: all are."`
+}
+
+// LogEvent is a hit or a denial.
+type LogEvent struct {
+	Number uint64 `json:"number" doc:"Those of one stream that have the same kind and number are the same."`
+	Kind   string `json:"kind" enum:"hit,denial"`
+	At     Time   `json:"at" doc:"When the node took it."`
+	Of     *Time  `json:"of,omitempty" doc:"The hit's own time, if it is 2 s away or more."`
+	Key    string `json:"key" doc:"Of a denial the key that was asked."`
+	N      uint64 `json:"n" doc:"How many hits, or admissions."`
+	Limit  string `json:"limit,omitempty" doc:"The limit that denied it; of several the first."`
+	Denial string `json:"denial,omitempty" doc:"The ID of the denial."`
+}

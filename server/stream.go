@@ -58,12 +58,12 @@ var errOtherScope = errors.New("the identity may do something else now")
 
 // streamWhile streams while the client may do the same; again tells whether to begin again since that has changed.
 func (s *Server) streamWhile(to *eventStream, r *http.Request, c service.Caller, query any) (again bool) {
-	watch, err := s.watch(c, query)
+	watch, leave, err := s.watch(c, query)
 	if err != nil {
 		to.end(err)
 		return false
 	}
-	defer watch.Close()
+	defer leave()
 	for {
 		to.conn.Waits(true)
 		document, last, err := watch.Next(r.Context())
@@ -87,11 +87,11 @@ func (s *Server) streamWhile(to *eventStream, r *http.Request, c service.Caller,
 	}
 }
 
-// watch begins to watch what the client looks at, as far as it may now.
-func (s *Server) watch(c service.Caller, query any) (*board.Watch, error) {
+// watch begins to watch what the client looks at, as far as it may now; leave ends it.
+func (s *Server) watch(c service.Caller, query any) (watch *board.Watch, leave func(), err error) {
 	scope, err := s.service.Scope(c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	may := func() error {
 		if now, err := s.service.Scope(c); err != nil || now == scope {
@@ -99,8 +99,20 @@ func (s *Server) watch(c service.Caller, query any) (*board.Watch, error) {
 		}
 		return errOtherScope
 	}
+	log, isLog := query.(logQuery)
+	if isLog {
+		query = logQuery{prefix: log.prefix}
+	}
 	name := fmt.Sprintf("%q %q %#v", c.Name(), scope, query)
-	return s.board.Watch(name, board.Asker{
+	end := func() {}
+	if isLog { // hits are noted for as long as it is watched
+		tap, err := s.service.OpenLog(c, log.prefix)
+		if err != nil {
+			return nil, nil, err
+		}
+		query, end = tap, tap.Close
+	}
+	watch, err = s.board.Watch(name, board.Asker{
 		Client: c.String(),
 		May:    may,
 		Ask: func(ctx context.Context) ([]byte, error) {
@@ -113,6 +125,11 @@ func (s *Server) watch(c service.Caller, query any) (*board.Watch, error) {
 			return document, err
 		},
 	})
+	if err != nil {
+		end()
+		return nil, nil, err
+	}
+	return watch, func() { watch.Close(); end() }, nil
 }
 
 // boardProblem is the problem of an error of a board, or of what it computes.

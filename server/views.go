@@ -58,9 +58,59 @@ func (s *Server) registerViews(doc *openapi.API) {
 	openapi.View[struct{}, api.NodesView](doc, huma.Operation{
 		OperationID: "view-nodes", Method: http.MethodGet, Path: "/v1/views/nodes", Summary: "View the nodes", Description: viewDescription,
 	}, []api.Code{api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, _ *struct{}) { s.view(ctx, nil, nodesQuery{}) })
+	openapi.View[logQuestion, api.LogView](doc, huma.Operation{
+		OperationID: "view-log", Method: http.MethodGet, Path: "/v1/views/log", Summary: "View hits and denials as they come", Description: logDescription,
+	}, []api.Code{api.CodeInvalidWindow, api.CodeStopping}, func(ctx huma.Context, q *logQuestion) {
+		query, err := q.query()
+		s.view(ctx, err, query)
+	})
 }
 
 type nodesQuery struct{}
+
+type logQuestion struct {
+	Prefix string `query:"prefix" doc:"Only keys that begin with this." example:"url:"`
+	For    string `query:"for" default:"1s" doc:"How long an answer that is no stream waits for what comes, 10s at most." example:"1s"`
+}
+
+const logDescription = "Hits and denials as this node takes them: of few all, of many a sample, and how large a share it is. What comes is noted for who looks: one answer is of the time after the question. " +
+	"With `Accept: text/event-stream` it is sent again and again, about once a second."
+
+// logQuery asks for the live log of keys that begin with prefix.
+type logQuery struct {
+	prefix string
+	within time.Duration // that an answer waits; 0: of a stream
+}
+
+// longestLog is the longest time that an answer waits.
+const longestLog = 10 * time.Second
+
+func (q *logQuestion) query() (logQuery, error) {
+	within, err := service.ParseWindow("for", q.For)
+	if err == nil && (within <= 0 || within > longestLog) {
+		err = &service.Error{Code: api.CodeInvalidWindow, Field: "for", Message: "for must be more than 0 and at most 10s"}
+	}
+	return logQuery{q.Prefix, within}, err
+}
+
+// liveLog is one answer of the live log.
+func (s *Server) liveLog(ctx context.Context, c service.Caller, q logQuery) (any, error) {
+	tap, err := s.service.OpenLog(c, q.prefix)
+	if err != nil {
+		return nil, err
+	}
+	defer tap.Close()
+	timer := time.NewTimer(q.within)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return s.service.LogView(tap), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-s.stopping.Done():
+		return nil, &service.Error{Code: api.CodeStopping, Message: "this server is stopping: use another"}
+	}
+}
 
 // made is the view that a query asks for.
 func (s *Server) made(ctx context.Context, c service.Caller, query any) (any, error) {
@@ -73,6 +123,10 @@ func (s *Server) made(ctx context.Context, c service.Caller, query any) (any, er
 		return views.Limits(ctx, s.service, c, q)
 	case nodesQuery:
 		return views.Nodes(ctx, s.service, c)
+	case logQuery:
+		return s.liveLog(ctx, c, q)
+	case *service.LogTap:
+		return s.service.LogView(q), nil
 	}
 	panic(fmt.Sprintf("no view of %T", query))
 }

@@ -115,6 +115,70 @@ func TestViewsOfANarrowedRole(t *testing.T) {
 	t.Error("the stream that went on shows all keys")
 }
 
+// logged waits until a stream of the live log has so many events, and gives its last view.
+func logged(t *testing.T, next func() (event, data string), events int) (of api.LogView) {
+	t.Helper()
+	for range 60 { // views
+		event, data := next()
+		if err := json.Unmarshal([]byte(data), &of); err != nil || event != "view" {
+			t.Fatalf("%s %s: %v", event, data, err)
+		}
+		if len(of.Events) >= events {
+			return of
+		}
+	}
+	t.Fatalf("%+v", of.Events)
+	return of
+}
+
+// The live log has what comes while somebody looks, and what is denied.
+func TestLiveLog(t *testing.T) {
+	a, _ := newLimitAPI(t, "limits:\n- {name: login, keys: 'login:*', limit: 1, per: 1h}\n")
+	a.post("before 1")
+	next, leave := a.events("/v1/views/log?prefix=lo")
+	defer leave()
+	if first := logged(t, next, 0); len(first.Events) != 0 {
+		t.Errorf("%+v", first.Events)
+	}
+	a.post("other 1\nlog:a 3")
+	for range 2 {
+		a.do(http.MethodPost, "/v1/allow", "application/json", `{"key":"login:<b>"}`)
+	}
+	of := logged(t, next, 2)
+	if len(of.Events) != 2 || of.Hits.OneIn != 1 {
+		t.Fatalf("%+v", of)
+	}
+	denied, hit := of.Events[0], of.Events[1]
+	if hit.Kind != "hit" || hit.Key != "log:a" || hit.N != 3 || hit.Limit != "" || hit.Of != nil {
+		t.Errorf("%+v", hit)
+	}
+	if denied.Kind != "denial" || denied.Key != "login:<b>" || denied.Limit != "login" || denied.Denial == "" {
+		t.Errorf("%+v", denied)
+	}
+	a.getInto("/v1/views/log?for=1ms", &of)
+	if len(of.Events) != 0 {
+		t.Errorf("another log has what came before: %+v", of.Events)
+	}
+	a.wantProblem(a.get("/v1/views/log?for=11s"), api.CodeInvalidWindow, http.StatusBadRequest)
+}
+
+// Who may read some keys only sees nothing of others in the live log, and of no denial by another limit.
+func TestLiveLogOfSomeKeys(t *testing.T) {
+	a := newLockedAPI(t, map[string]string{"root": "permissions: [{role: ingest}, {role: decide}]", "shop": "permissions: [{role: read, keys: ['in:']}]"}, options{})
+	next, leave := a.events("/v1/views/log", "Authorization", "Bearer "+tokenOf("shop"))
+	defer leave()
+	next()
+	if r := a.as("root", http.MethodPost, "/v1/hits", `[{"key":"out:a"},{"key":"in:a"}]`); r.status != http.StatusOK {
+		t.Fatal(r.body)
+	}
+	for _, event := range logged(t, next, 1).Events {
+		if event.Key != "in:a" {
+			t.Errorf("%+v", event)
+		}
+	}
+	a.wantProblem(a.do(http.MethodGet, "/v1/views/log?prefix=out:", "", "", "Accept", "text/event-stream", "Authorization", "Bearer "+tokenOf("shop")), api.CodeForbidden, http.StatusForbidden)
+}
+
 // A client that opens many views leaves some for others.
 func TestViewsOfOneClient(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, options{Service: service.Config{MaxInFlight: 2 * board.MaxTopics}})

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-counter/weir/service/failure"
 	"github.com/weir-counter/weir/service/files"
 	"github.com/weir-counter/weir/service/ingest"
+	"github.com/weir-counter/weir/service/livelog"
 	"github.com/weir-counter/weir/service/outcomes"
 	"github.com/weir-counter/weir/service/parse"
 	"github.com/weir-counter/weir/service/pools"
@@ -45,6 +46,8 @@ type (
 	Tally = tally.Tally
 	// Rejection is why a hit of a request was not counted.
 	Rejection = parse.Rejection
+	// LogTap is what somebody sees of the live log.
+	LogTap = livelog.Tap
 	// PolicyFile is the file that policies come from.
 	PolicyFile      = files.PolicyFile
 	PolicyFileStats = files.PolicyFileStats

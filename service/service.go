@@ -11,6 +11,8 @@ import (
 	"github.com/weir-counter/weir/service/doors"
 	"github.com/weir-counter/weir/service/health"
 	"github.com/weir-counter/weir/service/ingest"
+	"github.com/weir-counter/weir/service/live"
+	"github.com/weir-counter/weir/service/livelog"
 	"github.com/weir-counter/weir/service/pools"
 	"github.com/weir-counter/weir/service/reads"
 	"github.com/weir-counter/weir/service/sources"
@@ -30,6 +32,8 @@ type (
 	Deciding = decisions.Service
 	// Administration is for operators: Stats, Nodes, Regions, Delete, DeletePrefix, Remove, Forget, Backup, Restore.
 	Administration = admin.Service
+	// Watching is OpenLog and LogView.
+	Watching = live.Service
 	// Health is Alarms and Ready.
 	Health = health.Service
 )
@@ -42,6 +46,7 @@ type Service struct {
 	*Reading
 	*Deciding
 	*Administration
+	*Watching
 	*Health
 
 	// Pools are the ceilings, for doors to take places of.
@@ -70,6 +75,7 @@ func New(b Backend, cfg Config) (*Service, error) {
 	places := pools.New(pools.Bounds{InFlight: cfg.MaxInFlight, Durable: cfg.MaxDurable, BufferedBytes: cfg.MaxBufferedBytes, BodyBytes: cfg.MaxBodyBytes})
 	gate, kept, attached := access.NewGate(b.Tokens, cfg.Audit), storage.Of(b.Journal), new(doors.List)
 	from := sources.New(b.Engine, b.Answers, b.Cluster, b.Regions, places)
+	log := livelog.New(from.Wall)
 	wrong := health.New(health.Parts{
 		Engine: b.Engine, Sources: from, Storage: kept, Pools: places, Doors: attached,
 		History: b.History, Regions: b.Regions, Tokens: b.Tokens, PolicyFile: b.PolicyFile, More: b.Alarms,
@@ -77,7 +83,7 @@ func New(b Backend, cfg Config) (*Service, error) {
 	return &Service{
 		Access: access.New(gate),
 		Ingestion: ingest.New(ingest.Parts{
-			Engine: b.Engine, Gate: gate, Storage: kept, Pools: places, Log: cfg.Logger,
+			Engine: b.Engine, Gate: gate, Storage: kept, Pools: places, Log: cfg.Logger, Live: log,
 			MaxBatch: cfg.MaxBatch, DurableTimeout: cfg.DurableTimeout,
 		}),
 		Reading: reads.New(reads.Parts{
@@ -86,14 +92,15 @@ func New(b Backend, cfg Config) (*Service, error) {
 		}),
 		Deciding: decisions.New(decisions.Parts{
 			Engine: b.Engine, Gate: gate, Sources: from, Pools: places, Policies: b.Policies, Doors: attached,
-			PolicyFile: b.PolicyFile, Node: b.Node, Log: cfg.Logger, MaxInlinePer: cfg.MaxInlinePer,
+			PolicyFile: b.PolicyFile, Node: b.Node, Log: cfg.Logger, MaxInlinePer: cfg.MaxInlinePer, Live: log,
 		}),
 		Administration: admin.New(admin.Parts{
 			Engine: b.Engine, Gate: gate, Sources: from, Storage: kept, Pools: places, Health: wrong,
 			History: b.History, Regions: b.Regions, Cluster: b.Cluster, Version: cfg.Version, Log: cfg.Logger,
 		}),
-		Health: wrong,
-		Pools:  places, backend: b, cfg: cfg, sources: from, doors: attached,
+		Watching: live.New(gate, log, b.Node),
+		Health:   wrong,
+		Pools:    places, backend: b, cfg: cfg, sources: from, doors: attached,
 	}, nil
 }
 

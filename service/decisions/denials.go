@@ -27,6 +27,7 @@ func (s *Service) NoteDenial(requests []policy.Request, d *policy.Decision) {
 	raw := clock.UncorrectedWall()
 	now := denials.Moment{Wall: raw.Add(clock.ClockCorrection()), Raw: raw}
 	s.denials.Note(now, s.parts.Sources.AboutDenial(now.Wall), requests, d)
+	s.parts.Live.Denial(requests, d)
 }
 
 // Why is why a request was denied, by the ID of the denial. Who may not read all keys and limits

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-counter/weir/service/denials"
 	"github.com/weir-counter/weir/service/doors"
 	"github.com/weir-counter/weir/service/files"
+	"github.com/weir-counter/weir/service/livelog"
 	"github.com/weir-counter/weir/service/outcomes"
 	"github.com/weir-counter/weir/service/permits"
 	"github.com/weir-counter/weir/service/pools"
@@ -31,6 +32,7 @@ type Parts struct {
 	PolicyFile *files.PolicyFile
 	Node       string // this node's name in a cluster
 	Log        *slog.Logger
+	Live       *livelog.Log // is told of each denial
 
 	MaxInlinePer time.Duration // of a limit that a request brings along
 }

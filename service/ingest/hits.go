@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/service/caller"
@@ -38,6 +39,9 @@ func (s *Service) Hit(t *tally.Tally, at time.Time, key string, n uint64) error 
 		return nil
 	}
 	outcome, err := s.parts.Engine.HitAt(at, key, n)
+	if err == nil && outcome != weir.TooLate {
+		s.parts.Live.Hit(at, key, n)
+	}
 	return t.Took(n, outcome, err)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/service/access"
+	"github.com/weir-counter/weir/service/livelog"
 	"github.com/weir-counter/weir/service/pools"
 	"github.com/weir-counter/weir/service/storage"
 )
@@ -20,6 +21,7 @@ type Parts struct {
 	Storage storage.Storage
 	Pools   *pools.Pools
 	Log     *slog.Logger
+	Live    *livelog.Log // is told of each hit
 
 	MaxBatch       int           // hits of one request
 	DurableTimeout time.Duration // bounds the wait for the disk

@@ -94,6 +94,19 @@ func (w *weirAt) hit(key string, n uint64, ago time.Duration) {
 	}
 }
 
+// post counts hits as clients do, a line each.
+func (w *weirAt) post(lines string) {
+	w.Helper()
+	r, err := http.Post(w.url+"/v1/hits", "text/plain", strings.NewReader(lines))
+	if err != nil {
+		w.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		w.Fatal(r.Status)
+	}
+}
+
 // allow asks the limits of a key, so many times, and returns the ID of the last denial.
 func (w *weirAt) allow(key string, times int) (denial string) {
 	w.Helper()

@@ -132,7 +132,7 @@ func TestThemes(t *testing.T) {
 	p.says("Theme: dark")
 	p.do(chromedp.Click(`//button[starts-with(text(),"Time:")]`))
 	p.says("Time: UTC")
-	for _, place := range []string{"/", "/key/a", "/limits", "/nodes"} {
+	for _, place := range []string{"/", "/key/a", "/limits", "/log", "/nodes"} {
 		p.at(place)
 		p.until(live)
 		if wide := value[int](p, `document.documentElement.scrollWidth`); wide > 360 {

@@ -121,6 +121,39 @@ func TestPages(t *testing.T) {
 		p.says("no denial has the ID none")
 		p.expectFailures(false)
 	})
+	t.Run("Live log", func(t *testing.T) {
+		p.T = t
+		p.at("/log")
+		p.says("Nothing yet") // from now on it is noted
+		w.post("live:<b>hit</b>\nurl:/home 4")
+		p.until(`document.querySelectorAll(".rows tr").length === 2`)
+		p.says("all hits and all denials")
+		denial := w.allow("login:eve:10.0.0.1", 6)
+		p.until(`document.querySelector(".rows td .denied")?.textContent === "denied by login"`)
+		if to := value[string](p, `document.querySelector(".rows .sub a").getAttribute("href")`); to != "#/why/"+denial {
+			t.Errorf("the denial %s has a link to %s", denial, to)
+		}
+		p.says("live:<b>hit</b>")
+		p.audit("live log")
+		p.do(chromedp.Click(`//button[text()="Freeze"]`))
+		p.says("Frozen at")
+		w.post("live:later")
+		p.until(`document.querySelector(".fresh").textContent !== ` + fmt.Sprintf("%q", value[string](p, `document.querySelector(".fresh").textContent`))) // a view came
+		if value[bool](p, `document.body.innerText.includes("live:later")`) {
+			t.Error("it is frozen, and goes on")
+		}
+		p.do(chromedp.Click(`//button[text()="Freeze"]`))
+		p.says("live:later")
+		p.at("/log?kind=hit&prefix=live%3A") // another log, of its own
+		p.says("Nothing yet")
+		p.until(live)
+		w.post("url:/home 4\nlive:two")
+		p.until(`document.querySelector(".rows th")?.textContent === "live:two" && document.querySelectorAll(".rows tr").length === 1`)
+		for range 50 {
+			w.post(strings.Repeat("live:many\n", 1000))
+		}
+		p.until(`/1 in [0-9,]+ hits/.test(document.querySelector(".said").textContent) || document.querySelectorAll(".rows tr").length > 10`)
+	})
 	t.Run("Cluster", func(t *testing.T) {
 		p.T = t
 		p.at("/nodes")

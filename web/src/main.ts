@@ -7,6 +7,7 @@ import { clock, zone } from "./format";
 import { keep, kept } from "./kept";
 import { keyPage } from "./key";
 import { limitsPage } from "./limits";
+import { logPage } from "./log";
 import { loginPage } from "./login";
 import { nodesPage } from "./nodes";
 import { overviewPage } from "./overview";
@@ -17,13 +18,13 @@ import { whyPage } from "./why";
 
 interface Shown<T> { page: Page; /** of the stream; "": there is none */ path: string; params: Record<string, string | string[]>; view(of: T): void }
 
-const pages: Record<Place["page"], (place: Place) => Shown<never>> = { overview: overviewPage, key: keyPage, limits: limitsPage, nodes: nodesPage, why: whyPage };
+const pages: Record<Place["page"], (place: Place) => Shown<never>> = { overview: overviewPage, key: keyPage, limits: limitsPage, log: logPage, nodes: nodesPage, why: whyPage };
 const root = document.documentElement;
 const main = h("main", { id: "main" });
 const status = h("span", { class: "status", role: "status" }, h("span", { class: "word" }));
 const fresh = h("time", { class: "fresh" });
 const refused = h("p", { class: "refused", role: "alert", hidden: true });
-const tabs = ([["overview", "Overview"], ["limits", "Limits"], ["nodes", "Cluster"]] as const).map(([page, title]) => [page, h("a", { href: link(page) }, title)] as const);
+const tabs = ([["overview", "Overview"], ["limits", "Limits"], ["log", "Live"], ["nodes", "Cluster"]] as const).map(([page, title]) => [page, h("a", { href: link(page) }, title)] as const);
 const leave = h("button", { type: "button", class: "plain", hidden: true, click: () => { token.set(""); show(); } }, "Forget token");
 
 let close = () => {};

@@ -21,7 +21,7 @@ export class LiveTable<T> {
   }
 
   /** While the reader points at a row, or has the focus in one, rows keep their places: nobody clicks what just moved. */
-  private held() { return this.body.matches(":hover") || this.body.contains(document.activeElement); }
+  held() { return this.body.matches(":hover") || this.body.contains(document.activeElement); }
 
   /** update shows a list; empty says why it has no row, where that is not the usual. */
   update(list: T[], nameOf: (of: T) => string, empty = this.said) {

@@ -38,6 +38,9 @@ export interface Limits extends Freshness {
   lines: { name: string; allowed: Line; denied: Line; shadow_denied: Line }[];
 }
 
+export interface LogEvent { number: number; kind: "hit" | "denial"; at: number; of?: number; key: string; n: number; limit?: string; denial?: string }
+export interface Log { since: number; at: number; node?: string; events: LogEvent[]; hits: { shown: number; one_in: number }; denials: { shown: number; one_in: number } }
+
 export interface ClusterNode {
   node: string; epoch: number; self?: boolean; as_of: number; lag_s: number; heard: number; held: number;
   left?: boolean; late?: boolean; why?: string; skew_s?: number; skew_error_s?: number;

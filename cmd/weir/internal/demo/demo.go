@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -30,13 +31,14 @@ func Policies() *policy.Set {
 // Traffic is that of one server.
 type Traffic struct {
 	engine *weir.Engine
-	door   http.Handler // of the server, for decisions
+	door   http.Handler // of the server, for hits and decisions of now
 	random *rand.Rand
+	lines  bytes.Buffer // hits of now, a line each
 }
 
 // New returns the Traffic of a server, the same for each seed.
 func New(engine *weir.Engine, door http.Handler, seed uint64) *Traffic {
-	return &Traffic{engine, door, rand.New(rand.NewPCG(seed, seed))}
+	return &Traffic{engine: engine, door: door, random: rand.New(rand.NewPCG(seed, seed))}
 }
 
 // ages are how finely the past is made: what is older than one is made in steps of so many seconds.
@@ -118,7 +120,7 @@ func (t *Traffic) count(mean float64) uint64 {
 // tick is how often traffic is made.
 const tick = 100 * time.Millisecond
 
-// Run makes traffic until ctx ends, or the engine is closed.
+// Run makes traffic until ctx ends.
 func (t *Traffic) Run(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -128,7 +130,7 @@ func (t *Traffic) Run(ctx context.Context) {
 			return
 		case now := <-ticker.C:
 			if t.now(ctx, now.Unix()) != nil {
-				return // the server stops
+				return
 			}
 		}
 	}
@@ -141,18 +143,18 @@ func (t *Traffic) now(ctx context.Context, second int64) error {
 		for range t.count(pages[i].at(second) * part) {
 			// A few visitors come often: the numbers of others follow Zipf's law, about.
 			visitor := int(math.Pow(visitors, t.random.Float64()))
-			if err := t.hit(second, fmt.Sprintf("visitor:10.0.%d.%d", visitor/250, visitor%250), 1); err != nil {
-				return err
-			}
-			if err := t.hit(second, pages[i].key, 1); err != nil {
-				return err
-			}
+			fmt.Fprintf(&t.lines, "visitor:10.0.%d.%d\n%s\n", visitor/250, visitor%250, pages[i].key)
 		}
 	}
 	for i := range countries {
-		if err := t.hit(second, countries[i].key, t.count(countries[i].at(second)*part)); err != nil {
-			return err
+		for range t.count(countries[i].at(second) * part) {
+			fmt.Fprintln(&t.lines, countries[i].key)
 		}
+	}
+	err := t.send(ctx, "/v1/hits", "text/plain", &t.lines)
+	t.lines.Reset()
+	if err != nil {
+		return err
 	}
 	for _, sources := range [][]source{clients, logins} {
 		for i := range sources {
@@ -168,11 +170,16 @@ func (t *Traffic) now(ctx context.Context, second int64) error {
 
 // ask asks the limits of a key.
 func (t *Traffic) ask(ctx context.Context, key string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/allow", strings.NewReader(fmt.Sprintf(`{"key":%q}`, key)))
+	return t.send(ctx, "/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"key":%q}`, key)))
+}
+
+// send sends a request to the server.
+func (t *Traffic) send(ctx context.Context, path, contentType string, body io.Reader) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+path, body)
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Type", contentType)
 	t.door.ServeHTTP(&nobody{header: http.Header{}}, r)
 	return nil
 }

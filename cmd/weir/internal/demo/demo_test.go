@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"testing"
 	"time"
 
@@ -56,14 +55,4 @@ func TestTraffic(t *testing.T) {
 	if asked := estimate(t, n.Engine(), "limit:login:allowed", now, time.Second) + estimate(t, n.Engine(), "limit:client:allowed", now, time.Second); asked < 100 {
 		t.Errorf("%v decisions: nobody asks", asked)
 	}
-}
-
-// An engine that is closed ends the traffic.
-func TestRunEnds(t *testing.T) {
-	engine, err := weir.New(weir.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine.Close()
-	New(engine, http.NotFoundHandler(), 1).Run(t.Context())
 }
