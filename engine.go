@@ -29,6 +29,7 @@ type Engine struct {
 	side     side
 
 	refused refusals
+	past    atomic.Pointer[func(key string, second int64) bool] // what history keeps of hits that are too late; nil: nothing
 
 	closed  atomic.Bool
 	stop    context.CancelFunc
@@ -36,7 +37,7 @@ type Engine struct {
 }
 
 // refusals count hits, weighted, that were late or not counted.
-type refusals struct{ late, tooLate, tooFarAhead atomic.Uint64 }
+type refusals struct{ late, tooLate, forHistory, tooFarAhead atomic.Uint64 }
 
 // New returns an Engine, or an Error with CodeInvalidConfig that names the
 // field. It starts one goroutine, the janitor, which Close ends.

@@ -32,7 +32,7 @@ func (e *Engine) HitN(key string, n uint64) error {
 }
 
 // HitAt counts n >= 1 hits of the key at any time, in any order of times.
-// TooLate is an outcome, not an error; a time more than MaxAhead after the wall
+// TooLate and ForHistory are outcomes, not errors; a time more than MaxAhead after the wall
 // clock is an error, CodeTooFarAhead, and changes nothing. HitAt does not keep
 // the key's bytes.
 //
@@ -51,10 +51,20 @@ func (e *Engine) HitAt(at time.Time, key string, n uint64) (Outcome, error) {
 		e.refused.tooFarAhead.Add(n)
 		return Refused, tooFarAhead(after, e.clock.Ahead)
 	case TooLate:
-		e.refused.tooLate.Add(n)
-		return TooLate, nil
+		return e.hitPast(second, key, n), nil
 	}
 	return e.hit(second, key, n), nil
+}
+
+// hitPast takes a hit that is older than the retention for history, where that keeps it.
+func (e *Engine) hitPast(second int64, key string, n uint64) Outcome {
+	if keeps := e.past.Load(); keeps != nil && (*keeps)(key, second) {
+		e.keys.HitPast(second, key, n)
+		e.refused.forHistory.Add(n)
+		return ForHistory
+	}
+	e.refused.tooLate.Add(n)
+	return TooLate
 }
 
 func (e *Engine) check(key string, n uint64) error {

@@ -13,6 +13,10 @@ func (r *side) Confirm(partition int, key string) { r.engine.keys.Confirm(partit
 
 func (r *side) BoundWaiting(bytes int64, why string) { r.engine.keys.BoundWaiting(bytes, why) }
 
+func (r *side) TakePast(keeps func(key string, second int64) bool) { r.engine.past.Store(&keeps) }
+
+func (r *side) NotePast(until int64) { r.engine.keys.NotePast(until) }
+
 func (r *side) Crowded() bool { return r.engine.keys.Crowded() }
 
 func (r *side) RefuseTakes(why string) { r.engine.limits.RefuseTakes(why) }

@@ -7,6 +7,7 @@ type Stats struct {
 	Hits        uint64 // counted, late ones included; without those of SeparatePrefix
 	Late        uint64 // counted though their key had seen a newer second
 	TooLate     uint64 // refused: older than the retention
+	ForHistory  uint64 // older than that, and taken for a history: not among Hits
 	TooFarAhead uint64 // refused: later than the clock plus MaxAhead
 	Quarantined uint64 // brought by others, or by what was stored, minutes beyond that: they count when their second comes
 
@@ -55,6 +56,7 @@ func (e *Engine) Stats() Stats {
 		Hits:         e.total.total(),
 		Late:         e.refused.late.Load(),
 		TooLate:      e.refused.tooLate.Load(),
+		ForHistory:   e.refused.forHistory.Load(),
 		TooFarAhead:  e.refused.tooFarAhead.Load(),
 		MemoryBudget: e.cfg.Memory,
 		Partitions:   e.cfg.Partitions,

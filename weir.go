@@ -65,6 +65,9 @@ const (
 	Counted = window.Counted // in its slot
 	Late    = window.Late    // in its slot, but its key has seen a newer second
 	TooLate = window.TooLate // refused: older than the retention; nothing changed
+	// ForHistory: older than the retention, and taken for the history of the server that the
+	// engine is of. No window changed.
+	ForHistory = window.ForHistory
 )
 
 // wholeSeconds turns the length of a window into seconds.

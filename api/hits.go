@@ -5,7 +5,8 @@ package api
 type HitsAnswer struct {
 	Counted       uint64         `json:"counted" doc:"Hits counted (the sum of n), late ones included."`
 	Late          uint64         `json:"late" doc:"How many of counted were older than the newest hit of their key."`
-	TooLate       uint64         `json:"too_late" doc:"Hits not counted: older than the retention."`
+	History       uint64         `json:"history,omitempty" doc:"How many of counted were older than the retention: the history has them, and no window."`
+	TooLate       uint64         `json:"too_late" doc:"Hits not counted: older than the retention, and than the days that the history keeps."`
 	RejectedLines int            `json:"rejected_lines" doc:"Lines not counted because of what they say."`
 	Rejected      []RejectedLine `json:"rejected" nullable:"false" doc:"The first 20 of them."`
 	RetryFrom     int            `json:"retry_from,omitempty" doc:"The journal is behind: this line and those after it were refused as overloaded. Send them again later, under another Idempotency-Key."`

@@ -8,6 +8,7 @@ type StatsAnswer struct {
 	Hits         uint64 `json:"hits" doc:"Hits counted, late ones included, and decisions of limits not."`
 	Late         uint64 `json:"late" doc:"Hits counted that were older than the newest of their key."`
 	TooLate      uint64 `json:"too_late" doc:"Hits not counted: older than the retention."`
+	ForHistory   uint64 `json:"for_history,omitempty" doc:"Hits older than the retention, which the history has and no window: not among hits."`
 	TooFarAhead  uint64 `json:"too_far_ahead" doc:"Hits refused: too far in the future."`
 	Quarantined  uint64 `json:"quarantined" doc:"Hits of other nodes, snapshots or older lives, minutes and more ahead of this node's clock: they count when their second comes."`
 	Newest       *Time  `json:"newest,omitempty" doc:"The newest hit; absent when there is none."`

@@ -10,7 +10,8 @@ import (
 type Receipt struct {
 	Counted  uint64 `json:"counted"`        // hits, late ones included
 	Late     uint64 `json:"late"`           // of these: older than the newest hit of their key
-	TooLate  uint64 `json:"too_late"`       // hits not counted: older than the server's retention
+	History  uint64 `json:"history"`        // of these: older than the server's retention; its history has them, and no window
+	TooLate  uint64 `json:"too_late"`       // hits not counted: older than what the server keeps
 	Rejected int    `json:"rejected_lines"` // elements of the hits sent that were not counted for what they say
 	// Reasons are the first 20 of these.
 	Reasons []Rejection `json:"rejected"`
@@ -20,7 +21,7 @@ type Receipt struct {
 
 // receiptOf is that of one request.
 func receiptOf(a api.HitsAnswer) Receipt {
-	return Receipt{a.Counted, a.Late, a.TooLate, a.RejectedLines, a.Rejected, a.Durable}
+	return Receipt{a.Counted, a.Late, a.History, a.TooLate, a.RejectedLines, a.Rejected, a.Durable}
 }
 
 // Add adds what became of further hits.
@@ -30,6 +31,7 @@ func (r *Receipt) Add(more Receipt) {
 	}
 	r.Counted += more.Counted
 	r.Late += more.Late
+	r.History += more.History
 	r.TooLate += more.TooLate
 	r.Rejected += more.Rejected
 	r.Reasons = append(r.Reasons, more.Reasons[:min(len(more.Reasons), api.MaxRejected-len(r.Reasons))]...)
@@ -38,6 +40,9 @@ func (r *Receipt) Add(more Receipt) {
 // String is one line for a person.
 func (r Receipt) String() string {
 	s := fmt.Sprintf("%d counted, %d late, %d too late, %d rejected", r.Counted, r.Late, r.TooLate, r.Rejected)
+	if r.History > 0 {
+		s = fmt.Sprintf("%d counted, %d late, %d for history alone, %d too late, %d rejected", r.Counted, r.Late, r.History, r.TooLate, r.Rejected)
+	}
 	if len(r.Reasons) > 0 {
 		s += ", the first one because " + r.Reasons[0].Message
 	}

@@ -138,6 +138,11 @@ func (h *History) Await(ctx context.Context, message uint64) error {
 	return h.writer.Await(ctx, message)
 }
 
+// Keeps tells whether the history keeps the day of a second, Unix, of a key.
+func (h *History) Keeps(key string, second int64) bool {
+	return read.Keeps(key, second, h.cfg.Keep, time.Now())
+}
+
 // Totals are the hits of a key in the spans between bounds, Unix seconds in order, of all hits that
 // were taken until asOf.
 func (h *History) Totals(ctx context.Context, key string, bounds []int64) (totals []read.Total, asOf time.Time, err error) {

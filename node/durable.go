@@ -44,7 +44,7 @@ func (m *durable) open(ctx context.Context, engine *weir.Engine, sockets *socket
 	parts.opened(m.closeJournal)
 	sockets.Journal = served{m.journal}
 	if m.cfg.History.On {
-		if err := m.history.start(m.journal, sockets, parts); err != nil {
+		if err := m.history.start(engine, m.journal, sockets, parts); err != nil {
 			return err
 		}
 	}

@@ -7,8 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/history"
+	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/service/backend"
 )
@@ -40,7 +42,7 @@ func (m *historian) needed() uint64 {
 }
 
 // start begins to write.
-func (m *historian) start(j *journal.Journal, sockets *sockets, parts *parts) error {
+func (m *historian) start(engine *weir.Engine, j *journal.Journal, sockets *sockets, parts *parts) error {
 	cfg := m.cfg.History.Config
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = m.cfg.Journal.MaxBytes / historyShare
@@ -50,6 +52,7 @@ func (m *historian) start(j *journal.Journal, sockets *sockets, parts *parts) er
 		return err
 	}
 	m.open.Store(h)
+	replication.Of(engine).TakePast(h.Keeps)
 	k := kept{h, j, m.cfg.clustered(), m.log}
 	parts.opened(func(ctx context.Context) error {
 		k.finish(ctx)

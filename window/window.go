@@ -59,10 +59,11 @@ type Window struct {
 type Outcome uint8
 
 const (
-	Refused Outcome = iota // before 1970 or after MaxTime, or as the error beside it says: nothing changed
-	Counted                // in its slot
-	Late                   // in its slot, but the window has seen a newer second
-	TooLate                // refused: older than the retention, nothing changed
+	Refused    Outcome = iota // before 1970 or after MaxTime, or as the error beside it says: nothing changed
+	Counted                   // in its slot
+	Late                      // in its slot, but the window has seen a newer second
+	TooLate                   // refused: older than the retention, nothing changed
+	ForHistory                // older than the retention: in no slot, and kept for a history by who has one (weir.Engine)
 )
 
 // String is the outcome in lower case.
@@ -74,6 +75,8 @@ func (o Outcome) String() string {
 		return "late"
 	case TooLate:
 		return "too late"
+	case ForHistory:
+		return "for history"
 	}
 	return "refused"
 }

@@ -6,9 +6,26 @@ import (
 	"net/http"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/weir-counter/weir/client"
 )
+
+// historyOf is how many hits history has of a key in three years, which must be exact.
+func historyOf(t *testing.T, p *process, key string) (hits uint64) {
+	t.Helper()
+	status, body := p.get(t, "/v1/series?align=month&from=-1095d&fresh=10s&key="+key)
+	var series client.Series
+	if err := json.Unmarshal([]byte(body), &series); err != nil || status != http.StatusOK || series.Source != "history" {
+		t.Fatal(status, body, err)
+	}
+	for _, point := range series.Points {
+		if hits += point.Lower; !point.Exact {
+			t.Errorf("%s: %s is not exact", key, point.Bounds)
+		}
+	}
+	return hits
+}
 
 // A server that is killed in the middle of batches of history has in it, when it is started again,
 // what it counts: every hit that outlived the kill, once.
@@ -16,8 +33,14 @@ func TestCrashHistory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := startProcess(t, dir, "--history-every", "100ms", "--snapshot-every", "64KiB")
+	old := fmt.Sprintf("old 1 %d", time.Now().AddDate(-2, 0, 0).Unix()) // beyond the retention: history alone has it
 	for round := range 4 {
 		for i := range 60 {
+			if id := fmt.Sprintf("old-%d-%d", round, i); i%12 == 0 {
+				if err := p.hit(old, id, true); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if err := p.hit(fmt.Sprintf("k%d", i%3), fmt.Sprintf("%d-%d", round, i), i%10 == 0); err != nil {
 				t.Fatal(err)
 			}
@@ -26,6 +49,12 @@ func TestCrashHistory(t *testing.T) {
 			t.Fatal("the process ended well in spite of SIGKILL")
 		}
 		p = startProcess(t, dir, "--history-every", "100ms", "--snapshot-every", "64KiB")
+		if err := p.hit(old, fmt.Sprintf("old-%d-0", round), true); err != nil { // a repeat
+			t.Fatal(err)
+		}
+		if got, want := historyOf(t, p, "old"), uint64(5*(round+1)); got != want {
+			t.Errorf("round %d: %d hits of two years ago, want %d", round, got, want)
+		}
 		for k := range 3 {
 			key := fmt.Sprintf("k%d", k)
 			status, body := p.get(t, "/v1/series?align=day&from=-1d&fresh=10s&key="+key)

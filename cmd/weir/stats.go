@@ -48,6 +48,9 @@ func printStats(t *cli.Table, s client.Stats) {
 	t.Row("hits", fmt.Sprint(s.Hits))
 	t.Row("late", fmt.Sprint(s.Late))
 	t.Row("too late", fmt.Sprint(s.TooLate))
+	if s.ForHistory > 0 {
+		t.Row("for history", fmt.Sprint(s.ForHistory))
+	}
 	t.Row("too far ahead", fmt.Sprint(s.TooFarAhead))
 	if s.Quarantined > 0 {
 		t.Row("in quarantine", fmt.Sprint(s.Quarantined))

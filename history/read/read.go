@@ -75,6 +75,13 @@ func Totals(ctx context.Context, v *store.View, key string, bounds []int64, keep
 	return r.totals, nil
 }
 
+// Keeps tells whether the day of a second, Unix, is kept of a key. It is what a hit must be asked that is too
+// late for windows.
+func Keeps(key string, second int64, keep []store.Keep, now time.Time) bool {
+	_, days := kept(key, keep, now)
+	return second/store.DaySeconds >= days
+}
+
 // kept are the first days whose slots, and that themselves, are not deleted.
 func kept(key string, keep []store.Keep, now time.Time) (slots, days int64) {
 	longest := -1

@@ -79,6 +79,7 @@ type filling struct {
 	of       store.Fill
 	from, to int64 // whole days; from of 0: this is the first filling
 	evicted  bool
+	past     int64 // Unix ms until which hits older than the retention were taken
 	rows     int
 
 	slots, days  []store.Row
@@ -97,6 +98,8 @@ func (f *filling) rolled() int64 {
 // gaps are the times of which hits may be missing in spite of the filling.
 func (f *filling) gaps(w *Writer, why string) []store.Gap {
 	switch {
+	case f.from > 0 && f.past > w.lease.AsOf.UnixMilli(): // snapshots have nothing of these
+		return []store.Gap{w.gapOfAll(why + "; hits older than the retention were among it")}
 	case f.from > 0: // hits may have been late, and of keys that were evicted since
 		return []store.Gap{w.gap(why)}
 	case f.evicted:
@@ -107,6 +110,7 @@ func (f *filling) gaps(w *Writer, why string) []store.Gap {
 
 func (f *filling) partition(ctx context.Context, c replication.Content) error {
 	f.evicted = f.evicted || len(c.Evicted) > 0
+	f.past = max(f.past, c.Past)
 	known, err := f.known(ctx, c.Keys)
 	if err != nil {
 		return err

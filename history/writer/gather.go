@@ -33,7 +33,7 @@ func newGather(slot time.Duration) *gather {
 // how far they may reach back.
 func (g *gather) add(b record.Batch, retention time.Duration) {
 	switch b.Kind {
-	case record.KindHits:
+	case record.KindHits, record.KindPast:
 		b.EachHit(g.hit)
 	case record.KindWindows, record.KindEvicted, record.KindClear:
 		at := time.UnixMilli(b.CutAt)

@@ -258,7 +258,7 @@ func (w *Writer) advance(ctx context.Context, message uint64, asOf time.Time) er
 		}
 	}
 	if lost := w.tail.Lost(); len(lost) > 0 {
-		g.gaps = append(g.gaps, w.gap("hits were lost: "+lost[0].String()))
+		g.gaps = append(g.gaps, w.gapOfAll("hits were lost: "+lost[0].String()))
 	}
 	b := g.batch()
 	b.Position = w.tail.Position()
@@ -286,6 +286,11 @@ func (w *Writer) advance(ctx context.Context, message uint64, asOf time.Time) er
 // have been late.
 func (w *Writer) gap(why string) store.Gap {
 	return store.Gap{First: w.lease.AsOf.Add(-w.cfg.Retention), Last: time.Now(), Why: why}
+}
+
+// gapOfAll is all time until now: of hits that may have been older than the retention too.
+func (w *Writer) gapOfAll(why string) store.Gap {
+	return store.Gap{First: time.Unix(0, 0), Last: time.Now(), Why: why}
 }
 
 // report says how far history is, and wakes who waits for it.

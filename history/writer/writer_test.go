@@ -16,6 +16,7 @@ import (
 	"github.com/weir-counter/weir/history/read"
 	"github.com/weir-counter/weir/history/store"
 	"github.com/weir-counter/weir/history/writer"
+	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/replica"
 )
@@ -396,5 +397,50 @@ func TestDatabaseAway(t *testing.T) {
 	}
 	if is := w.Status(); is.Err == nil || is.Failures == 0 || is.Rows > 0 || s.FileSize() != 0 || w.Needed() != 1 {
 		t.Fatalf("%+v, the journal is needed from message %d on", is, w.Needed())
+	}
+}
+
+// Of hits older than the retention snapshots know nothing: where some may have been trimmed before
+// they were read, no day passes for exact any more, and only there.
+func TestTrimmedHitsOfThePast(t *testing.T) {
+	t.Parallel()
+	for _, past := range []bool{false, true} {
+		j := newJournal(t)
+		replication.Of(j.engine).TakePast(func(string, int64) bool { return true })
+		file := filepath.Join(t.TempDir(), "history.db")
+		now := time.Now()
+		old := now.Add(-retention).AddDate(0, 0, -1)
+		takeOld := func() {
+			if outcome, err := j.engine.HitAt(old, "k", 1); err != nil || outcome != weir.ForHistory {
+				t.Fatal(outcome, err)
+			}
+		}
+		w, stop := run(t, openStore(t, file), j, "a", 0)
+		j.hit(t, "k", now.Unix(), 1)
+		takeOld()
+		j.now = time.Now().Add(time.Second)
+		j.flush(false)
+		await(t, w, j)
+		stop()
+		j.hit(t, "k", now.Unix(), 1)
+		if past {
+			replication.Of(j.engine).NotePast(j.now.Add(time.Minute).UnixMilli()) // as one that is taken a minute later
+			takeOld()
+		}
+		j.now = j.now.Add(time.Hour)
+		j.flush(true)
+		j.trim()
+		s := openStore(t, file)
+		w, _ = run(t, s, j, "a", 0)
+		await(t, w, j)
+		if err := s.View(t.Context(), func(v *store.View) error {
+			g := v.Gaps()
+			if len(g) != 1 || g[0].First.After(old) != !past {
+				t.Errorf("with such hits %v: gaps %v", past, g)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -36,6 +36,8 @@ func (p *partition) cutDeltas(c *replication.Cut) {
 		p.letGo()
 	}
 	c.Deltas, p.deltas, p.bytes = p.deltas, c.Deltas[:0], 0
+	c.Past, p.past, p.pastCompactAt = p.past, c.Past[:0], 0
+	c.PastRemoved, p.pastRemoved = p.pastRemoved, c.PastRemoved[:0]
 	p.tellWaiting()
 	if held {
 		p.settleTotal(c.Deltas, limit)

@@ -23,6 +23,7 @@ func (k *Keyspace) Delete(key string) (had, held bool) {
 	if en != nil {
 		p.remove(en)
 	}
+	p.removePast(key)
 	p.gather(replication.Delta{Key: key})
 	if k.gather {
 		if p.gone == nil {

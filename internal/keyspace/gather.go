@@ -9,16 +9,19 @@ import (
 // gathering is what a partition's next cut has. Hits in live cells are not in
 // deltas yet: active lists the entries whose cells may have some.
 type gathering struct {
-	active    []*entry // one that was hot may be listed twice
-	kept      int      // how many of them, hot ones, have been through a cut
-	deltas    []replication.Delta
-	bytes     int            // what deltas and active take in a batch, at most
-	told      int            // how many of deltas and active Engine.waiting knows of
-	toldBytes int            // and how many bytes
-	compactAt int            // deltas at which equal ones are added up
-	cuts      uint64         // so far
-	gone      map[string]int // own removals of a key that did not come back from the journal
-	total     window.Window  // all hits that were cut or applied: allKeys' share
+	active        []*entry // one that was hot may be listed twice
+	kept          int      // how many of them, hot ones, have been through a cut
+	deltas        []replication.Delta
+	past          []replication.Delta // hits for history alone (past.go)
+	pastRemoved   []replication.Delta // and those before a removal of their key
+	bytes         int                 // what deltas, past and active take in a batch, at most
+	told          int                 // how many of deltas and active Engine.waiting knows of
+	toldBytes     int                 // and how many bytes
+	compactAt     int                 // deltas at which equal ones are added up
+	pastCompactAt int                 // and those of past
+	cuts          uint64              // so far
+	gone          map[string]int      // own removals of a key that did not come back from the journal
+	total         window.Window       // all hits that were cut or applied: allKeys' share
 }
 
 // activate notes an entry whose live cell, with the given word, is about to be
@@ -35,7 +38,7 @@ func (p *partition) activate(en *entry, word uint64) {
 // hit reads it, and would wait for the cache line if every other wrote it. What
 // it knows is at most an eighth too little. The caller holds mu.
 func (p *partition) tellWaiting() {
-	waiting := len(p.active) - p.kept + len(p.deltas)
+	waiting := len(p.active) - p.kept + len(p.deltas) + len(p.past) + len(p.pastRemoved)
 	if news := waiting - p.told; news < 0 || news > p.told/8 {
 		p.shared.waiting.entries.Add(int64(news))
 		p.shared.waiting.bytes.Add(int64(p.bytes - p.toldBytes))

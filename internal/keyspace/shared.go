@@ -20,9 +20,10 @@ type shared struct {
 	waiting    waiting
 	departed   departures
 
-	keys    atomic.Int64
-	bytes   atomic.Int64 // of tables, entries and windows
-	passing atomic.Int64 // of these: keys of partitions that are not held
+	keys      atomic.Int64
+	bytes     atomic.Int64 // of tables, entries and windows
+	pastUntil atomic.Int64 // Unix ms until which hits were taken for history alone (past.go)
+	passing   atomic.Int64 // of these: keys of partitions that are not held
 }
 
 // departures count keys that left, and the hits that evicted keys had.

@@ -11,6 +11,7 @@ func (p *partition) state(b []byte, partitions, number int) *replication.StateWr
 	p.table.Load().each(func(en *entry) { w.Window(en.key, &en.window) })
 	w.Windows(p.quarantine.Len())
 	p.quarantine.Each(w.Window)
+	w.Past(p.shared.pastUntil.Load())
 	return w
 }
 
@@ -23,6 +24,7 @@ func (k *Keyspace) Install(number int, s replication.State) error {
 	limit := p.look()
 	k.bytes.Add(int64(s.Total.Size() - p.total.Size()))
 	p.total = s.Total
+	k.NotePast(s.Past)
 	for _, f := range s.Evicted {
 		p.addEvicted(f)
 	}

@@ -20,6 +20,7 @@ type Content struct {
 	Total   window.Window // of all hits of the partition
 	Keys    []KeyWindow   // by key, which may have several: of seconds that have not come
 	Evicted []Evicted     // hits of evicted keys, by place
+	Past    int64         // as of State
 	Limits  []LimitState  // what keys have used of limits that survive a restart
 }
 
@@ -31,7 +32,7 @@ func ReadContent(state []byte) (c Content, err error) {
 		return c, err
 	}
 	c = Content{Partitions: int(s.Partitions), Partition: int(s.Partition), Retention: time.Duration(s.Retention) * time.Second,
-		Total: s.Total, Keys: s.Keys, Evicted: s.Evicted, Limits: s.Limits}
+		Total: s.Total, Keys: s.Keys, Evicted: s.Evicted, Past: s.Past, Limits: s.Limits}
 	for _, ahead := range s.Quarantined {
 		if ahead.Key == allKeys {
 			ahead.Key = ""

@@ -21,9 +21,11 @@ type Admission struct {
 
 // Cut is what a partition gathered since the cut before.
 type Cut struct {
-	Deltas     []Delta     // in the order in which they settled; a key and second may repeat
-	Admissions []Admission // of limits that survive a restart
-	State      []byte      // the partition after all these, if asked for: see Engine.LoadState
+	Deltas      []Delta     // in the order in which they settled; a key and second may repeat
+	Past        []Delta     // hits for history alone (Cuts.TakePast), after the removals of Deltas
+	PastRemoved []Delta     // and those before them, of keys that were removed since
+	Admissions  []Admission // of limits that survive a restart
+	State       []byte      // the partition after all these, if asked for: see Engine.LoadState
 }
 
 // Followed is what a journal has of a partition at one place. Only one field is set.

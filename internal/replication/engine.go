@@ -81,6 +81,13 @@ type Cuts interface {
 	// It is how a journal has hits refused that it could not keep, before they are counted.
 	BoundWaiting(bytes int64, why string)
 
+	// TakePast has hits that are older than the retention taken for history, and no window, where
+	// keeps says that it keeps the day of such a second for a key. They are in Cut.Past.
+	TakePast(keeps func(key string, second int64) bool)
+
+	// NotePast says that a node took such hits until a time, Unix ms: states tell it (State.Past).
+	NotePast(until int64)
+
 	// Crowded tells whether hits are refused as too much waits for Cut.
 	Crowded() bool
 

@@ -3,6 +3,7 @@ package replication
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -11,12 +12,12 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// The state of a partition, version 5: all that a restart needs of it. Numbers
+// The state of a partition, version 6: all that a restart needs of it. Numbers
 // are unsigned varints; a window is its length and its own encoding (package
 // window).
 //
 //	byte 0     'P'
-//	byte 1     version, 5
+//	byte 1     version, 6
 //	           partitions of the engine, number of this one
 //	           retention, seconds
 //	           window of all hits of the partition
@@ -27,6 +28,8 @@ import (
 //	           windows of hits that are ahead of the clock: how many, then each as
 //	           the length of its key, the key, its window; of one key there may be
 //	           two, and the key * is all hits
+//	           from version 6 on: Unix ms until which hits older than the retention were
+//	           taken for history; 0: none were
 //	           ns by which the time of day was ahead of the clock of limits, signed
 //	           limits that survive a restart: how many, then each as its length,
 //	           its record (Admission.Limit)
@@ -36,10 +39,11 @@ import (
 //	last 4     CRC-32C of all bytes before, little endian
 const (
 	stateMagic   = 'P'
-	stateVersion = 5
+	stateVersion = 6
 	stateBefore  = 2 // the first version that is read: it has no windows ahead of the clock
 	stateNoClock = 3 // and this one does not tell the clock of limits
 	stateNoTotal = 4 // nor this one what the count of all keys lacks
+	stateNoPast  = 5 // nor this one when hits were taken for history alone
 )
 
 // allKeys is the key of all hits.
@@ -63,6 +67,7 @@ type State struct {
 	Evicted     []Evicted
 	Keys        []KeyWindow
 	Quarantined []KeyWindow // of hits that were ahead of the clock; the key * is all hits
+	Past        int64       // Unix ms until which hits older than the retention were taken for history; 0: none were
 	Limits      []LimitState
 }
 
@@ -122,6 +127,9 @@ func ReadState(state []byte) (s State, err error) {
 	}
 	if r.version > stateBefore {
 		s.Quarantined = r.ahead()
+	}
+	if r.version > stateNoPast {
+		s.Past = int64(r.AtMost(math.MaxInt64))
 	}
 	s.Limits = r.limits()
 	if !r.Done() || s.Partition >= s.Partitions || s.Retention > window.MaxSeconds {

@@ -51,6 +51,9 @@ func (w *StateWriter) Window(key string, of *window.Window) {
 	w.window(of)
 }
 
+// Past writes until when hits were taken for history alone, Unix ms; 0: none were.
+func (w *StateWriter) Past(until int64) { w.b = binary.AppendUvarint(w.b, uint64(until)) }
+
 // Limits writes what keys have used of limits, all by a clock that the time of day is ahead
 // of by so many ns. each calls add with all of them.
 func (w *StateWriter) Limits(ahead int64, each func(add func(record, key string, state []byte))) {

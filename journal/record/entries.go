@@ -9,16 +9,17 @@ import (
 // node needs more of a batch depends on the partitions that it holds.
 func (b *Batch) check() (sound bool) {
 	switch b.Kind {
-	case KindHits:
+	case KindHits, KindPast:
 	case KindAdmissions:
 		return b.eachAdmission(func(_ []byte, _ bool, _ []byte, _ int64, n uint64) { b.N += n })
 	default:
 		return b.CheckRestored()
 	}
-	return b.eachDelta(func(_ []byte, _ bool, _ int64, n uint64) {
+	sound = b.eachDelta(func(_ []byte, _ bool, _ int64, n uint64) {
 		b.N += n
 		b.Removes = b.Removes || n == 0
 	})
+	return sound && (b.Kind == KindHits || !b.Removes)
 }
 
 // Deltas are the entries of a batch of hits; nil of another.
@@ -40,10 +41,10 @@ func (b *Batch) Deltas() (list []replication.Delta) {
 	return list
 }
 
-// EachHit calls f with each entry of a batch of hits, in order: n = 0 says that the key is removed.
-// f may keep no part of key. Of another batch there are none.
+// EachHit calls f with each entry of a batch of hits, or of those for history alone, in order: n = 0 says
+// that the key is removed. f may keep no part of key. Of another batch there are none.
 func (b *Batch) EachHit(f func(key []byte, at int64, n uint64)) {
-	if b.Kind == KindHits {
+	if b.Kind == KindHits || b.Kind == KindPast {
 		b.eachDelta(func(key []byte, _ bool, at int64, n uint64) { f(key, at, n) })
 	}
 }

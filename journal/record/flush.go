@@ -44,6 +44,9 @@ import (
 //	unless removal: at, as a zigzag difference to the entry before (at first
 //	                to 0), and N
 //
+// A batch of kind 5 has hits in the same form, without removals: they are older than the
+// retention and for history alone (package history).
+//
 // An entry of admissions, of limits that survive a restart or that nodes share:
 //
 //	length of the limit, 0 is the one before; limit; length of the key; key; at
@@ -145,6 +148,15 @@ func (e *Encoder) Cancel() { e.Flush-- }
 
 // Add appends a partition's deltas as one batch, or several.
 func (e *Encoder) Add(partition int, deltas []replication.Delta) {
+	e.addDeltas(partition, KindHits, deltas)
+}
+
+// AddPast is Add of hits for history alone. A removal in Add takes those of batches before it.
+func (e *Encoder) AddPast(partition int, hits []replication.Delta) {
+	e.addDeltas(partition, KindPast, hits)
+}
+
+func (e *Encoder) addDeltas(partition int, kind uint64, deltas []replication.Delta) {
 	e.body = e.body[:0]
 	key, at := "", int64(0)
 	for i, d := range deltas {
@@ -155,7 +167,7 @@ func (e *Encoder) Add(partition int, deltas []replication.Delta) {
 			e.Totals[partition] += d.N
 		}
 		if len(e.body) > e.BatchBytes || i == len(deltas)-1 {
-			e.closeBatch(partition, KindHits)
+			e.closeBatch(partition, kind)
 			e.body, key, at = e.body[:0], "", 0
 		}
 	}
@@ -169,6 +181,7 @@ const (
 	KindWindows // of keys, of a backup
 	KindEvicted // hits of evicted keys, of a backup
 	KindClear   // of the whole partition, before a backup replaces it
+	KindPast    // hits for history alone: older than the retention, in no window
 	kinds
 )
 

@@ -20,9 +20,11 @@ func (g gatherer) Receipts([][]byte, uint64, bool) error { return nil }
 
 func (g gatherer) Count(b record.Batch, _, _ bool) error {
 	to := &g.by[b.Partition]
-	if b.Kind == record.KindAdmissions {
+	switch b.Kind {
+	case record.KindAdmissions:
 		to.admit(b.Admissions(), func() time.Duration { return g.set(b.Message) })
-	} else {
+	case record.KindPast: // in no window
+	default:
 		to.add(b)
 	}
 	return nil

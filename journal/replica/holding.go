@@ -65,6 +65,9 @@ func (h *Holding) Count(b record.Batch, own, deciding bool) error {
 		return nil
 	case record.KindAdmissions:
 		return h.admissions(b, own, deciding)
+	case record.KindPast:
+		replication.Of(h.engine).NotePast(b.CutAt)
+		return nil
 	}
 	return h.restored(b)
 }

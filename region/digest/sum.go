@@ -46,9 +46,9 @@ func NewSum(partitions int) *Sum { return &Sum{parts: make([]*part, partitions)}
 // Entries is about how many entries the Sum has.
 func (s *Sum) Entries() int { return s.entries }
 
-// Add adds a batch. Admissions are left out: limits are the region's own.
+// Add adds a batch. Admissions are left out, and hits for history alone: both are the region's own.
 func (s *Sum) Add(b record.Batch) {
-	if b.Kind == record.KindAdmissions || len(b.Entries) == 0 || b.Partition >= len(s.parts) {
+	if b.Kind == record.KindAdmissions || b.Kind == record.KindPast || len(b.Entries) == 0 || b.Partition >= len(s.parts) {
 		return
 	}
 	p := s.parts[b.Partition]

@@ -13,6 +13,8 @@ func newEngineCollector(stats func() weir.Stats) *figures[weir.Stats] {
 		func(s weir.Stats) float64 { return float64(s.Late) })
 	add(counter, "weir_too_late_hits_total", "Hits not counted: older than the retention.",
 		func(s weir.Stats) float64 { return float64(s.TooLate) })
+	add(counter, "weir_history_hits_total", "Hits older than the retention, which the history has and no window: not among weir_hits_total.",
+		func(s weir.Stats) float64 { return float64(s.ForHistory) })
 	add(counter, "weir_too_far_ahead_hits_total", "Hits refused: too far in the future.",
 		func(s weir.Stats) float64 { return float64(s.TooFarAhead) })
 	add(counter, "weir_quarantined_hits_total", "Hits of other nodes, snapshots or older lives, minutes and more ahead of this node's clock: they count when their second comes.",

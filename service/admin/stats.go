@@ -16,7 +16,7 @@ func (s *Service) Stats(c caller.Caller) (api.StatsAnswer, error) {
 	st := s.parts.Engine.Stats()
 	answer := api.StatsAnswer{
 		Version: s.parts.Version, UptimeS: int64(time.Since(s.started) / time.Second), Now: api.Time{Time: s.parts.Sources.Now()},
-		Hits: st.Hits, Late: st.Late, TooLate: st.TooLate, TooFarAhead: st.TooFarAhead, Quarantined: st.Quarantined,
+		Hits: st.Hits, Late: st.Late, TooLate: st.TooLate, ForHistory: st.ForHistory, TooFarAhead: st.TooFarAhead, Quarantined: st.Quarantined,
 		Keys: st.Keys, HotKeys: st.HotKeys,
 		EvictedKeys: st.EvictedKeys, EvictedHits: st.EvictedHits, ExpiredKeys: st.ExpiredKeys,
 		MemoryBytes: st.Bytes, MemoryBudget: st.MemoryBudget, Partitions: st.Partitions,

@@ -91,6 +91,9 @@ func (t *Tally) Took(n uint64, outcome weir.Outcome, err error) error {
 	switch outcome {
 	case weir.TooLate:
 		t.TooLate = add(t.TooLate, n)
+	case weir.ForHistory:
+		t.History = add(t.History, n)
+		t.Counted = add(t.Counted, n)
 	case weir.Late:
 		t.Late = add(t.Late, n)
 		t.Counted = add(t.Counted, n)
