@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -269,4 +270,34 @@ func TestRegionsOverRESP(t *testing.T) {
 			t.Errorf("%s: no %s", c.ask, c.want[at])
 		}
 	}
+}
+
+// Two regions of one name are told apart, where one has a link and the other pulls; a forget of a region that is alive
+// brings it back.
+func TestANameTwice(t *testing.T) {
+	t.Parallel()
+	w := newRegions(t, mesh("eu", "us"), "eu", "us")
+	w.hit(0, "a", 1)
+	w.agree("a", 1, 0, 1)
+	alarms := func() (codes []string) {
+		regions, err := w.asks[1].Regions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range regions.Alarms {
+			codes = append(codes, a.Code)
+		}
+		return codes
+	}
+	if err := w.asks[1].ForgetRegion(t.Context(), "eu"); err != nil {
+		t.Fatal(err)
+	}
+	w.settle("a", 1, 1)
+	if codes := alarms(); slices.Contains(codes, "region_name_twice") {
+		t.Errorf("alarms of one region eu: %v", codes)
+	}
+	second := w.cfgs[0]
+	second.HTTP.Addr, second.Journal.Dir = jointest.Addrs(t, 1)[0], filepath.Join(t.TempDir(), "second")
+	nodetest.Open(t, second)
+	jointest.Eventually(t, "us says that there are two regions eu", func() bool { return slices.Contains(alarms(), "region_name_twice") })
 }

@@ -35,6 +35,9 @@ func (r *Region) Alarms() (list []Alarm) {
 			add("region_divergence", "%d batches of region %s do not go on from those before them: counts of all regions may lack hits of it", s.Wrong, s.Name)
 		}
 	}
+	for _, name := range r.namesTwice() {
+		add("region_name_twice", "two regions have the name %s, and take each other's place in all counts: give one of them another --region and an empty data directory", name)
+	}
 	for _, l := range r.Links() {
 		if f.Owner && !l.Up && l.Why != "" && l.For > alarmAfter {
 			add("region_link_down", "the link to region %s (%s) is down for %v: %s", l.Region, l.URL, l.For.Round(time.Second), l.Why)

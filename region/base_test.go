@@ -122,3 +122,33 @@ func TestPiecesAgain(t *testing.T) {
 		t.Errorf("the base is not the one that was built last: %+v", of.Audit)
 	}
 }
+
+// A region that comes back with an empty disk finds its earlier life once; a second region of its name shows again and again.
+func TestContestedName(t *testing.T) {
+	t.Parallel()
+	w, _ := halfBase(t)
+	n := w.regions[0].nodes[0]
+	see := func(epoch uint64) {
+		n.seeOwn(digest.Message{Region: "a", ID: digest.ID{Epoch: epoch, Seq: 1}})
+	}
+	told := func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		_, told := n.twice["a"]
+		return told
+	}
+	see(1 << 50) // of the life before
+	n.renewed = w.clock
+	see(1 << 51) // of one that another link knew
+	see(1 << 51)
+	w.clock = w.clock.Add(2 * twiceFor)
+	see(1 << 52)
+	if told() {
+		t.Error("told after two losses of disks")
+	}
+	w.clock = w.clock.Add(beginEvery)
+	see(1 << 53)
+	if !told() {
+		t.Error("not told")
+	}
+}

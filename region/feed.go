@@ -36,10 +36,12 @@ func (r *Region) Feed(ctx context.Context, as, have string, send func(frames []b
 		return ErrFull
 	}
 	f.begin()
-	flushed := time.Now()
+	began := time.Now()
+	flushed := began
 	for {
 		r.mu.Lock()
 		next, news := r.ledger.Next(), r.changed
+		f.twiceOfFeed(began)
 		r.mu.Unlock()
 		for f.at < next {
 			if err := f.one(ctx); err != nil {

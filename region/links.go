@@ -71,6 +71,9 @@ func (r *Region) accept(ctx context.Context, o offer) error {
 func (r *Region) seeOwn(m digest.Message) {
 	own := r.ledger.Region(r.cfg.Name)
 	if (own == nil || own.Epoch < m.Epoch) && r.foreign.Before(m.ID) {
+		if r.foreign.Epoch < m.Epoch {
+			r.contested(r.now())
+		}
 		r.foreign = m.ID
 		r.tail = nil
 	}

@@ -56,15 +56,17 @@ type Region struct {
 	restated time.Time          // when the totals of all partitions were told last
 	building map[string]builder // which link brings the base of a region
 	foreign  digest.ID          // of this region's name, as links showed it
-	renewed  time.Time          // when an epoch was begun last
+	renewed  time.Time          // when an epoch was begun last, zero: not by this process
+	rival    time.Time          // when an epoch of this region's name was seen last that it did not begin
 
 	mu      sync.Mutex // guards what follows
 	ledger  *ledger.Ledger
-	changed chan struct{}    // closed with the next message of the log
-	shown   map[string]shown // by region
-	first   uint64           // message of the log that is there
-	damaged uint64           // messages of the log that could not be read
-	unread  uint64           // flushes of the journal that no digest has
+	changed chan struct{}        // closed with the next message of the log
+	shown   map[string]shown     // by region
+	twice   map[string]time.Time // names of two regions, and when that showed last
+	first   uint64               // message of the log that is there
+	damaged uint64               // messages of the log that could not be read
+	unread  uint64               // flushes of the journal that no digest has
 
 	told     atomic.Uint64 // the newest message of the log that was told of
 	news     chan struct{}
@@ -131,7 +133,7 @@ func newRegion(cfg Config, j Journal, log store, engine weir.Config) *Region {
 	engine.Memory = cfg.Memory
 	r := &Region{
 		cfg: cfg, engine: engine, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: view.New(viewConfig(engine), cfg.Others), building: map[string]builder{},
-		changed: make(chan struct{}), shown: map[string]shown{}, news: make(chan struct{}, 1), offers: make(chan offer), forgets: make(chan forgetting), ended: make(chan struct{}),
+		changed: make(chan struct{}), shown: map[string]shown{}, twice: map[string]time.Time{}, news: make(chan struct{}, 1), offers: make(chan offer), forgets: make(chan forgetting), ended: make(chan struct{}),
 		sum: digest.NewSum(engine.Partitions), alone: cfg.Alone,
 	}
 	r.node = r.now().UTC().Format("150405.000") + "-" + rand.Text()[:4]

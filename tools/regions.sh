@@ -41,10 +41,16 @@ start eu $eu --link us=$us --link ap=$ap "$@"
 start us $us --link eu=$eu --link ap=$ap "$@"
 start ap $ap --link eu=$eu --link us=$us "$@"
 
+# has_all: the server answers, has links, and the hits of all regions.
+has_all() {
+	seen=$("$weir" regions --server "$1" 2>/dev/null) || return 1
+	case $seen in *LATE* | *"its state is coming"* | *DOWN*) return 1 ;; esac
+}
+
 echo "starting three regions, data and logs in $dir"
 for http in $eu $us $ap; do
 	tries=0
-	until "$weir" regions --server "$http" >/dev/null 2>&1; do
+	until has_all "$http"; do
 		for pid in $pids; do kill -0 "$pid" 2>/dev/null || fail "a server has ended"; done
 		tries=$((tries + 1))
 		[ "$tries" -lt 240 ] || fail "$http is not ready after a minute"

@@ -138,8 +138,17 @@ late. If it comes back after all, it does with all its hits.`,
 			if err != nil {
 				return err
 			}
+			known, err := c.Regions(cmd.Context())
+			if err != nil {
+				return err
+			}
 			if err := c.ForgetRegion(cmd.Context(), args[0]); err != nil {
 				return err
+			}
+			for _, one := range known.Regions {
+				if one.Region == args[0] && one.Epoch > 0 && !one.Late && !one.Gone {
+					fmt.Fprintf(w.Stderr, "warning: %s is alive, its hits were in up to %s: it is back with all of them in a moment; stop it, or take out the links to it, and forget it again\n", args[0], cli.TimeText(one.AsOf))
+				}
 			}
 			return r.Print(w.Stdout, map[string]string{"forgotten": args[0]}, func(t *cli.Table) { t.Row("forgotten", args[0]) })
 		}),
