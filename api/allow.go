@@ -26,11 +26,15 @@ type AllowAnswer struct {
 	Unmatched         bool         `json:"unmatched,omitempty" doc:"No policy is for any of the keys, so nothing limits the request."`
 	RetryAfterSeconds float64      `json:"retry_after_s,omitempty" doc:"Until the request would be allowed, if nothing else happens; absent when it was."`
 	Denial            string       `json:"denial,omitempty" doc:"Of a denial: its ID. GET /v1/denials/{id} says why." example:"4v8k0zq2m1b7c"`
+	WaitedSeconds     float64      `json:"waited_s,omitempty" doc:"For how long the request waited for its turn, by a policy with wait: it may pass now. The header field Weir-Waited has it too."`
 	Limits            []LimitState `json:"limits" nullable:"false" doc:"What each limit says, in the order of the checks, of each in the order of the policies."`
 }
 
 // RetryAfter is RetryAfterSeconds as a duration.
 func (a AllowAnswer) RetryAfter() time.Duration { return fromSeconds(a.RetryAfterSeconds) }
+
+// Waited is WaitedSeconds as a duration.
+func (a AllowAnswer) Waited() time.Duration { return fromSeconds(a.WaitedSeconds) }
 
 // LimitState is what one limit says of a request.
 type LimitState struct {

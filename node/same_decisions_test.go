@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
@@ -25,6 +27,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 	"github.com/weir-counter/weir/policy"
@@ -38,6 +41,7 @@ const sameLimits = `limits:
 - {name: fixed,    keys: "d:fixed=*",    limit: 6,  per: 1m, algorithm: fixed}
 - {name: month,    keys: "d:month=*",    limit: 7,  per: month}
 - {name: reserved, keys: "d:reserved=*", limit: 30, per: 1m}
+- {name: waits,    keys: "d:waits=*",    limit: 1, per: 20ms, wait: 10s}
 - {name: jobs,     keys: "d:jobs=*",     max: 2, ttl: 30s}
 `
 
@@ -55,6 +59,8 @@ type sameOutcome struct {
 	left int64 // what is left, or was freed by a refund or settling
 	wait int64 // of a denial: ms, of a permit s
 	over int64 // of settling
+
+	waited bool // for its turn
 }
 
 // sameDoor is one way to ask for decisions about keys of one kind.
@@ -201,7 +207,7 @@ func sameRun(t *testing.T, name, kind string, steps []sameStep) (got []sameOutco
 	start := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	var passed atomic.Int64
 	clock := func() time.Time { return start.Add(time.Duration(passed.Load())) }
-	door := newSameDoor(t, name, kind, clock)
+	door, _ := newSameDoor(t, name, kind, clock)
 	for i, s := range steps {
 		passed.Store(int64(s.at))
 		got = append(got, door.do(t, i, s))
@@ -209,7 +215,38 @@ func sameRun(t *testing.T, name, kind string, steps []sameStep) (got []sameOutco
 	return got
 }
 
-func newSameDoor(t *testing.T, name, kind string, clock func() time.Time) sameDoor {
+// A policy with wait has a request wait through every door until the limit lets it pass, and the answer says that it did.
+func TestWaitThroughDoors(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"http", "resp", "grpc"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var passed atomic.Int64
+			begun := time.Now()
+			door, n := newSameDoor(t, name, "waits", func() time.Time { return begun.Add(time.Duration(passed.Load())) })
+			take := sameStep{op: "take", n: 1}
+			if first := door.do(t, 0, take); !first.ok || first.waited {
+				t.Fatalf("%+v", first)
+			}
+			passes := make(chan struct{})
+			go func() {
+				defer close(passes)
+				jointest.Eventually(t, "a request waits", func() bool {
+					answer := httptest.NewRecorder()
+					n.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "http://127.0.0.1/metrics", nil))
+					return strings.Contains(answer.Body.String(), `weir_pool_in_use{pool="waiting"} 1`)
+				})
+				passed.Store(int64(20 * time.Millisecond))
+			}()
+			if second := door.do(t, 1, take); !second.ok || !second.waited {
+				t.Errorf("%+v", second)
+			}
+			<-passes
+		})
+	}
+}
+
+func newSameDoor(t *testing.T, name, kind string, clock func() time.Time) (sameDoor, *node.Node) {
 	t.Helper()
 	set, err := policy.Parse("policies.yaml", []byte(sameLimits))
 	if err != nil {
@@ -227,7 +264,7 @@ func newSameDoor(t *testing.T, name, kind string, clock func() time.Time) sameDo
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &byLibrary{kl, key, clock}
+		return &byLibrary{kl, key, clock}, nil
 	}
 	n := nodetest.Start(t, func(cfg *node.Config) {
 		cfg.Engine.Now, cfg.Policies.Set = clock, set
@@ -239,7 +276,7 @@ func newSameDoor(t *testing.T, name, kind string, clock func() time.Time) sameDo
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &byHTTP{c, key, map[int]string{}, map[int]*client.Permit{}}
+		return &byHTTP{c, key, map[int]string{}, map[int]*client.Permit{}}, n
 	case "resp":
 		conn, err := net.Dial("tcp", n.RESPAddr())
 		if err != nil {
@@ -249,14 +286,14 @@ func newSameDoor(t *testing.T, name, kind string, clock func() time.Time) sameDo
 		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		return &byRESP{conn, bufio.NewReader(conn), key, map[int]string{}}
+		return &byRESP{conn, bufio.NewReader(conn), key, map[int]string{}}, n
 	default:
 		conn, err := grpc.NewClient(n.RLSAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		return &byGRPC{pb.NewRateLimitServiceClient(conn), kind}
+		return &byGRPC{pb.NewRateLimitServiceClient(conn), kind}, n
 	}
 }
 
@@ -315,7 +352,9 @@ func (d *byHTTP) do(t *testing.T, at int, s sameStep) sameOutcome {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return outcomeOf(answer.Allowed, answer.Limits[0].Remaining, answer.RetryAfter())
+		out := outcomeOf(answer.Allowed, answer.Limits[0].Remaining, answer.RetryAfter())
+		out.waited = answer.Waited() > 0
+		return out
 	case "refund":
 		answer, err := d.c.Refund(ctx, time.Time{}, check)
 		if err != nil {
@@ -413,7 +452,8 @@ func (d *byRESP) do(t *testing.T, at int, s sameStep) sameOutcome {
 // ofReply reads the reply of ALLOW: allowed, remaining, retry_after_ms and more.
 func ofReply(reply any) sameOutcome {
 	of := reply.([]any)
-	return sameOutcome{ok: of[0].(int64) == 1, left: of[1].(int64), wait: of[2].(int64)}
+	ok := of[0].(int64) == 1
+	return sameOutcome{ok: ok, left: of[1].(int64), wait: of[2].(int64), waited: ok && len(of) == 6 && of[5].(int64) > 0}
 }
 
 // ask sends a command; an error of the server is an error.
@@ -479,6 +519,7 @@ func (d *byGRPC) do(t *testing.T, _ int, s sameStep) sameOutcome {
 		t.Fatal(err)
 	}
 	out := sameOutcome{ok: answer.OverallCode == pb.RateLimitResponse_OK, left: -1, wait: -1}
+	out.waited = slices.ContainsFunc(answer.ResponseHeadersToAdd, func(h *core.HeaderValue) bool { return h.Key == "weir-waited" })
 	if out.ok && s.op == "take" {
 		out.left = int64(answer.Statuses[0].LimitRemaining)
 	}

@@ -73,8 +73,9 @@ type Result struct {
 	// NoPart tells that it is a limit over regions of which this node's region has no part: it denies.
 	NoPart bool
 
-	values string // of the request
-	warn   uint8  // Policy.Warn
+	values string        // of the request
+	warn   uint8         // Policy.Warn
+	wait   time.Duration // Policy.Wait
 
 	// Verdict is what the limit says by itself. If the decision is a denial nothing was
 	// taken of any, also of those that allowed it. Of a Shadow policy it says what
@@ -97,12 +98,21 @@ type Decision struct {
 	// else happens; 0 if Allowed. Of what can never pass it knows nothing.
 	RetryAfter time.Duration
 
+	// Waited is how long the requests waited for their turn: see Policy.Wait.
+	Waited time.Duration
+
+	// Until is until when whoever asked waits for the answer; zero: for as long as policies let it wait. It stays.
+	Until time.Time
+
 	// NoID says that whoever asked has no place for the ID of a denial: none is made, and it is not kept why it is one.
 	NoID bool
 
 	// Denial is empty, or the ID under which whoever asked keeps why this is a denial: package
 	// service does.
 	Denial []byte
+
+	behind int           // the place of the limit for whose key others wait; -1: none
+	wait   time.Duration // of a denial: how long the limits that deny let requests wait
 
 	asking   int // the place of the request that limits are gathered of
 	checks   []weir.Check
@@ -118,6 +128,7 @@ type Decision struct {
 // reset forgets the decision and keeps its memory.
 func (d *Decision) reset() {
 	d.Allowed, d.Unmatched, d.Never, d.Denied, d.RetryAfter, d.Denial = false, false, false, nil, 0, d.Denial[:0]
+	d.Waited, d.behind, d.wait = 0, -1, 0
 	d.Results, d.checks, d.hits = d.Results[:0], d.checks[:0], d.hits[:0]
 	d.leased, d.apart, d.elsewhere, d.away = true, false, d.elsewhere[:0], d.away[:0]
 }
@@ -141,7 +152,7 @@ func (d *Decision) countBy(values string) { d.Results[len(d.Results)-1].values =
 
 // settle takes the verdicts over.
 func (d *Decision) settle(allowed bool) {
-	d.Allowed = allowed
+	d.Allowed, d.Denied = allowed, nil
 	for i, v := range d.verdicts {
 		r := &d.Results[i]
 		r.Verdict, r.Away, r.NoPart = v, d.away[i], d.elsewhere[i] == noPart
@@ -155,4 +166,5 @@ func (d *Decision) settle(allowed bool) {
 		d.Never = d.Never || v.Never
 		d.RetryAfter = max(d.RetryAfter, v.RetryAfter)
 	}
+	d.wait = d.waitOf()
 }

@@ -19,6 +19,7 @@ type Live struct {
 	cluster    Cluster
 	bound      atomic.Pointer[bound]
 	inline     inlineLimits
+	lines      lines
 	prepared   sync.Map // name to *Prepared: those in use
 	hitsFailed atomic.Uint64
 	strictLost atomic.Uint64

@@ -12,7 +12,7 @@ import (
 // reserve them: what a message may need.
 const transit = 500 * time.Millisecond
 
-// Reserve is Take of requests whose need is known later: Settle says then how much of it was used. What is
+// Reserve is TakeNow of requests whose need is known later: Settle says then how much of it was used. What is
 // admitted without a decision (a strict limit with away: open) is not reserved. An error after they were admitted, of
 // a table that other requests have filled since, or a node that does not answer, leaves what was taken used.
 func (l *Live) Reserve(reqs []Request, r weir.Reservation, d *Decision) error {
@@ -20,7 +20,7 @@ func (l *Live) Reserve(reqs []Request, r weir.Reservation, d *Decision) error {
 		return err
 	}
 	began := time.Now()
-	if err := l.Take(reqs, d); err != nil || !d.Allowed {
+	if err := l.TakeNow(reqs, d); err != nil || !d.Allowed {
 		return err
 	}
 	for i, c := range d.checks {

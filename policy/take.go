@@ -21,21 +21,41 @@ import (
 // long, or does not fit the policy that was named; CodeInvalidLimit for a policy that there
 // is not, or an inline limit that can't be; CodeInvalidCount for more than weir.MaxChecks
 // limits to pass; CodeOverloaded if the engine has no room for another key's limit.
+//
+// It waits for policies with a Wait; at most 10,000 do at a time, and others are denied. TakeNow does not.
 func (l *Live) Take(reqs []Request, d *Decision) error {
-	if err := l.decide(reqs, d, true); err != nil {
+	if wait, err := l.TakeOrWait(reqs, d); err != nil || !wait {
+		return err
+	}
+	return l.Wait(reqs, d)
+}
+
+// TakeNow is Take that does not wait, whatever the policies say, and passes before those that do.
+func (l *Live) TakeNow(reqs []Request, d *Decision) error {
+	if err := l.decide(reqs, d, takesInTurn); err != nil {
 		return err
 	}
 	l.countHits(d)
 	return nil
 }
 
+// how a decision is made.
+type how uint8
+
+const (
+	peeks       how = iota
+	takes           // unless others wait for the key
+	takesInTurn     // whoever waits
+)
+
 // Peek says what Take would decide: it takes and counts nothing.
 func (l *Live) Peek(reqs []Request, d *Decision) error {
-	return l.decide(reqs, d, false)
+	return l.decide(reqs, d, peeks)
 }
 
-func (l *Live) decide(reqs []Request, d *Decision, take bool) error {
+func (l *Live) decide(reqs []Request, d *Decision, by how) error {
 	d.reset()
+	take := by != peeks
 	b := l.bound.Load()
 	for i := range reqs {
 		d.asking = i
@@ -47,6 +67,11 @@ func (l *Live) decide(reqs []Request, d *Decision, take bool) error {
 	if len(d.checks) == 0 {
 		d.Allowed, d.Unmatched = true, true
 		return nil
+	}
+	if by == takes {
+		if d.behind = l.standsBehind(d); d.behind >= 0 {
+			return nil
+		}
 	}
 	d.verdicts = slices.Grow(d.verdicts[:0], len(d.checks))[:len(d.checks)]
 	var allowed bool
@@ -123,7 +148,8 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 	if err := d.note(limit, r.mode(b.set.policies[at].Mode), key, r.N, &p.hits); err != nil {
 		return true, err
 	}
-	d.warnFrom(b.set.policies[at].Warn)
+	of := &b.set.policies[at]
+	d.Results[len(d.Results)-1].warn, d.Results[len(d.Results)-1].wait = of.Warn, of.Wait
 	return true, nil
 }
 

@@ -7,9 +7,6 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// warnFrom has the result that was added last warn from a share of the burst on, in percent; 0: never.
-func (d *Decision) warnFrom(percent uint8) { d.Results[len(d.Results)-1].warn = percent }
-
 // warns tells whether a limit that lets a request pass has as much of its burst used as it warns of.
 func (r *Result) warns() bool {
 	if r.warn == 0 || !r.Allowed || r.Away != "" || r.Remaining >= r.Limit.Burst {

@@ -101,7 +101,7 @@ func readAlgorithm(word []byte) (policy.Algorithm, error) {
 	return 0, argument.Wrong(api.CodeInvalidLimit, "algorithm", "ALGORITHM "+argument.Clip(word)+": must be window, fixed or gcra")
 }
 
-// writeDecision writes allowed, remaining, retry_after_ms, reset_ms and limit, and of a denial its ID. A decision of several
+// writeDecision writes allowed, remaining, retry_after_ms, reset_ms and limit, of a denial its ID, and of requests that waited for their turn for how long. A decision of several
 // limits is as the one that leaves least: of a denial, the one that denied. No limit is for keys
 // that no policy knows: remaining and limit are null.
 func (s *session) writeDecision(d *policy.Decision) {
@@ -111,6 +111,9 @@ func (s *session) writeDecision(d *policy.Decision) {
 	}
 	fields := 5
 	if len(d.Denial) > 0 {
+		fields++
+	}
+	if d.Waited > 0 {
 		fields++
 	}
 	if s.out.V3() {
@@ -143,6 +146,10 @@ func (s *session) writeDecision(d *policy.Decision) {
 	if len(d.Denial) > 0 {
 		s.field("denial")
 		s.out.Bulk(argument.View(d.Denial))
+	}
+	if d.Waited > 0 {
+		s.field("waited_ms")
+		s.out.Int(wholeUnits(d.Waited, time.Millisecond))
 	}
 }
 

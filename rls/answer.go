@@ -34,6 +34,9 @@ func (s *Server) answerTo(req *pb.RateLimitRequest, a *ask, denied bool) (answer
 	if denied && len(a.decision.Denial) > 0 && s.cfg.Headers != HeadersNone {
 		b = appendHeader(b, "weir-denial", a.decision.Denial)
 	}
+	if a.decision.Waited > 0 && s.cfg.Headers != HeadersNone {
+		b = appendHeader(b, "weir-waited", strconv.AppendFloat(nil, a.decision.Waited.Seconds(), 'f', 3, 64))
+	}
 	if s.cfg.Metadata {
 		metadata, err := proto.Marshal(a.metadata(req))
 		if err != nil {

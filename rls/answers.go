@@ -45,7 +45,7 @@ func (s *Server) answer(ctx context.Context, req *pb.RateLimitRequest, by how, c
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	made, err := s.decideFor(c, req, by)
+	made, err := s.decideFor(ctx, c, req, by)
 	if err != nil {
 		return nil, s.fail(unauthorized(err, c))
 	}
@@ -58,7 +58,7 @@ func (s *Server) fail(err error) error {
 }
 
 // decideFor answers a request of a caller.
-func (s *Server) decideFor(c service.Caller, req *pb.RateLimitRequest, by how) (answer, error) {
+func (s *Server) decideFor(ctx context.Context, c service.Caller, req *pb.RateLimitRequest, by how) (answer, error) {
 	if err := s.service.Identify(c); err != nil {
 		return nil, err
 	}
@@ -72,6 +72,8 @@ func (s *Server) decideFor(c service.Caller, req *pb.RateLimitRequest, by how) (
 		return nil, err
 	}
 	a.prepare(s.cfg.Algorithm)
+	a.decision.Waited = 0
+	a.decision.Until, _ = ctx.Deadline()
 	denied, err := a.decide(s.service, c)
 	if err != nil {
 		return nil, err

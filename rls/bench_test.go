@@ -19,7 +19,7 @@ func BenchmarkDecide(b *testing.B) {
 	c := service.CallerAt("127.0.0.1:1")
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if _, err := s.decideFor(c, requests[i%len(requests)], take); err != nil {
+		if _, err := s.decideFor(b.Context(), c, requests[i%len(requests)], take); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -143,7 +143,7 @@ func (j *jsonServer) decide(w http.ResponseWriter, r *http.Request) (*pb.RateLim
 	if err := protojson.Unmarshal(body, &request); err != nil {
 		return nil, invalid(api.CodeInvalidParameter, "body", "not a RateLimitRequest: "+service.Clip(err.Error())+`; write {"domain":"edge","descriptors":[{"entries":[{"key":"k","value":"v"}]}]}`)
 	}
-	made, err := j.of.decideFor(c, &request, take)
+	made, err := j.of.decideFor(r.Context(), c, &request, take)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,10 @@ func appendAnswer(b []byte, d *policy.Decision) []byte {
 		b = append(b, d.Denial...) // has no character to escape
 		b = append(b, '"')
 	}
+	if d.Waited > 0 {
+		b = append(b, `,"waited_s":`...)
+		b = appendSeconds(b, d.Waited)
+	}
 	b = append(b, `,"limits":[`...)
 	for i := range d.Results {
 		if i > 0 {
@@ -120,6 +124,9 @@ func setRateLimit(h http.Header, d *policy.Decision, list *ratelimitfields.List)
 	}
 	list.Write(h, d.RetryAfter)
 	setWarning(h, d)
+	if d.Waited > 0 {
+		h.Set(waitedHeader, string(appendSeconds(nil, d.Waited)))
+	}
 }
 
 // denialHeader has the ID of a denial.
@@ -131,6 +138,9 @@ func setDenial(h http.Header, d *policy.Decision) {
 		h.Set(denialHeader, string(d.Denial))
 	}
 }
+
+// waitedHeader has for how many seconds a request waited for its turn.
+const waitedHeader = "Weir-Waited"
 
 // warningHeader names the limits that warn.
 const warningHeader = "Weir-Warning"

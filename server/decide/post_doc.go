@@ -17,6 +17,8 @@ alone, and the key must fit it. Or a limit of the request's own: ` + "`{\"n\":10
 has used of it is kept by its ` + "`name`" + `, without one by algorithm and period. A key that no policy is for is allowed, as
 ` + "`unmatched`" + `.
 
+**Waiting.** Where a policy has ` + "`wait`" + `, an answer may come up to that much later: when the request is to go. It has ` + "`waited_s`" + ` then, and the header field Weir-Waited.
+
 **Several.** ` + "`{\"checks\":[{\"key\",\"limit\",\"n\"},...]}`" + `, at most 64, are taken all or none.
 
 **Asking only.** n = 0 tells what is left. ` + "`\"peek\":true`" + ` tells what would be decided for n. Neither takes nor counts anything.

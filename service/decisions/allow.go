@@ -31,14 +31,9 @@ func (s *Service) Allow(c caller.Caller, requests []policy.Request, peek bool, d
 	if err := s.tooLong(requests); err != nil {
 		return err
 	}
-	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
-		return err
-	}
-	defer s.parts.Pools.Decisions.Leave(c, 1)
-	if peek {
-		err = s.parts.Policies.Peek(requests, d)
-	} else {
-		err = s.parts.Policies.Take(requests, d)
+	wait, err := s.askPolicies(c, requests, peek, d)
+	if wait {
+		err = s.wait(c, requests, d)
 	}
 	if err != nil {
 		return s.undecided(may, err)
@@ -51,6 +46,27 @@ func (s *Service) Allow(c caller.Caller, requests []policy.Request, peek bool, d
 		s.NoteDenial(requests, d)
 	}
 	return nil
+}
+
+// askPolicies has a place while it asks, and none while requests wait for their turn.
+func (s *Service) askPolicies(c caller.Caller, requests []policy.Request, peek bool, d *policy.Decision) (wait bool, err error) {
+	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
+		return false, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	if peek {
+		return false, s.parts.Policies.Peek(requests, d)
+	}
+	return s.parts.Policies.TakeOrWait(requests, d)
+}
+
+// wait waits until the requests may pass: policy.Live.Wait. Where as many wait as may, they are denied.
+func (s *Service) wait(c caller.Caller, requests []policy.Request, d *policy.Decision) error {
+	if s.parts.Pools.Waiting.Enter(c, 1) != nil {
+		return s.parts.Policies.Refuse(requests, d)
+	}
+	defer s.parts.Pools.Waiting.Leave(c, 1)
+	return s.parts.Policies.Wait(requests, d)
 }
 
 // undecided is the error of a request that no limit was asked for. Who may not see a policy learns

@@ -14,6 +14,7 @@ type Pools struct {
 	Buffered  *Pool // bytes of large bodies while they arrive
 	Durable   *Pool // hits that wait for the disk
 	Decisions *Pool
+	Waiting   *Pool // those of them that wait for their turn
 	Questions *Pool // until their answers are taken
 	Fresh     *Pool // those of them that wait for other nodes
 	Views     *Pool // pages that are open
@@ -39,6 +40,7 @@ func New(b Bounds) *Pools {
 		Buffered:  &Pool{name: "buffered_bytes", code: api.CodeOverloaded, what: "large bodies arrive", raise: "max-buffered-bytes", bound: b.BufferedBytes},
 		Durable:   &Pool{name: "durable", code: api.CodeDurableFull, what: "requests wait for the disk, so nothing of this one was counted", raise: "max-durable", bound: int64(b.Durable)},
 		Decisions: &Pool{name: "decisions", code: api.CodeOverloaded, what: "decisions are made", raise: "max-in-flight", bound: int64(b.InFlight)},
+		Waiting:   &Pool{name: "waiting", code: api.CodeOverloaded, what: "decisions wait for their turn", raise: "max-in-flight", bound: int64(b.InFlight)},
 		Questions: &Pool{name: "questions", code: api.CodeOverloaded, what: "questions are answered", raise: "max-in-flight", bound: int64(b.InFlight)},
 		Fresh:     &Pool{name: "fresh", code: api.CodeOverloaded, what: "questions wait for the newest hits of other nodes", raise: "max-in-flight", bound: int64(max(1, b.InFlight/maxFresh))},
 		Views:     &Pool{name: "views", code: api.CodeOverloaded, what: "pages are open", raise: "max-in-flight", bound: int64(b.InFlight)},
@@ -47,7 +49,7 @@ func New(b Bounds) *Pools {
 		Export:    &Pool{name: "export", code: api.CodeOverloaded, what: "exports of history are made", bound: maxExports},
 		Restore:   &Pool{name: "restore", code: api.CodeRestoreRunning, what: "another backup is being restored", bound: 1},
 	}
-	for _, slow := range []*Pool{p.Uploads, p.Durable, p.Questions, p.Views, p.Admin} {
+	for _, slow := range []*Pool{p.Uploads, p.Durable, p.Waiting, p.Questions, p.Views, p.Admin} {
 		slow.shared(1)
 	}
 	p.Buffered.shared(2 * b.BodyBytes)
@@ -66,7 +68,7 @@ const maxExports = 2
 
 // All lists them.
 func (p *Pools) All() []*Pool {
-	return []*Pool{p.Hits, p.Uploads, p.Buffered, p.Durable, p.Decisions, p.Questions, p.Fresh, p.Views, p.Admin, p.Backup, p.Restore, p.Export}
+	return []*Pool{p.Hits, p.Uploads, p.Buffered, p.Durable, p.Decisions, p.Waiting, p.Questions, p.Fresh, p.Views, p.Admin, p.Backup, p.Restore, p.Export}
 }
 
 // crowdedFor is how long after its last refusal a pool is called crowded.
