@@ -73,27 +73,3 @@ func TestOpening(t *testing.T) {
 		t.Errorf("the server is at %s", got)
 	}
 }
-
-// Closing lets the address go.
-func TestAnOpeningThatNobodyTakesOver(t *testing.T) {
-	t.Parallel()
-	o, err := Open(Config{Addr: "127.0.0.1:0"}, func() string { return "" })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(Config{Addr: o.Addr()}, nil); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("an address in use: %v", err)
-	}
-	for range 2 {
-		if err := o.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	again, err := Open(Config{Addr: o.Addr()}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := again.Close(); err != nil {
-		t.Error(err)
-	}
-}

@@ -101,9 +101,6 @@ func (s *Server) Run(ctx context.Context) error {
 	return fmt.Errorf("stop: %d RESP connections were cut off after %v", n, s.cfg.StopTimeout)
 }
 
-// acceptPause is how long a failed accept waits before the next one.
-const acceptPause = 10 * time.Millisecond
-
 // accept gives each connection its goroutine, until the listener closes.
 func (s *Server) accept(alive context.Context, l net.Listener) error {
 	for {
@@ -116,7 +113,7 @@ func (s *Server) accept(alive context.Context, l net.Listener) error {
 			s.log.Warn("could not accept a RESP connection", "error", err)
 			select {
 			case <-alive.Done():
-			case <-time.After(acceptPause):
+			case <-time.After(conns.AcceptPause):
 			}
 			continue
 		}

@@ -40,25 +40,3 @@ func TestOpening(t *testing.T) {
 		t.Errorf("%v, %v", answer, err)
 	}
 }
-
-// An address that no server takes over is let go.
-func TestOpeningWithoutServer(t *testing.T) {
-	t.Parallel()
-	o, err := Open(Config{Addr: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := o.Addr()
-	for range 2 {
-		if err := o.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-}
