@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"time"
@@ -23,17 +24,9 @@ up to a second while a node is away. 'weir cluster remove' removes a dead node.`
 		Example:           "  weir cluster --server 10.0.0.2:8080",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
-			c, err := r.Client(from)
-			if err != nil {
-				return err
-			}
-			cluster, err := c.Cluster(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return r.Print(w.Stdout, cluster, func(t *cli.Table) { printCluster(t, cluster) })
-		}),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Cluster, error) {
+			return c.Cluster(ctx)
+		}, printCluster),
 	}
 	r.Define(cmd)
 	cmd.AddCommand(newClusterRemove(w))

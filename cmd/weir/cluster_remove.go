@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -25,17 +26,9 @@ this one from their --peers.`,
 		Example:           "  weir cluster remove n3 --server 10.0.0.2:8080",
 		Args:              cli.Args("NODE"),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
-			c, err := r.Client(from)
-			if err != nil {
-				return err
-			}
-			removed, err := c.RemoveNode(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return r.Print(w.Stdout, removed, func(t *cli.Table) { printRemoved(t, removed) })
-		}),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.RemovedNode, error) {
+			return c.RemoveNode(ctx, args[0])
+		}, printRemoved),
 	}
 	r.DefineWithin(cmd, 30*time.Second)
 	return cmd

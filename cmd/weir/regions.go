@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -40,17 +41,9 @@ for how they do. 'weir region forget' drops a region that never comes back.`,
 		Example:           "  weir regions --server 10.0.0.2:8080",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
-			c, err := r.Client(from)
-			if err != nil {
-				return err
-			}
-			regions, err := c.Regions(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return r.Print(w.Stdout, regions, func(t *cli.Table) { printRegions(t, regions) })
-		}),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Regions, error) {
+			return c.Regions(ctx)
+		}, printRegions),
 	}
 	r.Define(cmd)
 	return cmd

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -27,18 +28,12 @@ func newSeries(w *cli.World) *cobra.Command {
 		Example:           "  weir series url:/home --from 2026-01-31T00:00:00Z --to 2026-02-01T00:00:00Z --step 1h\n  weir series url:/home --align day --from -365d --tz Europe/Berlin",
 		Args:              cli.Args("KEY"),
 		ValidArgsFunction: cli.CompleteKeys(w, &r, 1),
-		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
-			c, err := r.Client(from)
-			if err != nil {
-				return err
-			}
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Series, error) {
 			q.Key = args[0]
-			series, err := c.Series(cmd.Context(), q)
-			if err != nil {
-				return err
-			}
+			return c.Series(ctx, q)
+		}, func(t *cli.Table, series client.Series) {
 			r.Incomplete(w, series.Freshness)
-			return r.Print(w.Stdout, series, func(t *cli.Table) { printSeries(t, series) })
+			printSeries(t, series)
 		}),
 	}
 	r.Define(cmd)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -19,17 +20,9 @@ func newStats(w *cli.World) *cobra.Command {
 		Example:           "  weir stats --json",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
-			c, err := r.Client(from)
-			if err != nil {
-				return err
-			}
-			stats, err := c.Stats(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return r.Print(w.Stdout, stats, func(t *cli.Table) { printStats(t, stats) })
-		}),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Stats, error) {
+			return c.Stats(ctx)
+		}, printStats),
 	}
 	r.Define(cmd)
 	return cmd

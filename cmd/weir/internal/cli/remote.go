@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -92,6 +93,22 @@ func (r *Remote) Print(w io.Writer, answer any, rows func(t *Table)) error {
 	t := NewTable(w)
 	rows(t)
 	return t.Flush()
+}
+
+// Ask is the work of a command that asks a server one thing and prints the answer: as JSON, or as the table that rows
+// writes.
+func Ask[A any](w *World, r *Remote, ask func(ctx context.Context, c *client.Client, args []string) (A, error), rows func(t *Table, answer A)) func(*cobra.Command, []string) error {
+	return Work(w, func(cmd *cobra.Command, args []string, from Sources) error {
+		c, err := r.Client(from)
+		if err != nil {
+			return err
+		}
+		answer, err := ask(cmd.Context(), c, args)
+		if err != nil {
+			return err
+		}
+		return r.Print(w.Stdout, answer, func(t *Table) { rows(t, answer) })
+	})
 }
 
 // Incomplete says on stderr whose hits an answer may lack, where a table does not.

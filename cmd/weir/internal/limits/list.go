@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -142,25 +143,17 @@ A key at 100 % is denied. Keys that have used nothing are not listed.`,
 		Example:           "  weir limits keys login",
 		Args:              cli.Args("NAME"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
-		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
-			c, err := r.Client(from)
-			if err != nil {
-				return err
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.LimitKeys, error) {
+			return c.LimitKeys(ctx, args[0], most)
+		}, func(t *cli.Table, keys client.LimitKeys) {
+			if len(keys.Keys) == 0 {
+				t.Row("no key has used any of " + keys.Name + " now")
+				return
 			}
-			keys, err := c.LimitKeys(cmd.Context(), args[0], most)
-			if err != nil {
-				return err
+			t.Row("USED", "OF", "SHARE", "RESET", "KEY")
+			for _, k := range keys.Keys {
+				t.Row(fmt.Sprint(k.Used), fmt.Sprint(k.Burst), fmt.Sprintf("%.0f %%", 100*k.Share), cli.WaitText(k.ResetSeconds), cli.KeyText(k.Key))
 			}
-			return r.Print(w.Stdout, keys, func(t *cli.Table) {
-				if len(keys.Keys) == 0 {
-					t.Row("no key has used any of " + args[0] + " now")
-					return
-				}
-				t.Row("USED", "OF", "SHARE", "RESET", "KEY")
-				for _, k := range keys.Keys {
-					t.Row(fmt.Sprint(k.Used), fmt.Sprint(k.Burst), fmt.Sprintf("%.0f %%", 100*k.Share), cli.WaitText(k.ResetSeconds), cli.KeyText(k.Key))
-				}
-			})
 		}),
 	}
 	r.Define(cmd)

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -23,25 +24,17 @@ cluster forget a flush interval later.`,
 		Example:           "  weir limits reset login login:bob",
 		Args:              cli.Args("NAME", "KEY"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
-		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
-			c, err := r.Client(from)
-			if err != nil {
-				return err
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Reset, error) {
+			return c.ResetLimit(ctx, args[0], args[1])
+		}, func(t *cli.Table, answer client.Reset) {
+			was := "forgot what " + cli.KeyText(answer.Key) + " had used of " + answer.Name
+			if !answer.Was {
+				was = cli.KeyText(answer.Key) + " had used nothing of " + answer.Name
 			}
-			answer, err := c.ResetLimit(cmd.Context(), args[0], args[1])
-			if err != nil {
-				return err
+			t.Row(fmt.Sprintf("%s: %d left", was, answer.Remaining))
+			if !answer.Was {
+				t.Row("weir limits keys " + answer.Name + " lists the keys as they are counted")
 			}
-			return r.Print(w.Stdout, answer, func(t *cli.Table) {
-				was := "forgot what " + cli.KeyText(answer.Key) + " had used of " + answer.Name
-				if !answer.Was {
-					was = cli.KeyText(answer.Key) + " had used nothing of " + answer.Name
-				}
-				t.Row(fmt.Sprintf("%s: %d left", was, answer.Remaining))
-				if !answer.Was {
-					t.Row("weir limits keys " + answer.Name + " lists the keys as they are counted")
-				}
-			})
 		}),
 	}
 	r.Define(cmd)
