@@ -51,6 +51,14 @@ type KeyAnswer struct {
 	Line          Line        `json:"line"`
 	Before        []uint64    `json:"before" nullable:"false" doc:"Estimates of the same parts one window earlier."`
 	With          []OtherKey  `json:"with,omitempty" doc:"The same parts of the keys that were named beside it."`
+	Regions       []KeyRegion `json:"regions,omitempty" doc:"The parts of the regions that count together, of a server of one."`
+	Freshness
+}
+
+// KeyRegion is what one region has counted of a key.
+type KeyRegion struct {
+	Region string   `json:"region"`
+	Counts []Bounds `json:"counts" nullable:"false" doc:"In the windows of counts."`
 	Freshness
 }
 

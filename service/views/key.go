@@ -2,10 +2,12 @@ package views
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/parse"
 )
 
 // windows are those that a key is counted in.
@@ -45,5 +47,25 @@ func Key(ctx context.Context, s *service.Service, c service.Caller, q KeyQuery) 
 	for _, other := range q.With {
 		answer.With = append(answer.With, api.OtherKey{Key: other, Line: estimates(take(&bounds, divided.len()))})
 	}
-	return answer, nil
+	if s.Backend().Regions == nil {
+		return answer, nil
+	}
+	answer.Regions, err = regionsOf(ctx, s, c, q.Key, end)
+	return answer, err
+}
+
+// regionsOf is the parts of all regions in the usual windows.
+func regionsOf(ctx context.Context, s *service.Service, c service.Caller, key string, end time.Time) (list []api.KeyRegion, err error) {
+	counts, err := s.Count(ctx, c, service.CountQuery{Keys: []string{key}, Windows: windows, At: end, Scope: parse.Global, ByRegion: true})
+	for _, count := range counts {
+		for _, part := range count.Regions {
+			at := slices.IndexFunc(list, func(r api.KeyRegion) bool { return r.Region == part.Region })
+			if at < 0 {
+				at = len(list)
+				list = append(list, api.KeyRegion{Region: part.Region, Freshness: part.Freshness})
+			}
+			list[at].Counts = append(list[at].Counts, part.Bounds)
+		}
+	}
+	return list, err
 }

@@ -4,6 +4,8 @@ import { get } from "./api";
 import { Chart, plotOf } from "./chart";
 import { fill, h, name, shown } from "./dom";
 import { heatMap } from "./heat";
+import { HistoryCard } from "./history";
+import { RegionParts } from "./regions";
 import { WhatIf } from "./whatif";
 import { duration, moment } from "./format";
 import { card, Change, Count, Notices, spoken, windowTabs, type Page } from "./parts";
@@ -85,15 +87,18 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
   const heat = h("div", {}, h("p", { class: "said" }, "Asking\u2026"));
   void heatMap(key, asking.signal).then((made) => fill(heat, made), (failure) => asking.signal.aborted || fill(heat, h("p", { class: "said" }, (failure as Error).message)));
 
+  const regions = new RegionParts();
+  const past = new HistoryCard(key);
   const element = h("div", { class: "page" },
     h("div", { class: "title" }, h("h1", { tabindex: -1, class: "key" }, name(key)), windowTabs(place, zoomed ? "" : window)),
     notices.element,
     card("Hits in the last", null, tiles),
     card(chart.titled(zoomed ? "Hits, closer" : `Hits over ${spoken[window]}`), tools, chart.element, said, zoomed ? null : h("div", { class: "row" }, compare, compared)),
     card("What if it was limited", null, whatIf.element),
+    regions.element, past.element,
     card("By hour and day of the week", null, heat));
   return {
-    page: { title: shown(key), element, close: () => (asking.abort(), chart.close()) },
+    page: { title: shown(key), element, close: () => (asking.abort(), chart.close(), past.close()) },
     path: "v1/views/key", params: { key, window, with: others },
     view(of) {
       notices.set([], of.late);
@@ -102,6 +107,7 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
         made?.count.set(one);
         made?.change.set(one, one.before);
       }
+      regions.set(of.regions);
       if (!zoomed) plot(of.line, of.before, of.with);
     },
   };

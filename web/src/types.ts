@@ -13,8 +13,9 @@ export interface Overview extends Freshness {
 }
 
 export interface KeyWindow extends Bounds { window_s: number; before: Bounds }
-export interface KeyAnswer extends Freshness { key: string; window_s: number; at: number; counts: KeyWindow[]; line: Line; before: number[]; with?: { key: string; line: number[] }[] }
-export interface Series extends Freshness { from: number; to: number; step_s: number; points: (Bounds & { at: number })[] }
+export interface KeyAnswer extends Freshness { key: string; window_s: number; at: number; counts: KeyWindow[]; line: Line; before: number[]; with?: { key: string; line: number[] }[]; regions?: KeyRegion[] }
+export interface KeyRegion extends Freshness { region: string; counts: Bounds[] }
+export interface Series extends Freshness { from: number; to: number; step_s: number; source?: string; points: (Bounds & { at: number; start?: number })[] }
 export interface Keys { keys: string[]; next?: string }
 
 export interface Policy {
