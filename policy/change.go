@@ -1,8 +1,11 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,8 +71,9 @@ func (l *Live) Grant(name, key string, n uint64, until time.Time) (made Changed,
 
 // Refund gives back what Take took for requests, all at one time (weir.KeyedLimit.Refund): of each limit
 // that is for a request, its N. It appends what came of each limit to made. An error is that of Take, or
-// CodeNotHeld; those of made were given back then.
-func (l *Live) Refund(reqs []Request, taken time.Time, made []Changed) ([]Changed, error) {
+// CodeNotHeld; those of made were given back then. With an ID, of any length, a refund that comes again within ten minutes gives back
+// what the first one did not, and says again what came of it.
+func (l *Live) Refund(reqs []Request, taken time.Time, id string, made []Changed) ([]Changed, error) {
 	var d Decision
 	b := l.bound.Load()
 	for i := range reqs {
@@ -79,7 +83,11 @@ func (l *Live) Refund(reqs []Request, taken time.Time, made []Changed) ([]Change
 		}
 	}
 	for i, c := range d.checks {
-		one, err := l.change(limits.Change{Kind: limits.Refund, At: taken}, boundLimit{c.Limit, d.elsewhere[i]}, c.Key, c.N)
+		order := limits.Change{Kind: limits.Refund, At: taken}
+		if id != "" {
+			order.ID = partID(id, d.Results[i].Asked, c.Limit.Name(), c.Key)
+		}
+		one, err := l.change(order, boundLimit{c.Limit, d.elsewhere[i]}, c.Key, c.N)
 		if err != nil {
 			return made, err
 		}
@@ -87,6 +95,12 @@ func (l *Live) Refund(reqs []Request, taken time.Time, made []Changed) ([]Change
 		made = append(made, one)
 	}
 	return made, nil
+}
+
+// partID is the ID of what one limit has of a request of an ID.
+func partID(id string, asked int, name, key string) string {
+	sum := sha256.Sum256([]byte(id + "\x00" + strconv.Itoa(asked) + "\x00" + name + "\x00" + key))
+	return hex.EncodeToString(sum[:])
 }
 
 func (l *Live) changeNamed(c limits.Change, name, key string, n uint64) (made Changed, ok bool, err error) {
@@ -127,7 +141,7 @@ func (l *Live) change(c limits.Change, of boundLimit, key string, n uint64) (Cha
 	made, answered, err := limits.Changed{}, false, error(nil)
 	switch e := of.elsewhere; e {
 	case nil:
-		made, err = c.Make(of.limit, key, n)
+		made, err = c.MakeOnce(l.engine, of.limit, key, n)
 	case noPart:
 		err = failure(weir.CodeInvalidLimit, "limit", "region %s has no part of limit %s: nothing is used of it here", l.cluster.Region, of.limit.Name())
 	default:

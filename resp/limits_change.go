@@ -21,7 +21,7 @@ func (s *session) refund(args [][]byte) error {
 	if err := a.read(args[1:]); err != nil {
 		return err
 	}
-	made, err := s.server.service.Refund(s.caller, a.requests, taken)
+	made, err := s.server.service.Refund(s.ctx, s.caller, a.requests, taken, "")
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package rls
 import (
 	"math"
 	"sync"
-	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -331,7 +330,7 @@ func (a *ask) giveBack(s *service.Service, c service.Caller) error {
 	if a.how == check {
 		return nil
 	}
-	made, err := s.Refund(c, a.refunds, time.Time{})
+	made, err := s.GiveBack(c, a.refunds)
 	if err != nil {
 		return err
 	}

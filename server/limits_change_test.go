@@ -2,18 +2,26 @@ package server
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/service"
 )
 
 // support is a server with policies, for what support does to keys of limits.
 func support(t *testing.T) *testAPI {
+	t.Helper()
+	return supportWith(t, options{})
+}
+
+func supportWith(t *testing.T, o options) *testAPI {
 	t.Helper()
 	set, err := policy.Parse("policies.yaml", []byte(`limits:
   - {name: login, keys: "login:{user}:*", by: "login:{user}", limit: 5, per: 1h, overrides: [{key: "login:vip", limit: 50}]}
@@ -31,9 +39,26 @@ func support(t *testing.T) *testAPI {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options{}
 	o.Backend.Policies = live
 	return serveTestAPI(t, engine, o)
+}
+
+// lines are what a log has, of several goroutines.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // wants checks a reply.
@@ -104,6 +129,31 @@ func TestResetGrantRefund(t *testing.T) {
 func (a *testAPI) settle(query string) reply {
 	a.Helper()
 	return a.do(http.MethodPost, "/v1/settle?"+query, "", "")
+}
+
+// A refund under an Idempotency-Key may be sent again: it gives back once, and each is in the audit log.
+func TestRefundAgain(t *testing.T) {
+	var audit lines
+	a := supportWith(t, options{Service: service.Config{Audit: slog.New(slog.NewTextHandler(&audit, nil))}})
+	a.wants(a.allow(`{"checks":[{"key":"login:bob:x","n":5},{"key":"k","n":5,"limit":{"n":5,"per":"1m"}}]}`), 200, `"allowed":true`)
+	refund := func(key, query, body string) reply {
+		return a.do(http.MethodPost, "/v1/refund"+query, "application/json", body, "Idempotency-Key", key)
+	}
+	both := `{"checks":[{"key":"login:bob:x","n":2},{"key":"k","n":1,"limit":{"n":5,"per":"1m"}}]}`
+	first := refund("one", "", both)
+	a.wants(first, 200, `"refunded":2,"remaining":2`, `"refunded":1,"remaining":1`)
+	a.wants(a.allow(`{"key":"login:bob:x"}`), 200, `"remaining":1`)
+	if again := refund(`"one"`, "", both); again.status != 200 || again.body != first.body {
+		t.Errorf("%d %s, first it was %s", again.status, again.body, first.body)
+	}
+	a.wants(a.allow(`{"key":"login:bob:x"}`), 200, `"remaining":0`)
+	a.wants(refund("one", "", `{"key":"login:bob:x","n":2}`), 422, `"code":"key_reused"`)
+	a.wants(refund("one", "?taken=1769860800", both), 422, `"code":"key_reused"`)
+	a.wants(refund("a b", "", both), 400, `"code":"invalid_idempotency_key"`)
+	a.wants(refund("two", "", both), 200, `"refunded":2,"remaining":2`)
+	if log := audit.String(); !strings.Contains(log, `action=refund target="2 of login:bob:x, and 1 more" outcome=done`) || !strings.Contains(log, `outcome=key_reused`) {
+		t.Errorf("not in the audit log: %s", log)
+	}
 }
 
 // A grant that no request could use is an error that says how the limit counts its keys.

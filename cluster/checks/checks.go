@@ -76,7 +76,8 @@ func (q Question) Decide(e *weir.Engine) (a Answer, err error) {
 	}
 	a.Verdicts = make([]weir.Verdict, len(asked))
 	if q.Change.Kind != limits.NoChange {
-		return q.change(e, asked[0])
+		made, err := q.Change.MakeOnce(e, asked[0].Limit, asked[0].Key, asked[0].N)
+		return Answer{Allowed: made.Was, Changed: made, Verdicts: []weir.Verdict{made.After}}, err
 	}
 	if q.Take {
 		a.Allowed, err = e.TakeAll(asked, a.Verdicts)

@@ -54,7 +54,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 	// The answer comes after the deadline, of the holder itself and of another node: the change is made once.
 	for _, i := range []int{holder, other} {
 		c.at(holder).lender.late.Store(int64(deadline + 50*time.Millisecond))
-		list, err := c.at(i).live.Refund([]policy.Request{{Key: key, N: 1}}, time.Time{}, nil)
+		list, err := c.at(i).live.Refund([]policy.Request{{Key: key, N: 1}}, time.Time{}, "", nil)
 		if err != nil || list[0].Freed != 1 || list[0].Remaining != 1 {
 			t.Errorf("node %d: a refund whose answer is late: %+v, %v", i, list, err)
 		}
@@ -62,8 +62,18 @@ func TestChangesAreTheHolders(t *testing.T) {
 			t.Errorf("after it: %+v", d.Results)
 		}
 	}
+	// One that comes again, at whatever node, gives back once.
+	for _, i := range []int{other, holder} {
+		list, err := c.at(i).live.Refund([]policy.Request{{Key: key, N: 1}}, time.Time{}, "again", nil)
+		if err != nil || list[0].Freed != 1 || list[0].Remaining != 1 {
+			t.Errorf("node %d: a refund under an ID: %+v, %v", i, list, err)
+		}
+	}
+	if d := take(holder, 1); !d.Allowed || d.Results[0].Remaining != 0 {
+		t.Errorf("after it: %+v", d.Results)
+	}
 	made := change(func(l *policy.Live) (policy.Changed, error) {
-		list, err := l.Refund([]policy.Request{{Key: key, N: 4}}, time.Time{}, nil)
+		list, err := l.Refund([]policy.Request{{Key: key, N: 4}}, time.Time{}, "", nil)
 		if err != nil {
 			return policy.Changed{}, err
 		}

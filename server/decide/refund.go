@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/server/body"
 	"github.com/weir-counter/weir/server/openapi"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
@@ -15,17 +16,20 @@ import (
 
 const refundDescription = `Gives back what POST /v1/allow took, for the same body: of each limit its n. ` + "`taken`" + ` is when it was taken, so that the limit holds for what was
 really used, whatever was admitted since; without it the newest admissions are given back. What has left the window is not there any more, and a bucket gives back
-only what it has not filled since: ` + "`refunded`" + ` says how many more would be allowed. It is not idempotent: for what may be sent again see /v1/reserve.`
+only what it has not filled since: ` + "`refunded`" + ` says how many more would be allowed. With an Idempotency-Key it may be sent again for ten minutes: what was given back is not
+given back anew, and the answer is the first one.`
 
 func (s *Routes) registerRefund(doc *openapi.API, mux Mux) {
 	mux.HandleFunc("POST /v1/refund", s.refund)
 	responses := doc.Responses(api.CodeEmptyBody, api.CodeInvalidJSON, api.CodeUnknownField, api.CodeMissingKey, api.CodeInvalidKey, api.CodeInvalidLimit,
 		api.CodeInvalidCount, api.CodeInvalidTime, api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeBodyBroken, api.CodeUnknownLimit, api.CodeNotHeld,
-		api.CodeBodyTimeout, api.CodeBodyTooLarge, api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed)
+		api.CodeInvalidIdempotencyKey, api.CodeKeyReused, api.CodeOnceFull, api.CodeBodyTimeout, api.CodeBodyTooLarge, api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed)
 	responses["200"] = &huma.Response{Description: "What came of each limit", Content: map[string]*huma.MediaType{"application/json": {Schema: openapi.SchemaFor[api.RefundAnswer](doc)}}}
 	doc.OpenAPI().AddOperation(&huma.Operation{
 		OperationID: "refund", Method: http.MethodPost, Path: "/v1/refund", Summary: "Give admissions back", Description: refundDescription,
-		Parameters: []*huma.Param{{Name: "taken", In: "query", Description: "When they were taken: RFC 3339 or Unix seconds. Default: last.", Schema: &huma.Schema{Type: "string"}}},
+		Parameters: []*huma.Param{{Name: "taken", In: "query", Description: "When they were taken: RFC 3339 or Unix seconds. Default: last.", Schema: &huma.Schema{Type: "string"}}, {
+			Name: body.IdempotencyKey, In: "header", Description: "A name for this request that no other has, such as a UUID, to send it again by.", Schema: &huma.Schema{Type: "string"},
+		}},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
 			"application/json": {Schema: doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.AllowObject](), true, "AllowRequest"), Example: map[string]any{"key": "team:7", "n": 700}},
 		}},
@@ -59,6 +63,10 @@ func (s *Routes) refunded(w http.ResponseWriter, r *http.Request) (api.RefundAns
 			return api.RefundAnswer{}, problem.New(api.CodeUnknownParameter, service.Clip(name), service.Clip(name)+": unknown query parameter: there is taken")
 		}
 	}
+	again, bad := body.ReadKey(r.Header.Values(body.IdempotencyKey))
+	if bad != nil {
+		return api.RefundAnswer{}, bad
+	}
 	a := s.states.Get().(*allowing)
 	defer s.states.Put(a)
 	if err := s.readAllow(a, w, r); err != nil {
@@ -67,7 +75,7 @@ func (s *Routes) refunded(w http.ResponseWriter, r *http.Request) (api.RefundAns
 	if err := a.parser.Parse(a.body); err != nil {
 		return api.RefundAnswer{}, err
 	}
-	made, err := s.service.Refund(s.caller(r), a.parser.Requests, taken)
+	made, err := s.service.Refund(r.Context(), s.caller(r), a.parser.Requests, taken, again)
 	answer := api.RefundAnswer{Refunded: service.Refunded(made), Limits: make([]api.LimitRefund, len(made))}
 	for i, m := range made {
 		answer.Limits[i] = api.LimitRefund{Name: m.Name, Key: m.Key, Refunded: m.Freed, Remaining: m.Remaining}

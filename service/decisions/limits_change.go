@@ -111,8 +111,24 @@ func (s *Service) mayChange(may rights.Rights, name, key string) error {
 }
 
 // Refund gives back what Allow took for the same requests, all at one time: policy.Live.Refund. The
-// zero time stands for what was taken last. Who may take may give back: role decide.
-func (s *Service) Refund(c caller.Caller, requests []policy.Request, taken time.Time) ([]policy.Changed, error) {
+// zero time stands for what was taken last. Who may take may give back: role decide. With an idempotency key, 1 to
+// weir.MaxOnceKeyBytes bytes, one that comes again within ten minutes gives nothing back anew and has the first answer; with
+// another content it is refused (CodeKeyReused).
+func (s *Service) Refund(ctx context.Context, c caller.Caller, requests []policy.Request, taken time.Time, key string) (_ []policy.Changed, err error) {
+	defer func() {
+		if len(requests) > 0 {
+			s.parts.Gate.Audit(ctx, c, "refund", fmt.Sprintf("%d of %s, and %d more", requests[0].N, failure.Clip(requests[0].Key), len(requests)-1), err)
+		}
+	}()
+	return s.giveBack(ctx, c, requests, taken, key)
+}
+
+// GiveBack is Refund of what was taken last, without a line in the audit log: for a door whose requests give back all the time.
+func (s *Service) GiveBack(c caller.Caller, requests []policy.Request) ([]policy.Changed, error) {
+	return s.giveBack(context.Background(), c, requests, time.Time{}, "")
+}
+
+func (s *Service) giveBack(ctx context.Context, c caller.Caller, requests []policy.Request, taken time.Time, key string) ([]policy.Changed, error) {
 	may, err := s.parts.Gate.Enter(c, auth.Decide)
 	if err != nil {
 		return nil, err
@@ -127,7 +143,14 @@ func (s *Service) Refund(c caller.Caller, requests []policy.Request, taken time.
 		return nil, err
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
-	made, err := s.parts.Policies.Refund(requests, taken, nil)
+	if key != "" {
+		// The receipt tells contents apart, and no more: each limit's part knows itself whether it was made.
+		key = c.Own(key)
+		if _, _, err := s.parts.Engine.OnceFrom(ctx, c.String(), key, contentOf(taken.AppendFormat(nil, time.RFC3339Nano), requests), func() []byte { return []byte{1} }); err != nil {
+			return nil, failure.As(err)
+		}
+	}
+	made, err := s.parts.Policies.Refund(requests, taken, key, nil)
 	if err != nil {
 		return nil, s.undecided(may, err)
 	}

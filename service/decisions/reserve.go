@@ -78,7 +78,11 @@ func (s *Service) Reserve(c caller.Caller, requests []policy.Request, r Reservat
 
 // content tells what a reservation is of apart: it is kept with it, on disk.
 func (r *Reservation) content(requests []policy.Request) uint64 {
-	b := wire.AppendBool(binary.AppendUvarint(nil, uint64(r.TTL)), r.GiveBack)
+	return contentOf(wire.AppendBool(binary.AppendUvarint(nil, uint64(r.TTL)), r.GiveBack), requests)
+}
+
+// contentOf tells requests apart that come under one ID, with what stands beside them. It is never 0.
+func contentOf(b []byte, requests []policy.Request) uint64 {
 	for i := range requests {
 		q := &requests[i]
 		b = binary.AppendUvarint(wire.AppendText(wire.AppendText(b, q.Key), q.Limit), q.N)
@@ -88,8 +92,8 @@ func (r *Reservation) content(requests []policy.Request) uint64 {
 		}
 	}
 	h := fnv.New64a()
-	_, _ = h.Write(b)        // a hash takes everything
-	return max(1, h.Sum64()) // 0 is none
+	_, _ = h.Write(b) // a hash takes everything
+	return max(1, h.Sum64())
 }
 
 // reservedUntil checks a reservation, fills in what is left out, and returns when it is over.

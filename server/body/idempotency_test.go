@@ -1,4 +1,4 @@
-package ingest
+package body
 
 import (
 	"strings"
@@ -29,12 +29,12 @@ func TestIdempotencyKeySyntax(t *testing.T) {
 		"\"" + "\x7f" + "\"":                     "",
 		`"` + strings.Repeat("x", 256) + `"`:     "",
 	} {
-		got, p := readKey([]string{header})
+		got, p := ReadKey([]string{header})
 		if got != want || (p == nil) != (want != "") {
 			t.Errorf("%q: got %q, %v; want %q", header, got, p, want)
 		}
 	}
-	if _, p := readKey([]string{"a", "b"}); p == nil {
+	if _, p := ReadKey([]string{"a", "b"}); p == nil {
 		t.Error("two keys are taken")
 	}
 }
