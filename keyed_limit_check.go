@@ -27,18 +27,21 @@ const MaxChecks = 64
 // KeyedLimit.Take); nothing is taken then.
 // Cost: that of Take for each; it holds the locks of all keys' partitions.
 func (e *Engine) TakeAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
-	return e.decideAll(checks, nil, verdicts, true)
+	allowed, _, err = e.decideAll(checks, nil, verdicts, true)
+	return allowed, err
 }
 
 // PeekAll says what TakeAll would decide, and takes nothing.
 func (e *Engine) PeekAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
-	return e.decideAll(checks, nil, verdicts, false)
+	allowed, _, err = e.decideAll(checks, nil, verdicts, false)
+	return allowed, err
 }
 
-// decideAll is TakeAll or PeekAll; beside is nil, or has of each check what is out (internal/limits).
-func (e *Engine) decideAll(checks []Check, beside []uint64, verdicts []Verdict, take bool) (allowed bool, err error) {
+// decideAll is TakeAll or PeekAll; beside is nil, or has of each check what is out (internal/limits). at is when
+// it was decided, by the clock of limits.
+func (e *Engine) decideAll(checks []Check, beside []uint64, verdicts []Verdict, take bool) (allowed bool, at int64, err error) {
 	if len(checks) > MaxChecks || len(verdicts) != len(checks) {
-		return false, &Error{CodeInvalidCount, "checks", fmt.Sprintf("%d checks and %d verdicts: must be as many, at most %d", len(checks), len(verdicts), MaxChecks)}
+		return false, 0, &Error{CodeInvalidCount, "checks", fmt.Sprintf("%d checks and %d verdicts: must be as many, at most %d", len(checks), len(verdicts), MaxChecks)}
 	}
 	var room [admission.FewRequests]admission.Request // on the stack, where it is cleared each time
 	asked := room[:min(len(checks), admission.FewRequests)]
@@ -47,16 +50,16 @@ func (e *Engine) decideAll(checks []Check, beside []uint64, verdicts []Verdict, 
 	}
 	for i, c := range checks {
 		if c.Limit == nil || c.Limit.engine != e {
-			return false, &Error{CodeInvalidLimit, "limit", fmt.Sprintf("check %d has no limit of this engine: make it with its Limit method", i)}
+			return false, 0, &Error{CodeInvalidLimit, "limit", fmt.Sprintf("check %d has no limit of this engine: make it with its Limit method", i)}
 		}
 		if err := checkKey(c.Key); err != nil {
-			return false, err
+			return false, 0, err
 		}
 		asked[i] = admission.Request{Plan: c.Limit.plan.Load(), Key: c.Key, N: c.N, Shadow: c.Shadow, Partition: e.keys.PartitionOf(c.Key)}
 		if beside != nil {
 			asked[i].Beside = beside[i]
 		}
 	}
-	allowed, err = e.limits.DecideAll(asked, verdicts, take)
-	return allowed, limitError(err)
+	allowed, at, err = e.limits.DecideAll(asked, verdicts, take)
+	return allowed, at, limitError(err)
 }

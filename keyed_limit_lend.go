@@ -9,7 +9,12 @@ import (
 func (r *side) Now() int64 { return r.engine.limits.Clock.Now() }
 
 func (r *side) DecideBeside(checks []Check, beside []uint64, verdicts []Verdict, take bool) (allowed bool, err error) {
-	return r.engine.decideAll(checks, beside, verdicts, take)
+	allowed, _, err = r.engine.decideAll(checks, beside, verdicts, take)
+	return allowed, err
+}
+
+func (r *side) DecideAt(checks []Check, verdicts []Verdict, take bool) (allowed bool, at int64, err error) {
+	return r.engine.decideAll(checks, nil, verdicts, take)
 }
 
 func (r *side) Use(l *KeyedLimit, key string, at int64, n uint64) {

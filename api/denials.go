@@ -6,7 +6,9 @@ import "time"
 type DenialAnswer struct {
 	ID        string          `json:"id" example:"n1-4v8k0zq2m1b7c"`
 	Node      string          `json:"node,omitempty" doc:"The node of a cluster that was asked, and keeps this."`
-	At        Time            `json:"at" doc:"When the request was denied, by the node's clock."`
+	At        Time            `json:"at" doc:"When the request was denied, by the node's clock; the first of times."`
+	Times     uint64          `json:"times" doc:"How many requests have this ID: within a second after at, denials by one limit of one key share it that are for as much, and filled by the same admissions." minimum:"1"`
+	Last      Time            `json:"last" doc:"When the last of them was denied."`
 	Limits    []DenialLimit   `json:"limits" nullable:"false" doc:"The limits that denied it, in their order, at most 4."`
 	More      int             `json:"more,omitempty" doc:"Limits that denied it too, beside limits."`
 	Freshness DenialKnowledge `json:"freshness" doc:"What the node knew of other nodes' admissions then."`

@@ -62,6 +62,8 @@ type Result struct {
 	N     uint64     // admissions asked for
 	Asked int        // the place of the request that it is for
 
+	Inline bool // the request brought the limit along
+
 	// Away is the word of Policy.Away if the node that decides a strict limit did not
 	// answer, and so the limit was decided without it; "own" of a shared limit if no node
 	// that holds the key did, and this one decided by what it has admitted itself; "" else.
@@ -114,10 +116,13 @@ type Decision struct {
 	behind int           // the place of the limit for whose key others wait; -1: none
 	wait   time.Duration // of a denial: how long the limits that deny let requests wait
 
-	asking   int // the place of the request that limits are gathered of
+	at       int64 // when it was decided; 0: not all of it here and at once
+	asking   int   // the place of the request that limits are gathered of
 	checks   []weir.Check
 	verdicts []weir.Verdict
 	hits     []*hitKeys
+
+	lastInline lastInline
 
 	leased    bool         // all limits are leased, so far
 	apart     bool         // there are limits that another node decides:
@@ -127,7 +132,7 @@ type Decision struct {
 
 // reset forgets the decision and keeps its memory.
 func (d *Decision) reset() {
-	d.Allowed, d.Unmatched, d.Never, d.Denied, d.RetryAfter, d.Denial = false, false, false, nil, 0, d.Denial[:0]
+	d.Allowed, d.Unmatched, d.Never, d.Denied, d.RetryAfter, d.Denial, d.at = false, false, false, nil, 0, d.Denial[:0], 0
 	d.Waited, d.behind, d.wait = 0, -1, 0
 	d.Results, d.checks, d.hits = d.Results[:0], d.checks[:0], d.hits[:0]
 	d.leased, d.apart, d.elsewhere, d.away = true, false, d.elsewhere[:0], d.away[:0]

@@ -3,6 +3,7 @@ package policy
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/limits"
@@ -38,6 +39,8 @@ const (
 
 // inlineLimits keeps the limits that requests bring along ready for the next one.
 type inlineLimits struct {
+	released atomic.Uint64 // goes up when limits that were ready are let go
+
 	mu    sync.RWMutex // guards all below
 	made  map[inlineID]*inlineLimit
 	names map[string]*weir.KeyedLimit // one of each, which holds it
@@ -54,15 +57,34 @@ type inlineLimit struct {
 	hits hitKeys
 }
 
+// lastInline is the inline limit that a Decision was about last: whoever asks one limit for one key after the other need not
+// have it looked up.
+type lastInline struct {
+	of       *Live
+	id       inlineID
+	made     *inlineLimit
+	released uint64
+}
+
 func (l *Live) gatherInline(b *bound, r *Request, d *Decision) error {
 	if _, taken := b.set.names[r.Limit]; taken {
 		return failure(weir.CodeInvalidLimit, "limit", "limit %s is a policy: leave its numbers out, or give the request's own limit another name", r.Limit)
 	}
-	made, err := l.inline.get(l, inlineID{r.Limit, *r.Inline})
-	if err != nil {
+	last, id, released := &d.lastInline, inlineID{r.Limit, *r.Inline}, l.inline.released.Load()
+	if last.of != l || last.released != released || last.id != id {
+		made, err := l.inline.get(l, id)
+		if err != nil {
+			return err
+		}
+		id.name = strings.Clone(id.name) // it may be a part of a large request
+		*last = lastInline{l, id, made, released}
+	}
+	made := last.made
+	if err := d.note(made.boundLimit, r.mode(Enforce), r.Key, r.N, r.hits(&made.hits)); err != nil {
 		return err
 	}
-	return d.note(made.boundLimit, r.mode(Enforce), r.Key, r.N, r.hits(&made.hits))
+	d.Results[len(d.Results)-1].Inline = true
+	return nil
 }
 
 func (in *inlineLimits) get(l *Live, id inlineID) (*inlineLimit, error) {
@@ -119,6 +141,7 @@ func (in *inlineLimits) make(l *Live, id inlineID) (*inlineLimit, error) {
 
 // release lets the names go that no key has in use. The caller holds the lock.
 func (in *inlineLimits) release() {
+	in.released.Add(1)
 	for name, kl := range in.names {
 		if !kl.InUse() {
 			kl.Release()

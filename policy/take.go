@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/internal/nearest"
 	"github.com/weir-counter/weir/policy/pattern"
 )
@@ -84,10 +85,8 @@ func (l *Live) decide(reqs []Request, d *Decision, by how) error {
 	case decided:
 	case d.apart:
 		allowed, err = l.decideApart(d, take)
-	case take:
-		allowed, err = l.engine.TakeAll(d.checks, d.verdicts)
 	default:
-		allowed, err = l.engine.PeekAll(d.checks, d.verdicts)
+		allowed, d.at, err = limits.Of(l.engine).DecideAt(d.checks, d.verdicts, take)
 	}
 	if err != nil {
 		d.reset()

@@ -113,8 +113,9 @@ func TestDenialsThatAreGone(t *testing.T) {
 		others[i] = deny(fmt.Sprint("other", i))
 	}
 	first := deny("a")
-	for range denials.PerSet {
-		deny("a")
+	a.allow(`{"key":"a","limit":{"n":2,"per":"1m"}}`)
+	for i := range denials.PerSet { // each for another number than the one before
+		denialOf(t, a.allow(fmt.Sprintf(`{"key":"a","n":%d,"limit":{"n":2,"per":"1m"}}`, 2-i%2)))
 	}
 	gone := a.get("/v1/denials/" + first)
 	a.wantProblem(gone, api.CodeDenialGone, http.StatusGone)

@@ -25,9 +25,9 @@ type Request struct {
 const FewRequests = 4
 
 // DecideAll admits a request under several limits, all or none: see weir.Engine.TakeAll.
-// verdicts has the length of asked.
-func (ls *Table) DecideAll(asked []Request, verdicts []limit.Verdict, take bool) (allowed bool, err error) {
-	now := ls.Clock.Now()
+// verdicts has the length of asked; now is when it was decided, by Clock.
+func (ls *Table) DecideAll(asked []Request, verdicts []limit.Verdict, take bool) (allowed bool, now int64, err error) {
+	now = ls.Clock.Now()
 	var order [FewRequests]int
 	locked := ls.lock(order[:0], asked, now)
 	defer ls.unlock(locked)
@@ -37,7 +37,7 @@ func (ls *Table) DecideAll(asked []Request, verdicts []limit.Verdict, take bool)
 		if share := &ls.shares[a.Partition]; !take || a.N == 0 {
 			a.state = ls.look(share, a.Plan, a.Key, now)
 		} else if a.state, err = ls.state(share, a.Plan, a.Key, now); err != nil {
-			return false, err
+			return false, now, err
 		}
 		a.grant = ls.granted(&ls.shares[a.Partition], a.Plan, a.Key, now)
 		verdicts[i] = a.peek(now, a.withEarlier(asked[:i]))
@@ -45,12 +45,12 @@ func (ls *Table) DecideAll(asked []Request, verdicts []limit.Verdict, take bool)
 		allowed = allowed && (a.passes || a.Shadow)
 	}
 	if !take || !allowed {
-		return allowed, nil
+		return allowed, now, nil
 	}
 	for i := range asked {
 		if a := &asked[i]; a.passes && a.N > 0 {
 			if err := ls.refusesTake(a.Plan); err != nil {
-				return false, err
+				return false, now, err
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func (ls *Table) DecideAll(asked []Request, verdicts []limit.Verdict, take bool)
 			ls.takePeeked(a, &verdicts[i], now)
 		}
 	}
-	return true, nil
+	return true, now, nil
 }
 
 // takePeeked takes what Peek has allowed. Where two checks are of one key and name,

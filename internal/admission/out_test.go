@@ -78,7 +78,7 @@ func TestDecideBeside(t *testing.T) {
 	ask := func(n, beside uint64, take bool) limit.Verdict {
 		t.Helper()
 		var v [1]limit.Verdict
-		if _, err := table.DecideAll([]Request{{Plan: plan, Key: "k", N: n, Beside: beside}}, v[:], take); err != nil {
+		if _, _, err := table.DecideAll([]Request{{Plan: plan, Key: "k", N: n, Beside: beside}}, v[:], take); err != nil {
 			t.Fatal(err)
 		}
 		return v[0]

@@ -26,6 +26,10 @@ type Engine interface {
 	// asks. The error wraps replication.ErrDamagedState for a record that is none.
 	LimitOfRecord(record string) (*weir.KeyedLimit, error)
 
+	// DecideAt is weir.Engine.TakeAll, or PeekAll, with the time of the decision by the clock that limits are
+	// kept by: monotonic, in ns.
+	DecideAt(checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed bool, at int64, err error)
+
 	// ForgetInline forgets what keys have used of the inline limit of a name, or with "" of
 	// all: each has its whole burst again. It returns how many states there were here. With
 	// a journal, other nodes forget too when they follow the next flush, and a restart

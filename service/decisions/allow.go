@@ -112,11 +112,10 @@ func (s *Service) tooLong(requests []policy.Request) error {
 		if l == nil {
 			continue
 		}
-		whole := *l
-		if whole.Burst == 0 {
-			whole.Burst = whole.N
+		interval := uint64(l.Per)
+		if l.Burst != 0 && l.Burst != l.N {
+			interval = uint64(limit.Limit(*l).Interval()) // more than an int64 has, if a burst takes ages
 		}
-		interval := uint64(limit.Limit(whole).Interval()) // more than an int64 has, if a burst takes ages
 		if most := s.parts.MaxInlinePer; l.Per > most || interval > uint64(most) {
 			return &failure.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: fmt.Sprintf("a limit that a request brings along is for %s at most, and so is per * burst / n: write a policy for a longer one, or start the server with a larger --max-inline-per",
 				units.FormatDuration(most.Truncate(time.Millisecond)))}

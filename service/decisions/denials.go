@@ -23,11 +23,16 @@ func (s *Service) NoteDenial(requests []policy.Request, d *policy.Decision) {
 	if d.Denied == nil {
 		return
 	}
+	s.denials.Note(requests, d)
+	s.parts.Live.Denial(requests, d)
+}
+
+// clockOfDenials is a denials.Clock.
+func (s *Service) clockOfDenials() (denials.Moment, denials.About) {
 	clock := replication.Of(s.parts.Engine)
 	raw := clock.UncorrectedWall()
 	now := denials.Moment{Wall: raw.Add(clock.ClockCorrection()), Raw: raw}
-	s.denials.Note(now, s.parts.Sources.AboutDenial(now.Wall), requests, d)
-	s.parts.Live.Denial(requests, d)
+	return now, s.parts.Sources.AboutDenial(now.Wall)
 }
 
 // Why is why a request was denied, by the ID of the denial. Who may not read all keys and limits
@@ -87,7 +92,7 @@ func mayKnow(may rights.Rights, d *denials.Denial) bool {
 
 func (s *Service) denialAnswer(id string, d *denials.Denial) api.DenialAnswer {
 	answer := api.DenialAnswer{
-		ID: id, Node: s.denials.Node(), At: api.Millis(d.At), More: d.More, Limits: make([]api.DenialLimit, len(d.Rules)),
+		ID: id, Node: s.denials.Node(), At: api.Millis(d.At), Times: d.Times, Last: api.Millis(d.Last), More: d.More, Limits: make([]api.DenialLimit, len(d.Rules)),
 		Freshness: api.DenialKnowledge{AsOf: api.Millis(d.AsOf), Late: d.Late},
 	}
 	set := s.parts.Policies.Set()

@@ -49,9 +49,11 @@ type Service struct {
 
 // New is a Service of parts.
 func New(p Parts) *Service {
-	return &Service{
-		parts: p, decisions: outcomes.New(p.Policies), denials: denials.New(p.Node), permits: permits.New(), begun: limits.Lending(p.Engine).Now(),
+	s := &Service{
+		parts: p, decisions: outcomes.New(p.Policies), permits: permits.New(), begun: limits.Lending(p.Engine).Now(),
 	}
+	s.denials = denials.New(p.Node, s.clockOfDenials)
+	return s
 }
 
 // Decisions are the outcomes of all policies, for metrics, with the requests that no policy was for.

@@ -23,7 +23,8 @@ type asker struct {
 }
 
 func newAsker(t testing.TB) *asker {
-	a := &asker{TB: t, ring: New(""), now: time.Unix(1_769_860_800, 0), requests: make([]policy.Request, 1)}
+	a := &asker{TB: t, now: time.Unix(1_769_860_800, 0), requests: make([]policy.Request, 1)}
+	a.ring = New("", func() (Moment, About) { return Moment{a.now, a.now}, About{AsOf: a.now} })
 	engine, err := weir.New(weir.Config{Now: func() time.Time { return a.now }})
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +42,7 @@ func (a *asker) ask(key string, n uint64, of *limit.Limit) string {
 	if err := a.live.Take(a.requests, &a.d); err != nil {
 		a.Fatal(err)
 	}
-	a.ring.Note(Moment{a.now, a.now}, About{AsOf: a.now}, a.requests, &a.d)
+	a.ring.Note(a.requests, &a.d)
 	return string(a.d.Denial)
 }
 
@@ -54,6 +55,73 @@ func (a *asker) deny(key string) string {
 	}
 	a.Fatal("it passed twice")
 	return ""
+}
+
+// Denials of the same share an ID for SameFor, which says how many they were; whatever differs has one of its own.
+func TestDenialsOfTheSame(t *testing.T) {
+	t.Parallel()
+	for _, of := range []limit.Limit{
+		{N: 5, Per: time.Minute}, {N: 100, Per: time.Minute}, {N: 5, Per: time.Minute, Algorithm: limit.Fixed}, {N: 5, Per: time.Minute, Algorithm: limit.GCRA},
+	} {
+		a := newAsker(t)
+		a.now = a.now.Add(time.Second)
+		for a.ask("a", 1, &of) == "" { // the last one is denied
+		}
+		ask := func(n uint64) string {
+			t.Helper()
+			id := a.ask("a", n, &of)
+			if id == "" {
+				t.Fatalf("%+v: it passed", of)
+			}
+			return id
+		}
+		first, began := ask(1), a.now
+		a.now = a.now.Add(SameFor - 2)
+		if same := ask(1); same != first {
+			t.Errorf("%+v: %s and %s, of the same", of, first, same)
+		}
+		if d, found := a.ring.Find(first); found != Here || d.Times != 3 || !d.At.Equal(began) || !d.Last.Equal(a.now) {
+			t.Errorf("%+v: %v, %+v, want 3 from %v to %v", of, found, d, began, a.now)
+		}
+		two := ask(2)
+		a.now = a.now.Add(SameFor)
+		later := ask(1)
+		wider := of
+		wider.N++
+		a.requests[0] = policy.Request{Key: "a", Inline: &wider, Limit: "l", N: wider.N}
+		if err := a.live.Take(a.requests, &a.d); err != nil {
+			t.Fatal(err)
+		}
+		a.ring.Note(a.requests, &a.d)
+		other := string(a.d.Denial)
+		if one := map[string]bool{first: true, two: true, later: true, other: true}; len(one) != 4 || one[""] {
+			t.Errorf("%+v: %v are not of the same", of, one)
+		}
+	}
+}
+
+// An admission in between ends what is the same.
+func TestDenialsAfterAnotherAdmission(t *testing.T) {
+	t.Parallel()
+	a := newAsker(t)
+	of := &limit.Limit{N: 2, Per: 100 * time.Millisecond}
+	ids := map[string]bool{}
+	for range 9 { // each time two pass and one is denied
+		for range 2 {
+			if a.ask("a", 1, of) != "" {
+				t.Fatal("denied")
+			}
+		}
+		id := a.ask("a", 1, of)
+		if d, _ := a.ring.Find(id); id == "" || d.Times != 1 || !d.At.Equal(a.now) {
+			t.Fatalf("%s: %+v at %v", id, d, a.now)
+		}
+		ids[id] = true
+		a.now = a.now.Add(100 * time.Millisecond)
+	}
+	if len(ids) != 9 {
+		t.Errorf("%d IDs", len(ids))
+	}
 }
 
 func TestIDs(t *testing.T) {
@@ -91,7 +159,7 @@ func TestRingAgainstList(t *testing.T) {
 		if i%3 == 0 {
 			key = "hot"
 		}
-		a.now = a.now.Add(time.Microsecond)
+		a.now = a.now.Add(SameFor)
 		byID[a.deny(key)] = noted{key, a.now}
 	}
 	kept := 0
@@ -126,7 +194,7 @@ func TestNoteOfManyAtOnce(t *testing.T) {
 				if err := a.live.Take(requests, &d); err != nil {
 					t.Error(err)
 				}
-				a.ring.Note(Moment{a.now, a.now}, About{}, requests, &d)
+				a.ring.Note(requests, &d)
 				if _, number := Cut(string(d.Denial)); number != "" {
 					if got, found := a.ring.Find(number); found == Here && got.Rules[0].Key != requests[0].Key {
 						t.Errorf("%s: %+v", requests[0].Key, got)
@@ -252,7 +320,7 @@ func TestLimitsOfADenial(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		a.ring.Note(Moment{a.now, a.now}, About{AsOf: a.now}, a.requests, &a.d)
+		a.ring.Note(a.requests, &a.d)
 		denied := 0
 		for j := range a.d.Results {
 			if !a.d.Results[j].Allowed {
@@ -286,26 +354,41 @@ func TestNoteAllocatesNothing(t *testing.T) {
 	one := &limit.Limit{N: 1, Per: time.Hour}
 	a.requests[0] = policy.Request{Key: "a", Inline: one, N: 1}
 	if allocated := testing.AllocsPerRun(100, func() {
-		a.ring.Note(Moment{a.now, a.now}, About{AsOf: a.now}, a.requests, &a.d)
+		a.ring.Note(a.requests, &a.d)
 	}); allocated > 0 {
 		t.Errorf("%v allocations", allocated)
 	}
 }
 
-// BenchmarkNote is what a denial costs more than without an ID, by how many admissions filled the limit.
+// BenchmarkNote is what a denial costs more than without an ID, by how many admissions filled the limit: one that has an ID of its
+// own, and one more of the same.
 func BenchmarkNote(b *testing.B) {
 	for _, burst := range []uint64{1, 16, 1000} {
-		b.Run(fmt.Sprint("burst=", burst), func(b *testing.B) {
-			a := newAsker(b)
-			of := &limit.Limit{N: burst, Per: time.Hour}
-			for a.ask("user:42", 1, of) == "" {
-				a.now = a.now.Add(time.Minute / 30)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				a.ring.Note(Moment{a.now, a.now}, About{AsOf: a.now}, a.requests, &a.d)
-			}
-		})
+		for name, ns := range map[string][2]uint64{"own": {1, 2}, "same": {1, 1}} {
+			b.Run(fmt.Sprintf("burst=%d/%s", burst, name), func(b *testing.B) {
+				a := newAsker(b)
+				of := &limit.Limit{N: 1000, Per: time.Hour, Burst: burst}
+				for a.ask("user:42", 1, of) == "" {
+					a.now = a.now.Add(time.Millisecond)
+				}
+				var turns [2]struct {
+					requests []policy.Request
+					d        policy.Decision
+				}
+				for i, n := range ns {
+					turn := &turns[i]
+					turn.requests = []policy.Request{{Key: "user:42", Inline: of, Limit: "l", N: n}}
+					if err := a.live.Take(turn.requests, &turn.d); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					turn := &turns[i%2]
+					a.ring.Note(turn.requests, &turn.d)
+				}
+			})
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func BenchmarkManyKeys(b *testing.B) {
 						b.Fatal("it passed")
 					}
 					if noted {
-						a.ring.Note(Moment{a.now, a.now}, About{AsOf: a.now}, a.requests, &a.d)
+						a.ring.Note(a.requests, &a.d)
 					}
 				}
 			})

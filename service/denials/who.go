@@ -19,6 +19,8 @@ const (
 	Pause = 5 * time.Minute
 
 	limitedPerSet = 32
+
+	noRecord = math.MaxUint64 // for a number of one
 )
 
 // Limited is a key that a limit has denied.
@@ -34,9 +36,10 @@ type Limited struct {
 // who is the keys of a set that are limited. What is looked at of all of them, for each denial, lies side by side.
 type who struct {
 	n      int
-	tags   [limitedPerSet]uint32 // of the hashes of their names and keys
+	tags   [limitedPerSet]uint32 // of the hashes of their keys
 	last   [limitedPerSet]int64  // ns since 1970
 	denied [limitedPerSet]uint64
+	record [limitedPerSet]uint64 // the number of the newest record of each
 	about  [limitedPerSet]limited
 }
 
@@ -49,25 +52,26 @@ type limited struct {
 	since, until int64 // ns since 1970
 }
 
-// limited counts a denial of a key. The caller holds the lock.
-func (s *set) limited(hash uint64, now time.Time, said *policy.Result, inline bool) {
+// limited counts a denial of a key at a time in ns since 1970, and returns its place. The caller holds the lock.
+func (s *set) limited(hash uint64, now int64, said *policy.Result) (place int) {
 	if s.who == nil {
 		s.who = new(who)
 	}
-	w, at := s.who, now.UnixNano()
+	w := s.who
 	i, known := w.find(uint32(hash>>32), said)
 	if !known {
-		i = s.room(at)
-		w.tags[i], w.denied[i] = uint32(hash>>32), 0
+		i = s.room(now)
+		w.tags[i], w.denied[i], w.record[i] = uint32(hash>>32), 0, noRecord
 		w.about[i].name, w.about[i].key = said.Name, append(w.about[i].key[:0], said.Key...)
 	}
 	of := &w.about[i]
-	if w.denied[i] == 0 || at-w.last[i] > int64(Pause) {
-		of.since, w.denied[i] = at, 0
+	if w.denied[i] == 0 || now-w.last[i] > int64(Pause) {
+		of.since, w.denied[i] = now, 0
 	}
 	w.denied[i]++
-	w.last[i] = at
-	of.limit, of.inline, of.until = said.Limit, inline, at+int64(said.RetryAfter)
+	w.last[i] = now
+	of.limit, of.inline, of.until = said.Limit, said.Inline, now+int64(said.RetryAfter)
+	return i
 }
 
 func (w *who) find(tag uint32, said *policy.Result) (place int, known bool) {

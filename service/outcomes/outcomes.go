@@ -24,6 +24,7 @@ type Counts struct {
 	byName   atomic.Pointer[map[string]*outcomes]
 	adding   sync.Mutex // held to put another map in the place of byName
 
+	inline    outcomes      // of limits that requests bring along
 	unmatched atomic.Uint64 // requests that no policy is for
 }
 
@@ -48,18 +49,22 @@ func (d *Counts) Count(of *policy.Decision) {
 		switch {
 		case r.N == 0:
 		case !r.Allowed && r.Mode == policy.Shadow:
-			d.of(r.Name).shadowDenied.Add(1)
+			d.of(r).shadowDenied.Add(1)
 		case !r.Allowed:
-			d.of(r.Name).denied.Add(1)
+			d.of(r).denied.Add(1)
 		case of.Allowed:
-			d.of(r.Name).allowed.Add(1)
+			d.of(r).allowed.Add(1)
 		}
 	}
 }
 
-func (d *Counts) of(name string) *outcomes {
+func (d *Counts) of(r *policy.Result) *outcomes {
+	name := r.Name
+	if r.Inline {
+		return &d.inline
+	}
 	if _, known := d.policies.Limit(name); !known {
-		name = inlineName
+		return &d.inline
 	}
 	if have := (*d.byName.Load())[name]; have != nil {
 		return have
@@ -83,10 +88,17 @@ type Figures struct {
 	Allowed, Denied, ShadowDenied uint64
 }
 
+func (o *outcomes) figures(name string) Figures {
+	return Figures{name, o.allowed.Load(), o.denied.Load(), o.shadowDenied.Load()}
+}
+
 // List is of all policies, with the requests that no policy was for.
 func (d *Counts) List() (list []Figures, unmatched uint64) {
 	for name, of := range *d.byName.Load() {
-		list = append(list, Figures{name, of.allowed.Load(), of.denied.Load(), of.shadowDenied.Load()})
+		list = append(list, of.figures(name))
+	}
+	if inline := d.inline.figures(inlineName); inline != (Figures{Limit: inlineName}) {
+		list = append(list, inline)
 	}
 	return list, d.unmatched.Load()
 }

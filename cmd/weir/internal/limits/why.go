@@ -49,6 +49,9 @@ func printWhy(t *cli.Table, d client.Denial) {
 		where = " by node " + d.Node
 	}
 	t.Row("denied at " + exactTime(d.At) + where)
+	if d.Times > 1 {
+		t.Row(fmt.Sprintf("%d requests have this ID, until %s", d.Times, exactTime(d.Last)))
+	}
 	for _, l := range d.Limits {
 		t.Row("")
 		printDenialLimit(t, d, l)
