@@ -116,7 +116,7 @@ type Decision struct {
 	behind int           // the place of the limit for whose key others wait; -1: none
 	wait   time.Duration // of a denial: how long the limits that deny let requests wait
 
-	at       int64 // when it was decided; 0: not all of it here and at once
+	at       int64 // when it was decided; 0: not all of it here and at one moment
 	asking   int   // the place of the request that limits are gathered of
 	checks   []weir.Check
 	verdicts []weir.Verdict

@@ -181,7 +181,7 @@ func (l *Live) denyBehind(reqs []Request, d *Decision) error {
 	if v.Allowed, v.RetryAfter = false, max(v.RetryAfter, time.Millisecond); n > burst {
 		v.RetryAfter = max(v.RetryAfter, d.Results[place].wait+time.Millisecond)
 	}
-	d.verdicts[place] = v
+	d.verdicts[place], d.at = v, 0 // it is not of the same moment
 	d.settle(false)
 	return nil
 }
