@@ -21,19 +21,24 @@ import (
 	"github.com/weir-counter/weir/internal/certs/certstest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
+	"github.com/weir-counter/weir/policy"
 )
 
 // world starts the servers that the tests of each language ask, and names them as they expect it, in the
 // environment:
 //
-//	WEIR_TEST_A, B     servers that know nothing of each other
+//	WEIR_TEST_A, B     servers that know nothing of each other; A has one permit with a ttl of 1s for each key jobs:*
 //	WEIR_TEST_LOSING   A, which takes every request, behind a proxy that loses every third answer
 //	WEIR_TEST_SILENT   takes connections and never answers
 //	WEIR_TEST_DOWN     takes none
 //	WEIR_TEST_LOCKED   speaks TLS, wants WEIR_TEST_TOKEN, or a client certificate (CERT, KEY) of the authority CA
 func world(t *testing.T) []string {
 	t.Helper()
-	a, b := nodetest.Start(t, nil), nodetest.Start(t, nil)
+	set, err := policy.Parse("policies.yaml", []byte("limits:\n- {name: jobs, keys: \"jobs:*\", max: 1, ttl: 1s}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := nodetest.Start(t, func(cfg *node.Config) { cfg.Policies.Set = set }), nodetest.Start(t, nil)
 	env := append(os.Environ(), "WEIR_TEST_A=http://"+a.Addr(), "WEIR_TEST_B=http://"+b.Addr(), "WEIR_TEST_LOSING="+losing(t, a.Addr()),
 		"WEIR_TEST_SILENT="+silent(t), "WEIR_TEST_DOWN="+down(t))
 	return append(env, locked(t)...)

@@ -183,6 +183,62 @@ class Deciding(unittest.TestCase):
                     wrong()
                 self.assertIn(e.exception.code, ("unknown_limit", "invalid_count"))
 
+    def test_reserve_settle_refund(self):
+        for address in A, LOSING:
+            key, limit = unique("reserve"), weir.Limit(10, "1m", name="py-reserve")
+            w = weir.Client(address)
+            r = w.reserve(key, limit, 8, ttl="5m")
+            self.assertTrue(r and r.id)
+            denied = w.reserve(key, limit, 3)
+            self.assertTrue(not denied and not denied.id and denied.retry_after > 0)
+            self.assertEqual(w.settle(r.id, 3).limits[0]["used"], 3)
+            again = w.settle(r.id, 5)
+            self.assertTrue(again.again and again.limits[0]["used"] == 3)
+            more = w.reserve(key, limit, 7, give_back=True)
+            self.assertTrue(more)
+            self.assertEqual(w.settle(more.id, 8).over, 1)
+            with self.assertRaises(weir.Error) as e:
+                w.settle("no such id", 1)
+            self.assertEqual(e.exception.code, "unknown_reservation")
+        w = weir.Client(A, allow_timeout=10)
+        self.assertFalse(w.allow(key, limit))
+        self.assertEqual(w.refund(key, limit, 2).refunded, 2)
+        self.assertTrue(w.allow(key, limit, 2))
+        with self.assertRaises(weir.Unavailable):
+            weir.Client(DOWN).reserve(key, limit)
+        self.assertTrue(weir.Client(f"{DOWN},{A}").reserve(unique("over"), limit))
+
+    def test_permits(self):
+        w, key = weir.Client(A), "jobs:" + unique("permit")
+
+        def acquire():
+            try:
+                return w.acquire(key)
+            except weir.Error as e:
+                self.assertTrue(e.code == "at_once" and e.after > 0)  # of a server that has just started, too
+
+        held = []
+        until(lambda: held.append(acquire()) or held[-1], "the server knows who holds permits")
+        permit = held[-1]
+        self.assertTrue(not permit.unmatched and permit.ttl == 1 and permit.until <= time.monotonic() + 1)
+        self.assertTrue(weir.Client(A).acquire("none:" + key).unmatched)
+        try:
+            permit.heartbeat()
+        except weir.Error as lost:
+            self.assertEqual(lost.code, "permit_lost")
+            self.assertGreater(time.monotonic(), permit.until)
+        other = acquire()
+        if other:
+            self.assertGreater(time.monotonic(), permit.until)
+            other.release()
+        permit.release()
+        self.assertFalse(permit.release())
+        with w.acquire(key) as other:
+            pass
+        with self.assertRaises(weir.Error) as e:
+            other.heartbeat()
+        self.assertEqual(e.exception.code, "permit_lost")
+
     def test_fails_open_or_closed(self):
         for address in DOWN, SILENT:
             for fail_open in True, False:

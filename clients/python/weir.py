@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple, Union
 from urllib.parse import quote, urlencode, urlsplit
 
-__all__ = ["Client", "Count", "Decision", "Error", "Limit", "PerSecond", "Stats", "Top", "TopKey", "Unavailable"]
+__all__ = ["Client", "Count", "Decision", "Error", "Limit", "PerSecond", "Permit", "Refund", "Reservation", "Settled", "Stats", "Top", "TopKey", "Unavailable"]
 
 log = logging.getLogger("weir")  # what keeps hits from being counted is logged here
 
@@ -146,6 +146,71 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Reservation:
+    """Admissions that were taken for what a request may need: settle them by id. It is true when the request may pass."""
+
+    allowed: bool
+    id: str = ""  # empty of a denial, and where no limit is for the key
+    retry_after: float = 0  # seconds until it would be allowed
+    limits: List[Dict[str, Any]] = field(default_factory=list)  # what each limit says; none where a lost answer was asked for again
+
+    def __bool__(self) -> bool:
+        return self.allowed
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What came of settling a reservation."""
+
+    again: bool  # it had been settled before, and nothing has changed now
+    over: int  # used beyond the reservation, and not counted
+    limits: List[Dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Refund:
+    """What came of giving admissions back."""
+
+    refunded: int  # by how many more would be allowed
+    limits: List[Dict[str, Any]]
+
+
+class Permit:
+    """One of so many that work for a key at once: a policy with max. In a `with` it is released at the end.
+
+    until is when it may be another's, by time.monotonic(): ttl after the last heartbeat was sent that was answered. Call heartbeat() every
+    third of ttl; once it raises an Error with the code permit_lost, or until is over, stop."""
+
+    def __init__(self, client: "Client", sent: float, answer: Dict[str, Any]):
+        self._client = client
+        self._note(sent, answer)
+
+    def _note(self, sent: float, answer: Dict[str, Any]) -> None:
+        self.id: str = answer["id"]
+        self.ttl: float = answer["ttl_s"]
+        self.unmatched: bool = answer.get("unmatched", False)  # no policy with max is for the key
+        self.until = sent + self.ttl
+
+    def heartbeat(self) -> None:
+        """Keeps the permit for ttl more."""
+        sent = time.monotonic()
+        self._note(sent, self._client._again("POST", "/v1/permits/" + quote(self.id, safe="") + "/heartbeat"))
+
+    def release(self) -> bool:
+        """Gives the permit back. It may be called again: False then."""
+        return self._client._again("DELETE", "/v1/permits/" + quote(self.id, safe=""))["released"]
+
+    def __enter__(self) -> "Permit":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        try:
+            self.release()
+        except (Error, Unavailable):
+            pass  # it is free after its ttl
+
+
+@dataclass(frozen=True)
 class Stats:
     """What became of hits: taken = counted + too_late + rejected + in_doubt + waiting."""
 
@@ -251,14 +316,17 @@ class Client:
         return Top(a["window_s"], a["at"], [TopKey(k["key"], k["lower"], k["estimate"], k["upper"], k["exact"]) for k in a["keys"]], a)
 
     def _ask(self, path: str, query: Dict[str, Any]) -> Dict[str, Any]:
-        target = path + "?" + urlencode({name: value for name, value in query.items() if value is not None}, quote_via=quote)
         wait = 10 if query.get("fresh") else 0  # the most that a server waits for it
+        return self._again("GET", _target(path, query), self._timeout + wait)
+
+    def _again(self, method: str, target: str, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """A request that may be sent again, to one node after the other."""
         for round in range(3):
             error: Exception
             after = 0.0
             for at in self._order():
                 try:
-                    return _object(self._attempt(at, "GET", target, timeout=self._timeout + wait))
+                    return _object(self._attempt(at, method, target, timeout=timeout or self._timeout))
                 except Error as refused:
                     error, after = refused, refused.after
                     if not refused._temporary:
@@ -281,15 +349,10 @@ class Client:
         While nobody decides, fail_open says what the answer is (None: as of the Client, where the default is True, let pass), and
         after three failures nobody waits for a second. A request that is wrong, of an unknown limit or without a token, is an
         Error."""
-        asked: Dict[str, Any] = {"key": key, "n": n}
-        if limit is not None:
-            asked["limit"] = limit._json() if isinstance(limit, Limit) else limit
-        if peek:
-            asked["peek"] = True
         instead = self._fail_open if fail_open is None else fail_open
         if not self._breaker.closed():
             return Decision(instead, False, error=Unavailable("servers did not answer a moment ago", True))
-        body = json.dumps(asked).encode()
+        body = _asked(key, limit, n, peek)
         error: Optional[Exception] = None
         deadline = time.monotonic() + self._allow_timeout
         for at in self._order():
@@ -297,7 +360,7 @@ class Client:
             if left <= 0:
                 break
             try:
-                answer = _object(self._attempt(at, "POST", "/v1/allow", body, {"Content-Type": "application/json"}, left, denials=True))
+                answer = _object(self._attempt(at, "POST", "/v1/allow", body, _JSON, left, denials=True))
                 if "limits" not in answer:
                     raise Unavailable("the answer has no verdicts: is a Weir server at this address?", False)
                 self._breaker.worked()
@@ -315,6 +378,53 @@ class Client:
                     break
         self._breaker.failed()
         return Decision(instead, False, error=error)
+
+    def reserve(
+        self, key: str, limit: Union[None, str, Limit] = None, n: int = 1, *, ttl: Window = "1m", give_back: bool = False,
+    ) -> Reservation:
+        """Takes n admissions for what a request may need, as allow does; settle says how many it did need. What is not settled within
+        ttl stays used, or with give_back is given back. A request whose answer was lost is sent again to the same node, which takes once.
+        It does not fail open: where nobody decides it is Unavailable, and something may have been taken."""
+        query = {"id": uuid.uuid4().hex, "ttl": ttl, "unsettled": "returned" if give_back else None}
+        body, error = _asked(key, limit, n), Exception()
+        order = self._order()
+        for round in range(3):
+            try:
+                answer = _object(self._attempt(order[0], "POST", _target("/v1/reserve", query), body, _JSON, self._timeout, denials=True))
+                return Reservation(answer["allowed"], answer.get("id", ""), answer.get("retry_after_s", 0), answer["limits"])
+            except Error as refused:
+                error = refused
+                if refused.status < 500:
+                    raise
+            except Unavailable as away:
+                error = away
+                if away.unsent and len(order) > 1:
+                    order = order[1:]  # nothing of it left: another may as well
+                    continue
+            if round < 2:
+                time.sleep(_pause(round))
+        raise error
+
+    def settle(self, id: str, used: int, *, debt: bool = False) -> Settled:
+        """Says how many of each limit of a reservation were used: the rest is given back. What was used beyond it counts with debt, whatever the
+        limits say, and else only if they have room for it. It may be sent again. A reservation that is not known is an Error
+        with the code unknown_reservation."""
+        answer = self._again("POST", _target("/v1/settle", {"id": id, "used": used, "over": "debt" if debt else None}))
+        return Settled(answer.get("again", False), answer.get("over", 0), answer["limits"])
+
+    def refund(self, key: str, limit: Union[None, str, Limit] = None, n: int = 1, *, taken: Optional[float] = None) -> Refund:
+        """Gives back what allow took for the same arguments, at the Unix time taken, or without it the newest admissions. It is asked once:
+        sent again it would give back twice."""
+        target = _target("/v1/refund", {"taken": taken})
+        answer = _object(self._attempt(self._order()[0], "POST", target, _asked(key, limit, n), _JSON, self._timeout))
+        return Refund(answer["refunded"], answer["limits"])
+
+    def acquire(self, key: str, limit: Optional[str] = None) -> Permit:
+        """Takes a permit of all policies with max that are for a key, or of the one that limit names. When as many are held as may be it is an Error with
+        the code at_once, whose after says when the first is free if its holder is silent. It is asked once: a permit whose answer was lost is free
+        after its ttl."""
+        sent = time.monotonic()
+        return Permit(self, sent, _object(self._attempt(self._order()[0], "POST", _target("/v1/permits", {"key": key, "limit": limit}), timeout=self._timeout)))
 
     # Nodes
 
@@ -347,6 +457,24 @@ class Client:
     def _failed(self, at: int) -> None:
         if self._good == at:
             self._good = (at + 1) % len(self._nodes)
+
+
+_JSON = {"Content-Type": "application/json"}
+
+
+def _target(path: str, query: Dict[str, Any]) -> str:
+    asked = urlencode({name: value for name, value in query.items() if value is not None}, quote_via=quote)
+    return path + "?" + asked if asked else path
+
+
+def _asked(key: str, limit: Union[None, str, Limit], n: int, peek: bool = False) -> bytes:
+    """What is asked of limits, as the body of a request."""
+    asked: Dict[str, Any] = {"key": key, "n": n}
+    if limit is not None:
+        asked["limit"] = limit._json() if isinstance(limit, Limit) else limit
+    if peek:
+        asked["peek"] = True
+    return json.dumps(asked).encode()
 
 
 def _object(text: bytes) -> Dict[str, Any]:

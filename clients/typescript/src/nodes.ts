@@ -9,6 +9,8 @@ const unsent = new Set([
 export interface Sent {
   /** Makes it a POST. */
   body?: string;
+  /** Default: POST with a body, else GET. */
+  method?: string;
   type?: string;
   idempotencyKey?: string;
   /** A 429 without a code is a decision. */
@@ -18,6 +20,11 @@ export interface Sent {
 /** Milliseconds before the next attempt: 100, doubled each time up to 5000, up to a half of it taken off at random. */
 export function pause(failures: number): number {
   return Math.min(5000, 100 * 2 ** Math.min(failures, 10)) * (0.5 + Math.random() / 2);
+}
+
+/** A name that no other request has. */
+export function unique(): string {
+  return globalThis.crypto?.randomUUID?.() ?? [Date.now(), ...[1, 2, 3].map(() => Math.random())].map((x) => x.toString(36).replace("0.", "")).join("-");
 }
 
 /** A timer that does not keep a program running. */
@@ -64,7 +71,7 @@ export class Node {
     try {
       const by = this.#fetch; // fetch of a browser wants no this
       answer = await by(this.#base + target, {
-        method: sent.body === undefined ? "GET" : "POST", headers, signal: abort.signal, redirect: "error",
+        method: sent.method ?? (sent.body === undefined ? "GET" : "POST"), headers, signal: abort.signal, redirect: "error",
         ...(sent.body === undefined ? {} : { body: sent.body }),
       });
       text = await answer.text();

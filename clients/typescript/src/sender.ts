@@ -1,5 +1,5 @@
 import { UnavailableError, WeirError } from "./errors.js";
-import { pause, timer, type Nodes } from "./nodes.js";
+import { pause, timer, type Nodes, unique } from "./nodes.js";
 
 /** What became of hits: taken = counted + tooLate + rejected + inDoubt + waiting. */
 export interface Stats {
@@ -379,7 +379,7 @@ function parts(lines: Line[]): Line[][] {
 }
 
 function newBatch(lines: Line[], generation: number): Batch {
-  return { lines, generation, key: globalThis.crypto?.randomUUID?.() ?? [Date.now(), ...[1, 2, 3].map(() => Math.random())].map((x) => x.toString(36).replace("0.", "")).join("-") };
+  return { lines, generation, key: unique() };
 }
 
 /** Senders with hits, which are sent when Node.js has nothing left to do. */

@@ -13,7 +13,7 @@
  */
 
 import { Sender } from "./sender.js";
-import { Node, Nodes, pause, sleep } from "./nodes.js";
+import { Node, Nodes, pause, sleep, unique } from "./nodes.js";
 import { UnavailableError, WeirError } from "./errors.js";
 import type { Stats } from "./sender.js";
 
@@ -114,6 +114,44 @@ export interface Decision {
   error?: Error;
 }
 
+/** Admissions that were taken for what a request may need, to be settled by id. */
+export interface Reservation {
+  allowed: boolean;
+  /** Empty of a denial, and where no limit is for the key. */
+  id: string;
+  /** Seconds until it would be allowed. */
+  retryAfter: number;
+  /** None where a lost answer was asked for again. */
+  limits: LimitState[];
+}
+
+/** What came of settling a reservation. */
+export interface Settled {
+  id: string;
+  /** It had been settled before, and nothing has changed now. */
+  again?: boolean;
+  /** Used beyond the reservation, and not counted. */
+  over?: number;
+  limits: { name: string; key: string; reserved: number; used: number; refunded: number; over?: number; remaining: number }[];
+}
+
+/** What came of giving admissions back. */
+export interface Refund {
+  /** By how many more would be allowed. */
+  refunded: number;
+  limits: { name: string; key: string; refunded: number; remaining: number }[];
+}
+
+export interface ReserveOptions {
+  limit?: string | Limit;
+  /** Default 1. */
+  n?: number;
+  /** Within which it is settled. Default "1m". */
+  ttl?: Duration;
+  /** What is not settled is given back; else it stays used. */
+  giveBack?: boolean;
+}
+
 export interface Asking {
   /** The end of the window, Unix seconds. Default: the server's now. */
   at?: number;
@@ -209,10 +247,7 @@ export class Client {
   async allow(key: string, o: AllowOptions = {}): Promise<Decision> {
     const undecided = (error: Error): Decision => ({ allowed: o.failOpen ?? this.#failOpen, decided: false, retryAfter: 0, limits: [], error });
     if (this.#failures >= 3 && Date.now() < this.#until) return undecided(new UnavailableError("servers did not answer a moment ago", true));
-    const asked: Record<string, unknown> = { key, n: o.n ?? 1 };
-    if (o.limit !== undefined) asked["limit"] = o.limit;
-    if (o.peek) asked["peek"] = true;
-    const body = JSON.stringify(asked);
+    const body = asked(key, o);
     const deadline = Date.now() + this.#allowTimeout;
     let last: Error = new UnavailableError("no server was asked in time", true);
     for (const at of this.#nodes.order()) {
@@ -239,15 +274,57 @@ export class Client {
     return undecided(last);
   }
 
-  async #ask<T>(path: string, query: Record<string, string | number | undefined>): Promise<T> {
-    const q = new URLSearchParams();
-    for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== "") q.set(name, String(value));
+  /**
+   * Takes n admissions for what a request may need, as allow() does; settle() says how many it did need. A request whose answer was lost
+   * is sent again to the same node, which takes once. It does not fail open: where nobody decides it throws, and something may have been taken.
+   */
+  async reserve(key: string, o: ReserveOptions = {}): Promise<Reservation> {
+    const path = target("/v1/reserve", { id: unique(), ttl: o.ttl, unsettled: o.giveBack ? "returned" : undefined });
+    const sent = { body: asked(key, o), type: "application/json", denials: true };
+    let order = this.#nodes.order();
+    for (let round = 0; ; round++) {
+      try {
+        const a = (await this.#nodes.attempt(order[0]!, path, sent, this.#timeout)) as Record<string, unknown>;
+        return { allowed: a["allowed"] === true, id: String(a["id"] ?? ""), retryAfter: Number(a["retry_after_s"] ?? 0), limits: a["limits"] as LimitState[] };
+      } catch (e) {
+        if ((e instanceof WeirError && e.status < 500) || round === 2) throw e;
+        if (e instanceof UnavailableError && e.unsent && order.length > 1) order = order.slice(1); // nothing of it left: another may as well
+        else await sleep(pause(round));
+      }
+    }
+  }
+
+  /**
+   * Says how many of each limit of a reservation were used: the rest is given back. What was used beyond it counts with debt, whatever the
+   * limits say, and else only if they have room for it. It may be sent again. One that is not known throws unknown_reservation.
+   */
+  settle(id: string, used: number, o: { debt?: boolean } = {}): Promise<Settled> {
+    return this.#ask<Settled>("/v1/settle", { id, used, over: o.debt ? "debt" : undefined }, "POST");
+  }
+
+  /** Gives back what allow() took for the same arguments, at the Unix time taken, or without it the newest admissions. It is asked once: sent again it would give back twice. */
+  async refund(key: string, o: { limit?: string | Limit; n?: number; taken?: number } = {}): Promise<Refund> {
+    const sent = { body: asked(key, o), type: "application/json" };
+    return (await this.#nodes.attempt(this.#nodes.order()[0]!, target("/v1/refund", { taken: o.taken }), sent, this.#timeout)) as Refund;
+  }
+
+  /**
+   * Takes a permit of all policies with max that are for a key, or of the one that limit names. When as many are held as may be it throws at_once, whose
+   * after says in how many ms the first is free if its holder is silent. It is asked once: a permit whose answer was lost is free after its ttl.
+   */
+  async acquire(key: string, limit?: string): Promise<Permit> {
+    const sent = Date.now();
+    const answer = await this.#nodes.attempt(this.#nodes.order()[0]!, target("/v1/permits", { key, limit }), { method: "POST" }, this.#timeout);
+    return new Permit((path, method) => this.#ask(path, {}, method), sent, answer as PermitAnswer);
+  }
+
+  async #ask<T>(path: string, query: Record<string, string | number | undefined>, method = "GET"): Promise<T> {
     const timeout = this.#timeout + (query["fresh"] === undefined ? 0 : 10_000); // the most that a server waits for it
     for (let round = 0; ; round++) {
       let last: Error | undefined;
       for (const at of this.#nodes.order()) {
         try {
-          return (await this.#nodes.attempt(at, `${path}?${q}`, {}, timeout)) as T;
+          return (await this.#nodes.attempt(at, target(path, query), { method }, timeout)) as T;
         } catch (e) {
           if (e instanceof WeirError && !e.temporary) throw e;
           last = e as Error;
@@ -257,4 +334,58 @@ export class Client {
       await sleep(Math.min(Math.max(pause(round), last instanceof WeirError ? last.after : 0), 1000));
     }
   }
+}
+
+interface PermitAnswer {
+  id: string;
+  ttl_s: number;
+  unmatched?: boolean;
+}
+
+/** One of so many that work for a key at once: a policy with max. */
+export class Permit {
+  #ask: <T>(path: string, method: string) => Promise<T>;
+  id = "";
+  /** Milliseconds. Call heartbeat() every third of it. */
+  ttl = 0;
+  /** No policy with max is for the key. */
+  unmatched = false;
+  /** When it may be another's, by Date.now(): ttl after the last heartbeat was sent that was answered. Then stop. */
+  until = 0;
+
+  /** @internal */
+  constructor(ask: <T>(path: string, method: string) => Promise<T>, sent: number, answer: PermitAnswer) {
+    this.#ask = ask;
+    this.#note(sent, answer);
+  }
+
+  #note(sent: number, answer: PermitAnswer): void {
+    this.id = answer.id;
+    this.ttl = answer.ttl_s * 1000;
+    this.unmatched = answer.unmatched ?? false;
+    this.until = sent + this.ttl;
+  }
+
+  /** Keeps the permit for ttl more. It throws permit_lost once it is lost: stop, and take another. */
+  async heartbeat(): Promise<void> {
+    const sent = Date.now();
+    this.#note(sent, await this.#ask<PermitAnswer>(`/v1/permits/${encodeURIComponent(this.id)}/heartbeat`, "POST"));
+  }
+
+  /** Gives the permit back. It may be called again: false then. */
+  async release(): Promise<boolean> {
+    return (await this.#ask<{ released: boolean }>(`/v1/permits/${encodeURIComponent(this.id)}`, "DELETE")).released;
+  }
+}
+
+/** What is asked of limits, as the body of a request. */
+function asked(key: string, o: { limit?: string | Limit; n?: number; peek?: boolean }): string {
+  return JSON.stringify({ key, n: o.n ?? 1, limit: o.limit, peek: o.peek || undefined });
+}
+
+function target(path: string, query: Record<string, string | number | undefined>): string {
+  const q = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== "") q.set(name, String(value));
+  const text = String(q);
+  return text ? `${path}?${text}` : path;
 }

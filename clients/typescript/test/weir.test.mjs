@@ -155,6 +155,59 @@ test("allow", async () => {
   await assert.rejects(w.allow(key, { limit, n: 3 }), { code: "invalid_count" });
 });
 
+test("reserve, settle, refund", async () => {
+  const limit = { n: 10, per: "1m", name: "ts-reserve" };
+  let key;
+  for (const address of [A, LOSING]) {
+    key = unique("reserve");
+    const w = new Client(address);
+    const r = await w.reserve(key, { limit, n: 8, ttl: "5m" });
+    assert.ok(r.allowed && r.id);
+    const denied = await w.reserve(key, { limit, n: 3 });
+    assert.ok(!denied.allowed && !denied.id && denied.retryAfter > 0);
+    assert.equal((await w.settle(r.id, 3)).limits[0].used, 3);
+    const again = await w.settle(r.id, 5);
+    assert.ok(again.again && again.limits[0].used === 3);
+    const more = await w.reserve(key, { limit, n: 7, giveBack: true });
+    assert.equal((await w.settle(more.id, 8)).over, 1);
+    await assert.rejects(w.settle("no such id", 1), { code: "unknown_reservation" });
+  }
+  const w = new Client(A, { allowTimeout: 10_000 });
+  assert.ok(!(await w.allow(key, { limit })).allowed);
+  assert.equal((await w.refund(key, { limit, n: 2 })).refunded, 2);
+  assert.ok((await w.allow(key, { limit, n: 2 })).allowed);
+  await assert.rejects(new Client(DOWN).reserve(key, { limit }), UnavailableError);
+  assert.ok((await new Client(`${DOWN},${A}`).reserve(unique("over"), { limit })).allowed);
+});
+
+test("permits", async () => {
+  const [w, key] = [new Client(A), "jobs:" + unique("permit")];
+  const acquire = async () => {
+    try {
+      return await w.acquire(key);
+    } catch (e) {
+      assert.ok(e.code === "at_once" && e.after > 0, e); // of a server that has just started, too
+    }
+  };
+  let permit;
+  await until(async () => (permit = await acquire()), "the server knows who holds permits");
+  assert.ok(!permit.unmatched && permit.ttl === 1000 && permit.until <= Date.now() + 1000);
+  assert.ok((await w.acquire("none:" + key)).unmatched);
+  try {
+    await permit.heartbeat();
+  } catch (e) {
+    assert.ok(e.code === "permit_lost" && Date.now() > permit.until, e);
+  }
+  const other = await acquire();
+  assert.ok(!other || Date.now() >= permit.until);
+  await other?.release();
+  await permit.release();
+  assert.ok(!(await permit.release()));
+  const last = await w.acquire(key, "jobs");
+  assert.ok(await last.release() || Date.now() >= last.until);
+  await assert.rejects(last.heartbeat(), { code: "permit_lost" });
+});
+
 test("fails open or closed", async () => {
   for (const address of [DOWN, SILENT]) {
     for (const failOpen of [true, false]) {
