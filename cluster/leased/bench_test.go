@@ -2,10 +2,10 @@ package leased_test
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/policy"
 )
@@ -17,27 +17,27 @@ func BenchmarkHotKey(b *testing.B) {
   - {name: node, keys: "node:*", limit: 100_000_000, per: 10m, where: node}
   - {name: leased, keys: "leased:*", limit: 100_000_000, per: 10m, where: leased}
 `, journal.DefaultConfig().FlushEvery)
-	for i := range c.nodes {
-		c.decided(i, "leased:k")
+	for i := range clustertest.Size {
+		c.Decided(i, "leased:k")
 	}
 	for _, key := range []string{"node:k", "leased:k"} {
-		for i := range c.nodes {
+		for i := range clustertest.Size {
 			warm := time.Now().Add(3 * time.Second)
 			for n := 0; key == "leased:k" && time.Now().Before(warm); n++ {
-				c.take(i, key)
+				c.Take(i, key)
 			}
 			b.Run(fmt.Sprintf("%s/n%d", key[:len(key)-2], i+1), func(b *testing.B) {
-				n := c.at(i)
-				before := n.leased.Stats()
+				n := c.At(i)
+				before := n.Decider.Stats()
 				var d policy.Decision
 				reqs := []policy.Request{{Key: key, N: 1}}
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := n.live.Take(reqs, &d); err != nil || !d.Allowed {
+					if err := n.Live.Take(reqs, &d); err != nil || !d.Allowed {
 						b.Fatalf("%+v, %v", d, err)
 					}
 				}
-				if after := n.leased.Stats(); key == "leased:k" {
+				if after := n.Decider.Stats(); key == "leased:k" {
 					b.ReportMetric(float64(after.Asked-before.Asked)/float64(b.N), "messages/op")
 				}
 			})
@@ -50,28 +50,15 @@ func BenchmarkHotKey(b *testing.B) {
 func BenchmarkColdKeys(b *testing.B) {
 	c := newCluster(b, "limits:\n  - {name: cold, keys: \"cold:*\", limit: 5, per: 1m, where: leased}\n", journal.DefaultConfig().FlushEvery)
 	for k := range 200 { // of all groups
-		c.decided(0, fmt.Sprint("cold:", k))
+		c.Decided(0, fmt.Sprint("cold:", k))
 	}
 	for _, callers := range []int{1, 32} {
 		b.Run(fmt.Sprintf("%d callers", callers), func(b *testing.B) {
-			var asking sync.WaitGroup
-			keys := make(chan string)
-			for range callers {
-				asking.Go(func() {
-					for key := range keys {
-						if d := c.takeDecided(0, key); !d.Allowed {
-							b.Errorf("%+v", d.Results)
-						}
-					}
-				})
-			}
-			n := 0
-			for b.Loop() {
-				n++
-				keys <- fmt.Sprintf("cold:%d:%d:%d", callers, b.N, n)
-			}
-			close(keys)
-			asking.Wait()
+			clustertest.Measure(b, callers, func(n int, _ *policy.Decision) {
+				if d := c.TakeDecided(0, fmt.Sprintf("cold:%d:%d:%d", callers, b.N, n)); !d.Allowed {
+					b.Errorf("%+v", d.Results)
+				}
+			})
 		})
 	}
 }

@@ -2,191 +2,41 @@ package leased_test
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/cluster/join"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/cluster/leased"
 	"github.com/weir-counter/weir/cluster/strict"
-	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/policy"
 )
 
 // testTTL is short, so that tests see many holders.
 const testTTL = 3 * time.Second
 
-// cluster is nodes of one cluster in this process.
-type cluster struct {
-	t        testing.TB
-	policies *policy.Set
-	cfgs     []journal.Config
-
-	mu    sync.Mutex
-	nodes []*node // nil: down
+// decider is what decides on a node: its leased limits, and who holds what.
+type decider struct {
+	*leased.Leased
+	strict *strict.Strict
 }
 
-// node is one life of a node.
-type node struct {
-	engine  *weir.Engine
-	journal *journal.Journal
-	strict  *strict.Strict
-	leased  *leased.Leased
-	live    *policy.Live
+func (d decider) Close(ctx context.Context) error {
+	d.Leased.Close()
+	return d.strict.Close(ctx)
 }
 
-func newCluster(t testing.TB, policies string, flushEvery time.Duration) *cluster {
+func newCluster(t testing.TB, policies string, flushEvery time.Duration) *clustertest.Cluster[decider] {
 	t.Helper()
-	const size = 3
-	set, err := policy.Parse("p.yaml", []byte(policies))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cluster{t: t, policies: set, nodes: make([]*node, size)}
-	addrs := jointest.Addrs(t, size)
-	for i := range size {
-		c.cfgs = append(c.cfgs, journal.Config{
-			Dir: t.TempDir(), FlushEvery: flushEvery, SnapshotBytes: 1 << 20,
-			Join:   join.Config{Cluster: "test", Node: fmt.Sprintf("n%d", i+1), Addr: addrs[i], Peers: addrs, Secret: jointest.Secret},
-			Logger: jointest.Logger(t, slog.LevelError+1),
+	return clustertest.New(t, policies, flushEvery, func(ctx context.Context, o clustertest.Opening) (decider, policy.Cluster, error) {
+		d := decider{Leased: leased.New(leased.Config{Engine: o.Engine, Node: o.Name, Logger: o.Logger})}
+		var err error
+		d.strict, err = strict.Open(ctx, strict.Config{
+			Journal: o.Journal, Engine: o.Engine, Node: o.Name, TTL: testTTL, Lender: d.Lender(), Logger: o.Logger,
 		})
-	}
-	t.Cleanup(func() {
-		for i := range c.nodes {
-			c.crash(i)
+		if err != nil {
+			return d, policy.Cluster{}, err
 		}
+		d.Run(d.strict)
+		return d, policy.Cluster{Strict: d.strict, Leased: d.Leased}, nil
 	})
-	c.start()
-	return c
-}
-
-// start starts all nodes that are down, at once.
-func (c *cluster) start() {
-	c.t.Helper()
-	var starting sync.WaitGroup
-	for i := range c.nodes {
-		if c.at(i) == nil {
-			starting.Go(func() {
-				n, err := c.open(i)
-				if err != nil {
-					c.t.Errorf("node %d: %v", i+1, err)
-					return
-				}
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				c.nodes[i] = n
-			})
-		}
-	}
-	starting.Wait()
-	if c.t.Failed() {
-		c.t.FailNow()
-	}
-}
-
-func (c *cluster) open(i int) (*node, error) {
-	n := &node{}
-	var err error
-	if n.engine, err = weir.New(weir.Config{Partitions: 32, Gather: true}); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(c.t.Context(), jointest.Patience)
-	defer cancel()
-	if n.journal, err = journal.Open(ctx, n.engine, c.cfgs[i], nil); err != nil {
-		return nil, err
-	}
-	name := c.cfgs[i].Join.Node
-	n.leased = leased.New(leased.Config{Engine: n.engine, Node: name, Logger: c.cfgs[i].Logger})
-	n.strict, err = strict.Open(ctx, strict.Config{
-		Journal: n.journal, Engine: n.engine, Node: name, TTL: testTTL, Lender: n.leased.Lender(), Logger: c.cfgs[i].Logger,
-	})
-	if err != nil {
-		return nil, err
-	}
-	n.leased.Run(n.strict)
-	n.live, err = policy.NewClusterLive(n.engine, c.policies, policy.Cluster{
-		Node: name, Nodes: func() int { return len(c.nodes) }, Strict: n.strict, Leased: n.leased,
-	})
-	return n, err
-}
-
-func (c *cluster) at(i int) *node {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.nodes[i]
-}
-
-func (c *cluster) down(i int) *node {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := c.nodes[i]
-	c.nodes[i] = nil
-	return n
-}
-
-// crash ends a node as kill -9 would: nothing is flushed, no lease given back.
-func (c *cluster) crash(i int) {
-	n := c.down(i)
-	if n == nil {
-		return
-	}
-	n.journal.Joined().Close() // before anything else can be said
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	n.leased.Close()
-	_ = n.strict.Close(over)  // it can't give leases back
-	_ = n.journal.Close(over) // nor flush
-	n.engine.Close()
-}
-
-// leave stops a node as it should be stopped.
-func (c *cluster) leave(i int) {
-	c.t.Helper()
-	n := c.down(i)
-	ctx, cancel := context.WithTimeout(context.Background(), jointest.Patience)
-	defer cancel()
-	n.leased.Close()
-	if err := n.strict.Close(ctx); err != nil {
-		c.t.Errorf("node %d: %v", i+1, err)
-	}
-	if err := n.journal.Close(ctx); err != nil {
-		c.t.Errorf("node %d: %v", i+1, err)
-	}
-	n.engine.Close()
-}
-
-// decided waits until a node has its leased limits decided.
-func (c *cluster) decided(i int, key string) {
-	c.t.Helper()
-	jointest.Eventually(c.t, fmt.Sprintf("node %d gets answers for %s", i+1, key), func() bool {
-		var d policy.Decision
-		if err := c.at(i).live.Peek([]policy.Request{{Key: key, N: 1}}, &d); err != nil {
-			c.t.Fatal(err)
-		}
-		return d.Results[0].Away == ""
-	})
-}
-
-// take asks one node for one admission.
-func (c *cluster) take(i int, key string) policy.Decision {
-	c.t.Helper()
-	var d policy.Decision
-	if err := c.at(i).live.Take([]policy.Request{{Key: key, N: 1}}, &d); err != nil {
-		c.t.Fatal(err)
-	}
-	return d
-}
-
-// takeDecided is take, again while nobody decides: leases move when nodes come.
-func (c *cluster) takeDecided(i int, key string) (d policy.Decision) {
-	c.t.Helper()
-	jointest.Eventually(c.t, fmt.Sprintf("node %d gets a decision for %s", i+1, key), func() bool {
-		d = c.take(i, key)
-		return d.Results[0].Away == ""
-	})
-	return d
 }

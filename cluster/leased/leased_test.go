@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/policy"
 )
@@ -13,18 +14,18 @@ import (
 func TestColdKeys(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "limits:\n  - {name: h, keys: \"h:*\", limit: 10, per: 1h, where: leased}\n", 5*time.Millisecond)
-	for i := range c.nodes {
-		c.decided(i, "h:a")
+	for i := range clustertest.Size {
+		c.Decided(i, "h:a")
 	}
 	for n := range 6 {
-		if d := c.takeDecided(n%3, "h:a"); !d.Allowed {
+		if d := c.TakeDecided(n%3, "h:a"); !d.Allowed {
 			t.Fatalf("number %d: %+v", n+1, d.Results)
 		}
 	}
-	c.crash(0)
+	c.Crash(0)
 	admitted := 6
 	for n := range 6 {
-		if c.takeDecided(1+n%2, "h:a").Allowed {
+		if c.TakeDecided(1+n%2, "h:a").Allowed {
 			admitted++
 		}
 	}
@@ -37,10 +38,10 @@ func TestColdKeys(t *testing.T) {
 func TestAKeyTwice(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "limits:\n  - {name: h, keys: \"h:*\", limit: 10, per: 1h, where: leased}\n", 5*time.Millisecond)
-	c.decided(1, "h:a")
+	c.Decided(1, "h:a")
 	var d policy.Decision
 	jointest.Eventually(t, "a key that is asked for twice is decided", func() bool {
-		if err := c.at(1).live.Take([]policy.Request{{Key: "h:a", N: 2}, {Key: "h:a", N: 3}}, &d); err != nil {
+		if err := c.At(1).Live.Take([]policy.Request{{Key: "h:a", N: 2}, {Key: "h:a", N: 3}}, &d); err != nil {
 			t.Fatal(err)
 		}
 		return d.Results[0].Away == "" && d.Results[1].Away == ""
@@ -49,7 +50,7 @@ func TestAKeyTwice(t *testing.T) {
 		t.Errorf("%+v", d.Results)
 	}
 	jointest.Eventually(t, "no more than the burst is decided", func() bool {
-		if err := c.at(1).live.Take([]policy.Request{{Key: "h:a", N: 3}, {Key: "h:a", N: 3}}, &d); err != nil {
+		if err := c.At(1).Live.Take([]policy.Request{{Key: "h:a", N: 3}, {Key: "h:a", N: 3}}, &d); err != nil {
 			t.Fatal(err)
 		}
 		return d.Results[0].Away == "" && d.Results[1].Away == ""
@@ -63,15 +64,15 @@ func TestAKeyTwice(t *testing.T) {
 func TestHotKey(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "limits:\n  - {name: m, keys: \"m:*\", limit: 600_000, per: 10s, where: leased}\n", 100*time.Millisecond)
-	for i := range c.nodes {
-		c.decided(i, "m:a")
+	for i := range clustertest.Size {
+		c.Decided(i, "m:a")
 	}
 	jointest.Eventually(t, "a second without messages and denials", func() bool { // a machine that is busy has others between
-		before := c.at(1).leased.Stats()
+		before := c.At(1).Decider.Stats()
 		admitted, denied := 0, 0
 		for end := time.Now().Add(time.Second); time.Now().Before(end); {
 			for range 100 {
-				if c.take(1, "m:a").Allowed {
+				if c.Take(1, "m:a").Allowed {
 					admitted++
 				} else {
 					denied++
@@ -79,7 +80,7 @@ func TestHotKey(t *testing.T) {
 			}
 			<-time.After(10 * time.Millisecond)
 		}
-		after := c.at(1).leased.Stats()
+		after := c.At(1).Decider.Stats()
 		local, asked := after.Local-before.Local, after.Asked-before.Asked
 		t.Logf("%d admitted, %d denied, %d locally, %d messages: %+v", admitted, denied, local, asked, after)
 		return admitted > 0 && denied <= admitted/100 && asked <= local/20

@@ -2,11 +2,10 @@ package query
 
 import (
 	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/policy"
@@ -47,40 +46,14 @@ func BenchmarkSharedLimit(b *testing.B) {
 	key := nodes[1].keysOf()[0]
 	for name, n := range map[string]*limited{"held": nodes[1], "elsewhere": nodes[0]} {
 		for _, callers := range []int{1, 32} {
-			b.Run(fmt.Sprintf("%s/%d callers", name, callers), func(b *testing.B) { n.measure(b, key, callers) })
+			b.Run(fmt.Sprintf("%s/%d callers", name, callers), func(b *testing.B) {
+				clustertest.Measure(b, callers, func(_ int, d *policy.Decision) {
+					if err := n.live.Take([]policy.Request{{Key: key, N: 1}}, d); err != nil || d.Results[0].Away != "" {
+						b.Errorf("%+v, %v", d.Results, err)
+					}
+				})
+			})
 		}
-	}
-}
-
-func (n *limited) measure(b *testing.B, key string, callers int) {
-	var mu sync.Mutex
-	var all []time.Duration
-	var asking sync.WaitGroup
-	asks := make(chan struct{})
-	for range callers {
-		asking.Go(func() {
-			var d policy.Decision
-			var took []time.Duration
-			for range asks {
-				began := time.Now()
-				if err := n.live.Take([]policy.Request{{Key: key, N: 1}}, &d); err != nil || d.Results[0].Away != "" {
-					b.Errorf("%+v, %v", d.Results, err)
-				}
-				took = append(took, time.Since(began))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, took...)
-		})
-	}
-	for b.Loop() {
-		asks <- struct{}{}
-	}
-	close(asks)
-	asking.Wait()
-	slices.Sort(all)
-	for _, q := range []int{50, 99} {
-		b.ReportMetric(float64(all[(len(all)-1)*q/100].Nanoseconds())/1e6, fmt.Sprintf("p%d-ms", q))
 	}
 }
 

@@ -4,13 +4,12 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/cluster/join/jointest"
-	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
 
@@ -22,21 +21,8 @@ const brutePolicies = `limits:
   - {name: all, keys: "a:*", limit: 100_000, per: 1h, where: strict}
 `
 
-// admission is one that was told, between two times.
-type admission struct {
-	key           string
-	before, after int64 // Unix ns
-}
-
-// asker asks all nodes for all keys until it is stopped.
-type asker struct {
-	mu       sync.Mutex
-	admitted []admission
-	denied   int
-	away     int
-}
-
-func (a *asker) run(c *cluster, i int, keys []string, over <-chan struct{}) {
+// ask asks a node for all keys until it is stopped.
+func (c *cluster) ask(t *testing.T, i int, keys []string, log *clustertest.Log, over <-chan struct{}) {
 	random := rand.New(rand.NewPCG(uint64(i), 5))
 	var d policy.Decision
 	for {
@@ -45,27 +31,14 @@ func (a *asker) run(c *cluster, i int, keys []string, over <-chan struct{}) {
 			return
 		case <-time.After(10 * time.Millisecond):
 		}
-		n := c.at(i)
+		n := c.At(i)
 		if n == nil {
 			continue
 		}
-		key := keys[random.IntN(len(keys))]
-		before := time.Now().UnixNano()
-		if err := n.live.Take([]policy.Request{{Key: key, N: 1}}, &d); err != nil {
-			c.t.Error(err)
+		if err := log.Take(n.Live, keys[random.IntN(len(keys))], &d); err != nil {
+			t.Error(err)
 			return
 		}
-		after := time.Now().UnixNano()
-		a.mu.Lock()
-		switch {
-		case d.Allowed:
-			a.admitted = append(a.admitted, admission{key, before, after})
-		case d.Results[0].Away != "":
-			a.away++
-		default:
-			a.denied++
-		}
-		a.mu.Unlock()
 	}
 }
 
@@ -83,112 +56,59 @@ func TestNeverOver(t *testing.T) {
 			keys = append(keys, fmt.Sprint(kind, ":", k))
 		}
 	}
-	var a asker
+	var log clustertest.Log
 	var asking sync.WaitGroup
 	over := make(chan struct{})
-	for i := range c.nodes {
-		c.decided(i, keys[0])
+	for i := range clustertest.Size {
+		c.Decided(i, keys[0])
 		for range 2 {
-			asking.Go(func() { a.run(c, i, keys, over) })
+			asking.Go(func() { c.ask(t, i, keys, &log, over) })
 		}
 	}
 	random := rand.New(rand.NewPCG(3, 3))
 	for round := range 3 * *bruteRounds {
-		fault := []string{"crash", "leave", "cut off"}[round%3]
-		victim := c.holder(keys[random.IntN(len(keys))])
+		fault := clustertest.Faults[round%3]
+		victim := c.holder(t, keys[random.IntN(len(keys))])
 		time.Sleep(time.Second + time.Duration(random.IntN(100))*time.Millisecond)
-		switch fault {
-		case "crash":
-			c.crash(victim)
-		case "leave":
-			c.leave(victim)
-		case "cut off": // it goes on and is asked, and does not know what the others do
-			c.at(victim).journal.Joined().Close()
-			time.Sleep(testTTL)
-			c.crash(victim)
-		}
+		c.Fail(victim, fault, testTTL)
 		for _, key := range keys {
-			c.holder(key) // another
+			c.holder(t, key) // another
 		}
 		time.Sleep(time.Second)
-		c.start()
-		a.mu.Lock()
-		t.Logf("%d: %s of n%d: %d admitted, %d denied, %d away so far", round, fault, victim+1, len(a.admitted), a.denied, a.away)
-		a.mu.Unlock()
+		c.Start()
+		t.Logf("%d: %s of n%d: %v", round, fault, victim+1, &log)
 	}
 	close(over)
 	asking.Wait()
 	for _, key := range keys {
 		if key[0] == 'a' {
-			c.allKnown(key, a.told())
+			c.allKnown(t, key, log.Told(key))
 		}
 	}
-	for _, p := range c.policies.Policies() {
-		plan, err := limit.New(p.Limit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		most, worst := p.Limit.Burst, uint64(0)
-		if p.Limit.Algorithm == limit.GCRA {
-			most = 2*p.Limit.Burst - 1
-		}
-		for _, key := range keys {
-			if key[0] == p.Keys[0] {
-				worst = max(worst, mostWithin(a.told(), key, int64(plan.Interval())))
-			}
-		}
-		t.Logf("%s: %d within %v, at most %d may be", p.Name, worst, plan.Interval(), most)
+	for _, p := range c.Policies.Policies() {
+		worst, most := log.Worst(t, p, keys)
 		if worst > most || worst == 0 {
-			t.Errorf("%s: %d within %v, at most %d may be, and some must", p.Name, worst, plan.Interval(), most)
+			t.Errorf("%s: %d within an interval, at most %d may be, and some must", p.Name, worst, most)
 		}
 	}
 }
 
 // allKnown checks that all admissions of a key that were told count at its holder.
-func (c *cluster) allKnown(key string, told []admission) {
-	c.t.Helper()
-	n := uint64(0)
-	for _, a := range told {
-		if a.key == key {
-			n++
-		}
-	}
+func (c *cluster) allKnown(t *testing.T, key string, told []clustertest.Admission) {
+	t.Helper()
+	n := uint64(len(told))
 	var holder int
 	var d policy.Decision
-	jointest.Eventually(c.t, "the holder of "+key+" answers", func() bool { // it may have changed since it was asked for
-		holder = c.holder(key)
-		if err := c.at(holder).live.Peek([]policy.Request{{Key: key}}, &d); err != nil {
-			c.t.Fatal(err)
+	jointest.Eventually(t, "the holder of "+key+" answers", func() bool { // it may have changed since it was asked for
+		holder = c.holder(t, key)
+		if err := c.At(holder).Live.Peek([]policy.Request{{Key: key}}, &d); err != nil {
+			t.Fatal(err)
 		}
 		return d.Results[0].Away == ""
 	})
 	used := d.Results[0].Limit.Burst - d.Results[0].Remaining
-	c.t.Logf("%s: %d told, %d known to n%d", key, n, used, holder+1)
+	t.Logf("%s: %d told, %d known to n%d", key, n, used, holder+1)
 	if used < n || n == 0 {
-		c.t.Errorf("%s: %d admissions were told, of which n%d knows %d", key, n, holder+1, used)
+		t.Errorf("%s: %d admissions were told, of which n%d knows %d", key, n, holder+1, used)
 	}
-}
-
-func (a *asker) told() []admission {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.admitted)
-}
-
-// mostWithin is the most admissions of a key that were surely within one interval,
-// each looked at again.
-func mostWithin(all []admission, key string, interval int64) (most uint64) {
-	for _, last := range all {
-		if last.key != key {
-			continue
-		}
-		n := uint64(1)
-		for _, other := range all {
-			if other.key == key && other.before > last.after-interval && other.after <= last.before {
-				n++
-			}
-		}
-		most = max(most, n)
-	}
-	return most
 }

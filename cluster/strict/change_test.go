@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/cluster/checks"
+	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/limit"
@@ -19,15 +20,15 @@ func TestChangesAreTheHolders(t *testing.T) {
 	const deadline = 800 * time.Millisecond // a take that is not answered on a slow machine is taken
 	c := newClusterWithin(t, hourly, 5*time.Millisecond, deadline)
 	const key = "h:a"
-	for i := range c.nodes {
-		c.decided(i, key)
+	for i := range clustertest.Size {
+		c.Decided(i, key)
 	}
-	holder := c.holder(key)
+	holder := c.holder(t, key)
 	other := (holder + 1) % 3
 	take := func(i int, n uint64) (d policy.Decision) {
 		t.Helper()
 		jointest.Eventually(t, "it is decided", func() bool {
-			if err := c.at(i).live.Take([]policy.Request{{Key: key, N: n}}, &d); err != nil {
+			if err := c.At(i).Live.Take([]policy.Request{{Key: key, N: n}}, &d); err != nil {
 				t.Fatal(err)
 			}
 			return d.Results[0].Away == ""
@@ -38,7 +39,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 		t.Helper()
 		jointest.Eventually(t, "the change is answered", func() bool {
 			var err error
-			made, err = make(c.at(other).live)
+			made, err = make(c.At(other).Live)
 			if of, ok := errors.AsType[*weir.Error](err); ok && of.Code == weir.CodeNotHeld {
 				return false
 			} else if err != nil {
@@ -53,8 +54,8 @@ func TestChangesAreTheHolders(t *testing.T) {
 	}
 	// The answer comes after the deadline, of the holder itself and of another node: the change is made once.
 	for _, i := range []int{holder, other} {
-		c.at(holder).lender.late.Store(int64(deadline + 50*time.Millisecond))
-		list, err := c.at(i).live.Refund([]policy.Request{{Key: key, N: 1}}, time.Time{}, "", nil)
+		c.At(holder).Decider.lender.late.Store(int64(deadline + 50*time.Millisecond))
+		list, err := c.At(i).Live.Refund([]policy.Request{{Key: key, N: 1}}, time.Time{}, "", nil)
 		if err != nil || list[0].Freed != 1 || list[0].Remaining != 1 {
 			t.Errorf("node %d: a refund whose answer is late: %+v, %v", i, list, err)
 		}
@@ -64,7 +65,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 	}
 	// One that comes again, at whatever node, gives back once.
 	for _, i := range []int{other, holder} {
-		list, err := c.at(i).live.Refund([]policy.Request{{Key: key, N: 1}}, time.Time{}, "again", nil)
+		list, err := c.At(i).Live.Refund([]policy.Request{{Key: key, N: 1}}, time.Time{}, "again", nil)
 		if err != nil || list[0].Freed != 1 || list[0].Remaining != 1 {
 			t.Errorf("node %d: a refund under an ID: %+v, %v", i, list, err)
 		}
@@ -97,30 +98,30 @@ func TestChangesAreTheHolders(t *testing.T) {
 	}
 	var reserved policy.Decision
 	until := time.Now().Add(time.Minute)
-	if err := c.at(other).live.Reserve([]policy.Request{{Key: key, N: 3}}, weir.Reservation{ID: "r", Until: until}, &reserved); err != nil || !reserved.Allowed {
+	if err := c.At(other).Live.Reserve([]policy.Request{{Key: key, N: 3}}, weir.Reservation{ID: "r", Until: until}, &reserved); err != nil || !reserved.Allowed {
 		t.Errorf("a reservation: %+v, %v", reserved.Results, err)
 	}
-	jointest.Eventually(t, "the third node knows of the reservation", func() bool { return len(c.at(3-holder-other).live.Reserved("r")) == 1 })
-	kl, err := limits.Of(c.at(other).engine).LimitIn("n", limit.WhereStrict, "h", weir.Limit{N: 10, Per: time.Hour})
+	jointest.Eventually(t, "the third node knows of the reservation", func() bool { return len(c.At(3-holder-other).Live.Reserved("r")) == 1 })
+	kl, err := limits.Of(c.At(other).Engine).LimitIn("n", limit.WhereStrict, "h", weir.Limit{N: 10, Per: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	refund := checks.AskChange(limits.Change{Kind: limits.Refund}, weir.Check{Limit: kl, Key: key, N: 1})
-	before, err := c.at(other).strict.askAgain(c.at(other).strict.Group(key), refund)
+	before, err := c.At(other).Decider.askAgain(c.At(other).Decider.Group(key), refund)
 	if err != nil || before.err != nil || before.Made().Freed != 1 {
 		t.Errorf("%+v, %v", before, err)
 	}
 	if d := take(other, 1); !d.Allowed {
 		t.Errorf("after another refund: %+v", d.Results)
 	}
-	c.crash(holder) // the next one knows of all
-	c.holder(key)
-	c.decided(other, key)
-	if again, err := c.at(other).strict.askAgain(c.at(other).strict.Group(key), refund); err != nil || again.err != nil || again.Made() != before.Made() {
+	c.Crash(holder) // the next one knows of all
+	c.holder(t, key)
+	c.Decided(other, key)
+	if again, err := c.At(other).Decider.askAgain(c.At(other).Decider.Group(key), refund); err != nil || again.err != nil || again.Made() != before.Made() {
 		t.Errorf("the same refund, asked of the next holder: %+v, %v, first it was %+v", again, err, before)
 	}
 	var d policy.Decision
-	if err := c.at(other).live.Peek([]policy.Request{{Key: key}}, &d); err != nil || d.Results[0].Remaining > 0 {
+	if err := c.At(other).Live.Peek([]policy.Request{{Key: key}}, &d); err != nil || d.Results[0].Remaining > 0 {
 		t.Errorf("after a crash: %+v, %v: want none left of the grant", d.Results, err)
 	}
 	for _, again := range []bool{false, true} {

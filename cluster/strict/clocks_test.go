@@ -13,41 +13,41 @@ func TestHoldersClockIsWrong(t *testing.T) {
 	c := newCluster(t, hourly, 5*time.Millisecond)
 	for _, wrong := range []time.Duration{-2 * time.Hour, 2 * time.Hour} {
 		key := map[bool]string{true: "h:behind", false: "h:ahead"}[wrong < 0]
-		first := c.holder(key)
+		first := c.holder(t, key)
 		jointest.Eventually(t, "the node whose clock is wrong holds again", func() bool {
-			c.crash(first)
-			c.clocks[first] = wrong
-			c.start()
+			c.Crash(first)
+			c.Clocks[first] = wrong
+			c.Start()
 			for range 200 { // groups go back within seconds to the node that should hold them
-				if c.holder(key) == first {
+				if c.holder(t, key) == first {
 					return true
 				}
 				<-time.After(100 * time.Millisecond)
 			}
 			// It held while the one that should was still starting: that one's clock, then.
-			c.crash(first)
-			c.clocks[first] = 0
-			c.start()
-			first = c.holder(key)
+			c.Crash(first)
+			c.Clocks[first] = 0
+			c.Start()
+			first = c.holder(t, key)
 			return false
 		})
 		admitted := 0
 		for range 10 {
-			if c.takeDecided(first, key).Allowed {
+			if c.TakeDecided(first, key).Allowed {
 				admitted++
 			}
 		}
-		c.leave(first)
-		second := c.holder(key)
+		c.Leave(first)
+		second := c.holder(t, key)
 		for range 10 {
-			if c.takeDecided(second, key).Allowed {
+			if c.TakeDecided(second, key).Allowed {
 				admitted++
 			}
 		}
 		if admitted > 10 || admitted < 5 {
 			t.Errorf("by a clock that is off by %v: %d of 10 an hour admitted", wrong, admitted)
 		}
-		c.clocks[first] = 0
-		c.start()
+		c.Clocks[first] = 0
+		c.Start()
 	}
 }

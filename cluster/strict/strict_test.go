@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/cluster/clustertest"
 )
 
 // monthly is a quota by the calendar, which is strict unless where says otherwise.
@@ -26,34 +28,34 @@ func TestOneDecides(t *testing.T) {
 
 func oneDecides(t *testing.T, policies string) {
 	c := newCluster(t, policies, 5*time.Millisecond)
-	for i := range c.nodes {
-		c.decided(i, "h:a")
+	for i := range clustertest.Size {
+		c.Decided(i, "h:a")
 	}
 	for n := range 6 {
-		if d := c.takeDecided(n%3, "h:a"); !d.Allowed || d.Results[0].Remaining > uint64(9-n) {
+		if d := c.TakeDecided(n%3, "h:a"); !d.Allowed || d.Results[0].Remaining > uint64(9-n) {
 			t.Fatalf("number %d: %+v", n+1, d.Results)
 		}
 	}
-	first := c.holder("h:a")
-	c.crash(first)
-	second := c.holder("h:a")
+	first := c.holder(t, "h:a")
+	c.Crash(first)
+	second := c.holder(t, "h:a")
 	asking := 3 - first - second // the third node
-	c.decided(asking, "h:a")
-	if d := c.takeDecided(asking, "h:a"); !d.Allowed || d.Results[0].Remaining > 3 {
+	c.Decided(asking, "h:a")
+	if d := c.TakeDecided(asking, "h:a"); !d.Allowed || d.Results[0].Remaining > 3 {
 		t.Fatalf("after a crash: %+v: want the seventh of ten", d.Results)
 	}
-	c.start()
-	c.decided(first, "h:a")
-	c.leave(second)
-	c.decided(first, "h:a")
+	c.Start()
+	c.Decided(first, "h:a")
+	c.Leave(second)
+	c.Decided(first, "h:a")
 	for n := range 4 {
-		if d := c.takeDecided(first, "h:a"); d.Allowed && n == 3 {
+		if d := c.TakeDecided(first, "h:a"); d.Allowed && n == 3 {
 			t.Fatalf("after a restart, number %d: %+v", n+8, d.Results)
 		}
 	}
-	for i := range c.nodes {
-		if n := c.at(i); n != nil {
-			t.Logf("node %d: %+v", i+1, n.strict.Stats())
+	for i := range clustertest.Size {
+		if n := c.At(i); n != nil {
+			t.Logf("node %d: %+v", i+1, n.Decider.Stats())
 		}
 	}
 }
@@ -66,18 +68,18 @@ func TestAwayCluster(t *testing.T) {
   - {name: open, keys: "o:*", limit: 9, per: 1h, where: strict, away: open}
   - {name: share, keys: "s:*", limit: 9, per: 1h, where: strict, away: share}
 `, 5*time.Millisecond)
-	c.decided(0, "s:k")
+	c.Decided(0, "s:k")
 	for range 2 {
-		c.take(1, "s:k")
+		c.Take(1, "s:k")
 	}
-	c.at(0).journal.CatchUp(t.Context())
-	c.crash(1)
-	c.crash(2)
+	c.At(0).Journal.CatchUp(t.Context())
+	c.Crash(1)
+	c.Crash(2)
 	admitted := map[string]int{}
 	until := time.Now().Add(3 * testTTL)
 	for time.Now().Before(until) && admitted["o:k"] < 20 {
 		for _, key := range []string{"c:k", "o:k", "s:k"} {
-			d := c.take(0, key)
+			d := c.Take(0, key)
 			if d.Allowed {
 				admitted[key]++
 			}
@@ -91,7 +93,7 @@ func TestAwayCluster(t *testing.T) {
 	if fmt.Sprint(admitted) != "map[o:k:20 s:k:3]" {
 		t.Errorf("admitted %v, want 20 of o, 3 of s", admitted)
 	}
-	if got := c.at(0).live.Away("share"); got.Share < 3 || got.Closed+got.Open != 0 {
+	if got := c.At(0).Live.Away("share"); got.Share < 3 || got.Closed+got.Open != 0 {
 		t.Errorf("%+v", got)
 	}
 }
