@@ -19,12 +19,13 @@ func TestAuth(t *testing.T) {
 	for _, role := range auth.RoleNames() {
 		fmt.Fprintf(&file, "- {name: %s, permissions: [{role: %s, keys: [\"in:\"]}], tokens: [{id: %s, sha256: %x}]}\n", role, role, role, sha256.Sum256([]byte("weir_"+role+"_s")))
 	}
+	fmt.Fprintf(&file, "- {name: all, permissions: [{role: decide}], tokens: [{id: all, sha256: %x}]}\n", sha256.Sum256([]byte("weir_all_s")))
 	set, err := auth.Parse("tokens", []byte(file.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := newLockedServer(t, Config{}, "", service.NewTokens(set))
-	commands := map[string]string{ // by command, for which role, with KEY for a key
+	commands := map[string]string{ // by command, for which role, with KEY for a key, and PERMIT_OF_KEY for a permit that somebody else took of it
 		"HIT KEY": "ingest", "MHIT KEY 1": "ingest", "COUNT KEY 5m": "read", "RATE KEY 5m": "read", "SERIES KEY 1m": "read", "TOP 5m 3 PREFIX KEY": "read",
 		"ALLOW KEY LIMIT 1000 PER 1h": "decide", "PEEK KEY LIMIT 1000 PER 1h": "decide", "CL.THROTTLE KEY 1000 1000 60": "decide",
 		"DEL KEY": "admin", "RESET KEY": "decide admin", "RESET KEY NAME inline/gcra/1m": "decide admin", "EVALSHA " + shaReset + " 1 KEY*": "decide",
@@ -37,7 +38,8 @@ func TestAuth(t *testing.T) {
 		"EVALSHA " + shaTraefik + " 1 KEY 0.01 100 9 1 1": "decide", "EVALSHA " + shaFlexible + " 1 KEY 1 60": "decide",
 		"EVALSHA " + shaFixed + " 2 in:a KEY 3 60000 1": "decide", "EVALSHA " + shaFixedLeft + " 1 KEY 3": "decide",
 		"EVALSHA " + shaSliding + " 3 in:b in:c KEY 9 1 1 1": "decide", "EVALSHA " + shaSlidingLeft + " 2 in:b KEY 9 1 1": "decide",
-		"EVAL x 0": "any", "HEARTBEAT x": "any", "RELEASE x": "any", "SCRIPT FLUSH": "any",
+		"HEARTBEAT PERMIT_OF_KEY": "decide", "RELEASE PERMIT_OF_KEY": "decide",
+		"EVAL x 0": "any", "SCRIPT FLUSH": "any",
 		"PING": "any", "ECHO KEY": "any", "SELECT 0": "any", "CLIENT ID": "any", "COMMAND COUNT": "any", "CONFIG GET maxclients": "any", "INFO": "none",
 	}
 	for _, c := range s.commands.list {
@@ -62,6 +64,11 @@ func TestAuth(t *testing.T) {
 			t.Errorf("%s: %s", command, got)
 		}
 	}
+	c.do("AUTH all weir_all_s")
+	permits := map[string]string{}
+	for _, key := range []string{"in:a", "out:a"} {
+		permits[key], _, _ = strings.Cut(strings.TrimPrefix(c.do("PERMIT "+key), `["`), `"`)
+	}
 	for _, role := range auth.RoleNames() {
 		c.do("RESET")
 		if got := c.do("AUTH " + role + " weir_" + role + "_s"); got != "OK" {
@@ -70,7 +77,8 @@ func TestAuth(t *testing.T) {
 		for command, needs := range commands {
 			for _, key := range []string{"in:a", "out:a"} {
 				may := needs == "any" || slices.Contains(strings.Fields(needs), role) && (key == "in:a" || !strings.Contains(command, "KEY"))
-				if got := c.do(strings.ReplaceAll(command, "KEY", key)); strings.HasPrefix(got, "-NOPERM ") == may || strings.HasPrefix(got, "-NOAUTH ") {
+				is := strings.NewReplacer("PERMIT_OF_KEY", permits[key], "KEY", key)
+				if got := c.do(is.Replace(command)); strings.HasPrefix(got, "-NOPERM ") == may || strings.HasPrefix(got, "-NOAUTH ") {
 					t.Errorf("%s: %s of %s: %s", role, command, key, got)
 				}
 			}
