@@ -7,7 +7,6 @@ import (
 	"time"
 	_ "time/tzdata" // the zones, on machines without them
 
-	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -21,13 +20,10 @@ func TestCalendarGoesOn(t *testing.T) {
 	}
 	quota := Limit{N: 20, Calendar: limit.Calendar{Unit: limit.Day, Zone: "Europe/Berlin"}}
 	random := rand.New(rand.NewPCG(1, 1))
-	e, now := limitEngine(t, Config{Partitions: 1, Gather: true})
+	j, now := newJournaled(t)
 	now.Store(time.Date(2024, 3, 25, 12, 0, 0, 0, zone).UnixNano())
-	kl := mustLimit(t, e, "x", quota)
+	kl := mustLimit(t, j.e, "x", quota)
 	admitted, last := map[string]int{}, ""
-	var state []byte
-	var since []replication.Admission
-	var c replication.Cut
 	for range 4000 {
 		now.Add(random.Int64N(int64(8 * time.Minute)))
 		day := time.Unix(0, now.Load()).In(zone).Format(time.DateOnly)
@@ -45,26 +41,8 @@ func TestCalendarGoesOn(t *testing.T) {
 		if admitted[day] > 20 {
 			t.Fatalf("%d admitted on %s", admitted[day], day)
 		}
-		switch random.IntN(40) {
-		case 0, 1, 2: // a flush
-			e.side.Cut(0, &c, false)
-			since = append(since, c.Admissions...)
-		case 3: // a snapshot
-			e.side.Cut(0, &c, true)
-			state, since = append([]byte(nil), c.State...), nil
-		case 4: // a restart, after a flush
-			e.side.Cut(0, &c, false)
-			since = append(since, c.Admissions...)
-			next := newTestEngine(t, Config{Partitions: 1, Gather: true, Now: e.Config().Now})
-			if state != nil {
-				if err := next.side.LoadState(0, state); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := next.side.ApplyAdmissions(0, since); err != nil {
-				t.Fatal(err)
-			}
-			e, kl = next, mustLimit(t, next, "x", quota)
+		if j.live(random.IntN(40)) {
+			kl = mustLimit(t, j.e, "x", quota)
 		}
 	}
 	full := 0

@@ -33,23 +33,15 @@ func TestRefundsGoOnFromTheJournal(t *testing.T) {
 
 func refundsFromJournal(t *testing.T, l Limit, random *rand.Rand) {
 	t.Helper()
-	e, now := limitEngine(t, Config{Partitions: 1, Gather: true})
-	cfg := Config{Partitions: 1, Gather: true, Now: e.Config().Now}
-	replica := newTestEngine(t, cfg)
-	kl, followed := mustLimit(t, e, "x", l), mustLimit(t, replica, "x", l)
+	j, now := newJournaled(t)
+	replica := newTestEngine(t, j.cfg)
+	kl, followed := mustLimit(t, j.e, "x", l), mustLimit(t, replica, "x", l)
 	interval, most := int64(time.Minute), int64(kl.Limit().Burst)
 	var all []taken
-	var state []byte
-	var since []replication.Admission
-	var c replication.Cut
 	flush := func(withState bool) {
-		e.side.Cut(0, &c, withState)
-		since = append(since, c.Admissions...)
-		if err := replica.side.FollowAdmissions(0, c.Admissions); err != nil {
+		j.flush(withState)
+		if err := replica.side.FollowAdmissions(0, j.cut.Admissions); err != nil {
 			t.Fatal(err)
-		}
-		if withState {
-			state, since = append([]byte(nil), c.State...), nil
 		}
 	}
 	for range 1500 {
@@ -84,16 +76,8 @@ func refundsFromJournal(t *testing.T, l Limit, random *rand.Rand) {
 			if flush(false); random.IntN(10) > 0 {
 				break
 			}
-			next := newTestEngine(t, cfg)
-			if state != nil {
-				if err := next.side.LoadState(0, state); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := next.side.ApplyAdmissions(0, since); err != nil {
-				t.Fatal(err)
-			}
-			e, kl = next, mustLimit(t, next, "x", l)
+			j.e = j.restarted()
+			kl = mustLimit(t, j.e, "x", l)
 		}
 	}
 	if len(all) < 60 {
@@ -200,19 +184,14 @@ func TestRefundOfMoreThanThereIs(t *testing.T) {
 
 // changed is an engine that is asked, another that follows it, and one made from a journal.
 type changed struct {
-	t       *testing.T
-	e       *Engine
+	*journaled
 	replica *Engine
-	cfg     Config
-	state   []byte
-	since   []replication.Admission
-	c       replication.Cut
 }
 
 func (c *changed) flush(withState bool) {
 	c.t.Helper()
-	c.e.side.Cut(0, &c.c, withState)
-	followed := slices.Clone(c.c.Admissions)
+	c.journaled.flush(withState)
+	followed := slices.Clone(c.cut.Admissions)
 	now := c.cfg.Now().UnixMilli() + 1
 	for i := range followed { // as a journal has them, and who follows it: none is of none, nor of later
 		a := &followed[i]
@@ -224,31 +203,12 @@ func (c *changed) flush(withState bool) {
 	if err := c.replica.side.FollowAdmissions(0, followed); err != nil {
 		c.t.Fatal(err)
 	}
-	if c.since = append(c.since, c.c.Admissions...); withState {
-		c.state, c.since = append([]byte(nil), c.c.State...), nil
-	}
-}
-
-// restarted is the engine that kill -9 leaves.
-func (c *changed) restarted() *Engine {
-	c.t.Helper()
-	next := newTestEngine(c.t, c.cfg)
-	if c.state != nil {
-		if err := next.side.LoadState(0, c.state); err != nil {
-			c.t.Fatal(err)
-		}
-	}
-	if err := next.side.ApplyAdmissions(0, c.since); err != nil {
-		c.t.Fatal(err)
-	}
-	return next
 }
 
 func newChanged(t *testing.T) (*changed, func(time.Duration)) {
 	t.Helper()
-	e, now := limitEngine(t, Config{Partitions: 1, Gather: true})
-	c := &changed{t: t, e: e, cfg: Config{Partitions: 1, Gather: true, Now: e.Config().Now}}
-	c.replica = newTestEngine(t, c.cfg)
+	j, now := newJournaled(t)
+	c := &changed{j, newTestEngine(t, j.cfg)}
 	return c, func(by time.Duration) { now.Add(int64(by)) }
 }
 

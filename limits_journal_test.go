@@ -28,38 +28,17 @@ func TestLimitsGoOnFromStatesAndAdmissions(t *testing.T) {
 
 func goOnFromJournal(t *testing.T, l Limit, random *rand.Rand) {
 	t.Helper()
-	e, now := limitEngine(t, Config{Partitions: 1, Gather: true})
-	kl := mustLimit(t, e, "x", l)
+	j, now := newJournaled(t)
+	kl := mustLimit(t, j.e, "x", l)
 	interval, burst := kl.plan.Load().Interval(), kl.Limit().Burst
 	var admitted []int64
-	var state []byte
-	var since []replication.Admission
-	var c replication.Cut
 	for range 2000 {
 		now.Add(random.Int64N(int64(interval) / int64(burst)))
 		if kl.Allow("k") {
 			admitted = append(admitted, now.Load())
 		}
-		switch random.IntN(40) {
-		case 0, 1, 2: // a flush
-			e.side.Cut(0, &c, false)
-			since = append(since, c.Admissions...)
-		case 3: // a snapshot
-			e.side.Cut(0, &c, true)
-			state, since = append([]byte(nil), c.State...), nil
-		case 4: // a restart, after a flush
-			e.side.Cut(0, &c, false)
-			since = append(since, c.Admissions...)
-			next := newTestEngine(t, Config{Partitions: 1, Gather: true, Now: e.Config().Now})
-			if state != nil {
-				if err := next.side.LoadState(0, state); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := next.side.ApplyAdmissions(0, since); err != nil {
-				t.Fatal(err)
-			}
-			e, kl = next, mustLimit(t, next, "x", l)
+		if j.live(random.IntN(40)) {
+			kl = mustLimit(t, j.e, "x", l)
 		}
 	}
 	if len(admitted) < 100 {
