@@ -1,32 +1,17 @@
 package client_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/node"
-	"github.com/weir-counter/weir/node/nodetest"
 )
 
 // What is reserved, settled, given back, granted and reset at a real server.
 func TestRealChanges(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
-	policies := filepath.Join(t.TempDir(), "policies.yaml")
-	if err := os.WriteFile(policies, []byte("limits:\n  - {name: api/tokens, keys: \"team:*\", limit: 100, per: 1h}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	n := nodetest.Start(t, func(cfg *node.Config) {
-		cfg.Engine.Now = func() time.Time { return now }
-		cfg.Policies.File = policies
-	})
-	c, err := client.New(n.Addr(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := limited(t, "limits:\n  - {name: api/tokens, keys: \"team:*\", limit: 100, per: 1h}\n", now)
 	ctx, key := t.Context(), "team:a/b"
 	made, err := c.Reserve(ctx, client.Reservation{TTL: time.Minute, GiveBack: true}, client.Check{Key: key, N: 80})
 	if err != nil || made.ID == "" || !made.Allowed || made.Limits[0].Remaining != 20 {

@@ -12,21 +12,27 @@ import (
 	"github.com/weir-counter/weir/node/nodetest"
 )
 
-// Decisions of a real server.
-func TestRealLimits(t *testing.T) {
-	now := time.Unix(1_700_000_000, 0)
-	policies := filepath.Join(t.TempDir(), "policies.yaml")
-	if err := os.WriteFile(policies, []byte("limits:\n  - {name: api/login, keys: \"login:*\", limit: 2, per: 1m}\n"), 0o600); err != nil {
+// limited asks a real server with the policies of a file, whose clock stands still.
+func limited(t *testing.T, policies string, at time.Time) *client.Client {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(file, []byte(policies), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	n := nodetest.Start(t, func(cfg *node.Config) {
-		cfg.Engine.Now = func() time.Time { return now }
-		cfg.Policies.File = policies
+		cfg.Engine.Now = func() time.Time { return at }
+		cfg.Policies.File = file
 	})
 	c, err := client.New(n.Addr(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// Decisions of a real server.
+func TestRealLimits(t *testing.T) {
+	c := limited(t, "limits:\n  - {name: api/login, keys: \"login:*\", limit: 2, per: 1m}\n", time.Unix(1_700_000_000, 0))
 	ctx, bob := t.Context(), client.Check{Key: "login:bob"}
 
 	d, err := c.Allow(ctx, bob, bob)

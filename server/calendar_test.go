@@ -9,7 +9,6 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -17,19 +16,7 @@ import (
 func TestCalendarAnswers(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 2, 27, 22, 30, 0, 0, time.UTC)
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { engine.Close() })
-	set, err := policy.Parse("policies", []byte("limits:\n- {name: plan, keys: \"api:*\", limit: 2, per: month, anchor: 30, tz: Europe/Berlin}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, err := policy.NewLive(engine, set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine, live := policyEngine(t, weir.Config{Now: func() time.Time { return now }}, "limits:\n- {name: plan, keys: \"api:*\", limit: 2, per: month, anchor: 30, tz: Europe/Berlin}\n")
 	a := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live}})
 	for range 2 {
 		r := a.allow(`{"key":"api:1"}`)

@@ -43,19 +43,7 @@ func answerOf[T any](t *testing.T, r reply) (answer T) {
 func TestWhy(t *testing.T) {
 	t.Parallel()
 	now := start
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { engine.Close() })
-	set, err := policy.Parse("policies", []byte("limits:\n  - {name: login, keys: \"login:{user}:*\", by: \"login:{user}\", limit: 2, per: 1m}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, err := policy.NewLive(engine, set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine, live := policyEngine(t, weir.Config{Now: func() time.Time { return now }}, "limits:\n  - {name: login, keys: \"login:{user}:*\", by: \"login:{user}\", limit: 2, per: 1m}\n")
 	a := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live}})
 	for _, at := range []time.Duration{0, 10 * time.Second} {
 		now = start.Add(at)

@@ -12,6 +12,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -59,6 +60,25 @@ func newTestAPI(t *testing.T, engineCfg weir.Config, cfg options) *testAPI {
 	}
 	t.Cleanup(func() { engine.Close() })
 	return serveTestAPI(t, engine, cfg)
+}
+
+// policyEngine is an engine with the policies of a file.
+func policyEngine(t *testing.T, cfg weir.Config, policies string) (*weir.Engine, *policy.Live) {
+	t.Helper()
+	engine, err := weir.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	set, err := policy.Parse("policies", []byte(policies))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := policy.NewLive(engine, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine, live
 }
 
 func serveTestAPI(t *testing.T, engine *weir.Engine, cfg options) *testAPI {

@@ -14,7 +14,6 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -25,18 +24,8 @@ import (
 func hostileAPI(t *testing.T, engineCfg weir.Config, cfg options) *testAPI {
 	t.Helper()
 	t.Parallel() // most of it waits
-	engine, err := weir.New(engineCfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { engine.Close() })
-	set, err := policy.Parse("policies.yaml", []byte("limits: [{name: all, keys: \"user:*\", limit: 1000000, per: 1m}]"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cfg.Backend.Policies, err = policy.NewLive(engine, set); err != nil {
-		t.Fatal(err)
-	}
+	engine, live := policyEngine(t, engineCfg, "limits: [{name: all, keys: \"user:*\", limit: 1000000, per: 1m}]")
+	cfg.Backend.Policies = live
 	cfg.HTTP.Addr = "127.0.0.1:0"
 	a := serveTestAPI(t, engine, cfg)
 	addr, _ := a.run()

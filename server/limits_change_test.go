@@ -11,7 +11,6 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -23,22 +22,10 @@ func support(t *testing.T) *testAPI {
 
 func supportWith(t *testing.T, o options) *testAPI {
 	t.Helper()
-	set, err := policy.Parse("policies.yaml", []byte(`limits:
+	engine, live := policyEngine(t, weir.Config{Now: func() time.Time { return start }}, `limits:
   - {name: login, keys: "login:{user}:*", by: "login:{user}", limit: 5, per: 1h, overrides: [{key: "login:vip", limit: 50}]}
   - {name: a/keys/b, keys: "odd:*", limit: 5, per: 1h}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return start }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { engine.Close() })
-	live, err := policy.NewLive(engine, set)
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	o.Backend.Policies = live
 	return serveTestAPI(t, engine, o)
 }

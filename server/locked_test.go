@@ -9,7 +9,6 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/auth"
-	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/server/decide"
 	"github.com/weir-counter/weir/server/forwarded"
 	"github.com/weir-counter/weir/server/origin"
@@ -42,23 +41,13 @@ const lockedPolicies = `limits:
 // newLockedAPI is a server with keys and policies of two tenants, whose prefixes are in: and out:.
 func newLockedAPI(t *testing.T, identities map[string]string, cfg options) *testAPI {
 	t.Helper()
-	engine, err := weir.New(weir.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { engine.Close() })
+	engine, live := policyEngine(t, weir.Config{}, lockedPolicies)
 	for _, key := range []string{"in:a", "in:b", "in:login:a", "out:a", "other"} {
 		if err := engine.Hit(key); err != nil {
 			t.Fatal(err)
 		}
 	}
-	set, err := policy.Parse("policies", []byte(lockedPolicies))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cfg.Backend.Policies, err = policy.NewLive(engine, set); err != nil {
-		t.Fatal(err)
-	}
+	cfg.Backend.Policies = live
 	cfg.Backend.Tokens = lockedBy(t, identities)
 	return serveTestAPI(t, engine, cfg)
 }

@@ -13,7 +13,6 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/wire"
-	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -37,19 +36,7 @@ func asking(t *testing.T, h http.Handler, method, path string) reply {
 
 func TestPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine, err := weir.New(weir.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer engine.Close()
-		set, err := policy.Parse("p.yaml", []byte("limits:\n- {name: jobs, keys: \"job:{customer}:*\", by: \"job:{customer}\", max: 2, ttl: 10s}\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		live, err := policy.NewLive(engine, set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		engine, live := policyEngine(t, weir.Config{}, "limits:\n- {name: jobs, keys: \"job:{customer}:*\", by: \"job:{customer}\", max: 2, ttl: 10s}\n")
 		s, err := newServer(engine, options{Backend: service.Backend{Policies: live}})
 		if err != nil {
 			t.Fatal(err)

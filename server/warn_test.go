@@ -5,26 +5,13 @@ import (
 	"testing"
 
 	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service"
 )
 
 // A limit that is nearly used up says so, in the answer and in a header field.
 func TestWarning(t *testing.T) {
 	t.Parallel()
-	engine, err := weir.New(weir.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { engine.Close() })
-	set, err := policy.Parse("policies", []byte("limits:\n- {name: login, keys: \"a*\", limit: 5, per: 1h, warn: 80%}\n- {name: other, keys: \"a\", limit: 5, per: 1h}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, err := policy.NewLive(engine, set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine, live := policyEngine(t, weir.Config{}, "limits:\n- {name: login, keys: \"a*\", limit: 5, per: 1h, warn: 80%}\n- {name: other, keys: \"a\", limit: 5, per: 1h}\n")
 	a := serveTestAPI(t, engine, options{Backend: service.Backend{Policies: live}})
 	for n, want := range []string{"", "", "", "login", "login", ""} {
 		r := a.allow(`{"key":"a"}`)
