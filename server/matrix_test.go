@@ -65,6 +65,8 @@ var asks = []ask{
 	{"GET /v1/views/limits", "read", "/v1/views/limits", "", false},
 	{"GET /v1/views/limits", "read", "/v1/views/limits?name=LIMIT", "", false},
 	{"GET /v1/views/log", "read", "/v1/views/log?for=1ms&prefix=KEY", "", false},
+	{"GET /v1/views/what-if", "read", "/v1/views/what-if?key=KEY&limit=1", "", false},
+	{"GET /v1/views/what-if", "read", "/v1/views/what-if?policy=LIMIT&limit=1", "", false},
 	{"GET /v1/views/nodes", "read", "/v1/views/nodes", "", true},
 	{"GET /metrics", "read", "/metrics", "", true},
 	{"GET /openapi.json", "any", "/openapi.json", "", false},

@@ -55,6 +55,12 @@ func (s *Server) registerViews(doc *openapi.API) {
 		w, err := service.ParseWindow("window", q.Window)
 		s.view(ctx, err, views.LimitsQuery{Window: w, Name: q.Name})
 	})
+	openapi.View[whatIfQuestion, api.WhatIfView](doc, huma.Operation{
+		OperationID: "view-what-if", Method: http.MethodGet, Path: "/v1/views/what-if", Summary: "View what a limit would have denied", Description: viewDescription,
+	}, []api.Code{api.CodeInvalidKey, api.CodeInvalidWindow, api.CodeInvalidLimit, api.CodeUnknownLimit, api.CodeNotHeld, api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, q *whatIfQuestion) {
+		query, err := q.query()
+		s.view(ctx, err, query)
+	})
 	openapi.View[struct{}, api.NodesView](doc, huma.Operation{
 		OperationID: "view-nodes", Method: http.MethodGet, Path: "/v1/views/nodes", Summary: "View the nodes", Description: viewDescription,
 	}, []api.Code{api.CodeClosed, api.CodeStopping}, func(ctx huma.Context, _ *struct{}) { s.view(ctx, nil, nodesQuery{}) })
@@ -64,6 +70,34 @@ func (s *Server) registerViews(doc *openapi.API) {
 		query, err := q.query()
 		s.view(ctx, err, query)
 	})
+}
+
+type whatIfQuestion struct {
+	Key    string `query:"key" doc:"What the limit would have denied of this key." example:"url:/home"`
+	Policy string `query:"policy" doc:"In place of key: of all keys that this policy is for, of which the busiest are decided." example:"login"`
+	Limit  uint64 `query:"limit" required:"true" doc:"How many may pass in any interval of length per." example:"100"`
+	Per    string `query:"per" default:"1m" doc:"Whole seconds, 1d at most." example:"1m"`
+	Window string `query:"window" default:"6h" doc:"Of which hits, up to now; 1m to 1d." example:"6h"`
+}
+
+func (q *whatIfQuestion) query() (views.WhatIfQuery, error) {
+	of := views.WhatIfQuery{Key: q.Key, Policy: q.Policy, N: q.Limit}
+	var err error
+	if of.Per, err = service.ParseWindow("per", q.Per); err != nil {
+		return of, err
+	}
+	if of.Window, err = service.ParseWindow("window", q.Window); err != nil {
+		return of, err
+	}
+	switch {
+	case (q.Key == "") == (q.Policy == ""):
+		err = &service.Error{Code: api.CodeInvalidParameter, Field: "key", Message: "name a key, or a policy"}
+	case of.Per < time.Second || of.Per > views.MaxWhatIf || of.Per%time.Second != 0:
+		err = &service.Error{Code: api.CodeInvalidWindow, Field: "per", Message: "per must be whole seconds from 1s to 1d: hits are not known by less than a second"}
+	case of.Window < time.Minute || of.Window > views.MaxWhatIf || of.Window%time.Second != 0:
+		err = &service.Error{Code: api.CodeInvalidWindow, Field: "window", Message: "window must be whole seconds from 1m to 1d: for longer ones there is weir limits replay"}
+	}
+	return of, err
 }
 
 type nodesQuery struct{}
@@ -121,6 +155,8 @@ func (s *Server) made(ctx context.Context, c service.Caller, query any) (any, er
 		return views.Key(ctx, s.service, c, q)
 	case views.LimitsQuery:
 		return views.Limits(ctx, s.service, c, q)
+	case views.WhatIfQuery:
+		return views.WhatIf(ctx, s.service, c, q)
 	case nodesQuery:
 		return views.Nodes(ctx, s.service, c)
 	case logQuery:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/limit/whatif"
 )
 
 // needShares are the shares of requests that the reported limits deny at most.
@@ -94,16 +95,7 @@ func (w *whatIf) denied(ctx context.Context, factor uint64) (denied uint64) {
 func deniedOf(plan *limit.Plan, r *record, most uint64) (denied uint64) {
 	var s limit.State
 	r.each(func(at int64, n uint64) bool {
-		now := at * int64(time.Second)
-		if n == 1 {
-			if !plan.Allow(&s, now, 1) {
-				denied++
-			}
-			return denied <= most
-		}
-		left := min(n, plan.Peek(&s, now, 0).Remaining)
-		plan.Allow(&s, now, left)
-		denied += n - left
+		denied += n - whatif.Take(plan, &s, at*int64(time.Second), n)
 		return denied <= most
 	})
 	return denied

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	weir "github.com/weir-counter/weir"
@@ -99,6 +100,34 @@ func (s *Service) LimitKeys(ctx context.Context, c caller.Caller, name string, n
 		}
 	}
 	return answer, nil
+}
+
+// KeysOf is which keys a policy is for: those that begin with prefix, of which counted tells those that it is for, and under which
+// key they count together.
+func (s *Service) KeysOf(c caller.Caller, name string) (prefix string, counted func(key string) (string, bool), err error) {
+	may, err := s.parts.Gate.Enter(c, auth.Read)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := s.mayReadLimit(may, name); err != nil {
+		return "", nil, err
+	}
+	set := s.parts.Policies.Set()
+	all := set.Policies()
+	at := slices.IndexFunc(all, func(p policy.Policy) bool { return p.Name == name })
+	if at < 0 {
+		return "", nil, &failure.Error{Code: api.CodeUnknownLimit, Field: "policy", Message: "there is no policy " + failure.Clip(name) + " in the policy file"}
+	}
+	prefix, _, _ = strings.Cut(all[at].Keys, "*")
+	prefix, _, _ = strings.Cut(prefix, "{")
+	return prefix, func(key string) (string, bool) {
+		for _, m := range set.Match(key) {
+			if m.Policy.Name == name {
+				return m.Key, true
+			}
+		}
+		return "", false
+	}, nil
 }
 
 // mayReadLimit is the same for a policy that is not there as for one that others have: who may read

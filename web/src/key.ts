@@ -10,7 +10,7 @@ import { WhatIf } from "./whatif";
 import { duration, moment } from "./format";
 import { card, Change, Count, Notices, spoken, windowTabs, type Page } from "./parts";
 import { link, windowOf, type Place } from "./place";
-import type { KeyAnswer, Line, Series } from "./types";
+import type { KeyAnswer, Line, Series, WhatIfView } from "./types";
 
 const lengths: Record<string, number> = { "1m": 60, "5m": 300, "1h": 3600, "1d": 86400, "1w": 604800 };
 
@@ -46,10 +46,6 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
   const said = h("p", { class: "said" });
   const asking = new AbortController();
 
-  const whatIf = new WhatIf(limit, per, () => {
-    history.replaceState(null, "", link("key", key, { ...(zoomed ? { from: String(from), to: String(to) } : {}), window, ...kept() }));
-    if (last) plot(...last);
-  });
   const compare = h("input", {
     type: "search", "aria-label": "Compare with another key", placeholder: "Compare with another key", spellcheck: "false", autocapitalize: "off", maxlength: 512,
     change: () => { if (compare.value && others.length < 4) location.hash = link("key", key, { window, ...kept(), with: [...others, compare.value] }); },
@@ -58,11 +54,23 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
     class: "button", href: link("key", key, { window, with: others.filter((o) => o !== other) }), "aria-label": `Leave out ${shown(other)}`,
   }, h("span", { class: `dot of${i}` }), name(other), " \u00d7")));
   let last: [Line, number[]?, { key: string; line: number[] }[]?] | undefined;
+  let tried: WhatIfView | undefined;
+  const whatIf = new WhatIf({ key }, window === "1w" ? "1d" : window, limit, per, (of) => {
+    tried = of;
+    history.replaceState(null, "", link("key", key, { ...(zoomed ? { from: String(from), to: String(to) } : {}), window, ...kept() }));
+    if (last) plot(...last);
+  });
+  /** deniedIn is what the limit would have denied in the parts of a line, where it was asked by the same. */
+  const deniedIn = (line: Line) => {
+    if (!tried || tried.line.step_s !== line.step_s) return undefined;
+    const shift = Math.round((line.from - tried.line.from) / line.step_s);
+    return line.estimate.map((_, i) => tried!.denied_line[i + shift] ?? 0);
+  };
   const plot = (line: Line, before?: number[], beside: { key: string; line: number[] }[] = []) => {
     last = [line, before, beside];
     state.from = line.from;
     state.to = line.to;
-    const stopped = whatIf.draw(line);
+    const stopped = deniedIn(line);
     chart.draw(plotOf(line, "Hits", [
       ...(before ? [{ label: `${spoken[window]} before`, values: before, color: "--muted", dashed: true }] : []),
       ...beside.map((other, i) => ({ label: shown(other.key), values: other.line, color: `--other${i}` })),
@@ -98,7 +106,7 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
     regions.element, past.element,
     card("By hour and day of the week", null, heat));
   return {
-    page: { title: shown(key), element, close: () => (asking.abort(), chart.close(), past.close()) },
+    page: { title: shown(key), element, close: () => (asking.abort(), chart.close(), past.close(), whatIf.close()) },
     path: "v1/views/key", params: { key, window, with: others },
     view(of) {
       notices.set([], of.late);

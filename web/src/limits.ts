@@ -8,6 +8,7 @@ import { card, Count, Notices, spoken, windowTabs, type Page } from "./parts";
 import { link, windowOf, type Place } from "./place";
 import { LiveTable } from "./table";
 import type { DeniedKey, Limits, LimitKey, Policy } from "./types";
+import { WhatIf } from "./whatif";
 import { whyForm } from "./why";
 
 interface Row { policy: Policy; allowed: number[]; denied: number[]; chosen: boolean }
@@ -84,13 +85,15 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
       },
     };
   });
-  const detail = place.name ? [card(chart.titled(place.name), null, facts, chart.element), h("div", { class: "two" }, card("Fullest keys", null, keys.element), card("Most denied keys, in 5 minutes", null, denied.element)), admin.dialog] : [];
+  const tries = h("div");
+  let whatIf: WhatIf | undefined;
+  const detail = place.name ? [card(chart.titled(place.name), null, facts, chart.element), h("div", { class: "two" }, card("Fullest keys", null, keys.element), card("Most denied keys, in 5 minutes", null, denied.element)), card("What another limit would have denied", null, tries), admin.dialog] : [];
   const element = h("div", { class: "page" },
     h("div", { class: "title" }, h("h1", { tabindex: -1 }, "Limits"), whyForm(), windowTabs(place, window)),
     notices.element, card(`Policies, in ${spoken[window]}`, null, table.element, more, file), ...detail);
 
   return {
-    page: { title: place.name ? `Limit ${place.name}` : "Limits", element, close: () => chart.close() },
+    page: { title: place.name ? `Limit ${place.name}` : "Limits", element, close: () => (chart.close(), whatIf?.close()) },
     path: "v1/views/limits", params: { window, name: place.name },
     view(of) {
       notices.set(of.file?.error ? [{ code: "policy file", message: of.file.error }] : [], of.late);
@@ -110,6 +113,7 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
         { label: "denied", values: lines.denied.estimate, color: "--denied" },
         ...(p.mode === "shadow" ? [{ label: "would be denied", values: lines.shadow_denied.estimate, color: "--shadow" }] : []),
       ]));
+      if (!whatIf) fill(tries, (whatIf = new WhatIf({ policy: p.name }, "6h", p.limit, Math.max(1, Math.round(p.per_s)), () => undefined)).element);
       keys.update(of.keys, (k) => k.key);
       denied.update(of.denied_keys ?? [], (k) => k.key);
       attr(element, "data-admin", of.may_change ? "" : null);

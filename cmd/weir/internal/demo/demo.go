@@ -63,7 +63,7 @@ func (t *Traffic) Past(now time.Time) error {
 
 // moment makes the hits of so many seconds at once, with decisions as limits would have made them, about.
 func (t *Traffic) moment(second int64, seconds float64) error {
-	for _, sources := range [][]source{pages, countries} {
+	for _, sources := range [][]source{pages, countries, clients, logins} {
 		for i := range sources {
 			if err := t.hit(second, sources[i].key, t.count(sources[i].at(second)*seconds)); err != nil {
 				return err
@@ -151,21 +151,18 @@ func (t *Traffic) now(ctx context.Context, second int64) error {
 			fmt.Fprintln(&t.lines, countries[i].key)
 		}
 	}
-	err := t.send(ctx, "/v1/hits", "text/plain", &t.lines)
-	t.lines.Reset()
-	if err != nil {
-		return err
-	}
 	for _, sources := range [][]source{clients, logins} {
 		for i := range sources {
 			for range t.count(sources[i].at(second) * part) {
+				fmt.Fprintln(&t.lines, sources[i].key) // who asks is counted too: what another limit would deny is worked out from hits
 				if err := t.ask(ctx, sources[i].key); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	return nil
+	defer t.lines.Reset()
+	return t.send(ctx, "/v1/hits", "text/plain", &t.lines)
 }
 
 // ask asks the limits of a key.
