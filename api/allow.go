@@ -8,6 +8,7 @@ type AllowObject struct {
 	Key    string       `json:"key,omitempty" minLength:"1" maxLength:"512" example:"user:42" doc:"What is limited; 1 to 512 bytes. Required without checks."`
 	Limit  AllowLimit   `json:"limit,omitempty,omitzero"`
 	N      uint64       `json:"n,omitempty" minimum:"0" maximum:"35184372088832" default:"1" doc:"How many admissions; 0 asks only."`
+	Costs  Costs        `json:"costs,omitempty"`
 	Checks []AllowCheck `json:"checks,omitempty" minItems:"1" maxItems:"64" nullable:"false" doc:"Several in place of key, limit and n: taken all or none."`
 	Peek   bool         `json:"peek,omitempty" doc:"Only say what would be decided."`
 }
@@ -18,6 +19,7 @@ type AllowCheck struct {
 	Key   string     `json:"key" minLength:"1" maxLength:"512" example:"user:42" doc:"What is limited; 1 to 512 bytes."`
 	Limit AllowLimit `json:"limit,omitempty,omitzero"`
 	N     uint64     `json:"n,omitempty" minimum:"0" maximum:"35184372088832" default:"1" doc:"How many admissions; 0 asks only."`
+	Costs Costs      `json:"costs,omitempty"`
 }
 
 // AllowAnswer is the answer to POST /v1/allow, when the request may pass and when not.

@@ -35,3 +35,6 @@ func (l *AllowLimit) UnmarshalJSON(b []byte) error {
 	}
 	return json.Unmarshal(b, &l.Inline)
 }
+
+// Costs are what policies with a cost take of a request in place of its n.
+type Costs map[string]uint64

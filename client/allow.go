@@ -21,6 +21,8 @@ type Check struct {
 	Inline *Limit
 	// N is how many admissions are asked for. 0 stands for 1.
 	N uint64
+	// Costs are what policies with a cost take in place of N, such as "tokens": 812.
+	Costs map[string]uint64
 }
 
 // A Limit is N admissions per period Per, with bursts of Burst.
@@ -97,7 +99,7 @@ func (c *Client) decide(ctx context.Context, checks []Check, peek bool) (d Decis
 func asAllow(checks []Check, peek bool) api.AllowObject {
 	asked := api.AllowObject{Checks: make([]api.AllowCheck, len(checks)), Peek: peek}
 	for i, check := range checks {
-		asked.Checks[i] = api.AllowCheck{Key: check.Key, N: check.N, Limit: api.AllowLimit{Name: check.Limit}}
+		asked.Checks[i] = api.AllowCheck{Key: check.Key, N: check.N, Costs: check.Costs, Limit: api.AllowLimit{Name: check.Limit}}
 		if l := check.Inline; l != nil {
 			asked.Checks[i].Limit.Inline = &api.InlineLimit{Name: check.Limit, N: l.N, Per: api.Period(l.Per), Burst: l.Burst, Algorithm: l.Algorithm}
 		}

@@ -42,6 +42,7 @@ const sameLimits = `limits:
 - {name: month,    keys: "d:month=*",    limit: 7,  per: month}
 - {name: reserved, keys: "d:reserved=*", limit: 30, per: 1m}
 - {name: waits,    keys: "d:waits=*",    limit: 1, per: 20ms, wait: 10s}
+- {name: costs,    keys: "d:costs=*",    limit: 100, per: 1m, cost: tokens}
 - {name: jobs,     keys: "d:jobs=*",     max: 2, ttl: 30s}
 `
 
@@ -243,6 +244,34 @@ func TestWaitThroughDoors(t *testing.T) {
 			}
 			<-passes
 		})
+	}
+}
+
+// What a request says that it costs is what a policy with that cost takes, through the doors that have a place for it.
+func TestCostsThroughDoors(t *testing.T) {
+	t.Parallel()
+	door, n := newSameDoor(t, "http", "costs", time.Now)
+	c := door.(*byHTTP).c
+	d, err := c.Allow(t.Context(), client.Check{Key: "d:costs=a", Costs: map[string]uint64{"tokens": 70, "images": 1}})
+	if err != nil || !d.Allowed || d.Limits[0].N != 70 || d.Limits[0].Remaining != 30 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := c.Allow(t.Context(), client.Check{Key: "d:costs=a"}); !refusedWith(t, err, api.CodeInvalidCount) {
+		t.Error("a request without its cost is decided")
+	}
+	conn, err := net.Dial("tcp", n.RESPAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	redis := &byRESP{conn, bufio.NewReader(conn), "", nil}
+	for cost, ok := range map[string]bool{"tokens=31": false, "tokens=0": true} {
+		if got := ofReply(redis.ask(t, "ALLOW", "d:costs=a", "COST", cost)); got.ok != ok || got.left != 30 {
+			t.Errorf("%s: %+v", cost, got)
+		}
+	}
+	if _, isError := redis.ask(t, "ALLOW", "d:costs=a", "COST", "tokens=x").(error); !isError {
+		t.Error("a cost that is no number is taken")
 	}
 }
 

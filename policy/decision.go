@@ -34,6 +34,9 @@ type Request struct {
 	Rest bool
 
 	N uint64 // 0 asks only, and counts no hit
+
+	// Costs are what policies with a Policy.Cost take in place of N.
+	Costs []Cost
 }
 
 var noHits hitKeys

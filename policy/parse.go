@@ -20,7 +20,7 @@ const (
 
 var (
 	fileFields     = []string{"limits"}
-	policyFields   = []string{"name", "keys", "by", "limit", "per", "tz", "anchor", "burst", "algorithm", "mode", "where", "regions", "within", "away", "warn", "wait", "order", "last", "overrides"}
+	policyFields   = []string{"name", "keys", "by", "limit", "per", "tz", "anchor", "burst", "algorithm", "mode", "where", "regions", "within", "away", "warn", "wait", "cost", "order", "last", "overrides"}
 	overrideFields = []string{"key", "limit", "per", "burst"}
 )
 
@@ -123,6 +123,7 @@ func (p *parser) policy(n *yaml.Node) {
 	where := p.where(&made, fields)
 	made.Warn = p.warn(fields["warn"])
 	made.Wait = p.wait(fields["wait"])
+	made.Cost = p.cost(fields["cost"])
 	made.Order = p.whole(fields["order"], "order")
 	made.Last = p.truth(fields["last"], "last")
 	limitOK, burstOK := p.limitFields(&made.Limit, fields, "")

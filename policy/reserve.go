@@ -19,6 +19,11 @@ func (l *Live) Reserve(reqs []Request, r weir.Reservation, d *Decision) error {
 	if err := limits.Of(l.engine).RefusesReservations(); err != nil {
 		return err
 	}
+	for i := range reqs {
+		if len(reqs[i].Costs) > 0 && reqs[i].Limit == "" {
+			return failure(weir.CodeInvalidLimit, "limit", "a reservation with costs is of one limit, since it is settled by one number: name it")
+		}
+	}
 	began := time.Now()
 	if err := l.TakeNow(reqs, d); err != nil || !d.Allowed {
 		return err

@@ -144,7 +144,11 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 	if other, overridden := p.overrides[key]; overridden {
 		limit = other
 	}
-	if err := d.note(limit, r.mode(b.set.policies[at].Mode), key, r.N, &p.hits); err != nil {
+	n, err := r.cost(&b.set.policies[at])
+	if err != nil {
+		return true, err
+	}
+	if err := d.note(limit, r.mode(b.set.policies[at].Mode), key, n, &p.hits); err != nil {
 		return true, err
 	}
 	of := &b.set.policies[at]

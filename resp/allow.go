@@ -1,7 +1,9 @@
 package resp
 
 import (
+	"bytes"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -41,6 +43,7 @@ func (a *allowing) read(args [][]byte) error {
 	a.inline = policy.Limit{}
 	var name string
 	inline, cost := false, uint64(1)
+	a.costs = a.costs[:0]
 	for ; len(args) > 0; args = args[2:] {
 		if len(args) == 1 {
 			return argument.ErrSyntax
@@ -50,6 +53,8 @@ func (a *allowing) read(args [][]byte) error {
 		switch option := args[0]; {
 		case argument.Is(option, "NAME"):
 			name = string(value)
+		case argument.Is(option, "COST") && bytes.IndexByte(value, '=') >= 0:
+			err = a.readCost(value)
 		case argument.Is(option, "COST"):
 			cost, err = argument.Count(value, "COST", 0)
 		case argument.Is(option, "LIMIT"):
@@ -73,11 +78,22 @@ func (a *allowing) read(args [][]byte) error {
 	}
 	for i := range a.requests {
 		r := &a.requests[i]
-		if r.Limit, r.N = name, cost; inline {
+		if r.Limit, r.N, r.Costs = name, cost, a.costs; inline {
 			r.Inline = &a.inline
 		}
 	}
 	return nil
+}
+
+// readCost reads a cost by its name, such as tokens=812.
+func (a *allowing) readCost(value []byte) error {
+	name, number, _ := bytes.Cut(value, []byte("="))
+	n, err := argument.Count(number, "COST", 0)
+	if err == nil && len(a.costs) == policy.MaxCosts {
+		err = argument.Wrong(api.CodeInvalidCount, "COST", "there are more than "+strconv.Itoa(policy.MaxCosts)+" costs by name")
+	}
+	a.costs = append(a.costs, policy.Cost{Field: string(name), N: n})
+	return err
 }
 
 // allowOptions begin the options of ALLOW. A first key may be spelled like one.

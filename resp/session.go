@@ -158,4 +158,5 @@ type allowing struct {
 	requests []policy.Request
 	decision policy.Decision
 	inline   policy.Limit
+	costs    []policy.Cost
 }

@@ -75,4 +75,4 @@ func weirCommands() []*command {
 	}
 }
 
-const allowSyntax = "key [key ...] [NAME limit] [LIMIT n PER duration [BURST n] [ALGORITHM window|fixed|gcra]] [COST n]"
+const allowSyntax = "key [key ...] [NAME limit] [LIMIT n PER duration [BURST n] [ALGORITHM window|fixed|gcra]] [COST n] [COST name=n ...]"

@@ -37,6 +37,10 @@ func TestAllowSchema(t *testing.T) {
 		{`{"key":"user:42","limt":"login"}`, false},
 		{`{"checks":[{"key":"a"},{"key":"b","n":2}],"peek":false}`, true},
 		{`{"checks":[{"n":2}]}`, false},
+		{`{"key":"a","costs":{"tokens":812,"images":0}}`, true},
+		{`{"checks":[{"key":"a","costs":{"tokens":1}}]}`, true},
+		{`{"key":"a","costs":{"tokens":-1}}`, false},
+		{`{"key":"a","costs":7}`, false},
 		{`{"checks":[]}`, false},
 		{`{"key":"a","n":-1}`, false},
 	}

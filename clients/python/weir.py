@@ -341,9 +341,10 @@ class Client:
 
     def allow(
         self, key: str, limit: Union[None, str, Limit] = None, n: int = 1, *, peek: bool = False, fail_open: Optional[bool] = None,
+        costs: Optional[Dict[str, int]] = None,
     ) -> Decision:
         """Asks whether n requests of a key may pass, and takes them: the policies that are for the key, the one that limit
-        names, or a Limit of your own. peek takes nothing.
+        names, or a Limit of your own. peek takes nothing. costs are what policies with a cost take in place of n, such as {"tokens": 812}.
 
         It is asked once, since another attempt could take twice; another node is asked only if the first took nothing.
         While nobody decides, fail_open says what the answer is (None: as of the Client, where the default is True, let pass), and
@@ -352,7 +353,7 @@ class Client:
         instead = self._fail_open if fail_open is None else fail_open
         if not self._breaker.closed():
             return Decision(instead, False, error=Unavailable("servers did not answer a moment ago", True))
-        body = _asked(key, limit, n, peek)
+        body = _asked(key, limit, n, peek, costs)
         error: Optional[Exception] = None
         deadline = time.monotonic() + self._allow_timeout
         for at in self._order():
@@ -467,13 +468,15 @@ def _target(path: str, query: Dict[str, Any]) -> str:
     return path + "?" + asked if asked else path
 
 
-def _asked(key: str, limit: Union[None, str, Limit], n: int, peek: bool = False) -> bytes:
+def _asked(key: str, limit: Union[None, str, Limit], n: int, peek: bool = False, costs: Optional[Dict[str, int]] = None) -> bytes:
     """What is asked of limits, as the body of a request."""
     asked: Dict[str, Any] = {"key": key, "n": n}
     if limit is not None:
         asked["limit"] = limit._json() if isinstance(limit, Limit) else limit
     if peek:
         asked["peek"] = True
+    if costs:
+        asked["costs"] = costs
     return json.dumps(asked).encode()
 
 

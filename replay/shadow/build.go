@@ -36,6 +36,14 @@ func (c *clerk) report(ctx context.Context, o *Options, log *replay.Report) *Rep
 	}
 	r.Approximate = c.approximate(o)
 	r.Warnings = c.warnings(log.Lines == 0 && log.StoppedEarly == "")
+	for _, p := range o.Policies.Policies() {
+		if p.Cost != "" {
+			r.Warnings = append(r.Warnings, p.Name+": a log does not say how many "+p.Cost+" a request needed: here each counts as one")
+		}
+		if p.Wait > 0 {
+			r.Warnings = append(r.Warnings, p.Name+": nothing waits here: a request that would pass within its wait is denied")
+		}
+	}
 	for _, l := range o.Policies.Concurrencies() {
 		r.Warnings = append(r.Warnings, l.Name+": how many are at work at once (max) is not in a log, which does not say how long each was: this limit is left out")
 	}

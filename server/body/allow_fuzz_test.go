@@ -62,7 +62,7 @@ func naiveAllow(body []byte) (requests []policy.Request, peek bool, err error) {
 		return []policy.Request{one}, peek, err
 	}
 	var elements []json.RawMessage
-	if json.Unmarshal(checks, &elements) != nil || len(elements) < 1 || len(elements) > weir.MaxChecks || top["key"] != nil || top["limit"] != nil || top["n"] != nil {
+	if json.Unmarshal(checks, &elements) != nil || len(elements) < 1 || len(elements) > weir.MaxChecks || top["key"] != nil || top["limit"] != nil || top["n"] != nil || top["costs"] != nil {
 		return nil, false, errNaive
 	}
 	for _, element := range elements {
@@ -88,6 +88,11 @@ func naiveCheck(of map[string]json.RawMessage) (r policy.Request, err error) {
 	if err != nil || r.Key == "" || len(r.Key) > weir.MaxKeyBytes {
 		return r, errNaive
 	}
+	if raw := of["costs"]; raw != nil {
+		if r.Costs, err = naiveCosts(raw); err != nil {
+			return r, err
+		}
+	}
 	switch l := of["limit"]; {
 	case l == nil, string(l) == "null":
 	case l[0] == '"':
@@ -98,6 +103,27 @@ func naiveCheck(of map[string]json.RawMessage) (r policy.Request, err error) {
 		r.Inline, r.Limit, err = naiveInline(l)
 	}
 	return r, err
+}
+
+func naiveCosts(raw json.RawMessage) ([]policy.Cost, error) {
+	costs := []policy.Cost{}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return nil, errNaive
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		field, isText := name.(string)
+		one := policy.Cost{Field: field}
+		if err != nil || !isText || seen[field] || len(costs) == policy.MaxCosts || d.Decode(&value) != nil || string(value) == "null" || naiveNumber(value, &one.N, 0) != nil {
+			return nil, errNaive
+		}
+		seen[field] = true
+		costs = append(costs, one)
+	}
+	return costs, nil
 }
 
 func naiveInline(raw json.RawMessage) (*weir.Limit, string, error) {
@@ -172,7 +198,7 @@ func TestAllowParserIsUsedAgain(t *testing.T) {
 	p := NewAllowParser()
 	for _, body := range []string{`{"checks":[{"key":"a","limit":{"n":1,"per":"1s"}},{"key":"b"}],"peek":true}`, `{"checks":[{"key":"a"},{"n":1}]}`} {
 		p.Parse([]byte(body))
-		if problem := p.Parse([]byte(`{"key":"c"}`)); problem != nil || len(p.Requests) != 1 || p.Requests[0] != (policy.Request{Key: "c", N: 1}) || p.Peek {
+		if problem := p.Parse([]byte(`{"key":"c"}`)); problem != nil || len(p.Requests) != 1 || !reflect.DeepEqual(p.Requests[0], policy.Request{Key: "c", N: 1}) || p.Peek {
 			t.Errorf("after %s: %+v, %+v", body, p.Requests, problem)
 		}
 	}

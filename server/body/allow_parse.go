@@ -2,6 +2,7 @@ package body
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -20,6 +21,7 @@ type AllowParser struct {
 	scratch  []byte           // letters of strings that were written with escapes
 	Requests []policy.Request // of the body that was read last
 	Peek     bool             // it asks only
+	costs    []policy.Cost    // those of Requests are parts of it
 	inline   []weir.Limit     // those of Requests point here: it is never grown
 	within   string           // of the element that is read, "checks[1].", for messages
 }
@@ -31,7 +33,7 @@ func NewAllowParser() AllowParser {
 
 // The members of each object, in the order of what reads them.
 var (
-	allowMembers  = []string{"key", "limit", "n", "checks", "peek"}
+	allowMembers  = []string{"key", "limit", "n", "costs", "checks", "peek"}
 	checkMembers  = allowMembers[:checksMember]
 	inlineMembers = []string{"name", "n", "per", "burst", "algorithm"}
 )
@@ -40,6 +42,7 @@ const (
 	keyMember = iota
 	limitMember
 	nMember
+	costsMember
 	checksMember
 	peekMember
 )
@@ -55,7 +58,7 @@ func (p *AllowParser) Parse(body []byte) error {
 
 func (p *AllowParser) parse(body []byte) *service.Error {
 	p.scanner = jsonScanner{data: body}
-	p.Requests, p.inline, p.Peek, p.within = p.Requests[:0], p.inline[:0], false, ""
+	p.Requests, p.inline, p.costs, p.Peek, p.within = p.Requests[:0], p.inline[:0], p.costs[:0], false, ""
 	if p.scanner.space(); p.scanner.i == len(body) {
 		return fail(api.CodeEmptyBody, "", `the body is empty: send for example {"key":"user:42"}`)
 	}
@@ -75,13 +78,13 @@ func (p *AllowParser) parse(body []byte) *service.Error {
 	if p.scanner.space(); p.scanner.i < len(body) {
 		return p.notJSON()
 	}
-	const own = 1<<keyMember | 1<<limitMember | 1<<nMember
+	const own = 1<<keyMember | 1<<limitMember | 1<<nMember | 1<<costsMember
 	switch {
 	case seen&(1<<checksMember) == 0:
 		p.Requests = append(p.Requests, one)
 		return p.needsKey(seen)
 	case seen&own != 0:
-		return fail(api.CodeInvalidParameter, "checks", "key, limit and n stand beside checks: put them into an element of checks")
+		return fail(api.CodeInvalidParameter, "checks", "key, limit, n or costs stand beside checks: put them into an element of checks")
 	}
 	return nil
 }
@@ -124,13 +127,15 @@ func (p *AllowParser) needsKey(seen uint) *service.Error {
 	return nil
 }
 
-// checkMember reads the value of key, limit or n.
+// checkMember reads the value of key, limit, n or costs.
 func (p *AllowParser) checkMember(r *policy.Request, member int) *service.Error {
 	switch member {
 	case keyMember:
 		return p.readKey(r)
 	case limitMember:
 		return p.readLimit(r)
+	case costsMember:
+		return p.readCosts(r)
 	}
 	if p.scanner.null() {
 		return nil
@@ -150,6 +155,40 @@ func (p *AllowParser) readKey(r *policy.Request) *service.Error {
 		return p.wrong(bad.Code, "key", bad.Message)
 	}
 	r.Key = string(key)
+	return nil
+}
+
+// readCosts reads numbers by their names.
+func (p *AllowParser) readCosts(r *policy.Request) *service.Error {
+	s := &p.scanner
+	if !s.token('{') {
+		return p.wrong(api.CodeInvalidCount, "costs", `it must be an object such as {"tokens":812}`)
+	}
+	first := len(p.costs)
+	for !s.token('}') {
+		if len(p.costs) > first && !s.token(',') {
+			return p.notJSON()
+		}
+		if len(p.costs)-first == policy.MaxCosts {
+			return p.wrong(api.CodeInvalidCount, "costs", fmt.Sprintf("there are more than %d", policy.MaxCosts))
+		}
+		name, ok := s.str(&p.scratch)
+		if !ok || !utf8.Valid(name) {
+			return p.notJSON()
+		}
+		one := policy.Cost{Field: string(name)}
+		if !s.token(':') {
+			return p.notJSON()
+		}
+		if slices.ContainsFunc(p.costs[first:], func(c policy.Cost) bool { return c.Field == one.Field }) {
+			return p.wrong(api.CodeInvalidJSON, "costs", service.Clip(one.Field)+" is given twice: give it once")
+		}
+		if failure := p.readCount(&one.N, "costs", 0); failure != nil {
+			return failure
+		}
+		p.costs = append(p.costs, one)
+	}
+	r.Costs = p.costs[first:len(p.costs):len(p.costs)]
 	return nil
 }
 

@@ -19,6 +19,8 @@ has used of it is kept by its ` + "`name`" + `, without one by algorithm and per
 
 **Waiting.** Where a policy has ` + "`wait`" + `, an answer may come up to that much later: when the request is to go. It has ` + "`waited_s`" + ` then, and the header field Weir-Waited.
 
+**Costs.** ` + "`\"costs\":{\"tokens\":812}`" + `: what policies with ` + "`cost: tokens`" + ` take in place of n.
+
 **Several.** ` + "`{\"checks\":[{\"key\",\"limit\",\"n\"},...]}`" + `, at most 64, are taken all or none.
 
 **Asking only.** n = 0 tells what is left. ` + "`\"peek\":true`" + ` tells what would be decided for n. Neither takes nor counts anything.

@@ -164,6 +164,8 @@ export interface AllowOptions {
   limit?: string | Limit;
   /** Default 1. */
   n?: number;
+  /** What policies with a cost take in place of n, such as { tokens: 812 }. */
+  costs?: Record<string, number>;
   /** Only say what would be decided. */
   peek?: boolean;
   failOpen?: boolean;
@@ -379,8 +381,8 @@ export class Permit {
 }
 
 /** What is asked of limits, as the body of a request. */
-function asked(key: string, o: { limit?: string | Limit; n?: number; peek?: boolean }): string {
-  return JSON.stringify({ key, n: o.n ?? 1, limit: o.limit, peek: o.peek || undefined });
+function asked(key: string, o: { limit?: string | Limit; n?: number; peek?: boolean; costs?: Record<string, number> }): string {
+  return JSON.stringify({ key, n: o.n ?? 1, limit: o.limit, costs: o.costs, peek: o.peek || undefined });
 }
 
 function target(path: string, query: Record<string, string | number | undefined>): string {
