@@ -231,8 +231,8 @@ func (w *Writer) claim(ctx context.Context) error {
 	return nil
 }
 
-// readAtOnce is how many messages are read before it is looked whether there are enough rows.
-const readAtOnce = 128
+// readAtOnce is how many messages are read before it is looked whether the journal was trimmed.
+const readAtOnce = 64
 
 // advance reads on until there are enough rows, or up to a message, and writes them.
 func (w *Writer) advance(ctx context.Context, message uint64, asOf time.Time) error {
@@ -243,7 +243,7 @@ func (w *Writer) advance(ctx context.Context, message uint64, asOf time.Time) er
 		err := w.tail.Read(ctx, min(message, next+readAtOnce-1), func(b record.Batch) error {
 			g.add(b, w.cfg.Retention)
 			return nil
-		})
+		}, g.full)
 		if trimmed := (*tail.TrimmedError)(nil); errors.As(err, &trimmed) {
 			if next > from { // what was read before is whole
 				break

@@ -58,10 +58,18 @@ func (t *Tail) Next() uint64 { return t.audit.Stream + 1 }
 // singly is up to how many messages are asked for one by one.
 const singly = 64
 
+// errEnough ends a read after a message, and is no error.
+var errEnough = errors.New("enough")
+
 // Read reads up to and including a message, and calls count with each batch that is new, in
-// order. After an error of count, or of reading, what was counted since the last Position is
+// order. It ends earlier, without an error, after the first message for which enough is true. After an error of count, or of reading, what was counted since the last Position is
 // not in any: its owner makes another Tail from the position that it has.
-func (t *Tail) Read(ctx context.Context, last uint64, count func(record.Batch) error) error {
+func (t *Tail) Read(ctx context.Context, last uint64, count func(record.Batch) error, enough func() bool) (err error) {
+	defer func() {
+		if errors.Is(err, errEnough) {
+			err = nil
+		}
+	}()
 	if last < t.Next() {
 		return nil
 	}
@@ -73,7 +81,12 @@ func (t *Tail) Read(ctx context.Context, last uint64, count func(record.Batch) e
 		return &TrimmedError{Next: t.Next(), First: first}
 	}
 	to := &sink{count: count}
-	apply := func(sequence uint64, data []byte) error { return t.audit.Apply(to, sequence, data) }
+	apply := func(sequence uint64, data []byte) error {
+		if err := t.audit.Apply(to, sequence, data); err != nil || !enough() {
+			return err
+		}
+		return errEnough
+	}
 	last = min(last, end)
 	if last-t.audit.Stream > singly {
 		return t.from.Read(ctx, t.Next(), last, apply)

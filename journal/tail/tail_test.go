@@ -154,7 +154,7 @@ func TestExactlyOnce(t *testing.T) {
 		position, saved := reader.Position(), counts{}
 		for reader.Next() <= uint64(len(w.messages)) {
 			upTo := reader.Next() + w.rand.Uint64N(100)
-			if err := reader.Read(t.Context(), min(upTo, uint64(len(w.messages))), got.add); err != nil {
+			if err := reader.Read(t.Context(), min(upTo, uint64(len(w.messages))), got.add, never); err != nil {
 				t.Fatal(err)
 			}
 			if w.rand.IntN(2) == 0 {
@@ -167,7 +167,7 @@ func TestExactlyOnce(t *testing.T) {
 			}
 			got = saved.clone()
 			if w.rand.IntN(3) == 0 { // or it would not come to an end
-				if err := reader.Read(t.Context(), uint64(len(w.messages)), got.add); err != nil {
+				if err := reader.Read(t.Context(), uint64(len(w.messages)), got.add, never); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -179,13 +179,38 @@ func TestExactlyOnce(t *testing.T) {
 	}
 }
 
+func never() bool { return false }
+
+// A read ends after the message with which there is enough, however many it may read, and the next goes
+// on after it.
+func TestReadsUntilThereIsEnough(t *testing.T) {
+	t.Parallel()
+	w := newWriters(7, 2)
+	w.fill(200)
+	reader, got := tail.New(w, partitions), counts{}
+	for reader.Next() <= uint64(len(w.messages)) {
+		next, batches := reader.Next(), 0
+		err := reader.Read(t.Context(), uint64(len(w.messages)), func(b record.Batch) error {
+			batches++
+			return got.add(b)
+		}, func() bool { return batches > 0 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if batches > partitions {
+			t.Fatalf("messages %d to %d have %d batches, and one was enough", next, reader.Next()-1, batches)
+		}
+	}
+	got.mustBe(t, w.want)
+}
+
 func TestWhatIsMissingIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWriters(7, 2)
 	w.fill(20)
 	w.messages[len(w.messages)/2] = nil
 	reader, got := tail.New(w, partitions), counts{}
-	if err := reader.Read(t.Context(), uint64(len(w.messages)), got.add); err != nil {
+	if err := reader.Read(t.Context(), uint64(len(w.messages)), got.add, never); err != nil {
 		t.Fatal(err)
 	}
 	if len(reader.Lost()) == 0 {
@@ -201,7 +226,7 @@ func TestTrimmed(t *testing.T) {
 	w := newWriters(7, 1)
 	w.fill(5)
 	w.first = 3
-	err := tail.New(w, partitions).Read(t.Context(), uint64(len(w.messages)), counts{}.add)
+	err := tail.New(w, partitions).Read(t.Context(), uint64(len(w.messages)), counts{}.add, never)
 	if trimmed := (*tail.TrimmedError)(nil); !errors.As(err, &trimmed) || trimmed.First != 3 || trimmed.Next != 1 {
 		t.Fatal(err)
 	}
@@ -212,7 +237,7 @@ func TestReached(t *testing.T) {
 	w := newWriters(7, 1)
 	w.fill(5)
 	reader := tail.New(w, partitions)
-	if err := reader.Read(t.Context(), uint64(len(w.messages)), counts{}.add); err != nil {
+	if err := reader.Read(t.Context(), uint64(len(w.messages)), counts{}.add, never); err != nil {
 		t.Fatal(err)
 	}
 	message, at, err := tail.Reached(reader.Position())
@@ -225,7 +250,7 @@ func FuzzPosition(f *testing.F) {
 	w := newWriters(7, 2)
 	w.fill(5)
 	reader := tail.New(w, partitions)
-	if err := reader.Read(context.Background(), 3, counts{}.add); err != nil {
+	if err := reader.Read(context.Background(), 3, counts{}.add, never); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(reader.Position())
