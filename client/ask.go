@@ -84,7 +84,7 @@ type SeriesQuery struct {
 	Key      string
 	From, To time.Time     // zero: an hour before To; the server's now
 	Step     time.Duration // whole seconds; 0 is a minute
-	Align    string        // hour, day, week or month, in place of Step
+	Align    string        // hour, day, week or month, in place of Step, which is 0 then
 	Zone     string        // of Align; "" is UTC
 	Fresh    time.Duration // as of a CountQuery
 	Scope    Scope         // as of a CountQuery
@@ -95,7 +95,7 @@ func (c *Client) Series(ctx context.Context, q SeriesQuery) (Series, error) {
 	v := url.Values{"key": {q.Key}}
 	setTime(v, "from", q.From)
 	setTime(v, "to", q.To)
-	if q.Step != 0 && q.Align == "" {
+	if q.Step != 0 {
 		v.Set("step", seconds(q.Step))
 	}
 	setScope(v, q.Scope)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -17,7 +18,7 @@ type seriesQuestion struct {
 	Key  string `query:"key" required:"true" doc:"The key to count. * counts all hits but those of limit: keys." example:"url:/home"`
 	From string `query:"from" doc:"The start, exclusive; default an hour before to. The first window begins there when step divides the time to to, and else after it. A duration before now may be written as -365d. With align: the first span is the one that this moment is in; default 24 spans."`
 	To   string `query:"to" doc:"The end, inclusive; default now. With align: exclusive; the last span is whole."`
-	Step string `query:"step" default:"1m" doc:"The window of each point, whole seconds. Not with align." example:"1m"`
+	Step string `query:"step" doc:"The window of each point, whole seconds; default 1m. Not with align." example:"1m"`
 
 	Align string `query:"align" doc:"Whole hours, days, weeks (from Monday) or months in place of step: hour, day, week, month. From history where the server keeps one: exact, also years back." example:"day"`
 	TZ    string `query:"tz" doc:"The time zone of align, by its name; default UTC." example:"Europe/Berlin"`
@@ -44,7 +45,7 @@ func (s *Server) series(ctx context.Context, q *seriesQuestion) (none api.Series
 		return s.aligned(ctx, q)
 	}
 	query := service.SeriesQuery{Key: q.Key}
-	if query.Step, err = service.ParseWindow("step", q.Step); err != nil {
+	if query.Step, err = service.ParseWindow("step", cmp.Or(q.Step, "1m")); err != nil {
 		return none, err
 	}
 	if query.To, err = s.agoParam("to", q.To); err != nil {
@@ -65,6 +66,9 @@ func (s *Server) series(ctx context.Context, q *seriesQuestion) (none api.Series
 // aligned is series by the calendar.
 func (s *Server) aligned(ctx context.Context, q *seriesQuestion) (none api.SeriesAnswer, err error) {
 	query := service.AlignedQuery{Key: q.Key}
+	if q.Step != "" && q.Align != "" {
+		return none, &service.Error{Code: api.CodeInvalidParameter, Field: "step", Message: "step: align=" + q.Align + " says how long the spans are: give step or align, not both"}
+	}
 	if query.Unit, query.Zone, err = parse.Align(q.Align, q.TZ); err != nil {
 		return none, err
 	}
