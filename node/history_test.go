@@ -214,6 +214,32 @@ func roundTrip(t *testing.T, n *node.Node, command string, lines int) (text stri
 	return text
 }
 
+// In zones that are half an hour or a quarter off, days are exact where slots are as wide.
+func TestDaysOfHalfHourZones(t *testing.T) {
+	t.Parallel()
+	for name, slot := range map[string]time.Duration{"Asia/Kolkata": 30 * time.Minute, "Asia/Kathmandu": 15 * time.Minute} {
+		n := historical(t, filepath.Join(t.TempDir(), "data"), func(cfg *node.Config) { cfg.History.Slot = slot })
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		year, month, day := time.Now().In(zone).Date()
+		first := time.Date(year, month, day-10, 0, 0, 0, 0, zone)
+		rnd := rand.New(rand.NewPCG(5, 6))
+		want := make([]uint64, 10)
+		for range 3000 {
+			second := rnd.Int64N(10 * 86400) // these zones' clocks do not change
+			hitAt(t, n, "k", first.Add(time.Duration(second)*time.Second), 1)
+			want[second/86400]++
+		}
+		for i, p := range aligned(t, n, fmt.Sprintf("key=k&align=day&tz=%s&from=%d", name, first.Unix())).Points[:10] {
+			if !p.Exact || p.Estimate != want[i] || !p.Start.Equal(first.AddDate(0, 0, i)) {
+				t.Errorf("%s, day %d: %s, want %d; it begins at %s", name, i, p.Bounds, want[i], p.Start)
+			}
+		}
+	}
+}
+
 // Without history the windows answer, within their bounds.
 func TestAlignedWithoutHistory(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,7 @@ func testStore(t *testing.T, fresh func(t *testing.T) *store.Store) {
 		"one writer":      testOneWriter,
 		"keys":            testKeys,
 		"removes":         testRemoves,
+		"expires":         testExpires,
 		"is bounded":      testIsBounded,
 		"migrates again":  testMigratesAgain,
 		"lasting numbers": testPosition,
@@ -215,6 +216,52 @@ func testKeys(t *testing.T, s *store.Store) {
 		}
 		if got := days(t, s, key, 0, 1); got[0] != uint64(i+1) {
 			t.Errorf("%q: %d in the day, want %d", key, got[0], i+1)
+		}
+	}
+}
+
+// Rows are kept as long as the longest prefix of their key says, hours and days apart, and those of days
+// that are not summed up stay.
+func testExpires(t *testing.T, s *store.Store) {
+	l := claim(t, s, "a")
+	const today = 1200 // days of UTC; a multiple of 30, on which old days are looked for
+	keep := []store.Keep{
+		{Slots: 10 * day * time.Second, Days: 100 * day * time.Second},
+		{Prefix: "user:", Slots: 2 * day * time.Second, Days: 20 * day * time.Second},
+		{Prefix: "user:vip", Slots: 50 * day * time.Second},
+	}
+	names := []string{"url:/", "user:1", "user:vip1", "users", "user9"}
+	ages := []int64{1, 5, 30, 60, 150}
+	b := store.Batch{}
+	for _, key := range names {
+		for _, age := range ages {
+			b.Rows = append(b.Rows, store.Row{Key: key, Slot: (today - age) * day, N: uint64(age)})
+		}
+	}
+	commit(t, s, &l, b)
+	if err := s.Roll(t.Context(), &l, today); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Expire(t.Context(), &l, keep, time.Unix(today*day, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range names {
+		hours, whole := int64(10), int64(100)
+		switch key {
+		case "user:1":
+			hours, whole = 2, 20
+		case "user:vip1":
+			hours, whole = 50, today
+		}
+		gotHours, gotDays := slots(t, s, key, 0, today*day), days(t, s, key, 0, today)
+		for _, age := range ages {
+			at := today - age
+			if _, is := gotHours[at*day]; is != (age <= hours) {
+				t.Errorf("%s, %d days old: its hours are there: %v", key, age, is)
+			}
+			if _, is := gotDays[at]; is != (age <= whole) {
+				t.Errorf("%s, %d days old: its day is there: %v", key, age, is)
+			}
 		}
 	}
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/history/calendar"
 	"github.com/weir-counter/weir/history/read"
 	"github.com/weir-counter/weir/history/store"
@@ -442,5 +444,38 @@ func TestTrimmedHitsOfThePast(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A database that is away for an hour of hits has all of them once it is there.
+func TestDatabaseAwayForAnHour(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(11, 12))
+	j := newJournal(t)
+	dir := filepath.Join(t.TempDir(), "away") // which is not there yet
+	s := openStore(t, filepath.Join(dir, "history.db"))
+	w, _ := run(t, s, j, "a", 0)
+	j.now = time.Now().Add(-time.Hour)
+	first := j.now.Unix()
+	for second := range int64(3600) {
+		for range 3 {
+			j.hit(t, fmt.Sprint("k", rnd.IntN(6)), first+second, 1+rnd.Uint64N(9))
+		}
+		j.flush(second%600 == 0)
+	}
+	jointest.Eventually(t, "the writer says that the database is away", func() bool { return w.Status().Err != nil })
+	if is := w.Status(); is.Rows > 0 || w.Needed() != 1 {
+		t.Fatalf("%+v, and the journal is needed from message %d on", is, w.Needed())
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	await(t, w, j)
+	day := first - first%86400
+	if spans, doubtful := j.check(t, s, day, day+2*86400); doubtful > 0 {
+		t.Fatalf("%d of %d spans are not exact", doubtful, spans)
+	}
+	if is := w.Status(); is.Gaps != 0 || is.Err != nil {
+		t.Fatalf("%+v", is)
 	}
 }

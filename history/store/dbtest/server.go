@@ -19,8 +19,12 @@ import (
 	"time"
 )
 
-// Server is a database server that tests share. It starts when the first of them asks for it.
+// Server is a database server that tests share, or a benchmark. It starts when the first of them asks for it.
 type Server struct {
+	// Durable has commits wait for the disk, as servers do that are in use. Tests kill processes, not
+	// machines, and go without.
+	Durable bool
+
 	kind *kind
 
 	mu      sync.Mutex
@@ -54,7 +58,7 @@ func NewMariaDB() *Server { return &Server{kind: &mariadb} }
 func Main(m *testing.M, servers ...*Server) {
 	code := m.Run()
 	for _, s := range servers {
-		s.remove()
+		s.Close()
 	}
 	os.Exit(code)
 }
@@ -62,14 +66,30 @@ func Main(m *testing.M, servers ...*Server) {
 // URL makes a database, and returns its URL for package store.
 func (s *Server) URL(t testing.TB) string {
 	t.Helper()
-	if err := s.start(t.Context()); err != nil {
+	url, err := s.Database(t.Context())
+	if err != nil {
 		t.Fatal(err)
+	}
+	return url
+}
+
+// Database is URL for who is no test, and ends the server with Close.
+func (s *Server) Database(ctx context.Context) (url string, err error) {
+	if err := s.start(ctx); err != nil {
+		return "", err
 	}
 	name := fmt.Sprintf("weir%d", s.names.Add(1))
-	if err := s.exec(t.Context(), "CREATE DATABASE "+name); err != nil {
-		t.Fatal(err)
+	if err := s.exec(ctx, "CREATE DATABASE "+name); err != nil {
+		return "", err
 	}
-	return s.kind.url(s, name)
+	return s.kind.url(s, name), nil
+}
+
+// Pid is the process of a server that runs: its other processes are children of it.
+func (s *Server) Pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process.Process.Pid
 }
 
 // Kill kills the server as kill -9 does. Restart starts it again, on the same address.
@@ -237,8 +257,8 @@ func (s *Server) exec(ctx context.Context, statement string) error {
 	return errors.Join(err, db.Close())
 }
 
-// remove ends the server and removes its files.
-func (s *Server) remove() {
+// Close ends the server and removes its files.
+func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process != nil {
@@ -267,7 +287,7 @@ var postgres = kind{
 	},
 	run: func(s *Server, found []string) *exec.Cmd {
 		return exec.Command(found[1], "-D", s.dir+"/data", "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
-			"-c", "shared_buffers=32MB", "-c", "max_connections=60", "-c", "fsync=off")
+			"-c", "shared_buffers=32MB", "-c", "max_connections=80", "-c", "fsync="+s.ifDurable("on", "off"))
 	},
 	url: func(s *Server, database string) string {
 		return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
@@ -285,13 +305,21 @@ var mariadb = kind{
 	run: func(s *Server, found []string) *exec.Cmd {
 		return exec.Command(found[1], slices.Concat([]string{
 			"--no-defaults", "--datadir=" + s.dir + "/data", "--socket=" + s.dir + "/socket", "--pid-file=" + s.dir + "/pid", "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.port),
-			"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=2", "--performance-schema=OFF",
+			"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit="+s.ifDurable("1", "2"), "--performance-schema=OFF",
 		}, asRoot())...)
 	},
 	url: func(s *Server, database string) string {
 		return fmt.Sprintf("mysql://root@127.0.0.1:%d/%s", s.port, database)
 	},
 	dsn: func(s *Server, _ string) string { return fmt.Sprintf("root@tcp(127.0.0.1:%d)/", s.port) },
+}
+
+// ifDurable chooses between two values of a setting.
+func (s *Server) ifDurable(yes, no string) string {
+	if s.Durable {
+		return yes
+	}
+	return no
 }
 
 // asRoot are the arguments of MariaDB where tests are run by root.
