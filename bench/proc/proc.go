@@ -63,3 +63,35 @@ func kibibytes(status, name string) (int64, error) {
 	n, err := strconv.ParseInt(fields[0], 10, 64)
 	return n << 10, err
 }
+
+// TreeCPU is CPU of a process and all that descend from it together. Of those that have ended there is nothing.
+func TreeCPU(root int) (sum time.Duration, err error) {
+	all, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
+	}
+	children, spent := map[int][]int{}, map[int]time.Duration{}
+	for _, entry := range all {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
+		if err != nil { // it has ended
+			continue
+		}
+		if spent[pid], err = parseCPU(stat); err != nil {
+			return 0, err
+		}
+		parent, err := strconv.Atoi(string(bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])[1]))
+		if err != nil {
+			return 0, fmt.Errorf("/proc stat: ppid: %w", err)
+		}
+		children[parent] = append(children[parent], pid)
+	}
+	for next := []int{root}; len(next) > 0; next = next[1:] {
+		sum += spent[next[0]]
+		next = append(next, children[next[0]]...)
+	}
+	return sum, nil
+}

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 )
@@ -43,4 +44,38 @@ func TestKibibytes(t *testing.T) {
 	if _, err := kibibytes(status, "VmSwap:"); err == nil {
 		t.Error("no error for a line that is not there")
 	}
+}
+
+// A process and its children have spent what it has, and they.
+func TestTreeCPU(t *testing.T) {
+	child := exec.Command("sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done; read line")
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	own, err := CPU(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, err := CPU(child.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err := TreeCPU(os.Getpid()); err != nil || of == 0 || all < own+of {
+		t.Errorf("%v of all, %v of this process and %v of its child: %v", all, own, of, err)
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // read fails
 }

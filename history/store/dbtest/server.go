@@ -305,7 +305,7 @@ var mariadb = kind{
 	run: func(s *Server, found []string) *exec.Cmd {
 		return exec.Command(found[1], slices.Concat([]string{
 			"--no-defaults", "--datadir=" + s.dir + "/data", "--socket=" + s.dir + "/socket", "--pid-file=" + s.dir + "/pid", "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.port),
-			"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit="+s.ifDurable("1", "2"), "--performance-schema=OFF",
+			"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=" + s.ifDurable("1", "2"), "--performance-schema=OFF",
 		}, asRoot())...)
 	},
 	url: func(s *Server, database string) string {
