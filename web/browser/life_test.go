@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -55,7 +56,9 @@ func tokens(names ...string) string {
 // read, and one that is revoked ends the page.
 func TestTokens(t *testing.T) {
 	path := file(t, "tokens.yaml", tokens("all", "shop"))
-	w := start(t, func(cfg *node.Config) { cfg.Tokens.File = path })
+	w := start(t, func(cfg *node.Config) {
+		cfg.Tokens.File, cfg.Policies.File = path, file(t, "policies.yaml", policies)
+	})
 	w.hit("shop:cart", 3, 0)
 	w.hit("other", 5, 0)
 	p := open(t, "about:blank")
@@ -87,6 +90,11 @@ func TestTokens(t *testing.T) {
 	enter("weir_all_secret")
 	p.says("other")
 	p.says("Hits per second")
+	p.at("/limits/login") // role read has no button to change a key
+	p.says("No key has used anything of this limit.")
+	if shown := value[int](p, `[...document.querySelectorAll(".acts")].filter((e) => e.checkVisibility()).length`); shown != 0 {
+		t.Errorf("%d places for actions of an admin", shown)
+	}
 	p.do(chromedp.Click(`//button[text()="Forget token"]`))
 	p.until(`document.querySelector("#token") && sessionStorage.length === 0`)
 }
@@ -112,6 +120,15 @@ func TestPathPrefix(t *testing.T) {
 	p.says("behind")
 	p.at("/key/behind")
 	p.until(`document.querySelector(".counts .value")?.textContent === "3"`)
+}
+
+// Numbers and times are written as in the reader's language.
+func TestLocale(t *testing.T) {
+	w := start(t, nil)
+	w.hit("a", 1_234_567, time.Minute)
+	p := open(t, "about:blank")
+	p.do(call(emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: "test", AcceptLanguage: "de-DE"}), chromedp.Navigate(w.url+"/"))
+	p.says("1.234.567")
 }
 
 // Two themes and a time zone, by hand; and no page is wider than a phone.

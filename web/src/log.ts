@@ -58,8 +58,10 @@ export function logPage(place: Place): { page: Page; path: string; params: Recor
     page: { title: "Live log", element, close: () => undefined },
     path: "v1/views/log", params: { prefix },
     view(of) {
-      last = frozen || table.held() ? last : of; // what somebody reads, or points at, stays
-      if (last === of) show();
+      if (frozen) return;
+      if (last && table.held()) return text(said, `Rests while you are in the rows, at ${clock(last.at)}. ${say(last)}`);
+      last = of;
+      show();
     },
   };
 }
