@@ -26,7 +26,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster regions build image test race sim sim-leased sim-regions regions-crash regions-size crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures
+.PHONY: help run cluster regions build image test race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,10 @@ regions-crash: need-go ## Cut a region off for CUT (60s), kill the node that wri
 regions-size: need-go ## Measure bytes/s on a link of regions for numbers of active keys at 50,000 hits a second, and the lag
 	@$(GO) test -run 'TestRegionsSize$$' -count 1 -timeout 30m ./node -args -regions.for 20s -regions.every 1s -regions.keys 1,1000,100000 -regions.out $(CURDIR)/regions-size.md && \
 	  cat regions-size.md; rm -f regions-size.md
+
+regions-fleet: need-go ## Simulate 1,000 nodes as 33 cells of 30 in a tree of two levels: traffic of each link, processor's time, freshness
+	@$(GO) test -run 'TestFleet$$' -count 1 -timeout 1h ./region -args -fleet.cells 33 -fleet.nodes 30 -fleet.keys 20000 -fleet.hits 1000 -fleet.seconds 10 \
+	  -fleet.out $(CURDIR)/regions-fleet.md && cat regions-fleet.md; rm -f regions-fleet.md
 
 cluster-netns: need-go need-iproute2 ## The same in network namespaces, with TLS and packets that are lost, ROUNDS (50) times; needs root, on Linux
 	$(GO) test -tags netns -run 'TestClusterNamespaces' -count 1 -v -timeout $$(( $(ROUNDS) * 6 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS) -cluster-pace 2ms

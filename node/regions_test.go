@@ -309,3 +309,66 @@ func TestANameTwice(t *testing.T) {
 	nodetest.Open(t, second)
 	jointest.Eventually(t, "us says that there are two regions eu", func() bool { return slices.Contains(alarms(), "region_name_twice") })
 }
+
+// A tree of two levels and a mesh give equal answers, whichever region is asked.
+func TestTreeAndMeshAgree(t *testing.T) {
+	t.Parallel()
+	cells := []string{"ap", "eu", "us"}
+	tree := newRegions(t, map[string][]string{"all": cells, "ap": {"all"}, "eu": {"all"}, "us": {"all"}}, append(slices.Clone(cells), "all")...)
+	flat := newRegions(t, mesh(cells...), cells...)
+	at := time.Now().Add(-10 * time.Minute).Truncate(time.Minute)
+	want := uint64(0)
+	for i := range 200 {
+		n := uint64(1 + i%7)
+		want += n
+		for _, w := range []*world{tree, flat} {
+			if _, err := w.nodes[i%3].Engine().HitAt(at.Add(time.Duration(i)*time.Second), fmt.Sprintf("k%d", i%17), n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tree.agree("*", want, 0, 1, 2, 3)
+	flat.agree("*", want, 0, 1, 2)
+	end := at.Add(5 * time.Minute)
+	answers := func(c *client.Client) string {
+		var keys []string
+		for i := range 17 {
+			keys = append(keys, fmt.Sprintf("k%d", i))
+		}
+		counts, err := c.Count(t.Context(), client.CountQuery{Keys: keys, Windows: []time.Duration{time.Minute, 5 * time.Minute, time.Hour}, At: end, ByRegion: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, one := range counts {
+			text += fmt.Sprint(one.Key, one.WindowSeconds, one.Lower, one.Estimate)
+			for _, part := range one.Regions {
+				if part.Region != "all" {
+					text += fmt.Sprint(" ", part.Region, part.Lower, part.Estimate)
+				}
+			}
+			text += "\n"
+		}
+		top, err := c.Top(t.Context(), client.TopQuery{Window: 5 * time.Minute, N: 17, At: end})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range top.Keys {
+			text += fmt.Sprint(one.Key, one.Lower, " ")
+		}
+		series, err := c.Series(t.Context(), client.SeriesQuery{Key: "*", From: at, To: end, Step: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range series.Points {
+			text += fmt.Sprint(one.Lower, " ")
+		}
+		return text
+	}
+	first := answers(flat.asks[0])
+	for _, c := range append(flat.asks[1:], tree.asks...) {
+		if got := answers(c); got != first {
+			t.Errorf("got\n%s\nwant\n%s", got, first)
+		}
+	}
+}

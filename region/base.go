@@ -62,7 +62,7 @@ func (b *bases) end(ctx context.Context, note digest.Note) error {
 func (b *bases) piece(ctx context.Context, piece digest.Piece, last bool) error {
 	m := digest.Message{Region: b.region, ID: b.id, Number: b.number, Last: last, At: b.at, Piece: &piece}
 	b.number++
-	return b.r.append(ctx, m.Encode())
+	return b.r.append(ctx, entry{data: m.Encode()})
 }
 
 // renewBases writes new bases of regions whose digests since the last one have become many, and trims the log.

@@ -19,7 +19,8 @@ func halfBase(t *testing.T) (w *simWorld, pieces [][]byte) {
 	}
 	w.regions[2].journal.complete()
 	w.act(2)
-	for _, data := range w.regions[2].log.messages {
+	for _, of := range w.regions[2].log.messages {
+		data := of.data
 		if m, err := digest.Decode(data); err == nil && m.Piece != nil {
 			pieces = append(pieces, data)
 		}

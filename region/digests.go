@@ -50,7 +50,7 @@ func (r *Region) digestTo(ctx context.Context, upTo uint64, asOf time.Time, late
 	}
 	parts := r.cut(asOf, late)
 	for _, part := range parts {
-		if err := r.append(ctx, part); err != nil {
+		if err := r.append(ctx, entry{data: part}); err != nil {
 			return err
 		}
 	}

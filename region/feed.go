@@ -87,6 +87,7 @@ type feed struct {
 	sent   map[string]digest.ID
 	start  map[string]uint64 // by region: messages before it are not wanted
 	at     uint64            // the next message of the log
+	live   uint64            // messages from this one on came after it asked
 	parts  map[string][][]byte
 	part   map[string]digest.Message // the last of these
 	frames []byte
@@ -103,6 +104,7 @@ func (f *feed) begin() {
 		f.start[name] = l.From(name, f.sent[name])
 		f.at = min(f.at, f.start[name])
 	}
+	f.live = l.Next()
 }
 
 // framesAtOnce is how many bytes are sent together.
@@ -112,15 +114,22 @@ const framesAtOnce = 256 << 10
 func (f *feed) one(ctx context.Context) error {
 	sequence := f.at
 	f.at++
-	data, err := f.read(ctx, sequence)
+	of, err := f.read(ctx, sequence)
+	data := of.data
 	if data == nil {
 		return err
 	}
-	m, err := digest.Decode(data)
+	m, err := of.message()
 	if err != nil || sequence < f.start[m.Region] || m.Region == f.as && m.Epoch <= f.own.Epoch {
 		return nil
 	}
 	switch sent := f.sent[m.Region]; {
+	case of.via == f.as && sequence >= f.live:
+		// It brought this itself, so it has it, and all before. If it has lost it since, what follows shows it the gap, and it asks again.
+		if m.Last && sent.Before(m.ID) {
+			f.sent[m.Region] = m.ID
+		}
+		return nil
 	case m.Piece != nil:
 		if !sent.Before(m.ID) {
 			return nil
@@ -154,19 +163,19 @@ func (f *feed) one(ctx context.Context) error {
 	return nil
 }
 
-// read reads a message of the log; nil is one that nobody has.
-func (f *feed) read(ctx context.Context, sequence uint64) ([]byte, error) {
-	data, err := f.r.message(ctx, sequence)
+// read reads a message of the log; without data it is one that nobody has.
+func (f *feed) read(ctx context.Context, sequence uint64) (entry, error) {
+	m, err := f.r.message(ctx, sequence)
 	if !errors.Is(err, errNoMessage) {
-		return data, err
+		return m, err
 	}
 	f.r.mu.Lock()
 	first := f.r.first
 	f.r.mu.Unlock()
 	if sequence < first {
-		return nil, errors.New("the log was trimmed meanwhile: ask again")
+		return entry{}, errors.New("the log was trimmed meanwhile: ask again")
 	}
-	return nil, nil
+	return entry{}, nil
 }
 
 // base sends a base once the log has it whole, which it has when its last piece is come by. Half a base is not passed on: two
@@ -179,15 +188,15 @@ func (f *feed) base(ctx context.Context, region string, id digest.ID) error {
 		return nil
 	}
 	for number := uint64(0); at <= last; at++ {
-		data, err := f.read(ctx, at)
+		of, err := f.read(ctx, at)
 		if err != nil {
 			return err
 		}
-		m, err := digest.Decode(data)
+		m, err := of.message()
 		if err != nil || m.Piece == nil || m.Region != region || m.ID != id || m.Number != number {
 			continue
 		}
-		if err := f.add(data); err != nil {
+		if err := f.add(of.data); err != nil {
 			return err
 		}
 		number++

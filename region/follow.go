@@ -31,18 +31,18 @@ func (r *Region) followTo(ctx context.Context, last uint64) error {
 	for r.ledger.Next() <= last {
 		sequence := r.ledger.Next()
 		r.moved.Store(time.Now().UnixNano())
-		data, err := r.stream.get(ctx, sequence, !r.asked.IsZero() && time.Since(r.asked) > holeAfter)
+		m, err := r.stream.get(ctx, sequence, !r.asked.IsZero() && time.Since(r.asked) > holeAfter)
 		switch {
 		case err == nil:
 			r.asked = time.Time{}
-			r.take(sequence, data)
+			r.take(sequence, m)
 		case !errors.Is(err, errNoMessage):
 			return err
 		case r.asked.IsZero():
 			r.asked = time.Now()
 		case time.Since(r.asked) > holeAfter+holePoll: // the leader said so
 			r.asked = time.Time{}
-			r.take(sequence, nil)
+			r.take(sequence, entry{})
 		}
 		if !r.asked.IsZero() {
 			select {
@@ -75,16 +75,18 @@ func (r *Region) trimmed(first uint64) {
 	}
 }
 
-// take takes the log's next message; nil is one that nobody has any more.
-func (r *Region) take(sequence uint64, data []byte) {
-	m, err := digest.Decode(data)
+// take takes the log's next message; an empty one is one that nobody has any more.
+func (r *Region) take(sequence uint64, of entry) {
+	m, err := digest.Decode(of.data)
 	if err != nil {
 		m = digest.Message{}
 		r.log.Error("regions: a message of the log can't be read", "message", sequence, "error", err)
+	} else {
+		of.decoded = &m
 	}
-	r.recent.add(sequence, data)
+	r.recent.add(sequence, of)
 	r.mu.Lock()
-	e := r.ledger.Take(sequence, len(data), m)
+	e := r.ledger.Take(sequence, len(of.data), m)
 	r.mu.Unlock()
 	if m.Region != "" && m.Region != r.cfg.Name {
 		if err := r.views.Take(e); err != nil {
@@ -96,7 +98,7 @@ func (r *Region) take(sequence uint64, data []byte) {
 	if m.Region == "" {
 		r.damaged++
 	} else {
-		r.show(m, len(data), e)
+		r.show(m, len(of.data), e)
 	}
 	news := r.changed
 	r.changed = make(chan struct{})
@@ -117,13 +119,13 @@ func (r *Region) show(m digest.Message, bytes int, e ledger.Event) {
 }
 
 // message reads a message of the log for a feed.
-func (r *Region) message(ctx context.Context, sequence uint64) ([]byte, error) {
-	if data := r.recent.get(sequence); data != nil {
-		return data, nil
+func (r *Region) message(ctx context.Context, sequence uint64) (entry, error) {
+	if m := r.recent.get(sequence); m.data != nil {
+		return m, nil
 	}
-	data, err := r.stream.get(ctx, sequence, false)
+	m, err := r.stream.get(ctx, sequence, false)
 	if errors.Is(err, errNoMessage) {
-		data, err = r.stream.get(ctx, sequence, true)
+		m, err = r.stream.get(ctx, sequence, true)
 	}
-	return data, err
+	return m, err
 }

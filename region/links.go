@@ -53,7 +53,7 @@ func (r *Region) accept(ctx context.Context, o offer) error {
 		}
 	}
 	for _, data := range o.data {
-		if err := r.append(ctx, data); err != nil {
+		if err := r.append(ctx, entry{data: data, via: r.links[o.link].Region}); err != nil {
 			if errors.Is(err, errBehind) {
 				err = errors.Join(err, r.follow(ctx))
 			}

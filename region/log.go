@@ -16,6 +16,7 @@ import (
 	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/replica"
 	"github.com/weir-counter/weir/journal/stream"
+	"github.com/weir-counter/weir/region/digest"
 )
 
 const (
@@ -37,10 +38,29 @@ var errNoMessage = errors.New("the log does not have the message")
 // store is where the log is: a stream of JetStream, or of a simulation.
 type store interface {
 	bounds(ctx context.Context) (first, last, bytes uint64, err error)
-	append(ctx context.Context, after uint64, data []byte) (sequence uint64, err error)
-	get(ctx context.Context, sequence uint64, leader bool) ([]byte, error)
+	append(ctx context.Context, after uint64, m entry) (sequence uint64, err error)
+	get(ctx context.Context, sequence uint64, leader bool) (entry, error)
 	trim(ctx context.Context, upTo uint64) error
 }
+
+// entry is a message of the log.
+type entry struct {
+	data []byte
+	via  string // the region whose link brought it; "": it was made here
+
+	decoded *digest.Message // nil: not yet. Many feeds read it
+}
+
+// message is what the entry says.
+func (e entry) message() (digest.Message, error) {
+	if e.decoded != nil {
+		return *e.decoded, nil
+	}
+	return digest.Decode(e.data)
+}
+
+// viaHeader has entry.via in the log's stream.
+const viaHeader = "Weir-Via"
 
 // regionLog is the stream of digests.
 type regionLog struct {
@@ -95,10 +115,15 @@ func (l *regionLog) bounds(ctx context.Context) (first, last, bytes uint64, err 
 
 // append appends a message after the last one that was read, or fails: with errBehind if there is another, else it may
 // be in the log all the same.
-func (l *regionLog) append(ctx context.Context, after uint64, data []byte) (sequence uint64, err error) {
+func (l *regionLog) append(ctx context.Context, after uint64, m entry) (sequence uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()
-	ack, err := l.nats.JetStream().Publish(ctx, logSubject, data, jetstream.WithExpectLastSequence(after))
+	msg := nats.NewMsg(logSubject)
+	msg.Data = m.data
+	if m.via != "" {
+		msg.Header.Set(viaHeader, m.via)
+	}
+	ack, err := l.nats.JetStream().PublishMsg(ctx, msg, jetstream.WithExpectLastSequence(after))
 	var api *jetstream.APIError
 	if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
 		return 0, errBehind
@@ -114,7 +139,7 @@ func (l *regionLog) append(ctx context.Context, after uint64, data []byte) (sequ
 
 // get reads a message from any replica, this node's own first of all, or with leader from the leader. One that is
 // not there is errNoMessage.
-func (l *regionLog) get(ctx context.Context, sequence uint64, leader bool) (data []byte, err error) {
+func (l *regionLog) get(ctx context.Context, sequence uint64, leader bool) (m entry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
 	defer cancel()
 	if leader {
@@ -122,39 +147,48 @@ func (l *regionLog) get(ctx context.Context, sequence uint64, leader bool) (data
 	}
 	msg, err := l.stream.GetMsg(ctx, sequence)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, errNoMessage
+		return m, errNoMessage
 	}
 	if err != nil {
-		return nil, err
+		return m, err
 	}
-	return msg.Data, nil
+	return entry{data: msg.Data, via: msg.Header.Get(viaHeader)}, nil
 }
 
-func (l *regionLog) getFromLeader(ctx context.Context, sequence uint64) ([]byte, error) {
+func (l *regionLog) getFromLeader(ctx context.Context, sequence uint64) (m entry, err error) {
 	request, err := json.Marshal(map[string]uint64{"seq": sequence})
 	if err != nil {
-		return nil, err
+		return m, err
 	}
 	msg, err := l.nats.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+logStream, request)
 	if err != nil {
-		return nil, err
+		return m, err
 	}
 	var answer struct {
 		Error   *jetstream.APIError `json:"error"`
 		Message struct {
-			Data []byte `json:"data"`
+			Data    []byte `json:"data"`
+			Headers []byte `json:"hdrs"`
 		} `json:"message"`
 	}
 	if err := json.Unmarshal(msg.Data, &answer); err != nil {
-		return nil, fmt.Errorf("the leader of the log of regions: %w", err)
+		return m, fmt.Errorf("the leader of the log of regions: %w", err)
 	}
 	switch {
 	case answer.Error == nil:
-		return answer.Message.Data, nil
+		m.data = answer.Message.Data
+		if len(answer.Message.Headers) > 0 {
+			headers, err := nats.DecodeHeadersMsg(answer.Message.Headers)
+			if err != nil {
+				return m, fmt.Errorf("the leader of the log of regions: %w", err)
+			}
+			m.via = headers.Get(viaHeader)
+		}
+		return m, nil
 	case answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return nil, errNoMessage
+		return m, errNoMessage
 	}
-	return nil, answer.Error
+	return m, answer.Error
 }
 
 // trim removes the messages up to and including one.

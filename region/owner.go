@@ -172,9 +172,9 @@ func (r *Region) write(ctx context.Context) error {
 }
 
 // append appends a message, and takes it. After an error nothing of what was to follow may be appended.
-func (r *Region) append(ctx context.Context, data []byte) error {
+func (r *Region) append(ctx context.Context, m entry) error {
 	after := r.ledger.Next() - 1
-	sequence, err := r.stream.append(ctx, after, data)
+	sequence, err := r.stream.append(ctx, after, m)
 	if err != nil {
 		r.tail = nil // what was read of the journal beyond the last digest is to be read again
 		return err
@@ -184,6 +184,6 @@ func (r *Region) append(ctx context.Context, data []byte) error {
 		r.tail = nil
 		return errBehind
 	}
-	r.take(sequence, data)
+	r.take(sequence, m)
 	return nil
 }

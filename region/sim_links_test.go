@@ -49,7 +49,7 @@ func (w *simWorld) fill(region int, l *simLink) {
 }
 
 // frames takes frames apart.
-func frames(t *testing.T, b []byte) (list [][]byte) {
+func frames(t testing.TB, b []byte) (list [][]byte) {
 	for len(b) > 0 {
 		size, n := uint64(0), 0
 		for shift := 0; ; shift += 7 {

@@ -10,7 +10,7 @@ type simStore struct {
 	w        *simWorld
 	region   int
 	first    uint64
-	messages [][]byte
+	messages []entry
 	acting   *Region // who writes
 	inside   bool    // another one does, meanwhile
 }
@@ -24,7 +24,7 @@ func (s *simStore) bounds(context.Context) (first, last, bytes uint64, err error
 	return s.first, uint64(len(s.messages)), 0, nil
 }
 
-func (s *simStore) append(ctx context.Context, after uint64, data []byte) (uint64, error) {
+func (s *simStore) append(ctx context.Context, after uint64, m entry) (uint64, error) {
 	rng := s.w.rng
 	if other := s.w.regions[s.region].nodes[rng.IntN(2)]; s.w.harm && !s.inside && other != nil && other != s.acting && rng.IntN(30) == 0 { // another node believes that it is the owner
 		s.inside = true
@@ -41,7 +41,7 @@ func (s *simStore) append(ctx context.Context, after uint64, data []byte) (uint6
 		return 0, errBehind
 	}
 	s.w.tally.appends.Add(1)
-	s.messages = append(s.messages, data)
+	s.messages = append(s.messages, m)
 	if s.w.harm && rng.IntN(30) == 0 {
 		s.w.tally.lost.Add(1)
 		return 0, errSimLost
@@ -49,9 +49,9 @@ func (s *simStore) append(ctx context.Context, after uint64, data []byte) (uint6
 	return uint64(len(s.messages)), nil
 }
 
-func (s *simStore) get(_ context.Context, sequence uint64, _ bool) ([]byte, error) {
+func (s *simStore) get(_ context.Context, sequence uint64, _ bool) (entry, error) {
 	if sequence < s.first || sequence > uint64(len(s.messages)) {
-		return nil, errNoMessage
+		return entry{}, errNoMessage
 	}
 	return s.messages[sequence-1], nil
 }

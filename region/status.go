@@ -198,7 +198,7 @@ func (r *Region) forget(ctx context.Context, name string) error {
 		if is := r.statusOf(name); !is.Behind {
 			r.log.Warn("regions: a region is forgotten whose digests come: it is back with all its hits in a moment, unless it is stopped or its links are taken out", "region", name, "as_of", is.AsOf)
 		}
-		err := r.append(ctx, digest.Gone(name, of.Epoch+1, time.Now().UnixMilli()))
+		err := r.append(ctx, entry{data: digest.Gone(name, of.Epoch+1, time.Now().UnixMilli())})
 		if !errors.Is(err, errBehind) {
 			return err
 		}
