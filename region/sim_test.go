@@ -23,7 +23,7 @@ var (
 // its journal.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	var failed atomic.Int64
+	var failed, done atomic.Int64
 	var all simTally
 	seeds := slices.Clone(simHard)
 	for i := range *simSeeds {
@@ -32,6 +32,9 @@ func TestSimulation(t *testing.T) {
 	if err := parallel.Do(len(seeds), func(i int) error {
 		if failed.Load() < 3 && !simulate(t, seeds[i], &all) {
 			failed.Add(1)
+		}
+		if n := done.Add(1); n%1000 == 0 {
+			t.Logf("%d of %d seeds", n, len(seeds))
 		}
 		return nil
 	}); err != nil {
