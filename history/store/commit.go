@@ -187,3 +187,23 @@ func in(list []int64) string {
 	}
 	return string(b)
 }
+
+// eachRow calls f with the rows of a query that selects key, slot, n and doubt. An error of f ends it.
+func eachRow(ctx context.Context, in asker, query string, args []any, f func(Row) error) error {
+	rows, err := in.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r Row
+		if err := rows.Scan(&r.Key, &r.Slot, &r.N, &r.Doubt); err != nil {
+			return err
+		}
+		r.Key = keyOf(r.Key)
+		if err := f(r); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

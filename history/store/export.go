@@ -52,22 +52,7 @@ func (v *View) Export(ctx context.Context, of Selection, f func(Row) error) erro
 }
 
 func (v *View) sums(ctx context.Context, f func(Row) error, query string, args ...any) error {
-	rows, err := v.tx.QueryContext(ctx, v.s.d.sql(query), args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r Row
-		if err := rows.Scan(&r.Key, &r.Slot, &r.N, &r.Doubt); err != nil {
-			return err
-		}
-		r.Key = keyOf(r.Key)
-		if err := f(r); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return eachRow(ctx, v.tx, v.s.d.sql(query), args, f)
 }
 
 // Keys are the first keys that begin with prefix, which is not empty, and sort after another: of

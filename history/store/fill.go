@@ -105,26 +105,9 @@ func (s *Store) Has(ctx context.Context, l *Lease, keys []string, from, to int64
 		for _, key := range some {
 			args = append(args, column(key))
 		}
-		if err := s.has(ctx, s.d.sql(query), args, f); err != nil {
+		if err := eachRow(ctx, s.reads, s.d.sql(query), args, func(r Row) error { f(r); return nil }); err != nil {
 			return s.named(err)
 		}
 	}
 	return nil
-}
-
-func (s *Store) has(ctx context.Context, query string, args []any, f func(Row)) error {
-	rows, err := s.reads.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r Row
-		if err := rows.Scan(&r.Key, &r.Slot, &r.N, &r.Doubt); err != nil {
-			return err
-		}
-		r.Key = keyOf(r.Key)
-		f(r)
-	}
-	return rows.Err()
 }

@@ -357,5 +357,5 @@ func (w *Writer) Await(ctx context.Context, message uint64) error {
 	}
 }
 
-// awaitPoll is how often a writer that looks on is woken for who waits.
+// awaitPoll is how often Await wakes a writer that looks on.
 const awaitPoll = 100 * time.Millisecond
