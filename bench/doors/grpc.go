@@ -55,9 +55,10 @@ func serveEmpty(ctx context.Context, address string) error {
 
 // call is one kind of request.
 type call struct {
-	name, goal string
-	args       []string // of the server
-	make       func(c *grpc.ClientConn) func(ctx context.Context, i int) error
+	name string
+	goal goal
+	args []string // of the server
+	make func(c *grpc.ClientConn) func(ctx context.Context, i int) error
 }
 
 func decision(descriptors func(i int) []*ratelimit.RateLimitDescriptor) func(c *grpc.ClientConn) func(context.Context, int) error {
@@ -98,21 +99,21 @@ func measureGRPC(ctx context.Context, weir, scratch string, requests, rounds int
 	two := decision(func(i int) []*ratelimit.RateLimitDescriptor {
 		return []*ratelimit.RateLimitDescriptor{entry("user", user(i)), entry("route", "/")}
 	})
-	const goal = "at most 1.3 of the empty method"
+	most := goal{text: "at most 1.3 of the empty method", ratio: 1.3}
 	calls := []call{
 		{name: "an empty method of grpc-go", args: []string{self, "-empty"}, make: func(c *grpc.ClientConn) func(context.Context, int) error {
 			return func(ctx context.Context, _ int) error {
 				return c.Invoke(ctx, emptyMethod, new(emptypb.Empty), new(emptypb.Empty))
 			}
 		}},
-		{name: "one descriptor, --rls-headers none", goal: goal, args: []string{"none"}, make: one},
-		{name: "one descriptor", goal: goal, args: []string{"draft"}, make: one},
-		{name: "two descriptors", goal: goal, args: []string{"draft"}, make: two},
+		{name: "one descriptor, --rls-headers none", goal: most, args: []string{"none"}, make: one},
+		{name: "one descriptor", goal: most, args: []string{"draft"}, make: one},
+		{name: "two descriptors", goal: most, args: []string{"draft"}, make: two},
 	}
 	servers := make([]*asker, len(calls))
 	for i, c := range calls {
 		s, err := start(ctx, c.name, func(a string) []string {
-			if c.goal == "" {
+			if c.goal == (goal{}) {
 				return append(slices.Clone(c.args), a)
 			}
 			return []string{weir, "serve", "--http", "127.0.0.1:0", "--log-level", "error", "--ephemeral", "--rls", a, "--rls-config", limits, "--rls-headers", c.args[0]}
@@ -125,7 +126,7 @@ func measureGRPC(ctx context.Context, weir, scratch string, requests, rounds int
 			return nil, err
 		}
 		defer servers[i].close()
-		rows = append(rows, row{workload: "gRPC", server: map[bool]string{true: "weir", false: "grpc-go"}[c.goal != ""], command: c.name, goal: c.goal})
+		rows = append(rows, row{workload: "gRPC", server: map[bool]string{true: "weir", false: "grpc-go"}[c.goal != goal{}], command: c.name, goal: c.goal})
 	}
 	for round := range 1 + rounds { // the first warms up
 		for i, a := range servers {
@@ -202,13 +203,13 @@ func writeGRPC(ctx context.Context, rows []row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
 %s, commit %s. Processor time of the server for one unary request of gRPC, in microseconds, the network's part in the kernel included, from %d connections with %d requests under way
-on each; decisions are about %d keys. Ratio is that of the medians to the empty method, which takes and gives an empty message.
+on each; decisions are about %d keys. Ratio is that of the medians to the empty method, which takes and gives an empty message. %s
 
 | server | request | median | least | most | ratio | goal |
 | --- | --- | ---: | ---: | ---: | ---: | --- |
-`, time.Now().UTC().Format("2006-01-02 15:04 MST"), output(ctx, "git", "describe", "--always", "--exclude=*"), connections, callers, grpcKeys)
+`, time.Now().UTC().Format("2006-01-02 15:04 MST"), output(ctx, "git", "describe", "--always", "--exclude=*"), connections, callers, grpcKeys, load())
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %s | %.1f | %.1f | %.1f | %.2f | %s |\n", r.server, r.command, r.median(), r.costs[0], r.costs[len(r.costs)-1], r.median()/rows[0].median(), r.goal)
+		fmt.Fprintf(&b, "| %s | %s | %.1f | %.1f | %.1f | %.2f | %s |\n", r.server, r.command, r.median(), r.costs[0], r.costs[len(r.costs)-1], r.median()/rows[0].median(), r.goal.said(r.median(), rows[0].median()))
 	}
 	return b.String()
 }

@@ -18,9 +18,10 @@ const connections = 4
 
 // row is what one command cost on one server, in microseconds of processor time: of all rounds.
 type row struct {
-	workload, server, command, goal string
-	pipeline                        int
-	costs                           []float64 // sorted
+	workload, server, command string
+	goal                      goal
+	pipeline                  int
+	costs                     []float64 // sorted
 }
 
 func (r row) median() float64 { return r.costs[len(r.costs)/2] }
@@ -34,7 +35,7 @@ func measure(ctx context.Context, servers map[string]*server, w workload, pipeli
 	requests := make([][]string, len(w.asked))
 	for i, a := range w.asked {
 		s := servers[a.server]
-		rows = append(rows, row{workload: w.name, server: s.name, command: a.command, goal: w.goal, pipeline: pipeline})
+		rows = append(rows, row{workload: w.name, server: s.name, command: a.command, goal: w.goalOf(a), pipeline: pipeline})
 		if a.prepare != nil {
 			if err := s.prepare(ctx, w, a); err != nil {
 				return nil, err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -18,18 +19,27 @@ Written by `+"`make bench-doors`"+`. %s, commit %s, %d cores, %s, %s.
 
 Processor time of the server for one command, in microseconds, the network's part in the kernel included, from %d connections that send -P commands at once. Servers and senders
 share the machine; the servers are measured in one run. Keys follow Zipf's law (exponent 1.1). Redis keeps nothing on disk; Weir neither, but for the rows that are durable, which
-keep hits in the journal.
+keep hits in the journal. Ratio is that of the medians to Redis at the same task. %s
 
-`, time.Now().UTC().Format("2006-01-02 15:04 MST"), output(ctx, "git", "describe", "--always", "--exclude=*"), runtime.NumCPU(), runtime.Version(), version(ctx, redis), connections)
-	b.WriteString("| task | server | command | -P | median | least | most | goal |\n| --- | --- | --- | ---: | ---: | ---: | ---: | --- |\n")
+`, time.Now().UTC().Format("2006-01-02 15:04 MST"), output(ctx, "git", "describe", "--always", "--exclude=*"), runtime.NumCPU(), runtime.Version(), version(ctx, redis), connections, load())
+	b.WriteString("| task | server | command | -P | median | least | most | ratio | goal |\n| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | --- |\n")
+	base := 0.0
 	for _, r := range rows {
-		goal := r.goal
-		if r.server == "redis" {
-			goal = ""
+		if r.server == "redis" { // the first of each task
+			base = r.median()
 		}
-		fmt.Fprintf(&b, "| %s | %s | `%s` | %d | %.2f | %.2f | %.2f | %s |\n", r.workload, r.server, r.command, r.pipeline, r.median(), r.costs[0], r.costs[len(r.costs)-1], goal)
+		fmt.Fprintf(&b, "| %s | %s | `%s` | %d | %.2f | %.2f | %.2f | %.2f | %s |\n", r.workload, r.server, r.command, r.pipeline, r.median(), r.costs[0], r.costs[len(r.costs)-1], r.median()/base, r.goal.said(r.median(), base))
 	}
 	return b.String()
+}
+
+// load says how busy the machine was.
+func load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if fields := strings.Fields(string(text)); err == nil && len(fields) > 2 {
+		return "In the 15 minutes before the end, " + fields[2] + " threads wanted a core at a time."
+	}
+	return ""
 }
 
 // version is that of Redis, in two words.

@@ -10,8 +10,8 @@ import (
 // workload is one task, and how each server is asked for it.
 type workload struct {
 	name  string
-	keys  int // after Zipf's law
-	goal  string
+	keys  int  // after Zipf's law
+	goal  goal // of Weir, beside the first that is asked
 	asked []asked
 }
 
@@ -55,22 +55,29 @@ func workloads() []workload {
 	}
 	hits := func(key string) [][]string { return [][]string{{"HIT", key, "300"}} }
 	return []workload{
-		{"count a hit", 1_000_000, "at most INCR", []asked{
+		{"count a hit", 1_000_000, goal{text: "at most INCR", ratio: 1}, []asked{
 			{server: "redis", command: "INCR", words: word("INCR", "")},
 			{server: "weir", command: "HIT", words: word("HIT", "")},
 			{server: "weir, durable", command: "HIT", words: word("HIT", "")},
 			{server: "weir", command: "INCR", words: word("INCR", "")},
 		}},
-		{"ask for the last 5 minutes", 1_000, "at most 1 µs", []asked{
+		{"ask for the last 5 minutes", 1_000, goal{text: "at most 1 µs", micros: 1}, []asked{
 			{server: "redis", command: "EVAL: sum of a hash of 300 seconds", fewer: 100, words: script(secondsSum), prepare: everySecond},
 			{server: "weir", command: "COUNT 5m", words: word("COUNT", "", "5m"), prepare: hits},
 		}},
-		{"limit to 100 in a minute", 100_000, "at most a quarter of the log", []asked{
+		{"limit to 100 in a minute", 100_000, goal{text: "at most a quarter of the log", ratio: 0.25}, []asked{
 			{server: "redis", command: "EVAL: log in a sorted set", fewer: 4, words: script(zsetLog)},
 			{server: "weir", command: "ALLOW LIMIT 100 PER 1m", words: word("ALLOW", "", "LIMIT", "100", "PER", "1m")},
 			{server: "weir", command: "CL.THROTTLE 99 100 60", words: word("CL.THROTTLE", "", "99", "100", "60")},
 		}},
 	}
+}
+
+func (w *workload) goalOf(a asked) goal {
+	if a.server == w.asked[0].server {
+		return goal{}
+	}
+	return w.goal
 }
 
 // encode writes a command as RESP has it.
