@@ -1,0 +1,192 @@
+package sources
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/service/backend"
+)
+
+// Worldwide answers for all regions: each answer is that of this one and, of the others, what their engines here have.
+type Worldwide struct {
+	s    *Sources
+	own  Answers
+	asOf time.Time // of own; zero: as its answers say
+
+	// Keep has the part of each region kept of the next counts, for RegionCounts.
+	Keep  bool
+	parts [][]regionPart // of each count, if Keep
+}
+
+// regionPart is the part of one region in a count.
+type regionPart struct {
+	region string
+	count  weir.Count
+	fresh  Fresh
+}
+
+// others are the regions but this one, as they are before they are read.
+func (w *Worldwide) others() map[string]backend.Region {
+	others := map[string]backend.Region{}
+	for _, r := range w.s.regions.Regions() {
+		if !r.Own && !r.Gone {
+			others[r.Name] = r
+		}
+	}
+	return others
+}
+
+// FreshOf is how new the hits of a region are.
+func FreshOf(r backend.Region) Fresh {
+	f := Fresh{AsOf: r.AsOf}
+	if r.AsOf.IsZero() {
+		f.AsOf = time.Unix(0, 0)
+	}
+	if r.Behind {
+		f.Late = append(f.Late, backend.LateNode{Name: r.Name, Since: f.AsOf})
+	}
+	for _, n := range r.Late {
+		f.Late = append(f.Late, backend.LateNode{Name: r.Name + "/" + n.Name, Since: n.Since})
+	}
+	return f
+}
+
+// with is how new an answer is that has those of others too.
+func (w *Worldwide) with(own Fresh, others map[string]backend.Region) Fresh {
+	own = w.ownFresh(own)
+	own.Late = slices.Clone(own.Late)
+	for _, r := range others {
+		f := FreshOf(r)
+		if f.AsOf.Before(own.AsOf) {
+			own.AsOf = f.AsOf
+		}
+		own.Late = append(own.Late, f.Late...)
+	}
+	slices.SortFunc(own.Late, func(a, b backend.LateNode) int { return cmp.Compare(a.Name, b.Name) })
+	return own
+}
+
+func (w *Worldwide) ownFresh(own Fresh) Fresh {
+	if !w.asOf.IsZero() {
+		return Fresh{AsOf: w.asOf}
+	}
+	return own
+}
+
+func (w *Worldwide) Counts(ctx context.Context, questions []CountQuestion, counts []weir.Count) ([]weir.Count, Fresh, error) {
+	others, first := w.others(), len(counts)
+	counts, fresh, err := w.own.Counts(ctx, questions, counts)
+	if err != nil {
+		return counts, fresh, err
+	}
+	if w.Keep {
+		w.parts = make([][]regionPart, len(questions))
+		for i := range questions {
+			w.parts[i] = append(w.parts[i], regionPart{w.s.regions.Region(), counts[first+i], w.ownFresh(fresh)})
+		}
+	}
+	err = w.s.regions.Read(func(region string, e *weir.Engine) error {
+		of, known := others[region]
+		if !known {
+			return nil // it came a moment ago
+		}
+		for i := range questions {
+			q := &questions[i]
+			c, err := e.CountAt(q.At, q.Key, q.Window)
+			if err != nil {
+				return err
+			}
+			counts[first+i] = counts[first+i].Plus(c)
+			if w.Keep {
+				w.parts[i] = append(w.parts[i], regionPart{region, c, FreshOf(of)})
+			}
+		}
+		return nil
+	})
+	if w.Keep {
+		w.addUnknown(others)
+	}
+	return counts, w.with(fresh, others), err
+}
+
+// addUnknown adds the regions that have no windows here, and sorts the parts.
+func (w *Worldwide) addUnknown(others map[string]backend.Region) {
+	for i := range w.parts {
+		for name, r := range others {
+			if !slices.ContainsFunc(w.parts[i], func(p regionPart) bool { return p.region == name }) {
+				w.parts[i] = append(w.parts[i], regionPart{region: name, fresh: FreshOf(r)})
+			}
+		}
+		slices.SortFunc(w.parts[i], func(a, b regionPart) int { return cmp.Compare(a.region, b.region) })
+	}
+}
+
+func (w *Worldwide) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error) {
+	others := w.others()
+	points, fresh, err := w.own.Series(ctx, key, from, to, step)
+	if err != nil {
+		return points, fresh, err
+	}
+	points = slices.Clone(points)
+	err = w.s.regions.Read(func(region string, e *weir.Engine) error {
+		if _, known := others[region]; !known {
+			return nil
+		}
+		more, err := e.Series(key, from, to, step)
+		if err != nil {
+			return err
+		}
+		for i := range points[:min(len(points), len(more))] {
+			points[i].Count = points[i].Plus(more[i].Count)
+		}
+		return nil
+	})
+	return points, w.with(fresh, others), err
+}
+
+func (w *Worldwide) Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
+	others := w.others()
+	keys, fresh, err := w.own.Keys(ctx, prefix, after, limit)
+	if err != nil {
+		return nil, fresh, err
+	}
+	keys = slices.Clone(keys)
+	err = w.s.regions.Read(func(region string, e *weir.Engine) error {
+		if _, known := others[region]; !known {
+			return nil
+		}
+		more, err := e.Keys(prefix, after, limit)
+		keys = append(keys, more...)
+		return err
+	})
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	return keys[:min(len(keys), limit)], w.with(fresh, others), err
+}
+
+// Delete deletes what this region has counted of a key, for all regions.
+func (w *Worldwide) Delete(ctx context.Context, key string) (bool, error) {
+	return w.own.Delete(ctx, key)
+}
+
+func (w *Worldwide) After(upTo uint64) Answers {
+	return &Worldwide{s: w.s, own: w.own.After(upTo), asOf: w.asOf, Keep: w.Keep}
+}
+
+func (w *Worldwide) LimitKeys(ctx context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error) {
+	return w.own.LimitKeys(ctx, l, n)
+}
+
+// RegionCounts are the parts of regions in the count i of the last Counts.
+func (w *Worldwide) RegionCounts(i int) []api.RegionCount {
+	parts := w.parts[i]
+	list := make([]api.RegionCount, len(parts))
+	for i := range parts {
+		list[i] = api.RegionCount{Region: parts[i].region, Bounds: Bounds(&parts[i].count, &parts[i].fresh), Freshness: parts[i].fresh.Answer()}
+	}
+	return list
+}
