@@ -25,7 +25,8 @@ type Denied struct {
 
 // Of decides the requests of a key. The estimate is the decisions of the plan, which must be of algorithm
 // window, on requests that lie evenly in their parts.
-func Of(l limit.Limit, plan *limit.Plan, parts []Part) Denied {
+func Of(plan *limit.Plan, parts []Part) Denied {
+	l := plan.Limit()
 	d := Denied{Of: make([]uint64, len(parts))}
 	var s limit.State
 	for i, p := range parts {

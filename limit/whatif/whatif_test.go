@@ -42,7 +42,7 @@ func TestBoundsHold(t *testing.T) {
 			p.Lower, p.Upper = p.Estimate-random.Uint64N(p.Estimate/8+1), p.Estimate+random.Uint64N(p.Estimate/8+1)
 			parts = append(parts, p)
 		}
-		d := Of(l, plan, parts)
+		d := Of(plan, parts)
 		if denied < d.Lower || denied > d.Upper || d.Estimate < d.Lower || d.Estimate > d.Upper {
 			t.Fatalf("round %d: %d denied by %+v, said %+v", round, denied, l, d)
 		}
@@ -67,7 +67,7 @@ func TestKnownSeconds(t *testing.T) {
 	for at := range int64(600) {
 		parts = append(parts, Part{From: at, To: at + 1, Lower: 1, Estimate: 1, Upper: 1})
 	}
-	if d := Of(l, plan, parts); d.Estimate != 500 || d.Lower != 500 || d.Upper > 510 {
+	if d := Of(plan, parts); d.Estimate != 500 || d.Lower != 500 || d.Upper > 510 {
 		t.Errorf("%d to %d, about %d, of 600 of which 100 pass", d.Lower, d.Upper, d.Estimate)
 	}
 	if peak := Peak(time.Minute, parts); peak != 60 {

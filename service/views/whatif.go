@@ -30,14 +30,13 @@ type WhatIfQuery struct {
 // WhatIf decides the hits of a window as package replay/shadow does those of a log, as far as counters know when they were.
 func WhatIf(ctx context.Context, s *service.Service, c service.Caller, q WhatIfQuery) (api.WhatIfView, error) {
 	end := s.Now()
-	l := limit.Limit{N: q.N, Per: q.Per, Burst: q.N}
 	answer := api.WhatIfView{Key: q.Key, Policy: q.Policy, Limit: q.N, PerSeconds: q.Per.Seconds(), WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: end}, Source: "windows"}
-	if _, err := limit.New(l); err != nil {
+	plan, err := limit.New(limit.Limit{N: q.N, Per: q.Per})
+	if err != nil {
 		return answer, &service.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: err.Error()}
 	}
 	keys, counted := []string{q.Key}, []string{q.Key}
 	if q.Policy != "" {
-		var err error
 		if keys, counted, answer.More, err = q.busiest(ctx, s, c); err != nil {
 			return answer, err
 		}
@@ -56,7 +55,8 @@ func WhatIf(ctx context.Context, s *service.Service, c service.Caller, q WhatIfQ
 		return answer, err
 	}
 	answer.Freshness = fresh
-	return answer, decide(&answer, l, divided, together(stretches, counted, bounds))
+	decide(&answer, plan, divided, together(stretches, counted, bounds))
+	return answer, nil
 }
 
 // busiest are the keys with most hits that the policy is for, and the key under which each counts.
@@ -123,17 +123,13 @@ func together(stretches []whatif.Part, counted []string, bounds []api.Bounds) ma
 }
 
 // decide puts what a limit would have denied of all keys into the answer.
-func decide(answer *api.WhatIfView, l limit.Limit, divided parts, all map[string]*known) error {
-	plan, err := limit.New(l)
-	if err != nil {
-		return err
-	}
+func decide(answer *api.WhatIfView, plan *limit.Plan, divided parts, all map[string]*known) {
 	hits, stopped := make([]uint64, divided.len()), make([]uint64, divided.len())
 	var came, denied whatif.Denied
 	bounded := true
 	for _, of := range all {
 		bounded = bounded && !of.unbounded
-		d := whatif.Of(l, plan, of.parts)
+		d := whatif.Of(plan, of.parts)
 		denied.Lower, denied.Estimate, denied.Upper = denied.Lower+d.Lower, denied.Estimate+d.Estimate, denied.Upper+d.Upper
 		for i, p := range of.parts {
 			at := (p.From - divided.from) / divided.step
@@ -141,13 +137,12 @@ func decide(answer *api.WhatIfView, l limit.Limit, divided parts, all map[string
 			stopped[at] += d.Of[i]
 			came.Lower, came.Estimate, came.Upper = came.Lower+p.Lower, came.Estimate+p.Estimate, came.Upper+p.Upper
 		}
-		answer.Peak = max(answer.Peak, whatif.Peak(l.Per, of.parts))
+		answer.Peak = max(answer.Peak, whatif.Peak(plan.Limit().Interval(), of.parts))
 	}
 	answer.Keys = len(all)
 	answer.Hits, answer.Denied = boundsOf(came, bounded), boundsOf(denied, bounded)
 	answer.Line = api.Line{From: at(divided.from), StepSeconds: divided.step, To: at(divided.to), Estimate: hits}
 	answer.DeniedLine = stopped
-	return nil
 }
 
 func boundsOf(d whatif.Denied, bounded bool) api.Bounds {
