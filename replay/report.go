@@ -211,6 +211,9 @@ func allLines(n int) string {
 	return "all " + units.Plural(n, "line") + " are"
 }
 
+// hoursKept is for how long a server's history keeps hours by default.
+const hoursKept = 400 * 24 * time.Hour
+
 // keepLonger says which retention keeps hits since oldest. It is rounded up, for
 // the time until the server runs, to hours, or to days when it is days.
 func (p *pipeline) keepLonger(oldest int64) string {
@@ -223,7 +226,11 @@ func (p *pipeline) keepLonger(oldest int64) string {
 	if age > window.MaxSeconds*time.Second {
 		return "no retention reaches back so far: start it with --clock event, where now is the newest hit"
 	}
-	return fmt.Sprintf("start it with --retention of at least %s", units.FormatDuration(age))
+	what := fmt.Sprintf("start it with --retention of at least %s", units.FormatDuration(age))
+	if age > hoursKept {
+		what += fmt.Sprintf(", or with --history-keep %s/%s to have them in its history alone", units.FormatDuration(hoursKept), units.FormatDuration(age))
+	}
+	return what
 }
 
 func sum(all []uint64) (total uint64) {
