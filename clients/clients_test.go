@@ -27,14 +27,14 @@ import (
 // world starts the servers that the tests of each language ask, and names them as they expect it, in the
 // environment:
 //
-//	WEIR_TEST_A, B     servers that know nothing of each other; A has one permit with a ttl of 1s for each key jobs:*
+//	WEIR_TEST_A, B     servers that know nothing of each other; A has one permit with a ttl of 1s for each key jobs:*, and 100 tokens an hour for llm:*
 //	WEIR_TEST_LOSING   A, which takes every request, behind a proxy that loses every third answer
 //	WEIR_TEST_SILENT   takes connections and never answers
 //	WEIR_TEST_DOWN     takes none
 //	WEIR_TEST_LOCKED   speaks TLS, wants WEIR_TEST_TOKEN, or a client certificate (CERT, KEY) of the authority CA
 func world(t *testing.T) []string {
 	t.Helper()
-	set, err := policy.Parse("policies.yaml", []byte("limits:\n- {name: jobs, keys: \"jobs:*\", max: 1, ttl: 1s}\n"))
+	set, err := policy.Parse("policies.yaml", []byte("limits:\n- {name: jobs, keys: \"jobs:*\", max: 1, ttl: 1s}\n- {name: tpm, keys: \"llm:*\", limit: 100, per: 1h, cost: tokens}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -176,6 +176,7 @@ class Deciding(unittest.TestCase):
         with weir.Client(A, allow_timeout=10) as w:
             self.assertTrue(w.allow(key, limit, peek=True))
             self.assertTrue(w.allow(key, limit, 2))
+            self.assertEqual(w.allow("llm:" + key, costs={"tokens": 70}).limits[0]["remaining"], 30)
             d = w.allow(key, limit)
             self.assertTrue(not d and d.decided and d.retry_after > 50 and d.limits[0]["name"] == "py")
             for wrong in lambda: w.allow(key, "no such limit"), lambda: w.allow(key, limit, 3):

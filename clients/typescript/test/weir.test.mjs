@@ -149,6 +149,7 @@ test("allow", async () => {
   const w = new Client(A, { allowTimeout: 10_000 });
   assert.ok((await w.allow(key, { limit, peek: true })).allowed);
   assert.ok((await w.allow(key, { limit, n: 2 })).allowed);
+  assert.equal((await w.allow("llm:" + key, { costs: { tokens: 70 } })).limits[0].remaining, 30);
   const d = await w.allow(key, { limit });
   assert.ok(!d.allowed && d.decided && d.retryAfter > 50 && d.limits[0].name === "ts");
   await assert.rejects(w.allow(key, { limit: "no such limit" }), (e) => e instanceof WeirError && e.code === "unknown_limit" && e.status === 404);
