@@ -98,7 +98,7 @@ func TestSendTooLate(t *testing.T) {
 		tooLate, counted   uint64
 	}{
 		{old, "no hit was counted: 7 hits too late for the server: start it with --retention of at least 4d", "", 7, 0},
-		{fmt.Sprintf("%d 7 x\n", testNow.Unix()-500*24*3600), "start it with --retention of at least 501d, or with --history-keep 400d/501d to have them in its history alone", "", 7, 0},
+		{fmt.Sprintf("%d 7 x\n", testNow.Unix()-500*24*3600), "no hit was counted: 7 hits too late for the server: start it with --retention of at least 501d, or with --history-keep 400d/501d to have them in its history alone", "", 7, 0},
 		{"1000 7 x\n", "no hit was counted: 7 hits too late for the server: no retention reaches back so far", "", 7, 0},
 		{old + fmt.Sprintf("%d 3 x\n", testNow.Unix()), "", "7 hits too late for the server: start it with --retention of at least 4d", 7, 3},
 	} {
