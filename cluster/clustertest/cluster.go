@@ -118,7 +118,7 @@ func (c *Cluster[D]) start(i int) (*Node[D], error) {
 		return nil, err
 	}
 	of := Opening{Engine: n.Engine, Journal: n.Journal, Name: c.cfgs[i].Join.Node, Logger: c.cfgs[i].Logger}
-	decided := policy.Cluster{}
+	var decided policy.Cluster
 	if n.Decider, decided, err = c.open(ctx, of); err != nil {
 		return nil, err
 	}
