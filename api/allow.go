@@ -45,6 +45,7 @@ type LimitState struct {
 	Mode              string  `json:"mode" enum:"enforce,shadow" doc:"shadow denies nothing: it says what it would have denied."`
 	Allowed           bool    `json:"allowed" doc:"What this limit says by itself. When another one denies the request, nothing is taken of this one either."`
 	Never             bool    `json:"never,omitempty" doc:"More was asked than the burst of a shadow limit; one that is enforced answers that with the problem invalid_count."`
+	Banned            bool    `json:"banned,omitempty" doc:"The key is banned for retry_after_s, whatever it has used: by hand, or as deny_for of the policy says."`
 	Warning           bool    `json:"warning,omitempty" doc:"As much of the burst is used as warn of the policy says; the header field Weir-Warning names such limits."`
 	Away              string  `json:"away,omitempty" enum:"closed,open,share,own" doc:"The node that decides this limit did not answer, and it was decided without it: a strict one as its policy says, denied, admitted, or by this node's share; a shared one by what this node itself has admitted (own)."`
 	NoPart            bool    `json:"no_part,omitempty" doc:"A limit over regions (where: global) of which the region that was asked has no part: it denies there, until the policy names the region."`

@@ -33,6 +33,7 @@ type DenialLimit struct {
 	Changed    bool    `json:"changed,omitempty" doc:"The policy has another limit now, is for other keys, or is gone."`
 	Where      string  `json:"where" enum:"shared,node,strict,leased" doc:"Which nodes count together, and who decides."`
 	Away       string  `json:"away,omitempty" enum:"closed,open,share,own" doc:"The node that decides did not answer, and it was decided without it."`
+	Banned     bool    `json:"banned,omitempty" doc:"The key was banned, until retry_at: what stands in used, remaining and enough did not matter."`
 	NoPart     bool    `json:"no_part,omitempty" doc:"A limit over regions of which the region that was asked has no part."`
 	Elsewhere  bool    `json:"elsewhere,omitempty" doc:"Another node decided: admissions are those that this one knew of."`
 	Limit      uint64  `json:"limit" doc:"How many per per_s."`

@@ -35,6 +35,7 @@ type LimitPolicy struct {
 	Where        string       `json:"where" enum:"shared,node,strict,leased" doc:"Which nodes of a cluster count together: all, each that holds the key deciding by what it knows (shared); each its own (node); all, with one that decides (strict), or that lends parts of the limit to the others, which decide within these (leased)."`
 	Regions      []RegionPart `json:"regions,omitempty" doc:"Of a limit over regions: what each may let pass of the burst. where says how the nodes of one region keep theirs."`
 	Away         string       `json:"away,omitempty" enum:"closed,open,share" doc:"What becomes of requests of a strict or leased limit while the node that decides is away."`
+	DenyFor      float64      `json:"deny_for_s,omitempty" doc:"For how many seconds a key that was over is banned."`
 	Warn         int          `json:"warn,omitempty" doc:"From how many percent of the burst on answers warn."`
 	Last         bool         `json:"last,omitempty" doc:"No later policy is asked for its keys."`
 	Overrides    int          `json:"overrides" doc:"Keys that have another limit."`

@@ -22,6 +22,10 @@ type (
 	Reserved = api.ReserveAnswer
 	// Settled is what came of settling a reservation.
 	Settled = api.SettleAnswer
+	// Ban is a ban as it is now.
+	Ban = api.BanAnswer
+	// Unbanned tells of a ban that was lifted.
+	Unbanned = api.UnbanAnswer
 	// Refund is what came of giving admissions back.
 	Refund = api.RefundAnswer
 )
@@ -39,6 +43,18 @@ func (c *Client) Grant(ctx context.Context, limit, key string, n uint64, until t
 		setTime(v, "until", until)
 	}
 	return change[Grant](ctx, c, request{method: http.MethodPost, path: "/v1/grants", query: v})
+}
+
+// Ban has a key, as it is counted, denied under a policy for so long, whatever it has used, in place of an earlier ban: it may be sent
+// again.
+func (c *Client) Ban(ctx context.Context, limit, key string, length time.Duration) (Ban, error) {
+	v := url.Values{"limit": {limit}, "key": {key}, "for": {length.String()}}
+	return change[Ban](ctx, c, request{method: http.MethodPost, path: "/v1/bans", query: v})
+}
+
+// Unban lifts the ban of a key. It may be sent again.
+func (c *Client) Unban(ctx context.Context, limit, key string) (Unbanned, error) {
+	return change[Unbanned](ctx, c, request{method: http.MethodDelete, path: "/v1/bans", query: url.Values{"limit": {limit}, "key": {key}}})
 }
 
 // Refund gives back what Allow took for checks, all at one time: with the zero time the newest admissions. It is tried

@@ -72,15 +72,19 @@ type Result struct {
 	// that holds the key did, and this one decided by what it has admitted itself; "" else.
 	Away string
 
+	// Banned tells that the key is banned for RetryAfter, whatever it has used: by Live.Ban, or Policy.DenyFor.
+	Banned bool
+
 	// Warning tells that the limit lets the request pass, and has as much of its burst used as Policy.Warn says.
 	Warning bool
 
 	// NoPart tells that it is a limit over regions of which this node's region has no part: it denies.
 	NoPart bool
 
-	values string        // of the request
-	warn   uint8         // Policy.Warn
-	wait   time.Duration // Policy.Wait
+	values  string        // of the request
+	warn    uint8         // Policy.Warn
+	denyFor time.Duration // Policy.DenyFor
+	wait    time.Duration // Policy.Wait
 
 	// Verdict is what the limit says by itself. If the decision is a denial nothing was
 	// taken of any, also of those that allowed it. Of a Shadow policy it says what

@@ -29,6 +29,12 @@ func (h *hitKeys) of(r *Result, allowed bool) string {
 	return "" // others denied, this one neither took nor denied
 }
 
+// decided is the end of a decision that may have taken: it counts, and keys that were denied are banned.
+func (l *Live) decided(d *Decision) {
+	l.countHits(d)
+	l.banDenied(d)
+}
+
 // countHits counts what was decided. A hit that the engine refuses changes no decision:
 // a counter that is behind must not shut the door, nor open it.
 //

@@ -22,6 +22,7 @@ type Live struct {
 	lines      lines
 	prepared   sync.Map // name to *Prepared: those in use
 	hitsFailed atomic.Uint64
+	bansFailed atomic.Uint64
 	strictLost atomic.Uint64
 	dropped    atomic.Pointer[[]Dropped]
 

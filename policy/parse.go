@@ -20,7 +20,7 @@ const (
 
 var (
 	fileFields     = []string{"limits"}
-	policyFields   = []string{"name", "keys", "by", "limit", "per", "tz", "anchor", "burst", "algorithm", "mode", "where", "regions", "within", "away", "warn", "wait", "cost", "order", "last", "overrides"}
+	policyFields   = []string{"name", "keys", "by", "limit", "per", "tz", "anchor", "burst", "algorithm", "mode", "where", "regions", "within", "away", "deny_for", "warn", "wait", "cost", "order", "last", "overrides"}
 	overrideFields = []string{"key", "limit", "per", "burst"}
 )
 
@@ -121,6 +121,7 @@ func (p *parser) policy(n *yaml.Node) {
 	made.Limit.Algorithm = limit.Algorithm(p.choice(fields["algorithm"], "algorithm", algorithms))
 	made.Mode = Mode(p.choice(fields["mode"], "mode", modes))
 	where := p.where(&made, fields)
+	made.DenyFor = p.denyFor(fields["deny_for"])
 	made.Warn = p.warn(fields["warn"])
 	made.Wait = p.wait(fields["wait"])
 	made.Cost = p.cost(fields["cost"])

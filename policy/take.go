@@ -36,7 +36,7 @@ func (l *Live) TakeNow(reqs []Request, d *Decision) error {
 	if err := l.decide(reqs, d, takesInTurn); err != nil {
 		return err
 	}
-	l.countHits(d)
+	l.decided(d)
 	return nil
 }
 
@@ -67,6 +67,9 @@ func (l *Live) decide(reqs []Request, d *Decision, by how) error {
 	}
 	if len(d.checks) == 0 {
 		d.Allowed, d.Unmatched = true, true
+		return nil
+	}
+	if l.banned(d) {
 		return nil
 	}
 	if by == takes {
@@ -152,7 +155,8 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 		return true, err
 	}
 	of := &b.set.policies[at]
-	d.Results[len(d.Results)-1].warn, d.Results[len(d.Results)-1].wait = of.Warn, of.Wait
+	result := &d.Results[len(d.Results)-1]
+	result.warn, result.wait, result.denyFor = of.Warn, of.Wait, of.DenyFor
 	return true, nil
 }
 

@@ -48,7 +48,7 @@ func (l *Live) TakeOrWait(reqs []Request, d *Decision) (wait bool, err error) {
 	if d.behind >= 0 || d.mayWait() {
 		return true, nil
 	}
-	l.countHits(d)
+	l.decided(d)
 	return false, nil
 }
 
@@ -82,7 +82,7 @@ func (l *Live) Wait(reqs []Request, d *Decision) error {
 		pause := max(d.RetryAfter, time.Millisecond)
 		if !d.mayWait() || pause > time.Until(until) {
 			d.Waited = time.Since(began)
-			l.countHits(d)
+			l.decided(d)
 			return nil
 		}
 		timer.Reset(pause)
@@ -153,7 +153,7 @@ func (l *Live) Refuse(reqs []Request, d *Decision) error {
 	if err := l.denyBehind(reqs, d); err != nil {
 		return err
 	}
-	l.countHits(d)
+	l.decided(d)
 	return nil
 }
 

@@ -38,6 +38,55 @@ const grantDescription = `A request that the limit would deny uses what is left 
 in place of an earlier one of the key, so that a request may be sent again. At most 10,000 are in use. In a cluster all nodes know of a grant when they follow the next flush;
 nodes that decide beside each other may use it at the same time, as they may the limit itself.`
 
+type banQuestion struct {
+	Limit string `query:"limit" required:"true" doc:"The policy's name." example:"login"`
+	Key   string `query:"key" required:"true" doc:"The key as it is counted." example:"login:bob"`
+	For   string `query:"for" required:"true" doc:"For how long, 1s to 366d." example:"24h"`
+}
+
+type unbanQuestion struct {
+	Limit string `query:"limit" required:"true" doc:"The policy's name." example:"login"`
+	Key   string `query:"key" required:"true" doc:"The key as it is counted." example:"login:bob"`
+}
+
+type bansQuestion struct {
+	N int `query:"n" default:"100" minimum:"1" maximum:"1000" doc:"How many to list."`
+}
+
+type (
+	banOutput   struct{ Body api.BanAnswer }
+	unbanOutput struct{ Body api.UnbanAnswer }
+	bansOutput  struct{ Body api.BansAnswer }
+)
+
+const banDescription = `The key is denied under the policy until then, whatever it has used, and takes nothing. A ban stands in place of an earlier one of the key; DELETE, and a reset of the key, lift it.
+The node that is asked knows at once, the others of a cluster when they follow the next flush, wherever the policy is decided. A policy with deny_for bans keys itself. At most 100,000 bans are in use.`
+
+func (s *Server) registerBans(doc *openapi.API) {
+	openapi.Ask(doc, huma.Operation{
+		OperationID: "ban", Method: http.MethodPost, Path: "/v1/bans", Summary: "Deny a key for some time", Description: banDescription,
+	}, []api.Code{api.CodeUnknownLimit, api.CodeInvalidKey, api.CodeInvalidTime, api.CodeInvalidWindow, api.CodeUnknownParameter}, func(ctx context.Context, q *banQuestion) (*banOutput, error) {
+		length, err := service.ParseWindow("for", q.For)
+		if err != nil {
+			return nil, problem.Of(err)
+		}
+		answer, err := s.service.BanKey(ctx, callerOf(ctx), q.Limit, q.Key, length)
+		return &banOutput{answer}, problem.OrNil(err)
+	})
+	openapi.Ask(doc, huma.Operation{
+		OperationID: "unban", Method: http.MethodDelete, Path: "/v1/bans", Summary: "Lift the ban of a key", Description: "It may be sent again. The other nodes of a cluster lift it when they follow the next flush.",
+	}, []api.Code{api.CodeInvalidKey, api.CodeUnknownParameter}, func(ctx context.Context, q *unbanQuestion) (*unbanOutput, error) {
+		answer, err := s.service.UnbanKey(ctx, callerOf(ctx), q.Limit, q.Key)
+		return &unbanOutput{answer}, problem.OrNil(err)
+	})
+	openapi.Ask(doc, huma.Operation{
+		OperationID: "bans", Method: http.MethodGet, Path: "/v1/bans", Summary: "Keys that are banned", Description: "As the node that is asked knows them.",
+	}, []api.Code{api.CodeUnknownParameter}, func(ctx context.Context, q *bansQuestion) (*bansOutput, error) {
+		answer, err := s.service.Bans(callerOf(ctx), q.N)
+		return &bansOutput{answer}, problem.OrNil(err)
+	})
+}
+
 type settleQuestion struct {
 	ID   string `query:"id" required:"true" maxLength:"64" doc:"Of the reservation."`
 	Used uint64 `query:"used" required:"true" maximum:"35184372088832" doc:"How many admissions of each of its limits were used; the rest is given back." example:"300"`

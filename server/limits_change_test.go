@@ -118,6 +118,38 @@ func (a *testAPI) settle(query string) reply {
 	return a.do(http.MethodPost, "/v1/settle?"+query, "", "")
 }
 
+// A key that is banned is denied until the ban is over or lifted; the answer, the list and the audit log say so.
+func TestBan(t *testing.T) {
+	var audit lines
+	a := supportWith(t, options{Service: service.Config{Audit: slog.New(slog.NewTextHandler(&audit, nil))}})
+	ban := func(method, query string) reply { return a.do(method, "/v1/bans"+query, "", "") }
+	a.wants(ban("POST", "?limit=login&key=login:bob&for=2h"), 200, `"name":"login","key":"login:bob","until":`)
+	r := a.allow(`{"key":"login:bob:x"}`)
+	a.wants(r, 429, `"banned":true`, `"retry_after_s":7200`, `"remaining":0`)
+	if r.header.Get("Retry-After") != "7200" {
+		t.Errorf("%v", r.header)
+	}
+	var denied api.AllowAnswer
+	if err := json.Unmarshal([]byte(r.body), &denied); err != nil {
+		t.Fatal(err)
+	}
+	a.wants(a.do("GET", "/v1/denials/"+denied.Denial, "", ""), 200, `"banned":true`)
+	a.wants(a.do("GET", "/v1/limits/who", "", ""), 200, `"login:bob"`)
+	a.wants(ban("GET", ""), 200, `{"bans":[{"name":"login","key":"login:bob","until":`)
+	a.wants(ban("DELETE", "?limit=login&key=login:bob"), 200, `"was":true`)
+	a.wants(ban("DELETE", "?limit=login&key=login:bob"), 200, `"was":false`)
+	a.wants(a.allow(`{"key":"login:bob:x"}`), 200, `"allowed":true`)
+	a.wants(ban("POST", "?limit=nobody&key=k&for=1h"), 404, `"code":"unknown_limit"`)
+	a.wants(ban("POST", "?limit=login&key=login:bob:x&for=1h"), 400, `"code":"invalid_key"`)
+	a.wants(ban("POST", "?limit=login&key=login:bob&for=500d"), 400, `"code":"invalid_`)
+	a.wants(ban("GET", ""), 200, `{"bans":[]}`)
+	for _, line := range []string{`action=ban target="login:bob of login for 2h" outcome=done`, `action=unban target="login:bob of login" outcome=done`, "outcome=unknown_limit"} {
+		if !strings.Contains(audit.String(), line) {
+			t.Errorf("not in the audit log: %s", line)
+		}
+	}
+}
+
 // A refund under an Idempotency-Key may be sent again: it gives back once, and each is in the audit log.
 func TestRefundAgain(t *testing.T) {
 	var audit lines

@@ -65,7 +65,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	slices.Sort(operations)
-	want := []string{"DELETE /v1/cluster/nodes/{node}", "DELETE /v1/keys", "DELETE /v1/keys/{key}", "DELETE /v1/limits/inline", "DELETE /v1/limits/{name}/keys/{key}", "DELETE /v1/permits/{id}", "DELETE /v1/regions/{region}", "GET /v1/allow", "GET /v1/backup", "GET /v1/cluster", "GET /v1/count", "GET /v1/denials/{id}", "GET /v1/export", "GET /v1/forward-auth", "GET /v1/keys", "GET /v1/limits", "GET /v1/limits/who", "GET /v1/limits/{name}/keys", "GET /v1/rate", "GET /v1/regions", "GET /v1/regions/feed", "GET /v1/series", "GET /v1/stats", "GET /v1/top", "GET /v1/views/key", "GET /v1/views/limits", "GET /v1/views/log", "GET /v1/views/nodes", "GET /v1/views/overview", "GET /v1/views/what-if", "POST /v1/allow", "POST /v1/grants", "POST /v1/hits", "POST /v1/permits", "POST /v1/permits/{id}/heartbeat", "POST /v1/refund", "POST /v1/reserve", "POST /v1/restore", "POST /v1/settle"}
+	want := []string{"DELETE /v1/bans", "DELETE /v1/cluster/nodes/{node}", "DELETE /v1/keys", "DELETE /v1/keys/{key}", "DELETE /v1/limits/inline", "DELETE /v1/limits/{name}/keys/{key}", "DELETE /v1/permits/{id}", "DELETE /v1/regions/{region}", "GET /v1/allow", "GET /v1/backup", "GET /v1/bans", "GET /v1/cluster", "GET /v1/count", "GET /v1/denials/{id}", "GET /v1/export", "GET /v1/forward-auth", "GET /v1/keys", "GET /v1/limits", "GET /v1/limits/who", "GET /v1/limits/{name}/keys", "GET /v1/rate", "GET /v1/regions", "GET /v1/regions/feed", "GET /v1/series", "GET /v1/stats", "GET /v1/top", "GET /v1/views/key", "GET /v1/views/limits", "GET /v1/views/log", "GET /v1/views/nodes", "GET /v1/views/overview", "GET /v1/views/what-if", "POST /v1/allow", "POST /v1/bans", "POST /v1/grants", "POST /v1/hits", "POST /v1/permits", "POST /v1/permits/{id}/heartbeat", "POST /v1/refund", "POST /v1/reserve", "POST /v1/restore", "POST /v1/settle"}
 	if !slices.Equal(operations, want) {
 		t.Errorf("operations: got %q, want %q", operations, want)
 	}
@@ -106,6 +106,7 @@ func TestSchemasMatchAnswers(t *testing.T) {
 		"JournalStats":  durableStats(t),
 		"AllowAnswer":   a.allow(`{"key":"a","limit":{"n":1,"per":"1m"}}`),
 		"LimitsAnswer":  a.get("/v1/limits"),
+		"BansAnswer":    a.get("/v1/bans"),
 		"ForgetAnswer":  a.do(http.MethodDelete, "/v1/limits/inline", "", ""),
 		"ResetAnswer":   a.do(http.MethodDelete, "/v1/limits/inline/window/1m/keys/a", "", ""),
 		"GrantAnswer":   a.do(http.MethodPost, "/v1/grants?limit=inline/window/1m&key=a&n=1&for=1h", "", ""),

@@ -31,6 +31,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerPermits(doc)
 	s.registerLimitChanges(doc)
 	s.registerSettle(doc)
+	s.registerBans(doc)
 	s.registerCount(doc)
 	s.registerSeries(doc)
 	s.registerTop(doc)

@@ -86,3 +86,31 @@ func TestHotKey(t *testing.T) {
 		return admitted > 0 && denied <= admitted/100 && asked <= local/20
 	})
 }
+
+// A key that is banned at one node is denied at all, also where it is decided within what the node was lent.
+func TestBannedKey(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "limits:\n  - {name: m, keys: \"m:*\", limit: 600_000, per: 10s, where: leased}\n", 5*time.Millisecond)
+	for i := range 3 {
+		c.Decided(i, "m:a")
+		c.TakeDecided(i, "m:a")
+	}
+	if err := c.At(0).Live.Ban("m", "m:a", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if d := c.Take(0, "m:a"); d.Allowed {
+		t.Errorf("the node that bans: %+v", d.Results)
+	}
+	for i := range 3 {
+		jointest.Eventually(t, "the others deny it", func() bool { d := c.Take(i, "m:a"); return !d.Allowed && d.Results[0].Banned })
+	}
+	if d := c.TakeDecided(1, "m:b"); !d.Allowed {
+		t.Errorf("another key: %+v", d.Results)
+	}
+	if was, err := c.At(2).Live.Unban("m", "m:a"); !was || err != nil {
+		t.Errorf("%v, %v", was, err)
+	}
+	for i := range 3 {
+		jointest.Eventually(t, "all let it pass again", func() bool { return c.Take(i, "m:a").Allowed })
+	}
+}

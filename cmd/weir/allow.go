@@ -140,6 +140,8 @@ func limitVerdict(l client.LimitState) string {
 	switch {
 	case l.NoPart && l.Mode != "shadow":
 		return "the region that was asked has no part of it"
+	case l.Banned:
+		return "banned"
 	case l.Away != "" && l.Mode != "shadow":
 		return "the node that decides is away: " + l.Away
 	case l.Warning:

@@ -30,6 +30,7 @@ type Table struct {
 
 	states      atomic.Int64
 	grants      atomic.Int64
+	bans        atomic.Int64
 	reserved    atomic.Int64 // parts of reservations
 	bytes       atomic.Int64
 	inlineBytes atomic.Int64           // of inline limits, in bytes too
@@ -56,6 +57,7 @@ type share struct {
 	forgets  []replication.Admission       // of ForgetInline, before those; one for each name at most
 	changes  []replication.Admission       // since the last cut, after the forgets
 	grants   map[grantID]*grant
+	bans     map[grantID]int64 // until when, in Unix ms
 	reserved map[partID]*reserved
 	cutAt    int64 // when the last cut was made
 	away     bool  // the partition is not held (held.go)

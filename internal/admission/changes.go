@@ -24,6 +24,7 @@ const (
 	changeSpend          // N of the key's grant were used
 	changeReserve        // N admissions that were taken at At are reserved: reserve.go
 	changeSettle         // a reservation is settled as its record says
+	changeBan            // the key is denied until a time: ban.go
 	changes              // how many there are
 )
 
@@ -125,7 +126,7 @@ func (ls *Table) refund(st *keyState, now, at int64, n uint64) (free, given uint
 	return free, given
 }
 
-// Reset forgets what a key has used of the limit of a name, on whatever node, and its grant: it
+// Reset forgets what a key has used of the limit of a name, on whatever node, its grant and its ban: it
 // has its whole burst again. It tells whether there was something here.
 func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err error) {
 	s := &ls.shares[partition]
@@ -144,6 +145,7 @@ func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err err
 		}
 	}
 	was = ls.ungrant(s, grantID{base, key}) || was
+	was = ls.unban(s, grantID{base, key}) || was
 	s.forgetReserved(base, key)
 	ls.journalChange(s, changeReset, base, key, ceilMs(ls.Clock.Now()+ls.Clock.Ahead()), 1)
 	return was, nil
@@ -169,6 +171,7 @@ func (ls *Table) applyReset(s *share, base, key string, on scope) {
 	}
 	if on != heldStates {
 		ls.ungrant(s, grantID{base, key})
+		ls.unban(s, grantID{base, key})
 		s.forgetReserved(base, key)
 	}
 }
@@ -191,6 +194,10 @@ func (ls *Table) makeChange(s *share, partition int, plan *Plan, a replication.A
 	case changeSpend:
 		if g := s.grants[grantID{plan.Name.Name, a.Key}]; g != nil && on != heldStates {
 			g.left -= min(g.left, a.N)
+		}
+	case changeBan:
+		if until, err := readBan([]byte(plan.rest)); err == nil && on != heldStates {
+			ls.ban(s, grantID{plan.Name.Name, strings.Clone(a.Key)}, until, ceilMs(now+ls.Clock.Ahead()))
 		}
 	case changeReserve, changeSettle:
 		ls.makeReserved(s, partition, plan, a, on)

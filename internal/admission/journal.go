@@ -153,6 +153,10 @@ func (s *share) states(add func(record, key string, state []byte)) {
 		scratch = s.grants[id].append(scratch[:0])
 		add(changeRecord(id.name, changeGrant), id.key, scratch)
 	}
+	for id, until := range s.bans {
+		scratch = binary.AppendUvarint(scratch[:0], uint64(until))
+		add(changeRecord(id.name, changeBan), id.key, scratch)
+	}
 	for id, r := range s.reserved {
 		scratch = r.append(scratch[:0])
 		add(r.record(id), id.key, scratch)
@@ -175,6 +179,9 @@ func (ls *Table) Restore(partition int, list []replication.LimitState) error {
 		}
 	}
 	ls.restoreGrants(s, beside.grants)
+	for _, b := range beside.bans {
+		ls.ban(s, grantID{b.Name, b.Key}, b.Until, ceilMs(ls.Clock.Now()+ls.Clock.Ahead()))
+	}
 	ls.restoreReserved(s, partition, beside.parts)
 	return nil
 }
@@ -328,6 +335,10 @@ func (ls *Table) Admissions(states []replication.LimitState) (list []replication
 		if !p.settled {
 			list = append(list, replication.Admission{Limit: p.record(p.id), Key: p.id.key, At: p.first, N: p.n})
 		}
+	}
+	for _, b := range beside.bans {
+		record := binary.AppendUvarint([]byte(changeRecord(b.Name, changeBan)), uint64(b.Until))
+		list = append(list, replication.Admission{Limit: string(record), Key: b.Key, At: ceilMs(now + ls.Clock.Ahead()), N: 1})
 	}
 	for _, g := range beside.grants {
 		list = append(list, replication.Admission{Limit: g.record(g.id.name), Key: g.id.key, At: ceilMs(now + ls.Clock.Ahead()), N: 1})

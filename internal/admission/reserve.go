@@ -367,6 +367,7 @@ func (ls *Table) makeReserved(s *share, partition int, plan *Plan, a replication
 // besideStates is what a content has of keys beside their states.
 type besideStates struct {
 	grants []keyGrant
+	bans   []KeyBan
 	parts  []keyPart
 }
 
@@ -381,6 +382,11 @@ func (b *besideStates) read(plan *Plan, of replication.LimitState) error {
 	if plan.change == changeReserve {
 		id, made, err := readPart(plan.rest, of.State)
 		b.parts = append(b.parts, keyPart{partID{plan.Name.Name, of.Key, id}, made})
+		return err
+	}
+	if plan.change == changeBan {
+		until, err := readBan(of.State)
+		b.bans = append(b.bans, KeyBan{plan.Name.Name, of.Key, until})
 		return err
 	}
 	g, err := readGrant(of.State)

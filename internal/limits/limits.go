@@ -41,6 +41,19 @@ type Engine interface {
 	// Reserved lists the parts of a reservation that is known here, and not over.
 	Reserved(id string) []weir.ReservedPart
 
+	// Ban has a key of the limit of a name denied for a time from now, 1 ms to weir.MaxBan, whatever it has used, in place of an earlier ban;
+	// 0 lifts it. With a journal, other nodes know when they follow the next flush, and a restart keeps it. It is
+	// weir.CodeOverloaded where there is no room for one more. A ban denies nothing by itself: who decides asks for it.
+	Ban(name, key string, length time.Duration) error
+
+	// Banned is for how long a key is banned under the limit of a name; 0: it is not.
+	Banned(name, key string) time.Duration
+
+	// Bans lists the bans that are not over, at most n, those that end last first.
+	//
+	// Cost: O(bans).
+	Bans(n int) []weir.KeyBan
+
 	// RefusesReservations is weir.CodeOverloaded while there is no room here for a reservation more.
 	RefusesReservations() error
 

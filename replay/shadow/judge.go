@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/replay"
 )
@@ -101,7 +102,7 @@ func (j *judge) line(p *part, a *asked, routes []*route) error {
 	err := p.gather(routes)
 	a.questions = len(p.questions)
 	if asked := p.questions[from:]; err == nil && len(asked) > 0 {
-		a.admitted, err = j.decide(asked, a.n)
+		a.admitted, err = j.decideOrBan(asked, a.n)
 	}
 	if err == nil {
 		return nil
@@ -141,6 +142,41 @@ func (p *part) ask(c *check, from int) {
 	}
 	p.questions = append(p.questions, question{check: c, times: 1})
 }
+
+// decideOrBan is decide, but for keys that a policy bans after they were over (deny_for): nothing is taken while one is.
+func (j *judge) decideOrBan(asked []question, n uint64) (admitted uint64, err error) {
+	side, banned := limits.Of(j.engine), false
+	for i := range asked {
+		q := &asked[i]
+		if !q.rule.account.bans() {
+			continue
+		}
+		if left := side.Banned(q.rule.account.policy.Name, q.key); left > 0 {
+			banned, q.denied, q.retry = true, n, left
+		}
+	}
+	if banned {
+		return 0, nil
+	}
+	if admitted, err = j.decide(asked, n); err != nil {
+		return admitted, err
+	}
+	for i := range asked {
+		q := &asked[i]
+		if q.denied == 0 || !q.rule.account.bans() {
+			continue
+		}
+		p := &q.rule.account.policy
+		if err := side.Ban(p.Name, q.key, p.DenyFor); err != nil {
+			return admitted, err
+		}
+		q.retry = max(q.retry, p.DenyFor)
+	}
+	return admitted, nil
+}
+
+// bans tells whether keys that were over are banned.
+func (a *account) bans() bool { return a.policy.DenyFor > 0 && !a.shadow }
 
 // decide asks the engine, and tells how many of n requests are let through.
 func (j *judge) decide(asked []question, n uint64) (admitted uint64, err error) {

@@ -51,6 +51,9 @@ func appendState(b []byte, r *policy.Result) []byte {
 	if r.Never {
 		b = append(b, `,"never":true`...)
 	}
+	if r.Banned {
+		b = append(b, `,"banned":true`...)
+	}
 	if r.Warning {
 		b = append(b, `,"warning":true`...)
 	}

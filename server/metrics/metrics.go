@@ -50,7 +50,7 @@ func New(s *service.Service, server HTTP) *Metrics {
 			Help: "Requests being handled.",
 		}, func() float64 { return float64(server.InFlight()) }),
 		newPoolCollector(s.Pools), newPoolSums(s.Pools), newRequestCollector(s.Requests), newAccountCollector(s),
-		newEngineCollector(b.Engine.Stats), newAlarmCollector(s.Alarms), newDoorCollector(s.Doors), newDecisionCollector(s, b.Policies.HitsFailed),
+		newEngineCollector(b.Engine.Stats), newAlarmCollector(s.Alarms), newDoorCollector(s.Doors), newDecisionCollector(s, b.Policies),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)

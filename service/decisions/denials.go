@@ -105,7 +105,7 @@ func (s *Service) denialAnswer(id string, d *denials.Denial) api.DenialAnswer {
 // denialLimit is what a rule said. A server alone decides every limit alike, and its answer has the word of the policy.
 func (s *Service) denialLimit(d *denials.Denial, r *denials.Rule, set *policy.Set) api.DenialLimit {
 	l := api.DenialLimit{
-		Name: r.Name, Inline: r.Inline, Asked: r.Asked, Key: r.Key, Where: r.Where.String(), Away: r.Away, NoPart: r.NoPart, Elsewhere: r.Elsewhere,
+		Name: r.Name, Inline: r.Inline, Asked: r.Asked, Key: r.Key, Where: r.Where.String(), Away: r.Away, NoPart: r.NoPart, Banned: r.Banned, Elsewhere: r.Elsewhere,
 		Limit: r.Limit.N, PerSeconds: r.Limit.Per.Seconds(), Burst: r.Limit.Burst, Algorithm: r.Limit.Algorithm.String(), Calendar: r.Limit.Calendar.String(),
 		N: r.N, Used: r.Limit.Burst - min(r.Remaining, r.Limit.Burst), Remaining: r.Remaining,
 		ResetAt: api.Millis(d.At.Add(Milliseconds(r.Reset))), Admissions: admissionsOf(r.Known), Doubt: r.Doubt.Seconds(),

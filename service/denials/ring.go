@@ -124,6 +124,7 @@ type Rule struct {
 	Away       string // as policy.Result has it
 	Inline     bool   // the request brought it along
 	NoPart     bool   // as policy.Result has it
+	Banned     bool   // as policy.Result has it
 	Elsewhere  bool   // another node decided: Known is what this one knew
 	N          uint64
 	Remaining  uint64
@@ -288,7 +289,7 @@ func (r *rule) note(raw time.Time, asked *policy.Request, d *policy.Decision, pl
 	if asked.Key != said.Key {
 		r.asked = append(r.asked, asked.Key...)
 	}
-	r.Name, r.Limit, r.Where, r.Away, r.NoPart, r.Inline = said.Name, said.Limit, d.Where(place), said.Away, said.NoPart, said.Inline
+	r.Name, r.Limit, r.Where, r.Away, r.NoPart, r.Banned, r.Inline = said.Name, said.Limit, d.Where(place), said.Away, said.NoPart, said.Banned, said.Inline
 	r.N, r.Remaining, r.RetryAfter, r.Reset = said.N, said.Remaining, said.RetryAfter, said.Reset
 	r.known, r.Doubt, r.Elsewhere = d.Known(place, raw, r.known[:0])
 }

@@ -51,7 +51,7 @@ here says what is wrong.`,
 	r.Define(cmd)
 	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "window to count decisions in")
 	files.define(cmd)
-	cmd.AddCommand(newCheck(w), newKeys(w), newWho(w), newReset(w), newGrant(w), newRefund(w), newForget(w), newReplay(w), newImport(w))
+	cmd.AddCommand(newCheck(w), newKeys(w), newWho(w), newReset(w), newGrant(w), newBan(w), newUnban(w), newRefund(w), newForget(w), newReplay(w), newImport(w))
 	return cmd
 }
 

@@ -80,6 +80,50 @@ place of an earlier grant of the key; N of 0 takes that back. KEY is as it is co
 	return cmd
 }
 
+func newBan(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	length := 24 * time.Hour
+	cmd := &cobra.Command{
+		Use:   "ban NAME KEY",
+		Short: "Deny a key for some time, whatever it has used",
+		Long: `Deny a key under a policy from now on, for --for, whatever it has used. It stands in place of
+an earlier ban of the key; weir limits unban lifts it. KEY is as it is counted.`,
+		Example:           "  weir limits ban login login:bob --for 2h",
+		Args:              cli.Args("NAME", "KEY"),
+		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Ban, error) {
+			return c.Ban(ctx, args[0], args[1], length)
+		}, func(t *cli.Table, answer client.Ban) {
+			t.Row(fmt.Sprintf("%s is denied by %s until %s", cli.KeyText(answer.Key), answer.Name, answer.Until.UTC().Format(time.RFC3339)))
+		}),
+	}
+	r.Define(cmd)
+	cmd.Flags().Var(cli.Duration(&length), "for", "for how long, 1s to 366d")
+	return cmd
+}
+
+func newUnban(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	cmd := &cobra.Command{
+		Use:               "unban NAME KEY",
+		Short:             "Lift the ban of a key",
+		Example:           "  weir limits unban login login:bob",
+		Args:              cli.Args("NAME", "KEY"),
+		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Unbanned, error) {
+			return c.Unban(ctx, args[0], args[1])
+		}, func(t *cli.Table, answer client.Unbanned) {
+			if answer.Was {
+				t.Row(fmt.Sprintf("%s is no longer banned by %s", cli.KeyText(answer.Key), answer.Name))
+				return
+			}
+			t.Row(fmt.Sprintf("%s was not banned by %s", cli.KeyText(answer.Key), answer.Name))
+		}),
+	}
+	r.Define(cmd)
+	return cmd
+}
+
 func newRefund(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	n := 1

@@ -76,6 +76,9 @@ func printDenialLimit(t *cli.Table, d client.Denial, l client.DenialLimit) {
 	case l.NoPart:
 		t.Row("  the region that was asked has no part of this limit (regions of the policy): ask another, or give it one")
 		return
+	case l.Banned && l.RetryAt != nil:
+		t.Row("  the key was banned until " + exactTime(*l.RetryAt) + ", whatever it has used: weir limits unban lifts that")
+		return
 	case l.Away != "":
 		t.Row("  the node that decides was away: " + l.Away)
 	case l.Elsewhere:
