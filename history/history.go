@@ -87,8 +87,8 @@ type History struct {
 	end     context.CancelFunc
 }
 
-// closing bounds the last batch of Close.
-const closing = 3 * time.Second
+// closing bounds the last batch of Close, and opening how long is waited for the tables.
+const closing, opening = 3 * time.Second, 3 * time.Second
 
 // Open begins to write the history of a journal, of which the node is called holder. It does not
 // wait for the database, which may be away. retention is the engine's.
@@ -167,10 +167,19 @@ func (h *History) Forget(ctx context.Context, keys ...string) (bool, error) {
 // Export calls f with the sums of keys in days, or slots, of a time that is rounded to whole days of
 // UTC. An error of f ends it.
 func (h *History) Export(ctx context.Context, prefix string, from, to time.Time, days bool, f func(key string, start int64, n, doubt uint64) error) error {
+	h.awaitTables(ctx)
 	of := store.Selection{Prefix: prefix, From: from.Unix() / store.DaySeconds, To: (to.Unix() + store.DaySeconds - 1) / store.DaySeconds, Days: days}
 	return h.store.View(ctx, func(v *store.View) error {
 		return v.Export(ctx, of, func(r store.Row) error { return f(r.Key, r.Slot, r.N, r.Doubt) })
 	})
+}
+
+// awaitTables waits for the tables of a history that was opened a moment ago, for some seconds at most: then the
+// database says what is wrong.
+func (h *History) awaitTables(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, opening)
+	defer cancel()
+	_ = h.writer.Await(ctx, 0)
 }
 
 // Keys are the first keys that begin with prefix, which is not empty, and sort after another.
