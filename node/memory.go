@@ -83,6 +83,9 @@ func (cfg *Config) limitProcess(regions int) {
 		most += cfg.RESP.CounterMemory
 	}
 	debug.SetMemoryLimit(most)
-	cfg.Logger.Info("memory", "counters", units.FormatSize(cfg.Engine.Memory), "limits", units.FormatSize(cfg.Engine.LimitMemory),
-		"other_regions", regions, "process", units.FormatSize(most))
+	told := []any{"counters", units.FormatSize(cfg.Engine.Memory), "limits", units.FormatSize(cfg.Engine.LimitMemory)}
+	if regions > 0 {
+		told = append(told, "other_regions", regions)
+	}
+	cfg.Logger.Info("memory", append(told, "process", units.FormatSize(most))...)
 }
