@@ -118,8 +118,9 @@ type LimitLines struct {
 
 // NodesView is the view of the cluster.
 type NodesView struct {
-	Cluster ClusterAnswer `json:"cluster"`
-	Stats   StatsAnswer   `json:"stats"`
+	Cluster ClusterAnswer  `json:"cluster"`
+	Stats   StatsAnswer    `json:"stats"`
+	Regions *RegionsAnswer `json:"regions,omitempty" doc:"The regions that count together, as the node that was asked sees them, where it counts for one."`
 }
 
 // LogView is the live log: hits and denials of one node as they come.

@@ -51,8 +51,8 @@ func TestPagesCost(t *testing.T) {
 	seen := make([]atomic.Bool, *openPages)
 	for i := range *openPages {
 		path := []string{
-			"overview?window=5m", "overview?window=1h", "overview?window=1d", fmt.Sprintf("key?key=url:/%d&window=1h", i%40), "limits", "nodes", "overview?window=5m&prefix=url:/1", "key?key=*&window=1d",
-		}[i%8]
+			"overview?window=5m", "overview?window=1h", "overview?window=1d", fmt.Sprintf("key?key=url:/%d&window=1h", i%40), "limits", "nodes", "overview?window=5m&prefix=url:/1", "key?key=*&window=1d", "log",
+		}[i%9]
 		open.Go(func() {
 			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.addr+"/v1/views/"+path, nil)
 			if err != nil {

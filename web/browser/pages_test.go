@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +119,14 @@ func TestPages(t *testing.T) {
 		p.do(chromedp.SendKeys(chromedp.CSS(`input[aria-label="ID of a denial"]`), denial+kb.Enter))
 		p.says("Enough would have been")
 		p.says("5 of 5")
+		// The two denials share an ID, unless the machine took a second between them.
+		said := regexp.MustCompile(`^Denied \w+ \d+, \d{4}, [^,]+\.$`)
+		if times := awaited[int](p, fmt.Sprintf(`fetch("v1/denials/%s").then((r) => r.json()).then((of) => of.times)`, denial)); times > 1 {
+			said = regexp.MustCompile(fmt.Sprintf(`^Denied %d times, first \w+ \d+, \d{4}, [^,]+, last \w+ \d+, \d{4}, [^,]+\.$`, times))
+		}
+		if is := value[string](p, `document.querySelector(".said").textContent`); !said.MatchString(is) {
+			t.Errorf("it says: %s", is)
+		}
 		p.audit("why")
 		p.expectFailures(true)
 		p.at("/why/none")

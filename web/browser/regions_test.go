@@ -5,12 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
 
-// A key's page has the parts of regions, and its history, where the server has them.
+// A key's page has the parts of regions, and its history, where the server has them; that of the cluster draws the
+// regions, and says which is late and which link is down.
 func TestRegionsAndHistory(t *testing.T) {
 	addrs := jointest.Addrs(t, 2)
 	regionAt := func(i int, name, other string) *node.Node {
@@ -23,8 +26,8 @@ func TestRegionsAndHistory(t *testing.T) {
 		t.Cleanup(func() { nodetest.Close(t, n) })
 		return n
 	}
-	eu, us := regionAt(0, "eu", "us"), regionAt(1, "us", "eu")
-	for n, node := range map[uint64]*node.Node{3: eu, 4: us} {
+	euNode, usNode := regionAt(0, "eu", "us"), regionAt(1, "us", "eu")
+	for n, node := range map[uint64]*node.Node{3: euNode, 4: usNode} {
 		if err := node.Engine().HitN("url:/both", n); err != nil {
 			t.Fatal(err)
 		}
@@ -34,4 +37,22 @@ func TestRegionsAndHistory(t *testing.T) {
 	p.until(`[...document.querySelectorAll(".rows tr")].map((row) => row.querySelector("th").textContent + " " + row.querySelector(".value").textContent).join() === "eu 3,us 4"`)
 	p.says("From the history of this server")
 	p.audit("key of two regions")
+
+	p.at("/nodes")
+	p.until(`document.querySelectorAll(".map .heard .up").length === 1`)
+	p.until(`/^eu hears: us: in time, link up since /.test(document.querySelector(".map svg").getAttribute("aria-label"))`)
+	const us = `[...document.querySelectorAll(".rows tr")].find((row) => row.querySelector("th").textContent === "us")?.innerText`
+	p.until(`/in time.*up since/s.test(` + us + `)`)
+	p.says("1 other region pulls from this node now")
+	p.audit("cluster of two regions")
+	nodetest.Close(t, usNode)
+	p.until(`document.querySelectorAll(".map .late .down").length === 1`)
+	p.until(`/late: its hits since .* may be missing.*down since .*: ./s.test(` + us + `)`)
+	p.says("link down")
+	p.says("1 late")
+	p.audit("cluster with a region that is late")
+	p.do(chromedp.EmulateViewport(360, 740))
+	if wide := value[int](p, `document.documentElement.scrollWidth`); wide > 360 {
+		t.Errorf("it is %d pixels wide", wide)
+	}
 }

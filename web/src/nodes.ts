@@ -1,11 +1,13 @@
-// The nodes that count together, their journal, and what this one holds.
+// The nodes that count together, their journal, what this one holds, and the regions.
 
 import { Tile } from "./chart";
-import { attr, fill, h, svg, text } from "./dom";
+import { attr, fill, h, text } from "./dom";
 import { bytes, clock, duration, number, percent } from "./format";
+import { HearingMap, rounded } from "./map";
 import { card, Notices, type Page } from "./parts";
 import { LiveTable } from "./table";
 import type { Place } from "./place";
+import { RegionCards } from "./regionmap";
 import type { ClusterNode, Nodes } from "./types";
 
 const modes: Record<string, string> = { ephemeral: "alone, in memory", alone: "alone, with a journal", cluster: "cluster", nats: "cluster on an existing NATS" };
@@ -36,8 +38,10 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
       },
     };
   });
-  const map = h("div", { class: "map" });
-  const mapCard = card("Who is heard, as this node hears", null, map, h("p", { class: "said" }, "A whole line is a node that is heard of, with the time of a message there and back; a broken one is a node that is late. The table has it in words."));
+  const map = new HearingMap();
+  const regions = new RegionCards();
+  const mapCard = card("Who is heard, as this node hears", null, map.element, h("p", { class: "said" }, "A whole line is a node that is heard of, with the time of a message there and back; a broken one is a node that is late. The table has it in words."));
+  const maps = h("div", { class: "two" }, mapCard, regions.map);
   const facts = () => {
     const list = h("dl", { class: "facts" });
     const values = new Map<string, HTMLElement>();
@@ -59,14 +63,14 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
   const element = h("div", { class: "page" },
     h("div", { class: "title" }, h("h1", { tabindex: -1 }, "Cluster")), notices.element,
     h("div", { class: "tiles" }, health.element, mode.element, size.element, memory.element),
-    card("Nodes", null, nodes.element, problems), mapCard, h("div", { class: "two" }, journalCard, card("This node", null, held.list)));
+    card("Nodes", null, nodes.element, problems), regions.list, maps, h("div", { class: "two" }, journalCard, card("This node", null, held.list)));
 
   return {
     page: { title: "Cluster", element, close: () => undefined },
     path: "v1/views/nodes", params: {},
-    view({ cluster: c, stats: s }) {
+    view({ cluster: c, stats: s, regions: r }) {
       notices.set(c.alarms, c.late);
-      const late = c.nodes.filter((n) => n.late).length;
+      const late = [...c.nodes, ...(r?.regions ?? [])].filter((n) => n.late).length;
       const wrong = c.alarms.length + late;
       health.set(wrong ? (late ? `${number(late)} late` : `${number(c.alarms.length)} ${c.alarms.length === 1 ? "alarm" : "alarms"}`) : "No alarms", "", wrong ? "bad" : "good");
       mode.set(c.node ?? "weir", modes[c.mode] ?? c.mode);
@@ -74,11 +78,13 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
       memory.set(bytes(s.memory_bytes), `${percent(s.memory_bytes / Math.max(1, s.memory_budget_bytes))} of ${bytes(s.memory_budget_bytes)}`);
       nodes.update(c.nodes, (n) => n.node);
       mapCard.hidden = c.nodes.length < 2;
-      const seen = JSON.stringify([c.nodes.map((n) => [n.node, n.self, n.left, n.late]), c.routes.map((r) => [r.node, rounded(r.rtt_s)])]);
-      if (!mapCard.hidden && map.dataset.shown !== seen) {
-        map.dataset.shown = seen;
-        fill(map, drawMap(c));
-      }
+      maps.hidden = mapCard.hidden && !r;
+      if (!mapCard.hidden) map.set(c.nodes.find((n) => n.self)?.node ?? c.node ?? "", c.nodes.filter((n) => !n.self).map((n) => ({
+        name: n.node, state: n.left ? "left" : n.late ? "late" : "heard", line: n.left ? "none" : n.late ? "down" : "up",
+        note: n.late ? n.why ?? "" : rounded(c.routes.find((route) => route.node === n.node)?.rtt_s ?? 0),
+        words: n.left ? "has left" : n.late ? `late, ${n.why}` : "heard",
+      })));
+      regions.set(r);
       const shown = JSON.stringify(c.problems);
       if (problems.dataset.shown !== shown) {
         problems.dataset.shown = shown;
@@ -108,30 +114,4 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
       held.set("Partitions", `${number(c.partitions)}${c.replicas ? `, each on ${number(c.replicas)} nodes` : ""}`);
     },
   };
-}
-
-const rounded = (s: number) => (s ? duration(Number((s * 1000).toPrecision(1)) / 1000) : "");
-
-/** drawMap puts this node into the middle, and the others around it. */
-function drawMap(c: Nodes["cluster"]): SVGElement {
-  const others = c.nodes.filter((n) => !n.self);
-  const self = c.nodes.find((n) => n.self)?.node ?? c.node ?? "";
-  const [width, height] = [640, others.length > 6 ? 420 : 300];
-  const short = (name: string) => (name.length > 16 ? `${name.slice(0, 15)}\u2026` : name);
-  const label = (x: number, y: number, text: string, kind = "") => {
-    const made = svg("text", { x, y, class: kind, "text-anchor": "middle" });
-    made.textContent = text;
-    return made;
-  };
-  const parts = others.map((n, i) => {
-    const turn = (i / others.length) * 2 * Math.PI - Math.PI / 2;
-    const [x, y] = [width / 2 + Math.cos(turn) * (width / 2 - 90), height / 2 + Math.sin(turn) * (height / 2 - 44)];
-    const kind = n.left ? "left" : n.late ? "late" : "heard";
-    const rtt = rounded(c.routes.find((r) => r.node === n.node)?.rtt_s ?? 0);
-    return svg("g", { class: kind }, svg("line", { x1: width / 2, y1: height / 2, x2: x, y2: y }), svg("circle", { cx: x, cy: y, r: 9 }),
-      label(x, y + (y < height / 2 ? -16 : 26), short(n.node)), label((width / 2 + x) / 2, (height / 2 + y) / 2 - 5, n.late ? n.why ?? "" : rtt, "note"));
-  });
-  const words = others.map((n) => `${n.node}: ${n.left ? "has left" : n.late ? `late, ${n.why}` : "heard"}`).join("; ");
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${self} hears: ${words}` }, ...parts,
-    svg("g", { class: "self" }, svg("circle", { cx: width / 2, cy: height / 2, r: 12 }), label(width / 2, height / 2 + 32, short(self))));
 }

@@ -25,7 +25,7 @@ export interface Policy {
 export interface LimitKey { key: string; used: number; burst: number; remaining: number; share: number; reset_s: number }
 export interface DeniedKey { limit: string; key: string; denied: number; since: number; last: number; retry_after_s: number }
 export interface Denial {
-  id: string; node?: string; at: number; more?: number; freshness: { as_of: number; late?: string[] };
+  id: string; node?: string; /** of the first of times */ at: number; times: number; last: number; more?: number; freshness: { as_of: number; late?: string[] };
   limits: {
     name: string; inline?: boolean; asked: string; key: string; keys?: string; by?: string; line?: number; changed?: boolean; where: string; away?: string;
     limit: number; per_s: number; burst: number; algorithm: string; n: number; used: number; remaining: number; retry_at?: number; reset_at: number;
@@ -51,7 +51,11 @@ export interface ClusterNode {
   node: string; epoch: number; self?: boolean; as_of: number; lag_s: number; heard: number; held: number;
   left?: boolean; late?: boolean; why?: string; skew_s?: number; skew_error_s?: number;
 }
+export interface Region { region: string; self?: boolean; known: boolean; gone?: boolean; base?: boolean; epoch: number; as_of: number; heard_s: number; lag_s: number; late?: boolean; late_nodes?: Late[] }
+export interface RegionLink { region: string; url: string; up: boolean; why?: string; for_s: number }
+export interface Regions { region: string; now: number; /** this node has the links */ owner: boolean; regions: Region[]; links: RegionLink[]; feeds: number }
 export interface Nodes {
+  regions?: Regions;
   cluster: Freshness & {
     mode: string; cluster?: string; node?: string; now: number; nodes: ClusterNode[]; size: number; leader?: string; snapshots_by?: string;
     partitions: number; replicas?: number; unheld?: number; alarms: Alarm[]; problems: string[];

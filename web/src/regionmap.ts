@@ -1,0 +1,81 @@
+// The regions that count together: which is late since when, and the links by which they are heard.
+
+import { attr, h, name, text } from "./dom";
+import { clock, duration, moment, number } from "./format";
+import { HearingMap, rounded, type Other } from "./map";
+import { card } from "./parts";
+import { LiveTable } from "./table";
+import type { Region, RegionLink, Regions } from "./types";
+
+interface Row { region: Region; of: Regions; link?: RegionLink }
+
+/** time is of a clock, with its date if that is another day's. */
+const time = (at: number, now: number) => (now - at < 72_000 ? clock(at) : moment(at));
+
+function state({ region: r, of }: Row): string {
+  if (r.gone) return "forgotten";
+  const nodes = (r.late_nodes ?? []).map((n) => `; its node ${n.node} is late since ${time(n.since, of.now)}`).join("");
+  if (r.base) return `its whole state is on its way${nodes}`;
+  if (!r.late) return `in time${nodes}`;
+  return r.as_of > 0 ? `late: its hits since ${time(r.as_of, of.now)} may be missing${nodes}` : "late: nothing of it came yet";
+}
+
+function linked({ region: r, of, link }: Row): string {
+  if (r.self || r.gone) return "";
+  if (!link) return "none: by way of others";
+  if (!of.owner) return "another node has it";
+  const since = link.for_s > 0 ? ` since ${time(of.now - link.for_s, of.now)}` : "";
+  return link.up ? `up${since}` : `down${since}${link.why ? `: ${link.why}` : ""}`;
+}
+
+function onMap(row: Row): Other {
+  const { region: r, of, link } = row;
+  const line = !link || !of.owner || r.gone ? "none" : link.up ? "up" : "down";
+  return {
+    name: r.region, state: r.gone ? "left" : r.late ? "late" : "heard", line, note: line === "down" ? "link down" : r.late ? "late" : rounded(r.lag_s),
+    words: [state(row), linked(row) && `link ${linked(row)}`].filter(Boolean).join(", "),
+  };
+}
+
+/** RegionCards, a map and a table, are there where the server counts for a region. */
+export class RegionCards {
+  private readonly drawn = new HearingMap();
+  private readonly said = h("p", { class: "said" });
+  private readonly table = new LiveTable<Row>("Regions", [
+    { title: "Region" }, { title: "State" }, { title: "Counted up to", class: "n" }, { title: "Lag", class: "n" }, { title: "Last heard of", class: "n" }, { title: "Link" },
+  ], "No region is known.", ({ region }) => {
+    const is = h("td");
+    const asOf = h("td", { class: "n" });
+    const lag = h("td", { class: "n" });
+    const heard = h("td", { class: "n" });
+    const link = h("td");
+    return {
+      element: h("tr", {}, h("th", { scope: "row" }, name(region.region), region.self && h("span", { class: "sub" }, "this one")), is, asOf, lag, heard, link),
+      update(row) {
+        const { region: r, of } = row;
+        const known = r.epoch > 0 && !r.gone;
+        text(is, state(row));
+        attr(is, "class", r.gone ? "quiet" : r.late || r.late_nodes?.length ? "denied" : "good");
+        text(asOf, r.as_of > 0 && !r.gone ? time(r.as_of, of.now) : "");
+        text(lag, known && !r.self ? duration(Math.round(r.lag_s * 1000) / 1000) : "");
+        text(heard, known && !r.self ? time(of.now - r.heard_s, of.now) : "");
+        text(link, linked(row));
+        attr(link, "class", row.link && of.owner && !row.link.up && !r.gone ? "denied" : null);
+      },
+    };
+  });
+  readonly map = card("Which regions are heard", null, this.drawn.element, this.said);
+  readonly list = card("Regions", null, this.table.element);
+
+  constructor() { this.set(); }
+
+  set(of?: Regions) {
+    this.map.hidden = this.list.hidden = !of;
+    if (!of) return;
+    const rows = of.regions.map((region) => ({ region, of, link: of.links.find((l) => l.region === region.region) }));
+    this.drawn.set(of.region, rows.filter((row) => !row.region.self).map(onMap));
+    this.table.update(rows, (row) => row.region.region);
+    text(this.said, `${of.owner ? "A whole line is a link that is up, with the region's lag; a broken one is a link that is down; a pale one is no link: its hits come by way of others." : "Another node of this region has the links, and knows how they do."} `
+      + `${of.feeds === 1 ? "1 other region pulls" : `${number(of.feeds)} other regions pull`} from this node now. The table has it in words.`);
+  }
+}
