@@ -134,7 +134,11 @@ func (j *Journal) leave(ctx context.Context) {
 		return
 	}
 	j.leaving.Store(true)
-	if err := tell(ctx, leaveTimeout, j.Sync, j.server.Accompanied); err != nil {
+	accompanied := j.server.Accompanied
+	if j.isGone() { // its server may lead a stream that it can't write any more, until it ends
+		accompanied = func() bool { return false }
+	}
+	if err := tell(ctx, leaveTimeout, j.Sync, accompanied); err != nil {
 		j.log.Warn("journal: could not tell the other nodes that this one stops; they call it late until it is back; no hit is lost", "error", err)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal/backup"
 	"github.com/weir-counter/weir/journal/record"
@@ -303,9 +304,10 @@ func TestMergeIntoACluster(t *testing.T) {
 		t.Errorf("%+v", done)
 	}
 	for _, node := range c.nodes {
-		if _, late := node.j.Freshness(); len(late) > 0 {
-			t.Errorf("late: %+v", late)
-		}
+		jointest.Eventually(t, "no node is late", func() bool {
+			_, late := node.j.Freshness()
+			return len(late) == 0
+		})
 		if list := node.j.Origins(); len(list) != 3 {
 			t.Errorf("%+v", list)
 		}
