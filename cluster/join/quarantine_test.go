@@ -17,14 +17,12 @@ import (
 // kept makes a stream of three replicas with some messages, and has all nodes settled.
 func kept(t *testing.T, c *jointest.Cluster) {
 	t.Helper()
-	js := c.Nodes[0].JetStream()
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}, Replicas: 3}); err != nil {
-		t.Fatal(err)
-	}
+	jointest.Eventually(t, "a stream is made", func() bool { // a node may still be on its way
+		_, err := c.Nodes[0].JetStream().CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}, Replicas: 3})
+		return err == nil
+	})
 	for range 20 {
-		if _, err := js.Publish(t.Context(), "s", make([]byte, 1000)); err != nil {
-			t.Fatal(err)
-		}
+		publish(t, c.Nodes[0], strings.Repeat("x", 1000))
 	}
 	settle(t, c)
 }
@@ -32,9 +30,7 @@ func kept(t *testing.T, c *jointest.Cluster) {
 func settle(t *testing.T, c *jointest.Cluster) {
 	t.Helper()
 	for _, n := range c.Nodes {
-		if err := n.Settled(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		jointest.Eventually(t, "all replicas are current", func() bool { return n.Settled(t.Context()) == nil })
 	}
 }
 
