@@ -103,6 +103,7 @@ func (p *process) wantWell(t *testing.T) (counted uint64) {
 // reason, plain hits and decisions that a crash would forget are refused, and nothing of
 // what it refused is counted. With room again all is well, and all is there after a kill.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	c := &processes{t: t, dirs: []string{t.TempDir()}}
 	disks := newDisks(t, c)
 	p := startProcess(t, c.dirs[0])
@@ -140,6 +141,7 @@ func TestDiskFull(t *testing.T) {
 // that its journal is full while it is, durable hits fail at once, and afterwards all is
 // well by itself. What was counted is there after a restart, and nothing else.
 func TestJournalFull(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	flags := []string{"--max-disk", "57MiB", "--flush-every", "1m"}
 	p := startProcess(t, dir, flags...)

@@ -79,6 +79,7 @@ func TestLimitVerbs(t *testing.T) {
 }
 
 func TestLimitExitCodes(t *testing.T) {
+	t.Parallel()
 	good, _ := policyFile(t, loginPolicies)
 	bad, _ := policyFile(t, strings.ReplaceAll(loginPolicies, "limit: 2", "limt: 2"))
 	odd, _ := policyFile(t, "limits:\n  - name: address\n    keys: \"ip:{addr}\"\n    limit: 5\n    per: 1m\n")

@@ -63,6 +63,7 @@ func TestRestoreIntoARunningServer(t *testing.T) {
 
 // Settings that were fixed for a data directory change at a restart.
 func TestRetentionChangesAtARestart(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	serveOnce(t, data, func(server string) { mustWeir(t, exitOK, "", "hit", "a", "5", "--server", server) })
 	counts := func(server string) { wantCounted(t, server, "a", "5") }
