@@ -22,26 +22,28 @@ type PolicyFileState struct {
 
 // LimitPolicy is one policy, or limit of a door, and how it decided lately.
 type LimitPolicy struct {
-	Name         string       `json:"name" example:"login"`
-	Keys         string       `json:"keys" doc:"The keys of requests that it is for." example:"login:{user}:*"`
-	By           string       `json:"by,omitempty" doc:"The key that is counted; absent: the request's own." example:"login:{user}"`
-	Door         string       `json:"door,omitempty" doc:"The door that the limit is of, with limits of its own; absent: it is a policy of the file." example:"rls"`
-	Limit        uint64       `json:"limit" doc:"How many per per_s; 0 lets none pass."`
-	PerSeconds   float64      `json:"per_s" doc:"The period in seconds."`
-	Burst        uint64       `json:"burst"`
-	Algorithm    string       `json:"algorithm" enum:"window,fixed,gcra"`
-	Calendar     string       `json:"calendar,omitempty" doc:"Of a quota by the calendar: its periods; per_s is that of the longest in whole days." example:"month from day 15, Europe/Berlin"`
-	Mode         string       `json:"mode" enum:"enforce,shadow"`
-	Where        string       `json:"where" enum:"shared,node,strict,leased" doc:"Which nodes of a cluster count together: all, each that holds the key deciding by what it knows (shared); each its own (node); all, with one that decides (strict), or that lends parts of the limit to the others, which decide within these (leased)."`
-	Regions      []RegionPart `json:"regions,omitempty" doc:"Of a limit over regions: what each may let pass of the burst. where says how the nodes of one region keep theirs."`
-	Away         string       `json:"away,omitempty" enum:"closed,open,share" doc:"What becomes of requests of a strict or leased limit while the node that decides is away."`
-	DenyFor      float64      `json:"deny_for_s,omitempty" doc:"For how many seconds a key that was over is banned."`
-	Warn         int          `json:"warn,omitempty" doc:"From how many percent of the burst on answers warn."`
-	Last         bool         `json:"last,omitempty" doc:"No later policy is asked for its keys."`
-	Overrides    int          `json:"overrides" doc:"Keys that have another limit."`
-	Allowed      Bounds       `json:"allowed" doc:"Decisions in the window: hits of limit:NAME:allowed."`
-	Denied       Bounds       `json:"denied" doc:"Hits of limit:NAME:denied."`
-	ShadowDenied Bounds       `json:"shadow_denied" doc:"Hits of limit:NAME:shadow_denied: what a shadow policy would have denied."`
+	Name           string       `json:"name" example:"login"`
+	Keys           string       `json:"keys" doc:"The keys of requests that it is for." example:"login:{user}:*"`
+	By             string       `json:"by,omitempty" doc:"The key that is counted; absent: the request's own." example:"login:{user}"`
+	Door           string       `json:"door,omitempty" doc:"The door that the limit is of, with limits of its own; absent: it is a policy of the file." example:"rls"`
+	Limit          uint64       `json:"limit" doc:"How many per per_s; 0 lets none pass."`
+	PerSeconds     float64      `json:"per_s" doc:"The period in seconds."`
+	Burst          uint64       `json:"burst"`
+	Algorithm      string       `json:"algorithm" enum:"window,fixed,gcra"`
+	Calendar       string       `json:"calendar,omitempty" doc:"Of a quota by the calendar: its periods; per_s is that of the longest in whole days." example:"month from day 15, Europe/Berlin"`
+	Mode           string       `json:"mode" enum:"enforce,shadow"`
+	Where          string       `json:"where" enum:"shared,node,strict,leased" doc:"Which nodes of a cluster count together: all, each that holds the key deciding by what it knows (shared); each its own (node); all, with one that decides (strict), or that lends parts of the limit to the others, which decide within these (leased)."`
+	Regions        []RegionPart `json:"regions,omitempty" doc:"Of a limit over regions: what each may let pass of the burst. where says how the nodes of one region keep theirs."`
+	Away           string       `json:"away,omitempty" enum:"closed,open,share" doc:"What becomes of requests of a strict or leased limit while the node that decides is away."`
+	DenyForSeconds float64      `json:"deny_for_s,omitempty" doc:"For how many seconds a key that was over is banned."`
+	WaitSeconds    float64      `json:"wait_s,omitempty" doc:"For how many seconds at most a request waits for its turn in place of being denied; absent: it does not."`
+	Cost           string       `json:"cost,omitempty" doc:"Which of a request's costs it takes; absent: n." example:"tokens"`
+	Warn           int          `json:"warn,omitempty" doc:"From how many percent of the burst on answers warn."`
+	Last           bool         `json:"last,omitempty" doc:"No later policy is asked for its keys."`
+	Overrides      int          `json:"overrides" doc:"Keys that have another limit."`
+	Allowed        Bounds       `json:"allowed" doc:"Decisions in the window: hits of limit:NAME:allowed."`
+	Denied         Bounds       `json:"denied" doc:"Hits of limit:NAME:denied."`
+	ShadowDenied   Bounds       `json:"shadow_denied" doc:"Hits of limit:NAME:shadow_denied: what a shadow policy would have denied."`
 }
 
 // RegionPart is what a region has of a limit over regions.
@@ -53,6 +55,12 @@ type RegionPart struct {
 
 // Per is PerSeconds as a duration.
 func (p LimitPolicy) Per() time.Duration { return fromSeconds(p.PerSeconds) }
+
+// Wait is WaitSeconds as a duration.
+func (p LimitPolicy) Wait() time.Duration { return fromSeconds(p.WaitSeconds) }
+
+// DenyFor is DenyForSeconds as a duration.
+func (p LimitPolicy) DenyFor() time.Duration { return fromSeconds(p.DenyForSeconds) }
 
 // LimitKeysAnswer is the keys that have used most of a limit, by the share of their
 // burst.

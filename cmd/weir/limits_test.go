@@ -135,6 +135,30 @@ func TestLimitsAtOnce(t *testing.T) {
 	}
 }
 
+// What a policy does beside its limit is listed, by a server and of a file.
+func TestLimitsActs(t *testing.T) {
+	t.Parallel()
+	path, _ := policyFile(t, `limits:
+  - {name: mail, keys: "mail:{to}", limit: 5, per: 1s, wait: 290ms, where: node}
+  - {name: tpm, keys: "llm:{team}", limit: 9, per: 1m, cost: tokens, deny_for: 10m, where: node}
+`)
+	server := startServer(t, "--policy", path)
+	for _, command := range []string{"limits --server " + server, "limits check " + path} {
+		got := squeezed(mustWeir(t, exitOK, "", strings.Fields(command)...))
+		for _, want := range []string{"mail mail:{to} 5/1s enforce, node, wait: 290ms", "tpm llm:{team} 9/1m enforce, node, cost: tokens, deny_for: 10m"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("weir %s: no %s in\n%s", command, want, got)
+			}
+		}
+		got = mustWeir(t, exitOK, "", append(strings.Fields(command), "--json")...)
+		for _, want := range []string{`"wait_s": 0.29`, `"cost": "tokens"`, `"deny_for_s": 600`} {
+			if !strings.Contains(got, want) {
+				t.Errorf("weir %s --json: no %s in\n%s", command, want, got)
+			}
+		}
+	}
+}
+
 func TestLimitsCheck(t *testing.T) {
 	path, _ := policyFile(t, loginPolicies+"    overrides: [{key: \"login:root\", limit: 7}]\n")
 	for _, test := range []struct{ args, stdin, want string }{

@@ -41,7 +41,7 @@ func (s *Service) Limits(ctx context.Context, c caller.Caller, w time.Duration) 
 		made := api.LimitPolicy{
 			Name: p.Name, Keys: p.Keys, By: p.By, Door: p.door,
 			Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(),
-			Mode: p.Mode.String(), Where: p.Where.String(), Warn: int(p.Warn), DenyFor: p.DenyFor.Seconds(), Last: p.Last, Overrides: len(p.Overrides),
+			Mode: p.Mode.String(), Where: p.Where.String(), Warn: int(p.Warn), DenyForSeconds: p.DenyFor.Seconds(), WaitSeconds: p.Wait.Seconds(), Cost: p.Cost, Last: p.Last, Overrides: len(p.Overrides),
 		}
 		if p.Where.ByOne() {
 			made.Away = p.Away.String()

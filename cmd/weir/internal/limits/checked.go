@@ -29,6 +29,9 @@ type checkedPolicy struct {
 	Away      string  `json:"away,omitempty"` // of a strict one
 
 	Regions   []client.RegionPart `json:"regions,omitempty"` // of one over regions
+	WaitS     float64             `json:"wait_s,omitempty"`
+	Cost      string              `json:"cost,omitempty"`
+	DenyForS  float64             `json:"deny_for_s,omitempty"`
 	Order     int                 `json:"order"`
 	Last      bool                `json:"last"`
 	Overrides int                 `json:"overrides"`
@@ -68,6 +71,7 @@ func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []p
 		c.Policies = append(c.Policies, checkedPolicy{
 			Name: p.Name, Keys: p.Keys, By: p.By, Limit: p.Limit.N, PerS: p.Limit.Per.Seconds(), Burst: p.Limit.Burst,
 			Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(), Mode: p.Mode.String(), Where: p.Where.String(), Away: away, Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line, Regions: partsOf(p),
+			WaitS: p.Wait.Seconds(), Cost: p.Cost, DenyForS: p.DenyFor.Seconds(),
 		})
 	}
 	for _, key := range keys {

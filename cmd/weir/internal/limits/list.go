@@ -66,7 +66,7 @@ func printLimits(t *cli.Table, limits client.Limits) {
 		if p.Mode == "shadow" {
 			denied = p.ShadowDenied.String() + " (shadow)"
 		}
-		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), modeText(p.Mode, p.Where, p.Away)+partsText(p.Regions), p.Allowed.String(), denied)
+		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), modeText(p.Mode, p.Where, p.Away)+partsText(p.Regions)+actsText(p.Wait(), p.Cost, p.DenyFor()), p.Allowed.String(), denied)
 	}
 	for _, l := range limits.AtOnce {
 		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, time.Duration(l.TTLSeconds*float64(time.Second))), "permits", fmt.Sprintf("%d held of %d keys", l.Held, l.HeldKeys))
@@ -109,6 +109,21 @@ func modeText(mode, where, away string) string {
 		}
 	}
 	return mode
+}
+
+// actsText is wait, cost and deny_for of a policy that has them.
+func actsText(wait time.Duration, cost string, denyFor time.Duration) string {
+	text := ""
+	if wait > 0 {
+		text += ", wait: " + units.FormatDuration(wait)
+	}
+	if cost != "" {
+		text += ", cost: " + cost
+	}
+	if denyFor > 0 {
+		text += ", deny_for: " + units.FormatDuration(denyFor)
+	}
+	return text
 }
 
 // limitText is 5/1m, with the burst and the algorithm when they are not the usual ones, or 1000/month, UTC.
