@@ -37,6 +37,17 @@ func TestAllowQuery(t *testing.T) {
 	a.wantProblem(a.get("/v1/allow?key=a&peek=perhaps"), api.CodeInvalidParameter, http.StatusBadRequest)
 }
 
+// Costs by their names, as POST has them.
+func TestAllowQueryCosts(t *testing.T) {
+	a, _ := newLimitAPI(t, "limits: [{name: tpm, keys: \"llm:{team}\", limit: 9, per: 1m, cost: tokens}]\n")
+	if r := a.get("/v1/allow?key=llm:7&cost=tokens=5&cost=calls=1"); r.status != 200 || !strings.Contains(r.body, `"remaining":4`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	for _, query := range []string{"", "&cost=tokens", "&cost=tokens=-1", "&cost==1", "&cost=tokens=1&cost=tokens=1", strings.Repeat("&cost=tokens=1", 9)} {
+		a.wantProblem(a.get("/v1/allow?key=llm:7"+query), api.CodeInvalidCount, http.StatusBadRequest)
+	}
+}
+
 // A browser that does not say for which page it asks takes nothing.
 func TestAllowQueryAndPages(t *testing.T) {
 	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{AllowOrigins: []string{"https://dash.example.com"}}})

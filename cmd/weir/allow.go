@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ type allowFlags struct {
 	cli.Remote
 	limit     string
 	n, burst  int
+	costs     []string // NAME=N
 	per       time.Duration
 	algorithm string
 	peek      bool
@@ -42,6 +44,7 @@ limit.
 Exit codes: 0 allowed, 3 denied; 1 nobody decided, 2 the command line is wrong.`,
 		Example: `  weir allow login:bob && echo come in
   weir allow user:42 --limit api --peek
+  weir allow llm:7 --cost tokens=812
   weir allow backup:nightly --n 1 --per 1h || echo later`,
 		Args:              cli.Args("KEY", "[N]"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -85,6 +88,7 @@ Exit codes: 0 allowed, 3 denied; 1 nobody decided, 2 the command line is wrong.`
 	flags.Var(cli.Duration(&f.per), "per", "your own limit: the period, 1ms to what the server takes (a day)")
 	flags.Var(cli.Number(&f.burst), "burst", "your own limit: how many at once (default --n)")
 	cli.Choice(cmd, &f.algorithm, "algorithm", "your own limit: how it is kept (default window)", "window", "fixed", "gcra")
+	flags.StringArrayVar(&f.costs, "cost", nil, "what policies with a cost of this name take in place of N, NAME=N such as tokens=812; may be repeated")
 	flags.BoolVar(&f.peek, "peek", false, "only say what would be decided, and take nothing")
 	flags.BoolVar(&f.match, "require-match", false, "fail with exit code 1 when no policy is for the key")
 	if err := cmd.RegisterFlagCompletionFunc("limit", cli.CompleteLimits(w, &f.Remote, 1)); err != nil {
@@ -104,6 +108,17 @@ func (f *allowFlags) check(args []string) (client.Check, error) {
 			return check, fmt.Errorf("wrong N %q: %s", args[1], cli.WholeNumber)
 		}
 		check.N = n
+	}
+	for _, text := range f.costs {
+		name, number, _ := strings.Cut(text, "=")
+		n, err := strconv.ParseUint(number, 10, 64)
+		if _, twice := check.Costs[name]; err != nil || name == "" || twice {
+			return check, fmt.Errorf("wrong --cost %q: write a name and a whole number such as tokens=812, each name once", text)
+		}
+		if check.Costs == nil {
+			check.Costs = make(map[string]uint64, len(f.costs))
+		}
+		check.Costs[name] = n
 	}
 	switch own := f.n != 0 || f.per != 0; {
 	case own && (f.n == 0 || f.per == 0):

@@ -46,13 +46,14 @@ func TestLimitVerbs(t *testing.T) {
 		{"allow login:bob:x --limit login --peek", exitOK, "allowed\n"},
 		{"allow login:bob:x --json", exitOK, `"remaining": 0`},
 		{"allow login:bob:x --json", exitDenied, `"allowed": false`},
+		{"allow login:cat:x --cost tokens=1 --peek", exitOK, "login:cat  2     2"},
 		{"allow other", exitOK, "allowed: no policy is for this key\n"},
 		{"allow other --require-match", exitFailure, ""},
 		{"allow other --require-match --json", exitFailure, `"unmatched": true`},
 		{"allow login:eve:x --require-match --peek", exitOK, "allowed"},
 		{"allow a --n 1 --per 1h --algorithm gcra", exitOK, "inline/gcra/1h  a    0     1   1h"},
 		{"allow a --n 2 --per 1h --burst 1 --algorithm gcra", exitDenied, "denied, again in "},
-		{"limits", exitOK, "NAME   KEYS                            LIMIT  MODE     ALLOWED  DENIED\nlogin  login:{user}:* by login:{user}  2/1h   enforce  2        2\n" + path + ", read at "},
+		{"limits", exitOK, "NAME   KEYS                            LIMIT  MODE     ALLOWED  DENIED\nlogin  login:{user}:* by login:{user}  2/1h   enforce  2        2\nALLOWED and DENIED are of the last 5m\n" + path + ", read at "},
 		{"limits --json --window 1m", exitOK, `"window_s": 60`},
 		{"limits keys login", exitOK, "USED  OF  SHARE  RESET  KEY\n2     2   100 %  1h     login:bob\n"},
 		{"limits keys login --json -n 1", exitOK, `"key": "login:bob"`},
@@ -101,6 +102,8 @@ func TestLimitExitCodes(t *testing.T) {
 		{"allow", exitUsage, "weir allow needs KEY"},
 		{"allow " + strings.Repeat("a", 513), exitUsage, "a KEY of 513 bytes"},
 		{"allow a 0", exitUsage, `wrong N "0"`},
+		{"allow a --cost tokens", exitUsage, `wrong --cost "tokens"`},
+		{"allow a --cost t=1 --cost t=1", exitUsage, "each name once"},
 		{"allow a --n 5", exitUsage, "needs both --n and --per"},
 		{"allow a --burst 5", exitUsage, "give --n and --per too"},
 		{"allow a --server 127.0.0.1:1", exitFailure, "or name it with --server\n"},
@@ -156,6 +159,11 @@ func TestLimitsActs(t *testing.T) {
 				t.Errorf("weir %s --json: no %s in\n%s", command, want, got)
 			}
 		}
+	}
+	mustWeir(t, exitOK, "", "allow", "llm:7", "--cost", "tokens=5", "--cost", "calls=1", "--server", server)
+	mustWeir(t, exitDenied, "", "allow", "llm:7", "--cost", "tokens=5", "--server", server)
+	if got := mustWeir(t, exitOK, "", "limits", "unban", "tpm", "llm:7", "--server", server); !strings.Contains(got, "weir limits reset gives the whole burst back too") {
+		t.Error(got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
@@ -43,7 +44,7 @@ func withoutBody(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Routes) decideQuery(a *allowing, r *http.Request) error {
-	q, err := queryOf(r, append([]string{"peek"}, limitParams...))
+	q, err := queryOf(r, append([]string{"peek", "cost"}, limitParams...))
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,12 @@ func (s *Routes) decideQuery(a *allowing, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	costs, err := costsOf(q["cost"])
+	if err != nil {
+		return err
+	}
 	for i := range requests {
+		requests[i].Costs = costs
 		if bad := service.CheckKey(requests[i].Key); bad != nil {
 			return problem.New(bad.Code, "key", bad.Message)
 		}
@@ -65,7 +71,7 @@ func (s *Routes) decideQuery(a *allowing, r *http.Request) error {
 	return s.service.Allow(s.caller(r), requests, peek, &a.decision)
 }
 
-// queryOf reads the parameters of a URL, each of which may be there once, keys several times.
+// queryOf reads the parameters of a URL, each of which may be there once, keys and costs several times.
 func queryOf(r *http.Request, known []string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -77,7 +83,7 @@ func queryOf(r *http.Request, known []string) (url.Values, error) {
 			return nil, problem.New(api.CodeUnknownParameter, service.Clip(name), service.Clip(name)+": unknown query parameter")
 		case slices.Contains(values, ""):
 			return nil, problem.New(api.CodeInvalidParameter, name, name+" is empty: give it a value or leave it out")
-		case len(values) > 1 && name != "key":
+		case len(values) > 1 && name != "key" && name != "cost":
 			return nil, problem.New(api.CodeInvalidParameter, name, fmt.Sprintf("%s is given %d times: give it once", name, len(values)))
 		}
 	}
@@ -118,6 +124,26 @@ func limitOf(q url.Values) ([]policy.Request, error) {
 		requests[i].Key = key
 	}
 	return requests, nil
+}
+
+// costsOf reads costs by their names, such as tokens=812.
+func costsOf(values []string) ([]policy.Cost, error) {
+	if len(values) > policy.MaxCosts {
+		return nil, problem.New(api.CodeInvalidCount, "cost", fmt.Sprintf("there are %d costs: at most %d", len(values), policy.MaxCosts))
+	}
+	var costs []policy.Cost
+	for _, text := range values {
+		name, number, _ := strings.Cut(text, "=")
+		n, err := strconv.ParseUint(number, 10, 64)
+		if err != nil || name == "" || n > limit.MaxBurst {
+			return nil, problem.New(api.CodeInvalidCount, "cost", fmt.Sprintf("cost must be a name and a whole number from 0 to %d, such as cost=tokens=812", uint64(limit.MaxBurst)))
+		}
+		if slices.ContainsFunc(costs, func(c policy.Cost) bool { return c.Field == name }) {
+			return nil, problem.New(api.CodeInvalidCount, "cost", "cost "+service.Clip(name)+" is given twice: give it once")
+		}
+		costs = append(costs, policy.Cost{Field: name, N: n})
+	}
+	return costs, nil
 }
 
 // inlineOf reads a limit that the request brings along.

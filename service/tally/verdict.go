@@ -40,7 +40,7 @@ func (t *Tally) Verdict(end error) *failure.Error {
 		if t.TooLate == 1 {
 			what = "the hit is"
 		}
-		return &failure.Error{Code: api.CodeTooLate, Message: what + " older than what the server keeps (--retention)"}
+		return &failure.Error{Code: api.CodeTooLate, Message: what + " older than what the server keeps (--retention, with history --history-keep)"}
 	}
 	return &failure.Error{Code: api.CodeEmptyBody, Message: "the body has no hits: send lines `key [n [at]]`, NDJSON, or JSON"}
 }

@@ -71,6 +71,9 @@ func printLimits(t *cli.Table, limits client.Limits) {
 	for _, l := range limits.AtOnce {
 		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, time.Duration(l.TTLSeconds*float64(time.Second))), "permits", fmt.Sprintf("%d held of %d keys", l.Held, l.HeldKeys))
 	}
+	if len(limits.Limits) > 0 {
+		t.Row("ALLOWED and DENIED are of the last " + units.FormatDuration(time.Duration(limits.WindowSeconds)*time.Second))
+	}
 	if f := limits.File; f != nil {
 		t.Row(fmt.Sprintf("%s, read at %s", f.Path, cli.TimeText(f.LoadedAt)))
 		if f.Error != "" {

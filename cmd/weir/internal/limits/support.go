@@ -105,8 +105,10 @@ an earlier ban of the key; weir limits unban lifts it. KEY is as it is counted.`
 func newUnban(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	cmd := &cobra.Command{
-		Use:               "unban NAME KEY",
-		Short:             "Lift the ban of a key",
+		Use:   "unban NAME KEY",
+		Short: "Lift the ban of a key",
+		Long: `Lift the ban of a key, alone: while the limit is still full, the next request is denied and,
+by a policy with deny_for, banned again. weir limits reset gives the whole burst back too.`,
 		Example:           "  weir limits unban login login:bob",
 		Args:              cli.Args("NAME", "KEY"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
@@ -115,6 +117,7 @@ func newUnban(w *cli.World) *cobra.Command {
 		}, func(t *cli.Table, answer client.Unbanned) {
 			if answer.Was {
 				t.Row(fmt.Sprintf("%s is no longer banned by %s", cli.KeyText(answer.Key), answer.Name))
+				t.Row("while the limit is still full it is denied, and by deny_for banned again: weir limits reset gives the whole burst back too")
 				return
 			}
 			t.Row(fmt.Sprintf("%s was not banned by %s", cli.KeyText(answer.Key), answer.Name))
