@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -35,18 +36,21 @@ func historical(t *testing.T, dir string, change func(*node.Config)) *node.Node 
 	return nodetest.Open(t, cfg)
 }
 
-// aligned asks for a series, which must be all hits that were taken before.
+// aligned asks for a series, which must be all hits that were taken before: again for as long as history is late.
 func aligned(t *testing.T, n *node.Node, query string) api.SeriesAnswer {
 	t.Helper()
-	response, err := http.Get("http://" + n.Addr() + "/v1/series?fresh=10s&" + query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatal(query, response.Status, string(body), err)
-	}
+	var body []byte
+	jointest.Eventually(t, "history has all hits: "+query, func() bool {
+		response, err := http.Get("http://" + n.Addr() + "/v1/series?fresh=10s&" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if body, err = io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK && response.StatusCode != http.StatusServiceUnavailable {
+			t.Fatal(query, response.Status, string(body), err)
+		}
+		return response.StatusCode == http.StatusOK
+	})
 	var answer api.SeriesAnswer
 	if err := json.Unmarshal(body, &answer); err != nil {
 		t.Fatal(err)
