@@ -33,7 +33,7 @@ type DenialLimit struct {
 	Changed    bool    `json:"changed,omitempty" doc:"The policy has another limit now, is for other keys, or is gone."`
 	Where      string  `json:"where" enum:"shared,node,strict,leased" doc:"Which nodes count together, and who decides."`
 	Away       string  `json:"away,omitempty" enum:"closed,open,share,own" doc:"The node that decides did not answer, and it was decided without it."`
-	Banned     bool    `json:"banned,omitempty" doc:"The key was banned, until retry_at: what stands in used, remaining and enough did not matter."`
+	Banned     bool    `json:"banned,omitempty" doc:"The key was banned, until retry_at: what stands in used and remaining did not matter."`
 	NoPart     bool    `json:"no_part,omitempty" doc:"A limit over regions of which the region that was asked has no part."`
 	Elsewhere  bool    `json:"elsewhere,omitempty" doc:"Another node decided: admissions are those that this one knew of."`
 	Limit      uint64  `json:"limit" doc:"How many per per_s."`
@@ -47,9 +47,9 @@ type DenialLimit struct {
 	RetryAt    *Time   `json:"retry_at,omitempty" doc:"When it would have passed, if nothing else happened; absent of more than the burst, which never passes."`
 	ResetAt    Time    `json:"reset_at" doc:"When the whole burst would have been there again."`
 
-	Admissions []Admission `json:"admissions" nullable:"false" doc:"What filled the limit, the oldest first, as far as the algorithm knows the times."`
-	Doubt      float64     `json:"doubt_s" doc:"By how many seconds each admission may have been earlier than its at: 0 of a window with a burst up to 16, a sub-slot of a larger one, the interval of fixed and gcra."`
-	Enough     EnoughLimit `json:"enough" doc:"The smallest limit that would have let it pass, with the same admissions before it."`
+	Admissions []Admission  `json:"admissions" nullable:"false" doc:"What filled the limit, the oldest first, as far as the algorithm knows the times."`
+	Doubt      float64      `json:"doubt_s" doc:"By how many seconds each admission may have been earlier than its at: 0 of a window with a burst up to 16, a sub-slot of a larger one, the interval of fixed and gcra."`
+	Enough     *EnoughLimit `json:"enough,omitempty" doc:"The smallest limit that would have let it pass, with the same admissions before it; absent where none would have (banned, no_part)."`
 }
 
 // Per is PerSeconds as a duration.

@@ -71,12 +71,13 @@ type LimitKeysAnswer struct {
 
 // LimitKey is what one key has used of a limit.
 type LimitKey struct {
-	Key          string  `json:"key" doc:"As it is counted." example:"login:bob"`
-	Used         uint64  `json:"used"`
-	Burst        uint64  `json:"burst" doc:"Of this key: overrides may give it another one."`
-	Remaining    uint64  `json:"remaining"`
-	Share        float64 `json:"share" doc:"used / burst: a key at 1 is denied now."`
-	ResetSeconds float64 `json:"reset_s" doc:"Seconds until the whole burst is there again."`
+	Key           string  `json:"key" doc:"As it is counted." example:"login:bob"`
+	Used          uint64  `json:"used"`
+	Burst         uint64  `json:"burst" doc:"Of this key: overrides may give it another one."`
+	Remaining     uint64  `json:"remaining"`
+	Share         float64 `json:"share" doc:"used / burst: a key at 1 is denied now."`
+	ResetSeconds  float64 `json:"reset_s" doc:"Seconds until the whole burst is there again, and no ban is left."`
+	BannedSeconds float64 `json:"banned_s,omitempty" doc:"Seconds until the ban of the key is over, which denies it whatever it has used; absent: it is not banned."`
 }
 
 // Reset is ResetSeconds as a duration: until the whole burst is there again.

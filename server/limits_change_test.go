@@ -123,6 +123,7 @@ func TestBan(t *testing.T) {
 	var audit lines
 	a := supportWith(t, options{Service: service.Config{Audit: slog.New(slog.NewTextHandler(&audit, nil))}})
 	ban := func(method, query string) reply { return a.do(method, "/v1/bans"+query, "", "") }
+	a.wants(a.allow(`{"key":"login:bob:x"}`), 200, `"allowed":true`)
 	a.wants(ban("POST", "?limit=login&key=login:bob&for=2h"), 200, `"name":"login","key":"login:bob","until":`)
 	r := a.allow(`{"key":"login:bob:x"}`)
 	a.wants(r, 429, `"banned":true`, `"retry_after_s":7200`, `"remaining":0`)
@@ -133,7 +134,12 @@ func TestBan(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.body), &denied); err != nil {
 		t.Fatal(err)
 	}
-	a.wants(a.do("GET", "/v1/denials/"+denied.Denial, "", ""), 200, `"banned":true`)
+	why := a.do("GET", "/v1/denials/"+denied.Denial, "", "")
+	a.wants(why, 200, `"banned":true`)
+	if strings.Contains(why.body, `"enough"`) {
+		t.Errorf("no limit would have been enough: %s", why.body)
+	}
+	a.wants(a.do("GET", "/v1/limits/login/keys", "", ""), 200, `"key":"login:bob"`, `"used":1`, `"reset_s":7200`, `"banned_s":7200`)
 	a.wants(a.do("GET", "/v1/limits/who", "", ""), 200, `"login:bob"`)
 	a.wants(ban("GET", ""), 200, `{"bans":[{"name":"login","key":"login:bob","until":`)
 	a.wants(ban("DELETE", "?limit=login&key=login:bob"), 200, `"was":true`)

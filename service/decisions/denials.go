@@ -114,8 +114,10 @@ func (s *Service) denialLimit(d *denials.Denial, r *denials.Rule, set *policy.Se
 		at := api.Millis(d.At.Add(Milliseconds(r.RetryAfter)))
 		l.RetryAt = &at
 	}
-	enough := r.Enough()
-	l.Enough = api.EnoughLimit{Limit: enough.N, PerSeconds: enough.Per.Seconds(), Burst: enough.Burst}
+	if !r.Banned && !r.NoPart {
+		enough := r.Enough()
+		l.Enough = &api.EnoughLimit{Limit: enough.N, PerSeconds: enough.Per.Seconds(), Burst: enough.Burst}
+	}
 	if r.Inline {
 		return l
 	}

@@ -94,9 +94,10 @@ func (s *Service) LimitKeys(ctx context.Context, c caller.Caller, name string, n
 	}
 	answer := api.LimitKeysAnswer{Name: name, Keys: make([]api.LimitKey, len(uses))}
 	for i, u := range uses {
+		banned := limits.Of(s.parts.Engine).Banned(name, u.Key)
 		answer.Keys[i] = api.LimitKey{
 			Key: u.Key, Used: u.Used, Burst: u.Limit.Burst, Remaining: u.Remaining,
-			Share: u.Share(), ResetSeconds: Milliseconds(u.Reset).Seconds(),
+			Share: u.Share(), ResetSeconds: Milliseconds(max(u.Reset, banned)).Seconds(), BannedSeconds: banned.Seconds(),
 		}
 	}
 	return answer, nil

@@ -3,6 +3,7 @@ package browser
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -128,6 +129,23 @@ func TestPages(t *testing.T) {
 			t.Errorf("it says: %s", is)
 		}
 		p.audit("why")
+		w.allow("login:mal:10.0.0.1", 5)
+		r, err := http.Post(w.url+"/v1/bans?limit=login&key=login:mal&for=1h", "", nil)
+		if err != nil || r.StatusCode != http.StatusOK {
+			t.Fatal(r, err)
+		}
+		r.Body.Close()
+		banned := w.allow("login:mal:10.0.0.1", 1)
+		p.at("/limits/login")
+		p.says("banned for")
+		if cut := value[bool](p, `[...document.querySelectorAll("th.key")].some(e => e.scrollWidth > e.clientWidth)`); cut {
+			t.Error("a key's name is cut")
+		}
+		p.at("/why/" + banned)
+		p.says("Banned until")
+		if value[bool](p, `/Enough would|What filled it|Used then/.test(document.querySelector("main").textContent)`) {
+			t.Error("it speaks of the limit, which did not matter")
+		}
 		p.expectFailures(true)
 		p.at("/why/none")
 		p.says("no denial has the ID none")

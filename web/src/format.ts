@@ -21,21 +21,20 @@ export function bytes(n: number): string {
   return `${bytesOf.format(n)} ${units[i]}`;
 }
 
-/** duration is of seconds: 90 s, 5 min, 2 h. */
+/** duration is of seconds: 90 s, 5 min, 1 h 56 min. What is longer than two minutes is rounded to its second unit. */
 export function duration(s: number): string {
-  for (const [unit, size] of [["weeks", 604800], ["d", 86400], ["h", 3600], ["min", 60]] as const) {
-    if (s >= size * (unit === "weeks" ? 1 : 1) && Math.abs(s / size - Math.round(s / size)) < 1e-9) {
-      const n = Math.round(s / size);
-      return unit === "weeks" ? (n === 1 ? "1 week" : `${whole.format(n)} weeks`) : `${whole.format(n)} ${unit}`;
+  const weeks = s / 604800;
+  if (weeks >= 1 && Number.isInteger(weeks)) return weeks === 1 ? "1 week" : `${whole.format(weeks)} weeks`;
+  if (s >= 119.5 || s === 60) {
+    for (const [unit, size, part, least] of [["d", 86400, "h", 3600], ["h", 3600, "min", 60], ["min", 60, "s", 1]] as const) {
+      const rounded = Math.round(s / least) * least;
+      if (rounded < size) continue;
+      const rest = rounded % size;
+      return `${whole.format((rounded - rest) / size)} ${unit}${rest ? ` ${rest / least} ${part}` : ""}`;
     }
   }
-  if (s >= 7200) return `${three.format(s / 3600)} h`;
-  if (s >= 120) return `${three.format(s / 60)} min`;
   return s !== 0 && Math.abs(s) < 1 ? `${three.format(s * 1000)} ms` : `${three.format(s)} s`;
 }
-
-/** span is about how long something took. */
-export const span = (s: number) => (s < 7200 ? duration(s) : s < 172800 ? `${three.format(s / 3600)} h` : `${three.format(s / 86400)} d`);
 
 /** range is what is known of a count that is not exact. */
 export const range = (b: Bounds) =>

@@ -58,7 +58,7 @@ export class HistoryCard {
         lower: exact ? undefined : values("lower"), upper: exact ? undefined : values("upper"),
       });
       const unknown = of.points.filter((p) => p.upper === null).length;
-      text(this.said, `${sources[of.source ?? ""] ?? of.source}; ${exact ? "exact" : "the band is between the least and the most that it may be"}${unknown ? `, and of ${number(unknown)} no most is known` : ""}. All hits until ${moment(of.as_of)} are in; ${unit}s of ${this.zone}, of which the last has not ended.`);
+      text(this.said, `${sources[of.source ?? ""] ?? of.source}; ${exact ? "exact" : "the band is between the least and the most that it may be"}${unknown ? `; ${unknown === 1 ? `1 ${unit} has` : `${number(unknown)} ${unit}s have`} a least only` : ""}. All hits until ${moment(of.as_of)} are in; ${unit}s of ${this.zone}, of which the last has not ended.`);
     } catch (failure) {
       if (!signal.aborted) text(this.said, (failure as Error).message);
     }

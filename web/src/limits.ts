@@ -64,8 +64,8 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
       update(k) {
         text(used, `${number(k.used)} of ${number(k.burst)}`);
         meter.value = k.share;
-        text(part, k.remaining === 0 ? "denied now" : percent(k.share));
-        attr(part, "class", k.remaining === 0 ? "denied" : null);
+        text(part, k.banned_s ? `banned for ${duration(Math.ceil(k.banned_s))}` : k.remaining === 0 ? "denied now" : percent(k.share));
+        attr(part, "class", k.banned_s || k.remaining === 0 ? "denied" : null);
         text(reset, duration(Math.ceil(k.reset_s)));
       },
     };
@@ -87,7 +87,7 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
   });
   const tries = h("div");
   let whatIf: WhatIf | undefined;
-  const detail = place.name ? [card(chart.titled(place.name), null, facts, chart.element), h("div", { class: "two" }, card("Fullest keys", null, keys.element), card("Most denied keys, in 5 minutes", null, denied.element)), card("What another limit would have denied", null, tries), admin.dialog] : [];
+  const detail = place.name ? [card(chart.titled(place.name), null, facts, chart.element), card("Fullest keys", null, keys.element), card("Most denied keys, in 5 minutes", null, denied.element), card("What another limit would have denied", null, tries), admin.dialog] : [];
   const element = h("div", { class: "page" },
     h("div", { class: "title" }, h("h1", { tabindex: -1 }, "Limits"), whyForm(), windowTabs(place, window)),
     notices.element, card(`Policies, in ${spoken[window]}`, null, table.element, more, file), ...detail);
@@ -108,7 +108,7 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
       if (at < 0) return;
       const p = of.limits[at]!;
       const lines = of.lines[at]!;
-      text(facts, `${number(p.limit)} per ${duration(p.per_s)}${p.by ? ` for each ${p.by}` : ` for each key`}, of keys ${p.keys}; algorithm ${p.algorithm}; decided by ${{ shared: "all nodes together", node: "each node alone", strict: "one node for all", leased: "one node, which lends parts to the others" }[p.where] ?? p.where}${p.overrides ? `; ${number(p.overrides)} keys have another limit` : ""}.`);
+      text(facts, `${number(p.limit)} per ${duration(p.per_s)}${p.by ? ` for each ${p.by}` : ` for each key`}, of keys ${p.keys}; algorithm ${p.algorithm}; decided by ${{ shared: "all nodes together", node: "each node alone", strict: "one node for all", leased: "one node, which lends parts to the others" }[p.where] ?? p.where}${p.overrides ? `; ${number(p.overrides)} keys have another limit` : ""}${p.cost ? `; a request takes its cost ${p.cost}` : ""}${p.wait_s ? `; it waits for up to ${duration(p.wait_s)} in place of being denied` : ""}${p.deny_for_s ? `; a key that was over is banned for ${duration(p.deny_for_s)}` : ""}.`);
       chart.draw(plotOf(lines.allowed, "allowed", [
         { label: "denied", values: lines.denied.estimate, color: "--denied" },
         ...(p.mode === "shadow" ? [{ label: "would be denied", values: lines.shadow_denied.estimate, color: "--shadow" }] : []),

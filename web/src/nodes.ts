@@ -104,7 +104,7 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
       held.set("Version", s.version);
       held.set("Runs for", duration(s.uptime_s < 120 ? s.uptime_s : Math.round(s.uptime_s / 60) * 60));
       held.set("Hits", number(s.hits));
-      held.set("Keys in memory, limit: keys too", number(s.keys));
+      held.set("Keys in memory, with Weir's own (limit:\u2026)", number(s.keys));
       held.set("Late hits, counted", number(s.late));
       held.set("Too late, not counted", number(s.too_late));
       held.set("Too far ahead, refused", number(s.too_far_ahead));

@@ -60,7 +60,7 @@ export function overviewPage(place: Place): { page: Page; path: string; params: 
         now.set(compact(of.all.per_second.estimate));
         change.set(of.all.hits, of.all.before);
         hits.setNumber(of.all.hits.estimate, change.element.textContent ? `${change.element.textContent} against the ${spoken[window]} before (${count(of.all.before)})` : "");
-        keys.setNumber(of.all.keys, "in memory, limit: keys too");
+        keys.setNumber(of.all.keys, "in memory, with Weir's own (limit:\u2026)");
         chart.draw(plotOf(of.all.line, "Hits"));
         attr(now.element, "title", `${number(of.all.per_second.estimate)} hits per second`);
       }

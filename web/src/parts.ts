@@ -42,7 +42,8 @@ export class Change {
     else {
       const apart = now.lower > before.upper! || now.upper! < before.lower;
       const part = Math.abs(now.estimate / before.estimate - 1);
-      said = part >= 99.5 ? "\u25b2 > 100\u00d7" : `${apart ? "" : "\u2248 "}${rises ? "\u25b2" : "\u25bc"} ${percent(part)}`;
+      if (part < 0.005) said = "\u2248 0%";
+      else said = part >= 99.5 ? "\u25b2 > 100\u00d7" : `${apart ? "" : "\u2248 "}${rises ? "\u25b2" : "\u25bc"} ${percent(part)}`;
     }
     text(this.element, said);
     attr(this.element, "data-way", said.includes("\u25b2") || said === "new" ? "up" : said.includes("\u25bc") ? "down" : null);

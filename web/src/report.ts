@@ -3,7 +3,7 @@
 import "./style.css";
 import { Chart, type Plot, Tile } from "./chart";
 import { attr, fill, h, name, text } from "./dom";
-import { bytes, compact, duration, moment, number, percent, span, unitOf, zone } from "./format";
+import { bytes, compact, duration, moment, number, percent, unitOf, zone } from "./format";
 import { keep, kept } from "./kept";
 import { card, mark } from "./parts";
 
@@ -69,7 +69,7 @@ function replayPage(r: Replay): (Node | null)[] {
     notices(r, r.warning ? [r.warning] : []),
     h("div", { class: "tiles" },
       tile("Hits", number(r.hits), `in ${number(r.lines)} lines`, "", true),
-      tile("Span", r.span_s ? span(r.span_s) : "none", r.first !== undefined && r.last !== undefined ? `${moment(r.first)} to ${moment(r.last)}` : ""),
+      tile("Span", r.span_s ? duration(r.span_s) : "none", r.first !== undefined && r.last !== undefined ? `${moment(r.first)} to ${moment(r.last)}` : ""),
       tile("Mean", r.span_s ? `${compact(r.hits / r.span_s)}/s` : "0"),
       tile("Busiest second", peak ? number(peak.hits) : "0", peak ? moment(peak.at) : "")),
     r.line ? chart("Hits of the log", "Hits over time", plot(r.line.from, r.line.step_s, [{ label: "Hits", color: "--accent", counts: r.line.hits }]), "hits") : null,
@@ -90,7 +90,7 @@ function limitsPage(r: Limits): (Node | null)[] {
     h("div", { class: "tiles" },
       tile("Would be denied", number(r.denied), r.requests ? `${percent(r.denied / r.requests)} of ${number(r.requests)} requests` : "", r.denied ? "bad" : "good", true),
       tile("Let through", number(r.allowed)), tile("No policy is for", number(r.unmatched)),
-      tile("Span", r.span_s ? span(r.span_s) : "none", r.first !== undefined && r.last !== undefined ? `${moment(r.first)} to ${moment(r.last)}` : "")),
+      tile("Span", r.span_s ? duration(r.span_s) : "none", r.first !== undefined && r.last !== undefined ? `${moment(r.first)} to ${moment(r.last)}` : "")),
     r.summary.length ? card("In short", null, h("ul", { class: "short" }, ...r.summary.map((s) => h("li", {}, s)))) : null,
     ...r.limits.flatMap((l) => [
       h("h1", { class: "limit" }, name(l.name), l.enforced ? null : h("span", { class: "pill" }, "shadow")),

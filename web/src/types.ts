@@ -20,16 +20,16 @@ export interface Keys { keys: string[]; next?: string }
 
 export interface Policy {
   name: string; keys: string; by?: string; limit: number; per_s: number; burst: number; algorithm: string; mode: string; where: string;
-  overrides: number; allowed: Bounds; denied: Bounds; shadow_denied: Bounds;
+  wait_s?: number; cost?: string; deny_for_s?: number; overrides: number; allowed: Bounds; denied: Bounds; shadow_denied: Bounds;
 }
-export interface LimitKey { key: string; used: number; burst: number; remaining: number; share: number; reset_s: number }
+export interface LimitKey { key: string; used: number; burst: number; remaining: number; share: number; reset_s: number; banned_s?: number }
 export interface DeniedKey { limit: string; key: string; denied: number; since: number; last: number; retry_after_s: number }
 export interface Denial {
   id: string; node?: string; /** of the first of times */ at: number; times: number; last: number; more?: number; freshness: { as_of: number; late?: string[] };
   limits: {
-    name: string; inline?: boolean; asked: string; key: string; keys?: string; by?: string; line?: number; changed?: boolean; where: string; away?: string;
+    name: string; inline?: boolean; asked: string; key: string; keys?: string; by?: string; line?: number; changed?: boolean; where: string; away?: string; banned?: boolean; no_part?: boolean;
     limit: number; per_s: number; burst: number; algorithm: string; n: number; used: number; remaining: number; retry_at?: number; reset_at: number;
-    admissions: { at: number; n: number }[]; doubt_s: number; enough: { limit: number; per_s: number; burst: number };
+    admissions: { at: number; n: number }[]; doubt_s: number; /** absent where no limit would have been */ enough?: { limit: number; per_s: number; burst: number };
   }[];
 }
 export interface Limits extends Freshness {

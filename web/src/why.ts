@@ -31,19 +31,29 @@ export function whyPage(place: Place): { page: Page; path: string; params: Recor
   return { page: { title: `Denial ${place.name}`, element, close: () => asking.abort() }, path: "", params: {}, view: () => undefined };
 }
 
+const rule = (of: { limit: number; per_s: number; burst: number }) => `${number(of.limit)} per ${duration(of.per_s)}${of.burst !== of.limit ? `, burst ${number(of.burst)}` : ""}`;
+
+/** why is what said no: a ban, or the whole limit. */
+function why(l: Denial["limits"][number]): [string, string][] {
+  if (l.banned && l.retry_at !== undefined) return [["Banned until", `${moment(l.retry_at)}, whatever it has used`]];
+  if (l.no_part) return [["No part", "the region that was asked has none of this limit"]];
+  return [
+    ["Used then", `${number(l.used)} of ${number(l.burst)}`],
+    ["Would have passed", l.retry_at === undefined ? "never: it is more than the burst" : moment(l.retry_at)], ["Whole again", moment(l.reset_at)],
+    ...(l.enough ? [["Enough would have been", rule(l.enough)] as [string, string]] : []),
+  ];
+}
+
 function limitCard(l: Denial["limits"][number]): HTMLElement {
-  const rule = (of: { limit: number; per_s: number; burst: number }) => `${number(of.limit)} per ${duration(of.per_s)}${of.burst !== of.limit ? `, burst ${number(of.burst)}` : ""}`;
   const facts: [string, Node | string][] = [
     ["Limit", `${rule(l)}, ${l.algorithm}${l.changed ? " (the policy is another one now)" : ""}`],
     ["The request's key", h("a", { href: link("key", l.asked) }, name(l.asked))], ["Counted key", name(l.key)],
-    ["Asked for", number(l.n)], ["Used then", `${number(l.used)} of ${number(l.burst)}`],
-    ["Would have passed", l.retry_at === undefined ? "never: it is more than the burst" : moment(l.retry_at)], ["Whole again", moment(l.reset_at)],
-    ["Enough would have been", rule(l.enough)],
+    ["Asked for", number(l.n)], ...why(l),
     ...(l.away ? [["The node that decides was away", l.away] as [string, string]] : []),
   ];
   return card([l.inline ? name(l.name) : h("a", { href: link("limits", l.name) }, name(l.name))], null,
     h("dl", { class: "facts" }, ...facts.map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, value)))),
-    l.admissions.length ? h("details", { class: "values" }, h("summary", {}, "What filled it"),
+    l.enough && l.admissions.length ? h("details", { class: "values" }, h("summary", {}, "What filled it"),
       h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Admissions" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Admitted"), h("th", { scope: "col", class: "n" }, "How many"))),
         h("tbody", {}, ...l.admissions.map((a) => h("tr", {}, h("td", {}, moment(a.at)), h("td", { class: "n" }, number(a.n)))))),
         l.doubt_s ? h("p", { class: "said" }, `Each may have been up to ${duration(l.doubt_s)} earlier.`) : null)) : null);

@@ -94,6 +94,9 @@ func printDenialLimit(t *cli.Table, d client.Denial, l client.DenialLimit) {
 	if l.RetryAt != nil {
 		t.Row("  it would have passed at " + exactTime(*l.RetryAt))
 	}
+	if l.Enough == nil {
+		return
+	}
 	t.Row("  enough would have been " + limitText(l.Enough.Limit, l.Enough.Per(), l.Enough.Burst, l.Algorithm, l.Calendar))
 }
 

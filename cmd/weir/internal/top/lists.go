@@ -175,7 +175,10 @@ func (m *model) fullestRows(view client.LimitsView) []row {
 	var rows []row
 	for _, k := range view.Keys {
 		share := fmt.Sprintf("%.0f%%", 100*k.Share)
-		if k.Remaining == 0 {
+		switch {
+		case k.BannedSeconds > 0:
+			share = bad.Render("banned")
+		case k.Remaining == 0:
 			share = bad.Render("denied")
 		}
 		rows = append(rows, row{k.Key, []string{k.Key, fmt.Sprintf("%d of %d", k.Used, k.Burst), share, seconds(k.ResetSeconds)}})
