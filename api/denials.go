@@ -22,30 +22,33 @@ type DenialKnowledge struct {
 
 // DenialLimit is one limit that denied a request.
 type DenialLimit struct {
-	Name       string  `json:"name" doc:"Of the policy, or of the limit that the request brought along." example:"login"`
-	Inline     bool    `json:"inline,omitempty" doc:"The request brought the limit along."`
-	Asked      string  `json:"asked" doc:"The key of the request." example:"login:bob:10.0.0.1"`
-	Key        string  `json:"key" doc:"The key that is counted." example:"login:bob"`
-	Keys       string  `json:"keys,omitempty" doc:"The rule: keys of the policy, as it is now." example:"login:{user}:*"`
-	By         string  `json:"by,omitempty" doc:"The rule: by of the policy, as it is now." example:"login:{user}"`
-	Line       int     `json:"line,omitempty" doc:"Where the policy stands in the policy file, as it is now."`
-	Override   bool    `json:"override,omitempty" doc:"The key has a limit of its own in the policy."`
-	Changed    bool    `json:"changed,omitempty" doc:"The policy has another limit now, is for other keys, or is gone."`
-	Where      string  `json:"where" enum:"shared,node,strict,leased" doc:"Which nodes count together, and who decides."`
-	Away       string  `json:"away,omitempty" enum:"closed,open,share,own" doc:"The node that decides did not answer, and it was decided without it."`
-	Banned     bool    `json:"banned,omitempty" doc:"The key was banned, until retry_at: what stands in used and remaining did not matter."`
-	NoPart     bool    `json:"no_part,omitempty" doc:"A limit over regions of which the region that was asked has no part."`
-	Elsewhere  bool    `json:"elsewhere,omitempty" doc:"Another node decided: admissions are those that this one knew of."`
-	Limit      uint64  `json:"limit" doc:"How many per per_s."`
-	PerSeconds float64 `json:"per_s"`
-	Burst      uint64  `json:"burst" doc:"How many at once."`
-	Algorithm  string  `json:"algorithm" enum:"window,fixed,gcra"`
-	Calendar   string  `json:"calendar,omitempty" doc:"Of a quota by the calendar: its periods." example:"month from day 15, Europe/Berlin"`
-	N          uint64  `json:"n" doc:"How many were asked for."`
-	Used       uint64  `json:"used" doc:"How many of the burst were used up."`
-	Remaining  uint64  `json:"remaining" doc:"How many were left."`
-	RetryAt    *Time   `json:"retry_at,omitempty" doc:"When it would have passed, if nothing else happened; absent of more than the burst, which never passes."`
-	ResetAt    Time    `json:"reset_at" doc:"When the whole burst would have been there again."`
+	Name       string       `json:"name" doc:"Of the policy, or of the limit that the request brought along." example:"login"`
+	Inline     bool         `json:"inline,omitempty" doc:"The request brought the limit along."`
+	Asked      string       `json:"asked" doc:"The key of the request." example:"login:bob:10.0.0.1"`
+	Key        string       `json:"key" doc:"The key that is counted." example:"login:bob"`
+	Keys       string       `json:"keys,omitempty" doc:"The rule: keys of the policy, as it is now." example:"login:{user}:*"`
+	By         string       `json:"by,omitempty" doc:"The rule: by of the policy, as it is now." example:"login:{user}"`
+	Line       int          `json:"line,omitempty" doc:"Where the policy stands in the policy file, as it is now."`
+	Override   bool         `json:"override,omitempty" doc:"The key has a limit of its own in the policy."`
+	Changed    bool         `json:"changed,omitempty" doc:"The policy has another limit now, is for other keys, or is gone."`
+	Where      string       `json:"where" enum:"shared,node,strict,leased" doc:"Which nodes count together, and who decides."`
+	Away       string       `json:"away,omitempty" enum:"closed,open,share,own" doc:"The node that decides did not answer, and it was decided without it."`
+	Banned     bool         `json:"banned,omitempty" doc:"The key was banned, until retry_at: what stands in used and remaining did not matter."`
+	NoPart     bool         `json:"no_part,omitempty" doc:"A limit over regions of which the region that was asked has no part."`
+	Region     string       `json:"region,omitempty" doc:"Of a limit over regions (where: global): the region that was asked. limit and burst are of its part."`
+	Regions    []RegionPart `json:"regions,omitempty" doc:"Of a limit over regions: what each may let pass of the burst, as the policy is now."`
+	Whole      *EnoughLimit `json:"whole,omitempty" doc:"Of a limit over regions: the limit of all of them together, as the policy is now."`
+	Elsewhere  bool         `json:"elsewhere,omitempty" doc:"Another node decided: admissions are those that this one knew of."`
+	Limit      uint64       `json:"limit" doc:"How many per per_s."`
+	PerSeconds float64      `json:"per_s"`
+	Burst      uint64       `json:"burst" doc:"How many at once."`
+	Algorithm  string       `json:"algorithm" enum:"window,fixed,gcra"`
+	Calendar   string       `json:"calendar,omitempty" doc:"Of a quota by the calendar: its periods." example:"month from day 15, Europe/Berlin"`
+	N          uint64       `json:"n" doc:"How many were asked for."`
+	Used       uint64       `json:"used" doc:"How many of the burst were used up."`
+	Remaining  uint64       `json:"remaining" doc:"How many were left."`
+	RetryAt    *Time        `json:"retry_at,omitempty" doc:"When it would have passed, if nothing else happened; absent of more than the burst, which never passes."`
+	ResetAt    Time         `json:"reset_at" doc:"When the whole burst would have been there again."`
 
 	Admissions []Admission  `json:"admissions" nullable:"false" doc:"What filled the limit, the oldest first, as far as the algorithm knows the times."`
 	Doubt      float64      `json:"doubt_s" doc:"By how many seconds each admission may have been earlier than its at: 0 of a window with a burst up to 16, a sub-slot of a larger one, the interval of fixed and gcra."`

@@ -207,6 +207,7 @@ func TestLimitOverRegions(t *testing.T) {
 	names := []string{"eu", "us", "ap"}
 	w := newRegionsWith(t, 100*time.Millisecond, mesh(names...), func(cfg *node.Config) { cfg.Policies.Set = set }, names...)
 	admitted := map[string]int{}
+	denial := "" // of eu
 	for i := range 150 {
 		at := i % 3
 		d, err := w.asks[at].Allow(t.Context(), client.Check{Key: "api:bob"})
@@ -215,6 +216,8 @@ func TestLimitOverRegions(t *testing.T) {
 		}
 		if d.Allowed {
 			admitted[names[at]]++
+		} else if at == 0 {
+			denial = d.Denial
 		}
 		if l := d.Limits[0]; l.NoPart != (at == 2) {
 			t.Fatalf("region %s: %+v", names[at], l)
@@ -226,6 +229,13 @@ func TestLimitOverRegions(t *testing.T) {
 	limits, err := w.asks[0].Limits(t.Context(), time.Hour)
 	if err != nil || fmt.Sprint(limits.Limits[0].Regions) != "[{eu 60 30} {us 40 20}]" {
 		t.Errorf("%+v, %v", limits.Limits, err)
+	}
+	why, err := w.asks[0].Why(t.Context(), denial)
+	if err != nil || len(why.Limits) != 1 {
+		t.Fatalf("%+v, %v", why, err)
+	}
+	if l := why.Limits[0]; l.Region != "eu" || l.Burst != 30 || fmt.Sprint(l.Regions) != "[{eu 60 30} {us 40 20}]" || l.Whole == nil || l.Whole.Limit != 50 || l.Whole.Per() != time.Hour {
+		t.Errorf("%+v", l)
 	}
 }
 

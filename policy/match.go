@@ -12,6 +12,14 @@ type Match struct {
 	Limit  weir.Limit // of that key, which may be overridden
 }
 
+// Parts is what each region has of Limit, nil if it is not over regions.
+func (m *Match) Parts() []Part {
+	if m.Policy.Parts == nil {
+		return nil
+	}
+	return partsOf(m.Limit.Burst, m.Policy.Parts)
+}
+
 // Match tells which policies are for a request's key, in order of application. It is for
 // people: Live asks the engine, and makes no lists.
 func (s *Set) Match(key string) (matches []Match) {

@@ -67,6 +67,9 @@ func (l *Live) Here(p *Policy, of weir.Limit) (here weir.Limit, ok bool, err err
 	return of, false, nil
 }
 
+// Region is the region that this node counts for; "": none.
+func (l *Live) Region() string { return l.cluster.Region }
+
 // noPart stands for the node that decides where this region has no part of a limit.
 var noPart = &elsewhere{}
 

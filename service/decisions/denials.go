@@ -131,6 +131,10 @@ func (s *Service) denialLimit(d *denials.Denial, r *denials.Rule, set *policy.Se
 			l.Where = m.Policy.Where.String()
 		}
 		l.Override = m.Limit != m.Policy.Limit
+		if parts := m.Parts(); parts != nil {
+			l.Region, l.Regions = s.parts.Policies.Region(), regionParts(parts)
+			l.Whole = &api.EnoughLimit{Limit: m.Limit.N, PerSeconds: m.Limit.Per.Seconds(), Burst: m.Limit.Burst}
+		}
 		here, _, err := s.parts.Policies.Here(&m.Policy, m.Limit)
 		l.Changed = err != nil || here != r.Limit || m.Key != r.Key || m.Policy.Mode != policy.Enforce
 	}

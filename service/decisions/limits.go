@@ -46,9 +46,7 @@ func (s *Service) Limits(ctx context.Context, c caller.Caller, w time.Duration) 
 		if p.Where.ByOne() {
 			made.Away = p.Away.String()
 		}
-		for _, part := range p.Parts {
-			made.Regions = append(made.Regions, api.RegionPart{Region: part.Region, Percent: int(part.Percent), Burst: part.Burst})
-		}
+		made.Regions = regionParts(p.Parts)
 		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
 			questions = append(questions, sources.CountQuestion{Key: policy.HitPrefix + p.Name + ":" + outcome, At: answer.At.Time, Window: w})
 		}
@@ -63,6 +61,14 @@ func (s *Service) Limits(ctx context.Context, c caller.Caller, w time.Duration) 
 		made.Allowed, made.Denied, made.ShadowDenied = sources.Bounds(&counts[3*i], &fresh), sources.Bounds(&counts[3*i+1], &fresh), sources.Bounds(&counts[3*i+2], &fresh)
 	}
 	return answer, nil
+}
+
+// regionParts is what regions have of a limit, nil if it is not over them.
+func regionParts(parts []policy.Part) (list []api.RegionPart) {
+	for _, part := range parts {
+		list = append(list, api.RegionPart{Region: part.Region, Percent: int(part.Percent), Burst: part.Burst})
+	}
+	return list
 }
 
 // LimitKeys is the keys that have used most of a policy, at most n of them. All keys that the policy

@@ -67,6 +67,9 @@ func printWhy(t *cli.Table, d client.Denial) {
 func printDenialLimit(t *cli.Table, d client.Denial, l client.DenialLimit) {
 	t.Row(fmt.Sprintf("limit %s: %s, %s", l.Name, limitText(l.Limit, l.Per(), l.Burst, l.Algorithm, l.Calendar), l.Where))
 	t.Row("  " + ruleText(l))
+	if w := l.Whole; w != nil {
+		t.Row(fmt.Sprintf("  in region %s, of %s over regions%s", l.Region, limitText(w.Limit, w.Per(), w.Burst, l.Algorithm, l.Calendar), partsText(l.Regions)))
+	}
 	if l.Asked != l.Key {
 		t.Row("  asked for " + cli.KeyText(l.Asked) + ", counted as " + cli.KeyText(l.Key))
 	} else {
