@@ -70,7 +70,7 @@ sim: need-go ## Simulate clusters in a world that fails, SEEDS (20000) times, fr
 	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h ./journal/replica -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
 
 sim-regions: need-go ## Simulate regions in a world that fails, SEEDS (20000) times, from seed FIRST (0)
-	$(GO) test -run 'TestSimulation$$' -count 1 -v -timeout 12h ./region -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
+	$(GO) test -run 'TestSimulation$$|TestLinksThatBreakInTurn$$' -count 1 -v -timeout 12h ./region -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
 
 crash: need-go ## Kill a server at random moments, ROUNDS (50) times, and count what is there
 	$(GO) test -run 'TestCrash' -count 1 $(VERBOSE) -timeout 30m ./cmd/weir -args -rounds $(ROUNDS)

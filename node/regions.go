@@ -206,8 +206,8 @@ func (a regions) Alarms() (list []api.Alarm) {
 	return list
 }
 
-func (a regions) Feed(ctx context.Context, as, have string, send func([]byte) error, flush func() error) error {
-	err := a.of.Feed(ctx, as, have, send, flush)
+func (a regions) Feed(ctx context.Context, ask backend.FeedRequest, send func([]byte) error, flush func() error) error {
+	err := a.of.Feed(ctx, ask.As, ask.Have, ask.Begun, send, flush)
 	switch {
 	case errors.Is(err, region.ErrRequest):
 		err = coded{err, backend.ErrFeedRequest}

@@ -38,7 +38,7 @@ func (b *bases) partition(ctx context.Context, partition int, state []byte) erro
 	if empty && seq == 0 {
 		return nil
 	}
-	for _, piece := range digest.Pieces(partition, seq, total, state) {
+	for _, piece := range digest.Pieces(partition, seq, total, state, b.r.pieceBytes) {
 		if err := b.piece(ctx, piece, false); err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 // halfBase returns a world without harm, a mesh of three regions, the first two of which have got the first piece of the
 // third's base, and the pieces of that base.
 func halfBase(t *testing.T) (w *simWorld, pieces [][]byte) {
-	w = &simWorld{t: t, rng: rand.New(rand.NewPCG(1, 3)), tally: &simTally{}, clock: simNow}
+	w = &simWorld{t: t, rng: rand.New(rand.NewPCG(1, 3)), tally: &simTally{}, clock: simNow, pieces: digest.PieceBytes}
 	w.nameKeys()
 	w.build(3, simMesh)
 	for range 20 {

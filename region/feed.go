@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weir-counter/weir/region/digest"
@@ -21,7 +22,7 @@ var ErrRequest = errors.New("not the request of a link")
 
 // Feed sends another region all that it has not, and what comes, until ctx is done or the region is closed: frames of package link. send has taken
 // its bytes when it returns; flush has them leave.
-func (r *Region) Feed(ctx context.Context, as, have string, send func(frames []byte) error, flush func() error) error {
+func (r *Region) Feed(ctx context.Context, as, have, begun string, send func(frames []byte) error, flush func() error) error {
 	if err := digest.CheckName(as); err != nil {
 		return fmt.Errorf("%w: as: %w", ErrRequest, err)
 	}
@@ -29,6 +30,9 @@ func (r *Region) Feed(ctx context.Context, as, have string, send func(frames []b
 	var err error
 	if f.sent, err = link.ParseHave(have); err != nil {
 		return fmt.Errorf("%w: have: %w", ErrRequest, err)
+	}
+	if f.begun, err = link.ParseBegun(begun); err != nil {
+		return fmt.Errorf("%w: begun: %w", ErrRequest, err)
 	}
 	f.own = f.sent[as]
 	defer r.figures.feeds.Add(-1)
@@ -85,9 +89,10 @@ type feed struct {
 	as     string
 	own    digest.ID // what it has of itself
 	sent   map[string]digest.ID
-	start  map[string]uint64 // by region: messages before it are not wanted
-	at     uint64            // the next message of the log
-	live   uint64            // messages from this one on came after it asked
+	begun  map[string][]digest.Begun // bases of which it has the first pieces
+	start  map[string]uint64         // by region: messages before it are not wanted
+	at     uint64                    // the next message of the log
+	live   uint64                    // messages from this one on came after it asked
 	parts  map[string][][]byte
 	part   map[string]digest.Message // the last of these
 	frames []byte
@@ -178,8 +183,9 @@ func (f *feed) read(ctx context.Context, sequence uint64) (entry, error) {
 	return entry{}, nil
 }
 
-// base sends a base once the log has it whole, which it has when its last piece is come by. Half a base is not passed on: two
-// regions that have no more of it would take it of each other, and neither would ever have the rest.
+// base sends a base once the log has it whole, which it has when its last piece is come by, but for the first pieces that the
+// other region has. Half a base is not passed on: two regions that have no more of it would take it of each other, and neither
+// would ever have the rest.
 func (f *feed) base(ctx context.Context, region string, id digest.ID) error {
 	f.r.mu.Lock()
 	at, last, whole := f.r.ledger.Base(region, id)
@@ -187,7 +193,42 @@ func (f *feed) base(ctx context.Context, region string, id digest.ID) error {
 	if !whole {
 		return nil
 	}
-	for number := uint64(0); at <= last; at++ {
+	var has, sent, hash uint64
+	if i := slices.IndexFunc(f.begun[region], func(b digest.Begun) bool { return b.ID == id }); i >= 0 {
+		begun := f.begun[region][i]
+		err := f.pieces(ctx, region, id, at, last, func(m digest.Message, _ []byte) error {
+			if m.Number >= begun.Pieces {
+				return errEnough
+			}
+			hash = digest.NextHash(hash, m)
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			return err
+		}
+		if hash == begun.Hash { // else it is another base of the same digest
+			has = begun.Pieces
+		}
+	}
+	err := f.pieces(ctx, region, id, at, last, func(_ digest.Message, data []byte) error {
+		if sent++; sent <= has {
+			return nil
+		}
+		return f.add(data)
+	})
+	if err == nil {
+		f.sent[region] = id
+	}
+	return err
+}
+
+// errEnough ends pieces.
+var errEnough = errors.New("no more pieces are wanted")
+
+// pieces calls do with each piece of a base that the log has between two messages, in order, until it fails.
+func (f *feed) pieces(ctx context.Context, region string, id digest.ID, first, last uint64, do func(m digest.Message, data []byte) error) error {
+	number := uint64(0)
+	for at := first; at <= last; at++ {
 		of, err := f.read(ctx, at)
 		if err != nil {
 			return err
@@ -196,12 +237,11 @@ func (f *feed) base(ctx context.Context, region string, id digest.ID) error {
 		if err != nil || m.Piece == nil || m.Region != region || m.ID != id || m.Number != number {
 			continue
 		}
-		if err := f.add(of.data); err != nil {
+		if err := do(m, of.data); err != nil {
 			return err
 		}
 		number++
 	}
-	f.sent[region] = id
 	return nil
 }
 

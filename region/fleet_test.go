@@ -173,7 +173,7 @@ func (f *fleet) now() time.Time { return simNow.Add(time.Duration(f.tick) * 100 
 // feed is what one region sends another, from now on.
 func (f *fleet) feed(of, to *Region) *feed {
 	have := to.ledger.Have()
-	made := &feed{r: of, as: to.cfg.Name, sent: have, own: have[to.cfg.Name]}
+	made := &feed{r: of, as: to.cfg.Name, sent: have, own: have[to.cfg.Name], begun: to.ledger.Begun()}
 	made.send = func(frames []byte) error {
 		f.under[made] = append(f.under[made], frames...)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,13 +80,15 @@ func (r *Region) seeOwn(m digest.Message) {
 	}
 }
 
-// mayBuild tells whether a piece of a base is the next, of the link that brings it: pieces of two must not mix.
+// mayBuild tells whether a piece of a base is to be taken of the link that brings it: pieces of two links at once must not mix.
+// A link begins with the first piece, or where the log has the base up to there.
 func (r *Region) mayBuild(by int, m digest.Message) bool {
 	b, is := r.building[m.Region]
 	now := r.now()
-	mine := is && b.link == by
-	if !mine && (m.Number > 0 || is && r.links[b.link].running.Load() && now.Sub(b.at) < buildPause) {
-		return false
+	if mine := is && b.link == by; !mine {
+		if m.Number > 0 && r.ledger.WantsPiece(m) != ledger.Next || is && r.links[b.link].running.Load() && now.Sub(b.at) < buildPause {
+			return false
+		}
 	}
 	b.link, b.at = by, now
 	r.building[m.Region] = b
@@ -97,15 +100,18 @@ func (r *Region) mayBuild(by int, m digest.Message) bool {
 // begun anew, and what it brings then is built from its beginning.
 func (r *Region) isAgain(m digest.Message) (bool, error) {
 	b := r.building[m.Region]
+	anew := slices.Contains(b.anew, m.ID)
 	switch verdict := r.ledger.WantsPiece(m); {
 	case verdict == ledger.Gap:
-		b.anew = true
+		if b.anew = slices.DeleteFunc(b.anew, func(id digest.ID) bool { return !r.ledger.Region(m.Region).HasBegun(id) }); !anew {
+			b.anew = append(b.anew, m.ID)
+		}
 		r.building[m.Region] = b
 		return false, errMixed
-	case verdict == ledger.Known && (m.Number > 0 || !b.anew):
+	case verdict == ledger.Known && (m.Number > 0 || !anew):
 		return true, nil
-	case m.Number == 0:
-		b.anew = false
+	case m.Number == 0 && anew:
+		b.anew = slices.DeleteFunc(b.anew, func(id digest.ID) bool { return id == m.ID })
 		r.building[m.Region] = b
 	}
 	return false, nil
@@ -119,7 +125,7 @@ const buildPause = 3 * time.Second
 type builder struct {
 	link int
 	at   time.Time
-	anew bool // its next first piece is built on, even if the log has it
+	anew []digest.ID // bases whose next first piece is built on, even if the log has it
 }
 
 // linkState is a link as it runs.
@@ -216,9 +222,8 @@ func (l *linkState) up() (news bool) {
 // pullOnce pulls over one connection.
 func (r *Region) pullOnce(ctx context.Context, l *linkState) error {
 	r.mu.Lock()
-	have := r.ledger.Have()
+	q := link.Request{URL: l.URL, As: r.cfg.Name, Have: r.ledger.Have(), Begun: r.ledger.Begun()}
 	r.mu.Unlock()
-	q := link.Request{URL: l.URL, As: r.cfg.Name, Have: have}
 	if l.Token != nil {
 		var err error
 		if q.Token, err = l.Token(); err != nil {

@@ -35,18 +35,19 @@ type Journal interface {
 // Region is this node's part of a region. It has a goroutine of its own, one for its heartbeats and one for each link, all
 // until Close.
 type Region struct {
-	cfg     Config
-	engine  weir.Config // of views, but for partitions and retention
-	memory  int64       // of the engine whose hits the region counts
-	journal Journal
-	log     *slog.Logger
-	stream  store
-	conn    *nats.Conn // to the other nodes of the region; nil: of a simulation
-	now     func() time.Time
-	node    string // tells this node from the others of its region
-	alone   bool   // there are no others
-	views   *view.Views
-	recent  recent
+	cfg        Config
+	engine     weir.Config // of views, but for partitions and retention
+	memory     int64       // of the engine whose hits the region counts
+	journal    Journal
+	log        *slog.Logger
+	stream     store
+	conn       *nats.Conn // to the other nodes of the region; nil: of a simulation
+	now        func() time.Time
+	node       string // tells this node from the others of its region
+	alone      bool   // there are no others
+	pieceBytes int    // of bases, at most
+	views      *view.Views
+	recent     recent
 
 	// Of the goroutine that runs.
 	sum      *digest.Sum
@@ -134,7 +135,7 @@ func newRegion(cfg Config, j Journal, log store, engine weir.Config) *Region {
 	r := &Region{
 		cfg: cfg, engine: engine, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: view.New(viewConfig(engine), cfg.Others), building: map[string]builder{},
 		changed: make(chan struct{}), shown: map[string]shown{}, twice: map[string]time.Time{}, news: make(chan struct{}, 1), offers: make(chan offer), forgets: make(chan forgetting), ended: make(chan struct{}),
-		sum: digest.NewSum(engine.Partitions), alone: cfg.Alone,
+		sum: digest.NewSum(engine.Partitions), alone: cfg.Alone, pieceBytes: digest.PieceBytes,
 	}
 	r.node = r.now().UTC().Format("150405.000") + "-" + rand.Text()[:4]
 	for i, l := range cfg.Links {

@@ -27,7 +27,7 @@ func (w *simWorld) fill(region int, l *simLink) {
 	r, from := w.regions[region], w.regions[l.from].nodes[w.rng.IntN(2)]
 	if l.feed == nil {
 		have := r.nodes[0].ledger.Have()
-		l.feed = &feed{r: from, as: r.name, sent: maps.Clone(have), own: have[r.name]}
+		l.feed = &feed{r: from, as: r.name, sent: maps.Clone(have), own: have[r.name], begun: r.nodes[0].ledger.Begun()}
 		l.feed.send = func(frames []byte) error { return nil }
 		l.underWay, l.parts = nil, assembler{}
 		if err := from.follow(context.Background()); err != nil {

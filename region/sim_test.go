@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/parallel"
+	"github.com/weir-counter/weir/region/digest"
 )
 
 var (
@@ -65,7 +66,7 @@ func simEngine() weir.Config {
 }
 
 func simulate(t *testing.T, seed uint64, tally *simTally) bool {
-	w := &simWorld{t: t, rng: rand.New(rand.NewPCG(seed, 3)), harm: true, tally: tally, clock: simNow}
+	w := &simWorld{t: t, rng: rand.New(rand.NewPCG(seed, 3)), harm: true, tally: tally, clock: simNow, pieces: []int{50, digest.PieceBytes, digest.PieceBytes, digest.PieceBytes}[seed%4]}
 	w.nameKeys()
 	w.build(2+w.rng.IntN(3), w.rng.IntN(simMesh+1))
 	for range 150 + w.rng.IntN(150) {

@@ -38,6 +38,7 @@ type simWorld struct {
 	regions []*simRegion
 	keys    [simPartitions][]string
 	clock   time.Time
+	pieces  int // bytes of a base's piece
 }
 
 // nameKeys finds keys of each partition.
@@ -88,6 +89,7 @@ func (w *simWorld) restart(region, node int) {
 	}
 	n := newRegion(cfg, r.journal, r.log, simEngine())
 	n.cfg.LogBytes = 8 * 1500 // a base is due soon
+	n.pieceBytes = w.pieces
 	n.now = func() time.Time { return w.clock }
 	n.owner.begin(time.Now(), true)
 	if err := n.load(context.Background()); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-counter/weir/server/openapi"
 	"github.com/weir-counter/weir/server/pace"
 	"github.com/weir-counter/weir/server/problem"
+	"github.com/weir-counter/weir/service"
 )
 
 type regionsOutput struct{ Body api.RegionsAnswer }
@@ -53,7 +54,7 @@ func (s *Server) registerRegions(doc *openapi.API, mux *router) {
 	}
 	doc.OpenAPI().AddOperation(&huma.Operation{
 		OperationID: "regionsFeed", Method: http.MethodGet, Path: feedPath, Summary: "Digests of all regions, as they come", Description: feedDescription,
-		Parameters: []*huma.Param{parameter("as", "The region that asks."), parameter("have", "What it has: region:epoch:digest, apart by commas.")},
+		Parameters: []*huma.Param{parameter("as", "The region that asks."), parameter("have", "What it has: region:epoch:digest, apart by commas."), parameter("begun", "Bases of which it has the first pieces: region:epoch:digest:pieces:hash, apart by commas.")},
 		Responses:  responses,
 	})
 }
@@ -75,7 +76,8 @@ func (s *Server) feed(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Weir-Region", region)
 	w.Header().Set("X-Accel-Buffering", "no")
 	began := false
-	err = s.service.Feed(ctx, c, r.URL.Query().Get("as"), r.URL.Query().Get("have"), func(frames []byte) error {
+	asked := r.URL.Query()
+	err = s.service.Feed(ctx, c, service.FeedRequest{As: asked.Get("as"), Have: asked.Get("have"), Begun: asked.Get("begun")}, func(frames []byte) error {
 		began = true
 		to := pace.NewWriter(w, s.pace())
 		defer to.NoDeadline()

@@ -7,6 +7,7 @@ import (
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service/accounts"
+	"github.com/weir-counter/weir/service/backend"
 	"github.com/weir-counter/weir/service/caller"
 	"github.com/weir-counter/weir/service/decisions"
 	"github.com/weir-counter/weir/service/doors"
@@ -53,6 +54,8 @@ type (
 	PolicyFileStats = files.PolicyFileStats
 	// Alarm is something that is wrong now.
 	Alarm = api.Alarm
+	// FeedRequest is what a region asks for that pulls.
+	FeedRequest = backend.FeedRequest
 
 	// Door is a way in that has figures and alarms of its own; Limited is one that has limits of its own.
 	Door          = doors.Door

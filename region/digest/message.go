@@ -150,10 +150,10 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Pieces cuts the state of a partition into pieces of a base.
-func Pieces(partition int, seq, total uint64, state []byte) (list []Piece) {
+// Pieces cuts the state of a partition into pieces of a base, of so many bytes at most.
+func Pieces(partition int, seq, total uint64, state []byte, most int) (list []Piece) {
 	for {
-		n := min(len(state), PieceBytes)
+		n := min(len(state), most)
 		list = append(list, Piece{Partition: partition, Whole: n == len(state), Seq: seq, Total: total, Bytes: state[:n]})
 		if state = state[n:]; len(state) == 0 {
 			return list

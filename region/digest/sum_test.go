@@ -135,7 +135,7 @@ func TestNotesAndPieces(t *testing.T) {
 		t.Errorf("%v, %v", back, err)
 	}
 	state := make([]byte, 2*PieceBytes+5)
-	pieces := Pieces(3, 7, 70, state)
+	pieces := Pieces(3, 7, 70, state, PieceBytes)
 	size := 0
 	for i, p := range pieces {
 		m := Message{Region: "eu", ID: ID{1, 2}, Number: uint64(i), At: 5, Piece: &p}

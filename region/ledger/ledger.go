@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"hash/fnv"
 	"maps"
 	"slices"
 
@@ -26,7 +25,7 @@ type Region struct {
 	Audit Audit
 
 	parts []record.Part // of the next digest, so far
-	base  *building     // of which the last piece has not come
+	begun []*building   // bases of which the last piece has not come, the one that grew last at the end: at most mostBegun
 	bases []whole       // the newest two
 	list  []mark        // digests, and the end of the region
 	bytes int64         // of digests after the newest base
@@ -41,10 +40,13 @@ type mark struct {
 	bytes int64
 }
 
+// mostBegun is how many bases of a region may have begun: links that break in turn bring pieces of different ones.
+const mostBegun = 4
+
 // building is a base of which some pieces have come.
 type building struct {
 	mark
-	pieces []uint64 // a hash of each
+	pieces []uint64 // a hash of each, and of those before it
 	audit  Audit
 }
 
@@ -153,6 +155,7 @@ func (r *Region) takePart(at mark, m digest.Message) Event {
 	r.list = append(r.list, mark{m.ID, r.first, r.size})
 	r.bytes += r.size
 	r.ID, r.At, r.Note, r.parts = m.ID, m.At, m.Note, nil
+	r.dropBegun(func(b *building) bool { return b.Before(r.ID) })
 	r.Audit.look(parts)
 	return Event{Kind: Digest, Region: r, Parts: parts}
 }
@@ -182,15 +185,16 @@ func (r *Region) takePiece(at mark, m digest.Message) Event {
 	if m.ID.Before(r.ID) {
 		return none
 	}
+	b := r.base(m.ID)
 	switch {
 	case m.Number == 0:
-		r.base = &building{mark: at}
-		r.base.bytes = 0
-	case r.base == nil || r.base.ID != m.ID || uint64(len(r.base.pieces)) != m.Number:
+		b = r.begin(at)
+	case b == nil || uint64(len(b.pieces)) != m.Number:
 		return none
 	}
-	b := r.base
-	b.pieces = append(b.pieces, hashOf(m))
+	r.dropBegun(func(other *building) bool { return other == b })
+	r.begun = append(r.begun, b)
+	b.pieces = append(b.pieces, digest.NextHash(b.hash(), m))
 	b.bytes += at.bytes
 	if !m.Last && m.Piece.Whole {
 		for len(b.audit.Seqs) <= m.Piece.Partition {
@@ -205,7 +209,8 @@ func (r *Region) takePiece(at mark, m digest.Message) Event {
 		}
 		return Event{Kind: Piece, Region: r, Piece: m}
 	}
-	r.base, r.bytes = nil, 0
+	r.bytes = 0
+	r.dropBegun(func(other *building) bool { return !b.Before(other.ID) })
 	if r.bases = append(r.bases, whole{b.mark, at.began}); len(r.bases) > 2 {
 		r.bases = r.bases[1:]
 	}
@@ -218,6 +223,39 @@ func (r *Region) takePiece(at mark, m digest.Message) Event {
 	b.audit.Wrong = r.Audit.Wrong
 	r.ID, r.At, r.Note, r.Gone, r.Audit, r.parts = m.ID, m.At, m.Note, false, b.audit, nil
 	return Event{Kind: Base, Region: r, Piece: m}
+}
+
+// base is the one that has begun at a digest; nil: there is none.
+func (r *Region) base(id digest.ID) *building {
+	if i := slices.IndexFunc(r.begun, func(b *building) bool { return b.ID == id }); i >= 0 {
+		return r.begun[i]
+	}
+	return nil
+}
+
+// begin begins a base with its first piece, anew if it has begun. Where there are too many, that one goes which grew
+// least lately, but for the one that has most pieces: however many links break in turn, one base gets on.
+func (r *Region) begin(at mark) *building {
+	r.dropBegun(func(b *building) bool { return b.ID == at.ID })
+	if len(r.begun) == mostBegun {
+		gone := r.begun[0]
+		if slices.IndexFunc(r.begun[1:], func(b *building) bool { return len(b.pieces) > len(gone.pieces) }) < 0 {
+			gone = r.begun[1]
+		}
+		r.dropBegun(func(b *building) bool { return b == gone })
+	}
+	at.bytes = 0
+	return &building{mark: at}
+}
+
+func (r *Region) dropBegun(is func(*building) bool) { r.begun = slices.DeleteFunc(r.begun, is) }
+
+// hash is that of all pieces so far.
+func (b *building) hash() uint64 {
+	if n := len(b.pieces); n > 0 {
+		return b.pieces[n-1]
+	}
+	return 0
 }
 
 // Verdict is what to do with a message that comes over a link.
@@ -250,12 +288,16 @@ func (l *Ledger) Wants(m digest.Message) Verdict {
 // piece already, Next for the next one and for the first of a base that is new, and Gap for one that does not fit, as of
 // another base of the same digest.
 func (l *Ledger) WantsPiece(m digest.Message) Verdict {
-	var b building
-	if r := l.regions[m.Region]; r != nil && r.base != nil && r.base.ID == m.ID {
-		b = *r.base
+	b := &building{}
+	if r := l.regions[m.Region]; r != nil {
+		b = cmp.Or(r.base(m.ID), b)
+	}
+	before := uint64(0)
+	if m.Number > 0 && m.Number < uint64(len(b.pieces)) {
+		before = b.pieces[m.Number-1]
 	}
 	switch n := uint64(len(b.pieces)); {
-	case m.Number < n && b.pieces[m.Number] == hashOf(m):
+	case m.Number < n && b.pieces[m.Number] == digest.NextHash(before, m):
 		return Known
 	case m.Number == n || m.Number == 0:
 		return Next
@@ -263,11 +305,17 @@ func (l *Ledger) WantsPiece(m digest.Message) Verdict {
 	return Gap
 }
 
-// hashOf tells pieces of the same number apart.
-func hashOf(m digest.Message) uint64 {
-	hash := fnv.New64a()
-	hash.Write(m.Encode()) // a hash takes everything
-	return hash.Sum64()
+// Begun are the bases of each region that are ahead of what is here and not whole.
+func (l *Ledger) Begun() map[string][]digest.Begun {
+	all := map[string][]digest.Begun{}
+	for name, r := range l.regions {
+		for _, b := range r.begun {
+			if r.ID.Before(b.ID) {
+				all[name] = append(all[name], digest.Begun{ID: b.ID, Pieces: uint64(len(b.pieces)), Hash: b.hash()})
+			}
+		}
+	}
+	return all
 }
 
 // Base is where the log has a base that is whole: the messages with its first and its last piece. Between them are
@@ -327,11 +375,9 @@ func (l *Ledger) Trimmable() uint64 {
 			oldest = min(oldest, r.list[0].began)
 		case len(r.bases) > 0:
 			oldest = min(oldest, r.bases[0].began)
-		case r.base != nil:
-			oldest = min(oldest, r.base.began)
 		}
-		if r.base != nil {
-			oldest = min(oldest, r.base.began)
+		for _, b := range r.begun {
+			oldest = min(oldest, b.began)
 		}
 	}
 	return oldest - 1
@@ -346,7 +392,10 @@ func (l *Ledger) Trimmed(upTo uint64) {
 }
 
 // Building tells whether a base of a region has begun, and its last piece has not come.
-func (r *Region) Building() bool { return r != nil && r.base != nil }
+func (r *Region) Building() bool { return len(r.begun) > 0 }
+
+// HasBegun tells whether the one of that digest has.
+func (r *Region) HasBegun(id digest.ID) bool { return r.base(id) != nil }
 
 // Bases is how many whole bases of a region the log has, as far as it was read: 2 at most.
 func (r *Region) Bases() int { return len(r.bases) }

@@ -47,6 +47,7 @@ type Request struct {
 	Token string // "": none
 	As    string // who asks
 	Have  map[string]digest.ID
+	Begun map[string][]digest.Begun // bases of which the first pieces are there
 }
 
 // Stream is an answer.
@@ -67,6 +68,9 @@ var errSilent = errors.New("the link is silent")
 func Dial(ctx context.Context, over http.RoundTripper, q Request) (*Stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	values := url.Values{"as": {q.As}, "have": {FormatHave(q.Have)}}
+	if begun := FormatBegun(q.Begun); begun != "" {
+		values.Set("begun", begun)
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(q.URL, "/")+Path+"?"+values.Encode(), nil)
 	if err != nil {
 		cancel(err)
@@ -170,4 +174,43 @@ func ParseHave(text string) (map[string]digest.ID, error) {
 		have[name] = id
 	}
 	return have, nil
+}
+
+// FormatBegun writes which bases have begun: region:epoch:seq:pieces:hash, apart by commas.
+func FormatBegun(begun map[string][]digest.Begun) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(begun)) {
+		for _, b := range begun[name] {
+			list = append(list, fmt.Sprintf("%s:%d:%d:%d:%d", name, b.Epoch, b.Seq, b.Pieces, b.Hash))
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// ParseBegun reads it.
+func ParseBegun(text string) (map[string][]digest.Begun, error) {
+	begun := map[string][]digest.Begun{}
+	if text == "" {
+		return begun, nil
+	}
+	list := strings.Split(text, ",")
+	if len(list) > maxHave {
+		return nil, fmt.Errorf("%d bases: at most %d", len(list), maxHave)
+	}
+	for _, one := range list {
+		words := strings.Split(one, ":")
+		var numbers []uint64
+		for _, word := range words[1:] {
+			n, err := strconv.ParseUint(word, 10, 64)
+			if err != nil {
+				break
+			}
+			numbers = append(numbers, n)
+		}
+		if len(words) != 5 || len(numbers) != 4 || digest.CheckName(words[0]) != nil {
+			return nil, fmt.Errorf("%q: want region:epoch:seq:pieces:hash", one)
+		}
+		begun[words[0]] = append(begun[words[0]], digest.Begun{ID: digest.ID{Epoch: numbers[0], Seq: numbers[1]}, Pieces: numbers[2], Hash: numbers[3]})
+	}
+	return begun, nil
 }

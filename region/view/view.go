@@ -22,13 +22,19 @@ type Views struct {
 
 	mu   sync.RWMutex // guards by
 	by   map[string]*engine
-	next map[string]*base // of the goroutine that takes
+	next map[begun]*base // of the goroutine that takes: the bases that have begun, by the ledger
 }
 
 // engine is that of one region.
 type engine struct {
 	*weir.Engine
 	to *replica.Holding
+}
+
+// begun names a base that has begun.
+type begun struct {
+	region string
+	digest.ID
 }
 
 // base is one that is built.
@@ -42,7 +48,7 @@ type base struct {
 // told how many there are, when that changes; nil: nobody is.
 func New(cfg weir.Config, others func(regions int)) *Views {
 	cfg.Gather = true // a cut has the state
-	return &Views{cfg: cfg, others: others, by: map[string]*engine{}, next: map[string]*base{}}
+	return &Views{cfg: cfg, others: others, by: map[string]*engine{}, next: map[begun]*base{}}
 }
 
 // Read calls f with the engine of each region, in order of their names, none of which is put in another's place
@@ -59,19 +65,25 @@ func (v *Views) Read(f func(region string, e *weir.Engine) error) error {
 }
 
 // Take brings the views up to date with an event of the log. An error is of one region, which then is as it was.
-func (v *Views) Take(e ledger.Event) error {
+func (v *Views) Take(e ledger.Event) (err error) {
 	switch e.Kind {
 	case ledger.Digest:
-		return v.digest(e)
+		err = v.digest(e)
 	case ledger.Piece:
-		return v.piece(e.Region.Name, e.Piece)
+		err = v.piece(e.Piece)
 	case ledger.Base:
-		return v.put(e.Region, e.Piece.Number)
+		err = v.put(e.Region, e.Piece)
 	case ledger.Gone:
-		v.drop(e.Region.Name)
-		return v.replace(e.Region.Name, nil)
+		err = v.replace(e.Region.Name, nil)
+	default:
+		return nil
 	}
-	return nil
+	for of := range v.next {
+		if of.region == e.Region.Name && !e.Region.HasBegun(of.ID) {
+			v.drop(of)
+		}
+	}
+	return err
 }
 
 func (v *Views) digest(e ledger.Event) error {
@@ -93,13 +105,13 @@ func (v *Views) digest(e ledger.Event) error {
 }
 
 // piece takes a piece of a base that is not its last.
-func (v *Views) piece(region string, m digest.Message) error {
-	b := v.next[region]
+func (v *Views) piece(m digest.Message) error {
+	region, of := m.Region, begun{m.Region, m.ID}
 	if m.Number == 0 {
-		v.drop(region)
-		b = &base{}
-		v.next[region] = b
+		v.drop(of)
+		v.next[of] = &base{}
 	}
+	b := v.next[of]
 	if b == nil || b.err != nil {
 		return nil
 	}
@@ -129,20 +141,21 @@ func (v *Views) piece(region string, m digest.Message) error {
 }
 
 // drop forgets a base that is not whole.
-func (v *Views) drop(region string) {
-	if b := v.next[region]; b != nil && b.engine != nil {
+func (v *Views) drop(of begun) {
+	if b := v.next[of]; b != nil && b.engine != nil {
 		_ = b.engine.Close() // of memory alone
 	}
-	delete(v.next, region)
+	delete(v.next, of)
 }
 
-// put makes a base that is whole what is read.
-func (v *Views) put(r *ledger.Region, pieces uint64) error {
-	if pieces == 0 { // nothing was ever hit; what is there is of a base that was left unfinished
-		v.drop(r.Name)
+// put makes a base what is read whose last piece has come.
+func (v *Views) put(r *ledger.Region, last digest.Message) error {
+	of := begun{r.Name, last.ID}
+	if last.Number == 0 { // nothing was ever hit; what is there was left unfinished
+		v.drop(of)
 	}
-	b := v.next[r.Name]
-	delete(v.next, r.Name)
+	b := v.next[of]
+	delete(v.next, of)
 	if b == nil {
 		b = &base{}
 	}

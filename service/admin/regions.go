@@ -79,8 +79,8 @@ func (s *Service) FeedRegion(c caller.Caller) (name string, err error) {
 }
 
 // Feed sends a region what it has not, and what comes, until ctx is done, the caller may not read any more, or the server stops.
-func (s *Service) Feed(ctx context.Context, c caller.Caller, as, have string, send func(frames []byte) error, flush func() error) error {
-	err := s.parts.Regions.Feed(ctx, as, have, send, func() error {
+func (s *Service) Feed(ctx context.Context, c caller.Caller, ask backend.FeedRequest, send func(frames []byte) error, flush func() error) error {
+	err := s.parts.Regions.Feed(ctx, ask, send, func() error {
 		if _, err := s.parts.Gate.Identity(c); err != nil {
 			return err
 		}

@@ -23,8 +23,8 @@ type Regions interface {
 	// Figures are those of this node's part in it.
 	Figures() RegionFigures
 	// Feed sends a region all that it has not, and what comes, until ctx is done: frames of package region/link. The error
-	// wraps ErrFeedRequest if as or have are wrong.
-	Feed(ctx context.Context, as, have string, send func(frames []byte) error, flush func() error) error
+	// wraps ErrFeedRequest if what it asks is wrong.
+	Feed(ctx context.Context, ask FeedRequest, send func(frames []byte) error, flush func() error) error
 	// Forget drops all hits of a region. The error wraps ErrUnknownRegion or ErrOwnRegion.
 	Forget(ctx context.Context, region string) error
 	// Alarms are what is wrong now.
@@ -50,6 +50,13 @@ type Region struct {
 	Late   []LateNode    // nodes of it that are late
 	Bytes  uint64        // of its digests and bases, since the start
 	Wrong  uint64        // batches whose running total was not the next
+}
+
+// FeedRequest is what a region asks for that pulls: the words of package region/link.
+type FeedRequest struct {
+	As    string // its name
+	Have  string // the digests that it has
+	Begun string // bases of which it has the first pieces
 }
 
 // RegionLink is a link of this region.
