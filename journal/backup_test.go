@@ -112,7 +112,7 @@ func TestBackupWhileServing(t *testing.T) {
 			for i := 0; i < requests && ctx.Err() == nil; i++ {
 				_, _, err := run.e.Once(ctx, fmt.Sprintf("%p/%d", &i, i), 1, func() []byte {
 					for k := range wide {
-						run.hit(fmt.Sprint("wide:", k), 1_000_000+int64(i/100), 1)
+						run.hitOnceTaken(ctx, fmt.Sprint("wide:", k), 1_000_000+int64(i/100))
 					}
 					return []byte("ok")
 				})
@@ -135,6 +135,47 @@ func TestBackupWhileServing(t *testing.T) {
 		if receipts := len(replication.Of(got.e).Receipts()); uint64(receipts) != n || n < before {
 			t.Errorf("%d requests with %d receipts, %d of them before the backup", n, receipts, before)
 		}
+	}
+}
+
+// hitOnceTaken hits a key once, again as long as the hit is refused because the disk is slow.
+func (r *running) hitOnceTaken(ctx context.Context, key string, at int64) {
+	for ctx.Err() == nil {
+		if _, err := r.e.HitAt(time.Unix(at, 0), key, 1); err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// A flush that is too large for one message is in the file in several sections, and counts as a
+// whole: hits that come while the disk is slow make such flushes.
+func TestBackupOfAFlushInParts(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t, t.TempDir())
+	cfg.FlushEvery, cfg.SnapshotBytes = time.Minute, 64<<20 // one flush, and no snapshots
+	run := start(t, cfg)
+	key := func(i int) string { return fmt.Sprintf("%0400d", i) }
+	const keys = 12_000
+	for i := range keys {
+		run.hit(key(i), 1_000_000+int64(i%7), 1+uint64(i%5))
+	}
+	run.sync()
+	if _, last, _, err := run.j.store.Bounds(t.Context()); err != nil || last < 4 {
+		t.Fatalf("the flush has %d messages, %v: the test shows nothing", last, err)
+	}
+	got := restored(t, run.backup())
+	wrong := 0
+	for i := range keys {
+		if c := got.count(key(i)); c.Lower != 1+uint64(i%5) || !c.Exact() {
+			wrong++
+		}
+	}
+	if wrong > 0 {
+		t.Errorf("%d of %d keys are wrong", wrong, keys)
 	}
 }
 

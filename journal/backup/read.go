@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -22,7 +23,8 @@ func Scan(r io.Reader) (Info, error) {
 }
 
 // each calls a function for every snapshot and for every message of the journal,
-// until the backup's end.
+// until the backup's end. What a snapshot is read from is good until the next call; a
+// message is the function's to keep.
 func (b *Reader) each(takeSnapshot func(record.Snapshot) error, takeFlush func(sequence uint64, data []byte) error) error {
 	for {
 		kind, content, err := b.section()
@@ -44,7 +46,7 @@ func (b *Reader) each(takeSnapshot func(record.Snapshot) error, takeFlush func(s
 			}
 		case kind == SectionFlush && len(content) > 8+record.FlushOriginAt+8:
 			b.saw(binary.LittleEndian.Uint64(content[8+record.FlushOriginAt:]))
-			err = takeFlush(binary.LittleEndian.Uint64(content), content[8:])
+			err = takeFlush(binary.LittleEndian.Uint64(content), bytes.Clone(content[8:])) // of a flush in parts, all are kept until the last
 		default:
 			err = fmt.Errorf("%w: a section of kind %q", record.ErrDamaged, kind)
 		}
