@@ -55,6 +55,9 @@ func (p *Permit) ask(ctx context.Context, r request) error {
 	case err != nil:
 		return err
 	}
+	if had := !p.Until.IsZero(); had && !time.Now().Before(p.Until) {
+		return fmt.Errorf("%w: the answer to its heartbeat came when its time was over: another may have it", ErrPermitLost)
+	}
 	var answer api.PermitAnswer
 	if err := decode(text, &answer); err != nil {
 		return err

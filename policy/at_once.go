@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -122,13 +121,4 @@ func hasMax(n *yaml.Node) bool {
 		}
 	}
 	return false
-}
-
-// aloneOnly is the error of a Set that a node of a cluster can't keep; nil: there is none.
-func (s *Set) aloneOnly(node string) error {
-	if node == "" || len(s.atOnce.list) == 0 {
-		return nil
-	}
-	c := s.atOnce.list[0]
-	return failure(weir.CodeInvalidLimit, "max", "%s", fmt.Sprintf("limit %s in line %d: how many at once (max) is kept by a server alone, and node %s of a cluster can't: ask a server of its own for permits", c.Name, c.Line, node))
 }

@@ -64,9 +64,6 @@ func (l *Live) Replace(s *Set) error {
 	if s == nil {
 		s = newSet(nil, filewatch.Hash{})
 	}
-	if err := s.aloneOnly(l.cluster.Node); err != nil {
-		return err
-	}
 	made := &bound{set: s, policies: make([]boundPolicy, len(s.policies))}
 	for i := range s.policies {
 		if err := l.bind(&made.policies[i], &s.policies[i]); err != nil {

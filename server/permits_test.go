@@ -97,14 +97,3 @@ func TestPermits(t *testing.T) {
 		}
 	})
 }
-
-// A node of a cluster says that it can't keep permits.
-func TestPermitsInACluster(t *testing.T) {
-	t.Parallel()
-	a := newTestAPI(t, weir.Config{}, options{Backend: service.Backend{Node: "n1"}})
-	r := a.do(http.MethodPost, "/v1/permits?key=a", "", "")
-	a.wantProblem(r, api.CodeInvalidLimit, http.StatusBadRequest)
-	if !strings.Contains(r.body, "this is node n1 of a cluster: ask a server of its own") {
-		t.Error(r.body)
-	}
-}

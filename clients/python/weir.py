@@ -192,9 +192,12 @@ class Permit:
         self.until = sent + self.ttl
 
     def heartbeat(self) -> None:
-        """Keeps the permit for ttl more."""
+        """Keeps the permit for ttl more. An answer that comes when until is over is too late: that is permit_lost as well."""
         sent = time.monotonic()
-        self._note(sent, self._client._again("POST", "/v1/permits/" + quote(self.id, safe="") + "/heartbeat"))
+        answer = self._client._again("POST", "/v1/permits/" + quote(self.id, safe="") + "/heartbeat")
+        if time.monotonic() >= self.until:
+            raise Error(409, "permit_lost", "the answer to the heartbeat came when the permit's time was over: another may have it")
+        self._note(sent, answer)
 
     def release(self) -> bool:
         """Gives the permit back. It may be called again: False then."""

@@ -56,6 +56,9 @@ func AskChange(c limits.Change, of weir.Check) Question {
 
 // Changes tells whether an answer has changed something, that the journal must have.
 func (q Question) Changes(a Answer) bool {
+	if q.Change.Kind.OfPermit() {
+		return a.Allowed
+	}
 	return q.Change.Kind != limits.NoChange || a.Allowed && q.Takes()
 }
 
@@ -97,7 +100,7 @@ func (a Answer) Made() limits.Changed {
 // them:
 //
 //	0 to ask only, 1 to take, or 1 + the kind of a change, and its time in Unix ns, signed, 0: none,
-//	its ID, how many ns ago, its flag, of a reservation its content
+//	its ID, how many ns ago, its flag, of a reservation and of permits its content
 //	checks: how many, then each: record of the limit (internal/limits), key, n,
 //	1 if its verdict denies nothing
 func (q Question) Append(b []byte) []byte {
@@ -110,7 +113,7 @@ func (q Question) Append(b []byte) []byte {
 		}
 		b = binary.AppendVarint(append(b, 1+byte(c.Kind)), at)
 		b = binary.AppendUvarint(wire.AppendText(b, c.ID), uint64(c.Ago))
-		if b = wire.AppendBool(b, c.Flag); c.Kind == limits.Reserve {
+		if b = wire.AppendBool(b, c.Flag); c.Kind.HasContent() {
 			b = binary.AppendUvarint(b, c.Content)
 		}
 	}
@@ -150,7 +153,7 @@ func readChange(r *wire.Reader, kind limits.Kind) limits.Change {
 		c.At = time.Unix(0, at)
 	}
 	c.ID, c.Ago, c.Flag = r.Text(weir.MaxReservationID), readDuration(r), r.Bool()
-	if kind == limits.Reserve {
+	if kind.HasContent() {
 		c.Content = r.Uvarint()
 	}
 	return c

@@ -46,7 +46,7 @@ var bruteRounds = flag.Int("brute.rounds", 1, "how often TestNeverOver goes thro
 
 // All nodes are asked for the same keys without a pause, while holders are killed,
 // leave, are cut off and come back. By brute force over all admissions that were
-// told: no interval has more than the limit's own worst case, and none is forgotten.
+// told: no interval has more than the limit's own worst case, and none is forgotten. Nor do more hold permits at once than may.
 func TestNeverOver(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, brutePolicies, 20*time.Millisecond)
@@ -64,6 +64,13 @@ func TestNeverOver(t *testing.T) {
 		for range 2 {
 			asking.Go(func() { c.ask(t, i, keys, &log, over) })
 		}
+	}
+	var holds clustertest.Holds
+	jobs := []string{"j:0", "j:1"}
+	for i := range uint64(5) {
+		asking.Go(func() {
+			holds.Work(t, &atNodes{c, t, rand.New(rand.NewPCG(i, 8))}, jobs, permitsTTL, i, over)
+		})
 	}
 	random := rand.New(rand.NewPCG(3, 3))
 	for round := range 3 * *bruteRounds {
@@ -84,6 +91,16 @@ func TestNeverOver(t *testing.T) {
 		if key[0] == 'a' {
 			c.allKnown(t, key, log.Told(key))
 		}
+	}
+	for _, key := range jobs {
+		most, all := holds.Most(key)
+		if t.Logf("%s: %d at once, of %d; %v", key, most, all, &holds); most > permitsMost {
+			t.Errorf("%s: %d held a permit at once, at most %d may", key, most, permitsMost)
+		}
+		jointest.Eventually(t, "all permits of "+key+" are free again", func() bool {
+			p, err := c.At(0).Live.TakePermit(1, permitOf(key))
+			return err == nil && p.OK && p.Held == 1
+		})
 	}
 	for _, p := range c.Policies.Policies() {
 		worst, most := log.Worst(t, p, keys)

@@ -15,7 +15,7 @@ const hourly = "limits:\n  - {name: h, keys: \"h:*\", limit: 10, per: 1h, where:
 
 // Whatever node is asked, one decides: and after it is gone, the next one knows what
 // it admitted. An answer that is lost on a slow machine has taken its admission, so
-// there may be fewer, never more.
+// there may be fewer, never more. So it is with permits.
 func TestOneDecides(t *testing.T) {
 	t.Parallel()
 	for name, policies := range map[string]string{"window": hourly, "calendar": monthly} {
@@ -36,6 +36,7 @@ func oneDecides(t *testing.T, policies string) {
 			t.Fatalf("number %d, %d answers lost: %+v", n+1, c.Lost(), d.Results)
 		}
 	}
+	c.takePermits(t)
 	first := c.holder(t, "h:a")
 	c.Crash(first)
 	second := c.holder(t, "h:a")
@@ -44,6 +45,7 @@ func oneDecides(t *testing.T, policies string) {
 	if d := c.TakeDecided(asking, "h:a"); !d.Allowed && 6+c.Lost() < 10 || d.Results[0].Remaining > 3 {
 		t.Fatalf("after a crash, %d answers lost: %+v: want the seventh of ten", c.Lost(), d.Results)
 	}
+	c.knowsPermits(t, second, asking)
 	c.Start()
 	c.Decided(first, "h:a")
 	c.Leave(second)

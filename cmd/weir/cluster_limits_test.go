@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )
@@ -24,6 +27,7 @@ const limitPolicies = `limits:
   - {name: long, keys: "l:*", limit: 600, per: 20s, where: leased}
   - {name: bucket, keys: "b:*", limit: 150, per: 1s, algorithm: gcra, where: leased}
   - {name: strict, keys: "t:*", limit: 40, per: 2s, where: strict}
+  - {name: jobs, keys: "j:*", max: 3, ttl: 4s}
 `
 
 // adversary asks for admissions at one node and then at another, over HTTP.
@@ -114,7 +118,51 @@ func (a *adversary) most(key string, interval time.Duration) (most uint64) {
 	return most
 }
 
-// Whatever becomes of the processes, no interval has more than its limit, of all nodes together.
+// permitsOfProcesses asks any node for permits, over HTTP.
+type permitsOfProcesses struct {
+	*adversary
+	random *rand.Rand
+}
+
+// send returns 0 for no answer.
+func (a *permitsOfProcesses) send(method, path string, answer any) (status int) {
+	p := a.c.nodes[a.random.IntN(clusterSize)].Load()
+	if p == nil {
+		return 0
+	}
+	request, err := http.NewRequest(method, "http://"+p.addr+"/v1/permits"+path, nil)
+	if err != nil {
+		panic(err) // a URL of this file
+	}
+	got, err := a.http.Do(request)
+	if err != nil {
+		return 0
+	}
+	defer got.Body.Close()
+	if err := json.NewDecoder(got.Body).Decode(answer); err != nil {
+		return 0
+	}
+	return got.StatusCode
+}
+
+func (a *permitsOfProcesses) Take(key string) (id string, ok bool) {
+	var answer api.PermitAnswer
+	status := a.send(http.MethodPost, "?key="+key, &answer)
+	return answer.ID, status == http.StatusOK
+}
+
+func (a *permitsOfProcesses) Renew(id string) (held, answered bool) {
+	var answer api.PermitAnswer
+	status := a.send(http.MethodPost, "/"+id+"/heartbeat", &answer)
+	return status == http.StatusOK, status == http.StatusOK || status == http.StatusConflict
+}
+
+func (a *permitsOfProcesses) Release(id string) {
+	var answer api.ReleaseAnswer
+	a.send(http.MethodDelete, "/"+id, &answer)
+}
+
+// Whatever becomes of the processes, no interval has more than its limit, of all nodes together, and no more hold permits at once than may.
 func TestClusterCrashOfLimits(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "policies.yaml")
@@ -143,6 +191,13 @@ func TestClusterCrashOfLimits(t *testing.T) {
 	for k := range askers {
 		asking.Go(func() { a.run(uint64(k), over) })
 	}
+	var holds clustertest.Holds
+	jobs := []string{"j:0", "j:1"}
+	for k := range uint64(5) {
+		asking.Go(func() {
+			holds.Work(t, &permitsOfProcesses{a, rand.New(rand.NewPCG(k, 8))}, jobs, set.Concurrencies()[0].TTL, k, over)
+		})
+	}
 	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	c.converge("start")
 	cut := fault{"cut off for 3 s", func(c *processes, i int) {
@@ -162,6 +217,12 @@ func TestClusterCrashOfLimits(t *testing.T) {
 	asking.Wait()
 	a.http.CloseIdleConnections()
 	t.Logf("%d denied, %d failed", a.denied, a.failed)
+	for _, key := range jobs {
+		most, all := holds.Most(key)
+		if t.Logf("%s: %d at once, of %d; %v", key, most, all, &holds); most > set.Concurrencies()[0].Max {
+			t.Errorf("%s: %d held a permit at once, at most %d may", key, most, set.Concurrencies()[0].Max)
+		}
+	}
 	total := 0
 	for _, p := range set.Policies() {
 		plan, err := limit.New(p.Limit)

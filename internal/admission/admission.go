@@ -13,6 +13,7 @@ import (
 	"github.com/weir-counter/weir/internal/clock"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/limit/permit"
 )
 
 // Table is what an Engine knows of the limits of its keys: for each name of a
@@ -31,6 +32,7 @@ type Table struct {
 	states      atomic.Int64
 	grants      atomic.Int64
 	bans        atomic.Int64
+	permits     atomic.Int64 // holders, with those whose time is over and that are not forgotten yet
 	reserved    atomic.Int64 // parts of reservations
 	bytes       atomic.Int64
 	inlineBytes atomic.Int64           // of inline limits, in bytes too
@@ -58,6 +60,7 @@ type share struct {
 	changes  []replication.Admission       // since the last cut, after the forgets
 	grants   map[grantID]*grant
 	bans     map[grantID]int64 // until when, in Unix ms
+	permits  map[grantID]*permit.Key
 	reserved map[partID]*reserved
 	cutAt    int64 // when the last cut was made
 	away     bool  // the partition is not held (held.go)

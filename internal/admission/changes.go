@@ -25,6 +25,7 @@ const (
 	changeReserve        // N admissions that were taken at At are reserved: reserve.go
 	changeSettle         // a reservation is settled as its record says
 	changeBan            // the key is denied until a time: ban.go
+	changePermit         // a holder has a permit of the key, or gives it back: permit.go
 	changes              // how many there are
 )
 
@@ -198,6 +199,10 @@ func (ls *Table) makeChange(s *share, partition int, plan *Plan, a replication.A
 	case changeBan:
 		if until, err := readBan([]byte(plan.rest)); err == nil && on != heldStates {
 			ls.ban(s, grantID{plan.Name.Name, strings.Clone(a.Key)}, until, ceilMs(now+ls.Clock.Ahead()))
+		}
+	case changePermit:
+		if holder, ttl, err := readPermit([]byte(plan.rest)); err == nil && on != heldStates {
+			ls.applyPermit(s, grantID{plan.Name.Name, a.Key}, holder, ls.timeOf(a.At, now), ttl, now)
 		}
 	case changeReserve, changeSettle:
 		ls.makeReserved(s, partition, plan, a, on)

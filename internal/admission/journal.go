@@ -157,6 +157,10 @@ func (s *share) states(add func(record, key string, state []byte)) {
 		scratch = binary.AppendUvarint(scratch[:0], uint64(until))
 		add(changeRecord(id.name, changeBan), id.key, scratch)
 	}
+	for id, k := range s.permits {
+		scratch = appendHolders(scratch[:0], k)
+		add(changeRecord(id.name, changePermit), id.key, scratch)
+	}
 	for id, r := range s.reserved {
 		scratch = r.append(scratch[:0])
 		add(r.record(id), id.key, scratch)
@@ -182,6 +186,7 @@ func (ls *Table) Restore(partition int, list []replication.LimitState) error {
 	for _, b := range beside.bans {
 		ls.ban(s, grantID{b.Name, b.Key}, b.Until, ceilMs(ls.Clock.Now()+ls.Clock.Ahead()))
 	}
+	ls.restorePermits(s, beside.permits)
 	ls.restoreReserved(s, partition, beside.parts)
 	return nil
 }
@@ -210,7 +215,7 @@ func (ls *Table) decodeStates(list []replication.LimitState) (states []keyState,
 			return nil, beside, err
 		}
 		if plan.change != noChange {
-			if err := beside.read(plan, l); err != nil {
+			if err := beside.read(plan, l, ahead); err != nil {
 				return nil, beside, fmt.Errorf("%w: what key %.100q was granted of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, err)
 			}
 			continue
@@ -339,6 +344,11 @@ func (ls *Table) Admissions(states []replication.LimitState) (list []replication
 	for _, b := range beside.bans {
 		record := binary.AppendUvarint([]byte(changeRecord(b.Name, changeBan)), uint64(b.Until))
 		list = append(list, replication.Admission{Limit: string(record), Key: b.Key, At: ceilMs(now + ls.Clock.Ahead()), N: 1})
+	}
+	for _, p := range beside.permits {
+		if left := p.until - now; left > 0 {
+			list = append(list, replication.Admission{Limit: permitRecord(p.id.name, p.holder, min(left, int64(maxPermit))), Key: p.id.key, At: ceilMs(now + ls.Clock.Ahead()), N: 1})
+		}
 	}
 	for _, g := range beside.grants {
 		list = append(list, replication.Admission{Limit: g.record(g.id.name), Key: g.id.key, At: ceilMs(now + ls.Clock.Ahead()), N: 1})

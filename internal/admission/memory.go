@@ -88,6 +88,7 @@ func (ls *Table) Expire(partition int) {
 	ls.dropIdle(s, now, s.table.places())
 	ls.forgetGrants(s, (now+ls.Clock.Ahead())/msOfNs)
 	ls.forgetBans(s, (now+ls.Clock.Ahead())/msOfNs)
+	ls.forgetPermits(s, now)
 	if s.table.places() > 4*(s.table.used+chunkSize) && len(s.fresh) == 0 {
 		s.table.shrink(ls.hash)
 	}

@@ -369,6 +369,8 @@ type besideStates struct {
 	grants []keyGrant
 	bans   []KeyBan
 	parts  []keyPart
+
+	permits []keyPermit
 }
 
 // keyPart is a part that was read.
@@ -377,8 +379,13 @@ type keyPart struct {
 	reserved
 }
 
-// read reads what is of a change.
-func (b *besideStates) read(plan *Plan, of replication.LimitState) error {
+// read reads what is of a change, by a clock that the time of day is ahead of by so many ns.
+func (b *besideStates) read(plan *Plan, of replication.LimitState, ahead int64) error {
+	if plan.change == changePermit {
+		list, err := readHolders(grantID{plan.Name.Name, of.Key}, of.State, of.Ahead-ahead)
+		b.permits = append(b.permits, list...)
+		return err
+	}
 	if plan.change == changeReserve {
 		id, made, err := readPart(plan.rest, of.State)
 		b.parts = append(b.parts, keyPart{partID{plan.Name.Name, of.Key, id}, made})

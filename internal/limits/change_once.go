@@ -15,11 +15,11 @@ import (
 const changesClient = "changes"
 
 // MakeOnce is Make, unless the engine knows that the change of this ID was made within ten minutes: then it says again
-// what came of it. A Change without an ID is made in any case; what is reserved and settled is known by its own ID, as
-// long as it can be. The error is weir.CodeKeyReused for another change under the ID, and weir.CodeOverloaded where no
+// what came of it. A Change without an ID is made in any case; what is reserved and settled is known by its own ID, and a permit by its holder, as
+// long as they can be. The error is weir.CodeKeyReused for another change under the ID, and weir.CodeOverloaded where no
 // more IDs can be known.
 func (c Change) MakeOnce(e *weir.Engine, l *weir.KeyedLimit, key string, n uint64) (made Changed, err error) {
-	if c.ID == "" || c.Kind == Reserve || c.Kind == Settle {
+	if c.ID == "" || c.Kind == Settle || c.Kind.HasContent() {
 		return c.Make(l, key, n)
 	}
 	said, again, failure := e.OnceFrom(context.Background(), changesClient, "change "+c.ID, c.content(l, key, n), func() []byte {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/admission"
 	"github.com/weir-counter/weir/internal/friend"
 	"github.com/weir-counter/weir/limit"
 )
@@ -54,6 +55,12 @@ type Engine interface {
 	// Cost: O(bans).
 	Bans(n int) []weir.KeyBan
 
+	// Permits calls f with each key of which permits are held, as far as it is known here: by the name of the limit. f must not call
+	// the engine.
+	//
+	// Cost: O(permits).
+	Permits(f func(name, key string, held int))
+
 	// RefusesReservations is weir.CodeOverloaded while there is no room here for a reservation more.
 	RefusesReservations() error
 
@@ -71,6 +78,9 @@ type side interface {
 	Record() string
 	Overshoot() uint64
 	Inline() error
+	TakePermit(key string, holder uint64) (admission.Permitted, error)
+	RenewPermit(key string, holder uint64) (admission.Permitted, error)
+	ReleasePermit(key string, holder uint64) (admission.Permitted, error)
 	NoteReserved(key string, n uint64, r weir.Reservation, ago time.Duration, known bool) error
 	Known(key string, raw time.Time, list []limit.Admitted) ([]limit.Admitted, time.Duration)
 }

@@ -21,6 +21,9 @@ func (k *Key) Held(now int64) int {
 	return len(k.held)
 }
 
+// Kept is how many holders are kept: also those whose time is over, until any other method but Note is called.
+func (k *Key) Kept() int { return len(k.held) }
+
 // Take gives a permit to a new holder, if fewer than most have one. Cost: O(holders), as of all methods.
 func (k *Key) Take(now int64, id uint64, most int, ttl int64) bool {
 	if k.Held(now) >= most {
@@ -46,6 +49,24 @@ func (k *Key) Renew(now int64, id uint64, ttl int64) bool {
 // Adopt is Renew that takes the permit of a holder for one that it had before, if fewer than most are held.
 func (k *Key) Adopt(now int64, id uint64, most int, ttl int64) bool {
 	return k.Renew(now, id, ttl) || k.Take(now, id, most, ttl)
+}
+
+// Note is what another who decides for the key, or who did, says of a holder: it has a permit until then, if it has none for longer.
+func (k *Key) Note(id uint64, until int64) {
+	for i := range k.held {
+		if p := &k.held[i]; p.id == id {
+			p.until = max(p.until, until)
+			return
+		}
+	}
+	k.held = append(k.held, permit{id, until})
+}
+
+// Each calls f with all holders, and until when they hold a permit.
+func (k *Key) Each(f func(id uint64, until int64)) {
+	for _, p := range k.held {
+		f(p.id, p.until)
+	}
 }
 
 // Release gives a permit back; false: it was not held.

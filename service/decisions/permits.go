@@ -1,11 +1,13 @@
 package decisions
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -64,7 +66,10 @@ func (s *Service) TakePermit(c caller.Caller, key, limit string) (api.PermitAnsw
 		return api.PermitAnswer{}, err
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
-	o := s.permits.Take(s.age(), p.holder, of)
+	o, err := s.takePermit(p.holder, of)
+	if err != nil {
+		return api.PermitAnswer{}, failure.As(err)
+	}
 	for i := range of {
 		switch {
 		case o.OK:
@@ -99,7 +104,11 @@ func (s *Service) RenewPermit(c caller.Caller, id string) (api.PermitAnswer, err
 		return api.PermitAnswer{}, err
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
-	if o := s.permits.Renew(s.age(), p.holder, of); !o.OK {
+	o, err := s.renewPermit(p.holder, of)
+	if err != nil {
+		return api.PermitAnswer{}, failure.As(err)
+	}
+	if !o.OK {
 		return api.PermitAnswer{}, &failure.Error{Code: api.CodePermitLost, Field: "id", Message: "the permit is not held, or no longer: no heartbeat came within the ttl, or it was released. Stop, and take another"}
 	}
 	return permitAnswer(p, of), nil
@@ -116,7 +125,46 @@ func (s *Service) ReleasePermit(c caller.Caller, id string) (api.ReleaseAnswer, 
 		return api.ReleaseAnswer{}, err
 	}
 	defer s.parts.Pools.Decisions.Leave(c, 1)
-	return api.ReleaseAnswer{Released: s.permits.Release(s.age(), p.holder, of)}, nil
+	released, err := s.releasePermit(p.holder, of)
+	if err != nil {
+		return api.ReleaseAnswer{}, failure.As(err)
+	}
+	return api.ReleaseAnswer{Released: released}, nil
+}
+
+// takePermit has a holder take a permit: where the nodes of a cluster keep them together, or in this server's memory.
+func (s *Service) takePermit(holder uint64, of []policy.AtOnce) (permits.Outcome, error) {
+	if !s.parts.Policies.Together() {
+		return s.permits.Take(s.age(), holder, of), nil
+	}
+	p, err := s.parts.Policies.TakePermit(holder, of)
+	return permits.Outcome{Permitted: p}, err
+}
+
+// renewPermit has a holder keep its permit, where takePermit took it.
+func (s *Service) renewPermit(holder uint64, of []policy.AtOnce) (permits.Outcome, error) {
+	if !s.parts.Policies.Together() {
+		return s.permits.Renew(s.age(), holder, of), nil
+	}
+	p, err := s.parts.Policies.RenewPermit(holder, of)
+	return permits.Outcome{Permitted: p}, err
+}
+
+// releasePermit gives a permit back where takePermit took it.
+func (s *Service) releasePermit(holder uint64, of []policy.AtOnce) (had bool, err error) {
+	if !s.parts.Policies.Together() {
+		return s.permits.Release(s.age(), holder, of), nil
+	}
+	return s.parts.Policies.ReleasePermit(holder, of)
+}
+
+// permitsHeld is how many permits of each limit and key are held, as this node knows.
+func (s *Service) permitsHeld(f func(limit, key string, held int)) {
+	if s.parts.Policies.Together() {
+		s.parts.Policies.Permits(f)
+		return
+	}
+	s.permits.Each(s.age(), f)
 }
 
 // enterPermit begins a request about a permit, and takes a place for it.
@@ -130,9 +178,6 @@ func (s *Service) enterPermit(c caller.Caller, p permitOf) ([]policy.AtOnce, err
 	}
 	if err := may.CheckDecision([]policy.Request{{Key: p.key, Limit: p.limit}}); err != nil {
 		return nil, err
-	}
-	if s.parts.Node != "" {
-		return nil, &failure.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: "how many at once (max) is kept by a server alone, and this is node " + s.parts.Node + " of a cluster: ask a server of its own for permits"}
 	}
 	of, err := s.parts.Policies.Set().AtOnce(p.key, p.limit)
 	if err != nil {
@@ -161,7 +206,11 @@ func (s *Service) atOnce(may rights.Rights) (list []api.AtOnceLimit) {
 	if len(all) == 0 {
 		return nil
 	}
-	held, keys := s.permits.Held(s.age())
+	held, keys := map[string]int{}, map[string]int{}
+	s.permitsHeld(func(limit, _ string, n int) {
+		held[limit] += n
+		keys[limit]++
+	})
 	for _, l := range all {
 		if seesAtOnce(may, &l) {
 			list = append(list, api.AtOnceLimit{Name: l.Name, Keys: l.Keys, By: l.By, Max: l.Max, TTLSeconds: l.TTL.Seconds(), Held: held[l.Name], HeldKeys: keys[l.Name]})
@@ -177,13 +226,16 @@ func seesAtOnce(may rights.Rights, l *policy.Concurrency) bool {
 
 // permitKeys lists the keys of which most permits of a limit are held. All are free when its ttl is over, if no heartbeat comes.
 func (s *Service) permitKeys(of *policy.Concurrency, n int) api.LimitKeysAnswer {
-	held := s.permits.Keys(s.age(), of.Name, n)
-	answer := api.LimitKeysAnswer{Name: of.Name, Keys: make([]api.LimitKey, len(held))}
-	for i, k := range held {
-		answer.Keys[i] = api.LimitKey{
-			Key: k.Key, Used: uint64(k.Held), Burst: uint64(of.Max), Remaining: uint64(max(0, of.Max-k.Held)),
-			Share: float64(k.Held) / float64(of.Max), ResetSeconds: of.TTL.Seconds(),
+	answer := api.LimitKeysAnswer{Name: of.Name, Keys: []api.LimitKey{}}
+	s.permitsHeld(func(limit, key string, held int) {
+		if limit == of.Name {
+			answer.Keys = append(answer.Keys, api.LimitKey{
+				Key: key, Used: uint64(held), Burst: uint64(of.Max), Remaining: uint64(max(0, of.Max-held)),
+				Share: float64(held) / float64(of.Max), ResetSeconds: of.TTL.Seconds(),
+			})
 		}
-	}
+	})
+	slices.SortFunc(answer.Keys, func(a, b api.LimitKey) int { return cmp.Or(cmp.Compare(b.Used, a.Used), strings.Compare(a.Key, b.Key)) })
+	answer.Keys = answer.Keys[:min(n, len(answer.Keys))]
 	return answer
 }

@@ -6,9 +6,6 @@
 package permits
 
 import (
-	"cmp"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -33,12 +30,9 @@ func New() *Table { return &Table{keys: map[id]*permit.Key{}} }
 
 // Outcome is what became of a request.
 type Outcome struct {
-	OK     bool
-	Full   bool           // there is no room for any more
-	Starts bool           // of a denial: the table is too young to know who holds what
-	Denied *policy.AtOnce // of a denial: the limit
-	Held   int            // of that, or of the limit with the fewest left: how many are held
-	Wait   time.Duration  // of a denial: until one is free if nobody renews or releases, or until the table knows
+	policy.Permitted
+	Full   bool // there is no room for any more
+	Starts bool // of a denial: the table is too young to know who holds what, for Wait
 }
 
 // Take gives a holder a permit of all limits, or of none.
@@ -51,15 +45,14 @@ func (t *Table) Take(now time.Duration, holder uint64, of []policy.AtOnce) (o Ou
 	for i := range of {
 		l := &of[i]
 		if now < l.TTL {
-			return Outcome{Starts: true, Denied: l, Wait: l.TTL - now}
+			return Outcome{Permitted: policy.Permitted{Denied: l, Wait: l.TTL - now}, Starts: true}
 		}
 		k := t.keys[id{l.Name, l.Key}]
 		if k == nil {
 			continue
 		}
-		held := k.Held(int64(now))
-		if o.Held = max(o.Held, held); held >= l.Most {
-			return Outcome{Denied: l, Held: held, Wait: time.Duration(k.Next()) - now}
+		if held := k.Held(int64(now)); held >= l.Most {
+			return Outcome{Permitted: policy.Permitted{Denied: l, Held: held, Wait: time.Duration(k.Next()) - now}}
 		}
 	}
 	for i := range of {
@@ -67,7 +60,6 @@ func (t *Table) Take(now time.Duration, holder uint64, of []policy.AtOnce) (o Ou
 	}
 	t.held += len(of)
 	o.OK = true
-	o.Held++
 	return o
 }
 
@@ -87,11 +79,11 @@ func (t *Table) Renew(now time.Duration, holder uint64, of []policy.AtOnce) Outc
 		}
 		if !has && now >= l.TTL || t.full(now, 1) || !t.key(l).Adopt(int64(now), holder, l.Most, int64(l.TTL)) {
 			t.release(now, holder, of)
-			return Outcome{Denied: l}
+			return Outcome{Permitted: policy.Permitted{Denied: l}}
 		}
 		t.held++
 	}
-	return Outcome{OK: true}
+	return Outcome{Permitted: policy.Permitted{OK: true}}
 }
 
 // Release gives a permit back, of all limits; false: it was of none.
@@ -140,35 +132,13 @@ func (t *Table) full(now time.Duration, more int) bool {
 	return t.held+more > Most
 }
 
-// Held is how many hold a permit of each limit, by its name, and of how many keys.
-func (t *Table) Held(now time.Duration) (held, keys map[string]int) {
+// Each calls f with each key of which permits are held, by limit. f must not call the table.
+func (t *Table) Each(now time.Duration, f func(limit, key string, held int)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	held, keys = map[string]int{}, map[string]int{}
 	for at, k := range t.keys {
 		if n := k.Held(int64(now)); n > 0 {
-			held[at.limit] += n
-			keys[at.limit]++
+			f(at.limit, at.key, n)
 		}
 	}
-	return held, keys
-}
-
-// KeyHeld is how many permits of a key are held.
-type KeyHeld struct {
-	Key  string
-	Held int
-}
-
-// Keys lists at most n keys of a limit of which permits are held, the most first, then by key.
-func (t *Table) Keys(now time.Duration, limit string, n int) (list []KeyHeld) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for at, k := range t.keys {
-		if held := k.Held(int64(now)); at.limit == limit && held > 0 {
-			list = append(list, KeyHeld{at.key, held})
-		}
-	}
-	slices.SortFunc(list, func(a, b KeyHeld) int { return cmp.Or(b.Held-a.Held, strings.Compare(a.Key, b.Key)) })
-	return list[:min(n, len(list))]
 }

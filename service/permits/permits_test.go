@@ -93,7 +93,9 @@ func TestAllOrNone(t *testing.T) {
 	if o := table.Take(now+time.Second/2, 2, both); o.OK || o.Denied.Name != "team" || o.Held != 1 || o.Wait != time.Minute-time.Second/2 {
 		t.Errorf("%+v", o)
 	}
-	if held, keys := table.Held(now); held["user"] != 1 || held["team"] != 1 || keys["team"] != 1 {
+	held := map[string]int{}
+	table.Each(now, func(limit, key string, n int) { held[limit+" "+key] += n })
+	if len(held) != 2 || held["user u"] != 1 || held["team t"] != 1 {
 		t.Errorf("nothing is taken of a denial: %v", held)
 	}
 	if o := table.Renew(now+2*time.Second, 1, both); !o.OK { // of user it ran out, and there is room

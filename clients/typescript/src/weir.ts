@@ -368,10 +368,12 @@ export class Permit {
     this.until = sent + this.ttl;
   }
 
-  /** Keeps the permit for ttl more. It throws permit_lost once it is lost: stop, and take another. */
+  /** Keeps the permit for ttl more. It throws permit_lost once it is lost, also by an answer that comes when until is over: stop, and take another. */
   async heartbeat(): Promise<void> {
     const sent = Date.now();
-    this.#note(sent, await this.#ask<PermitAnswer>(`/v1/permits/${encodeURIComponent(this.id)}/heartbeat`, "POST"));
+    const answer = await this.#ask<PermitAnswer>(`/v1/permits/${encodeURIComponent(this.id)}/heartbeat`, "POST");
+    if (Date.now() >= this.until) throw new WeirError(409, { code: "permit_lost", detail: "the answer to the heartbeat came when the permit's time was over: another may have it" }, 0);
+    this.#note(sent, answer);
   }
 
   /** Gives the permit back. It may be called again: false then. */
