@@ -38,6 +38,7 @@ func BenchmarkKeyed(b *testing.B) {
 		{"weir.Engine.HitAt", 1 << 20, keyedWeirAt},
 		{"weir.Engine.HitAt-64k-hits-a-second", 1 << 16, keyedWeirAt},
 		{"weir.Engine.Hit", 1 << 20, keyedWeir},
+		{"weir.Engine.HitAt-blocks", 1 << 20, keyedWeirBlocks},
 		{"RWMutex+map+deque", 1 << 20, keyedMapDeque},
 		{"xsync.Map+deque", 1 << 20, keyedXsyncDeque},
 	} {
@@ -92,6 +93,29 @@ func keyedWeir(b *testing.B) share {
 	return func(_ int64, first, n int) {
 		for i := first; i < first+n; i++ {
 			engine.Hit(keys[picks[i%keyedPicks]])
+		}
+	}
+}
+
+// keyedWeirBlocks are hits that come many at a time, as in a request.
+func keyedWeirBlocks(b *testing.B) share {
+	engine := newEngine(b, weir.Config{Clock: weir.EventClock})
+	for _, key := range keys() {
+		engine.HitAt(time.Unix(now, 0), key, 1)
+	}
+	keys, picks := keys(), picks()
+	return func(second int64, first, n int) {
+		at := time.Unix(second, 0)
+		var room [64]string
+		for ; n > 0; first, n = first+len(room), n-len(room) {
+			block := room[:min(n, len(room))]
+			for i := range block {
+				block[i] = keys[picks[(first+i)%keyedPicks]]
+			}
+			engine.Expect(block)
+			for _, key := range block {
+				engine.HitAt(at, key, 1)
+			}
 		}
 	}
 }

@@ -56,15 +56,34 @@ func (s *gatherSink) add(key []byte, n uint64) error {
 
 // handOver gives what was gathered to the engine.
 func (s *gatherSink) handOver() error {
-	for key, i := range s.index {
-		if _, err := s.engine.HitAt(s.at, key, s.hits[i]); err != nil {
-			return err
+	block := make([]string, 0, handOverBlock)
+	count := func() error {
+		s.engine.Expect(block)
+		for _, key := range block {
+			if _, err := s.engine.HitAt(s.at, key, s.hits[s.index[key]]); err != nil {
+				return err
+			}
 		}
+		block = block[:0]
+		return nil
+	}
+	for key := range s.index {
+		if block = append(block, key); len(block) == handOverBlock {
+			if err := count(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := count(); err != nil {
+		return err
 	}
 	clear(s.index)
 	s.hits = s.hits[:0]
 	return nil
 }
+
+// handOverBlock is how many keys the engine looks for together.
+const handOverBlock = 64
 
 func (*gatherSink) flush(*chunk) {}
 

@@ -89,6 +89,9 @@ func (s *session) mhit(args [][]byte) error {
 		return err
 	}
 	for i := 0; i < len(pairs); i += 2 {
+		if i%(2*block) == 0 {
+			s.expect(pairs[i:min(len(pairs), i+2*block)])
+		}
 		t.Line++
 		if t.Refuses() {
 			continue
@@ -112,6 +115,18 @@ func (s *session) mhit(args [][]byte) error {
 	}
 	s.out.Uint(t.Counted)
 	return nil
+}
+
+// block is how many keys are looked for together.
+const block = 64
+
+// expect has the engine look for the keys of up to block pairs.
+func (s *session) expect(pairs [][]byte) {
+	var keys [block]string
+	for i := 0; i < len(pairs); i += 2 {
+		keys[i/2] = argument.View(pairs[i])
+	}
+	s.server.service.Expect(keys[:len(pairs)/2])
 }
 
 // notCounted says why nothing of a request was counted; end is why no further hit can be, or

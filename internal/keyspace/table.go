@@ -48,16 +48,24 @@ func (t *table) next(i int) int       { return (i + 1) & (len(t.buckets) - 1) }
 // touch brings the key's bucket into the cache.
 func (t *table) touch(hash uint64) { t.buckets[t.home(hash)].tags.Load() }
 
+// touchEntry brings the entry into the cache that the key most likely has, once its bucket is
+// there.
+func (t *table) touchEntry(hash uint64) {
+	b := &t.buckets[t.home(hash)]
+	if match := matches(b.tags.Load(), tag(hash)*lowBytes); match != 0 {
+		if en := b.slots[bits.TrailingZeros64(match)/8].Load(); en != nil {
+			en.cell.Word.Load()
+		}
+	}
+}
+
 // find returns the key's entry, or nil.
 func (t *table) find(hash uint64, key string) *entry {
 	want := tag(hash) * lowBytes
 	for i, hops := t.home(hash), 0; hops < len(t.buckets); i, hops = t.next(i), hops+1 {
 		b := &t.buckets[i]
 		tags := b.tags.Load()
-		// A byte of diff is 0 where the tag matches. All tags have their high bit
-		// set, so a borrow from a match may only raise a false one above it.
-		diff := tags ^ want
-		for match := (diff - lowBytes) &^ diff & highBits &^ (0xff << 56); match != 0; match &= match - 1 {
+		for match := matches(tags, want); match != 0; match &= match - 1 {
 			en := b.slots[bits.TrailingZeros64(match)/8].Load()
 			if en != nil && en.key == key {
 				return en
@@ -68,6 +76,15 @@ func (t *table) find(hash uint64, key string) *entry {
 		}
 	}
 	return nil
+}
+
+// matches has the high bit of each byte that is equal in tags and want, and of few others; of
+// the seven of slots.
+func matches(tags, want uint64) uint64 {
+	// A byte of diff is 0 where the tag matches. All tags have their high bit
+	// set, so a borrow from a match may only raise a false one above it.
+	diff := tags ^ want
+	return (diff - lowBytes) &^ diff & highBits &^ (0xff << 56)
 }
 
 // insert adds an entry whose key is not in the table; there is room.

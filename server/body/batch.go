@@ -19,11 +19,7 @@ func (h *Hits) Check(f Format, whole []byte) error {
 
 // elementsOf counts the elements of a document, up to one more than there may be.
 func (h *Hits) elementsOf(whole []byte) (n int) {
-	buffer := h.feeds.Get().(*[]byte)
-	defer h.feeds.Put(buffer)
-	from := feed{buf: *buffer}
-	from.reset(bytes.NewReader(whole))
-	all := elements{feed: &from, maxBytes: h.maxLine}
+	all := elements{feed: &feed{buf: whole}, maxBytes: h.maxLine}
 	for n <= h.maxBatch {
 		if _, _, err := all.next(); err != nil {
 			break // what is wrong is said when it is read again

@@ -2,6 +2,7 @@ package body
 
 import (
 	"errors"
+	"io"
 )
 
 // errBrokenJSON says that the text between elements is not JSON, so that no
@@ -14,7 +15,7 @@ var errBrokenJSON = errors.New("broken JSON")
 // the ones after it.
 type elements struct {
 	*feed
-	maxBytes int // of one element, below len(buf)
+	maxBytes int // of one element
 	place    place
 }
 
@@ -32,16 +33,16 @@ const (
 	atEnd           // after the document
 )
 
-// next fails with errBrokenJSON, with errCutJSON inside a document, or
-// with what else ended the body; io.EOF is the end of a whole document.
+// next fails with errBrokenJSON, or with errCutJSON inside a document; io.EOF is the end of a
+// whole document.
 func (e *elements) next() (element []byte, tooLong bool, err error) {
 	for {
 		c, more := e.peek()
 		if !more {
-			if e.ended() && e.place != atEnd && e.place != atStart {
+			if e.place != atEnd && e.place != atStart {
 				return nil, false, errCutJSON
 			}
-			return nil, false, e.err
+			return nil, false, io.EOF
 		}
 		switch {
 		case e.place == atEnd:
@@ -70,16 +71,12 @@ func (e *elements) next() (element []byte, tooLong bool, err error) {
 // peek skips white space and returns the byte after it without taking it, if
 // there is more.
 func (e *elements) peek() (c byte, more bool) {
-	for {
-		for ; e.r < e.w; e.r++ {
-			if c := e.buf[e.r]; !isJSONSpace(c) {
-				return c, true
-			}
-		}
-		if !e.more() {
-			return 0, false
+	for ; e.r < len(e.buf); e.r++ {
+		if c := e.buf[e.r]; !isJSONSpace(c) {
+			return c, true
 		}
 	}
+	return 0, false
 }
 
 func isJSONSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
@@ -88,57 +85,44 @@ func isJSONSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c =
 // a string or a scalar, to what can follow a value.
 func (e *elements) value() (value []byte, tooLong bool, err error) {
 	var (
-		n        int // bytes of the value seen
 		depth    int
 		inString bool
 		escaped  bool // the byte before was a backslash in a string
 	)
-	for {
-		for ; e.r+n < e.w; n++ {
-			c := e.buf[e.r+n]
-			switch {
-			case escaped:
-				escaped = false
-			case inString:
-				escaped = c == '\\'
-				inString = c != '"'
-			case c == '"':
-				inString = true
-			case c == '{' || c == '[':
-				depth++
-			case depth == 0 && (c == ',' || c == '}' || c == ']' || isJSONSpace(c)):
-				return e.take(n, tooLong)
-			case c == '}' || c == ']':
-				if depth--; depth == 0 {
-					return e.take(n+1, tooLong)
-				}
+	rest := e.buf[e.r:]
+	for n, c := range rest {
+		switch {
+		case escaped:
+			escaped = false
+		case inString:
+			escaped = c == '\\'
+			inString = c != '"'
+		case c == '"':
+			inString = true
+		case c == '{' || c == '[':
+			depth++
+		case depth == 0 && (c == ',' || c == '}' || c == ']' || isJSONSpace(c)):
+			return e.take(n)
+		case c == '}' || c == ']':
+			if depth--; depth == 0 {
+				return e.take(n + 1)
 			}
 		}
-		if n > e.maxBytes {
-			tooLong = true
-			e.r, n = e.w, 0
-		}
-		if e.more() {
-			continue
-		}
-		switch {
-		case !e.ended():
-			return nil, false, e.err
-		case depth == 0 && !inString:
-			return e.take(n, tooLong)
-		}
-		e.r = e.w
-		return nil, false, errCutJSON
 	}
+	if depth == 0 && !inString {
+		return e.take(len(rest))
+	}
+	e.r = len(e.buf)
+	return nil, false, errCutJSON
 }
 
 // take returns the next n bytes as a value. None at all is a comma or bracket
 // where a value should be.
-func (e *elements) take(n int, skipped bool) (value []byte, tooLong bool, err error) {
+func (e *elements) take(n int) (value []byte, tooLong bool, err error) {
 	value = e.buf[e.r : e.r+n]
 	e.r += n
-	if n == 0 && !skipped {
+	if n == 0 {
 		return nil, false, errBrokenJSON
 	}
-	return value, skipped || n > e.maxBytes, nil
+	return value, n > e.maxBytes, nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-counter/weir/service"
 )
 
-// hit is one record of a body. key is a view of the body's buffer or of a
-// scratch buffer and lives until the next record is read.
+// hit is one record of a body. key is a view of the body, or of a copy where it was written
+// with escapes.
 type hit struct {
 	key   string
 	n     uint64

@@ -1,7 +1,6 @@
 package body
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,9 +11,8 @@ import (
 	"github.com/weir-counter/weir/service"
 )
 
-// feedBytes is the least a feed holds: large enough that a batch is a handful
-// of reads, small enough for one per request in flight.
-const feedBytes = 64 << 10
+// block is how many records are read before the first of them is counted.
+const block = 64
 
 // Hits counts bodies of hits. Create it with NewHits; it is safe for many goroutines.
 type Hits struct {
@@ -23,48 +21,52 @@ type Hits struct {
 	maxLine  int // bytes
 	tooLong  *service.Rejection
 	readers  sync.Pool // of *reader
-	feeds    sync.Pool // of *[]byte, for them
 }
 
 // NewHits returns one that counts with of and takes lines, or elements of an array, of up to
 // maxLine bytes.
 func NewHits(of *service.Service, maxLine int) *Hits {
 	h := &Hits{service: of, maxBatch: of.Config().MaxBatch, maxLine: maxLine}
-	size := max(feedBytes, 2*maxLine)
 	h.tooLong = reject(api.CodeLineTooLong, fmt.Sprintf("a line has at most %d bytes", maxLine))
 	h.readers.New = func() any { return &reader{of: h} }
-	h.feeds.New = func() any { b := make([]byte, size); return &b }
 	return h
 }
 
-// reader is the state of one body while it is counted. It is pooled: its buffers are all
-// that a body would otherwise allocate.
+// reader is the state of one body while it is counted. It is pooled: it is all that a body
+// would otherwise allocate.
 type reader struct {
-	of    *Hits
-	feed  feed
-	json  jsonParser
-	tally *service.Tally
-	now   time.Time // for hits without a time
-	nowOf int       // feed.reads when now was read
+	of      *Hits
+	feed    feed
+	json    jsonParser
+	tally   *service.Tally
+	now     time.Time // for hits of a block without a time; zero: there was none yet
+	records [block]record
+	keys    [block]string // of the records that have one
+}
+
+// record is one that was read, and not yet counted.
+type record struct {
+	hit
+	blank bool
+	wrong *service.Rejection // nil: it is a hit, or blank
 }
 
 // Count counts the hits of a whole body into t. f is the FormatOf its Content-Type. The error is
 // that of service.Verdict, or says that the body is of another format: then nothing was counted.
 func (h *Hits) Count(t *service.Tally, f Format, contentType string, whole []byte) error {
-	in, buffer := h.readers.Get().(*reader), h.feeds.Get().(*[]byte)
-	in.tally, in.nowOf = t, -1
-	in.feed.buf = *buffer
-	in.feed.reset(bytes.NewReader(whole))
+	in := h.readers.Get().(*reader)
+	in.tally, in.feed = t, feed{buf: whole}
 	defer func() {
 		in.tally, in.feed = nil, feed{} // the pool must not hold the request
-		h.feeds.Put(buffer)
+		clear(in.records[:])
+		clear(in.keys[:])
 		h.readers.Put(in)
 	}()
 	return in.read(f, contentType)
 }
 
 func (in *reader) read(f Format, contentType string) error {
-	start := in.peekLine()
+	start := in.feed.buf
 	if isForm(contentType, start) {
 		return fail(api.CodeUnsupportedType, "Content-Type",
 			"an HTML form is not taken: send lines `key [n [at]]` with curl -H 'Content-Type: text/plain' --data-binary")
@@ -85,60 +87,75 @@ func (in *reader) read(f Format, contentType string) error {
 	return in.of.service.Verdict(in.tally, end)
 }
 
-// peekLine reads up to the first newline, or as much as fits, and takes nothing.
-func (in *reader) peekLine() []byte {
-	for bytes.IndexByte(in.feed.buf[in.feed.r:in.feed.w], '\n') < 0 && in.feed.more() {
-	}
-	return in.feed.buf[in.feed.r:in.feed.w]
-}
-
-// each counts the records of a body and returns why it did not end well.
+// each counts the records of a body and returns why it did not end well. It reads a block of
+// them, then has the engine look for all keys, then counts one after the other.
 func (in *reader) each(records splitter, parse func([]byte) (h hit, blank bool, rej *service.Rejection)) error {
 	for {
-		record, tooLong, err := records.next()
+		n, end := in.readBlock(records, parse)
+		if err := in.countBlock(in.records[:n]); err != nil {
+			return err
+		}
 		switch {
-		case err == nil:
-		case errors.Is(err, io.EOF):
+		case end == nil:
+		case errors.Is(end, io.EOF):
 			return nil
-		case errors.Is(err, errBrokenJSON):
+		case errors.Is(end, errBrokenJSON):
 			in.tally.Line++
 			in.tally.Reject(rejectBroken)
 			return nil
 		default:
-			return Broken(err, in.of.service.Config().MaxBodyBytes)
+			return Broken(end, in.of.service.Config().MaxBodyBytes)
 		}
+	}
+}
+
+// readBlock reads records until there are block of them, or the body ends.
+func (in *reader) readBlock(records splitter, parse func([]byte) (h hit, blank bool, rej *service.Rejection)) (n int, end error) {
+	for ; n < block; n++ {
+		text, tooLong, err := records.next()
+		if err != nil {
+			return n, err
+		}
+		r := &in.records[n]
+		if tooLong {
+			*r = record{wrong: in.of.tooLong}
+			continue
+		}
+		r.hit, r.blank, r.wrong = parse(text)
+	}
+	return n, nil
+}
+
+// countBlock counts records, in order. It returns an error when no further hit can be counted.
+func (in *reader) countBlock(records []record) error {
+	keys := in.keys[:0]
+	for i := range records {
+		if r := &records[i]; !r.blank && r.wrong == nil {
+			keys = append(keys, r.key)
+		}
+	}
+	in.of.service.Expect(keys)
+	in.now = time.Time{}
+	for i := range records {
+		r := &records[i]
 		in.tally.Line++
 		switch {
-		case in.tally.Refuses():
-			continue
-		case tooLong:
-			in.tally.Reject(in.of.tooLong)
-			continue
-		}
-		h, blank, rej := parse(record)
-		switch {
-		case blank:
-		case rej != nil:
-			in.tally.Reject(rej)
+		case in.tally.Refuses(), r.blank:
+		case r.wrong != nil:
+			in.tally.Reject(r.wrong)
 		default:
-			if err := in.count(h); err != nil {
+			if !r.hasAt {
+				if in.now.IsZero() {
+					in.now = in.of.service.Now()
+				}
+				r.at = in.now
+			}
+			if err := in.of.service.Hit(in.tally, r.at, r.key, r.n); err != nil {
 				return err
 			}
 		}
 	}
+	return nil
 }
 
 var rejectBroken = reject(api.CodeInvalidJSON, "not valid JSON here; the rest of the body was not read")
-
-// count gives one hit to the service. It returns an error when no further
-// hit can be counted.
-func (in *reader) count(h hit) error {
-	at := h.at
-	if !h.hasAt {
-		if in.nowOf != in.feed.reads {
-			in.now, in.nowOf = in.of.service.Now(), in.feed.reads
-		}
-		at = in.now
-	}
-	return in.of.service.Hit(in.tally, at, h.key, h.n)
-}

@@ -19,8 +19,7 @@ var (
 // that a line costs no reflection and no allocation.
 type jsonParser struct {
 	scanner jsonScanner
-	key     []byte // the key's letters when it was written with escapes
-	value   []byte // the same for other strings
+	value   []byte // the letters of a string that was written with escapes; not of a key
 }
 
 // parse reads one object {"key","n","at"}; other fields, and fields given
@@ -105,7 +104,8 @@ func (p *jsonParser) readKey(h *hit) *service.Rejection {
 	if p.scanner.peek() != '"' {
 		return rejectKeyType
 	}
-	key, ok := p.scanner.str(&p.key)
+	var letters []byte // of their own, if there are any: the key outlives the next record
+	key, ok := p.scanner.str(&letters)
 	if !ok {
 		return rejectJSON
 	}

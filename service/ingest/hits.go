@@ -45,6 +45,9 @@ func (s *Service) Hit(t *tally.Tally, at time.Time, key string, n uint64) error 
 	return t.Took(n, outcome, err)
 }
 
+// Expect says which keys Hit will count next: with some dozens of them, each costs less. It counts nothing.
+func (s *Service) Expect(keys []string) { s.parts.Engine.Expect(keys) }
+
 // Verdict ends a request of hits, once all that it has was counted: it is the error of one
 // of which nothing could be counted, or that did not end well, and nil otherwise. end is
 // why no further hit could be read, as an *Error, or counted, as Hit returned it; nil: there was

@@ -1,0 +1,40 @@
+package weir
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weir-counter/weir/window"
+)
+
+// Expect of keys that are there, are new, come twice or can't be keys counts nothing.
+func TestExpect(t *testing.T) {
+	t.Parallel()
+	e := newTestEngine(t, Config{Clock: EventClock})
+	var keys []string
+	for i := range 200 {
+		keys = append(keys, fmt.Sprint("k", i), fmt.Sprint("k", i/2))
+	}
+	keys = append(keys, "", AllKeys)
+	for range 2 {
+		e.Expect(keys)
+		for _, key := range keys[:400] {
+			if outcome, err := e.HitAt(unix(1_700_000_000), key, 1); err != nil || outcome != Counted {
+				t.Fatalf("%s: %v, %v", key, outcome, err)
+			}
+		}
+	}
+	e.Expect(nil)
+	for i := range 200 {
+		want := uint64(2)
+		if i < 100 {
+			want = 6
+		}
+		if c, err := e.Count(fmt.Sprint("k", i), 1e9); err != nil || c != window.Exactly(want) {
+			t.Errorf("k%d: %v, %v", i, c, err)
+		}
+	}
+	if got := e.Stats().Keys; got != 200 {
+		t.Errorf("%d keys", got)
+	}
+}

@@ -1,0 +1,28 @@
+package keyspace
+
+import "slices"
+
+// expectBlock is how many keys Expect looks for together: more would push each other out of
+// the nearest cache.
+const expectBlock = 64
+
+// Expect brings what Hit of these keys will read into the processor's cache. A key that was not
+// hit a moment ago is three cache misses, one after the other: so it touches the
+// buckets of a block of keys, then their entries, and the processor waits for many of them at
+// once.
+func (k *Keyspace) Expect(keys []string) {
+	var tables [expectBlock]*table
+	var hashes [expectBlock]uint64
+	for block := range slices.Chunk(keys, expectBlock) {
+		for i, key := range block {
+			tables[i], hashes[i] = k.partition(key).table.Load(), k.hash(key)
+			tables[i].touch(hashes[i])
+		}
+		for i := range block {
+			tables[i].touchEntry(hashes[i])
+		}
+		for i, key := range block {
+			tables[i].find(hashes[i], key)
+		}
+	}
+}
