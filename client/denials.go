@@ -1,10 +1,12 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -39,6 +41,57 @@ type WhoQuery struct {
 
 // Who asks who is limited now, most denied first: the keys that one server denied.
 func (c *Client) Who(ctx context.Context, q WhoQuery) (Who, error) {
+	return ask[Who](ctx, c, "/v1/limits/who", q.values())
+}
+
+// WhoOfAll is Who of all nodes that the client was given, since each knows what it denied itself: of a key that several denied it has the sum. missing are the
+// errors of those that did not answer; err is set if none did.
+func (c *Client) WhoOfAll(ctx context.Context, q WhoQuery) (who Who, missing []error, err error) {
+	byKey := map[[2]string]int{}
+	for at := range c.nodes.count() {
+		var one Who
+		text, err := c.attempt(ctx, at, request{method: http.MethodGet, path: "/v1/limits/who", query: q.values()})
+		if err == nil {
+			err = decode(text, &one)
+		}
+		if err != nil {
+			missing = append(missing, err)
+			continue
+		}
+		if len(missing) == at {
+			who = Who{At: one.At, WindowSeconds: one.WindowSeconds, Prefix: one.Prefix, Node: one.Node}
+		} else {
+			who.Node = ""
+		}
+		who.Forgotten += one.Forgotten
+		for _, k := range one.Keys {
+			i, known := byKey[[2]string{k.Limit, k.Key}]
+			if !known {
+				byKey[[2]string{k.Limit, k.Key}] = len(who.Keys)
+				who.Keys = append(who.Keys, k)
+				continue
+			}
+			of := &who.Keys[i]
+			of.Denied += k.Denied
+			if k.Since.Before(of.Since.Time) {
+				of.Since = k.Since
+			}
+			if k.Last.After(of.Last.Time) { // it knows best when the key may pass
+				of.Last, of.RetryAfterSeconds = k.Last, k.RetryAfterSeconds
+			}
+		}
+	}
+	if len(missing) == c.nodes.count() {
+		return who, nil, errors.Join(missing...)
+	}
+	slices.SortStableFunc(who.Keys, func(a, b api.LimitedKey) int { return cmp.Compare(b.Denied, a.Denied) })
+	if q.Most > 0 {
+		who.Keys = who.Keys[:min(q.Most, len(who.Keys))]
+	}
+	return who, missing, nil
+}
+
+func (q WhoQuery) values() url.Values {
 	v := url.Values{}
 	if q.Window != 0 {
 		v.Set("window", seconds(q.Window))
@@ -52,5 +105,5 @@ func (c *Client) Who(ctx context.Context, q WhoQuery) (Who, error) {
 	if q.Most != 0 {
 		v.Set("n", strconv.Itoa(q.Most))
 	}
-	return ask[Who](ctx, c, "/v1/limits/who", v)
+	return v
 }

@@ -24,6 +24,8 @@ type (
 	Settled = api.SettleAnswer
 	// Ban is a ban as it is now.
 	Ban = api.BanAnswer
+	// Bans are the keys that are banned.
+	Bans = api.BansAnswer
 	// Unbanned tells of a ban that was lifted.
 	Unbanned = api.UnbanAnswer
 	// Refund is what came of giving admissions back.
@@ -86,6 +88,11 @@ func change[T any](ctx context.Context, c *Client, r request) (answer T, err err
 type Reservation struct {
 	TTL      time.Duration // within which it is settled; 0: a minute
 	GiveBack bool          // what is not settled is given back; else it stays used
+}
+
+// Bans lists the keys that are banned, as the node that is asked knows them: at most n, 1 to 1000, those whose ban ends last first.
+func (c *Client) Bans(ctx context.Context, n int) (Bans, error) {
+	return ask[Bans](ctx, c, "/v1/bans", url.Values{"n": {strconv.Itoa(n)}})
 }
 
 // Reserve takes what a request may need, as Allow does; Settle says how much it did need. The client makes the ID, and so may

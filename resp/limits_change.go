@@ -53,3 +53,60 @@ func (s *session) grant(args [][]byte) error {
 	s.out.Uint(answer.Remaining)
 	return nil
 }
+
+// ban is BAN: the reply is until when, in Unix ms.
+func (s *session) ban(args [][]byte) error {
+	length, err := service.ParseWindow("duration", string(args[3]))
+	if err != nil {
+		return err
+	}
+	answer, err := s.server.service.BanKey(s.ctx, s.caller, string(args[1]), string(args[2]), length)
+	if err != nil {
+		return err
+	}
+	s.out.Int(answer.Until.UnixMilli())
+	return nil
+}
+
+// unban is UNBAN: the reply is 1 if there was a ban.
+func (s *session) unban(args [][]byte) error {
+	answer, err := s.server.service.UnbanKey(s.ctx, s.caller, string(args[1]), string(args[2]))
+	if err != nil {
+		return err
+	}
+	was := int64(0)
+	if answer.Was {
+		was = 1
+	}
+	s.out.Int(was)
+	return nil
+}
+
+// mostBans is how many BANS lists at most, as over HTTP.
+const mostBans = 1000
+
+// bans is BANS: of each ban the limit, the key, and until when, in Unix ms.
+func (s *session) bans(args [][]byte) error {
+	n := uint64(100)
+	switch {
+	case len(args) > 2:
+		return argument.ErrSyntax
+	case len(args) == 2:
+		var err error
+		if n, err = argument.Count(args[1], "n", 1); err != nil {
+			return err
+		}
+	}
+	answer, err := s.server.service.Bans(s.caller, int(min(n, mostBans)))
+	if err != nil {
+		return err
+	}
+	s.out.Array(len(answer.Bans))
+	for _, b := range answer.Bans {
+		s.out.Array(3)
+		s.out.Bulk(b.Name)
+		s.out.Bulk(b.Key)
+		s.out.Int(b.Until.UnixMilli())
+	}
+	return nil
+}

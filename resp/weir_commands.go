@@ -53,6 +53,18 @@ func weirCommands() []*command {
 			arity: -4, first: 2, last: 2, step: 1, flags: writes | waits, run: (*session).grant,
 		},
 		{
+			name: "ban", syntax: "limit key duration", summary: "Has a key denied for a time, whatever it has used.", group: group,
+			arity: 4, first: 2, last: 2, step: 1, flags: writes | waits, run: (*session).ban,
+		},
+		{
+			name: "unban", syntax: "limit key", summary: "Lifts the ban of a key.", group: group,
+			arity: 3, first: 2, last: 2, step: 1, flags: writes | waits, run: (*session).unban,
+		},
+		{
+			name: "bans", syntax: "[n]", summary: "Lists the keys that are banned, 100 by default.", group: group,
+			arity: -1, flags: waits, run: (*session).bans,
+		},
+		{
 			name: "permit", syntax: "key [NAME limit]", summary: "Takes a permit to be one of so many at once.", group: group,
 			arity: -2, first: 1, last: 1, step: 1, flags: writes, run: (*session).takePermit,
 		},

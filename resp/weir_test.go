@@ -137,6 +137,17 @@ func TestSupport(t *testing.T) {
 		RESERVE login:d:x ID r4 -> ["r4" [1 1 0 60000 "login"]]
 		SETTLE r4 5 DEBT -> [0 0]
 		PEEK login:d:x -> [0 0 60000 60000 "login"]
+		BANS -> []
+		BAN login login:b 2h -> 1769868000000
+		BAN login login:e 1h -> 1769864400000
+		PEEK login:b:x -> [0 0 7200000 7200000 "login"]
+		BANS -> [["login" "login:b" 1769868000000] ["login" "login:e" 1769864400000]]
+		BANS 1 -> [["login" "login:b" 1769868000000]]
+		UNBAN login login:b -> 1
+		UNBAN login login:b -> 0
+		BANS 0 -> -ERR invalid_count: n of 0: must be a whole number from 1
+		BAN login login:b soon -> -ERR invalid_window: "soon" is not a duration: write 90s, 5m, 24h, 7d, 1w, 1h30m or a number of seconds
+		BAN nobody login:b 1h -> -ERR unknown_limit: no limit "nobody"; there are login
 		GRANT login login:a 3 -> -ERR syntax error: GRANT limit key n duration
 		GRANT login login:a x 1h -> -ERR invalid_count: n of x: must be a whole number from 0
 		REFUND login:a:x TAKEN soon -> -ERR invalid_time: taken: "soon" is not a time: write RFC 3339 like 2026-01-31T12:00:00Z, or Unix seconds like 1769860800

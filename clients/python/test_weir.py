@@ -210,6 +210,19 @@ class Deciding(unittest.TestCase):
             weir.Client(DOWN).reserve(key, limit)
         self.assertTrue(weir.Client(f"{DOWN},{A}").reserve(unique("over"), limit))
 
+    def test_bans(self):
+        w, key = weir.Client(A, allow_timeout=10), "llm:" + unique("ban")
+        self.assertTrue(w.allow(key, costs={"tokens": 1}))
+        self.assertGreater(w.ban("tpm", key, "2h"), time.time() + 7000)
+        self.assertFalse(w.allow(key, costs={"tokens": 1}))
+        self.assertIn(("tpm", key), [(b.limit, b.key) for b in w.bans(1000)])
+        self.assertTrue(w.unban("tpm", key))
+        self.assertFalse(w.unban("tpm", key))
+        self.assertTrue(w.allow(key, costs={"tokens": 1}))
+        with self.assertRaises(weir.Error) as e:
+            w.ban("nobody", key, "2h")
+        self.assertEqual(e.exception.code, "unknown_limit")
+
     def test_permits(self):
         w, key = weir.Client(A), "jobs:" + unique("permit")
 

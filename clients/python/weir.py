@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple, Union
 from urllib.parse import quote, urlencode, urlsplit
 
-__all__ = ["Client", "Count", "Decision", "Error", "Limit", "PerSecond", "Permit", "Refund", "Reservation", "Settled", "Stats", "Top", "TopKey", "Unavailable"]
+__all__ = ["Ban", "Client", "Count", "Decision", "Error", "Limit", "PerSecond", "Permit", "Refund", "Reservation", "Settled", "Stats", "Top", "TopKey", "Unavailable"]
 
 log = logging.getLogger("weir")  # what keeps hits from being counted is logged here
 
@@ -173,6 +173,15 @@ class Refund:
 
     refunded: int  # by how many more would be allowed
     limits: List[Dict[str, Any]]
+
+
+@dataclass
+class Ban:
+    """A key, as it is counted, that is denied under a limit until a Unix time."""
+
+    limit: str
+    key: str
+    until: float
 
 
 class Permit:
@@ -422,6 +431,19 @@ class Client:
         target = _target("/v1/refund", {"taken": taken})
         answer = _object(self._attempt(self._order()[0], "POST", target, _asked(key, limit, n), _JSON, self._timeout))
         return Refund(answer["refunded"], answer["limits"])
+
+    def ban(self, limit: str, key: str, length: Window) -> float:
+        """Has a key, as it is counted, denied under a policy for so long, whatever it has used, in place of an earlier ban: it may be sent again. It returns
+        until when, in Unix time."""
+        return self._again("POST", _target("/v1/bans", {"limit": limit, "key": key, "for": length}))["until"]
+
+    def unban(self, limit: str, key: str) -> bool:
+        """Lifts the ban of a key; False: there was none. It may be sent again: False then."""
+        return self._again("DELETE", _target("/v1/bans", {"limit": limit, "key": key}))["was"]
+
+    def bans(self, n: int = 100) -> List[Ban]:
+        """The keys that are banned, as the node that is asked knows them: at most n, 1 to 1000, those whose ban ends last first."""
+        return [Ban(b["name"], b["key"], b["until"]) for b in self._again("GET", _target("/v1/bans", {"n": n}))["bans"]]
 
     def acquire(self, key: str, limit: Optional[str] = None) -> Permit:
         """Takes a permit of all policies with max that are for a key, or of the one that limit names. When as many are held as may be it is an Error with

@@ -310,6 +310,21 @@ export class Client {
     return (await this.#nodes.attempt(this.#nodes.order()[0]!, target("/v1/refund", { taken: o.taken }), sent, this.#timeout)) as Refund;
   }
 
+  /** Has a key, as it is counted, denied under a policy for so long ("2h"), whatever it has used, in place of an earlier ban: it may be sent again. */
+  ban(limit: string, key: string, length: string | number): Promise<Ban> {
+    return this.#ask<Ban>("/v1/bans", { limit, key, for: length }, "POST");
+  }
+
+  /** Lifts the ban of a key; false: there was none. It may be sent again: false then. */
+  async unban(limit: string, key: string): Promise<boolean> {
+    return (await this.#ask<{ was: boolean }>("/v1/bans", { limit, key }, "DELETE")).was;
+  }
+
+  /** The keys that are banned, as the node that is asked knows them: at most n, 1 to 1000, those whose ban ends last first. */
+  async bans(n = 100): Promise<Ban[]> {
+    return (await this.#ask<{ bans: Ban[] }>("/v1/bans", { n })).bans;
+  }
+
   /**
    * Takes a permit of all policies with max that are for a key, or of the one that limit names. When as many are held as may be it throws at_once, whose
    * after says in how many ms the first is free if its holder is silent. It is asked once: a permit whose answer was lost is free after its ttl.
@@ -336,6 +351,13 @@ export class Client {
       await sleep(Math.min(Math.max(pause(round), last instanceof WeirError ? last.after : 0), 1000));
     }
   }
+}
+
+/** A key, as it is counted, that is denied under the limit of a name until a time, in Unix seconds. */
+export interface Ban {
+  name: string;
+  key: string;
+  until: number;
 }
 
 interface PermitAnswer {

@@ -181,6 +181,18 @@ test("reserve, settle, refund", async () => {
   assert.ok((await new Client(`${DOWN},${A}`).reserve(unique("over"), { limit })).allowed);
 });
 
+test("bans", async () => {
+  const [w, key, costs] = [new Client(A, { allowTimeout: 10_000 }), "llm:" + unique("ban"), { costs: { tokens: 1 } }];
+  assert.ok((await w.allow(key, costs)).allowed);
+  assert.ok((await w.ban("tpm", key, "2h")).until > Date.now() / 1000 + 7000);
+  assert.ok(!(await w.allow(key, costs)).allowed);
+  assert.ok((await w.bans(1000)).some((b) => b.name === "tpm" && b.key === key));
+  assert.ok(await w.unban("tpm", key));
+  assert.ok(!(await w.unban("tpm", key)));
+  assert.ok((await w.allow(key, costs)).allowed);
+  await assert.rejects(w.ban("nobody", key, "2h"), { code: "unknown_limit" });
+});
+
 test("permits", async () => {
   const [w, key] = [new Client(A), "jobs:" + unique("permit")];
   const acquire = async () => {

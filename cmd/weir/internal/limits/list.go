@@ -51,7 +51,7 @@ here says what is wrong.`,
 	r.Define(cmd)
 	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "window to count decisions in")
 	files.define(cmd)
-	cmd.AddCommand(newCheck(w), newKeys(w), newWho(w), newReset(w), newGrant(w), newBan(w), newUnban(w), newRefund(w), newForget(w), newReplay(w), newImport(w))
+	cmd.AddCommand(newCheck(w), newKeys(w), newWho(w), newReset(w), newGrant(w), newBan(w), newUnban(w), newBans(w), newRefund(w), newForget(w), newReplay(w), newImport(w))
 	return cmd
 }
 
@@ -157,7 +157,8 @@ func newKeys(w *cli.World) *cobra.Command {
 		Short: "List the keys that have used most of a limit",
 		Long: `List the keys that have used most of a limit now, by the share of their burst.
 
-A key at 100 % is denied. Keys that have used nothing are not listed.`,
+A key at 100 % is denied, and so is one that is banned, whatever it has used. Keys that have
+used nothing are not listed; weir limits bans lists all that are banned.`,
 		Example:           "  weir limits keys login",
 		Args:              cli.Args("NAME"),
 		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
@@ -170,7 +171,11 @@ A key at 100 % is denied. Keys that have used nothing are not listed.`,
 			}
 			t.Row("USED", "OF", "SHARE", "RESET", "KEY")
 			for _, k := range keys.Keys {
-				t.Row(fmt.Sprint(k.Used), fmt.Sprint(k.Burst), fmt.Sprintf("%.0f %%", 100*k.Share), cli.WaitText(k.ResetSeconds), cli.KeyText(k.Key))
+				banned := ""
+				if k.BannedSeconds > 0 {
+					banned = "banned for " + cli.WaitText(k.BannedSeconds) + " more"
+				}
+				t.Row(fmt.Sprint(k.Used), fmt.Sprint(k.Burst), fmt.Sprintf("%.0f %%", 100*k.Share), cli.WaitText(k.ResetSeconds), cli.KeyText(k.Key), banned)
 			}
 		}),
 	}

@@ -127,6 +127,35 @@ by a policy with deny_for, banned again. weir limits reset gives the whole burst
 	return cmd
 }
 
+func newBans(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	most := 100
+	cmd := &cobra.Command{
+		Use:   "bans",
+		Short: "List the keys that are banned",
+		Long: `List the keys that are banned, by hand or by a policy with deny_for, as the server knows
+them: those whose ban ends last first.`,
+		Example:           "  weir limits bans",
+		Args:              cli.Args(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Bans, error) {
+			return c.Bans(ctx, most)
+		}, func(t *cli.Table, answer client.Bans) {
+			if len(answer.Bans) == 0 {
+				t.Row("no key is banned now")
+				return
+			}
+			t.Row("UNTIL", "LIMIT", "KEY")
+			for _, b := range answer.Bans {
+				t.Row(b.Until.UTC().Format(time.RFC3339), b.Name, cli.KeyText(b.Key))
+			}
+		}),
+	}
+	r.Define(cmd)
+	cmd.Flags().VarP(cli.Number(&most), "top", "n", "how many keys to list, 1 to 1000")
+	return cmd
+}
+
 func newRefund(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	n := 1

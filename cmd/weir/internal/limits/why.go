@@ -136,7 +136,8 @@ func newWho(w *cli.World) *cobra.Command {
 		Short: "List who is limited now, most denied first",
 		Long: `List the keys that a server denied within the window, for each limit, those of limits
 that requests bring along too. DENIED counts from the first denial that no pause of 5
-minutes came after. In a cluster each node lists what it denied itself.`,
+minutes came after. Each node of a cluster knows what it denied itself: name all with
+--server a,b,c, and DENIED is the sum.`,
 		Example:           "  weir limits who\n  weir limits who --prefix login: --limit login",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -145,9 +146,12 @@ minutes came after. In a cluster each node lists what it denied itself.`,
 			if err != nil {
 				return err
 			}
-			who, err := c.Who(cmd.Context(), q)
+			who, missing, err := c.WhoOfAll(cmd.Context(), q)
 			if err != nil {
 				return err
+			}
+			for _, without := range missing {
+				fmt.Fprintf(w.Stderr, "warning: what one server denied is missing: %v\n", without)
 			}
 			return r.Print(w.Stdout, who, func(t *cli.Table) {
 				if len(who.Keys) == 0 {
