@@ -26,7 +26,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster regions build image test race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures
+.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,10 +48,18 @@ image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; ne
 
 # Tests of clusters wait for elections more than they compute: more of them than processors
 # run side by side, and more packages while others are compiled. Those that take longest begin first.
+# The other modules' tests wait for programs more than they compute: they run side by side.
 test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-tmux need-promtool need-chromium need-web need-postgres need-mariadb ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
 	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./journal ./cmd/weir ./node ./...
+	@$(MAKE) --no-print-directory -j 3 test-netns test-bench test-browser
+
+test-netns: need-go
 	$(GO) vet -tags netns ./cmd/weir
+
+test-bench: need-go
 	cd bench && $(GO) test -vet=all -timeout 10m ./...
+
+test-browser: need-go need-chromium need-web
 	cd web/browser && $(GO) test -mod=mod -vet=all -run 'TestPages$$|TestReports$$' -timeout 5m ./...
 
 web: need-node need-web ## Build the dashboard: web/dist from web/src, to be committed
@@ -107,7 +115,7 @@ sim-leased: need-go ## Simulate the grants of leased limits in a world that fail
 	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h -v ./limit/grant -args -sim.seeds $(LEASED_SEEDS) -sim.first $(FIRST)
 
 soak: need-go ## The long tests: leaks, settings, simulation, kills, clusters under faults; ROUNDS (50) scales them all
-	$(GO) test -run 'TestSoak$$' -count 1 $(VERBOSE) -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
+	$(GO) test -run 'TestSoak$$|TestSmallDisk$$' -count 1 $(VERBOSE) -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
 	$(GO) test -run 'TestSettings$$|TestFreshOverHTTP' -count 1 -timeout 6h ./cmd/weir -args -settings.seeds $(ROUNDS) -fresh-rounds $$(( $(ROUNDS) * 30 ))
 	$(GO) test -run 'TestDamage$$|TestFreshReads' -count 1 -timeout 6h ./journal -args -damages $$(( $(ROUNDS) * 60 )) -fresh.rounds $$(( $(ROUNDS) * 30 ))
 	$(GO) test -run 'TestNeverOver$$' -count 1 -timeout 6h ./cluster/strict -args -brute.rounds $(ROUNDS)

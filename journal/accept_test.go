@@ -62,7 +62,7 @@ func TestSmallDiskGoesOn(t *testing.T) {
 	cfg.MaxBytes, cfg.SnapshotBytes = minMaxBytes, 1<<30
 	run := startSmall(t, cfg)
 	hits := uint64(0)
-	for i := int64(0); run.j.Stats().Bytes < 3*minMaxBytes; i++ {
+	for i := int64(0); run.j.Stats().Bytes < 3*minMaxBytes/2; i++ {
 		for k := range 500 {
 			run.hitWhenTaken(fmt.Sprintf("%0400d", k), 1_000_000+i)
 			hits++

@@ -58,7 +58,7 @@ func measure(ctx context.Context, lines io.Writer, weir string, rounds int) (err
 			return err
 		}
 	}
-	if err := executeIn(ctx, "accuracy", lines, built("accuracy"), "-test.run=TestError|TestWeirBounds", "-test.v"); err != nil {
+	if err := executeIn(ctx, "accuracy", lines, built("accuracy"), "-test.run=TestError|TestWeirBounds", "-test.v", "-designs"); err != nil {
 		return err
 	}
 	for _, command := range [][]string{{"memory"}, {"sparse"}, {"http", "-weir", weir}, {"replaylog", "-weir", weir}} {

@@ -19,15 +19,16 @@ var (
 type fault struct {
 	name string
 	do   func(c *processes, i int)
+	long bool // only where rounds are asked for
 }
 
-var killAndRestart = fault{"kill -9 and restart", func(c *processes, i int) {
+var killAndRestart = fault{name: "kill -9 and restart", do: func(c *processes, i int) {
 	c.kill(i)
 	<-time.After(time.Second)
 	c.start(i)
 }}
 
-var stopAndGoOn = fault{"stopped for 4 s (SIGSTOP)", func(c *processes, i int) {
+var stopAndGoOn = fault{name: "stopped for 4 s (SIGSTOP)", do: func(c *processes, i int) {
 	p := c.nodes[i].Load()
 	p.signal(c.t, syscall.SIGSTOP)
 	<-time.After(4 * time.Second)
@@ -36,7 +37,7 @@ var stopAndGoOn = fault{"stopped for 4 s (SIGSTOP)", func(c *processes, i int) {
 
 // faults are those of TestClusterCrash.
 var faults = []fault{
-	{"restart of all, one after the other", func(c *processes, i int) {
+	{name: "restart of all, one after the other", long: true, do: func(c *processes, i int) {
 		for k := range c.nodes {
 			next := (i + k) % len(c.nodes)
 			c.stop(next)
@@ -45,12 +46,12 @@ var faults = []fault{
 		}
 	}},
 	killAndRestart,
-	{"cut off for 6 s", func(c *processes, i int) {
+	{name: "cut off for 6 s", do: func(c *processes, i int) {
 		c.network.Cut(c.name(i), true)
 		<-time.After(6 * time.Second)
 		c.network.Cut(c.name(i), false)
 	}},
-	{"killed and replaced by an empty one", func(c *processes, i int) {
+	{name: "killed and replaced by an empty one", do: func(c *processes, i int) {
 		c.kill(i)
 		c.empty(i)
 		<-time.After(time.Second) // until the other two are one without it
@@ -60,13 +61,15 @@ var faults = []fault{
 }
 
 // inPair are the faults of one of two tests, 0 or 1, that go through them together unless
-// rounds of all are asked for.
+// rounds of all are asked for. The long ones are left out then.
 func inPair(faults []fault, test int) (own []fault) {
 	if *clusterRounds > 0 {
 		return faults
 	}
 	for i := test; i < len(faults); i += 2 {
-		own = append(own, faults[i])
+		if !faults[i].long {
+			own = append(own, faults[i])
+		}
 	}
 	return own
 }

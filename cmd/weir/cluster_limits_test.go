@@ -200,7 +200,7 @@ func TestClusterCrashOfLimits(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	c.converge("start")
-	cut := fault{"cut off for 3 s", func(c *processes, i int) {
+	cut := fault{name: "cut off for 3 s", do: func(c *processes, i int) {
 		c.network.Cut(c.name(i), true)
 		<-time.After(3 * time.Second)
 		c.network.Cut(c.name(i), false)

@@ -52,15 +52,15 @@ func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, []fault)
 // faults are those that this kernel can do.
 func (n *namespaces) faults() []fault {
 	faults := []fault{killAndRestart, stopAndGoOn, n.linkDown(6 * time.Second), n.linkDown(20 * time.Second),
-		{"nothing arrives at it for 6 s", n.loss(true, false)},
-		{"nothing arrives from it for 6 s", n.loss(false, true)},
+		{name: "nothing arrives at it for 6 s", do: n.loss(true, false)},
+		{name: "nothing arrives from it for 6 s", do: n.loss(false, true)},
 	}
 	for _, link := range []struct{ name, discipline string }{
 		{"50 ms away, and 5 % of packets lost", farAway},
 		{"a link of 2 Mbit/s", narrow},
 	} {
 		if n.has(link.discipline) {
-			faults = append(faults, fault{link.name, n.shaped(link.name, link.discipline)})
+			faults = append(faults, fault{name: link.name, do: n.shaped(link.name, link.discipline)})
 		} else {
 			n.t.Logf("LEFT OUT, as this kernel can't do it (tc qdisc %s): %s", link.discipline, link.name)
 		}
@@ -69,7 +69,7 @@ func (n *namespaces) faults() []fault {
 }
 
 func (n *namespaces) linkDown(d time.Duration) fault {
-	return fault{fmt.Sprint("link down for ", d), func(c *processes, i int) {
+	return fault{name: fmt.Sprint("link down for ", d), do: func(c *processes, i int) {
 		n.Cut(c.name(i), true)
 		<-time.After(d)
 		n.Cut(c.name(i), false)

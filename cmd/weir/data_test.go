@@ -71,20 +71,22 @@ func TestDamage(t *testing.T) {
 	serveOnce(t, dir, func(server string) { wantCounted(t, server, "a", "0") }, "--accept-damage")
 }
 
-// A flood of more new keys than a small disk keeps at once: each request is counted or
-// refused, and what was counted is there after a restart.
+// A flood of new keys, with -soak.rounds of make soak more than a small disk keeps at once: each
+// request is counted or refused, and what was counted is there after a restart. (TestJournalFull
+// fills a disk in make test.)
 func TestSmallDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var counted, refused uint64
 	flags := []string{"--max-disk", "57MiB"}
+	flood := min(uint64(*soakRounds)*2_000, 400_000) // hits
 	serveOnce(t, dir, func(server string) {
 		c, err := client.New(server, client.Options{Retries: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		hits := make([]client.Hit, 10_000)
-		for i := 0; counted < 400_000 && refused < 2000; i++ {
+		for i := 0; counted < flood && refused < flood/200; i++ {
 			for k := range hits {
 				hits[k].Key = fmt.Sprintf("%0100d", i*len(hits)+k)
 			}
@@ -99,8 +101,8 @@ func TestSmallDisk(t *testing.T) {
 			}
 		}
 	}, flags...)
-	if counted < 100_000 {
-		t.Errorf("%d hits were counted, %d requests refused", counted, refused)
+	if counted == 0 {
+		t.Errorf("nothing was counted, %d requests refused", refused)
 	}
 	serveOnce(t, dir, func(server string) { wantCounted(t, server, "*", fmt.Sprint(counted)) }, flags...)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 300, "how many simulations TestSimulation runs")
+	simSeeds = flag.Int("sim.seeds", 120, "how many simulations TestSimulation runs")
 	simFirst = flag.Uint64("sim.first", 0, "seed of the first one")
 	simTrace = flag.String("sim.trace", "", "file for the trace of the first one")
 )
