@@ -102,6 +102,9 @@ type (
 	Region = api.Region
 	// RegionLink is a link by which a region pulls digests.
 	RegionLink = api.RegionLink
+
+	// RegionPull is what one other region has pulled from a node.
+	RegionPull = api.RegionPull
 	// RegionCount is the part of one region in a count.
 	RegionCount = api.RegionCount
 

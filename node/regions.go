@@ -27,6 +27,8 @@ type Regions struct {
 	Region string
 	// Links are the regions to pull from, NAME=URL each.
 	Links []string
+	// Keys are prefixes of the keys that it tells the other regions. None: all keys.
+	Keys []string
 	// Every is the time between digests. 0: 1 s.
 	Every time.Duration
 	// Memory is the budget of the windows of each other region, in bytes. 0: 256 MiB.
@@ -47,7 +49,7 @@ type Regions struct {
 // config is what package region needs of it.
 func (cfg *Config) regionConfig() (region.Config, error) {
 	from := &cfg.Regions
-	to := region.Config{Name: from.Region, Every: from.Every, Memory: from.Memory, LogBytes: from.LogBytes, Alone: !cfg.clustered(), Logger: cfg.Logger}
+	to := region.Config{Name: from.Region, Keys: from.Keys, Every: from.Every, Memory: from.Memory, LogBytes: from.LogBytes, Alone: !cfg.clustered(), Logger: cfg.Logger}
 	for _, one := range from.Links {
 		name, at, _ := strings.Cut(one, "=")
 		u, err := url.Parse(at)
@@ -174,7 +176,10 @@ func (a regions) Regions() (list []backend.Region) {
 	for _, s := range a.of.Regions() {
 		one := backend.Region{
 			Name: s.Name, Own: s.Own, Linked: s.Linked, Gone: s.Gone, Known: s.Started, Base: s.Base, Epoch: s.Epoch, Digest: s.Seq, AsOf: s.AsOf, Every: s.Every,
-			Heard: s.Heard, Lag: s.Lag, Behind: s.Behind, Bytes: s.Bytes, Wrong: s.Wrong,
+			Heard: s.Heard, Lag: s.Lag, Behind: s.Behind, Bytes: s.Bytes, Wrong: s.Wrong, Keys: s.Keys,
+		}
+		if len(s.Keys) > 0 && !s.Own {
+			one.Tells, one.TellsAll = s.Keys.Tells, s.Keys.TellsAll
 		}
 		if !s.AsOf.IsZero() {
 			one.Age = time.Since(s.AsOf)
@@ -190,6 +195,13 @@ func (a regions) Regions() (list []backend.Region) {
 func (a regions) Links() (list []backend.RegionLink) {
 	for _, l := range a.of.Links() {
 		list = append(list, backend.RegionLink(l))
+	}
+	return list
+}
+
+func (a regions) Pulls() (list []backend.RegionPull) {
+	for _, p := range a.of.Pulls() {
+		list = append(list, backend.RegionPull(p))
 	}
 	return list
 }

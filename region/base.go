@@ -243,7 +243,9 @@ func (r *Region) since(ctx context.Context, t *tail.Flushes, upTo uint64, stored
 				if at := has[b.Partition][p.Origin]; p.Epoch < at.Epoch || p.Epoch == at.Epoch && b.Seq <= at.Seq {
 					continue
 				}
-				then[b.Partition] = append(then[b.Partition], b)
+				if b = r.tell(b); len(b.Entries) > 0 {
+					then[b.Partition] = append(then[b.Partition], b)
+				}
 			}
 		}
 		return nil
@@ -271,7 +273,7 @@ func (r *Region) writeStates(ctx context.Context, b *bases, stored []*record.Sna
 			if err != nil {
 				return err
 			}
-			if err := side.LoadHits(partition, state); err != nil {
+			if err := r.loadTold(side, partition, state); err != nil {
 				return fmt.Errorf("snapshot of partition %d: %w", partition, err)
 			}
 		}
@@ -288,6 +290,19 @@ func (r *Region) writeStates(ctx context.Context, b *bases, stored []*record.Sna
 		side.Release(partition)
 	}
 	return nil
+}
+
+// loadTold loads what the region tells of a state.
+func (r *Region) loadTold(side replication.Engine, partition int, state []byte) error {
+	if len(r.cfg.Keys) == 0 {
+		return side.LoadHits(partition, state)
+	}
+	of, err := replication.ReadContent(state)
+	if err != nil {
+		return err
+	}
+	side.MergeEvicted(partition, of.Evicted)
+	return side.MergeWindows(partition, record.OnlyWindows(of.Keys, r.cfg.Keys.Tells))
 }
 
 // errRound is why a base is begun again.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -21,6 +22,10 @@ type Config struct {
 
 	// Alone says that no other node shares the journal.
 	Alone bool
+
+	// Keys are prefixes of the keys that this region tells the others, 1 to 512 bytes each, at most 16; what limits count of themselves
+	// it tells in any case. None: all keys. The same on all nodes of a region; others begin a new epoch of its digests.
+	Keys digest.Keys
 
 	// Every is the time between digests, 100 ms to 1 min, whole ms. 0: 1 s.
 	Every time.Duration
@@ -94,6 +99,14 @@ func (cfg Config) Validate(engine weir.Config) error {
 			return settings.Invalid("Links", fmt.Sprintf("two links to region %s: give one, to an address that reaches any of its nodes", l.Region))
 		}
 		names[l.Region] = true
+	}
+	if len(cfg.Keys) > digest.MaxKeys {
+		return settings.Invalid("Keys", fmt.Sprintf("%d prefixes of keys: at most %d", len(cfg.Keys), digest.MaxKeys))
+	}
+	for _, prefix := range cfg.Keys {
+		if prefix == "" || len(prefix) > weir.MaxKeyBytes || strings.Contains(prefix, weir.AllKeys) {
+			return settings.Invalid("Keys", fmt.Sprintf("%q: write how keys begin that other regions are to know, 1 to %d bytes without %s, for example api:", prefix, weir.MaxKeyBytes, weir.AllKeys))
+		}
 	}
 	if err := settings.CheckDurations(settings.Duration{Field: "Every", Value: cfg.Every, Low: 100 * time.Millisecond, High: time.Minute}); err != nil {
 		return err

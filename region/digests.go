@@ -3,6 +3,7 @@ package region
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/weir-counter/weir/journal"
@@ -61,10 +62,18 @@ func (r *Region) digestTo(ctx context.Context, upTo uint64, asOf time.Time, late
 func (r *Region) addFlush(flush []record.Part) error {
 	for _, p := range flush {
 		for _, b := range p.Batches {
-			r.sum.Add(b)
+			r.sum.Add(r.tell(b))
 		}
 	}
 	return nil
+}
+
+// tell is what the region tells others of a batch.
+func (r *Region) tell(b record.Batch) record.Batch {
+	if len(r.cfg.Keys) == 0 {
+		return b
+	}
+	return b.Only(r.cfg.Keys.Tells)
 }
 
 // resume finds out where the log's last digest of this region left off, and tells whether one can go on there.
@@ -73,7 +82,7 @@ func (r *Region) resume() bool {
 	if own == nil || own.Gone || own.Note == nil || own.ID.Before(r.foreign) {
 		return false
 	}
-	if n := own.Note; n.Journal != r.journal.ID() || n.Partitions != r.engine.Partitions || n.Retention != r.engine.Retention {
+	if n := own.Note; n.Journal != r.journal.ID() || n.Partitions != r.engine.Partitions || n.Retention != r.engine.Retention || !slices.Equal(n.Keys, r.cfg.Keys) {
 		return false
 	}
 	r.tail, r.sum, r.after = tail.NewFlushes(own.Note.At), digest.NewSum(r.engine.Partitions), own.ID
@@ -101,7 +110,7 @@ func (r *Region) cut(asOf time.Time, late []replica.OriginStatus) [][]byte {
 // note is that of a digest or base which reaches to where the tail is.
 func (r *Region) note(late []replica.OriginStatus) digest.Note {
 	n := digest.Note{
-		Journal: r.journal.ID(), Partitions: r.engine.Partitions, Retention: r.engine.Retention, Every: r.cfg.Every, At: r.tail.Position(),
+		Journal: r.journal.ID(), Partitions: r.engine.Partitions, Retention: r.engine.Retention, Every: r.cfg.Every, At: r.tail.Position(), Keys: r.cfg.Keys,
 	}
 	for _, l := range late {
 		n.Late = append(n.Late, digest.Late{Node: l.Node, Since: l.AsOf.UnixMilli()})

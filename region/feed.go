@@ -39,6 +39,8 @@ func (r *Region) Feed(ctx context.Context, as, have, begun string, send func(fra
 	if r.figures.feeds.Add(1) > maxFeeds {
 		return ErrFull
 	}
+	f.pull = r.figures.pulls.begin(as)
+	defer f.pull.now.Add(-1)
 	f.begin()
 	began := time.Now()
 	flushed := began
@@ -48,6 +50,7 @@ func (r *Region) Feed(ctx context.Context, as, have, begun string, send func(fra
 		f.twiceOfFeed(began)
 		r.mu.Unlock()
 		for f.at < next {
+			f.pull.behind.Store(next - f.at)
 			if err := f.one(ctx); err != nil {
 				return err
 			}
@@ -66,6 +69,7 @@ func (r *Region) Feed(ctx context.Context, as, have, begun string, send func(fra
 		if err := flush(); err != nil {
 			return err
 		}
+		f.pull.behind.Store(0)
 		flushed = time.Now()
 		alive := time.NewTimer(link.KeepAlive)
 		select {
@@ -87,6 +91,7 @@ func (r *Region) Feed(ctx context.Context, as, have, begun string, send func(fra
 type feed struct {
 	r      *Region
 	as     string
+	pull   *pull     // nil: it is a simulation's
 	own    digest.ID // what it has of itself
 	sent   map[string]digest.ID
 	begun  map[string][]digest.Begun // bases of which it has the first pieces
@@ -258,6 +263,9 @@ func (f *feed) flush() error {
 		return nil
 	}
 	f.r.figures.sent.Add(uint64(len(f.frames)))
+	if f.pull != nil {
+		f.pull.add(len(f.frames))
+	}
 	err := f.send(f.frames)
 	f.frames = f.frames[:0]
 	return err

@@ -131,13 +131,13 @@ type builder struct {
 // linkState is a link as it runs.
 type linkState struct {
 	Link
+	traffic // that came
 	number  int
 	running atomic.Bool // it is connected
 
 	mu      sync.Mutex
 	failure string // why it is not; "": it is
 	since   time.Time
-	bytes   uint64
 	tries   uint64
 }
 
@@ -248,9 +248,7 @@ func (r *Region) pullOnce(ctx context.Context, l *linkState) error {
 		if err != nil {
 			return err
 		}
-		l.mu.Lock()
-		l.bytes += uint64(len(data)) + link.FrameBytes
-		l.mu.Unlock()
+		l.add(len(data) + link.FrameBytes)
 		if len(data) == 0 {
 			continue // it is alive
 		}

@@ -139,7 +139,7 @@ func newRegion(cfg Config, j Journal, log store, engine weir.Config) *Region {
 	}
 	r.node = r.now().UTC().Format("150405.000") + "-" + rand.Text()[:4]
 	for i, l := range cfg.Links {
-		r.links = append(r.links, &linkState{Link: l, number: i})
+		r.links = append(r.links, &linkState{Link: l, number: i, traffic: newTraffic()})
 	}
 	return r
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/region/digest"
 )
 
 // simRegion is a region of two nodes.
@@ -19,6 +20,7 @@ type simRegion struct {
 	log     *simStore
 	nodes   [2]*Region
 	links   []*simLink
+	keys    digest.Keys // that it tells
 }
 
 // simLink is what one region pulls from another.
@@ -38,7 +40,8 @@ type simWorld struct {
 	regions []*simRegion
 	keys    [simPartitions][]string
 	clock   time.Time
-	pieces  int // bytes of a base's piece
+	pieces  int  // bytes of a base's piece
+	choosy  bool // the first region tells some keys alone
 }
 
 // nameKeys finds keys of each partition.
@@ -65,6 +68,9 @@ const (
 func (w *simWorld) build(n, shape int) {
 	for i := range n {
 		r := &simRegion{name: string(rune('a' + i)), journal: newSimJournal(w)}
+		if w.choosy && i == 0 {
+			r.keys = digest.Keys{"k1", "k2"}
+		}
 		r.log = &simStore{w: w, region: i, first: 1}
 		for j := range n {
 			ring, star, mesh := j == (i+1)%n, i == 0 || j == 0, true
@@ -83,7 +89,7 @@ func (w *simWorld) build(n, shape int) {
 // restart begins the life of a node.
 func (w *simWorld) restart(region, node int) {
 	r := w.regions[region]
-	cfg := Config{Name: r.name, Memory: simPartitions * 64 << 10, LogBytes: 1}.WithDefaults()
+	cfg := Config{Name: r.name, Keys: r.keys, Memory: simPartitions * 64 << 10, LogBytes: 1}.WithDefaults()
 	for _, l := range r.links {
 		cfg.Links = append(cfg.Links, Link{Region: string(rune('a' + l.from))})
 	}

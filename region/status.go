@@ -17,6 +17,7 @@ import (
 type figures struct {
 	feeds atomic.Int64  // other regions that pull from this node now
 	sent  atomic.Uint64 // bytes to them
+	pulls pulls
 
 	mu      sync.Mutex
 	failure string // why nothing is written or read; "": it is
@@ -49,6 +50,7 @@ type Status struct {
 	Heard   time.Duration // since its last digest came; 0 with Epoch 0
 	Lag     time.Duration // from AsOf of its last digest until that came, by this node's clock
 	Late    []digest.Late // nodes of it that are late
+	Keys    digest.Keys   // that it tells
 	Behind  bool          // nothing of it came lately, or what came is old
 	Base    bool          // a base of it is on its way
 	Bytes   uint64        // of its messages since the start
@@ -79,7 +81,7 @@ func (r *Region) Regions() []Status {
 			s.AsOf, s.Heard = time.UnixMilli(is.at), now.Sub(is.heard)
 		}
 		if is.note != nil {
-			s.Every, s.Late = is.note.Every, is.note.Late
+			s.Every, s.Late, s.Keys = is.note.Every, is.note.Late, is.note.Keys
 		}
 		if s.AsOf.After(now) {
 			s.AsOf = now
@@ -103,6 +105,7 @@ type LinkStatus struct {
 	Why     string        // it is not up
 	For     time.Duration // that it is, or is not
 	Bytes   uint64        // that came since the start
+	Rate    float64       // of the last 10 s, bytes per second
 	Retries uint64
 }
 
@@ -111,7 +114,7 @@ func (r *Region) Links() (list []LinkStatus) {
 	now := time.Now()
 	for _, l := range r.links {
 		l.mu.Lock()
-		s := LinkStatus{Region: l.Region, URL: l.URL, Up: l.running.Load(), Why: l.failure, Bytes: l.bytes, Retries: l.tries}
+		s := LinkStatus{Region: l.Region, URL: l.URL, Up: l.running.Load(), Why: l.failure, Bytes: l.total.Load(), Rate: l.rate(), Retries: l.tries}
 		if !l.since.IsZero() {
 			s.For = now.Sub(l.since)
 		}

@@ -232,6 +232,9 @@ func (s *session) fields(n int, of *api.Freshness) {
 	if len(of.Late) > 0 {
 		n++
 	}
+	if len(of.Untold) > 0 {
+		n++
+	}
 	if s.out.V3() {
 		s.out.Map(n)
 	} else {
@@ -246,16 +249,22 @@ func (s *session) field(name string) {
 	}
 }
 
-// writeFreshness writes as_of, in milliseconds of the Unix epoch, and who is late.
+// writeFreshness writes as_of, in milliseconds of the Unix epoch, who is late, and who does not tell.
 func (s *session) writeFreshness(f *api.Freshness) {
 	s.field("as_of")
 	s.out.Int(f.AsOf.UnixMilli())
-	if len(f.Late) == 0 {
-		return
+	if len(f.Late) > 0 {
+		s.field("late")
+		s.out.Array(len(f.Late))
+		for _, l := range f.Late {
+			s.out.Bulk(l.Node)
+		}
 	}
-	s.field("late")
-	s.out.Array(len(f.Late))
-	for _, l := range f.Late {
-		s.out.Bulk(l.Node)
+	if len(f.Untold) > 0 {
+		s.field("untold")
+		s.out.Array(len(f.Untold))
+		for _, region := range f.Untold {
+			s.out.Bulk(region)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ func (f *serveFlags) defineRegions(cmd *cobra.Command) {
 	r.Every, r.Memory, r.LogBytes = defaults.Every, defaults.Memory, defaults.LogBytes
 	flags.StringVar(&r.Region, "region", "", "name of the region that this server, or its cluster, counts for (docs/regions.md)")
 	flags.StringArrayVar(&r.Links, "link", nil, "region to pull counts from, NAME=URL of its HTTP door; may be repeated")
+	flags.StringArrayVar(&r.Keys, "region-keys", nil, "how keys begin that this region tells the others, for example api: (may be repeated; default: it tells all keys)")
 	flags.StringVar(&r.TokenFile, "link-token-file", "", "file with the token that links show, or lines of a region's name and its token; role read for all keys")
 	flags.StringVar(&r.CA, "link-ca", "", "PEM file of the authorities of the other regions' certificates (default: the system's)")
 	flags.StringVar(&r.Cert, "link-cert", "", "PEM file of a certificate to show them")
@@ -72,12 +74,28 @@ func printRegions(t *cli.Table, a client.Regions) {
 		}
 		t.Row(r.Region, regionState(r), asOf, lag, heard, fmt.Sprint(r.Digest), units.FormatSize(int64(r.Bytes)), audit)
 	}
-	if len(a.Links) == 0 {
+	printLinks(t, a.Links)
+	if len(a.Pulls) == 0 {
 		return
 	}
 	t.Row()
-	t.Row("LINK", "URL", "STATE", "FOR", "BYTES", "RETRIES")
-	for _, l := range a.Links {
+	t.Row("PULLS FROM HERE", "STATE", "BYTES", "OUT", "BEHIND")
+	for _, p := range a.Pulls {
+		state := "now"
+		if !p.Now {
+			state = "no more"
+		}
+		t.Row(p.Region, state, units.FormatSize(int64(p.Bytes)), units.FormatSize(int64(p.PerS))+"/s", fmt.Sprintf("%d messages", p.Behind))
+	}
+}
+
+func printLinks(t *cli.Table, links []client.RegionLink) {
+	if len(links) == 0 {
+		return
+	}
+	t.Row()
+	t.Row("LINK", "URL", "STATE", "FOR", "BYTES", "IN", "RETRIES")
+	for _, l := range links {
 		state := "up"
 		switch {
 		case !l.Up && l.Why != "":
@@ -85,7 +103,7 @@ func printRegions(t *cli.Table, a client.Regions) {
 		case !l.Up:
 			state = "not of this node"
 		}
-		t.Row(l.Region, l.URL, state, ago(l.ForS), units.FormatSize(int64(l.Bytes)), fmt.Sprint(l.Retries))
+		t.Row(l.Region, l.URL, state, ago(l.ForS), units.FormatSize(int64(l.Bytes)), units.FormatSize(int64(l.PerS))+"/s", fmt.Sprint(l.Retries))
 	}
 }
 
@@ -103,6 +121,8 @@ func regionState(r client.Region) string {
 		return fmt.Sprintf("%d of its nodes LATE", len(r.Nodes))
 	case r.Base:
 		return "its state is coming"
+	case len(r.Keys) > 0:
+		return "here, keys " + strings.Join(r.Keys, "* ") + "* alone"
 	case r.Linked:
 		return "here"
 	}

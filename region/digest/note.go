@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"time"
 
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/tail"
@@ -14,12 +15,13 @@ import (
 // Note is what a digest says beside hits. Its bytes, numbers as unsigned varints:
 //
 //	byte 0     'N'
-//	byte 1     version, 1
+//	byte 1     version: 1, or 2 with keys
 //	8 bytes    identity of the region's journal, little endian
 //	           partitions; retention in seconds; ms between digests
 //	           position in the journal (package flushes)
 //	           nodes of the region that are late: how many, then each: length of the name, name; ms of
 //	           Unix time up to which its hits are in
+//	           version 2: prefixes of the keys that the region tells: how many, then each as its length, its bytes
 //	last 4     CRC-32C of all bytes before, little endian
 type Note struct {
 	Journal    uint64
@@ -28,6 +30,7 @@ type Note struct {
 	Every      time.Duration // between digests
 	At         tail.FlushPosition
 	Late       []Late
+	Keys       Keys // that the region tells
 }
 
 // Late is a node of the region whose newer hits may be missing.
@@ -38,13 +41,20 @@ type Late struct {
 
 const (
 	noteMagic   = 'N'
-	noteVersion = 1
+	plainNote   = 1
+	noteVersion = 2
 	maxLate     = 1000
+
+	// MaxKeys bounds the prefixes of a region's Keys.
+	MaxKeys = 16
 )
 
 // Encode is the bytes of the note. Of more than a thousand late nodes it names the first.
 func (n Note) Encode() []byte {
-	b := []byte{noteMagic, noteVersion}
+	b := []byte{noteMagic, plainNote}
+	if len(n.Keys) > 0 { // else older builds read it
+		b[1] = noteVersion
+	}
 	b = binary.LittleEndian.AppendUint64(b, n.Journal)
 	b = binary.AppendUvarint(b, uint64(n.Partitions))
 	b = binary.AppendUvarint(b, uint64(n.Retention/time.Second))
@@ -56,6 +66,12 @@ func (n Note) Encode() []byte {
 		b = wire.AppendText(b, l.Node)
 		b = binary.AppendUvarint(b, uint64(max(0, l.Since)))
 	}
+	if len(n.Keys) > 0 {
+		b = binary.AppendUvarint(b, uint64(len(n.Keys)))
+		for _, prefix := range n.Keys {
+			b = wire.AppendText(b, prefix)
+		}
+	}
 	return wire.Seal(b, 0)
 }
 
@@ -65,8 +81,8 @@ func DecodeNote(data []byte) (n Note, err error) {
 	if err != nil {
 		return n, fmt.Errorf("%w: note of a digest: %w", record.ErrDamaged, err)
 	}
-	if version != noteVersion {
-		return n, fmt.Errorf("a digest's note in version %d: this build reads version %d: run a newer Weir here", version, noteVersion)
+	if version != noteVersion && version != plainNote {
+		return n, fmt.Errorf("a digest's note in version %d: this build reads up to version %d: run a newer Weir here", version, noteVersion)
 	}
 	n.Journal = r.Uint64()
 	n.Partitions = int(r.AtMost(record.MaxPartitions))
@@ -75,6 +91,11 @@ func DecodeNote(data []byte) (n Note, err error) {
 	n.At = tail.ReadFlushPosition(&r)
 	for range r.AtMost(maxLate) {
 		n.Late = append(n.Late, Late{r.Text(record.MaxNodeBytes), int64(r.AtMost(1 << 60))})
+	}
+	if version == noteVersion {
+		for range r.AtMost(MaxKeys) {
+			n.Keys = append(n.Keys, r.Text(weir.MaxKeyBytes))
+		}
 	}
 	if !r.Done() || n.Partitions == 0 || n.Retention == 0 || n.Every == 0 {
 		return n, fmt.Errorf("%w: note of a digest: its checksum is right, its content is not", record.ErrDamaged)

@@ -134,6 +134,10 @@ func TestNotesAndPieces(t *testing.T) {
 	if err != nil || fmt.Sprint(back) != fmt.Sprint(note) {
 		t.Errorf("%v, %v", back, err)
 	}
+	note.Keys = Keys{"api:", "user:"}
+	if back, err = DecodeNote(note.Encode()); err != nil || fmt.Sprint(back) != fmt.Sprint(note) {
+		t.Errorf("%v, %v", back, err)
+	}
 	state := make([]byte, 2*PieceBytes+5)
 	pieces := Pieces(3, 7, 70, state, PieceBytes)
 	size := 0

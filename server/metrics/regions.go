@@ -8,10 +8,11 @@ import (
 
 // regionCollector says of each region how much of it is counted here. There are as many series as regions and links.
 type regionCollector struct {
-	regions                                   backend.Regions
-	late, age, lag, bytes, wrong, digest      *prometheus.Desc
-	up, received, retries                     *prometheus.Desc
-	owner, feeds, sent, damaged, unread, lost *prometheus.Desc
+	regions                              backend.Regions
+	late, age, lag, bytes, wrong, digest *prometheus.Desc
+	up, received, retries                *prometheus.Desc
+	sent, behind                         *prometheus.Desc
+	owner, feeds, damaged, unread, lost  *prometheus.Desc
 }
 
 func newRegionCollector(of backend.Regions) *regionCollector {
@@ -31,7 +32,8 @@ func newRegionCollector(of backend.Regions) *regionCollector {
 		retries:  desc("link_retries_total", "Attempts to connect a link that failed.", "region"),
 		owner:    desc("owner", "1 on the node that writes the region's digests and has its links."),
 		feeds:    desc("feeds", "Other regions that pull from this node now."),
-		sent:     desc("feed_bytes_total", "Bytes sent to other regions."),
+		sent:     desc("feed_bytes_total", "Bytes sent to another region.", "region"),
+		behind:   desc("feed_behind", "Messages of the log that another region, which pulls now, is still to be sent.", "region"),
 		damaged:  desc("log_damaged_total", "Messages of the log of digests that could not be read."),
 		unread:   desc("journal_unread_total", "Parts of flushes that the journal lost, and no digest has."),
 		lost:     desc("log_uncounted_total", "Messages that the windows of other regions could not take."),
@@ -39,7 +41,7 @@ func newRegionCollector(of backend.Regions) *regionCollector {
 }
 
 func (c *regionCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.late, c.age, c.lag, c.bytes, c.wrong, c.digest, c.up, c.received, c.retries, c.owner, c.feeds, c.sent, c.damaged, c.unread, c.lost} {
+	for _, d := range []*prometheus.Desc{c.late, c.age, c.lag, c.bytes, c.wrong, c.digest, c.up, c.received, c.retries, c.sent, c.behind, c.owner, c.feeds, c.damaged, c.unread, c.lost} {
 		out <- d
 	}
 }
@@ -72,7 +74,10 @@ func (c *regionCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	set(c.owner, gauge, oneIf(f.Owner))
 	set(c.feeds, gauge, float64(f.Feeds))
-	set(c.sent, counter, float64(f.Sent))
+	for _, p := range c.regions.Pulls() {
+		set(c.sent, counter, float64(p.Bytes), p.Region)
+		set(c.behind, gauge, float64(p.Behind), p.Region)
+	}
 	set(c.damaged, counter, float64(f.Damaged))
 	set(c.unread, counter, float64(f.Unread))
 	set(c.lost, counter, float64(f.Missing))

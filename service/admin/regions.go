@@ -26,13 +26,13 @@ func (s *Service) Regions(c caller.Caller) (a api.RegionsAnswer, err error) {
 	}
 	f := from.Figures()
 	a = api.RegionsAnswer{
-		Region: from.Region(), Now: api.Millis(s.parts.Sources.Wall()), Owner: f.Owner, Regions: []api.Region{}, Links: []api.RegionLink{}, Feeds: f.Feeds, Sent: f.Sent,
+		Region: from.Region(), Now: api.Millis(s.parts.Sources.Wall()), Owner: f.Owner, Regions: []api.Region{}, Links: []api.RegionLink{}, Pulls: []api.RegionPull{}, Feeds: f.Feeds, Sent: f.Sent,
 		Last: f.Last, Damaged: f.Damaged, Unread: f.Unread, Missing: f.Missing, Alarms: append([]api.Alarm{}, from.Alarms()...),
 	}
 	for _, r := range from.Regions() {
 		one := api.Region{
 			Region: r.Name, Self: r.Own, Linked: r.Linked, Known: r.Known || r.Own, Gone: r.Gone, Base: r.Base, Epoch: r.Epoch, Digest: r.Digest,
-			AsOf: api.Millis(sources.FreshOf(r).AsOf), EveryS: r.Every.Seconds(), HeardS: r.Heard.Seconds(), LagS: r.Lag.Seconds(), Late: r.Behind, Bytes: r.Bytes, Wrong: r.Wrong,
+			AsOf: api.Millis(sources.FreshOf(r).AsOf), EveryS: r.Every.Seconds(), HeardS: r.Heard.Seconds(), LagS: r.Lag.Seconds(), Late: r.Behind, Bytes: r.Bytes, Wrong: r.Wrong, Keys: r.Keys,
 		}
 		for _, n := range r.Late {
 			one.Nodes = append(one.Nodes, api.Late{Node: n.Name, Since: api.Millis(n.Since)})
@@ -40,7 +40,10 @@ func (s *Service) Regions(c caller.Caller) (a api.RegionsAnswer, err error) {
 		a.Regions = append(a.Regions, one)
 	}
 	for _, l := range from.Links() {
-		a.Links = append(a.Links, api.RegionLink{Region: l.Region, URL: l.URL, Up: l.Up, Why: l.Why, ForS: l.For.Seconds(), Bytes: l.Bytes, Retries: l.Retries})
+		a.Links = append(a.Links, api.RegionLink{Region: l.Region, URL: l.URL, Up: l.Up, Why: l.Why, ForS: l.For.Seconds(), Bytes: l.Bytes, PerS: l.Rate, Retries: l.Retries})
+	}
+	for _, p := range from.Pulls() {
+		a.Pulls = append(a.Pulls, api.RegionPull{Region: p.Region, Now: p.Now, Bytes: p.Bytes, PerS: p.Rate, Behind: p.Behind})
 	}
 	return a, nil
 }

@@ -20,6 +20,8 @@ type Regions interface {
 	Regions() []Region
 	// Links are those that this region pulls from.
 	Links() []RegionLink
+	// Pulls are what other regions have pulled from this node since the start, by name.
+	Pulls() []RegionPull
 	// Figures are those of this node's part in it.
 	Figures() RegionFigures
 	// Feed sends a region all that it has not, and what comes, until ctx is done: frames of package region/link. The error
@@ -50,6 +52,10 @@ type Region struct {
 	Late   []LateNode    // nodes of it that are late
 	Bytes  uint64        // of its digests and bases, since the start
 	Wrong  uint64        // batches whose running total was not the next
+	Keys   []string      // prefixes of the keys that it tells other regions; none: all
+
+	// Tells tells whether it tells this region a key, TellsAll whether all that begin so; nil: all.
+	Tells, TellsAll func(text string) bool
 }
 
 // FeedRequest is what a region asks for that pulls: the words of package region/link.
@@ -67,7 +73,17 @@ type RegionLink struct {
 	Why     string        // it is not up
 	For     time.Duration // that it is, or is not
 	Bytes   uint64        // that came since the start
+	Rate    float64       // of the last 10 s, bytes per second
 	Retries uint64
+}
+
+// RegionPull is what one other region has pulled from this node since the start.
+type RegionPull struct {
+	Region string
+	Now    bool    // it does
+	Bytes  uint64  // sent to it
+	Rate   float64 // of the last 10 s, bytes per second
+	Behind uint64  // messages of the log that it is still to be sent, of those that are here
 }
 
 // RegionFigures are those of a node's part in its region.

@@ -40,7 +40,7 @@ func (s *Service) Keys(ctx context.Context, c caller.Caller, q KeysQuery) (api.K
 	if err != nil {
 		return api.KeysAnswer{}, failure.As(err)
 	}
-	answer := api.KeysAnswer{Keys: keys, Freshness: asked.Fresh(fresh).Answer()}
+	answer := api.KeysAnswer{Keys: keys, Freshness: asked.AboutPrefixes(fresh, parts).Answer()}
 	if len(keys) > q.Limit {
 		answer.Keys = keys[:q.Limit]
 		answer.Next = keys[q.Limit-1]

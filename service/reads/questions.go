@@ -95,10 +95,12 @@ func (s *Service) CountInto(ctx context.Context, c caller.Caller, q *CountQuery,
 	if into.counts, of, err = asked.Answers.Counts(ctx, into.questions, into.counts[:0]); err != nil {
 		return failure.As(err)
 	}
-	of = asked.Fresh(of)
-	fresh := of.Answer()
+	var fresh api.Freshness
 	for i := range into.counts {
 		question := &into.questions[i]
+		if of = asked.AboutKey(of, question.Key); i == 0 || of.Untold != nil || fresh.Untold != nil {
+			fresh = of.Answer()
+		}
 		into.Answers = append(into.Answers, api.CountAnswer{
 			Key: question.Key, WindowSeconds: int64(question.Window / time.Second), At: api.Time{Time: at},
 			Bounds: sources.Bounds(&into.counts[i], &of), Freshness: fresh,

@@ -48,7 +48,7 @@ func (s *Service) Series(ctx context.Context, c caller.Caller, q SeriesQuery) (a
 	if err != nil {
 		return api.SeriesAnswer{}, failure.As(err)
 	}
-	fresh = asked.Fresh(fresh)
+	fresh = asked.AboutKey(fresh, q.Key)
 	answer := api.SeriesAnswer{
 		Key: q.Key, From: api.Time{Time: from}, To: api.Time{Time: to}, StepSeconds: int64(q.Step / time.Second),
 		Points: make([]api.Point, len(points)), Freshness: fresh.Answer(),

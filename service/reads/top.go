@@ -46,7 +46,7 @@ func (s *Service) Top(ctx context.Context, c caller.Caller, q TopQuery) (api.Top
 	if err != nil {
 		return api.TopAnswer{}, failure.As(err)
 	}
-	fresh = asked.Fresh(fresh)
+	fresh = asked.AboutPrefixes(fresh, parts)
 	answer := api.TopAnswer{
 		WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: at}, Prefix: q.Prefix,
 		Keys: make([]api.TopKey, len(keys)), Freshness: fresh.Answer(),

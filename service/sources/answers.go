@@ -42,11 +42,13 @@ type CountQuestion struct {
 type Fresh struct {
 	AsOf time.Time // all hits that any node took until then
 	Late []backend.LateNode
+
+	Untold []string // regions that do not tell the keys that were asked for
 }
 
 // Answer is f for an answer.
 func (f Fresh) Answer() api.Freshness {
-	a := api.Freshness{AsOf: api.Millis(f.AsOf)}
+	a := api.Freshness{AsOf: api.Millis(f.AsOf), Untold: f.Untold}
 	for _, n := range f.Late {
 		a.Late = append(a.Late, api.Late{Node: n.Name, Since: api.Millis(n.Since)})
 	}
@@ -102,7 +104,7 @@ func (h held) LimitKeys(_ context.Context, l *weir.KeyedLimit, n int) ([]weir.Ke
 // The upper one is that of c, which must stay as it is.
 func Bounds(c *weir.Count, fresh *Fresh) api.Bounds {
 	b := api.Bounds{Lower: c.Lower, Estimate: c.Estimate}
-	if len(fresh.Late) == 0 && c.HasUpper() {
+	if len(fresh.Late) == 0 && len(fresh.Untold) == 0 && c.HasUpper() {
 		b.Upper, b.Exact = &c.Upper, c.Exact()
 	}
 	return b

@@ -3,6 +3,7 @@ package sources
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -57,6 +58,36 @@ func (a Asked) Fresh(of Fresh) Fresh {
 		return of
 	}
 	return Fresh{AsOf: a.asOf}
+}
+
+// AboutKey is Fresh for an answer about a key: with the regions that do not tell it.
+func (a Asked) AboutKey(of Fresh, key string) Fresh {
+	of = a.Fresh(of)
+	of.Untold = a.untold(func(r *backend.Region) bool { return r.Tells(key) })
+	return of
+}
+
+// AboutPrefixes is Fresh for an answer about all keys that begin so.
+func (a Asked) AboutPrefixes(of Fresh, prefixes []string) Fresh {
+	of = a.Fresh(of)
+	of.Untold = a.untold(func(r *backend.Region) bool {
+		return !slices.ContainsFunc(prefixes, func(prefix string) bool { return !r.TellsAll(prefix) })
+	})
+	return of
+}
+
+// untold are the regions that do not tell all keys, by name, of which tells is false.
+func (a Asked) untold(tells func(*backend.Region) bool) (names []string) {
+	w, is := a.Answers.(*Worldwide)
+	if !is {
+		return nil
+	}
+	for i := range w.choosy {
+		if r := &w.choosy[i]; !tells(r) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
 }
 
 func notFresh(err error) error {

@@ -60,7 +60,7 @@ const freshnessEvery = 50 * time.Millisecond
 func (c *clustered) fresh() Fresh {
 	return c.last.Get(freshnessEvery, func() Fresh {
 		asOf, silent := c.cluster.Freshness()
-		return Fresh{asOf, silent}
+		return Fresh{AsOf: asOf, Late: silent}
 	})
 }
 

@@ -20,6 +20,8 @@ type Worldwide struct {
 	// Keep has the part of each region kept of the next counts, for RegionCounts.
 	Keep  bool
 	parts [][]regionPart // of each count, if Keep
+
+	choosy []backend.Region // of the last answer: those that do not tell all keys
 }
 
 // regionPart is the part of one region in a count.
@@ -32,9 +34,14 @@ type regionPart struct {
 // others are the regions but this one, as they are before they are read.
 func (w *Worldwide) others() map[string]backend.Region {
 	others := map[string]backend.Region{}
+	w.choosy = w.choosy[:0]
 	for _, r := range w.s.regions.Regions() {
-		if !r.Own && !r.Gone {
-			others[r.Name] = r
+		if r.Own || r.Gone {
+			continue
+		}
+		others[r.Name] = r
+		if r.Tells != nil {
+			w.choosy = append(w.choosy, r)
 		}
 	}
 	return others
@@ -102,7 +109,11 @@ func (w *Worldwide) Counts(ctx context.Context, questions []CountQuestion, count
 			}
 			counts[first+i] = counts[first+i].Plus(c)
 			if w.Keep {
-				w.parts[i] = append(w.parts[i], regionPart{region, c, FreshOf(of)})
+				fresh := FreshOf(of)
+				if of.Tells != nil && !of.Tells(q.Key) {
+					fresh.Untold = []string{region}
+				}
+				w.parts[i] = append(w.parts[i], regionPart{region, c, fresh})
 			}
 		}
 		return nil

@@ -119,6 +119,9 @@ func (r *Remote) Incomplete(w *World, fresh client.Freshness) {
 	for _, late := range fresh.Late {
 		fmt.Fprintf(w.Stderr, "incomplete: hits of %s since %s may be missing\n", late.Node, TimeText(late.Since))
 	}
+	for _, region := range fresh.Untold {
+		fmt.Fprintf(w.Stderr, "incomplete: hits of region %s are missing, which does not tell others such keys (its --region-keys)\n", region)
+	}
 }
 
 // Table is an answer for people: rows whose cells stand below each other.
