@@ -57,6 +57,13 @@ const (
 	// A decision of a limit. What is wrong with its body has the codes of lines.
 	CodeUnknownLimit Code = "unknown_limit" // there is no policy of that name
 
+	// A policy that is put by API.
+	CodeInvalidPolicy   Code = "invalid_policy"   // one that a policy file could not have
+	CodeVersionMismatch Code = "version_mismatch" // it has another version than the change is for
+	CodePolicyInFile    Code = "policy_in_file"   // the policy file has one of that name, which goes first
+	CodePoliciesFull    Code = "policies_full"    // no room for one more
+	CodeNoPoliciesAPI   Code = "policies_api_off" // this server takes none
+
 	// A permit of a limit of how many at once.
 	CodeAtOnce     Code = "at_once"     // as many as may are held
 	CodePermitLost Code = "permit_lost" // it is not held, or no longer

@@ -25,7 +25,8 @@ type LimitPolicy struct {
 	Name           string       `json:"name" example:"login"`
 	Keys           string       `json:"keys" doc:"The keys of requests that it is for." example:"login:{user}:*"`
 	By             string       `json:"by,omitempty" doc:"The key that is counted; absent: the request's own." example:"login:{user}"`
-	Door           string       `json:"door,omitempty" doc:"The door that the limit is of, with limits of its own; absent: it is a policy of the file." example:"rls"`
+	Door           string       `json:"door,omitempty" doc:"The door that the limit is of, with limits of its own; absent: it is a policy." example:"rls"`
+	Version        uint64       `json:"version,omitempty" doc:"Of a policy that was put by API (/v1/policies); absent: it is of the file, or of a door." example:"7"`
 	Limit          uint64       `json:"limit" doc:"How many per per_s; 0 lets none pass."`
 	PerSeconds     float64      `json:"per_s" doc:"The period in seconds."`
 	Burst          uint64       `json:"burst"`

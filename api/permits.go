@@ -22,6 +22,7 @@ type AtOnceLimit struct {
 	Name       string  `json:"name" example:"jobs"`
 	Keys       string  `json:"keys" doc:"The keys of requests that it is for." example:"job:{customer}:*"`
 	By         string  `json:"by,omitempty" doc:"The key that is counted; absent: the request's own." example:"job:{customer}"`
+	Version    uint64  `json:"version,omitempty" doc:"Of a policy that was put by API (/v1/policies); absent: it is of the file." example:"7"`
 	Max        int     `json:"max" doc:"How many permits of a key are held at once."`
 	TTLSeconds float64 `json:"ttl_s" doc:"After how long a silent holder's permit is free."`
 	Held       int     `json:"held" doc:"Permits that are held now, of all keys."`

@@ -23,6 +23,8 @@ type request struct {
 	contentType     string
 	contentEncoding string
 	idempotencyKey  string
+	ifMatch         string
+	onlyNew         bool // nothing of the name is there
 }
 
 // do sends r until it gets an answer that is final, and returns the body of a
@@ -129,6 +131,12 @@ func (c *Client) once(ctx context.Context, at int, r request) ([]byte, error) {
 	}
 	if r.idempotencyKey != "" {
 		req.Header.Set("Idempotency-Key", r.idempotencyKey)
+	}
+	if r.ifMatch != "" {
+		req.Header.Set("If-Match", r.ifMatch)
+	}
+	if r.onlyNew {
+		req.Header.Set("If-None-Match", "*")
 	}
 	answer, err := c.opts.HTTPClient.Do(req)
 	if err != nil {

@@ -37,6 +37,6 @@ func (j *Journal) backup(ctx context.Context, w io.Writer) error {
 	}
 	cfg := j.engine.Config()
 	return backup.Source{
-		Store: j.store, Own: j.own, Cluster: j.cfg.clustered(), Partitions: cfg.Partitions, Retention: cfg.Retention, ClockSet: j.set.sets, Merged: j.merges.Origins,
+		Store: j.store, Own: j.own, Cluster: j.cfg.clustered(), Partitions: cfg.Partitions, Retention: cfg.Retention, ClockSet: j.set.sets, Merged: j.merges.Origins, Policies: j.policies,
 	}.WriteBackup(ctx, w)
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/document"
 	"github.com/weir-counter/weir/cluster/join"
 	"github.com/weir-counter/weir/cluster/peers"
 	"github.com/weir-counter/weir/journal/checkpoint"
@@ -61,6 +62,7 @@ type Journal struct {
 
 	carrying bool // what the directory had before is to be merged (offline.Carry)
 	merges   *restore.Merges
+	policies *document.Document
 	restores *restore.Target
 	handed   chan handedOver
 	stopped  <-chan struct{} // the flusher takes no more
@@ -94,6 +96,9 @@ func (j *Journal) Err() error {
 		return nil
 	}
 }
+
+// Policies is where policies that were put by API are kept, on all nodes.
+func (j *Journal) Policies() *document.Document { return j.policies }
 
 // fail ends the journal for err, and tells whether it was the first to.
 func (j *Journal) fail(err error) (first bool) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/document"
 	"github.com/weir-counter/weir/cluster/holders"
 	"github.com/weir-counter/weir/cluster/peers"
 	"github.com/weir-counter/weir/internal/replication"
@@ -114,6 +115,7 @@ func (j *Journal) open(ctx context.Context, progress func(done, all uint64)) (er
 	}
 	m.Journal = j.store.ID()
 	j.merges = &restore.Merges{JetStream: j.server.JetStream(), Replicas: j.server.Replicas, Journal: j.store.ID}
+	j.policies = &document.Document{JetStream: j.server.JetStream(), Replicas: j.server.Replicas}
 	if j.carrying {
 		if err := offline.Claim(ctx, j.merges, j.cfg.Dir); err != nil {
 			return fmt.Errorf("journal: %w", err)

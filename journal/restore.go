@@ -25,7 +25,10 @@ func fillDir(ctx context.Context, engine *weir.Engine, dir string, of restore.En
 	if err != nil {
 		return err
 	}
-	err = j.merges.Record(ctx, record.JournalText(record.NewJournalID()), of)
+	err = restore.Policies(ctx, j.policies, of.Policies, true)
+	if err == nil {
+		err = j.merges.Record(ctx, record.JournalText(record.NewJournalID()), of)
+	}
 	if err := errors.Join(err, j.Close(ctx)); err != nil {
 		return err
 	}
@@ -43,7 +46,7 @@ func (j *Journal) RestoreInto(ctx context.Context, r io.Reader, mode restore.Mod
 // newRestores makes what restores backups into this journal.
 func (j *Journal) newRestores() {
 	j.restores = &restore.Target{
-		Engine: j.engine, Replica: j.replica, Merges: j.merges, Claims: &restore.Claims{Node: j.cfg.Join.Node, Log: j.log},
+		Engine: j.engine, Replica: j.replica, Merges: j.merges, Policies: j.policies, Claims: &restore.Claims{Node: j.cfg.Join.Node, Log: j.log},
 		Node: j.cfg.Join.Node, Dir: j.cfg.Dir, MaxBytes: j.cfg.MaxBytes, Log: j.log, Sync: j.Sync, HandOver: j.handOver,
 	}
 	if j.cfg.clustered() {

@@ -89,7 +89,21 @@ type Policies struct {
 
 	// Set are policies that no file is followed for: in use where there is no File.
 	Set *policy.Set
+
+	// API is FileWins or APIWins: policies may also be put by API (service.PutPolicy), and where one has the name of one of the file, the
+	// file's is in use, or that of the API; or APIOff: they may not, and those that were are not in use. All nodes of a cluster need the same.
+	API string
 }
+
+// What a Policies' API may be. "" is FileWins.
+const (
+	APIOff   = "off"
+	FileWins = "file-wins"
+	APIWins  = "api-wins"
+)
+
+// PoliciesAPI are its words.
+var PoliciesAPI = []string{APIOff, FileWins, APIWins}
 
 const (
 	defaultMemory       = 1 << 30
@@ -114,6 +128,7 @@ func (cfg Config) withDefaults() Config {
 	cfg.Journal = cfg.Journal.WithDefaults()
 	cfg.Service = cfg.Service.WithDefaults()
 	cfg.HTTP = cfg.HTTP.WithDefaults()
+	cfg.Policies.API = cmp.Or(cfg.Policies.API, FileWins)
 	cfg.setRESP()
 	cfg.setRLS()
 	cfg.setStatsD()

@@ -42,7 +42,7 @@ func (m *durable) open(ctx context.Context, engine *weir.Engine, sockets *socket
 		return err
 	}
 	parts.opened(m.closeJournal)
-	sockets.Journal = served{m.journal}
+	sockets.Journal, sockets.document = served{m.journal}, shared{m.journal.Policies()}
 	if m.cfg.History.On {
 		if err := m.history.start(engine, m.journal, sockets, parts); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/cluster/document"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/journal/restore"
 	"github.com/weir-counter/weir/service"
@@ -57,4 +58,15 @@ func (s served) Stats() backend.JournalStats {
 		}
 	}
 	return to
+}
+
+// shared is the document of a journal as the service knows it.
+type shared struct{ *document.Document }
+
+func (s shared) Write(ctx context.Context, content []byte, over uint64) error {
+	err := s.Document.Write(ctx, content, over)
+	if errors.Is(err, document.ErrChanged) {
+		return backend.ErrChanged
+	}
+	return err
 }

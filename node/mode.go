@@ -6,6 +6,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/service/backend"
 )
 
 // mode is where a node's hits are kept, and with whom they are counted: in memory
@@ -25,6 +26,7 @@ type sockets struct {
 	service.Backend                // its Journal, Cluster, Answers, Route, Strict
 	policy          policy.Cluster // zero: this node decides alone
 	doors           *doors
+	document        backend.Document // where policies that are put by API are kept; nil: in memory
 }
 
 func newMode(cfg *Config) mode {

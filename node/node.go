@@ -90,7 +90,7 @@ func (n *Node) start(ctx context.Context, set *policy.Set) (err error) {
 	if err := n.mode.open(ctx, n.engine, sockets, &n.parts); err != nil {
 		return err
 	}
-	if err := n.openPolicies(set, sockets); err != nil {
+	if err := n.openPolicies(ctx, set, sockets); err != nil {
 		return err
 	}
 	s, err := service.New(sockets.Backend, n.cfg.Service)

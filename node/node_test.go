@@ -141,7 +141,9 @@ func TestThreeNodesOfOneProcess(t *testing.T) {
 			t.Errorf("node %d counts %d of 6", i, got)
 		}
 	}
+	putTogether(t, nodes)
 	nodetest.Close(t, nodes[2])
+	put(t, nodes[1], 10, client.PolicyVersion{Is: 2})
 	hit(t, nodes[0], "a", 10)
 	if got := count(t, nodes[1], "a"); got != 16 {
 		t.Errorf("%d of 16 while a node is away", got)
@@ -149,6 +151,9 @@ func TestThreeNodesOfOneProcess(t *testing.T) {
 	up(2)
 	if got := count(t, nodes[2], "a"); got != 16 {
 		t.Errorf("the node that was away counts %d of 16", got)
+	}
+	for _, n := range nodes {
+		wantPolicy(t, n, 3, 10)
 	}
 	nodetest.Close(t, nodes...)
 }

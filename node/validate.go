@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/settings"
@@ -32,6 +34,9 @@ func (cfg Config) validate() error {
 	}
 	if err := cfg.HTTP.Validate(cfg.Service.DurableTimeout); err != nil {
 		return in("HTTP", err)
+	}
+	if !slices.Contains(PoliciesAPI, cfg.Policies.API) {
+		return settings.Invalid("Policies.API", fmt.Sprintf("%q: must be %s", cfg.Policies.API, strings.Join(PoliciesAPI, ", ")))
 	}
 	if err := cfg.validateLocks(); err != nil {
 		return err

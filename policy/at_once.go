@@ -19,6 +19,8 @@ type Concurrency struct {
 	Max  int           // how many at once, 1 to MaxAtOnce
 	TTL  time.Duration // after how long a silent holder's permit is free, MinTTL to MaxTTL
 	Line int           // of the file
+
+	Version uint64 // as Policy.Version
 }
 
 // The bounds of a Concurrency.

@@ -18,6 +18,9 @@ type Live struct {
 	engine     *weir.Engine
 	cluster    Cluster
 	bound      atomic.Pointer[bound]
+	changing   sync.Mutex // guards file and kept
+	file, kept *Set       // that the one in use is made of; kept may be nil
+	keptFirst  bool       // where both have a name, that of kept is in use
 	inline     inlineLimits
 	lines      lines
 	prepared   sync.Map // name to *Prepared: those in use
@@ -57,13 +60,37 @@ func NewClusterLive(e *weir.Engine, s *Set, c Cluster) (*Live, error) {
 	return l, l.Replace(s)
 }
 
-// Replace puts s in the place of the Set in use: requests that are under way keep the old
+// Replace puts s in the place of the file's Set in use: requests that are under way keep the old
 // one, later ones have the new one. An error, of an engine that knows too many names of limits,
 // or limits over regions on a node of none, changes nothing.
 func (l *Live) Replace(s *Set) error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
 	if s == nil {
 		s = newSet(nil, filewatch.Hash{})
 	}
+	return l.compose(s, l.kept, l.keptFirst)
+}
+
+// Keep puts s in the place of the policies that were put by API, beside those of the file; nil: there are none. Where both have a
+// name, that of s is in use if it is first, else that of the file. An error is as of Replace.
+func (l *Live) Keep(s *Set, first bool) error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	return l.compose(l.file, s, first)
+}
+
+// compose puts in use what the file and the API have.
+func (l *Live) compose(file, kept *Set, keptFirst bool) error {
+	if err := l.use(join(file, kept, keptFirst)); err != nil {
+		return err
+	}
+	l.file, l.kept, l.keptFirst = file, kept, keptFirst
+	return nil
+}
+
+// use puts a Set in use.
+func (l *Live) use(s *Set) error {
 	made := &bound{set: s, policies: make([]boundPolicy, len(s.policies))}
 	for i := range s.policies {
 		if err := l.bind(&made.policies[i], &s.policies[i]); err != nil {

@@ -36,10 +36,7 @@ func Parse(file string, data []byte) (*Set, error) {
 	if len(p.faults) > 0 {
 		return nil, p.sorted()
 	}
-	set := newSet(p.policies, filewatch.HashOf(data))
-	set.atOnce = p.atOnce
-	set.atOnce.index = pattern.NewIndex(set.atOnce.patterns)
-	return set, nil
+	return p.set(filewatch.HashOf(data)), nil
 }
 
 // parser reads one file.

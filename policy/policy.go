@@ -80,7 +80,8 @@ type Policy struct {
 	Order     int           // lower first
 	Last      bool          // no later policy is looked at
 	Overrides []Override
-	Line      int // of the file
+	Line      int    // of the file
+	Version   uint64 // of a policy that was put by API (package kept); 0: it is of the file
 }
 
 // Override is another limit for one counted key.

@@ -17,12 +17,12 @@ import (
 func (l *Live) Watch(ctx context.Context, path string, reload <-chan struct{}, report func(error)) {
 	file := filewatch.File{
 		Path: path, What: "policies", Gone: "put it back, or write `limits: []` for none",
-		Read: readFile, InUse: func() filewatch.Hash { return l.Set().content }, Take: l.use, Report: report,
+		Read: readFile, InUse: func() filewatch.Hash { return l.Set().content }, Take: l.take, Report: report,
 	}
 	file.Watch(ctx, reload)
 }
 
-func (l *Live) use(path string, data []byte) error {
+func (l *Live) take(path string, data []byte) error {
 	set, err := Parse(path, data)
 	if err != nil {
 		return err

@@ -115,7 +115,7 @@ func poolOf(p *service.Pools, pattern string) *service.Pool {
 	case "GET /v1/views/overview", "GET /v1/views/key", "GET /v1/views/limits", "GET /v1/views/nodes":
 		return p.Views
 	case "GET /v1/stats", "GET /v1/cluster", "DELETE /v1/keys", "DELETE /v1/keys/{key}", "DELETE /v1/cluster/nodes/{node}", "GET /v1/regions", "DELETE /v1/regions/{region}", "DELETE /v1/limits/inline",
-		"DELETE /v1/limits/{name}/keys/{key}", "POST /v1/grants":
+		"DELETE /v1/limits/{name}/keys/{key}", "POST /v1/grants", "PUT /v1/policies/{name}", "DELETE /v1/policies/{name}":
 		return p.Admin
 	}
 	return p.Questions

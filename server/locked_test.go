@@ -47,7 +47,7 @@ func newLockedAPI(t *testing.T, identities map[string]string, cfg options) *test
 			t.Fatal(err)
 		}
 	}
-	cfg.Backend.Policies = live
+	cfg.Backend.Policies, cfg.Backend.Kept = live, keptPolicies(t, live, true)
 	cfg.Backend.Tokens = lockedBy(t, identities)
 	return serveTestAPI(t, engine, cfg)
 }

@@ -32,6 +32,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerLimitChanges(doc)
 	s.registerSettle(doc)
 	s.registerBans(doc)
+	s.registerPolicies(doc)
 	s.registerCount(doc)
 	s.registerSeries(doc)
 	s.registerTop(doc)
@@ -71,7 +72,7 @@ func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.mux.Ser
 func noRoute(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
 			probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}
 			if _, pattern := mux.Handler(probe); pattern != "/" {
 				allowed = append(allowed, method)
@@ -94,6 +95,7 @@ const limitPrefix = "/v1/limits/"
 var namesInPath = []struct{ prefix, suffix string }{
 	{"/v1/keys/", ""},
 	{limitPrefix, "/keys"},
+	{"/v1/policies/", ""},
 }
 
 // keyInPath makes one path segment of the key after /v1/keys/, and of the name of a

@@ -22,8 +22,9 @@ type Backend struct {
 	// Alarms are those of what the service knows nothing of, such as certificates; nil: there are none.
 	Alarms func() []Alarm
 
-	Policies   *policy.Live // the limits that Allow asks; nil: only those that requests bring along
-	PolicyFile *PolicyFile  // that Policies come from; nil: from none
+	Policies   *policy.Live  // the limits that Allow asks; nil: only those that requests bring along
+	PolicyFile *PolicyFile   // that Policies come from; nil: from none
+	Kept       *KeptPolicies // those that were put by API; nil: none can be
 
 	Route  func() backend.RouteStats  // figures of Answers that ask other nodes; nil: they ask none
 	Strict func() backend.StrictStats // figures of nodes that decide strict limits for each other; nil: they don't

@@ -1,11 +1,14 @@
 package service
 
 import (
+	"context"
+	"log/slog"
 	"time"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/kept"
 	"github.com/weir-counter/weir/service/accounts"
 	"github.com/weir-counter/weir/service/backend"
 	"github.com/weir-counter/weir/service/caller"
@@ -52,6 +55,11 @@ type (
 	// PolicyFile is the file that policies come from.
 	PolicyFile      = files.PolicyFile
 	PolicyFileStats = files.PolicyFileStats
+	// KeptPolicies are those that were put by API.
+	KeptPolicies = files.KeptPolicies
+	KeptStats    = files.KeptStats
+	// PolicyVersion is what must be so for a policy to be changed.
+	PolicyVersion = kept.Condition
 	// Alarm is something that is wrong now.
 	Alarm = api.Alarm
 	// FeedRequest is what a region asks for that pulls.
@@ -90,6 +98,8 @@ type (
 const (
 	DefaultWindow = reads.DefaultWindow
 	MaxBatch      = sources.MaxBatch
+	// MaxPolicyText bounds a policy that is put by API, in bytes.
+	MaxPolicyText = kept.MaxText
 )
 
 // AsError is err as an *Error: that of the engine or of a context is turned into one.
@@ -139,6 +149,11 @@ func ReadTokens(path string) (*Tokens, error) { return files.ReadTokens(path) }
 
 // ReadPolicyFile reads the policy file for the first time (files.ReadPolicyFile).
 func ReadPolicyFile(path string) (*PolicyFile, *policy.Set, error) { return files.ReadPolicyFile(path) }
+
+// OpenKept reads the policies that were put by API (files.OpenKept).
+func OpenKept(ctx context.Context, store backend.Document, live *policy.Live, first bool, log *slog.Logger) (*KeptPolicies, error) {
+	return files.OpenKept(ctx, store, live, first, log)
+}
 
 // Fingerprint tells requests under the same idempotency key apart, by their content and the kind that it is written
 // in (ingest.Fingerprint).

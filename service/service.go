@@ -78,7 +78,7 @@ func New(b Backend, cfg Config) (*Service, error) {
 	log := livelog.New(from.Wall)
 	wrong := health.New(health.Parts{
 		Engine: b.Engine, Sources: from, Storage: kept, Pools: places, Doors: attached,
-		History: b.History, Regions: b.Regions, Tokens: b.Tokens, PolicyFile: b.PolicyFile, More: b.Alarms,
+		History: b.History, Regions: b.Regions, Tokens: b.Tokens, PolicyFile: b.PolicyFile, Kept: b.Kept, More: b.Alarms,
 	})
 	return &Service{
 		Access: access.New(gate),
@@ -92,7 +92,7 @@ func New(b Backend, cfg Config) (*Service, error) {
 		}),
 		Deciding: decisions.New(decisions.Parts{
 			Engine: b.Engine, Gate: gate, Sources: from, Pools: places, Policies: b.Policies, Doors: attached,
-			PolicyFile: b.PolicyFile, Node: b.Node, Log: cfg.Logger, MaxInlinePer: cfg.MaxInlinePer, Live: log,
+			PolicyFile: b.PolicyFile, Kept: b.Kept, Node: b.Node, Log: cfg.Logger, MaxInlinePer: cfg.MaxInlinePer, Live: log,
 		}),
 		Administration: admin.New(admin.Parts{
 			Engine: b.Engine, Gate: gate, Sources: from, Storage: kept, Pools: places, Health: wrong,

@@ -107,6 +107,8 @@ func crashCluster(t *testing.T, c *processes, faults []fault) {
 		writing.Go(func() { w.run(stop) })
 	}
 	c.converge("start")
+	put := &clusterPolicy{c: c}
+	put.change(random.IntN(clusterSize))
 	for range max(1, *clusterRounds) {
 		for _, f := range random.Perm(len(faults)) {
 			i := random.IntN(clusterSize)
@@ -115,6 +117,8 @@ func crashCluster(t *testing.T, c *processes, faults []fault) {
 			took := time.Since(began)
 			what := faults[f].name + " of " + c.name(i)
 			t.Logf("%6.2f s to converge after %.2f s of: %s", c.converge(what).Seconds(), took.Seconds(), what)
+			put.check()
+			put.change(i)
 			if t.Failed() {
 				break
 			}
@@ -131,6 +135,7 @@ func crashCluster(t *testing.T, c *processes, faults []fault) {
 	t.Logf("%6.2f s to start all again", time.Since(began).Seconds())
 	c.converge("all again")
 	c.checkAll()
+	put.check()
 	c.stop(0, 1, 2)
 }
 

@@ -77,7 +77,7 @@ setting is wrong, 3 'weir allow' was denied.`,
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.AddCommand(
 		newServe(w), newHit(w), newAllow(w), limits.NewWhy(w), newCount(w), newRate(w), newTop(w), newWatch(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newCluster(w), newRegions(w), newRegion(w), newReplay(w),
-		limits.New(w), newVerify(w), newBackup(w), newExport(w), newRestore(w), newToken(w), newVersion(w),
+		limits.New(w), limits.NewPolicies(w), newVerify(w), newBackup(w), newExport(w), newRestore(w), newToken(w), newVersion(w),
 	)
 	return root
 }

@@ -148,6 +148,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.BoolVar(&f.node.Journal.ShrinkRetention, "shrink-retention", false, "let a shorter --retention than that of the data directory drop the hits that are older")
 	flags.Var(cli.Size(&e.Memory), "memory", "memory budget of the counters; the process may need 512MiB and 1.5 times this, --limit-memory and three times --idempotency-memory (docs/deploy.md)")
 	flags.StringVar(&cfg.Policies.File, "policy", "", "YAML file with the limits of keys; read again when it changes, and at a SIGHUP")
+	cli.Choice(cmd, &cfg.Policies.API, "policies-api", "whether policies may be put by API too (weir policies), and whose is in use where the file has one of the same name; all nodes of a cluster need the same", node.PoliciesAPI...)
 	flags.Var(cli.Size(&e.LimitMemory), "limit-memory", "memory budget of what keys have used of their limits")
 	flags.Var(cli.Duration(&s.MaxInlinePer), "max-inline-per", "longest period of the limits that requests bring along; these take a quarter of --limit-memory at most")
 	flags.Var(cli.Size(&e.OnceMemory), "idempotency-memory", "memory budget of the Idempotency-Keys of ten minutes that this node was the first to see; those of others have twice as much")

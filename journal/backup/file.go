@@ -48,7 +48,7 @@ const (
 	sectionEnd      = 'Z'
 
 	sectionHeadBytes = 5
-	maxInfoBytes     = 64 << 10
+	maxInfoBytes     = 2 << 20
 )
 
 // Info says what a backup holds.
@@ -65,6 +65,8 @@ type Info struct {
 	Last       uint64    `json:"last"`  // and of the last; First-1 if there is none
 
 	ClockSet record.ClockSets `json:"clock_set,omitempty"` // of the directory: when the time of day was set, after what was told by it
+
+	Policies []byte `json:"policies,omitempty"` // that were put by API, as package policy/kept reads them
 
 	Snapshots int   `json:"-"` // in the file
 	Bytes     int64 `json:"-"` // of the file

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/weir-counter/weir/cluster/document"
 	"github.com/weir-counter/weir/journal/record"
 	"github.com/weir-counter/weir/journal/stream"
 )
@@ -21,6 +22,7 @@ type Source struct {
 
 	ClockSet func() record.ClockSets                 // when the time of day was set
 	Merged   func(context.Context) ([]uint64, error) // the origins of backups that were merged into it
+	Policies *document.Document
 }
 
 // WriteBackup writes what is in the streams, which nobody may trim meanwhile.
@@ -44,9 +46,13 @@ func (s Source) WriteBackup(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	policies, _, err := s.Policies.Read(ctx)
+	if err != nil {
+		return err
+	}
 	file, err := NewWriter(w, Info{
 		Taken: time.Now().UTC().Truncate(time.Second), Journal: s.Store.ID(), Merged: merged, Origin: s.Own.Origin, Epoch: s.Own.Epoch, Cluster: s.Cluster,
-		Partitions: s.Partitions, RetentionS: int64(s.Retention / time.Second), First: start, Last: last, ClockSet: s.ClockSet(),
+		Partitions: s.Partitions, RetentionS: int64(s.Retention / time.Second), First: start, Last: last, ClockSet: s.ClockSet(), Policies: policies,
 	})
 	if err != nil {
 		return err

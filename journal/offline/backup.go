@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/weir-counter/weir/cluster/document"
 	"github.com/weir-counter/weir/cluster/join"
 	"github.com/weir-counter/weir/journal/backup"
 	"github.com/weir-counter/weir/journal/datadir"
@@ -62,5 +63,6 @@ func (c *Conversion) writeBackup(ctx context.Context, w io.Writer, ofMany bool) 
 	return backup.Source{
 		Store: d.store, Own: record.Incarnation{Origin: m.Origin, Epoch: m.Epoch}, Cluster: ofMany, Partitions: m.Partitions, Retention: time.Duration(m.RetentionS) * time.Second,
 		ClockSet: func() record.ClockSets { return m.ClockSet }, Merged: (&restore.Merges{JetStream: d.server.JetStream()}).Origins,
+		Policies: &document.Document{JetStream: d.server.JetStream()},
 	}.WriteBackup(ctx, w)
 }

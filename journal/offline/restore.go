@@ -66,7 +66,7 @@ func Restore(ctx context.Context, r io.Reader, dir string, fill Fill) (info back
 	if err := b.Load(engine, nil); err != nil {
 		return b.Info, err
 	}
-	if err := fill(ctx, engine, stage, restore.Entry{Journal: b.Info.Journal, Origins: b.Origins(), Taken: b.Info.Taken, Began: time.Now().UTC()}); err != nil {
+	if err := fill(ctx, engine, stage, restore.Entry{Journal: b.Info.Journal, Origins: b.Origins(), Taken: b.Info.Taken, Began: time.Now().UTC(), Policies: b.Info.Policies}); err != nil {
 		return b.Info, err
 	}
 	return b.Info, datadir.Unstage(stage, dir)

@@ -52,6 +52,8 @@ type Entry struct {
 	Node    string    `json:"node,omitempty"` // that merges it
 	Began   time.Time `json:"began"`
 	Whole   bool      `json:"whole,omitempty"` // all of it is here, by a replacement
+
+	Policies []byte `json:"-"` // of the backup
 }
 
 var (
@@ -260,5 +262,5 @@ func (m *Merges) ClaimGrown(ctx context.Context, former uint64, file string) err
 
 // EntryOf is what a journal remembers of this backup.
 func EntryOf(s *backup.Spool, node string) Entry {
-	return Entry{Journal: s.Info.Journal, Origins: s.Origins, Taken: s.Info.Taken, Node: node, Began: time.Now().UTC()}
+	return Entry{Journal: s.Info.Journal, Origins: s.Origins, Taken: s.Info.Taken, Node: node, Began: time.Now().UTC(), Policies: s.Info.Policies}
 }

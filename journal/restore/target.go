@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/document"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal/backup"
 	"github.com/weir-counter/weir/journal/record"
@@ -45,6 +46,7 @@ type Target struct {
 	Engine   *weir.Engine
 	Replica  *replica.Replica
 	Merges   *Merges
+	Policies *document.Document // that were put by API
 	Claims   *Claims
 	Node     string // this one's name; "": it is alone
 	Dir      string // the data directory
@@ -62,7 +64,8 @@ type Target struct {
 // the backup has goes through the journal as hits do. The backup is copied into the data
 // directory first and checked as a whole: one that is damaged or cut short changes
 // nothing. It may be of other partitions, and of another retention, to which it is
-// brought. What keys have used of limits, and receipts, are added in both modes.
+// brought. What keys have used of limits, and receipts, are added in both modes. Policies that were put by API
+// are added to those that are there (Merge), or take their place (Replace).
 //
 // If it ends early, by an error or a crash, the same call does what is left of it: Merge
 // goes on, Replace starts over. One node of a cluster restores at a time: while another
@@ -128,6 +131,9 @@ func (t *Target) Spool(ctx context.Context, s *backup.Spool, mode Mode) (done Re
 	}
 	if err := s.Each(ctx, func(from *weir.Engine, c replication.Content) error { return w.Content(ctx, from, c) },
 		func(list [][]byte) error { return w.usage(ctx, nil, list) }); err != nil {
+		return done, err
+	}
+	if err := Policies(ctx, t.Policies, s.Info.Policies, mode == Replace); err != nil {
 		return done, err
 	}
 	w.hits.Leaving = true

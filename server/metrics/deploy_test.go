@@ -21,7 +21,7 @@ func described(t *testing.T) map[string][]string {
 	all := []prometheus.Collector{
 		newConnCollector(nil), newPoolCollector(nil), newPoolSums(nil), newRequestCollector(nil), newAccountCollector(nil), newEngineCollector(nil),
 		newAlarmCollector(nil), newDoorCollector(nil), newDecisionCollector(nil, nil), newJournalCollector(nil), newClusterCollector(nil),
-		newLimitCollector(nil, nil, nil), newRouteCollector(nil), newPolicyFileCollector(nil), newKeyCollector(nil, nil),
+		newLimitCollector(nil, nil, nil), newRouteCollector(nil), newPolicyFileCollector(nil), newKeptCollector(nil), newKeyCollector(nil, nil),
 		newHistoryCollector(nil),
 	}
 	_, s := newService(t, nil)

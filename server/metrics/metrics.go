@@ -72,6 +72,9 @@ func New(s *service.Service, server HTTP) *Metrics {
 	if b.PolicyFile != nil {
 		m.registry.MustRegister(newPolicyFileCollector(b.PolicyFile))
 	}
+	if b.Kept != nil {
+		m.registry.MustRegister(newKeptCollector(b.Kept.Stats))
+	}
 	if len(server.Keys) > 0 {
 		m.registry.MustRegister(newKeyCollector(s, server.Keys))
 	}

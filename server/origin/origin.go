@@ -46,9 +46,9 @@ const ForwardAuthPath = "/v1/forward-auth"
 
 const (
 	// allowedMethods and allowedHeaders are what a page of an allowed origin may send.
-	allowedMethods = "GET, POST, DELETE"
-	allowedHeaders = "Authorization, Content-Type, Content-Encoding, Idempotency-Key"
-	exposedHeaders = "RateLimit, RateLimit-Policy, Retry-After, Idempotency-Replayed"
+	allowedMethods = "GET, POST, PUT, DELETE"
+	allowedHeaders = "Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-Match, If-None-Match"
+	exposedHeaders = "RateLimit, RateLimit-Policy, Retry-After, Idempotency-Replayed, ETag"
 )
 
 // New wraps next. refused is called for each request that is.

@@ -57,6 +57,12 @@ var StatusOf = map[api.Code]int{
 	api.CodeUnknownField: http.StatusBadRequest,
 	api.CodeUnknownLimit: http.StatusNotFound,
 
+	api.CodeInvalidPolicy:   http.StatusBadRequest,
+	api.CodeVersionMismatch: http.StatusPreconditionFailed,
+	api.CodePolicyInFile:    http.StatusConflict,
+	api.CodePoliciesFull:    http.StatusConflict,
+	api.CodeNoPoliciesAPI:   http.StatusConflict,
+
 	api.CodeAtOnce:     http.StatusTooManyRequests,
 	api.CodePermitLost: http.StatusConflict,
 

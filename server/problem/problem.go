@@ -142,5 +142,8 @@ func FromHuma(status int, message string, errs []error) *Problem {
 	if len(details) == 0 {
 		details = append(details, message)
 	}
+	if status == http.StatusRequestEntityTooLarge {
+		code = api.CodeBodyTooLarge
+	}
 	return New(code, field, strings.Join(details, "; "))
 }

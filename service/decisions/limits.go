@@ -39,7 +39,7 @@ func (s *Service) Limits(ctx context.Context, c caller.Caller, w time.Duration) 
 	questions := make([]sources.CountQuestion, 0, 3*len(policies))
 	for i, p := range policies {
 		made := api.LimitPolicy{
-			Name: p.Name, Keys: p.Keys, By: p.By, Door: p.door,
+			Name: p.Name, Keys: p.Keys, By: p.By, Door: p.door, Version: p.Version,
 			Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(),
 			Mode: p.Mode.String(), Where: p.Where.String(), Warn: int(p.Warn), DenyForSeconds: p.DenyFor.Seconds(), WaitSeconds: p.Wait.Seconds(), Cost: p.Cost, Last: p.Last, Overrides: len(p.Overrides),
 		}

@@ -213,7 +213,7 @@ func (s *Service) atOnce(may rights.Rights) (list []api.AtOnceLimit) {
 	})
 	for _, l := range all {
 		if seesAtOnce(may, &l) {
-			list = append(list, api.AtOnceLimit{Name: l.Name, Keys: l.Keys, By: l.By, Max: l.Max, TTLSeconds: l.TTL.Seconds(), Held: held[l.Name], HeldKeys: keys[l.Name]})
+			list = append(list, api.AtOnceLimit{Name: l.Name, Keys: l.Keys, By: l.By, Version: l.Version, Max: l.Max, TTLSeconds: l.TTL.Seconds(), Held: held[l.Name], HeldKeys: keys[l.Name]})
 		}
 	}
 	return list

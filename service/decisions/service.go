@@ -21,7 +21,7 @@ import (
 	"github.com/weir-counter/weir/service/sources"
 )
 
-// Parts are what a Service works with. All but PolicyFile and Node must be given.
+// Parts are what a Service works with. All but PolicyFile, Kept and Node must be given.
 type Parts struct {
 	Engine     *weir.Engine
 	Gate       *access.Gate
@@ -30,6 +30,7 @@ type Parts struct {
 	Policies   *policy.Live
 	Doors      *doors.List // may have limits of their own
 	PolicyFile *files.PolicyFile
+	Kept       *files.KeptPolicies
 	Node       string // this node's name in a cluster
 	Log        *slog.Logger
 	Live       *livelog.Log // is told of each denial

@@ -25,6 +25,7 @@ type Parts struct {
 	Regions    backend.Regions
 	Tokens     *files.Tokens
 	PolicyFile *files.PolicyFile
+	Kept       *files.KeptPolicies
 	More       func() []api.Alarm
 }
 
@@ -45,6 +46,7 @@ func (s *Service) Alarms() []api.Alarm {
 	all = append(all, s.parts.Doors.Alarms()...)
 	all = append(all, s.parts.Tokens.Alarms()...)
 	all = append(all, s.parts.PolicyFile.Alarms()...)
+	all = append(all, s.parts.Kept.Alarms()...)
 	if s.parts.More != nil {
 		all = append(all, s.parts.More()...)
 	}

@@ -38,6 +38,19 @@ func CompleteLimits(w *World, r *Remote, most int) cobra.CompletionFunc {
 	})
 }
 
+// CompletePolicies offers the policies that were put by API for the first most arguments.
+func CompletePolicies(w *World, r *Remote, most int) cobra.CompletionFunc {
+	return complete(w, r, most, func(ctx context.Context, c *client.Client, typed string) (names []string, err error) {
+		kept, err := c.Policies(ctx)
+		for _, p := range kept.Policies {
+			if strings.HasPrefix(p.Name, typed) {
+				names = append(names, p.Name)
+			}
+		}
+		return names[:min(len(names), offerKeys)], err
+	})
+}
+
 // complete offers what a server names for the first most arguments. Without an answer
 // it offers nothing: a shell has no place for an error.
 func complete(w *World, r *Remote, most int, names func(ctx context.Context, c *client.Client, typed string) ([]string, error)) cobra.CompletionFunc {

@@ -66,10 +66,10 @@ func printLimits(t *cli.Table, limits client.Limits) {
 		if p.Mode == "shadow" {
 			denied = p.ShadowDenied.String() + " (shadow)"
 		}
-		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), modeText(p.Mode, p.Where, p.Away)+partsText(p.Regions)+actsText(p.Wait(), p.Cost, p.DenyFor()), p.Allowed.String(), denied)
+		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), modeText(p.Mode, p.Where, p.Away)+partsText(p.Regions)+actsText(p.Wait(), p.Cost, p.DenyFor())+sourceText(p.Version), p.Allowed.String(), denied)
 	}
 	for _, l := range limits.AtOnce {
-		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, time.Duration(l.TTLSeconds*float64(time.Second))), "permits", fmt.Sprintf("%d held of %d keys", l.Held, l.HeldKeys))
+		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, time.Duration(l.TTLSeconds*float64(time.Second))), "permits"+sourceText(l.Version), fmt.Sprintf("%d held of %d keys", l.Held, l.HeldKeys))
 	}
 	if len(limits.Limits) > 0 {
 		t.Row("ALLOWED and DENIED are of the last " + units.FormatDuration(time.Duration(limits.WindowSeconds)*time.Second))
@@ -127,6 +127,14 @@ func actsText(wait time.Duration, cost string, denyFor time.Duration) string {
 		text += ", deny_for: " + units.FormatDuration(denyFor)
 	}
 	return text
+}
+
+// sourceText says where a policy comes from, if that is not the file.
+func sourceText(version uint64) string {
+	if version == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", by API (version %d)", version)
 }
 
 // limitText is 5/1m, with the burst and the algorithm when they are not the usual ones, or 1000/month, UTC.

@@ -1,0 +1,142 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/weir-counter/weir/internal/filewatch"
+	"github.com/weir-counter/weir/policy/pattern"
+)
+
+const onePolicyExample = `{"keys": "login:{user}:*", "limit": 5, "per": "1m"}`
+
+// ParsePolicy reads one policy that is put by API under a name: the fields of an entry of a file, in YAML or JSON. The name may be
+// among them. The result has that policy alone, of the version. The error is Faults, with the name for that of the file.
+func ParsePolicy(name string, data []byte, version uint64) (*Set, error) {
+	p := parser{file: name, names: map[string]int{}}
+	if len(bytes.TrimSpace(data)) == 0 {
+		p.fault(0, "", "it is empty: write the fields of the policy, for example `%s`", onePolicyExample)
+	} else if root := p.document(data); root != nil {
+		p.alone(name, root)
+	}
+	if len(p.faults) > 0 {
+		return nil, p.sorted()
+	}
+	for i := range p.policies {
+		p.policies[i].Version = version
+	}
+	for i := range p.atOnce.list {
+		p.atOnce.list[i].Version = version
+	}
+	return p.set(filewatch.Hash{}), nil
+}
+
+// alone reads a policy that is no element of a list.
+func (p *parser) alone(name string, n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		p.fault(n.Line, "", "%s: write the fields of one policy, for example `%s`", kindText(n), onePolicyExample)
+		return
+	}
+	named := false
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		switch {
+		case key.Value == "limits":
+			p.fault(key.Line, "limits", "this is a file: put one policy, its fields without `limits:` and the dash, for example `%s`", onePolicyExample)
+			return
+		case key.Value == "name" && value.Value != name:
+			p.fault(value.Line, "name", "%q, and it is put as %q: write the same, or leave it out", short(value.Value), short(name))
+			return
+		case key.Value == "name":
+			named = true
+		}
+	}
+	if !named {
+		scalar := func(text string) *yaml.Node {
+			return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text, Line: n.Line}
+		}
+		n.Content = append([]*yaml.Node{scalar("name"), scalar(name)}, n.Content...)
+	}
+	if hasMax(n) {
+		p.concurrency(n)
+		return
+	}
+	p.policy(n)
+}
+
+// Join is all policies of sets of which no two have a policy of the same name: those of equal order in the order of the sets.
+func Join(sets ...*Set) *Set {
+	p := parser{}
+	for _, s := range sets {
+		p.add(s, func(string) bool { return false })
+	}
+	return p.set(filewatch.Hash{})
+}
+
+// join is the policies of a file and, behind those of the same order, of kept. Of a name that both have it is that of the file, unless
+// keptFirst.
+func join(file, kept *Set, keptFirst bool) *Set {
+	if kept == nil {
+		return file
+	}
+	p := parser{}
+	p.add(file, func(name string) bool { return keptFirst && kept.has(name) })
+	p.add(kept, func(name string) bool { return !keptFirst && file.has(name) })
+	return p.set(file.content)
+}
+
+// add takes the policies of a Set, but for those that are left out by name.
+func (p *parser) add(s *Set, out func(name string) bool) {
+	for i, one := range s.policies {
+		if !out(one.Name) {
+			p.policies = append(p.policies, parsedPolicy{one, s.patterns[i], s.templates[i]})
+		}
+	}
+	for i, one := range s.atOnce.list {
+		if !out(one.Name) {
+			p.atOnce.list = append(p.atOnce.list, one)
+			p.atOnce.patterns = append(p.atOnce.patterns, s.atOnce.patterns[i])
+			p.atOnce.templates = append(p.atOnce.templates, s.atOnce.templates[i])
+		}
+	}
+}
+
+// set is what was parsed.
+func (p *parser) set(content filewatch.Hash) *Set {
+	set := newSet(p.policies, content)
+	set.atOnce = p.atOnce
+	set.atOnce.index = pattern.NewIndex(set.atOnce.patterns)
+	return set
+}
+
+func (s *Set) has(name string) bool {
+	_, ok := s.VersionOf(name)
+	return ok
+}
+
+// VersionOf is the Version of the policy of a name; false: there is none.
+func (s *Set) VersionOf(name string) (version uint64, ok bool) {
+	if at, ok := s.names[name]; ok {
+		return s.policies[at].Version, true
+	}
+	for i := range s.atOnce.list {
+		if s.atOnce.list[i].Name == name {
+			return s.atOnce.list[i].Version, true
+		}
+	}
+	return 0, false
+}
+
+// Fits is the error of a Set that can't be in use on this node, whatever is beside it: of limits over regions on a node of none; nil:
+// there is none.
+func (l *Live) Fits(s *Set) error {
+	for i := range s.policies {
+		p := &s.policies[i]
+		if _, _, err := l.Here(p, p.Limit); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+	}
+	return nil
+}
