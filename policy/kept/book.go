@@ -57,7 +57,7 @@ var (
 )
 
 const (
-	bookMagic   = 'P'
+	bookMagic   = 'K'
 	bookVersion = 1
 )
 

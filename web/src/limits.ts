@@ -108,7 +108,7 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
       if (at < 0) return;
       const p = of.limits[at]!;
       const lines = of.lines[at]!;
-      text(facts, `${number(p.limit)} per ${duration(p.per_s)}${p.by ? ` for each ${p.by}` : ` for each key`}, of keys ${p.keys}; algorithm ${p.algorithm}; decided by ${{ shared: "all nodes together", node: "each node alone", strict: "one node for all", leased: "one node, which lends parts to the others" }[p.where] ?? p.where}${p.overrides ? `; ${number(p.overrides)} keys have another limit` : ""}${p.cost ? `; a request takes its cost ${p.cost}` : ""}${p.wait_s ? `; it waits for up to ${duration(p.wait_s)} in place of being denied` : ""}${p.deny_for_s ? `; a key that was over is banned for ${duration(p.deny_for_s)}` : ""}.`);
+      text(facts, `${number(p.limit)} per ${duration(p.per_s)}${p.by ? ` for each ${p.by}` : ` for each key`}, of keys ${p.keys}; algorithm ${p.algorithm}; decided by ${{ shared: "all nodes together", node: "each node alone", strict: "one node for all", leased: "one node, which lends parts to the others" }[p.where] ?? p.where}${p.version ? `; put by API, version ${number(p.version)}` : ""}${p.overrides ? `; ${number(p.overrides)} keys have another limit` : ""}${p.cost ? `; a request takes its cost ${p.cost}` : ""}${p.wait_s ? `; it waits for up to ${duration(p.wait_s)} in place of being denied` : ""}${p.deny_for_s ? `; a key that was over is banned for ${duration(p.deny_for_s)}` : ""}.`);
       chart.draw(plotOf(lines.allowed, "allowed", [
         { label: "denied", values: lines.denied.estimate, color: "--denied" },
         ...(p.mode === "shadow" ? [{ label: "would be denied", values: lines.shadow_denied.estimate, color: "--shadow" }] : []),

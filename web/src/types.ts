@@ -20,7 +20,7 @@ export interface Keys { keys: string[]; next?: string }
 
 export interface Policy {
   name: string; keys: string; by?: string; limit: number; per_s: number; burst: number; algorithm: string; mode: string; where: string;
-  wait_s?: number; cost?: string; deny_for_s?: number; overrides: number; allowed: Bounds; denied: Bounds; shadow_denied: Bounds;
+  wait_s?: number; cost?: string; deny_for_s?: number; /** of one that was put by API */ version?: number; overrides: number; allowed: Bounds; denied: Bounds; shadow_denied: Bounds;
 }
 export interface LimitKey { key: string; used: number; burst: number; remaining: number; share: number; reset_s: number; banned_s?: number }
 export interface DeniedKey { limit: string; key: string; denied: number; since: number; last: number; retry_after_s: number }
