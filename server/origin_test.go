@@ -108,7 +108,7 @@ func TestAllowedOrigin(t *testing.T) {
 		}
 		_, path, _ := strings.Cut(door, " ")
 		r := a.from("OPTIONS "+path, "", append(from, "Access-Control-Request-Method", "DELETE", "Access-Control-Request-Headers", "content-type")...)
-		if r.status != http.StatusNoContent || r.header.Get("Access-Control-Allow-Methods") != "GET, POST, DELETE" || r.header.Get("Access-Control-Allow-Headers") != "Authorization, Content-Type, Content-Encoding, Idempotency-Key" {
+		if r.status != http.StatusNoContent || r.header.Get("Access-Control-Allow-Methods") != "GET, POST, PUT, DELETE" || r.header.Get("Access-Control-Allow-Headers") != "Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-Match, If-None-Match" {
 			t.Errorf("%s: asked first: %d %v", door, r.status, r.header)
 		}
 	}
