@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+	"github.com/weir-counter/weir/node"
 )
 
 var settingsSeeds = flag.Int("settings.seeds", 2, "random settings that TestSettings runs its work under")
@@ -30,6 +31,7 @@ var settingsDomain = map[string][]string{
 	"--memory":             {"32MiB", "64MiB", "256MiB"},
 	"--idempotency-memory": {"1MiB", "64MiB"},
 	"--max-inline-per":     {"1h", "24h"},
+	"--policies-api":       node.PoliciesAPI,
 	"--limit-memory":       {"1MiB", "64MiB"},
 	"--max-disk":           {"8GiB", "16GiB", "100GiB"},
 	"--snapshot-every":     {"64KiB", "1MiB", "64MiB"},
