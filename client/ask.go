@@ -60,6 +60,12 @@ type TopQuery struct {
 	At     time.Time     // the end of the window; zero is the server's now
 	Fresh  time.Duration // as of a CountQuery
 	Scope  Scope         // as of a CountQuery
+
+	// Align asks history for a time of whole hours, days, weeks, months or years in place of a window: "hour", "day" and so on, from the one
+	// that From is in to the one that To is in, or ends at. Zeros are the server's now.
+	Align    string
+	From, To time.Time
+	Zone     string // of Align; "" is UTC
 }
 
 // Top asks for the keys with the most hits.
@@ -75,6 +81,9 @@ func (c *Client) Top(ctx context.Context, q TopQuery) (Top, error) {
 		v.Set("prefix", q.Prefix)
 	}
 	setTime(v, "at", q.At)
+	setTime(v, "from", q.From)
+	setTime(v, "to", q.To)
+	setAlign(v, q.Align, q.Zone)
 	setScope(v, q.Scope)
 	return askFresh[Top](ctx, c, "/v1/top", v, q.Fresh)
 }
@@ -84,7 +93,7 @@ type SeriesQuery struct {
 	Key      string
 	From, To time.Time     // zero: an hour before To; the server's now
 	Step     time.Duration // whole seconds; 0 is a minute
-	Align    string        // hour, day, week or month, in place of Step, which is 0 then
+	Align    string        // hour, day, week, month or year, in place of Step, which is 0 then
 	Zone     string        // of Align; "" is UTC
 	Fresh    time.Duration // as of a CountQuery
 	Scope    Scope         // as of a CountQuery
@@ -99,13 +108,17 @@ func (c *Client) Series(ctx context.Context, q SeriesQuery) (Series, error) {
 		v.Set("step", seconds(q.Step))
 	}
 	setScope(v, q.Scope)
-	if q.Align != "" {
-		v.Set("align", q.Align)
-	}
-	if q.Zone != "" {
-		v.Set("tz", q.Zone)
-	}
+	setAlign(v, q.Align, q.Zone)
 	return askFresh[Series](ctx, c, "/v1/series", v, q.Fresh)
+}
+
+func setAlign(v url.Values, align, zone string) {
+	if align != "" {
+		v.Set("align", align)
+	}
+	if zone != "" {
+		v.Set("tz", zone)
+	}
 }
 
 // KeysQuery asks for the names of keys.

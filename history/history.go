@@ -146,17 +146,34 @@ func (h *History) Keeps(key string, second int64) bool {
 // Totals are the hits of a key in the spans between bounds, Unix seconds in order, of all hits that
 // were taken until asOf.
 func (h *History) Totals(ctx context.Context, key string, bounds []int64) (totals []read.Total, asOf time.Time, err error) {
+	asOf, err = h.view(ctx, func(v *store.View) (err error) {
+		totals, err = read.Totals(ctx, v, key, bounds, h.cfg.Keep, time.Now())
+		return err
+	})
+	return totals, asOf, err
+}
+
+// Top are the keys with the most hits of a time, of all hits that were taken until asOf.
+func (h *History) Top(ctx context.Context, of read.Ranking) (top []read.KeyTotal, asOf time.Time, err error) {
+	asOf, err = h.view(ctx, func(v *store.View) (err error) {
+		top, err = read.Top(ctx, v, of, h.cfg.Keep, time.Now())
+		return err
+	})
+	return top, asOf, err
+}
+
+// view calls f with what is in the database at one moment: of all hits that were taken until asOf.
+func (h *History) view(ctx context.Context, f func(v *store.View) error) (asOf time.Time, err error) {
 	is := h.writer.Status()
-	err = h.store.View(ctx, func(v *store.View) (err error) {
+	err = h.store.View(ctx, func(v *store.View) error {
 		own := v.Of(h.journal.ID())
 		asOf = own.AsOf
 		if is.Known && own.Message >= is.Message && is.AsOf.After(asOf) { // nothing came since
 			asOf = is.AsOf
 		}
-		totals, err = read.Totals(ctx, v, key, bounds, h.cfg.Keep, time.Now())
-		return err
+		return f(v)
 	})
-	return totals, asOf, err
+	return asOf, err
 }
 
 // Forget deletes the history of keys, and tells whether there was any.

@@ -72,6 +72,25 @@ func TestHistoryOfThePast(t *testing.T) {
 			}
 		}
 	}
+	sums := map[string]uint64{}
+	for _, key := range []string{"a", "b"} {
+		for _, n := range want[key] {
+			sums[key] += n
+		}
+	}
+	c, err := client.New("http://"+n.Addr(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := c.Top(t.Context(), client.TopQuery{Align: "day", From: first, Zone: "Europe/Berlin"})
+	if err != nil || len(top.Keys) != 2 || top.Source != "history" {
+		t.Fatal(top, err)
+	}
+	for _, k := range top.Keys {
+		if !k.Exact || k.Lower != sums[k.Key] {
+			t.Errorf("of the keys with the most hits %s has %s, want %d", k.Key, k.Bounds, sums[k.Key])
+		}
+	}
 	if got := n.Engine().Stats().Hits; got != inWindows {
 		t.Errorf("windows have %d hits, want %d", got, inWindows)
 	}

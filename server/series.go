@@ -20,7 +20,7 @@ type seriesQuestion struct {
 	To   string `query:"to" doc:"The end, inclusive; default now. With align: exclusive; the last span is whole."`
 	Step string `query:"step" doc:"The window of each point, whole seconds; default 1m. Not with align." example:"1m"`
 
-	Align string `query:"align" doc:"Whole hours, days, weeks (from Monday) or months in place of step: hour, day, week, month. From history where the server keeps one: exact, also years back." example:"day"`
+	Align string `query:"align" doc:"Whole hours, days, weeks (from Monday), months or years in place of step: hour, day, week, month, year. From history where the server keeps one: exact, also years back." example:"day"`
 	TZ    string `query:"tz" doc:"The time zone of align, by its name; default UTC." example:"Europe/Berlin"`
 	FreshParam
 	ScopeParam

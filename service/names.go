@@ -87,6 +87,7 @@ type (
 	SeriesQuery      = reads.SeriesQuery
 	AlignedQuery     = reads.AlignedQuery
 	TopQuery         = reads.TopQuery
+	AlignedTopQuery  = reads.AlignedTopQuery
 	KeysQuery        = reads.KeysQuery
 	ExportQuery      = reads.ExportQuery
 	DecisionQuestion = decisions.DecisionQuestion

@@ -8,6 +8,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/history/calendar"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/backend"
 )
@@ -20,6 +21,8 @@ type remembered struct {
 	err     error
 	late    bool // has not all hits in time
 	asked   int
+	from    int64
+	to      int64
 	awaited int
 }
 
@@ -99,5 +102,90 @@ func TestCountsOfThePast(t *testing.T) {
 		if (h.awaited > 0) != (q.Fresh > 0) {
 			t.Errorf("%s: awaited %d times", name, h.awaited)
 		}
+	}
+}
+
+func (r *remembered) Top(_ context.Context, prefix string, from, to int64, n int) ([]backend.HistoryKey, time.Time, error) {
+	r.asked++
+	r.from, r.to = from, to
+	var keys []backend.HistoryKey
+	for i := range min(n, 3) {
+		keys = append(keys, backend.HistoryKey{Key: prefix + string(rune('a'+i)), HistoryTotal: backend.HistoryTotal{Lower: uint64(10*(3-i) + len(prefix)), Upper: 40, Bounded: i > 0}})
+	}
+	return keys, r.asOf, r.err
+}
+
+// The keys with the most hits of spans of the calendar are asked of history alone.
+func TestTopOfHistory(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
+	engine, err := weir.New(weir.Config{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(unit calendar.Unit) service.AlignedTopQuery {
+		return service.AlignedTopQuery{Unit: unit, Zone: time.UTC, N: 2, Prefix: "x"}
+	}
+	at := func(year int, month time.Month, day, hour int) int64 {
+		return time.Date(year, month, day, hour, 0, 0, 0, time.UTC).Unix()
+	}
+	for name, test := range map[string]struct {
+		query    service.AlignedTopQuery
+		change   func(*service.AlignedTopQuery)
+		err      error
+		from, to int64
+		code     api.Code
+	}{
+		"this month": {query: of(calendar.Month), from: at(2026, 3, 1, 0), to: at(2026, 4, 1, 0)},
+		"two years": {query: of(calendar.Year), from: at(2025, 1, 1, 0), to: at(2027, 1, 1, 0),
+			change: func(q *service.AlignedTopQuery) { q.From = now.AddDate(-1, 0, 0) }},
+		"up to midnight": {query: of(calendar.Day), from: at(2026, 3, 1, 0), to: at(2026, 3, 5, 0),
+			change: func(q *service.AlignedTopQuery) {
+				q.From, q.To = time.Unix(at(2026, 3, 1, 9), 0), time.Unix(at(2026, 3, 5, 0), 0)
+			}},
+		"a day of 23 hours": {query: of(calendar.Day), from: at(2026, 3, 28, 23), to: at(2026, 3, 29, 22), change: func(q *service.AlignedTopQuery) { q.Zone = berlin }},
+		"from after now":    {query: of(calendar.Day), from: at(2026, 4, 1, 0), to: at(2026, 4, 2, 0), change: func(q *service.AlignedTopQuery) { q.From = now.AddDate(0, 0, 3) }},
+		"from after to":     {query: of(calendar.Day), change: func(q *service.AlignedTopQuery) { q.From, q.To = now, now.Add(-time.Hour) }, code: api.CodeInvalidRange},
+		"too many":          {query: of(calendar.Day), change: func(q *service.AlignedTopQuery) { q.N = 1001 }, code: api.CodeInvalidParameter},
+		"all regions":       {query: of(calendar.Day), change: func(q *service.AlignedTopQuery) { q.Scope = "global" }, code: api.CodeInvalidParameter},
+		"away":              {query: of(calendar.Day), err: errors.New("away"), code: api.CodeNoHistory},
+	} {
+		h := &remembered{asOf: now, err: test.err}
+		s, err := service.New(service.Backend{Engine: engine, History: h}, service.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := test.query
+		if test.change != nil {
+			test.change(&q)
+		}
+		got, err := s.AlignedTop(t.Context(), service.CallerAt("127.0.0.1:1"), q)
+		if test.code != "" {
+			if service.AsError(err).Code != test.code {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if h.from != test.from || h.to != test.to || got.Start.Unix() != test.from || got.At.Unix() != test.to-1 || got.WindowSeconds != test.to-test.from {
+			t.Errorf("%s: from %v to %v", name, got.Start, got.At)
+		}
+		if len(got.Keys) != 2 || got.Keys[0].String() != "31 or more" || got.Keys[1].String() != "30 (21 to 40)" || got.Source != "history" || !got.AsOf.Equal(now) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	s, err := service.New(service.Backend{Engine: engine}, service.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.AlignedTop(t.Context(), service.CallerAt("127.0.0.1:1"), of(calendar.Day)); service.AsError(err).Code != api.CodeNoHistory {
+		t.Error("without history:", err)
 	}
 }

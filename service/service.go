@@ -25,7 +25,7 @@ type (
 	Access = access.Service
 	// Ingestion takes hits: Ingest, CheckBatch, Hit, Verdict, Once, EnterDurable, Sync, LeaveDurable.
 	Ingestion = ingest.Service
-	// Reading answers questions about keys: Count, Rate, Series, Aligned, Top, Keys, Batch, Export.
+	// Reading answers questions about keys: Count, Rate, Series, Aligned, Top, AlignedTop, Keys, Batch, Export.
 	Reading = reads.Service
 	// Deciding asks limits and changes what keys have used: Allow, Reserve, Settle, Refund, ResetLimit, GrantLimit,
 	// TakePermit, Why, Who, Limits, LimitKeys, ...

@@ -61,20 +61,33 @@ func year(ctx context.Context, cfg settings, keys, active int) error {
 	for first, step := 0, max(1, piece/active); first < keys; first += step {
 		if _, err := db.ExecContext(ctx, fmt.Sprintf(`INSERT INTO weir_days (key, day, origin, n, doubt, upto)
 			WITH RECURSIVE k (k) AS (SELECT %d UNION ALL SELECT k + 1 FROM k WHERE k < %d), d (d) AS (SELECT 0 UNION ALL SELECT d + 1 FROM d WHERE d < %d)
-			SELECT printf('url:/page/%%06d', k), %d + d * %d / %d, %d, 1 + 100000000 / (k + 1) + (k * 7 + d * 13) %% 10, 0, 1 FROM k, d`,
-			first, min(first+step, keys)-1, active-1, today-daysOfYear, daysOfYear, active, l.Origin)); err != nil {
+			SELECT printf('url:/page/%%06d', k), %d + (d * %d / %d + k) %% %d, %d, 1 + 100000000 / (k + 1) + (k * 7 + d * 13) %% 10, 0, 1 FROM k, d`,
+			first, min(first+step, keys)-1, active-1, today-daysOfYear, daysOfYear, active, daysOfYear, l.Origin)); err != nil {
 			return err
 		}
+	}
+	days, err := settle(ctx, s, db)
+	if err != nil {
+		return err
+	}
+	for first, step := 0, max(1, piece/active); first < keys; first += step {
+		for _, span := range []string{"CAST(strftime('%Y%m', day * 86400, 'unixepoch') AS INTEGER)", "CAST(strftime('%Y', day * 86400, 'unixepoch') AS INTEGER)"} {
+			if _, err := db.ExecContext(ctx, "INSERT INTO weir_sums (span, key, origin, n, doubt, upto) SELECT "+span+", key, origin, sum(n), 0, 1 FROM weir_days WHERE key >= ? AND key <= ? GROUP BY 1, 2, 3",
+				name(first), name(min(first+step, keys)-1)); err != nil {
+				return err
+			}
+		}
+	}
+	all, err := settle(ctx, s, db)
+	if err != nil {
+		return err
 	}
 	if _, err := db.ExecContext(ctx, "UPDATE weir_journals SET rolled = ?, as_of = ?, message = 1", today, time.Now().UnixMilli()); err != nil {
 		return err
 	}
-	if _, err := db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
-		return err
-	}
 	rows := keys * active
 	fmt.Printf("a year of %d keys that have hits on %d days each: %d rows, made in %.0f s\n", keys, active, rows, time.Since(began).Seconds())
-	fmt.Printf("size on disk: %.2f GB, %.0f bytes for each key and day\n", float64(s.FileSize())/1e9, float64(s.FileSize())/float64(rows))
+	fmt.Printf("size on disk: %.2f GB, %.0f bytes for each key and day; of it sums of months and years %.2f GB\n", float64(all)/1e9, float64(all)/float64(rows), float64(all-days)/1e9)
 
 	bounds := make([]int64, daysOfYear+1)
 	for i := range bounds {
@@ -103,21 +116,75 @@ func year(ctx context.Context, cfg settings, keys, active int) error {
 		}
 	}
 	fmt.Printf("the 365 days of one key: median %v, 99 %% within %v (goal: 5 ms)\n", middle(took, 0.5), middle(took, 0.99))
-	for range 2 {
-		began := time.Now()
-		list, err := db.QueryContext(ctx, "SELECT key, SUM(n) AS hits FROM weir_days WHERE day >= ? GROUP BY key ORDER BY hits DESC LIMIT 100", today-daysOfYear)
-		if err != nil {
-			return err
-		}
-		n := 0
-		for list.Next() {
-			n++
-		}
-		if err := list.Err(); err != nil || n != 100 {
-			return fmt.Errorf("%d keys: %w", n, err)
-		}
-		fmt.Printf("the top 100 of the year, in SQL: %v (goal: 1 s)\n", time.Since(began).Round(time.Millisecond))
+	if err := tops(ctx, s, db, today); err != nil {
+		return err
 	}
+	return sumUp(ctx, s, db, &l, keys*active/daysOfYear, today)
+}
+
+// settle has all that was written in the file, and tells how large it is.
+func settle(ctx context.Context, s *store.Store, db *sql.DB) (bytes int64, err error) {
+	_, err = db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	return s.FileSize(), err
+}
+
+// tops asks for the keys with the most hits of a year, and of parts of it.
+func tops(ctx context.Context, s *store.Store, db *sql.DB, today int64) error {
+	year, month, _ := time.Unix(today*store.DaySeconds, 0).UTC().Date()
+	midnight := func(year int, month time.Month) int64 { return time.Date(year, month, 1, 0, 0, 0, 0, time.UTC).Unix() }
+	now := today * store.DaySeconds
+	for _, of := range []struct {
+		what     string
+		from, to int64
+	}{
+		{"365 days", now - daysOfYear*store.DaySeconds, now},
+		{"365 days of a zone an hour off", now - daysOfYear*store.DaySeconds + 3600, now - store.DaySeconds + 3600},
+		{"this year of UTC", midnight(year, 1), midnight(year+1, 1)},
+		{"the month before", midnight(year, month-1), midnight(year, month)},
+		{"30 days", now - 30*store.DaySeconds, now},
+		{"7 days", now - 7*store.DaySeconds, now},
+	} {
+		var took []time.Duration
+		for range 5 {
+			began := time.Now()
+			if err := s.View(ctx, func(v *store.View) error {
+				top, err := read.Top(ctx, v, read.Ranking{From: of.from, To: of.to, N: 100}, nil, time.Now())
+				if err == nil && len(top) != 100 {
+					err = fmt.Errorf("%d keys", len(top))
+				}
+				return err
+			}); err != nil {
+				return err
+			}
+			took = append(took, time.Since(began))
+		}
+		fmt.Printf("the top 100 of %s: median %v, at most %v (goal: 1 s)\n", of.what, middle(took, 0.5), middle(took, 1))
+	}
+	began := time.Now()
+	var n int
+	if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM (SELECT key, SUM(n) AS hits FROM weir_days WHERE day >= ? GROUP BY key ORDER BY hits DESC LIMIT 100)", today-daysOfYear).Scan(&n); err != nil || n != 100 {
+		return fmt.Errorf("%d keys: %w", n, err)
+	}
+	fmt.Printf("the same of 365 days in SQL over all their rows: %v\n", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// slotsOfDay is in how many hours of a day a key has hits, in sumUp.
+const slotsOfDay = 4
+
+// sumUp measures what the writer does once a day.
+func sumUp(ctx context.Context, s *store.Store, db *sql.DB, l *store.Lease, keys int, today int64) error {
+	if _, err := db.ExecContext(ctx, fmt.Sprintf(`INSERT INTO weir_hours (day, key, slot, origin, n, doubt, upto)
+		WITH RECURSIVE k (k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM k WHERE k < %d), h (h) AS (SELECT 0 UNION ALL SELECT h + 1 FROM h WHERE h < %d)
+		SELECT %d, printf('url:/page/%%06d', k * 3), %d + h * 3600, %d, 1, 0, 2 FROM k, h`, keys-1, slotsOfDay-1, today, today*store.DaySeconds, l.Origin)); err != nil {
+		return err
+	}
+	l.Rolled = today
+	began := time.Now()
+	if err := s.Roll(ctx, l, today+1); err != nil {
+		return err
+	}
+	fmt.Printf("a day of %d keys that is over, summed up into its month and year: %v\n", keys, time.Since(began).Round(time.Millisecond))
 	return nil
 }
 

@@ -43,7 +43,7 @@ func newSeries(w *cli.World) *cobra.Command {
 	cmd.Flags().Var(cli.MomentOrAgo(&q.To), "to", "end, inclusive (default now)")
 	cmd.Flags().Var(cli.Duration(&q.Step), "step", "length of each window")
 	cmd.Flags().Lookup("step").DefValue = "1m" // which the server takes: beside --align there is none
-	cmd.Flags().StringVar(&q.Align, "align", "", "whole spans in place of --step: hour, day, week, month; from history, exact (docs/history.md)")
+	cmd.Flags().StringVar(&q.Align, "align", "", "whole spans in place of --step: hour, day, week, month, year; from history, exact (docs/history.md)")
 	cmd.Flags().StringVar(&q.Zone, "tz", "", "time zone of --align, such as Europe/Berlin (default UTC)")
 	return cmd
 }

@@ -1,4 +1,4 @@
-// Package calendar is hours, days, weeks and months of a time zone as seconds: where each begins.
+// Package calendar is hours, days, weeks, months and years of a time zone as seconds: where each begins.
 // Pure. A day of a zone may have 23 or 25 hours, and begins where the zone says, be it at one
 // o'clock.
 package calendar
@@ -17,15 +17,16 @@ const (
 	Day   Unit = "day"
 	Week  Unit = "week" // from Monday on
 	Month Unit = "month"
+	Year  Unit = "year"
 )
 
 // ParseUnit reads one.
 func ParseUnit(text string) (Unit, error) {
 	switch u := Unit(text); u {
-	case Hour, Day, Week, Month:
+	case Hour, Day, Week, Month, Year:
 		return u, nil
 	}
-	return "", fmt.Errorf("%.40q is not hour, day, week or month", text)
+	return "", fmt.Errorf("%.40q is not hour, day, week, month or year", text)
 }
 
 // Start is where the span begins that t is in, in t's zone.
@@ -41,6 +42,8 @@ func (u Unit) Start(t time.Time) time.Time {
 		day -= (int(t.Weekday()) + 6) % 7
 	case Month:
 		day = 1
+	case Year:
+		month, day = time.January, 1
 	}
 	return midnight(year, month, day, t.Location())
 }
@@ -59,6 +62,8 @@ func (u Unit) Next(start time.Time) time.Time {
 		day += 7
 	case Month:
 		month, day = month+1, 1
+	case Year:
+		year, month, day = year+1, time.January, 1
 	default:
 		day++
 	}

@@ -51,15 +51,25 @@ func Totals(ctx context.Context, v *store.View, key string, bounds []int64, keep
 	slotsSince, daysSince := kept(key, keep, now)
 	slotsSince = max(slotsSince, v.Since())
 	first, last := bounds[0], bounds[len(bounds)-1]
-	// Whole days of UTC are read as such as far as they are summed up, and so are those whose
-	// slots are deleted.
-	upTo := slotsSince
-	if r.wholeDays() {
-		upTo = max(upTo, v.Rolled())
+	// Days of UTC are read as such as far as they are summed up, but for those within which a span begins or ends, and
+	// whose slots are not deleted: where they are many, all slots are read.
+	upTo := min(v.Rolled(), (last+store.DaySeconds-1)/store.DaySeconds)
+	split := r.splitDays(max(slotsSince, first/store.DaySeconds), upTo)
+	if len(split) > int(upTo-max(slotsSince, first/store.DaySeconds))/2 {
+		upTo, split = min(upTo, slotsSince), nil
 	}
-	upTo = min(upTo, v.Rolled())
-	if days := min(upTo, (last+store.DaySeconds-1)/store.DaySeconds); first < days*store.DaySeconds {
-		if err := v.Days(ctx, key, first/store.DaySeconds, days, r.take(store.DaySeconds)); err != nil {
+	if first < upTo*store.DaySeconds {
+		take := r.take(store.DaySeconds)
+		if err := v.Days(ctx, key, first/store.DaySeconds, upTo, func(row store.Row) {
+			if !split[row.Day()] {
+				take(row)
+			}
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for day := range split {
+		if err := v.Slots(ctx, key, day*store.DaySeconds, (day+1)*store.DaySeconds, r.take(r.slot)); err != nil {
 			return nil, err
 		}
 	}
@@ -107,14 +117,15 @@ type reader struct {
 	slot   int64
 }
 
-// wholeDays tells whether all bounds are midnights of UTC.
-func (r *reader) wholeDays() bool {
+// splitDays are the days from one to before another within which a span begins or ends.
+func (r *reader) splitDays(from, to int64) map[int64]bool {
+	days := map[int64]bool{}
 	for _, at := range r.bounds {
-		if at%store.DaySeconds != 0 {
-			return false
+		if day := at / store.DaySeconds; at%store.DaySeconds != 0 && day >= from && day < to {
+			days[day] = true
 		}
 	}
-	return true
+	return days
 }
 
 // take takes rows that are so many seconds wide.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	driver "modernc.org/sqlite"
@@ -43,7 +44,7 @@ func (s *Store) Commit(ctx context.Context, l *Lease, b *Batch) error {
 		if err := s.noteGaps(ctx, tx, l.Journal, b.Gaps); err != nil {
 			return err
 		}
-		if err := s.removeKeys(ctx, tx, b.Remove); err != nil {
+		if _, err := s.removeKeys(ctx, tx, b.Remove); err != nil {
 			return err
 		}
 		return s.add(ctx, tx, l.Origin, l.Rolled, b.UpTo, b.Rows)
@@ -77,8 +78,7 @@ func (s *Store) add(ctx context.Context, tx *sql.Tx, origin, rolled int64, upto 
 	for _, r := range late {
 		days = append(days, r.bounded())
 	}
-	sortRows(days)
-	return s.d.days(ctx, tx, days, origin, upto)
+	return s.addDays(ctx, tx, origin, upto, days)
 }
 
 func (s *Store) noteGaps(ctx context.Context, tx *sql.Tx, journal string, gaps []Gap) error {
@@ -97,7 +97,7 @@ func (s *Store) Roll(ctx context.Context, l *Lease, day int64) error {
 	if day <= l.Rolled {
 		return nil
 	}
-	days, err := s.days(ctx, s.writes, "weir_hours")
+	days, err := s.days(ctx, s.writes)
 	if err != nil {
 		return err
 	}
@@ -135,6 +135,10 @@ func (s *Store) sumUp(ctx context.Context, tx *sql.Tx, l *Lease, day int64) erro
 		return err
 	}
 	for _, origin := range origins {
+		month, year := spansOf(day)
+		if _, err := tx.ExecContext(ctx, s.d.sql(s.d.rollSums), origin, day, day, month, year); err != nil {
+			return err
+		}
 		if _, err := tx.ExecContext(ctx, s.d.sql(s.d.roll), origin, day); err != nil {
 			return err
 		}
@@ -147,11 +151,16 @@ type asker interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// days are the days that a table has, in order, each found by a step in its index.
-func (s *Store) days(ctx context.Context, in asker, table string) ([]int64, error) {
-	return numbers(ctx, in, `WITH RECURSIVE d (day) AS (
-		SELECT MIN(day) FROM `+table+` UNION ALL SELECT (SELECT MIN(day) FROM `+table+` WHERE day > d.day) FROM d WHERE d.day IS NOT NULL
-	) SELECT day FROM d WHERE day IS NOT NULL`)
+// days are the days that weir_hours has, in order.
+func (s *Store) days(ctx context.Context, in asker) ([]int64, error) {
+	return firsts(ctx, in, "weir_hours", "day")
+}
+
+// firsts are the values that a table has in the first column of its key, in order, each found by a step in its index.
+func firsts(ctx context.Context, in asker, table, column string) ([]int64, error) {
+	return numbers(ctx, in, strings.NewReplacer("{table}", table, "{column}", column).Replace(`WITH RECURSIVE d (at) AS (
+		SELECT MIN({column}) FROM {table} UNION ALL SELECT (SELECT MIN({column}) FROM {table} WHERE {column} > d.at) FROM d WHERE d.at IS NOT NULL
+	) SELECT at FROM d WHERE at IS NOT NULL`))
 }
 
 func numbers(ctx context.Context, in asker, query string, args ...any) (list []int64, err error) {

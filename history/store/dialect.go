@@ -18,8 +18,10 @@ type dialect struct {
 	numbers bool   // parameters are $1, $2 ...
 	level   sql.IsolationLevel
 
-	hours, days upsert
-	roll        string // sums up the hours of a day: parameters origin, day
+	hours, days, sums upsert
+	// rollSums adds a day to its month and year, or by how much it differs from what weir_days has of it:
+	// parameters origin, day, day, month, year. roll then sums up the hours of the day: origin, day.
+	rollSums, roll string
 
 	size func(ctx context.Context, db *sql.DB) (int64, error)
 }
@@ -93,6 +95,10 @@ func byLists(head, list, tail string, args func(r *Row, origin int64, upto uint6
 
 func hourArgs(r *Row, origin int64, upto uint64) []any {
 	return []any{r.Day(), r.Key, r.Slot, origin, int64(r.N), int64(r.Doubt), int64(upto)}
+}
+
+func sumArgs(r *Row, origin int64, upto uint64) []any {
+	return []any{r.Slot, r.Key, origin, int64(r.N), int64(r.Doubt), int64(upto)}
 }
 
 func dayArgs(r *Row, origin int64, upto uint64) []any {

@@ -61,9 +61,9 @@ func (k Keep) where(all []Keep) (where string, args []any) {
 func (s *Store) expire(ctx context.Context, l *Lease, table string, before int64, where string, args []any) error {
 	before = min(before, l.Rolled)
 	if table == "weir_days" { // by key first: all days at once
-		return s.fenced(ctx, l, "DELETE FROM weir_days WHERE day < ? AND "+where, append([]any{before}, args...)...)
+		return s.dropDays(ctx, l, before, where, args)
 	}
-	days, err := s.days(ctx, s.reads, table)
+	days, err := s.days(ctx, s.reads)
 	if err != nil {
 		return s.named(err)
 	}
@@ -95,13 +95,17 @@ func (s *Store) dropSlots(ctx context.Context, l *Lease, day int64, all bool, st
 	})
 }
 
-// fenced runs one statement under a lease.
-func (s *Store) fenced(ctx context.Context, l *Lease, statement string, args ...any) error {
+// dropDays deletes the days before one, and the months and years that end before the one that it is in.
+func (s *Store) dropDays(ctx context.Context, l *Lease, before int64, where string, args []any) error {
+	month, year := spansOf(before)
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		if err := s.fence(ctx, tx, l); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, s.d.sql(statement), args...)
+		if _, err := tx.ExecContext(ctx, s.d.sql("DELETE FROM weir_days WHERE day < ? AND "+where), append([]any{before}, args...)...); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, s.d.sql("DELETE FROM weir_sums WHERE (span < ? OR span > ? AND span < ?) AND "+where), append([]any{year, firstMonth, month}, args...)...)
 		return err
 	})
 }
@@ -109,7 +113,7 @@ func (s *Store) fenced(ctx context.Context, l *Lease, statement string, args ...
 // DropOldest deletes the slots of the oldest day, of all keys, and tells which it was. It notes
 // nothing: the days stay in weir_days. ok is false where no day is summed up yet.
 func (s *Store) DropOldest(ctx context.Context, l *Lease) (day int64, ok bool, err error) {
-	days, err := s.days(ctx, s.reads, "weir_hours")
+	days, err := s.days(ctx, s.reads)
 	if err != nil || len(days) == 0 || days[0] >= l.Rolled {
 		return 0, false, s.named(err)
 	}

@@ -31,7 +31,7 @@ func (v *View) Export(ctx context.Context, of Selection, f func(Row) error) erro
 		}
 		from = rolled
 	}
-	days, err := v.s.days(ctx, v.tx, "weir_hours")
+	days, err := v.s.days(ctx, v.tx)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (v *View) sums(ctx context.Context, f func(Row) error, query string, args .
 // both tables, by their bytes.
 func (s *Store) Keys(ctx context.Context, prefix, after string, limit int) (keys []string, err error) {
 	err = s.View(ctx, func(v *View) error {
-		days, err := s.days(ctx, v.tx, "weir_hours")
+		days, err := s.days(ctx, v.tx)
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func (s *Store) BeginFill(ctx context.Context, l *Lease) (f Fill, err error) {
 		if err != nil {
 			return err
 		}
-		for _, statement := range []string{"DELETE FROM weir_hours WHERE origin IN (", "DELETE FROM weir_days WHERE origin IN (", "DELETE FROM weir_origins WHERE origin IN ("} {
+		for _, statement := range []string{"DELETE FROM weir_hours WHERE origin IN (", "DELETE FROM weir_days WHERE origin IN (", "DELETE FROM weir_sums WHERE origin IN (", "DELETE FROM weir_origins WHERE origin IN ("} {
 			if len(left) == 0 {
 				break
 			}
@@ -42,22 +42,23 @@ func (s *Store) AddFill(ctx context.Context, l *Lease, f Fill, slots, days []Row
 		if err := s.fence(ctx, tx, l); err != nil {
 			return err
 		}
-		for _, of := range []struct {
-			rows   []Row
-			insert upsert
-		}{{slots, s.d.hours}, {days, s.d.days}} {
-			rows := make([]Row, len(of.rows))
-			for i, r := range of.rows {
-				rows[i] = r.bounded()
-				rows[i].Key = column(r.Key)
-			}
-			sortRows(rows)
-			if err := of.insert(ctx, tx, rows, f.Origin, 1); err != nil {
-				return err
-			}
+		rows := columns(slots)
+		sortRows(rows)
+		if err := s.d.hours(ctx, tx, rows, f.Origin, 1); err != nil {
+			return err
 		}
-		return nil
+		return s.addDays(ctx, tx, f.Origin, 1, columns(days))
 	})
+}
+
+// columns are rows as the tables have them.
+func columns(from []Row) []Row {
+	rows := make([]Row, len(from))
+	for i, r := range from {
+		rows[i] = r.bounded()
+		rows[i].Key = column(r.Key)
+	}
+	return rows
 }
 
 // EndFill has a filling count, and sets the position after it. rolled is the first day that is
@@ -90,7 +91,7 @@ const keysAtOnce = 200
 
 // Has calls f with the rows that a journal has of some keys, in slots that begin in [from, to).
 func (s *Store) Has(ctx context.Context, l *Lease, keys []string, from, to int64, f func(Row)) error {
-	all, err := s.days(ctx, s.reads, "weir_hours")
+	all, err := s.days(ctx, s.reads)
 	if err != nil {
 		return s.named(err)
 	}

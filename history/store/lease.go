@@ -27,10 +27,17 @@ type Lease struct {
 
 // Claim takes the lease of a journal, or renews the one with the token; 0: this life of
 // the holder has none. slot is what its slots are to be like if this is the first time. It
-// returns ErrHeld while another holder has it.
+// returns ErrHeld while another holder has it, and another error if a later version of Weir has changed the tables.
 func (s *Store) Claim(ctx context.Context, journal, holder string, token int64, ttl, slot time.Duration) (l Lease, err error) {
 	l = Lease{Journal: journal, Holder: holder, TTL: ttl}
 	err = s.tx(ctx, func(tx *sql.Tx) error {
+		var is int64
+		if err := tx.QueryRowContext(ctx, "SELECT MAX(version_id) FROM weir_migrations").Scan(&is); err != nil {
+			return err
+		}
+		if err := s.checkVersion(is); err != nil {
+			return err
+		}
 		if err := s.introduce(ctx, tx, journal, slot); err != nil {
 			return err
 		}
@@ -118,7 +125,7 @@ func (s *Store) tx(ctx context.Context, f func(tx *sql.Tx) error) error {
 // named says which database an error is of.
 func (s *Store) named(err error) error {
 	switch {
-	case err == nil, errors.Is(err, ErrFenced), errors.Is(err, ErrHeld), errors.Is(err, context.Canceled):
+	case err == nil, errors.Is(err, ErrFenced), errors.Is(err, ErrHeld), errors.Is(err, errLater), errors.Is(err, context.Canceled):
 		return err
 	case isFull(err):
 		return fmt.Errorf("%w: %w", ErrFull, err)

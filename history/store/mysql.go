@@ -24,11 +24,20 @@ var mysql = dialect{
 	level:   sql.LevelReadCommitted, // else reading locks what is read
 	hours:   byLists("INSERT INTO weir_hours (day, `key`, slot, origin, n, doubt, upto) VALUES ", "(?,?,?,?,?,?,?)", mysqlAdds, hourArgs),
 	days:    byLists("INSERT INTO weir_days (`key`, day, origin, n, doubt, upto) VALUES ", "(?,?,?,?,?,?)", mysqlAdds, dayArgs),
+	sums:    byLists("INSERT INTO weir_sums (span, `key`, origin, n, doubt, upto) VALUES ", "(?,?,?,?,?,?)", mysqlAdds, sumArgs),
+	rollSums: strings.ReplaceAll(`INSERT INTO weir_sums (span, {key}, origin, n, doubt, upto)
+		SELECT spans.span, h.{key}, h.origin, LEAST(h.n - COALESCE(d.n, 0), 72057594037927936), LEAST(h.doubt - COALESCE(d.doubt, 0), 72057594037927936), h.upto
+		FROM (SELECT {key}, origin, sum(n) AS n, sum(doubt) AS doubt, max(upto) AS upto FROM weir_hours WHERE origin = ? AND day = ? GROUP BY {key}, origin) h
+		LEFT JOIN weir_days d ON d.{key} = h.{key} AND d.day = ? AND d.origin = h.origin
+		CROSS JOIN (SELECT ? AS span UNION ALL SELECT ?) spans
+		WHERE h.n <> COALESCE(d.n, 0) OR h.doubt <> COALESCE(d.doubt, 0)
+		ON DUPLICATE KEY UPDATE
+			n = LEAST(weir_sums.n + VALUES(n), 72057594037927936), doubt = LEAST(weir_sums.doubt + VALUES(doubt), 72057594037927936), upto = GREATEST(weir_sums.upto, VALUES(upto))`, "{key}", "`key`"),
 	roll: "INSERT INTO weir_days (`key`, day, origin, n, doubt, upto)" +
 		" SELECT `key`, day, origin, sum(n), sum(doubt), max(upto) FROM weir_hours WHERE origin = ? AND day = ? GROUP BY `key`, day, origin" +
 		" ON DUPLICATE KEY UPDATE n = VALUES(n), doubt = VALUES(doubt), upto = VALUES(upto)",
 	size: func(ctx context.Context, db *sql.DB) (bytes int64, err error) {
-		err = db.QueryRowContext(ctx, "SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ('weir_hours', 'weir_days')").Scan(&bytes)
+		err = db.QueryRowContext(ctx, "SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ('weir_hours', 'weir_days', 'weir_sums')").Scan(&bytes)
 		return bytes, err
 	},
 }

@@ -124,15 +124,28 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	current, newest, err := p.GetVersions(ctx)
+	current, _, err := p.GetVersions(ctx)
 	if err != nil {
 		return fmt.Errorf("history: %s: %w", s.where, err)
 	}
-	if current > newest {
-		return fmt.Errorf("history: %s has tables in version %d, and this build of Weir knows %d: run the version of Weir that made them, or a newer one", s.where, current, newest)
+	if err := s.checkVersion(current); err != nil {
+		return err
 	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("history: make the tables in %s: %w", s.where, err)
+	}
+	return nil
+}
+
+// version is that of the tables that this build knows: each migration makes the next one.
+const version = 2
+
+var errLater = errors.New("the tables of history are those of a later version of Weir")
+
+// checkVersion is an error for tables of a later version. A node of an older build learns of it, for a migration takes all leases.
+func (s *Store) checkVersion(is int64) error {
+	if is > version {
+		return fmt.Errorf("%w: %s has version %d, and this build knows %d: run the version of Weir that made them, or a newer one", errLater, s.where, is, version)
 	}
 	return nil
 }

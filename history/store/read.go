@@ -143,9 +143,18 @@ func (v *View) Slots(ctx context.Context, key string, from, to int64, f func(Row
 	if to <= from {
 		return nil
 	}
-	days := make([]int64, 0, min((to-from)/DaySeconds+2, 10_000))
-	for day := from / DaySeconds; day <= (to-1)/DaySeconds; day++ {
-		days = append(days, day)
+	first, last := from/DaySeconds, (to-1)/DaySeconds
+	var days []int64
+	if last-first >= daysAtOnce {
+		all, err := v.s.days(ctx, v.tx)
+		if err != nil {
+			return err
+		}
+		days = slices.DeleteFunc(all, func(day int64) bool { return day < first || day > last })
+	} else {
+		for day := first; day <= last; day++ {
+			days = append(days, day)
+		}
 	}
 	for some := range slices.Chunk(days, daysAtOnce) {
 		err := v.rows(ctx, key, f, "SELECT slot, n, doubt FROM weir_hours WHERE {key} = ? AND slot >= ? AND slot < ? AND day IN ("+in(some)+")"+onlyComplete, column(key), from, to)

@@ -6,30 +6,24 @@ import (
 	"slices"
 )
 
-// daysAtOnce is how many days one statement goes through.
+// daysAtOnce is how many days, or spans, one statement goes through.
 const daysAtOnce = 500
 
-// removeKeys deletes all rows of keys.
-func (s *Store) removeKeys(ctx context.Context, tx *sql.Tx, keys []string) error {
+// removeKeys deletes all rows of keys, and tells how many there were.
+func (s *Store) removeKeys(ctx context.Context, tx *sql.Tx, keys []string) (n int64, err error) {
 	if len(keys) == 0 {
-		return nil
+		return 0, nil
 	}
-	days, err := s.days(ctx, tx, "weir_hours")
+	days, err := s.days(ctx, tx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	for _, key := range keys {
-		if _, err := s.removeWhere(ctx, tx, days, "{key} = ?", column(key)); err != nil {
-			return err
-		}
+	spans, err := firsts(ctx, tx, "weir_sums", "span")
+	if err != nil {
+		return 0, err
 	}
-	return nil
-}
-
-// removeWhere deletes rows in both tables, of the days that weir_hours has, and tells how many.
-func (s *Store) removeWhere(ctx context.Context, tx *sql.Tx, days []int64, where string, args ...any) (n int64, err error) {
-	remove := func(statement string) error {
-		done, err := tx.ExecContext(ctx, s.d.sql(statement), args...)
+	remove := func(statement, key string) error {
+		done, err := tx.ExecContext(ctx, s.d.sql(statement), column(key))
 		if err != nil {
 			return err
 		}
@@ -37,29 +31,30 @@ func (s *Store) removeWhere(ctx context.Context, tx *sql.Tx, days []int64, where
 		n += rows
 		return err
 	}
-	for some := range slices.Chunk(days, daysAtOnce) {
-		if err := remove("DELETE FROM weir_hours WHERE " + where + " AND day IN (" + in(some) + ")"); err != nil {
+	for _, key := range keys {
+		for some := range slices.Chunk(days, daysAtOnce) {
+			if err := remove("DELETE FROM weir_hours WHERE {key} = ? AND day IN ("+in(some)+")", key); err != nil {
+				return n, err
+			}
+		}
+		for some := range slices.Chunk(spans, daysAtOnce) {
+			if err := remove("DELETE FROM weir_sums WHERE {key} = ? AND span IN ("+in(some)+")", key); err != nil {
+				return n, err
+			}
+		}
+		if err := remove("DELETE FROM weir_days WHERE {key} = ?", key); err != nil {
 			return n, err
 		}
 	}
-	return n, remove("DELETE FROM weir_days WHERE " + where)
+	return n, nil
 }
 
 // Forget deletes the history of keys, and tells whether there was any.
 func (s *Store) Forget(ctx context.Context, keys ...string) (found bool, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
-		days, err := s.days(ctx, tx, "weir_hours")
-		if err != nil {
-			return err
-		}
-		for _, key := range keys {
-			n, err := s.removeWhere(ctx, tx, days, "{key} = ?", column(key))
-			if err != nil {
-				return err
-			}
-			found = found || n > 0
-		}
-		return nil
+		n, err := s.removeKeys(ctx, tx, keys)
+		found = n > 0
+		return err
 	})
 	return found, err
 }

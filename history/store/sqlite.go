@@ -23,6 +23,16 @@ var sqlite = dialect{
 		" ON CONFLICT (day, key, slot, origin)"+sqliteAdds, hourArgs),
 	days: byLists("INSERT INTO weir_days (key, day, origin, n, doubt, upto) VALUES ", "(?,?,?,?,?,?)",
 		" ON CONFLICT (key, day, origin)"+sqliteAdds, dayArgs),
+	sums: byLists("INSERT INTO weir_sums (span, key, origin, n, doubt, upto) VALUES ", "(?,?,?,?,?,?)",
+		" ON CONFLICT (span, key, origin)"+sqliteAdds, sumArgs),
+	rollSums: `INSERT INTO weir_sums (span, key, origin, n, doubt, upto)
+		SELECT spans.span, h.key, h.origin, min(h.n - COALESCE(d.n, 0), 72057594037927936), min(h.doubt - COALESCE(d.doubt, 0), 72057594037927936), h.upto
+		FROM (SELECT key, origin, sum(n) AS n, sum(doubt) AS doubt, max(upto) AS upto FROM weir_hours WHERE origin = ? AND day = ? GROUP BY key, origin) h
+		LEFT JOIN weir_days d ON d.key = h.key AND d.day = ? AND d.origin = h.origin
+		CROSS JOIN (SELECT ? AS span UNION ALL SELECT ?) spans
+		WHERE h.n <> COALESCE(d.n, 0) OR h.doubt <> COALESCE(d.doubt, 0)
+		ON CONFLICT (span, key, origin) DO UPDATE SET
+			n = min(n + excluded.n, 72057594037927936), doubt = min(doubt + excluded.doubt, 72057594037927936), upto = max(upto, excluded.upto)`,
 	roll: `INSERT INTO weir_days (key, day, origin, n, doubt, upto)
 		SELECT key, day, origin, sum(n), sum(doubt), max(upto) FROM weir_hours WHERE origin = ? AND day = ? GROUP BY key, day, origin
 		ON CONFLICT (key, day, origin) DO UPDATE SET n = excluded.n, doubt = excluded.doubt, upto = excluded.upto`,

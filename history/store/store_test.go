@@ -14,6 +14,8 @@ import (
 // testStore is what holds of every database; fresh makes an empty one.
 func testStore(t *testing.T, fresh func(t *testing.T) *store.Store) {
 	for name, test := range map[string]func(*testing.T, *store.Store){
+		"top":             testTop,
+		"sums":            testSums,
 		"adds up":         testAddsUp,
 		"brute force":     testBruteForce,
 		"one writer":      testOneWriter,

@@ -12,6 +12,9 @@ type History interface {
 	// Totals are the hits of a key in the spans between bounds, Unix seconds in order, of all
 	// hits that were taken until asOf.
 	Totals(ctx context.Context, key string, bounds []int64) (totals []HistoryTotal, asOf time.Time, err error)
+	// Top are the n keys that begin with prefix which have the most hits in [from, to), Unix seconds, most first, of all hits
+	// that were taken until asOf.
+	Top(ctx context.Context, prefix string, from, to int64, n int) (keys []HistoryKey, asOf time.Time, err error)
 	// Await returns when all hits that were counted before the call are in.
 	Await(ctx context.Context) error
 	// Forget deletes what is kept of keys, and tells whether there was any.
@@ -34,6 +37,12 @@ const HistoryTimeout = 5 * time.Second
 type HistoryTotal struct {
 	Lower, Upper uint64
 	Bounded      bool
+}
+
+// HistoryKey is a key and its hits.
+type HistoryKey struct {
+	Key string
+	HistoryTotal
 }
 
 // HistoryStats are the figures of a history.

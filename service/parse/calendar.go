@@ -31,7 +31,7 @@ func Ago(field, text string, now time.Time) (time.Time, error) {
 // Align reads the unit and the time zone of spans of the calendar; no zone is UTC.
 func Align(align, tz string) (calendar.Unit, *time.Location, error) {
 	if align == "" {
-		return "", nil, &failure.Error{Code: api.CodeInvalidParameter, Field: "tz", Message: "tz: a time zone is for spans of the calendar: give align=hour, day, week or month with it"}
+		return "", nil, &failure.Error{Code: api.CodeInvalidParameter, Field: "tz", Message: "tz: a time zone is for spans of the calendar: give align=hour, day, week, month or year with it"}
 	}
 	unit, err := calendar.ParseUnit(align)
 	if err != nil {

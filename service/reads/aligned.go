@@ -17,7 +17,7 @@ import (
 	"github.com/weir-counter/weir/service/sources"
 )
 
-// AlignedQuery asks for the hits of a key in hours, days, weeks or months of a time zone.
+// AlignedQuery asks for the hits of a key in hours, days, weeks, months or years of a time zone.
 type AlignedQuery struct {
 	Key      string
 	From, To time.Time // the spans that these moments are in are whole; zero: 24 spans; Now
@@ -98,12 +98,8 @@ func (s *Service) history(ctx context.Context, q AlignedQuery, bounds []int64) (
 	if h == nil {
 		return nil, asOf, nil
 	}
-	if q.Fresh > 0 {
-		ctx, cancel := context.WithTimeout(ctx, min(q.Fresh, parse.LongestFresh))
-		defer cancel()
-		if err := h.Await(ctx); err != nil {
-			return nil, asOf, &failure.Error{Code: api.CodeNotFresh, Field: "fresh", Message: fmt.Sprintf("history does not have all hits in time (%v): wait longer, or ask without fresh for what it has", err)}
-		}
+	if err := s.awaitFresh(ctx, q.Fresh); err != nil {
+		return nil, asOf, err
 	}
 	asking, cancel := context.WithTimeout(ctx, backend.HistoryTimeout)
 	defer cancel()
@@ -121,22 +117,39 @@ func (s *Service) history(ctx context.Context, q AlignedQuery, bounds []int64) (
 	return totals, asOf, nil
 }
 
+// awaitFresh waits until history has all hits before the question, if that is asked for.
+func (s *Service) awaitFresh(ctx context.Context, fresh time.Duration) error {
+	if fresh <= 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(fresh, parse.LongestFresh))
+	defer cancel()
+	if err := s.parts.History.Await(ctx); err != nil {
+		return &failure.Error{Code: api.CodeNotFresh, Field: "fresh", Message: fmt.Sprintf("history does not have all hits in time (%v): wait longer, or ask without fresh for what it has", err)}
+	}
+	return nil
+}
+
 // fill puts totals into points, and returns which of them have no upper bound.
 func fill(points []api.Point, totals []backend.HistoryTotal) (open []int) {
 	for i := range points {
 		if totals == nil || !totals[i].Bounded {
 			open = append(open, i)
 		}
-		if totals == nil {
-			continue
-		}
-		t := &totals[i]
-		points[i].Bounds = api.Bounds{Lower: t.Lower, Estimate: t.Lower}
-		if t.Bounded {
-			points[i].Bounds = api.Bounds{Lower: t.Lower, Estimate: t.Lower + (t.Upper-t.Lower)/2, Upper: &t.Upper, Exact: t.Lower == t.Upper}
+		if totals != nil {
+			points[i].Bounds = boundsOf(&totals[i])
 		}
 	}
 	return open
+}
+
+// boundsOf is a total as answers have it.
+func boundsOf(t *backend.HistoryTotal) api.Bounds {
+	if !t.Bounded {
+		return api.Bounds{Lower: t.Lower, Estimate: t.Lower}
+	}
+	upper := t.Upper
+	return api.Bounds{Lower: t.Lower, Estimate: t.Lower + (upper-t.Lower)/2, Upper: &upper, Exact: t.Lower == upper}
 }
 
 // fillFromWindows completes points: where history has some, the windows bound them from above.
