@@ -153,10 +153,10 @@ func (h *History) Totals(ctx context.Context, key string, bounds []int64) (total
 	return totals, asOf, err
 }
 
-// Top are the keys with the most hits of a time, of all hits that were taken until asOf.
-func (h *History) Top(ctx context.Context, of read.Ranking) (top []read.KeyTotal, asOf time.Time, err error) {
+// Top are the n keys that begin with prefix which have the most hits in [from, to), Unix seconds, of all hits that were taken until asOf.
+func (h *History) Top(ctx context.Context, prefix string, from, to int64, n int) (top []read.KeyTotal, asOf time.Time, err error) {
 	asOf, err = h.view(ctx, func(v *store.View) (err error) {
-		top, err = read.Top(ctx, v, of, h.cfg.Keep, time.Now())
+		top, err = read.Top(ctx, v, read.Ranking{Prefix: prefix, From: from, To: to, N: n}, h.cfg.Keep, time.Now())
 		return err
 	})
 	return top, asOf, err

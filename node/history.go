@@ -10,7 +10,6 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/history"
-	"github.com/weir-counter/weir/history/read"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/service/backend"
@@ -75,21 +74,17 @@ type kept struct {
 func (k kept) Totals(ctx context.Context, key string, bounds []int64) (list []backend.HistoryTotal, asOf time.Time, err error) {
 	totals, asOf, err := k.History.Totals(ctx, key, bounds)
 	for _, t := range totals {
-		list = append(list, total(t))
+		list = append(list, backend.HistoryTotal{Lower: t.Lower, Upper: t.Upper, Bounded: t.HasUpper()})
 	}
 	return list, asOf, err
 }
 
 func (k kept) Top(ctx context.Context, prefix string, from, to int64, n int) (list []backend.HistoryKey, asOf time.Time, err error) {
-	top, asOf, err := k.History.Top(ctx, read.Ranking{Prefix: prefix, From: from, To: to, N: n})
+	top, asOf, err := k.History.Top(ctx, prefix, from, to, n)
 	for _, t := range top {
-		list = append(list, backend.HistoryKey{Key: t.Key, HistoryTotal: total(t.Total)})
+		list = append(list, backend.HistoryKey{Key: t.Key, HistoryTotal: backend.HistoryTotal{Lower: t.Lower, Upper: t.Upper, Bounded: t.HasUpper()}})
 	}
 	return list, asOf, err
-}
-
-func total(t read.Total) backend.HistoryTotal {
-	return backend.HistoryTotal{Lower: t.Lower, Upper: t.Upper, Bounded: t.HasUpper()}
 }
 
 // Await has what is in memory written to the journal, and then to history.

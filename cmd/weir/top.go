@@ -83,7 +83,7 @@ func timeText(q client.TopQuery, list client.Top) string {
 	if list.Start == nil {
 		return lastText(q.Window, q.At)
 	}
-	return cli.FormatMoment(list.Start.Time) + " to " + cli.FormatMoment(list.At.Time)
+	return "time from " + cli.FormatMoment(list.Start.Time) + " to " + cli.FormatMoment(list.At.Time)
 }
 
 // lastText names a window: "last 5m", or "5m up to ...".
