@@ -44,6 +44,8 @@ func TestRegionsAndHistory(t *testing.T) {
 	const us = `[...document.querySelectorAll(".rows tr")].find((row) => row.querySelector("th").textContent === "us")?.innerText`
 	p.until(`/in time.*up since/s.test(` + us + `)`)
 	p.says("1 other region pulls from this node now")
+	p.says("/s in, ")
+	p.says("/s out")
 	p.audit("cluster of two regions")
 	nodetest.Close(t, usNode)
 	p.until(`document.querySelectorAll(".map .late .down").length === 1`)

@@ -2,7 +2,7 @@
 
 export interface Bounds { lower: number; estimate: number; upper: number | null; exact: boolean }
 export interface Late { node: string; since: number }
-export interface Freshness { as_of: number; late?: Late[] }
+export interface Freshness { as_of: number; late?: Late[]; /** regions that do not tell such keys */ untold?: string[] }
 export interface Alarm { code: string; message: string; refusing?: boolean }
 export interface Line { from: number; step_s: number; to: number; estimate: number[]; lower?: number[]; upper?: (number | null)[] }
 
@@ -51,9 +51,10 @@ export interface ClusterNode {
   node: string; epoch: number; self?: boolean; as_of: number; lag_s: number; heard: number; held: number;
   left?: boolean; late?: boolean; why?: string; skew_s?: number; skew_error_s?: number;
 }
-export interface Region { region: string; self?: boolean; known: boolean; gone?: boolean; base?: boolean; epoch: number; as_of: number; heard_s: number; lag_s: number; late?: boolean; late_nodes?: Late[] }
-export interface RegionLink { region: string; url: string; up: boolean; why?: string; for_s: number }
-export interface Regions { region: string; now: number; /** this node has the links */ owner: boolean; regions: Region[]; links: RegionLink[]; feeds: number }
+export interface Region { region: string; self?: boolean; known: boolean; gone?: boolean; base?: boolean; epoch: number; as_of: number; heard_s: number; lag_s: number; late?: boolean; late_nodes?: Late[]; /** how keys begin that it tells; absent: all */ keys?: string[] }
+export interface RegionLink { region: string; url: string; up: boolean; why?: string; for_s: number; bytes_per_s: number }
+export interface RegionPull { region: string; now: boolean; bytes_per_s: number; behind: number }
+export interface Regions { region: string; now: number; /** this node has the links */ owner: boolean; regions: Region[]; links: RegionLink[]; pulls: RegionPull[]; feeds: number }
 export interface Nodes {
   regions?: Regions;
   cluster: Freshness & {

@@ -63,6 +63,8 @@ export interface Count {
   exact: boolean;
   as_of?: number;
   late?: { node: string; since: number }[];
+  /** Regions that do not tell others such keys. */
+  untold?: string[];
 }
 
 /** A count with its mean rate. */
