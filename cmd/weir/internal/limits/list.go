@@ -179,11 +179,11 @@ used nothing are not listed; weir limits bans lists all that are banned.`,
 			}
 			t.Row("USED", "OF", "SHARE", "RESET", "KEY")
 			for _, k := range keys.Keys {
-				banned := ""
+				row := []string{fmt.Sprint(k.Used), fmt.Sprint(k.Burst), fmt.Sprintf("%.0f %%", 100*k.Share), cli.WaitText(k.ResetSeconds), cli.KeyText(k.Key)}
 				if k.BannedSeconds > 0 {
-					banned = "banned for " + cli.WaitText(k.BannedSeconds) + " more"
+					row = append(row, "banned for "+cli.WaitText(k.BannedSeconds)+" more")
 				}
-				t.Row(fmt.Sprint(k.Used), fmt.Sprint(k.Burst), fmt.Sprintf("%.0f %%", 100*k.Share), cli.WaitText(k.ResetSeconds), cli.KeyText(k.Key), banned)
+				t.Row(row...)
 			}
 		}),
 	}
