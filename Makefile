@@ -26,7 +26,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures
+.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history bench-growth adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -161,6 +161,9 @@ bench-sql: build need-postgres need-mariadb ## Count in SQL as textbooks do and 
 
 bench-history: build ## Print the figures of history: a year of a million keys in SQLite, and what history costs hits
 	cd bench && $(GO) run ./sql -weir ../$(BIN)/weir -history $(ARGS)
+
+bench-growth: need-go ## Measure what a hit, a count and a key cost with more keys, goroutines and longer windows; writes docs/benchmarks-growth.md
+	cd bench && $(GO) run ./growth -page ../docs/benchmarks-growth.md
 
 adversary: need-go ## Search what limiters admit at worst; writes docs/adversary.md
 	cd bench && $(GO) run ./adversary -out ../docs/adversary.md

@@ -12,29 +12,29 @@ func TestExpect(t *testing.T) {
 	t.Parallel()
 	e := newTestEngine(t, Config{Clock: EventClock})
 	var keys []string
-	for i := range 200 {
+	for i := range 20_000 { // enough for it to look
 		keys = append(keys, fmt.Sprint("k", i), fmt.Sprint("k", i/2))
 	}
 	keys = append(keys, "", AllKeys)
 	for range 2 {
 		e.Expect(keys)
-		for _, key := range keys[:400] {
+		for _, key := range keys[:40_000] {
 			if outcome, err := e.HitAt(unix(1_700_000_000), key, 1); err != nil || outcome != Counted {
 				t.Fatalf("%s: %v, %v", key, outcome, err)
 			}
 		}
 	}
 	e.Expect(nil)
-	for i := range 200 {
+	for i := range 20_000 {
 		want := uint64(2)
-		if i < 100 {
+		if i < 10_000 {
 			want = 6
 		}
 		if c, err := e.Count(fmt.Sprint("k", i), 1e9); err != nil || c != window.Exactly(want) {
 			t.Errorf("k%d: %v, %v", i, c, err)
 		}
 	}
-	if got := e.Stats().Keys; got != 200 {
+	if got := e.Stats().Keys; got != 20_000 {
 		t.Errorf("%d keys", got)
 	}
 }

@@ -63,6 +63,12 @@ const pageText = `# Benchmarks
 
 Written by ` + "`make bench`" + ` (` + "`cd bench && go run ./report`" + `): do not edit.
 
+Shorter is better. Beside Redis: [benchmarks-doors.md](benchmarks-doors.md); what grows with keys, goroutines and windows:
+[benchmarks-growth.md](benchmarks-growth.md).
+
+` + "```" + `
+{{.Short}}` + "```" + `
+
 | | |
 | --- | --- |
 {{range .Machine}}| {{index . 0}} | {{index . 1}} |
@@ -146,6 +152,7 @@ its report.
 func write(w io.Writer, r *results) error {
 	return template.Must(template.New("").Parse(pageText)).Execute(w, map[string]any{
 		"Machine":    machineRows(r),
+		"Short":      text(r, writeShort),
 		"Targets":    text(r, writeTargets),
 		"Hot":        text(r, writeHot),
 		"Processors": processors(r),

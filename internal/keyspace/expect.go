@@ -6,11 +6,18 @@ import "slices"
 // the nearest cache.
 const expectBlock = 64
 
+// expectFrom is how many keys a keyspace has at least for Expect to pay: fewer are in the cache
+// anyway.
+const expectFrom = 1 << 14
+
 // Expect brings what Hit of these keys will read into the processor's cache. A key that was not
 // hit a moment ago is three cache misses, one after the other: so it touches the
 // buckets of a block of keys, then their entries, and the processor waits for many of them at
 // once.
 func (k *Keyspace) Expect(keys []string) {
+	if k.keys.Load() < expectFrom {
+		return
+	}
 	var tables [expectBlock]*table
 	var hashes [expectBlock]uint64
 	for block := range slices.Chunk(keys, expectBlock) {

@@ -1,0 +1,41 @@
+// Command growth measures what grows with what: the processor time of a hit and of a count, and
+// the memory of a key, for more keys, more goroutines and longer windows. It writes the page
+// docs/benchmarks-growth.md. Processor time, of the whole process with the garbage collector,
+// says the same on a busy machine as on a quiet one, but for what neighbours take of its caches.
+package main
+
+import (
+	"flag"
+	"log"
+	"os"
+	"strings"
+
+	weir "github.com/weir-counter/weir"
+)
+
+const start = 1_700_000_000 // the second of the first hit
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("growth: ")
+	page := flag.String("page", "../docs/benchmarks-growth.md", "the page to write")
+	most := flag.Int("most", 10_000_000, "keys at most")
+	flag.Parse()
+	if err := run(*page, *most); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(page string, most int) error {
+	var b strings.Builder
+	for _, part := range []func(*strings.Builder, int) error{describe, keys, goroutines, windows} {
+		if err := part(&b, most); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(page, []byte(b.String()), 0o644)
+}
+
+func newEngine() (*weir.Engine, error) {
+	return weir.New(weir.Config{Clock: weir.EventClock, Memory: 8 << 30, Retention: weir.MaxWindow})
+}
