@@ -4,6 +4,7 @@ package quarantine
 
 import (
 	"math"
+	"strings"
 
 	"github.com/weir-counter/weir/internal/clock"
 	"github.com/weir-counter/weir/window"
@@ -57,7 +58,7 @@ func (a *Windows) Take(key string, w *window.Window, limit int64) (grown int) {
 		*tier = map[string]*window.Window{}
 	}
 	if have := (*tier)[key]; have == nil {
-		(*tier)[key] = w
+		(*tier)[strings.Clone(key)] = w // it may be a part of something large
 		grown = aheadBytes(key) + w.Size()
 	} else {
 		grown = -have.Size()

@@ -93,7 +93,9 @@ func (s Start) Load(ctx context.Context) (Loaded, error) {
 			return l, fmt.Errorf("journal: replay: %w", err)
 		}
 	}
-	l.Findings = s.Replica.EndReplay(l.Reached, last)
+	if l.Findings, err = s.Replica.EndReplay(l.Reached, last); err != nil {
+		return l, fmt.Errorf("journal: replay: %w", err)
+	}
 	return l, nil
 }
 

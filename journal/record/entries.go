@@ -1,6 +1,8 @@
 package record
 
 import (
+	"slices"
+
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/window"
 )
@@ -15,7 +17,8 @@ func (b *Batch) check() (sound bool) {
 	default:
 		return b.CheckRestored()
 	}
-	sound = b.eachDelta(func(_ []byte, _ bool, _ int64, n uint64) {
+	sound = b.eachDelta(func(_, _ int, _ int64, n uint64) {
+		b.count++
 		b.N += n
 		b.Removes = b.Removes || n == 0
 	})
@@ -23,16 +26,18 @@ func (b *Batch) check() (sound bool) {
 }
 
 // Deltas are the entries of a batch of hits; nil of another.
-func (b *Batch) Deltas() (list []replication.Delta) {
+func (b *Batch) Deltas() []replication.Delta { return b.AppendDeltas(nil) }
+
+// AppendDeltas appends the entries of a batch of hits to a list; nothing of another. Their keys are parts of one
+// string: who keeps one of them for long makes a copy of it.
+func (b *Batch) AppendDeltas(list []replication.Delta) []replication.Delta {
 	if b.Kind != KindHits {
-		return nil
+		return list
 	}
-	name := ""
-	b.eachDelta(func(key []byte, other bool, at int64, n uint64) {
-		if other {
-			name = string(key)
-		}
-		d := replication.Delta{Key: name}
+	list = slices.Grow(list, b.count)
+	text := string(b.Entries)
+	b.eachDelta(func(from, to int, at int64, n uint64) {
+		d := replication.Delta{Key: text[from:to]}
 		if n > 0 {
 			d.At, d.N = at, n
 		}
@@ -45,7 +50,7 @@ func (b *Batch) Deltas() (list []replication.Delta) {
 // that the key is removed. f may keep no part of key. Of another batch there are none.
 func (b *Batch) EachHit(f func(key []byte, at int64, n uint64)) {
 	if b.Kind == KindHits || b.Kind == KindPast {
-		b.eachDelta(func(key []byte, _ bool, at int64, n uint64) { f(key, at, n) })
+		b.eachDelta(func(from, to int, at int64, n uint64) { f(b.Entries[from:to], at, n) })
 	}
 }
 
@@ -64,17 +69,18 @@ func (b *Batch) Admissions() (list []replication.Admission) {
 	return list
 }
 
-// eachDelta calls f with each entry of hits, up to one that is impossible; other says
-// that the key is another than that of the entry before, n = 0 that it is removed.
-func (b *Batch) eachDelta(f func(key []byte, other bool, at int64, n uint64)) (sound bool) {
+// eachDelta calls f with each entry of hits, up to one that is impossible: where its key begins in Entries, and
+// ends; n = 0 says that it is removed.
+func (b *Batch) eachDelta(f func(from, to int, at int64, n uint64)) (sound bool) {
 	e := newReader(b.Entries)
-	var key []byte
+	var from, to int
 	var at int64
 	for e.Len() > 0 {
 		head, n := e.Uvarint(), uint64(0)
-		other := head>>1 > 0
-		if other {
-			key = e.Bytes(int(head >> 1))
+		if length := head >> 1; length > 0 {
+			e.Bytes(int(length))
+			to = len(b.Entries) - e.Len()
+			from = to - int(length)
 		}
 		if head&1 == 0 {
 			at += e.Varint()
@@ -83,15 +89,19 @@ func (b *Batch) eachDelta(f func(key []byte, other bool, at int64, n uint64)) (s
 				e.Fail()
 			}
 		}
-		if e.checkKey(key); e.Failed() {
+		if e.Failed() {
 			return false
 		}
-		f(key, other, at, n)
+		if e.checkKey(b.Entries[from:to]); e.Failed() {
+			return false
+		}
+		f(from, to, at, n)
 	}
 	return !e.Failed()
 }
 
-// eachAdmission is eachDelta of admissions; other says that the limit is another.
+// eachAdmission calls f with each admission, up to one that is impossible; other says that the limit is another than that
+// of the entry before.
 func (b *Batch) eachAdmission(f func(limit []byte, other bool, key []byte, at int64, n uint64)) (sound bool) {
 	e := newReader(b.Entries)
 	var limit []byte

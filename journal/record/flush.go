@@ -85,6 +85,7 @@ type Batch struct {
 	CutAt     int64  // Unix ms: when its flush was cut, by its origin's clock
 	Message   uint64 // of the journal, with which its flush was whole
 	Entries   []byte // sound
+	count     int    // of entries of hits
 }
 
 // Part is one message.

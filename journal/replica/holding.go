@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -93,12 +94,19 @@ func (h *Holding) apply(b record.Batch, own bool) {
 	if b.Removes && h.own != nil {
 		since = h.own(b.Partition, h.upTo[b.Partition])
 	}
+	list := deltas.Get().(*[]replication.Delta)
+	*list = b.AppendDeltas((*list)[:0])
 	if own {
-		replication.Of(h.engine).ApplyOwn(b.Partition, b.Deltas(), since)
+		replication.Of(h.engine).ApplyOwn(b.Partition, *list, since)
 	} else {
-		replication.Of(h.engine).Apply(b.Partition, b.Deltas(), since)
+		replication.Of(h.engine).Apply(b.Partition, *list, since)
 	}
+	clear(*list) // of keys
+	deltas.Put(list)
 }
+
+// deltas are lists for batches on their way to the engine, which keeps none.
+var deltas = sync.Pool{New: func() any { return new([]replication.Delta) }}
 
 // admissions of limits that every node keeps are applied at once; the others are kept for
 // a partition that is coming.

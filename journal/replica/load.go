@@ -45,17 +45,27 @@ func (r *Replica) Note(found ...record.Finding) {
 	r.audit.Findings = append(r.audit.Findings, found...)
 }
 
-// Replay applies the next message of the journal, at a start where nobody else is asked for
-// what is missing.
+// replayBytes is how much of the journal a start counts together.
+const replayBytes = 16 << 20
+
+// Replay takes the next message of the journal, at a start where nobody else is asked for
+// what is missing. It is counted by EndReplay at the latest.
 func (r *Replica) Replay(sequence uint64, data []byte) error {
-	return r.audit.Apply(r.holding, sequence, data)
+	r.replaying.add(r.audit, r.holding, r.audit.message(sequence, data))
+	if r.replaying.bytes < replayBytes {
+		return nil
+	}
+	return r.replaying.count(r.audit, r.holding)
 }
 
-// EndReplay audits that the journal reaches as far as it is known to have reached; last is
+// EndReplay counts what Replay took, and audits that the journal reaches as far as it is known to have reached; last is
 // what the server says. It returns all findings of the start.
-func (r *Replica) EndReplay(reached, last uint64) []record.Finding {
+func (r *Replica) EndReplay(reached, last uint64) ([]record.Finding, error) {
+	if err := r.replaying.count(r.audit, r.holding); err != nil {
+		return nil, err
+	}
 	r.audit.End(reached, last)
-	return r.audit.Findings
+	return r.audit.Findings, nil
 }
 
 // Replayed are the flushes that were applied, the messages and batches that came a second
@@ -99,35 +109,81 @@ func (a *Auditor) Apply(to Sink, sequence uint64, data []byte) error {
 
 // applyParts counts a flush that is complete.
 func (a *Auditor) applyParts(to Sink, parts []record.Part) error {
-	deciding := a.self != (record.Incarnation{}) // else nobody decides on limits yet
+	var g group
+	g.add(a, to, parts)
+	return g.count(a, to)
+}
+
+// group is flushes that are audited, and counted together: partition by partition, so that the keys of one stay in the
+// processor's cache from one flush to the next.
+type group struct {
+	lanes    []lane
+	of       map[int]int // by partition: its place in lanes
+	receipts []received
+	bytes    int // of messages, and of what is kept of them
+}
+
+// lane is the new batches of one partition, in order.
+type lane []laneBatch
+
+type laneBatch struct {
+	record.Batch
+	own bool // of this life of the process
+}
+
+// received are receipts of one flush of another life.
+type received struct {
+	list    [][]byte
+	message uint64 // with which it was whole
+}
+
+// batchBytes is about how much a batch takes beside its entries.
+const batchBytes = 160
+
+// add audits a flush that is complete, and takes what is new.
+func (g *group) add(a *Auditor, to Sink, parts []record.Part) {
+	if g.of == nil {
+		g.of = map[int]int{}
+	}
 	for _, p := range parts {
 		own := p.Incarnation == a.self
-		var fresh [][]record.Batch // by partition
 		for _, b := range p.Batches {
 			if !to.Wants(b.Partition) || !a.batch(p.Incarnation, b) {
 				continue
 			}
 			b.CutAt, b.Message = p.At, a.Stream
-			if last := len(fresh) - 1; last >= 0 && fresh[last][0].Partition == b.Partition {
-				fresh[last] = append(fresh[last], b)
-			} else {
-				fresh = append(fresh, []record.Batch{b})
+			at, ok := g.of[b.Partition]
+			if !ok {
+				at = len(g.lanes)
+				g.of[b.Partition] = at
+				g.lanes = append(g.lanes, nil)
+			}
+			g.lanes[at] = append(g.lanes[at], laneBatch{b, own})
+			g.bytes += len(b.Entries) + batchBytes
+		}
+		if !own && len(p.Receipts) > 0 {
+			g.receipts = append(g.receipts, received{p.Receipts, a.Stream})
+		}
+	}
+}
+
+// count counts what was taken: partitions side by side, the batches of each in order. The group is empty then.
+func (g *group) count(a *Auditor, to Sink) error {
+	deciding := a.self != (record.Incarnation{}) // else nobody decides on limits yet
+	lanes, receipts := g.lanes, g.receipts
+	*g = group{}
+	if err := parallel.Do(len(lanes), func(i int) error {
+		for _, b := range lanes[i] {
+			if err := to.Count(b.Batch, b.own, deciding); err != nil {
+				return err
 			}
 		}
-		if err := parallel.Do(len(fresh), func(i int) error {
-			for _, b := range fresh[i] {
-				if err := to.Count(b, own, deciding); err != nil {
-					return err
-				}
-			}
-			return nil
-		}); err != nil {
-			return err
-		}
-		if own {
-			continue
-		}
-		if err := to.Receipts(p.Receipts, a.Stream, deciding); err != nil {
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, r := range receipts {
+		if err := to.Receipts(r.list, r.message, deciding); err != nil {
 			return err
 		}
 	}
