@@ -141,3 +141,29 @@ func BenchmarkAllow(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkHit is a request of one hit through the whole handler, without a network.
+func BenchmarkHit(b *testing.B) {
+	for _, bench := range []struct{ name, contentType, body string }{
+		{"text", "text/plain", "user:42"},
+		{"json", "application/json", `{"key":"user:42"}`},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			handler := benchServer(b).Handler()
+			src := bytes.NewReader(nil)
+			req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/hits", nil)
+			req.Header.Set("Content-Type", bench.contentType)
+			b.ReportAllocs()
+			for b.Loop() {
+				src.Reset([]byte(bench.body))
+				req.ContentLength = int64(len(bench.body))
+				req.Body = io.NopCloser(src)
+				w := &quiet{header: http.Header{}, status: http.StatusOK}
+				handler.ServeHTTP(w, req)
+				if w.status != http.StatusOK {
+					b.Fatal(w.status)
+				}
+			}
+		})
+	}
+}
