@@ -114,17 +114,18 @@ cluster-crash cluster-netns cluster-size cluster-lag soak: export JOINTEST_ELECT
 sim-leased: need-go ## Simulate the grants of leased limits in a world that fails, LEASED_SEEDS (10000) times, from seed FIRST (0)
 	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h -v ./limit/grant -args -sim.seeds $(LEASED_SEEDS) -sim.first $(FIRST)
 
-soak: need-go ## The long tests: leaks, settings, simulation, kills, clusters under faults; ROUNDS (50) scales them all
+soak: need-go ## The long tests: leaks, memory, settings, simulation, kills, clusters under faults; ROUNDS (50) scales all but memory
 	$(GO) test -run 'TestSoak$$|TestSmallDisk$$' -count 1 $(VERBOSE) -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
 	$(GO) test -run 'TestSettings$$|TestFreshOverHTTP' -count 1 -timeout 6h ./cmd/weir -args -settings.seeds $(ROUNDS) -fresh-rounds $$(( $(ROUNDS) * 30 ))
 	$(GO) test -run 'TestDamage$$|TestFreshReads' -count 1 -timeout 6h ./journal -args -damages $$(( $(ROUNDS) * 60 )) -fresh.rounds $$(( $(ROUNDS) * 30 ))
 	$(GO) test -run 'TestNeverOver$$' -count 1 -timeout 6h ./cluster/strict -args -brute.rounds $(ROUNDS)
 	$(MAKE) --no-print-directory sim SEEDS=$$(( $(ROUNDS) * 400 )) crash cluster-crash
+	$(MAKE) --no-print-directory memory MEMORY="64 256"
 
 pages-cost: need-go ## Measure what 200 open pages of the dashboard cost a server, on Linux
 	$(GO) test -run 'TestPagesCost$$' -count 1 -v -timeout 10m ./cmd/weir -args -pages 200 -pages.for 20s -pages.most 0.05
 
-memory: build ## Measure what the process takes at most for some --memory (MEMORY="64 256 1024", in MiB)
+memory: build need-curl ## Measure what the process takes at most for some --memory (MEMORY="64 256 1280", in MiB)
 	@MEMORY="$(MEMORY)" tools/memory.sh $(BIN)/weir
 
 fuzz: need-go ## Run each fuzz target for FUZZTIME (10m)

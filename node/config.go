@@ -72,8 +72,8 @@ type Config struct {
 	// its Identity must be given. Logger is set by Start.
 	StatsD statsd.Config
 
-	// LimitProcess is for whoever has the process for itself: Start sets the memory limit of the Go
-	// runtime (debug.SetMemoryLimit) to what all budgets together come to, so that the garbage
+	// LimitProcess is for whoever has the process for itself: from Start to Close, the memory limit of
+	// the Go runtime (debug.SetMemoryLimit) follows the budgets and what is in use (processLimit), so that the garbage
 	// collector works harder before the process outgrows them.
 	LimitProcess bool
 

@@ -1,21 +1,11 @@
 package node
 
-import (
-	"math"
-	"runtime/debug"
-
-	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/region"
-)
+import "github.com/weir-counter/weir/internal/units"
 
 const (
 	// The least budgets there may be of the engine that a node has.
 	leastMemory      = 256 * 64 << 10
 	leastLimitMemory = 64 << 10
-
-	// processFloor is what the process needs beside counters: the runtime, buffers
-	// of requests, the connections.
-	processFloor = 128 << 20
 )
 
 // setBudgets gives the budgets that nobody gave their defaults, and makes those so small that
@@ -68,24 +58,4 @@ func (cfg *Config) tellBudgets(given *Config) {
 		cfg.Logger.Warn("--limit-memory leaves hardly any of --max-disk for the memory of counters: keys are evicted soon. Raise --max-disk, lower --limit-memory, or set --memory too",
 			"memory", units.FormatSize(e.Memory), "limit_memory", units.FormatSize(e.LimitMemory), "max_disk", disk)
 	}
-}
-
-// limitProcess makes the garbage collector work harder before the process
-// outgrows its budgets by half and its floor, and says in the log what that comes to. regions is how many other
-// regions have a budget of their own, as the log of regions tells while the process runs.
-func (cfg *Config) limitProcess(regions int) {
-	budget := cfg.Engine.Memory + cfg.Engine.LimitMemory + 3*cfg.Engine.OnceMemory + int64(regions)*region.Config{Memory: cfg.Regions.Memory}.WithDefaults().Memory
-	if budget <= 0 || budget > math.MaxInt64/2 {
-		return
-	}
-	most := budget + budget/2 + processFloor + cfg.Service.MaxBufferedBytes + cfg.room().process()
-	if cfg.RESP.Addr != "" {
-		most += cfg.RESP.CounterMemory
-	}
-	debug.SetMemoryLimit(most)
-	told := []any{"counters", units.FormatSize(cfg.Engine.Memory), "limits", units.FormatSize(cfg.Engine.LimitMemory)}
-	if regions > 0 {
-		told = append(told, "other_regions", regions)
-	}
-	cfg.Logger.Info("memory", append(told, "process", units.FormatSize(most))...)
 }

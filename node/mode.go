@@ -27,6 +27,7 @@ type sockets struct {
 	policy          policy.Cluster // zero: this node decides alone
 	doors           *doors
 	document        backend.Document // where policies that are put by API are kept; nil: in memory
+	process         *processLimit    // nil: somebody else has the process
 }
 
 func newMode(cfg *Config) mode {

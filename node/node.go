@@ -48,9 +48,6 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	cfg.tellBudgets(&given)
-	if cfg.LimitProcess {
-		cfg.limitProcess(0)
-	}
 	file, set, err := service.ReadPolicyFile(cfg.Policies.File)
 	if err != nil {
 		return nil, err
@@ -77,6 +74,11 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 
 // start opens the parts, each before those that need it. set is the policies, nil without any.
 func (n *Node) start(ctx context.Context, set *policy.Set) (err error) {
+	sockets := &sockets{doors: &n.doors}
+	if n.cfg.LimitProcess {
+		sockets.process = newProcessLimit(&n.cfg)
+		n.parts.opened(sockets.process.close)
+	}
 	if n.engine, err = weir.New(n.cfg.Engine); err != nil {
 		return err
 	}
@@ -85,7 +87,7 @@ func (n *Node) start(ctx context.Context, set *policy.Set) (err error) {
 		return err
 	}
 	n.locks.watch(&n.cfg, &n.parts)
-	sockets := &sockets{Backend: service.Backend{Engine: n.engine, Tokens: n.locks.tokens, Alarms: n.locks.alarms}, doors: &n.doors}
+	sockets.Backend = service.Backend{Engine: n.engine, Tokens: n.locks.tokens, Alarms: n.locks.alarms}
 	n.mode = newMode(&n.cfg)
 	if err := n.mode.open(ctx, n.engine, sockets, &n.parts); err != nil {
 		return err

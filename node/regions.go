@@ -150,8 +150,8 @@ func (m *durable) openRegion(ctx context.Context, engine *weir.Engine, sockets *
 	if err != nil {
 		return err
 	}
-	if m.cfg.LimitProcess {
-		cfg.Others = m.cfg.limitProcess
+	if sockets.process != nil {
+		cfg.Others = sockets.process.setRegions
 	}
 	r, err := region.Open(ctx, m.journal, engine.Config(), cfg)
 	if err != nil {

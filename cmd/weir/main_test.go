@@ -289,7 +289,7 @@ func TestServeLogs(t *testing.T) {
 	if last := all[len(all)-1]; !strings.Contains(last, `"msg":"stopped"`) || !strings.Contains(all[len(all)-2], "all hits are on disk") {
 		t.Errorf("the end of the log: %s", log.String())
 	}
-	if !strings.Contains(log.String(), `"msg":"memory","counters":"1GiB","limits":"256MiB","process":"2.7GiB"`) {
+	if !strings.Contains(log.String(), `"msg":"memory","counters":"1GiB","limits":"256MiB","usual":"1.4GiB","process":"2.7GiB"`) {
 		t.Errorf("what the process may need is not told: %s", log.String())
 	}
 	if !strings.Contains(log.String(), `"flush_every":"100ms"`) {

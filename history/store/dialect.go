@@ -56,8 +56,8 @@ const most = 1 << 56
 // rowsAtOnce is how many rows one statement has, where each is a list of parameters.
 const rowsAtOnce = 500
 
-// byLists is an upsert of lists of values: head, a list for each row, tail.
-func byLists(head, list, tail string, args func(r *Row, origin int64, upto uint64) []any) upsert {
+// byLists is an upsert of lists of values: head, a list for each row, tail. args appends those of a row.
+func byLists(head, list, tail string, args func(values []any, r *Row, origin int64, upto uint64) []any) upsert {
 	whole := head + strings.TrimSuffix(strings.Repeat(list+",", rowsAtOnce), ",") + tail
 	return func(ctx context.Context, tx *sql.Tx, rows []Row, origin int64, upto uint64) error {
 		var prepared *sql.Stmt
@@ -73,7 +73,7 @@ func byLists(head, list, tail string, args func(r *Row, origin int64, upto uint6
 			n := min(rowsAtOnce, len(rows))
 			values = values[:0]
 			for i := range rows[:n] {
-				values = append(values, args(&rows[i], origin, upto)...)
+				values = args(values, &rows[i], origin, upto)
 			}
 			var err error
 			switch {
@@ -93,14 +93,14 @@ func byLists(head, list, tail string, args func(r *Row, origin int64, upto uint6
 	}
 }
 
-func hourArgs(r *Row, origin int64, upto uint64) []any {
-	return []any{r.Day(), r.Key, r.Slot, origin, int64(r.N), int64(r.Doubt), int64(upto)}
+func hourArgs(values []any, r *Row, origin int64, upto uint64) []any {
+	return append(values, r.Day(), r.Key, r.Slot, origin, int64(r.N), int64(r.Doubt), int64(upto))
 }
 
-func sumArgs(r *Row, origin int64, upto uint64) []any {
-	return []any{r.Slot, r.Key, origin, int64(r.N), int64(r.Doubt), int64(upto)}
+func sumArgs(values []any, r *Row, origin int64, upto uint64) []any {
+	return append(values, r.Slot, r.Key, origin, int64(r.N), int64(r.Doubt), int64(upto))
 }
 
-func dayArgs(r *Row, origin int64, upto uint64) []any {
-	return []any{r.Key, r.Day(), origin, int64(r.N), int64(r.Doubt), int64(upto)}
+func dayArgs(values []any, r *Row, origin int64, upto uint64) []any {
+	return append(values, r.Key, r.Day(), origin, int64(r.N), int64(r.Doubt), int64(upto))
 }

@@ -3,19 +3,26 @@ package keyspace
 import (
 	"cmp"
 	"slices"
+	"sync"
 )
 
 // searchBuckets is how many buckets of a table one search for cold keys looks
 // at: some 6,000 keys, under a millisecond of the partition's lock.
 const searchBuckets = 1024
 
+// candidate is a key that may be evicted.
+type candidate struct {
+	*entry
+	newest int64 // second of its newest hit
+}
+
+// candidates are lists for searches, which under a flood of new keys would be most of what is allocated.
+var candidates = sync.Pool{New: func() any { return new([]candidate) }}
+
 // evictSome is one search.
 func (p *partition) evictSome(leave int) {
-	type candidate struct {
-		*entry
-		newest int64
-	}
-	var found []candidate
+	list := candidates.Get().(*[]candidate)
+	found := (*list)[:0]
 	t := p.table.Load()
 	for range min(searchBuckets, len(t.buckets)) {
 		t.eachIn(p.hand, func(en *entry) { found = append(found, candidate{en, p.newestOf(en)}) })
@@ -28,6 +35,9 @@ func (p *partition) evictSome(leave int) {
 		p.shared.departed.evictedKeys.Add(1)
 		p.shared.departed.evictedHits.Add(total)
 	}
+	clear(found) // or it would keep the evicted ones in memory
+	*list = found
+	candidates.Put(list)
 }
 
 // passingShare is the part of the budget that keys may take beside it which pass through.

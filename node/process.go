@@ -1,0 +1,135 @@
+package node
+
+import (
+	"context"
+	"math"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/region"
+)
+
+// processLimit keeps the memory of the process near what is in use. Left alone, the garbage collector lets a
+// heap grow to twice of that. A limit that adds up all budgets would not help: those of limits and of receipts are for
+// the worst case, and a process that uses neither would fill them with garbage. So there are three bounds, in bytes of
+// what the Go runtime has:
+//
+//	usual      a quarter more than the budgets of counters, and a floor: below it the heap may double
+//	in use     an eighth more than the last collection left: beyond usual, where limits, receipts or bodies take memory
+//	most       what all budgets together come to, with half as much again
+//
+// and the limit is the larger of the first two, and at most the third.
+type processLimit struct {
+	cfg     *Config
+	regions atomic.Int64 // other regions that have a budget
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// limitEvery is how often the limit follows what is in use.
+const limitEvery = 200 * time.Millisecond
+
+const (
+	// heapFloor is what the runtime has beside counters: the embedded server, what is on its way to the journal
+	// and to history, connections.
+	heapFloor = 72 << 20
+
+	// outside is what the process takes beside that: the program's pages, and what is allocated while a collection
+	// is under way.
+	outside = 88 << 20
+
+	// mostFloor is heapFloor where all that clients may bring is there.
+	mostFloor = 128 << 20
+
+	// leastSpare is what may be allocated, at the least, before the next collection.
+	leastSpare = 8 << 20
+)
+
+func newProcessLimit(cfg *Config) *processLimit {
+	ctx, stop := context.WithCancel(context.Background())
+	l := &processLimit{cfg: cfg, stop: stop}
+	l.setRegions(0)
+	l.follow(readHeap())
+	l.running.Go(func() {
+		ticker := time.NewTicker(limitEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				l.follow(readHeap())
+			}
+		}
+	})
+	return l
+}
+
+func (l *processLimit) close(context.Context) error {
+	l.stop()
+	l.running.Wait()
+	debug.SetMemoryLimit(math.MaxInt64) // what is in use is followed no longer
+	return nil
+}
+
+// setRegions says how many other regions have a budget of their own, and logs what the process comes to with them.
+func (l *processLimit) setRegions(regions int) {
+	l.regions.Store(int64(regions))
+	told := []any{"counters", units.FormatSize(l.cfg.Engine.Memory), "limits", units.FormatSize(l.cfg.Engine.LimitMemory)}
+	if regions > 0 {
+		told = append(told, "other_regions", regions)
+	}
+	l.cfg.Logger.Info("memory", append(told, "usual", units.FormatSize(l.usual()+outside), "process", units.FormatSize(l.most()))...)
+}
+
+// counters are the budgets of counters: the own one, and one for each other region.
+func (l *processLimit) counters() int64 {
+	return l.cfg.Engine.Memory + l.regions.Load()*region.Config{Memory: l.cfg.Regions.Memory}.WithDefaults().Memory
+}
+
+// usual is what the runtime may have while neither limits nor receipts are in use.
+func (l *processLimit) usual() int64 { return l.counters()/4*5 + heapFloor }
+
+// most is what the process takes at most when all budgets are used.
+func (l *processLimit) most() int64 {
+	budget := l.counters() + l.cfg.Engine.LimitMemory + 3*l.cfg.Engine.OnceMemory
+	if budget <= 0 || budget > math.MaxInt64/2 {
+		return math.MaxInt64
+	}
+	most := budget + budget/2 + mostFloor + l.cfg.Service.MaxBufferedBytes + l.cfg.room().process()
+	if l.cfg.RESP.Addr != "" {
+		most += l.cfg.RESP.CounterMemory
+	}
+	return most
+}
+
+// follow sets the limit by what is in use.
+func (l *processLimit) follow(h heap) {
+	debug.SetMemoryLimit(h.limit(l.usual(), l.most()))
+}
+
+// heap is what the Go runtime has, in bytes.
+type heap struct {
+	live  int64 // objects that the last collection found in use
+	other int64 // what it has beside objects, and can't give back: stacks, tables, gaps between objects
+}
+
+// limit is what the runtime may have.
+func (h heap) limit(usual, most int64) int64 {
+	inUse := h.live + max(h.live/8, leastSpare) + h.other
+	return min(max(usual, inUse), most)
+}
+
+func readHeap() heap {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(samples)
+	of := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
+	return heap{live: of(0), other: of(1) - of(2) - of(3) - of(4)}
+}

@@ -1,0 +1,33 @@
+package node
+
+import (
+	"math"
+	"testing"
+)
+
+// The limit is what is usual while that is enough, follows what is in use beyond, and never passes what all
+// budgets come to.
+func TestHeapLimit(t *testing.T) {
+	t.Parallel()
+	const usual, most, mib = 300 << 20, 1000 << 20, 1 << 20
+	for _, test := range []struct {
+		name string
+		heap heap
+		want int64
+	}{
+		{"at the start", heap{}, usual},
+		{"all within", heap{live: 200 * mib, other: 10 * mib}, usual},
+		{"limits are in use", heap{live: 400 * mib, other: 10 * mib}, 460 * mib},
+		{"all budgets are used", heap{live: 990 * mib, other: 10 * mib}, most},
+	} {
+		if got := test.heap.limit(usual, most); got != test.want {
+			t.Errorf("%s: %d MiB, want %d", test.name, got/mib, test.want/mib)
+		}
+	}
+	if got := (heap{live: 20 * mib}).limit(0, math.MaxInt64); got != 20*mib+leastSpare {
+		t.Errorf("a small heap has %d MiB", got/mib)
+	}
+	if h := readHeap(); h.other <= 0 || h.live < 0 {
+		t.Errorf("the runtime's figures: %+v", h)
+	}
+}
