@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -112,6 +113,10 @@ type Decision struct {
 
 	// Until is until when whoever asked waits for the answer; zero: for as long as policies let it wait. It stays.
 	Until time.Time
+
+	// Context is that of whoever asked: once it is done, as it is when that has hung up, requests give their turn to those behind them, and take nothing. It
+	// is looked at while they wait alone. nil: they wait. It stays.
+	Context context.Context
 
 	// NoID says that whoever asked has no place for the ID of a denial: none is made, and it is not kept why it is one.
 	NoID bool

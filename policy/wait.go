@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"math"
 	"strings"
 	"sync"
@@ -53,7 +54,7 @@ func (l *Live) TakeOrWait(reqs []Request, d *Decision) (wait bool, err error) {
 }
 
 // Wait goes on where TakeOrWait was told to wait: it returns once it is the requests' turn and they may pass, or denies them as soon as it is
-// known that this is not within the Wait, or by d.Until. d.Waited is how long it took.
+// known that this is not within the Wait, or by d.Until. d.Waited is how long it took. The error is context.Canceled once d.Context is done: nothing was taken.
 func (l *Live) Wait(reqs []Request, d *Decision) error {
 	began := time.Now()
 	until := began.Add(d.wait)
@@ -68,10 +69,16 @@ func (l *Live) Wait(reqs []Request, d *Decision) error {
 	defer leave()
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
+	var gone <-chan struct{}
+	if d.Context != nil {
+		gone = d.Context.Done()
+	}
 	select {
 	case <-turn:
 	case <-timer.C:
 		behind = true // it is not known what the limit says now
+	case <-gone:
+		return context.Canceled
 	}
 	for asked := !behind; ; asked = false {
 		if !asked {
@@ -86,7 +93,11 @@ func (l *Live) Wait(reqs []Request, d *Decision) error {
 			return nil
 		}
 		timer.Reset(pause)
-		<-timer.C
+		select {
+		case <-timer.C:
+		case <-gone:
+			return context.Canceled
+		}
 	}
 }
 
@@ -96,8 +107,8 @@ func (d *Decision) mayWait() bool {
 }
 
 // join puts the requests at the end of a line: that of the limit for which they wait longest, or that they stand behind. turn is closed when all
-// before have left. It is not ok where there is no room, or where those before need more than passes within the time that is left.
-func (l *Live) join(d *Decision, left time.Duration) (turn <-chan struct{}, leave func(), ok bool) {
+// before have left. It is not ok where there is no room, or where those before need more than passes within the rest of the time.
+func (l *Live) join(d *Decision, rest time.Duration) (turn <-chan struct{}, leave func(), ok bool) {
 	place := max(d.behind, 0)
 	for i := range d.Results {
 		if d.behind < 0 && d.denies(i) && (!d.denies(place) || d.Results[i].RetryAfter > d.Results[place].RetryAfter) {
@@ -120,7 +131,7 @@ func (l *Live) join(d *Decision, left time.Duration) (turn <-chan struct{}, leav
 	}
 	if n := in.n + c.N; in.length > 0 && d.elsewhere[place] == nil {
 		v, err := c.Limit.Peek(c.Key, n)
-		if err != nil || v.Never || v.RetryAfter > left {
+		if err != nil || v.Never || v.RetryAfter > rest {
 			l.lines.waiting.Add(-1)
 			return nil, nil, false
 		}
@@ -129,16 +140,28 @@ func (l *Live) join(d *Decision, left time.Duration) (turn <-chan struct{}, leav
 		l.lines.of = map[lineID]*line{}
 	}
 	l.lines.of[id] = in
-	turn, gone := in.last, make(chan struct{})
-	in.length, in.n, in.last = in.length+1, in.n+c.N, gone
-	return turn, func() {
+	turn, left := in.last, make(chan struct{})
+	in.length, in.n, in.last = in.length+1, in.n+c.N, left
+	quit := func() { // once all before have left, so that nobody behind passes before them
+		<-turn
 		l.lines.mu.Lock()
 		defer l.lines.mu.Unlock()
 		l.lines.waiting.Add(-1)
-		if in.length, in.n = in.length-1, in.n-c.N; in.length == 0 {
+		if in.length--; in.length == 0 {
 			delete(l.lines.of, id)
 		}
-		close(gone)
+		close(left)
+	}
+	return turn, func() {
+		l.lines.mu.Lock()
+		in.n -= c.N
+		l.lines.mu.Unlock()
+		select {
+		case <-turn:
+			quit()
+		default:
+			go quit()
+		}
 	}, true
 }
 

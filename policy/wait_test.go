@@ -1,8 +1,11 @@
 package policy
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,6 +85,58 @@ func TestWaitIsAQueue(t *testing.T) {
 			}
 			if denied := len(all) - len(passed); denied == 0 || len(l.lines.of) > 0 || l.lines.waiting.Load() != 0 {
 				t.Errorf("seed %d: %d denied, %d lines, %d wait", seed, denied, len(l.lines.of), l.lines.waiting.Load())
+			}
+		})
+	}
+}
+
+// Who hangs up while it waits gives its turn to those behind it, wherever it stands in the line; nobody passes before one that came earlier, and
+// nothing is taken for who is gone.
+func TestHangUpWhileWaiting(t *testing.T) {
+	for hangsUp, want := range [][]time.Duration{{0, time.Second, 2 * time.Second}, {time.Second, 0, 2 * time.Second}, {time.Second, 2 * time.Second, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			l := waitingLive(t, "limits:\n- {name: api, keys: \"api:*\", limit: 3, per: 3s, wait: 5s}\n")
+			req := []Request{{Key: "api:a", N: 1}}
+			for second := range 3 { // so that one passes each second
+				var d Decision
+				if err := l.Take(req, &d); err != nil || !d.Allowed {
+					t.Fatal(err)
+				}
+				if second < 2 {
+					time.Sleep(time.Second)
+				}
+			}
+			began := time.Now()
+			var told [3]time.Duration
+			var asking sync.WaitGroup
+			ctx, hangUp := context.WithCancel(t.Context())
+			for i := range told {
+				asking.Go(func() {
+					var d Decision
+					if i == hangsUp {
+						d.Context = ctx
+					}
+					switch err := l.Take(req, &d); {
+					case i == hangsUp:
+						if !errors.Is(err, context.Canceled) || len(l.lines.of) != 1 {
+							t.Errorf("%v after %v", err, time.Since(began))
+						}
+					case err != nil || !d.Allowed:
+						t.Errorf("%+v, %v", d, err)
+					default:
+						told[i] = time.Since(began)
+					}
+				})
+				synctest.Wait() // it is in line
+			}
+			time.Sleep(time.Second / 2)
+			hangUp()
+			asking.Wait()
+			if synctest.Wait(); !slices.Equal(told[:], want) {
+				t.Errorf("number %d hangs up: the others pass at %v, want %v", hangsUp, told, want)
+			}
+			if len(l.lines.of) > 0 || l.lines.waiting.Load() != 0 {
+				t.Errorf("%d lines, %d wait", len(l.lines.of), l.lines.waiting.Load())
 			}
 		})
 	}

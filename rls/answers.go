@@ -74,7 +74,9 @@ func (s *Server) decideFor(ctx context.Context, c service.Caller, req *pb.RateLi
 	a.prepare(s.cfg.Algorithm)
 	a.decision.Waited = 0
 	a.decision.Until, _ = ctx.Deadline()
+	a.decision.Context = ctx
 	denied, err := a.decide(s.service, c)
+	a.decision.Context = nil
 	if err != nil {
 		return nil, err
 	}

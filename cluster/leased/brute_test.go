@@ -18,6 +18,8 @@ const brutePolicies = `limits:
   - {name: slots, keys: "s:*", limit: 200, per: 2s, where: leased}
   - {name: bucket, keys: "b:*", limit: 200, per: 2s, burst: 100, algorithm: gcra, where: leased}
   - {name: once, keys: "o:*", limit: 2000, per: 1h, where: leased}
+  - {name: waits, keys: "w:*", limit: 16, per: 1s, where: leased, wait: 300ms}
+  - {name: turns, keys: "t:*", limit: 10, per: 1s, where: strict, wait: 300ms}
 `
 
 // ask asks one node at a time for all that it can get, and then another: what was lent to one is
@@ -54,7 +56,7 @@ func TestNeverOver(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, brutePolicies, 20*time.Millisecond)
 	var keys []string
-	for _, kind := range []string{"r", "s", "b", "o"} {
+	for _, kind := range []string{"r", "s", "b", "o", "w", "t"} {
 		for k := range 2 {
 			keys = append(keys, fmt.Sprint(kind, ":", k))
 		}

@@ -79,5 +79,5 @@ func (s *Routes) decideForwarded(a *allowing, r *http.Request) (denied int, err 
 			return 0, err
 		}
 	}
-	return denied, s.service.Allow(s.caller(r), requests, false, &a.decision)
+	return denied, s.askLimits(a, r, requests, false)
 }

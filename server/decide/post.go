@@ -75,7 +75,15 @@ func (s *Routes) decide(a *allowing, w http.ResponseWriter, r *http.Request) err
 	if err := a.parser.Parse(a.body); err != nil {
 		return err
 	}
-	return s.service.Allow(s.caller(r), a.parser.Requests, a.parser.Peek, &a.decision)
+	return s.askLimits(a, r, a.parser.Requests, a.parser.Peek)
+}
+
+// askLimits asks the limits. A client that hangs up while it waits for its turn gives that to others.
+func (s *Routes) askLimits(a *allowing, r *http.Request, requests []policy.Request, peek bool) error {
+	a.decision.Context = r.Context()
+	err := s.service.Allow(s.caller(r), requests, peek, &a.decision)
+	a.decision.Context = nil
+	return err
 }
 
 // allowParams refuses what a decision can't keep: a take that came again under an

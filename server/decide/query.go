@@ -68,7 +68,7 @@ func (s *Routes) decideQuery(a *allowing, r *http.Request) error {
 			return problem.New(bad.Code, "key", bad.Message)
 		}
 	}
-	return s.service.Allow(s.caller(r), requests, peek, &a.decision)
+	return s.askLimits(a, r, requests, peek)
 }
 
 // queryOf reads the parameters of a URL, each of which may be there once, keys and costs several times.
