@@ -22,7 +22,7 @@ import (
 	"github.com/weir-counter/weir/node"
 )
 
-var settingsSeeds = flag.Int("settings.seeds", 2, "random settings that TestSettings runs its work under")
+var settingsSeeds = flag.Int("settings.seeds", 1, "random settings that TestSettings runs its work under")
 
 // settingsDomain is, for each setting that may not change an answer, what it may be.
 // Combinations that are refused at the start are not in it.
