@@ -37,10 +37,12 @@ func (r *running) wantGone() {
 
 // harms are what makes the files of a data directory be gone, each by itself.
 var harms = map[string]func(dir string) error{
-	"renamed":     func(dir string) error { return os.Rename(dir, dir+".gone") },
-	"removed":     os.RemoveAll,
-	"no server":   func(dir string) error { return os.RemoveAll(filepath.Join(dir, datadir.ServerDir)) },
-	"no contents": func(dir string) error { return os.RemoveAll(filepath.Join(dir, datadir.ServerDir, "jetstream", "$G")) },
+	"renamed":   func(dir string) error { return os.Rename(dir, dir+".gone") },
+	"removed":   jointest.RemoveAll,
+	"no server": func(dir string) error { return jointest.RemoveAll(filepath.Join(dir, datadir.ServerDir)) },
+	"no contents": func(dir string) error {
+		return jointest.RemoveAll(filepath.Join(dir, datadir.ServerDir, "jetstream", "$G"))
+	},
 	"replaced": func(dir string) error {
 		if err := os.Rename(dir, dir+".gone"); err != nil {
 			return err
@@ -81,7 +83,7 @@ func TestFilesGoneWhileIdle(t *testing.T) {
 	cfg := testConfig(t, filepath.Join(t.TempDir(), "data"))
 	cfg.FlushEvery = time.Minute
 	r := start(t, cfg)
-	if err := os.RemoveAll(r.j.cfg.Dir); err != nil {
+	if err := jointest.RemoveAll(r.j.cfg.Dir); err != nil {
 		t.Fatal(err)
 	}
 	r.wantGone()
@@ -125,7 +127,7 @@ func TestFilesOfANodeGone(t *testing.T) {
 		cancel()
 		c.nodes[i] = nil
 		c.agree(want)
-		if err := os.RemoveAll(r.j.cfg.Dir); err != nil {
+		if err := jointest.RemoveAll(r.j.cfg.Dir); err != nil {
 			t.Fatal(err)
 		}
 		c.start()

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/cmd/weir/internal/cli"
 )
 
@@ -18,7 +18,7 @@ func TestServeDataGone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	var log strings.Builder
 	w := &cli.World{Stdout: io.Discard, Stderr: &log, Env: lookup(nil), Serving: func(server string) {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := jointest.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 		if code, _, stderr := weirOf(t, nil, "", "hit", "--durable", "a", "--server", server); code != exitFailure {

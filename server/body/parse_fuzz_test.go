@@ -17,7 +17,7 @@ import (
 
 func FuzzTextHit(f *testing.F) {
 	for _, seed := range []string{"url:/home", "a 3", " a\t2  1769860800\r", "a 1 2026-01-31T12:00:00Z", "a 1 1.5", "a 0", "a 1 2 3", "\x7f",
-		"é 1099511627776", "a 1099511627777", "a 18446744073709551616", "\xff", "", "a\rb 1", "a 1\r", "a 00001", "a\vb", "a +1"} {
+		"é 1099511627776", "a 1099511627777", "a 18446744073709551616", "\xff", "", "a\rb 1", "a 1\r", "a 00001", "a\vb", "a +1", "[", "{ 3"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
@@ -43,7 +43,7 @@ func naiveTextHit(line string) (h hit, blank, ok bool) {
 		return h, true, false
 	}
 	h = hit{key: fields[0], n: 1}
-	if len(fields) > 3 || !utf8.ValidString(h.key) || len(h.key) > weir.MaxKeyBytes ||
+	if len(fields) > 3 || h.key[0] == '{' || h.key[0] == '[' || !utf8.ValidString(h.key) || len(h.key) > weir.MaxKeyBytes ||
 		strings.ContainsFunc(h.key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return h, false, false
 	}
