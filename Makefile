@@ -157,7 +157,7 @@ bench-journal: build ## Measure the journal; writes docs/benchmarks-journal.md
 bench-doors: build need-redis-server ## Measure the RESP door beside redis-server, and Envoy's beside grpc-go; writes docs/benchmarks-doors.md
 	cd bench && $(GO) run ./doors -weir ../$(BIN)/weir -page ../docs/benchmarks-doors.md
 
-bench-sql: build need-postgres need-mariadb ## Count in SQL as textbooks do and as Weir does, on Postgres, MariaDB and SQLite; writes docs/benchmarks-sql.md
+bench-sql: build need-postgres need-mariadb ## Count in SQL as textbooks do and as Weir does, on Postgres, MariaDB and SQLite, within 10 minutes; writes docs/benchmarks-sql.md
 	cd bench && $(GO) run ./sql -weir ../$(BIN)/weir -page ../docs/benchmarks-sql.md
 
 bench-history: build ## Print the figures of history: a year of a million keys in SQLite, and what history costs hits

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/bench/proc"
-	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/history/read"
 	"github.com/weir-counter/weir/history/store"
 )
@@ -259,8 +258,7 @@ func costOf(ctx context.Context, cfg settings, l load, durable, on bool) (cost t
 		}); err != nil || !on {
 			return err
 		}
-		_, err := c.Series(ctx, client.SeriesQuery{Key: name(0), Align: "day", Fresh: 10 * time.Second}) // history has all
-		return err
+		return caughtUp(ctx, c)
 	}
 	if err := sent(warm); err != nil {
 		return 0, nil, err

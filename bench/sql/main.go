@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"log"
 	"os"
@@ -26,6 +27,7 @@ func main() {
 	cfg := settings{busy: busy()}
 	flag.StringVar(&cfg.weir, "weir", "../bin/weir", "the weir program")
 	flag.DurationVar(&cfg.each, "time", time.Second, "for how long to send hits in each measurement")
+	most := flag.Duration("most", 10*time.Minute, "give up after so long, and write no page")
 	only := flag.String("database", "", "measure one alone: Postgres, MariaDB or SQLite")
 	figures := flag.Bool("history", false, "print the figures of history in place of the page: a year of a million keys, and what it costs hits")
 	keys := flag.Int("keys", 1_000_000, "keys of that year; 0: leave it out")
@@ -40,7 +42,11 @@ func main() {
 		}
 		return
 	}
-	if err := run(ctx, cfg, *only, *out); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, *most)
+	defer cancel()
+	if err := run(ctx, cfg, *only, *out); errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		log.Fatalf("the measurements are not done after %v, and there is no page: wait until the machine is less busy, or give more time with -most (%v)", *most, err)
+	} else if err != nil {
 		log.Fatal(err)
 	}
 }
@@ -51,6 +57,7 @@ func run(ctx context.Context, cfg settings, only, out string) error {
 	}
 	defer os.RemoveAll(cfg.scratch)
 	var rows []row
+	began := time.Now()
 	for _, d := range databases(cfg.scratch) {
 		if only != "" && d.name != only {
 			continue
@@ -61,7 +68,7 @@ func run(ctx context.Context, cfg settings, only, out string) error {
 		}
 		rows = append(rows, more...)
 	}
-	page := writePage(ctx, cfg, rows)
+	page := writePage(ctx, cfg, rows, time.Since(began))
 	if out == "" {
 		_, err := os.Stdout.WriteString(page)
 		return err
@@ -106,12 +113,14 @@ func measure(ctx context.Context, cfg settings, d *database) (rows []row, err er
 			rows = append(rows, r)
 			log.Print(r)
 		}
-		r, err := throughWeir(ctx, cfg, d, l)
-		if err != nil {
-			return nil, err
+		for _, weir := range []func(context.Context, settings, *database, load) (row, error){byWriter, throughWeir} {
+			r, err := weir(ctx, cfg, d, l)
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, r)
+			log.Print(r)
 		}
-		rows = append(rows, r)
-		log.Print(r)
 	}
 	return rows, nil
 }

@@ -6,25 +6,29 @@ import (
 	"time"
 )
 
-// Every way of the textbook counts every hit, with writers side by side, and the page has a row for each.
+// Every way of the textbook, and the writer of history, counts every hit, with writers side by side, and the page has a row for each.
 func TestWaysCountEveryHit(t *testing.T) {
 	t.Parallel()
-	d := &database{name: "SQLite", dir: t.TempDir(), placed: asIs, upsert: databases("")[2].upsert}
-	cfg := settings{each: 20 * time.Millisecond, busy: busy()}
+	scratch := t.TempDir()
+	d := &database{name: "SQLite", dir: scratch, placed: asIs, upsert: databases("")[2].upsert}
+	cfg := settings{scratch: scratch, each: 20 * time.Millisecond, busy: busy()}
 	var rows []row
-	for _, w := range ways {
-		for _, l := range []load{{1, 8}, {1000, 2}} {
-			r, err := textbook(t.Context(), cfg, d, w, l) // it compares the table with what was sent
+	for _, l := range []load{{1, 8}, {1000, 2}} {
+		take := func(r row, err error) { // they compare the tables with what was sent
 			if err != nil {
 				t.Fatal(err)
 			}
 			rows = append(rows, r)
 		}
+		for _, w := range ways {
+			take(textbook(t.Context(), cfg, d, w, l))
+		}
+		take(byWriter(t.Context(), cfg, d, l))
 	}
-	page := writePage(t.Context(), cfg, rows)
-	for _, w := range ways {
-		if strings.Count(page, "| "+w.name+" |") != 1 { // of the load that the page is about
-			t.Errorf("%s is not on the page once", w.name)
+	page := writePage(t.Context(), cfg, rows, time.Second)
+	for _, r := range rows {
+		if strings.Count(page, "| "+r.way+" |") != 1 { // of the load that the page is about
+			t.Errorf("%s is not on the page once", r.way)
 		}
 	}
 }
