@@ -300,18 +300,25 @@ var postgres = kind{
 var mariadb = kind{
 	name: "mariadb", install: "mariadb-server", programs: []string{"mariadb-install-db", "mariadbd"}, driver: "mysql",
 	make: func(s *Server, found []string) *exec.Cmd {
-		return exec.Command(found[0], slices.Concat([]string{"--no-defaults", "--datadir=" + s.dir + "/data", "--auth-root-authentication-method=normal", "--skip-test-db"}, asRoot())...)
+		return s.ownTemp(exec.Command(found[0], slices.Concat([]string{"--no-defaults", "--datadir=" + s.dir + "/data", "--auth-root-authentication-method=normal", "--skip-test-db"}, asRoot())...))
 	},
 	run: func(s *Server, found []string) *exec.Cmd {
-		return exec.Command(found[1], slices.Concat([]string{
+		return s.ownTemp(exec.Command(found[1], slices.Concat([]string{
 			"--no-defaults", "--datadir=" + s.dir + "/data", "--socket=" + s.dir + "/socket", "--pid-file=" + s.dir + "/pid", "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.port),
 			"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=" + s.ifDurable("1", "2"), "--performance-schema=OFF",
-		}, asRoot())...)
+		}, asRoot())...))
 	},
 	url: func(s *Server, database string) string {
 		return fmt.Sprintf("mysql://root@127.0.0.1:%d/%s", s.port, database)
 	},
 	dsn: func(s *Server, _ string) string { return fmt.Sprintf("root@tcp(127.0.0.1:%d)/", s.port) },
+}
+
+// ownTemp has a program keep its temporary files in the server's directory: a starting MariaDB removes those of
+// others from where they share one.
+func (s *Server) ownTemp(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Env = append(os.Environ(), "TMPDIR="+s.dir)
+	return cmd
 }
 
 // ifDurable chooses between two values of a setting.
