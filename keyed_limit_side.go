@@ -90,6 +90,14 @@ func (r *side) ForgetInline(name string) (states int, err error) {
 	return r.engine.limits.ForgetInlineOf(name, all)
 }
 
+func (r *side) ForgetKeys(prefix string) (keys int, err error) {
+	if err := checkKey(prefix); err != nil {
+		return 0, err
+	}
+	keys, err = r.engine.limits.ForgetKeys(prefix)
+	return keys, limitError(err)
+}
+
 func (r *side) InlineNames(key string) []string {
 	if checkKey(key) != nil {
 		return nil // which has used nothing

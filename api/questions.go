@@ -42,6 +42,7 @@ type Point struct {
 // DeletedAnswer says how many keys of a prefix were deleted.
 type DeletedAnswer struct {
 	Deleted int    `json:"deleted" doc:"How many keys: at most 1000 at a time."`
+	Reset   int    `json:"reset,omitempty" doc:"With limits=true: of how many keys, each counted for each limit, the node that was asked knew that they had used something, or were banned or granted more."`
 	Next    string `json:"next,omitempty" doc:"There may be more: delete again with after set to this."`
 }
 

@@ -157,12 +157,22 @@ func (c *Client) Delete(ctx context.Context, key string) error {
 // Deleted says how many keys of a prefix were deleted.
 type Deleted = api.DeletedAnswer
 
-// DeletePrefix deletes keys that begin with prefix and sort after another, and their history: at
-// most 1000 at a time. While the answer has a Next, there may be more after it.
-func (c *Client) DeletePrefix(ctx context.Context, prefix, after string) (deleted Deleted, err error) {
-	v := url.Values{"prefix": {prefix}}
-	if after != "" {
-		v.Set("after", after)
+// DeleteQuery says which keys to delete.
+type DeleteQuery struct {
+	Prefix string // those that begin with it
+	After  string // and sort after this
+	Limits bool   // without After: what all that begin so have used of limits too, with their grants and bans
+}
+
+// DeletePrefix deletes keys and their history: at most 1000 at a time. While the answer has a Next, there may be more after it. It may
+// be sent again.
+func (c *Client) DeletePrefix(ctx context.Context, q DeleteQuery) (deleted Deleted, err error) {
+	v := url.Values{"prefix": {q.Prefix}}
+	if q.After != "" {
+		v.Set("after", q.After)
+	}
+	if q.Limits {
+		v.Set("limits", "true")
 	}
 	body, err := c.do(ctx, request{method: http.MethodDelete, path: "/v1/keys", query: v})
 	if err != nil {

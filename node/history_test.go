@@ -327,7 +327,7 @@ func TestDeletePrefix(t *testing.T) {
 	}
 	deleted := 0
 	for after := ""; ; {
-		answer, err := c.DeletePrefix(t.Context(), "user:", after)
+		answer, err := c.DeletePrefix(t.Context(), client.DeleteQuery{Prefix: "user:", After: after})
 		if err != nil {
 			t.Fatal(err)
 		}

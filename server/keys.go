@@ -30,6 +30,7 @@ type deleteQuestion struct {
 type deletePrefixQuestion struct {
 	Prefix string `query:"prefix" required:"true" doc:"All keys that begin with this." example:"user:42:"`
 	After  string `query:"after" doc:"Only keys that sort after this: next of the answer before."`
+	Limits bool   `query:"limits" default:"false" doc:"Also forget what all keys that begin so have used of all limits, with their grants and bans. The request without after does it."`
 }
 
 type deletedOutput struct{ Body api.DeletedAnswer }
@@ -55,10 +56,10 @@ func (s *Server) registerKeys(doc *openapi.API) {
 	openapi.Ask(doc, huma.Operation{
 		OperationID: "delete-keys", Method: http.MethodDelete, Path: "/v1/keys",
 		Summary:     "Delete all keys that begin with a prefix, and their hits",
-		Description: "With their history, also of keys that only history knows any more. At most 1000 keys a request: go on with `after` while there is a `next`.",
-	}, []api.Code{api.CodeMissingKey, api.CodeNotHeld, api.CodeNoHistory, api.CodeOverloaded, api.CodeClosed},
+		Description: "With their history, also of keys that only history knows any more. At most 1000 keys a request: go on with `after` while there is a `next`. What keys have used of limits stays, unless `limits=true`.",
+	}, []api.Code{api.CodeMissingKey, api.CodeInvalidKey, api.CodeNotHeld, api.CodeNoHistory, api.CodeOverloaded, api.CodeClosed},
 		func(ctx context.Context, q *deletePrefixQuestion) (*deletedOutput, error) {
-			answer, err := s.service.DeletePrefix(ctx, callerOf(ctx), q.Prefix, q.After)
+			answer, err := s.service.DeletePrefix(ctx, callerOf(ctx), q.Prefix, q.After, q.Limits)
 			return &deletedOutput{answer}, problem.OrNil(err)
 		})
 	openapi.Ask(doc, huma.Operation{

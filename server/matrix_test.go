@@ -43,6 +43,7 @@ var asks = []ask{
 	{"GET /v1/limits/who", "read", "/v1/limits/who?prefix=KEY", "", false},
 	{"GET /v1/denials/{id}", "read", "/v1/denials/0000000000000", "", false},
 	{"DELETE /v1/keys", "admin", "/v1/keys?prefix=KEY", "", false},
+	{"DELETE /v1/keys", "admin", "/v1/keys?prefix=KEY&limits=true", "", true},
 	{"DELETE /v1/keys/{key}", "admin", "/v1/keys/KEY", "", false},
 	{"DELETE /v1/limits/{name}/keys/{key}", "admin", "/v1/limits/LIMIT/keys/KEY", "", false},
 	{"POST /v1/bans", "admin", "/v1/bans?limit=LIMIT&key=KEY&for=1s", "", false},

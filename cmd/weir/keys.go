@@ -61,15 +61,20 @@ When there are more than --limit, a line on the error output says how to go on.`
 
 func newDelete(w *cli.World) *cobra.Command {
 	var r cli.Remote
-	prefix := ""
+	q := client.DeleteQuery{}
 	cmd := &cobra.Command{
 		Use:   "delete KEY...",
 		Short: "Delete keys, their hits and their history",
 		Long: `Delete keys, their hits and their history. They stay counted under the key *, which counts
-all hits. With --prefix all keys that begin so, also those that only history knows any more.`,
-		Example: "  weir delete url:/home url:/cart\n  weir delete --prefix user:42:",
+all hits. With --prefix all keys that begin so, also those that only history knows any more,
+and with --limits what keys that begin so have used of limits: they have their whole bursts
+again, and no grants and bans.`,
+		Example: "  weir delete url:/home url:/cart\n  weir delete --prefix user:42: --limits",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if prefix != "" && len(args) == 0 {
+			switch {
+			case q.Prefix == "" && q.Limits:
+				return cli.Usage(errors.New("--limits is for --prefix: say which keys; weir limits reset is for one key of one limit"))
+			case q.Prefix != "" && len(args) == 0:
 				return nil
 			}
 			return cli.Args("KEY...")(cmd, args)
@@ -84,9 +89,12 @@ all hits. With --prefix all keys that begin so, also those that only history kno
 				Keys []string `json:"deleted"`
 			}{[]string{}}
 			var failed error
-			if prefix != "" {
-				n, err := deletePrefix(cmd.Context(), c, prefix)
-				fmt.Fprintf(w.Stderr, "deleted %d keys%s\n", n, ofPrefix(prefix))
+			if q.Prefix != "" {
+				n, reset, err := deletePrefix(cmd.Context(), c, q)
+				fmt.Fprintf(w.Stderr, "deleted %d keys%s\n", n, ofPrefix(q.Prefix))
+				if q.Limits && (err == nil || reset > 0) {
+					fmt.Fprintf(w.Stderr, "forgot what keys%s had used of limits: %d were known to this server\n", ofPrefix(q.Prefix), reset)
+				}
 				failed = err
 			}
 			for _, key := range args {
@@ -104,18 +112,20 @@ all hits. With --prefix all keys that begin so, also those that only history kno
 		}),
 	}
 	r.Define(cmd)
-	cmd.Flags().StringVar(&prefix, "prefix", "", "delete all keys that begin with this")
+	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "delete all keys that begin with this")
+	cmd.Flags().BoolVar(&q.Limits, "limits", false, "with --prefix: also forget what they have used of limits")
 	return cmd
 }
 
-// deletePrefix deletes page by page, and tells how many keys.
-func deletePrefix(ctx context.Context, c *client.Client, prefix string) (n int, err error) {
-	for after := ""; ; {
-		deleted, err := c.DeletePrefix(ctx, prefix, after)
-		if n += deleted.Deleted; err != nil || deleted.Next == "" {
-			return n, err
+// deletePrefix deletes page by page, and tells how many keys, and how many were reset.
+func deletePrefix(ctx context.Context, c *client.Client, q client.DeleteQuery) (n, reset int, err error) {
+	for {
+		deleted, err := c.DeletePrefix(ctx, q)
+		n, reset = n+deleted.Deleted, reset+deleted.Reset
+		if err != nil || deleted.Next == "" {
+			return n, reset, err
 		}
-		after = deleted.Next
+		q.After = deleted.Next
 	}
 }
 

@@ -95,7 +95,7 @@ type Plan struct {
 	forgets   byte   // it is no limit: recordForget or recordForgetAll
 	change    change // it is no limit, if it is not noChange
 	out       bool   // it is no limit, but what is out of one (out.go)
-	rest      string // of its record, if it is of a reservation
+	rest      string // of its record, if it tells of one key, or of keys that begin so
 	Record    string // all this, as the journal has it; if there may be one
 }
 

@@ -26,6 +26,7 @@ const (
 	changeSettle         // a reservation is settled as its record says
 	changeBan            // the key is denied until a time: ban.go
 	changePermit         // a holder has a permit of the key, or gives it back: permit.go
+	changeForget         // what all keys that begin so have used of all limits, on any node, is forgotten: forget.go
 	changes              // how many there are
 )
 
@@ -147,7 +148,7 @@ func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err err
 	}
 	was = ls.ungrant(s, grantID{base, key}) || was
 	was = ls.unban(s, grantID{base, key}) || was
-	s.forgetReserved(base, key)
+	s.forgetReserved(func(id partID) bool { return id.key == key && BaseName(id.name) == base })
 	ls.journalChange(s, changeReset, base, key, ceilMs(ls.Clock.Now()+ls.Clock.Ahead()), 1)
 	return was, nil
 }
@@ -156,25 +157,29 @@ func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err err
 // there stays. The caller holds s.mu.
 func (ls *Table) applyReset(s *share, base, key string, on scope) {
 	for _, name := range ls.namesOf(base) {
-		place, ok := s.table.lookup(ls.hash(name, key), name, key)
-		if !ok || !on.has(s.table.at(place).plan) {
-			continue
+		if place, ok := s.table.lookup(ls.hash(name, key), name, key); ok && on.has(s.table.at(place).plan) {
+			ls.resetState(s, place)
 		}
-		st := s.table.at(place)
-		if of, fresh := s.fresh[st]; fresh {
-			ls.grow(st.plan, -st.bytes())
-			st.state = limit.State{}
-			st.plan.Charge(&st.state, of.at, of.n)
-			ls.grow(st.plan, st.bytes())
-			continue
-		}
-		ls.drop(s, place)
 	}
 	if on != heldStates {
 		ls.ungrant(s, grantID{base, key})
 		ls.unban(s, grantID{base, key})
-		s.forgetReserved(base, key)
+		s.forgetReserved(func(id partID) bool { return id.key == key && BaseName(id.name) == base })
 	}
+}
+
+// resetState forgets what a key has used, but for what no cut has yet. The caller holds s.mu.
+func (ls *Table) resetState(s *share, place uint32) {
+	st := s.table.at(place)
+	of, fresh := s.fresh[st]
+	if !fresh {
+		ls.drop(s, place)
+		return
+	}
+	ls.grow(st.plan, -st.bytes())
+	st.state = limit.State{}
+	st.plan.Charge(&st.state, of.at, of.n)
+	ls.grow(st.plan, st.bytes())
 }
 
 // makeChange makes a change that comes from a journal. The caller holds s.mu.
@@ -188,6 +193,14 @@ func (ls *Table) makeChange(s *share, partition int, plan *Plan, a replication.A
 		}
 	case changeReset:
 		ls.applyReset(s, plan.Name.Name, a.Key, on)
+	case changeForget:
+		ls.forgetKeys(s, plan.rest, func(place uint32) bool {
+			if !on.has(s.table.at(place).plan) {
+				return false
+			}
+			ls.resetState(s, place)
+			return true
+		}, on != heldStates)
 	case changeGrant:
 		if g, err := readGrant([]byte(plan.rest)); err == nil && on != heldStates {
 			ls.grant(s, grantID{plan.Name.Name, strings.Clone(a.Key)}, g.left, g.until, ceilMs(now+ls.Clock.Ahead()))

@@ -298,7 +298,7 @@ func (ls *Table) Recorded(record string) (*Plan, error) {
 	plan = &Plan{Plan: made.ByTimeOfDay(ls.Clock.Ahead), Name: ls.name(name), journaled: true, Record: record,
 		Strict: bits&recordStrict != 0, Inline: bits&recordInline != 0, forgets: bits & (recordForget | recordForgetAll), change: what, rest: rest, out: bits&recordOut != 0}
 	if rest != "" {
-		return plan, nil // which tells of one key
+		return plan, nil // which is seldom told again
 	}
 	ls.records[record] = plan
 	return plan, nil

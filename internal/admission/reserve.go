@@ -410,10 +410,10 @@ func (ls *Table) restoreReserved(s *share, partition int, list []keyPart) {
 	}
 }
 
-// forgetReserved settles the reservations of a key of which nothing counts any more. The caller holds s.mu.
-func (s *share) forgetReserved(base, key string) {
+// forgetReserved settles the reservations of which nothing counts any more. The caller holds s.mu.
+func (s *share) forgetReserved(of func(id partID) bool) {
 	for id, r := range s.reserved {
-		if id.key == key && BaseName(id.name) == base && !r.settled {
+		if !r.settled && of(id) {
 			r.settled, r.used = true, r.n
 		}
 	}

@@ -39,6 +39,14 @@ type Engine interface {
 	// Cost: O(keys with limits in use), a partition at a time.
 	ForgetInline(name string) (states int, err error)
 
+	// ForgetKeys forgets what the keys that begin with prefix have used of all limits, with their grants and bans: weir.KeyedLimit.Reset of
+	// all of them. It returns of how many keys there was something here, each counted for each limit. With a journal, other nodes forget too
+	// when they follow the next flush, and a restart brings nothing back; what another node admits meanwhile may stay. The error is
+	// weir.CodeInvalidKey for a prefix that is empty or longer than a key, and weir.CodeOverloaded while the journal can take no more.
+	//
+	// Cost: O(keys with limits in use), a partition at a time.
+	ForgetKeys(prefix string) (keys int, err error)
+
 	// Reserved lists the parts of a reservation that is known here, and not over.
 	Reserved(id string) []weir.ReservedPart
 

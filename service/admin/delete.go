@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/service/backend"
 	"github.com/weir-counter/weir/service/caller"
 	"github.com/weir-counter/weir/service/failure"
@@ -69,9 +70,14 @@ const deleteAtOnce = 1000
 
 // DeletePrefix deletes the first keys that begin with prefix, which is not empty, and sort after
 // another: those that are held, and those that history knows. Where there are more, next is what
-// to go on after.
-func (s *Service) DeletePrefix(ctx context.Context, c caller.Caller, prefix, after string) (answer api.DeletedAnswer, err error) {
-	defer func() { s.parts.Gate.Audit(ctx, c, "delete prefix", prefix, err) }()
+// to go on after. With ofLimits, the call after nothing also forgets what all keys that begin so have used
+// of limits (limits.Engine.ForgetKeys).
+func (s *Service) DeletePrefix(ctx context.Context, c caller.Caller, prefix, after string, ofLimits bool) (answer api.DeletedAnswer, err error) {
+	action := "delete prefix"
+	if ofLimits {
+		action = "delete prefix, reset limits"
+	}
+	defer func() { s.parts.Gate.Audit(ctx, c, action, prefix, err) }()
 	may, err := s.parts.Gate.Enter(c, auth.Admin)
 	if err != nil {
 		return answer, err
@@ -85,6 +91,14 @@ func (s *Service) DeletePrefix(ctx context.Context, c caller.Caller, prefix, aft
 	}
 	if len(parts) != 1 || parts[0] != prefix {
 		return answer, may.Refuse("prefix", "role admin of this identity is not for all keys that begin with "+failure.Clip(prefix))
+	}
+	if ofLimits && !may.AllLimits() {
+		return answer, may.Refuse("limits", "role admin of this identity is for limits by name: reset each key of these")
+	}
+	if ofLimits && after == "" {
+		if answer.Reset, err = limits.Of(s.parts.Engine).ForgetKeys(prefix); err != nil {
+			return answer, failure.As(err)
+		}
 	}
 	keys, _, err := s.parts.Sources.Own().Keys(ctx, prefix, after, deleteAtOnce)
 	if err != nil {
