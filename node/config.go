@@ -43,6 +43,9 @@ type Config struct {
 	// Policies are the limits that keys have.
 	Policies Policies
 
+	// Warnings say whom to call when a key is near its limit.
+	Warnings Warnings
+
 	// Tokens say who may do what. Without them, and without TLS, doors listen on loopback alone, unless
 	// Insecure.
 	Tokens Tokens

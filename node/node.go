@@ -58,12 +58,16 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err := cfg.RLS.CheckLimits(); err != nil {
 		return nil, err
 	}
+	secret, err := cfg.Warnings.readSecret()
+	if err != nil {
+		return nil, err
+	}
 	locks, err := readLocks(&cfg)
 	if err != nil {
 		return nil, err
 	}
 	n := &Node{cfg: cfg, log: cfg.Logger, policyFile: file, locks: locks, doors: doors{cfg: cfg.HTTP, respCfg: cfg.RESP, rlsCfg: cfg.RLS, statsdCfg: cfg.StatsD}}
-	if err := n.start(ctx, set); err != nil {
+	if err := n.start(ctx, set, secret); err != nil {
 		return nil, n.undo(ctx, err)
 	}
 	n.run, n.end = context.WithCancelCause(context.Background())
@@ -72,8 +76,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// start opens the parts, each before those that need it. set is the policies, nil without any.
-func (n *Node) start(ctx context.Context, set *policy.Set) (err error) {
+// start opens the parts, each before those that need it. set is the policies, nil without any; secret that of warnings.
+func (n *Node) start(ctx context.Context, set *policy.Set, secret []byte) (err error) {
 	sockets := &sockets{doors: &n.doors}
 	if n.cfg.LimitProcess {
 		sockets.process = newProcessLimit(&n.cfg)
@@ -93,6 +97,9 @@ func (n *Node) start(ctx context.Context, set *policy.Set) (err error) {
 		return err
 	}
 	if err := n.openPolicies(ctx, set, sockets); err != nil {
+		return err
+	}
+	if err := n.openWarnings(secret, sockets); err != nil {
 		return err
 	}
 	s, err := service.New(sockets.Backend, n.cfg.Service)

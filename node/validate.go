@@ -38,6 +38,9 @@ func (cfg Config) validate() error {
 	if !slices.Contains(PoliciesAPI, cfg.Policies.API) {
 		return settings.Invalid("Policies.API", fmt.Sprintf("%q: must be %s", cfg.Policies.API, strings.Join(PoliciesAPI, ", ")))
 	}
+	if err := cfg.validateWarnings(); err != nil {
+		return err
+	}
 	if err := cfg.validateLocks(); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ type Backend struct {
 	Policies   *policy.Live  // the limits that Allow asks; nil: only those that requests bring along
 	PolicyFile *PolicyFile   // that Policies come from; nil: from none
 	Kept       *KeptPolicies // those that were put by API; nil: none can be
+	Warnings   *Warnings     // where a key's warnings are sent; nil: nowhere
 
 	Route  func() backend.RouteStats  // figures of Answers that ask other nodes; nil: they ask none
 	Strict func() backend.StrictStats // figures of nodes that decide strict limits for each other; nil: they don't

@@ -24,6 +24,7 @@ import (
 	"github.com/weir-counter/weir/service/reads"
 	"github.com/weir-counter/weir/service/sources"
 	"github.com/weir-counter/weir/service/tally"
+	"github.com/weir-counter/weir/service/warnings"
 )
 
 // What a door needs of the rooms inside this one has a name here: a door imports service.
@@ -58,6 +59,10 @@ type (
 	// KeptPolicies are those that were put by API.
 	KeptPolicies = files.KeptPolicies
 	KeptStats    = files.KeptStats
+	// Warnings sends those of limits to an address.
+	Warnings       = warnings.Teller
+	WarningsConfig = warnings.Config
+	WarningFigures = warnings.Figures
 	// PolicyVersion is what must be so for a policy to be changed.
 	PolicyVersion = kept.Condition
 	// Alarm is something that is wrong now.
@@ -108,6 +113,12 @@ func AsError(err error) *Error { return failure.As(err) }
 
 // Clip keeps an echo of a caller's own words short.
 func Clip(s string) string { return failure.Clip(s) }
+
+// OpenWarnings begins to send warnings (warnings.Open), signed with a secret that ParseWarningSecret read.
+func OpenWarnings(cfg WarningsConfig) *Warnings { return warnings.Open(cfg) }
+
+// ParseWarningSecret reads the secret that warnings are signed with (warnings.ParseSecret).
+func ParseWarningSecret(text string) ([]byte, error) { return warnings.ParseSecret(text) }
 
 // CheckKey is what is wrong with a key; nil: nothing (parse.Key).
 func CheckKey(key string) *Rejection { return parse.Key(key) }

@@ -92,7 +92,7 @@ func New(b Backend, cfg Config) (*Service, error) {
 		}),
 		Deciding: decisions.New(decisions.Parts{
 			Engine: b.Engine, Gate: gate, Sources: from, Pools: places, Policies: b.Policies, Doors: attached,
-			PolicyFile: b.PolicyFile, Kept: b.Kept, Node: b.Node, Log: cfg.Logger, MaxInlinePer: cfg.MaxInlinePer, Live: log,
+			PolicyFile: b.PolicyFile, Kept: b.Kept, Node: b.Node, Log: cfg.Logger, MaxInlinePer: cfg.MaxInlinePer, Live: log, Warnings: b.Warnings,
 		}),
 		Administration: admin.New(admin.Parts{
 			Engine: b.Engine, Gate: gate, Sources: from, Storage: kept, Pools: places, Health: wrong,

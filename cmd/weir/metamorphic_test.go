@@ -69,7 +69,7 @@ var settingsApart = []string{
 	"--ephemeral", "--max-buffered-bytes", "--accept-damage", "--shrink-retention",
 	"--tokens", "--tls-", "--insecure", "--audit-log",
 	"--http", "--resp", "--rls", "--statsd", "--allow-", "--demo", "--data", "--policy", "--config", "--help",
-	"--history-url", "--region", "--link", "--cluster", "--leave-cluster", "--node", "--peers", "--nats", "--replicas", "--move-after",
+	"--history-url", "--region", "--link", "--cluster", "--leave-cluster", "--warn-", "--node", "--peers", "--nats", "--replicas", "--move-after",
 }
 
 // Every flag of weir serve is tried, or is apart for a reason.

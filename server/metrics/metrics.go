@@ -75,6 +75,9 @@ func New(s *service.Service, server HTTP) *Metrics {
 	if b.Kept != nil {
 		m.registry.MustRegister(newKeptCollector(b.Kept.Stats))
 	}
+	if b.Warnings != nil {
+		m.registry.MustRegister(newWarningCollector(b.Warnings.Figures))
+	}
 	if len(server.Keys) > 0 {
 		m.registry.MustRegister(newKeyCollector(s, server.Keys))
 	}

@@ -42,7 +42,7 @@ func (s *Service) Allow(c caller.Caller, requests []policy.Request, peek bool, d
 		return neverPasses(d)
 	}
 	if !peek {
-		s.decisions.Count(d)
+		s.count(d)
 		s.NoteDenial(requests, d)
 	}
 	return nil

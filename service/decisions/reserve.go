@@ -66,7 +66,7 @@ func (s *Service) Reserve(c caller.Caller, requests []policy.Request, r Reservat
 	case d.Never:
 		return "", false, neverPasses(d)
 	}
-	s.decisions.Count(d)
+	s.count(d)
 	if !d.Allowed {
 		s.NoteDenial(requests, d)
 	}

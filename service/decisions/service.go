@@ -19,9 +19,10 @@ import (
 	"github.com/weir-counter/weir/service/permits"
 	"github.com/weir-counter/weir/service/pools"
 	"github.com/weir-counter/weir/service/sources"
+	"github.com/weir-counter/weir/service/warnings"
 )
 
-// Parts are what a Service works with. All but PolicyFile, Kept and Node must be given.
+// Parts are what a Service works with. All but PolicyFile, Kept, Node and Warnings must be given.
 type Parts struct {
 	Engine     *weir.Engine
 	Gate       *access.Gate
@@ -33,7 +34,8 @@ type Parts struct {
 	Kept       *files.KeptPolicies
 	Node       string // this node's name in a cluster
 	Log        *slog.Logger
-	Live       *livelog.Log // is told of each denial
+	Live       *livelog.Log     // is told of each denial
+	Warnings   *warnings.Teller // is told of each decision
 
 	MaxInlinePer time.Duration // of a limit that a request brings along
 }
@@ -55,6 +57,12 @@ func New(p Parts) *Service {
 	}
 	s.denials = denials.New(p.Node, s.clockOfDenials)
 	return s
+}
+
+// count counts a decision that was made, and has its warnings told.
+func (s *Service) count(d *policy.Decision) {
+	s.decisions.Count(d)
+	s.parts.Warnings.Note(d)
 }
 
 // Decisions are the outcomes of all policies, for metrics, with the requests that no policy was for.

@@ -137,6 +137,9 @@ var flagOf = map[string]string{
 	"StatsD.Addr":        "statsd",
 	"StatsD.Identity":    "statsd-identity",
 	"StatsD.Key":         "statsd-key",
+
+	"Warnings.URL":        "warn-url",
+	"Warnings.SecretFile": "warn-secret-file",
 }
 
 // Blame says by which setting a field of a configuration got its wrong value. A field may
