@@ -30,6 +30,24 @@ func (s *Server) agoParam(field, value string) (time.Time, error) {
 	return parse.Ago(field, unspace(value), s.service.Now())
 }
 
+// spansParam are the spans of align, and whose hits an answer about them has.
+func (s *Server) spansParam(align, tz, from, to string, fresh FreshParam, scope ScopeParam) (q service.Spans, err error) {
+	if q.Unit, q.Zone, err = parse.Align(align, tz); err != nil {
+		return q, err
+	}
+	if q.To, err = s.agoParam("to", to); err != nil {
+		return q, err
+	}
+	if q.From, err = s.agoParam("from", from); err != nil {
+		return q, err
+	}
+	if q.Fresh, err = service.ParseFresh(fresh.Fresh); err != nil {
+		return q, err
+	}
+	q.Scope, err = parse.ScopeOf(scope.Scope)
+	return q, err
+}
+
 // unspace puts back the plus of a zone such as +02:00: in a query a raw plus
 // means a space.
 func unspace(s string) string {

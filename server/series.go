@@ -69,19 +69,7 @@ func (s *Server) aligned(ctx context.Context, q *seriesQuestion) (none api.Serie
 	if q.Step != "" && q.Align != "" {
 		return none, &service.Error{Code: api.CodeInvalidParameter, Field: "step", Message: "step: align=" + q.Align + " says how long the spans are: give step or align, not both"}
 	}
-	if query.Unit, query.Zone, err = parse.Align(q.Align, q.TZ); err != nil {
-		return none, err
-	}
-	if query.To, err = s.agoParam("to", q.To); err != nil {
-		return none, err
-	}
-	if query.From, err = s.agoParam("from", q.From); err != nil {
-		return none, err
-	}
-	if query.Fresh, err = service.ParseFresh(q.Fresh); err != nil {
-		return none, err
-	}
-	if query.Scope, err = parse.ScopeOf(q.Scope); err != nil {
+	if query.Spans, err = s.spansParam(q.Align, q.TZ, q.From, q.To, q.FreshParam, q.ScopeParam); err != nil {
 		return none, err
 	}
 	return s.service.Aligned(ctx, callerOf(ctx), query)

@@ -69,19 +69,7 @@ func (s *Server) alignedTop(ctx context.Context, q *topQuestion) (none api.TopAn
 			return none, &service.Error{Code: api.CodeInvalidParameter, Field: name, Message: name + ": with align the time is from from to to, which have whole spans: leave " + name + " out"}
 		}
 	}
-	if query.Unit, query.Zone, err = parse.Align(q.Align, q.TZ); err != nil {
-		return none, err
-	}
-	if query.To, err = s.agoParam("to", q.To); err != nil {
-		return none, err
-	}
-	if query.From, err = s.agoParam("from", q.From); err != nil {
-		return none, err
-	}
-	if query.Fresh, err = service.ParseFresh(q.Fresh); err != nil {
-		return none, err
-	}
-	if query.Scope, err = parse.ScopeOf(q.Scope); err != nil {
+	if query.Spans, err = s.spansParam(q.Align, q.TZ, q.From, q.To, q.FreshParam, q.ScopeParam); err != nil {
 		return none, err
 	}
 	return s.service.AlignedTop(ctx, callerOf(ctx), query)

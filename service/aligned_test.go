@@ -26,7 +26,7 @@ func TestAlignedBeforeHistoryHasRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := time.Now()
-		answer, err := s.Aligned(t.Context(), service.CallerAt("127.0.0.1:1"), service.AlignedQuery{Key: "k", From: now, To: now.Add(time.Second), Unit: calendar.Month, Zone: time.UTC})
+		answer, err := s.Aligned(t.Context(), service.CallerAt("127.0.0.1:1"), service.AlignedQuery{Key: "k", Spans: service.Spans{From: now, To: now.Add(time.Second), Unit: calendar.Month, Zone: time.UTC}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -91,6 +91,7 @@ type (
 	Counting         = reads.Counting
 	SeriesQuery      = reads.SeriesQuery
 	AlignedQuery     = reads.AlignedQuery
+	Spans            = reads.Spans
 	TopQuery         = reads.TopQuery
 	AlignedTopQuery  = reads.AlignedTopQuery
 	KeysQuery        = reads.KeysQuery

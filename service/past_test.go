@@ -129,7 +129,7 @@ func TestTopOfHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := func(unit calendar.Unit) service.AlignedTopQuery {
-		return service.AlignedTopQuery{Unit: unit, Zone: time.UTC, N: 2, Prefix: "x"}
+		return service.AlignedTopQuery{N: 2, Prefix: "x", Spans: service.Spans{Unit: unit, Zone: time.UTC}}
 	}
 	at := func(year int, month time.Month, day, hour int) int64 {
 		return time.Date(year, month, day, hour, 0, 0, 0, time.UTC).Unix()

@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/weir-counter/weir/bench/machine"
 )
 
 // goals are what some measurements should show, by name and unit.
@@ -28,18 +27,10 @@ cost. Start: of a server, with all keys in snapshots, and with a journal and no 
 
 // writePage writes the results of this machine to a file.
 func writePage(ctx context.Context, path, lines string) error {
-	commit, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--exclude=*").Output()
-	if err != nil {
-		return fmt.Errorf("git describe: %w", err)
-	}
-	cpu, err := os.ReadFile("/proc/cpuinfo")
+	where, err := machine.Line(ctx)
 	if err != nil {
 		return err
 	}
-	_, model, _ := strings.Cut(string(cpu), "model name\t: ")
-	model, _, _ = strings.Cut(model, "\n")
-	where := fmt.Sprintf("%s, commit %s, %s, %d cores, %s",
-		time.Now().UTC().Format("2006-01-02 15:04 MST"), strings.TrimSpace(string(commit)), model, runtime.NumCPU(), runtime.Version())
 	return os.WriteFile(path, []byte(pageOf(where, lines)), 0o644)
 }
 

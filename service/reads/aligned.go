@@ -17,14 +17,27 @@ import (
 	"github.com/weir-counter/weir/service/sources"
 )
 
-// AlignedQuery asks for the hits of a key in hours, days, weeks, months or years of a time zone.
-type AlignedQuery struct {
-	Key      string
-	From, To time.Time // the spans that these moments are in are whole; zero: 24 spans; Now
+// Spans are whole hours, days, weeks, months or years of a time zone.
+type Spans struct {
+	From, To time.Time // the spans that these moments are in are whole; zero: as the question says
 	Unit     calendar.Unit
 	Zone     *time.Location
 	Fresh    time.Duration // as of a CountQuery
 	Scope    parse.Scope   // none, or that of the region: history is of its journal
+}
+
+// ofRegion fails for a Scope that history has no hits of.
+func (q *Spans) ofRegion() error {
+	if q.Scope == "" || q.Scope == parse.Region {
+		return nil
+	}
+	return &failure.Error{Code: api.CodeInvalidParameter, Field: "scope", Message: "scope: align answers for this server's region: leave scope out, or ask each region"}
+}
+
+// AlignedQuery asks for the hits of a key in each of some spans: without From in the last 24, and without To up to now.
+type AlignedQuery struct {
+	Key string
+	Spans
 }
 
 // defaultSpans is how many spans there are without From.
@@ -43,8 +56,8 @@ func (s *Service) Aligned(ctx context.Context, c caller.Caller, q AlignedQuery) 
 	if err := may.CheckKey(q.Key); err != nil {
 		return none, err
 	}
-	if q.Scope != "" && q.Scope != parse.Region {
-		return none, &failure.Error{Code: api.CodeInvalidParameter, Field: "scope", Message: "scope: align answers for this server's region: leave scope out, or ask each region"}
+	if err := q.ofRegion(); err != nil {
+		return none, err
 	}
 	asked, err := s.parts.Sources.Await(ctx, q.Fresh)
 	if err != nil {

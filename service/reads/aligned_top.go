@@ -10,22 +10,16 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
-	"github.com/weir-counter/weir/history/calendar"
 	"github.com/weir-counter/weir/service/backend"
 	"github.com/weir-counter/weir/service/caller"
 	"github.com/weir-counter/weir/service/failure"
-	"github.com/weir-counter/weir/service/parse"
 )
 
-// AlignedTopQuery asks for the keys with the most hits in hours, days, weeks, months or years of a time zone.
+// AlignedTopQuery asks for the keys with the most hits in some spans together: without From and To in that of now.
 type AlignedTopQuery struct {
-	Prefix   string    // only keys that begin with it
-	From, To time.Time // the spans that these moments are in are whole, and the time is all of them together; zero: Now
-	Unit     calendar.Unit
-	Zone     *time.Location
-	N        int           // MaxAlignedTop at most
-	Fresh    time.Duration // as of a CountQuery
-	Scope    parse.Scope   // none, or that of the region
+	Prefix string // only keys that begin with it
+	N      int    // MaxAlignedTop at most
+	Spans
 }
 
 // MaxAlignedTop is how many keys an answer of history lists at most.
@@ -43,9 +37,10 @@ func (s *Service) AlignedTop(ctx context.Context, c caller.Caller, q AlignedTopQ
 	if err != nil {
 		return none, err
 	}
+	if err := q.ofRegion(); err != nil {
+		return none, err
+	}
 	switch {
-	case q.Scope != "" && q.Scope != parse.Region:
-		return none, &failure.Error{Code: api.CodeInvalidParameter, Field: "scope", Message: "scope: align answers for this server's region: leave scope out, or ask each region"}
 	case q.N > MaxAlignedTop:
 		return none, &failure.Error{Code: api.CodeInvalidParameter, Field: "n", Message: fmt.Sprintf("n: at most %d keys with align", MaxAlignedTop)}
 	case s.parts.History == nil:
@@ -108,7 +103,7 @@ func (q *AlignedTopQuery) bounds(now time.Time) (from, to int64, err error) {
 		}
 	}
 	if !first.Before(last) {
-		return 0, 0, fmt.Errorf("from must be before to")
+		return 0, 0, errors.New("from must be before to")
 	}
 	return q.Unit.Start(first.In(q.Zone)).Unix(), q.Unit.Next(q.Unit.Start(last.Add(-time.Nanosecond).In(q.Zone))).Unix(), nil
 }
