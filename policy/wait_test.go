@@ -90,8 +90,8 @@ func TestWaitIsAQueue(t *testing.T) {
 	}
 }
 
-// Who hangs up while it waits gives its turn to those behind it, wherever it stands in the line; nobody passes before one that came earlier, and
-// nothing is taken for who is gone.
+// A client that hangs up while it waits gives its turn to those behind it, wherever it stands in the line; nobody passes before one that came
+// earlier, and nothing is taken for a client that is gone.
 func TestHangUpWhileWaiting(t *testing.T) {
 	for hangsUp, want := range [][]time.Duration{{0, time.Second, 2 * time.Second}, {time.Second, 0, 2 * time.Second}, {time.Second, 2 * time.Second, 0}} {
 		synctest.Test(t, func(t *testing.T) {

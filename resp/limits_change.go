@@ -74,11 +74,7 @@ func (s *session) unban(args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	was := int64(0)
-	if answer.Was {
-		was = 1
-	}
-	s.out.Int(was)
+	s.out.Int(int64(bit(answer.Was)))
 	return nil
 }
 

@@ -51,10 +51,6 @@ func (s *session) release(args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	held := int64(0)
-	if answer.Released {
-		held = 1
-	}
-	s.out.Int(held)
+	s.out.Int(int64(bit(answer.Released)))
 	return nil
 }

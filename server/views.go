@@ -107,7 +107,7 @@ type logQuestion struct {
 	For    string `query:"for" default:"1s" doc:"How long an answer that is no stream waits for what comes, 10s at most." example:"1s"`
 }
 
-const logDescription = "Hits and denials as this node takes them: of few all, of many a sample, and how large a share it is. What comes is noted for who looks: one answer is of the time after the question. " +
+const logDescription = "Hits and denials as this node takes them: of few all, of many a sample, and how large a share it is. Hits and denials are noted only while a client asks: one answer has those after the question. " +
 	"With `Accept: text/event-stream` it is sent again and again, about once a second."
 
 // logQuery asks for the live log of keys that begin with prefix.

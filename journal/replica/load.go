@@ -117,16 +117,14 @@ func (a *Auditor) applyParts(to Sink, parts []record.Part) error {
 // group is flushes that are audited, and counted together: partition by partition, so that the keys of one stay in the
 // processor's cache from one flush to the next.
 type group struct {
-	lanes    []lane
-	of       map[int]int // by partition: its place in lanes
+	batches  [][]newBatch // of each partition, in order
+	of       map[int]int  // by partition: its place in batches
 	receipts []received
 	bytes    int // of messages, and of what is kept of them
 }
 
-// lane is the new batches of one partition, in order.
-type lane []laneBatch
-
-type laneBatch struct {
+// newBatch is one that was not counted before.
+type newBatch struct {
 	record.Batch
 	own bool // of this life of the process
 }
@@ -154,11 +152,11 @@ func (g *group) add(a *Auditor, to Sink, parts []record.Part) {
 			b.CutAt, b.Message = p.At, a.Stream
 			at, ok := g.of[b.Partition]
 			if !ok {
-				at = len(g.lanes)
+				at = len(g.batches)
 				g.of[b.Partition] = at
-				g.lanes = append(g.lanes, nil)
+				g.batches = append(g.batches, nil)
 			}
-			g.lanes[at] = append(g.lanes[at], laneBatch{b, own})
+			g.batches[at] = append(g.batches[at], newBatch{b, own})
 			g.bytes += len(b.Entries) + batchBytes
 		}
 		if !own && len(p.Receipts) > 0 {
@@ -170,10 +168,10 @@ func (g *group) add(a *Auditor, to Sink, parts []record.Part) {
 // count counts what was taken: partitions side by side, the batches of each in order. The group is empty then.
 func (g *group) count(a *Auditor, to Sink) error {
 	deciding := a.self != (record.Incarnation{}) // else nobody decides on limits yet
-	lanes, receipts := g.lanes, g.receipts
+	batches, receipts := g.batches, g.receipts
 	*g = group{}
-	if err := parallel.Do(len(lanes), func(i int) error {
-		for _, b := range lanes[i] {
+	if err := parallel.Do(len(batches), func(i int) error {
+		for _, b := range batches[i] {
 			if err := to.Count(b.Batch, b.own, deciding); err != nil {
 				return err
 			}

@@ -73,7 +73,7 @@ func (s *Server) URL(t testing.TB) string {
 	return url
 }
 
-// Database is URL for who is no test, and ends the server with Close.
+// Database is URL for a program that is not a test, which ends the server with Close.
 func (s *Server) Database(ctx context.Context) (url string, err error) {
 	if err := s.start(ctx); err != nil {
 		return "", err

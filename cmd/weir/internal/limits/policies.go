@@ -29,13 +29,14 @@ them a server with a tokens file wants role admin.`,
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	list := cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Policies, error) {
-		return c.Policies(ctx)
-	}, printKept)
-	cmd.RunE = list
+	cmd.RunE = cli.Ask(w, &r, askKept, printKept)
 	r.Define(cmd)
 	cmd.AddCommand(newListPolicies(w), newPutPolicy(w), newGetPolicy(w), newDeletePolicy(w))
 	return cmd
+}
+
+func askKept(ctx context.Context, c *client.Client, _ []string) (client.Policies, error) {
+	return c.Policies(ctx)
 }
 
 func printKept(t *cli.Table, answer client.Policies) {
@@ -61,9 +62,7 @@ func newListPolicies(w *cli.World) *cobra.Command {
 		Example:           "  weir policies list",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Policies, error) {
-			return c.Policies(ctx)
-		}, printKept),
+		RunE:              cli.Ask(w, &r, askKept, printKept),
 	}
 	r.Define(cmd)
 	return cmd
