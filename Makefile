@@ -68,8 +68,9 @@ web: need-node need-web ## Build the dashboard: web/dist from web/src, to be com
 web-test: need-go need-chromium need-web ## Run every test of the dashboard in Chromium
 	cd web/browser && $(GO) test -mod=mod -vet=all -count 1 -timeout 10m ./...
 
-pictures: build need-chromium need-web ## Draw docs/pictures from a running weir serve --demo
+pictures: build need-chromium need-web ## Draw docs/pictures from a running weir serve --demo, and of docs/benchmarks.md
 	cd web/browser && $(GO) test -mod=mod -run 'TestPictures$$' -count 1 -timeout 5m . -args -pictures $(CURDIR)/docs/pictures -weir $(CURDIR)/$(BIN)/weir
+	cd bench && $(GO) run ./report -draw
 
 race: need-go need-gcc need-redis need-tsc need-python need-tmux need-promtool need-postgres need-mariadb ## Run every test under the race detector
 	$(GO) test -race -timeout 30m ./...
@@ -148,7 +149,7 @@ $(LINT): tools/go.mod
 fmt: need-go ## Format the code
 	gofmt -w $$(git ls-files '*.go')
 
-bench: build need-goaccess ## Measure Weir beside the textbook designs; writes docs/benchmarks.md
+bench: build need-goaccess need-redis-server ## Measure Weir beside the textbook designs, other limiters and Redis; writes docs/benchmarks.md
 	cd bench && $(GO) run ./report -out ../docs/benchmarks.md
 
 bench-journal: build ## Measure the journal; writes docs/benchmarks-journal.md

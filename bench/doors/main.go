@@ -8,6 +8,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"os/signal"
@@ -25,6 +26,7 @@ func main() {
 	part := flag.String("part", "", "measure redis or grpc alone; empty: both")
 	empty := flag.String("empty", "", "serve the empty method of gRPC on this address, to be measured")
 	out := flag.String("page", "", "page to write; empty: standard output")
+	lines := flag.Bool("lines", false, "write what Redis' tasks cost as lines of Go benchmarks to standard output, in place of a page")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -34,9 +36,37 @@ func main() {
 		}
 		return
 	}
-	if err := run(ctx, *weir, *redis, *task, *part, *commands, *rounds, *out); err != nil {
+	var err error
+	if *lines {
+		err = writeLines(ctx, os.Stdout, *weir, *redis, *task, *commands, *rounds)
+	} else {
+		err = run(ctx, *weir, *redis, *task, *part, *commands, *rounds, *out)
+	}
+	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+// writeLines writes a line for each round of each task.
+func writeLines(ctx context.Context, w io.Writer, weir, redis, task string, commands, rounds int) error {
+	scratch, err := os.MkdirTemp("", "weir-bench-doors-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	rows, err := measureRESP(ctx, weir, redis, task, scratch, commands, rounds)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		for _, cost := range r.costs {
+			name := fmt.Sprintf("task=%s/server=%s/command=%s/pipeline=%d", r.workload, r.server, r.command, r.pipeline)
+			if _, err := fmt.Fprintf(w, "BenchmarkDoors/%s %d %.3f cpu-us/command\n", strings.ReplaceAll(name, " ", "-"), commands, cost); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func run(ctx context.Context, weir, redis, task, part string, commands, rounds int, out string) error {

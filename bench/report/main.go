@@ -1,4 +1,4 @@
-// Command report runs every benchmark and writes docs/benchmarks.md. The lines
+// Command report runs every benchmark and writes docs/benchmarks.md, with a picture of its first table. The lines
 // that it measures go to standard output as they come, in the format of Go
 // benchmarks; -load writes the page anew from such lines.
 package main
@@ -18,13 +18,22 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("report: ")
 	out := flag.String("out", "../docs/benchmarks.md", "the page to write")
+	picture := flag.String("picture", "../docs/pictures/benchmarks.svg", "the picture to draw of the page's first table")
+	draw := flag.Bool("draw", false, "draw the picture of the page that is there, and measure nothing")
 	load := flag.String("load", "", "write the page from the lines in this file, and measure nothing")
 	weir := flag.String("weir", "../bin/weir", "the weir program (make build)")
 	rounds := flag.Int("rounds", 6, "how many times to run the Go benchmarks")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *out, *load, *weir, *rounds); err != nil {
+	var err error
+	if !*draw {
+		err = run(ctx, *out, *load, *weir, *rounds)
+	}
+	if err == nil {
+		err = drawPicture(*out, *picture)
+	}
+	if err != nil {
 		log.Fatal(err)
 	}
 }

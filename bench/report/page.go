@@ -63,11 +63,11 @@ const pageText = `# Benchmarks
 
 Written by ` + "`make bench`" + ` (` + "`cd bench && go run ./report`" + `): do not edit.
 
-Shorter is better. Beside Redis: [benchmarks-doors.md](benchmarks-doors.md); what grows with keys, goroutines and windows:
-[benchmarks-growth.md](benchmarks-growth.md).
+![Five comparisons: shorter is better](pictures/benchmarks.svg)
 
-` + "```" + `
-{{.Short}}` + "```" + `
+{{.Glance}}
+All commands beside Redis: [benchmarks-doors.md](benchmarks-doors.md); what grows with keys, goroutines and windows:
+[benchmarks-growth.md](benchmarks-growth.md).
 
 | | |
 | --- | --- |
@@ -152,7 +152,7 @@ its report.
 func write(w io.Writer, r *results) error {
 	return template.Must(template.New("").Parse(pageText)).Execute(w, map[string]any{
 		"Machine":    machineRows(r),
-		"Short":      text(r, writeShort),
+		"Glance":     text(r, writeGlance),
 		"Targets":    text(r, writeTargets),
 		"Hot":        text(r, writeHot),
 		"Processors": processors(r),
