@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/weir-counter/weir/client"
 )
 
 // clusterWriter sends to one node, whichever process that is: durable hits, each
@@ -17,11 +14,23 @@ type clusterWriter struct {
 	node int
 
 	mu       sync.Mutex
-	durable  uint64      // answered
-	sent     uint64      // plain, answered or not
-	answered []time.Time // plain, when
-	atRisk   uint64      // plain ones that kills may have taken
-	slowest  time.Duration
+	durable  uint64        // answered
+	sent     uint64        // plain, answered or not
+	answered []plainAnswer // plain
+	lives    []*life       // of the node
+}
+
+// plainAnswer is that of a plain hit.
+type plainAnswer struct {
+	by *process
+	at time.Time
+}
+
+// life is that of one process of a node.
+type life struct {
+	of      *process
+	flushes *flushWatch
+	killed  bool
 }
 
 func (w *clusterWriter) keys() (durable, plain string) {
@@ -43,7 +52,7 @@ func (w *clusterWriter) run(stop <-chan struct{}) {
 			w.mu.Unlock()
 			if p.post(plain, 1, "", false) {
 				w.mu.Lock()
-				w.answered = append(w.answered, time.Now())
+				w.answered = append(w.answered, plainAnswer{p, time.Now()})
 				w.mu.Unlock()
 			}
 		}
@@ -54,40 +63,42 @@ func (w *clusterWriter) run(stop <-chan struct{}) {
 	}
 }
 
-// killed says when the node was killed: what was answered shortly before may be
-// lost.
-func (w *clusterWriter) killed(at time.Time) {
+// began says that p serves as the node.
+func (w *clusterWriter) began(p *process) {
+	l := &life{of: p, flushes: new(flushWatch)}
+	w.mu.Lock()
+	w.lives = append(w.lives, l)
+	w.mu.Unlock()
+	go l.flushes.run(p)
+}
+
+// killed says that p was, without warning: what it answered last may be lost.
+func (w *clusterWriter) killed(p *process) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	safe := at.Add(-3*flushEvery - w.slowest)
-	for i := len(w.answered) - 1; i >= 0 && w.answered[i].After(safe); i-- {
-		w.atRisk++
+	for _, l := range w.lives {
+		if l.of == p {
+			l.killed = true
+		}
 	}
 }
 
-// watch keeps the slowest flush of the node's process p, until it ends.
-func (w *clusterWriter) watch(ctx context.Context, p *process) {
+// atRisk is how many of the plain hits that were answered kills may have taken.
+func (w *clusterWriter) atRisk() (n uint64) {
 	w.mu.Lock()
-	w.slowest = 0
-	w.mu.Unlock()
-	c, err := client.New(p.addr, client.Options{Retries: -1})
-	if err != nil {
-		panic(err) // the address is the server's own
-	}
-	for {
-		stats, err := c.Stats(ctx)
-		if err != nil {
-			return
+	defer w.mu.Unlock()
+	for _, l := range w.lives {
+		if !l.killed {
+			continue
 		}
-		w.mu.Lock()
-		w.slowest = max(w.slowest, time.Duration(stats.Journal.FlushSeconds*float64(time.Second)))
-		w.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(50 * time.Millisecond):
+		safe := l.flushes.safe()
+		for _, a := range w.answered {
+			if a.by == l.of && a.at.After(safe) {
+				n++
+			}
 		}
 	}
+	return n
 }
 
 // check wants on every node each durable hit that was answered, once; and of the
@@ -102,12 +113,12 @@ func (w *clusterWriter) check(t *testing.T) {
 			t.Errorf("%s counts %d of %s, and %d were answered", w.c.name(i), n, durable, w.durable)
 		}
 	}
-	answered := uint64(len(w.answered))
+	answered, atRisk := uint64(len(w.answered)), w.atRisk()
 	counts = w.c.counts(plain)
 	for i, n := range counts {
-		if n != counts[0] || n > w.sent || n+w.atRisk < answered {
-			t.Errorf("%s counts %d of %s: %d were sent, %d answered, of which kills may have taken %d; %s counts %d", w.c.name(i), n, plain, w.sent, answered, w.atRisk, w.c.name(0), counts[0])
+		if n != counts[0] || n > w.sent || n+atRisk < answered {
+			t.Errorf("%s counts %d of %s: %d were sent, %d answered, of which kills may have taken %d; %s counts %d", w.c.name(i), n, plain, w.sent, answered, atRisk, w.c.name(0), counts[0])
 		}
 	}
-	t.Logf("%s took %d durable hits and %d plain ones; lost %d plain ones, kills may take %d", w.c.name(w.node), w.durable, answered, max(answered, counts[0])-counts[0], w.atRisk)
+	t.Logf("%s took %d durable hits and %d plain ones; lost %d plain ones, kills may take %d", w.c.name(w.node), w.durable, answered, max(answered, counts[0])-counts[0], atRisk)
 }

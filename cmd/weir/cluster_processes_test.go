@@ -88,7 +88,7 @@ func (c *processes) await(i int, p *process) {
 	}
 	p.addr = c.network.reach(i, p.addr)
 	c.nodes[i].Store(p)
-	go c.writers[i].watch(c.t.Context(), p)
+	c.writers[i].began(p)
 	go func() {
 		<-p.ended
 		if c.t.Context().Err() != nil || !c.nodes[i].CompareAndSwap(p, nil) {
@@ -108,7 +108,7 @@ func (c *processes) await(i int, p *process) {
 func (c *processes) kill(i int) {
 	c.t.Helper()
 	p := c.nodes[i].Swap(nil)
-	c.writers[i].killed(time.Now())
+	c.writers[i].killed(p)
 	if _, err := p.end(c.t, syscall.SIGKILL); err == nil {
 		c.t.Fatal("the process ended well in spite of SIGKILL")
 	}
