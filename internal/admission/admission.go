@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/clock"
+	"github.com/weir-counter/weir/internal/keytable"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/limit/permit"
@@ -53,11 +54,13 @@ type Table struct {
 // share is one partition's states, under a lock of its own: hits and
 // admissions do not wait for each other.
 type share struct {
-	mu       sync.Mutex // guards all below
-	table    table
-	fresh    map[*keyState]freshAdmissions // since the last cut, of the limits that are journaled
-	forgets  []replication.Admission       // of ForgetInline, before those; one for each name at most
-	changes  []replication.Admission       // since the last cut, after the forgets
+	table atomic.Pointer[keytable.Table[keyState]] // read without the lock
+
+	mu       sync.Mutex                 // guards all below, the states, and writing to the table
+	hand     int                        // the bucket where the next search for idle states begins
+	fresh    map[*entry]freshAdmissions // since the last cut, of the limits that are journaled
+	forgets  []replication.Admission    // of ForgetInline, before those; one for each name at most
+	changes  []replication.Admission    // since the last cut, after the forgets
 	grants   map[grantID]*grant
 	bans     map[grantID]int64 // until when, in Unix ms
 	permits  map[grantID]*permit.Key
@@ -71,17 +74,16 @@ type share struct {
 // holds it, or keys have states of it.
 type Name struct {
 	Name      string
-	salt      uint32        // of the hashes of its IDs
+	salt      uint64        // of the hashes of its IDs
 	held      int           // KeyedLimits that were not released; guarded by limits.mu
 	states    atomic.Int64  // of its keys
 	Overshoot atomic.Uint64 // see internal/limits
 }
 
 // keyState is what a key has used of a limit, and by which plan: the two cache
-// lines of a decision are this and the state's cells.
+// lines of a decision are its entry and the state's cells.
 type keyState struct {
-	plan  *Plan // its name and the key are the state's ID
-	key   string
+	plan  *Plan // its name and the key are the state's ID; nil once it has left the table
 	state limit.State
 }
 
@@ -112,7 +114,7 @@ const (
 // New returns an empty table. budget is in bytes; with gather, admissions are kept for
 // cuts.
 func New(partitions int, budget int64, gather bool, clock clock.Limits) *Table {
-	return &Table{
+	ls := &Table{
 		Clock:  clock,
 		budget: budget,
 		gather: gather,
@@ -122,6 +124,10 @@ func New(partitions int, budget int64, gather bool, clock clock.Limits) *Table {
 
 		records: map[string]*Plan{},
 	}
+	for i := range ls.shares {
+		ls.shares[i].table.Store(keytable.NewTable[keyState]())
+	}
+	return ls
 }
 
 // InUse tells whether keys have states of the name.
@@ -176,7 +182,7 @@ func (ls *Table) name(name string) *Name {
 			ls.forgetNames()
 			ls.forgetAt = max(MaxNames, 2*len(ls.names))
 		}
-		have = &Name{Name: name, salt: rand.Uint32()}
+		have = &Name{Name: name, salt: rand.Uint64()}
 		ls.names[name] = have
 	}
 	return have
@@ -195,13 +201,17 @@ func (ls *Table) forgetNames() {
 
 // state finds or makes the state of a key under a plan. One of another limit is
 // adopted. The caller holds the share's lock.
-func (ls *Table) state(s *share, plan *Plan, key string, now int64) (*keyState, error) {
+func (ls *Table) state(s *share, plan *Plan, key string, now int64) (*entry, error) {
 	hash := ls.hash(plan.Name, key)
-	have := s.table.find(hash, plan.Name, key)
+	return ls.stateFrom(s.find(hash, plan.Name, key), s, hash, plan, key, now)
+}
+
+// stateFrom is state where it is known what the table has, which may be nothing.
+func (ls *Table) stateFrom(have *entry, s *share, hash uint64, plan *Plan, key string, now int64) (*entry, error) {
 	if have == nil {
 		return ls.insert(s, hash, plan, key)
 	}
-	if have.plan != plan {
+	if have.Value.plan != plan {
 		ls.adopt(have, plan, now)
 	}
 	return have, nil
@@ -209,35 +219,35 @@ func (ls *Table) state(s *share, plan *Plan, key string, now int64) (*keyState, 
 
 // look is the state of a key as it would be under a plan, and changes nothing: one
 // of another limit is copied and adopted. The caller holds the share's lock.
-func (ls *Table) look(s *share, plan *Plan, key string, now int64) *keyState {
-	have := s.table.find(ls.hash(plan.Name, key), plan.Name, key)
+func (ls *Table) look(s *share, plan *Plan, key string, now int64) *entry {
+	have := s.find(ls.hash(plan.Name, key), plan.Name, key)
 	switch {
 	case have == nil:
-		return &keyState{plan: plan}
-	case have.plan == plan || have.plan.Limit() == plan.Limit():
+		return &entry{Value: keyState{plan: plan}}
+	case have.Value.plan == plan || have.Value.plan.Limit() == plan.Limit():
 		return have
 	}
-	seen := &keyState{plan: plan}
-	if _, err := have.plan.DecodeState(&seen.state, have.plan.AppendState(nil, &have.state)); err != nil {
+	seen := &entry{Value: keyState{plan: plan}}
+	if _, err := have.Value.plan.DecodeState(&seen.Value.state, have.Value.plan.AppendState(nil, &have.Value.state)); err != nil {
 		panic(err) // these are the bytes of this very state
 	}
-	plan.Adopt(&seen.state, have.plan.Plan, now)
+	plan.Adopt(&seen.Value.state, have.Value.plan.Plan, now)
 	return seen
 }
 
 // hash places an ID in its share's table. It is seeded: nobody can choose keys
 // that collide.
-func (ls *Table) hash(name *Name, key string) uint32 {
-	return uint32(maphash.String(ls.seed, key)) ^ name.salt
+func (ls *Table) hash(name *Name, key string) uint64 {
+	return maphash.String(ls.seed, key) ^ name.salt
 }
 
-func (ls *Table) adopt(have *keyState, plan *Plan, now int64) {
-	ls.grow(have.plan, -have.bytes())
-	if have.plan.Limit() != plan.Limit() {
-		plan.Adopt(&have.state, have.plan.Plan, now)
+func (ls *Table) adopt(have *entry, plan *Plan, now int64) {
+	ls.grow(have.Value.plan, -bytesOf(have))
+	if have.Value.plan.Limit() != plan.Limit() {
+		plan.Adopt(&have.Value.state, have.Value.plan.Plan, now)
 	}
-	have.plan = plan
-	ls.grow(plan, have.bytes())
+	have.Value.plan = plan
+	ls.grow(plan, bytesOf(have))
 }
 
 // OverloadedError is the error for what there is no room for, or no journal.

@@ -75,14 +75,14 @@ func (ls *Table) Refund(plan *Plan, partition int, key string, at int64, n uint6
 	now := ls.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.table.find(ls.hash(plan.Name, key), plan.Name, key)
+	st := s.find(ls.hash(plan.Name, key), plan.Name, key)
 	if st == nil || n == 0 {
 		return 0, nil
 	}
 	if err := ls.refusesTake(plan); err != nil {
 		return 0, err
 	}
-	if st.plan != plan {
+	if st.Value.plan != plan {
 		ls.adopt(st, plan, now)
 	}
 	n = min(n, limit.MaxBurst)
@@ -99,7 +99,7 @@ func (ls *Table) Refund(plan *Plan, partition int, key string, at int64, n uint6
 
 // unnote takes up to n admissions that were taken at a time out of the next cut, and returns how
 // many: the journal never hears of them. The caller holds s.mu.
-func (s *share) unnote(st *keyState, at int64, n uint64) uint64 {
+func (s *share) unnote(st *entry, at int64, n uint64) uint64 {
 	of, fresh := s.fresh[st]
 	if !fresh || at < of.first {
 		return 0
@@ -114,17 +114,17 @@ func (s *share) unnote(st *keyState, at int64, n uint64) uint64 {
 }
 
 // refund is limit.Plan.Refund of a state, of admissions that one cut told of. The caller holds s.mu.
-func (ls *Table) refund(st *keyState, now, at int64, n uint64) (free, given uint64) {
-	before := st.state.Size()
+func (ls *Table) refund(st *entry, now, at int64, n uint64) (free, given uint64) {
+	before := st.Value.state.Size()
 	last := at
 	if at < Newest {
 		last += int64(together)
-		if st.plan.Strict {
+		if st.Value.plan.Strict {
 			last += int64(strictSlack)
 		}
 	}
-	free, given = st.plan.Refund(&st.state, now, at, last, n)
-	ls.grow(st.plan, int64(st.state.Size()-before))
+	free, given = st.Value.plan.Refund(&st.Value.state, now, at, last, n)
+	ls.grow(st.Value.plan, int64(st.Value.state.Size()-before))
 	return free, given
 }
 
@@ -140,10 +140,10 @@ func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err err
 	base := BaseName(name.Name)
 	for _, name := range ls.namesOf(base) {
 		hash := ls.hash(name, key)
-		if place, ok := s.table.lookup(hash, name, key); ok {
+		if st := s.find(hash, name, key); st != nil {
 			was = true
-			delete(s.fresh, s.table.at(place))
-			ls.drop(s, place)
+			delete(s.fresh, st)
+			ls.drop(s, st)
 		}
 	}
 	was = ls.ungrant(s, grantID{base, key}) || was
@@ -157,8 +157,8 @@ func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err err
 // there stays. The caller holds s.mu.
 func (ls *Table) applyReset(s *share, base, key string, on scope) {
 	for _, name := range ls.namesOf(base) {
-		if place, ok := s.table.lookup(ls.hash(name, key), name, key); ok && on.has(s.table.at(place).plan) {
-			ls.resetState(s, place)
+		if st := s.find(ls.hash(name, key), name, key); st != nil && on.has(st.Value.plan) {
+			ls.resetState(s, st)
 		}
 	}
 	if on != heldStates {
@@ -169,17 +169,16 @@ func (ls *Table) applyReset(s *share, base, key string, on scope) {
 }
 
 // resetState forgets what a key has used, but for what no cut has yet. The caller holds s.mu.
-func (ls *Table) resetState(s *share, place uint32) {
-	st := s.table.at(place)
+func (ls *Table) resetState(s *share, st *entry) {
 	of, fresh := s.fresh[st]
 	if !fresh {
-		ls.drop(s, place)
+		ls.drop(s, st)
 		return
 	}
-	ls.grow(st.plan, -st.bytes())
-	st.state = limit.State{}
-	st.plan.Charge(&st.state, of.at, of.n)
-	ls.grow(st.plan, st.bytes())
+	ls.grow(st.Value.plan, -bytesOf(st))
+	st.Value.state = limit.State{}
+	st.Value.plan.Charge(&st.Value.state, of.at, of.n)
+	ls.grow(st.Value.plan, bytesOf(st))
 }
 
 // makeChange makes a change that comes from a journal. The caller holds s.mu.
@@ -187,18 +186,18 @@ func (ls *Table) makeChange(s *share, partition int, plan *Plan, a replication.A
 	now := ls.Clock.Now()
 	switch plan.change {
 	case changeRefund:
-		st := s.table.find(ls.hash(plan.Name, a.Key), plan.Name, a.Key)
-		if st != nil && on.has(st.plan) {
+		st := s.find(ls.hash(plan.Name, a.Key), plan.Name, a.Key)
+		if st != nil && on.has(st.Value.plan) {
 			ls.refund(st, now, ls.timeOf(a.At, now), min(a.N, limit.MaxBurst))
 		}
 	case changeReset:
 		ls.applyReset(s, plan.Name.Name, a.Key, on)
 	case changeForget:
-		ls.forgetKeys(s, plan.rest, func(place uint32) bool {
-			if !on.has(s.table.at(place).plan) {
+		ls.forgetKeys(s, plan.rest, func(st *entry) bool {
+			if !on.has(st.Value.plan) {
 				return false
 			}
-			ls.resetState(s, place)
+			ls.resetState(s, st)
 			return true
 		}, on != heldStates)
 	case changeGrant:

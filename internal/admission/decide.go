@@ -16,7 +16,7 @@ type Request struct {
 	Partition int    // of the key
 	Beside    uint64 // admissions that are out (out.go): as good as taken
 
-	state  *keyState
+	state  *entry
 	grant  *grant
 	passes bool
 }
@@ -69,7 +69,7 @@ func (ls *Table) takePeeked(a *Request, verdict *limit.Verdict, now int64) {
 	if a.N == 0 {
 		return
 	}
-	if a.state.plan != a.Plan {
+	if a.state.Value.plan != a.Plan {
 		ls.adopt(a.state, a.Plan, now)
 	}
 	if a.grant != nil && a.Beside > 0 {
@@ -80,10 +80,10 @@ func (ls *Table) takePeeked(a *Request, verdict *limit.Verdict, now int64) {
 		*verdict = ls.takeOf(&ls.shares[a.Partition], a.grant, a.state, now, a.N)
 		return
 	}
-	before := a.state.state.Size()
-	if *verdict = a.Plan.Take(&a.state.state, now, a.N); !verdict.Allowed {
-		a.Plan.Charge(&a.state.state, now, a.N)
-		*verdict = a.Plan.Peek(&a.state.state, now, 0)
+	before := a.state.Value.state.Size()
+	if *verdict = a.Plan.Take(&a.state.Value.state, now, a.N); !verdict.Allowed {
+		a.Plan.Charge(&a.state.Value.state, now, a.N)
+		*verdict = a.Plan.Peek(&a.state.Value.state, now, 0)
 	}
 	verdict.Remaining -= min(verdict.Remaining, a.Beside)
 	ls.decided(&ls.shares[a.Partition], a.state, now, a.N, true, before)

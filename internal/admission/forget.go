@@ -17,9 +17,9 @@ func (ls *Table) ForgetKeys(prefix string) (keys int, err error) {
 	for i := range ls.shares {
 		s := &ls.shares[i]
 		s.mu.Lock()
-		keys += ls.forgetKeys(s, prefix, func(place uint32) bool {
-			delete(s.fresh, s.table.at(place))
-			ls.drop(s, place)
+		keys += ls.forgetKeys(s, prefix, func(st *entry) bool {
+			delete(s.fresh, st)
+			ls.drop(s, st)
 			return true
 		}, true)
 		ls.journalRecord(s, record, "*", ceilMs(ls.Clock.Now()+ls.Clock.Ahead()), 1)
@@ -28,19 +28,15 @@ func (ls *Table) ForgetKeys(prefix string) (keys int, err error) {
 	return keys, nil
 }
 
-// forgetKeys calls reset with the places of the states of keys that begin with prefix, which tells whether it did, and, if beside, forgets
+// forgetKeys calls reset with the states of keys that begin with prefix, which tells whether it did, and, if beside, forgets
 // their grants, bans and reservations. It returns of how many keys there was something. The caller holds s.mu.
-func (ls *Table) forgetKeys(s *share, prefix string, reset func(place uint32) bool, beside bool) int {
+func (ls *Table) forgetKeys(s *share, prefix string, reset func(st *entry) bool, beside bool) int {
 	was := map[grantID]struct{}{}
-	for place := range s.table.places() {
-		st := s.table.at(uint32(place))
-		if st.plan == nil || !strings.HasPrefix(st.key, prefix) {
-			continue
-		}
-		if id := (grantID{BaseName(st.plan.Name.Name), st.key}); reset(uint32(place)) {
+	s.table.Load().EachWith(prefix, func(st *entry) {
+		if id := (grantID{BaseName(st.Value.plan.Name.Name), st.Key()}); reset(st) {
 			was[id] = struct{}{}
 		}
-	}
+	})
 	if !beside {
 		return len(was)
 	}

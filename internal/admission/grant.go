@@ -102,14 +102,14 @@ func (g *grant) peek(plan *Plan, state *limit.State, now int64, n uint64) limit.
 }
 
 // takeOf takes n of a limit, and what it has not of the grant. The caller holds s.mu.
-func (ls *Table) takeOf(s *share, g *grant, st *keyState, now int64, n uint64) limit.Verdict {
-	v := g.peek(st.plan, &st.state, now, n)
+func (ls *Table) takeOf(s *share, g *grant, st *entry, now int64, n uint64) limit.Verdict {
+	v := g.peek(st.Value.plan, &st.Value.state, now, n)
 	if !v.Allowed || n == 0 {
 		return v
 	}
 	own := min(n, v.Remaining-g.left)
-	before := st.state.Size()
-	taken := st.plan.Take(&st.state, now, own)
+	before := st.Value.state.Size()
+	taken := st.Value.plan.Take(&st.Value.state, now, own)
 	ls.decided(s, st, now, own, true, before)
 	g.left -= n - own
 	g.spent += n - own

@@ -29,16 +29,11 @@ func (ls *Table) ReleaseShare(partition int) {
 
 // letGo drops the states of shared limits that no cut waits for. The caller holds s.mu.
 func (ls *Table) letGo(s *share) {
-	t := &s.table
-	for place := range t.places() {
-		st := t.at(uint32(place))
-		if st.plan == nil || !st.plan.ofHolders() {
-			continue
+	s.table.Load().Each(func(st *entry) {
+		if _, fresh := s.fresh[st]; !fresh && st.Value.plan.ofHolders() {
+			ls.drop(s, st)
 		}
-		if _, fresh := s.fresh[st]; !fresh {
-			ls.drop(s, uint32(place))
-		}
-	}
+	})
 }
 
 // HoldShare takes the states of shared limits back, and admissions after them. What was
@@ -53,10 +48,10 @@ func (ls *Table) HoldShare(partition int, list []replication.LimitState) error {
 	defer s.mu.Unlock()
 	ls.letGo(s)
 	for st := range s.fresh {
-		if st.plan.ofHolders() {
-			ls.grow(st.plan, -int64(st.state.Size()))
-			st.state = limit.State{}
-			ls.grow(st.plan, int64(st.state.Size()))
+		if st.Value.plan.ofHolders() {
+			ls.grow(st.Value.plan, -int64(st.Value.state.Size()))
+			st.Value.state = limit.State{}
+			ls.grow(st.Value.plan, int64(st.Value.state.Size()))
 		}
 	}
 	for i := range states {
@@ -72,10 +67,10 @@ func (ls *Table) HoldShare(partition int, list []replication.LimitState) error {
 		ls.makeChange(s, partition, plan, a, heldStates)
 	}
 	for st, of := range s.fresh {
-		if st.plan.ofHolders() {
-			before := st.state.Size()
-			st.plan.Charge(&st.state, of.at, of.n)
-			ls.grow(st.plan, int64(st.state.Size()-before))
+		if st.Value.plan.ofHolders() {
+			before := st.Value.state.Size()
+			st.Value.plan.Charge(&st.Value.state, of.at, of.n)
+			ls.grow(st.Value.plan, int64(st.Value.state.Size()-before))
 		}
 	}
 	s.away = false

@@ -46,15 +46,13 @@ func (ls *Table) grow(plan *Plan, bytes int64) {
 // forgetInline drops the states that a plan of ForgetInline is about, also those that no cut
 // has yet. The caller holds s.mu.
 func (ls *Table) forgetInline(s *share, plan *Plan) (states int) {
-	t := &s.table
-	for place := range t.places() {
-		st := t.at(uint32(place))
-		if st.plan != nil && st.plan.Inline && (plan.forgets&recordForgetAll != 0 || st.plan.Name == plan.Name) {
+	s.table.Load().Each(func(st *entry) {
+		if st.Value.plan.Inline && (plan.forgets&recordForgetAll != 0 || st.Value.plan.Name == plan.Name) {
 			delete(s.fresh, st)
-			ls.drop(s, uint32(place))
+			ls.drop(s, st)
 			states++
 		}
-	}
+	})
 	return states
 }
 
@@ -91,9 +89,9 @@ func (ls *Table) InlineNames(partition int, key string) (names []string) {
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.table.each(func(st *keyState) {
-		if st.plan.Inline && st.key == key {
-			names = append(names, st.plan.Name.Name)
+	s.table.Load().Each(func(st *entry) {
+		if st.Value.plan.Inline && st.Key() == key {
+			names = append(names, st.Value.plan.Name.Name)
 		}
 	})
 	return names

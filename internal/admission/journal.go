@@ -20,9 +20,9 @@ type freshAdmissions struct {
 }
 
 // note adds admissions to the next cut. The caller holds s.mu.
-func (s *share) note(st *keyState, n uint64, now int64) {
+func (s *share) note(st *entry, n uint64, now int64) {
 	if s.fresh == nil {
-		s.fresh = map[*keyState]freshAdmissions{}
+		s.fresh = map[*entry]freshAdmissions{}
 	}
 	of, more := s.fresh[st]
 	if !more {
@@ -53,7 +53,7 @@ func (s *share) cut(list []replication.Admission, clock *clock.Limits) []replica
 	}
 	ahead := clock.Ahead()
 	for st, of := range s.fresh {
-		list = append(list, replication.Admission{Limit: st.plan.Record, Key: st.key, At: ceilMs(of.at + ahead), N: of.n})
+		list = append(list, replication.Admission{Limit: st.Value.plan.Record, Key: st.Key(), At: ceilMs(of.at + ahead), N: of.n})
 	}
 	clear(s.fresh)
 	return s.cutSpent(list, ceilMs(clock.Now()+ahead))
@@ -116,20 +116,20 @@ func (ls *Table) apply(partition int, a replication.Admission, beside bool, on s
 		return nil
 	}
 	hash := ls.hash(plan.Name, a.Key)
-	st := s.table.find(hash, plan.Name, a.Key)
+	st := s.find(hash, plan.Name, a.Key)
 	if st == nil {
 		st = ls.put(s, hash, plan, a.Key)
-	} else if st.plan != plan {
+	} else if st.Value.plan != plan {
 		ls.adopt(st, plan, now)
 	}
 	if beside && !plan.Strict {
-		if free := plan.Peek(&st.state, at, 0).Remaining; a.N > free {
+		if free := plan.Peek(&st.Value.state, at, 0).Remaining; a.N > free {
 			plan.Name.Overshoot.Add(a.N - free)
 		}
 	}
-	before := st.state.Size()
-	plan.Charge(&st.state, at, a.N)
-	ls.grow(st.plan, int64(st.state.Size()-before))
+	before := st.Value.state.Size()
+	plan.Charge(&st.Value.state, at, a.N)
+	ls.grow(st.Value.plan, int64(st.Value.state.Size()-before))
 	return nil
 }
 
@@ -142,12 +142,12 @@ func (ls *Table) timeOf(ms, now int64) int64 {
 // states calls add with the share's states that survive a restart. The caller holds s.mu.
 func (s *share) states(add func(record, key string, state []byte)) {
 	var scratch []byte
-	s.table.each(func(st *keyState) {
-		if !st.plan.journaled && (st.plan.Record == "" || !st.state.HasPast()) { // a past may be of a limit that is
+	s.table.Load().Each(func(st *entry) {
+		if !st.Value.plan.journaled && (st.Value.plan.Record == "" || !st.Value.state.HasPast()) { // a past may be of a limit that is
 			return
 		}
-		scratch = st.plan.AppendState(scratch[:0], &st.state)
-		add(st.plan.Record, st.key, scratch)
+		scratch = st.Value.plan.AppendState(scratch[:0], &st.Value.state)
+		add(st.Value.plan.Record, st.Key(), scratch)
 	})
 	for _, id := range s.grantIDs() {
 		scratch = s.grants[id].append(scratch[:0])
@@ -192,23 +192,29 @@ func (ls *Table) Restore(partition int, list []replication.LimitState) error {
 }
 
 // restoreOne puts a state in, in place of what is there. The caller holds s.mu.
-func (ls *Table) restoreOne(s *share, from *keyState) {
+func (ls *Table) restoreOne(s *share, from *restored) {
 	if from.plan.Idle(&from.state, ls.Clock.Now()) {
 		return
 	}
 	hash := ls.hash(from.plan.Name, from.key)
-	st := s.table.find(hash, from.plan.Name, from.key)
+	st := s.find(hash, from.plan.Name, from.key)
 	if st == nil {
 		st = ls.put(s, hash, from.plan, from.key)
 	}
-	ls.grow(st.plan, -st.bytes())
-	st.plan, st.state = from.plan, from.state
-	ls.grow(st.plan, st.bytes())
+	ls.grow(st.Value.plan, -bytesOf(st))
+	st.Value = from.keyState
+	ls.grow(st.Value.plan, bytesOf(st))
 }
 
-func (ls *Table) decodeStates(list []replication.LimitState) (states []keyState, beside besideStates, err error) {
+// restored is a state that was read.
+type restored struct {
+	key string
+	keyState
+}
+
+func (ls *Table) decodeStates(list []replication.LimitState) (states []restored, beside besideStates, err error) {
 	now, ahead := ls.Clock.Now(), ls.Clock.Ahead()
-	states = make([]keyState, 0, len(list))
+	states = make([]restored, 0, len(list))
 	for _, l := range list {
 		plan, err := ls.Recorded(l.Record)
 		if err != nil {
@@ -220,7 +226,7 @@ func (ls *Table) decodeStates(list []replication.LimitState) (states []keyState,
 			}
 			continue
 		}
-		states = append(states, keyState{plan: plan, key: l.Key})
+		states = append(states, restored{key: l.Key, keyState: keyState{plan: plan}})
 		state := &states[len(states)-1].state
 		if rest, err := plan.DecodeState(state, l.State); err != nil || len(rest) > 0 {
 			return nil, beside, fmt.Errorf("%w: what key %.100q used of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, errors.Join(err))

@@ -15,11 +15,11 @@ func (ls *Table) Known(plan *Plan, partition int, key string, raw time.Time, lis
 	share.mu.Lock()
 	defer share.mu.Unlock()
 	st := ls.look(share, plan, key, now)
-	began, before := len(list), st.state.Size()
-	list, doubt = plan.AppendKnown(list, &st.state, now), plan.Doubt(&st.state)
-	if st.key != "" { // it is in the table, and may have let go of what is over
-		if grown := st.state.Size() - before; grown != 0 {
-			ls.grow(st.plan, int64(grown))
+	began, before := len(list), st.Value.state.Size()
+	list, doubt = plan.AppendKnown(list, &st.Value.state, now), plan.Doubt(&st.Value.state)
+	if st.Key() != "" { // it is in the table, and may have let go of what is over
+		if grown := st.Value.state.Size() - before; grown != 0 {
+			ls.grow(st.Value.plan, int64(grown))
 		}
 	}
 	for i := range list[began:] {

@@ -1,15 +1,13 @@
 package admission
 
-import "strings"
-
-// searchStates is how many states of a share one search for idle ones looks at.
-const searchStates = 64
+// searchBuckets is how many buckets of a share one search for idle states looks at: some 64 states.
+const searchBuckets = 14
 
 // roomTries is how many other shares one request may search when memory is full.
 const roomTries = 4
 
 // insert makes a state, if there is room. The caller holds the share's lock.
-func (ls *Table) insert(s *share, hash uint32, plan *Plan, key string) (*keyState, error) {
+func (ls *Table) insert(s *share, hash uint64, plan *Plan, key string) (*entry, error) {
 	if ls.fullFor(plan.Inline) {
 		ls.refused.Add(1)
 		if !ls.full() {
@@ -21,17 +19,16 @@ func (ls *Table) insert(s *share, hash uint32, plan *Plan, key string) (*keyStat
 }
 
 // put makes a state that is not there. The caller holds the share's lock.
-func (ls *Table) put(s *share, hash uint32, plan *Plan, key string) *keyState {
-	st := s.table.insert(hash)
-	st.plan, st.key = plan, strings.Clone(key)
+func (ls *Table) put(s *share, hash uint64, plan *Plan, key string) *entry {
+	st := ls.insertState(s, hash, plan, key)
 	ls.states.Add(1)
 	plan.Name.states.Add(1)
-	ls.grow(plan, st.bytes())
+	ls.grow(plan, bytesOf(st))
 	return st
 }
 
-func (st *keyState) bytes() int64 {
-	return stateBytes + int64((len(st.key)+7)&^7) + int64(st.state.Size())
+func bytesOf(st *entry) int64 {
+	return stateBytes(st.Key()) + int64(st.Value.state.Size())
 }
 
 func (ls *Table) full() bool { return ls.bytes.Load() > ls.budget }
@@ -39,44 +36,44 @@ func (ls *Table) full() bool { return ls.bytes.Load() > ls.budget }
 // makeRoom drops idle states while memory is full: some of this share, whose lock
 // the caller holds, then of others that are not locked just now.
 func (ls *Table) makeRoom(s *share, inline bool, now int64) {
-	ls.dropIdle(s, now, searchStates)
+	ls.dropIdle(s, now, searchBuckets)
 	first := int(ls.next.Add(roomTries))
 	for i := range min(roomTries, len(ls.shares)) {
 		if !ls.fullFor(inline) {
 			return
 		}
 		if other := &ls.shares[(first+i)%len(ls.shares)]; other != s && other.mu.TryLock() {
-			ls.dropIdle(other, now, searchStates)
+			ls.dropIdle(other, now, searchBuckets)
 			other.mu.Unlock()
 		}
 	}
 }
 
-// dropIdle looks at some of the share's states, each time at the next, and drops
-// the idle ones. The caller holds the share's lock.
+// dropIdle looks at some of the share's buckets, each time at the next, and drops
+// the states that are idle. The caller holds the share's lock.
 func (ls *Table) dropIdle(s *share, now int64, most int) {
-	t := &s.table
-	for range min(most, t.places()) {
-		if t.hand++; t.hand >= t.places() {
-			t.hand = 0
-		}
-		st := t.at(uint32(t.hand))
-		if st.plan == nil || !st.plan.Idle(&st.state, now) {
-			continue
-		}
-		if _, fresh := s.fresh[st]; !fresh {
-			ls.drop(s, uint32(t.hand))
-		}
+	t := s.table.Load()
+	for range min(most, t.Buckets()) {
+		s.hand = t.After(s.hand)
+		t.EachIn(s.hand, func(st *entry) {
+			if !st.Value.plan.Idle(&st.Value.state, now) {
+				return
+			}
+			if _, fresh := s.fresh[st]; !fresh {
+				ls.drop(s, st)
+			}
+		})
 	}
 }
 
-// drop takes out the state at a place. The caller holds the share's lock.
-func (ls *Table) drop(s *share, place uint32) {
-	st := s.table.at(place)
-	ls.grow(st.plan, -st.bytes())
+// drop takes out a state. Who found it without the lock sees that it has no plan. The
+// caller holds the share's lock.
+func (ls *Table) drop(s *share, st *entry) {
+	ls.grow(st.Value.plan, -bytesOf(st))
 	ls.states.Add(-1)
-	st.plan.Name.states.Add(-1)
-	s.table.remove(place, ls.hash(st.plan.Name, st.key))
+	st.Value.plan.Name.states.Add(-1)
+	s.table.Load().Remove(ls.hash(st.Value.plan.Name, st.Key()), st)
+	st.Value = keyState{}
 }
 
 // Expire drops all idle states of a share, and gives back the room they had.
@@ -85,11 +82,11 @@ func (ls *Table) Expire(partition int) {
 	now := ls.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ls.dropIdle(s, now, s.table.places())
+	ls.dropIdle(s, now, s.table.Load().Buckets())
 	ls.forgetGrants(s, (now+ls.Clock.Ahead())/msOfNs)
 	ls.forgetBans(s, (now+ls.Clock.Ahead())/msOfNs)
 	ls.forgetPermits(s, now)
-	if s.table.places() > 4*(s.table.used+chunkSize) && len(s.fresh) == 0 {
-		s.table.shrink(ls.hash)
+	for s.table.Load().Sparse() {
+		ls.resize(s)
 	}
 }

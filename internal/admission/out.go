@@ -49,7 +49,7 @@ func (ls *Table) SetOut(plan *Plan, holder string, partition int, key string, he
 	st := ls.setOut(s, of, key, now, n)
 	if ls.gather {
 		if s.fresh == nil {
-			s.fresh = map[*keyState]freshAdmissions{}
+			s.fresh = map[*entry]freshAdmissions{}
 		}
 		s.fresh[st] = freshAdmissions{n, now, now}
 	}
@@ -57,19 +57,19 @@ func (ls *Table) SetOut(plan *Plan, holder string, partition int, key string, he
 }
 
 // setOut replaces what is out, unless what is there was said later. The caller holds s.mu.
-func (ls *Table) setOut(s *share, plan *Plan, key string, at int64, n uint64) *keyState {
+func (ls *Table) setOut(s *share, plan *Plan, key string, at int64, n uint64) *entry {
 	var said limit.State
 	plan.Charge(&said, at, n)
 	hash := ls.hash(plan.Name, key)
-	st := s.table.find(hash, plan.Name, key)
+	st := s.find(hash, plan.Name, key)
 	if st == nil {
 		st = ls.put(s, hash, plan, key)
-	} else if st.plan.Peek(&st.state, at, 0).Reset > plan.Peek(&said, at, 0).Reset && st.plan.Limit() == plan.Limit() {
+	} else if st.Value.plan.Peek(&st.Value.state, at, 0).Reset > plan.Peek(&said, at, 0).Reset && st.Value.plan.Limit() == plan.Limit() {
 		return st
 	}
-	ls.grow(st.plan, -st.bytes())
-	st.plan, st.state = plan, said
-	ls.grow(st.plan, st.bytes())
+	ls.grow(st.Value.plan, -bytesOf(st))
+	st.Value.plan, st.Value.state = plan, said
+	ls.grow(st.Value.plan, bytesOf(st))
 	return st
 }
 
@@ -98,14 +98,14 @@ func (ls *Table) Outs(of func(partition int) bool, f func(Out)) {
 		}
 		s := &ls.shares[i]
 		s.mu.Lock()
-		s.table.each(func(st *keyState) {
-			if !st.plan.out {
+		s.table.Load().Each(func(st *entry) {
+			if !st.Value.plan.out {
 				return
 			}
-			name, holder, _ := cutOutName(st.plan.Name.Name)
-			v := st.plan.Peek(&st.state, now, 0)
-			if used := st.plan.Limit().Burst - v.Remaining; used > 1 {
-				f(Out{Limit: name, Key: st.key, Holder: holder, Partition: i, N: used - 1, Until: now + int64(v.Reset)})
+			name, holder, _ := cutOutName(st.Value.plan.Name.Name)
+			v := st.Value.plan.Peek(&st.Value.state, now, 0)
+			if used := st.Value.plan.Limit().Burst - v.Remaining; used > 1 {
+				f(Out{Limit: name, Key: st.Key(), Holder: holder, Partition: i, N: used - 1, Until: now + int64(v.Reset)})
 			}
 		})
 		s.mu.Unlock()
@@ -119,22 +119,22 @@ func (ls *Table) Use(plan *Plan, partition int, key string, at int64, n uint64) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	hash := ls.hash(plan.Name, key)
-	st := s.table.find(hash, plan.Name, key)
+	st := s.find(hash, plan.Name, key)
 	if st == nil {
 		st = ls.put(s, hash, plan, key)
-	} else if st.plan != plan {
+	} else if st.Value.plan != plan {
 		ls.adopt(st, plan, now)
 	}
-	before := st.state.Size()
+	before := st.Value.state.Size()
 	at = min(at, now)
-	plan.Charge(&st.state, at, n)
+	plan.Charge(&st.Value.state, at, n)
 	ls.decided(s, st, at, n, true, before)
 }
 
 // peek is what the request's limit says of n admissions, with what a grant adds, beside those that are
 // out.
 func (a *Request) peek(now int64, n uint64) limit.Verdict {
-	st := &a.state.state
+	st := &a.state.Value.state
 	if a.Beside == 0 {
 		return a.grant.peek(a.Plan, st, now, n)
 	}
@@ -157,7 +157,7 @@ func (a *Request) peek(now int64, n uint64) limit.Verdict {
 
 // free is what of the limit is neither used nor out.
 func (a *Request) free(now int64) uint64 {
-	free := a.Plan.Peek(&a.state.state, now, 0).Remaining
+	free := a.Plan.Peek(&a.state.Value.state, now, 0).Remaining
 	return free - min(free, a.Beside)
 }
 
@@ -165,8 +165,8 @@ func (a *Request) free(now int64) uint64 {
 // caller holds the lock of the key's share.
 func (ls *Table) takeBeside(a *Request, now int64) limit.Verdict {
 	own := min(a.N, a.free(now))
-	before := a.state.state.Size()
-	v := a.Plan.Take(&a.state.state, now, own)
+	before := a.state.Value.state.Size()
+	v := a.Plan.Take(&a.state.Value.state, now, own)
 	ls.decided(&ls.shares[a.Partition], a.state, now, own, true, before)
 	a.grant.left -= min(a.grant.left, a.N-own)
 	a.grant.spent += a.N - own

@@ -160,7 +160,7 @@ func (ls *Table) Settle(plan *Plan, partition int, key, id string, used uint64, 
 		return Settled{}, err
 	}
 	done = Settled{Known: true, Used: used}
-	st := s.table.find(ls.hash(plan.Name, key), plan.Name, key)
+	st := s.find(ls.hash(plan.Name, key), plan.Name, key)
 	if st == nil {
 		if st, err = ls.state(s, plan, key, now); err != nil {
 			return Settled{}, err
@@ -171,18 +171,18 @@ func (ls *Table) Settle(plan *Plan, partition int, key, id string, used uint64, 
 		done.Used -= done.Over
 	}
 	done.Freed = ls.settle(s, partID{plan.Name.Name, key, id}, r, now, done.Used, done.Over)
-	done.Present = st.plan.Peek(&st.state, now, 0)
+	done.Present = st.Value.plan.Peek(&st.Value.state, now, 0)
 	return done, nil
 }
 
 // takeMore takes what was used beyond a reservation, or returns it. The caller holds s.mu.
-func (ls *Table) takeMore(s *share, st *keyState, now int64, n uint64, debt bool) (over uint64) {
-	before := st.state.Size()
-	if !st.plan.Allow(&st.state, now, n) {
+func (ls *Table) takeMore(s *share, st *entry, now int64, n uint64, debt bool) (over uint64) {
+	before := st.Value.state.Size()
+	if !st.Value.plan.Allow(&st.Value.state, now, n) {
 		if !debt {
 			return n
 		}
-		st.plan.Charge(&st.state, now, n)
+		st.Value.plan.Charge(&st.Value.state, now, n)
 	}
 	ls.decided(s, st, now, n, true, before)
 	return 0
@@ -204,14 +204,14 @@ func (ls *Table) settle(s *share, id partID, r *reserved, now int64, used, over 
 }
 
 // stateOf is the state that a part is of, or nil. The caller holds s.mu.
-func (ls *Table) stateOf(s *share, id partID) *keyState {
+func (ls *Table) stateOf(s *share, id partID) *entry {
 	ls.mu.Lock()
 	name := ls.names[id.name]
 	ls.mu.Unlock()
 	if name == nil {
 		return nil
 	}
-	return s.table.find(ls.hash(name, id.key), name, id.key)
+	return s.find(ls.hash(name, id.key), name, id.key)
 }
 
 // applySettle is what a journal has of a part that was settled: rest is to be given back. One that
@@ -223,7 +223,7 @@ func (ls *Table) applySettle(s *share, id partID, used, rest uint64, now int64, 
 		return
 	}
 	st, at := ls.stateOf(s, id), ls.timeOf(r.first, now)
-	if st != nil && !on.has(st.plan) {
+	if st != nil && !on.has(st.Value.plan) {
 		st = nil
 	}
 	switch {
@@ -236,9 +236,9 @@ func (ls *Table) applySettle(s *share, id partID, used, rest uint64, now int64, 
 		return
 	case st == nil:
 	case r.settled:
-		before := st.state.Size()
-		st.plan.Charge(&st.state, at, min(used, r.n))
-		ls.grow(st.plan, int64(st.state.Size()-before))
+		before := st.Value.state.Size()
+		st.Value.plan.Charge(&st.Value.state, at, min(used, r.n))
+		ls.grow(st.Value.plan, int64(st.Value.state.Size()-before))
 	default:
 		ls.refund(st, now, at, rest)
 	}

@@ -10,14 +10,14 @@ func (ls *Table) Allow(plan *Plan, partition int, key string, n uint64) bool {
 		return false
 	}
 	defer share.mu.Unlock()
-	if n > 0 && ls.refusesTake(st.plan) != nil {
+	if n > 0 && ls.refusesTake(st.Value.plan) != nil {
 		return false
 	}
 	if g := ls.granted(share, plan, key, now); g != nil {
 		return ls.takeOf(share, g, st, now, n).Allowed
 	}
-	before := st.state.Size()
-	allowed := st.plan.Allow(&st.state, now, n)
+	before := st.Value.state.Size()
+	allowed := st.Value.plan.Allow(&st.Value.state, now, n)
 	ls.decided(share, st, now, n, allowed, before)
 	return allowed
 }
@@ -30,8 +30,8 @@ func (ls *Table) Take(plan *Plan, partition int, key string, n uint64) (limit.Ve
 	}
 	defer share.mu.Unlock()
 	g := ls.granted(share, plan, key, now)
-	if refused := ls.refusesTake(st.plan); refused != nil && n > 0 {
-		if v := g.peek(st.plan, &st.state, now, n); !v.Allowed {
+	if refused := ls.refusesTake(st.Value.plan); refused != nil && n > 0 {
+		if v := g.peek(st.Value.plan, &st.Value.state, now, n); !v.Allowed {
 			return v, nil
 		}
 		return limit.Verdict{}, refused
@@ -39,8 +39,8 @@ func (ls *Table) Take(plan *Plan, partition int, key string, n uint64) (limit.Ve
 	if g != nil {
 		return ls.takeOf(share, g, st, now, n), nil
 	}
-	before := st.state.Size()
-	v := st.plan.Take(&st.state, now, n)
+	before := st.Value.state.Size()
+	v := st.Value.plan.Take(&st.Value.state, now, n)
 	ls.decided(share, st, now, n, v.Allowed, before)
 	return v, nil
 }
@@ -52,18 +52,24 @@ func (ls *Table) Peek(plan *Plan, partition int, key string, n uint64) limit.Ver
 	share.mu.Lock()
 	defer share.mu.Unlock()
 	st := ls.look(share, plan, key, now)
-	return ls.granted(share, plan, key, now).peek(plan, &st.state, now, n)
+	return ls.granted(share, plan, key, now).peek(plan, &st.Value.state, now, n)
 }
 
-// enter finds or makes the key's state and returns it with its share locked.
-func (ls *Table) enter(plan *Plan, partition int, key string) (st *keyState, share *share, now int64, err error) {
+// enter finds or makes the key's state and returns it with its share locked. It looks the key
+// up before: the processor waits for memory without the lock.
+func (ls *Table) enter(plan *Plan, partition int, key string) (st *entry, share *share, now int64, err error) {
 	share = &ls.shares[partition]
+	hash := ls.hash(plan.Name, key)
+	st = share.table.Load().Find(hash, key)
 	now = ls.Clock.Now()
 	share.mu.Lock()
 	if ls.fullFor(plan.Inline) {
 		ls.makeRoom(share, plan.Inline, now)
 	}
-	if st, err = ls.state(share, plan, key, now); err != nil {
+	if st == nil || st.Value.plan == nil || st.Value.plan.Name != plan.Name { // new, it has left, or it is of another limit
+		st = share.find(hash, plan.Name, key)
+	}
+	if st, err = ls.stateFrom(st, share, hash, plan, key, now); err != nil {
 		share.mu.Unlock()
 		return nil, nil, 0, err
 	}
@@ -72,11 +78,11 @@ func (ls *Table) enter(plan *Plan, partition int, key string) (st *keyState, sha
 
 // decided notes what a decision at the time now changed: the state may have grown,
 // or have let go of what is over. The caller holds the share's lock.
-func (ls *Table) decided(s *share, st *keyState, now int64, n uint64, allowed bool, sizeBefore int) {
-	if grown := st.state.Size() - sizeBefore; grown != 0 {
-		ls.grow(st.plan, int64(grown))
+func (ls *Table) decided(s *share, st *entry, now int64, n uint64, allowed bool, sizeBefore int) {
+	if grown := st.Value.state.Size() - sizeBefore; grown != 0 {
+		ls.grow(st.Value.plan, int64(grown))
 	}
-	if allowed && st.plan.journaled && n > 0 {
+	if allowed && st.Value.plan.journaled && n > 0 {
 		s.note(st, n, now)
 	}
 }

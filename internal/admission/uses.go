@@ -22,14 +22,14 @@ func (ls *Table) Uses(partition int, name *Name, f func(u KeyUse)) {
 	s := &ls.shares[partition]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.table.each(func(st *keyState) {
-		if st.plan.Name != name {
+	s.table.Load().Each(func(st *entry) {
+		if st.Value.plan.Name != name {
 			return
 		}
-		v := st.plan.Peek(&st.state, now, 0)
-		of := st.plan.Limit()
+		v := st.Value.plan.Peek(&st.Value.state, now, 0)
+		of := st.Value.plan.Limit()
 		if used := of.Burst - v.Remaining; used > 0 {
-			f(KeyUse{st.key, of, used, v.Remaining, v.Reset})
+			f(KeyUse{st.Key(), of, used, v.Remaining, v.Reset})
 		}
 	})
 }
@@ -40,8 +40,8 @@ func (ls *Table) KeysInUse(name *Name) (keys int) {
 	for i := range ls.shares {
 		s := &ls.shares[i]
 		s.mu.Lock()
-		s.table.each(func(st *keyState) {
-			if st.plan.Name == name && !st.plan.Idle(&st.state, now) {
+		s.table.Load().Each(func(st *entry) {
+			if st.Value.plan.Name == name && !st.Value.plan.Idle(&st.Value.state, now) {
 				keys++
 			}
 		})

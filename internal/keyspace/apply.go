@@ -40,15 +40,15 @@ func (p *partition) applyBlock(deltas []replication.Delta, own func(key string) 
 	t := p.table.Load()
 	for i, d := range deltas {
 		hashes[i] = p.shared.hash(d.Key)
-		t.touch(hashes[i])
+		t.Touch(hashes[i])
 	}
 	for i, d := range deltas {
-		entries[i] = t.find(hashes[i], d.Key)
+		entries[i] = t.Find(hashes[i], d.Key)
 	}
 	for i, d := range deltas {
 		en := entries[i]
 		if en == nil {
-			en = p.table.Load().find(hashes[i], d.Key)
+			en = p.table.Load().Find(hashes[i], d.Key)
 		}
 		switch {
 		case d.N > 0 && p.gone[d.Key] > 0: // it was before a removal of ours

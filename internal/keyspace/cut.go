@@ -58,11 +58,11 @@ func (p *partition) cutCells() {
 	var words [cutBlock]uint64
 	for block := range slices.Chunk(p.active, cutBlock) {
 		for i, en := range block {
-			words[i] = en.cell.Word.Load()
+			words[i] = en.Value.cell.Word.Load()
 		}
 		for i, en := range block {
 			if words[i] < live.Special { // and will be until mu is let go
-				words[i] = en.cell.Word.Swap(live.Idle)
+				words[i] = en.Value.cell.Word.Swap(live.Idle)
 			}
 		}
 		for i, en := range block {
@@ -75,7 +75,7 @@ func (p *partition) cutCells() {
 			case words[i] < live.Special && live.Hits(words[i]) > 0:
 				second, n := live.Second(words[i]), live.Hits(words[i])
 				p.addSettled(en, second, n)
-				p.deltas = append(p.deltas, replication.Delta{Key: en.key, At: second, N: n})
+				p.deltas = append(p.deltas, replication.Delta{Key: en.Key(), At: second, N: n})
 			}
 		}
 	}

@@ -15,7 +15,7 @@ func (k *Keyspace) Delete(key string) (had, held bool) {
 	if p.away.Load() {
 		return false, false
 	}
-	en := p.table.Load().find(k.hash(key), key)
+	en := p.table.Load().Find(k.hash(key), key)
 	if had := p.dropQuarantined(key); en == nil && !had {
 		return false, true
 	}

@@ -24,14 +24,14 @@ func (p *partition) evictSome(leave int) {
 	list := candidates.Get().(*[]candidate)
 	found := (*list)[:0]
 	t := p.table.Load()
-	for range min(searchBuckets, len(t.buckets)) {
-		t.eachIn(p.hand, func(en *entry) { found = append(found, candidate{en, p.newestOf(en)}) })
-		p.hand = t.next(p.hand)
+	for range min(searchBuckets, t.Buckets()) {
+		t.EachIn(p.hand, func(en *entry) { found = append(found, candidate{en, p.newestOf(en)}) })
+		p.hand = t.After(p.hand)
 	}
 	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(a.newest, b.newest) })
-	for _, c := range found[:min(len(found), 1+len(found)/8, p.keys-leave)] {
+	for _, c := range found[:min(len(found), 1+len(found)/8, p.keys()-leave)] {
 		total, newest := p.remove(c.entry)
-		p.shared.bytes.Add(p.evicted.Add(c.key, total, newest))
+		p.shared.bytes.Add(p.evicted.Add(c.Key(), total, newest))
 		p.shared.departed.evictedKeys.Add(1)
 		p.shared.departed.evictedHits.Add(total)
 	}
@@ -62,7 +62,7 @@ func (p *partition) evictCold(leave int) {
 	if p.shared.overBudget() && !p.quarantine.Empty() {
 		p.evictQuarantined()
 	}
-	for p.shared.overBudget() && p.keys > leave {
+	for p.shared.overBudget() && p.keys() > leave {
 		p.evictSome(leave)
 	}
 }

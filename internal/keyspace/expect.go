@@ -1,6 +1,10 @@
 package keyspace
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/weir-counter/weir/internal/keytable"
+)
 
 // expectBlock is how many keys Expect looks for together: more would push each other out of
 // the nearest cache.
@@ -18,18 +22,20 @@ func (k *Keyspace) Expect(keys []string) {
 	if k.keys.Load() < expectFrom {
 		return
 	}
-	var tables [expectBlock]*table
+	var tables [expectBlock]*keytable.Table[counted]
 	var hashes [expectBlock]uint64
 	for block := range slices.Chunk(keys, expectBlock) {
 		for i, key := range block {
 			tables[i], hashes[i] = k.partition(key).table.Load(), k.hash(key)
-			tables[i].touch(hashes[i])
+			tables[i].Touch(hashes[i])
 		}
 		for i := range block {
-			tables[i].touchEntry(hashes[i])
+			if en := tables[i].Likely(hashes[i]); en != nil {
+				en.Value.cell.Word.Load()
+			}
 		}
 		for i, key := range block {
-			tables[i].find(hashes[i], key)
+			tables[i].Find(hashes[i], key)
 		}
 	}
 }

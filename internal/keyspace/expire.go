@@ -20,8 +20,8 @@ func (k *Keyspace) Expire(number int) {
 	}
 	limit := k.clock.Now() - k.clock.Retention
 	t := p.table.Load()
-	for i := range t.buckets {
-		if t.buckets[i].tags.Load() == 0 {
+	for i := range t.Buckets() {
+		if t.Empty(i) {
 			continue
 		}
 		p.mu.Lock()
@@ -29,12 +29,12 @@ func (k *Keyspace) Expire(number int) {
 			p.mu.Unlock()
 			return
 		}
-		t.eachIn(i, func(en *entry) {
+		t.EachIn(i, func(en *entry) {
 			if p.newestOf(en) > limit || p.table.Load() != t {
 				return
 			}
 			total, newest := p.remove(en)
-			k.bytes.Add(p.evicted.Add(en.key, total, newest))
+			k.bytes.Add(p.evicted.Add(en.Key(), total, newest))
 			k.departed.expiredKeys.Add(1)
 		})
 		p.mu.Unlock()

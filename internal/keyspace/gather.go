@@ -29,7 +29,7 @@ type gathering struct {
 func (p *partition) activate(en *entry, word uint64) {
 	if p.shared.gather && (word >= live.Special || live.Hits(word) == 0) {
 		p.active = append(p.active, en)
-		p.bytes += waitingBytes(en.key)
+		p.bytes += waitingBytes(en.Key())
 		p.tellWaiting()
 	}
 }

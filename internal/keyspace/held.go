@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"github.com/weir-counter/weir/internal/keytable"
 	"github.com/weir-counter/weir/internal/live"
 	"github.com/weir-counter/weir/internal/replication"
 )
@@ -83,19 +84,20 @@ func (p *partition) letGo() {
 	p.bytes = bytesOf(p.deltas)
 	defer p.tellWaiting()
 	p.shared.bytes.Add(int64(-p.quarantine.Forget()))
-	if p.keys == 0 {
+	if p.keys() == 0 {
 		return
 	}
-	old, left := p.table.Load(), newTable(1)
-	old.each(func(en *entry) {
+	old, left := p.table.Load(), keytable.NewTable[counted]()
+	old.Each(func(en *entry) {
 		p.cool(en, live.Dead)
-		live.Settle(en.cell.Word.Swap(live.Dead), func(second int64, n uint64) { p.gather(replication.Delta{Key: en.key, At: second, N: n}) })
-		p.grew(-keyBytes(en.key) - int64(en.window.Size()))
+		live.Settle(en.Value.cell.Word.Swap(live.Dead), func(second int64, n uint64) { p.gather(replication.Delta{Key: en.Key(), At: second, N: n}) })
+		p.grew(-keyBytes(en) - int64(en.Value.window.Size()))
+		en.Value.window = p.shared.empty // as in remove
 	})
 	p.table.Store(left)
-	p.grew(left.size() - old.size())
-	p.shared.keys.Add(int64(-p.keys))
-	p.keys, p.hand = 0, 0
+	p.grew(left.Bytes() - old.Bytes())
+	p.shared.keys.Add(int64(-old.Len()))
+	p.hand = 0
 }
 
 // grew notes bytes of keys, windows and tables. The caller holds mu.

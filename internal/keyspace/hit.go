@@ -9,16 +9,16 @@ import (
 func (k *Keyspace) Hit(second int64, key string, n uint64) window.Outcome {
 	p, hash := k.partition(key), k.hash(key)
 	for lost := 0; ; {
-		en := p.table.Load().find(hash, key)
+		en := p.table.Load().Find(hash, key)
 		if en == nil {
 			if outcome, ok := k.hitNew(p, hash, second, key, n); ok {
 				return outcome
 			}
 			continue
 		}
-		word := en.cell.Word.Load()
+		word := en.Value.cell.Word.Load()
 		if live.Fits(word, second, n) {
-			if en.cell.Word.CompareAndSwap(word, word+n) {
+			if en.Value.cell.Word.CompareAndSwap(word, word+n) {
 				return live.OutcomeOf(word)
 			}
 			if lost++; lost == hotAfter {
@@ -46,7 +46,7 @@ func (k *Keyspace) Hit(second int64, key string, n uint64) window.Outcome {
 func (k *Keyspace) hitNew(p *partition, hash uint64, second int64, key string, n uint64) (window.Outcome, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.table.Load().find(hash, key) != nil {
+	if p.table.Load().Find(hash, key) != nil {
 		return window.Refused, false
 	}
 	outcome := p.add(p.insert(hash, key), second, n)
@@ -61,15 +61,15 @@ func (k *Keyspace) hitNew(p *partition, hash uint64, second int64, key string, n
 func (k *Keyspace) fold(p *partition, en *entry, was *hotKey, mine *live.Cell, second int64, n uint64) (outcome window.Outcome, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	word := en.cell.Word.Load()
+	word := en.Value.cell.Word.Load()
 	switch hot := k.hot.of(en, word); {
 	case word < live.Special:
 		outcome = p.add(en, second, n)
 	case hot != nil && hot == was:
-		if outcome = hot.Fold(mine, &en.window, second, n, p.settler(en)); outcome == window.TooLate {
+		if outcome = hot.Fold(mine, &en.Value.window, second, n, p.settler(en)); outcome == window.TooLate {
 			if limit := k.clock.Limit(); p.newestOf(en) > limit { // the clock has run back
 				p.quarantineWindow(en, limit)
-				outcome = hot.Fold(hot.Mine(), &en.window, second, n, p.settler(en))
+				outcome = hot.Fold(hot.Mine(), &en.Value.window, second, n, p.settler(en))
 			}
 		}
 	default:
@@ -82,5 +82,5 @@ func (k *Keyspace) fold(p *partition, en *entry, was *hotKey, mine *live.Cell, s
 // Has tells whether there is a key, or its partition is held elsewhere. O(1), takes no lock.
 func (k *Keyspace) Has(key string) bool {
 	p := k.partition(key)
-	return p.away.Load() || p.table.Load().find(k.hash(key), key) != nil
+	return p.away.Load() || p.table.Load().Find(k.hash(key), key) != nil
 }

@@ -44,15 +44,15 @@ func (h *hotKeys) of(en *entry, word uint64) *hotKey {
 
 // heat gives an entry stripes, if a place is free. The caller holds p.mu.
 func (p *partition) heat(en *entry) {
-	if en.cell.Word.Load() >= live.Special || p.shared.hot.count.Load() >= maxHotKeys {
+	if en.Value.cell.Word.Load() >= live.Special || p.shared.hot.count.Load() >= maxHotKeys {
 		return
 	}
 	hot := &hotKey{Stripes: live.NewStripes(), owner: en}
 	for place := range p.shared.hot.places {
 		if p.shared.hot.places[place].Load() == nil && p.shared.hot.places[place].CompareAndSwap(nil, hot) {
 			p.shared.hot.count.Add(1)
-			p.activate(en, en.cell.Word.Load())
-			live.Settle(en.cell.Word.Swap(live.Special|uint64(place)), p.settler(en))
+			p.activate(en, en.Value.cell.Word.Load())
+			live.Settle(en.Value.cell.Word.Swap(live.Special|uint64(place)), p.settler(en))
 			return
 		}
 	}
@@ -61,12 +61,12 @@ func (p *partition) heat(en *entry) {
 // cool gives the entry its single cell back, with the word leave: live.Idle or
 // live.Dead. The caller holds p.mu.
 func (p *partition) cool(en *entry, leave uint64) {
-	word := en.cell.Word.Load()
+	word := en.Value.cell.Word.Load()
 	hot := p.shared.hot.of(en, word)
 	if hot == nil {
 		return
 	}
-	en.cell.Word.Store(leave)
+	en.Value.cell.Word.Store(leave)
 	hot.FoldAll(live.Dead, p.settler(en)) // whoever still holds the stripes can't add
 	p.shared.hot.places[word&^live.Special].Store(nil)
 	p.shared.hot.count.Add(-1)
@@ -79,20 +79,20 @@ const coolAfter = 10
 // live sums the entry's hits in the window (from, to] that are not yet folded.
 // The caller holds the partition's lock.
 func (p *partition) live(en *entry, from, to int64) uint64 {
-	word := en.cell.Word.Load()
+	word := en.Value.cell.Word.Load()
 	if hot := p.shared.hot.of(en, word); hot != nil {
 		return hot.Live(from, to)
 	}
-	return en.cell.Live(from, to)
+	return en.Value.cell.Live(from, to)
 }
 
 // newestOf is the second of an entry's newest hit. The caller holds the
 // partition's lock.
 func (p *partition) newestOf(en *entry) int64 {
-	word := en.cell.Word.Load()
-	second, seen := en.newest(word)
+	word := en.Value.cell.Word.Load()
+	second, seen := en.Value.newest(word)
 	if hot := p.shared.hot.of(en, word); hot != nil {
-		second, seen = hot.Newest(&en.window)
+		second, seen = hot.Newest(&en.Value.window)
 	}
 	if !seen {
 		return math.MinInt64
@@ -109,7 +109,7 @@ func (k *Keyspace) CoolDown() {
 			continue
 		}
 		if hot.Busy(lately) < 2 {
-			p := k.partition(hot.owner.key)
+			p := k.partition(hot.owner.Key())
 			p.mu.Lock()
 			p.cool(hot.owner, live.Idle)
 			p.mu.Unlock()

@@ -9,7 +9,7 @@ func (k *Keyspace) Heat(key string) (there bool) {
 	p := k.partition(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	en := p.table.Load().find(k.hash(key), key)
+	en := p.table.Load().Find(k.hash(key), key)
 	if en != nil {
 		p.heat(en)
 	}
@@ -22,7 +22,7 @@ func (k *Keyspace) Settled(number int, f func(key string, w *window.Window)) (ah
 	p := &k.partitions[number]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.table.Load().each(func(en *entry) { f(en.key, &en.window) })
+	p.table.Load().Each(func(en *entry) { f(en.Key(), &en.Value.window) })
 	f(allKeys, &p.total)
 	return p.quarantine.Len()
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/weir-counter/weir/internal/clock"
+	"github.com/weir-counter/weir/internal/keytable"
 	"github.com/weir-counter/weir/window"
 )
 
@@ -49,10 +50,10 @@ func New(cfg Config) *Keyspace {
 	}
 	for i := range k.partitions {
 		p := &k.partitions[i]
-		t := newTable(1)
+		t := keytable.NewTable[counted]()
 		p.shared, p.total = &k.shared, cfg.Empty
 		p.table.Store(t)
-		k.bytes.Add(t.size())
+		k.bytes.Add(t.Bytes())
 	}
 	return k
 }

@@ -49,13 +49,13 @@ func (k *Keyspace) mergeWindow(p *partition, key string, w *window.Window, limit
 		return err
 	}
 	hash := k.hash(key)
-	en := p.table.Load().find(hash, key)
+	en := p.table.Load().Find(hash, key)
 	if en == nil {
 		en = p.insert(hash, key)
 	}
-	before := en.window.Size()
-	err = en.window.Merge(w)
-	p.grew(int64(en.window.Size() - before))
+	before := en.Value.window.Size()
+	err = en.Value.window.Merge(w)
+	p.grew(int64(en.Value.window.Size() - before))
 	return err
 }
 
@@ -94,7 +94,7 @@ func (k *Keyspace) Clear(number int, own []replication.Delta) {
 	for _, list := range [][]replication.Delta{own, p.deltas} {
 		for _, d := range list {
 			hash := k.hash(d.Key)
-			en := p.table.Load().find(hash, d.Key)
+			en := p.table.Load().Find(hash, d.Key)
 			switch {
 			case d.N > 0 && d.At > limit:
 				p.quarantineHits(d.Key, d.At, d.N, limit)

@@ -1,10 +1,10 @@
 package keyspace
 
 import (
-	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/weir-counter/weir/internal/keytable"
 	"github.com/weir-counter/weir/internal/live"
 	"github.com/weir-counter/weir/internal/quarantine"
 	"github.com/weir-counter/weir/internal/replication"
@@ -18,12 +18,11 @@ import (
 type partition struct {
 	shared *shared
 
-	table atomic.Pointer[table] // read without the lock
-	away  atomic.Bool           // not held: windows have what no cut has, and total nothing (held.go)
+	table atomic.Pointer[keytable.Table[counted]] // read without the lock
+	away  atomic.Bool                             // not held: windows have what no cut has, and total nothing (held.go)
 
 	mu           sync.Mutex // guards all below, and the windows of the entries
-	keys         int
-	hand         int // the bucket where the next search for cold keys begins
+	hand         int        // the bucket where the next search for cold keys begins
 	evicted      sketch.Sketch
 	evictedOfAll sketch.Hits        // that allKeys lacks: they had left under a shorter retention than now
 	passing      int64              // bytes of keys, while the partition is not held
@@ -35,27 +34,27 @@ type partition struct {
 
 // insert makes the entry of a key that is not in the table. The caller holds mu.
 func (p *partition) insert(hash uint64, key string) *entry {
-	en := &entry{key: strings.Clone(key), window: p.shared.empty}
-	en.cell.Word.Store(live.Idle)
+	en := keytable.New[counted](key)
+	en.Value.window = p.shared.empty
+	en.Value.cell.Word.Store(live.Idle)
 	t := p.table.Load()
-	if p.keys >= len(t.buckets)*maxLoad {
-		t = p.rebuild(2 * len(t.buckets))
+	if t.Full() {
+		t = p.resize()
 	}
-	t.insert(hash, en)
-	p.keys++
+	t.Insert(hash, en)
 	p.shared.keys.Add(1)
-	p.grew(keyBytes(en.key) + int64(en.window.Size()))
+	p.grew(keyBytes(en) + int64(en.Value.window.Size()))
 	return en
 }
 
 // add counts n hits at a second where the entry's live cell does not stand, or
 // that it can't hold. The cell is not special, and the caller holds mu.
 func (p *partition) add(en *entry, second int64, n uint64) window.Outcome {
-	word := en.cell.Word.Load()
-	newest, seen := en.newest(word)
+	word := en.Value.cell.Word.Load()
+	newest, seen := en.Value.newest(word)
 	late := seen && second < newest
 	switch {
-	case seen && second <= newest-en.window.Retention():
+	case seen && second <= newest-en.Value.window.Retention():
 		if limit := p.shared.clock.Limit(); newest > limit { // the clock has run back
 			p.quarantineWindow(en, limit)
 			return p.add(en, second, n)
@@ -64,11 +63,11 @@ func (p *partition) add(en *entry, second int64, n uint64) window.Outcome {
 	case late:
 		p.settle(en, second, n)
 	case n > live.MaxHits:
-		live.Settle(en.cell.Word.Swap(live.Idle), p.settler(en))
+		live.Settle(en.Value.cell.Word.Swap(live.Idle), p.settler(en))
 		p.settle(en, second, n)
 	default:
 		p.activate(en, word)
-		live.Settle(en.cell.Word.Swap(live.Pack(second, false, n)), p.settler(en))
+		live.Settle(en.Value.cell.Word.Swap(live.Pack(second, false, n)), p.settler(en))
 	}
 	if late {
 		return window.Late
@@ -81,14 +80,14 @@ func (p *partition) add(en *entry, second int64, n uint64) window.Outcome {
 // caller holds mu.
 func (p *partition) settle(en *entry, second int64, n uint64) {
 	p.addSettled(en, second, n)
-	p.gather(replication.Delta{Key: en.key, At: second, N: n})
+	p.gather(replication.Delta{Key: en.Key(), At: second, N: n})
 }
 
 // addSettled puts hits into the entry's window. The caller holds mu.
 func (p *partition) addSettled(en *entry, second int64, n uint64) {
-	before := en.window.Size()
-	en.window.Settle(second, n)
-	if grown := en.window.Size() - before; grown != 0 {
+	before := en.Value.window.Size()
+	en.Value.window.Settle(second, n)
+	if grown := en.Value.window.Size() - before; grown != 0 {
 		p.grew(int64(grown))
 	}
 }
@@ -102,35 +101,39 @@ func (p *partition) settler(en *entry) func(second int64, n uint64) {
 // entry had and the second of the newest. The caller holds mu.
 func (p *partition) remove(en *entry) (total uint64, newest int64) {
 	p.cool(en, live.Dead)
-	live.Settle(en.cell.Word.Swap(live.Dead), p.settler(en))
+	live.Settle(en.Value.cell.Word.Swap(live.Dead), p.settler(en))
 	t := p.table.Load()
-	t.remove(p.shared.hash(en.key), en)
-	p.keys--
+	t.Remove(p.shared.hash(en.Key()), en)
 	p.shared.keys.Add(-1)
-	p.grew(-keyBytes(en.key) - int64(en.window.Size()))
-	if p.keys < len(t.buckets)*maxLoad/8 && len(t.buckets) > 1 {
-		p.rebuild(len(t.buckets) / 2)
+	p.grew(-keyBytes(en) - int64(en.Value.window.Size()))
+	if t.Sparse() {
+		p.resize()
 	}
-	newest, _ = en.window.Newest()
-	return en.window.Total(), newest
+	newest, _ = en.Value.window.Newest()
+	total = en.Value.window.Total()
+	en.Value.window = p.shared.empty // who still has the key keeps the entry in memory, but nothing else
+	return total, newest
 }
 
-// rebuild replaces the table by one of another size. Readers of the old one see
-// the entries that were there; the caller holds mu.
-func (p *partition) rebuild(buckets int) *table {
-	old, t := p.table.Load(), newTable(buckets)
-	old.each(func(en *entry) { t.insert(p.shared.hash(en.key), en) })
+// keys is how many there are. The caller holds mu.
+func (p *partition) keys() int { return p.table.Load().Len() }
+
+// resize replaces a table that is full, or sparse, by one of another size. Readers of the old one
+// see the entries that were there; the caller holds mu.
+func (p *partition) resize() *keytable.Table[counted] {
+	old := p.table.Load()
+	t := old.Resized(func(en *entry) uint64 { return p.shared.hash(en.Key()) })
 	p.table.Store(t)
 	p.hand = 0
-	p.grew(t.size() - old.size())
+	p.grew(t.Bytes() - old.Bytes())
 	return t
 }
 
 // count answers for one entry. The caller holds mu.
 func (p *partition) count(en *entry, at, seconds int64) window.Count {
-	c := en.window.Count(at, seconds).Plus(window.Exactly(p.live(en, at-seconds, at)))
+	c := en.Value.window.Count(at, seconds).Plus(window.Exactly(p.live(en, at-seconds, at)))
 	if p.quarantine.Empty() {
 		return c
 	}
-	return c.Plus(p.quarantine.Count(en.key, at, seconds))
+	return c.Plus(p.quarantine.Count(en.Key(), at, seconds))
 }

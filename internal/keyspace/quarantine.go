@@ -20,21 +20,21 @@ func (p *partition) quarantineHits(key string, second int64, n uint64, limit int
 // after limit: the clock has run back. The key goes on with an empty window.
 func (p *partition) quarantineWindow(en *entry, limit int64) {
 	settle := p.settler(en)
-	word := en.cell.Word.Load()
+	word := en.Value.cell.Word.Load()
 	if hot := p.shared.hot.of(en, word); hot != nil {
 		hot.FoldAll(live.Idle, settle)
 	} else if word < live.Special {
-		live.Settle(en.cell.Word.Swap(live.Idle), settle)
+		live.Settle(en.Value.cell.Word.Swap(live.Idle), settle)
 	}
-	newest, seen := en.window.Newest()
+	newest, seen := en.Value.window.Newest()
 	if !seen || newest <= limit {
 		return
 	}
-	was := en.window
+	was := en.Value.window
 	p.shared.clock.NoteQuarantined(newest, was.Total(), limit)
-	en.window = p.shared.empty
-	p.grew(int64(en.window.Size() - was.Size()))
-	p.shared.bytes.Add(int64(p.quarantine.Take(en.key, &was, limit)))
+	en.Value.window = p.shared.empty
+	p.grew(int64(en.Value.window.Size() - was.Size()))
+	p.shared.bytes.Add(int64(p.quarantine.Take(en.Key(), &was, limit)))
 }
 
 // quarantineAll quarantines what is further ahead of the clock than costs no precision.
@@ -44,7 +44,7 @@ func (p *partition) quarantineAll(limit int64) {
 		p.total = p.shared.empty
 		p.shared.bytes.Add(int64(p.total.Size() - was.Size() + p.quarantine.Take(allKeys, &was, limit)))
 	}
-	p.table.Load().each(func(en *entry) {
+	p.table.Load().Each(func(en *entry) {
 		if p.newestOf(en) > limit+clock.Near {
 			p.quarantineWindow(en, limit)
 		}
@@ -79,13 +79,13 @@ func (p *partition) merge(limit int64) {
 			return
 		}
 		hash := p.shared.hash(key)
-		en := p.table.Load().find(hash, key)
+		en := p.table.Load().Find(hash, key)
 		if en == nil {
 			en = p.insert(hash, key)
 		}
-		before := en.window.Size()
-		quarantine.MergeSame(&en.window, w)
-		p.grew(int64(en.window.Size() - before))
+		before := en.Value.window.Size()
+		quarantine.MergeSame(&en.Value.window, w)
+		p.grew(int64(en.Value.window.Size() - before))
 	})
 	p.shared.bytes.Add(int64(-freed))
 }

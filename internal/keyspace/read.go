@@ -15,7 +15,7 @@ func (k *Keyspace) Count(key string, at, seconds int64) window.Count {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var c window.Count
-	if en := p.table.Load().find(hash, key); en != nil {
+	if en := p.table.Load().Find(hash, key); en != nil {
 		c = p.count(en, at, seconds)
 	} else if !p.quarantine.Empty() {
 		c = p.quarantine.Count(key, at, seconds)
@@ -45,12 +45,12 @@ func (k *Keyspace) WithEvicted(c window.Count, key string, from int64) window.Co
 // partition is not held.
 func (k *Keyspace) EachCount(in replication.PartitionSet, prefix string, at, seconds int64, f func(key string, c window.Count)) (held bool) {
 	return k.eachHeld(in, func(p *partition) {
-		p.table.Load().eachWith(prefix, func(en *entry) {
-			if lists(prefix, en.key) {
+		p.table.Load().EachWith(prefix, func(en *entry) {
+			if lists(prefix, en.Key()) {
 				p.mu.Lock()
 				c := p.count(en, at, seconds)
 				p.mu.Unlock()
-				f(en.key, c)
+				f(en.Key(), c)
 			}
 		})
 	})
@@ -60,9 +60,9 @@ func (k *Keyspace) EachCount(in replication.PartitionSet, prefix string, at, sec
 // fails if a partition is not held.
 func (k *Keyspace) Each(in replication.PartitionSet, prefix string, f func(key string)) (held bool) {
 	return k.eachHeld(in, func(p *partition) {
-		p.table.Load().eachWith(prefix, func(en *entry) {
-			if lists(prefix, en.key) {
-				f(en.key)
+		p.table.Load().EachWith(prefix, func(en *entry) {
+			if lists(prefix, en.Key()) {
+				f(en.Key())
 			}
 		})
 	})

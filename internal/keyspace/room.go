@@ -41,7 +41,7 @@ func (k *Keyspace) makeRoomEvenly() {
 			if !p.quarantine.Empty() {
 				p.evictQuarantined()
 			}
-			if !p.away.Load() && p.keys > 1 {
+			if !p.away.Load() && p.keys() > 1 {
 				p.evictSome(1)
 				again = true
 			}

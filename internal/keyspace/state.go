@@ -7,8 +7,8 @@ import "github.com/weir-counter/weir/internal/replication"
 func (p *partition) state(b []byte, partitions, number int) *replication.StateWriter {
 	w := replication.NewStateWriter(b, partitions, number, p.shared.clock.Retention, &p.total)
 	w.Evicted(p.evictedList())
-	w.Windows(p.keys)
-	p.table.Load().each(func(en *entry) { w.Window(en.key, &en.window) })
+	w.Windows(p.keys())
+	p.table.Load().Each(func(en *entry) { w.Window(en.Key(), &en.Value.window) })
 	w.Windows(p.quarantine.Len())
 	p.quarantine.Each(w.Window)
 	w.Past(p.shared.pastUntil.Load())
@@ -31,16 +31,16 @@ func (k *Keyspace) Install(number int, s replication.State) error {
 	for i := range s.Keys {
 		key, window := s.Keys[i].Key, &s.Keys[i].Window
 		hash := k.hash(key)
-		en := p.table.Load().find(hash, key)
+		en := p.table.Load().Find(hash, key)
 		if en == nil {
 			en = p.insert(hash, key)
-		} else if err := window.Merge(&en.window); err != nil {
+		} else if err := window.Merge(&en.Value.window); err != nil {
 			return err
 		}
-		before := en.window.Size()
-		en.window = *window
-		p.grew(int64(en.window.Size() - before))
-		if newest, ok := en.window.Newest(); ok { // that of a key which is counted apart may be after all others
+		before := en.Value.window.Size()
+		en.Value.window = *window
+		p.grew(int64(en.Value.window.Size() - before))
+		if newest, ok := en.Value.window.Newest(); ok { // that of a key which is counted apart may be after all others
 			k.clock.Advance(newest)
 		}
 	}
@@ -66,5 +66,5 @@ func (k *Keyspace) HasKeys(number int) bool {
 	p := &k.partitions[number]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.keys > 0
+	return p.keys() > 0
 }

@@ -1,0 +1,211 @@
+// Package keytable has the hash table of keys that the engine keeps hits in, and limits: entries
+// of a cache line with the key in them, found without a lock (docs/decisions/0002-own-table.md).
+package keytable
+
+import (
+	"math/bits"
+	"strings"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Table maps keys to entries. Readers take no lock; writers hold their caller's. It is a hash
+// table of buckets of one cache line: seven pointers and a word of seven tags (bits of the hash),
+// compared all at once, so that a look-up costs two cache misses, the bucket and the entry. A full
+// bucket spills into the next one and counts in the eighth byte how many entries went on.
+//
+// The layout is the one of xsync's and Go's own (Swiss) maps, the count that of F14's. It is our
+// own because a general map holds key and value once more beside the entry: some 40 bytes of the
+// 150 that a sparse key may take, and two cache misses more.
+//
+// It does not grow by itself: see Full and Resized. Hashes are the caller's. Several entries may
+// have the same key, if what else tells them apart is in the hash too (Next).
+type Table[T any] struct {
+	buckets []bucket[T] // a power of two
+	used    int
+}
+
+type bucket[T any] struct {
+	tags  atomic.Uint64 // byte i: tag of slot i, 0 empty; byte 7: entries that went on to the next bucket
+	slots [bucketSlots]atomic.Pointer[Entry[T]]
+}
+
+const (
+	bucketSlots = 7
+	maxLoad     = bucketSlots - 1 // mean entries per bucket before the table grows
+
+	lowBytes = 0x01_01_01_01_01_01_01_01
+	highBits = 0x80_80_80_80_80_80_80_80
+	oneSpill = 1 << 56
+	allSpill = 0xff << 56 // so many that they are no longer counted
+)
+
+// NewTable returns an empty one of the smallest size.
+func NewTable[T any]() *Table[T] { return newTable[T](1) }
+
+func newTable[T any](buckets int) *Table[T] { return &Table[T]{buckets: make([]bucket[T], buckets)} }
+
+// Len is how many entries there are, for who holds the writers' lock.
+func (t *Table[T]) Len() int { return t.used }
+
+// Bytes is the memory of the table without entries.
+func (t *Table[T]) Bytes() int64 { return int64(len(t.buckets)) * int64(unsafe.Sizeof(bucket[T]{})) }
+
+// Buckets is how many buckets there are, for EachIn.
+func (t *Table[T]) Buckets() int { return len(t.buckets) }
+
+// After is the bucket after another one; after the last comes the first.
+func (t *Table[T]) After(i int) int { return (i + 1) & (len(t.buckets) - 1) }
+
+// Full tells whether there is no room for one more entry.
+func (t *Table[T]) Full() bool { return t.used >= len(t.buckets)*maxLoad }
+
+// Sparse tells whether a table of half the size would have room for four times the entries.
+func (t *Table[T]) Sparse() bool { return len(t.buckets) > 1 && t.used < len(t.buckets)*maxLoad/8 }
+
+// tag is never 0, and independent of the bits that choose the bucket.
+func tag(hash uint64) uint64 { return hash>>57 | 0x80 }
+
+func (t *Table[T]) home(hash uint64) int { return int(hash & uint64(len(t.buckets)-1)) }
+
+// Touch brings the key's bucket into the cache.
+func (t *Table[T]) Touch(hash uint64) { t.buckets[t.home(hash)].tags.Load() }
+
+// Likely is the entry that the key most likely has, once its bucket is in the cache; nil: there is
+// none. It does not look at the entry.
+func (t *Table[T]) Likely(hash uint64) *Entry[T] {
+	b := &t.buckets[t.home(hash)]
+	if match := matches(b.tags.Load(), tag(hash)*lowBytes); match != 0 {
+		return b.slots[bits.TrailingZeros64(match)/8].Load()
+	}
+	return nil
+}
+
+// Find returns the key's entry, or nil.
+func (t *Table[T]) Find(hash uint64, key string) *Entry[T] {
+	want := tag(hash) * lowBytes
+	for i, hops := t.home(hash), 0; hops < len(t.buckets); i, hops = t.After(i), hops+1 {
+		b := &t.buckets[i]
+		tags := b.tags.Load()
+		for match := matches(tags, want); match != 0; match &= match - 1 {
+			e := b.slots[bits.TrailingZeros64(match)/8].Load()
+			if e != nil && e.Key() == key {
+				return e
+			}
+		}
+		if tags < oneSpill {
+			break
+		}
+	}
+	return nil
+}
+
+// Next returns another entry of the key, the one that comes after one that Find or Next gave, or nil.
+func (t *Table[T]) Next(hash uint64, key string, after *Entry[T]) *Entry[T] {
+	for i, hops := t.home(hash), 0; hops < len(t.buckets); i, hops = t.After(i), hops+1 {
+		b := &t.buckets[i]
+		tags := b.tags.Load()
+		for match := matches(tags, tag(hash)*lowBytes); match != 0; match &= match - 1 {
+			e := b.slots[bits.TrailingZeros64(match)/8].Load()
+			switch {
+			case e == after:
+				after = nil
+			case after == nil && e != nil && e.Key() == key:
+				return e
+			}
+		}
+		if tags < oneSpill {
+			break
+		}
+	}
+	return nil
+}
+
+// matches has the high bit of each byte that is equal in tags and want, and of few others; of
+// the seven of slots.
+func matches(tags, want uint64) uint64 {
+	// A byte of diff is 0 where the tag matches. All tags have their high bit
+	// set, so a borrow from a match may only raise a false one above it.
+	diff := tags ^ want
+	return (diff - lowBytes) &^ diff & highBits &^ allSpill
+}
+
+// Insert adds an entry that is not in the table, which is not full.
+func (t *Table[T]) Insert(hash uint64, e *Entry[T]) {
+	t.used++
+	for i := t.home(hash); ; i = t.After(i) {
+		b := &t.buckets[i]
+		tags := b.tags.Load()
+		if free := ^tags & highBits &^ allSpill; free != 0 {
+			slot := bits.TrailingZeros64(free) / 8
+			b.slots[slot].Store(e)
+			b.tags.Store(tags | tag(hash)<<(8*slot))
+			return
+		}
+		if tags < allSpill {
+			b.tags.Store(tags + oneSpill)
+		}
+	}
+}
+
+// Remove takes out an entry that is in the table.
+func (t *Table[T]) Remove(hash uint64, e *Entry[T]) {
+	for i := t.home(hash); ; i = t.After(i) {
+		b := &t.buckets[i]
+		for slot := range b.slots {
+			if b.slots[slot].Load() == e {
+				b.tags.Store(b.tags.Load() &^ (0xff << (8 * slot)))
+				b.slots[slot].Store(nil)
+				t.used--
+				return
+			}
+		}
+		if tags := b.tags.Load(); tags < allSpill { // e went on from here
+			b.tags.Store(tags - oneSpill)
+		}
+	}
+}
+
+// Resized is a table of twice the size if t is full, or else of half, with the same entries.
+// Readers of t go on to see those that were there.
+func (t *Table[T]) Resized(hash func(e *Entry[T]) uint64) *Table[T] {
+	buckets := len(t.buckets) / 2
+	if t.Full() {
+		buckets = len(t.buckets) * 2
+	}
+	made := newTable[T](buckets)
+	t.Each(func(e *Entry[T]) { made.Insert(hash(e), e) })
+	return made
+}
+
+// Each calls f with every entry. Entries that come or go meanwhile may be missed.
+func (t *Table[T]) Each(f func(*Entry[T])) {
+	for i := range t.buckets {
+		t.EachIn(i, f)
+	}
+}
+
+// Empty tells whether a bucket has no entries.
+func (t *Table[T]) Empty(bucket int) bool { return t.buckets[bucket].tags.Load()&^allSpill == 0 }
+
+// EachIn is Each of one bucket.
+func (t *Table[T]) EachIn(bucket int, f func(*Entry[T])) {
+	if t.Empty(bucket) {
+		return
+	}
+	b := &t.buckets[bucket]
+	for slot := range b.slots {
+		if e := b.slots[slot].Load(); e != nil {
+			f(e)
+		}
+	}
+}
+
+// EachWith is Each of the entries whose keys begin with prefix.
+func (t *Table[T]) EachWith(prefix string, f func(*Entry[T])) {
+	t.Each(func(e *Entry[T]) {
+		if strings.HasPrefix(e.Key(), prefix) {
+			f(e)
+		}
+	})
+}
