@@ -13,8 +13,8 @@ func (r *side) DecideBeside(checks []Check, beside []uint64, verdicts []Verdict,
 	return allowed, err
 }
 
-func (r *side) DecideAt(checks []Check, verdicts []Verdict, take bool) (allowed bool, at int64, err error) {
-	return r.engine.decideAll(checks, nil, verdicts, take)
+func (r *side) DecideAt(checks []Check, beside []uint64, verdicts []Verdict, take bool) (allowed bool, at int64, err error) {
+	return r.engine.decideAll(checks, beside, verdicts, take)
 }
 
 func (r *side) Use(l *KeyedLimit, key string, at int64, n uint64) {

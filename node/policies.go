@@ -11,6 +11,9 @@ import (
 // until parts are closed.
 func (n *Node) openPolicies(ctx context.Context, set *policy.Set, sockets *sockets) error {
 	sockets.policy.Region = n.cfg.Regions.Region
+	if r, ok := sockets.Regions.(regions); ok {
+		sockets.policy.Others = newOthers(r.of)
+	}
 	live, err := policy.NewClusterLive(n.engine, set, sockets.policy)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/limits"
 )
 
 // awayRetry is after how long a request that was denied because nobody decides may try
@@ -30,6 +31,7 @@ type apart struct {
 	take bool
 
 	here    []weir.Check // the limits that are decided here
+	beside  []uint64     // of here, what other regions have used; nil: none
 	verdict []weir.Verdict
 	whose   []int // of here: the place in d.checks
 
@@ -44,7 +46,7 @@ func (l *Live) decideApart(d *Decision, take bool) (allowed bool, err error) {
 		}
 	}
 	// What is known here of the limits of others stands for them if some deny.
-	if _, err = l.engine.PeekAll(d.checks, d.verdicts); err != nil {
+	if _, _, err = limits.Of(l.engine).DecideAt(d.checks, d.beside, d.verdicts, false); err != nil {
 		return false, err
 	}
 	for i, e := range d.elsewhere {
@@ -181,6 +183,9 @@ func (a *apart) without(place int, last bool) (passes bool, err error) {
 // atHome notes a check that is decided here, for the check at a place.
 func (a *apart) atHome(place int, c weir.Check) {
 	a.here = append(a.here, c)
+	if a.d.beside != nil {
+		a.beside = append(a.beside, a.d.beside[place])
+	}
 	a.whose = append(a.whose, place)
 }
 
@@ -192,12 +197,8 @@ func (a *apart) home() (allowed bool, err error) {
 	if len(a.here) > weir.MaxChecks {
 		return false, failure(weir.CodeInvalidCount, "checks", "more than %d limits to pass at once while the node that decides is away: ask for fewer keys in a request", weir.MaxChecks)
 	}
-	ask := a.engine.PeekAll
-	if a.take {
-		ask = a.engine.TakeAll
-	}
 	a.verdict = slices.Grow(a.verdict, len(a.here))[:len(a.here)]
-	allowed, err = ask(a.here, a.verdict)
+	allowed, _, err = limits.Of(a.engine).DecideAt(a.here, a.beside, a.verdict, a.take)
 	if err != nil {
 		return false, a.lost(err)
 	}

@@ -30,11 +30,15 @@ type Changed struct {
 }
 
 // Reset forgets what a key, as it is counted, has used of the limit of a name, on all nodes, and takes
-// its grant back. The error is a *weir.Error: CodeInvalidLimit where no policy, Prepared or inline limit
+// its grant back. Of a limit that regions share without parts it is what this region admitted, and the others forget that. The error is a *weir.Error: CodeInvalidLimit where no policy, Prepared or inline limit
 // has the name, CodeNotHeld if the nodes that decide for the key do not answer, or one of
 // weir.KeyedLimit.Reset. ok is false where nobody knows the name.
 func (l *Live) Reset(name, key string) (made Changed, ok bool, err error) {
-	return l.changeNamed(limits.Change{Kind: limits.Reset}, name, key, 0)
+	made, ok, err = l.changeNamed(limits.Change{Kind: limits.Reset}, name, key, 0)
+	if of, known := l.named(name, key); err == nil && known && of.global != nil {
+		_, err = l.engine.Delete(of.global.prefix + key) // and so the other regions forget it
+	}
+	return made, ok, err
 }
 
 // ResetInline is Reset of all limits that requests brought along for a key. It returns of how many there was something to forget, also
@@ -87,7 +91,7 @@ func (l *Live) Refund(reqs []Request, taken time.Time, id string, made []Changed
 		if id != "" {
 			order.ID = partID(id, d.Results[i].Asked, c.Limit.Name(), c.Key)
 		}
-		one, err := l.change(order, boundLimit{c.Limit, d.elsewhere[i]}, c.Key, c.N)
+		one, err := l.change(order, boundLimit{limit: c.Limit, elsewhere: d.elsewhere[i]}, c.Key, c.N)
 		if err != nil {
 			return made, err
 		}
@@ -114,7 +118,7 @@ func (l *Live) changeNamed(c limits.Change, name, key string, n uint64) (made Ch
 		if c.Kind != limits.Reset && c.Kind != limits.Settle || !kl.InUse() && !strings.HasPrefix(name, inlinePrefix) {
 			return Changed{}, false, nil
 		}
-		of = boundLimit{kl, l.sharedLimit(InlineAway)} // one that no request has brought along since the start
+		of = boundLimit{limit: kl, elsewhere: l.sharedLimit(InlineAway)} // one that no request has brought along since the start
 	}
 	of.elsewhere = of.elsewhere.of(key)
 	made, err = l.change(c, of, key, n)
@@ -172,7 +176,7 @@ func (l *Live) named(name, key string) (of boundLimit, ok bool) {
 	if kl == nil {
 		return boundLimit{}, false
 	}
-	return boundLimit{kl, l.sharedLimit(InlineAway)}, true
+	return boundLimit{limit: kl, elsewhere: l.sharedLimit(InlineAway)}, true
 }
 
 // IsInline tells whether a name is that of limits that requests brought along, and no policy's.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/limits"
@@ -19,6 +20,9 @@ type Cluster struct {
 	// such limits is refused, unless Whole says that they are decided by as a whole, as for a replay of what all regions were asked.
 	Region string
 	Whole  bool
+
+	// Others know what other regions have counted. nil: there are none.
+	Others Others
 
 	// Nodes is how many nodes there are, up or not: each has its share of a strict limit
 	// while the one that decides is away. nil: one.
@@ -69,6 +73,13 @@ type Shared interface {
 	// Holds tells whether this node holds the key, and so decides itself. It is called
 	// for each check, and may change at any time.
 	Holds(key string) bool
+}
+
+// Others know what other regions have counted, as far as word of it has come. They wait for nobody.
+type Others interface {
+	// Counted is how many hits of a key all other regions have counted in (at-w, at], at least and at most, as far as is known, and of
+	// which of them, or of their nodes (us/n2), some may be missing. at and w are whole seconds; key and late are changed by nobody.
+	Counted(key string, at time.Time, w time.Duration) (lower, upper uint64, late []string, err error)
 }
 
 // Away says what becomes of the requests of a strict limit while the node that decides

@@ -129,7 +129,7 @@ func (in *inlineLimits) make(l *Live, id inlineID) (*inlineLimit, error) {
 	if len(in.made) >= maxInlineMade {
 		clear(in.made) // what is in use is soon back
 	}
-	made := &inlineLimit{boundLimit{kl, l.sharedLimit(InlineAway)}, newHitKeys(name)}
+	made := &inlineLimit{boundLimit{limit: kl, elsewhere: l.sharedLimit(InlineAway)}, newHitKeys(name)}
 	in.made[id] = made
 	if in.names[name] == nil {
 		in.names[name] = kl

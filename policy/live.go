@@ -31,12 +31,14 @@ type Live struct {
 
 	counting sync.Mutex
 	away     map[string]*awayCounts // by policy
+	globals  map[string]*global     // by policy
 }
 
 // bound is a Set with the engine's limits for it.
 type bound struct {
 	set      *Set
 	policies []boundPolicy // of set.policies, by place
+	global   bool          // there are policies that regions share without parts
 }
 
 type boundPolicy struct {
@@ -48,6 +50,7 @@ type boundPolicy struct {
 type boundLimit struct {
 	limit     *weir.KeyedLimit
 	elsewhere *elsewhere // nil: it is decided here, whatever the key
+	global    *global    // nil: it is no limit that regions share without parts
 }
 
 // NewLive puts s to work on e. A nil Set has no policies: then only requests that bring
@@ -96,6 +99,7 @@ func (l *Live) use(s *Set) error {
 		if err := l.bind(&made.policies[i], &s.policies[i]); err != nil {
 			return err
 		}
+		made.global = made.global || made.policies[i].global != nil
 	}
 	l.noteDropped(l.bound.Swap(made), s)
 	return nil
@@ -125,6 +129,10 @@ func (l *Live) bindLimit(p *Policy, of weir.Limit) (b boundLimit, err error) {
 	}
 	if b.limit, err = l.limit(p.Where, p.Name, of); err != nil {
 		return b, err
+	}
+	if p.Global && !l.cluster.Whole {
+		b.global = l.globalOf(p.Name)
+		return b, nil
 	}
 	if !ok {
 		b.elsewhere = noPart

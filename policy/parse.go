@@ -129,13 +129,16 @@ func (p *parser) policy(n *yaml.Node) {
 		limitOK = false
 	}
 	limitOK = p.calendar(&made, fields, where) && limitOK
-	made.Away = p.away(fields["away"], made.Where)
+	made.Away = p.away(fields["away"], made.Where, where)
 	written := made.Limit // overrides inherit what is written
 	if limitOK {
 		limitOK = p.checkLimit(&made.Limit, burstOK, fields, "", n.Line)
 	}
 	if limitOK && made.Parts != nil {
 		p.checkParts(&made, fields)
+	}
+	if limitOK && made.Global {
+		p.checkGlobal(&made, fields, n.Line)
 	}
 	if list := fields["overrides"]; list != nil {
 		o := overrides{parser: p, policy: &made, written: written, limitOK: limitOK, keysOK: patternOK && templateOK}
@@ -145,9 +148,9 @@ func (p *parser) policy(n *yaml.Node) {
 }
 
 // away reads what only a strict policy has.
-func (p *parser) away(n *yaml.Node, where limit.Where) Away {
+func (p *parser) away(n *yaml.Node, where limit.Where, field string) Away {
 	if n != nil && !where.ByOne() {
-		p.fault(n.Line, "away", "it is for strict and leased limits, whose one node that decides may be away: remove it, or the `where`")
+		p.fault(n.Line, "away", "it is for strict and leased limits, whose one node that decides may be away: remove it, or the `%s`", field)
 		return 0
 	}
 	return Away(p.choice(n, "away", aways))

@@ -21,7 +21,7 @@
 // tz and anchor; mode (enforce, or shadow, which
 // denies nothing); where (shared, node, strict, leased: which nodes of a cluster count together,
 // and who decides; or global: each region has a part, which regions gives in percent and is kept in
-// it as within says, leased or strict) and away (closed, open, share: what becomes of requests while the node
+// it as within says, leased or strict, or with within: shared and no regions each counts what it knows of the others) and away (closed, open, share: what becomes of requests while the node
 // that decides a strict or leased limit is away); deny_for (10m: for how long a key that was over is denied);
 // warn (80%: from which share of the burst on answers warn); wait (200ms: what may pass within it waits for its turn); cost (tokens: what of a request it counts, in place of its n); order (lower first, equal ones as in the file); last (no later
 // policy is looked at); overrides, other limits of counted keys, what they leave out
@@ -71,7 +71,8 @@ type Policy struct {
 	Limit     weir.Limit // the burst filled in
 	Mode      Mode
 	Where     limit.Where   // which nodes of a cluster count together
-	Parts     []Part        // of a limit over regions, which each keeps by Where; nil: it is none
+	Parts     []Part        // of a limit over regions, which each keeps by Where; nil: it has none
+	Global    bool          // a limit over regions without Parts: each counts what it knows of the others
 	Away      Away          // if Where is strict or leased
 	DenyFor   time.Duration // for how long a key that was denied is banned; 0: it is not
 	Warn      uint8         // from how many percent of the burst on results warn; 0: never

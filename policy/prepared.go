@@ -23,7 +23,7 @@ func (l *Live) Prepare(name string, of Limit, mode Mode) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Prepared{boundLimit: boundLimit{kl, l.sharedLimit(name)}, live: l, name: name, mode: mode, hits: newHitKeys(name)}, nil
+	return &Prepared{boundLimit: boundLimit{limit: kl, elsewhere: l.sharedLimit(name)}, live: l, name: name, mode: mode, hits: newHitKeys(name)}, nil
 }
 
 // Use has Live.Limit find the limit by its name, in place of an earlier one.

@@ -23,7 +23,7 @@ type Part struct {
 const whereGlobal = "global"
 
 // withins are the words of the file for how a region keeps its part.
-var withins = []string{limit.WhereLeased.String(), limit.WhereStrict.String()}
+var withins = []string{limit.WhereLeased.String(), limit.WhereStrict.String(), limit.WhereShared.String()}
 
 // partsOf divides a burst by the percents of parts: each has its percentage, rounded down. What all percents together have
 // beyond that goes one by one to those that were rounded down most, the first by name where that is equal. So the parts never come
@@ -53,11 +53,14 @@ func partsOf(burst uint64, parts []Part) []Part {
 // Here is what is decided by on this node of a policy's limit, its own or an override's: where regions have parts of it, that of this
 // node's region. ok is false if it has none.
 func (l *Live) Here(p *Policy, of weir.Limit) (here weir.Limit, ok bool, err error) {
-	if p.Parts == nil || l.cluster.Whole {
+	if p.Parts == nil && !p.Global || l.cluster.Whole {
 		return of, true, nil
 	}
 	if l.cluster.Region == "" {
 		return of, false, failure(weir.CodeInvalidLimit, "where", "limit %s in line %d is over regions, and this server counts for none: start it with --region, or write another where", p.Name, p.Line)
+	}
+	if p.Global {
+		return of, true, l.checkGlobal(p, of)
 	}
 	for _, part := range partsOf(of.Burst, p.Parts) {
 		if part.Region == l.cluster.Region && part.Burst > 0 {
@@ -89,6 +92,13 @@ func (p *parser) where(made *parsedPolicy, fields map[string]*yaml.Node) (field 
 		}
 		return "where"
 	}
+	if within := fields["within"]; within != nil && within.Value == limit.WhereShared.String() {
+		made.Where, made.Global = limit.WhereShared, true
+		if n := fields["regions"]; n != nil {
+			p.fault(n.Line, "regions", "with `within: shared` regions have no parts, and each counts what it knows of the others: remove it, or write another within")
+		}
+		return "within"
+	}
 	if within := fields["within"]; within != nil && p.choice(within, "within", withins) > 0 {
 		made.Where = limit.WhereStrict
 	}
@@ -102,7 +112,7 @@ const partsExample = "regions: {eu: 60%, us: 40%}"
 func (p *parser) parts(n *yaml.Node, line int) (parts []Part) {
 	switch {
 	case n == nil:
-		p.fault(line, "regions", "it is missing: regions decide by themselves, so a limit over all of them needs a part for each, for example `%s`", partsExample)
+		p.fault(line, "regions", "it is missing: regions decide by themselves, so a limit over all of them needs a part for each, for example `%s`; or write `within: shared`, which may be over", partsExample)
 		return nil
 	case n.Kind != yaml.MappingNode || len(n.Content) == 0:
 		p.fault(n.Line, "regions", "%s: write the part of each region, for example `%s`", kindText(n), partsExample)

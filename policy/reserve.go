@@ -19,6 +19,9 @@ func (l *Live) Reserve(reqs []Request, r weir.Reservation, d *Decision) error {
 	if err := limits.Of(l.engine).RefusesReservations(); err != nil {
 		return err
 	}
+	if err := l.refusesReserving(reqs, d); err != nil {
+		return err
+	}
 	for i := range reqs {
 		if len(reqs[i].Costs) > 0 && reqs[i].Limit == "" {
 			return failure(weir.CodeInvalidLimit, "limit", "a reservation with costs is of one limit, since it is settled by one number: name it")
@@ -46,7 +49,7 @@ func (l *Live) reserve(c weir.Check, e *elsewhere, decided bool, r weir.Reservat
 		return limits.NoteReserved(c.Limit, c.Key, c.N, r, ago, false)
 	}
 	order := limits.Change{Kind: limits.Reserve, At: r.Until, ID: r.ID, Ago: ago + transit, Flag: r.GiveBack, Content: r.Content}
-	if _, err := l.change(order, boundLimit{c.Limit, e}, c.Key, c.N); err != nil {
+	if _, err := l.change(order, boundLimit{limit: c.Limit, elsewhere: e}, c.Key, c.N); err != nil {
 		return err
 	}
 	return limits.NoteReserved(c.Limit, c.Key, c.N, r, ago+transit, true)

@@ -77,6 +77,12 @@ func (l *Live) decide(reqs []Request, d *Decision, by how) error {
 			return nil
 		}
 	}
+	if d.global {
+		if err := l.askRegions(d, take); err != nil {
+			d.reset()
+			return err
+		}
+	}
 	d.verdicts = slices.Grow(d.verdicts[:0], len(d.checks))[:len(d.checks)]
 	var allowed bool
 	var err error
@@ -89,7 +95,10 @@ func (l *Live) decide(reqs []Request, d *Decision, by how) error {
 	case d.apart:
 		allowed, err = l.decideApart(d, take)
 	default:
-		allowed, d.at, err = limits.Of(l.engine).DecideAt(d.checks, d.verdicts, take)
+		allowed, d.at, err = limits.Of(l.engine).DecideAt(d.checks, d.beside, d.verdicts, take)
+	}
+	if err == nil && d.global {
+		err = l.settleRegions(d, take)
 	}
 	if err != nil {
 		d.reset()
@@ -142,6 +151,9 @@ func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error
 	p := &b.policies[at]
 	if len(key) > weir.MaxKeyBytes {
 		return false, failure(weir.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", p.limit.Name(), len(key), short(r.Key), weir.MaxKeyBytes)
+	}
+	if err := p.global.fits(key); err != nil {
+		return false, err
 	}
 	limit := p.boundLimit
 	if other, overridden := p.overrides[key]; overridden {

@@ -147,8 +147,22 @@ func printDecision(t *cli.Table, d client.Decision) {
 	}
 	t.Row("LIMIT", "KEY", "LEFT", "OF", "RESET", "")
 	for _, l := range d.Limits {
-		t.Row(l.Name, cli.KeyText(l.Key), fmt.Sprint(l.Remaining), fmt.Sprint(l.Burst), cli.WaitText(l.ResetSeconds), limitVerdict(l))
+		t.Row(l.Name, cli.KeyText(l.Key), fmt.Sprint(l.Remaining), fmt.Sprint(l.Burst), cli.WaitText(l.ResetSeconds), strings.Join(limitVerdicts(l), "; "))
 	}
+}
+
+// limitVerdicts is what there is to say of a limit.
+func limitVerdicts(l client.LimitState) (texts []string) {
+	if text := limitVerdict(l); text != "" {
+		texts = append(texts, text)
+	}
+	if l.Others > 0 {
+		texts = append(texts, fmt.Sprintf("%d used by other regions", l.Others))
+	}
+	if len(l.Late) > 0 {
+		texts = append(texts, "newer ones may be missing of "+strings.Join(l.Late, ", "))
+	}
+	return texts
 }
 
 func limitVerdict(l client.LimitState) string {

@@ -28,8 +28,8 @@ type Engine interface {
 	LimitOfRecord(record string) (*weir.KeyedLimit, error)
 
 	// DecideAt is weir.Engine.TakeAll, or PeekAll, with the time of the decision by the clock that limits are
-	// kept by: monotonic, in ns.
-	DecideAt(checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed bool, at int64, err error)
+	// kept by: monotonic, in ns. beside is nil, or has of each check how much of its limit is as good as used, by others.
+	DecideAt(checks []weir.Check, beside []uint64, verdicts []weir.Verdict, take bool) (allowed bool, at int64, err error)
 
 	// ForgetInline forgets what keys have used of the inline limit of a name, or with "" of
 	// all: each has its whole burst again. It returns how many states there were here. With

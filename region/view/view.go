@@ -1,9 +1,9 @@
 package view
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -20,8 +20,9 @@ type Views struct {
 	cfg    weir.Config
 	others func(regions int) // may be nil
 
-	mu   sync.RWMutex // guards by
+	mu   sync.RWMutex // guards by and list
 	by   map[string]*engine
+	list []named         // by, in order of the names
 	next map[begun]*base // of the goroutine that takes: the bases that have begun, by the ledger
 }
 
@@ -29,6 +30,12 @@ type Views struct {
 type engine struct {
 	*weir.Engine
 	to *replica.Holding
+}
+
+// named is an engine with its region's name.
+type named struct {
+	region string
+	*engine
 }
 
 // begun names a base that has begun.
@@ -52,12 +59,12 @@ func New(cfg weir.Config, others func(regions int)) *Views {
 }
 
 // Read calls f with the engine of each region, in order of their names, none of which is put in another's place
-// meanwhile. f ends it with an error, and keeps no engine.
+// meanwhile. f ends it with an error, and keeps no engine. It allocates nothing.
 func (v *Views) Read(f func(region string, e *weir.Engine) error) error {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	for _, name := range slices.Sorted(maps.Keys(v.by)) {
-		if err := f(name, v.by[name].Engine); err != nil {
+	for _, of := range v.list {
+		if err := f(of.region, of.Engine); err != nil {
 			return err
 		}
 	}
@@ -179,7 +186,12 @@ func (v *Views) replace(region string, by *engine) error {
 	} else {
 		v.by[region] = by
 	}
-	regions := len(v.by)
+	v.list = slices.DeleteFunc(v.list, func(of named) bool { return of.region == region })
+	if by != nil {
+		v.list = append(v.list, named{region, by})
+		slices.SortFunc(v.list, func(a, b named) int { return cmp.Compare(a.region, b.region) })
+	}
+	regions := len(v.list)
 	v.mu.Unlock()
 	if v.others != nil && (was == nil) != (by == nil) {
 		v.others(regions)
@@ -223,6 +235,7 @@ func (v *Views) Close() (err error) {
 		}
 	}
 	clear(v.by)
+	v.list = nil
 	clear(v.next)
 	return err
 }

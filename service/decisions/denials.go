@@ -106,6 +106,7 @@ func (s *Service) denialAnswer(id string, d *denials.Denial) api.DenialAnswer {
 func (s *Service) denialLimit(d *denials.Denial, r *denials.Rule, set *policy.Set) api.DenialLimit {
 	l := api.DenialLimit{
 		Name: r.Name, Inline: r.Inline, Asked: r.Asked, Key: r.Key, Where: r.Where.String(), Away: r.Away, NoPart: r.NoPart, Banned: r.Banned, Elsewhere: r.Elsewhere,
+		Others: r.Others, Late: r.Late,
 		Limit: r.Limit.N, PerSeconds: r.Limit.Per.Seconds(), Burst: r.Limit.Burst, Algorithm: r.Limit.Algorithm.String(), Calendar: r.Limit.Calendar.String(),
 		N: r.N, Used: r.Limit.Burst - min(r.Remaining, r.Limit.Burst), Remaining: r.Remaining,
 		ResetAt: api.Millis(d.At.Add(Milliseconds(r.Reset))), Admissions: admissionsOf(r.Known), Doubt: r.Doubt.Seconds(),
@@ -114,7 +115,7 @@ func (s *Service) denialLimit(d *denials.Denial, r *denials.Rule, set *policy.Se
 		at := api.Millis(d.At.Add(Milliseconds(r.RetryAfter)))
 		l.RetryAt = &at
 	}
-	if !r.Banned && !r.NoPart {
+	if !r.Banned && !r.NoPart && r.Others == 0 {
 		enough := r.Enough()
 		l.Enough = &api.EnoughLimit{Limit: enough.N, PerSeconds: enough.Per.Seconds(), Burst: enough.Burst}
 	}

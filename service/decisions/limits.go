@@ -46,7 +46,7 @@ func (s *Service) Limits(ctx context.Context, c caller.Caller, w time.Duration) 
 		if p.Where.ByOne() {
 			made.Away = p.Away.String()
 		}
-		made.Regions = regionParts(p.Parts)
+		made.Regions, made.Global = regionParts(p.Parts), p.Global
 		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
 			questions = append(questions, sources.CountQuestion{Key: policy.HitPrefix + p.Name + ":" + outcome, At: answer.At.Time, Window: w})
 		}
@@ -106,7 +106,28 @@ func (s *Service) LimitKeys(ctx context.Context, c caller.Caller, name string, n
 			Share: u.Share(), ResetSeconds: Milliseconds(max(u.Reset, banned)).Seconds(), BannedSeconds: banned.Seconds(),
 		}
 	}
+	if err := s.addOthers(&answer); err != nil {
+		return api.LimitKeysAnswer{}, failure.As(err)
+	}
 	return answer, nil
+}
+
+// addOthers adds what other regions have used of a limit that they share without parts.
+func (s *Service) addOthers(answer *api.LimitKeysAnswer) error {
+	for i := range answer.Keys {
+		k := &answer.Keys[i]
+		used, late, err := s.parts.Policies.Others(answer.Name, k.Key)
+		if err != nil {
+			return err
+		}
+		answer.Late = late
+		if used > 0 {
+			k.Used, k.Others, k.Remaining = k.Used+used, used, k.Remaining-min(used, k.Remaining)
+			k.Share = float64(k.Used) / float64(k.Burst)
+		}
+	}
+	slices.SortStableFunc(answer.Keys, func(a, b api.LimitKey) int { return cmp.Compare(b.Share, a.Share) })
+	return nil
 }
 
 // KeysOf is which keys a policy is for: those that begin with prefix, of which counted tells those that it is for, and under which

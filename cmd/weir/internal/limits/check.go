@@ -113,7 +113,7 @@ func printPolicies(t *cli.Table, set *policy.Set) {
 		if p.Last {
 			note += "last"
 		}
-		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String(), p.Limit.Calendar.String()), modeText(p.Mode.String(), p.Where.String(), p.Away.String())+partsText(partsOf(p))+actsText(p.Wait, p.Cost, p.DenyFor), note)
+		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String(), p.Limit.Calendar.String()), modeText(p.Mode.String(), p.Where.String(), p.Away.String())+globalText(p.Global)+partsText(partsOf(p))+actsText(p.Wait, p.Cost, p.DenyFor), note)
 	}
 	for _, l := range set.Concurrencies() {
 		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, l.TTL), "permits")

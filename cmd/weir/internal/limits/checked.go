@@ -28,6 +28,7 @@ type checkedPolicy struct {
 	Where     string  `json:"where"`
 	Away      string  `json:"away,omitempty"` // of a strict one
 
+	Global    bool                `json:"global,omitempty"`  // over regions, without parts
 	Regions   []client.RegionPart `json:"regions,omitempty"` // of one over regions
 	WaitS     float64             `json:"wait_s,omitempty"`
 	Cost      string              `json:"cost,omitempty"`
@@ -70,7 +71,7 @@ func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []p
 		}
 		c.Policies = append(c.Policies, checkedPolicy{
 			Name: p.Name, Keys: p.Keys, By: p.By, Limit: p.Limit.N, PerS: p.Limit.Per.Seconds(), Burst: p.Limit.Burst,
-			Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(), Mode: p.Mode.String(), Where: p.Where.String(), Away: away, Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line, Regions: partsOf(p),
+			Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(), Mode: p.Mode.String(), Where: p.Where.String(), Away: away, Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line, Global: p.Global, Regions: partsOf(p),
 			WaitS: p.Wait.Seconds(), Cost: p.Cost, DenyForS: p.DenyFor.Seconds(),
 		})
 	}

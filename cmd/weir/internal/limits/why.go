@@ -88,6 +88,12 @@ func printDenialLimit(t *cli.Table, d client.Denial, l client.DenialLimit) {
 		t.Row("  another node decided; this one knew of these admissions")
 	}
 	t.Row(fmt.Sprintf("  asked for %d when %d of %d were used", l.N, l.Used, l.Burst))
+	if l.Others > 0 {
+		t.Row(fmt.Sprintf("    %d of them by other regions, as far as it was known", l.Others))
+	}
+	if len(l.Late) > 0 {
+		t.Row("    not heard of then, so that admissions of theirs may be missing: " + strings.Join(l.Late, ", "))
+	}
 	for _, a := range l.Admissions {
 		t.Row(fmt.Sprintf("    %s  %d  %s before", exactTime(a.At), a.N, cli.WaitText(d.At.Sub(a.At.Time).Seconds())))
 	}
