@@ -11,6 +11,7 @@ import (
 // until parts are closed.
 func (n *Node) openPolicies(ctx context.Context, set *policy.Set, sockets *sockets) error {
 	sockets.policy.Region = n.cfg.Regions.Region
+	sockets.policy.Divided = n.cfg.Journal.Replicas > 0
 	if r, ok := sockets.Regions.(regions); ok {
 		sockets.policy.Others = newOthers(r.of)
 	}

@@ -37,6 +37,9 @@ type Cluster struct {
 	// Shared asks the nodes that hold the keys of shared limits. nil: all are held, and
 	// decided, here.
 	Shared Shared
+
+	// Divided tells that each node holds some keys of shared limits only: then limits that regions share without parts are refused.
+	Divided bool
 }
 
 // Strict decides limits at the one node that decides for all. The keys are parted into

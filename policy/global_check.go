@@ -37,7 +37,7 @@ func (l *Live) refusesReserving(reqs []Request, d *Decision) error {
 // checkGlobal tells whether a limit that regions share without parts can be decided on this node.
 func (l *Live) checkGlobal(p *Policy, of weir.Limit) error {
 	switch keeps := l.engine.Config().Retention; {
-	case l.cluster.Shared != nil:
+	case l.cluster.Divided:
 		return failure(weir.CodeInvalidLimit, "within", "limit %s in line %d is shared by regions without parts, which a cluster with --replicas does not decide: give each region its part (regions, and within: leased or strict)", p.Name, p.Line)
 	case othersWindow(of) > keeps:
 		return failure(weir.CodeInvalidLimit, "per", "limit %s in line %d is shared by regions without parts, and admissions of the others count for %s: hits are kept for %s, so raise --retention in all regions", p.Name, p.Line, units.FormatDuration(othersWindow(of)), units.FormatDuration(keeps))

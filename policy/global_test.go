@@ -374,6 +374,9 @@ func TestWhatRegionsCanShare(t *testing.T) {
 	if err := r.Replace(set); err == nil || !strings.Contains(err.Error(), "this server counts for none") {
 		t.Errorf("without a region: %v", err)
 	}
+	if _, err := NewClusterLive(r.engine, set, Cluster{Region: "eu", Divided: true}); err == nil || !strings.Contains(err.Error(), "a cluster with --replicas does not decide") {
+		t.Errorf("with --replicas: %v", err)
+	}
 	long := mustParse(t, "limits:\n- {name: a, keys: k, limit: 10, per: 30d, where: global, within: shared}\n")
 	if _, err := NewClusterLive(r.engine, long, Cluster{Region: "eu"}); err == nil || !strings.Contains(err.Error(), "raise --retention in all regions") {
 		t.Errorf("longer than hits are kept: %v", err)
