@@ -35,7 +35,7 @@ type DenialLimit struct {
 	Away       string       `json:"away,omitempty" enum:"closed,open,share,own" doc:"The node that decides did not answer, and it was decided without it."`
 	Banned     bool         `json:"banned,omitempty" doc:"The key was banned, until retry_at: what stands in used and remaining did not matter."`
 	NoPart     bool         `json:"no_part,omitempty" doc:"A limit over regions of which the region that was asked has no part."`
-	Others     uint64       `json:"others,omitempty" doc:"Of a limit that regions share without parts: how many admissions of other regions were known, and are in used. admissions has those of the region that was asked."`
+	Others     uint64       `json:"others,omitempty" doc:"Of a limit that regions share without parts: how many admissions of other regions were known, and counted. admissions has those of the region that was asked."`
 	Late       []string     `json:"late,omitempty" doc:"Of such a limit: regions, or nodes of them, of which newer admissions may have been missing."`
 	Region     string       `json:"region,omitempty" doc:"Of a limit over regions (where: global): the region that was asked. limit and burst are of its part."`
 	Regions    []RegionPart `json:"regions,omitempty" doc:"Of a limit over regions: what each may let pass of the burst, as the policy is now."`

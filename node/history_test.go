@@ -58,8 +58,8 @@ func aligned(t *testing.T, n *node.Node, query string) api.SeriesAnswer {
 	return answer
 }
 
-// metricsOf are the figures of history without labels in /metrics.
-func metricsOf(t *testing.T, n *node.Node) map[string]float64 {
+// metricsOf are the figures in /metrics whose names begin so, with the labels that they have.
+func metricsOf(t *testing.T, n *node.Node, prefix string) map[string]float64 {
 	t.Helper()
 	response, err := http.Get("http://" + n.Addr() + "/metrics")
 	if err != nil {
@@ -71,7 +71,7 @@ func metricsOf(t *testing.T, n *node.Node) map[string]float64 {
 	for lines.Scan() {
 		var name string
 		var value float64
-		if n, _ := fmt.Sscan(lines.Text(), &name, &value); n == 2 && strings.HasPrefix(name, "weir_history_") {
+		if n, _ := fmt.Sscan(lines.Text(), &name, &value); n == 2 && strings.HasPrefix(name, prefix) {
 			figures[name] = value
 		}
 	}
@@ -125,7 +125,7 @@ func TestHistory(t *testing.T) {
 	if all := aligned(t, n, fmt.Sprintf("key=*&align=day&from=%d", today.AddDate(0, 0, -20).Unix())); all.Points[3].Estimate != want[3] {
 		t.Errorf("all keys: %s, want %d", all.Points[3].Bounds, want[3])
 	}
-	figures := metricsOf(t, n)
+	figures := metricsOf(t, n, "weir_history_")
 	if lag := figures["weir_history_lag_seconds"]; lag < 0 || lag > 60 || figures["weir_history_writer"] != 1 || figures["weir_history_rows_total"] < 21 ||
 		figures["weir_history_file_bytes"] < 4096 || figures["weir_history_gaps"] != 0 || figures["weir_history_failures_total"] != 0 {
 		t.Error(figures)

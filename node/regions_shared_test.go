@@ -84,6 +84,10 @@ func TestLimitSharedByRegions(t *testing.T) {
 	if err != nil || why.Limits[0].Others != 4 || len(why.Limits[0].Admissions) != 3 || why.Limits[0].Enough != nil {
 		t.Errorf("%+v, %v", why, err)
 	}
+	figures := metricsOf(t, w.nodes[1], "weir_limit_regions_")
+	if over, is := figures["weir_limit_regions_over{limit=\"api\"}"]; over != 0 || !is || len(figures) != 2 {
+		t.Errorf("metrics: %v", figures)
+	}
 	keys, err := w.asks[1].LimitKeys(t.Context(), "api", 10)
 	if err != nil || len(keys.Keys) != 1 || keys.Keys[0].Used != burst || keys.Keys[0].Others != 5 || keys.Keys[0].Remaining != 0 {
 		t.Errorf("%+v, %v", keys, err)

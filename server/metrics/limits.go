@@ -14,7 +14,6 @@ import (
 type limitCollector struct {
 	policies              *policy.Live
 	overshoot, away, lost *prometheus.Desc
-	over, late            *prometheus.Desc              // of limits that regions share without parts
 	strict                *figures[backend.StrictStats] // nil: nodes decide no strict limits for each other
 	leased                *figures[backend.LeasedStats] // nil: they lend each other nothing
 }
@@ -27,8 +26,6 @@ func newLimitCollector(policies *policy.Live, stats func() backend.StrictStats, 
 		policies:  policies,
 		overshoot: desc("weir_limit_overshoot_total", "Admissions of a shared limit that were more than its burst within its interval, as this node found when it heard of those of others. Every node finds them: take the largest, not the sum.", "limit"),
 		away:      desc("weir_limit_away_total", "Decisions of a strict or leased limit without the node that decides, by what was done: closed (denied), open (admitted) or share (by this node's share); of a shared one without a node that holds the key: own (by what this node itself has admitted). inline/* is all limits that requests bring along.", "limit", "away"),
-		over:      desc("weir_limit_regions_over", "Of a limit that regions share without parts: the most admissions of all regions of one key that were more than its burst, as this node found at a denial since its start. Take the largest of all nodes.", "limit"),
-		late:      desc("weir_limit_regions_late_total", "Decisions of such a limit while newer admissions of another region may have been missing.", "limit"),
 		lost:      desc("weir_limit_strict_lost_total", "Denied requests that took admissions of limits that other nodes decide anyway, because another limit changed meanwhile."),
 	}
 	if leased != nil {
@@ -55,7 +52,7 @@ func newLimitCollector(policies *policy.Live, stats func() backend.StrictStats, 
 }
 
 func (c *limitCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.overshoot, c.away, c.lost, c.over, c.late} {
+	for _, d := range []*prometheus.Desc{c.overshoot, c.away, c.lost} {
 		out <- d
 	}
 	if c.strict != nil {
@@ -72,11 +69,6 @@ func (c *limitCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	live := c.policies
 	for _, p := range live.Set().Policies() {
-		if p.Global {
-			n := live.Global(p.Name)
-			out <- prometheus.MustNewConstMetric(c.over, prometheus.GaugeValue, float64(n.Over), p.Name)
-			counter(c.late, n.Late, p.Name)
-		}
 		switch p.Where {
 		case limit.WhereShared:
 			if l, known := live.Limit(p.Name); known { // else it left the file just now

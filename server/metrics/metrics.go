@@ -64,7 +64,7 @@ func New(s *service.Service, server HTTP) *Metrics {
 		m.registry.MustRegister(newClusterCollector(b.Cluster), newLimitCollector(b.Policies, b.Strict, b.Leased))
 	}
 	if b.Regions != nil {
-		m.registry.MustRegister(newRegionCollector(b.Regions))
+		m.registry.MustRegister(newRegionCollector(b.Regions), newGlobalCollector(b.Policies))
 	}
 	if b.Route != nil {
 		m.registry.MustRegister(newRouteCollector(b.Route))

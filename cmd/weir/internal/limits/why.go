@@ -89,7 +89,7 @@ func printDenialLimit(t *cli.Table, d client.Denial, l client.DenialLimit) {
 	}
 	t.Row(fmt.Sprintf("  asked for %d when %d of %d were used", l.N, l.Used, l.Burst))
 	if l.Others > 0 {
-		t.Row(fmt.Sprintf("    %d of them by other regions, as far as it was known", l.Others))
+		t.Row(fmt.Sprintf("    %d by other regions, as far as was known", l.Others))
 	}
 	if len(l.Late) > 0 {
 		t.Row("    not heard of then, so that admissions of theirs may be missing: " + strings.Join(l.Late, ", "))
