@@ -26,20 +26,21 @@ func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFun
 	return func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+		c := pace.Of(r)
+		c.WaitsFrom(start, false)
 		defer func() {
 			if v := recover(); v != nil {
 				s.recovered(rec, r, v)
 			}
-			took := time.Since(start)
+			end := time.Now()
+			c.WaitsFrom(end, true)
+			took := end.Sub(start)
 			observe(rec.status, took)
 			if s.log.Enabled(r.Context(), slog.LevelDebug) { // or its arguments are made for nobody
 				s.log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "route", pattern,
 					"status", rec.status, "took", took, "remote", r.RemoteAddr)
 			}
 		}()
-		c := pace.Of(r)
-		c.Waits(false)
-		defer c.Waits(true)
 		s.inFlight.Add(1)
 		defer s.inFlight.Add(-1)
 		handler(rec, r)

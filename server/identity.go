@@ -8,6 +8,7 @@ import (
 	"github.com/weir-counter/weir/server/decide"
 	"github.com/weir-counter/weir/server/openapi"
 	"github.com/weir-counter/weir/server/origin"
+	"github.com/weir-counter/weir/server/pace"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
 )
@@ -112,6 +113,9 @@ func callerOf(ctx context.Context) service.Caller {
 func clientOf(r *http.Request) service.Caller {
 	if c := callerOf(r.Context()); c != (service.Caller{}) {
 		return c
+	}
+	if conn := pace.Of(r); conn != nil {
+		return conn.Client()
 	}
 	return service.CallerAt(r.RemoteAddr)
 }

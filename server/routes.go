@@ -17,7 +17,7 @@ import (
 // limits, and problem documents where no route matches.
 func (s *Server) routes() (http.Handler, error) {
 	mux := http.NewServeMux()
-	to := &router{server: s, mux: mux}
+	to := &router{server: s, mux: mux, exact: map[string]map[string]http.HandlerFunc{}}
 
 	to.HandleFunc("GET /healthz", s.healthz)
 	to.HandleFunc("GET /readyz", s.readyz)
@@ -50,22 +50,39 @@ func (s *Server) routes() (http.Handler, error) {
 	}
 	s.registerDashboard(to)
 	to.HandleFunc("/", noRoute(mux))
-	return origin.New(keyInPath(mux), s.cfg.origins(), s.metrics.Forbidden), nil
+	return origin.New(keyInPath(to), s.cfg.origins(), s.metrics.Forbidden), nil
 }
 
 // router registers handlers on mux and measures each under its pattern.
 type router struct {
 	server *Server
 	mux    *http.ServeMux
+	exact  map[string]map[string]http.HandlerFunc // by path and method: of patterns without a parameter
 }
 
 // HandleFunc is what humago asks of a mux.
 func (r *router) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
-	r.mux.Handle(pattern, r.server.guard(pattern, handler))
+	guarded := r.server.guard(pattern, handler)
+	r.mux.Handle(pattern, guarded)
+	method, path, ok := strings.Cut(pattern, " ")
+	if !ok || strings.ContainsAny(path, "{}") {
+		return
+	}
+	if r.exact[path] == nil {
+		r.exact[path] = map[string]http.HandlerFunc{}
+	}
+	r.exact[path][method] = guarded
 }
 
-// ServeHTTP is what humago asks of a mux.
-func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.mux.ServeHTTP(w, req) }
+// ServeHTTP is what humago asks of a mux. Most requests are for a path that is a pattern as it stands,
+// which the mux would find the long way.
+func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if guarded := r.exact[req.URL.Path][req.Method]; guarded != nil && req.URL.RawPath == "" {
+		guarded(w, req)
+		return
+	}
+	r.mux.ServeHTTP(w, req)
+}
 
 // noRoute answers what no other pattern took: 405 when the path is known under
 // another method, else 404.

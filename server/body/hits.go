@@ -42,6 +42,7 @@ type reader struct {
 	now     time.Time // for hits of a block without a time; zero: there was none yet
 	records [block]record
 	keys    [block]string // of the records that have one
+	used    int           // of records, and so of keys, at most
 }
 
 // record is one that was read, and not yet counted.
@@ -58,8 +59,9 @@ func (h *Hits) Count(t *service.Tally, f Format, contentType string, whole []byt
 	in.tally, in.feed = t, feed{buf: whole}
 	defer func() {
 		in.tally, in.feed = nil, feed{} // the pool must not hold the request
-		clear(in.records[:])
-		clear(in.keys[:])
+		clear(in.records[:in.used])
+		clear(in.keys[:in.used])
+		in.used = 0
 		h.readers.Put(in)
 	}()
 	return in.read(f, contentType)
@@ -92,6 +94,7 @@ func (in *reader) read(f Format, contentType string) error {
 func (in *reader) each(records splitter, parse func([]byte) (h hit, blank bool, rej *service.Rejection)) error {
 	for {
 		n, end := in.readBlock(records, parse)
+		in.used = max(in.used, n)
 		if err := in.countBlock(in.records[:n]); err != nil {
 			return err
 		}

@@ -11,32 +11,39 @@ import (
 	"github.com/weir-counter/weir/service"
 )
 
-var smallBodies = sync.Pool{New: func() any { return new([body.Small]byte) }}
+var smallBodies = sync.Pool{New: func() any { return new(smallBody) }}
+
+// smallBody is a body that is there before its request is answered.
+type smallBody struct {
+	arrived
+	buffer [body.Small]byte
+}
 
 // bodyPlace is what a body of hits holds while it is counted: one of the pool of hits when it
 // is there, one of the uploads when it arrives meanwhile.
 type bodyPlace struct {
 	pool   *service.Pool
 	client service.Caller
-	buffer *[body.Small]byte
+	small  *smallBody // nil: the body is read as it arrives
 }
 
 // arrive waits for a small body, which r then has at once, and takes a place. leave
 // must be called, also beside an error.
-func (s *Routes) arrive(w http.ResponseWriter, r *http.Request) (at bodyPlace, err error) {
-	at.client = s.cfg.Caller(r)
+func (s *Routes) arrive(client service.Caller, w http.ResponseWriter, r *http.Request) (at bodyPlace, err error) {
+	at.client = client
 	if length := r.ContentLength; length < 0 || length > body.Small {
 		return at, s.upload(&at, w, r)
 	}
-	at.buffer = smallBodies.Get().(*[body.Small]byte)
+	at.small = smallBodies.Get().(*smallBody)
 	c := pace.Of(r)
 	c.Waits(true)
-	n, end := io.ReadFull(r.Body, at.buffer[:r.ContentLength])
+	n, end := io.ReadFull(r.Body, at.small.buffer[:r.ContentLength])
 	c.Waits(false)
 	if end == nil || errors.Is(end, io.EOF) { // of a body of length 0
 		end = io.EOF
 	}
-	r.Body = &arrived{whole: at.buffer[:n], rest: at.buffer[:n], end: end}
+	at.small.arrived = arrived{whole: at.small.buffer[:n], rest: at.small.buffer[:n], end: end}
+	r.Body = &at.small.arrived
 	return at, at.enter(s.cfg.Service.Pools.Hits)
 }
 
@@ -70,8 +77,8 @@ func (at *bodyPlace) leave() {
 	if at.pool != nil {
 		at.pool.Leave(at.client, 1)
 	}
-	if at.buffer != nil {
-		smallBodies.Put(at.buffer)
+	if at.small != nil {
+		smallBodies.Put(at.small)
 	}
 }
 
@@ -96,7 +103,7 @@ func (a *arrived) Close() error { return nil }
 // is compressed, or it broke off.
 func wholeOf(r *http.Request) (whole []byte, ok bool) {
 	a, ok := r.Body.(*arrived)
-	if !ok || r.Header.Get("Content-Encoding") != "" || !errors.Is(a.end, io.EOF) {
+	if !ok || len(r.Header["Content-Encoding"]) > 0 || !errors.Is(a.end, io.EOF) {
 		return nil, false
 	}
 	return a.whole, true

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"github.com/weir-counter/weir/api"
@@ -17,21 +16,21 @@ func (s *Routes) takeHits(w http.ResponseWriter, r *http.Request) {
 		p.Write(w)
 		return
 	}
-	t := s.tallies.Get().(*service.Tally)
-	defer s.tallies.Put(t)
-	if err := s.cfg.Service.Ingest(s.cfg.Caller(r), t); err != nil {
+	under := s.requests.Get().(*request)
+	defer s.requests.Put(under)
+	client, t := s.cfg.Caller(r), &under.tally
+	if err := s.cfg.Service.Ingest(client, t); err != nil {
 		problem.Of(err).Write(w)
 		return
 	}
 	if o.durable { // before anything is counted: who is refused may send it again
-		client := s.cfg.Caller(r)
 		if err := s.cfg.Service.EnterDurable(client); err != nil {
 			refuseHits(w, err, o)
 			return
 		}
 		defer s.cfg.Service.LeaveDurable(client)
 	}
-	repeated, err := s.countHits(t, w, r, o.key)
+	repeated, err := s.countHits(client, t, w, r, o.key)
 	if repeated {
 		w.Header().Set(ReplayedHeader, "true")
 	}
@@ -44,16 +43,17 @@ func (s *Routes) takeHits(w http.ResponseWriter, r *http.Request) {
 		refuseHits(w, err, o)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(&t.HitsAnswer); err != nil {
+	w.Header()["Content-Type"] = jsonType
+	under.answer = appendAnswer(under.answer[:0], &t.HitsAnswer)
+	if _, err := w.Write(under.answer); err != nil {
 		s.cfg.Log.DebugContext(r.Context(), "answer not taken", "path", r.URL.Path, "error", err)
 	}
 }
 
 // countHits counts the hits of a request while it has a place, which it lets go before
 // anybody waits for the disk, or for the client to take the answer.
-func (s *Routes) countHits(t *service.Tally, w http.ResponseWriter, r *http.Request, key string) (repeated bool, err error) {
-	at, err := s.arrive(w, r)
+func (s *Routes) countHits(client service.Caller, t *service.Tally, w http.ResponseWriter, r *http.Request, key string) (repeated bool, err error) {
+	at, err := s.arrive(client, w, r)
 	defer at.leave()
 	if err != nil {
 		return false, err
@@ -63,7 +63,7 @@ func (s *Routes) countHits(t *service.Tally, w http.ResponseWriter, r *http.Requ
 	if err != nil {
 		return false, err
 	}
-	whole, release, err := s.readBody(r)
+	whole, release, err := s.readBody(client, r)
 	defer release()
 	if err == nil {
 		err = s.hits.Check(f, whole)
@@ -74,7 +74,7 @@ func (s *Routes) countHits(t *service.Tally, w http.ResponseWriter, r *http.Requ
 	case key == "":
 		return false, s.hits.Count(t, f, contentType, whole)
 	}
-	return s.cfg.Service.Once(r.Context(), s.cfg.Caller(r), key, service.Fingerprint(byte(f), whole), t, func() error {
+	return s.cfg.Service.Once(r.Context(), client, key, service.Fingerprint(byte(f), whole), t, func() error {
 		return s.hits.Count(t, f, contentType, whole)
 	})
 }

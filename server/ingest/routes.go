@@ -27,16 +27,22 @@ type Config struct {
 
 // Routes take hits. They are safe for many goroutines.
 type Routes struct {
-	cfg     Config
-	maxBody int64
-	hits    *body.Hits
-	tallies sync.Pool // of *service.Tally
+	cfg      Config
+	maxBody  int64
+	hits     *body.Hits
+	requests sync.Pool // of *request
+}
+
+// request is what a request of hits would otherwise allocate.
+type request struct {
+	tally  service.Tally
+	answer []byte
 }
 
 // New returns Routes that are not registered yet.
 func New(cfg Config) *Routes {
 	s := &Routes{cfg: cfg, maxBody: cfg.Service.Config().MaxBodyBytes, hits: body.NewHits(cfg.Service, cfg.MaxLineBytes)}
-	s.tallies.New = func() any { return new(service.Tally) }
+	s.requests.New = func() any { return new(request) }
 	return s
 }
 

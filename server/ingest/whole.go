@@ -15,17 +15,17 @@ const firstBuffer = 8 << 10
 
 // readBody gives all plain bytes of r's body, or why there is not all of it: of a body that
 // breaks off nothing is counted. release must be called.
-func (s *Routes) readBody(r *http.Request) (whole []byte, release func(), err error) {
+func (s *Routes) readBody(client service.Caller, r *http.Request) (whole []byte, release func(), err error) {
 	release = func() {}
+	if whole, ok := wholeOf(r); ok && int64(len(whole)) <= s.maxBody {
+		return whole, release, nil
+	}
 	plain, decoder, err := body.Decoded(r, s.maxBody)
 	defer decoder()
 	if err != nil {
 		return nil, release, err
 	}
-	if whole, ok := wholeOf(r); ok {
-		return whole, release, nil
-	}
-	return s.ReadWhole(s.cfg.Caller(r), plain)
+	return s.ReadWhole(client, plain)
 }
 
 // ReadWhole reads a body to its end. All bodies in memory share

@@ -124,6 +124,9 @@ func (cs *Listener) Count() (open int, shed uint64) {
 	return len(cs.open), cs.shed
 }
 
+// Client is the client at the other end, by its address alone.
+func (c *Conn) Client() service.Caller { return c.client }
+
 // Close may come more than once.
 func (c *Conn) Close() error {
 	c.of.mu.Lock()
@@ -138,12 +141,17 @@ func (c *Conn) Close() error {
 
 // Waits notes that the connection waits for its client from now on, or no longer. A nil
 // conn is one of a caller's own server.
-func (c *Conn) Waits(waiting bool) {
-	switch since := int64(time.Since(begin)); {
+func (c *Conn) Waits(waiting bool) { c.waits(time.Since(begin), waiting) }
+
+// WaitsFrom is Waits for who knows what time it is.
+func (c *Conn) WaitsFrom(now time.Time, waiting bool) { c.waits(now.Sub(begin), waiting) }
+
+func (c *Conn) waits(since time.Duration, waiting bool) {
+	switch {
 	case c == nil:
 	case waiting:
-		c.since.Store(since)
+		c.since.Store(int64(since))
 	default:
-		c.since.Store(-since)
+		c.since.Store(-int64(since))
 	}
 }

@@ -10,6 +10,9 @@ import (
 
 // Verdict is the error that the request ends with: see Service.Verdict.
 func (t *Tally) Verdict(end error) *failure.Error {
+	if end == nil && t.Counted > 0 {
+		return nil
+	}
 	var broken *failure.Error
 	switch {
 	case errors.As(end, &broken):
@@ -20,8 +23,6 @@ func (t *Tally) Verdict(end error) *failure.Error {
 		return &e
 	case end != nil:
 		return failure.As(end)
-	case t.Counted > 0:
-		return nil
 	case t.RetryFrom > 0:
 		return &failure.Error{Code: t.stopped.Code, RetryAfter: t.wait, Message: "nothing was counted: " + t.stopped.Message}
 	case t.forbidden > 0 && t.forbidden == t.RejectedLines:
