@@ -47,6 +47,19 @@ func (f form) bodies() [][]byte {
 	return bodies
 }
 
+// oneHit is requests of one hit each, of 100,000 keys after Zipf's law.
+func oneHit() load {
+	const keys, picks = 100_000, 20_000
+	names := traffic.Keys(keys)
+	l := load{path: "/v1/hits", contentType: "application/json", good: func(status int, answer []byte) bool {
+		return status == http.StatusOK && (len(answer) == 0 || bytes.Contains(answer, []byte(`"counted":1,`)))
+	}}
+	for _, pick := range traffic.Picks(picks, keys) {
+		l.bodies = append(l.bodies, fmt.Appendf(nil, `{"key":%q}`, names[pick]))
+	}
+	return l
+}
+
 // load is what is posted to each server.
 type load struct {
 	path, contentType string

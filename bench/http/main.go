@@ -1,4 +1,4 @@
-// Command http posts text batches of 1000 hits, and requests for decisions of limits, to
+// Command http posts text batches of 1000 hits, requests of one hit, and requests for decisions of limits, to
 // a `weir serve` that it starts, and to a handler that does nothing but read the body. It
 // prints the processor time that each server spent per hit, and per decision, in the
 // format of Go benchmarks. The servers are processes of their own, on loopback.
@@ -23,6 +23,7 @@ func main() {
 	log.SetFlags(0)
 	weir := flag.String("weir", "../bin/weir", "the weir program")
 	batches := flag.Int("batches", 3_000, "batches of 1000 hits in each round; 0 leaves them out")
+	single := flag.Int("single", 100_000, "requests of one hit in each round; 0 leaves them out")
 	decisions := flag.Int("decisions", 100_000, "decisions in each round; 0 leaves them out")
 	rounds := flag.Int("rounds", 3, "how many times to measure")
 	floor := flag.String("floor", "", "only be the server that reads bodies, at this address")
@@ -32,12 +33,12 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := measure(ctx, *weir, *batches, *decisions, *rounds); err != nil {
+	if err := measure(ctx, *weir, *batches, *single, *decisions, *rounds); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func measure(ctx context.Context, weir string, batches, decisions, rounds int) (err error) {
+func measure(ctx context.Context, weir string, batches, single, decisions, rounds int) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -72,6 +73,11 @@ func measure(ctx context.Context, weir string, batches, decisions, rounds int) (
 			if err := compare(ctx, servers, form.load(), batches, rounds, "HTTP/line="+form.name, batchHits, "cpu-us/hit"); err != nil {
 				return err
 			}
+		}
+	}
+	if single > 0 {
+		if err := compare(ctx, servers, oneHit(), single, rounds, "OneHit", 1, "cpu-us/hit"); err != nil {
+			return err
 		}
 	}
 	if decisions > 0 {
