@@ -87,8 +87,9 @@ type History struct {
 	end     context.CancelFunc
 }
 
-// closing bounds the last batch of Close, and opening how long is waited for the tables.
-const closing, opening = 3 * time.Second, 3 * time.Second
+// closing bounds the last batch of Close, and opening how long is waited for the tables: on a busy disk it takes
+// some ten seconds to make them.
+const closing, opening = 3 * time.Second, 30 * time.Second
 
 // Open begins to write the history of a journal, of which the node is called holder. It does not
 // wait for the database, which may be away. retention is the engine's.
@@ -155,6 +156,7 @@ func (h *History) Totals(ctx context.Context, key string, bounds []int64) (total
 
 // Top are the n keys that begin with prefix which have the most hits in [from, to), Unix seconds, of all hits that were taken until asOf.
 func (h *History) Top(ctx context.Context, prefix string, from, to int64, n int) (top []read.KeyTotal, asOf time.Time, err error) {
+	h.awaitTables(ctx)
 	asOf, err = h.view(ctx, func(v *store.View) (err error) {
 		top, err = read.Top(ctx, v, read.Ranking{Prefix: prefix, From: from, To: to, N: n}, h.cfg.Keep, time.Now())
 		return err
@@ -191,15 +193,16 @@ func (h *History) Export(ctx context.Context, prefix string, from, to time.Time,
 	})
 }
 
-// awaitTables waits for the tables of a history that was opened a moment ago, for some seconds at most: then the
-// database says what is wrong.
+// awaitTables waits for the tables of a history that was opened a moment ago. Where they can't be made, or not
+// now, the database says what is wrong.
 func (h *History) awaitTables(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, opening)
 	defer cancel()
-	_ = h.writer.Await(ctx, 0)
+	h.writer.AwaitOpen(ctx)
 }
 
 // Keys are the first keys that begin with prefix, which is not empty, and sort after another.
 func (h *History) Keys(ctx context.Context, prefix, after string, limit int) ([]string, error) {
+	h.awaitTables(ctx)
 	return h.store.Keys(ctx, prefix, after, limit)
 }

@@ -357,5 +357,22 @@ func (w *Writer) Await(ctx context.Context, message uint64) error {
 	}
 }
 
+// AwaitOpen returns once it is known how far history is, or why it can't be known, or ctx has ended.
+func (w *Writer) AwaitOpen(ctx context.Context) {
+	for {
+		w.mu.Lock()
+		is, moved := w.status, w.moved
+		w.mu.Unlock()
+		if is.Known || is.Err != nil {
+			return
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // awaitPoll is how often Await wakes a writer that looks on.
 const awaitPoll = 100 * time.Millisecond

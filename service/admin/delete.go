@@ -9,7 +9,6 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/internal/limits"
-	"github.com/weir-counter/weir/service/backend"
 	"github.com/weir-counter/weir/service/caller"
 	"github.com/weir-counter/weir/service/failure"
 	"github.com/weir-counter/weir/service/parse"
@@ -62,7 +61,7 @@ func (s *Service) forget(ctx context.Context, keys ...string) (existed bool, err
 	return existed, nil
 }
 
-// forgetTimeout bounds that.
+// forgetTimeout bounds what a deletion waits for history.
 const forgetTimeout = 30 * time.Second
 
 // deleteAtOnce is how many keys one DeletePrefix deletes at most.
@@ -106,10 +105,11 @@ func (s *Service) DeletePrefix(ctx context.Context, c caller.Caller, prefix, aft
 	}
 	full := len(keys) == deleteAtOnce
 	if s.parts.History != nil {
-		asking, cancel := context.WithTimeout(ctx, backend.HistoryTimeout)
+		asking, cancel := context.WithTimeout(ctx, forgetTimeout)
 		defer cancel()
 		old, err := s.parts.History.Keys(asking, prefix, after, deleteAtOnce)
 		if err != nil {
+			s.parts.Log.WarnContext(ctx, "history could not say which keys it has", "error", err)
 			return answer, &failure.Error{Code: api.CodeNoHistory, Message: "history can't say which keys it has, so nothing was deleted: try again when it can be read"}
 		}
 		full = full || len(old) == deleteAtOnce
