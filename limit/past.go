@@ -77,6 +77,9 @@ func (s *State) pastReach() reach {
 // it had, behind all cells that the plan's form may need.
 func (s *State) pastBegin(p *Plan, r reach, list []admissions) {
 	own := p.ownCells()
+	if p.form == slots && len(s.cells) == 0 && s.used > 0 {
+		s.slotsOpen()
+	}
 	cells := make([]int64, own+pastCells)
 	copy(cells[:own], s.cells)
 	s.cells = cells

@@ -8,12 +8,30 @@ package limit
 //
 // State.at is the number of the newest sub-slot seen, the time over the width.
 // State.used is the sum of the cells, of which sub-slot k has cells[k%17]. There
-// are no cells before the first admission. A cell has at most MaxBurst: together they
+// are no cells before the first admission, and while all that is used is in the newest
+// sub-slot the slice is empty, with room for them: a key in rare use needs no cells, and
+// a decision of it does not wait for their memory. A cell has at most MaxBurst: together they
 // may have more than the burst if a larger one was in use before.
 const subSlots = 16
 
-// slotsCell is what a sub-slot counts; there must be cells.
-func (s *State) slotsCell(slot int64) *int64 { return &s.cells[uint64(slot)%(subSlots+1)] }
+// slotsCell is what a sub-slot counts; there must be cells, or room for them.
+func (s *State) slotsCell(slot int64) *int64 {
+	if len(s.cells) == 0 {
+		s.slotsOpen()
+	}
+	return &s.cells[uint64(slot)%(subSlots+1)]
+}
+
+// slotsOpen puts what is used into the cells. It allocates only where nothing is.
+func (s *State) slotsOpen() {
+	if s.cells == nil {
+		s.cells = make([]int64, subSlots+1)
+		return
+	}
+	s.cells = s.cells[:subSlots+1]
+	clear(s.cells)
+	s.cells[uint64(s.at)%(subSlots+1)] = int64(s.used)
+}
 
 // slotsAdvance empties the sub-slots that the time has passed. It divides only at
 // a sub-slot's end.
@@ -24,6 +42,13 @@ func (s *State) slotsAdvance(p *Plan, now int64) {
 }
 
 func (s *State) slotsPass(to int64) {
+	if (s.used == 0 || to-s.at > subSlots) && !s.HasPast() { // all leave
+		s.at, s.used, s.cells = to, 0, s.cells[:0]
+		return
+	}
+	if len(s.cells) == 0 {
+		s.slotsOpen()
+	}
 	for left := min(to-s.at, subSlots+1); left > 0 && s.used > 0; left-- {
 		s.at++
 		cell := s.slotsCell(s.at)
@@ -44,10 +69,12 @@ func (s *State) slotsAllow(p *Plan, now int64, n uint64) bool {
 
 // slotsAdmit counts n in the newest sub-slot.
 func (s *State) slotsAdmit(n uint64) {
-	if s.cells == nil {
-		s.cells = make([]int64, subSlots+1)
+	switch {
+	case s.cells == nil:
+		s.cells = make([]int64, subSlots+1)[:0]
+	case len(s.cells) > 0:
+		*s.slotsCell(s.at) += int64(n)
 	}
-	*s.slotsCell(s.at) += int64(n)
 	s.used += n
 }
 
@@ -57,9 +84,6 @@ func (s *State) slotsCharge(p *Plan, at int64, n uint64) {
 	slot := at / p.width
 	if slot < s.at-subSlots {
 		return
-	}
-	if s.cells == nil {
-		s.cells = make([]int64, subSlots+1)
 	}
 	cell := s.slotsCell(slot)
 	n = min(n, MaxBurst-uint64(*cell))
@@ -88,7 +112,7 @@ func (s *State) slotsReset(p *Plan, now int64) int64 {
 		return 0
 	}
 	slot := s.at
-	for *s.slotsCell(slot) == 0 {
+	for len(s.cells) > 0 && *s.slotsCell(slot) == 0 {
 		slot--
 	}
 	return (slot+subSlots+1)*p.width - now
