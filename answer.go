@@ -7,12 +7,13 @@ import "sync/atomic"
 // change only when the second does or a late hit comes. The live hits are not in
 // it, so a reader always adds those of the moment.
 //
-// It is a sequence lock: the version is odd while the window or the answer
-// changes, and a reader that finds another version than it began with has read
-// nothing. change, changed and set are called under the counter's lock.
+// It is a sequence lock: each change of the window or the answer begins with another
+// version, and a reader that finds another one than it began with has read nothing. An
+// answer is of one version alone, so none is there from the beginning of a change until
+// the next answer is kept. change and set are called under the counter's lock.
 type lastAnswer struct {
-	version                atomic.Uint64
-	at, seconds            atomic.Int64 // 0 seconds: no answer
+	version, of            atomic.Uint64 // of: that the answer is of
+	at, seconds            atomic.Int64  // 0 seconds: no answer
 	lower, estimate, upper atomic.Uint64
 
 	missedAt, missedSeconds int64 // the last window that was not there; guarded by the counter's lock
@@ -22,7 +23,7 @@ type lastAnswer struct {
 // holds if still(version) says so after the caller has read the live hits.
 func (l *lastAnswer) get(at, seconds int64) (folded Count, version uint64, ok bool) {
 	version = l.version.Load()
-	if version&1 != 0 || l.at.Load() != at || l.seconds.Load() != seconds {
+	if l.of.Load() != version || l.at.Load() != at || l.seconds.Load() != seconds {
 		return Count{}, 0, false
 	}
 	return Count{Lower: l.lower.Load(), Estimate: l.estimate.Load(), Upper: l.upper.Load()}, version, true
@@ -37,19 +38,14 @@ func (l *lastAnswer) set(at, seconds int64, folded Count) {
 		l.missedAt, l.missedSeconds = at, seconds
 		return
 	}
-	l.version.Add(1)
+	l.change()
 	l.at.Store(at)
 	l.seconds.Store(seconds)
 	l.lower.Store(folded.Lower)
 	l.estimate.Store(folded.Estimate)
 	l.upper.Store(folded.Upper)
-	l.version.Add(1)
+	l.of.Store(l.version.Load())
 }
 
-// change and changed enclose every change of the window.
-func (l *lastAnswer) change() {
-	l.version.Add(1)
-	l.seconds.Store(0)
-}
-
-func (l *lastAnswer) changed() { l.version.Add(1) }
+// change comes before every change of the window.
+func (l *lastAnswer) change() { l.version.Add(1) }

@@ -121,7 +121,6 @@ func (c *Counter) fold(s *live.Stripes, mine *live.Cell, second int64, n uint64)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last.change()
-	defer c.last.changed()
 	outcome := s.Fold(mine, &c.window, second, n, c.window.Settle)
 	if outcome == TooLate && c.quarantineWindow(s) { // the clock has run back
 		outcome = s.Fold(s.Mine(), &c.window, second, n, c.window.Settle)
@@ -174,7 +173,6 @@ func (c *Counter) settle(second int64, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last.change()
-	defer c.last.changed()
 	if newest, _ := s.Newest(&c.window); second > newest {
 		if limit := c.limit(); second > limit {
 			none := c.emptyWindow()
@@ -191,7 +189,6 @@ func (c *Counter) keep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last.change()
-	defer c.last.changed()
 	if newest, _ := s.Newest(&c.window); newest > c.limit()+clock.Near {
 		c.quarantineWindow(s)
 	}
@@ -254,7 +251,10 @@ func (c *Counter) count(at, seconds int64) Count {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	folded := c.window.Count(at, seconds).Plus(c.quarantine.Count(AllKeys, at, seconds))
+	folded := c.window.Count(at, seconds)
+	if !c.quarantine.Empty() {
+		folded = folded.Plus(c.quarantine.Count(AllKeys, at, seconds))
+	}
 	if c.clock == nil {
 		folded = c.known(s, folded, at, seconds)
 	}
@@ -290,7 +290,6 @@ func (c *Counter) merge(w *window.Window) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last.change()
-	defer c.last.changed()
 	limit := c.limit()
 	if newest, _ := w.Newest(); newest > limit {
 		one := w.Clone()

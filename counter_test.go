@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ func TestCounterConcurrent(t *testing.T) {
 		for g := range int64(8) {
 			wg.Go(func() {
 				r := rand.New(rand.NewPCG(uint64(g), 0))
-				for i := range int64(20_000) {
+				for i := range int64(5000) {
 					at, n := 1_000_000+i/500-g*r.Int64N(2), 1+r.Uint64N(2)
 					if outcome, err := c.HitAt(unix(at), n); err != nil || outcome == TooLate {
 						t.Errorf("HitAt: %d, %v", outcome, err)
@@ -104,6 +105,38 @@ func TestCounterReadsItsWrites(t *testing.T) {
 		got, _ := c.CountAt(unix(at), time.Duration(seconds)*time.Second)
 		checkBounds(t, "CountAt", got, v.count(at, seconds), true)
 	}
+}
+
+// Reads while the second changes see all hits that had returned, and none twice: also where
+// they find the answer of the read before.
+func TestCounterReadsWhileSecondsChange(t *testing.T) {
+	t.Parallel()
+	var c Counter
+	var begun, done atomic.Uint64
+	c.HitAt(unix(1000), 1)
+	begun.Store(1)
+	done.Store(1)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range int64(5000) {
+			begun.Add(1)
+			c.HitAt(unix(1000+i/3), 1)
+			done.Add(1)
+		}
+	})
+	for range 2 {
+		wg.Go(func() {
+			for done.Load() < 5001 {
+				least := done.Load()
+				got, _ := c.CountAt(unix(10_000), 10_000*time.Second) // the same window again and again
+				if most := begun.Load(); got.Lower < least || got.Lower > most {
+					t.Errorf("%d hits, want %d to %d", got.Lower, least, most)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestCounterFractions(t *testing.T) {

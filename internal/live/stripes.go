@@ -73,9 +73,10 @@ func (s *Stripes) Fold(mine *Cell, w *window.Window, second int64, n uint64, set
 	}
 	late := seen && second < newest
 	if second > newest { // once a second, for keys that are hit now
-		s.FoldAll(Idle, settle)
+		s.foldAllBut(mine, Idle, settle)
 	}
 	if n > MaxHits {
+		Settle(mine.Word.Swap(Idle), settle)
 		settle(second, n)
 	} else {
 		Settle(mine.Word.Swap(Pack(second, late, n)), settle)
@@ -86,10 +87,19 @@ func (s *Stripes) Fold(mine *Cell, w *window.Window, second int64, n uint64, set
 	return window.Counted
 }
 
-// FoldAll settles the hits of all cells and leaves the word in their place.
+// FoldAll settles the hits of all cells and leaves the word, Idle or Dead, in their place. The
+// caller holds the lock that guards the window.
 func (s *Stripes) FoldAll(leave uint64, settle func(second int64, n uint64)) {
+	s.foldAllBut(nil, leave, settle)
+}
+
+// foldAllBut is FoldAll of all cells but one. A swap costs several loads, and most cells have
+// nothing.
+func (s *Stripes) foldAllBut(mine *Cell, leave uint64, settle func(second int64, n uint64)) {
 	for i := range s.cells {
-		Settle(s.cells[i].Word.Swap(leave), settle)
+		if c := &s.cells[i].Cell; c != mine && c.Word.Load() != leave {
+			Settle(c.Word.Swap(leave), settle)
+		}
 	}
 }
 
