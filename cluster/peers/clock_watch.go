@@ -61,6 +61,7 @@ func (c *Clocks) Compare(ctx context.Context, wanted int) {
 
 // Run compares clocks until ctx is done.
 func (c *Clocks) Run(ctx context.Context) {
+	c.runs.Store(true)
 	tick := time.NewTicker(clockLook)
 	defer tick.Stop()
 	compared := time.Now()
@@ -99,7 +100,7 @@ func (c *Clocks) Sound() bool {
 	return c.is.Apart <= clocksSound
 }
 
-// Alarms tell that clocks must be set.
+// Alarms tell that clocks must be set, or that another node has this one's name.
 func (c *Clocks) Alarms() (alarms []replica.Alarm) {
 	c.mu.Lock()
 	apart := c.is.Apart
@@ -115,5 +116,5 @@ func (c *Clocks) Alarms() (alarms []replica.Alarm) {
 	case correction > 0:
 		alarms = append(alarms, replica.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v behind those of most other nodes: it counts by theirs: set it right (NTP)", by(correction))})
 	}
-	return alarms
+	return append(alarms, c.namesakeAlarm()...)
 }

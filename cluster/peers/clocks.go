@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,8 +16,8 @@ import (
 	"github.com/weir-counter/weir/journal/replica"
 )
 
-// clockSubject takes a request without content; every node answers it: 8 bytes
-// origin, 8 bytes Unix ns, both little endian, and its name.
+// clockSubject takes a request with the 8 bytes of the asker's origin, little endian, and its name, or
+// without content of a node that starts; every node answers it: 8 bytes origin, 8 bytes Unix ns, both little endian, and its name.
 const clockSubject = "weir.clock"
 
 // clockTime is how long Ask waits for nodes that do not answer.
@@ -33,14 +34,20 @@ type Clocks struct {
 
 	Origins func() []replica.OriginStatus // the nodes that are known
 
-	mu     sync.Mutex
-	is     replica.ClockVerdict // of the last exchange
-	warned bool
+	runs atomic.Bool // Run was called: the start was not refused
+
+	mu       sync.Mutex
+	is       replica.ClockVerdict // of the last exchange
+	warned   bool
+	namesake namesake
 }
 
 // Serve answers other nodes, until the connection closes.
 func (c *Clocks) Serve() error {
 	_, err := c.Conn.Subscribe(clockSubject, func(msg *nats.Msg) {
+		if len(msg.Data) >= 8 {
+			c.heard(binary.LittleEndian.Uint64(msg.Data), string(msg.Data[8:]))
+		}
 		answer := binary.LittleEndian.AppendUint64(nil, c.Origin)
 		answer = binary.LittleEndian.AppendUint64(answer, uint64(c.Clock.UncorrectedWall().UnixNano()))
 		if err := msg.Respond(append(answer, c.Node...)); err != nil {
@@ -65,7 +72,11 @@ func (c *Clocks) Ask(ctx context.Context, wanted int) (clocks []replica.Clock, e
 	}
 	defer func() { err = errors.Join(err, answers.Unsubscribe()) }()
 	sent, ours := time.Now(), c.Clock.UncorrectedWall()
-	if err := c.Conn.PublishRequest(clockSubject, inbox, nil); err != nil {
+	var asker []byte
+	if c.runs.Load() {
+		asker = append(binary.LittleEndian.AppendUint64(nil, c.Origin), c.Node...)
+	}
+	if err := c.Conn.PublishRequest(clockSubject, inbox, asker); err != nil {
 		return nil, fmt.Errorf("journal: clocks: %w", err)
 	}
 	for len(clocks) < wanted {

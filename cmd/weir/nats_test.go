@@ -42,8 +42,20 @@ func TestNodesMeetInNATS(t *testing.T) {
 		}
 	}
 	third := launch(t, t.TempDir(), "--nats", url, "--node", "n1")
-	if log := <-third.log; third.Wait() == nil || !strings.Contains(log, "another node that runs is called n1") {
-		t.Errorf("a second n1 was not refused:\n%s", log)
+	if third.addr = <-third.serving; third.addr == "" {
+		if log := <-third.log; third.Wait() == nil || !strings.Contains(log, "another node that runs is called n1") {
+			t.Errorf("a second n1 was not refused:\n%s", log)
+		}
+	} else { // n1 was silent for so long that it was late
+		for _, p := range []*process{nodes[0], third} {
+			jointest.Eventually(t, "an alarm says that there are two of that name", func() bool {
+				r, ok := p.ready()
+				return ok && r.alarm("node_name_twice", "origin")
+			})
+		}
+		if _, err := third.end(t, syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
 	}
 	if _, err := nodes[1].end(t, syscall.SIGKILL); err == nil {
 		t.Fatal("the process ended well in spite of SIGKILL")
