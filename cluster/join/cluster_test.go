@@ -2,7 +2,6 @@ package join_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -36,21 +35,26 @@ func publish(t testing.TB, node *join.Node, data string) {
 	})
 }
 
+// streamOf asks until it is answered: servers that meet again may lose a question.
+func streamOf(t testing.TB, node *join.Node) (stream jetstream.Stream) {
+	t.Helper()
+	jointest.Eventually(t, "the stream is found", func() bool {
+		var err error
+		stream, err = node.JetStream().Stream(t.Context(), "S")
+		return err == nil
+	})
+	return stream
+}
+
 // contents are the messages that a node's client reads, without repeats: a
 // publish that timed out may be there anyway.
 func contents(t testing.TB, node *join.Node) map[string]bool {
 	t.Helper()
-	stream, err := node.JetStream().Stream(t.Context(), "S")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := streamOf(t, node)
 	got := map[string]bool{}
 	for seq := uint64(1); seq <= stream.CachedInfo().State.LastSeq; seq++ {
 		jointest.Eventually(t, fmt.Sprint("message ", seq, " is read"), func() bool { // a replica that answers may be behind
 			msg, err := stream.GetMsg(t.Context(), seq)
-			if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-				t.Fatal(err)
-			}
 			if err == nil {
 				got[string(msg.Data)] = true
 			}

@@ -28,12 +28,9 @@ func sizes(t *testing.T, c *jointest.Cluster, want int) {
 func keepers(t *testing.T, c *jointest.Cluster, node int) (names []string) {
 	t.Helper()
 	jointest.Eventually(t, "three current replicas", func() bool { return current(t, c.Nodes[node]) == 3 })
-	stream, err := c.Nodes[node].JetStream().Stream(t.Context(), "S")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names = []string{stream.CachedInfo().Cluster.Leader}
-	for _, r := range stream.CachedInfo().Cluster.Replicas {
+	kept := streamOf(t, c.Nodes[node]).CachedInfo().Cluster
+	names = []string{kept.Leader}
+	for _, r := range kept.Replicas {
 		names = append(names, r.Name)
 	}
 	slices.Sort(names)
