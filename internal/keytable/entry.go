@@ -21,7 +21,7 @@ func (e *Entry[T]) Key() string { return unsafe.String(&e.short[0], int(e.length
 // longer is an entry with room for more bytes of its key.
 type longer[T, Room any] struct {
 	Entry[T]
-	room Room
+	_ Room
 }
 
 // New returns an entry of a key of at most 512 bytes, with the zero value.
