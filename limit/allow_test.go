@@ -147,7 +147,7 @@ func TestExtremeTimes(t *testing.T) {
 
 // A key costs 64 bytes for bursts up to 4, a burst of 1 nothing beyond the State.
 func TestSize(t *testing.T) {
-	for burst, want := range map[uint64]int{1: 0, 2: 8, 3: 16, 4: 24, 10: 72, 16: 120, 17: 136, MaxBurst: 136} {
+	for burst, want := range map[uint64]int{1: 0, 2: 8, 3: 16, 4: 24, 10: 72, 16: 120, 17: 24, MaxBurst: 24} {
 		p := plan(t, Limit{N: 1_000_000, Per: time.Second, Burst: burst})
 		var s State
 		for range min(burst, ringMost) {
@@ -157,11 +157,43 @@ func TestSize(t *testing.T) {
 			t.Errorf("burst of %d: %d bytes, want %d", burst, got, want)
 		}
 	}
+	p := plan(t, Limit{N: 1000, Per: time.Second})
+	var s State
+	for step := range int64(100) {
+		if p.Allow(&s, epoch+step*p.width, 1); s.Size() > 136 {
+			t.Errorf("%d bytes after %d sub-slots", s.Size(), step+1)
+		}
+	}
+	if s.Size() != 136 {
+		t.Errorf("%d bytes with all sub-slots in use, want 136", s.Size())
+	}
 	for _, algorithm := range []Algorithm{Fixed, GCRA} {
 		p := plan(t, Limit{N: 100, Per: time.Second, Algorithm: algorithm})
 		var s State
 		if p.Allow(&s, epoch, 1); s.Size() != 0 {
 			t.Errorf("%v: %d bytes", algorithm, s.Size())
+		}
+	}
+}
+
+// Who only asks changes no size: nobody accounts for it.
+func TestAskingTakesNoMemory(t *testing.T) {
+	for _, l := range benchmarked {
+		p := plan(t, l)
+		var s State
+		now := epoch
+		for step := range int64(60) {
+			p.Allow(&s, now, 1)
+			size := s.Size()
+			for range step%19 + 1 {
+				now += p.interval / 17
+				p.Peek(&s, now, 1)
+				p.AppendState(nil, &s)
+				p.AppendKnown(nil, &s, now)
+				if s.Size() != size {
+					t.Fatalf("%+v: %d bytes, then %d", l, size, s.Size())
+				}
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"slices"
 )
 
 // The bytes of a state, all numbers as unsigned varints:
@@ -175,17 +176,14 @@ func (s *State) ringDecode(p *Plan, d *decoder) {
 
 func (s *State) slotsAppend(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(s.at))
+	cells := s.slotsOpen()
 	var which uint64
-	if s.used > 0 {
-		for back := range min(s.at, subSlots) + 1 {
-			if *s.slotsCell(s.at - back) > 0 {
-				which |= 1 << back
-			}
-		}
+	for _, cell := range cells {
+		which |= 1 << (s.at - s.slotOf(cell))
 	}
 	b = binary.AppendUvarint(b, which)
-	for ; which > 0; which &= which - 1 {
-		b = binary.AppendUvarint(b, uint64(*s.slotsCell(s.at - int64(bits.TrailingZeros64(which)))))
+	for _, cell := range slices.Backward(cells) {
+		b = binary.AppendUvarint(b, uint64(cell>>slotBits))
 	}
 	return b
 }
@@ -193,13 +191,11 @@ func (s *State) slotsAppend(b []byte) []byte {
 func (s *State) slotsDecode(p *Plan, d *decoder) {
 	s.at = int64(d.number(uint64(maxTime / p.width)))
 	which := d.number(1<<(min(s.at, subSlots)+1) - 1)
-	if which == 0 {
-		return
-	}
-	s.cells = make([]int64, subSlots+1)
+	s.slotsGrow(bits.OnesCount64(which))
 	for ; which > 0; which &= which - 1 {
 		n := d.count()
-		*s.slotsCell(s.at - int64(bits.TrailingZeros64(which))) = int64(n)
+		s.cells = append(s.cells, slotCell(s.at-int64(bits.TrailingZeros64(which)), n))
 		s.used += n
 	}
+	slices.Reverse(s.cells)
 }

@@ -56,8 +56,8 @@ func (p *Plan) formHistory(s *State, now int64, list []admissions) []admissions 
 		}
 	case slots:
 		s.slotsAdvance(p, now)
-		for slot := max(0, s.at-subSlots); s.used > 0 && slot <= s.at; slot++ {
-			add((slot+1)*p.width-1, uint64(*s.slotsCell(slot)))
+		for _, cell := range s.slotsOpen() {
+			add((s.slotOf(cell)+1)*p.width-1, uint64(cell>>slotBits))
 		}
 	case fixed:
 		s.fixedAdvance(p, now)

@@ -77,7 +77,7 @@ func (s *State) pastReach() reach {
 // it had, behind all cells that the plan's form may need.
 func (s *State) pastBegin(p *Plan, r reach, list []admissions) {
 	own := p.ownCells()
-	if p.form == slots && len(s.cells) == 0 && s.used > 0 {
+	if p.form == slots {
 		s.slotsOpen()
 	}
 	cells := make([]int64, own+pastCells)
@@ -112,11 +112,20 @@ func (s *State) pastLapse(p *Plan, now int64) {
 	switch r := have.lapsed(now, p.interval); {
 	case r == have:
 	case r.interval == 0:
-		s.cells = append([]int64(nil), s.cells[:p.ownCells()]...)
+		s.pastForget(p)
 	default:
 		var room [subSlots + 1]admissions
 		s.pastBegin(p, r, s.pastList(room[:0]))
 	}
+}
+
+// pastForget forgets the past; there must be one.
+func (s *State) pastForget(p *Plan) {
+	own := s.cells[:p.ownCells()]
+	if p.form == slots {
+		own = s.slotsCells()
+	}
+	s.cells = append([]int64(nil), own...)
 }
 
 // pastAdd remembers n admissions; there must be a past.

@@ -117,23 +117,22 @@ func (s *State) slotsRefund(p *Plan, now, first, last int64, n uint64) (given ui
 	if s.used == 0 || now-first >= p.interval {
 		return 0
 	}
-	all := n
-	give := func(slot int64) {
-		cell := s.slotsCell(slot)
-		some := min(n, uint64(*cell))
-		*cell -= int64(some)
-		s.used -= some
-		n -= some
+	cells := s.slotsOpen()
+	list := make([]admissions, 0, subSlots+1)
+	for _, cell := range cells {
+		list = append(list, admissions{s.slotOf(cell), uint64(cell >> slotBits)})
 	}
-	oldest := max(0, s.at-subSlots)
-	from := max(min(first/p.width, s.at+1), oldest)
-	for slot := from; slot <= min(last/p.width, s.at); slot++ {
-		give(slot)
+	given = giveBack(list, first/p.width, last/p.width, n)
+	s.used -= given
+	kept := 0
+	for _, a := range list {
+		if a.n > 0 {
+			cells[kept] = slotCell(a.at, a.n)
+			kept++
+		}
 	}
-	for slot := from - 1; slot >= oldest; slot-- {
-		give(slot)
-	}
-	return all - n
+	s.cells = cells[:kept]
+	return given
 }
 
 func (s *State) fixedRefund(p *Plan, now, first int64, n uint64) (given uint64) {

@@ -20,7 +20,7 @@ func (p *Plan) Shift(s *State, by int64) {
 			past[i].at = clampShift(past[i].at, by)
 		}
 		matters.used = clampShift(matters.used, by)
-		s.cells = append([]int64(nil), s.cells[:p.ownCells()]...)
+		s.pastForget(p)
 	}
 	switch p.form {
 	case ring:
@@ -47,20 +47,21 @@ func (p *Plan) Shift(s *State, by int64) {
 	}
 }
 
-// slotsShift renumbers the sub-slots.
+// slotsShift renumbers the sub-slots. What would be before the epoch is as of it.
 func (s *State) slotsShift(by int64) {
 	by = max(by, -s.at)
-	if len(s.cells) >= subSlots+1 {
-		var moved [subSlots + 1]int64
-		for back := range min(s.at, subSlots) + 1 {
-			to := s.at + by - back
-			if to < 0 { // before the epoch: as of it
-				to = 0
-			}
-			moved[to%(subSlots+1)] += *s.slotsCell(s.at - back)
+	cells := s.slotsOpen()
+	kept := 0
+	for _, cell := range cells {
+		moved := slotCell(max(s.slotOf(cell)+by, 0), uint64(cell>>slotBits))
+		if kept > 0 && (cells[kept-1]^moved)&(1<<slotBits-1) == 0 {
+			cells[kept-1] += moved &^ (1<<slotBits - 1)
+			continue
 		}
-		copy(s.cells, moved[:])
+		cells[kept] = moved
+		kept++
 	}
+	s.cells = cells[:kept]
 	s.at += by
 }
 

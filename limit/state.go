@@ -15,7 +15,7 @@ type State struct {
 
 // Size is the memory of s beyond the struct's 40 bytes, in bytes: 0 for Fixed, GCRA
 // and a Window with a burst of 1, up to 8 for each further one of a burst up to 16,
-// 136 beyond that. A state that knows more than these can hold has 296 more, those for
+// 24 to 136 beyond that, by how many sub-slots count. A state that knows more than these can hold has 296 more, those for
 // its form at once: see Adopt.
 func (s *State) Size() int { return 8 * cap(s.cells) }
 
