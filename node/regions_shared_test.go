@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -121,6 +122,8 @@ func TestLimitSharedByRegionsOfNodes(t *testing.T) {
 	addrs := jointest.Addrs(t, 4)
 	nodes, asks := make([]*node.Node, 4), make([]*client.Client, 4)
 	var starting sync.WaitGroup
+	ctx, failed := context.WithTimeout(t.Context(), jointest.Patience)
+	defer failed() // nodes of a cluster wait for each other
 	for i := range nodes { // the first three are us, the last is eu
 		cfg := node.Config{Logger: jointest.Logger(t, slog.LevelWarn)}
 		cfg.HTTP.Addr, cfg.Policies.Set = addrs[i], set
@@ -138,8 +141,9 @@ func TestLimitSharedByRegionsOfNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		starting.Go(func() {
-			if nodes[i], err = node.Start(t.Context(), cfg); err != nil {
-				t.Error(err)
+			if nodes[i], err = node.Start(ctx, cfg); err != nil {
+				t.Errorf("node %d does not start: %v", i, err)
+				failed()
 			}
 		})
 	}
