@@ -123,7 +123,7 @@ func TestLimitSharedByRegionsOfNodes(t *testing.T) {
 	nodes, asks := make([]*node.Node, 4), make([]*client.Client, 4)
 	var starting sync.WaitGroup
 	ctx, failed := context.WithTimeout(t.Context(), jointest.Patience)
-	defer failed() // nodes of a cluster wait for each other
+	defer failed()         // nodes of a cluster wait for each other
 	for i := range nodes { // the first three are us, the last is eu
 		cfg := node.Config{Logger: jointest.Logger(t, slog.LevelWarn)}
 		cfg.HTTP.Addr, cfg.Policies.Set = addrs[i], set
