@@ -29,7 +29,7 @@ func BenchmarkHits(b *testing.B) {
 	}
 	for _, journaled := range []bool{false, true} {
 		b.Run(fmt.Sprint("journal=", journaled), func(b *testing.B) {
-			e, err := weir.New(weir.Config{Memory: 8 << 30, Gather: journaled})
+			e, err := weir.New(weir.Config{Memory: 2 << 30, Gather: journaled})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -25,6 +25,9 @@ type sizeFigures struct {
 	cutShare    float64 // of one core: to cut and encode, of each node
 	followShare float64 // of one core: to follow, of each node
 	cutEach     float64 // ns per own entry
+	hitEach     float64 // ns per hit: to count it on its node
+	cutHit      float64 // ns per hit: to cut and encode it, on its node
+	followHit   float64 // ns per hit: to follow it, on all nodes together
 	followEach  float64 // ns per entry of the journal
 	passEach    float64 // ns per entry of the journal, by who holds nothing
 	idleShare   float64 // of one core: both, of a node at rest
@@ -44,7 +47,7 @@ func measureSize(t testing.TB, load sizeLoad) sizeFigures {
 	w.everyKey()
 	w.busy(time.Second)
 	f := sizeFigures{load: load}
-	var cutShare, followShare, cutEach, followEach, passEach, idleShare []float64
+	var cutShare, followShare, cutEach, followEach, passEach, idleShare, hitEach, cutHit, followHit []float64
 	w.written = sizeJournal{}
 	for range sizeRounds {
 		w.forgetWork()
@@ -52,6 +55,9 @@ func measureSize(t testing.TB, load sizeLoad) sizeFigures {
 		for _, n := range w.following() {
 			cutShare, cutEach = append(cutShare, n.cutting.cpu.Seconds()), append(cutEach, n.cutting.each())
 			followShare, followEach = append(followShare, n.following.cpu.Seconds()), append(followEach, n.following.each())
+			hitEach = append(hitEach, n.hitting.each())
+			cutHit = append(cutHit, float64(n.cutting.cpu)/float64(load.hits))
+			followHit = append(followHit, float64(n.following.cpu)/float64(load.hits)) // of a node's hits, which as many nodes follow as take as many
 		}
 		passEach = append(passEach, w.bystander.following.each())
 	}
@@ -66,6 +72,7 @@ func measureSize(t testing.TB, load sizeLoad) sizeFigures {
 	f.idle = w.written.over(sizeRounds)
 	f.cutShare, f.followShare, f.idleShare = median(cutShare), median(followShare), median(idleShare)
 	f.cutEach, f.followEach, f.passEach = median(cutEach), median(followEach), median(passEach)
+	f.hitEach, f.cutHit, f.followHit = median(hitEach), median(cutHit), median(followHit)
 	for _, n := range w.following() {
 		stats := n.e.Stats()
 		f.held, f.bytes = f.held+stats.Keys, f.bytes+stats.Bytes
@@ -85,7 +92,7 @@ func (w *sizeWorld) following() (list []*sizeNode) {
 
 func (w *sizeWorld) forgetWork() {
 	for _, n := range append(slices.Clone(w.nodes), w.bystander) {
-		n.cutting, n.following = work{}, work{}
+		n.hitting, n.cutting, n.following = work{}, work{}, work{}
 	}
 }
 

@@ -38,6 +38,16 @@ func reportNodes(out io.Writer, all []sizeFigures) {
 	fmt.Fprintln(out)
 }
 
+// reportHits writes what a hit costs all nodes together, which is how the cluster grows.
+func reportHits(out io.Writer, all []sizeFigures) {
+	fmt.Fprint(out, "A hit: ns of processor time on all nodes together, medians of seconds; without HTTP and NATS.\n\n")
+	fmt.Fprint(out, "| nodes | flush interval | holders | counted on its node | cut and encoded there | followed by all | sum |\n", "| --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, f := range all {
+		fmt.Fprintf(out, "| %d | %v | %s | %.0f | %.0f | %.0f | %.0f |\n", f.load.nodes, f.load.flushEvery, f.load.holders(), f.hitEach, f.cutHit, f.followHit, f.hitEach+f.cutHit+f.followHit)
+	}
+	fmt.Fprintln(out)
+}
+
 // reportOnce writes what depends on the number of nodes alone.
 func reportOnce(t testing.TB, out io.Writer, all []sizeFigures) {
 	fmt.Fprint(out, "One node, by the number of them: bytes in memory, and processor time.\n\n")

@@ -49,6 +49,7 @@ func TestClusterSize(t *testing.T) {
 	fmt.Fprintf(report, "%d active keys, %d hits a second on each node, 256 partitions.\n\n", *sizeKeys, *sizeHits)
 	reportJournal(report, all)
 	reportNodes(report, all)
+	reportHits(report, all)
 	reportOnce(t, report, all)
 	reportStream(t, report, *sizeServers, *sizeStream)
 	if *sizeOut == "" {

@@ -35,6 +35,7 @@ type sizeNode struct {
 	follows bool
 	took    uint64 // hits
 
+	hitting   work // counts its own hits
 	cutting   work // cuts and encodes
 	following work // follows, from the last message to the newest
 }
@@ -58,6 +59,7 @@ type sizeWorld struct {
 	clock  atomic.Int64 // Unix ns; engines read it in goroutines of their own
 	random *rand.Rand
 	keys   []string
+	picked []string // of one step of one node
 	zipf   *rand.Zipf
 
 	nodes     []*sizeNode
@@ -144,9 +146,15 @@ func (w *sizeWorld) busy(during time.Duration) {
 	for ; during > 0; during -= w.load.flushEvery {
 		for step := sizeStep; ; step += sizeStep {
 			for _, n := range w.nodes {
+				w.picked = w.picked[:0]
 				for range w.load.hits * int(sizeStep/time.Millisecond) / 1000 {
-					w.hit(n, w.pick())
+					w.picked = append(w.picked, w.pick())
 				}
+				began := processorTime(w.t)
+				for _, key := range w.picked {
+					w.hit(n, key)
+				}
+				n.hitting.add(len(w.picked), processorTime(w.t)-began)
 			}
 			w.clock.Add(int64(sizeStep))
 			if step == w.load.flushEvery {

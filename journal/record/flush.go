@@ -307,11 +307,14 @@ func appendReceipts(b []byte, receipts [][]byte) []byte {
 }
 
 // sum is the checksum of a batch's bytes within this life.
-func (l Incarnation) sum(b []byte) uint32 {
+func (l Incarnation) sum(b []byte) uint32 { return wire.AddSum(l.seed(), b) }
+
+// seed is the checksum of the life alone.
+func (l Incarnation) seed() uint32 {
 	var id [16]byte
 	binary.LittleEndian.PutUint64(id[:], l.Origin)
 	binary.LittleEndian.PutUint64(id[8:], l.Epoch)
-	return wire.AddSum(wire.Sum(id[:]), b)
+	return wire.Sum(id[:])
 }
 
 // Flags of a part.

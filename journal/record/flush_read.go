@@ -46,8 +46,10 @@ func DecodePart(data []byte) (Part, error) {
 	}
 	p := r.head()
 	p.Restored = p.Restored || version == restoredVersion
-	for range r.Count() {
-		b := r.batch(p.Incarnation, kindBits(version))
+	n, life := r.Count(), p.Incarnation.seed()
+	p.Batches = slices.Grow(p.Batches, min(n, r.Len()/minBatchBytes))
+	for range n {
+		b := r.batch(life, kindBits(version))
 		if !r.Failed() && b.Kind >= kinds {
 			return Part{}, fmt.Errorf("a batch of kind %d: this build knows kinds 0 to %d; run the version of Weir that wrote it, or a newer one", b.Kind, kinds-1)
 		}
@@ -98,7 +100,11 @@ func (r *reader) receipts() (list [][]byte) {
 	return list
 }
 
-func (r *reader) batch(l Incarnation, bits uint) Batch {
+// minBatchBytes is what a batch takes at least.
+const minBatchBytes = 8
+
+// batch reads one; life is the seed of its checksum.
+func (r *reader) batch(life uint32, bits uint) Batch {
 	start := r.Rest()
 	head := r.Uvarint()
 	partition := head >> bits
@@ -107,7 +113,7 @@ func (r *reader) batch(l Incarnation, bits uint) Batch {
 	if r.Failed() {
 		return b
 	}
-	sum := l.sum(start[:len(start)-r.Len()])
+	sum := wire.AddSum(life, start[:len(start)-r.Len()])
 	if r.Uint32() != sum || partition >= MaxPartitions || b.Kind < kinds && !b.check() {
 		r.Fail()
 	}

@@ -26,6 +26,8 @@ type Auditor struct {
 
 	Findings                     []record.Finding
 	flushes, repeats, unfinished uint64
+
+	flush group // that is being counted: kept for its room
 }
 
 // NewAuditor returns one for the journal of one origin, Alone, from its first message on.

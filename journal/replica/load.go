@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/parallel"
@@ -109,16 +110,16 @@ func (a *Auditor) Apply(to Sink, sequence uint64, data []byte) error {
 
 // applyParts counts a flush that is complete.
 func (a *Auditor) applyParts(to Sink, parts []record.Part) error {
-	var g group
-	g.add(a, to, parts)
-	return g.count(a, to)
+	a.flush.add(a, to, parts)
+	return a.flush.count(a, to)
 }
 
 // group is flushes that are audited, and counted together: partition by partition, so that the keys of one stay in the
 // processor's cache from one flush to the next.
 type group struct {
-	batches  [][]newBatch // of each partition, in order
-	of       map[int]int  // by partition: its place in batches
+	batches  []newBatch // in the order in which they came
+	first    []int      // of each partition that has any: its first batch
+	last     []int      // by partition: its last batch, and one more; 0: it has none
 	receipts []received
 	bytes    int // of messages, and of what is kept of them
 }
@@ -126,7 +127,8 @@ type group struct {
 // newBatch is one that was not counted before.
 type newBatch struct {
 	record.Batch
-	own bool // of this life of the process
+	own  bool // of this life of the process
+	next int  // batch of the same partition; 0: there is none
 }
 
 // received are receipts of one flush of another life.
@@ -140,23 +142,25 @@ const batchBytes = 160
 
 // add audits a flush that is complete, and takes what is new.
 func (g *group) add(a *Auditor, to Sink, parts []record.Part) {
-	if g.of == nil {
-		g.of = map[int]int{}
+	if g.last == nil {
+		g.last = make([]int, a.Partitions)
 	}
 	for _, p := range parts {
 		own := p.Incarnation == a.self
+		g.batches = slices.Grow(g.batches, len(p.Batches))
 		for _, b := range p.Batches {
 			if !to.Wants(b.Partition) || !a.batch(p.Incarnation, b) {
 				continue
 			}
 			b.CutAt, b.Message = p.At, a.Stream
-			at, ok := g.of[b.Partition]
-			if !ok {
-				at = len(g.batches)
-				g.of[b.Partition] = at
-				g.batches = append(g.batches, nil)
+			at := len(g.batches)
+			if last := g.last[b.Partition]; last > 0 {
+				g.batches[last-1].next = at
+			} else {
+				g.first = append(g.first, at)
 			}
-			g.batches[at] = append(g.batches[at], newBatch{b, own})
+			g.last[b.Partition] = at + 1
+			g.batches = append(g.batches, newBatch{Batch: b, own: own})
 			g.bytes += len(b.Entries) + batchBytes
 		}
 		if !own && len(p.Receipts) > 0 {
@@ -167,12 +171,11 @@ func (g *group) add(a *Auditor, to Sink, parts []record.Part) {
 
 // count counts what was taken: partitions side by side, the batches of each in order. The group is empty then.
 func (g *group) count(a *Auditor, to Sink) error {
+	defer g.empty()
 	deciding := a.self != (record.Incarnation{}) // else nobody decides on limits yet
-	batches, receipts := g.batches, g.receipts
-	*g = group{}
-	if err := parallel.Do(len(batches), func(i int) error {
-		for _, b := range batches[i] {
-			if err := to.Count(b.Batch, b.own, deciding); err != nil {
+	if err := parallel.Do(len(g.first), func(i int) error {
+		for at, more := g.first[i], true; more; at, more = g.batches[at].next, g.batches[at].next > 0 {
+			if err := to.Count(g.batches[at].Batch, g.batches[at].own, deciding); err != nil {
 				return err
 			}
 		}
@@ -180,10 +183,24 @@ func (g *group) count(a *Auditor, to Sink) error {
 	}); err != nil {
 		return err
 	}
-	for _, r := range receipts {
+	for _, r := range g.receipts {
 		if err := to.Receipts(r.list, r.message, deciding); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// empty makes the group as it was, but for room for as many batches as an ordinary flush has.
+func (g *group) empty() {
+	if cap(g.batches) > 2*len(g.last) {
+		*g = group{}
+		return
+	}
+	for _, at := range g.first {
+		g.last[g.batches[at].Partition] = 0
+	}
+	clear(g.batches) // of messages
+	clear(g.receipts)
+	g.batches, g.first, g.receipts, g.bytes = g.batches[:0], g.first[:0], g.receipts[:0], 0
 }
