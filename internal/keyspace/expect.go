@@ -15,7 +15,7 @@ const expectBlock = 64
 const expectFrom = 1 << 14
 
 // Expect brings what Hit of these keys will read into the processor's cache. A key that was not
-// hit a moment ago is three cache misses, one after the other: so it touches the
+// hit a moment ago is two cache misses, three if it is long, one after the other: so it touches the
 // buckets of a block of keys, then their entries, and the processor waits for many of them at
 // once.
 func (k *Keyspace) Expect(keys []string) {
