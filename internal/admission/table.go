@@ -20,7 +20,7 @@ func (s *share) find(hash uint64, name *Name, key string) *entry {
 	return e
 }
 
-// insert makes a state whose ID is not in the table. The caller holds s.mu.
+// insertState makes a state whose ID is not in the table. The caller holds s.mu.
 func (ls *Table) insertState(s *share, hash uint64, plan *Plan, key string) *entry {
 	t := s.table.Load()
 	if t.Full() {
