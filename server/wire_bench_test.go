@@ -15,7 +15,7 @@ import (
 )
 
 // BenchmarkAllowWire is one decision over one loopback connection, beside a handler that
-// only reads the body. Its time, and the processor's, hold the client's writing too.
+// only reads the body, and one that also answers as much, with the same deadlines. Its time, and the processor's, hold the client's writing too.
 func BenchmarkAllowWire(b *testing.B) {
 	benchmarkWire(b, "/v1/allow", `{"key":"user:42","limit":{"n":1000,"per":"1s"}}`)
 }
@@ -38,6 +38,18 @@ func benchmarkWire(b *testing.B, path, body string) {
 		if err := <-done; err != nil {
 			b.Fatal(err)
 		}
+	})
+	b.Run("server=answers", func(b *testing.B) {
+		hs := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"counted":1,"late":0,"too_late":0,"rejected_lines":0,"rejected":[]}`)
+		}))
+		cfg := Config{}.WithDefaults()
+		hs.Config.ReadHeaderTimeout, hs.Config.ReadTimeout, hs.Config.WriteTimeout, hs.Config.IdleTimeout = cfg.ReadHeaderTimeout, cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout
+		hs.Start()
+		defer hs.Close()
+		askAgain(b, hs.Listener.Addr().String(), request)
 	})
 	b.Run("server=empty", func(b *testing.B) {
 		hs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

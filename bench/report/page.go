@@ -123,8 +123,8 @@ pay with the error above.
 {{.TenMillion}}
 ## Hits over HTTP
 
-Processor time of the server per hit, for ` + "`POST /v1/hits`" + ` in text batches of 1000 on two keep-alive connections; a million keys
-after Zipf's law.
+Processor time of the server per hit, for ` + "`POST /v1/hits`" + ` in text batches of 1000 on two keep-alive connections, a million keys
+after Zipf's law; and in requests of one hit as JSON, 100,000 keys.
 
 {{.HTTP}}
 ## A request of one of a million keys, under a limit each

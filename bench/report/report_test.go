@@ -95,7 +95,7 @@ func TestPage(t *testing.T) {
 		"memory of a key, weir-gcra, 10/s, to go-limiter | 0.80 | ≤ 1.00 | reached |",
 		"server CPU per decision, named, to an empty handler | 2.00 | ≤ 1.50 | **not reached** |",
 		"| **weir**, gcra | — | 100 | — | — |",
-		"7 of 33 reached, 2 not reached, 24 not measured.",
+		"7 of 34 reached, 2 not reached, 25 not measured.",
 		"2.00 GiB resident at the peak, 1.50 GiB at the end, of which the engine counts 1.00 GiB; 250 ns per hit",
 		"| **weir** | 12 / 1.50 |",
 		"goaccess was not measured",

@@ -167,11 +167,12 @@ func tenMillion(r *results) string {
 }
 
 func writeHTTP(w io.Writer, r *results) {
-	header(w, "server", "`key`, µs per hit", "`key n at`, µs per hit")
+	header(w, "server", "`key`, µs per hit", "`key n at`, µs per hit", "one hit a request, µs")
 	for _, server := range r.designs("HTTP/", "server") {
 		row(w, title(server),
 			r.get("HTTP/line=key/server="+server, "cpu-us/hit").String(),
-			r.get("HTTP/line=key+n+at/server="+server, "cpu-us/hit").String())
+			r.get("HTTP/line=key+n+at/server="+server, "cpu-us/hit").String(),
+			r.get("OneHit/server="+server, "cpu-us/hit").String())
 	}
 }
 

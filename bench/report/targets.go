@@ -77,6 +77,7 @@ func targets(r *results) []target {
 		target{what: "peak resident memory with ten million sparse keys", measured: r.get("TenMillion/keys=10000000", "peak-bytes").times(1. / (1 << 30)), limit: 2, unit: " GiB"},
 		target{what: "server CPU per hit, lines `key`", measured: r.get("HTTP/line=key/server=weir-serve", "cpu-us/hit"), limit: 0.2, unit: " µs"},
 		target{what: "server CPU per hit, lines `key n at`", measured: r.get("HTTP/line=key+n+at/server=weir-serve", "cpu-us/hit"), limit: 0.2, unit: " µs"},
+		target{what: "server CPU per request of one hit, to an empty handler", measured: r.get("OneHit/server=weir-serve", "cpu-us/hit").over(r.get("OneHit/server=empty-handler", "cpu-us/hit")), limit: 1.15},
 		target{what: "goaccess to `weir replay`, time", measured: replay("goaccess").over(replay("weir-replay")), limit: 10, atLeast: true},
 		target{what: "`weir replay` to awk, time", measured: replay("weir-replay").over(replay("awk")), limit: 2.5},
 	)
