@@ -22,6 +22,7 @@ type bases struct {
 	id     digest.ID
 	at     int64
 	number uint64
+	before uint64 // hash of the pieces so far
 	audit  ledger.Audit
 }
 
@@ -60,8 +61,9 @@ func (b *bases) end(ctx context.Context, note digest.Note) error {
 }
 
 func (b *bases) piece(ctx context.Context, piece digest.Piece, last bool) error {
+	piece.Before = b.before
 	m := digest.Message{Region: b.region, ID: b.id, Number: b.number, Last: last, At: b.at, Piece: &piece}
-	b.number++
+	b.number, b.before = b.number+1, digest.NextHash(b.before, m)
 	return b.r.append(ctx, entry{data: m.Encode()})
 }
 

@@ -113,12 +113,27 @@ func TestPiecesAgain(t *testing.T) {
 		}
 	}
 	appended(2)
-	for _, data := range [][]byte{pieces[0], pieces[0], other.Encode(), pieces[2]} { // the link is begun anew
+	for _, data := range [][]byte{pieces[0], pieces[0], other.Encode()} { // the link is begun anew
 		if err := take(data); err != nil {
 			t.Fatal(err)
 		}
 	}
-	appended(5)
+	appended(4)
+	if err := take(pieces[2]); !errors.Is(err, errMixed) { // its number is the next, and it is of the first base
+		t.Fatal(err)
+	}
+	appended(4)
+	last, err := digest.Decode(pieces[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	last.Piece.Before = digest.NextHash(other.Piece.Before, other)
+	for _, data := range [][]byte{pieces[0], pieces[0], other.Encode(), last.Encode()} { // anew, as after each such error
+		if err := take(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appended(7)
 	if of := n.ledger.Region("c"); of.Bases() != 1 || of.Audit.Totals[other.Piece.Partition] != other.Piece.Total {
 		t.Errorf("the base is not the one that was built last: %+v", of.Audit)
 	}

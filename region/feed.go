@@ -198,21 +198,20 @@ func (f *feed) base(ctx context.Context, region string, id digest.ID) error {
 	if !whole {
 		return nil
 	}
-	var has, sent, hash uint64
+	var has, sent uint64
 	if i := slices.IndexFunc(f.begun[region], func(b digest.Begun) bool { return b.ID == id }); i >= 0 {
 		begun := f.begun[region][i]
 		err := f.pieces(ctx, region, id, at, last, func(m digest.Message, _ []byte) error {
-			if m.Number >= begun.Pieces {
-				return errEnough
+			if m.Number < begun.Pieces {
+				return nil
 			}
-			hash = digest.NextHash(hash, m)
-			return nil
+			if m.Piece.Before == begun.Hash { // else it is another base of the same digest
+				has = begun.Pieces
+			}
+			return errEnough
 		})
 		if err != nil && !errors.Is(err, errEnough) {
 			return err
-		}
-		if hash == begun.Hash { // else it is another base of the same digest
-			has = begun.Pieces
 		}
 	}
 	err := f.pieces(ctx, region, id, at, last, func(_ digest.Message, data []byte) error {
@@ -232,20 +231,20 @@ var errEnough = errors.New("no more pieces are wanted")
 
 // pieces calls do with each piece of a base that the log has between two messages, in order, until it fails.
 func (f *feed) pieces(ctx context.Context, region string, id digest.ID, first, last uint64, do func(m digest.Message, data []byte) error) error {
-	number := uint64(0)
+	var number, before uint64
 	for at := first; at <= last; at++ {
 		of, err := f.read(ctx, at)
 		if err != nil {
 			return err
 		}
 		m, err := of.message()
-		if err != nil || m.Piece == nil || m.Region != region || m.ID != id || m.Number != number {
+		if err != nil || m.Piece == nil || m.Region != region || m.ID != id || m.Number != number || m.Piece.Before != before {
 			continue
 		}
 		if err := do(m, of.data); err != nil {
 			return err
 		}
-		number++
+		number, before = number+1, digest.NextHash(before, m)
 	}
 	return nil
 }

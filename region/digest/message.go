@@ -37,14 +37,15 @@ type Message struct {
 // unsigned varints:
 //
 //	byte 0     'B'
-//	byte 1     version, 1
+//	byte 1     version, 2
 //	           length of the region's name, name; epoch, seq of the digest that the base is the state after
-//	           number of the piece, from 0; at
+//	           number of the piece, from 0; hash of the pieces before it (NextHash); at
 //	           a byte: 0 more of the partition follows, 1 its last piece, 2 the last piece of the base
 //	           partition; seq and total of the region's batches of it so far (record/flush.go)
 //	           length of the bytes, the bytes: of the state (package weir), or the note
 //	last 4     CRC-32C of all bytes before, little endian
 type Piece struct {
+	Before    uint64 // NextHash of the pieces before it: those of two bases of the same digest do not mix
 	Partition int
 	Whole     bool // the partition's last
 	Seq       uint64
@@ -54,7 +55,7 @@ type Piece struct {
 
 const (
 	pieceMagic   = 'B'
-	pieceVersion = 1
+	pieceVersion = 2
 
 	pieceMore  = 0
 	pieceWhole = 1
@@ -70,7 +71,7 @@ func (m Message) Encode() []byte {
 	b := make([]byte, 0, len(p.Bytes)+len(m.Region)+64)
 	b = append(b, pieceMagic, pieceVersion)
 	b = wire.AppendText(b, m.Region)
-	for _, v := range []uint64{m.Epoch, m.Seq, m.Number, uint64(m.At)} {
+	for _, v := range []uint64{m.Epoch, m.Seq, m.Number, p.Before, uint64(m.At)} {
 		b = binary.AppendUvarint(b, v)
 	}
 	switch {
@@ -118,14 +119,19 @@ func decodePiece(data []byte) (m Message, err error) {
 	if err != nil {
 		return m, fmt.Errorf("%w: piece of a base: %w", record.ErrDamaged, err)
 	}
+	if version < pieceVersion {
+		return m, fmt.Errorf("%w: a piece of a base of an older build, which does not say what it goes on", record.ErrDamaged)
+	}
 	if version != pieceVersion {
 		return m, fmt.Errorf("a piece of a base in version %d: this build reads version %d: run a newer Weir here", version, pieceVersion)
 	}
 	m.Region = r.Text(record.MaxNodeBytes)
-	m.Epoch, m.Seq, m.Number, m.At = r.Uvarint(), r.Uvarint(), r.Uvarint(), int64(r.AtMost(1<<60))
+	m.Epoch, m.Seq, m.Number = r.Uvarint(), r.Uvarint(), r.Uvarint()
+	before := r.Uvarint()
+	m.At = int64(r.AtMost(1 << 60))
 	kind := r.Byte()
 	m.Last = kind == pieceLast
-	m.Piece = &Piece{Partition: int(r.AtMost(record.MaxPartitions)), Whole: kind == pieceWhole, Seq: r.Uvarint(), Total: r.Uvarint(), Bytes: r.Block()}
+	m.Piece = &Piece{Before: before, Partition: int(r.AtMost(record.MaxPartitions)), Whole: kind == pieceWhole, Seq: r.Uvarint(), Total: r.Uvarint(), Bytes: r.Block()}
 	if !r.Done() || kind > pieceLast || CheckName(m.Region) != nil {
 		return m, fmt.Errorf("%w: piece of a base: its checksum is right, its content is not", record.ErrDamaged)
 	}

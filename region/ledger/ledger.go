@@ -189,7 +189,7 @@ func (r *Region) takePiece(at mark, m digest.Message) Event {
 	switch {
 	case m.Number == 0:
 		b = r.begin(at)
-	case b == nil || uint64(len(b.pieces)) != m.Number:
+	case b == nil || !b.goesOn(m):
 		return none
 	}
 	r.dropBegun(func(other *building) bool { return other == b })
@@ -250,6 +250,11 @@ func (r *Region) begin(at mark) *building {
 
 func (r *Region) dropBegun(is func(*building) bool) { r.begun = slices.DeleteFunc(r.begun, is) }
 
+// goesOn tells whether a piece is the next one.
+func (b *building) goesOn(m digest.Message) bool {
+	return uint64(len(b.pieces)) == m.Number && b.hash() == m.Piece.Before
+}
+
 // hash is that of all pieces so far.
 func (b *building) hash() uint64 {
 	if n := len(b.pieces); n > 0 {
@@ -292,14 +297,10 @@ func (l *Ledger) WantsPiece(m digest.Message) Verdict {
 	if r := l.regions[m.Region]; r != nil {
 		b = cmp.Or(r.base(m.ID), b)
 	}
-	before := uint64(0)
-	if m.Number > 0 && m.Number < uint64(len(b.pieces)) {
-		before = b.pieces[m.Number-1]
-	}
-	switch n := uint64(len(b.pieces)); {
-	case m.Number < n && b.pieces[m.Number] == digest.NextHash(before, m):
+	switch {
+	case m.Number < uint64(len(b.pieces)) && b.pieces[m.Number] == digest.NextHash(m.Piece.Before, m):
 		return Known
-	case m.Number == n || m.Number == 0:
+	case m.Number == 0 || b.goesOn(m):
 		return Next
 	}
 	return Gap
