@@ -83,7 +83,7 @@ func (b *Bucket) trusted() time.Duration { return b.ttl - b.ttl/3 }
 func (b *Bucket) Acquire(ctx context.Context, name string) (Lease, error) {
 	switch is, err := b.kv.Get(ctx, name); {
 	case err == nil && string(is.Value()) == b.id:
-		return b.update(ctx, Lease{Name: name, Token: is.Revision(), revision: is.Revision()})
+		return b.takeOver(ctx, Lease{Name: name, Token: is.Revision(), revision: is.Revision()})
 	case err == nil:
 		return Lease{}, ErrTaken
 	case !errors.Is(err, jetstream.ErrKeyNotFound):
@@ -129,11 +129,18 @@ func (b *Bucket) retake(ctx context.Context, name string) (Lease, error) {
 	if err != nil || !b.earlier(string(is.Value())) {
 		return b.Acquire(ctx, name)
 	}
-	l, err := b.update(ctx, Lease{Name: name, revision: is.Revision()})
+	l, err := b.takeOver(ctx, Lease{Name: name, revision: is.Revision()})
+	l.Token = l.revision
+	return l, err
+}
+
+// takeOver renews a lease as it was read. Where that was not the newest, as of a replica that is
+// behind, it returns ErrTaken: it was not ours to lose.
+func (b *Bucket) takeOver(ctx context.Context, read Lease) (Lease, error) {
+	l, err := b.update(ctx, read)
 	if errors.Is(err, ErrLost) {
 		err = ErrTaken
 	}
-	l.Token = l.revision
 	return l, err
 }
 
