@@ -117,20 +117,22 @@ func readAlgorithm(word []byte) (policy.Algorithm, error) {
 	return 0, argument.Wrong(api.CodeInvalidLimit, "algorithm", "ALGORITHM "+argument.Clip(word)+": must be window, fixed or gcra")
 }
 
-// writeDecision writes allowed, remaining, retry_after_ms, reset_ms and limit, of a denial its ID, and of requests that waited for their turn for how long. A decision of several
-// limits is as the one that leaves least: of a denial, the one that denied. No limit is for keys
-// that no policy knows: remaining and limit are null.
+// writeDecision writes allowed, remaining, retry_after_ms, reset_ms and limit, of a denial its ID, and of requests that waited for their
+// turn for how long. A decision of several limits is as the one that leaves least: of a denial, the one that denied. No limit is for keys
+// that no policy knows: remaining and limit are null. Of a limit that regions share, where there is something to say, others and late come
+// last: in an array they are the last two of eight or more, so denial is null where there is neither it nor waited_ms.
 func (s *session) writeDecision(d *policy.Decision) {
 	tightest := d.Denied
 	if tightest == nil {
 		tightest = leastOf(d)
 	}
+	denied, waited := len(d.Denial) > 0, d.Waited > 0
+	regions := tightest != nil && (tightest.Others > 0 || len(tightest.Late) > 0)
 	fields := 5
-	if len(d.Denial) > 0 {
-		fields++
-	}
-	if d.Waited > 0 {
-		fields++
+	for _, more := range []bool{denied || regions && !waited, waited, regions, regions} {
+		if more {
+			fields++
+		}
 	}
 	if s.out.V3() {
 		s.out.Map(fields)
@@ -159,13 +161,26 @@ func (s *session) writeDecision(d *policy.Decision) {
 	} else {
 		s.out.Bulk(tightest.Name)
 	}
-	if len(d.Denial) > 0 {
+	switch {
+	case denied:
 		s.field("denial")
 		s.out.Bulk(argument.View(d.Denial))
+	case regions && !waited:
+		s.field("denial")
+		s.out.Null()
 	}
-	if d.Waited > 0 {
+	if waited {
 		s.field("waited_ms")
 		s.out.Int(wholeUnits(d.Waited, time.Millisecond))
+	}
+	if regions {
+		s.field("others")
+		s.out.Uint(tightest.Others)
+		s.field("late")
+		s.out.Array(len(tightest.Late))
+		for _, name := range tightest.Late {
+			s.out.Bulk(name)
+		}
 	}
 }
 

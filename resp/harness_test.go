@@ -39,6 +39,12 @@ func newTestServer(t testing.TB, cfg Config, policies string) *testServer {
 
 func newLockedServer(t testing.TB, cfg Config, policies string, tokens *service.Tokens) *testServer {
 	t.Helper()
+	return newServerAmong(t, cfg, policies, tokens, policy.Cluster{})
+}
+
+// newServerAmong is one of several nodes or regions, as far as its policies know.
+func newServerAmong(t testing.TB, cfg Config, policies string, tokens *service.Tokens, among policy.Cluster) *testServer {
+	t.Helper()
 	passed := new(atomic.Int64)
 	engine, err := weir.New(weir.Config{Now: func() time.Time { return start.Add(time.Duration(passed.Load())) }})
 	if err != nil {
@@ -52,7 +58,7 @@ func newLockedServer(t testing.TB, cfg Config, policies string, tokens *service.
 		if err != nil {
 			t.Fatal(err)
 		}
-		if backend.Policies, err = policy.NewLive(engine, set); err != nil {
+		if backend.Policies, err = policy.NewClusterLive(engine, set, among); err != nil {
 			t.Fatal(err)
 		}
 	}

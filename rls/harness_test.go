@@ -44,6 +44,7 @@ type options struct {
 	cfg      Config
 	limits   string // of one file; "": the server has none
 	policies string
+	among    policy.Cluster // nodes and regions, as far as policies know
 	tokens   *service.Tokens
 	backend  service.Backend
 	client   *tls.Config // with TLS
@@ -66,7 +67,7 @@ func newTestServer(t testing.TB, o options) *testServer {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.backend.Policies, err = policy.NewLive(s.engine, set); err != nil {
+		if o.backend.Policies, err = policy.NewClusterLive(s.engine, set, o.among); err != nil {
 			t.Fatal(err)
 		}
 	}

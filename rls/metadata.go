@@ -9,7 +9,8 @@ import (
 )
 
 // metadata is what Envoy keeps of an answer for access logs and other filters, as envoyproxy/ratelimit has it: domain and
-// descriptors of the request, and the metadata of the limits that let it pass; of a field that several have, the first.
+// descriptors of the request, and the metadata of the limits that let it pass; of a field that several have, the first. Weir's own is
+// limits: what is known of other regions, of limits that they share.
 func (a *ask) metadata(req *pb.RateLimitRequest) *structpb.Struct {
 	descriptors := make([]*structpb.Value, len(req.Descriptors))
 	for i, d := range req.Descriptors {
@@ -32,7 +33,30 @@ func (a *ask) metadata(req *pb.RateLimitRequest) *structpb.Struct {
 	if len(passed.Fields) > 0 {
 		fields["metadata"] = structpb.NewStructValue(passed)
 	}
+	if regions := a.regions(); len(regions) > 0 {
+		fields["limits"] = structpb.NewListValue(&structpb.ListValue{Values: regions})
+	}
 	return &structpb.Struct{Fields: fields}
+}
+
+// regions are the limits that regions share of which there is something to say, each as /v1/allow has it: how many admissions of other
+// regions counted, and which regions are late.
+func (a *ask) regions() (limits []*structpb.Value) {
+	for i := range a.decision.Results {
+		r := &a.decision.Results[i]
+		if r.Others == 0 && len(r.Late) == 0 {
+			continue
+		}
+		late := make([]*structpb.Value, len(r.Late))
+		for i, name := range r.Late {
+			late[i] = structpb.NewStringValue(name)
+		}
+		limits = append(limits, structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+			"name": structpb.NewStringValue(r.Name), "key": structpb.NewStringValue(r.Key),
+			"others": structpb.NewNumberValue(float64(r.Others)), "late": structpb.NewListValue(&structpb.ListValue{Values: late}),
+		}}))
+	}
+	return limits
 }
 
 func descriptorFields(d *ratelimit.RateLimitDescriptor) *structpb.Struct {

@@ -19,7 +19,7 @@ func (f *serveFlags) defineRLS(cmd *cobra.Command) {
 	flags.StringVar(&r.XDS.Key, "rls-xds-key", "", "file with its key")
 	flags.BoolVar(&r.MergeDomains, "rls-merge-domains", false, "let several files of --rls-config, or resources of --rls-xds, have one domain")
 	cli.Choice(cmd, &f.rlsAlgorithm, "rls-algorithm", "how limits of --rls-config are kept; fixed counts by the minute or hour of the clock, as envoyproxy/ratelimit does", limit.Window.String(), limit.Fixed.String(), limit.GCRA.String())
-	flags.BoolVar(&r.Metadata, "rls-metadata", false, "answers carry dynamic metadata for Envoy: the request, and the metadata of the limits that let it pass")
+	flags.BoolVar(&r.Metadata, "rls-metadata", false, "answers carry dynamic metadata for Envoy: the request, the metadata of the limits that let it pass, and of limits that regions share what others used")
 	cli.Choice(cmd, &r.Headers, "rls-headers", "header fields that Envoy is asked to add to responses", "draft", "plain", "none")
 }
 
