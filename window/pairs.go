@@ -104,6 +104,7 @@ func (p pairs) total(newest int64) uint64 {
 
 // list decodes the whole stack, newest pair first; the stack is not empty.
 func (p pairs) list(newest int64) (list []pair, older uint64) {
+	list = make([]pair, 0, len(p)/2+1) // most take two bytes and more
 	for end, second := len(p), newest; ; {
 		it := p.below(end)
 		list = append(list, pair{second, it.n})
@@ -157,6 +158,9 @@ func (p pairs) older(end int) uint64 {
 func (p pairs) splice(start, end int, repl []byte) pairs {
 	size := len(p) - (end - start) + len(repl)
 	if size <= cap(p) {
+		if start == len(p) { // a push
+			return append(p, repl...)
+		}
 		return slices.Replace(p, start, end, repl...)
 	}
 	grown := append(pairs(nil), make(pairs, size+size/4)...)[:0]
@@ -178,6 +182,9 @@ const maxVarint = 10 // bytes of the longest uint64
 // bytes but the first carry the continuation bit: popUvarint meets them last
 // to first.
 func pushUvarint(b []byte, v uint64) []byte {
+	if v < 0x80 {
+		return append(b, byte(v))
+	}
 	var tmp [maxVarint]byte
 	i := maxVarint - 1
 	for ; v >= 0x80; i-- {

@@ -51,7 +51,7 @@ func (p *partition) applyBlock(deltas []replication.Delta, own func(key string) 
 			en = p.table.Load().Find(hashes[i], d.Key)
 		}
 		switch {
-		case d.N > 0 && p.gone[d.Key] > 0: // it was before a removal of ours
+		case d.N > 0 && len(p.gone) > 0 && p.gone[d.Key] > 0: // it was before a removal of ours
 		case d.N > 0 && d.At > limit:
 			p.quarantineHits(d.Key, d.At, d.N, limit)
 		case d.N > 0:

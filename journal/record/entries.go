@@ -1,8 +1,11 @@
 package record
 
 import (
+	"encoding/binary"
 	"slices"
+	"unsafe"
 
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/window"
 )
@@ -25,17 +28,21 @@ func (b *Batch) check() (sound bool) {
 	return sound && (b.Kind == KindHits || !b.Removes)
 }
 
-// Deltas are the entries of a batch of hits; nil of another.
-func (b *Batch) Deltas() []replication.Delta { return b.AppendDeltas(nil) }
+// Deltas are the entries of a batch of hits; nil of another. Their keys are parts of one string.
+func (b *Batch) Deltas() []replication.Delta {
+	copied := *b
+	copied.Entries = slices.Clone(b.Entries)
+	return copied.AppendDeltas(nil)
+}
 
-// AppendDeltas appends the entries of a batch of hits to a list; nothing of another. Their keys are parts of one
-// string: who keeps one of them for long makes a copy of it.
+// AppendDeltas appends the entries of a batch of hits to a list; nothing of another. Their keys are parts of Entries,
+// which nobody changes: who keeps one of them for long makes a copy of it.
 func (b *Batch) AppendDeltas(list []replication.Delta) []replication.Delta {
 	if b.Kind != KindHits {
 		return list
 	}
 	list = slices.Grow(list, b.count)
-	text := string(b.Entries)
+	text := unsafe.String(unsafe.SliceData(b.Entries), len(b.Entries))
 	b.eachDelta(func(from, to int, at int64, n uint64) {
 		d := replication.Delta{Key: text[from:to]}
 		if n > 0 {
@@ -72,32 +79,49 @@ func (b *Batch) Admissions() (list []replication.Admission) {
 // eachDelta calls f with each entry of hits, up to one that is impossible: where its key begins in Entries, and
 // ends; n = 0 says that it is removed.
 func (b *Batch) eachDelta(f func(from, to int, at int64, n uint64)) (sound bool) {
-	e := newReader(b.Entries)
+	var head, difference, n uint64
 	var from, to int
 	var at int64
-	for e.Len() > 0 {
-		head, n := e.Uvarint(), uint64(0)
+	for place := 0; place < len(b.Entries); {
+		head, place = uvarint(b.Entries, place)
 		if length := head >> 1; length > 0 {
-			e.Bytes(int(length))
-			to = len(b.Entries) - e.Len()
-			from = to - int(length)
+			if length > weir.MaxKeyBytes {
+				return false
+			}
+			from, to = place, place+int(length)
+			place = to
 		}
-		if head&1 == 0 {
-			at += e.Varint()
-			n = e.Uvarint()
-			if n == 0 || at < 0 || at > window.MaxTime {
-				e.Fail()
+		if n = 0; head&1 == 0 {
+			difference, place = uvarint(b.Entries, place)
+			n, place = uvarint(b.Entries, place)
+			if at += int64(difference>>1) ^ -int64(difference&1); n == 0 || at < 0 || at > window.MaxTime {
+				return false
 			}
 		}
-		if e.Failed() {
-			return false
-		}
-		if e.checkKey(b.Entries[from:to]); e.Failed() {
+		if to == 0 || place > len(b.Entries) {
 			return false
 		}
 		f(from, to, at, n)
 	}
-	return !e.Failed()
+	return true
+}
+
+// uvarint reads an unsigned number at a place in b, and tells the place after it: one beyond the end of b says
+// that there is none. Most are below 128.
+func uvarint(b []byte, at int) (v uint64, after int) {
+	if at < len(b) && b[at] < 0x80 {
+		return uint64(b[at]), at + 1
+	}
+	return longUvarint(b, at)
+}
+
+func longUvarint(b []byte, at int) (v uint64, after int) {
+	if at < len(b) {
+		if v, n := binary.Uvarint(b[at:]); n > 0 {
+			return v, at + n
+		}
+	}
+	return 0, len(b) + 1
 }
 
 // eachAdmission calls f with each admission, up to one that is impossible; other says that the limit is another than that
