@@ -63,8 +63,9 @@ func (b *bases) end(ctx context.Context, note digest.Note) error {
 func (b *bases) piece(ctx context.Context, piece digest.Piece, last bool) error {
 	piece.Before = b.before
 	m := digest.Message{Region: b.region, ID: b.id, Number: b.number, Last: last, At: b.at, Piece: &piece}
-	b.number, b.before = b.number+1, digest.NextHash(b.before, m)
-	return b.r.append(ctx, entry{data: m.Encode()})
+	data := m.Encode()
+	b.number, b.before = b.number+1, digest.NextHash(b.before, data)
+	return b.r.append(ctx, entry{data: data})
 }
 
 // renewBases writes new bases of regions whose digests since the last one have become many, and trims the log.

@@ -127,7 +127,7 @@ func TestPiecesAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last.Piece.Before = digest.NextHash(other.Piece.Before, other)
+	last.Piece.Before = digest.NextHash(other.Piece.Before, other.Encode())
 	for _, data := range [][]byte{pieces[0], pieces[0], other.Encode(), last.Encode()} { // anew, as after each such error
 		if err := take(data); err != nil {
 			t.Fatal(err)

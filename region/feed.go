@@ -244,7 +244,7 @@ func (f *feed) pieces(ctx context.Context, region string, id digest.ID, first, l
 		if err := do(m, of.data); err != nil {
 			return err
 		}
-		number, before = number+1, digest.NextHash(before, m)
+		number, before = number+1, digest.NextHash(before, of.data)
 	}
 	return nil
 }

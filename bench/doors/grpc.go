@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -198,16 +197,16 @@ func (a *asker) round(ctx context.Context, requests int) (cost float64, err erro
 
 const envoyTitle = "\n## For Envoy\n"
 
-// writeGRPC writes the part for Envoy, without its title.
-func writeGRPC(ctx context.Context, rows []row) string {
+// writeGRPC writes the part for Envoy, without its title. where is of machine.Line.
+func writeGRPC(where string, rows []row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
-%s, commit %s. Processor time of the server for one unary request of gRPC, in microseconds, the network's part in the kernel included, from %d connections with %d requests under way
+%s. Processor time of the server for one unary request of gRPC, in microseconds, the network's part in the kernel included, from %d connections with %d requests under way
 on each; decisions are about %d keys. Ratio is that of the medians to the empty method, which takes and gives an empty message. %s
 
 | server | request | median | least | most | ratio | goal |
 | --- | --- | ---: | ---: | ---: | ---: | --- |
-`, time.Now().UTC().Format("2006-01-02 15:04 MST"), output(ctx, "git", "describe", "--always", "--exclude=*"), connections, callers, grpcKeys, load())
+`, where, connections, callers, grpcKeys, load())
 	for _, r := range rows {
 		fmt.Fprintf(&b, "| %s | %s | %.1f | %.1f | %.1f | %.2f | %s |\n", r.server, r.command, r.median(), r.costs[0], r.costs[len(r.costs)-1], r.median()/rows[0].median(), r.goal.said(r.median(), rows[0].median()))
 	}

@@ -14,6 +14,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+
+	"github.com/weir-counter/weir/bench/machine"
 )
 
 func main() {
@@ -70,6 +72,10 @@ func writeLines(ctx context.Context, w io.Writer, weir, redis, task string, comm
 }
 
 func run(ctx context.Context, weir, redis, task, part string, commands, rounds int, out string) error {
+	where, err := machine.Line(ctx)
+	if err != nil {
+		return err
+	}
 	scratch, err := os.MkdirTemp("", "weir-bench-doors-*")
 	if err != nil {
 		return err
@@ -88,7 +94,7 @@ func run(ctx context.Context, weir, redis, task, part string, commands, rounds i
 		if err != nil {
 			return err
 		}
-		before = writePage(ctx, redis, rows)
+		before = writePage(ctx, where, redis, rows)
 	}
 	if part != "redis" && task == "" {
 		const requests = 200_000
@@ -96,7 +102,7 @@ func run(ctx context.Context, weir, redis, task, part string, commands, rounds i
 		if err != nil {
 			return err
 		}
-		envoy = writeGRPC(ctx, rows)
+		envoy = writeGRPC(where, rows)
 	}
 	page := before + envoyTitle + envoy
 	if out == "" {

@@ -5,23 +5,21 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
-	"time"
 )
 
-// writePage writes the tables.
-func writePage(ctx context.Context, redis string, rows []row) string {
+// writePage writes the tables. where is of machine.Line.
+func writePage(ctx context.Context, where, redis string, rows []row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Benchmarks of the doors
 
-Written by `+"`make bench-doors`"+`. %s, commit %s, %d cores, %s, %s.
+Written by `+"`make bench-doors`"+`. %s, %s.
 
 Processor time of the server for one command, in microseconds, the network's part in the kernel included, from %d connections that send -P commands at once. Servers and senders
 share the machine; the servers are measured in one run. Keys follow Zipf's law (exponent 1.1). Redis keeps nothing on disk; Weir neither, but for the rows that are durable, which
 keep hits in the journal. Ratio is that of the medians to Redis at the same task. %s
 
-`, time.Now().UTC().Format("2006-01-02 15:04 MST"), output(ctx, "git", "describe", "--always", "--exclude=*"), runtime.NumCPU(), runtime.Version(), version(ctx, redis), connections, load())
+`, where, version(ctx, redis), connections, load())
 	b.WriteString("| task | server | command | -P | median | least | most | ratio | goal |\n| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | --- |\n")
 	base := 0.0
 	for _, r := range rows {
@@ -44,17 +42,10 @@ func load() string {
 
 // version is that of Redis, in two words.
 func version(ctx context.Context, redis string) string {
-	words := strings.Fields(output(ctx, redis, "--version"))
-	if len(words) < 3 {
+	out, err := exec.CommandContext(ctx, redis, "--version").Output()
+	words := strings.Fields(string(out))
+	if err != nil || len(words) < 3 {
 		return "Redis"
 	}
 	return "Redis " + strings.TrimPrefix(words[2], "v=")
-}
-
-func output(ctx context.Context, program string, args ...string) string {
-	out, err := exec.CommandContext(ctx, program, args...).Output()
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(out))
 }

@@ -12,6 +12,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"time"
+
+	"github.com/weir-counter/weir/bench/machine"
 )
 
 // settings are what a run is to be like.
@@ -52,6 +54,10 @@ func main() {
 }
 
 func run(ctx context.Context, cfg settings, only, out string) error {
+	where, err := machine.Line(ctx)
+	if err != nil {
+		return err
+	}
 	if err := cfg.prepare(); err != nil {
 		return err
 	}
@@ -68,7 +74,7 @@ func run(ctx context.Context, cfg settings, only, out string) error {
 		}
 		rows = append(rows, more...)
 	}
-	page := writePage(ctx, cfg, rows, time.Since(began))
+	page := writePage(where, cfg, rows, time.Since(began))
 	if out == "" {
 		_, err := os.Stdout.WriteString(page)
 		return err

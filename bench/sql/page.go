@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 	"time"
 )
@@ -22,28 +19,28 @@ func (r row) cost(of time.Duration) float64 {
 	return float64(of.Microseconds()) / float64(max(r.hits, 1))
 }
 
-// writePage writes the tables, which took so long to measure.
-func writePage(ctx context.Context, cfg settings, rows []row, took time.Duration) string {
+// writePage writes the tables, which took so long to measure. where is of machine.Line.
+func writePage(where string, cfg settings, rows []row, took time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Benchmarks: counting in SQL
 
-Written by `+"`make bench-sql`"+`. %[1]s, commit %[2]s, %[3]d cores, %[4]s, in %[8]v. Processes that ran or waited to on the machine, on average over five minutes: %[5]s when it began, %[6]s when it ended; beside this benchmark's own they slow all ways.
+Written by `+"`make bench-sql`"+`. %[1]s, in %[5]v. Processes that ran or waited to on the machine, on average over five minutes: %[2]s when it began, %[3]s when it ended; beside this benchmark's own they slow all ways.
 
 The textbook's counters are rows of a SQL table. Here the same hits are counted so, and by Weir with its [history](history.md) in the same database. Servers are Debian's, on loopback, and commits wait for the disk.
-Each measurement sends hits for %[9]v, and ends when all are in the database: the sum of the table is compared with what was sent. Database, Weir and senders share the machine.
+Each measurement sends hits for %[6]v, and ends when all are in the database: the sum of the table is compared with what was sent. Database, Weir and senders share the machine.
 
 - (a) `+"`UPDATE ... SET n = n + 1`"+`, a transaction for each hit.
 - (b) A version column: the row is read, and written if its version is the same still; else again. A retry is one of these.
 - (c) `+"`INSERT ... ON CONFLICT DO UPDATE`, `ON DUPLICATE KEY UPDATE`"+`, for each hit.
 - (d) Hits summed up by key in the program, 1,000 at a time, and one upsert for all. What is not written yet is lost with the program.
 - (e) As (c), with a row for each writer and key, so that no writer waits for a row. Reads add up.
-- (f) The writer of [history](history.md): the writers hit the engine of Weir in this program, its journal has their hits on disk within 100 ms, and the writer reads them there and writes history every %[7]v: no hit twice, none lost.
+- (f) The writer of [history](history.md): the writers hit the engine of Weir in this program, its journal has their hits on disk within 100 ms, and the writer reads them there and writes history every %[4]v: no hit twice, none lost.
   Hits of one key in one flush of the journal are one sum, and a batch has one row for a key and hour, however many hits there were: of one hot key it is the engine that is measured. What is not in the journal yet is lost with the program.
 - (g) The same in a server: requests of 1,000 hits to `+"`weir serve --history-url`"+`, each answered once its hits are on disk.
 
 SQLite has one connection for all writers, since it takes one writer at a time. CPU is that of all processes for one hit, the senders' too; of it the database server's. Keys are drawn uniformly.
 
-`, time.Now().UTC().Format("2006-01-02 15:04 MST"), output(ctx, "git", "describe", "--always", "--exclude=*"), runtime.NumCPU(), runtime.Version(), cfg.busy, busy(), historyEvery, took.Round(time.Second), cfg.each)
+`, where, cfg.busy, busy(), historyEvery, took.Round(time.Second), cfg.each)
 	for _, l := range loads {
 		title := fmt.Sprintf("One hot key, %d writers", l.writers)
 		switch {
@@ -76,12 +73,4 @@ func busy() string {
 		return "unknown"
 	}
 	return fields[1]
-}
-
-func output(ctx context.Context, program string, args ...string) string {
-	out, err := exec.CommandContext(ctx, program, args...).Output()
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(out))
 }

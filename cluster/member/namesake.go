@@ -34,13 +34,18 @@ func (m *Members) RefuseNamesake(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if !slices.ContainsFunc(m.Replica.Origins(time.Now()), m.heardNamesake) {
+		if _, is := m.speaks(m.Node); !is {
 			return nil
 		}
 	}
 }
 
-// heardNamesake tells whether an origin has this node's name, and may live.
-func (m *Members) heardNamesake(o replica.OriginStatus) bool {
-	return o.Node == m.Node && !o.Self && !o.Left && !o.Late
+// speaks tells whether an origin of that name, another than this node's, was heard of lately.
+func (m *Members) speaks(node string) (o replica.OriginStatus, is bool) {
+	list := m.Replica.Origins(time.Now())
+	i := slices.IndexFunc(list, func(o replica.OriginStatus) bool { return o.Node == node && !o.Self && !o.Left && !o.Late })
+	if i < 0 {
+		return o, false
+	}
+	return list[i], true
 }

@@ -78,10 +78,8 @@ func (m *Members) refuseAlive(ctx context.Context, node string) error {
 		return fmt.Errorf("%w: %s is the one that you ask: stop it, and ask another", ErrNodeHere, node)
 	}
 	const stop = "stop it before, or start it again if it is to stay"
-	for _, o := range m.Replica.Origins(time.Now()) {
-		if o.Node == node && !o.Left && !o.Late {
-			return fmt.Errorf("%w: %s was heard of %v ago: %s", ErrNodeHere, node, time.Since(o.Heard).Round(time.Millisecond), stop)
-		}
+	if o, is := m.speaks(node); is {
+		return fmt.Errorf("%w: %s was heard of %v ago: %s", ErrNodeHere, node, time.Since(o.Heard).Round(time.Millisecond), stop)
 	}
 	clocks, err := m.Clocks.Ask(ctx, len(m.Replica.Origins(time.Now())))
 	if err != nil {

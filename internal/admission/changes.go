@@ -148,7 +148,7 @@ func (ls *Table) Reset(name *Name, partition int, key string) (was bool, err err
 	}
 	was = ls.ungrant(s, grantID{base, key}) || was
 	was = ls.unban(s, grantID{base, key}) || was
-	s.forgetReserved(func(id partID) bool { return id.key == key && BaseName(id.name) == base })
+	s.forgetReservedOf(base, key)
 	ls.journalChange(s, changeReset, base, key, ceilMs(ls.Clock.Now()+ls.Clock.Ahead()), 1)
 	return was, nil
 }
@@ -164,7 +164,7 @@ func (ls *Table) applyReset(s *share, base, key string, on scope) {
 	if on != heldStates {
 		ls.ungrant(s, grantID{base, key})
 		ls.unban(s, grantID{base, key})
-		s.forgetReserved(func(id partID) bool { return id.key == key && BaseName(id.name) == base })
+		s.forgetReservedOf(base, key)
 	}
 }
 

@@ -410,6 +410,11 @@ func (ls *Table) restoreReserved(s *share, partition int, list []keyPart) {
 	}
 }
 
+// forgetReservedOf is forgetReserved of a key. The caller holds s.mu.
+func (s *share) forgetReservedOf(base, key string) {
+	s.forgetReserved(func(id partID) bool { return id.key == key && BaseName(id.name) == base })
+}
+
 // forgetReserved settles the reservations of which nothing counts any more. The caller holds s.mu.
 func (s *share) forgetReserved(of func(id partID) bool) {
 	for id, r := range s.reserved {

@@ -45,7 +45,7 @@ func NewTable[T any]() *Table[T] { return newTable[T](1) }
 
 func newTable[T any](buckets int) *Table[T] { return &Table[T]{buckets: make([]bucket[T], buckets)} }
 
-// Len is how many entries there are, for who holds the writers' lock.
+// Len is how many entries there are. The caller holds the writers' lock.
 func (t *Table[T]) Len() int { return t.used }
 
 // Bytes is the memory of the table without entries.

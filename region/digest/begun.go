@@ -12,10 +12,10 @@ type Begun struct {
 	Hash   uint64
 }
 
-// NextHash is the hash of pieces with one more; of no pieces it is 0.
-func NextHash(hash uint64, piece Message) uint64 {
+// NextHash is the hash of pieces with one more, which is given as it is encoded; of no pieces it is 0.
+func NextHash(hash uint64, piece []byte) uint64 {
 	h := fnv.New64a()
 	h.Write(binary.LittleEndian.AppendUint64(nil, hash)) // a hash takes everything
-	h.Write(piece.Encode())
+	h.Write(piece)
 	return h.Sum64()
 }

@@ -194,7 +194,7 @@ func (r *Region) takePiece(at mark, m digest.Message) Event {
 	}
 	r.dropBegun(func(other *building) bool { return other == b })
 	r.begun = append(r.begun, b)
-	b.pieces = append(b.pieces, digest.NextHash(b.hash(), m))
+	b.pieces = append(b.pieces, digest.NextHash(b.hash(), m.Encode()))
 	b.bytes += at.bytes
 	if !m.Last && m.Piece.Whole {
 		for len(b.audit.Seqs) <= m.Piece.Partition {
@@ -298,7 +298,7 @@ func (l *Ledger) WantsPiece(m digest.Message) Verdict {
 		b = cmp.Or(r.base(m.ID), b)
 	}
 	switch {
-	case m.Number < uint64(len(b.pieces)) && b.pieces[m.Number] == digest.NextHash(m.Piece.Before, m):
+	case m.Number < uint64(len(b.pieces)) && b.pieces[m.Number] == digest.NextHash(m.Piece.Before, m.Encode()):
 		return Known
 	case m.Number == 0 || b.goesOn(m):
 		return Next

@@ -143,7 +143,7 @@ func (c *Conn) Close() error {
 // conn is one of a caller's own server.
 func (c *Conn) Waits(waiting bool) { c.waits(time.Since(begin), waiting) }
 
-// WaitsFrom is Waits for who knows what time it is.
+// WaitsFrom is Waits from a time on, for a caller that has read the clock already.
 func (c *Conn) WaitsFrom(now time.Time, waiting bool) { c.waits(now.Sub(begin), waiting) }
 
 func (c *Conn) waits(since time.Duration, waiting bool) {
