@@ -9,7 +9,7 @@ import (
 	"github.com/weir-counter/weir/cluster/query"
 	"github.com/weir-counter/weir/cluster/strict"
 	"github.com/weir-counter/weir/journal"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service/backend"
 )
 
@@ -59,7 +59,7 @@ func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets
 	sockets.Node = name
 	sockets.Strict = func() backend.StrictStats { return backend.StrictStats(s.Stats()) }
 	sockets.Leased = func() backend.LeasedStats { return backend.LeasedStats(lent.Stats()) }
-	sockets.policy = policy.Cluster{Node: name, Nodes: nodesOf(m.journal), Strict: s, Leased: lent}
+	sockets.policy = admit.Cluster{Node: name, Nodes: nodesOf(m.journal), Strict: s, Leased: lent}
 	return nil
 }
 

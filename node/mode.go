@@ -4,7 +4,7 @@ import (
 	"context"
 
 	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/backend"
 )
@@ -23,8 +23,8 @@ type mode interface {
 
 // sockets are where a mode plugs in.
 type sockets struct {
-	service.Backend                // its Journal, Cluster, Answers, Route, Strict
-	policy          policy.Cluster // zero: this node decides alone
+	service.Backend               // its Journal, Cluster, Answers, Route, Strict
+	policy          admit.Cluster // zero: this node decides alone
 	doors           *doors
 	document        backend.Document // where policies that are put by API are kept; nil: in memory
 	process         *processLimit    // nil: somebody else has the process

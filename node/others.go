@@ -12,7 +12,7 @@ import (
 // lateFor is for how long it is not asked again which regions are late: a decision must not cost as much.
 const lateFor = 100 * time.Millisecond
 
-// others are the other regions as limits know them that regions share: a policy.Others.
+// others are the other regions as limits know them that regions share: a admit.Others.
 type others struct {
 	of   *region.Region
 	late recent.Value[[]string]

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -15,7 +16,7 @@ func (n *Node) openPolicies(ctx context.Context, set *policy.Set, sockets *socke
 	if r, ok := sockets.Regions.(regions); ok {
 		sockets.policy.Others = newOthers(r.of)
 	}
-	live, err := policy.NewClusterLive(n.engine, set, sockets.policy)
+	live, err := admit.NewClusterLive(n.engine, set, sockets.policy)
 	if err != nil {
 		return err
 	}

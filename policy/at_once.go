@@ -58,7 +58,7 @@ func (s *Set) Concurrencies() []Concurrency { return append([]Concurrency(nil), 
 // a *NamedError for a name that there is not, or that is not for the key.
 func (s *Set) AtOnce(key, name string) (all []AtOnce, err error) {
 	if len(key) < 1 || len(key) > weir.MaxKeyBytes {
-		return nil, failure(weir.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(key), weir.MaxKeyBytes)
+		return nil, Failure(weir.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(key), weir.MaxKeyBytes)
 	}
 	known := name == ""
 	for _, at := range s.atOnce.index.Candidates(key) {
@@ -70,15 +70,15 @@ func (s *Set) AtOnce(key, name string) (all []AtOnce, err error) {
 		known = true
 		counted := s.atOnce.templates[at].Key(key, &took)
 		if len(counted) > weir.MaxKeyBytes {
-			return nil, failure(weir.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", c.Name, len(counted), short(key), weir.MaxKeyBytes)
+			return nil, Failure(weir.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", c.Name, len(counted), units.Excerpt(key), weir.MaxKeyBytes)
 		}
 		all = append(all, AtOnce{c.Name, counted, c.Max, c.TTL})
 	}
 	switch {
 	case !known:
-		return nil, &NamedError{name, failure(weir.CodeInvalidLimit, "limit", "no limit %q of how many at once (max) is for key %q", short(name), short(key))}
+		return nil, &NamedError{name, Failure(weir.CodeInvalidLimit, "limit", "no limit %q of how many at once (max) is for key %q", units.Excerpt(name), units.Excerpt(key))}
 	case len(all) > weir.MaxChecks:
-		return nil, failure(weir.CodeInvalidCount, "key", "more than %d limits are for key %q", weir.MaxChecks, short(key))
+		return nil, Failure(weir.CodeInvalidCount, "key", "more than %d limits are for key %q", weir.MaxChecks, units.Excerpt(key))
 	}
 	return all, nil
 }

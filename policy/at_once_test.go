@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/weir-counter/weir"
 )
 
 func TestAtOnce(t *testing.T) {
@@ -32,17 +30,6 @@ func TestAtOnce(t *testing.T) {
 		if _, err := set.AtOnce(key, name); err == nil {
 			t.Errorf("%s of %s", key, name)
 		}
-	}
-	engine, err := weir.New(weir.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer engine.Close()
-	if _, err := NewLive(engine, set); err != nil {
-		t.Error(err)
-	}
-	if _, err := NewClusterLive(engine, set, Cluster{Node: "n1"}); err != nil {
-		t.Error(err)
 	}
 }
 

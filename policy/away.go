@@ -1,41 +1,44 @@
 package policy
 
-import "sync/atomic"
+import (
+	"fmt"
 
-// awayCounts counts, by Away, the decisions of a policy without the node that decides.
-type awayCounts [AwayOwn + 1]atomic.Uint64
+	"github.com/weir-counter/weir/limit"
+)
 
-// AwayCount is how many decisions of a policy were made without the node that decides:
-// of a strict one by its Away, of a shared one Own.
-type AwayCount struct{ Closed, Open, Share, Own uint64 }
+// Away says what becomes of the requests of a strict limit while the node that decides
+// does not answer.
+type Away uint8
 
-// InlineAway is, for Live.Away, the name of all limits that requests bring along: theirs
-// may be any. No policy has it.
-const InlineAway = inlinePrefix + "*"
+const (
+	// AwayClosed denies, for a second.
+	AwayClosed Away = iota
 
-// Away is the AwayCount of a policy by name, or of InlineAway, since the Live was made; zero for one whose
-// limits were always decided here.
-func (l *Live) Away(name string) AwayCount {
-	l.counting.Lock()
-	defer l.counting.Unlock()
-	c := l.away[name]
-	if c == nil {
-		return AwayCount{}
+	// AwayOpen admits, and counts nothing.
+	AwayOpen
+
+	// AwayShare decides here: by all admissions that are known here, and at most this
+	// node's share of the burst, rounded down, but at least 1.
+	AwayShare
+
+	// AwayOwn decides here, by what this node itself has admitted. No policy says it: it
+	// is what becomes of shared limits while no node that holds the key answers.
+	AwayOwn
+)
+
+// wheres and aways are the words of the file, in the order of their constants.
+// AwayOwn is no word of it.
+var (
+	wheres = []string{limit.WhereShared.String(), limit.WhereNode.String(), limit.WhereStrict.String(), limit.WhereLeased.String()}
+	aways  = []string{"closed", "open", "share"}
+)
+
+func (a Away) String() string {
+	switch {
+	case int(a) < len(aways):
+		return aways[a]
+	case a == AwayOwn:
+		return "own"
 	}
-	return AwayCount{c[AwayClosed].Load(), c[AwayOpen].Load(), c[AwayShare].Load(), c[AwayOwn].Load()}
-}
-
-// countsOf is kept by name, so that another Set goes on counting.
-func (l *Live) countsOf(name string) *awayCounts {
-	l.counting.Lock()
-	defer l.counting.Unlock()
-	c := l.away[name]
-	if c == nil {
-		if l.away == nil {
-			l.away = map[string]*awayCounts{}
-		}
-		c = new(awayCounts)
-		l.away[name] = c
-	}
-	return c
+	return fmt.Sprintf("away %d", uint8(a))
 }

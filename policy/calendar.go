@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/nearest"
+	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -66,7 +67,7 @@ func (p *parser) calendar(made *parsedPolicy, fields map[string]*yaml.Node, wher
 		if _, err := time.LoadLocation(zone); !isText {
 			ok = false
 		} else if err != nil || zone == "Local" || zone == "" {
-			fault("tz", "%q is no time zone: write one of the IANA database, for example `tz: Europe/Berlin`, or `tz: UTC`", short(zone))
+			fault("tz", "%q is no time zone: write one of the IANA database, for example `tz: Europe/Berlin`, or `tz: UTC`", units.Excerpt(zone))
 		}
 		if c.Zone = zone; zone == "UTC" {
 			c.Zone = ""
@@ -81,10 +82,10 @@ func (p *parser) calendar(made *parsedPolicy, fields map[string]*yaml.Node, wher
 			fault("anchor", "a day has none: it begins at midnight; remove it")
 		case c.Unit == limit.Week:
 			if c.Anchor = slices.Index(weekdays, strings.ToLower(text)) + 1; c.Anchor == 0 {
-				fault("anchor", "%q%s: write the day that a week begins with, monday to sunday", short(text), nearest.DidYouMean(text, weekdays))
+				fault("anchor", "%q%s: write the day that a week begins with, monday to sunday", units.Excerpt(text), nearest.DidYouMean(text, weekdays))
 			}
 		case err != nil || day < 1 || day > 31:
-			fault("anchor", "%q: write the day that a month begins with, 1 to 31; a shorter month begins with its last day", short(text))
+			fault("anchor", "%q: write the day that a month begins with, 1 to 31; a shorter month begins with its last day", units.Excerpt(text))
 		default:
 			c.Anchor = day
 		}

@@ -38,9 +38,8 @@ func TestCalendars(t *testing.T) {
 	if err != nil || set.Policies()[0].Where != limit.WhereShared || set.Policies()[1].Away != AwayShare {
 		t.Errorf("%v", err)
 	}
-	part, err := shareOf(set.Policies()[0].Limit, 2)
-	if err != nil || part != (limit.Limit{N: 2, Calendar: limit.Calendar{Unit: limit.Day}}) {
-		t.Errorf("a share: %+v, %v", part, err)
+	if part := PartOf(set.Policies()[0].Limit, 2); part != (limit.Limit{N: 2, Calendar: limit.Calendar{Unit: limit.Day}}) {
+		t.Errorf("a part: %+v", part)
 	}
 }
 

@@ -2,11 +2,11 @@ package policy
 
 import (
 	"bytes"
-	"fmt"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/weir-counter/weir/internal/filewatch"
+	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy/pattern"
 )
 
@@ -47,7 +47,7 @@ func (p *parser) alone(name string, n *yaml.Node) {
 			p.fault(key.Line, "limits", "this is a file: put one policy, its fields without `limits:` and the dash, for example `%s`", onePolicyExample)
 			return
 		case key.Value == "name" && value.Value != name:
-			p.fault(value.Line, "name", "%q, and it is put as %q: write the same, or leave it out", short(value.Value), short(name))
+			p.fault(value.Line, "name", "%q, and it is put as %q: write the same, or leave it out", units.Excerpt(value.Value), units.Excerpt(name))
 			return
 		case key.Value == "name":
 			named = true
@@ -75,16 +75,16 @@ func Join(sets ...*Set) *Set {
 	return p.set(filewatch.Hash{})
 }
 
-// join is the policies of a file and, behind those of the same order, of kept. Of a name that both have it is that of the file, unless
-// keptFirst.
-func join(file, kept *Set, keptFirst bool) *Set {
+// With is the policies of a file and, behind those of the same order, of kept, which may be nil. Of a name that both have it is that
+// of the file, unless keptFirst.
+func (s *Set) With(kept *Set, keptFirst bool) *Set {
 	if kept == nil {
-		return file
+		return s
 	}
 	p := parser{}
-	p.add(file, func(name string) bool { return keptFirst && kept.has(name) })
-	p.add(kept, func(name string) bool { return !keptFirst && file.has(name) })
-	return p.set(file.content)
+	p.add(s, func(name string) bool { return keptFirst && kept.has(name) })
+	p.add(kept, func(name string) bool { return !keptFirst && s.has(name) })
+	return p.set(s.content)
 }
 
 // add takes the policies of a Set, but for those that are left out by name.
@@ -127,16 +127,4 @@ func (s *Set) VersionOf(name string) (version uint64, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-// Fits is the error of a Set that can't be in use on this node, whatever is beside it: of limits over regions on a node of none; nil:
-// there is none.
-func (l *Live) Fits(s *Set) error {
-	for i := range s.policies {
-		p := &s.policies[i]
-		if _, _, err := l.Here(p, p.Limit); err != nil {
-			return fmt.Errorf("%s: %w", p.Name, err)
-		}
-	}
-	return nil
 }

@@ -3,8 +3,6 @@ package policy
 import (
 	"strings"
 	"testing"
-
-	"github.com/weir-counter/weir"
 )
 
 func one(t *testing.T, name, text string, version uint64) *Set {
@@ -49,60 +47,3 @@ func TestParsePolicy(t *testing.T) {
 		t.Errorf("a name that can't be: %v", err)
 	}
 }
-
-// Policies of the API stand beside those of the file, behind those of the same order; of one name the file's is in use, or the API's.
-func TestKeep(t *testing.T) {
-	t.Parallel()
-	engine, err := weir.New(weir.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer engine.Close()
-	file := mustParse(t, "limits:\n  - {name: a, keys: \"k:*\", limit: 1, per: 1h}\n  - {name: b, keys: \"k:*\", limit: 2, per: 1h}\n")
-	live, err := NewLive(engine, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	limits := func() string {
-		var text []string
-		for _, p := range live.Set().Policies() {
-			text = append(text, p.Name+weirLimit(p.Limit.N))
-		}
-		return strings.Join(text, " ")
-	}
-	kept := Join(one(t, "a", `{keys: "k:*", limit: 7, per: 1h}`, 3), one(t, "c", `{keys: "k:*", limit: 8, per: 1h}`, 4), one(t, "first", `{keys: "k:*", limit: 9, per: 1h, order: -1}`, 5))
-	for _, want := range []struct {
-		kept  *Set
-		first bool
-		is    string
-	}{
-		{kept, false, "first9 a1 b2 c8"},
-		{kept, true, "first9 b2 a7 c8"},
-		{nil, true, "a1 b2"},
-	} {
-		if err := live.Keep(want.kept, want.first); err != nil {
-			t.Fatal(err)
-		}
-		if got := limits(); got != want.is {
-			t.Errorf("first %v: %s, want %s", want.first, got, want.is)
-		}
-	}
-	if err := live.Keep(kept, false); err != nil {
-		t.Fatal(err)
-	}
-	if err := live.Replace(mustParse(t, "limits: [{name: c, keys: \"k:*\", limit: 2, per: 1h}]")); err != nil {
-		t.Fatal(err)
-	}
-	if got := limits(); got != "first9 c2 a7" {
-		t.Errorf("after another file: %s", got)
-	}
-	global := one(t, "g", `{keys: "k:*", limit: 7, per: 1h, where: global, regions: {eu: 50%}}`, 3)
-	if err := live.Fits(global); err == nil {
-		t.Error("a limit over regions on a server of none fits")
-	}
-	if err := live.Keep(global, false); err == nil || limits() != "first9 c2 a7" {
-		t.Errorf("%v, and then %s", err, limits())
-	}
-}
-
-func weirLimit(n uint64) string { return string(rune('0' + n)) }

@@ -17,7 +17,7 @@ func (m *Match) Parts() []Part {
 	if m.Policy.Parts == nil {
 		return nil
 	}
-	return partsOf(m.Limit.Burst, m.Policy.Parts)
+	return PartsOf(m.Limit.Burst, m.Policy.Parts)
 }
 
 // Match tells which policies are for a request's key, in order of application. It is for

@@ -6,6 +6,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/units"
 )
 
 // overrides reads the list of a policy.
@@ -63,13 +64,13 @@ func (o *overrides) key(n *yaml.Node) string {
 	p := o.policy
 	switch first, again := o.lines[key]; {
 	case strings.ContainsAny(key, "*{}"):
-		o.fault(n.Line, "overrides.key", "%q: an override is for one key, and * and { } stand for no others here: write the whole key, or a policy of its own for many", short(key))
+		o.fault(n.Line, "overrides.key", "%q: an override is for one key, and * and { } stand for no others here: write the whole key, or a policy of its own for many", units.Excerpt(key))
 	case again:
-		o.fault(n.Line, "overrides.key", "%q stands twice, first in line %d: remove one", short(key), first)
+		o.fault(n.Line, "overrides.key", "%q stands twice, first in line %d: remove one", units.Excerpt(key), first)
 	case o.keysOK && p.By == "" && !p.pattern.Fits(key):
-		o.fault(n.Line, "overrides.key", "%q is never counted: it does not fit keys %q; write the whole key", short(key), p.Keys)
+		o.fault(n.Line, "overrides.key", "%q is never counted: it does not fit keys %q; write the whole key", units.Excerpt(key), p.Keys)
 	case o.keysOK && p.By != "" && !p.template.CanMake(key):
-		o.fault(n.Line, "overrides.key", "%q is never counted: it is no key that by %q makes; write the whole key", short(key), p.By)
+		o.fault(n.Line, "overrides.key", "%q is never counted: it is no key that by %q makes; write the whole key", units.Excerpt(key), p.By)
 	default:
 		o.lines[key] = n.Line
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/filewatch"
+	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy/pattern"
 )
@@ -166,9 +167,9 @@ func (p *parser) name(n *yaml.Node) string {
 	case !ok:
 		return ""
 	case !isName(name):
-		p.fault(n.Line, "name", "%q: write 1 to %d letters, digits or any of ._/-", short(name), weir.MaxLimitNameBytes)
-	case strings.HasPrefix(name, inlinePrefix):
-		p.fault(n.Line, "name", "%q: names that begin with %s belong to limits that requests bring along: write another", name, inlinePrefix)
+		p.fault(n.Line, "name", "%q: write 1 to %d letters, digits or any of ._/-", units.Excerpt(name), weir.MaxLimitNameBytes)
+	case strings.HasPrefix(name, InlinePrefix):
+		p.fault(n.Line, "name", "%q: names that begin with %s belong to limits that requests bring along: write another", name, InlinePrefix)
 	case again:
 		p.fault(n.Line, "name", "%q stands twice, first in line %d: give each policy its own name", name, first)
 	default:
@@ -196,7 +197,7 @@ func (p *parser) keys(made *parsedPolicy, n *yaml.Node) bool {
 	}
 	keys, err := pattern.Parse(text)
 	if err != nil {
-		p.fault(n.Line, "keys", "%q: %v", short(text), err)
+		p.fault(n.Line, "keys", "%q: %v", units.Excerpt(text), err)
 		return false
 	}
 	made.Keys, made.pattern = text, keys
@@ -213,7 +214,7 @@ func (p *parser) by(made *parsedPolicy, n *yaml.Node, patternOK bool) bool {
 	}
 	by, err := pattern.ParseTemplate(text, &made.pattern)
 	if err != nil {
-		p.fault(n.Line, "by", "%q: %v", short(text), err)
+		p.fault(n.Line, "by", "%q: %v", units.Excerpt(text), err)
 		return false
 	}
 	made.By, made.template = text, by

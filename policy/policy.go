@@ -1,4 +1,4 @@
-// Package policy decides which limits a request has, from a YAML file of policies:
+// Package policy says which limits a request has, from a YAML file of policies:
 //
 //	limits:
 //	  - name: login
@@ -11,8 +11,8 @@
 //	        limit: 100
 //
 // Parse and Load read a file into a Set, and say each thing that is wrong with it by
-// line and field. A Live is a Set at work on an engine: Take asks every policy that is
-// for a request's key, all or none, and Watch follows changes of the file.
+// line and field. A Set does not change, and knows nothing of an engine: package admit puts it
+// to work on one.
 //
 // The fields of a policy: name; keys, the request's keys that it is for (`*` is any
 // text, `{name}` one or more bytes without : and /, `{name*}` any text); by, the key that is counted,
@@ -30,13 +30,10 @@ package policy
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/limit"
-	"github.com/weir-counter/weir/policy/pattern"
 )
 
 // Mode says whether a policy denies.
@@ -92,42 +89,5 @@ type Override struct {
 	Line  int
 }
 
-// Set is the policies of one file, ready to be asked. It does not change.
-type Set struct {
-	policies  []Policy // in order of application
-	patterns  []pattern.Pattern
-	templates []pattern.Template
-	index     pattern.Index
-	names     map[string]int
-	atOnce    concurrencies
-	content   filewatch.Hash // of the file
-}
-
-// MaxPolicies is how many policies a file may have.
-const MaxPolicies = 2000
-
-// Policies lists the policies in order of application. The list is the caller's, what
-// is in it is not to be changed.
-func (s *Set) Policies() []Policy { return slices.Clone(s.policies) }
-
-// newSet sorts the policies and makes them ready.
-func newSet(parsed []parsedPolicy, content filewatch.Hash) *Set {
-	slices.SortStableFunc(parsed, func(a, b parsedPolicy) int {
-		switch {
-		case a.Order < b.Order:
-			return -1
-		case a.Order > b.Order:
-			return 1
-		}
-		return 0
-	})
-	s := &Set{names: make(map[string]int, len(parsed)), content: content}
-	for i, p := range parsed {
-		s.policies = append(s.policies, p.Policy)
-		s.patterns = append(s.patterns, p.pattern)
-		s.templates = append(s.templates, p.template)
-		s.names[p.Name] = i
-	}
-	s.index = pattern.NewIndex(s.patterns)
-	return s
-}
+// InlinePrefix begins the names of limits that requests bring along, where they have none of their own: no policy's name does.
+const InlinePrefix = "inline/"

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -25,10 +27,10 @@ const whereGlobal = "global"
 // withins are the words of the file for how a region keeps its part.
 var withins = []string{limit.WhereLeased.String(), limit.WhereStrict.String(), limit.WhereShared.String()}
 
-// partsOf divides a burst by the percents of parts: each has its percentage, rounded down. What all percents together have
+// PartsOf divides a burst by the percents of parts: each has its percentage, rounded down. What all percents together have
 // beyond that goes one by one to those that were rounded down most, the first by name where that is equal. So the parts never come
 // to more than the burst, and all regions find the same.
-func partsOf(burst uint64, parts []Part) []Part {
+func PartsOf(burst uint64, parts []Part) []Part {
 	parts = slices.Clone(parts)
 	var percents, given uint64
 	for i := range parts {
@@ -49,32 +51,6 @@ func partsOf(burst uint64, parts []Part) []Part {
 	}
 	return parts
 }
-
-// Here is what is decided by on this node of a policy's limit, its own or an override's: where regions have parts of it, that of this
-// node's region. ok is false if it has none.
-func (l *Live) Here(p *Policy, of weir.Limit) (here weir.Limit, ok bool, err error) {
-	if p.Parts == nil && !p.Global || l.cluster.Whole {
-		return of, true, nil
-	}
-	if l.cluster.Region == "" {
-		return of, false, failure(weir.CodeInvalidLimit, "where", "limit %s in line %d is over regions, and this server counts for none: start it with --region, or write another where", p.Name, p.Line)
-	}
-	if p.Global {
-		return of, true, l.checkGlobal(p, of)
-	}
-	for _, part := range partsOf(of.Burst, p.Parts) {
-		if part.Region == l.cluster.Region && part.Burst > 0 {
-			return partOf(of, part.Burst), true, nil
-		}
-	}
-	return of, false, nil
-}
-
-// Region is the region that this node counts for; "": none.
-func (l *Live) Region() string { return l.cluster.Region }
-
-// noPart stands for the node that decides where this region has no part of a limit.
-var noPart = &elsewhere{}
 
 // where reads which nodes count together, and for a limit over regions the parts. It returns the field that says how
 // the nodes of a region or cluster decide.
@@ -132,7 +108,7 @@ func (p *parser) parts(n *yaml.Node, line int) (parts []Part) {
 		}
 		if text, ok := p.text(value, "regions."+part.Region, partsExample); ok {
 			if part.Percent, ok = percentOf(text); !ok {
-				p.fault(value.Line, "regions."+part.Region, "%q: write its part of the limit, 1%% to 100%%, for example `%s`", short(text), partsExample)
+				p.fault(value.Line, "regions."+part.Region, "%q: write its part of the limit, 1%% to 100%%, for example `%s`", units.Excerpt(text), partsExample)
 			}
 		}
 		percents += int(part.Percent)
@@ -146,13 +122,23 @@ func (p *parser) parts(n *yaml.Node, line int) (parts []Part) {
 
 // checkParts tells whether each part of a limit is a limit.
 func (p *parser) checkParts(made *parsedPolicy, fields map[string]*yaml.Node) {
-	for i, part := range partsOf(made.Limit.Burst, made.Parts) {
+	for i, part := range PartsOf(made.Limit.Burst, made.Parts) {
 		made.Parts[i] = part
 		if part.Burst == 0 {
 			continue
 		}
-		if _, err := limit.New(partOf(made.Limit, part.Burst)); err != nil {
+		if _, err := limit.New(PartOf(made.Limit, part.Burst)); err != nil {
 			p.fault(fields["regions"].Line, "regions."+part.Region, "its part, %d: %s", part.Burst, strings.TrimPrefix(err.Error(), "limit: "))
 		}
 	}
+}
+
+// PartOf is a part of a limit, whose burst is filled in: so many of the burst, within the same interval. By rate
+// and burst apart, both rounded down, the interval could come out shorter, and the parts
+// together more than the whole.
+func PartOf(of weir.Limit, burst uint64) weir.Limit {
+	if of.Calendar.Unit != limit.NoUnit {
+		return weir.Limit{N: burst, Calendar: of.Calendar}
+	}
+	return weir.Limit{N: burst, Burst: burst, Per: max(time.Millisecond, of.Interval()), Algorithm: of.Algorithm}
 }

@@ -102,7 +102,7 @@ func (p *parser) count(n *yaml.Node, field, example string, most uint64) (uint64
 	digits := strings.ReplaceAll(text, "_", "")
 	v, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil || v == 0 || v > most || digits[0] == '0' || text[0] == '_' || strings.HasSuffix(text, "_") {
-		p.fault(n.Line, field, "%q is not a whole number from 1 to %d: write for example `%s`", short(text), most, example)
+		p.fault(n.Line, field, "%q is not a whole number from 1 to %d: write for example `%s`", units.Excerpt(text), most, example)
 		return 0, false
 	}
 	return v, true
@@ -119,7 +119,7 @@ func (p *parser) whole(n *yaml.Node, field string) int {
 	}
 	v, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
-		p.fault(n.Line, field, "%q is not a whole number of -2147483648 to 2147483647: write for example `%s: 10`, lower comes first", short(text), field)
+		p.fault(n.Line, field, "%q is not a whole number of -2147483648 to 2147483647: write for example `%s: 10`, lower comes first", units.Excerpt(text), field)
 	}
 	return int(v)
 }
@@ -131,7 +131,7 @@ func (p *parser) truth(n *yaml.Node, field string) bool {
 	}
 	text, ok := p.text(n, field, field+": true")
 	if ok && text != "true" && text != "false" {
-		p.fault(n.Line, field, "%q: write true or false", short(text))
+		p.fault(n.Line, field, "%q: write true or false", units.Excerpt(text))
 	}
 	return text == "true"
 }
@@ -147,7 +147,7 @@ func (p *parser) choice(n *yaml.Node, field string, words []string) int {
 	}
 	at := slices.Index(words, text)
 	if at < 0 {
-		p.fault(n.Line, field, "%q%s; there are %s", short(text), nearest.DidYouMean(text, words), strings.Join(words, ", "))
+		p.fault(n.Line, field, "%q%s; there are %s", units.Excerpt(text), nearest.DidYouMean(text, words), strings.Join(words, ", "))
 	}
 	return max(0, at)
 }

@@ -4,17 +4,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-counter/weir/internal/units"
 	"go.yaml.in/yaml/v4"
 )
-
-// warns tells whether a limit that lets a request pass has as much of its burst used as it warns of.
-func (r *Result) warns() bool {
-	if r.warn == 0 || !r.Allowed || r.Away != "" || r.Remaining >= r.Limit.Burst {
-		return false
-	}
-	used := r.Limit.Burst - r.Remaining
-	return used >= r.Limit.Burst/100*uint64(r.warn)+(r.Limit.Burst%100*uint64(r.warn)+99)/100
-}
 
 // warn reads a share of the burst, such as 80%.
 func (p *parser) warn(n *yaml.Node) uint8 {
@@ -27,7 +19,7 @@ func (p *parser) warn(n *yaml.Node) uint8 {
 	}
 	percent, ok := percentOf(text)
 	if !ok {
-		p.fault(n.Line, "warn", "%q: write from which share of the burst on the answer warns, 1%% to 100%%, for example `warn: 80%%`", short(text))
+		p.fault(n.Line, "warn", "%q: write from which share of the burst on the answer warns, 1%% to 100%%, for example `warn: 80%%`", units.Excerpt(text))
 		return 0
 	}
 	return percent

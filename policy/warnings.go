@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"strings"
+
+	"github.com/weir-counter/weir/internal/units"
 )
 
 // Warnings is what is odd in a file and no fault of it, in order of application; file is
@@ -12,7 +14,7 @@ func (s *Set) Warnings(file string) (all []Fault) {
 		p := &s.policies[i]
 		if name := s.patterns[i].CutsAddress(); name != "" {
 			all = append(all, Fault{file, p.Line, "keys", fmt.Sprintf(
-				"%q: {%s} ends at a `:`, so that keys with an IPv6 address have no limit here, or are counted by a part of it: write {%s*}", short(p.Keys), name, name)})
+				"%q: {%s} ends at a `:`, so that keys with an IPv6 address have no limit here, or are counted by a part of it: write {%s*}", units.Excerpt(p.Keys), name, name)})
 		}
 		if before := s.covered(i); before != "" {
 			all = append(all, Fault{file, p.Line, "last", fmt.Sprintf(

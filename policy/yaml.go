@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/weir-counter/weir/internal/nearest"
+	"github.com/weir-counter/weir/internal/units"
 )
 
 // document reads the one YAML document of a file; nil with a fault told if there is none.
@@ -105,7 +106,7 @@ func (p *parser) fields(n *yaml.Node, within, example string, known []string) ma
 			if name == "domain" && slices.Contains(known, "limits") { // of a file, not of a policy
 				hint = "; it is a configuration of envoyproxy/ratelimit: see weir limits import"
 			}
-			p.fault(key.Line, within+short(name), "unknown field%s; there are %s%s", nearest.DidYouMean(name, known), strings.Join(known, ", "), hint)
+			p.fault(key.Line, within+units.Excerpt(name), "unknown field%s; there are %s%s", nearest.DidYouMean(name, known), strings.Join(known, ", "), hint)
 		case fields[name] != nil:
 			p.fault(key.Line, within+name, "it stands twice, first in line %d: remove one", fields[name].Line)
 		default:
@@ -144,18 +145,9 @@ func kindText(n *yaml.Node) string {
 	case n.Kind == yaml.SequenceNode:
 		return "a list"
 	case n.Kind == yaml.AliasNode:
-		return fmt.Sprintf("*%s is an alias of YAML, which is not taken here (write * in quotes)", short(n.Value))
+		return fmt.Sprintf("*%s is an alias of YAML, which is not taken here (write * in quotes)", units.Excerpt(n.Value))
 	case n.ShortTag() == "!!null":
 		return "it is empty"
 	}
-	return fmt.Sprintf("%q", short(n.Value))
-}
-
-// short keeps a message short.
-func short(s string) string {
-	const most = 40
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
+	return fmt.Sprintf("%q", units.Excerpt(n.Value))
 }

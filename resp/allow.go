@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/resp/argument"
 	"github.com/weir-counter/weir/service"
 )
@@ -37,10 +38,10 @@ func (a *allowing) read(args [][]byte) error {
 		if err := refused(service.CheckKey(argument.View(args[0]))); err != nil {
 			return err
 		}
-		a.requests = append(a.requests, policy.Request{Key: argument.View(args[0]), N: 1})
+		a.requests = append(a.requests, admit.Request{Key: argument.View(args[0]), N: 1})
 		args = args[1:]
 	}
-	a.inline = policy.Limit{}
+	a.inline = admit.Limit{}
 	var name string
 	inline, cost := false, uint64(1)
 	a.costs = a.costs[:0]
@@ -73,7 +74,7 @@ func (a *allowing) read(args [][]byte) error {
 			return err
 		}
 	}
-	if inline != (a.inline.Per > 0) || !inline && a.inline != (policy.Limit{}) {
+	if inline != (a.inline.Per > 0) || !inline && a.inline != (admit.Limit{}) {
 		return argument.Wrong(api.CodeInvalidLimit, "limit", "a limit needs LIMIT n and PER duration, for example LIMIT 100 PER 1m")
 	}
 	for i := range a.requests {
@@ -89,10 +90,10 @@ func (a *allowing) read(args [][]byte) error {
 func (a *allowing) readCost(value []byte) error {
 	name, number, _ := bytes.Cut(value, []byte("="))
 	n, err := argument.Count(number, "COST", 0)
-	if err == nil && len(a.costs) == policy.MaxCosts {
-		err = argument.Wrong(api.CodeInvalidCount, "COST", "there are more than "+strconv.Itoa(policy.MaxCosts)+" costs by name")
+	if err == nil && len(a.costs) == admit.MaxCosts {
+		err = argument.Wrong(api.CodeInvalidCount, "COST", "there are more than "+strconv.Itoa(admit.MaxCosts)+" costs by name")
 	}
-	a.costs = append(a.costs, policy.Cost{Field: string(name), N: n})
+	a.costs = append(a.costs, admit.Cost{Field: string(name), N: n})
 	return err
 }
 
@@ -108,8 +109,8 @@ func isAllowOption(arg []byte) bool {
 	return false
 }
 
-func readAlgorithm(word []byte) (policy.Algorithm, error) {
-	for _, one := range []policy.Algorithm{policy.Window, policy.Fixed, policy.GCRA} {
+func readAlgorithm(word []byte) (admit.Algorithm, error) {
+	for _, one := range []admit.Algorithm{admit.Window, admit.Fixed, admit.GCRA} {
 		if argument.Is(word, one.String()) {
 			return one, nil
 		}
@@ -121,7 +122,7 @@ func readAlgorithm(word []byte) (policy.Algorithm, error) {
 // turn for how long. A decision of several limits is as the one that leaves least: of a denial, the one that denied. No limit is for keys
 // that no policy knows: remaining and limit are null. Of a limit that regions share, where there is something to say, others and late come
 // last: in an array they are the last two of eight or more, so denial is null where there is neither it nor waited_ms.
-func (s *session) writeDecision(d *policy.Decision) {
+func (s *session) writeDecision(d *admit.Decision) {
 	tightest := d.Denied
 	if tightest == nil {
 		tightest = leastOf(d)
@@ -185,7 +186,7 @@ func (s *session) writeDecision(d *policy.Decision) {
 }
 
 // leastOf is the limit with the least remaining, of those that enforce; nil: there is none.
-func leastOf(d *policy.Decision) (least *policy.Result) {
+func leastOf(d *admit.Decision) (least *admit.Result) {
 	remaining := uint64(math.MaxUint64)
 	for i := range d.Results {
 		if r := &d.Results[i]; r.Mode == policy.Enforce && (least == nil || r.Remaining < remaining) {

@@ -16,6 +16,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -39,11 +40,11 @@ func newTestServer(t testing.TB, cfg Config, policies string) *testServer {
 
 func newLockedServer(t testing.TB, cfg Config, policies string, tokens *service.Tokens) *testServer {
 	t.Helper()
-	return newServerAmong(t, cfg, policies, tokens, policy.Cluster{})
+	return newServerAmong(t, cfg, policies, tokens, admit.Cluster{})
 }
 
 // newServerAmong is one of several nodes or regions, as far as its policies know.
-func newServerAmong(t testing.TB, cfg Config, policies string, tokens *service.Tokens, among policy.Cluster) *testServer {
+func newServerAmong(t testing.TB, cfg Config, policies string, tokens *service.Tokens, among admit.Cluster) *testServer {
 	t.Helper()
 	passed := new(atomic.Int64)
 	engine, err := weir.New(weir.Config{Now: func() time.Time { return start.Add(time.Duration(passed.Load())) }})
@@ -58,7 +59,7 @@ func newServerAmong(t testing.TB, cfg Config, policies string, tokens *service.T
 		if err != nil {
 			t.Fatal(err)
 		}
-		if backend.Policies, err = policy.NewClusterLive(engine, set, among); err != nil {
+		if backend.Policies, err = admit.NewClusterLive(engine, set, among); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/resp/argument"
 )
 
@@ -21,7 +21,7 @@ func redisRateScripts() []*script {
 
 // rateLimit is what the scripts of redis_rate are asked.
 type rateLimit struct {
-	limit policy.Limit
+	limit admit.Limit
 	none  bool // burst is 0: nothing can pass
 	cost  uint64
 }
@@ -37,7 +37,7 @@ func readRateLimit(args [][]byte) (l rateLimit, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.limit = policy.Limit{N: numbers[1], Per: nanoseconds(period), Burst: max(numbers[0], 1), Algorithm: policy.GCRA}
+	l.limit = admit.Limit{N: numbers[1], Per: nanoseconds(period), Burst: max(numbers[0], 1), Algorithm: admit.GCRA}
 	if l.limit.Per <= 0 {
 		return l, argument.Wrong(api.CodeInvalidLimit, "period", "period of "+argument.Clip(args[2])+" s: must be more than 0")
 	}

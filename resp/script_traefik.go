@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/resp/argument"
 )
 
@@ -59,9 +59,9 @@ func (s *session) traefik(keys, args [][]byte) error {
 
 // limitOfRate is a limit of so many per second: a whole number per second, minute, hour or day if it is nearly that,
 // else one in an interval, of whole nanoseconds, that is not shorter.
-func limitOfRate(perSecond float64) (l policy.Limit, ok bool) {
+func limitOfRate(perSecond float64) (l admit.Limit, ok bool) {
 	const nearly = 1e-12
-	l.Algorithm = policy.GCRA
+	l.Algorithm = admit.GCRA
 	for _, l.Per = range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
 		n := perSecond * l.Per.Seconds()
 		if whole := math.Round(n); whole >= 1 && math.Abs(n-whole) <= nearly*whole {

@@ -7,7 +7,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/resp/argument"
 	"github.com/weir-counter/weir/resp/counting"
 	"github.com/weir-counter/weir/resp/protocol"
@@ -155,8 +155,8 @@ func (s *session) end(err error) {
 
 // allowing is the memory of decisions.
 type allowing struct {
-	requests []policy.Request
-	decision policy.Decision
-	inline   policy.Limit
-	costs    []policy.Cost
+	requests []admit.Request
+	decision admit.Decision
+	inline   admit.Limit
+	costs    []admit.Cost
 }

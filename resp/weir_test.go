@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // What keys have used of limits that requests brought along is given back: by name, of all, and by DEL, as clients of
@@ -194,7 +194,7 @@ func TestDecisionsSharedByRegions(t *testing.T) {
 	s := newServerAmong(t, Config{}, `limits:
 - {name: api, keys: "api:*", limit: 5, per: 1m, where: global, within: shared}
 - {name: own, keys: "own:*", limit: 5, per: 1m}
-`, nil, policy.Cluster{Region: "eu", Others: &others})
+`, nil, admit.Cluster{Region: "eu", Others: &others})
 	c := s.dial()
 	c.says(`ALLOW api:a -> [1 4 0 60000 "api"]`)
 	others = knownOthers{used: 2}

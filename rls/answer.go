@@ -11,7 +11,7 @@ import (
 
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/internal/rlsconfig"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // answerTo is what Envoy is told.
@@ -112,7 +112,7 @@ func (a *ask) appendDraftFields(b []byte, denied bool) []byte {
 }
 
 // waitOf is when to ask again, at least a second. What is more than can ever pass has used up what there was.
-func waitOf(r *policy.Result) time.Duration {
+func waitOf(r *admit.Result) time.Duration {
 	if r.Never {
 		return max(r.Reset, time.Second)
 	}
@@ -121,7 +121,7 @@ func waitOf(r *policy.Result) time.Duration {
 
 // shownLimit is a limit of a policy in the words of Envoy: by the longest unit that its period is a multiple of; without
 // a unit if it is no number of seconds.
-func shownLimit(r *policy.Result) *shown {
+func shownLimit(r *admit.Result) *shown {
 	best, multiplier := rlsconfig.Unit(0), uint32(0)
 	for unit := rlsconfig.Second; unit <= rlsconfig.Week; unit++ {
 		if of := unit.Duration(); r.Limit.Per%of == 0 && of >= best.Duration() {

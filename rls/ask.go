@@ -11,6 +11,7 @@ import (
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/internal/rlsconfig"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -28,10 +29,10 @@ type ask struct {
 	how      how
 	parts    []part // of its descriptors
 	entries  []rlsconfig.Entry
-	requests []policy.Request
-	refunds  []policy.Request
-	decision policy.Decision
-	rest     policy.Decision
+	requests []admit.Request
+	refunds  []admit.Request
+	decision admit.Decision
+	rest     admit.Decision
 	fields   ratelimitfields.List
 	quotas   int    // parts that are quotas and may deny
 	checks   bool   // a part asks only
@@ -44,19 +45,19 @@ type ask struct {
 type part struct {
 	limit    *ready // nil: it has none, or one that it brings along
 	shown    *shown
-	inline   policy.Limit // that it brings along
+	inline   admit.Limit // that it brings along
 	key      string
 	values   string // that the decision is counted by too; "": none
 	n        uint64
-	at       int            // its place in the requests; -1: it is not asked
-	result   *policy.Result // what was decided; nil: it was not asked, or no policy is for it
-	policies bool           // those of the policy file are asked
-	quota    bool           // it denies with all others that are
-	shadow   bool           // it denies nothing
-	over     bool           // it is denied, by itself
-	usedUp   bool           // what was left of it was taken
-	refund   bool           // it gives back
-	back     policy.Result  // result of a refund
+	at       int           // its place in the requests; -1: it is not asked
+	result   *admit.Result // what was decided; nil: it was not asked, or no policy is for it
+	policies bool          // those of the policy file are asked
+	quota    bool          // it denies with all others that are
+	shadow   bool          // it denies nothing
+	over     bool          // it is denied, by itself
+	usedUp   bool          // what was left of it was taken
+	refund   bool          // it gives back
+	back     admit.Result  // result of a refund
 }
 
 var asks = sync.Pool{New: func() any { return new(ask) }}
@@ -152,7 +153,7 @@ func (p *part) override(own *ratelimit.RateLimitDescriptor_RateLimitOverride) er
 	}
 	l := rlsconfig.Limit{Requests: own.GetRequestsPerUnit(), Unit: unit, Multiplier: multiplier}
 	p.shown = newShown("", l.Requests, pb.RateLimitResponse_RateLimit_Unit(unit), multiplier)
-	p.inline = policy.Limit{N: uint64(l.Requests), Per: l.Period()}
+	p.inline = admit.Limit{N: uint64(l.Requests), Per: l.Period()}
 	return nil
 }
 
@@ -174,7 +175,7 @@ func (a *ask) replace() {
 }
 
 // prepare makes the requests of the service.
-func (a *ask) prepare(by policy.Algorithm) {
+func (a *ask) prepare(by admit.Algorithm) {
 	for i := range a.parts {
 		p := &a.parts[i]
 		if p.quota && !p.shadow && !p.refund {
@@ -205,8 +206,8 @@ func (a *ask) prepare(by policy.Algorithm) {
 }
 
 // request is what the service is asked for a part.
-func (p *part) request(by policy.Algorithm) policy.Request {
-	r := policy.Request{Key: p.key, N: p.n}
+func (p *part) request(by admit.Algorithm) admit.Request {
+	r := admit.Request{Key: p.key, N: p.n}
 	switch {
 	case p.policies:
 	case p.limit != nil:
@@ -341,7 +342,7 @@ func (a *ask) giveBack(s *service.Service, c service.Caller) error {
 		}
 		for _, m := range made {
 			if have := p.result; m.Asked == p.at && (have == nil || m.Remaining < have.Remaining) {
-				p.back = policy.Result{Name: m.Name, Key: m.Key, Limit: m.Limit, Verdict: m.Verdict}
+				p.back = admit.Result{Name: m.Name, Key: m.Key, Limit: m.Limit, Verdict: m.Verdict}
 				p.result = &p.back
 			}
 		}
@@ -363,7 +364,7 @@ func (a *ask) useUp(s *service.Service, c service.Caller) error {
 			continue
 		}
 		p.usedUp = true
-		rest := policy.Request{Key: p.key, N: r.Remaining, Rest: true}
+		rest := admit.Request{Key: p.key, N: r.Remaining, Rest: true}
 		if p.limit != nil {
 			rest.Prepared = p.limit.prepared
 		} else {

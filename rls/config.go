@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/settings"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/rls/xds"
 )
 
@@ -31,7 +31,7 @@ type Config struct {
 	// MergeDomains lets several files, or resources, have one domain.
 	MergeDomains bool
 	// Algorithm is how its limits are kept. Default Window.
-	Algorithm policy.Algorithm
+	Algorithm admit.Algorithm
 	// Headers says which header fields answers ask Envoy to add to responses: HeadersDraft, HeadersPlain or HeadersNone.
 	// Default HeadersDraft.
 	Headers string
@@ -100,7 +100,7 @@ func (c Config) Validate() error {
 	if !slices.Contains(headersWords, c.Headers) {
 		return settings.Invalid("Headers", fmt.Sprintf("%q: must be draft, plain or none", c.Headers))
 	}
-	if c.Algorithm > policy.GCRA {
+	if c.Algorithm > admit.GCRA {
 		return settings.Invalid("Algorithm", fmt.Sprintf("%v: must be window, fixed or gcra", c.Algorithm))
 	}
 	if err := settings.CheckNumbers(

@@ -22,6 +22,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -44,7 +45,7 @@ type options struct {
 	cfg      Config
 	limits   string // of one file; "": the server has none
 	policies string
-	among    policy.Cluster // nodes and regions, as far as policies know
+	among    admit.Cluster // nodes and regions, as far as policies know
 	tokens   *service.Tokens
 	backend  service.Backend
 	client   *tls.Config // with TLS
@@ -67,7 +68,7 @@ func newTestServer(t testing.TB, o options) *testServer {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.backend.Policies, err = policy.NewClusterLive(s.engine, set, o.among); err != nil {
+		if o.backend.Policies, err = admit.NewClusterLive(s.engine, set, o.among); err != nil {
 			t.Fatal(err)
 		}
 	}

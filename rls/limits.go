@@ -15,6 +15,7 @@ import (
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/internal/rlsconfig"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // limits is a configuration at work. It does not change.
@@ -26,7 +27,7 @@ type limits struct {
 // ready is a limit at work.
 type ready struct {
 	*rlsconfig.Limit
-	prepared *policy.Prepared // nil: it is unlimited, or none passes
+	prepared *admit.Prepared // nil: it is unlimited, or none passes
 	shown    *shown
 	shares   bool             // some values count together
 	counts   bool             // decisions are counted by values too
@@ -58,8 +59,8 @@ func (s *Server) prepare(c *rlsconfig.Config) (_ *limits, err error) {
 	return l, nil
 }
 
-func limitOf(of *rlsconfig.Limit, by policy.Algorithm) policy.Limit {
-	return policy.Limit{N: uint64(of.Requests), Per: of.Period(), Algorithm: by}
+func limitOf(of *rlsconfig.Limit, by admit.Algorithm) admit.Limit {
+	return admit.Limit{N: uint64(of.Requests), Per: of.Period(), Algorithm: by}
 }
 
 func modeOf(of *rlsconfig.Limit) policy.Mode {

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // tableLimits are those of most tests.
@@ -153,7 +153,7 @@ func TestDecisions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, by := range []policy.Algorithm{policy.Window, policy.Fixed, policy.GCRA} {
+			for _, by := range []admit.Algorithm{admit.Window, admit.Fixed, admit.GCRA} {
 				newTestServer(t, options{limits: tableLimits, cfg: Config{Algorithm: by}}).says("edge", transcript)
 			}
 		})
@@ -182,7 +182,7 @@ func TestRequestsThatAreWrong(t *testing.T) {
 // The answer has the limit, what is left and when it is whole again.
 func TestAnswer(t *testing.T) {
 	t.Parallel()
-	s := newTestServer(t, options{limits: tableLimits, cfg: Config{Algorithm: policy.Fixed}})
+	s := newTestServer(t, options{limits: tableLimits, cfg: Config{Algorithm: admit.Fixed}})
 	s.now.Store(int64(20 * time.Second))
 	answer, err := s.should(t.Context(), request(t, "edge", 0, "ip=1; named=x; free=y; nothing=z"))
 	if err != nil {
@@ -207,7 +207,7 @@ func TestAnswer(t *testing.T) {
 // The window of Weir has no edge: a fixed one admits twice as much around it.
 func TestAlgorithms(t *testing.T) {
 	t.Parallel()
-	for by, want := range map[policy.Algorithm]string{policy.Window: "OVER, over 0/3", policy.Fixed: "OK, ok 2/3"} {
+	for by, want := range map[admit.Algorithm]string{admit.Window: "OVER, over 0/3", admit.Fixed: "OK, ok 2/3"} {
 		s := newTestServer(t, options{limits: tableLimits, cfg: Config{Algorithm: by}})
 		s.now.Store(int64(59 * time.Second))
 		s.says("edge", "ip=1 | hits 3 -> OK, ok 0/3")

@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -88,7 +88,7 @@ func (o *knownOthers) Counted(string, time.Time, time.Duration) (lower, upper ui
 func TestMetadataSharedByRegions(t *testing.T) {
 	t.Parallel()
 	var others knownOthers
-	s := newTestServer(t, options{cfg: Config{Metadata: true}, among: policy.Cluster{Region: "eu", Others: &others}, policies: `limits:
+	s := newTestServer(t, options{cfg: Config{Metadata: true}, among: admit.Cluster{Region: "eu", Others: &others}, policies: `limits:
 - {name: api, keys: "d:user=*", limit: 5, per: 1m, where: global, within: shared}
 - {name: day, keys: "d:user=*", limit: 9, per: 1d, where: global, within: shared}
 - {name: own, keys: "d:own=*", limit: 5, per: 1m}

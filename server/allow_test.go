@@ -20,7 +20,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/server/body"
 	"github.com/weir-counter/weir/server/decide"
 	"github.com/weir-counter/weir/server/problem"
@@ -65,7 +65,7 @@ func newLimitAPI(t *testing.T, policies string) (a *testAPI, forward func(time.D
 	if err != nil {
 		t.Fatal(err)
 	}
-	live, err := policy.NewLive(engine, set)
+	live, err := admit.NewLive(engine, set)
 	if err != nil {
 		t.Fatal(err)
 	}

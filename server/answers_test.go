@@ -10,6 +10,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/backend"
 )
@@ -134,12 +135,12 @@ func TestLimitsOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	live, err := policy.NewClusterLive(engine, set, policy.Cluster{Node: "n1"})
+	live, err := admit.NewClusterLive(engine, set, admit.Cluster{Node: "n1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a, answers := newElsewhereAPI(t, options{Backend: service.Backend{Policies: live}})
-	if _, err := answers.engine.HitAt(start, policy.HitPrefix+"l:denied", 5); err != nil {
+	if _, err := answers.engine.HitAt(start, admit.HitPrefix+"l:denied", 5); err != nil {
 		t.Fatal(err)
 	}
 	if r := a.get("/v1/limits"); r.status != http.StatusOK || !strings.Contains(r.body, `"denied":{"lower":5,`) {

@@ -13,6 +13,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -63,7 +64,7 @@ func newTestAPI(t *testing.T, engineCfg weir.Config, cfg options) *testAPI {
 }
 
 // policyEngine is an engine with the policies of a file.
-func policyEngine(t *testing.T, cfg weir.Config, policies string) (*weir.Engine, *policy.Live) {
+func policyEngine(t *testing.T, cfg weir.Config, policies string) (*weir.Engine, *admit.Live) {
 	t.Helper()
 	engine, err := weir.New(cfg)
 	if err != nil {
@@ -74,7 +75,7 @@ func policyEngine(t *testing.T, cfg weir.Config, policies string) (*weir.Engine,
 	if err != nil {
 		t.Fatal(err)
 	}
-	live, err := policy.NewLive(engine, set)
+	live, err := admit.NewLive(engine, set)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/backend"
 )
@@ -48,7 +49,7 @@ func TestLimitsAmongNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	live, err := policy.NewClusterLive(engine, set, policy.Cluster{Node: "n1", Nodes: func() int { return 3 }, Strict: nobody{}, Shared: gone{}})
+	live, err := admit.NewClusterLive(engine, set, admit.Cluster{Node: "n1", Nodes: func() int { return 3 }, Strict: nobody{}, Shared: gone{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,12 +12,12 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 )
 
 // keptPolicies keeps policies that are put by API in memory.
-func keptPolicies(t *testing.T, live *policy.Live, first bool) *service.KeptPolicies {
+func keptPolicies(t *testing.T, live *admit.Live, first bool) *service.KeptPolicies {
 	t.Helper()
 	kept, err := service.OpenKept(t.Context(), nil, live, first, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {

@@ -2,7 +2,7 @@ package service
 
 import (
 	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service/backend"
 )
 
@@ -22,7 +22,7 @@ type Backend struct {
 	// Alarms are those of what the service knows nothing of, such as certificates; nil: there are none.
 	Alarms func() []Alarm
 
-	Policies   *policy.Live  // the limits that Allow asks; nil: only those that requests bring along
+	Policies   *admit.Live   // the limits that Allow asks; nil: only those that requests bring along
 	PolicyFile *PolicyFile   // that Policies come from; nil: from none
 	Kept       *KeptPolicies // those that were put by API; nil: none can be
 	Warnings   *Warnings     // where a key's warnings are sent; nil: nowhere

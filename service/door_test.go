@@ -10,7 +10,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/backend"
 )
@@ -223,13 +223,13 @@ func TestOneBackupAtATime(t *testing.T) {
 	}
 }
 
-// A door decides with package policy alone.
+// A door decides with package policy/admit alone.
 func TestDecisions(t *testing.T) {
 	d := newDoor(t, service.Backend{}, service.Config{})
 	limit := weir.Limit{N: 1, Per: 60e9}
-	var decision policy.Decision
+	var decision admit.Decision
 	for i := range 2 {
-		err := d.service.Allow(d.caller, []policy.Request{{Key: "a", N: 1, Inline: &limit}}, false, &decision)
+		err := d.service.Allow(d.caller, []admit.Request{{Key: "a", N: 1, Inline: &limit}}, false, &decision)
 		if err != nil || decision.Allowed != (i == 0) {
 			t.Errorf("time %d: %+v, %v", i, decision, err)
 		}

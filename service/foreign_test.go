@@ -10,7 +10,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // A request for another's key is refused before anything is looked up, so that no answer, error or time depends on
@@ -28,7 +28,7 @@ func TestForeignKeysAreNotLookedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policies, err := policy.NewLive(engine, nil)
+	policies, err := admit.NewLive(engine, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestForeignKeysAreNotLookedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	engine.Close()
-	*engine, *policies = weir.Engine{}, policy.Live{}
+	*engine, *policies = weir.Engine{}, admit.Live{}
 
 	ctx := t.Context()
 	asks := map[string]func(key string) error{
@@ -70,10 +70,10 @@ func TestForeignKeysAreNotLookedUp(t *testing.T) {
 		"keys":   func(key string) error { _, err := s.Keys(ctx, caller, KeysQuery{Limit: 1, Prefix: key}); return err },
 		"delete": func(key string) error { return s.Delete(ctx, caller, key) },
 		"allow": func(key string) error {
-			return s.Allow(caller, []policy.Request{{Key: "in:b", N: 1}, {Key: key, N: 1}}, false, new(policy.Decision))
+			return s.Allow(caller, []admit.Request{{Key: "in:b", N: 1}, {Key: key, N: 1}}, false, new(admit.Decision))
 		},
 		"peek": func(key string) error {
-			return s.Allow(caller, []policy.Request{{Key: key, N: 1, Inline: &weir.Limit{N: 1, Per: time.Second}}}, true, new(policy.Decision))
+			return s.Allow(caller, []admit.Request{{Key: key, N: 1, Inline: &weir.Limit{N: 1, Per: time.Second}}}, true, new(admit.Decision))
 		},
 	}
 	for name, ask := range asks {

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -107,14 +108,14 @@ func TestReservationsOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	live, err := policy.NewLive(engine, policies)
+	live, err := admit.NewLive(engine, policies)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := newDoor(t, service.Backend{Tokens: service.NewTokens(set), Policies: live}, service.Config{})
-	var said policy.Decision
+	var said admit.Decision
 	reserve := func(key string) (known bool, err error) {
-		_, known, err = d.service.Reserve(d.caller, []policy.Request{{Key: key, N: 1}}, service.Reservation{ID: "x"}, &said)
+		_, known, err = d.service.Reserve(d.caller, []admit.Request{{Key: key, N: 1}}, service.Reservation{ID: "x"}, &said)
 		return known, err
 	}
 	for i, name := range []string{"a", "b", "a", "b"} {
@@ -250,14 +251,14 @@ func TestPoliciesOfOthersAreNotTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { engine.Close() })
-		live, err := policy.NewLive(engine, policies)
+		live, err := admit.NewLive(engine, policies)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d := newDoor(t, service.Backend{Tokens: service.NewTokens(set), Policies: live}, service.Config{})
 		d.login("weir_a_secret")
 		for name := range strings.FieldsSeq(names) {
-			err := d.service.Allow(d.caller, []policy.Request{{Key: "shop:x", N: 1, Limit: name}}, true, new(policy.Decision))
+			err := d.service.Allow(d.caller, []admit.Request{{Key: "shop:x", N: 1, Limit: name}}, true, new(admit.Decision))
 			if e := d.wantCode(err, api.CodeUnknownLimit); e.Message != "there is no policy "+name+" for this key" {
 				t.Errorf("%s, %s: %s", fields, name, e.Message)
 			}
@@ -265,7 +266,7 @@ func TestPoliciesOfOthersAreNotTold(t *testing.T) {
 		if names == "nope" {
 			continue
 		}
-		err = d.service.Allow(d.caller, []policy.Request{{Key: "shop:x", N: 1, Limit: "own"}}, true, new(policy.Decision))
+		err = d.service.Allow(d.caller, []admit.Request{{Key: "shop:x", N: 1, Limit: "own"}}, true, new(admit.Decision))
 		if e := d.wantCode(err, api.CodeInvalidKey); !strings.Contains(e.Message, "shop:{user}:login") {
 			t.Errorf("of its own: %s", e.Message)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/policy/kept"
 	"github.com/weir-counter/weir/service/accounts"
 	"github.com/weir-counter/weir/service/backend"
@@ -164,7 +165,7 @@ func ReadTokens(path string) (*Tokens, error) { return files.ReadTokens(path) }
 func ReadPolicyFile(path string) (*PolicyFile, *policy.Set, error) { return files.ReadPolicyFile(path) }
 
 // OpenKept reads the policies that were put by API (files.OpenKept).
-func OpenKept(ctx context.Context, store backend.Document, live *policy.Live, first bool, log *slog.Logger) (*KeptPolicies, error) {
+func OpenKept(ctx context.Context, store backend.Document, live *admit.Live, first bool, log *slog.Logger) (*KeptPolicies, error) {
 	return files.OpenKept(ctx, store, live, first, log)
 }
 
@@ -173,7 +174,7 @@ func OpenKept(ctx context.Context, store backend.Document, live *policy.Live, fi
 func Fingerprint(kind byte, content []byte) uint64 { return ingest.Fingerprint(kind, content) }
 
 // Refunded is by how many more requests may pass after a Refund (decisions.Refunded).
-func Refunded(made []policy.Changed) uint64 { return decisions.Refunded(made) }
+func Refunded(made []admit.Changed) uint64 { return decisions.Refunded(made) }
 
 // Milliseconds rounds up: who waits for so long has waited long enough.
 func Milliseconds(d time.Duration) time.Duration { return decisions.Milliseconds(d) }

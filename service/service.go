@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service/access"
 	"github.com/weir-counter/weir/service/admin"
 	"github.com/weir-counter/weir/service/decisions"
@@ -66,7 +66,7 @@ func New(b Backend, cfg Config) (*Service, error) {
 		return nil, err
 	}
 	if b.Policies == nil {
-		none, err := policy.NewLive(b.Engine, nil)
+		none, err := admit.NewLive(b.Engine, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // Size is how many nodes a cluster has.
@@ -41,7 +42,7 @@ type Node[D Decider] struct {
 	Engine  *weir.Engine
 	Journal *journal.Journal
 	Decider D
-	Live    *policy.Live
+	Live    *admit.Live
 }
 
 // Cluster is nodes of one cluster.
@@ -50,7 +51,7 @@ type Cluster[D Decider] struct {
 	Clocks   [Size]time.Duration // by how much those of the nodes are ahead, from their next start on
 
 	t    testing.TB
-	open func(context.Context, Opening) (D, policy.Cluster, error)
+	open func(context.Context, Opening) (D, admit.Cluster, error)
 	cfgs []journal.Config
 	lost atomic.Int64
 
@@ -60,7 +61,7 @@ type Cluster[D Decider] struct {
 
 // New starts a cluster with the policies of a file. open makes what decides on a node, and the Strict and Leased of
 // its policies.
-func New[D Decider](t testing.TB, policies string, flushEvery time.Duration, open func(context.Context, Opening) (D, policy.Cluster, error)) *Cluster[D] {
+func New[D Decider](t testing.TB, policies string, flushEvery time.Duration, open func(context.Context, Opening) (D, admit.Cluster, error)) *Cluster[D] {
 	t.Helper()
 	set, err := policy.Parse("p.yaml", []byte(policies))
 	if err != nil {
@@ -120,12 +121,12 @@ func (c *Cluster[D]) start(i int) (*Node[D], error) {
 		return nil, err
 	}
 	of := Opening{Engine: n.Engine, Journal: n.Journal, Name: c.cfgs[i].Join.Node, Logger: c.cfgs[i].Logger}
-	var decided policy.Cluster
+	var decided admit.Cluster
 	if n.Decider, decided, err = c.open(ctx, of); err != nil {
 		return nil, err
 	}
 	decided.Node, decided.Nodes = of.Name, func() int { return Size }
-	n.Live, err = policy.NewClusterLive(n.Engine, c.Policies, decided)
+	n.Live, err = admit.NewClusterLive(n.Engine, c.Policies, decided)
 	return n, err
 }
 
@@ -196,8 +197,8 @@ func (c *Cluster[D]) Fail(i int, fault string, cutOff time.Duration) {
 func (c *Cluster[D]) Decided(i int, key string) {
 	c.t.Helper()
 	jointest.Eventually(c.t, fmt.Sprintf("node %d gets answers for %s", i+1, key), func() bool {
-		var d policy.Decision
-		if err := c.At(i).Live.Peek([]policy.Request{{Key: key, N: 1}}, &d); err != nil {
+		var d admit.Decision
+		if err := c.At(i).Live.Peek([]admit.Request{{Key: key, N: 1}}, &d); err != nil {
 			c.t.Fatal(err)
 		}
 		return d.Results[0].Away == ""
@@ -205,10 +206,10 @@ func (c *Cluster[D]) Decided(i int, key string) {
 }
 
 // Take asks one node for one admission.
-func (c *Cluster[D]) Take(i int, key string) policy.Decision {
+func (c *Cluster[D]) Take(i int, key string) admit.Decision {
 	c.t.Helper()
-	var d policy.Decision
-	if err := c.At(i).Live.Take([]policy.Request{{Key: key, N: 1}}, &d); err != nil {
+	var d admit.Decision
+	if err := c.At(i).Live.Take([]admit.Request{{Key: key, N: 1}}, &d); err != nil {
 		c.t.Fatal(err)
 	}
 	return d
@@ -216,7 +217,7 @@ func (c *Cluster[D]) Take(i int, key string) policy.Decision {
 
 // TakeDecided is Take, again while nobody decides: leases move when nodes come. On a slow machine what was asked
 // for in vain may have been admitted nevertheless, with the answer lost: c.Lost says how often.
-func (c *Cluster[D]) TakeDecided(i int, key string) (d policy.Decision) {
+func (c *Cluster[D]) TakeDecided(i int, key string) (d admit.Decision) {
 	c.t.Helper()
 	jointest.Eventually(c.t, fmt.Sprintf("node %d gets a decision for %s", i+1, key), func() bool {
 		d = c.Take(i, key)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // Admission is one that a caller was told of, between two times.
@@ -26,9 +27,9 @@ type Log struct {
 }
 
 // Take asks for one admission, and notes what was told in d.
-func (l *Log) Take(live *policy.Live, key string, d *policy.Decision) error {
+func (l *Log) Take(live *admit.Live, key string, d *admit.Decision) error {
 	before := time.Now().UnixNano()
-	if err := live.Take([]policy.Request{{Key: key, N: 1}}, d); err != nil {
+	if err := live.Take([]admit.Request{{Key: key, N: 1}}, d); err != nil {
 		return err
 	}
 	after := time.Now().UnixNano()
@@ -98,14 +99,14 @@ func mostWithin(all []Admission, interval int64) (most uint64) {
 
 // Measure has callers ask, side by side, b.N times together, and reports how long each waited. ask gets the number of
 // its question.
-func Measure(b *testing.B, callers int, ask func(n int, d *policy.Decision)) {
+func Measure(b *testing.B, callers int, ask func(n int, d *admit.Decision)) {
 	var mu sync.Mutex
 	var all []time.Duration
 	var asking sync.WaitGroup
 	asks := make(chan int)
 	for range callers {
 		asking.Go(func() {
-			var d policy.Decision
+			var d admit.Decision
 			var took []time.Duration
 			for n := range asks {
 				began := time.Now()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/journal"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // What a decision costs that a node makes by itself: of a limit that is the node's alone, and of a
@@ -29,8 +29,8 @@ func BenchmarkHotKey(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/n%d", key[:len(key)-2], i+1), func(b *testing.B) {
 				n := c.At(i)
 				before := n.Decider.Stats()
-				var d policy.Decision
-				reqs := []policy.Request{{Key: key, N: 1}}
+				var d admit.Decision
+				reqs := []admit.Request{{Key: key, N: 1}}
 				b.ReportAllocs()
 				for b.Loop() {
 					if err := n.Live.Take(reqs, &d); err != nil || !d.Allowed {
@@ -54,7 +54,7 @@ func BenchmarkColdKeys(b *testing.B) {
 	}
 	for _, callers := range []int{1, 32} {
 		b.Run(fmt.Sprintf("%d callers", callers), func(b *testing.B) {
-			clustertest.Measure(b, callers, func(n int, _ *policy.Decision) {
+			clustertest.Measure(b, callers, func(n int, _ *admit.Decision) {
 				if d := c.TakeDecided(0, fmt.Sprintf("cold:%d:%d:%d", callers, b.N, n)); !d.Allowed {
 					b.Errorf("%+v", d.Results)
 				}

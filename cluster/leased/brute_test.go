@@ -10,7 +10,7 @@ import (
 
 	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/cluster/join/jointest"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 const brutePolicies = `limits:
@@ -26,7 +26,7 @@ const brutePolicies = `limits:
 // asked for at the next.
 func ask(t *testing.T, c *clustertest.Cluster[decider], seed uint64, keys []string, log *clustertest.Log, over <-chan struct{}) {
 	random := rand.New(rand.NewPCG(seed, 5))
-	var d policy.Decision
+	var d admit.Decision
 	for {
 		i, key := random.IntN(clustertest.Size), keys[random.IntN(len(keys))]
 		for range 1 + random.IntN(60) {

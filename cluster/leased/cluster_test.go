@@ -8,7 +8,7 @@ import (
 	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/cluster/leased"
 	"github.com/weir-counter/weir/cluster/strict"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // testTTL is short, so that tests see many holders.
@@ -27,16 +27,16 @@ func (d decider) Close(ctx context.Context) error {
 
 func newCluster(t testing.TB, policies string, flushEvery time.Duration) *clustertest.Cluster[decider] {
 	t.Helper()
-	return clustertest.New(t, policies, flushEvery, func(ctx context.Context, o clustertest.Opening) (decider, policy.Cluster, error) {
+	return clustertest.New(t, policies, flushEvery, func(ctx context.Context, o clustertest.Opening) (decider, admit.Cluster, error) {
 		d := decider{Leased: leased.New(leased.Config{Engine: o.Engine, Node: o.Name, Logger: o.Logger})}
 		var err error
 		d.strict, err = strict.Open(ctx, strict.Config{
 			Journal: o.Journal, Engine: o.Engine, Node: o.Name, TTL: testTTL, Lender: d.Lender(), Logger: o.Logger,
 		})
 		if err != nil {
-			return d, policy.Cluster{}, err
+			return d, admit.Cluster{}, err
 		}
 		d.Run(d.strict)
-		return d, policy.Cluster{Strict: d.strict, Leased: d.Leased}, nil
+		return d, admit.Cluster{Strict: d.strict, Leased: d.Leased}, nil
 	})
 }

@@ -129,7 +129,7 @@ func (l *Leased) see(asked []weir.Check, verdicts []weir.Verdict, denies int, no
 	}
 }
 
-// Decide is of policy.Strict: it takes at this node what it can, and the rest at the holder of the
+// Decide is of admit.Strict: it takes at this node what it can, and the rest at the holder of the
 // keys' group. Peeks are the holder's.
 func (l *Leased) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
 	q := request{Leased: l, asked: asked, verdicts: verdicts}
@@ -140,7 +140,7 @@ func (l *Leased) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) 
 	return q.decide()
 }
 
-// Change is of policy.Strict: the holder makes it. What is out stays out, and a node may deny for
+// Change is of admit.Strict: the holder makes it. What is out stays out, and a node may deny for
 // a moment by what was said before.
 func (l *Leased) Change(c limits.Change, of weir.Check) (made limits.Changed, answered bool, err error) {
 	l.stats.asked.Add(1)

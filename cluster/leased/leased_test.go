@@ -6,7 +6,7 @@ import (
 
 	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/cluster/join/jointest"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // Cold keys are decided one by one: whatever node is asked, the burst is shared, and is known after
@@ -42,11 +42,11 @@ func TestAKeyTwice(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "limits:\n  - {name: h, keys: \"h:*\", limit: 10, per: 1h, where: leased}\n", 5*time.Millisecond)
 	c.Decided(1, "h:a")
-	var d policy.Decision
+	var d admit.Decision
 	tries := 0
 	jointest.Eventually(t, "a key that is asked for twice is decided", func() bool {
 		tries++
-		if err := c.At(1).Live.Take([]policy.Request{{Key: "h:a", N: 2}, {Key: "h:a", N: 3}}, &d); err != nil {
+		if err := c.At(1).Live.Take([]admit.Request{{Key: "h:a", N: 2}, {Key: "h:a", N: 3}}, &d); err != nil {
 			t.Fatal(err)
 		}
 		return d.Results[0].Away == "" && d.Results[1].Away == ""
@@ -55,7 +55,7 @@ func TestAKeyTwice(t *testing.T) {
 		t.Errorf("%+v", d.Results)
 	}
 	jointest.Eventually(t, "no more than the burst is decided", func() bool {
-		if err := c.At(1).Live.Take([]policy.Request{{Key: "h:a", N: 3}, {Key: "h:a", N: 3}}, &d); err != nil {
+		if err := c.At(1).Live.Take([]admit.Request{{Key: "h:a", N: 3}, {Key: "h:a", N: 3}}, &d); err != nil {
 			t.Fatal(err)
 		}
 		return d.Results[0].Away == "" && d.Results[1].Away == ""

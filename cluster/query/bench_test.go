@@ -8,7 +8,7 @@ import (
 	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // What a decision of a shared limit costs: where the node holds the key, and where
@@ -47,8 +47,8 @@ func BenchmarkSharedLimit(b *testing.B) {
 	for name, n := range map[string]*limited{"held": nodes[1], "elsewhere": nodes[0]} {
 		for _, callers := range []int{1, 32} {
 			b.Run(fmt.Sprintf("%s/%d callers", name, callers), func(b *testing.B) {
-				clustertest.Measure(b, callers, func(_ int, d *policy.Decision) {
-					if err := n.live.Take([]policy.Request{{Key: key, N: 1}}, d); err != nil || d.Results[0].Away != "" {
+				clustertest.Measure(b, callers, func(_ int, d *admit.Decision) {
+					if err := n.live.Take([]admit.Request{{Key: key, N: 1}}, d); err != nil || d.Results[0].Away != "" {
 						b.Errorf("%+v, %v", d.Results, err)
 					}
 				})

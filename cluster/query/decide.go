@@ -34,7 +34,7 @@ func (r *Router) Holds(key string) bool { return replication.Of(r.engine).HoldsK
 // Group is the partition of a key.
 func (r *Router) Group(key string) int { return replication.Of(r.engine).PartitionOf(key) }
 
-// Decide is of policy.Shared: weir.Engine.TakeAll, or PeekAll if take is false, at a node that holds the
+// Decide is of admit.Shared: weir.Engine.TakeAll, or PeekAll if take is false, at a node that holds the
 // keys of all checks, which are of one group. The error is a *weir.Error of the holder's
 // engine. It is not answered if no holder did within Config.DecideWithin, or too many wait:
 // then something may have been taken, at one holder at most.
@@ -59,7 +59,7 @@ func (r *Router) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) 
 // changeTime is for how long a change is asked for that is not answered. Then it is not known whether it was made.
 const changeTime = 3 * time.Second
 
-// Change is of policy.Shared: it makes a change at one node that holds the key, once. The error is a
+// Change is of admit.Shared: it makes a change at one node that holds the key, once. The error is a
 // *weir.Error of its engine.
 func (r *Router) Change(c limits.Change, of weir.Check) (made limits.Changed, answered bool, err error) {
 	a, ok := r.decide(decided{of.Key, checks.AskChange(c, of)})

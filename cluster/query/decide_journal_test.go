@@ -12,12 +12,13 @@ import (
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // limited is a node with a policy of so many per hour.
 type limited struct {
 	*journaled
-	live *policy.Live
+	live *admit.Live
 }
 
 const limitedTo = 10
@@ -30,7 +31,7 @@ func openLimited(t testing.TB, limit uint64, cfg journal.Config) []*limited {
 	}
 	var nodes []*limited
 	for i, n := range openThree(t, cfg) {
-		live, err := policy.NewClusterLive(n.engine, set, policy.Cluster{Node: fmt.Sprint("n", i), Shared: n.Router})
+		live, err := admit.NewClusterLive(n.engine, set, admit.Cluster{Node: fmt.Sprint("n", i), Shared: n.Router})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,10 +53,10 @@ func hammer(t *testing.T, nodes []*limited, keys []string) map[string]map[string
 	for _, n := range nodes {
 		for range 4 {
 			asking.Go(func() {
-				var d policy.Decision
+				var d admit.Decision
 				for range limitedTo {
 					for _, key := range keys {
-						if err := n.live.Take([]policy.Request{{Key: key, N: 1}}, &d); err != nil {
+						if err := n.live.Take([]admit.Request{{Key: key, N: 1}}, &d); err != nil {
 							t.Error(err)
 						}
 						if d.Allowed {
@@ -159,9 +160,9 @@ func TestSharedLimitMoves(t *testing.T) {
 	})
 	for _, key := range its {
 		for _, n := range rest {
-			var d policy.Decision
+			var d admit.Decision
 			jointest.Eventually(t, key+" has another holder", func() bool {
-				if err := n.live.Peek([]policy.Request{{Key: key, N: 1}}, &d); err != nil {
+				if err := n.live.Peek([]admit.Request{{Key: key, N: 1}}, &d); err != nil {
 					t.Fatal(err)
 				}
 				return d.Results[0].Away == ""

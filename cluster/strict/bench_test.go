@@ -6,7 +6,7 @@ import (
 
 	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/journal"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // How long a decision takes on three nodes of this machine: of a limit that is
@@ -27,8 +27,8 @@ func BenchmarkDecision(b *testing.B) {
 		for i, at := range []string{"holder", "other node"} {
 			for _, callers := range []int{1, 32} {
 				b.Run(fmt.Sprintf("%s/%s/%d callers", key[:len(key)-2], at, callers), func(b *testing.B) {
-					clustertest.Measure(b, callers, func(_ int, d *policy.Decision) {
-						if err := c.At((holder+i)%3).Live.Take([]policy.Request{{Key: key, N: 1}}, d); err != nil || d.Results[0].Away != "" {
+					clustertest.Measure(b, callers, func(_ int, d *admit.Decision) {
+						if err := c.At((holder+i)%3).Live.Take([]admit.Request{{Key: key, N: 1}}, d); err != nil || d.Results[0].Away != "" {
 							b.Errorf("%+v, %v", d.Results, err)
 						}
 					})

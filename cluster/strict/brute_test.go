@@ -10,7 +10,7 @@ import (
 
 	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/cluster/join/jointest"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 const brutePolicies = `limits:
@@ -24,7 +24,7 @@ const brutePolicies = `limits:
 // ask asks a node for all keys until it is stopped.
 func (c *cluster) ask(t *testing.T, i int, keys []string, log *clustertest.Log, over <-chan struct{}) {
 	random := rand.New(rand.NewPCG(uint64(i), 5))
-	var d policy.Decision
+	var d admit.Decision
 	for {
 		select {
 		case <-over:
@@ -115,10 +115,10 @@ func (c *cluster) allKnown(t *testing.T, key string, told []clustertest.Admissio
 	t.Helper()
 	n := uint64(len(told))
 	var holder int
-	var d policy.Decision
+	var d admit.Decision
 	jointest.Eventually(t, "the holder of "+key+" answers", func() bool { // it may have changed since it was asked for
 		holder = c.holder(t, key)
-		if err := c.At(holder).Live.Peek([]policy.Request{{Key: key}}, &d); err != nil {
+		if err := c.At(holder).Live.Peek([]admit.Request{{Key: key}}, &d); err != nil {
 			t.Fatal(err)
 		}
 		return d.Results[0].Away == ""

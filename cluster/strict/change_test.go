@@ -11,7 +11,7 @@ import (
 	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/limit"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // Whatever node is asked, a change is made where the key is decided, and the next holder knows of it.
@@ -28,8 +28,8 @@ func TestChangesAreTheHolders(t *testing.T) {
 	left := func(i int) (n uint64) {
 		t.Helper()
 		jointest.Eventually(t, "what is left is known", func() bool {
-			var d policy.Decision
-			if err := c.At(i).Live.Peek([]policy.Request{{Key: key}}, &d); err != nil {
+			var d admit.Decision
+			if err := c.At(i).Live.Peek([]admit.Request{{Key: key}}, &d); err != nil {
 				t.Fatal(err)
 			}
 			n = d.Results[0].Remaining
@@ -38,11 +38,11 @@ func TestChangesAreTheHolders(t *testing.T) {
 		return n
 	}
 	// take asks for n. On a slow machine the answer may be lost, and what was asked for be taken or not: what is left tells.
-	take := func(i int, n uint64) (d policy.Decision) {
+	take := func(i int, n uint64) (d admit.Decision) {
 		t.Helper()
 		before := left(i)
 		jointest.Eventually(t, "it is decided", func() bool {
-			if err := c.At(i).Live.Take([]policy.Request{{Key: key, N: n}}, &d); err != nil {
+			if err := c.At(i).Live.Take([]admit.Request{{Key: key, N: n}}, &d); err != nil {
 				t.Fatal(err)
 			}
 			if d.Results[0].Away == "" {
@@ -54,7 +54,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 		})
 		return d
 	}
-	change := func(make func(l *policy.Live) (policy.Changed, error)) (made policy.Changed) {
+	change := func(make func(l *admit.Live) (admit.Changed, error)) (made admit.Changed) {
 		t.Helper()
 		jointest.Eventually(t, "the change is answered", func() bool {
 			var err error
@@ -74,7 +74,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 	// The answer comes after the deadline, of the holder itself and of another node: the change is made once.
 	for _, i := range []int{holder, other} {
 		c.At(holder).Decider.lender.late.Store(int64(deadline + 50*time.Millisecond))
-		list, err := c.At(i).Live.Refund([]policy.Request{{Key: key, N: 1}}, time.Time{}, "", nil)
+		list, err := c.At(i).Live.Refund([]admit.Request{{Key: key, N: 1}}, time.Time{}, "", nil)
 		if err != nil || list[0].Freed != 1 || list[0].Remaining != 1 {
 			t.Errorf("node %d: a refund whose answer is late: %+v, %v", i, list, err)
 		}
@@ -84,7 +84,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 	}
 	// One that comes again, at whatever node, gives back once.
 	for _, i := range []int{other, holder} {
-		list, err := c.At(i).Live.Refund([]policy.Request{{Key: key, N: 1}}, time.Time{}, "again", nil)
+		list, err := c.At(i).Live.Refund([]admit.Request{{Key: key, N: 1}}, time.Time{}, "again", nil)
 		if err != nil || list[0].Freed != 1 || list[0].Remaining != 1 {
 			t.Errorf("node %d: a refund under an ID: %+v, %v", i, list, err)
 		}
@@ -92,10 +92,10 @@ func TestChangesAreTheHolders(t *testing.T) {
 	if d := take(holder, 1); !d.Allowed || d.Results[0].Remaining != 0 {
 		t.Errorf("after it: %+v", d.Results)
 	}
-	made := change(func(l *policy.Live) (policy.Changed, error) {
-		list, err := l.Refund([]policy.Request{{Key: key, N: 4}}, time.Time{}, "", nil)
+	made := change(func(l *admit.Live) (admit.Changed, error) {
+		list, err := l.Refund([]admit.Request{{Key: key, N: 4}}, time.Time{}, "", nil)
 		if err != nil {
-			return policy.Changed{}, err
+			return admit.Changed{}, err
 		}
 		return list[0], nil
 	})
@@ -105,7 +105,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 	if d := take(holder, 4); !d.Allowed { // at once, at the holder
 		t.Errorf("after the refund: %+v", d.Results)
 	}
-	made = change(func(l *policy.Live) (policy.Changed, error) {
+	made = change(func(l *admit.Live) (admit.Changed, error) {
 		made, ok, err := l.Grant("h", key, 5, time.Now().Add(time.Hour))
 		if !ok {
 			t.Fatal("no limit h")
@@ -115,10 +115,10 @@ func TestChangesAreTheHolders(t *testing.T) {
 	if d := take(other, 2); !d.Allowed || made.Remaining != 5 {
 		t.Errorf("a grant: %+v, then %+v", made, d.Results)
 	}
-	var reserved policy.Decision
+	var reserved admit.Decision
 	until := time.Now().Add(time.Minute)
 	jointest.Eventually(t, "the reservation is decided", func() bool { // one whose answer was lost is found by its ID
-		if err := c.At(other).Live.Reserve([]policy.Request{{Key: key, N: 3}}, weir.Reservation{ID: "r", Until: until}, &reserved); err != nil {
+		if err := c.At(other).Live.Reserve([]admit.Request{{Key: key, N: 3}}, weir.Reservation{ID: "r", Until: until}, &reserved); err != nil {
 			t.Fatal(err)
 		}
 		return reserved.Results[0].Away == ""
@@ -145,15 +145,15 @@ func TestChangesAreTheHolders(t *testing.T) {
 	if again, err := c.At(other).Decider.askAgain(c.At(other).Decider.Group(key), refund); err != nil || again.err != nil || again.Made() != before.Made() {
 		t.Errorf("the same refund, asked of the next holder: %+v, %v, first it was %+v", again, err, before)
 	}
-	var d policy.Decision
-	if err := c.At(other).Live.Peek([]policy.Request{{Key: key}}, &d); err != nil || d.Results[0].Remaining > 0 {
+	var d admit.Decision
+	if err := c.At(other).Live.Peek([]admit.Request{{Key: key}}, &d); err != nil || d.Results[0].Remaining > 0 {
 		t.Errorf("after a crash: %+v, %v: want none left of the grant", d.Results, err)
 	}
 	for _, again := range []bool{false, true} {
-		made = change(func(l *policy.Live) (policy.Changed, error) {
+		made = change(func(l *admit.Live) (admit.Changed, error) {
 			list, err := l.Settle("r", 3, false, nil)
 			if err != nil || len(list) != 1 {
-				return policy.Changed{}, err
+				return admit.Changed{}, err
 			}
 			return list[0], nil
 		})
@@ -161,7 +161,7 @@ func TestChangesAreTheHolders(t *testing.T) {
 			t.Errorf("settled at another holder: %+v", made)
 		}
 	}
-	change(func(l *policy.Live) (policy.Changed, error) {
+	change(func(l *admit.Live) (admit.Changed, error) {
 		made, _, err := l.Reset("h", key)
 		return made, err
 	})

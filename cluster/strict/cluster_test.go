@@ -10,7 +10,7 @@ import (
 	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/internal/limits"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // testTTL is short, so that tests see many holders.
@@ -47,11 +47,11 @@ func newCluster(t testing.TB, policies string, flushEvery time.Duration) *cluste
 // newClusterWithin is newCluster with a deadline of questions; 0: the default.
 func newClusterWithin(t testing.TB, policies string, flushEvery, deadline time.Duration) *cluster {
 	t.Helper()
-	return &cluster{clustertest.New(t, policies, flushEvery, func(ctx context.Context, o clustertest.Opening) (*decider, policy.Cluster, error) {
+	return &cluster{clustertest.New(t, policies, flushEvery, func(ctx context.Context, o clustertest.Opening) (*decider, admit.Cluster, error) {
 		d := &decider{lender: &lateLender{alone: alone{o.Engine}}}
 		var err error
 		d.Strict, err = Open(ctx, Config{Journal: o.Journal, Engine: o.Engine, Lender: d.lender, Node: o.Name, Deadline: deadline, TTL: testTTL, Logger: o.Logger})
-		return d, policy.Cluster{Strict: d.Strict}, err
+		return d, admit.Cluster{Strict: d.Strict}, err
 	})}
 }
 

@@ -69,7 +69,7 @@ func (s *Strict) commit(ctx context.Context) {
 	}
 }
 
-// Decide is of policy.Strict: it takes or peeks at the holder of the keys' group.
+// Decide is of admit.Strict: it takes or peeks at the holder of the keys' group.
 // The error is a *weir.Error of the holder's engine.
 func (s *Strict) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
 	i := s.Group(asked[0].Key)
@@ -85,7 +85,7 @@ func (s *Strict) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) 
 	return a.Allowed, true, nil
 }
 
-// Change is of policy.Strict: it makes a change at the holder of the key's group, once. The error is a
+// Change is of admit.Strict: it makes a change at the holder of the key's group, once. The error is a
 // *weir.Error of the holder's engine.
 func (s *Strict) Change(c limits.Change, of weir.Check) (made limits.Changed, answered bool, err error) {
 	a, err := s.askAgain(s.Group(of.Key), checks.AskChange(c, of))

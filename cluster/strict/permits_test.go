@@ -9,6 +9,7 @@ import (
 	"github.com/weir-counter/weir/cluster/clustertest"
 	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 const (
@@ -28,7 +29,7 @@ func permitOf(key string) []policy.AtOnce {
 }
 
 // live is a node that is up; nil: there is none.
-func (a *atNodes) live() *policy.Live {
+func (a *atNodes) live() *admit.Live {
 	if n := a.At(a.random.IntN(clustertest.Size)); n != nil {
 		return n.Live
 	}
@@ -73,7 +74,7 @@ func (a *atNodes) of(id string) (holder uint64, of []policy.AtOnce) {
 var heldPermits = []policy.AtOnce{{Name: "jobs", Key: "h:a", Most: permitsMost, TTL: time.Minute}}
 
 // permit asks a node until it gets an answer.
-func (c *cluster) permit(t *testing.T, i int, ask func(l *policy.Live) (policy.Permitted, error)) (p policy.Permitted) {
+func (c *cluster) permit(t *testing.T, i int, ask func(l *admit.Live) (admit.Permitted, error)) (p admit.Permitted) {
 	t.Helper()
 	jointest.Eventually(t, fmt.Sprintf("node %d gets an answer about a permit", i+1), func() (answered bool) {
 		var err error
@@ -86,7 +87,7 @@ func (c *cluster) permit(t *testing.T, i int, ask func(l *policy.Live) (policy.P
 // takePermits has all permits taken, at one node after the other.
 func (c *cluster) takePermits(t *testing.T) {
 	for holder := range uint64(permitsMost + 1) {
-		p := c.permit(t, int(holder)%clustertest.Size, func(l *policy.Live) (policy.Permitted, error) { return l.TakePermit(holder, heldPermits) })
+		p := c.permit(t, int(holder)%clustertest.Size, func(l *admit.Live) (admit.Permitted, error) { return l.TakePermit(holder, heldPermits) })
 		if p.OK != (holder < permitsMost) {
 			t.Fatalf("holder %d: %+v", holder, p)
 		}
@@ -95,11 +96,11 @@ func (c *cluster) takePermits(t *testing.T) {
 
 // knowsPermits checks that two nodes know who took them, after the one that decided is gone: none is given beside, and who has one keeps it.
 func (c *cluster) knowsPermits(t *testing.T, one, other int) {
-	take := func(i int, holder uint64) policy.Permitted {
-		return c.permit(t, i, func(l *policy.Live) (policy.Permitted, error) { return l.TakePermit(holder, heldPermits) })
+	take := func(i int, holder uint64) admit.Permitted {
+		return c.permit(t, i, func(l *admit.Live) (admit.Permitted, error) { return l.TakePermit(holder, heldPermits) })
 	}
-	renew := func(i int, holder uint64) policy.Permitted {
-		return c.permit(t, i, func(l *policy.Live) (policy.Permitted, error) { return l.RenewPermit(holder, heldPermits) })
+	renew := func(i int, holder uint64) admit.Permitted {
+		return c.permit(t, i, func(l *admit.Live) (admit.Permitted, error) { return l.RenewPermit(holder, heldPermits) })
 	}
 	if p := take(one, 9); p.OK || p.Held != permitsMost || p.Wait <= 0 {
 		t.Fatalf("one more: %+v", p)
@@ -110,7 +111,7 @@ func (c *cluster) knowsPermits(t *testing.T, one, other int) {
 	if p := renew(one, 9); p.OK {
 		t.Error("a permit that was denied was renewed")
 	}
-	c.permit(t, one, func(l *policy.Live) (p policy.Permitted, err error) {
+	c.permit(t, one, func(l *admit.Live) (p admit.Permitted, err error) {
 		_, err = l.ReleasePermit(2, heldPermits)
 		return p, err
 	})

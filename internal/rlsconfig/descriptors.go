@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/weir-counter/weir/internal/nearest"
+	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -44,7 +45,7 @@ func (p *parser) root(n *yaml.Node) {
 func (p *parser) domain(name string, line int) *level {
 	first, again := p.domains[name]
 	if again && !p.MergeDomains {
-		p.fault(line, "domain", "%q is in %s too: put its descriptors into one file, or start with --rls-merge-domains", short(name), first)
+		p.fault(line, "domain", "%q is in %s too: put its descriptors into one file, or start with --rls-merge-domains", units.Excerpt(name), first)
 	}
 	if !again {
 		p.domains[name], p.made.domains[name] = p.file, &level{keys: map[string]*choices{}}
@@ -71,7 +72,7 @@ func (p *parser) descriptor(n *yaml.Node, into *level, domain string, above []St
 		p.fault(n.Line, "key", "it is missing: every descriptor has one")
 		return
 	case strings.Contains(step.Key, "*"):
-		p.fault(fields["key"].Line, "key", "%q: a * stands for text in values alone", short(step.Key))
+		p.fault(fields["key"].Line, "key", "%q: a * stands for text in values alone", units.Excerpt(step.Key))
 	case step.Share && !strings.Contains(step.Value, "*"):
 		p.fault(fields["share_threshold"].Line, "share_threshold", "it is for values with a *, which then count together: %s has none", stepText(step))
 	}
@@ -211,7 +212,7 @@ func (p *parser) rate(l *Limit, fields map[string]*yaml.Node, line int) {
 	case unit == "":
 		p.fault(line, within+"unit", "it is missing: write one of %s", unitWords())
 	case l.Unit == 0:
-		p.fault(fields["unit"].Line, within+"unit", "%q%s: write one of %s", short(unit), nearest.DidYouMean(unit, wordsOfUnits()), unitWords())
+		p.fault(fields["unit"].Line, within+"unit", "%q%s: write one of %s", units.Excerpt(unit), nearest.DidYouMean(unit, wordsOfUnits()), unitWords())
 	}
 	l.Multiplier = 1
 	if f := fields["unit_multiplier"]; !isNull(f) {
@@ -251,7 +252,7 @@ func (p *parser) number(n *yaml.Node, field string) uint32 {
 	text := p.text(n, field)
 	v, err := strconv.ParseUint(strings.ReplaceAll(text, "_", ""), 10, 32)
 	if err != nil {
-		p.fault(n.Line, field, "%q: write a whole number from 0 to 4294967295", short(text))
+		p.fault(n.Line, field, "%q: write a whole number from 0 to 4294967295", units.Excerpt(text))
 	}
 	return uint32(v)
 }
@@ -267,7 +268,7 @@ func (p *parser) replaces(n *yaml.Node, own string) (labels []string) {
 		case "":
 			p.fault(e.Line, field+".name", "it is missing: write the `name` of the limit that is replaced")
 		case own:
-			p.fault(e.Line, field+".name", "%q is the name of this limit itself", short(label))
+			p.fault(e.Line, field+".name", "%q is the name of this limit itself", units.Excerpt(label))
 		default:
 			labels = append(labels, label)
 		}
@@ -301,5 +302,5 @@ func placeText(domain string, path []Step) string {
 	for _, s := range path {
 		parts = append(parts, stepText(s))
 	}
-	return short(strings.Join(parts, ", "))
+	return units.Excerpt(strings.Join(parts, ", "))
 }

@@ -4,11 +4,11 @@ import (
 	"strings"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // maxValuesBytes is the room for Values in a key that decisions are counted under: limit:NAME:shadow_denied:VALUES.
-const maxValuesBytes = weir.MaxKeyBytes - len(policy.HitPrefix) - maxNameBytes - len(":shadow_denied:")
+const maxValuesBytes = weir.MaxKeyBytes - len(admit.HitPrefix) - maxNameBytes - len(":shadow_denied:")
 
 // CountsValues tells whether decisions are counted by values too: Values says by which.
 func (l *Limit) CountsValues() bool {

@@ -1,7 +1,7 @@
 // Package policies decides the requests of a middleware.Middleware by a file of policies,
 // in this process.
 //
-//	live, err := policy.NewLive(engine, set)
+//	live, err := admit.NewLive(engine, set)
 //	m, err := middleware.New(middleware.Config{
 //		Decider: policies.Decider(live),
 //		Rules:   []middleware.Rule{{Key: middleware.ByAddress(middleware.AddressOptions{})}},
@@ -21,22 +21,23 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // Decider decides by the policies of live, also after they were replaced. Requests of a
 // rule whose policy was taken out are refused, with middleware.ErrMisconfigured, until it
 // is put back: else a slip in the file would lift the limit, and nobody would see it.
-func Decider(live *policy.Live) middleware.Decider { return &decider{live: live} }
+func Decider(live *admit.Live) middleware.Decider { return &decider{live: live} }
 
 type decider struct {
-	live *policy.Live
+	live *admit.Live
 	pool sync.Pool // of *work
 }
 
 // work is the memory of one decision.
 type work struct {
-	requests []policy.Request
-	decision policy.Decision
+	requests []admit.Request
+	decision admit.Decision
 }
 
 func (p *decider) Knows(name string) error {
@@ -56,7 +57,7 @@ func (p *decider) Decide(_ context.Context, checks []middleware.Check, d *middle
 	}
 	defer p.release(k)
 	for _, c := range checks {
-		k.requests = append(k.requests, policy.Request{Key: c.Key, Limit: c.Limit, N: c.N})
+		k.requests = append(k.requests, admit.Request{Key: c.Key, Limit: c.Limit, N: c.N})
 	}
 	if err := p.live.Take(k.requests, &k.decision); err != nil {
 		var e *weir.Error

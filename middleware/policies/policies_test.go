@@ -12,6 +12,7 @@ import (
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/middleware/policies"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 const file = `limits:
@@ -45,7 +46,7 @@ func TestPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	live, err := policy.NewLive(engine, parse(t, file))
+	live, err := admit.NewLive(engine, parse(t, file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestUnknownPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	live, err := policy.NewLive(engine, parse(t, file))
+	live, err := admit.NewLive(engine, parse(t, file))
 	if err != nil {
 		t.Fatal(err)
 	}

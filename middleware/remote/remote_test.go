@@ -18,6 +18,7 @@ import (
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/middleware/remote"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/server"
 	"github.com/weir-counter/weir/service"
 )
@@ -63,7 +64,7 @@ func (s *weirServer) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	live, err := policy.NewLive(engine, set)
+	live, err := admit.NewLive(engine, set)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/limits"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/replay"
 )
 
@@ -17,7 +17,7 @@ type judge struct {
 	engine   *weir.Engine
 	now      atomic.Int64 // the time of the engine's limits, Unix s
 	begun    bool
-	live     *policy.Live // tells routers the limits of a key, on an engine of its own where nothing is taken
+	live     *admit.Live  // tells routers the limits of a key, on an engine of its own where nothing is taken
 	resolver *weir.Engine // that engine
 	byName   map[string]*account
 	parts    parts
@@ -38,7 +38,7 @@ func newJudge(o *Options) (j *judge, err error) {
 	if j.resolver, err = weir.New(weir.Config{Partitions: 1, Memory: resolverMemory, LimitMemory: resolverMemory}); err != nil {
 		return j, err
 	}
-	if j.live, err = policy.NewClusterLive(j.resolver, o.Policies, policy.Cluster{Whole: true}); err != nil {
+	if j.live, err = admit.NewClusterLive(j.resolver, o.Policies, admit.Cluster{Whole: true}); err != nil {
 		return j, err
 	}
 	j.engine, err = weir.New(weir.Config{

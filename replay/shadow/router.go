@@ -3,7 +3,7 @@ package shadow
 import (
 	"time"
 
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // routesMost is how many keys a router knows at once: some 10 MiB of them.
@@ -13,8 +13,8 @@ const routesMost = 1 << 16
 // repeat their keys, so it asks the policies once for most of them.
 type router struct {
 	accounts map[string]*account
-	live     *policy.Live
-	decision policy.Decision
+	live     *admit.Live
+	decision admit.Decision
 	routes   map[string]*route
 	parts    parts
 	part     *part
@@ -129,7 +129,7 @@ func (r *router) find(key string) *route {
 	to := &route{}
 	to.checks = to.first[:0]
 	r.routes[key] = to
-	if to.err = r.live.Peek([]policy.Request{{Key: key}}, &r.decision); to.err != nil {
+	if to.err = r.live.Peek([]admit.Request{{Key: key}}, &r.decision); to.err != nil {
 		return to
 	}
 	if r.decision.Unmatched {

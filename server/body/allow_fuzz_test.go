@@ -11,7 +11,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // FuzzAllow checks the reader of POST /v1/allow against encoding/json.
@@ -45,7 +45,7 @@ func FuzzAllow(f *testing.F) {
 var errNaive = errors.New("refused")
 
 // naiveAllow reads a body with encoding/json, object by object.
-func naiveAllow(body []byte) (requests []policy.Request, peek bool, err error) {
+func naiveAllow(body []byte) (requests []admit.Request, peek bool, err error) {
 	if !json.Valid(body) || !utf8.Valid(body) || loneSurrogate(body) {
 		return nil, false, errNaive
 	}
@@ -59,7 +59,7 @@ func naiveAllow(body []byte) (requests []policy.Request, peek bool, err error) {
 	checks, has := top["checks"]
 	if !has {
 		one, err := naiveCheck(top)
-		return []policy.Request{one}, peek, err
+		return []admit.Request{one}, peek, err
 	}
 	var elements []json.RawMessage
 	if json.Unmarshal(checks, &elements) != nil || len(elements) < 1 || len(elements) > weir.MaxChecks || top["key"] != nil || top["limit"] != nil || top["n"] != nil || top["costs"] != nil {
@@ -79,7 +79,7 @@ func naiveAllow(body []byte) (requests []policy.Request, peek bool, err error) {
 	return requests, peek, nil
 }
 
-func naiveCheck(of map[string]json.RawMessage) (r policy.Request, err error) {
+func naiveCheck(of map[string]json.RawMessage) (r admit.Request, err error) {
 	r.N = 1
 	if of["key"] == nil || of["key"][0] != '"' {
 		return r, errNaive
@@ -105,8 +105,8 @@ func naiveCheck(of map[string]json.RawMessage) (r policy.Request, err error) {
 	return r, err
 }
 
-func naiveCosts(raw json.RawMessage) ([]policy.Cost, error) {
-	costs := []policy.Cost{}
+func naiveCosts(raw json.RawMessage) ([]admit.Cost, error) {
+	costs := []admit.Cost{}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
 		return nil, errNaive
@@ -116,8 +116,8 @@ func naiveCosts(raw json.RawMessage) ([]policy.Cost, error) {
 		name, err := d.Token()
 		var value json.RawMessage
 		field, isText := name.(string)
-		one := policy.Cost{Field: field}
-		if err != nil || !isText || seen[field] || len(costs) == policy.MaxCosts || d.Decode(&value) != nil || string(value) == "null" || naiveNumber(value, &one.N, 0) != nil {
+		one := admit.Cost{Field: field}
+		if err != nil || !isText || seen[field] || len(costs) == admit.MaxCosts || d.Decode(&value) != nil || string(value) == "null" || naiveNumber(value, &one.N, 0) != nil {
 			return nil, errNaive
 		}
 		seen[field] = true
@@ -198,7 +198,7 @@ func TestAllowParserIsUsedAgain(t *testing.T) {
 	p := NewAllowParser()
 	for _, body := range []string{`{"checks":[{"key":"a","limit":{"n":1,"per":"1s"}},{"key":"b"}],"peek":true}`, `{"checks":[{"key":"a"},{"n":1}]}`} {
 		p.Parse([]byte(body))
-		if problem := p.Parse([]byte(`{"key":"c"}`)); problem != nil || len(p.Requests) != 1 || !reflect.DeepEqual(p.Requests[0], policy.Request{Key: "c", N: 1}) || p.Peek {
+		if problem := p.Parse([]byte(`{"key":"c"}`)); problem != nil || len(p.Requests) != 1 || !reflect.DeepEqual(p.Requests[0], admit.Request{Key: "c", N: 1}) || p.Peek {
 			t.Errorf("after %s: %+v, %+v", body, p.Requests, problem)
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 )
 
 // readInline reads a limit that the request brings along.
-func (p *AllowParser) readInline(r *policy.Request) *service.Error {
+func (p *AllowParser) readInline(r *admit.Request) *service.Error {
 	p.inline = append(p.inline, weir.Limit{})
 	l := &p.inline[len(p.inline)-1]
 	outer := p.within

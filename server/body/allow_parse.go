@@ -9,7 +9,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/limit"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -18,12 +18,12 @@ import (
 // may keep, and the name of a limit. Its other memory is used again.
 type AllowParser struct {
 	scanner  jsonScanner
-	scratch  []byte           // letters of strings that were written with escapes
-	Requests []policy.Request // of the body that was read last
-	Peek     bool             // it asks only
-	costs    []policy.Cost    // those of Requests are parts of it
-	inline   []weir.Limit     // those of Requests point here: it is never grown
-	within   string           // of the element that is read, "checks[1].", for messages
+	scratch  []byte          // letters of strings that were written with escapes
+	Requests []admit.Request // of the body that was read last
+	Peek     bool            // it asks only
+	costs    []admit.Cost    // those of Requests are parts of it
+	inline   []weir.Limit    // those of Requests point here: it is never grown
+	within   string          // of the element that is read, "checks[1].", for messages
 }
 
 // NewAllowParser returns one without a body.
@@ -62,7 +62,7 @@ func (p *AllowParser) parse(body []byte) *service.Error {
 	if p.scanner.space(); p.scanner.i == len(body) {
 		return fail(api.CodeEmptyBody, "", `the body is empty: send for example {"key":"user:42"}`)
 	}
-	one := policy.Request{N: 1}
+	one := admit.Request{N: 1}
 	seen, failure := p.object(allowMembers, func(member int) *service.Error {
 		switch member {
 		case checksMember:
@@ -103,7 +103,7 @@ func (p *AllowParser) checks() *service.Error {
 			return fail(api.CodeInvalidCount, "checks", fmt.Sprintf("there are more than %d checks: ask for fewer at once", weir.MaxChecks))
 		}
 		p.within = "checks[" + strconv.Itoa(len(p.Requests)) + "]."
-		one := policy.Request{N: 1}
+		one := admit.Request{N: 1}
 		seen, failure := p.object(checkMembers, func(member int) *service.Error { return p.checkMember(&one, member) })
 		if failure == nil {
 			failure = p.needsKey(seen)
@@ -128,7 +128,7 @@ func (p *AllowParser) needsKey(seen uint) *service.Error {
 }
 
 // checkMember reads the value of key, limit, n or costs.
-func (p *AllowParser) checkMember(r *policy.Request, member int) *service.Error {
+func (p *AllowParser) checkMember(r *admit.Request, member int) *service.Error {
 	switch member {
 	case keyMember:
 		return p.readKey(r)
@@ -143,7 +143,7 @@ func (p *AllowParser) checkMember(r *policy.Request, member int) *service.Error 
 	return p.readCount(&r.N, "n", 0)
 }
 
-func (p *AllowParser) readKey(r *policy.Request) *service.Error {
+func (p *AllowParser) readKey(r *admit.Request) *service.Error {
 	if p.scanner.peek() != '"' {
 		return p.wrong(api.CodeInvalidKey, "key", "it must be a string")
 	}
@@ -159,7 +159,7 @@ func (p *AllowParser) readKey(r *policy.Request) *service.Error {
 }
 
 // readCosts reads numbers by their names.
-func (p *AllowParser) readCosts(r *policy.Request) *service.Error {
+func (p *AllowParser) readCosts(r *admit.Request) *service.Error {
 	s := &p.scanner
 	if !s.token('{') {
 		return p.wrong(api.CodeInvalidCount, "costs", `it must be an object such as {"tokens":812}`)
@@ -169,18 +169,18 @@ func (p *AllowParser) readCosts(r *policy.Request) *service.Error {
 		if len(p.costs) > first && !s.token(',') {
 			return p.notJSON()
 		}
-		if len(p.costs)-first == policy.MaxCosts {
-			return p.wrong(api.CodeInvalidCount, "costs", fmt.Sprintf("there are more than %d", policy.MaxCosts))
+		if len(p.costs)-first == admit.MaxCosts {
+			return p.wrong(api.CodeInvalidCount, "costs", fmt.Sprintf("there are more than %d", admit.MaxCosts))
 		}
 		name, ok := s.str(&p.scratch)
 		if !ok || !utf8.Valid(name) {
 			return p.notJSON()
 		}
-		one := policy.Cost{Field: string(name)}
+		one := admit.Cost{Field: string(name)}
 		if !s.token(':') {
 			return p.notJSON()
 		}
-		if slices.ContainsFunc(p.costs[first:], func(c policy.Cost) bool { return c.Field == one.Field }) {
+		if slices.ContainsFunc(p.costs[first:], func(c admit.Cost) bool { return c.Field == one.Field }) {
 			return p.wrong(api.CodeInvalidJSON, "costs", service.Clip(one.Field)+" is given twice: give it once")
 		}
 		if failure := p.readCount(&one.N, "costs", 0); failure != nil {
@@ -193,7 +193,7 @@ func (p *AllowParser) readCosts(r *policy.Request) *service.Error {
 }
 
 // readLimit reads the name of a policy, or a limit that the request brings along.
-func (p *AllowParser) readLimit(r *policy.Request) *service.Error {
+func (p *AllowParser) readLimit(r *admit.Request) *service.Error {
 	switch s := &p.scanner; {
 	case s.null():
 		return nil
@@ -207,7 +207,7 @@ func (p *AllowParser) readLimit(r *policy.Request) *service.Error {
 
 // readName reads the name of a policy or of an inline limit; package policy says which
 // letters it may have.
-func (p *AllowParser) readName(r *policy.Request, member string) *service.Error {
+func (p *AllowParser) readName(r *admit.Request, member string) *service.Error {
 	if p.scanner.peek() != '"' {
 		return p.wrong(api.CodeInvalidLimit, member, "it must be a string")
 	}

@@ -9,11 +9,12 @@ import (
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 )
 
 // appendAnswer writes a decision as AllowAnswer has it.
-func appendAnswer(b []byte, d *policy.Decision) []byte {
+func appendAnswer(b []byte, d *admit.Decision) []byte {
 	b = append(b, `{"allowed":`...)
 	b = strconv.AppendBool(b, d.Allowed)
 	if d.Unmatched {
@@ -39,7 +40,7 @@ func appendAnswer(b []byte, d *policy.Decision) []byte {
 	return append(b, "]}\n"...)
 }
 
-func appendState(b []byte, r *policy.Result) []byte {
+func appendState(b []byte, r *admit.Result) []byte {
 	b = append(b, `{"name":"`...)
 	b = append(b, r.Name...) // has no character to escape
 	b = append(b, `","key":`...)
@@ -137,7 +138,7 @@ func appendJSONString(b []byte, s string) []byte {
 }
 
 // setRateLimit tells of the limits that are enforced, with the memory of list.
-func setRateLimit(h http.Header, d *policy.Decision, list *ratelimitfields.List) {
+func setRateLimit(h http.Header, d *admit.Decision, list *ratelimitfields.List) {
 	list.Reset()
 	for i := range d.Results {
 		if r := &d.Results[i]; r.Mode == policy.Enforce {
@@ -157,7 +158,7 @@ func setRateLimit(h http.Header, d *policy.Decision, list *ratelimitfields.List)
 const denialHeader = "Weir-Denial"
 
 // setDenial names a denial.
-func setDenial(h http.Header, d *policy.Decision) {
+func setDenial(h http.Header, d *admit.Decision) {
 	if len(d.Denial) > 0 {
 		h.Set(denialHeader, string(d.Denial))
 	}
@@ -170,7 +171,7 @@ const waitedHeader = "Weir-Waited"
 const warningHeader = "Weir-Warning"
 
 // setWarning names the limits that warn.
-func setWarning(h http.Header, d *policy.Decision) {
+func setWarning(h http.Header, d *admit.Decision) {
 	for i := range d.Results {
 		if r := &d.Results[i]; r.Warning && r.Mode == policy.Enforce {
 			h.Add(warningHeader, r.Name)

@@ -12,11 +12,12 @@ import (
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // The fields are what a reader of structured fields takes them for.
 func TestRateLimitFields(t *testing.T) {
-	d := &policy.Decision{RetryAfter: 1500 * time.Millisecond, Results: []policy.Result{
+	d := &admit.Decision{RetryAfter: 1500 * time.Millisecond, Results: []admit.Result{
 		{Name: "a.b_c/D-1", Key: "k", Limit: weir.Limit{N: 3, Per: time.Second, Burst: 1}, Verdict: weir.Verdict{Allowed: true, Remaining: 1, Reset: 1}},
 		{Name: "shadow", Key: "k", Mode: policy.Shadow, Limit: weir.Limit{N: 3, Per: time.Second, Burst: 1}},
 		{Name: "large", Key: "k\x00é", Limit: weir.Limit{N: 1, Per: time.Second, Burst: limit.MaxBurst / 20_000}, Verdict: weir.Verdict{Reset: 2 * time.Second, RetryAfter: 1500 * time.Millisecond}},
@@ -55,7 +56,7 @@ func TestRateLimitFields(t *testing.T) {
 		}
 	}
 	h = http.Header{}
-	setRateLimit(h, &policy.Decision{Results: d.Results[1:2]}, &list)
+	setRateLimit(h, &admit.Decision{Results: d.Results[1:2]}, &list)
 	if len(h) > 0 {
 		t.Errorf("a limit that denies nobody is told: %v", h)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/server/body"
 	"github.com/weir-counter/weir/server/pace"
 	"github.com/weir-counter/weir/server/problem"
@@ -29,7 +29,7 @@ const (
 // most of what a request would otherwise allocate.
 type allowing struct {
 	parser   body.AllowParser
-	decision policy.Decision
+	decision admit.Decision
 	fields   ratelimitfields.List
 	body     []byte
 	answer   []byte
@@ -79,7 +79,7 @@ func (s *Routes) decide(a *allowing, w http.ResponseWriter, r *http.Request) err
 }
 
 // askLimits asks the limits. A client that hangs up while it waits for its turn gives that to others.
-func (s *Routes) askLimits(a *allowing, r *http.Request, requests []policy.Request, peek bool) error {
+func (s *Routes) askLimits(a *allowing, r *http.Request, requests []admit.Request, peek bool) error {
 	a.decision.Context = r.Context()
 	err := s.service.Allow(s.caller(r), requests, peek, &a.decision)
 	a.decision.Context = nil

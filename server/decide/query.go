@@ -12,7 +12,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
 )
@@ -91,7 +91,7 @@ func queryOf(r *http.Request, known []string) (url.Values, error) {
 }
 
 // limitOf reads what is asked: for each key a request, all with the same limit.
-func limitOf(q url.Values) ([]policy.Request, error) {
+func limitOf(q url.Values) ([]admit.Request, error) {
 	keys := q["key"]
 	switch {
 	case len(keys) == 0:
@@ -99,7 +99,7 @@ func limitOf(q url.Values) ([]policy.Request, error) {
 	case len(keys) > maxQueryKeys:
 		return nil, problem.New(api.CodeInvalidCount, "key", fmt.Sprintf("there are %d keys: at most %d in a URL, and %d by POST /v1/allow", len(keys), maxQueryKeys, weir.MaxChecks))
 	}
-	one := policy.Request{N: 1, Limit: q.Get("limit")}
+	one := admit.Request{N: 1, Limit: q.Get("limit")}
 	var err error
 	if q.Has("n") {
 		if one.N, err = numberOf(q, "n", 0); err != nil {
@@ -118,7 +118,7 @@ func limitOf(q url.Values) ([]policy.Request, error) {
 			}
 		}
 	}
-	requests := make([]policy.Request, len(keys))
+	requests := make([]admit.Request, len(keys))
 	for i, key := range keys {
 		requests[i] = one
 		requests[i].Key = key
@@ -127,21 +127,21 @@ func limitOf(q url.Values) ([]policy.Request, error) {
 }
 
 // costsOf reads costs by their names, such as tokens=812.
-func costsOf(values []string) ([]policy.Cost, error) {
-	if len(values) > policy.MaxCosts {
-		return nil, problem.New(api.CodeInvalidCount, "cost", fmt.Sprintf("there are %d costs: at most %d", len(values), policy.MaxCosts))
+func costsOf(values []string) ([]admit.Cost, error) {
+	if len(values) > admit.MaxCosts {
+		return nil, problem.New(api.CodeInvalidCount, "cost", fmt.Sprintf("there are %d costs: at most %d", len(values), admit.MaxCosts))
 	}
-	var costs []policy.Cost
+	var costs []admit.Cost
 	for _, text := range values {
 		name, number, _ := strings.Cut(text, "=")
 		n, err := strconv.ParseUint(number, 10, 64)
 		if err != nil || name == "" || n > limit.MaxBurst {
 			return nil, problem.New(api.CodeInvalidCount, "cost", fmt.Sprintf("cost must be a name and a whole number from 0 to %d, such as cost=tokens=812", uint64(limit.MaxBurst)))
 		}
-		if slices.ContainsFunc(costs, func(c policy.Cost) bool { return c.Field == name }) {
+		if slices.ContainsFunc(costs, func(c admit.Cost) bool { return c.Field == name }) {
 			return nil, problem.New(api.CodeInvalidCount, "cost", "cost "+service.Clip(name)+" is given twice: give it once")
 		}
-		costs = append(costs, policy.Cost{Field: name, N: n})
+		costs = append(costs, admit.Cost{Field: name, N: n})
 	}
 	return costs, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/limit"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/server/openapi"
 )
 
@@ -32,7 +32,7 @@ func (s *Routes) registerAllowQuery(doc *openapi.API, mux Mux) {
 			Name: "peek", In: "query", Description: "Only say what would be decided.", Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false},
 		}, {
 			Name: "cost", In: "query", Explode: new(true), Description: "What policies with a cost of this name take in place of n. May be repeated, 8 times at most.", Example: []string{"tokens=812"},
-			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, MaxItems: new(policy.MaxCosts)},
+			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, MaxItems: new(admit.MaxCosts)},
 		}}, limitQueryParams()...),
 		Responses: responses,
 	})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/ratelimitfields"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/server/openapi"
 	"github.com/weir-counter/weir/server/problem"
 	"github.com/weir-counter/weir/service"
@@ -59,7 +59,7 @@ func (s *Routes) reserve(w http.ResponseWriter, r *http.Request) {
 	d, h := &a.decision, w.Header()
 	status := http.StatusOK
 	if known {
-		*d = policy.Decision{Allowed: true}
+		*d = admit.Decision{Allowed: true}
 	}
 	setRateLimit(h, d, &a.fields)
 	h["Content-Type"] = jsonType

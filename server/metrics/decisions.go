@@ -3,7 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 )
 
@@ -11,11 +11,11 @@ import (
 // of this process have had: the engine takes 10,000 at most.
 type decisionCollector struct {
 	service                              *service.Service
-	policies                             *policy.Live
+	policies                             *admit.Live
 	decisions, unmatched, failed, banned *prometheus.Desc
 }
 
-func newDecisionCollector(s *service.Service, policies *policy.Live) *decisionCollector {
+func newDecisionCollector(s *service.Service, policies *admit.Live) *decisionCollector {
 	return &decisionCollector{
 		service: s, policies: policies,
 		banned: prometheus.NewDesc("weir_limit_bans_failed_total",

@@ -6,19 +6,20 @@ import (
 	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service/backend"
 )
 
 // limitCollector says how limits keep their word among nodes. There are two series
 // for each policy, of strict ones three.
 type limitCollector struct {
-	policies              *policy.Live
+	policies              *admit.Live
 	overshoot, away, lost *prometheus.Desc
 	strict                *figures[backend.StrictStats] // nil: nodes decide no strict limits for each other
 	leased                *figures[backend.LeasedStats] // nil: they lend each other nothing
 }
 
-func newLimitCollector(policies *policy.Live, stats func() backend.StrictStats, leased func() backend.LeasedStats) *limitCollector {
+func newLimitCollector(policies *admit.Live, stats func() backend.StrictStats, leased func() backend.LeasedStats) *limitCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
@@ -82,7 +83,7 @@ func (c *limitCollector) Collect(out chan<- prometheus.Metric) {
 			counter(c.away, n.Share, p.Name, "share")
 		}
 	}
-	counter(c.away, live.Away(policy.InlineAway).Own, policy.InlineAway, policy.AwayOwn.String())
+	counter(c.away, live.Away(admit.InlineAway).Own, admit.InlineAway, policy.AwayOwn.String())
 	counter(c.lost, live.StrictLost())
 	if c.strict != nil {
 		c.strict.Collect(out)

@@ -3,16 +3,16 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // globalCollector tells of limits that regions share without parts: two series for each policy.
 type globalCollector struct {
-	policies   *policy.Live
+	policies   *admit.Live
 	over, late *prometheus.Desc
 }
 
-func newGlobalCollector(policies *policy.Live) *globalCollector {
+func newGlobalCollector(policies *admit.Live) *globalCollector {
 	return &globalCollector{
 		policies: policies,
 		over:     prometheus.NewDesc("weir_limit_regions_over", "Of a limit that regions share without parts: the most admissions of all regions of one key that were more than its burst, as this node found at a denial since its start. Take the largest of all nodes.", []string{"limit"}, nil),

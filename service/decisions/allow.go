@@ -11,6 +11,7 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service/caller"
 	"github.com/weir-counter/weir/service/failure"
 	"github.com/weir-counter/weir/service/rights"
@@ -20,7 +21,7 @@ import (
 // goes what was decided; a denial is no error. peek says what would be decided, and
 // takes and counts nothing. It allocates nothing of its own: d and requests may be used
 // again, and keys of requests may change after it, which those in d then do too.
-func (s *Service) Allow(c caller.Caller, requests []policy.Request, peek bool, d *policy.Decision) error {
+func (s *Service) Allow(c caller.Caller, requests []admit.Request, peek bool, d *admit.Decision) error {
 	may, err := s.parts.Gate.Enter(c, auth.Decide)
 	if err != nil {
 		return err
@@ -49,7 +50,7 @@ func (s *Service) Allow(c caller.Caller, requests []policy.Request, peek bool, d
 }
 
 // askPolicies has a place while it asks, and none while requests wait for their turn.
-func (s *Service) askPolicies(c caller.Caller, requests []policy.Request, peek bool, d *policy.Decision) (wait bool, err error) {
+func (s *Service) askPolicies(c caller.Caller, requests []admit.Request, peek bool, d *admit.Decision) (wait bool, err error) {
 	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
 		return false, err
 	}
@@ -60,8 +61,8 @@ func (s *Service) askPolicies(c caller.Caller, requests []policy.Request, peek b
 	return s.parts.Policies.TakeOrWait(requests, d)
 }
 
-// wait waits until the requests may pass: policy.Live.Wait. Where as many wait as may, they are denied.
-func (s *Service) wait(c caller.Caller, requests []policy.Request, d *policy.Decision) error {
+// wait waits until the requests may pass: admit.Live.Wait. Where as many wait as may, they are denied.
+func (s *Service) wait(c caller.Caller, requests []admit.Request, d *admit.Decision) error {
 	if s.parts.Pools.Waiting.Enter(c, 1) != nil {
 		return s.parts.Policies.Refuse(requests, d)
 	}
@@ -88,8 +89,8 @@ func (s *Service) undecided(may rights.Rights, err error) *failure.Error {
 
 // neverPasses is the error of a request for more than a burst: waiting does not help.
 // Checks of one key and limit ask together.
-func neverPasses(d *policy.Decision) *failure.Error {
-	at := slices.IndexFunc(d.Results, func(r policy.Result) bool { return r.Never && r.Mode == policy.Enforce })
+func neverPasses(d *admit.Decision) *failure.Error {
+	at := slices.IndexFunc(d.Results, func(r admit.Result) bool { return r.Never && r.Mode == policy.Enforce })
 	r := &d.Results[at]
 	var asked uint64
 	together := ""
@@ -106,7 +107,7 @@ func neverPasses(d *policy.Decision) *failure.Error {
 
 // tooLong is the error of a limit that a request brings along and that would be
 // remembered for longer than Parts.MaxInlinePer; nil: there is none.
-func (s *Service) tooLong(requests []policy.Request) error {
+func (s *Service) tooLong(requests []admit.Request) error {
 	for i := range requests {
 		l := requests[i].Inline
 		if l == nil {

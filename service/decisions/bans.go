@@ -13,7 +13,7 @@ import (
 	"github.com/weir-counter/weir/service/failure"
 )
 
-// BanKey has a key, as it is counted, denied under a policy for so long, whatever it has used: policy.Live.Ban. It is role admin's.
+// BanKey has a key, as it is counted, denied under a policy for so long, whatever it has used: admit.Live.Ban. It is role admin's.
 func (s *Service) BanKey(ctx context.Context, c caller.Caller, name, key string, length time.Duration) (_ api.BanAnswer, err error) {
 	defer func() {
 		s.parts.Gate.Audit(ctx, c, "ban", failure.Clip(key)+" of "+failure.Clip(name)+" for "+units.FormatDuration(length), err)
@@ -34,7 +34,7 @@ func (s *Service) BanKey(ctx context.Context, c caller.Caller, name, key string,
 	return api.BanAnswer{Name: name, Key: key, Until: api.Time{Time: s.parts.Sources.Now().Add(length)}}, nil
 }
 
-// UnbanKey lifts the ban of a key: policy.Live.Unban. It is role admin's.
+// UnbanKey lifts the ban of a key: admit.Live.Unban. It is role admin's.
 func (s *Service) UnbanKey(ctx context.Context, c caller.Caller, name, key string) (_ api.UnbanAnswer, err error) {
 	defer func() { s.parts.Gate.Audit(ctx, c, "unban", failure.Clip(key)+" of "+failure.Clip(name), err) }()
 	may, err := s.parts.Gate.Enter(c, auth.Admin)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service/caller"
 	"github.com/weir-counter/weir/service/sources"
 )
@@ -34,7 +34,7 @@ func (s *Service) BatchDecisions(ctx context.Context, c caller.Caller, questions
 			}
 			checked = q.Policy
 		}
-		counts[i] = sources.CountQuestion{Key: policy.HitPrefix + q.Policy + ":" + q.Outcome, At: q.At, Window: q.Window}
+		counts[i] = sources.CountQuestion{Key: admit.HitPrefix + q.Policy + ":" + q.Outcome, At: q.At, Window: q.Window}
 	}
 	return s.parts.Sources.Batch(ctx, counts)
 }

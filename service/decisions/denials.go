@@ -11,6 +11,7 @@ import (
 	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service/caller"
 	"github.com/weir-counter/weir/service/denials"
 	"github.com/weir-counter/weir/service/failure"
@@ -19,7 +20,7 @@ import (
 
 // NoteDenial keeps why requests were denied, if they were, under an ID that it puts into d.Denial. Allow does it; it is
 // for a door that denies because of what a peek said. It is for right after the decision.
-func (s *Service) NoteDenial(requests []policy.Request, d *policy.Decision) {
+func (s *Service) NoteDenial(requests []admit.Request, d *admit.Decision) {
 	if d.Denied == nil {
 		return
 	}

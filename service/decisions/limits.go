@@ -15,6 +15,7 @@ import (
 	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service/caller"
 	"github.com/weir-counter/weir/service/failure"
 	"github.com/weir-counter/weir/service/rights"
@@ -48,7 +49,7 @@ func (s *Service) Limits(ctx context.Context, c caller.Caller, w time.Duration) 
 		}
 		made.Regions, made.Global = regionParts(p.Parts), p.Global
 		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
-			questions = append(questions, sources.CountQuestion{Key: policy.HitPrefix + p.Name + ":" + outcome, At: answer.At.Time, Window: w})
+			questions = append(questions, sources.CountQuestion{Key: admit.HitPrefix + p.Name + ":" + outcome, At: answer.At.Time, Window: w})
 		}
 		answer.Limits[i] = made
 	}
@@ -177,7 +178,7 @@ func (s *Service) seesLimit(may rights.Rights, name string) bool {
 
 // unknownLimit says which policies there are, in the words of package policy.
 func (s *Service) unknownLimit(name string) error {
-	err := s.parts.Policies.Peek([]policy.Request{{Key: "?", Limit: name}}, new(policy.Decision))
+	err := s.parts.Policies.Peek([]admit.Request{{Key: "?", Limit: name}}, new(admit.Decision))
 	var unknown *weir.Error
 	if errors.As(err, &unknown) && unknown.Code == weir.CodeInvalidLimit {
 		return &failure.Error{Code: api.CodeUnknownLimit, Field: "name", Message: unknown.Message}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service/caller"
 	"github.com/weir-counter/weir/service/failure"
 	"github.com/weir-counter/weir/service/parse"
@@ -15,7 +15,7 @@ import (
 )
 
 // ResetLimit forgets what a key, as it is counted, has used of a limit, and takes its grant
-// back: policy.Live.Reset. Of a policy it is role admin's. What keys have used of limits that
+// back: admit.Live.Reset. Of a policy it is role admin's. What keys have used of limits that
 // requests brought along is also theirs who bring them, by role decide.
 func (s *Service) ResetLimit(ctx context.Context, c caller.Caller, name, key string) (_ api.ResetAnswer, err error) {
 	defer func() { s.parts.Gate.Audit(ctx, c, "reset limit", failure.Clip(name)+" of "+failure.Clip(key), err) }()
@@ -70,7 +70,7 @@ func (s *Service) ResetInline(ctx context.Context, c caller.Caller, key string) 
 }
 
 // GrantLimit gives a key, as it is counted, n admissions beside a limit until a time:
-// policy.Live.Grant. n of 0 takes what is left of a grant back.
+// admit.Live.Grant. n of 0 takes what is left of a grant back.
 func (s *Service) GrantLimit(ctx context.Context, c caller.Caller, name, key string, n uint64, until time.Time) (_ api.GrantAnswer, err error) {
 	defer func() {
 		s.parts.Gate.Audit(ctx, c, "grant", fmt.Sprintf("%d of %s to %s", n, failure.Clip(name), failure.Clip(key)), err)
@@ -110,11 +110,11 @@ func (s *Service) mayChange(may rights.Rights, name, key string) error {
 	return nil
 }
 
-// Refund gives back what Allow took for the same requests, all at one time: policy.Live.Refund. The
+// Refund gives back what Allow took for the same requests, all at one time: admit.Live.Refund. The
 // zero time stands for what was taken last. Who may take may give back: role decide. With an idempotency key, 1 to
 // weir.MaxOnceKeyBytes bytes, one that comes again within ten minutes gives nothing back anew and has the first answer; with
 // another content it is refused (CodeKeyReused).
-func (s *Service) Refund(ctx context.Context, c caller.Caller, requests []policy.Request, taken time.Time, key string) (_ []policy.Changed, err error) {
+func (s *Service) Refund(ctx context.Context, c caller.Caller, requests []admit.Request, taken time.Time, key string) (_ []admit.Changed, err error) {
 	defer func() {
 		if len(requests) > 0 {
 			s.parts.Gate.Audit(ctx, c, "refund", fmt.Sprintf("%d of %s, and %d more", requests[0].N, failure.Clip(requests[0].Key), len(requests)-1), err)
@@ -124,11 +124,11 @@ func (s *Service) Refund(ctx context.Context, c caller.Caller, requests []policy
 }
 
 // GiveBack is Refund of what was taken last, without a line in the audit log: for a door whose requests give back all the time.
-func (s *Service) GiveBack(c caller.Caller, requests []policy.Request) ([]policy.Changed, error) {
+func (s *Service) GiveBack(c caller.Caller, requests []admit.Request) ([]admit.Changed, error) {
 	return s.giveBack(context.Background(), c, requests, time.Time{}, "")
 }
 
-func (s *Service) giveBack(ctx context.Context, c caller.Caller, requests []policy.Request, taken time.Time, key string) ([]policy.Changed, error) {
+func (s *Service) giveBack(ctx context.Context, c caller.Caller, requests []admit.Request, taken time.Time, key string) ([]admit.Changed, error) {
 	may, err := s.parts.Gate.Enter(c, auth.Decide)
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (s *Service) giveBack(ctx context.Context, c caller.Caller, requests []poli
 }
 
 // Refunded is by how many more requests may pass after a Refund: the least of its limits, 0 without any.
-func Refunded(made []policy.Changed) (n uint64) {
+func Refunded(made []admit.Changed) (n uint64) {
 	for i, m := range made {
 		if i == 0 || m.Freed < n {
 			n = m.Freed

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service/caller"
 	"github.com/weir-counter/weir/service/failure"
 	"github.com/weir-counter/weir/service/parse"
@@ -176,7 +177,7 @@ func (s *Service) enterPermit(c caller.Caller, p permitOf) ([]policy.AtOnce, err
 	if bad := parse.Key(p.key); bad != nil {
 		return nil, &failure.Error{Code: bad.Code, Field: "key", Message: bad.Message}
 	}
-	if err := may.CheckDecision([]policy.Request{{Key: p.key, Limit: p.limit}}); err != nil {
+	if err := may.CheckDecision([]admit.Request{{Key: p.key, Limit: p.limit}}); err != nil {
 		return nil, err
 	}
 	of, err := s.parts.Policies.Set().AtOnce(p.key, p.limit)
@@ -197,7 +198,7 @@ func permitAnswer(p permitOf, of []policy.AtOnce) api.PermitAnswer {
 
 // countPermit counts an outcome where those of other limits are counted; a hit that is refused changes nothing.
 func (s *Service) countPermit(limit, outcome string) {
-	_ = s.parts.Engine.Hit(policy.HitPrefix + limit + ":" + outcome)
+	_ = s.parts.Engine.Hit(admit.HitPrefix + limit + ":" + outcome)
 }
 
 // atOnce lists the limits of how many at once that the caller may read of.

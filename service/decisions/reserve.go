@@ -10,7 +10,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/internal/wire"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service/caller"
 	"github.com/weir-counter/weir/service/failure"
 )
@@ -28,7 +28,7 @@ type Reservation struct {
 // Reserve is Allow of requests whose need is known later, and returns the ID to settle them by; "" for a denial. With an ID
 // that is known it takes nothing more: known is true, and d says nothing. With other requests, or another TTL, the ID is refused
 // with CodeKeyReused.
-func (s *Service) Reserve(c caller.Caller, requests []policy.Request, r Reservation, d *policy.Decision) (id string, known bool, err error) {
+func (s *Service) Reserve(c caller.Caller, requests []admit.Request, r Reservation, d *admit.Decision) (id string, known bool, err error) {
 	may, err := s.parts.Gate.Enter(c, auth.Decide)
 	if err != nil {
 		return "", false, err
@@ -77,12 +77,12 @@ func (s *Service) Reserve(c caller.Caller, requests []policy.Request, r Reservat
 }
 
 // content tells what a reservation is of apart: it is kept with it, on disk.
-func (r *Reservation) content(requests []policy.Request) uint64 {
+func (r *Reservation) content(requests []admit.Request) uint64 {
 	return contentOf(wire.AppendBool(binary.AppendUvarint(nil, uint64(r.TTL)), r.GiveBack), requests)
 }
 
 // contentOf tells requests apart that come under one ID, with what stands beside them. It is never 0.
-func contentOf(b []byte, requests []policy.Request) uint64 {
+func contentOf(b []byte, requests []admit.Request) uint64 {
 	for i := range requests {
 		q := &requests[i]
 		b = binary.AppendUvarint(wire.AppendText(wire.AppendText(b, q.Key), q.Limit), q.N)
@@ -112,7 +112,7 @@ func (s *Service) reservedUntil(r *Reservation) (time.Time, error) {
 	return s.parts.Sources.Now().Add(r.TTL), nil
 }
 
-// Settle says how many of a reservation's admissions were used: policy.Live.Settle. It is for the identity that reserved: the ids of
+// Settle says how many of a reservation's admissions were used: admit.Live.Settle. It is for the identity that reserved: the ids of
 // others are not known to it.
 func (s *Service) Settle(c caller.Caller, id string, used uint64, debt bool) (api.SettleAnswer, error) {
 	none := api.SettleAnswer{}

@@ -10,6 +10,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/limits"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service/access"
 	"github.com/weir-counter/weir/service/denials"
 	"github.com/weir-counter/weir/service/doors"
@@ -28,7 +29,7 @@ type Parts struct {
 	Gate       *access.Gate
 	Sources    *sources.Sources
 	Pools      *pools.Pools
-	Policies   *policy.Live
+	Policies   *admit.Live
 	Doors      *doors.List // may have limits of their own
 	PolicyFile *files.PolicyFile
 	Kept       *files.KeptPolicies
@@ -60,7 +61,7 @@ func New(p Parts) *Service {
 }
 
 // count counts a decision that was made, and has its warnings told.
-func (s *Service) count(d *policy.Decision) {
+func (s *Service) count(d *admit.Decision) {
 	s.decisions.Count(d)
 	s.parts.Warnings.Note(d)
 }

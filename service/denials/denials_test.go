@@ -9,28 +9,28 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/limit"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // asker asks limits that requests bring along.
 type asker struct {
 	testing.TB
 	ring     *Ring
-	live     *policy.Live
+	live     *admit.Live
 	now      time.Time
-	requests []policy.Request
-	d        policy.Decision
+	requests []admit.Request
+	d        admit.Decision
 }
 
 func newAsker(t testing.TB) *asker {
-	a := &asker{TB: t, now: time.Unix(1_769_860_800, 0), requests: make([]policy.Request, 1)}
+	a := &asker{TB: t, now: time.Unix(1_769_860_800, 0), requests: make([]admit.Request, 1)}
 	a.ring = New("", func() (Moment, About) { return Moment{a.now, a.now}, About{AsOf: a.now} })
 	engine, err := weir.New(weir.Config{Now: func() time.Time { return a.now }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	if a.live, err = policy.NewLive(engine, nil); err != nil {
+	if a.live, err = admit.NewLive(engine, nil); err != nil {
 		t.Fatal(err)
 	}
 	return a
@@ -38,7 +38,7 @@ func newAsker(t testing.TB) *asker {
 
 // ask returns the ID of a denial; "": it passed.
 func (a *asker) ask(key string, n uint64, of *limit.Limit) string {
-	a.requests[0] = policy.Request{Key: key, Inline: of, Limit: "l", N: n}
+	a.requests[0] = admit.Request{Key: key, Inline: of, Limit: "l", N: n}
 	if err := a.live.Take(a.requests, &a.d); err != nil {
 		a.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestDenialsOfTheSame(t *testing.T) {
 		later := ask(1)
 		wider := of
 		wider.N++
-		a.requests[0] = policy.Request{Key: "a", Inline: &wider, Limit: "l", N: wider.N}
+		a.requests[0] = admit.Request{Key: "a", Inline: &wider, Limit: "l", N: wider.N}
 		if err := a.live.Take(a.requests, &a.d); err != nil {
 			t.Fatal(err)
 		}
@@ -188,8 +188,8 @@ func TestNoteOfManyAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			requests := []policy.Request{{Key: fmt.Sprint("k", i), Inline: &limit.Limit{N: 1, Per: time.Hour}, N: 1}}
-			var d policy.Decision
+			requests := []admit.Request{{Key: fmt.Sprint("k", i), Inline: &limit.Limit{N: 1, Per: time.Hour}, N: 1}}
+			var d admit.Decision
 			for range 200 {
 				if err := a.live.Take(requests, &d); err != nil {
 					t.Error(err)
@@ -313,7 +313,7 @@ func TestLimitsOfADenial(t *testing.T) {
 		limits := 1 + i*5%7
 		a.requests = a.requests[:0]
 		for j := range limits {
-			a.requests = append(a.requests, policy.Request{Key: fmt.Sprint("k", j), Inline: one, Limit: fmt.Sprint("l", j), N: 1})
+			a.requests = append(a.requests, admit.Request{Key: fmt.Sprint("k", j), Inline: one, Limit: fmt.Sprint("l", j), N: 1})
 		}
 		for range 2 { // the first ones pass
 			if err := a.live.Take(a.requests, &a.d); err != nil {
@@ -352,7 +352,7 @@ func TestNoteAllocatesNothing(t *testing.T) {
 		a.deny("a")
 	}
 	one := &limit.Limit{N: 1, Per: time.Hour}
-	a.requests[0] = policy.Request{Key: "a", Inline: one, N: 1}
+	a.requests[0] = admit.Request{Key: "a", Inline: one, N: 1}
 	if allocated := testing.AllocsPerRun(100, func() {
 		a.ring.Note(a.requests, &a.d)
 	}); allocated > 0 {
@@ -372,12 +372,12 @@ func BenchmarkNote(b *testing.B) {
 					a.now = a.now.Add(time.Millisecond)
 				}
 				var turns [2]struct {
-					requests []policy.Request
-					d        policy.Decision
+					requests []admit.Request
+					d        admit.Decision
 				}
 				for i, n := range ns {
 					turn := &turns[i]
-					turn.requests = []policy.Request{{Key: "user:42", Inline: of, Limit: "l", N: n}}
+					turn.requests = []admit.Request{{Key: "user:42", Inline: of, Limit: "l", N: n}}
 					if err := a.live.Take(turn.requests, &turn.d); err != nil {
 						b.Fatal(err)
 					}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/limit"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // BenchmarkManyKeys is a denial of one of so many keys, with its decision, and without the note of it.
@@ -25,7 +25,7 @@ func BenchmarkManyKeys(b *testing.B) {
 				}
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
-					a.requests[0] = policy.Request{Key: names[i*7919%keys], Inline: of, Limit: "l", N: 1}
+					a.requests[0] = admit.Request{Key: names[i*7919%keys], Inline: of, Limit: "l", N: 1}
 					if err := a.live.Take(a.requests, &a.d); err != nil {
 						b.Fatal(err)
 					}

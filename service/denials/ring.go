@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 const (
@@ -121,13 +122,13 @@ type Rule struct {
 	Asked, Key string // the key of the request, and the one that is counted
 	Limit      limit.Limit
 	Where      limit.Where
-	Away       string   // as policy.Result has it
+	Away       string   // as admit.Result has it
 	Inline     bool     // the request brought it along
-	NoPart     bool     // as policy.Result has it
-	Banned     bool     // as policy.Result has it
+	NoPart     bool     // as admit.Result has it
+	Banned     bool     // as admit.Result has it
 	Elsewhere  bool     // another node decided: Known is what this one knew
-	Others     uint64   // as policy.Result has it
-	Late       []string // as policy.Result has it
+	Others     uint64   // as admit.Result has it
+	Late       []string // as admit.Result has it
 	N          uint64
 	Remaining  uint64
 	RetryAfter time.Duration
@@ -159,7 +160,7 @@ func (r *Ring) Node() string { return r.ids.node }
 // decision of requests, of which it keeps nothing.
 //
 // Cost: a third of a microsecond with one limit, a tenth for one more of the same; no allocation once the ring is full.
-func (r *Ring) Note(requests []policy.Request, d *policy.Decision) {
+func (r *Ring) Note(requests []admit.Request, d *admit.Decision) {
 	if d.Denied == nil {
 		return
 	}
@@ -177,7 +178,7 @@ func (r *Ring) Note(requests []policy.Request, d *policy.Decision) {
 }
 
 // noteFirst keeps a denial under an ID, and knows the first limit that said no.
-func (r *Ring) noteFirst(clock *reading, requests []policy.Request, d *policy.Decision) {
+func (r *Ring) noteFirst(clock *reading, requests []admit.Request, d *admit.Decision) {
 	hash := r.hash(d.Denied.Key)
 	s := &r.sets[hash%Sets]
 	s.mu.Lock()
@@ -226,7 +227,7 @@ func (s *set) recordOf(number uint64) *record {
 }
 
 // sameOf is the zero same for a decision that is like no other: of several limits, or in which other nodes had a part.
-func sameOf(d *policy.Decision) same {
+func sameOf(d *admit.Decision) same {
 	if d.At() == 0 || len(d.Results) != 1 {
 		return same{}
 	}
@@ -235,7 +236,7 @@ func sameOf(d *policy.Decision) same {
 }
 
 // takesIn tells whether a denial is of the same as those of the record, which is the newest of its limit's name and key.
-func (k *record) takesIn(alike same, requests []policy.Request, d *policy.Decision) bool {
+func (k *record) takesIn(alike same, requests []admit.Request, d *admit.Decision) bool {
 	since := d.At() - k.decided
 	return k.same == alike && alike != same{} && since >= 0 && since < int64(SameFor) &&
 		k.first.Limit == d.Denied.Limit && k.first.NoPart == d.Denied.NoPart && k.first.askedFor(requests[d.Denied.Asked].Key)
@@ -249,11 +250,11 @@ func (r *rule) askedFor(key string) bool {
 	return string(r.asked) == key
 }
 
-func denies(r *policy.Result) bool { return !r.Allowed && r.Mode == policy.Enforce }
+func denies(r *admit.Result) bool { return !r.Allowed && r.Mode == policy.Enforce }
 
 func (r *Ring) hash(key string) uint64 { return maphash.String(r.seed, key) }
 
-func (k *record) note(clock *reading, requests []policy.Request, d *policy.Decision) {
+func (k *record) note(clock *reading, requests []admit.Request, d *admit.Decision) {
 	now, about := clock.now()
 	k.at, k.times, k.last, k.about, k.rest, k.more = now.Wall, 1, now.Wall.UnixNano(), about, k.rest[:0], 0
 	rules := 0
@@ -285,7 +286,7 @@ func (k *record) place(rules int) *rule {
 }
 
 // note notes the result at a place of a decision. It writes each field where it is: a Rule made apart would be written twice.
-func (r *rule) note(raw time.Time, asked *policy.Request, d *policy.Decision, place int) {
+func (r *rule) note(raw time.Time, asked *admit.Request, d *admit.Decision, place int) {
 	said := &d.Results[place]
 	r.key, r.asked = append(r.key[:0], said.Key...), r.asked[:0]
 	if asked.Key != said.Key {

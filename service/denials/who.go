@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/limit"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 const (
@@ -53,7 +53,7 @@ type limited struct {
 }
 
 // limited counts a denial of a key at a time in ns since 1970, and returns its place. The caller holds the lock.
-func (s *set) limited(hash uint64, now int64, said *policy.Result) (place int) {
+func (s *set) limited(hash uint64, now int64, said *admit.Result) (place int) {
 	if s.who == nil {
 		s.who = new(who)
 	}
@@ -74,7 +74,7 @@ func (s *set) limited(hash uint64, now int64, said *policy.Result) (place int) {
 	return i
 }
 
-func (w *who) find(tag uint32, said *policy.Result) (place int, known bool) {
+func (w *who) find(tag uint32, said *admit.Result) (place int, known bool) {
 	for i, other := range w.tags[:w.n] {
 		if other == tag {
 			if of := &w.about[i]; string(of.key) == said.Key && of.name == said.Name {

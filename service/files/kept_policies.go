@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/policy/kept"
 	"github.com/weir-counter/weir/service/backend"
 )
@@ -20,7 +21,7 @@ import (
 // safe for many goroutines. A nil one stands for a server that takes none.
 type KeptPolicies struct {
 	store backend.Document
-	live  *policy.Live
+	live  *admit.Live
 	first bool // of a name that the file has too, it is in use, and not the file's
 	log   *slog.Logger
 
@@ -51,7 +52,7 @@ type KeptStats struct {
 // OpenKept reads the policies that were put by API, and puts them in use; of a name that the file has too, that of the API if it is
 // first. With a nil store they are kept in memory. A node does not start while it can't know them: it would let pass what should be
 // limited.
-func OpenKept(ctx context.Context, store backend.Document, live *policy.Live, first bool, log *slog.Logger) (*KeptPolicies, error) {
+func OpenKept(ctx context.Context, store backend.Document, live *admit.Live, first bool, log *slog.Logger) (*KeptPolicies, error) {
 	if store == nil {
 		store = &inMemory{}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // PolicyFile is the file that policies come from: where it is, and what became of it when
@@ -61,7 +62,7 @@ func (f *PolicyFile) Reload() {
 
 // Watch puts the file's policies in place of those of live whenever it changes, and at
 // Reload, on a goroutine of its own until ctx ends. ended returns when that has.
-func (f *PolicyFile) Watch(ctx context.Context, live *policy.Live, log *slog.Logger) (ended func()) {
+func (f *PolicyFile) Watch(ctx context.Context, live *admit.Live, log *slog.Logger) (ended func()) {
 	var watching sync.WaitGroup
 	if f != nil {
 		f.logUse(live, log)
@@ -89,12 +90,12 @@ func (f *PolicyFile) note(err error) {
 	f.now.Loaded, f.now.Trouble = time.Now(), ""
 }
 
-func (f *PolicyFile) logUse(live *policy.Live, log *slog.Logger) {
+func (f *PolicyFile) logUse(live *admit.Live, log *slog.Logger) {
 	log.Info("policies are in use", "file", f.path, "policies", len(live.Set().Policies()))
 }
 
 // logReload tells of a file that was read again: each fault in a line of its own.
-func (f *PolicyFile) logReload(live *policy.Live, log *slog.Logger, err error) {
+func (f *PolicyFile) logReload(live *admit.Live, log *slog.Logger, err error) {
 	if err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			log.Error("policy file", "problem", line)

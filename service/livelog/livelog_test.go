@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 var second = time.Unix(1_769_860_800, 0)
@@ -94,12 +94,12 @@ func TestReaders(t *testing.T) {
 	}
 	l.Hit(second, "shop:cart", 1)
 	deny := func(key string, limits ...string) {
-		d := &policy.Decision{Denial: []byte("1a")}
+		d := &admit.Decision{Denial: []byte("1a")}
 		for _, name := range limits {
-			d.Results = append(d.Results, policy.Result{Name: name, Key: key, N: 2})
+			d.Results = append(d.Results, admit.Result{Name: name, Key: key, N: 2})
 		}
 		d.Denied = &d.Results[0]
-		l.Denial([]policy.Request{{Key: key}}, d)
+		l.Denial([]admit.Request{{Key: key}}, d)
 	}
 	deny("shop:bob", "login")
 	deny("shop:bob", "login", "secret")

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 const (
@@ -53,7 +53,7 @@ func (l *Log) hit(taps []*Tap, at time.Time, key string, n uint64) {
 }
 
 // Denial notes a decision that is a denial, which has its ID, if it has one.
-func (l *Log) Denial(requests []policy.Request, d *policy.Decision) {
+func (l *Log) Denial(requests []admit.Request, d *admit.Decision) {
 	taps := l.taps.Load()
 	if taps == nil || d.Denied == nil {
 		return

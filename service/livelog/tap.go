@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // Kept is how many hits, and how many denials, a tap keeps.
@@ -41,7 +42,7 @@ func (r *Reader) seesHit(key string) bool {
 }
 
 // seesDenial: who may not know of one limit that said no is not told that there was a denial.
-func (r *Reader) seesDenial(requests []policy.Request, d *policy.Decision) bool {
+func (r *Reader) seesDenial(requests []admit.Request, d *admit.Decision) bool {
 	for i := range d.Results {
 		said := &d.Results[i]
 		if said.Allowed || said.Mode != policy.Enforce {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // inlineName stands for all limits that requests bring along: their names are the
@@ -20,7 +21,7 @@ const inlineName = "(inline)"
 // Counts counts decisions by policy and outcome. Its names are those that policies
 // of this process have had: the engine takes 10,000 at most.
 type Counts struct {
-	policies *policy.Live
+	policies *admit.Live
 	byName   atomic.Pointer[map[string]*outcomes]
 	adding   sync.Mutex // held to put another map in the place of byName
 
@@ -32,7 +33,7 @@ type Counts struct {
 type outcomes struct{ allowed, denied, shadowDenied atomic.Uint64 }
 
 // New counts for policies, none so far.
-func New(policies *policy.Live) *Counts {
+func New(policies *admit.Live) *Counts {
 	d := &Counts{policies: policies}
 	d.byName.Store(&map[string]*outcomes{})
 	return d
@@ -40,7 +41,7 @@ func New(policies *policy.Live) *Counts {
 
 // Count counts a decision as its hits are: when others denied the request, a limit that
 // did not has no part in it, and n = 0 asks only.
-func (d *Counts) Count(of *policy.Decision) {
+func (d *Counts) Count(of *admit.Decision) {
 	if of.Unmatched {
 		d.unmatched.Add(1)
 	}
@@ -58,7 +59,7 @@ func (d *Counts) Count(of *policy.Decision) {
 	}
 }
 
-func (d *Counts) of(r *policy.Result) *outcomes {
+func (d *Counts) of(r *admit.Result) *outcomes {
 	name := r.Name
 	if r.Inline {
 		return &d.inline

@@ -8,7 +8,7 @@ import (
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // Rejection is why a hit of a request was not counted.
@@ -45,7 +45,7 @@ func Key(key string) *Rejection {
 // HitKey is Key, and that the key is not one that limits count their decisions
 // under, which no hit may name.
 func HitKey(key string) *Rejection {
-	if strings.HasPrefix(key, policy.HitPrefix) {
+	if strings.HasPrefix(key, admit.HitPrefix) {
 		return rejectLimitKey
 	}
 	return Key(key)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-counter/weir/limit/permit"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // Most is how many permits are held at once at most, of all keys and limits.
@@ -30,7 +31,7 @@ func New() *Table { return &Table{keys: map[id]*permit.Key{}} }
 
 // Outcome is what became of a request.
 type Outcome struct {
-	policy.Permitted
+	admit.Permitted
 	Full   bool // there is no room for any more
 	Starts bool // of a denial: the table is too young to know who holds what, for Wait
 }
@@ -45,14 +46,14 @@ func (t *Table) Take(now time.Duration, holder uint64, of []policy.AtOnce) (o Ou
 	for i := range of {
 		l := &of[i]
 		if now < l.TTL {
-			return Outcome{Permitted: policy.Permitted{Denied: l, Wait: l.TTL - now}, Starts: true}
+			return Outcome{Permitted: admit.Permitted{Denied: l, Wait: l.TTL - now}, Starts: true}
 		}
 		k := t.keys[id{l.Name, l.Key}]
 		if k == nil {
 			continue
 		}
 		if held := k.Held(int64(now)); held >= l.Most {
-			return Outcome{Permitted: policy.Permitted{Denied: l, Held: held, Wait: time.Duration(k.Next()) - now}}
+			return Outcome{Permitted: admit.Permitted{Denied: l, Held: held, Wait: time.Duration(k.Next()) - now}}
 		}
 	}
 	for i := range of {
@@ -79,11 +80,11 @@ func (t *Table) Renew(now time.Duration, holder uint64, of []policy.AtOnce) Outc
 		}
 		if !has && now >= l.TTL || t.full(now, 1) || !t.key(l).Adopt(int64(now), holder, l.Most, int64(l.TTL)) {
 			t.release(now, holder, of)
-			return Outcome{Permitted: policy.Permitted{Denied: l}}
+			return Outcome{Permitted: admit.Permitted{Denied: l}}
 		}
 		t.held++
 	}
-	return Outcome{Permitted: policy.Permitted{OK: true}}
+	return Outcome{Permitted: admit.Permitted{OK: true}}
 }
 
 // Release gives a permit back, of all limits; false: it was of none.

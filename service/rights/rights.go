@@ -10,6 +10,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service/accounts"
 	"github.com/weir-counter/weir/service/failure"
 )
@@ -35,7 +36,7 @@ func (a Rights) Holds(key string) bool {
 	if !a.Key(key) {
 		return false
 	}
-	name, is := strings.CutPrefix(key, policy.HitPrefix)
+	name, is := strings.CutPrefix(key, admit.HitPrefix)
 	if !is || a.AllLimits() {
 		return true
 	}
@@ -54,7 +55,7 @@ func (a Rights) CheckKey(key string) error {
 // PartsOf is what of the keys with a prefix the role is for; it fails if that is none.
 func (a Rights) PartsOf(prefix string) (parts []string, err error) {
 	parts = a.Within(prefix)
-	if strings.HasPrefix(prefix, policy.HitPrefix) && !a.AllLimits() {
+	if strings.HasPrefix(prefix, admit.HitPrefix) && !a.AllLimits() {
 		parts = nil
 	}
 	if len(parts) == 0 {
@@ -73,7 +74,7 @@ func (a Rights) Sees(p *policy.Policy) bool {
 
 // CheckDecision fails unless the role is for all that a decision asks. Who has some limits
 // only must say which it asks.
-func (a Rights) CheckDecision(requests []policy.Request) error {
+func (a Rights) CheckDecision(requests []admit.Request) error {
 	if a.All() {
 		return nil
 	}

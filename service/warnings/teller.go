@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // Waiting is how many warnings wait to be sent, at most: of one more the request that finds no place is counted, and the next
@@ -74,7 +75,7 @@ func (t *Teller) start() {
 // Note is told of each decision that was not a peek. It waits for nothing, and keeps no part of it.
 //
 // Cost: nothing without a Teller; of a decision that warns, a look-up, and for the first of a key and window its copy.
-func (t *Teller) Note(d *policy.Decision) {
+func (t *Teller) Note(d *admit.Decision) {
 	if t == nil || !d.Allowed {
 		return
 	}
@@ -85,7 +86,7 @@ func (t *Teller) Note(d *policy.Decision) {
 	}
 }
 
-func (t *Teller) note(r *policy.Result) {
+func (t *Teller) note(r *admit.Result) {
 	now := t.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/limit"
-	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 // Pause is the shortest window: a limit per second would call each second.
@@ -50,7 +50,7 @@ type data struct {
 }
 
 // newWarning is what a result says at a time; it keeps no part of the result.
-func newWarning(r *policy.Result, window int64, node string, at time.Time) warning {
+func newWarning(r *admit.Result, window int64, node string, at time.Time) warning {
 	key := strings.Clone(r.Key)
 	return warning{
 		counted: counted{r.Name, key}, at: at, window: window,
@@ -64,7 +64,7 @@ func newWarning(r *policy.Result, window int64, node string, at time.Time) warni
 // windowOf is the window of a result that warns now: its number is the same on all nodes, but for their clocks, and until its end the key is not told
 // again. A quota by the calendar has its periods. Of other limits there is one in each interval (Pause at least): numbers are of intervals from
 // the same beginning for all, and the end is an interval from now, so that a key that is warned of around the edge of two is told once.
-func windowOf(r *policy.Result, now time.Time) (number int64, until time.Time) {
+func windowOf(r *admit.Result, now time.Time) (number int64, until time.Time) {
 	if r.Limit.Calendar.Unit != limit.NoUnit {
 		until = now.Add(r.Reset)
 		return until.Round(time.Minute).Unix(), until // edges are at whole minutes

@@ -19,6 +19,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 var (
@@ -78,8 +79,8 @@ func closeIt(t *testing.T, tell *Teller) {
 }
 
 // warned is a decision that warns of a key.
-func warned(key string) *policy.Decision {
-	return &policy.Decision{Allowed: true, Results: []policy.Result{{
+func warned(key string) *admit.Decision {
+	return &admit.Decision{Allowed: true, Results: []admit.Result{{
 		Name: "login", Key: key, Limit: weir.Limit{N: 10, Per: time.Minute, Burst: 10}, N: 1, Warning: true,
 		Verdict: weir.Verdict{Allowed: true, Remaining: 2, Reset: time.Minute},
 	}}}
@@ -94,10 +95,10 @@ func TestOncePerWindow(t *testing.T) {
 		tell.now = func() time.Time { return start.Add(now) }
 		tell.Note(warned("login:bob"))
 	}
-	for _, quiet := range []func(r *policy.Result){
-		func(r *policy.Result) { r.Warning = false },
-		func(r *policy.Result) { r.Mode = policy.Shadow },
-		func(r *policy.Result) { r.N = 0 },
+	for _, quiet := range []func(r *admit.Result){
+		func(r *admit.Result) { r.Warning = false },
+		func(r *admit.Result) { r.Mode = policy.Shadow },
+		func(r *admit.Result) { r.N = 0 },
 	} {
 		d := warned("quiet")
 		quiet(&d.Results[0])
@@ -270,7 +271,7 @@ func TestWindows(t *testing.T) {
 		{weir.Limit{N: 10, Per: time.Second, Burst: 10}, 10 * time.Second, 50 * time.Second, time.Second, 70 * time.Second},
 		{weir.Limit{N: 10, Per: 24 * time.Hour, Burst: 10, Calendar: limit.Calendar{Unit: limit.Day}}, time.Hour, time.Hour + 200*time.Millisecond, 11 * time.Hour, 12 * time.Hour},
 	} {
-		r := policy.Result{Name: "l", Key: "k", Limit: test.limit, Verdict: weir.Verdict{Reset: test.reset}}
+		r := admit.Result{Name: "l", Key: "k", Limit: test.limit, Verdict: weir.Verdict{Reset: test.reset}}
 		one, until := windowOf(&r, start.Add(test.at))
 		two, _ := windowOf(&r, start.Add(test.other))
 		three, _ := windowOf(&r, until)

@@ -14,6 +14,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
 )
 
 //go:embed policies.yaml
@@ -90,10 +91,10 @@ func (t *Traffic) decidedAs(second int64, name string, of []source, most, second
 		let += min(rate, most)
 		over += max(rate-most, 0)
 	}
-	if err := t.hit(second, policy.HitPrefix+name+":"+passed, t.count(let*seconds)); err != nil {
+	if err := t.hit(second, admit.HitPrefix+name+":"+passed, t.count(let*seconds)); err != nil {
 		return err
 	}
-	return t.hit(second, policy.HitPrefix+name+":"+stopped, t.count(over*seconds))
+	return t.hit(second, admit.HitPrefix+name+":"+stopped, t.count(over*seconds))
 }
 
 func (t *Traffic) hit(second int64, key string, n uint64) error {

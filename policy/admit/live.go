@@ -1,0 +1,174 @@
+// Package admit admits requests, or denies them, by the policies of package policy. A Live is a
+// Set of them at work on an engine: Take asks every policy that is for a request's key, all or
+// none, Peek takes nothing, and Watch follows changes of the file. What else changes how much a key has used is
+// here too: refunds, grants, resets, reservations, permits, bans.
+//
+// Where other nodes decide a limit, or other regions share it, a Cluster reaches them: requests are
+// asked there after the limits that are decided here (apart.go), and of those that regions share
+// without parts what the others admitted is used up beside (global.go).
+package admit
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Live is a Set at work on an engine. It is safe for many goroutines.
+//
+// What a key has used of a policy is kept by the engine, by the policy's name: another
+// Set changes the limits, and grants no fresh allowance. So does taking a policy out and
+// putting it back.
+type Live struct {
+	engine     *weir.Engine
+	cluster    Cluster
+	bound      atomic.Pointer[bound]
+	changing   sync.Mutex  // guards file and kept
+	file, kept *policy.Set // that the one in use is made of; kept may be nil
+	keptFirst  bool        // where both have a name, that of kept is in use
+	inline     inlineLimits
+	lines      lines
+	prepared   sync.Map // name to *Prepared: those in use
+	hitsFailed atomic.Uint64
+	bansFailed atomic.Uint64
+	strictLost atomic.Uint64
+	dropped    atomic.Pointer[[]Dropped]
+
+	counting sync.Mutex
+	away     map[string]*awayCounts // by policy
+	globals  map[string]*global     // by policy
+}
+
+// bound is a Set with the engine's limits for it.
+type bound struct {
+	set      *policy.Set
+	policies []boundPolicy // of set.policies, by place
+	global   bool          // there are policies that regions share without parts
+}
+
+type boundPolicy struct {
+	boundLimit
+	overrides map[string]boundLimit // by counted key; nil: none
+	hits      hitKeys
+}
+
+type boundLimit struct {
+	limit     *weir.KeyedLimit
+	elsewhere *elsewhere // nil: it is decided here, whatever the key
+	global    *global    // nil: it is no limit that regions share without parts
+}
+
+// NewLive puts s to work on e. A nil Set has no policies: then only requests that bring
+// a limit along have one.
+func NewLive(e *weir.Engine, s *policy.Set) (*Live, error) { return NewClusterLive(e, s, Cluster{}) }
+
+// NewClusterLive is NewLive on a node of a cluster.
+func NewClusterLive(e *weir.Engine, s *policy.Set, c Cluster) (*Live, error) {
+	l := &Live{engine: e, cluster: c}
+	return l, l.Replace(s)
+}
+
+// Replace puts s in the place of the file's Set in use: requests that are under way keep the old
+// one, later ones have the new one. An error, of an engine that knows too many names of limits,
+// or limits over regions on a node of none, changes nothing.
+func (l *Live) Replace(s *policy.Set) error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	if s == nil {
+		s = policy.Join()
+	}
+	return l.compose(s, l.kept, l.keptFirst)
+}
+
+// Keep puts s in the place of the policies that were put by API, beside those of the file; nil: there are none. Where both have a
+// name, that of s is in use if it is first, else that of the file. An error is as of Replace.
+func (l *Live) Keep(s *policy.Set, first bool) error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	return l.compose(l.file, s, first)
+}
+
+// compose puts in use what the file and the API have.
+func (l *Live) compose(file, kept *policy.Set, keptFirst bool) error {
+	if err := l.use(file.With(kept, keptFirst)); err != nil {
+		return err
+	}
+	l.file, l.kept, l.keptFirst = file, kept, keptFirst
+	return nil
+}
+
+// use puts a Set in use.
+func (l *Live) use(s *policy.Set) error {
+	made := &bound{set: s, policies: make([]boundPolicy, s.Len())}
+	for i := range made.policies {
+		if err := l.bind(&made.policies[i], s.At(i)); err != nil {
+			return err
+		}
+		made.global = made.global || made.policies[i].global != nil
+	}
+	l.noteDropped(l.bound.Swap(made), s)
+	return nil
+}
+
+func (l *Live) bind(b *boundPolicy, p *policy.Policy) (err error) {
+	if b.boundLimit, err = l.bindLimit(p, p.Limit); err != nil {
+		return err
+	}
+	b.hits = newHitKeys(p.Name)
+	if len(p.Overrides) == 0 {
+		return nil
+	}
+	b.overrides = make(map[string]boundLimit, len(p.Overrides))
+	for _, o := range p.Overrides {
+		if b.overrides[o.Key], err = l.bindLimit(p, o.Limit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Live) bindLimit(p *policy.Policy, of weir.Limit) (b boundLimit, err error) {
+	of, ok, err := l.Here(p, of)
+	if err != nil {
+		return b, err
+	}
+	if b.limit, err = l.limit(p.Where, p.Name, of); err != nil {
+		return b, err
+	}
+	if p.Global && !l.cluster.Whole {
+		b.global = l.globalOf(p.Name)
+		return b, nil
+	}
+	if !ok {
+		b.elsewhere = noPart
+		return b, nil
+	}
+	switch p.Where {
+	case limit.WhereStrict, limit.WhereLeased:
+		b.elsewhere, err = l.decidedByOne(p.Name, p.Where, of, p.Away)
+	case limit.WhereShared:
+		b.elsewhere = l.sharedLimit(p.Name)
+	}
+	return b, err
+}
+
+// Set is the Set in use, never nil.
+func (l *Live) Set() *policy.Set { return l.bound.Load().set }
+
+// Limit is the engine's limit of a policy in use, or of one that is Prepared, to ask who uses it most;
+// it has the policy's own limit, not its overrides.
+func (l *Live) Limit(name string) (kl *weir.KeyedLimit, ok bool) {
+	b := l.bound.Load()
+	at, ok := b.set.Place(name)
+	if !ok {
+		return l.preparedLimit(name)
+	}
+	return b.policies[at].limit, true
+}
+
+// HitsFailed is how many hits of limit:NAME:... the engine refused, as it does while its
+// journal is behind. The decisions stood, those counts are too low by as much.
+func (l *Live) HitsFailed() uint64 { return l.hitsFailed.Load() }

@@ -1,0 +1,50 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/nearest"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// Unknown is the error of a policy's name that there is not.
+func (s *Set) Unknown(name string) error {
+	const most = 20
+	var names []string
+	for _, p := range s.policies {
+		names = append(names, p.Name)
+	}
+	own := ""
+	if _, err := strconv.ParseUint(name, 10, 64); err == nil {
+		own = "; a limit of the request's own needs per too: limit=" + units.Excerpt(name) + "&per=1m, or weir allow --n " + units.Excerpt(name) + " --per 1m"
+	}
+	if len(names) == 0 {
+		return Failure(weir.CodeInvalidLimit, "limit", "no limit %q: there are no policies%s", units.Excerpt(name), own)
+	}
+	guess, more := nearest.DidYouMean(name, names), ""
+	if len(names) > most {
+		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return Failure(weir.CodeInvalidLimit, "limit", "no limit %q%s; there are %s%s%s", units.Excerpt(name), guess, strings.Join(names, ", "), more, own)
+}
+
+// NamedError is the error of a request that names a policy that there is not, or whose keys the
+// request's is none of. Its text tells names or keys of policies, which are not for everybody; it
+// wraps a *weir.Error.
+type NamedError struct {
+	Name string // as the request has it
+	Err  error
+}
+
+func (e *NamedError) Error() string { return e.Err.Error() }
+
+// Unwrap is the *weir.Error.
+func (e *NamedError) Unwrap() error { return e.Err }
+
+// Failure is a *weir.Error about a field of a request.
+func Failure(code weir.Code, field, format string, args ...any) error {
+	return &weir.Error{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}
+}
