@@ -5,15 +5,6 @@ import (
 	"testing"
 )
 
-func one(t *testing.T, name, text string, version uint64) *Set {
-	t.Helper()
-	s, err := ParsePolicy(name, []byte(text), version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // A policy that is put by API is wrong in the words of the file.
 func TestParsePolicy(t *testing.T) {
 	t.Parallel()
