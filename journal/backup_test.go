@@ -245,6 +245,7 @@ func (f failing) Read([]byte) (int, error)  { return 0, f.err }
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 func TestRestoreRefusesFilled(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	run := start(t, cfg)
 	file := run.backup()

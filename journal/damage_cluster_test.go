@@ -23,7 +23,7 @@ import (
 	"github.com/weir-counter/weir/journal/stream"
 )
 
-var clusterDamages = flag.String("cluster-damages", "", "regular expression of the files of a node that TestDamageOfOneNode damages in every way; empty: some, in some ways")
+var clusterDamages = flag.String("cluster-damages", "", "what TestDamageOfOneNode does to a node's files: each, one of its list after the other; else a regular expression of files, damaged in every way; empty: some of its list, at once")
 
 // damagedCluster is the directories of three nodes: snapshots in both slots, and
 // some journal after them, with the counts that are right. Of nodes that crashed
@@ -102,7 +102,7 @@ var ways = map[string]func(path string, data []byte) error{
 type damage struct {
 	pattern string // of files; the first one
 	way     string
-	outcome string // of the start of n1: what its finding, or the error that it ends with, names; "": it may come up
+	outcome string // of the start of n1: what a finding, or the error that it ends with, names; "": it may come up
 }
 
 const (
@@ -111,7 +111,7 @@ const (
 	groupFiles     = "jetstream/jetstream/$SYS/_js_/"
 )
 
-// One of three nodes that were all stopped comes back with a damaged file, and may
+// One of three nodes that were all stopped comes back with damaged files, and may
 // become the leader of all. It names the damage and takes what it lost from the others,
 // or refuses to start; and no node's count is wrong, nor that of one that starts
 // with an empty directory while n1 leads.
@@ -119,21 +119,28 @@ func TestDamageOfOneNode(t *testing.T) {
 	for crashed, damages := range map[bool][]damage{
 		false: {
 			{journalBlocks, "a bit flipped", stream.FlushStream},
-			{journalBlocks, "empty", stream.FlushStream},
 			{snapshotBlocks, "gone", stream.SnapshotStream},
 			{groupFiles + "_meta_/snapshots/snap.*", "a bit flipped", "snap."},
+			{journalBlocks, "empty", stream.FlushStream},
 			{"jetstream/node.json", "cut", "node.json"},
 			{"manifest", "a bit flipped", "manifest"},
 		},
 		true: {
-			{journalBlocks, "a bit flipped", stream.FlushStream},
 			{journalBlocks, "cut", ""}, // as by the crash: the log of its group has the rest
+			{journalBlocks, "a bit flipped", stream.FlushStream},
 		},
 	} {
 		t.Run(fmt.Sprintf("crashed=%v", crashed), func(t *testing.T) {
 			t.Parallel()
 			c, saved, want := damagedCluster(t, crashed)
-			if *clusterDamages != "" {
+			switch {
+			case *clusterDamages == "" && crashed:
+				c.damaged(saved, want, damages[0])
+				return
+			case *clusterDamages == "":
+				c.damaged(saved, want, damages[:3]...)
+				return
+			case *clusterDamages != "each":
 				damages = everyDamage(t, saved[0])
 			}
 			for _, d := range damages {
@@ -160,7 +167,8 @@ func everyDamage(t *testing.T, dir string) (all []damage) {
 	return all
 }
 
-func (c *cluster) damaged(saved []string, want map[string]uint64, d damage) {
+// damaged starts nodes of which n1 has damages.
+func (c *cluster) damaged(saved []string, want map[string]uint64, damages ...damage) {
 	t := c.t
 	for i, cfg := range c.cfgs {
 		copyDir(t, saved[i], cfg.Dir)
@@ -172,8 +180,10 @@ func (c *cluster) damaged(saved []string, want map[string]uint64, d damage) {
 			t.Fatal(err)
 		}
 	}
-	path := c.damageFile(d)
-	what := fmt.Sprintf("%s: %s", path, d.way)
+	what := ""
+	for _, d := range damages {
+		what += fmt.Sprintf("%s: %s; ", c.damageFile(d), d.way)
+	}
 	began := time.Now()
 	errs := c.tryStart()
 	outcome := ""
@@ -191,8 +201,10 @@ func (c *cluster) damaged(saved []string, want map[string]uint64, d damage) {
 	if errs[1] != nil || errs[2] != nil {
 		t.Fatalf("%s: the others are harmed: %v, %v", what, errs[1], errs[2])
 	}
-	if !strings.Contains(outcome, d.outcome) {
-		t.Errorf("%s: nobody names %s: %q", what, d.outcome, outcome)
+	for _, d := range damages {
+		if !strings.Contains(outcome, d.outcome) {
+			t.Errorf("%s: nobody names %s: %q", what, d.outcome, outcome)
+		}
 	}
 	c.agree(want)
 	if c.nodes[0] != nil {

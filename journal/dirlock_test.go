@@ -27,6 +27,7 @@ func wantError(t *testing.T, err error, want string) {
 
 // The lock file is gone, and the directory is still one process's.
 func TestLockWithoutItsFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := start(t, testConfig(t, dir))
 	wantError(t, opening(t, dir), "is in use by process")
@@ -41,6 +42,7 @@ func TestLockWithoutItsFile(t *testing.T) {
 }
 
 func TestLinks(t *testing.T) {
+	t.Parallel()
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := os.WriteFile(outside, []byte("not Weir's"), 0o600); err != nil {
 		t.Fatal(err)

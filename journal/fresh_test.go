@@ -129,6 +129,7 @@ func TestFreshNamesWhoIsMissing(t *testing.T) {
 }
 
 func TestFreshAlone(t *testing.T) {
+	t.Parallel()
 	r := start(t, testConfig(t, t.TempDir()))
 	r.hit("a", 1000, 1)
 	if m, err := r.j.Fresh(t.Context()); err != nil || m.UpTo != 0 || m.Now.Unix() != 1000 {
@@ -139,6 +140,7 @@ func TestFreshAlone(t *testing.T) {
 // While the journal takes no flush for want of room, a fresh question is refused for
 // that, and not as by a node that stops.
 func TestAFullJournalIsNotFresh(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.start()
 	j := c.nodes[0].j

@@ -178,6 +178,7 @@ func TestReplaceMakesTheCountsThoseOfTheBackup(t *testing.T) {
 // What replaced all hits is not merged on top of itself, and what it took away is merged
 // when it is asked for again.
 func TestMergesBesideAReplacement(t *testing.T) {
+	t.Parallel()
 	first, firsts := other(t, engineConfig())
 	second, seconds := other(t, engineConfig())
 	cfg := testConfig(t, t.TempDir())
@@ -209,6 +210,7 @@ func TestMergesBesideAReplacement(t *testing.T) {
 
 // Nobody waits for a replacement that was cut off once another one has begun.
 func TestAReplacementThatWasCutOffIsNotLateForEver(t *testing.T) {
+	t.Parallel()
 	file, theirs := other(t, engineConfig())
 	c := newCluster(t, 3)
 	c.start()

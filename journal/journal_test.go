@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
 
 // life of one engine and its journal in a test.
@@ -87,7 +88,7 @@ func (r *running) crash() {
 
 func (r *running) close() {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), jointest.Patience)
 	defer cancel()
 	if err := r.j.Close(ctx); err != nil {
 		r.t.Fatal(err)
@@ -290,6 +291,7 @@ func TestReceiptsSurvive(t *testing.T) {
 
 // A second process is refused with the pid of the first.
 func TestLock(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	start(t, cfg)
 	_, err := tryStart(t, cfg)
@@ -299,6 +301,7 @@ func TestLock(t *testing.T) {
 }
 
 func TestPermissionsAndForeignFiles(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir()+"/new")
 	start(t, cfg).close()
 	info, err := os.Stat(cfg.Dir)

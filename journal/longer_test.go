@@ -16,6 +16,7 @@ import (
 // have bounds that allow for it, of * as of a key, also after a restart, until the new
 // retention has passed.
 func TestALongerRetentionIsHonestAboutAllKeys(t *testing.T) {
+	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	engine := func(partitions int, retention time.Duration) *weir.Engine {
 		e, err := weir.New(weir.Config{Partitions: partitions, Retention: retention, Gather: true, Now: func() time.Time { return now }})

@@ -9,6 +9,7 @@ import (
 // The audit's running totals have the hits that are counted separately, and AllKeys has
 // them not, neither after a crash nor after snapshots.
 func TestHitsCountedSeparatelyAreJournaled(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t, t.TempDir())
 	r := start(t, cfg)
 	for round := range uint64(4) {

@@ -13,10 +13,10 @@ func TestMoreIsWrittenThanIsRetained(t *testing.T) {
 	c := newCluster(t, 3)
 	c.engine = smallEngineConfig()
 	for i := range c.cfgs {
-		c.cfgs[i].MaxBytes, c.cfgs[i].SnapshotBytes = minMaxBytes, 256<<10
+		c.cfgs[i].MaxBytes, c.cfgs[i].SnapshotBytes = minMaxBytes, 1<<20
 	}
 	c.start()
-	for written, round := 0, 0; written < minMaxBytes; round++ {
+	for written, round := 0, 0; written < minMaxBytes*3/4; round++ { // snapshots have the other half
 		node := c.nodes[round%3]
 		for k := range 400 {
 			key := fmt.Sprintf("%d-%0480d", round%7, k)

@@ -62,6 +62,7 @@ func TestNothingIsOpenByMistake(t *testing.T) {
 // Tokens and certificates open both doors, over TLS; what a deed of admin was is in the audit
 // log.
 func TestLockedNode(t *testing.T) {
+	t.Parallel()
 	ca, dir := certstest.New(t), t.TempDir()
 	tokens, audit := filepath.Join(dir, "tokens.yaml"), filepath.Join(dir, "audit.log")
 	token, _, err := auth.Create(tokens, auth.New{Identity: "ops", Permissions: []auth.Permission{{Role: auth.Ingest}, {Role: auth.Read}, {Role: auth.Admin}}})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/auth"
+	"github.com/weir-counter/weir/cluster/join/jointest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -66,20 +67,9 @@ func newProxied(t *testing.T) *proxied {
 		fmt.Fprintf(w, "%s %s %d %v %q", r.Method, r.URL.Path, size, err, r.Header.Get("Authorization"))
 	}))
 	t.Cleanup(service.Close)
-	at := freeAddr(t)
+	at := jointest.Addrs(t, 1)[0]
 	return &proxied{T: t, node: n, dir: dir, url: "http://" + at, token: token, here: strings.NewReplacer(
 		"127.0.0.1:8000", at, "127.0.0.1:8080", n.Addr(), "127.0.0.1:9000", service.Listener.Addr().String(), "/etc/haproxy/", dir+"/", "weir_...", token)}
-}
-
-// freeAddr is an address that nobody listens at, a moment ago.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // tokenLine is the line of a recipe that sends the token: it is a comment there.
@@ -135,7 +125,7 @@ func (p *proxied) run(name string, args ...string) {
 			p.Logf("%s:\n%s", name, &output)
 		}
 	})
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(jointest.Patience); ; {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 		if err == nil {
 			conn.Close()
@@ -226,6 +216,7 @@ func (p *proxied) denies(want int) {
 }
 
 func TestCaddy(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t)
 	p.run("caddy", "run", "--adapter", "caddyfile", "--config", p.file("Caddyfile", "{\n\tadmin off\n}\n", recipe(t, "caddyfile"), ""))
 	p.limits20()
@@ -233,6 +224,7 @@ func TestCaddy(t *testing.T) {
 }
 
 func TestNginx(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t)
 	before := "daemon off; master_process off; pid nginx.pid; error_log stderr;\nevents {}\nhttp {\naccess_log off;\n"
 	for _, temp := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
@@ -244,6 +236,7 @@ func TestNginx(t *testing.T) {
 }
 
 func TestHAProxy(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t)
 	p.file("weir.lua", "", strings.Replace(recipe(t, "lua"), "timeout = 500", "timeout = 20000", 1), "") // what it repeats counts twice
 	p.run("haproxy", "-db", "-f", p.file("haproxy.cfg", "", recipe(t, "haproxy"), ""))
@@ -253,6 +246,7 @@ func TestHAProxy(t *testing.T) {
 
 // Traefik is not in Debian: this is what its ForwardAuth sends, by its documentation.
 func TestTraefik(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t)
 	_, address, _ := strings.Cut(p.here.Replace(recipe(t, "yaml")), `address: "`)
 	address, _, _ = strings.Cut(address, `"`)

@@ -22,6 +22,7 @@ import (
 
 // Two servers hold half of the partitions each, and both answer for all keys.
 func TestRoutedOverHTTP(t *testing.T) {
+	t.Parallel()
 	broker, err := natsserver.NewServer(&natsserver.Options{DontListen: true, NoSigs: true, NoLog: true})
 	if err != nil {
 		t.Fatal(err)

@@ -164,7 +164,8 @@ func TestCutBody(t *testing.T) {
 
 // A client that stops sending is answered, and nothing is counted.
 func TestSlowBody(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0", ReadTimeout: 300 * time.Millisecond, ReadHeaderTimeout: 300 * time.Millisecond}})
+	t.Parallel()
+	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0", ReadTimeout: 2 * time.Second, ReadHeaderTimeout: 2 * time.Second}})
 	addr, _ := a.run()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

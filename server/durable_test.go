@@ -55,7 +55,7 @@ func newDurableAPI(t *testing.T, dir string) (a *testAPI, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a = serveTestAPI(t, engine, options{Backend: service.Backend{Journal: onDisk{j}}})
+	a = serveTestAPI(t, engine, options{Backend: service.Backend{Journal: onDisk{j}}, Service: service.Config{DurableTimeout: 45 * time.Second}})
 	stop = sync.OnceFunc(func() {
 		if err := j.Close(context.Background()); err != nil {
 			t.Error(err)

@@ -108,7 +108,8 @@ func TestStopIsBounded(t *testing.T) {
 }
 
 func TestDrainDelay(t *testing.T) {
-	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0", DrainDelay: time.Second}})
+	t.Parallel()
+	a := newTestAPI(t, weir.Config{}, options{HTTP: Config{Addr: "127.0.0.1:0", DrainDelay: 5 * time.Second}})
 	addr, stop := a.run()
 	a.url = "http://" + addr
 	if r := a.get("/readyz"); r.status != 200 {

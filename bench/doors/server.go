@@ -36,7 +36,7 @@ func start(ctx context.Context, name string, words func(address string) []string
 		return nil, fmt.Errorf("%w: make build makes weir, and apt-get install redis-server the other", err)
 	}
 	s := &server{name, process, address}
-	for range 500 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		if c, err := new(net.Dialer).DialContext(ctx, "tcp", address); err == nil {
 			return s, c.Close()
 		}

@@ -35,7 +35,7 @@ func start(ctx context.Context, name, program string, args ...string) (*server, 
 		return nil, fmt.Errorf("%w: build it with make build, or name it with -weir", err)
 	}
 	s := &server{name, process, "http://" + address}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
 		ready, err := answers(ctx, s.url)
@@ -45,7 +45,7 @@ func start(ctx context.Context, name, program string, args ...string) (*server, 
 		select {
 		case <-ctx.Done():
 			s.stop()
-			return nil, fmt.Errorf("%s does not answer on %s after 30 s: %w", program, address, err)
+			return nil, fmt.Errorf("%s does not answer on %s after a minute: %w", program, address, err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

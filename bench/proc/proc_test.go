@@ -18,7 +18,7 @@ func TestParseCPU(t *testing.T) {
 }
 
 func TestCPUOfThisProcess(t *testing.T) {
-	for start := time.Now(); time.Since(start) < 10*time.Second; {
+	for start := time.Now(); time.Since(start) < time.Minute; {
 		switch used, err := CPU(os.Getpid()); {
 		case err != nil:
 			t.Fatal(err)
@@ -26,7 +26,7 @@ func TestCPUOfThisProcess(t *testing.T) {
 			return
 		}
 	}
-	t.Error("10 s of work do not show")
+	t.Error("a minute of work does not show")
 }
 
 func TestResident(t *testing.T) {

@@ -57,6 +57,7 @@ func TestBackupRestore(t *testing.T) {
 }
 
 func TestBackupOfEphemeral(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, "--ephemeral")
 	file := filepath.Join(t.TempDir(), "weir.backup")
 	if out := mustWeir(t, exitFailure, "", "backup", file, "--server", server); !strings.Contains(out, "ephemeral") || strings.Contains(out, "{") {

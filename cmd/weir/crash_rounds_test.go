@@ -275,6 +275,7 @@ func checkDurable(t *testing.T, p *process, writers []*crashWriter) {
 // A small disk that is flooded until it refuses, and then a kill: what was answered as
 // durable is there, and what was not counts once when it is sent again with more room.
 func TestCrashOnSmallDisk(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := startProcess(t, dir, "--max-disk", "57MiB", "--durable-timeout", "500ms", "--flush-every", "1m")
 	w := &crashWriter{rand: rand.New(rand.NewPCG(1, 1))}

@@ -51,10 +51,13 @@ func startProcess(t *testing.T, dir string, args ...string) *process {
 	return p
 }
 
+// patient are settings of a node alone, which is to be well on a disk that stands still for ten seconds.
+var patient = []string{"--durable-timeout", "25s", "--close-timeout", "1m"}
+
 // launch starts a process and does not wait until it serves.
 func launch(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
-	return launchWithin(t, nil, dir, args...)
+	return launchWithin(t, nil, dir, slices.Concat(patient, args)...)
 }
 
 // launchWithin has a command start it, which must become the process: signals are

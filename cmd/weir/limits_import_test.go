@@ -9,6 +9,7 @@ import (
 
 // What is imported is a policy file that the next command takes; what is wrong is told by line.
 func TestLimitsImport(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) (path string) {
 		t.Helper()

@@ -32,6 +32,7 @@ func writeFile(t *testing.T, name, text string) string {
 }
 
 func TestLimitsReplay(t *testing.T) {
+	t.Parallel()
 	log := writeFile(t, "access.log", accessLog())
 	policies := writeFile(t, "policies.yaml", replayedPolicies)
 	denied := filepath.Join(t.TempDir(), "denied.tsv")

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/weir-counter/weir/cluster/join/jointest"
 )
 
 const loginPolicies = `limits:
@@ -33,6 +34,7 @@ func policyFile(t *testing.T, text string) (path string, write func(text string)
 }
 
 func TestLimitVerbs(t *testing.T) {
+	t.Parallel()
 	path, _ := policyFile(t, loginPolicies)
 	server := startServer(t, "--policy", path)
 	env := map[string]string{"WEIR_SERVER": server}
@@ -216,15 +218,10 @@ func TestHangup(t *testing.T) {
 		if err := p.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(20 * time.Second); ; {
+		jointest.Eventually(t, "weir limits says "+want, func() bool {
 			_, stdout, _ := weirOf(t, env, "", "limits", "--json")
-			if strings.Contains(stdout, want) {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("no %s in %s", want, stdout)
-			}
-		}
+			return strings.Contains(stdout, want)
+		})
 	}
 	allow := func(want int) {
 		t.Helper()

@@ -11,6 +11,7 @@ import (
 
 // Every command that talks to a server proves who it is by a certificate.
 func TestClientCertificate(t *testing.T) {
+	t.Parallel()
 	ca, dir := certstest.New(t), t.TempDir()
 	tokens, both := filepath.Join(dir, "tokens.yaml"), filepath.Join(dir, "both.pem")
 	write := func(path string, texts ...string) {

@@ -50,7 +50,7 @@ func startServer(t *testing.T, args ...string) string {
 	}
 	go func() {
 		w := &cli.World{Stdout: io.Discard, Stderr: &log, Env: lookup(nil), Serving: func(a string) { addr <- a }}
-		done <- run(ctx, w, append([]string{"serve", "--http", "127.0.0.1:0"}, args...))
+		done <- run(ctx, w, slices.Concat([]string{"serve", "--http", "127.0.0.1:0"}, patient, args))
 	}()
 	stopped := func() {
 		stop()
@@ -80,6 +80,7 @@ func accessLog() string {
 }
 
 func TestVerbs(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, "--clock", "event", "--retention", "52w", "--log-format", "json")
 	env := map[string]string{"WEIR_SERVER": server}
 	const at = "2025-12-01T12:00:00Z"
@@ -131,6 +132,7 @@ func TestVerbs(t *testing.T) {
 }
 
 func TestReplayToServer(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, "--retention", "1000000000")
 	code, stdout, stderr := weirOf(t, nil, accessLog(), "replay", "-", "--to", server, "--key", "url:{path}", "--compress", "gzip")
 	if code != exitOK || !strings.Contains(stdout, "6 counted, ") {
@@ -261,6 +263,7 @@ func TestExitCodes(t *testing.T) {
 
 // A port in use is found before the data directory is made.
 func TestServePortInUse(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -279,6 +282,7 @@ func TestServePortInUse(t *testing.T) {
 // JSON logs have durations that a person can read, and a clean stop is the last
 // thing that is logged.
 func TestServeLogs(t *testing.T) {
+	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	var log bytes.Buffer
 	w := &cli.World{Stdout: io.Discard, Stderr: &log, Env: lookup(nil), Serving: func(string) { stop() }}
@@ -309,6 +313,7 @@ func (l lines) Write(b []byte) (int, error) {
 }
 
 func TestReplayFollow(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "access.log")
 	if err := os.WriteFile(name, []byte(accessLog()), 0o600); err != nil {
 		t.Fatal(err)

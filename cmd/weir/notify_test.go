@@ -14,6 +14,7 @@ import (
 
 // systemd learns when the server is ready, and when it stops.
 func TestNotify(t *testing.T) {
+	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {

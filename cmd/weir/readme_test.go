@@ -12,6 +12,7 @@ import (
 // The commands of the README and of docs/limits.md about limits, with their policy files,
 // print what these pages say.
 func TestReadmeLimits(t *testing.T) {
+	t.Parallel()
 	t.Run("README", func(t *testing.T) { limitsPage(t, "../../README.md", "\n## Rate limits\n", 3) })
 	t.Run("docs/limits.md", func(t *testing.T) { limitsPage(t, "../../docs/limits.md", "# Rate limits: a tour\n", 7) })
 }

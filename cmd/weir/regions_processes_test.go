@@ -96,7 +96,7 @@ func TestRegionsOfProcesses(t *testing.T) {
 		senders["eu"].nodes = append(senders["eu"].nodes, eu.nodes[i].Load)
 	}
 	ask := func(addr string) ([]client.Count, error) {
-		c, err := client.New(addr, client.Options{Timeout: 2 * time.Second})
+		c, err := client.New(addr, client.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 // A backup is restored into a server that runs: merged once, or in place of its counts.
 func TestRestoreIntoARunningServer(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "weir.backup")
 	serveOnce(t, filepath.Join(dir, "one"), func(server string) {

@@ -12,6 +12,7 @@ import (
 
 // A token is made, used, replaced and revoked by the command line alone.
 func TestTokenCommands(t *testing.T) {
+	t.Parallel()
 	file, ca := filepath.Join(t.TempDir(), "tokens.yaml"), certstest.New(t)
 	token := func(args ...string) string {
 		t.Helper()

@@ -392,7 +392,8 @@ func TestDatabaseAway(t *testing.T) {
 	w, _ := run(t, s, j, "a", 0)
 	j.hit(t, "k", begin, 1)
 	j.flush(false)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	jointest.Eventually(t, "the writer says that the database is away", func() bool { return w.Status().Err != nil })
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := w.Await(ctx, 1); err == nil {
 		t.Fatal("hits are in a database that is not there")

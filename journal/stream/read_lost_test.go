@@ -35,7 +35,7 @@ func TestALostRequestIsMadeAgain(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*AskTime)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var got []string
 	err = store.Read(ctx, 1, 1, func(_ uint64, data []byte) error {

@@ -143,7 +143,7 @@ func (s *site) get(t *testing.T, header ...string) *http.Response {
 var byAddress = middleware.ByAddress(middleware.AddressOptions{})
 
 // patient is a timeout that a busy machine does not reach.
-const patient = 10 * time.Second
+const patient = time.Minute
 
 func TestPoliciesOfTheServer(t *testing.T) {
 	s := newSite(t, newWeirServer(t).addr, remote.Options{Timeout: patient}, middleware.Config{

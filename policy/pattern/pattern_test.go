@@ -187,11 +187,13 @@ func TestMatchTakesNoLonger(t *testing.T) {
 		}
 		for _, key := range []string{strings.Repeat("a", weir.MaxKeyBytes), strings.Repeat("aaaaaaaaaaaaaaa:", weir.MaxKeyBytes/16)} {
 			key = key[:len(key)-1] + "b"
-			start := time.Now()
-			for range 100 {
+			each := time.Hour
+			for range 10 { // the machine may be busy with other things for most of them
+				start := time.Now()
 				p.Match(key, &took)
+				each = min(each, time.Since(start))
 			}
-			if each := time.Since(start) / 100; each > time.Millisecond {
+			if each > time.Millisecond {
 				t.Errorf("keys %q: %v for one key", keys, each)
 			}
 		}

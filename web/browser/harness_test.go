@@ -27,7 +27,7 @@ import (
 )
 
 // patience bounds everything that a test waits for.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // chromium is the one browser of all tests, in which each has a tab. It ends with the process.
 var chromium context.Context
