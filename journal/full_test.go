@@ -42,17 +42,17 @@ func (r *running) take(key string, at int64) bool {
 // hitWhenTaken counts a hit, again after each flush until it is taken.
 func (r *running) hitWhenTaken(key string, at int64) {
 	r.t.Helper()
-	began := time.Now()
-	for !r.take(key, at) {
-		if time.Since(began) > jointest.Patience {
-			r.t.Fatalf("no hit is taken: %+v, %v", r.j.Stats(), r.j.Alarms())
+	jointest.Eventually(r.t, "a hit is taken", func() bool {
+		if r.take(key, at) {
+			return true
 		}
 		ctx, cancel := context.WithTimeout(r.t.Context(), jointest.Patience)
+		defer cancel()
 		if err := r.j.Sync(ctx); err != nil && !errors.Is(err, groupcommit.ErrFull) {
 			r.t.Fatal(err)
 		}
-		cancel()
-	}
+		return r.take(key, at)
+	})
 }
 
 // stop keeps a node from starting rounds of snapshots until go on is called.
@@ -69,13 +69,14 @@ func fill(t testing.TB, nodes ...*running) (taken uint64) {
 	for i := 0; ; i++ {
 		full := 0
 		for at, node := range nodes {
+			if node.alarmed("journal_full") {
+				full++
+				continue
+			}
 			for k := range 500 {
 				if node.take(fmt.Sprintf("%0400d", i*500+k), 1_000_000+int64(at)) {
 					taken++
 				}
-			}
-			if node.alarmed("journal_full") {
-				full++
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), jointest.Patience)
 			if err := node.j.Sync(ctx); err != nil && !errors.Is(err, groupcommit.ErrFull) {

@@ -216,7 +216,6 @@ func (p *proxied) denies(want int) {
 }
 
 func TestCaddy(t *testing.T) {
-	t.Parallel()
 	p := newProxied(t)
 	p.run("caddy", "run", "--adapter", "caddyfile", "--config", p.file("Caddyfile", "{\n\tadmin off\n}\n", recipe(t, "caddyfile"), ""))
 	p.limits20()
@@ -224,7 +223,6 @@ func TestCaddy(t *testing.T) {
 }
 
 func TestNginx(t *testing.T) {
-	t.Parallel()
 	p := newProxied(t)
 	before := "daemon off; master_process off; pid nginx.pid; error_log stderr;\nevents {}\nhttp {\naccess_log off;\n"
 	for _, temp := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
@@ -236,7 +234,6 @@ func TestNginx(t *testing.T) {
 }
 
 func TestHAProxy(t *testing.T) {
-	t.Parallel()
 	p := newProxied(t)
 	p.file("weir.lua", "", strings.Replace(recipe(t, "lua"), "timeout = 500", "timeout = 20000", 1), "") // what it repeats counts twice
 	p.run("haproxy", "-db", "-f", p.file("haproxy.cfg", "", recipe(t, "haproxy"), ""))
@@ -246,7 +243,6 @@ func TestHAProxy(t *testing.T) {
 
 // Traefik is not in Debian: this is what its ForwardAuth sends, by its documentation.
 func TestTraefik(t *testing.T) {
-	t.Parallel()
 	p := newProxied(t)
 	_, address, _ := strings.Cut(p.here.Replace(recipe(t, "yaml")), `address: "`)
 	address, _, _ = strings.Cut(address, `"`)

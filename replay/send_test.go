@@ -14,21 +14,28 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/node"
-	"github.com/weir-counter/weir/node/nodetest"
+	"github.com/weir-counter/weir/server/servertest"
 )
 
 // serve starts a real server on loopback.
 func serve(t *testing.T, c weir.Config, wrap func(http.Handler) http.Handler) (*weir.Engine, *client.Client) {
 	t.Helper()
-	n := nodetest.Start(t, func(cfg *node.Config) { cfg.Engine = c })
-	h := httptest.NewServer(wrap(n.Handler()))
+	engine, err := weir.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	door, err := servertest.Handler(engine, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(wrap(door))
 	t.Cleanup(h.Close)
 	to, err := client.New(h.URL, client.Options{Compression: client.Zstd, MinPause: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n.Engine(), to
+	return engine, to
 }
 
 // What was sent must be what the report says was there, although every third

@@ -1,9 +1,7 @@
 package remote_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -12,8 +10,7 @@ import (
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/middleware/remote"
-	"github.com/weir-counter/weir/node"
-	"github.com/weir-counter/weir/server"
+	"github.com/weir-counter/weir/server/servertest"
 )
 
 // Two requests a minute for each client, over all processes that ask one Weir.
@@ -64,15 +61,17 @@ func Example() {
 
 // serveWeir is `weir serve --ephemeral` within this test.
 func serveWeir() (addr string, stop func()) {
-	n, err := node.Start(context.Background(), node.Config{
-		Ephemeral: true, HTTP: server.Config{Addr: "127.0.0.1:0"}, Logger: slog.New(slog.DiscardHandler),
-	})
+	engine, err := weir.New(weir.Config{})
 	if err != nil {
 		panic(err)
 	}
-	return n.Addr(), func() {
-		if err := n.Close(context.Background()); err != nil {
-			fmt.Println(err)
-		}
+	door, err := servertest.Handler(engine, nil)
+	if err != nil {
+		panic(err)
+	}
+	s := httptest.NewServer(door)
+	return s.URL, func() {
+		s.Close()
+		engine.Close()
 	}
 }

@@ -19,8 +19,7 @@ import (
 	"github.com/weir-counter/weir/middleware/remote"
 	"github.com/weir-counter/weir/policy"
 	"github.com/weir-counter/weir/policy/admit"
-	"github.com/weir-counter/weir/server"
-	"github.com/weir-counter/weir/service"
+	"github.com/weir-counter/weir/server/servertest"
 )
 
 const policies = `limits:
@@ -68,11 +67,7 @@ func (s *weirServer) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	backend, err := service.New(service.Backend{Engine: engine, Policies: live}, service.Config{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	api, err := server.New(backend, server.Config{})
+	api, err := servertest.Handler(engine, live)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -81,7 +76,7 @@ func (s *weirServer) start() {
 		s.t.Fatal(err)
 	}
 	s.addr = l.Addr().String()
-	h := &http.Server{Handler: api.Handler()}
+	h := &http.Server{Handler: api}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -30,7 +30,7 @@ func storedStream(t *testing.T) (folder string) {
 		server.Shutdown()
 		server.WaitForShutdown()
 	}()
-	if !server.ReadyForConnections(10 * time.Second) {
+	if !server.ReadyForConnections(time.Minute) {
 		t.Fatal("the server does not start")
 	}
 	conn, err := nats.Connect("", nats.InProcessServer(server))

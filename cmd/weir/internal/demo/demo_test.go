@@ -1,14 +1,12 @@
 package demo
 
 import (
-	"context"
-	"log/slog"
 	"testing"
 	"time"
 
 	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/node"
-	"github.com/weir-counter/weir/server"
+	"github.com/weir-counter/weir/policy/admit"
+	"github.com/weir-counter/weir/server/servertest"
 )
 
 func estimate(t *testing.T, engine *weir.Engine, key string, at time.Time, w time.Duration) float64 {
@@ -23,36 +21,41 @@ func estimate(t *testing.T, engine *weir.Engine, key string, at time.Time, w tim
 // The past has a rhythm and bursts, and what is made now goes on where it ends.
 func TestTraffic(t *testing.T) {
 	now := time.Unix(1_769_860_800, 0) // a Saturday, noon in UTC
-	n, err := node.Start(t.Context(), node.Config{
-		Ephemeral: true, Engine: weir.Config{Now: func() time.Time { return now }}, HTTP: server.Config{Addr: "127.0.0.1:0"},
-		Policies: node.Policies{Set: Policies()}, Logger: slog.New(slog.DiscardHandler),
-	})
+	engine, err := weir.New(weir.Config{Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer n.Close(context.Background())
-	made := New(n.Engine(), n.Handler(), 1)
+	defer engine.Close()
+	policies, err := admit.NewLive(engine, Policies())
+	if err != nil {
+		t.Fatal(err)
+	}
+	door, err := servertest.Handler(engine, policies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := New(engine, door, 1)
 	if err := made.Past(now); err != nil {
 		t.Fatal(err)
 	}
-	noon := estimate(t, n.Engine(), weir.AllKeys, now, time.Hour)
-	night := estimate(t, n.Engine(), weir.AllKeys, now.Add(-8*time.Hour), time.Hour)
+	noon := estimate(t, engine, weir.AllKeys, now, time.Hour)
+	night := estimate(t, engine, weir.AllKeys, now.Add(-8*time.Hour), time.Hour)
 	if noon < 2*night || night < 10_000 {
 		t.Errorf("%v hits an hour at noon, %v at night", noon, night)
 	}
-	if denied := estimate(t, n.Engine(), "limit:client:denied", now, time.Hour); denied < 1000 {
+	if denied := estimate(t, engine, "limit:client:denied", now, time.Hour); denied < 1000 {
 		t.Errorf("%v denied", denied)
 	}
-	before := estimate(t, n.Engine(), "url:/products", now, time.Minute)
+	before := estimate(t, engine, "url:/products", now, time.Minute)
 	for range 600 { // a minute, of one moment
 		if err := made.now(t.Context(), now.Unix()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if then := estimate(t, n.Engine(), "url:/products", now, time.Minute) - before; then < before*.85 || then > before*1.15 {
+	if then := estimate(t, engine, "url:/products", now, time.Minute) - before; then < before*.85 || then > before*1.15 {
 		t.Errorf("a minute had %v hits, and now %v", before, then)
 	}
-	if asked := estimate(t, n.Engine(), "limit:login:allowed", now, time.Second) + estimate(t, n.Engine(), "limit:client:allowed", now, time.Second); asked < 100 {
+	if asked := estimate(t, engine, "limit:login:allowed", now, time.Second) + estimate(t, engine, "limit:client:allowed", now, time.Second); asked < 100 {
 		t.Errorf("%v decisions: nobody asks", asked)
 	}
 }
