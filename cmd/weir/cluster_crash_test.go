@@ -11,7 +11,7 @@ import (
 
 var (
 	clusterRounds = flag.Int("cluster-rounds", 0, "how often TestClusterCrash and TestClusterNamespaces, and each OfShares, go through all that may happen to a node; 0: once, the two of a pair together")
-	clusterPace   = flag.Duration("cluster-pace", 50*time.Millisecond, "pause of each node's writer between its hits")
+	clusterPace   = flag.Duration("cluster-pace", 250*time.Millisecond, "pause of each node's writer between its hits")
 	clusterSeed   = flag.Uint64("cluster-seed", 0, "seed of both: which node, and in which order; 0: a random one")
 )
 
