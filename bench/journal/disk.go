@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/bench/proc"
 	"github.com/weir-counter/weir/bench/traffic"
 	"github.com/weir-counter/weir/journal"
 )
@@ -141,16 +142,24 @@ func (b *bench) snapshots() error {
 }
 
 func (b *bench) start(name, dir string, least int) error {
+	used, err := proc.CPU(os.Getpid())
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	engine, j, err := open(b.ctx, dir)
 	if err != nil {
 		return err
 	}
 	took := time.Since(began)
+	after, err := proc.CPU(os.Getpid())
+	if err != nil {
+		return err
+	}
 	if keys := engine.Stats().Keys; keys < least {
 		return fmt.Errorf("%s: %d keys, want %d", name, keys, least)
 	}
-	fmt.Fprintf(b.out, "%s 1 %.2f s %d keys\n", name, took.Seconds(), engine.Stats().Keys)
+	fmt.Fprintf(b.out, "%s 1 %.2f s %.2f cpu-s %d keys\n", name, took.Seconds(), (after - used).Seconds(), engine.Stats().Keys)
 	return errors.Join(j.Close(b.ctx), engine.Close())
 }
 

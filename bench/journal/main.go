@@ -41,10 +41,10 @@ type scale struct {
 	journalMiB int64         // that a start replays
 }
 
-// full takes some five minutes on two cores; quick some seconds, to see that all
+// full takes some seven minutes on two cores, and posts for longer than history waits between two writes; quick some seconds, to see that all
 // runs to its end: its figures mean nothing.
 var (
-	full  = scale{rounds: 3, batches: 10_000, keys: 1_000_000, waits: 3 * time.Second, flushHits: []int{100, 10_000, 100_000}, journalMiB: 1024}
+	full  = scale{rounds: 3, batches: 30_000, keys: 1_000_000, waits: 3 * time.Second, flushHits: []int{100, 10_000, 100_000}, journalMiB: 1024}
 	quick = scale{rounds: 1, batches: 50, keys: 20_000, waits: 200 * time.Millisecond, flushHits: []int{100, 1_000}, journalMiB: 4}
 )
 

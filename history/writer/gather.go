@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -9,24 +10,23 @@ import (
 	"github.com/weir-counter/weir/journal/record"
 )
 
-// maxRows is how many rows are gathered before they are written: some 20 MiB.
-const maxRows = 50_000
+// maxRows is how many rows are gathered before they are written: some 20 MiB. The more there are, the fewer times a key
+// that is hit all the time is written while there is much to catch up on.
+const maxRows = 150_000
 
 // gather adds up the hits of batches by key and slot.
 type gather struct {
-	slot    int64 // seconds
-	keys    map[string]*hits
-	all     hits // of all keys together
-	rows    int
+	slot    int64          // seconds
+	last    map[string]int // of each key: its last row
+	rows    []store.Row    // those of keys that were removed have N = 0
+	before  []int          // by row: the key's row before it; -1: there is none
+	all     []store.Row    // of all keys together
 	removed map[string]bool
 	gaps    []store.Gap
 }
 
-// hits are those of one key. Nearly always they are of one slot, or two.
-type hits []store.Row
-
 func newGather(slot time.Duration) *gather {
-	return &gather{slot: int64(slot / time.Second), keys: map[string]*hits{}, removed: map[string]bool{}}
+	return &gather{slot: int64(slot / time.Second), last: map[string]int{}, removed: map[string]bool{}}
 }
 
 // add takes a batch. Those of a backup that is restored have no hits by the second: retention is
@@ -47,36 +47,49 @@ func (g *gather) add(b record.Batch, retention time.Duration) {
 }
 
 func (g *gather) hit(key []byte, at int64, n uint64) {
-	of := g.keys[string(key)]
+	last, known := g.last[string(key)]
 	if n == 0 {
-		if of != nil {
-			g.rows -= len(*of)
-			delete(g.keys, string(key))
+		if known {
+			for row := last; row >= 0; row = g.before[row] {
+				g.rows[row].N = 0
+			}
+			delete(g.last, string(key))
 		}
 		g.removed[string(key)] = true
 		return
 	}
-	if of == nil {
-		of = &hits{}
-		g.keys[string(key)] = of
-	}
 	slot := at - at%g.slot
-	g.rows += of.add(slot, n)
 	if !keyspace.Separate(string(key)) {
-		g.rows += g.all.add(slot, n)
+		g.addAll(slot, n)
 	}
+	if known {
+		for row := last; row >= 0; row = g.before[row] { // nearly always the first
+			if r := &g.rows[row]; r.Slot == slot {
+				r.N = sum(r.N, n)
+				return
+			}
+		}
+	} else {
+		last = -1
+	}
+	name := string(key)
+	if last >= 0 {
+		name = g.rows[last].Key
+	}
+	g.last[name] = len(g.rows)
+	g.rows = append(g.rows, store.Row{Key: name, Slot: slot, N: n})
+	g.before = append(g.before, last)
 }
 
-// add tells how many rows there are more.
-func (h *hits) add(slot int64, n uint64) int {
-	for i := len(*h) - 1; i >= 0; i-- {
-		if (*h)[i].Slot == slot {
-			(*h)[i].N = sum((*h)[i].N, n)
-			return 0
+// addAll counts hits of all keys together, which are of one slot, or two, nearly always.
+func (g *gather) addAll(slot int64, n uint64) {
+	for i := len(g.all) - 1; i >= 0; i-- {
+		if g.all[i].Slot == slot {
+			g.all[i].N = sum(g.all[i].N, n)
+			return
 		}
 	}
-	*h = append(*h, store.Row{Slot: slot, N: n})
-	return 1
+	g.all = append(g.all, store.Row{Key: weir.AllKeys, Slot: slot, N: n})
 }
 
 func sum(a, b uint64) uint64 {
@@ -86,23 +99,17 @@ func sum(a, b uint64) uint64 {
 	return a + b
 }
 
-func (g *gather) full() bool { return g.rows+len(g.removed) >= maxRows }
+func (g *gather) full() bool { return len(g.rows)+len(g.all)+len(g.removed) >= maxRows }
 
-// batch is what was gathered.
+// batch is what was gathered. Nothing is gathered after it.
 func (g *gather) batch() *store.Batch {
-	b := &store.Batch{Rows: make([]store.Row, 0, g.rows), Gaps: g.gaps}
+	b := &store.Batch{Gaps: g.gaps}
 	for key := range g.removed {
 		b.Remove = append(b.Remove, key)
 	}
-	put := func(key string, of hits) {
-		for _, r := range of {
-			r.Key = key
-			b.Rows = append(b.Rows, r)
-		}
+	if len(g.removed) > 0 {
+		g.rows = slices.DeleteFunc(g.rows, func(r store.Row) bool { return r.N == 0 })
 	}
-	for key, of := range g.keys {
-		put(key, *of)
-	}
-	put(weir.AllKeys, g.all)
+	b.Rows = append(g.rows, g.all...)
 	return b
 }
