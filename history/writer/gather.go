@@ -10,9 +10,12 @@ import (
 	"github.com/weir-counter/weir/journal/record"
 )
 
-// maxRows is how many rows are gathered before they are written: some 20 MiB. The more there are, the fewer times a key
-// that is hit all the time is written while there is much to catch up on.
-const maxRows = 150_000
+// maxRows is how many rows are gathered before they are written: some 20 MiB, with maxText bytes of keys at most. The more there are, the
+// fewer times a key that is hit all the time is written while there is much to catch up on.
+const (
+	maxRows = 150_000
+	maxText = 8 << 20
+)
 
 // gather adds up the hits of batches by key and slot.
 type gather struct {
@@ -22,6 +25,7 @@ type gather struct {
 	before  []int          // by row: the key's row before it; -1: there is none
 	all     []store.Row    // of all keys together
 	removed map[string]bool
+	text    int // bytes of the keys that rows and removed have
 	gaps    []store.Gap
 }
 
@@ -55,7 +59,10 @@ func (g *gather) hit(key []byte, at int64, n uint64) {
 			}
 			delete(g.last, string(key))
 		}
-		g.removed[string(key)] = true
+		if !g.removed[string(key)] {
+			g.removed[string(key)] = true
+			g.text += len(key)
+		}
 		return
 	}
 	slot := at - at%g.slot
@@ -71,6 +78,7 @@ func (g *gather) hit(key []byte, at int64, n uint64) {
 		}
 	} else {
 		last = -1
+		g.text += len(key)
 	}
 	name := string(key)
 	if last >= 0 {
@@ -99,7 +107,9 @@ func sum(a, b uint64) uint64 {
 	return a + b
 }
 
-func (g *gather) full() bool { return len(g.rows)+len(g.all)+len(g.removed) >= maxRows }
+func (g *gather) full() bool {
+	return len(g.rows)+len(g.all)+len(g.removed) >= maxRows || g.text >= maxText
+}
 
 // batch is what was gathered. Nothing is gathered after it.
 func (g *gather) batch() *store.Batch {

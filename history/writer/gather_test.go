@@ -96,3 +96,16 @@ func BenchmarkGather(b *testing.B) {
 		b.ReportMetric(float64(most)/(1<<20), "MiB-in-use")
 	}
 }
+
+// Long keys are written before there are maxRows of them, those that were removed too.
+func TestGatherOfLongKeys(t *testing.T) {
+	t.Parallel()
+	g, n := newGather(time.Hour), 0
+	for ; !g.full(); n++ {
+		key := fmt.Appendf(nil, "%0512d", n/2)
+		g.hit(key, 7200, uint64(n+1)%2) // hit, and then removed
+	}
+	if want := maxText / 512; n != want {
+		t.Errorf("full after %d hits and removals, want %d", n, want)
+	}
+}
