@@ -180,10 +180,11 @@ func (c *cluster) damaged(saved []string, want map[string]uint64, damages ...dam
 			t.Fatal(err)
 		}
 	}
-	what := ""
+	var done []string
 	for _, d := range damages {
-		what += fmt.Sprintf("%s: %s; ", c.damageFile(d), d.way)
+		done = append(done, c.damageFile(d)+": "+d.way)
 	}
+	what := strings.Join(done, "; ")
 	began := time.Now()
 	errs := c.tryStart()
 	outcome := ""
