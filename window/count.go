@@ -68,9 +68,12 @@ func (w *Window) Count(at, seconds int64) Count {
 	}
 	seconds = min(seconds, at+1) // nor has the part before 1970
 	if w.dense != nil {
+		if c, ok := w.dense.recent(w.newest(), at, seconds); ok {
+			return c
+		}
 		return w.dense.count(w.newest(), at, seconds)
 	}
-	n, older := w.pairs.count(w.newest(), at-seconds, at)
+	n, older := w.pairs().count(w.newest(), at-seconds, at)
 	c := Exactly(n)
 	if at-seconds < w.newest()-w.Retention() {
 		c.Upper = addSat(c.Upper, older)
@@ -83,6 +86,19 @@ func (w *Window) Count(at, seconds int64) Count {
 type reading struct {
 	before, after uint64 // totals at the boundary at or before, and at or after
 	between       uint64 // the total at the instant, interpolated
+}
+
+// recent is count of a window that ends at the newest second or later and begins within level 0, as
+// most do: both readings are of one level, and nothing is in doubt.
+func (p *pyramid) recent(newest, at, seconds int64) (c Count, ok bool) {
+	if at < newest || at-seconds <= newest-baseSlots || at-seconds < newest-p.retention {
+		return Count{}, false
+	}
+	end := p.total(newest)
+	if end == math.MaxUint64 { // the running total is full
+		return Count{}, false
+	}
+	return Exactly(end - p.readings.get(0, place(0, min(at+1-seconds, newest+1)))), true
 }
 
 // count subtracts the reading at the window's start from the one at its end.

@@ -78,7 +78,7 @@ func (d *decoder) window() Window {
 	switch {
 	case d.err != nil:
 	case form == formPairs:
-		w.pairs = d.pairs(w.newest())
+		w.keep(d.pairs(w.newest()))
 	case form == formPyramid:
 		w.dense = d.pyramid(w.newest(), w.Retention())
 	default:

@@ -39,7 +39,7 @@ func (w *Window) AppendBinary(b []byte) ([]byte, error) {
 	switch w.form() {
 	case formPairs:
 		b = binary.AppendUvarint(b, uint64(w.newest()))
-		b = append(b, w.pairs...)
+		b = append(b, w.pairs()...)
 	case formPyramid:
 		b = binary.AppendUvarint(b, uint64(w.newest()))
 		b = w.dense.append(b, w.newest())
@@ -54,7 +54,7 @@ func (w *Window) form() byte {
 	switch {
 	case w.dense != nil:
 		return formPyramid
-	case len(w.pairs) > 0:
+	case w.length > 0:
 		return formPairs
 	}
 	return formEmpty

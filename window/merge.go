@@ -7,7 +7,8 @@ import (
 
 // Clone returns an independent copy.
 func (w *Window) Clone() Window {
-	c := Window{head: w.head, pairs: slices.Clone(w.pairs)}
+	c := Window{head: w.head}
+	c.keep(slices.Clone(w.pairs()))
 	if w.dense != nil {
 		dense := *w.dense
 		dense.readings = dense.readings.clone(dense.readings.len())
@@ -39,7 +40,7 @@ func (w *Window) Merge(o *Window) error {
 }
 
 func (w *Window) mergePairs(o *Window) {
-	list, older := o.pairs.list(o.newest())
+	list, older := o.pairs().list(o.newest())
 	for _, p := range slices.Backward(list) {
 		if w.dense != nil {
 			w.addDense(p.at, p.n)
@@ -51,10 +52,10 @@ func (w *Window) mergePairs(o *Window) {
 		w.dense.older = addSat(w.dense.older, older)
 		return
 	}
-	mine, had := w.pairs.list(w.newest())
-	w.pairs = packPairs(mine, addSat(had, older))
+	mine, had := w.pairs().list(w.newest())
+	w.keep(packPairs(mine, addSat(had, older)))
 	if addSat(had, older) > 0 { // no pair may be older than the hits that have left
-		w.pairs = w.pairs.trim(w.newest(), w.newest()-w.Retention())
+		w.keep(w.pairs().trim(w.newest(), w.newest()-w.Retention()))
 	}
 }
 

@@ -51,8 +51,8 @@ type Window struct {
 	// (0 while empty) and the retention in seconds (0: DefaultRetention). Two
 	// numbers in one word, because ten million sparse keys feel every byte.
 	head  uint64
-	pairs pairs    // the hits, while there are few; nil once dense is set
 	dense *pyramid // the hits, once there are many
+	stack          // the hits, while there are few; empty once dense is set
 }
 
 // Outcome says what became of a hit.
@@ -109,7 +109,7 @@ func (w *Window) Total() uint64 {
 	if w.dense != nil {
 		return addSat(w.dense.older, w.dense.total(w.newest()))
 	}
-	return w.pairs.total(w.newest())
+	return w.pairs().total(w.newest())
 }
 
 // Dense tells whether the hits are kept in the pyramid rather than as pairs.
@@ -117,7 +117,7 @@ func (w *Window) Dense() bool { return w.dense != nil }
 
 // Size is the memory the window takes, itself included, in bytes.
 func (w *Window) Size() int {
-	size := int(unsafe.Sizeof(*w)) + cap(w.pairs)
+	size := int(unsafe.Sizeof(*w)) + int(w.capacity)
 	if w.dense != nil {
 		size += int(unsafe.Sizeof(*w.dense)) + w.dense.readings.size()
 	}
@@ -161,8 +161,8 @@ func (w *Window) Settle(at int64, n uint64) {
 	case w.dense != nil:
 		w.dense.older = addSat(w.dense.older, n)
 	default:
-		list, older := w.pairs.list(newest)
-		w.pairs = packPairs(list, addSat(older, n)).trim(newest, newest-w.Retention())
+		list, older := w.pairs().list(newest)
+		w.keep(packPairs(list, addSat(older, n)).trim(newest, newest-w.Retention()))
 	}
 }
 
@@ -175,13 +175,13 @@ func (w *Window) put(at int64, n uint64) {
 }
 
 func (w *Window) addPair(at int64, n uint64) {
-	w.pairs = w.pairs.add(w.newest(), at, n)
+	w.keep(w.pairs().add(w.newest(), at, n))
 	w.setNewest(max(w.newest(), at))
-	if len(w.pairs) <= maxPairBytes {
+	if w.length <= maxPairBytes {
 		return
 	}
-	w.pairs = w.pairs.trim(w.newest(), w.newest()-w.Retention())
-	if len(w.pairs) > maxPairBytes {
+	w.keep(w.pairs().trim(w.newest(), w.newest()-w.Retention()))
+	if w.length > maxPairBytes {
 		w.promote()
 	}
 }
@@ -197,16 +197,16 @@ func (w *Window) addDense(at int64, n uint64) {
 // promote turns the pairs into a pyramid. The pyramid is a function of the set
 // of pairs alone, so the order in which they came does not show.
 func (w *Window) promote() {
-	list, older := w.pairs.list(w.newest())
+	list, older := w.pairs().list(w.newest())
 	w.dense = newPyramid(w.Retention(), older)
-	w.pairs = nil
+	w.stack = stack{}
 	w.setNewest(list[len(list)-1].at)
 	for i := len(list) - 1; i >= 0; i-- {
 		w.addDense(list[i].at, list[i].n)
 	}
 }
 
-func (w *Window) empty() bool   { return w.dense == nil && len(w.pairs) == 0 }
+func (w *Window) empty() bool   { return w.dense == nil && w.length == 0 }
 func (w *Window) newest() int64 { return int64(w.head >> retentionBits) }
 
 func (w *Window) setNewest(second int64) {

@@ -269,6 +269,34 @@ func TestBeyondRetention(t *testing.T) {
 	}
 }
 
+// A key that was hit a few times needs no memory beside its window, and forgets none of it as more come.
+func TestFewHitsLieInTheWindow(t *testing.T) {
+	var w Window
+	for i := range int64(6) {
+		w.Add(1_700_000_000+7*i, 1)
+		if w.Size() != 40 {
+			t.Errorf("%d hits within a minute take %d bytes, want 40", i+1, w.Size())
+		}
+	}
+	for i := range int64(40) {
+		early := w // few hits, or a form that the original leaves
+		w.Add(1_700_000_100+1000*i, 3)
+		if got, want := w.Total(), uint64(6+3*(i+1)); got != want {
+			t.Errorf("%d hits, want %d", got, want)
+		}
+		if i == 0 && early.Total() != 6 {
+			t.Errorf("the copy has %d hits, want 6", early.Total())
+		}
+	}
+	few, _, err := w.WithRetention(MinRetention)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if few.Size() != 40 || few.Count(1_700_039_100, 1) != Exactly(3) || few.Total() != w.Total() {
+		t.Errorf("%d bytes, %v, %d in all", few.Size(), few.Count(1_700_039_100, 1), few.Total())
+	}
+}
+
 // The memory targets of the design.
 func TestSize(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))

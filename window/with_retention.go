@@ -12,9 +12,9 @@ func (w *Window) WithRetention(retention int64) (k Window, gone uint64, err erro
 	newest := w.newest()
 	k.setNewest(newest)
 	if w.dense == nil {
-		k.pairs = w.pairs.trim(newest, newest-k.Retention())
+		k.keep(w.pairs().trim(newest, newest-k.Retention()))
 		if k.Retention() > w.Retention() {
-			_, gone = k.pairs.list(newest)
+			_, gone = k.pairs().list(newest)
 		}
 		return k, gone, nil
 	}
