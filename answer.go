@@ -10,7 +10,7 @@ import "sync/atomic"
 // It is a sequence lock: each change of the window or the answer begins with another
 // version, and a reader that finds another one than it began with has read nothing. An
 // answer is of one version alone, so none is there from the beginning of a change until
-// the next answer is kept. change and set are called under the counter's lock.
+// the next answer is kept. change, missed and set are called under the counter's lock.
 type lastAnswer struct {
 	version, of            atomic.Uint64 // of: that the answer is of
 	at, seconds            atomic.Int64  // 0 seconds: no answer
@@ -31,13 +31,18 @@ func (l *lastAnswer) get(at, seconds int64) (folded Count, version uint64, ok bo
 
 func (l *lastAnswer) still(version uint64) bool { return l.version.Load() == version }
 
-// set keeps an answer if its window was missed before: where each read asks for
-// another second, keeping would cost more than it saves.
-func (l *lastAnswer) set(at, seconds int64, folded Count) {
-	if l.missedAt != at || l.missedSeconds != seconds {
-		l.missedAt, l.missedSeconds = at, seconds
-		return
+// missed tells whether the last window that was not there was this one too: then its answer is worth keeping.
+// Where each read asks for another second, keeping would cost more than it saves.
+func (l *lastAnswer) missed(at, seconds int64) bool {
+	if l.missedAt == at && l.missedSeconds == seconds {
+		return true
 	}
+	l.missedAt, l.missedSeconds = at, seconds
+	return false
+}
+
+// set keeps an answer.
+func (l *lastAnswer) set(at, seconds int64, folded Count) {
 	l.change()
 	l.at.Store(at)
 	l.seconds.Store(seconds)

@@ -249,28 +249,35 @@ func (c *Counter) count(at, seconds int64) Count {
 			return folded.Plus(window.Exactly(live))
 		}
 	}
+	return c.countLocked(s, at, seconds)
+}
+
+// countLocked is count where the last answer is of another window or of before a change.
+func (c *Counter) countLocked(s *live.Stripes, at, seconds int64) Count {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	folded := c.window.Count(at, seconds)
 	if !c.quarantine.Empty() {
 		folded = folded.Plus(c.quarantine.Count(AllKeys, at, seconds))
 	}
+	live, newest := s.Read(at-seconds, at)
 	if c.clock == nil {
-		folded = c.known(s, folded, at, seconds)
+		folded = c.known(folded, newest, at, seconds)
 	}
-	c.last.set(at, seconds, folded)
-	return folded.Plus(window.Exactly(s.Live(at-seconds, at)))
+	if c.last.missed(at, seconds) {
+		c.last.set(at, seconds, folded)
+	}
+	count := folded.Plus(window.Exactly(live))
+	c.mu.Unlock() // last: nothing overlaps with it
+	return count
 }
 
 // known limits a count to what is known: the horizon of a Counter is that of its newest
-// hit, which is another only after a change of last's version. The caller holds mu.
-func (c *Counter) known(s *live.Stripes, count Count, at, seconds int64) Count {
-	newest, _ := s.Newest(&c.window)
-	if newest <= 0 {
-		return count
-	}
+// hit, which is another only after a change of last's version; newest is the second of those in live
+// cells. The caller holds mu.
+func (c *Counter) known(count Count, newest, at, seconds int64) Count {
+	folded, _ := c.window.Newest()
 	retention := cmp.Or(c.retention, window.DefaultRetention)
-	return horizon{newest - retention, retention, counterAhead}.limits(count, at, seconds)
+	return horizon{max(newest, folded) - retention, retention, counterAhead}.limits(count, at, seconds)
 }
 
 // newest is the second of the newest hit, 0 while there is none.

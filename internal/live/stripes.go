@@ -123,10 +123,29 @@ func (s *Stripes) Newest(w *window.Window) (second int64, seen bool) {
 
 // Live sums the hits of all cells in the window (from, to].
 func (s *Stripes) Live(from, to int64) (sum uint64) {
-	for i := range s.cells {
-		sum += s.cells[i].Live(from, to)
-	}
+	sum, _ = s.Read(from, to)
 	return sum
+}
+
+// Read is Live, with the latest second of all cells that have hits, -1 where none has. It is never
+// inlined: as a part of a longer function its loop would keep its numbers in memory.
+//
+//go:noinline
+func (s *Stripes) Read(from, to int64) (sum uint64, newest int64) {
+	newest = -1
+	cells := s.cells
+	for i := range cells {
+		word := cells[i].Word.Load()
+		if word >= Special || Hits(word) == 0 {
+			continue
+		}
+		second := Second(word)
+		newest = max(newest, second)
+		if second > from && second <= to {
+			sum += Hits(word)
+		}
+	}
+	return sum, newest
 }
 
 // Busy is how many cells have hits of a second at or after lately.
