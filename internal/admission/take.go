@@ -16,7 +16,7 @@ func (ls *Table) Allow(plan *Plan, partition int, key string, n uint64) bool {
 	if g := ls.granted(share, plan, key, now); g != nil {
 		return ls.takeOf(share, g, st, now, n).Allowed
 	}
-	before := st.Value.state.Size()
+	before := cellBytes(st)
 	allowed := st.Value.plan.Allow(&st.Value.state, now, n)
 	ls.decided(share, st, now, n, allowed, before)
 	return allowed
@@ -39,7 +39,7 @@ func (ls *Table) Take(plan *Plan, partition int, key string, n uint64) (limit.Ve
 	if g != nil {
 		return ls.takeOf(share, g, st, now, n), nil
 	}
-	before := st.Value.state.Size()
+	before := cellBytes(st)
 	v := st.Value.plan.Take(&st.Value.state, now, n)
 	ls.decided(share, st, now, n, v.Allowed, before)
 	return v, nil
@@ -56,12 +56,14 @@ func (ls *Table) Peek(plan *Plan, partition int, key string, n uint64) limit.Ver
 }
 
 // enter finds or makes the key's state and returns it with its share locked. It looks the key
-// up before: the processor waits for memory without the lock.
+// up before, so that the processor waits for memory without the lock, and at the clock meanwhile.
 func (ls *Table) enter(plan *Plan, partition int, key string) (st *entry, share *share, now int64, err error) {
 	share = &ls.shares[partition]
 	hash := ls.hash(plan.Name, key)
-	st = share.table.Load().Find(hash, key)
+	t := share.table.Load()
+	t.ExpectEntry(hash)
 	now = ls.Clock.Now()
+	st = t.Find(hash, key)
 	share.mu.Lock()
 	if ls.fullFor(plan.Inline) {
 		ls.makeRoom(share, plan.Inline, now)
@@ -79,7 +81,7 @@ func (ls *Table) enter(plan *Plan, partition int, key string) (st *entry, share 
 // decided notes what a decision at the time now changed: the state may have grown,
 // or have let go of what is over. The caller holds the share's lock.
 func (ls *Table) decided(s *share, st *entry, now int64, n uint64, allowed bool, sizeBefore int) {
-	if grown := st.Value.state.Size() - sizeBefore; grown != 0 {
+	if grown := cellBytes(st) - sizeBefore; grown != 0 {
 		ls.grow(st.Value.plan, int64(grown))
 	}
 	if allowed && st.Value.plan.journaled && n > 0 {

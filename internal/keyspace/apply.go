@@ -32,7 +32,7 @@ func (k *Keyspace) Apply(number int, deltas []replication.Delta, own func(key st
 const lookUpBlock = 64
 
 // applyBlock counts some deltas. As in cutCells, most of the time would go into
-// one cache miss after the other: so it touches the buckets of all keys, then
+// one cache miss after the other: so it asks for the buckets of all keys, then for
 // their entries, and only then counts. The caller holds mu.
 func (p *partition) applyBlock(deltas []replication.Delta, own func(key string) []replication.Delta, limit int64) {
 	var hashes [lookUpBlock]uint64
@@ -40,7 +40,7 @@ func (p *partition) applyBlock(deltas []replication.Delta, own func(key string) 
 	t := p.table.Load()
 	for i, d := range deltas {
 		hashes[i] = p.shared.hash(d.Key)
-		t.Touch(hashes[i])
+		t.Expect(hashes[i])
 	}
 	for i, d := range deltas {
 		entries[i] = t.Find(hashes[i], d.Key)

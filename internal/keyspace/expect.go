@@ -2,8 +2,10 @@ package keyspace
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/weir-counter/weir/internal/keytable"
+	"github.com/weir-counter/weir/internal/prefetch"
 )
 
 // expectBlock is how many keys Expect looks for together: more would push each other out of
@@ -15,9 +17,9 @@ const expectBlock = 64
 const expectFrom = 1 << 14
 
 // Expect brings what Hit of these keys will read into the processor's cache. A key that was not
-// hit a moment ago is two cache misses, three if it is long, one after the other: so it touches the
-// buckets of a block of keys, then their entries, and the processor waits for many of them at
-// once.
+// hit a moment ago is two cache misses, three if it is long, one after the other, and one more if nobody has
+// looked at the key itself yet: so it asks for all keys of a block, then for their buckets, then for their
+// entries, and the processor waits for many of them at once.
 func (k *Keyspace) Expect(keys []string) {
 	if k.keys.Load() < expectFrom {
 		return
@@ -25,17 +27,20 @@ func (k *Keyspace) Expect(keys []string) {
 	var tables [expectBlock]*keytable.Table[counted]
 	var hashes [expectBlock]uint64
 	for block := range slices.Chunk(keys, expectBlock) {
+		for _, key := range block {
+			prefetch.Read(unsafe.Pointer(unsafe.StringData(key)))
+		}
 		for i, key := range block {
 			tables[i], hashes[i] = k.partition(key).table.Load(), k.hash(key)
-			tables[i].Touch(hashes[i])
+			tables[i].Expect(hashes[i])
 		}
 		for i := range block {
-			if en := tables[i].Likely(hashes[i]); en != nil {
-				en.Value.cell.Word.Load()
-			}
+			tables[i].ExpectEntry(hashes[i])
 		}
 		for i, key := range block {
-			tables[i].Find(hashes[i], key)
+			if keytable.Long(key) {
+				tables[i].Find(hashes[i], key)
+			}
 		}
 	}
 }

@@ -18,12 +18,14 @@ type shared struct {
 	seed       maphash.Seed  // of the tables; not of the partitions
 	hot        hotKeys
 	waiting    waiting
-	departed   departures
 
+	_         [64]byte // each hit reads what is before and after, and must not wait for the line of what changes
+	departed  departures
 	keys      atomic.Int64
 	bytes     atomic.Int64 // of tables, entries and windows
 	pastUntil atomic.Int64 // Unix ms until which hits were taken for history alone (past.go)
 	passing   atomic.Int64 // of these: keys of partitions that are not held
+	_         [64]byte
 }
 
 // departures count keys that left, and the hits that evicted keys had.

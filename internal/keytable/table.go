@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/weir-counter/weir/internal/prefetch"
 )
 
 // Table maps keys to entries. Readers take no lock; writers hold their caller's. It is a hash
@@ -68,17 +70,16 @@ func tag(hash uint64) uint64 { return hash>>57 | 0x80 }
 
 func (t *Table[T]) home(hash uint64) int { return int(hash & uint64(len(t.buckets)-1)) }
 
-// Touch brings the key's bucket into the cache.
-func (t *Table[T]) Touch(hash uint64) { t.buckets[t.home(hash)].tags.Load() }
+// Expect asks for the key's bucket, before anybody looks into it.
+func (t *Table[T]) Expect(hash uint64) { prefetch.Read(unsafe.Pointer(&t.buckets[t.home(hash)])) }
 
-// Likely is the entry that the key most likely has, once its bucket is in the cache; nil: there is
-// none. It does not look at the entry.
-func (t *Table[T]) Likely(hash uint64) *Entry[T] {
+// ExpectEntry asks for the entry that the key most likely has, to be written. It waits for the bucket,
+// and not for the entry.
+func (t *Table[T]) ExpectEntry(hash uint64) {
 	b := &t.buckets[t.home(hash)]
 	if match := matches(b.tags.Load(), tag(hash)*lowBytes); match != 0 {
-		return b.slots[bits.TrailingZeros64(match)/8].Load()
+		prefetch.Write(unsafe.Pointer(b.slots[bits.TrailingZeros64(match)/8].Load()))
 	}
-	return nil
 }
 
 // Find returns the key's entry, or nil.

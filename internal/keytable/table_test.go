@@ -130,3 +130,46 @@ func TestChurnLeavesNoTrace(t *testing.T) {
 		}
 	}
 }
+
+// Room lies behind the key, aligned, within the memory that the entry is said to take, and changes neither
+// key nor value.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	for length := 1; length <= 512; length++ {
+		for _, words := range []int{0, 1, 7, 17, 63} {
+			key := strings.Repeat("k", length-1) + "x"
+			e := NewWithRoom[value](key, words)
+			e.Value = value{1, 2, 3, 4, 5, 6}
+			room := e.Room()
+			if len(room) != words {
+				t.Fatalf("a key of %d bytes has %d words of room, want %d", length, len(room), words)
+			}
+			for i := range room {
+				if room[i] != 0 {
+					t.Fatalf("a key of %d bytes, %d words: word %d is %d", length, words, i, room[i])
+				}
+				room[i] = -1
+			}
+			if e.Key() != key || e.Value != (value{1, 2, 3, 4, 5, 6}) {
+				t.Fatalf("a key of %d bytes, %d words: %q, %v", length, words, e.Key(), e.Value)
+			}
+			if words == 0 {
+				continue
+			}
+			begin := uintptr(unsafe.Pointer(&room[0])) - uintptr(unsafe.Pointer(e))
+			if end := int64(begin) + 8*int64(words); begin%8 != 0 || end > BytesWithRoom[value](length, words) {
+				t.Fatalf("a key of %d bytes: room from %d to %d of %d bytes", length, begin, end, BytesWithRoom[value](length, words))
+			}
+		}
+	}
+}
+
+// A key of up to 22 bytes with the room that limits ask for is two cache lines at most.
+func TestRoomOfTwoCacheLines(t *testing.T) {
+	t.Parallel()
+	for _, length := range []int{1, 14, 22} {
+		if size := BytesWithRoom[value](length, 7); size > 128 {
+			t.Errorf("an entry of a key of %d bytes with room for 7 words is %d bytes, want 128 at most", length, size)
+		}
+	}
+}
