@@ -28,7 +28,9 @@ type Table struct {
 	budget int64 // bytes
 	gather bool  // admissions are kept for cuts
 	shares []share
-	seed   maphash.Seed // of the tables
+	seed   maphash.Seed           // of the tables
+	taken  atomic.Pointer[string] // why takes of limits that are journaled are refused; nil: they are not
+	_      [64]byte               // each decision reads what is before, and must not wait for the line of what changes
 
 	states      atomic.Int64
 	grants      atomic.Int64
@@ -36,10 +38,9 @@ type Table struct {
 	permits     atomic.Int64 // holders, with those whose time is over and that are not forgotten yet
 	reserved    atomic.Int64 // parts of reservations
 	bytes       atomic.Int64
-	inlineBytes atomic.Int64           // of inline limits, in bytes too
-	taken       atomic.Pointer[string] // why takes of limits that are journaled are refused; nil: they are not
-	refused     atomic.Uint64          // requests that had no room for their state
-	next        atomic.Uint32          // the share where makeRoom looks next
+	inlineBytes atomic.Int64  // of inline limits, in bytes too
+	refused     atomic.Uint64 // requests that had no room for their state
+	next        atomic.Uint32 // the share where makeRoom looks next
 
 	ids  sync.Mutex // guards byID
 	byID map[string][]partRef
@@ -245,6 +246,7 @@ func (ls *Table) adopt(have *entry, plan *Plan, now int64) {
 	ls.grow(have.Value.plan, -bytesOf(have))
 	if have.Value.plan.Limit() != plan.Limit() {
 		plan.Adopt(&have.Value.state, have.Value.plan.Plan, now)
+		have.Value.state.Begin(have.Room())
 	}
 	have.Value.plan = plan
 	ls.grow(plan, bytesOf(have))

@@ -115,7 +115,7 @@ func (s *share) unnote(st *entry, at int64, n uint64) uint64 {
 
 // refund is limit.Plan.Refund of a state, of admissions that one cut told of. The caller holds s.mu.
 func (ls *Table) refund(st *entry, now, at int64, n uint64) (free, given uint64) {
-	before := st.Value.state.Size()
+	before := cellBytes(st)
 	last := at
 	if at < Newest {
 		last += int64(together)
@@ -124,7 +124,7 @@ func (ls *Table) refund(st *entry, now, at int64, n uint64) (free, given uint64)
 		}
 	}
 	free, given = st.Value.plan.Refund(&st.Value.state, now, at, last, n)
-	ls.grow(st.Value.plan, int64(st.Value.state.Size()-before))
+	ls.grow(st.Value.plan, int64(cellBytes(st)-before))
 	return free, given
 }
 

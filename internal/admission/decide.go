@@ -80,7 +80,7 @@ func (ls *Table) takePeeked(a *Request, verdict *limit.Verdict, now int64) {
 		*verdict = ls.takeOf(&ls.shares[a.Partition], a.grant, a.state, now, a.N)
 		return
 	}
-	before := a.state.Value.state.Size()
+	before := cellBytes(a.state)
 	if *verdict = a.Plan.Take(&a.state.Value.state, now, a.N); !verdict.Allowed {
 		a.Plan.Charge(&a.state.Value.state, now, a.N)
 		*verdict = a.Plan.Peek(&a.state.Value.state, now, 0)

@@ -108,7 +108,7 @@ func (ls *Table) takeOf(s *share, g *grant, st *entry, now int64, n uint64) limi
 		return v
 	}
 	own := min(n, v.Remaining-g.left)
-	before := st.Value.state.Size()
+	before := cellBytes(st)
 	taken := st.Value.plan.Take(&st.Value.state, now, own)
 	ls.decided(s, st, now, own, true, before)
 	g.left -= n - own

@@ -49,9 +49,9 @@ func (ls *Table) HoldShare(partition int, list []replication.LimitState) error {
 	ls.letGo(s)
 	for st := range s.fresh {
 		if st.Value.plan.ofHolders() {
-			ls.grow(st.Value.plan, -int64(st.Value.state.Size()))
+			ls.grow(st.Value.plan, -int64(cellBytes(st)))
 			st.Value.state = limit.State{}
-			ls.grow(st.Value.plan, int64(st.Value.state.Size()))
+			ls.grow(st.Value.plan, int64(cellBytes(st)))
 		}
 	}
 	for i := range states {
@@ -68,9 +68,9 @@ func (ls *Table) HoldShare(partition int, list []replication.LimitState) error {
 	}
 	for st, of := range s.fresh {
 		if st.Value.plan.ofHolders() {
-			before := st.Value.state.Size()
+			before := cellBytes(st)
 			st.Value.plan.Charge(&st.Value.state, of.at, of.n)
-			ls.grow(st.Value.plan, int64(st.Value.state.Size()-before))
+			ls.grow(st.Value.plan, int64(cellBytes(st)-before))
 		}
 	}
 	s.away = false

@@ -127,9 +127,9 @@ func (ls *Table) apply(partition int, a replication.Admission, beside bool, on s
 			plan.Name.Overshoot.Add(a.N - free)
 		}
 	}
-	before := st.Value.state.Size()
+	before := cellBytes(st)
 	plan.Charge(&st.Value.state, at, a.N)
-	ls.grow(st.Value.plan, int64(st.Value.state.Size()-before))
+	ls.grow(st.Value.plan, int64(cellBytes(st)-before))
 	return nil
 }
 
@@ -203,6 +203,7 @@ func (ls *Table) restoreOne(s *share, from *restored) {
 	}
 	ls.grow(st.Value.plan, -bytesOf(st))
 	st.Value = from.keyState
+	st.Value.state.Begin(st.Room())
 	ls.grow(st.Value.plan, bytesOf(st))
 }
 

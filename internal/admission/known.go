@@ -15,10 +15,10 @@ func (ls *Table) Known(plan *Plan, partition int, key string, raw time.Time, lis
 	share.mu.Lock()
 	defer share.mu.Unlock()
 	st := ls.look(share, plan, key, now)
-	began, before := len(list), st.Value.state.Size()
+	began, before := len(list), cellBytes(st)
 	list, doubt = plan.AppendKnown(list, &st.Value.state, now), plan.Doubt(&st.Value.state)
 	if st.Key() != "" { // it is in the table, and may have let go of what is over
-		if grown := st.Value.state.Size() - before; grown != 0 {
+		if grown := cellBytes(st) - before; grown != 0 {
 			ls.grow(st.Value.plan, int64(grown))
 		}
 	}

@@ -28,8 +28,11 @@ func (ls *Table) put(s *share, hash uint64, plan *Plan, key string) *entry {
 }
 
 func bytesOf(st *entry) int64 {
-	return stateBytes(st.Key()) + int64(st.Value.state.Size())
+	return stateBytes(st) + int64(cellBytes(st))
 }
+
+// cellBytes is the memory of a state beside its entry.
+func cellBytes(st *entry) int { return st.Value.state.SizeBeside(st.Room()) }
 
 func (ls *Table) full() bool { return ls.bytes.Load() > ls.budget }
 

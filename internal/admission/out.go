@@ -125,7 +125,7 @@ func (ls *Table) Use(plan *Plan, partition int, key string, at int64, n uint64) 
 	} else if st.Value.plan != plan {
 		ls.adopt(st, plan, now)
 	}
-	before := st.Value.state.Size()
+	before := cellBytes(st)
 	at = min(at, now)
 	plan.Charge(&st.Value.state, at, n)
 	ls.decided(s, st, at, n, true, before)
@@ -165,7 +165,7 @@ func (a *Request) free(now int64) uint64 {
 // caller holds the lock of the key's share.
 func (ls *Table) takeBeside(a *Request, now int64) limit.Verdict {
 	own := min(a.N, a.free(now))
-	before := a.state.Value.state.Size()
+	before := cellBytes(a.state)
 	v := a.Plan.Take(&a.state.Value.state, now, own)
 	ls.decided(&ls.shares[a.Partition], a.state, now, own, true, before)
 	a.grant.left -= min(a.grant.left, a.N-own)

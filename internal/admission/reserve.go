@@ -177,7 +177,7 @@ func (ls *Table) Settle(plan *Plan, partition int, key, id string, used uint64, 
 
 // takeMore takes what was used beyond a reservation, or returns it. The caller holds s.mu.
 func (ls *Table) takeMore(s *share, st *entry, now int64, n uint64, debt bool) (over uint64) {
-	before := st.Value.state.Size()
+	before := cellBytes(st)
 	if !st.Value.plan.Allow(&st.Value.state, now, n) {
 		if !debt {
 			return n
@@ -236,9 +236,9 @@ func (ls *Table) applySettle(s *share, id partID, used, rest uint64, now int64, 
 		return
 	case st == nil:
 	case r.settled:
-		before := st.Value.state.Size()
+		before := cellBytes(st)
 		st.Value.plan.Charge(&st.Value.state, at, min(used, r.n))
-		ls.grow(st.Value.plan, int64(st.Value.state.Size()-before))
+		ls.grow(st.Value.plan, int64(cellBytes(st)-before))
 	default:
 		ls.refund(st, now, at, rest)
 	}

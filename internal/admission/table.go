@@ -6,9 +6,10 @@ import "github.com/weir-counter/weir/internal/keytable"
 // the table under a hash of both.
 type entry = keytable.Entry[keyState]
 
-// stateBytes is the memory of a state beside its cells: its entry, and its part of a bucket that has
-// 3 to 6 of them.
-func stateBytes(key string) int64 { return keytable.Bytes[keyState](len(key)) + 14 }
+// stateBytes is the memory of a state's entry, and its part of a bucket that has 3 to 6 of them.
+func stateBytes(st *entry) int64 {
+	return keytable.BytesWithRoom[keyState](len(st.Key()), len(st.Room())) + 14
+}
 
 // find returns the state of an ID, or nil. The caller holds s.mu.
 func (s *share) find(hash uint64, name *Name, key string) *entry {
@@ -26,8 +27,9 @@ func (ls *Table) insertState(s *share, hash uint64, plan *Plan, key string) *ent
 	if t.Full() {
 		t = ls.resize(s)
 	}
-	e := keytable.New[keyState](key)
+	e := keytable.NewWithRoom[keyState](key, plan.Near())
 	e.Value.plan = plan
+	e.Value.state.Begin(e.Room())
 	t.Insert(hash, e)
 	return e
 }
