@@ -56,14 +56,12 @@ func (ls *Table) Peek(plan *Plan, partition int, key string, n uint64) limit.Ver
 }
 
 // enter finds or makes the key's state and returns it with its share locked. It looks the key
-// up before, so that the processor waits for memory without the lock, and at the clock meanwhile.
+// up before: the processor waits for memory without the lock.
 func (ls *Table) enter(plan *Plan, partition int, key string) (st *entry, share *share, now int64, err error) {
 	share = &ls.shares[partition]
 	hash := ls.hash(plan.Name, key)
-	t := share.table.Load()
-	t.ExpectEntry(hash)
+	st = share.table.Load().Find(hash, key)
 	now = ls.Clock.Now()
-	st = t.Find(hash, key)
 	share.mu.Lock()
 	if ls.fullFor(plan.Inline) {
 		ls.makeRoom(share, plan.Inline, now)
