@@ -48,10 +48,10 @@ func testKilled(t *testing.T, server *dbtest.Server) {
 	const days, rounds = 400, 8
 	for round := range int64(rounds) {
 		awaitBoth(t, w, other, j)
-		killed := make(chan struct{})
+		killed, after := make(chan struct{}), time.Duration(rnd.IntN(30))*time.Millisecond // somewhere in the middle
 		go func() {
 			defer close(killed)
-			time.Sleep(time.Duration(rnd.IntN(30)) * time.Millisecond) // somewhere in the middle
+			time.Sleep(after)
 			server.Kill(t)
 		}()
 		for range 40 {
