@@ -57,6 +57,7 @@ func (w *Window) mergePairs(o *Window) {
 	if addSat(had, older) > 0 { // no pair may be older than the hits that have left
 		w.keep(w.pairs().trim(w.newest(), w.newest()-w.Retention()))
 	}
+	w.bound()
 }
 
 // mergeDense brings both pyramids to the same newest second, where they have

@@ -39,3 +39,40 @@ func TestSettledHitsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// Whatever makes pairs longer, also the number of hits that have left, leaves bytes that can be read back: at the edge between pairs and
+// a pyramid too.
+func TestFullPairsAreReadBack(t *testing.T) {
+	t.Parallel()
+	full := func() *Window {
+		w, _ := New(100_000)
+		for i := int64(0); !w.Dense(); i++ {
+			last := w.Clone()
+			if w.Add(1_000_000+i, 3); w.Dense() {
+				return &last
+			}
+		}
+		return nil
+	}
+	left, _ := New(100_000)
+	left.Add(1_000_000, 1)
+	left.Settle(5, 1<<40)
+	for name, change := range map[string]func(*Window) error{
+		"settled": func(w *Window) error { w.Settle(5, 1<<40); return nil },
+		"merged":  func(w *Window) error { return w.Merge(&left) },
+		"with another retention": func(w *Window) (err error) {
+			w.Settle(5, 1<<40)
+			*w, _, err = w.WithRetention(50_000)
+			return err
+		},
+	} {
+		w := full()
+		if err := change(w); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var got Window
+		if err := got.UnmarshalBinary(encode(t, w)); err != nil || got.Total() != w.Total() {
+			t.Errorf("%s: %v, %d hits of %d", name, err, got.Total(), w.Total())
+		}
+	}
+}

@@ -163,6 +163,7 @@ func (w *Window) Settle(at int64, n uint64) {
 	default:
 		list, older := w.pairs().list(newest)
 		w.keep(packPairs(list, addSat(older, n)).trim(newest, newest-w.Retention()))
+		w.bound()
 	}
 }
 
@@ -177,6 +178,13 @@ func (w *Window) put(at int64, n uint64) {
 func (w *Window) addPair(at int64, n uint64) {
 	w.keep(w.pairs().add(w.newest(), at, n))
 	w.setNewest(max(w.newest(), at))
+	w.bound()
+}
+
+// bound makes a pyramid of pairs that have become more than maxPairBytes, if they still are without those that have
+// left. It follows each change that may make them longer, also of the number of hits that have left: longer ones
+// are no window to who decodes them.
+func (w *Window) bound() {
 	if w.length <= maxPairBytes {
 		return
 	}
