@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-counter/weir/internal/filewatch"
 	"github.com/weir-counter/weir/internal/nearest"
+	"github.com/weir-counter/weir/internal/units"
 )
 
 // The bounds of a file.
@@ -213,9 +214,4 @@ func IsName(s string) bool {
 }
 
 // clip keeps an echo of the file short.
-func clip(s string) string {
-	if len(s) > 60 {
-		return strings.ToValidUTF8(s[:60], "") + "..."
-	}
-	return s
-}
+func clip(s string) string { return units.Clip(s, 60) }

@@ -23,6 +23,12 @@ func open(t *testing.T) (address string) {
 	var cfg node.Config
 	cfg.Ephemeral = true
 	cfg.HTTP.Addr, cfg.RESP.Addr = "127.0.0.1:0", "127.0.0.1:0"
+	return openNode(t, cfg).RESPAddr()
+}
+
+// openNode starts a node that says nothing, and is closed when the test ends.
+func openNode(t *testing.T, cfg node.Config) *node.Node {
+	t.Helper()
 	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	n, err := node.Start(t.Context(), cfg)
 	if err != nil {
@@ -33,7 +39,7 @@ func open(t *testing.T) (address string) {
 			t.Error(err)
 		}
 	})
-	return n.RESPAddr()
+	return n
 }
 
 // go-redis connects, in both versions of the protocol, and keeps a limit per fixed window as its users

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"io"
-	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -31,21 +28,11 @@ func openRegions(t *testing.T) (eu, us *node.Node) {
 			t.Fatal(err)
 		}
 		var cfg node.Config
-		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 		cfg.HTTP.Addr, cfg.RESP.Addr, cfg.RLS.Addr, cfg.RLS.Metadata = addr, "127.0.0.1:0", "127.0.0.1:0", true
 		cfg.Policies.Set, cfg.Journal.Dir, cfg.Journal.FlushEvery = set, t.TempDir(), 20*time.Millisecond
 		cfg.Engine.Memory, cfg.Engine.LimitMemory = 64<<20, 1<<20
 		cfg.Regions = node.Regions{Region: name, Every: 100 * time.Millisecond, Memory: 32 << 20, Links: []string{link}}
-		n, err := node.Start(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := n.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
-		return n
+		return openNode(t, cfg)
 	}
 	return open("eu", addrs[0], "us=http://"+addrs[1]), open("us", addrs[1], "eu=http://"+addrs[0])
 }

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"io"
-	"log/slog"
 	"net"
 	"net/http/httptest"
 	"os/exec"
@@ -24,17 +21,7 @@ func openStatsD(t *testing.T) *node.Node {
 	var cfg node.Config
 	cfg.Ephemeral = true
 	cfg.HTTP.Addr, cfg.StatsD.Addr, cfg.StatsD.Key = "127.0.0.1:0", "127.0.0.1:0", "{name}:{tag:route}"
-	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
-	n, err := node.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := n.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return n
+	return openNode(t, cfg)
 }
 
 // wantHits waits until keys have as many hits as senders sent.

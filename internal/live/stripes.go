@@ -113,10 +113,8 @@ func Settle(word uint64, settle func(second int64, n uint64)) {
 // Newest is the latest second of the window and all cells.
 func (s *Stripes) Newest(w *window.Window) (second int64, seen bool) {
 	second, seen = w.Newest()
-	for i := range s.cells {
-		if word := s.cells[i].Word.Load(); word < Special && Hits(word) > 0 {
-			second, seen = max(second, Second(word)), true
-		}
+	if _, newest := s.Read(0, 0); newest >= 0 {
+		return max(second, newest), true
 	}
 	return second, seen
 }

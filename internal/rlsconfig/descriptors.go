@@ -11,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/weir-counter/weir/internal/nearest"
-	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -45,7 +44,7 @@ func (p *parser) root(n *yaml.Node) {
 func (p *parser) domain(name string, line int) *level {
 	first, again := p.domains[name]
 	if again && !p.MergeDomains {
-		p.fault(line, "domain", "%q is in %s too: put its descriptors into one file, or start with --rls-merge-domains", units.Excerpt(name), first)
+		p.fault(line, "domain", "%q is in %s too: put its descriptors into one file, or start with --rls-merge-domains", short(name), first)
 	}
 	if !again {
 		p.domains[name], p.made.domains[name] = p.file, &level{keys: map[string]*choices{}}
@@ -72,7 +71,7 @@ func (p *parser) descriptor(n *yaml.Node, into *level, domain string, above []St
 		p.fault(n.Line, "key", "it is missing: every descriptor has one")
 		return
 	case strings.Contains(step.Key, "*"):
-		p.fault(fields["key"].Line, "key", "%q: a * stands for text in values alone", units.Excerpt(step.Key))
+		p.fault(fields["key"].Line, "key", "%q: a * stands for text in values alone", short(step.Key))
 	case step.Share && !strings.Contains(step.Value, "*"):
 		p.fault(fields["share_threshold"].Line, "share_threshold", "it is for values with a *, which then count together: %s has none", stepText(step))
 	}
@@ -212,7 +211,7 @@ func (p *parser) rate(l *Limit, fields map[string]*yaml.Node, line int) {
 	case unit == "":
 		p.fault(line, within+"unit", "it is missing: write one of %s", unitWords())
 	case l.Unit == 0:
-		p.fault(fields["unit"].Line, within+"unit", "%q%s: write one of %s", units.Excerpt(unit), nearest.DidYouMean(unit, wordsOfUnits()), unitWords())
+		p.fault(fields["unit"].Line, within+"unit", "%q%s: write one of %s", short(unit), nearest.DidYouMean(unit, wordsOfUnits()), unitWords())
 	}
 	l.Multiplier = 1
 	if f := fields["unit_multiplier"]; !isNull(f) {
@@ -252,7 +251,7 @@ func (p *parser) number(n *yaml.Node, field string) uint32 {
 	text := p.text(n, field)
 	v, err := strconv.ParseUint(strings.ReplaceAll(text, "_", ""), 10, 32)
 	if err != nil {
-		p.fault(n.Line, field, "%q: write a whole number from 0 to 4294967295", units.Excerpt(text))
+		p.fault(n.Line, field, "%q: write a whole number from 0 to 4294967295", short(text))
 	}
 	return uint32(v)
 }
@@ -268,7 +267,7 @@ func (p *parser) replaces(n *yaml.Node, own string) (labels []string) {
 		case "":
 			p.fault(e.Line, field+".name", "it is missing: write the `name` of the limit that is replaced")
 		case own:
-			p.fault(e.Line, field+".name", "%q is the name of this limit itself", units.Excerpt(label))
+			p.fault(e.Line, field+".name", "%q is the name of this limit itself", short(label))
 		default:
 			labels = append(labels, label)
 		}
@@ -302,5 +301,5 @@ func placeText(domain string, path []Step) string {
 	for _, s := range path {
 		parts = append(parts, stepText(s))
 	}
-	return units.Excerpt(strings.Join(parts, ", "))
+	return short(strings.Join(parts, ", "))
 }

@@ -146,7 +146,7 @@ func (p *parser) fields(n *yaml.Node, within string, known []string) map[string]
 		case key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str":
 			p.fault(key.Line, strings.TrimSuffix(within, "."), "%s in place of a field's name: there are %s", kindText(key), strings.Join(known, ", "))
 		case !slices.Contains(known, name):
-			p.fault(key.Line, within+units.Excerpt(name), "unknown field%s; there are %s here", nearest.DidYouMean(name, known), strings.Join(known, ", "))
+			p.fault(key.Line, within+short(name), "unknown field%s; there are %s here", nearest.DidYouMean(name, known), strings.Join(known, ", "))
 		case fields[name] != nil:
 			p.fault(key.Line, within+name, "it stands twice, first in line %d: remove one", fields[name].Line)
 		default:
@@ -190,7 +190,7 @@ func (p *parser) truth(n *yaml.Node, field string) bool {
 	text := strings.ToLower(p.text(n, field))
 	is, known := truths[text]
 	if text != "" && !known {
-		p.fault(n.Line, field, "%q: write true or false", units.Excerpt(text))
+		p.fault(n.Line, field, "%q: write true or false", short(text))
 	}
 	return is
 }
@@ -204,5 +204,8 @@ func kindText(n *yaml.Node) string {
 	case isNull(n):
 		return "it is empty"
 	}
-	return fmt.Sprintf("%q", units.Excerpt(n.Value))
+	return fmt.Sprintf("%q", short(n.Value))
 }
+
+// short keeps a message short.
+func short(s string) string { return units.Clip(s, 60) }

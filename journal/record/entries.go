@@ -1,12 +1,12 @@
 package record
 
 import (
-	"encoding/binary"
 	"slices"
 	"unsafe"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/wire"
 	"github.com/weir-counter/weir/window"
 )
 
@@ -83,7 +83,7 @@ func (b *Batch) eachDelta(f func(from, to int, at int64, n uint64)) (sound bool)
 	var from, to int
 	var at int64
 	for place := 0; place < len(b.Entries); {
-		head, place = uvarint(b.Entries, place)
+		head, place = wire.UvarintAt(b.Entries, place)
 		if length := head >> 1; length > 0 {
 			if length > weir.MaxKeyBytes {
 				return false
@@ -92,8 +92,8 @@ func (b *Batch) eachDelta(f func(from, to int, at int64, n uint64)) (sound bool)
 			place = to
 		}
 		if n = 0; head&1 == 0 {
-			difference, place = uvarint(b.Entries, place)
-			n, place = uvarint(b.Entries, place)
+			difference, place = wire.UvarintAt(b.Entries, place)
+			n, place = wire.UvarintAt(b.Entries, place)
 			if at += int64(difference>>1) ^ -int64(difference&1); n == 0 || at < 0 || at > window.MaxTime {
 				return false
 			}
@@ -104,24 +104,6 @@ func (b *Batch) eachDelta(f func(from, to int, at int64, n uint64)) (sound bool)
 		f(from, to, at, n)
 	}
 	return true
-}
-
-// uvarint reads an unsigned number at a place in b, and tells the place after it: one beyond the end of b says
-// that there is none. Most are below 128.
-func uvarint(b []byte, at int) (v uint64, after int) {
-	if at < len(b) && b[at] < 0x80 {
-		return uint64(b[at]), at + 1
-	}
-	return longUvarint(b, at)
-}
-
-func longUvarint(b []byte, at int) (v uint64, after int) {
-	if at < len(b) {
-		if v, n := binary.Uvarint(b[at:]); n > 0 {
-			return v, at + n
-		}
-	}
-	return 0, len(b) + 1
 }
 
 // eachAdmission calls f with each admission, up to one that is impossible; other says that the limit is another than that

@@ -67,20 +67,7 @@ func TestLevels(t *testing.T) {
 func levelsLive(t *testing.T, text string, passed *time.Duration) *Live {
 	t.Helper()
 	begun := time.Unix(1_769_860_800, 0)
-	engine, err := weir.New(weir.Config{Now: func() time.Time { return begun.Add(*passed) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { engine.Close() })
-	set, err := policy.Parse("p.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := NewLive(engine, set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return liveOn(t, weir.Config{Now: func() time.Time { return begun.Add(*passed) }}, text)
 }
 
 // A policy with a cost takes what the request says by that name, another one n, all or none; who does not say it is told.

@@ -35,6 +35,21 @@ func newRig(t testing.TB, file string) *rig {
 	return r
 }
 
+// liveOn is policies at work on an engine of their own.
+func liveOn(t testing.TB, cfg weir.Config, file string) *Live {
+	t.Helper()
+	engine, err := weir.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	l, err := NewLive(engine, mustParse(t, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // good is a file of one policy.
 const good = "limits:\n  - name: login\n    keys: \"login:*\"\n    limit: 5\n    per: 1m\n"
 

@@ -19,20 +19,7 @@ import (
 // waitingLive is policies on an engine whose clock is that of the bubble that the test is in.
 func waitingLive(t *testing.T, text string) *Live {
 	t.Helper()
-	engine, err := weir.New(weir.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { engine.Close() })
-	set, err := policy.Parse("p.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := NewLive(engine, set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return liveOn(t, weir.Config{}, text)
 }
 
 // arrival is a request that comes at a time, and what became of it.

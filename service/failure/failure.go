@@ -8,11 +8,11 @@ package failure
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/units"
 )
 
 // Error is why a request failed: the one error type of package service.
@@ -49,10 +49,4 @@ func As(err error) *Error {
 }
 
 // Clip keeps an echo of a caller's own words short.
-func Clip(s string) string {
-	const limit = 100
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "..."
-}
+func Clip(s string) string { return units.Clip(s, 100) }
