@@ -36,7 +36,7 @@ type Position struct {
 	Epoch uint64
 	Seq   uint64
 	Total uint64
-	Lost  uint64 // hits of batches that nobody had any more
+	Lost  uint64 // at least how many hits of batches that nobody had any more: above 0 when there may be any
 }
 
 // Head is the last flush of an origin.

@@ -112,8 +112,7 @@ func (a *Auditor) batch(l record.Incarnation, b record.Batch) bool {
 		}
 		return false // a snapshot has it
 	case before.Seq > at.Seq:
-		of.missing.add(b.Partition, before.Seq-at.Seq, before.Total-at.Total)
-		told.Lost += before.Total - at.Total
+		of.missing.add(b.Partition, before.Seq-at.Seq, lacking(before, *at))
 	case before.Seq < at.Seq:
 		a.find(of.named(fmt.Sprintf("partition %d", b.Partition)), fmt.Sprintf("its origin goes on after batch %d in epoch %d, and batch %d is here", before.Seq, l.Epoch, at.Seq),
 			"the count of that partition, at its origin")
@@ -121,8 +120,21 @@ func (a *Auditor) batch(l record.Incarnation, b record.Batch) bool {
 		a.find(of.named(fmt.Sprintf("partition %d", b.Partition)), fmt.Sprintf("batch %d of epoch %d: running total %d, want %d", b.Seq, l.Epoch, b.Total, b.Total-before.Total+at.Total),
 			"the count of that partition")
 	}
+	if before.Seq != at.Seq || before.Total != at.Total {
+		told.Lost += lacking(before, *at)
+	}
 	*at = told
 	return fresh
+}
+
+// lacking is at least how many hits of an origin's partition are lost, where a batch goes on from another place than
+// the one that was reached. What an origin itself had lost when its epoch began may be as much as what is not here of
+// the epoch: the difference is 0 then, or below it, and what is lost is not known.
+func lacking(before, reached record.Position) uint64 {
+	if before.Total > reached.Total {
+		return before.Total - reached.Total
+	}
+	return 1
 }
 
 // missingBatches are the holes in the batches of an origin's partitions.

@@ -222,12 +222,12 @@ func (l *Progress) resume(partition int, at record.OriginPosition) {
 	l.lostBefore(partition, at.Lost)
 }
 
-// lostBefore says that a snapshot lacks hits.
+// lostBefore says that a snapshot may lack hits.
 func (l *Progress) lostBefore(partition int, hits uint64) {
 	if hits > 0 {
 		l.Findings = append(l.Findings, record.Finding{
 			Where: l.named(fmt.Sprintf("partition %d", partition)), What: "its snapshot was taken after batches were lost",
-			Cost: fmt.Sprintf("%d hits, then", hits), Harmless: true,
+			Cost: fmt.Sprintf("at least %d hits, then", hits), Harmless: true,
 		})
 	}
 }
