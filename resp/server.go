@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/resp/counters"
+	"github.com/weir-counter/weir/resp/scripts"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/conns"
 )
@@ -21,7 +22,7 @@ type Server struct {
 	cfg      Config // defaults applied, valid
 	log      *slog.Logger
 	commands *commands
-	scripts  scriptTable
+	scripts  scripts.Table
 	counters *counters.Table
 	clock    clock
 
@@ -42,7 +43,7 @@ func New(of *service.Service, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		service: of, cfg: cfg, log: cfg.Logger, commands: newCommands(), scripts: newScriptTable(), counters: counters.New(cfg.CounterMemory), clock: newClock(),
+		service: of, cfg: cfg, log: cfg.Logger, commands: newCommands(), scripts: scripts.NewTable(), counters: counters.New(cfg.CounterMemory), clock: newClock(),
 		sessions: map[*session]struct{}{},
 	}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-counter/weir/resp/argument"
 	"github.com/weir-counter/weir/resp/counting"
 	"github.com/weir-counter/weir/resp/protocol"
+	"github.com/weir-counter/weir/resp/scripts"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/conns"
 )
@@ -35,13 +36,14 @@ type session struct {
 	hits   bool      // a place of Pools.Hits is taken
 	asks   bool      // a place of Pools.Questions is taken
 
-	tally    service.Tally
-	counters counting.Session
-	allowing allowing
-	query    service.CountQuery
-	counting service.Counting
-	multi    *transaction // nil: outside of one
-	quit     bool
+	tally     service.Tally
+	counters  counting.Session
+	scripting scripts.Session
+	allowing  allowing
+	query     service.CountQuery
+	counting  service.Counting
+	multi     *transaction // nil: outside of one
+	quit      bool
 
 	ran      *command // the command of the last requests
 	ranTimes uint64   // how many they were, and are not counted yet
@@ -61,6 +63,7 @@ func newSession(ctx context.Context, of *Server, c *conns.Conn, id uint64) *sess
 	s.in = protocol.NewReader(receiver{s}, limits, s.reserve)
 	s.out = protocol.NewWriter(sender{s})
 	s.counters = counting.Session{Counters: of.counters.View(), Out: s.out}
+	s.scripting = scripts.Session{Session: &s.counters, Door: s}
 	return s
 }
 

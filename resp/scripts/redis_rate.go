@@ -1,4 +1,4 @@
-package resp
+package scripts
 
 import (
 	"time"
@@ -11,11 +11,11 @@ import (
 // redisRateScripts are those of go-redis/redis_rate v9 and v10: GCRA. Their arguments are burst, rate, period in
 // seconds, and cost; their reply is what was allowed, what remains, and after how many seconds to ask again (-1: it
 // was allowed) and the whole burst is there, as texts.
-func redisRateScripts() []*script {
+func redisRateScripts() []*Script {
 	const library = "go-redis/redis_rate v9 and v10 (Allow, AllowN, AllowAtMost)"
-	return []*script{
-		{library: library, sha: "f52a5b566060d79fd321d695df55bc918339c4aa", keys: 1, args: 4, run: (*session).rateAllowN},
-		{library: library, sha: "054143318f521948424aa25df61d7f7ba835a9d7", keys: 1, args: 4, run: (*session).rateAllowAtMost},
+	return []*Script{
+		{library: library, SHA: "f52a5b566060d79fd321d695df55bc918339c4aa", keys: 1, args: 4, run: (*Session).rateAllowN},
+		{library: library, SHA: "054143318f521948424aa25df61d7f7ba835a9d7", keys: 1, args: 4, run: (*Session).rateAllowAtMost},
 	}
 }
 
@@ -50,7 +50,7 @@ func readRateLimit(args [][]byte) (l rateLimit, err error) {
 func (l *rateLimit) interval() float64 { return l.limit.Per.Seconds() / float64(l.limit.N) }
 
 // rateAllowN takes cost, all or none.
-func (s *session) rateAllowN(keys, args [][]byte) error {
+func (s *Session) rateAllowN(keys, args [][]byte) error {
 	l, err := readRateLimit(args)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *session) rateAllowN(keys, args [][]byte) error {
 	if l.none {
 		n = 0
 	}
-	r, err := s.bucket(keys[0], l.limit, n, false)
+	r, err := s.Door.Bucket(keys[0], l.limit, n, false)
 	switch {
 	case err != nil:
 		return err
@@ -82,13 +82,13 @@ const atMostTries = 4
 
 // rateAllowAtMost takes up to cost: it looks how many there are, and takes those. Others may take them in between,
 // then it looks again; it takes none if they always do.
-func (s *session) rateAllowAtMost(keys, args [][]byte) error {
+func (s *Session) rateAllowAtMost(keys, args [][]byte) error {
 	l, err := readRateLimit(args)
 	if err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
-		r, err := s.bucket(keys[0], l.limit, 1, true)
+		r, err := s.Door.Bucket(keys[0], l.limit, 1, true)
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (s *session) rateAllowAtMost(keys, args [][]byte) error {
 			n = min(l.cost, r.Remaining)
 		}
 		if l.cost > 0 {
-			if r, err = s.bucket(keys[0], l.limit, n, false); err != nil {
+			if r, err = s.Door.Bucket(keys[0], l.limit, n, false); err != nil {
 				return err
 			}
 		}
@@ -120,18 +120,18 @@ func (s *session) rateAllowAtMost(keys, args [][]byte) error {
 	}
 }
 
-func (s *session) writeRateAllowed(cost, remaining uint64, reset time.Duration) {
-	s.out.Array(4)
-	s.out.Uint(cost)
-	s.out.Uint(remaining)
+func (s *Session) writeRateAllowed(cost, remaining uint64, reset time.Duration) {
+	s.Out.Array(4)
+	s.Out.Uint(cost)
+	s.Out.Uint(remaining)
 	s.writeNumber(-1)
 	s.writeNumber(reset.Seconds())
 }
 
-func (s *session) writeRateDenied(retry float64, reset time.Duration) {
-	s.out.Array(4)
-	s.out.Int(0)
-	s.out.Int(0)
+func (s *Session) writeRateDenied(retry float64, reset time.Duration) {
+	s.Out.Array(4)
+	s.Out.Int(0)
+	s.Out.Int(0)
 	s.writeNumber(retry)
 	s.writeNumber(reset.Seconds())
 }

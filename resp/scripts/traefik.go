@@ -1,4 +1,4 @@
-package resp
+package scripts
 
 import (
 	"math"
@@ -13,16 +13,16 @@ import (
 // are tokens per microsecond, burst, seconds until the key expires, the time in microseconds, and the longest delay in
 // microseconds; its reply is "true", the delay in microseconds, and the tokens that remain. A request whose delay is
 // longer than the longest was not admitted.
-func traefikScripts() []*script {
+func traefikScripts() []*Script {
 	const library = "Traefik v3.4 to v3.7 (rateLimit)"
-	return []*script{
-		{library: library, sha: "a82138cfb0cc9aa6e05d666c1f912744aefbe711", keys: 1, args: 5, run: (*session).traefik},
-		{library: library, sha: "3d93177e9b9a18f241edddc8d7e7fa1c47ae4eb6", keys: 1, args: 5, run: (*session).traefik},
+	return []*Script{
+		{library: library, SHA: "a82138cfb0cc9aa6e05d666c1f912744aefbe711", keys: 1, args: 5, run: (*Session).traefik},
+		{library: library, SHA: "3d93177e9b9a18f241edddc8d7e7fa1c47ae4eb6", keys: 1, args: 5, run: (*Session).traefik},
 	}
 }
 
 // traefik admits a request now or not at all: it has none wait, as Traefik would for half the time of a token.
-func (s *session) traefik(keys, args [][]byte) error {
+func (s *Session) traefik(keys, args [][]byte) error {
 	perMicrosecond, err := readNumber(args[0])
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (s *session) traefik(keys, args [][]byte) error {
 		return argument.Wrong(api.CodeInvalidLimit, "limit", "rate of "+argument.Clip(args[0])+" per microsecond: must be more than 0")
 	}
 	l.Burst = burst
-	r, err := s.bucket(keys[0], l, 1, false)
+	r, err := s.Door.Bucket(keys[0], l, 1, false)
 	if err != nil {
 		return err
 	}
@@ -50,8 +50,8 @@ func (s *session) traefik(keys, args [][]byte) error {
 		const more = 1 // Traefik denies what is longer, and has cut fractions off the longest delay
 		delay = max(r.RetryAfter.Seconds()*1e6, longest+more)
 	}
-	s.out.Array(3)
-	s.out.Bulk("true")
+	s.Out.Array(3)
+	s.Out.Bulk("true")
 	s.writeNumber(delay)
 	s.writeNumber(tokens)
 	return nil
