@@ -6,6 +6,7 @@ import (
 
 	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/cluster/leased"
+	"github.com/weir-counter/weir/cluster/peers"
 	"github.com/weir-counter/weir/cluster/query"
 	"github.com/weir-counter/weir/cluster/strict"
 	"github.com/weir-counter/weir/journal"
@@ -28,6 +29,7 @@ func (m *clustered) open(ctx context.Context, engine *weir.Engine, sockets *sock
 		return err
 	}
 	sockets.Cluster = members{m.journal}
+	sockets.settings = &peers.Settings{Conn: m.journal.Joined().Conn(), Log: m.log, Origin: m.journal.Origin(), Node: m.cfg.Journal.Join.Node}
 	if err := m.openStrict(ctx, engine, sockets, parts); err != nil {
 		return err
 	}

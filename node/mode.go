@@ -4,6 +4,7 @@ import (
 	"context"
 
 	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/peers"
 	"github.com/weir-counter/weir/policy/admit"
 	"github.com/weir-counter/weir/service"
 	"github.com/weir-counter/weir/service/backend"
@@ -28,6 +29,7 @@ type sockets struct {
 	doors           *doors
 	document        backend.Document // where policies that are put by API are kept; nil: in memory
 	process         *processLimit    // nil: somebody else has the process
+	settings        *peers.Settings  // of a cluster's node: openSettings starts it
 }
 
 func newMode(cfg *Config) mode {

@@ -99,6 +99,9 @@ func (n *Node) start(ctx context.Context, set *policy.Set, secret []byte) (err e
 	if err := n.openPolicies(ctx, set, sockets); err != nil {
 		return err
 	}
+	if err := n.openSettings(sockets); err != nil {
+		return err
+	}
 	if err := n.openWarnings(secret, sockets); err != nil {
 		return err
 	}

@@ -1,0 +1,61 @@
+package node
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/cluster/peers"
+	"github.com/weir-counter/weir/policy"
+	"github.com/weir-counter/weir/policy/admit"
+)
+
+// Another value of a setting that all nodes of a cluster need alike has another hash, and changes no other.
+func TestSettingsOfACluster(t *testing.T) {
+	t.Parallel()
+	of := func(file string, change func(*Config)) []peers.Setting {
+		set, err := policy.Parse("policies.yaml", []byte(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		engine, err := weir.New(weir.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = engine.Close() })
+		live, err := admit.NewClusterLive(engine, set, admit.Cluster{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := &Node{cfg: Config{Regions: Regions{Keys: []string{"a", "b"}}}}
+		if change != nil {
+			change(&n.cfg)
+		}
+		return n.settings(live)
+	}
+	const file = "limits: [{name: a, keys: 'a:*', limit: 5, per: 1m}]"
+	all := of(file, nil)
+	if again := of(file, func(c *Config) { c.Regions.Keys = []string{"b", "a"} }); !slices.Equal(again, all) {
+		t.Errorf("%v, want %v", again, all)
+	}
+	others := map[string][]peers.Setting{
+		"--policy":         of("limits: [{name: a, keys: 'a:*', limit: 6, per: 1m}]", nil),
+		"--policies-api":   of(file, func(c *Config) { c.Policies.API = APIWins }),
+		"--max-inline-per": of(file, func(c *Config) { c.Service.MaxInlinePer++ }),
+		"--replicas":       of(file, func(c *Config) { c.Journal.Replicas = 2 }),
+		"--region":         of(file, func(c *Config) { c.Regions.Region = "eu" }),
+		"--region-keys":    of(file, func(c *Config) { c.Regions.Keys = []string{"ab"} }),
+	}
+	for i, one := range all {
+		other := others[one.Name]
+		if other == nil {
+			t.Errorf("%s is not tried", one.Name)
+			continue
+		}
+		for k := range other {
+			if same := other[k] == all[k]; same != (k != i) {
+				t.Errorf("%s changes %v to %v", one.Name, all[k], other[k])
+			}
+		}
+	}
+}
