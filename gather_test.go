@@ -145,6 +145,55 @@ func TestCutsWhileHitsCome(t *testing.T) {
 	}
 }
 
+// A key that was hit since the cut before is expected to be hit again, and counts with its bytes
+// until a cut finds that it was not: hits that nobody counted as waiting have room in the journal.
+func TestCutExpectsMoreHits(t *testing.T) {
+	e := newTestEngine(t, Config{Clock: EventClock, Gather: true, Partitions: 1})
+	hit := func(keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			if _, err := e.HitAt(unix(1_000_000), key, 2); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cut := func(want ...string) {
+		t.Helper()
+		var c replication.Cut
+		e.side.Cut(0, &c, false)
+		var got []string
+		for _, d := range c.Deltas {
+			if d.At != 1_000_000 || d.N != 2 {
+				t.Errorf("%+v", d)
+			}
+			got = append(got, d.Key)
+		}
+		if n := e.Stats().Waiting; !slices.Equal(got, want) || n != 0 {
+			t.Fatalf("a cut of %q, %d wait; want %q", got, n, want)
+		}
+	}
+	hit("a", "b")
+	both := e.Stats().WaitingBytes
+	cut("a", "b")
+	if n := e.Stats().WaitingBytes; n != both {
+		t.Errorf("two keys that may be hit again count with %d bytes, want %d", n, both)
+	}
+	e.side.BoundWaiting(both-1, "no room")
+	wantCode(t, e.Hit("a"), CodeOverloaded)
+	e.side.BoundWaiting(both, "")
+	hit("a")
+	cut("a")
+	if n := e.Stats().WaitingBytes; n != both/2 {
+		t.Errorf("one key that may be hit again counts with %d bytes, want %d", n, both/2)
+	}
+	cut()
+	if n := e.Stats().WaitingBytes; n != 0 {
+		t.Errorf("%d bytes of keys that are not hit any more", n)
+	}
+	hit("a")
+	cut("a")
+}
+
 // When nobody cuts, the buffer fills up and hits are refused, not lost.
 func TestRefusesWhenNobodyCuts(t *testing.T) {
 	e := newTestEngine(t, Config{Clock: EventClock, Gather: true, MaxWaiting: 1000})

@@ -41,7 +41,7 @@ type Stats struct {
 	MemoryBudget int64 // bytes
 	Partitions   int
 	Waiting      int64     // deltas and filled live cells that wait for the journal
-	WaitingBytes int64     // what they take there, at most
+	WaitingBytes int64     // what they take there, at most, and keys of the last cut if they are hit again
 	Newest       time.Time // second of the newest hit; the zero Time before the first
 }
 

@@ -156,6 +156,10 @@ func (p pairs) older(end int) uint64 {
 // splice replaces bytes [start, end) by repl. Capacity grows by a quarter, to
 // the allocator's next size, rather than doubling: most keys stay small.
 func (p pairs) splice(start, end int, repl []byte) pairs {
+	if len(repl) == end-start { // nearly always, where a pair grows
+		copy(p[start:], repl)
+		return p
+	}
 	size := len(p) - (end - start) + len(repl)
 	if size <= cap(p) {
 		if start == len(p) { // a push

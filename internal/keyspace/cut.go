@@ -35,10 +35,14 @@ func (p *partition) cutDeltas(c *replication.Cut) {
 	} else {
 		p.letGo()
 	}
-	c.Deltas, p.deltas, p.bytes = p.deltas, c.Deltas[:0], 0
+	c.Deltas, p.deltas = p.deltas, c.Deltas[:0]
 	c.Past, p.past, p.pastCompactAt = p.past, c.Past[:0], 0
 	c.PastRemoved, p.pastRemoved = p.pastRemoved, c.PastRemoved[:0]
-	p.tellWaiting()
+	p.bytes = 0
+	for _, en := range p.active { // each may have hits again before anybody counts them as waiting
+		p.bytes += waitingBytes(en.Key())
+	}
+	p.tell()
 	if held {
 		p.settleTotal(c.Deltas, limit)
 	}
@@ -50,7 +54,9 @@ const cutBlock = 64
 // cutCells settles the hits in live cells. An entry that was not hit a moment ago
 // is a cache miss, and most of what a cut costs: so it loads the words of a block
 // of entries, then empties the cells, then settles, and the processor waits for
-// many of them at once. The caller holds mu.
+// many of them at once. A key that was hit is likely hit again before the next cut:
+// its cell stays at its second, and its entry listed, so that this hit takes no lock.
+// The caller holds mu.
 func (p *partition) cutCells() {
 	p.cuts++
 	still := p.active[:0]
@@ -62,7 +68,7 @@ func (p *partition) cutCells() {
 		}
 		for i, en := range block {
 			if words[i] < live.Special { // and will be until mu is let go
-				words[i] = en.Value.cell.Word.Swap(live.Idle)
+				words[i] = en.Value.take(words[i])
 			}
 		}
 		for i, en := range block {
@@ -76,12 +82,28 @@ func (p *partition) cutCells() {
 				second, n := live.Second(words[i]), live.Hits(words[i])
 				p.addSettled(en, second, n)
 				p.deltas = append(p.deltas, replication.Delta{Key: en.Key(), At: second, N: n})
+				if en.Value.cell.Word.Load() != live.Idle {
+					still = append(still, en)
+				}
 			}
 		}
 	}
 	p.kept = len(still)
 	clear(p.active[len(still):])
 	p.active = still
+}
+
+// take empties a live cell that had a word a moment ago, and returns the word that it has had
+// now. The cell is idle after it unless it had hits at the key's newest second. The caller holds
+// the partition's lock, and the word is not special.
+func (c *counted) take(word uint64) uint64 {
+	if live.Hits(word) == 0 && c.cell.Word.CompareAndSwap(word, live.Idle) {
+		return live.Idle
+	}
+	if newest, seen := c.window.Newest(); seen && newest > live.Second(word) {
+		return c.cell.Word.Swap(live.Idle)
+	}
+	return c.cell.Word.Swap(live.Emptied(word))
 }
 
 // settleTotal counts deltas in the partition's share of allKeys.

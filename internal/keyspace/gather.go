@@ -9,8 +9,8 @@ import (
 // gathering is what a partition's next cut has. Hits in live cells are not in
 // deltas yet: active lists the entries whose cells may have some.
 type gathering struct {
-	active        []*entry // one that was hot may be listed twice
-	kept          int      // how many of them, hot ones, have been through a cut
+	active        []*entry // all whose cells are not idle; some may be listed twice
+	kept          int      // how many of them have been through a cut
 	deltas        []replication.Delta
 	past          []replication.Delta // hits for history alone (past.go)
 	pastRemoved   []replication.Delta // and those before a removal of their key
@@ -27,7 +27,7 @@ type gathering struct {
 // activate notes an entry whose live cell, with the given word, is about to be
 // filled. The caller holds mu.
 func (p *partition) activate(en *entry, word uint64) {
-	if p.shared.gather && (word >= live.Special || live.Hits(word) == 0) {
+	if p.shared.gather && word == live.Idle {
 		p.active = append(p.active, en)
 		p.bytes += waitingBytes(en.Key())
 		p.tellWaiting()
@@ -36,14 +36,24 @@ func (p *partition) activate(en *entry, word uint64) {
 
 // tellWaiting keeps Engine.waiting up to date. It does so only now and then: every
 // hit reads it, and would wait for the cache line if every other wrote it. What
-// it knows is at most an eighth too little. The caller holds mu.
+// it knows is at most an eighth too little, and one entry for each that was kept. The
+// caller holds mu.
 func (p *partition) tellWaiting() {
-	waiting := len(p.active) - p.kept + len(p.deltas) + len(p.past) + len(p.pastRemoved)
-	if news := waiting - p.told; news < 0 || news > p.told/8 {
-		p.shared.waiting.entries.Add(int64(news))
-		p.shared.waiting.bytes.Add(int64(p.bytes - p.toldBytes))
-		p.told, p.toldBytes = waiting, p.bytes
+	if news := p.waiting() - p.told; news < 0 || news > p.told/8 {
+		p.tell()
 	}
+}
+
+func (p *partition) tell() {
+	waiting := p.waiting()
+	p.shared.waiting.entries.Add(int64(waiting - p.told))
+	p.shared.waiting.bytes.Add(int64(p.bytes - p.toldBytes))
+	p.told, p.toldBytes = waiting, p.bytes
+}
+
+// waiting is how many entries the next cut has, but for those of cells that were kept.
+func (p *partition) waiting() int {
+	return len(p.active) - p.kept + len(p.deltas) + len(p.past) + len(p.pastRemoved)
 }
 
 // gather notes hits that settled, or a removal. The caller holds mu.

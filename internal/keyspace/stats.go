@@ -7,7 +7,7 @@ type Stats struct {
 	ExpiredKeys              uint64
 	Bytes                    int64 // of tables, keys and windows
 	Waiting                  int64 // deltas and filled live cells that wait for a cut
-	WaitingBytes             int64 // what they take in batches, at most
+	WaitingBytes             int64 // what they take in batches, at most, and keys of the last cut if they are hit again
 }
 
 // Stats returns the figures; each is exact, but they are not taken at one instant.

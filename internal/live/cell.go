@@ -46,6 +46,9 @@ func Pack(second int64, late bool, hits uint64) uint64 {
 func Second(word uint64) int64 { return int64(word >> secondShift) }
 func Hits(word uint64) uint64  { return word & MaxHits }
 
+// Emptied is a word that is not special, without its hits.
+func Emptied(word uint64) uint64 { return word &^ MaxHits }
+
 // OutcomeOf is that of a hit which was added to the word.
 func OutcomeOf(word uint64) window.Outcome {
 	if word&lateBit != 0 {
