@@ -66,7 +66,7 @@ func (j *Journal) beginCluster(ctx context.Context) error {
 	}
 	j.others.endBeats = beats.Begin(ctx)
 	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
-		j.restores.Claims.Leases, err = lease.Open(ctx, j.server.JetStream(), leaseBucket, j.cfg.Join.Node, lease.DefaultTTL, j.server.Replicas(replica.Replicas))
+		j.restores.Claims.Leases, err = lease.Open(ctx, j.server.JetStream(), leaseBucket, lease.Self{Node: j.cfg.Join.Node, Origin: j.Origin()}, lease.DefaultTTL, j.server.Replicas(replica.Replicas))
 		return stream.NotYetCreated(err)
 	})
 	if err != nil {

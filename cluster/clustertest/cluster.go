@@ -175,10 +175,10 @@ func (c *Cluster[D]) Leave(i int) {
 }
 
 // Faults are what Fail does to a node.
-var Faults = []string{"crash", "leave", "cut off"}
+var Faults = []string{"crash", "leave", "cut off", "restart"}
 
 // Fail ends a node by one of Faults. One that is cut off goes on for a time and is asked, and does not know what the
-// others do.
+// others do; one that restarts is there again at once, and its leases have not ended.
 func (c *Cluster[D]) Fail(i int, fault string, cutOff time.Duration) {
 	c.t.Helper()
 	switch fault {
@@ -190,6 +190,9 @@ func (c *Cluster[D]) Fail(i int, fault string, cutOff time.Duration) {
 		c.At(i).Journal.Joined().Close()
 		<-time.After(cutOff)
 		c.Crash(i)
+	case "restart":
+		c.Crash(i)
+		c.Start()
 	}
 }
 

@@ -41,7 +41,7 @@ func TestAcquireFromAReplicaBehind(t *testing.T) {
 	node := alone(t)
 	open(t, node, "n1", time.Minute)
 	store := &behindStore{JetStream: node.JetStream()}
-	b, err := lease.Open(t.Context(), store, "leases", "n1", time.Minute, 1)
+	b, err := lease.Open(t.Context(), store, "leases", lease.Self{Node: "n1", Origin: "1"}, time.Minute, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,16 @@ import (
 // Bucket has the leases of a cluster, as one node sees them. It is safe for
 // concurrent use.
 type Bucket struct {
-	kv  jetstream.KeyValue
-	ttl time.Duration
-	id  string // what we write as the value: the node, and this life of it
+	kv   jetstream.KeyValue
+	ttl  time.Duration
+	self Self
+	life string // this one of the node's
+}
+
+// Self is who takes leases.
+type Self struct {
+	Node   string // one name, for people
+	Origin string // of its data directory, which no two processes have at once
 }
 
 // Lease is one that we hold, or held.
@@ -36,7 +43,7 @@ var (
 )
 
 const (
-	// DefaultTTL is how long after a crash a lease is taken by another. A lost
+	// DefaultTTL is how long after a crash a lease is taken by another node. A lost
 	// leader of the bucket is silent for up to 9 s, and the holder renews from a
 	// third to two thirds of this: it outlasts that.
 	DefaultTTL = 30 * time.Second
@@ -46,9 +53,8 @@ const (
 
 // Open opens the bucket of that name for a node, and makes it if it is not there
 // with as many replicas. A bucket that is there keeps its ttl, as all who use it
-// must go by the same. The name of the node is for people; two of one name are
-// told apart.
-func Open(ctx context.Context, js jetstream.JetStream, name, node string, ttl time.Duration, replicas int) (*Bucket, error) {
+// must go by the same. Two nodes of one name are told apart.
+func Open(ctx context.Context, js jetstream.JetStream, name string, self Self, ttl time.Duration, replicas int) (*Bucket, error) {
 	kv, err := js.KeyValue(ctx, name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
@@ -68,8 +74,11 @@ func Open(ctx context.Context, js jetstream.JetStream, name, node string, ttl ti
 	if status.TTL() <= 0 {
 		return nil, fmt.Errorf("lease: bucket %s has no time to live, so its leases never expire: delete it, and a node creates it again", name)
 	}
-	return &Bucket{kv: kv, ttl: status.TTL(), id: node + " " + rand.Text()}, nil
+	return &Bucket{kv: kv, ttl: status.TTL(), self: self, life: rand.Text()}, nil
 }
+
+// value is what a lease of ours has: node, origin, and life.
+func (b *Bucket) value() string { return b.self.Node + " " + b.self.Origin + " " + b.life }
 
 // TTL is how long the bucket grants a lease.
 func (b *Bucket) TTL() time.Duration { return b.ttl }
@@ -79,18 +88,29 @@ func (b *Bucket) trusted() time.Duration { return b.ttl - b.ttl/3 }
 
 // Acquire takes a lease, or returns ErrTaken. It looks first: to be turned away
 // costs a read from any replica, and nothing on any disk. One that is ours
-// already, as after a request whose answer was lost, is renewed.
+// already, as after a request whose answer was lost, is renewed, and one of an earlier life
+// is taken over: that process has ended, or its data directory would not be ours.
 func (b *Bucket) Acquire(ctx context.Context, name string) (Lease, error) {
-	switch is, err := b.kv.Get(ctx, name); {
-	case err == nil && string(is.Value()) == b.id:
-		return b.takeOver(ctx, Lease{Name: name, Token: is.Revision(), revision: is.Revision()})
-	case err == nil:
-		return Lease{}, ErrTaken
-	case !errors.Is(err, jetstream.ErrKeyNotFound):
+	is, err := b.kv.Get(ctx, name)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return b.create(ctx, name)
+	case err != nil:
 		return Lease{}, fmt.Errorf("lease %s: %w", name, err)
 	}
+	switch value := string(is.Value()); {
+	case value == b.value():
+		return b.takeOver(ctx, Lease{Name: name, Token: is.Revision(), revision: is.Revision()})
+	case strings.HasPrefix(value, b.self.Node+" "+b.self.Origin+" "):
+		return b.succeed(ctx, name, is.Revision())
+	}
+	return Lease{}, ErrTaken
+}
+
+// create takes a lease that nobody has.
+func (b *Bucket) create(ctx context.Context, name string) (Lease, error) {
 	sent := time.Now()
-	revision, err := b.kv.Create(ctx, name, []byte(b.id))
+	revision, err := b.kv.Create(ctx, name, []byte(b.value()))
 	if errors.Is(err, jetstream.ErrKeyExists) {
 		return Lease{}, ErrTaken
 	}
@@ -100,10 +120,17 @@ func (b *Bucket) Acquire(ctx context.Context, name string) (Lease, error) {
 	return Lease{Name: name, Token: revision, revision: revision, renewed: sent, Until: sent.Add(b.trusted())}, nil
 }
 
+// succeed takes a lease over from an earlier life, as it was read.
+func (b *Bucket) succeed(ctx context.Context, name string, revision uint64) (Lease, error) {
+	l, err := b.takeOver(ctx, Lease{Name: name, revision: revision})
+	l.Token = l.revision
+	return l, err
+}
+
 // behind is for how long a replica may still show a lease that was given back.
 const behind = time.Second
 
-// Retake is Acquire that also takes over a lease of this node's earlier life, for those who
+// Retake is Acquire that also takes over a lease of this node's earlier life on another disk, for those who
 // know that no other process has the node's name. It returns ErrTaken after a second: any
 // replica answers, and one that is behind still has a lease that was given back just now.
 func (b *Bucket) Retake(ctx context.Context, name string) (Lease, error) {
@@ -129,9 +156,7 @@ func (b *Bucket) retake(ctx context.Context, name string) (Lease, error) {
 	if err != nil || !b.earlier(string(is.Value())) {
 		return b.Acquire(ctx, name)
 	}
-	l, err := b.takeOver(ctx, Lease{Name: name, revision: is.Revision()})
-	l.Token = l.revision
-	return l, err
+	return b.succeed(ctx, name, is.Revision())
 }
 
 // takeOver renews a lease as it was read. Where that was not the newest, as of a replica that is
@@ -147,8 +172,7 @@ func (b *Bucket) takeOver(ctx context.Context, read Lease) (Lease, error) {
 // earlier tells whether a value is this node's, of another life.
 func (b *Bucket) earlier(value string) bool {
 	node, _, _ := strings.Cut(value, " ")
-	own, _, _ := strings.Cut(b.id, " ")
-	return node == own && value != b.id
+	return node == b.self.Node && value != b.value()
 }
 
 // Renew makes a lease last, or returns ErrLost. After any other error the lease
@@ -165,7 +189,7 @@ func (b *Bucket) Renew(ctx context.Context, l Lease) (Lease, error) {
 		return l, ErrLost
 	case getErr != nil:
 		return l, fmt.Errorf("lease %s: %w", l.Name, getErr)
-	case string(is.Value()) != b.id:
+	case string(is.Value()) != b.value():
 		return l, ErrLost
 	case is.Revision() <= l.revision: // from a replica that is behind
 		return l, fmt.Errorf("lease %s: it was changed, and the new owner is not known yet", l.Name)
@@ -180,7 +204,7 @@ func (b *Bucket) Renew(ctx context.Context, l Lease) (Lease, error) {
 
 func (b *Bucket) update(ctx context.Context, l Lease) (Lease, error) {
 	sent := time.Now()
-	revision, err := b.kv.Update(ctx, l.Name, []byte(b.id), l.revision)
+	revision, err := b.kv.Update(ctx, l.Name, []byte(b.value()), l.revision)
 	if errors.Is(err, jetstream.ErrKeyRevisionMismatch) || errors.Is(err, jetstream.ErrKeyExists) {
 		return l, ErrLost
 	}

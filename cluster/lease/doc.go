@@ -14,7 +14,8 @@
 // before it asked, on its own monotonic clock, and only two thirds of the time
 // that the bucket grants. The last third is for clocks of servers that differ,
 // since a new leader of the bucket goes by its own. A holder that is cut off, or
-// stopped, thus knows that the lease is lost before another can have it. Between
+// stopped, thus knows that the lease is lost before another can have it. One that crashed has
+// it again at once: who has its data directory, which is locked, knows that it has ended. Between
 // looking and acting time may pass anyway: where that matters, the token
 // goes with what is written, and the smaller token loses.
 package lease

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -24,13 +25,18 @@ func alone(t testing.TB) *join.Node {
 	return node
 }
 
-// open opens the leases; the first call makes them.
+// open opens the leases, for a node with a data directory of its own; the first call makes them.
 func open(t testing.TB, node *join.Node, name string, ttl time.Duration) *lease.Bucket {
+	t.Helper()
+	return openAs(t, node, lease.Self{Node: name, Origin: rand.Text()}, ttl)
+}
+
+func openAs(t testing.TB, node *join.Node, self lease.Self, ttl time.Duration) *lease.Bucket {
 	t.Helper()
 	var b *lease.Bucket
 	var err error
 	jointest.Eventually(t, "the bucket is there", func() bool { // a replica may be on its way
-		b, err = lease.Open(t.Context(), node.JetStream(), "leases", name, ttl, node.Replicas(3))
+		b, err = lease.Open(t.Context(), node.JetStream(), "leases", self, ttl, node.Replicas(3))
 		return err == nil
 	})
 	return b
@@ -150,7 +156,7 @@ func TestLostAnswers(t *testing.T) {
 
 func TestABucketWithoutEndIsRefused(t *testing.T) {
 	node := alone(t)
-	if _, err := lease.Open(t.Context(), node.JetStream(), "leases", "a", 0, 1); err == nil {
+	if _, err := lease.Open(t.Context(), node.JetStream(), "leases", lease.Self{Node: "a"}, 0, 1); err == nil {
 		t.Error("it was opened")
 	}
 }
@@ -172,6 +178,34 @@ func TestRequestsThatFailAreNoVerdict(t *testing.T) {
 	}
 	if err := b.Release(ended, l); !errors.Is(err, context.Canceled) {
 		t.Errorf("release: %v", err)
+	}
+}
+
+// A node that crashed and is back with its data directory has its leases at once, with a greater token, and the life before
+// has none: neither on another disk, nor for another node.
+func TestTheNextLifeOnADisk(t *testing.T) {
+	node := alone(t)
+	self := lease.Self{Node: "n1", Origin: "0123456789abcdef"}
+	before, after := openAs(t, node, self, time.Minute), openAs(t, node, self, time.Minute)
+	disk, other := open(t, node, "n1", time.Minute), openAs(t, node, lease.Self{Node: "n2", Origin: self.Origin}, time.Minute)
+	first, err := before.Acquire(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, none := range []*lease.Bucket{disk, other} {
+		if _, err := none.Acquire(t.Context(), "a"); !errors.Is(err, lease.ErrTaken) {
+			t.Error(err)
+		}
+	}
+	second, err := after.Acquire(t.Context(), "a")
+	if err != nil || second.Token <= first.Token || !second.Valid(time.Now()) {
+		t.Errorf("%+v after %+v, %v", second, first, err)
+	}
+	if _, err := before.Renew(t.Context(), first); !errors.Is(err, lease.ErrLost) {
+		t.Error(err)
+	}
+	if again, err := after.Renew(t.Context(), second); err != nil || again.Token != second.Token {
+		t.Errorf("%+v renews %+v, %v", again, second, err)
 	}
 }
 

@@ -72,8 +72,8 @@ func TestNeverOver(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(3, 3))
 	var local, messages uint64
-	for round := range 3 * *bruteRounds {
-		fault := clustertest.Faults[round%3]
+	for round := range len(clustertest.Faults) * *bruteRounds {
+		fault := clustertest.Faults[round%len(clustertest.Faults)]
 		victim := random.IntN(clustertest.Size)
 		<-time.After(time.Second + time.Duration(random.IntN(1000))*time.Millisecond)
 		stats := c.At(victim).Decider.Stats()

@@ -73,13 +73,13 @@ func TestNeverOver(t *testing.T) {
 		})
 	}
 	random := rand.New(rand.NewPCG(3, 3))
-	for round := range 3 * *bruteRounds {
-		fault := clustertest.Faults[round%3]
+	for round := range len(clustertest.Faults) * *bruteRounds {
+		fault := clustertest.Faults[round%len(clustertest.Faults)]
 		victim := c.holder(t, keys[random.IntN(len(keys))])
 		time.Sleep(time.Second + time.Duration(random.IntN(100))*time.Millisecond)
 		c.Fail(victim, fault, testTTL)
 		for _, key := range keys {
-			c.holder(t, key) // another
+			c.holder(t, key) // another, or the same again
 		}
 		time.Sleep(time.Second)
 		c.Start()

@@ -141,7 +141,7 @@ func openBucket(ctx context.Context, cfg Config) (*lease.Bucket, error) {
 	joined := cfg.Journal.Joined()
 	for {
 		asking, cancel := context.WithTimeout(ctx, 3*time.Second)
-		of, err := lease.Open(asking, joined.JetStream(), bucket, cfg.Node, cfg.TTL, joined.Replicas(replicas))
+		of, err := lease.Open(asking, joined.JetStream(), bucket, lease.Self{Node: cfg.Node, Origin: cfg.Journal.Origin()}, cfg.TTL, joined.Replicas(replicas))
 		cancel()
 		if err == nil {
 			return of, nil
