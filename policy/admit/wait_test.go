@@ -106,8 +106,11 @@ func TestHangUpWhileWaiting(t *testing.T) {
 					}
 					switch err := l.Take(req, &d); {
 					case i == hangsUp:
-						if !errors.Is(err, context.Canceled) || len(l.lines.of) != 1 {
-							t.Errorf("%v after %v", err, time.Since(began))
+						l.lines.mu.Lock()
+						lines := len(l.lines.of)
+						l.lines.mu.Unlock()
+						if !errors.Is(err, context.Canceled) || lines != 1 {
+							t.Errorf("%v after %v, %d lines", err, time.Since(began), lines)
 						}
 					case err != nil || !d.Allowed:
 						t.Errorf("%+v, %v", d, err)
