@@ -173,7 +173,8 @@ func TestNodesCountTogether(t *testing.T) {
 	}
 }
 
-// A first start that is interrupted while it waits for the others can be made again.
+// A first start that is interrupted while it waits for the others can be made again. There are no counts with which
+// the node could leave the cluster.
 func TestFirstStartAgain(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
@@ -187,6 +188,11 @@ func TestFirstStartAgain(t *testing.T) {
 	if j, err := Open(ctx, e, c.cfgs[0], nil); err == nil {
 		t.Fatalf("%v began alone", j)
 	}
+	alone := c.cfgs[0]
+	alone.Join = alone.Join.Alone()
+	wantError(t, refused(t, alone), "never joined")
+	alone.LeaveCluster = true
+	wantError(t, refused(t, alone), "never joined")
 	c.start()
 	c.nodes[0].hit("k", 1_000_000, 1)
 	c.agree(map[string]uint64{"k": 1})

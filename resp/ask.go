@@ -12,6 +12,7 @@ import (
 // question is the options that questions have in common, at the end of their arguments.
 type question struct {
 	at, from time.Time // zero: not said
+	now      time.Time // that FROM may count back from
 	fresh    time.Duration
 	prefix   string
 	scope    service.Scope
@@ -51,7 +52,7 @@ func (q *question) other(name, value []byte, others []string) (err error) {
 		case "BY":
 			q.byRegion, err = service.ParseByRegion(strings.ToLower(string(value)))
 		default:
-			q.from, err = service.ParseTime(string(name), string(value))
+			q.from, err = service.ParseAgo(string(name), string(value), q.now)
 		}
 		return err
 	}

@@ -16,7 +16,7 @@ func (s *session) series(args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	var o question
+	o := question{now: s.server.service.Now()}
 	if err := o.options(args[3:], "TO", "FROM"); err != nil {
 		return err
 	}

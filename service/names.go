@@ -140,6 +140,11 @@ func ParseWindow(field, text string) (time.Duration, error) { return parse.Windo
 // ParseTime reads the time of a question, which field names; "" is the zero time, which stands for now (parse.Time).
 func ParseTime(field, text string) (time.Time, error) { return parse.Time(field, text) }
 
+// ParseAgo is ParseTime that also takes a duration before now, -365d (parse.Ago).
+func ParseAgo(field, text string, now time.Time) (time.Time, error) {
+	return parse.Ago(field, text, now)
+}
+
 // ParseScope reads whose hits a question is about; "" is the default (parse.ScopeOf).
 func ParseScope(text string) (Scope, error) { return parse.ScopeOf(text) }
 

@@ -123,7 +123,7 @@ func (cfg Config) prepareCluster() (Config, error) {
 	case !nameRule.MatchString(cfg.Cluster):
 		return cfg, fmt.Errorf("--cluster %q: use 1 to 64 letters, digits, - and _", cfg.Cluster)
 	case !nameRule.MatchString(cfg.Node):
-		return cfg, fmt.Errorf("--node %q: use 1 to 64 letters, digits, - and _, another name for each node", cfg.Node)
+		return cfg, fmt.Errorf("--node %q: each node needs a name of its own, of 1 to 64 letters, digits, - and _", cfg.Node)
 	}
 	if cfg.Listen == "" {
 		cfg.Listen = cfg.Addr

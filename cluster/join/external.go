@@ -44,6 +44,17 @@ func (cfg Config) checkURL() error {
 	return nil
 }
 
+// redactedURLs are the URLs, without passwords.
+func (cfg Config) redactedURLs() string {
+	var all []string
+	for one := range strings.SplitSeq(cfg.URL, ",") {
+		if u, err := url.Parse(strings.TrimSpace(one)); err == nil {
+			all = append(all, u.Redacted())
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
 // beyondLoopback is whether any of the URLs leaves this machine.
 func (cfg Config) beyondLoopback() bool {
 	for one := range strings.SplitSeq(cfg.URL, ",") {

@@ -48,7 +48,7 @@ func (w *waiting) again(ctx context.Context, pause time.Duration, err error) err
 func (n *Node) state() string {
 	switch {
 	case !n.Embedded():
-		return "existing NATS"
+		return "at " + n.cfg.redactedURLs()
 	case n.cfg.Cluster == "":
 		return "one node alone"
 	}

@@ -23,6 +23,7 @@ func (f *serveFlags) defineHistory(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.historyKeep, "history-keep", []string{"400d/3653d"}, "how long history keeps hours and days, [PREFIX=]HOURS/DAYS; may be repeated, the longest prefix of a key holds")
 	flags.Var(cli.Duration(&h.Slot), "history-slot", "15m or 30m for days in time zones that are not whole hours off UTC; chosen when history begins")
 	flags.Var(cli.Size(&h.MaxBytes), "history-disk", "size at which a file of history loses its oldest hours; default a quarter of --max-disk, beside it")
+	flags.Lookup("history-disk").DefValue = "" // the usage says it
 	flags.Var(cli.Duration(&h.Every), "history-every", "how often history is written, 100ms to 1m")
 }
 

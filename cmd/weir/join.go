@@ -42,12 +42,16 @@ func (f *serveFlags) checkEphemeral(from cli.Sources) error {
 	if where := from["data"]; where != "" {
 		return cli.Usage(fmt.Errorf("%s and %s: an ephemeral server keeps no data: choose one", where, from["ephemeral"]))
 	}
-	if where := from["history"]; where != "" && f.node.History.On {
-		return cli.Usage(fmt.Errorf("%s and %s: history is made of the journal, and an ephemeral server has none: choose one", where, from["ephemeral"]))
-	}
-	for _, flag := range []string{"cluster", "nats", "replicas"} {
-		if where := from[flag]; where != "" {
-			return cli.Usage(fmt.Errorf("%s and %s: nodes count together by their journals, and an ephemeral server has none: choose one", where, from["ephemeral"]))
+	for _, of := range []struct{ flag, why string }{
+		{"history", "history is made of the journal"},
+		{"history-url", "history is made of the journal"},
+		{"cluster", "nodes count together by their journals"},
+		{"nats", "nodes count together by their journals"},
+		{"replicas", "nodes count together by their journals"},
+		{"region", "regions count together by their journals"},
+	} {
+		if where := from[of.flag]; where != "" && (of.flag != "history" || f.node.History.On) {
+			return cli.Usage(fmt.Errorf("%s and %s: %s, and an ephemeral server has none: choose one", where, from["ephemeral"], of.why))
 		}
 	}
 	return nil

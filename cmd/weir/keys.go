@@ -72,6 +72,8 @@ again, and no grants and bans.`,
 		Example: "  weir delete url:/home url:/cart\n  weir delete --prefix user:42: --limits",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case q.Prefix == "" && cmd.Flags().Changed("prefix"):
+				return cli.Usage(errors.New("--prefix is empty, which would delete all keys: is a variable of the shell not set? for that, stop the server and start it with an empty --data"))
 			case q.Prefix == "" && q.Limits:
 				return cli.Usage(errors.New("--limits is for --prefix: say which keys; weir limits reset is for one key of one limit"))
 			case q.Prefix != "" && len(args) == 0:

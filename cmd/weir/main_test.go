@@ -217,7 +217,10 @@ func TestExitCodes(t *testing.T) {
 		{"rate k -w 1 h", exitUsage, `--window 1 h: write --window 1h; to count a key named "h" write --window 1s`},
 		{"delete", exitUsage, "weir delete needs KEY: write weir delete KEY..."},
 		{"hit a 0", exitUsage, `wrong N "0": it must be a whole number, 1 or more`},
+		{"delete --prefix=", exitUsage, "--prefix is empty, which would delete all keys"},
+		{"token list --tokens " + dir + "/none", exitFailure, "'weir token create' makes one"},
 		{"top -n 0", exitUsage, "must be more than 0"},
+		{"top --n 5", exitUsage, "unknown flag: --n, did you mean -n?"},
 		{"serve --retention soon", exitUsage, "is not a duration: write 90s"},
 		{"serve --retention 0", exitUsage, "--retention"},
 		{"serve --ephemeral=maybe", exitUsage, `--ephemeral: "maybe": it must be true or false`},
@@ -226,6 +229,10 @@ func TestExitCodes(t *testing.T) {
 		{"serve --http nowhere", exitUsage, "--http"},
 		{"serve --max-batch 99999999", exitUsage, "--max-batch"},
 		{"serve --ephemeral --insecure --http 256.0.0.1:1", exitFailure, "listen"},
+		{"serve --ephemeral --http 127.0.0.1:99999", exitFailure, "write host:port with a port from 0 to 65535 for --http"},
+		{"serve --ephemeral --insecure --http 192.0.2.1:80", exitFailure, "this machine has no such address: choose one of its own with --http"},
+		{"serve --ephemeral --history-url sqlite:x", exitUsage, "--history-url and --ephemeral: history is made of the journal"},
+		{"serve --ephemeral --region eu", exitUsage, "--region and --ephemeral: regions count together by their journals"},
 		{"serve --ephemeral --data " + dir, exitUsage, "--data and --ephemeral: an ephemeral server keeps no data"},
 		{"serve --flush-every 2h --data " + dir + "/new", exitUsage, "--flush-every: FlushEvery of 2h0m0s: must be 1ms to 1m"},
 		{"serve --max-disk 1MiB --data " + dir + "/new", exitUsage, "--max-disk: "},
@@ -276,6 +283,16 @@ func TestServePortInUse(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the data directory was made: %v", err)
+	}
+}
+
+// Who asks a server without TLS by https:// is told so.
+func TestAskedByTLS(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, "--ephemeral")
+	code, _, stderr := weirOf(t, nil, "", "count", "a", "--server", "https://"+server)
+	if code != exitFailure || !strings.Contains(stderr, "it speaks no TLS: use http://") {
+		t.Errorf("exit %d, %s", code, stderr)
 	}
 }
 

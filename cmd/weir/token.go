@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -140,6 +141,9 @@ func newTokenList(w *cli.World) *cobra.Command {
 		Use: "list", Short: "List identities and their tokens", Args: cli.Args(),
 		RunE: cli.Work(w, func(*cobra.Command, []string, cli.Sources) error {
 			set, err := auth.Load(file)
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("there is no tokens file %s: name it with --tokens; 'weir token create' makes one", file)
+			}
 			if err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ type Lock struct {
 // through symbolic links: they are followed here, once. In the directory there may be none.
 func LockDir(path string) (_ *Lock, err error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+		return nil, cannotUse(err)
 	}
 	l := &Lock{}
 	defer func() {
@@ -38,10 +38,10 @@ func LockDir(path string) (_ *Lock, err error) {
 		l.Path, err = filepath.Abs(l.Path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+		return nil, cannotUse(err)
 	}
 	if l.dir, err = os.OpenFile(l.Path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+		return nil, cannotUse(err)
 	}
 	if err := l.take(l.dir); err != nil && !cannotLock(err) {
 		return nil, err
@@ -53,7 +53,7 @@ func LockDir(path string) (_ *Lock, err error) {
 		return nil, err
 	}
 	if l.file, err = os.OpenFile(filepath.Join(l.Path, LockFile), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+		return nil, cannotUse(err)
 	}
 	if err := l.take(l.file); err != nil {
 		return nil, err
@@ -63,6 +63,14 @@ func LockDir(path string) (_ *Lock, err error) {
 	}
 	_, err = l.file.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
 	return l, err
+}
+
+// cannotUse says what to do about a directory that the system keeps from this process.
+func cannotUse(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("data directory: %w: user %d must be able to write there: chown it, or choose another --data", err, os.Geteuid())
+	}
+	return fmt.Errorf("data directory: %w", err)
 }
 
 // take locks a file for this process alone.

@@ -35,7 +35,7 @@ func (c *clerk) report(ctx context.Context, o *Options, log *replay.Report) *Rep
 		r.Summary = append(r.Summary, l.sentence())
 	}
 	r.Approximate = c.approximate(o)
-	r.Warnings = c.warnings(log.Lines == 0 && log.StoppedEarly == "")
+	r.Warnings = c.warnings(log.Lines == 0 && log.Malformed == 0 && log.StoppedEarly == "")
 	for _, p := range o.Policies.Policies() {
 		if p.Cost != "" {
 			r.Warnings = append(r.Warnings, p.Name+": a log does not say how many "+p.Cost+" a request needed: here each counts as one")

@@ -173,9 +173,12 @@ func TestNothingToDo(t *testing.T) {
 		{"no policies", "limits: []\n", log, nil, "policies.yaml has no policies"},
 		{"bad template", testPolicies, log, []string{"ip:{hots}"}, "has no field {hots}"},
 	} {
-		_, err := runOn(t, c.text, Options{Log: replay.Options{Keys: c.keys}, Policies: policies(t, c.policies)})
+		r, err := runOn(t, c.text, Options{Log: replay.Options{Keys: c.keys}, Policies: policies(t, c.policies)})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
+		}
+		if r != nil && strings.Contains(fmt.Sprint(r.Warnings), "the log is empty") {
+			t.Errorf("%s: %v", c.name, r.Warnings)
 		}
 	}
 }

@@ -65,6 +65,9 @@ func FlagError(cmd *cobra.Command, err error) error {
 		}
 		return fmt.Errorf("-%s looks like a flag: a KEY that begins with - stands after --", letters)
 	}
+	if name := unknown.GetSpecifiedName(); len(name) == 1 && cmd.Flags().ShorthandLookup(name) != nil {
+		return fmt.Errorf("%w, did you mean -%s?", err, name)
+	}
 	known := flagsOf(cmd)
 	of := map[string]string{} // the command below, of flags that cmd does not have
 	for _, below := range cmd.Commands() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -60,8 +61,11 @@ func Work(w *World, do func(cmd *cobra.Command, args []string, from Sources) err
 	}
 }
 
-// unreachable says what to do when no server answers.
+// unreachable says what to do when no server answers, or not as it is asked.
 func unreachable(cmd *cobra.Command, err error) error {
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return fmt.Errorf("%w: it speaks no TLS: use http://", err)
+	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
 	}
