@@ -9,30 +9,50 @@ import (
 	"testing"
 )
 
-// The commands of the README and of docs/limits.md about limits, with their policy files,
+// The commands of the README, docs/limits.md and docs/quotas.md about limits, with their policy files,
 // print what these pages say.
 func TestReadmeLimits(t *testing.T) {
 	t.Parallel()
 	t.Run("README", func(t *testing.T) { limitsPage(t, "../../README.md", "\n## Rate limits\n", 3) })
 	t.Run("docs/limits.md", func(t *testing.T) { limitsPage(t, "../../docs/limits.md", "# Rate limits: a tour\n", 7) })
+	t.Run("docs/quotas.md", func(t *testing.T) {
+		limitsPage(t, "../../docs/quotas.md", "# Support for limits: reset, grant, refund\n", 7, "## Reserve and settle\n")
+	})
 }
 
-// limitsPage runs the commands of one section of a page: there are as many as number says.
-func limitsPage(t *testing.T, page, heading string, number int) {
+// limitsPage runs the commands of one section of a page, and then of further ones: in the first there are as many as
+// number says.
+func limitsPage(t *testing.T, page, heading string, number int, further ...string) {
 	readme, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(readme), heading)
-	section, _, _ = strings.Cut(section, "\n## ")
+	section := sectionOf(string(readme), heading)
 	path, _ := policyFile(t, block(t, section, "yaml"))
 	if code, stdout, stderr := weirOf(t, nil, "", "limits", "check", path); code != exitOK {
 		t.Fatalf("exit %d\n%s%s", code, stdout, stderr)
 	}
 	server := startServer(t, "--policy", path)
+	if commands := runBlock(t, server, block(t, section, "sh")); commands != number {
+		t.Errorf("%d commands", commands)
+	}
+	for _, heading := range further {
+		runBlock(t, server, block(t, sectionOf(string(readme), heading), "sh"))
+	}
+}
+
+// sectionOf is what stands between a heading and the next one.
+func sectionOf(page, heading string) string {
+	_, section, _ := strings.Cut(page, heading)
+	section, _, _ = strings.Cut(section, "\n## ")
+	return section
+}
+
+// runBlock runs commands, which print the lines that stand below them as comments, and tells how many there are.
+func runBlock(t *testing.T, server, lines string) (commands int) {
+	t.Helper()
 	var output string
-	commands := 0
-	for line := range strings.Lines(block(t, section, "sh")) {
+	for line := range strings.Lines(lines) {
 		line = strings.TrimSuffix(line, "\n")
 		want, isOutput := strings.CutPrefix(line, "# ")
 		if !isOutput {
@@ -45,9 +65,7 @@ func limitsPage(t *testing.T, page, heading string, number int) {
 			t.Errorf("no line %s in\n%s", want, output)
 		}
 	}
-	if commands != number {
-		t.Errorf("%d commands", commands)
-	}
+	return commands
 }
 
 // block is the first block of code of a kind.
@@ -61,7 +79,7 @@ func block(t *testing.T, text, kind string) string {
 	return text
 }
 
-var curlBody = regexp.MustCompile(`^curl -si? localhost:8080/v1/allow --json '([^']+)'`)
+var curlPost = regexp.MustCompile(`^curl -si? (?:-X POST )?'?localhost:8080(/v1/[^ ']+)'?(?: --json '([^']+)')?`)
 
 var spaces = regexp.MustCompile(`(?m) +$`) // that tables pad their last column with
 
@@ -77,11 +95,11 @@ func readmeCommand(t *testing.T, server, line string) string {
 		}
 		return spaces.ReplaceAllString(stdout, "") + strings.TrimSpace(echoed)
 	}
-	body := curlBody.FindStringSubmatch(line)
-	if body == nil {
+	post := curlPost.FindStringSubmatch(line)
+	if post == nil {
 		t.Fatalf("not a command that is known: %s", line)
 	}
-	resp, err := http.Post("http://"+server+"/v1/allow", "application/json", strings.NewReader(body[1]))
+	resp, err := http.Post("http://"+server+post[1], "application/json", strings.NewReader(post[2]))
 	if err != nil {
 		t.Fatal(err)
 	}
