@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +17,7 @@ import (
 // Batch is what one transaction adds: all that the journal has between two positions.
 type Batch struct {
 	Remove []string // keys whose rows are deleted, before Rows are added
-	Rows   []Row    // of different keys and slots; added to what is there
+	Rows   []Row    // of different keys and slots; added to what is there. Commit puts them in order
 	Gaps   []Gap
 
 	UpTo     uint64 // the last message that was read for it: greater than in the batch before
@@ -55,15 +57,11 @@ func (s *Store) Commit(ctx context.Context, l *Lease, b *Batch) error {
 	return err
 }
 
-// add adds rows of an origin to both tables: days that are summed up already get what is late.
-func (s *Store) add(ctx context.Context, tx *sql.Tx, origin, rolled int64, upto uint64, from []Row) error {
-	rows := make([]Row, len(from))
+// add adds rows of an origin to both tables: days that are summed up already get what is late. It puts rows in order.
+func (s *Store) add(ctx context.Context, tx *sql.Tx, origin, rolled int64, upto uint64, rows []Row) error {
 	late := map[Row]Row{}
-	for i, r := range from {
-		r = r.bounded()
-		r.Key = column(r.Key)
-		rows[i] = r
-		if r.Day() < rolled {
+	for i := range rows {
+		if r := rows[i].bounded(); r.Day() < rolled {
 			of := Row{Key: r.Key, Slot: r.Day() * DaySeconds}
 			day := late[of]
 			day.Key, day.Slot, day.N, day.Doubt = of.Key, of.Slot, day.N+r.N, day.Doubt+r.Doubt
@@ -74,11 +72,7 @@ func (s *Store) add(ctx context.Context, tx *sql.Tx, origin, rolled int64, upto 
 	if err := s.d.hours(ctx, tx, rows, origin, upto); err != nil {
 		return err
 	}
-	days := make([]Row, 0, len(late))
-	for _, r := range late {
-		days = append(days, r.bounded())
-	}
-	return s.addDays(ctx, tx, origin, upto, days)
+	return s.addDays(ctx, tx, origin, upto, slices.Collect(maps.Values(late)))
 }
 
 func (s *Store) noteGaps(ctx context.Context, tx *sql.Tx, journal string, gaps []Gap) error {

@@ -26,7 +26,7 @@ type dialect struct {
 	size func(ctx context.Context, db *sql.DB) (int64, error)
 }
 
-// upsert adds rows to a table.
+// upsert adds rows to a table, as columns has them.
 type upsert func(ctx context.Context, tx *sql.Tx, rows []Row, origin int64, upto uint64) error
 
 // sql is a statement with ? for each parameter, as the dialect writes it.
@@ -94,13 +94,16 @@ func byLists(head, list, tail string, args func(values []any, r *Row, origin int
 }
 
 func hourArgs(values []any, r *Row, origin int64, upto uint64) []any {
-	return append(values, r.Day(), r.Key, r.Slot, origin, int64(r.N), int64(r.Doubt), int64(upto))
+	key, n, doubt := r.columns()
+	return append(values, r.Day(), key, r.Slot, origin, n, doubt, int64(upto))
 }
 
 func sumArgs(values []any, r *Row, origin int64, upto uint64) []any {
-	return append(values, r.Slot, r.Key, origin, int64(r.N), int64(r.Doubt), int64(upto))
+	key, n, doubt := r.columns()
+	return append(values, r.Slot, key, origin, n, doubt, int64(upto))
 }
 
 func dayArgs(values []any, r *Row, origin int64, upto uint64) []any {
-	return append(values, r.Key, r.Day(), origin, int64(r.N), int64(r.Doubt), int64(upto))
+	key, n, doubt := r.columns()
+	return append(values, key, r.Day(), origin, n, doubt, int64(upto))
 }

@@ -36,29 +36,18 @@ func (s *Store) BeginFill(ctx context.Context, l *Lease) (f Fill, err error) {
 	return f, err
 }
 
-// AddFill adds rows to a filling: each key and slot once in all calls.
+// AddFill adds rows to a filling, and puts them in order: each key and slot once in all calls.
 func (s *Store) AddFill(ctx context.Context, l *Lease, f Fill, slots, days []Row) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		if err := s.fence(ctx, tx, l); err != nil {
 			return err
 		}
-		rows := columns(slots)
-		sortRows(rows)
-		if err := s.d.hours(ctx, tx, rows, f.Origin, 1); err != nil {
+		sortRows(slots)
+		if err := s.d.hours(ctx, tx, slots, f.Origin, 1); err != nil {
 			return err
 		}
-		return s.addDays(ctx, tx, f.Origin, 1, columns(days))
+		return s.addDays(ctx, tx, f.Origin, 1, days)
 	})
-}
-
-// columns are rows as the tables have them.
-func columns(from []Row) []Row {
-	rows := make([]Row, len(from))
-	for i, r := range from {
-		rows[i] = r.bounded()
-		rows[i].Key = column(r.Key)
-	}
-	return rows
 }
 
 // EndFill has a filling count, and sets the position after it. rolled is the first day that is

@@ -57,7 +57,8 @@ func byArrays(statement string, of func(*Row) int64, slots bool) upsert {
 			days, keys, at, hits, doubts := make([]int32, n), make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n)
 			for i := range rows[:n] {
 				r := &rows[i]
-				days[i], keys[i], at[i], hits[i], doubts[i] = int32(of(r)), r.Key, r.Slot, int64(r.N), int64(r.Doubt)
+				days[i], at[i] = int32(of(r)), r.Slot
+				keys[i], hits[i], doubts[i] = r.columns()
 			}
 			args := []any{origin, int64(upto), days, keys, at, hits, doubts}
 			if !slots {

@@ -30,6 +30,12 @@ func (r Row) bounded() Row {
 	return r
 }
 
+// columns are a row's key and numbers as the tables have them.
+func (r *Row) columns() (key string, n, doubt int64) {
+	bounded := r.bounded()
+	return column(r.Key), int64(bounded.N), int64(bounded.Doubt)
+}
+
 // sortRows puts rows in the order of the tables, so that neighbours are written together.
 func sortRows(rows []Row) {
 	slices.SortFunc(rows, func(a, b Row) int {

@@ -50,7 +50,7 @@ const sqlitePage = 4096
 func openSQLite(path string, maxBytes int64) (*sql.DB, *sql.DB) {
 	of := func(begin string, more ...string) *sql.DB {
 		q := url.Values{"_txlock": {begin}, "_pragma": {
-			"busy_timeout(10000)", fmt.Sprintf("page_size(%d)", sqlitePage), "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", "cache_size(-8192)", "temp_store(FILE)",
+			"busy_timeout(10000)", fmt.Sprintf("page_size(%d)", sqlitePage), "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", "temp_store(FILE)",
 		}}
 		q["_pragma"] = append(q["_pragma"], more...)
 		db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String())
@@ -59,13 +59,13 @@ func openSQLite(path string, maxBytes int64) (*sql.DB, *sql.DB) {
 		}
 		return db
 	}
-	var bound []string
+	write := []string{"cache_size(-2048)"} // rows come in order: more of it saves nothing
 	if maxBytes > 0 {
-		bound = []string{fmt.Sprintf("max_page_count(%d)", max(maxBytes/sqlitePage, 256))}
+		write = append(write, fmt.Sprintf("max_page_count(%d)", max(maxBytes/sqlitePage, 256)))
 	}
-	writes := of("immediate", bound...)
+	writes := of("immediate", write...)
 	writes.SetMaxOpenConns(1)
-	reads := of("deferred")
+	reads := of("deferred", "cache_size(-8192)")
 	reads.SetMaxOpenConns(4)
 	return writes, reads
 }

@@ -33,6 +33,7 @@ func (s *Store) addDays(ctx context.Context, tx *sql.Tx, origin int64, upto uint
 	at := map[place]int{}
 	var sums []Row
 	for _, r := range days {
+		r = r.bounded()
 		month, year := spansOf(r.Day())
 		for _, span := range []int64{month, year} {
 			i, ok := at[place{span, r.Key}]

@@ -18,8 +18,10 @@ func TestGather(t *testing.T) {
 		slot int64
 	}
 	r := rand.New(rand.NewPCG(1, 2))
+	g := newGather(time.Hour)
 	for range 50 {
-		g, want, removed := newGather(time.Hour), map[place]uint64{}, map[string]bool{}
+		g.again()
+		want, removed := map[place]uint64{}, map[string]bool{}
 		for range r.IntN(2000) {
 			key, at, n := fmt.Sprint("k", r.IntN(40)), r.Int64N(1<<r.IntN(18)), 1+r.Uint64()>>(1+r.IntN(63))
 			if r.IntN(4) == 0 {

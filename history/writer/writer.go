@@ -170,8 +170,10 @@ func (w *Writer) step(ctx context.Context) error {
 		return err
 	}
 	message, asOf := w.cfg.Journal.Written()
+	g := newGather(w.lease.Slot)
 	for w.tail.Next() <= message {
-		if err := w.advance(ctx, message, asOf); err != nil {
+		g.again()
+		if err := w.advance(ctx, g, message, asOf); err != nil {
 			return err
 		}
 	}
@@ -234,9 +236,8 @@ func (w *Writer) claim(ctx context.Context) error {
 // readAtOnce is how many messages are read before it is looked whether the journal was trimmed.
 const readAtOnce = 64
 
-// advance reads on until there are enough rows, or up to a message, and writes them.
-func (w *Writer) advance(ctx context.Context, message uint64, asOf time.Time) error {
-	g := newGather(w.lease.Slot)
+// advance reads on until there are enough rows in an empty gather, or up to a message, and writes them.
+func (w *Writer) advance(ctx context.Context, g *gather, message uint64, asOf time.Time) error {
 	from := w.tail.Next()
 	for w.tail.Next() <= message && !g.full() {
 		next := w.tail.Next()
