@@ -17,14 +17,21 @@ func TestExpect(t *testing.T) {
 	}
 	keys = append(keys, "", AllKeys)
 	for range 2 {
-		e.Expect(keys)
-		for _, key := range keys[:40_000] {
-			if outcome, err := e.HitAt(unix(1_700_000_000), key, 1); err != nil || outcome != Counted {
-				t.Fatalf("%s: %v, %v", key, outcome, err)
+		expected := e.Expect(nil, keys)
+		for _, key := range expected[:40_000] {
+			if outcome, err := e.HitExpected(unix(1_700_000_000), key, 1); err != nil || outcome != Counted {
+				t.Fatalf("%s: %v, %v", key.Key(), outcome, err)
+			}
+		}
+		for _, key := range append(expected[40_000:], Expected{}) {
+			if _, err := e.HitExpected(unix(1_700_000_000), key, 1); err == nil {
+				t.Errorf("%q is counted", key.Key())
 			}
 		}
 	}
-	e.Expect(nil)
+	if expected := e.Expect(nil, nil); len(expected) > 0 {
+		t.Errorf("of no keys: %v", expected)
+	}
 	for i := range 20_000 {
 		want := uint64(2)
 		if i < 10_000 {

@@ -25,7 +25,7 @@ func (e *Engine) HitN(key string, n uint64) error {
 		return err
 	}
 	e.clock.Advance(second)
-	if e.hit(second, key, n) == TooLate {
+	if e.hit(second, e.keys.Find(key), n) == TooLate {
 		return &Error{CodeTooLate, "", "the clock is more than the retention behind the hits counted so far: check it"}
 	}
 	return nil
@@ -39,7 +39,23 @@ func (e *Engine) HitN(key string, n uint64) error {
 // Cost: a look-up and two atomic operations for a hit in the key's newest
 // second; else a lock on the key's partition and amortised O(1).
 func (e *Engine) HitAt(at time.Time, key string, n uint64) (Outcome, error) {
-	if err := e.check(key, n); err != nil {
+	return e.HitExpected(at, e.keys.Find(key), n)
+}
+
+// Expected is a key whose hits come next: Expect makes it, for HitExpected of the same engine.
+type Expected = keyspace.Expected
+
+// Expect appends to expected the keys whose hits come next, and returns it: who has some dozens, of an engine with many
+// keys, pays less for each. It looks for all of them at once, so that the
+// processor waits for memory once and not key by key. It counts nothing, and keeps the keys' bytes in expected
+// alone.
+func (e *Engine) Expect(expected []Expected, keys []string) []Expected {
+	return e.keys.Expect(expected, keys)
+}
+
+// HitExpected is HitAt of a key that Expect has looked for, however long ago.
+func (e *Engine) HitExpected(at time.Time, key Expected, n uint64) (Outcome, error) {
+	if err := e.check(key.Key(), n); err != nil {
 		return Refused, err
 	}
 	second := at.Unix()
@@ -51,16 +67,10 @@ func (e *Engine) HitAt(at time.Time, key string, n uint64) (Outcome, error) {
 		e.refused.tooFarAhead.Add(n)
 		return Refused, tooFarAhead(after, e.clock.Ahead)
 	case TooLate:
-		return e.hitPast(second, key, n), nil
+		return e.hitPast(second, key.Key(), n), nil
 	}
 	return e.hit(second, key, n), nil
 }
-
-// Expect says that hits of these keys come next: who has some dozens, of an engine with many
-// keys, pays less for each. It looks for all of them at once, so that the
-// processor waits for memory once and not key by key. It counts nothing, and keeps none of the
-// keys' bytes.
-func (e *Engine) Expect(keys []string) { e.keys.Expect(keys) }
 
 // hitPast takes a hit that is older than the retention for history, where that keeps it.
 func (e *Engine) hitPast(second int64, key string, n uint64) Outcome {
@@ -106,10 +116,10 @@ func tooFarAhead(by, most int64) error {
 }
 
 // hit counts a hit that was checked.
-func (e *Engine) hit(second int64, key string, n uint64) Outcome {
+func (e *Engine) hit(second int64, key Expected, n uint64) Outcome {
 	// The total first: its newest second is that of all keys, so what is not
 	// too late for it is not too late for the key.
-	if !keyspace.Separate(key) && e.total.hit(second, n) == TooLate {
+	if !keyspace.Separate(key.Key()) && e.total.hit(second, n) == TooLate {
 		e.refused.tooLate.Add(n)
 		return TooLate
 	}

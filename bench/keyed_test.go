@@ -107,14 +107,14 @@ func keyedWeirBlocks(b *testing.B) share {
 	return func(second int64, first, n int) {
 		at := time.Unix(second, 0)
 		var room [64]string
+		var expected [64]weir.Expected
 		for ; n > 0; first, n = first+len(room), n-len(room) {
 			block := room[:min(n, len(room))]
 			for i := range block {
 				block[i] = keys[picks[(first+i)%keyedPicks]]
 			}
-			engine.Expect(block)
-			for _, key := range block {
-				engine.HitAt(at, key, 1)
+			for _, key := range engine.Expect(expected[:0], block) {
+				engine.HitExpected(at, key, 1)
 			}
 		}
 	}

@@ -56,11 +56,11 @@ func (s *gatherSink) add(key []byte, n uint64) error {
 
 // handOver gives what was gathered to the engine.
 func (s *gatherSink) handOver() error {
-	block := make([]string, 0, handOverBlock)
+	block, expected := make([]string, 0, handOverBlock), make([]weir.Expected, 0, handOverBlock)
 	count := func() error {
-		s.engine.Expect(block)
-		for _, key := range block {
-			if _, err := s.engine.HitAt(s.at, key, s.hits[s.index[key]]); err != nil {
+		expected = s.engine.Expect(expected[:0], block)
+		for _, key := range expected {
+			if _, err := s.engine.HitExpected(s.at, key, s.hits[s.index[key.Key()]]); err != nil {
 				return err
 			}
 		}

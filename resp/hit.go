@@ -88,16 +88,17 @@ func (s *session) mhit(args [][]byte) error {
 	if err := s.server.service.Ingest(s.caller, t); err != nil {
 		return err
 	}
+	var expected [block]service.Expected
 	for i := 0; i < len(pairs); i += 2 {
 		if i%(2*block) == 0 {
-			s.expect(pairs[i:min(len(pairs), i+2*block)])
+			s.expect(expected[:0], pairs[i:min(len(pairs), i+2*block)])
 		}
 		t.Line++
 		if t.Refuses() {
 			continue
 		}
 		n, _ := service.ParseCount(argument.View(pairs[i+1])) // was read above
-		if err := s.server.service.Hit(t, s.second, argument.View(pairs[i]), n); err != nil {
+		if err := s.server.service.HitExpected(t, s.second, expected[i/2%block], n); err != nil {
 			return s.notCounted(err)
 		}
 	}
@@ -120,13 +121,13 @@ func (s *session) mhit(args [][]byte) error {
 // block is how many keys are looked for together.
 const block = 64
 
-// expect has the engine look for the keys of up to block pairs.
-func (s *session) expect(pairs [][]byte) {
+// expect has the engine look for the keys of up to block pairs, for which expected has room.
+func (s *session) expect(expected []service.Expected, pairs [][]byte) {
 	var keys [block]string
 	for i := 0; i < len(pairs); i += 2 {
 		keys[i/2] = argument.View(pairs[i])
 	}
-	s.server.service.Expect(keys[:len(pairs)/2])
+	s.server.service.Expect(expected, keys[:len(pairs)/2])
 }
 
 // notCounted says why nothing of a request was counted; end is why no further hit can be, or

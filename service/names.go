@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	weir "github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/policy"
@@ -50,6 +51,8 @@ type (
 	TokenStats = files.TokenStats
 	// Tally is what became of the hits of a request so far.
 	Tally = tally.Tally
+	// Expected is a key that Expect has looked for.
+	Expected = weir.Expected
 	// Rejection is why a hit of a request was not counted.
 	Rejection = parse.Rejection
 	// LogTap is what somebody sees of the live log.

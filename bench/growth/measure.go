@@ -88,9 +88,11 @@ func keys(b *strings.Builder, most int) error {
 			return err
 		}
 		blocks, err := cost(picked, func(round int) {
+			at, expected := time.Unix(start+100+int64(round), 0), make([]weir.Expected, 0, block)
 			for some := range slices.Chunk(picks, block) {
-				engine.Expect(some)
-				hit(engine, start+100+int64(round), some)
+				for _, key := range engine.Expect(expected, some) {
+					_, _ = engine.HitExpected(at, key, 1) // all are keys, and none is late
+				}
 			}
 		})
 		if err != nil {

@@ -32,7 +32,7 @@ var titles = map[string]string{
 	"weir.Engine.HitAt":                   "**weir.Engine**, HitAt",
 	"weir.Engine.Hit":                     "**weir.Engine**, Hit (own clock)",
 	"weir.Engine.HitAt-64k-hits-a-second": "**weir.Engine**, HitAt, time moves on every 65,536 hits",
-	"weir.Engine.HitAt-blocks":            "**weir.Engine**, Expect of 64 keys and HitAt of each",
+	"weir.Engine.HitAt-blocks":            "**weir.Engine**, Expect of 64 keys and HitExpected of each",
 	keyedFloor:                            "xsync.Map and an atomic.Int64 each (no windows): the floor",
 	"RWMutex+map+deque":                   "map under a RWMutex, a deque each",
 	"xsync.Map+deque":                     "xsync.Map, a deque each",

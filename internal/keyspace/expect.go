@@ -16,31 +16,51 @@ const expectBlock = 64
 // anyway.
 const expectFrom = 1 << 14
 
-// Expect brings what Hit of these keys will read into the processor's cache. A key that was not
+// Expected is a key whose hits come next, and where it is, or would be. It keeps the key's bytes.
+type Expected struct {
+	key  string
+	p    *partition
+	hash uint64 // in its table
+}
+
+// Find is a key of which nothing else is expected.
+func (k *Keyspace) Find(key string) Expected { return Expected{key, k.partition(key), k.hash(key)} }
+
+// Key is the key.
+func (e *Expected) Key() string { return e.key }
+
+// Expect appends keys to expected, and brings what Hit of them will read into the processor's cache. A key that was not
 // hit a moment ago is two cache misses, three if it is long, one after the other, and one more if nobody has
 // looked at the key itself yet: so it asks for all keys of a block, then for their buckets, then for their
 // entries, and the processor waits for many of them at once.
-func (k *Keyspace) Expect(keys []string) {
+func (k *Keyspace) Expect(expected []Expected, keys []string) []Expected {
 	if k.keys.Load() < expectFrom {
-		return
+		for _, key := range keys {
+			expected = append(expected, k.Find(key))
+		}
+		return expected
 	}
 	var tables [expectBlock]*keytable.Table[counted]
-	var hashes [expectBlock]uint64
 	for block := range slices.Chunk(keys, expectBlock) {
 		for _, key := range block {
 			prefetch.Read(unsafe.Pointer(unsafe.StringData(key)))
 		}
+		first := len(expected)
 		for i, key := range block {
-			tables[i], hashes[i] = k.partition(key).table.Load(), k.hash(key)
-			tables[i].Expect(hashes[i])
+			one := k.Find(key)
+			tables[i] = one.p.table.Load()
+			tables[i].Expect(one.hash)
+			expected = append(expected, one)
 		}
-		for i := range block {
-			tables[i].ExpectEntry(hashes[i])
+		found := expected[first:]
+		for i := range found {
+			tables[i].ExpectEntry(found[i].hash)
 		}
 		for i, key := range block {
 			if keytable.Long(key) {
-				tables[i].Find(hashes[i], key)
+				tables[i].Find(found[i].hash, key)
 			}
 		}
 	}
+	return expected
 }

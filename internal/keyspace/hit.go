@@ -6,12 +6,12 @@ import (
 )
 
 // Hit counts n hits of a key at a second that was checked.
-func (k *Keyspace) Hit(second int64, key string, n uint64) window.Outcome {
-	p, hash := k.partition(key), k.hash(key)
+func (k *Keyspace) Hit(second int64, key Expected, n uint64) window.Outcome {
+	p := key.p
 	for lost := 0; ; {
-		en := p.table.Load().Find(hash, key)
+		en := p.table.Load().Find(key.hash, key.key)
 		if en == nil {
-			if outcome, ok := k.hitNew(p, hash, second, key, n); ok {
+			if outcome, ok := k.hitNew(second, key, n); ok {
 				return outcome
 			}
 			continue
@@ -43,13 +43,14 @@ func (k *Keyspace) Hit(second int64, key string, n uint64) window.Outcome {
 }
 
 // hitNew makes the entry of a new key, unless another goroutine just did.
-func (k *Keyspace) hitNew(p *partition, hash uint64, second int64, key string, n uint64) (window.Outcome, bool) {
+func (k *Keyspace) hitNew(second int64, key Expected, n uint64) (window.Outcome, bool) {
+	p := key.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.table.Load().Find(hash, key) != nil {
+	if p.table.Load().Find(key.hash, key.key) != nil {
 		return window.Refused, false
 	}
-	outcome := p.add(p.insert(hash, key), second, n)
+	outcome := p.add(p.insert(key.hash, key.key), second, n)
 	k.makeRoom(p)
 	return outcome, true
 }

@@ -60,14 +60,14 @@ func (p *partition) add(en *entry, second int64, n uint64) window.Outcome {
 			return p.add(en, second, n)
 		}
 		return window.TooLate
-	case late:
+	case late && (live.Hits(word) > 0 || n > live.MaxHits): // the cell is of a newer second
 		p.settle(en, second, n)
 	case n > live.MaxHits:
 		live.Settle(en.Value.cell.Word.Swap(live.Idle), p.settler(en))
 		p.settle(en, second, n)
 	default:
 		p.activate(en, word)
-		live.Settle(en.Value.cell.Word.Swap(live.Pack(second, false, n)), p.settler(en))
+		live.Settle(en.Value.cell.Word.Swap(live.Pack(second, late, n)), p.settler(en))
 	}
 	if late {
 		return window.Late

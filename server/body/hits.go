@@ -41,8 +41,9 @@ type reader struct {
 	tally   *service.Tally
 	now     time.Time // for hits of a block without a time; zero: there was none yet
 	records [block]record
-	keys    [block]string // of the records that have one
-	used    int           // of records, and so of keys, at most
+	keys    [block]string // of the records, "" of those that are no hit
+	hits    []service.Expected
+	used    int // of records, and so of keys, at most
 }
 
 // record is one that was read, and not yet counted.
@@ -61,6 +62,7 @@ func (h *Hits) Count(t *service.Tally, f Format, contentType string, whole []byt
 		in.tally, in.feed = nil, feed{} // the pool must not hold the request
 		clear(in.records[:in.used])
 		clear(in.keys[:in.used])
+		clear(in.hits[:in.used])
 		in.used = 0
 		h.readers.Put(in)
 	}()
@@ -131,13 +133,10 @@ func (in *reader) readBlock(records splitter, parse func([]byte) (h hit, blank b
 
 // countBlock counts records, in order. It returns an error when no further hit can be counted.
 func (in *reader) countBlock(records []record) error {
-	keys := in.keys[:0]
 	for i := range records {
-		if r := &records[i]; !r.blank && r.wrong == nil {
-			keys = append(keys, r.key)
-		}
+		in.keys[i] = records[i].key
 	}
-	in.of.service.Expect(keys)
+	in.hits = in.of.service.Expect(in.hits[:0], in.keys[:len(records)])
 	in.now = time.Time{}
 	for i := range records {
 		r := &records[i]
@@ -153,7 +152,7 @@ func (in *reader) countBlock(records []record) error {
 				}
 				r.at = in.now
 			}
-			if err := in.of.service.Hit(in.tally, r.at, r.key, r.n); err != nil {
+			if err := in.of.service.HitExpected(in.tally, r.at, in.hits[i], r.n); err != nil {
 				return err
 			}
 		}

@@ -22,7 +22,7 @@ var buffers [6]sync.Pool // of *byte, the first one
 
 // kept is the pool of buffers of a size, nil: there is none.
 func kept(size int) *sync.Pool {
-	if doubled := bits.Len(uint(size / firstBuffer)) - 1; doubled >= 0 && doubled < len(buffers) {
+	if doubled := bits.Len(uint(size/firstBuffer)) - 1; doubled >= 0 && doubled < len(buffers) {
 		return &buffers[doubled]
 	}
 	return nil

@@ -39,14 +39,31 @@ func (s *Service) Hit(t *tally.Tally, at time.Time, key string, n uint64) error 
 		return nil
 	}
 	outcome, err := s.parts.Engine.HitAt(at, key, n)
+	return s.took(t, at, key, n, outcome, err)
+}
+
+// Expect appends to expected the keys that HitExpected will count next, and returns it: with some dozens of them, each
+// costs less. It counts nothing.
+func (s *Service) Expect(expected []weir.Expected, keys []string) []weir.Expected {
+	return s.parts.Engine.Expect(expected, keys)
+}
+
+// HitExpected is Hit of a key that is expected.
+func (s *Service) HitExpected(t *tally.Tally, at time.Time, key weir.Expected, n uint64) error {
+	if !t.Admits(s.parts.Engine, key.Key()) {
+		return nil
+	}
+	outcome, err := s.parts.Engine.HitExpected(at, key, n)
+	return s.took(t, at, key.Key(), n, outcome, err)
+}
+
+// took notes what the engine did with hits.
+func (s *Service) took(t *tally.Tally, at time.Time, key string, n uint64, outcome weir.Outcome, err error) error {
 	if err == nil && outcome != weir.TooLate {
 		s.parts.Live.Hit(at, key, n)
 	}
 	return t.Took(n, outcome, err)
 }
-
-// Expect says which keys Hit will count next: with some dozens of them, each costs less. It counts nothing.
-func (s *Service) Expect(keys []string) { s.parts.Engine.Expect(keys) }
 
 // Verdict ends a request of hits, once all that it has was counted: it is the error of one
 // of which nothing could be counted, or that did not end well, and nil otherwise. end is
