@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// docs/policies.md tells of all fields, and its file is good.
+// docs/policies.md tells of all fields, and its file is good, with nothing odd in it.
 func TestDocs(t *testing.T) {
 	data, err := os.ReadFile("../docs/policies.md")
 	if err != nil {
@@ -19,6 +19,9 @@ func TestDocs(t *testing.T) {
 	set, err := Parse("policies.md", []byte(file))
 	if err != nil || len(set.Policies()) < 3 {
 		t.Fatalf("%v", err)
+	}
+	if odd := set.Warnings("policies.md"); len(odd) > 0 {
+		t.Errorf("%v", odd)
 	}
 	for _, field := range slices.Concat(policyFields, overrideFields) {
 		if !strings.Contains(text, "\n| `"+field+"` |") && !strings.Contains(text, "a list of `"+field+"`") {

@@ -185,8 +185,8 @@ func TestLimitsCheck(t *testing.T) {
 		{"limits check " + path + " login:bob:x login:root:x other login:a/b:x", "", "KEY            POLICY                                    COUNTS      LIMIT  MODE\n" +
 			"login:bob:x    login                                     login:bob   2/1h   enforce\n" +
 			"login:root:x   login                                     login:root  7/1h   enforce\n" +
-			"other          no policy is for it: it has no limit\n" +
-			"login:a/b:x    no policy is for it: it has no limit; it looks like login:{user}:* of login, but {name} holds no : and /, write {name*}\n"},
+			"other          -  -  -  no policy is for it: it has no limit\n" +
+			"login:a/b:x    -  -  -  no policy is for it: it has no limit; it looks like login:{user}:* of login, but {name} holds no : and /, write {name*}\n"},
 		{"limits check - login:bob:x --json", loginPolicies, `"counts": "login:bob"`},
 	} {
 		code, stdout, stderr := weirOf(t, nil, test.stdin, strings.Fields(test.args)...)

@@ -140,6 +140,6 @@ func printMatches(t *cli.Table, set *policy.Set, keys []string) {
 		if near, ok := set.Near(key); ok {
 			why += fmt.Sprintf("; it looks like %s of %s, but {name} holds no : and /, write {name*}", near.Keys, near.Name)
 		}
-		t.Row(cli.KeyText(key), why)
+		t.Row(cli.KeyText(key), "-", "-", "-", why)
 	}
 }
