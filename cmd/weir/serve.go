@@ -128,10 +128,12 @@ func (f *serveFlags) combine(from cli.Sources) {
 	}
 }
 
+// define adds the flags, in the order in which the help has them under its headings.
 func (f *serveFlags) define(cmd *cobra.Command) {
 	cfg, flags := &f.node, cmd.Flags()
 	e, j, s, h, r := &cfg.Engine, &cfg.Journal, &cfg.Service, &cfg.HTTP, &cfg.RESP
 	flags.SortFlags = false
+	cmd.SetUsageFunc(serveUsage)
 	flags.StringVar(&h.Addr, "http", h.Addr, "address to listen on, host:port")
 	flags.StringVar(&r.Addr, "resp", "", "address for clients of Redis, host:port, such as 127.0.0.1:6379 (docs/resp.md)")
 	f.defineRLS(cmd)
@@ -139,7 +141,6 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	f.defineLocks(cmd)
 	flags.StringSliceVar(&h.AllowHosts, "allow-host", nil, "name that clients reach this server by, *.example.com or *; IP addresses, names without a dot, .internal and this machine's name are allowed always")
 	flags.StringSliceVar(&h.AllowOrigins, "allow-origin", nil, "site whose web pages may use this server, scheme://host[:port]")
-	flags.StringArrayVar(&h.MetricsKeys, "metrics-keys", nil, "keys that begin with this have counts of their own in /metrics, may be repeated; those with most hits, 1,000 series at most (docs/metrics.md)")
 	flags.StringVar(&j.Dir, "data", j.Dir, "directory that keeps the hits; made if it is not there")
 	flags.BoolVar(&f.demo, "demo", false, "make traffic to look at, in memory, with policies of its own (docs/dashboard.md)")
 	flags.BoolVar(&cfg.Ephemeral, "ephemeral", false, "keep hits in memory only")
@@ -147,6 +148,12 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.Var(cli.Duration(&e.Retention), "retention", "how long hits are kept, 1s to 1000000000s; a node alone may change it at a restart, and a shorter one needs --shrink-retention")
 	flags.BoolVar(&f.node.Journal.ShrinkRetention, "shrink-retention", false, "let a shorter --retention than that of the data directory drop the hits that are older")
 	flags.Var(cli.Size(&e.Memory), "memory", "memory budget of the counters; the process may need 512MiB and 1.5 times this, --limit-memory and three times --idempotency-memory (docs/deploy.md)")
+	flags.Var(cli.Size(&e.OnceMemory), "idempotency-memory", "memory budget of the Idempotency-Keys of ten minutes that this node was the first to see; those of others have twice as much")
+	flags.Var(cli.Duration(&e.MaxAhead), "max-ahead", "how far in the future a hit may be")
+	flags.Var(cli.Duration(&j.FlushEvery), "flush-every", "how often hits are written to disk, 1ms to 1m: what a crash may lose")
+	flags.Var(cli.Size(&j.MaxBytes), "max-disk", "size of the data directory at which hits are refused; where it is small, --memory, --limit-memory and --idempotency-memory are smaller by default")
+	flags.Var(cli.Size(&j.SnapshotBytes), "snapshot-every", "journal to write between snapshots: what a start after a crash reads back")
+	flags.BoolVar(&j.AcceptDamage, "accept-damage", false, "start although the data directory is damaged, without the hits that are lost")
 	flags.StringVar(&cfg.Policies.File, "policy", "", "YAML file with the limits of keys; read again when it changes, and at a SIGHUP")
 	cli.Choice(cmd, &cfg.Policies.API, "policies-api", "whether policies may be put by API too (weir policies), and whose is in use where the file has one of the same name; all nodes of a cluster need the same", node.PoliciesAPI...)
 	flags.StringVar(&cfg.Warnings.URL, "warn-url", "", "address that is called when a key comes to the warning of its policy, https://... (docs/policies.md)")
@@ -154,18 +161,13 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	flags.BoolVar(&cfg.Warnings.Insecure, "warn-insecure", false, "let these calls go beyond loopback in plain")
 	flags.Var(cli.Size(&e.LimitMemory), "limit-memory", "memory budget of what keys have used of their limits")
 	flags.Var(cli.Duration(&s.MaxInlinePer), "max-inline-per", "longest period of the limits that requests bring along; these take a quarter of --limit-memory at most")
-	flags.Var(cli.Size(&e.OnceMemory), "idempotency-memory", "memory budget of the Idempotency-Keys of ten minutes that this node was the first to see; those of others have twice as much")
-	flags.Var(cli.Duration(&e.MaxAhead), "max-ahead", "how far in the future a hit may be")
-	flags.Var(cli.Duration(&j.FlushEvery), "flush-every", "how often hits are written to disk, 1ms to 1m: what a crash may lose")
-	flags.Var(cli.Size(&j.MaxBytes), "max-disk", "size of the data directory at which hits are refused; where it is small, --memory, --limit-memory and --idempotency-memory are smaller by default")
-	flags.Var(cli.Size(&j.SnapshotBytes), "snapshot-every", "journal to write between snapshots: what a start after a crash reads back")
-	flags.BoolVar(&j.AcceptDamage, "accept-damage", false, "start although the data directory is damaged, without the hits that are lost")
 	f.defineJoin(cmd)
 	f.defineRegions(cmd)
 	f.defineHistory(cmd)
 	flags.StringVar(&f.config, settings.ConfigFlag, "", "YAML file with settings")
 	cli.Choice(cmd, &f.logLevel, "log-level", "the least that is logged", "debug", "info", "warn", "error")
 	cli.Choice(cmd, &f.logFormat, "log-format", "how it is logged", "text", "json")
+	flags.StringArrayVar(&h.MetricsKeys, "metrics-keys", nil, "keys that begin with this have counts of their own in /metrics, may be repeated; those with most hits, 1,000 series at most (docs/metrics.md)")
 	flags.Var(cli.Size(&s.MaxBodyBytes), "max-body-bytes", "largest body of hits")
 	flags.Var(cli.Size(&s.MaxBufferedBytes), "max-buffered-bytes", "memory of all large bodies that are being read")
 	flags.Var(cli.Number(&h.MaxLineBytes), "max-line-bytes", "longest line of a body")
