@@ -96,7 +96,7 @@ func TestVerbs(t *testing.T) {
 		{"count", "*    5m      7\n"},
 		{"count a --window 10s --json", `"estimate": 2`},
 		{"rate url:/home --window 1m", "url:/home  1m      0.050       3\n"},
-		{"top -w 1h", "HITS  KEY\n4     url:/home\n2     a\n"},
+		{"top -w 1h", "HITS IN 1h  KEY\n4           url:/home\n2           a\n"},
 		{"top -w 1h -n 1 --prefix a --json", `"key": "a"`},
 		{"keys", "a\nb\nurl:/home\n"},
 		{"keys --prefix u --json", `"url:/home"`},

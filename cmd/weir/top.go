@@ -56,7 +56,11 @@ from history: from the one that --from is in to that of --to, both now if nothin
 					t.Row(fmt.Sprintf("no key%s had hits in the %s", ofPrefix(q.Prefix), timeText(q, list)))
 					return
 				}
-				t.Row("HITS", "KEY")
+				hits := "HITS"
+				if list.Start == nil {
+					hits += " IN " + units.FormatDuration(q.Window)
+				}
+				t.Row(hits, "KEY")
 				for _, k := range list.Keys {
 					t.Row(k.Bounds.String(), cli.KeyText(k.Key))
 				}

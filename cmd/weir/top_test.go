@@ -109,7 +109,7 @@ func TestTopInATerminal(t *testing.T) {
 	watch.shows("left with 0")
 
 	table := inTerminal(t, "top", "--once", "--prefix", "url:", "--server", server)
-	table.shows("HITS  KEY\n100   url:/home\n40    url:/cart\nleft with 0")
+	table.shows("HITS IN 5m  KEY\n100         url:/home\n40          url:/cart\nleft with 0")
 	gone := inTerminal(t, "top", "--server", "127.0.0.1:1")
 	gone.shows("is a server running?")
 	gone.shows("left with 1")
