@@ -3,15 +3,19 @@ package writer
 import (
 	"hash/maphash"
 	"slices"
+	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/history/store"
 	"github.com/weir-counter/weir/internal/keyspace"
+	"github.com/weir-counter/weir/internal/prefetch"
+	"github.com/weir-counter/weir/internal/replication"
 	"github.com/weir-counter/weir/journal/record"
 )
 
-// maxRows is how many rows are gathered before they are written: some 15 MiB, with maxText bytes of keys at most. The more there are, the
+// maxRows is how many rows are gathered before they are written: some 16 MiB, with maxText bytes of keys at most. The more there are, the
 // fewer times a key that is hit all the time is written while there is much to catch up on.
 const (
 	maxRows = 150_000
@@ -22,17 +26,24 @@ const (
 type gather struct {
 	slot    int64 // seconds
 	seed    maphash.Seed
-	last    []uint32    // 1 + the last row of a key, at the hash of the key or after it; 0: none. A power of two, twice the rows at least
-	rows    []store.Row // those of keys that were removed have N = 0
-	before  []uint32    // by row: 1 + the key's row before it; 0: there is none
-	all     []store.Row // of all keys together
+	last    []place             // of the last row of each key, at the hash of the key or after it. A power of two, twice the rows at least
+	rows    []store.Row         // those of keys that were removed have N = 0
+	before  []uint32            // by row: 1 + the key's row before it; 0: there is none
+	all     []store.Row         // of all keys together
+	list    []replication.Delta // of the batch that is added: kept for its room
 	removed map[string]bool
 	text    int // bytes of the keys that rows and removed have
 	gaps    []store.Gap
 }
 
+// place is where a key's last row is.
+type place struct {
+	hash uint32 // the low bits of the key's: other keys are told apart without a look at them
+	row  uint32 // 1 + the row; 0: none
+}
+
 func newGather(slot time.Duration) *gather {
-	return &gather{slot: int64(slot / time.Second), seed: maphash.MakeSeed(), last: make([]uint32, 64), removed: map[string]bool{}}
+	return &gather{slot: int64(slot / time.Second), seed: maphash.MakeSeed(), last: make([]place, 64), removed: map[string]bool{}}
 }
 
 // again begins the next batch in the memory of the last one, which was written.
@@ -48,7 +59,9 @@ func (g *gather) again() {
 func (g *gather) add(b record.Batch, retention time.Duration) {
 	switch b.Kind {
 	case record.KindHits, record.KindPast:
-		b.EachHit(g.hit)
+		g.list = b.AppendHits(g.list[:0])
+		g.addHits(g.list)
+		clear(g.list) // the keys
 	case record.KindWindows, record.KindEvicted, record.KindClear:
 		at := time.UnixMilli(b.CutAt)
 		gap := store.Gap{First: at.Add(-retention), Last: at, Why: "a backup was restored: its hits are not known by the hour"}
@@ -60,48 +73,79 @@ func (g *gather) add(b record.Batch, retention time.Duration) {
 	}
 }
 
-func (g *gather) hit(key []byte, at int64, n uint64) {
-	last := g.find(key)
+// lookUpBlock is how many keys addHits looks up together.
+const lookUpBlock = 64
+
+// addHits takes hits; N = 0 says that a key is removed. Most of the time would go into one cache miss after the other:
+// so it asks for the places of many keys, then for their rows, then for the keys of these, and only then adds.
+func (g *gather) addHits(hits []replication.Delta) {
+	var hashes [lookUpBlock]uint64
+	for block := range slices.Chunk(hits, lookUpBlock) {
+		for i := range block {
+			hashes[i] = maphash.String(g.seed, block[i].Key)
+			prefetch.Read(unsafe.Pointer(g.home(hashes[i])))
+		}
+		for i := range block {
+			if row := g.home(hashes[i]).row; row > 0 {
+				prefetch.Write(unsafe.Pointer(&g.rows[row-1]))
+			}
+		}
+		for i := range block {
+			if row := g.home(hashes[i]).row; row > 0 {
+				prefetch.Read(unsafe.Pointer(unsafe.StringData(g.rows[row-1].Key)))
+			}
+		}
+		for i := range block {
+			g.hit(hashes[i], block[i].Key, block[i].At, block[i].N)
+		}
+	}
+}
+
+func (g *gather) hit(hash uint64, key string, at int64, n uint64) {
+	last := g.find(hash, key)
 	if n == 0 {
-		for row := *last; row > 0; row = g.before[row-1] {
+		for row := last.row; row > 0; row = g.before[row-1] {
 			g.rows[row-1].N = 0
 		}
-		if !g.removed[string(key)] {
-			g.removed[string(key)] = true
+		if !g.removed[key] {
+			g.removed[strings.Clone(key)] = true
 			g.text += len(key)
 		}
 		return
 	}
 	slot := at - at%g.slot
-	if !keyspace.Separate(string(key)) {
+	if !keyspace.Separate(key) {
 		g.addAll(slot, n)
 	}
-	for row := *last; row > 0; row = g.before[row-1] { // nearly always the first
+	for row := last.row; row > 0; row = g.before[row-1] { // nearly always the first
 		if r := &g.rows[row-1]; r.Slot == slot {
 			r.N = sum(r.N, n)
 			return
 		}
 	}
 	var name string
-	if *last > 0 {
-		name = g.rows[*last-1].Key
+	if last.row > 0 {
+		name = g.rows[last.row-1].Key
 	} else {
-		name = string(key)
+		name = strings.Clone(key)
 		g.text += len(key)
 	}
 	g.rows = append(g.rows, store.Row{Key: name, Slot: slot, N: n})
-	g.before = append(g.before, *last)
-	*last = uint32(len(g.rows))
+	g.before = append(g.before, last.row)
+	*last = place{uint32(hash), uint32(len(g.rows))}
 	if len(g.rows) > len(g.last)/2 {
 		g.grow()
 	}
 }
 
+// home is where last has a key of that hash, unless another one was there first.
+func (g *gather) home(hash uint64) *place { return &g.last[hash&uint64(len(g.last)-1)] }
+
 // find is where last has a key, or would have it.
-func (g *gather) find(key []byte) *uint32 {
-	for at := maphash.Bytes(g.seed, key); ; at++ {
-		last := &g.last[at&uint64(len(g.last)-1)]
-		if *last == 0 || g.rows[*last-1].Key == string(key) {
+func (g *gather) find(hash uint64, key string) *place {
+	for at := hash; ; at++ {
+		last := g.home(at)
+		if last.row == 0 || last.hash == uint32(hash) && g.rows[last.row-1].Key == key {
 			return last
 		}
 	}
@@ -109,11 +153,17 @@ func (g *gather) find(key []byte) *uint32 {
 
 // grow doubles last.
 func (g *gather) grow() {
-	g.last = make([]uint32, 2*len(g.last))
-	var key []byte
-	for i := range g.rows {
-		key = append(key[:0], g.rows[i].Key...)
-		*g.find(key) = uint32(i + 1)
+	was := g.last
+	g.last = make([]place, 2*len(was))
+	for _, last := range was {
+		if last.row == 0 {
+			continue
+		}
+		at := uint64(last.hash)
+		for g.home(at).row > 0 {
+			at++
+		}
+		*g.home(at) = last
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/replication"
 )
 
 // What is gathered is what a map of keys and slots has, with keys that are removed and come again.
@@ -19,11 +20,12 @@ func TestGather(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	g := newGather(time.Hour)
-	for range 50 {
+	for round := range 50 {
 		g.again()
+		var hits []replication.Delta
 		want, removed := map[place]uint64{}, map[string]bool{}
 		for range r.IntN(2000) {
-			key, at, n := fmt.Sprint("k", r.IntN(40)), r.Int64N(1<<r.IntN(18)), 1+r.Uint64()>>(1+r.IntN(63))
+			key, at, n := fmt.Sprint("k", r.IntN(40+20*round)), r.Int64N(1<<r.IntN(18)), 1+r.Uint64()>>(1+r.IntN(63))
 			if r.IntN(4) == 0 {
 				key = weir.SeparatePrefix + key
 			}
@@ -36,7 +38,7 @@ func TestGather(t *testing.T) {
 					}
 				}
 			}
-			g.hit([]byte(key), at, n)
+			hits = append(hits, replication.Delta{Key: key, At: at, N: n})
 			if n > 0 {
 				slot := at - at%3600
 				want[place{key, slot}] = sum(want[place{key, slot}], n)
@@ -45,6 +47,7 @@ func TestGather(t *testing.T) {
 				}
 			}
 		}
+		g.addHits(hits)
 		b := g.batch()
 		if len(b.Rows) != len(want) || len(b.Remove) != len(removed) {
 			t.Fatalf("%d rows and %d removals, want %d and %d", len(b.Rows), len(b.Remove), len(want), len(removed))
@@ -85,7 +88,7 @@ func BenchmarkGather(b *testing.B) {
 		g := newGather(time.Hour)
 		for i, flush := range flushes {
 			for key, n := range flush {
-				g.hit(fmt.Appendf(nil, "user:%07d", key), 1_700_000_000, n)
+				g.addHits([]replication.Delta{{Key: fmt.Sprintf("user:%07d", key), At: 1_700_000_000, N: n}})
 			}
 			if g.full() || i == len(flushes)-1 {
 				most = max(most, inUse()-before)
@@ -104,8 +107,8 @@ func TestGatherOfLongKeys(t *testing.T) {
 	t.Parallel()
 	g, n := newGather(time.Hour), 0
 	for ; !g.full(); n++ {
-		key := fmt.Appendf(nil, "%0512d", n/2)
-		g.hit(key, 7200, uint64(n+1)%2) // hit, and then removed
+		key := fmt.Sprintf("%0512d", n/2)
+		g.addHits([]replication.Delta{{Key: key, At: 7200, N: uint64(n+1) % 2}}) // hit, and then removed
 	}
 	if want := maxText / 512; n != want {
 		t.Errorf("full after %d hits and removals, want %d", n, want)

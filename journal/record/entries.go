@@ -41,6 +41,14 @@ func (b *Batch) AppendDeltas(list []replication.Delta) []replication.Delta {
 	if b.Kind != KindHits {
 		return list
 	}
+	return b.AppendHits(list)
+}
+
+// AppendHits is AppendDeltas that appends the entries of a batch of hits for history alone too.
+func (b *Batch) AppendHits(list []replication.Delta) []replication.Delta {
+	if b.Kind != KindHits && b.Kind != KindPast {
+		return list
+	}
 	list = slices.Grow(list, b.count)
 	text := unsafe.String(unsafe.SliceData(b.Entries), len(b.Entries))
 	b.eachDelta(func(from, to int, at int64, n uint64) {
@@ -51,14 +59,6 @@ func (b *Batch) AppendDeltas(list []replication.Delta) []replication.Delta {
 		list = append(list, d)
 	})
 	return list
-}
-
-// EachHit calls f with each entry of a batch of hits, or of those for history alone, in order: n = 0 says
-// that the key is removed. f may keep no part of key. Of another batch there are none.
-func (b *Batch) EachHit(f func(key []byte, at int64, n uint64)) {
-	if b.Kind == KindHits || b.Kind == KindPast {
-		b.eachDelta(func(from, to int, at int64, n uint64) { f(b.Entries[from:to], at, n) })
-	}
 }
 
 // Admissions are the entries of a batch of admissions; nil of another.
