@@ -247,13 +247,13 @@ func TestHangup(t *testing.T) {
 	hangup(`"limit": 3`)
 	allow(exitOK) // the third of three
 	allow(exitDenied)
-	write(strings.ReplaceAll(loginPolicies, "name: login", "name: logon"))
+	write(strings.ReplaceAll(loginPolicies, "name: login", "name: logon") + "  - {name: jobs, keys: \"job:*\", max: 2}\n")
 	hangup(`"logon"`)
 	log, err := p.end(t, syscall.SIGTERM)
 	if err != nil {
 		t.Errorf("it ended with %v:\n%s", err, log)
 	}
-	for _, want := range []string{`"level":"ERROR","msg":"policy file","problem":"` + path + `:5: limit: `, `the policies in use stay`, `"msg":"policies are in use"`,
+	for _, want := range []string{`"level":"ERROR","msg":"policy file","problem":"` + path + `:5: limit: `, `the policies in use stay`, `"msg":"policies are in use","file":"` + path + `","policies":2}`,
 		`"msg":"a policy that is in use is gone from the file`, `"policy":"login","keys_in_use":1`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("no %s in the log:\n%s", want, log)

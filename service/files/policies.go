@@ -91,7 +91,8 @@ func (f *PolicyFile) note(err error) {
 }
 
 func (f *PolicyFile) logUse(live *admit.Live, log *slog.Logger) {
-	log.Info("policies are in use", "file", f.path, "policies", len(live.Set().Policies()))
+	set := live.Set()
+	log.Info("policies are in use", "file", f.path, "policies", set.Len()+len(set.Concurrencies()))
 }
 
 // logReload tells of a file that was read again: each fault in a line of its own.
