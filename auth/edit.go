@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ func edit(path string, do func(doc *yaml.Node, set *Set) error) error {
 	defer unlock()
 	data, err := readFile(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), err == nil && len(bytes.TrimSpace(data)) == 0:
 		data = []byte("identities: []\n")
 	case err != nil:
 		return err

@@ -60,6 +60,18 @@ func TestRotationKeepsTheTerm(t *testing.T) {
 	}
 }
 
+// The first token may go into a file that is there and empty, as provisioning and mktemp make them.
+func TestCreateInEmptyFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(path, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Create(path, New{Identity: "ops", Permissions: []Permission{{Role: Read}}}); err != nil || len(load(t, path).Identities()) != 1 {
+		t.Error(err)
+	}
+}
+
 func load(t *testing.T, path string) *Set {
 	t.Helper()
 	s, err := Load(path)

@@ -36,7 +36,7 @@ func notRead(path string, err error) error {
 			faults = append(faults, fmt.Errorf("%s: and %d more faults", path, len(list)-most))
 			break
 		}
-		faults = append(faults, fmt.Errorf("%s:%d: %s", path, at.Mark.Line, plain(at.Message)))
+		faults = append(faults, fmt.Errorf("%s:%d: %s", path, max(at.Mark.Line, 1), plain(at.Message)))
 	}
 	return errors.Join(faults...)
 }
@@ -50,6 +50,8 @@ func plain(message string) string {
 	switch {
 	case wrongKind.MatchString(message):
 		return "this value is of another kind than belongs here, which is text, a number, a list or fields: docs/security.md has an example of the file"
+	case strings.Contains(message, "no documents"):
+		return "nobody is in it: 'weir token create NAME --role ROLE' makes an identity"
 	case strings.Contains(message, "already defined"):
 		return message + ": remove one"
 	}

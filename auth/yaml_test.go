@@ -12,6 +12,8 @@ func TestUnreadableFiles(t *testing.T) {
 		"identities:\n- {name: a, permissions: [{role: read, foo: 1}]}\nother: 1\n": "f:3: other: unknown field here",
 		"identities:\n- name: [a\n":                                                 "not YAML: ",
 		"identities:\n\tname: a\n":                                                  "f:2: not YAML: ",
+		"":                                                                          "f:1: nobody is in it: 'weir token create",
+		"# to be written\n":                                                         "f:1: nobody is in it: 'weir token create",
 		"identities: all\n":                                                         "f:1: this value is of another kind",
 		"identities:\n- name: {a: b}\n":                                             "f:2: this value is of another kind",
 		"identities: [{name: a, name: b}]\n":                                        `f:1: mapping key "name" already defined at line 1: remove one`,

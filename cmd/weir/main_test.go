@@ -232,6 +232,8 @@ func TestExitCodes(t *testing.T) {
 		{"serve --ephemeral --http 127.0.0.1:99999", exitFailure, "write host:port with a port from 0 to 65535 for --http"},
 		{"serve --ephemeral --insecure --http 192.0.2.1:80", exitFailure, "this machine has no such address: choose one of its own with --http"},
 		{"serve --ephemeral --history-url sqlite:x", exitUsage, "--history-url and --ephemeral: history is made of the journal"},
+		{"serve --ephemeral --allow-origin foo", exitUsage, `--allow-origin: AllowOrigins has "foo": write scheme://host`},
+		{"serve --ephemeral --allow-host http://x", exitUsage, `--allow-host: AllowHosts has "http://x": write a name without a scheme`},
 		{"serve --ephemeral --region eu", exitUsage, "--region and --ephemeral: regions count together by their journals"},
 		{"serve --ephemeral --data " + dir, exitUsage, "--data and --ephemeral: an ephemeral server keeps no data"},
 		{"serve --flush-every 2h --data " + dir + "/new", exitUsage, "--flush-every: FlushEvery of 2h0m0s: must be 1ms to 1m"},

@@ -104,6 +104,8 @@ func Reason(err error) error {
 // flagOf names the flags that are not simply spelled as the field they set.
 var flagOf = map[string]string{
 	"Addr":          "http",
+	"AllowHosts":    "allow-host",
+	"AllowOrigins":  "allow-origin",
 	"Cert":          "tls-cert",
 	"ClientCA":      "tls-client-ca",
 	"Keys":          "key",
