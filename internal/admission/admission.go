@@ -28,9 +28,10 @@ type Table struct {
 	budget int64 // bytes
 	gather bool  // admissions are kept for cuts
 	shares []share
-	seed   maphash.Seed           // of the tables
-	taken  atomic.Pointer[string] // why takes of limits that are journaled are refused; nil: they are not
-	_      [64]byte               // each decision reads what is before, and must not wait for the line of what changes
+	tables []atomic.Pointer[keytable.Table[keyState]] // of the shares, beside each other: to find a key does not wait for the line of a lock
+	seed   maphash.Seed                               // of the tables
+	taken  atomic.Pointer[string]                     // why takes of limits that are journaled are refused; nil: they are not
+	_      [64]byte                                   // each decision reads what is before, and must not wait for the line of what changes
 
 	states      atomic.Int64
 	grants      atomic.Int64
@@ -55,15 +56,15 @@ type Table struct {
 // share is one partition's states, under a lock of its own: hits and
 // admissions do not wait for each other.
 type share struct {
-	table atomic.Pointer[keytable.Table[keyState]] // read without the lock
+	table *atomic.Pointer[keytable.Table[keyState]] // in Table.tables, read without the lock
 
 	mu       sync.Mutex                 // guards all below, the states, and writing to the table
+	grants   map[grantID]*grant         // in the lock's line: each decision reads it
 	hand     int                        // the bucket where the next search for idle states begins
 	fresh    map[*entry]freshAdmissions // since the last cut, of the limits that are journaled
 	forgets  []replication.Admission    // of ForgetInline, before those; one for each name at most
 	changes  []replication.Admission    // since the last cut, after the forgets
-	grants   map[grantID]*grant
-	bans     map[grantID]int64 // until when, in Unix ms
+	bans     map[grantID]int64          // until when, in Unix ms
 	permits  map[grantID]*permit.Key
 	reserved map[partID]*reserved
 	cutAt    int64 // when the last cut was made
@@ -120,13 +121,15 @@ func New(partitions int, budget int64, gather bool, clock clock.Limits) *Table {
 		budget: budget,
 		gather: gather,
 		shares: make([]share, partitions),
+		tables: make([]atomic.Pointer[keytable.Table[keyState]], partitions),
 		seed:   maphash.MakeSeed(),
 		names:  map[string]*Name{},
 
 		records: map[string]*Plan{},
 	}
 	for i := range ls.shares {
-		ls.shares[i].table.Store(keytable.NewTable[keyState]())
+		ls.shares[i].table = &ls.tables[i]
+		ls.tables[i].Store(keytable.NewTable[keyState]())
 	}
 	return ls
 }

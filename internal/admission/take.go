@@ -1,6 +1,11 @@
 package admission
 
-import "github.com/weir-counter/weir/limit"
+import (
+	"unsafe"
+
+	"github.com/weir-counter/weir/internal/prefetch"
+	"github.com/weir-counter/weir/limit"
+)
 
 // Allow admits n requests of a key under a plan, all or none. It is also false for a key that
 // there is no room for.
@@ -56,12 +61,17 @@ func (ls *Table) Peek(plan *Plan, partition int, key string, n uint64) limit.Ver
 }
 
 // enter finds or makes the key's state and returns it with its share locked. It looks the key
-// up before: the processor waits for memory without the lock.
+// up before: the processor waits for memory without the lock. It asks for the key's bucket, and for the lock's
+// line from the core that had it last, before it reads the clock: that waits for all loads before it, but not for
+// what was merely asked for.
 func (ls *Table) enter(plan *Plan, partition int, key string) (st *entry, share *share, now int64, err error) {
 	share = &ls.shares[partition]
 	hash := ls.hash(plan.Name, key)
-	st = share.table.Load().Find(hash, key)
+	t := ls.tables[partition].Load()
+	t.Expect(hash)
+	prefetch.Write(unsafe.Pointer(&share.mu))
 	now = ls.Clock.Now()
+	st = t.Find(hash, key)
 	share.mu.Lock()
 	if ls.fullFor(plan.Inline) {
 		ls.makeRoom(share, plan.Inline, now)

@@ -7,9 +7,9 @@ import (
 
 // Hit counts n hits of a key at a second that was checked.
 func (k *Keyspace) Hit(second int64, key Expected, n uint64) window.Outcome {
-	p := key.p
+	p := &k.partitions[key.partition]
 	for lost := 0; ; {
-		en := p.table.Load().Find(key.hash, key.key)
+		en := k.tables[key.partition].Load().Find(key.hash, key.key)
 		if en == nil {
 			if outcome, ok := k.hitNew(second, key, n); ok {
 				return outcome
@@ -44,7 +44,7 @@ func (k *Keyspace) Hit(second int64, key Expected, n uint64) window.Outcome {
 
 // hitNew makes the entry of a new key, unless another goroutine just did.
 func (k *Keyspace) hitNew(second int64, key Expected, n uint64) (window.Outcome, bool) {
-	p := key.p
+	p := &k.partitions[key.partition]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.table.Load().Find(key.hash, key.key) != nil {

@@ -25,7 +25,8 @@ import (
 type Keyspace struct {
 	shared
 	partitions []partition
-	evictNext  atomic.Uint32 // where makeRoom looks next
+	tables     []atomic.Pointer[keytable.Table[counted]] // of the partitions, beside each other: to find a key does not wait for the line of a lock
+	evictNext  atomic.Uint32                             // where makeRoom looks next
 
 	parted   atomic.Bool   // some partition was released or cleared: allKeys is the sum of those held
 	releases atomic.Uint64 // so far
@@ -47,11 +48,12 @@ func New(cfg Config) *Keyspace {
 		shared: shared{gather: cfg.Gather, memory: cfg.Memory, maxWaiting: cfg.MaxWaiting,
 			clock: cfg.Clock, empty: cfg.Empty, seed: maphash.MakeSeed()},
 		partitions: make([]partition, cfg.Partitions),
+		tables:     make([]atomic.Pointer[keytable.Table[counted]], cfg.Partitions),
 	}
 	for i := range k.partitions {
 		p := &k.partitions[i]
 		t := keytable.NewTable[counted]()
-		p.shared, p.total = &k.shared, cfg.Empty
+		p.shared, p.table, p.total = &k.shared, &k.tables[i], cfg.Empty
 		p.table.Store(t)
 		k.bytes.Add(t.Bytes())
 	}

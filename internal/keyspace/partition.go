@@ -18,8 +18,8 @@ import (
 type partition struct {
 	shared *shared
 
-	table atomic.Pointer[keytable.Table[counted]] // read without the lock
-	away  atomic.Bool                             // not held: windows have what no cut has, and total nothing (held.go)
+	table *atomic.Pointer[keytable.Table[counted]] // in Keyspace.tables, read without the lock
+	away  atomic.Bool                              // not held: windows have what no cut has, and total nothing (held.go)
 
 	mu           sync.Mutex // guards all below, and the windows of the entries
 	hand         int        // the bucket where the next search for cold keys begins
