@@ -1,7 +1,6 @@
 package weir
 
 import (
-	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,8 +23,6 @@ type Counter struct {
 	last    lastAnswer
 	clock   *clock.Clock // of the engine whose AllKeys this is; nil: wall
 
-	retention int64 // seconds; 0: the default
-
 	mu         sync.Mutex // guards all below
 	window     window.Window
 	quarantine quarantine.Windows // hits of seconds that have not come
@@ -42,7 +39,7 @@ func NewCounter(retention time.Duration) (*Counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Counter{window: w, retention: w.Retention()}, nil
+	return &Counter{window: w}, nil
 }
 
 // Hit counts one hit now. Who hits often does not look at the system's clock each time, and
@@ -276,7 +273,7 @@ func (c *Counter) countLocked(s *live.Stripes, at, seconds int64) Count {
 // cells. The caller holds mu.
 func (c *Counter) known(count Count, newest, at, seconds int64) Count {
 	folded, _ := c.window.Newest()
-	retention := cmp.Or(c.retention, window.DefaultRetention)
+	retention := c.window.Retention()
 	return horizon{max(newest, folded) - retention, retention, counterAhead}.limits(count, at, seconds)
 }
 
