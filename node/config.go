@@ -77,7 +77,7 @@ type Config struct {
 
 	// LimitProcess is for whoever has the process for itself: from Start to Close, the memory limit of
 	// the Go runtime (debug.SetMemoryLimit) follows the budgets and what is in use (processLimit), so that the garbage
-	// collector works harder before the process outgrows them.
+	// collector works harder before the process outgrows them, and less while the heap is small (debug.SetGCPercent).
 	LimitProcess bool
 
 	// Logger takes the messages of all parts. nil: slog.Default().

@@ -22,12 +22,14 @@ import (
 //	in use     an eighth more than the last collection left: beyond usual, where limits, receipts or bodies take memory
 //	most       what all budgets together come to, with half as much again
 //
-// and the limit is the larger of the first two, and at most the third.
+// and the limit is the larger of the first two, and at most the third. A small heap may more than double:
+// collecting it all the time would be a tenth of what a decision over HTTP costs.
 type processLimit struct {
 	cfg     *Config
 	regions atomic.Int64 // other regions that have a budget
 	stop    context.CancelFunc
 	running sync.WaitGroup
+	percent int // that the heap may grow by; only the loop changes it
 }
 
 // limitEvery is how often the limit follows what is in use.
@@ -47,6 +49,10 @@ const (
 
 	// leastSpare is what may be allocated, at the least, before the next collection.
 	leastSpare = 8 << 20
+
+	// leastGrowth is what may be allocated before the next collection where the limit has room for it. A heap of as much
+	// doubles.
+	leastGrowth = 64 << 20
 )
 
 func newProcessLimit(cfg *Config) *processLimit {
@@ -73,6 +79,7 @@ func (l *processLimit) close(context.Context) error {
 	l.stop()
 	l.running.Wait()
 	debug.SetMemoryLimit(math.MaxInt64) // what is in use is followed no longer
+	debug.SetGCPercent(doubles)
 	return nil
 }
 
@@ -110,6 +117,10 @@ func (l *processLimit) most() int64 {
 // follow sets the limit by what is in use.
 func (l *processLimit) follow(h heap) {
 	debug.SetMemoryLimit(h.limit(l.usual(), l.most()))
+	if percent := h.growth(); percent != l.percent { // or the world would be stopped for nothing
+		debug.SetGCPercent(percent)
+		l.percent = percent
+	}
 }
 
 // heap is what the Go runtime has, in bytes.
@@ -122,6 +133,15 @@ type heap struct {
 func (h heap) limit(usual, most int64) int64 {
 	inUse := h.live + max(h.live/8, leastSpare) + h.other
 	return min(max(usual, inUse), most)
+}
+
+// doubles is the growth, in percent, of a heap that doubles.
+const doubles = 100
+
+// growth is by how many percent the heap may grow before the next collection, in steps of doubles. The
+// runtime collects no heap below 4 MiB for each of them.
+func (h heap) growth() int {
+	return max(1, int(leastGrowth/max(h.live, 4<<20))) * doubles
 }
 
 func readHeap() heap {

@@ -27,6 +27,11 @@ func TestHeapLimit(t *testing.T) {
 	if got := (heap{live: 20 * mib}).limit(0, math.MaxInt64); got != 20*mib+leastSpare {
 		t.Errorf("a small heap has %d MiB", got/mib)
 	}
+	for live, want := range map[int64]int{0: 1600, 4 * mib: 1600, 20 * mib: 300, 33 * mib: 100, 64 * mib: 100, 1000 * mib: 100} {
+		if got := (heap{live: live}).growth(); got != want {
+			t.Errorf("a heap of %d MiB grows by %d %%, want %d", live/mib, got, want)
+		}
+	}
 	if h := readHeap(); h.other <= 0 || h.live < 0 {
 		t.Errorf("the runtime's figures: %+v", h)
 	}
