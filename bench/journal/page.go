@@ -25,7 +25,7 @@ const explanation = `Servers and senders share the machine, and the embedded ser
 without, in turns; cost compares the two. Durable: the wait of hits that are answered once they are on disk; everybody who waits has the
 slowest sync in their wait, so look at what else writes to the disk before the 99th percentile. Flush: what compressing would save and
 cost. Start: of a server, with all keys in snapshots, and with a journal and no snapshot; cpu-s is its processor time, of all
-cores together.
+cores together. What the journal takes of a hit, and why the goal for a million keys is missed: [decisions/0007-journal.md](decisions/0007-journal.md).
 `
 
 // writePage writes the results of this machine to a file.
