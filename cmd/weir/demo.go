@@ -18,8 +18,8 @@ func (f *serveFlags) checkDemo(from cli.Sources) error {
 	if !f.demo {
 		return nil
 	}
-	for _, flag := range []string{"data", "cluster", "nats", "replicas", "policy", "tokens", "clock"} {
-		if where := from[flag]; where != "" {
+	for _, flag := range []string{"data", "cluster", "nats", "replicas", "region", "history", "history-url", "policy", "tokens", "clock"} {
+		if where := from[flag]; where != "" && (flag != "history" || f.node.History.On) {
 			return cli.Usage(fmt.Errorf("%s and %s: the demonstration is in memory, alone, open and with policies of its own: leave one out", where, from["demo"]))
 		}
 	}
