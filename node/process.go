@@ -29,7 +29,7 @@ type processLimit struct {
 	regions atomic.Int64 // other regions that have a budget
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	percent int // that the heap may grow by; only the loop changes it
+	percent int // that the heap may grow by; only the loop changes it. 0: GOGC says it
 }
 
 // limitEvery is how often the limit follows what is in use.
@@ -58,6 +58,9 @@ const (
 func newProcessLimit(cfg *Config) *processLimit {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &processLimit{cfg: cfg, stop: stop}
+	if growth() == doubles { // else whoever has set GOGC knows better
+		l.percent = doubles
+	}
 	l.setRegions(0)
 	l.follow(readHeap())
 	l.running.Go(func() {
@@ -79,7 +82,7 @@ func (l *processLimit) close(context.Context) error {
 	l.stop()
 	l.running.Wait()
 	debug.SetMemoryLimit(math.MaxInt64) // what is in use is followed no longer
-	debug.SetGCPercent(doubles)
+	l.grow(doubles)
 	return nil
 }
 
@@ -117,7 +120,12 @@ func (l *processLimit) most() int64 {
 // follow sets the limit by what is in use.
 func (l *processLimit) follow(h heap) {
 	debug.SetMemoryLimit(h.limit(l.usual(), l.most()))
-	if percent := h.growth(); percent != l.percent { // or the world would be stopped for nothing
+	l.grow(h.growth())
+}
+
+// grow sets by how many percent the heap may grow.
+func (l *processLimit) grow(percent int) {
+	if l.percent != 0 && percent != l.percent { // or the world would be stopped for nothing
 		debug.SetGCPercent(percent)
 		l.percent = percent
 	}
@@ -142,6 +150,13 @@ const doubles = 100
 // runtime collects no heap below 4 MiB for each of them.
 func (h heap) growth() int {
 	return max(1, int(leastGrowth/max(h.live, 4<<20))) * doubles
+}
+
+// growth is by how many percent the runtime lets the heap grow, as GOGC or debug.SetGCPercent has it.
+func growth() int {
+	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(sample)
+	return int(sample[0].Value.Uint64())
 }
 
 func readHeap() heap {

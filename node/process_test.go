@@ -1,7 +1,9 @@
 package node
 
 import (
+	"log/slog"
 	"math"
+	"runtime/debug"
 	"testing"
 )
 
@@ -34,5 +36,23 @@ func TestHeapLimit(t *testing.T) {
 	}
 	if h := readHeap(); h.other <= 0 || h.live < 0 {
 		t.Errorf("the runtime's figures: %+v", h)
+	}
+}
+
+// A small heap may grow by more, unless whoever started the process has said by how much; and what was before is again
+// when the node ends. (Not beside other tests: it is of the process.)
+func TestHeapGrowth(t *testing.T) {
+	cfg := &Config{Logger: slog.New(slog.DiscardHandler)}
+	for _, test := range []struct{ before, least int }{{doubles, doubles}, {50, 50}} {
+		was := debug.SetGCPercent(test.before)
+		l := newProcessLimit(cfg)
+		now := growth()
+		if err := l.close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if after := growth(); now < test.least || test.before != doubles && now != test.before || after != test.before {
+			t.Errorf("%d %% before, %d meanwhile, %d after", test.before, now, after)
+		}
+		debug.SetGCPercent(was)
 	}
 }
