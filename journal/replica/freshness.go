@@ -61,8 +61,9 @@ func (r *Replica) status(now time.Time, l *Progress) OriginStatus {
 		Node: l.node, Origin: fmt.Sprintf("%016x", l.origin), Epoch: l.epoch, Left: l.left && why == "", Late: why != "", Why: why, Since: since, Flush: l.flush,
 		AsOf: time.UnixMilli(l.at), Heard: l.heard,
 	}
-	if p := r.peers[l.origin]; p != nil && p.heard.After(o.Heard) {
-		o.Heard = p.heard
+	if p := r.peers[l.origin]; p != nil {
+		o.Node = cmp.Or(o.Node, p.node) // where its first flushes are lost
+		o.Heard = Later(o.Heard, p.heard)
 	}
 	return o
 }

@@ -20,13 +20,18 @@ func (r *Replica) foundHole(now time.Time) {
 }
 
 // knownUntil bounds up to when all hits may be said to be here, at, while a hole is in
-// doubt: until all that are there have said so by a beat, and a flush of each is followed.
+// doubt: until all that are there have said so by a beat, and a flush of each is followed, as is one of this node that it
+// took hits for later than that.
 // O(nodes) while there is one. The caller holds mu.
 func (r *Replica) knownUntil(now time.Time, at int64) int64 {
 	if r.hole.found.IsZero() {
 		return at
 	}
-	doubt := now.Sub(r.hole.found) <= LateAfter
+	until := now
+	if own := r.peers[r.audit.Origin]; own != nil {
+		until = own.fresh // what was written before that is followed
+	}
+	doubt := until.Sub(r.hole.found) <= LateAfter
 	for origin, p := range r.peers {
 		doubt = doubt || r.audit.byOrigin[origin] == nil && now.Sub(p.heard) <= ForgetAfter
 	}
