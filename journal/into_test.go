@@ -17,12 +17,15 @@ import (
 )
 
 // restoreInto restores a backup into a journal that is in use.
-func (r *running) restoreInto(file []byte, mode restore.Mode) restore.Result {
+func (r *running) restoreInto(file []byte, mode restore.Mode) (done restore.Result) {
 	r.t.Helper()
-	done, err := r.j.RestoreInto(r.t.Context(), bytes.NewReader(file), mode)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	jointest.Eventually(r.t, "a backup is restored", func() (ok bool) {
+		var err error
+		if done, err = r.j.RestoreInto(r.t.Context(), bytes.NewReader(file), mode); err != nil && !errors.Is(err, restore.ErrRestoring) { // a replica may not know yet that another node has done
+			r.t.Fatal(err)
+		}
+		return err == nil
+	})
 	return done
 }
 
