@@ -91,8 +91,8 @@ type LimitedKey struct {
 	Limit             string  `json:"limit" doc:"Its name." example:"login"`
 	Inline            bool    `json:"inline,omitempty" doc:"Requests bring the limit along."`
 	Key               string  `json:"key" doc:"As it is counted." example:"login:bob"`
-	Denied            uint64  `json:"denied" doc:"Requests that were denied since since."`
-	Since             Time    `json:"since" doc:"The first of them; none was denied in the 5 minutes before."`
-	Last              Time    `json:"last" doc:"The last of them."`
+	Denied            uint64  `json:"denied" doc:"Requests that were denied within the window."`
+	Since             Time    `json:"since" doc:"The first since the last pause of 5 minutes without a denial; it may be before the window."`
+	Last              Time    `json:"last" doc:"The last denial."`
 	RetryAfterSeconds float64 `json:"retry_after_s" doc:"Until one like the last would pass, if nothing else happens; 0: it would pass now."`
 }

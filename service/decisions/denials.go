@@ -178,7 +178,7 @@ func (s *Service) Who(c caller.Caller, q WhoQuery) (api.WhoAnswer, error) {
 		return api.WhoAnswer{}, &failure.Error{Code: api.CodeInvalidWindow, Field: "window", Message: "window must be whole seconds from 1s to 5m: who was not denied for longer is not limited now"}
 	}
 	now := s.parts.Sources.Wall()
-	keys, over := s.denials.Who(now.Add(-q.Window), q.N, func(l *denials.Limited) bool {
+	keys, over := s.denials.Who(now, q.Window, q.N, func(l *denials.Limited) bool {
 		return (q.Limit == "" || q.Limit == l.Name) && may.Limit(l.Name) &&
 			slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(l.Key, part) })
 	})

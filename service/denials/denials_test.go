@@ -200,7 +200,7 @@ func TestNoteOfManyAtOnce(t *testing.T) {
 						t.Errorf("%s: %+v", requests[0].Key, got)
 					}
 				}
-				a.ring.Who(a.now.Add(-time.Minute), 10, func(*Limited) bool { return true })
+				a.ring.Who(a.now, time.Minute, 10, func(*Limited) bool { return true })
 			}
 		})
 	}
@@ -219,24 +219,67 @@ func TestWhoUnderAFlood(t *testing.T) {
 	for i := range 3 * MostLimited {
 		a.deny(fmt.Sprint("flood", i))
 	}
-	list, over := a.ring.Who(a.now.Add(-time.Minute), 10, func(*Limited) bool { return true })
+	list, over := a.ring.Who(a.now, time.Minute, 10, func(*Limited) bool { return true })
 	for i, l := range list {
 		if want := fmt.Sprint("most", 9-i); l.Key != want || l.Denied != uint64(19-i) || l.Name != "l" && l.Name != "inline/window/1h" {
 			t.Errorf("%d: %+v, want %s", i, l, want)
 		}
 	}
-	all, _ := a.ring.Who(a.now.Add(-time.Minute), 1<<20, func(*Limited) bool { return true })
+	all, _ := a.ring.Who(a.now, time.Minute, 1<<20, func(*Limited) bool { return true })
 	if len(list) != 10 || over == 0 || len(all) > MostLimited {
 		t.Errorf("%d listed, %d of all, %d left", len(list), len(all), over)
 	}
 	a.now = a.now.Add(Pause + time.Second)
-	if list, _ := a.ring.Who(a.now.Add(-Pause), 10, func(*Limited) bool { return true }); len(list) != 0 {
+	if list, _ := a.ring.Who(a.now, Pause, 10, func(*Limited) bool { return true }); len(list) != 0 {
 		t.Errorf("long after: %+v", list)
 	}
 	a.deny("most9")
-	if list, _ := a.ring.Who(a.now.Add(-Pause), 10, func(*Limited) bool { return true }); len(list) != 1 || list[0].Denied != 1 || !list[0].Since.Equal(a.now) {
+	if list, _ := a.ring.Who(a.now, Pause, 10, func(*Limited) bool { return true }); len(list) != 1 || list[0].Denied != 1 || !list[0].Since.Equal(a.now) {
 		t.Errorf("denied anew: %+v", list)
 	}
+}
+
+// DENIED is about the window that was asked for, to the second, whatever was denied before it.
+func TestWhoWithin(t *testing.T) {
+	t.Parallel()
+	a := newAsker(t)
+	began := a.now
+	var at []time.Time
+	check := func(window time.Duration) {
+		t.Helper()
+		want := uint64(0)
+		for _, of := range at {
+			if a.now.Unix()-of.Unix() < int64(window/time.Second) {
+				want++
+			}
+		}
+		list, _ := a.ring.Who(a.now, window, 10, func(*Limited) bool { return true })
+		switch {
+		case want == 0 && len(list) == 0:
+		case len(list) != 1 || list[0].Denied != want || !list[0].Since.Equal(began):
+			t.Fatalf("%v until %v: %+v, want %d", window, a.now, list, want)
+		}
+	}
+	one := limit.Limit{N: 1, Per: 1000 * time.Hour}
+	a.ask("a", 1, &one)
+	for range 2000 {
+		a.ask("a", 1, &one)
+		at = append(at, a.now)
+		for _, window := range []time.Duration{time.Second, 7 * time.Second, time.Minute, Pause} {
+			check(window)
+		}
+		a.now = a.now.Add(time.Duration(rand.Int64N(int64(3 * time.Second))))
+		if rand.IntN(50) == 0 {
+			a.now = a.now.Add(time.Duration(rand.Int64N(int64(Pause - 3*time.Second))))
+		}
+		check(time.Minute)
+	}
+	a.now = at[len(at)-1].Add(-time.Second) // a clock that is set back loses nothing, and counts nothing anew later
+	a.ask("a", 1, &one)
+	at[len(at)-1], at = a.now.Add(time.Second), append(at, a.now.Add(time.Second))
+	a.now = a.now.Add(time.Second)
+	check(time.Second)
+	check(Pause)
 }
 
 // The limit that would have been enough is: with the same admissions before it, it lets the request pass, and one of
@@ -406,7 +449,7 @@ func TestDenialsWithoutAnID(t *testing.T) {
 	if noted := a.ring.Noted(); noted != 0 {
 		t.Errorf("%d are kept", noted)
 	}
-	who, _ := a.ring.Who(a.now.Add(-time.Second), 10, func(*Limited) bool { return true })
+	who, _ := a.ring.Who(a.now, time.Second, 10, func(*Limited) bool { return true })
 	if len(who) != 1 || who[0].Key != "a" || who[0].Denied != 2 {
 		t.Errorf("%+v", who)
 	}

@@ -20,6 +20,8 @@ const (
 
 	limitedPerSet = 32
 
+	pauseSeconds = int64(Pause / time.Second)
+
 	noRecord = math.MaxUint64 // for a number of one
 )
 
@@ -28,8 +30,8 @@ type Limited struct {
 	Name, Key   string
 	Inline      bool // a request brought the limit along
 	Limit       limit.Limit
-	Denied      uint64    // requests, since Since
-	Since, Last time.Time // the first and the last of them
+	Denied      uint64    // requests, within the window that was asked for
+	Since, Last time.Time // the first of its row of denials, which may be before the window, and the last
 	Until       time.Time // when one like the last would pass
 }
 
@@ -38,7 +40,8 @@ type who struct {
 	n      int
 	tags   [limitedPerSet]uint32 // of the hashes of their keys
 	last   [limitedPerSet]int64  // ns since 1970
-	denied [limitedPerSet]uint64
+	denied [limitedPerSet]uint64 // in the row that since begins
+	newest [limitedPerSet]uint32 // in the second of last
 	record [limitedPerSet]uint64 // the number of the newest record of each
 	about  [limitedPerSet]limited
 }
@@ -50,6 +53,9 @@ type limited struct {
 	inline       bool
 	limit        limit.Limit
 	since, until int64 // ns since 1970
+	// seconds is the denials of each of the last pauseSeconds, by second modulo their number; that of last has 0, and newest its
+	// denials. It is used again by the next key.
+	seconds *[pauseSeconds]uint32
 }
 
 // limited counts a denial of a key at a time in ns since 1970, and returns its place. The caller holds the lock.
@@ -65,13 +71,41 @@ func (s *set) limited(hash uint64, now int64, said *admit.Result) (place int) {
 		w.about[i].name, w.about[i].key = said.Name, append(w.about[i].key[:0], said.Key...)
 	}
 	of := &w.about[i]
-	if w.denied[i] == 0 || now-w.last[i] > int64(Pause) {
-		of.since, w.denied[i] = now, 0
+	if apart := now - w.last[i]; w.denied[i] == 0 || apart > int64(Pause) || apart < -int64(Pause) {
+		of.since, w.denied[i], w.newest[i] = now, 0, 0
+		if of.seconds == nil {
+			of.seconds = new([pauseSeconds]uint32)
+		}
+		clear(of.seconds[:])
+	} else if now = max(now, w.last[i]); second(now) != second(w.last[i]) { // a clock may be set back a little
+		last := second(w.last[i])
+		of.seconds[last%pauseSeconds] = w.newest[i]
+		for last++; last <= second(now); last++ {
+			of.seconds[last%pauseSeconds] = 0
+		}
+		w.newest[i] = 0
 	}
+	w.newest[i]++
 	w.denied[i]++
 	w.last[i] = now
 	of.limit, of.inline, of.until = said.Limit, said.Inline, now+int64(said.RetryAfter)
 	return i
+}
+
+func second(ns int64) int64 { return ns / int64(time.Second) }
+
+// within counts the denials of a place in the window of so many seconds, 1 to pauseSeconds, that ends with the second of now, or with
+// that of its last denial where the clock was set back.
+func (w *who) within(i int, now, seconds int64) (n uint64) {
+	last := second(w.last[i])
+	first := max(second(now), last) - seconds + 1
+	if first <= last {
+		n = uint64(w.newest[i])
+	}
+	for s := first; s < last; s++ {
+		n += uint64(w.about[i].seconds[s%pauseSeconds])
+	}
+	return n
 }
 
 func (w *who) find(tag uint32, said *admit.Result) (place int, known bool) {
@@ -110,25 +144,26 @@ func (s *set) room(now int64) (place int) {
 	return place
 }
 
-func (w *who) limited(i int) Limited {
+func (w *who) limited(i int, denied uint64) Limited {
 	of := &w.about[i]
 	return Limited{
-		Name: of.name, Key: string(of.key), Inline: of.inline, Limit: of.limit, Denied: w.denied[i],
+		Name: of.name, Key: string(of.key), Inline: of.inline, Limit: of.limit, Denied: denied,
 		Since: time.Unix(0, of.since), Last: time.Unix(0, w.last[i]), Until: time.Unix(0, of.until),
 	}
 }
 
-// Who lists the keys that were denied after a time, most denied first, at most most of them that keep
-// takes; over is how many left the list, since the start, though they had been denied lately.
-func (r *Ring) Who(after time.Time, most int, keep func(*Limited) bool) (list []Limited, over uint64) {
+// Who lists the keys that were denied within a window, of 1 s to Pause, that ends now: most denied in it first, at most most of them
+// that keep takes; over is how many left the list, since the start, though they had been denied lately.
+func (r *Ring) Who(now time.Time, window time.Duration, most int, keep func(*Limited) bool) (list []Limited, over uint64) {
 	for i := range r.sets {
 		s := &r.sets[i]
 		s.mu.Lock()
 		for j := 0; s.who != nil && j < s.who.n; j++ {
-			if s.who.last[j] <= after.UnixNano() {
+			denied := s.who.within(j, now.UnixNano(), int64(window/time.Second))
+			if denied == 0 {
 				continue
 			}
-			if of := s.who.limited(j); keep(&of) {
+			if of := s.who.limited(j, denied); keep(&of) {
 				list = append(list, of)
 			}
 		}

@@ -141,9 +141,9 @@ func newWho(w *cli.World) *cobra.Command {
 		Use:   "who",
 		Short: "List who is limited now, most denied first",
 		Long: `List the keys that a server denied within the window, for each limit, those of limits
-that requests bring along too. DENIED counts from the first denial that no pause of 5
-minutes came after. Each node of a cluster knows what it denied itself: name all with
---server a,b,c, and DENIED is the sum.`,
+that requests bring along too. DENIED is how often within the window; SINCE is the first
+denial after a pause of 5 minutes, which may be before it. Each node of a cluster knows
+what it denied itself: name all with --server a,b,c, and DENIED is the sum.`,
 		Example:           "  weir limits who\n  weir limits who --prefix login: --limit login",
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
