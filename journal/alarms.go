@@ -1,9 +1,11 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/weir-counter/weir/journal/datadir"
 	"github.com/weir-counter/weir/journal/replica"
 )
 
@@ -33,19 +35,31 @@ func (j *Journal) flushAlarms() []replica.Alarm {
 	if j.isGone() {
 		return []replica.Alarm{{Code: "journal_failing", Message: j.Err().Error(), Refusing: true}}
 	}
-	if !j.stats.failing.Load() {
+	wrong := j.stats.wrong.Load()
+	if wrong == nil {
 		return nil
 	}
-	a := replica.Alarm{Code: "journal_failing", Message: "hits do not reach the disk, and are refused until they do: this server's log says why", Refusing: true}
-	if j.cfg.clustered() {
-		waiting, most := j.engine.Stats().Waiting, j.engine.Config().MaxWaiting
-		a.Refusing = waiting > most
-		a.Message = fmt.Sprintf("hits do not become durable: too few nodes reach each other, or too few of them store. This node counts, and %d of at most %d entries wait in memory: its log says why", waiting, most)
-		if a.Refusing {
-			a.Message = "hits do not become durable, the buffer is full, and hits are refused: this server's log says why"
-		}
+	if !j.cfg.clustered() {
+		return []replica.Alarm{{Code: "journal_failing", Refusing: true, Message: "hits do not reach the disk, and are refused until they do: " + whyDisk(*wrong)}}
 	}
-	return []replica.Alarm{a}
+	why := "this server's log says why"
+	if own, sure := j.others.stores.OwnWrong(time.Now()); sure {
+		why = "here " + own
+	}
+	waiting, most := j.engine.Stats().Waiting, j.engine.Config().MaxWaiting
+	if waiting > most {
+		return []replica.Alarm{{Code: "journal_failing", Refusing: true, Message: "hits do not become durable, the buffer is full, and hits are refused: " + why}}
+	}
+	return []replica.Alarm{{Code: "journal_failing", Message: fmt.Sprintf(
+		"hits do not become durable: too few nodes reach each other, or too few of them store. This node counts, and %d of at most %d entries wait in memory: %s", waiting, most, why)}}
+}
+
+// whyDisk is what the disk of the data directory says, where it is why a flush failed.
+func whyDisk(err error) string {
+	if disk := (*datadir.DiskError)(nil); errors.As(err, &disk) {
+		return disk.Error()
+	}
+	return "this server's log says why"
 }
 
 // storeAlarms tell whose replicas do not store: what is durable is then on fewer nodes

@@ -83,7 +83,7 @@ func (j *Journal) publish(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		j.stats.failed(err)
-		j.space.Fail(j.engine)
+		j.space.Fail(j.engine, whyDisk(err))
 		j.logFailure(err)
 		select {
 		case <-ctx.Done():

@@ -67,7 +67,7 @@ func (j *Journal) runHealing(ctx context.Context) {
 			continue
 		}
 		if err := datadir.TryRoom(j.cfg.Dir); err != nil {
-			j.others.stores.Hinder("make room on the disk of the data directory: " + err.Error())
+			j.others.stores.Hinder(err.Error())
 			continue
 		}
 		if time.Now().Before(next) {

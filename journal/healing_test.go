@@ -45,7 +45,7 @@ func TestClusterHealsFailedWrites(t *testing.T) {
 	began := time.Now()
 	lift()
 	for i, node := range c.nodes {
-		jointest.Eventually(t, fmt.Sprintf("n%d is well", i+1), func() bool { return len(node.j.Alarms()) == 0 && !node.j.stats.failing.Load() })
+		jointest.Eventually(t, fmt.Sprintf("n%d is well", i+1), func() bool { return len(node.j.Alarms()) == 0 && !node.j.stats.failing() })
 		node.sync()
 	}
 	t.Logf("healed after %v", time.Since(began))

@@ -9,7 +9,7 @@ func (j *Journal) lagAlarms() (alarms []replica.Alarm) {
 	_, late := j.Freshness()
 	spent := j.space.Room().Spent(j.space.Retained())
 	for _, o := range late {
-		if o.Self && j.stats.failing.Load() {
+		if o.Self && j.stats.failing() {
 			continue // flushAlarms says so
 		}
 		alarms = append(alarms, replica.LateAlarm(o, spent))

@@ -27,7 +27,7 @@ func (j *Journal) revive(ctx context.Context) error {
 		return nil
 	}
 	if err := datadir.TryRoom(j.cfg.Dir); err != nil {
-		return fmt.Errorf("%w: make room on the disk of the data directory (%w)", wrong, err)
+		return fmt.Errorf("%w: %w", err, wrong)
 	}
 	j.log.Warn("journal: the embedded server still reports an error although the disk has room; restarting it", "error", wrong)
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)

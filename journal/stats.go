@@ -33,8 +33,8 @@ type Stats struct {
 type stats struct {
 	flushes, bytes, failures, revivals, divergences atomic.Uint64
 	lastFlush, longestCut                           atomic.Int64
-	failing                                         atomic.Bool
-	replays, repeats, unfinished                    uint64 // written by Open alone
+	wrong                                           atomic.Pointer[error] // of the last attempt to write a flush; nil: it was written
+	replays, repeats, unfinished                    uint64                // written by Open alone
 }
 
 func (s *stats) flushed(took time.Duration) {
@@ -42,9 +42,10 @@ func (s *stats) flushed(took time.Duration) {
 	s.lastFlush.Store(int64(took))
 }
 
-func (s *stats) wrote(bytes int) { s.bytes.Add(uint64(bytes)) }
-func (s *stats) failed(error)    { s.failures.Add(1); s.failing.Store(true) }
-func (s *stats) recovered()      { s.failing.Store(false) }
+func (s *stats) wrote(bytes int)  { s.bytes.Add(uint64(bytes)) }
+func (s *stats) failed(err error) { s.failures.Add(1); s.wrong.Store(&err) }
+func (s *stats) recovered()       { s.wrong.Store(nil) }
+func (s *stats) failing() bool    { return s.wrong.Load() != nil }
 
 // timed measures how long a partition is locked.
 func (s *stats) timed(takeState func()) {
@@ -65,7 +66,7 @@ func (j *Journal) Stats() Stats {
 		Retained:   j.space.Retained(),
 		LastFlush:  time.Duration(j.stats.lastFlush.Load()),
 		Failures:   j.stats.failures.Load(),
-		Failing:    j.stats.failing.Load(),
+		Failing:    j.stats.failing(),
 		Revivals:   j.stats.revivals.Load(),
 		Rounds:     j.checkpoints.Rounds(),
 		Holes:      holes,

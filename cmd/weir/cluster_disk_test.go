@@ -101,8 +101,8 @@ func TestClusterDiskFull(t *testing.T) {
 	}
 
 	disks[1].fill(t)
-	hits := c.hitUntil("n2 says that it does not store", "one", []int{0, 1, 2}, says(1, "replica_failing", "no space"))
-	c.wantAlarm(1, "replica_failing", "no space")
+	hits := c.hitUntil("n2 says that it does not store", "one", []int{0, 1, 2}, says(1, "replica_failing", "the disk is full"))
+	c.wantAlarm(1, "replica_failing", "the disk is full")
 	c.wantAlarm(0, "replica_missing", "n2")
 	c.wantAlarm(2, "replica_missing", "n2")
 	for i := range c.nodes { // the others store, also for n2
@@ -131,7 +131,7 @@ func TestClusterDiskFull(t *testing.T) {
 		return says(0, "journal_failing", "")() && says(1, "journal_failing", "")() && says(2, "journal_failing", "")()
 	})
 	for i := range disks {
-		c.wantAlarm(i, "journal_failing", "")
+		c.wantAlarm(i, "journal_failing", "the disk is full")
 	}
 	for i := range c.nodes {
 		if c.nodes[i].Load().hit("all", "", false) == nil {

@@ -20,6 +20,7 @@ import (
 // refusals are what a server answers to whoever wants what its journal can't take.
 type refusals struct {
 	plain, durable, decision string // codes; "": it was taken
+	details                  []string
 	took                     time.Duration
 	counted                  uint64 // hits of the plain one and the durable one
 }
@@ -45,6 +46,7 @@ func (p *process) tryAll(t *testing.T) (r refusals) {
 		if r.counted += answer.Counted; resp.StatusCode == http.StatusOK {
 			return ""
 		}
+		r.details = append(r.details, answer.Detail)
 		if resp.StatusCode != http.StatusServiceUnavailable || answer.Detail == "" {
 			t.Errorf("%s: %d, %+v", path, resp.StatusCode, answer)
 		}
@@ -113,8 +115,17 @@ func TestDiskFull(t *testing.T) {
 		counted += p.tryAll(t).counted
 		return p.says(t, "journal_failing")
 	})
+	jointest.Eventually(t, "it says that the disk is full", func() bool {
+		r, ok := p.ready()
+		return ok && r.alarm("journal_failing", "the disk is full")
+	})
 	for range 5 {
 		tried := p.tryAll(t)
+		for _, detail := range tried.details {
+			if !strings.Contains(detail, "the disk is full") {
+				t.Errorf("while the disk is full: %s", detail)
+			}
+		}
 		if tried.plain != "overloaded" || tried.durable != "journal_failing" || tried.decision != "overloaded" || tried.counted > 0 {
 			t.Errorf("while the disk is full: %+v", tried)
 		}

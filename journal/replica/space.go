@@ -26,7 +26,7 @@ const (
 	fullMessage    = "the journal has taken its share of --max-disk (MaxBytes), and what is counted now could not be kept: retry in some seconds, when snapshots have been stored and it is trimmed; if it lasts, see /readyz, and raise --max-disk"
 	burstMessage   = "more hits wait for the disk than --max-disk (MaxBytes) leaves room for: retry in a second, or raise --max-disk" // only the next flush is full
 	noTakesMessage = "the journal has taken all that --max-disk (MaxBytes) leaves for admissions, and a crash would give back what it does not have: retry in some seconds, when it is trimmed; if it lasts, see /readyz, and raise --max-disk"
-	failingMessage = "hits and admissions do not reach the disk: retry in a second; if it lasts, see /readyz and this server's log, and make room"
+	failingMessage = "hits and admissions do not reach the disk: retry in a second; if it lasts, see /readyz: "
 )
 
 // Init sets the size bound, Config.MaxBytes; 0 is none. It is called once, first.
@@ -123,9 +123,9 @@ func (s *Space) Refuse(e *weir.Engine, why string) {
 
 // Fail has the engine of a node alone refuse what a flush that failed could not take: a
 // crash must not lose more than one flush interval. A clustered node goes on, for what
-// fails there may be an election, and says who does not store.
-func (s *Space) Fail(e *weir.Engine) {
+// fails there may be an election, and says who does not store. why ends the sentence that whoever is refused reads.
+func (s *Space) Fail(e *weir.Engine, why string) {
 	if !s.clustered {
-		s.Refuse(e, failingMessage)
+		s.Refuse(e, failingMessage+why)
 	}
 }
