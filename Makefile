@@ -50,7 +50,7 @@ image: build ## Build bin/weir-image.tar, an OCI image with nothing but Weir; ne
 # run side by side, and more packages while others are compiled. Those that take longest begin first.
 # The other modules' tests wait for programs more than they compute: they run side by side.
 test: need-go need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-tmux need-promtool need-chromium need-web need-postgres need-mariadb ## Run every test, of the benchmarks' module too, with the long ones at their fewest rounds (all: make soak)
-	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./journal ./cmd/weir ./node ./...
+	$(GO) test -vet=all -timeout 10m -p $(PACKAGES) -parallel $(PARALLEL) ./internal/durable ./cmd/weir ./node ./...
 	@$(MAKE) --no-print-directory -j 3 test-netns test-bench test-browser
 
 test-netns: need-go
@@ -76,10 +76,10 @@ race: need-go need-gcc need-redis need-tsc need-python need-tmux need-promtool n
 	$(GO) test -race -timeout 30m ./...
 
 sim: need-go ## Simulate clusters in a world that fails, SEEDS (20000) times, from seed FIRST (0)
-	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h ./journal/replica -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
+	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h ./internal/journal/replica -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
 
 sim-regions: need-go ## Simulate regions in a world that fails, SEEDS (20000) times, from seed FIRST (0)
-	$(GO) test -run 'TestSimulation$$|TestLinksThatBreakInTurn$$' -count 1 -v -timeout 12h ./region -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
+	$(GO) test -run 'TestSimulation$$|TestLinksThatBreakInTurn$$' -count 1 -v -timeout 12h ./internal/region -args -sim.seeds $(SEEDS) -sim.first $(FIRST)
 
 crash: need-go ## Kill a server at random moments, ROUNDS (50) times, and count what is there
 	$(GO) test -run 'TestCrash' -count 1 $(VERBOSE) -timeout 30m ./cmd/weir -args -rounds $(ROUNDS)
@@ -95,31 +95,31 @@ regions-size: need-go ## Measure bytes/s on a link of regions for numbers of act
 	  cat regions-size.md; rm -f regions-size.md
 
 regions-fleet: need-go ## Simulate 1,000 nodes as 33 cells of 30 in a tree of two levels: traffic of each link, processor's time, freshness
-	@$(GO) test -run 'TestFleet$$' -count 1 -timeout 1h ./region -args -fleet.cells 33 -fleet.nodes 30 -fleet.keys 20000 -fleet.hits 1000 -fleet.seconds 10 \
+	@$(GO) test -run 'TestFleet$$' -count 1 -timeout 1h ./internal/region -args -fleet.cells 33 -fleet.nodes 30 -fleet.keys 20000 -fleet.hits 1000 -fleet.seconds 10 \
 	  -fleet.out $(CURDIR)/regions-fleet.md && cat regions-fleet.md; rm -f regions-fleet.md
 
 cluster-netns: need-go need-iproute2 ## The same in network namespaces, with TLS and packets that are lost, ROUNDS (50) times; needs root, on Linux
 	$(GO) test -tags netns -run 'TestClusterNamespaces' -count 1 -v -timeout $$(( $(ROUNDS) * 6 + 10 ))m ./cmd/weir -args -cluster-rounds $(ROUNDS) -cluster-pace 2ms
 
 cluster-size: need-go ## Measure what NODES (1,3,10,30,100) cost in one process, with KEYS (100000) active ones and HITS (5000) a second on each
-	@$(GO) test -run 'TestClusterSize$$' -count 1 -timeout 1h ./journal -args -size.nodes $(NODES) -size.keys $(KEYS) -size.hits $(HITS) \
+	@$(GO) test -run 'TestClusterSize$$' -count 1 -timeout 1h ./internal/durable -args -size.nodes $(NODES) -size.keys $(KEYS) -size.hits $(HITS) \
 	  -size.zipf $(ZIPF) -size.servers $(SERVERS) -size.stream 20000 -size.out $(CURDIR)/cluster-size.md && cat cluster-size.md; rm -f cluster-size.md
 
 cluster-lag: need-go ## Measure how long a hit takes to the counts of other nodes, RTT (80ms) between NODES (5)
-	@$(GO) test -run 'TestClusterLag$$' -count 1 -timeout 10m ./journal -args -lag.for 60s -lag.rtt $(RTT) -lag.nodes $(if $(filter command line,$(origin NODES)),$(NODES),5) \
+	@$(GO) test -run 'TestClusterLag$$' -count 1 -timeout 10m ./internal/durable -args -lag.for 60s -lag.rtt $(RTT) -lag.nodes $(if $(filter command line,$(origin NODES)),$(NODES),5) \
 	  -lag.flush $(FLUSH) -lag.out $(CURDIR)/cluster-lag.md && cat cluster-lag.md; rm -f cluster-lag.md
 
 # With the elections of production: those of make test are quicker.
 cluster-crash cluster-netns cluster-size cluster-lag soak: export JOINTEST_ELECTIONS = production
 
 sim-leased: need-go ## Simulate the grants of leased limits in a world that fails, LEASED_SEEDS (10000) times, from seed FIRST (0)
-	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h -v ./limit/grant -args -sim.seeds $(LEASED_SEEDS) -sim.first $(FIRST)
+	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h -v ./internal/cluster/grant -args -sim.seeds $(LEASED_SEEDS) -sim.first $(FIRST)
 
 soak: need-go ## The long tests: leaks, memory, settings, simulation, kills, clusters under faults; ROUNDS (50) scales all but memory
 	$(GO) test -run 'TestSoak$$|TestSmallDisk$$' -count 1 $(VERBOSE) -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
 	$(GO) test -run 'TestSettings$$|TestFreshOverHTTP' -count 1 -timeout 6h ./cmd/weir -args -settings.seeds $(ROUNDS) -fresh-rounds $$(( $(ROUNDS) * 30 ))
-	$(GO) test -run 'TestDamage$$|TestDamageOfOneNode$$|TestFreshReads' -count 1 -timeout 6h ./journal -args -damages $$(( $(ROUNDS) * 60 )) -cluster-damages each -fresh.rounds $$(( $(ROUNDS) * 30 ))
-	$(GO) test -run 'TestNeverOver$$' -count 1 -timeout 6h ./cluster/strict -args -brute.rounds $(ROUNDS)
+	$(GO) test -run 'TestDamage$$|TestDamageOfOneNode$$|TestFreshReads' -count 1 -timeout 6h ./internal/durable -args -damages $$(( $(ROUNDS) * 60 )) -cluster-damages each -fresh.rounds $$(( $(ROUNDS) * 30 ))
+	$(GO) test -run 'TestNeverOver$$' -count 1 -timeout 6h ./internal/cluster/limits -args -brute.rounds $(ROUNDS)
 	$(MAKE) --no-print-directory sim SEEDS=$$(( $(ROUNDS) * 400 )) crash cluster-crash
 	$(MAKE) --no-print-directory memory MEMORY="64 256"
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/keyspace"
-	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/engine/keyspace"
+	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // claims drives engines and a list of hits per key together: whatever was evicted,

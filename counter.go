@@ -5,9 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir/internal/clock"
-	"github.com/weir-counter/weir/internal/live"
-	"github.com/weir-counter/weir/internal/quarantine"
+	"github.com/weir-counter/weir/internal/engine/keyspace"
 	"github.com/weir-counter/weir/window"
 )
 
@@ -18,14 +16,14 @@ import (
 // as the one before within that second; other reads take one for some
 // nanoseconds.
 type Counter struct {
-	stripes atomic.Pointer[live.Stripes] // made by the first hit
-	wall    clock.Wall
+	stripes atomic.Pointer[keyspace.Stripes] // made by the first hit
+	wall    keyspace.Wall
 	last    lastAnswer
-	clock   *clock.Clock // of the engine whose AllKeys this is; nil: wall
+	clock   *keyspace.Clock // of the engine whose AllKeys this is; nil: wall
 
 	mu         sync.Mutex // guards all below
 	window     window.Window
-	quarantine quarantine.Windows // hits of seconds that have not come
+	quarantine keyspace.Quarantine // hits of seconds that have not come
 }
 
 // NewCounter returns a Counter that keeps hits for at least retention, whole
@@ -51,7 +49,7 @@ func (c *Counter) HitN(n uint64) {
 	second := c.wall.Second()
 	if s := c.stripes.Load(); s != nil {
 		mine := s.Mine() // as in HitAt
-		if word := mine.Word.Load(); live.Fits(word, second, n) && mine.Word.CompareAndSwap(word, word+n) {
+		if word := mine.Word.Load(); keyspace.CellFits(word, second, n) && mine.Word.CompareAndSwap(word, word+n) {
 			return
 		}
 	}
@@ -68,8 +66,8 @@ func (c *Counter) HitAt(at time.Time, n uint64) (Outcome, error) {
 	second := at.Unix()
 	if s := c.stripes.Load(); s != nil && uint64(second) <= window.MaxTime {
 		mine := s.Mine() // as stripes.add, which is too large to be inlined
-		if word := mine.Word.Load(); live.Fits(word, second, n) && mine.Word.CompareAndSwap(word, word+n) {
-			return live.OutcomeOf(word), nil
+		if word := mine.Word.Load(); keyspace.CellFits(word, second, n) && mine.Word.CompareAndSwap(word, word+n) {
+			return keyspace.CellOutcome(word), nil
 		}
 	}
 	return c.hitAt(second, n)
@@ -105,16 +103,16 @@ func (c *Counter) hit(second int64, n uint64) Outcome {
 }
 
 // ready returns the stripes, made if need be.
-func (c *Counter) ready() *live.Stripes {
+func (c *Counter) ready() *keyspace.Stripes {
 	if s := c.stripes.Load(); s != nil {
 		return s
 	}
-	c.stripes.CompareAndSwap(nil, live.NewStripes())
+	c.stripes.CompareAndSwap(nil, keyspace.NewStripes())
 	return c.stripes.Load()
 }
 
 // fold counts n hits at a second where the goroutine's live cell does not stand.
-func (c *Counter) fold(s *live.Stripes, mine *live.Cell, second int64, n uint64) Outcome {
+func (c *Counter) fold(s *keyspace.Stripes, mine *keyspace.Cell, second int64, n uint64) Outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last.change()
@@ -138,12 +136,12 @@ func (c *Counter) limit() int64 {
 
 // quarantineWindow quarantines the window if it has seen seconds that have not come yet. The
 // caller holds mu.
-func (c *Counter) quarantineWindow(s *live.Stripes) bool {
+func (c *Counter) quarantineWindow(s *keyspace.Stripes) bool {
 	limit := c.limit()
 	if second, _ := s.Newest(&c.window); second <= limit {
 		return false
 	}
-	s.FoldAll(live.Idle, c.window.Settle)
+	s.FoldAll(keyspace.Idle, c.window.Settle)
 	none := c.emptyWindow()
 	was := c.window
 	c.window = none
@@ -161,7 +159,7 @@ func (c *Counter) emptyWindow() window.Window {
 
 // come merges what was quarantined and has come. The caller holds mu.
 func (c *Counter) come() {
-	c.quarantine.Come(c.limit(), func(_ string, w *window.Window) { quarantine.MergeSame(&c.window, w) })
+	c.quarantine.Come(c.limit(), func(_ string, w *window.Window) { keyspace.MergeQuarantined(&c.window, w) })
 }
 
 // settle counts n hits that were accepted before; they are never too late.
@@ -186,7 +184,7 @@ func (c *Counter) keep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last.change()
-	if newest, _ := s.Newest(&c.window); newest > c.limit()+clock.Near {
+	if newest, _ := s.Newest(&c.window); newest > c.limit()+keyspace.Near {
 		c.quarantineWindow(s)
 	}
 	c.come()
@@ -250,7 +248,7 @@ func (c *Counter) count(at, seconds int64) Count {
 }
 
 // countLocked is count where the last answer is of another window or of before a change.
-func (c *Counter) countLocked(s *live.Stripes, at, seconds int64) Count {
+func (c *Counter) countLocked(s *keyspace.Stripes, at, seconds int64) Count {
 	c.mu.Lock()
 	folded := c.window.Count(at, seconds)
 	if !c.quarantine.Empty() {

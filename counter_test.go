@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/live"
+	"github.com/weir-counter/weir/internal/engine/keyspace"
 )
 
 func unix(second int64) time.Time { return time.Unix(second, 0) }
@@ -209,7 +209,7 @@ func TestCounterTooLate(t *testing.T) {
 func TestCounterLargeHits(t *testing.T) {
 	var c Counter
 	var want uint64
-	for _, n := range []uint64{1, live.MaxHits, 1, live.MaxHits + 1, 1 << 40, live.MaxHits - 1, 5} {
+	for _, n := range []uint64{1, keyspace.MaxCellHits, 1, keyspace.MaxCellHits + 1, 1 << 40, keyspace.MaxCellHits - 1, 5} {
 		for range 3 {
 			c.HitAt(unix(100), n)
 			want += n

@@ -6,11 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-counter/weir/internal/admission"
-	"github.com/weir-counter/weir/internal/clock"
-	"github.com/weir-counter/weir/internal/friend"
-	"github.com/weir-counter/weir/internal/keyspace"
-	"github.com/weir-counter/weir/internal/receipts"
+	"github.com/weir-counter/weir/internal/engine/admission"
+	"github.com/weir-counter/weir/internal/engine/keyspace"
+	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/window"
 )
 
@@ -20,11 +18,11 @@ type Engine struct {
 	engineSide
 
 	cfg      Config
-	clock    *clock.Clock
+	clock    *keyspace.Clock
 	keys     *keyspace.Keyspace
 	total    Counter // AllKeys
 	evicted  evictedOfAll
-	receipts *receipts.Table
+	receipts *keyspace.Receipts
 	limits   *admission.Table
 	side     side
 
@@ -50,17 +48,17 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := clock.New(cfg.Clock == EventClock, cfg.Now, int64((cfg.MaxAhead+time.Second-1)/time.Second), int64(cfg.Retention/time.Second))
+	c := keyspace.NewClock(cfg.Clock == EventClock, cfg.Now, int64((cfg.MaxAhead+time.Second-1)/time.Second), int64(cfg.Retention/time.Second))
 	e := &Engine{
 		cfg:   cfg,
 		clock: c,
 		keys:  keyspace.New(keyspace.Config{Partitions: cfg.Partitions, Memory: cfg.Memory, Gather: cfg.Gather, MaxWaiting: cfg.MaxWaiting, Clock: c, Empty: empty}),
 		total: Counter{window: empty, clock: c},
 	}
-	e.limits = admission.New(cfg.Partitions, cfg.LimitMemory, cfg.Gather, clock.NewLimits(cfg.Now, cfg.Elapsed, &c.Wall))
-	e.receipts = receipts.New(cfg.OnceMemory, cfg.Gather, &e.limits.Clock)
+	e.limits = admission.New(cfg.Partitions, cfg.LimitMemory, cfg.Gather, keyspace.NewClockLimits(cfg.Now, cfg.Elapsed, &c.Wall))
+	e.receipts = keyspace.NewReceipts(cfg.OnceMemory, cfg.Gather, &e.limits.Clock)
 	e.side.engine = e
-	e.engineSide = friend.Make(&e.side)
+	e.engineSide = replication.MakeSide(&e.side)
 	ctx, stop := context.WithCancel(context.Background())
 	e.stop = stop
 	e.janitor.Go(func() { e.keepHouse(ctx) })
@@ -85,4 +83,139 @@ func (e *Engine) Now() time.Time {
 		return time.Unix(second, 0)
 	}
 	return time.Time{}
+}
+
+// sweepPeriod is how long one round of the janitor takes: a tenth of the
+// retention, within ten seconds and ten minutes, so that sweeping ten million
+// keys stays far below one per cent of a core.
+func (e *Engine) sweepPeriod() time.Duration {
+	return min(max(e.cfg.Retention/10, 10*time.Second), 10*time.Minute)
+}
+
+// keepHouse lets keys go whose retention is over and limits that are not in use,
+// and cools hot keys, until ctx is done. It looks at a few partitions a second.
+func (e *Engine) keepHouse(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	var due float64 // partitions
+	perTick := float64(e.cfg.Partitions) / e.sweepPeriod().Seconds()
+	for next, tick := 0, 0; ; tick++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for due += perTick; due >= 1; due-- {
+			e.keys.Expire(next)
+			e.limits.Expire(next)
+			next = (next + 1) % e.cfg.Partitions
+		}
+		e.limits.Lapse()
+		if tick%10 == 9 {
+			e.keys.CoolDown()
+			e.lookAhead()
+		}
+	}
+}
+
+// lookAhead looks after what is ahead of the clock, which may have been set.
+func (e *Engine) lookAhead() {
+	e.keys.LookAhead()
+	e.total.keep()
+}
+
+// horizon is the second at which the retention begins: hits at it or before are
+// refused as too late, so that of a window which reaches back beyond it nobody
+// knows how many hits it should have.
+type horizon struct {
+	second, retention int64
+	slack             int64 // seconds by which the clocks of the node that asks and the one that answers may differ
+}
+
+// horizon is that of all keys, now.
+func (e *Engine) horizon() horizon {
+	return horizon{e.clock.Now() - e.clock.Retention, e.clock.Retention, e.clock.Ahead}
+}
+
+// limits the count of the window (at-seconds, at] to what is known. A window that
+// is not longer than the retention may begin a little before it: the second may
+// have changed since it was asked for, and of the hits that were taken it has all.
+func (h horizon) limits(c Count, at, seconds int64) Count {
+	from := max(at-seconds, -1) // nothing is before 1970
+	if from < h.second && (seconds > h.retention || from < h.second-h.slack) {
+		return c.AtLeast()
+	}
+	return c
+}
+
+// Stats are an engine's figures since it was made. Hits are weighted by their n.
+type Stats struct {
+	Hits        uint64 // counted, late ones included; without those of SeparatePrefix
+	Late        uint64 // counted though their key had seen a newer second
+	TooLate     uint64 // refused: older than the retention
+	ForHistory  uint64 // older than that, and taken for a history: not among Hits
+	TooFarAhead uint64 // refused: later than the clock plus MaxAhead
+	Quarantined uint64 // brought by others, or by what was stored, minutes beyond that: they count when their second comes
+
+	NewestQuarantined time.Time // when, by the wall clock, the last of Ahead was brought; zero: none
+
+	Keys        int
+	HotKeys     int    // keys with stripes, because several cores hit them at once
+	EvictedKeys uint64 // left because the memory budget was full
+	EvictedHits uint64 // that the evicted keys had; AllKeys still counts them
+	ExpiredKeys uint64 // left because their newest hit was older than the retention
+
+	LimitStates  int   // keys with limits in use, counted for each limit, and some that are no longer
+	LimitBytes   int64 // of these
+	LimitBudget  int64
+	InlineBytes  int64  // of LimitBytes: of limits that requests bring along
+	InlineBudget int64  // of these
+	LimitRefused uint64 // requests that had no room for their state
+
+	OnceKeys        int    // receipts of Once that are kept, of all nodes
+	OnceBytes       int64  // of those that this engine gave
+	OnceBudget      int64  // of these
+	OnceOthersBytes int64  // of the others; twice OnceBudget at most
+	OnceRefused     uint64 // new keys that found no room
+	OnceDropped     uint64 // receipts of others that left before their time
+	OnceDropping    bool   // some of these would still be there
+
+	ClockCorrection  time.Duration // what a node of a cluster adds to its wall clock, as others say that it is wrong
+	LimitClockBehind time.Duration // by how much the time of day was set, corrected or stood still since the engine was made; limits are not wrong by it
+
+	Bytes        int64 // of tables, keys and windows
+	MemoryBudget int64 // bytes
+	Partitions   int
+	Waiting      int64     // deltas and filled live cells that wait for the journal
+	WaitingBytes int64     // what they take there, at most, and keys of the last cut if they are hit again
+	Newest       time.Time // second of the newest hit; the zero Time before the first
+}
+
+// Stats returns the figures; each is exact, but they are not taken at one instant.
+func (e *Engine) Stats() Stats {
+	k, l := e.keys.Stats(), e.limits.Stats()
+	s := Stats{
+		Keys: k.Keys, HotKeys: k.HotKeys, EvictedKeys: k.EvictedKeys, EvictedHits: k.EvictedHits, ExpiredKeys: k.ExpiredKeys,
+		Bytes: k.Bytes, Waiting: k.Waiting, WaitingBytes: k.WaitingBytes,
+		LimitStates: l.States, LimitBytes: l.Bytes, LimitBudget: l.Budget, InlineBytes: l.Inline, InlineBudget: l.InlineBudget, LimitRefused: l.Refused,
+
+		Hits:         e.total.total(),
+		Late:         e.refused.late.Load(),
+		TooLate:      e.refused.tooLate.Load(),
+		ForHistory:   e.refused.forHistory.Load(),
+		TooFarAhead:  e.refused.tooFarAhead.Load(),
+		MemoryBudget: e.cfg.Memory,
+		Partitions:   e.cfg.Partitions,
+	}
+	s.ClockCorrection, s.LimitClockBehind = e.side.ClockCorrection(), e.side.LimitClockBehind()
+	if hits, at := e.clock.Noted(); hits > 0 {
+		s.Quarantined, s.NewestQuarantined = hits, time.Unix(at, 0)
+	}
+	once := e.receipts.Stats()
+	s.OnceKeys, s.OnceBytes, s.OnceBudget, s.OnceOthersBytes = once.Keys, once.Own, once.Budget, once.Others
+	s.OnceRefused, s.OnceDropped, s.OnceDropping = once.Refused, once.Dropped, once.Dropping
+	if s.Hits > 0 {
+		s.Newest = time.Unix(e.total.newest(), 0)
+	}
+	return s
 }

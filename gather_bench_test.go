@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // BenchmarkGather is what gathering costs: hits on a million Zipf keys, with and

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/window"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/live"
-	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/engine/keyspace"
+	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/window"
 )
 
@@ -78,7 +78,7 @@ func TestReleaseAndHold(t *testing.T) {
 			default:
 				at, hits := time.Unix(1_700_000_000+r.Int64N(900), 0), 1+r.Uint64N(3)
 				if r.IntN(20) == 0 {
-					hits += live.MaxHits
+					hits += keyspace.MaxCellHits
 				}
 				for _, e := range []*Engine{n.e, model.e} {
 					if _, err := e.HitAt(at, key, hits); err != nil {

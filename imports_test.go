@@ -2,9 +2,7 @@ package weir
 
 import (
 	"go/build"
-	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,84 +14,122 @@ const module = "github.com/weir-counter/weir"
 // docs/decisions.
 var libraryModules = []string{"github.com/cespare/xxhash/v2"}
 
-// A room is a row of the table in docs/ARCHITECTURE.md.
-type room struct {
-	rooms   []string // folders of this module that it may import
-	modules []string // parts of the paths of others
+// A layer is a group of packages. Each may import the others of its group, and
+// the groups that the layer names; all of those stand above it in the table.
+type layer struct {
+	name     string
+	packages []string // folders; "x/..." is x and all below it
+	imports  string   // names of layers
+	modules  string   // parts of the paths of other modules
 }
 
-var (
-	roomRow = regexp.MustCompile("(?m)^\\| `([^`]+?)/?` \\|[^|]*\\|([^|]*)\\|([^|]*)\\|$")
-	quoted  = regexp.MustCompile("`([^`]+?)/?`")
-)
+// layers is the architecture (docs/ARCHITECTURE.md), from the bottom up.
+var layers = []layer{
+	{"base", []string{"internal/units", "internal/wire", "internal/prefetch", "internal/concurrency", "internal/filewatch", "internal/ratelimitfields"}, "", ""},
+	{"window", []string{"window", "limit"}, "base", ""},
+	{"engine", []string{"internal/engine/replication", "internal/engine/keyspace", "internal/engine/admission"}, "base window", "cespare/xxhash"},
+	{"library", []string{"."}, "base window engine", ""},
+	{"side", []string{"internal/engine/side", "internal/settings", "internal/pattern/..."}, "base window engine library", ""},
+	{"api", []string{"api"}, "base", ""},
+	{"policy", []string{"policy", "internal/admit"}, "base window library side", "go.yaml.in/yaml"},
+	{"auth", []string{"internal/auth/..."}, "base", "go.yaml.in/yaml"},
+	{"journal", []string{"internal/journal/..."}, "base window engine library", "nats-io"},
+	{"cluster", []string{"internal/cluster/transport/...", "internal/cluster/kv", "internal/cluster/grant", "internal/cluster/membership"}, "base window engine library journal auth", "nats-io minio/highwayhash cespare/xxhash"},
+	{"durable", []string{"internal/durable", "internal/backup"}, "base engine library policy journal cluster", "nats-io"},
+	{"distributed", []string{"internal/cluster/limits", "internal/cluster/query", "internal/cluster/clustertest"}, "base window engine library side policy cluster durable", "nats-io"},
+	{"region", []string{"internal/region"}, "base engine library side journal cluster durable", "nats-io"},
+	{"calendar", []string{"internal/history/calendar"}, "", "klauspost/compress"},
+	{"history", []string{"internal/history", "internal/history/store/..."}, "base window engine library journal", "modernc.org/sqlite jackc/pgx go-sql-driver/mysql pressly/goose"},
+	{"client", []string{"client", "clients"}, "base api", "klauspost/compress"},
+	{"replay", []string{"internal/replay/..."}, "base window library side policy client", "klauspost/compress"},
+	{"middleware", []string{"middleware/..."}, "base window library policy client", ""},
+	{"web", []string{"web"}, "", ""},
+	{"service", []string{"internal/service/..."}, "base window engine library side api policy auth calendar", "cespare/xxhash"},
+	{"listener", []string{"internal/server/listener"}, "service", ""},
+	{"metrics", []string{"internal/server/metrics"}, "window library side api policy service listener", "prometheus/client_golang"},
+	{"http", []string{"internal/server/httpapi", "internal/server/servertest"}, "base window library side api policy calendar web service listener metrics", "danielgtaylor/huma klauspost/compress"},
+	{"resp", []string{"internal/server/resp"}, "base side api policy service listener", ""},
+	{"envoy", []string{"internal/server/envoy/..."}, "base window library side api policy service listener", "envoyproxy/go-control-plane google.golang.org/ go.yaml.in/yaml"},
+	{"statsd", []string{"internal/server/statsd"}, "library side api service listener", ""},
+	{"node", []string{"node/..."}, "base engine library side api policy auth journal cluster durable distributed region history service http resp envoy statsd", ""},
+	{"command", []string{"cmd/weir", "internal/cli"}, "base window library policy auth durable region history client replay web envoy node", "spf13/cobra spf13/pflag golang.org/x/term charm.land/ charmbracelet/x/ansi go.yaml.in/yaml"},
+	{"image", []string{"deploy/image"}, "", ""},
+}
 
-// readRooms reads the table, by folder.
-func readRooms(t *testing.T) map[string]room {
-	t.Helper()
-	page, err := os.ReadFile("docs/ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, found := strings.Cut(string(page), "| folder | its one job | may import | modules |")
-	if !found {
-		t.Fatal("docs/ARCHITECTURE.md has no table of rooms")
-	}
-	table, _, _ = strings.Cut(table, "\n\n")
-	names := func(cell string) (list []string) {
-		for _, match := range quoted.FindAllStringSubmatch(cell, -1) {
-			list = append(list, match[1])
+func (l *layer) has(folder string) bool {
+	return slices.ContainsFunc(l.packages, func(p string) bool {
+		if above, all := strings.CutSuffix(p, "/..."); all {
+			return folder == above || strings.HasPrefix(folder, above+"/")
 		}
-		return list
-	}
-	rooms := map[string]room{}
-	for _, row := range roomRow.FindAllStringSubmatch(table, -1) {
-		rooms[row[1]] = room{names(row[2]), names(row[3])}
-	}
-	if lines := strings.Count(strings.TrimSpace(table), "\n"); lines != len(rooms) {
-		t.Fatalf("docs/ARCHITECTURE.md: %d rows of rooms, of which %d could be read: write | `folder/` | job | `room` ... | `module` ... |", lines, len(rooms))
-	}
-	return rooms
+		return folder == p
+	})
 }
 
-// The code keeps to the table of rooms in docs/ARCHITECTURE.md: each package has a
-// row, each row a package, and no package imports what its row does not name.
+func layerOf(folder string) *layer {
+	for i := range layers {
+		if layers[i].has(folder) {
+			return &layers[i]
+		}
+	}
+	return nil
+}
+
+// Each package is in a layer, and imports only its own layer and those that the
+// layer names.
 func TestImportRules(t *testing.T) {
-	rooms := readRooms(t)
 	out, err := exec.Command("go", "list", "./...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path := range strings.FieldsSeq(string(out)) {
 		folder := folderOf(path)
-		allowed, ok := rooms[folder]
-		if !ok {
-			t.Errorf("%s has no row in the table of docs/ARCHITECTURE.md", folder)
+		l := layerOf(folder)
+		if l == nil {
+			t.Errorf("%s is in no layer: add it to one of imports_test.go", folder)
 			continue
 		}
-		delete(rooms, folder)
 		for _, path := range imports(t, folder) {
-			if !allowed.mayImport(folder, path) {
-				t.Errorf("%s imports %s: its row in docs/ARCHITECTURE.md allows %v and %v", folder, path, allowed.rooms, allowed.modules)
+			if !l.mayImport(path) {
+				t.Errorf("%s imports %s: the layer %s may import its own packages, the layers %q and the modules %q", folder, path, l.name, l.imports, l.modules)
 			}
 		}
 	}
-	for folder := range rooms {
-		t.Errorf("docs/ARCHITECTURE.md has a row for %s, where no package is", folder)
-	}
 }
 
-func (r room) mayImport(folder, path string) bool {
+func (l *layer) mayImport(path string) bool {
 	switch {
 	case path == module || strings.HasPrefix(path, module+"/"):
-		inner := folderOf(path)
-		return slices.Contains(r.rooms, inner) || strings.HasPrefix(inner, folder+"/")
+		other := layerOf(folderOf(path))
+		return other == l || other != nil && slices.Contains(strings.Fields(l.imports), other.name)
 	case !strings.Contains(strings.SplitN(path, "/", 2)[0], "."):
 		return true // the standard library
 	}
-	return slices.ContainsFunc(r.modules, func(part string) bool { return strings.Contains(path, part) })
+	return slices.ContainsFunc(strings.Fields(l.modules), func(part string) bool { return strings.Contains(path, part) })
 }
 
-// folderOf is the folder of a package of this module.
+// A layer imports only layers above it in the table, listeners do not import each
+// other, and only what keeps or moves the journal knows NATS.
+func TestLayers(t *testing.T) {
+	listeners := []string{"http", "resp", "envoy", "statsd"}
+	knowNATS := []string{"journal", "cluster", "durable", "distributed", "region"}
+	seen := map[string]bool{}
+	for _, l := range layers {
+		for name := range strings.FieldsSeq(l.imports) {
+			if !seen[name] {
+				t.Errorf("layer %s imports %s, which does not stand above it", l.name, name)
+			}
+			if slices.Contains(listeners, name) && l.name != "node" && (l.name != "command" || name != "envoy") {
+				t.Errorf("layer %s imports the listener %s: only a node opens listeners", l.name, name)
+			}
+		}
+		if strings.Contains(l.modules, "nats-io") && !slices.Contains(knowNATS, l.name) {
+			t.Errorf("layer %s may import NATS", l.name)
+		}
+		seen[l.name] = true
+	}
+}
+
+// folderOf returns the folder of a package of this module.
 func folderOf(path string) string {
 	if path == module {
 		return "."
@@ -105,12 +141,15 @@ func imports(t *testing.T, folder string) []string {
 	t.Helper()
 	p, err := build.ImportDir(folder, 0)
 	if err != nil {
+		if _, none := err.(*build.NoGoError); none {
+			return nil
+		}
 		t.Fatal(err)
 	}
 	return p.Imports
 }
 
-// What a user compiles beside the standard library: packages of this module, and
+// What a user compiles next to the standard library: packages of this module, and
 // libraryModules, no more; for policies their file format, for a server its client.
 func TestDependencies(t *testing.T) {
 	for folder, more := range map[string][]string{
@@ -123,53 +162,19 @@ func TestDependencies(t *testing.T) {
 			t.Fatal(err)
 		}
 		for path := range strings.FieldsSeq(string(out)) {
-			if inner, own := strings.CutPrefix(path, module); own {
-				if inner == "/server" || inner == "/journal" {
+			if inner, own := strings.CutPrefix(path, module+"/"); own {
+				if strings.HasPrefix(inner, "internal/server") || strings.HasPrefix(inner, "internal/journal") {
 					t.Errorf("%s compiles %s", folder, path)
 				}
+				continue
+			}
+			if path == module {
 				continue
 			}
 			if !slices.ContainsFunc(append(more, libraryModules...), func(allowed string) bool {
 				return path == allowed || strings.HasPrefix(path, allowed+"/")
 			}) {
 				t.Errorf("%s compiles %s", folder, path)
-			}
-		}
-	}
-}
-
-// NATS stays in the rooms that journal and join: all others would compile it too.
-func TestOnlyTheJournalKnowsNATS(t *testing.T) {
-	for folder, room := range readRooms(t) {
-		inside := slices.ContainsFunc([]string{"journal", "cluster", "region", "node"}, func(top string) bool {
-			return folder == top || strings.HasPrefix(folder, top+"/")
-		})
-		if slices.Contains(room.modules, "nats-io") && !inside {
-			t.Errorf("docs/ARCHITECTURE.md lets %s import NATS", folder)
-		}
-	}
-}
-
-// A door imports no other door: whatever two of them need is the service's. Its own rooms are
-// inside it, and the service knows none.
-func TestDoorsStandAlone(t *testing.T) {
-	doors := []string{"server", "resp", "rls", "statsd"}
-	doorOf := func(folder string) string {
-		top, _, _ := strings.Cut(folder, "/")
-		if slices.Contains(doors, top) {
-			return top
-		}
-		return ""
-	}
-	for folder, room := range readRooms(t) {
-		for _, other := range room.rooms {
-			of := doorOf(other)
-			switch own := doorOf(folder); {
-			case of == "" || of == own:
-			case own != "":
-				t.Errorf("docs/ARCHITECTURE.md lets %s import %s, another door", folder, other)
-			case folder != "node":
-				t.Errorf("docs/ARCHITECTURE.md lets %s import %s: the node alone opens doors", folder, other)
 			}
 		}
 	}

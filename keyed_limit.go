@@ -1,11 +1,16 @@
 package weir
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
+	"time"
 
-	"github.com/weir-counter/weir/internal/admission"
+	"github.com/weir-counter/weir/internal/engine/admission"
+	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/limit"
 )
 
@@ -133,4 +138,173 @@ func limitError(err error) error {
 		return &Error{CodeOverloaded, "limit", full.Message}
 	}
 	return err
+}
+
+// Check is one limit that a request must pass.
+type Check struct {
+	Limit  *KeyedLimit
+	Key    string
+	N      uint64 // admissions that the request takes; 0 asks only
+	Shadow bool   // its verdict denies nothing
+}
+
+// MaxChecks is how many limits one request may have.
+const MaxChecks = 64
+
+// TakeAll admits a request under several limits of the engine, all or none: if one
+// that is not Shadow denies it, nothing is taken of any. verdicts, of the length
+// of checks, gets what each limit says by itself. A check of a key and a limit's
+// name that came before asks for both together.
+//
+// The error is an Error with CodeInvalidKey, CodeInvalidCount for more than
+// MaxChecks, CodeInvalidLimit for none or another engine's, or CodeOverloaded (see
+// KeyedLimit.Take); nothing is taken then.
+// Cost: that of Take for each; it holds the locks of all keys' partitions.
+func (e *Engine) TakeAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
+	allowed, _, err = e.decideAll(checks, nil, verdicts, true)
+	return allowed, err
+}
+
+// PeekAll says what TakeAll would decide, and takes nothing.
+func (e *Engine) PeekAll(checks []Check, verdicts []Verdict) (allowed bool, err error) {
+	allowed, _, err = e.decideAll(checks, nil, verdicts, false)
+	return allowed, err
+}
+
+// decideAll is TakeAll or PeekAll; beside is nil, or has of each check what is out (internal/engine/side). at is when
+// it was decided, by the clock of limits.
+func (e *Engine) decideAll(checks []Check, beside []uint64, verdicts []Verdict, take bool) (allowed bool, at int64, err error) {
+	if len(checks) > MaxChecks || len(verdicts) != len(checks) {
+		return false, 0, &Error{CodeInvalidCount, "checks", fmt.Sprintf("%d checks and %d verdicts: must be as many, at most %d", len(checks), len(verdicts), MaxChecks)}
+	}
+	var room [admission.FewRequests]admission.Request // on the stack, where it is cleared each time
+	asked := room[:min(len(checks), admission.FewRequests)]
+	if len(checks) > admission.FewRequests {
+		asked = make([]admission.Request, len(checks))
+	}
+	for i, c := range checks {
+		if c.Limit == nil || c.Limit.engine != e {
+			return false, 0, &Error{CodeInvalidLimit, "limit", fmt.Sprintf("check %d has no limit of this engine: make it with its Limit method", i)}
+		}
+		if err := checkKey(c.Key); err != nil {
+			return false, 0, err
+		}
+		asked[i] = admission.Request{Plan: c.Limit.plan.Load(), Key: c.Key, N: c.N, Shadow: c.Shadow, Partition: e.keys.PartitionOf(c.Key)}
+		if beside != nil {
+			asked[i].Beside = beside[i]
+		}
+	}
+	allowed, at, err = e.limits.DecideAll(asked, verdicts, take)
+	return allowed, at, limitError(err)
+}
+
+func (s *limitSide) Known(key string, raw time.Time, list []limit.Admitted) (known []limit.Admitted, doubt time.Duration) {
+	if checkKey(key) != nil {
+		return list, 0
+	}
+	return s.engine.limits.Known(s.plan.Load(), s.engine.keys.PartitionOf(key), key, raw, list)
+}
+
+// Wait returns when a request of the key was admitted: it asks, and asks again when the limit would let it pass. Calls of
+// one key are not in order, and one may wait longer than those that come after it. It fails at once if ctx would end
+// before, and has taken nothing when it fails.
+func (l *KeyedLimit) Wait(ctx context.Context, key string) error { return l.WaitN(ctx, key, 1) }
+
+// WaitN is Wait for n requests at once. More than the burst is an Error with CodeInvalidCount; others are those of Take.
+func (l *KeyedLimit) WaitN(ctx context.Context, key string, n uint64) error {
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		v, err := l.Take(key, n)
+		switch {
+		case err != nil || v.Allowed:
+			return err
+		case v.Never:
+			return &Error{CodeInvalidCount, "n", fmt.Sprintf("n of %d can never pass: the burst is %d", n, l.Limit().Burst)}
+		}
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < v.RetryAfter {
+			return fmt.Errorf("the limit lets this pass in %v: %w", v.RetryAfter, context.DeadlineExceeded)
+		}
+		timer := time.NewTimer(max(v.RetryAfter, time.Millisecond))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// KeyUse is what one key has used of its limit.
+type KeyUse struct {
+	Key       string
+	Limit     Limit // that the key was last asked by
+	Used      uint64
+	Remaining uint64
+	Reset     time.Duration // until the whole burst is there again
+}
+
+// Share is the part of the burst that is in use, 0 to 1.
+func (u KeyUse) Share() float64 { return float64(u.Used) / float64(u.Limit.Burst) }
+
+// Compare orders as Keys does: negative if u comes before o.
+func (u KeyUse) Compare(o KeyUse) int {
+	return cmp.Or(cmp.Compare(o.Share(), u.Share()), cmp.Compare(o.Used, u.Used), cmp.Compare(u.Key, o.Key))
+}
+
+// Keys returns the keys that have used most of the limit, as a share of their
+// burst, the fullest first: those at 1 are denied now. Keys that have used nothing
+// are left out. It is what this engine knows, of all partitions.
+//
+// Cost: O(keys with limits in use), a partition at a time.
+func (l *KeyedLimit) Keys(most int) []KeyUse {
+	list := fullestUses{most: most}
+	for i := range l.engine.cfg.Partitions {
+		list.add(l.engine.limits, i, l.name)
+	}
+	return list.sorted()
+}
+
+// KeysInUse returns how many keys have used some of the limit and not got all of it back, as
+// far as this engine knows.
+//
+// Cost: O(keys with limits in use), a partition at a time.
+func (l *KeyedLimit) KeysInUse() (keys int) { return l.engine.limits.KeysInUse(l.name) }
+
+func (r *side) LimitKeysIn(in replication.PartitionSet, of *KeyedLimit, most int) ([]KeyUse, error) {
+	if err := checkList("n", most); err != nil {
+		return nil, err
+	}
+	e := r.engine
+	list := fullestUses{most: most}
+	for i := range e.cfg.Partitions {
+		if !in.Has(i) {
+			continue
+		}
+		list.add(e.limits, i, of.name)
+		if !r.Holds(i) { // or it was released meanwhile
+			return nil, errNotHeld
+		}
+	}
+	return list.sorted(), nil
+}
+
+// fullestUses gathers the most of the uses that come first.
+type fullestUses struct {
+	most int
+	list []KeyUse
+}
+
+func (f *fullestUses) add(ls *admission.Table, partition int, name *admission.Name) {
+	ls.Uses(partition, name, func(u admission.KeyUse) { f.list = append(f.list, KeyUse(u)) })
+	if len(f.list) > 2*f.most+1024 {
+		f.sorted()
+	}
+}
+
+func (f *fullestUses) sorted() []KeyUse {
+	slices.SortFunc(f.list, KeyUse.Compare)
+	f.list = f.list[:min(len(f.list), max(f.most, 0))]
+	return f.list
 }

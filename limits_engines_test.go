@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // journaled is engines with limits that follow each other, each made from what the one before left in a journal: a state now

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // Limits that requests bring along fill a quarter of the memory and no more, also after a

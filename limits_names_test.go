@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/admission"
-	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/engine/admission"
+	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 func TestSnapshotHasWhatAShorterLimitLookedAt(t *testing.T) {

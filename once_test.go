@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 func TestOnce(t *testing.T) {

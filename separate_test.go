@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // Decisions of limits are counted separately: in memory, in cuts, states and what is

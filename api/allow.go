@@ -69,3 +69,79 @@ func (l LimitState) RetryAfter() time.Duration { return fromSeconds(l.RetryAfter
 
 // Reset is ResetSeconds as a duration.
 func (l LimitState) Reset() time.Duration { return fromSeconds(l.ResetSeconds) }
+
+// ReserveAnswer is the answer to POST /v1/reserve: that of POST /v1/allow, and the ID of the reservation.
+type ReserveAnswer struct {
+	ID    string `json:"id,omitempty" doc:"To settle it by; absent from a denial, and where no limit is for the key."`
+	Known bool   `json:"known,omitempty" doc:"The ID was known: nothing more was taken, and limits is empty."`
+	AllowAnswer
+}
+
+// SettleAnswer is what came of settling a reservation.
+type SettleAnswer struct {
+	ID     string         `json:"id"`
+	Again  bool           `json:"again,omitempty" doc:"It had been settled before: used and over are of then, and nothing has changed now."`
+	Over   uint64         `json:"over,omitempty" doc:"How many were used beyond the reservation, and do not count, because a limit has no room for them: the most of the limits."`
+	Limits []LimitSettled `json:"limits" nullable:"false"`
+}
+
+// LimitSettled is what a reservation had of one limit.
+type LimitSettled struct {
+	Name      string `json:"name" example:"tokens"`
+	Key       string `json:"key" doc:"As it is counted." example:"team:7"`
+	Reserved  uint64 `json:"reserved"`
+	Used      uint64 `json:"used" doc:"That count as used."`
+	Refunded  uint64 `json:"refunded" doc:"By how many more would be allowed for it."`
+	Over      uint64 `json:"over,omitempty" doc:"Used beyond the reservation, and not counted: the limit has no room."`
+	Remaining uint64 `json:"remaining" doc:"How many would be allowed now."`
+}
+
+// PermitAnswer is a permit that was taken, or renewed.
+type PermitAnswer struct {
+	ID         string  `json:"id" doc:"Names the permit: for heartbeats, and to give it back."`
+	TTLSeconds float64 `json:"ttl_s" doc:"It is free again so long after the last heartbeat: count from when that was sent. A third of it between two is good."`
+	Unmatched  bool    `json:"unmatched,omitempty" doc:"No limit with max is for the key: nothing limits how many there are."`
+}
+
+// TTL is TTLSeconds as a duration.
+func (p PermitAnswer) TTL() time.Duration { return fromSeconds(p.TTLSeconds) }
+
+// ReleaseAnswer is what became of a permit that was given back.
+type ReleaseAnswer struct {
+	Released bool `json:"released" doc:"false: it was not held, or no longer."`
+}
+
+// AtOnceLimit is an entry of the policy file that limits how many are at work at once.
+type AtOnceLimit struct {
+	Name       string  `json:"name" example:"jobs"`
+	Keys       string  `json:"keys" doc:"The keys of requests that it is for." example:"job:{customer}:*"`
+	By         string  `json:"by,omitempty" doc:"The key that is counted; absent: the request's own." example:"job:{customer}"`
+	Version    uint64  `json:"version,omitempty" doc:"Of a policy that was put by API (/v1/policies); absent: it is of the file." example:"7"`
+	Max        int     `json:"max" doc:"How many permits of a key are held at once."`
+	TTLSeconds float64 `json:"ttl_s" doc:"After how long a silent holder's permit is free."`
+	Held       int     `json:"held" doc:"Permits that are held now, of all keys."`
+	HeldKeys   int     `json:"held_keys" doc:"Keys of which permits are held now."`
+}
+
+// HitsAnswer is what became of a body of hits: the answer of POST /v1/hits,
+// and part of its problem documents.
+type HitsAnswer struct {
+	Counted       uint64         `json:"counted" doc:"Hits counted (the sum of n), late ones included."`
+	Late          uint64         `json:"late" doc:"How many of counted were older than the newest hit of their key."`
+	History       uint64         `json:"history,omitempty" doc:"How many of counted were older than the retention: the history has them, and no window."`
+	TooLate       uint64         `json:"too_late" doc:"Hits not counted: older than the retention, and than the days that the history keeps."`
+	RejectedLines int            `json:"rejected_lines" doc:"Lines not counted because of what they say."`
+	Rejected      []RejectedLine `json:"rejected" nullable:"false" doc:"The first 20 of them."`
+	RetryFrom     int            `json:"retry_from,omitempty" doc:"The journal is behind: this line and those after it were refused as overloaded. Send them again later, under another Idempotency-Key."`
+	Durable       bool           `json:"durable,omitempty" doc:"The hits counted are on disk."`
+}
+
+// MaxRejected is how many rejected lines a HitsAnswer lists.
+const MaxRejected = 20
+
+// RejectedLine is why a hit was not counted.
+type RejectedLine struct {
+	Line    int    `json:"line" doc:"Number of the line, or of the element of an array, from 1."`
+	Code    Code   `json:"code" example:"invalid_count" doc:"Stable name of the reason."`
+	Message string `json:"message"`
+}

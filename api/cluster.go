@@ -1,5 +1,7 @@
 package api
 
+import "time"
+
 // ClusterAnswer is the nodes that count together, as one of them sees them.
 type ClusterAnswer struct {
 	Mode    string `json:"mode" enum:"ephemeral,alone,cluster,nats" doc:"How this server keeps its hits: in memory, in a journal of its own, with other nodes, or with other nodes in an existing NATS."`
@@ -81,3 +83,128 @@ type ClusterStream struct {
 	Name  string   `json:"name"`
 	Nodes []string `json:"nodes" nullable:"false"`
 }
+
+// RegionsAnswer is the regions that count together, as one node sees them.
+type RegionsAnswer struct {
+	Region  string       `json:"region" doc:"This one."`
+	Now     Time         `json:"now"`
+	Owner   bool         `json:"owner" doc:"This node writes the region's log of digests, and has its links."`
+	Regions []Region     `json:"regions" nullable:"false" doc:"All that are known, this one included, by name."`
+	Links   []RegionLink `json:"links" nullable:"false" doc:"What this region pulls digests from; only the owner knows how they do."`
+	Pulls   []RegionPull `json:"pulls" nullable:"false" doc:"Other regions that pull from this node, or have since the start, by name."`
+	Feeds   int64        `json:"feeds" doc:"Other regions that pull from this node now."`
+	Sent    uint64       `json:"sent_bytes" doc:"Bytes to them since the start."`
+	Last    uint64       `json:"last" doc:"The newest message of the log of digests that this node has read."`
+	Damaged uint64       `json:"damaged" doc:"Messages of that log that could not be read, since the start."`
+	Unread  uint64       `json:"unread" doc:"Parts of flushes that the journal lost, and no digest has, since the start."`
+	Missing uint64       `json:"missing" doc:"Messages that the windows of other regions could not take, since the start."`
+	Alarms  []Alarm      `json:"alarms" nullable:"false"`
+}
+
+// Region is one of those that count together.
+type Region struct {
+	Region string   `json:"region"`
+	Self   bool     `json:"self,omitempty" doc:"It is the one that was asked."`
+	Linked bool     `json:"linked,omitempty" doc:"There is a link to it; digests of others come by way of others."`
+	Known  bool     `json:"known" doc:"Its hits are counted here."`
+	Gone   bool     `json:"gone,omitempty" doc:"It was forgotten."`
+	Base   bool     `json:"base,omitempty" doc:"Its whole state is on its way here."`
+	Epoch  uint64   `json:"epoch" doc:"Of its digests: a new one began with its whole state. 0: none came."`
+	Digest uint64   `json:"digest" doc:"The last one."`
+	AsOf   Time     `json:"as_of" doc:"All hits that it took until then are counted here, by its clock, but for those of its late nodes."`
+	EveryS float64  `json:"every_s" doc:"Seconds between its digests."`
+	HeardS float64  `json:"heard_s" doc:"Seconds since the last one came."`
+	LagS   float64  `json:"lag_s" doc:"Seconds from the as_of of the last one until it came, by this node's clock."`
+	Late   bool     `json:"late,omitempty" doc:"Newer hits of it may be missing here."`
+	Nodes  []Late   `json:"late_nodes,omitempty" doc:"Nodes of it that are late."`
+	Bytes  uint64   `json:"bytes" doc:"Of its digests, since the start."`
+	Keys   []string `json:"keys,omitempty" doc:"How keys begin that it tells other regions. Absent: it tells all."`
+	Wrong  uint64   `json:"audit_wrong" doc:"Batches whose running total was not the next one, since the start: 0, unless something is lost."`
+}
+
+// RegionLink is a link by which a region pulls digests.
+type RegionLink struct {
+	Region  string  `json:"region"`
+	URL     string  `json:"url"`
+	Up      bool    `json:"up"`
+	Why     string  `json:"why,omitempty" doc:"It is not up."`
+	ForS    float64 `json:"for_s" doc:"Seconds since it is up, or is not."`
+	Bytes   uint64  `json:"bytes" doc:"That came since the start."`
+	PerS    float64 `json:"bytes_per_s" doc:"The mean of the last 10 s."`
+	Retries uint64  `json:"retries" doc:"Attempts that failed, since the start."`
+}
+
+// RegionPull is what one other region has pulled from a node since its start.
+type RegionPull struct {
+	Region string  `json:"region"`
+	Now    bool    `json:"now" doc:"It does."`
+	Bytes  uint64  `json:"bytes" doc:"Sent to it."`
+	PerS   float64 `json:"bytes_per_s" doc:"The mean of the last 10 s."`
+	Behind uint64  `json:"behind" doc:"Messages of the log of digests that it is still to be sent, of those that are here."`
+}
+
+// StatsAnswer is what a server holds and what it dropped.
+type StatsAnswer struct {
+	Version      string `json:"version"`
+	UptimeS      int64  `json:"uptime_s" doc:"Whole seconds since the start."`
+	Now          Time   `json:"now" doc:"What questions without a time are asked at."`
+	Hits         uint64 `json:"hits" doc:"Hits counted, late ones included, and decisions of limits not."`
+	Late         uint64 `json:"late" doc:"Hits counted that were older than the newest of their key."`
+	TooLate      uint64 `json:"too_late" doc:"Hits not counted: older than the retention."`
+	ForHistory   uint64 `json:"for_history,omitempty" doc:"Hits older than the retention, which the history has and no window: not among hits."`
+	TooFarAhead  uint64 `json:"too_far_ahead" doc:"Hits refused: too far in the future."`
+	Quarantined  uint64 `json:"quarantined" doc:"Hits of other nodes, snapshots or older lives, minutes and more ahead of this node's clock: they count when their second comes."`
+	Newest       *Time  `json:"newest,omitempty" doc:"The newest hit; absent when there is none."`
+	Keys         int    `json:"keys"`
+	HotKeys      int    `json:"hot_keys" doc:"Keys that keep slots instead of single hits."`
+	EvictedKeys  uint64 `json:"evicted_keys" doc:"Keys dropped to keep the memory budget."`
+	EvictedHits  uint64 `json:"evicted_hits" doc:"Hits that left with them."`
+	ExpiredKeys  uint64 `json:"expired_keys" doc:"Keys dropped because all their hits were older than the retention."`
+	MemoryBytes  int64  `json:"memory_bytes" doc:"Memory of the keys, as the budget counts it."`
+	MemoryBudget int64  `json:"memory_budget_bytes"`
+	Partitions   int    `json:"partitions"`
+
+	LimitStates  int    `json:"limit_states" doc:"Keys with limits in use, counted for each limit, and some that are no longer."`
+	LimitBytes   int64  `json:"limit_bytes" doc:"Memory of these, as the budget of limits counts it."`
+	LimitRefused uint64 `json:"limit_refused" doc:"Requests that no limit was asked for: the memory of limits was full of limits in use."`
+
+	Durable bool          `json:"durable" doc:"Hits are kept on disk: the server is not ephemeral."`
+	Waiting int64         `json:"waiting" doc:"Hits that wait for the journal, one for each key and second."`
+	Journal *JournalStats `json:"journal,omitempty" doc:"Absent when the server is ephemeral."`
+	Alarms  []Alarm       `json:"alarms" nullable:"false" doc:"What is wrong now: empty when nothing is."`
+}
+
+// JournalStats is what a server tells of its journal, since its start.
+type JournalStats struct {
+	Epoch            uint64  `json:"epoch" doc:"The life of the process, counted up at each start."`
+	Flushes          uint64  `json:"flushes" doc:"Flushes that are on disk."`
+	Bytes            uint64  `json:"bytes" doc:"Bytes of them."`
+	FlushSeconds     float64 `json:"flush_s" doc:"Time that the last one took."`
+	Failures         uint64  `json:"failures" doc:"Attempts to write a flush that failed; each is retried."`
+	Failing          bool    `json:"failing" doc:"The last attempt failed."`
+	SnapshotRounds   uint64  `json:"snapshot_rounds" doc:"Rounds in which every partition was snapshotted."`
+	ReplayedFlushes  uint64  `json:"replayed_flushes" doc:"Flushes that were read back at the start."`
+	LossyFindings    int     `json:"lossy_findings" doc:"Damage that the audit at the start found and that lost hits."`
+	HarmlessFindings int     `json:"harmless_findings" doc:"Damage that it found and that lost none."`
+}
+
+// RestoreMode says what becomes of the counts that a server has.
+type RestoreMode string
+
+// What a backup does to the counts that are there.
+const (
+	Merge   RestoreMode = "merge"   // it is added; the same backup counts once
+	Replace RestoreMode = "replace" // the counts become those of the backup
+)
+
+// Restored is what became of a backup.
+type Restored struct {
+	Mode   RestoreMode `json:"mode" enum:"merge,replace"`
+	Taken  int64       `json:"taken" doc:"When the backup was taken, Unix seconds."`
+	Again  bool        `json:"again" doc:"It was merged before as a whole: nothing was done."`
+	Keys   uint64      `json:"keys" doc:"How many keys' windows were written."`
+	Origin string      `json:"origin" doc:"Under which the backup is in the journal."`
+}
+
+// TakenAt is Taken as a time.
+func (r Restored) TakenAt() time.Time { return time.Unix(r.Taken, 0) }

@@ -1,3 +1,15 @@
+// Package api is what Weir says over HTTP: the JSON types of requests and answers, the
+// codes of failures and the problem document, once, for the server that writes them and
+// the client that reads them.
+//
+// Its types hold no behaviour but their spelling: Time is Unix seconds, Period a text of
+// seconds, and an upper bound that nobody knows is null. Tags `doc`, `example`, `enum`
+// and the like are what the server's OpenAPI document says; nothing here reads them. The
+// name of a type is the name of its schema there.
+//
+// A field that answers may lack has omitempty; no code and no field is ever renamed, and
+// answers may gain fields. The package imports the standard library alone, beside the
+// spelling of times, so that a program with the client compiles nothing else.
 package api
 
 // Code names one kind of failure. Clients may branch on codes: one is never renamed,
@@ -104,3 +116,35 @@ const (
 	CodeClientGone       Code = "client_gone"     // while other nodes were asked: nobody reads it
 	CodeInternal         Code = "internal"
 )
+
+// ProblemType is the media type of a Problem.
+const ProblemType = "application/problem+json"
+
+// Problem is the body of every answer that is not a success: an RFC 9457
+// document of the type about:blank, so Title is the phrase of the status.
+type Problem struct {
+	Title  string `json:"title" example:"Bad Request"`
+	Status int    `json:"status" example:"400"`
+	Code   Code   `json:"code" example:"invalid_window" doc:"Stable name of the failure, to branch on."`
+	Detail string `json:"detail" doc:"What went wrong here and what to do about it."`
+	Field  string `json:"field,omitempty" example:"window" doc:"The parameter or setting at fault."`
+	// Missing is set in problems of fresh questions.
+	Missing []string `json:"missing,omitempty" doc:"not_fresh: the nodes whose newer hits may be missing."`
+	Alarms  []Alarm  `json:"alarms,omitempty" doc:"All that is wrong, in a 503 of /readyz."`
+	// HitsAnswer is set in problems of POST /v1/hits only.
+	*HitsAnswer
+}
+
+// Alarm is something that is wrong now. It is there for as long as its cause.
+type Alarm struct {
+	Code     string `json:"code" doc:"Stable name of what is wrong, to branch on."`
+	Message  string `json:"message" doc:"What is wrong, and what to do about it."`
+	Refusing bool   `json:"refusing,omitempty" doc:"Hits are better off at another node: /readyz is 503."`
+}
+
+// Ready is what /readyz answers when requests may be sent.
+type Ready struct {
+	Status     string  `json:"status"` // ok or degraded
+	Alarms     []Alarm `json:"alarms,omitempty"`
+	*Freshness         // nil: no cluster
+}

@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // LimitsAnswer is the policies of a server, in order of application, then the limits of
 // its doors, and how they decided in (At-Window, At].
@@ -90,4 +93,120 @@ func (k LimitKey) Reset() time.Duration { return fromSeconds(k.ResetSeconds) }
 // ForgetAnswer is what was forgotten of limits that requests brought along.
 type ForgetAnswer struct {
 	Forgotten int `json:"forgotten" doc:"Keys that had used of them on this node, counted for each limit."`
+}
+
+// AllowLimit is which limit a request is for: the policy of a name, a limit that the
+// request brings along, or, being zero, all policies that are for the key.
+type AllowLimit struct {
+	Name   string
+	Inline *InlineLimit // not nil: Name is not used
+}
+
+// InlineLimit is a limit that a request brings along.
+type InlineLimit struct {
+	_         struct{} `additionalProperties:"false"`
+	Name      string   `json:"name,omitempty" maxLength:"64" doc:"By which what keys have used is kept. Default: inline/, the algorithm and the period."`
+	N         uint64   `json:"n" minimum:"1" doc:"How many per period."`
+	Per       Period   `json:"per"`
+	Burst     uint64   `json:"burst,omitempty" minimum:"1" doc:"How many at once. Default n."`
+	Algorithm string   `json:"algorithm,omitempty" enum:"window,fixed,gcra" default:"window"`
+}
+
+// MarshalJSON writes a name as a text, a limit as an object.
+func (l AllowLimit) MarshalJSON() ([]byte, error) {
+	if l.Inline != nil {
+		return json.Marshal(l.Inline)
+	}
+	return json.Marshal(l.Name)
+}
+
+// UnmarshalJSON reads either.
+func (l *AllowLimit) UnmarshalJSON(b []byte) error {
+	*l = AllowLimit{}
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, &l.Name)
+	}
+	return json.Unmarshal(b, &l.Inline)
+}
+
+// Costs are what policies with a cost take of a request in place of its n.
+type Costs map[string]uint64
+
+// ResetAnswer is what came of forgetting what a key has used of a limit.
+type ResetAnswer struct {
+	Name      string `json:"name" example:"login"`
+	Key       string `json:"key" doc:"As it is counted." example:"login:bob"`
+	Was       bool   `json:"was" doc:"There was something to forget, as far as the node that did it knows."`
+	Remaining uint64 `json:"remaining" doc:"How many would be allowed now."`
+}
+
+// GrantAnswer is a grant as it is now.
+type GrantAnswer struct {
+	Name      string `json:"name" example:"login"`
+	Key       string `json:"key" doc:"As it is counted." example:"login:bob"`
+	N         uint64 `json:"n" doc:"How many are granted beside the limit; 0: none any more."`
+	Until     *Time  `json:"until,omitempty" doc:"When what is left of them is over; absent when there are none."`
+	Remaining uint64 `json:"remaining" doc:"How many would be allowed now, the grant included."`
+}
+
+// RefundAnswer is what came of giving admissions back.
+type RefundAnswer struct {
+	Refunded uint64        `json:"refunded" doc:"By how many more would be allowed: the least of the limits."`
+	Limits   []LimitRefund `json:"limits" nullable:"false" doc:"What came of each limit, as in the answer to the request that took."`
+}
+
+// LimitRefund is what came of giving admissions of one limit back.
+type LimitRefund struct {
+	Name      string `json:"name" example:"tokens"`
+	Key       string `json:"key" doc:"As it is counted." example:"team:7"`
+	Refunded  uint64 `json:"refunded" doc:"By how many more would be allowed: fewer than n where some have left the window, or the bucket has filled since."`
+	Remaining uint64 `json:"remaining" doc:"How many would be allowed now."`
+}
+
+// BanAnswer is a ban: the key is denied until a time, whatever it has used.
+type BanAnswer struct {
+	Name  string `json:"name" example:"login"`
+	Key   string `json:"key" doc:"As it is counted." example:"login:bob"`
+	Until Time   `json:"until" doc:"When it is over."`
+}
+
+// UnbanAnswer tells of a ban that was lifted.
+type UnbanAnswer struct {
+	Name string `json:"name" example:"login"`
+	Key  string `json:"key" doc:"As it is counted." example:"login:bob"`
+	Was  bool   `json:"was" doc:"There was a ban, as far as the node that was asked knew."`
+}
+
+// BansAnswer is the keys that are banned now.
+type BansAnswer struct {
+	Bans []BanAnswer `json:"bans" nullable:"false" doc:"Those whose ban ends last first."`
+}
+
+// PoliciesAnswer is the policies that were put by API.
+type PoliciesAnswer struct {
+	Version  uint64       `json:"version" doc:"Of the newest change to any of them; 0: there was none."`
+	Policies []KeptPolicy `json:"policies" nullable:"false" doc:"By name."`
+}
+
+// KeptPolicy is a policy that was put by API.
+type KeptPolicy struct {
+	Name    string `json:"name" example:"login"`
+	Version uint64 `json:"version" doc:"Rises with each change, of all nodes, and is never used twice; also the ETag." example:"7"`
+	Policy  string `json:"policy" doc:"Its fields, as they were put."`
+	By      string `json:"by" doc:"Who put it: an identity, or anybody of a server that is not locked." example:"ops"`
+	At      Time   `json:"at" doc:"When."`
+	InUse   bool   `json:"in_use"`
+	Why     string `json:"why,omitempty" doc:"Why it is not in use on the node that answers."`
+}
+
+// PutAnswer is a policy as it is now.
+type PutAnswer struct {
+	KeptPolicy
+	New bool `json:"new" doc:"No policy of the name had been put, or it had been deleted."`
+}
+
+// DeletedPolicy is a policy that is gone.
+type DeletedPolicy struct {
+	Name    string `json:"name" example:"login"`
+	Version uint64 `json:"version" doc:"That it had."`
 }

@@ -1,5 +1,15 @@
 package api
 
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/weir-counter/weir/internal/units"
+)
+
 // TopAnswer lists keys, most hits first.
 type TopAnswer struct {
 	WindowSeconds int64    `json:"window_s" doc:"The window in seconds; with align, how long the time is."`
@@ -53,3 +63,166 @@ type KeysAnswer struct {
 	Next string   `json:"next,omitempty" doc:"There are more: ask again with after set to this."`
 	Freshness
 }
+
+// Bounds is a count: Lower <= the true number <= *Upper, of all hits that any node
+// took until the AsOf of the answer.
+type Bounds struct {
+	Lower    uint64  `json:"lower" doc:"The true number is not below this."`
+	Estimate uint64  `json:"estimate" doc:"The best guess between lower and upper."`
+	Upper    *uint64 `json:"upper" nullable:"true" doc:"The true number of the hits taken until as_of is not above this. null: no upper bound is known, for a node is late, or the window reaches back beyond the retention."`
+	Exact    bool    `json:"exact" doc:"lower = upper: the true number of the hits that were taken until as_of."`
+}
+
+// HasUpper tells whether an upper bound is known. Without one the true number may
+// be any from Lower up.
+func (b Bounds) HasUpper() bool { return b.Upper != nil }
+
+// String is the number, with what is known of it: "12", "12 (10 to 15)", or without
+// an upper bound "12 or more" and "12 (10 or more)".
+func (b Bounds) String() string {
+	switch {
+	case b.Exact:
+		return strconv.FormatUint(b.Estimate, 10)
+	case b.HasUpper():
+		return fmt.Sprintf("%d (%d to %d)", b.Estimate, b.Lower, *b.Upper)
+	case b.Lower == b.Estimate:
+		return fmt.Sprintf("%d or more", b.Lower)
+	}
+	return fmt.Sprintf("%d (%d or more)", b.Estimate, b.Lower)
+}
+
+// Per is the mean rate of a count over a window of so many seconds, 1 or more.
+func (b Bounds) Per(seconds int64) PerSecond {
+	w := float64(seconds)
+	r := PerSecond{Lower: float64(b.Lower) / w, Estimate: float64(b.Estimate) / w}
+	if b.Upper != nil {
+		upper := float64(*b.Upper) / w
+		r.Upper = &upper
+	}
+	return r
+}
+
+// PerSecond is the mean rate of a count over its window, with its bounds.
+type PerSecond struct {
+	Lower    float64  `json:"lower"`
+	Estimate float64  `json:"estimate"`
+	Upper    *float64 `json:"upper" nullable:"true" doc:"null: no upper bound is known."`
+}
+
+// String is the rate as Bounds.String writes a count, with three decimals.
+func (p PerSecond) String() string {
+	switch {
+	case p.Upper == nil && p.Lower == p.Estimate:
+		return fmt.Sprintf("%.3f or more", p.Lower)
+	case p.Upper == nil:
+		return fmt.Sprintf("%.3f (%.3f or more)", p.Estimate, p.Lower)
+	case p.Lower == *p.Upper:
+		return fmt.Sprintf("%.3f", p.Estimate)
+	}
+	return fmt.Sprintf("%.3f (%.3f to %.3f)", p.Estimate, p.Lower, *p.Upper)
+}
+
+// CountAnswer is the hits of one key in (At-Window, At].
+type CountAnswer struct {
+	Key           string `json:"key"`
+	WindowSeconds int64  `json:"window_s" doc:"The window in seconds."`
+	At            Time   `json:"at" doc:"The end of the window."`
+	Bounds
+	Freshness
+	Source  string        `json:"source,omitempty" doc:"history where the answer is of history, which has all hits until as_of; left out where it is of the windows." example:"history"`
+	Regions []RegionCount `json:"regions,omitempty" doc:"The part of each region, with by=region."`
+}
+
+// RegionCount is the part of one region in a count of all.
+type RegionCount struct {
+	Region string `json:"region"`
+	Bounds
+	Freshness
+}
+
+// RateAnswer is a count with its mean hits per second.
+type RateAnswer struct {
+	CountAnswer
+	PerSecond PerSecond `json:"per_second" doc:"The mean rate: lower, estimate and upper by window_s."`
+}
+
+// OneOrCounts is one answer as an object of its own, or several as
+// {"counts":[...]}.
+type OneOrCounts[T any] []T
+
+type several[T any] struct {
+	Counts []T `json:"counts"`
+}
+
+// MarshalJSON writes the object, or the list.
+func (a OneOrCounts[T]) MarshalJSON() ([]byte, error) {
+	if len(a) == 1 {
+		return json.Marshal(a[0])
+	}
+	return json.Marshal(several[T]{a})
+}
+
+// UnmarshalJSON reads either.
+func (a *OneOrCounts[T]) UnmarshalJSON(b []byte) error {
+	var list several[T]
+	if err := json.Unmarshal(b, &list); err != nil || list.Counts != nil {
+		*a = list.Counts
+		return err
+	}
+	*a = make(OneOrCounts[T], 1)
+	return json.Unmarshal(b, &(*a)[0])
+}
+
+// Freshness says how much of the newest hits is in an answer. Like Bounds it is
+// embedded in answers.
+type Freshness struct {
+	AsOf   Time     `json:"as_of" doc:"All hits that any node took until then are counted in this answer. A server alone has all: it says now."`
+	Untold []string `json:"untold,omitempty" doc:"Regions that do not tell others such keys (their --region-keys): their hits are missing, so the answer is a lower bound, and has no upper one. Absent when there are none."`
+	Late   []Late   `json:"late,omitempty" doc:"Nodes that were not heard of for more than 3 s: the answer is a lower bound of what all have counted, and has no upper one. Absent when there are none."`
+}
+
+// Late is a node of which hits may be missing: it is not heard of, or lags.
+type Late struct {
+	Node  string `json:"node"`
+	Since Time   `json:"since" doc:"Its hits until then are counted in this answer."`
+}
+
+// Time is a point in time that JSON carries as Unix seconds, whole when the time is.
+type Time struct{ time.Time }
+
+// MarshalJSON writes Unix seconds.
+func (t Time) MarshalJSON() ([]byte, error) { return units.AppendUnix(nil, t.Time), nil }
+
+// UnmarshalJSON reads Unix seconds.
+func (t *Time) UnmarshalJSON(b []byte) (err error) {
+	t.Time, err = units.ParseTime(string(b))
+	return err
+}
+
+// Millis cuts a time to milliseconds: what was complete then, was before.
+func Millis(t time.Time) Time { return Time{t.Truncate(time.Millisecond)} }
+
+// Period is a duration that JSON carries as a text of seconds, to the nanosecond: one
+// that was rounded would be another limit.
+type Period time.Duration
+
+// MarshalJSON writes seconds in quotes.
+func (p Period) MarshalJSON() ([]byte, error) {
+	return json.Marshal(units.FormatUnix(time.Unix(0, int64(p))))
+}
+
+// UnmarshalJSON reads a number of seconds, or a text like "1m30s".
+func (p *Period) UnmarshalJSON(b []byte) error {
+	text := string(b)
+	if len(b) > 0 && b[0] == '"' {
+		if err := json.Unmarshal(b, &text); err != nil {
+			return err
+		}
+	}
+	d, err := units.ParseDuration(text)
+	*p = Period(d)
+	return err
+}
+
+// fromSeconds rounds: 4.35 s as a float are a little less.
+func fromSeconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }

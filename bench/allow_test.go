@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"golang.org/x/time/rate"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/paulbellamy/ratecounter"
 	"github.com/puzpuzpuz/xsync/v4"
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/bench/textbook"
 )
 

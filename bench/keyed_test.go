@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/puzpuzpuz/xsync/v4"
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/bench/textbook"
 	"github.com/weir-counter/weir/bench/traffic"
 )

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/paulbellamy/ratecounter"
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/bench/adapter"
 	"github.com/weir-counter/weir/bench/textbook"
 )

@@ -2,6 +2,9 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -53,4 +56,181 @@ func (c *Client) ForgetInline(ctx context.Context, name string) (forgotten int, 
 	var answer api.ForgetAnswer
 	err = decode(text, &answer)
 	return answer.Forgotten, err
+}
+
+type (
+	// Reset is what came of forgetting what a key has used of a limit.
+	Reset = api.ResetAnswer
+	// Grant is admissions that a key has beside a limit.
+	Grant = api.GrantAnswer
+	// Reserved is a Decision with the ID of a reservation.
+	Reserved = api.ReserveAnswer
+	// Settled is what came of settling a reservation.
+	Settled = api.SettleAnswer
+	// Ban is a ban as it is now.
+	Ban = api.BanAnswer
+	// Bans are the keys that are banned.
+	Bans = api.BansAnswer
+	// Unbanned tells of a ban that was lifted.
+	Unbanned = api.UnbanAnswer
+	// Refund is what came of giving admissions back.
+	Refund = api.RefundAnswer
+)
+
+// ResetLimit forgets what a key, as it is counted, has used of a limit, and takes its grant back. It may be sent again.
+func (c *Client) ResetLimit(ctx context.Context, limit, key string) (Reset, error) {
+	return change[Reset](ctx, c, request{method: http.MethodDelete, path: "/v1/limits/" + segment(limit) + "/keys/" + segment(key)})
+}
+
+// Grant gives a key, as it is counted, n admissions beside a limit until a time, in place of an earlier grant: it may be
+// sent again. n of 0 takes what is left back; until is then not used.
+func (c *Client) Grant(ctx context.Context, limit, key string, n uint64, until time.Time) (Grant, error) {
+	v := url.Values{"limit": {limit}, "key": {key}, "n": {strconv.FormatUint(n, 10)}}
+	if n > 0 {
+		setTime(v, "until", until)
+	}
+	return change[Grant](ctx, c, request{method: http.MethodPost, path: "/v1/grants", query: v})
+}
+
+// Ban has a key, as it is counted, denied under a policy for so long, whatever it has used, in place of an earlier ban: it may be sent
+// again.
+func (c *Client) Ban(ctx context.Context, limit, key string, length time.Duration) (Ban, error) {
+	v := url.Values{"limit": {limit}, "key": {key}, "for": {length.String()}}
+	return change[Ban](ctx, c, request{method: http.MethodPost, path: "/v1/bans", query: v})
+}
+
+// Unban lifts the ban of a key. It may be sent again.
+func (c *Client) Unban(ctx context.Context, limit, key string) (Unbanned, error) {
+	return change[Unbanned](ctx, c, request{method: http.MethodDelete, path: "/v1/bans", query: url.Values{"limit": {limit}, "key": {key}}})
+}
+
+// Refund gives back what Allow took for checks, all at one time: with the zero time the newest admissions. It is tried
+// once: sent again it would give back twice.
+func (c *Client) Refund(ctx context.Context, taken time.Time, checks ...Check) (answer Refund, err error) {
+	body, err := json.Marshal(asAllow(checks, false))
+	if err != nil {
+		return answer, err
+	}
+	v := url.Values{}
+	setTime(v, "taken", taken)
+	text, err := c.attempt(ctx, c.nodes.from(c.nodes.first(), 0), request{method: http.MethodPost, path: "/v1/refund", query: v, body: body, contentType: "application/json"})
+	if err == nil {
+		err = decode(text, &answer)
+	}
+	return answer, err
+}
+
+// change sends what may be sent again.
+func change[T any](ctx context.Context, c *Client, r request) (answer T, err error) {
+	text, err := c.do(ctx, r)
+	if err == nil {
+		err = decode(text, &answer)
+	}
+	return answer, err
+}
+
+// Reservation is how admissions are reserved.
+type Reservation struct {
+	TTL      time.Duration // within which it is settled; 0: a minute
+	GiveBack bool          // what is not settled is given back; else it stays used
+}
+
+// Bans lists the keys that are banned, as the node that is asked knows them: at most n, 1 to 1000, those whose ban ends last first.
+func (c *Client) Bans(ctx context.Context, n int) (Bans, error) {
+	return ask[Bans](ctx, c, "/v1/bans", url.Values{"n": {strconv.Itoa(n)}})
+}
+
+// Reserve takes what a request may need, as Allow does; Settle says how much it did need. The client makes the ID, and so may
+// try again when an answer is lost. A denial is no error.
+func (c *Client) Reserve(ctx context.Context, r Reservation, checks ...Check) (answer Reserved, err error) {
+	body, err := json.Marshal(asAllow(checks, false))
+	if err != nil {
+		return answer, err
+	}
+	v := url.Values{"id": {rand.Text()}}
+	if r.TTL != 0 {
+		v.Set("ttl", r.TTL.String())
+	}
+	if r.GiveBack {
+		v.Set("unsettled", "returned")
+	}
+	at := c.nodes.from(c.nodes.first(), 0) // again at the same node, if at all: others do not know the ID yet
+	var text []byte
+	var refused *Error
+	for range 1 + max(0, c.opts.Retries) {
+		text, err = c.attempt(ctx, at, request{method: http.MethodPost, path: "/v1/reserve", query: v, body: body, contentType: "application/json"})
+		if refused = nil; err == nil || errors.As(err, &refused) && refused.Status < http.StatusInternalServerError || ctx.Err() != nil {
+			break
+		}
+	}
+	if denied := refused != nil && refused.Status == http.StatusTooManyRequests && refused.Code == ""; err == nil || denied {
+		err = decode(text, &answer)
+	}
+	return answer, err
+}
+
+// Settle says how many of each limit of a reservation were used: the rest is given back. With debt what was used beyond it counts,
+// whatever the limits say; else only if they have room for it. It may be sent again.
+func (c *Client) Settle(ctx context.Context, id string, used uint64, debt bool) (Settled, error) {
+	v := url.Values{"id": {id}, "used": {strconv.FormatUint(used, 10)}}
+	if debt {
+		v.Set("over", "debt")
+	}
+	return change[Settled](ctx, c, request{method: http.MethodPost, path: "/v1/settle", query: v})
+}
+
+type (
+	// Policies is the policies that were put by API.
+	Policies = api.PoliciesAnswer
+	// KeptPolicy is one of them.
+	KeptPolicy = api.KeptPolicy
+	// PutPolicy is a policy as it is after it was put.
+	PutPolicy = api.PutAnswer
+	// DeletedPolicy is a policy that is gone.
+	DeletedPolicy = api.DeletedPolicy
+)
+
+// PolicyVersion is what must be so for a policy to be changed: a change for which it is not is refused with api.CodeVersionMismatch.
+// The zero PolicyVersion is always so.
+type PolicyVersion struct {
+	Is  uint64 // the policy has this version; 0: any
+	New bool   // none of its name was put
+}
+
+// PutPolicy puts a policy: text is its fields, in YAML or JSON, as an entry of a policy file has them. With a condition it is tried once,
+// since an attempt whose answer was lost may have changed the version: look at the policy then.
+func (c *Client) PutPolicy(ctx context.Context, name, text string, want PolicyVersion) (PutPolicy, error) {
+	return changePolicy[PutPolicy](ctx, c, request{method: http.MethodPut, path: policyPath(name), body: []byte(text), contentType: "application/yaml"}, want)
+}
+
+// DeletePolicy deletes a policy that was put by API. It is tried as PutPolicy is.
+func (c *Client) DeletePolicy(ctx context.Context, name string, want PolicyVersion) (DeletedPolicy, error) {
+	return changePolicy[DeletedPolicy](ctx, c, request{method: http.MethodDelete, path: policyPath(name)}, want)
+}
+
+// Policy is a policy that was put by API, as the server that answers knows it.
+func (c *Client) Policy(ctx context.Context, name string) (KeptPolicy, error) {
+	return change[KeptPolicy](ctx, c, request{method: http.MethodGet, path: policyPath(name)})
+}
+
+// Policies lists the policies that were put by API.
+func (c *Client) Policies(ctx context.Context) (Policies, error) {
+	return change[Policies](ctx, c, request{method: http.MethodGet, path: "/v1/policies"})
+}
+
+func policyPath(name string) string { return "/v1/policies/" + segment(name) }
+
+func changePolicy[T any](ctx context.Context, c *Client, r request, want PolicyVersion) (answer T, err error) {
+	if want == (PolicyVersion{}) {
+		return change[T](ctx, c, r)
+	}
+	if want.Is != 0 {
+		r.ifMatch = strconv.Quote(strconv.FormatUint(want.Is, 10))
+	}
+	r.onlyNew = want.New
+	text, err := c.attempt(ctx, c.nodes.from(c.nodes.first(), 0), r)
+	if err == nil {
+		err = decode(text, &answer)
+	}
+	return answer, err
 }

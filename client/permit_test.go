@@ -10,7 +10,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -29,7 +29,7 @@ func TestHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Not before the server has been up for a ttl; and a machine that does other things may need longer than that for a request.
-	jointest.Eventually(t, "it is held for two and a half times the ttl, and given back at once", func() bool {
+	transporttest.Eventually(t, "it is held for two and a half times the ttl, and given back at once", func() bool {
 		var second error
 		err := c.Hold(t.Context(), "job:1", "", func(ctx context.Context) error {
 			_, second = c.Acquire(ctx, "job:1", "")

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/weir-counter/weir/client/internal/sums"
 )
 
 // SenderOptions change how a Sender works. The zero value of every field stands for its default.
@@ -36,9 +34,9 @@ type SenderOptions struct {
 var (
 	// ErrFull says that SenderOptions.MaxLines or MaxBytes is reached: servers are away or slow, or there are more keys a second
 	// than the bound has room for. The hit is not taken. Hits of a key and second that already wait still are.
-	ErrFull = sums.ErrFull
+	ErrFull = errSumsFull
 	// ErrClosed says that the Sender was closed.
-	ErrClosed = sums.ErrClosed
+	ErrClosed = errSumsClosed
 )
 
 // A Sender sums up hits in this process, by key and second, and sends the sums with a Client. A hit costs a
@@ -59,7 +57,7 @@ var (
 type Sender struct {
 	client *Client
 	opts   SenderOptions
-	table  *sums.Table
+	table  *sumTable
 
 	wake  chan struct{} // has a place: something can be sent at once
 	stop  context.CancelFunc
@@ -115,8 +113,8 @@ func NewSender(c *Client, o SenderOptions) (*Sender, error) {
 	switch {
 	case o.Every < time.Millisecond || o.Every > time.Hour:
 		return nil, fmt.Errorf("sender: Every is %v: it must be 1 ms to an hour", o.Every)
-	case o.MaxLines < 1 || o.MaxBytes < sums.MaxKeyBytes+sums.LineBytes:
-		return nil, fmt.Errorf("sender: MaxLines is %d, MaxBytes %d: there must be room for a line, of %d bytes", o.MaxLines, o.MaxBytes, sums.MaxKeyBytes+sums.LineBytes)
+	case o.MaxLines < 1 || o.MaxBytes < maxSumKeyBytes+sumLineBytes:
+		return nil, fmt.Errorf("sender: MaxLines is %d, MaxBytes %d: there must be room for a line, of %d bytes", o.MaxLines, o.MaxBytes, maxSumKeyBytes+sumLineBytes)
 	case o.Timeout < 0 || o.GiveUp < 0 || o.GiveUp > 9*time.Minute:
 		return nil, fmt.Errorf("sender: Timeout is %v, GiveUp %v: neither may be negative, nor GiveUp more than 9 min", o.Timeout, o.GiveUp)
 	}
@@ -126,7 +124,7 @@ func NewSender(c *Client, o SenderOptions) (*Sender, error) {
 		wake: make(chan struct{}, 1), stop: stop, ended: make(chan struct{}),
 		open: map[*batch]struct{}{}, nodes: make([]nodeState, c.nodes.count()), changed: make(chan struct{}),
 	}
-	s.table = sums.New(o.MaxLines, o.MaxBytes, s.wakeUp)
+	s.table = newSumTable(o.MaxLines, o.MaxBytes, s.wakeUp)
 	go s.run(ctx)
 	return s, nil
 }

@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/weir-counter/weir/client/internal/sums"
 )
 
 // measureCPU reports what the process computes for each operation: on a machine that others use, time says less.
@@ -93,7 +91,7 @@ func BenchmarkSenderClockAlone(b *testing.B) {
 
 // A hit that begins a line: its key was not hit in this second.
 func BenchmarkSenderNewLine(b *testing.B) {
-	t, second, n := sums.New(1<<20, 1<<40, func() {}), time.Now().Unix(), 0
+	t, second, n := newSumTable(1<<20, 1<<40, func() {}), time.Now().Unix(), 0
 	key := strings.Repeat("k", 20)
 	measureCPU(b)
 	for b.Loop() {

@@ -13,10 +13,9 @@ import (
 	"testing"
 	"time"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/client/internal/sums"
-	"github.com/weir-counter/weir/internal/certs/certstest"
+	"github.com/weir-counter/weir/internal/auth/certstest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -187,7 +186,7 @@ func TestNodesFailOver(t *testing.T) {
 
 // What a Sender refuses is what a server would.
 func TestSenderKnowsTheServersBounds(t *testing.T) {
-	if sums.MaxKeyBytes != weir.MaxKeyBytes || sums.MaxHits != weir.MaxHits {
+	if client.MaxSumKeyBytes != weir.MaxKeyBytes || client.MaxHits != weir.MaxHits {
 		t.Error("other bounds than the engine's")
 	}
 }

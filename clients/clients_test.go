@@ -17,8 +17,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/weir-counter/weir/auth"
-	"github.com/weir-counter/weir/internal/certs/certstest"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/auth/certstest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 	"github.com/weir-counter/weir/policy"

@@ -179,3 +179,53 @@ func (p *Plan) Interval() time.Duration { return time.Duration(p.interval) }
 
 // clamp is the time as it counts.
 func clamp(now int64) int64 { return min(max(now, 0), maxTime) }
+
+// Where says which nodes of a cluster count a limit together, and who decides.
+type Where uint8
+
+const (
+	// WhereShared counts the admissions of all nodes. Each that holds the key's
+	// partition decides at once, by what it knows; what others admit meanwhile it
+	// learns later.
+	WhereShared Where = iota
+
+	// WhereNode counts those of one node alone.
+	WhereNode
+
+	// WhereStrict counts those of all nodes, of which one decides for each key.
+	WhereStrict
+
+	// WhereLeased counts those of all nodes. One decides for each key, and lends parts of its limit to
+	// the others, which decide by themselves within these.
+	WhereLeased
+)
+
+// ByOne tells whether one node decides for each key, and so may be away.
+func (w Where) ByOne() bool { return w == WhereStrict || w == WhereLeased }
+
+func (w Where) String() string {
+	switch w {
+	case WhereShared:
+		return "shared"
+	case WhereNode:
+		return "node"
+	case WhereStrict:
+		return "strict"
+	case WhereLeased:
+		return "leased"
+	}
+	return fmt.Sprintf("where %d", uint8(w))
+}
+
+// Known calls f with what the state knows of the admissions that still matter at the
+// time now: n of them, each at the latest time at which it may have been, the oldest
+// first. Another state that is charged with all of them decides no more generously.
+// At most 34 calls.
+func (p *Plan) Known(s *State, now int64, f func(at int64, n uint64)) {
+	now = clamp(now)
+	s.pastLapse(p, now)
+	var room [2 * (subSlots + 1)]admissions
+	for _, a := range p.history(s, now, room[:0]) {
+		f(a.at, a.n)
+	}
+}

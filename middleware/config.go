@@ -1,9 +1,13 @@
 package middleware
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/weir-counter/weir"
 )
@@ -104,4 +108,130 @@ func (r *Rule) validate(d Decider) error {
 		return err
 	}
 	return d.Knows(r.Limit)
+}
+
+// Key says what of a request is counted. Keys of different kinds never meet: each
+// begins with its kind, so that no header can name another client's address.
+type Key struct {
+	of  func(*http.Request) (string, bool)
+	err error
+}
+
+// longestValue is the most of a request that stands in a key as it is. With its kind
+// and a rule's prefix it fits weir.MaxKeyBytes.
+const longestValue = 256
+
+// ByHeader is the key "header:", the header's name in lower case, and a hash of its
+// first value: header:x-api-key:en6OJ5nWYnSXp0Wx-ViHxw. The hash is SHA-256 cut to 128 bits, in 22
+// characters. A request without the header has no key.
+//
+// The value is hashed because it may be a secret: keys stand in lists, logs and on
+// disk. The hash has no secret of its own, so that all servers and lives of them count
+// one key; who can read keys can guess a value of few bits by it. Make such a key by
+// ByFunc, with a keyed hash.
+func ByHeader(name string) Key {
+	return byHeader(name, func(kind, value string) string { return hashed(kind, value) })
+}
+
+// ByPlainHeader is ByHeader with the value as it is, header:x-tenant:acme, for values
+// that are no secret. One of more than 256 bytes, or that is not UTF-8, is hashed.
+func ByPlainHeader(name string) Key {
+	return byHeader(name, func(kind, value string) string {
+		if len(value) > longestValue || !utf8.ValidString(value) {
+			return hashed(kind, value)
+		}
+		return kind + value
+	})
+}
+
+func byHeader(name string, key func(kind, value string) string) Key {
+	if !token(name) || len(name) > maxNameBytes {
+		return Key{err: fmt.Errorf("header %.80q: must be the name of a header, at most %d bytes", name, maxNameBytes)}
+	}
+	kind := "header:" + strings.ToLower(name) + ":"
+	return Key{of: func(r *http.Request) (string, bool) {
+		value := r.Header.Get(name)
+		if strings.EqualFold(name, "Host") {
+			value = r.Host // net/http takes it out of the headers
+		}
+		if value == "" {
+			return "", false
+		}
+		return key(kind, value), true
+	}}
+}
+
+// ByCookie is the key "cookie:", the cookie's name, and a hash of its value as in
+// ByHeader: a session's cookie is a secret. A request without it has no key.
+func ByCookie(name string) Key {
+	if !token(name) || len(name) > maxNameBytes {
+		return Key{err: fmt.Errorf("cookie %.80q: must be the name of a cookie, at most %d bytes", name, maxNameBytes)}
+	}
+	kind := "cookie:" + name + ":"
+	return Key{of: func(r *http.Request) (string, bool) {
+		cookie, err := r.Cookie(name)
+		if err != nil || cookie.Value == "" {
+			return "", false
+		}
+		return hashed(kind, cookie.Value), true
+	}}
+}
+
+// maxNameBytes is the longest name of a header or a cookie.
+const maxNameBytes = 100
+
+// ByFunc is the key that f says, 1 to 512 bytes of UTF-8 with the rule's prefix; a
+// longer one is hashed. f returns false, or "", for a request without one. It is
+// called for each request, by many goroutines.
+func ByFunc(f func(r *http.Request) (key string, ok bool)) Key {
+	if f == nil {
+		return Key{err: errors.New("ByFunc needs a function")}
+	}
+	return Key{of: func(r *http.Request) (string, bool) {
+		key, ok := f(r)
+		return key, ok && key != ""
+	}}
+}
+
+// FirstOf is the first of keys that the request has: FirstOf(ByHeader("X-Api-Key"),
+// ByAddress(o)) counts who sends no X-Api-Key by address.
+func FirstOf(keys ...Key) Key {
+	for _, k := range keys {
+		if err := k.check(); err != nil {
+			return Key{err: err}
+		}
+	}
+	if len(keys) == 0 {
+		return Key{err: errors.New("FirstOf needs keys")}
+	}
+	return Key{of: func(r *http.Request) (string, bool) {
+		for _, k := range keys {
+			if key, ok := k.of(r); ok {
+				return key, true
+			}
+		}
+		return "", false
+	}}
+}
+
+// check tells what is wrong with a key that a program made.
+func (k Key) check() error {
+	if k.err == nil && k.of == nil {
+		return errors.New("no key: use ByAddress, ByHeader, ByPlainHeader, ByCookie, ByFunc or FirstOf")
+	}
+	return k.err
+}
+
+// bounded is prefix and key within what Weir takes as a key.
+func bounded(prefix, key string) string {
+	if len(prefix)+len(key) > weir.MaxKeyBytes || !utf8.ValidString(key) {
+		return hashed(prefix+"hash:", key)
+	}
+	return prefix + key
+}
+
+// hashed is kind and the hash of value, which no other kind has of it.
+func hashed(kind, value string) string {
+	sum := sha256.Sum256([]byte(kind + "\x00" + value))
+	return kind + base64.RawURLEncoding.EncodeToString(sum[:16])
 }

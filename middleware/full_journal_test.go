@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // A journal that is full takes no admissions: requests are refused whatever Fail says, since a

@@ -1,10 +1,31 @@
+// Package middleware puts limits in front of the handlers of net/http.
+//
+//	perClient, err := engine.Limit("per-client", weir.Limit{N: 100, Per: time.Minute})
+//	m, err := middleware.New(middleware.Config{
+//		Decider: middleware.Limits(engine, perClient),
+//		Rules:   []middleware.Rule{{Limit: "per-client", Key: middleware.ByAddress(middleware.AddressOptions{})}},
+//	})
+//	http.Handle("/", m.Wrap(handler))
+//
+// Each request is decided by all rules of the Middleware, all or none. What is within
+// goes on to the handler, with the fields RateLimit-Policy and RateLimit in the answer;
+// what is not gets 429 with Retry-After and a problem document (RFC 9457). Other routes
+// get other limits by another Middleware around them, of the same Decider if you like.
+//
+// The package compiles the engine and the standard library. Limits decides in this
+// process; package middleware/policies by a file of policies in this process, and
+// package middleware/remote by a Weir server.
 package middleware
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/weir-counter/weir/internal/ratelimitfields"
 )
@@ -141,4 +162,132 @@ func (m *Middleware) release(k *work) {
 	k.decision.reset()
 	k.fields.Reset()
 	m.pool.Put(k)
+}
+
+// ErrNoKey is a request without the key of a rule that is not Optional.
+var ErrNoKey = errors.New("the request has no key to be counted by")
+
+// AnswerDenied answers with 429 and a problem document (RFC 9457), of the type that the
+// RateLimit draft defines. It is the Denied of a Config without one.
+func AnswerDenied(w http.ResponseWriter, _ *http.Request, d *Decision) {
+	p := problem{
+		Type:   "https://iana.org/assignments/http-problem-types#quota-exceeded",
+		Title:  "Too many requests",
+		Status: http.StatusTooManyRequests,
+		Detail: "The request takes more than its limit lets through at once: ask for less.",
+	}
+	if !d.Never {
+		p.Detail = fmt.Sprintf("Try again in %s s.", ratelimitfields.RetryAfter(d.RetryAfter))
+	}
+	for i := range d.Results {
+		if r := &d.Results[i]; !r.Allowed && !r.Shadow {
+			p.Violated = append(p.Violated, r.Limit)
+		}
+	}
+	p.write(w)
+}
+
+// AnswerRefused answers with 400 if err is ErrNoKey, else with 503, and a problem
+// document. It is the Refused of a Config without one.
+func AnswerRefused(w http.ResponseWriter, _ *http.Request, err error) {
+	if errors.Is(err, ErrNoKey) {
+		problem{Title: "Bad request", Status: http.StatusBadRequest, Detail: "The request lacks what its limit is counted by."}.write(w)
+		return
+	}
+	// The error is for the operator, who has it by OnError.
+	w.Header().Set("Retry-After", ratelimitfields.RetryAfter(time.Second))
+	problem{Title: "Service unavailable", Status: http.StatusServiceUnavailable, Detail: "The limit of this request can't be checked now: try again later."}.write(w)
+}
+
+// problem is a problem document. Without a type it is about:blank.
+type problem struct {
+	Type     string   `json:"type,omitempty"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Detail   string   `json:"detail"`
+	Violated []string `json:"violated-policies,omitempty"`
+}
+
+func (p problem) write(w http.ResponseWriter) {
+	body, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // strings and a number
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(body, '\n')) // a client that is gone needs no answer
+}
+
+// writeFields adds the limits to the lists of the header: another Middleware around
+// this one has its own in there.
+func (k *work) writeFields(h http.Header) {
+	d := &k.decision
+	k.fields.Reset()
+	for i := range d.Results {
+		if r := &d.Results[i]; !r.Shadow {
+			k.fields.Add(ratelimitfields.Member{
+				Name: r.Limit, Key: r.Key, Quota: r.Quota, Window: r.Window, Burst: r.Burst, Remaining: r.Remaining, Reset: r.Reset,
+			})
+		}
+	}
+	wait := d.RetryAfter
+	if d.Never {
+		wait = 0 // no Retry-After is told
+	}
+	k.fields.Write(h, wait)
+}
+
+// writeRetryAfter says when to come back, unless the request can never pass.
+func (k *work) writeRetryAfter(h http.Header) {
+	if !k.decision.Never {
+		h.Set("Retry-After", ratelimitfields.RetryAfter(k.decision.RetryAfter))
+	}
+}
+
+// Stats are what became of the requests since New. Each is in one of the numbers.
+type Stats struct {
+	Allowed       uint64 // decided, and went on
+	Denied        uint64 // decided, and answered by Config.Denied
+	Skipped       uint64 // went on without a limit: by Skip, a cost of 0, or no optional key
+	FailedOpen    uint64 // not decided, and went on by FailOpen
+	Refused       uint64 // not decided, and answered by Config.Refused
+	Misconfigured uint64 // the same, because of ErrMisconfigured
+	Gone          uint64 // the client went away, or a deadline of the request passed, before a decision
+}
+
+type counts struct {
+	allowed, denied, skipped, failedOpen, refused, misconfigured, gone atomic.Uint64
+}
+
+// Stats returns what became of the requests.
+func (m *Middleware) Stats() Stats {
+	c := &m.counts
+	return Stats{
+		Allowed: c.allowed.Load(), Denied: c.denied.Load(), Skipped: c.skipped.Load(),
+		FailedOpen: c.failedOpen.Load(), Refused: c.refused.Load(), Misconfigured: c.misconfigured.Load(), Gone: c.gone.Load(),
+	}
+}
+
+// warnEvery is the pause between two warnings: a Weir that is away must not fill a log.
+const warnEvery = 10 * time.Second
+
+// warner is the OnError of a limiter that was given none. Requests without limits must not go unseen.
+type warner struct {
+	last atomic.Pointer[time.Time]
+	more atomic.Uint64 // errors since, that were not told
+}
+
+func (w *warner) warn(r *http.Request, err error) {
+	now, last := time.Now(), w.last.Load()
+	if last != nil && now.Sub(*last) < warnEvery || !w.last.CompareAndSwap(last, &now) {
+		w.more.Add(1)
+		return
+	}
+	level, message := slog.LevelWarn, "weir: a request was not decided"
+	if errors.Is(err, ErrMisconfigured) {
+		level, message = slog.LevelError, "weir: requests are refused: a rule names a limit that the server does not have"
+	}
+	slog.Log(r.Context(), level, message, "error", err, "more_since_the_last_warning", w.more.Swap(0))
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -39,7 +39,7 @@ type clocked struct {
 func startClocked(t *testing.T) *clocked {
 	t.Helper()
 	c := &clocked{t: t, nodes: make([]*node.Node, 3)}
-	members := jointest.New(t, 3, nil)
+	members := transporttest.New(t, 3, nil)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	if err := os.WriteFile(file, []byte(clockPolicies), 0o600); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func (c *clocked) take(i int, key string) (status int, answer api.AllowAnswer, e
 // decided asks until some node decides, and returns whether the request was admitted.
 func (c *clocked) decided(i int, key string) (admitted bool) {
 	c.t.Helper()
-	jointest.Eventually(c.t, fmt.Sprintf("node %d has %s decided", i+1, key), func() bool {
+	transporttest.Eventually(c.t, fmt.Sprintf("node %d has %s decided", i+1, key), func() bool {
 		status, answer, err := c.take(i, key)
 		if err != nil || len(answer.Limits) != 1 {
 			c.t.Fatalf("%d, %+v, %v", status, answer, err)
@@ -134,7 +134,7 @@ func (c *clocked) says(i int, code string) (ready, cluster, metric bool) {
 // want waits until a node says that it has an alarm in all places, or in none.
 func (c *clocked) want(i int, code string, want bool) {
 	c.t.Helper()
-	jointest.Eventually(c.t, fmt.Sprintf("node %d says %s: %v", i+1, code, want), func() bool {
+	transporttest.Eventually(c.t, fmt.Sprintf("node %d says %s: %v", i+1, code, want), func() bool {
 		ready, cluster, metric := c.says(i, code)
 		return ready == want && cluster == want && metric == want
 	})
@@ -199,7 +199,7 @@ func TestStrictLimitsWhileClocksDiffer(t *testing.T) {
 	if admitted > 6 || admitted+c.undecided < 6 { // one whose answer was lost is used up nevertheless
 		t.Errorf("%d of 6 an hour admitted, and %d undecided", admitted, c.undecided)
 	}
-	jointest.Eventually(t, "enough are admitted to show something", func() bool { return c.asked.Load() >= 9 })
+	transporttest.Eventually(t, "enough are admitted to show something", func() bool { return c.asked.Load() >= 9 })
 	close(over)
 	asking.Wait()
 	neverOver(t, slices.Concat(asked[:]...), 3, time.Second)

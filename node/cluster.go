@@ -4,17 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/weir-counter/weir/cluster/member"
-	"github.com/weir-counter/weir/cluster/peers"
-	"github.com/weir-counter/weir/journal"
-	"github.com/weir-counter/weir/service/backend"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/cluster/limits"
+	"github.com/weir-counter/weir/internal/cluster/membership"
+	"github.com/weir-counter/weir/internal/cluster/query"
+	"github.com/weir-counter/weir/internal/concurrency"
+	internaldurable "github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/region"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/backend"
 )
 
 // members are the nodes of a journal as the service knows them.
-type members struct{ *journal.Journal }
+type members struct{ *internaldurable.Journal }
 
 func (a members) Freshness() (asOf time.Time, late []backend.LateNode) {
 	asOf, silent := a.Journal.Freshness()
@@ -26,7 +36,7 @@ func (a members) Freshness() (asOf time.Time, late []backend.LateNode) {
 
 func (a members) Fresh(ctx context.Context) (upTo uint64, now time.Time, err error) {
 	m, err := a.Journal.Fresh(ctx)
-	if missing, ok := errors.AsType[*peers.NotFreshError](err); ok {
+	if missing, ok := errors.AsType[*membership.NotFreshError](err); ok {
 		err = &backend.NotFreshError{Missing: missing.Missing, Reason: missing.Error()}
 	}
 	return m.UpTo, m.Now, err
@@ -61,10 +71,10 @@ func (a members) Skews(ctx context.Context) map[string]backend.Skew {
 func (a members) Remove(ctx context.Context, node string) (to backend.Removal, err error) {
 	from, err := a.Journal.Remove(ctx, node)
 	switch {
-	case errors.Is(err, member.ErrUnknownNode):
+	case errors.Is(err, membership.ErrUnknownNode):
 		return to, errors.Join(backend.ErrUnknownNode, err)
-	case errors.Is(err, member.ErrNodeHere):
-		return to, fmt.Errorf("%w%s", backend.ErrNodeHere, strings.TrimPrefix(err.Error(), member.ErrNodeHere.Error()))
+	case errors.Is(err, membership.ErrNodeHere):
+		return to, fmt.Errorf("%w%s", backend.ErrNodeHere, strings.TrimPrefix(err.Error(), membership.ErrNodeHere.Error()))
 	case err != nil:
 		return to, err
 	}
@@ -97,4 +107,255 @@ func (a members) Status(ctx context.Context) backend.ClusterStatus {
 		to.Problems = append(to.Problems, fmt.Sprintf("JetStream has no leader: more than half of %d nodes must reach each other for hits to become durable", from.Size))
 	}
 	return to
+}
+
+// handOver bounds how long a node that stops tries to give what it decides to others:
+// without it they wait until its leases run out. It takes some 50 ms; of nodes that all
+// stop at once the last ones can't, and must not wait longer than their journals linger
+// for each other.
+const handOver = 300 * time.Millisecond
+
+// clustered keeps hits in a journal of many nodes, which answer questions and decide strict
+// limits for each other.
+type clustered struct{ durable }
+
+func (m *clustered) open(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error {
+	if err := m.durable.open(ctx, engine, sockets, parts); err != nil {
+		return err
+	}
+	sockets.Cluster = members{m.journal}
+	sockets.settings = &membership.Settings{Conn: m.journal.Joined().Conn(), Log: m.log, Origin: m.journal.Origin(), Node: m.cfg.Journal.Join.Node}
+	if err := m.openStrict(ctx, engine, sockets, parts); err != nil {
+		return err
+	}
+	return m.openRouter(engine, sockets, parts)
+}
+
+// openStrict makes this node one of those that decide strict limits for each other.
+func (m *clustered) openStrict(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error {
+	name := m.cfg.Journal.Join.Node
+	lent := limits.NewLeased(limits.LeasedConfig{Engine: engine, Node: name, Logger: m.log})
+	s, err := limits.OpenStrict(ctx, limits.StrictConfig{Journal: m.journal, Engine: engine, Node: name, Lender: lent.Lender(), Logger: m.log})
+	if err != nil {
+		if ctx.Err() != nil {
+			m.log.Info("an interrupt came before the node was ready")
+			return interrupted(ctx)
+		}
+		return err
+	}
+	lent.Run(s)
+	parts.opened(func(ctx context.Context) error {
+		lent.Close()
+		ctx, cancel := context.WithTimeout(ctx, handOver)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			m.log.Warn("could not hand over strict limits; other nodes decide them once the leases expire", "error", err)
+		}
+		return nil
+	})
+	sockets.Node = name
+	sockets.Strict = func() backend.StrictStats { return backend.StrictStats(s.Stats()) }
+	sockets.Leased = func() backend.LeasedStats { return backend.LeasedStats(lent.Stats()) }
+	sockets.policy = admit.Cluster{Node: name, Nodes: nodesOf(m.journal), Strict: s, Leased: lent}
+	return nil
+}
+
+// openRouter puts questions and decisions about keys that other nodes hold to them.
+func (m *clustered) openRouter(engine *weir.Engine, sockets *sockets, parts *parts) error {
+	j := m.journal
+	r, err := query.Open(query.Config{
+		Engine: engine, Conn: j.Joined().Conn(), Self: j.Origin(), Holders: j.WhomToAsk, Flush: j.Sync, Followed: j.Followed,
+		FlushEvery: m.cfg.Journal.FlushEvery, Logger: m.log,
+		Freshness: func() (asOf time.Time, late []query.Late) {
+			asOf, silent := j.Freshness()
+			for _, o := range silent {
+				late = append(late, query.Late{Node: o.Node, Since: o.AsOf})
+			}
+			return asOf, late
+		},
+	})
+	if err != nil {
+		return err
+	}
+	parts.opened(func(context.Context) error {
+		r.Close()
+		return nil
+	})
+	sockets.policy.Shared = r
+	sockets.Answers = routed{Router: r}
+	sockets.Route = func() backend.RouteStats { return backend.RouteStats(r.Stats()) }
+	return nil
+}
+
+// nodesOf is how many nodes there are, up or not: of a cluster all that have a vote, in
+// an existing NATS those that were heard of and have not left.
+func nodesOf(j *internaldurable.Journal) func() int {
+	return func() int {
+		if size := j.Joined().Size(); size > 0 {
+			return size
+		}
+		nodes := 0
+		for _, o := range j.Origins() {
+			if !o.Left {
+				nodes++
+			}
+		}
+		return nodes
+	}
+}
+
+// lateFor is for how long it is not asked again which regions are late: a decision must not cost as much.
+const lateFor = 100 * time.Millisecond
+
+// others are the other regions as limits know them that regions share: a admit.Others.
+type others struct {
+	of   *region.Region
+	late concurrency.Value[[]string]
+	ask  func() []string // lateNow
+}
+
+func newOthers(of *region.Region) *others {
+	o := &others{of: of}
+	o.ask = o.lateNow
+	return o
+}
+
+// Counted allocates nothing, unless a region keeps hits for less than w: it is late then.
+func (o *others) Counted(key string, at time.Time, w time.Duration) (lower, upper uint64, late []string, err error) {
+	late = o.late.Get(lateFor, o.ask)
+	err = o.of.Read(func(region string, e *weir.Engine) error {
+		c, err := e.CountAt(at, key, w)
+		lower += c.Lower
+		if c.HasUpper() {
+			upper += c.Upper
+			return err
+		}
+		upper += c.Lower
+		if !slices.Contains(late, region) {
+			late = append(slices.Clip(late), region)
+		}
+		return err
+	})
+	return lower, upper, late, err
+}
+
+// lateNow are the other regions of which newer hits may be missing, and nodes of them.
+func (o *others) lateNow() (names []string) {
+	for _, s := range o.of.Regions() {
+		if s.Own || s.Gone {
+			continue
+		}
+		if s.Behind {
+			names = append(names, s.Name)
+		}
+		for _, l := range s.Late {
+			names = append(names, s.Name+"/"+l.Node)
+		}
+	}
+	return names
+}
+
+// routed is a router as the service knows it.
+type routed struct {
+	*query.Router
+	upTo uint64 // message of the journal that is in the answers
+}
+
+var _ service.Answers = routed{}
+
+func (r routed) Counts(ctx context.Context, questions []service.CountQuestion, counts []weir.Count) ([]weir.Count, service.Fresh, error) {
+	of := make([]query.CountQuestion, len(questions))
+	for i, q := range questions {
+		of[i] = query.CountQuestion(q)
+		of[i].Key = strings.Clone(q.Key) // who asks together with others waits for them longer
+	}
+	answers, fresh, err := r.Router.After(r.upTo).Counts(ctx, of)
+	return append(counts, answers...), freshOf(fresh), err
+}
+
+func (r routed) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, service.Fresh, error) {
+	points, fresh, err := r.Router.After(r.upTo).Series(ctx, key, from, to, step)
+	return points, freshOf(fresh), err
+}
+
+func (r routed) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, service.Fresh, error) {
+	keys, fresh, err := r.Router.After(r.upTo).Top(ctx, at, w, n, prefix)
+	return keys, freshOf(fresh), err
+}
+
+func (r routed) Keys(ctx context.Context, prefix, after string, limit int) ([]string, service.Fresh, error) {
+	keys, fresh, err := r.Router.After(r.upTo).Keys(ctx, prefix, after, limit)
+	return keys, freshOf(fresh), err
+}
+
+func (r routed) After(upTo uint64) service.Answers { return routed{r.Router, upTo} }
+
+func freshOf(f query.Fresh) service.Fresh {
+	fresh := service.Fresh{AsOf: f.AsOf}
+	for _, l := range f.Late {
+		fresh.Late = append(fresh.Late, backend.LateNode{Name: l.Node, Since: l.Since})
+	}
+	return fresh
+}
+
+// auditFile is the file of the audit log, to which records are appended. It may be moved away: reopen
+// begins it anew. It has a lock of its own, and each record is one write.
+type auditFile struct {
+	path string
+	log  *slog.Logger // of the node
+
+	mu   sync.Mutex // guards file
+	file *os.File
+}
+
+// openAudit opens the file that the configuration names, if any, and has the service write its
+// audit log there.
+func (n *Node) openAudit() error {
+	if n.cfg.AuditLog == "" {
+		return nil
+	}
+	n.auditFile = &auditFile{path: n.cfg.AuditLog, log: n.log}
+	if err := n.auditFile.reopen(); err != nil {
+		return fmt.Errorf("--audit-log: %w", err)
+	}
+	n.parts.opened(func(context.Context) error { return n.auditFile.file.Close() })
+	n.cfg.Service.Audit = slog.New(slog.NewJSONHandler(n.auditFile, nil))
+	return nil
+}
+
+func (a *auditFile) reopen() error {
+	file, err := os.OpenFile(a.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := a.file
+	a.file = file
+	if before == nil {
+		return nil
+	}
+	return before.Close()
+}
+
+// Write implements io.Writer. A record that can't be written is told in the log of the node: what
+// was asked for is done all the same.
+func (a *auditFile) Write(record []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n, err := a.file.Write(record)
+	if err != nil {
+		a.log.Error("the audit log can't be written", "file", a.path, "error", err, "record", string(record))
+	}
+	return n, err
+}
+
+// reopenAudit is for Reload.
+func (n *Node) reopenAudit() {
+	if n.auditFile == nil {
+		return
+	}
+	if err := n.auditFile.reopen(); err != nil && !errors.Is(err, os.ErrClosed) {
+		n.log.Error("the audit log could not be opened again; records go to the file that was open", "file", n.auditFile.path, "error", err)
+	}
 }

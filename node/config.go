@@ -2,17 +2,29 @@ package node
 
 import (
 	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"log/slog"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
-	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/cluster/membership"
+	internaldurable "github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/server/envoy"
+	"github.com/weir-counter/weir/internal/server/httpapi"
+	"github.com/weir-counter/weir/internal/server/resp"
+	"github.com/weir-counter/weir/internal/server/statsd"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/settings"
 	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/resp"
-	"github.com/weir-counter/weir/rls"
-	"github.com/weir-counter/weir/server"
-	"github.com/weir-counter/weir/service"
-	"github.com/weir-counter/weir/statsd"
 )
 
 // Config sets up a Node, with one struct for each part. Journal.Dir must be given, or
@@ -29,7 +41,7 @@ type Config struct {
 
 	// Journal keeps hits on disk. Its Join makes the node one of a cluster. Logger and
 	// Join.Waiting are set by Start.
-	Journal journal.Config
+	Journal internaldurable.Config
 
 	// Regions make the node count for one of several regions, if its Region is given.
 	Regions Regions
@@ -60,7 +72,7 @@ type Config struct {
 	Service service.Config
 
 	// HTTP is the HTTP door. Logger and TLS are set by Start.
-	HTTP server.Config
+	HTTP httpapi.Config
 
 	// RESP is the door for clients of Redis, which there is if its Addr is given. MaxConns,
 	// RequestTimeout, DrainDelay and StopTimeout that are zero are those of HTTP (RequestTimeout its
@@ -69,7 +81,7 @@ type Config struct {
 
 	// RLS is the door for Envoy, its rate limit service, which there is if its Addr is given. The fields named
 	// for RESP are those of HTTP when they are zero here too. Logger and TLS are set by Start.
-	RLS rls.Config
+	RLS envoy.Config
 
 	// StatsD is the door for StatsD, which there is if its Addr is given. It has no TLS, and no tokens: with Tokens,
 	// its Identity must be given. Logger is set by Start.
@@ -187,4 +199,148 @@ func (cfg *Config) setStatsD() {
 // clustered is whether the node counts together with others.
 func (cfg *Config) clustered() bool {
 	return cfg.Journal.Join.Cluster != "" || cfg.Journal.Join.URL != ""
+}
+
+// Validate returns a *weir.Error of CodeInvalidConfig that names the first field outside
+// what it may be, with its part: Journal.FlushEvery, HTTP.Addr. Start does the same, before it
+// opens anything. Files that fields name are not read, but for the cluster's secret.
+func (cfg Config) Validate() error { return cfg.withDefaults().validate() }
+
+func (cfg Config) validate() error {
+	if cfg.CloseTimeout < 0 {
+		return settings.Invalid("CloseTimeout", fmt.Sprintf("CloseTimeout of %v: must be above 0s", cfg.CloseTimeout))
+	}
+	if err := cfg.Service.Validate(); err != nil {
+		return in("Service", err)
+	}
+	if err := cfg.RESP.Validate(); err != nil {
+		return in("RESP", err)
+	}
+	if err := cfg.RLS.Validate(); err != nil {
+		return in("RLS", err)
+	}
+	if err := cfg.StatsD.Validate(); err != nil {
+		return in("StatsD", err)
+	}
+	if err := cfg.HTTP.Validate(cfg.Service.DurableTimeout); err != nil {
+		return in("HTTP", err)
+	}
+	if !slices.Contains(PoliciesAPI, cfg.Policies.API) {
+		return settings.Invalid("Policies.API", fmt.Sprintf("%q: must be %s", cfg.Policies.API, strings.Join(PoliciesAPI, ", ")))
+	}
+	if err := cfg.validateWarnings(); err != nil {
+		return err
+	}
+	if err := cfg.validateLocks(); err != nil {
+		return err
+	}
+	if err := cfg.validateStatsD(); err != nil {
+		return err
+	}
+	if err := cfg.validateJournal(); err != nil {
+		return err
+	}
+	if err := cfg.validateHistory(); err != nil {
+		return err
+	}
+	return in("Engine", cfg.Engine.Validate())
+}
+
+func (cfg Config) validateJournal() error {
+	if cfg.Ephemeral {
+		if cfg.clustered() || cfg.Journal.Replicas > 0 {
+			return settings.Invalid("Ephemeral", "nodes count together by their journals, and an ephemeral one has none: leave out Ephemeral, or Journal.Join and Journal.Replicas")
+		}
+		if cfg.Regions.Region != "" {
+			return settings.Invalid("Ephemeral", "regions count together by their journals, and an ephemeral node has none: leave out Ephemeral, or Regions")
+		}
+		return nil
+	}
+	if err := cfg.validateRegions(); err != nil {
+		return err
+	}
+	if err := cfg.Journal.Validate(); err != nil {
+		return in("Journal", err)
+	}
+	as := cfg.Journal.Join
+	if as.URL != "" && as.Node == "" {
+		return settings.Invalid("Journal.Join.Node", "--nats needs --node NAME: another name for each node, by which answers say who is late")
+	}
+	as.Dir, as.MaxBytes = filepath.Clean(cfg.Journal.Dir), cfg.Journal.MaxBytes
+	if err := as.Validate(); err != nil {
+		return settings.Invalid("Journal.Join", err.Error())
+	}
+	return in("Journal", cfg.Journal.FitsMemory(cfg.Engine))
+}
+
+// in names the part whose field is at fault.
+func in(part string, err error) error {
+	if of, ok := errors.AsType[*weir.Error](err); ok {
+		return &weir.Error{Code: of.Code, Field: part + "." + of.Field, Message: of.Message}
+	}
+	return err
+}
+
+func (cfg Config) validateHistory() error {
+	if !cfg.History.On {
+		return nil
+	}
+	if cfg.Ephemeral {
+		return settings.Invalid("History.On", "history is made of the journal, and an ephemeral node has none: leave out History, or Ephemeral")
+	}
+	if field, err := cfg.History.Validate(); err != nil {
+		return settings.Invalid("History."+field, err.Error())
+	}
+	return nil
+}
+
+// openSettings compares settings with the other nodes of a cluster from now on. It follows openPolicies.
+func (n *Node) openSettings(sockets *sockets) error {
+	of := sockets.settings
+	if of == nil {
+		return nil
+	}
+	of.Own = func() []membership.Setting { return n.settings(sockets.Policies) }
+	if err := of.Listen(); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		of.Run(ctx)
+	}()
+	n.parts.opened(func(context.Context) error {
+		stop()
+		<-done
+		return nil
+	})
+	others := sockets.Alarms
+	sockets.Alarms = func() (list []service.Alarm) {
+		for _, a := range of.Alarms() {
+			list = append(list, service.Alarm(a))
+		}
+		return append(list, others()...)
+	}
+	return nil
+}
+
+// settings are those that all nodes of a cluster need alike, as they are now: with others a key is limited, or told to other
+// regions, as the node has it that is asked.
+func (n *Node) settings(policies *admit.Live) []membership.Setting {
+	keys := slices.Sorted(slices.Values(n.cfg.Regions.Keys))
+	file := policies.Set().Content()
+	return []membership.Setting{
+		setting("--policy", string(file[:])),
+		setting("--policies-api", n.cfg.Policies.API),
+		setting("--max-inline-per", n.cfg.Service.MaxInlinePer.String()),
+		setting("--replicas", strconv.Itoa(n.cfg.Journal.Replicas)),
+		setting("--region", n.cfg.Regions.Region),
+		setting("--region-keys", strings.Join(keys, "\x00")),
+	}
+}
+
+func setting(name, value string) membership.Setting {
+	hash := sha256.Sum256([]byte(value))
+	return membership.Setting{Name: name, Hash: binary.LittleEndian.Uint64(hash[:])}
 }

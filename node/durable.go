@@ -2,14 +2,22 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"time"
 
-	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/journal"
-	"github.com/weir-counter/weir/region"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	internalbackup "github.com/weir-counter/weir/internal/backup"
+	"github.com/weir-counter/weir/internal/cluster/kv"
+	internaldurable "github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/region"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/backend"
 )
 
 // progressEvery is how often a long replay says how far it is.
@@ -20,7 +28,7 @@ type durable struct {
 	cfg     *Config
 	log     *slog.Logger
 	phase   phase
-	journal *journal.Journal
+	journal *internaldurable.Journal
 	history historian
 }
 
@@ -67,7 +75,7 @@ func (m *durable) openJournal(ctx context.Context, engine *weir.Engine) (err err
 	m.log.Info("opening the data directory", "data", cfg.Dir)
 	began := time.Now()
 	told := began
-	m.journal, err = journal.Open(ctx, engine, cfg, func(done, all uint64) {
+	m.journal, err = internaldurable.Open(ctx, engine, cfg, func(done, all uint64) {
 		m.phase.replaying(done, all)
 		if time.Since(told) >= progressEvery {
 			told = time.Now()
@@ -97,3 +105,114 @@ func (m *durable) closeJournal(ctx context.Context) error {
 func interrupted(ctx context.Context) error {
 	return fmt.Errorf("the start was interrupted: %w", context.Cause(ctx))
 }
+
+// served is a journal as the service knows it: the two packages do not know each
+// other.
+type served struct{ *internaldurable.Journal }
+
+func (s served) Alarms() (to []service.Alarm) {
+	for _, a := range s.Journal.Alarms() {
+		to = append(to, service.Alarm(a))
+	}
+	return to
+}
+
+// coded is an error that is also one the service has a code for.
+type coded struct {
+	error
+	as error
+}
+
+func (c coded) Unwrap() []error { return []error{c.error, c.as} }
+
+func (s served) Restore(ctx context.Context, backup io.Reader, mode string) (api.Restored, error) {
+	done, err := s.RestoreInto(ctx, backup, internalbackup.RestoreMode(mode))
+	for from, to := range map[error]error{internalbackup.ErrRestoring: backend.ErrRestoring, internalbackup.ErrCountedTwice: backend.ErrCountedTwice, internalbackup.ErrDamagedBackup: backend.ErrDamagedBackup} {
+		if errors.Is(err, from) {
+			err = coded{err, to}
+		}
+	}
+	return api.Restored{Mode: api.RestoreMode(mode), Taken: done.Backup.Taken.Unix(), Again: done.Again, Keys: done.Keys, Origin: done.Origin}, err
+}
+
+func (s served) Stats() backend.JournalStats {
+	from := s.Journal.Stats()
+	to := backend.JournalStats{
+		Epoch: from.Epoch, Flushes: from.Flushes, Bytes: from.Bytes, Retained: from.Retained, LastFlush: from.LastFlush,
+		Failures: from.Failures, Failing: from.Failing, Revivals: from.Revivals, Rounds: from.Rounds, Fresh: from.Fresh, NotFresh: from.NotFresh, LongestCut: from.LongestCut,
+		Holes: from.Holes, Repaired: from.Repaired, Divergence: from.Divergence,
+		Replayed: from.Replayed, Repeats: from.Repeats, Unfinished: from.Unfinished,
+	}
+	for _, f := range from.Findings {
+		if f.Harmless {
+			to.Harmless++
+		} else {
+			to.Lossy++
+		}
+	}
+	return to
+}
+
+// shared is the document of a journal as the service knows it.
+type shared struct{ *kv.Document }
+
+func (s shared) Write(ctx context.Context, content []byte, over uint64) error {
+	err := s.Document.Write(ctx, content, over)
+	if errors.Is(err, kv.ErrChanged) {
+		return backend.ErrChanged
+	}
+	return err
+}
+
+// ephemeral keeps hits in memory only.
+type ephemeral struct{ log *slog.Logger }
+
+func (m ephemeral) open(context.Context, *weir.Engine, *sockets, *parts) error {
+	m.log.Warn("ephemeral: hits are kept in memory only, and are gone when this process ends")
+	return nil
+}
+
+func (ephemeral) failed() <-chan struct{} { return nil }
+
+func (ephemeral) err() error { return nil }
+
+// room is what the budgets of memory must fit into: a data directory (diskRoom), or
+// nothing (noDisk).
+type room interface {
+	memory() int64   // most of counters and limits together, bytes
+	receipts() int64 // most of receipts of idempotency keys, bytes
+	process() int64  // what the process needs for it beside the budgets, bytes
+}
+
+func (cfg *Config) room() room {
+	if cfg.Ephemeral {
+		return noDisk{}
+	}
+	return diskRoom(cfg.Journal.MaxBytes)
+}
+
+// diskRoom is durable.Config.MaxBytes: snapshots must have room in it.
+type diskRoom int64
+
+func (r diskRoom) memory() int64 { return internaldurable.MaxMemory(int64(r)) }
+
+func (r diskRoom) receipts() int64 {
+	return max(internaldurable.MaxReceipts(int64(r)), leastOnceMemory)
+}
+
+// leastOnceMemory is the least budget of receipts that an engine takes.
+const leastOnceMemory = 64 << 10
+
+// journalFloor is what a journal adds to a process: hits that wait for it, the embedded
+// server, states on their way to a snapshot.
+const journalFloor = 256 << 20
+
+func (diskRoom) process() int64 { return journalFloor }
+
+type noDisk struct{}
+
+func (noDisk) memory() int64 { return math.MaxInt64 }
+
+func (noDisk) receipts() int64 { return math.MaxInt64 }
+
+func (noDisk) process() int64 { return 0 }

@@ -7,11 +7,11 @@ import (
 	"os"
 	"time"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/node"
-	"github.com/weir-counter/weir/server"
 )
 
 // A program that has a whole Weir within: it counts by itself, other programs hit and ask over
@@ -25,8 +25,8 @@ func Example() {
 	ctx := context.Background()
 	cfg := node.Config{
 		Engine:  weir.Config{Memory: 32 << 20, LimitMemory: 8 << 20},
-		Journal: journal.Config{Dir: dir, MaxBytes: 256 << 20},
-		HTTP:    server.Config{Addr: "127.0.0.1:0"}, // any free port
+		Journal: durable.Config{Dir: dir, MaxBytes: 256 << 20},
+		HTTP:    httpapi.Config{Addr: "127.0.0.1:0"}, // any free port
 		Logger:  slog.New(slog.DiscardHandler),
 	}
 	for range 2 {

@@ -9,8 +9,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 )
 
@@ -28,7 +27,7 @@ func broker(t *testing.T) (url string, js jetstream.JetStream) {
 		s.Shutdown()
 		s.WaitForShutdown()
 	})
-	if !s.ReadyForConnections(jointest.Patience) {
+	if !s.ReadyForConnections(transporttest.Patience) {
 		t.Fatal("the NATS server is not ready")
 	}
 	conn, err := nats.Connect(s.ClientURL())
@@ -62,7 +61,7 @@ func TestAJournalThatFailsEndsTheNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jointest.Eventually(t, "the node ends", func() bool {
+	transporttest.Eventually(t, "the node ends", func() bool {
 		if _, err := js.Publish(t.Context(), subject, []byte("not a flush")); err != nil {
 			t.Fatal(err)
 		}

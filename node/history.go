@@ -7,12 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/history"
-	"github.com/weir-counter/weir/internal/replication"
-	"github.com/weir-counter/weir/journal"
-	"github.com/weir-counter/weir/service/backend"
+	internaldurable "github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/history"
+	"github.com/weir-counter/weir/internal/service/backend"
 )
 
 // History says whether exact totals are kept for years, and where.
@@ -42,7 +42,7 @@ func (m *historian) needed() uint64 {
 }
 
 // start begins to write.
-func (m *historian) start(engine *weir.Engine, j *journal.Journal, sockets *sockets, parts *parts) error {
+func (m *historian) start(engine *weir.Engine, j *internaldurable.Journal, sockets *sockets, parts *parts) error {
 	cfg := m.cfg.History.Config
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = m.cfg.Journal.MaxBytes / historyShare
@@ -66,7 +66,7 @@ func (m *historian) start(engine *weir.Engine, j *journal.Journal, sockets *sock
 // kept is a history as the service knows it.
 type kept struct {
 	*history.History
-	journal   *journal.Journal
+	journal   *internaldurable.Journal
 	clustered bool
 	log       *slog.Logger
 }

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
-	"github.com/weir-counter/weir/history/store"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/history/store"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -159,7 +159,7 @@ func TestHitsOfThePastByTheDoor(t *testing.T) {
 // while it was away, and none that was taken before a deletion at another node.
 func TestHitsOfThePastInACluster(t *testing.T) {
 	t.Parallel()
-	members := jointest.New(t, 3, nil)
+	members := transporttest.New(t, 3, nil)
 	nodes := make([]*node.Node, 3)
 	up := func(which ...int) {
 		t.Helper()

@@ -16,7 +16,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -40,7 +40,7 @@ func historical(t *testing.T, dir string, change func(*node.Config)) *node.Node 
 func aligned(t *testing.T, n *node.Node, query string) api.SeriesAnswer {
 	t.Helper()
 	var body []byte
-	jointest.Eventually(t, "history has all hits: "+query, func() bool {
+	transporttest.Eventually(t, "history has all hits: "+query, func() bool {
 		response, err := http.Get("http://" + n.Addr() + "/v1/series?fresh=10s&" + query)
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -21,7 +21,7 @@ import (
 func put(t *testing.T, n *node.Node, limit int, want client.PolicyVersion) (lost bool) {
 	t.Helper()
 	text := fmt.Sprintf(`{"keys":"login:*","limit":%d,"per":"1h"}`, limit)
-	jointest.Eventually(t, "a policy is put", func() bool {
+	transporttest.Eventually(t, "a policy is put", func() bool {
 		_, err := ask(t, n).PutPolicy(t.Context(), "login", text, want)
 		refused, _ := errors.AsType[*client.Error](err)
 		switch {
@@ -40,11 +40,11 @@ func put(t *testing.T, n *node.Node, limit int, want client.PolicyVersion) (lost
 // wantPolicy waits until a node has the policy in a version.
 func wantPolicy(t *testing.T, n *node.Node, version uint64, limit int) {
 	t.Helper()
-	jointest.Eventually(t, "the policy is known", func() bool {
+	transporttest.Eventually(t, "the policy is known", func() bool {
 		is, err := ask(t, n).Policy(t.Context(), "login")
 		return err == nil && is.Version == version && is.InUse && strings.Contains(is.Policy, fmt.Sprintf(`"limit":%d,`, limit))
 	})
-	jointest.Eventually(t, "it is in use", func() bool {
+	transporttest.Eventually(t, "it is in use", func() bool {
 		limits, err := ask(t, n).Limits(t.Context(), 0)
 		return err == nil && len(limits.Limits) == 1 && limits.Limits[0].Limit == uint64(limit) && limits.Limits[0].Version == version
 	})

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir/auth"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/internal/certs/certstest"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/auth/certstest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )

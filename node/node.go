@@ -1,15 +1,33 @@
+// Package node is a whole Weir in one type: the engine that counts, the journal that keeps
+// its hits, the other nodes of a cluster, the policies of limits, the service that answers,
+// and the doors that clients reach it by. Start starts them in order, Close stops them in the opposite one: what was opened
+// first is closed last, so that every hit that was answered is in the journal.
+//
+// The command weir serve is flags around it; tests, examples and programs that embed a Weir
+// start the same type. Nothing else wires the packages together: service and journal know
+// each other by the small interfaces of service, which this package adapts (journal.go,
+// cluster.go, route.go).
+//
+// Whether hits are kept in memory, in a journal of this node alone, or in one of many nodes, is
+// asked once: each is a mode (mode.go).
 package node
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/cluster/membership"
+	"github.com/weir-counter/weir/internal/server/httpapi"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/service"
 )
 
 // Node is a Weir that runs. Create it with Start, and end it with Close, also after it failed.
@@ -202,4 +220,77 @@ func (n *Node) Close(ctx context.Context) error {
 		}
 	})
 	return n.closed
+}
+
+// parts are what a node has opened, in order, each by how it is closed.
+type parts []func(ctx context.Context) error
+
+// opened adds a part.
+func (p *parts) opened(closing func(ctx context.Context) error) { *p = append(*p, closing) }
+
+// close closes the newest part first, all of them whatever becomes of one.
+func (p *parts) close(ctx context.Context) (err error) {
+	for len(*p) > 0 {
+		last := len(*p) - 1
+		newest := (*p)[last]
+		*p = (*p)[:last]
+		err = errors.Join(err, newest(ctx))
+	}
+	return err
+}
+
+// phase is what a node does before it is ready: for callers that ask meanwhile.
+type phase struct {
+	joining bool
+	detail  atomic.Pointer[string]
+}
+
+func (p *phase) say(what string) { p.detail.Store(&what) }
+
+// replaying takes the progress of the journal.
+func (p *phase) replaying(done, all uint64) {
+	p.say(fmt.Sprintf("the journal is read: message %d of %d", done, all))
+}
+
+func (p *phase) now() httpapi.Phase {
+	is := httpapi.Phase{Status: "loading", Detail: "the data directory is opened"}
+	if p.joining {
+		is.Status = "joining"
+	}
+	if detail := p.detail.Load(); detail != nil {
+		is.Detail = *detail
+	}
+	return is
+}
+
+// mode is where a node's hits are kept, and with whom they are counted: in memory
+// (ephemeral), in a journal of its own (durable), or in one of many nodes (clustered).
+type mode interface {
+	// open brings engine to where the node left off, fills sockets, and adds what it
+	// opened to parts, also when it fails. If ctx ends before, the error wraps its.
+	open(ctx context.Context, engine *weir.Engine, sockets *sockets, parts *parts) error
+	// failed is closed when the node can't go on, and err says why: a process that is
+	// started again can. nil: that never happens.
+	failed() <-chan struct{}
+	err() error
+}
+
+// sockets are where a mode plugs in.
+type sockets struct {
+	service.Backend               // its Journal, Cluster, Answers, Route, Strict
+	policy          admit.Cluster // zero: this node decides alone
+	doors           *doors
+	document        backend.Document     // where policies that are put by API are kept; nil: in memory
+	process         *processLimit        // nil: somebody else has the process
+	settings        *membership.Settings // of a cluster's node: openSettings starts it
+}
+
+func newMode(cfg *Config) mode {
+	switch {
+	case cfg.Ephemeral:
+		return ephemeral{cfg.Logger}
+	case cfg.clustered():
+		return &clustered{durable{cfg: cfg, log: cfg.Logger, phase: phase{joining: true}, history: historian{cfg: cfg, log: cfg.Logger}}}
+	}
+	return &durable{cfg: cfg, log: cfg.Logger, history: historian{cfg: cfg, log: cfg.Logger}}
 }

@@ -14,22 +14,22 @@ import (
 	"testing"
 	"time"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
-	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
-	"github.com/weir-counter/weir/server"
 )
 
 // config is of a node alone that keeps its hits in dir.
 func config(t *testing.T, dir string) node.Config {
 	return node.Config{
 		Engine:  weir.Config{Memory: 32 << 20, LimitMemory: 8 << 20},
-		Journal: journal.Config{Dir: dir, MaxBytes: 256 << 20},
-		HTTP:    server.Config{Addr: "127.0.0.1:0"},
-		Logger:  jointest.Logger(t, slog.LevelError),
+		Journal: durable.Config{Dir: dir, MaxBytes: 256 << 20},
+		HTTP:    httpapi.Config{Addr: "127.0.0.1:0"},
+		Logger:  transporttest.Logger(t, slog.LevelError),
 	}
 }
 
@@ -113,7 +113,7 @@ func TestAnEphemeralNode(t *testing.T) {
 // is away, and that one has all when it is back.
 func TestThreeNodesOfOneProcess(t *testing.T) {
 	t.Parallel()
-	members := jointest.New(t, 3, nil)
+	members := transporttest.New(t, 3, nil)
 	nodes := make([]*node.Node, 3)
 	up := func(which ...int) {
 		t.Helper()
@@ -163,7 +163,7 @@ func TestThreeNodesOfOneProcess(t *testing.T) {
 func TestAStartThatFailsLeavesNothing(t *testing.T) {
 	t.Parallel()
 	cfg := config(t, t.TempDir())
-	cfg.HTTP.Addr = jointest.Addrs(t, 1)[0] // which nobody else is given meanwhile
+	cfg.HTTP.Addr = transporttest.Addrs(t, 1)[0] // which nobody else is given meanwhile
 	first := nodetest.Open(t, cfg)
 	if _, err := node.Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "choose another address") {
 		t.Errorf("on an address that is taken: %v", err)
@@ -218,10 +218,10 @@ func TestBudgetsFitTheDisk(t *testing.T) {
 	cfg.Engine.Memory, cfg.Engine.LimitMemory = 0, 0
 	n := nodetest.Open(t, cfg)
 	has := n.Engine().Config()
-	if most := journal.MaxMemory(cfg.Journal.MaxBytes); has.Memory+has.LimitMemory > most || has.Memory < most/2 {
+	if most := durable.MaxMemory(cfg.Journal.MaxBytes); has.Memory+has.LimitMemory > most || has.Memory < most/2 {
 		t.Errorf("%d and %d of %d bytes", has.Memory, has.LimitMemory, most)
 	}
-	if has.OnceMemory > journal.MaxReceipts(cfg.Journal.MaxBytes) {
+	if has.OnceMemory > durable.MaxReceipts(cfg.Journal.MaxBytes) {
 		t.Errorf("%d bytes of receipts have no room in snapshots within %d", has.OnceMemory, cfg.Journal.MaxBytes)
 	}
 	cfg = config(t, t.TempDir())
@@ -277,5 +277,5 @@ func TestPoliciesOfANode(t *testing.T) {
 	}
 	write(1000)
 	n.Reload()
-	jointest.Eventually(t, "the new limit holds", func() bool { return allowed("user:1") })
+	transporttest.Eventually(t, "the new limit holds", func() bool { return allowed("user:1") })
 }

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/auth"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -67,7 +67,7 @@ func newProxied(t *testing.T) *proxied {
 		fmt.Fprintf(w, "%s %s %d %v %q", r.Method, r.URL.Path, size, err, r.Header.Get("Authorization"))
 	}))
 	t.Cleanup(service.Close)
-	at := jointest.Addrs(t, 1)[0]
+	at := transporttest.Addrs(t, 1)[0]
 	return &proxied{T: t, node: n, dir: dir, url: "http://" + at, token: token, here: strings.NewReplacer(
 		"127.0.0.1:8000", at, "127.0.0.1:8080", n.Addr(), "127.0.0.1:9000", service.Listener.Addr().String(), "/etc/haproxy/", dir+"/", "weir_...", token)}
 }
@@ -125,7 +125,7 @@ func (p *proxied) run(name string, args ...string) {
 			p.Logf("%s:\n%s", name, &output)
 		}
 	})
-	for deadline := time.Now().Add(jointest.Patience); ; {
+	for deadline := time.Now().Add(transporttest.Patience); ; {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 		if err == nil {
 			conn.Close()

@@ -14,11 +14,11 @@ import (
 	"strings"
 	"time"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/region"
+	"github.com/weir-counter/weir/internal/service/backend"
 	"github.com/weir-counter/weir/internal/settings"
-	"github.com/weir-counter/weir/region"
-	"github.com/weir-counter/weir/service/backend"
 )
 
 // Regions make a node count for one of several regions: docs/regions.md.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 )
 
@@ -59,7 +59,7 @@ func TestRegionKeys(t *testing.T) {
 	if err != nil || fmt.Sprint(regions.Regions[1].Keys) != "[api:]" {
 		t.Errorf("%+v, %v", regions, err)
 	}
-	jointest.Eventually(t, "eu knows what comes and goes", func() bool {
+	transporttest.Eventually(t, "eu knows what comes and goes", func() bool {
 		regions, err := w.asks[0].Regions(t.Context())
 		if err != nil || len(regions.Links) != 1 || len(regions.Pulls) != 1 {
 			return false
@@ -72,7 +72,7 @@ func TestRegionKeys(t *testing.T) {
 	w.cfgs[1].Regions.Keys = nil
 	w.start(1)
 	w.settle("user:y", 21, 0)
-	jointest.Eventually(t, "us tells all", func() bool {
+	transporttest.Eventually(t, "us tells all", func() bool {
 		counts, err := w.asks[0].Count(t.Context(), client.CountQuery{Keys: []string{"user:y"}, Windows: []time.Duration{time.Hour}})
 		return err == nil && counts[0].Untold == nil
 	})

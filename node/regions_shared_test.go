@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 	"github.com/weir-counter/weir/policy"
@@ -46,7 +46,7 @@ func eventually(t *testing.T, what string, c *client.Client, says func(l client.
 			t.Logf("%s; last: %s", what, last)
 		}
 	})
-	jointest.Eventually(t, what, func() bool {
+	transporttest.Eventually(t, what, func() bool {
 		d, err := c.Peek(t.Context(), client.Check{Key: "api:bob"})
 		last = fmt.Sprintf("%+v, %v", d, err)
 		return err == nil && says(d.Limits[0])
@@ -118,14 +118,14 @@ func TestLimitSharedByRegions(t *testing.T) {
 func TestLimitSharedByRegionsOfNodes(t *testing.T) {
 	t.Parallel()
 	const burst = 8
-	set, members := sharedSet(t, burst), jointest.New(t, 3, nil)
-	addrs := jointest.Addrs(t, 4)
+	set, members := sharedSet(t, burst), transporttest.New(t, 3, nil)
+	addrs := transporttest.Addrs(t, 4)
 	nodes, asks := make([]*node.Node, 4), make([]*client.Client, 4)
 	var starting sync.WaitGroup
-	ctx, failed := context.WithTimeout(t.Context(), jointest.Patience)
+	ctx, failed := context.WithTimeout(t.Context(), transporttest.Patience)
 	defer failed()         // nodes of a cluster wait for each other
 	for i := range nodes { // the first three are us, the last is eu
-		cfg := node.Config{Logger: jointest.Logger(t, slog.LevelWarn)}
+		cfg := node.Config{Logger: transporttest.Logger(t, slog.LevelWarn)}
 		cfg.HTTP.Addr, cfg.Policies.Set = addrs[i], set
 		cfg.Engine.Memory, cfg.Engine.LimitMemory = 64<<20, 1<<20
 		cfg.Journal.FlushEvery = 20 * time.Millisecond

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 	"github.com/weir-counter/weir/policy"
@@ -45,14 +45,14 @@ func newRegionsEvery(t *testing.T, every time.Duration, links map[string][]strin
 // newRegionsWith has change change the configuration of each.
 func newRegionsWith(t *testing.T, every time.Duration, links map[string][]string, change func(*node.Config), names ...string) *world {
 	t.Helper()
-	w := &world{t: t, names: names, addrs: jointest.Addrs(t, len(names)), nodes: make([]*node.Node, len(names))}
+	w := &world{t: t, names: names, addrs: transporttest.Addrs(t, len(names)), nodes: make([]*node.Node, len(names))}
 	at := map[string]string{}
 	for i, name := range names {
 		at[name] = w.addrs[i]
 	}
 	dir := t.TempDir()
 	for i, name := range names {
-		cfg := node.Config{Logger: jointest.Logger(t, slog.LevelWarn)}
+		cfg := node.Config{Logger: transporttest.Logger(t, slog.LevelWarn)}
 		cfg.HTTP.Addr = w.addrs[i]
 		cfg.Engine.Memory, cfg.Engine.LimitMemory = 64<<20, 1<<20
 		cfg.Journal.Dir = filepath.Join(dir, name)
@@ -105,7 +105,7 @@ func (w *world) await(key string, want, most uint64, of []int) {
 				w.t.Logf("%s of %s, last: %s", key, w.names[i], last)
 			}
 		})
-		jointest.Eventually(w.t, fmt.Sprintf("%s has %d hits of %s", w.names[i], want, key), func() bool {
+		transporttest.Eventually(w.t, fmt.Sprintf("%s has %d hits of %s", w.names[i], want, key), func() bool {
 			counts, err := w.asks[i].Count(w.t.Context(), client.CountQuery{Keys: []string{key}, Windows: []time.Duration{time.Hour}})
 			if err != nil {
 				last = err.Error()
@@ -315,9 +315,9 @@ func TestANameTwice(t *testing.T) {
 		t.Errorf("alarms of one region eu: %v", codes)
 	}
 	second := w.cfgs[0]
-	second.HTTP.Addr, second.Journal.Dir = jointest.Addrs(t, 1)[0], filepath.Join(t.TempDir(), "second")
+	second.HTTP.Addr, second.Journal.Dir = transporttest.Addrs(t, 1)[0], filepath.Join(t.TempDir(), "second")
 	nodetest.Open(t, second)
-	jointest.Eventually(t, "us says that there are two regions eu", func() bool { return slices.Contains(alarms(), "region_name_twice") })
+	transporttest.Eventually(t, "us says that there are two regions eu", func() bool { return slices.Contains(alarms(), "region_name_twice") })
 }
 
 // A tree of two levels and a mesh give equal answers, whichever region is asked.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -66,10 +66,10 @@ func TestANodeWithRESP(t *testing.T) {
 // While a node starts, its address for clients of Redis says so.
 func TestRESPWhileANodeStarts(t *testing.T) {
 	t.Parallel()
-	members := jointest.New(t, 3, nil)
+	members := transporttest.New(t, 3, nil)
 	cfg := config(t, members.Configs[0].Dir)
 	cfg.Journal.Join = members.Configs[0]
-	cfg.RESP.Addr = jointest.Addrs(t, 1)[0]
+	cfg.RESP.Addr = transporttest.Addrs(t, 1)[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -79,7 +79,7 @@ func TestRESPWhileANodeStarts(t *testing.T) {
 		}
 		ended <- err
 	}()
-	jointest.Eventually(t, "it says that it is joining", func() bool {
+	transporttest.Eventually(t, "it says that it is joining", func() bool {
 		conn, err := net.Dial("tcp", cfg.RESP.Addr)
 		if err != nil {
 			return false

@@ -12,17 +12,16 @@ import (
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/auth/certstest"
+	"github.com/weir-counter/weir/node"
+	"github.com/weir-counter/weir/node/nodetest"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-
-	"github.com/weir-counter/weir/auth"
-	"github.com/weir-counter/weir/internal/certs/certstest"
-	"github.com/weir-counter/weir/node"
-	"github.com/weir-counter/weir/node/nodetest"
 )
 
 // decideAt asks a node for a decision of domain edge, and tells what is left.

@@ -11,13 +11,12 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-
-	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/cluster/query"
-	"github.com/weir-counter/weir/internal/replication"
-	"github.com/weir-counter/weir/server"
-	"github.com/weir-counter/weir/service"
-	"github.com/weir-counter/weir/service/backend"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/cluster/query"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/server/httpapi"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/backend"
 )
 
 // Two servers hold half of the partitions each, and both answer for all keys.
@@ -65,7 +64,7 @@ func TestRoutedOverHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := server.New(answering, server.Config{})
+		s, err := httpapi.New(answering, httpapi.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,17 +20,16 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/types/known/wrapperspb"
-
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 	"github.com/weir-counter/weir/policy"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // sameLimits has a policy of each kind, for keys as Envoy's door makes them: d:KIND=a.
@@ -232,7 +231,7 @@ func TestWaitThroughDoors(t *testing.T) {
 			passes := make(chan struct{})
 			go func() {
 				defer close(passes)
-				jointest.Eventually(t, "a request waits", func() bool {
+				transporttest.Eventually(t, "a request waits", func() bool {
 					answer := httptest.NewRecorder()
 					n.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "http://127.0.0.1/metrics", nil))
 					return strings.Contains(answer.Body.String(), `weir_pool_in_use{pool="waiting"} 1`)

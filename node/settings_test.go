@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/cluster/peers"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/cluster/membership"
 	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/policy/admit"
 )
 
 // Another value of a setting that all nodes of a cluster need alike has another hash, and changes no other.
 func TestSettingsOfACluster(t *testing.T) {
 	t.Parallel()
-	of := func(file string, change func(*Config)) []peers.Setting {
+	of := func(file string, change func(*Config)) []membership.Setting {
 		set, err := policy.Parse("policies.yaml", []byte(file))
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func TestSettingsOfACluster(t *testing.T) {
 	if again := of(file, func(c *Config) { c.Regions.Keys = []string{"b", "a"} }); !slices.Equal(again, all) {
 		t.Errorf("%v, want %v", again, all)
 	}
-	others := map[string][]peers.Setting{
+	others := map[string][]membership.Setting{
 		"--policy":         of("limits: [{name: a, keys: 'a:*', limit: 6, per: 1m}]", nil),
 		"--policies-api":   of(file, func(c *Config) { c.Policies.API = APIWins }),
 		"--max-inline-per": of(file, func(c *Config) { c.Service.MaxInlinePer++ }),

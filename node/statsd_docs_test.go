@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -38,7 +38,7 @@ func TestStatsDDocs(t *testing.T) {
 			asked++
 		case strings.HasPrefix(line, "# "):
 			want := regexp.MustCompile("(?m)^" + strings.ReplaceAll(regexp.QuoteMeta(line[2:]), `\.\.\.`, `.*`))
-			jointest.Eventually(t, path+" answers "+line[2:], func() bool {
+			transporttest.Eventually(t, path+" answers "+line[2:], func() bool {
 				answer := httptest.NewRecorder()
 				n.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, nil))
 				return want.MatchString(answer.Body.String())

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -28,7 +28,7 @@ func TestANodeWithStatsD(t *testing.T) {
 	if _, err := io.WriteString(conn, "http:3|c|#route:/a\nhttp:1|ms"); err != nil {
 		t.Fatal(err)
 	}
-	jointest.Eventually(t, "the hits are counted", func() bool { return count(t, n, "http:/a") == 3 })
+	transporttest.Eventually(t, "the hits are counted", func() bool { return count(t, n, "http:/a") == 3 })
 	answer := httptest.NewRecorder()
 	n.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "http://127.0.0.1/metrics", nil))
 	for _, want := range []string{

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/nearest"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -24,7 +23,7 @@ func (s *Set) Unknown(name string) error {
 	if len(names) == 0 {
 		return Failure(weir.CodeInvalidLimit, "limit", "no limit %q: there are no policies%s", units.Excerpt(name), own)
 	}
-	guess, more := nearest.DidYouMean(name, names), ""
+	guess, more := units.DidYouMean(name, names), ""
 	if len(names) > most {
 		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
 	}
@@ -47,4 +46,42 @@ func (e *NamedError) Unwrap() error { return e.Err }
 // Failure is a *weir.Error about a field of a request.
 func Failure(code weir.Code, field, format string, args ...any) error {
 	return &weir.Error{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// A Fault is one thing that is wrong with a policy file.
+type Fault struct {
+	File    string
+	Line    int    // from 1; 0: the file as a whole
+	Field   string // "limit", "overrides.key"; "" for what is not a field's fault
+	Message string // what is wrong, and what to write
+}
+
+// String is FILE:LINE: FIELD: what is wrong; what to write.
+func (f Fault) String() string {
+	var b strings.Builder
+	b.WriteString(f.File)
+	if f.Line > 0 {
+		fmt.Fprintf(&b, ":%d", f.Line)
+	}
+	b.WriteString(": ")
+	if f.Field != "" {
+		b.WriteString(f.Field + ": ")
+	}
+	b.WriteString(f.Message)
+	return b.String()
+}
+
+// Faults is all that is wrong with a policy file, in the order of its lines, a line
+// for each; beyond MaxFaults one last Fault says how many more there are.
+type Faults []Fault
+
+// MaxFaults is how many faults of one file are listed.
+const MaxFaults = 100
+
+func (fs Faults) Error() string {
+	lines := make([]string, len(fs))
+	for i, f := range fs {
+		lines[i] = f.String()
+	}
+	return strings.Join(lines, "\n")
 }

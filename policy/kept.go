@@ -3,11 +3,10 @@ package policy
 import (
 	"bytes"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/weir-counter/weir/internal/filewatch"
+	"github.com/weir-counter/weir/internal/pattern"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/policy/pattern"
+	"go.yaml.in/yaml/v4"
 )
 
 const onePolicyExample = `{"keys": "login:{user}:*", "limit": 5, "per": "1m"}`

@@ -30,10 +30,17 @@ package policy
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/filewatch"
+	"github.com/weir-counter/weir/internal/pattern"
+	"github.com/weir-counter/weir/internal/units"
 	"github.com/weir-counter/weir/limit"
+	"go.yaml.in/yaml/v4"
 )
 
 // Mode says whether a policy denies.
@@ -91,3 +98,252 @@ type Override struct {
 
 // InlinePrefix begins the names of limits that requests bring along, where they have none of their own: no policy's name does.
 const InlinePrefix = "inline/"
+
+// Set is the policies of one file, ready to be asked. It does not change.
+type Set struct {
+	policies  []Policy // in order of application
+	patterns  []pattern.Pattern
+	templates []pattern.Template
+	index     pattern.Index
+	names     map[string]int
+	atOnce    concurrencies
+	content   filewatch.Hash // of the file
+}
+
+// MaxPolicies is how many policies a file may have.
+const MaxPolicies = 2000
+
+// Policies lists the policies in order of application. The list is the caller's, what
+// is in it is not to be changed.
+func (s *Set) Policies() []Policy { return slices.Clone(s.policies) }
+
+// newSet sorts the policies and makes them ready.
+func newSet(parsed []parsedPolicy, content filewatch.Hash) *Set {
+	slices.SortStableFunc(parsed, func(a, b parsedPolicy) int {
+		switch {
+		case a.Order < b.Order:
+			return -1
+		case a.Order > b.Order:
+			return 1
+		}
+		return 0
+	})
+	s := &Set{names: make(map[string]int, len(parsed)), content: content}
+	for i, p := range parsed {
+		s.policies = append(s.policies, p.Policy)
+		s.patterns = append(s.patterns, p.pattern)
+		s.templates = append(s.templates, p.template)
+		s.names[p.Name] = i
+	}
+	s.index = pattern.NewIndex(s.patterns)
+	return s
+}
+
+// Len is how many policies there are, without those with max. Their places, from 0, are in order of application.
+func (s *Set) Len() int { return len(s.policies) }
+
+// At is the policy at a place; it is not to be changed.
+func (s *Set) At(place int) *Policy { return &s.policies[place] }
+
+// Place is that of the policy of a name; false: there is none.
+func (s *Set) Place(name string) (place int, ok bool) {
+	place, ok = s.names[name]
+	return place, ok
+}
+
+// Candidates lists the places of the policies that may be for a key, in order of application: CountedKey says of each whether it is. The
+// list is not to be changed.
+func (s *Set) Candidates(key string) []int32 { return s.index.Candidates(key) }
+
+// CountedKey is the key that the policy at a place counts for a request's key; false: the policy is not for it.
+func (s *Set) CountedKey(place int, key string) (counted string, ok bool) {
+	var took pattern.Captures
+	if !s.patterns[place].Match(key, &took) {
+		return "", false
+	}
+	return s.templates[place].Key(key, &took), true
+}
+
+// Content is the hash of the file that the Set was read from; that of another Set is zero.
+func (s *Set) Content() filewatch.Hash { return s.content }
+
+// Counts fails for a key that the policy of a name, if it is one, never counts.
+func (s *Set) Counts(name, key string) error {
+	at, ok := s.names[name]
+	if !ok {
+		return nil
+	}
+	switch p := &s.policies[at]; {
+	case p.By == "" && !s.patterns[at].Fits(key):
+		return Failure(weir.CodeInvalidKey, "key", "limit %s never counts key %q: its keys are %q", name, units.Excerpt(key), p.Keys)
+	case p.By != "" && !s.templates[at].CanMake(key):
+		return Failure(weir.CodeInvalidKey, "key", "limit %s never counts key %q: it counts what `by: %q` makes of its keys, %q; write the key as it is counted", name, units.Excerpt(key), p.By, p.Keys)
+	}
+	return nil
+}
+
+// Match is one policy that is for a key.
+type Match struct {
+	Policy Policy
+	Key    string     // that is counted
+	Limit  weir.Limit // of that key, which may be overridden
+}
+
+// Parts is what each region has of Limit, nil if it is not over regions.
+func (m *Match) Parts() []Part {
+	if m.Policy.Parts == nil {
+		return nil
+	}
+	return PartsOf(m.Limit.Burst, m.Policy.Parts)
+}
+
+// Match tells which policies are for a request's key, in order of application. It is for
+// people: Live asks the engine, and makes no lists.
+func (s *Set) Match(key string) (matches []Match) {
+	for _, at := range s.index.Candidates(key) {
+		var took pattern.Captures
+		if len(key) > weir.MaxKeyBytes || !s.patterns[at].Match(key, &took) {
+			continue
+		}
+		p := s.policies[at]
+		m := Match{p, s.templates[at].Key(key, &took), p.Limit}
+		for _, o := range p.Overrides {
+			if o.Key == m.Key {
+				m.Limit = o.Limit
+			}
+		}
+		if matches = append(matches, m); p.Last {
+			break
+		}
+	}
+	return matches
+}
+
+// Near is the first policy that would be for a key, which it is not, if its `{name}`
+// took any text as `{name*}` does. Such a key has a : or / more than whoever wrote the
+// policy thought of, and no limit.
+func (s *Set) Near(key string) (p Policy, ok bool) {
+	for _, at := range s.index.Candidates(key) {
+		loose := s.patterns[at].Loose()
+		if !s.patterns[at].Fits(key) && loose.Fits(key) {
+			return s.policies[at], true
+		}
+	}
+	return p, false
+}
+
+// MaxFileBytes is the largest policy file.
+const MaxFileBytes = 1 << 20
+
+// Load reads the policy file at path. The error is Faults, or that of the file system.
+func Load(path string) (*Set, error) {
+	data, err := ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data)
+}
+
+// ReadFile reads the text of the policy file at path, if it is not larger than MaxFileBytes.
+func ReadFile(path string) ([]byte, error) { return filewatch.Read(path, "policies", MaxFileBytes) }
+
+func tooLarge() string {
+	return fmt.Sprintf("larger than %s: a policy file is smaller; users are told apart by their keys, not by policies", units.FormatSize(MaxFileBytes))
+}
+
+// MaxWait is the longest Policy.Wait.
+const MaxWait = 10 * time.Second
+
+// wait reads how long a request may wait.
+func (p *parser) wait(n *yaml.Node) time.Duration {
+	if n == nil {
+		return 0
+	}
+	text, ok := p.text(n, "wait", "wait: 200ms")
+	if !ok {
+		return 0
+	}
+	wait, err := units.ParseDuration(text)
+	switch {
+	case err != nil:
+		p.fault(n.Line, "wait", "%v", err)
+	case wait < time.Millisecond || wait > MaxWait:
+		p.fault(n.Line, "wait", "%s: must be 1ms to %s", units.FormatDuration(wait), units.FormatDuration(MaxWait))
+	}
+	return wait
+}
+
+// warn reads a share of the burst, such as 80%.
+func (p *parser) warn(n *yaml.Node) uint8 {
+	if n == nil {
+		return 0
+	}
+	text, ok := p.text(n, "warn", "warn: 80%")
+	if !ok {
+		return 0
+	}
+	percent, ok := percentOf(text)
+	if !ok {
+		p.fault(n.Line, "warn", "%q: write from which share of the burst on the answer warns, 1%% to 100%%, for example `warn: 80%%`", units.Excerpt(text))
+		return 0
+	}
+	return percent
+}
+
+// percentOf reads 1% to 100%.
+func percentOf(text string) (percent uint8, ok bool) {
+	number, isShare := strings.CutSuffix(text, "%")
+	n, err := strconv.ParseUint(number, 10, 8)
+	return uint8(n), err == nil && isShare && n >= 1 && n <= 100
+}
+
+// Warnings is what is odd in a file and no fault of it, in order of application; file is
+// its name for the messages.
+func (s *Set) Warnings(file string) (all []Fault) {
+	for i := range s.policies {
+		p := &s.policies[i]
+		if name := s.patterns[i].CutsAddress(); name != "" {
+			all = append(all, Fault{file, p.Line, "keys", fmt.Sprintf(
+				"%q: {%s} ends at a `:`, so that keys with an IPv6 address have no limit here, or are counted by a part of it: write {%s*}", units.Excerpt(p.Keys), name, name)})
+		}
+		if before := s.covered(i); before != "" {
+			all = append(all, Fault{file, p.Line, "last", fmt.Sprintf(
+				"%s comes before %s, is for all its keys and has `last: true`: %s is never asked but by name; give it a lower order, or remove it", before, p.Name, p.Name)})
+		}
+	}
+	return all
+}
+
+// covered is the name of a policy before the one at a place that leaves it no keys, or "".
+func (s *Set) covered(place int) string {
+	later := &s.patterns[place]
+	for i := range s.policies[:place] {
+		p := &s.patterns[i]
+		if s.policies[i].Last && (s.policies[i].Keys == s.policies[place].Keys || p.TakesAll() && strings.HasPrefix(later.Prefix(), p.Prefix())) {
+			return s.policies[i].Name
+		}
+	}
+	return ""
+}
+
+// MinDenyFor is the shortest Policy.DenyFor; the longest is weir.MaxBan.
+const MinDenyFor = time.Second
+
+// denyFor reads for how long a key that was over is denied.
+func (p *parser) denyFor(n *yaml.Node) time.Duration {
+	if n == nil {
+		return 0
+	}
+	text, ok := p.text(n, "deny_for", "deny_for: 10m")
+	if !ok {
+		return 0
+	}
+	d, err := units.ParseDuration(text)
+	switch {
+	case err != nil:
+		p.fault(n.Line, "deny_for", "%v", err)
+	case d < MinDenyFor || d > weir.MaxBan:
+		p.fault(n.Line, "deny_for", "%s: must be 1s to 366d", units.FormatDuration(d))
+	}
+	return d
+}

@@ -1,6 +1,12 @@
 package window
 
-import "math/bits"
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"unsafe"
+)
 
 // pyramid is the dense form, the time pyramid: levels of slots that are twice
 // as wide from one level to the next, each covering what the finer one no
@@ -221,3 +227,111 @@ func exactly(total uint64) reading { return reading{total, total, total} }
 
 // grow adds a level of readings of 0.
 func (p *pyramid) grow() { p.readings.resize(p.readings.len() + upperSlots) }
+
+// stack is where the bytes of pairs are: in the Window itself while they are few, so that a key that is
+// hit now and then is one piece of memory, or in memory of their own.
+type stack struct {
+	far              *byte // the first of capacity bytes; nil: they are near
+	length, capacity uint16
+	near             [12]byte // 3 to 12 pairs
+}
+
+// pairs is the bytes, for reading, and for changes whose result is kept.
+func (s *stack) pairs() pairs {
+	if s.far != nil {
+		return unsafe.Slice(s.far, s.capacity)[:s.length]
+	}
+	return s.near[:s.length]
+}
+
+// keep puts p, which pairs may have given, in place of what is there. It keeps p's memory, if p is not small.
+func (s *stack) keep(p pairs) {
+	switch first := unsafe.SliceData(p); {
+	case len(p) > len(s.near):
+		s.far, s.capacity = first, uint16(min(cap(p), math.MaxUint16))
+	case first != s.far:
+		s.far, s.capacity = nil, 0
+		copy(s.near[:], p)
+	}
+	s.length = uint16(len(p))
+}
+
+// Clone returns an independent copy.
+func (w *Window) Clone() Window {
+	c := Window{head: w.head}
+	c.keep(slices.Clone(w.pairs()))
+	if w.dense != nil {
+		dense := *w.dense
+		dense.readings = dense.readings.clone(dense.readings.len())
+		c.dense = &dense
+	}
+	return c
+}
+
+// Merge adds all hits of o, which stays as it is: the result is the window of
+// the hits of both. The two must keep hits for the same time, or Merge returns
+// an error and changes nothing. O(slots of both).
+func (w *Window) Merge(o *Window) error {
+	if w.Retention() != o.Retention() {
+		return fmt.Errorf("window: merge of a window kept for %d s into one kept for %d s: give both the same retention", o.Retention(), w.Retention())
+	}
+	switch {
+	case o.empty():
+	case w.empty():
+		*w = o.Clone()
+	case o.dense == nil:
+		w.mergePairs(o)
+	default:
+		if w.dense == nil {
+			w.promote()
+		}
+		w.mergeDense(o)
+	}
+	return nil
+}
+
+func (w *Window) mergePairs(o *Window) {
+	list, older := o.pairs().list(o.newest())
+	for _, p := range slices.Backward(list) {
+		if w.dense != nil {
+			w.addDense(p.at, p.n)
+		} else {
+			w.addPair(p.at, p.n)
+		}
+	}
+	if w.dense != nil {
+		w.dense.older = addSat(w.dense.older, older)
+		return
+	}
+	mine, had := w.pairs().list(w.newest())
+	w.keep(packPairs(mine, addSat(had, older)))
+	if addSat(had, older) > 0 { // no pair may be older than the hits that have left
+		w.keep(w.pairs().trim(w.newest(), w.newest()-w.Retention()))
+	}
+	w.bound()
+}
+
+// mergeDense brings both pyramids to the same newest second, where they have
+// the same boundaries, and adds their readings.
+func (w *Window) mergeDense(o *Window) {
+	if w.newest() < o.newest() {
+		w.dense.advance(w.newest(), o.newest())
+		w.setNewest(o.newest())
+	} else if o.newest() < w.newest() {
+		ahead := o.Clone()
+		ahead.dense.advance(o.newest(), w.newest())
+		o = &ahead
+	}
+	for w.dense.levels() < o.dense.levels() {
+		w.dense.grow()
+	}
+	w.dense.readings.room(addSat(w.dense.total(w.newest()), o.dense.total(w.newest())))
+	for level := range o.dense.levels() {
+		w.dense.readings.raiseAll(level, o.dense.readings.bases[level])
+	}
+	o.dense.each(w.newest(), func(level, place int) bool {
+		w.dense.readings.raise(place, o.dense.readings.get(level, place)-o.dense.readings.bases[level])
+		return true
+	})
+	w.dense.older = addSat(w.dense.older, o.dense.older)
+}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/paulbellamy/ratecounter"
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/bench/adapter"
 	"github.com/weir-counter/weir/bench/textbook"
 	"github.com/weir-counter/weir/bench/traffic"

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/paulbellamy/ratecounter"
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 )
 
 // Counter is a [weir.Counter] as a textbook.Counter.

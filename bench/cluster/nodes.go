@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-
 	"os/exec"
 	"path/filepath"
 	"strings"

@@ -8,12 +8,11 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/redis/go-redis/v9"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/policy"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 const sharedLimit = `limits: [{name: api, keys: "api:*", limit: 7, per: 1h, where: global, within: shared}]`
@@ -21,7 +20,7 @@ const sharedLimit = `limits: [{name: api, keys: "api:*", limit: 7, per: 1h, wher
 // openRegions starts two regions of a node each that pull from each other.
 func openRegions(t *testing.T) (eu, us *node.Node) {
 	t.Helper()
-	addrs := jointest.Addrs(t, 2)
+	addrs := transporttest.Addrs(t, 2)
 	open := func(name, addr, link string) *node.Node {
 		set, err := policy.Parse("limits.yaml", []byte(sharedLimit))
 		if err != nil {
@@ -69,7 +68,7 @@ func TestLimitSharedByRegions(t *testing.T) {
 		}
 		return last.(map[any]any)
 	}
-	jointest.Eventually(t, "eu knows what us admitted", func() bool { return peek()["others"] == int64(2) })
+	transporttest.Eventually(t, "eu knows what us admitted", func() bool { return peek()["others"] == int64(2) })
 	for left, ask := range []func(*testing.T, *node.Node) sharedAnswer{byRedis2, byRedis3, byEnvoy} {
 		if got := ask(t, eu); !got.allowed || got.remaining != int64(4-left) || got.others != 2 {
 			t.Errorf("%d: %+v", left, got)
@@ -78,7 +77,7 @@ func TestLimitSharedByRegions(t *testing.T) {
 	if err := us.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	jointest.Eventually(t, "us is late", func() bool {
+	transporttest.Eventually(t, "us is late", func() bool {
 		late, _ := peek()["late"].([]any)
 		return slices.Contains(late, any("us"))
 	})

@@ -9,9 +9,8 @@ import (
 	"time"
 
 	datadog "github.com/DataDog/datadog-go/v5/statsd"
-
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 )
 
@@ -38,7 +37,7 @@ func wantHits(t *testing.T, n *node.Node, want map[string]uint64) {
 				t.Log(key, got)
 			}
 		})
-		jointest.Eventually(t, key+" is counted", func() bool {
+		transporttest.Eventually(t, key+" is counted", func() bool {
 			if got, err = c.Count(t.Context(), client.CountQuery{Keys: []string{key}, Windows: []time.Duration{time.Hour}}); err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +52,7 @@ func wantHits(t *testing.T, n *node.Node, want map[string]uint64) {
 // wantRefused waits until lines of some reasons were refused, and of no other.
 func wantRefused(t *testing.T, n *node.Node, reasons ...string) {
 	t.Helper()
-	jointest.Eventually(t, "lines are refused", func() bool {
+	transporttest.Eventually(t, "lines are refused", func() bool {
 		answer := httptest.NewRecorder()
 		n.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "http://127.0.0.1/metrics", nil))
 		for _, reason := range reasons {

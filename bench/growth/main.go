@@ -10,7 +10,7 @@ import (
 	"os"
 	"strings"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 )
 
 const start = 1_700_000_000 // the second of the first hit

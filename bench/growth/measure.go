@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/bench/traffic"
 )
 

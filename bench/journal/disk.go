@@ -14,20 +14,19 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
-
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/bench/proc"
 	"github.com/weir-counter/weir/bench/traffic"
-	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/internal/durable"
 )
 
 // open starts an engine with a journal that is not snapshotted on its way.
-func open(ctx context.Context, dir string) (*weir.Engine, *journal.Journal, error) {
+func open(ctx context.Context, dir string) (*weir.Engine, *durable.Journal, error) {
 	engine, err := weir.New(weir.Config{Gather: true, Memory: 8 << 30})
 	if err != nil {
 		return nil, nil, err
 	}
-	j, err := journal.Open(ctx, engine, journal.Config{Dir: dir, FlushEvery: time.Minute, MaxBytes: 1 << 40, SnapshotBytes: 64 << 30}, nil)
+	j, err := durable.Open(ctx, engine, durable.Config{Dir: dir, FlushEvery: time.Minute, MaxBytes: 1 << 40, SnapshotBytes: 64 << 30}, nil)
 	return engine, j, err
 }
 

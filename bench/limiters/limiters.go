@@ -14,7 +14,7 @@ import (
 	"github.com/throttled/throttled/v2/store/memstore"
 	"github.com/ulule/limiter/v3"
 	"github.com/ulule/limiter/v3/drivers/store/memory"
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/limit"
 	"golang.org/x/time/rate"
 )

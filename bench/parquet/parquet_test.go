@@ -8,8 +8,7 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
-
-	"github.com/weir-counter/weir/history/export"
+	"github.com/weir-counter/weir/internal/history/calendar"
 )
 
 // Files of no row, of some, and of more than fit into one group are read as they were written.
@@ -23,12 +22,12 @@ func TestOthersReadIt(t *testing.T) {
 	}
 	for _, n := range []int{0, 1, 20, 250_001} {
 		var file bytes.Buffer
-		w, err := export.New("parquet", &file)
+		w, err := calendar.NewExport("parquet", &file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		of := func(i int) export.Row {
-			return export.Row{Key: fmt.Sprintf("ключ:%d", i%1000), Start: int64(i) * 3600, N: uint64(i) << 20, Doubt: uint64(i % 3)}
+		of := func(i int) calendar.ExportRow {
+			return calendar.ExportRow{Key: fmt.Sprintf("ключ:%d", i%1000), Start: int64(i) * 3600, N: uint64(i) << 20, Doubt: uint64(i % 3)}
 		}
 		for i := range n {
 			if err := w.Write(of(i)); err != nil {

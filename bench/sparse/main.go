@@ -12,7 +12,7 @@ import (
 	"time"
 	"unsafe"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/bench/proc"
 	"github.com/weir-counter/weir/bench/traffic"
 )

@@ -9,8 +9,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/internal/replication"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 const keys = 1_000_000

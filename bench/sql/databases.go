@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/bench/proc"
-	_ "github.com/weir-counter/weir/history/store" // the drivers
-	"github.com/weir-counter/weir/history/store/dbtest"
+	_ "github.com/weir-counter/weir/internal/history/store" // the drivers
+	"github.com/weir-counter/weir/internal/history/store/dbtest"
 )
 
 // database is one that can be measured.

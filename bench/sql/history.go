@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/bench/proc"
-	"github.com/weir-counter/weir/history/read"
-	"github.com/weir-counter/weir/history/store"
+	internalhistory "github.com/weir-counter/weir/internal/history"
+	"github.com/weir-counter/weir/internal/history/store"
 )
 
 // history prints the figures of history in docs/history.md.
@@ -96,9 +96,9 @@ func year(ctx context.Context, cfg settings, keys, active int) error {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for range 500 {
 		began := time.Now()
-		var totals []read.Total
+		var totals []internalhistory.Total
 		if err := s.View(ctx, func(v *store.View) (err error) {
-			totals, err = read.Totals(ctx, v, name(rnd.IntN(keys)), bounds, nil, time.Now())
+			totals, err = internalhistory.Totals(ctx, v, name(rnd.IntN(keys)), bounds, nil, time.Now())
 			return err
 		}); err != nil {
 			return err
@@ -147,7 +147,7 @@ func tops(ctx context.Context, s *store.Store, db *sql.DB, today int64) error {
 		for range 5 {
 			began := time.Now()
 			if err := s.View(ctx, func(v *store.View) error {
-				top, err := read.Top(ctx, v, read.Ranking{From: of.from, To: of.to, N: 100}, nil, time.Now())
+				top, err := internalhistory.Top(ctx, v, internalhistory.Ranking{From: of.from, To: of.to, N: 100}, nil, time.Now())
 				if err == nil && len(top) != 100 {
 					err = fmt.Errorf("%d keys", len(top))
 				}

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-counter/weir"
-	exact "github.com/weir-counter/weir/history"
-	"github.com/weir-counter/weir/journal"
+	"github.com/weir-counter/weir/internal/durable"
+	internalhistory "github.com/weir-counter/weir/internal/history"
 )
 
 // byWriter measures hits of this program itself: its engine counts them, its journal has them on disk, and the writer of
@@ -31,8 +31,8 @@ func byWriter(ctx context.Context, cfg settings, d *database, l load) (r row, er
 		return r, err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	var open atomic.Pointer[exact.History]
-	j, err := journal.Open(ctx, engine, journal.Config{Dir: dir, Needed: func() uint64 {
+	var open atomic.Pointer[internalhistory.History]
+	j, err := durable.Open(ctx, engine, durable.Config{Dir: dir, Needed: func() uint64 {
 		if h := open.Load(); h != nil {
 			return h.Needed()
 		}
@@ -42,7 +42,7 @@ func byWriter(ctx context.Context, cfg settings, d *database, l load) (r row, er
 		return r, err
 	}
 	defer func() { err = errors.Join(err, j.Close(ctx)) }()
-	h, err := exact.Open(exact.Config{URL: url, Every: historyEvery}, dir, j.Messages(), j.Origin(), engine.Config().Retention, nil)
+	h, err := internalhistory.Open(internalhistory.Config{URL: url, Every: historyEvery}, dir, j.Messages(), j.Origin(), engine.Config().Retention, nil)
 	if err != nil {
 		return r, err
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-
+	"github.com/spf13/pflag"
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -118,4 +119,108 @@ func orNone(name string) string {
 		return "none"
 	}
 	return name
+}
+
+func newClusterRemove(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	cmd := &cobra.Command{
+		Use:   "remove NODE",
+		Short: "Permanently remove a dead node",
+		Long: `Permanently remove a dead or stopped node. You can ask any running node. From then on,
+more than half of the other nodes are a quorum, another node stores what the removed
+one stored (if there is one that does not yet), and no answer waits for it. Its hits
+stay counted.
+
+A running node is refused: stop it first. Before you restart the other nodes, remove
+this one from their --peers.`,
+		Example:           "  weir cluster remove n3 --server 10.0.0.2:8080",
+		Args:              cli.Args("NODE"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.RemovedNode, error) {
+			return c.RemoveNode(ctx, args[0])
+		}, printRemoved),
+	}
+	r.DefineWithin(cmd, 30*time.Second)
+	return cmd
+}
+
+func printRemoved(t *cli.Table, r client.RemovedNode) {
+	t.Row("removed", r.Node)
+	if r.Voter {
+		t.Row("vote", "quorums are counted without it")
+	} else {
+		t.Row("vote", "it had none")
+	}
+	if len(r.Origins) == 0 {
+		t.Row("waited for", "it was not")
+	} else {
+		t.Row("waited for", "no longer: origin "+strings.Join(r.Origins, ", "))
+	}
+	for _, s := range r.Streams {
+		t.Row(s.Name, "is kept by "+strings.Join(s.Nodes, ", "))
+	}
+}
+
+// defineJoin adds the flags of a clustered node. What they are checked for,
+// and the errors that name them, are internal/cluster/transport's.
+func (f *serveFlags) defineJoin(cmd *cobra.Command) {
+	c, flags := &f.node.Journal.Join, cmd.Flags()
+	flags.StringVar(&c.Cluster, "cluster", "", "name of the cluster that this node is part of")
+	flags.StringVar(&c.Node, "node", "", "this node's name, of which there is one in the cluster")
+	flags.StringVar(&c.Addr, "cluster-addr", "", "host:port where other nodes reach this one")
+	flags.StringVar(&c.Listen, "cluster-listen", "", "host:port to listen on for them, if it is another (NAT, containers)")
+	flags.StringSliceVar(&c.Peers, "peers", nil, "the --cluster-addr of all nodes, this one's included, apart by commas")
+	flags.Var(cli.NumberOrAll(&f.node.Journal.Replicas), "replicas", "how many nodes hold each partition and answer for its keys: all, or a number, the same on all nodes")
+	flags.Var(cli.Duration(&f.node.Journal.MoveAfter), "move-after", "how long a node may be away before others take the keys that it holds")
+	flags.StringVar(&c.TLS.CA, "cluster-ca", "", "PEM file of the authorities that sign the nodes' certificates")
+	flags.StringVar(&c.TLS.Cert, "cluster-cert", "", "PEM file of this node's certificate, for server and client")
+	flags.StringVar(&c.TLS.Key, "cluster-key", "", "PEM file of its key")
+	flags.StringVar(&c.Secret, "cluster-secret", "", "what nodes show each other, 16 bytes or more; on a command line others can see it")
+	flags.StringVar(&c.SecretFile, "cluster-secret-file", "", "file that has it")
+	flags.BoolVar(&f.clusterInsecure, "cluster-insecure", false, "let nodes connect beyond loopback without TLS or without a secret")
+	flags.BoolVar(&f.node.Journal.LeaveCluster, "leave-cluster", false, "without --cluster: make the directory of a cluster's node one of a node alone, with all counts")
+	flags.StringVar(&c.URL, "nats", "", "existing NATS to use in place of a cluster: nats://host:port, several apart by commas")
+	flags.StringVar(&c.Creds, "nats-creds", "", "file of credentials for it (JWT and key)")
+	flags.StringVar(&c.ClientTLS.CA, "nats-ca", "", "PEM file of the authorities of its certificate")
+	flags.StringVar(&c.ClientTLS.Cert, "nats-cert", "", "PEM file of a certificate for it")
+	flags.StringVar(&c.ClientTLS.Key, "nats-key", "", "PEM file of that one's key")
+	flags.BoolVar(&f.natsInsecure, "nats-insecure", false, "connect to it beyond loopback without TLS or without a user")
+}
+
+// checkEphemeral refuses what an ephemeral server can't do.
+func (f *serveFlags) checkEphemeral(from cli.Sources) error {
+	if !f.node.Ephemeral {
+		return nil
+	}
+	if where := from["data"]; where != "" {
+		return cli.Usage(fmt.Errorf("%s and %s: an ephemeral server keeps no data: choose one", where, from["ephemeral"]))
+	}
+	for _, of := range []struct{ flag, why string }{
+		{"history", "history is made of the journal"},
+		{"history-url", "history is made of the journal"},
+		{"cluster", "nodes count together by their journals"},
+		{"nats", "nodes count together by their journals"},
+		{"replicas", "nodes count together by their journals"},
+		{"region", "regions count together by their journals"},
+	} {
+		if where := from[of.flag]; where != "" && (of.flag != "history" || f.node.History.On) {
+			return cli.Usage(fmt.Errorf("%s and %s: %s, and an ephemeral server has none: choose one", where, from["ephemeral"], of.why))
+		}
+	}
+	return nil
+}
+
+// checkDoors refuses settings of a door that is not opened: they would do nothing, and who gives them relies on them.
+func checkDoors(flags *pflag.FlagSet, from cli.Sources) (err error) {
+	for _, door := range []string{"resp", "rls", "statsd"} {
+		if flags.Lookup(door).Value.String() != "" {
+			continue
+		}
+		flags.VisitAll(func(f *pflag.Flag) {
+			if where := from[f.Name]; where != "" && err == nil && strings.HasPrefix(f.Name, door+"-") {
+				err = cli.Usage(fmt.Errorf("%s: it does nothing without --%s: give --%s ADDRESS too, or leave it out", where, door, door))
+			}
+		})
+	}
+	return err
 }

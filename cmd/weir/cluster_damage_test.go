@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 const journalBlocks = "jetstream/jetstream/$G/streams/WEIR_JOURNAL/msgs/*.blk"
@@ -59,7 +59,7 @@ func TestClusterDamage(t *testing.T) {
 		writing.Go(func() { w.run(stop) })
 	}
 	c.converge("start")
-	jointest.Eventually(t, "n1 has a replica of the journal, and has noted it for its next start", func() bool { // two others are enough to converge
+	transporttest.Eventually(t, "n1 has a replica of the journal, and has noted it for its next start", func() bool { // two others are enough to converge
 		paths, _ := filepath.Glob(filepath.Join(c.dirs[0], journalBlocks))
 		noted, _ := os.ReadFile(filepath.Join(c.dirs[0], "jetstream", "groups.json"))
 		if len(paths) == 0 || !strings.Contains(string(noted), "WEIR_JOURNAL") {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // disk is a small file system of its own, in memory.
@@ -73,7 +73,7 @@ func (c *processes) hitUntil(what, key string, nodes []int, done func() bool) (c
 	c.t.Helper()
 	began := time.Now()
 	defer func() { c.t.Logf("%6.2f s, %s", time.Since(began).Seconds(), what) }()
-	jointest.Eventually(c.t, what, func() bool {
+	transporttest.Eventually(c.t, what, func() bool {
 		for _, i := range nodes {
 			if p := c.nodes[i].Load(); p != nil && p.hit(key, "", false) == nil {
 				counted++

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 var growRounds = flag.Int("grow-rounds", 0, "TestGrowAndShrink goes to five nodes too, and so often, with kill -9 during each change; 0: once to three, without")
@@ -30,7 +30,7 @@ type growing struct {
 }
 
 func newGrowing(t *testing.T, nodes int) *growing {
-	g := &growing{t: t, addrs: jointest.Addrs(t, nodes), nodes: make([]atomic.Pointer[process], nodes), sent: make([]atomic.Uint64, nodes)}
+	g := &growing{t: t, addrs: transporttest.Addrs(t, nodes), nodes: make([]atomic.Pointer[process], nodes), sent: make([]atomic.Uint64, nodes)}
 	for range nodes {
 		g.dirs = append(g.dirs, t.TempDir())
 	}
@@ -42,7 +42,7 @@ func (g *growing) flags(i, of int) []string {
 	if of == 1 {
 		return []string{"--leave-cluster"} // as it may stay there
 	}
-	return []string{"--cluster", "grown", "--node", fmt.Sprintf("n%d", i+1), "--cluster-addr", g.addrs[i], "--peers", strings.Join(g.addrs[:of], ","), "--cluster-secret", jointest.Secret}
+	return []string{"--cluster", "grown", "--node", fmt.Sprintf("n%d", i+1), "--cluster-addr", g.addrs[i], "--peers", strings.Join(g.addrs[:of], ","), "--cluster-secret", transporttest.Secret}
 }
 
 func (g *growing) launch(i, of int) *process {
@@ -60,7 +60,7 @@ func (g *growing) up(of int, nodes ...int) {
 		p := started[k]
 		select {
 		case p.addr = <-p.serving:
-		case <-time.After(2 * jointest.Patience):
+		case <-time.After(2 * transporttest.Patience):
 			_ = p.Process.Kill()
 		}
 		if p.addr == "" {
@@ -100,7 +100,7 @@ func (g *growing) load(i int, stop <-chan struct{}) {
 		case <-time.After(3 * time.Millisecond):
 		}
 		id := fmt.Sprintf("grow-%d", g.ids.Add(1))
-		for end := time.Now().Add(3 * jointest.Patience); ; <-time.After(20 * time.Millisecond) {
+		for end := time.Now().Add(3 * transporttest.Patience); ; <-time.After(20 * time.Millisecond) {
 			p := g.nodes[i].Load() // the same node again: another may not know the receipt yet
 			if p != nil && p.post("grown", 1, id, true) {
 				break
@@ -129,7 +129,7 @@ func (g *growing) wantAll(what string) {
 		want += g.sent[i].Load()
 	}
 	last := ""
-	jointest.Eventually(g.t, what, func() bool {
+	transporttest.Eventually(g.t, what, func() bool {
 		last = ""
 		for i := range g.nodes {
 			p := g.nodes[i].Load()

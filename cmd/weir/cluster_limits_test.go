@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/api"
-	"github.com/weir-counter/weir/cluster/clustertest"
+	"github.com/weir-counter/weir/internal/cluster/clustertest"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/policy"
 )

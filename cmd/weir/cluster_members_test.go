@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // members are nodes of a cluster whose number changes.
@@ -28,7 +28,7 @@ func (m *members) name(i int) string { return fmt.Sprint("n", i+1) }
 // launch starts a node that is told of the first known ones.
 func (m *members) launch(i, known int) {
 	m.t.Helper()
-	m.nodes[i] = launch(m.t, m.dirs[i], "--cluster", "test", "--cluster-secret", jointest.Secret, "--node", m.name(i), "--cluster-addr", m.addrs[i], "--peers", strings.Join(m.addrs[:known], ","))
+	m.nodes[i] = launch(m.t, m.dirs[i], "--cluster", "test", "--cluster-secret", transporttest.Secret, "--node", m.name(i), "--cluster-addr", m.addrs[i], "--peers", strings.Join(m.addrs[:known], ","))
 }
 
 // serving waits until a node does.
@@ -69,7 +69,7 @@ func (m *members) stop(nodes ...int) {
 func (m *members) settled(what string, size int) {
 	m.t.Helper()
 	began := time.Now()
-	jointest.Eventually(m.t, what, func() bool {
+	transporttest.Eventually(m.t, what, func() bool {
 		for _, p := range m.nodes {
 			if p == nil {
 				continue
@@ -91,7 +91,7 @@ func (m *members) settled(what string, size int) {
 func (m *members) count(want map[string]uint64) {
 	m.t.Helper()
 	for i, p := range m.nodes {
-		jointest.Eventually(m.t, m.name(i)+" counts all", func() bool {
+		transporttest.Eventually(m.t, m.name(i)+" counts all", func() bool {
 			for key, n := range want {
 				if p.count(m.t, key) != n {
 					return false
@@ -107,10 +107,10 @@ func (m *members) count(want map[string]uint64) {
 func (p *process) writer(t *testing.T, key string, stop *atomic.Bool) (answered uint64) {
 	for ; !stop.Load(); answered++ {
 		<-time.After(*clusterPace)
-		id, end := fmt.Sprintf("%s-%d", key, answered), time.Now().Add(jointest.Patience)
+		id, end := fmt.Sprintf("%s-%d", key, answered), time.Now().Add(transporttest.Patience)
 		for !p.post(key, 1, id, true) {
 			if time.Now().After(end) {
-				t.Errorf("%s: no durable hit within %v", key, jointest.Patience)
+				t.Errorf("%s: no durable hit within %v", key, transporttest.Patience)
 				return answered
 			}
 			<-time.After(20 * time.Millisecond)
@@ -138,7 +138,7 @@ func (p *process) get(t *testing.T, path string) (status int, body string) {
 // are started again. Every durable hit that was answered is counted once.
 func TestAnotherNumberOfNodes(t *testing.T) {
 	t.Parallel()
-	m := &members{t: t, addrs: jointest.Addrs(t, 4), nodes: make([]*process, 4)}
+	m := &members{t: t, addrs: transporttest.Addrs(t, 4), nodes: make([]*process, 4)}
 	for range 4 {
 		m.dirs = append(m.dirs, t.TempDir())
 	}
@@ -146,7 +146,7 @@ func TestAnotherNumberOfNodes(t *testing.T) {
 	m.launch(0, 3)
 	first := m.nodes[0]
 	first.addr = <-first.listening
-	jointest.Eventually(t, "it says who it waits for", func() bool {
+	transporttest.Eventually(t, "it says who it waits for", func() bool {
 		_, body := first.get(t, "/healthz")
 		return strings.Contains(body, "1 of 3 nodes are running (n1)")
 	})
@@ -189,7 +189,7 @@ func TestAnotherNumberOfNodes(t *testing.T) {
 	m.kill(2)
 	began = time.Now()
 	var out string
-	jointest.Eventually(t, "the dead node is removed", func() bool {
+	transporttest.Eventually(t, "the dead node is removed", func() bool {
 		var code int
 		code, out = remove("n3")
 		return code == exitOK
@@ -220,7 +220,7 @@ func TestAnotherNumberOfNodes(t *testing.T) {
 		t.Error("the node that came back took no hit")
 	}
 	m.count(map[string]uint64{"n1": answered[0], "n2": answered[1], "after": 3})
-	jointest.Eventually(t, "it is waited for again", func() bool {
+	transporttest.Eventually(t, "it is waited for again", func() bool {
 		_, body := m.nodes[0].get(t, "/v1/cluster")
 		return !strings.Contains(body, `"left":true`) && !strings.Contains(body, `"late":true`)
 	})
@@ -249,13 +249,13 @@ func TestRemovedWhileCutOff(t *testing.T) {
 		t.Fatal("n3 took no hit")
 	}
 	began := time.Now()
-	jointest.Eventually(t, "n3 is removed", func() bool {
+	transporttest.Eventually(t, "n3 is removed", func() bool {
 		code, stdout, _ := weirOf(t, nil, "", "cluster", "remove", "n3", "--server", c.nodes[0].Load().addr)
 		return code == exitOK && strings.Contains(stdout, "quorums are counted without it")
 	})
 	t.Logf("%5.2f s until it was removed", time.Since(began).Seconds())
 	c.network.Cut("n3", false)
-	jointest.Eventually(t, "what it counted alone is counted by all", func() bool {
+	transporttest.Eventually(t, "what it counted alone is counted by all", func() bool {
 		for _, n := range c.counts("alone") {
 			if n != 1 {
 				return false

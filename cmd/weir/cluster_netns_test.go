@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // What a link does to packets, as tc has it. A queue that is shorter than any packet
@@ -34,7 +34,7 @@ func TestClusterNamespacesOfShares(t *testing.T) {
 
 func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, []fault) {
 	t.Helper()
-	n, authority := newNamespaces(t), jointest.NewAuthority(t)
+	n, authority := newNamespaces(t), transporttest.NewAuthority(t)
 	authority.IPs = nil
 	addrs := make([]string, clusterSize)
 	for i := range addrs {

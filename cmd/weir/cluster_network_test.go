@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // network is what nodes reach each other by.
@@ -18,9 +18,9 @@ type network interface {
 }
 
 // loopback is nodes of this machine, with a Network between their cluster ports.
-type loopback struct{ *jointest.Network }
+type loopback struct{ *transporttest.Network }
 
-func newLoopback(t *testing.T) loopback { return loopback{jointest.NewNetwork(t, 0)} }
+func newLoopback(t *testing.T) loopback { return loopback{transporttest.NewNetwork(t, 0)} }
 
 func (loopback) within(int) []string { return nil }
 

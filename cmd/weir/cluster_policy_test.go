@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // clusterPolicy is a policy that is put by API at one node after another.
@@ -22,7 +22,7 @@ func (p *clusterPolicy) change(node int) {
 	p.limit++
 	text := fmt.Sprintf(`{"keys":"login:*","limit":%d,"per":"1h"}`, p.limit)
 	want := client.PolicyVersion{Is: p.version, New: p.version == 0}
-	jointest.Eventually(t, "a policy is put", func() bool {
+	transporttest.Eventually(t, "a policy is put", func() bool {
 		c, ok := p.client(node)
 		if !ok {
 			return false
@@ -42,7 +42,7 @@ func (p *clusterPolicy) change(node int) {
 func (p *clusterPolicy) check() {
 	p.c.t.Helper()
 	for i := range p.c.nodes {
-		jointest.Eventually(p.c.t, p.c.name(i)+" has the policy", func() bool {
+		transporttest.Eventually(p.c.t, p.c.name(i)+" has the policy", func() bool {
 			c, ok := p.client(i)
 			if !ok {
 				return false

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // processes is a cluster of real ones, with a network between them that can be
@@ -35,7 +35,7 @@ const clusterSize = 3
 
 // newProcesses are nodes on loopback, with proxies between them.
 func newProcesses(t *testing.T, flags ...string) *processes {
-	ports, between := jointest.Addrs(t, 2*clusterSize), newLoopback(t)
+	ports, between := transporttest.Addrs(t, 2*clusterSize), newLoopback(t)
 	c := newProcessesIn(t, between, ports[:clusterSize], ports[clusterSize:], flags...)
 	for i := range clusterSize {
 		between.Before(t, c.name(i), c.addrs[i], c.listen[i])
@@ -69,7 +69,7 @@ func (c *processes) start(nodes ...int) {
 }
 
 func (c *processes) launch(i int) *process {
-	return launchWithin(c.t, c.network.within(i), c.dirs[i], slices.Concat([]string{"--cluster", "test", "--cluster-secret", jointest.Secret, "--node", c.name(i), "--snapshot-every", "64KiB", "--durable-timeout", "25s",
+	return launchWithin(c.t, c.network.within(i), c.dirs[i], slices.Concat([]string{"--cluster", "test", "--cluster-secret", transporttest.Secret, "--node", c.name(i), "--snapshot-every", "64KiB", "--durable-timeout", "25s",
 		"--cluster-addr", c.addrs[i], "--cluster-listen", c.listen[i], "--peers", c.addrs[0] + "," + c.addrs[1] + "," + c.addrs[2]}, c.flags, c.own[i])...)
 }
 
@@ -79,7 +79,7 @@ func (c *processes) launch(i int) *process {
 func (c *processes) await(i int, p *process) {
 	select {
 	case p.addr = <-p.serving:
-	case <-time.After(jointest.Patience):
+	case <-time.After(transporttest.Patience):
 		_ = p.Process.Kill() // its log says what it waited for
 	}
 	if p.addr == "" {
@@ -131,12 +131,12 @@ func (c *processes) stop(nodes ...int) {
 
 // postUntilTaken sends a durable hit to a node until it is answered.
 func (c *processes) postUntilTaken(i int, key, id string) {
-	for end := time.Now().Add(jointest.Patience); ; <-time.After(20 * time.Millisecond) {
+	for end := time.Now().Add(transporttest.Patience); ; <-time.After(20 * time.Millisecond) {
 		if p := c.nodes[i].Load(); p != nil && p.post(key, 1, id, true) {
 			return
 		}
 		if time.Now().After(end) {
-			c.t.Errorf("%s does not take a durable hit within %v", c.name(i), jointest.Patience)
+			c.t.Errorf("%s does not take a durable hit within %v", c.name(i), transporttest.Patience)
 			return
 		}
 	}
@@ -154,7 +154,7 @@ func (c *processes) converge(what string) time.Duration {
 		hitting.Go(func() { c.postUntilTaken(i, key, key+c.name(i)) })
 	}
 	hitting.Wait()
-	jointest.Eventually(c.t, what+": all nodes count all marks, and none is late", func() bool {
+	transporttest.Eventually(c.t, what+": all nodes count all marks, and none is late", func() bool {
 		for i, n := range c.counts(key) {
 			if n != uint64(len(c.nodes)) {
 				return false

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // hitter is a program that hits through a Sender.
@@ -57,7 +57,7 @@ func (h *hitter) end(t *testing.T) client.SenderStats {
 	t.Helper()
 	close(h.stop)
 	<-h.ended
-	ctx, cancel := context.WithTimeout(t.Context(), jointest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), transporttest.Patience)
 	defer cancel()
 	if err := h.sender.Close(ctx); err != nil {
 		t.Log(err)
@@ -81,12 +81,12 @@ func TestClusterSenderWhoseNodeNeverReturns(t *testing.T) {
 	dropping := startHitter(t, "dropping", strings.Join(addresses, ","), o)
 	o.AtLeastOnce = true
 	sending := startHitter(t, "sending", strings.Join(addresses, ","), o)
-	jointest.Eventually(t, "both send to the first node", func() bool {
+	transporttest.Eventually(t, "both send to the first node", func() bool {
 		return dropping.sender.Stats().Counted > 0 && sending.sender.Stats().Counted > 0
 	})
 	c.kill(0)
 	killed := [2]uint64{dropping.sender.Stats().Counted, sending.sender.Stats().Counted}
-	jointest.Eventually(t, "the other nodes take hits", func() bool {
+	transporttest.Eventually(t, "the other nodes take hits", func() bool {
 		return dropping.sender.Stats().Counted > killed[0]+1000 && sending.sender.Stats().Counted > killed[1]+1000
 	})
 	dropped, sent := dropping.end(t), sending.end(t)
@@ -102,7 +102,7 @@ func TestClusterSenderWhoseNodeNeverReturns(t *testing.T) {
 		stats   client.SenderStats
 	}{"at least once": {sending.hits, sent.Taken, sent}, "at most once": {dropping.hits, dropped.Counted, dropped}} {
 		for _, i := range []int{1, 2} {
-			jointest.Eventually(t, fmt.Sprintf("%s: %s has %d hits", name, c.name(i), of.counted), func() bool {
+			transporttest.Eventually(t, fmt.Sprintf("%s: %s has %d hits", name, c.name(i), of.counted), func() bool {
 				counts, sum := c.known(i, of.hits), uint64(0)
 				for key, n := range counts {
 					if sum += n; n > of.hits[key] {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // failWrites makes every write of a process to a file fail, though its disk has room, as
@@ -65,7 +65,7 @@ func TestWritesFail(t *testing.T) {
 	p := startProcess(t, dir)
 	counted := p.wantWell(t)
 	p.failWrites(t, true)
-	jointest.Eventually(t, "it says that the journal fails", func() bool {
+	transporttest.Eventually(t, "it says that the journal fails", func() bool {
 		counted += p.tryAll(t).counted
 		return p.says(t, "journal_failing")
 	})

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // A program whose server is killed at random moments goes on hitting: in the end every hit counts
@@ -63,7 +63,7 @@ func TestCrashSender(t *testing.T) {
 	}
 	close(stop)
 	<-stopped
-	ctx, cancel := context.WithTimeout(t.Context(), jointest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), transporttest.Patience)
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
 		t.Error(err)

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // asWeir, set in the environment, makes this test's binary be weir.
@@ -147,7 +147,7 @@ func (p *process) count(t *testing.T, key string) (n uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jointest.Eventually(t, "an exact count of "+key, func() bool {
+	transporttest.Eventually(t, "an exact count of "+key, func() bool {
 		counts, err := c.Count(t.Context(), client.CountQuery{Keys: []string{key}, Windows: []time.Duration{time.Hour}})
 		if err != nil {
 			t.Fatalf("%s: %v", key, err)

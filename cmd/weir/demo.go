@@ -7,8 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-	"github.com/weir-counter/weir/cmd/weir/internal/demo"
+	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/node"
 )
 
@@ -24,14 +23,14 @@ func (f *serveFlags) checkDemo(from cli.Sources) error {
 		}
 	}
 	f.node.Ephemeral = true
-	f.node.Policies.Set = demo.Policies()
+	f.node.Policies.Set = demoPolicies()
 	return nil
 }
 
 // makeDemo makes traffic until ctx ends; ended returns when it has.
 func (f *serveFlags) makeDemo(ctx context.Context, n *node.Node, log *slog.Logger) (ended func(), err error) {
 	now := time.Now()
-	traffic := demo.New(n.Engine(), n.Handler(), uint64(now.UnixNano()))
+	traffic := newTraffic(n.Engine(), n.Handler(), uint64(now.UnixNano()))
 	if err := traffic.Past(now); err != nil {
 		return nil, fmt.Errorf("--demo: %w", err)
 	}

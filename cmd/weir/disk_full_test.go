@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // refusals are what a server answers to whoever wants what its journal can't take.
@@ -89,7 +89,7 @@ func (p *process) says(t *testing.T, code string) bool {
 // wantWell waits until nothing is wrong with a node, and hits and decisions are taken.
 func (p *process) wantWell(t *testing.T) (counted uint64) {
 	t.Helper()
-	jointest.Eventually(t, "all is well again, by itself", func() bool {
+	transporttest.Eventually(t, "all is well again, by itself", func() bool {
 		r, ok := p.ready()
 		if !ok || r.code != http.StatusOK || len(r.Alarms) > 0 {
 			return false
@@ -111,11 +111,11 @@ func TestDiskFull(t *testing.T) {
 	p := startProcess(t, c.dirs[0])
 	counted := p.wantWell(t)
 	disks[0].fill(t)
-	jointest.Eventually(t, "it says that the journal fails", func() bool {
+	transporttest.Eventually(t, "it says that the journal fails", func() bool {
 		counted += p.tryAll(t).counted
 		return p.says(t, "journal_failing")
 	})
-	jointest.Eventually(t, "it says that the disk is full", func() bool {
+	transporttest.Eventually(t, "it says that the disk is full", func() bool {
 		r, ok := p.ready()
 		return ok && r.alarm("journal_failing", "the disk is full")
 	})
@@ -158,7 +158,7 @@ func TestJournalFull(t *testing.T) {
 	p := startProcess(t, dir, flags...)
 	flood := newFlooder(t, p.addr, 400)
 	var counted uint64
-	jointest.Eventually(t, "the server says that its journal is full, and refuses all that it must", func() bool {
+	transporttest.Eventually(t, "the server says that its journal is full, and refuses all that it must", func() bool {
 		for refused := flood.refused; flood.refused == refused; {
 			flood.send(t) // a flush takes them only once somebody waits for it
 		}

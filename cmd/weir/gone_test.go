@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir/cluster/join/jointest"
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // A server whose data directory was removed answers no durable hit, and ends with an error that
@@ -18,7 +18,7 @@ func TestServeDataGone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	var log strings.Builder
 	w := &cli.World{Stdout: io.Discard, Stderr: &log, Env: lookup(nil), Serving: func(server string) {
-		if err := jointest.RemoveAll(dir); err != nil {
+		if err := transporttest.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 		if code, _, stderr := weirOf(t, nil, "", "hit", "--durable", "a", "--server", server); code != exitFailure {

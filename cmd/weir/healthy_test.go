@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // readiness is what /readyz says.
@@ -50,12 +50,12 @@ func (c *processes) ready(i int) (r readiness, ok bool) {
 // and in its view of the cluster.
 func (c *processes) wantAlarm(i int, code, words string) {
 	c.t.Helper()
-	jointest.Eventually(c.t, c.name(i)+" has the alarm "+code+" of "+words, func() bool {
+	transporttest.Eventually(c.t, c.name(i)+" has the alarm "+code+" of "+words, func() bool {
 		r, ok := c.ready(i)
 		return ok && r.alarm(code, words)
 	})
 	var metrics string
-	jointest.Eventually(c.t, c.name(i)+" has metrics", func() bool {
+	transporttest.Eventually(c.t, c.name(i)+" has metrics", func() bool {
 		metrics = ""
 		if p := c.nodes[i].Load(); p != nil {
 			if resp, err := http.Get("http://" + p.addr + "/metrics"); err == nil {
@@ -87,7 +87,7 @@ func (c *processes) healthy(what string) time.Duration {
 			c.t.Logf("%s: the nodes last said %+v", what, last)
 		}
 	}()
-	jointest.Eventually(c.t, what+": no node has an alarm", func() bool {
+	transporttest.Eventually(c.t, what+": no node has an alarm", func() bool {
 		for i := range c.nodes {
 			var ok bool
 			if last[i], ok = c.ready(i); !ok || last[i].code != http.StatusOK || last[i].Status != "ok" || len(last[i].Alarms) > 0 {
@@ -104,7 +104,7 @@ func (c *processes) healthy(what string) time.Duration {
 // wantEqual wants a key's hits to be as many on all nodes.
 func (c *processes) wantEqual(t *testing.T, key string, want uint64) {
 	t.Helper()
-	jointest.Eventually(t, key+" is counted equally", func() bool {
+	transporttest.Eventually(t, key+" is counted equally", func() bool {
 		return !slices.ContainsFunc(c.counts(key), func(n uint64) bool { return n != want })
 	})
 }

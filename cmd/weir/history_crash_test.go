@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // seriesOf is what history has, with all hits that were taken before: asked for again while it is late.
 func seriesOf(t *testing.T, p *process, query string) (series client.Series) {
 	t.Helper()
-	jointest.Eventually(t, "history has all hits", func() bool {
+	transporttest.Eventually(t, "history has all hits", func() bool {
 		status, body := p.get(t, "/v1/series?fresh=10s&"+query)
 		if status == http.StatusServiceUnavailable {
 			return false

@@ -1,14 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
-
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/cli"
 )
 
 func newHit(w *cli.World) *cobra.Command {
@@ -59,4 +61,131 @@ without it a crash of the server may lose at most one flush interval.`,
 	cmd.Flags().BoolVar(&durable, "durable", false, cli.DurableHelp)
 	cmd.Flags().Var(cli.Moment(&at), "at", "when it was: RFC 3339 or Unix seconds (default now)")
 	return cmd
+}
+
+func newKeys(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	q := client.KeysQuery{Limit: 100}
+	cmd := &cobra.Command{
+		Use:   "keys",
+		Short: "List keys",
+		Long: `List keys, sorted by their bytes.
+
+When there are more than --limit, a line on the error output says how to go on.`,
+		Example:           "  weir keys --prefix url:",
+		Args:              cli.Args(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			keys, err := c.Keys(cmd.Context(), q)
+			if err != nil {
+				return err
+			}
+			r.Incomplete(w, keys.Freshness)
+			err = r.Print(w.Stdout, keys, func(t *cli.Table) {
+				for _, key := range keys.Keys {
+					t.Row(cli.KeyText(key))
+				}
+			})
+			// The output is a list for other programs.
+			switch {
+			case r.JSON:
+			case len(keys.Keys) == 0:
+				fmt.Fprintln(w.Stderr, "no keys"+ofPrefix(q.Prefix))
+			case keys.Next != "":
+				fmt.Fprintln(w.Stderr, "there are more keys: go on with --after "+cli.KeyText(keys.Next))
+			}
+			return err
+		}),
+	}
+	r.Define(cmd)
+	cli.FreshFlag(cmd, &q.Fresh)
+	cli.ScopeFlag(cmd, &q.Scope)
+	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys that begin with this; those of limit: are listed only so")
+	cmd.Flags().StringVar(&q.After, "after", "", "only keys that sort after this")
+	cmd.Flags().VarP(cli.Number(&q.Limit), "limit", "n", "how many keys to list, at most 5000")
+	return cmd
+}
+
+func newDelete(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	q := client.DeleteQuery{}
+	cmd := &cobra.Command{
+		Use:   "delete KEY...",
+		Short: "Delete keys, their hits and their history",
+		Long: `Delete keys, their hits and their history. They stay counted under the key *, which counts
+all hits. With --prefix all keys that begin so, also those that only history knows any more,
+and with --limits what keys that begin so have used of limits: they have their whole bursts
+again, and no grants and bans.`,
+		Example: "  weir delete url:/home url:/cart\n  weir delete --prefix user:42: --limits",
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case q.Prefix == "" && cmd.Flags().Changed("prefix"):
+				return cli.Usage(errors.New("--prefix is empty, which would delete all keys: is a variable of the shell not set? for that, stop the server and start it with an empty --data"))
+			case q.Prefix == "" && q.Limits:
+				return cli.Usage(errors.New("--limits is for --prefix: say which keys; weir limits reset is for one key of one limit"))
+			case q.Prefix != "" && len(args) == 0:
+				return nil
+			}
+			return cli.Args("KEY...")(cmd, args)
+		},
+		ValidArgsFunction: cli.CompleteKeys(w, &r, math.MaxInt),
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			deleted := struct {
+				Keys []string `json:"deleted"`
+			}{[]string{}}
+			var failed error
+			if q.Prefix != "" {
+				n, reset, err := deletePrefix(cmd.Context(), c, q)
+				fmt.Fprintf(w.Stderr, "deleted %d keys%s\n", n, ofPrefix(q.Prefix))
+				if q.Limits && (err == nil || reset > 0) {
+					fmt.Fprintf(w.Stderr, "forgot what keys%s had used of limits: %d were known to this server\n", ofPrefix(q.Prefix), reset)
+				}
+				failed = err
+			}
+			for _, key := range args {
+				if err := c.Delete(cmd.Context(), key); err != nil {
+					failed = errors.Join(failed, fmt.Errorf("%s: %w", cli.KeyText(key), err))
+					continue
+				}
+				deleted.Keys = append(deleted.Keys, key)
+			}
+			return errors.Join(r.Print(w.Stdout, deleted, func(t *cli.Table) {
+				for _, key := range deleted.Keys {
+					t.Row("deleted " + cli.KeyText(key))
+				}
+			}), failed)
+		}),
+	}
+	r.Define(cmd)
+	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "delete all keys that begin with this")
+	cmd.Flags().BoolVar(&q.Limits, "limits", false, "with --prefix: also forget what they have used of limits")
+	return cmd
+}
+
+// deletePrefix deletes page by page, and tells how many keys, and how many were reset.
+func deletePrefix(ctx context.Context, c *client.Client, q client.DeleteQuery) (n, reset int, err error) {
+	for {
+		deleted, err := c.DeletePrefix(ctx, q)
+		n, reset = n+deleted.Deleted, reset+deleted.Reset
+		if err != nil || deleted.Next == "" {
+			return n, reset, err
+		}
+		q.After = deleted.Next
+	}
+}
+
+// ofPrefix says which keys an empty answer is about.
+func ofPrefix(prefix string) string {
+	if prefix == "" {
+		return ""
+	}
+	return " of " + cli.KeyText(prefix) + "..."
 }

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // What can't be joined is refused before anything is opened, with what to do.
 func TestJoinRefused(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte(jointest.Secret+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(secret, []byte(transporttest.Secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const node = "--cluster c --node n1 --cluster-addr 127.0.0.1:7001 --peers 127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003 "
@@ -50,13 +50,13 @@ func TestJoinRefused(t *testing.T) {
 // The environment and the settings file say the same as the flags.
 func TestJoinSettings(t *testing.T) {
 	file := "cluster: c\npeers: [127.0.0.1:7001, 127.0.0.1:7002]\ncluster-insecure: true\n"
-	cmd, from, err := settled(t, file, map[string]string{"WEIR_NODE": "n1", "WEIR_CLUSTER_SECRET": jointest.Secret, "WEIR_CLUSTER_ADDR": "127.0.0.1:7001"})
+	cmd, from, err := settled(t, file, map[string]string{"WEIR_NODE": "n1", "WEIR_CLUSTER_SECRET": transporttest.Secret, "WEIR_CLUSTER_ADDR": "127.0.0.1:7001"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for flag, want := range map[string]string{
 		"cluster": "c", "node": "n1", "cluster-addr": "127.0.0.1:7001", "peers": "[127.0.0.1:7001,127.0.0.1:7002]",
-		"cluster-secret": jointest.Secret, "cluster-insecure": "true",
+		"cluster-secret": transporttest.Secret, "cluster-insecure": "true",
 	} {
 		if got := cmd.Flags().Lookup(flag).Value.String(); got != want {
 			t.Errorf("--%s is %s from %s, want %s", flag, got, from[flag], want)
@@ -67,10 +67,10 @@ func TestJoinSettings(t *testing.T) {
 // A node that waits for others ends well when it is told to.
 func TestStopWhileWaiting(t *testing.T) {
 	t.Parallel()
-	ports := jointest.Addrs(t, 3)
+	ports := transporttest.Addrs(t, 3)
 	dir := t.TempDir()
 	p := launch(t, dir, "--cluster", "c", "--node", "n1", "--cluster-addr", ports[0], "--peers", strings.Join(ports, ","))
-	jointest.Eventually(t, "the data directory is opened", func() bool {
+	transporttest.Eventually(t, "the data directory is opened", func() bool {
 		_, err := os.Stat(filepath.Join(dir, "lock"))
 		return err == nil
 	})

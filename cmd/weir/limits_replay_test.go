@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir/replay/shadow"
+	"github.com/weir-counter/weir/internal/replay/shadow"
 )
 
 const replayedPolicies = `limits:

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // Three processes hold a third of the keys each: a shared limit that all are asked for at
@@ -24,7 +24,7 @@ func TestSharedLimitOfProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	jointest.Eventually(t, "each node holds its share, and all know it", func() bool {
+	transporttest.Eventually(t, "each node holds its share, and all know it", func() bool {
 		for _, cl := range clients {
 			state, err := cl.Cluster(t.Context())
 			if err != nil {

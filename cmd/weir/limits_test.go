@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 const loginPolicies = `limits:
@@ -226,7 +226,7 @@ func TestHangup(t *testing.T) {
 		if err := p.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		jointest.Eventually(t, "weir limits says "+want, func() bool {
+		transporttest.Eventually(t, "weir limits says "+want, func() bool {
 			_, stdout, _ := weirOf(t, env, "", "limits", "--json")
 			return strings.Contains(stdout, want)
 		})

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir/internal/certs/certstest"
+	"github.com/weir-counter/weir/internal/auth/certstest"
 )
 
 // Every command that talks to a server proves who it is by a certificate.

@@ -4,10 +4,20 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 	_ "time/tzdata" // quotas by the calendar, on machines without time zones
+
+	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/internal/cli"
+	"golang.org/x/term"
 )
 
 func main() {
@@ -15,4 +25,124 @@ func main() {
 	// The first signal asks to finish; the second one ends the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, system(), os.Args[1:]))
+}
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1 // the work failed
+	exitUsage   = 2 // the command line, a variable or the settings file is wrong
+	exitDenied  = 3 // weir allow: a limit said no
+)
+
+func system() *cli.World {
+	return &cli.World{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.LookupEnv, Environ: os.Environ(),
+		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
+		Screen:   term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())),
+	}
+}
+
+// run runs one command line and returns its exit code.
+func run(ctx context.Context, w *cli.World, args []string) int {
+	root := newRoot(w)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if errors.As(err, &denied{}) {
+		return exitDenied
+	}
+	if cli.IsFailure(err) {
+		fmt.Fprintf(w.Stderr, "weir: %v\n", err)
+		return exitFailure
+	}
+	fmt.Fprintf(w.Stderr, "weir: %v\nRun 'weir --help' or 'weir COMMAND --help' for usage.\n", err)
+	return exitUsage
+}
+
+func newRoot(w *cli.World) *cobra.Command {
+	root := &cobra.Command{
+		Use:     "weir",
+		Version: buildVersion(),
+		Short:   "Count hits in rolling windows",
+		Long: `Weir counts hits in rolling windows: how many in the last second, 5 minutes, day.
+
+Run a server with 'weir serve', send it hits with 'weir hit' or over HTTP, and
+ask with 'weir count'. Or count what an access log holds with 'weir replay'. Limit
+requests with 'weir serve --policy FILE' and 'weir allow'.
+
+Every flag may also be given as a variable of the environment: --max-ahead is
+WEIR_MAX_AHEAD. The command line goes before the environment, and that before
+the settings file of 'weir serve --config'.
+
+Exit codes: 0 all went well, 1 the work failed, 2 the command line or a
+setting is wrong, 3 'weir allow' was denied.`,
+		Args:          cli.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(w.Stdin)
+	root.SetOut(w.Stdout)
+	root.SetErr(w.Stderr)
+	root.SetVersionTemplate(versionText())
+	root.SetFlagErrorFunc(cli.FlagError)
+	root.AddCommand(
+		newServe(w), newHit(w), newAllow(w), newWhy(w), newCount(w), newRate(w), newTop(w), newWatch(w), newSeries(w), newKeys(w), newDelete(w), newStats(w), newCluster(w), newRegions(w), newRegion(w), newReplay(w),
+		newLimits(w), newPolicies(w), newVerify(w), newBackup(w), newExport(w), newRestore(w), newToken(w), newVersion(w),
+	)
+	return root
+}
+
+// version is set by the linker in a release.
+var version = ""
+
+// buildVersion is the version of a release, or else of the module that go
+// install built, or else "dev".
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "dev"
+}
+
+func versionText() string {
+	return fmt.Sprintf("weir %s (%s, %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+func newVersion(w *cli.World) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cli.Args(),
+		RunE: cli.Work(w, func(*cobra.Command, []string, cli.Sources) error {
+			if asJSON {
+				return json.NewEncoder(w.Stdout).Encode(map[string]string{
+					"version": buildVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+				})
+			}
+			_, err := io.WriteString(w.Stdout, versionText())
+			return err
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// defineLocks adds the flags that keep strangers out.
+func (f *serveFlags) defineLocks(cmd *cobra.Command) {
+	cfg, flags := &f.node, cmd.Flags()
+	flags.StringVar(&cfg.Tokens.File, "tokens", "", "file that says who may do what ('weir token create' makes one); read again when it changes, and at a SIGHUP")
+	flags.StringVar(&cfg.TLS.Cert, "tls-cert", "", "PEM file of the server's certificate; read again when it is renewed")
+	flags.StringVar(&cfg.TLS.Key, "tls-key", "", "PEM file of its key")
+	flags.StringVar(&cfg.TLS.ClientCA, "tls-client-ca", "", "PEM file of the authorities of client certificates, whose names the tokens file has")
+	cli.Choice(cmd, &f.tlsMin, "tls-min", "least version of TLS", "1.3", "1.2")
+	flags.BoolVar(&cfg.Insecure, "insecure", false, "let other machines reach a server without --tokens or --tls-cert")
+	flags.StringVar(&cfg.AuditLog, "audit-log", "", "file that actions of role admin are noted in, as lines of JSON (default: the log)")
 }

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-counter/weir/cluster/join/jointest"
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // weirOf runs one command line in this process. One that would serve though the test
@@ -23,7 +23,7 @@ import (
 func weirOf(t *testing.T, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 2*jointest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*transporttest.Patience)
 	defer cancel()
 	code = run(ctx, &cli.World{
 		Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Env: lookup(env),

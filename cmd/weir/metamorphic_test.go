@@ -17,8 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/node"
 )
 

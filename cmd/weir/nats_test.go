@@ -7,8 +7,7 @@ import (
 	"testing"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
-
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // Two nodes meet in a NATS server that is not theirs, which asks for a user.
@@ -26,7 +25,7 @@ func TestNodesMeetInNATS(t *testing.T) {
 		existing.Shutdown()
 		existing.WaitForShutdown()
 	})
-	if !existing.ReadyForConnections(jointest.Patience) {
+	if !existing.ReadyForConnections(transporttest.Patience) {
 		t.Fatal("the NATS server is not ready")
 	}
 	url := strings.Replace(existing.ClientURL(), "nats://", "nats://weir:password@", 1)
@@ -48,7 +47,7 @@ func TestNodesMeetInNATS(t *testing.T) {
 		}
 	} else { // n1 was silent for so long that it was late
 		for _, p := range []*process{nodes[0], third} {
-			jointest.Eventually(t, "an alarm says that there are two of that name", func() bool {
+			transporttest.Eventually(t, "an alarm says that there are two of that name", func() bool {
 				r, ok := p.ready()
 				return ok && r.alarm("node_name_twice", "origin")
 			})
@@ -62,7 +61,7 @@ func TestNodesMeetInNATS(t *testing.T) {
 	}
 	nodes[1] = startProcess(t, dirs[1], "--nats", url, "--node", "n2")
 	for _, p := range nodes {
-		jointest.Eventually(t, "both count both hits", func() bool { return p.count(t, "a") == 3 })
+		transporttest.Eventually(t, "both count both hits", func() bool { return p.count(t, "a") == 3 })
 	}
 	code, stdout, stderr := weirOf(t, nil, "", "cluster", "--server", nodes[0].addr)
 	if code != exitOK || !strings.Contains(stdout, "existing NATS, seen by n1") || !strings.Contains(stdout, "\nn2 ") || strings.Contains(stdout, "LATE") {

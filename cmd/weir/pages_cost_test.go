@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 var (
@@ -81,7 +81,7 @@ func TestPagesCost(t *testing.T) {
 			}
 		})
 	}
-	jointest.Eventually(t, "every page shows something", func() bool {
+	transporttest.Eventually(t, "every page shows something", func() bool {
 		for i := range seen {
 			if !seen[i].Load() {
 				return false

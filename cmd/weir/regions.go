@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/region"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/region"
 )
 
 // defineRegions adds the flags of a server that counts for one of several regions.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 var regionsCut = flag.Duration("regions.cut", 3*time.Second, "for how long TestRegionsOfProcesses cuts a region off")
@@ -60,7 +60,7 @@ func (s *regionSender) before(at time.Time) uint64 {
 // after one was cut off and the node that writes another's digests was killed. No answer claims hits that are not in it.
 func TestRegionsOfProcesses(t *testing.T) {
 	t.Parallel()
-	ports := jointest.Addrs(t, 5)
+	ports := transporttest.Addrs(t, 5)
 	doors := map[string][]string{"eu": ports[:3], "us": ports[3:4], "ap": ports[4:]}
 	between := newWAN(t, 80*time.Millisecond, 1<<20)
 	flags := func(region string) (list []string) {
@@ -132,7 +132,7 @@ func TestRegionsOfProcesses(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
-	jointest.Eventually(t, "each region has hits of all", func() bool {
+	transporttest.Eventually(t, "each region has hits of all", func() bool {
 		counts, err := ask(ap.addr)
 		return err == nil && len(counts[0].Regions) == 3 && !slices.ContainsFunc(counts[0].Regions, func(r client.RegionCount) bool { return r.Lower == 0 })
 	})
@@ -154,7 +154,7 @@ func TestRegionsOfProcesses(t *testing.T) {
 	total := senders["eu"].sent.Load() + senders["us"].sent.Load() + senders["ap"].sent.Load()
 	for _, addr := range []string{us.addr, ap.addr, eu.nodes[0].Load().addr, eu.nodes[1].Load().addr, eu.nodes[2].Load().addr} {
 		var last string
-		jointest.Eventually(t, fmt.Sprintf("%d hits at %s", total, addr), func() bool {
+		transporttest.Eventually(t, fmt.Sprintf("%d hits at %s", total, addr), func() bool {
 			counts, err := ask(addr)
 			if now := fmt.Sprintf("%+v %v", counts, err); err != nil || counts[0].Lower != total {
 				if last == "" {
@@ -174,7 +174,7 @@ func TestRegionsOfProcesses(t *testing.T) {
 // ownerOf is the node that writes the digests of a cluster's region.
 func ownerOf(t *testing.T, c *processes) (owner int) {
 	t.Helper()
-	jointest.Eventually(t, "a node writes the digests", func() bool {
+	transporttest.Eventually(t, "a node writes the digests", func() bool {
 		for i := range clusterSize {
 			asked, ok := c.client(i)
 			if !ok {

@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-	"github.com/weir-counter/weir/cmd/weir/internal/progress"
-	"github.com/weir-counter/weir/replay"
+	"github.com/weir-counter/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/replay"
 )
 
 const replayHelp = `Read access logs and report what is in them: hits, span, the busiest second,
@@ -133,7 +131,7 @@ func (f *replayFlags) replay(cmd *cobra.Command, w *cli.World, from cli.Sources)
 	}
 	finish := func() {}
 	if w.Terminal && !o.Follow {
-		o.Progress, finish = progress.New(w.Stderr, total)
+		o.Progress, finish = cli.NewProgress(w.Stderr, total)
 	}
 	report, runErr := replay.Run(cmd.Context(), o)
 	finish()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -11,11 +12,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-
-	weir "github.com/weir-counter/weir"
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-	"github.com/weir-counter/weir/cmd/weir/internal/settings"
-	"github.com/weir-counter/weir/cmd/weir/internal/systemd"
+	"github.com/spf13/pflag"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/limit"
 	"github.com/weir-counter/weir/node"
 )
@@ -164,7 +163,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	f.defineJoin(cmd)
 	f.defineRegions(cmd)
 	f.defineHistory(cmd)
-	flags.StringVar(&f.config, settings.ConfigFlag, "", "YAML file with settings")
+	flags.StringVar(&f.config, cli.ConfigFlag, "", "YAML file with settings")
 	cli.Choice(cmd, &f.logLevel, "log-level", "the least that is logged", "debug", "info", "warn", "error")
 	cli.Choice(cmd, &f.logFormat, "log-format", "how it is logged", "text", "json")
 	flags.StringArrayVar(&h.MetricsKeys, "metrics-keys", nil, "keys that begin with this have counts of their own in /metrics, may be repeated; those with most hits, 1,000 series at most (docs/metrics.md)")
@@ -221,7 +220,7 @@ func (f *serveFlags) serve(ctx context.Context, w *cli.World) error {
 		w.Serving(n.Addr())
 	}
 	socket, _ := w.Env("NOTIFY_SOCKET")
-	defer systemd.Notify(running, socket, n.Handler(), log)()
+	defer Notify(running, socket, n.Handler(), log)()
 	for {
 		select {
 		case <-hangup:
@@ -265,4 +264,74 @@ func durationsAsText(_ []string, a slog.Attr) slog.Attr {
 		a.Value = slog.StringValue(a.Value.Duration().String())
 	}
 	return a
+}
+
+// serveHeadings are the headings of serve's flags in its help, each by the first flag below it.
+var serveHeadings = map[string]string{
+	"http":           "Addresses for clients",
+	"tokens":         "Who may use it",
+	"data":           "What it keeps",
+	"policy":         "Limits",
+	"cluster":        "Nodes that count together",
+	"region":         "Regions",
+	"history":        "History",
+	"config":         "Settings, log, metrics",
+	"max-body-bytes": "Bounds",
+	"drain-delay":    "Stopping",
+	"help":           "Help",
+}
+
+// serveUsage prints the usage of serve, whose flags are too many for one list.
+func serveUsage(cmd *cobra.Command) error {
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "Usage:\n  %s\n\nExamples:\n%s\n", cmd.UseLine(), cmd.Example)
+	var below *pflag.FlagSet
+	end := func() {
+		if below != nil {
+			fmt.Fprint(out, below.FlagUsages())
+		}
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if heading := serveHeadings[f.Name]; heading != "" {
+			end()
+			fmt.Fprintf(out, "\n%s:\n", heading)
+			below = pflag.NewFlagSet(heading, pflag.ContinueOnError)
+			below.SortFlags = false
+		}
+		below.AddFlag(f)
+	})
+	end()
+	return nil
+}
+
+func (f *serveFlags) defineStatsD(cmd *cobra.Command) {
+	d, flags := &f.node.StatsD, cmd.Flags()
+	flags.StringVar(&d.Addr, "statsd", "", "address for StatsD by UDP and TCP, host:port, such as 127.0.0.1:8125 (docs/statsd.md)")
+	flags.StringVar(&d.Key, "statsd-key", d.Key, "what keys are made of, with --statsd: text, {name}, {tag:NAME}, {tags}")
+	flags.StringVar(&d.Identity, "statsd-identity", "", "identity of the tokens file whose hits those of StatsD are")
+}
+
+// defineRLS defines the flags of the door for Envoy.
+func (f *serveFlags) defineRLS(cmd *cobra.Command) {
+	r, flags := &f.node.RLS, cmd.Flags()
+	flags.StringVar(&r.Addr, "rls", "", "address for Envoy's rate limit service, host:port, such as 127.0.0.1:8081 (docs/envoy.md)")
+	flags.StringVar(&r.Limits, "rls-config", "", "file or folder with limits as envoyproxy/ratelimit has them, for --rls; read again when they change, and at a SIGHUP")
+	flags.StringVar(&r.XDS.Addr, "rls-xds", "", "management server that limits come from, in place of --rls-config, host:port: Envoy Gateway")
+	flags.StringVar(&r.XDS.Node, "rls-xds-node", r.XDS.WithDefaults().Node, "name that the management server knows this one by")
+	flags.StringVar(&r.XDS.CA, "rls-xds-ca", "", "file with the authorities of the management server's certificate; without it there is no TLS")
+	flags.StringVar(&r.XDS.Cert, "rls-xds-cert", "", "file with the certificate to show to the management server")
+	flags.StringVar(&r.XDS.Key, "rls-xds-key", "", "file with its key")
+	flags.BoolVar(&r.MergeDomains, "rls-merge-domains", false, "let several files of --rls-config, or resources of --rls-xds, have one domain")
+	cli.Choice(cmd, &f.rlsAlgorithm, "rls-algorithm", "how limits of --rls-config are kept; fixed counts by the minute or hour of the clock, as envoyproxy/ratelimit does", limit.Window.String(), limit.Fixed.String(), limit.GCRA.String())
+	flags.BoolVar(&r.Metadata, "rls-metadata", false, "answers carry dynamic metadata for Envoy: the request, the metadata of the limits that let it pass, and of limits that regions share what others used")
+	cli.Choice(cmd, &r.Headers, "rls-headers", "header fields that Envoy is asked to add to responses", "draft", "plain", "none")
+}
+
+func algorithmOf(word string) limit.Algorithm {
+	for _, a := range []limit.Algorithm{limit.Window, limit.Fixed, limit.GCRA} {
+		if a.String() == word {
+			return a
+		}
+	}
+	panic(word) // the flag takes no other
 }

@@ -6,8 +6,7 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
-
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/cli"
 )
 
 // The help of serve has all headings, and each flag once below one of them.

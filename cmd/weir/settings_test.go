@@ -10,12 +10,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-	"github.com/weir-counter/weir/cmd/weir/internal/settings"
+	"github.com/weir-counter/weir/internal/cli"
 )
 
-// settled runs settings.Resolve on the flags of weir serve and returns what came out.
+// settled runs cli.ResolveSettings on the flags of weir serve and returns what came out.
 func settled(t *testing.T, file string, env map[string]string, args ...string) (*cobra.Command, cli.Sources, error) {
 	t.Helper()
 	cmd := newServe(&cli.World{Env: lookup(env)})
@@ -29,7 +27,7 @@ func settled(t *testing.T, file string, env map[string]string, args ...string) (
 	if err := cmd.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	from, err := settings.Resolve(cmd.Flags(), lookup(env))
+	from, err := cli.ResolveSettings(cmd.Flags(), lookup(env))
 	return cmd, from, err
 }
 
@@ -71,7 +69,7 @@ func TestSettingsFile(t *testing.T) {
 		{"nested", "serve:\n  memory: 1GiB\n", "line 1: serve: it needs a value"},
 		{"not a mapping", "- memory\n", "line 1: settings are written `name: value`"},
 		{"not YAML", "a: [", "not YAML"},
-		{"huge", strings.Repeat("#", settings.MaxBytes+1), "is larger than 1MiB"},
+		{"huge", strings.Repeat("#", cli.MaxSettingsBytes+1), "is larger than 1MiB"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, _, err := settled(t, test.file+"\n", nil)

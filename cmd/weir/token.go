@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/weir-counter/weir/auth"
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/cli"
 )
 
 const tokenHelp = `Make, list and revoke tokens: in a file, which 'weir serve --tokens FILE' reads.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir/internal/certs/certstest"
+	"github.com/weir-counter/weir/internal/auth/certstest"
 )
 
 // A token is made, used, replaced and revoked by the command line alone.

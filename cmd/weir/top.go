@@ -1,15 +1,15 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
-	"github.com/weir-counter/weir/cmd/weir/internal/top"
+	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -39,7 +39,7 @@ from history: from the one that --from is in to that of --to, both now if nothin
 			}
 			asked := func(flag string) bool { return from[flag] != "" }
 			if w.Screen && !once && !r.JSON && !slices.ContainsFunc([]string{"top", "at", "align", "fresh", "scope"}, asked) {
-				return top.Run(cmd.Context(), top.Options{
+				return cli.Run(cmd.Context(), cli.Options{
 					Source: c, Server: r.Server(), Window: q.Window, Prefix: q.Prefix, In: w.Stdin, Out: w.Stdout, Environ: w.Environ,
 				})
 			}
@@ -96,4 +96,117 @@ func lastText(window time.Duration, at time.Time) string {
 		return "last " + units.FormatDuration(window)
 	}
 	return units.FormatDuration(window) + " up to " + cli.FormatMoment(at)
+}
+
+func newWatch(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	window := time.Minute
+	cmd := &cobra.Command{
+		Use:   "watch KEY...",
+		Short: "Draw the hits of keys as they come",
+		Long: fmt.Sprintf(`Draw the hits per second of up to %d keys as lines, on a terminal, until q. 1 to 9 choose a
+window, p freezes.
+
+Elsewhere, and with --json, a line is printed for each key and second as it ends, or for each
+longer part that a wider --window is drawn in: its end, the hits in it and the key.`, cli.MaxWatched),
+		Example:           "  weir watch url:/home user:42\n  weir watch '*' | tee hits.log",
+		Args:              cli.Args("KEY..."),
+		ValidArgsFunction: cli.CompleteKeys(w, &r, cli.MaxWatched),
+		RunE: cli.Work(w, func(cmd *cobra.Command, keys []string, from cli.Sources) error {
+			keys = once(keys)
+			if len(keys) > cli.MaxWatched {
+				return cli.Usage(fmt.Errorf("%d keys: weir watch draws %d at most; weir count asks for more", len(keys), cli.MaxWatched))
+			}
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			if w.Screen && !r.JSON {
+				return cli.Watch(cmd.Context(), cli.Options{Source: c, Server: r.Server(), Window: window, In: w.Stdin, Out: w.Stdout, Environ: w.Environ}, keys)
+			}
+			return cli.Parts(cmd.Context(), c, keys, window, func(p cli.Part) { printPart(w, r.JSON, p) })
+		}),
+	}
+	r.Define(cmd)
+	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "window that the lines are drawn over")
+	return cmd
+}
+
+// once is each of keys once, where it comes first.
+func once(keys []string) (list []string) {
+	for _, key := range keys {
+		if !slices.Contains(list, key) {
+			list = append(list, key)
+		}
+	}
+	return list
+}
+
+// printPart writes one line of text or JSON.
+func printPart(w *cli.World, asJSON bool, p cli.Part) {
+	if !asJSON {
+		fmt.Fprintf(w.Stdout, "%s  %s  %s\n", p.End.UTC().Format(time.RFC3339), p.Count, cli.KeyText(p.Key))
+		return
+	}
+	_ = json.NewEncoder(w.Stdout).Encode(struct { // a pipe that nobody reads ends the process
+		Key   string      `json:"key"`
+		At    client.Time `json:"at"`
+		StepS int64       `json:"step_s"`
+		client.Bounds
+	}{p.Key, client.Time{Time: p.End}, int64(p.Step / time.Second), p.Count})
+}
+
+func newStats(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	cmd := &cobra.Command{
+		Use:               "stats",
+		Short:             "Tell what a server holds and what it dropped",
+		Example:           "  weir stats --json",
+		Args:              cli.Args(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Stats, error) {
+			return c.Stats(ctx)
+		}, printStats),
+	}
+	r.Define(cmd)
+	return cmd
+}
+
+// printAlarms prints nothing if nothing is wrong.
+func printAlarms(t *cli.Table, alarms []client.Alarm) {
+	for _, a := range alarms {
+		t.Row("ALARM", a.Code+": "+a.Message)
+	}
+}
+
+func printStats(t *cli.Table, s client.Stats) {
+	t.Row("version", s.Version)
+	t.Row("uptime", units.FormatDuration(time.Duration(s.UptimeS)*time.Second))
+	t.Row("hits", fmt.Sprint(s.Hits))
+	t.Row("late", fmt.Sprint(s.Late))
+	t.Row("too late", fmt.Sprint(s.TooLate))
+	if s.ForHistory > 0 {
+		t.Row("for history", fmt.Sprint(s.ForHistory))
+	}
+	t.Row("too far ahead", fmt.Sprint(s.TooFarAhead))
+	if s.Quarantined > 0 {
+		t.Row("in quarantine", fmt.Sprint(s.Quarantined))
+	}
+	if s.Newest != nil {
+		t.Row("newest hit", cli.TimeText(*s.Newest))
+	}
+	t.Row("keys", fmt.Sprint(s.Keys))
+	t.Row("evicted", fmt.Sprintf("%d keys, %d hits", s.EvictedKeys, s.EvictedHits))
+	t.Row("expired", fmt.Sprintf("%d keys", s.ExpiredKeys))
+	t.Row("memory", fmt.Sprintf("%s of %s", units.FormatSize(s.MemoryBytes), units.FormatSize(s.MemoryBudget)))
+	t.Row("limits", fmt.Sprintf("%d keys, %s, %d requests had no room", s.LimitStates, units.FormatSize(s.LimitBytes), s.LimitRefused))
+	switch j := s.Journal; {
+	case j == nil:
+		t.Row("journal", "none: the server is ephemeral")
+	case j.Failing:
+		t.Row("journal", fmt.Sprintf("FAILING: hits do not reach the disk, %d wait", s.Waiting))
+	default:
+		t.Row("journal", fmt.Sprintf("%d flushes, %s, %d hits wait", j.Flushes, units.FormatSize(int64(j.Bytes)), s.Waiting))
+	}
+	printAlarms(t, s.Alarms)
 }

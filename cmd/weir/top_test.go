@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 )
 
 // terminal is a tmux with one window of 80 columns and 24 lines.
@@ -55,7 +55,7 @@ func (term *terminal) shows(text string) {
 			term.Logf("it shows\n%s", screen)
 		}
 	}()
-	jointest.Eventually(term.T, fmt.Sprintf("the screen shows %q", text), func() bool {
+	transporttest.Eventually(term.T, fmt.Sprintf("the screen shows %q", text), func() bool {
 		screen = term.tmux("capture-pane", "-p")
 		return strings.Contains(screen, text)
 	})

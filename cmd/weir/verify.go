@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
 	"github.com/weir-counter/weir/client"
-	"github.com/weir-counter/weir/cmd/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/backup"
+	"github.com/weir-counter/weir/internal/cli"
 	"github.com/weir-counter/weir/internal/units"
-	"github.com/weir-counter/weir/journal/offline"
 )
 
 const defaultData = "weir-data"
@@ -36,7 +35,7 @@ Exit codes: 0 no hit is lost, 1 hits are lost or the directory can't be read,
 		Args:              cli.Args(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, _ cli.Sources) error {
-			report, err := offline.Verify(cmd.Context(), dir)
+			report, err := backup.VerifyDirectory(cmd.Context(), dir)
 			if err != nil {
 				return err
 			}
@@ -59,7 +58,7 @@ Exit codes: 0 no hit is lost, 1 hits are lost or the directory can't be read,
 	return cmd
 }
 
-func printReport(t *cli.Table, r offline.Report) {
+func printReport(t *cli.Table, r backup.VerifyReport) {
 	t.Row("sound", yesNo(r.Sound()))
 	if r.Node != "" {
 		t.Row("replica of node", r.Node)
@@ -121,7 +120,7 @@ type finding struct {
 	Harmless bool   `json:"harmless"`
 }
 
-func newVerified(r offline.Report) verified {
+func newVerified(r backup.VerifyReport) verified {
 	v := verified{
 		Sound: r.Sound(), Node: r.Node, Origin: fmt.Sprintf("%016x", r.Origin), Epoch: r.Epoch,
 		Partitions: r.Partitions, RetentionS: int64(r.Retention / time.Second), Bytes: r.Bytes, Snapshots: r.Snapshots,

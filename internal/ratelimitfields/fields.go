@@ -19,6 +19,9 @@ package ratelimitfields
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"math"
+	"math/bits"
+	"net/http"
 	"strconv"
 	"time"
 )
@@ -95,4 +98,148 @@ func secondsUp(d time.Duration) uint64 {
 		return 0
 	}
 	return uint64((d-1)/time.Second) + 1
+}
+
+// A Member is one limit of a request, as clients are told of it.
+type Member struct {
+	Name      string
+	Key       string        // that is counted; only a hash of it is told, and that seldom
+	Quota     uint64        // so many
+	Window    time.Duration // in this time
+	Burst     uint64        // and so many at once; 0: as many as Quota
+	Remaining uint64        // now
+	Reset     time.Duration // until the whole quota is there again
+}
+
+// List is the limits of one request. The zero List is empty; its memory is used again
+// after Reset.
+type List struct {
+	members          []Member
+	policies, limits []byte
+}
+
+// Reset empties the list.
+func (l *List) Reset() {
+	clear(l.members) // let go of the keys
+	l.members = l.members[:0]
+}
+
+// Add adds a limit. Of two with one name and key the later stands: the draft has no
+// place for both, and it was decided with what the earlier took.
+func (l *List) Add(m Member) {
+	if m.Burst == 0 {
+		m.Burst = m.Quota
+	}
+	for i := range l.members {
+		if have := &l.members[i]; have.Name == m.Name && have.Key == m.Key {
+			*have = m
+			return
+		}
+	}
+	l.members = append(l.members, m)
+}
+
+// Write adds the members to the fields RateLimit-Policy and RateLimit of h, none for an
+// empty list. wait is that of a denial, which Retry-After tells, else 0: the draft asks
+// that t does not go beyond it.
+func (l *List) Write(h http.Header, wait time.Duration) {
+	if len(l.members) == 0 {
+		return
+	}
+	policies, limits := l.Texts(wait)
+	add(h, Policy, string(policies))
+	add(h, Limit, string(limits))
+}
+
+// Texts is the values that Write adds; both are empty for an empty list. They are valid until the next call.
+func (l *List) Texts(wait time.Duration) (policies, limits []byte) {
+	policies, limits = l.policies[:0], l.limits[:0]
+	for i := range l.members {
+		m := &l.members[i]
+		policies = l.appendKey(appendPolicy(policies, m.Name, m.Quota, m.Burst, m.Window), i)
+		t, r := secondsUp(m.Reset), m.Remaining
+		if wait > 0 { // Retry-After counts: what there is until then is nobody's business
+			t = min(t, secondsUp(wait))
+		} else {
+			r = available(m, t)
+		}
+		limits = l.appendKey(appendLimit(limits, m.Name, r, t), i)
+	}
+	l.policies, l.limits = policies, limits
+	return policies, limits
+}
+
+// appendKey tells the key of the member at a place if another one has its name.
+func (l *List) appendKey(b []byte, at int) []byte {
+	for i := range l.members {
+		if i != at && l.members[i].Name == l.members[at].Name {
+			return appendPartition(b, l.members[at].Key)
+		}
+	}
+	return b
+}
+
+// add is h.Add for a name that is canonical.
+func add(h http.Header, name, value string) { h[name] = append(h[name], value) }
+
+// longestExact is the longest window, in seconds, that is chosen to tell a limit exactly.
+const longestExact = 60
+
+// wholeSeconds is a limit of the same rate whose window is a whole number of seconds: the
+// shortest multiple of window that is one, if it is not above longestExact. Else the window
+// is longestExact, or the next whole second, and the quota is rounded down: the rate is then
+// too low by less than 2 %, and one.
+func wholeSeconds(quota uint64, window time.Duration) (q, w uint64) {
+	if window <= 0 {
+		return quota, 1
+	}
+	if window%time.Second == 0 {
+		return quota, uint64(window / time.Second)
+	}
+	times := time.Second / gcd(window, time.Second) // windows that are whole seconds together
+	w = secondsUp(window)
+	if exact := window / (time.Second / times); exact <= longestExact {
+		w = uint64(exact)
+	} else if w < longestExact {
+		w = longestExact
+	}
+	return scale(quota, w*uint64(time.Second), uint64(window)), w
+}
+
+func gcd(a, b time.Duration) time.Duration {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// available is what a limit admits until t seconds are over, when remaining is left now, and
+// all of the burst after reset: burst again in each interval of window * burst / quota that
+// has begun after reset and is over by then. It is more than remaining where such intervals
+// are shorter than the second that t is rounded up to.
+func available(m *Member, t uint64) uint64 {
+	if m.Quota == 0 || m.Burst == 0 || m.Window <= 0 || t > math.MaxInt64/uint64(time.Second) {
+		return m.Remaining
+	}
+	interval := scale(uint64(m.Window), m.Burst, m.Quota)
+	after := time.Duration(t)*time.Second - max(0, m.Reset)
+	if interval == 0 || after < 0 {
+		return m.Remaining
+	}
+	high, low := bits.Mul64(uint64(after)/interval, m.Burst)
+	sum, carry := bits.Add64(low, m.Remaining, 0)
+	if high > 0 || carry > 0 {
+		return math.MaxUint64
+	}
+	return sum
+}
+
+// scale is n * by / over, rounded down, or the largest number. over is not 0.
+func scale(n, by, over uint64) uint64 {
+	high, low := bits.Mul64(n, by)
+	if high >= over {
+		return math.MaxUint64
+	}
+	quotient, _ := bits.Div64(high, low, over)
+	return quotient
 }

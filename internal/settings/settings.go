@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/units"
 )
 

@@ -3,6 +3,8 @@ package units
 import (
 	"math"
 	"math/bits"
+	"strconv"
+	"strings"
 )
 
 // cutNumber splits a leading number, digits with at most one point between
@@ -71,4 +73,32 @@ func scale(number string, unit int64) (product int64, ok bool) {
 		return 0, false
 	}
 	return whole*unit + int64(part), true
+}
+
+// Grouped writes 1234567 as 1,234,567.
+func Grouped(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Plural writes a number of things: 1 hit, 2 hits.
+func Plural[T int | uint64](n T, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return Grouped(uint64(n)) + " " + word + "s"
+}
+
+// Excerpt is a text as messages show it: of a long one its beginning, at most 40 bytes.
+func Excerpt(text string) string { return Clip(text, 40) }
+
+// Clip is Excerpt with so many bytes at most.
+func Clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
 }

@@ -19,9 +19,9 @@ import (
 	"sync"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/policy/admit"
 )
 
 // Decider decides by the policies of live, also after they were replaced. Requests of a

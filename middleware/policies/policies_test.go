@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/middleware/policies"
 	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/policy/admit"
 )
 
 const file = `limits:

@@ -8,9 +8,9 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/server/servertest"
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/middleware/remote"
-	"github.com/weir-counter/weir/server/servertest"
 )
 
 // Two requests a minute for each client, over all processes that ask one Weir.

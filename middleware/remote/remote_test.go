@@ -15,11 +15,11 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/server/servertest"
 	"github.com/weir-counter/weir/middleware"
 	"github.com/weir-counter/weir/middleware/remote"
 	"github.com/weir-counter/weir/policy"
-	"github.com/weir-counter/weir/policy/admit"
-	"github.com/weir-counter/weir/server/servertest"
 )
 
 const policies = `limits:

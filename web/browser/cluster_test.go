@@ -5,18 +5,17 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
-
-	"github.com/weir-counter/weir/cluster/join"
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
 
 // The page of a real cluster, of which one node is cut off and comes back.
 func TestLateNode(t *testing.T) {
-	c := jointest.New(t, 3, nil)
-	network := jointest.NewNetwork(t, 0)
-	var configs []*join.Config
+	c := transporttest.New(t, 3, nil)
+	network := transporttest.NewNetwork(t, 0)
+	var configs []*transport.Config
 	for i := range c.Configs {
 		configs = append(configs, &c.Configs[i])
 	}

@@ -20,10 +20,9 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-
-	weir "github.com/weir-counter/weir"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/server/httpapi"
 	"github.com/weir-counter/weir/node"
-	"github.com/weir-counter/weir/server"
 )
 
 // patience bounds everything that a test waits for.
@@ -64,7 +63,7 @@ type weirAt struct {
 // start starts a server in memory. change may be nil.
 func start(t *testing.T, change func(*node.Config)) *weirAt {
 	t.Helper()
-	cfg := node.Config{Ephemeral: true, Engine: weir.Config{Memory: 64 << 20}, HTTP: server.Config{Addr: "127.0.0.1:0"}, Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	cfg := node.Config{Ephemeral: true, Engine: weir.Config{Memory: 64 << 20}, HTTP: httpapi.Config{Addr: "127.0.0.1:0"}, Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if change != nil {
 		change(&cfg)
 	}

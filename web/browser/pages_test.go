@@ -12,10 +12,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-
+	"github.com/weir-counter/weir/internal/replay"
+	"github.com/weir-counter/weir/internal/replay/shadow"
 	"github.com/weir-counter/weir/node"
-	"github.com/weir-counter/weir/replay"
-	"github.com/weir-counter/weir/replay/shadow"
 	"github.com/weir-counter/weir/web"
 )
 

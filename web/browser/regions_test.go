@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
-
-	"github.com/weir-counter/weir/cluster/join/jointest"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/node"
 	"github.com/weir-counter/weir/node/nodetest"
 )
@@ -15,9 +14,9 @@ import (
 // A key's page has the parts of regions, and its history, where the server has them; that of the cluster draws the
 // regions, and says which is late and which link is down.
 func TestRegionsAndHistory(t *testing.T) {
-	addrs := jointest.Addrs(t, 2)
+	addrs := transporttest.Addrs(t, 2)
 	regionAt := func(i int, name, other string) *node.Node {
-		cfg := node.Config{Logger: jointest.Logger(t, slog.LevelWarn)}
+		cfg := node.Config{Logger: transporttest.Logger(t, slog.LevelWarn)}
 		cfg.HTTP.Addr, cfg.Journal.Dir, cfg.Journal.FlushEvery = addrs[i], t.TempDir(), 20*time.Millisecond
 		cfg.Engine.Memory = 64 << 20
 		cfg.Regions = node.Regions{Region: name, Every: 100 * time.Millisecond, Memory: 32 << 20, Links: []string{other + "=http://" + addrs[1-i]}}

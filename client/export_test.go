@@ -1,0 +1,3 @@
+package client
+
+const MaxSumKeyBytes = maxSumKeyBytes // for tests

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// This part is the command weir limits: what a server's policies decided, what keys have used of them, and a
+// policy file checked, tried on an access log, or made of one of envoyproxy/ratelimit.
+//
+// Neighbours: package cli has what it shares with all commands; package policy reads the files.
+
+// New is the command weir limits.
+func newLimits(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	var files rlsFiles
+	window := 5 * time.Minute
+	cmd := &cobra.Command{
+		Use:   "limits",
+		Short: "List the policies of a server; check a policy file, and try it on an access log",
+		Long: `List the policies of a server in order of application, then the limits of its
+--rls-config or --rls-xds, and how they decided in a window.
+
+With --rls-config it asks no server: it reads limits as envoyproxy/ratelimit has them, a
+YAML file or a folder of files, and lists them, or says all that is wrong, one line for
+each fault: FILE:LINE: FIELD: what is wrong.
+
+A policy file is read by 'weir serve --policy', and again when it changes, or at a
+SIGHUP. One that is wrong leaves the policies in use as they are, and the last line
+here says what is wrong.`,
+		Example:           "  weir limits --window 1h\n  weir limits check policies.yaml\n  weir limits --rls-config config/",
+		Args:              cli.Args(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
+			if from["rls-config"] == "--rls-config" { // what the environment has is a server's
+				return files.list(w, &r)
+			}
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			limits, err := c.Limits(cmd.Context(), window)
+			if err != nil {
+				return err
+			}
+			return r.Print(w.Stdout, limits, func(t *cli.Table) { printLimits(t, limits) })
+		}),
+	}
+	r.Define(cmd)
+	cmd.Flags().VarP(cli.Duration(&window), "window", "w", "window to count decisions in")
+	files.define(cmd)
+	cmd.AddCommand(newCheck(w), limitsNewKeys(w), newWho(w), newReset(w), newGrant(w), newBan(w), newUnban(w), newBans(w), newRefund(w), newForget(w), limitsNewReplay(w), newImport(w))
+	return cmd
+}
+
+func printLimits(t *cli.Table, limits client.Limits) {
+	if len(limits.Limits)+len(limits.AtOnce) == 0 {
+		t.Row("no policies, and no limits of --rls-config")
+	} else {
+		t.Row("NAME", "KEYS", "LIMIT", "MODE", "ALLOWED", "DENIED")
+	}
+	for _, p := range limits.Limits {
+		denied := p.Denied.String()
+		if p.Mode == "shadow" {
+			denied = p.ShadowDenied.String() + " (shadow)"
+		}
+		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit, p.Per(), p.Burst, p.Algorithm, p.Calendar), modeText(p.Mode, p.Where, p.Away)+globalText(p.Global)+partsText(p.Regions)+actsText(p.Wait(), p.Cost, p.DenyFor())+sourceText(p.Version), p.Allowed.String(), denied)
+	}
+	for _, l := range limits.AtOnce {
+		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, time.Duration(l.TTLSeconds*float64(time.Second))), "permits"+sourceText(l.Version), fmt.Sprintf("%d held of %d keys", l.Held, l.HeldKeys))
+	}
+	if len(limits.Limits) > 0 {
+		t.Row("ALLOWED and DENIED are of the last " + units.FormatDuration(time.Duration(limits.WindowSeconds)*time.Second))
+	}
+	if f := limits.File; f != nil {
+		t.Row(fmt.Sprintf("%s, read at %s", f.Path, cli.TimeText(f.LoadedAt)))
+		if f.Error != "" {
+			t.Row("NOT IN USE is the file as it is now: " + f.Error)
+		}
+	}
+}
+
+// keysText says which keys a policy is for, and what it counts them by.
+func keysText(keys, by string) string {
+	if by == "" {
+		return cli.KeyText(keys)
+	}
+	return cli.KeyText(keys) + " by " + cli.KeyText(by)
+}
+
+// globalText is that regions share a limit without parts.
+func globalText(global bool) string {
+	if global {
+		return " over regions"
+	}
+	return ""
+}
+
+// partsText is what regions have of a limit.
+func partsText(parts []client.RegionPart) string {
+	text := ""
+	for _, p := range parts {
+		text += fmt.Sprintf(", %s %d%% (%d)", p.Region, p.Percent, p.Burst)
+	}
+	return text
+}
+
+// modeText is the mode, and where the limit is decided if that is not the usual.
+func modeText(mode, where, away string) string {
+	switch where {
+	case "node", "shared":
+		return mode + ", " + where
+	case "strict":
+		return mode + ", strict, away: " + away
+	case "leased":
+		if away != "closed" {
+			return mode + ", away: " + away
+		}
+	}
+	return mode
+}
+
+// actsText is wait, cost and deny_for of a policy that has them.
+func actsText(wait time.Duration, cost string, denyFor time.Duration) string {
+	text := ""
+	if wait > 0 {
+		text += ", wait: " + units.FormatDuration(wait)
+	}
+	if cost != "" {
+		text += ", cost: " + cost
+	}
+	if denyFor > 0 {
+		text += ", deny_for: " + units.FormatDuration(denyFor)
+	}
+	return text
+}
+
+// sourceText says where a policy comes from, if that is not the file.
+func sourceText(version uint64) string {
+	if version == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", by API (version %d)", version)
+}
+
+// limitText is 5/1m, with the burst and the algorithm when they are not the usual ones, or 1000/month, UTC.
+func limitText(n uint64, per time.Duration, burst uint64, algorithm, calendar string) string {
+	if calendar != "" {
+		return fmt.Sprintf("%d/%s", n, calendar)
+	}
+	text := fmt.Sprintf("%d/%s", n, units.FormatDuration(per))
+	if burst != n {
+		text += fmt.Sprintf(" burst %d", burst)
+	}
+	if algorithm != "window" {
+		text += " " + algorithm
+	}
+	return text
+}
+
+// atOnceText is 20 at once, ttl 30s.
+func atOnceText(most int, ttl time.Duration) string {
+	return fmt.Sprintf("%d at once, ttl %s", most, units.FormatDuration(ttl))
+}
+
+func limitsNewKeys(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	most := 20
+	cmd := &cobra.Command{
+		Use:   "keys NAME",
+		Short: "List the keys that have used most of a limit",
+		Long: `List the keys that have used most of a limit now, by the share of their burst.
+
+A key at 100 % is denied, and so is one that is banned, whatever it has used. Keys that have
+used nothing are not listed; weir limits bans lists all that are banned.`,
+		Example:           "  weir limits keys login",
+		Args:              cli.Args("NAME"),
+		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.LimitKeys, error) {
+			return c.LimitKeys(ctx, args[0], most)
+		}, func(t *cli.Table, keys client.LimitKeys) {
+			if len(keys.Keys) == 0 {
+				t.Row("no key has used any of " + keys.Name + " now")
+				return
+			}
+			t.Row("USED", "OF", "SHARE", "RESET", "KEY")
+			for _, k := range keys.Keys {
+				row := []string{fmt.Sprint(k.Used), fmt.Sprint(k.Burst), fmt.Sprintf("%.0f %%", 100*k.Share), cli.WaitText(k.ResetSeconds), cli.KeyText(k.Key)}
+				var notes []string
+				if k.BannedSeconds > 0 {
+					notes = append(notes, "banned for "+cli.WaitText(k.BannedSeconds)+" more")
+				}
+				if k.Others > 0 {
+					notes = append(notes, fmt.Sprintf("%d by other regions", k.Others))
+				}
+				if len(notes) > 0 {
+					row = append(row, strings.Join(notes, "; "))
+				}
+				t.Row(row...)
+			}
+			if len(keys.Late) > 0 {
+				t.Row("newer ones may be missing of " + strings.Join(keys.Late, ", "))
+			}
+		}),
+	}
+	r.Define(cmd)
+	cmd.Flags().VarP(cli.Number(&most), "top", "n", "how many keys to list")
+	return cmd
+}
+
+func newForget(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	all := false
+	cmd := &cobra.Command{
+		Use:   "forget NAME... | --all",
+		Short: "Forget what keys have used of limits that requests brought along",
+		Long: `Forget what keys have used of limits that requests brought along (weir allow --limit,
+"limit":{...} in POST /v1/allow), by their names or all of them: each key has its
+whole burst again. One without a name of its own is called inline/ALGORITHM/PERIOD.
+
+Policies are not touched. The other nodes of a cluster forget a flush interval later.`,
+		Example:           "  weir limits forget inline/window/1h\n  weir limits forget --all",
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			switch {
+			case all && len(args) > 0:
+				return cli.Usage(errors.New("names and --all: choose one"))
+			case all:
+				args = []string{""}
+			case len(args) == 0:
+				return cli.Usage(errors.New("name a limit, or write --all"))
+			}
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			answer := struct {
+				Forgotten int `json:"forgotten"`
+			}{}
+			for _, name := range args {
+				n, err := c.ForgetInline(cmd.Context(), name)
+				if err != nil {
+					return err
+				}
+				answer.Forgotten += n
+			}
+			return r.Print(w.Stdout, answer, func(t *cli.Table) { t.Row(fmt.Sprintf("forgot what %d keys had used", answer.Forgotten)) })
+		}),
+	}
+	r.Define(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "of all limits that requests brought along")
+	return cmd
+}

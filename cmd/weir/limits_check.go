@@ -1,0 +1,281 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/cli"
+	"github.com/weir-counter/weir/policy"
+)
+
+const checkHelp = `Read a policy file, or - for the input, and list its policies in order of
+application, or say all that is wrong with it: one line for each fault,
+FILE:LINE: FIELD: what is wrong. What is odd and no fault is told as a warning.
+
+With KEYs it says which policies are for each of them, and the keys that are counted.
+
+  limits:
+    - name: login               # 5 in any minute for each user, from whatever address
+      keys: "login:{user}:*"    # * any text, {user} without : and /, {user*} any text
+      by: "login:{user}"        # what is counted; left out, the request's key
+      limit: 5
+      per: 1m
+      overrides:
+        - {key: "login:admin", limit: 100}
+
+The fields are name, keys, by, limit, per, burst, algorithm (window, fixed, gcra), mode
+(enforce, shadow), where (shared, node, strict, leased), away (closed, open, share), order, last
+and overrides; docs/policies.md has all of them.
+
+Exit codes: 0 the file is good, 1 it is wrong or can't be read, 2 the command line
+is wrong.`
+
+func newCheck(w *cli.World) *cobra.Command {
+	var r cli.Remote // for print alone
+	cmd := &cobra.Command{
+		Use:     "check FILE|- [KEY...]",
+		Short:   "Read a policy file and say all that is wrong with it",
+		Long:    checkHelp,
+		Example: "  weir limits check policies.yaml\n  weir limits check policies.yaml login:bob:10.0.0.1",
+		Args:    cli.Args("FILE", "[KEY]..."),
+		ValidArgsFunction: func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(given) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return []cobra.Completion{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: cli.Work(w, func(_ *cobra.Command, args []string, _ cli.Sources) error {
+			file, keys := args[0], args[1:]
+			set, err := loadPolicies(w, file)
+			var faults policy.Faults
+			if err != nil && !errors.As(err, &faults) {
+				return err
+			}
+			var warnings []policy.Fault
+			if set != nil {
+				warnings = set.Warnings(file)
+			}
+			if r.JSON {
+				err = r.Print(w.Stdout, newChecked(file, set, faults, warnings, keys), nil)
+			} else {
+				err = printChecked(&r, w, set, faults, warnings, keys)
+			}
+			if err != nil || len(faults) == 0 {
+				return err
+			}
+			return fmt.Errorf("%s is wrong: see the lines above, or --help for an example", file)
+		}),
+	}
+	cmd.Flags().BoolVar(&r.JSON, "json", false, "print JSON")
+	return cmd
+}
+
+// loadPolicies reads a policy file, or the input.
+func loadPolicies(w *cli.World, file string) (*policy.Set, error) {
+	if file != "-" {
+		return policy.Load(file)
+	}
+	data, err := io.ReadAll(io.LimitReader(w.Stdin, policy.MaxFileBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	return policy.Parse(file, data)
+}
+
+// printChecked prints for people.
+func printChecked(r *cli.Remote, w *cli.World, set *policy.Set, faults policy.Faults, warnings []policy.Fault, keys []string) error {
+	for _, f := range faults {
+		fmt.Fprintln(w.Stderr, f)
+	}
+	for _, f := range warnings {
+		fmt.Fprintf(w.Stderr, "warning: %v\n", f)
+	}
+	switch {
+	case set == nil:
+		return nil
+	case len(keys) > 0:
+		return r.Print(w.Stdout, nil, func(t *cli.Table) { printMatches(t, set, keys) })
+	}
+	return r.Print(w.Stdout, nil, func(t *cli.Table) { printPolicies(t, set) })
+}
+
+func printPolicies(t *cli.Table, set *policy.Set) {
+	policies := set.Policies()
+	t.Row("NAME", "KEYS", "LIMIT", "MODE", "NOTES")
+	for _, p := range policies {
+		note := ""
+		if n := len(p.Overrides); n > 0 {
+			note = fmt.Sprintf("overrides: %d ", n)
+		}
+		if p.Last {
+			note += "last"
+		}
+		t.Row(p.Name, keysText(p.Keys, p.By), limitText(p.Limit.N, p.Limit.Per, p.Limit.Burst, p.Limit.Algorithm.String(), p.Limit.Calendar.String()), modeText(p.Mode.String(), p.Where.String(), p.Away.String())+globalText(p.Global)+partsText(partsOf(p))+actsText(p.Wait, p.Cost, p.DenyFor), note)
+	}
+	for _, l := range set.Concurrencies() {
+		t.Row(l.Name, keysText(l.Keys, l.By), atOnceText(l.Max, l.TTL), "permits")
+	}
+	t.Row("the file is good")
+}
+
+// printMatches has a row for each policy of each key.
+func printMatches(t *cli.Table, set *policy.Set, keys []string) {
+	t.Row("KEY", "POLICY", "COUNTS", "LIMIT", "MODE")
+	for _, key := range keys {
+		matches := set.Match(key)
+		atOnce, _ := set.AtOnce(key, "") // none for a key that is none, which Match has none for either
+		for _, l := range atOnce {
+			t.Row(cli.KeyText(key), l.Name, cli.KeyText(l.Key), atOnceText(l.Most, l.TTL), "permits")
+		}
+		for _, m := range matches {
+			t.Row(cli.KeyText(key), m.Policy.Name, cli.KeyText(m.Key), limitText(m.Limit.N, m.Limit.Per, m.Limit.Burst, m.Limit.Algorithm.String(), m.Limit.Calendar.String()), modeText(m.Policy.Mode.String(), m.Policy.Where.String(), m.Policy.Away.String()))
+		}
+		if len(matches)+len(atOnce) > 0 {
+			continue
+		}
+		why := "no policy is for it: it has no limit"
+		if near, ok := set.Near(key); ok {
+			why += fmt.Sprintf("; it looks like %s of %s, but {name} holds no : and /, write {name*}", near.Keys, near.Name)
+		}
+		t.Row(cli.KeyText(key), "-", "-", "-", why)
+	}
+}
+
+// checked is what was found in a policy file, in JSON.
+type checked struct {
+	File     string          `json:"file"`
+	Good     bool            `json:"good"`
+	Policies []checkedPolicy `json:"policies"`
+	Faults   []checkedFault  `json:"faults"`
+	Warnings []checkedFault  `json:"warnings"`
+	Keys     []checkedKey    `json:"keys,omitempty"`
+}
+
+type checkedPolicy struct {
+	Name      string  `json:"name"`
+	Keys      string  `json:"keys"`
+	By        string  `json:"by,omitempty"`
+	Limit     uint64  `json:"limit"`
+	PerS      float64 `json:"per_s"`
+	Burst     uint64  `json:"burst"`
+	Algorithm string  `json:"algorithm"`
+	Calendar  string  `json:"calendar,omitempty"`
+	Mode      string  `json:"mode"`
+	Where     string  `json:"where"`
+	Away      string  `json:"away,omitempty"` // of a strict one
+
+	Global    bool                `json:"global,omitempty"`  // over regions, without parts
+	Regions   []client.RegionPart `json:"regions,omitempty"` // of one over regions
+	WaitS     float64             `json:"wait_s,omitempty"`
+	Cost      string              `json:"cost,omitempty"`
+	DenyForS  float64             `json:"deny_for_s,omitempty"`
+	Order     int                 `json:"order"`
+	Last      bool                `json:"last"`
+	Overrides int                 `json:"overrides"`
+	Line      int                 `json:"line"`
+}
+
+type checkedFault struct {
+	Line    int    `json:"line"` // 0: the file as a whole
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+// checkedKey is a key and the policies that are for it.
+type checkedKey struct {
+	Key      string         `json:"key"`
+	Policies []checkedMatch `json:"policies"`
+}
+
+type checkedMatch struct {
+	Name   string  `json:"name"`
+	Counts string  `json:"counts"` // the key that is counted
+	Limit  uint64  `json:"limit"`  // of that key
+	PerS   float64 `json:"per_s"`
+	Burst  uint64  `json:"burst"`
+}
+
+func newChecked(file string, set *policy.Set, faults policy.Faults, warnings []policy.Fault, keys []string) checked {
+	c := checked{File: file, Good: len(faults) == 0, Policies: []checkedPolicy{}, Faults: newCheckedFaults(faults), Warnings: newCheckedFaults(warnings)}
+	if set == nil {
+		return c
+	}
+	for _, p := range set.Policies() {
+		away := ""
+		if p.Where.ByOne() {
+			away = p.Away.String()
+		}
+		c.Policies = append(c.Policies, checkedPolicy{
+			Name: p.Name, Keys: p.Keys, By: p.By, Limit: p.Limit.N, PerS: p.Limit.Per.Seconds(), Burst: p.Limit.Burst,
+			Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(), Mode: p.Mode.String(), Where: p.Where.String(), Away: away, Order: p.Order, Last: p.Last, Overrides: len(p.Overrides), Line: p.Line, Global: p.Global, Regions: partsOf(p),
+			WaitS: p.Wait.Seconds(), Cost: p.Cost, DenyForS: p.DenyFor.Seconds(),
+		})
+	}
+	for _, key := range keys {
+		k := checkedKey{key, []checkedMatch{}}
+		for _, m := range set.Match(key) {
+			k.Policies = append(k.Policies, checkedMatch{m.Policy.Name, m.Key, m.Limit.N, m.Limit.Per.Seconds(), m.Limit.Burst})
+		}
+		c.Keys = append(c.Keys, k)
+	}
+	return c
+}
+
+func partsOf(p policy.Policy) (parts []client.RegionPart) {
+	for _, part := range p.Parts {
+		parts = append(parts, client.RegionPart{Region: part.Region, Percent: int(part.Percent), Burst: part.Burst})
+	}
+	return parts
+}
+
+func newCheckedFaults(faults []policy.Fault) []checkedFault {
+	made := []checkedFault{}
+	for _, f := range faults {
+		made = append(made, checkedFault{f.Line, f.Field, f.Message})
+	}
+	return made
+}
+
+func newImport(w *cli.World) *cobra.Command {
+	var files rlsFiles
+	cmd := &cobra.Command{
+		Use:   "import FILE|DIR",
+		Short: "Make a policy file of the limits of envoyproxy/ratelimit",
+		Long: `Read limits as envoyproxy/ratelimit has them, a YAML file or a folder of files, print
+the policy file that says the same, and say what changes with it. Or say all that is
+wrong: one line for each fault, FILE:LINE: FIELD: what is wrong.
+
+A server needs no import: 'weir serve --rls ADDRESS --rls-config FILE|DIR' reads these
+files as they are. With policies instead (--rls ADDRESS --policy FILE) the limits hold
+at the other doors too, for the keys DOMAIN:KEY=VALUE:KEY=VALUE.
+
+Exit codes: 0 the policies are printed, 1 the limits are wrong or can't be read, 2 the
+command line is wrong.`,
+		Example: "  weir limits import config/ > policies.yaml\n  weir limits check policies.yaml edge:remote_address=10.0.0.1",
+		Args:    cli.Args("FILE|DIR"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return []cobra.Completion{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: cli.Work(w, func(_ *cobra.Command, args []string, _ cli.Sources) error {
+			files.path = args[0]
+			c, err := files.load(w)
+			if err != nil {
+				return err
+			}
+			file, notes, err := c.Policies()
+			if err != nil {
+				return err
+			}
+			for _, n := range notes {
+				fmt.Fprintln(w.Stderr, "changed: "+n)
+			}
+			_, err = w.Stdout.Write(file)
+			return err
+		}),
+	}
+	files.defineOptions(cmd)
+	return cmd
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/server/envoy"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// NewPolicies is the command weir policies.
+func newPolicies(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	cmd := &cobra.Command{
+		Use:   "policies",
+		Short: "Policies that were put by API: list, put, get, delete",
+		Long: `List the policies that were put by API, beside those of the server's policy file: weir limits
+lists both. They are kept with the hits: in the data directory, in a cluster on all nodes.
+
+Which goes first where both have one of a name, 'weir serve --policies-api' says. To change
+them a server with a tokens file wants role admin.`,
+		Example:           "  weir policies put login login.yaml\n  weir policies get login",
+		Args:              cli.Args(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = cli.Ask(w, &r, askKept, printKept)
+	r.Define(cmd)
+	cmd.AddCommand(newListPolicies(w), newPutPolicy(w), newGetPolicy(w), newDeletePolicy(w))
+	return cmd
+}
+
+func askKept(ctx context.Context, c *client.Client, _ []string) (client.Policies, error) {
+	return c.Policies(ctx)
+}
+
+func printKept(t *cli.Table, answer client.Policies) {
+	if len(answer.Policies) == 0 {
+		t.Row("no policies were put by API; weir limits lists those of the file")
+		return
+	}
+	t.Row("NAME", "VERSION", "BY", "AT", "IN USE")
+	for _, p := range answer.Policies {
+		used := "yes"
+		if !p.InUse {
+			used = "NO: " + p.Why
+		}
+		t.Row(p.Name, fmt.Sprint(p.Version), cli.KeyText(p.By), cli.TimeText(p.At), used)
+	}
+}
+
+func newListPolicies(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	cmd := &cobra.Command{
+		Use:               "list",
+		Short:             "List the policies that were put by API",
+		Example:           "  weir policies list",
+		Args:              cli.Args(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              cli.Ask(w, &r, askKept, printKept),
+	}
+	r.Define(cmd)
+	return cmd
+}
+
+func newPutPolicy(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	var want client.PolicyVersion
+	cmd := &cobra.Command{
+		Use:   "put NAME FILE",
+		Short: "Put a policy in place of the one of its name",
+		Long: `Put the policy of FILE, or - for the input, in place of the one of its name that was put
+before. FILE has the fields of one policy, in YAML or JSON, as an entry of a policy file:
+
+  keys: "login:{user}:*"
+  by: "login:{user}"
+  limit: 5
+  per: 1m
+
+With --version or --new it is put only if nobody has changed it meanwhile.`,
+		Example:           "  weir policies put login login.yaml\n  weir policies put login login.yaml --version 7",
+		Args:              cli.Args("NAME", "FILE"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			if want.New && want.Is != 0 {
+				return cli.Usage(errors.New("--new and --version: choose one"))
+			}
+			text, err := readPolicy(w, args[1])
+			if err != nil {
+				return err
+			}
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			answer, err := c.PutPolicy(cmd.Context(), args[0], string(text), want)
+			if err != nil {
+				return err
+			}
+			return r.Print(w.Stdout, answer, func(t *cli.Table) {
+				t.Row(fmt.Sprintf("%s has version %d", answer.Name, answer.Version))
+				if !answer.InUse {
+					t.Row("NOT IN USE: " + answer.Why)
+				}
+			})
+		}),
+	}
+	r.DefineWithin(cmd, cli.DurableTimeout)
+	cmd.Flags().Uint64Var(&want.Is, "version", 0, "put it only if the policy has this version")
+	cmd.Flags().BoolVar(&want.New, "new", false, "put it only if there is none of its name")
+	return cmd
+}
+
+// readPolicy reads the text of a policy.
+func readPolicy(w *cli.World, file string) ([]byte, error) {
+	from := w.Stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		from = f
+	}
+	return io.ReadAll(io.LimitReader(from, policy.MaxFileBytes))
+}
+
+func newGetPolicy(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	cmd := &cobra.Command{
+		Use:               "get NAME",
+		Short:             "Print a policy that was put by API, as it was put",
+		Example:           "  weir policies get login > login.yaml",
+		Args:              cli.Args("NAME"),
+		ValidArgsFunction: cli.CompletePolicies(w, &r, 1),
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			answer, err := c.Policy(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if r.JSON {
+				return r.Print(w.Stdout, answer, nil)
+			}
+			_, err = fmt.Fprintf(w.Stdout, "# version %d, put by %s at %s\n%s\n", answer.Version, cli.KeyText(answer.By), cli.TimeText(answer.At), answer.Policy)
+			return err
+		}),
+	}
+	r.Define(cmd)
+	return cmd
+}
+
+func newDeletePolicy(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	var want client.PolicyVersion
+	cmd := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete a policy that was put by API",
+		Long: `Delete a policy that was put by API: nothing limits its keys by it any more, unless the
+policy file has one of its name. What keys have used of it stays for a while, for one that
+is put again.`,
+		Example:           "  weir policies delete login",
+		Args:              cli.Args("NAME"),
+		ValidArgsFunction: cli.CompletePolicies(w, &r, 1),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.DeletedPolicy, error) {
+			return c.DeletePolicy(ctx, args[0], want)
+		}, func(t *cli.Table, answer client.DeletedPolicy) {
+			t.Row(fmt.Sprintf("%s is deleted; it had version %d", answer.Name, answer.Version))
+		}),
+	}
+	r.DefineWithin(cmd, cli.DurableTimeout)
+	cmd.Flags().Uint64Var(&want.Is, "version", 0, "delete it only if the policy has this version")
+	return cmd
+}
+
+// rlsFiles are limits as envoyproxy/ratelimit has them.
+type rlsFiles struct {
+	path    string
+	options envoy.ConfigOptions
+}
+
+func (f *rlsFiles) define(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.path, "rls-config", "", "list the limits of this file or folder, as envoyproxy/ratelimit has them, in place of a server's")
+	f.defineOptions(cmd)
+}
+
+func (f *rlsFiles) defineOptions(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.options.MergeDomains, "rls-merge-domains", false, "let several files have one domain")
+}
+
+// load reads the limits, and prints all that is wrong with them.
+func (f *rlsFiles) load(w *cli.World) (*envoy.LimitConfig, error) {
+	c, err := envoy.LoadConfig(f.path, f.options)
+	if faults, ok := errors.AsType[policy.Faults](err); ok {
+		for _, one := range faults {
+			fmt.Fprintln(w.Stderr, one)
+		}
+		return nil, fmt.Errorf("%s is wrong: see the lines above", f.path)
+	}
+	return c, err
+}
+
+// listedLimit is a limit in JSON.
+type listedLimit struct {
+	Name         string   `json:"name"`
+	Keys         string   `json:"keys"`
+	By           string   `json:"by,omitempty"`
+	Limit        uint32   `json:"limit"`
+	PerS         float64  `json:"per_s"`
+	Unlimited    bool     `json:"unlimited,omitempty"`
+	Mode         string   `json:"mode"`
+	Quota        bool     `json:"quota,omitempty"`
+	CountsValues bool     `json:"counts_values,omitempty"`
+	Label        string   `json:"label,omitempty"` // its name field
+	Replaces     []string `json:"replaces,omitempty"`
+	File         string   `json:"file"`
+	Line         int      `json:"line"`
+	HasMetadata  bool     `json:"has_metadata,omitempty"`
+}
+
+// list prints the limits.
+func (f *rlsFiles) list(w *cli.World, r *cli.Remote) error {
+	c, err := f.load(w)
+	if err != nil {
+		return err
+	}
+	list := make([]listedLimit, 0, len(c.Limits()))
+	for _, l := range c.Limits() {
+		keys, by := l.Pattern()
+		mode := policy.Enforce
+		if l.Shadow {
+			mode = policy.Shadow
+		}
+		list = append(list, listedLimit{
+			Name: l.Name, Keys: keys, By: by, Limit: l.Requests, PerS: l.Period().Seconds(), Unlimited: l.Unlimited, Mode: mode.String(), Quota: l.Quota,
+			CountsValues: l.CountsValues(), Label: l.Label, Replaces: l.Replaces, File: l.File, Line: l.Line, HasMetadata: l.Metadata != nil,
+		})
+	}
+	answer := struct {
+		Limits []listedLimit `json:"limits"`
+	}{list}
+	return r.Print(w.Stdout, answer, func(t *cli.Table) {
+		t.Row("NAME", "KEYS", "LIMIT", "MODE", "NOTES")
+		for i, l := range c.Limits() {
+			rate := "unlimited"
+			if !l.Unlimited {
+				rate = limitText(uint64(l.Requests), l.Period(), uint64(l.Requests), limit.Window.String(), "")
+			}
+			t.Row(l.Name, keysText(list[i].Keys, list[i].By), rate, list[i].Mode, notes(l))
+		}
+		t.Row("the limits are good")
+	})
+}
+
+// notes says what else is to know of a limit.
+func notes(l *envoy.ConfigLimit) (text string) {
+	add := func(is bool, note string) {
+		switch {
+		case !is:
+		case text == "":
+			text = note
+		default:
+			text += ", " + note
+		}
+	}
+	add(l.Quota, "quota")
+	add(l.CountsValues(), "counted by values")
+	add(l.Metadata != nil, "metadata")
+	add(l.Label != "", "name "+l.Label)
+	for _, label := range l.Replaces {
+		add(true, "replaces "+label)
+	}
+	return text
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/replay"
+	"github.com/weir-counter/weir/internal/replay/shadow"
+	"github.com/weir-counter/weir/policy"
+)
+
+const limitsReplayHelp = `Read access logs and report what limits would have done to their requests: who
+would have been denied, when, how often, by which limit, and which limit would have
+denied nobody, or 1 % at most. Nothing is sent anywhere.
+
+The limits are those of a policy file, as for weir serve --policy. All of them are
+enforced, also those in shadow mode, and all or none as a server does it: a request
+that one limit denies takes nothing of the others. --as-written lets shadow ones deny
+nothing; of these the report has what they would have denied.
+
+FILEs are read as by weir replay: plain, .gz, .zst or - in the formats clf, json and
+tsv, where a line that stands for n hits is n requests. A key template makes a key
+of a line, from the same fields; a line with several keys is one request with all of
+them. Without --key, those of ip:{host}, address:{host}, host:{host}, url:{path} and
+path:{path} are made that the policies' keys begin with (ip:{host} if none), and {key}
+for json and tsv. To limit a page for each address, for example, make the key page:{path}:{host}
+and write a policy with keys: "page:/login:*".
+
+Each request is decided at the time of its line, to the second. Servers write a line
+when its request is over, so that some are a little out of order: one that is older
+than a line before it is decided at that newer time. Sort logs that are not nearly
+in order, and name the oldest file first.
+
+Counts are exact. Memory is bounded: when more keys are denied than fit in --memory,
+the report says what is no longer exact.`
+
+const limitsReplayExamples = `  weir limits replay --policy policies.yaml access.log
+  weir limits replay --policy policies.yaml access.log.2.gz access.log.1 access.log --top 20
+  weir limits replay --policy policies.yaml access.log --key 'page:{path}:{host}' --key 'ip:{host}'
+  weir limits replay --policy policies.yaml access.log --json --denied denied.tsv`
+
+// replayFlags are the flags of weir limits replay.
+type limitsReplayFlags struct {
+	options shadow.Options
+	denied  string
+	json    bool
+	html    cli.Page
+}
+
+func limitsNewReplay(w *cli.World) *cobra.Command {
+	f := limitsReplayFlags{options: shadow.Options{
+		Top: 10, Memory: 256 << 20, LimitMemory: 256 << 20,
+		Log: replay.Options{Format: replay.Auto, MaxAhead: 5 * time.Second},
+	}}
+	cmd := &cobra.Command{
+		Use:     "replay --policy POLICIES FILE...|-",
+		Short:   "Tell what limits would have done to an access log",
+		Long:    limitsReplayHelp,
+		Example: limitsReplayExamples,
+		Args:    cli.Args("FILE..."),
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, _ cli.Sources) error {
+			f.options.Log.Files = args
+			return f.replay(cmd, w)
+		}),
+	}
+	o, flags := &f.options, cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&o.PolicyFile, "policy", "", "file of the policies")
+	flags.StringArrayVar(&o.Log.Keys, "key", nil, "key template, may be repeated (default: what the policies' keys begin with)")
+	cli.Choice(cmd, &o.Log.Format, "format", "format of the files", replay.Formats...)
+	flags.BoolVar(&o.AsWritten, "as-written", false, "let policies in shadow mode deny nothing")
+	flags.VarP(cli.Number(&o.Top), "top", "n", "how many of the most denied keys to list for each limit")
+	flags.StringVar(&f.denied, "denied", "", "write every denied request to this file, tab-separated")
+	flags.Var(cli.Size(&o.Memory), "memory", "memory budget of what is reported of the keys")
+	flags.Var(cli.Size(&o.LimitMemory), "limit-memory", "memory budget of the limits in use")
+	flags.Var(cli.Duration(&o.Log.MaxAhead), "max-ahead", "how far in the future a line's time may be")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	f.html.Define(cmd)
+	return cmd
+}
+
+func (f *limitsReplayFlags) replay(cmd *cobra.Command, w *cli.World) (err error) {
+	o := f.options
+	if o.PolicyFile == "" {
+		return cli.Usage(errors.New("--policy is missing: name the file of the policies to try"))
+	}
+	if o.Policies, err = policy.Load(o.PolicyFile); errors.As(err, new(*fs.PathError)) {
+		return fmt.Errorf("--policy: %w", err)
+	} else if err != nil {
+		return err
+	}
+	o.Log.Stdin = w.Stdin
+	total, err := replay.TotalSize(o.Log.Files)
+	if err != nil {
+		return err
+	}
+	if f.denied != "" {
+		file, problem := cli.CreateApart("--denied", f.denied, w.Stdin, append([]string{o.PolicyFile}, o.Log.Files...))
+		if problem != nil {
+			return problem
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		o.Denied = file
+	}
+	page, err := f.html.Create(w, append([]string{o.PolicyFile, f.denied}, o.Log.Files...))
+	if err != nil {
+		return err
+	}
+	finish := func() {}
+	if w.Terminal {
+		o.Log.Progress, finish = cli.NewProgress(w.Stderr, total)
+	}
+	report, runErr := shadow.Run(cmd.Context(), o)
+	finish()
+	if report == nil {
+		return errors.Join(runErr, page.Close())
+	}
+	runErr = errors.Join(runErr, page.Write("limits", cmd.Root().Version, report))
+	if f.json {
+		e := json.NewEncoder(w.Stdout)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return errors.Join(runErr, e.Encode(report))
+	}
+	return errors.Join(runErr, report.Print(w.Stdout))
+}

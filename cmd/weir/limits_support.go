@@ -1,0 +1,370 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/cli"
+)
+
+func newReset(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	cmd := &cobra.Command{
+		Use:   "reset NAME KEY",
+		Short: "Give a key its whole burst of a limit again",
+		Long: `Forget what a key has used of a limit, and take its grant back: it has its whole burst
+again. KEY is as it is counted: weir limits keys NAME lists them. The other nodes of a
+cluster forget a flush interval later.`,
+		Example:           "  weir limits reset login login:bob",
+		Args:              cli.Args("NAME", "KEY"),
+		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Reset, error) {
+			return c.ResetLimit(ctx, args[0], args[1])
+		}, func(t *cli.Table, answer client.Reset) {
+			was := "forgot what " + cli.KeyText(answer.Key) + " had used of " + answer.Name
+			if !answer.Was {
+				was = cli.KeyText(answer.Key) + " had used nothing of " + answer.Name
+			}
+			t.Row(fmt.Sprintf("%s: %d left", was, answer.Remaining))
+			if !answer.Was {
+				t.Row("weir limits keys " + answer.Name + " lists the keys as they are counted")
+			}
+		}),
+	}
+	r.Define(cmd)
+	return cmd
+}
+
+func newGrant(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	length := 24 * time.Hour
+	cmd := &cobra.Command{
+		Use:   "grant NAME KEY N",
+		Short: "Give a key N admissions beside a limit, once",
+		Long: `Give a key N admissions beside a limit, to be used once within --for: a request that the
+limit would deny uses what is left of the limit, and the rest of the grant. It stands in
+place of an earlier grant of the key; N of 0 takes that back. KEY is as it is counted.`,
+		Example:           "  weir limits grant login login:bob 100 --for 2h",
+		Args:              cli.Args("NAME", "KEY", "N"),
+		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			n, err := strconv.ParseUint(args[2], 10, 64)
+			if err != nil {
+				return cli.Usage(fmt.Errorf("N of %q: must be a whole number, 0 or more", args[2]))
+			}
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			answer, err := c.Grant(cmd.Context(), args[0], args[1], n, time.Now().Add(length))
+			if err != nil {
+				return err
+			}
+			return r.Print(w.Stdout, answer, func(t *cli.Table) {
+				if n == 0 {
+					t.Row(fmt.Sprintf("%s has no grant of %s: %d left", cli.KeyText(answer.Key), answer.Name, answer.Remaining))
+					return
+				}
+				t.Row(fmt.Sprintf("%s has %d beside %s until %s: %d left", cli.KeyText(answer.Key), n, answer.Name, answer.Until.UTC().Format(time.RFC3339), answer.Remaining))
+			})
+		}),
+	}
+	r.Define(cmd)
+	cmd.Flags().Var(cli.Duration(&length), "for", "for how long they may be used")
+	return cmd
+}
+
+func newBan(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	length := 24 * time.Hour
+	cmd := &cobra.Command{
+		Use:   "ban NAME KEY",
+		Short: "Deny a key for some time, whatever it has used",
+		Long: `Deny a key under a policy from now on, for --for, whatever it has used. It stands in place of
+an earlier ban of the key; weir limits unban lifts it. KEY is as it is counted.`,
+		Example:           "  weir limits ban login login:bob --for 2h",
+		Args:              cli.Args("NAME", "KEY"),
+		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Ban, error) {
+			return c.Ban(ctx, args[0], args[1], length)
+		}, func(t *cli.Table, answer client.Ban) {
+			t.Row(fmt.Sprintf("%s is denied by %s until %s", cli.KeyText(answer.Key), answer.Name, answer.Until.UTC().Format(time.RFC3339)))
+		}),
+	}
+	r.Define(cmd)
+	cmd.Flags().Var(cli.Duration(&length), "for", "for how long, 1s to 366d")
+	return cmd
+}
+
+func newUnban(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	cmd := &cobra.Command{
+		Use:   "unban NAME KEY",
+		Short: "Lift the ban of a key",
+		Long: `Lift the ban of a key, alone: while the limit is still full, the next request is denied and,
+by a policy with deny_for, banned again. weir limits reset gives the whole burst back too.`,
+		Example:           "  weir limits unban login login:bob",
+		Args:              cli.Args("NAME", "KEY"),
+		ValidArgsFunction: cli.CompleteLimits(w, &r, 1),
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, args []string) (client.Unbanned, error) {
+			return c.Unban(ctx, args[0], args[1])
+		}, func(t *cli.Table, answer client.Unbanned) {
+			if answer.Was {
+				t.Row(fmt.Sprintf("%s is no longer banned by %s", cli.KeyText(answer.Key), answer.Name))
+				t.Row("while the limit is still full it is denied, and by deny_for banned again: weir limits reset gives the whole burst back too")
+				return
+			}
+			t.Row(fmt.Sprintf("%s was not banned by %s", cli.KeyText(answer.Key), answer.Name))
+		}),
+	}
+	r.Define(cmd)
+	return cmd
+}
+
+func newBans(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	most := 100
+	cmd := &cobra.Command{
+		Use:   "bans",
+		Short: "List the keys that are banned",
+		Long: `List the keys that are banned, by hand or by a policy with deny_for, as the server knows
+them: those whose ban ends last first.`,
+		Example:           "  weir limits bans",
+		Args:              cli.Args(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: cli.Ask(w, &r, func(ctx context.Context, c *client.Client, _ []string) (client.Bans, error) {
+			return c.Bans(ctx, most)
+		}, func(t *cli.Table, answer client.Bans) {
+			if len(answer.Bans) == 0 {
+				t.Row("no key is banned now")
+				return
+			}
+			t.Row("UNTIL", "LIMIT", "KEY")
+			for _, b := range answer.Bans {
+				t.Row(b.Until.UTC().Format(time.RFC3339), b.Name, cli.KeyText(b.Key))
+			}
+		}),
+	}
+	r.Define(cmd)
+	cmd.Flags().VarP(cli.Number(&most), "top", "n", "how many keys to list, 1 to 1000")
+	return cmd
+}
+
+func newRefund(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	n := 1
+	name := ""
+	cmd := &cobra.Command{
+		Use:   "refund KEY",
+		Short: "Give back what requests of a key took, and did not need",
+		Long: `Give back the newest --n admissions that requests of a key took of all policies that are
+for it, or of --limit alone. KEY is the request's, as weir allow has it.`,
+		Example:           "  weir limits refund team:7 --n 700 --limit tokens",
+		Args:              cli.Args("KEY"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			if n < 1 {
+				return cli.Usage(errors.New("--n must be 1 or more"))
+			}
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			answer, err := c.Refund(cmd.Context(), time.Time{}, client.Check{Key: args[0], Limit: name, N: uint64(n)})
+			if err != nil {
+				return err
+			}
+			return r.Print(w.Stdout, answer, func(t *cli.Table) {
+				if len(answer.Limits) == 0 {
+					t.Row("no policy is for " + cli.KeyText(args[0]))
+					return
+				}
+				t.Row("LIMIT", "REFUNDED", "LEFT", "KEY")
+				for _, l := range answer.Limits {
+					t.Row(l.Name, fmt.Sprint(l.Refunded), fmt.Sprint(l.Remaining), cli.KeyText(l.Key))
+				}
+			})
+		}),
+	}
+	r.Define(cmd)
+	cmd.Flags().VarP(cli.Number(&n), "n", "n", "how many to give back")
+	cmd.Flags().StringVar(&name, "limit", "", "of this policy alone")
+	return cmd
+}
+
+// NewWhy is weir why.
+func newWhy(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	cmd := &cobra.Command{
+		Use:   "why ID",
+		Short: "Say why a request was denied",
+		Long: `Say why a request was denied: which limits said no, which admissions had filled them,
+and which limit would have been enough.
+
+ID is "denial" in the answer of /v1/allow, the header field Weir-Denial of a 429, and
+what weir allow prints. Each node keeps the newest denials that it answered with; in a
+cluster the ID begins with the node's name: name all nodes with --server a,b,c.`,
+		Example:           "  weir why 4v8k0zq2m1b7c",
+		Args:              cli.Args("ID"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: cli.Work(w, func(cmd *cobra.Command, args []string, from cli.Sources) error {
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			why, err := c.Why(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return r.Print(w.Stdout, why, func(t *cli.Table) { printWhy(t, why) })
+		}),
+	}
+	r.Define(cmd)
+	return cmd
+}
+
+func printWhy(t *cli.Table, d client.Denial) {
+	where := ""
+	if d.Node != "" {
+		where = " by node " + d.Node
+	}
+	t.Row("denied at " + exactTime(d.At) + where)
+	if d.Times > 1 {
+		t.Row(fmt.Sprintf("%d requests have this ID, until %s", d.Times, exactTime(d.Last)))
+	}
+	for _, l := range d.Limits {
+		t.Row("")
+		printDenialLimit(t, d, l)
+	}
+	if d.More > 0 {
+		t.Row(fmt.Sprintf("and %d limits more", d.More))
+	}
+	if len(d.Freshness.Late) > 0 {
+		t.Row("not heard of then, so that admissions of theirs may be missing: " + strings.Join(d.Freshness.Late, ", "))
+	}
+}
+
+func printDenialLimit(t *cli.Table, d client.Denial, l client.DenialLimit) {
+	t.Row(fmt.Sprintf("limit %s: %s, %s", l.Name, limitText(l.Limit, l.Per(), l.Burst, l.Algorithm, l.Calendar), l.Where))
+	t.Row("  " + ruleText(l))
+	if w := l.Whole; w != nil {
+		t.Row(fmt.Sprintf("  in region %s, of %s over regions%s", l.Region, limitText(w.Limit, w.Per(), w.Burst, l.Algorithm, l.Calendar), partsText(l.Regions)))
+	}
+	if l.Asked != l.Key {
+		t.Row("  asked for " + cli.KeyText(l.Asked) + ", counted as " + cli.KeyText(l.Key))
+	} else {
+		t.Row("  key " + cli.KeyText(l.Key))
+	}
+	switch {
+	case l.NoPart:
+		t.Row("  the region that was asked has no part of this limit (regions of the policy): ask another, or give it one")
+		return
+	case l.Banned && l.RetryAt != nil:
+		t.Row("  the key was banned until " + exactTime(*l.RetryAt) + ", whatever it has used: weir limits unban lifts that")
+		return
+	case l.Away != "":
+		t.Row("  the node that decides was away: " + l.Away)
+	case l.Elsewhere:
+		t.Row("  another node decided; this one knew of these admissions")
+	}
+	t.Row(fmt.Sprintf("  asked for %d when %d of %d were used", l.N, l.Used, l.Burst))
+	if l.Others > 0 {
+		t.Row(fmt.Sprintf("    %d by other regions, as far as was known", l.Others))
+	}
+	if len(l.Late) > 0 {
+		t.Row("    not heard of then, so that admissions of theirs may be missing: " + strings.Join(l.Late, ", "))
+	}
+	for _, a := range l.Admissions {
+		t.Row(fmt.Sprintf("    %s  %d  %s before", exactTime(a.At), a.N, cli.WaitText(d.At.Sub(a.At.Time).Seconds())))
+	}
+	if l.Doubt > 0 {
+		t.Row(fmt.Sprintf("    (each may have been up to %s earlier: that is how %s counts)", cli.WaitText(l.Doubt), cmp.Or(l.Calendar, l.Algorithm)))
+	}
+	if l.RetryAt != nil {
+		t.Row("  it would have passed at " + exactTime(*l.RetryAt))
+	}
+	if l.Enough == nil {
+		return
+	}
+	t.Row("  enough would have been " + limitText(l.Enough.Limit, l.Enough.Per(), l.Enough.Burst, l.Algorithm, l.Calendar))
+}
+
+// ruleText is the policy that a limit is of.
+func ruleText(l client.DenialLimit) string {
+	var text string
+	switch {
+	case l.Inline:
+		return "a limit that the request brought along"
+	case l.Keys == "":
+		return "the policy has changed since, or is gone"
+	case l.Line > 0:
+		text = fmt.Sprintf("policy in line %d for %s", l.Line, keysText(l.Keys, l.By))
+	default:
+		text = "policy for " + keysText(l.Keys, l.By)
+	}
+	if l.Override {
+		text += ", with an override for this key"
+	}
+	if l.Changed {
+		text += "; it has another limit now"
+	}
+	return text
+}
+
+// exactTime has milliseconds, in UTC.
+func exactTime(t client.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+func newWho(w *cli.World) *cobra.Command {
+	var r cli.Remote
+	q := client.WhoQuery{Window: time.Minute, Most: 20}
+	cmd := &cobra.Command{
+		Use:   "who",
+		Short: "List who is limited now, most denied first",
+		Long: `List the keys that a server denied within the window, for each limit, those of limits
+that requests bring along too. DENIED is how often within the window; SINCE is the first
+denial after a pause of 5 minutes, which may be before it. Each node of a cluster knows
+what it denied itself: name all with --server a,b,c, and DENIED is the sum.`,
+		Example:           "  weir limits who\n  weir limits who --prefix login: --limit login",
+		Args:              cli.Args(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
+			c, err := r.Client(from)
+			if err != nil {
+				return err
+			}
+			who, missing, err := c.WhoOfAll(cmd.Context(), q)
+			if err != nil {
+				return err
+			}
+			for _, without := range missing {
+				fmt.Fprintf(w.Stderr, "warning: what one server denied is missing: %v\n", without)
+			}
+			return r.Print(w.Stdout, who, func(t *cli.Table) {
+				if len(who.Keys) == 0 {
+					t.Row("nobody is limited now")
+					return
+				}
+				t.Row("DENIED", "SINCE", "AGAIN IN", "LIMIT", "KEY")
+				for _, k := range who.Keys {
+					t.Row(fmt.Sprint(k.Denied), exactTime(k.Since), cli.WaitText(k.RetryAfterSeconds), k.Limit, cli.KeyText(k.Key))
+				}
+			})
+		}),
+	}
+	r.Define(cmd)
+	cmd.Flags().VarP(cli.Duration(&q.Window), "window", "w", "list the keys that were denied within it, 1s to 5m")
+	cmd.Flags().StringVar(&q.Prefix, "prefix", "", "only keys that begin with this")
+	cmd.Flags().StringVar(&q.Limit, "limit", "", "only of this limit")
+	cmd.Flags().VarP(cli.Number(&q.Most), "top", "n", "how many keys to list")
+	if err := cmd.RegisterFlagCompletionFunc("limit", cli.CompleteLimits(w, &r, 1)); err != nil {
+		panic(err) // a flag defined twice
+	}
+	return cmd
+}

@@ -1,0 +1,265 @@
+package admit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Changed is what came of a change to what one key has used of one limit.
+type Changed struct {
+	Name         string // of the limit
+	Key          string // that is counted
+	Was          bool   // Reset: there was something to forget, as far as the node that did it knows; Settle: it is known there, and not over
+	Freed        uint64 // Refund: by how many more are free
+	Asked        int    // Refund: the place of the request that it is for
+	Again        bool   // Settle: it had been settled before
+	Reserved     uint64 // Settle: of this limit
+	Used         uint64 // Settle: that count as used
+	Over         uint64 // Settle: that were used beyond the reservation, and denied
+	Limit        weir.Limit
+	weir.Verdict // what the limit says then
+}
+
+// Reset forgets what a key, as it is counted, has used of the limit of a name, on all nodes, and takes
+// its grant back. Of a limit that regions share without parts it is what this region admitted, and the others forget that. The error is a *weir.Error: CodeInvalidLimit where no policy, Prepared or inline limit
+// has the name, CodeNotHeld if the nodes that decide for the key do not answer, or one of
+// weir.KeyedLimit.Reset. ok is false where nobody knows the name.
+func (l *Live) Reset(name, key string) (made Changed, ok bool, err error) {
+	made, ok, err = l.changeNamed(side.Change{Kind: side.Reset}, name, key, 0)
+	if of, known := l.named(name, key); err == nil && known && of.global != nil {
+		_, err = l.engine.Delete(of.global.prefix + key) // and so the other regions forget it
+	}
+	return made, ok, err
+}
+
+// ResetInline is Reset of all limits that requests brought along for a key. It returns of how many there was something to forget, also
+// with an error. Of a key that other nodes hold, they are the limits that requests brought to this one.
+func (l *Live) ResetInline(key string) (was int, err error) {
+	names := side.Of(l.engine).InlineNames(key)
+	if l.sharedLimit(InlineAway).of(key) != nil {
+		l.inline.mu.RLock()
+		names = slices.Collect(maps.Keys(l.inline.names))
+		l.inline.mu.RUnlock()
+	}
+	for _, name := range names {
+		made, _, err := l.Reset(name, key)
+		if err != nil {
+			return was, err
+		}
+		if made.Was {
+			was++
+		}
+	}
+	return was, nil
+}
+
+// Grant is weir.KeyedLimit.Grant of a key, as it is counted, by name as of Reset. A key that a policy never
+// counts is CodeInvalidKey, unless n is 0.
+func (l *Live) Grant(name, key string, n uint64, until time.Time) (made Changed, ok bool, err error) {
+	if n > 0 {
+		if err := l.Set().Counts(name, key); err != nil {
+			return Changed{}, true, err
+		}
+	}
+	return l.changeNamed(side.Change{Kind: side.Grant, At: until}, name, key, n)
+}
+
+// Refund gives back what Take took for requests, all at one time (weir.KeyedLimit.Refund): of each limit
+// that is for a request, its N. It appends what came of each limit to made. An error is that of Take, or
+// CodeNotHeld; those of made were given back then. With an ID, of any length, a refund that comes again within ten minutes gives back
+// what the first one did not, and says again what came of it.
+func (l *Live) Refund(reqs []Request, taken time.Time, id string, made []Changed) ([]Changed, error) {
+	var d Decision
+	b := l.bound.Load()
+	for i := range reqs {
+		d.asking = i
+		if err := l.gather(b, &reqs[i], &d); err != nil {
+			return made, err
+		}
+	}
+	for i, c := range d.checks {
+		order := side.Change{Kind: side.Refund, At: taken}
+		if id != "" {
+			order.ID = partID(id, d.Results[i].Asked, c.Limit.Name(), c.Key)
+		}
+		one, err := l.change(order, boundLimit{limit: c.Limit, elsewhere: d.elsewhere[i]}, c.Key, c.N)
+		if err != nil {
+			return made, err
+		}
+		one.Asked = d.Results[i].Asked
+		made = append(made, one)
+	}
+	return made, nil
+}
+
+// partID is the ID of what one limit has of a request of an ID.
+func partID(id string, asked int, name, key string) string {
+	sum := sha256.Sum256([]byte(id + "\x00" + strconv.Itoa(asked) + "\x00" + name + "\x00" + key))
+	return hex.EncodeToString(sum[:])
+}
+
+func (l *Live) changeNamed(c side.Change, name, key string, n uint64) (made Changed, ok bool, err error) {
+	of, ok := l.named(name, key)
+	if !ok {
+		kl, err := l.limit(limit.WhereShared, name, weir.Limit{N: 1, Per: time.Second})
+		if err != nil {
+			return Changed{}, false, nil // no limit can have the name
+		}
+		defer kl.Release()
+		if c.Kind != side.Reset && c.Kind != side.Settle || !kl.InUse() && !strings.HasPrefix(name, policy.InlinePrefix) {
+			return Changed{}, false, nil
+		}
+		of = boundLimit{limit: kl, elsewhere: l.sharedLimit(InlineAway)} // one that no request has brought along since the start
+	}
+	of.elsewhere = of.elsewhere.of(key)
+	made, err = l.change(c, of, key, n)
+	return made, true, err
+}
+
+// change makes one change where the key is decided: here, or at another node.
+func (l *Live) change(c side.Change, of boundLimit, key string, n uint64) (Changed, error) {
+	made, answered, err := side.Changed{}, false, error(nil)
+	switch e := of.elsewhere; e {
+	case nil:
+		made, err = c.MakeOnce(l.engine, of.limit, key, n)
+	case noPart:
+		err = policy.Failure(weir.CodeInvalidLimit, "limit", "region %s has no part of limit %s: nothing is used of it here", l.cluster.Region, of.limit.Name())
+	default:
+		made, answered, err = e.who.Change(c, weir.Check{Limit: of.limit, Key: key, N: n})
+		if err == nil && !answered {
+			err = policy.Failure(weir.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer: the change may have been made, or not; look at what the key has left before you ask for it again", of.limit.Name())
+		}
+	}
+	return Changed{Name: of.limit.Name(), Key: key, Was: made.Was, Again: made.Again, Used: made.Used, Over: made.Over, Freed: made.Freed, Limit: of.limit.Limit(), Verdict: made.After}, err
+}
+
+// named is the limit of a name, with the one that a counted key has of it.
+func (l *Live) named(name, key string) (of boundLimit, ok bool) {
+	b := l.bound.Load()
+	if at, ok := b.set.Place(name); ok {
+		p := &b.policies[at]
+		if other, ok := p.overrides[key]; ok {
+			return other, true
+		}
+		return p.boundLimit, true
+	}
+	if p, ok := l.prepared.Load(name); ok {
+		return p.(*Prepared).boundLimit, true
+	}
+	l.inline.mu.RLock()
+	kl := l.inline.names[name]
+	l.inline.mu.RUnlock()
+	if kl == nil {
+		return boundLimit{}, false
+	}
+	return boundLimit{limit: kl, elsewhere: l.sharedLimit(InlineAway)}, true
+}
+
+// IsInline tells whether a name is that of limits that requests brought along, and no policy's.
+func (l *Live) IsInline(name string) bool {
+	if _, known := l.Limit(name); known {
+		return false
+	}
+	if strings.HasPrefix(name, policy.InlinePrefix) {
+		return true
+	}
+	l.inline.mu.RLock()
+	defer l.inline.mu.RUnlock()
+	return l.inline.names[name] != nil
+}
+
+// banned decides requests of which a key is banned: they are denied, and nothing is taken. It tells whether there is one. policy.Shadow
+// policies ban nobody. What the other limits say is what this node knows of them.
+func (l *Live) banned(d *Decision) bool {
+	side, any := side.Of(l.engine), false
+	for i := range d.Results {
+		r := &d.Results[i]
+		if r.Mode != policy.Enforce {
+			continue
+		}
+		if left := side.Banned(r.Name, r.Key); left > 0 {
+			r.Banned, any = true, true
+			r.RetryAfter = left
+		}
+	}
+	if !any {
+		return false
+	}
+	d.verdicts = slices.Grow(d.verdicts[:0], len(d.checks))[:len(d.checks)]
+	if _, err := l.engine.PeekAll(d.checks, d.verdicts); err != nil {
+		clear(d.verdicts)
+	}
+	for i := range d.Results {
+		if r := &d.Results[i]; r.Banned {
+			d.verdicts[i] = weir.Verdict{RetryAfter: r.RetryAfter, Reset: max(r.RetryAfter, d.verdicts[i].Reset)}
+		}
+	}
+	d.settle(false)
+	d.wait = 0 // a ban outlasts any wait
+	return true
+}
+
+// banDenied bans the keys of policies with a DenyFor that have just been denied. A ban that finds no room is none: the limit goes on
+// denying what is over.
+func (l *Live) banDenied(d *Decision) {
+	if d.Allowed {
+		return
+	}
+	for i := range d.Results {
+		r := &d.Results[i]
+		if r.denyFor == 0 || r.Allowed || r.Never || r.Banned || r.Away != "" || r.Mode != policy.Enforce || r.N == 0 {
+			continue
+		}
+		if err := l.Ban(r.Name, r.Key, r.denyFor); err != nil {
+			l.bansFailed.Add(1)
+			continue
+		}
+		r.RetryAfter = max(r.RetryAfter, r.denyFor)
+		d.RetryAfter = max(d.RetryAfter, r.RetryAfter)
+	}
+}
+
+// Ban has all nodes deny a key, as it is counted, under the policy of a name, from now on for so long, in place of an earlier ban: at most
+// weir.MaxBan. It is known to this node at once, to others when they follow the next flush. The error is a *weir.Error: CodeInvalidLimit
+// where no policy that enforces has the name, CodeInvalidKey for a key that it never counts, CodeOverloaded where there is no room.
+func (l *Live) Ban(name, key string, length time.Duration) error {
+	set := l.Set()
+	at, ok := set.Place(name)
+	if !ok {
+		return set.Unknown(name)
+	}
+	if set.At(at).Mode != policy.Enforce {
+		return policy.Failure(weir.CodeInvalidLimit, "name", "limit %s is in shadow mode, which denies nobody", name)
+	}
+	if err := set.Counts(name, key); err != nil {
+		return err
+	}
+	if length < policy.MinDenyFor || length > weir.MaxBan {
+		return policy.Failure(weir.CodeInvalidTime, "for", "a ban for %s: must be 1s to 366d", units.FormatDuration(length))
+	}
+	return side.Of(l.engine).Ban(name, key, length)
+}
+
+// Unban lifts the ban of a key under the limit of a name, on all nodes. It tells whether this one knew of one.
+func (l *Live) Unban(name, key string) (was bool, err error) {
+	side := side.Of(l.engine)
+	was = side.Banned(name, key) > 0
+	return was, side.Ban(name, key, 0)
+}
+
+// Bans lists the bans that are not over, at most n, those that end last first.
+func (l *Live) Bans(n int) []weir.KeyBan { return side.Of(l.engine).Bans(n) }
+
+// BansFailed is how many keys were not banned that DenyFor is for, since 100,000 were, or the journal could take no more.
+func (l *Live) BansFailed() uint64 { return l.bansFailed.Load() }

@@ -1,0 +1,249 @@
+package admit
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Cluster is what a Live needs of the nodes that decide together. The zero Cluster is
+// one node alone: then every policy is decided here, wherever it says.
+type Cluster struct {
+	// Node is this node's name: 1 to weir.MaxLimitNameBytes letters, digits or any of ._-,
+	// another for every node, and the same one for ever.
+	Node string
+
+	// Region is the region that the node counts for: of a limit over regions its part is decided by. "": none, and a Set with
+	// such limits is refused, unless Whole says that they are decided by as a whole, as for a replay of what all regions were asked.
+	Region string
+	Whole  bool
+
+	// Others know what other regions have counted. nil: there are none.
+	Others Others
+
+	// Nodes is how many nodes there are, up or not: each has its share of a strict limit
+	// while the one that decides is away. nil: one.
+	Nodes func() int
+
+	// Strict asks the nodes that decide strict limits. nil: they are decided here.
+	Strict Strict
+
+	// Leased decides leased limits, with the nodes that lend. nil: they are decided here.
+	Leased Leased
+
+	// Shared asks the nodes that hold the keys of shared limits. nil: all are held, and
+	// decided, here.
+	Shared Shared
+
+	// Divided tells that each node holds some keys of shared limits only: then limits that regions share without parts are refused.
+	Divided bool
+}
+
+// Strict decides limits at the one node that decides for all. The keys are parted into
+// groups; who decides for a group may change at any time.
+type Strict interface {
+	// Group is the group of a key.
+	Group(key string) int
+
+	// Decide is weir.Engine.TakeAll, or PeekAll if take is false, at a node that
+	// decides for the group that all the checks' keys are of. It is not answered if that
+	// node is away: then something may have been taken, or not. It returns within a time
+	// that a request can wait.
+	Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error)
+
+	// Change makes a change to the check's key, with its N, at a node that decides for it. Where it
+	// is not answered, it may have been made, or not.
+	Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error)
+}
+
+// Leased decides limits at this node within parts that the one node that decides for all lends to it.
+type Leased interface {
+	Strict
+
+	// Take is Decide, that takes, as far as this node can without asking another: it takes no longer
+	// than weir.Engine.TakeAll. If it is not decided nothing was taken.
+	Take(checks []weir.Check, verdicts []weir.Verdict) (allowed, decided bool)
+}
+
+// Shared decides limits at one of the nodes that hold the key. Its groups are apart from
+// those of Strict.
+type Shared interface {
+	Strict
+
+	// Holds tells whether this node holds the key, and so decides itself. It is called
+	// for each check, and may change at any time.
+	Holds(key string) bool
+}
+
+// Others know what other regions have counted, as far as word of it has come. They wait for nobody.
+type Others interface {
+	// Counted is how many hits of a key all other regions have counted in (at-w, at], at least and at most, as far as is known, and of
+	// which of them, or of their nodes (us/n2), some may be missing. at and w are whole seconds; key and late are changed by nobody.
+	Counted(key string, at time.Time, w time.Duration) (lower, upper uint64, late []string, err error)
+}
+
+// limit is the engine's limit of a policy.
+func (l *Live) limit(where limit.Where, name string, of weir.Limit) (*weir.KeyedLimit, error) {
+	if l.cluster.Node == "" {
+		return l.engine.Limit(name, of)
+	}
+	return side.Of(l.engine).LimitIn(l.cluster.Node, where, name, of)
+}
+
+// elsewhere is what a limit that other nodes decide needs here.
+type elsewhere struct {
+	who    Strict
+	held   Shared // who, of a shared limit: what is held here is decided here; nil of a strict one
+	leased bool   // who is the cluster's Leased
+	away   policy.Away
+	counts *awayCounts
+
+	// With AwayShare: this node's share, of so many nodes.
+	whole weir.Limit
+	share *weir.KeyedLimit
+	nodes atomic.Int64
+}
+
+// of is e if another node decides for a key, else nil. e may be nil.
+func (e *elsewhere) of(key string) *elsewhere {
+	if e == nil || e.held != nil && e.held.Holds(key) {
+		return nil
+	}
+	return e
+}
+
+// sharedLimit is for a shared limit, whose decisions without a holder count by name; nil
+// if all keys are held here.
+func (l *Live) sharedLimit(name string) *elsewhere {
+	by := l.cluster.Shared
+	if by == nil {
+		return nil
+	}
+	return &elsewhere{who: by, held: by, away: policy.AwayOwn, counts: l.countsOf(name)}
+}
+
+// decidedByOne is for a strict or leased limit; nil if this node decides alone.
+func (l *Live) decidedByOne(name string, where limit.Where, of weir.Limit, away policy.Away) (*elsewhere, error) {
+	who := l.cluster.Strict
+	if where == limit.WhereLeased {
+		who = l.cluster.Leased
+	}
+	if who == nil {
+		return nil, nil
+	}
+	s := &elsewhere{who: who, leased: where == limit.WhereLeased, away: away, counts: l.countsOf(name), whole: of}
+	if away != policy.AwayShare {
+		return s, nil
+	}
+	nodes := l.nodes()
+	part, err := shareOf(of, nodes)
+	if err != nil {
+		return nil, err
+	}
+	s.share, err = l.limit(limit.WhereNode, name, part)
+	s.nodes.Store(int64(nodes))
+	return s, err
+}
+
+func (l *Live) nodes() int {
+	if l.cluster.Nodes == nil {
+		return 1
+	}
+	return max(1, l.cluster.Nodes())
+}
+
+// shareNow is the share by the number of nodes that there are now.
+func (s *elsewhere) shareNow(nodes int) (*weir.KeyedLimit, error) {
+	if s.nodes.Swap(int64(nodes)) == int64(nodes) {
+		return s.share, nil
+	}
+	part, err := shareOf(s.whole, nodes)
+	if err == nil {
+		err = s.share.SetLimit(part)
+	}
+	return s.share, err
+}
+
+// shareOf is a node's part of a limit.
+func shareOf(of weir.Limit, nodes int) (weir.Limit, error) {
+	plan, err := limit.New(of)
+	if err != nil {
+		return weir.Limit{}, policy.Failure(weir.CodeInvalidLimit, "limit", "%v", err)
+	}
+	return policy.PartOf(plan.Limit(), max(1, plan.Limit().Burst/uint64(nodes))), nil
+}
+
+// awayCounts counts, by Away, the decisions of a policy without the node that decides.
+type awayCounts [policy.AwayOwn + 1]atomic.Uint64
+
+// AwayCount is how many decisions of a policy were made without the node that decides:
+// of a strict one by its Away, of a shared one Own.
+type AwayCount struct{ Closed, Open, Share, Own uint64 }
+
+// InlineAway is, for Live.Away, the name of all limits that requests bring along: theirs
+// may be any. No policy has it.
+const InlineAway = policy.InlinePrefix + "*"
+
+// Away is the AwayCount of a policy by name, or of InlineAway, since the Live was made; zero for one whose
+// limits were always decided here.
+func (l *Live) Away(name string) AwayCount {
+	l.counting.Lock()
+	defer l.counting.Unlock()
+	c := l.away[name]
+	if c == nil {
+		return AwayCount{}
+	}
+	return AwayCount{c[policy.AwayClosed].Load(), c[policy.AwayOpen].Load(), c[policy.AwayShare].Load(), c[policy.AwayOwn].Load()}
+}
+
+// countsOf is kept by name, so that another Set goes on counting.
+func (l *Live) countsOf(name string) *awayCounts {
+	l.counting.Lock()
+	defer l.counting.Unlock()
+	c := l.away[name]
+	if c == nil {
+		if l.away == nil {
+			l.away = map[string]*awayCounts{}
+		}
+		c = new(awayCounts)
+		l.away[name] = c
+	}
+	return c
+}
+
+// Dropped is a policy that another Set took out while keys had used some of it.
+type Dropped struct {
+	Name      string
+	KeysInUse int // on this node
+}
+
+// Dropped returns what the last Replace took out while it was in use, in the order of the
+// earlier file. Keys that only such a policy was for have no limit any more. What they have
+// used stays for a while, for a policy that is put back.
+func (l *Live) Dropped() []Dropped {
+	if d := l.dropped.Load(); d != nil {
+		return *d
+	}
+	return nil
+}
+
+// noteDropped looks for what is in was, nil at first, and not in now.
+func (l *Live) noteDropped(was *bound, now *policy.Set) {
+	var dropped []Dropped
+	if was != nil {
+		for i := range was.policies {
+			name := was.set.At(i).Name
+			if _, stays := now.Place(name); stays {
+				continue
+			}
+			if keys := was.policies[i].limit.KeysInUse(); keys > 0 {
+				dropped = append(dropped, Dropped{name, keys})
+			}
+		}
+	}
+	l.dropped.Store(&dropped)
+}

@@ -1,0 +1,287 @@
+package admit
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// other is the node that decides strict limits: an engine of its own.
+type other struct {
+	engine *weir.Engine
+	away   bool
+	mu     sync.Mutex // groups are asked at the same time
+	asked  int
+	taken  func() // called after each take, as another node's requests come between
+}
+
+// Group parts keys by their first letter.
+func (o *other) Group(key string) int { return int(key[0]) }
+
+func (o *other) Decide(checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
+	return o.decide(o.Group, checks, verdicts, take)
+}
+
+func (o *other) Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error) {
+	if o.away {
+		return made, false, nil
+	}
+	there, err := side.Of(o.engine).LimitOfRecord(side.Record(of.Limit))
+	if err == nil {
+		made, err = c.Make(there, of.Key, of.N)
+	}
+	return made, true, err
+}
+
+func (o *other) decide(group func(key string) int, checks []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asked++
+	if o.away {
+		return false, false, nil
+	}
+	there := make([]weir.Check, len(checks))
+	for i, c := range checks {
+		if group(c.Key) != group(checks[0].Key) {
+			return false, false, fmt.Errorf("keys of two groups: %q and %q", checks[0].Key, c.Key)
+		}
+		there[i] = c
+		if there[i].Limit, err = side.Of(o.engine).LimitOfRecord(side.Record(c.Limit)); err != nil {
+			return false, false, err
+		}
+	}
+	if !take {
+		allowed, err = o.engine.PeekAll(there, verdicts)
+		return allowed, true, err
+	}
+	allowed, err = o.engine.TakeAll(there, verdicts)
+	if o.taken != nil {
+		o.taken()
+	}
+	return allowed, true, err
+}
+
+// clusterRig is a node of three, with strict limits decided by another.
+func clusterRig(t *testing.T, file string) (*rig, *other) {
+	t.Helper()
+	r := &rig{t: t}
+	r.now.Store(1_700_000_000e9)
+	r.engine = newEngine(t, r)
+	o := &other{engine: newEngine(t, r)}
+	var err error
+	r.Live, err = NewClusterLive(r.engine, mustParse(t, file), Cluster{Node: "n1", Nodes: func() int { return 3 }, Strict: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, o
+}
+
+// newEngine is a node's, with the clock of r.
+func newEngine(t *testing.T, r *rig) *weir.Engine {
+	t.Helper()
+	e, err := weir.New(weir.Config{Partitions: 4, Gather: true, Now: func() time.Time { return time.Unix(0, r.now.Load()) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func policyOf(name, keys string, n int, more string) string {
+	return fmt.Sprintf("  - {name: %s, keys: %q, limit: %d, per: 1m%s}\n", name, keys, n, more)
+}
+
+func TestWhereAndAway(t *testing.T) {
+	set := mustParse(t, "limits:\n"+policyOf("a", "a", 1, "")+policyOf("b", "b", 1, ", where: node")+
+		policyOf("c", "c", 1, ", where: strict")+policyOf("d", "d", 1, ", where: strict, away: share")+policyOf("e", "e", 1, ", where: shared"))
+	var got []string
+	for _, p := range set.Policies() {
+		got = append(got, fmt.Sprint(p.Where, " ", p.Away))
+	}
+	if want := "leased closed, node closed, strict closed, strict share, shared closed"; strings.Join(got, ", ") != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+	for text, want := range map[string]string{
+		good + "    where: here\n":                   `p.yaml:6: where: "here"; there are shared, node, strict, leased, global`,
+		good + "    where: strict\n    away: ajar\n": `p.yaml:7: away: "ajar"; there are closed, open, share`,
+		good + "    away: open\n    where: node\n":   "p.yaml:6: away: it is for strict and leased limits, whose one node that decides may be away: remove it, or the `where`",
+	} {
+		if _, err := policy.Parse("p.yaml", []byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// Alone, a node decides every policy itself.
+func TestStrictAlone(t *testing.T) {
+	r := newRig(t, "limits:\n"+policyOf("s", "k*", 1, ", where: strict")+policyOf("n", "k*", 5, ", where: node"))
+	for _, want := range []string{"ok s[k]=ok/0 n[k]=ok/4", "no s[k]=no/0 n[k]=ok/4 by s retry 1m0s"} {
+		if got := r.take("k"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestStrictIsDecidedElsewhere(t *testing.T) {
+	r, o := clusterRig(t, "limits:\n"+policyOf("s", "k*", 2, ", where: strict")+policyOf("n", "k*", 3, ", where: node"))
+	// Another node has taken one.
+	there, err := side.Of(o.engine).LimitIn("n2", limit.WhereStrict, "s", weir.Limit{N: 2, Per: time.Minute})
+	if err != nil || !there.Allow("k") {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"ok s[k]=ok/0 n[k]=ok/2",
+		"no s[k]=no/0 n[k]=ok/3 by s retry 1m0s", // nothing was taken of n
+	} {
+		if got := r.take("k"); !strings.HasPrefix(got, want[:15]) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if got := r.take("k2", "k2", "k2"); got[:2] != "no" || o.asked != 3 {
+		t.Errorf("three of two: %s, asked %d times", got, o.asked)
+	}
+	// What the limits here deny is not asked elsewhere, and takes nothing there.
+	node := "limits:\n" + policyOf("s", "k*", 9, ", where: strict") + policyOf("n", "k*", 1, ", where: node")
+	r, o = clusterRig(t, node)
+	for _, want := range []string{"ok", "no", "no"} {
+		if got := r.take("k"); got[:2] != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if o.asked != 1 {
+		t.Errorf("asked %d times, want once", o.asked)
+	}
+	if v, err := mustIn(t, o.engine, limit.WhereStrict, "s", 9).Peek("k", 0); err != nil || v.Remaining != 8 {
+		t.Errorf("there %+v, %v: one is taken", v, err)
+	}
+}
+
+func mustIn(t *testing.T, e *weir.Engine, where limit.Where, name string, n uint64) *weir.KeyedLimit {
+	t.Helper()
+	kl, err := side.Of(e).LimitIn("n1", where, name, weir.Limit{N: n, Per: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kl
+}
+
+func TestAway(t *testing.T) {
+	for _, c := range []struct {
+		more string
+		want []string
+		n    AwayCount
+	}{
+		{"", []string{"no s[k]=no/0 by s retry 1s", "no s[k]=no/0 by s retry 1s"}, AwayCount{Closed: 2}},
+		{", mode: shadow", []string{"ok s[k]=no/0", "ok s[k]=no/0"}, AwayCount{Closed: 2}},
+		{", away: open", []string{"ok s[k]=ok/0", "ok s[k]=ok/0"}, AwayCount{Open: 2}},
+		{", away: share", []string{"ok s[k]=ok/1", "ok s[k]=ok/0", "no s[k]=no/0 by s retry 1m0s"}, AwayCount{Share: 3}},
+		{", away: share, burst: 2", []string{"ok s[k]=ok/0", "no s[k]=no/0 by s retry 15s"}, AwayCount{Share: 2}},
+	} {
+		r, o := clusterRig(t, "limits:\n"+policyOf("s", "k*", 8, c.more+", where: strict"))
+		o.away = true
+		for i, want := range c.want {
+			if got := r.take("k"); got != want {
+				t.Errorf("%s %d: %s, want %s", c.more, i, got, want)
+			}
+		}
+		if got := r.Away("s"); got != c.n {
+			t.Errorf("%s: %+v, want %+v", c.more, got, c.n)
+		}
+		var d Decision
+		if err := r.Peek([]Request{{Key: "k", N: 1}}, &d); err != nil || d.Results[0].Away == "" || r.Away("s") != c.n {
+			t.Errorf("%s: peek: %+v, %v", c.more, d.Results, err)
+		}
+		o.away = false
+		if err := r.Take([]Request{{Key: "k", N: 1}}, &d); err != nil || !d.Allowed || d.Results[0].Away != "" {
+			t.Errorf("%s: after it: %+v, %v", c.more, d.Results, err)
+		}
+	}
+}
+
+// What a share admits counts for the whole, which is known here, and the other way.
+func TestShareKnowsTheWhole(t *testing.T) {
+	r, o := clusterRig(t, "limits:\n"+policyOf("s", "k*", 9, ", where: strict, away: share"))
+	o.away = true
+	if !mustIn(t, r.engine, limit.WhereStrict, "s", 9).AllowN("k", 8) { // as the journal told
+		t.Fatal("denied")
+	}
+	for _, want := range []string{"ok s[k]=ok/0", "no s[k]=no/0 by s retry 1m0s"} {
+		if got := r.take("k"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// All shares together admit no more than the burst in any interval of the whole.
+func TestSharesAreWithinTheWhole(t *testing.T) {
+	for _, whole := range []weir.Limit{
+		{N: 10, Per: time.Minute}, {N: 10, Per: time.Minute, Burst: 5}, {N: 1, Per: time.Hour, Burst: 100}, {N: 1000, Per: time.Second, Burst: 3},
+		{N: 7, Per: 3 * time.Second, Burst: 7, Algorithm: limit.GCRA}, {N: 1_000_000, Per: time.Second, Burst: 10},
+	} {
+		for nodes := 1; nodes < 20; nodes++ {
+			part, err := shareOf(whole, nodes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of, err := limit.New(part)
+			if err != nil {
+				t.Errorf("%+v of %d nodes: %v", whole, nodes, err)
+				continue
+			}
+			plan, _ := limit.New(whole)
+			burst := plan.Limit().Burst
+			if of.Interval() < plan.Interval() || part.Burst*uint64(nodes) > max(burst, uint64(nodes)) {
+				t.Errorf("%+v of %d nodes: %+v", whole, nodes, part)
+			}
+		}
+	}
+}
+
+// Strict limits of two groups: if one denies nothing is taken of the other, unless it
+// changed between the question and the taking.
+func TestStrictOfTwoGroups(t *testing.T) {
+	file := "limits:\n" + policyOf("a", "a*", 5, ", where: strict") + policyOf("b", "b*", 1, ", where: strict")
+	r, o := clusterRig(t, file)
+	left := func(name string, n uint64, key string) uint64 {
+		v, err := mustIn(t, o.engine, limit.WhereStrict, name, n).Peek(key, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Remaining
+	}
+	for _, want := range []string{"ok", "no", "no"} {
+		if got := r.take("a", "b"); got[:2] != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if got := left("a", 5, "a"); got != 4 || r.StrictLost() != 0 {
+		t.Errorf("%d left of a, %d lost: one is taken", got, r.StrictLost())
+	}
+	o.taken = func() { mustIn(t, o.engine, limit.WhereStrict, "b", 1).Allow("b2") }
+	if got := r.take("a", "b2"); got[:2] != "no" || left("a", 5, "a") != 3 || r.StrictLost() != 1 {
+		t.Errorf("%s, %d left of a, %d lost", got, left("a", 5, "a"), r.StrictLost())
+	}
+}
+
+// A node's limit is apart from the other nodes', the shared one is not.
+func TestNodeLimitsAreApart(t *testing.T) {
+	r, _ := clusterRig(t, "limits:\n"+policyOf("n", "k*", 3, ", where: node")+policyOf("s", "k*", 3, ""))
+	if got := r.take("k"); got != "ok n[k]=ok/2 s[k]=ok/2" {
+		t.Error(got)
+	}
+	two, err := NewClusterLive(r.engine, r.Set(), Cluster{Node: "n2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Live = two
+	if got := r.take("k"); got != "ok n[k]=ok/2 s[k]=ok/1" {
+		t.Error(got)
+	}
+}

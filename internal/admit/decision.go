@@ -1,0 +1,254 @@
+package admit
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/filewatch"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Request asks for N admissions of a key.
+type Request struct {
+	Key string // 1 to weir.MaxKeyBytes bytes; kept by no one but the Decision
+
+	// Limit names the one policy that is asked, whose keys Key must fit. "": every
+	// policy that Key fits. With Inline it names that limit instead.
+	Limit string
+
+	// Inline is a limit that the request brings along, in place of policies. What a key
+	// has used of it is kept by its name; "" is named inline/ALGORITHM/PER, so that
+	// another N or burst grants no fresh allowance.
+	Inline *weir.Limit
+
+	// Prepared is a limit of who asks, in place of policies. Limit is its name.
+	Prepared *Prepared
+
+	// Values has a decision of a Prepared limit counted as limit:NAME:OUTCOME:VALUES too; "": it is not.
+	Values string
+
+	// policy.Shadow has limits deny nothing, whatever their mode.
+	Shadow bool
+
+	// Rest has a Prepared or Inline limit deny nothing, and counts no decision: it is for what a denied
+	// request uses up.
+	Rest bool
+
+	N uint64 // 0 asks only, and counts no hit
+
+	// Costs are what policies with a Policy.Cost take in place of N.
+	Costs []Cost
+}
+
+var noHits hitKeys
+
+// hits is what the decision counts, if it is one.
+func (r *Request) hits(of *hitKeys) *hitKeys {
+	if r.Rest {
+		return &noHits
+	}
+	return of
+}
+
+func (r *Request) mode(of policy.Mode) policy.Mode {
+	if r.Shadow || r.Rest {
+		return policy.Shadow
+	}
+	return of
+}
+
+// Result is what one limit says of a request.
+type Result struct {
+	Name  string // of the policy or the inline limit
+	Key   string // that was counted
+	Mode  policy.Mode
+	Limit weir.Limit // of that key, the burst filled in
+	N     uint64     // admissions asked for
+	Asked int        // the place of the request that it is for
+
+	Inline bool // the request brought the limit along
+
+	// Away is the word of Policy.Away if the node that decides a strict limit did not
+	// answer, and so the limit was decided without it; "own" of a shared limit if no node
+	// that holds the key did, and this one decided by what it has admitted itself; "" else.
+	Away string
+
+	// Banned tells that the key is banned for RetryAfter, whatever it has used: by Live.Ban, or Policy.DenyFor.
+	Banned bool
+
+	// Warning tells that the limit lets the request pass, and has as much of its burst used as Policy.Warn says.
+	Warning bool
+
+	// NoPart tells that it is a limit over regions of which this node's region has no part: it denies.
+	NoPart bool
+
+	// Others is, of a limit that regions share without parts, how many admissions of other regions counted: those that were known. Late
+	// are the regions, or their nodes (us/n2), of which newer ones may have been missing.
+	Others uint64
+	Late   []string
+
+	global  *global       // of a limit that regions share without parts; nil: it is none
+	counted string        // under which other regions count what is admitted, where global is not nil
+	values  string        // of the request
+	warn    uint8         // Policy.Warn
+	denyFor time.Duration // Policy.DenyFor
+	wait    time.Duration // Policy.Wait
+
+	// Verdict is what the limit says by itself. If the decision is a denial nothing was
+	// taken of any, also of those that allowed it. Of a policy.Shadow policy it says what
+	// would have been; what it does not allow it has not taken.
+	weir.Verdict
+}
+
+// Decision is the answer to requests. Its memory is used again by the next call that gets
+// it: the common call allocates nothing then. The zero Decision is ready for use.
+type Decision struct {
+	Allowed   bool
+	Unmatched bool     // no policy is for any of the keys: allowed
+	Never     bool     // a denial that can never pass: more was asked than the burst
+	Results   []Result // in the order of the requests, of each in order of application
+
+	// Denied is the first of Results that denied; nil if Allowed.
+	Denied *Result
+
+	// RetryAfter is how long to wait until all that denied would allow it, if nothing
+	// else happens; 0 if Allowed. Of what can never pass it knows nothing.
+	RetryAfter time.Duration
+
+	// Waited is how long the requests waited for their turn: see Policy.Wait.
+	Waited time.Duration
+
+	// Until is until when whoever asked waits for the answer; zero: for as long as policies let it wait. It stays.
+	Until time.Time
+
+	// Context is that of whoever asked: once it is done, as it is when that has hung up, requests give their turn to those behind them, and take nothing. It
+	// is looked at while they wait alone. nil: they wait. It stays.
+	Context context.Context
+
+	// NoID says that whoever asked has no place for the ID of a denial: none is made, and it is not kept why it is one.
+	NoID bool
+
+	// Denial is empty, or the ID under which whoever asked keeps why this is a denial: package
+	// service does.
+	Denial []byte
+
+	behind int           // the place of the limit for whose key others wait; -1: none
+	wait   time.Duration // of a denial: how long the limits that deny let requests wait
+
+	at       int64 // when it was decided; 0: not all of it here and at one moment
+	asking   int   // the place of the request that limits are gathered of
+	checks   []weir.Check
+	verdicts []weir.Verdict
+	hits     []*hitKeys
+
+	lastInline lastInline
+
+	leased    bool         // all limits are leased, so far
+	global    bool         // there are limits that regions share without parts:
+	asked     time.Time    // when it was looked what other regions have used
+	beside    []uint64     // by check, that; nil: none of the limits is such
+	besides   []uint64     // its memory
+	apart     bool         // there are limits that another node decides:
+	elsewhere []*elsewhere // by check, nil for one that is decided here
+	away      []string     // by check
+}
+
+// reset forgets the decision and keeps its memory.
+func (d *Decision) reset() {
+	d.Allowed, d.Unmatched, d.Never, d.Denied, d.RetryAfter, d.Denial, d.at = false, false, false, nil, 0, d.Denial[:0], 0
+	d.Waited, d.behind, d.wait = 0, -1, 0
+	d.Results, d.checks, d.hits = d.Results[:0], d.checks[:0], d.hits[:0]
+	d.global, d.beside = false, nil
+	d.leased, d.apart, d.elsewhere, d.away = true, false, d.elsewhere[:0], d.away[:0]
+}
+
+// add notes one limit that the requests must pass.
+func (d *Decision) add(of boundLimit, mode policy.Mode, key string, n uint64, hits *hitKeys) {
+	limit, elsewhere := of.limit, of.elsewhere.of(key)
+	d.leased = d.leased && elsewhere != nil && elsewhere.leased
+	if elsewhere != nil && !elsewhere.leased { // of these decideApart does
+		key = strings.Clone(key) // other nodes are asked, maybe for longer than the caller waits
+	}
+	d.apart = d.apart || elsewhere != nil
+	d.global = d.global || of.global != nil
+	d.elsewhere, d.away = append(d.elsewhere, elsewhere), append(d.away, "")
+	d.checks = append(d.checks, weir.Check{Limit: limit, Key: key, N: n, Shadow: mode == policy.Shadow})
+	d.hits = append(d.hits, hits)
+	d.Results = append(d.Results, Result{Name: limit.Name(), Key: key, Mode: mode, Limit: limit.Limit(), N: n, Asked: d.asking, global: of.global})
+}
+
+// countBy has the decision about what was added last counted by values too.
+func (d *Decision) countBy(values string) { d.Results[len(d.Results)-1].values = values }
+
+// settle takes the verdicts over.
+func (d *Decision) settle(allowed bool) {
+	d.Allowed, d.Denied = allowed, nil
+	for i, v := range d.verdicts {
+		r := &d.Results[i]
+		r.Verdict, r.Away, r.NoPart = v, d.away[i], d.elsewhere[i] == noPart
+		r.Warning = r.warns()
+		if v.Allowed || r.Mode == policy.Shadow {
+			continue
+		}
+		if d.Denied == nil {
+			d.Denied = r
+		}
+		d.Never = d.Never || v.Never
+		d.RetryAfter = max(d.RetryAfter, v.RetryAfter)
+	}
+	d.wait = d.waitOf()
+}
+
+// Known appends what this node knows of the admissions that fill the limit of the result at a
+// place: see side.Known, also for raw. It is for right after the decision. elsewhere tells that another
+// node decided: this one may know less, or nothing.
+func (d *Decision) Known(place int, raw time.Time, list []limit.Admitted) (known []limit.Admitted, doubt time.Duration, elsewhere bool) {
+	c := &d.checks[place]
+	known, doubt = side.Known(c.Limit, c.Key, raw, list)
+	return known, doubt, d.elsewhere[place] != nil && d.away[place] == ""
+}
+
+// At is when it was decided, by the monotonic clock that limits are kept by, in ns; 0 where other nodes had a
+// part in it. Two denials by one limit of one key, for which At+RetryAfter, At+Reset and Remaining are the same, were made of the
+// same admissions.
+func (d *Decision) At() int64 { return d.at }
+
+// Where says which nodes count the limit of the result at a place together.
+func (d *Decision) Where(place int) limit.Where { return side.Where(d.checks[place].Limit) }
+
+// Watch keeps the Set in use that of the file at path until ctx ends: it looks once a
+// second whether the file has other content, and at once for each value from reload, which
+// may be nil. A file that is replaced by renaming another one over it is followed.
+//
+// report is called from Watch's goroutine: with nil when the file's policies are in use
+// after a change, or after a reload that was asked for; else with what is wrong with the
+// file, while the policies in use stay. That is told once for each content of the file,
+// and again when a reload is asked for.
+func (l *Live) Watch(ctx context.Context, path string, reload <-chan struct{}, report func(error)) {
+	file := filewatch.File{
+		Path: path, What: "policies", Gone: "put it back, or write `limits: []` for none",
+		Read: policy.ReadFile, InUse: func() filewatch.Hash { return l.Set().Content() }, Take: l.take, Report: report,
+	}
+	file.Watch(ctx, reload)
+}
+
+func (l *Live) take(path string, data []byte) error {
+	set, err := policy.Parse(path, data)
+	if err != nil {
+		return err
+	}
+	return l.Replace(set)
+}
+
+// warns tells whether a limit that lets a request pass has as much of its burst used as it warns of.
+func (r *Result) warns() bool {
+	if r.warn == 0 || !r.Allowed || r.Away != "" || r.Remaining >= r.Limit.Burst {
+		return false
+	}
+	used := r.Limit.Burst - r.Remaining
+	return used >= r.Limit.Burst/100*uint64(r.warn)+(r.Limit.Burst%100*uint64(r.warn)+99)/100
+}

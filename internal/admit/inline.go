@@ -1,0 +1,218 @@
+package admit
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Limit, Algorithm and the algorithms are those of package limit, for those that make inline limits
+// and need no more of it.
+type (
+	Limit     = limit.Limit
+	Algorithm = limit.Algorithm
+)
+
+// The algorithms.
+const (
+	Window = limit.Window
+	Fixed  = limit.Fixed
+	GCRA   = limit.GCRA
+)
+
+const (
+	// MaxInlineNames is how many names of inline limits may be in use in a Live: those of
+	// the policies must find room in the engine.
+	MaxInlineNames = 1000
+
+	// maxInlineMade is how many inline limits are kept ready.
+	maxInlineMade = 10_000
+)
+
+// inlineLimits keeps the limits that requests bring along ready for the next one.
+type inlineLimits struct {
+	released atomic.Uint64 // goes up when limits that were ready are let go
+
+	mu    sync.RWMutex // guards all below
+	made  map[inlineID]*inlineLimit
+	names map[string]*weir.KeyedLimit // one of each, which holds it
+}
+
+// inlineID is an inline limit as it was asked for.
+type inlineID struct {
+	name  string // may be ""
+	limit weir.Limit
+}
+
+type inlineLimit struct {
+	boundLimit
+	hits hitKeys
+}
+
+// lastInline is the inline limit that a Decision was about last: whoever asks one limit for one key after the other need not
+// have it looked up.
+type lastInline struct {
+	of       *Live
+	id       inlineID
+	made     *inlineLimit
+	released uint64
+}
+
+func (l *Live) gatherInline(b *bound, r *Request, d *Decision) error {
+	if _, taken := b.set.Place(r.Limit); taken {
+		return policy.Failure(weir.CodeInvalidLimit, "limit", "limit %s is a policy: leave its numbers out, or give the request's own limit another name", r.Limit)
+	}
+	last, id, released := &d.lastInline, inlineID{r.Limit, *r.Inline}, l.inline.released.Load()
+	if last.of != l || last.released != released || last.id != id {
+		made, err := l.inline.get(l, id)
+		if err != nil {
+			return err
+		}
+		id.name = strings.Clone(id.name) // it may be a part of a large request
+		*last = lastInline{l, id, made, released}
+	}
+	made := last.made
+	if err := d.note(made.boundLimit, r.mode(policy.Enforce), r.Key, r.N, r.hits(&made.hits)); err != nil {
+		return err
+	}
+	d.Results[len(d.Results)-1].Inline = true
+	return nil
+}
+
+func (in *inlineLimits) get(l *Live, id inlineID) (*inlineLimit, error) {
+	in.mu.RLock()
+	have := in.made[id]
+	in.mu.RUnlock()
+	if have != nil {
+		return have, nil
+	}
+	// First, so that a limit that can't be leaves no name behind.
+	if _, err := limit.New(id.limit); err != nil {
+		return nil, policy.Failure(weir.CodeInvalidLimit, "limit", "%s", strings.TrimPrefix(err.Error(), "limit: "))
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.make(l, id)
+}
+
+// make makes the limit of an ID. The caller holds the lock.
+func (in *inlineLimits) make(l *Live, id inlineID) (*inlineLimit, error) {
+	id.name = strings.Clone(id.name) // it may be a part of a large request
+	name := id.name
+	if name == "" {
+		name = policy.InlinePrefix + id.limit.Algorithm.String() + "/" + units.FormatDuration(id.limit.Per)
+	}
+	if in.names[name] == nil && len(in.names) >= MaxInlineNames {
+		in.release()
+	}
+	if in.names[name] == nil && len(in.names) >= MaxInlineNames {
+		return nil, policy.Failure(weir.CodeOverloaded, "limit", "%d names of inline limits are in use: use fewer names and periods, or write policies", MaxInlineNames)
+	}
+	kl, err := l.limit(limit.WhereShared, name, id.limit)
+	if err == nil {
+		err = side.Inline(kl)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if in.names == nil {
+		in.names, in.made = map[string]*weir.KeyedLimit{}, map[inlineID]*inlineLimit{}
+	}
+	if len(in.made) >= maxInlineMade {
+		clear(in.made) // what is in use is soon back
+	}
+	made := &inlineLimit{boundLimit{limit: kl, elsewhere: l.sharedLimit(InlineAway)}, newHitKeys(name)}
+	in.made[id] = made
+	if in.names[name] == nil {
+		in.names[name] = kl
+	} else {
+		kl.Release() // the first one holds the name
+	}
+	return made, nil
+}
+
+// release lets the names go that no key has in use. The caller holds the lock.
+func (in *inlineLimits) release() {
+	in.released.Add(1)
+	for name, kl := range in.names {
+		if !kl.InUse() {
+			kl.Release()
+			delete(in.names, name)
+		}
+	}
+	clear(in.made) // what is in use is soon back
+}
+
+// HitPrefix begins the keys that decisions are counted under: limit:NAME:allowed, :denied
+// and :shadow_denied, :warned beside :allowed, and of some limits with :VALUES after that (Request.Values). A server takes hits of such keys from nobody else, so that the
+// counts are true. The engine counts them apart: they are not among all hits.
+const HitPrefix = weir.SeparatePrefix
+
+// hitKeys are the keys that a limit's decisions are counted under, made once.
+type hitKeys struct{ allowed, denied, shadowDenied, warned string }
+
+func newHitKeys(name string) hitKeys {
+	return hitKeys{HitPrefix + name + ":allowed", HitPrefix + name + ":denied", HitPrefix + name + ":shadow_denied", HitPrefix + name + ":warned"}
+}
+
+// of is the key that a result is counted under; "" for none.
+func (h *hitKeys) of(r *Result, allowed bool) string {
+	switch {
+	case r.N == 0:
+		return ""
+	case !r.Allowed && r.Mode == policy.Shadow:
+		return h.shadowDenied
+	case !r.Allowed:
+		return h.denied
+	case allowed:
+		return h.allowed
+	}
+	return "" // others denied, this one neither took nor denied
+}
+
+// decided is the end of a decision that may have taken: it counts, and keys that were denied are banned.
+func (l *Live) decided(d *Decision) {
+	l.countHits(d)
+	l.banDenied(d)
+}
+
+// countHits counts what was decided. A hit that the engine refuses changes no decision:
+// a counter that is behind must not shut the door, nor open it.
+//
+// What can never pass is a mistake of the caller: it is no decision.
+func (l *Live) countHits(d *Decision) {
+	if d.Never {
+		return
+	}
+	for i := range d.Results {
+		r := &d.Results[i]
+		key := d.hits[i].of(r, d.Allowed)
+		if key == "" {
+			continue
+		}
+		l.countHit(key)
+		if r.global != nil && d.Allowed && r.Allowed {
+			l.countHitsOf(r.counted, r.N)
+		}
+		if r.Warning && d.Allowed {
+			l.countHit(d.hits[i].warned)
+		}
+		if r.values != "" {
+			l.countHit(key + ":" + r.values)
+		}
+	}
+}
+
+func (l *Live) countHit(key string) { l.countHitsOf(key, 1) }
+
+func (l *Live) countHitsOf(key string, n uint64) {
+	if err := l.engine.HitN(key, n); err != nil {
+		l.hitsFailed.Add(1)
+	}
+}

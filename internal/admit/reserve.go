@@ -1,0 +1,167 @@
+package admit
+
+import (
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// transit is how much longer ago admissions of another node's may have been taken than it was asked to
+// reserve them: what a message may need.
+const transit = 500 * time.Millisecond
+
+// Reserve is TakeNow of requests whose need is known later: Settle says then how much of it was used. What is
+// admitted without a decision (a strict limit with away: open) is not reserved. An error after they were admitted, of
+// a table that other requests have filled since, or a node that does not answer, leaves what was taken used.
+func (l *Live) Reserve(reqs []Request, r weir.Reservation, d *Decision) error {
+	if err := side.Of(l.engine).RefusesReservations(); err != nil {
+		return err
+	}
+	if err := l.refusesReserving(reqs, d); err != nil {
+		return err
+	}
+	for i := range reqs {
+		if len(reqs[i].Costs) > 0 && reqs[i].Limit == "" {
+			return policy.Failure(weir.CodeInvalidLimit, "limit", "a reservation with costs is of one limit, since it is settled by one number: name it")
+		}
+	}
+	began := time.Now()
+	if err := l.TakeNow(reqs, d); err != nil || !d.Allowed {
+		return err
+	}
+	for i, c := range d.checks {
+		result := &d.Results[i]
+		if c.N == 0 || !result.Allowed || result.Away == policy.AwayOpen.String() || result.Away == policy.AwayClosed.String() {
+			continue
+		}
+		if err := l.reserve(c, d.elsewhere[i], result.Away == "", r, time.Since(began)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reserve notes what a check took where that was decided.
+func (l *Live) reserve(c weir.Check, e *elsewhere, decided bool, r weir.Reservation, ago time.Duration) error {
+	if e == nil || !decided {
+		return side.NoteReserved(c.Limit, c.Key, c.N, r, ago, false)
+	}
+	order := side.Change{Kind: side.Reserve, At: r.Until, ID: r.ID, Ago: ago + transit, Flag: r.GiveBack, Content: r.Content}
+	if _, err := l.change(order, boundLimit{limit: c.Limit, elsewhere: e}, c.Key, c.N); err != nil {
+		return err
+	}
+	return side.NoteReserved(c.Limit, c.Key, c.N, r, ago+transit, true)
+}
+
+// Reserved lists the parts of a reservation that is known here, and not over.
+func (l *Live) Reserved(id string) []weir.ReservedPart { return side.Of(l.engine).Reserved(id) }
+
+// Settle says how many of each of a reservation's admissions were used, and appends what came of each part to made: the
+// rest is given back, where it was taken. With debt what was used beyond them counts, whatever the limits say; else
+// only if they have room for it. It may be sent again: what was settled says so. An error is CodeNotHeld, or
+// CodeOverloaded.
+func (l *Live) Settle(id string, used uint64, debt bool, made []Changed) ([]Changed, error) {
+	order := side.Change{Kind: side.Settle, ID: strings.Clone(id), Flag: debt}
+	for _, part := range l.Reserved(id) {
+		one, _, err := l.changeNamed(order, part.Name, part.Key, used)
+		if err != nil {
+			return made, err
+		}
+		one.Reserved = part.N
+		made = append(made, one)
+	}
+	return made, nil
+}
+
+// Permitted is what became of a request about permits of all limits of how many at once that are for a key.
+type Permitted struct {
+	OK     bool
+	Denied *policy.AtOnce // of a denial: the limit
+	Held   int            // of that, or of the last one: how many are held
+	Wait   time.Duration  // of that: until the first is free, if nobody renews or releases
+}
+
+// Together tells whether the nodes of a cluster keep permits together: TakePermit, RenewPermit and ReleasePermit. Who holds one is in
+// the journal, so that all nodes know. It is for those that have a journal of many.
+func (l *Live) Together() bool { return l.cluster.Strict != nil }
+
+// TakePermit gives a holder a permit of all limits, or of none. Each limit is asked at the node that decides for its key: while one
+// after the other is, a permit that is given back in the end may have others denied. The error is CodeOverloaded, or
+// CodeNotHeld if a node that decides does not answer: then permits may have been taken, and are free after their ttl.
+func (l *Live) TakePermit(holder uint64, of []policy.AtOnce) (p Permitted, err error) {
+	for i := range of {
+		made, err := l.permit(side.TakePermit, holder, &of[i])
+		p.Held = int(made.Used)
+		if err != nil || !made.Was {
+			_, undone := l.ReleasePermit(holder, of[:i])
+			if err == nil {
+				err = undone
+			}
+			p.Denied, p.Wait = &of[i], made.After.RetryAfter
+			return p, err
+		}
+	}
+	p.OK = true
+	return p, nil
+}
+
+// RenewPermit is a heartbeat of a holder. It is not OK for one that has lost its permit, of any of the limits: then it has none.
+// Of a limit that is newer than its permit it gets one, if there is room. The error is CodeNotHeld if a node that decides does not answer:
+// then it may be sent again.
+func (l *Live) RenewPermit(holder uint64, of []policy.AtOnce) (p Permitted, err error) {
+	var lost []*policy.AtOnce
+	for i := range of {
+		switch made, err := l.permit(side.RenewPermit, holder, &of[i]); {
+		case err != nil:
+			return p, err
+		case !made.Was:
+			lost = append(lost, &of[i])
+		}
+	}
+	for _, a := range lost {
+		taken := side.Changed{}
+		if len(lost) < len(of) {
+			if taken, err = l.permit(side.TakePermit, holder, a); err != nil {
+				return p, err
+			}
+		}
+		if !taken.Was {
+			_, err := l.ReleasePermit(holder, of)
+			return Permitted{Denied: a}, err
+		}
+	}
+	return Permitted{OK: true}, nil
+}
+
+// ReleasePermit gives a permit back, of all limits; false: it was of none. It may be sent again, also after an error, which is as of RenewPermit.
+func (l *Live) ReleasePermit(holder uint64, of []policy.AtOnce) (had bool, err error) {
+	for i := range of {
+		made, failed := l.permit(side.ReleasePermit, holder, &of[i])
+		had = had || made.Was
+		if err == nil {
+			err = failed
+		}
+	}
+	return had, err
+}
+
+// permit asks the node that decides for a limit's key.
+func (l *Live) permit(do side.Kind, holder uint64, a *policy.AtOnce) (made side.Changed, err error) {
+	of, err := l.limit(limit.WhereStrict, a.Name, weir.Limit{N: uint64(a.Most), Per: a.TTL})
+	if err != nil {
+		return made, err
+	}
+	defer of.Release()
+	made, answered, err := l.cluster.Strict.Change(side.Change{Kind: do, Content: holder}, weir.Check{Limit: of, Key: a.Key})
+	if err == nil && !answered {
+		err = policy.Failure(weir.CodeNotHeld, "key", "the node that decides limit %s for this key did not answer; ask again", a.Name)
+	}
+	return made, err
+}
+
+// Permits calls f with each key of which permits are held, as far as this node knows, by the limit's name. f must not call l.
+func (l *Live) Permits(f func(name, key string, held int)) { side.Of(l.engine).Permits(f) }

@@ -1,0 +1,172 @@
+package admit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// This part is the policies that were put by API: their texts, versions, who put them and when, as one book that is stored as
+// a whole, so that all nodes have the same. It is pure: where the book is stored, and what its texts mean, others know.
+//
+// Invariant: a version is given once. A policy that is deleted and put again has a version that it never had.
+
+// The bounds of a book.
+const (
+	MaxStoredPolicies = 2000
+	MaxText           = 64 << 10  // bytes of one policy
+	MaxBook           = 512 << 10 // bytes of all, as they are stored: half of what a message of NATS has room for
+)
+
+// Policy is one entry of a book.
+type StoredPolicy struct {
+	Name    string    `json:"name"`
+	Version uint64    `json:"version"` // of the book's change that put it, from 1
+	Text    string    `json:"text"`    // as package policy reads it
+	By      string    `json:"by"`      // who put it
+	At      time.Time `json:"at"`      // when, in UTC
+}
+
+// Book is all of them. The zero Book has none.
+type StoredPolicies struct {
+	Last     uint64         `json:"last"`     // how many changes there were
+	Policies []StoredPolicy `json:"policies"` // by name
+}
+
+// Condition is what must be so for a change to be made. The zero Condition is always so.
+type PolicyCondition struct {
+	Version uint64 // the policy has this version; 0: any, or it is not there
+	New     bool   // it is not there
+}
+
+var (
+	// ErrVersion is why a change was not made: its Condition is not so.
+	ErrPolicyVersion = errors.New("the policy has another version")
+
+	// ErrUnknown is for a policy that is not there.
+	ErrUnknown = errors.New("no policy of that name was put by API")
+
+	// ErrFull is for a book that has no room for a policy.
+	ErrFull = errors.New("no room")
+
+	errDamaged = errors.New("the policies that were put by API are damaged")
+)
+
+const (
+	bookMagic   = 'K'
+	bookVersion = 1
+)
+
+// Read reads the bytes of a book. None are the zero Book.
+func ReadStoredPolicies(data []byte) (b StoredPolicies, err error) {
+	if len(data) == 0 {
+		return b, nil
+	}
+	version, content, err := wire.Open(data, bookMagic)
+	if err != nil {
+		return b, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	if version != bookVersion {
+		return b, fmt.Errorf("the policies that were put by API are stored in version %d: this build reads version %d", version, bookVersion)
+	}
+	if err := json.Unmarshal(content.Rest(), &b); err != nil {
+		return StoredPolicies{}, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return b, nil
+}
+
+// Bytes are what Read reads.
+func (b StoredPolicies) Bytes() []byte {
+	content, err := json.Marshal(b)
+	if err != nil {
+		panic(err) // texts, numbers and times of this millennium
+	}
+	return wire.Seal(append([]byte{bookMagic, bookVersion}, content...), 0)
+}
+
+// Find is the policy of a name.
+func (b StoredPolicies) Find(name string) (StoredPolicy, bool) {
+	at, ok := b.find(name)
+	if !ok {
+		return StoredPolicy{}, false
+	}
+	return b.Policies[at], true
+}
+
+func (b StoredPolicies) find(name string) (at int, ok bool) {
+	return slices.BinarySearchFunc(b.Policies, name, func(p StoredPolicy, name string) int { return strings.Compare(p.Name, name) })
+}
+
+// check fails with ErrVersion unless want is so of what the book has of a name.
+func (b StoredPolicies) check(name string, want PolicyCondition) error {
+	have, ok := b.Find(name)
+	switch {
+	case want.New && ok:
+		return fmt.Errorf("%w: %s is there, in version %d", ErrPolicyVersion, name, have.Version)
+	case want.Version != 0 && !ok:
+		return fmt.Errorf("%w: %s is not there, and version %d was asked for", ErrPolicyVersion, name, want.Version)
+	case want.Version != 0 && want.Version != have.Version:
+		return fmt.Errorf("%w: %s has version %d, and version %d was asked for", ErrPolicyVersion, name, have.Version, want.Version)
+	}
+	return nil
+}
+
+// Put returns a book with p in place of the policy of its name, under a new version, which it fills in. The error wraps ErrVersion or
+// ErrFull.
+func (b StoredPolicies) Put(p *StoredPolicy, want PolicyCondition) (StoredPolicies, error) {
+	if err := b.check(p.Name, want); err != nil {
+		return b, err
+	}
+	next := StoredPolicies{Last: b.Last + 1, Policies: slices.Clone(b.Policies)}
+	p.Version = next.Last
+	at, ok := next.find(p.Name)
+	if ok {
+		next.Policies[at] = *p
+	} else {
+		next.Policies = slices.Insert(next.Policies, at, *p)
+	}
+	switch {
+	case len(next.Policies) > MaxStoredPolicies:
+		return b, fmt.Errorf("%w: %d policies are kept, which is the most: a pattern like \"user:*\" is one policy for all users", ErrFull, MaxStoredPolicies)
+	case len(next.Bytes()) > MaxBook:
+		return b, fmt.Errorf("%w: all policies together have at most %d KiB as they are stored: delete some, or shorten their overrides", ErrFull, MaxBook>>10)
+	}
+	return next, nil
+}
+
+// Delete returns a book without a policy, and the policy. The error wraps ErrVersion or ErrUnknown.
+func (b StoredPolicies) Delete(name string, want PolicyCondition) (StoredPolicies, StoredPolicy, error) {
+	at, ok := b.find(name)
+	if !ok && want == (PolicyCondition{}) {
+		return b, StoredPolicy{}, fmt.Errorf("%w: %q", ErrUnknown, name)
+	}
+	if err := b.check(name, want); err != nil {
+		return b, StoredPolicy{}, err
+	}
+	gone := b.Policies[at]
+	return StoredPolicies{Last: b.Last + 1, Policies: slices.Delete(slices.Clone(b.Policies), at, at+1)}, gone, nil
+}
+
+// Restore returns what becomes of a book when a backup with from is restored: with replace the policies of the backup, else those that
+// are there and, of other names, those of the backup. They have new versions here: who knows one of before must look again.
+func (b StoredPolicies) Restore(from StoredPolicies, replace bool) (StoredPolicies, error) {
+	next := StoredPolicies{Last: max(b.Last, from.Last)}
+	if !replace {
+		next.Policies = b.Policies
+	}
+	for _, p := range from.Policies {
+		if _, there := next.Find(p.Name); there {
+			continue
+		}
+		var err error
+		if next, err = next.Put(&p, PolicyCondition{New: true}); err != nil {
+			return b, err
+		}
+	}
+	return next, nil
+}

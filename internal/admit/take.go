@@ -1,0 +1,265 @@
+package admit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Take admits all requests, or none if a policy denies one of them, and counts a hit of
+// limit:NAME:allowed or :denied for each limit that was asked: of a denial for those that
+// denied alone. What a policy.Shadow policy would have denied is counted as
+// limit:NAME:shadow_denied, also if the requests were denied by others. Requests that can
+// never pass (Decision.Never) are counted nowhere.
+//
+// The error is a *weir.Error, and nothing was taken: CodeInvalidKey for a key that is too
+// long, or does not fit the policy that was named; CodeInvalidLimit for a policy that there
+// is not, or an inline limit that can't be; CodeInvalidCount for more than weir.MaxChecks
+// limits to pass; CodeOverloaded if the engine has no room for another key's limit.
+//
+// It waits for policies with a Wait; at most 10,000 do at a time, and others are denied. TakeNow does not.
+func (l *Live) Take(reqs []Request, d *Decision) error {
+	if wait, err := l.TakeOrWait(reqs, d); err != nil || !wait {
+		return err
+	}
+	return l.Wait(reqs, d)
+}
+
+// TakeNow is Take that does not wait, whatever the policies say, and passes before those that do.
+func (l *Live) TakeNow(reqs []Request, d *Decision) error {
+	if err := l.decide(reqs, d, takesInTurn); err != nil {
+		return err
+	}
+	l.decided(d)
+	return nil
+}
+
+// how a decision is made.
+type how uint8
+
+const (
+	peeks       how = iota
+	takes           // unless others wait for the key
+	takesInTurn     // whoever waits
+)
+
+// Peek says what Take would decide: it takes and counts nothing.
+func (l *Live) Peek(reqs []Request, d *Decision) error {
+	return l.decide(reqs, d, peeks)
+}
+
+func (l *Live) decide(reqs []Request, d *Decision, by how) error {
+	d.reset()
+	take := by != peeks
+	b := l.bound.Load()
+	for i := range reqs {
+		d.asking = i
+		if err := l.gather(b, &reqs[i], d); err != nil {
+			d.reset()
+			return err
+		}
+	}
+	if len(d.checks) == 0 {
+		d.Allowed, d.Unmatched = true, true
+		return nil
+	}
+	if l.banned(d) {
+		return nil
+	}
+	if by == takes {
+		if d.behind = l.standsBehind(d); d.behind >= 0 {
+			return nil
+		}
+	}
+	if d.global {
+		if err := l.askRegions(d, take); err != nil {
+			d.reset()
+			return err
+		}
+	}
+	d.verdicts = slices.Grow(d.verdicts[:0], len(d.checks))[:len(d.checks)]
+	var allowed bool
+	var err error
+	decided := false
+	if d.leased && take {
+		allowed, decided = l.cluster.Leased.Take(d.checks, d.verdicts)
+	}
+	switch {
+	case decided:
+	case d.apart:
+		allowed, err = l.decideApart(d, take)
+	default:
+		allowed, d.at, err = side.Of(l.engine).DecideAt(d.checks, d.beside, d.verdicts, take)
+	}
+	if err == nil && d.global {
+		err = l.settleRegions(d, take)
+	}
+	if err != nil {
+		d.reset()
+		return err
+	}
+	d.settle(allowed)
+	return nil
+}
+
+// gather notes the limits that one request must pass.
+func (l *Live) gather(b *bound, r *Request, d *Decision) error {
+	if len(r.Key) < 1 || len(r.Key) > weir.MaxKeyBytes {
+		return policy.Failure(weir.CodeInvalidKey, "key", "key of %d bytes: must have 1 to %d", len(r.Key), weir.MaxKeyBytes)
+	}
+	switch {
+	case r.Prepared != nil:
+		return r.Prepared.gather(r, d)
+	case r.Inline != nil:
+		return l.gatherInline(b, r, d)
+	case r.Limit != "":
+		at, ok := b.set.Place(r.Limit)
+		if !ok {
+			return &policy.NamedError{Name: r.Limit, Err: b.set.Unknown(r.Limit)}
+		}
+		matched, err := b.gather(at, r, d)
+		if err == nil && !matched {
+			err = &policy.NamedError{Name: r.Limit, Err: policy.Failure(weir.CodeInvalidKey, "key", "key %q is not one of limit %s: its keys are %q", units.Excerpt(r.Key), r.Limit, b.set.At(at).Keys)}
+		}
+		return err
+	}
+	for _, at := range b.set.Candidates(r.Key) {
+		place := int(at)
+		matched, err := b.gather(place, r, d)
+		if err != nil {
+			return err
+		}
+		if matched && b.set.At(place).Last {
+			return nil
+		}
+	}
+	return nil
+}
+
+// gather notes the policy at a place, if it is for the request's key.
+func (b *bound) gather(at int, r *Request, d *Decision) (matched bool, err error) {
+	key, matched := b.set.CountedKey(at, r.Key)
+	if !matched {
+		return false, nil
+	}
+	p, of := &b.policies[at], b.set.At(at)
+	if len(key) > weir.MaxKeyBytes {
+		return false, policy.Failure(weir.CodeInvalidKey, "key", "limit %s makes a key of %d bytes of key %q: at most %d", p.limit.Name(), len(key), units.Excerpt(r.Key), weir.MaxKeyBytes)
+	}
+	if err := p.global.fits(key); err != nil {
+		return false, err
+	}
+	limit := p.boundLimit
+	if other, overridden := p.overrides[key]; overridden {
+		limit = other
+	}
+	n, err := r.cost(of)
+	if err != nil {
+		return true, err
+	}
+	if err := d.note(limit, r.mode(of.Mode), key, n, &p.hits); err != nil {
+		return true, err
+	}
+	result := &d.Results[len(d.Results)-1]
+	result.warn, result.wait, result.denyFor = of.Warn, of.Wait, of.DenyFor
+	return true, nil
+}
+
+// note is add, up to what the engine asks at once.
+func (d *Decision) note(limit boundLimit, mode policy.Mode, key string, n uint64, hits *hitKeys) error {
+	if len(d.checks) == weir.MaxChecks {
+		return policy.Failure(weir.CodeInvalidCount, "checks", "more than %d limits to pass at once: ask for fewer keys in a request, or end a chain of policies with `last: true`", weir.MaxChecks)
+	}
+	d.add(limit, mode, key, n, hits)
+	return nil
+}
+
+// Prepared is a limit that whoever asks keeps ready, beside the policies of the file: a door that has
+// limits in a format of its own. A Request has it in place of policies.
+type Prepared struct {
+	boundLimit
+	live *Live
+	name string
+	mode policy.Mode
+	hits hitKeys
+}
+
+// Prepare makes a limit ready. What a key has used of it is kept by its name: prepared again with
+// other numbers, it grants no fresh allowance. Release must follow once it is asked no more. The error is a
+// *weir.Error, of a limit that can't be, or of an engine that knows too many names.
+func (l *Live) Prepare(name string, of Limit, mode policy.Mode) (*Prepared, error) {
+	kl, err := l.limit(limit.WhereShared, name, of)
+	if err != nil {
+		return nil, err
+	}
+	return &Prepared{boundLimit: boundLimit{limit: kl, elsewhere: l.sharedLimit(name)}, live: l, name: name, mode: mode, hits: newHitKeys(name)}, nil
+}
+
+// Use has Live.Limit find the limit by its name, in place of an earlier one.
+func (p *Prepared) Use() { p.live.prepared.Store(p.name, p) }
+
+// Name is what it was prepared as.
+func (p *Prepared) Name() string { return p.name }
+
+// Release lets the limit go. Requests under way may still have it.
+func (p *Prepared) Release() {
+	p.live.prepared.CompareAndDelete(p.name, p)
+	p.limit.Release()
+}
+
+// preparedLimit is the engine's limit of a name that is Prepared, and in use.
+func (l *Live) preparedLimit(name string) (kl *weir.KeyedLimit, ok bool) {
+	p, ok := l.prepared.Load(name)
+	if !ok {
+		return nil, false
+	}
+	return p.(*Prepared).limit, true
+}
+
+// gather notes the limit of a request that has one ready.
+func (p *Prepared) gather(r *Request, d *Decision) error {
+	if err := d.note(p.boundLimit, r.mode(p.mode), r.Key, r.N, r.hits(&p.hits)); err != nil {
+		return err
+	}
+	d.countBy(r.Values)
+	return nil
+}
+
+// Cost is how much of something a request needs, such as tokens: a policy with that Policy.Cost takes it in place of Request.N.
+type Cost struct {
+	Field string
+	N     uint64
+}
+
+// MaxCosts is how many costs one request has.
+const MaxCosts = 8
+
+// cost is what a policy takes of a request. It is an error if the request does not say it: what is left out would cost nothing, or too much.
+func (r *Request) cost(p *policy.Policy) (uint64, error) {
+	if p.Cost == "" || r.N == 0 { // that asks only
+		return r.N, nil
+	}
+	for i := range r.Costs {
+		if r.Costs[i].Field == p.Cost {
+			return r.Costs[i].N, nil
+		}
+	}
+	return 0, policy.Failure(weir.CodeInvalidCount, "costs", "limit %s counts %s, and the request does not say how many: send for example \"costs\":{%q:1}", p.Name, p.Cost, p.Cost)
+}
+
+// Fits is the error of a Set that can't be in use on this node, whatever is beside it: of limits over regions on a node of none; nil:
+// there is none.
+func (l *Live) Fits(s *policy.Set) error {
+	for i := range s.Len() {
+		p := s.At(i)
+		if _, _, err := l.Here(p, p.Limit); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,308 @@
+package auth
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/internal/filewatch"
+)
+
+// The errors for a caller that proves no identity. They are the same for an id that is not known and
+// for a wrong secret.
+var (
+	ErrUnknown = errors.New("the token, password or certificate is not known")
+	ErrNoName  = errors.New("the tokens file has no identity of this name")
+	ErrExpired = errors.New("the token has expired: ask for a new one (weir token create)")
+)
+
+// Set is the identities of one file. It does not change.
+type Set struct {
+	identities []*Identity
+	tokens     map[string]*Login   // by id
+	names      map[string]*Login   // by SAN of a certificate
+	ofIdentity map[string][]*Login // tokens, by name, as in the file
+	named      map[string]*Login   // that prove nothing, by name
+	content    filewatch.Hash      // of the file
+}
+
+// Login is the proof of an identity: a token or a certificate of a Set, or none (Live.Named). It does not change.
+type Login struct {
+	Identity *Identity
+
+	set   *Set
+	token Token
+	san   string // of a certificate; "": a token
+	named bool   // neither: its word is taken
+}
+
+// nobody is what a secret is compared with where there is no such id.
+var nobody = &Login{token: Token{sum: sha256.Sum256([]byte("nobody"))}}
+
+// byToken finds whose a token is.
+func (s *Set) byToken(text string, now time.Time) (*Login, error) {
+	id, ok := idOf(text)
+	if !ok {
+		return nil, ErrUnknown
+	}
+	login := s.tokens[id]
+	if login == nil {
+		login = nobody
+	}
+	var buffer [maxTokenLen]byte // in place of a copy on the heap
+	given := sha256.Sum256(append(buffer[:0], text...))
+	same := subtle.ConstantTimeCompare(given[:], login.token.sum[:]) == 1
+	switch {
+	case !same || login == nobody:
+		return nil, ErrUnknown
+	case login.token.Expired(now):
+		return nil, ErrExpired
+	}
+	return login, nil
+}
+
+// bySANs finds whose a certificate is. One with names of several identities is nobody's.
+func (s *Set) bySANs(sans []string) (*Login, error) {
+	var found *Login
+	for _, san := range sans {
+		login := s.names[san]
+		if login == nil {
+			continue
+		}
+		if found != nil && found.Identity != login.Identity {
+			return nil, ErrUnknown
+		}
+		found = login
+	}
+	if found == nil {
+		return nil, ErrUnknown
+	}
+	return found, nil
+}
+
+// byName finds an identity.
+func (s *Set) byName(name string) (*Login, error) {
+	if login := s.named[name]; login != nil {
+		return login, nil
+	}
+	return nil, ErrNoName
+}
+
+// same finds in s what a login of another Set was proved by.
+func (s *Set) same(login *Login) (*Login, error) {
+	if login.named {
+		return s.byName(login.Identity.Name)
+	}
+	if login.san != "" {
+		return s.bySANs([]string{login.san})
+	}
+	now := s.tokens[login.token.ID]
+	if now == nil || subtle.ConstantTimeCompare(now.token.sum[:], login.token.sum[:]) != 1 {
+		return nil, ErrUnknown
+	}
+	return now, nil
+}
+
+// Identities lists all, in the order of the file. The list and what is in it are not to be
+// changed.
+func (s *Set) Identities() []*Identity { return s.identities }
+
+// Tokens lists those of an identity, in the order of the file.
+func (s *Set) Tokens(name string) []Token {
+	logins := s.ofIdentity[name]
+	list := make([]Token, len(logins))
+	for i, l := range logins {
+		list[i] = l.token
+	}
+	return list
+}
+
+// Identity is who calls. It does not change.
+type Identity struct {
+	Name     string
+	Ceilings Ceilings
+
+	permissions [roles]*Permission
+}
+
+// Ceilings bound what an identity may use of one node. 0 is no bound.
+type Ceilings struct {
+	Requests uint64 // a second
+	Hits     uint64 // a second
+	NewKeys  uint64 // a minute
+}
+
+// Permission is for which keys and limits an identity has a role. It does not change.
+type Permission struct {
+	Role   Role
+	Keys   []string // prefixes, sorted, none of them within another; empty: all keys
+	Limits []string // names, sorted; empty: all limits
+}
+
+// Everything is a permission without bounds.
+var Everything = &Permission{}
+
+// Permission is what the identity may do in a role; nil: nothing. A nil Identity has none.
+func (i *Identity) Permission(r Role) *Permission {
+	if i == nil || r >= roles {
+		return nil
+	}
+	return i.permissions[r]
+}
+
+// Scope is a text of what the identity may do: two that may do the same have the same one, and it changes when that does.
+func (i *Identity) Scope() string {
+	var b strings.Builder
+	for role, g := range i.permissions {
+		if g != nil {
+			fmt.Fprintf(&b, "%v %q %q;", Role(role), g.Keys, g.Limits)
+		}
+	}
+	return b.String()
+}
+
+// May tells whether the identity has a role for a key.
+func (i *Identity) May(r Role, key string) bool { return i.Permission(r).Key(key) }
+
+// MayLimit tells whether the identity has a role for a limit by its name.
+func (i *Identity) MayLimit(r Role, name string) bool { return i.Permission(r).Limit(name) }
+
+// AllKeys tells whether the permission is for every key.
+func (g *Permission) AllKeys() bool { return g != nil && len(g.Keys) == 0 }
+
+// AllLimits tells whether the permission is for every limit.
+func (g *Permission) AllLimits() bool { return g != nil && len(g.Limits) == 0 }
+
+// All tells whether the permission is for every key and limit.
+func (g *Permission) All() bool { return g.AllKeys() && g.AllLimits() }
+
+// Key tells whether the permission is for a key, or for all keys that begin with it.
+func (g *Permission) Key(key string) bool {
+	if g == nil {
+		return false
+	}
+	for _, prefix := range g.Keys {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return len(g.Keys) == 0
+}
+
+// Limit tells whether the permission is for a limit.
+func (g *Permission) Limit(name string) bool {
+	return g != nil && (len(g.Limits) == 0 || slices.Contains(g.Limits, name))
+}
+
+// Within is the part of all keys with a prefix that the permission is for: prefixes, sorted, none
+// of them within another. Empty: no key.
+func (g *Permission) Within(prefix string) []string {
+	if g.Key(prefix) {
+		return []string{prefix}
+	}
+	if g == nil {
+		return nil
+	}
+	var parts []string
+	for _, permitted := range g.Keys {
+		if strings.HasPrefix(permitted, prefix) {
+			parts = append(parts, permitted)
+		}
+	}
+	return parts
+}
+
+// disjoint sorts prefixes and drops those that lie within another.
+func disjoint(prefixes []string) []string {
+	sorted := slices.Sorted(slices.Values(prefixes))
+	kept := sorted[:0]
+	for _, prefix := range sorted {
+		if len(kept) == 0 || !strings.HasPrefix(prefix, kept[len(kept)-1]) {
+			kept = append(kept, prefix)
+		}
+	}
+	return kept
+}
+
+// Role is a kind of what may be done.
+type Role uint8
+
+// The roles.
+const (
+	Ingest Role = iota // count hits
+	Decide             // ask limits whether a request may pass
+	Read               // ask questions: counts, series, top, keys, limits; with all keys also figures of the server
+	Admin              // delete, reset, backup and restore, cluster, policies
+	roles
+)
+
+// Roles are the words of the file, in the order of the constants.
+var roleNames = [roles]string{"ingest", "decide", "read", "admin"}
+
+// String is the word of the file.
+func (r Role) String() string {
+	if r < roles {
+		return roleNames[r]
+	}
+	return fmt.Sprintf("role %d", uint8(r))
+}
+
+// RoleNames are the words of all roles.
+func RoleNames() []string { return roleNames[:] }
+
+// ParseRole reads the word of a role.
+func ParseRole(word string) (Role, bool) {
+	at := slices.Index(roleNames[:], word)
+	return Role(max(at, 0)), at >= 0
+}
+
+const (
+	tokenMark   = "weir_" // so that scanners of leaked secrets know one
+	idBytes     = 10      // letters of an id: 50 random bits
+	maxTokenLen = 256     // longer texts are no tokens, and cost no hash
+)
+
+// sum is the SHA-256 of a token.
+type sum = [sha256.Size]byte
+
+// Token is what the file has of a token.
+type Token struct {
+	ID      string
+	Created time.Time // zero: not said
+	Expires time.Time // zero: never
+	sum     sum
+}
+
+// Expired tells whether a token is no longer good.
+func (t *Token) Expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
+
+// newToken makes a token: its text, which is told once, and what the file has of it.
+func newToken(now, expires time.Time) (text string, t Token) {
+	id := strings.ToLower(rand.Text()[:idBytes])
+	text = tokenMark + id + "_" + strings.ToLower(rand.Text()+rand.Text())
+	return text, Token{ID: id, Created: now.UTC().Truncate(time.Second), Expires: expires, sum: sha256.Sum256([]byte(text))}
+}
+
+// idOf is the id in the text of a token.
+func idOf(text string) (id string, ok bool) {
+	rest, ok := strings.CutPrefix(text, tokenMark)
+	if !ok || len(text) > maxTokenLen {
+		return "", false
+	}
+	id, secret, ok := strings.Cut(rest, "_")
+	return id, ok && isID(id) && secret != ""
+}
+
+func isID(id string) bool {
+	for _, c := range []byte(id) {
+		if !('a' <= c && c <= 'z') && !('0' <= c && c <= '9') {
+			return false
+		}
+	}
+	return id != "" && len(id) <= 32
+}

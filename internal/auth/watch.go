@@ -1,0 +1,87 @@
+package auth
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/internal/filewatch"
+)
+
+// Watch keeps the Set in use that of the file at path until ctx ends: it looks once a
+// second whether the file has other content, and at once for each value from reload, which
+// may be nil. report is called from Watch's goroutine: with nil when the file's identities
+// are in use after a change, or after a reload that was asked for; else with what is wrong
+// with the file, while those in use stay. That is told once for each content, and again when
+// a reload is asked for.
+func (l *Live) Watch(ctx context.Context, path string, reload <-chan struct{}, report func(error)) {
+	file := filewatch.File{
+		Path: path, What: "tokens", Gone: "put it back, and revoke tokens with 'weir token revoke'",
+		Read: readFile, InUse: func() filewatch.Hash { return l.Set().content }, Take: l.use, Report: report,
+	}
+	file.Watch(ctx, reload)
+}
+
+func (l *Live) use(path string, data []byte) error {
+	set, err := Parse(path, data)
+	if err == nil {
+		l.Use(set)
+	}
+	return err
+}
+
+// Live is the Set in use. Create it with NewLive; it is safe for many goroutines.
+type Live struct{ set atomic.Pointer[Set] }
+
+// NewLive puts s to use.
+func NewLive(s *Set) *Live {
+	l := new(Live)
+	l.set.Store(s)
+	return l
+}
+
+// Use puts another Set to use, from now on.
+func (l *Live) Use(s *Set) { l.set.Store(s) }
+
+// Set is the one in use, never nil.
+func (l *Live) Set() *Set { return l.set.Load() }
+
+// Token says whose a token is, or fails with ErrUnknown or ErrExpired. It costs a SHA-256, and
+// allocates nothing.
+func (l *Live) Token(text string) (*Login, error) { return l.Set().byToken(text, time.Now()) }
+
+// Password is Token for protocols with a user and a password, which is the token. The user is the
+// identity's name, "" or "default".
+func (l *Live) Password(user, password string) (*Login, error) {
+	login, err := l.Token(password)
+	if err == nil && user != "" && user != "default" && user != login.Identity.Name {
+		return nil, ErrUnknown
+	}
+	return login, err
+}
+
+// Certificate says whose a client's certificate is that was verified, by its subject
+// alternative names: dns:NAME, uri:URI, email:ADDRESS, ip:ADDRESS. Or it fails with
+// ErrUnknown.
+func (l *Live) Certificate(sans []string) (*Login, error) { return l.Set().bySANs(sans) }
+
+// Named is the login of an identity that proves nothing: for those whose word is taken. Or it fails with
+// ErrNoName.
+func (l *Live) Named(name string) (*Login, error) { return l.Set().byName(name) }
+
+// Check says which identity a login proves now: as the file is now, and as late as it is. It
+// fails with ErrUnknown or ErrExpired. While the file stays as it is, it costs a few
+// nanoseconds.
+func (l *Live) Check(login *Login) (*Identity, error) {
+	if set := l.Set(); login.set != set {
+		now, err := set.same(login)
+		if err != nil {
+			return nil, err
+		}
+		login = now
+	}
+	if !login.token.Expires.IsZero() && login.token.Expired(time.Now()) {
+		return nil, ErrExpired
+	}
+	return login.Identity, nil
+}

@@ -1,0 +1,351 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/checkpoint"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// A data directory becomes another in place: that of a node alone becomes the first node
+// of a cluster, that of a cluster's node becomes one alone, and either may get another
+// retention or another number of partitions. All of it goes by a backup of what the
+// directory has, so that there is one way and not four:
+//
+//  1. CarriedFile is written: a backup of all that the directory has, checked.
+//  2. The server's files are moved aside, to BeforeDir.
+//  3. Alone: a directory is made of the backup under RestoreStage, and moved here, its
+//     manifest last. In a cluster: a new manifest is written; the node joins empty, and
+//     merges the backup into the journal (RestoreTarget), where it counts once.
+//  4. CarriedFile is removed, and then BeforeDir.
+//
+// A start that was cut off anywhere goes on from what it finds: whether there is a
+// CarriedFile, whether the manifest's origin is still that of the backup, and whose files
+// the server's are. Until step 4, which follows when the new journal has all on its
+// disks, in a cluster on those of a majority, the old files are there.
+const (
+	// CarriedFile is what a directory had before it became another: a backup.
+	CarriedFile = "carried.backup"
+	// BeforeDir is the server's files of before.
+	BeforeDir = checkpoint.ServerDir + ".before"
+)
+
+// Carry is how a directory is to be opened.
+type Carry struct {
+	Dir          string
+	Engine       *weir.Engine // whose settings the directory is to have
+	Clustered    bool         // it is to be a node of a cluster
+	LeaveCluster bool         // a node of a cluster is to become one alone
+	AcceptDamage bool         // also where hits may be missing
+	Shrink       bool         // also to a shorter retention, which drops hits
+	Log          *slog.Logger
+	Fill         Fill
+}
+
+// Conversion is a directory that is opened, on its way to become another: its methods Write, SetAside,
+// Begin and Restage are steps 1 to 3.
+type Conversion struct {
+	Carry
+	m       checkpoint.Manifest
+	carried *Info // nil: there is no CarriedFile
+	old     bool  // the manifest is still that of the backup
+
+	cluster, node string // whose files the server's are
+	filled        bool
+	before        bool // BeforeDir is there
+}
+
+// Convert returns the conversion of a directory with that manifest, at its beginning.
+func (to Carry) Convert(m checkpoint.Manifest) *Conversion { return &Conversion{Carry: to, m: m} }
+
+// Over makes the directory fit the configuration, and returns its manifest, which may be a
+// new one. With pending, the hits of CarriedFile are to be merged once this node has joined.
+func (to Carry) Over(ctx context.Context, m checkpoint.Manifest) (_ checkpoint.Manifest, pending bool, err error) {
+	c := to.Convert(m)
+	if err := c.look(); err != nil {
+		return m, false, err
+	}
+	if c.Clustered {
+		pending, err = c.intoCluster(ctx)
+	} else {
+		err = c.alone(ctx)
+	}
+	return c.m, pending, err
+}
+
+// look finds how far an earlier start came.
+func (c *Conversion) look() (err error) {
+	if err := os.Remove(filepath.Join(c.Dir, SpoolFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if c.cluster, c.node, c.filled, err = transport.Owner(filepath.Join(c.Dir, checkpoint.ServerDir)); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	if _, err := os.Lstat(filepath.Join(c.Dir, BeforeDir)); err == nil {
+		c.before = true
+	}
+	b, err := (&Spool{Path: filepath.Join(c.Dir, CarriedFile)}).Open()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return os.RemoveAll(filepath.Join(c.Dir, BeforeDir))
+	case err != nil:
+		return fmt.Errorf("journal: %s: %w", filepath.Join(c.Dir, CarriedFile), err)
+	}
+	defer b.Close()
+	c.carried, c.old = &b.Info, b.Info.Origin == c.m.Origin
+	return nil
+}
+
+// intoCluster is Over of a node of a cluster.
+func (c *Conversion) intoCluster(ctx context.Context) (pending bool, err error) {
+	ofAlone := c.filled && c.node == ""
+	switch {
+	case c.carried != nil && !c.old && ofAlone: // a change that came to its end, and was not cleared away
+		if err := c.clear(); err != nil {
+			return false, err
+		}
+	case c.carried != nil && !c.old:
+		return true, nil
+	case c.carried != nil && c.filled && !ofAlone: // it was to leave the cluster, and stays
+		return false, c.clear()
+	}
+	if c.m.Epoch == 0 || !ofAlone && c.carried == nil {
+		return false, nil
+	}
+	if err := c.checkRetention(); err != nil {
+		return false, err
+	}
+	if c.carried == nil {
+		c.Log.Warn("journal: this directory belonged to a single node; converting it into a cluster node, with all its counts")
+		if err := c.Write(ctx, false); err != nil {
+			return false, err
+		}
+	}
+	if err := c.SetAside(); err != nil {
+		return false, err
+	}
+	return true, c.Begin(checkpoint.NewManifest(c.Engine.Config()))
+}
+
+// alone is Over of a node that is alone.
+func (c *Conversion) alone(ctx context.Context) error {
+	if c.carried != nil && !c.old {
+		if c.node == "" && c.filled {
+			return c.clear()
+		}
+		return fmt.Errorf("data directory %s is becoming a node of a cluster: start it with the --cluster, --nats and --node that it was started with, until it has; "+
+			"to have it back as it was before, run weir restore %s --data DIR, with another DIR", c.Dir, filepath.Join(c.Dir, CarriedFile))
+	}
+	if c.node != "" && c.m.Epoch == 0 && c.carried == nil {
+		return fmt.Errorf("data directory %s belongs to node %s of cluster %s, which never joined it and has no counts: start it with --cluster %[3]s --node %[2]s; to make it a node alone, "+
+			"name another --data, or remove the directory", c.Dir, c.node, c.cluster)
+	}
+	if c.node != "" && !c.LeaveCluster {
+		return fmt.Errorf("data directory %s belongs to node %s of cluster %s: start it with --cluster %[3]s --node %[2]s; to make it a node alone with all counts of the cluster, "+
+			"stop all other nodes first and start it with --leave-cluster", c.Dir, c.node, c.cluster)
+	}
+	fits := c.m.Fits(c.Engine.Config()) == nil
+	switch {
+	case c.m.Epoch == 0 && c.carried == nil:
+		if fits || c.filled {
+			return nil
+		}
+		return c.Begin(checkpoint.NewManifest(c.Engine.Config())) // it never had a hit
+	case c.node == "" && c.filled && fits && !c.before: // as it is; or it was to become another, and stays
+		return c.clear()
+	case c.carried == nil && !c.filled:
+		return nil // damage, which the start finds
+	}
+	if err := c.checkRetention(); err != nil {
+		return err
+	}
+	if c.carried == nil {
+		c.sayChange()
+		if err := c.Write(ctx, c.node != ""); err != nil {
+			return err
+		}
+	}
+	if err := c.SetAside(); err != nil {
+		return err
+	}
+	if err := c.Restage(ctx); err != nil {
+		return err
+	}
+	return c.clear()
+}
+
+// checkRetention refuses a shorter retention, unless it is confirmed: a slip must not cost hits. Nothing was changed
+// before.
+func (c *Conversion) checkRetention() error {
+	was, is := time.Duration(c.m.RetentionS)*time.Second, c.Engine.Config().Retention
+	if c.carried != nil {
+		was = time.Duration(c.carried.RetentionS) * time.Second
+	}
+	if is >= was || c.Shrink {
+		return nil
+	}
+	before, now := units.FormatDuration(was), units.FormatDuration(is)
+	return &weir.Error{Code: weir.CodeInvalidConfig, Field: "Retention", Message: fmt.Sprintf(
+		"data directory %s keeps hits for %s: with a retention of %s all hits older than %s would be dropped for good, so nothing was changed; start with --retention %s to keep them, or add --shrink-retention to drop them",
+		c.Dir, before, now, now, before)}
+}
+
+func (c *Conversion) sayChange() {
+	was, is := time.Duration(c.m.RetentionS)*time.Second, c.Engine.Config().Retention
+	attrs := []any{"partitions", c.Engine.Config().Partitions, "before", c.m.Partitions, "retention", is, "retention before", was}
+	if c.node != "" {
+		c.Log.Warn("journal: this directory belonged to a cluster node; converting it into a single node", attrs...)
+	} else {
+		c.Log.Warn("journal: rewriting the data directory with new settings", attrs...)
+	}
+	if is < was {
+		c.Log.Warn("journal: the retention is shorter now; dropping older hits", "older than", is)
+	}
+}
+
+// Write is step 1.
+func (c *Conversion) Write(ctx context.Context, ofMany bool) error {
+	path := filepath.Join(c.Dir, CarriedFile)
+	what := fmt.Errorf("journal: what the data directory has can't be carried over, and it was left as it is")
+	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return errors.Join(what, err)
+	}
+	err = c.writeBackup(ctx, file, ofMany)
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
+		err = c.check(ctx, path+".new")
+	}
+	if err != nil {
+		return errors.Join(what, err, os.Remove(path+".new"))
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	return checkpoint.SyncDirectory(c.Dir)
+}
+
+// check reads a backup as a restore will.
+func (c *Conversion) check(ctx context.Context, path string) error {
+	s, err := CheckSpool(ctx, path)
+	if err != nil {
+		return err
+	}
+	return s.Each(ctx, func(*weir.Engine, replication.Content) error { return nil }, func([][]byte) error { return nil })
+}
+
+// SetAside is step 2. Files that are here beside those of before are of a step 3 that was
+// cut off.
+func (c *Conversion) SetAside() error {
+	from, to := filepath.Join(c.Dir, checkpoint.ServerDir), filepath.Join(c.Dir, BeforeDir)
+	_, err := os.Lstat(to)
+	switch {
+	case err == nil:
+		err = os.RemoveAll(from)
+	case errors.Is(err, fs.ErrNotExist):
+		if err = os.Rename(from, to); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return errors.Join(err, checkpoint.SyncDirectory(c.Dir))
+}
+
+// Begin is step 3 in a cluster.
+func (c *Conversion) Begin(m checkpoint.Manifest) error {
+	if err := os.Remove(filepath.Join(c.Dir, checkpoint.WatermarkFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := m.Save(c.Dir); err != nil {
+		return fmt.Errorf("journal: manifest: %w", err)
+	}
+	c.m = m
+	return nil
+}
+
+// Restage is step 3 alone.
+func (c *Conversion) Restage(ctx context.Context) error {
+	s, err := CheckSpool(ctx, filepath.Join(c.Dir, CarriedFile))
+	if err != nil {
+		return err
+	}
+	engine, err := weir.New(weir.Config{
+		Partitions: c.Engine.Config().Partitions, Retention: c.Engine.Config().Retention, Memory: Unbounded, Gather: true, Clock: weir.EventClock,
+	})
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	if err := s.PourInto(ctx, engine); err != nil {
+		return err
+	}
+	stage := filepath.Join(c.Dir, checkpoint.RestoreStage)
+	if err := errors.Join(os.RemoveAll(stage), os.Mkdir(stage, 0o700)); err != nil {
+		return err
+	}
+	if err := c.Fill(ctx, engine, stage, RestoreEntryOf(s, "")); err != nil {
+		return errors.Join(err, os.RemoveAll(stage))
+	}
+	if err := checkpoint.Unstage(stage, c.Dir); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(stage); err != nil {
+		return err
+	}
+	c.m, _, err = checkpoint.LoadManifest(c.Dir)
+	return err
+}
+
+// clear is step 4.
+func (c *Conversion) clear() error {
+	c.carried = nil
+	return clearAway(c.Dir)
+}
+
+func clearAway(dir string) error {
+	for _, name := range []string{CarriedFile + ".new", CarriedFile} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return errors.Join(checkpoint.SyncDirectory(dir), os.RemoveAll(filepath.Join(dir, BeforeDir)), os.RemoveAll(filepath.Join(dir, checkpoint.RestoreStage)))
+}
+
+// Finish merges what a directory had into the cluster's journal, and returns when
+// that is done: step 4 of a cluster follows.
+func FinishCarry(ctx context.Context, to *RestoreTarget) error {
+	s, err := CheckSpool(ctx, filepath.Join(to.Dir, CarriedFile))
+	if err != nil {
+		return err
+	}
+	ctx, free, err := to.Claims.Await(ctx)
+	if err != nil {
+		return err
+	}
+	defer free()
+	if _, err := to.Spool(ctx, s, Merge); err != nil {
+		return err
+	}
+	return clearAway(to.Dir)
+}
+
+// Claim refuses a cluster that has grown from another directory than this one, whose hits are
+// to be merged into its journal.
+func ClaimCarry(ctx context.Context, merges *Merges, dir string) error {
+	path := filepath.Join(dir, CarriedFile)
+	b, err := (&Spool{Path: path}).Open()
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	return merges.ClaimGrown(ctx, b.Info.Journal, path)
+}

@@ -1,0 +1,173 @@
+package backup
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+)
+
+// Batch is a batch of windows, of evicted hits or of nothing but a clear.
+type Batch struct {
+	Partition int
+	Kind      uint64
+	Entries   []byte
+	N         uint64
+}
+
+// Pour hands out what a partition has, in batches for an engine, which may have other
+// partitions and another retention. Of equal contents it makes equal batches.
+//
+// With fewer partitions several become one. With more, the hits of all keys stay with the
+// first that one becomes, since their sum is what matters; those of evicted keys, which
+// are upper bounds, go to each, but for those of all keys, which go where the hits of all
+// keys are.
+func Pour(c replication.Content, to *weir.Engine, f func(Batch) error) error {
+	cfg := to.Config()
+	if c.Retention != cfg.Retention {
+		var err error
+		if c, err = c.WithRetention(cfg.Retention); err != nil {
+			return err
+		}
+	}
+	first := c.Partition & (cfg.Partitions - 1)
+	bodies := map[int]*Batch{}
+	add := func(partition int, key replication.KeyWindow) error {
+		p := bodies[partition]
+		if p == nil {
+			p = &Batch{Partition: partition, Kind: record.KindWindows}
+			bodies[partition] = p
+		}
+		p.Entries = record.AppendWindowEntry(p.Entries, key.Key, &key.Window)
+		if p.N++; len(p.Entries) < record.MaxBatchBytes {
+			return nil
+		}
+		delete(bodies, partition)
+		return f(*p)
+	}
+	if _, some := c.Total.Newest(); some {
+		if err := add(first, replication.KeyWindow{Window: c.Total}); err != nil {
+			return err
+		}
+	}
+	for _, key := range c.Keys {
+		if err := add(replication.Of(to).PartitionOf(key.Key), key); err != nil {
+			return err
+		}
+	}
+	for _, partition := range slices.Sorted(maps.Keys(bodies)) {
+		if err := f(*bodies[partition]); err != nil {
+			return err
+		}
+	}
+	if len(c.Evicted) == 0 {
+		return nil
+	}
+	evicted := pouredEvicted(c.Evicted)
+	for partition := first; partition < cfg.Partitions; partition += c.Partitions {
+		if evicted.Partition = partition; evicted.N > 0 {
+			if err := f(evicted); err != nil {
+				return err
+			}
+		}
+		evicted = pouredEvicted(slices.DeleteFunc(slices.Clone(c.Evicted), func(one replication.Evicted) bool { return one.Place == replication.EvictedOfAll }))
+	}
+	return nil
+}
+
+func pouredEvicted(list []replication.Evicted) Batch {
+	p := Batch{Kind: record.KindEvicted, N: uint64(len(list))}
+	for _, one := range list {
+		p.Entries = record.AppendEvictedEntry(p.Entries, one)
+	}
+	return p
+}
+
+// groupBytes is about how many bytes of states are in memory at a time.
+const groupBytes = 32 << 20
+
+// groups are the partitions of a backup by what they need in memory: one pass over the
+// file for each.
+func groups(sizes []int64) (list []replication.PartitionSet) {
+	bytes := int64(groupBytes) + 1
+	for partition, size := range sizes {
+		if bytes += size; bytes > groupBytes {
+			list = append(list, replication.NewPartitionSet(len(sizes)))
+			bytes = size
+		}
+		list[len(list)-1].Add(partition)
+	}
+	return list
+}
+
+// Each calls f with the content of each partition of a backup, a group of partitions in
+// memory at a time, and receipts once. from is the engine that the content was in.
+func (s *Spool) Each(ctx context.Context, f func(from *weir.Engine, c replication.Content) error, receipts func([][]byte) error) error {
+	for _, some := range groups(s.sizes) {
+		if err := s.eachOf(ctx, some, f, receipts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Spool) eachOf(ctx context.Context, some replication.PartitionSet, f func(*weir.Engine, replication.Content) error, receipts func([][]byte) error) error {
+	b, err := s.Open()
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	engine, err := b.Info.Engine()
+	if err != nil {
+		return err
+	}
+	if err := b.Load(engine, some); err != nil {
+		return err
+	}
+	if some.Has(0) {
+		if err := receipts(replication.Of(engine).Receipts()); err != nil {
+			return err
+		}
+	}
+	var cut replication.Cut
+	for partition := range s.sizes {
+		if !some.Has(partition) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		replication.Of(engine).Cut(partition, &cut, true)
+		c, err := replication.ReadContent(cut.State)
+		if err == nil {
+			err = f(engine, c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PourInto loads all that a backup has into an engine with settings of its own.
+func (s *Spool) PourInto(ctx context.Context, engine *weir.Engine) error {
+	to := replica.NewHolding(engine)
+	return s.Each(ctx, func(from *weir.Engine, c replication.Content) error {
+		admissions, err := replication.Of(from).Admissions(c)
+		if err != nil {
+			return err
+		}
+		for _, a := range admissions {
+			if err := replication.Of(engine).ApplyAdmissions(replication.Of(engine).PartitionOf(a.Key), []replication.Admission{a}); err != nil {
+				return err
+			}
+		}
+		return Pour(c, engine, func(p Batch) error {
+			return to.Count(record.Batch{Partition: p.Partition, Kind: p.Kind, Entries: p.Entries}, false, false)
+		})
+	}, replication.Of(engine).LoadReceipts)
+}

@@ -1,0 +1,244 @@
+// Package backup is the file of a backup: written and read section by section, copied to this
+// machine and checked as a whole (Spool), loaded into an engine, and poured into one
+// with other partitions or another retention.
+//
+// Invariants: a file that is changed or cut anywhere is refused with an error that wraps
+// record.ErrDamaged, and nothing of it counts; of equal contents Pour makes equal
+// batches, so that a backup that is merged twice counts once; at most a group of partitions
+// is in memory at a time.
+//
+// Package record has the snapshots and flushes in it, package replica audits what is
+// loaded; package journal takes backups of a journal in use and restores them into one.
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// Scan reads a backup to its end and checks every checksum in it.
+func Scan(r io.Reader) (Info, error) {
+	b, err := NewReader(r)
+	if err != nil {
+		return Info{}, err
+	}
+	err = b.each(func(record.Snapshot) error { return nil }, func(uint64, []byte) error { return nil })
+	return b.Info, err
+}
+
+// each calls a function for every snapshot and for every message of the journal,
+// until the backup's end. What a snapshot is read from is good until the next call; a
+// message is the function's to keep.
+func (b *Reader) each(takeSnapshot func(record.Snapshot) error, takeFlush func(sequence uint64, data []byte) error) error {
+	for {
+		kind, content, err := b.section()
+		if err != nil {
+			return err
+		}
+		switch {
+		case kind == sectionEnd:
+			b.Info.Bytes = b.bytes
+			return nil
+		case kind == SectionSnapshot:
+			var snap record.Snapshot
+			if snap, err = record.DecodeSnapshot(content); err == nil {
+				b.Info.Snapshots++
+				for _, at := range snap.Positions {
+					b.saw(at.Origin)
+				}
+				err = takeSnapshot(snap)
+			}
+		case kind == SectionFlush && len(content) > 8+record.FlushOriginAt+8:
+			b.saw(binary.LittleEndian.Uint64(content[8+record.FlushOriginAt:]))
+			err = takeFlush(binary.LittleEndian.Uint64(content), bytes.Clone(content[8:])) // of a flush in parts, all are kept until the last
+		default:
+			err = fmt.Errorf("%w: a section of kind %q", record.ErrDamaged, kind)
+		}
+		if err != nil {
+			return fmt.Errorf("section %d of the backup: %w", b.number-1, err)
+		}
+	}
+}
+
+// Unbounded is more memory, and more disk, than there is.
+const Unbounded = 1 << 50
+
+// Load brings some partitions of an engine to where the backup was taken.
+func (b *Reader) Load(engine *weir.Engine, some replication.PartitionSet) error {
+	audit := replica.NewAuditor(b.Info.Origin, b.Info.Partitions)
+	audit.Alone = !b.Info.Cluster
+	snaps := make([]*record.Snapshot, b.Info.Partitions)
+	audit.Stream = b.Info.First - 1
+	err := b.each(func(snap record.Snapshot) error {
+		switch {
+		case snap.Origin != audit.Origin && audit.Alone || snap.Partition >= audit.Partitions:
+			return fmt.Errorf("%w: it is not of this backup", record.ErrDamaged)
+		case snap.From > b.Info.Last:
+			return fmt.Errorf("%w: messages %d to %d of the journal are not in the backup", record.ErrDamaged, b.Info.Last+1, snap.From)
+		case snap.From+1 < b.Info.First:
+			return fmt.Errorf("%w: messages %d to %d of the journal are not in the backup", record.ErrDamaged, snap.From+1, b.Info.First-1)
+		}
+		if !some.Has(snap.Partition) {
+			return nil
+		}
+		snaps[snap.Partition] = &record.Snapshot{Incarnation: snap.Incarnation, Partition: snap.Partition, From: snap.From, Positions: snap.Positions}
+		return replica.LoadInto(engine, snap, b.Info.ClockSet)
+	}, func(sequence uint64, data []byte) error {
+		if sequence == b.Info.First {
+			audit.ResumeOf(some, snaps, b.Info.Last)
+			audit.Stream = b.Info.First - 1
+		}
+		to := replica.NewHolding(engine)
+		to.Set = b.Info.ClockSet.Since
+		return audit.Apply(someOf{to, some}, sequence, data)
+	})
+	if err != nil {
+		return err
+	}
+	audit.End(b.Info.Last, b.Info.Last)
+	if lost := record.Losses(audit.Findings); len(lost) > 0 {
+		return fmt.Errorf("%w: the backup: %s", record.ErrDamaged, lost[0])
+	}
+	return nil
+}
+
+// someOf is the sink of some partitions. Receipts go with partition 0, as in snapshots.
+type someOf struct {
+	*replica.Holding
+	of replication.PartitionSet
+}
+
+func (s someOf) Wants(partition int) bool { return s.of.Has(partition) }
+
+func (s someOf) Receipts(list [][]byte, message uint64, deciding bool) error {
+	if !s.of.Has(0) {
+		return nil
+	}
+	return s.Holding.Receipts(list, message, deciding)
+}
+
+// Spool is a backup in a file of this machine that was checked as a whole: nothing of a
+// backup counts before that.
+type Spool struct {
+	Path    string
+	Info    Info
+	sum     [sha256.Size]byte // of the whole file
+	sizes   []int64           // bytes of the state of each partition
+	Origins []uint64          // whose hits are in it
+}
+
+// NewSpool copies a backup into a file, of at most so many bytes, and checks it.
+func NewSpool(ctx context.Context, r io.Reader, path string, most int64) (*Spool, error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	n, err := io.Copy(file, io.LimitReader(r, most+1))
+	if err == nil && n > most {
+		err = fmt.Errorf("the backup has more than %s, the size bound of this data directory: raise --max-disk (MaxBytes)", units.FormatSize(most))
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, errors.Join(err, os.Remove(path))
+	}
+	s, err := CheckSpool(ctx, path)
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(path))
+	}
+	return s, nil
+}
+
+// CheckSpool reads a whole backup.
+func CheckSpool(ctx context.Context, path string) (*Spool, error) {
+	s := &Spool{Path: path}
+	b, err := s.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	if b.Info.Partitions < 1 || b.Info.Partitions > record.MaxPartitions {
+		return nil, fmt.Errorf("%w: section 0 of the backup: %d partitions", record.ErrDamaged, b.Info.Partitions)
+	}
+	s.sizes = make([]int64, b.Info.Partitions)
+	err = b.each(func(snap record.Snapshot) error {
+		if snap.Partition >= len(s.sizes) {
+			return fmt.Errorf("%w: a snapshot of partition %d of %d", record.ErrDamaged, snap.Partition, len(s.sizes))
+		}
+		s.sizes[snap.Partition] = int64(len(snap.State))
+		return ctx.Err()
+	}, func(_ uint64, data []byte) error {
+		if _, err := record.DecodePart(data); err != nil {
+			return err
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Info, s.Origins = b.Info, b.Origins()
+	copy(s.sum[:], b.whole.Sum(nil))
+	return s, nil
+}
+
+// ID is the origin under which the backup is merged into a journal: the same whenever it
+// is, so that it counts once, until another backup has replaced all hits.
+func (s *Spool) ID(to weir.Config, replacedBy uint64) uint64 {
+	h := sha256.New()
+	h.Write([]byte("weir merge"))
+	h.Write(s.sum[:])
+	_ = binary.Write(h, binary.LittleEndian, []int64{int64(to.Partitions), int64(to.Retention / time.Second)}) // a hash takes everything
+	if replacedBy != 0 {
+		_ = binary.Write(h, binary.LittleEndian, replacedBy)
+	}
+	return binary.LittleEndian.Uint64(h.Sum(nil))>>1 + 1
+}
+
+// openedSpool is a backup that is being read.
+type openedSpool struct {
+	*Reader
+	file *os.File
+}
+
+// Open begins to read the file.
+func (s *Spool) Open() (openedSpool, error) {
+	file, err := os.OpenFile(s.Path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return openedSpool{}, err
+	}
+	b, err := NewReader(file)
+	if err != nil {
+		return openedSpool{}, errors.Join(err, file.Close())
+	}
+	return openedSpool{b, file}, nil
+}
+
+// Close ends the reading.
+func (o openedSpool) Close() { _ = o.file.Close() } // it was read only
+
+// Engine is one with the settings of the backup, for its content alone: its janitor
+// does not run, and its time of day is when the backup was taken, so that equal backups
+// give equal contents.
+func (info Info) Engine() (*weir.Engine, error) {
+	engine, err := weir.New(weir.Config{
+		Partitions: info.Partitions, Retention: time.Duration(info.RetentionS) * time.Second,
+		Memory: Unbounded, Gather: true, Clock: weir.EventClock,
+		Now: func() time.Time { return info.Taken },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: section 0 of the backup: %w", record.ErrDamaged, err)
+	}
+	return engine, engine.Close()
+}

@@ -1,0 +1,402 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/cluster/kv"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/journal/stream"
+)
+
+// This part writes a backup into a journal in use, on all nodes (Target): through the
+// journal, as hits go. It remembers which backups were merged into a journal (Merges), and lets
+// one node of a cluster restore at a time (Claims).
+//
+// Invariants: a backup that is damaged changes nothing; one that is merged twice counts once,
+// however often a merge was cut off, because equal backups make equal batches under one origin;
+// a second backup with the same hits is refused; no two nodes restore at once.
+//
+// This part reads the file and pours its contents into batches. This part
+// makes the Target and writes its flushes; package offline restores into a directory that
+// nobody uses.
+
+// Mode says what becomes of the hits that are there.
+type RestoreMode string
+
+const (
+	// Merge adds the backup's hits to those that are there. The same backup counts once,
+	// however often it is merged.
+	Merge RestoreMode = "merge"
+
+	// Replace makes the counts those of the backup, and what is hit from then on.
+	Replace RestoreMode = "replace"
+)
+
+// Result is what a restore did.
+type RestoreResult struct {
+	Backup Info
+	Again  bool   // it was merged before as a whole, and nothing was done
+	Origin string // under which the backup is in the journal, 16 hexadecimal digits
+	Keys   uint64 // windows of keys that were written
+}
+
+// SpoolFile is where in the data directory a backup is while it is restored.
+const SpoolFile = "restore.spool"
+
+// Target is a journal in use that backups are restored into.
+type RestoreTarget struct {
+	Engine   *weir.Engine
+	Replica  *replica.Replica
+	Merges   *Merges
+	Policies *kv.Document // that were put by API
+	Claims   *RestoreClaims
+	Node     string // this one's name; "": it is alone
+	Dir      string // the data directory
+	MaxBytes int64  // that a backup may have
+	Log      *slog.Logger
+
+	Sync     func(context.Context) error                     // returns when all own hits are in the journal
+	CatchUp  func(context.Context) error                     // returns when all is counted here that any node acknowledged; nil: there is this node alone
+	HandOver func(ctx context.Context, parts [][]byte) error // writes a flush between those of this node
+
+	FlushBytes int // after which a flush of the backup is closed; 0: as much as one message has room for
+}
+
+// Restore restores a backup into this journal while it is in use, on all nodes: what
+// the backup has goes through the journal as hits do. The backup is copied into the data
+// directory first and checked as a whole: one that is damaged or cut short changes
+// nothing. It may be of other partitions, and of another retention, to which it is
+// brought. What keys have used of limits, and receipts, are added in both modes. Policies that were put by API
+// are added to those that are there (Merge), or take their place (Replace).
+//
+// If it ends early, by an error or a crash, the same call does what is left of it: Merge
+// goes on, Replace starts over. One node of a cluster restores at a time: while another
+// does, the error wraps ErrRestoring. Until then nodes of a cluster call the backup late.
+func (t *RestoreTarget) Restore(ctx context.Context, r io.Reader, mode RestoreMode) (done RestoreResult, err error) {
+	if mode != Merge && mode != Replace {
+		return done, fmt.Errorf("restore: mode %q: must be merge or replace", mode)
+	}
+	ctx, free, err := t.Claims.Claim(ctx)
+	if err != nil {
+		return done, fmt.Errorf("restore: %w", err)
+	}
+	defer free()
+	path := filepath.Join(t.Dir, SpoolFile)
+	s, err := NewSpool(ctx, r, path, t.MaxBytes)
+	if errors.Is(err, record.ErrDamaged) || errors.Is(err, ErrNoBackup) {
+		err = fmt.Errorf("%w: %w", ErrDamagedBackup, err)
+	}
+	if err != nil {
+		return done, fmt.Errorf("restore: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.Remove(path)) }()
+	if done, err = t.Spool(ctx, s, mode); err != nil {
+		return done, fmt.Errorf("restore: %w", err)
+	}
+	return done, nil
+}
+
+// Spool is Restore of a backup that was checked.
+func (t *RestoreTarget) Spool(ctx context.Context, s *Spool, mode RestoreMode) (done RestoreResult, err error) {
+	done.Backup = s.Info
+	if t.CatchUp != nil { // what another node has merged is to be known here
+		if err := t.CatchUp(ctx); err != nil {
+			return done, err
+		}
+	}
+	id, name := rand.Uint64()>>1+1, record.ReplacingBackup
+	if mode == Merge {
+		replaced, err := t.Merges.replacedBy(ctx)
+		if err != nil {
+			return done, err
+		}
+		id = s.ID(t.Engine.Config(), replaced)
+		name = record.BackupName(id)
+	}
+	done.Origin = record.JournalText(id)
+	if mode == Merge {
+		if done.Again, err = t.Merges.begin(ctx, s, id, t.Node, t.Replica); err != nil || done.Again {
+			return done, err
+		}
+	}
+	w := t.NewWriter(id, name)
+	if mode == Replace {
+		if err := t.Sync(ctx); err != nil { // own hits from before are before it in the journal
+			return done, err
+		}
+		if err := w.Clear(ctx); err != nil {
+			return done, err
+		}
+		if err := t.Merges.beginReplaced(ctx, id); err != nil {
+			return done, err
+		}
+	}
+	if err := s.Each(ctx, func(from *weir.Engine, c replication.Content) error { return w.Content(ctx, from, c) },
+		func(list [][]byte) error { return w.usage(ctx, nil, list) }); err != nil {
+		return done, err
+	}
+	if err := RestorePolicies(ctx, t.Policies, s.Info.Policies, mode == Replace); err != nil {
+		return done, err
+	}
+	w.hits.Leaving = true
+	if err := w.flush(ctx); err != nil {
+		return done, err
+	}
+	done.Keys = w.keys
+	if mode == Replace { // what it has is here, as if it had been merged
+		of := RestoreEntryOf(s, t.Node)
+		of.Whole = true
+		if err := t.Merges.Record(ctx, record.JournalText(s.ID(t.Engine.Config(), id)), of); err != nil {
+			return done, err
+		}
+	}
+	if t.CatchUp != nil {
+		err = t.CatchUp(ctx)
+	}
+	t.Log.Info("journal: a backup was restored", "mode", string(mode), "taken", s.Info.Taken, "keys", done.Keys, "origin", done.Origin)
+	return done, err
+}
+
+// Lease is held by the one node of a cluster that restores a backup. Two at once
+// would leave some hits of a merge cleared by the replacement, and others not.
+const RestoreLease = "restore"
+
+// Claims is the right to restore a backup.
+type RestoreClaims struct {
+	Leases *kv.Bucket // nil: this node is alone
+	Node   string     // its name
+	Log    *slog.Logger
+
+	here sync.Mutex // held while this node restores
+}
+
+// Claim makes this node the one that restores a backup, or returns an error that
+// wraps ErrRestoring and names the node that does. The context that it returns ends with
+// ctx, and when the claim is lost; free gives the claim back. A node that crashes keeps it
+// for kv.DefaultTTL, unless it starts again and claims it itself.
+func (c *RestoreClaims) Claim(ctx context.Context) (claimed context.Context, free func(), err error) {
+	if !c.here.TryLock() {
+		return nil, nil, fmt.Errorf("%w, by this node", ErrRestoring)
+	}
+	if c.Leases == nil {
+		return ctx, c.here.Unlock, nil
+	}
+	var held kv.Lease
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		if held, err = c.Leases.Retake(ctx, RestoreLease); errors.Is(err, kv.ErrTaken) {
+			err = c.who(ctx)
+		}
+		return err
+	})
+	if err != nil {
+		c.here.Unlock()
+		return nil, nil, err
+	}
+	claimed, lose := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		held = c.renew(claimed, held, lose)
+	}()
+	return claimed, func() {
+		lose(nil)
+		<-ended
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), stream.AskTime)
+		defer cancel()
+		if err := c.Leases.Release(asking, held); err != nil {
+			c.Log.Warn("journal: could not release the claim to restore a backup; it will expire", "error", err, "after", c.Leases.TTL())
+		}
+		c.here.Unlock()
+	}, nil
+}
+
+// claimPoll is how often a start looks whether another node still restores a backup.
+const claimPoll = time.Second
+
+// Await is Claim once no other node restores a backup.
+func (c *RestoreClaims) Await(ctx context.Context) (claimed context.Context, free func(), err error) {
+	for told := false; ; told = true {
+		claimed, free, err = c.Claim(ctx)
+		if !errors.Is(err, ErrRestoring) {
+			return claimed, free, err
+		}
+		if !told {
+			c.Log.Info("journal: waits to write what this directory had as a node alone into the cluster's journal", "for", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, errors.Join(context.Cause(ctx), err)
+		case <-time.After(claimPoll):
+		}
+	}
+}
+
+// who is the error that names the node with the claim. If the replica that was asked
+// knows none, or this node, the claim may be this node's own, of a request whose answer was
+// lost: the error is then one after which RetryUnavailable claims again.
+func (c *RestoreClaims) who(ctx context.Context) error {
+	node, err := c.Leases.Who(ctx, RestoreLease)
+	if err != nil || node == "" || node == c.Node {
+		return fmt.Errorf("%w, by a node that is not known yet: %w", ErrRestoring, nats.ErrTimeout)
+	}
+	return fmt.Errorf("%w, by node %s; retry once it is done, or %v after that node crashed", ErrRestoring, node, c.Leases.TTL())
+}
+
+// ErrClaimLost is why a restore ends before its time.
+var ErrClaimLost = errors.New("the cluster could not be asked in time whether this node is still the one that restores a backup: send the backup again")
+
+// renew renews the claim until ctx ends, and ends the restore before another node
+// may have it.
+func (c *RestoreClaims) renew(ctx context.Context, held kv.Lease, lose context.CancelCauseFunc) kv.Lease {
+	tick := time.NewTicker(min(stream.AskTime, c.Leases.TTL()/6))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return held
+		case <-tick.C:
+		}
+		asking, cancel := context.WithDeadline(ctx, held.Until)
+		renewed, err := c.Leases.Renew(asking, held)
+		cancel()
+		switch {
+		case err == nil:
+			held = renewed
+		case errors.Is(err, kv.ErrLost), !held.Valid(time.Now()):
+			lose(fmt.Errorf("%w: %w", ErrClaimLost, err))
+			return held
+		}
+	}
+}
+
+// Writer writes a backup into the journal.
+//
+// Windows and clears are of an origin whose flushes follow from the backup alone. What
+// keys have used of limits depends on when it is read: it is of an origin of this attempt,
+// so that a second one charges it again. Limits are then too strict for their period,
+// and never too generous.
+type RestoreWriter struct {
+	to   *RestoreTarget
+	hits *record.Encoder
+	used *record.Encoder
+	keys uint64
+	last int // partition of the flush's last batch
+}
+
+// NewWriter returns one for a backup that is of origin id in the journal, under that name.
+func (t *RestoreTarget) NewWriter(id uint64, name string) *RestoreWriter {
+	of := func(id uint64, name string) *record.Encoder {
+		e := record.NewEncoder(record.Incarnation{Origin: id, Epoch: 1}, t.Engine.Config().Partitions)
+		e.Restored, e.Node = true, name
+		return e
+	}
+	used := rand.Uint64()>>1 + 1
+	w := &RestoreWriter{to: t, hits: of(id, name), used: of(used, record.BackupName(used))}
+	w.used.Leaving = true // of whatever attempt: nobody waits for another flush
+	w.hits.Begin(time.Now())
+	return w
+}
+
+// flushBytes is after how many bytes a flush is closed: it stays one message.
+const flushBytes = record.MaxPartBytes / 2
+
+// Clear writes that all that was counted before counts no more.
+func (w *RestoreWriter) Clear(ctx context.Context) error {
+	for partition := range w.to.Engine.Config().Partitions {
+		w.hits.AddRestored(partition, record.KindClear, []byte{1}, 1)
+	}
+	return w.flush(ctx)
+}
+
+// Content writes what a partition of the backup has.
+func (w *RestoreWriter) Content(ctx context.Context, from *weir.Engine, c replication.Content) error {
+	admissions, err := replication.Of(from).Admissions(c)
+	if err != nil {
+		return err
+	}
+	if err := w.usage(ctx, admissions, nil); err != nil {
+		return err
+	}
+	w.keys += uint64(len(c.Keys))
+	return Pour(c, w.to.Engine, func(p Batch) error {
+		if p.Partition < w.last { // batches of one partition stand side by side in a flush
+			if err := w.flush(ctx); err != nil {
+				return err
+			}
+		}
+		w.last = p.Partition
+		w.hits.AddRestored(p.Partition, p.Kind, p.Entries, p.N)
+		if w.hits.Size() < cmp.Or(w.to.FlushBytes, flushBytes) {
+			return nil
+		}
+		return w.flush(ctx)
+	})
+}
+
+func (w *RestoreWriter) flush(ctx context.Context) error {
+	parts := w.hits.End(nil)
+	err := w.to.HandOver(ctx, parts)
+	w.hits.Begin(time.Now())
+	w.last = 0
+	return err
+}
+
+// usage writes what keys have used of limits, and receipts.
+func (w *RestoreWriter) usage(ctx context.Context, admissions []replication.Admission, receipts [][]byte) error {
+	if len(admissions) == 0 && len(receipts) == 0 {
+		return nil
+	}
+	by := map[int][]replication.Admission{}
+	for _, a := range admissions {
+		partition := replication.Of(w.to.Engine).PartitionOf(a.Key)
+		by[partition] = append(by[partition], a)
+	}
+	w.used.Begin(time.Now())
+	for partition := range w.to.Engine.Config().Partitions {
+		w.used.AddAdmissions(partition, by[partition])
+	}
+	return w.to.HandOver(ctx, w.used.End(receipts))
+}
+
+// Policies restores the policies of a backup that were put by API: with replace in place of those that are there, else beside them.
+func RestorePolicies(ctx context.Context, to *kv.Document, backup []byte, replace bool) error {
+	from, err := admit.ReadStoredPolicies(backup)
+	if err != nil {
+		return err
+	}
+	for {
+		data, revision, err := to.Read(ctx)
+		if err != nil {
+			return err
+		}
+		have, err := admit.ReadStoredPolicies(data)
+		if err != nil {
+			return err
+		}
+		if len(from.Policies) == 0 && (!replace || len(have.Policies) == 0) {
+			return nil
+		}
+		next, err := have.Restore(from, replace)
+		if err != nil {
+			return err
+		}
+		if err = to.Write(ctx, next.Bytes(), revision); !errors.Is(err, kv.ErrChanged) {
+			return err
+		}
+	}
+}

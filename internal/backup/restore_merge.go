@@ -1,0 +1,265 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/journal/stream"
+)
+
+// A journal remembers which backups were merged into it, and whose hits were in them: a
+// second backup of the same journal, which has most of the same hits, is refused. That
+// one and the same backup counts once does not rest on this, but on its batches.
+const (
+	// MergesBucket is the KV bucket with the list.
+	MergesBucket = "WEIR_MERGES"
+
+	mergesBytes = 4 << 20
+	maxMerges   = 1000
+
+	// grownKey is the entry of the one directory of a node alone that became a node of
+	// this cluster.
+	grownKey = "grown"
+
+	// replacedKey is the entry of the last backup that replaced all hits: its origin, as
+	// the ids of entries. What was merged before is gone since, and is merged again,
+	// under another id, when it is asked for again.
+	replacedKey = "replaced"
+)
+
+// Merges is the list of a journal. It is safe for many goroutines.
+type Merges struct {
+	JetStream jetstream.JetStream
+	Replicas  func(want int) int // how many a stream can have now
+	Journal   func() uint64      // identity of the journal
+}
+
+// Entry is a backup in the list, under its id in 16 hexadecimal digits.
+type RestoreEntry struct {
+	Journal uint64    `json:"journal,omitempty"` // that the backup is of
+	Origins []uint64  `json:"origins"`           // whose hits are in it
+	Taken   time.Time `json:"taken"`
+	Node    string    `json:"node,omitempty"` // that merges it
+	Began   time.Time `json:"began"`
+	Whole   bool      `json:"whole,omitempty"` // all of it is here, by a replacement
+
+	Policies []byte `json:"-"` // of the backup
+}
+
+var (
+	// ErrCountedTwice is why a backup is not merged: hits of it are counted here already.
+	ErrCountedTwice = errors.New("hits of this backup are counted here already")
+
+	// ErrDamagedBackup is why nothing of a backup was restored.
+	ErrDamagedBackup = errors.New("the backup can't be used, and nothing was changed")
+
+	// ErrRestoring is why a backup is not restored: another one is.
+	ErrRestoring = errors.New("another backup is being restored, one at a time")
+)
+
+// open makes the bucket if it is not there.
+func (m *Merges) open(ctx context.Context) (kv jetstream.KeyValue, err error) {
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		js := m.JetStream
+		if kv, err = js.KeyValue(ctx, MergesBucket); !errors.Is(err, jetstream.ErrBucketNotFound) {
+			return err
+		}
+		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: MergesBucket, Description: "Weir: backups that were merged", MaxBytes: mergesBytes, Replicas: m.Replicas(replica.Replicas),
+		})
+		if errors.Is(err, jetstream.ErrBucketExists) {
+			kv, err = js.KeyValue(ctx, MergesBucket)
+		}
+		return stream.NotYetCreated(err)
+	})
+	return kv, err
+}
+
+// entries are those of backups.
+func (m *Merges) entries(ctx context.Context) (list map[string]RestoreEntry, err error) {
+	list = map[string]RestoreEntry{}
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+		kv, err := m.JetStream.KeyValue(ctx, MergesBucket)
+		if errors.Is(err, jetstream.ErrBucketNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		keys, err := kv.Keys(ctx)
+		if errors.Is(err, jetstream.ErrNoKeysFound) {
+			return nil
+		}
+		for _, key := range keys {
+			if key == grownKey || key == replacedKey {
+				continue
+			}
+			entry, err := kv.Get(ctx, key)
+			if err != nil {
+				return err
+			}
+			var e RestoreEntry
+			if err := json.Unmarshal(entry.Value(), &e); err != nil {
+				return fmt.Errorf("entry %s of %s: %w", key, MergesBucket, err)
+			}
+			list[key] = e
+		}
+		return err
+	})
+	return list, err
+}
+
+// Origins are those of all backups that were merged.
+func (m *Merges) Origins(ctx context.Context) (origins []uint64, err error) {
+	list, err := m.entries(ctx)
+	for _, e := range list {
+		origins = append(origins, e.Origins...)
+	}
+	slices.Sort(origins)
+	return slices.Compact(origins), err
+}
+
+// begin refuses a backup whose hits are here, and writes down that this one is
+// merged. again says that it was, as a whole.
+func (m *Merges) begin(ctx context.Context, s *Spool, id uint64, node string, here *replica.Replica) (again bool, err error) {
+	if here.MergedWhole(id) {
+		return true, nil
+	}
+	journal := record.JournalText(m.Journal())
+	const instead = "counting them twice is not what you want: mode=replace makes the counts those of the backup"
+	if s.Info.Journal == m.Journal() {
+		return false, fmt.Errorf("%w: it was taken of this very journal, %s, at %s: %s", ErrCountedTwice, journal, s.Info.Taken.Format(time.RFC3339), instead)
+	}
+	if origin, ok := here.Knows(s.Origins, id); ok {
+		return false, fmt.Errorf("%w: those of origin %016x are in journal %s: %s", ErrCountedTwice, origin, journal, instead)
+	}
+	list, err := m.entries(ctx)
+	if err != nil {
+		return false, err
+	}
+	key := record.JournalText(id)
+	if list[key].Whole {
+		return true, nil
+	}
+	for other, e := range list {
+		if other == key {
+			continue
+		}
+		for _, origin := range s.Origins {
+			if slices.Contains(e.Origins, origin) {
+				return false, fmt.Errorf("%w: a backup of %s with hits of origin %016x was merged into journal %s at %s: %s",
+					ErrCountedTwice, e.Taken.Format(time.RFC3339), origin, journal, e.Began.Format(time.RFC3339), instead)
+			}
+		}
+	}
+	if len(list) >= maxMerges {
+		return false, fmt.Errorf("%d backups were merged into this journal, which is the most", len(list))
+	}
+	return false, m.Record(ctx, key, RestoreEntryOf(s, node))
+}
+
+// Record writes an entry down.
+func (m *Merges) Record(ctx context.Context, key string, e RestoreEntry) error {
+	value, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	kv, err := m.open(ctx)
+	if err != nil {
+		return err
+	}
+	return stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+		_, err := kv.Put(ctx, key, value)
+		return err
+	})
+}
+
+// replacedBy is the origin of the last backup that replaced all hits; 0: none has.
+func (m *Merges) replacedBy(ctx context.Context) (id uint64, err error) {
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+		kv, err := m.JetStream.KeyValue(ctx, MergesBucket)
+		if errors.Is(err, jetstream.ErrBucketNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		entry, err := kv.Get(ctx, replacedKey)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			return nil
+		}
+		if err == nil {
+			id, err = strconv.ParseUint(string(entry.Value()), 16, 64)
+		}
+		return err
+	})
+	return id, err
+}
+
+// beginReplaced forgets which backups were merged: all hits were cleared. It is called
+// once that is in the journal, so that a crash before leaves them merged.
+func (m *Merges) beginReplaced(ctx context.Context, id uint64) error {
+	list, err := m.entries(ctx)
+	if err != nil {
+		return err
+	}
+	kv, err := m.open(ctx)
+	if err != nil {
+		return err
+	}
+	return stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+		for key := range list {
+			if err := kv.Purge(ctx, key); err != nil {
+				return err
+			}
+		}
+		_, err := kv.Put(ctx, replacedKey, []byte(record.JournalText(id)))
+		return err
+	})
+}
+
+// ClaimGrown makes a directory's former journal the one that the cluster has grown
+// from, or says which one is. file has the backup of that directory.
+func (m *Merges) ClaimGrown(ctx context.Context, former uint64, file string) error {
+	kv, err := m.open(ctx)
+	if err != nil {
+		return err
+	}
+	var other string
+	if err := stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+		_, err := kv.Create(ctx, grownKey, []byte(record.JournalText(former)))
+		if !errors.Is(err, jetstream.ErrKeyExists) {
+			return err
+		}
+		entry, err := kv.Get(ctx, grownKey)
+		if errors.Is(err, jetstream.ErrKeyNotFound) { // a replica answered that does not have it yet
+			return errors.Join(nats.ErrTimeout, err)
+		}
+		if err == nil {
+			other = string(entry.Value())
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if other == "" || other == record.JournalText(former) {
+		return nil
+	}
+	return fmt.Errorf("this directory has the hits of journal %s, and cluster journal %s has grown from another one, %s: a cluster grows from one directory. "+
+		"Nothing was counted. Start this node with an empty --data, and add its hits by hand: weir restore %s --server ADDR --mode merge",
+		record.JournalText(former), record.JournalText(m.Journal()), other, file)
+}
+
+// EntryOf is what a journal remembers of this backup.
+func RestoreEntryOf(s *Spool, node string) RestoreEntry {
+	return RestoreEntry{Journal: s.Info.Journal, Origins: s.Origins, Taken: s.Info.Taken, Node: node, Began: time.Now().UTC(), Policies: s.Info.Policies}
+}

@@ -1,0 +1,328 @@
+// Package cli is what the commands of weir have in common: what they see of the outside (World), how
+// they run and fail (Work, Usage), types of flags, arguments that are named in errors, the flags of commands that talk to a
+// server (Remote, Login), tables for people, and what the shell completes.
+//
+// Invariant: an error that a command returns is one of usage if it comes from Usage or names a setting, and one of the
+// work itself otherwise; IsFailure tells them apart, for the exit code.
+//
+// Neighbours: package settings resolves the flags; package main and package limits have the commands.
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/replay"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// Remote are the flags of every command that talks to a server.
+type Remote struct {
+	Login
+	server  string
+	timeout time.Duration
+	JSON    bool
+}
+
+// Define adds the flags to a command.
+func (r *Remote) Define(cmd *cobra.Command) { r.DefineWithin(cmd, 10*time.Second) }
+
+// DurableTimeout is longer than a server lets a durable hit wait, by default 10 s, and take
+// to arrive: the server says why it takes so long, and a timeout does not.
+const DurableTimeout = 25 * time.Second
+
+// DefineWithin is Define with a timeout of the command's own.
+func (r *Remote) DefineWithin(cmd *cobra.Command, timeout time.Duration) {
+	r.server, r.timeout = "http://127.0.0.1:8080", timeout
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&r.server, "server", r.server, "address of the server, or of a cluster's nodes, comma-separated")
+	flags.Var(Duration(&r.timeout), "timeout", "time to wait for each attempt of a request")
+	r.Login.Define(cmd)
+	flags.BoolVar(&r.JSON, "json", false, "print JSON")
+}
+
+// Fewer and shorter than a batch sender has: a person waits for the answer.
+const (
+	remoteRetries  = 2
+	remoteMaxPause = 200 * time.Millisecond
+)
+
+// FreshFlag is that of the questions about keys.
+func FreshFlag(cmd *cobra.Command, to *time.Duration) {
+	cmd.Flags().Var(Duration(to), "fresh", "wait at most so long, up to 10s, for all hits that any node took before; fail if some are missing (default: answer at once)")
+}
+
+// ScopeFlag is that of the questions about keys.
+func ScopeFlag(cmd *cobra.Command, to *client.Scope) {
+	Choice(cmd, to, "scope", "whose hits are counted: those that the server holds, those of its region, or all (default global if the server has a --region, else region)",
+		client.ScopeNode, client.ScopeRegion, client.ScopeGlobal)
+}
+
+// DurableHelp is the help of --durable.
+const DurableHelp = "wait until the hits are on the server's disk"
+
+// Server is the address that was given.
+func (r *Remote) Server() string { return r.server }
+
+// Client is a client of the server that the flags name. Its errors are of usage, or of files that can't be read.
+func (r *Remote) Client(from Sources) (*client.Client, error) { return r.Sender(from, false) }
+
+// Sender is Client for hits; with durable they are answered once they are on the server's disk.
+func (r *Remote) Sender(from Sources, durable bool) (*client.Client, error) {
+	o, err := r.Login.Options(client.Options{
+		Timeout: r.timeout, Retries: remoteRetries, MaxPause: remoteMaxPause, Durable: durable,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(r.server, o)
+	if err != nil {
+		return nil, Usage(from.Blame("Server", err))
+	}
+	return c, nil
+}
+
+// Print writes an answer as JSON, or else as the table that rows writes.
+func (r *Remote) Print(w io.Writer, answer any, rows func(t *Table)) error {
+	if r.JSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(answer)
+	}
+	t := NewTable(w)
+	rows(t)
+	return t.Flush()
+}
+
+// Ask is the work of a command that asks a server one thing and prints the answer: as JSON, or as the table that rows
+// writes.
+func Ask[A any](w *World, r *Remote, ask func(ctx context.Context, c *client.Client, args []string) (A, error), rows func(t *Table, answer A)) func(*cobra.Command, []string) error {
+	return Work(w, func(cmd *cobra.Command, args []string, from Sources) error {
+		c, err := r.Client(from)
+		if err != nil {
+			return err
+		}
+		answer, err := ask(cmd.Context(), c, args)
+		if err != nil {
+			return err
+		}
+		return r.Print(w.Stdout, answer, func(t *Table) { rows(t, answer) })
+	})
+}
+
+// Incomplete says on stderr whose hits an answer may lack, where a table does not.
+func (r *Remote) Incomplete(w *World, fresh client.Freshness) {
+	if r.JSON {
+		return
+	}
+	for _, late := range fresh.Late {
+		fmt.Fprintf(w.Stderr, "incomplete: hits of %s since %s may be missing\n", late.Node, TimeText(late.Since))
+	}
+	for _, region := range fresh.Untold {
+		fmt.Fprintf(w.Stderr, "incomplete: hits of region %s are missing, which does not tell others such keys (its --region-keys)\n", region)
+	}
+}
+
+// Table is an answer for people: rows whose cells stand below each other.
+type Table struct{ *tabwriter.Writer }
+
+// NewTable is a table that Flush writes to w.
+func NewTable(w io.Writer) *Table { return &Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
+
+// Row writes one line. Its error, if any, comes back from Flush.
+func (t *Table) Row(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")) }
+
+// WindowText writes a window of so many seconds for people: 5m.
+func WindowText(seconds int64) string {
+	return units.FormatDuration(time.Duration(seconds) * time.Second)
+}
+
+// TimeText writes a time as RFC 3339, in UTC.
+func TimeText(t client.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// KeyText writes a key so that it cannot control the terminal.
+func KeyText(key string) string { return replay.Printable(key) }
+
+// WaitText is a time to wait for people: from a second on in whole ones, rounded up.
+func WaitText(seconds float64) string {
+	d := time.Duration(seconds*1000+0.5) * time.Millisecond
+	if d > time.Second {
+		d = (d + time.Second - 1).Truncate(time.Second)
+	}
+	return units.FormatDuration(d)
+}
+
+// World is what a command sees of the outside.
+type World struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Env            func(name string) (string, bool)
+	Environ        []string // all of env, as NAME=value
+	Terminal       bool     // stderr is one
+	Screen         bool     // stdin and stdout are one
+	// Serving, if set, is told the address once a server listens: for tests.
+	Serving func(addr string)
+}
+
+// failure is an error of the work itself. Every other error is one of usage.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+// IsFailure tells whether an error of a command is one of its work.
+func IsFailure(err error) bool { return errors.As(err, &failure{}) }
+
+// Work makes RunE of a command: it settles the flags that the command line
+// left open, and then calls do, whose errors are failures unless they say
+// which setting was wrong.
+func Work(w *World, do func(cmd *cobra.Command, args []string, from Sources) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		warnUnknown(w, cmd.Root())
+		from, err := ResolveSettings(cmd.Flags(), w.Env)
+		if err != nil {
+			return err
+		}
+		err = do(cmd, args, from)
+		var option *replay.OptionError
+		var config *weir.Error
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &option):
+			return from.Blame(option.Field, option)
+		case errors.As(err, &config) && config.Code == weir.CodeInvalidConfig:
+			return from.Blame(config.Field, config)
+		case errors.As(err, &usageError{}):
+			return err
+		}
+		return failure{inFlags(loginHint(unreachable(cmd, err)))}
+	}
+}
+
+// unreachable says what to do when no server answers, or not as it is asked.
+func unreachable(cmd *cobra.Command, err error) error {
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return fmt.Errorf("%w: it speaks no TLS: use http://", err)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	flag := "--server"
+	if cmd.Flags().Lookup("server") == nil {
+		flag = "--to" // of weir replay
+	}
+	return fmt.Errorf("%w: is a server running? start one with weir serve, or name it with %s", err, flag)
+}
+
+// Sources says where the value of each flag came from.
+type Sources = SettingSources
+
+// usageError is an error of usage that a command finds while it works.
+type usageError struct{ error }
+
+// Usage makes of an error one of usage, that a command finds while it works.
+func Usage(err error) error { return usageError{err} }
+
+// Login is how a command proves to a server who it is, and how it knows the server.
+type Login struct {
+	token, ca, cert, key string
+
+	cmd *cobra.Command // whose login it is
+}
+
+// Define adds the flags of a login to a command.
+func (l *Login) Define(cmd *cobra.Command) {
+	l.cmd = cmd
+	cmd.Flags().StringVar(&l.token, "token", "", "token of a server that wants one; WEIR_TOKEN is better, since others see command lines")
+	cmd.Flags().StringVar(&l.ca, "ca", "", "PEM file of the authority that signed the server's certificate (default: those of this machine)")
+	cmd.Flags().StringVar(&l.cert, "cert", "", "PEM file of a client certificate, in place of a token or beside it (weir serve --tls-client-ca)")
+	cmd.Flags().StringVar(&l.key, "cert-key", "", "PEM file of its key (default: it is in the file of --cert)")
+}
+
+// userAgent names the program to a server.
+func (l *Login) userAgent() string { return "weir/" + l.cmd.Root().Version }
+
+// Options adds the login to those of a client.
+func (l *Login) Options(o client.Options) (client.Options, error) {
+	o.Token, o.UserAgent = l.token, l.userAgent()
+	if l.ca == "" && l.cert == "" && l.key == "" {
+		return o, nil
+	}
+	o.TLS = &tls.Config{}
+	if l.ca != "" {
+		text, err := ReadAtMost(l.ca, MaxSettingsBytes)
+		if err != nil {
+			return o, fmt.Errorf("--ca: %w", err)
+		}
+		o.TLS.RootCAs = x509.NewCertPool()
+		if !o.TLS.RootCAs.AppendCertsFromPEM(text) {
+			return o, Usage(fmt.Errorf("--ca %s: no certificate in PEM", l.ca))
+		}
+	}
+	certificates, err := l.certificates()
+	o.TLS.Certificates = certificates
+	return o, err
+}
+
+// certificates are what the command shows a server that asks for one.
+func (l *Login) certificates() ([]tls.Certificate, error) {
+	switch {
+	case l.cert == "" && l.key == "":
+		return nil, nil
+	case l.cert == "":
+		return nil, Usage(errors.New("--cert-key: it is the key of a certificate, which --cert names"))
+	}
+	cert, err := ReadAtMost(l.cert, MaxSettingsBytes)
+	if err != nil {
+		return nil, fmt.Errorf("--cert: %w", err)
+	}
+	key := cert
+	if l.key != "" {
+		if key, err = ReadAtMost(l.key, MaxSettingsBytes); err != nil {
+			return nil, fmt.Errorf("--cert-key: %w", err)
+		}
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, Usage(fmt.Errorf("--cert %s: it and its key (--cert-key) are no pair: %w", l.cert, err))
+	}
+	return []tls.Certificate{pair}, nil
+}
+
+// Do sends a request of the command's own.
+func (l *Login) Do(req *http.Request) (*http.Response, error) {
+	o, err := l.Options(client.Options{})
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", o.UserAgent)
+	if o.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+o.Token)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = o.TLS
+	return (&http.Client{Transport: transport}).Do(req)
+}
+
+// loginHint says what to do about a server that wants to know who asks, in the words of the command
+// line.
+func loginHint(err error) error {
+	if err != nil && strings.Contains(err.Error(), "certificate signed by unknown authority") {
+		return fmt.Errorf("%w: name its authority with --ca FILE", err)
+	}
+	return err
+}

@@ -1,0 +1,291 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/pflag"
+	"github.com/weir-counter/weir/internal/units"
+	"go.yaml.in/yaml/v4"
+)
+
+// This part finds the value of each flag: the command line's, or else that of the environment, or else the
+// settings file's.
+//
+// Invariants: all values go through the flag's own parser, so that one is right or wrong wherever it
+// stands; a wrong one is named with the place that it came from; a name that is no flag's is refused,
+// with the one that may be meant.
+
+// ConfigFlag names the flag that names the settings file.
+const ConfigFlag = "config"
+
+// VariablePrefix begins the names of the variables that stand for flags.
+const VariablePrefix = "WEIR_"
+
+// Sources remembers where the value of each flag came from, by flag name. A
+// flag that is not in it has its default.
+type SettingSources map[string]string
+
+// Resolve gives the flags that the command line left open the values that the
+// environment, or else the settings file has for them. All go through the
+// flag's own parser, so that one value is right or wrong wherever it stands.
+func ResolveSettings(flags *pflag.FlagSet, env func(string) (string, bool)) (SettingSources, error) {
+	from := SettingSources{}
+	var err error
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			from[f.Name] = "--" + f.Name
+			return
+		}
+		name := SettingVariable(f.Name)
+		value, ok := env(name)
+		if !ok || value == "" || err != nil || f.Name == "help" {
+			return
+		}
+		if setErr := flags.Set(f.Name, value); setErr != nil {
+			err = fmt.Errorf("%s: %w", name, SettingReason(setErr))
+			return
+		}
+		from[f.Name] = name
+	})
+	if err != nil {
+		return nil, err
+	}
+	config := flags.Lookup(ConfigFlag)
+	if config == nil || config.Value.String() == "" {
+		return from, nil
+	}
+	return from, resolveFile(flags, config.Value.String(), from)
+}
+
+// resolveFile takes the values of the settings file.
+func resolveFile(flags *pflag.FlagSet, path string, from SettingSources) error {
+	settings, err := readSettings(path)
+	if err != nil {
+		return err
+	}
+	for _, s := range settings {
+		where := fmt.Sprintf("%s: line %d: %s", path, s.line, s.name)
+		f := flags.Lookup(s.name)
+		if f == nil || s.name == ConfigFlag || s.name == "help" {
+			return fmt.Errorf("%s: there is no such setting%s", where, suggest(s.name, flags))
+		}
+		if from[s.name] != "" {
+			continue
+		}
+		for _, value := range s.values {
+			if err := flags.Set(s.name, value); err != nil {
+				return fmt.Errorf("%s: %w", where, SettingReason(err))
+			}
+		}
+		from[s.name] = where
+	}
+	return nil
+}
+
+// Variable names the environment's variable of a flag.
+func SettingVariable(flag string) string {
+	return VariablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// Reason leaves out that a value was wrong "for a flag": it was not a flag.
+func SettingReason(err error) error {
+	var number *strconv.NumError
+	if errors.As(err, &number) && number.Func == "ParseBool" {
+		return fmt.Errorf("%q: it must be true or false", number.Num)
+	}
+	var wrong *pflag.InvalidValueError
+	if errors.As(err, &wrong) {
+		return wrong.Unwrap()
+	}
+	return err
+}
+
+// flagOf names the flags that are not simply spelled as the field they set.
+var flagOf = map[string]string{
+	"Addr":          "http",
+	"AllowHosts":    "allow-host",
+	"AllowOrigins":  "allow-origin",
+	"Cert":          "tls-cert",
+	"ClientCA":      "tls-client-ca",
+	"Keys":          "key",
+	"Windows":       "window",
+	"CountKeys":     "count-key",
+	"Dir":           "data",
+	"MaxBytes":      "max-disk",
+	"SnapshotBytes": "snapshot-every",
+
+	"History.On":       "history",
+	"History.URL":      "history-url",
+	"History.Keep":     "history-keep",
+	"History.Slot":     "history-slot",
+	"History.MaxBytes": "history-disk",
+	"History.Every":    "history-every",
+
+	"RESP.Addr":          "resp",
+	"RESP.CounterMemory": "resp-counters",
+	"RESP.IdleTimeout":   "resp-idle-timeout",
+	"RLS.Addr":           "rls",
+	"RLS.Limits":         "rls-config",
+	"RLS.Headers":        "rls-headers",
+	"RLS.XDS.Addr":       "rls-xds",
+	"RLS.Algorithm":      "rls-algorithm",
+	"Regions.Region":     "region",
+	"Regions.Name":       "region",
+	"Regions.Links":      "link",
+	"Regions.Every":      "region-every",
+	"Regions.Memory":     "region-memory",
+	"Regions.LogBytes":   "region-log",
+	"StatsD.Addr":        "statsd",
+	"StatsD.Identity":    "statsd-identity",
+	"StatsD.Key":         "statsd-key",
+
+	"Warnings.URL":        "warn-url",
+	"Warnings.SecretFile": "warn-secret-file",
+}
+
+// Blame says by which setting a field of a configuration got its wrong value. A field may
+// have its part before it: HTTP.Addr.
+func (from SettingSources) Blame(field string, err error) error {
+	flag, ok := flagOf[field]
+	if !ok {
+		field = field[strings.LastIndexByte(field, '.')+1:]
+		flag, ok = flagOf[field]
+	}
+	if !ok {
+		flag = kebab(field)
+	}
+	if where := from[flag]; where != "" {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	return err
+}
+
+// kebab writes MaxAhead as max-ahead.
+func kebab(field string) string {
+	var b strings.Builder
+	for i, r := range field {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// MaxBytes bounds the settings file: far more than there are settings.
+const MaxSettingsBytes = 1 << 20
+
+// A setting is one `name: value` of the settings file. A list has several
+// values.
+type setting struct {
+	name   string
+	line   int
+	values []string
+}
+
+// readSettings reads a YAML file of flags without their dashes. Several documents
+// count as one.
+func readSettings(path string) ([]setting, error) {
+	text, err := ReadAtMost(path, MaxSettingsBytes)
+	if err != nil {
+		return nil, fmt.Errorf("settings file: %w", err)
+	}
+	loader, err := yaml.NewLoader(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: not YAML: %w", path, err)
+	}
+	var settings []setting
+	for {
+		var doc yaml.Node
+		switch err := loader.Load(&doc); {
+		case errors.Is(err, io.EOF):
+			return settings, nil
+		case err != nil:
+			return nil, notYAML(path, err)
+		}
+		if settings, err = addSettings(settings, doc.Content[0]); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+}
+
+func notYAML(path string, err error) error {
+	if at, ok := errors.AsType[*yaml.LoadError](err); ok {
+		return fmt.Errorf("%s: line %d: not YAML: %s", path, at.Mark.Line, at.Message)
+	}
+	return fmt.Errorf("%s: not YAML: %w", path, err)
+}
+
+// addSettings appends the settings of one document.
+func addSettings(settings []setting, n *yaml.Node) ([]setting, error) {
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+		return settings, nil // nothing but comments
+	}
+	if n.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("line %d: settings are written `name: value`", n.Line)
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		s, err := newSetting(n.Content[i], n.Content[i+1])
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %s: %w", s.line, s.name, err)
+		}
+		same := func(other setting) bool { return other.name == s.name }
+		if slices.ContainsFunc(settings, same) {
+			return nil, fmt.Errorf("line %d: %s: it is set twice", s.line, s.name)
+		}
+		settings = append(settings, s)
+	}
+	return settings, nil
+}
+
+// ReadAtMost reads a file that may have so many bytes.
+func ReadAtMost(path string, most int64) (text []byte, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err = io.ReadAll(io.LimitReader(file, most+1))
+	if int64(len(text)) > most {
+		err = fmt.Errorf("%s is larger than %s: this is no settings file", path, units.FormatSize(most))
+	}
+	return text, errors.Join(err, file.Close())
+}
+
+func newSetting(key, value *yaml.Node) (setting, error) {
+	s := setting{line: key.Line, name: key.Value}
+	nodes := []*yaml.Node{value}
+	if value.Kind == yaml.SequenceNode {
+		nodes = value.Content
+	}
+	for _, n := range nodes {
+		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
+			return s, errors.New("it needs a value, or a list of values")
+		}
+		// The text as it was written: 5m, 1_000 and 0777 mean what the flag
+		// takes them for, not what YAML does.
+		s.values = append(s.values, n.Value)
+	}
+	return s, nil
+}
+
+// suggest names the setting that is spelled nearly like name, or else all.
+func suggest(name string, flags *pflag.FlagSet) string {
+	var all []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != ConfigFlag && f.Name != "help" {
+			all = append(all, f.Name)
+		}
+	})
+	if near := units.Nearest(strings.ReplaceAll(name, "_", "-"), all); near != "" {
+		return ": did you mean " + near + "?"
+	}
+	return "; there are " + strings.Join(all, ", ")
+}

@@ -1,0 +1,398 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+	"github.com/weir-counter/weir/client"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+// end is when all views of these tests end.
+var end = time.Unix(1_769_860_800, 0)
+
+func at(t time.Time) client.Time { return client.Time{Time: t} }
+
+func exact(n uint64) client.Bounds {
+	return client.Bounds{Lower: n, Estimate: n, Upper: &n, Exact: true}
+}
+
+func near(lower, estimate, upper uint64) client.Bounds {
+	return client.Bounds{Lower: lower, Estimate: estimate, Upper: &upper}
+}
+
+func least(n uint64) client.Bounds { return client.Bounds{Lower: n, Estimate: n} }
+
+// waves are counts of 75 parts around a mean.
+func waves(mean, phase float64) []uint64 {
+	counts := make([]uint64, 75)
+	for i := range counts {
+		counts[i] = uint64(math.Round(mean * (1 + 0.8*math.Sin(float64(i)/9+phase))))
+	}
+	return counts
+}
+
+func lineOf(counts []uint64) client.Line {
+	return client.Line{From: at(end.Add(-300 * time.Second)), StepSeconds: 4, To: at(end), Estimate: counts}
+}
+
+func overview() client.Overview {
+	v := client.Overview{WindowSeconds: 300, At: at(end), All: &client.AllHits{PerSecond: exact(312).Per(1), Hits: exact(91204), Before: exact(88100), Keys: 1_234_567, Line: lineOf(waves(1200, 0))}}
+	for i, name := range []string{"url:/", "user:\u202egnp.exe", "日本語のキー", "emoji:👩‍🚀\x1b[31m", "user:" + strings.Repeat("x", 100), "new", "less"} {
+		n := uint64(90000 >> i)
+		before := exact(n / 2)
+		switch name {
+		case "new":
+			before = exact(0)
+		case "less":
+			before = near(n, n+9, n+40)
+		}
+		v.Keys = append(v.Keys, client.OverviewKey{Key: name, Bounds: near(n-4, n, n+5), Before: before, Line: waves(float64(n)/75, float64(i))})
+	}
+	for i := range 30 {
+		v.Keys = append(v.Keys, client.OverviewKey{Key: fmt.Sprintf("visitor:%02d", i), Bounds: exact(uint64(40 - i)), Before: exact(40), Line: waves(1, 0)})
+	}
+	return v
+}
+
+func keyView(name string) client.KeyView {
+	v := client.KeyView{Key: name, WindowSeconds: 300, At: at(end), Line: lineOf(waves(40, 1)), Before: waves(35, 0)}
+	for i, w := range []int64{60, 300, 3600, 86400, 604800} {
+		n := uint64(10 * w)
+		b := exact(n)
+		switch i {
+		case 3:
+			b = near(n-50, n, n+60)
+		case 4:
+			b = least(n)
+		}
+		v.Counts = append(v.Counts, client.KeyWindow{WindowSeconds: w, Bounds: b, Before: exact(n - n/8)})
+	}
+	v.Line.Lower, v.Line.Upper = make([]uint64, 75), make([]*uint64, 75)
+	for i, n := range v.Line.Estimate {
+		upper := n
+		if i < 20 {
+			upper += 40
+		}
+		v.Line.Lower[i], v.Line.Upper[i] = n, &upper
+	}
+	return v
+}
+
+func limits() client.LimitsView {
+	v := client.LimitsView{Freshness: client.Freshness{AsOf: at(end), Late: []client.Late{{Node: "c", Since: at(end.Add(-9 * time.Second))}}}}
+	v.WindowSeconds, v.At = 300, at(end)
+	for i, p := range []client.LimitPolicy{
+		{Name: "login", Keys: "login:{user}:*", By: "login:{user}", Limit: 5, PerSeconds: 60, Burst: 5, Mode: "enforce", Algorithm: "window", Where: "shared", Allowed: exact(80), Denied: exact(111)},
+		{Name: "trial", Keys: "api:*", Limit: 50, PerSeconds: 10, Burst: 80, Mode: "shadow", Algorithm: "gcra", Where: "node", Allowed: exact(4432), ShadowDenied: exact(3418)},
+		{Name: "quiet", Keys: "x:*", Limit: 1, PerSeconds: 1, Burst: 1, Mode: "enforce", Algorithm: "window", Where: "shared"},
+	} {
+		v.Limits = append(v.Limits, p)
+		zero := lineOf(make([]uint64, 75))
+		lines := client.LimitLines{Name: p.Name, Allowed: lineOf(waves(20, 0)), Denied: lineOf(waves(30, float64(i))), ShadowDenied: zero}
+		if p.Mode == "shadow" {
+			lines.Denied, lines.ShadowDenied = zero, lines.Denied
+		}
+		v.Lines = append(v.Lines, lines)
+	}
+	v.Keys = []client.LimitKey{
+		{Key: "login:admin", Used: 5, Burst: 5, Share: 1, ResetSeconds: 59.21}, {Key: "login:ada", Used: 1, Burst: 5, Remaining: 4, Share: .2, ResetSeconds: .5},
+	}
+	return v
+}
+
+func nodes() client.NodesView {
+	skew, wrong := -0.0123, 0.0004
+	c := client.Cluster{Mode: "cluster", Cluster: "shop", Node: "a", Now: at(end), Nodes: []client.Node{
+		{Node: "a", Self: true, AsOf: at(end), Heard: at(end), Held: 341},
+		{Node: "b", AsOf: at(end.Add(-120 * time.Millisecond)), LagS: .12, Heard: at(end.Add(-100 * time.Millisecond)), Held: 342, SkewS: &skew, SkewErrorS: &wrong},
+		{Node: "c", AsOf: at(end.Add(-9 * time.Second)), LagS: 9, Heard: at(end.Add(-9 * time.Second)), Held: 341, Late: true, Why: "silent"},
+		{Node: "d", Left: true, AsOf: at(end.Add(-time.Hour)), Heard: at(end.Add(-time.Hour))},
+	}}
+	c.Alarms = []client.Alarm{{Code: "node_late", Message: "node c is silent"}, {Code: "disk", Message: "full"}}
+	return client.NodesView{Cluster: c, Stats: client.Stats{
+		Version: "v1", UptimeS: 3700, Hits: 12345, Late: 3, Keys: 17, MemoryBytes: 5 << 20, MemoryBudget: 1 << 30, LimitStates: 9, LimitBytes: 4096,
+		Journal: &client.Journal{Flushes: 8123, FlushSeconds: .0021},
+	}}
+}
+
+// screenOf is a model of a terminal that follows nobody: asked has what it would.
+type screenOf struct {
+	*testing.T
+	m     *model
+	asked []place
+}
+
+func newScreen(t *testing.T, width, height int) *screenOf {
+	s := &screenOf{T: t}
+	s.m = &model{server: "127.0.0.1:8080", zone: time.UTC, place: place{window: 5 * time.Minute}, turn: func(to ...place) { s.asked = to }}
+	s.m.Init()
+	s.m.Update(tea.WindowSizeMsg{Width: width, Height: height})
+	return s
+}
+
+// views are what a server answers at a place.
+func (s *screenOf) answer() {
+	of := s.asked[0]
+	var view any
+	switch of.screen {
+	case keysScreen:
+		all := overview()
+		all.Keys = nil
+		for _, k := range overview().Keys {
+			if strings.HasPrefix(k.Key, of.prefix) {
+				all.Keys = append(all.Keys, k)
+			}
+		}
+		view = all
+	case keyScreen:
+		view = keyView(of.name)
+	case limitsScreen, limitScreen:
+		view = limits()
+	case nodesScreen:
+		view = nodes()
+	}
+	s.m.Update(arrived{of, view})
+}
+
+var specials = map[string]rune{
+	"tab": tea.KeyTab, "enter": tea.KeyEnter, "esc": tea.KeyEscape, "down": tea.KeyDown, "up": tea.KeyUp, "pgdown": tea.KeyPgDown, "end": tea.KeyEnd, "space": tea.KeySpace, "backspace": tea.KeyBackspace,
+}
+
+// press presses keys, by name or letter, and has each answered.
+func (s *screenOf) press(names ...string) {
+	for _, name := range names {
+		key := tea.KeyPressMsg{Code: []rune(name)[0], Text: name}
+		if code, ok := specials[name]; ok {
+			key = tea.KeyPressMsg{Code: code}
+		}
+		if name == "shift+tab" {
+			key = tea.KeyPressMsg{Code: tea.KeyTab, Mod: tea.ModShift}
+		}
+		s.m.Update(key)
+		s.answer()
+	}
+}
+
+// golden compares the screen with testdata.
+func (s *screenOf) golden(name string) {
+	s.Helper()
+	text := plain(s.m.View().Content)
+	for i, line := range strings.Split(text, "\n") {
+		if wide := lipgloss.Width(line); wide != s.m.width {
+			s.Errorf("%s: line %d is %d columns wide: %q", name, i, wide, line)
+		}
+	}
+	if lines := strings.Count(text, "\n") + 1; lines != s.m.height {
+		s.Errorf("%s: %d lines of %d", name, lines, s.m.height)
+	}
+	compare(s.T, name, text)
+}
+
+func compare(t *testing.T, name, text string) {
+	t.Helper()
+	for line := range strings.SplitSeq(text, "\n") {
+		text = strings.Replace(text, line, strings.TrimRight(line, " "), 1)
+	}
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || text+"\n" != string(want) {
+		t.Errorf("%s: %v; go test ./cmd/weir/internal/top -args -update writes it anew\n%s", name, err, text)
+	}
+}
+
+// Every screen, in 80 columns and 24 lines.
+func TestScreens(t *testing.T) {
+	s := newScreen(t, 80, 24)
+	s.golden("asking")
+	s.answer()
+	s.golden("keys")
+	s.press("end")
+	s.golden("keys-end")
+	s.press("g", "s", "s", "r")
+	s.golden("keys-by-name")
+	s.press("/", "l", "e")
+	s.golden("filter")
+	s.press("enter", "enter")
+	s.golden("key")
+	s.press("esc", "esc", "tab")
+	s.golden("limits")
+	s.press("enter")
+	s.golden("limit")
+	s.press("tab")
+	s.golden("nodes")
+	s.press("?")
+	s.golden("help")
+}
+
+// Where there is more room it is used, and where there is little nothing overflows.
+func TestSizes(t *testing.T) {
+	for _, size := range [][2]int{{200, 60}, {120, 30}, {60, 16}, {40, 8}} {
+		s := newScreen(t, size[0], size[1])
+		for range 3 {
+			s.answer()
+			s.golden(fmt.Sprintf("%dx%d-%d", size[0], size[1], s.m.place.screen))
+			s.press("enter", "shift+tab", "tab", "tab")
+		}
+	}
+	small := newScreen(t, 20, 5)
+	if text := small.m.View().Content; !strings.Contains(text, "needs 40 columns") {
+		t.Error(text)
+	}
+}
+
+// Each window key asks for its window; a frozen screen stays as it is; what was asked before is not shown.
+func TestKeys(t *testing.T) {
+	s := newScreen(t, 80, 24)
+	s.answer()
+	for i, w := range windows {
+		s.press(fmt.Sprint(i + 1))
+		if s.asked[0].window != w {
+			t.Errorf("%d asks for %v", i+1, s.asked[0].window)
+		}
+	}
+	s.press("3")
+	s.press("p")
+	before := s.m.View().Content
+	other := overview()
+	other.All.Hits = exact(1)
+	s.m.Update(arrived{s.m.place, other})
+	if s.m.View().Content != before || !strings.Contains(plain(before), "frozen") {
+		t.Error("a frozen screen changes")
+	}
+	s.press("space")
+	s.m.Update(arrived{place{screen: limitsScreen}, limits()})
+	if plain(s.m.View().Content) == "" || s.m.place.screen != keysScreen {
+		t.Error("a view of another place is shown")
+	}
+	s.press("down", "down", "down")
+	was := s.m.was.name
+	turned := overview()
+	turned.Keys[0], turned.Keys[3] = turned.Keys[3], turned.Keys[0]
+	turned.Keys[0].Estimate = 1 << 40
+	s.m.Update(arrived{s.m.place, turned})
+	if s.m.was.name != was || s.m.row == 3 {
+		t.Errorf("row %d is chosen, %q in place of %q", s.m.row, s.m.was.name, was)
+	}
+	s.m.Update(lost{s.m.place, io.ErrUnexpectedEOF})
+	if text := plain(s.m.View().Content); !strings.Contains(text, "lost, trying again") || !strings.Contains(text, "url:/") {
+		t.Errorf("a lost connection: %s", text)
+	}
+	s.answer()
+	if text := plain(s.m.View().Content); !strings.Contains(text, "live") {
+		t.Errorf("it is back: %s", text)
+	}
+	if _, cmd := s.m.Update(tea.KeyPressMsg{Code: 'q', Text: "q"}); cmd == nil {
+		t.Error("q does not leave")
+	}
+}
+
+// server is a Source whose views come once, and whose streams then stay open, or fail.
+type server struct {
+	err error
+}
+
+func (s server) once(ctx context.Context, give func()) error {
+	if s.err != nil {
+		return s.err
+	}
+	give()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s server) WatchOverview(ctx context.Context, _ client.OverviewQuery, each func(client.Overview)) error {
+	return s.once(ctx, func() { each(overview()) })
+}
+
+func (s server) WatchKey(ctx context.Context, key string, _ time.Duration, each func(client.KeyView)) error {
+	return s.once(ctx, func() { each(keyView(key)) })
+}
+
+func (s server) WatchLimits(ctx context.Context, _ string, _ time.Duration, each func(client.LimitsView)) error {
+	return s.once(ctx, func() { each(limits()) })
+}
+
+func (s server) WatchNodes(ctx context.Context, each func(client.NodesView)) error {
+	return s.once(ctx, func() { each(nodes()) })
+}
+
+// A program ends with its context, and at once with an error where there never is a server.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("connection refused")
+	for _, run := range []func(context.Context, Options) error{Run, func(ctx context.Context, o Options) error { return Watch(ctx, o, []string{"a", "b"}) }} {
+		ctx, cancel := context.WithCancel(t.Context())
+		shown := make(chan string, 1000)
+		ended := make(chan error, 1)
+		go func() {
+			ended <- run(ctx, Options{Source: server{}, Server: "here", Window: time.Minute, In: nil, Out: writer(shown), Environ: []string{"TERM=xterm"}})
+		}()
+		<-shown
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := run(t.Context(), Options{Source: server{refused}, Server: "here", Window: time.Minute, Out: io.Discard}); !errors.Is(err, refused) {
+			t.Error(err)
+		}
+	}
+}
+
+type writer chan string
+
+func (w writer) Write(b []byte) (int, error) {
+	select {
+	case w <- string(b):
+	default: // enough is known
+	}
+	return len(b), nil
+}
+
+// The lines of weir watch, and their parts for a pipe.
+func TestWatch(t *testing.T) {
+	m := &watched{server: "here", keys: []string{"url:/", "a\x1b[31m"}, window: time.Minute, views: map[string]client.KeyView{}, turn: func(...place) {}}
+	m.Init()
+	m.Update(tea.WindowSizeMsg{Width: 80, Height: 20})
+	for _, of := range placesOf(m.keys[:1], m.window) {
+		m.Update(arrived{of, keyView(of.name)})
+	}
+	compare(t, "watch", plain(m.View().Content))
+	var parts []Part
+	view := keyView("k")
+	last := ended(view, 0, func(p Part) { parts = append(parts, p) })
+	if len(parts) != 1 || last != end.Unix()-4 || parts[0].Count.Estimate != view.Line.Estimate[73] {
+		t.Errorf("%+v, up to %d", parts, last)
+	}
+	if last = ended(view, last-12, func(p Part) { parts = append(parts, p) }); len(parts) != 4 || last != end.Unix()-4 {
+		t.Errorf("three parts later: %+v", parts)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	if err := Parts(ctx, server{}, []string{"a", "b"}, time.Minute, func(p Part) {
+		if p.Key == "b" {
+			stop()
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := Parts(t.Context(), server{io.EOF}, []string{"a"}, time.Minute, nil); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}

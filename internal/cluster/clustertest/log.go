@@ -1,0 +1,130 @@
+package clustertest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Admission is one that a caller was told of, between two times.
+type Admission struct {
+	Key           string
+	before, after int64 // Unix ns
+}
+
+// Log is what callers were told. The zero Log is ready for use; it may be used by many goroutines.
+type Log struct {
+	mu       sync.Mutex
+	admitted []Admission
+	denied   int
+	away     int
+}
+
+// Take asks for one admission, and notes what was told in d.
+func (l *Log) Take(live *admit.Live, key string, d *admit.Decision) error {
+	before := time.Now().UnixNano()
+	if err := live.Take([]admit.Request{{Key: key, N: 1}}, d); err != nil {
+		return err
+	}
+	after := time.Now().UnixNano()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case d.Allowed:
+		l.admitted = append(l.admitted, Admission{key, before, after})
+	case d.Results[0].Away != "":
+		l.away++
+	default:
+		l.denied++
+	}
+	return nil
+}
+
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Sprintf("%d admitted, %d denied, %d away so far", len(l.admitted), l.denied, l.away)
+}
+
+// Told are the admissions of a key.
+func (l *Log) Told(key string) (list []Admission) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.admitted {
+		if a.Key == key {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// Worst is the most admissions that one of the keys of a policy, those that begin with the letter that its pattern begins
+// with, surely had within one interval, each looked at again; and the most that the limit may admit.
+func (l *Log) Worst(t testing.TB, p policy.Policy, keys []string) (worst, most uint64) {
+	t.Helper()
+	plan, err := limit.New(p.Limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most = p.Limit.Burst; p.Limit.Algorithm == limit.GCRA {
+		most = 2*p.Limit.Burst - 1
+	}
+	for _, key := range keys {
+		if key[0] == p.Keys[0] {
+			worst = max(worst, mostWithin(l.Told(key), int64(plan.Interval())))
+		}
+	}
+	t.Logf("%s: %d within %v, at most %d may be", p.Name, worst, plan.Interval(), most)
+	return worst, most
+}
+
+func mostWithin(all []Admission, interval int64) (most uint64) {
+	for _, last := range all {
+		n := uint64(1)
+		for _, other := range all {
+			if other.before > last.after-interval && other.after <= last.before {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// Measure has callers ask, side by side, b.N times together, and reports how long each waited. ask gets the number of
+// its question.
+func Measure(b *testing.B, callers int, ask func(n int, d *admit.Decision)) {
+	var mu sync.Mutex
+	var all []time.Duration
+	var asking sync.WaitGroup
+	asks := make(chan int)
+	for range callers {
+		asking.Go(func() {
+			var d admit.Decision
+			var took []time.Duration
+			for n := range asks {
+				began := time.Now()
+				ask(n, &d)
+				took = append(took, time.Since(began))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, took...)
+		})
+	}
+	for n := 0; b.Loop(); n++ {
+		asks <- n
+	}
+	close(asks)
+	asking.Wait()
+	slices.Sort(all)
+	for _, q := range []int{50, 99} {
+		b.ReportMetric(float64(all[(len(all)-1)*q/100].Nanoseconds())/1e6, fmt.Sprintf("p%d-ms", q))
+	}
+}

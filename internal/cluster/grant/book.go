@@ -1,0 +1,358 @@
+// Package grant lends parts of a limit to nodes, so that they decide by themselves, and never
+// exceeds it. It is pure: no clock, lock, network or journal.
+//
+// One node holds a key: it has a Book. Any node that is asked for the key, the holder too, has a
+// Credit. A node asks (Ask) and is answered (Answer) over a network that loses, delays and repeats.
+// The counters of both are totals of one grant, so a repeat changes nothing:
+//
+//	granted   admissions that the holder has lent, ever
+//	used      of these, what the node has admitted
+//	returned  of these, what it has given back: it never uses them
+//
+// What is out is granted - used - returned, as the holder knows it. The one rule is
+//
+//	used of the limit + all that is out <= burst, whenever something is lent or admitted
+//
+// It is enough: each admission was out when it was made, or was decided by the holder. From then on
+// it is out until the node reports it, and counts as used at a time that is not before it was made. So
+// whatever interval T ends now, its admissions are among what is out and what the limit counts.
+//
+// A grant ends after Terms.Life without an answer. The node counts that from before it sent the
+// question, by its own monotonic clock; the holder from when it answers, and Margin longer. So the
+// node's end is first, however long the messages took. What is out at the end stays out for a
+// further T: it may have been used at the last moment. A report that comes meanwhile still
+// settles it. A report of another grant, or another holder's, settles nothing.
+//
+// A holder must make sure before it answers that the next holder knows what is out (Book.Own), and that
+// it is the holder still.
+package grant
+
+import (
+	"time"
+
+	"github.com/weir-counter/weir/limit"
+)
+
+// Book is what the holder of a key knows of it beside the limit's own state. The zero Book has lent
+// nothing. Times are by the holder's monotonic clock, in ns.
+type Book struct {
+	grants []lent
+	before []before
+}
+
+// lent is the grant of one node. Invariant: used + returned <= granted.
+type lent struct {
+	node     string
+	id       ID
+	granted  uint64
+	used     uint64
+	returned uint64
+	end      int64 // the node uses nothing of it after that
+	demand   uint64
+	asked    int64 // when demand was told; 0: never before
+	turn     int64 // how long that was after the time before
+}
+
+func (l *lent) out() uint64 { return l.granted - l.used - l.returned }
+
+// before is what was out before: nobody can settle it.
+type before struct {
+	n     uint64
+	until int64 // it counts until then, T included
+	own   bool  // Own tells of it
+}
+
+// Lend is what a Book needs to lend.
+type Lend struct {
+	Now   int64
+	Node  string
+	Token uint64 // of the holder's time; a Book belongs to one
+	Terms Terms
+}
+
+// end is when a grant ends that is answered now.
+func (l *Lend) end() int64 { return l.Now + int64(l.Terms.Life+l.Terms.Margin()) }
+
+// Out is how much of the limit is out at a time.
+func (b *Book) Out(now int64, t Terms) (n uint64) {
+	b.lapse(now, t)
+	for i := range b.grants {
+		n += b.grants[i].out()
+	}
+	for _, p := range b.before {
+		n += p.n
+	}
+	return n
+}
+
+// Own is what the next holder must know to be out, for Terms.Held from now on.
+func (b *Book) Own(now int64, t Terms) (n uint64) {
+	b.lapse(now, t)
+	for i := range b.grants {
+		n += b.grants[i].out()
+	}
+	for _, p := range b.before {
+		if p.own {
+			n += p.n
+		}
+	}
+	return n
+}
+
+// Recover notes what an earlier holder had out; own, if this node was that, and its word will be replaced
+// by Own.
+func (b *Book) Recover(n uint64, until int64, own bool) {
+	if n > 0 {
+		b.before = append(b.before, before{n, until, own})
+	}
+}
+
+// Idle tells whether the Book knows nothing that matters.
+func (b *Book) Idle(now int64, t Terms) bool {
+	b.lapse(now, t)
+	return len(b.grants)+len(b.before) == 0
+}
+
+// LentNothing tells whether the Book knows of nothing but how much nodes ask for.
+func (b *Book) LentNothing() bool {
+	for i := range b.grants {
+		if b.grants[i].granted > 0 {
+			return false
+		}
+	}
+	return len(b.before) == 0
+}
+
+// lapse forgets what has ended, T ago.
+func (b *Book) lapse(now int64, t Terms) {
+	keep := b.grants[:0]
+	for _, l := range b.grants {
+		if now < l.end || l.out() > 0 && now < l.end+int64(t.Interval) {
+			keep = append(keep, l)
+		}
+	}
+	clear(b.grants[len(keep):])
+	b.grants = keep
+	kept := b.before[:0]
+	for _, p := range b.before {
+		if now < p.until {
+			kept = append(kept, p)
+		}
+	}
+	b.before = kept
+}
+
+// Settle takes in what a node reports, and calls charge with what it has used since its last report:
+// n admissions, made at the time at, or earlier.
+func (b *Book) Settle(l Lend, a *Ask, charge func(at int64, n uint64)) {
+	of := b.of(l, a)
+	of.demand, of.turn, of.asked = a.Demand, l.Now-of.asked, l.Now
+	if a.ID != of.id || a.Used > of.granted || a.Returned > of.granted-a.Used {
+		return
+	}
+	fresh := a.Used - min(a.Used, of.used)
+	of.used = max(of.used, a.Used)
+	of.returned = min(max(of.returned, a.Returned), of.granted-of.used)
+	for i := len(a.Uses) - 1; i >= 0 && fresh > 0; i-- { // the newest are those that were not told
+		n := min(a.Uses[i].N, fresh)
+		age := max(0, a.Uses[i].Age)
+		charge(l.Now-int64(age-age/rateError), n)
+		fresh -= n
+	}
+	if fresh > 0 { // of no known time
+		charge(l.Now, fresh)
+	}
+}
+
+// of is the grant that a node asks with, or a new one.
+func (b *Book) of(l Lend, a *Ask) *lent {
+	for i := range b.grants {
+		of := &b.grants[i]
+		if of.node != l.Node {
+			continue
+		}
+		if a.ID.Number != of.id.Number { // the node has forgotten it, after it may have used some
+			b.Recover(of.out(), of.end+int64(l.Terms.Interval), true)
+			*of = lent{node: l.Node, id: ID{l.Token, a.ID.Number}, end: l.end()}
+		}
+		return of
+	}
+	b.grants = append(b.grants, lent{node: l.Node, id: ID{l.Token, a.ID.Number}, end: l.end()})
+	return &b.grants[len(b.grants)-1]
+}
+
+// Decided is what became of an Ask's Need, and what the limit says after that.
+type Decided struct {
+	Allowed bool
+	Free    uint64        // neither used nor out
+	Wait    time.Duration // until the limit has more than now, if nothing is returned; 0: it has all
+	Reset   time.Duration // until the limit has all
+}
+
+// Grant answers an Ask that was settled, once its Need was decided. What is out lasts for another
+// Terms.Life from now.
+func (b *Book) Grant(l Lend, a *Ask, d Decided) Answer {
+	of := b.of(l, a)
+	out := of.out()
+	give := uint64(0)
+	own := b.Own(l.Now, l.Terms)
+	of = b.of(l, a)
+	want := min(a.Want, l.Terms.Most, out+l.Terms.MaxOut()-min(l.Terms.MaxOut(), own))
+	if !l.Terms.Lends() {
+		want = 0
+	}
+	if want > out {
+		give = min(want-out, b.share(l, of, d.Free))
+	}
+	of.granted += give
+	of.end = l.end()
+	answer := Answer{
+		ID: of.id, Granted: of.granted, Used: a.Used, Allowed: d.Allowed,
+		Short: want > out+give, Free: d.Free - give, Wait: d.Wait, Reset: d.Reset,
+	}
+	for i := range b.grants {
+		if b.grants[i].node != l.Node {
+			answer.Out += b.grants[i].out()
+		}
+	}
+	if answer.Short || !d.Allowed {
+		answer.Pause = b.pause(l, of, d.Wait)
+	}
+	return answer
+}
+
+// share is how much of what is free a node gets: all that others have no claim to, or its part by what
+// all are asked for. A claim grows for a pace from when its node asked last, so that what one gets
+// leaves enough for those whose turn comes.
+func (b *Book) share(l Lend, of *lent, free uint64) uint64 {
+	claim := func(g *lent, since int64) float64 {
+		return float64(g.demand) * min(1, float64(since)/float64(l.Terms.Pace))
+	}
+	others, unmet := 0.0, 0.0
+	for i := range b.grants {
+		g := &b.grants[i]
+		if since := l.Now - g.asked; g != of && since <= claimPaces*int64(l.Terms.Pace) {
+			others += claim(g, since)
+			unmet += max(0, 1.25*claim(g, since)-float64(g.out()))
+		}
+	}
+	own := claim(of, of.turn)
+	if others == 0 {
+		return free
+	}
+	return uint64(max(float64(free)-unmet, float64(free)*own/(own+others), 0))
+}
+
+// claimPaces is for how many paces a node that does not ask is taken to have demand.
+const claimPaces = 6
+
+// pause is after how long a node that got too little should ask again: when the limit has more, or
+// another node may have returned some. Not too late, since limits change.
+func (b *Book) pause(l Lend, of *lent, wait time.Duration) time.Duration {
+	most := longestPause
+	for i := range b.grants {
+		if g := &b.grants[i]; g != of && g.out() > 0 {
+			most = min(most, reportPaces*l.Terms.Pace)
+		}
+	}
+	if wait < l.Terms.Pace/4 {
+		wait = l.Terms.Pace
+	}
+	return min(wait, most)
+}
+
+// Terms are what a limit's interval makes of its grants.
+type Terms struct {
+	Interval time.Duration // T of the limit
+	Life     time.Duration // of a grant, from its last answer
+	Pace     time.Duration // how often a node asks for a key that is asked for all the time
+	Most     uint64        // that a node may have: a quarter of the burst
+}
+
+const (
+	shortestLife, longestLife = time.Second, 10 * time.Second
+	shortestPace, longestPace = 5 * time.Millisecond, time.Second
+
+	// longestPause is how long a node denies by what the holder said: then it may have more, since
+	// limits change.
+	longestPause = 2 * time.Second
+
+	// paces are how many there are in an interval: what is free at the holder, or at a node that
+	// has no use for it, is free for about half a pace.
+	paces = 20
+
+	// longerPeriod is more than by how much one period of a calendar is longer than another.
+	longerPeriod = 5 * 24 * time.Hour
+
+	// hot is from how many admissions per pace on a node asks for a grant.
+	hot = 4
+)
+
+// TermsOf are those of a limit that limit.New takes, with its burst filled in.
+func TermsOf(l limit.Limit) Terms {
+	interval := l.Interval()
+	if l.Calendar.Unit != limit.NoUnit {
+		interval += longerPeriod
+	}
+	return Terms{
+		Interval: interval,
+		Life:     min(max(interval/8, shortestLife), longestLife),
+		Pace:     min(max(interval/paces, shortestPace), longestPace),
+		Most:     l.Burst / 4,
+	}
+}
+
+// Margin is by how much longer the holder takes a grant to last: the clocks of two nodes may run by
+// a part in 64 apart.
+func (t Terms) Margin() time.Duration { return t.Life/rateError + time.Millisecond }
+
+// rateError is one part in how many a clock may run too fast or too slowly.
+const rateError = 64
+
+// Held is for how long what is out counts, from the last answer: until T after the grant's end.
+func (t Terms) Held() time.Duration { return t.Life + t.Margin() + t.Interval }
+
+// MaxOut is how much of one key may be out, as far as one number of the journal tells it: more than
+// limit.MaxRate admits for as long as it counts.
+func (t Terms) MaxOut() uint64 { return uint64(t.Held()/time.Microsecond) - 1 }
+
+// Lends tells whether parts of a limit are lent at all: not of one whose T is longer than a year,
+// less a day for what Held adds.
+func (t Terms) Lends() bool { return t.Interval <= limit.MaxPer-24*time.Hour }
+
+// ID names one grant: of one holder's time, to one Credit of a node.
+type ID struct {
+	Token  uint64 // the fencing token of the holder's lease; 0: the node has not heard of one
+	Number uint64 // of the Credit, as NewCredit was told
+}
+
+// Ask is what a node says to the holder of a key, and asks for.
+type Ask struct {
+	ID       ID
+	Used     uint64 // of the grant, all together
+	Returned uint64
+	Uses     []Use  // the newest of Used, the oldest first; those before were told
+	Need     uint64 // admissions that a request waits for: all or none
+	Want     uint64 // what the node could use within the next pace, beside Need
+	Demand   uint64 // admissions per pace that it was asked for
+}
+
+// Use is N admissions, the last of them so long ago.
+type Use struct {
+	N   uint64
+	Age time.Duration
+}
+
+// Answer is the holder's.
+type Answer struct {
+	ID      ID // of another Token than the Ask's: a new grant
+	Granted uint64
+	Used    uint64 // of the Ask: what needs to be told no more
+	Allowed bool   // Need was admitted: it counts, and is not of the grant
+	Short   bool   // the node got less than it wanted
+	Pause   time.Duration
+	Free    uint64        // what was left at the holder
+	Out     uint64        // what was out at other nodes
+	Wait    time.Duration // until the limit has more than now, if nothing is returned
+	Reset   time.Duration // until the whole burst is there again, if nothing more is used
+}

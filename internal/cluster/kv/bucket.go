@@ -1,0 +1,288 @@
+// Package lease lets one node of many do what only one should: take a
+// partition's snapshots, trim the journal, restore a backup.
+//
+// A lease is a key in a JetStream KV bucket whose messages age. Create takes it,
+// for it fails where a key is; Update at the known revision renews it; who
+// renews no more loses it when its message has aged. The revision at which a
+// lease was taken is its token: each holder's is greater than those before.
+//
+// The age is the bucket's, not the message's: a client that updates a key can't
+// give a time to live (ADR-48), so that a lease that was created with one and
+// renewed once would never end.
+//
+// Two clocks are at work, and the holder's is the stricter: it counts from
+// before it asked, on its own monotonic clock, and only two thirds of the time
+// that the bucket grants. The last third is for clocks of servers that differ,
+// since a new leader of the bucket goes by its own. A holder that is cut off, or
+// stopped, thus knows that the lease is lost before another can have it. One that crashed has
+// it again at once: who has its data directory, which is locked, knows that it has ended. Between
+// looking and acting time may pass anyway: where that matters, the token
+// goes with what is written, and the smaller token loses.
+package kv
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Bucket has the leases of a cluster, as one node sees them. It is safe for
+// concurrent use.
+type Bucket struct {
+	kv   jetstream.KeyValue
+	ttl  time.Duration
+	self Self
+	life string // this one of the node's
+}
+
+// Self is who takes leases.
+type Self struct {
+	Node   string // one name, for people
+	Origin string // of its data directory, which no two processes have at once
+}
+
+// Lease is one that we hold, or held.
+type Lease struct {
+	Name     string
+	Token    uint64    // greater than those of all earlier holders; stays while the lease is renewed
+	Until    time.Time // by our clock; afterwards another may hold it
+	renewed  time.Time // when we last asked with success
+	revision uint64
+}
+
+var (
+	// ErrTaken is returned for a lease that another holds.
+	ErrTaken = errors.New("another node holds the lease")
+	// ErrLost is returned for a lease that was ours.
+	ErrLost = errors.New("the lease is lost")
+)
+
+const (
+	// DefaultTTL is how long after a crash a lease is taken by another node. A lost
+	// leader of the bucket is silent for up to 9 s, and the holder renews from a
+	// third to two thirds of this: it outlasts that.
+	DefaultTTL = 30 * time.Second
+
+	bucketBytes = 1 << 20 // of some hundred leases with 200 bytes each
+)
+
+// Open opens the bucket of that name for a node, and makes it if it is not there
+// with as many replicas. A bucket that is there keeps its ttl, as all who use it
+// must go by the same. Two nodes of one name are told apart.
+func OpenBucket(ctx context.Context, js jetstream.JetStream, name string, self Self, ttl time.Duration, replicas int) (*Bucket, error) {
+	kv, err := js.KeyValue(ctx, name)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: name, Description: "Weir: who does what", TTL: ttl, MaxBytes: bucketBytes, Replicas: replicas,
+		})
+		if errors.Is(err, jetstream.ErrBucketExists) { // another made it, with another ttl
+			kv, err = js.KeyValue(ctx, name)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lease: bucket %s: %w", name, err)
+	}
+	status, err := kv.Status(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("lease: bucket %s: %w", name, err)
+	}
+	if status.TTL() <= 0 {
+		return nil, fmt.Errorf("lease: bucket %s has no time to live, so its leases never expire: delete it, and a node creates it again", name)
+	}
+	return &Bucket{kv: kv, ttl: status.TTL(), self: self, life: rand.Text()}, nil
+}
+
+// value is what a lease of ours has: node, origin, and life.
+func (b *Bucket) value() string { return b.self.Node + " " + b.self.Origin + " " + b.life }
+
+// TTL is how long the bucket grants a lease.
+func (b *Bucket) TTL() time.Duration { return b.ttl }
+
+// trusted is how much of it a holder relies on.
+func (b *Bucket) trusted() time.Duration { return b.ttl - b.ttl/3 }
+
+// Acquire takes a lease, or returns ErrTaken. It looks first: to be turned away
+// costs a read from any replica, and nothing on any disk. One that is ours
+// already, as after a request whose answer was lost, is renewed, and one of an earlier life
+// is taken over: that process has ended, or its data directory would not be ours.
+func (b *Bucket) Acquire(ctx context.Context, name string) (Lease, error) {
+	is, err := b.kv.Get(ctx, name)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return b.create(ctx, name)
+	case err != nil:
+		return Lease{}, fmt.Errorf("lease %s: %w", name, err)
+	}
+	switch value := string(is.Value()); {
+	case value == b.value():
+		return b.takeOver(ctx, Lease{Name: name, Token: is.Revision(), revision: is.Revision()})
+	case strings.HasPrefix(value, b.self.Node+" "+b.self.Origin+" "):
+		return b.succeed(ctx, name, is.Revision())
+	}
+	return Lease{}, ErrTaken
+}
+
+// create takes a lease that nobody has.
+func (b *Bucket) create(ctx context.Context, name string) (Lease, error) {
+	sent := time.Now()
+	revision, err := b.kv.Create(ctx, name, []byte(b.value()))
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return Lease{}, ErrTaken
+	}
+	if err != nil {
+		return Lease{}, fmt.Errorf("lease %s: %w", name, err)
+	}
+	return Lease{Name: name, Token: revision, revision: revision, renewed: sent, Until: sent.Add(b.trusted())}, nil
+}
+
+// succeed takes a lease over from an earlier life, as it was read.
+func (b *Bucket) succeed(ctx context.Context, name string, revision uint64) (Lease, error) {
+	l, err := b.takeOver(ctx, Lease{Name: name, revision: revision})
+	l.Token = l.revision
+	return l, err
+}
+
+// behind is for how long a replica may still show a lease that was given back.
+const behind = time.Second
+
+// Retake is Acquire that also takes over a lease of this node's earlier life on another disk, for those who
+// know that no other process has the node's name. It returns ErrTaken after a second: any
+// replica answers, and one that is behind still has a lease that was given back just now.
+func (b *Bucket) Retake(ctx context.Context, name string) (Lease, error) {
+	looked := time.NewTicker(behind / 5)
+	defer looked.Stop()
+	for end := time.After(behind); ; {
+		l, err := b.retake(ctx, name)
+		if !errors.Is(err, ErrTaken) {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return l, err
+		case <-end:
+			return l, err
+		case <-looked.C:
+		}
+	}
+}
+
+func (b *Bucket) retake(ctx context.Context, name string) (Lease, error) {
+	is, err := b.kv.Get(ctx, name)
+	if err != nil || !b.earlier(string(is.Value())) {
+		return b.Acquire(ctx, name)
+	}
+	return b.succeed(ctx, name, is.Revision())
+}
+
+// takeOver renews a lease as it was read. Where that was not the newest, as of a replica that is
+// behind, it returns ErrTaken: it was not ours to lose.
+func (b *Bucket) takeOver(ctx context.Context, read Lease) (Lease, error) {
+	l, err := b.update(ctx, read)
+	if errors.Is(err, ErrLost) {
+		err = ErrTaken
+	}
+	return l, err
+}
+
+// earlier tells whether a value is this node's, of another life.
+func (b *Bucket) earlier(value string) bool {
+	node, _, _ := strings.Cut(value, " ")
+	return node == b.self.Node && value != b.value()
+}
+
+// Renew makes a lease last, or returns ErrLost. After any other error the lease
+// is what it was.
+func (b *Bucket) Renew(ctx context.Context, l Lease) (Lease, error) {
+	renewed, err := b.update(ctx, l)
+	if !errors.Is(err, ErrLost) {
+		return renewed, err
+	}
+	// An earlier renewal may have been written though its answer was lost.
+	is, getErr := b.kv.Get(ctx, l.Name)
+	switch {
+	case errors.Is(getErr, jetstream.ErrKeyNotFound):
+		return l, ErrLost
+	case getErr != nil:
+		return l, fmt.Errorf("lease %s: %w", l.Name, getErr)
+	case string(is.Value()) != b.value():
+		return l, ErrLost
+	case is.Revision() <= l.revision: // from a replica that is behind
+		return l, fmt.Errorf("lease %s: it was changed, and the new owner is not known yet", l.Name)
+	}
+	known := l
+	known.revision = is.Revision()
+	if renewed, err = b.update(ctx, known); err != nil {
+		return l, err
+	}
+	return renewed, nil
+}
+
+func (b *Bucket) update(ctx context.Context, l Lease) (Lease, error) {
+	sent := time.Now()
+	revision, err := b.kv.Update(ctx, l.Name, []byte(b.value()), l.revision)
+	if errors.Is(err, jetstream.ErrKeyRevisionMismatch) || errors.Is(err, jetstream.ErrKeyExists) {
+		return l, ErrLost
+	}
+	if err != nil {
+		return l, fmt.Errorf("lease %s: %w", l.Name, err)
+	}
+	l.revision, l.renewed, l.Until = revision, sent, sent.Add(b.trusted())
+	return l, nil
+}
+
+// Release gives a lease back, so that another can have it at once. One that is
+// no longer ours is left alone.
+func (b *Bucket) Release(ctx context.Context, l Lease) error {
+	err := b.kv.Delete(ctx, l.Name, jetstream.LastRevision(l.revision))
+	if err == nil || errors.Is(err, jetstream.ErrKeyRevisionMismatch) || errors.Is(err, jetstream.ErrKeyExists) {
+		return nil
+	}
+	return fmt.Errorf("lease %s: %w", l.Name, err)
+}
+
+// Valid is whether the lease is ours at that time. A machine that slept has a
+// monotonic clock that did not go on, so the wall clock must agree.
+func (l Lease) Valid(now time.Time) bool {
+	return now.Before(l.Until) && now.Round(0).Before(l.Until.Round(0))
+}
+
+// Who is the node that holds a lease, by what a replica knows; "": none does.
+func (b *Bucket) Who(ctx context.Context, name string) (node string, err error) {
+	is, err := b.kv.Get(ctx, name)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("lease %s: %w", name, err)
+	}
+	node, _, _ = strings.Cut(string(is.Value()), " ")
+	return node, nil
+}
+
+// Groups is how many leases the partitions of a cluster share, 16 of 256 each.
+//
+// One for each partition would be simpler, but a renewal is a synced write on
+// each replica: on three servers 0.5 ms of CPU and 13 KiB in 15 writes. 256 of
+// them every 3 s took a tenth of a core and made the slowest flushes twice as
+// slow; a disk that needs 5 ms for a sync would do little else. 16 every 10 s
+// were not to be seen. (A single lease for each node, and a rule who of them does
+// what, would be fewer still, but then no token orders two nodes that do the same
+// partition.)
+const Groups = 16
+
+// Group is the name of the lease that covers a partition.
+func Group(partition int) string { return fmt.Sprintf("partitions-%02d", partition%Groups) }
+
+// GroupNames are those of all groups.
+func GroupNames() []string {
+	names := make([]string, Groups)
+	for i := range names {
+		names[i] = Group(i)
+	}
+	return names
+}

@@ -1,0 +1,156 @@
+package kv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/journal/stream"
+)
+
+// This part keeps one small document that all nodes share, in a bucket of JetStream: the policies that were put by API. It is
+// read from the leader of the bucket, and written only over what the writer has read, so that of two writers one wins.
+
+const (
+	bucket = "WEIR_POLICIES"
+	key    = "policies"
+
+	// bucketBytes has room for the newest and the one before it.
+	documentBucketBytes = 2 << 20
+
+	// hintSubject has an empty message for each change: a hint, with which nothing is lost but time.
+	hintSubject = "weir.policies"
+
+	// lookEvery is how often a node looks that heard no hint.
+	lookEvery = 5 * time.Second
+)
+
+// ErrChanged is returned for a document that another has written since it was read.
+var ErrChanged = errors.New("it was changed meanwhile")
+
+// Document is the document as one node reaches it. It is safe for many goroutines.
+type Document struct {
+	JetStream jetstream.JetStream
+	Replicas  func(want int) int // how many a stream can have now
+
+	mu sync.Mutex // guards kv
+	kv jetstream.KeyValue
+}
+
+// Read returns the content, and the revision to Write it over; nil and 0 of one that nobody has written. It waits for a leader as
+// stream.RetryUnavailable does.
+func (d *Document) Read(ctx context.Context) (content []byte, revision uint64, err error) {
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+		kv, err := d.open(ctx, false)
+		if kv == nil || err != nil {
+			return err
+		}
+		is, err := kv.Get(ctx, key)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			return nil
+		}
+		if err == nil {
+			content, revision = is.Value(), is.Revision()
+		}
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("bucket %s: %w", bucket, err)
+	}
+	return content, revision, err
+}
+
+// Write writes the content, which is not empty, over that of a revision, and returns when most replicas have it on disk. It is
+// ErrChanged if another has written since. After any other error it may be written, or not.
+func (d *Document) Write(ctx context.Context, content []byte, over uint64) error {
+	asked := false
+	err := stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+		kv, err := d.open(ctx, true)
+		if err != nil {
+			return err
+		}
+		if over == 0 {
+			_, err = kv.Create(ctx, key, content)
+		} else {
+			_, err = kv.Update(ctx, key, content, over)
+		}
+		if changed := errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch); !changed {
+			asked = true
+			return err
+		}
+		if !asked {
+			return ErrChanged
+		}
+		// An earlier try may have been written though its answer was lost.
+		is, err := kv.Get(ctx, key)
+		if err == nil && !bytes.Equal(is.Value(), content) {
+			err = ErrChanged
+		}
+		return err
+	})
+	if err == nil {
+		_ = d.JetStream.Conn().Publish(hintSubject, nil) // or the others find it later
+	} else if !errors.Is(err, ErrChanged) {
+		err = fmt.Errorf("bucket %s: %w", bucket, err)
+	}
+	return err
+}
+
+// open is the bucket; nil if it is not there, and not to be made. It has the layout of a KV bucket, but for direct answers of
+// replicas, which may be behind: all are the leader's.
+func (d *Document) open(ctx context.Context, make bool) (kv jetstream.KeyValue, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.kv != nil {
+		return d.kv, nil
+	}
+	kv, err = d.JetStream.KeyValue(ctx, bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		if !make {
+			return nil, nil
+		}
+		if _, err = d.JetStream.CreateStream(ctx, jetstream.StreamConfig{
+			Name: "KV_" + bucket, Description: "Weir: policies that were put by API", Subjects: []string{"$KV." + bucket + ".>"},
+			MaxMsgsPerSubject: 1, MaxBytes: documentBucketBytes, MaxMsgs: -1, MaxConsumers: -1, MaxMsgSize: -1, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage,
+			Replicas: d.Replicas(replica.Replicas), AllowRollup: true, DenyDelete: true,
+		}); err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			kv, err = d.JetStream.KeyValue(ctx, bucket)
+		}
+		err = stream.NotYetCreated(err)
+	}
+	if err == nil {
+		d.kv = kv
+	}
+	return kv, err
+}
+
+// Follow calls look after each change that another node tells of, and every few seconds, until ctx ends.
+func (d *Document) Follow(ctx context.Context, look func()) {
+	hints := make(chan struct{}, 1)
+	heard, err := d.JetStream.Conn().Subscribe(hintSubject, func(*nats.Msg) {
+		select {
+		case hints <- struct{}{}:
+		default: // it is about to look
+		}
+	})
+	if err == nil {
+		defer func() { _ = heard.Unsubscribe() }() // of a connection that is closed there is none
+	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hints:
+		case <-tick.C:
+		}
+		look()
+	}
+}

@@ -1,0 +1,251 @@
+// Package leased decides limits at the node that is asked, within parts of them that the node that
+// decides for all has lent to it: package internal/cluster/grant says why they are never exceeded.
+//
+// A Leased is both sides. As the node that is asked it keeps a grant.Credit of each key that it was
+// asked for lately: Take decides by these, Decide asks the holder where that can't be. As the
+// holder (strict.Lender) it keeps a grant.Book of each key of which anything is out, for the groups
+// whose leases package strict has. What it lends is in the journal before it is told.
+package limits
+
+import (
+	"context"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/cluster/kv"
+	"github.com/weir-counter/weir/internal/engine/side"
+)
+
+// Config sets up a Leased. Engine and Node must be given.
+type LeasedConfig struct {
+	Engine *weir.Engine
+	Node   string       // this one's name, another for each node
+	Logger *slog.Logger // nil: none
+}
+
+// Holder asks the nodes that hold groups, of which this one may be one: a strict.Strict that has this
+// Leased's Lender.
+type LeasedHolder interface {
+	Group(key string) int
+	Ask(group int, question []byte) (answer []byte, err error)
+	Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error)
+	Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error)
+}
+
+// Leased decides leased limits, and lends. It is safe for many goroutines.
+type Leased struct {
+	lends  LeasedLender
+	cfg    LeasedConfig
+	side   side.Lender
+	holder LeasedHolder
+
+	seed    maphash.Seed
+	shards  [shards]shard
+	number  atomic.Uint64 // of the newest credit
+	asking  [kv.Groups]atomic.Bool
+	wake    chan struct{} // a credit is lent, the first one
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	stats   counters
+}
+
+// counters are what Stats tells.
+type counters struct{ local, asked, served, short atomic.Uint64 }
+
+// Stats are figures since New.
+type LeasedStats struct {
+	Local  uint64 // decisions within what this node was lent, or by what a holder said a moment ago
+	Asked  uint64 // messages to holders, this node included
+	Served uint64 // questions that this node answered as the holder
+	Short  uint64 // denials while other nodes had enough of the limit that they had not used
+	Keys   int    // keys of which this node keeps what it has, or had, lately
+	Lent   uint64 // admissions that this node has now, and has not used
+	Out    uint64 // admissions that this node has lent as the holder, and that count as used
+}
+
+// New returns one that decides nothing until Run.
+func NewLeased(cfg LeasedConfig) *Leased {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	l := &Leased{cfg: cfg, side: side.Lending(cfg.Engine), seed: maphash.MakeSeed(), wake: make(chan struct{}, 1)}
+	l.lends = LeasedLender{cfg: cfg, side: l.side, stats: &l.stats, most: maxBooks}
+	for i := range l.shards {
+		l.shards[i].keys, l.shards[i].lent = map[entryKey]*entry{}, map[*entry]struct{}{}
+	}
+	l.number.Store(uint64(time.Now().UnixNano())) // in another life another: it is said only to tell credits apart
+	return l
+}
+
+// Lender is what the Holder of this node needs.
+func (l *Leased) Lender() *LeasedLender { return &l.lends }
+
+// Run has it decide: holder asks whom it asks. It owns one goroutine, and some that ask, until Close.
+func (l *Leased) Run(holder LeasedHolder) {
+	l.holder = holder
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	l.running.Go(func() { l.tick(ctx) })
+}
+
+// Close ends what Run began, before the Holder is closed. What is lent is told to nobody: it counts
+// until it has ended.
+func (l *Leased) Close() {
+	l.stop()
+	l.running.Wait()
+}
+
+// Group is the group of a key.
+func (l *Leased) Group(key string) int { return l.holder.Group(key) }
+
+// Take decides a request at this node, all limits or none, as far as what it was lent reaches. If it is
+// not decided nothing was taken, and Decide decides.
+func (l *Leased) Take(asked []weir.Check, verdicts []weir.Verdict) (allowed, decided bool) {
+	now := l.side.Now()
+	for i := range asked {
+		c := &asked[i]
+		outcome := undecided
+		if c.N > 0 {
+			outcome = l.takeHere(c, &verdicts[i], now)
+		}
+		if outcome == admitted || outcome == denied && c.Shadow {
+			continue
+		}
+		l.undo(asked[:i], verdicts[:i])
+		if outcome == undecided {
+			return false, false
+		}
+		l.see(asked, verdicts, i, now)
+		l.stats.local.Add(1)
+		return false, true
+	}
+	l.stats.local.Add(1)
+	return true, true
+}
+
+// see fills in the verdicts of the other checks of a request that one denies.
+func (l *Leased) see(asked []weir.Check, verdicts []weir.Verdict, denies int, now int64) {
+	for i := range asked {
+		if c := &asked[i]; i != denies && !l.peekHere(c, &verdicts[i], now) {
+			verdicts[i], _ = c.Limit.Peek(c.Key, c.N) // the key was checked: by what is known here
+		}
+	}
+}
+
+// Decide is of admit.Strict: it takes at this node what it can, and the rest at the holder of the
+// keys' group. Peeks are the holder's.
+func (l *Leased) Decide(asked []weir.Check, verdicts []weir.Verdict, take bool) (allowed, answered bool, err error) {
+	q := request{Leased: l, asked: asked, verdicts: verdicts}
+	if !take || !takes(asked) {
+		l.stats.asked.Add(1)
+		return l.holder.Decide(asked, verdicts, take)
+	}
+	return q.decide()
+}
+
+// Change is of admit.Strict: the holder makes it. What is out stays out, and a node may deny for
+// a moment by what was said before.
+func (l *Leased) Change(c side.Change, of weir.Check) (made side.Changed, answered bool, err error) {
+	l.stats.asked.Add(1)
+	return l.holder.Change(c, of)
+}
+
+// Stats returns the figures.
+func (l *Leased) Stats() LeasedStats {
+	s := LeasedStats{Local: l.stats.local.Load(), Asked: l.stats.asked.Load(), Served: l.stats.served.Load(), Short: l.stats.short.Load()}
+	now := l.side.Now()
+	for i := range l.shards {
+		sh := &l.shards[i]
+		sh.mu.Lock()
+		s.Keys += len(sh.keys)
+		for e := range sh.lent {
+			s.Lent += e.Left(now)
+		}
+		sh.mu.Unlock()
+	}
+	for i := range l.lends.groups {
+		g := &l.lends.groups[i]
+		g.mu.Lock()
+		for _, b := range g.books {
+			s.Out += b.Out(now, b.terms)
+		}
+		g.mu.Unlock()
+	}
+	return s
+}
+
+// tickEvery is how often the node looks whether it should ask for more, report or give back: as often
+// as the shortest pace, while it has anything.
+const tickEvery = 5 * time.Millisecond
+
+// tick asks holders for what is due, though no request waits for it.
+func (l *Leased) tick(ctx context.Context) {
+	ticker := time.NewTicker(tickEvery)
+	defer ticker.Stop()
+	for {
+		due, some := l.due()
+		for group, entries := range due {
+			for len(entries) > 0 {
+				part := entries[:min(len(entries), weir.MaxChecks)]
+				entries = entries[len(part):]
+				l.running.Go(func() { l.report(group, part) })
+			}
+		}
+		if !some {
+			select {
+			case <-ctx.Done():
+				return
+			case <-l.wake:
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// due are the entries of each group that are due, which are busy from now on; some tells whether there
+// are any that may be later. Of a group that is being asked none is.
+func (l *Leased) due() (due map[int][]*entry, some bool) {
+	now := l.side.Now()
+	for i := range l.shards {
+		sh := &l.shards[i]
+		sh.mu.Lock()
+		for e := range sh.lent {
+			switch {
+			case !e.Lent() || e.Idle(now, e.terms):
+				delete(sh.lent, e)
+				continue
+			case e.busy == nil && e.Due(now, e.terms):
+				group := l.Group(e.key.key)
+				if !l.asking[group].Load() {
+					if due == nil {
+						due = map[int][]*entry{}
+					}
+					e.busy = make(chan struct{})
+					due[group] = append(due[group], e)
+				}
+			}
+			some = true
+		}
+		sh.mu.Unlock()
+	}
+	return due, some
+}
+
+// report asks for entries of one group, and releases them.
+func (l *Leased) report(group int, entries []*entry) {
+	l.asking[group].Store(true)
+	defer l.asking[group].Store(false)
+	// What is lost is said again: all that is told are totals.
+	_, _ = l.message(group, func(k int) (*weir.Check, *entry) { return nil, entries[k] }, make([]uint64, len(entries)))
+	for _, e := range entries {
+		l.release(e)
+	}
+}

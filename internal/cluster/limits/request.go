@@ -1,0 +1,210 @@
+package limits
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/cluster/grant"
+)
+
+// request is one that this node can't decide within what it was lent. Only one request asks the holder
+// for a key at a time; others wait for its answer, which may be enough for them too.
+type request struct {
+	*Leased
+	asked    []weir.Check
+	verdicts []weir.Verdict
+	here     []bool    // by check: taken at this node
+	mine     []pending // the checks that this request asks the holder for
+}
+
+// pending is a check that the holder is asked for.
+type pending struct {
+	place int
+	entry *entry // nil: there is no room for one, or nothing is taken
+}
+
+// patience is for how long a request waits for others that ask.
+const patience = 250 * time.Millisecond
+
+// takes tells whether anything is to be taken.
+func takes(asked []weir.Check) bool {
+	return slices.ContainsFunc(asked, func(c weir.Check) bool { return c.N > 0 })
+}
+
+func (q *request) decide() (allowed, answered bool, err error) {
+	until := time.Now().Add(patience)
+	q.here = make([]bool, len(q.asked))
+	for first := true; ; first = false {
+		now := q.side.Now()
+		stop, at := q.gather(first, now)
+		switch {
+		case stop == denies:
+			q.back()
+			q.see(q.asked, q.verdicts, at, now)
+			q.stats.local.Add(1)
+			return false, true, nil
+		case stop == waits:
+			q.back()
+			if !q.wait(&q.asked[at], until) {
+				return false, false, nil
+			}
+		case len(q.mine) == 0:
+			q.stats.local.Add(1)
+			return true, true, nil
+		default:
+			return q.ask()
+		}
+	}
+}
+
+// stop is why gather went no further.
+type stop uint8
+
+const (
+	goesOn stop = iota
+	denies      // a limit that is known to deny
+	waits       // another request asks for the key
+)
+
+// gather takes at this node what it can; of the rest it has this request ask.
+func (q *request) gather(first bool, now int64) (why stop, at int) {
+	for i := range q.asked {
+		if why := q.gatherOne(i, first, now); why != goesOn {
+			return why, i
+		}
+	}
+	return goesOn, 0
+}
+
+func (q *request) gatherOne(i int, first bool, now int64) stop {
+	c := &q.asked[i]
+	if c.N == 0 {
+		q.mine = append(q.mine, pending{place: i})
+		return goesOn
+	}
+	sh := q.shard(c.Key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e := q.entry(sh, c, now)
+	if e == nil {
+		q.mine = append(q.mine, pending{place: i})
+		return goesOn
+	}
+	if first {
+		e.Note(now, e.terms, c.N)
+	}
+	e.check(now)
+	switch e.Take(now, e.terms, c.N) {
+	case grant.Admitted:
+		q.here[i] = true
+		e.verdict(&q.verdicts[i], now, c.N, true)
+	case grant.Denied:
+		e.verdict(&q.verdicts[i], now, c.N, false)
+		if !c.Shadow {
+			return denies
+		}
+	case grant.Unknown:
+		switch {
+		case q.asks(e): // a request may have a key twice: the holder decides both together
+			q.mine = append(q.mine, pending{place: i})
+			return goesOn
+		case e.busy != nil:
+			return waits
+		}
+		e.busy = make(chan struct{})
+		q.mine = append(q.mine, pending{i, e})
+	}
+	return goesOn
+}
+
+// asks tells whether this request is the one that asks for an entry.
+func (q *request) asks(e *entry) bool {
+	return slices.ContainsFunc(q.mine, func(p pending) bool { return p.entry == e })
+}
+
+// back gives back what was taken here, and has others ask for what this request would have.
+func (q *request) back() {
+	for i := range q.asked {
+		if q.here[i] {
+			q.undoOne(&q.asked[i])
+			q.here[i] = false
+		}
+	}
+	for _, p := range q.mine {
+		q.release(p.entry)
+	}
+	q.mine = q.mine[:0]
+}
+
+// release lets others ask for a key.
+func (l *Leased) release(e *entry) {
+	if e == nil {
+		return
+	}
+	sh := l.shard(e.key.key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	close(e.busy)
+	e.busy = nil
+}
+
+// wait waits until nobody asks for a check's key, but not for long.
+func (q *request) wait(c *weir.Check, until time.Time) bool {
+	sh := q.shard(c.Key)
+	sh.mu.Lock()
+	e := q.entry(sh, c, q.side.Now())
+	if e == nil || e.busy == nil {
+		sh.mu.Unlock()
+		return time.Now().Before(until)
+	}
+	e.waiting += c.N
+	busy := e.busy
+	sh.mu.Unlock()
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	over := false
+	select {
+	case <-busy:
+	case <-timer.C:
+		over = true
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e.waiting -= c.N
+	return !over
+}
+
+// ask asks the holder for the checks of mine, and decides by its answer.
+func (q *request) ask() (allowed, answered bool, err error) {
+	needs := make([]uint64, len(q.mine))
+	for k, p := range q.mine {
+		needs[k] = q.asked[p.place].N
+	}
+	i := q.Group(q.asked[q.mine[0].place].Key)
+	a, err := q.message(i, func(k int) (*weir.Check, *entry) { return &q.asked[q.mine[k].place], q.mine[k].entry }, needs)
+	mine := slices.Clone(q.mine)
+	if err != nil || a.err != nil || !a.Allowed {
+		q.back()
+	} else {
+		for _, p := range q.mine {
+			q.release(p.entry)
+		}
+	}
+	switch {
+	case err != nil:
+		return false, false, nil
+	case a.err != nil:
+		return false, true, a.err
+	}
+	for k, p := range mine {
+		v := &q.verdicts[p.place]
+		*v = a.Verdicts[k]
+		if v.Allowed {
+			v.Remaining = min(v.Remaining, a.grants[k].Free+a.grants[k].Granted-min(a.grants[k].Granted, a.grants[k].Used))
+		} else if !v.Never {
+			v.RetryAfter = max(v.RetryAfter, time.Millisecond)
+		}
+	}
+	return a.Allowed, true, nil
+}

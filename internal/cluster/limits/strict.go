@@ -1,0 +1,316 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/cluster/kv"
+	"github.com/weir-counter/weir/internal/cluster/membership"
+	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine/replication"
+)
+
+// This part decides limits for a whole cluster at one node, so that they are
+// never exceeded.
+//
+// The keys are parted into lease.Groups groups, by their partitions. One node at a
+// time holds a group's lease, and decides for its keys; any other sends its
+// question there. What makes that exact:
+//
+//   - An admission is told only after it is in the journal, and if the lease is
+//     still valid after that by the holder's own clock (package lease: which ends
+//     before another can have it). One that is not told may still count: a limit
+//     admits less for it, never more.
+//   - A new holder first journals a flush of its own, and applies the journal up to
+//     it. So it knows all that any holder before it has told of.
+//   - Denials, and questions that take nothing, need neither.
+//
+// Two holders that overlap, because one of them was stopped and does not know the
+// time, both count in the journal, but only one can tell.
+//
+// When the holder does not answer in time, nobody decides: what becomes of the
+// request is the policy's choice.
+
+// Config sets up a Strict. Journal, Engine and Node must be given; zeros mean the
+// defaults.
+type StrictConfig struct {
+	Journal *durable.Journal // of a clustered node
+	Engine  *weir.Engine     // that it keeps
+	Node    string           // this one's name, as durable.Origins has it
+
+	// Deadline is how long a question may wait for its answer. 0: 250 ms.
+	Deadline time.Duration
+
+	// TTL is how long after a crash of its holder a group is without one. It is
+	// that of the cluster: the first node that starts sets it. 0: kv.DefaultTTL.
+	TTL time.Duration
+
+	// Lender lends parts of limits to other nodes. What it has lent counts for strict limits of the
+	// same name too. nil: nothing is lent.
+	Lender StrictLender
+
+	// Logger takes which groups this node decides for. nil: none.
+	Logger *slog.Logger
+}
+
+// Lender is what decides beside a Strict, at the same node under the same lease: see package
+// internal/cluster/limits.
+type StrictLender interface {
+	// Learn is told that this node decides for a group from now on, under a lease's token. It knows all
+	// that was told before.
+	Learn(group int, token uint64)
+
+	// Decide decides a question of this package.
+	Decide(group int, q Question) (Answer, error)
+
+	// Serve answers a question of the Lender's own, which is the bytes that another node's Ask was
+	// given. With commit the answer is told once all that was counted is in the journal, if the lease
+	// is still held. No answer is told if it is nil.
+	Serve(group int, token uint64, question []byte) (answer []byte, commit bool)
+}
+
+// DefaultDeadline is some ten times what a question takes on a machine that is busy.
+const DefaultDeadline = 250 * time.Millisecond
+
+// bucket is that of the leases.
+const bucket = "WEIR_STRICT"
+
+// replicas of the leases, as many as the journal has.
+const replicas = 3
+
+// Strict asks, and answers for the groups that this node holds. It is safe for many
+// goroutines. It owns two of them and the leases, until Close, which must come
+// before the journal's.
+type Strict struct {
+	cfg    StrictConfig
+	conn   *nats.Conn
+	leases *kv.LeaseHolder
+	groups [kv.Groups]strictGroup
+
+	commits  commits
+	life     context.Context // until Close
+	stop     context.CancelFunc
+	changing atomic.Int64 // changes that are asked for
+	running  sync.WaitGroup
+	stats    strictCounters
+}
+
+// group is one part of the keys.
+type strictGroup struct {
+	name    string        // of its lease
+	ready   atomic.Uint64 // token of the lease under which this node knows all; 0: none
+	breaker breaker       // of the holder
+
+	answering *nats.Subscription // nil: we are not the holder; the keeper's
+}
+
+// counters are what Stats tells.
+type strictCounters struct{ decided, forwarded, unanswered, lost, refused atomic.Uint64 }
+
+// Stats are figures since Open.
+type StrictStats struct {
+	Held       int    // groups that this node decides for now
+	Decided    uint64 // questions that this node decided
+	Forwarded  uint64 // questions that it sent to others
+	Unanswered uint64 // of all its own questions: nobody decided in time
+	Lost       uint64 // admissions that count but were not told: the lease or the journal was lost meanwhile
+	Refused    uint64 // questions of others not taken, because too many waited for the journal
+}
+
+// Open takes part in deciding: this node holds its share of the groups as soon as
+// it is their turn.
+func OpenStrict(ctx context.Context, cfg StrictConfig) (*Strict, error) {
+	if cfg.Deadline == 0 {
+		cfg.Deadline = DefaultDeadline
+	}
+	if cfg.TTL == 0 {
+		cfg.TTL = kv.DefaultTTL
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Lender == nil {
+		cfg.Lender = alone{cfg.Engine}
+	}
+	s := &Strict{cfg: cfg, conn: cfg.Journal.Joined().Conn(), commits: newCommits()}
+	for i := range s.groups {
+		s.groups[i].name = kv.Group(i)
+	}
+	of, err := openBucket(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("strict limits: %w", err)
+	}
+	s.leases = kv.HoldLease(of, kv.LeaseConfig{Names: kv.GroupNames(), Want: s.wants, Logger: cfg.Logger})
+	s.life, s.stop = context.WithCancel(context.Background())
+	s.running.Go(func() { s.keep(s.life) })
+	s.running.Go(func() { s.commit(s.life) })
+	return s, nil
+}
+
+// openBucket tries until ctx ends: while a cluster starts, a request may get no
+// answer.
+func openBucket(ctx context.Context, cfg StrictConfig) (*kv.Bucket, error) {
+	joined := cfg.Journal.Joined()
+	for {
+		asking, cancel := context.WithTimeout(ctx, 3*time.Second)
+		of, err := kv.OpenBucket(asking, joined.JetStream(), bucket, kv.Self{Node: cfg.Node, Origin: cfg.Journal.Origin()}, cfg.TTL, joined.Replicas(replicas))
+		cancel()
+		if err == nil {
+			return of, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Close gives the groups to other nodes. Questions that wait are not answered.
+func (s *Strict) Close(ctx context.Context) error {
+	s.stop()
+	s.running.Wait()
+	return s.leases.Close(ctx)
+}
+
+// Group is the group of a key, 0 to kv.Groups-1.
+func (s *Strict) Group(key string) int {
+	return replication.Of(s.cfg.Engine).PartitionOf(key) % kv.Groups
+}
+
+// Stats returns the figures.
+func (s *Strict) Stats() StrictStats {
+	stats := StrictStats{
+		Decided: s.stats.decided.Load(), Forwarded: s.stats.forwarded.Load(), Unanswered: s.stats.unanswered.Load(),
+		Lost: s.stats.lost.Load(), Refused: s.stats.refused.Load(),
+	}
+	for i := range s.groups {
+		if _, ok := s.holds(&s.groups[i]); ok {
+			stats.Held++
+		}
+	}
+	return stats
+}
+
+// wants says whether a lease is this node's turn, of those that are up.
+func (s *Strict) wants(name string) bool {
+	var up []string
+	for _, o := range s.cfg.Journal.Origins() {
+		switch {
+		case o.Self:
+			up = append(up, s.cfg.Node)
+		case !o.Left && !o.Late:
+			up = append(up, o.Node)
+		}
+	}
+	return membership.ChooseHolders(up, name) == s.cfg.Node
+}
+
+// breaker has requests not all wait for a holder that does not answer. After a question that got no answer in
+// time nobody is asked for a short rest; then one request at a time tries, and the first answer ends it. The
+// rest is breakerLeast, twice as long after each trial that gets no answer, and breakerTime at most: one slow
+// answer costs requests breakerLeast and the time of one question. The zero breaker rests nobody.
+type breaker struct {
+	mu       sync.Mutex
+	failures int       // questions without an answer, one after the other
+	since    time.Time // the last of them was given up then
+	until    time.Time // nobody is asked before
+	trying   bool      // one request tries
+}
+
+const (
+	breakerLeast = 25 * time.Millisecond
+	breakerTime  = time.Second
+)
+
+// enter tells whether a request may ask. Who may tells leave how it ended.
+func (b *breaker) enter(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failures == 0 {
+		return true
+	}
+	if b.trying || now.Before(b.until) {
+		return false
+	}
+	b.trying = true
+	return true
+}
+
+// leave is the end of a question that was asked at began: it was answered, or not in time, or failed at once.
+func (b *breaker) leave(began, now time.Time, answered, late bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case answered:
+		b.failures, b.trying = 0, false
+	case b.failures > 0 && began.Before(b.since): // asked together with one that is counted already
+	case late:
+		b.failures, b.trying = b.failures+1, false
+		b.since, b.until = now, now.Add(min(breakerLeast<<min(b.failures-1, 10), breakerTime))
+	default:
+		b.trying = false
+	}
+}
+
+// commits are admissions that wait until they are in the journal.
+type commits struct {
+	some chan struct{}
+
+	mu   sync.Mutex
+	list []commit
+}
+
+// commit is one, decided under a lease's token.
+type commit struct {
+	group *strictGroup
+	token uint64
+	tell  func()
+}
+
+// maxCommits is how many may wait: some thousand a flush are more than one node can
+// decide.
+const maxCommits = 10_000
+
+func newCommits() commits { return commits{some: make(chan struct{}, 1)} }
+
+func (c *commits) full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.list) >= maxCommits
+}
+
+func (c *commits) add(one commit) {
+	c.mu.Lock()
+	c.list = append(c.list, one)
+	c.mu.Unlock()
+	select {
+	case c.some <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for the next ones; nil when ctx is done.
+func (c *commits) take(ctx context.Context) []commit {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.some:
+		}
+		c.mu.Lock()
+		list := c.list
+		c.list = nil
+		c.mu.Unlock()
+		if len(list) > 0 {
+			return list
+		}
+	}
+}

@@ -1,0 +1,282 @@
+package membership
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+)
+
+// clockSubject takes a request with the 8 bytes of the asker's origin, little endian, and its name, or
+// without content of a node that starts; every node answers it: 8 bytes origin, 8 bytes Unix ns, both little endian, and its name.
+const clockSubject = "weir.clock"
+
+// clockTime is how long Ask waits for nodes that do not answer.
+const clockTime = 300 * time.Millisecond
+
+// Clocks compares this node's clock with those of the others (clock_watch.go). It is safe for
+// many goroutines.
+type Clocks struct {
+	Conn   *nats.Conn
+	Log    *slog.Logger
+	Origin uint64 // this node's
+	Node   string // and its name
+	Clock  replication.Clock
+
+	Origins func() []replica.OriginStatus // the nodes that are known
+
+	runs atomic.Bool // Run was called: the start was not refused
+
+	mu       sync.Mutex
+	is       replica.ClockVerdict // of the last exchange
+	warned   bool
+	namesake namesake
+}
+
+// Serve answers other nodes, until the connection closes.
+func (c *Clocks) Serve() error {
+	_, err := c.Conn.Subscribe(clockSubject, func(msg *nats.Msg) {
+		if len(msg.Data) >= 8 {
+			c.heard(binary.LittleEndian.Uint64(msg.Data), string(msg.Data[8:]))
+		}
+		answer := binary.LittleEndian.AppendUint64(nil, c.Origin)
+		answer = binary.LittleEndian.AppendUint64(answer, uint64(c.Clock.UncorrectedWall().UnixNano()))
+		if err := msg.Respond(append(answer, c.Node...)); err != nil {
+			c.Log.Warn("journal: could not answer a node that asked for the time", "error", err)
+		}
+	})
+	return err
+}
+
+// All asks the other nodes for the time. It returns when as many have answered
+// as are neither late nor gone, within 300 ms in any case.
+func (c *Clocks) All(ctx context.Context) ([]replica.Clock, error) { return c.Ask(ctx, c.answering()) }
+
+// Ask returns when so many have answered, within 300 ms in any case.
+func (c *Clocks) Ask(ctx context.Context, wanted int) (clocks []replica.Clock, err error) {
+	ctx, cancel := context.WithTimeout(ctx, clockTime)
+	defer cancel()
+	inbox := c.Conn.NewInbox()
+	answers, err := c.Conn.SubscribeSync(inbox)
+	if err != nil {
+		return nil, fmt.Errorf("journal: clocks: %w", err)
+	}
+	defer func() { err = errors.Join(err, answers.Unsubscribe()) }()
+	sent, ours := time.Now(), c.Clock.UncorrectedWall()
+	var asker []byte
+	if c.runs.Load() {
+		asker = append(binary.LittleEndian.AppendUint64(nil, c.Origin), c.Node...)
+	}
+	if err := c.Conn.PublishRequest(clockSubject, inbox, asker); err != nil {
+		return nil, fmt.Errorf("journal: clocks: %w", err)
+	}
+	for len(clocks) < wanted {
+		msg, err := answers.NextMsgWithContext(ctx)
+		if err != nil {
+			break // the others are silent
+		}
+		rtt := time.Since(sent)
+		if len(msg.Data) < 16 {
+			continue
+		}
+		origin := binary.LittleEndian.Uint64(msg.Data)
+		if origin == c.Origin {
+			continue
+		}
+		theirs := time.Unix(0, int64(binary.LittleEndian.Uint64(msg.Data[8:])))
+		clocks = append(clocks, replica.Clock{
+			Node: string(msg.Data[16:]), Origin: fmt.Sprintf("%016x", origin), RTT: rtt,
+			Skew: theirs.Sub(ours.Add(rtt / 2)),
+		})
+	}
+	return clocks, nil
+}
+
+// answering is how many other nodes should answer.
+func (c *Clocks) answering() (wanted int) {
+	for _, o := range c.Origins() {
+		if !o.Self && !o.Left && !o.Late {
+			wanted++
+		}
+	}
+	return wanted
+}
+
+// A clustered node compares its clock with theirs, at its start before it reads the
+// journal, and then again and again. Where most of those that answer, itself included,
+// agree, and it does not, it counts by their time of day until its own is right again: a
+// machine whose clock is wrong at boot neither stamps its hits so nor calls theirs ahead.
+// All compare the clocks as they are, uncorrected, so that no two nodes follow each other.
+//
+// Where no majority agrees, nobody can know the time: nothing is corrected, the alarm
+// says so, and strict limits are not decided here (package strict).
+
+const (
+	// clocksSound is how far strict limits let them differ: their slack.
+	clocksSound = time.Second
+
+	// clocksEvery is how often they are compared at most, and clockEach how much time there
+	// is between two exchanges for each node that answers.
+	clocksEvery = 2 * time.Second
+	clockEach   = 100 * time.Millisecond
+
+	// clockLook is how often a node looks whether its own clock was set, which is compared
+	// at once.
+	clockLook = 250 * time.Millisecond
+)
+
+// Compare asks so many other nodes and corrects this one's clock.
+func (c *Clocks) Compare(ctx context.Context, wanted int) {
+	clocks, err := c.Ask(ctx, wanted)
+	if err != nil || len(clocks) == 0 {
+		return // what was known last still holds
+	}
+	v := replica.JudgeClocks(clocks)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.is
+	c.is = v
+	if v.Apart > 0 {
+		c.is.Correction = was.Correction // nobody knows better
+	} else if was := c.Clock.ClockCorrection(); v.Correction != 0 || was != 0 {
+		if change := v.Correction - was; v.Correction == 0 || change.Abs() > replica.ClocksAgree/10 {
+			c.Clock.CorrectClock(v.Correction)
+		}
+	}
+	wrong := v.Apart > 0 || v.Correction != 0
+	if wrong != c.warned {
+		if c.warned = wrong; wrong {
+			c.Log.Warn("journal: the clocks of the nodes differ: set them right (NTP)", "behind_the_others_by", v.Correction, "no_majority_apart_by", v.Apart)
+		} else {
+			c.Log.Info("journal: the clocks of the nodes agree again")
+		}
+	}
+}
+
+// Run compares clocks until ctx is done.
+func (c *Clocks) Run(ctx context.Context) {
+	c.runs.Store(true)
+	tick := time.NewTicker(clockLook)
+	defer tick.Stop()
+	compared := time.Now()
+	off := c.off(compared)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		wanted := c.answering()
+		every := max(clocksEvery, time.Duration(wanted)*clockEach)
+		was := off
+		if off = c.off(now); (off-was).Abs() < replica.ClocksAgree && now.Sub(compared) < every {
+			continue
+		}
+		c.Compare(ctx, wanted)
+		compared = now
+	}
+}
+
+// off is how far the clock is from one that is not set.
+func (c *Clocks) off(now time.Time) time.Duration {
+	return c.Clock.UncorrectedWall().Round(0).Sub(clockBase.Round(0)) - now.Sub(clockBase)
+}
+
+// clockBase has a time of day and a monotonic time of one moment.
+var clockBase = time.Now()
+
+// Sound tells whether strict limits may be decided here: the time of day of this node
+// is known to a second.
+func (c *Clocks) Sound() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.is.Apart <= clocksSound
+}
+
+// Alarms tell that clocks must be set, or that another node has this one's name.
+func (c *Clocks) Alarms() (alarms []replica.Alarm) {
+	c.mu.Lock()
+	apart := c.is.Apart
+	c.mu.Unlock()
+	correction := c.Clock.ClockCorrection()
+	by := func(d time.Duration) time.Duration { return d.Abs().Round(time.Millisecond) }
+	switch {
+	case apart > 0:
+		alarms = append(alarms, replica.Alarm{Code: "clocks_differ", Message: fmt.Sprintf(
+			"the clocks of the nodes differ by up to %v, and no majority of them agrees, so strict limits are not decided here: set the clocks right (NTP)", by(apart))})
+	case correction < 0:
+		alarms = append(alarms, replica.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v ahead of those of most other nodes: it counts by theirs: set it right (NTP)", by(correction))})
+	case correction > 0:
+		alarms = append(alarms, replica.Alarm{Code: "clock_wrong", Message: fmt.Sprintf("this node's clock is %v behind those of most other nodes: it counts by theirs: set it right (NTP)", by(correction))})
+	}
+	return append(alarms, c.namesakeAlarm()...)
+}
+
+// beatSubject has the beats of all nodes. A beat that is lost is followed by another.
+const beatSubject = "weir.beat"
+
+// Beats are the heartbeats of all nodes: this one's are sent, those of the others heard.
+type Beats struct {
+	Conn    *nats.Conn
+	Log     *slog.Logger
+	Own     record.Incarnation
+	Node    string
+	Promise time.Duration           // within which this node says something (replica.Promised)
+	Written func() *replica.Written // the last flush of this node that is in the journal
+	Replica *replica.Replica        // that hears them
+}
+
+// Begin starts this node's with the hello of a life: what is left of a start may take as long
+// as a node may be silent. end stops them, and returns when they have ended.
+func (b *Beats) Begin(ctx context.Context) (end func()) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.run(ctx)
+	}()
+	return func() {
+		stop()
+		<-done
+	}
+}
+
+// run says each heartbeat how far this node's flushes are in the journal, on a clock
+// of its own: while they wait, and whatever their interval.
+func (b *Beats) run(ctx context.Context) {
+	tick := time.NewTicker(replica.HeartbeatEvery)
+	defer tick.Stop()
+	for {
+		now, last := time.Now(), b.Written()
+		beat := replica.Heartbeat{Incarnation: b.Own, Node: b.Node, Promise: b.Promise, Flush: last.Flush, Age: now.Sub(last.Began)}
+		b.Replica.Hear(now, beat)
+		if err := b.Conn.Publish(beatSubject, beat.Encode()); err != nil {
+			b.Log.Debug("journal: could not send this node's position to the others; will retry", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Listen takes those of the others, until the connection closes.
+func (b *Beats) Listen() error {
+	_, err := b.Conn.Subscribe(beatSubject, func(msg *nats.Msg) {
+		if beat, ok := replica.DecodeHeartbeat(msg.Data); ok && beat.Origin != b.Own.Origin {
+			b.Replica.Hear(time.Now(), beat)
+		}
+	})
+	return err
+}

@@ -1,0 +1,409 @@
+package membership
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// A fresh answer has all hits that any node took before its question came. What was
+// acknowledged in the journal, CatchUp would find; what a node took and has not yet
+// flushed, it alone knows. So all nodes are asked to flush now, and each says up to
+// which message of the journal its hits then are (fresh_answer.go). This node
+// journals an empty flush meanwhile, after which it knows every node there was, and
+// follows the journal up to the last of all these messages. A node that is known and
+// says nothing may have taken hits: then there is no fresh answer.
+//
+// Questions share a round. One that comes while a round is under way waits for the
+// next: that round's messages may have been sent before its hit.
+
+const (
+	// freshAgain is how often those are asked again who have not answered: a
+	// connection may have been made again.
+	freshAgain = 250 * time.Millisecond
+
+	// freshApart is the least time between the beginnings of two rounds.
+	freshApart = 5 * time.Millisecond
+)
+
+// Moment is a state of the journal that has all hits until a question came.
+type Moment struct {
+	UpTo uint64    // the last message of the journal that has some of them; 0: there is none but this node
+	Now  time.Time // the latest of the nodes' clocks, as the engine means it: no hit was taken at a later second
+}
+
+// NotFreshError says that a fresh answer is not to be had in time.
+type NotFreshError struct {
+	Missing []string // nodes of which it is not known whether all their hits are here, by name
+	Reason  string   // what was waited for
+}
+
+func (e *NotFreshError) Error() string {
+	return fmt.Sprintf("newer hits of %s may be missing: %s", strings.Join(e.Missing, ", "), e.Reason)
+}
+
+// FreshnessConfig is what Freshness is made of.
+type FreshnessConfig struct {
+	Conn   *nats.Conn
+	Log    *slog.Logger
+	Origin uint64           // this node's
+	Node   string           // and its name
+	Now    func() time.Time // as the engine means it
+
+	Flushes   *concurrency.Queue
+	HighWater *HighWater
+
+	Origins func() []replica.OriginStatus // the nodes that are known, by name
+	Next    func() uint64                 // the first message of the journal that was not followed yet
+	// AwaitFollowed returns when all up to a message of the journal was followed.
+	AwaitFollowed func(ctx context.Context, last uint64) error
+}
+
+// Freshness makes rounds for fresh answers of this node, and flushes for those of others.
+type Freshness struct {
+	FreshnessConfig
+
+	kick    chan struct{}
+	inbox   string // the number of a round follows
+	number  uint64 // of the last round
+	answers chan freshAnswer
+	asked   chan *nats.Msg // by other nodes
+
+	mu      sync.Mutex
+	next    *freshRound   // of those who wait for the next round to begin; nil: nobody
+	missing NotFreshError // of the round under way, or the last one
+	ending  error         // why no round will begin any more
+
+	rounds, failed atomic.Uint64
+}
+
+// freshRound is those who wait for one round.
+type freshRound struct {
+	done   chan struct{}
+	moment Moment
+	err    error
+
+	waiting int                // guarded by Freshness.mu
+	giveUp  context.CancelFunc // nil: not under way; guarded by Freshness.mu
+}
+
+// NewFreshness returns one whose loops, Run and RunAnswers, are the caller's to run.
+func NewFreshness(cfg FreshnessConfig) *Freshness {
+	return &Freshness{
+		FreshnessConfig: cfg, kick: make(chan struct{}, 1), inbox: cfg.Conn.NewInbox(),
+		answers: make(chan freshAnswer, maxFreshAsked), asked: make(chan *nats.Msg, maxFreshAsked),
+	}
+}
+
+// Rounds is how many rounds were made, and how many of these ended without a fresh answer.
+func (f *Freshness) Rounds() (all, failed uint64) { return f.rounds.Load(), f.failed.Load() }
+
+// Await returns when all hits are counted here that any node took before the call,
+// and until when that is. If ctx ends before, the error is a *NotFreshError.
+func (f *Freshness) Await(ctx context.Context) (Moment, error) {
+	round := f.join()
+	select {
+	case <-round.done:
+		return round.moment, round.err
+	case <-ctx.Done():
+		return Moment{}, f.leave(round)
+	}
+}
+
+func (f *Freshness) join() *freshRound {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.next == nil {
+		f.next = &freshRound{done: make(chan struct{})}
+		if f.ending != nil {
+			f.next.err = f.ending
+			close(f.next.done)
+		}
+		select {
+		case f.kick <- struct{}{}:
+		default:
+		}
+	}
+	f.next.waiting++
+	return f.next
+}
+
+// leave ends a round that nobody waits for any more, and says whom it waited for.
+func (f *Freshness) leave(round *freshRound) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if round.waiting--; round.waiting == 0 && round.giveUp != nil {
+		round.giveUp()
+	}
+	missing := f.missing
+	if len(missing.Missing) == 0 {
+		missing = NotFreshError{[]string{f.Node}, "it is busy with the questions before"}
+	}
+	return &missing
+}
+
+// take begins the next round; later callers of join wait for the one after it. nil:
+// nobody waits for one.
+func (f *Freshness) take(giveUp context.CancelFunc) *freshRound {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	round := f.next
+	f.next, f.missing = nil, NotFreshError{}
+	if round == nil || round.waiting == 0 {
+		return nil
+	}
+	round.giveUp = giveUp
+	return round
+}
+
+func (f *Freshness) finish(cause error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ending = cause
+	if f.next != nil {
+		f.next.err = cause
+		close(f.next.done)
+	}
+}
+
+func (f *Freshness) waitsFor(reason string, nodes ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.missing = NotFreshError{nodes, reason}
+}
+
+// freshSubject takes the request to flush now: the origin of the node that asks, 8 bytes little
+// endian, and the number of its round. Each node answers once it has flushed:
+//
+//	+--------+-------+------+-----+
+//	| origin | round | UpTo | now |
+//	+--------+-------+------+-----+
+//	origin  8 bytes, little endian
+//	round   of the request; this and the next are unsigned varints
+//	UpTo    the last message of the journal that this node has written
+//	now     Unix seconds: what its engine calls now
+const freshSubject = "weir.fresh"
+
+// maxFreshAsked is how many requests of others may wait for a flush. What is beyond is
+// dropped, and asked again.
+const maxFreshAsked = 1024
+
+// freshAnswer is what a node says.
+type freshAnswer struct {
+	origin string // 16 hex digits
+	round  uint64
+	upTo   uint64
+	now    time.Time
+}
+
+func readFreshAnswer(b []byte) (a freshAnswer, err error) {
+	if len(b) < 8 {
+		return a, record.ErrDamaged
+	}
+	a.origin = fmt.Sprintf("%016x", binary.LittleEndian.Uint64(b))
+	r := wire.NewReader(b[8:])
+	a.round, a.upTo, a.now = r.Uvarint(), r.Uvarint(), time.Unix(int64(r.Uvarint()), 0)
+	if !r.Done() {
+		return a, record.ErrDamaged
+	}
+	return a, nil
+}
+
+// Listen takes the requests of other nodes and the answers to this one's, until
+// the connection closes.
+func (f *Freshness) Listen() error {
+	if _, err := f.Conn.Subscribe(f.inbox+".*", func(msg *nats.Msg) {
+		if a, err := readFreshAnswer(msg.Data); err == nil {
+			select {
+			case f.answers <- a:
+			default: // of rounds that nobody waits for
+			}
+		}
+	}); err != nil {
+		return err
+	}
+	_, err := f.Conn.Subscribe(freshSubject, func(msg *nats.Msg) {
+		if len(msg.Data) < 8 || binary.LittleEndian.Uint64(msg.Data) == f.Origin {
+			return
+		}
+		select {
+		case f.asked <- msg:
+		default:
+		}
+	})
+	return err
+}
+
+// RunAnswers flushes for other nodes, and tells them, until ctx ends. All who ask
+// meanwhile share the next flush.
+func (f *Freshness) RunAnswers(ctx context.Context) {
+	for {
+		var asked []*nats.Msg
+		select {
+		case <-ctx.Done():
+			return
+		case msg := <-f.asked:
+			asked = append(asked, msg)
+		}
+		for more := true; more; {
+			select {
+			case msg := <-f.asked:
+				asked = append(asked, msg)
+			default:
+				more = false
+			}
+		}
+		group := f.Flushes.Join()
+		select {
+		case <-group.Done:
+		case <-ctx.Done():
+			return
+		}
+		if group.Err == nil { // else the journal closes, or is full, and they ask again
+			f.answer(asked, group.Last)
+		}
+	}
+}
+
+func (f *Freshness) answer(asked []*nats.Msg, upTo uint64) {
+	now := max(0, f.Now().Unix())
+	for _, msg := range asked {
+		r := wire.NewReader(msg.Data[8:])
+		round := r.Uvarint()
+		if !r.Done() {
+			continue
+		}
+		b := binary.LittleEndian.AppendUint64(nil, f.Origin)
+		b = binary.AppendUvarint(b, round)
+		b = binary.AppendUvarint(b, upTo)
+		if err := msg.Respond(binary.AppendUvarint(b, uint64(now))); err != nil {
+			f.Log.Debug("journal: could not answer a node that asked for a flush; it asks again", "error", err)
+		}
+	}
+}
+
+// Run makes the rounds, until ctx ends.
+func (f *Freshness) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			f.finish(context.Cause(ctx))
+			return
+		case <-f.kick:
+		}
+		began := time.Now()
+		f.runRound(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Until(began.Add(freshApart))):
+		}
+	}
+}
+
+func (f *Freshness) runRound(ctx context.Context) {
+	within, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	round := f.take(giveUp)
+	if round == nil {
+		return
+	}
+	round.moment, round.err = f.round(within)
+	f.rounds.Add(1)
+	if round.err != nil {
+		f.failed.Add(1)
+	}
+	close(round.done)
+}
+
+// round is one round. It ends without a result only when nobody waits for it,
+// or the journal closes.
+func (f *Freshness) round(ctx context.Context) (m Moment, err error) {
+	f.number++
+	own := f.Flushes.JoinSpeaking()
+	again := time.NewTicker(freshAgain)
+	defer again.Stop()
+	said := map[string]bool{} // by origin
+	for ask, flushed := true, false; ; {
+		if ask {
+			if err := f.ask(f.number); err != nil {
+				return m, err
+			}
+			ask = false
+		}
+		switch missing := f.notSaid(said); {
+		case !flushed:
+			f.waitsFor("the journal has not acknowledged a flush", append(missing, f.Node)...)
+		case len(missing) > 0:
+			f.waitsFor("they have not said that all they took is in the journal", missing...)
+		case f.Next() <= m.UpTo:
+			f.waitsFor("this node has not yet followed the journal so far", f.Node)
+			f.HighWater.Hear(m.UpTo)
+			if err := f.AwaitFollowed(ctx, m.UpTo); err != nil {
+				return m, err
+			}
+			continue // and now knows all nodes
+		default:
+			m.Now = replica.Later(m.Now, f.Now())
+			return m, nil
+		}
+		var acknowledged <-chan struct{}
+		if !flushed {
+			acknowledged = own.Done
+		}
+		select {
+		case <-acknowledged:
+			if errors.Is(own.Err, concurrency.ErrQueueFull) { // the others have the same journal
+				return m, &NotFreshError{[]string{f.Node}, "the journal is full, and takes nothing before it is trimmed"}
+			}
+			if own.Err != nil {
+				return m, own.Err
+			}
+			flushed, m.UpTo = true, max(m.UpTo, own.Last)
+		case a := <-f.answers:
+			if a.round == f.number { // else it is one of a round before
+				said[a.origin] = true
+				m.UpTo, m.Now = max(m.UpTo, a.upTo), replica.Later(m.Now, a.now)
+			}
+		case <-again.C:
+			ask = true
+		case <-ctx.Done():
+			return m, context.Cause(ctx)
+		}
+	}
+}
+
+// notSaid are the nodes that may have taken hits and have not said up to where
+// they are in the journal, by name. One that was restarted after it said so has taken
+// the rest since.
+func (f *Freshness) notSaid(said map[string]bool) (missing []string) {
+	for _, o := range f.Origins() {
+		if !o.Self && !o.Left && !said[o.Origin] {
+			missing = append(missing, cmp.Or(o.Node, o.Origin))
+		}
+	}
+	return slices.Compact(missing) // by name
+}
+
+// ask asks all nodes.
+func (f *Freshness) ask(number uint64) error {
+	ask := binary.AppendUvarint(binary.LittleEndian.AppendUint64(nil, f.Origin), number)
+	err := f.Conn.PublishRequest(freshSubject, fmt.Sprintf("%s.%d", f.inbox, number), ask)
+	if err != nil && !errors.Is(err, nats.ErrConnectionReconnecting) && !errors.Is(err, nats.ErrReconnectBufExceeded) {
+		return fmt.Errorf("ask the other nodes to flush: %w", err)
+	}
+	return nil
+}

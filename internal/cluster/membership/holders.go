@@ -1,0 +1,318 @@
+package membership
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/journal/stream"
+)
+
+// This part is which partitions each node of a cluster holds: as all know it (View), and
+// how this one comes to hold its share (Keeper), which takes partitions over from snapshots and
+// the journal, and releases those that as many others hold as should.
+//
+// Invariants: a partition is released only while enough other nodes hold it; one that is not
+// taken whole is not taken; a node that does not have its own news back takes and releases
+// nothing, since it does not know who is there.
+//
+// This part says where a partition belongs and has the registry of who holds it; package
+// internal/journal/replica does the hand-off itself; package peers gets what the journal lost. Package
+// journal opens the View before it loads and runs the Keeper; package query asks it whom to ask.
+
+// Keeper takes and releases partitions until this node holds its share, and says what it holds.
+type Keeper struct {
+	View    *View
+	Own     record.Incarnation
+	Promise time.Duration // within which this node says something (replica.Promised)
+	Replica *replica.Replica
+	Store   *stream.Store
+	Lost    *Missing           // what the journal does not give
+	Flushes *concurrency.Queue // whose next cut takes what was handed over
+}
+
+// keepEvery is how often the keeper looks.
+const keepEvery = time.Second
+
+// Run takes and releases partitions until this node holds its
+// share, and says what it holds.
+func (k *Keeper) Run(ctx context.Context) {
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for failed := 0; ; {
+		k.tell(ctx)
+		if k.Current() {
+			k.release(ctx, k.View.List())
+		}
+		if err := k.takeMissing(ctx); err != nil && ctx.Err() == nil {
+			if failed++; failed == 1 || failed%60 == 0 {
+				k.View.cfg.Log.Warn("journal: could not take over partitions; will retry", "error", err)
+			}
+		} else {
+			failed = 0
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// tell registers what this node holds, unless the registry has it: it has changed,
+// or this node was removed (internal/cluster/membership) and is here nevertheless.
+func (k *Keeper) tell(ctx context.Context) {
+	now := PlacementEntry{Node: k.View.cfg.Node, Origin: fmt.Sprintf("%016x", k.Own.Origin), Epoch: k.Own.Epoch, Held: k.View.engine().HeldPartitions()}
+	if slices.ContainsFunc(k.View.registry.Entries(), now.Says) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
+	defer cancel()
+	if err := k.View.registry.Put(ctx, now); err != nil && ctx.Err() == nil {
+		k.View.cfg.Log.Warn("journal: could not tell the other nodes which partitions this one holds; will retry", "error", err)
+	}
+}
+
+// wanted are the partitions that this node should hold.
+func (k *Keeper) wanted(list []Holder) replication.PartitionSet {
+	var nodes []string
+	for _, h := range list {
+		if h.Staying {
+			nodes = append(nodes, h.Node)
+		}
+	}
+	if !slices.Contains(nodes, k.View.cfg.Node) {
+		nodes = append(nodes, k.View.cfg.Node)
+	}
+	wanted := replication.NewPartitionSet(k.View.partitions())
+	for partition := range k.View.partitions() {
+		if k.View.prefers(nodes, partition) {
+			wanted.Add(partition)
+		}
+	}
+	return wanted
+}
+
+// release lets those partitions go that as many others hold as should, and says so at once: others
+// ask this node for them no more.
+func (k *Keeper) release(ctx context.Context, list []Holder) {
+	surplus := surplusOf(list, k.View.cfg.Node, k.View.engine().HeldPartitions(), k.View.partitions(), k.View.cfg.Replicas)
+	if len(surplus) == 0 {
+		return
+	}
+	for _, partition := range surplus {
+		k.Replica.Release(partition)
+	}
+	k.tell(ctx)
+	k.View.cfg.Log.Info("journal: released partitions that other nodes hold now", "released", len(surplus), "held", k.View.engine().HeldPartitions().Len())
+}
+
+// takeParts is in how many steps a node takes all partitions: each reads the journal
+// from its snapshots on, and needs the memory for what it finds.
+const takeParts = 16
+
+// takeMissing takes the partitions that this node should hold, those that fewest hold
+// first. What it should hold is looked at before each step: nodes come back meanwhile.
+func (k *Keeper) takeMissing(ctx context.Context) (err error) {
+	began, taken, atOnce := time.Now(), 0, max(1, k.View.partitions()/takeParts)
+	tried := replication.NewPartitionSet(k.View.partitions())
+	for ctx.Err() == nil && k.Current() {
+		some := slices.DeleteFunc(k.missing(), tried.Has)
+		some = some[:min(len(some), atOnce)]
+		if len(some) == 0 {
+			break
+		}
+		for _, partition := range some {
+			tried.Add(partition)
+		}
+		n, failed := k.takeSome(ctx, some)
+		taken += n
+		err = cmp.Or(err, failed)
+		k.tell(ctx)
+	}
+	if taken > 0 {
+		k.View.cfg.Log.Info("journal: took over partitions", "taken", taken, "held", k.View.engine().HeldPartitions().Len(), "took", time.Since(began).Round(time.Millisecond))
+	}
+	return err
+}
+
+// takeSome takes partitions together, or one by one if one of them can't be taken.
+func (k *Keeper) takeSome(ctx context.Context, some []int) (taken int, err error) {
+	if err = k.takeOver(ctx, some); err == nil {
+		return len(some), nil
+	}
+	if !errors.Is(err, replica.ErrCannotCatchUp) && !errors.Is(err, replica.ErrOverflow) || len(some) == 1 {
+		return 0, err
+	}
+	for _, partition := range some {
+		if k.View.engine().Holds(partition) {
+			continue
+		}
+		if failed := k.takeOver(ctx, []int{partition}); failed == nil {
+			taken++
+		} else if err = failed; ctx.Err() != nil {
+			break
+		}
+	}
+	return taken, err
+}
+
+// missing are the partitions that this node should hold and does not, those that fewest
+// hold first.
+func (k *Keeper) missing() (list []int) {
+	if k.View.engine().HeldPartitions().Len() == k.View.partitions() {
+		return nil
+	}
+	holders := k.View.List()
+	wanted := k.wanted(holders)
+	for partition := range k.View.partitions() {
+		if wanted.Has(partition) && !k.View.engine().Holds(partition) {
+			list = append(list, partition)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b int) int {
+		return cmp.Compare(len(HoldersOf(holders, a)), len(HoldersOf(holders, b)))
+	})
+	return list
+}
+
+// Current tells whether this node has its own news back: one that was cut off or stopped
+// does not know yet who is here.
+func (k *Keeper) Current() bool {
+	asOf := k.Replica.OwnAsOf()
+	return k.View.engine().Wall().Sub(asOf) < k.Promise+replica.LateAfter
+}
+
+// surplusOf are the partitions of those that a node holds that it may release: of each, as many nodes
+// as should hold it are here, hold it, and rank before this one. Nodes that decide at the same moment, each by a view
+// that may be old, thus never release one partition below replicas (0: nothing is surplus): the
+// first replicas of all that ever said that they hold it have too few before them to release it, however old their
+// views are.
+func surplusOf(list []Holder, node string, held replication.PartitionSet, partitions, replicas int) (surplus []int) {
+	if replicas == 0 {
+		return nil
+	}
+	for partition := range partitions {
+		if held.Has(partition) && before(HoldersOf(list, partition), node, partition) >= replicas {
+			surplus = append(surplus, partition)
+		}
+	}
+	return surplus
+}
+
+// before is how many of some nodes rank before another one for a partition.
+func before(nodes []string, node string, partition int) int {
+	others := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return n == node })
+	return slices.Index(RankFor(append(others, node), partition), node)
+}
+
+// loads tells whether a node that starts loads a partition, by what all have said that they hold: it should hold
+// it, or held it in the life before and would not release it.
+func loads(entries []PlacementEntry, node string, partition, replicas int) bool {
+	nodes, held, holders := []string{node}, false, []string(nil)
+	for _, e := range entries {
+		if e.Node != node {
+			nodes = append(nodes, e.Node)
+		}
+		if e.Held.Has(partition) {
+			holders = append(holders, e.Node)
+			held = held || e.Node == node
+		}
+	}
+	return slices.Contains(Preferred(nodes, partition, replicas), node) ||
+		held && before(holders, node, partition) < replicas
+}
+
+// takeTime bounds each wait of a take, but not the reading, which goes on.
+const takeTime = time.Minute
+
+var errTooLong = fmt.Errorf("a partition was not taken within %v", takeTime)
+
+// takeOver takes partitions that are not held, from their snapshots and the journal (replica.TakeOver).
+func (k *Keeper) takeOver(ctx context.Context, partitions []int) error {
+	return k.Replica.TakeOver(partitions, &taking{k.Lost.Source(ctx), ctx, k, time.Now()})
+}
+
+// taking is what a take-over needs of the journal's stores and of the clock.
+type taking struct {
+	replica.Source
+	ctx    context.Context
+	keeper *Keeper
+	began  time.Time
+}
+
+// Now is the time.
+func (*taking) Now() time.Time { return time.Now() }
+
+// Snapshots reads the newest good snapshot of some partitions, by partition.
+func (t *taking) Snapshots(partitions []int) ([]*record.Snapshot, error) {
+	k, ctx := t.keeper, t.ctx
+	snaps := make([]*record.Snapshot, k.View.partitions())
+	return snaps, concurrency.Do(len(partitions), func(i int) error {
+		list, _, err := k.Store.SlotsOf(ctx, partitions[i])
+		if err != nil {
+			return err
+		}
+		for _, at := range list {
+			snap, err := k.Store.GetSnapshot(ctx, at)
+			if err == nil {
+				snaps[partitions[i]] = &snap
+				return nil
+			}
+			if ctx.Err() != nil || stream.IsUnavailable(err) {
+				return err
+			}
+			k.View.cfg.Log.Warn("journal: could not read a snapshot; trying the next one", "partition", partitions[i], "error", err)
+		}
+		return nil
+	})
+}
+
+// comePoll is how often the keeper looks how far the follower is.
+const comePoll = 20 * time.Millisecond
+
+// Pause waits for the follower to go on.
+func (t *taking) Pause() error {
+	if time.Since(t.began) > takeTime {
+		return errTooLong
+	}
+	select {
+	case <-t.ctx.Done():
+		return context.Cause(t.ctx)
+	case <-time.After(comePoll):
+		return nil
+	}
+}
+
+// First is the first message of the journal.
+func (t *taking) First() (uint64, error) {
+	first, _, _, err := t.keeper.Store.Bounds(t.ctx)
+	return first, err
+}
+
+// Read reads the journal.
+func (t *taking) Read(from, to uint64, each func(sequence uint64, data []byte) error) error {
+	return t.keeper.Store.Read(t.ctx, from, to, each)
+}
+
+// Hurry has the next cut come now, and not a flush interval later.
+func (t *taking) Hurry([]int) { t.keeper.Flushes.Hurry() }
+
+// Await waits for a cut.
+func (t *taking) Await(held <-chan error) error {
+	select {
+	case err := <-held:
+		return err
+	case <-t.ctx.Done():
+		return context.Cause(t.ctx)
+	case <-time.After(takeTime):
+		return errTooLong
+	}
+}

@@ -1,0 +1,179 @@
+package membership
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/journal/stream"
+)
+
+// Holder is a node that holds partitions, as others know it.
+type Holder struct {
+	Node    string
+	Origin  string // 16 hex digits
+	Held    replication.PartitionSet
+	Self    bool
+	Here    bool // it is heard of
+	Staying bool // what it should hold is not given to others: it is here, or was a moment ago
+}
+
+// Config is what a View is made of.
+type HoldersConfig struct {
+	Node      string        // this one's name
+	Replicas  int           // nodes that hold a partition; 0: all
+	MoveAfter time.Duration // after which what a node that is away should hold is given to others
+	Engine    *weir.Engine
+	Log       *slog.Logger
+	Origins   func() []replica.OriginStatus // the nodes that are known
+}
+
+// View is who holds which partitions, as this node knows it. It is safe for many goroutines.
+type View struct {
+	cfg      HoldersConfig
+	registry *Registry
+	ask      askTable
+}
+
+const bucket = "WEIR_SHARES"
+
+// Open reads who holds what, and releases the partitions that are others' to hold, before
+// anything is loaded into the engine. What this node held in the life before and too few others say that they hold
+// is loaded all the same. Whether these are alive is not known yet: the Keeper sees to that.
+func OpenHolders(ctx context.Context, nats *transport.Node, cfg HoldersConfig) (*View, error) {
+	v := &View{cfg: cfg}
+	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		v.registry, err = OpenRegistry(ctx, nats.JetStream(), bucket, nats.Replicas(replica.Replicas), cfg.Log)
+		return stream.NotYetCreated(err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	entries := v.registry.Entries()
+	for partition := range v.partitions() {
+		if !loads(entries, cfg.Node, partition, cfg.Replicas) {
+			v.engine().Release(partition)
+		}
+	}
+	return v, nil
+}
+
+func (v *View) engine() replication.Engine { return replication.Of(v.cfg.Engine) }
+func (v *View) partitions() int            { return v.cfg.Engine.Config().Partitions }
+
+// prefers tells whether this node should hold a partition, if those given are there.
+func (v *View) prefers(nodes []string, partition int) bool {
+	return slices.Contains(Preferred(nodes, partition, v.cfg.Replicas), v.cfg.Node)
+}
+
+// Remove takes a node that is dead out of the registry.
+func (v *View) Remove(ctx context.Context, node string) error { return v.registry.Remove(ctx, node) }
+
+// Registered is how many nodes have said what they hold.
+func (v *View) Registered() int { return len(v.registry.Entries()) }
+
+// Wait returns when the View has ended, which is after the connection was closed.
+func (v *View) Wait() { v.registry.Wait() }
+
+// List are the nodes that have said which partitions they hold, by name.
+func (v *View) List() (list []Holder) {
+	known := map[string]replica.OriginStatus{}
+	for _, o := range v.cfg.Origins() {
+		known[o.Origin] = o
+	}
+	for _, e := range v.registry.Entries() {
+		h := Holder{Node: e.Node, Origin: e.Origin, Held: e.Held}
+		switch o, ok := known[e.Origin]; {
+		case ok && o.Self:
+			h.Self, h.Here, h.Staying = true, true, true
+		case ok:
+			h.Here = !o.Left && o.Why != replica.Silent
+			if e.Epoch != o.Epoch { // it has not said yet what it holds in this life
+				h.Held = replication.PartitionSet{}
+			}
+			h.Staying = h.Here || time.Since(o.Heard) < v.cfg.MoveAfter
+		default: // it has only just come, or is long gone
+			h.Staying = time.Since(e.At) < v.cfg.MoveAfter
+		}
+		list = append(list, h)
+	}
+	return list
+}
+
+// Of are the nodes that are here and hold a partition, the first the one that
+// should most of all.
+func HoldersOf(list []Holder, partition int) (nodes []string) {
+	for _, h := range list {
+		if h.Here && h.Held.Has(partition) {
+			nodes = append(nodes, h.Node)
+		}
+	}
+	return RankFor(nodes, partition)
+}
+
+// whomToAsk is the other holders of each partition, as origins.
+type whomToAsk struct {
+	of    [][]string // by partition
+	until time.Time
+}
+
+// askTable keeps it for a moment: it is asked for with each question.
+type askTable struct{ last atomic.Pointer[whomToAsk] }
+
+// askTableEvery is how old it may be. A node that has released a partition since says so.
+const askTableEvery = 200 * time.Millisecond
+
+// WhomToAsk are the origins of the other nodes that hold a partition and have not left,
+// those that are late last: it may be the journal that stands still. Each node has another
+// order of them, so that questions are spread. The list is shared.
+func (v *View) WhomToAsk(partition int) []string {
+	table := v.ask.last.Load()
+	if table == nil || time.Now().After(table.until) {
+		table = v.newAskTable()
+		v.ask.last.Store(table)
+	}
+	return table.of[partition]
+}
+
+func (v *View) newAskTable() *whomToAsk {
+	list := slices.DeleteFunc(v.List(), func(h Holder) bool { return h.Self || !h.Staying && !h.Here })
+	var origins []string
+	holders := map[string]Holder{}
+	for _, h := range list {
+		origins = append(origins, h.Origin)
+		holders[h.Origin] = h
+	}
+	table := &whomToAsk{make([][]string, v.partitions()), time.Now().Add(askTableEvery)}
+	for partition := range table.of {
+		var late []string
+		for _, origin := range Rank(origins, v.cfg.Node+" asks "+strconv.Itoa(partition)) {
+			switch h := holders[origin]; {
+			case !h.Held.Has(partition):
+			case h.Here:
+				table.of[partition] = append(table.of[partition], origin)
+			default:
+				late = append(late, origin)
+			}
+		}
+		table.of[partition] = append(table.of[partition], late...)
+	}
+	return table
+}
+
+// Unheld is how many partitions no running node holds: nobody can answer for them.
+func (v *View) Unheld() (n int) {
+	list := v.List()
+	for partition := range v.partitions() {
+		if !slices.ContainsFunc(list, func(h Holder) bool { return h.Here && h.Held.Has(partition) }) && !v.engine().Holds(partition) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,165 @@
+// Package member is who belongs to a cluster: it refuses a second node of the same name, has the
+// streams kept by as many nodes as there can be, removes a node that is dead for good, and
+// learns of those that others removed.
+//
+// Invariants: a node that is heard of or answers is not removed; what a removed node journalled stays
+// counted, and what it journals later is counted too; an answer waits for no removed node.
+//
+// Package join takes the vote and the replicas of a removed node, package holders its place
+// among those that hold partitions. Package journal runs the loop; package service asks for a removal.
+package membership
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/journal/replica"
+)
+
+// Members looks after the other nodes of a cluster.
+type Members struct {
+	NATS    *transport.Node
+	Log     *slog.Logger
+	Node    string // this one's name
+	Origin  uint64 // of its data directory
+	Replica *replica.Replica
+	Clocks  *Clocks // who answers is alive
+	Holders *View
+
+	CatchUp func(context.Context) error // returns when all is counted here that any node acknowledged before
+	Trims   func() bool                 // tells whether this node is the one that trims the journal
+}
+
+// spreadTimeout bounds one attempt to spread the streams over more nodes.
+const spreadTimeout = 10 * time.Second
+
+// membersEvery is how often a node looks who the nodes are.
+const membersEvery = 2 * time.Second
+
+// Run looks, while origins are late, whether they were removed, and has the
+// streams kept by as many nodes as there can be. Nobody is told of a change by a
+// message: one may be cut off, or not be there.
+func (m *Members) Run(ctx context.Context) {
+	tick := time.NewTicker(membersEvery)
+	defer tick.Stop()
+	for spread := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if _, late := m.Replica.Freshness(time.Now()); len(late) > 0 {
+			m.takeRemovals(ctx, late)
+		}
+		if can := m.NATS.Replicas(replica.Replicas); can > spread && m.Trims() && m.spread(ctx) {
+			spread = can
+		}
+	}
+}
+
+// spread is done by one node. The loop calls it again after an error.
+func (m *Members) spread(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, spreadTimeout)
+	defer cancel()
+	err := m.NATS.Spread(ctx, replica.Replicas)
+	if err != nil && ctx.Err() == nil {
+		m.Log.Warn("journal: could not spread streams over more nodes; will retry", "error", err)
+	}
+	return err == nil
+}
+
+// RefuseNamesake returns an error if another process has this node's name: by it
+// answers say who is late, and the one that lost its directory is replaced. A cluster
+// of embedded servers has refused it before (join); servers of an existing NATS know
+// nothing of nodes. This node answers already: of two that start at the same moment
+// each finds the other, and both end. One that was heard of lately may be busy: it is
+// asked until it answers, or is late. One that was silent for longer, and lives, is
+// found by peers.Clocks, which raises an alarm.
+func (m *Members) RefuseNamesake(ctx context.Context) error {
+	if m.NATS.Embedded() {
+		return nil
+	}
+	for {
+		clocks, err := m.Clocks.Ask(ctx, math.MaxInt)
+		if err != nil {
+			return err
+		}
+		for _, c := range clocks {
+			if c.Node == m.Node {
+				return fmt.Errorf("another node that runs is called %s (its data directory is origin %s, this one's is %016x): give each node its own --node, or stop that one", c.Node, c.Origin, m.Origin)
+			}
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if _, is := m.speaks(m.Node); !is {
+			return nil
+		}
+	}
+}
+
+// speaks tells whether an origin of that name, another than this node's, was heard of lately.
+func (m *Members) speaks(node string) (o replica.OriginStatus, is bool) {
+	list := m.Replica.Origins(time.Now())
+	i := slices.IndexFunc(list, func(o replica.OriginStatus) bool { return o.Node == node && !o.Self && !o.Left && !o.Late })
+	if i < 0 {
+		return o, false
+	}
+	return list[i], true
+}
+
+// This part is what the nodes of a cluster tell and ask each other beside the journal, over
+// plain NATS subjects: how far it goes (HighWater), how far each node is (Beats), whose
+// replicas store (StoreWatch), what time it is (Clocks), which settings they have (Settings), messages that a replica lost and
+// flushes that the journal did (Missing), and to flush at once, for fresh answers (Freshness).
+//
+// Invariants: no hit rests on what is told here. A message may be lost, come twice or late: the
+// journal has the truth, and what is told only makes it known sooner, or says who is late. Each
+// type has one subject and answers or listens until the connection closes; every
+// queue is bounded, and what is beyond is dropped and asked again.
+//
+// Packages internal/journal/replica and internal/journal/record judge what is heard. This part makes these
+// types when it joins and runs their loops (package node those of Settings); they do not import it. Questions about keys go
+// another way: internal/cluster/query, internal/cluster/limits.
+
+// namesake is another process that has this node's name.
+type namesake struct {
+	origin uint64
+	at     time.Time // when it asked last; zero: never
+}
+
+// namesakeFor is for how long one is believed to be there after it asked for the time, which all do every 2 s, or
+// 100 ms for each node.
+const namesakeFor = 30 * time.Second
+
+// heard takes note of a node that asked. A start that finds its name taken ends (member.RefuseNamesake); two get here
+// where one of them was silent meanwhile.
+func (c *Clocks) heard(origin uint64, node string) {
+	if origin == c.Origin || node != c.Node {
+		return
+	}
+	c.mu.Lock()
+	known := c.namesake.origin == origin && time.Since(c.namesake.at) < namesakeFor
+	c.namesake = namesake{origin, time.Now()}
+	c.mu.Unlock()
+	if !known {
+		c.Log.Error("journal: another node that runs has this one's name: give each node its own --node, and stop one of them", "node", c.Node, "its_origin", fmt.Sprintf("%016x", origin))
+	}
+}
+
+// namesakeAlarm tells of another node of this name that runs.
+func (c *Clocks) namesakeAlarm() (alarms []replica.Alarm) {
+	c.mu.Lock()
+	is := c.namesake
+	c.mu.Unlock()
+	if is.at.IsZero() || time.Since(is.at) > namesakeFor {
+		return nil
+	}
+	return []replica.Alarm{{Code: "node_name_twice", Message: fmt.Sprintf(
+		"another node that runs is called %s too (its data directory is origin %016x, this one's is %016x), and freshness may miss what one of them took: stop one, and give it its own --node", c.Node, is.origin, c.Origin)}}
+}

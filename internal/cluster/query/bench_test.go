@@ -1,0 +1,132 @@
+package query
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/cluster/clustertest"
+	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/engine/replication"
+)
+
+// What a decision of a shared limit costs: where the node holds the key, and where
+// another one does.
+func BenchmarkDecide(b *testing.B) {
+	f := newFleet(b, 3, 1, nil)
+	n := f.nodes[0]
+	kl := n.shared(b, "l", 3_600_000_000) // a million per second, the most
+	near, far := f.keyOf(0, 0), f.keyOf(1, 0)
+	for name, key := range map[string]string{"held": near, "routed": far} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				n.take(b, kl, key)
+			}
+		})
+	}
+	b.Run("routed, 32 callers", func(b *testing.B) {
+		before := n.Stats()
+		b.SetParallelism(16)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				n.take(b, kl, far)
+			}
+		})
+		after := n.Stats()
+		b.ReportMetric(float64(after.Asked-before.Asked)/float64(after.Requests-before.Requests), "decisions/request")
+	})
+}
+
+// How long a decision of a shared limit takes on three nodes, with a server each, where
+// another node holds the key.
+func BenchmarkSharedLimit(b *testing.B) {
+	nodes := openLimited(b, 3_600_000_000, durable.Config{Replicas: 1})
+	key := nodes[1].keysOf()[0]
+	for name, n := range map[string]*limited{"held": nodes[1], "elsewhere": nodes[0]} {
+		for _, callers := range []int{1, 32} {
+			b.Run(fmt.Sprintf("%s/%d callers", name, callers), func(b *testing.B) {
+				clustertest.Measure(b, callers, func(_ int, d *admit.Decision) {
+					if err := n.live.Take([]admit.Request{{Key: key, N: 1}}, d); err != nil || d.Results[0].Away != "" {
+						b.Errorf("%+v, %v", d.Results, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// What a count costs: of the engine, of the router where the node holds the key,
+// where another one does, and where an equal question was answered just before.
+func BenchmarkCount(b *testing.B) {
+	f := newFleet(b, 3, 1, nil)
+	f.fill(1000)
+	n, ctx := f.nodes[0], b.Context()
+	near, far := f.keyOf(0, 0), f.keyOf(1, 0)
+	b.Run("engine", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := n.engine.CountAt(now, near, time.Hour); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for name, key := range map[string]string{"local": near, "cached": far} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := n.Counts(ctx, []CountQuestion{{key, now, time.Hour}}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	at := now // another for each question: no two are equal
+	b.Run("routed, one caller", func(b *testing.B) {
+		for b.Loop() {
+			at = at.Add(1)
+			if _, _, err := n.Counts(ctx, []CountQuestion{{far, at, time.Hour}}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("routed, 1000 keys at once", func(b *testing.B) {
+		questions := make([]CountQuestion, 0, 1000)
+		for i := 0; len(questions) < cap(questions); i++ {
+			if key := fmt.Sprint("k", i); !replication.Of(n.engine).Holds(replication.Of(n.engine).PartitionOf(key)) {
+				questions = append(questions, CountQuestion{key, now, time.Hour})
+			}
+		}
+		for b.Loop() {
+			at = at.Add(1)
+			for i := range questions {
+				questions[i].At = at
+			}
+			if _, _, err := n.Counts(ctx, questions); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/key")
+	})
+	b.Run("routed, 256 callers", func(b *testing.B) {
+		before := n.Stats()
+		b.SetParallelism(128)
+		b.RunParallel(func(pb *testing.PB) {
+			for i := int64(0); pb.Next(); i++ {
+				at := time.Now().Add(time.Duration(i)) // equal ones are rare
+				if _, _, err := n.Counts(ctx, []CountQuestion{{far, at, time.Hour}}); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+		after := n.Stats()
+		b.ReportMetric(float64(after.Asked-before.Asked)/float64(after.Requests-before.Requests), "questions/request")
+	})
+	b.Run("routed, top 10", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			if _, _, err := n.Top(ctx, now.Add(time.Duration(i)*time.Second), time.Hour, 10, ""); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,491 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine/side"
+)
+
+const (
+	parts = 16
+	epoch = int64(1_700_000_000) // of the hits of tests
+)
+
+var now = time.Unix(epoch+3600, 0)
+
+// fleet is nodes n0, n1... in this process, which hold some partitions each, and a
+// model that holds all.
+type fleet struct {
+	t      testing.TB
+	server *natsserver.Server
+	nodes  []*node
+	model  *weir.Engine
+	in     replication.PartitionSet // nil: all nodes hold all, and count * by itself
+
+	mu      sync.Mutex
+	holders [parts][]string
+}
+
+type node struct {
+	id     string
+	engine *weir.Engine
+	conn   *nats.Conn
+	*Router
+
+	mu   sync.Mutex
+	asOf time.Time
+	late []Late
+}
+
+// newFleet starts size nodes; partition p is held by copies of them, from p%size on.
+// change, if not nil, may change a node's configuration.
+func newFleet(t testing.TB, size, copies int, change func(cfg *Config)) *fleet {
+	t.Helper()
+	server, err := natsserver.NewServer(&natsserver.Options{DontListen: true, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Start()
+	if !server.ReadyForConnections(transporttest.Patience) {
+		t.Fatal("the server does not start")
+	}
+	t.Cleanup(func() { server.Shutdown(); server.WaitForShutdown() })
+	f := &fleet{t: t, server: server, model: newEngine(t)}
+	if copies < size {
+		f.in = all(parts)
+	}
+	for p := range parts {
+		for c := range copies {
+			f.holders[p] = append(f.holders[p], fmt.Sprint("n", (p+c)%size))
+		}
+	}
+	for i := range size {
+		n := &node{id: fmt.Sprint("n", i), engine: newEngine(t), asOf: now.Add(time.Duration(i) * time.Second)}
+		for p := range parts {
+			if !slices.Contains(f.holders[p], n.id) {
+				replication.Of(n.engine).Release(p)
+			}
+		}
+		n.conn = f.connect()
+		f.open(n, change)
+		f.nodes = append(f.nodes, n)
+	}
+	return f
+}
+
+func newEngine(t testing.TB) *weir.Engine {
+	e, err := weir.New(weir.Config{Partitions: parts, Gather: true, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func (f *fleet) connect() *nats.Conn {
+	conn, err := nats.Connect("", nats.InProcessServer(f.server))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(conn.Close)
+	return conn
+}
+
+func (f *fleet) open(n *node, change func(cfg *Config)) {
+	cfg := Config{
+		Engine: n.engine, Conn: n.conn, Self: n.id,
+		Holders: func(partition int) []string {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return slices.DeleteFunc(slices.Clone(f.holders[partition]), func(id string) bool { return id == n.id })
+		},
+		Freshness: func() (time.Time, []Late) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return n.asOf, n.late
+		},
+		Deadline:   transporttest.Patience, // of a test that waits for none
+		FlushEvery: time.Hour,
+		Logger:     transporttest.Logger(f.t, slog.LevelError),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	var err error
+	if n.Router, err = Open(cfg); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(n.Close)
+}
+
+// hit counts hits at all holders and the model.
+func (f *fleet) hit(key string, at int64, n uint64) {
+	partition, deltas := replication.Of(f.model).PartitionOf(key), []replication.Delta{{Key: key, At: at, N: n}}
+	replication.Of(f.model).Apply(partition, deltas, nil)
+	for _, n := range f.nodes {
+		if replication.Of(n.engine).Holds(partition) {
+			replication.Of(n.engine).Apply(partition, deltas, nil)
+		}
+	}
+}
+
+// fill makes keys k0... with random hits of an hour.
+func (f *fleet) fill(keys int) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range keys {
+		for range 1 + r.IntN(5) {
+			f.hit(fmt.Sprint("k", i), epoch+r.Int64N(3600), 1+r.Uint64N(9))
+		}
+	}
+}
+
+// keyOf is a key of a partition, another for each i.
+func (f *fleet) keyOf(partition, i int) string {
+	for n := 0; ; n++ {
+		if key := fmt.Sprint("p", n); replication.Of(f.model).PartitionOf(key) == partition {
+			if i--; i < 0 {
+				return key
+			}
+		}
+	}
+}
+
+func (n *node) count(t testing.TB, key string) weir.Count {
+	t.Helper()
+	c, _, err := n.Counts(t.Context(), []CountQuestion{{key, now, time.Hour}})
+	if err != nil {
+		t.Fatalf("%s: %s: %v", n.id, key, err)
+	}
+	return c[0]
+}
+
+// wantModel checks every kind of question at one node against the model.
+func (f *fleet) wantModel(n *node, keys int) {
+	f.t.Helper()
+	ctx := f.t.Context()
+	var questions []CountQuestion
+	for i := range keys + 3 { // some that were never hit
+		questions = append(questions, CountQuestion{fmt.Sprint("k", i), now, time.Hour}, CountQuestion{fmt.Sprint("k", i), now.Add(-time.Second / 2), 10 * time.Minute})
+	}
+	questions = append(questions, CountQuestion{weir.AllKeys, now, time.Hour}, questions[0], CountQuestion{weir.AllKeys, now, time.Minute})
+	counts, _, err := n.Counts(ctx, questions)
+	if err != nil {
+		f.t.Fatalf("%s: %v", n.id, err)
+	}
+	for i, q := range questions {
+		if want, _ := side.PartialOf(f.model).CountIn(f.in, q.At, q.Key, q.Window); counts[i] != want {
+			f.t.Errorf("%s: %v is %v, want %v", n.id, q, counts[i], want)
+		}
+	}
+	for _, key := range []string{"k0", "k1", "k2", weir.AllKeys} {
+		got, _, err := n.Series(ctx, key, now.Add(-time.Hour), now, 5*time.Minute)
+		want, _ := side.PartialOf(f.model).SeriesIn(f.in, key, now.Add(-time.Hour), now, 5*time.Minute)
+		if err != nil || !slices.Equal(got, want) {
+			f.t.Errorf("%s: series of %s: %v, %v, want %v", n.id, key, got, err, want)
+		}
+	}
+	for _, length := range []int{1, 7, keys, weir.MaxList} {
+		for _, prefix := range []string{"", "k1", "none"} {
+			top, _, err := n.Top(ctx, now, time.Hour, length, prefix)
+			want, _ := f.model.Top(now, time.Hour, length, prefix)
+			if err != nil || !slices.Equal(top, want) {
+				f.t.Errorf("%s: top %d of %q: %d keys, %v, want %d", n.id, length, prefix, len(top), err, len(want))
+			}
+			after, limit := "", length
+			for range 4 {
+				list, _, err := n.Keys(ctx, prefix, after, limit)
+				want, _ := f.model.Keys(prefix, after, limit)
+				if err != nil || !slices.Equal(list, want) {
+					f.t.Errorf("%s: %d keys of %q after %q: %d, %v, want %d", n.id, limit, prefix, after, len(list), err, len(want))
+				}
+				if len(list) > 0 {
+					after = list[len(list)-1]
+				}
+			}
+		}
+	}
+}
+
+func TestEveryNodeAnswersAsTheModel(t *testing.T) {
+	for _, copies := range []int{1, 2, 3} {
+		t.Run(fmt.Sprint(copies, " copies"), func(t *testing.T) {
+			f := newFleet(t, 3, copies, nil)
+			f.fill(200)
+			for _, n := range f.nodes {
+				f.wantModel(n, 200)
+				s := n.Stats()
+				if (copies == 3) != (s.Requests == 0) || s.Failed+s.Unanswered+s.Refused != 0 {
+					t.Errorf("%s: %+v", n.id, s)
+				}
+			}
+		})
+	}
+}
+
+// Questions about all keys go to as few nodes as hold them together.
+func TestFewNodesAreAsked(t *testing.T) {
+	for _, c := range []struct{ size, copies, want int }{{3, 1, 2}, {3, 2, 1}, {5, 3, 1}, {5, 2, 2}, {4, 1, 3}} {
+		f := newFleet(t, c.size, c.copies, nil)
+		for _, n := range f.nodes {
+			if _, _, err := n.Top(t.Context(), now, time.Hour, 10, ""); err != nil {
+				t.Fatal(err)
+			}
+			if got := n.Stats().Requests; got != uint64(c.want) {
+				t.Errorf("%d nodes, %d copies: %s asks %d others, want %d", c.size, c.copies, n.id, got, c.want)
+			}
+		}
+	}
+}
+
+// What an engine refuses is refused with its words, and nothing is sent.
+func TestWrongQuestionsAreNotSent(t *testing.T) {
+	f := newFleet(t, 2, 1, nil)
+	n, ctx := f.nodes[0], t.Context()
+	far := f.keyOf(1, 0)
+	for name, ask := range map[string]func() (route, model error){
+		"window": func() (error, error) {
+			_, _, err := n.Counts(ctx, []CountQuestion{{far, now, time.Minute}, {far, now, 1500 * time.Millisecond}})
+			_, want := f.model.CountAt(now, far, 1500*time.Millisecond)
+			return err, want
+		},
+		"window of all": func() (error, error) {
+			_, _, err := n.Counts(ctx, []CountQuestion{{weir.AllKeys, now, 0}})
+			_, want := f.model.CountAt(now, weir.AllKeys, 0)
+			return err, want
+		},
+		"empty key": func() (error, error) {
+			_, _, err := n.Counts(ctx, []CountQuestion{{"", now, time.Minute}})
+			_, want := f.model.CountAt(now, "", time.Minute)
+			return err, want
+		},
+		"series": func() (error, error) {
+			_, _, err := n.Series(ctx, far, now, now, time.Second)
+			_, want := f.model.Series(far, now, now, time.Second)
+			return err, want
+		},
+		"long series of all": func() (error, error) {
+			_, _, err := n.Series(ctx, weir.AllKeys, now.Add(-24*time.Hour), now, time.Second)
+			_, want := f.model.Series(weir.AllKeys, now.Add(-24*time.Hour), now, time.Second)
+			return err, want
+		},
+		"top": func() (error, error) {
+			_, _, err := n.Top(ctx, now, time.Minute, 0, "")
+			_, want := f.model.Top(now, time.Minute, 0, "")
+			return err, want
+		},
+		"keys": func() (error, error) {
+			_, _, err := n.Keys(ctx, "", "", weir.MaxList+1)
+			_, want := f.model.Keys("", "", weir.MaxList+1)
+			return err, want
+		},
+		"delete *": func() (error, error) {
+			_, err := n.Delete(ctx, weir.AllKeys)
+			_, want := f.model.Delete(weir.AllKeys)
+			return err, want
+		},
+	} {
+		if got, want := ask(); want == nil || got == nil || got.Error() != want.Error() {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	f.hit(far, epoch+1, 4)
+	if c := n.count(t, far); c.Lower != 4 {
+		t.Errorf("%v hits", c)
+	}
+	// Filters that are longer than any key are cut.
+	long := string(make([]byte, 100_000))
+	for _, q := range [][2]string{{long, ""}, {"", long}, {"", "p" + long}} {
+		list, _, err := n.Keys(ctx, q[0], q[1], 10)
+		want, _ := f.model.Keys(q[0], q[1], 10)
+		if err != nil || !slices.Equal(list, want) {
+			t.Errorf("%v, %v, want %v", list, err, want)
+		}
+	}
+}
+
+// Answers that are longer than a message may be come in parts.
+func TestLongAnswers(t *testing.T) {
+	f := newFleet(t, 2, 1, nil)
+	pad := string(make([]byte, weir.MaxKeyBytes-10))
+	for i := range 8000 {
+		f.hit(fmt.Sprintf("%010d", i)+pad, epoch, uint64(1+i))
+	}
+	for _, n := range f.nodes {
+		top, _, err := n.Top(t.Context(), now, 2*time.Hour, weir.MaxList, "")
+		want, _ := f.model.Top(now, 2*time.Hour, weir.MaxList, "")
+		if err != nil || len(want) != 8000 || !slices.Equal(top, want) {
+			t.Errorf("%d keys, %v", len(top), err)
+		}
+		var questions []CountQuestion
+		for _, kc := range top {
+			questions = append(questions, CountQuestion{kc.Key, now, 2 * time.Hour})
+		}
+		questions = append(questions, slices.Repeat(questions, 3)...) // more than are put at once
+		before := n.Stats().Requests
+		counts, _, err := n.Counts(t.Context(), questions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range counts {
+			if c != want[i%8000].Count {
+				t.Fatalf("number %d: %v, want %v", i, c, want[i%8000].Count)
+			}
+		}
+		if sent := n.Stats().Requests - before; sent < 4 || sent > 10 {
+			t.Errorf("2 MiB of questions were %d requests", sent)
+		}
+	}
+}
+
+func TestAnswersSayHowFreshTheyAre(t *testing.T) {
+	f := newFleet(t, 3, 1, nil)
+	f.nodes[0].late = []Late{{"b", now}, {"c", now}}
+	f.nodes[1].late = []Late{{"a", now}, {"b", now.Add(-time.Minute)}}
+	f.nodes[1].asOf = now.Add(-time.Hour)
+	ask := func(keys ...string) Fresh {
+		var questions []CountQuestion
+		for _, key := range keys {
+			questions = append(questions, CountQuestion{key, now, time.Minute})
+		}
+		_, fresh, err := f.nodes[0].Counts(t.Context(), questions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fresh
+	}
+	own, second, third := f.keyOf(0, 0), f.keyOf(1, 0), f.keyOf(2, 0)
+	both := Fresh{now.Add(-time.Hour), []Late{{"a", now}, {"b", now.Add(-time.Minute)}, {"c", now}}}
+	for _, c := range []struct {
+		keys []string
+		want Fresh
+	}{
+		{nil, Fresh{now, f.nodes[0].late}},
+		{[]string{own}, Fresh{now, f.nodes[0].late}},
+		{[]string{third}, Fresh{now.Add(2 * time.Second), nil}},
+		{[]string{second}, Fresh{now.Add(-time.Hour), f.nodes[1].late}},
+		{[]string{own, second}, both},
+		{[]string{weir.AllKeys}, both},
+	} {
+		got := ask(c.keys...)
+		if !got.AsOf.Equal(c.want.AsOf) || !slices.EqualFunc(got.Late, c.want.Late, func(a, b Late) bool { return a.Node == b.Node && a.Since.Equal(b.Since) }) {
+			t.Errorf("%v: %v, want %v", c.keys, got, c.want)
+		}
+	}
+}
+
+func TestDeleteAtAHolder(t *testing.T) {
+	f := newFleet(t, 2, 1, nil)
+	n, key := f.nodes[0], f.keyOf(1, 0)
+	f.hit(key, epoch+3600, 3)
+	if c := n.count(t, key); c.Lower != 3 {
+		t.Fatal(c)
+	}
+	if top, _, err := n.Top(t.Context(), now, time.Minute, 9, ""); err != nil || len(top) != 1 {
+		t.Fatal(top, err)
+	}
+	if list, _, err := n.Keys(t.Context(), "", "", 9); err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	if was, err := n.Delete(t.Context(), key); err != nil || !was {
+		t.Fatalf("%v, %v", was, err)
+	}
+	// None of these is an answer from before, though answers are kept for an hour.
+	if c := n.count(t, key); c.Upper != 0 {
+		t.Errorf("%v after the deletion", c)
+	}
+	if top, _, err := n.Top(t.Context(), now, time.Minute, 9, ""); err != nil || len(top) != 0 {
+		t.Error(top, err)
+	}
+	if list, _, err := n.Keys(t.Context(), "", "", 9); err != nil || len(list) != 0 {
+		t.Error(list, err)
+	}
+	if c := n.count(t, weir.AllKeys); c.Lower != 3 {
+		t.Errorf("* counts %v", c)
+	}
+	if was, err := n.Delete(t.Context(), key); err != nil || was {
+		t.Errorf("%v, %v", was, err)
+	}
+	if s := n.Stats(); s.Requests != 9 { // each was asked for again
+		t.Errorf("%+v", s)
+	}
+}
+
+// Hits on their way from here are journaled before a deletion elsewhere.
+func TestDeletionComesAfterOwnHits(t *testing.T) {
+	var failure error
+	flushes := 0
+	f := newFleet(t, 2, 1, func(cfg *Config) {
+		cfg.Flush = func(context.Context) error { flushes++; return failure }
+	})
+	n, near, far := f.nodes[0], f.keyOf(0, 0), f.keyOf(1, 0)
+	f.hit(near, epoch+1, 1)
+	f.hit(far, epoch+1, 1)
+	failure = errors.New("no quorum")
+	var of *weir.Error
+	if was, err := n.Delete(t.Context(), far); was || !errors.As(err, &of) || of.Code != weir.CodeOverloaded || !strings.Contains(of.Message, "no quorum") {
+		t.Errorf("%v, %v", was, err)
+	}
+	if c := n.count(t, far); c.Lower != 1 {
+		t.Errorf("%v is left", c)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := n.Delete(ctx, far); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	failure = nil
+	for _, key := range []string{near, far} { // of an own key the engine knows the order
+		if was, err := n.Delete(t.Context(), key); err != nil || !was {
+			t.Errorf("%v, %v", was, err)
+		}
+	}
+	if flushes != 3 {
+		t.Errorf("%d flushes", flushes)
+	}
+}
+
+// A deletion that comes too late is not done: what was hit since must stay.
+func TestLateDeletionIsRefused(t *testing.T) {
+	f := newFleet(t, 2, 1, nil)
+	key := f.keyOf(1, 0)
+	f.hit(key, epoch+1, 1)
+	each, ok := f.nodes[0].askNode(t.Context(), "n1", quick, []*question{{kind: &deletion{key, time.Now().UnixMilli() - 1}}})
+	if !ok || each[0].err != nil || each[0].answer.err == nil || each[0].answer.err.Code != weir.CodeOverloaded {
+		t.Fatalf("%v %+v", ok, each)
+	}
+	if c := f.nodes[1].count(t, key); c.Lower != 1 {
+		t.Errorf("%v hits are left", c)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	f := newFleet(t, 2, 1, nil)
+	f.nodes[0].Close()
+	_, _, err := f.nodes[0].Counts(t.Context(), []CountQuestion{{f.keyOf(1, 0), now, time.Minute}})
+	var of *weir.Error
+	if !errors.As(err, &of) || of.Code != weir.CodeClosed {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c := f.nodes[0].count(t, f.keyOf(0, 0)); c.Upper != 0 {
+		t.Error(c)
+	}
+	if _, _, err := f.nodes[1].Counts(ctx, []CountQuestion{{f.keyOf(0, 0), now, time.Minute}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}

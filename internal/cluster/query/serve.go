@@ -1,0 +1,244 @@
+package query
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir"
+)
+
+const (
+	// maxServing and maxServingBytes bound the requests of each class that wait to
+	// be answered. A node has two of a class under way to another.
+	maxServing, maxServingBytes = 256, 32 << 20
+
+	// drainTime bounds what Close waits for requests that are on their way.
+	drainTime = time.Second
+)
+
+// serving answers the questions of other nodes.
+type serving struct {
+	r        *Router
+	sub      *nats.Subscription
+	queues   [classes]queue
+	stop     chan struct{}
+	working  sync.WaitGroup
+	answered atomic.Uint64
+	dropped  atomic.Uint64
+}
+
+// queue has the requests of one class that wait for a worker.
+type queue struct {
+	waiting chan arrived
+	bytes   atomic.Int64
+}
+
+type arrived struct {
+	msg *nats.Msg
+	at  time.Time
+}
+
+// listen takes questions.
+func (r *Router) listen() (*serving, error) {
+	s := &serving{r: r, stop: make(chan struct{})}
+	for i := range s.queues {
+		s.queues[i].waiting = make(chan arrived, maxServing)
+	}
+	sub, err := r.cfg.Conn.Subscribe(subject(r.cfg.Self), s.arrive)
+	if err == nil {
+		err = sub.SetPendingLimits(maxServing, maxServingBytes)
+	}
+	if err == nil {
+		err = r.cfg.Conn.Flush() // from now on nobody is told that there is nobody
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen for questions: %w", err)
+	}
+	s.sub = sub
+	// Scans may have half of the processors, so that hits go on.
+	atOnce := max(2, runtime.GOMAXPROCS(0))
+	workers := [classes]int{quick: atOnce, scan: max(1, runtime.GOMAXPROCS(0)/2), decision: atOnce}
+	for i, n := range workers {
+		for range n {
+			s.working.Go(func() { s.work(&s.queues[i]) })
+		}
+	}
+	return s, nil
+}
+
+// arrive puts a request where it waits. It never waits itself: one that has no place
+// is dropped, and its asker asks another node.
+func (s *serving) arrive(msg *nats.Msg) {
+	of := quick // also of what will be refused
+	if len(msg.Data) > 1 && class(msg.Data[1]) < classes {
+		of = class(msg.Data[1])
+	}
+	q, size := &s.queues[of], int64(len(msg.Data))
+	if q.bytes.Add(size) <= maxServingBytes {
+		select {
+		case q.waiting <- arrived{msg, time.Now()}:
+			return
+		default:
+		}
+	}
+	q.bytes.Add(-size)
+	s.dropped.Add(1)
+}
+
+func (s *serving) work(q *queue) {
+	for {
+		select {
+		case a := <-q.waiting:
+			q.bytes.Add(-int64(len(a.msg.Data)))
+			s.answer(a)
+			continue
+		default:
+		}
+		select {
+		case a := <-q.waiting:
+			q.bytes.Add(-int64(len(a.msg.Data)))
+			s.answer(a)
+		case <-s.stop: // and nothing waits
+			return
+		}
+	}
+}
+
+// answer answers one request. Who asked has given up after its ttl.
+func (s *serving) answer(a arrived) {
+	r := s.r
+	req, err := readRequest(a.msg.Data, r.partitions)
+	if err != nil {
+		r.log.Warn("could not decode the query of another node; check that all nodes run the same version", "error", err)
+		s.send(a.msg, statusRefused, []byte(clip(err.Error(), maxWhy)))
+		return
+	}
+	var fresh Fresh
+	if req.class != decision { // which says nothing of hits
+		fresh = r.own() // before what it is said of
+	}
+	text := appendFresh(nil, fresh)
+	text = binary.AppendUvarint(text, uint64(len(req.questions)))
+	for i := range req.questions {
+		if time.Since(a.at) > req.ttl {
+			s.dropped.Add(1)
+			return
+		}
+		q := &req.questions[i]
+		said := s.say(q)
+		text = said.append(text)
+	}
+	s.answered.Add(uint64(len(req.questions)))
+	s.send(a.msg, statusAnswers, text)
+}
+
+func (s *serving) say(q *question) answer {
+	if q.upTo > 0 && (s.r.cfg.Followed == nil || s.r.cfg.Followed() < q.upTo) {
+		return answer{err: errBehind}
+	}
+	c, ok := q.kind.(change)
+	if !ok {
+		return answerOf(s.r.engine, q)
+	}
+	if c.expired(time.Now().UnixMilli()) {
+		return answer{err: errDeleteLate}
+	}
+	defer s.r.single.forget(c.keyed())
+	return answerOf(s.r.engine, q)
+}
+
+// errBehind is of a node that has not followed the journal as far as a fresh answer
+// needs: another holder is asked, or this one again in a moment.
+var errBehind = &weir.Error{Code: weir.CodeNotFresh, Message: "it has not yet followed the journal up to the newest hits"}
+
+// errDeleteLate refuses a deletion that was on its way for too long: who asked has
+// given up or asked another node, and what was hit since must stay.
+var errDeleteLate = &weir.Error{Code: weir.CodeOverloaded, Field: "key",
+	Message: "the key was not deleted: the question came to its holder too late, or the clocks of the two nodes are too far apart; try again, and keep NTP running"}
+
+// send sends a text in as many parts as it needs.
+func (s *serving) send(to *nats.Msg, status byte, text []byte) {
+	for part := 0; ; part++ {
+		n := min(len(text), maxMessage)
+		last := n == len(text)
+		b := append(appendPart(make([]byte, 0, n+16), status, part, last), text[:n]...)
+		if err := to.Respond(b); err != nil {
+			s.r.log.Warn("could not send an answer to another node", "error", err)
+			return
+		}
+		if last {
+			return
+		}
+		text = text[n:]
+	}
+}
+
+// close takes no more requests, and answers those that came.
+func (s *serving) close() {
+	drained := make(chan struct{})
+	s.sub.SetClosedHandler(func(string) { close(drained) })
+	if s.sub.IsValid() && s.sub.Drain() == nil { // else the connection is closed
+		select {
+		case <-drained:
+		case <-time.After(drainTime):
+		}
+	}
+	close(s.stop)
+	s.working.Wait()
+}
+
+// Fresh says how much of the newest hits is in an answer.
+type Fresh struct {
+	AsOf time.Time // all hits that any node took until then are in it
+	Late []Late    // by name; of these nodes newer hits may be missing
+}
+
+// Late is a node that was not heard of for some seconds.
+type Late struct {
+	Node  string
+	Since time.Time // its hits until then are in the answer
+}
+
+// with is the freshness of an answer that two nodes made together. The zero Fresh is
+// that of nobody.
+func (f Fresh) with(o Fresh) Fresh {
+	if f.AsOf.IsZero() {
+		return o
+	}
+	if o.AsOf.IsZero() {
+		return f
+	}
+	if o.AsOf.Before(f.AsOf) {
+		f.AsOf = o.AsOf
+	}
+	if len(o.Late) == 0 {
+		return f
+	}
+	late := slices.Concat(f.Late, o.Late)
+	slices.SortFunc(late, func(a, b Late) int {
+		if by := strings.Compare(a.Node, b.Node); by != 0 {
+			return by
+		}
+		return a.Since.Compare(b.Since)
+	})
+	f.Late = slices.CompactFunc(late, func(a, b Late) bool { return a.Node == b.Node }) // the earliest stays
+	return f
+}
+
+// freshnessEvery is how old this node's own Fresh may be: it only says too little.
+const freshnessEvery = 50 * time.Millisecond
+
+// own is this node's own Fresh. It must be asked for before what it is said of.
+func (r *Router) own() Fresh {
+	return r.fresh.Get(freshnessEvery, func() Fresh {
+		asOf, late := r.cfg.Freshness()
+		return Fresh{asOf, late}
+	})
+}

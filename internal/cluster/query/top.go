@@ -1,0 +1,273 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/limit"
+)
+
+// top is a kind: the n keys with a prefix that have most hits in a window.
+type top struct {
+	at     time.Time // whole seconds
+	window time.Duration
+	n      int
+	prefix string
+}
+
+// ranking is its result: the most first, of equal ones by key.
+type ranking []weir.KeyCount
+
+// Top answers as weir.Engine.Top does, for the keys of all nodes.
+func (r Reading) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
+	a, fresh, err := r.ask(ctx, &question{kind: top{time.Unix(at.Unix(), 0), w, n, clip(prefix, maxFilter)}, upTo: r.upTo})
+	if err != nil {
+		return nil, Fresh{}, err
+	}
+	return slices.Clone(a.result.(ranking)), fresh, nil
+}
+
+// Top is that of a Reading after anything.
+func (r *Router) Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
+	return r.After(0).Top(ctx, at, w, n, prefix)
+}
+
+func (top) number() byte  { return 3 }
+func (top) class() class  { return scan }
+func (top) keyed() string { return "" }
+func (top) wide() bool    { return true }
+func (top) counts() bool  { return true }
+func (q top) exact() bool { return whole(q.window) }
+
+// top: at (signed s), window s, n, prefix.
+func (q top) append(b []byte) []byte {
+	b = binary.AppendVarint(b, q.at.Unix())
+	b = binary.AppendUvarint(b, seconds(q.window))
+	b = binary.AppendUvarint(b, uint64(q.n))
+	return wire.AppendText(b, q.prefix)
+}
+
+func readTop(r *wire.Reader) kind {
+	return top{at: time.Unix(r.Varint(), 0), window: readWindow(r), n: int(r.AtMost(weir.MaxList)), prefix: r.Text(maxFilter)}
+}
+
+func (q top) answer(e *weir.Engine, in replication.PartitionSet) (result, error) {
+	list, err := side.PartialOf(e).TopIn(in, q.at, q.window, q.n, q.prefix)
+	return ranking(list), err
+}
+
+func (q top) read(r *wire.Reader) result {
+	list := make(ranking, readLength(r, q.n))
+	for i := range list {
+		list[i] = weir.KeyCount{Key: r.Text(weir.MaxKeyBytes), Count: weir.Count(readBounds(r))}
+	}
+	return list
+}
+
+// How many, each key and count.
+func (l ranking) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(l)))
+	for _, kc := range l {
+		b = counting(kc.Count).append(wire.AppendText(b, kc.Key))
+	}
+	return b
+}
+
+func (l ranking) merge(q kind, more result) result {
+	l = append(l, more.(ranking)...)
+	slices.SortFunc(l, func(a, b weir.KeyCount) int {
+		return cmp.Or(cmp.Compare(b.Estimate, a.Estimate), cmp.Compare(a.Key, b.Key))
+	})
+	return l[:min(q.(top).n, len(l))]
+}
+
+func (l ranking) memory() (n int) {
+	for _, kc := range l {
+		n += 40 + len(kc.Key)
+	}
+	return n
+}
+
+// readLength reads the length of a list.
+func readLength(r *wire.Reader, most int) int {
+	n := r.Count()
+	if n > most {
+		r.Fail()
+		return 0
+	}
+	return n
+}
+
+// keys is a kind: n keys with a prefix, after another in their order.
+type keys struct {
+	n             int
+	prefix, after string
+}
+
+// names is its result, sorted.
+type names []string
+
+// Keys answers as weir.Engine.Keys does, for the keys of all nodes.
+func (r Reading) Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
+	a, fresh, err := r.ask(ctx, &question{kind: keys{limit, clip(prefix, maxFilter), clip(after, maxFilter)}, upTo: r.upTo})
+	if err != nil {
+		return nil, Fresh{}, err
+	}
+	return slices.Clone(a.result.(names)), fresh, nil
+}
+
+// Keys is that of a Reading after anything.
+func (r *Router) Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
+	return r.After(0).Keys(ctx, prefix, after, limit)
+}
+
+func (keys) number() byte  { return 4 }
+func (keys) class() class  { return scan }
+func (keys) keyed() string { return "" }
+func (keys) wide() bool    { return true }
+func (keys) counts() bool  { return true }
+func (keys) exact() bool   { return true }
+
+// keys: n, prefix, after.
+func (q keys) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(q.n))
+	b = wire.AppendText(b, q.prefix)
+	return wire.AppendText(b, q.after)
+}
+
+func readKeys(r *wire.Reader) kind {
+	return keys{int(r.AtMost(weir.MaxList)), r.Text(maxFilter), r.Text(maxFilter)}
+}
+
+func (q keys) answer(e *weir.Engine, in replication.PartitionSet) (result, error) {
+	list, err := side.PartialOf(e).KeysIn(in, q.prefix, q.after, q.n)
+	return names(list), err
+}
+
+func (q keys) read(r *wire.Reader) result {
+	list := make(names, readLength(r, q.n))
+	for i := range list {
+		list[i] = r.Text(weir.MaxKeyBytes)
+	}
+	return list
+}
+
+// How many, keys.
+func (l names) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(l)))
+	for _, key := range l {
+		b = wire.AppendText(b, key)
+	}
+	return b
+}
+
+func (l names) merge(q kind, more result) result {
+	l = append(l, more.(names)...)
+	slices.Sort(l)
+	return l[:min(q.(keys).n, len(l))]
+}
+
+func (l names) memory() (n int) {
+	for _, key := range l {
+		n += 16 + len(key)
+	}
+	return n
+}
+
+// limitKeys is a kind: n keys of a shared limit, those with most in use.
+type limitKeys struct {
+	record string // of the limit (internal/limits)
+	n      int
+}
+
+// uses is its result, in the order of weir.KeyUse.Compare.
+type uses []weir.KeyUse
+
+// LimitKeys answers as weir.KeyedLimit.Keys does, for the keys of all nodes: of a shared
+// limit.
+func (r *Router) LimitKeys(ctx context.Context, l *weir.KeyedLimit, most int) ([]weir.KeyUse, error) {
+	a, _, err := r.ask(ctx, &question{kind: limitKeys{side.Record(l), most}})
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(a.result.(uses)), nil
+}
+
+func (limitKeys) number() byte  { return 6 }
+func (limitKeys) class() class  { return scan }
+func (limitKeys) keyed() string { return "" }
+func (limitKeys) wide() bool    { return true }
+func (limitKeys) counts() bool  { return false }
+func (limitKeys) exact() bool   { return true }
+
+// keys of a limit: record, n.
+func (q limitKeys) append(b []byte) []byte {
+	return binary.AppendUvarint(wire.AppendText(b, q.record), uint64(q.n))
+}
+
+func readLimitKeys(r *wire.Reader) kind {
+	return limitKeys{r.Text(r.Len()), int(r.AtMost(weir.MaxList))}
+}
+
+func (q limitKeys) answer(e *weir.Engine, in replication.PartitionSet) (result, error) {
+	of, err := side.Of(e).LimitOfRecord(q.record)
+	if err != nil {
+		return nil, err
+	}
+	list, err := side.PartialOf(e).LimitKeysIn(in, of, q.n)
+	return uses(list), err
+}
+
+func (q limitKeys) read(r *wire.Reader) result {
+	list := make(uses, readLength(r, q.n))
+	for i := range list {
+		list[i] = readUse(r)
+	}
+	return list
+}
+
+// How many, each key, algorithm, n, per in ns, burst, used, remaining, reset in ns.
+func (l uses) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(l)))
+	for _, u := range l {
+		b = wire.AppendText(b, u.Key)
+		for _, v := range []uint64{uint64(u.Limit.Algorithm), u.Limit.N, uint64(u.Limit.Per), u.Limit.Burst, u.Used, u.Remaining, uint64(u.Reset)} {
+			b = binary.AppendUvarint(b, v)
+		}
+	}
+	return b
+}
+
+func readUse(r *wire.Reader) (u weir.KeyUse) {
+	u.Key = r.Text(weir.MaxKeyBytes)
+	u.Limit.Algorithm = limit.Algorithm(r.AtMost(math.MaxUint8))
+	u.Limit.N = r.Uvarint()
+	u.Limit.Per = time.Duration(r.AtMost(math.MaxInt64))
+	if u.Limit.Burst = r.Uvarint(); u.Limit.Burst == 0 { // of which Share is a part
+		r.Fail()
+	}
+	u.Used, u.Remaining = r.Uvarint(), r.Uvarint()
+	u.Reset = time.Duration(r.AtMost(math.MaxInt64))
+	return u
+}
+
+func (l uses) merge(q kind, more result) result {
+	l = append(l, more.(uses)...)
+	slices.SortFunc(l, weir.KeyUse.Compare)
+	return l[:min(q.(limitKeys).n, len(l))]
+}
+
+func (l uses) memory() (n int) {
+	for _, u := range l {
+		n += 80 + len(u.Key)
+	}
+	return n
+}

@@ -1,0 +1,199 @@
+package query
+
+import (
+	"errors"
+	"hash/crc32"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/cluster/limits"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// someSet is a set of some of parts partitions.
+func someSet() replication.PartitionSet {
+	s := replication.NewPartitionSet(parts)
+	s.Add(1)
+	s.Add(parts - 1)
+	return s
+}
+
+// someRecord is that of a limit "a" of 5 in 1 s.
+const someRecord = "\x01a\x00\x05\x80\x94\xeb\xdc\x03\x05"
+
+func sampleQuestions() [classes][]question {
+	return [classes][]question{
+		quick: {
+			{kind: counted{"url:/home", time.Unix(epoch, 5), time.Minute}, upTo: 1 << 40},
+			{kind: counted{weir.AllKeys, time.Unix(-5, 0), weir.MaxWindow}, in: someSet(), upTo: 9},
+			{kind: &deletion{"k", 1_700_000_000_000}},
+		},
+		scan: {
+			{kind: series{"k", epoch - 60, epoch, 10 * time.Second}},
+			{kind: series{weir.AllKeys, epoch - 2, epoch, time.Second}, in: someSet()},
+			{kind: top{time.Unix(epoch, 0), time.Hour, 3, "u"}, in: someSet()},
+			{kind: keys{3, "u", "ua"}, in: someSet()},
+			{kind: limitKeys{someRecord, 2}, in: someSet()},
+		},
+		decision: {
+			{kind: decided{checks: limits.Question{Take: true, Checks: []limits.Check{{Limit: someRecord, Key: "k", N: 1 << 60}, {Limit: "?", Key: "k", Shadow: true}}}}},
+			{kind: decided{checks: limits.Question{Checks: []limits.Check{{Limit: someRecord, Key: "k"}}}}},
+		},
+	}
+}
+
+func sampleRequest(c class, questions []question) []byte {
+	b := appendRequest(nil, c, parts, time.Second, len(questions))
+	for i := range questions {
+		b = wire.AppendText(b, string(questions[i].append(nil)))
+	}
+	return b
+}
+
+func TestRequestIsReadAsWritten(t *testing.T) {
+	for c, all := range sampleQuestions() {
+		for questions := range slices.Chunk(all, maxScans) {
+			wantRead(t, class(c), questions)
+		}
+	}
+}
+
+func wantRead(t *testing.T, c class, questions []question) {
+	t.Helper()
+	b := sampleRequest(c, questions)
+	req, err := readRequest(b, parts)
+	if err != nil || req.class != c || req.ttl != time.Second || !reflect.DeepEqual(req.questions, questions) {
+		t.Errorf("class %d: %v, %+v, want %+v", c, err, req, questions)
+	}
+	for cut := range b {
+		if _, err := readRequest(b[:cut], parts); err == nil {
+			t.Errorf("class %d: %d of %d bytes are a request", c, cut, len(b))
+		}
+	}
+	if _, err := readRequest(append(slices.Clone(b), 0), parts); err == nil {
+		t.Error("a byte more is a request")
+	}
+	if _, err := readRequest(b, 2*parts); err == nil {
+		t.Error("a request to an engine with other partitions is taken")
+	}
+}
+
+// Questions and answers have a version that others refuse: a change of their layout is a
+// change of the number, and of these sums.
+func TestALayoutHasItsVersion(t *testing.T) {
+	sum := crc32.NewIEEE()
+	for c, all := range sampleQuestions() {
+		for questions := range slices.Chunk(all, maxScans) {
+			sum.Write(sampleRequest(class(c), questions))
+		}
+	}
+	sum.Write(appendPart(nil, statusAnswers, 0, true))
+	sum.Write(sampleText())
+	if got, want := sum.Sum32(), uint32(0xf735f510); wireVersion != 2 || got != want {
+		t.Errorf("version %d has the sum %#x, version 2 has %#x: raise wireVersion with each change, and set both here", wireVersion, got, want)
+	}
+	b := sampleRequest(quick, sampleQuestions()[quick][:1])
+	for _, version := range []byte{wireVersion - 1, wireVersion + 1} {
+		b[0] = version
+		if _, err := readRequest(b, parts); err == nil || !strings.Contains(err.Error(), "run the same version") {
+			t.Errorf("a request of version %d: %v", version, err)
+		}
+		if _, err := readPart([]byte{version, statusAnswers, 0, 1}); !errors.Is(err, errVersion) {
+			t.Errorf("answers of version %d: %v", version, err)
+		}
+	}
+}
+
+func sampleAnswers() ([]*question, []answer) {
+	c := weir.Count{Lower: 3, Estimate: 5, Upper: 5 << 60}
+	quick, scan, decide := sampleQuestions()[0], sampleQuestions()[1], sampleQuestions()[2]
+	use := weir.KeyUse{Key: "k", Limit: weir.Limit{N: 5, Per: time.Second, Burst: 5}, Used: 4, Remaining: 1, Reset: time.Millisecond}
+	said := verdict{Allowed: true, Verdicts: []weir.Verdict{{Allowed: true, Remaining: 3}, {Never: true, RetryAfter: time.Hour, Reset: time.Minute}}}
+	return []*question{&quick[0], &quick[1], &quick[2], &scan[0], &scan[2], &scan[3], &quick[0], &quick[0], &scan[2], &scan[4], &decide[0], &decide[1]}, []answer{
+		{result: counting(c)}, {result: counting{}}, {result: deleted(true)}, {result: points{c, c, c, c, c, {}}},
+		{result: ranking{{Key: "u1", Count: c}, {Key: "u2"}}}, {result: names{"ub", "uc"}},
+		{err: &weir.Error{Code: weir.CodeInvalidRange, Field: "n", Message: "why"}}, {err: errMoved}, {err: errMoved, held: someSet()},
+		{result: uses{use, use}}, {result: said}, {err: errMoved},
+	}
+}
+
+func sampleText() []byte {
+	questions, answers := sampleAnswers()
+	text := appendFresh(nil, Fresh{time.UnixMilli(7), []Late{{"a", time.UnixMilli(-1)}}})
+	text = append(text, byte(len(questions)))
+	for i := range answers {
+		text = answers[i].append(text)
+	}
+	return text
+}
+
+func TestAnswersAreReadAsWritten(t *testing.T) {
+	questions, want := sampleAnswers()
+	text := sampleText()
+	got, fresh, err := readAnswers(text, questions, parts)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %+v, want %+v", err, got, want)
+	}
+	if !fresh.AsOf.Equal(time.UnixMilli(7)) || len(fresh.Late) != 1 || fresh.Late[0].Node != "a" || !fresh.Late[0].Since.Equal(time.UnixMilli(-1)) {
+		t.Errorf("%+v", fresh)
+	}
+	for cut := range text {
+		if _, _, err := readAnswers(text[:cut], questions, parts); err == nil {
+			t.Errorf("%d of %d bytes are answers", cut, len(text))
+		}
+	}
+	if _, _, err := readAnswers(text, questions[1:], parts); err == nil {
+		t.Error("answers to other questions are taken")
+	}
+}
+
+func FuzzRequest(f *testing.F) {
+	for c, all := range sampleQuestions() {
+		for questions := range slices.Chunk(all, maxScans) {
+			f.Add(sampleRequest(class(c), questions))
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		req, err := readRequest(b, parts)
+		if err != nil {
+			return
+		}
+		again := appendRequest(nil, req.class, parts, req.ttl, len(req.questions))
+		for i := range req.questions {
+			again = wire.AppendText(again, string(req.questions[i].append(nil)))
+		}
+		if same, err := readRequest(again, parts); err != nil || !reflect.DeepEqual(same, req) {
+			t.Errorf("%v: %+v is read back as %+v", err, req, same)
+		}
+		e, err := weir.New(weir.Config{Partitions: parts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		for i := range req.questions {
+			answerOf(e, &req.questions[i])
+		}
+	})
+}
+
+func FuzzAnswers(f *testing.F) {
+	f.Add(sampleText())
+	questions, _ := sampleAnswers()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if answers, _, err := readAnswers(b, questions, parts); err == nil {
+			for i, a := range answers {
+				if c, ok := a.result.(counting); ok && c.Lower > c.Upper {
+					t.Errorf("number %d: %v", i, c)
+				}
+			}
+		}
+		if p, err := readPart(b); err == nil && len(p.bytes) > len(b) {
+			t.Error("a part is more than its message")
+		}
+	})
+}

@@ -1,0 +1,269 @@
+// Package join connects this process to JetStream, in one of three ways:
+//
+//   - one node alone: an embedded server without a port (neither Cluster nor URL),
+//   - a cluster of nodes, each with an embedded server (Cluster, Node, Addr, Peers),
+//   - an existing NATS (URL).
+//
+// What the rest of the journal sees is the same: a connection that works, and
+// the answer to how many replicas a stream can have.
+//
+// A cluster of n nodes goes on while more than half of them are up. Then one that
+// comes back catches up by itself; its directory belongs to its name.
+package transport
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Config says how to join. Errors of Open name the flags of `weir serve` that
+// set the fields.
+type Config struct {
+	// Dir is for the embedded server's files; MaxBytes, above 0, bounds them.
+	// Neither is used with URL.
+	Dir      string
+	MaxBytes int64
+
+	// Unbroken is the stream whose messages are removed from its beginning only, so
+	// that a hole in this node's replica of it is damage. "": there is none.
+	Unbroken string
+
+	// Unchecked starts without reading the replica first: it may be damaged, on a
+	// person's word.
+	Unchecked bool
+
+	// Cluster is the name that all nodes of a cluster share. "": one node alone.
+	Cluster string
+	// Node is this node's name, unique in the cluster, and Dir's for ever.
+	Node string
+	// Addr is the host:port where other nodes reach this one, and where it
+	// listens for them, unless Listen is another.
+	Addr string
+	// Listen is host:port as well, for where Addr is not an address of this
+	// machine (NAT, containers). "": Addr.
+	Listen string
+	// Peers are the Addr of all nodes; this node's own may be among them. The
+	// list of the first nodes sets the size of the cluster, so it must be complete
+	// from the start: a node that knows two of four others could make a cluster of
+	// its own. A node that joins later names one that is up at least; it makes the
+	// cluster larger, and Remove makes it smaller again, whatever the lists say.
+	Peers []string
+
+	// TLS between nodes is mutual: all three files, or none. The files are read
+	// once, by Open.
+	TLS TLS
+	// Secret is what nodes show each other, at least 16 bytes. SecretFile has it,
+	// with or without a newline, for those who keep it out of the process list.
+	Secret, SecretFile string
+	// Insecure allows what is otherwise refused beyond loopback: connections
+	// without TLS or without a secret.
+	Insecure bool
+
+	// URL is of an existing NATS, or several separated by commas; a user and
+	// password may be in it. Then no server is embedded.
+	URL string
+	// Creds is a file of credentials (JWT and key) for it. "": none.
+	Creds string
+	// ClientTLS is for URL. CA alone is enough for a server that asks for no
+	// certificate; nothing at all means the system's authorities.
+	ClientTLS TLS
+
+	// Waiting is called now and then with what Open waits for. nil: nobody asks.
+	Waiting func(what string)
+
+	// Logger takes what happens to the connections. nil: none.
+	Logger *slog.Logger
+}
+
+// TLS names PEM files.
+type TLS struct{ CA, Cert, Key string }
+
+func (t TLS) none() bool { return t == TLS{} }
+
+// minSecret is in bytes: nobody remembers it, `openssl rand -hex 32` makes one.
+const minSecret = 16
+
+// Alone is the configuration of a node alone with the same files.
+func (cfg Config) Alone() Config {
+	return Config{Dir: cfg.Dir, MaxBytes: cfg.MaxBytes, Unbroken: cfg.Unbroken, Waiting: cfg.Waiting, Logger: cfg.Logger}
+}
+
+// Names become subjects, directories and user names of routes.
+var nameRule = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// Validate says what Open would refuse before it connects to anything. It is for
+// who opens other things before.
+func (cfg Config) Validate() error {
+	_, err := cfg.prepare()
+	return err
+}
+
+// prepare checks, reads the secret, and sets defaults. After it Peers has each
+// node once, this one included.
+func (cfg Config) prepare() (Config, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case cfg.URL != "" && cfg.Cluster != "":
+		return cfg, errors.New("--nats and --cluster: choose one: an existing NATS, or a cluster of embedded servers")
+	case cfg.URL != "":
+		return cfg, cfg.checkURL()
+	case cfg.Dir == "":
+		return cfg, errors.New("no directory for the embedded server: name one with --data")
+	case cfg.MaxBytes <= 0:
+		return cfg, fmt.Errorf("%d bytes for the embedded server's files: must be above 0", cfg.MaxBytes)
+	case cfg.Cluster == "":
+		if cfg.Node != "" || cfg.Addr != "" || cfg.Listen != "" || len(cfg.Peers) > 0 || !cfg.TLS.none() || cfg.Secret != "" || cfg.SecretFile != "" {
+			return cfg, errors.New("--node, --peers and --cluster-* need --cluster NAME; leave them out for one node alone")
+		}
+		return cfg, nil
+	}
+	return cfg.prepareCluster()
+}
+
+func (cfg Config) prepareCluster() (Config, error) {
+	switch {
+	case !nameRule.MatchString(cfg.Cluster):
+		return cfg, fmt.Errorf("--cluster %q: use 1 to 64 letters, digits, - and _", cfg.Cluster)
+	case !nameRule.MatchString(cfg.Node):
+		return cfg, fmt.Errorf("--node %q: each node needs a name of its own, of 1 to 64 letters, digits, - and _", cfg.Node)
+	}
+	if cfg.Listen == "" {
+		cfg.Listen = cfg.Addr
+	}
+	if err := checkAddr("--cluster-addr", cfg.Addr); err != nil {
+		return cfg, err
+	}
+	if host, _, _ := net.SplitHostPort(cfg.Addr); unspecified(host) {
+		return cfg, fmt.Errorf("--cluster-addr %s: other nodes can't reach this one by it: give the address they use, and --cluster-listen %s", cfg.Addr, cfg.Addr)
+	}
+	if err := checkAddr("--cluster-listen", cfg.Listen); err != nil {
+		return cfg, err
+	}
+	for _, peer := range cfg.Peers {
+		if err := checkAddr("--peers", peer); err != nil {
+			return cfg, err
+		}
+	}
+	cfg.Peers = slices.Compact(slices.Sorted(slices.Values(append([]string{cfg.Addr}, cfg.Peers...))))
+	if len(cfg.Peers) == 1 {
+		return cfg, errors.New("--cluster without --peers: give the --cluster-addr of every node, at best of three; leave --cluster out for one node alone")
+	}
+	return cfg.prepareSecurity()
+}
+
+func (cfg Config) prepareSecurity() (Config, error) {
+	if cfg.SecretFile != "" {
+		if cfg.Secret != "" {
+			return cfg, errors.New("--cluster-secret and --cluster-secret-file: choose one")
+		}
+		secret, err := os.ReadFile(cfg.SecretFile)
+		if err != nil {
+			return cfg, fmt.Errorf("--cluster-secret-file: %w", err)
+		}
+		cfg.Secret = strings.TrimRight(string(secret), "\r\n")
+		if cfg.Secret == "" {
+			return cfg, fmt.Errorf("--cluster-secret-file %s is empty", cfg.SecretFile)
+		}
+	}
+	switch {
+	case cfg.Secret != "" && len(cfg.Secret) < minSecret:
+		return cfg, fmt.Errorf("the cluster's secret has %d bytes: use at least %d, the same on all nodes (openssl rand -hex 32)", len(cfg.Secret), minSecret)
+	case !cfg.TLS.none() && (cfg.TLS.CA == "" || cfg.TLS.Cert == "" || cfg.TLS.Key == ""):
+		return cfg, errors.New("TLS between nodes needs all of --cluster-ca, --cluster-cert and --cluster-key: nodes prove themselves to each other")
+	case cfg.Insecure || (cfg.Secret != "" && !cfg.TLS.none()):
+		return cfg, nil
+	}
+	for _, addr := range append([]string{cfg.Listen}, cfg.Peers...) {
+		if !loopback(addr) {
+			return cfg, fmt.Errorf("%s is beyond loopback, so the cluster needs TLS (--cluster-ca, --cluster-cert, --cluster-key) and a secret (--cluster-secret-file); "+
+				"to go without, say --cluster-insecure", addr)
+		}
+	}
+	return cfg, nil
+}
+
+func checkAddr(flag, addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil && host == "" {
+		err = errors.New("the host is missing")
+	}
+	if err != nil {
+		return fmt.Errorf("%s %q: %w: use host:port", flag, addr, err)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("%s %q: the port must be 1 to 65535", flag, addr)
+	}
+	return nil
+}
+
+func unspecified(host string) bool {
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsUnspecified()
+}
+
+// loopback is whether nobody beyond this machine can be at host:port. A name
+// other than localhost may be anywhere.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = strings.Trim(addr, "[]")
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// nodeTLS is mutual TLS between nodes. What the handshake would only hint at in
+// the logs of two machines is checked here, where it can be named.
+func nodeTLS(files TLS) (*tls.Config, error) {
+	pool, err := authorities("--cluster-ca", files.CA)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		return nil, fmt.Errorf("--cluster-cert, --cluster-key: %w", err)
+	}
+	between := x509.NewCertPool()
+	for _, der := range cert.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			between.AddCert(c)
+		}
+	}
+	// A node is the server of some connections and the client of others.
+	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
+		_, err := cert.Leaf.Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{use}})
+		if err != nil {
+			return nil, fmt.Errorf("--cluster-cert %s: %w: it must be signed by --cluster-ca, for server and client authentication", files.Cert, err)
+		}
+	}
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{cert},
+		RootCAs:      pool,
+		ClientCAs:    pool,
+		ClientAuth:   tls.RequireAndVerifyClientCert,
+	}, nil
+}
+
+func authorities(flag, file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s %s: no certificate in it: it must be PEM", flag, file)
+	}
+	return pool, nil
+}

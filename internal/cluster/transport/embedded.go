@@ -1,0 +1,262 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	handshakeTime = 5 * time.Second // of TLS between nodes, on a machine under load
+	routePing     = 5 * time.Second // a route that is silent for three of them is dead
+	readyPoll     = 100 * time.Millisecond
+
+	// reports is after how many attempts to connect to a node that went away a failure
+	// is logged again. There is one a second, without the server's back-off: after a long
+	// cut that would wait for up to 30 s.
+	reports = 60
+)
+
+// serverOptions are those of the embedded server.
+//
+// SyncAlways, because by default a server acknowledges before its disk has the
+// message. NoSigs and the logger, because an embedded server must neither handle
+// signals, nor exit, nor write to the terminal.
+func serverOptions(cfg Config) *natsserver.Options {
+	return &natsserver.Options{
+		ServerName:             "weir",
+		DontListen:             true,
+		NoSigs:                 true,
+		DisableJetStreamBanner: true,
+		JetStream:              true,
+		StoreDir:               cfg.Dir,
+		SyncAlways:             true,
+		JetStreamMaxMemory:     1, // nothing is kept in memory; 0 would mean three quarters of the machine
+		JetStreamMaxStore:      cfg.MaxBytes,
+		NoSystemAccount:        true,
+	}
+}
+
+// clusterOptions are those of a node of a cluster.
+//
+// It must listen for clients, because with DontListen version 2.15.2 waits for
+// ever with opening the cluster port: on loopback, at a port of the system's
+// choice that nobody is told, where nobody is let in.
+//
+// This node's own address is among the routes. The server goes by their number
+// to know how many nodes make the cluster that elects its first leader: all of
+// them here, one less without it.
+func clusterOptions(cfg Config) (*natsserver.Options, error) {
+	o := serverOptions(cfg)
+	o.ServerName = cfg.Node
+	o.NoSystemAccount = false // nodes talk in it
+	o.ReconnectErrorReports = reports
+	o.DontListen, o.Host, o.Port = false, "127.0.0.1", natsserver.RANDOM_PORT
+
+	host, port, err := net.SplitHostPort(cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	o.Cluster = natsserver.ClusterOpts{
+		Name:         cfg.Cluster,
+		Host:         host,
+		Advertise:    cfg.Addr,
+		NoAdvertise:  true, // the port for clients
+		Username:     cfg.Node,
+		Password:     cfg.Secret,
+		AuthTimeout:  2 * handshakeTime.Seconds(),
+		TLSTimeout:   handshakeTime.Seconds(),
+		PingInterval: routePing,
+	}
+	if o.Cluster.Port, err = strconv.Atoi(port); err != nil {
+		return nil, err
+	}
+	if !cfg.TLS.none() {
+		if o.Cluster.TLSConfig, err = nodeTLS(cfg.TLS); err != nil {
+			return nil, err
+		}
+	}
+	for _, peer := range cfg.Peers {
+		o.Routes = append(o.Routes, &url.URL{Scheme: "nats-route", User: url.UserPassword(cfg.Node, cfg.Secret), Host: peer})
+	}
+	return o, nil
+}
+
+// startServer starts the server; it may not be ready for JetStream yet.
+func (n *Node) startServer(ctx context.Context) error {
+	options := serverOptions(n.cfg)
+	if n.cfg.Cluster != "" {
+		var err error
+		if options, err = clusterOptions(n.cfg); err != nil {
+			return err
+		}
+	}
+	as := identity{n.cfg.Cluster, n.cfg.Node}
+	if err := claim(n.cfg.Dir, as); err != nil {
+		return err
+	}
+	if n.cfg.Cluster == "" {
+		if err := CheckSequences(n.cfg.Dir); err != nil {
+			return err
+		}
+	} else if !n.cfg.Unchecked {
+		if err := n.quarantine(ctx); err != nil {
+			return err
+		}
+		if err := claim(n.cfg.Dir, as); err != nil {
+			return err
+		}
+	}
+	door, clients := &door{secret: n.cfg.Secret, log: n.cfg.Logger}, new(inProcess)
+	if n.cfg.Cluster != "" {
+		options.CustomRouterAuthentication, options.CustomClientAuthentication = door, clients
+	}
+	server, err := natsserver.NewServer(options)
+	if err != nil {
+		return err
+	}
+	log := &serverLog{logger: n.cfg.Logger}
+	server.SetLoggerV2(log, false, false, false)
+	door.server.Store(server)
+	clients.server.Store(server)
+	n.server.Store(server)
+	server.Start()
+	for !server.ReadyForConnections(readyPoll) {
+		if fatal := log.fatal.Load(); fatal != nil {
+			return errors.New(*fatal)
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("the embedded server does not start: %w", context.Cause(ctx))
+		}
+	}
+	if n.conn != nil {
+		return nil // it comes back by itself
+	}
+	return n.connect(ctx, append(n.clientOptions(), nats.InProcessServer(n)))
+}
+
+// connect tries until ctx ends: a server that recovers its streams may accept a
+// connection and then be silent for seconds.
+func (n *Node) connect(ctx context.Context, options []nats.Option) (err error) {
+	wait := n.waiting("waiting for the embedded server")
+	for {
+		if n.conn, err = nats.Connect("", options...); err == nil {
+			return nil
+		}
+		if err := wait.again(ctx, between, err); err != nil {
+			return err
+		}
+	}
+}
+
+// An embedded server that failed to write keeps that error until it is restarted.
+// That happens within the process: the connection is not to a server but to whichever
+// runs, and comes back by itself with all its subscriptions. So nobody who has it, or
+// what was made of it, need know.
+
+// errStopped is why the connection finds no server for a moment.
+var errStopped = errors.New("embedded server: it does not run")
+
+// InProcessConn implements nats.InProcessConnProvider: the connection is to the server
+// that runs now.
+func (n *Node) InProcessConn() (net.Conn, error) {
+	server := n.server.Load()
+	if server == nil || !server.Running() {
+		return nil, errStopped
+	}
+	return server.InProcessConn()
+}
+
+// Stop ends the embedded server, and returns when all its files are closed. The
+// connection stays, and waits for Start. Others are no longer told that this node has
+// all, until Settled.
+func (n *Node) Stop() {
+	n.here.Store(false)
+	if server := n.server.Load(); server != nil {
+		server.Shutdown()
+		server.WaitForShutdown()
+	}
+}
+
+// Start starts the embedded server again after Stop, and returns when the connection is
+// there, within ctx; JetStream need not answer yet. After an error it may be called
+// again. Stop, Start and Close are not for more than one goroutine at a time.
+func (n *Node) Start(ctx context.Context) error {
+	if !n.Embedded() {
+		return errors.New("join: there is no embedded server to start")
+	}
+	if server := n.server.Load(); server == nil || !server.Running() {
+		if err := n.startServer(ctx); err != nil {
+			n.Stop() // it may have come halfway
+			return fmt.Errorf("join: %w", err)
+		}
+	}
+	poll := time.NewTicker(between)
+	defer poll.Stop()
+	for !n.conn.IsConnected() {
+		if err := n.conn.ForceReconnect(); err != nil { // at once, whatever it waits for
+			return fmt.Errorf("join: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("join: the embedded server is not connected to: %w", context.Cause(ctx))
+		case <-poll.C:
+		}
+	}
+	return nil
+}
+
+// AwaitJetStream returns when JetStream answers, or ctx ends.
+func (n *Node) AwaitJetStream(ctx context.Context) error { return n.awaitJetStream(ctx) }
+
+// running is the embedded server, or nil. With Config.URL it is nil for ever.
+func (n *Node) running() *natsserver.Server { return n.server.Load() }
+
+// serverLog passes the server's messages on. A fatal one does not end the
+// process: Open returns it.
+type serverLog struct {
+	logger *slog.Logger
+	fatal  atomic.Pointer[string] // the first one
+	// Of connections: whoever reaches the cluster port makes a line with each.
+	throttle throttle
+}
+
+func (l *serverLog) Noticef(format string, v ...any) { l.log(slog.LevelDebug, format, v) }
+func (l *serverLog) Debugf(format string, v ...any)  { l.log(slog.LevelDebug, format, v) }
+func (l *serverLog) Tracef(format string, v ...any)  { l.log(slog.LevelDebug, format, v) }
+func (l *serverLog) Warnf(format string, v ...any)   { l.log(slog.LevelWarn, format, v) }
+func (l *serverLog) Errorf(format string, v ...any)  { l.log(slog.LevelError, format, v) }
+
+func (l *serverLog) Fatalf(format string, v ...any) {
+	message := strings.TrimSpace(fmt.Sprintf(format, v...))
+	l.fatal.CompareAndSwap(nil, &message)
+	l.log(slog.LevelError, format, v)
+}
+
+func (l *serverLog) log(level slog.Level, format string, v []any) {
+	if !l.logger.Enabled(context.Background(), level) {
+		return
+	}
+	message := strings.TrimSpace(fmt.Sprintf(format, v...))
+	var attrs []any
+	if level >= slog.LevelWarn {
+		unsaid, ok := l.throttle.pass(message, time.Now())
+		if !ok {
+			return
+		}
+		if unsaid > 0 {
+			attrs = []any{"more_like_it_since", unsaid}
+		}
+	}
+	l.logger.Log(context.Background(), level, "embedded NATS: "+message, attrs...)
+}

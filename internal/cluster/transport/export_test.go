@@ -1,0 +1,12 @@
+package transport
+
+import "time"
+
+// ClientURL is where the embedded server listens for clients.
+func (n *Node) ClientURL() string { return n.running().ClientURL() }
+
+// SetSize makes a node believe for a second that its cluster is that large.
+func (n *Node) SetSize(size int) {
+	n.size.Store(int64(size))
+	n.sized.Store(time.Now().UnixNano())
+}

@@ -1,0 +1,314 @@
+package transport
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// errBusy is why the server could not be asked how it is: it has one such moment when
+// this machine is slow for a millisecond, and it says nothing of its store.
+var errBusy = errors.New("embedded server: it has not answered yet")
+
+// Health is nil, or what the embedded server itself says is wrong: after an error
+// of writing it keeps that error, and answers no publisher any more.
+func (n *Node) Health() error {
+	if err := n.health(); !errors.Is(err, errBusy) {
+		return err
+	}
+	return nil
+}
+
+func (n *Node) health() error {
+	if !n.Embedded() {
+		return nil
+	}
+	server := n.running()
+	if server == nil || !server.Running() {
+		return errStopped
+	}
+	var busy error
+	for _, wrong := range server.Healthz(&natsserver.HealthzOptions{Details: true}).Errors {
+		if wrong.Type != natsserver.HealthzErrorConn {
+			return fmt.Errorf("embedded server: %s", wrong.Error)
+		}
+		busy = errBusy
+	}
+	return busy
+}
+
+// Store is how the replicas of this node are, of all streams that it keeps.
+type Store struct {
+	// Wrong is why they do not store, or lack what others have; nil: they are well.
+	Wrong error
+	// Failed is whether the server gave up, and goes on only when it is restarted.
+	// Else it may catch up, or wait for others.
+	Failed bool
+	// Off is whether the server does not run, so that this node is not connected to the others
+	// either.
+	Off bool
+	// Led is whether it knows a leader of the cluster: what is wrong is then not that
+	// others are away.
+	Led bool
+	// Messages and Bytes are what all replicas here have: one that catches up moves.
+	Messages, Bytes uint64
+}
+
+// gaveUp are parts of what the server says when it stores no more for as long as it runs.
+var gaveUp = []string{"write error", "apply error", "meta layer is not running", "monitor goroutine not running"}
+
+// Store asks the embedded server. known is false if it could not be asked just now, and
+// with an existing NATS, whose servers see to themselves.
+func (n *Node) Store() (s Store, known bool) {
+	if !n.Embedded() {
+		return s, false
+	}
+	if s.Wrong = n.health(); errors.Is(s.Wrong, errBusy) {
+		return s, false
+	}
+	if s.Wrong == nil {
+		return s, true
+	}
+	server := n.running()
+	if s.Off = server == nil || !server.Running(); s.Off || !server.JetStreamEnabled() {
+		s.Failed = true
+		return s, true
+	}
+	for _, words := range gaveUp {
+		s.Failed = s.Failed || strings.Contains(s.Wrong.Error(), words)
+	}
+	if info, err := server.Jsz(nil); err == nil {
+		s.Messages, s.Bytes = info.Messages, info.Bytes
+		s.Led = info.Meta != nil && info.Meta.Leader != ""
+	}
+	return s, true
+}
+
+// StreamsHere is how many streams the embedded server keeps a replica of. known is false if it could not be asked just now, and
+// with an existing NATS.
+func (n *Node) StreamsHere() (streams int, known bool) {
+	server := n.running()
+	if server == nil || !server.Running() || !server.JetStreamEnabled() {
+		return 0, false
+	}
+	info, err := server.Jsz(nil)
+	if err != nil {
+		return 0, false
+	}
+	return info.Streams, true
+}
+
+// Status is what a node sees of the servers around it.
+type Status struct {
+	Node     string // this one; "" alone or with an existing NATS
+	Cluster  string // "": none
+	Embedded bool
+	Server   string   // that this node is connected to
+	Leader   string   // of JetStream as a whole; "" if there is none, or with an existing NATS, which does not tell
+	Size     int      // nodes of the cluster, up or not; with an existing NATS, servers that answered
+	Servers  []Server // that answered, by name
+	Routes   []Route  // of the embedded server, by name
+}
+
+// Server is one that answered.
+type Server struct {
+	Name      string
+	ID        string // of this life of it
+	Cluster   string
+	Version   string
+	JetStream bool
+	RTT       time.Duration // from asking until its answer was here
+}
+
+// Route is a connection to another node of the cluster.
+type Route struct {
+	Node    string
+	Addr    string        // of the other end of the connection, not always Config.Addr
+	RTT     time.Duration // 0: not yet known
+	Pending int           // bytes that wait to be sent: what grows here does not keep up
+}
+
+// answerTime is how long Status waits for servers that it does not know of.
+const answerTime = 300 * time.Millisecond
+
+// pingSubject asks every server for the connections of our account; servers
+// answer it to anybody. Which is the only way for a user that is no administrator
+// to hear of each server.
+const pingSubject = "$SYS.REQ.SERVER.PING.CONNZ"
+
+// Status asks all servers, and returns within a second of answers.
+func (n *Node) Status(ctx context.Context) (Status, error) {
+	s := Status{Node: n.cfg.Node, Cluster: n.cfg.Cluster, Embedded: n.Embedded(), Server: n.conn.ConnectedServerName()}
+	if n.Embedded() && n.cfg.Cluster == "" { // has no system account that would answer
+		rtt, err := n.conn.RTT()
+		if err != nil {
+			return s, fmt.Errorf("join: status: %w", err)
+		}
+		s.Size, s.Leader = 1, s.Server
+		s.Servers = []Server{{Name: s.Server, ID: n.running().ID(), Version: n.conn.ConnectedServerVersion(), JetStream: true, RTT: rtt}}
+		return s, nil
+	}
+	var err error
+	if s.Servers, err = n.ask(ctx); err != nil {
+		return s, fmt.Errorf("join: status: %w", err)
+	}
+	s.Size = len(s.Servers)
+	if n.Embedded() {
+		s.Routes = n.routes()
+		if info, err := n.running().Jsz(nil); err == nil && info.Meta != nil {
+			s.Leader, s.Size = info.Meta.Leader, info.Meta.Size
+		}
+		return s, nil
+	}
+	s.Cluster = n.conn.ConnectedClusterName()
+	able := 0
+	for _, server := range s.Servers {
+		if server.JetStream && server.Cluster == s.Cluster {
+			able++
+		}
+	}
+	n.seen.Store(max(n.seen.Load(), int64(able))) // one that did not answer is busy, or will be back
+	return s, nil
+}
+
+// ask collects the servers' answers.
+func (n *Node) ask(ctx context.Context) (servers []Server, err error) {
+	inbox := n.conn.NewInbox()
+	answers, err := n.conn.SubscribeSync(inbox)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, answers.Unsubscribe()) }()
+	asked := time.Now()
+	if err := n.conn.PublishRequest(pingSubject, inbox, []byte(`{"limit":1}`)); err != nil {
+		return nil, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	for {
+		msg, err := answers.NextMsgWithContext(waiting)
+		switch {
+		case err == nil:
+		case errors.Is(err, nats.ErrNoResponders), waiting.Err() != nil && ctx.Err() == nil:
+			slices.SortFunc(servers, func(a, b Server) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+			return servers, nil
+		default:
+			return nil, err
+		}
+		var answer struct {
+			Server struct {
+				Name, ID, Cluster string
+				Version           string `json:"ver"`
+				JetStream         bool   `json:"jetstream"`
+			} `json:"server"`
+		}
+		if err := json.Unmarshal(msg.Data, &answer); err != nil {
+			return nil, fmt.Errorf("a server's answer: %w", err)
+		}
+		is := answer.Server
+		servers = append(servers, Server{is.Name, is.ID, is.Cluster, is.Version, is.JetStream, time.Since(asked)})
+	}
+}
+
+// routes are those of the embedded server, one for each other node.
+func (n *Node) routes() []Route {
+	server := n.running()
+	if server == nil {
+		return nil
+	}
+	info, err := server.Routez(nil)
+	if err != nil {
+		return nil // it shuts down
+	}
+	var routes []Route
+	for _, r := range info.Routes {
+		i := slices.IndexFunc(routes, func(known Route) bool { return known.Node == r.RemoteName })
+		if i < 0 { // to each there are several, which share the work
+			i = len(routes)
+			routes = append(routes, Route{Node: r.RemoteName, Addr: fmt.Sprintf("%s:%d", r.IP, r.Port)})
+		}
+		rtt, _ := time.ParseDuration(r.RTT) // "" until it is known
+		routes[i].RTT = max(routes[i].RTT, rtt)
+		routes[i].Pending += r.Pending
+	}
+	slices.SortFunc(routes, func(a, b Route) int { return cmp.Compare(a.Node, b.Node) })
+	return routes
+}
+
+// Accompanied is whether the embedded server is connected to that of another node; of an
+// existing NATS, always.
+func (n *Node) Accompanied() bool { return !n.Embedded() || len(n.routes()) > 0 }
+
+const (
+	// throttleEvery is how often a message of one shape is logged at most.
+	throttleEvery = time.Minute
+	// maxShapes bounds the shapes that are told apart: junk that reaches the cluster port is
+	// quoted in messages, so whoever sends it could make as many as there is memory.
+	maxShapes = 64
+)
+
+// varying are the words of a message that differ from one connection to the next:
+// addresses, numbers and what was quoted.
+var varying = regexp.MustCompile(`\S*[0-9'"]\S*`)
+
+// throttle lets one message of each shape through a minute, and counts the others. The
+// zero throttle is ready.
+type throttle struct {
+	mu     sync.Mutex
+	shapes map[string]*shape
+}
+
+type shape struct {
+	said   time.Time
+	unsaid int
+}
+
+// pass tells whether to log a message now, and how many of its shape were not since the
+// last one that was.
+func (t *throttle) pass(message string, now time.Time) (unsaid int, ok bool) {
+	key := varying.ReplaceAllString(message, "#")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.shapes == nil {
+		t.shapes = make(map[string]*shape)
+	}
+	s := t.shapes[key]
+	if s == nil && len(t.shapes) >= maxShapes {
+		t.forget(now)
+		if len(t.shapes) >= maxShapes {
+			key = "" // all further shapes together
+			s = t.shapes[key]
+		}
+	}
+	switch {
+	case s == nil:
+		t.shapes[key] = &shape{said: now}
+		return 0, true
+	case now.Sub(s.said) < throttleEvery:
+		s.unsaid++
+		return 0, false
+	}
+	unsaid = s.unsaid
+	s.said, s.unsaid = now, 0
+	return unsaid, true
+}
+
+// forget makes room: shapes that would be logged again now, and have nothing to tell, are
+// as new ones.
+func (t *throttle) forget(now time.Time) {
+	for key, s := range t.shapes {
+		if s.unsaid == 0 && now.Sub(s.said) >= throttleEvery {
+			delete(t.shapes, key)
+		}
+	}
+}

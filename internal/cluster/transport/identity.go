@@ -1,0 +1,116 @@
+package transport
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// identity is whose files a directory has. A node alone leaves no such file.
+//
+// It is there because the server forgives no mix-up. Started as a node of a
+// cluster, it takes the streams of a node alone for orphans, and deletes them;
+// started under another name, it is a new node, while the cluster waits for the
+// old one in every quorum.
+type identity struct {
+	Cluster string `json:"cluster"`
+	Node    string `json:"node"`
+}
+
+const (
+	identityFile = "node.json"
+	storeFolder  = "jetstream" // that the server makes in its directory
+)
+
+// claim refuses a directory that is another's, and marks a new one.
+func claim(dir string, want identity) error {
+	is, err := readIdentity(dir)
+	switch {
+	case err != nil:
+		return err
+	case is == (identity{}):
+		return claimUnmarked(dir, want)
+	}
+	if is != want {
+		return fmt.Errorf("%s belongs to node %s of cluster %s: start it with --cluster %[3]s --node %[2]s, or name another --data", dir, is.Node, is.Cluster)
+	}
+	return nil
+}
+
+func claimUnmarked(dir string, want identity) error {
+	if want == (identity{}) {
+		return nil
+	}
+	switch _, err := os.Stat(filepath.Join(dir, storeFolder)); {
+	case err == nil:
+		return fmt.Errorf("%s was filled by a node alone, or lost its %s; joining a cluster would delete it: name another --data, empty if this is a node of the cluster", dir, identityFile)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	data, err := json.Marshal(want)
+	if err != nil {
+		return err
+	}
+	return writeSynced(dir, identityFile, append(data, '\n'))
+}
+
+// writeSynced makes a file that is there whole or not at all.
+func writeSynced(dir, name string, data []byte) error {
+	file, err := os.CreateTemp(dir, name+".*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), filepath.Join(dir, name))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// Inspect reads the files of an embedded server that does not run, and changes
+// none. node is "" if they are not of a cluster's node; nothing is checked then, as
+// a server alone does not lose anything to others. unbroken is Config.Unbroken.
+func Inspect(dir, unbroken string) (node string, damaged []Damage, err error) {
+	is, err := readIdentity(dir)
+	if err != nil || is.Node == "" {
+		return "", nil, err
+	}
+	damaged, err = CheckDisk(dir, unbroken)
+	return is.Node, damaged, err
+}
+
+// Alone makes the files of a cluster's node, or rather a copy of them, those of a
+// node alone, for a server that only reads them.
+func Alone(dir string) error {
+	return errors.Join(os.Remove(filepath.Join(dir, identityFile)), DiskAlone(dir))
+}
+
+// readIdentity returns the zero identity for a directory without one.
+func readIdentity(dir string) (is identity, err error) {
+	path := filepath.Join(dir, identityFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return is, nil
+	}
+	if err != nil {
+		return is, err
+	}
+	if err := json.Unmarshal(data, &is); err != nil || is.Node == "" {
+		return is, fmt.Errorf("%s is damaged: it should name the cluster and the node: restore it, or, with the other nodes up, start this one with an empty --data", path)
+	}
+	return is, nil
+}

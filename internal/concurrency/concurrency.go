@@ -1,0 +1,61 @@
+// Package recent keeps an answer for many who ask at once.
+package concurrency
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Value keeps what was asked last. The zero Value has nothing yet. It is safe for many
+// goroutines.
+type Value[T any] struct {
+	asking sync.Mutex
+	last   atomic.Pointer[entry[T]]
+}
+
+type entry[T any] struct {
+	value T
+	asked time.Time
+}
+
+// Get returns what was asked last if it is not older than maxAge; else one of the callers
+// asks again, and the others get what was known before. The age counts from before ask was
+// called. Only before the first answer do all wait.
+func (v *Value[T]) Get(maxAge time.Duration, ask func() T) T {
+	last := v.last.Load()
+	if last != nil && (time.Since(last.asked) < maxAge || !v.asking.TryLock()) {
+		return last.value
+	}
+	if last == nil {
+		v.asking.Lock()
+	}
+	defer v.asking.Unlock()
+	asked := time.Now()
+	value := ask()
+	v.last.Store(&entry[T]{value, asked})
+	return value
+}
+
+// This part calls a function for many things side by side.
+
+// Do calls f for 0 to n-1 on as many goroutines as there are processors,
+// and returns the first error. All calls are made, and have ended.
+func Do(n int, f func(i int) error) error {
+	var first error
+	var once sync.Once
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				if err := f(int(i)); err != nil {
+					once.Do(func() { first = err })
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return first
+}

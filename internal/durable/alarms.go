@@ -1,0 +1,197 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/checkpoint"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// Alarms are all that is wrong with this node now, nil if nothing is. One code may be
+// there more than once, for several nodes. It is cheap, waits for nobody, and is safe
+// for concurrent use.
+//
+// Each source is a method of its own, in the file of what it watches.
+func (j *Journal) Alarms() (alarms []replica.Alarm) {
+	for _, source := range []func() []replica.Alarm{
+		j.flushAlarms,
+		j.quarantineAlarms,
+		j.clocks.Alarms,
+		j.storeAlarms,
+		j.lagAlarms,
+		j.fullAlarms,
+	} {
+		alarms = append(alarms, source()...)
+	}
+	return alarms
+}
+
+// flushAlarms tells that the last attempt to write a flush failed. A clustered node
+// goes on to count, and does not refuse before its buffer is full: who is taken out
+// of service for a lost quorum would take all nodes of a minority out.
+func (j *Journal) flushAlarms() []replica.Alarm {
+	if j.isGone() {
+		return []replica.Alarm{{Code: "journal_failing", Message: j.Err().Error(), Refusing: true}}
+	}
+	wrong := j.stats.wrong.Load()
+	if wrong == nil {
+		return nil
+	}
+	if !j.cfg.clustered() {
+		return []replica.Alarm{{Code: "journal_failing", Refusing: true, Message: "hits do not reach the disk, and are refused until they do: " + whyDisk(*wrong)}}
+	}
+	why := "this server's log says why"
+	if own, sure := j.others.stores.OwnWrong(time.Now()); sure {
+		why = "here " + own
+	}
+	waiting, most := j.engine.Stats().Waiting, j.engine.Config().MaxWaiting
+	if waiting > most {
+		return []replica.Alarm{{Code: "journal_failing", Refusing: true, Message: "hits do not become durable, the buffer is full, and hits are refused: " + why}}
+	}
+	return []replica.Alarm{{Code: "journal_failing", Message: fmt.Sprintf(
+		"hits do not become durable: too few nodes reach each other, or too few of them store. This node counts, and %d of at most %d entries wait in memory: %s", waiting, most, why)}}
+}
+
+// whyDisk is what the disk of the data directory says, where it is why a flush failed.
+func whyDisk(err error) string {
+	if disk := (*checkpoint.DiskError)(nil); errors.As(err, &disk) {
+		return disk.Error()
+	}
+	return "this server's log says why"
+}
+
+// storeAlarms tell whose replicas do not store: what is durable is then on fewer nodes
+// than it should be.
+func (j *Journal) storeAlarms() (alarms []replica.Alarm) {
+	if !j.cfg.clustered() {
+		return nil
+	}
+	return j.others.stores.Alarms(time.Now(), j.cfg.Join.Node)
+}
+
+// quarantinedFor is for how long after the last hit of a second that is minutes ahead a node
+// says so: the hits themselves stay ahead until their time comes.
+const quarantinedFor = time.Minute
+
+// quarantineAlarms tells that hits came whose seconds are minutes ahead of this node's clock:
+// it, or that of the node which took them, is wrong.
+func (j *Journal) quarantineAlarms() []replica.Alarm {
+	stats := j.engine.Stats()
+	if stats.Quarantined == 0 || j.now().Sub(stats.NewestQuarantined) > quarantinedFor {
+		return nil
+	}
+	return []replica.Alarm{{Code: "hits_quarantined", Message: fmt.Sprintf(
+		"%d hits of other nodes or of what was stored are minutes or more ahead of this node's clock, and count when their time comes: a node's clock is or was wrong, set it right (NTP)", stats.Quarantined)}}
+}
+
+// now is the time of day, as the engine has it.
+func (j *Journal) now() time.Time { return replication.Of(j.engine).Wall() }
+
+// lagAlarms tell of each node whose hits may be missing here, and of this one where what
+// it takes does not reach the journal. A node stays in service meanwhile: its answers say
+// what they lack.
+func (j *Journal) lagAlarms() (alarms []replica.Alarm) {
+	_, late := j.Freshness()
+	spent := j.space.Room().Spent(j.space.Retained())
+	for _, o := range late {
+		if o.Self && j.stats.failing() {
+			continue // flushAlarms says so
+		}
+		alarms = append(alarms, replica.LateAlarm(o, spent))
+	}
+	return alarms
+}
+
+// The memory that snapshots take: a state takes at most four fifths of the memory of
+// what it has (measured: 0.05 for keys of a thousand hits and more, 0.3 for short keys
+// of a few, 0.79 for keys of 512 bytes with one), and there are two, and the one that is
+// being written, of a partition or some. They have half of MaxBytes.
+const (
+	diskOverMemory   = 7
+	diskOverMemoryOf = 2
+)
+
+// MinDisk is the least Config.MaxBytes for an engine with so much memory, in bytes: its
+// Config.Memory and LimitMemory together. Twice the memory's snapshots have room in half of it.
+func MinDisk(memory int64) int64 { return max(memory/diskOverMemoryOf*diskOverMemory, minMaxBytes) }
+
+// MaxMemory is the most memory, in bytes, that an engine may have where Config.MaxBytes is
+// so much: Memory and LimitMemory together.
+func MaxMemory(maxBytes int64) int64 { return maxBytes / diskOverMemory * diskOverMemoryOf }
+
+// receiptsOfDisk is the part of Config.MaxBytes, as one of so many, that an engine's OnceMemory
+// may be. Snapshots have two slots, each with the receipts of this node and twice as many of
+// others and of earlier lives: six times OnceMemory, of the half of MaxBytes that is theirs. What
+// MinDisk leaves free of that half, with states at their largest, is a tenth.
+const receiptsOfDisk = 120
+
+// MaxReceipts is the most OnceMemory, in bytes, that an engine may have where Config.MaxBytes is
+// so much. With more, snapshots could not be stored, and a full journal would never be trimmed.
+func MaxReceipts(maxBytes int64) int64 { return maxBytes / receiptsOfDisk }
+
+func errTooManyReceipts(maxBytes, receipts int64) error {
+	return invalidConfig("MaxBytes", "MaxBytes (--max-disk) of %s is too little for an OnceMemory (--idempotency-memory) of %s: the snapshots have no room for so many receipts. Raise --max-disk to at least %s, or lower --idempotency-memory to at most %s",
+		units.FormatSize(maxBytes), units.FormatSize(receipts), mib(receipts*receiptsOfDisk), kibDown(MaxReceipts(maxBytes)))
+}
+
+// leastEngine is the least Memory and LimitMemory, together, of an engine with 256 partitions.
+const leastEngine = 256*64<<10 + 64<<10
+
+// errTooLittleDisk names both settings, and says what would do.
+func errTooLittleDisk(maxBytes, memory, limits int64) error {
+	advice := fmt.Sprintf("Raise --max-disk to at least %s", mib(MinDisk(memory+limits)))
+	if most := MaxMemory(maxBytes); most >= leastEngine {
+		advice += fmt.Sprintf(", or lower the two to at most %s together", mibDown(most))
+	} else {
+		advice += fmt.Sprintf("; the least that any settings need is %s", mib(MinDisk(leastEngine)))
+	}
+	return invalidConfig("MaxBytes", "MaxBytes (--max-disk) of %s is too little for a Memory (--memory) of %s and a LimitMemory (--limit-memory) of %s: two snapshots of all that must have room in half of it. %s",
+		units.FormatSize(maxBytes), units.FormatSize(memory), units.FormatSize(limits), advice)
+}
+
+// What is advised must do: a least is rounded up, a most down.
+func mib(bytes int64) string     { return fmt.Sprintf("%dMiB", (bytes+1<<20-1)>>20) }
+func mibDown(bytes int64) string { return fmt.Sprintf("%dMiB", bytes>>20) }
+func kibDown(bytes int64) string { return fmt.Sprintf("%dKiB", bytes>>10) }
+
+// lookForRoom finds out before a flush how much journal others have written or trimmed.
+func (j *Journal) lookForRoom(ctx context.Context) {
+	if j.space.LookDue(time.Now()) {
+		j.checkpoints.LookAtSize(ctx)
+		j.space.SetWriters(j.others.holders.Registered())
+	}
+}
+
+// FitsMemory returns a *weir.Error of CodeInvalidConfig if the snapshots of an engine have no
+// room in MaxBytes, by its Memory, LimitMemory and OnceMemory, in bytes: see MinDisk and
+// MaxReceipts. Open does the same.
+func (cfg Config) FitsMemory(engine weir.Config) error {
+	most := cfg.withDefaults().MaxBytes
+	switch {
+	case most < MinDisk(engine.Memory+engine.LimitMemory):
+		return errTooLittleDisk(most, engine.Memory, engine.LimitMemory)
+	case engine.OnceMemory > MaxReceipts(most):
+		return errTooManyReceipts(most, engine.OnceMemory)
+	}
+	return nil
+}
+
+// fullAlarms tells that hits are refused for want of room, and why none comes free.
+func (j *Journal) fullAlarms() (alarms []replica.Alarm) {
+	if j.space.Full() {
+		alarms = append(alarms, replica.Alarm{Code: "journal_full", Refusing: true, Message: fmt.Sprintf(
+			"the journal has %s of at most %s, its part of --max-disk: hits are refused until snapshots are stored and it is trimmed",
+			units.FormatSize(j.space.Retained()), units.FormatSize(j.space.Room().FullFrom()))})
+	}
+	if err := j.checkpoints.Unstored(); err != nil {
+		alarms = append(alarms, replica.Alarm{Code: "snapshots_failing", Message: fmt.Sprintf(
+			"a snapshot could not be stored (%v): the journal is not trimmed meanwhile, and hits are refused once it is full", err)})
+	}
+	return alarms
+}

@@ -1,0 +1,101 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/backup"
+	"github.com/weir-counter/weir/internal/journal/record"
+)
+
+// Backup writes all that is counted to w, in one file that Restore takes: every
+// hit that was counted before the call, and none of a flush that began after it.
+// Hits go on meanwhile. It reads what is on disk, a partition or some messages
+// at a time, and touches no counter. One backup is taken at a time; others wait.
+//
+// While it runs the journal is not trimmed. A backup that is so slow that the
+// data directory would run full is ended with an error, and so it is by Close.
+func (j *Journal) Backup(ctx context.Context, w io.Writer) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := j.checkpoints.Pin(ctx, cancel); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	defer j.checkpoints.Unpin()
+	if err := j.backup(ctx, w); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("backup: %w", err)
+	}
+	return nil
+}
+
+func (j *Journal) backup(ctx context.Context, w io.Writer) error {
+	if err := j.Sync(ctx); err != nil {
+		return err
+	}
+	cfg := j.engine.Config()
+	return backup.Source{
+		Store: j.store, Own: j.own, Cluster: j.cfg.clustered(), Partitions: cfg.Partitions, Retention: cfg.Retention, ClockSet: j.set.sets, Merged: j.merges.Origins, Policies: j.policies,
+	}.WriteBackup(ctx, w)
+}
+
+// Restore makes a data directory out of a backup (backup.RestoreDirectory).
+func Restore(ctx context.Context, r io.Reader, dir string) (backup.Info, error) {
+	return backup.RestoreDirectory(ctx, r, dir, fillDir)
+}
+
+// fillDir is backup.Fill.
+func fillDir(ctx context.Context, engine *weir.Engine, dir string, of backup.RestoreEntry) error {
+	j, err := Open(ctx, engine, Config{Dir: dir, FlushEvery: time.Millisecond, MaxBytes: 4 * backup.Unbounded}, nil)
+	if err != nil {
+		return err
+	}
+	err = backup.RestorePolicies(ctx, j.policies, of.Policies, true)
+	if err == nil {
+		err = j.merges.Record(ctx, record.JournalText(record.NewJournalID()), of)
+	}
+	if err := errors.Join(err, j.Close(ctx)); err != nil {
+		return err
+	}
+	if j.checkpoints.InRound() {
+		return fmt.Errorf("the snapshots were not written: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// RestoreInto restores a backup into this journal while it is in use, on all nodes (backup.RestoreTarget).
+func (j *Journal) RestoreInto(ctx context.Context, r io.Reader, mode backup.RestoreMode) (backup.RestoreResult, error) {
+	return j.restores.Restore(ctx, r, mode)
+}
+
+// newRestores makes what restores backups into this journal.
+func (j *Journal) newRestores() {
+	j.restores = &backup.RestoreTarget{
+		Engine: j.engine, Replica: j.replica, Merges: j.merges, Policies: j.policies, Claims: &backup.RestoreClaims{Node: j.cfg.Join.Node, Log: j.log},
+		Node: j.cfg.Join.Node, Dir: j.cfg.Dir, MaxBytes: j.cfg.MaxBytes, Log: j.log, Sync: j.Sync, HandOver: j.handOver,
+	}
+	if j.cfg.clustered() {
+		j.restores.CatchUp = j.CatchUp
+	}
+}
+
+// carry is how the data directory is made to fit.
+func (cfg Config) carry(engine *weir.Engine) backup.Carry {
+	return backup.Carry{
+		Dir: cfg.Dir, Engine: engine, Clustered: cfg.clustered(), LeaveCluster: cfg.LeaveCluster, AcceptDamage: cfg.AcceptDamage, Shrink: cfg.ShrinkRetention, Log: cfg.Logger, Fill: fillDir,
+	}
+}
+
+// finishCarry merges what the directory had as that of a node alone into the cluster's journal.
+func (j *Journal) finishCarry(ctx context.Context) error {
+	if j.cfg.Join.Waiting != nil {
+		j.cfg.Join.Waiting("writes what this directory had as a node alone into the cluster's journal")
+	}
+	return backup.FinishCarry(ctx, j.restores)
+}

@@ -1,0 +1,168 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/journal/checkpoint"
+	"github.com/weir-counter/weir/internal/journal/replica"
+)
+
+// Joined is the connection with the other nodes. It is the Journal's to close.
+func (j *Journal) Joined() *transport.Node { return j.server }
+
+// catchUpPoll is how often CatchUp looks how far the follower is.
+const catchUpPoll = 2 * time.Millisecond
+
+// CatchUp returns when all is counted here that was acknowledged to any node before
+// the call. It journals a flush of this node, be it empty, and waits until the
+// journal was followed up to that: what stands before it is then applied, and what
+// comes after it was not acknowledged when CatchUp was called. Only for a node
+// in a cluster.
+func (j *Journal) CatchUp(ctx context.Context) error {
+	group := j.waiters.JoinSpeaking()
+	select {
+	case <-group.Done:
+	case <-ctx.Done():
+		return fmt.Errorf("no flush was written: %w", context.Cause(ctx))
+	}
+	if group.Err != nil {
+		return group.Err
+	}
+	return j.awaitFollowed(ctx, group.Last)
+}
+
+// awaitFollowed returns when all up to a message of the journal was applied.
+func (j *Journal) awaitFollowed(ctx context.Context, last uint64) error {
+	poll := time.NewTicker(catchUpPoll)
+	defer poll.Stop()
+	for j.replica.Next() <= last {
+		select {
+		case <-poll.C:
+		case <-j.failed:
+			return j.failure
+		case <-ctx.Done():
+			return fmt.Errorf("the journal is followed up to message %d, of %d: %w", j.replica.Next()-1, last, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// Followed is the last message of the journal that was applied here.
+func (j *Journal) Followed() uint64 { return j.replica.Next() - 1 }
+
+const (
+	// healEvery is how often a node looks whether its server is to be restarted, and
+	// whether there is room for that.
+	healEvery = time.Second
+
+	// healPauseMost bounds the pause after a start that did not help; it doubles.
+	healPauseMost = 30 * time.Second
+
+	// healTime bounds one start.
+	healTime = 30 * time.Second
+
+	// missedMost is in how many looks in a row the replicas are not there when their directory is gone.
+	missedMost = 3
+)
+
+// errNotStarted is why a process ends that can't have its server back.
+var errNotStarted = errors.New("the embedded server gave up and could not be restarted: restart this process")
+
+// runHealing restarts the embedded server of a clustered node when it has given up
+// storing, as after one full disk, and there is room again. Nothing else would: it keeps
+// its error for as long as it runs. Until then it goes on as a part of the network, and
+// this node's flushes are stored by the others.
+//
+// It ends the process when the files are gone: see checkFiles.
+//
+// Who uses the connection notices a short break (join.Node.Start). The replica then takes
+// what it lacks from the others; one that is damaged is quarantined, as at any start.
+func (j *Journal) runHealing(ctx context.Context) {
+	var failing time.Time // it has room, and does not start, since then
+	unsettled := false    // it was started, and is not well yet
+	pause, next := healEvery, time.Time{}
+	missed := 0 // in how many looks the replicas were not there
+	tick := time.NewTicker(healEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if j.checkFiles() != nil {
+			return
+		}
+		if path, gone := j.replicasGone(); !gone {
+			missed = 0
+		} else if missed++; missed == missedMost {
+			_ = j.gone(fmt.Errorf("data directory: %s was %w", path, checkpoint.ErrGone)) // Failed tells
+			return
+		}
+		if unsettled && j.others.stores.Well() && j.endQuarantineAgain(ctx) {
+			unsettled, pause = false, healEvery
+		}
+		why, due := j.others.stores.Due(time.Now())
+		if !due {
+			continue
+		}
+		if err := checkpoint.TryRoom(j.cfg.Dir); err != nil {
+			j.others.stores.Hinder(err.Error())
+			continue
+		}
+		if time.Now().Before(next) {
+			continue
+		}
+		j.log.Warn("journal: this node's replica does not store although the disk has room; restarting its embedded server", "error", why)
+		err := j.startAnew(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		pause = min(2*pause, healPauseMost)
+		if next = time.Now().Add(pause); err == nil {
+			unsettled, failing = true, time.Time{}
+			continue
+		}
+		j.log.Error("journal: could not start the embedded server; will retry", "error", err)
+		j.others.stores.Hinder(err.Error())
+		if failing.IsZero() {
+			failing = time.Now()
+		}
+		if time.Since(failing) > replica.GiveUpAfter {
+			j.fail(fmt.Errorf("%w: %w", errNotStarted, err))
+			return
+		}
+	}
+}
+
+func (j *Journal) startAnew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, healTime)
+	defer cancel()
+	j.server.Stop()
+	j.serverThere = &checkpoint.Presence{} // a start may quarantine them
+	if err := j.server.Start(ctx); err != nil {
+		return err
+	}
+	if err := j.noteServerFiles(); err != nil {
+		return err
+	}
+	j.stats.revivals.Add(1)
+	j.others.stores.Started(time.Now())
+	return nil
+}
+
+// endQuarantineAgain is endQuarantine, for a server that was restarted and is current.
+func (j *Journal) endQuarantineAgain(ctx context.Context) bool {
+	if err := j.server.Settled(ctx); err != nil {
+		if ctx.Err() == nil {
+			j.log.Warn("journal: the restarted embedded server is not up to date yet; will check again", "error", err)
+		}
+		return false
+	}
+	j.log.Info("journal: this node's replica stores again and is up to date")
+	return true
+}

@@ -1,0 +1,381 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-counter/weir/internal/cluster/kv"
+	"github.com/weir-counter/weir/internal/cluster/membership"
+	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/checkpoint"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/journal/stream"
+)
+
+const leaseBucket = "WEIR_LEASES"
+
+// beginCluster starts what only a clustered node needs: the answers to those
+// who miss a flush, and the leases.
+func (j *Journal) beginCluster(ctx context.Context) error {
+	conn := j.server.Conn()
+	if err := membership.ServeResends(conn, j.log, j.own, j.replica.Sent); err != nil {
+		return err
+	}
+	if err := j.others.highWater.Listen(); err != nil {
+		return err
+	}
+	j.others.storeWatch = &membership.StoreWatch{Conn: conn, Log: j.log, Node: j.cfg.Join.Node, Own: j.ownStore, Followers: j.store.Followers, Stores: &j.others.stores}
+	if err := j.others.storeWatch.Listen(); err != nil {
+		return err
+	}
+	beats := &membership.Beats{
+		Conn: conn, Log: j.log, Own: j.own, Node: j.cfg.Join.Node, Promise: replica.Promised(j.cfg.FlushEvery), Written: j.flusher.Written, Replica: j.replica,
+	}
+	if err := beats.Listen(); err != nil {
+		return err
+	}
+	j.others.fresh = membership.NewFreshness(membership.FreshnessConfig{
+		Conn: conn, Log: j.log, Origin: j.own.Origin, Node: j.cfg.Join.Node, Now: j.engine.Now,
+		Flushes: j.waiters, HighWater: j.others.highWater, Origins: j.Origins, Next: j.replica.Next, AwaitFollowed: j.awaitFollowed,
+	})
+	if err := j.others.fresh.Listen(); err != nil {
+		return err
+	}
+	if err := j.others.lost.Serve(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	if err := j.clocks.Serve(); err != nil {
+		return err
+	}
+	j.others.members = &membership.Members{
+		NATS: j.server, Log: j.log, Node: j.cfg.Join.Node, Origin: j.own.Origin, Replica: j.replica, Clocks: j.clocks, Holders: j.others.holders,
+		CatchUp: j.CatchUp, Trims: j.checkpoints.Trims,
+	}
+	j.others.keeper = &membership.Keeper{
+		View: j.others.holders, Own: j.own, Promise: replica.Promised(j.cfg.FlushEvery), Replica: j.replica, Store: j.store, Lost: j.others.lost, Flushes: j.waiters,
+	}
+	if err := j.others.members.RefuseNamesake(ctx); err != nil {
+		return err
+	}
+	if err := j.sayHello(ctx); err != nil {
+		return err
+	}
+	j.others.endBeats = beats.Begin(ctx)
+	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		j.restores.Claims.Leases, err = kv.OpenBucket(ctx, j.server.JetStream(), leaseBucket, kv.Self{Node: j.cfg.Join.Node, Origin: j.Origin()}, kv.DefaultTTL, j.server.Replicas(replica.Replicas))
+		return stream.NotYetCreated(err)
+	})
+	if err != nil {
+		return err
+	}
+	j.others.leases = kv.HoldLease(j.restores.Claims.Leases, kv.LeaseConfig{Names: []string{checkpoint.Lease}, Logger: j.log})
+	return nil
+}
+
+// ownStore is how this node's embedded server stores, if it has one.
+func (j *Journal) ownStore() (replica.StoreState, bool) {
+	store, known := j.server.Store()
+	return replica.StoreState(store), known
+}
+
+// endQuarantine ends a start after which this node has all that the cluster has: what it
+// quarantined of its own is needed no more, unless something is lost.
+func (j *Journal) endQuarantine(ctx context.Context, lost []record.Finding) error {
+	if len(lost) > 0 {
+		return nil
+	}
+	return stream.RetryUnavailable(ctx, j.server.Settled)
+}
+
+// replaced are the findings of files that were damaged and are copied again.
+func replaced(damaged []transport.Damage) (found []record.Finding) {
+	for _, damage := range damaged {
+		found = append(found, record.Finding{Where: damage.Path, What: damage.What, Cost: "none: what is missing comes from the log of the replicas or from the other nodes", Harmless: true})
+	}
+	return found
+}
+
+// sayHello journals the first flush of this life, and applies all before it.
+func (j *Journal) sayHello(ctx context.Context) error {
+	var sequence uint64
+	began := time.Now()
+	for _, data := range j.replica.Hello(began) {
+		if err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+			sequence, err = j.store.Publish(ctx, data, askTimeout)
+			return err
+		}); err != nil {
+			return fmt.Errorf("first flush: %w", err)
+		}
+	}
+	if err := j.followTo(ctx, sequence); err != nil {
+		return err
+	}
+	j.flusher.SaidHello(began, sequence)
+	j.replica.Ready()
+	return nil
+}
+
+// leaveTimeout bounds what is only good manners, where nobody is there to hear it.
+const leaveTimeout = 2 * time.Second
+
+// linger is how long a node's server stays after its last flush: of nodes that are
+// all stopped at the same time, the last one needs others for its own.
+const linger = 500 * time.Millisecond
+
+// leave journals that this node takes no more hits, so that nobody waits for it, and so that
+// a node that goes on alone knows that this one has nothing newer.
+// Where the others stop too there may be nobody to tell.
+func (j *Journal) leave(ctx context.Context) {
+	if !j.cfg.clustered() {
+		return
+	}
+	j.leaving.Store(true)
+	accompanied := j.server.Accompanied
+	if j.isGone() { // its server may lead a stream that it can't write any more, until it ends
+		accompanied = func() bool { return false }
+	}
+	if err := tell(ctx, leaveTimeout, j.Sync, accompanied); err != nil {
+		j.log.Warn("journal: could not tell the other nodes that this one stops; they call it late until it is back; no hit is lost", "error", err)
+		return
+	}
+	if j.server.Embedded() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(linger):
+		}
+	}
+}
+
+// tell syncs, in tries of at most timeout: again for as long as another node is connected, until
+// ctx ends. The one that led the stream may have stopped a moment ago, and an election
+// takes longer than a try.
+func tell(ctx context.Context, timeout time.Duration, sync func(context.Context) error, accompanied func() bool) error {
+	for {
+		try, cancel := context.WithTimeout(ctx, timeout)
+		err := sync(try)
+		late := try.Err() != nil
+		cancel()
+		if err == nil || !late || ctx.Err() != nil || !accompanied() {
+			return err
+		}
+	}
+}
+
+// ClusterStatus is what a node sees of those that count together with it.
+type ClusterStatus struct {
+	transport.Status
+	Origins     []replica.OriginStatus
+	Clocks      []replica.Clock
+	SnapshotsBy string // the node that takes the snapshots and trims the journal; "": none for now
+	First, Last uint64 // messages of the journal
+	Bytes       uint64 // of them, on one replica
+	Partitions  int
+	Replicas    int // nodes that hold each; 0: all
+}
+
+// statusTime bounds Cluster: nobody may answer.
+const statusTime = time.Second
+
+// Cluster asks all that answer, for a second at most. What could not be had is
+// zero, and the error says why: a node that is cut off still tells what it sees.
+// Of one node alone there is nothing to ask.
+func (j *Journal) Cluster(ctx context.Context) (ClusterStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	s := ClusterStatus{Origins: j.Origins(), Partitions: j.engine.Config().Partitions, Replicas: j.cfg.Replicas}
+	if !j.cfg.clustered() {
+		return s, nil
+	}
+	var asking sync.WaitGroup
+	var errs [4]error
+	asking.Go(func() { s.Status, errs[0] = j.server.Status(ctx) })
+	asking.Go(func() { s.First, s.Last, s.Bytes, errs[1] = j.store.Bounds(ctx) })
+	asking.Go(func() { s.Clocks, errs[2] = j.Clocks(ctx) })
+	asking.Go(func() { s.SnapshotsBy, errs[3] = j.others.leases.Who(ctx, checkpoint.Lease) })
+	asking.Wait()
+	if isGone(s.Origins, s.SnapshotsBy) {
+		s.SnapshotsBy = "" // its lease is only not over yet
+	}
+	return s, errors.Join(errs[:]...)
+}
+
+// isGone tells whether a node has stopped, or is silent in all its directories.
+func isGone(origins []replica.OriginStatus, node string) (gone bool) {
+	for _, o := range origins {
+		if o.Node == node {
+			if gone = o.Left || o.Why == replica.Silent; !gone {
+				return false
+			}
+		}
+	}
+	return gone
+}
+
+// Origins says of each origin how much of it is counted here, by name.
+func (j *Journal) Origins() []replica.OriginStatus { return j.replica.Origins(time.Now()) }
+
+// Freshness says until when the hits of all nodes are counted here, and which
+// nodes are late: what these have counted since may be missing. This node is among them
+// where its own flushes do not come back, so that nothing is known of nodes that it never
+// heard of. Alone, a node has all hits, always.
+func (j *Journal) Freshness() (asOf time.Time, late []replica.OriginStatus) {
+	return j.replica.Freshness(time.Now())
+}
+
+// Fresh returns when all hits are counted here that any node took before the call,
+// and until when that is. If ctx ends before, the error is a *membership.NotFreshError. A node
+// alone has all hits, always.
+func (j *Journal) Fresh(ctx context.Context) (membership.Moment, error) {
+	if !j.cfg.clustered() {
+		return membership.Moment{Now: j.engine.Now()}, nil
+	}
+	return j.others.fresh.Await(ctx)
+}
+
+// Clocks asks the other nodes for the time. It returns when as many have answered
+// as are neither late nor gone, within 300 ms in any case.
+func (j *Journal) Clocks(ctx context.Context) ([]replica.Clock, error) {
+	if !j.cfg.clustered() {
+		return nil, nil
+	}
+	return j.clocks.All(ctx)
+}
+
+// ClockSound tells whether strict limits may be decided here: the time of day of this node
+// is known to a second.
+func (j *Journal) ClockSound() bool { return j.clocks.Sound() }
+
+// Holders are the nodes that have said which partitions they hold, by name. A node
+// alone has none.
+func (j *Journal) Holders() []membership.Holder {
+	if j.others == nil {
+		return nil
+	}
+	return j.others.holders.List()
+}
+
+// holdersOfParts is what checkpoints need of them.
+func (j *Journal) holdersOfParts() checkpoint.Holders {
+	list, partitions := j.Holders(), j.engine.Config().Partitions
+	return checkpoint.Holders{
+		Parted: slices.ContainsFunc(list, func(h membership.Holder) bool { return h.Held.Len() < partitions }),
+		Of:     func(partition int) []string { return membership.HoldersOf(list, partition) },
+	}
+}
+
+// WhomToAsk are the origins of the other nodes that hold a partition and have not left
+// (membership.View). A node alone asks nobody.
+func (j *Journal) WhomToAsk(partition int) []string {
+	if j.others == nil {
+		return nil
+	}
+	return j.others.holders.WhomToAsk(partition)
+}
+
+// Unheld is how many partitions no running node holds: nobody can answer for them.
+func (j *Journal) Unheld() int {
+	if j.others == nil {
+		return 0
+	}
+	return j.others.holders.Unheld()
+}
+
+// Remove permanently removes a dead node (membership.Members). Only for a node in a cluster.
+func (j *Journal) Remove(ctx context.Context, node string) (membership.Removal, error) {
+	return j.others.members.Remove(ctx, node)
+}
+
+// others is what a node has to count together with other nodes, beside its journal. highWater,
+// lost and holders are there before the journal is loaded, all others once this node has joined
+// (beginCluster).
+type others struct {
+	highWater  *membership.HighWater
+	lost       *membership.Missing
+	holders    *membership.View
+	keeper     *membership.Keeper
+	members    *membership.Members
+	fresh      *membership.Freshness
+	storeWatch *membership.StoreWatch
+	stores     replica.Stores // whose replicas store
+	leases     *kv.LeaseHolder
+	endBeats   func()
+}
+
+// loops are what runs on goroutines of its own until its context is done.
+func (o *others) loops() []func(context.Context) {
+	return []func(context.Context){o.keeper.Run, o.members.Run, o.storeWatch.Run, o.fresh.Run, o.fresh.RunAnswers}
+}
+
+// leave gives back what beginCluster took, as far as it came.
+func (o *others) leave(log *slog.Logger) {
+	if o.endBeats != nil {
+		o.endBeats()
+	}
+	if o.leases == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), clusterAskTimeout)
+	defer cancel()
+	if err := o.leases.Close(ctx); err != nil {
+		log.Warn("journal: could not release leases; they will expire", "error", err)
+	}
+}
+
+// clockSetter is what a journal knows of its clock.
+type clockSetter struct {
+	mu      sync.Mutex
+	list    record.ClockSets
+	behind  time.Duration // Replication.LimitClockBehind, up to which sets are in list
+	unsaved bool
+}
+
+// begin is of a start, before it reads the journal.
+func (c *clockSetter) begin(list record.ClockSets, behind time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list, c.behind = list, behind
+}
+
+// sets returns the list, which does not change.
+func (c *clockSetter) sets() record.ClockSets {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.list
+}
+
+// noteClockSet remembers that the time of day was set, before the flush is cut that tells times
+// by it. The flusher calls it. true: it was, and the flush is to be written even if empty, so
+// that snapshots from here on are told from those before.
+func (j *Journal) noteClockSet() bool {
+	c := &j.set
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	behind := replication.Of(j.engine).LimitClockBehind()
+	by := behind - c.behind
+	wasSet := by.Abs() >= replica.ClocksAgree // less is drift
+	if wasSet {
+		after := j.flusher.Last()
+		if j.cfg.clustered() {
+			after = max(after, j.replica.Next()-1)
+		}
+		c.list, c.behind = c.list.With(record.ClockSet{After: after, MS: by.Milliseconds()}), behind
+		j.replica.NoteClockSets(c.list, behind)
+	}
+	if wasSet || c.unsaved {
+		m := j.manifest
+		m.ClockSet = c.list
+		err := m.Save(j.cfg.Dir)
+		if err != nil && !c.unsaved {
+			j.log.Error("journal: could not write into the manifest that the clock was set; will retry. If the process crashes before, limits may be forgotten early", "by", by, "error", err)
+		}
+		c.unsaved = err != nil
+	}
+	return wasSet
+}

@@ -1,0 +1,58 @@
+package durable
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/journal/replica"
+)
+
+func alarmed(j *Journal, code string) bool {
+	return slices.ContainsFunc(j.Alarms(), func(a replica.Alarm) bool { return a.Code == code })
+}
+
+// Writing fails on all nodes of a cluster, with an error that their servers do not take
+// for a full disk: they give up each stream by itself, and nothing is durable. Every
+// node says so, and once it is over all go on by themselves, with every hit once.
+func TestClusterHealsFailedWrites(t *testing.T) {
+	t.Parallel()
+	if !inOwnProcess(t) {
+		return
+	}
+	c := newCluster(t, 3)
+	c.start()
+	hits := uint64(0)
+	fill := func() {
+		for i := range 300 {
+			c.nodes[i%3].hit(fmt.Sprintf("key:%0100d", i), 1_000_000, 1)
+			hits++
+		}
+	}
+	fill()
+	c.agree(map[string]uint64{weir.AllKeys: hits})
+	lift := fullDisk(t, 64<<10)
+	fill()
+	for i, node := range c.nodes {
+		transporttest.Eventually(t, fmt.Sprintf("n%d says what is wrong", i+1), func() bool {
+			fill()
+			return alarmed(node.j, "journal_failing") && alarmed(node.j, "replica_failing") && alarmed(node.j, "replica_missing")
+		})
+	}
+	began := time.Now()
+	lift()
+	for i, node := range c.nodes {
+		transporttest.Eventually(t, fmt.Sprintf("n%d is well", i+1), func() bool { return len(node.j.Alarms()) == 0 && !node.j.stats.failing() })
+		node.sync()
+	}
+	t.Logf("healed after %v", time.Since(began))
+	c.agree(map[string]uint64{weir.AllKeys: hits})
+	for i, node := range c.nodes {
+		if s := node.j.Stats(); s.Revivals == 0 || s.Divergence+s.Holes > 0 {
+			t.Errorf("n%d: %+v", i+1, s)
+		}
+	}
+}

@@ -1,0 +1,298 @@
+// Package journal makes an engine durable: every flush interval its new hits
+// leave as batches into a stream of an embedded NATS JetStream server, which
+// syncs them to disk before it acknowledges. A restart loads the newest good
+// snapshot of each partition and replays the batches after it. Among many nodes it
+// follows the flushes of all, and takes and releases partitions.
+//
+// This package has the goroutines and the connection: open, the flush loop, the follow
+// loop, close, and what to say of them. What it decides is in package replica, which is
+// pure; the bytes are in record, the streams in stream, the files in datadir, rounds
+// of snapshots in checkpoint, who waits for a flush in groupcommit, backups in backup and
+// restore, directories that become others in offline. What nodes tell each other is in the rooms of
+// cluster/: peers, holders, member (others.go). None of them imports it.
+//
+// The path of a hit here: replica.Cut -> record (bytes) -> flusher.go (publish,
+// acknowledge) -> stream; back: checkpoint (snapshot, replay), follow.go -> replica
+// (audit) -> the engine. docs/format.md draws the bytes.
+//
+// Invariants: a hit is acknowledged as durable after its flush is on disk; an epoch is on
+// disk before the first batch of it; the last flushes are written before the server
+// stops; nothing that is acknowledged is dropped, also while the disk is full.
+package durable
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/backup"
+	"github.com/weir-counter/weir/internal/cluster/kv"
+	"github.com/weir-counter/weir/internal/cluster/membership"
+	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/journal/checkpoint"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/journal/stream"
+)
+
+// Journal keeps an engine's hits on disk. It owns the data directory, the
+// embedded server and two goroutines, all until Close.
+type Journal struct {
+	cfg    Config
+	engine *weir.Engine
+	log    *slog.Logger
+
+	lock   *checkpoint.DirectoryLock
+	server *transport.Node
+	store  *stream.Store
+	marks  *checkpoint.WatermarkWriter
+	own    record.Incarnation
+
+	manifest checkpoint.Manifest
+
+	dirThere, serverThere *checkpoint.Presence // gone.go; nil where the server is not embedded
+
+	suspect atomic.Bool // something failed since the server was found well
+
+	replica     *replica.Replica
+	flusher     *replica.Flusher // its goroutine's
+	waiters     *concurrency.Queue
+	others      *others // nil: this node is alone
+	checkpoints *checkpoint.Checkpointer
+	space       replica.Space
+	stats       stats
+	written     atomic.Pointer[written]
+	clocks      *membership.Clocks
+	set         clockSetter
+	found       []record.Finding // at Open
+
+	stop    context.CancelCauseFunc
+	failed  chan struct{} // closed when the journal can't go on
+	failure error         // why; written before failed is closed
+	failing sync.Once
+	closing atomic.Bool // the last flushes are written, be there room or not
+	leaving atomic.Bool // no hit comes any more
+	running sync.WaitGroup
+	closed  sync.Once
+
+	carrying bool // what the directory had before is to be merged (offline.Carry)
+	merges   *backup.Merges
+	policies *kv.Document
+	restores *backup.RestoreTarget
+	handed   chan handedOver
+	stopped  <-chan struct{} // the flusher takes no more
+}
+
+// Sync returns when every hit counted before the call is on disk. Many callers
+// share one flush.
+func (j *Journal) Sync(ctx context.Context) error {
+	group := j.waiters.Join()
+	select {
+	case <-group.Done:
+		return group.Err
+	case <-ctx.Done():
+		return fmt.Errorf("the hits are counted, but not yet on disk: %w", context.Cause(ctx))
+	}
+}
+
+// Origin is this node's, 16 hex digits: that of its data directory.
+func (j *Journal) Origin() string { return fmt.Sprintf("%016x", j.own.Origin) }
+
+// Failed is closed when the journal can't go on, and Err says why: this process
+// must be started again. Hits are refused once the buffer is full; none is lost.
+func (j *Journal) Failed() <-chan struct{} { return j.failed }
+
+// Err is why the journal failed; nil: it did not.
+func (j *Journal) Err() error {
+	select {
+	case <-j.failed:
+		return j.failure
+	default:
+		return nil
+	}
+}
+
+// Policies is where policies that were put by API are kept, on all nodes.
+func (j *Journal) Policies() *kv.Document { return j.policies }
+
+// fail ends the journal for err, and tells whether it was the first to.
+func (j *Journal) fail(err error) (first bool) {
+	j.failing.Do(func() {
+		first, j.failure = true, err
+		close(j.failed)
+	})
+	return first
+}
+
+// errClosing is why the flusher stops.
+var errClosing = errors.New("journal: closing")
+
+// Close flushes, snapshots what changed if this node is alone, and stops the
+// embedded server. If ctx
+// ends first, the snapshots are left for the next start to do without: nothing
+// is lost. If the flush can't be done, it says how much was not written.
+func (j *Journal) Close(ctx context.Context) (err error) {
+	j.closed.Do(func() {
+		j.checkpoints.NoMorePins(errClosing)
+		j.closing.Store(true)
+		if !j.cfg.clustered() { // the others go on to take them, and may be gone for all that is stored here
+			j.checkpoints.StartRound()
+		}
+		if err = j.lastSync(ctx); err == nil {
+			if !j.cfg.clustered() {
+				j.finishRound(ctx)
+			}
+			j.leave(ctx)
+		}
+		j.stop(errClosing)
+		j.running.Wait()
+		switch lost := j.unwritten(); {
+		case err == nil:
+		case lost == 0 && j.isGone():
+		case lost == 0:
+			j.log.Warn("journal: could not write the last heartbeat because no other node is running; no hit is lost", "error", err)
+			err = nil
+		default:
+			err = fmt.Errorf("%d entries (hits, one for each key and second) could not be written in time, and are lost: %w", lost, err)
+		}
+		err = errors.Join(err, j.release())
+	})
+	return err
+}
+
+// unwritten is how many entries are not in the journal yet.
+func (j *Journal) unwritten() int64 { return j.engine.Stats().Waiting + j.flusher.Open() }
+
+// lastSync is Sync. A clustered node whose files are gone does not wait for long: it may lead a stream
+// that it can't write any more, and the others go on once it has ended. Nor does one that has written all its hits and that no other
+// node is connected to: nobody is there to store that it stops, or to hear it.
+func (j *Journal) lastSync(ctx context.Context) error {
+	if !j.cfg.clustered() || !j.isGone() && (j.unwritten() > 0 || j.server.Accompanied()) {
+		return j.Sync(ctx)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, leaveTimeout, cmp.Or(j.Err(), errAlone))
+	defer cancel()
+	return j.Sync(ctx)
+}
+
+// errAlone is why a node that stops does not say so.
+var errAlone = errors.New("no other node runs")
+
+// release gives back what open took, as far as it came.
+func (j *Journal) release() error {
+	var errs []error
+	if j.others != nil {
+		j.others.leave(j.log)
+	}
+	if j.server != nil {
+		j.server.Close()
+	}
+	if j.others != nil && j.others.holders != nil {
+		j.others.holders.Wait()
+	}
+	if j.marks != nil {
+		errs = append(errs, j.marks.Close())
+	}
+	if j.lock != nil {
+		errs = append(errs, j.lock.Release())
+	}
+	return errors.Join(errs...)
+}
+
+// finishRound waits for the round of snapshots that is under way.
+func (j *Journal) finishRound(ctx context.Context) {
+	for j.checkpoints.InRound() {
+		if err := j.Sync(ctx); err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			j.log.Warn("stopped before all snapshots were taken; the next start replays more of the journal")
+			return
+		case <-j.checkpoints.Stored():
+		case <-time.After(j.cfg.FlushEvery):
+		}
+	}
+}
+
+// Messages is the journal as a tail reads it.
+type Messages struct{ j *Journal }
+
+var _ replica.TailSource = Messages{}
+
+// Messages is the journal for readers that make something other than counts of it, such as history.
+func (j *Journal) Messages() Messages { return Messages{j} }
+
+// ID is the journal's identity, 16 hex digits: the same on all nodes of a cluster.
+func (m Messages) ID() string { return record.JournalText(m.j.store.ID()) }
+
+// Partitions is how many the journal's flushes are of.
+func (m Messages) Partitions() int { return m.j.manifest.Partitions }
+
+// Bounds is of replica.TailSource.
+func (m Messages) Bounds(ctx context.Context) (first, last, bytes uint64, err error) {
+	return m.j.store.Bounds(ctx)
+}
+
+// Read is of replica.TailSource.
+func (m Messages) Read(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error {
+	return m.j.store.Read(ctx, from, last, f)
+}
+
+// Get is of replica.TailSource.
+func (m Messages) Get(ctx context.Context, sequence uint64) ([]byte, error) {
+	return m.j.store.Get(ctx, sequence)
+}
+
+// written is up to when hits are in the journal.
+type written struct {
+	message uint64
+	asOf    time.Time
+}
+
+// Written says that all hits that were taken until asOf, on any node, are in the journal up to
+// a message. asOf is zero right after Open.
+func (m Messages) Written() (message uint64, asOf time.Time) {
+	j := m.j
+	if j.cfg.clustered() {
+		asOf, _ = j.Freshness()
+		return j.Followed(), asOf
+	}
+	if w := j.written.Load(); w != nil {
+		return w.message, w.asOf
+	}
+	return 0, time.Time{}
+}
+
+// NewestSnapshots calls f with the newest sound snapshot of each partition, in order, nil where
+// there is none.
+func (m Messages) NewestSnapshots(ctx context.Context, f func(partition int, snap *record.Snapshot) error) error {
+	lists, _, err := m.j.store.ListSnapshots(ctx, m.Partitions())
+	if err != nil {
+		return fmt.Errorf("journal: list of snapshots: %w", err)
+	}
+	for partition, list := range lists {
+		var newest *record.Snapshot
+		for _, at := range list {
+			snap, err := m.j.store.GetSnapshot(ctx, at)
+			if err == nil {
+				newest = &snap
+				break
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+		if err := f(partition, newest); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+package durable
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weir-counter/weir"
+)
+
+// Receipts without room in snapshots are refused at Open: a full journal would never be trimmed.
+func TestReceiptsHaveRoomOnDisk(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t, t.TempDir())
+	cfg.MaxBytes = 64 << 20
+	of := smallEngineConfig()
+	of.OnceMemory = 64 << 20
+	_, err := tryStartWith(t, cfg, of)
+	fault, ok := errors.AsType[*weir.Error](err)
+	if !ok || fault.Field != "MaxBytes" || !strings.Contains(err.Error(), "at least 7680MiB") || !strings.Contains(err.Error(), "at most 546KiB") {
+		t.Fatal(err)
+	}
+	of.OnceMemory = 546 << 10
+	start, err := tryStartWith(t, cfg, of)
+	if err != nil {
+		t.Fatal("what was advised:", err)
+	}
+	start.close()
+}

@@ -1,0 +1,404 @@
+package admission
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/prefetch"
+	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/limit"
+)
+
+// Request is one limit that a request must pass.
+type Request struct {
+	Plan      *Plan
+	Key       string
+	N         uint64 // admissions that it takes; 0 asks only
+	Shadow    bool   // its verdict denies nothing
+	Partition int    // of the key
+	Beside    uint64 // admissions that are out (out.go): as good as taken
+
+	state  *entry
+	grant  *grant
+	passes bool
+}
+
+// FewRequests is how many limits most requests have.
+const FewRequests = 4
+
+// DecideAll admits a request under several limits, all or none: see weir.Engine.TakeAll.
+// verdicts has the length of asked; now is when it was decided, by Clock.
+func (ls *Table) DecideAll(asked []Request, verdicts []limit.Verdict, take bool) (allowed bool, now int64, err error) {
+	now = ls.Clock.Now()
+	var order [FewRequests]int
+	locked := ls.lock(order[:0], asked, now)
+	defer ls.unlock(locked)
+	allowed = true
+	for i := range asked {
+		a := &asked[i]
+		if share := &ls.shares[a.Partition]; !take || a.N == 0 {
+			a.state = ls.look(share, a.Plan, a.Key, now)
+		} else if a.state, err = ls.state(share, a.Plan, a.Key, now); err != nil {
+			return false, now, err
+		}
+		a.grant = ls.granted(&ls.shares[a.Partition], a.Plan, a.Key, now)
+		verdicts[i] = a.peek(now, a.withEarlier(asked[:i]))
+		a.passes = verdicts[i].Allowed
+		allowed = allowed && (a.passes || a.Shadow)
+	}
+	if !take || !allowed {
+		return allowed, now, nil
+	}
+	for i := range asked {
+		if a := &asked[i]; a.passes && a.N > 0 {
+			if err := ls.refusesTake(a.Plan); err != nil {
+				return false, now, err
+			}
+		}
+	}
+	for i := range asked {
+		if a := &asked[i]; a.passes {
+			ls.takePeeked(a, &verdicts[i], now)
+		}
+	}
+	return true, now, nil
+}
+
+// takePeeked takes what Peek has allowed. Where two checks are of one key and name,
+// and of other limits, the state goes from one to the other; what rounding would
+// then refuse is charged anyway.
+func (ls *Table) takePeeked(a *Request, verdict *limit.Verdict, now int64) {
+	if a.N == 0 {
+		return
+	}
+	if a.state.Value.plan != a.Plan {
+		ls.adopt(a.state, a.Plan, now)
+	}
+	if a.grant != nil && a.Beside > 0 {
+		*verdict = ls.takeBeside(a, now)
+		return
+	}
+	if a.grant != nil {
+		*verdict = ls.takeOf(&ls.shares[a.Partition], a.grant, a.state, now, a.N)
+		return
+	}
+	before := cellBytes(a.state)
+	if *verdict = a.Plan.Take(&a.state.Value.state, now, a.N); !verdict.Allowed {
+		a.Plan.Charge(&a.state.Value.state, now, a.N)
+		*verdict = a.Plan.Peek(&a.state.Value.state, now, 0)
+	}
+	verdict.Remaining -= min(verdict.Remaining, a.Beside)
+	ls.decided(&ls.shares[a.Partition], a.state, now, a.N, true, before)
+}
+
+// withEarlier is what the check needs together with those before it that take of
+// the same state.
+func (a *Request) withEarlier(before []Request) uint64 {
+	n := a.N
+	for _, b := range before {
+		if b.state == a.state && b.passes {
+			n += min(b.N, math.MaxUint64-n)
+		}
+	}
+	return n
+}
+
+// lock takes the locks of all shares that are asked, in the order of their
+// numbers so that two requests never wait for each other, and makes room. It
+// returns these numbers, in the memory of locked.
+func (ls *Table) lock(locked []int, asked []Request, now int64) []int {
+	for _, a := range asked {
+		locked = append(locked, a.Partition)
+	}
+	slices.Sort(locked)
+	locked = slices.Compact(locked)
+	for _, i := range locked {
+		ls.shares[i].mu.Lock()
+	}
+	inline := slices.ContainsFunc(asked, func(a Request) bool { return a.Plan.Inline })
+	for _, i := range locked {
+		if ls.fullFor(inline) {
+			ls.makeRoom(&ls.shares[i], inline, now)
+		}
+	}
+	return locked
+}
+
+func (ls *Table) unlock(locked []int) {
+	for _, i := range locked {
+		ls.shares[i].mu.Unlock()
+	}
+}
+
+// Allow admits n requests of a key under a plan, all or none. It is also false for a key that
+// there is no room for.
+func (ls *Table) Allow(plan *Plan, partition int, key string, n uint64) bool {
+	st, share, now, err := ls.enter(plan, partition, key)
+	if err != nil {
+		return false
+	}
+	defer share.mu.Unlock()
+	if n > 0 && ls.refusesTake(st.Value.plan) != nil {
+		return false
+	}
+	if g := ls.granted(share, plan, key, now); g != nil {
+		return ls.takeOf(share, g, st, now, n).Allowed
+	}
+	before := cellBytes(st)
+	allowed := st.Value.plan.Allow(&st.Value.state, now, n)
+	ls.decided(share, st, now, n, allowed, before)
+	return allowed
+}
+
+// Take is allow with what is left, and why there was no decision.
+func (ls *Table) Take(plan *Plan, partition int, key string, n uint64) (limit.Verdict, error) {
+	st, share, now, err := ls.enter(plan, partition, key)
+	if err != nil {
+		return limit.Verdict{}, err
+	}
+	defer share.mu.Unlock()
+	g := ls.granted(share, plan, key, now)
+	if refused := ls.refusesTake(st.Value.plan); refused != nil && n > 0 {
+		if v := g.peek(st.Value.plan, &st.Value.state, now, n); !v.Allowed {
+			return v, nil
+		}
+		return limit.Verdict{}, refused
+	}
+	if g != nil {
+		return ls.takeOf(share, g, st, now, n), nil
+	}
+	before := cellBytes(st)
+	v := st.Value.plan.Take(&st.Value.state, now, n)
+	ls.decided(share, st, now, n, v.Allowed, before)
+	return v, nil
+}
+
+// Peek says what take would decide, and takes nothing.
+func (ls *Table) Peek(plan *Plan, partition int, key string, n uint64) limit.Verdict {
+	share := &ls.shares[partition]
+	now := ls.Clock.Now()
+	share.mu.Lock()
+	defer share.mu.Unlock()
+	st := ls.look(share, plan, key, now)
+	return ls.granted(share, plan, key, now).peek(plan, &st.Value.state, now, n)
+}
+
+// enter finds or makes the key's state and returns it with its share locked. It looks the key
+// up before: the processor waits for memory without the lock. It asks for the key's bucket, and for the lock's
+// line from the core that had it last, before it reads the clock: that waits for all loads before it, but not for
+// what was merely asked for.
+func (ls *Table) enter(plan *Plan, partition int, key string) (st *entry, share *share, now int64, err error) {
+	share = &ls.shares[partition]
+	hash := ls.hash(plan.Name, key)
+	t := ls.tables[partition].Load()
+	t.Expect(hash)
+	prefetch.Write(unsafe.Pointer(&share.mu))
+	now = ls.Clock.Now()
+	st = t.Find(hash, key)
+	share.mu.Lock()
+	if ls.fullFor(plan.Inline) {
+		ls.makeRoom(share, plan.Inline, now)
+	}
+	if st == nil || st.Value.plan == nil || st.Value.plan.Name != plan.Name { // new, it has left, or it is of another limit
+		st = share.find(hash, plan.Name, key)
+	}
+	if st, err = ls.stateFrom(st, share, hash, plan, key, now); err != nil {
+		share.mu.Unlock()
+		return nil, nil, 0, err
+	}
+	return st, share, now, nil
+}
+
+// decided notes what a decision at the time now changed: the state may have grown,
+// or have let go of what is over. The caller holds the share's lock.
+func (ls *Table) decided(s *share, st *entry, now int64, n uint64, allowed bool, sizeBefore int) {
+	if grown := cellBytes(st) - sizeBefore; grown != 0 {
+		ls.grow(st.Value.plan, int64(grown))
+	}
+	if allowed && st.Value.plan.journaled && n > 0 {
+		s.note(st, n, now)
+	}
+}
+
+// Inline limits are those that requests bring along. Their numbers and names are
+// the clients', who can ask for a year and for any keys: so what keys have used of them is a
+// part of LimitMemory at most, whatever the journal brings back, and the limits of the
+// program itself have all that they leave.
+
+// inlinePart is the part of LimitMemory that inline limits have: one of so many.
+const inlinePart = 4
+
+// The bits of the last byte of a limitRecord. A record that has none of them ends
+// before.
+const (
+	recordStrict = 1 << iota
+	recordInline
+	recordForget    // no limit: from here on, what was used of the inline limit of that name is forgotten
+	recordForgetAll // the same of all inline limits
+	recordChange    // no limit: a change to what was used of the limit of that name; a byte follows that says which
+	recordOut       // no limit: what is out of one (out.go)
+	recordBits      = 1<<iota - 1
+)
+
+func (ls *Table) inlineBudget() int64 { return ls.budget / inlinePart }
+
+// fullFor tells whether there is no room for one more state of a plan.
+func (ls *Table) fullFor(inline bool) bool {
+	return ls.full() || inline && ls.inlineBytes.Load() > ls.inlineBudget()
+}
+
+// grow notes that states of a plan take so many bytes more.
+func (ls *Table) grow(plan *Plan, bytes int64) {
+	ls.bytes.Add(bytes)
+	if plan.Inline {
+		ls.inlineBytes.Add(bytes)
+	}
+}
+
+// forgetInline drops the states that a plan of ForgetInline is about, also those that no cut
+// has yet. The caller holds s.mu.
+func (ls *Table) forgetInline(s *share, plan *Plan) (states int) {
+	s.table.Load().Each(func(st *entry) {
+		if st.Value.plan.Inline && (plan.forgets&recordForgetAll != 0 || st.Value.plan.Name == plan.Name) {
+			delete(s.fresh, st)
+			ls.drop(s, st)
+			states++
+		}
+	})
+	return states
+}
+
+// ForgetInlineOf forgets what keys have used of the inline limit of a record, and has cuts say
+// so. It returns how many states there were.
+func (ls *Table) ForgetInlineOf(name string, all bool) (states int, err error) {
+	flags := byte(recordInline | recordForget)
+	if all {
+		flags = recordInline | recordForgetAll
+	}
+	record := limitRecord(name, limit.Limit{N: 1, Per: time.Millisecond, Burst: 1}, flags)
+	plan, err := ls.Recorded(record)
+	if err != nil {
+		return 0, err
+	}
+	at := (ls.Clock.Now() + int64(time.Millisecond) - 1) / int64(time.Millisecond)
+	for i := range ls.shares {
+		s := &ls.shares[i]
+		s.mu.Lock()
+		states += ls.forgetInline(s, plan)
+		told := func(a replication.Admission) bool { return a.Limit == record }
+		if ls.gather && !slices.ContainsFunc(s.forgets, told) {
+			s.forgets = append(s.forgets, replication.Admission{Limit: record, Key: "*", At: at, N: 1})
+		}
+		s.mu.Unlock()
+	}
+	return states, nil
+}
+
+// InlineNames are the names of the inline limits that a key of a partition has used.
+//
+// Cost: O(keys of the partition with limits in use).
+func (ls *Table) InlineNames(partition int, key string) (names []string) {
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table.Load().Each(func(st *entry) {
+		if st.Value.plan.Inline && st.Key() == key {
+			names = append(names, st.Value.plan.Name.Name)
+		}
+	})
+	return names
+}
+
+// KeyUse is what one key has used of its limit.
+type KeyUse struct {
+	Key       string
+	Limit     limit.Limit // that the key was last asked by
+	Used      uint64
+	Remaining uint64
+	Reset     time.Duration // until the whole burst is there again
+}
+
+// Uses calls f with the keys of a partition that have used something of the limit of a name. f
+// runs under the partition's lock of limits.
+func (ls *Table) Uses(partition int, name *Name, f func(u KeyUse)) {
+	now := ls.Clock.Now()
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table.Load().Each(func(st *entry) {
+		if st.Value.plan.Name != name {
+			return
+		}
+		v := st.Value.plan.Peek(&st.Value.state, now, 0)
+		of := st.Value.plan.Limit()
+		if used := of.Burst - v.Remaining; used > 0 {
+			f(KeyUse{st.Key(), of, used, v.Remaining, v.Reset})
+		}
+	})
+}
+
+// KeysInUse is how many keys have used some of the limit of a name and not got all of it back.
+func (ls *Table) KeysInUse(name *Name) (keys int) {
+	now := ls.Clock.Now()
+	for i := range ls.shares {
+		s := &ls.shares[i]
+		s.mu.Lock()
+		s.table.Load().Each(func(st *entry) {
+			if st.Value.plan.Name == name && !st.Value.plan.Idle(&st.Value.state, now) {
+				keys++
+			}
+		})
+		s.mu.Unlock()
+	}
+	return keys
+}
+
+// Stats are the figures of limits.
+type Stats struct {
+	States               int   // keys with limits in use, counted for each limit, and some that are no longer
+	Bytes, Budget        int64 // of these
+	Inline, InlineBudget int64 // of Bytes: of limits that requests bring along
+	Refused              uint64
+}
+
+func (ls *Table) Stats() Stats {
+	return Stats{
+		States: int(ls.states.Load()), Bytes: ls.bytes.Load(), Budget: ls.budget,
+		Inline: ls.inlineBytes.Load(), InlineBudget: ls.inlineBudget(), Refused: ls.refused.Load(),
+	}
+}
+
+// recordCalendar stands for the algorithm in the record of a quota by the calendar.
+const recordCalendar = 16
+
+func recordedAlgorithm(l limit.Limit) uint64 {
+	if l.Calendar.Unit != limit.NoUnit {
+		return recordCalendar
+	}
+	return uint64(l.Algorithm)
+}
+
+// appendCalendar writes unit, anchor and zone of one.
+func appendCalendar(b []byte, c limit.Calendar) []byte {
+	if c.Unit == limit.NoUnit {
+		return b
+	}
+	b = append(b, byte(c.Unit))
+	b = binary.AppendUvarint(b, uint64(c.Anchor))
+	return wire.AppendText(b, c.Zone)
+}
+
+func readCalendar(r *wire.Reader, l *limit.Limit) {
+	if l.Algorithm != recordCalendar {
+		return
+	}
+	l.Algorithm = limit.Fixed
+	l.Calendar = limit.Calendar{Unit: limit.Unit(r.Byte()), Anchor: int(r.AtMost(31)), Zone: r.Text(64)}
+	if l.Calendar.Unit == limit.NoUnit {
+		r.Fail()
+	}
+}

@@ -1,0 +1,106 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/internal/engine/keyspace"
+	"github.com/weir-counter/weir/limit"
+)
+
+func newLending(t *testing.T, elapsed *time.Duration) (*Table, *Plan) {
+	t.Helper()
+	wall := &keyspace.Wall{Source: func() time.Time { return time.Unix(2_000_000_000, 0).Add(*elapsed) }}
+	table := New(1, 1<<20, true, keyspace.NewClockLimits(wall.Source, func() time.Duration { return *elapsed }, wall))
+	of, err := limit.New(limit.Limit{N: 100, Per: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := table.Hold("api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table, table.NewPlan(name, of, true, true, false)
+}
+
+func outs(table *Table) (all []Out) {
+	table.Outs(func(int) bool { return true }, func(o Out) { all = append(all, o) })
+	return all
+}
+
+// What a node has lent is known to those that read its cuts or its states, the last word of it
+// alone, for as long as it counts.
+func TestOutIsKnown(t *testing.T) {
+	t.Parallel()
+	elapsed := time.Hour
+	holder, plan := newLending(t, &elapsed)
+	other, _ := newLending(t, &elapsed)
+	const held = 12 * time.Second
+	for _, out := range []uint64{5, 40, 30} {
+		if err := holder.SetOut(plan, "n1", 0, "k", held, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := holder.Cut(0, nil, nil)
+	if len(list) != 1 || list[0].N != 31 {
+		t.Fatalf("cut %+v", list)
+	}
+	if err := other.ApplyAll(0, list, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []*Table{holder, other} {
+		got := outs(table)
+		if len(got) != 1 || got[0].Limit != "api" || got[0].Key != "k" || got[0].Holder != "n1" || got[0].N != 30 {
+			t.Fatalf("out %+v", got)
+		}
+		if now := table.Clock.Now(); got[0].Until < now+int64(held) || got[0].Until > now+int64(held/8*9) {
+			t.Errorf("until %v from now", time.Duration(got[0].Until-now))
+		}
+	}
+	elapsed += 3 * time.Second
+	if err := holder.SetOut(plan, "n1", 0, "k", held, 0); err != nil {
+		t.Fatal(err)
+	}
+	later := holder.Cut(0, nil, nil)
+	if err := other.ApplyAll(0, append(later, list...), true); err != nil { // the older one comes again
+		t.Fatal(err)
+	}
+	if got := outs(other); len(got) != 0 {
+		t.Errorf("out %+v, though all was settled", got)
+	}
+}
+
+// What is out is as good as used, and what a node reports counts from when it was used.
+func TestDecideBeside(t *testing.T) {
+	t.Parallel()
+	elapsed := time.Hour
+	table, plan := newLending(t, &elapsed)
+	ask := func(n, beside uint64, take bool) limit.Verdict {
+		t.Helper()
+		var v [1]limit.Verdict
+		if _, _, err := table.DecideAll([]Request{{Plan: plan, Key: "k", N: n, Beside: beside}}, v[:], take); err != nil {
+			t.Fatal(err)
+		}
+		return v[0]
+	}
+	if v := ask(10, 80, true); !v.Allowed || v.Remaining != 10 {
+		t.Errorf("%+v", v)
+	}
+	if v := ask(11, 80, true); v.Allowed || v.Never || v.Remaining != 10 || v.RetryAfter <= 0 {
+		t.Errorf("%+v", v)
+	}
+	if v := ask(1, 500, false); v.Allowed || v.Remaining != 0 || v.RetryAfter <= 0 {
+		t.Errorf("%+v", v)
+	}
+	if v := ask(101, 0, false); !v.Never {
+		t.Errorf("%+v", v)
+	}
+	table.Use(plan, 0, "k", table.Clock.Now()-int64(5*time.Second), 80)
+	if v := ask(11, 0, false); v.Allowed {
+		t.Errorf("%+v", v)
+	}
+	elapsed += 5*time.Second + 700*time.Millisecond
+	if v := ask(80, 0, false); !v.Allowed {
+		t.Errorf("what was used is out of the interval: %+v", v)
+	}
+}

@@ -1,0 +1,310 @@
+package admission
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// A permit says that a holder is one of so many at work at once for a key, under the limit of a name. In a cluster one node decides
+// for all, as it does strict limits, and all know who holds what, of keys that they hold and of others: so whoever decides
+// next frees no permit early, and forgets none.
+
+const (
+	// MaxPermits bounds the permits that are taken in one table; those of other nodes come beside.
+	MaxPermits = 100_000
+
+	// maxPermit is for how long a permit is held at most, after a heartbeat.
+	maxPermit = time.Hour
+)
+
+// Permitted is what became of a request about a permit.
+type Permitted struct {
+	OK   bool          // it is held; of ReleasePermit: it was
+	Held int           // how many are
+	Wait time.Duration // of a denied one: until the first is free, if nobody renews or releases
+}
+
+// TakePermit gives a holder a permit of a key for a ttl, if fewer than most have one. The same again is RenewPermit.
+func (ls *Table) TakePermit(name string, partition int, key string, holder uint64, most int, ttl time.Duration) (p Permitted, err error) {
+	err = ls.changePermit(name, partition, key, holder, ttl, func(k *PermitKey, now int64) (bool, error) {
+		if k.Renew(now, holder, int64(ttl)) {
+			p.OK = true
+		} else if ls.permits.Load() >= MaxPermits {
+			return false, &OverloadedError{"100,000 permits are held, or were a moment ago, which is all that a node keeps: try again later"}
+		} else {
+			p.OK = k.Take(now, holder, most, int64(ttl))
+		}
+		if p.Held = k.Held(now); !p.OK {
+			p.Wait = time.Duration(k.Next() - now)
+		}
+		return p.OK, nil
+	})
+	return p, err
+}
+
+// RenewPermit has a holder keep its permit for a ttl more. It is not OK for one that is not held, or no longer.
+func (ls *Table) RenewPermit(name string, partition int, key string, holder uint64, ttl time.Duration) (p Permitted, err error) {
+	err = ls.changePermit(name, partition, key, holder, ttl, func(k *PermitKey, now int64) (bool, error) {
+		p.OK, p.Held = k.Renew(now, holder, int64(ttl)), k.Held(now)
+		return p.OK, nil
+	})
+	return p, err
+}
+
+// ReleasePermit gives a permit back. It is not OK for one that was not held.
+func (ls *Table) ReleasePermit(name string, partition int, key string, holder uint64) (p Permitted, err error) {
+	err = ls.changePermit(name, partition, key, holder, 0, func(k *PermitKey, now int64) (bool, error) {
+		p.OK, p.Held = k.Release(now, holder), k.Held(now)
+		return p.OK, nil
+	})
+	return p, err
+}
+
+// changePermit has change look at who holds a key, and the journal tell of it if it did something: the holder has a permit for the ttl, or
+// with 0 none.
+func (ls *Table) changePermit(name string, partition int, key string, holder uint64, ttl time.Duration, change func(k *PermitKey, now int64) (did bool, err error)) error {
+	s := &ls.shares[partition]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if why := ls.taken.Load(); why != nil {
+		return &OverloadedError{*why}
+	}
+	now := ls.Clock.Now()
+	var err error
+	ls.holders(s, grantID{name, key}, func(k *PermitKey) {
+		var did bool
+		if did, err = change(k, now); did {
+			ls.journalRecord(s, permitRecord(name, holder, int64(ttl)), key, ceilMs(now+ls.Clock.Ahead()), 1)
+		}
+	})
+	return err
+}
+
+// holders calls f with who holds a key, and keeps count. The caller holds s.mu.
+func (ls *Table) holders(s *share, id grantID, f func(k *PermitKey)) {
+	k := s.permits[id]
+	if k == nil {
+		k = new(PermitKey)
+	}
+	before := k.Kept()
+	f(k)
+	after := k.Kept()
+	ls.permits.Add(int64(after - before))
+	switch {
+	case after == 0:
+		delete(s.permits, id)
+	case before == 0:
+		if s.permits == nil {
+			s.permits = map[grantID]*PermitKey{}
+		}
+		s.permits[grantID{strings.Clone(id.name), strings.Clone(id.key)}] = k
+	}
+}
+
+// applyPermit is what a journal has of a holder: a permit for ttl ns from at on, or with 0 none. Clocks of nodes differ: it counts for
+// somewhat longer. The caller holds s.mu.
+func (ls *Table) applyPermit(s *share, id grantID, holder uint64, at, ttl, now int64) {
+	ls.holders(s, id, func(k *PermitKey) {
+		until := min(at+int64(strictSlack), now) + ttl
+		switch {
+		case ttl == 0:
+			k.Release(now, holder)
+		case until > now:
+			k.Note(holder, until)
+		}
+	})
+}
+
+// Permits calls f with each key of which permits are held. f runs under a lock of limits.
+func (ls *Table) Permits(f func(name, key string, held int)) {
+	if ls.permits.Load() == 0 {
+		return
+	}
+	now := ls.Clock.Now()
+	for i := range ls.shares {
+		s := &ls.shares[i]
+		s.mu.Lock()
+		for id := range s.permits {
+			ls.holders(s, id, func(k *PermitKey) {
+				if held := k.Held(now); held > 0 {
+					f(id.name, id.key, held)
+				}
+			})
+		}
+		s.mu.Unlock()
+	}
+}
+
+// forgetPermits drops the permits whose time is over. The caller holds s.mu.
+func (ls *Table) forgetPermits(s *share, now int64) {
+	for id := range s.permits {
+		ls.holders(s, id, func(k *PermitKey) { k.Held(now) })
+	}
+}
+
+// permitRecord is that of the change, then as 8 bytes the number of the holder, and as an unsigned varint for how many ns it holds a
+// permit from then on, 0: no longer.
+func permitRecord(name string, holder uint64, ttl int64) string {
+	b := binary.BigEndian.AppendUint64([]byte(changeRecord(name, changePermit)), holder)
+	return string(binary.AppendUvarint(b, uint64(ttl)))
+}
+
+var errPermit = errors.New("is no permit")
+
+func readPermit(b []byte) (holder uint64, ttl int64, err error) {
+	r := wire.NewReader(b)
+	number := r.Bytes(8)
+	ttl = int64(r.AtMost(uint64(maxPermit)))
+	if !r.Done() {
+		return 0, 0, errPermit
+	}
+	return binary.BigEndian.Uint64(number), ttl, nil
+}
+
+// appendHolders appends who holds a key: of each the number in 8 bytes, and until when by the writer's clock in ns, as a varint.
+func appendHolders(b []byte, k *PermitKey) []byte {
+	k.Each(func(holder uint64, until int64) {
+		b = binary.AppendVarint(binary.BigEndian.AppendUint64(b, holder), until)
+	})
+	return b
+}
+
+// keyPermit is a holder that was read.
+type keyPermit struct {
+	id     grantID
+	holder uint64
+	until  int64
+}
+
+// readHolders reads what appendHolders wrote; by is how far the reader's clock is ahead of the writer's.
+func readHolders(id grantID, b []byte, by int64) (list []keyPermit, err error) {
+	r := wire.NewReader(b)
+	for r.Len() > 0 && !r.Failed() {
+		number := r.Bytes(8)
+		until := r.Varint()
+		if r.Failed() {
+			return nil, errPermit
+		}
+		list = append(list, keyPermit{id, binary.BigEndian.Uint64(number), until + by})
+	}
+	return list, nil
+}
+
+// restorePermits takes permits back, for somewhat longer: clocks of nodes differ. The caller holds s.mu.
+func (ls *Table) restorePermits(s *share, list []keyPermit) {
+	now := ls.Clock.Now()
+	for _, p := range list {
+		if until := min(p.until, now+int64(maxPermit)) + int64(strictSlack); until > now {
+			ls.holders(s, p.id, func(k *PermitKey) { k.Note(p.holder, until) })
+		}
+	}
+}
+
+// This part decides how many hold something at once: a permit is taken, kept by heartbeats, and given back; one whose
+// holder is silent is free again after its time to live, never earlier.
+//
+// The package is pure: time is an argument, in ns by any clock that does not run back. There is no lock and no
+// goroutine. What a Key does not know, because the process that knew it is gone, comes back by heartbeats: Adopt.
+
+// Key is who holds permits of one key. The zero Key has no holders.
+type PermitKey struct {
+	held []permit
+}
+
+type permit struct {
+	id    uint64
+	until int64
+}
+
+// Held is how many hold a permit at a time.
+func (k *PermitKey) Held(now int64) int {
+	k.lapse(now)
+	return len(k.held)
+}
+
+// Kept is how many holders are kept: also those whose time is over, until any other method but Note is called.
+func (k *PermitKey) Kept() int { return len(k.held) }
+
+// Take gives a permit to a new holder, if fewer than most have one. Cost: O(holders), as of all methods.
+func (k *PermitKey) Take(now int64, id uint64, most int, ttl int64) bool {
+	if k.Held(now) >= most {
+		return false
+	}
+	k.held = append(k.held, permit{id, now + ttl})
+	return true
+}
+
+// Renew is a heartbeat: the permit is held for ttl more. It is false for one that is not held, or no longer. A shorter ttl
+// than before does not take back what was promised.
+func (k *PermitKey) Renew(now int64, id uint64, ttl int64) bool {
+	k.lapse(now)
+	for i := range k.held {
+		if p := &k.held[i]; p.id == id {
+			p.until = max(p.until, now+ttl)
+			return true
+		}
+	}
+	return false
+}
+
+// Adopt is Renew that takes the permit of a holder for one that it had before, if fewer than most are held.
+func (k *PermitKey) Adopt(now int64, id uint64, most int, ttl int64) bool {
+	return k.Renew(now, id, ttl) || k.Take(now, id, most, ttl)
+}
+
+// Note is what another who decides for the key, or who did, says of a holder: it has a permit until then, if it has none for longer.
+func (k *PermitKey) Note(id uint64, until int64) {
+	for i := range k.held {
+		if p := &k.held[i]; p.id == id {
+			p.until = max(p.until, until)
+			return
+		}
+	}
+	k.held = append(k.held, permit{id, until})
+}
+
+// Each calls f with all holders, and until when they hold a permit.
+func (k *PermitKey) Each(f func(id uint64, until int64)) {
+	for _, p := range k.held {
+		f(p.id, p.until)
+	}
+}
+
+// Release gives a permit back; false: it was not held.
+func (k *PermitKey) Release(now int64, id uint64) bool {
+	k.lapse(now)
+	for i := range k.held {
+		if k.held[i].id == id {
+			k.held = append(k.held[:i], k.held[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// Next is when the first permit is free if nobody renews or releases one; 0: none is held.
+func (k *PermitKey) Next() (at int64) {
+	for _, p := range k.held {
+		if at == 0 || p.until < at {
+			at = p.until
+		}
+	}
+	return at
+}
+
+// lapse forgets permits whose time is over.
+func (k *PermitKey) lapse(now int64) {
+	kept := k.held[:0]
+	for _, p := range k.held {
+		if p.until > now {
+			kept = append(kept, p)
+		}
+	}
+	if k.held = kept; len(kept) == 0 {
+		k.held = nil
+	}
+}

@@ -1,0 +1,169 @@
+package keyspace
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/window"
+)
+
+// Count is what a key was hit in (at-seconds, at], with what an evicted key of that name may
+// have been.
+func (k *Keyspace) Count(key string, at, seconds int64) window.Count {
+	p, hash := k.partition(key), k.hash(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var c window.Count
+	if en := p.table.Load().Find(hash, key); en != nil {
+		c = p.count(en, at, seconds)
+	} else if !p.quarantine.Empty() {
+		c = p.quarantine.Count(key, at, seconds)
+	}
+	return p.withEvicted(c, key, at-seconds)
+}
+
+// withEvicted raises the upper bound by what an evicted key of that name may
+// have had since the second from.
+func (p *partition) withEvicted(c window.Count, key string, from int64) window.Count {
+	sum, carry := bits.Add64(c.Upper, p.evicted.Since(key, from), 0)
+	if carry != 0 {
+		sum = math.MaxUint64
+	}
+	c.Upper = sum
+	return c
+}
+
+// WithEvicted is a count as count has it, of one that eachCount gave: of a window that begins at
+// the second from.
+func (k *Keyspace) WithEvicted(c window.Count, key string, from int64) window.Count {
+	return k.partition(key).withEvicted(c, key, from)
+}
+
+// EachCount calls f with the keys of some partitions that begin with prefix, and their counts,
+// without what may have been evicted. It locks a partition for each of them, and fails if a
+// partition is not held.
+func (k *Keyspace) EachCount(in replication.PartitionSet, prefix string, at, seconds int64, f func(key string, c window.Count)) (held bool) {
+	return k.eachHeld(in, func(p *partition) {
+		p.table.Load().EachWith(prefix, func(en *entry) {
+			if lists(prefix, en.Key()) {
+				p.mu.Lock()
+				c := p.count(en, at, seconds)
+				p.mu.Unlock()
+				f(en.Key(), c)
+			}
+		})
+	})
+}
+
+// Each calls f with the keys of some partitions that begin with prefix. It takes no lock, and
+// fails if a partition is not held.
+func (k *Keyspace) Each(in replication.PartitionSet, prefix string, f func(key string)) (held bool) {
+	return k.eachHeld(in, func(p *partition) {
+		p.table.Load().EachWith(prefix, func(en *entry) {
+			if lists(prefix, en.Key()) {
+				f(en.Key())
+			}
+		})
+	})
+}
+
+// Hits that are older than the retention, and that a history keeps, change no window: they pass
+// through to the journal, beside the deltas.
+
+// HitPast gathers n such hits of a key.
+func (k *Keyspace) HitPast(second int64, key string, n uint64) {
+	k.NotePast(k.clock.Wall.Time().UnixMilli())
+	p := k.partition(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.past = append(p.past, replication.Delta{Key: strings.Clone(key), At: second, N: n})
+	p.bytes += waitingBytes(key)
+	if len(p.past) > max(compactFirst, p.pastCompactAt) {
+		p.bytes -= bytesOf(p.past)
+		p.past = compact(p.past)
+		p.bytes += bytesOf(p.past)
+		p.pastCompactAt = 2 * len(p.past)
+	}
+	p.tellWaiting()
+}
+
+// removePast puts those of a key that is removed now before its removal. The caller holds mu.
+func (p *partition) removePast(key string) {
+	p.past = slices.DeleteFunc(p.past, func(d replication.Delta) bool {
+		if d.Key == key {
+			p.pastRemoved = append(p.pastRemoved, d)
+		}
+		return d.Key == key
+	})
+}
+
+// NotePast notes that such hits were taken until a time, Unix ms, here or at another node.
+func (k *Keyspace) NotePast(until int64) {
+	for {
+		was := k.pastUntil.Load()
+		if until <= was || k.pastUntil.CompareAndSwap(was, until) {
+			return
+		}
+	}
+}
+
+// CountAll is the count of all hits of some partitions that a cut has.
+func (k *Keyspace) CountAll(in replication.PartitionSet, at, seconds int64) (sum window.Count) {
+	for i := range k.partitions {
+		if in.Has(i) {
+			p := &k.partitions[i]
+			p.mu.Lock()
+			sum = sum.Plus(p.total.Count(at, seconds)).Plus(p.quarantine.Count(allKeys, at, seconds)).Plus(window.Count{Upper: p.evictedOfAll.Since(at - seconds)})
+			p.mu.Unlock()
+		}
+	}
+	return sum
+}
+
+// isHeld tells whether what a question about a key is about is held; of allKeys, some
+// partitions.
+func (k *Keyspace) isHeld(in replication.PartitionSet, key string) bool {
+	switch {
+	case key != allKeys:
+		return !k.partition(key).away.Load()
+	case !k.parted.Load():
+		return true
+	}
+	return k.eachHeld(in, func(*partition) {})
+}
+
+// WhileHeld calls answer while what a question is about is held, again if a partition was
+// released meanwhile: it may have come back, and the answer lack something. It fails if it
+// is not held.
+func (k *Keyspace) WhileHeld(in replication.PartitionSet, key string, answer func()) (held bool) {
+	for {
+		releases := k.releases.Load()
+		if !k.isHeld(in, key) {
+			return false
+		}
+		if answer(); releases == k.releases.Load() {
+			return true
+		}
+	}
+}
+
+// eachHeld calls f for the partitions of a set. It fails if one is not held.
+func (k *Keyspace) eachHeld(in replication.PartitionSet, f func(p *partition)) (held bool) {
+	for i := range k.partitions {
+		if !in.Has(i) {
+			continue
+		}
+		p := &k.partitions[i]
+		if p.away.Load() {
+			return false
+		}
+		f(p)
+		if p.away.Load() { // released meanwhile
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,329 @@
+package keyspace
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// This part remembers the answers of requests that may come again, so that a repeat
+// applies nothing: for ten minutes, within a budget of memory.
+//
+// A request is applied between two cuts, never across one, and its receipt is in the same cut
+// as what it counted.
+
+// Seconds is how long a receipt is kept.
+const ReceiptSeconds = 600
+
+// ErrReused is the error for a key that came with another content before.
+var ErrReceiptReused = errors.New("the key came with another content before")
+
+// FullError is the error for a key that there is no room for.
+type ReceiptsFullError struct {
+	Bytes     int64 // what may be used
+	OneClient bool  // by one client; else by all
+}
+
+func (e *ReceiptsFullError) Error() string { return "no room for more receipts" }
+
+// receiptBytes is the memory of a receipt beside its key and its answer.
+const receiptBytes = 160
+
+// othersReceipts is how much of OnceMemory the receipts of other nodes may take, and of
+// earlier lives of this one: as many times as much.
+const othersReceipts = 2
+
+// Table is the receipts of an engine. Those that it gave itself have a bound of their own, so
+// that a cluster takes more of them with each node.
+type Receipts struct {
+	clock  *ClockLimits
+	gather bool // new ones are kept for Cut
+
+	// gate keeps cuts out while a request is applied: its hits and its receipt
+	// are in one cut, or a crash between two would count half of them twice.
+	gate sync.RWMutex
+
+	mu      sync.Mutex // guards all below
+	budget  int64      // of own, bytes
+	byKey   map[string]*receipt
+	newest  int64 // the latest second of all that came
+	own     receiptQueue
+	others  receiptQueue
+	clients map[string]*client // that have own receipts
+	fresh   [][]byte           // encoded, since the last cut
+	refused uint64             // requests that found no room
+	dropped uint64             // of others, before their time
+	until   int64              // Unix second when the youngest of these had gone anyhow
+}
+
+// receiptQueue is receipts by age, the oldest first.
+type receiptQueue struct {
+	list  []*receipt
+	bytes int64
+}
+
+// client is who sent requests with keys, and what their receipts take.
+type client struct {
+	name  string
+	bytes int64
+}
+
+// receipt is one answered request, or one that is being applied.
+type receipt struct {
+	key         string
+	fingerprint uint64
+	at          int64         // Unix second when it began, by the clock of limits: no step of the wall clock ends it
+	done        chan struct{} // closed when answer is there; nil: it is
+	answer      []byte
+	from        *client // nil: it is another node's
+}
+
+func (r *receipt) bytes() int64 { return int64(receiptBytes + len(r.key) + len(r.answer)) }
+
+// enter finds the receipt of a key, or makes one and says that the caller is the
+// first.
+func (t *Receipts) enter(name, key string, fingerprint uint64) (r *receipt, first bool, err error) {
+	now := t.clock.Second()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expire(now)
+	if have := t.byKey[key]; have != nil {
+		if have.fingerprint != fingerprint {
+			return nil, false, ErrReceiptReused
+		}
+		seen := *have // answer and done are read without the lock
+		return &seen, false, nil
+	}
+	from := t.clients[name]
+	if from == nil {
+		from = &client{name: name}
+	}
+	r = &receipt{key: key, fingerprint: fingerprint, at: now, done: make(chan struct{}), from: from}
+	if err := t.room(r); err != nil {
+		t.refused++
+		return nil, false, err
+	}
+	t.put(r)
+	return r, true, nil
+}
+
+// room refuses a receipt beyond the budget, or beyond three quarters of it for one client: the
+// last quarter is for the others.
+func (t *Receipts) room(r *receipt) error {
+	switch most := t.budget - t.budget/4; {
+	case r.from.bytes+r.bytes() > most:
+		return &ReceiptsFullError{Bytes: most, OneClient: true}
+	case t.own.bytes+r.bytes() > t.budget:
+		return &ReceiptsFullError{Bytes: t.budget}
+	}
+	return nil
+}
+
+// put takes in a receipt whose key is not there. A full queue of other nodes lets its
+// oldest go.
+func (t *Receipts) put(r *receipt) {
+	if t.byKey == nil {
+		t.byKey, t.clients = map[string]*receipt{}, map[string]*client{}
+	}
+	t.byKey[r.key] = r
+	t.newest = max(t.newest, r.at)
+	if r.from != nil {
+		t.clients[r.from.name] = r.from
+		t.own.list = append(t.own.list, r)
+		t.grow(r, r.bytes())
+		return
+	}
+	t.others.list = append(t.others.list, r)
+	t.grow(r, r.bytes())
+	for t.others.bytes > othersReceipts*t.budget {
+		t.until = max(t.until, t.others.list[0].at+ReceiptSeconds)
+		t.drop(t.others.list[0])
+		t.others.list = t.others.list[1:]
+		t.dropped++
+	}
+}
+
+func (t *Receipts) grow(r *receipt, bytes int64) {
+	if r.from == nil {
+		t.others.bytes += bytes
+		return
+	}
+	t.own.bytes += bytes
+	if r.from.bytes += bytes; r.from.bytes == 0 {
+		delete(t.clients, r.from.name)
+	}
+}
+
+// leave ends a request: its receipt is kept, or forgotten if there is no answer.
+func (t *Receipts) leave(r *receipt, answer []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(r.done)
+	r.done = nil
+	if answer == nil {
+		t.drop(r)
+		i := slices.Index(t.own.list, r) // near the end
+		t.own.list = slices.Delete(t.own.list, i, i+1)
+		return
+	}
+	r.answer = answer
+	t.grow(r, int64(len(answer)))
+	if t.gather {
+		t.fresh = append(t.fresh, r.encode(t.clock.AheadSeconds()))
+	}
+}
+
+func (t *Receipts) expire(now int64) {
+	if t.newest > now { // the clock has run back: what came before it did came now at the latest
+		for _, r := range t.byKey {
+			r.at = min(r.at, now)
+		}
+		t.newest = now
+	}
+	for _, queue := range []*receiptQueue{&t.own, &t.others} {
+		for len(queue.list) > 0 && queue.list[0].at <= now-ReceiptSeconds && queue.list[0].done == nil {
+			t.drop(queue.list[0])
+			queue.list = queue.list[1:]
+		}
+	}
+}
+
+// drop forgets a receipt; the caller takes it out of its queue.
+func (t *Receipts) drop(r *receipt) {
+	delete(t.byKey, r.key)
+	t.grow(r, -r.bytes())
+}
+
+// Stats are a Table's figures.
+type ReceiptStats struct {
+	Keys        int   // receipts, of all nodes
+	Own, Budget int64 // bytes of those that this engine gave, and how many they may be
+	Others      int64 // bytes of the others
+	Refused     uint64
+	Dropped     uint64 // of others, before their time
+	Dropping    bool   // some of these would still be there
+}
+
+// Stats returns the figures.
+func (t *Receipts) Stats() ReceiptStats {
+	now := t.clock.Second()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expire(now)
+	return ReceiptStats{
+		Keys: len(t.own.list) + len(t.others.list), Own: t.own.bytes, Budget: t.budget, Others: t.others.bytes,
+		Refused: t.refused, Dropped: t.dropped, Dropping: now < t.until,
+	}
+}
+
+// MaxKeyBytes is the longest key, in bytes.
+const MaxReceiptKey = 255
+
+// New returns an empty Table. budget is for own receipts, in bytes; those of others have
+// twice as much beside it. With gather, new ones are kept for Cut.
+func NewReceipts(budget int64, gather bool, clock *ClockLimits) *Receipts {
+	return &Receipts{budget: budget, gather: gather, clock: clock}
+}
+
+// Once applies a request of a client, unless its key is known, and returns its answer. A
+// repeat that comes while the first is being applied waits for it. A nil answer is not
+// remembered. The error is ErrReused, a *FullError, or that of ctx.
+func (t *Receipts) Once(ctx context.Context, client, key string, fingerprint uint64, apply func() []byte) (answer []byte, repeated bool, err error) {
+	for {
+		r, first, err := t.enter(client, key, fingerprint)
+		switch {
+		case err != nil:
+			return nil, false, err
+		case first:
+			return t.apply(r, apply), false, nil
+		case r.done == nil:
+			return r.answer, true, nil
+		}
+		select { // then look again: the first may have counted nothing
+		case <-r.done:
+		case <-ctx.Done():
+			return nil, false, context.Cause(ctx)
+		}
+	}
+}
+
+func (t *Receipts) apply(r *receipt, apply func() []byte) (answer []byte) {
+	t.gate.RLock()
+	defer t.gate.RUnlock()
+	defer func() { t.leave(r, answer) }() // after a panic too
+	return apply()
+}
+
+// Cut runs cut while no request is being applied, and returns the receipts since the call
+// before.
+func (t *Receipts) Cut(cut func()) [][]byte {
+	t.gate.Lock()
+	defer t.gate.Unlock()
+	cut()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fresh := t.fresh
+	t.fresh = nil
+	return fresh
+}
+
+// All returns all receipts, for a snapshot.
+func (t *Receipts) All() (all [][]byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expire(t.clock.Second())
+	ahead := t.clock.AheadSeconds()
+	for _, list := range [][]*receipt{t.others.list, t.own.list} {
+		for _, r := range list {
+			if r.done == nil {
+				all = append(all, r.encode(ahead))
+			}
+		}
+	}
+	return all
+}
+
+// Load takes receipts back from a journal or a snapshot, of a time of day that was set by set
+// since. With fresh they are as of now, whatever they say. Those that are too old or known are
+// left out; one that can't be read is an error.
+func (t *Receipts) Load(encoded [][]byte, fresh bool, set time.Duration) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, b := range encoded {
+		r, err := decode(b)
+		if err != nil {
+			return err
+		}
+		now := t.clock.Second()
+		if r.at += int64(set/time.Second) - t.clock.AheadSeconds(); fresh {
+			r.at = now
+		}
+		if r.at = min(r.at, now); r.at > now-ReceiptSeconds && t.byKey[r.key] == nil {
+			t.put(r)
+		}
+	}
+	return nil
+}
+
+// encode writes fingerprint, second, length of the key, key, answer; numbers as
+// unsigned varints.
+func (r *receipt) encode(ahead int64) []byte {
+	b := binary.AppendUvarint(nil, r.fingerprint)
+	b = binary.AppendUvarint(b, uint64(max(r.at+ahead, 0)))
+	b = wire.AppendText(b, r.key)
+	return append(b, r.answer...)
+}
+
+func decode(b []byte) (*receipt, error) {
+	r := wire.NewReader(b)
+	fingerprint, at, key := r.Uvarint(), r.Uvarint(), r.Block()
+	if r.Failed() || len(key) < 1 || len(key) > MaxReceiptKey {
+		return nil, errors.New("receipt of a request: its content is not one")
+	}
+	return &receipt{key: string(key), fingerprint: fingerprint, at: int64(at), answer: append([]byte{}, r.Rest()...)}, nil
+}

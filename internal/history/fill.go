@@ -1,0 +1,247 @@
+package history
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/history/store"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/window"
+)
+
+// begin begins a history: at the journal's first message where that is there, else with what
+// snapshots have.
+func (w *Writer) begin(ctx context.Context) error {
+	first, _, _, err := w.cfg.Journal.Bounds(ctx)
+	if err != nil {
+		return err
+	}
+	if first > 1 {
+		return w.fill(ctx, "history began, and what was counted before is known by snapshots")
+	}
+	w.tail = replica.NewTail(w.cfg.Journal, w.cfg.Journal.Partitions())
+	return nil
+}
+
+// fill goes on after the newest snapshots, and fills in what they have and the rows lack: of
+// each key and slot as many hits as the rows of the journal are fewer. A window knows older
+// slots within bounds only, which rows have as their doubt; days have theirs, for these are
+// closer than those of their slots together.
+func (w *Writer) fill(ctx context.Context, why string) error {
+	f := &filling{w: w, all: map[int64]window.Count{}, allDays: map[int64]window.Count{}}
+	began := time.Now()
+	if w.lease.Position != nil {
+		f.from = w.lease.AsOf.Unix() - w.lease.AsOf.Unix()%store.DaySeconds
+	}
+	f.to = began.Unix() - began.Unix()%store.DaySeconds + store.DaySeconds
+	w.cfg.Logger.Info("history: filling in what snapshots have", "why", why)
+	var err error
+	if f.of, err = w.cfg.Store.BeginFill(ctx, w.lease); err != nil {
+		return err
+	}
+	snaps := make([]*record.Snapshot, w.cfg.Journal.Partitions())
+	if err := w.cfg.Journal.NewestSnapshots(ctx, func(partition int, snap *record.Snapshot) error {
+		if snap == nil {
+			return nil
+		}
+		content, err := replication.ReadContent(snap.State)
+		if err != nil {
+			return err
+		}
+		snap.State, snap.Receipts, snaps[partition] = nil, nil, snap
+		return f.partition(ctx, content)
+	}); err != nil {
+		return err
+	}
+	if err := f.total(ctx); err != nil {
+		return err
+	}
+	after := replica.After(w.cfg.Journal, snaps)
+	b := &store.Batch{Position: after.Position(), Gaps: f.gaps(w, why)}
+	if b.Message, b.AsOf, err = replica.Reached(b.Position); err != nil {
+		return err
+	}
+	if err := w.cfg.Store.EndFill(ctx, w.lease, f.of, b, f.rolled()); err != nil {
+		return err
+	}
+	w.tail, w.claimed = after, time.Now()
+	w.report(w.lease, nil)
+	w.cfg.Logger.Info("history: filled in", "rows", f.rows, "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// filling is what fill writes.
+type filling struct {
+	w        *Writer
+	of       store.Fill
+	from, to int64 // whole days; from of 0: this is the first filling
+	evicted  bool
+	past     int64 // Unix ms until which hits older than the retention were taken
+	rows     int
+
+	slots, days  []store.Row
+	all, allDays map[int64]window.Count // of all keys together
+}
+
+// rolled is the first day that is not filled as a whole: where there were rows before, days are
+// summed up of their slots again.
+func (f *filling) rolled() int64 {
+	if f.from > 0 {
+		return min(f.w.lease.Rolled, f.from/store.DaySeconds)
+	}
+	return f.to/store.DaySeconds - 1
+}
+
+// gaps are the times of which hits may be missing in spite of the filling.
+func (f *filling) gaps(w *Writer, why string) []store.Gap {
+	switch {
+	case f.from > 0 && f.past > w.lease.AsOf.UnixMilli(): // snapshots have nothing of these
+		return []store.Gap{w.gapOfAll(why + "; hits older than the retention were among it")}
+	case f.from > 0: // hits may have been late, and of keys that were evicted since
+		return []store.Gap{w.gap(why)}
+	case f.evicted:
+		return []store.Gap{{First: time.Unix(0, 0), Last: time.Now(), Why: why + "; some keys had been evicted"}}
+	}
+	return []store.Gap{{First: time.Unix(0, 0), Last: time.Now().Add(-w.cfg.Retention), Why: why}}
+}
+
+func (f *filling) partition(ctx context.Context, c replication.Content) error {
+	f.evicted = f.evicted || len(c.Evicted) > 0
+	f.past = max(f.past, c.Past)
+	known, err := f.known(ctx, c.Keys)
+	if err != nil {
+		return err
+	}
+	for i := range c.Keys {
+		of := &c.Keys[i]
+		if of.Key == "" || of.Key == weir.AllKeys {
+			continue
+		}
+		f.window(&of.Window, known[of.Key], func(slot bool, at int64, c window.Count) {
+			f.put(of.Key, slot, at, c)
+		})
+		if len(f.slots)+len(f.days) >= maxRows {
+			if err := f.write(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	f.window(&c.Total, nil, func(slot bool, at int64, c window.Count) {
+		if slot {
+			f.all[at] = f.all[at].Plus(c)
+		} else {
+			f.allDays[at] = f.allDays[at].Plus(c)
+		}
+	})
+	return f.write(ctx)
+}
+
+// known is what the rows of the journal have of keys already, by key and slot.
+func (f *filling) known(ctx context.Context, keys []replication.KeyWindow) (map[string]map[int64]uint64, error) {
+	if f.from == 0 {
+		return nil, nil
+	}
+	names := make([]string, 0, len(keys))
+	for i := range keys {
+		if keys[i].Key != "" {
+			names = append(names, keys[i].Key)
+		}
+	}
+	return f.knownOf(ctx, names)
+}
+
+func (f *filling) knownOf(ctx context.Context, names []string) (map[string]map[int64]uint64, error) {
+	known := map[string]map[int64]uint64{}
+	err := f.w.cfg.Store.Has(ctx, f.w.lease, names, f.from, f.to, func(r store.Row) {
+		if known[r.Key] == nil {
+			known[r.Key] = map[int64]uint64{}
+		}
+		known[r.Key][r.Slot] = writerSum(known[r.Key][r.Slot], r.N)
+	})
+	return known, err
+}
+
+// window calls put with what a window has in each slot and day that is not known.
+func (f *filling) window(win *window.Window, known map[int64]uint64, put func(slot bool, at int64, c window.Count)) {
+	newest, ok := win.Newest()
+	if !ok {
+		return
+	}
+	slot := int64(f.w.lease.Slot / time.Second)
+	oldest := max(f.from, newest-win.Retention(), 0)
+	for day := oldest - oldest%store.DaySeconds; day <= newest && day < f.to; day += store.DaySeconds {
+		whole := within(win, day, store.DaySeconds)
+		if whole.Upper == 0 {
+			continue
+		}
+		for at := day; at < day+store.DaySeconds; at += slot {
+			if c := less(within(win, at, slot), known[at]); c.Upper > 0 {
+				put(true, at, c)
+			}
+		}
+		if f.from == 0 && day < f.to-store.DaySeconds {
+			put(false, day, whole)
+		}
+	}
+}
+
+// within is the count of [at, at+seconds).
+func within(win *window.Window, at, seconds int64) window.Count {
+	c := win.Count(at+seconds-1, seconds)
+	if !c.HasUpper() {
+		c.Upper = win.Total()
+	}
+	return c
+}
+
+// less is a count without n of its hits.
+func less(c window.Count, n uint64) window.Count {
+	return window.Count{Lower: c.Lower - min(c.Lower, n), Estimate: c.Estimate - min(c.Estimate, n), Upper: c.Upper - min(c.Upper, n)}
+}
+
+func (f *filling) put(key string, slot bool, at int64, c window.Count) {
+	r := store.Row{Key: key, Slot: at, N: c.Lower, Doubt: c.Upper - c.Lower}
+	if slot {
+		f.slots = append(f.slots, r)
+	} else {
+		f.days = append(f.days, r)
+	}
+}
+
+func (f *filling) write(ctx context.Context) error {
+	if len(f.slots)+len(f.days) == 0 {
+		return nil
+	}
+	f.rows += len(f.slots) + len(f.days)
+	err := f.w.cfg.Store.AddFill(ctx, f.w.lease, f.of, f.slots, f.days)
+	f.w.claimed = time.Now()
+	if err == nil {
+		f.w.wrote(len(f.slots) + len(f.days))
+	}
+	f.slots, f.days = f.slots[:0], f.days[:0]
+	return err
+}
+
+// total writes what all keys together have.
+func (f *filling) total(ctx context.Context) error {
+	var known map[int64]uint64
+	if f.from > 0 {
+		of, err := f.knownOf(ctx, []string{weir.AllKeys})
+		if err != nil {
+			return err
+		}
+		known = of[weir.AllKeys]
+	}
+	for at, c := range f.all {
+		if c = less(c, known[at]); c.Upper > 0 {
+			f.put(weir.AllKeys, true, at, c)
+		}
+	}
+	for at, c := range f.allDays {
+		f.put(weir.AllKeys, false, at, c)
+	}
+	return f.write(ctx)
+}

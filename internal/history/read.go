@@ -1,0 +1,231 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/history/store"
+)
+
+// This part answers from history: totals of a key in adjoining spans of time, such as the days
+// of a year. Every total has its bounds: it is exact where all hits until AsOf are known by slots
+// that lie within the span.
+
+// Total is the hits of a span: Lower <= the true number <= Upper, which is math.MaxUint64 where
+// no upper bound is known.
+type Total struct{ Lower, Upper uint64 }
+
+// Exact tells whether nothing is in doubt.
+func (t Total) Exact() bool { return t.Lower == t.Upper && t.HasUpper() }
+
+// HasUpper tells whether an upper bound is known.
+func (t Total) HasUpper() bool { return t.Upper != math.MaxUint64 }
+
+// add adds hits that are in the span, or partly in it.
+func (t *Total) add(n, doubt uint64, whole bool) {
+	if whole {
+		t.Lower = sum(t.Lower, n)
+	}
+	t.Upper = sum(t.Upper, sum(n, doubt))
+}
+
+func sum(a, b uint64) uint64 {
+	if a > ^b {
+		return math.MaxUint64
+	}
+	return a + b
+}
+
+// Totals answers for the spans between bounds, Unix seconds in order: one fewer than there are
+// bounds. keep is for how long rows are kept, and now what that is counted from.
+func Totals(ctx context.Context, v *store.View, key string, bounds []int64, keep []store.Keep, now time.Time) ([]Total, error) {
+	r := reader{bounds: bounds, totals: make([]Total, len(bounds)-1), slot: int64(v.Slot() / time.Second)}
+	if len(v.Journals) == 0 {
+		for i := range r.totals {
+			r.totals[i].Upper = math.MaxUint64
+		}
+		return r.totals, nil
+	}
+	slotsSince, daysSince := kept(key, keep, now)
+	slotsSince = max(slotsSince, v.Since())
+	first, last := bounds[0], bounds[len(bounds)-1]
+	// Days of UTC are read as such as far as they are summed up, but for those within which a span begins or ends, and
+	// whose slots are not deleted: where they are many, all slots are read.
+	upTo := min(v.Rolled(), (last+store.DaySeconds-1)/store.DaySeconds)
+	split := r.splitDays(max(slotsSince, first/store.DaySeconds), upTo)
+	if len(split) > int(upTo-max(slotsSince, first/store.DaySeconds))/2 {
+		upTo, split = min(upTo, slotsSince), nil
+	}
+	if first < upTo*store.DaySeconds {
+		take := r.take(store.DaySeconds)
+		if err := v.Days(ctx, key, first/store.DaySeconds, upTo, func(row store.Row) {
+			if !split[row.Day()] {
+				take(row)
+			}
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for day := range split {
+		if err := v.Slots(ctx, key, day*store.DaySeconds, (day+1)*store.DaySeconds, r.take(r.slot)); err != nil {
+			return nil, err
+		}
+	}
+	if from := max(first-first%r.slot, upTo*store.DaySeconds); from < last {
+		if err := v.Slots(ctx, key, from, last, r.take(r.slot)); err != nil {
+			return nil, err
+		}
+	}
+	for _, g := range v.Gaps() {
+		r.doubt(g.First.Unix(), g.Last.Unix())
+	}
+	r.doubt(0, daysSince*store.DaySeconds-1)
+	return r.totals, nil
+}
+
+// Keeps tells whether the day of a second, Unix, is kept of a key. It is what a hit must be asked that is too
+// late for windows.
+func Keeps(key string, second int64, keep []store.Keep, now time.Time) bool {
+	_, days := kept(key, keep, now)
+	return second/store.DaySeconds >= days
+}
+
+// kept are the first days whose slots, and that themselves, are not deleted.
+func kept(key string, keep []store.Keep, now time.Time) (slots, days int64) {
+	longest := -1
+	for _, k := range keep {
+		if len(k.Prefix) <= longest || !strings.HasPrefix(key, k.Prefix) {
+			continue
+		}
+		longest, slots, days = len(k.Prefix), 0, 0
+		if k.Slots > 0 {
+			slots = now.Add(-k.Slots).Unix()/store.DaySeconds + 1
+		}
+		if k.Days > 0 {
+			days = now.Add(-k.Days).Unix()/store.DaySeconds + 1
+		}
+	}
+	return max(slots, 0), max(days, 0)
+}
+
+// reader adds up rows.
+type reader struct {
+	bounds []int64
+	totals []Total
+	slot   int64
+}
+
+// splitDays are the days from one to before another within which a span begins or ends.
+func (r *reader) splitDays(from, to int64) map[int64]bool {
+	days := map[int64]bool{}
+	for _, at := range r.bounds {
+		if day := at / store.DaySeconds; at%store.DaySeconds != 0 && day >= from && day < to {
+			days[day] = true
+		}
+	}
+	return days
+}
+
+// take takes rows that are so many seconds wide.
+func (r *reader) take(width int64) func(store.Row) {
+	return func(row store.Row) {
+		for i := r.spanOf(row.Slot); i < len(r.totals) && r.bounds[i] < row.Slot+width; i++ {
+			r.totals[i].add(row.N, row.Doubt, r.bounds[i] <= row.Slot && row.Slot+width <= r.bounds[i+1])
+		}
+	}
+}
+
+// spanOf is the first span that ends after a moment.
+func (r *reader) spanOf(at int64) int {
+	return sort.Search(len(r.totals), func(i int) bool { return r.bounds[i+1] > at })
+}
+
+// doubt says that spans may lack hits of a time, both ends included.
+func (r *reader) doubt(first, last int64) {
+	for i := r.spanOf(first); i < len(r.totals) && r.bounds[i] <= last; i++ {
+		r.totals[i].Upper = math.MaxUint64
+	}
+}
+
+// Ranking asks for the N keys with the most hits in [From, To), Unix seconds, of those that begin with Prefix.
+type Ranking struct {
+	Prefix   string
+	From, To int64
+	N        int
+}
+
+// KeyTotal is a key and its hits.
+type KeyTotal struct {
+	Key string
+	Total
+}
+
+// Top are the keys with the most hits, by their lower bounds, most first: none that is left out has more, and of keys with
+// as many as the last one has, any may be there.
+//
+// Sums of months and years are lists of keys by hits. Keys from the top of each list that touches the time are counted
+// in the time itself, from ever further down, until one that is in none of these tops can't have as many as the last key that is asked
+// for: no more than the last one of each top, all together (the threshold algorithm of Fagin, Lotem and Naor).
+func Top(ctx context.Context, v *store.View, of Ranking, keep []store.Keep, now time.Time) ([]KeyTotal, error) {
+	from, to := of.From/store.DaySeconds, (of.To+store.DaySeconds-1)/store.DaySeconds
+	lists, err := v.ListsOf(ctx, from, to, slotsSince(keep, now))
+	if err != nil {
+		return nil, err
+	}
+	pick := store.Pick{Prefix: of.Prefix, Without: weir.AllKeys, WithoutPrefix: weir.SeparatePrefix}
+	if strings.HasPrefix(of.Prefix, weir.SeparatePrefix) {
+		pick.WithoutPrefix = ""
+	}
+	var top []KeyTotal
+	counted := map[string]bool{}
+	for deep := 2 * of.N; ; deep *= deeper {
+		var found []string
+		most := uint64(0) // that a key has which is in none of the tops
+		for _, list := range lists {
+			rest, err := v.Top(ctx, list, pick, deep, func(key string) {
+				if !counted[key] {
+					counted[key] = true
+					found = append(found, key)
+				}
+			})
+			if err != nil {
+				return nil, err
+			}
+			most = sum(most, rest)
+		}
+		for _, key := range found {
+			totals, err := Totals(ctx, v, key, []int64{of.From, of.To}, keep, now)
+			if err != nil {
+				return nil, err
+			}
+			if totals[0].Lower > 0 {
+				top = append(top, KeyTotal{key, totals[0]})
+			}
+		}
+		slices.SortFunc(top, func(a, b KeyTotal) int {
+			return cmp.Or(cmp.Compare(b.Lower, a.Lower), cmp.Compare(a.Key, b.Key))
+		})
+		top = top[:min(of.N, len(top))]
+		if most == 0 || len(top) == of.N && top[of.N-1].Lower >= most {
+			return top, nil
+		}
+	}
+}
+
+// deeper is by how much further each look into the lists goes than the one before.
+const deeper = 4
+
+// slotsSince is the first day whose slots are not deleted of any key.
+func slotsSince(keep []store.Keep, now time.Time) (day int64) {
+	for _, k := range keep {
+		slots, _ := kept(k.Prefix, []store.Keep{k}, now)
+		day = max(day, slots)
+	}
+	return day
+}

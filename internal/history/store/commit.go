@@ -1,0 +1,337 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+)
+
+// Batch is what one transaction adds: all that the journal has between two positions.
+type Batch struct {
+	Remove []string // keys whose rows are deleted, before Rows are added
+	Rows   []Row    // of different keys and slots; added to what is there. Commit puts them in order
+	Gaps   []Gap
+
+	UpTo     uint64 // the last message that was read for it: greater than in the batch before
+	Position []byte // after it
+	Message  uint64 // of the journal, up to which nothing is needed any more
+	AsOf     time.Time
+}
+
+// Commit writes a batch under a lease, as a whole or not at all: the error is ErrFenced if
+// another writer has taken over. After any other error it may have been written, and Claim tells.
+func (s *Store) Commit(ctx context.Context, l *Lease, b *Batch) error {
+	after := *l
+	after.Position, after.Message = b.Position, b.Message
+	after.Gaps += len(b.Gaps)
+	if b.AsOf.After(after.AsOf) {
+		after.AsOf = b.AsOf
+	}
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		if err := s.fence(ctx, tx, l); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, s.d.sql("UPDATE weir_journals SET position = ?, message = ?, as_of = ? WHERE journal = ?"),
+			after.Position, int64(after.Message), after.AsOf.UnixMilli(), l.Journal); err != nil {
+			return err
+		}
+		if err := s.noteGaps(ctx, tx, l.Journal, b.Gaps); err != nil {
+			return err
+		}
+		if _, err := s.removeKeys(ctx, tx, b.Remove); err != nil {
+			return err
+		}
+		return s.add(ctx, tx, l.Origin, l.Rolled, b.UpTo, b.Rows)
+	})
+	if err == nil {
+		*l = after
+	}
+	return err
+}
+
+// add adds rows of an origin to both tables: days that are summed up already get what is late. It puts rows in order.
+func (s *Store) add(ctx context.Context, tx *sql.Tx, origin, rolled int64, upto uint64, rows []Row) error {
+	late := map[Row]Row{}
+	for i := range rows {
+		if r := rows[i].bounded(); r.Day() < rolled {
+			of := Row{Key: r.Key, Slot: r.Day() * DaySeconds}
+			day := late[of]
+			day.Key, day.Slot, day.N, day.Doubt = of.Key, of.Slot, day.N+r.N, day.Doubt+r.Doubt
+			late[of] = day
+		}
+	}
+	sortRows(rows)
+	if err := s.d.hours(ctx, tx, rows, origin, upto); err != nil {
+		return err
+	}
+	return s.addDays(ctx, tx, origin, upto, slices.Collect(maps.Values(late)))
+}
+
+func (s *Store) noteGaps(ctx context.Context, tx *sql.Tx, journal string, gaps []Gap) error {
+	for _, g := range gaps {
+		if _, err := tx.ExecContext(ctx, s.d.sql("INSERT INTO weir_gaps (journal, noted, first, last, why) VALUES (?, "+s.d.now+", ?, ?, ?)"),
+			journal, g.First.Unix(), g.Last.Unix(), g.Why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Roll sums up days in weir_days that are over: from l.Rolled up to day, without it. It
+// may be interrupted, and called again.
+func (s *Store) Roll(ctx context.Context, l *Lease, day int64) error {
+	if day <= l.Rolled {
+		return nil
+	}
+	days, err := s.days(ctx, s.writes)
+	if err != nil {
+		return err
+	}
+	for _, d := range append(days, day) {
+		if d < l.Rolled {
+			continue
+		}
+		upTo := min(d+1, day)
+		err := s.tx(ctx, func(tx *sql.Tx) error {
+			if err := s.fence(ctx, tx, l); err != nil {
+				return err
+			}
+			if d < day {
+				if err := s.sumUp(ctx, tx, l, d); err != nil {
+					return err
+				}
+			}
+			_, err := tx.ExecContext(ctx, s.d.sql("UPDATE weir_journals SET rolled = ? WHERE journal = ?"), upTo, l.Journal)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if l.Rolled = upTo; upTo == day {
+			break
+		}
+	}
+	return nil
+}
+
+// sumUp sums up one day of all origins of a journal.
+func (s *Store) sumUp(ctx context.Context, tx *sql.Tx, l *Lease, day int64) error {
+	origins, err := numbers(ctx, tx, s.d.sql("SELECT origin FROM weir_origins WHERE complete = 1 AND journal = ?"), l.Journal)
+	if err != nil {
+		return err
+	}
+	for _, origin := range origins {
+		month, year := spansOf(day)
+		if _, err := tx.ExecContext(ctx, s.d.sql(s.d.rollSums), origin, day, day, month, year); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, s.d.sql(s.d.roll), origin, day); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// asker is a database or a transaction.
+type asker interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// days are the days that weir_hours has, in order.
+func (s *Store) days(ctx context.Context, in asker) ([]int64, error) {
+	return firsts(ctx, in, "weir_hours", "day")
+}
+
+// firsts are the values that a table has in the first column of its key, in order, each found by a step in its index.
+func firsts(ctx context.Context, in asker, table, column string) ([]int64, error) {
+	return numbers(ctx, in, strings.NewReplacer("{table}", table, "{column}", column).Replace(`WITH RECURSIVE d (at) AS (
+		SELECT MIN({column}) FROM {table} UNION ALL SELECT (SELECT MIN({column}) FROM {table} WHERE {column} > d.at) FROM d WHERE d.at IS NOT NULL
+	) SELECT at FROM d WHERE at IS NOT NULL`))
+}
+
+func numbers(ctx context.Context, in asker, query string, args ...any) (list []int64, err error) {
+	rows, err := in.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n int64
+		if err := rows.Scan(&n); err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+	}
+	return list, rows.Err()
+}
+
+// isFull tells whether SQLite has no room, by its own bound or on the disk.
+func isFull(err error) bool {
+	of, ok := errors.AsType[*driver.Error](err)
+	return ok && of.Code()&0xff == codes.SQLITE_FULL
+}
+
+// in is a list of numbers for IN (...).
+func in(list []int64) string {
+	b := make([]byte, 0, 8*len(list))
+	for i, n := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, "%d", n)
+	}
+	return string(b)
+}
+
+// eachRow calls f with the rows of a query that selects key, slot, n and doubt. An error of f ends it.
+func eachRow(ctx context.Context, in asker, query string, args []any, f func(Row) error) error {
+	rows, err := in.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r Row
+		if err := rows.Scan(&r.Key, &r.Slot, &r.N, &r.Doubt); err != nil {
+			return err
+		}
+		r.Key = keyOf(r.Key)
+		if err := f(r); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Lease is the right to write the history of one journal, and what is written so far. It lasts
+// as long as it is renewed, by Claim or Commit: the database's clock says.
+type Lease struct {
+	Journal string
+	Holder  string
+	TTL     time.Duration
+
+	Token    int64
+	Origin   int64
+	Slot     time.Duration // how wide slots are, since the first writer of the journal
+	Position []byte        // nil: nothing was written yet
+	Message  uint64
+	AsOf     time.Time
+	Rolled   int64 // the first day that is not summed up in weir_days
+	Gaps     int   // how many times are noted of which hits may be missing
+}
+
+// Claim takes the lease of a journal, or renews the one with the token; 0: this life of
+// the holder has none. slot is what its slots are to be like if this is the first time. It
+// returns ErrHeld while another holder has it, and another error if a later version of Weir has changed the tables.
+func (s *Store) Claim(ctx context.Context, journal, holder string, token int64, ttl, slot time.Duration) (l Lease, err error) {
+	l = Lease{Journal: journal, Holder: holder, TTL: ttl}
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		var is int64
+		if err := tx.QueryRowContext(ctx, "SELECT MAX(version_id) FROM weir_migrations").Scan(&is); err != nil {
+			return err
+		}
+		if err := s.checkVersion(is); err != nil {
+			return err
+		}
+		if err := s.introduce(ctx, tx, journal, slot); err != nil {
+			return err
+		}
+		var now, until, asOf, seconds int64
+		var was string
+		if err := tx.QueryRowContext(ctx, s.d.sql("SELECT origin, slot, position, message, as_of, rolled, token, holder, until, "+s.d.now+" FROM weir_journals WHERE journal = ?"+s.d.locking), journal).
+			Scan(&l.Origin, &seconds, &l.Position, &l.Message, &asOf, &l.Rolled, &l.Token, &was, &until, &now); err != nil {
+			return err
+		}
+		l.Slot, l.AsOf = time.Duration(seconds)*time.Second, time.UnixMilli(asOf)
+		if err := tx.QueryRowContext(ctx, s.d.sql("SELECT COUNT(*) FROM weir_gaps WHERE journal = ?"), journal).Scan(&l.Gaps); err != nil {
+			return err
+		}
+		if was != holder && until > now {
+			return ErrHeld
+		}
+		if was != holder || token != l.Token {
+			l.Token++
+		}
+		_, err := tx.ExecContext(ctx, s.d.sql("UPDATE weir_journals SET token = ?, holder = ?, until = ? WHERE journal = ?"), l.Token, holder, now+ttl.Milliseconds(), journal)
+		return err
+	})
+	return l, err
+}
+
+// introduce makes the rows of a journal that is new.
+func (s *Store) introduce(ctx context.Context, tx *sql.Tx, journal string, slot time.Duration) error {
+	var known int64
+	err := tx.QueryRowContext(ctx, s.d.sql("SELECT origin FROM weir_journals WHERE journal = ?"), journal).Scan(&known)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	origin, err := s.newOrigin(ctx, tx, journal, true)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, s.d.sql("INSERT INTO weir_journals (journal, origin, slot) VALUES (?, ?, ?)"), journal, origin, int64(slot/time.Second))
+	return err
+}
+
+// newOrigin makes another origin of a journal: that of its writer, or of a filling.
+func (s *Store) newOrigin(ctx context.Context, tx *sql.Tx, journal string, complete bool) (origin int64, err error) {
+	if err := tx.QueryRowContext(ctx, "SELECT COALESCE(MAX(origin), 0) + 1 FROM weir_origins").Scan(&origin); err != nil {
+		return 0, err
+	}
+	is := 0
+	if complete {
+		is = 1
+	}
+	_, err = tx.ExecContext(ctx, s.d.sql("INSERT INTO weir_origins (origin, journal, complete) VALUES (?, ?, ?)"), origin, journal, is)
+	return origin, err
+}
+
+// Release gives a lease back, so that another can have it at once.
+func (s *Store) Release(ctx context.Context, l *Lease) error {
+	_, err := s.writes.ExecContext(ctx, s.d.sql("UPDATE weir_journals SET until = 0 WHERE journal = ? AND token = ?"), l.Journal, l.Token)
+	return err
+}
+
+// fence renews a lease in a transaction, whose rows count only if it is still the newest.
+func (s *Store) fence(ctx context.Context, tx *sql.Tx, l *Lease) error {
+	done, err := tx.ExecContext(ctx, s.d.sql("UPDATE weir_journals SET until = "+s.d.now+" + ? WHERE journal = ? AND token = ?"), l.TTL.Milliseconds(), l.Journal, l.Token)
+	if err != nil {
+		return err
+	}
+	if n, err := done.RowsAffected(); err != nil || n != 1 {
+		return errors.Join(ErrFenced, err)
+	}
+	return nil
+}
+
+// tx runs f in a transaction.
+func (s *Store) tx(ctx context.Context, f func(tx *sql.Tx) error) error {
+	tx, err := s.writes.BeginTx(ctx, &sql.TxOptions{Isolation: s.d.level})
+	if err != nil {
+		return s.named(err)
+	}
+	if err := f(tx); err != nil {
+		_ = tx.Rollback() // err says why
+		return s.named(err)
+	}
+	return s.named(tx.Commit())
+}
+
+// named says which database an error is of.
+func (s *Store) named(err error) error {
+	switch {
+	case err == nil, errors.Is(err, ErrFenced), errors.Is(err, ErrHeld), errors.Is(err, errLater), errors.Is(err, context.Canceled):
+		return err
+	case isFull(err):
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return fmt.Errorf("history: %s: %w", s.where, err)
+}

@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Selection is what of history is exported.
+type Selection struct {
+	Prefix   string // of the keys
+	From, To int64  // days: the first, and the one after the last
+	Days     bool   // days in place of slots
+}
+
+// Export calls f with the sums of keys and slots, or days. Those of weir_days come first, by key; else
+// by day and key. An error of f ends it.
+func (v *View) Export(ctx context.Context, of Selection, f func(Row) error) error {
+	where, args := "1 = 1", []any{}
+	if of.Prefix != "" {
+		where, args = "{key} >= ? AND {key} < ?", []any{of.Prefix, prefixEnd(of.Prefix)}
+	}
+	where += onlyComplete
+	from := of.From
+	if of.Days {
+		rolled := min(max(v.Rolled(), of.From), of.To)
+		query := "SELECT {key}, day * 86400, SUM(n), SUM(doubt) FROM weir_days WHERE day >= ? AND day < ? AND " + where + " GROUP BY {key}, day ORDER BY {key}, day"
+		if err := v.sums(ctx, f, query, append([]any{from, rolled}, args...)...); err != nil {
+			return err
+		}
+		from = rolled
+	}
+	days, err := v.s.days(ctx, v.tx)
+	if err != nil {
+		return err
+	}
+	at, group := "slot", "slot"
+	if of.Days {
+		at, group = "day * 86400", "day"
+	}
+	query := "SELECT {key}, " + at + ", SUM(n), SUM(doubt) FROM weir_hours WHERE day = ? AND " + where + " GROUP BY {key}, " + group + " ORDER BY {key}, " + group
+	for _, day := range days {
+		if day < from || day >= of.To {
+			continue
+		}
+		if err := v.sums(ctx, f, query, append([]any{day}, args...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *View) sums(ctx context.Context, f func(Row) error, query string, args ...any) error {
+	return eachRow(ctx, v.tx, v.s.d.sql(query), args, f)
+}
+
+// Keys are the first keys that begin with prefix, which is not empty, and sort after another: of
+// both tables, by their bytes.
+func (s *Store) Keys(ctx context.Context, prefix, after string, limit int) (keys []string, err error) {
+	err = s.View(ctx, func(v *View) error {
+		days, err := s.days(ctx, v.tx)
+		if err != nil {
+			return err
+		}
+		queries := []string{"SELECT DISTINCT {key} FROM weir_days WHERE {key} >= ? AND {key} > ? AND {key} < ? ORDER BY {key} LIMIT ?"}
+		for _, day := range days {
+			if day >= v.Rolled() {
+				queries = append(queries, "SELECT DISTINCT {key} FROM weir_hours WHERE day = "+in([]int64{day})+" AND {key} >= ? AND {key} > ? AND {key} < ? ORDER BY {key} LIMIT ?")
+			}
+		}
+		found := map[string]bool{}
+		for _, query := range queries {
+			if err := v.keys(ctx, found, s.d.sql(query), prefix, column(after), prefixEnd(prefix), limit); err != nil {
+				return err
+			}
+		}
+		keys = firstOf(found, limit)
+		return nil
+	})
+	return keys, err
+}
+
+func (v *View) keys(ctx context.Context, found map[string]bool, query string, args ...any) error {
+	rows, err := v.tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var key string
+		if err := rows.Scan(&key); err != nil {
+			return err
+		}
+		found[strings.Clone(key)] = true
+	}
+	return rows.Err()
+}
+
+// firstOf are the first columns by their bytes, as keys.
+func firstOf(found map[string]bool, limit int) []string {
+	keys := slices.Sorted(maps.Keys(found))
+	keys = keys[:min(limit, len(keys))]
+	for i, key := range keys {
+		keys[i] = keyOf(key)
+	}
+	return keys
+}
+
+// Fill is rows that are made of snapshots, where the journal's messages are gone: they count only
+// once EndFill says that all are there.
+type Fill struct{ Origin int64 }
+
+// BeginFill begins to fill the history of a journal, and drops what an earlier filling left that
+// did not come to its end.
+func (s *Store) BeginFill(ctx context.Context, l *Lease) (f Fill, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		if err := s.fence(ctx, tx, l); err != nil {
+			return err
+		}
+		left, err := numbers(ctx, tx, s.d.sql("SELECT origin FROM weir_origins WHERE complete = 0 AND journal = ?"), l.Journal)
+		if err != nil {
+			return err
+		}
+		for _, statement := range []string{"DELETE FROM weir_hours WHERE origin IN (", "DELETE FROM weir_days WHERE origin IN (", "DELETE FROM weir_sums WHERE origin IN (", "DELETE FROM weir_origins WHERE origin IN ("} {
+			if len(left) == 0 {
+				break
+			}
+			if _, err := tx.ExecContext(ctx, statement+in(left)+")"); err != nil {
+				return err
+			}
+		}
+		f.Origin, err = s.newOrigin(ctx, tx, l.Journal, false)
+		return err
+	})
+	return f, err
+}
+
+// AddFill adds rows to a filling, and puts them in order: each key and slot once in all calls.
+func (s *Store) AddFill(ctx context.Context, l *Lease, f Fill, slots, days []Row) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		if err := s.fence(ctx, tx, l); err != nil {
+			return err
+		}
+		sortRows(slots)
+		if err := s.d.hours(ctx, tx, slots, f.Origin, 1); err != nil {
+			return err
+		}
+		return s.addDays(ctx, tx, f.Origin, 1, days)
+	})
+}
+
+// EndFill has a filling count, and sets the position after it. rolled is the first day that is
+// to be summed up again: it has no row of its own in the filling.
+func (s *Store) EndFill(ctx context.Context, l *Lease, f Fill, b *Batch, rolled int64) error {
+	after := *l
+	after.Position, after.Message, after.AsOf, after.Rolled = b.Position, b.Message, b.AsOf, rolled
+	after.Gaps += len(b.Gaps)
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		if err := s.fence(ctx, tx, l); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, s.d.sql("UPDATE weir_journals SET position = ?, message = ?, as_of = ?, rolled = ? WHERE journal = ?"),
+			after.Position, int64(after.Message), after.AsOf.UnixMilli(), after.Rolled, l.Journal); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, s.d.sql("UPDATE weir_origins SET complete = 1 WHERE origin = ?"), f.Origin); err != nil {
+			return err
+		}
+		return s.noteGaps(ctx, tx, l.Journal, b.Gaps)
+	})
+	if err == nil {
+		*l = after
+	}
+	return err
+}
+
+// keysAtOnce is how many keys one statement asks for.
+const keysAtOnce = 200
+
+// Has calls f with the rows that a journal has of some keys, in slots that begin in [from, to).
+func (s *Store) Has(ctx context.Context, l *Lease, keys []string, from, to int64, f func(Row)) error {
+	all, err := s.days(ctx, s.reads)
+	if err != nil {
+		return s.named(err)
+	}
+	days := slices.DeleteFunc(all, func(day int64) bool { return day < from/DaySeconds || day > (to-1)/DaySeconds })
+	if len(days) == 0 {
+		return nil
+	}
+	for some := range slices.Chunk(keys, keysAtOnce) {
+		query := "SELECT {key}, slot, n, doubt FROM weir_hours WHERE day IN (" + in(days) + ") AND slot >= ? AND slot < ?" + onlyComplete +
+			" AND origin IN (SELECT origin FROM weir_origins WHERE journal = ?) AND {key} IN (?" + strings.Repeat(",?", len(some)-1) + ")"
+		args := []any{from, to, l.Journal}
+		for _, key := range some {
+			args = append(args, column(key))
+		}
+		if err := eachRow(ctx, s.reads, s.d.sql(query), args, func(r Row) error { f(r); return nil }); err != nil {
+			return s.named(err)
+		}
+	}
+	return nil
+}

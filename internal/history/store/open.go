@@ -1,0 +1,265 @@
+// Package store keeps exact totals per key and slot of time, and per day, in a SQL database:
+// SQLite, Postgres, or MariaDB and MySQL. docs/history.md draws the tables, which are public.
+//
+// Invariants:
+//   - Rows and the position of the journal that they have change in one transaction (Commit), so
+//     a batch of the journal is in the rows exactly once, whatever is killed when.
+//   - A transaction counts only under the newest lease of its journal: one writer that was
+//     overtaken changes nothing any more (ErrFenced).
+//   - Rows are apart by origin, which is one journal, or one filling of it: no two
+//     writers ever touch a row, and reads add up.
+//   - A row says by how much it may be too low (doubt, mostly 0), and a gap which time may lack
+//     hits: nothing is said to be exact that is not.
+//
+// It knows SQL and no journal: package writer decides what is written.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// Store is a database. It is safe for many goroutines.
+type Store struct {
+	d      *dialect
+	writes *sql.DB
+	reads  *sql.DB // is writes, but for SQLite
+	where  string  // for people, without a password
+	file   string  // of SQLite
+}
+
+const (
+	dialTimeout = 5 * time.Second
+	connections = 8
+	idleFor     = 5 * time.Minute
+)
+
+// ErrURL is wrapped by the error for a URL that names no database.
+var ErrURL = errors.New("not the URL of a database for history")
+
+// Config says which database.
+type Config struct {
+	// URL is sqlite:FILE, postgres://user:password@host/database or
+	// mysql://user:password@host/database (MariaDB and MySQL).
+	URL string
+	// MaxBytes bounds a file of SQLite: beyond it Commit fails with ErrFull. 0: no bound.
+	MaxBytes int64
+}
+
+// Open names a database, and does not connect: the first use does, and Migrate comes before it.
+// The error wraps ErrURL.
+func Open(cfg Config) (*Store, error) {
+	if file, ok := strings.CutPrefix(cfg.URL, "sqlite:"); ok {
+		if file == "" {
+			return nil, fmt.Errorf("%w: sqlite: names no file", ErrURL)
+		}
+		s := &Store{d: &sqlite, where: cfg.URL, file: file}
+		s.writes, s.reads = openSQLite(file, cfg.MaxBytes)
+		return s, nil
+	}
+	u, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: it can't be read (a password is percent-encoded)", ErrURL) // the error has the password
+	}
+	s := &Store{where: u.Redacted()}
+	switch u.Scheme {
+	case "postgres", "postgresql":
+		s.d = &postgres
+		s.writes, err = openPostgres(cfg.URL)
+	case "mysql", "mariadb":
+		s.d = &mysql
+		s.writes, err = openMySQL(u)
+	default:
+		return nil, fmt.Errorf("%w: %q: write sqlite:FILE, postgres://user:password@host/database or mysql://user:password@host/database", ErrURL, u.Scheme+"://")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrURL, s.where, err)
+	}
+	s.writes.SetMaxOpenConns(connections)
+	s.writes.SetConnMaxIdleTime(idleFor)
+	s.reads = s.writes
+	return s, nil
+}
+
+// String is where the database is, without a password.
+func (s *Store) String() string { return s.where }
+
+// Kind is sqlite, postgres or mysql.
+func (s *Store) Kind() string { return s.d.name }
+
+// Close closes all connections.
+func (s *Store) Close() error {
+	err := s.writes.Close()
+	if s.reads != s.writes {
+		err = errors.Join(err, s.reads.Close())
+	}
+	return err
+}
+
+// Migrate makes the tables, or brings those of an earlier version up to this one's. A database of
+// a later version is an error.
+func (s *Store) Migrate(ctx context.Context) error {
+	if s.file != "" { // keys are nobody else's: SQLite's own files beside it are as this one
+		f, err := os.OpenFile(s.file, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return fmt.Errorf("history: %w", err)
+		}
+		if err := f.Close(); err != nil {
+			return fmt.Errorf("history: %w", err)
+		}
+	}
+	files, err := fs.Sub(migrations, "migrations/"+s.d.name)
+	if err != nil {
+		return err
+	}
+	options := []goose.ProviderOption{goose.WithTableName("weir_migrations"), goose.WithDisableGlobalRegistry(true)}
+	if s.d == &postgres { // of nodes that start together one makes the tables
+		locker, err := lock.NewPostgresSessionLocker()
+		if err != nil {
+			return err
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	p, err := goose.NewProvider(s.d.goose, s.writes, files, options...)
+	if err != nil {
+		return err
+	}
+	current, _, err := p.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("history: %s: %w", s.where, err)
+	}
+	if err := s.checkVersion(current); err != nil {
+		return err
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("history: make the tables in %s: %w", s.where, err)
+	}
+	return nil
+}
+
+// version is that of the tables that this build knows: each migration makes the next one.
+const version = 2
+
+var errLater = errors.New("the tables of history are those of a later version of Weir")
+
+// checkVersion is an error for tables of a later version. A node of an older build learns of it, for a migration takes all leases.
+func (s *Store) checkVersion(is int64) error {
+	if is > version {
+		return fmt.Errorf("%w: %s has version %d, and this build knows %d: run the version of Weir that made them, or a newer one", errLater, s.where, is, version)
+	}
+	return nil
+}
+
+// dialect is what differs between the databases.
+type dialect struct {
+	name    string
+	goose   goose.Dialect
+	now     string // the database's clock, Unix ms
+	locking string // of a SELECT whose row is changed afterwards
+	numbers bool   // parameters are $1, $2 ...
+	level   sql.IsolationLevel
+
+	hours, days, sums upsert
+	// rollSums adds a day to its month and year, or by how much it differs from what weir_days has of it:
+	// parameters origin, day, day, month, year. roll then sums up the hours of the day: origin, day.
+	rollSums, roll string
+
+	size func(ctx context.Context, db *sql.DB) (int64, error)
+}
+
+// upsert adds rows to a table, as columns has them.
+type upsert func(ctx context.Context, tx *sql.Tx, rows []Row, origin int64, upto uint64) error
+
+// sql is a statement with ? for each parameter, as the dialect writes it.
+func (d *dialect) sql(statement string) string {
+	if d.name == "mysql" {
+		return strings.ReplaceAll(statement, "{key}", "`key`")
+	}
+	statement = strings.ReplaceAll(statement, "{key}", "key")
+	if !d.numbers {
+		return statement
+	}
+	var b strings.Builder
+	for n := 1; ; n++ {
+		before, after, found := strings.Cut(statement, "?")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		b.WriteString("$" + strconv.Itoa(n))
+		statement = after
+	}
+}
+
+// most is what a row counts to at most, per slot: 96 slots of a day add up within 63 bits.
+const most = 1 << 56
+
+// rowsAtOnce is how many rows one statement has, where each is a list of parameters.
+const rowsAtOnce = 500
+
+// byLists is an upsert of lists of values: head, a list for each row, tail. args appends those of a row.
+func byLists(head, list, tail string, args func(values []any, r *Row, origin int64, upto uint64) []any) upsert {
+	whole := head + strings.TrimSuffix(strings.Repeat(list+",", rowsAtOnce), ",") + tail
+	return func(ctx context.Context, tx *sql.Tx, rows []Row, origin int64, upto uint64) error {
+		var prepared *sql.Stmt
+		if len(rows) >= 2*rowsAtOnce {
+			var err error
+			if prepared, err = tx.PrepareContext(ctx, whole); err != nil {
+				return err
+			}
+			defer prepared.Close()
+		}
+		values := make([]any, 0, rowsAtOnce*7)
+		for len(rows) > 0 {
+			n := min(rowsAtOnce, len(rows))
+			values = values[:0]
+			for i := range rows[:n] {
+				values = args(values, &rows[i], origin, upto)
+			}
+			var err error
+			switch {
+			case n == rowsAtOnce && prepared != nil:
+				_, err = prepared.ExecContext(ctx, values...)
+			case n == rowsAtOnce:
+				_, err = tx.ExecContext(ctx, whole, values...)
+			default:
+				_, err = tx.ExecContext(ctx, head+strings.TrimSuffix(strings.Repeat(list+",", n), ",")+tail, values...)
+			}
+			if err != nil {
+				return err
+			}
+			rows = rows[n:]
+		}
+		return nil
+	}
+}
+
+func hourArgs(values []any, r *Row, origin int64, upto uint64) []any {
+	key, n, doubt := r.columns()
+	return append(values, r.Day(), key, r.Slot, origin, n, doubt, int64(upto))
+}
+
+func sumArgs(values []any, r *Row, origin int64, upto uint64) []any {
+	key, n, doubt := r.columns()
+	return append(values, r.Slot, key, origin, n, doubt, int64(upto))
+}
+
+func dayArgs(values []any, r *Row, origin int64, upto uint64) []any {
+	key, n, doubt := r.columns()
+	return append(values, key, r.Day(), origin, n, doubt, int64(upto))
+}

@@ -1,0 +1,393 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/weir-counter/weir/internal/history/store"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+)
+
+// This part makes history of the journal: it follows the journal in order, adds up hits by
+// key and slot, and writes them in batches with the position that they reach (package store).
+//
+// Invariants:
+//   - Every hit of the journal is in the rows once: who begins again goes on at the position that
+//     is stored with them.
+//   - It never slows hits. It reads what is on disk, on one goroutine, and while the database is
+//     away it waits, and the journal keeps what it has not read as long as there is room (Needed).
+//   - Of all writers of one journal one writes (store.Lease). The others look on.
+//   - Its memory is bounded, whatever the journal has: it commits when it has maxRows, or maxText of their keys.
+//
+// What was trimmed before it was read is filled from snapshots (fill.go), and answers say what of
+// it is in doubt.
+
+// Journal is what a writer reads.
+type WriterJournal interface {
+	replica.TailSource
+	// ID is the journal's identity, the same for all its nodes.
+	ID() string
+	// Partitions is how many its flushes are of.
+	Partitions() int
+	// Written says that all hits that were taken until asOf are in the journal up to a
+	// message.
+	Written() (message uint64, asOf time.Time)
+	// NewestSnapshots calls f with the newest snapshot of each partition, in order; nil: there
+	// is none.
+	NewestSnapshots(ctx context.Context, f func(partition int, snap *record.Snapshot) error) error
+}
+
+// Config sets up a Writer. Store, Journal, Holder and Retention must be given; zeros of the others
+// mean their defaults.
+type WriterConfig struct {
+	Store   *store.Store
+	Journal WriterJournal
+	Holder  string // names the node among the writers of a journal
+
+	// Every is how often hits are written. 0: 5 s.
+	Every time.Duration
+	// Slot is how wide the slots of a new history are: 15 min, 30 min or 1 h. 0: 1 h.
+	Slot time.Duration
+	// Retention is that of the engine: how far back snapshots and late hits reach.
+	Retention time.Duration
+	// Keep is for how long rows are kept. The zero Keep: for ever.
+	Keep Keep
+
+	Logger *slog.Logger // nil: none
+}
+
+// Writer writes one history. Create it with New.
+type Writer struct {
+	cfg  WriterConfig
+	kick chan struct{}
+
+	mu     sync.Mutex
+	status WriterStatus
+	moved  chan struct{} // closed, and made anew, when status changes
+
+	// Of the goroutine of Run.
+	migrated bool
+	lease    *store.Lease
+	claimed  time.Time
+	tail     *replica.Tail
+	expired  int64 // the day on which old rows were last looked for
+}
+
+// Status is how far a history is.
+type WriterStatus struct {
+	Writes  bool      // this is the one that writes
+	Known   bool      // how far it is, is known
+	Message uint64    // of the journal, up to which it has all
+	AsOf    time.Time // all hits that were taken until then are in
+	Err     error     // why it does not go on; nil: it does
+	Since   time.Time // of Err
+	Full    bool      // the file has its size: old days are deleted early
+	Gaps    int       // times, noted in the database, of which hits may be missing
+
+	// Since New:
+	Rows     uint64 // of hours that were inserted or added to, and of days that were filled in
+	Failures uint64 // attempts to go on that failed
+}
+
+// leaseTTL is for how long nobody writes after a writer has died.
+const leaseTTL = 30 * time.Second
+
+// New returns a writer, which Run runs.
+func NewWriter(cfg WriterConfig) *Writer {
+	cfg.Every = cmp.Or(cfg.Every, 5*time.Second)
+	cfg.Slot = cmp.Or(cfg.Slot, time.Hour)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Writer{cfg: cfg, kick: make(chan struct{}, 1), moved: make(chan struct{})}
+}
+
+// Retries after an error.
+const (
+	retryFirst = 250 * time.Millisecond
+	retryMost  = 5 * time.Second
+)
+
+// Run writes until ctx ends, and then once more, for at most closing.
+func (w *Writer) Run(ctx context.Context, closing time.Duration) {
+	wait := time.Duration(0)
+	for ctx.Err() == nil {
+		err := w.step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			if err != nil { // it may have read what was not written
+				w.tail = nil
+			}
+		case err == nil || errors.Is(err, store.ErrHeld):
+			wait = 0
+			w.pause(ctx, w.cfg.Every)
+		default:
+			if err = w.makeRoom(ctx, err); err == nil {
+				w.tail = nil // it has read what was not written
+				continue
+			}
+			w.failed(err)
+			wait = min(max(2*wait, retryFirst), retryMost)
+			w.pause(ctx, wait)
+		}
+	}
+	if w.lease == nil {
+		return
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	defer cancel()
+	if err := w.step(last); err != nil && !errors.Is(err, store.ErrHeld) {
+		w.cfg.Logger.Warn("history: the newest hits are not in it yet; they come at the next start", "error", err)
+	}
+	if w.lease != nil {
+		if err := w.cfg.Store.Release(last, w.lease); err != nil {
+			w.cfg.Logger.Warn("history: could not give back the lease; it expires", "error", err)
+		}
+	}
+}
+
+func (w *Writer) pause(ctx context.Context, most time.Duration) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-w.kick:
+	case <-timer.C:
+	}
+}
+
+// failed begins anew with what the database has: what became of the last transaction is not known.
+func (w *Writer) failed(err error) {
+	fenced := errors.Is(err, store.ErrFenced)
+	w.tail, w.lease = nil, nil
+	w.mu.Lock()
+	if !fenced {
+		w.status.Failures++
+	}
+	if w.status.Err == nil && !fenced {
+		w.status.Since = time.Now()
+		w.cfg.Logger.Error("history: can't go on; will retry. Hits are counted meanwhile, and history is late", "error", err)
+	}
+	w.status.Err, w.status.Writes = err, false
+	w.mu.Unlock()
+	w.tell()
+}
+
+// step writes all that the journal has by now.
+func (w *Writer) step(ctx context.Context) error {
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	message, asOf := w.cfg.Journal.Written()
+	g := newGather(w.lease.Slot)
+	for w.tail.Next() <= message {
+		g.again()
+		if err := w.advance(ctx, g, message, asOf); err != nil {
+			return err
+		}
+	}
+	if asOf.After(w.lease.AsOf) {
+		w.lease.AsOf = asOf // in memory: the next batch writes it
+	}
+	w.report(w.lease, nil)
+	return w.lookAfter(ctx)
+}
+
+// open has the lease and the tail.
+func (w *Writer) open(ctx context.Context) error {
+	if !w.migrated {
+		if err := w.cfg.Store.Migrate(ctx); err != nil {
+			return err
+		}
+		w.migrated = true
+	}
+	if w.lease == nil || time.Since(w.claimed) > leaseTTL/3 {
+		if err := w.claim(ctx); err != nil {
+			return err
+		}
+	}
+	if w.tail != nil {
+		return nil
+	}
+	if w.lease.Position == nil {
+		return w.begin(ctx)
+	}
+	t, err := replica.ResumeTail(w.cfg.Journal, w.cfg.Journal.Partitions(), w.lease.Position)
+	if err != nil {
+		return err
+	}
+	w.tail = t
+	return nil
+}
+
+func (w *Writer) claim(ctx context.Context) error {
+	token := int64(0)
+	if w.lease != nil {
+		token = w.lease.Token
+	}
+	l, err := w.cfg.Store.Claim(ctx, w.cfg.Journal.ID(), w.cfg.Holder, token, leaseTTL, w.cfg.Slot)
+	if err != nil {
+		w.tail, w.lease = nil, nil
+		if errors.Is(err, store.ErrHeld) {
+			w.report(&l, err)
+		}
+		return err
+	}
+	if w.lease == nil || w.lease.Token != l.Token {
+		w.tail = nil
+	} else if l.AsOf.Before(w.lease.AsOf) {
+		l.AsOf = w.lease.AsOf
+	}
+	w.lease, w.claimed = &l, time.Now()
+	return nil
+}
+
+// readAtOnce is how many messages are read before it is looked whether the journal was trimmed.
+const readAtOnce = 64
+
+// advance reads on until there are enough rows in an empty gather, or up to a message, and writes them.
+func (w *Writer) advance(ctx context.Context, g *gather, message uint64, asOf time.Time) error {
+	from := w.tail.Next()
+	for w.tail.Next() <= message && !g.full() {
+		next := w.tail.Next()
+		err := w.tail.Read(ctx, min(message, next+readAtOnce-1), func(b record.Batch) error {
+			g.add(b, w.cfg.Retention)
+			return nil
+		}, g.full)
+		if trimmed := (*replica.TrimmedError)(nil); errors.As(err, &trimmed) {
+			if next > from { // what was read before is whole
+				break
+			}
+			return w.fill(ctx, trimmed.Error())
+		}
+		if err != nil {
+			return err
+		}
+		if w.tail.Next() == next { // messages that nobody can read end the journal for now
+			break
+		}
+	}
+	if lost := w.tail.Lost(); len(lost) > 0 {
+		g.gaps = append(g.gaps, w.gapOfAll("hits were lost: "+lost[0].String()))
+	}
+	b := g.batch()
+	b.Position = w.tail.Position()
+	var err error
+	if b.Message, b.AsOf, err = replica.Reached(b.Position); err != nil {
+		return err
+	}
+	if b.Message >= message || w.tail.Next() > message {
+		b.AsOf = asOf
+	}
+	b.UpTo = w.tail.Next() - 1
+	if err := w.cfg.Store.Commit(ctx, w.lease, b); err != nil {
+		return err
+	}
+	w.claimed = time.Now()
+	w.wrote(len(b.Rows))
+	w.report(w.lease, nil)
+	if w.tail.Next() == from {
+		return errors.New("history: messages of the journal can't be read, and nothing comes after them")
+	}
+	return nil
+}
+
+// gap is all time of which hits may be missing that were taken since the last batch: they may
+// have been late.
+func (w *Writer) gap(why string) store.Gap {
+	return store.Gap{First: w.lease.AsOf.Add(-w.cfg.Retention), Last: time.Now(), Why: why}
+}
+
+// gapOfAll is all time until now: of hits that may have been older than the retention too.
+func (w *Writer) gapOfAll(why string) store.Gap {
+	return store.Gap{First: time.Unix(0, 0), Last: time.Now(), Why: why}
+}
+
+// report says how far history is, and wakes who waits for it.
+func (w *Writer) report(l *store.Lease, held error) {
+	w.mu.Lock()
+	if w.status.Err != nil {
+		w.cfg.Logger.Info("history goes on", "late", time.Since(w.status.Since).Round(time.Second))
+	}
+	is := &w.status
+	is.Err, is.Since = nil, time.Time{}
+	is.Writes, is.Known, is.Message, is.AsOf, is.Gaps = held == nil, true, l.Message, l.AsOf, l.Gaps
+	w.mu.Unlock()
+	w.tell()
+}
+
+// wrote counts rows.
+func (w *Writer) wrote(rows int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.status.Rows += uint64(rows)
+}
+
+func (w *Writer) tell() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.moved)
+	w.moved = make(chan struct{})
+}
+
+// Status is how far history is, as of a moment ago.
+func (w *Writer) Status() WriterStatus {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.status
+}
+
+// Needed is the first message of the journal that the writer has not written: for
+// journal.Config.Needed.
+func (w *Writer) Needed() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.status.Message + 1
+}
+
+// Await returns once history has the journal up to a message, or ctx has ended.
+func (w *Writer) Await(ctx context.Context, message uint64) error {
+	for {
+		w.mu.Lock()
+		is, moved := w.status, w.moved
+		w.mu.Unlock()
+		if is.Known && is.Message >= message {
+			return nil
+		}
+		select {
+		case w.kick <- struct{}{}:
+		default:
+		}
+		select {
+		case <-moved:
+		case <-time.After(awaitPoll):
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), is.Err)
+		}
+	}
+}
+
+// AwaitOpen returns once it is known how far history is, or why it can't be known, or ctx has ended.
+func (w *Writer) AwaitOpen(ctx context.Context) {
+	for {
+		w.mu.Lock()
+		is, moved := w.status, w.moved
+		w.mu.Unlock()
+		if is.Known || is.Err != nil {
+			return
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// awaitPoll is how often Await wakes a writer that looks on.
+const awaitPoll = 100 * time.Millisecond

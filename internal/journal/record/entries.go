@@ -1,0 +1,246 @@
+// Package record is the bytes of the journal: the flush in its parts, the batches
+// of a flush, the snapshot of a partition and the message that ends it, and the
+// findings of damage in them. docs/format.md draws the bytes.
+//
+// Invariants: what an Encoder writes, DecodePart reads, whatever the number of
+// parts; a changed or cut byte is found by a checksum, and the error wraps
+// ErrDamaged; a version that this build does not know is refused by its number, and
+// is not damage. Batches of a part that was decoded are sound: each entry can be read.
+//
+// It knows no clock, no network and no disk. Package replica decides with these
+// records, package stream stores them.
+package record
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/window"
+)
+
+// check reads a batch's entries without keeping any, and adds up their N. Whether a
+// node needs more of a batch depends on the partitions that it holds.
+func (b *Batch) check() (sound bool) {
+	switch b.Kind {
+	case KindHits, KindPast:
+	case KindAdmissions:
+		return b.eachAdmission(func(_ []byte, _ bool, _ []byte, _ int64, n uint64) { b.N += n })
+	default:
+		return b.CheckRestored()
+	}
+	sound = b.eachDelta(func(_, _ int, _ int64, n uint64) {
+		b.count++
+		b.N += n
+		b.Removes = b.Removes || n == 0
+	})
+	return sound && (b.Kind == KindHits || !b.Removes)
+}
+
+// Deltas are the entries of a batch of hits; nil of another. Their keys are parts of one string.
+func (b *Batch) Deltas() []replication.Delta {
+	copied := *b
+	copied.Entries = slices.Clone(b.Entries)
+	return copied.AppendDeltas(nil)
+}
+
+// AppendDeltas appends the entries of a batch of hits to a list; nothing of another. Their keys are parts of Entries,
+// which nobody changes: who keeps one of them for long makes a copy of it.
+func (b *Batch) AppendDeltas(list []replication.Delta) []replication.Delta {
+	if b.Kind != KindHits {
+		return list
+	}
+	return b.AppendHits(list)
+}
+
+// AppendHits is AppendDeltas that appends the entries of a batch of hits for history alone too.
+func (b *Batch) AppendHits(list []replication.Delta) []replication.Delta {
+	if b.Kind != KindHits && b.Kind != KindPast {
+		return list
+	}
+	list = slices.Grow(list, b.count)
+	text := unsafe.String(unsafe.SliceData(b.Entries), len(b.Entries))
+	b.eachDelta(func(from, to int, at int64, n uint64) {
+		d := replication.Delta{Key: text[from:to]}
+		if n > 0 {
+			d.At, d.N = at, n
+		}
+		list = append(list, d)
+	})
+	return list
+}
+
+// Admissions are the entries of a batch of admissions; nil of another.
+func (b *Batch) Admissions() (list []replication.Admission) {
+	if b.Kind != KindAdmissions {
+		return nil
+	}
+	name := ""
+	b.eachAdmission(func(limit []byte, other bool, key []byte, at int64, n uint64) {
+		if other {
+			name = string(limit)
+		}
+		list = append(list, replication.Admission{Limit: name, Key: string(key), At: at, N: n})
+	})
+	return list
+}
+
+// eachDelta calls f with each entry of hits, up to one that is impossible: where its key begins in Entries, and
+// ends; n = 0 says that it is removed.
+func (b *Batch) eachDelta(f func(from, to int, at int64, n uint64)) (sound bool) {
+	var head, difference, n uint64
+	var from, to int
+	var at int64
+	for place := 0; place < len(b.Entries); {
+		head, place = wire.UvarintAt(b.Entries, place)
+		if length := head >> 1; length > 0 {
+			if length > weir.MaxKeyBytes {
+				return false
+			}
+			from, to = place, place+int(length)
+			place = to
+		}
+		if n = 0; head&1 == 0 {
+			difference, place = wire.UvarintAt(b.Entries, place)
+			n, place = wire.UvarintAt(b.Entries, place)
+			if at += int64(difference>>1) ^ -int64(difference&1); n == 0 || at < 0 || at > window.MaxTime {
+				return false
+			}
+		}
+		if to == 0 || place > len(b.Entries) {
+			return false
+		}
+		f(from, to, at, n)
+	}
+	return true
+}
+
+// eachAdmission calls f with each admission, up to one that is impossible; other says that the limit is another than that
+// of the entry before.
+func (b *Batch) eachAdmission(f func(limit []byte, other bool, key []byte, at int64, n uint64)) (sound bool) {
+	e := newReader(b.Entries)
+	var limit []byte
+	var at int64
+	for e.Len() > 0 {
+		length := e.Uvarint()
+		other := length > 0
+		if other {
+			limit = e.Bytes(int(length))
+		}
+		key := e.Bytes(e.Count())
+		at += e.Varint()
+		n := e.Uvarint()
+		if e.checkKey(key); e.Failed() || len(limit) == 0 || n == 0 || at < 0 {
+			return false
+		}
+		f(limit, other, key, at, n)
+	}
+	return !e.Failed()
+}
+
+// ClockSet is one time that the time of day was set.
+type ClockSet struct {
+	After uint64 `json:"after"` // last message of the journal before it
+	MS    int64  `json:"ms"`    // by how much it was set forward; below 0: back
+}
+
+// ClockSets are the times that the time of day was set while the directory was in use, in their order.
+//
+// Limits are kept by a clock that nobody sets, and told to the journal by the time of day. When
+// that is set forward and the process then crashes, what the journal has would seem older than
+// it is, and be forgotten early. So each set is remembered, in the manifest, with the place in the
+// journal up to which times were told by the clock as it was before; a start reads what is before
+// that place as so much later. A set back needs nothing: what seems to come from the future came
+// now at the latest. Its amount is remembered too, since it may undo one that was forward.
+//
+// What remains: a set less than a flush interval before the crash, one while no process ran, and
+// in a cluster one of all nodes' clocks while this node did not run. A suspended machine is as a
+// clock that was set: its limits count the time as not gone by.
+type ClockSets []ClockSet
+
+// maxClockSets bounds the list; older ones are put together.
+const maxClockSets = 64
+
+// Since is by how much the time of day was set forward since a message, or since a snapshot
+// that goes up to it; 0 where it was set back.
+func (list ClockSets) Since(sequence uint64) time.Duration {
+	sum := int64(0)
+	for _, s := range list {
+		if s.After >= sequence {
+			sum += s.MS
+		}
+	}
+	return time.Duration(max(sum, 0)) * time.Millisecond
+}
+
+// With is the list and one more. Where there are too many, the oldest two become one, which
+// counts no less for any message.
+func (list ClockSets) With(s ClockSet) ClockSets {
+	all := append(list[:len(list):len(list)], s)
+	if len(all) > maxClockSets {
+		all[1].MS += max(all[0].MS, 0)
+		all = all[1:]
+	}
+	return all
+}
+
+// A journal has an identity of its own, a random number that is in the metadata of its
+// streams and in the manifest of each node: so that nobody takes another's journal for
+// its own, as after a mix-up of directories, of --peers or of a NATS.
+
+// NewJournalID is never 0, which means: not known.
+func NewJournalID() uint64 { return rand.Uint64()>>1 + 1 }
+
+// JournalText is an identity as everybody writes it: 16 hexadecimal digits.
+func JournalText(id uint64) string { return fmt.Sprintf("%016x", id) }
+
+// Only is the batch with the entries of those keys alone that keep tells: of a batch of windows, what they come to stands in place of
+// the window of all hits. A batch of another kind than hits or windows stays as it is.
+func (b Batch) Only(keep func(key string) bool) Batch {
+	switch b.Kind {
+	case KindHits:
+		b.Entries, b.N, b.Removes = onlyHits(b, keep)
+	case KindWindows:
+		list, _ := b.Windows() // it was checked
+		b.Entries, b.N = nil, 0
+		for _, one := range OnlyWindows(list, keep) {
+			b.Entries = AppendWindowEntry(b.Entries, one.Key, &one.Window)
+			b.N++
+		}
+	}
+	return b
+}
+
+func onlyHits(b Batch, keep func(key string) bool) (entries []byte, n uint64, removes bool) {
+	key, at := "", int64(0)
+	for _, d := range b.Deltas() {
+		if d.Key != key && !keep(d.Key) {
+			continue
+		}
+		entries = appendEntry(entries, d, key, at)
+		if key = d.Key; d.N > 0 {
+			at = d.At
+		}
+		n, removes = n+d.N, removes || d.N == 0
+	}
+	return entries, n, removes
+}
+
+// OnlyWindows are the windows of those keys, each once more for all hits if it is among these.
+func OnlyWindows(list []replication.KeyWindow, keep func(key string) bool) (only []replication.KeyWindow) {
+	for _, one := range list {
+		if one.Key != "" && keep(one.Key) {
+			only = append(only, one)
+			if !strings.HasPrefix(one.Key, weir.SeparatePrefix) {
+				only = append(only, replication.KeyWindow{Window: one.Window})
+			}
+		}
+	}
+	return only
+}

@@ -1,0 +1,346 @@
+package record
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// A flush is what one origin gathered in one flush interval: batches of several
+// partitions, and receipts. It leaves in one message, or in several parts where
+// one would be too large; a flush counts only when all its parts are there. The
+// bytes of a part, numbers as unsigned varints:
+//
+//	byte 0     'F'
+//	byte 1     version: 4; 2 and 3 are read
+//	8 bytes    origin, little endian
+//	           epoch
+//	           flush, contiguous from 1 in an epoch
+//	           part, from 0; a byte of flags: 1 if this is the flush's last part,
+//	           2 if its origin takes no more hits after it, 4 if it is of a
+//	           restored backup
+//	           node: length of its name, name; empty for one alone
+//	           at: Unix ms when the origin began to gather the flush: it and those
+//	           before have every hit that the origin took until then
+//	           batches: how many, then each:
+//	               partition << 1 | kind: 0 hits, 1 admissions; in version 3
+//	               partition << 3 | kind, which may be one of those in restored.go
+//	               seq, contiguous from 1 in a partition, over all epochs; with
+//	                    no entries, that of the last one, again
+//	               total: sum of N of this origin's batches of the partition,
+//	                      this one included, modulo 2^64
+//	               length of the entries in bytes, the entries
+//	               4 bytes CRC-32C of the batch, from its partition on, and of
+//	               origin and epoch
+//	           receipts: how many, then each: length, bytes
+//	last 4     CRC-32C of all bytes before, little endian
+//
+// An entry is a key's hits in one second, or its removal:
+//
+//	head = length of key << 1 | removal; a length of 0 is the key before
+//	key
+//	unless removal: at, as a zigzag difference to the entry before (at first
+//	                to 0), and N
+//
+// A batch of kind 5 has hits in the same form, without removals: they are older than the
+// retention and for history alone (package history).
+//
+// An entry of admissions, of limits that survive a restart or that nodes share:
+//
+//	length of the limit, 0 is the one before; limit; length of the key; key; at
+//	and N, as with hits, but at in Unix ms
+const (
+	flushMagic   = 'F'
+	flushVersion = 4
+
+	// plainVersion and restoredVersion are those of earlier builds: of hits and admissions,
+	// and of restored backups.
+	plainVersion, restoredVersion = 2, 3
+
+	FlushOriginAt = 2 // the place of the origin in a part
+
+	// MaxBatchBytes and MaxPartBytes keep a part below the 1 MiB that a NATS
+	// server takes: a batch is closed once it is past the one, a part once it is
+	// past the other.
+	MaxBatchBytes = 128 << 10
+	MaxPartBytes  = 512 << 10
+)
+
+// Incarnation names one life of a process: an epoch is never used twice by an origin.
+type Incarnation struct {
+	Origin uint64
+	Epoch  uint64
+}
+
+// Batch is the hits of one partition in one flush, or its admissions.
+type Batch struct {
+	Partition int
+	Kind      uint64
+	Seq       uint64
+	Total     uint64
+	N         uint64 // sum of the entries' N
+	Removes   bool   // some entry is a removal, or all before it is cleared
+	CutAt     int64  // Unix ms: when its flush was cut, by its origin's clock
+	Message   uint64 // of the journal, with which its flush was whole
+	Entries   []byte // sound
+	count     int    // of entries of hits
+}
+
+// Part is one message.
+type Part struct {
+	Incarnation
+	Restored bool // it is of a backup (restored.go)
+	Flush    uint64
+	Number   uint64
+	Last     bool
+	Leaving  bool
+	Node     string
+	At       int64
+	Batches  []Batch
+	Receipts [][]byte
+}
+
+// Encoder turns one flush after the other into parts.
+type Encoder struct {
+	Incarnation
+	Node     string
+	Flush    uint64 // the current or last one
+	at       int64  // Unix ms of the current one
+	Leaving  bool   // it is the last
+	Restored bool   // it is of a backup (restored.go)
+
+	Seqs   []uint64 // by partition
+	Totals []uint64 // by partition
+
+	parts   [][]byte // of the current flush, finished
+	batches []byte   // of the current part
+	count   uint64   // of batches in it
+	body    []byte   // of the current batch
+
+	BatchBytes, PartBytes int // see MaxBatchBytes
+}
+
+// NewEncoder returns one whose first flush is number 1 and whose batches go on from 0:
+// an incarnation that goes on from earlier ones sets Seqs and Totals.
+func NewEncoder(l Incarnation, partitions int) *Encoder {
+	return &Encoder{
+		Incarnation: l, Seqs: make([]uint64, partitions), Totals: make([]uint64, partitions),
+		BatchBytes: MaxBatchBytes, PartBytes: MaxPartBytes,
+	}
+}
+
+// Size is the bytes of the current part's batches.
+func (e *Encoder) Size() int { return len(e.batches) }
+
+// Begin starts a flush; the parts of the one before are no longer needed.
+func (e *Encoder) Begin(now time.Time) {
+	e.Flush++
+	e.at = now.UnixMilli()
+	e.parts, e.batches, e.count = nil, e.batches[:0], 0
+}
+
+// Empty tells whether the flush has no batch so far; Cancel takes it back then.
+func (e *Encoder) Empty() bool { return e.count == 0 && len(e.parts) == 0 }
+
+// Cancel takes back Begin of a flush that is Empty.
+func (e *Encoder) Cancel() { e.Flush-- }
+
+// Add appends a partition's deltas as one batch, or several.
+func (e *Encoder) Add(partition int, deltas []replication.Delta) {
+	e.addDeltas(partition, KindHits, deltas)
+}
+
+// AddPast is Add of hits for history alone. A removal in Add takes those of batches before it.
+func (e *Encoder) AddPast(partition int, hits []replication.Delta) {
+	e.addDeltas(partition, KindPast, hits)
+}
+
+func (e *Encoder) addDeltas(partition int, kind uint64, deltas []replication.Delta) {
+	e.body = e.body[:0]
+	key, at := "", int64(0)
+	for i, d := range deltas {
+		e.body = appendEntry(e.body, d, key, at)
+		key = d.Key
+		if d.N > 0 {
+			at = d.At
+			e.Totals[partition] += d.N
+		}
+		if len(e.body) > e.BatchBytes || i == len(deltas)-1 {
+			e.closeBatch(partition, kind)
+			e.body, key, at = e.body[:0], "", 0
+		}
+	}
+}
+
+// The kinds of batches: what their entries are. A build refuses a flush with a kind that it
+// does not know, by name.
+const (
+	KindHits = iota
+	KindAdmissions
+	KindWindows // of keys, of a backup
+	KindEvicted // hits of evicted keys, of a backup
+	KindClear   // of the whole partition, before a backup replaces it
+	KindPast    // hits for history alone: older than the retention, in no window
+	kinds
+)
+
+// kindBits is how many bits beside the partition say what a batch is, in a version.
+func kindBits(version byte) uint {
+	switch version {
+	case plainVersion:
+		return 1
+	case restoredVersion:
+		return 3
+	}
+	return 5
+}
+
+// AddAdmissions appends a partition's admissions as one batch, or several.
+func (e *Encoder) AddAdmissions(partition int, list []replication.Admission) {
+	e.body = e.body[:0]
+	limit, at := "", int64(0)
+	for i, a := range list {
+		e.body = appendAdmission(e.body, a, limit, at)
+		limit, at = a.Limit, a.At
+		e.Totals[partition] += a.N
+		if len(e.body) > e.BatchBytes || i == len(list)-1 {
+			e.closeBatch(partition, KindAdmissions)
+			e.body, limit, at = e.body[:0], "", 0
+		}
+	}
+}
+
+func appendAdmission(b []byte, a replication.Admission, lastLimit string, lastAt int64) []byte {
+	limit := a.Limit
+	if limit == lastLimit {
+		limit = ""
+	}
+	b = binary.AppendUvarint(b, uint64(len(limit)))
+	b = append(b, limit...)
+	b = binary.AppendUvarint(b, uint64(len(a.Key)))
+	b = append(b, a.Key...)
+	b = binary.AppendVarint(b, a.At-lastAt)
+	return binary.AppendUvarint(b, a.N)
+}
+
+func appendEntry(b []byte, d replication.Delta, lastKey string, lastAt int64) []byte {
+	key := d.Key
+	if key == lastKey {
+		key = ""
+	}
+	if d.N == 0 {
+		b = binary.AppendUvarint(b, uint64(len(key))<<1|1)
+		return append(b, key...)
+	}
+	b = binary.AppendUvarint(b, uint64(len(key))<<1)
+	b = append(b, key...)
+	b = binary.AppendVarint(b, d.At-lastAt)
+	return binary.AppendUvarint(b, d.N)
+}
+
+// Restate repeats what a partition's batches come to so far, if it had any.
+func (e *Encoder) Restate(partition int) {
+	if e.body = e.body[:0]; e.Seqs[partition] > 0 {
+		e.appendBatch(partition, KindHits)
+	}
+}
+
+func (e *Encoder) closeBatch(partition int, kind uint64) {
+	e.Seqs[partition]++
+	e.appendBatch(partition, kind)
+}
+
+func (e *Encoder) appendBatch(partition int, kind uint64) {
+	start := len(e.batches)
+	b := binary.AppendUvarint(e.batches, uint64(partition)<<kindBits(flushVersion)|kind)
+	b = binary.AppendUvarint(b, e.Seqs[partition])
+	b = binary.AppendUvarint(b, e.Totals[partition])
+	b = binary.AppendUvarint(b, uint64(len(e.body)))
+	b = append(b, e.body...)
+	e.batches = binary.LittleEndian.AppendUint32(b, e.Incarnation.sum(b[start:]))
+	e.count++
+	if len(e.batches) > e.PartBytes {
+		e.closePart(nil, false)
+	}
+}
+
+// End finishes the flush and returns its parts, which stay valid. Receipts that
+// do not fit into one part go into several: each counts only with all others.
+func (e *Encoder) End(receipts [][]byte) [][]byte {
+	size, first := len(e.batches), 0
+	for i, r := range receipts {
+		if size += len(r); size > e.PartBytes && i > first {
+			e.closePart(receipts[first:i], false)
+			size, first = len(r), i
+		}
+	}
+	e.closePart(receipts[first:], true)
+	return e.parts
+}
+
+func (e *Encoder) closePart(receipts [][]byte, last bool) {
+	b := make([]byte, 0, len(e.batches)+64)
+	b = append(b, flushMagic, flushVersion)
+	b = binary.LittleEndian.AppendUint64(b, e.Origin)
+	b = binary.AppendUvarint(b, e.Epoch)
+	b = binary.AppendUvarint(b, e.Flush)
+	b = binary.AppendUvarint(b, uint64(len(e.parts)))
+	b = append(b, e.flags(last))
+	b = wire.AppendText(b, e.Node)
+	b = binary.AppendUvarint(b, uint64(e.at))
+	b = binary.AppendUvarint(b, e.count)
+	b = append(b, e.batches...)
+	b = appendReceipts(b, receipts)
+	b = wire.Seal(b, 0)
+	e.parts = append(e.parts, b)
+	e.batches, e.count = e.batches[:0], 0
+}
+
+func appendReceipts(b []byte, receipts [][]byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(receipts)))
+	for _, r := range receipts {
+		b = wire.AppendBlock(b, r)
+	}
+	return b
+}
+
+// sum is the checksum of a batch's bytes within this life.
+func (l Incarnation) sum(b []byte) uint32 { return wire.AddSum(l.seed(), b) }
+
+// seed is the checksum of the life alone.
+func (l Incarnation) seed() uint32 {
+	var id [16]byte
+	binary.LittleEndian.PutUint64(id[:], l.Origin)
+	binary.LittleEndian.PutUint64(id[8:], l.Epoch)
+	return wire.Sum(id[:])
+}
+
+// Flags of a part.
+const (
+	flagLast = 1 << iota
+	flagLeaving
+	flagRestored
+)
+
+func (e *Encoder) flags(last bool) (b byte) {
+	if last {
+		b |= flagLast
+	}
+	if last && e.Leaving {
+		b |= flagLeaving
+	}
+	if e.Restored {
+		b |= flagRestored
+	}
+	return b
+}
+
+// SizeOf is the bytes of all parts of a flush.
+func SizeOf(parts [][]byte) (n int) {
+	for _, p := range parts {
+		n += len(p)
+	}
+	return n
+}

@@ -1,0 +1,305 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/window"
+)
+
+// Snapshot is a partition at a position of the journal: its state after each
+// origin's batches up to seq of an epoch, and all of epochs before. Version 2,
+// numbers as unsigned varints:
+//
+//	byte 0     'S'
+//	byte 1     version, 2
+//	8 bytes    origin that took it, little endian
+//	           epoch, partition
+//	           origins: how many, then each: 8 bytes origin, little endian;
+//	               epoch, seq, total (see flush.go); hits that were lost
+//	               epoch, flush: the last one up to from; 0 and 0: not known
+//	               at; a byte: 1 if it has left; length of its node's name, name
+//	           from: the sequence in the stream up to which nothing is needed
+//	           length of the state, the state (package weir, state.go)
+//	           receipts: how many, then each: length, bytes; partition 0 has all
+//	last 4     CRC-32C of all bytes before, little endian
+type Snapshot struct {
+	Incarnation
+	Partition int
+	Positions []OriginPosition
+	From      uint64
+	State     []byte
+	Receipts  [][]byte
+}
+
+// Position is how far a partition's batches of an origin were applied.
+type Position struct {
+	Epoch uint64
+	Seq   uint64
+	Total uint64
+	Lost  uint64 // at least how many hits of batches that nobody had any more: above 0 when there may be any
+}
+
+// Head is the last flush of an origin.
+type Head struct {
+	Epoch uint64
+	Flush uint64
+}
+
+// Before tells whether a flush is of an earlier incarnation than another, or earlier in the same one.
+func (h Head) Before(o Head) bool {
+	return h.Epoch < o.Epoch || h.Epoch == o.Epoch && h.Flush < o.Flush
+}
+
+// OriginPosition is how far an origin was followed.
+type OriginPosition struct {
+	Origin uint64
+	Position
+	Head Head // at the snapshot's from; zero: not known
+
+	Node string
+	At   int64
+	Left bool
+}
+
+const (
+	snapshotMagic   = 'S'
+	snapshotVersion = 2
+)
+
+// Encode is the bytes of the snapshot, which DecodeSnapshot reads.
+func (s Snapshot) Encode() []byte {
+	b := make([]byte, 0, len(s.State)+80)
+	b = append(b, snapshotMagic, snapshotVersion)
+	b = binary.LittleEndian.AppendUint64(b, s.Origin)
+	b = binary.AppendUvarint(b, s.Epoch)
+	b = binary.AppendUvarint(b, uint64(s.Partition))
+	b = binary.AppendUvarint(b, uint64(len(s.Positions)))
+	for _, at := range s.Positions {
+		b = binary.LittleEndian.AppendUint64(b, at.Origin)
+		b = binary.AppendUvarint(b, at.Epoch)
+		b = binary.AppendUvarint(b, at.Seq)
+		b = binary.AppendUvarint(b, at.Total)
+		b = binary.AppendUvarint(b, at.Lost)
+		b = binary.AppendUvarint(b, at.Head.Epoch)
+		b = binary.AppendUvarint(b, at.Head.Flush)
+		b = binary.AppendUvarint(b, uint64(at.At))
+		b = append(b, oneIf(at.Left))
+		b = wire.AppendText(b, at.Node)
+	}
+	b = binary.AppendUvarint(b, s.From)
+	b = wire.AppendBlock(b, s.State)
+	b = appendReceipts(b, s.Receipts)
+	return wire.Seal(b, 0)
+}
+
+// DecodeSnapshot reads a snapshot; its state refers to data.
+func DecodeSnapshot(data []byte) (Snapshot, error) {
+	r, err := openSealed(data, snapshotMagic, snapshotVersion, "snapshot")
+	if err != nil {
+		return Snapshot{}, err
+	}
+	s := Snapshot{Incarnation: Incarnation{Origin: r.Uint64(), Epoch: r.Uvarint()}}
+	s.Partition = int(r.Uvarint())
+	for range r.Count() {
+		s.Positions = append(s.Positions, r.originPosition())
+	}
+	s.From = r.Uvarint()
+	s.State = r.Block()
+	s.Receipts = r.receipts()
+	if s.Partition < 0 || s.Partition >= MaxPartitions {
+		r.Fail()
+	}
+	return s, r.end()
+}
+
+func (r *reader) originPosition() OriginPosition {
+	at := OriginPosition{Origin: r.Uint64()}
+	at.Epoch, at.Seq, at.Total, at.Lost = r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()
+	at.Head = Head{r.Uvarint(), r.Uvarint()}
+	at.At = int64(r.Uvarint())
+	left := r.Byte()
+	at.Left = left == 1
+	at.Node = string(r.Block())
+	if at.At < 0 || left > 1 || len(at.Node) > MaxNodeBytes {
+		r.Fail()
+	}
+	return at
+}
+
+func oneIf(is bool) byte {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Each partition has two slots for its snapshots, written in turn, so that a
+// damaged one falls back to the one before. A slot is two subjects of the stream
+// of snapshots: the snapshot's bytes in chunks, and after them one message that
+// makes them count, version 2, numbers as unsigned varints:
+//
+//	byte 0     'E'
+//	byte 1     version, 2
+//	           partition, slot (0 or 1), epoch, from (see snapshot)
+//	           chunks: the snapshot is in so many messages right before this one
+//	           length of the snapshot in bytes
+//	last 4     CRC-32C of all bytes before, little endian
+//
+// (JetStream's object store does the same with more messages and syncs for each
+// object, leaves chunks behind after a crash, and its listing waits for ever
+// when a message of it is lost.)
+const (
+	endMagic   = 'E'
+	endVersion = 2
+
+	// Slots is how many snapshots of a partition are stored.
+	Slots = 2
+)
+
+// StoredSnapshot is the snapshot in a slot, by the message that ends it.
+type StoredSnapshot struct {
+	Partition, Slot int
+	Epoch, From     uint64
+	Length          uint64
+	Chunks          []uint64 // their sequences
+	Sequence        uint64   // of that message
+}
+
+// SlotName names a slot in subjects and findings: the partition, and a or b.
+func SlotName(partition, slot int) string {
+	return fmt.Sprintf("%d%c", partition, 'a'+slot)
+}
+
+// Encode is the message that ends the snapshot.
+func (l StoredSnapshot) Encode() []byte {
+	b := []byte{endMagic, endVersion}
+	for _, v := range []uint64{uint64(l.Partition), uint64(l.Slot), l.Epoch, l.From, l.Length, uint64(len(l.Chunks))} {
+		b = binary.AppendUvarint(b, v)
+	}
+	before := uint64(0)
+	for _, sequence := range l.Chunks {
+		b = binary.AppendUvarint(b, sequence-before)
+		before = sequence
+	}
+	return wire.Seal(b, 0)
+}
+
+// DecodeStored reads and checks the message that ends a snapshot; it does not know its Sequence.
+func DecodeStored(data []byte) (StoredSnapshot, error) {
+	r, err := openSealed(data, endMagic, endVersion, "end of a snapshot")
+	if err != nil {
+		return StoredSnapshot{}, err
+	}
+	l := StoredSnapshot{Partition: int(r.Uvarint()), Slot: int(r.Uvarint()), Epoch: r.Uvarint(), From: r.Uvarint(), Length: r.Uvarint()}
+	sequence := uint64(0)
+	for range r.Count() {
+		sequence += r.Uvarint()
+		l.Chunks = append(l.Chunks, sequence)
+	}
+	return l, r.end()
+}
+
+// SpoiledSnapshot is the finding of a snapshot that can't be used.
+func SpoiledSnapshot(partition, slot int, err error) Finding {
+	return Finding{
+		Where: "snapshot " + SlotName(partition, slot), What: err.Error(),
+		Cost: "none if the one before and the journal after it are sound", Harmless: true,
+	}
+}
+
+// What a backup has is restored into a journal that is in use as batches of windows: a
+// key's windows on both sides merge, so that a window's bounds stay what they are, and
+// its slots are as fine as they were. The entries of these batches, numbers as unsigned
+// varints:
+//
+//	kind 2, windows     length of the key, the key, length of the window, the window
+//	                    (package window). A length of 0: all hits of the partition
+//	kind 3, evicted     place, hits, second of the newest: hits of evicted keys
+//	kind 4, clear       one byte, 1: all hits that are before it are gone
+//
+// Their N is 1. They are of an origin of their own, which follows from the backup
+// (package restore): one that is restored again has the same batches, and they are dropped.
+
+// AppendWindowEntry appends an entry of a batch of KindWindows.
+func AppendWindowEntry(b []byte, key string, w *window.Window) []byte {
+	b = binary.AppendUvarint(b, uint64(len(key)))
+	b = append(b, key...)
+	encoded, _ := w.MarshalBinary() // never fails
+	b = binary.AppendUvarint(b, uint64(len(encoded)))
+	return append(b, encoded...)
+}
+
+// AppendEvictedEntry appends an entry of a batch of KindEvicted.
+func AppendEvictedEntry(b []byte, f replication.Evicted) []byte {
+	b = binary.AppendUvarint(b, uint64(f.Place))
+	b = binary.AppendUvarint(b, f.Hits)
+	return binary.AppendUvarint(b, uint64(f.Newest))
+}
+
+// AddRestored appends a batch of one of these kinds, of n entries.
+func (e *Encoder) AddRestored(partition int, kind uint64, entries []byte, n uint64) {
+	e.body = append(e.body[:0], entries...)
+	e.Totals[partition] += n
+	e.closeBatch(partition, kind)
+}
+
+// CheckRestored is check of one of these kinds.
+func (b *Batch) CheckRestored() (sound bool) {
+	switch b.Kind {
+	case KindWindows:
+		_, sound = b.Windows()
+	case KindEvicted:
+		_, sound = b.Evicted()
+	case KindClear:
+		b.N, b.Removes, sound = 1, true, len(b.Entries) == 1 && b.Entries[0] == 1
+	}
+	return sound
+}
+
+// Windows are the entries of a batch of windows, which it counts in n.
+func (b *Batch) Windows() (list []replication.KeyWindow, sound bool) {
+	b.N = 0
+	e := newReader(b.Entries)
+	for e.Len() > 0 {
+		var one replication.KeyWindow
+		key := e.Bytes(e.Count())
+		err := one.Window.UnmarshalBinary(e.Bytes(e.Count()))
+		if e.Failed() || err != nil || len(key) > weir.MaxKeyBytes {
+			return nil, false
+		}
+		one.Key = string(key)
+		list = append(list, one)
+		b.N++
+	}
+	return list, true
+}
+
+// Evicted are the entries of a batch of KindEvicted, which it counts in N.
+func (b *Batch) Evicted() (list []replication.Evicted, sound bool) {
+	b.N = 0
+	e := newReader(b.Entries)
+	for e.Len() > 0 {
+		place, hits, newest := e.Uvarint(), e.Uvarint(), e.Uvarint()
+		if e.Failed() || place > replication.EvictedOfAll || newest > window.MaxTime {
+			return nil, false
+		}
+		list = append(list, replication.Evicted{Place: int(place), Hits: hits, Newest: int64(newest)})
+		b.N++
+	}
+	return list, true
+}
+
+// BackupName is the node's name in flushes of a backup that is merged. No node can have it.
+func BackupName(id uint64) string { return "(backup " + strconv.FormatUint(id, 16) + ")" }
+
+// ReplacingBackup is that of each backup that replaces all hits, whatever its id: of one that
+// was cut off nothing comes any more once another has begun, as with nodes of one name.
+const ReplacingBackup = "(replacing backup)"
+
+// IsBackupName tells whether a node's name is one of these.
+func IsBackupName(node string) bool { return len(node) > 0 && node[0] == '(' }

@@ -1,0 +1,59 @@
+package record
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// partOf is a part with one batch, as a build of a version writes it whose kinds have so
+// many bits.
+func partOf(version byte, bits uint, flags byte, partition, kind uint64, entries []byte) []byte {
+	of := Incarnation{Origin: 7, Epoch: 1}
+	batch := binary.AppendUvarint(nil, partition<<bits|kind)
+	batch = append(batch, 1, 1) // seq, total
+	batch = wire.AppendBlock(batch, entries)
+	batch = binary.LittleEndian.AppendUint32(batch, of.sum(batch))
+	b := binary.LittleEndian.AppendUint64([]byte{flushMagic, version}, of.Origin)
+	b = append(b, 1, 1, 0, flags, 0, 9, 1) // epoch, flush, part, flags, no node, at, one batch
+	return wire.Seal(append(append(b, batch...), 0), 0)
+}
+
+// What earlier builds wrote is read: their flushes are in journals and in backups.
+func TestEarlierVersionsAreRead(t *testing.T) {
+	hit := appendEntry(nil, replication.Delta{Key: "k", At: 5, N: 1}, "", 0)
+	for _, c := range []struct {
+		name     string
+		data     []byte
+		kind     uint64
+		restored bool
+	}{
+		{"version 2", partOf(2, 1, flagLast, 300, KindHits, hit), KindHits, false},
+		{"version 3", partOf(3, 3, flagLast, 300, KindClear, []byte{1}), KindClear, true},
+		{"version 4", partOf(4, 5, flagLast, 300, KindHits, hit), KindHits, false},
+		{"version 4, restored", partOf(4, 5, flagLast|flagRestored, 300, KindClear, []byte{1}), KindClear, true},
+	} {
+		p, err := DecodePart(c.data)
+		if err != nil || len(p.Batches) != 1 || p.Batches[0].Partition != 300 || p.Batches[0].Kind != c.kind || p.Restored != c.restored {
+			t.Errorf("%s: %v, %+v", c.name, err, p)
+		}
+	}
+}
+
+// A newer build's flush is refused by name, and is not taken for damage: no repair may
+// throw it away.
+func TestNewerKindIsRefusedByName(t *testing.T) {
+	for part, why := range map[string]string{
+		string(partOf(4, 5, flagLast, 3, kinds, []byte("anything"))): "kind 6: this build knows kinds 0 to 5",
+		string(partOf(5, 5, flagLast, 3, KindHits, nil)):             "version 5: this build reads version 4",
+	} {
+		_, err := DecodePart([]byte(part))
+		if err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v, want %q", err, why)
+		}
+	}
+}

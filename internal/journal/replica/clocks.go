@@ -1,0 +1,76 @@
+package replica
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/record"
+)
+
+// Clock is another node's, as one exchange of messages shows it.
+type Clock struct {
+	Node   string
+	Origin string        // 16 hex digits
+	Skew   time.Duration // above 0: it is ahead of ours; RTT/2 in doubt
+	RTT    time.Duration
+}
+
+// ClocksAgree is how far clocks may differ, beside what the exchange leaves open.
+const ClocksAgree = 500 * time.Millisecond
+
+// ClockVerdict is what a node knows of its clock.
+type ClockVerdict struct {
+	Correction time.Duration // by which it is behind the majority, if that is more than they may differ
+	Apart      time.Duration // the largest difference between clocks where no majority agrees; 0: one does
+	Compared   int           // clocks of others
+}
+
+// JudgeClocks decides by the clocks of others.
+func JudgeClocks(others []Clock) ClockVerdict {
+	v := ClockVerdict{Compared: len(others)}
+	skews, doubt := []time.Duration{0}, time.Duration(0)
+	for _, c := range others {
+		skews = append(skews, c.Skew)
+		doubt = max(doubt, c.RTT/2)
+	}
+	slices.Sort(skews)
+	agree := ClocksAgree + min(doubt, ClocksAgree)
+	best := skews[:0]
+	for first := range skews {
+		last := first
+		for last+1 < len(skews) && skews[last+1]-skews[first] <= agree {
+			last++
+		}
+		if last+1-first > len(best) {
+			best = skews[first : last+1]
+		}
+	}
+	switch {
+	case 2*len(best) <= len(skews):
+		v.Apart = skews[len(skews)-1] - skews[0]
+	case best[0] > 0 || best[len(best)-1] < 0: // and so this node's is not among them
+		v.Correction = best[len(best)/2]
+	}
+	return v
+}
+
+// NoteClockSets replaces Sets: the time of day was set while this process runs, by what the
+// list has last. behind is LimitClockBehind with which the list ends.
+func (r *Replica) NoteClockSets(list record.ClockSets, behind time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Sets, r.behind = list, behind
+}
+
+// sinceSet is by how much the time of day was set forward since a message of the journal was
+// told by it, or a snapshot that goes up to it: what is not in Sets yet was set since. The caller holds mu,
+// or nobody else has the replica yet.
+func (r *Replica) sinceSet(message uint64) time.Duration {
+	list := r.Sets
+	if by := replication.Of(r.engine).LimitClockBehind() - r.behind; by.Abs() >= ClocksAgree { // less is drift
+		list = list.With(record.ClockSet{After: math.MaxUint64, MS: by.Milliseconds()})
+	}
+	return list.Since(message)
+}

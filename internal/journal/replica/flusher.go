@@ -1,0 +1,234 @@
+package replica
+
+import (
+	"bytes"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/record"
+)
+
+// Flusher makes a node's flushes, one after the other. It does nothing by itself: its
+// driver publishes what Part says, again until the store has it, and then calls
+// Acknowledged; End follows the last part. The journal's goroutine and the simulation's
+// events drive it alike.
+//
+// A flush waits for the store alone, never for room: see Room.
+type Flusher struct {
+	r     *Replica
+	space *Space
+
+	last    uint64 // message of the last part that was acknowledged, or of what is before it
+	cut     Flush  // under way
+	sent    int    // of its parts
+	due     map[int]bool
+	quiet   bool
+	foreign bool // parts of a backup, which say nothing of this node
+	began   time.Time
+
+	open    atomic.Int64            // entries of flushes that are not acknowledged: what would be lost with them
+	written atomic.Pointer[Written] // the last flush of this incarnation that was acknowledged; nil: not even its hello
+}
+
+// NewFlusher returns a flusher whose first flush comes after message last of the journal.
+func NewFlusher(r *Replica, space *Space, last uint64) *Flusher {
+	return &Flusher{r: r, space: space, last: last}
+}
+
+// FlushOptions is what a flush is to be like beside what room asks for.
+type FlushOptions struct {
+	Leaving   bool                          // no more hits are taken after it
+	Closing   bool                          // it is one of the last
+	Speak     bool                          // the heartbeat is due, whenever the last one was
+	EvenEmpty bool                          // there is a flush also if there is nothing in it
+	Due       func(haste bool) map[int]bool // of which partitions the state is taken; nil: none
+}
+
+// Begin cuts a flush of all that the engine gathered until now, and has the engine keep to
+// the room that is left beside it.
+func (f *Flusher) Begin(now time.Time, as FlushOptions) {
+	room := f.space.Flushing(as.Closing)
+	f.due, f.quiet, f.foreign, f.began, f.sent = nil, room.Quiet, false, now, 0
+	if as.Due != nil {
+		f.due = as.Due(room.Haste)
+	}
+	f.cut = f.r.Cut(now, CutOptions{Leaving: as.Leaving, States: f.due, Quiet: room.Quiet, Speak: as.Speak, EvenEmpty: as.EvenEmpty})
+	f.open.Add(int64(f.cut.Entries)) // to those of a flush that was given up
+	f.space.Bound(f.r.engine, record.SizeOf(f.cut.Parts))
+}
+
+// BeginForeign takes the parts of a flush that is not this node's own: of a backup.
+func (f *Flusher) BeginForeign(now time.Time, parts [][]byte) {
+	f.cut, f.due, f.quiet, f.foreign, f.began, f.sent = Flush{Parts: parts}, nil, false, true, now, 0
+}
+
+// Part is what is to be published now, the same until it is acknowledged; nil: the store
+// has all.
+func (f *Flusher) Part() []byte {
+	if f.sent == len(f.cut.Parts) {
+		return nil
+	}
+	return f.cut.Parts[f.sent]
+}
+
+// Acknowledged notes that the store has Part, as a message of the journal.
+func (f *Flusher) Acknowledged(message uint64) {
+	f.space.Wrote(len(f.cut.Parts[f.sent]))
+	f.last = message
+	f.sent++
+}
+
+// Flushed is what comes of a flush that is in the journal.
+type Flushed struct {
+	Parts int               // it had; 0: there was nothing to say
+	Due   map[int]bool      // whose state was to be taken
+	Snaps []record.Snapshot // what was
+	Later []int             // what was not, and is to be taken again
+	Quiet bool              // whoever waited for it is refused: there is no room
+}
+
+// End ends a flush all of whose parts are acknowledged.
+func (f *Flusher) End() Flushed {
+	if f.foreign {
+		return Flushed{Parts: f.sent}
+	}
+	if f.sent > 0 {
+		f.open.Store(0)
+		f.written.Store(&Written{f.r.LastFlush(), f.began})
+	}
+	f.space.Bound(f.r.engine, 0)
+	if !f.space.clustered {
+		for i := range f.cut.Snaps {
+			f.cut.Snaps[i].From = f.last // this flush is in the states
+		}
+	}
+	return Flushed{Parts: f.sent, Due: f.due, Snaps: f.cut.Snaps, Later: f.r.Later(f.due, f.cut.Snaps), Quiet: f.quiet}
+}
+
+// SaidHello notes that the first flush of this incarnation, begun at a time, is in the
+// journal.
+func (f *Flusher) SaidHello(began time.Time, message uint64) {
+	f.last = message
+	f.written.Store(&Written{f.r.LastFlush(), began})
+	f.space.Bound(f.r.engine, 0)
+}
+
+// Last is the message of the last part that was acknowledged. It is for the goroutine that drives the Flusher.
+func (f *Flusher) Last() uint64 { return f.last }
+
+// Parts are those of the flush under way. It is for the goroutine that drives the Flusher.
+func (f *Flusher) Parts() [][]byte { return f.cut.Parts }
+
+// Began is when the last flush began. It is for the goroutine that drives the Flusher.
+func (f *Flusher) Began() time.Time { return f.began }
+
+// Open is how many entries are not acknowledged: what would be lost with them. It is for
+// any goroutine.
+func (f *Flusher) Open() int64 { return f.open.Load() }
+
+// Written is the last flush that the journal has, nil before the hello. It is for any
+// goroutine.
+func (f *Flusher) Written() *Written { return f.written.Load() }
+
+// gatherer is the sink of step 2 of a take (handoff.go).
+type gatherer struct {
+	of  replication.PartitionSet
+	by  []gathered                         // partition
+	set func(message uint64) time.Duration // Holding.Set
+}
+
+func (g gatherer) Wants(partition int) bool              { return g.of.Has(partition) }
+func (g gatherer) Receipts([][]byte, uint64, bool) error { return nil }
+
+func (g gatherer) Count(b record.Batch, _, _ bool) error {
+	to := &g.by[b.Partition]
+	switch b.Kind {
+	case record.KindAdmissions:
+		to.admit(b.Admissions(), func() time.Duration { return g.set(b.Message) })
+	case record.KindPast: // in no window
+	default:
+		to.add(b)
+	}
+	return nil
+}
+
+// gathered is what the journal has of one partition, in its order. Hits, the windows of a
+// restored backup and clears are steps, since a removal or a clear takes what is before it;
+// admissions are apart, since neither touches them.
+type gathered struct {
+	steps    []step
+	admitted []told
+	entries  int // how many there are; of windows, as many as take their bytes
+}
+
+// step is either deltas or a batch of a restored backup. That stays encoded until it is
+// applied: windows are several times larger in memory.
+type step struct {
+	deltas   []replication.Delta
+	restored record.Batch
+}
+
+// entryBytes is about how much an entry takes.
+const entryBytes = 32
+
+// add appends a batch of another kind than admissions.
+func (g *gathered) add(b record.Batch) {
+	if b.Kind == record.KindHits {
+		list := b.Deltas()
+		g.entries += len(list)
+		if last := len(g.steps) - 1; last >= 0 && g.steps[last].deltas != nil {
+			g.steps[last].deltas = append(g.steps[last].deltas, list...)
+		} else if len(list) > 0 {
+			g.steps = append(g.steps, step{deltas: list})
+		}
+		return
+	}
+	if b.Kind == record.KindClear {
+		g.steps, g.entries = nil, 0
+		for _, a := range g.admitted {
+			g.entries += len(a.list)
+		}
+	}
+	b.Entries = bytes.Clone(b.Entries) // else it keeps the whole message in memory
+	g.steps = append(g.steps, step{restored: b})
+	g.entries += 1 + len(b.Entries)/entryBytes
+}
+
+// told are admissions at times by a clock that may be set before they are counted: set is by how
+// much it was since, when it is asked.
+type told struct {
+	list []replication.Admission
+	set  func() time.Duration
+}
+
+// admit appends admissions.
+func (g *gathered) admit(list []replication.Admission, set func() time.Duration) {
+	g.admitted = append(g.admitted, told{list, set})
+	g.entries += len(list)
+}
+
+// admissions are those that were gathered, by the clock as it is now. It is asked once.
+func (g *gathered) admissions() (list []replication.Admission) {
+	for _, a := range g.admitted {
+		list = append(list, moved(a.list, a.set())...)
+	}
+	return list
+}
+
+// followed is what was gathered of hits, as the engine takes it.
+func (g *gathered) followed() (list []replication.Followed) {
+	for i := range g.steps {
+		f := replication.Followed{Deltas: g.steps[i].deltas}
+		switch b := &g.steps[i].restored; b.Kind { // they were checked
+		case record.KindWindows:
+			f.Windows, _ = b.Windows()
+		case record.KindEvicted:
+			f.Evicted, _ = b.Evicted()
+		case record.KindClear:
+			f.Clear = true
+		}
+		list = append(list, f)
+	}
+	return list
+}

@@ -1,0 +1,236 @@
+package replica
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// OriginStatus is what this node knows of one that journals, itself included.
+type OriginStatus struct {
+	Node   string
+	Origin string // 16 hex digits
+	Epoch  uint64 // of its process
+	Self   bool
+	Left   bool      // it stopped, and all its hits are here
+	Late   bool      // its newer hits may be missing
+	Why    Lateness  // it is late; "": it is not
+	Since  time.Time // when it is late: from then on hits may be missing, by this node's clock
+	AsOf   time.Time // all that it took until then is counted here, by its clock
+	Heard  time.Time // when it was last heard of, by this node's clock
+	Flush  uint64    // the last one
+}
+
+// Origins says of each origin how much of it is counted here, by name. O(nodes²).
+func (r *Replica) Origins(now time.Time) (list []OriginStatus) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for origin, l := range r.audit.byOrigin {
+		if origin != r.audit.Origin && !r.forgotten(now, l) && !(record.IsBackupName(l.node) && (l.left || l.replaced(now))) {
+			list = append(list, r.status(now, l))
+		}
+	}
+	self := OriginStatus{Node: r.node, Origin: fmt.Sprintf("%016x", r.audit.Origin), Epoch: r.audit.self.Epoch, Self: true, AsOf: now, Heard: now}
+	if r.clustered {
+		// What was journaled before its own last flush came back is here, and of an
+		// origin that is not in the list nothing was.
+		l := r.audit.progressOf(r.audit.Origin)
+		at := r.knownUntil(now, l.at)
+		self.AsOf, self.Flush = time.UnixMilli(at), l.flush
+		self.Why, self.Since = r.lateness(now, l)
+		self.Late = self.Why != ""
+		list = append(list, r.unknown(now, at)...)
+	}
+	list = append(list, self)
+	list = withoutReplaced(list)
+	slices.SortFunc(list, byNode)
+	return list
+}
+
+func byNode(a, b OriginStatus) int {
+	return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Origin, b.Origin))
+}
+
+func (r *Replica) status(now time.Time, l *Progress) OriginStatus {
+	why, since := r.lateness(now, l)
+	o := OriginStatus{
+		Node: l.node, Origin: fmt.Sprintf("%016x", l.origin), Epoch: l.epoch, Left: l.left && why == "", Late: why != "", Why: why, Since: since, Flush: l.flush,
+		AsOf: time.UnixMilli(l.at), Heard: l.heard,
+	}
+	if p := r.peers[l.origin]; p != nil {
+		o.Node = cmp.Or(o.Node, p.node) // where its first flushes are lost
+		o.Heard = Later(o.Heard, p.heard)
+	}
+	return o
+}
+
+// forgotten tells whether an origin is waited for no longer. The caller holds mu.
+func (r *Replica) forgotten(now time.Time, l *Progress) bool {
+	p := r.peers[l.origin]
+	return l.forgotten(now) && (p == nil || now.Sub(p.heard) > ForgetAfter)
+}
+
+// forgotten is by its flushes only.
+func (l *Progress) forgotten(now time.Time) bool {
+	if l.heard.IsZero() {
+		return now.Sub(time.UnixMilli(l.at)) > ForgetAfter
+	}
+	return now.Sub(l.heard) > ForgetAfter
+}
+
+// withoutReplaced leaves out the origins of directories that a node of the same
+// name has started over without: nothing comes of them any more.
+func withoutReplaced(list []OriginStatus) []OriginStatus {
+	newest := map[string]time.Time{}
+	for _, o := range list {
+		if o.AsOf.After(newest[o.Node]) {
+			newest[o.Node] = o.AsOf
+		}
+	}
+	return slices.DeleteFunc(list, func(o OriginStatus) bool { return o.Node != "" && o.AsOf.Before(newest[o.Node]) })
+}
+
+// Freshness is what origins says, in short. It is asked for reads, while the follower
+// wants the lock: so it formats and sorts only those that are late, which are few.
+// O(nodes), and O(nodes) more for each of these.
+func (r *Replica) Freshness(now time.Time) (asOf time.Time, late []OriginStatus) {
+	today := r.stamped(now)
+	if !r.clustered {
+		return today, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own := r.audit.progressOf(r.audit.Origin)
+	at := r.knownUntil(now, own.at)
+	if why, since := r.lateness(now, own); why != "" {
+		late = append(late, OriginStatus{Node: r.node, Origin: fmt.Sprintf("%016x", own.origin), Epoch: r.audit.self.Epoch, Self: true,
+			Late: true, Why: why, Since: since, AsOf: time.UnixMilli(at), Heard: now, Flush: own.flush})
+	}
+	late = append(late, r.unknown(now, at)...)
+	for origin, l := range r.audit.byOrigin {
+		why, _ := r.lateness(now, l)
+		if origin == r.audit.Origin || l.left && why == "" || l.at >= at && why == "" || r.forgotten(now, l) || l.replaced(now) {
+			continue
+		}
+		at = min(at, l.at)
+		if why != "" {
+			late = append(late, r.status(now, l))
+		}
+	}
+	slices.SortFunc(late, byNode)
+	if asOf = time.UnixMilli(at); asOf.After(today) {
+		asOf = today
+	}
+	return asOf, late
+}
+
+// replaced is withoutReplaced, of one origin. O(nodes).
+func (l *Progress) replaced(now time.Time) bool {
+	if l.node == "" {
+		return false
+	}
+	for _, other := range l.byOrigin {
+		if other.at > l.at && other.node == l.node && !other.forgotten(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// Heartbeat is what a node says of itself each heartbeat, beside the journal and of its own
+// clock only how much time has passed: clocks of others need not agree with it.
+type Heartbeat struct {
+	record.Incarnation
+	Node    string
+	Promise time.Duration // see promised
+	Flush   uint64        // its last one that is in the journal
+	Age     time.Duration // since it began to gather that: what it took before is in the journal
+}
+
+// On the wire a beat is 'B', version 1, 8 bytes origin, little endian, then as unsigned varints
+// epoch, flush, age and promise in ms, and the node's name.
+const (
+	heartbeatMagic   = 'B'
+	heartbeatVersion = 1
+)
+
+// Encode is the bytes of a beat.
+func (b Heartbeat) Encode() []byte {
+	data := []byte{heartbeatMagic, heartbeatVersion}
+	data = binary.LittleEndian.AppendUint64(data, b.Origin)
+	data = binary.AppendUvarint(data, b.Epoch)
+	data = binary.AppendUvarint(data, b.Flush)
+	data = binary.AppendUvarint(data, uint64(max(0, b.Age.Milliseconds())))
+	data = binary.AppendUvarint(data, uint64(b.Promise.Milliseconds()))
+	return append(data, b.Node...)
+}
+
+// longest bounds the times of a beat: beyond that it is made up.
+const longest = 366 * 24 * time.Hour
+
+// DecodeHeartbeat is false where it is cut, made up, or of another version.
+func DecodeHeartbeat(data []byte) (b Heartbeat, ok bool) {
+	if len(data) < 10 || data[0] != heartbeatMagic || data[1] != heartbeatVersion {
+		return Heartbeat{}, false
+	}
+	b.Origin = binary.LittleEndian.Uint64(data[2:])
+	r := wire.NewReader(data[10:])
+	b.Epoch, b.Flush = r.Uvarint(), r.Uvarint()
+	b.Age = time.Duration(r.AtMost(uint64(longest.Milliseconds()))) * time.Millisecond
+	b.Promise = time.Duration(r.AtMost(uint64(longest.Milliseconds()))) * time.Millisecond
+	if r.Failed() || r.Len() > record.MaxNodeBytes {
+		return Heartbeat{}, false
+	}
+	b.Node = string(r.Rest())
+	return b, true
+}
+
+// Written is the last flush of this life that is in the journal.
+type Written struct {
+	Flush uint64
+	Began time.Time // to be gathered
+}
+
+// MergedWhole tells whether the last batch of a backup was applied.
+func (r *Replica) MergedWhole(id uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.audit.byOrigin[id]
+	return l != nil && l.left
+}
+
+// Knows tells which of some origins has batches here; id is passed over.
+func (r *Replica) Knows(origins []uint64, id uint64) (origin uint64, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, origin := range origins {
+		if r.audit.byOrigin[origin] != nil && origin != id {
+			return origin, true
+		}
+	}
+	return 0, false
+}
+
+// Removed makes an origin one that has left, if nothing of it is here that is newer
+// than at, Unix ms of its clock. Its next flush, if one comes, says otherwise.
+func (r *Replica) Removed(origin string, at int64) bool {
+	id, err := strconv.ParseUint(origin, 16, 64)
+	if err != nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.audit.byOrigin[id]
+	if l == nil || l.at > at {
+		return false
+	}
+	l.left = true
+	return true
+}

@@ -1,0 +1,262 @@
+package replica
+
+import (
+	"cmp"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/record"
+)
+
+// Holding is the sink of a node: its engine, which may hold some partitions only, and
+// the partitions that are on their way to it (handoff.go). All but the engine is guarded by
+// the replica's lock.
+//
+// Own hits of a partition that is held are counted when they come, and their batches
+// passed over. Those that were cut before it was held went through the engine to the
+// journal alone, and count when they come back from there.
+type Holding struct {
+	engine   *weir.Engine
+	upTo     []uint64 // by partition: own batches that were cut before it was held
+	arrivals map[int]*arrival
+	open     map[int]*openSnapshot
+	unsure   []atomic.Bool                                                        // by partition: removals came whose own hits the resend buffer did not have any more
+	own      func(partition int, seq uint64) func(key string) []replication.Delta // replica.ownSince; nil: there is no journal of own hits
+	ownAll   func(partition int, seq uint64) []replication.Delta                  // replica.ownAll; nil too
+	busy     atomic.Bool                                                          // there are some coming
+	Set      func(message uint64) time.Duration                                   // by how much the clock was set forward since; nil: of no journal
+	maxThen  int
+}
+
+// arrival is a partition on its way.
+type arrival struct {
+	then     gathered // what was followed since it began
+	overflow bool     // that was more than maxThen
+
+	ready  bool // it is held with the next cut
+	state  []byte
+	from   uint64   // the message that the state goes up to
+	before gathered // of the journal, between the state and then
+	held   chan error
+}
+
+// maxThen bounds the entries that are followed of a partition while it is on its way: a few
+// seconds of heavy traffic.
+const maxThen = 1 << 18
+
+// ErrOverflow is why a partition was not taken.
+var ErrOverflow = fmt.Errorf("more than %d entries of it were followed while it was taken", maxThen)
+
+// NewHolding returns the sink of an engine that nobody else feeds.
+func NewHolding(engine *weir.Engine) *Holding {
+	return &Holding{maxThen: maxThen, engine: engine, upTo: make([]uint64, engine.Config().Partitions), arrivals: map[int]*arrival{}, unsure: make([]atomic.Bool, engine.Config().Partitions), open: map[int]*openSnapshot{}}
+}
+
+// Wants is true: every partition is audited, held or not.
+func (h *Holding) Wants(int) bool { return true }
+
+// Count puts a batch where it belongs; what of it can not be, is no error but for limits.
+func (h *Holding) Count(b record.Batch, own, deciding bool) error {
+	switch b.Kind {
+	case record.KindHits:
+		h.hits(b, own)
+		return nil
+	case record.KindAdmissions:
+		return h.admissions(b, own, deciding)
+	case record.KindPast:
+		replication.Of(h.engine).NotePast(b.CutAt)
+		return nil
+	}
+	return h.restored(b)
+}
+
+func (h *Holding) hits(b record.Batch, own bool) {
+	if o := h.open[b.Partition]; o != nil && !own {
+		o.see(b)
+	}
+	switch c := h.arrivals[b.Partition]; {
+	case c != nil:
+		if c.room(h.maxThen) {
+			c.then.add(b)
+		}
+	case h.countedBefore(b, own):
+		h.confirm(b)
+	case replication.Of(h.engine).Holds(b.Partition):
+		h.apply(b, own)
+	}
+}
+
+func (h *Holding) apply(b record.Batch, own bool) {
+	var since func(key string) []replication.Delta
+	if b.Removes && h.own != nil {
+		since = h.own(b.Partition, h.upTo[b.Partition])
+	}
+	list := deltas.Get().(*[]replication.Delta)
+	*list = b.AppendDeltas((*list)[:0])
+	if own {
+		replication.Of(h.engine).ApplyOwn(b.Partition, *list, since)
+	} else {
+		replication.Of(h.engine).Apply(b.Partition, *list, since)
+	}
+	clear(*list) // of keys
+	deltas.Put(list)
+}
+
+// deltas are lists for batches on their way to the engine, which keeps none.
+var deltas = sync.Pool{New: func() any { return new([]replication.Delta) }}
+
+// admissions of limits that every node keeps are applied at once; the others are kept for
+// a partition that is coming.
+//
+// Those that come while this node decides count by how old they were when they were cut,
+// by their origin's one clock, before now: whatever the two clocks show, none counts as
+// earlier than it was. The time on the way is added to that.
+func (h *Holding) admissions(b record.Batch, own, deciding bool) error {
+	list, engine := b.Admissions(), replication.Of(h.engine)
+	set := func() time.Duration { return h.sinceSet(b.Message) }
+	if deciding && !own {
+		restamp(list, b.CutAt, engine.Wall().UnixMilli())
+		was := engine.LimitClockBehind()
+		set = func() time.Duration { return engine.LimitClockBehind() - was }
+	}
+	if c := h.arrivals[b.Partition]; c != nil && c.room(h.maxThen) {
+		c.then.admit(list, set)
+	}
+	switch {
+	case own && (h.countedBefore(b, own) || !engine.Holds(b.Partition)):
+		return nil
+	case own:
+		return engine.ApplyShared(b.Partition, moved(list, set()))
+	case deciding:
+		return engine.FollowAdmissions(b.Partition, list)
+	}
+	return engine.ApplyAdmissions(b.Partition, moved(list, set()))
+}
+
+// restamp tells admissions by this node's clock, now, both in Unix ms.
+func restamp(list []replication.Admission, cutAt, now int64) {
+	for i := range list {
+		list[i].At = now - max(0, cutAt-list[i].At)
+	}
+}
+
+// moved tells admissions as so much later.
+func moved(list []replication.Admission, by time.Duration) []replication.Admission {
+	for i := range list {
+		list[i].At += by.Milliseconds()
+	}
+	return list
+}
+
+func (h *Holding) sinceSet(message uint64) time.Duration {
+	if h.Set == nil {
+		return 0
+	}
+	return h.Set(message)
+}
+
+// countedBefore tells whether a batch is of hits that were counted when they came.
+func (h *Holding) countedBefore(b record.Batch, own bool) bool {
+	return own && b.Seq > h.upTo[b.Partition]
+}
+
+// confirm tells the engine of own removals that came back.
+func (h *Holding) confirm(b record.Batch) {
+	if !b.Removes {
+		return
+	}
+	for _, d := range b.Deltas() {
+		if d.N == 0 {
+			replication.Of(h.engine).Confirm(b.Partition, d.Key)
+		}
+	}
+}
+
+// room tells whether more may be kept.
+func (c *arrival) room(most int) bool {
+	if c.then.entries > most {
+		c.then, c.overflow = gathered{}, true
+	}
+	return !c.overflow
+}
+
+// Receipts loads them into the engine.
+func (h *Holding) Receipts(list [][]byte, message uint64, deciding bool) error {
+	if deciding {
+		return replication.Of(h.engine).FollowReceipts(list)
+	}
+	return replication.Of(h.engine).LoadReceiptsSince(list, h.sinceSet(message))
+}
+
+// restored counts a batch of one of these kinds.
+func (h *Holding) restored(b record.Batch) error {
+	if o := h.open[b.Partition]; o != nil {
+		o.see(b)
+	}
+	if c := h.arrivals[b.Partition]; c != nil {
+		if c.room(h.maxThen) {
+			c.then.add(b)
+		}
+		return nil
+	}
+	if !replication.Of(h.engine).Holds(b.Partition) {
+		return nil
+	}
+	switch b.Kind {
+	case record.KindWindows:
+		list, _ := b.Windows() // it was checked
+		return replication.Of(h.engine).MergeWindows(b.Partition, list)
+	case record.KindEvicted:
+		list, _ := b.Evicted()
+		replication.Of(h.engine).MergeEvicted(b.Partition, list)
+	case record.KindClear:
+		var own []replication.Delta
+		if h.ownAll != nil {
+			own = h.ownAll(b.Partition, h.upTo[b.Partition])
+		}
+		replication.Of(h.engine).Clear(b.Partition, own)
+	}
+	return nil
+}
+
+// resendBuffer keeps the newest flushes of this process for nodes that miss one: what the
+// stream lost for one reader, its origin still has.
+type resendBuffer struct {
+	mu    sync.Mutex
+	parts map[uint64][][]byte // by flush
+	first uint64              // the oldest flush there; 0: none yet
+	bytes int
+	most  int // bytes; 0: ResendBytes
+}
+
+// ResendBytes bounds the resend buffer: many minutes of a common load.
+const ResendBytes = 32 << 20
+
+func (r *resendBuffer) add(flush uint64, parts [][]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.parts == nil {
+		r.parts, r.first = map[uint64][][]byte{}, flush
+	}
+	r.parts[flush] = parts
+	r.bytes += record.SizeOf(parts)
+	for r.bytes > cmp.Or(r.most, ResendBytes) && r.first < flush {
+		r.bytes -= record.SizeOf(r.parts[r.first])
+		delete(r.parts, r.first)
+		r.first++
+	}
+}
+
+// get returns a part of a flush; nil: it is not there, or not any more.
+func (r *resendBuffer) get(flush, part uint64) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if parts := r.parts[flush]; part < uint64(len(parts)) {
+		return parts[part]
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/record"
+)
+
+// LoadSnapshot puts a partition's snapshot into the engine. Those of different
+// partitions may be loaded at once; resume follows.
+func (r *Replica) LoadSnapshot(snap record.Snapshot) error {
+	if snap.Origin != r.audit.Origin && r.audit.Alone {
+		return fmt.Errorf("%w: of origin %x in place of %x", record.ErrDamaged, snap.Origin, r.audit.Origin)
+	}
+	return LoadInto(r.engine, snap, r.Sets)
+}
+
+// LoadInto is LoadSnapshot of any engine; sets are those of the directory that the snapshot is of.
+func LoadInto(engine *weir.Engine, snap record.Snapshot, sets record.ClockSets) error {
+	set := sets.Since(snap.From)
+	if err := replication.Of(engine).LoadReceiptsSince(snap.Receipts, set); err != nil {
+		return err
+	}
+	return replication.Of(engine).LoadStateSince(snap.Partition, snap.State, set)
+}
+
+// Resume goes on after the snapshots that were loaded, by partition, nil where
+// there was none. It returns the first message to apply, of those from first to
+// last that the journal has.
+func (r *Replica) Resume(snaps []*record.Snapshot, first, last uint64) (start uint64) {
+	a := r.audit
+	if start = a.resume(snaps, last); start < first {
+		a.find(fmt.Sprintf("journal messages %d to %d", start, first-1), "trimmed, but some partitions have no sound snapshot after them", "the hits of those partitions")
+		start = first
+		a.Stream = start - 1
+	}
+	return start
+}
+
+// Note adds to what the audit finds.
+func (r *Replica) Note(found ...record.Finding) {
+	r.audit.Findings = append(r.audit.Findings, found...)
+}
+
+// replayBytes is how much of the journal a start counts together.
+const replayBytes = 16 << 20
+
+// Replay takes the next message of the journal, at a start where nobody else is asked for
+// what is missing. It is counted by EndReplay at the latest.
+func (r *Replica) Replay(sequence uint64, data []byte) error {
+	r.replaying.add(r.audit, r.holding, r.audit.message(sequence, data))
+	if r.replaying.bytes < replayBytes {
+		return nil
+	}
+	return r.replaying.count(r.audit, r.holding)
+}
+
+// EndReplay counts what Replay took, and audits that the journal reaches as far as it is known to have reached; last is
+// what the server says. It returns all findings of the start.
+func (r *Replica) EndReplay(reached, last uint64) ([]record.Finding, error) {
+	if err := r.replaying.count(r.audit, r.holding); err != nil {
+		return nil, err
+	}
+	r.audit.End(reached, last)
+	return r.audit.Findings, nil
+}
+
+// Replayed are the flushes that were applied, the messages and batches that came a second
+// time, and the flushes that were never whole.
+func (r *Replica) Replayed() (flushes, repeats, unfinished uint64) {
+	return r.audit.flushes, r.audit.repeats, r.audit.unfinished
+}
+
+// Rebased is a snapshot of a partition from a message on, of which nothing before is
+// needed: what was lost until then is gone for good. It belongs to a new life.
+func (r *Replica) Rebased(l record.Incarnation, partition int, from uint64) record.Snapshot {
+	replication.Of(r.engine).Cut(partition, &r.cut, true)
+	at := &r.audit.progressOf(l.Origin).positions[partition]
+	at.Epoch, at.Lost = l.Epoch, 0
+	snap := record.Snapshot{Incarnation: l, Partition: partition, Positions: r.audit.positionsOf(partition, nil), From: from, State: r.cut.State}
+	if partition == 0 {
+		snap.Receipts = replication.Of(r.engine).Receipts()
+	}
+	return snap
+}
+
+// Sink is where the batches of a flush that is complete go.
+type Sink interface {
+	// Wants tells whether batches of a partition matter. Others are not audited.
+	Wants(partition int) bool
+
+	// Count takes a batch that is new; own says that it is of this life of the
+	// process. Batches of different partitions come side by side.
+	Count(b record.Batch, own, deciding bool) error
+
+	// Receipts takes those of a flush of another life, which was whole with a message of the
+	// journal; deciding says that they are of a moment ago.
+	Receipts(list [][]byte, message uint64, deciding bool) error
+}
+
+// Apply takes the next message of the journal, and counts what it completes:
+// partitions side by side, the batches of each in order.
+func (a *Auditor) Apply(to Sink, sequence uint64, data []byte) error {
+	return a.applyParts(to, a.message(sequence, data))
+}
+
+// applyParts counts a flush that is complete.
+func (a *Auditor) applyParts(to Sink, parts []record.Part) error {
+	a.flush.add(a, to, parts)
+	return a.flush.count(a, to)
+}
+
+// group is flushes that are audited, and counted together: partition by partition, so that the keys of one stay in the
+// processor's cache from one flush to the next.
+type group struct {
+	batches  []newBatch // in the order in which they came
+	first    []int      // of each partition that has any: its first batch
+	last     []int      // by partition: its last batch, and one more; 0: it has none
+	receipts []received
+	bytes    int // of messages, and of what is kept of them
+}
+
+// newBatch is one that was not counted before.
+type newBatch struct {
+	record.Batch
+	own  bool // of this life of the process
+	next int  // batch of the same partition; 0: there is none
+}
+
+// received are receipts of one flush of another life.
+type received struct {
+	list    [][]byte
+	message uint64 // with which it was whole
+}
+
+// batchBytes is about how much a batch takes beside its entries.
+const batchBytes = 160
+
+// add audits a flush that is complete, and takes what is new.
+func (g *group) add(a *Auditor, to Sink, parts []record.Part) {
+	if g.last == nil {
+		g.last = make([]int, a.Partitions)
+	}
+	for _, p := range parts {
+		own := p.Incarnation == a.self
+		g.batches = slices.Grow(g.batches, len(p.Batches))
+		for _, b := range p.Batches {
+			if !to.Wants(b.Partition) || !a.batch(p.Incarnation, b) {
+				continue
+			}
+			b.CutAt, b.Message = p.At, a.Stream
+			at := len(g.batches)
+			if last := g.last[b.Partition]; last > 0 {
+				g.batches[last-1].next = at
+			} else {
+				g.first = append(g.first, at)
+			}
+			g.last[b.Partition] = at + 1
+			g.batches = append(g.batches, newBatch{Batch: b, own: own})
+			g.bytes += len(b.Entries) + batchBytes
+		}
+		if !own && len(p.Receipts) > 0 {
+			g.receipts = append(g.receipts, received{p.Receipts, a.Stream})
+		}
+	}
+}
+
+// count counts what was taken: partitions side by side, the batches of each in order. The group is empty then.
+func (g *group) count(a *Auditor, to Sink) error {
+	defer g.empty()
+	deciding := a.self != (record.Incarnation{}) // else nobody decides on limits yet
+	if err := concurrency.Do(len(g.first), func(i int) error {
+		for at, more := g.first[i], true; more; at, more = g.batches[at].next, g.batches[at].next > 0 {
+			if err := to.Count(g.batches[at].Batch, g.batches[at].own, deciding); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, r := range g.receipts {
+		if err := to.Receipts(r.list, r.message, deciding); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// empty makes the group as it was, but for room for as many batches as an ordinary flush has.
+func (g *group) empty() {
+	if cap(g.batches) > 2*len(g.last) {
+		*g = group{}
+		return
+	}
+	for _, at := range g.first {
+		g.last[g.batches[at].Partition] = 0
+	}
+	clear(g.batches) // of messages
+	clear(g.receipts)
+	g.batches, g.first, g.receipts, g.bytes = g.batches[:0], g.first[:0], g.receipts[:0], 0
+}

@@ -1,0 +1,281 @@
+package replica
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir/internal/journal/record"
+)
+
+// Progress is one origin's way through the journal: its flushes and their parts must
+// go on without a hole within an epoch, and so must each partition's batches.
+type Progress struct {
+	*Auditor
+	origin    uint64
+	epoch     uint64        // of the last flush; 0: none yet
+	flush     uint64        // the last one of the epoch
+	known     bool          // the next flush is flush+1 or the first of an epoch; not so where it was not told, and after a gap
+	broken    uint64        // a flush of the epoch that lost a part: the others are passed over
+	taken     uint64        // one that was taken to be in the snapshots, by the first part that came
+	pending   []record.Part // of a flush whose last part has not come
+	start     *beginning    // where a snapshot begins that has none of these
+	positions []record.Position
+	missing   missingBatches
+
+	node  string
+	at    int64     // Unix ms: all hits that the origin took until then are in its flushes so far
+	heard time.Time // when the last flush came; of those read at Open, when it was made
+	fresh time.Time // heard of the first flush since Open, or since it left: flushes alone do not say how old what is in the next ones is
+	left  bool      // it takes no more hits
+}
+
+// gap is the flush and the part that should have come before a part, if one did
+// not.
+func (l *Progress) gap(p record.Part) (flush, number uint64, ok bool) {
+	switch {
+	case !l.known || p.Epoch < l.epoch:
+		return 0, 0, false
+	case p.Epoch > l.epoch:
+		return 1, 0, p.Flush > 1 || p.Number > 0
+	}
+	next, have := l.flush+1, uint64(len(l.pending))
+	return next, have, p.Flush > next || p.Flush == next && p.Number > have
+}
+
+// part takes the origin's next part and returns the parts of the flush that it
+// makes complete, if it does.
+func (l *Progress) part(where string, p record.Part) []record.Part {
+	if p.Epoch < l.epoch || p.Epoch == l.epoch && l.known && p.Flush <= l.flush {
+		l.repeats++
+		if p.Epoch == l.epoch && p.Flush == l.taken && !l.has([]record.Part{p}) {
+			l.taken = 0
+			l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d is not in all snapshots", p.Flush, p.Epoch), "the hits of that flush in some partitions")
+		}
+		return nil
+	}
+	if p.Epoch > l.epoch {
+		l.dropUnfinished() // its process ended before it was acknowledged
+		l.known = l.known || p.Flush == 1 && p.Number == 0
+		l.epoch, l.flush, l.broken, l.taken = p.Epoch, 0, 0, 0
+	}
+	if l.heard.IsZero() { // or who waits for the rest would take it for one of long ago
+		l.node, l.heard = p.Node, time.UnixMilli(p.At)
+	}
+	if !l.known {
+		return l.unsure(where, p)
+	}
+	return l.next(where, p)
+}
+
+// unsure takes a part where it is not known which flush is the next: it may come
+// again from long before. Flushes are handed out, and the first that has something
+// new tells where the origin is.
+func (l *Progress) unsure(where string, p record.Part) []record.Part {
+	if len(l.pending) > 0 && (p.Flush > l.pending[0].Flush || p.Flush == l.pending[0].Flush && p.Number > uint64(len(l.pending))) {
+		if !l.has(l.pending) {
+			l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d is not whole", l.pending[0].Flush, p.Epoch), "the hits of that flush")
+		}
+		l.pending = nil
+	}
+	switch {
+	case len(l.pending) > 0 && (p.Flush < l.pending[0].Flush || p.Number < uint64(len(l.pending))):
+		l.repeats++
+		return nil
+	case len(l.pending) > 0: // the next part
+	case l.broken != 0 && p.Flush == l.broken:
+		return nil
+	case p.Number > 0 && l.has([]record.Part{p}): // of a flush that was whole when the snapshots were taken
+		l.repeats++
+		return nil
+	case p.Number > 0:
+		l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d begins with part %d", p.Flush, p.Epoch, p.Number), "the hits of that flush")
+		l.broken, l.flush, l.known = p.Flush, p.Flush, true
+		return nil
+	default:
+		l.start = l.startOfPending()
+	}
+	if l.pending = append(l.pending, p); !p.Last {
+		return nil
+	}
+	if !l.has(l.pending) {
+		l.flush, l.known = p.Flush, true
+	}
+	return l.whole()
+}
+
+// has tells whether all batches of some parts were applied before.
+func (l *Progress) has(parts []record.Part) bool {
+	for _, p := range parts {
+		for _, b := range p.Batches {
+			if b.Partition >= l.Partitions {
+				return false
+			}
+			if at := l.positions[b.Partition]; p.Epoch > at.Epoch || p.Epoch == at.Epoch && b.Seq > at.Seq {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// lose forgets where the origin stands.
+func (l *Progress) lose() {
+	if len(l.pending) > 0 {
+		l.broken = l.pending[0].Flush
+	}
+	l.known, l.pending = false, nil
+}
+
+// next takes a part of the current epoch that is not of a finished flush.
+func (l *Progress) next(where string, p record.Part) []record.Part {
+	if len(l.pending) > 0 {
+		switch open := l.pending[0].Flush; {
+		case p.Flush == open && p.Number < uint64(len(l.pending)):
+			l.repeats++
+			return nil
+		case p.Flush != open || p.Number > uint64(len(l.pending)):
+			l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d is not whole", open, p.Epoch), "the hits of that flush")
+			l.broken, l.flush, l.known, l.pending = open, open, true, nil
+		}
+	}
+	if len(l.pending) == 0 {
+		if l.broken != 0 && p.Flush == l.broken {
+			return nil
+		}
+		if l.known && p.Flush != l.flush+1 {
+			l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d follows flush %d", p.Flush, p.Epoch, l.flush), "the hits of the flushes between")
+		}
+		l.flush, l.known = p.Flush-1, true
+		if p.Number != 0 {
+			if l.has([]record.Part{p}) { // it was whole when the snapshots were taken, which waited for it no longer
+				l.taken = p.Flush
+			} else {
+				l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d begins with part %d", p.Flush, p.Epoch, p.Number), "the hits of that flush")
+			}
+			l.broken, l.flush = p.Flush, p.Flush
+			return nil
+		}
+	}
+	if len(l.pending) == 0 && !p.Last {
+		l.start = l.startOfPending()
+	}
+	if l.pending = append(l.pending, p); !p.Last {
+		return nil
+	}
+	l.flush = p.Flush
+	return l.whole()
+}
+
+// whole hands out the pending parts, which are a flush.
+func (l *Progress) whole() []record.Part {
+	parts := l.pending
+	p := parts[len(parts)-1]
+	if l.left { // it took nothing since
+		l.fresh = time.Time{}
+	}
+	l.node, l.at, l.left, l.heard = p.Node, p.At, p.Leaving, time.UnixMilli(p.At)
+	l.pending = nil
+	l.flushes++
+	return parts
+}
+
+// arrived notes when the last flush came, by a clock that is not set, and by the time of
+// day: what its origin took is known until then at the latest, whatever its clock says.
+func (l *Progress) arrived(now, today time.Time) {
+	l.heard, l.at = now, min(l.at, today.UnixMilli())
+	if l.fresh.IsZero() {
+		l.fresh = now
+	}
+}
+
+// notAhead takes back what origins of the past say to be ahead of the clock: one of them
+// would never be late, nor forgotten, nor replaced.
+func (l *Progress) notAhead(now, today time.Time) {
+	l.at = min(l.at, today.UnixMilli())
+	if l.heard.After(now) {
+		l.heard = now
+	}
+	l.fresh = l.heard
+}
+
+func (l *Progress) dropUnfinished() {
+	if len(l.pending) > 0 {
+		l.unfinished++
+		l.pending = nil
+	}
+}
+
+// named says of whom something was found, where there are many.
+func (l *Progress) named(where string) string {
+	if l.Alone {
+		return where
+	}
+	return fmt.Sprintf("origin %016x (%s), %s", l.origin, l.node, where)
+}
+
+// resume goes on with a partition after its snapshot.
+func (l *Progress) resume(partition int, at record.OriginPosition) {
+	l.positions[partition] = at.Position
+	if at.At >= l.at {
+		l.node, l.at, l.left, l.heard = at.Node, at.At, at.Left, time.UnixMilli(at.At)
+	}
+	l.lostBefore(partition, at.Lost)
+}
+
+// lostBefore says that a snapshot may lack hits.
+func (l *Progress) lostBefore(partition int, hits uint64) {
+	if hits > 0 {
+		l.Findings = append(l.Findings, record.Finding{
+			Where: l.named(fmt.Sprintf("partition %d", partition)), What: "its snapshot was taken after batches were lost",
+			Cost: fmt.Sprintf("at least %d hits, then", hits), Harmless: true,
+		})
+	}
+}
+
+// hole is what a lost message of the journal leaves in doubt: it may have been the hello of
+// a node of which nothing else came yet, whose hits nobody misses then.
+type hole struct {
+	found time.Time // zero: there is none
+	at    int64     // Unix ms: up to then all hits were here, before it
+}
+
+// foundHole notes that a message is lost. The caller holds mu.
+func (r *Replica) foundHole(now time.Time) {
+	r.holes++
+	at := r.audit.progressOf(r.audit.Origin).at
+	if !r.hole.found.IsZero() {
+		at = min(at, r.hole.at)
+	}
+	r.hole = hole{now, at}
+}
+
+// knownUntil bounds up to when all hits may be said to be here, at, while a hole is in
+// doubt: until all that are there have said so by a beat, and a flush of each is followed, as is one of this node that it
+// took hits for later than that.
+// O(nodes) while there is one. The caller holds mu.
+func (r *Replica) knownUntil(now time.Time, at int64) int64 {
+	if r.hole.found.IsZero() {
+		return at
+	}
+	until := now
+	if own := r.peers[r.audit.Origin]; own != nil {
+		until = own.fresh // what was written before that is followed
+	}
+	doubt := until.Sub(r.hole.found) <= LateAfter
+	for origin, p := range r.peers {
+		doubt = doubt || r.audit.byOrigin[origin] == nil && now.Sub(p.heard) <= ForgetAfter
+	}
+	if !doubt {
+		r.hole = hole{}
+		return at
+	}
+	return min(at, r.hole.at)
+}
+
+// Later is the later of two times.
+func Later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

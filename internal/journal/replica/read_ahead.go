@@ -1,0 +1,298 @@
+package replica
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir/internal/journal/record"
+)
+
+// Bounds of what a follower asks for before it needs it. A round trip then costs a wait
+// of one, and not one for each message: 80 ms allow 12,000 small messages a second, or
+// 100 MB.
+const (
+	AsksAtOnce    = 4       // under way
+	AskMessages   = 256     // of one ask
+	AskBytes      = 2 << 20 // of one ask; the server adds the message that goes beyond
+	readAheadMost = 24 << 20
+)
+
+const (
+	// FollowEvery is how often the follower looks for a message that it was not told
+	// of, once it has all.
+	FollowEvery = 100 * time.Millisecond
+
+	// followSoon is when it looks again for one that it was told of, and FollowRest how often
+	// in the end: another replica may have it first, or it may be lost.
+	followSoon = 2 * time.Millisecond
+	followOn   = 20 * time.Millisecond
+
+	// RetryMost is the longest pause after what failed.
+	RetryMost = 2 * time.Second
+
+	// silentAfter is how long nothing may come of an ask before it is given up: a request
+	// may be lost on its way.
+	silentAfter = 3 * time.Second
+)
+
+// ReadAhead decides what a follower asks for next, and keeps what came before its turn. It
+// knows no clock and no network: Journal.runFollower drives it with real ones, the
+// simulation with seeded ones.
+//
+// Asks are for ranges of sequences that do not overlap, and any replica may answer any
+// of them: answers come in any order, cut off where a replica has no more, and with
+// holes where it lost a message. What comes of an ask is in order.
+type ReadAhead struct {
+	Known uint64 // the newest message that somebody told of, or that a replica counted
+	Front uint64 // all up to here was asked for, or is in missing
+	asks  []*Ask // under way
+
+	came    map[uint64][]byte // not applied yet, by sequence
+	bytes   int               // of these
+	missing []span            // asked for, and did not come; in order
+	holes   []span            // a replica went on after them: it does not have them
+	usual   int               // bytes of a message, about
+
+	wait  time.Duration // the pause before the next ask; 0: none
+	until time.Time     // of it
+	hard  bool          // the pause is after an error: news does not end it
+}
+
+// span is a range of sequences, both ends included.
+type span struct{ From, To uint64 }
+
+// Ask is a request for a range that is under way.
+type Ask struct {
+	span
+	last  uint64    // the newest that came of it, from-1 before the first
+	heard time.Time // when it was sent, or something came of it
+}
+
+// Hint says that the journal has a message. It ends a pause that waits for one.
+func (a *ReadAhead) Hint(sequence uint64) {
+	if sequence <= a.Known {
+		return
+	}
+	a.Known = sequence
+	if !a.hard { // whoever brought the news can be asked, too
+		a.wait, a.until = 0, time.Time{}
+	}
+}
+
+// Want returns the next range to ask for, where next is the first that is not applied;
+// ok is false for now. With nothing to fetch it looks for what nobody told of.
+func (a *ReadAhead) Want(now time.Time, next uint64) (want span, ok bool) {
+	a.forget(next)
+	if now.Before(a.until) || len(a.asks) >= AsksAtOnce {
+		return span{}, false
+	}
+	switch {
+	case len(a.missing) > 0:
+		want = a.missing[0]
+	case a.Front < a.Known:
+		want = span{a.Front + 1, a.Known}
+	case len(a.asks) == 0 && !a.ready(next):
+		want = span{next, next + AskMessages - 1}
+	default:
+		return span{}, false
+	}
+	if want.From != next && !a.room() { // what is to be applied next, there is always room for
+		return span{}, false
+	}
+	want.To = min(want.To, want.From+a.atOnce()-1)
+	return want, true
+}
+
+// atOnce is how many messages an ask is for.
+func (a *ReadAhead) atOnce() uint64 {
+	return uint64(min(max(AskBytes/max(a.usual, 1), 1), AskMessages))
+}
+
+// room tells whether what an ask may bring can be kept.
+func (a *ReadAhead) room() bool {
+	asked := len(a.asks) + 1
+	return a.bytes+asked*(AskBytes+2*record.MaxPartBytes) <= readAheadMost && len(a.came)+asked*AskMessages <= 2*AsksAtOnce*AskMessages
+}
+
+// Begin is called when a range is asked for.
+func (a *ReadAhead) Begin(now time.Time, want span) *Ask {
+	asked := &Ask{want, want.From - 1, now}
+	a.asks = append(a.asks, asked)
+	if len(a.missing) > 0 && a.missing[0].From == want.From {
+		if a.missing[0].From = want.To + 1; a.missing[0].From > a.missing[0].To {
+			a.missing = a.missing[1:]
+		}
+	}
+	a.Front = max(a.Front, want.To)
+	return asked
+}
+
+// Take keeps a message that came of an ask, and tells whether more may come of that.
+func (a *ReadAhead) Take(now time.Time, of *Ask, next, sequence uint64, data []byte) {
+	if sequence <= of.last {
+		return
+	}
+	if sequence > of.last+1 {
+		a.holes = append(a.holes, span{of.last + 1, sequence - 1})
+		if sequence > of.To { // it went on after the whole range
+			a.Front = max(a.Front, sequence)
+			of.To = sequence
+		}
+	}
+	of.last, of.heard = sequence, now
+	a.Known = max(a.Known, sequence)
+	a.wait, a.until, a.hard = 0, time.Time{}, false
+	a.usual = cmp.Or(a.usual, len(data)) + (len(data)-cmp.Or(a.usual, len(data)))/8
+	if sequence < next || a.came[sequence] != nil {
+		return
+	}
+	a.Keep(sequence, data)
+}
+
+// Keep is also for a message that could not be applied, and is retried.
+func (a *ReadAhead) Keep(sequence uint64, data []byte) {
+	if a.came == nil {
+		a.came = map[uint64][]byte{}
+	}
+	if data == nil { // else it is as if it had not come
+		data = []byte{}
+	}
+	a.came[sequence] = data
+	a.bytes += len(data)
+}
+
+// End says that nothing more comes of an ask. pending is how many messages the replica has
+// after the last one: with none, the rest of the range is on its way to it, or was
+// never written.
+func (a *ReadAhead) End(now time.Time, of *Ask, pending uint64) {
+	if !a.drop(of) {
+		return
+	}
+	a.hard = false // somebody answers
+	if pending > 0 && of.last >= of.From {
+		a.Known = max(a.Known, of.last+pending)
+		return
+	}
+	switch {
+	case of.last >= of.To:
+	case of.last < a.Known: // told of, and not there yet: on its way to this replica, or lost
+		a.pause(now, min(max(2*a.wait, followSoon), followOn), false)
+	default:
+		a.pause(now, FollowEvery, false)
+	}
+}
+
+// Fail ends an ask that nobody answers, or in an error, and asks less often. It tells
+// whether this is the first time, which is worth a line in the log.
+func (a *ReadAhead) Fail(now time.Time, of *Ask) (first bool) {
+	if !a.drop(of) {
+		return false
+	}
+	return a.failed(now)
+}
+
+// failed is fail of what could not even be asked, or not be applied.
+func (a *ReadAhead) failed(now time.Time) (first bool) {
+	first = !a.hard
+	if !a.hard {
+		a.wait = 0
+	}
+	if now.Before(a.until) && a.hard { // asks that failed together
+		return false
+	}
+	a.pause(now, min(2*max(a.wait, FollowEvery), RetryMost), true)
+	return first
+}
+
+func (a *ReadAhead) pause(now time.Time, wait time.Duration, hard bool) {
+	if a.hard && !hard {
+		return // something else still fails
+	}
+	a.wait, a.until, a.hard = wait, now.Add(wait), hard
+}
+
+// drop takes an ask off the list; the rest of its range is to be asked for again.
+func (a *ReadAhead) drop(of *Ask) bool {
+	at := slices.Index(a.asks, of)
+	if at < 0 {
+		return false
+	}
+	a.asks = slices.Delete(a.asks, at, at+1)
+	switch {
+	case of.last >= of.To:
+	case of.To == a.Front:
+		a.Front = of.last
+	default:
+		a.missing = append(a.missing, span{of.last + 1, of.To})
+		slices.SortFunc(a.missing, func(x, y span) int { return cmp.Compare(x.From, y.From) })
+	}
+	return true
+}
+
+// Silent is an ask of which nothing came for a while.
+func (a *ReadAhead) Silent(now time.Time) *Ask {
+	for _, of := range a.asks {
+		if now.Sub(of.heard) >= silentAfter {
+			return of
+		}
+	}
+	return nil
+}
+
+// Turn takes out the message to apply after next-1: that of next, or, where the replica
+// that was asked does not have that one, the first after it.
+func (a *ReadAhead) Turn(next uint64) (sequence uint64, data []byte, ok bool) {
+	a.forget(next)
+	sequence = a.nextOf(next)
+	if data = a.came[sequence]; data == nil {
+		return 0, nil, false
+	}
+	delete(a.came, sequence)
+	a.bytes -= len(data)
+	return sequence, data, true
+}
+
+func (a *ReadAhead) ready(next uint64) bool { return a.came[a.nextOf(next)] != nil }
+
+func (a *ReadAhead) nextOf(next uint64) uint64 {
+	if a.came[next] == nil {
+		if at := slices.IndexFunc(a.holes, func(s span) bool { return s.From <= next && next <= s.To }); at >= 0 {
+			return a.holes[at].To + 1
+		}
+	}
+	return next
+}
+
+// forget drops what is before next: it was applied, perhaps in another way.
+func (a *ReadAhead) forget(next uint64) {
+	before := func(s span) bool { return s.To < next }
+	a.holes, a.missing = slices.DeleteFunc(a.holes, before), slices.DeleteFunc(a.missing, before)
+	if len(a.missing) > 0 {
+		a.missing[0].From = max(a.missing[0].From, next)
+	}
+	a.Front, a.Known = max(a.Front, next-1), max(a.Known, next-1)
+	if len(a.came) == 0 || a.came[next] != nil {
+		return
+	}
+	for sequence, data := range a.came {
+		if sequence < next {
+			delete(a.came, sequence)
+			a.bytes -= len(data)
+		}
+	}
+}
+
+// Due is when want may have another answer, or an ask is silent, though nothing comes;
+// zero: never.
+func (a *ReadAhead) Due(now time.Time) (due time.Time) {
+	if a.until.After(now) {
+		due = a.until
+	}
+	for _, of := range a.asks {
+		if at := of.heard.Add(silentAfter); due.IsZero() || at.Before(due) {
+			due = at
+		}
+	}
+	return due
+}

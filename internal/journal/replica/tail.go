@@ -1,0 +1,257 @@
+package replica
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// This part reads the journal in order, for readers that make something other than counts of it: history,
+// and digests for other regions. There are two ways to read, each of which hands out everything once and can be stopped and
+// begun again at a position that its owner keeps:
+//
+//   - Tail, for history, hands out batches, checked by the rules of a replica and by its code (package replica). Its position
+//     has a few bytes for each partition and origin. What the journal has lost is told (Lost).
+//   - Flushes, for digests, hands out whole flushes. Its position has some hundred bytes, since every digest has
+//     one. What the journal has lost is told (Missing) before what comes after it, so that its owner asks the origin again, as a node does that
+//     follows: other regions count no less than this one.
+//
+// Invariants of both:
+//   - What is handed out between two positions does not depend on where the reader was stopped between.
+//   - What came twice is handed out once.
+//   - A flush counts as a whole or not at all; a position never stands in the middle of one.
+//   - What is missing is told; so is, by a TrimmedError, what was trimmed before a Tail read it.
+//
+// Neither decides when it reads and what becomes of what it hands out: one goroutine of its owner calls it. They know no
+// NATS: a Source is the stream (package stream) or a test's, and method ReadFlushes of package journal drives Flushes.
+
+// Source is the journal's messages.
+type TailSource interface {
+	// Bounds are the sequences of the first and the last message, and the bytes of all. An
+	// empty journal has first = last+1.
+	Bounds(ctx context.Context) (first, last, bytes uint64, err error)
+	// Read calls f with each message from one sequence to another, in order; those that can't
+	// be read are passed over.
+	Read(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error
+	// Get reads one message. A few are read so at less cost than by Read.
+	Get(ctx context.Context, sequence uint64) ([]byte, error)
+}
+
+// TrimmedError is why a tail can't go on: what comes next was trimmed before it was read.
+type TrimmedError struct{ Next, First uint64 }
+
+func (e *TrimmedError) Error() string {
+	return fmt.Sprintf("the journal begins with message %d, and %d comes next: what is between was trimmed before it was read", e.First, e.Next)
+}
+
+// Tail reads a journal from a position on. One goroutine may use it at a time.
+type Tail struct {
+	from  TailSource
+	audit *Auditor
+}
+
+// New returns a tail that begins at the journal's first message, of an engine with so many
+// partitions.
+func NewTail(from TailSource, partitions int) *Tail {
+	audit := NewAuditor(0, partitions)
+	audit.Alone = false
+	return &Tail{from: from, audit: audit}
+}
+
+// After returns a tail that begins after snapshots, one for each partition; nil where there is
+// none, which begins at the first message.
+func After(from TailSource, snaps []*record.Snapshot) *Tail {
+	t := NewTail(from, len(snaps))
+	t.audit.ResumeOf(nil, snaps, math.MaxUint64-1) // the newest message is not known, and does not matter
+	return t
+}
+
+// Next is the sequence of the message that is read next.
+func (t *Tail) Next() uint64 { return t.audit.Stream + 1 }
+
+// singly is up to how many messages are asked for one by one.
+const singly = 64
+
+// errEnough ends a read after a message, and is no error.
+var errEnough = errors.New("enough")
+
+// Read reads up to and including a message, and calls count with each batch that is new, in
+// order. It ends earlier, without an error, after the first message for which enough is true. After an error of count, or of reading, what was counted since the last Position is
+// not in any: its owner makes another Tail from the position that it has.
+func (t *Tail) Read(ctx context.Context, last uint64, count func(record.Batch) error, enough func() bool) (err error) {
+	defer func() {
+		if errors.Is(err, errEnough) {
+			err = nil
+		}
+	}()
+	if last < t.Next() {
+		return nil
+	}
+	first, end, _, err := t.from.Bounds(ctx)
+	if err != nil {
+		return err
+	}
+	if first > t.Next() {
+		return &TrimmedError{Next: t.Next(), First: first}
+	}
+	to := &sink{count: count}
+	apply := func(sequence uint64, data []byte) error {
+		if err := t.audit.Apply(to, sequence, data); err != nil || !enough() {
+			return err
+		}
+		return errEnough
+	}
+	last = min(last, end)
+	if last-t.audit.Stream > singly {
+		return t.from.Read(ctx, t.Next(), last, apply)
+	}
+	for sequence := t.Next(); sequence <= last; sequence++ {
+		data, err := t.from.Get(ctx, sequence)
+		if err != nil { // it may be one that nobody can read any more: Read tells it from one that nobody answers for
+			return errors.Join(ctx.Err(), t.from.Read(ctx, sequence, last, apply))
+		}
+		if err := apply(sequence, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Lost are the findings since the call before: hits that the journal does not have any more, or
+// that do not add up.
+func (t *Tail) Lost() (list []record.Finding) {
+	list = record.Losses(t.audit.Findings)
+	t.audit.Findings = nil
+	return list
+}
+
+// sink takes batches, of which those of different partitions come side by side.
+type sink struct {
+	mu    sync.Mutex
+	count func(record.Batch) error
+}
+
+func (*sink) Wants(int) bool { return true }
+
+func (s *sink) Count(b record.Batch, _, _ bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count(b)
+}
+
+func (*sink) Receipts([][]byte, uint64, bool) error { return nil }
+
+// A position, version 1: where a Tail stands, for its owner to keep beside what it made of the
+// batches up to there. Numbers are unsigned varints:
+//
+//	byte 0     'T'
+//	byte 1     version, 1
+//	           partitions
+//	           from: the message up to which nothing is needed
+//	           origins: how many, then each: 8 bytes origin, little endian; epoch, flush of
+//	               the last flush up to from, 0 and 0: not known; at, Unix ms; a byte: 1 if it
+//	               has left; length of its node's name, name
+//	           for each partition, of each origin: epoch, seq, total, hits that were lost
+//	last 4     CRC-32C of all bytes before, little endian
+const (
+	positionMagic   = 'T'
+	positionVersion = 1
+)
+
+// ErrDamaged is wrapped by the error for bytes that are no position.
+var ErrDamaged = errors.New("damaged position in the journal")
+
+// Position is where the tail stands. It has a few bytes for each partition and origin.
+func (t *Tail) Position() []byte {
+	snaps := t.audit.Standing()
+	b := []byte{positionMagic, positionVersion}
+	b = binary.AppendUvarint(b, uint64(len(snaps)))
+	b = binary.AppendUvarint(b, snaps[0].From)
+	b = binary.AppendUvarint(b, uint64(len(snaps[0].Positions)))
+	for _, of := range snaps[0].Positions {
+		b = binary.LittleEndian.AppendUint64(b, of.Origin)
+		b = binary.AppendUvarint(b, of.Head.Epoch)
+		b = binary.AppendUvarint(b, of.Head.Flush)
+		b = binary.AppendUvarint(b, uint64(of.At))
+		b = wire.AppendBool(b, of.Left)
+		b = wire.AppendText(b, of.Node)
+	}
+	for _, snap := range snaps {
+		for _, of := range snap.Positions {
+			b = binary.AppendUvarint(b, of.Epoch)
+			b = binary.AppendUvarint(b, of.Seq)
+			b = binary.AppendUvarint(b, of.Total)
+			b = binary.AppendUvarint(b, of.Lost)
+		}
+	}
+	return wire.Seal(b, 0)
+}
+
+// Resume returns a tail that goes on at a position of an engine with as many partitions.
+func ResumeTail(from TailSource, partitions int, position []byte) (*Tail, error) {
+	snaps, err := readPosition(position)
+	if err != nil {
+		return nil, err
+	}
+	if len(snaps) != partitions {
+		return nil, fmt.Errorf("a position in the journal of an engine with %d partitions: this one has %d", len(snaps), partitions)
+	}
+	return After(from, snaps), nil
+}
+
+// Reached is the message up to which a position has all, and until when by the clocks of the
+// origins, of those that have not left: zero where there are none.
+func Reached(position []byte) (message uint64, at time.Time, err error) {
+	snaps, err := readPosition(position)
+	if err != nil {
+		return 0, at, err
+	}
+	for _, of := range snaps[0].Positions {
+		if told := time.UnixMilli(of.At); !of.Left && (at.IsZero() || told.Before(at)) {
+			at = told
+		}
+	}
+	return snaps[0].From, at, nil
+}
+
+func readPosition(position []byte) ([]*record.Snapshot, error) {
+	version, r, err := wire.Open(position, positionMagic)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if version != positionVersion {
+		return nil, fmt.Errorf("a position in the journal in version %d: this build reads version %d", version, positionVersion)
+	}
+	partitions, from := r.Uvarint(), r.Uvarint()
+	origins := make([]record.OriginPosition, 0, 8)
+	for range r.Count() {
+		of := record.OriginPosition{Origin: r.Uint64(), Head: record.Head{Epoch: r.Uvarint(), Flush: r.Uvarint()}}
+		of.At, of.Left, of.Node = int64(r.Uvarint()), r.Bool(), string(r.Block())
+		origins = append(origins, of)
+	}
+	if r.Failed() || partitions == 0 || partitions > record.MaxPartitions || from == ^uint64(0) {
+		return nil, ErrDamaged
+	}
+	snaps := make([]*record.Snapshot, 0, 256)
+	for partition := range int(partitions) {
+		snap := &record.Snapshot{Partition: partition, From: from, Positions: make([]record.OriginPosition, len(origins))}
+		copy(snap.Positions, origins)
+		for i := range snap.Positions {
+			snap.Positions[i].Position = record.Position{Epoch: r.Uvarint(), Seq: r.Uvarint(), Total: r.Uvarint(), Lost: r.Uvarint()}
+		}
+		if snaps = append(snaps, snap); r.Failed() {
+			return nil, ErrDamaged
+		}
+	}
+	if !r.Done() {
+		return nil, ErrDamaged
+	}
+	return snaps, nil
+}

@@ -1,0 +1,250 @@
+package replica
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir/internal/journal/record"
+)
+
+// Taking is what a hand-off needs of the world around a replica. Its methods may take long, and fail when they took too long, or the
+// process ends: the hand-off is abandoned then.
+type Taking interface {
+	Source
+
+	// Now is the time.
+	Now() time.Time
+
+	// Snapshots reads the newest good snapshot of each partition; the list is by partition, nil where there is none.
+	Snapshots(partitions []int) ([]*record.Snapshot, error)
+
+	// Pause returns after a moment, in which the follower may have gone on.
+	Pause() error
+
+	// First is the sequence of the first message that the journal has.
+	First() (uint64, error)
+
+	// Read calls each with the messages from one to another, in order. Those that the journal can't hand out it passes over.
+	Read(from, to uint64, each func(sequence uint64, data []byte) error) error
+
+	// Hurry has the next cut come soon: it takes what is handed over.
+	Hurry(partitions []int)
+
+	// Await waits for what a cut says of a partition.
+	Await(held <-chan error) error
+}
+
+// errTrimmed is of a partition whose snapshot the journal does not reach back to.
+var errTrimmed = fmt.Errorf("%w: it was trimmed", ErrCannotCatchUp)
+
+// TakeOver takes partitions that are not held, from their snapshots and the journal, and returns when they are held. After an error
+// those are not that the engine does not hold; the error wraps ErrCannotCatchUp or ErrOverflow where one of the partitions is to
+// blame. A goroutine of package holders runs it, and the simulation.
+func (r *Replica) TakeOver(partitions []int, by Taking) (err error) {
+	snaps, err := by.Snapshots(partitions)
+	if err != nil {
+		return err
+	}
+	t, ok := r.beginHandOff(partitions, snaps)
+	for !ok {
+		if err := by.Pause(); err != nil {
+			return err
+		}
+		t, ok = r.beginHandOff(partitions, snaps)
+	}
+	defer func() {
+		if err != nil {
+			r.abandonHandOff(t)
+		}
+	}()
+	if err := t.gather(by); err != nil {
+		return err
+	}
+	held := t.handedOff()
+	if err := r.commitHandOff(t); err != nil {
+		return err
+	}
+	by.Hurry(partitions)
+	for _, one := range held {
+		if err := by.Await(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gather is step 2.
+func (t *handOff) gather(by Taking) error {
+	first, err := by.First()
+	if err != nil {
+		return err
+	}
+	start, err := t.start(first)
+	if errors.Is(err, ErrLeftBehind) {
+		return errTrimmed
+	}
+	if err == nil {
+		err = by.Read(start, t.upTo, func(sequence uint64, data []byte) error { return t.follow(by.Now(), sequence, data, by) })
+	}
+	if err == nil {
+		err = t.followRest(by.Now(), by)
+	}
+	if errors.Is(err, ErrLeftBehind) { // while it was read
+		return errTrimmed
+	}
+	return err
+}
+
+// Rounds is when snapshots are taken, of which partitions, and what of the journal they
+// make needless: without clock, disk and lock, for the checkpointer and the simulation.
+//
+// In a round every partition is snapshotted once, some with each flush. A partition has
+// two snapshots, so what a round makes needless is what the round before has covered.
+type Rounds struct {
+	AtOnce   int                  // partitions whose state one flush takes, without haste; 0: statesAtOnce
+	UnderWay bool                 // one is under way
+	todo     []int                // partitions that it has not taken
+	open     int                  // taken and not yet stored
+	Have     [][record.Slots]Slot // by partition and slot
+	Bytes    int64                // of the round so far
+	Last     int64                // bytes of the round before
+	Lacks    bool                 // a snapshot of the round could not be stored
+
+	moved uint64    // OldestNeeded after the round before
+	pause time.Time // until then no round begins, after one that could not store all
+}
+
+// statesAtOnce is how many partitions one flush takes the state of: it bounds
+// the memory that states take, and how long the flush is.
+const statesAtOnce = 8
+
+// statesInHaste is that number when the journal has taken half of its room.
+const statesInHaste = 64
+
+// StartNow tells whether a round should start: the journal has grown enough; or the round
+// before could not store all, which its alarm says until one does; or there is haste, and
+// one more round lets some of the journal go; or it is full, and does not grow any more:
+// what kept the round before from letting it go may be over. snapshotBytes is by how much
+// the journal grows between rounds, if it has room.
+func (r *Rounds) StartNow(now time.Time, s *Space, snapshotBytes int64) bool {
+	room, retained := s.Room(), s.Retained()
+	if r.UnderWay || now.Before(r.pause) {
+		return false
+	}
+	return s.Grown() >= room.Every(snapshotBytes, r.Last, retained) || r.Lacks || room.Haste(retained) && r.frees() || room.Full(retained)
+}
+
+// Pause lets no round begin until then.
+func (r *Rounds) Pause(until time.Time) { r.pause = until }
+
+// frees tells whether one more round makes more of the journal needless, be there
+// nothing new in it.
+func (r *Rounds) frees() bool {
+	newest := ^uint64(0)
+	for _, of := range r.Have {
+		newest = min(newest, max(of[0].UpTo, of[1].UpTo))
+	}
+	return newest > OldestNeeded(r.Have)
+}
+
+// Start starts a round of some partitions.
+func (r *Rounds) Start(todo []int) {
+	r.UnderWay, r.todo, r.Bytes, r.Lacks = len(todo) > 0, todo, 0, false
+}
+
+// Due returns the partitions whose state the next flush is to take: none unless
+// a round is under way and what was handed over before is stored.
+func (r *Rounds) Due(haste bool) map[int]bool {
+	if !r.UnderWay || r.open > 0 {
+		return nil
+	}
+	states, most := map[int]bool{}, cmp.Or(r.AtOnce, statesAtOnce)
+	if haste {
+		most = statesInHaste
+	}
+	for _, partition := range r.todo[:min(most, len(r.todo))] {
+		states[partition] = true
+	}
+	return states
+}
+
+// Taken tells that those due were taken. There may be fewer: later are those that are to
+// be taken again.
+func (r *Rounds) Taken(due map[int]bool, later []int) {
+	r.todo = append(r.todo[len(due):], later...)
+	r.open = len(due)
+}
+
+// Again puts a partition back into the round: its state could not be stored.
+func (r *Rounds) Again(partition int) { r.todo = append(r.todo, partition) }
+
+// Put is where a snapshot of so many bytes goes: the slot, and the revision that it takes
+// the place of. It is not ok where another node, further on, has stored both. What the
+// store says follows, as Answered.
+func (r *Rounds) Put(partition int, from uint64, bytes int) (slot int, revision uint64, ok bool) {
+	have := r.Have[partition]
+	if slot, ok = SlotFor(have, from); !ok {
+		return 0, 0, false
+	}
+	r.Have[partition][slot] = Slot{} // until the answer is there
+	r.Bytes += int64(bytes)
+	return slot, have[slot].Revision, true
+}
+
+// Answered says that a snapshot is in its slot, as a revision.
+func (r *Rounds) Answered(partition, slot int, from, revision uint64) {
+	r.Have[partition][slot] = Slot{UpTo: from + 1, Revision: revision}
+}
+
+// Unanswered says that one may not be: the slots are to be looked at again, and another
+// round is to follow.
+func (r *Rounds) Unanswered() { r.Lacks = true }
+
+// Stored ends what Taken began. It tells whether the round has ended with it, and then up
+// to what message, less one, all snapshots have the journal; 0: one is missing.
+func (r *Rounds) Stored(now time.Time) (needed uint64, ended bool) {
+	r.open = 0
+	if !r.UnderWay || len(r.todo) > 0 {
+		return 0, false
+	}
+	r.UnderWay, r.Last = false, r.Bytes
+	needed = OldestNeeded(r.Have)
+	if r.pause = (time.Time{}); r.Lacks || needed == r.moved {
+		r.pause = now.Add(RoundAgain)
+	}
+	r.moved = needed
+	return needed, true
+}
+
+// Slot is what is known of the snapshot in a slot.
+type Slot struct {
+	UpTo     uint64 // its from, and one more; 0: there is no good one
+	Revision uint64 // of what is there, good or not; 0: nothing is
+}
+
+// SlotFor is the slot to write a snapshot into: the one with the older. It fails
+// where even that one is from later.
+func SlotFor(have [record.Slots]Slot, from uint64) (slot int, ok bool) {
+	if have[1].UpTo < have[0].UpTo {
+		slot = 1
+	}
+	return slot, from+1 >= have[slot].UpTo
+}
+
+// OldestNeeded is the least of all slots: what lies at or before it, less one,
+// can be had from either snapshot of every partition. 0: a snapshot is missing.
+func OldestNeeded(have [][record.Slots]Slot) uint64 {
+	least := ^uint64(0)
+	for _, of := range have {
+		for _, slot := range of {
+			least = min(least, slot.UpTo)
+		}
+	}
+	return least
+}
+
+// RoundAgain is how long a round that could not store all, or that let nothing go, is
+// not followed by another.
+const RoundAgain = 3 * time.Second

@@ -1,0 +1,172 @@
+package stream
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/journal/record"
+)
+
+// chunkBytes is how much of a snapshot one message has.
+const chunkBytes = 512 << 10
+
+func chunkSubject(partition, slot int) string {
+	return snapshotSubject + "." + record.SlotName(partition, slot) + ".chunk"
+}
+
+func endSubject(partition, slot int) string {
+	return snapshotSubject + "." + record.SlotName(partition, slot) + ".end"
+}
+
+// putTimeout bounds the writing of one snapshot, and chunkTimeout that of each of its
+// messages: the answer to one is lost where the server is restarted meanwhile, as after a full
+// disk, and nothing is trimmed while it is waited for.
+const (
+	putTimeout   = 100 * time.Second
+	chunkTimeout = 10 * time.Second
+)
+
+// PutSnapshot writes a snapshot over what is in a slot, if that has the known
+// revision, its end's sequence; 0: whatever is there. It returns the new one. After
+// an error the slot has what it had, or the new snapshot.
+func (s *Store) PutSnapshot(ctx context.Context, snap record.Snapshot, slot int, known uint64) (revision uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, putTimeout)
+	defer cancel()
+	chunkTo, endTo, at := chunkSubject(snap.Partition, slot), endSubject(snap.Partition, slot), s.at.Load()
+	if known == 0 {
+		switch sequence, data, err := at.fromLeader(ctx, SnapshotStream, wanted{LastOf: endTo}); {
+		case err == nil:
+			if is, err := record.DecodeStored(data); err == nil && is.From > snap.From {
+				return 0, errNewerThere
+			}
+			known = sequence
+		case !errors.Is(err, jetstream.ErrMsgNotFound):
+			return 0, err
+		}
+	}
+	data := snap.Encode()
+	end := record.StoredSnapshot{Partition: snap.Partition, Slot: slot, Epoch: snap.Epoch, From: snap.From, Length: uint64(len(data))}
+	for chunk := range slices.Chunk(data, chunkBytes) {
+		ack, err := at.put(ctx, chunkTo, chunk)
+		if err != nil {
+			return 0, err
+		}
+		end.Chunks = append(end.Chunks, ack.Sequence)
+	}
+	ack, err := at.put(ctx, endTo, end.Encode(), jetstream.WithExpectLastSequencePerSubject(known))
+	if err != nil {
+		return 0, err
+	}
+	// What was there before: if it stays, the next snapshot in the slot removes it.
+	ctx, cancel = context.WithTimeout(ctx, chunkTimeout)
+	defer cancel()
+	return ack.Sequence, errors.Join(
+		at.snapshots.Purge(ctx, jetstream.WithPurgeSubject(endTo), jetstream.WithPurgeSequence(ack.Sequence)),
+		at.snapshots.Purge(ctx, jetstream.WithPurgeSubject(chunkTo), jetstream.WithPurgeSequence(end.Chunks[0])),
+	)
+}
+
+// put publishes one message of a snapshot.
+func (s *streams) put(ctx context.Context, subject string, data []byte, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	ctx, cancel := context.WithTimeout(ctx, chunkTimeout)
+	defer cancel()
+	return s.js.Publish(ctx, subject, data, opts...)
+}
+
+// errNewerThere is why a snapshot was not stored: another node, further on, was quicker.
+var errNewerThere = errors.New("the slot has a newer snapshot")
+
+// ListSnapshots lists what is in the slots of each partition, the newest first.
+// A slot whose end is damaged is a finding.
+func (s *Store) ListSnapshots(ctx context.Context, partitions int) (lists [][]record.StoredSnapshot, findings []record.Finding, err error) {
+	lists = make([][]record.StoredSnapshot, partitions)
+	var mu sync.Mutex // guards findings
+	err = concurrency.Do(partitions, func(partition int) error {
+		list, spoiled, err := s.SlotsOf(ctx, partition)
+		lists[partition] = list
+		mu.Lock()
+		findings = append(findings, spoiled...)
+		mu.Unlock()
+		return err
+	})
+	return lists, findings, err
+}
+
+// SlotsOf lists what is in the slots of one partition, as ListSnapshots does.
+func (s *Store) SlotsOf(ctx context.Context, partition int) (list []record.StoredSnapshot, findings []record.Finding, err error) {
+	for slot := range record.Slots {
+		l, err := s.listSlot(ctx, partition, slot)
+		switch {
+		case err == nil:
+			list = append(list, l)
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+		case ctx.Err() != nil:
+			return nil, nil, context.Cause(ctx)
+		case IsUnavailable(err):
+			return nil, nil, err
+		default:
+			findings = append(findings, record.SpoiledSnapshot(partition, slot, err))
+		}
+	}
+	slices.SortFunc(list, func(a, b record.StoredSnapshot) int {
+		return cmp.Or(cmp.Compare(b.From, a.From), cmp.Compare(b.Epoch, a.Epoch))
+	})
+	return list, findings, nil
+}
+
+func (s *Store) listSlot(ctx context.Context, partition, slot int) (record.StoredSnapshot, error) {
+	var sequence uint64
+	var data []byte
+	err := RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		sequence, data, err = s.at.Load().fromLeader(ctx, SnapshotStream, wanted{LastOf: endSubject(partition, slot)})
+		return err
+	})
+	if err != nil {
+		return record.StoredSnapshot{}, err
+	}
+	l, err := record.DecodeStored(data)
+	if err == nil && (l.Partition != partition || l.Slot != slot) {
+		err = fmt.Errorf("%w: it is the end of another snapshot", record.ErrDamaged)
+	}
+	l.Sequence = sequence
+	return l, err
+}
+
+// GetSnapshot reads and checks a snapshot.
+func (s *Store) GetSnapshot(ctx context.Context, l record.StoredSnapshot) (record.Snapshot, error) {
+	var data bytes.Buffer
+	for _, sequence := range l.Chunks {
+		var chunk []byte
+		err := RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+			at := s.at.Load()
+			_, chunk, err = at.fromLeader(ctx, SnapshotStream, wanted{Sequence: sequence})
+			if errors.Is(err, jetstream.ErrMsgNotFound) { // the leader's disk may be damaged, and this node's sound
+				var msg *jetstream.RawStreamMsg
+				if msg, err = at.snapshots.GetMsg(ctx, sequence); err == nil {
+					chunk = msg.Data
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return record.Snapshot{}, fmt.Errorf("message %d of the stream of snapshots: %w", sequence, err)
+		}
+		data.Write(chunk)
+	}
+	if uint64(data.Len()) != l.Length {
+		return record.Snapshot{}, fmt.Errorf("%w: %d bytes in place of %d", record.ErrDamaged, data.Len(), l.Length)
+	}
+	snap, err := record.DecodeSnapshot(data.Bytes())
+	if err == nil && (snap.Partition != l.Partition || snap.Epoch != l.Epoch || snap.From != l.From) {
+		err = fmt.Errorf("%w: it is another snapshot", record.ErrDamaged)
+	}
+	return snap, err
+}

@@ -1,0 +1,301 @@
+// Package stream is the journal and the slots of snapshots as they are stored: two
+// streams of JetStream, opened, made, written, read, trimmed; and the retries of a
+// request that nobody answers for the moment.
+//
+// Invariants: a message was stored once its sequence is returned; streams of another
+// journal, or made for other settings, are refused and not changed; a stream is made
+// only where the caller says that it may be new; a slot is written over only if it has
+// what the writer knows of; what a read passes over is seen by the sequences. A start
+// reads from leaders, a follower from any replica.
+//
+// Package record has the bytes, package replica decides what to ask for next
+// (ReadAhead) and when slots are written (Rounds); package journal has the loops.
+package stream
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+)
+
+// Store is the stream of flushes, which is the journal, and that of snapshots, of
+// the server that runs now (revive.go).
+type Store struct{ at atomic.Pointer[streams] }
+
+type streams struct {
+	journal   uint64 // its identity
+	js        jetstream.JetStream
+	flushes   jetstream.Stream
+	snapshots jetstream.Stream
+}
+
+const (
+	FlushStream     = "WEIR_JOURNAL"
+	flushSubject    = "weir.journal"
+	SnapshotStream  = "WEIR_SNAPSHOTS"
+	snapshotSubject = "weir.snapshot"
+)
+
+// Open opens the two streams. It makes them only where create says so: in
+// a directory that is not new they must be there, and a store that lost them
+// must not begin again at zero. What it did not find or had to make is in
+// missing.
+//
+// of names the journal, if that is known; copies tells how many nodes there are to keep
+// each message, of as many as are wanted.
+func Open(ctx context.Context, js jetstream.JetStream, of Identity, copies func(want int) int, create bool) (opened *Store, missing []record.Finding, err error) {
+	s := &streams{js: js, journal: of.Journal}
+	for _, one := range []struct {
+		stream        *jetstream.Stream
+		name, subject string
+		called, cost  string
+	}{
+		{&s.flushes, FlushStream, flushSubject, "the journal's stream", "all hits since the snapshots"},
+		{&s.snapshots, SnapshotStream, snapshotSubject + ".>", "the stream of snapshots", "all hits before the journal begins"},
+	} {
+		absent := false
+		find := func(ctx context.Context) (err error) {
+			*one.stream, err = s.js.Stream(ctx, one.name)
+			return err
+		}
+		err = RetryUnavailable(ctx, func(ctx context.Context) error {
+			err := find(ctx)
+			if absent = errors.Is(err, jetstream.ErrStreamNotFound); absent {
+				return nil
+			}
+			return err
+		})
+		if absent {
+			missing = append(missing, record.Finding{Where: one.called, What: "missing", Cost: one.cost})
+			if !create {
+				return nil, missing, nil
+			}
+			made := of
+			if made.Journal = s.journal; made.Journal == 0 {
+				made.Journal = record.NewJournalID()
+			}
+			err = RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+				*one.stream, err = s.js.CreateStream(ctx, streamConfig(one.name, one.subject, made, copies(replica.Replicas)))
+				if taken(err) {
+					err = find(ctx)
+				}
+				return err
+			})
+		}
+		if err == nil {
+			err = of.fits((*one.stream).CachedInfo().Config.Metadata)
+		}
+		if err == nil {
+			s.journal, err = s.identify(ctx, *one.stream, s.journal, one.called)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("journal: %s: %w", one.called, err)
+		}
+	}
+	opened = new(Store)
+	opened.at.Store(s)
+	return opened, missing, nil
+}
+
+func streamConfig(name, subject string, of Identity, replicas int) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:     name,
+		Subjects: []string{subject},
+		Storage:  jetstream.FileStorage,
+		Replicas: replicas,
+		Metadata: of.metadata(),
+		// Repeated flushes are dropped by epoch and number; a long window
+		// would only make the server read that much log when it starts.
+		Duplicates:  100 * time.Millisecond,
+		Discard:     jetstream.DiscardNew,
+		AllowDirect: true,
+	}
+}
+
+// Publish appends one message and returns its sequence in the stream once it is
+// on disk.
+func (s *Store) Publish(ctx context.Context, data []byte, timeout time.Duration) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ack, err := s.at.Load().js.Publish(ctx, flushSubject, data)
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+// Trim removes the messages up to and including a sequence.
+func (s *Store) Trim(ctx context.Context, upTo uint64) error {
+	return s.at.Load().flushes.Purge(ctx, jetstream.WithPurgeSequence(upTo+1))
+}
+
+// Bounds are the sequences of the first and the last message, and the bytes of
+// all. An empty stream has first = last+1.
+func (s *Store) Bounds(ctx context.Context) (first, last, bytes uint64, err error) {
+	var info *jetstream.StreamInfo
+	err = RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		info, err = s.at.Load().flushes.Info(ctx)
+		return err
+	})
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	return max(info.State.FirstSeq, 1), info.State.LastSeq, info.State.Bytes, nil
+}
+
+// ID is the journal's identity.
+func (s *Store) ID() uint64 { return s.at.Load().journal }
+
+// Conn is the connection that the streams are reached by.
+func (s *Store) Conn() *nats.Conn { return s.at.Load().js.Conn() }
+
+// Leader is the node that leads the journal's stream as far as it is known, for a person to
+// look after; "" without a cluster.
+func (s *Store) Leader() string {
+	if info := s.at.Load().flushes.CachedInfo(); info != nil && info.Cluster != nil {
+		return info.Cluster.Leader
+	}
+	return ""
+}
+
+// Followers are the replicas of the journal's stream but for the leader's, as that one finds
+// them; none where it is not replicated.
+func (s *Store) Followers(ctx context.Context) (list []replica.ReplicaState, err error) {
+	info, err := s.at.Load().flushes.Info(ctx)
+	if err != nil || info.Cluster == nil || info.Config.Replicas < 2 {
+		return nil, err
+	}
+	for _, peer := range info.Cluster.Replicas {
+		list = append(list, replica.ReplicaState{Node: peer.Name, Current: peer.Current, Offline: peer.Offline, Active: peer.Active})
+	}
+	return list, nil
+}
+
+// Metadata of the streams: what all nodes that share them must agree on.
+const (
+	metaPartitions = "weir-partitions"
+	metaRetention  = "weir-retention-s"
+)
+
+// Identity is what tells one journal from another.
+type Identity struct {
+	Journal    uint64 // 0: not known yet
+	Partitions int
+	RetentionS int64
+}
+
+func (of Identity) metadata() map[string]string {
+	meta := map[string]string{metaPartitions: strconv.Itoa(of.Partitions), metaRetention: strconv.FormatInt(of.RetentionS, 10)}
+	if of.Journal != 0 {
+		meta[MetaJournal] = record.JournalText(of.Journal)
+	}
+	return meta
+}
+
+// fits refuses streams that were made for another engine.
+func (of Identity) fits(have map[string]string) error {
+	for name, want := range of.metadata() {
+		if was := have[name]; name != MetaJournal && was != "" && was != want {
+			return fmt.Errorf("it was made with %s %s, not %s: all nodes of a cluster use the same", strings.TrimPrefix(name, "weir-"), was, want)
+		}
+	}
+	return nil
+}
+
+// A journal has an identity of its own (NewJournalID), which is in the metadata of its
+// streams too.
+//
+// Who makes the stream of flushes chooses it. Streams of a version without identities
+// get one of the time when they were made, which all their replicas know: nodes that
+// start together choose the same.
+const MetaJournal = "weir-journal"
+
+// journalID is the identity that a stream has, or gets.
+func journalID(info *jetstream.StreamInfo) (id uint64, known bool, err error) {
+	text := info.Config.Metadata[MetaJournal]
+	if text == "" {
+		hash := fnv.New64a()
+		_ = binary.Write(hash, binary.LittleEndian, info.Created.UnixNano()) // a hash takes everything
+		return hash.Sum64()>>1 + 1, false, nil
+	}
+	if id, err = strconv.ParseUint(text, 16, 64); err != nil || id == 0 {
+		return 0, false, fmt.Errorf("its metadata %s is %q: want 16 hexadecimal digits", MetaJournal, text)
+	}
+	return id, true, nil
+}
+
+// identify finds whose stream this is, and marks one of an earlier version. want is
+// 0 where that is not known.
+func (s *streams) identify(ctx context.Context, stream jetstream.Stream, want uint64, called string) (id uint64, err error) {
+	info := stream.CachedInfo()
+	id, known, err := journalID(info)
+	switch {
+	case err != nil:
+		return 0, err
+	case known && want != 0 && id != want:
+		return 0, &otherJournalError{called, want, id, info}
+	case known:
+		return id, nil
+	case want != 0:
+		id = want
+	}
+	cfg := info.Config
+	cfg.Metadata = map[string]string{MetaJournal: record.JournalText(id)}
+	for name, value := range info.Config.Metadata {
+		cfg.Metadata[name] = value
+	}
+	return id, RetryUnavailable(ctx, func(ctx context.Context) error {
+		_, err := s.js.UpdateStream(ctx, cfg)
+		return err
+	})
+}
+
+// otherJournalError is why a journal is not taken for this directory's.
+type otherJournalError struct {
+	called   string
+	want, is uint64
+	info     *jetstream.StreamInfo
+}
+
+func (e *otherJournalError) Error() string {
+	return fmt.Sprintf("this data directory belongs to journal %s, and %s is of journal %s, made at %s with %d messages: nothing of either was changed; "+
+		"start this node with the --peers, --nats and --data that belong together, or with an empty --data to become a node of that journal",
+		record.JournalText(e.want), e.called, record.JournalText(e.is), e.info.Created.UTC().Format("2006-01-02T15:04:05Z"), e.info.State.Msgs)
+}
+
+// taken tells whether another node made the stream at the same moment, under another
+// identity.
+func taken(err error) bool {
+	var api *jetstream.APIError
+	return errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamNameInUse
+}
+
+// AwaitApplied returns the last sequence of the journal once it is what is known to
+// have been acknowledged, or after a while what it is. Among many nodes a leader
+// that has just been elected says less for a moment: it has the message, and has
+// not yet applied it to the stream.
+func (s *Store) AwaitApplied(ctx context.Context, last, known uint64) (uint64, error) {
+	for end := time.Now().Add(patience); last < known && time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return last, context.Cause(ctx)
+		case <-time.After(retryEvery):
+		}
+		var err error
+		if _, last, _, err = s.Bounds(ctx); err != nil {
+			return last, err
+		}
+	}
+	return last, nil
+}

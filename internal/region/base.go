@@ -1,0 +1,324 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+)
+
+// bases writes the pieces of a base to the log.
+type bases struct {
+	r      *Region
+	region string
+	id     ID
+	at     int64
+	number uint64
+	before uint64 // hash of the pieces so far
+	audit  Audit
+}
+
+// partition writes the pieces of one.
+func (b *bases) partition(ctx context.Context, partition int, state []byte) error {
+	var seq, total uint64
+	if partition < len(b.audit.Seqs) {
+		seq, total = b.audit.Seqs[partition], b.audit.Totals[partition]
+	}
+	empty, err := isEmpty(state)
+	if err != nil {
+		return err
+	}
+	if empty && seq == 0 {
+		return nil
+	}
+	for _, piece := range Pieces(partition, seq, total, state, b.r.pieceBytes) {
+		if err := b.piece(ctx, piece, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isEmpty tells whether a state has no hits.
+func isEmpty(state []byte) (bool, error) {
+	if len(state) > 1<<10 {
+		return false, nil
+	}
+	s, err := replication.ReadState(state)
+	return len(s.Keys)+len(s.Quarantined)+len(s.Evicted) == 0 && s.Total.Total() == 0, err
+}
+
+func (b *bases) end(ctx context.Context, note Note) error {
+	return b.piece(ctx, Piece{Bytes: note.Encode()}, true)
+}
+
+func (b *bases) piece(ctx context.Context, piece Piece, last bool) error {
+	piece.Before = b.before
+	m := Message{Region: b.region, ID: b.id, Number: b.number, Last: last, At: b.at, Piece: &piece}
+	data := m.Encode()
+	b.number, b.before = b.number+1, NextHash(b.before, data)
+	return b.r.append(ctx, entry{data: data})
+}
+
+// renewBases writes new bases of regions whose digests since the last one have become many, and trims the log.
+func (r *Region) renewBases(ctx context.Context) error {
+	names := r.ledger.Regions()
+	share := r.cfg.LogBytes / int64(8*max(1, len(names)))
+	for _, name := range names {
+		if !r.ledger.DueBase(name, share) {
+			continue
+		}
+		write := r.writeBase
+		if name == r.cfg.Name {
+			write = func(ctx context.Context, _ string) error { return r.renewOwnBase(ctx) }
+		}
+		if err := write(ctx, name); err != nil {
+			return err
+		}
+	}
+	first, _, _, err := r.stream.bounds(ctx)
+	if err != nil {
+		return err
+	}
+	if upTo := r.ledger.Trimmable(); upTo >= first {
+		if err := r.stream.trim(ctx, upTo); err != nil {
+			return err
+		}
+		r.trimmed(upTo + 1)
+	}
+	return nil
+}
+
+// writeBase writes a base of another region, of its view.
+func (r *Region) writeBase(ctx context.Context, name string) error {
+	of := r.ledger.Region(name)
+	b := &bases{r: r, region: name, id: of.ID, at: of.At, audit: of.Audit}
+	var cut replication.Cut
+	for partition := range of.Note.Partitions {
+		state, err := r.views.State(name, partition, &cut)
+		if err != nil {
+			return err
+		}
+		if err := b.partition(ctx, partition, state); err != nil {
+			return err
+		}
+	}
+	return b.end(ctx, *of.Note)
+}
+
+// renewOwnBase writes a base of this region at a digest that it writes before.
+func (r *Region) renewOwnBase(ctx context.Context) error {
+	stored, err := r.stored(ctx)
+	if err != nil {
+		return err
+	}
+	_, last, err := r.journal.Bounds(ctx) // has all that the snapshots have
+	if err != nil {
+		return err
+	}
+	upTo, asOf, late, err := r.journal.Moment(ctx)
+	if err == nil {
+		err = r.digestTo(ctx, max(upTo, last), asOf, late)
+	}
+	if err != nil {
+		return err
+	}
+	own := r.ledger.Region(r.cfg.Name)
+	if own.Seq == 1 { // an epoch began, with a base
+		return nil
+	}
+	has, t := replica.NewTailFlushes(own.Note.At), replica.NewTailFlushes(startOf(stored))
+	then, err := r.since(ctx, t, r.tail.Next()-1, stored, has.Has)
+	if err != nil {
+		return err
+	}
+	b := &bases{r: r, region: r.cfg.Name, id: own.ID, at: own.At, audit: own.Audit}
+	if err := r.writeStates(ctx, b, stored, then); err != nil {
+		return err
+	}
+	return b.end(ctx, *own.Note)
+}
+
+// writeOwnBase writes the base that an epoch begins with.
+func (r *Region) writeOwnBase(ctx context.Context, id ID) error {
+	stored, err := r.stored(ctx)
+	if err != nil {
+		return err
+	}
+	_, last, err := r.journal.Bounds(ctx)
+	if err != nil {
+		return err
+	}
+	upTo, asOf, late, err := r.journal.Moment(ctx)
+	if err != nil {
+		return err
+	}
+	t := replica.NewTailFlushes(startOf(stored))
+	then, err := r.since(ctx, t, max(upTo, last), stored, func(record.Part) bool { return true })
+	if err != nil {
+		return err
+	}
+	b := &bases{r: r, region: r.cfg.Name, id: id, at: asOf.UnixMilli()}
+	if err := r.writeStates(ctx, b, stored, then); err != nil {
+		return err
+	}
+	r.tail, r.sum = t, NewSum(r.engine.Partitions)
+	if err := b.end(ctx, r.note(late)); err != nil {
+		return err
+	}
+	r.after = id
+	return nil
+}
+
+// stored are the newest sound snapshots of the journal, without their states; nil where a partition has none.
+func (r *Region) stored(ctx context.Context) ([]*record.Snapshot, error) {
+	list := make([]*record.Snapshot, r.engine.Partitions)
+	for partition := range list {
+		r.moved.Store(time.Now().UnixNano())
+		stored, err := r.journal.StoredSnapshots(ctx, partition)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range stored {
+			snap, err := r.journal.ReadSnapshot(ctx, one)
+			if errors.Is(err, record.ErrDamaged) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			snap.State, snap.Receipts = nil, nil
+			list[partition] = &snap
+			break
+		}
+	}
+	return list, nil
+}
+
+// startOf is the place in the journal after which snapshots lack something.
+func startOf(stored []*record.Snapshot) (at replica.FlushPosition) {
+	oldest := stored[0]
+	for _, snap := range stored {
+		if snap == nil {
+			return at
+		}
+		if snap.From < oldest.From {
+			oldest = snap
+		}
+	}
+	at.After, at.Heads = oldest.From, map[uint64]record.Head{}
+	for _, of := range oldest.Positions {
+		if of.Head.Epoch != 0 {
+			at.Heads[of.Origin] = of.Head
+		}
+	}
+	return at
+}
+
+// since reads the journal up to a message, and returns the batches that snapshots lack, by partition, of those flushes that
+// are wanted.
+func (r *Region) since(ctx context.Context, t *replica.TailFlushes, upTo uint64, stored []*record.Snapshot, wanted func(record.Part) bool) ([][]record.Batch, error) {
+	has := make([]map[uint64]record.Position, len(stored))
+	for partition, snap := range stored {
+		if snap != nil {
+			has[partition] = map[uint64]record.Position{}
+			for _, of := range snap.Positions {
+				has[partition][of.Origin] = of.Position
+			}
+		}
+	}
+	then := make([][]record.Batch, len(stored))
+	err := r.journal.ReadFlushes(ctx, t, upTo, func(flush []record.Part) error {
+		r.moved.Store(time.Now().UnixNano())
+		for _, p := range flush {
+			for _, b := range p.Batches {
+				if b.Partition >= len(then) || len(b.Entries) == 0 || b.Kind == record.KindAdmissions || !wanted(p) {
+					continue
+				}
+				if at := has[b.Partition][p.Origin]; p.Epoch < at.Epoch || p.Epoch == at.Epoch && b.Seq <= at.Seq {
+					continue
+				}
+				if b = r.tell(b); len(b.Entries) > 0 {
+					then[b.Partition] = append(then[b.Partition], b)
+				}
+			}
+		}
+		return nil
+	})
+	return then, err
+}
+
+// writeStates writes the state of each partition: that of its snapshot, and what came since.
+func (r *Region) writeStates(ctx context.Context, b *bases, stored []*record.Snapshot, then [][]record.Batch) error {
+	cfg := viewConfig(r.engine)
+	cfg.Memory, cfg.Gather = r.memory, true
+	e, err := weir.New(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = e.Close() }() // of memory alone
+	to, side := replica.NewHolding(e), replication.Of(e)
+	var cut replication.Cut
+	for partition, snap := range stored {
+		if snap == nil && len(then[partition]) == 0 && len(b.audit.Seqs) == 0 {
+			continue
+		}
+		if snap != nil {
+			state, err := r.stateOf(ctx, partition, snap)
+			if err != nil {
+				return err
+			}
+			if err := r.loadTold(side, partition, state); err != nil {
+				return fmt.Errorf("snapshot of partition %d: %w", partition, err)
+			}
+		}
+		for _, batch := range then[partition] {
+			if err := to.Count(batch, false, false); err != nil {
+				return err
+			}
+		}
+		then[partition] = nil
+		side.Cut(partition, &cut, true)
+		if err := b.partition(ctx, partition, cut.State); err != nil {
+			return err
+		}
+		side.Release(partition)
+	}
+	return nil
+}
+
+// loadTold loads what the region tells of a state.
+func (r *Region) loadTold(side replication.Engine, partition int, state []byte) error {
+	if len(r.cfg.Keys) == 0 {
+		return side.LoadHits(partition, state)
+	}
+	of, err := replication.ReadContent(state)
+	if err != nil {
+		return err
+	}
+	side.MergeEvicted(partition, of.Evicted)
+	return side.MergeWindows(partition, record.OnlyWindows(of.Keys, r.cfg.Keys.Tells))
+}
+
+// errRound is why a base is begun again.
+var errRound = errors.New("snapshots were taken again while a base was made of them; will retry")
+
+// stateOf reads the state of a snapshot again, whose place is known.
+func (r *Region) stateOf(ctx context.Context, partition int, of *record.Snapshot) ([]byte, error) {
+	stored, err := r.journal.StoredSnapshots(ctx, partition)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range stored {
+		if one.From == of.From && one.Epoch == of.Epoch {
+			snap, err := r.journal.ReadSnapshot(ctx, one)
+			return snap.State, err
+		}
+	}
+	return nil, errRound
+}

@@ -1,0 +1,168 @@
+package region
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+)
+
+// halfBase returns a world without harm, a mesh of three regions, the first two of which have got the first piece of the
+// third's base, and the pieces of that base.
+func halfBase(t *testing.T) (w *simWorld, pieces [][]byte) {
+	w = &simWorld{t: t, rng: rand.New(rand.NewPCG(1, 3)), tally: &simTally{}, clock: simNow, pieces: PieceBytes}
+	w.nameKeys()
+	w.build(3, simMesh)
+	for range 20 {
+		w.regions[2].journal.write()
+	}
+	w.regions[2].journal.complete()
+	w.act(2)
+	for _, of := range w.regions[2].log.messages {
+		data := of.data
+		if m, err := Decode(data); err == nil && m.Piece != nil {
+			pieces = append(pieces, data)
+		}
+	}
+	if len(pieces) != simPartitions+1 {
+		t.Fatalf("the base has %d pieces", len(pieces))
+	}
+	for i := range 2 { // each sends the other what comes live
+		w.fill(i, linkTo(w, i, 1-i))
+	}
+	for i := range 2 {
+		w.take(i, linkTo(w, i, 1-i), pieces[0])
+	}
+	return w, pieces
+}
+
+func linkTo(w *simWorld, region, other int) *simLink {
+	for _, l := range w.regions[region].links {
+		if l.from == other {
+			return l
+		}
+	}
+	return nil
+}
+
+// TestHalfABaseStays checks that two regions which have half a base of a third do not send it to and fro, and take the whole
+// of it from a region that has it.
+func TestHalfABaseStays(t *testing.T) {
+	t.Parallel()
+	w, pieces := halfBase(t)
+	for range 20 {
+		for i := range 2 {
+			l := linkTo(w, i, 1-i)
+			w.fill(i, l)
+			if len(l.underWay) > 0 {
+				t.Fatalf("region %s sends half a base", w.regions[1-i].name)
+			}
+		}
+	}
+	w.clock = w.clock.Add(2 * buildPause)
+	for i := range 2 {
+		w.drain(i)
+		if n := len(w.regions[i].log.messages); n != len(pieces) {
+			t.Errorf("region %s has %d messages of %d pieces", w.regions[i].name, n, len(pieces))
+		}
+		if n := w.regions[i].nodes[0]; n.ledger.Region("c") == nil || n.ledger.Region("c").Bases() != 1 {
+			t.Errorf("region %s does not have the base", w.regions[i].name)
+		}
+	}
+}
+
+// TestPiecesAgain checks that pieces of a base which come again do not grow the log, and that pieces of two bases do not
+// mix.
+func TestPiecesAgain(t *testing.T) {
+	t.Parallel()
+	w, pieces := halfBase(t)
+	n, link := w.regions[0].nodes[0], linkTo(w, 0, 1).number
+	take := func(data []byte) error {
+		m, err := Decode(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.accept(t.Context(), offer{link: link, messages: []Message{m}, data: [][]byte{data}})
+	}
+	appended := func(want int) {
+		t.Helper()
+		if got := len(w.regions[0].log.messages); got != want {
+			t.Errorf("the log has %d messages, want %d", got, want)
+		}
+	}
+	for range 10 {
+		if err := take(pieces[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appended(1)
+	if err := take(pieces[1]); err != nil {
+		t.Fatal(err)
+	}
+	appended(2)
+
+	other, err := Decode(pieces[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Piece.Total++
+	for i, data := range [][]byte{pieces[0], other.Encode()} {
+		if err := take(data); i == 0 && err != nil || i == 1 && !errors.Is(err, errMixed) {
+			t.Fatalf("piece %d: %v", i, err)
+		}
+	}
+	appended(2)
+	for _, data := range [][]byte{pieces[0], pieces[0], other.Encode()} { // the link is begun anew
+		if err := take(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appended(4)
+	if err := take(pieces[2]); !errors.Is(err, errMixed) { // its number is the next, and it is of the first base
+		t.Fatal(err)
+	}
+	appended(4)
+	last, err := Decode(pieces[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	last.Piece.Before = NextHash(other.Piece.Before, other.Encode())
+	for _, data := range [][]byte{pieces[0], pieces[0], other.Encode(), last.Encode()} { // anew, as after each such error
+		if err := take(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appended(7)
+	if of := n.ledger.Region("c"); of.Bases() != 1 || of.Audit.Totals[other.Piece.Partition] != other.Piece.Total {
+		t.Errorf("the base is not the one that was built last: %+v", of.Audit)
+	}
+}
+
+// A region that comes back with an empty disk finds its earlier life once; a second region of its name shows again and again.
+func TestContestedName(t *testing.T) {
+	t.Parallel()
+	w, _ := halfBase(t)
+	n := w.regions[0].nodes[0]
+	see := func(epoch uint64) {
+		n.seeOwn(Message{Region: "a", ID: ID{Epoch: epoch, Seq: 1}})
+	}
+	told := func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		_, told := n.twice["a"]
+		return told
+	}
+	see(1 << 50) // of the life before
+	n.renewed = w.clock
+	see(1 << 51) // of one that another link knew
+	see(1 << 51)
+	w.clock = w.clock.Add(2 * twiceFor)
+	see(1 << 52)
+	if told() {
+		t.Error("told after two losses of disks")
+	}
+	w.clock = w.clock.Add(beginEvery)
+	see(1 << 53)
+	if !told() {
+		t.Error("not told")
+	}
+}

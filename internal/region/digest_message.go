@@ -1,0 +1,220 @@
+package region
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// This part is what a region tells the others of its hits: digests, each of which adds up what the journal has
+// since the one before (Sum), and bases, which are the whole state of the region at a digest. It has their bytes:
+// a digest is a flush of package record whose origin is the region and whose one receipt is a Note; a
+// base is pieces of its own (Piece).
+//
+// Invariants: a Sum has every hit, removal and restored window that it was given, removals where they were among
+// the hits of their key; what it has of a partition does not depend on how many nodes brought it. The Note says
+// which place of the journal a digest reaches, to the flush.
+//
+// It is pure: no clock, no network, no goroutine.
+
+// ID names a digest: one of a region, in an epoch of it. A base has the ID of the digest that it is the
+// state after.
+type ID struct {
+	Epoch uint64
+	Seq   uint64 // from 1 in each epoch
+}
+
+// Before tells whether an ID is older than another.
+func (id ID) Before(o ID) bool { return id.Epoch < o.Epoch || id.Epoch == o.Epoch && id.Seq < o.Seq }
+
+// Message is what regions send each other: a part of a digest, or a piece of a base.
+type Message struct {
+	Region string
+	ID
+	Number uint64 // of the part or piece, from 0
+	Last   bool
+	At     int64 // Unix ms: all hits that the region took until then are in the whole of it, but for those of late nodes
+
+	Part  record.Part // of a digest
+	Piece *Piece      // of a base; nil: it is a part of a digest
+	Note  *Note       // of the last part or piece, unless Gone
+	Gone  bool        // the region was forgotten: it has no hits from here on
+}
+
+// Piece is a piece of a base: some bytes of the state of a partition, or, the last one, the note. Its bytes, numbers as
+// unsigned varints:
+//
+//	byte 0     'B'
+//	byte 1     version, 2
+//	           length of the region's name, name; epoch, seq of the digest that the base is the state after
+//	           number of the piece, from 0; hash of the pieces before it (NextHash); at
+//	           a byte: 0 more of the partition follows, 1 its last piece, 2 the last piece of the base
+//	           partition; seq and total of the region's batches of it so far (record/flush.go)
+//	           length of the bytes, the bytes: of the state (package weir), or the note
+//	last 4     CRC-32C of all bytes before, little endian
+type Piece struct {
+	Before    uint64 // NextHash of the pieces before it: those of two bases of the same digest do not mix
+	Partition int
+	Whole     bool // the partition's last
+	Seq       uint64
+	Total     uint64
+	Bytes     []byte
+}
+
+const (
+	pieceMagic   = 'B'
+	pieceVersion = 2
+
+	pieceMore  = 0
+	pieceWhole = 1
+	pieceLast  = 2
+
+	// PieceBytes is how much of a state a piece has at most.
+	PieceBytes = 512 << 10
+)
+
+// Encode is the bytes of a message that is a piece of a base.
+func (m Message) Encode() []byte {
+	p := m.Piece
+	b := make([]byte, 0, len(p.Bytes)+len(m.Region)+64)
+	b = append(b, pieceMagic, pieceVersion)
+	b = wire.AppendText(b, m.Region)
+	for _, v := range []uint64{m.Epoch, m.Seq, m.Number, p.Before, uint64(m.At)} {
+		b = binary.AppendUvarint(b, v)
+	}
+	switch {
+	case m.Last:
+		b = append(b, pieceLast)
+	case p.Whole:
+		b = append(b, pieceWhole)
+	default:
+		b = append(b, pieceMore)
+	}
+	for _, v := range []uint64{uint64(p.Partition), p.Seq, p.Total} {
+		b = binary.AppendUvarint(b, v)
+	}
+	b = wire.AppendBlock(b, p.Bytes)
+	return wire.Seal(b, 0)
+}
+
+// Decode reads and checks a message, which refers to data. One that is sound and of a newer version is refused, and is not
+// record.ErrDamaged.
+func Decode(data []byte) (Message, error) {
+	if len(data) > 0 && data[0] == pieceMagic {
+		return decodePiece(data)
+	}
+	p, err := record.DecodePart(data)
+	if err != nil {
+		return Message{}, err
+	}
+	m := Message{Region: p.Node, ID: ID{p.Epoch, p.Flush}, Number: p.Number, Last: p.Last, At: p.At, Part: p, Gone: p.Leaving}
+	if err := CheckName(m.Region); err != nil || p.Origin != OriginOf(m.Region) {
+		return Message{}, fmt.Errorf("%w: a flush of %q, which is not a region", record.ErrDamaged, p.Node)
+	}
+	if !p.Last || p.Leaving {
+		return m, nil
+	}
+	if len(p.Receipts) != 1 {
+		return Message{}, fmt.Errorf("%w: a digest without a note", record.ErrDamaged)
+	}
+	note, err := DecodeNote(p.Receipts[0])
+	m.Note = &note
+	return m, err
+}
+
+func decodePiece(data []byte) (m Message, err error) {
+	version, r, err := wire.Open(data, pieceMagic)
+	if err != nil {
+		return m, fmt.Errorf("%w: piece of a base: %w", record.ErrDamaged, err)
+	}
+	if version < pieceVersion {
+		return m, fmt.Errorf("%w: a piece of a base of an older build, which does not say what it goes on", record.ErrDamaged)
+	}
+	if version != pieceVersion {
+		return m, fmt.Errorf("a piece of a base in version %d: this build reads version %d: run a newer Weir here", version, pieceVersion)
+	}
+	m.Region = r.Text(record.MaxNodeBytes)
+	m.Epoch, m.Seq, m.Number = r.Uvarint(), r.Uvarint(), r.Uvarint()
+	before := r.Uvarint()
+	m.At = int64(r.AtMost(1 << 60))
+	kind := r.Byte()
+	m.Last = kind == pieceLast
+	m.Piece = &Piece{Before: before, Partition: int(r.AtMost(record.MaxPartitions)), Whole: kind == pieceWhole, Seq: r.Uvarint(), Total: r.Uvarint(), Bytes: r.Block()}
+	if !r.Done() || kind > pieceLast || CheckName(m.Region) != nil {
+		return m, fmt.Errorf("%w: piece of a base: its checksum is right, its content is not", record.ErrDamaged)
+	}
+	if !m.Last {
+		return m, nil
+	}
+	note, err := DecodeNote(m.Piece.Bytes)
+	m.Note = &note
+	return m, err
+}
+
+// CheckName tells what is wrong with the name of a region.
+func CheckName(name string) error {
+	if name == "" || len(name) > record.MaxNodeBytes {
+		return fmt.Errorf("a region's name has 1 to %d bytes", record.MaxNodeBytes)
+	}
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
+			return fmt.Errorf("%q: a region's name has letters, digits, '-', '_' and '.' alone", name)
+		}
+	}
+	return nil
+}
+
+// Pieces cuts the state of a partition into pieces of a base, of so many bytes at most.
+func Pieces(partition int, seq, total uint64, state []byte, most int) (list []Piece) {
+	for {
+		n := min(len(state), most)
+		list = append(list, Piece{Partition: partition, Whole: n == len(state), Seq: seq, Total: total, Bytes: state[:n]})
+		if state = state[n:]; len(state) == 0 {
+			return list
+		}
+	}
+}
+
+// Gone is the message that ends a region: nothing of it counts that is older.
+func Gone(region string, epoch uint64, at int64) []byte {
+	e := record.NewEncoder(record.Incarnation{Origin: OriginOf(region), Epoch: epoch}, 1)
+	e.Node, e.Leaving = region, true
+	e.Begin(time.UnixMilli(at))
+	return e.End(nil)[0]
+}
+
+// Begun is a base that has begun: how many pieces of it are there, and a hash of them. Who has the same base goes on after them.
+type Begun struct {
+	ID
+	Pieces uint64
+	Hash   uint64
+}
+
+// NextHash is the hash of pieces with one more, which is given as it is encoded; of no pieces it is 0.
+func NextHash(hash uint64, piece []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(binary.LittleEndian.AppendUint64(nil, hash)) // a hash takes everything
+	h.Write(piece)
+	return h.Sum64()
+}
+
+// Keys are prefixes of the keys that a region tells others; none: it tells all. What limits count of themselves
+// (weir.SeparatePrefix) it always tells.
+type Keys []string
+
+// Tells tells whether it tells a key. The hits of all keys together (*) it does not, unless it tells all.
+func (k Keys) Tells(key string) bool {
+	return len(k) == 0 || strings.HasPrefix(key, weir.SeparatePrefix) || key != weir.AllKeys && k.TellsAll(key)
+}
+
+// TellsAll tells whether it tells all keys that begin so.
+func (k Keys) TellsAll(prefix string) bool {
+	return len(k) == 0 || slices.ContainsFunc(k, func(told string) bool { return strings.HasPrefix(prefix, told) })
+}

@@ -1,0 +1,232 @@
+package region
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// Sum adds up batches of a journal, in its order, until it is cut. It grows with the keys and seconds that were
+// hit, not with the nodes that counted them.
+type Sum struct {
+	parts   []*part // by partition; nil: nothing came
+	touched []int
+	entries int // about, for bounds
+}
+
+// part is what came of one partition. Hits and removals add up; a batch of another kind, as of a restored backup,
+// stays as it is, between those before and those after it.
+type part struct {
+	done []step
+	open map[string]*keySum // of the newest step
+	keys []*keySum          // the same, in the order in which they came first
+}
+
+// step is either deltas or a batch of another kind.
+type step struct {
+	deltas []replication.Delta
+	kind   uint64
+	raw    []byte // the entries of that batch
+	n      uint64
+}
+
+// keySum is what came of one key.
+type keySum struct {
+	key  string
+	done []replication.Delta // up to the last removal, in order
+	open []replication.Delta // after it, by second, each once
+}
+
+// NewSum returns an empty Sum, of so many partitions.
+func NewSum(partitions int) *Sum { return &Sum{parts: make([]*part, partitions)} }
+
+// Entries is about how many entries the Sum has.
+func (s *Sum) Entries() int { return s.entries }
+
+// Add adds a batch. Admissions are left out, and hits for history alone: both are the region's own.
+func (s *Sum) Add(b record.Batch) {
+	if b.Kind == record.KindAdmissions || b.Kind == record.KindPast || len(b.Entries) == 0 || b.Partition >= len(s.parts) {
+		return
+	}
+	p := s.parts[b.Partition]
+	if p == nil {
+		p = &part{open: map[string]*keySum{}}
+		s.parts[b.Partition] = p
+		s.touched = append(s.touched, b.Partition)
+	}
+	if b.Kind != record.KindHits {
+		p.close()
+		p.done = append(p.done, step{kind: b.Kind, raw: bytes.Clone(b.Entries), n: b.N})
+		s.entries += 1 + len(b.Entries)/entryBytes
+		return
+	}
+	for _, d := range b.Deltas() {
+		s.entries += p.add(d)
+	}
+}
+
+// entryBytes is about how much an entry takes.
+const entryBytes = 32
+
+// add returns how many entries it made.
+func (p *part) add(d replication.Delta) int {
+	k := p.open[d.Key]
+	if k == nil {
+		k = &keySum{key: d.Key}
+		p.open[d.Key] = k
+		p.keys = append(p.keys, k)
+	}
+	if d.N == 0 {
+		k.done = append(append(k.done, k.open...), d)
+		k.open = nil
+		return 1
+	}
+	at, found := slices.BinarySearchFunc(k.open, d.At, func(have replication.Delta, second int64) int { return cmp.Compare(have.At, second) })
+	if found {
+		k.open[at].N += d.N
+		return 0
+	}
+	k.open = slices.Insert(k.open, at, d)
+	return 1
+}
+
+// close ends the newest step.
+func (p *part) close() {
+	if len(p.keys) == 0 {
+		return
+	}
+	var deltas []replication.Delta
+	for _, k := range p.keys {
+		deltas = append(append(deltas, k.done...), k.open...)
+	}
+	p.done = append(p.done, step{deltas: deltas})
+	p.open, p.keys = map[string]*keySum{}, nil
+}
+
+// Cut puts all that came since the last cut into the flush that e has begun, and begins anew.
+func (s *Sum) Cut(e *record.Encoder) {
+	slices.Sort(s.touched)
+	for _, partition := range s.touched {
+		p := s.parts[partition]
+		p.close()
+		for _, one := range p.done {
+			if one.deltas != nil {
+				e.Add(partition, one.deltas)
+			} else {
+				e.AddRestored(partition, one.kind, one.raw, one.n)
+			}
+		}
+		s.parts[partition] = nil
+	}
+	s.touched, s.entries = s.touched[:0], 0
+}
+
+// Note is what a digest says beside hits. Its bytes, numbers as unsigned varints:
+//
+//	byte 0     'N'
+//	byte 1     version: 1, or 2 with keys
+//	8 bytes    identity of the region's journal, little endian
+//	           partitions; retention in seconds; ms between digests
+//	           position in the journal (package flushes)
+//	           nodes of the region that are late: how many, then each: length of the name, name; ms of
+//	           Unix time up to which its hits are in
+//	           version 2: prefixes of the keys that the region tells: how many, then each as its length, its bytes
+//	last 4     CRC-32C of all bytes before, little endian
+type Note struct {
+	Journal    uint64
+	Partitions int
+	Retention  time.Duration // whole seconds
+	Every      time.Duration // between digests
+	At         replica.FlushPosition
+	Late       []Late
+	Keys       Keys // that the region tells
+}
+
+// Late is a node of the region whose newer hits may be missing.
+type Late struct {
+	Node  string
+	Since int64 // Unix ms
+}
+
+const (
+	noteMagic   = 'N'
+	plainNote   = 1
+	noteVersion = 2
+	maxLate     = 1000
+
+	// MaxKeys bounds the prefixes of a region's Keys.
+	MaxKeys = 16
+)
+
+// Encode is the bytes of the note. Of more than a thousand late nodes it names the first.
+func (n Note) Encode() []byte {
+	b := []byte{noteMagic, plainNote}
+	if len(n.Keys) > 0 { // else older builds read it
+		b[1] = noteVersion
+	}
+	b = binary.LittleEndian.AppendUint64(b, n.Journal)
+	b = binary.AppendUvarint(b, uint64(n.Partitions))
+	b = binary.AppendUvarint(b, uint64(n.Retention/time.Second))
+	b = binary.AppendUvarint(b, uint64(n.Every/time.Millisecond))
+	b = n.At.Append(b)
+	late := n.Late[:min(len(n.Late), maxLate)]
+	b = binary.AppendUvarint(b, uint64(len(late)))
+	for _, l := range late {
+		b = wire.AppendText(b, l.Node)
+		b = binary.AppendUvarint(b, uint64(max(0, l.Since)))
+	}
+	if len(n.Keys) > 0 {
+		b = binary.AppendUvarint(b, uint64(len(n.Keys)))
+		for _, prefix := range n.Keys {
+			b = wire.AppendText(b, prefix)
+		}
+	}
+	return wire.Seal(b, 0)
+}
+
+// DecodeNote reads and checks a note.
+func DecodeNote(data []byte) (n Note, err error) {
+	version, r, err := wire.Open(data, noteMagic)
+	if err != nil {
+		return n, fmt.Errorf("%w: note of a digest: %w", record.ErrDamaged, err)
+	}
+	if version != noteVersion && version != plainNote {
+		return n, fmt.Errorf("a digest's note in version %d: this build reads up to version %d: run a newer Weir here", version, noteVersion)
+	}
+	n.Journal = r.Uint64()
+	n.Partitions = int(r.AtMost(record.MaxPartitions))
+	n.Retention = time.Duration(r.AtMost(maxSeconds)) * time.Second
+	n.Every = time.Duration(r.AtMost(maxSeconds*1000)) * time.Millisecond
+	n.At = replica.ReadFlushPosition(&r)
+	for range r.AtMost(maxLate) {
+		n.Late = append(n.Late, Late{r.Text(record.MaxNodeBytes), int64(r.AtMost(1 << 60))})
+	}
+	if version == noteVersion {
+		for range r.AtMost(MaxKeys) {
+			n.Keys = append(n.Keys, r.Text(weir.MaxKeyBytes))
+		}
+	}
+	if !r.Done() || n.Partitions == 0 || n.Retention == 0 || n.Every == 0 {
+		return n, fmt.Errorf("%w: note of a digest: its checksum is right, its content is not", record.ErrDamaged)
+	}
+	return n, nil
+}
+
+const maxSeconds = 1_000_000_000
+
+// OriginOf is the origin that the digests of a region have, which follows from its name.
+func OriginOf(region string) uint64 {
+	hash := fnv.New64a()
+	hash.Write([]byte(region)) // a hash takes everything
+	return hash.Sum64()
+}

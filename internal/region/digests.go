@@ -1,0 +1,342 @@
+package region
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/durable"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/journal/stream"
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// restateEvery is how often a digest tells the totals of all partitions, so that a hole is found where no batch follows.
+const restateEvery = time.Minute
+
+// digest writes the next digest of this region: all that the journal has since the last one. Where that can't be, a new
+// epoch begins.
+func (r *Region) digest(ctx context.Context) error {
+	upTo, asOf, late, err := r.journal.Moment(ctx)
+	if err != nil {
+		return err
+	}
+	return r.digestTo(ctx, upTo, asOf, late)
+}
+
+func (r *Region) digestTo(ctx context.Context, upTo uint64, asOf time.Time, late []replica.OriginStatus) error {
+	if own := r.ledger.Region(r.cfg.Name); own != nil && own.ID != r.after {
+		r.tail = nil // another node has written since
+	}
+	if r.tail == nil && !r.resume() {
+		return r.begin(ctx)
+	}
+	_, last, err := r.journal.Bounds(ctx)
+	if err != nil {
+		return err
+	}
+	if r.tail.Next() > last+1 {
+		r.log.Warn("regions: the journal ends before what the last digest has; a new epoch of digests begins", "region", r.cfg.Name)
+		return r.begin(ctx)
+	}
+	switch err := r.journal.ReadFlushes(ctx, r.tail, upTo, r.addFlush); {
+	case errors.Is(err, durable.ErrTrimmed):
+		r.log.Warn("regions: the journal begins after what the last digest has; a new epoch of digests begins", "region", r.cfg.Name)
+		return r.begin(ctx)
+	case err != nil:
+		r.tail = nil
+		return err
+	}
+	parts := r.cut(asOf, late)
+	for _, part := range parts {
+		if err := r.append(ctx, entry{data: part}); err != nil {
+			return err
+		}
+	}
+	r.after = r.ledger.Region(r.cfg.Name).ID
+	return nil
+}
+
+func (r *Region) addFlush(flush []record.Part) error {
+	for _, p := range flush {
+		for _, b := range p.Batches {
+			r.sum.Add(r.tell(b))
+		}
+	}
+	return nil
+}
+
+// tell is what the region tells others of a batch.
+func (r *Region) tell(b record.Batch) record.Batch {
+	if len(r.cfg.Keys) == 0 {
+		return b
+	}
+	return b.Only(r.cfg.Keys.Tells)
+}
+
+// resume finds out where the log's last digest of this region left off, and tells whether one can go on there.
+func (r *Region) resume() bool {
+	own := r.ledger.Region(r.cfg.Name)
+	if own == nil || own.Gone || own.Note == nil || own.ID.Before(r.foreign) {
+		return false
+	}
+	if n := own.Note; n.Journal != r.journal.ID() || n.Partitions != r.engine.Partitions || n.Retention != r.engine.Retention || !slices.Equal(n.Keys, r.cfg.Keys) {
+		return false
+	}
+	r.tail, r.sum, r.after = replica.NewTailFlushes(own.Note.At), NewSum(r.engine.Partitions), own.ID
+	return true
+}
+
+// cut makes a digest of the sum.
+func (r *Region) cut(asOf time.Time, late []replica.OriginStatus) [][]byte {
+	own := r.ledger.Region(r.cfg.Name)
+	e := record.NewEncoder(record.Incarnation{Origin: OriginOf(r.cfg.Name), Epoch: own.Epoch}, r.engine.Partitions)
+	e.Node, e.Flush = r.cfg.Name, own.Seq
+	copy(e.Seqs, own.Audit.Seqs)
+	copy(e.Totals, own.Audit.Totals)
+	e.Begin(asOf)
+	r.sum.Cut(e)
+	if now := r.now(); now.Sub(r.restated) > restateEvery {
+		r.restated = now
+		for partition := range r.engine.Partitions {
+			e.Restate(partition)
+		}
+	}
+	return e.End([][]byte{r.note(late).Encode()})
+}
+
+// note is that of a digest or base which reaches to where the tail is.
+func (r *Region) note(late []replica.OriginStatus) Note {
+	n := Note{
+		Journal: r.journal.ID(), Partitions: r.engine.Partitions, Retention: r.engine.Retention, Every: r.cfg.Every, At: r.tail.Position(), Keys: r.cfg.Keys,
+	}
+	for _, l := range late {
+		n.Late = append(n.Late, Late{Node: l.Node, Since: l.AsOf.UnixMilli()})
+	}
+	r.mu.Lock()
+	r.unread = r.tail.Lost()
+	r.mu.Unlock()
+	return n
+}
+
+// beginEvery is how often a new epoch may begin.
+const beginEvery = 5 * time.Second
+
+// errBegun is why no epoch begins: one did a moment ago.
+var errBegun = errors.New("an epoch of this region's digests began a moment ago: another region may have the same name")
+
+// begin begins a new epoch of digests, with a base.
+func (r *Region) begin(ctx context.Context) error {
+	now := r.now()
+	if now.Sub(r.renewed) < beginEvery {
+		return errBegun
+	}
+	id := ID{Epoch: max(uint64(now.UnixMilli()), r.foreign.Epoch+1), Seq: 1}
+	if own := r.ledger.Region(r.cfg.Name); own != nil {
+		id.Epoch = max(id.Epoch, own.Epoch+1)
+	}
+	r.tail = nil
+	if err := r.writeOwnBase(ctx, id); err != nil {
+		return err
+	}
+	r.renewed = now
+	r.log.Info("regions: a new epoch of this region's digests began", "region", r.cfg.Name, "epoch", id.Epoch)
+	return nil
+}
+
+const (
+	logStream  = "WEIR_REGIONS"
+	logSubject = "weir.regions"
+
+	// newsSubject has the sequence of each message that was appended, an unsigned varint: a hint for nodes that follow the log.
+	newsSubject = "weir.regions.news"
+
+	appendTimeout = 2 * time.Second
+)
+
+// errBehind is why nothing was appended: the log has messages that were not read.
+var errBehind = errors.New("another node has appended to the log meanwhile")
+
+// errNoMessage is the error for a message that the log does not have.
+var errNoMessage = errors.New("the log does not have the message")
+
+// store is where the log is: a stream of JetStream, or of a simulation.
+type store interface {
+	bounds(ctx context.Context) (first, last, bytes uint64, err error)
+	append(ctx context.Context, after uint64, m entry) (sequence uint64, err error)
+	get(ctx context.Context, sequence uint64, leader bool) (entry, error)
+	trim(ctx context.Context, upTo uint64) error
+}
+
+// entry is a message of the log.
+type entry struct {
+	data []byte
+	via  string // the region whose link brought it; "": it was made here
+
+	decoded *Message // nil: not yet. Many feeds read it
+}
+
+// message is what the entry says.
+func (e entry) message() (Message, error) {
+	if e.decoded != nil {
+		return *e.decoded, nil
+	}
+	return Decode(e.data)
+}
+
+// viaHeader has entry.via in the log's stream.
+const viaHeader = "Weir-Via"
+
+// regionLog is the stream of digests.
+type regionLog struct {
+	nats   *transport.Node
+	stream jetstream.Stream
+}
+
+// openLog opens the log of a journal, and makes it if it is not there. One of another journal, as of a directory that was
+// taken over, is replaced: regions begin a new epoch.
+func openLog(ctx context.Context, nats *transport.Node, journal uint64) (*regionLog, error) {
+	l := &regionLog{nats: nats}
+	js, id := nats.JetStream(), record.JournalText(journal)
+	err := stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		l.stream, err = js.Stream(ctx, logStream)
+		if err == nil && l.stream.CachedInfo().Config.Metadata[stream.MetaJournal] != id {
+			if err = js.DeleteStream(ctx, logStream); err == nil {
+				err = jetstream.ErrStreamNotFound
+			}
+		}
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			l.stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
+				Name: logStream, Subjects: []string{logSubject}, Storage: jetstream.FileStorage, Replicas: nats.Replicas(replica.Replicas),
+				Metadata: map[string]string{stream.MetaJournal: id}, Duplicates: 100 * time.Millisecond, Discard: jetstream.DiscardNew, AllowDirect: true,
+			})
+			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another node made it at the same moment
+				err = again(err)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the log of regions: %w", err)
+	}
+	return l, nil
+}
+
+// again makes an error one that is worth another try.
+func again(err error) error { return errors.Join(nats.ErrTimeout, err) }
+
+// bounds are the first and the last message, as the leader knows, and the bytes of all; an empty log has first = last+1.
+func (l *regionLog) bounds(ctx context.Context) (first, last, bytes uint64, err error) {
+	var info *jetstream.StreamInfo
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) (err error) {
+		info, err = l.stream.Info(ctx)
+		return err
+	})
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	return max(info.State.FirstSeq, 1), info.State.LastSeq, info.State.Bytes, nil
+}
+
+// append appends a message after the last one that was read, or fails: with errBehind if there is another, else it may
+// be in the log all the same.
+func (l *regionLog) append(ctx context.Context, after uint64, m entry) (sequence uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
+	defer cancel()
+	msg := nats.NewMsg(logSubject)
+	msg.Data = m.data
+	if m.via != "" {
+		msg.Header.Set(viaHeader, m.via)
+	}
+	ack, err := l.nats.JetStream().PublishMsg(ctx, msg, jetstream.WithExpectLastSequence(after))
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		return 0, errBehind
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := l.nats.Conn().Publish(newsSubject, binary.AppendUvarint(nil, ack.Sequence)); err != nil {
+		return ack.Sequence, nil // others find it later
+	}
+	return ack.Sequence, nil
+}
+
+// get reads a message from any replica, this node's own first of all, or with leader from the leader. One that is
+// not there is errNoMessage.
+func (l *regionLog) get(ctx context.Context, sequence uint64, leader bool) (m entry, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
+	defer cancel()
+	if leader {
+		return l.getFromLeader(ctx, sequence)
+	}
+	msg, err := l.stream.GetMsg(ctx, sequence)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return m, errNoMessage
+	}
+	if err != nil {
+		return m, err
+	}
+	return entry{data: msg.Data, via: msg.Header.Get(viaHeader)}, nil
+}
+
+func (l *regionLog) getFromLeader(ctx context.Context, sequence uint64) (m entry, err error) {
+	request, err := json.Marshal(map[string]uint64{"seq": sequence})
+	if err != nil {
+		return m, err
+	}
+	msg, err := l.nats.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+logStream, request)
+	if err != nil {
+		return m, err
+	}
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message struct {
+			Data    []byte `json:"data"`
+			Headers []byte `json:"hdrs"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return m, fmt.Errorf("the leader of the log of regions: %w", err)
+	}
+	switch {
+	case answer.Error == nil:
+		m.data = answer.Message.Data
+		if len(answer.Message.Headers) > 0 {
+			headers, err := nats.DecodeHeadersMsg(answer.Message.Headers)
+			if err != nil {
+				return m, fmt.Errorf("the leader of the log of regions: %w", err)
+			}
+			m.via = headers.Get(viaHeader)
+		}
+		return m, nil
+	case answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return m, errNoMessage
+	}
+	return m, answer.Error
+}
+
+// trim removes the messages up to and including one.
+func (l *regionLog) trim(ctx context.Context, upTo uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, stream.AskTime)
+	defer cancel()
+	return l.stream.Purge(ctx, jetstream.WithPurgeSequence(upTo+1))
+}
+
+// listen calls news with the sequences that are told, until the subscription is ended.
+func listen(conn *nats.Conn, news func(sequence uint64)) (*nats.Subscription, error) {
+	return conn.Subscribe(newsSubject, func(msg *nats.Msg) {
+		r := wire.NewReader(msg.Data)
+		if sequence := r.Uvarint(); r.Done() {
+			news(sequence)
+		}
+	})
+}

@@ -1,0 +1,268 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// maxFeeds bounds the regions that pull from a node at the same time.
+const maxFeeds = 64
+
+// ErrFull is the error where more than that pull already.
+var ErrFull = errors.New("64 regions pull from this node already: link to another one")
+
+// ErrRequest is wrapped by the errors for a request that is wrong.
+var ErrRequest = errors.New("not the request of a link")
+
+// Feed sends another region all that it has not, and what comes, until ctx is done or the region is closed: frames of package link. send has taken
+// its bytes when it returns; flush has them leave.
+func (r *Region) Feed(ctx context.Context, as, have, begun string, send func(frames []byte) error, flush func() error) error {
+	if err := CheckName(as); err != nil {
+		return fmt.Errorf("%w: as: %w", ErrRequest, err)
+	}
+	f := &feed{r: r, as: as, send: send}
+	var err error
+	if f.sent, err = ParseHave(have); err != nil {
+		return fmt.Errorf("%w: have: %w", ErrRequest, err)
+	}
+	if f.begun, err = ParseBegun(begun); err != nil {
+		return fmt.Errorf("%w: begun: %w", ErrRequest, err)
+	}
+	f.own = f.sent[as]
+	defer r.figures.feeds.Add(-1)
+	if r.figures.feeds.Add(1) > maxFeeds {
+		return ErrFull
+	}
+	f.pull = r.figures.pulls.begin(as)
+	defer f.pull.now.Add(-1)
+	f.begin()
+	began := time.Now()
+	flushed := began
+	for {
+		r.mu.Lock()
+		next, news := r.ledger.Next(), r.changed
+		f.twiceOfFeed(began)
+		r.mu.Unlock()
+		for f.at < next {
+			f.pull.behind.Store(next - f.at)
+			if err := f.one(ctx); err != nil {
+				return err
+			}
+			if time.Since(flushed) < KeepAlive {
+				continue
+			}
+			f.frames = AppendFrame(f.frames, nil) // much may be passed over
+			if err := errors.Join(f.flush(), flush()); err != nil {
+				return err
+			}
+			flushed = time.Now()
+		}
+		if err := f.flush(); err != nil {
+			return err
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+		f.pull.behind.Store(0)
+		flushed = time.Now()
+		alive := time.NewTimer(KeepAlive)
+		select {
+		case <-ctx.Done():
+			alive.Stop()
+			return context.Cause(ctx)
+		case <-r.ended:
+			alive.Stop()
+			return errClosed
+		case <-news:
+			alive.Stop()
+		case <-alive.C:
+			f.frames = AppendFrame(f.frames, nil)
+		}
+	}
+}
+
+// feed is what one other region is sent.
+type feed struct {
+	r      *Region
+	as     string
+	pull   *pull // nil: it is a simulation's
+	own    ID    // what it has of itself
+	sent   map[string]ID
+	begun  map[string][]Begun // bases of which it has the first pieces
+	start  map[string]uint64  // by region: messages before it are not wanted
+	at     uint64             // the next message of the log
+	live   uint64             // messages from this one on came after it asked
+	parts  map[string][][]byte
+	part   map[string]Message // the last of these
+	frames []byte
+	send   func(frames []byte) error
+}
+
+// begin finds out where in the log to begin.
+func (f *feed) begin() {
+	f.r.mu.Lock()
+	defer f.r.mu.Unlock()
+	l := f.r.ledger
+	f.at, f.start, f.parts, f.part = l.Next(), map[string]uint64{}, map[string][][]byte{}, map[string]Message{}
+	for _, name := range l.Regions() {
+		f.start[name] = l.From(name, f.sent[name])
+		f.at = min(f.at, f.start[name])
+	}
+	f.live = l.Next()
+}
+
+// framesAtOnce is how many bytes are sent together.
+const framesAtOnce = 256 << 10
+
+// one looks at the next message of the log.
+func (f *feed) one(ctx context.Context) error {
+	sequence := f.at
+	f.at++
+	of, err := f.read(ctx, sequence)
+	data := of.data
+	if data == nil {
+		return err
+	}
+	m, err := of.message()
+	if err != nil || sequence < f.start[m.Region] || m.Region == f.as && m.Epoch <= f.own.Epoch {
+		return nil
+	}
+	switch sent := f.sent[m.Region]; {
+	case of.via == f.as && sequence >= f.live:
+		// It brought this itself, so it has it, and all before. If it has lost it since, what follows shows it the gap, and it asks again.
+		if m.Last && sent.Before(m.ID) {
+			f.sent[m.Region] = m.ID
+		}
+		return nil
+	case m.Piece != nil:
+		if !sent.Before(m.ID) {
+			return nil
+		}
+		return f.base(ctx, m.Region, m.ID)
+	case m.Gone:
+		if m.Epoch <= sent.Epoch {
+			return nil
+		}
+		f.sent[m.Region] = m.ID
+		return f.add(data)
+	case m.Epoch != sent.Epoch || m.Seq != sent.Seq+1:
+		return nil
+	}
+	if m.Number == 0 {
+		f.parts[m.Region] = nil
+	} else if f.part[m.Region].ID != m.ID || uint64(len(f.parts[m.Region])) != m.Number {
+		return nil
+	}
+	f.parts[m.Region], f.part[m.Region] = append(f.parts[m.Region], data), m
+	if !m.Last {
+		return nil
+	}
+	for _, part := range f.parts[m.Region] {
+		if err := f.add(part); err != nil {
+			return err
+		}
+	}
+	f.sent[m.Region] = m.ID
+	delete(f.parts, m.Region)
+	return nil
+}
+
+// read reads a message of the log; without data it is one that nobody has.
+func (f *feed) read(ctx context.Context, sequence uint64) (entry, error) {
+	m, err := f.r.message(ctx, sequence)
+	if !errors.Is(err, errNoMessage) {
+		return m, err
+	}
+	f.r.mu.Lock()
+	first := f.r.first
+	f.r.mu.Unlock()
+	if sequence < first {
+		return entry{}, errors.New("the log was trimmed meanwhile: ask again")
+	}
+	return entry{}, nil
+}
+
+// base sends a base once the log has it whole, which it has when its last piece is come by, but for the first pieces that the
+// other region has. Half a base is not passed on: two regions that have no more of it would take it of each other, and neither
+// would ever have the rest.
+func (f *feed) base(ctx context.Context, region string, id ID) error {
+	f.r.mu.Lock()
+	at, last, whole := f.r.ledger.Base(region, id)
+	f.r.mu.Unlock()
+	if !whole {
+		return nil
+	}
+	var has, sent uint64
+	if i := slices.IndexFunc(f.begun[region], func(b Begun) bool { return b.ID == id }); i >= 0 {
+		begun := f.begun[region][i]
+		err := f.pieces(ctx, region, id, at, last, func(m Message, _ []byte) error {
+			if m.Number < begun.Pieces {
+				return nil
+			}
+			if m.Piece.Before == begun.Hash { // else it is another base of the same digest
+				has = begun.Pieces
+			}
+			return errEnough
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			return err
+		}
+	}
+	err := f.pieces(ctx, region, id, at, last, func(_ Message, data []byte) error {
+		if sent++; sent <= has {
+			return nil
+		}
+		return f.add(data)
+	})
+	if err == nil {
+		f.sent[region] = id
+	}
+	return err
+}
+
+// errEnough ends pieces.
+var errEnough = errors.New("no more pieces are wanted")
+
+// pieces calls do with each piece of a base that the log has between two messages, in order, until it fails.
+func (f *feed) pieces(ctx context.Context, region string, id ID, first, last uint64, do func(m Message, data []byte) error) error {
+	var number, before uint64
+	for at := first; at <= last; at++ {
+		of, err := f.read(ctx, at)
+		if err != nil {
+			return err
+		}
+		m, err := of.message()
+		if err != nil || m.Piece == nil || m.Region != region || m.ID != id || m.Number != number || m.Piece.Before != before {
+			continue
+		}
+		if err := do(m, of.data); err != nil {
+			return err
+		}
+		number, before = number+1, NextHash(before, of.data)
+	}
+	return nil
+}
+
+func (f *feed) add(data []byte) error {
+	f.frames = AppendFrame(f.frames, data)
+	if len(f.frames) < framesAtOnce {
+		return nil
+	}
+	return f.flush()
+}
+
+func (f *feed) flush() error {
+	if len(f.frames) == 0 {
+		return nil
+	}
+	f.r.figures.sent.Add(uint64(len(f.frames)))
+	if f.pull != nil {
+		f.pull.add(len(f.frames))
+	}
+	err := f.send(f.frames)
+	f.frames = f.frames[:0]
+	return err
+}

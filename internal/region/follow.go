@@ -1,0 +1,229 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// load reads the log as it is at the start.
+func (r *Region) load(ctx context.Context) error {
+	first, last, _, err := r.stream.bounds(ctx)
+	if err != nil {
+		return err
+	}
+	r.ledger, r.first = NewLedger(first), first
+	return r.followTo(ctx, last)
+}
+
+// holeAfter is for how long a message that should be there is asked of the replicas, before the leader is asked, whose
+// answer counts.
+const holeAfter = time.Second
+
+// holePoll is how often.
+const holePoll = 20 * time.Millisecond
+
+// followTo takes all messages up to one, which is there.
+func (r *Region) followTo(ctx context.Context, last uint64) error {
+	for r.ledger.Next() <= last {
+		sequence := r.ledger.Next()
+		r.moved.Store(time.Now().UnixNano())
+		m, err := r.stream.get(ctx, sequence, !r.asked.IsZero() && time.Since(r.asked) > holeAfter)
+		switch {
+		case err == nil:
+			r.asked = time.Time{}
+			r.take(sequence, m)
+		case !errors.Is(err, errNoMessage):
+			return err
+		case r.asked.IsZero():
+			r.asked = time.Now()
+		case time.Since(r.asked) > holeAfter+holePoll: // the leader said so
+			r.asked = time.Time{}
+			r.take(sequence, entry{})
+		}
+		if !r.asked.IsZero() {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(holePoll):
+			}
+		}
+	}
+	return nil
+}
+
+// follow takes all that the log has, as the leader knows.
+func (r *Region) follow(ctx context.Context) error {
+	first, last, _, err := r.stream.bounds(ctx)
+	if err != nil {
+		return err
+	}
+	r.trimmed(first)
+	return r.followTo(ctx, last)
+}
+
+// trimmed notes that the log begins with a message, whoever trimmed it.
+func (r *Region) trimmed(first uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if first > r.first {
+		r.ledger.Trimmed(first - 1)
+		r.first = first
+	}
+}
+
+// take takes the log's next message; an empty one is one that nobody has any more.
+func (r *Region) take(sequence uint64, of entry) {
+	m, err := Decode(of.data)
+	if err != nil {
+		m = Message{}
+		r.log.Error("regions: a message of the log can't be read", "message", sequence, "error", err)
+	} else {
+		of.decoded = &m
+	}
+	r.recent.add(sequence, of)
+	r.mu.Lock()
+	e := r.ledger.Take(sequence, len(of.data), m)
+	r.mu.Unlock()
+	if m.Region != "" && m.Region != r.cfg.Name {
+		if err := r.views.Take(e); err != nil {
+			r.unviewed.Add(1)
+			r.log.Error("regions: windows of another region lack hits", "error", err)
+		}
+	}
+	r.mu.Lock()
+	if m.Region == "" {
+		r.damaged++
+	} else {
+		r.show(m, len(of.data), e)
+	}
+	news := r.changed
+	r.changed = make(chan struct{})
+	r.mu.Unlock()
+	close(news)
+}
+
+// show says of a region what is in its windows now. The caller holds mu.
+func (r *Region) show(m Message, bytes int, e Event) {
+	s := r.shown[m.Region]
+	s.bytes += uint64(bytes)
+	switch of := e.Region; e.Kind {
+	case Digest, Base, LedgerGone:
+		s.ID, s.at, s.note, s.gone = of.ID, of.At, of.Note, of.Gone
+		s.heard, s.lag = time.Now(), time.Since(time.UnixMilli(m.At))
+	}
+	r.shown[m.Region] = s
+}
+
+// message reads a message of the log for a feed.
+func (r *Region) message(ctx context.Context, sequence uint64) (entry, error) {
+	if m := r.recent.get(sequence); m.data != nil {
+		return m, nil
+	}
+	m, err := r.stream.get(ctx, sequence, false)
+	if errors.Is(err, errNoMessage) {
+		m, err = r.stream.get(ctx, sequence, true)
+	}
+	return m, err
+}
+
+// recent has the newest messages of the log, for feeds: the zero recent is ready for use.
+type recent struct {
+	mu    sync.Mutex
+	first uint64 // sequence of list[0]
+	list  []entry
+	bytes int
+}
+
+const (
+	recentBytes    = 8 << 20
+	recentMessages = 4096
+)
+
+// add adds the message after the last one.
+func (c *recent) add(sequence uint64, m entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if sequence != c.first+uint64(len(c.list)) {
+		c.first, c.list, c.bytes = sequence, nil, 0
+	}
+	c.list, c.bytes = append(c.list, m), c.bytes+len(m.data)
+	for len(c.list) > recentMessages || c.bytes > recentBytes && len(c.list) > 1 {
+		c.bytes -= len(c.list[0].data)
+		c.list[0] = entry{}
+		c.first, c.list = c.first+1, c.list[1:]
+	}
+}
+
+// get is a message; without data it is not kept.
+func (c *recent) get(sequence uint64) entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if sequence < c.first || sequence >= c.first+uint64(len(c.list)) {
+		return entry{}
+	}
+	return c.list[sequence-c.first]
+}
+
+// Two regions of one name, which an operator has given twice, take each other's place: what they count is in all counts in
+// turn, or that of one in none. It shows in two ways.
+//
+// A region that pulls says which epoch of its own name it has. An epoch goes on only until the next begins, and no
+// region goes back: so digests of an older epoch that say they have what was counted well after that are another region's (twiceOfFeed).
+//
+// And where both reach the same region, each begins an epoch that is newer than the other's, again and again (contested).
+
+// twiceFor is how long it is told after it showed last.
+const twiceFor = time.Minute
+
+// twiceAfter is how much later than a feed began the hits of a digest must be, in intervals between digests: clocks of regions
+// agree within a second or two.
+const twiceAfter = 10
+
+// nameTwice notes that two regions have a name. The caller holds mu.
+func (r *Region) nameTwice(name string, now time.Time) {
+	if now.Sub(r.twice[name]) > twiceFor {
+		r.log.Error("regions: two regions have the same name, and take each other's place in all counts: give one of them another --region and an empty data directory", "region", name)
+	}
+	r.twice[name] = now
+}
+
+// contested notes that there is an epoch of this region's name that it has not begun: the second one that is newer
+// than an epoch of its own, within a while, is no earlier life's.
+func (r *Region) contested(now time.Time) {
+	if r.renewed.IsZero() {
+		return
+	}
+	if !r.rival.IsZero() && now.Sub(r.rival) < twiceFor {
+		r.mu.Lock()
+		r.nameTwice(r.cfg.Name, now)
+		r.mu.Unlock()
+	}
+	r.rival = now
+}
+
+// twiceOfFeed looks whether the digests that come under the name of a region that pulls are another's. The caller holds mu.
+func (f *feed) twiceOfFeed(began time.Time) {
+	of := f.r.ledger.Region(f.as)
+	if of == nil || of.Gone || of.Epoch >= f.own.Epoch {
+		return
+	}
+	if time.UnixMilli(of.At).Sub(began) > twiceAfter*f.r.cfg.Every {
+		f.r.nameTwice(f.as, time.Now())
+	}
+}
+
+// namesTwice are the names that two regions have, sorted.
+func (r *Region) namesTwice() (names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, at := range r.twice {
+		if time.Since(at) < twiceFor {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,220 @@
+package region
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// This part is how digests travel between regions: a GET of another region's HTTP door, whose answer lasts. The
+// request says what the one who asks has, by region; the answer is frames, each a message of package digest, or empty
+// while there is nothing to say. TCP's window, not the round trip, bounds what comes.
+//
+// Invariant: an answer that ends or is silent is an error within SilentAfter: then there is a new request.
+
+const (
+	// Path is where a door answers.
+	LinkPath = "/v1/regions/feed"
+
+	// RegionHeader has the name of the region that answers.
+	RegionHeader = "Weir-Region"
+
+	// KeepAlive is after what time without a message an empty frame is sent.
+	KeepAlive = time.Second
+
+	// SilentAfter is how long nothing may come.
+	SilentAfter = 4 * time.Second
+
+	// FrameBytes is about what a frame takes beside its message.
+	FrameBytes = 3
+
+	// maxFrame bounds a message.
+	maxFrame = 2 << 20
+
+	// dialTime bounds the time to the head of an answer.
+	dialTime = 10 * time.Second
+)
+
+// Request asks for everything that is newer than what one has.
+type LinkRequest struct {
+	URL   string // of the door, without a path
+	Token string // "": none
+	As    string // who asks
+	Have  map[string]ID
+	Begun map[string][]Begun // bases of which the first pieces are there
+}
+
+// Stream is an answer.
+type LinkStream struct {
+	Region string // that answers
+
+	body   io.ReadCloser
+	from   *bufio.Reader
+	cancel context.CancelCauseFunc
+	silent *time.Timer
+	ctx    context.Context
+}
+
+// errSilent is why a stream is ended.
+var errSilent = errors.New("the link is silent")
+
+// Dial asks, and returns when the answer begins.
+func DialLink(ctx context.Context, over http.RoundTripper, q LinkRequest) (*LinkStream, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	values := url.Values{"as": {q.As}, "have": {FormatHave(q.Have)}}
+	if begun := FormatBegun(q.Begun); begun != "" {
+		values.Set("begun", begun)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(q.URL, "/")+LinkPath+"?"+values.Encode(), nil)
+	if err != nil {
+		cancel(err)
+		return nil, err
+	}
+	if q.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+q.Token)
+	}
+	dialing := time.AfterFunc(dialTime, func() { cancel(errSilent) })
+	response, err := over.RoundTrip(request)
+	dialing.Stop()
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		cancel(err)
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 500)) // what it says is more than that it can't be read
+		_ = response.Body.Close()
+		cancel(nil)
+		return nil, fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(text)))
+	}
+	s := &LinkStream{Region: response.Header.Get(RegionHeader), body: response.Body, from: bufio.NewReaderSize(response.Body, 64<<10), cancel: cancel, ctx: ctx}
+	s.silent = time.AfterFunc(SilentAfter, func() { cancel(errSilent) })
+	return s, nil
+}
+
+// Next is the next message, empty if there is none for now. After an error the stream is over.
+func (s *LinkStream) Next() ([]byte, error) {
+	size, err := binary.ReadUvarint(s.from)
+	if err == nil && size > maxFrame {
+		return nil, fmt.Errorf("a frame of %d bytes: this is not a link of regions", size)
+	}
+	var data []byte
+	if err == nil {
+		data = make([]byte, size)
+		_, err = io.ReadFull(s.from, data)
+	}
+	if err != nil {
+		if cause := context.Cause(s.ctx); cause != nil {
+			err = cause
+		}
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the other region has ended the link")
+		}
+		return nil, err
+	}
+	s.silent.Reset(SilentAfter)
+	return data, nil
+}
+
+// Close ends it.
+func (s *LinkStream) Close() {
+	s.silent.Stop()
+	s.cancel(nil)
+	_ = s.body.Close() // nothing is lost
+}
+
+// AppendFrame appends a message to what is sent.
+func AppendFrame(b, message []byte) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(message))), message...)
+}
+
+// FormatHave writes what somebody has: region:epoch:seq, apart by commas.
+func FormatHave(have map[string]ID) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		list = append(list, fmt.Sprintf("%s:%d:%d", name, have[name].Epoch, have[name].Seq))
+	}
+	return strings.Join(list, ",")
+}
+
+// maxHave bounds the regions of a request.
+const maxHave = 10_000
+
+// ParseHave reads it.
+func ParseHave(text string) (map[string]ID, error) {
+	have := map[string]ID{}
+	if text == "" {
+		return have, nil
+	}
+	list := strings.Split(text, ",")
+	if len(list) > maxHave {
+		return nil, fmt.Errorf("%d regions: at most %d", len(list), maxHave)
+	}
+	for _, one := range list {
+		name, rest, _ := strings.Cut(one, ":")
+		epoch, seq, _ := strings.Cut(rest, ":")
+		var id ID
+		var err error
+		if err = CheckName(name); err == nil {
+			if id.Epoch, err = strconv.ParseUint(epoch, 10, 64); err == nil {
+				id.Seq, err = strconv.ParseUint(seq, 10, 64)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q: want region:epoch:seq", one)
+		}
+		have[name] = id
+	}
+	return have, nil
+}
+
+// FormatBegun writes which bases have begun: region:epoch:seq:pieces:hash, apart by commas.
+func FormatBegun(begun map[string][]Begun) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(begun)) {
+		for _, b := range begun[name] {
+			list = append(list, fmt.Sprintf("%s:%d:%d:%d:%d", name, b.Epoch, b.Seq, b.Pieces, b.Hash))
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// ParseBegun reads it.
+func ParseBegun(text string) (map[string][]Begun, error) {
+	begun := map[string][]Begun{}
+	if text == "" {
+		return begun, nil
+	}
+	list := strings.Split(text, ",")
+	if len(list) > maxHave {
+		return nil, fmt.Errorf("%d bases: at most %d", len(list), maxHave)
+	}
+	for _, one := range list {
+		words := strings.Split(one, ":")
+		var numbers []uint64
+		for _, word := range words[1:] {
+			n, err := strconv.ParseUint(word, 10, 64)
+			if err != nil {
+				break
+			}
+			numbers = append(numbers, n)
+		}
+		if len(words) != 5 || len(numbers) != 4 || CheckName(words[0]) != nil {
+			return nil, fmt.Errorf("%q: want region:epoch:seq:pieces:hash", one)
+		}
+		begun[words[0]] = append(begun[words[0]], Begun{ID: ID{Epoch: numbers[0], Seq: numbers[1]}, Pieces: numbers[2], Hash: numbers[3]})
+	}
+	return begun, nil
+}

@@ -1,0 +1,300 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// offer is what a link brought: all parts of a digest, or a piece of a base.
+type offer struct {
+	link     int
+	messages []Message
+	data     [][]byte
+	done     chan error // holds one
+}
+
+// Why an offer was not taken.
+var (
+	errNotOwner = errors.New("this node does not write the log of digests any more")
+	errGap      = errors.New("digests before it are missing")
+	errMixed    = errors.New("a piece of a base does not go on what the log has of it; will take it from its beginning")
+)
+
+// accept appends what a link brought, if it is news.
+func (r *Region) accept(ctx context.Context, o offer) error {
+	if own, _ := r.owner.who(); !own {
+		return errNotOwner
+	}
+	m := o.messages[0]
+	if m.Region == r.cfg.Name {
+		r.seeOwn(m)
+		return nil
+	}
+	switch r.ledger.Wants(m) {
+	case Known:
+		return nil
+	case Gap:
+		return errGap
+	}
+	if m.Piece != nil {
+		if !r.mayBuild(o.link, m) {
+			return nil
+		}
+		if again, err := r.isAgain(m); again || err != nil {
+			return err
+		}
+	}
+	for _, data := range o.data {
+		if err := r.append(ctx, entry{data: data, via: r.links[o.link].Region}); err != nil {
+			if errors.Is(err, errBehind) {
+				err = errors.Join(err, r.follow(ctx))
+			}
+			return err
+		}
+	}
+	if m.Piece != nil && m.Last {
+		delete(r.building, m.Region)
+	}
+	return nil
+}
+
+// seeOwn takes what a link has of this region's name. Something newer than what is here is of an earlier disk of it, or of
+// another region of the same name: an epoch begins that is newer.
+func (r *Region) seeOwn(m Message) {
+	own := r.ledger.Region(r.cfg.Name)
+	if (own == nil || own.Epoch < m.Epoch) && r.foreign.Before(m.ID) {
+		if r.foreign.Epoch < m.Epoch {
+			r.contested(r.now())
+		}
+		r.foreign = m.ID
+		r.tail = nil
+	}
+}
+
+// mayBuild tells whether a piece of a base is to be taken of the link that brings it: pieces of two links at once must not mix.
+// A link begins with the first piece, or where the log has the base up to there.
+func (r *Region) mayBuild(by int, m Message) bool {
+	b, is := r.building[m.Region]
+	now := r.now()
+	if mine := is && b.link == by; !mine {
+		if m.Number > 0 && r.ledger.WantsPiece(m) != Next || is && r.links[b.link].running.Load() && now.Sub(b.at) < buildPause {
+			return false
+		}
+	}
+	b.link, b.at = by, now
+	r.building[m.Region] = b
+	return true
+}
+
+// isAgain tells whether the log has the very piece already, as when a base that was cut off comes again from its beginning:
+// then it is not appended once more. Where the pieces turn out to be of two bases of the same digest, the link is
+// begun anew, and what it brings then is built from its beginning.
+func (r *Region) isAgain(m Message) (bool, error) {
+	b := r.building[m.Region]
+	anew := slices.Contains(b.anew, m.ID)
+	switch verdict := r.ledger.WantsPiece(m); {
+	case verdict == Gap:
+		if b.anew = slices.DeleteFunc(b.anew, func(id ID) bool { return !r.ledger.Region(m.Region).HasBegun(id) }); !anew {
+			b.anew = append(b.anew, m.ID)
+		}
+		r.building[m.Region] = b
+		return false, errMixed
+	case verdict == Known && (m.Number > 0 || !anew):
+		return true, nil
+	case m.Number == 0 && anew:
+		b.anew = slices.DeleteFunc(b.anew, func(id ID) bool { return id == m.ID })
+		r.building[m.Region] = b
+	}
+	return false, nil
+}
+
+// buildPause is for how long nothing may come of a base before another link may bring it: what that link leads to may
+// itself wait for this region.
+const buildPause = 3 * time.Second
+
+// builder is the link that brings a base, and when its last piece came.
+type builder struct {
+	link int
+	at   time.Time
+	anew []ID // bases whose next first piece is built on, even if the log has it
+}
+
+// linkState is a link as it runs.
+type linkState struct {
+	Link
+	traffic // that came
+	number  int
+	running atomic.Bool // it is connected
+
+	mu      sync.Mutex
+	failure string // why it is not; "": it is
+	since   time.Time
+	tries   uint64
+}
+
+// pulling are the links while this node is the owner.
+type pulling struct {
+	r    *Region
+	stop context.CancelFunc
+	all  sync.WaitGroup
+}
+
+func (p *pulling) begin(ctx context.Context) {
+	if p.stop != nil || p.r.cfg.Transport == nil {
+		return
+	}
+	ctx, p.stop = context.WithCancel(ctx)
+	for _, l := range p.r.links {
+		p.all.Go(func() { p.r.pull(ctx, l) })
+	}
+}
+
+func (p *pulling) end() {
+	if p.stop == nil {
+		return
+	}
+	p.stop()
+	p.all.Wait()
+	p.stop = nil
+}
+
+// Pauses between attempts to connect: a link that is cut heals within a second.
+const (
+	firstPause = 50 * time.Millisecond
+	mostPause  = time.Second
+)
+
+// pull pulls from a link until ctx is done.
+func (r *Region) pull(ctx context.Context, l *linkState) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := r.pullOnce(ctx, l)
+		l.running.Store(false)
+		if ctx.Err() != nil {
+			return
+		}
+		if l.fail(err) {
+			r.log.Warn("regions: a link is down; will retry", "link", l.Region, "url", l.URL, "error", err)
+		}
+		if time.Since(began) > mostPause {
+			pause = firstPause
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, mostPause)
+	}
+}
+
+// fail notes why a link is down, and tells whether that is news.
+func (l *linkState) fail(err error) (news bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	news = l.failure == ""
+	if news {
+		l.since = time.Now()
+	}
+	l.failure = err.Error()
+	l.tries++
+	return news
+}
+
+func (l *linkState) up() (news bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	news, l.failure = l.failure != "", ""
+	l.since = time.Now()
+	return news
+}
+
+// pullOnce pulls over one connection.
+func (r *Region) pullOnce(ctx context.Context, l *linkState) error {
+	r.mu.Lock()
+	q := LinkRequest{URL: l.URL, As: r.cfg.Name, Have: r.ledger.Have(), Begun: r.ledger.Begun()}
+	r.mu.Unlock()
+	if l.Token != nil {
+		var err error
+		if q.Token, err = l.Token(); err != nil {
+			return err
+		}
+	}
+	from, err := DialLink(ctx, r.cfg.Transport, q)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	if from.Region != l.Region {
+		return fmt.Errorf("region %s answers there, not %s: correct the --link", from.Region, l.Region)
+	}
+	l.running.Store(true)
+	if l.up() {
+		r.log.Info("regions: a link is up", "link", l.Region, "url", l.URL)
+	}
+	var parts assembler
+	for {
+		data, err := from.Next()
+		if err != nil {
+			return err
+		}
+		l.add(len(data) + FrameBytes)
+		if len(data) == 0 {
+			continue // it is alive
+		}
+		o, whole, err := parts.add(data)
+		if err == nil && whole {
+			err = r.offer(ctx, l.number, o)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// assembler puts together what a link brings: a digest only counts with all its parts.
+type assembler struct{ offer }
+
+// add takes the next message, and returns what it makes whole.
+func (a *assembler) add(data []byte) (o offer, whole bool, err error) {
+	m, err := Decode(data)
+	if err != nil {
+		return o, false, err
+	}
+	if m.Piece != nil {
+		return offer{messages: []Message{m}, data: [][]byte{data}}, true, nil
+	}
+	if m.Number == 0 {
+		a.offer = offer{}
+	} else if n := len(a.messages); n == 0 || a.messages[n-1].ID != m.ID || a.messages[n-1].Region != m.Region || a.messages[n-1].Number+1 != m.Number {
+		return o, false, fmt.Errorf("part %d of digest %d of region %s came out of turn", m.Number, m.Seq, m.Region)
+	}
+	a.messages, a.data = append(a.messages, m), append(a.data, data)
+	if !m.Last {
+		return o, false, nil
+	}
+	o, a.offer = a.offer, offer{}
+	return o, true, nil
+}
+
+// offer has the goroutine that writes take what a link brought.
+func (r *Region) offer(ctx context.Context, by int, o offer) error {
+	o.link, o.done = by, make(chan error, 1)
+	select {
+	case r.offers <- o:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

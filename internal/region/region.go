@@ -1,0 +1,534 @@
+// Package region makes a node's or a cluster's journal one region of several: it writes digests of what the
+// region counts, takes those of other regions over links, and keeps windows of these.
+//
+// All of it goes through one log, a JetStream stream of the region itself, which every node reads in its order
+// (follow.go): package ledger says what is new, package view has the windows. One node, the owner, writes it (owner.go): own digests (digests.go), bases (base.go), and
+// what links bring (links.go). Any node serves the log to other regions (feed.go).
+//
+// Invariants: an append names the message that it follows, so who has not read all that is there writes nothing; a
+// digest goes on at the place of the journal that the one before it in the log says; nothing that the region counts ever
+// waits for any of this.
+package region
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/cluster/transport"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/settings"
+)
+
+// Journal is what a Region needs of the journal that has what the region counts: a *journal.Journal.
+type Journal interface {
+	ID() uint64
+	Joined() *transport.Node
+	Bounds(ctx context.Context) (first, last uint64, err error)
+	Moment(ctx context.Context) (upTo uint64, asOf time.Time, late []replica.OriginStatus, err error)
+	ReadFlushes(ctx context.Context, t *replica.TailFlushes, upTo uint64, f func(flush []record.Part) error) error
+	StoredSnapshots(ctx context.Context, partition int) ([]record.StoredSnapshot, error)
+	ReadSnapshot(ctx context.Context, stored record.StoredSnapshot) (record.Snapshot, error)
+}
+
+// Region is this node's part of a region. It has a goroutine of its own, one for its heartbeats and one for each link, all
+// until Close.
+type Region struct {
+	cfg        Config
+	engine     weir.Config // of views, but for partitions and retention
+	memory     int64       // of the engine whose hits the region counts
+	journal    Journal
+	log        *slog.Logger
+	stream     store
+	conn       *nats.Conn // to the other nodes of the region; nil: of a simulation
+	now        func() time.Time
+	node       string // tells this node from the others of its region
+	alone      bool   // there are no others
+	pieceBytes int    // of bases, at most
+	views      *Views
+	recent     recent
+
+	// Of the goroutine that runs.
+	sum      *Sum
+	tail     *replica.TailFlushes // nil: to be found out where to go on
+	after    ID                   // the digest of this region that tail and sum go on from
+	asked    time.Time            // when a hole in the log was found first
+	restated time.Time            // when the totals of all partitions were told last
+	building map[string]builder   // which link brings the base of a region
+	foreign  ID                   // of this region's name, as links showed it
+	renewed  time.Time            // when an epoch was begun last, zero: not by this process
+	rival    time.Time            // when an epoch of this region's name was seen last that it did not begin
+
+	mu      sync.Mutex // guards what follows
+	ledger  *Ledger
+	changed chan struct{}        // closed with the next message of the log
+	shown   map[string]shown     // by region
+	twice   map[string]time.Time // names of two regions, and when that showed last
+	first   uint64               // message of the log that is there
+	damaged uint64               // messages of the log that could not be read
+	unread  uint64               // flushes of the journal that no digest has
+
+	told     atomic.Uint64 // the newest message of the log that was told of
+	news     chan struct{}
+	offers   chan offer
+	forgets  chan forgetting
+	ended    chan struct{} // closed with Close
+	owner    ownership
+	links    []*linkState
+	moved    atomic.Int64 // when the goroutine came by last, Unix ns
+	figures  figures
+	unviewed atomic.Uint64 // messages that a view could not take
+
+	subs    []*nats.Subscription
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	closing sync.Once
+	closed  error
+}
+
+// shown is what the windows of a region have, which readers may go by.
+type shown struct {
+	ID
+	at    int64 // Unix ms, as of a Message
+	note  *Note
+	gone  bool
+	heard time.Time // when the newest digest came, by the monotonic clock
+	lag   time.Duration
+	bytes uint64 // of the region's messages since the start
+}
+
+// errClosed is why a region takes no more.
+var errClosed = errors.New("region: closed")
+
+// Open makes a journal one of a region, and reads the region's log: then the windows of other regions are as they were.
+func Open(ctx context.Context, j Journal, engine weir.Config, cfg Config) (*Region, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(engine); err != nil {
+		return nil, err
+	}
+	log, err := openLog(ctx, j.Joined(), j.ID())
+	if err != nil {
+		return nil, err
+	}
+	r := newRegion(cfg, j, log, engine)
+	r.conn = j.Joined().Conn()
+	if err := r.load(ctx); err != nil {
+		return nil, errors.Join(err, r.views.Close())
+	}
+	if err := r.listen(); err != nil {
+		return nil, errors.Join(err, r.views.Close())
+	}
+	run, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	r.owner.begin(time.Now(), r.alone)
+	r.moved.Store(time.Now().UnixNano())
+	r.running.Go(func() { r.run(run) })
+	r.running.Go(func() { r.beat(run) })
+	return r, nil
+}
+
+// newRegion returns one that does nothing by itself.
+func newRegion(cfg Config, j Journal, log store, engine weir.Config) *Region {
+	memory := engine.Memory
+	engine.Memory = cfg.Memory
+	r := &Region{
+		cfg: cfg, engine: engine, memory: memory, journal: j, log: cfg.Logger, stream: log, now: time.Now, views: NewViews(viewConfig(engine), cfg.Others), building: map[string]builder{},
+		changed: make(chan struct{}), shown: map[string]shown{}, twice: map[string]time.Time{}, news: make(chan struct{}, 1), offers: make(chan offer), forgets: make(chan forgetting), ended: make(chan struct{}),
+		sum: NewSum(engine.Partitions), alone: cfg.Alone, pieceBytes: PieceBytes,
+	}
+	r.node = r.now().UTC().Format("150405.000") + "-" + rand.Text()[:4]
+	for i, l := range cfg.Links {
+		r.links = append(r.links, &linkState{Link: l, number: i, traffic: newTraffic()})
+	}
+	return r
+}
+
+// viewConfig is that of engines which show what others count: they decide on no limits, and take no requests.
+func viewConfig(cfg weir.Config) weir.Config {
+	cfg.LimitMemory, cfg.OnceMemory = 64<<10, 64<<10
+	return cfg
+}
+
+func (r *Region) listen() error {
+	news, err := listen(r.conn, r.hear)
+	if err != nil {
+		return err
+	}
+	r.subs = append(r.subs, news)
+	return r.listenOwners()
+}
+
+// hear wakes the goroutine that follows.
+func (r *Region) hear(sequence uint64) {
+	for was := r.told.Load(); sequence > was; was = r.told.Load() {
+		if r.told.CompareAndSwap(was, sequence) {
+			select {
+			case r.news <- struct{}{}:
+			default:
+			}
+			return
+		}
+	}
+}
+
+// Name is this region's.
+func (r *Region) Name() string { return r.cfg.Name }
+
+// Read calls f with the engine of each other region (Views).
+func (r *Region) Read(f func(region string, e *weir.Engine) error) error { return r.views.Read(f) }
+
+// Close ends the region's work on this node. Another node goes on, or this one when it is started again.
+func (r *Region) Close(context.Context) error {
+	r.closing.Do(func() {
+		close(r.ended)
+		r.stop()
+		r.running.Wait()
+		for _, sub := range r.subs {
+			_ = sub.Unsubscribe() // fails with the connection only, which ends it too
+		}
+		r.closed = r.views.Close()
+	})
+	return r.closed
+}
+
+// Config sets up a Region. Name must be given; zeros mean the defaults.
+type Config struct {
+	// Name is this region's: 1 to 64 letters, digits, '-', '_' and '.', the same on all its nodes, and no other region's.
+	Name string
+
+	// Links are the regions that this one pulls from. The same on all nodes of a region. At most 1000.
+	Links []Link
+
+	// Alone says that no other node shares the journal.
+	Alone bool
+
+	// Keys are prefixes of the keys that this region tells the others, 1 to 512 bytes each, at most 16; what limits count of themselves
+	// it tells in any case. None: all keys. The same on all nodes of a region; others begin a new epoch of its digests.
+	Keys Keys
+
+	// Every is the time between digests, 100 ms to 1 min, whole ms. 0: 1 s.
+	Every time.Duration
+
+	// Memory is the budget of the windows of each other region, in bytes. 0: 256 MiB.
+	Memory int64
+
+	// LogBytes is about what the log of digests takes of the disk, beside the journal's room. At least 64 MiB. 0: 2 GiB.
+	LogBytes int64
+
+	// Transport reaches other regions; nil: none can be reached.
+	Transport http.RoundTripper
+
+	// Others is told how many other regions have windows here, each with its budget, when that changes. nil: nobody is.
+	Others func(regions int)
+
+	// Logger takes messages. nil: none.
+	Logger *slog.Logger
+}
+
+// Link is a region that this one pulls digests from.
+type Link struct {
+	Region string
+	URL    string                 // of any door of the region: http[s]://host:port, without a path
+	Token  func() (string, error) // for each connection; nil: none
+}
+
+const (
+	defaultEvery    = time.Second
+	defaultMemory   = 256 << 20
+	defaultLogBytes = 2 << 30
+	minLogBytes     = 64 << 20
+	maxLinks        = 1000
+)
+
+// WithDefaults returns the Config with the defaults that its zeros stand for.
+func (cfg Config) WithDefaults() Config {
+	if cfg.Every == 0 {
+		cfg.Every = defaultEvery
+	}
+	if cfg.Memory == 0 {
+		cfg.Memory = defaultMemory
+	}
+	if cfg.LogBytes == 0 {
+		cfg.LogBytes = defaultLogBytes
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return cfg
+}
+
+// Validate returns a *weir.Error of CodeInvalidConfig that names the first field outside what it may be. engine
+// is the configuration of the engine whose hits the region counts.
+func (cfg Config) Validate(engine weir.Config) error {
+	cfg = cfg.WithDefaults()
+	if err := CheckName(cfg.Name); err != nil {
+		return settings.Invalid("Name", err.Error())
+	}
+	if len(cfg.Links) > maxLinks {
+		return settings.Invalid("Links", fmt.Sprintf("%d links: at most %d", len(cfg.Links), maxLinks))
+	}
+	names := map[string]bool{}
+	for _, l := range cfg.Links {
+		switch err := CheckName(l.Region); {
+		case err != nil:
+			return settings.Invalid("Links", err.Error())
+		case l.Region == cfg.Name:
+			return settings.Invalid("Links", fmt.Sprintf("a link to %s, which is this region: leave it out", l.Region))
+		case names[l.Region]:
+			return settings.Invalid("Links", fmt.Sprintf("two links to region %s: give one, to an address that reaches any of its nodes", l.Region))
+		}
+		names[l.Region] = true
+	}
+	if len(cfg.Keys) > MaxKeys {
+		return settings.Invalid("Keys", fmt.Sprintf("%d prefixes of keys: at most %d", len(cfg.Keys), MaxKeys))
+	}
+	for _, prefix := range cfg.Keys {
+		if prefix == "" || len(prefix) > weir.MaxKeyBytes || strings.Contains(prefix, weir.AllKeys) {
+			return settings.Invalid("Keys", fmt.Sprintf("%q: write how keys begin that other regions are to know, 1 to %d bytes without %s, for example api:", prefix, weir.MaxKeyBytes, weir.AllKeys))
+		}
+	}
+	if err := settings.CheckDurations(settings.Duration{Field: "Every", Value: cfg.Every, Low: 100 * time.Millisecond, High: time.Minute}); err != nil {
+		return err
+	}
+	if cfg.Every%time.Millisecond != 0 {
+		return settings.Invalid("Every", fmt.Sprintf("Every of %v: whole milliseconds", cfg.Every))
+	}
+	if err := settings.CheckNumbers(settings.Number{Field: "LogBytes", Value: cfg.LogBytes, Low: minLogBytes, High: 1 << 50}); err != nil {
+		return err
+	}
+	engine.Memory = cfg.Memory
+	if err := engine.Validate(); err != nil {
+		return settings.Invalid("Memory", err.Error())
+	}
+	return nil
+}
+
+// Alarm is something that is wrong now.
+type Alarm struct{ Code, Message string }
+
+// alarmAfter is how long something that may pass must last to be an alarm.
+const alarmAfter = 15 * time.Second
+
+// Alarms are what is wrong now. It waits for nobody.
+func (r *Region) Alarms() (list []Alarm) {
+	add := func(code, format string, args ...any) { list = append(list, Alarm{code, fmt.Sprintf(format, args...)}) }
+	f := r.Figures()
+	if f.Failure != "" && f.Failing > alarmAfter {
+		add("region_log_failing", "the log of digests can't be written or read (%s), so other regions have nothing newer of this one, and this one nothing newer of them. What is counted here is safe, and follows once it can", f.Failure)
+	}
+	if lost := f.Damaged + f.Unread + f.Missing; lost > 0 {
+		add("region_divergence", "hits are missing in counts of all regions: %d messages of the log of digests could not be read, %d parts of flushes were lost by the journal, %d messages could not be counted (since the start; the log says which)", f.Damaged, f.Unread, f.Missing)
+	}
+	for _, s := range r.Regions() {
+		switch {
+		case s.Own || s.Gone:
+		case s.Epoch == 0:
+			add("region_unknown", "nothing came of region %s yet, to which there is a link: counts of all regions lack its hits", s.Name)
+		case s.Behind && s.Heard > alarmAfter:
+			add("region_late", "nothing came of region %s for %v: counts of all regions lack its newer hits. If it is gone for good: weir region forget %s", s.Name, s.Heard.Round(time.Second), s.Name)
+		case s.Behind && time.Since(s.AsOf) > alarmAfter:
+			add("region_late", "what came of region %s is %v old: counts of all regions lack its newer hits", s.Name, time.Since(s.AsOf).Round(time.Second))
+		}
+		if s.Wrong > 0 {
+			add("region_divergence", "%d batches of region %s do not go on from those before them: counts of all regions may lack hits of it", s.Wrong, s.Name)
+		}
+	}
+	for _, name := range r.namesTwice() {
+		add("region_name_twice", "two regions have the name %s, and take each other's place in all counts: give one of them another --region and an empty data directory", name)
+	}
+	for _, l := range r.Links() {
+		if f.Owner && !l.Up && l.Why != "" && l.For > alarmAfter {
+			add("region_link_down", "the link to region %s (%s) is down for %v: %s", l.Region, l.URL, l.For.Round(time.Second), l.Why)
+		}
+	}
+	return list
+}
+
+// One node of a region is the owner, which appends to the log. Owners say that they are there; a node that hears of none
+// for a while becomes one. Of two, the one whose append is refused reads the log, hears of the other, and of
+// both the one with the lesser name goes on. It is not a lease: two owners do no harm, since each append names the message that it
+// follows. So the pause after a crash is short.
+const (
+	ownerSubject = "weir.regions.owner"
+	beatEvery    = 500 * time.Millisecond
+	silentAfter  = 5 * beatEvery
+	// stuckAfter is how long the goroutine of an owner may be at one thing before it says no longer that it is there.
+	stuckAfter = 20 * time.Second
+)
+
+// ownership is who this node believes is the owner.
+type ownership struct {
+	mu    sync.Mutex
+	own   bool
+	since time.Time // of own
+	other string    // the last that was heard of
+	heard time.Time // when
+	wait  time.Duration
+}
+
+// begin begins: a node alone is the owner at once.
+func (o *ownership) begin(now time.Time, alone bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.own, o.since, o.heard, o.wait = alone, now, now, silentAfter+mathrand.N(beatEvery)
+}
+
+// is tells whether this node is the owner, which it may become by the question.
+func (o *ownership) is(now time.Time) (own, began bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.own && now.Sub(o.heard) > o.wait {
+		o.own, o.since, began = true, now, true
+	}
+	return o.own, began
+}
+
+// hear takes what another node says of itself.
+func (o *ownership) hear(now time.Time, node, other string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.own && node < other {
+		return // it hears of this one, and stops
+	}
+	o.own, o.other, o.heard, o.wait = false, other, now, silentAfter+mathrand.N(beatEvery)
+}
+
+// who is the owner, as this node believes: own, or the name that another says.
+func (o *ownership) who() (own bool, other string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.own, o.other
+}
+
+func (r *Region) listenOwners() error {
+	if r.alone {
+		return nil
+	}
+	sub, err := r.conn.Subscribe(ownerSubject, func(msg *nats.Msg) {
+		if other := string(msg.Data); other != r.node {
+			r.owner.hear(time.Now(), r.node, other)
+		}
+	})
+	r.subs = append(r.subs, sub)
+	return err
+}
+
+// beat says that this node is the owner, while it is, and gets on.
+func (r *Region) beat(ctx context.Context) {
+	if r.alone {
+		return
+	}
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		own, _ := r.owner.who()
+		if own && time.Since(time.Unix(0, r.moved.Load())) < stuckAfter {
+			if err := r.conn.Publish(ownerSubject, []byte(r.node)); err != nil {
+				r.log.Debug("regions: could not tell the other nodes who writes the log", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// pollEvery is how often the log is looked at though nothing was told of it.
+const pollEvery = 500 * time.Millisecond
+
+// run follows the log, and writes it while this node is the owner.
+func (r *Region) run(ctx context.Context) {
+	next := time.NewTicker(r.cfg.Every)
+	defer next.Stop()
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	links := &pulling{r: r}
+	defer links.end()
+	failing := ""
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.news:
+			err = r.followTo(ctx, r.told.Load())
+		case <-poll.C:
+			err = r.follow(ctx)
+		case o := <-r.offers:
+			o.done <- r.accept(ctx, o)
+			continue
+		case ask := <-r.forgets:
+			ask.done <- r.forget(ctx, ask.name)
+			continue
+		case <-next.C:
+			own, began := r.owner.is(time.Now())
+			if began {
+				r.log.Info("regions: this node writes the digests of the region now", "region", r.cfg.Name)
+				err = r.follow(ctx)
+			}
+			if own && err == nil {
+				err = r.write(ctx)
+			}
+			own, _ = r.owner.who()
+			if own {
+				links.begin(ctx)
+			} else {
+				links.end()
+			}
+		}
+		r.moved.Store(time.Now().UnixNano())
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, errBehind) {
+			err = r.follow(ctx)
+		}
+		r.figures.failing(err)
+		switch {
+		case err == nil && failing != "":
+			r.log.Info("regions: digests are written and read again")
+			failing = ""
+		case err != nil && failing == "":
+			failing = err.Error()
+			r.log.Warn("regions: will retry", "error", err)
+		}
+	}
+}
+
+// write writes what is due: a digest, and bases.
+func (r *Region) write(ctx context.Context) error {
+	if err := r.digest(ctx); err != nil {
+		return err
+	}
+	return r.renewBases(ctx)
+}
+
+// append appends a message, and takes it. After an error nothing of what was to follow may be appended.
+func (r *Region) append(ctx context.Context, m entry) error {
+	after := r.ledger.Next() - 1
+	sequence, err := r.stream.append(ctx, after, m)
+	if err != nil {
+		r.tail = nil // what was read of the journal beyond the last digest is to be read again
+		return err
+	}
+	r.moved.Store(time.Now().UnixNano())
+	if sequence != after+1 { // the server checks it
+		r.tail = nil
+		return errBehind
+	}
+	r.take(sequence, m)
+	return nil
+}

@@ -1,0 +1,103 @@
+package region
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/engine/replication"
+)
+
+// check compares the windows of all nodes with the journals.
+func (w *simWorld) check(seed uint64) bool {
+	good := true
+	fail := func(format string, args ...any) {
+		w.t.Errorf("seed %d: %s", seed, fmt.Sprintf(format, args...))
+		good = false
+	}
+	for _, of := range w.regions {
+		want, _, _ := of.journal.engine(of.journal.last(), -1)
+		for _, r := range w.regions {
+			for i, n := range r.nodes {
+				if err := n.follow(context.Background()); err != nil {
+					fail("%v", err)
+				}
+				known := n.ledger.Region(of.name)
+				if known == nil {
+					fail("node %d of %s knows nothing of %s", i, r.name, of.name)
+					continue
+				}
+				if known.Audit.Wrong > 0 {
+					fail("node %d of %s: %d batches of %s do not go on", i, r.name, known.Audit.Wrong, of.name)
+				}
+				if of == r {
+					continue
+				}
+				var got *weir.Engine
+				if err := n.views.Read(func(name string, e *weir.Engine) error {
+					if name == of.name {
+						got = e
+					}
+					return nil
+				}); err != nil || got == nil {
+					fail("node %d of %s has no windows of %s, %v", i, r.name, of.name, err)
+					continue
+				}
+				if a, b := contentOf(w, want, of.keys, true), contentOf(w, got, of.keys, false); a != b {
+					fail("node %d of %s counts for %s\n got %s\nwant %s", i, r.name, of.name, b, a)
+				}
+			}
+		}
+		_ = want.Close()
+	}
+	for _, r := range w.regions {
+		for _, n := range r.nodes {
+			w.tally.bases.Add(int64(countBases(n.ledger)))
+			if err := n.views.Close(); err != nil {
+				fail("%v", err)
+			}
+		}
+	}
+	return good
+}
+
+func countBases(l *Ledger) (n int) {
+	for _, name := range l.Regions() {
+		n += l.Region(name).Bases()
+	}
+	return n
+}
+
+// contentOf is all that an engine has, key by key, by the bytes of its windows; of a region that tells some keys alone, with only those, and
+// not how many hits there are of all.
+func contentOf(w *simWorld, e *weir.Engine, told Keys, only bool) string {
+	text := ""
+	for partition := range simPartitions {
+		var cut replication.Cut
+		replication.Of(e).Cut(partition, &cut, true)
+		s, err := replication.ReadState(cut.State)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		total, _ := s.Total.MarshalBinary()
+		if told != nil {
+			total = nil
+		}
+		text += fmt.Sprintf("partition %d: %x", partition, total)
+		slices.SortFunc(s.Keys, func(a, b replication.KeyWindow) int {
+			if a.Key < b.Key {
+				return -1
+			}
+			return 1
+		})
+		for i := range s.Keys {
+			if only && !told.Tells(s.Keys[i].Key) {
+				continue
+			}
+			window, _ := s.Keys[i].Window.MarshalBinary()
+			text += fmt.Sprintf(" %s=%x", s.Keys[i].Key, window)
+		}
+	}
+	return text
+}

@@ -1,0 +1,29 @@
+package region
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+)
+
+// Who bounds the process' memory hears of each region that has windows, and of each that has them no more.
+func TestOthersAreTold(t *testing.T) {
+	t.Parallel()
+	var told []int
+	v := NewViews(weir.Config{Memory: 4 * 64 << 10}, func(regions int) { told = append(told, regions) })
+	defer v.Close()
+	base := func(name string) Event {
+		return Event{Kind: Base, Region: &LedgerRegion{Name: name, Note: &Note{Partitions: 4, Retention: time.Hour}}}
+	}
+	gone := Event{Kind: LedgerGone, Region: &LedgerRegion{Name: "us"}}
+	for _, e := range []Event{base("us"), base("ap"), base("us"), gone, gone, base("us")} {
+		if err := v.Take(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []int{1, 2, 1, 2}; !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
+	}
+}

@@ -1,0 +1,269 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Format names how the lines of a log are written.
+type Format string
+
+// The formats. Auto looks at the first lines of the log.
+const (
+	Auto Format = "auto"
+	CLF  Format = "clf"  // Apache and nginx, common or combined
+	JSON Format = "json" // one object per line
+	TSV  Format = "tsv"  // epoch count [key]
+)
+
+// Formats lists all formats, in the order in which they are offered.
+var Formats = []Format{Auto, CLF, JSON, TSV}
+
+// formatList says what the formats are, for messages.
+const formatList = "clf (Apache and nginx, common or combined), json (one object per line, with its time in at, time, timestamp, ts or @timestamp), tsv (epoch count [key], with tabs or spaces between them)"
+
+// detectLines is how many lines at the start of a log tell its format.
+const detectLines = 100
+
+// detect tells the format that most of the first lines of text are written
+// in. Text that fits none is read as CLF: its lines are shown as malformed, and
+// useless says that no format fits.
+func detect(text []byte) Format {
+	best, most := CLF, 0
+	for _, f := range []Format{CLF, JSON, TSV} {
+		plan, _ := newPlan(f, nil)
+		p, l := plan.newParser(), plan.newLine()
+		good, rest := 0, text
+		for i := 0; i < detectLines && len(rest) > 0; i++ {
+			var b []byte
+			b, rest, _ = bytes.Cut(rest, []byte("\n"))
+			if len(b) <= MaxLineBytes && p.parse(trimEnd(b), &l) == nil {
+				good++
+			}
+		}
+		if good > most {
+			best, most = f, good
+		}
+	}
+	return best
+}
+
+// trimEnd takes the carriage return of a CRLF line away.
+func trimEnd(b []byte) []byte { return bytes.TrimSuffix(b, []byte("\r")) }
+
+// A plan is how one replay reads its lines: the format and the templates that
+// go with it. It does not change, so all workers share it.
+type plan struct {
+	format     Format
+	templates  []template
+	bound      []boundTemplate // parallel to templates
+	fieldCount int
+	jsonNames  []string // JSON only: the fields that templates name
+}
+
+// newPlan binds templates to the fields of a format. Without templates it
+// takes those that fit the format.
+func newPlan(format Format, templates []template) (*plan, error) {
+	p := &plan{format: format, templates: templates}
+	if len(templates) == 0 {
+		p.templates = defaultTemplates(format)
+	}
+	place := func(name string) int {
+		switch format {
+		case JSON:
+			return p.jsonPlace(name)
+		case TSV:
+			return slices.Index(tsvFieldNames[:], name)
+		default:
+			return slices.Index(clfFieldNames[:], name)
+		}
+	}
+	for _, t := range p.templates {
+		bound, unknown := t.bind(place)
+		if unknown != "" {
+			return nil, fmt.Errorf("key template %s: a %s log has no field {%s}; it has %s", t.text, format, unknown, fieldList(format))
+		}
+		p.bound = append(p.bound, bound)
+	}
+	switch format {
+	case JSON:
+		p.fieldCount = len(p.jsonNames)
+	case TSV:
+		p.fieldCount = tsvFieldCount
+	default:
+		p.fieldCount = clfFieldCount
+	}
+	return p, nil
+}
+
+// jsonPlace gives every field name a place: any of them may be in the lines.
+func (p *plan) jsonPlace(name string) int {
+	if i := slices.Index(p.jsonNames, name); i >= 0 {
+		return i
+	}
+	p.jsonNames = append(p.jsonNames, name)
+	return len(p.jsonNames) - 1
+}
+
+func defaultTemplates(format Format) []template {
+	texts := []string{"{key}"}
+	if format == CLF {
+		texts = []string{"url:{path}", "host:{host}"}
+	}
+	templates, err := parseTemplates(texts)
+	if err != nil {
+		panic(err) // fixed texts
+	}
+	return templates
+}
+
+func fieldList(format Format) string {
+	names := clfFieldNames[:]
+	if format == TSV {
+		names = tsvFieldNames[:]
+	}
+	return "{" + strings.Join(names, "} {") + "}"
+}
+
+func (p *plan) newParser() parser {
+	switch p.format {
+	case JSON:
+		return newJSONParser(p.jsonNames)
+	case TSV:
+		return tsvParser{}
+	default:
+		return newCLFParser(func(field int) bool { return uses(p.bound, field) })
+	}
+}
+
+func (p *plan) newLine() line { return line{fields: make([][]byte, p.fieldCount)} }
+
+// MaxLineBytes is the longest line that is read. A longer one is malformed.
+const MaxLineBytes = 256 << 10
+
+// MaxWeight is the largest count that one line may carry. It keeps the total
+// of 2^31 lines from overflowing.
+const MaxWeight = 1 << 32
+
+// A line is one parsed line of a log. Its fields are views into the chunk that
+// was parsed, or into the parser's scratch memory: they live until the next
+// line is parsed.
+type line struct {
+	at int64  // Unix seconds, rounded down
+	n  uint64 // hits this line stands for; 0 is a line without hits
+
+	// fields holds the values that templates ask for, at the places that
+	// bind handed out. nil is a field that this line does not have.
+	fields [][]byte
+}
+
+// A parser reads lines of one format. It is used by one worker, so it may
+// cache what the lines before had in common.
+type parser interface {
+	// parse fills l from b, which has no line end. The error says why b is
+	// malformed; it is one of a fixed set, so that garbage costs nothing.
+	parse(b []byte, l *line) error
+}
+
+// Why a line is malformed.
+var (
+	errLongLine    = errors.New("longer than 256 KiB")
+	errNoHost      = errors.New("no host before the first space")
+	errNoTime      = errors.New("no time like [10/Oct/2000:13:55:36 -0700]")
+	errNoRequest   = errors.New(`no "request" in quotes after the time`)
+	errNoStatus    = errors.New("no status after the request")
+	errNotJSON     = errors.New("not a JSON object")
+	errNoTimeField = errors.New("no time in a field at, time, timestamp, ts or @timestamp")
+	errBadTime     = errors.New("the time is not RFC 3339, Unix seconds or milliseconds, or a log time")
+	errTimeRange   = errors.New("the time is before 1970 or after 2514")
+	errBadWeight   = errors.New("the count is not a whole number from 0 to 4294967296")
+	errNotTSV      = errors.New("not `epoch count [key]`")
+)
+
+// tsvKey is the place of the only field of a TSV line in line.fields.
+const (
+	tsvKey = iota
+	tsvFieldCount
+)
+
+var tsvFieldNames = [tsvFieldCount]string{"key"}
+
+// tsvParser reads `epoch count [key]`. A line with a tab is cut at tabs, and
+// then the key may hold spaces; any other line is cut at spaces. What follows
+// the key is not looked at.
+type tsvParser struct{}
+
+func (tsvParser) parse(b []byte, l *line) error {
+	cut := word
+	if bytes.IndexByte(b, '\t') >= 0 {
+		cut = cell
+	}
+	epoch, rest := cut(b)
+	count, rest := cut(rest)
+	if epoch == nil || count == nil {
+		return errNotTSV
+	}
+	var err error
+	if l.at, err = parseEpoch(epoch); err != nil {
+		return err
+	}
+	if l.n, err = parseWeight(count); err != nil {
+		return err
+	}
+	l.fields[tsvKey], _ = cut(rest)
+	return nil
+}
+
+// cell cuts the text before the first tab off b. It is nil when it is empty.
+func cell(b []byte) (c, rest []byte) {
+	c, rest, _ = bytes.Cut(b, []byte("\t"))
+	return nilIfEmpty(bytes.TrimSpace(c)), rest
+}
+
+// Lines is told what is in a log by Scan.
+type Lines interface {
+	// NewWorker makes what one goroutine does with its parts of the log.
+	NewWorker() LineWorker
+	// Take gets the parts in the order of the log, from one goroutine. An error
+	// ends the scan.
+	Take(part any) error
+}
+
+// A LineWorker is told the lines of a part of the log, in their order, by one
+// goroutine; which part is whose is by chance.
+type LineWorker interface {
+	// Line is told a line that stands for n > 0 requests at a time in Unix
+	// seconds, with the keys that the templates make of it: none, if it has none. It
+	// must not keep them.
+	Line(at int64, n uint64, keys [][]byte) error
+	// Part ends a part: what it returns goes to Take.
+	Part() any
+}
+
+// Scan reads the files of o as Run does, and tells their lines to lines in place
+// of counting their keys. The report has no keys: its Top is the templates, and how
+// many requests have no key of each. Follow, To and the questions of o are not used.
+func Scan(ctx context.Context, o Options, lines Lines) (*Report, error) {
+	o.To, o.Follow, o.FromEnd, o.Status, o.At, o.Windows, o.CountKeys = nil, false, false, nil, nil, nil, nil
+	o = o.withDefaults()
+	templates, err := o.prepare()
+	if err != nil {
+		return nil, err
+	}
+	p := newPipeline(&o, templates, nil)
+	p.lines = lines
+	return p.finish(ctx)
+}
+
+// lineSink tells lines to a LineWorker.
+type lineSink struct{ LineWorker }
+
+func (s *lineSink) line(at int64, n uint64, keys [][]byte) error { return s.Line(at, n, keys) }
+
+func (s *lineSink) flush(c *chunk) { c.part = s.Part() }
+
+func (*lineSink) close() error { return nil }

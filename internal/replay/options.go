@@ -1,0 +1,209 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/window"
+)
+
+// What one replay may ask for at most.
+const (
+	MaxCountKeys = 100
+	MaxQuestions = 10_000 // times x windows x (1 + count keys)
+	MaxTop       = 10_000
+)
+
+// Options say what to read and what to find out. Files is required; the zero
+// value of every other field stands for its default.
+type Options struct {
+	// Files are read one after the other, as parts of one log. Stdin ("-")
+	// stands for the standard input. Plain, gzip and zstd are told apart by
+	// their content.
+	Files []string
+	// Stdin is what "-" reads. Default: nothing.
+	Stdin io.Reader
+	// Format of all files. Default Auto.
+	Format Format
+	// Keys are the templates that make keys of a line. Default: url:{path} and
+	// host:{host} for CLF, {key} for JSON and TSV. At most MaxTemplates.
+	Keys []string
+	// DefaultKeys are the templates of a log of a format, in place of those that
+	// Keys says, when Keys is empty. No templates: those of Keys after all.
+	DefaultKeys func(Format) []string
+
+	// Top is how many keys the report lists per template. Default 10, at most
+	// MaxTop.
+	Top int
+	// At and Windows ask for the hits in (at-window, at], for each of At with
+	// each of Windows. Windows without At are counted at the newest hit, At
+	// without Windows over the last second, minute, 5 minutes and hour. The
+	// answers are exact.
+	At      []time.Time
+	Windows []time.Duration
+	// CountKeys are keys, as the templates make them, that At and Windows are
+	// answered for too. At most MaxCountKeys.
+	CountKeys []string
+
+	// Memory is the budget of the report's engine in bytes. Default 1 GiB.
+	Memory int64
+	// MaxAhead is how far after the present a line's time may be; a line after
+	// that is not counted. Default 5 s.
+	MaxAhead time.Duration
+	// Workers is how many goroutines parse. Default GOMAXPROCS.
+	Workers int
+
+	// To sends all keys' hits to a server, instead of keeping them in an
+	// engine. Every line is one hit per template there, so the server's "*"
+	// grows by as many.
+	To *client.Client
+
+	// Follow goes on reading the last file as it grows, through rotation,
+	// until the context ends. It must be a plain file, not a compressed one.
+	Follow bool
+	// FromEnd begins a followed file at its end: what is in it already is not
+	// counted. It needs Follow.
+	FromEnd bool
+	// Poll is how often a followed file is looked at. Default 250 ms.
+	Poll time.Duration
+	// Status, if set, is told the state of the replay every StatusEvery
+	// (default 10 s) while it runs. It runs on the collector's goroutine.
+	Status      func(Status)
+	StatusEvery time.Duration
+
+	// Progress, if set, is told how many bytes of the files were read, before
+	// they are decompressed. It runs on the reader's goroutine.
+	Progress func(bytes int)
+	// Now is the present. Default time.Now.
+	Now func() time.Time
+}
+
+func (o Options) withDefaults() Options {
+	orDefault(&o.Format, Auto)
+	orDefault(&o.Top, 10)
+	orDefault(&o.MaxAhead, 5*time.Second)
+	orDefault(&o.Workers, runtime.GOMAXPROCS(0))
+	orDefault(&o.Poll, 250*time.Millisecond)
+	orDefault(&o.StatusEvery, 10*time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Progress == nil {
+		o.Progress = func(int) {}
+	}
+	if o.Stdin == nil {
+		o.Stdin = eof{}
+	}
+	o.CountKeys = unique(o.CountKeys)
+	if len(o.At) > 0 && len(o.Windows) == 0 {
+		o.Windows = []time.Duration{time.Second, time.Minute, 5 * time.Minute, time.Hour}
+	}
+	return o
+}
+
+// unique gives the different values of all, in order.
+func unique(all []string) (different []string) {
+	for _, s := range all {
+		if !slices.Contains(different, s) {
+			different = append(different, s)
+		}
+	}
+	return different
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// An OptionError says which field of Options is outside what it may be.
+type OptionError struct{ Field, Message string }
+
+func (e *OptionError) Error() string { return e.Message }
+
+func (o Options) validate() error {
+	bad := func(field, format string, args ...any) error {
+		return &OptionError{Field: field, Message: fmt.Sprintf(format, args...)}
+	}
+	if len(o.Files) == 0 {
+		return bad("Files", "no file to read")
+	}
+	if i := slices.Index(o.Files, Stdin); i >= 0 && slices.Contains(o.Files[i+1:], Stdin) {
+		return bad("Files", "the standard input (-) can be read once")
+	}
+	if o.Follow && o.Files[len(o.Files)-1] == Stdin {
+		return bad("Follow", "the standard input cannot be followed: it is read to its end anyway")
+	}
+	if o.FromEnd && !o.Follow {
+		return bad("FromEnd", "beginning at the end of a file needs --follow: there is nothing after it otherwise")
+	}
+	if !slices.Contains(Formats, o.Format) {
+		return bad("Format", "%q is not a format: auto, clf, json or tsv", o.Format)
+	}
+	if o.Top < 1 || o.Top > MaxTop {
+		return bad("Top", "%d keys: it must be 1 to %d", o.Top, MaxTop)
+	}
+	for _, w := range o.Windows {
+		if w < time.Second || w > window.MaxSeconds*time.Second || w%time.Second != 0 {
+			return bad("Windows", "a window of %v: it must be whole seconds, 1s to %ds", w, window.MaxSeconds)
+		}
+	}
+	for _, at := range o.At {
+		if !inRange(at.Unix()) {
+			return bad("At", "the time %s is before 1970 or after 2514", at.Format(time.RFC3339))
+		}
+	}
+	if len(o.CountKeys) > MaxCountKeys {
+		return bad("CountKeys", "%d keys to count: at most %d", len(o.CountKeys), MaxCountKeys)
+	}
+	for _, key := range o.CountKeys {
+		if !validKey(key) {
+			return bad("CountKeys", "%q is not a key: 1 to %d bytes, and not %s", key, weir.MaxKeyBytes, weir.AllKeys)
+		}
+	}
+	if n := max(1, len(o.At)) * len(o.Windows) * (1 + len(o.CountKeys)); n > MaxQuestions {
+		return bad("Windows", "%d counts asked for (times x windows x keys): at most %d", n, MaxQuestions)
+	}
+	return nil
+}
+
+// plainToFollow refuses to follow a compressed file: it does not grow line by
+// line. What cannot be opened is the reader's to report.
+func (o Options) plainToFollow() error {
+	if !o.Follow {
+		return nil
+	}
+	name := o.Files[len(o.Files)-1]
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	magic := make([]byte, magicBytes)
+	n, _ := io.ReadFull(file, magic)
+	if kind := compression(magic[:n]); kind != "" {
+		return &OptionError{Field: "Follow", Message: fmt.Sprintf("%s is compressed (%s) and cannot be followed: follow the log that is being written, or leave --follow out", name, kind)}
+	}
+	return nil
+}
+
+// validKey tells whether hits can be counted under key.
+func validKey[T string | []byte](key T) bool {
+	return len(key) > 0 && len(key) <= weir.MaxKeyBytes && string(key) != weir.AllKeys
+}
+
+// eof is an empty input.
+type eof struct{}
+
+func (eof) Read([]byte) (int, error) { return 0, io.EOF }

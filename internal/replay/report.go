@@ -1,0 +1,298 @@
+package replay
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/client"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/window"
+)
+
+// A Time is a point in time that JSON carries as Unix seconds, as in the answers of a server.
+type Time = client.Time
+
+// A Report is what was found in the files. Totals, busiest windows, rates and
+// counts are exact; the top keys carry their bounds.
+type Report struct {
+	// StoppedEarly says why the files were not read to their end: what follows
+	// is about the lines before. Empty: they were.
+	StoppedEarly string `json:"stopped_early,omitempty"`
+
+	Files     []FileReport `json:"files"`
+	Format    Format       `json:"format,omitempty"` // empty: there was no line
+	Lines     int          `json:"lines"`            // good lines
+	Hits      uint64       `json:"hits"`             // that they stand for
+	Late      int          `json:"late"`             // lines older than a line before them in their file
+	Ahead     int          `json:"ahead"`            // lines from the future: not counted
+	Malformed int          `json:"malformed"`        // lines
+
+	First *Time `json:"first,omitempty"` // the oldest hit
+	Last  *Time `json:"last,omitempty"`  // the newest hit
+	// SpanSeconds is the number of seconds from the first to the last one,
+	// both included.
+	SpanSeconds int64 `json:"span_s"`
+
+	Line    *Line  `json:"line,omitempty"` // the hits over time
+	Busiest []Peak `json:"busiest"`        // the second, the minute, the 5 minutes
+	Now     []Rate `json:"now"`            // up to the newest hit
+	Top     []Top  `json:"top,omitempty"`
+	Counts  []Ask  `json:"counts,omitempty"`
+
+	// Refused are hits whose key is empty, longer than a key may be, or "*".
+	// They are in the totals.
+	Refused uint64 `json:"refused"`
+	// EvictedKeys and EvictedHits were dropped to stay within the memory
+	// budget: then top keys may be missing or too low.
+	EvictedKeys uint64 `json:"evicted_keys"`
+	EvictedHits uint64 `json:"evicted_hits"`
+
+	MalformedLines []MalformedLine `json:"malformed_lines,omitempty"` // the first five
+	// Sent is the server's answer to all batches, when there is a server.
+	Sent *client.Receipt `json:"sent,omitempty"`
+	// Warning says that no line was read, or what to do about hits that the server did not count.
+	Warning string `json:"warning,omitempty"`
+}
+
+// FileReport is what was read of one file.
+type FileReport struct {
+	Name      string `json:"name"`
+	Lines     int    `json:"lines"`
+	Hits      uint64 `json:"hits"`
+	Late      int    `json:"late"`
+	Ahead     int    `json:"ahead"`
+	Malformed int    `json:"malformed"`
+	// Problem says why the file was not read, or not to its end.
+	Problem string `json:"problem,omitempty"`
+}
+
+// A Line is the exact hits of all lines in adjoining parts of time, at most 120: (from, from+step], ... The last part may
+// reach beyond the newest hit.
+type Line struct {
+	From        Time     `json:"from"`
+	StepSeconds int64    `json:"step_s"`
+	Hits        []uint64 `json:"hits"`
+}
+
+// A Peak is the window of a length with the most hits: (at-window, at].
+type Peak struct {
+	WindowSeconds int64  `json:"window_s"`
+	At            Time   `json:"at"`
+	Hits          uint64 `json:"hits"`
+}
+
+// A Rate is the hits per second over the window up to the newest hit.
+type Rate struct {
+	WindowSeconds int64   `json:"window_s"`
+	Hits          uint64  `json:"hits"`
+	PerSecond     float64 `json:"per_second"`
+}
+
+// Top lists the keys of a template with the most hits.
+type Top struct {
+	Template string   `json:"template"`
+	Keys     []TopKey `json:"keys"`
+	// Keyless are the hits of lines that lack a field of the template.
+	Keyless uint64 `json:"keyless"`
+}
+
+// A TopKey is a key and its hits over the whole log: lower <= true <= upper.
+type TopKey struct {
+	Key   string `json:"key"`
+	Hits  uint64 `json:"estimate"`
+	Lower uint64 `json:"lower"`
+	Upper uint64 `json:"upper"`
+}
+
+// An Ask is the answer to one of At and Windows: the exact number of hits in
+// (at-window, at], of all lines or of one key.
+type Ask struct {
+	At            Time   `json:"at"`
+	WindowSeconds int64  `json:"window_s"`
+	Key           string `json:"key,omitempty"` // empty: all lines
+	Hits          uint64 `json:"hits"`
+}
+
+// MalformedLine is one line that could not be read.
+type MalformedLine struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"` // from 1
+	Reason string `json:"reason"`
+	Text   string `json:"text"` // its first 160 bytes
+}
+
+var (
+	busiestWindows = []int64{1, 60, 300}
+	rateWindows    = []int64{60, 300}
+)
+
+// report is called when the run is over.
+func (p *pipeline) report() (*Report, error) {
+	r := &Report{Busiest: []Peak{}, Now: []Rate{}, Refused: p.refused}
+	if p.stopped != nil {
+		r.StoppedEarly = p.stopped.Error()
+	}
+	for i, f := range p.files {
+		file := FileReport{
+			Name: p.opts.Files[i], Lines: f.lines, Hits: f.hits, Late: f.late, Ahead: f.ahead, Malformed: f.malformed,
+		}
+		if err := p.problems[i]; err != nil {
+			file.Problem = err.Error()
+		}
+		r.Files = append(r.Files, file)
+		r.Lines += f.lines
+		r.Hits += f.hits
+		r.Late += f.late
+		r.Ahead += f.ahead
+		r.Malformed += f.malformed
+	}
+	if p.plan != nil {
+		r.Format = p.plan.format
+	}
+	for _, m := range p.sample {
+		r.MalformedLines = append(r.MalformedLines, MalformedLine{
+			File: p.opts.Files[m.file], Line: m.line + 1, Reason: m.reason.Error(), Text: m.text,
+		})
+	}
+	if p.sent != nil {
+		r.Sent = &p.sent.receipt
+	}
+	oldest, ok := p.all.oldest()
+	if !ok {
+		if r.Lines == 0 && r.Malformed == 0 && r.Ahead == 0 {
+			r.Warning = "the log is empty: no line was read"
+		}
+		p.counts(r, p.opts.Now().Unix())
+		return r, p.useless(r)
+	}
+	newest, _ := p.all.newest()
+	p.span(r, oldest, newest)
+	if p.sent != nil && r.Sent.Counted > 0 && r.Sent.TooLate > 0 {
+		r.Warning = fmt.Sprintf("%s too late for the server: %s", units.Plural(r.Sent.TooLate, "hit"), p.keepLonger(oldest))
+	}
+	p.counts(r, newest)
+	switch {
+	case p.engine != nil:
+		if err := p.top(r); err != nil {
+			return r, err
+		}
+	case p.lines != nil:
+		for i, t := range p.plan.templates {
+			r.Top = append(r.Top, Top{Template: t.text, Keyless: p.keyless[i]})
+		}
+	}
+	return r, p.useless(r)
+}
+
+// useless tells why a replay that went well was in vain.
+func (p *pipeline) useless(r *Report) error {
+	switch {
+	case r.Lines == 0 && r.Malformed > 0 && p.opts.Format == Auto:
+		return fmt.Errorf("no line fits a format: %s; the first malformed lines say why they are not clf", formatList)
+	case r.Lines == 0 && r.Malformed > 0:
+		return fmt.Errorf("no line could be read as %s: the first malformed lines say why; --format reads them as another format", r.Format)
+	case r.Lines == 0 && r.Ahead > 0:
+		return fmt.Errorf("%s from the future: raise --max-ahead, or check the clock", allLines(r.Ahead))
+	case p.sent != nil && r.Sent.Counted == 0 && r.Sent.TooLate > 0 && p.stopped == nil:
+		return fmt.Errorf("no hit was counted: %s too late for the server: %s", units.Plural(r.Sent.TooLate, "hit"), p.keepLonger(r.First.Unix()))
+	case p.sent != nil && r.Sent.Counted == 0 && r.Sent.Rejected > 0 && p.stopped == nil:
+		return fmt.Errorf("no hit was counted: %s", *r.Sent)
+	case p.sent != nil && p.stopped == nil && r.Hits > 0 && sum(p.keyless) == r.Hits*uint64(len(p.keyless)):
+		return fmt.Errorf("no hit was sent: no line has a key; name one with --key, such as --key log:all for all lines")
+	}
+	return nil
+}
+
+func allLines(n int) string {
+	if n == 1 {
+		return "the only line is"
+	}
+	return "all " + units.Plural(n, "line") + " are"
+}
+
+// hoursKept is for how long a server's history keeps hours by default.
+const hoursKept = 400 * 24 * time.Hour
+
+// keepLonger says which retention keeps hits since oldest. It is rounded up, for
+// the time until the server runs, to hours, or to days when it is days.
+func (p *pipeline) keepLonger(oldest int64) string {
+	unit := time.Hour
+	age := p.opts.Now().Sub(time.Unix(oldest, 0)) + unit
+	if age > 2*24*unit {
+		unit *= 24
+	}
+	age = (age + unit - 1).Truncate(unit)
+	if age > window.MaxSeconds*time.Second {
+		return "no retention reaches back so far: start it with --clock event, where now is the newest hit"
+	}
+	what := fmt.Sprintf("start it with --retention of at least %s", units.FormatDuration(age))
+	if age > hoursKept {
+		what += fmt.Sprintf(", or with --history-keep %s/%s to have them in its history alone", units.FormatDuration(hoursKept), units.FormatDuration(age))
+	}
+	return what
+}
+
+func sum(all []uint64) (total uint64) {
+	for _, n := range all {
+		total += n
+	}
+	return total
+}
+
+func (p *pipeline) span(r *Report, oldest, newest int64) {
+	first, last := unix(oldest), unix(newest)
+	r.Line = p.all.line()
+	r.First, r.Last, r.SpanSeconds = &first, &last, newest-oldest+1
+	for _, w := range busiestWindows {
+		peak := p.all.busiest(w)
+		r.Busiest = append(r.Busiest, Peak{WindowSeconds: w, At: unix(peak.at), Hits: peak.n})
+	}
+	for _, w := range rateWindows {
+		n := p.all.count(newest, w)
+		r.Now = append(r.Now, Rate{WindowSeconds: w, Hits: n, PerSecond: float64(n) / float64(w)})
+	}
+}
+
+func unix(at int64) Time { return Time{Time: time.Unix(at, 0).UTC()} }
+
+// counts answers At and Windows.
+func (p *pipeline) counts(r *Report, newest int64) {
+	times := p.opts.At
+	if len(times) == 0 {
+		times = []time.Time{time.Unix(newest, 0)}
+	}
+	for _, at := range times {
+		for _, w := range p.opts.Windows {
+			ask := Ask{At: Time{Time: at.UTC()}, WindowSeconds: int64(w / time.Second)}
+			ask.Hits = p.all.count(at.Unix(), ask.WindowSeconds)
+			r.Counts = append(r.Counts, ask)
+			for i, key := range p.opts.CountKeys {
+				ask.Key, ask.Hits = key, p.counted[i].count(at.Unix(), ask.WindowSeconds)
+				r.Counts = append(r.Counts, ask)
+			}
+		}
+	}
+}
+
+// top asks the engine for the keys of each template with the most hits.
+func (p *pipeline) top(r *Report) error {
+	stats := p.engine.Stats()
+	r.EvictedKeys, r.EvictedHits = stats.EvictedKeys, stats.EvictedHits
+	for i, t := range p.plan.templates {
+		keys, err := p.engine.Top(p.second, time.Second, p.opts.Top, t.prefix())
+		if err != nil {
+			return fmt.Errorf("top keys of %s: %w", t.text, err)
+		}
+		r.Top = append(r.Top, Top{Template: t.text, Keys: topKeys(keys), Keyless: p.keyless[i]})
+	}
+	return nil
+}
+
+func topKeys(keys []weir.KeyCount) []TopKey {
+	top := make([]TopKey, 0, len(keys))
+	for _, k := range keys {
+		top = append(top, TopKey{Key: k.Key, Hits: k.Estimate, Lower: k.Lower, Upper: k.Upper})
+	}
+	return top
+}

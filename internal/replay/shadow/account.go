@@ -1,0 +1,287 @@
+package shadow
+
+import (
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// account is what is known of one limit.
+type account struct {
+	policy policy.Policy
+	shadow bool // it denies nothing
+	rule   *rule
+	rules  map[weir.Limit]*rule // of all its keys
+
+	records map[string]*record
+	// dropped says that records were dropped, thinned that such had denials, and cut that
+	// the demand of some key was: see ledger.
+	dropped, thinned, cut bool
+
+	requests  uint64
+	allowed   uint64
+	denied    uint64
+	elsewhere uint64 // this limit would have let them through, another one did not
+	undecided uint64
+	plain     uint64 // of requests, those of keys that have the policy's own limit
+
+	keys       uint64 // that asked
+	deniedKeys uint64
+
+	first, last int64 // denials, Unix s; if denied > 0
+	minute      minute
+	asked       timeline // requests, decided ones
+	timeline    timeline // denials
+
+	peak   uint64 // of the keys that have the policy's own limit
+	peakAt int64
+	peakOf string
+}
+
+func newAccount(e *weir.Engine, p policy.Policy, asWritten bool) (*account, error) {
+	a := &account{
+		policy: p, shadow: asWritten && p.Mode == policy.Shadow,
+		rules: map[weir.Limit]*rule{}, records: map[string]*record{},
+	}
+	var err error
+	if a.rule, err = newRule(e, a, p.Limit, false); err != nil {
+		return nil, err
+	}
+	for _, o := range p.Overrides {
+		if a.rules[o.Limit], err = newRule(e, a, o.Limit, true); err != nil {
+			return nil, err
+		}
+	}
+	a.rules[p.Limit] = a.rule // an override that changes nothing is none
+	return a, nil
+}
+
+// ask notes n requests of a key, before they are decided.
+func (a *account) ask(r *record, at int64, n uint64) {
+	a.requests += n
+	a.asked.add(at, n)
+	r.requests += n
+	r.add(at, n, &r.rule.reach)
+	if r.rule != a.rule {
+		return
+	}
+	a.plain += n
+	if r.peak > a.peak {
+		a.peak, a.peakAt, a.peakOf = r.peak, r.peakAt, r.key
+	}
+}
+
+// undecide notes n requests that were not decided.
+func (a *account) undecide(n uint64) {
+	a.requests += n
+	a.undecided += n
+}
+
+// deny notes n denials of a key.
+func (a *account) deny(r *record, at int64, n uint64) {
+	if a.denied == 0 {
+		a.first = at
+	}
+	if r.denied == 0 {
+		a.deniedKeys++
+	}
+	a.denied += n
+	a.last = at
+	a.minute.add(at, n)
+	a.timeline.add(at, n)
+	r.deny(at, n)
+}
+
+// clerk writes down what the judge decided: totals, and a record of each key. It has a
+// goroutine of its own, so that a judge need not wait for it.
+type clerk struct {
+	accounts []*account // in order of application
+	ledger   ledger
+	writer   *deniedWriter // nil: none
+
+	parts chan *part // from the judge
+	done  parts      // for the routers
+	ended sync.WaitGroup
+
+	begun                      bool
+	first, last                int64 // requests, Unix s
+	requests, unmatched        uint64
+	allowed, denied, undecided uint64
+	late                       uint64 // lines
+	latest                     int64  // s that a line was late at most
+	stranger                   string // a key that no policy is for
+	missed                     missed
+	problem                    error // why the first undecided request is so
+}
+
+// clerkBehind is how many parts may wait for the clerk.
+const clerkBehind = 4
+
+// newClerk starts a clerk, which ends with close.
+func newClerk(o *Options, accounts []*account, done parts) *clerk {
+	c := &clerk{accounts: accounts, ledger: ledger{budget: o.Memory}, parts: make(chan *part, clerkBehind), done: done}
+	if o.Denied != nil {
+		c.writer = newDeniedWriter(o.Denied)
+	}
+	c.ended.Go(func() {
+		for p := range c.parts {
+			c.part(p)
+			c.done.give(p)
+		}
+	})
+	return c
+}
+
+// close waits until all is written down. The error is of the writer.
+func (c *clerk) close() error {
+	close(c.parts)
+	c.ended.Wait()
+	if c.writer == nil {
+		return nil
+	}
+	return c.writer.Flush()
+}
+
+func (c *clerk) part(p *part) {
+	c.unmatched += p.unmatched
+	c.missed.add(p.missed)
+	if c.stranger == "" {
+		c.stranger = p.stranger
+	}
+	if c.problem == nil {
+		c.problem = p.problem
+	}
+	from := 0
+	for i := range p.asked {
+		a := &p.asked[i]
+		c.line(a, p.questions[from:a.questions])
+		from = a.questions
+	}
+}
+
+func (c *clerk) line(a *asked, questions []question) {
+	c.time(a)
+	c.requests += a.n
+	switch {
+	case a.undecided:
+		c.undecided += a.n
+		for i := range questions {
+			questions[i].rule.account.undecide(a.n * questions[i].times)
+		}
+		return
+	case len(questions) == 0:
+		return
+	}
+	c.allowed += a.admitted
+	c.denied += a.n - a.admitted
+	for i := range questions {
+		c.settle(&questions[i], a)
+	}
+	c.ledger.keep(c.accounts, a.now)
+}
+
+// time notes when a line was decided.
+func (c *clerk) time(a *asked) {
+	if !c.begun {
+		c.begun, c.first = true, a.at
+		for _, account := range c.accounts {
+			account.asked, account.timeline = newTimeline(a.at), newTimeline(a.at)
+		}
+	}
+	if a.at < a.now {
+		c.late++
+		c.latest = max(c.latest, a.now-a.at)
+	}
+	c.first = min(c.first, a.at)
+	c.last = a.now
+}
+
+// settle notes what was decided of one limit.
+func (c *clerk) settle(q *question, a *asked) {
+	c.ledger.find(q.check)
+	account, r := q.rule.account, q.record
+	before := cap(r.series)
+	account.ask(r, a.now, a.n*q.times)
+	c.ledger.bytes += int64(cap(r.series) - before)
+	elsewhere := uint64(0)
+	if refused := a.n - a.admitted; q.denied < refused {
+		elsewhere = refused - q.denied
+	}
+	account.elsewhere += elsewhere * q.times
+	account.allowed += (a.n - q.denied - elsewhere) * q.times
+	if q.denied == 0 {
+		return
+	}
+	account.deny(r, a.now, q.denied*q.times)
+	if c.writer != nil {
+		c.writer.write(a.at, q)
+	}
+}
+
+// rule is a limit that keys have: that of a policy, or of one of its overrides.
+type rule struct {
+	limit    weir.Limit
+	keyed    *weir.KeyedLimit
+	account  *account
+	override bool
+	interval time.Duration // that has at most the burst
+	reach
+}
+
+func newRule(e *weir.Engine, a *account, l weir.Limit, override bool) (*rule, error) {
+	keyed, err := e.Limit(a.policy.Name, l)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := limit.New(l)
+	if err != nil {
+		return nil, err
+	}
+	recent := int64((plan.Interval() - 1) / time.Second)
+	return &rule{
+		limit: plan.Limit(), keyed: keyed, account: a, override: override, interval: plan.Interval(),
+		reach: reach{recent: recent, memory: 2*recent + 1, most: plan.Limit().Burst},
+	}, nil
+}
+
+// record is what is known of one counted key of a limit. It belongs to the goroutine that
+// decides.
+type record struct {
+	key  string
+	rule *rule
+	gone bool // dropped by the ledger: a router's check must look the key up again
+
+	// late says that an earlier record of the key may have been dropped: the requests
+	// before its first denial may be missing.
+	late bool
+
+	requests, denied uint64
+	first, last      int64 // denials, Unix s; if denied > 0
+	stretchFrom      int64 // the first denial of the stretch under way
+	stretch          int64 // the longest stretch, s
+	demand
+}
+
+// recordBytes is the memory of a record beside its key and series: itself, and its place in
+// a map that is two thirds full.
+const recordBytes = int64(unsafe.Sizeof(record{})) + int64(unsafe.Sizeof("")+unsafe.Sizeof(uintptr(0))+1)*3/2
+
+func (r *record) bytes() int64 { return recordBytes + int64(len(r.key)+cap(r.series)) }
+
+// deny notes n denials. A stretch goes on while each denial is within an interval of the
+// one before.
+func (r *record) deny(at int64, n uint64) {
+	switch {
+	case r.denied == 0:
+		r.first, r.stretchFrom = at, at
+	case at-r.last > r.rule.recent+1:
+		r.stretchFrom = at
+	}
+	r.denied += n
+	r.last = at
+	r.stretch = max(r.stretch, at-r.stretchFrom)
+}

@@ -1,0 +1,456 @@
+package shadow
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/replay"
+	"github.com/weir-counter/weir/policy"
+)
+
+// judge decides the requests in the order of the log, and hands them to the clerk. It
+// belongs to one goroutine, but for now, which the engine reads, and what routers share.
+type judge struct {
+	engine   *weir.Engine
+	now      atomic.Int64 // the time of the engine's limits, Unix s
+	begun    bool
+	live     *admit.Live  // tells routers the limits of a key, on an engine of its own where nothing is taken
+	resolver *weir.Engine // that engine
+	byName   map[string]*account
+	parts    parts
+	clerk    *clerk
+	retries  bool // somebody wants to know when a denied request may come again
+
+	checks   []weir.Check
+	verdicts []weir.Verdict
+}
+
+func newJudge(o *Options) (j *judge, err error) {
+	j = &judge{byName: map[string]*account{}, parts: make(parts, partsKept), retries: o.Denied != nil}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, j.close())
+		}
+	}()
+	if j.resolver, err = weir.New(weir.Config{Partitions: 1, Memory: resolverMemory, LimitMemory: resolverMemory}); err != nil {
+		return j, err
+	}
+	if j.live, err = admit.NewClusterLive(j.resolver, o.Policies, admit.Cluster{Whole: true}); err != nil {
+		return j, err
+	}
+	j.engine, err = weir.New(weir.Config{
+		LimitMemory: o.LimitMemory,
+		Now:         func() time.Time { return time.Unix(j.now.Load(), 0) },
+	})
+	if err != nil {
+		return j, err
+	}
+	var accounts []*account
+	for _, p := range o.Policies.Policies() {
+		a, err := newAccount(j.engine, p, o.AsWritten)
+		if err != nil {
+			return j, err
+		}
+		accounts = append(accounts, a)
+		j.byName[p.Name] = a
+	}
+	j.clerk = newClerk(o, accounts, j.parts)
+	return j, nil
+}
+
+// resolverMemory is enough for an engine that keeps nothing.
+const resolverMemory = 64 << 10
+
+func (j *judge) close() (err error) {
+	for _, e := range []*weir.Engine{j.engine, j.resolver} {
+		if e != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}
+	return err
+}
+
+// NewWorker is of replay.Lines.
+func (j *judge) NewWorker() replay.LineWorker { return newRouter(j) }
+
+// Take is of replay.Lines.
+func (j *judge) Take(made any) error {
+	p := made.(*part)
+	from := 0
+	for i := range p.asked {
+		a := &p.asked[i]
+		if err := j.line(p, a, p.routes[from:a.routes]); err != nil {
+			return err
+		}
+		from = a.routes
+	}
+	j.clerk.parts <- p
+	return nil
+}
+
+// line decides the requests of one line.
+func (j *judge) line(p *part, a *asked, routes []*route) error {
+	a.now = j.now.Load()
+	if !j.begun || a.at > a.now {
+		j.begun, a.now = true, a.at
+		j.now.Store(a.at)
+	}
+	from := len(p.questions)
+	err := p.gather(routes)
+	a.questions = len(p.questions)
+	if asked := p.questions[from:]; err == nil && len(asked) > 0 {
+		a.admitted, err = j.decideOrBan(asked, a.n)
+	}
+	if err == nil {
+		return nil
+	}
+	var refused *weir.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	a.undecided = true
+	if p.problem == nil {
+		p.problem = err
+	}
+	return nil
+}
+
+// gather brings the checks of a request's keys together.
+func (p *part) gather(routes []*route) (err error) {
+	from := len(p.questions)
+	for _, to := range routes {
+		if to.err != nil {
+			err = to.err
+		}
+		for i := range to.checks {
+			p.ask(&to.checks[i], from)
+		}
+	}
+	return err
+}
+
+// ask adds a question, or asks one that is there since from once more.
+func (p *part) ask(c *check, from int) {
+	for i := range p.questions[from:] {
+		if q := &p.questions[from+i]; q.rule == c.rule && q.key == c.key {
+			q.times++
+			return
+		}
+	}
+	p.questions = append(p.questions, question{check: c, times: 1})
+}
+
+// decideOrBan is decide, but for keys that a policy bans after they were over (deny_for): nothing is taken while one is.
+func (j *judge) decideOrBan(asked []question, n uint64) (admitted uint64, err error) {
+	side, banned := side.Of(j.engine), false
+	for i := range asked {
+		q := &asked[i]
+		if !q.rule.account.bans() {
+			continue
+		}
+		if left := side.Banned(q.rule.account.policy.Name, q.key); left > 0 {
+			banned, q.denied, q.retry = true, n, left
+		}
+	}
+	if banned {
+		return 0, nil
+	}
+	if admitted, err = j.decide(asked, n); err != nil {
+		return admitted, err
+	}
+	for i := range asked {
+		q := &asked[i]
+		if q.denied == 0 || !q.rule.account.bans() {
+			continue
+		}
+		p := &q.rule.account.policy
+		if err := side.Ban(p.Name, q.key, p.DenyFor); err != nil {
+			return admitted, err
+		}
+		q.retry = max(q.retry, p.DenyFor)
+	}
+	return admitted, nil
+}
+
+// bans tells whether keys that were over are banned.
+func (a *account) bans() bool { return a.policy.DenyFor > 0 && !a.shadow }
+
+// decide asks the engine, and tells how many of n requests are let through.
+func (j *judge) decide(asked []question, n uint64) (admitted uint64, err error) {
+	if q := &asked[0]; n == 1 && q.times == 1 && len(asked) == 1 && !q.rule.account.shadow {
+		// As TakeAll of it alone, at a fraction of its cost.
+		if q.rule.keyed.Allow(q.key) {
+			return 1, nil
+		}
+		v, err := q.rule.keyed.Take(q.key, 1)
+		if err != nil {
+			return 0, err
+		}
+		if v.Allowed {
+			return 1, nil
+		}
+		q.denied, q.retry = 1, v.RetryAfter
+		return 0, nil
+	}
+	if n > 1 {
+		return j.decideMany(asked, n)
+	}
+	j.prepare(asked, func(q *question) uint64 { return q.times })
+	allowed, err := j.engine.TakeAll(j.checks, j.verdicts)
+	if err != nil {
+		return 0, err
+	}
+	for i, v := range j.verdicts {
+		if !v.Allowed {
+			asked[i].denied, asked[i].retry = 1, v.RetryAfter
+		}
+	}
+	if allowed {
+		return 1, nil
+	}
+	return 0, nil
+}
+
+// decideMany decides n requests at one time as if they came one after the other: each limit
+// lets through as many as it has left, and the smallest of these are let through. A limit
+// in shadow mode goes on with what it has.
+func (j *judge) decideMany(asked []question, n uint64) (admitted uint64, err error) {
+	j.prepare(asked, func(*question) uint64 { return 0 })
+	if _, err := j.engine.PeekAll(j.checks, j.verdicts); err != nil {
+		return 0, err
+	}
+	admitted = n
+	for i, v := range j.verdicts {
+		if !j.checks[i].Shadow {
+			admitted = min(admitted, v.Remaining/asked[i].times)
+		}
+	}
+	for i, v := range j.verdicts {
+		q := &asked[i]
+		left := v.Remaining / q.times
+		if left <= admitted && left < n {
+			q.denied = n - left
+		}
+		j.checks[i].N = min(admitted, left) * q.times
+	}
+	if _, err := j.engine.TakeAll(j.checks, j.verdicts); err != nil || !j.retries {
+		return admitted, err
+	}
+	j.prepare(asked, func(q *question) uint64 { return q.times })
+	if _, err := j.engine.PeekAll(j.checks, j.verdicts); err != nil {
+		return 0, err
+	}
+	for i, v := range j.verdicts {
+		asked[i].retry = v.RetryAfter
+	}
+	return admitted, nil
+}
+
+// prepare fills checks.
+func (j *judge) prepare(asked []question, need func(*question) uint64) {
+	j.checks, j.verdicts = j.checks[:0], j.verdicts[:0]
+	for i := range asked {
+		q := &asked[i]
+		j.checks = append(j.checks, weir.Check{Limit: q.rule.keyed, Key: q.key, N: need(q), Shadow: q.rule.account.shadow})
+		j.verdicts = append(j.verdicts, weir.Verdict{})
+	}
+}
+
+// routesMost is how many keys a router knows at once: some 10 MiB of them.
+const routesMost = 1 << 16
+
+// router finds out which limits the keys of its lines have, one for each worker. Logs
+// repeat their keys, so it asks the policies once for most of them.
+type router struct {
+	accounts map[string]*account
+	live     *admit.Live
+	decision admit.Decision
+	routes   map[string]*route
+	parts    parts
+	part     *part
+}
+
+// route is the limits of a key. Routers make it; the clerk alone fills the records in.
+type route struct {
+	checks []check
+	err    error    // of a key that the policies refuse
+	first  [1]check // where checks begins: most keys have one limit
+	near   string   // without checks: the keys that it would fit, but for a : or /
+}
+
+// check is a limit and the key that it counts.
+type check struct {
+	rule   *rule
+	key    string
+	record *record // the clerk's; nil before the first request
+}
+
+// part is the requests of a part of the log. It goes round: router, judge, clerk, router.
+type part struct {
+	asked     []asked
+	routes    []*route   // of all requests, one after the other
+	questions []question // of all requests that have a limit, as the judge brought them together
+
+	unmatched uint64 // requests without a key that a policy is for
+	stranger  string // a key of such a one
+	problem   error  // why the first undecided one is so
+	missed    missed
+}
+
+// missed are keys that no policy is for, though one was meant to be.
+type missed struct {
+	times uint64
+	key   string // one of them
+	keys  string // of the policy
+}
+
+func (m *missed) add(more missed) {
+	if m.times += more.times; m.key == "" {
+		m.key, m.keys = more.key, more.keys
+	}
+}
+
+// asked is one line: n requests. Its routes and questions end at a place, where those of
+// the next line begin.
+type asked struct {
+	at        int64 // Unix s
+	n         uint64
+	routes    int
+	questions int
+
+	// What the judge decided.
+	now       int64 // Unix s: when
+	admitted  uint64
+	undecided bool
+}
+
+// question is what a line asks of one limit and key: once for each of its keys that
+// the limit counts there.
+type question struct {
+	*check
+	times  uint64
+	denied uint64        // requests of the line
+	retry  time.Duration // of a denial, if somebody wants to know
+}
+
+func newRouter(j *judge) *router {
+	return &router{accounts: j.byName, live: j.live, routes: map[string]*route{}, parts: j.parts, part: j.parts.take()}
+}
+
+// Line is of replay.LineWorker.
+func (r *router) Line(at int64, n uint64, keys [][]byte) error {
+	p := r.part
+	before := len(p.routes)
+	for _, key := range keys {
+		to, ok := r.routes[string(key)]
+		if !ok {
+			to = r.find(string(key))
+		}
+		if len(to.checks) > 0 || to.err != nil {
+			p.routes = append(p.routes, to)
+			continue
+		}
+		if p.stranger == "" {
+			p.stranger = string(key)
+		}
+		if to.near != "" {
+			p.missed.add(missed{n, string(key), to.near})
+		}
+	}
+	if len(p.routes) == before {
+		p.unmatched += n
+	}
+	p.asked = append(p.asked, asked{at: at, n: n, routes: len(p.routes)})
+	return nil
+}
+
+// Part is of replay.LineWorker.
+func (r *router) Part() any {
+	done := r.part
+	r.part = r.parts.take()
+	return done
+}
+
+// find asks the policies which limits a key has.
+func (r *router) find(key string) *route {
+	if len(r.routes) >= routesMost {
+		clear(r.routes)
+	}
+	to := &route{}
+	to.checks = to.first[:0]
+	r.routes[key] = to
+	if to.err = r.live.Peek([]admit.Request{{Key: key}}, &r.decision); to.err != nil {
+		return to
+	}
+	if r.decision.Unmatched {
+		near, _ := r.live.Set().Near(key)
+		to.near = near.Keys
+	}
+	for _, result := range r.decision.Results {
+		a := r.accounts[result.Name]
+		to.checks = append(to.checks, check{rule: a.rules[result.Limit], key: result.Key})
+	}
+	return to
+}
+
+// minute finds the 60 seconds with the most denials: (at-60, at]. It is told them in the
+// order of time.
+type minute struct {
+	ring    [60]uint64 // by second
+	newest  int64      // Unix s
+	sum     uint64     // of the ring
+	worst   uint64
+	worstAt int64 // Unix s; the first of those with as many
+}
+
+func (m *minute) add(at int64, n uint64) {
+	if gap := at - m.newest; gap >= 60 {
+		m.ring, m.sum = [60]uint64{}, 0
+	} else {
+		for s := m.newest + 1; s <= at; s++ {
+			m.sum -= m.ring[s%60]
+			m.ring[s%60] = 0
+		}
+	}
+	m.newest = at
+	m.ring[at%60] += n
+	m.sum += n
+	if m.sum > m.worst {
+		m.worst, m.worstAt = m.sum, at
+	}
+}
+
+// clfKeys are the templates that make the usual keys of an access log.
+var clfKeys = []struct{ prefix, template string }{
+	{"ip:", "ip:{host}"},
+	{"address:", "address:{host}"}, // as package middleware has them
+	{"host:", "host:{host}"},
+	{"url:", "url:{path}"},
+	{"path:", "path:{path}"},
+}
+
+// DefaultKeys are the templates for a log of a format: for an access log, those of
+// ip:{host}, address:{host}, host:{host}, url:{path} and path:{path} whose beginning the keys of a policy
+// have, or ip:{host} if it is none of them. For other formats there are none: they have
+// a key of their own.
+func DefaultKeys(format replay.Format, set *policy.Set) (templates []string) {
+	if format != replay.CLF {
+		return nil
+	}
+	policies := set.Policies()
+	for _, k := range clfKeys {
+		if slices.ContainsFunc(policies, func(p policy.Policy) bool { return strings.HasPrefix(p.Keys, k.prefix) }) {
+			templates = append(templates, k.template)
+		}
+	}
+	if templates == nil {
+		templates = []string{clfKeys[0].template}
+	}
+	return templates
+}

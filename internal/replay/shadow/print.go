@@ -1,0 +1,341 @@
+package shadow
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/replay"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// Print writes the report for a person. What came from the log is written so that it
+// cannot control the terminal.
+func (r *Report) Print(w io.Writer) error {
+	p := printer{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	p.log(r)
+	p.row()
+	for _, s := range r.Summary {
+		p.row(s)
+	}
+	p.table(r)
+	for i := range r.Limits {
+		p.limit(&r.Limits[i])
+	}
+	p.malformed(r)
+	return p.Flush()
+}
+
+type printer struct{ *tabwriter.Writer }
+
+// row writes cells in columns. The write error is kept for Flush.
+func (p printer) row(cells ...string) { fmt.Fprintln(p, strings.Join(cells, "\t")) }
+
+func (p printer) log(r *Report) {
+	if r.StoppedEarly != "" {
+		p.row("stopped early: " + replay.Printable(r.StoppedEarly))
+		p.row("what follows is about the lines read before that")
+		p.row()
+	}
+	var names, keys []string
+	for _, f := range r.Files {
+		names = append(names, replay.Printable(f.Name))
+	}
+	log := strings.Join(names, ", ")
+	if r.Format != "" {
+		log += fmt.Sprintf(" (%s)", r.Format)
+	}
+	p.row("log", log)
+	for _, f := range r.Files {
+		if f.Problem != "" {
+			p.row("problem", replay.Printable(f.Name+": "+f.Problem))
+		}
+	}
+	modes := "every policy enforced"
+	if r.Modes != "enforce" {
+		modes = "modes as written"
+	}
+	p.row("policies", fmt.Sprintf("%s (%s)", replay.Printable(r.Policies), modes))
+	for _, k := range r.Keys {
+		text := replay.Printable(k.Template)
+		if k.Keyless > 0 {
+			text += fmt.Sprintf(" (%s without)", units.Plural(k.Keyless, "request"))
+		}
+		keys = append(keys, text)
+	}
+	p.row("keys", strings.Join(keys, ", "))
+	if r.First != nil {
+		p.row("span", fmt.Sprintf("%s to %s (%s)", stamp(*r.First), stamp(*r.Last), seconds(float64(r.SpanSeconds))))
+	}
+	matched := r.Requests - r.Unmatched
+	p.row("requests", fmt.Sprintf("%s in %s, %s with a limit", units.Grouped(r.Requests), units.Plural(r.Lines, "line"), units.Grouped(matched)))
+	p.row("denied", fmt.Sprintf("%s (%s of those with a limit)", units.Grouped(r.Denied), percent(share(r.Denied, matched))))
+	p.row("late", p.late(r))
+	p.row("malformed", units.Plural(r.Malformed, "line"))
+	if r.Ahead > 0 {
+		p.row("ahead", units.Plural(r.Ahead, "line")+" from the future: not counted")
+	}
+	for _, s := range r.Approximate {
+		p.row("approximate", replay.Printable(s))
+	}
+	for _, s := range r.Warnings {
+		p.row("warning", replay.Printable(s))
+	}
+}
+
+func (p printer) late(r *Report) string {
+	if r.Late == 0 {
+		return "0 lines"
+	}
+	return fmt.Sprintf("%s older than a line before, by up to %s: decided at that one's time",
+		units.Plural(r.Late, "line"), seconds(float64(r.LatestSeconds)))
+}
+
+// table has a row for each limit.
+func (p printer) table(r *Report) {
+	p.row()
+	p.row("LIMIT", "RULE", "MODE", "REQUESTS", "ALLOWED", "DENIED", "SHARE", "BY OTHERS", "KEYS", "DENIED KEYS")
+	for _, l := range r.Limits {
+		p.row(l.Name, l.text(), l.mode(), units.Grouped(l.Requests), units.Grouped(l.Allowed), units.Grouped(l.Denied), percent(l.DeniedShare),
+			units.Grouped(l.Elsewhere), units.Grouped(l.DistinctKeys), units.Grouped(l.DeniedKeys))
+	}
+}
+
+// mode is the policy's, and what was done with it where that is not the same.
+func (l *Limit) mode() string {
+	if l.Mode == "shadow" && l.Enforced {
+		return "shadow, enforced here"
+	}
+	return l.Mode
+}
+
+// limit writes the details of a limit that would have denied somebody.
+func (p printer) limit(l *Limit) {
+	if l.Denied == 0 {
+		return
+	}
+	p.row()
+	p.row("limit "+l.Name, fmt.Sprintf("%s, %s", l.text(), l.Algorithm))
+	if l.Where == "node" {
+		p.row("where", "node: as if one node had all requests")
+	}
+	p.row("denials", fmt.Sprintf("%s to %s", stamp(*l.FirstDenial), stamp(*l.LastDenial)))
+	p.row("worst minute", fmt.Sprintf("%s up to %s", units.Plural(l.WorstMinute.Denied, "denial"), stamp(l.WorstMinute.At)))
+	if l.Peak != nil {
+		p.row("peak", fmt.Sprintf("%s of %s in the %s up to %s", units.Plural(l.Peak.Requests, "request"), replay.Printable(l.Peak.Key), l.interval(), stamp(l.Peak.At)))
+	}
+	p.needs(l)
+	p.row("over time", sparkline(l.Timeline.Denied))
+	p.row("", fmt.Sprintf("%s each, from %s", seconds(float64(l.Timeline.BucketSeconds)), stamp(l.Timeline.Start)))
+	p.row()
+	p.row("DENIED", "SHARE", "REQUESTS", "FIRST", "LAST", "LONGEST", "PEAK IN "+l.interval(), "KEY OF "+l.Name)
+	for _, k := range l.Top {
+		requests, key := units.Grouped(k.Requests), replay.Printable(k.Key)
+		if k.AtLeast {
+			requests += " or more"
+		}
+		if k.Override != nil {
+			key += fmt.Sprintf(" (%s)", k.Override.text())
+		}
+		p.row(units.Grouped(k.Denied), percent(k.DeniedShare), requests, stamp(k.FirstDenial), stamp(k.LastDenial),
+			seconds(float64(k.LongestSeconds)), units.Grouped(k.Peak.Requests), key)
+	}
+}
+
+func (p printer) needs(l *Limit) {
+	if l.NeedsUnknown != "" {
+		p.row("enough", "not known: "+l.NeedsUnknown)
+	}
+	for i, n := range l.Needs {
+		if i > 0 && n.N == l.Needs[i-1].N {
+			continue
+		}
+		text := Rule{N: n.N, PerSeconds: l.PerSeconds, Burst: n.Burst, Calendar: l.Calendar}.text()
+		if n.OrLess {
+			text += " or less"
+		}
+		whom := "to deny nobody"
+		if n.Share > 0 {
+			whom = fmt.Sprintf("to deny at most %s (it denies %s)", percent(n.Share), units.Grouped(n.Denied))
+		}
+		p.row("enough", text+" "+whom)
+	}
+}
+
+func (p printer) malformed(r *Report) {
+	if len(r.MalformedLines) == 0 {
+		return
+	}
+	p.row()
+	p.row("the first malformed lines:")
+	for _, m := range r.MalformedLines {
+		p.row(fmt.Sprintf("  %s:%d: %s: %s", replay.Printable(m.File), m.Line, m.Reason, replay.Printable(m.Text)))
+	}
+}
+
+// sparkline draws counts as bars of eight heights; a dot is none.
+func sparkline(counts []uint64) string {
+	bars := []rune("▁▂▃▄▅▆▇█")
+	var most uint64
+	for _, n := range counts {
+		most = max(most, n)
+	}
+	var b strings.Builder
+	for _, n := range counts {
+		if n == 0 {
+			b.WriteRune('·')
+			continue
+		}
+		b.WriteRune(bars[int(float64(len(bars)-1)*float64(n)/float64(most))])
+	}
+	return b.String()
+}
+
+func stamp(t replay.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// sentence says what the limit would have done, and what to write instead.
+func (l *Limit) sentence() string {
+	name := l.Name + ": "
+	switch {
+	case l.Requests == 0:
+		return name + "no line has a key " + replay.Printable(l.Keys)
+	case l.Denied == 0 && len(l.Needs) > 0 && !l.Needs[0].OrLess:
+		return fmt.Sprintf("%s%s would have denied nobody, because other limits did before; alone, %s",
+			name, l.text(), l.needs())
+	case l.Denied == 0 && l.Peak != nil:
+		return fmt.Sprintf("%s%s would have denied nobody: no key asked more than %s in any %s",
+			name, l.text(), times(l.Peak.Requests), l.interval())
+	case l.Denied == 0:
+		return fmt.Sprintf("%s%s would have denied nobody", name, l.text())
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s%s would have denied %s of %s (%s), of %s of %s", name, l.text(), units.Grouped(l.Denied),
+		units.Plural(l.Requests, "request"), percent(l.DeniedShare), units.Grouped(l.DeniedKeys), units.Plural(l.DistinctKeys, "key"))
+	if len(l.Top) > 0 {
+		fmt.Fprintf(&b, "; the worst is %s with %s of %s", replay.Printable(l.Top[0].Key), units.Grouped(l.Top[0].Denied), units.Grouped(l.Top[0].Requests))
+	}
+	if needs := l.needs(); needs != "" {
+		b.WriteString(". " + needs)
+	}
+	return b.String()
+}
+
+// needs says which limits would have denied fewer.
+func (l *Limit) needs() string {
+	var parts []string
+	for i, n := range l.Needs {
+		if i > 0 && n.N == l.Needs[i-1].N {
+			continue
+		}
+		whom := "nobody"
+		if n.Share > 0 {
+			whom = "at most " + percent(n.Share)
+		}
+		rule := Rule{N: n.N, PerSeconds: l.PerSeconds, Burst: n.Burst, Calendar: l.Calendar}.text()
+		switch {
+		case !n.OrLess:
+			parts = append(parts, fmt.Sprintf("%s would have denied %s", rule, whom))
+		case n.Share > 0:
+			parts = append(parts, fmt.Sprintf("%s is enough to deny %s", rule, whom))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// text is `5 per 1m`, with the burst where it is not as large.
+func (r Rule) text() string {
+	if r.Calendar != "" {
+		return units.Grouped(r.N) + " per " + r.Calendar
+	}
+	s := units.Grouped(r.N) + " per " + seconds(r.PerSeconds)
+	if r.Burst != r.N {
+		s += " burst " + units.Grouped(r.Burst)
+	}
+	return s
+}
+
+func (r Rule) interval() string { return seconds(r.IntervalSeconds) }
+
+func seconds(s float64) string {
+	return units.FormatDuration(time.Duration(s * float64(time.Second)))
+}
+
+// approximate says what the budgets cost.
+func (c *clerk) approximate(o *Options) (said []string) {
+	dropped, cut, thinned := false, false, false
+	for _, a := range c.accounts {
+		dropped, cut, thinned = dropped || a.dropped, cut || a.cut, thinned || a.thinned
+	}
+	memory := units.FormatSize(o.Memory)
+	switch {
+	case thinned:
+		said = append(said, fmt.Sprintf("more keys were denied than fit in %s: keys with few denials may be missing from the list of the most denied, and the numbers of keys are too high; raise --memory", memory))
+	case dropped:
+		said = append(said, fmt.Sprintf("more keys asked than fit in %s: the numbers of keys may be too high, and requests before a key's first denial too low; raise --memory", memory))
+	}
+	if cut {
+		said = append(said, fmt.Sprintf("the requests of the denied keys did not fit in %s: which limit would have denied fewer is not known; raise --memory", memory))
+	}
+	if c.undecided > 0 {
+		text := fmt.Sprintf("%s could not be decided, the first one because: %v", units.Plural(c.undecided, "request"), c.problem)
+		var refused *weir.Error
+		if errors.As(c.problem, &refused) && refused.Code == weir.CodeOverloaded {
+			text = fmt.Sprintf("%s could not be decided: the limits in use did not fit in %s; raise --limit-memory",
+				units.Plural(c.undecided, "request"), units.FormatSize(o.LimitMemory))
+		}
+		said = append(said, text)
+	}
+	return said
+}
+
+// A log is nearly sorted when no line is later than a minute, as the longest requests are,
+// and no more than one in ten is late.
+const (
+	sortedWithin = 60
+	sortedMost   = 10
+)
+
+func (c *clerk) warnings(empty bool) (said []string) {
+	if empty {
+		return []string{"the log is empty: no line was read"}
+	}
+	if c.latest > sortedWithin || c.late > c.requests/sortedMost {
+		said = append(said, fmt.Sprintf("%s are up to %s older than a line before them, and were decided too late: sort the log by time, and name the oldest file first",
+			units.Plural(c.late, "line"), seconds(float64(c.latest))))
+	}
+	for _, a := range c.accounts {
+		if a.rule.interval < time.Second && a.requests > 0 {
+			said = append(said, fmt.Sprintf("%s: its interval of %s is shorter than a second, which is as fine as times are read: requests of one second count as at once, so it denies more here than it would have",
+				a.policy.Name, units.FormatDuration(a.rule.interval)))
+		}
+	}
+	if m := c.missed; m.times > 0 {
+		said = append(said, fmt.Sprintf("%s like %s no policy is for, though they look like %s: a {name} takes one or more bytes without : and /, so that these have no limit; {name*} takes any text",
+			units.Plural(m.times, "key"), m.key, m.keys))
+	}
+	return said
+}
+
+func times(n uint64) string {
+	if n == 1 {
+		return "once"
+	}
+	return units.Grouped(n) + " times"
+}
+
+func percent(share float64) string {
+	switch {
+	case share == 0:
+		return "0%"
+	case share < 0.0005:
+		return "<0.1%"
+	case share == 0.01:
+		return "1%"
+	}
+	return strconv.FormatFloat(100*share, 'f', 1, 64) + "%"
+}

@@ -1,0 +1,250 @@
+package shadow
+
+import (
+	"bufio"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/weir-counter/weir/internal/replay"
+	"github.com/weir-counter/weir/policy"
+)
+
+// A Report is what limits would have done to a log. Its names in JSON are stable: fields
+// may be added. They are those of a server's answers: times in Unix seconds, durations in
+// seconds (..._s). Times are the newest time in the log up to a line (see package shadow),
+// counts are exact where Approximate does not say otherwise, shares are parts of 1.
+type Report struct {
+	// StoppedEarly says why the files were not read to their end: what follows is
+	// about the lines before. Missing: they were.
+	StoppedEarly string `json:"stopped_early,omitempty"`
+
+	Files  []replay.FileReport `json:"files"`
+	Format replay.Format       `json:"format,omitempty"` // missing: there was no line
+	Keys   []Template          `json:"keys"`             // the templates
+
+	Policies string `json:"policies"` // the file
+	// Modes is "enforce" when every policy was enforced, "as_written" else.
+	Modes string `json:"modes"`
+
+	Lines     int    `json:"lines"`     // good ones
+	Ahead     int    `json:"ahead"`     // lines from the future: not counted
+	Malformed int    `json:"malformed"` // lines
+	Late      uint64 `json:"late"`      // lines older than a line before: decided at that one's time
+	// LatestSeconds is how much older a line was than one before it, at most.
+	LatestSeconds int64 `json:"latest_s"`
+
+	First       *replay.Time `json:"first,omitempty"` // request
+	Last        *replay.Time `json:"last,omitempty"`
+	SpanSeconds int64        `json:"span_s"` // from first to last, both included
+
+	Requests  uint64 `json:"requests"`  // that the lines stand for
+	Unmatched uint64 `json:"unmatched"` // of them: no key that a policy is for, let through
+	Allowed   uint64 `json:"allowed"`   // matched, and let through
+	Denied    uint64 `json:"denied"`    // by one limit or more
+	Undecided uint64 `json:"undecided"` // a server would have answered with an error
+
+	Summary []string `json:"summary"` // sentences for a person, one for each limit that was asked
+	Limits  []Limit  `json:"limits"`  // in order of application
+
+	// Approximate says what is not exact, and what to do about it. Missing: all is.
+	Approximate []string `json:"approximate,omitempty"`
+	// Warnings say what may make the answer wrong.
+	Warnings []string `json:"warnings,omitempty"`
+
+	MalformedLines []replay.MalformedLine `json:"malformed_lines,omitempty"` // the first five
+}
+
+// A Template made keys of the lines.
+type Template struct {
+	Template string `json:"template"`
+	Keyless  uint64 `json:"keyless"` // requests whose line lacks a field of it
+}
+
+// A Limit is what one policy would have done. Requests = Allowed + Denied + Elsewhere +
+// Undecided. A request that asks the limit with several keys counts once for each.
+type Limit struct {
+	Name string `json:"name"`
+	Keys string `json:"keys"`
+	By   string `json:"by,omitempty"`
+	Rule
+	Algorithm string `json:"algorithm"`
+	// Mode is that of the policy; Enforced whether it denied in this replay. Of a
+	// limit that did not, Denied is what it would have denied by itself.
+	Mode     string `json:"mode"`
+	Enforced bool   `json:"enforced"`
+	// Where is that of the policy. The replay decides all at one place: of a node's
+	// limit it tells what one node would have done that got all requests.
+	Where string `json:"where"`
+
+	Requests    uint64  `json:"requests"` // of a key that the policy is for
+	Allowed     uint64  `json:"allowed"`
+	Denied      uint64  `json:"denied"`
+	DeniedShare float64 `json:"denied_share"` // of Requests
+	Elsewhere   uint64  `json:"denied_by_others"`
+	Undecided   uint64  `json:"undecided"`
+
+	DistinctKeys uint64 `json:"distinct_keys"` // counted keys that asked
+	DeniedKeys   uint64 `json:"denied_keys"`
+
+	FirstDenial *replay.Time `json:"first_denial,omitempty"`
+	LastDenial  *replay.Time `json:"last_denial,omitempty"`
+	WorstMinute *Minute      `json:"worst_minute,omitempty"`
+
+	// Peak is the most requests of one key in any interval. Keys with an override are
+	// not looked at.
+	Peak *Peak `json:"peak,omitempty"`
+	// Needs are the smallest limits that would have denied none and at most 1 %.
+	Needs []Need `json:"needs"`
+	// NeedsUnknown says why Needs are missing.
+	NeedsUnknown string `json:"needs_unknown,omitempty"`
+
+	Timeline Timeline `json:"timeline"`
+	Top      []Key    `json:"top"` // the most denied keys
+}
+
+// A Rule is N requests per period with a burst: at most Burst in an interval.
+type Rule struct {
+	N               uint64  `json:"limit"`
+	PerSeconds      float64 `json:"per_s"`
+	Burst           uint64  `json:"burst"`
+	IntervalSeconds float64 `json:"interval_s"`
+	Calendar        string  `json:"calendar,omitempty"` // of a quota by the calendar: its periods
+}
+
+// A Minute is the 60 seconds with the most denials: (At-60s, At].
+type Minute struct {
+	At     replay.Time `json:"at"`
+	Denied uint64      `json:"denied"`
+}
+
+// A Peak is the most requests of a key in an interval of its limit, let through or not:
+// in (At-interval, At].
+type Peak struct {
+	Requests uint64      `json:"requests"`
+	At       replay.Time `json:"at"`
+	Key      string      `json:"key,omitempty"`
+}
+
+// A Need is the smallest limit with the interval and algorithm of the policy that would
+// have denied at most a share of the requests, had it been alone. Keys with an override
+// are left out. When the policy itself denies no more, it is the policy, and OrLess.
+type Need struct {
+	Share  float64 `json:"denied_share"` // at most
+	N      uint64  `json:"limit"`
+	Burst  uint64  `json:"burst"`
+	Denied uint64  `json:"denied"` // requests
+	OrLess bool    `json:"or_less"`
+}
+
+// A Timeline is how many requests were denied over the span of the log.
+type Timeline struct {
+	Start         replay.Time `json:"start"`    // of the first bucket
+	BucketSeconds int64       `json:"bucket_s"` // aligned to the Unix epoch
+	Requests      []uint64    `json:"requests"` // that were decided
+	Denied        []uint64    `json:"denied"`
+}
+
+// A Key is one of the most denied keys of a limit.
+type Key struct {
+	Key         string      `json:"key"`
+	Override    *Rule       `json:"override,omitempty"` // its limit, if it is not the policy's
+	Requests    uint64      `json:"requests"`
+	Denied      uint64      `json:"denied"`
+	DeniedShare float64     `json:"denied_share"`
+	FirstDenial replay.Time `json:"first_denial"`
+	LastDenial  replay.Time `json:"last_denial"`
+	// LongestSeconds is the longest stretch of denials, from its first to its last: each
+	// came within an interval of the one before.
+	LongestSeconds int64 `json:"longest_stretch_s"`
+	Peak           Peak  `json:"peak"`
+	// AtLeast: earlier requests of the key may be missing, see Approximate.
+	AtLeast bool `json:"at_least,omitempty"`
+}
+
+// timelineMost is how many buckets a timeline has at most: a line of a terminal.
+const timelineMost = 72
+
+// bucketWidths are the widths that a timeline's buckets take one after the other, in
+// seconds, each a multiple of the one before; beyond a week they double.
+var bucketWidths = []int64{1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 604800}
+
+// timeline counts denials in buckets that are as narrow as the span of the log lets them
+// be. Buckets are aligned to the Unix epoch: days begin at midnight UTC.
+type timeline struct {
+	width   int64 // s
+	first   int64 // the number of the first bucket: its time over the width
+	buckets []uint64
+}
+
+func newTimeline(at int64) timeline {
+	return timeline{width: 1, first: at, buckets: make([]uint64, 1, timelineMost)}
+}
+
+// reach makes room up to a time that is not before the first.
+func (t *timeline) reach(at int64) {
+	for at/t.width-t.first >= timelineMost {
+		t.widen()
+	}
+	for int64(len(t.buckets)) <= at/t.width-t.first {
+		t.buckets = append(t.buckets, 0)
+	}
+}
+
+func (t *timeline) add(at int64, n uint64) {
+	t.reach(at)
+	t.buckets[at/t.width-t.first] += n
+}
+
+func (t *timeline) widen() {
+	to := 2 * t.width
+	for _, w := range bucketWidths {
+		if w > t.width {
+			to = w
+			break
+		}
+	}
+	factor := to / t.width
+	first := t.first / factor
+	last := (t.first + int64(len(t.buckets)) - 1) / factor
+	for i, n := range t.buckets {
+		t.buckets[i] = 0
+		t.buckets[(t.first+int64(i))/factor-first] += n
+	}
+	t.width, t.first, t.buckets = to, first, t.buckets[:last-first+1]
+}
+
+// DeniedHeader is the first line of what Options.Denied gets: the columns, with tabs
+// between them. A row follows for each limit that denied a line. time is the line's own
+// (RFC 3339); mode is shadow if the request was not denied but would have been;
+// retry_after_s is how long the key would have had to wait from the decision on; n is how
+// many requests of the line were denied. Characters of a key that are not printable are
+// escaped as in Go.
+const DeniedHeader = "time\tlimit\tmode\tkey\tretry_after_s\tn\n"
+
+// deniedWriter writes denials. Flush tells the errors.
+type deniedWriter struct {
+	*bufio.Writer
+	line []byte
+}
+
+func newDeniedWriter(w io.Writer) *deniedWriter {
+	d := &deniedWriter{Writer: bufio.NewWriterSize(w, 64<<10)}
+	_, _ = d.WriteString(DeniedHeader) // its error stays, and comes back from Flush
+	return d
+}
+
+func (d *deniedWriter) write(at int64, q *question) {
+	a := q.rule.account
+	mode := policy.Enforce
+	if a.shadow {
+		mode = policy.Shadow
+	}
+	b := time.Unix(at, 0).UTC().AppendFormat(d.line[:0], time.RFC3339)
+	b = append(append(append(append(b, '\t'), a.policy.Name...), '\t'), mode.String()...)
+	b = append(append(append(b, '\t'), replay.Printable(q.key)...), '\t')
+	b = append(strconv.AppendFloat(b, q.retry.Seconds(), 'f', 3, 64), '\t')
+	b = append(strconv.AppendUint(b, q.denied*q.times, 10), '\n')
+	d.line = b
+	_, _ = d.Write(b) // as above
+}

@@ -1,0 +1,279 @@
+// Package shadow tells what limits would have done to the requests of a log: who would
+// have been denied, when, how often, and which limit would have denied fewer.
+//
+// A log goes through the pipeline of package replay. Beside the parsing, a router finds out
+// which policies are for a line's keys. Then one goroutine decides, in the order of the log,
+// and another writes down what was decided:
+//
+//	line -> keys -> router: their limits -> judge: the engine -> clerk: records -> report
+//
+// The decisions are those of a server: an engine takes of all limits or of none, at the time
+// of the line. Time does not go back: a line that is older than one before it, because servers
+// write lines when requests are over, is decided at that newer time.
+//
+// A line that stands for n requests is n requests at one time.
+//
+// Memory is bounded: by Options.LimitMemory what keys have used of their limits, and by
+// Options.Memory the records of the keys. When the records do not fit, those that say the
+// least are dropped, and the report says what is no longer exact (see ledger). Totals per
+// limit always are.
+package shadow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir/internal/replay"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Run reads the files of o and reports what its limits would have done.
+//
+// As replay.Run, it returns the report of what was read beside the error when a file cannot
+// be read to its end, or when the context ends; an *replay.OptionError comes without a
+// report. That no request has a key that a policy is for is an error, too.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	j, err := newJudge(&o)
+	if err != nil {
+		return nil, err
+	}
+	defer j.close()
+	log, runErr := replay.Scan(ctx, o.Log, j)
+	if err := j.clerk.close(); err != nil {
+		runErr = errors.Join(runErr, fmt.Errorf("writing the denied requests: %w", err))
+	}
+	if log == nil {
+		return nil, runErr
+	}
+	return j.clerk.report(ctx, &o, log), errors.Join(runErr, j.clerk.useless(&o, runErr))
+}
+
+// useless tells why a replay that went well was in vain.
+func (c *clerk) useless(o *Options, err error) error {
+	if err != nil || c.requests == 0 || c.requests > c.unmatched {
+		return nil
+	}
+	const most = 5
+	policies := o.Policies.Policies()
+	var patterns string
+	for i, p := range policies {
+		if i == most {
+			patterns += fmt.Sprintf(" and %d more", len(policies)-most)
+			break
+		}
+		if i > 0 {
+			patterns += ", "
+		}
+		patterns += p.Keys
+	}
+	if c.stranger == "" {
+		return fmt.Errorf("no line has a key: make one with --key that a policy is for (%s)", patterns)
+	}
+	return fmt.Errorf("no line has a key that a policy is for: the lines make keys like %s, the policies are for %s; make such keys with --key",
+		replay.Printable(c.stranger), replay.Printable(patterns))
+}
+
+// Options say what to read and which limits to ask. Log.Files and Policies are required.
+type Options struct {
+	// Log says what to read and which keys its lines have: Files, Stdin, Format, Keys,
+	// MaxAhead, Workers, Progress and Now; its other fields are not used. All keys of a
+	// line are one request. Keys is by default as DefaultKeys says.
+	Log replay.Options
+
+	// Policies are the limits, from the file PolicyFile.
+	Policies   *policy.Set
+	PolicyFile string
+
+	// AsWritten lets a policy in shadow mode deny nothing, as it would on a server. Else
+	// every policy is enforced.
+	AsWritten bool
+
+	// Top is how many of the most denied keys are listed for each limit. Default 10, at
+	// most MaxTop.
+	Top int
+
+	// Memory is the budget for the records of the keys, in bytes. Default 256 MiB, at
+	// least MinMemory.
+	Memory int64
+
+	// LimitMemory is the budget for what keys have used of their limits, in bytes.
+	// Requests that do not fit are undecided. Default 256 MiB.
+	LimitMemory int64
+
+	// Denied, if set, gets every denial: see DeniedHeader.
+	Denied io.Writer
+}
+
+const (
+	// MaxTop is the most keys that are listed for a limit.
+	MaxTop = 10_000
+
+	// MinMemory is the least budget for records, in bytes.
+	MinMemory = 1 << 20
+)
+
+func (o Options) withDefaults() Options {
+	if o.Top == 0 {
+		o.Top = 10
+	}
+	if o.Memory == 0 {
+		o.Memory = 256 << 20
+	}
+	if o.LimitMemory == 0 {
+		o.LimitMemory = 256 << 20
+	}
+	if o.Log.DefaultKeys == nil {
+		o.Log.DefaultKeys = func(f replay.Format) []string { return DefaultKeys(f, o.Policies) }
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.Policies == nil || len(o.Policies.Policies()) == 0:
+		return fmt.Errorf("%s has no policies: there is nothing to ask", o.PolicyFile)
+	case o.Top < 1 || o.Top > MaxTop:
+		return &replay.OptionError{Field: "Top", Message: fmt.Sprintf("%d keys: it must be 1 to %d", o.Top, MaxTop)}
+	case o.Memory < MinMemory:
+		return &replay.OptionError{Field: "Memory", Message: units.FormatSize(o.Memory) + ": it must be at least 1MiB"}
+	}
+	return nil
+}
+
+// report is called when the log was read.
+func (c *clerk) report(ctx context.Context, o *Options, log *replay.Report) *Report {
+	r := &Report{
+		StoppedEarly: log.StoppedEarly, Files: log.Files, Format: log.Format, Keys: []Template{},
+		Policies: o.PolicyFile, Modes: policy.Enforce.String(),
+		Lines: log.Lines, Ahead: log.Ahead, Malformed: log.Malformed, Late: c.late, LatestSeconds: c.latest,
+		Requests: c.requests, Unmatched: c.unmatched, Allowed: c.allowed, Denied: c.denied, Undecided: c.undecided,
+		Summary: []string{}, Limits: []Limit{}, MalformedLines: log.MalformedLines,
+	}
+	if o.AsWritten {
+		r.Modes = "as_written"
+	}
+	for _, t := range log.Top {
+		r.Keys = append(r.Keys, Template{t.Template, t.Keyless})
+	}
+	if c.begun {
+		first, last := unix(c.first), unix(c.last)
+		r.First, r.Last, r.SpanSeconds = &first, &last, c.last-c.first+1
+	}
+	for _, a := range c.accounts {
+		l := c.limit(ctx, a, o.Top)
+		r.Limits = append(r.Limits, l)
+		r.Summary = append(r.Summary, l.sentence())
+	}
+	r.Approximate = c.approximate(o)
+	r.Warnings = c.warnings(log.Lines == 0 && log.Malformed == 0 && log.StoppedEarly == "")
+	for _, p := range o.Policies.Policies() {
+		if p.Cost != "" {
+			r.Warnings = append(r.Warnings, p.Name+": a log does not say how many "+p.Cost+" a request needed: here each counts as one")
+		}
+		if p.Wait > 0 {
+			r.Warnings = append(r.Warnings, p.Name+": nothing waits here: a request that would pass within its wait is denied")
+		}
+	}
+	for _, l := range o.Policies.Concurrencies() {
+		r.Warnings = append(r.Warnings, l.Name+": how many are at work at once (max) is not in a log, which does not say how long each was: this limit is left out")
+	}
+	return r
+}
+
+func (c *clerk) limit(ctx context.Context, a *account, top int) Limit {
+	l := Limit{
+		Name: a.policy.Name, Keys: a.policy.Keys, By: a.policy.By, Rule: a.rule.report(), Algorithm: a.policy.Limit.Algorithm.String(),
+		Mode: a.policy.Mode.String(), Enforced: !a.shadow, Where: a.policy.Where.String(),
+		Requests: a.requests, Allowed: a.allowed, Denied: a.denied, DeniedShare: share(a.denied, a.requests),
+		Elsewhere: a.elsewhere, Undecided: a.undecided, DistinctKeys: a.keys, DeniedKeys: a.deniedKeys,
+		Needs: []Need{}, Timeline: Timeline{Requests: []uint64{}, Denied: []uint64{}}, Top: []Key{},
+	}
+	if c.begun {
+		a.asked.reach(c.last)
+		a.timeline.reach(c.last) // both have the same buckets now
+		l.Timeline = Timeline{unix(a.timeline.first * a.timeline.width), a.timeline.width, a.asked.buckets, a.timeline.buckets}
+	}
+	if a.denied > 0 {
+		first, last := unix(a.first), unix(a.last)
+		l.FirstDenial, l.LastDenial = &first, &last
+		l.WorstMinute = &Minute{unix(a.minute.worstAt), a.minute.worst}
+	}
+	if a.peak > 0 {
+		l.Peak = &Peak{a.peak, unix(a.peakAt), a.peakOf}
+	}
+	a.needs(ctx, &l)
+	for _, r := range a.mostDenied(top) {
+		l.Top = append(l.Top, r.report())
+	}
+	return l
+}
+
+func (a *account) needs(ctx context.Context, l *Limit) {
+	switch {
+	case a.plain == 0:
+		return
+	case a.cut:
+		l.NeedsUnknown = "the records of the keys did not fit in memory"
+		return
+	}
+	for _, share := range needShares {
+		if n := a.need(ctx, share); n != nil {
+			l.Needs = append(l.Needs, *n)
+		} else {
+			l.NeedsUnknown = "there is no limit as large as that"
+		}
+	}
+	if ctx.Err() != nil {
+		l.Needs, l.NeedsUnknown = []Need{}, "interrupted"
+	}
+}
+
+// mostDenied lists the keys with the most denials, those with as many by their bytes.
+func (a *account) mostDenied(most int) []*record {
+	var denied []*record
+	for _, r := range a.records {
+		if r.denied > 0 {
+			denied = append(denied, r)
+		}
+	}
+	slices.SortFunc(denied, func(a, b *record) int {
+		return cmp.Or(cmp.Compare(b.denied, a.denied), cmp.Compare(a.key, b.key))
+	})
+	return denied[:min(most, len(denied))]
+}
+
+func (r *record) report() Key {
+	k := Key{
+		Key: r.key, Requests: r.requests, Denied: r.denied, DeniedShare: share(r.denied, r.requests),
+		FirstDenial: unix(r.first), LastDenial: unix(r.last), LongestSeconds: r.stretch,
+		Peak: Peak{Requests: r.peak, At: unix(r.peakAt)}, AtLeast: r.late,
+	}
+	if r.rule.override {
+		rule := r.rule.report()
+		k.Override = &rule
+	}
+	return k
+}
+
+func (r *rule) report() Rule {
+	return Rule{N: r.limit.N, PerSeconds: r.limit.Per.Seconds(), Burst: r.limit.Burst, IntervalSeconds: r.interval.Seconds(), Calendar: r.limit.Calendar.String()}
+}
+
+func unix(at int64) replay.Time { return replay.Time{Time: time.Unix(at, 0).UTC()} }
+
+func share(part, whole uint64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}

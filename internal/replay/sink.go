@@ -1,0 +1,242 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/client"
+)
+
+// gatherAtMost is how many different keys a worker gathers: a few MiB of them.
+const gatherAtMost = 1 << 16
+
+// gatherSink counts keys for the report. The report lists the keys with the
+// most hits of the whole log, so the time of a hit does not matter here: all
+// hits of a key are gathered, and the engine counts them in one second. That
+// is exact for a log of any span, needs the least memory per key, and spares
+// the engine nearly all calls: counting each hit at its own second took twice
+// the processor time of the whole replay. The engine still is what keeps the
+// keys within a budget.
+type gatherSink struct {
+	engine *weir.Engine
+	at     time.Time // the one second
+
+	index map[string]int // of a key in hits
+	hits  []uint64
+}
+
+func newGatherSink(e *weir.Engine, at time.Time) *gatherSink {
+	return &gatherSink{engine: e, at: at, index: make(map[string]int)}
+}
+
+func (s *gatherSink) line(_ int64, n uint64, keys [][]byte) error {
+	for _, key := range keys {
+		if err := s.add(key, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *gatherSink) add(key []byte, n uint64) error {
+	if i, ok := s.index[string(key)]; ok {
+		s.hits[i] += n
+		return nil
+	}
+	if len(s.hits) == gatherAtMost {
+		if err := s.handOver(); err != nil {
+			return err
+		}
+	}
+	s.index[string(key)] = len(s.hits)
+	s.hits = append(s.hits, n)
+	return nil
+}
+
+// handOver gives what was gathered to the engine.
+func (s *gatherSink) handOver() error {
+	block, expected := make([]string, 0, handOverBlock), make([]weir.Expected, 0, handOverBlock)
+	count := func() error {
+		expected = s.engine.Expect(expected[:0], block)
+		for _, key := range expected {
+			if _, err := s.engine.HitExpected(s.at, key, s.hits[s.index[key.Key()]]); err != nil {
+				return err
+			}
+		}
+		block = block[:0]
+		return nil
+	}
+	for key := range s.index {
+		if block = append(block, key); len(block) == handOverBlock {
+			if err := count(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := count(); err != nil {
+		return err
+	}
+	clear(s.index)
+	s.hits = s.hits[:0]
+	return nil
+}
+
+// handOverBlock is how many keys the engine looks for together.
+const handOverBlock = 64
+
+func (*gatherSink) flush(*chunk) {}
+
+func (s *gatherSink) close() error { return s.handOver() }
+
+// sendSink collects what is sent to a server. Equal keys of the same second
+// become one hit of n: a log repeats itself, so this saves much of the way.
+type sendSink struct {
+	index map[hitKey]int // of a hit in hits
+	hits  []client.Hit
+}
+
+type hitKey struct {
+	at  int64
+	key string
+}
+
+func newSendSink() *sendSink { return &sendSink{index: make(map[hitKey]int)} }
+
+func (s *sendSink) line(at int64, n uint64, keys [][]byte) error {
+	for _, key := range keys {
+		if i, ok := s.index[hitKey{at, string(key)}]; ok {
+			s.hits[i].N += n
+			continue
+		}
+		h := client.Hit{Key: string(key), N: n, At: time.Unix(at, 0)}
+		s.index[hitKey{at, h.Key}] = len(s.hits)
+		s.hits = append(s.hits, h)
+	}
+	return nil
+}
+
+// flush gives c its hits for the sender, sorted by time: what is sorted in the
+// log arrives sorted, and lines that stand a little late in it do not even
+// arrive late.
+func (s *sendSink) flush(c *chunk) {
+	s.hits, c.hits = c.hits[:0], s.hits
+	clear(s.index)
+	slices.SortStableFunc(c.hits, func(a, b client.Hit) int { return a.At.Compare(b.At) })
+}
+
+// close has nothing left: every chunk took its own.
+func (*sendSink) close() error { return nil }
+
+// A sender sends the hits of the chunks to a server, in the order of the log and
+// one batch at a time. So a sorted log arrives sorted: hits that arrive out of
+// their order are late for the server, which costs it more than what several
+// requests at once would save here.
+type sender struct {
+	client  *client.Client
+	receipt client.Receipt // so far; read it after run
+	chunks  chan *chunk    // those that are sent, in the order of the log
+}
+
+// newSender makes a sender for a pool of so many chunks.
+func newSender(c *client.Client, pool int) *sender {
+	return &sender{client: c, receipt: client.Receipt{Reasons: []client.Rejection{}}, chunks: make(chan *chunk, pool)}
+}
+
+// run takes chunks in the order of the log, waits until each is parsed, sends
+// its hits and passes it on. After an error, its own or that of a worker, it
+// passes them on unsent.
+func (s *sender) run(ctx context.Context, order <-chan *chunk, fail func(error)) {
+	defer close(s.chunks)
+	for c := range order {
+		<-c.done
+		if ctx.Err() == nil && len(c.hits) > 0 {
+			if err := s.send(ctx, c.hits); err != nil {
+				fail(err)
+			}
+		}
+		c.done <- struct{}{}
+		s.chunks <- c
+	}
+}
+
+// send takes it for an answer, and not for a failure, that the server counted
+// none of a batch: the receipt says why.
+func (s *sender) send(ctx context.Context, hits []client.Hit) error {
+	receipt, err := s.client.Send(ctx, hits)
+	s.receipt.Add(receipt)
+	if refused := (*client.Error)(nil); errors.As(err, &refused) && refused.NothingCounted() {
+		return nil
+	}
+	return err
+}
+
+// pump lets a Read of the standard input end with its context. Such a Read
+// cannot be broken off, so it runs in a goroutine of its own; at the end of the
+// context that one is left behind, blocked, with nothing but its own buffer.
+type pump struct {
+	ctx  context.Context
+	full chan []byte // what was read; closed after the last
+	free chan []byte // the buffer back, once it was copied out
+	rest []byte      // not copied out yet
+	held []byte      // the buffer that rest is part of
+	err  error       // why full was closed; read after that
+}
+
+const pumpBytes = 128 << 10
+
+func newPump(ctx context.Context, r io.Reader) *pump {
+	p := &pump{ctx: ctx, full: make(chan []byte), free: make(chan []byte, 2)}
+	p.free <- make([]byte, pumpBytes)
+	p.free <- make([]byte, pumpBytes)
+	go p.run(r)
+	return p
+}
+
+func (p *pump) run(r io.Reader) {
+	defer close(p.full)
+	for {
+		select {
+		case b := <-p.free:
+			n, err := r.Read(b[:pumpBytes])
+			select {
+			case p.full <- b[:n]:
+			case <-p.ctx.Done():
+				return
+			}
+			if err != nil {
+				p.err = err
+				return
+			}
+		case <-p.ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *pump) Read(b []byte) (int, error) {
+	for len(p.rest) == 0 {
+		if p.held != nil {
+			p.free <- p.held
+			p.held = nil
+		}
+		select {
+		case full, ok := <-p.full:
+			if !ok {
+				if p.err == nil {
+					return 0, p.ctx.Err()
+				}
+				return 0, p.err
+			}
+			p.held, p.rest = full, full
+		case <-p.ctx.Done():
+			return 0, p.ctx.Err()
+		}
+	}
+	n := copy(b, p.rest)
+	p.rest = p.rest[n:]
+	return n, nil
+}

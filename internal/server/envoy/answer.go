@@ -1,0 +1,391 @@
+package envoy
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"strconv"
+	"time"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/ratelimitfields"
+	"github.com/weir-counter/weir/internal/service"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// answerTo is what Envoy is told.
+func (s *Server) answerTo(req *pb.RateLimitRequest, a *ask, denied bool) (answer, error) {
+	code := pb.RateLimitResponse_OK
+	if denied {
+		code = pb.RateLimitResponse_OVER_LIMIT
+	}
+	b := appendUint(a.bytes[:0], fieldOverallCode, uint64(code))
+	for i := range a.parts {
+		a.inner = a.appendStatus(a.inner[:0], &a.parts[i])
+		b = appendBytes(b, fieldStatuses, a.inner)
+	}
+	switch s.cfg.Headers {
+	case HeadersDraft:
+		b = a.appendDraftFields(b, denied)
+	case HeadersPlain:
+		b = a.appendPlainFields(b)
+	}
+	if denied && len(a.decision.Denial) > 0 && s.cfg.Headers != HeadersNone {
+		b = appendHeader(b, "weir-denial", a.decision.Denial)
+	}
+	if a.decision.Waited > 0 && s.cfg.Headers != HeadersNone {
+		b = appendHeader(b, "weir-waited", strconv.AppendFloat(nil, a.decision.Waited.Seconds(), 'f', 3, 64))
+	}
+	if s.cfg.Metadata {
+		metadata, err := proto.Marshal(a.metadata(req))
+		if err != nil {
+			return nil, err
+		}
+		b = appendBytes(b, fieldDynamicMetadata, metadata)
+	}
+	a.bytes = b
+	return bytes.Clone(b), nil
+}
+
+// code is what an answer says of a part.
+func (a *ask) code(p *part) pb.RateLimitResponse_Code {
+	unlimited := p.limit != nil && p.limit.Unlimited
+	if p.over && !p.shadow && a.how != report && p.shown != nil && !unlimited {
+		return pb.RateLimitResponse_OVER_LIMIT
+	}
+	return pb.RateLimitResponse_OK
+}
+
+func (a *ask) appendStatus(b []byte, p *part) []byte {
+	b = appendUint(b, fieldCode, uint64(a.code(p)))
+	switch {
+	case p.limit != nil && p.limit.Unlimited:
+		return appendUint(b, fieldLimitRemaining, math.MaxUint32)
+	case p.shown == nil:
+		return b
+	}
+	b = appendBytes(b, fieldCurrentLimit, p.shown.wire)
+	reset := time.Duration(0)
+	if r := p.result; r != nil {
+		reset = r.Reset
+		if !p.over {
+			b = appendUint(b, fieldLimitRemaining, min(r.Remaining, math.MaxUint32))
+		}
+	}
+	var seconds [16]byte
+	return appendBytes(b, fieldUntilReset, appendUint(seconds[:0], fieldSeconds, uint64(wholeSeconds(reset))))
+}
+
+// wholeSeconds rounds up: who waits for so long has waited long enough.
+func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// appendDraftFields appends RateLimit-Policy, RateLimit and, of a denial, Retry-After.
+func (a *ask) appendDraftFields(b []byte, denied bool) []byte {
+	a.fields.Reset()
+	wait := time.Duration(0)
+	for i := range a.parts {
+		p := &a.parts[i]
+		r := p.result
+		if r == nil || p.shadow {
+			continue
+		}
+		m := ratelimitfields.Member{Name: r.Name, Key: r.Key, Quota: r.Limit.N, Window: r.Limit.Per, Burst: r.Limit.Burst, Remaining: r.Remaining, Reset: r.Reset}
+		if p.over {
+			m.Remaining = 0
+			wait = max(wait, waitOf(r))
+		}
+		a.fields.Add(m)
+	}
+	if !denied {
+		wait = 0
+	}
+	policies, limits := a.fields.Texts(wait)
+	if len(policies) == 0 {
+		return b
+	}
+	b = appendHeader(appendHeader(b, "ratelimit-policy", policies), "ratelimit", limits)
+	if denied {
+		b = appendHeader(b, "retry-after", []byte(ratelimitfields.RetryAfter(wait)))
+	}
+	return b
+}
+
+// waitOf is when to ask again, at least a second. What is more than can ever pass has used up what there was.
+func waitOf(r *admit.Result) time.Duration {
+	if r.Never {
+		return max(r.Reset, time.Second)
+	}
+	return max(r.RetryAfter, time.Second)
+}
+
+// shownLimit is a limit of a policy in the words of Envoy: by the longest unit that its period is a multiple of; without
+// a unit if it is no number of seconds.
+func shownLimit(r *admit.Result) *shown {
+	best, multiplier := ConfigUnit(0), uint32(0)
+	for unit := UnitSecond; unit <= Week; unit++ {
+		if of := unit.Duration(); r.Limit.Per%of == 0 && of >= best.Duration() {
+			best, multiplier = unit, uint32(r.Limit.Per/of)
+		}
+	}
+	return newShown(r.Name, uint32(min(r.Limit.N, math.MaxUint32)), pb.RateLimitResponse_RateLimit_Unit(best), multiplier)
+}
+
+// appendPlainFields appends those of the limit with the least left: of a denial, the first that is over.
+func (a *ask) appendPlainFields(b []byte) []byte {
+	var least *part
+	remaining := uint64(math.MaxUint64)
+	for i := range a.parts {
+		p := &a.parts[i]
+		if p.shown == nil || p.shadow || p.limit != nil && p.limit.Unlimited {
+			continue
+		}
+		left := uint64(0)
+		if r := p.result; r != nil && !p.over {
+			left = r.Remaining
+		}
+		if least == nil || left < remaining {
+			least, remaining = p, left
+		}
+	}
+	if least == nil {
+		return b
+	}
+	reset := time.Duration(0)
+	if r := least.result; r != nil {
+		reset = r.Reset
+	}
+	var digits [20]byte
+	b = appendHeader(b, "ratelimit-limit", strconv.AppendUint(digits[:0], uint64(least.shown.requests), 10))
+	b = appendHeader(b, "ratelimit-remaining", strconv.AppendUint(digits[:0], remaining, 10))
+	return appendHeader(b, "ratelimit-reset", strconv.AppendInt(digits[:0], wholeSeconds(reset), 10))
+}
+
+// The kinds of requests, for figures.
+const (
+	callShouldRateLimit = iota
+	callCheckRateLimit
+	callReport
+	callJSON
+	calls
+)
+
+var callNames = [calls]string{"should_rate_limit", "check_rate_limit", "report", "json"}
+
+// envoyService is envoy.service.ratelimit.v3.RateLimitService.
+func (s *Server) envoyService() *grpc.ServiceDesc {
+	desc := pb.RateLimitService_ServiceDesc
+	desc.HandlerType, desc.Methods = (*any)(nil), []grpc.MethodDesc{s.method("ShouldRateLimit", take, callShouldRateLimit)}
+	return &desc
+}
+
+// method answers requests of a kind. The server has no interceptors of single requests.
+func (s *Server) method(name string, by how, call int) grpc.MethodDesc {
+	return grpc.MethodDesc{MethodName: name, Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		req := new(pb.RateLimitRequest)
+		if err := decode(req); err != nil {
+			return nil, err
+		}
+		return s.answer(ctx, req, by, call)
+	}}
+}
+
+func (s *Server) answer(ctx context.Context, req *pb.RateLimitRequest, by how, call int) (any, error) {
+	s.calls[call].Add(1)
+	c, err := s.callerOf(ctx)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	made, err := s.decideFor(ctx, c, req, by)
+	if err != nil {
+		return nil, s.fail(unauthorized(err, c))
+	}
+	return made, nil
+}
+
+func (s *Server) fail(err error) error {
+	s.failed.Add(1)
+	return failed(err)
+}
+
+// decideFor answers a request of a caller.
+func (s *Server) decideFor(ctx context.Context, c service.Caller, req *pb.RateLimitRequest, by how) (answer, error) {
+	if err := s.service.Identify(c); err != nil {
+		return nil, err
+	}
+	limits := s.live.now.Load()
+	if limits == nil && s.xds != nil {
+		return nil, &service.Error{Code: api.CodeStarting, Message: "there are no limits yet: the management server " + s.cfg.XDS.Addr + " has sent none"}
+	}
+	a := newAsk(by)
+	defer a.free()
+	if err := a.read(req, limits); err != nil {
+		return nil, err
+	}
+	a.prepare(s.cfg.Algorithm)
+	a.decision.Waited = 0
+	a.decision.Until, _ = ctx.Deadline()
+	a.decision.Context = ctx
+	denied, err := a.decide(s.service, c)
+	a.decision.Context = nil
+	if err != nil {
+		return nil, err
+	}
+	return s.answerTo(req, a, denied)
+}
+
+// The fields of messages, by number.
+const (
+	// of RateLimitResponse
+	fieldOverallCode     protowire.Number = 1
+	fieldStatuses        protowire.Number = 2
+	fieldHeaders         protowire.Number = 3
+	fieldDynamicMetadata protowire.Number = 6
+
+	// of DescriptorStatus
+	fieldCode           protowire.Number = 1
+	fieldCurrentLimit   protowire.Number = 2
+	fieldLimitRemaining protowire.Number = 3
+	fieldUntilReset     protowire.Number = 4
+
+	// of RateLimit
+	fieldRequests   protowire.Number = 1
+	fieldUnit       protowire.Number = 2
+	fieldName       protowire.Number = 3
+	fieldMultiplier protowire.Number = 4
+
+	// of Duration, of UInt32Value, and of HeaderValue
+	fieldSeconds protowire.Number = 1
+	fieldNumber  protowire.Number = 1
+	fieldKey     protowire.Number = 1
+	fieldValue   protowire.Number = 2
+)
+
+// appendUint appends a number; 0 is what a field that is not there has.
+func appendUint(b []byte, field protowire.Number, n uint64) []byte {
+	if n == 0 {
+		return b
+	}
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), n)
+}
+
+// appendBytes appends a text, or a message.
+func appendBytes[T string | []byte](b []byte, field protowire.Number, of T) []byte {
+	b = protowire.AppendVarint(protowire.AppendTag(b, field, protowire.BytesType), uint64(len(of)))
+	return append(b, of...)
+}
+
+// appendHeader appends a header field that Envoy is asked to add.
+func appendHeader(b []byte, key string, value []byte) []byte {
+	size := protowire.SizeTag(fieldKey) + protowire.SizeBytes(len(key)) + protowire.SizeTag(fieldValue) + protowire.SizeBytes(len(value))
+	b = protowire.AppendVarint(protowire.AppendTag(b, fieldHeaders, protowire.BytesType), uint64(size))
+	return appendBytes(appendBytes(b, fieldKey, key), fieldValue, value)
+}
+
+// shown is a limit as answers have it.
+type shown struct {
+	requests uint32
+	wire     []byte // a RateLimitResponse.RateLimit
+}
+
+// newShown makes it of a limit in Envoy's words. A multiplier of 1 is not told.
+func newShown(name string, requests uint32, unit pb.RateLimitResponse_RateLimit_Unit, multiplier uint32) *shown {
+	b := appendUint(appendUint(nil, fieldRequests, uint64(requests)), fieldUnit, uint64(unit))
+	if name != "" {
+		b = appendBytes(b, fieldName, name)
+	}
+	if multiplier > 1 {
+		b = appendBytes(b, fieldMultiplier, appendUint(nil, fieldNumber, uint64(multiplier)))
+	}
+	return &shown{requests, b}
+}
+
+// metadata is what Envoy keeps of an answer for access logs and other filters, as envoyproxy/ratelimit has it: domain and
+// descriptors of the request, and the metadata of the limits that let it pass; of a field that several have, the first. Weir's own is
+// limits: what is known of other regions, of limits that they share.
+func (a *ask) metadata(req *pb.RateLimitRequest) *structpb.Struct {
+	descriptors := make([]*structpb.Value, len(req.Descriptors))
+	for i, d := range req.Descriptors {
+		descriptors[i] = structpb.NewStructValue(descriptorFields(d))
+	}
+	fields := map[string]*structpb.Value{
+		"domain":      structpb.NewStringValue(req.Domain),
+		"descriptors": structpb.NewListValue(&structpb.ListValue{Values: descriptors}),
+	}
+	if req.HitsAddend != 0 {
+		fields["hitsAddend"] = structpb.NewNumberValue(float64(req.HitsAddend))
+	}
+	passed := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	for i := range a.parts {
+		p := &a.parts[i]
+		if p.limit != nil && !p.limit.Unlimited && a.code(p) == pb.RateLimitResponse_OK {
+			merge(passed, p.limit.metadata)
+		}
+	}
+	if len(passed.Fields) > 0 {
+		fields["metadata"] = structpb.NewStructValue(passed)
+	}
+	if regions := a.regions(); len(regions) > 0 {
+		fields["limits"] = structpb.NewListValue(&structpb.ListValue{Values: regions})
+	}
+	return &structpb.Struct{Fields: fields}
+}
+
+// regions are the limits that regions share of which there is something to say, each as /v1/allow has it: how many admissions of other
+// regions counted, and which regions are late.
+func (a *ask) regions() (limits []*structpb.Value) {
+	for i := range a.decision.Results {
+		r := &a.decision.Results[i]
+		if r.Others == 0 && len(r.Late) == 0 {
+			continue
+		}
+		late := make([]*structpb.Value, len(r.Late))
+		for i, name := range r.Late {
+			late[i] = structpb.NewStringValue(name)
+		}
+		limits = append(limits, structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+			"name": structpb.NewStringValue(r.Name), "key": structpb.NewStringValue(r.Key),
+			"others": structpb.NewNumberValue(float64(r.Others)), "late": structpb.NewListValue(&structpb.ListValue{Values: late}),
+		}}))
+	}
+	return limits
+}
+
+func descriptorFields(d *ratelimit.RateLimitDescriptor) *structpb.Struct {
+	entries := make([]*structpb.Value, len(d.GetEntries()))
+	for i, e := range d.GetEntries() {
+		entries[i] = structpb.NewStringValue(e.GetKey() + "=" + e.GetValue())
+	}
+	fields := map[string]*structpb.Value{"entries": structpb.NewListValue(&structpb.ListValue{Values: entries})}
+	if l := d.GetLimit(); l != nil {
+		fields["limit"] = structpb.NewStringValue(strconv.FormatUint(uint64(l.GetRequestsPerUnit()), 10) + "/" + l.GetUnit().String())
+	}
+	if n := d.GetHitsAddend(); n != nil {
+		fields["hitsAddend"] = structpb.NewNumberValue(float64(n.GetValue()))
+	}
+	return &structpb.Struct{Fields: fields}
+}
+
+// merge adds to the fields of one structure those of another that it has not, within structures too. What is added is not
+// changed later.
+func merge(to, from *structpb.Struct) {
+	for name, value := range from.GetFields() {
+		have, has := to.Fields[name]
+		inner := value.GetStructValue()
+		switch {
+		case !has && inner != nil: // a copy: a later limit may add to it
+			made := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+			merge(made, inner)
+			to.Fields[name] = structpb.NewStructValue(made)
+		case !has:
+			to.Fields[name] = value
+		case inner != nil && have.GetStructValue() != nil:
+			merge(have.GetStructValue(), inner)
+		}
+	}
+}

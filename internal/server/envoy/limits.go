@@ -1,0 +1,276 @@
+package envoy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/filewatch"
+	"github.com/weir-counter/weir/policy"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/reflection"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	reflectionalpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// limits is a configuration at work. It does not change.
+type limits struct {
+	config *LimitConfig
+	ready  []*ready // by ID
+}
+
+// ready is a limit at work.
+type ready struct {
+	*ConfigLimit
+	prepared *admit.Prepared // nil: it is unlimited, or none passes
+	shown    *shown
+	shares   bool             // some values count together
+	counts   bool             // decisions are counted by values too
+	metadata *structpb.Struct // nil: none, or answers have none
+}
+
+// prepare makes a configuration ready. An error holds nothing.
+func (s *Server) prepare(c *LimitConfig) (_ *limits, err error) {
+	l := &limits{config: c, ready: make([]*ready, len(c.Limits()))}
+	for i, of := range c.Limits() {
+		r := &ready{ConfigLimit: of, shown: newShown(of.Label, of.Requests, pb.RateLimitResponse_RateLimit_Unit(of.Unit), of.Multiplier)}
+		r.shares = slices.ContainsFunc(of.Path, func(s ConfigStep) bool { return s.Share })
+		r.counts = of.CountsValues()
+		if s.cfg.Metadata && of.Metadata != nil {
+			r.metadata, err = structpb.NewStruct(of.Metadata)
+			if err != nil {
+				l.release()
+				return nil, fmt.Errorf("%s:%d: metadata: %w", of.File, of.Line, err)
+			}
+		}
+		if !of.Unlimited && of.Requests > 0 {
+			if r.prepared, err = s.service.Prepare(of.Name, limitOf(of, s.cfg.Algorithm), modeOf(of)); err != nil {
+				l.release()
+				return nil, fmt.Errorf("%s:%d: limit %s: %w", of.File, of.Line, of.Name, err)
+			}
+		}
+		l.ready[i] = r
+	}
+	return l, nil
+}
+
+func limitOf(of *ConfigLimit, by admit.Algorithm) admit.Limit {
+	return admit.Limit{N: uint64(of.Requests), Per: of.Period(), Algorithm: by}
+}
+
+func modeOf(of *ConfigLimit) policy.Mode {
+	if of.Shadow {
+		return policy.Shadow
+	}
+	return policy.Enforce
+}
+
+// Limits implements service.Limited. What is unlimited is no limit.
+func (s *Server) Limits() (list []policy.Policy) {
+	now := s.live.now.Load()
+	if now == nil {
+		return nil
+	}
+	for _, of := range now.config.Limits() {
+		if of.Unlimited {
+			continue
+		}
+		keys, counted := of.Pattern()
+		limit := limitOf(of, s.cfg.Algorithm)
+		limit.Burst = limit.N
+		list = append(list, policy.Policy{Name: of.Name, Keys: keys, By: counted, Limit: limit, Mode: modeOf(of), Line: of.Line})
+	}
+	return list
+}
+
+// use has the limits found by their names.
+func (l *limits) use() {
+	for _, r := range l.ready {
+		if r.prepared != nil {
+			r.prepared.Use()
+		}
+	}
+}
+
+func (l *limits) release() {
+	if l == nil {
+		return
+	}
+	for _, r := range l.ready {
+		if r != nil && r.prepared != nil {
+			r.prepared.Release()
+		}
+	}
+}
+
+// live is the limits in use, and the files that they are of.
+type live struct {
+	now     atomic.Pointer[limits] // nil: there are none yet
+	loads   atomic.Uint64
+	trouble atomic.Bool // the newest files are not in use
+	reload  chan struct{}
+}
+
+// CheckLimits fails if New would for the files of Config.Limits: a start finds that out before it opens anything.
+func (c Config) CheckLimits() error {
+	if c.Addr == "" || c.Limits == "" {
+		return nil
+	}
+	_, err := c.loadLimits()
+	return err
+}
+
+func (c Config) loadLimits() (*LimitConfig, error) {
+	loaded, err := LoadConfig(c.Limits, c.options())
+	if faults, ok := errors.AsType[policy.Faults](err); ok {
+		return nil, fmt.Errorf("the limits of --rls-config are wrong:\n%w\ncorrect them ('weir limits --rls-config %s' checks them), or start without --rls-config", faults, c.Limits)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--rls-config: %w", err)
+	}
+	return loaded, nil
+}
+
+func (c Config) options() ConfigOptions { return ConfigOptions{MergeDomains: c.MergeDomains} }
+
+// readLimits reads the files for the first time: a server does not start with wrong ones, which would let pass
+// what should be limited.
+func (s *Server) readLimits() error {
+	if s.cfg.Limits == "" {
+		return nil
+	}
+	c, err := s.cfg.loadLimits()
+	if err != nil {
+		return err
+	}
+	return s.replace(c)
+}
+
+// replace puts a configuration in use. Requests under way keep the old one.
+func (s *Server) replace(c *LimitConfig) error {
+	made, err := s.prepare(c)
+	if err != nil {
+		return err
+	}
+	old := s.live.now.Swap(made)
+	made.use()
+	old.release()
+	s.live.loads.Add(1)
+	if !s.cfg.Metadata && slices.ContainsFunc(c.Limits(), func(l *ConfigLimit) bool { return l.Metadata != nil }) {
+		s.log.Warn("rate limit service: limits have metadata, and answers don't: they have it with --rls-metadata")
+	}
+	s.log.Info("rate limit service: limits are in use", "from", cmp.Or(s.cfg.Limits, s.cfg.XDS.Addr), "domains", c.Domains(), "limits", len(c.Limits()))
+	return nil
+}
+
+// takeFiles puts limits in use.
+func (s *Server) takeFiles(files []byte) error {
+	c, err := ParseConfig(files, s.cfg.options())
+	if err != nil {
+		return err
+	}
+	return s.replace(c)
+}
+
+// watch puts the files' limits in use whenever they change, until ctx ends.
+func (s *Server) watch(ctx context.Context) {
+	if s.cfg.Limits == "" {
+		return
+	}
+	file := filewatch.File{
+		Path: s.cfg.Limits, What: "limits", Gone: "put it back",
+		Read:  ReadConfig,
+		InUse: func() filewatch.Hash { return s.live.now.Load().config.Content() },
+		Take:  func(_ string, data []byte) error { return s.takeFiles(data) },
+		Report: func(err error) {
+			s.live.trouble.Store(err != nil)
+			if err == nil {
+				return
+			}
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				s.log.Error("rate limit service: limits", "problem", line)
+			}
+		},
+	}
+	file.Watch(ctx, s.live.reload)
+}
+
+// Reload asks for the files to be read again, soon.
+func (s *Server) Reload() {
+	select {
+	case s.live.reload <- struct{}{}:
+	default: // they are about to be read
+	}
+}
+
+const kuadrantName = "kuadrant.service.ratelimit.v1.RateLimitService"
+
+// kuadrantFileName is the file that would describe its messages, as reflection names it.
+const kuadrantFileName = "kuadrantrls.proto"
+
+// kuadrantService is kuadrant.service.ratelimit.v1.RateLimitService, whose messages are Envoy's: CheckRateLimit asks whether a
+// request may pass and takes nothing, and Report takes what has passed. It is described by hand: there is no Go module of it.
+func (s *Server) kuadrantService() *grpc.ServiceDesc {
+	return &grpc.ServiceDesc{
+		ServiceName: kuadrantName, HandlerType: (*any)(nil), Metadata: kuadrantFileName,
+		Methods: []grpc.MethodDesc{s.method("CheckRateLimit", check, callCheckRateLimit), s.method("Report", report, callReport)},
+	}
+}
+
+// kuadrantFile describes Kuadrant's service to who asks by reflection. It is built here, since there is no Go module of it, and is not in
+// the process's registry, where a program that embeds Weir may have Kuadrant's own.
+func kuadrantFile(of *grpc.ServiceDesc) (protoreflect.FileDescriptor, error) {
+	asked, answer := new(pb.RateLimitRequest).ProtoReflect().Descriptor(), new(pb.RateLimitResponse).ProtoReflect().Descriptor()
+	service := &descriptorpb.ServiceDescriptorProto{Name: proto.String("RateLimitService")}
+	for _, m := range of.Methods {
+		service.Method = append(service.Method, &descriptorpb.MethodDescriptorProto{
+			Name: proto.String(m.MethodName), InputType: proto.String("." + string(asked.FullName())), OutputType: proto.String("." + string(answer.FullName())),
+		})
+	}
+	return protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+		Name: proto.String(kuadrantFileName), Package: proto.String("kuadrant.service.ratelimit.v1"), Syntax: proto.String("proto3"),
+		Dependency: []string{asked.ParentFile().Path()}, Service: []*descriptorpb.ServiceDescriptorProto{service},
+	}, protoregistry.GlobalFiles)
+}
+
+// withKuadrant finds what the process's registry has, and Kuadrant's file.
+type withKuadrant struct{ file protoreflect.FileDescriptor }
+
+func (w withKuadrant) FindFileByPath(path string) (protoreflect.FileDescriptor, error) {
+	if path == w.file.Path() {
+		return w.file, nil
+	}
+	return protoregistry.GlobalFiles.FindFileByPath(path)
+}
+
+func (w withKuadrant) FindDescriptorByName(name protoreflect.FullName) (protoreflect.Descriptor, error) {
+	service := w.file.Services().Get(0)
+	if name == service.FullName() {
+		return service, nil
+	}
+	if name.Parent() == service.FullName() {
+		if method := service.Methods().ByName(name.Name()); method != nil {
+			return method, nil
+		}
+	}
+	return protoregistry.GlobalFiles.FindDescriptorByName(name)
+}
+
+// registerReflection lets clients such as grpcurl ask which services there are, in both versions of that protocol.
+func registerReflection(s *grpc.Server, files withKuadrant) {
+	o := reflection.ServerOptions{Services: s, DescriptorResolver: files}
+	reflectionpb.RegisterServerReflectionServer(s, reflection.NewServerV1(o))
+	reflectionalpha.RegisterServerReflectionServer(s, reflection.NewServer(o))
+}

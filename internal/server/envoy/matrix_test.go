@@ -1,0 +1,323 @@
+package envoy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/service"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+)
+
+// locked is a server with an identity for each of fields, whose token is weir_NAME_s.
+func locked(t testing.TB, o options, identities map[string]string) *testServer {
+	t.Helper()
+	var file strings.Builder
+	file.WriteString("identities:\n")
+	for name, fields := range identities {
+		fmt.Fprintf(&file, "- {name: %s, %s, tokens: [{id: %s, sha256: %x}]}\n", name, fields, name, sha256.Sum256([]byte("weir_"+name+"_s")))
+	}
+	set, err := auth.Parse("tokens", []byte(file.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.tokens = service.NewTokens(set)
+	return newTestServer(t, o)
+}
+
+func as(ctx context.Context, name string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer weir_"+name+"_s")
+}
+
+const matrixLimits = `
+domain: in
+descriptors:
+- {key: k, rate_limit: {unit: hour, requests_per_unit: 100000}}
+- {key: other, rate_limit: {unit: hour, requests_per_unit: 100000}}
+- {key: none, value: x}
+`
+
+// matrixFiles are two domains with the same limits.
+func matrixFiles() string { return matrixLimits }
+
+// Every method, for every role, inside and outside its keys and limits.
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	identities := map[string]string{}
+	for _, role := range auth.RoleNames() {
+		identities[role+"0all"] = fmt.Sprintf("permissions: [{role: %s}]", role)
+		limits := ", limits: [rls/in/k]"
+		if role == "ingest" {
+			limits = ""
+		}
+		identities[role+"0some"] = fmt.Sprintf(`permissions: [{role: %s, keys: ["in:k="]%s}]`, role, limits)
+	}
+	s := locked(t, options{limits: matrixFiles()}, identities)
+	methods := map[string]func(context.Context, *pb.RateLimitRequest) error{}
+	for _, method := range []string{pb.RateLimitService_ShouldRateLimit_FullMethodName, "/" + kuadrantName + "/CheckRateLimit", "/" + kuadrantName + "/Report"} {
+		methods[method] = func(ctx context.Context, r *pb.RateLimitRequest) error {
+			return s.conn.Invoke(ctx, method, r, new(pb.RateLimitResponse))
+		}
+	}
+	known := 0
+	for name, of := range s.grpc.GetServiceInfo() {
+		if name == envoyName || name == kuadrantName {
+			known += len(of.Methods)
+		} else if name != "grpc.health.v1.Health" && !strings.HasPrefix(name, "grpc.reflection.") {
+			t.Errorf("the matrix has no %s", name)
+		}
+	}
+	if known != len(methods) {
+		t.Errorf("%d methods, and the matrix has %d", known, len(methods))
+	}
+	inside := []string{"k=a", "k=a | hits 0", "k=a; k=b", "k=a more=x"}
+	outside := []string{"other=a", "k=a; other=b", "none=x", "nothing=x", "k=a; none=x", "other=a | limit 5/MINUTE"}
+	for name := range identities {
+		role, part, _ := strings.Cut(name, "0")
+		for method, call := range methods {
+			for _, side := range []struct {
+				descriptors []string
+				may         bool
+			}{{inside, role == "decide"}, {outside, role == "decide" && part == "all"}, {[]string{"k=a | limit 5/MINUTE"}, role == "decide" && part == "all"}} {
+				for _, descriptors := range side.descriptors {
+					err := call(as(t.Context(), name), request(t, "in", 0, descriptors))
+					want := codes.OK
+					if !side.may {
+						want = codes.PermissionDenied
+					}
+					if status.Code(err) != want {
+						t.Errorf("%s: %s %s: %v", name, method, descriptors, err)
+					}
+				}
+			}
+			if err := call(as(t.Context(), name), request(t, "foreign", 0, "k=a")); (err == nil) != (name == "decide0all") {
+				t.Errorf("%s: %s of a domain that is not there: %v", name, method, err)
+			}
+		}
+	}
+	for method, call := range methods {
+		for name, ctx := range map[string]context.Context{
+			"nobody": t.Context(), "a stranger": as(t.Context(), "stranger"),
+			"another scheme": metadata.AppendToOutgoingContext(t.Context(), "authorization", "Basic weir_decide0all_s"),
+		} {
+			err := call(ctx, request(t, "in", 0, "k=a"))
+			if status.Code(err) != codes.Unauthenticated || name == "nobody" && !strings.Contains(err.Error(), "authorization: Bearer TOKEN") {
+				t.Errorf("%s: %s: %v", name, method, err)
+			}
+		}
+	}
+}
+
+// What is asked of another's key is answered alike, whether it has a limit, has used of it, or not.
+func TestForeignKeysDoNotShow(t *testing.T) {
+	t.Parallel()
+	s := locked(t, options{limits: matrixFiles()}, map[string]string{"all": "permissions: [{role: decide}]", "some": `permissions: [{role: decide, keys: ["in:k=mine"]}]`})
+	if _, err := s.should(as(t.Context(), "all"), request(t, "in", 0, "k=theirs")); err != nil {
+		t.Fatal(err)
+	}
+	for _, descriptors := range []string{"k=theirs", "k=unused", "other=x", "none=x", "nothing=x"} {
+		_, err := s.should(as(t.Context(), "some"), request(t, "in", 0, descriptors))
+		want := "forbidden: role decide of this identity is not for the key in:" + descriptors
+		if status.Code(err) != codes.PermissionDenied || status.Convert(err).Message() != want {
+			t.Errorf("%s: %v", descriptors, err)
+		}
+	}
+	if got, err := s.should(as(t.Context(), "some"), request(t, "in", 0, "k=mine")); err != nil || short(got) != "OK, ok 99999/100000" {
+		t.Error(got, err)
+	}
+}
+
+// Health is for everybody, reflection for callers with an identity.
+func TestHealthAndReflection(t *testing.T) {
+	t.Parallel()
+	s := locked(t, options{limits: matrixFiles()}, map[string]string{"reader": "permissions: [{role: read}]"})
+	probe := grpc_health_v1.NewHealthClient(s.conn)
+	for _, of := range []string{"", envoyName, kuadrantName} {
+		if answer, err := probe.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: of}); err != nil || answer.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Errorf("%s: %v, %v", of, answer, err)
+		}
+	}
+	watch, err := probe.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := watch.Recv(); err != nil || answer.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Error(answer, err)
+	}
+	list := func(ctx context.Context) (names []string, err error) {
+		stream, err := reflectionpb.NewServerReflectionClient(s.conn).ServerReflectionInfo(ctx, grpc.WaitForReady(true))
+		if err != nil {
+			return nil, err
+		}
+		_ = stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+		answer, err := stream.Recv()
+		if err != nil {
+			return nil, err
+		}
+		for _, of := range answer.GetListServicesResponse().GetService() {
+			names = append(names, of.Name)
+		}
+		return names, stream.CloseSend()
+	}
+	describe := func(symbol string) string {
+		stream, err := reflectionpb.NewServerReflectionClient(s.conn).ServerReflectionInfo(as(t.Context(), "reader"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: symbol}})
+		answer, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = stream.CloseSend()
+		return string(bytes.Join(answer.GetFileDescriptorResponse().GetFileDescriptorProto(), nil))
+	}
+	for _, symbol := range []string{kuadrantName, kuadrantName + ".CheckRateLimit", kuadrantName + ".Report", envoyName} {
+		if file := describe(symbol); !strings.Contains(file, "RateLimitService") || !strings.Contains(file, "RateLimitRequest") {
+			t.Errorf("%s is described as %q", symbol, file)
+		}
+	}
+	if _, err := list(t.Context()); status.Code(err) != codes.Unauthenticated {
+		t.Error(err)
+	}
+	if names, err := list(as(t.Context(), "reader")); err != nil || !strings.Contains(strings.Join(names, " "), envoyName) {
+		t.Error(names, err)
+	}
+	idle, err := reflectionpb.NewServerReflectionClient(s.conn).ServerReflectionInfo(as(t.Context(), "reader"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = idle.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+	if _, err := idle.Recv(); err != nil { // from now on it waits for the next question, and does not keep the server
+		t.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.stop() }()
+	if answer, err := watch.Recv(); err != nil || answer.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("while it stops: %v, %v", answer, err)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+// A ceiling of an identity holds at this door too.
+func TestCeiling(t *testing.T) {
+	t.Parallel()
+	s := locked(t, options{limits: matrixFiles()}, map[string]string{"shop": "permissions: [{role: decide}], ceilings: {requests_per_second: 2}"})
+	var failed int
+	for range 5 {
+		if _, err := s.should(as(t.Context(), "shop"), request(t, "in", 0, "k=a")); err != nil {
+			failed++
+			if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "requests_per_second") {
+				t.Error(err)
+			}
+		}
+	}
+	if failed == 0 {
+		t.Error("no ceiling")
+	}
+}
+
+// POST /json answers on the same address, for HTTP/1.1.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	s := locked(t, options{limits: tableLimits}, map[string]string{"d": "permissions: [{role: decide}]"})
+	post := func(token, body string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.Addr()+"/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(text)
+	}
+	const body = `{"domain":"edge","descriptors":[{"entries":[{"key":"ip","value":"1"}]}],"hits_addend":2}`
+	for _, c := range []struct {
+		token, body string
+		status      int
+		want        string
+	}{
+		{"", body, 401, "unauthorized"},
+		{"weir_d_x", body, 401, "unauthorized"},
+		{"weir_d_s", body, 200, `"overallCode":"OK"`},
+		{"weir_d_s", body, 429, `"overallCode":"OVER_LIMIT"`},
+		{"weir_d_s", "{", 400, "not a RateLimitRequest"},
+		{"weir_d_s", "{}", 400, "the request has no domain"},
+		{"weir_d_s", strings.Repeat(" ", maxJSONBytes+1), 400, "larger than 64 KiB"},
+	} {
+		status, text := post(c.token, c.body)
+		if text = strings.ReplaceAll(text, `": "`, `":"`); status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %d %s", c.body[:min(len(c.body), 90)], status, text)
+		}
+	}
+	if s.calls[callJSON].Load() != 7 {
+		t.Error(s.Figures())
+	}
+	s.conn.Close()
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A page in a browser can post to any address that the machine reaches: it uses up no limit.
+func TestJSONIsNotForPages(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, options{limits: tableLimits})
+	for header, value := range map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.Addr()+"/json", strings.NewReader(`{"domain":"edge","descriptors":[{"entries":[{"key":"ip","value":"1"}]}],"hits_addend":3}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set(header, value)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: %s", header, answer.Status)
+		}
+	}
+	s.says("edge", "ip=1 | hits 3 -> OK, ok 0/3")
+}
+
+// One who has the keys of two descriptors has their decision too where the limit of one replaces the other's.
+func TestReplacedLimitsKeepTheirKeys(t *testing.T) {
+	t.Parallel()
+	s := locked(t, options{limits: `
+domain: in
+descriptors:
+- {key: a, rate_limit: {name: gold, unit: hour, requests_per_unit: 9}}
+- {key: b, rate_limit: {unit: hour, requests_per_unit: 9, replaces: [{name: gold}]}}
+`}, map[string]string{"some": `permissions: [{role: decide, keys: ["in:"]}]`, "half": `permissions: [{role: decide, keys: ["in:b"]}]`})
+	both := request(t, "in", 0, "a=1; b=1")
+	if _, err := s.should(as(t.Context(), "some"), both); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.should(as(t.Context(), "half"), both); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("who may not decide of one of the keys: %v", err)
+	}
+}

@@ -1,0 +1,356 @@
+// Package rls is the door for Envoy: its rate limit service v3 by gRPC, with the configuration of
+// envoyproxy/ratelimit (internal/server/envoy), and the same service as Kuadrant calls it.
+//
+// Invariants. All descriptors of a request are decided by one call of service.Allow, all or none: one that
+// is denied leaves what the others have. Who calls is found out for each request: its token, else
+// the certificate of its connection.
+//
+// Neighbours: service decides; node opens and runs it.
+package envoy
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/server/listener"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/settings"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+)
+
+// Server is the door for Envoy of a service. Create it with New; a Server runs once.
+type Server struct {
+	service *service.Service
+	cfg     Config // defaults applied, valid
+	log     *slog.Logger
+	tls     *tls.Config // nil: none
+	live    live
+	grpc    *grpc.Server
+	json    *jsonServer
+	xds     *XDSClient // nil: limits come from files, or policies
+	health  *healthServer
+	ending  context.Context // ends when streams are to end
+	end     context.CancelFunc
+
+	address  listener.Address
+	draining atomic.Bool
+	calls    [calls]atomic.Uint64
+	failed   atomic.Uint64
+}
+
+const (
+	// maxRequestBytes bounds a message: Envoy's have some hundred bytes.
+	maxRequestBytes = 256 << 10
+	// maxStreams bounds the requests under way of one connection.
+	maxStreams = 1024
+	// maxHeaderBytes bounds the metadata of a request.
+	maxHeaderBytes = 16 << 10
+	// streamWorkers are the goroutines that requests find waiting, with a stack that has grown: a new one for each
+	// would spend a sixth of a request's time on that. Beyond them each request has its own.
+	streamWorkers = 128
+	// pingsApart is how often a client may ping, at most.
+	pingsApart = 5 * time.Second
+)
+
+// New returns a Server for of that does not listen yet, with its limits read. It fails with a *weir.Error of
+// CodeInvalidConfig that names the field at fault, or with all that is wrong with the limits.
+func New(of *service.Service, cfg Config) (*Server, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{service: of, cfg: cfg, log: cfg.Logger, tls: forBoth(cfg.TLS)}
+	s.live.reload = make(chan struct{}, 1)
+	s.ending, s.end = context.WithCancel(context.Background())
+	if err := s.readLimits(); err != nil {
+		return nil, err
+	}
+	if cfg.XDS.Addr != "" {
+		cfg.XDS.Logger = cfg.Logger
+		s.xds = NewXDSClient(cfg.XDS, s.takeFiles)
+	}
+	kuadrant := s.kuadrantService()
+	described, err := kuadrantFile(kuadrant)
+	if err != nil {
+		return nil, err
+	}
+	s.grpc = grpc.NewServer(
+		grpc.Creds(handshake{s}), grpc.ConnectionTimeout(cfg.RequestTimeout),
+		grpc.MaxRecvMsgSize(maxRequestBytes), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: cfg.IdleTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsApart, PermitWithoutStream: true}),
+		grpc.StreamInterceptor(s.guardStream), grpc.NumStreamWorkers(streamWorkers), grpc.ForceServerCodecV2(newCodec()),
+	)
+	s.grpc.RegisterService(s.envoyService(), s)
+	s.grpc.RegisterService(kuadrant, s)
+	s.health = newHealthServer(s)
+	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
+	registerReflection(s.grpc, withKuadrant{described})
+	s.json = newJSONServer(s)
+	return s, nil
+}
+
+// guardStream lets nobody without an identity stream, but for health: reflection tells what there is. A stream ends
+// with the server, which it would keep from stopping.
+func (s *Server) guardStream(of any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if info.FullMethod == grpc_health_v1.Health_Watch_FullMethodName { // which says so first
+		ctx, cancel := context.WithCancel(stream.Context())
+		defer cancel()
+		defer context.AfterFunc(s.ending, cancel)()
+		return handler(of, endingStream{stream, ctx})
+	}
+	c, err := s.callerOf(stream.Context())
+	if err == nil {
+		err = unauthorized(s.service.Identify(c), c)
+	}
+	if err != nil {
+		return s.fail(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- handler(of, stream) }() // it ends with the stream, which ends when this returns
+	select {
+	case err := <-ended:
+		return err
+	case <-s.ending.Done():
+		return status.Error(codes.Unavailable, "the server stops")
+	}
+}
+
+// endingStream ends with the server.
+type endingStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s endingStream) Context() context.Context { return s.ctx }
+
+// Listen opens Config.Addr. Clients that connect wait until Run. After TakeOver, and a second time, it does nothing.
+func (s *Server) Listen() error { return s.address.Listen(s.cfg.Addr, s.cfg.MaxConns) }
+
+// Addr returns the address listened on, host:port, once Listen succeeded; it is "" before.
+func (s *Server) Addr() string { return s.address.Addr() }
+
+// Close closes the address of a Server that does not run. Otherwise it does nothing.
+func (s *Server) Close() error { return s.address.Close() }
+
+// Run serves until ctx is done and then stops: requests under way are answered, within StopTimeout, and
+// connections close. It returns nil after a clean stop. It calls Listen when the caller has not.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Listen(); err != nil {
+		return err
+	}
+	s.log.Info("serving Envoy's rate limit service", "addr", s.Addr())
+	if service.OpenToOthers(s.Addr()) && !s.service.Locked() {
+		s.log.Warn("other machines can reach the address for Envoy, and there is no tokens file: anybody who reaches it can use up limits", "addr", s.Addr())
+	}
+	var running sync.WaitGroup
+	watching, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer running.Wait()
+	defer end()
+	running.Go(func() { s.watch(watching) })
+	running.Go(func() { s.health.watch(watching) })
+	running.Go(s.json.serve)
+	if s.xds != nil {
+		running.Go(func() { s.xds.Run(watching) })
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- s.grpc.Serve(s.address.Listener()) }()
+	select {
+	case err := <-failed:
+		return errors.Join(fmt.Errorf("serve gRPC on %s: %w", s.Addr(), err), s.stop())
+	case <-ctx.Done():
+	}
+	s.draining.Store(true)
+	s.health.look()
+	if s.cfg.DrainDelay > 0 {
+		<-time.After(s.cfg.DrainDelay)
+	}
+	return s.stop()
+}
+
+// stop lets requests under way finish.
+func (s *Server) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.StopTimeout)
+	defer cancel()
+	s.health.Shutdown()
+	s.end()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		s.grpc.GracefulStop()
+	}()
+	err := s.json.http.Shutdown(ctx)
+	select {
+	case <-drained:
+	case <-ctx.Done():
+		s.grpc.Stop()
+		<-drained
+		err = errors.Join(err, fmt.Errorf("stop: requests of Envoy were cut off after %v", s.cfg.StopTimeout))
+	}
+	return errors.Join(err, s.json.Close())
+}
+
+// Config is everything a Server can be told. The zero value of each field stands for its default.
+type Config struct {
+	// Addr is the TCP address to listen on, host:port; port 0 picks a free one. Default
+	// 127.0.0.1:8081.
+	Addr string
+	// TLS of connections; nil: none.
+	TLS *tls.Config
+
+	// Limits is the file or folder with the configuration, as envoyproxy/ratelimit has it. It is read at the start,
+	// again when it changes, and at Reload. Default "": the policies decide, by the key of each descriptor.
+	Limits string
+	// XDS is the management server that the limits come from, in place of Limits. Until it has answered, requests fail
+	// as unavailable.
+	XDS XDSConfig
+	// MergeDomains lets several files, or resources, have one domain.
+	MergeDomains bool
+	// Algorithm is how its limits are kept. Default Window.
+	Algorithm admit.Algorithm
+	// Headers says which header fields answers ask Envoy to add to responses: HeadersDraft, HeadersPlain or HeadersNone.
+	// Default HeadersDraft.
+	Headers string
+
+	// Metadata has answers carry dynamic metadata for Envoy: the request, and the metadata of the limits that let it
+	// pass. Default false.
+	Metadata bool
+
+	// MaxConns bounds open connections. One more takes the place of the one without a request for the longest
+	// time, of the client address with most. Default 4096, 1 to 1,000,000.
+	MaxConns int
+	// IdleTimeout is how long a connection may be without a request. Default 1 h: Envoy keeps its
+	// connections. 1 s to 24 h.
+	IdleTimeout time.Duration
+	// RequestTimeout bounds the time of TLS's handshake and the time to send a request of /json. Default 10 s,
+	// 1 ms to 24 h.
+	RequestTimeout time.Duration
+	// DrainDelay is how long the server goes on before it begins to stop, with a health of NOT_SERVING. Default 0.
+	DrainDelay time.Duration
+	// StopTimeout bounds how long requests under way may take to finish after that; then their
+	// connections are cut. Default 15 s, 1 ms to 24 h.
+	StopTimeout time.Duration
+
+	// Logger gets the structured log. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// What Config.Headers may be.
+const (
+	HeadersDraft = "draft" // RateLimit-Policy, RateLimit and Retry-After, as the HTTP door writes them
+	HeadersPlain = "plain" // RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, as envoyproxy/ratelimit can
+	HeadersNone  = "none"
+)
+
+var headersWords = []string{HeadersDraft, HeadersPlain, HeadersNone}
+
+const longestTimeout = 24 * time.Hour
+
+// WithDefaults returns the Config with the defaults that its zeros stand for.
+func (c Config) WithDefaults() Config {
+	c.Addr = cmp.Or(c.Addr, "127.0.0.1:8081")
+	c.Headers = cmp.Or(c.Headers, HeadersDraft)
+	c.MaxConns = cmp.Or(c.MaxConns, 4096)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, time.Hour)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, 10*time.Second)
+	c.StopTimeout = cmp.Or(c.StopTimeout, 15*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	return c
+}
+
+// Validate returns a *weir.Error of CodeInvalidConfig that names the first field outside what
+// it may be. New does the same, and reads Limits.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
+		return settings.Invalid("Addr", c.Addr+" is not an address: write host:port")
+	}
+	if c.XDS.Addr != "" {
+		if c.Limits != "" {
+			return settings.Invalid("XDS.Addr", "limits come from files or from a management server: give --rls-config or --rls-xds")
+		}
+		if err := c.XDS.Validate(); err != nil {
+			return settings.Invalid("XDS.Addr", err.Error())
+		}
+	}
+	if !slices.Contains(headersWords, c.Headers) {
+		return settings.Invalid("Headers", fmt.Sprintf("%q: must be draft, plain or none", c.Headers))
+	}
+	if c.Algorithm > admit.GCRA {
+		return settings.Invalid("Algorithm", fmt.Sprintf("%v: must be window, fixed or gcra", c.Algorithm))
+	}
+	if err := settings.CheckNumbers(
+		settings.Number{Field: "MaxConns", Value: int64(c.MaxConns), Low: 1, High: 1_000_000},
+	); err != nil {
+		return err
+	}
+	return settings.CheckDurations(
+		settings.Duration{Field: "IdleTimeout", Value: c.IdleTimeout, Low: time.Second, High: longestTimeout},
+		settings.Duration{Field: "RequestTimeout", Value: c.RequestTimeout, Low: time.Millisecond, High: longestTimeout},
+		settings.Duration{Field: "DrainDelay", Value: c.DrainDelay, Low: 0, High: longestTimeout},
+		settings.Duration{Field: "StopTimeout", Value: c.StopTimeout, Low: time.Millisecond, High: longestTimeout},
+	)
+}
+
+// Opening is the address of a Server that is not there yet. It closes each connection at once, so that Envoy does what it
+// is told for a service that is away and does not wait. A Server takes it over (Server.TakeOver).
+type Opening struct{ *listener.Opening }
+
+// Open listens on cfg.Addr, so that an address in use shows before any long work. Close it if no Server takes it over.
+func Open(cfg Config) (*Opening, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	o, err := listener.OpenListener(cfg.Addr, cfg.MaxConns, cfg.Logger, func(net.Conn) {})
+	if err != nil {
+		return nil, err
+	}
+	return &Opening{o}, nil
+}
+
+// TakeOver has the server answer at an address where it is expected already, in place of Config.Addr.
+func (s *Server) TakeOver(o *Opening) { o.Opening.TakeOver(&s.address) }
+
+// Figures implements service.Door.
+func (s *Server) Figures() service.DoorFigures {
+	f := service.DoorFigures{Name: "rls", Failed: s.failed.Load()}
+	for i := range s.calls {
+		f.Requests = append(f.Requests, service.DoorRequests{Kind: callNames[i], Count: s.calls[i].Load()})
+	}
+	if l := s.address.Listener(); l != nil {
+		f.Bound = l.Bound()
+		f.Open, f.Shed = l.Count()
+	}
+	return f
+}
+
+// Alarms implements service.Door.
+func (s *Server) Alarms() (list []api.Alarm) {
+	if s.live.trouble.Load() {
+		list = append(list, api.Alarm{Code: "rls_config_bad", Message: "the newest limits of --rls-config are not in use, because they are wrong or can't be read; those before them are: the server's log says why"})
+	}
+	switch x := s.xds; {
+	case x == nil:
+	case x.Refused():
+		list = append(list, api.Alarm{Code: "rls_config_bad", Message: "the newest limits of the management server " + s.cfg.XDS.Addr + " are not in use, because they are wrong; those before them are: the server's log says why"})
+	case !x.Connected():
+		list = append(list, api.Alarm{Code: "rls_xds_away", Message: "the management server " + s.cfg.XDS.Addr + " does not answer: the limits that it sent last are in use, and those of --rls fail while there are none"})
+	}
+	return list
+}

@@ -1,0 +1,162 @@
+package envoy
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/service"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+const valuesLimits = `
+domain: edge
+descriptors:
+- key: route
+  value_to_metric: true
+  descriptors:
+  - key: method
+    value_to_metric: true
+    descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 1}}]
+- key: ip
+  detailed_metric: true
+  metadata: {team: web, net: {zone: a}}
+  rate_limit: {unit: minute, requests_per_unit: 1}
+- key: plain
+  metadata: {team: all, net: {zone: b, rack: 7}, tags: [x, true, null]}
+  rate_limit: {unit: minute, requests_per_unit: 1}
+`
+
+// Decisions are counted by the values that value_to_metric and detailed_metric name.
+func TestDecisionsAreCountedByValues(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, options{limits: valuesLimits})
+	s.says("edge", `
+		route=api method=GET user=1 -> OK, ok 0/1
+		route=api method=GET user=2 -> OK, ok 0/1
+		route=api method=GET user=2 -> OVER, over 0/1
+		ip=10.0.0.1 -> OK, ok 0/1
+		plain=1 -> OK, ok 0/1`)
+	for key, want := range map[string]uint64{
+		"limit:rls/edge/route/method/user:allowed": 2, "limit:rls/edge/route/method/user:denied": 1,
+		"limit:rls/edge/route/method/user:allowed:route=api:method=GET:user": 2, "limit:rls/edge/route/method/user:denied:route=api:method=GET:user": 1,
+		"limit:rls/edge/ip:allowed:ip=10.0.0.1": 1, "limit:rls/edge/plain:allowed": 1, "limit:rls/edge/plain:allowed:plain": 0, "*": 0,
+	} {
+		if got, err := s.engine.Count(key, time.Minute); err != nil || got.Estimate != want {
+			t.Errorf("%s: %v, %v, want %d", key, got, err, want)
+		}
+	}
+}
+
+// With Config.Metadata an answer has what was asked, and the metadata of the limits that let it pass.
+func TestMetadataOfAnswers(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, options{limits: valuesLimits, cfg: Config{Metadata: true}})
+	for _, c := range []struct{ descriptors, want string }{
+		{"ip=1; plain=1", `{"descriptors":[{"entries":["ip=1"]},{"entries":["plain=1"]}], "domain":"edge", "hitsAddend":1, "metadata":{"net":{"rack":7,"zone":"a"},"tags":["x",true,null],"team":"web"}}`},
+		{"ip=1; plain=2", `{"descriptors":[{"entries":["ip=1"]},{"entries":["plain=2"]}], "domain":"edge", "hitsAddend":1, "metadata":{"net":{"rack":7,"zone":"b"},"tags":["x",true,null],"team":"all"}}`},
+		{"none=1 more | hits 0, limit 5/MINUTE", `{"descriptors":[{"entries":["none=1","more="],"hitsAddend":0,"limit":"5/MINUTE"}], "domain":"edge", "hitsAddend":1}`},
+	} {
+		answer, err := s.should(t.Context(), request(t, "edge", 1, c.descriptors))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := protojson.Marshal(answer.DynamicMetadata)
+		if want := compact(t, c.want); err != nil || compact(t, string(got)) != want {
+			t.Errorf("%s: %s, %v\nwant %s", c.descriptors, got, err, want)
+		}
+	}
+	if answer, err := newTestServer(t, options{limits: valuesLimits}).should(t.Context(), request(t, "edge", 1, "ip=1")); err != nil || answer.DynamicMetadata != nil {
+		t.Errorf("without Config.Metadata: %v, %v", answer, err)
+	}
+}
+
+// knownOthers are admissions of other regions, and who is late.
+type knownOthers struct {
+	used uint64
+	late []string
+}
+
+func (o *knownOthers) Counted(string, time.Time, time.Duration) (lower, upper uint64, late []string, err error) {
+	return o.used, o.used, o.late, nil
+}
+
+// Of limits that regions share, the metadata of an answer has what is known of others, of each that was asked.
+func TestMetadataSharedByRegions(t *testing.T) {
+	t.Parallel()
+	var others knownOthers
+	s := newTestServer(t, options{cfg: Config{Metadata: true}, among: admit.Cluster{Region: "eu", Others: &others}, policies: `limits:
+- {name: api, keys: "d:user=*", limit: 5, per: 1m, where: global, within: shared}
+- {name: day, keys: "d:user=*", limit: 9, per: 1d, where: global, within: shared}
+- {name: own, keys: "d:own=*", limit: 5, per: 1m}
+`})
+	for _, c := range []struct {
+		knownOthers
+
+		descriptors, says, want string
+	}{
+		{knownOthers{}, "user=a", "OK, ok 4/5", `null`},
+		{knownOthers{used: 2}, "user=a; own=a", "OK, ok 1/5, ok 4/5", `[{"key":"d:user=a","late":[],"name":"api","others":2},{"key":"d:user=a","late":[],"name":"day","others":2}]`},
+		{knownOthers{late: []string{"ap", "us/n2"}}, "user=b", "OK, ok 4/5", `[{"key":"d:user=b","late":["ap","us/n2"],"name":"api","others":0},{"key":"d:user=b","late":["ap","us/n2"],"name":"day","others":0}]`},
+		{knownOthers{used: 5}, "user=c", "OVER, over 0/5", `[{"key":"d:user=c","late":[],"name":"api","others":5},{"key":"d:user=c","late":[],"name":"day","others":5}]`},
+		{knownOthers{used: 5}, "own=a", "OK, ok 3/5", `null`},
+	} {
+		others = c.knownOthers
+		answer, err := s.should(t.Context(), request(t, "d", 0, c.descriptors))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := json.Marshal(answer.DynamicMetadata.AsMap()["limits"])
+		if err != nil || short(answer) != c.says || string(got) != c.want {
+			t.Errorf("%s: %s, %s, %v", c.descriptors, short(answer), got, err)
+		}
+	}
+}
+
+// A reader learns of the limits of this door as of policies: what it may, by name and keys.
+func TestLimitsAreListed(t *testing.T) {
+	t.Parallel()
+	s := locked(t, options{limits: valuesLimits + "- {key: free, rate_limit: {unlimited: true}}\n- {key: none, shadow_mode: true, rate_limit: {unit: second, requests_per_unit: 0}}\n"}, map[string]string{
+		"all": "permissions: [{role: read}]", "some": `permissions: [{role: read, keys: ["edge:ip="]}]`,
+	})
+	for name, want := range map[string][]string{
+		"all":  {"rls/edge/route/method/user 1/1m0s edge:route={v1}:method={v2}:user={v3} enforce", "rls/edge/ip 1/1m0s edge:ip={v1} enforce", "rls/edge/plain 1/1m0s edge:plain={v1} enforce", "rls/edge/none 0/1s edge:none={v1} shadow"},
+		"some": {"rls/edge/ip 1/1m0s edge:ip={v1} enforce"},
+	} {
+		answer, err := s.service.Limits(t.Context(), s.caller(name), time.Minute)
+		if err != nil || len(answer.Limits) != len(want) {
+			t.Fatalf("%s: %+v, %v", name, answer.Limits, err)
+		}
+		for i, l := range answer.Limits {
+			text := l.Name + " " + fmt.Sprintf("%d/%v", l.Limit, l.Per()) + " " + l.Keys + " " + l.Mode
+			if text != want[i] || l.Door != "rls" {
+				t.Errorf("%s: %s of door %q, want %s", name, text, l.Door, want[i])
+			}
+		}
+	}
+}
+
+func (s *testServer) caller(name string) service.Caller {
+	s.Helper()
+	c, err := s.service.WithToken(service.CallerAt("127.0.0.1:1"), "weir_"+name+"_s")
+	if err != nil {
+		s.Fatal(err)
+	}
+	return c
+}
+
+// compact writes JSON in one way.
+func compact(t *testing.T, text string) string {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatal(err)
+	}
+	made, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(made)
+}

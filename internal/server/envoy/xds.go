@@ -1,0 +1,189 @@
+package envoy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// Client asks one management server. Create it with New.
+type XDSClient struct {
+	cfg  XDSConfig // defaults applied
+	take func(files []byte) error
+
+	connected atomic.Bool // an answer came on the stream that is open
+	refused   atomic.Bool // the newest answer is not in use
+}
+
+const (
+	// maxAnswerBytes bounds an answer.
+	maxAnswerBytes = MaxBytes
+	// pingEvery finds a server that is gone without a word.
+	pingEvery = 30 * time.Second
+
+	firstPause, longestPause = 100 * time.Millisecond, 10 * time.Second
+)
+
+// New returns a client that does nothing before Run. take puts limits to use, as files that ParseConfig reads, or says
+// what is wrong with them.
+func NewXDSClient(cfg XDSConfig, take func(files []byte) error) *XDSClient {
+	return &XDSClient{cfg: cfg.WithDefaults(), take: take}
+}
+
+// Connected tells whether the server answers.
+func (c *XDSClient) Connected() bool { return c.connected.Load() }
+
+// Refused tells whether the newest limits are not in use, because they are wrong.
+func (c *XDSClient) Refused() bool { return c.refused.Load() }
+
+// Run follows the server until ctx ends. A connection that fails is made again, after a pause that doubles up to 10 s.
+func (c *XDSClient) Run(ctx context.Context) {
+	pause := firstPause
+	version := ""
+	for ctx.Err() == nil {
+		err := c.follow(ctx, &version)
+		if c.connected.Swap(false) {
+			pause = firstPause
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		c.cfg.Logger.Warn("rate limit service: the management server does not answer: the limits in use stay; will connect again", "addr", c.cfg.Addr, "error", err, "in", pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// follow asks on one connection until that fails. version is that of what is in use.
+func (c *XDSClient) follow(ctx context.Context, version *string) error {
+	creds := insecure.NewCredentials()
+	if c.cfg.CA != "" {
+		with, err := c.cfg.tls()
+		if err != nil {
+			return err
+		}
+		creds = credentials.NewTLS(with)
+	}
+	conn, err := grpc.NewClient(c.cfg.Addr, grpc.WithTransportCredentials(creds), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery}))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		_ = conn.Close() // its stream has failed
+	}()
+	stream, err := discovery.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(ctx)
+	if err != nil {
+		return err
+	}
+	// The version of an earlier stream is said again, so that the server need not send what is in use.
+	request := &discovery.DiscoveryRequest{Node: &core.Node{Id: c.cfg.Node}, TypeUrl: typeURL, VersionInfo: *version}
+	for {
+		if err := stream.Send(request); err != nil {
+			return errors.Join(err, lastWord(stream))
+		}
+		answer, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		c.connected.Store(true)
+		request = &discovery.DiscoveryRequest{TypeUrl: typeURL, VersionInfo: *version, ResponseNonce: answer.Nonce}
+		if err := c.use(answer); err != nil {
+			c.refused.Store(true)
+			c.cfg.Logger.Error("rate limit service: limits of the management server are not in use", "version", answer.VersionInfo, "problem", err)
+			request.ErrorDetail = &status.Status{Code: int32(codes.InvalidArgument), Message: err.Error()}
+			continue
+		}
+		c.refused.Store(false)
+		*version, request.VersionInfo = answer.VersionInfo, answer.VersionInfo
+	}
+}
+
+// lastWord is why the server has ended a stream that can't be sent on.
+func lastWord(stream grpc.BidiStreamingClient[discovery.DiscoveryRequest, discovery.DiscoveryResponse]) error {
+	_, err := stream.Recv()
+	return err
+}
+
+func (c *XDSClient) use(answer *discovery.DiscoveryResponse) error {
+	if answer.TypeUrl != typeURL {
+		return fmt.Errorf("resources of type %q: %s was asked for", answer.TypeUrl, typeURL)
+	}
+	files, err := filesOf(answer.Resources)
+	if err != nil {
+		return err
+	}
+	return c.take(files)
+}
+
+const typeURL = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig"
+
+// filesOf writes each resource as a file of limits, in JSON, which is YAML: so files and resources are read, and
+// refused, by the same words.
+func filesOf(resources []*anypb.Any) (files []byte, err error) {
+	if len(resources) > MaxConfigFiles {
+		return nil, fmt.Errorf("%d resources: at most %d", len(resources), MaxConfigFiles)
+	}
+	for i, r := range resources {
+		var of ratelimit.RateLimitConfig
+		if err := r.UnmarshalTo(&of); err != nil {
+			return nil, fmt.Errorf("resource %d: %w", i, err)
+		}
+		text, err := json.Marshal(map[string]any{"domain": of.Domain, "descriptors": descriptors(of.Descriptors)})
+		if err != nil {
+			return nil, fmt.Errorf("resource %s: %w", of.Name, err)
+		}
+		files = AppendFile(files, of.Name, text)
+	}
+	return files, nil
+}
+
+func descriptors(list []*ratelimit.RateLimitDescriptor) []any {
+	made := make([]any, len(list))
+	for i, d := range list {
+		fields := map[string]any{
+			"key": d.Key, "value": d.Value, "shadow_mode": d.ShadowMode, "quota_mode": d.QuotaMode, "detailed_metric": d.DetailedMetric,
+			"descriptors": descriptors(d.Descriptors),
+		}
+		if d.Metadata != nil {
+			fields["metadata"] = d.Metadata.AsMap()
+		}
+		if l := d.RateLimit; l != nil {
+			fields["rate_limit"] = limit(l)
+		}
+		made[i] = fields
+	}
+	return made
+}
+
+func limit(l *ratelimit.RateLimitPolicy) map[string]any {
+	fields := map[string]any{"name": l.Name, "unlimited": l.Unlimited}
+	if !l.Unlimited || l.Unit != ratelimit.RateLimitUnit_UNKNOWN {
+		fields["unit"], fields["requests_per_unit"] = l.Unit.String(), l.RequestsPerUnit
+	}
+	var replaces []any
+	for _, r := range l.Replaces {
+		replaces = append(replaces, map[string]any{"name": r.Name})
+	}
+	fields["replaces"] = replaces
+	return fields
+}

@@ -1,0 +1,77 @@
+package envoy
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+)
+
+// This part gets the limits of the rate limit service from a management server, such as Envoy Gateway: it is a client of
+// Envoy's aggregated discovery service (ADS, state of the world) for resources of type
+// ratelimit.config.ratelimit.v3.RateLimitConfig.
+//
+// Invariants. What was accepted last stays in use, whatever becomes of the server. Each answer is acknowledged, or refused
+// with the reason, before the next one is read.
+
+// Config says where the management server is, and who asks it.
+type XDSConfig struct {
+	// Addr is the server's, host:port. "": there is none.
+	Addr string
+	// Node is the name that the server knows this client by. Default envoy-ratelimit, that of Envoy Gateway.
+	Node string
+	// CA is a file with the authorities of the server's certificate. "": the connection has no TLS.
+	CA string
+	// Cert and Key are files with the client's certificate, if the server wants one. All three are read again for each
+	// connection.
+	Cert, Key string
+	// Logger gets the structured log. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// WithDefaults returns the Config with the defaults that its zeros stand for.
+func (c XDSConfig) WithDefaults() XDSConfig {
+	c.Node = cmp.Or(c.Node, "envoy-ratelimit")
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	return c
+}
+
+// Validate says what is wrong with a Config whose Addr is given.
+func (c XDSConfig) Validate() error {
+	switch _, _, err := net.SplitHostPort(c.Addr); {
+	case err != nil:
+		return fmt.Errorf("%s is not an address: write host:port", c.Addr)
+	case (c.Cert == "") != (c.Key == ""):
+		return errors.New("a certificate and its key belong together: give --rls-xds-cert and --rls-xds-key")
+	case c.Cert != "" && c.CA == "":
+		return errors.New("a certificate is for TLS: give --rls-xds-ca too")
+	case c.CA != "":
+		_, err := c.tls()
+		return err
+	}
+	return nil
+}
+
+// tls reads the files.
+func (c *XDSConfig) tls() (*tls.Config, error) {
+	text, err := os.ReadFile(c.CA)
+	if err != nil {
+		return nil, err
+	}
+	made := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+	if !made.RootCAs.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s: no certificates in PEM", c.CA)
+	}
+	if c.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			return nil, err
+		}
+		made.Certificates = []tls.Certificate{pair}
+	}
+	return made, nil
+}

@@ -1,0 +1,332 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/service"
+)
+
+// This part makes the keys of requests that a proxy asks about, from what the proxy says
+// of them in X-Forwarded fields: ip:(client) is ip:192.0.2.7.
+//
+// A field may hold a list, and what stands on its left may be the client's own invention: each proxy
+// adds on the right. So the last of a list counts, which is what the asking proxy itself wrote.
+//
+// Invariants. Whatever a client sends, a key is made of it, of at most weir.MaxKeyBytes: no request
+// passes, or fails, because its key could not be made. A value holds no colon, so that no client
+// can make the key of another by its path or a field; the exception is an address.
+
+// Mark is the field that proxies send when they ask whether a request may pass, and not when they only pass
+// requests on. A page in a browser can't send it to another site unless that site agrees.
+const ForwardedMark = "X-Forwarded-Uri"
+
+// MaxHops is the most proxies before the service.
+const MaxForwardedHops = 10
+
+// Request is a request that a proxy asks about.
+type ForwardedRequest struct {
+	Header http.Header
+	Hops   int // proxies that the request came through and that are trusted, from 1: the one that asks is the last of them
+}
+
+// last is the last value of a field, which the asking proxy wrote; "": there is none.
+func (r *ForwardedRequest) last(field string) string {
+	values := r.Header[field]
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
+}
+
+// lastOf is the last element of a list.
+func lastOf(list string) string { return strings.TrimSpace(list[strings.LastIndexByte(list, ',')+1:]) }
+
+// client is the address that sent the request: as the first of the trusted proxies wrote it, or the
+// furthest that is one. An IPv6 address is its /64, which one household has.
+func (r *ForwardedRequest) client() (string, error) {
+	const field = "X-Forwarded-For"
+	var found netip.Addr
+	lines := r.Header[field]
+	for i, left := len(lines)-1, r.Hops; i >= 0; i-- {
+		for line, more := lines[i], true; more; left-- {
+			if left == 0 {
+				return household(found), nil
+			}
+			comma := strings.LastIndexByte(line, ',')
+			addr, ok := address(strings.TrimSpace(line[comma+1:]))
+			switch {
+			case ok:
+				found = addr
+			case found.IsValid(): // no proxy wrote that
+				return household(found), nil
+			default:
+				return "", &service.Error{Code: api.CodeInvalidParameter, Field: field, Message: "X-Forwarded-For ends with " + service.Clip(strconv.Quote(line[comma+1:])) + ", which is no address: have the proxy write the client's there"}
+			}
+			if more = comma >= 0; more {
+				line = line[:comma]
+			}
+		}
+	}
+	if !found.IsValid() {
+		return "", &service.Error{Code: api.CodeInvalidParameter, Field: field, Message: "(client) needs the field X-Forwarded-For, with the client's address last: have the proxy send it"}
+	}
+	return household(found), nil
+}
+
+func household(addr netip.Addr) string {
+	if addr.Is4() {
+		return addr.String()
+	}
+	return netip.PrefixFrom(addr, 64).Masked().String()
+}
+
+// address reads an address as proxies write it: with a port or without.
+func address(text string) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
+	if err != nil {
+		with, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return netip.Addr{}, false
+		}
+		addr = with.Addr()
+	}
+	return addr.Unmap().WithZone(""), true
+}
+
+const (
+	maxParts   = 4   // variables of a template
+	maxLiteral = 100 // bytes of a template's text beside them
+	maxValue   = 100 // bytes that a variable makes; a longer value is cut
+)
+
+// Template makes keys. The zero Template makes none.
+type ForwardedTemplate struct {
+	parts   []part
+	literal int // bytes
+}
+
+// part is text, or what is read of a request.
+type part struct {
+	literal string
+	read    func(*ForwardedRequest) (string, error) // nil: literal
+}
+
+// known is what error messages say of variables.
+const known = "(client), (host), (method), (path), (path:2) for its first two parts, (header:X-Name) or (hash:X-Name)"
+
+// Parse reads a template such as ip:(client). {client} is the same. It fails with a *service.Error.
+func ParseForwarded(text string) (ForwardedTemplate, error) {
+	var t ForwardedTemplate
+	for rest := text; rest != ""; {
+		begin := strings.IndexAny(rest, "({")
+		if begin < 0 {
+			begin = len(rest)
+		}
+		if begin > 0 {
+			t.parts = append(t.parts, part{literal: rest[:begin]})
+			t.literal += begin
+			rest = rest[begin:]
+			continue
+		}
+		closing := map[byte]string{'(': ")", '{': "}"}[rest[0]]
+		name, after, closed := strings.Cut(rest[1:], closing)
+		if !closed {
+			return t, wrong(text, "a %c is not closed by %s", rest[0], closing)
+		}
+		read, err := variable(name)
+		if err != "" {
+			return t, wrong(text, "%s", err)
+		}
+		t.parts = append(t.parts, part{read: read})
+		rest = after
+	}
+	switch variables := t.variables(); {
+	case len(t.parts) == 0:
+		return t, wrong(text, "it is empty")
+	case variables > maxParts:
+		return t, wrong(text, "it has %d variables: at most %d", variables, maxParts)
+	case t.literal > maxLiteral:
+		return t, wrong(text, "it has %d bytes of text beside its variables: at most %d", t.literal, maxLiteral)
+	}
+	return t, nil
+}
+
+func (t ForwardedTemplate) variables() (n int) {
+	for _, p := range t.parts {
+		if p.read != nil {
+			n++
+		}
+	}
+	return n
+}
+
+func wrong(text, why string, args ...any) error {
+	return &service.Error{Code: api.CodeInvalidKey, Field: "key", Message: "key " + service.Clip(text) + ": " + fmt.Sprintf(why, args...) + "; write for example ip:(client)"}
+}
+
+// Key makes the key of a request. It fails with a *service.Error if the proxy does not send what the
+// template needs.
+func (t ForwardedTemplate) Key(of *ForwardedRequest) (string, error) {
+	var key strings.Builder
+	key.Grow(t.literal + 48)
+	for _, p := range t.parts {
+		value := p.literal
+		if p.read != nil {
+			var err error
+			if value, err = p.read(of); err != nil {
+				return "", err
+			}
+		}
+		key.WriteString(value)
+	}
+	return key.String(), nil
+}
+
+// nothing stands for a value that is not there, so that all requests without it share a key, and a
+// pattern such as user:{user} takes that too.
+const nothing = "-"
+
+// secrets are fields whose values are not written into keys, which lists, logs and backups show.
+var secrets = []string{"Authorization", "Proxy-Authorization", "Cookie", "X-Weir-Token"}
+
+// methods are those that are told apart: a client may invent others, and would have a key of its own for each.
+var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"}
+
+// variable is how the value of a variable is read, or what is wrong with its name.
+func variable(text string) (read func(*ForwardedRequest) (string, error), bad string) {
+	name, of, has := strings.Cut(text, ":")
+	plain := func(read func(*ForwardedRequest) string) func(*ForwardedRequest) (string, error) {
+		return func(r *ForwardedRequest) (string, error) { return read(r), nil }
+	}
+	switch {
+	case text == "client":
+		return (*ForwardedRequest).client, ""
+	case text == "host":
+		return plain((*ForwardedRequest).host), ""
+	case text == "method":
+		return plain((*ForwardedRequest).method), ""
+	case text == "path":
+		return plain(func(r *ForwardedRequest) string { return r.path(0) }), ""
+	case name == "path" && has:
+		parts, err := strconv.Atoi(of)
+		if err != nil || parts < 1 || parts > 9 {
+			return nil, "(" + text + ") must have a number from 1 to 9"
+		}
+		return plain(func(r *ForwardedRequest) string { return r.path(parts) }), ""
+	case (name == "header" || name == "hash") && of != "":
+		field := textproto.CanonicalMIMEHeaderKey(of)
+		if name == "hash" {
+			return plain(func(r *ForwardedRequest) string { return r.hash(field) }), ""
+		}
+		if slices.Contains(secrets, field) {
+			return nil, "the value of " + field + " is a secret, and keys are not: write (hash:" + of + ")"
+		}
+		return plain(func(r *ForwardedRequest) string { return written(r.last(field), false) }), ""
+	}
+	return nil, "(" + text + ") is unknown: there are " + known
+}
+
+func (r *ForwardedRequest) host() string {
+	host := strings.ToLower(lastOf(r.last("X-Forwarded-Host")))
+	if at := strings.LastIndexByte(host, ':'); at > strings.LastIndexByte(host, ']') {
+		host = host[:at]
+	}
+	return written(strings.TrimSuffix(host, "."), false)
+}
+
+func (r *ForwardedRequest) method() string {
+	switch method := r.last("X-Forwarded-Method"); {
+	case method == "":
+		return nothing
+	case slices.Contains(methods, method):
+		return method
+	}
+	return "OTHER"
+}
+
+// path is what the client asks for, decoded and cleaned, so that /a, //a, /b/../a, /%61 and /a/ are one;
+// of it the first parts, or with 0 all.
+func (r *ForwardedRequest) path(parts int) string {
+	text := r.last(ForwardedMark)
+	if _, after, absolute := strings.Cut(text, "://"); absolute && !strings.HasPrefix(text, "/") {
+		_, text, _ = strings.Cut(after, "/")
+	}
+	text, _, _ = strings.Cut(text, "?")
+	text, _, _ = strings.Cut(text, "#")
+	text = path.Clean("/" + decoded(text))
+	for i := range text {
+		if i > 0 && text[i] == '/' {
+			if parts--; parts == 0 {
+				text = text[:i]
+				break
+			}
+		}
+	}
+	return written(text, true)
+}
+
+// decoded undoes percent-encoding once; what is not well encoded stays as it is.
+func decoded(text string) string {
+	if !strings.Contains(text, "%") {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '%' && i+2 < len(text) {
+			if c, err := hex.DecodeString(text[i+1 : i+3]); err == nil {
+				b.WriteByte(c[0])
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String()
+}
+
+// hash is half of the digits of a field's SHA-256: enough to tell secrets apart, and not to guess one.
+func (r *ForwardedRequest) hash(field string) string {
+	value := r.last(field)
+	if value == "" {
+		return nothing
+	}
+	sum := sha256.Sum256([]byte(value))
+	return hex.EncodeToString(sum[:16])
+}
+
+// written is a value as keys have it: valid UTF-8 with at most maxValue bytes, and what separates the
+// parts of a key percent-encoded.
+func written(value string, slashes bool) string {
+	if value == "" {
+		return nothing
+	}
+	const digits = "0123456789ABCDEF"
+	var b strings.Builder
+	b.Grow(min(len(value), maxValue))
+	for _, c := range value { // U+FFFD for what is not UTF-8
+		encode := c <= ' ' || c == 0x7f || c == ':' || c == '%' || c == '/' && !slashes
+		size := len(string(c))
+		if encode {
+			size = 3
+		}
+		if b.Len()+size > maxValue {
+			break
+		}
+		if encode {
+			b.Write([]byte{'%', digits[c>>4], digits[c&15]})
+		} else {
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,229 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/service"
+)
+
+// guard wraps a handler with what every request gets: its place, the measurement,
+// the log line, and an answer when it panics.
+func (s *Server) guard(pattern string, handler http.HandlerFunc) http.HandlerFunc {
+	observe := s.metrics.Route(pattern)
+	if pool := poolOf(s.service.Pools, pattern); pool != nil {
+		handler = s.within(pool, handler)
+	}
+	handler = s.identified(pattern, handler)
+	return func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+		c := PaceOf(r)
+		c.WaitsFrom(start, false)
+		defer func() {
+			if v := recover(); v != nil {
+				s.recovered(rec, r, v)
+			}
+			end := time.Now()
+			c.WaitsFrom(end, true)
+			took := end.Sub(start)
+			observe(rec.status, took)
+			if s.log.Enabled(r.Context(), slog.LevelDebug) { // or its arguments are made for nobody
+				s.log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "route", pattern,
+					"status", rec.status, "took", took, "remote", r.RemoteAddr)
+			}
+		}()
+		s.inFlight.Add(1)
+		defer s.inFlight.Add(-1)
+		handler(rec, r)
+	}
+}
+
+// within gives a request a place of the pool until its answer is taken, which has to be
+// with a pace.
+func (s *Server) within(pool *service.Pool, handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		client := clientOf(r)
+		if err := pool.Enter(client, 1); err != nil {
+			ProblemOf(err).Write(w)
+			return
+		}
+		defer pool.Leave(client, 1)
+		handler(s.paced(w), r)
+	}
+}
+
+func (s *Server) recovered(rec *recorder, r *http.Request, v any) {
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(v) // net/http's own way to drop a connection
+	}
+	var lost *net.OpError
+	if err, ok := v.(error); ok && errors.As(err, &lost) {
+		// huma panics when it cannot write its answer: the client left.
+		s.log.DebugContext(r.Context(), "answer not taken", "path", r.URL.Path, "error", err)
+		return
+	}
+	s.log.ErrorContext(r.Context(), "panic", "method", r.Method, "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+	if !rec.wrote {
+		NewProblem(api.CodeInternal, "", "the server failed to answer; its log says why").Write(rec)
+	}
+	rec.status = http.StatusInternalServerError
+}
+
+// recorder remembers the status of an answer.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	wrote  bool // the header has left
+}
+
+func (r *recorder) WriteHeader(status int) {
+	if !r.wrote {
+		r.status, r.wrote = status, true
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.wrote = true
+	return r.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (s *Server) pace() Pace { return Pace{Left: s.cfg.ReadTimeout, Rate: s.cfg.MinRate} }
+
+// paced is an answer that has to be taken with a pace.
+func (s *Server) paced(w http.ResponseWriter) *PacedWriter { return NewPacedWriter(w, s.pace()) }
+
+// poolOf is the pool that a route's requests are in from beginning to end; nil: none, or the
+// handler enters some by itself.
+func poolOf(p *service.Pools, pattern string) *service.Pool {
+	switch pattern {
+	case "GET /healthz", "GET /readyz", "GET /metrics", "/",
+		"GET /docs", "GET /docs/page.js", "GET /docs/page.css", "GET /openapi.json", "GET /{$}", "GET /docs/{$}", "GET /web/app.js", "GET /web/app.css", "GET /web/icon.svg",
+		"POST /v1/hits", "POST /v1/allow", "POST /v1/refund", "POST /v1/reserve", "POST /v1/settle", "GET /v1/allow", ForwardAuthPath, "GET /v1/backup", "POST /v1/restore", "GET /v1/export", "GET " + feedPath:
+		return nil
+	case "GET /v1/views/overview", "GET /v1/views/key", "GET /v1/views/limits", "GET /v1/views/nodes":
+		return p.Views
+	case "GET /v1/stats", "GET /v1/cluster", "DELETE /v1/keys", "DELETE /v1/keys/{key}", "DELETE /v1/cluster/nodes/{node}", "GET /v1/regions", "DELETE /v1/regions/{region}", "DELETE /v1/limits/inline",
+		"DELETE /v1/limits/{name}/keys/{key}", "POST /v1/grants", "PUT /v1/policies/{name}", "DELETE /v1/policies/{name}":
+		return p.Admin
+	}
+	return p.Questions
+}
+
+type callerKey struct{}
+
+// openRoute tells which routes are for everybody: an orchestrator's probe has no token, and the
+// dashboard has not asked for one yet ("GET /{$}" is the handler's own affair).
+func openRoute(pattern string) bool {
+	return pattern == "GET /healthz" || pattern == "GET /readyz" || pattern == "GET /{$}" || strings.HasPrefix(pattern, "GET /web/")
+}
+
+// identified wraps a handler: the request is answered for the identity that sends it, or refused
+// when it has none, before any of its body is read. The hot paths of a server that is not
+// locked pay nothing.
+func (s *Server) identified(pattern string, handler http.HandlerFunc) http.HandlerFunc {
+	if openRoute(pattern) || !s.service.Locked() && hotRoute(pattern) {
+		return handler
+	}
+	identify, how, refusal := s.identify, "Authorization: Bearer weir_..., weir --token, WEIR_TOKEN", ProblemOf
+	if pattern == ForwardAuthPath {
+		identify, how, refusal = s.identifyProxy, TokenHeader+": weir_...", ProblemOfProxy
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		c, err := identify(r)
+		if err == nil {
+			err = s.known(c, how)
+		}
+		if err != nil {
+			p := refusal(err)
+			p.BearerAlone = asksByItself(r)
+			p.Write(w)
+			return
+		}
+		handler(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+	}
+}
+
+func hotRoute(pattern string) bool {
+	switch pattern {
+	case "POST /v1/hits", "POST /v1/allow", "GET /v1/allow", ForwardAuthPath:
+		return true
+	}
+	return false
+}
+
+// asksByItself tells whether a page sent the request, and not its browser: it takes JSON or events alone. It is
+// not told of Basic: the browser would ask its user, in place of the page.
+func asksByItself(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	return accept == "application/json" || accept == EventStream
+}
+
+// known fails where the caller has to prove an identity, and says how.
+func (s *Server) known(c service.Caller, how string) error {
+	err := s.service.Identify(c)
+	if err != nil && !c.Known() {
+		e := *service.AsError(err)
+		e.Message += ": send a token (" + how + "); 'weir token create' makes one"
+		return &e
+	}
+	return err
+}
+
+// identify reads who sends a request: by its token, else by the certificate of its
+// connection.
+func (s *Server) identify(r *http.Request) (service.Caller, error) {
+	c := service.CallerAt(r.RemoteAddr)
+	if given := r.Header["Authorization"]; len(given) > 0 { // the literal form: no look-up of another one
+		if scheme, token, ok := strings.Cut(given[0], " "); ok && strings.EqualFold(scheme, "Bearer") {
+			return s.service.WithToken(c, strings.TrimSpace(token))
+		}
+		user, password, _ := r.BasicAuth() // what is neither has no password, and is refused
+		return s.service.WithPassword(c, user, password)
+	}
+	return s.byCertificate(c, r)
+}
+
+// identifyProxy is identify for a proxy that passes its client's fields along.
+func (s *Server) identifyProxy(r *http.Request) (service.Caller, error) {
+	c := service.CallerAt(r.RemoteAddr)
+	if given := r.Header[TokenHeader]; len(given) > 0 {
+		return s.service.WithToken(c, strings.TrimSpace(given[len(given)-1]))
+	}
+	return s.byCertificate(c, r)
+}
+
+func (s *Server) byCertificate(c service.Caller, r *http.Request) (service.Caller, error) {
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		return s.service.WithCertificate(c, r.TLS.VerifiedChains[0][0])
+	}
+	return c, nil
+}
+
+// callerOf is who a request comes from, as its guard found out.
+func callerOf(ctx context.Context) service.Caller {
+	c, _ := ctx.Value(callerKey{}).(service.Caller)
+	return c
+}
+
+// clientOf is callerOf, or the address where the guard need not know more.
+func clientOf(r *http.Request) service.Caller {
+	if c := callerOf(r.Context()); c != (service.Caller{}) {
+		return c
+	}
+	if conn := PaceOf(r); conn != nil {
+		return conn.Client()
+	}
+	return service.CallerAt(r.RemoteAddr)
+}

@@ -1,0 +1,291 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/service"
+)
+
+// This part is the route of HTTP by which hits come, POST /v1/hits: its parameters, the places that its bodies hold while they
+// arrive and are counted, the answer, and what the OpenAPI document says of it.
+//
+// Invariants: a body that arrives slowly keeps nobody else out; of one that breaks off nothing is counted; nobody waits for the
+// disk with a place of the hits.
+//
+// Neighbours: package body parses, package service counts, package pace cuts slow senders off.
+
+// takeHits is POST /v1/hits.
+func (s *IngestRoutes) takeHits(w http.ResponseWriter, r *http.Request) {
+	o, p := readHitsParams(r)
+	if p != nil {
+		p.Write(w)
+		return
+	}
+	under := s.requests.Get().(*request)
+	defer s.requests.Put(under)
+	client, t := s.cfg.Caller(r), &under.tally
+	if err := s.cfg.Service.Ingest(client, t); err != nil {
+		ProblemOf(err).Write(w)
+		return
+	}
+	if o.durable { // before anything is counted: who is refused may send it again
+		if err := s.cfg.Service.EnterDurable(client); err != nil {
+			refuseHits(w, err, o)
+			return
+		}
+		defer s.cfg.Service.LeaveDurable(client)
+	}
+	repeated, err := s.countHits(client, t, w, r, o.key)
+	if repeated {
+		w.Header().Set(ReplayedHeader, "true")
+	}
+	if o.durable {
+		if late := s.cfg.Service.Sync(r.Context(), t); err == nil {
+			err = late
+		}
+	}
+	if err != nil {
+		refuseHits(w, err, o)
+		return
+	}
+	w.Header()["Content-Type"] = ingestJsonType
+	under.answer = ingestAppendAnswer(under.answer[:0], &t.HitsAnswer)
+	if _, err := w.Write(under.answer); err != nil {
+		s.cfg.Log.DebugContext(r.Context(), "answer not taken", "path", r.URL.Path, "error", err)
+	}
+}
+
+// countHits counts the hits of a request while it has a place, which it lets go before
+// anybody waits for the disk, or for the client to take the answer.
+func (s *IngestRoutes) countHits(client service.Caller, t *service.Tally, w http.ResponseWriter, r *http.Request, key string) (repeated bool, err error) {
+	at, err := s.arrive(client, w, r)
+	defer at.leave()
+	if err != nil {
+		return false, err
+	}
+	contentType := r.Header.Get("Content-Type")
+	f, err := BodyFormatOf(contentType)
+	if err != nil {
+		return false, err
+	}
+	whole, release, err := s.readBody(client, r)
+	defer release()
+	if err == nil {
+		err = s.hits.Check(f, whole)
+	}
+	switch {
+	case err != nil:
+		return false, err
+	case key == "":
+		return false, s.hits.Count(t, f, contentType, whole)
+	}
+	return s.cfg.Service.Once(r.Context(), client, key, service.Fingerprint(byte(f), whole), t, func() error {
+		return s.hits.Count(t, f, contentType, whole)
+	})
+}
+
+func refuseHits(w http.ResponseWriter, err error, o hitsParams) {
+	p := ProblemOf(err)
+	advertise(w.Header(), p, o)
+	p.Write(w)
+}
+
+// advertise names what is accepted when something else was sent, and when to
+// come again.
+func advertise(h http.Header, p *Problem, o hitsParams) {
+	switch p.Code {
+	case api.CodeUnsupportedType:
+		h.Set("Accept-Post", AcceptedTypes)
+	case api.CodeUnsupportedEncoding:
+		h.Set("Accept-Encoding", AcceptedEncodings)
+	case api.CodeJournalFailing:
+		RetrySoon(h)
+	case api.CodeNotDurable:
+		if o.key != "" { // or a retry would count twice
+			RetrySoon(h)
+		}
+	}
+}
+
+// Config is what Routes are made of.
+type IngestConfig struct {
+	Service *service.Service
+	Log     *slog.Logger
+
+	// Caller is who a request comes from.
+	Caller func(*http.Request) service.Caller
+
+	Pace  Pace          // with which a body must arrive
+	Pause time.Duration // how long it may take longer than a request may be read
+
+	MaxLineBytes int // of one line of a body
+}
+
+// Routes take hits. They are safe for many goroutines.
+type IngestRoutes struct {
+	cfg      IngestConfig
+	maxBody  int64
+	hits     *BodyHits
+	requests sync.Pool // of *request
+}
+
+// request is what a request of hits would otherwise allocate.
+type request struct {
+	tally  service.Tally
+	answer []byte
+}
+
+// New returns Routes that are not registered yet.
+func NewIngest(cfg IngestConfig) *IngestRoutes {
+	s := &IngestRoutes{cfg: cfg, maxBody: cfg.Service.Config().MaxBodyBytes, hits: NewBodyHits(cfg.Service, cfg.MaxLineBytes)}
+	s.requests.New = func() any { return new(request) }
+	return s
+}
+
+// Mux is where handlers are registered, each under its pattern.
+type IngestMux interface {
+	HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request))
+}
+
+// hitsParams are what a request of hits asks for beside its body.
+type hitsParams struct {
+	durable bool   // answer when the hits are on disk
+	key     string // of idempotency; empty: none
+}
+
+const (
+	durableParam   = "durable"
+	ReplayedHeader = "Idempotency-Replayed"
+)
+
+func readHitsParams(r *http.Request) (o hitsParams, p *Problem) {
+	if r.URL.RawQuery != "" {
+		if o.durable, p = readDurable(r.URL.RawQuery); p != nil {
+			return o, p
+		}
+	}
+	key, bad := ReadKey(r.Header.Values(IdempotencyKey))
+	if bad != nil {
+		return o, ProblemOf(bad)
+	}
+	o.key = key
+	return o, nil
+}
+
+// readDurable reads the query of a request of hits. A parameter that is not
+// known is refused: a misspelt durable must not pass for a promise.
+func readDurable(query string) (durable bool, p *Problem) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return false, NewProblem(api.CodeInvalidParameter, "", "the query is not one: "+service.Clip(err.Error()))
+	}
+	for name := range values {
+		if name != durableParam {
+			return false, NewProblem(api.CodeUnknownParameter, service.Clip(name), service.Clip(name)+": unknown query parameter: there is durable=true")
+		}
+	}
+	given := values[durableParam]
+	if len(given) == 0 {
+		return false, nil
+	}
+	if durable, err = strconv.ParseBool(given[0]); err != nil || len(given) > 1 {
+		return false, NewProblem(api.CodeInvalidParameter, durableParam, "durable is "+service.Clip(strconv.Quote(strings.Join(given, ",")))+": it must be true or false, once")
+	}
+	return durable, nil
+}
+
+const hitsDescription = `Three ways to write the same hits:
+
+- text/plain: one hit per line, ` + "`key [n [at]]`" + `, apart by spaces or tabs. Keys hold no white space or control characters.
+- application/x-ndjson: one object ` + "`{\"key\",\"n\",\"at\"}`" + ` per line.
+- application/json: one object, or an array of objects.
+
+n defaults to 1, at to the time of arrival. Bodies may be compressed (Content-Encoding gzip or zstd). A key is 1 to 512
+bytes of UTF-8. Without a Content-Type, or with the one that curl -d sets, the first byte decides between text and JSON.
+With curl use --data-binary: -d strips newlines. Keys that begin with ` + "`limit:`" + ` are those that limits count their decisions under;
+hits of them are rejected with ` + "`reserved_key`" + `.
+
+Hits count once the whole body is there. One that breaks off, has more bytes than ` + "`--max-body-bytes`" + ` or more lines than
+` + "`--max-batch`" + ` (413) counts nothing. A line that is not understood is listed under ` + "`rejected`" + ` and never loses its
+neighbours; the answer is a failure only when nothing could be counted, or when the JSON of an array breaks off:
+then the same members say what was counted before. Text that begins with ` + "`{` or `[`" + ` is taken for JSON that was
+declared wrongly, and refused: send keys that begin so as JSON.
+
+**On disk.** With ` + "`durable=true`" + ` the answer comes once the hits are on disk; many requests share one write. While
+hits do not reach the disk it is refused at once, and counts nothing (503, ` + "`journal_failing`" + `). Without it a crash may lose at most one flush interval (` + "`weir serve --flush-every`" + `, by default 100 ms).
+
+**Again.** An answer may get lost on the way. A request with an ` + "`Idempotency-Key`" + ` may be sent again with the same key
+and body for ten minutes, also across a restart of the server: it counts nothing more, and gets the first answer with the
+header ` + "`Idempotency-Replayed: true`" + `. A request of which nothing was counted is not remembered.
+
+**Overload.** When the disk is slow or full, hits wait in memory. Once that buffer is full, they are refused with the
+code ` + "`overloaded`" + `: as 503, or when a part of the body was counted, with ` + "`retry_from`" + `, the first line to send
+again, under another key.`
+
+// hitObject is a hit as the OpenAPI document describes it; jsonParser reads it.
+type hitObject struct {
+	_   struct{} `additionalProperties:"false"`
+	Key string   `json:"key" minLength:"1" maxLength:"512" example:"url:/home" doc:"What is counted; 1 to 512 bytes."`
+	N   uint64   `json:"n,omitempty" minimum:"1" maximum:"1099511627776" default:"1" doc:"How many hits."`
+	At  hitAt    `json:"at,omitempty"`
+}
+
+type hitAt struct{}
+
+// Schema implements huma.SchemaProvider.
+func (hitAt) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		OneOf:       []*huma.Schema{{Type: huma.TypeNumber}, {Type: huma.TypeString, Format: "date-time"}},
+		Description: "When: Unix seconds or RFC 3339; default now.",
+		Examples:    []any{1769860800},
+	}
+}
+
+// Register routes POST /v1/hits around huma, whose handlers see a body only
+// once it is whole, and describes it by hand.
+func (s *IngestRoutes) Register(doc *API, mux IngestMux) {
+	mux.HandleFunc("POST /v1/hits", s.takeHits)
+	registry := doc.OpenAPI().Components.Schemas
+	one := registry.Schema(reflect.TypeFor[hitObject](), true, "Hit")
+	many := &huma.Schema{Type: huma.TypeArray, Items: one}
+	lines := &huma.Schema{Type: huma.TypeString}
+	responses := doc.Responses(api.CodeNothingCounted, api.CodeEmptyBody, api.CodeBodyBroken, api.CodeTooLate, api.CodeBodyTimeout,
+		api.CodeBodyTooLarge, api.CodeTooManyLines, api.CodeUnsupportedType, api.CodeUnsupportedEncoding, api.CodeOverloaded, api.CodeClosed,
+		api.CodeInvalidParameter, api.CodeUnknownParameter, api.CodeInvalidIdempotencyKey, api.CodeKeyReused, api.CodeOnceFull, api.CodeEphemeral, api.CodeNotDurable, api.CodeJournalFailing, api.CodeDurableFull)
+	responses["200"] = &huma.Response{
+		Description: "At least one hit was counted",
+		Content:     map[string]*huma.MediaType{"application/json": {Schema: SchemaFor[api.HitsAnswer](doc)}},
+		Headers: map[string]*huma.Param{ReplayedHeader: {
+			Description: "true: these hits were counted before, under the same Idempotency-Key.",
+			Schema:      &huma.Schema{Type: huma.TypeBoolean},
+		}},
+	}
+	doc.OpenAPI().AddOperation(&huma.Operation{
+		OperationID: "hit", Method: http.MethodPost, Path: "/v1/hits",
+		Summary:     "Count hits",
+		Description: hitsDescription,
+		Parameters: []*huma.Param{{
+			Name: durableParam, In: "query", Description: "Answer once the hits are on disk.",
+			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false},
+		}, {
+			Name: IdempotencyKey, In: "header", Description: "A name for this request that no other has, such as a UUID, to send it again by.",
+			Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(weir.MaxOnceKeyBytes)},
+		}},
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+			"text/plain":           {Schema: lines, Example: "url:/home\nurl:/about 3\nurl:/home 1 1769860800\n"},
+			"application/x-ndjson": {Schema: lines, Example: "{\"key\":\"url:/home\"}\n{\"key\":\"url:/about\",\"n\":3}\n"},
+			"application/json":     {Schema: &huma.Schema{OneOf: []*huma.Schema{one, many}}, Example: []any{map[string]any{"key": "url:/home", "n": 3}}},
+		}},
+		Responses: responses,
+	})
+}

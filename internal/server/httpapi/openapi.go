@@ -1,0 +1,293 @@
+package httpapi
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+)
+
+// This part describes the HTTP API: the OpenAPI document, the page that shows it, and
+// the questions, whose parameters huma reads and checks by what the document says of them.
+//
+// Its invariants: the document is written from the types of package api, so that it says what
+// answers have; what huma finds wrong is answered by a problem of ours. Neighbours: package
+// server registers its operations here, and those that huma would slow down beside it.
+
+const apiDescription = `Weir counts hits in rolling windows.
+
+A **hit** is a key, a count n and a time. A **window** of w seconds at time t is the half-open interval (t-w, t].
+A **count** is an answer: ` + "`lower <= true number <= upper`, with an `estimate` between them; `exact`" + ` says that they are equal.
+It is of all hits that any node took until ` + "`as_of`" + `. While a node is ` + "`late`" + `, nobody knows how many of its hits are missing: ` + "`upper` is null and `exact`" + ` false.
+So it is where a window reaches back beyond the retention, whose hits are refused or gone.
+The reserved key ` + "`*`" + ` counts all hits but those of ` + "`limit:`" + ` keys, which are the decisions of limits.
+
+Times are RFC 3339 or Unix seconds, with a fraction if need be; answers have Unix seconds.
+Durations are written ` + "`90s`, `5m`, `24h`, `7d`, `1w`, `1h30m`" + ` or as plain seconds.
+A server with a tokens file wants a token, ` + "`Authorization: Bearer weir_...`" + ` (or as the password of Basic), or a client certificate, but for health.
+Every failure is a problem document (RFC 9457) with a stable ` + "`code`."
+
+// API is the OpenAPI document of a server, and the questions that are registered by it.
+type API struct {
+	huma.API
+	log *slog.Logger
+}
+
+// New returns an API of version that registers questions with mux, and logs to log what
+// should not happen. It is built by hand because
+// huma's defaults add links to schemas, and pages that load scripts from a CDN.
+func NewAPI(mux humago.Mux, version string, log *slog.Logger) *API {
+	hookErrors()
+	info := &huma.Info{Title: "Weir", Version: version, Description: apiDescription}
+	cfg := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI:  "3.1.0",
+			Info:     info,
+			Security: []map[string][]string{{}, {"token": {}}},
+			Components: &huma.Components{
+				Schemas: NewRegistry(),
+				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {
+					Type: "http", Scheme: "bearer", Description: "Of a server with a tokens file: weir_<id>_<secret>, made by `weir token create`.",
+				}},
+			},
+		},
+		Formats:                      huma.DefaultFormats, // JSON only
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+	}
+	cfg.AllowAdditionalPropertiesByDefault = true // answers may gain members
+	return &API{humago.New(mux, cfg), log}
+}
+
+// logOf is the key in an operation's Metadata under which its API's log is
+// found; it also marks the operations whose errors are ours to write.
+const logOf = "weir log"
+
+// hookErrors makes huma write our problem documents. The hook is a variable of
+// huma's package, hence once, and every other API's errors pass through.
+var hookErrors = sync.OnceFunc(func() {
+	next := huma.NewErrorWithContext
+	huma.NewErrorWithContext = func(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
+		log, ours := ctx.Operation().Metadata[logOf].(*slog.Logger)
+		if !ours {
+			return next(ctx, status, message, errs...)
+		}
+		if status >= http.StatusInternalServerError {
+			log.ErrorContext(ctx.Context(), "unexpected error", "path", ctx.Operation().Path, "message", message, "errors", errs)
+		}
+		return FromHuma(status, message, errs)
+	}
+})
+
+// Ask registers one operation that answers a question, with the codes it can
+// fail with.
+func AskView[I, O any](doc *API, op huma.Operation, codes []api.Code, handler func(context.Context, *I) (*O, error)) {
+	op.Metadata = map[string]any{logOf: doc.log}
+	op.Middlewares = huma.Middlewares{checkParams}
+	op.Responses = doc.Responses(append(codes, api.CodeInvalidParameter, api.CodeOverloaded)...)
+	huma.Register(doc.API, op, handler)
+}
+
+// Responses documents each status that codes map to, with those of any request that asks for something.
+func (doc *API) Responses(codes ...api.Code) map[string]*huma.Response {
+	codes = append(slices.Clip(codes), api.CodeUnauthorized, api.CodeForbidden, api.CodeCeiling, api.CodeForbiddenOrigin)
+	schema := SchemaFor[Problem](doc)
+	responses := map[string]*huma.Response{}
+	for _, code := range codes {
+		status := StatusOf[code]
+		name := strconv.Itoa(status)
+		r := responses[name]
+		if r == nil {
+			r = &huma.Response{
+				Description: http.StatusText(status) + ":",
+				Content:     map[string]*huma.MediaType{api.ProblemType: {Schema: schema}},
+			}
+			responses[name] = r
+		}
+		r.Description += " `" + string(code) + "`"
+	}
+	return responses
+}
+
+// docsFiles is a page of our own, because the usual ones load their scripts
+// from the internet.
+//
+//go:embed docs/index.html docs/page.js docs/page.css
+var docsFiles embed.FS
+
+// RegisterDocs serves the OpenAPI document and the page that shows it. It
+// comes after all operations: the document is written once, here.
+func (doc *API) RegisterDocs(mux humago.Mux) error {
+	for _, name := range []string{"ErrorModel", "ErrorDetail"} {
+		delete(doc.OpenAPI().Components.Schemas.Map(), name) // huma's errors, which hookErrors replaces
+	}
+	document, err := json.Marshal(doc.OpenAPI())
+	if err != nil {
+		return fmt.Errorf("write the OpenAPI document: %w", err)
+	}
+	mux.HandleFunc("GET /openapi.json", serveBytes("application/openapi+json", document))
+	for pattern, file := range map[string]struct{ name, contentType string }{
+		"GET /docs":          {"docs/index.html", "text/html; charset=utf-8"},
+		"GET /docs/page.js":  {"docs/page.js", "text/javascript; charset=utf-8"},
+		"GET /docs/page.css": {"docs/page.css", "text/css; charset=utf-8"},
+	} {
+		content, err := docsFiles.ReadFile(file.name)
+		if err != nil {
+			return err
+		}
+		mux.HandleFunc(pattern, serveBytes(file.contentType, content))
+	}
+	mux.HandleFunc("GET /docs/{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
+	return nil
+}
+
+func serveBytes(contentType string, content []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", contentType)
+		h.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(content) // a client that left is not an error of ours
+	}
+}
+
+// mayBeEmpty are the parameters that mean something when they are empty: every
+// key begins with an empty prefix.
+var mayBeEmpty = []string{"prefix", "after"}
+
+// checkParams refuses what huma ignores: a second value of a parameter that has
+// one, and a value that is empty. An unset variable of a script must not pass
+// for a default.
+func checkParams(ctx huma.Context, next func(huma.Context)) {
+	r, w := humago.Unwrap(ctx)
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		NewProblem(api.CodeInvalidParameter, "", "the query can't be decoded: "+err.Error()).Write(w)
+		return
+	}
+	for _, p := range ctx.Operation().Parameters {
+		values := query[p.Name]
+		var bad *Problem
+		switch {
+		case p.In != "query":
+		case p.Schema.Type != huma.TypeArray && len(values) > 1:
+			bad = NewProblem(api.CodeInvalidParameter, p.Name, fmt.Sprintf("%s is given %d times: give it once", p.Name, len(values)))
+		case !slices.Contains(values, "") || slices.Contains(mayBeEmpty, p.Name):
+		case p.Name == "key":
+			bad = emptyKey()
+		default:
+			bad = NewProblem(api.CodeInvalidParameter, p.Name, p.Name+" is empty: give it a value or leave it out")
+		}
+		if bad != nil {
+			bad.Write(w)
+			return
+		}
+	}
+	next(ctx)
+}
+
+func emptyKey() *Problem {
+	return NewProblem(api.CodeInvalidKey, "key", fmt.Sprintf("key is empty: a key has 1 to %d bytes", weir.MaxKeyBytes))
+}
+
+// EventStream is the media type of server-sent events.
+const EventStream = "text/event-stream"
+
+// View registers an operation whose answer is an A, or a stream of them for a caller that asks for one: send writes
+// it, and all that it fails with.
+func OpenAPIView[I, A any](doc *API, op huma.Operation, codes []api.Code, send func(huma.Context, *I)) {
+	op.Metadata = map[string]any{logOf: doc.log}
+	op.Middlewares = huma.Middlewares{checkParams}
+	op.Responses = doc.Responses(append(codes, api.CodeInvalidParameter, api.CodeOverloaded)...)
+	schema := SchemaFor[A](doc)
+	op.Responses["200"] = &huma.Response{
+		Description: "The view; for `Accept: text/event-stream` a stream of events, `view` with the view as it is now, and `problem` with why there is none.",
+		Content:     map[string]*huma.MediaType{"application/json": {Schema: schema}, EventStream: {Schema: &huma.Schema{Type: huma.TypeString}}},
+	}
+	huma.Register(doc.API, op, func(_ context.Context, in *I) (*huma.StreamResponse, error) {
+		return &huma.StreamResponse{Body: func(ctx huma.Context) { send(ctx, in) }}, nil
+	})
+}
+
+// The types of package api know no OpenAPI: these say in its document what their own
+// spelling of JSON is.
+var schemas = map[reflect.Type]reflect.Type{
+	reflect.TypeFor[api.Time]():                         reflect.TypeFor[timeSchema](),
+	reflect.TypeFor[api.Period]():                       reflect.TypeFor[periodSchema](),
+	reflect.TypeFor[api.AllowLimit]():                   reflect.TypeFor[limitSchema](),
+	reflect.TypeFor[api.OneOrCounts[api.CountAnswer]](): reflect.TypeFor[oneOrCountsSchema[api.CountAnswer]](),
+	reflect.TypeFor[api.OneOrCounts[api.RateAnswer]]():  reflect.TypeFor[oneOrCountsSchema[api.RateAnswer]](),
+}
+
+// NewRegistry returns the schemas of the OpenAPI document, with those of package api.
+func NewRegistry() huma.Registry {
+	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	for of, is := range schemas {
+		registry.RegisterTypeAlias(of, is)
+	}
+	return registry
+}
+
+type timeSchema struct{}
+
+// Schema implements huma.SchemaProvider.
+func (timeSchema) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeNumber, Description: "Unix seconds.", Examples: []any{1769860800}}
+}
+
+type oneOrCountsSchema[T any] struct{}
+
+// Schema implements huma.SchemaProvider.
+func (oneOrCountsSchema[T]) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{OneOf: []*huma.Schema{
+		r.Schema(reflect.TypeFor[T](), true, ""),
+		{
+			Type: huma.TypeObject, Required: []string{"counts"},
+			Properties: map[string]*huma.Schema{
+				"counts": {Type: huma.TypeArray, Items: r.Schema(reflect.TypeFor[T](), true, "")},
+			},
+			Description: "When key or window is repeated: for each key, each window.",
+		},
+	}}
+}
+
+// SchemaFor returns a reference to the schema of T.
+func SchemaFor[T any](doc *API) *huma.Schema {
+	return doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
+}
+
+type periodSchema struct{}
+
+// Schema implements huma.SchemaProvider.
+func (periodSchema) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		OneOf:       []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeNumber}},
+		Description: "The period, 1ms to what the server allows (a day, --max-inline-per), and so is per * burst / n; a number is in seconds.",
+		Examples:    []any{"1m"},
+	}
+}
+
+type limitSchema struct{}
+
+// Schema implements huma.SchemaProvider.
+func (limitSchema) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		OneOf: []*huma.Schema{
+			{Type: huma.TypeString, Description: "The name of a policy."},
+			r.Schema(reflect.TypeFor[api.InlineLimit](), true, ""),
+		},
+		Description: "Which limit; default: all policies that are for the key.",
+	}
+}

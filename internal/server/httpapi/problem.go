@@ -1,0 +1,247 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/ratelimitfields"
+	"github.com/weir-counter/weir/internal/service"
+)
+
+// This part writes failures over HTTP: problem documents (RFC 9457) with a stable
+// code, each mapped to its status once (codes.go).
+//
+// Its invariant: whatever fails, huma's checks included, is answered by a Problem. Neighbours:
+// the other packages of the HTTP door, which make them of errors of package service.
+
+// Problem is an api.Problem that huma and handlers write.
+type Problem struct {
+	api.Problem
+	retryAfter time.Duration // of CodeCeiling
+
+	// BearerAlone is of CodeUnauthorized: only a token is asked for, not a password.
+	BearerAlone bool `json:"-"`
+}
+
+// New is the problem of a code. detail says what went wrong and what to do about it; field is the
+// parameter at fault, or "".
+func NewProblem(code api.Code, field, detail string) *Problem {
+	status, known := StatusOf[code]
+	if !known {
+		status = http.StatusInternalServerError
+	}
+	return &Problem{Problem: api.Problem{Title: http.StatusText(status), Status: status, Code: code, Field: field, Detail: detail}}
+}
+
+// Error, GetStatus and ContentType make a problem an error that huma writes.
+func (p *Problem) Error() string             { return p.Detail }
+func (p *Problem) GetStatus() int            { return p.Status }
+func (p *Problem) ContentType(string) string { return api.ProblemType }
+
+// GetHeaders are the fields of a problem's answer: when to ask again, where that is known, and how
+// to say who asks.
+func (p *Problem) GetHeaders() http.Header {
+	switch {
+	case passing[p.Code]:
+		return http.Header{"Retry-After": {"1"}}
+	case p.Code == api.CodeCeiling, p.Code == api.CodeAtOnce:
+		return http.Header{"Retry-After": {ratelimitfields.RetryAfter(max(p.retryAfter, time.Second))}}
+	case p.Status == http.StatusUnauthorized && p.BearerAlone:
+		return http.Header{"Www-Authenticate": {`Bearer realm="weir"`}}
+	case p.Status == http.StatusUnauthorized: // the second is for browsers, which ask their user: the password is the token
+		return http.Header{"Www-Authenticate": {`Bearer realm="weir"`, `Basic realm="weir", charset="UTF-8"`}}
+	}
+	return nil
+}
+
+// Of turns an error of the service or the engine into the problem it stands for.
+func ProblemOf(err error) *Problem {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	e := service.AsError(err)
+	p = NewProblem(e.Code, e.Field, e.Message)
+	p.Missing, p.HitsAnswer, p.retryAfter = e.Missing, e.Hits, e.RetryAfter
+	return p
+}
+
+// OfProxy is Of an error for the client of a proxy that asked: that client can do nothing about a fault of the
+// proxy's settings, which is a server's error to it.
+func ProblemOfProxy(err error) *Problem {
+	p := ProblemOf(err)
+	switch {
+	case p.Code == api.CodeCeiling, p.Code == api.CodeAtOnce:
+		p.Status = http.StatusServiceUnavailable
+	case p.Status < http.StatusInternalServerError:
+		p.Status = http.StatusInternalServerError
+	}
+	p.Title = http.StatusText(p.Status)
+	return p
+}
+
+// OrNil is Of, or nil for nil.
+func ProblemOrNil(err error) error {
+	if err == nil {
+		return nil
+	}
+	return ProblemOf(err)
+}
+
+// RetrySoon says that the same request may succeed in a second.
+func RetrySoon(h http.Header) { h.Set("Retry-After", "1") }
+
+// Write answers with p.
+func (p *Problem) Write(w http.ResponseWriter) {
+	body, err := json.Marshal(p)
+	if err != nil {
+		// Strings and numbers only: unreachable, and there is nobody to tell.
+		panic(err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", api.ProblemType)
+	h.Set("X-Content-Type-Options", "nosniff")
+	maps.Copy(h, p.GetHeaders())
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(body, '\n')) // a client that left is not an error of ours
+}
+
+// TransformSchema implements huma.SchemaTransformer: the members of hits are
+// not in every problem.
+func (*Problem) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	s.Required = []string{"title", "status", "code", "detail"}
+	return s
+}
+
+// FromHuma makes a problem of what huma found wrong with a request, before any
+// handler of ours ran.
+func FromHuma(status int, message string, errs []error) *Problem {
+	if status >= http.StatusInternalServerError {
+		return NewProblem(api.CodeInternal, "", "the server failed to answer; its log says why")
+	}
+	code, field, details := api.CodeInvalidParameter, "", make([]string, 0, len(errs))
+	for _, err := range errs {
+		var d huma.ErrorDetailer
+		if !errors.As(err, &d) {
+			details = append(details, err.Error())
+			continue
+		}
+		detail := d.ErrorDetail()
+		if field == "" {
+			field = strings.TrimPrefix(detail.Location, "query.")
+			switch {
+			case detail.Message == "unknown query parameter":
+				code = api.CodeUnknownParameter
+			case field == "key" && strings.HasPrefix(detail.Message, "required"):
+				code = api.CodeMissingKey
+			}
+		}
+		details = append(details, strings.TrimPrefix(detail.Location, "query.")+": "+detail.Message)
+	}
+	if len(details) == 0 {
+		details = append(details, message)
+	}
+	if status == http.StatusRequestEntityTooLarge {
+		code = api.CodeBodyTooLarge
+	}
+	return NewProblem(code, field, strings.Join(details, "; "))
+}
+
+// StatusOf maps every code that ends a request to its HTTP status, once. Codes
+// that only single lines have are not here: they stand in `rejected`.
+var StatusOf = map[api.Code]int{
+	api.CodeInvalidKey:    http.StatusBadRequest,
+	api.CodeReservedKey:   http.StatusBadRequest,
+	api.CodeInvalidCount:  http.StatusBadRequest,
+	api.CodeInvalidTime:   http.StatusBadRequest,
+	api.CodeTooFarAhead:   http.StatusBadRequest,
+	api.CodeInvalidWindow: http.StatusBadRequest,
+	api.CodeInvalidRange:  http.StatusBadRequest,
+	api.CodeInvalidLimit:  http.StatusBadRequest,
+	api.CodeInvalidConfig: http.StatusInternalServerError,
+	api.CodeNotHeld:       http.StatusServiceUnavailable,
+	api.CodeNotFresh:      http.StatusServiceUnavailable,
+	api.CodeClosed:        http.StatusServiceUnavailable,
+	// The journal is behind, the memory of limits is full, or requests or bodies are
+	// more than may be at once.
+	api.CodeOverloaded: http.StatusServiceUnavailable,
+	api.CodeOnceFull:   http.StatusServiceUnavailable,
+	api.CodeKeyReused:  http.StatusUnprocessableEntity,
+
+	api.CodeNothingCounted:      http.StatusBadRequest,
+	api.CodeTooLate:             http.StatusUnprocessableEntity,
+	api.CodeEmptyBody:           http.StatusBadRequest,
+	api.CodeBodyTooLarge:        http.StatusRequestEntityTooLarge,
+	api.CodeTooManyLines:        http.StatusRequestEntityTooLarge,
+	api.CodeBodyTimeout:         http.StatusRequestTimeout,
+	api.CodeBodyBroken:          http.StatusBadRequest,
+	api.CodeUnsupportedType:     http.StatusUnsupportedMediaType,
+	api.CodeUnsupportedEncoding: http.StatusUnsupportedMediaType,
+
+	api.CodeInvalidIdempotencyKey: http.StatusBadRequest,
+	api.CodeEphemeral:             http.StatusConflict,
+	api.CodeNotDurable:            http.StatusServiceUnavailable,
+	api.CodeDurableFull:           http.StatusServiceUnavailable,
+	api.CodeNoHistory:             http.StatusServiceUnavailable,
+	api.CodeBackupRunning:         http.StatusConflict,
+	api.CodeRestoreRunning:        http.StatusConflict,
+	api.CodeCountedTwice:          http.StatusConflict,
+	api.CodeDamagedBackup:         http.StatusBadRequest,
+
+	api.CodeMissingKey:       http.StatusBadRequest,
+	api.CodeInvalidParameter: http.StatusBadRequest,
+	api.CodeUnknownParameter: http.StatusBadRequest,
+	api.CodeTooManyAnswers:   http.StatusBadRequest,
+	api.CodeUnknownKey:       http.StatusNotFound,
+
+	api.CodeInvalidJSON:  http.StatusBadRequest,
+	api.CodeUnknownField: http.StatusBadRequest,
+	api.CodeUnknownLimit: http.StatusNotFound,
+
+	api.CodeInvalidPolicy:   http.StatusBadRequest,
+	api.CodeVersionMismatch: http.StatusPreconditionFailed,
+	api.CodePolicyInFile:    http.StatusConflict,
+	api.CodePoliciesFull:    http.StatusConflict,
+	api.CodeNoPoliciesAPI:   http.StatusConflict,
+
+	api.CodeAtOnce:     http.StatusTooManyRequests,
+	api.CodePermitLost: http.StatusConflict,
+
+	api.CodeUnknownReservation: http.StatusNotFound,
+
+	api.CodeUnknownDenial: http.StatusNotFound,
+	api.CodeDenialGone:    http.StatusGone,
+	api.CodeOtherNode:     http.StatusMisdirectedRequest,
+
+	api.CodeUnknownNode: http.StatusNotFound,
+	api.CodeNodeHere:    http.StatusConflict,
+	api.CodeNoCluster:   http.StatusConflict,
+	api.CodeNotRemoved:  http.StatusServiceUnavailable,
+
+	api.CodeUnknownRegion: http.StatusNotFound,
+
+	api.CodeUnauthorized: http.StatusUnauthorized,
+	api.CodeForbidden:    http.StatusForbidden,
+	api.CodeCeiling:      http.StatusTooManyRequests,
+
+	api.CodeForbiddenOrigin:  http.StatusForbidden,
+	api.CodeNotFound:         http.StatusNotFound,
+	api.CodeMethodNotAllowed: http.StatusMethodNotAllowed,
+	api.CodeStarting:         http.StatusServiceUnavailable,
+	api.CodeStopping:         http.StatusServiceUnavailable,
+	api.CodeJournalFailing:   http.StatusServiceUnavailable,
+	api.CodeClientGone:       http.StatusRequestTimeout,
+	api.CodeInternal:         http.StatusInternalServerError,
+}
+
+// passing are the codes of what is over soon, and of which nothing was counted: the same request
+// may come again.
+var passing = map[api.Code]bool{
+	api.CodeNotHeld: true, api.CodeNotFresh: true, api.CodeOverloaded: true, api.CodeOnceFull: true, api.CodeDurableFull: true, api.CodeStarting: true,
+}

@@ -1,0 +1,321 @@
+// Package conns keeps clients from using up the connections of a door: a Listener has a bound, and
+// closes the connection that waits longest for its client, of the client with most, to let
+// another in.
+//
+// Invariants. There are never more connections open than the bound and the one that
+// is about to be closed. A connection that the server works for is closed last.
+//
+// Neighbours: doors make them, one for each address; service.Caller tells clients apart.
+package listener
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/weir-counter/weir/internal/service"
+)
+
+// Limit returns a listener with at most limit connections open. A new one is always
+// accepted: beyond the limit it takes the place of one that waits for its client, be it
+// idle, silent from the start, or with a header or a body on the way. It is one of the client
+// address that has most of these, and of them the one that has waited longest. So who
+// opens connections and leaves them idle sheds its own, and the others come in.
+// Only when none waits, all being in the middle of an answer, it is the one whose
+// answer takes longest.
+func ConnLimit(l net.Listener, limit int) *Listener {
+	return &Listener{Listener: l, limit: limit, open: map[*Conn]struct{}{}, by: service.CallerCounts{}}
+}
+
+// Listener is a net.Listener with a bound. Create it with Limit; it is safe for many goroutines.
+type Listener struct {
+	net.Listener
+	limit int
+
+	mu   sync.Mutex // guards all below
+	open map[*Conn]struct{}
+	by   service.CallerCounts // connections of each client
+	shed uint64               // so far
+}
+
+// Conn is an open connection.
+type Conn struct {
+	net.Conn
+	of     *Listener
+	client service.Caller
+	since  atomic.Int64 // ns from begin: it waits for its client since then; negated: it does not
+	closed bool         // guarded by conns.mu
+}
+
+// begin is before every connection, so that times after it are more than 0.
+var begin = time.Now().Add(-time.Second)
+
+// Accept implements net.Listener.
+func (cs *Listener) Accept() (net.Conn, error) {
+	for {
+		c, err := cs.Listener.Accept()
+		switch {
+		case err == nil:
+			return cs.add(c), nil
+		case !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) || !cs.shedOne():
+			return nil, err
+		}
+	}
+}
+
+func (cs *Listener) add(raw net.Conn) net.Conn {
+	c := &Conn{Conn: raw, of: cs, client: service.CallerAt(raw.RemoteAddr().String())}
+	c.Waits(true)
+	cs.mu.Lock()
+	full := len(cs.open) >= cs.limit
+	cs.mu.Unlock()
+	if full {
+		cs.shedOne()
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.open[c] = struct{}{}
+	cs.by.Add(c.client, 1)
+	return c
+}
+
+// shedOne closes a connection, if there is one.
+func (cs *Listener) shedOne() bool {
+	cs.mu.Lock()
+	victim := cs.victim()
+	if victim != nil {
+		cs.shed++
+	}
+	cs.mu.Unlock()
+	if victim == nil {
+		return false
+	}
+	_ = victim.Close() // nobody is left to tell
+	return true
+}
+
+// victim is the connection to close. Cost: O(connections), only when they are as many as
+// may be. The caller holds mu.
+func (cs *Listener) victim() (worst *Conn) {
+	for c := range cs.open {
+		if worst == nil || cs.before(c, worst) {
+			worst = c
+		}
+	}
+	return worst
+}
+
+// before tells whether c is to be closed rather than d. The caller holds mu.
+func (cs *Listener) before(c, d *Conn) bool {
+	one, other := c.since.Load(), d.since.Load()
+	switch waiting := one > 0; {
+	case waiting != (other > 0):
+		return waiting
+	case !waiting:
+		return one > other // both negated
+	case cs.by.Of(c.client) != cs.by.Of(d.client):
+		return cs.by.Of(c.client) > cs.by.Of(d.client)
+	}
+	return one < other
+}
+
+// Bound is how many connections may be open.
+func (cs *Listener) Bound() int { return cs.limit }
+
+// Count is how many connections are open, and how many were shed so far.
+func (cs *Listener) Count() (open int, shed uint64) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return len(cs.open), cs.shed
+}
+
+// Client is the client at the other end, by its address alone.
+func (c *Conn) Client() service.Caller { return c.client }
+
+// Close may come more than once.
+func (c *Conn) Close() error {
+	c.of.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		delete(c.of.open, c)
+		c.of.by.Add(c.client, -1)
+	}
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// Waits notes that the connection waits for its client from now on, or no longer. A nil
+// conn is one of a caller's own server.
+func (c *Conn) Waits(waiting bool) { c.waits(time.Since(begin), waiting) }
+
+// WaitsFrom is Waits from a time on, for a caller that has read the clock already.
+func (c *Conn) WaitsFrom(now time.Time, waiting bool) { c.waits(now.Sub(begin), waiting) }
+
+func (c *Conn) waits(since time.Duration, waiting bool) {
+	switch {
+	case c == nil:
+	case waiting:
+		c.since.Store(int64(since))
+	default:
+		c.since.Store(-int64(since))
+	}
+}
+
+// Listen opens a TCP address, with at most limit connections open (Limit).
+func Listen(addr string, limit int) (*Listener, error) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	return ConnLimit(l, limit), nil
+}
+
+// Address is where a door listens, once it does. The zero value listens nowhere yet. It is safe for many goroutines.
+type Address struct{ at atomic.Pointer[Listener] }
+
+// Listen opens an address. Where there is one already it does nothing.
+func (a *Address) Listen(addr string, limit int) error {
+	if a.at.Load() != nil {
+		return nil
+	}
+	l, err := Listen(addr, limit)
+	if err != nil {
+		return err
+	}
+	if !a.at.CompareAndSwap(nil, l) {
+		return l.Close()
+	}
+	return nil
+}
+
+// Use takes a listener that is open.
+func (a *Address) Use(l *Listener) { a.at.Store(l) }
+
+// Listener returns the listener, nil before there is one.
+func (a *Address) Listener() *Listener { return a.at.Load() }
+
+// Addr returns host:port; it is "" before there is a listener.
+func (a *Address) Addr() string {
+	if l := a.at.Load(); l != nil {
+		return l.Addr().String()
+	}
+	return ""
+}
+
+// Close closes the listener, if there is one that is open.
+func (a *Address) Close() error {
+	if l := a.at.Load(); l != nil {
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+	}
+	return nil
+}
+
+// AcceptPause is how long a failed Accept waits before the next one.
+const AcceptPause = 10 * time.Millisecond
+
+// Opening is the address of a door that does not answer yet, because its journal is read or its node joins others. What
+// connects meanwhile is refused, in the door's protocol. The door takes the address over once it answers (TakeOver).
+type Opening struct {
+	listener *Listener
+	refuse   func(net.Conn)
+	log      *slog.Logger
+
+	mu      sync.Mutex // guards all below
+	ended   bool
+	open    map[net.Conn]struct{}
+	serving sync.WaitGroup // the loop, and each of open
+}
+
+// Open listens on an address, with at most limit connections open, so that an address in use shows before any long work.
+// refuse answers a connection, which is closed after it, and may be before. Close the Opening if nobody takes it over.
+func OpenListener(addr string, limit int, log *slog.Logger, refuse func(net.Conn)) (*Opening, error) {
+	l, err := Listen(addr, limit)
+	if err != nil {
+		return nil, err
+	}
+	o := &Opening{listener: l, refuse: refuse, log: log, open: map[net.Conn]struct{}{}}
+	o.serving.Go(o.accept)
+	return o, nil
+}
+
+// Addr is the address listened on, host:port.
+func (o *Opening) Addr() string { return o.listener.Addr().String() }
+
+// Close lets the address go. After it was taken over it does nothing.
+func (o *Opening) Close() error {
+	if !o.end() {
+		return nil
+	}
+	return o.listener.Close()
+}
+
+// TakeOver makes the listener that of an address, unless it was closed or taken over before.
+func (o *Opening) TakeOver(by *Address) {
+	if o.end() {
+		by.Use(o.listener)
+	}
+}
+
+// end stops refusing, and returns whether it did not before. The address stays.
+func (o *Opening) end() bool {
+	o.mu.Lock()
+	if o.ended {
+		o.mu.Unlock()
+		return false
+	}
+	o.ended = true
+	_ = o.deadline(time.Unix(1, 0)) // of an open listener: it does not fail
+	for c := range o.open {
+		_ = c.Close() // a client that has sent nothing asks again
+	}
+	o.mu.Unlock()
+	o.serving.Wait()
+	_ = o.deadline(time.Time{})
+	return true
+}
+
+// deadline is of Accept.
+func (o *Opening) deadline(at time.Time) error {
+	return o.listener.Listener.(*net.TCPListener).SetDeadline(at)
+}
+
+func (o *Opening) accept() {
+	for {
+		c, err := o.listener.Accept()
+		o.mu.Lock()
+		if o.ended {
+			o.mu.Unlock()
+			if err == nil {
+				_ = c.Close() // it came at the last moment
+			}
+			return
+		}
+		if err == nil {
+			o.open[c] = struct{}{}
+			o.serving.Go(func() { o.serve(c) })
+		}
+		o.mu.Unlock()
+		if err != nil { // descriptors are used up, or the client left
+			o.log.Warn("could not accept a connection", "addr", o.Addr(), "error", err)
+			<-time.After(AcceptPause)
+		}
+	}
+}
+
+func (o *Opening) serve(c net.Conn) {
+	defer func() {
+		o.mu.Lock()
+		delete(o.open, c)
+		o.mu.Unlock()
+		_ = c.Close() // nobody is left to tell
+	}()
+	o.refuse(c)
+}

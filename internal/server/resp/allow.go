@@ -1,0 +1,367 @@
+package resp
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/policy"
+)
+
+// allow is ALLOW.
+func (s *session) allow(args [][]byte) error { return s.decide(args, false) }
+
+// peek is PEEK.
+func (s *session) peek(args [][]byte) error { return s.decide(args, true) }
+
+func (s *session) decide(args [][]byte, peek bool) error {
+	a := &s.allowing
+	if err := a.read(args[1:]); err != nil {
+		return err
+	}
+	if err := s.server.service.Allow(s.caller, a.requests, peek, &a.decision); err != nil {
+		return err
+	}
+	s.writeDecision(&a.decision)
+	return nil
+}
+
+// read reads what is asked: keys up to the first option, and what is asked of all of them.
+func (a *allowing) read(args [][]byte) error {
+	a.requests = a.requests[:0]
+	for i := 0; len(args) > 0 && (i == 0 || !isAllowOption(args[0])); i++ {
+		if err := refused(service.CheckKey(ArgumentView(args[0]))); err != nil {
+			return err
+		}
+		a.requests = append(a.requests, admit.Request{Key: ArgumentView(args[0]), N: 1})
+		args = args[1:]
+	}
+	a.inline = admit.Limit{}
+	var name string
+	inline, cost := false, uint64(1)
+	a.costs = a.costs[:0]
+	for ; len(args) > 0; args = args[2:] {
+		if len(args) == 1 {
+			return ErrSyntax
+		}
+		var err error
+		value := args[1]
+		switch option := args[0]; {
+		case ArgumentIs(option, "NAME"):
+			name = string(value)
+		case ArgumentIs(option, "COST") && bytes.IndexByte(value, '=') >= 0:
+			err = a.readCost(value)
+		case ArgumentIs(option, "COST"):
+			cost, err = ArgumentCount(value, "COST", 0)
+		case ArgumentIs(option, "LIMIT"):
+			inline = true
+			a.inline.N, err = ArgumentCount(value, "LIMIT", 1)
+		case ArgumentIs(option, "PER"):
+			a.inline.Per, err = ArgumentDuration(value, "PER")
+		case ArgumentIs(option, "BURST"):
+			a.inline.Burst, err = ArgumentCount(value, "BURST", 1)
+		case ArgumentIs(option, "ALGORITHM"):
+			a.inline.Algorithm, err = readAlgorithm(value)
+		default:
+			err = ErrSyntax
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if inline != (a.inline.Per > 0) || !inline && a.inline != (admit.Limit{}) {
+		return WrongArgument(api.CodeInvalidLimit, "limit", "a limit needs LIMIT n and PER duration, for example LIMIT 100 PER 1m")
+	}
+	for i := range a.requests {
+		r := &a.requests[i]
+		if r.Limit, r.N, r.Costs = name, cost, a.costs; inline {
+			r.Inline = &a.inline
+		}
+	}
+	return nil
+}
+
+// readCost reads a cost by its name, such as tokens=812.
+func (a *allowing) readCost(value []byte) error {
+	name, number, _ := bytes.Cut(value, []byte("="))
+	n, err := ArgumentCount(number, "COST", 0)
+	if err == nil && len(a.costs) == admit.MaxCosts {
+		err = WrongArgument(api.CodeInvalidCount, "COST", "there are more than "+strconv.Itoa(admit.MaxCosts)+" costs by name")
+	}
+	a.costs = append(a.costs, admit.Cost{Field: string(name), N: n})
+	return err
+}
+
+// allowOptions begin the options of ALLOW. A first key may be spelled like one.
+var allowOptions = []string{"NAME", "COST", "LIMIT", "PER", "BURST", "ALGORITHM"}
+
+func isAllowOption(arg []byte) bool {
+	for _, option := range allowOptions {
+		if ArgumentIs(arg, option) {
+			return true
+		}
+	}
+	return false
+}
+
+func readAlgorithm(word []byte) (admit.Algorithm, error) {
+	for _, one := range []admit.Algorithm{admit.Window, admit.Fixed, admit.GCRA} {
+		if ArgumentIs(word, one.String()) {
+			return one, nil
+		}
+	}
+	return 0, WrongArgument(api.CodeInvalidLimit, "algorithm", "ALGORITHM "+ClipArgument(word)+": must be window, fixed or gcra")
+}
+
+// writeDecision writes allowed, remaining, retry_after_ms, reset_ms and limit, of a denial its ID, and of requests that waited for their
+// turn for how long. A decision of several limits is as the one that leaves least: of a denial, the one that denied. No limit is for keys
+// that no policy knows: remaining and limit are null. Of a limit that regions share, where there is something to say, others and late come
+// last: in an array they are the last two of eight or more, so denial is null where there is neither it nor waited_ms.
+func (s *session) writeDecision(d *admit.Decision) {
+	tightest := d.Denied
+	if tightest == nil {
+		tightest = leastOf(d)
+	}
+	denied, waited := len(d.Denial) > 0, d.Waited > 0
+	regions := tightest != nil && (tightest.Others > 0 || len(tightest.Late) > 0)
+	fields := 5
+	for _, more := range []bool{denied || regions && !waited, waited, regions, regions} {
+		if more {
+			fields++
+		}
+	}
+	if s.out.V3() {
+		s.out.Map(fields)
+	} else {
+		s.out.Array(fields)
+	}
+	s.field("allowed")
+	s.out.Bool(d.Allowed)
+	s.field("remaining")
+	if tightest == nil {
+		s.out.Null()
+	} else {
+		s.out.Uint(tightest.Remaining)
+	}
+	s.field("retry_after_ms")
+	s.out.Int(wholeUnits(d.RetryAfter, time.Millisecond))
+	s.field("reset_ms")
+	if tightest == nil {
+		s.out.Int(0)
+	} else {
+		s.out.Int(wholeUnits(tightest.Reset, time.Millisecond))
+	}
+	s.field("limit")
+	if tightest == nil {
+		s.out.Null()
+	} else {
+		s.out.Bulk(tightest.Name)
+	}
+	switch {
+	case denied:
+		s.field("denial")
+		s.out.Bulk(ArgumentView(d.Denial))
+	case regions && !waited:
+		s.field("denial")
+		s.out.Null()
+	}
+	if waited {
+		s.field("waited_ms")
+		s.out.Int(wholeUnits(d.Waited, time.Millisecond))
+	}
+	if regions {
+		s.field("others")
+		s.out.Uint(tightest.Others)
+		s.field("late")
+		s.out.Array(len(tightest.Late))
+		for _, name := range tightest.Late {
+			s.out.Bulk(name)
+		}
+	}
+}
+
+// leastOf is the limit with the least remaining, of those that enforce; nil: there is none.
+func leastOf(d *admit.Decision) (least *admit.Result) {
+	remaining := uint64(math.MaxUint64)
+	for i := range d.Results {
+		if r := &d.Results[i]; r.Mode == policy.Enforce && (least == nil || r.Remaining < remaining) {
+			least, remaining = r, r.Remaining
+		}
+	}
+	return least
+}
+
+// wholeUnits rounds up: who waits for so long has waited long enough.
+func wholeUnits(d, unit time.Duration) int64 { return int64((d + unit - 1) / unit) }
+
+// reserveAdmissions is RESERVE: the ID, null for a denial and where no limit is for the keys, then the reply of ALLOW, null where the ID was known.
+func (s *session) reserveAdmissions(args [][]byte) error {
+	var of service.Reservation
+	var err error
+	args = args[1:]
+	for n := len(args); n > 2; n = len(args) {
+		value := string(args[n-1])
+		switch option := args[n-2]; {
+		case ArgumentIs(option, "TTL"):
+			of.TTL, err = service.ParseWindow("ttl", value)
+		case ArgumentIs(option, "ID"):
+			of.ID = value
+		case ArgumentIs(option, "UNSETTLED") && (value == "used" || value == "returned"):
+			of.GiveBack = value == "returned"
+		case ArgumentIs(option, "UNSETTLED"):
+			err = ErrSyntax
+		default:
+			n = 0
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+		args = args[:n-2]
+	}
+	a := &s.allowing
+	if err := a.read(args); err != nil {
+		return err
+	}
+	id, known, err := s.server.service.Reserve(s.caller, a.requests, of, &a.decision)
+	if err != nil {
+		return err
+	}
+	s.out.Array(2)
+	if id == "" {
+		s.out.Null()
+	} else {
+		s.out.Bulk(id)
+	}
+	if known {
+		s.out.Null()
+		return nil
+	}
+	s.writeDecision(&a.decision)
+	return nil
+}
+
+// settleReservation is SETTLE: by how many more may pass, and how many were used beyond the reservation and do not count.
+func (s *session) settleReservation(args [][]byte) error {
+	used, err := ArgumentCount(args[2], "used", 0)
+	if err != nil {
+		return err
+	}
+	debt := len(args) == 4 && ArgumentIs(args[3], "DEBT")
+	if len(args) > 3 && !debt {
+		return ErrSyntax
+	}
+	answer, err := s.server.service.Settle(s.caller, string(args[1]), used, debt)
+	if err != nil {
+		return err
+	}
+	s.out.Array(2)
+	s.out.Uint(leastRefunded(answer.Limits))
+	s.out.Uint(answer.Over)
+	return nil
+}
+
+func leastRefunded(limits []api.LimitSettled) (n uint64) {
+	for i, l := range limits {
+		if i == 0 || l.Refunded < n {
+			n = l.Refunded
+		}
+	}
+	return n
+}
+
+// takePermit is PERMIT: the permit's ID and its ttl in ms, or null and after how many ms one is free.
+func (s *session) takePermit(args [][]byte) error {
+	limit := ""
+	switch {
+	case len(args) == 4 && ArgumentIs(args[2], "NAME"):
+		limit = string(args[3])
+	case len(args) != 2:
+		return ErrSyntax
+	}
+	answer, err := s.server.service.TakePermit(s.caller, string(args[1]), limit)
+	var denied *service.Error
+	if errors.As(err, &denied) && denied.Code == api.CodeAtOnce {
+		s.out.Array(2)
+		s.out.Null()
+		s.out.Int(wholeUnits(denied.RetryAfter, time.Millisecond))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.out.Array(2)
+	s.out.Bulk(answer.ID)
+	s.out.Int(wholeUnits(answer.TTL(), time.Millisecond))
+	return nil
+}
+
+// heartbeat is HEARTBEAT: for how many ms more the permit is held.
+func (s *session) heartbeat(args [][]byte) error {
+	answer, err := s.server.service.RenewPermit(s.caller, string(args[1]))
+	if err != nil {
+		return err
+	}
+	s.out.Int(wholeUnits(answer.TTL(), time.Millisecond))
+	return nil
+}
+
+// release is RELEASE: 1 if the permit was held.
+func (s *session) release(args [][]byte) error {
+	answer, err := s.server.service.ReleasePermit(s.caller, string(args[1]))
+	if err != nil {
+		return err
+	}
+	s.out.Int(int64(bit(answer.Released)))
+	return nil
+}
+
+// throttle is CL.THROTTLE: 1 if it is limited, the burst, what remains of it, the seconds until the
+// request would pass (-1: it passed, or never will), and those until the whole burst is there.
+func (s *session) throttle(args [][]byte) error {
+	if len(args) > 6 {
+		return ErrSyntax
+	}
+	var numbers [4]int64 // max_burst, count, period, quantity
+	numbers[3] = 1
+	for i, arg := range args[2:] {
+		n, err := ArgumentInt(arg)
+		if err != nil {
+			return err
+		}
+		if mayBeZero := i == 0 || i == 3; n < 0 || n == 0 && !mayBeZero {
+			return WrongArgument(api.CodeInvalidLimit, "limit", "CL.THROTTLE needs max_burst and quantity from 0, count and period from 1")
+		}
+		numbers[i] = n
+	}
+	const longest = math.MaxInt64 / int64(time.Second)
+	if numbers[2] > longest || numbers[0] == math.MaxInt64 {
+		return WrongArgument(api.CodeInvalidLimit, "limit", "CL.THROTTLE: period or max_burst is too large")
+	}
+	r, err := s.Bucket(args[1], admit.Limit{N: uint64(numbers[1]), Per: time.Duration(numbers[2]) * time.Second, Burst: uint64(numbers[0]) + 1, Algorithm: admit.GCRA}, uint64(numbers[3]), false)
+	if err != nil {
+		return err
+	}
+	retry := int64(-1)
+	if !r.Allowed && !r.Never {
+		retry = wholeUnits(r.RetryAfter, time.Second)
+	}
+	s.out.Array(5)
+	if r.Allowed {
+		s.out.Int(0)
+	} else {
+		s.out.Int(1)
+	}
+	s.out.Uint(r.Limit.Burst)
+	s.out.Uint(r.Remaining)
+	s.out.Int(retry)
+	s.out.Int(wholeUnits(r.Reset, time.Second))
+	return nil
+}

@@ -1,0 +1,350 @@
+package resp
+
+import (
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/service"
+)
+
+// question is the options that questions have in common, at the end of their arguments.
+type question struct {
+	at, from time.Time // zero: not said
+	now      time.Time // that FROM may count back from
+	fresh    time.Duration
+	prefix   string
+	scope    service.Scope
+	byRegion bool
+}
+
+// options reads NAME value pairs; at is the name of the time that a question is about, and others
+// are the further names that it takes.
+func (q *question) options(args [][]byte, at string, others ...string) (err error) {
+	if len(args)%2 != 0 {
+		return ErrSyntax
+	}
+	for ; len(args) > 0 && err == nil; args = args[2:] {
+		name, value := args[0], args[1]
+		switch {
+		case ArgumentIs(name, at):
+			q.at, err = service.ParseTime(string(name), string(value))
+		case ArgumentIs(name, "FRESH"):
+			q.fresh, err = service.ParseFresh(string(value))
+		case ArgumentIs(name, "SCOPE"):
+			q.scope, err = service.ParseScope(strings.ToLower(string(value)))
+		default:
+			err = q.other(name, value, others)
+		}
+	}
+	return err
+}
+
+func (q *question) other(name, value []byte, others []string) (err error) {
+	for _, other := range others {
+		if !ArgumentIs(name, other) {
+			continue
+		}
+		switch other {
+		case "PREFIX":
+			q.prefix = string(value)
+		case "BY":
+			q.byRegion, err = service.ParseByRegion(strings.ToLower(string(value)))
+		default:
+			q.from, err = service.ParseAgo(string(name), string(value), q.now)
+		}
+		return err
+	}
+	return ErrSyntax
+}
+
+// isOption tells whether an argument begins the options.
+func isOption(arg []byte) bool {
+	return ArgumentIs(arg, "AT") || ArgumentIs(arg, "FRESH") || ArgumentIs(arg, "SCOPE") || ArgumentIs(arg, "BY")
+}
+
+// enterQuestions takes a place for the questions of requests that came together, until their answers
+// are written; settle gives it back.
+func (s *session) enterQuestions() error {
+	if s.asks {
+		return nil
+	}
+	err := s.server.service.Pools.Questions.Enter(s.caller, 1)
+	s.asks = err == nil
+	return err
+}
+
+// count is COUNT.
+func (s *session) count(args [][]byte) error {
+	q := &s.query
+	if err := readCountQuery(q, args); err != nil {
+		return err
+	}
+	if err := s.enterQuestions(); err != nil {
+		return err
+	}
+	if q.At.IsZero() && q.Fresh == 0 {
+		q.At = s.second // as hits that came together with it
+	}
+	of := &s.counting
+	if err := s.server.service.CountInto(s.ctx, s.caller, q, of); err != nil {
+		return err
+	}
+	s.each(len(of.Answers))
+	for i := range of.Answers {
+		s.writeCount(&of.Answers[i])
+	}
+	if of.Room() > keptWindows {
+		*of = service.Counting{}
+	}
+	return nil
+}
+
+// rate is RATE.
+func (s *session) rate(args [][]byte) error {
+	q := &s.query
+	if err := readCountQuery(q, args); err != nil {
+		return err
+	}
+	if err := s.enterQuestions(); err != nil {
+		return err
+	}
+	answers, err := s.server.service.Rate(s.ctx, s.caller, *q)
+	if err != nil {
+		return err
+	}
+	s.each(len(answers))
+	for i := range answers {
+		s.writeRate(&answers[i])
+	}
+	return nil
+}
+
+// each begins the answers of one question: one stands by itself.
+func (s *session) each(answers int) {
+	if answers != 1 {
+		s.out.Array(answers)
+	}
+}
+
+// keptWindows is how many windows a session keeps room for.
+const keptWindows = 64
+
+// readCountQuery reads a question into q, with the memory it has. Its key is a view.
+func readCountQuery(q *service.CountQuery, args [][]byte) error {
+	if cap(q.Windows) > keptWindows {
+		q.Windows = nil
+	}
+	q.Keys, q.Windows = append(q.Keys[:0], ArgumentView(args[1])), q.Windows[:0]
+	rest := args[2:]
+	for len(rest) > 0 && !isOption(rest[0]) {
+		w, err := service.ParseWindow("window", ArgumentView(rest[0]))
+		if err != nil {
+			return err
+		}
+		q.Windows, rest = append(q.Windows, w), rest[1:]
+	}
+	if len(q.Windows) == 0 {
+		return ErrSyntax
+	}
+	var o question
+	err := o.options(rest, "AT", "BY")
+	q.At, q.Fresh, q.Scope, q.ByRegion = o.at, o.fresh, o.scope, o.byRegion
+	return err
+}
+
+// writeCount writes lower, estimate, upper, exact and as_of, late while a node is, source where that is history, and the parts of
+// regions where they were asked for.
+func (s *session) writeCount(a *api.CountAnswer) {
+	s.countFields(a)
+	s.boundFields(&a.Bounds)
+	s.endCount(a)
+}
+
+// boundFields writes lower, estimate, upper and exact.
+func (s *session) boundFields(b *api.Bounds) {
+	s.field("lower")
+	s.out.Uint(b.Lower)
+	s.field("estimate")
+	s.out.Uint(b.Estimate)
+	s.field("upper")
+	if b.Upper == nil {
+		s.out.Null()
+	} else {
+		s.out.Uint(*b.Upper)
+	}
+	s.field("exact")
+	s.out.Bool(b.Exact)
+}
+
+// countFields begins the fields of a count, or of its rate, which endCount ends.
+func (s *session) countFields(a *api.CountAnswer) {
+	n := 5
+	if a.Source != "" {
+		n++
+	}
+	if a.Regions != nil {
+		n++
+	}
+	s.fields(n, &a.Freshness)
+}
+
+func (s *session) endCount(a *api.CountAnswer) {
+	s.writeFreshness(&a.Freshness)
+	if a.Source != "" {
+		s.field("source")
+		s.out.Bulk(a.Source)
+	}
+	if a.Regions == nil {
+		return
+	}
+	s.field("regions")
+	s.out.Array(len(a.Regions))
+	for i := range a.Regions {
+		of := &a.Regions[i]
+		s.fields(6, &of.Freshness)
+		s.field("region")
+		s.out.Bulk(of.Region)
+		s.boundFields(&of.Bounds)
+		s.writeFreshness(&of.Freshness)
+	}
+}
+
+func (s *session) writeRate(a *api.RateAnswer) {
+	s.countFields(&a.CountAnswer)
+	s.field("lower")
+	s.out.Double(a.PerSecond.Lower)
+	s.field("estimate")
+	s.out.Double(a.PerSecond.Estimate)
+	s.field("upper")
+	if a.PerSecond.Upper == nil {
+		s.out.Null()
+	} else {
+		s.out.Double(*a.PerSecond.Upper)
+	}
+	s.field("exact")
+	s.out.Bool(a.Exact)
+	s.endCount(&a.CountAnswer)
+}
+
+// fields begins an answer of n fields, and late.
+func (s *session) fields(n int, of *api.Freshness) {
+	if len(of.Late) > 0 {
+		n++
+	}
+	if len(of.Untold) > 0 {
+		n++
+	}
+	if s.out.V3() {
+		s.out.Map(n)
+	} else {
+		s.out.Array(n)
+	}
+}
+
+// field names what follows, in version 3: in version 2 its place says what it is.
+func (s *session) field(name string) {
+	if s.out.V3() {
+		s.out.Bulk(name)
+	}
+}
+
+// writeFreshness writes as_of, in milliseconds of the Unix epoch, who is late, and who does not tell.
+func (s *session) writeFreshness(f *api.Freshness) {
+	s.field("as_of")
+	s.out.Int(f.AsOf.UnixMilli())
+	if len(f.Late) > 0 {
+		s.field("late")
+		s.out.Array(len(f.Late))
+		for _, l := range f.Late {
+			s.out.Bulk(l.Node)
+		}
+	}
+	if len(f.Untold) > 0 {
+		s.field("untold")
+		s.out.Array(len(f.Untold))
+		for _, region := range f.Untold {
+			s.out.Bulk(region)
+		}
+	}
+}
+
+// mostTop is the most keys of one TOP.
+const mostTop = 1000
+
+// series is SERIES: the end of each window and its hits.
+func (s *session) series(args [][]byte) error {
+	step, err := service.ParseWindow("step", string(args[2]))
+	if err != nil {
+		return err
+	}
+	o := question{now: s.server.service.Now()}
+	if err := o.options(args[3:], "TO", "FROM"); err != nil {
+		return err
+	}
+	q := service.SeriesQuery{Key: string(args[1]), From: o.from, To: o.at, Step: step, Fresh: o.fresh, Scope: o.scope}
+	if err := s.enterQuestions(); err != nil {
+		return err
+	}
+	answer, err := s.server.service.Series(s.ctx, s.caller, q)
+	if err != nil {
+		return err
+	}
+	s.fields(2, &answer.Freshness)
+	s.field("points")
+	s.out.Array(len(answer.Points))
+	for i := range answer.Points {
+		p := &answer.Points[i]
+		s.out.Array(4)
+		s.out.Int(p.At.Unix())
+		s.writeBounds(&p.Bounds)
+	}
+	s.writeFreshness(&answer.Freshness)
+	return nil
+}
+
+// top is TOP: keys and their hits, most hits first.
+func (s *session) top(args [][]byte) error {
+	w, err := service.ParseWindow("window", string(args[1]))
+	if err != nil {
+		return err
+	}
+	n, ok := ParseUint(args[2])
+	if !ok || n < 1 || n > mostTop {
+		return WrongArgument(api.CodeInvalidParameter, "n", "n of "+ClipArgument(args[2])+": must be a whole number from 1 to 1000")
+	}
+	var o question
+	if err := o.options(args[3:], "AT", "PREFIX"); err != nil {
+		return err
+	}
+	q := service.TopQuery{Window: w, N: int(n), Prefix: o.prefix, At: o.at, Fresh: o.fresh, Scope: o.scope}
+	if err := s.enterQuestions(); err != nil {
+		return err
+	}
+	answer, err := s.server.service.Top(s.ctx, s.caller, q)
+	if err != nil {
+		return err
+	}
+	s.fields(2, &answer.Freshness)
+	s.field("keys")
+	s.out.Array(len(answer.Keys))
+	for i := range answer.Keys {
+		k := &answer.Keys[i]
+		s.out.Array(4)
+		s.out.Bulk(k.Key)
+		s.writeBounds(&k.Bounds)
+	}
+	s.writeFreshness(&answer.Freshness)
+	return nil
+}
+
+// writeBounds writes lower, estimate and upper.
+func (s *session) writeBounds(b *api.Bounds) {
+	s.out.Uint(b.Lower)
+	s.out.Uint(b.Estimate)
+	if b.Upper == nil {
+		s.out.Null()
+	} else {
+		s.out.Uint(*b.Upper)
+	}
+}

@@ -1,0 +1,101 @@
+package resp
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/service"
+)
+
+// A session may nothing before AUTH, and then what its identity may: every command, inside and outside of
+// its keys.
+func TestAuth(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("identities:\n")
+	for _, role := range auth.RoleNames() {
+		fmt.Fprintf(&file, "- {name: %s, permissions: [{role: %s, keys: [\"in:\"]}], tokens: [{id: %s, sha256: %x}]}\n", role, role, role, sha256.Sum256([]byte("weir_"+role+"_s")))
+	}
+	fmt.Fprintf(&file, "- {name: all, permissions: [{role: decide}], tokens: [{id: all, sha256: %x}]}\n", sha256.Sum256([]byte("weir_all_s")))
+	set, err := auth.Parse("tokens", []byte(file.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newLockedServer(t, Config{}, "", service.NewTokens(set))
+	commands := map[string]string{ // by command, for which role, with KEY for a key, and PERMIT_OF_KEY for a permit that somebody else took of it
+		"HIT KEY": "ingest", "MHIT KEY 1": "ingest", "COUNT KEY 5m": "read", "RATE KEY 5m": "read", "SERIES KEY 1m": "read", "TOP 5m 3 PREFIX KEY": "read",
+		"ALLOW KEY LIMIT 1000 PER 1h": "decide", "PEEK KEY LIMIT 1000 PER 1h": "decide", "CL.THROTTLE KEY 1000 1000 60": "decide",
+		"DEL KEY": "admin", "RESET KEY": "decide admin", "RESET KEY NAME inline/gcra/1m": "decide admin", "EVALSHA " + shaReset + " 1 KEY*": "decide",
+		"EVALSHA " + shaBucket + " 1 KEY 10 1000 3 50000 4": "decide", "EVALSHA " + shaBucketLeft + " 1 KEY 10": "decide", "EVALSHA " + shaCached + " 1 KEY 60000 2": "decide", "EVALSHA " + shaCachedLeft + " 1 KEY": "decide",
+		"INCR KEY": "decide", "INCRBY KEY 1": "decide", "DECR KEY": "decide", "DECRBY KEY 1": "decide", "INCREX KEY": "decide",
+		"PERMIT KEY": "decide", "REFUND KEY LIMIT 1000 PER 1h": "decide", "GRANT nobody KEY 1 1h": "admin", "BAN nobody KEY 1h": "admin", "UNBAN nobody KEY": "admin", "BANS": "read", "RESERVE KEY LIMIT 1000 PER 1h": "decide", "SETTLE nobody 1": "decide",
+		"GET KEY": "decide", "MGET in:a KEY": "decide", "SET KEY 1": "decide", "EXISTS KEY": "decide", "EXPIRE KEY 9": "decide", "PEXPIRE KEY 9": "decide",
+		"EXPIREAT KEY 9999999999": "decide", "PEXPIREAT KEY 9999999999999": "decide", "TTL KEY": "decide", "PTTL KEY": "decide",
+		"EVALSHA " + shaAllowN + " 1 KEY 1000 1000 60 1": "decide", "EVALSHA " + shaAllowAtMost + " 1 KEY 1000 1000 60 1": "decide",
+		"EVALSHA " + shaTraefik + " 1 KEY 0.01 100 9 1 1": "decide", "EVALSHA " + shaFlexible + " 1 KEY 1 60": "decide",
+		"EVALSHA " + shaFixed + " 2 in:a KEY 3 60000 1": "decide", "EVALSHA " + shaFixedLeft + " 1 KEY 3": "decide",
+		"EVALSHA " + shaSliding + " 3 in:b in:c KEY 9 1 1 1": "decide", "EVALSHA " + shaSlidingLeft + " 2 in:b KEY 9 1 1": "decide",
+		"HEARTBEAT PERMIT_OF_KEY": "decide", "RELEASE PERMIT_OF_KEY": "decide",
+		"EVAL x 0": "any", "SCRIPT FLUSH": "any",
+		"PING": "any", "ECHO KEY": "any", "SELECT 0": "any", "CLIENT ID": "any", "COMMAND COUNT": "any", "CONFIG GET maxclients": "any", "INFO": "none",
+	}
+	for _, c := range s.commands.list {
+		known := c.flags.has(immediate) || c.flags.has(public)
+		for command := range commands {
+			known = known || strings.EqualFold(strings.Fields(command)[0], c.name)
+		}
+		if !known {
+			t.Errorf("the test has no %s", c.name)
+		}
+	}
+	c := s.dial()
+	for command := range commands {
+		if got := c.do(command); !strings.HasPrefix(got, "-NOAUTH ") || !strings.Contains(got, "AUTH NAME TOKEN") || strings.Contains(got, "Bearer") {
+			t.Errorf("%s without AUTH: %s", command, got)
+		}
+	}
+	for command, want := range map[string]string{
+		"HELLO 3": "-NOAUTH ", "AUTH weir_read_x": "-WRONGPASS ", "AUTH ingest weir_read_s": "-WRONGPASS ", "HELLO 3 AUTH default x": "-WRONGPASS ",
+	} {
+		if got := c.do(command); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", command, got)
+		}
+	}
+	c.do("AUTH all weir_all_s")
+	permits := map[string]string{}
+	for _, key := range []string{"in:a", "out:a"} {
+		permits[key], _, _ = strings.Cut(strings.TrimPrefix(c.do("PERMIT "+key), `["`), `"`)
+	}
+	for _, role := range auth.RoleNames() {
+		c.do("RESET")
+		if got := c.do("AUTH " + role + " weir_" + role + "_s"); got != "OK" {
+			t.Fatalf("AUTH: %s", got)
+		}
+		for command, needs := range commands {
+			for _, key := range []string{"in:a", "out:a"} {
+				may := needs == "any" || slices.Contains(strings.Fields(needs), role) && (key == "in:a" || !strings.Contains(command, "KEY"))
+				is := strings.NewReplacer("PERMIT_OF_KEY", permits[key], "KEY", key)
+				if got := c.do(is.Replace(command)); strings.HasPrefix(got, "-NOPERM ") == may || strings.HasPrefix(got, "-NOAUTH ") {
+					t.Errorf("%s: %s of %s: %s", role, command, key, got)
+				}
+			}
+		}
+		c.do("MULTI")
+		c.do("INCR out:b")
+		if got := c.do("EXEC"); !strings.Contains(got, "NOPERM") {
+			t.Errorf("%s: in a transaction: %s", role, got)
+		}
+	}
+	if got := c.do("RESET"); got != "RESET" {
+		t.Error(got)
+	}
+	if got := c.do("PING"); !strings.HasPrefix(got, "-NOAUTH ") {
+		t.Errorf("after RESET: %s", got)
+	}
+	if got := c.do("HELLO 3 AUTH default weir_read_s"); !strings.Contains(got, "server") {
+		t.Errorf("HELLO with AUTH: %s", got)
+	}
+}

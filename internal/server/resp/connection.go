@@ -1,0 +1,255 @@
+package resp
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func connectionCommands() []*command {
+	const group = "connection"
+	return []*command{
+		{name: "ping", syntax: "[text]", summary: "Answers PONG, or the text.", group: group, arity: -1, run: (*session).ping},
+		{name: "echo", syntax: "text", summary: "Answers the text.", group: group, arity: 2, run: (*session).echo},
+		{name: "hello", syntax: "[2 | 3 [AUTH user password] [SETNAME name]]", summary: "Chooses a version of the protocol.", group: group, arity: -1, flags: waits | public, run: (*session).hello},
+		{name: "auth", syntax: "[user] password", summary: "Says who asks: the password is a token.", group: group, arity: -2, flags: public, run: (*session).auth},
+		{name: "select", syntax: "0", summary: "Takes database 0, the only one.", group: group, arity: 2, run: (*session).selectDB},
+		{name: "client", syntax: "ID | INFO | GETNAME | SETNAME name | SETINFO LIB-NAME | LIB-VER text | NO-EVICT ON | OFF | NO-TOUCH ON | OFF", summary: "Says and sets what is known of this connection.", group: group, arity: -2, run: (*session).client},
+		{name: "reset", syntax: "[key [key ...] [NAME limit]]", summary: "Makes the connection as new; with keys, forgets what they have used of limits.", group: group, arity: -1, flags: immediate | public, run: (*session).reset},
+		{name: "quit", summary: "Closes the connection.", group: group, arity: -1, flags: immediate | public, run: (*session).leave},
+		{name: "multi", summary: "Begins a transaction.", group: "transactions", arity: 1, flags: immediate, run: (*session).begin},
+		{name: "exec", summary: "Runs the commands since MULTI as one step.", group: "transactions", arity: 1, flags: immediate, run: (*session).exec},
+		{name: "discard", summary: "Forgets the commands since MULTI.", group: "transactions", arity: 1, flags: immediate, run: (*session).discard},
+	}
+}
+
+func (s *session) ping(args [][]byte) error {
+	switch len(args) {
+	case 1:
+		s.out.Status("PONG")
+	case 2:
+		s.out.BulkBytes(args[1])
+	default:
+		return ErrSyntax
+	}
+	return nil
+}
+
+func (s *session) echo(args [][]byte) error {
+	s.out.BulkBytes(args[1])
+	return nil
+}
+
+// spokenVersion is the version of Redis whose protocol and commands the door follows: clients choose
+// by it.
+const spokenVersion = "7.2.0"
+
+// hello is HELLO: nothing of it is done if a part is refused.
+func (s *session) hello(args [][]byte) error {
+	version, name := 2, s.name
+	if s.out.V3() {
+		version = 3
+	}
+	rest := args[1:]
+	if len(rest) > 0 {
+		n, err := strconv.Atoi(string(rest[0]))
+		if err != nil || n < 2 || n > 3 {
+			return NewReplyError("NOPROTO", "unsupported protocol version: it must be 2 or 3")
+		}
+		version, rest = n, rest[1:]
+	}
+	for len(rest) > 0 {
+		switch {
+		case ArgumentIs(rest[0], "AUTH") && len(rest) > 2:
+			if err := s.login(string(rest[1]), string(rest[2])); err != nil {
+				return err
+			}
+			rest = rest[3:]
+		case ArgumentIs(rest[0], "SETNAME") && len(rest) > 1:
+			if err := checkName(rest[1]); err != nil {
+				return err
+			}
+			name, rest = string(rest[1]), rest[2:]
+		default:
+			return ErrSyntax
+		}
+	}
+	if err := s.known(); err != nil {
+		return err
+	}
+	s.name = name
+	s.out.SetVersion(version)
+	s.out.Map(7)
+	s.out.Bulk("server")
+	s.out.Bulk("weir")
+	s.out.Bulk("version")
+	s.out.Bulk(spokenVersion)
+	s.out.Bulk("proto")
+	s.out.Int(int64(version))
+	s.out.Bulk("id")
+	s.out.Uint(s.id)
+	s.out.Bulk("mode")
+	s.out.Bulk("standalone")
+	s.out.Bulk("role")
+	s.out.Bulk("master")
+	s.out.Bulk("modules")
+	s.out.Array(0)
+	return nil
+}
+
+func (s *session) selectDB(args [][]byte) error {
+	if n, err := ArgumentInt(args[1]); err != nil || n != 0 {
+		return NewReplyError("ERR", "DB index is out of range: there is one database, 0")
+	}
+	s.out.Status("OK")
+	return nil
+}
+
+const longestClientName = 64
+
+func checkName(name []byte) error {
+	if len(name) > longestClientName {
+		return NewReplyError("ERR", "names of clients have at most 64 bytes")
+	}
+	for _, c := range name {
+		if c <= ' ' || c > '~' {
+			return NewReplyError("ERR", "Client names cannot contain spaces, newlines or special characters.")
+		}
+	}
+	return nil
+}
+
+func (s *session) client(args [][]byte) error {
+	sub, rest := args[1], args[2:]
+	switch {
+	case ArgumentIs(sub, "ID") && len(rest) == 0:
+		s.out.Uint(s.id)
+	case ArgumentIs(sub, "GETNAME") && len(rest) == 0:
+		if s.name == "" {
+			s.out.Null()
+		} else {
+			s.out.Bulk(s.name)
+		}
+	case ArgumentIs(sub, "INFO") && len(rest) == 0:
+		s.out.Bulk(s.describe())
+	case ArgumentIs(sub, "SETNAME") && len(rest) == 1:
+		if err := checkName(rest[0]); err != nil {
+			return err
+		}
+		s.name = string(rest[0])
+		s.out.Status("OK")
+	case ArgumentIs(sub, "SETINFO") && len(rest) == 2:
+		return s.setInfo(rest[0], rest[1])
+	case (ArgumentIs(sub, "NO-EVICT") || ArgumentIs(sub, "NO-TOUCH")) && len(rest) == 1 && (ArgumentIs(rest[0], "ON") || ArgumentIs(rest[0], "OFF")):
+		s.out.Status("OK") // nothing is evicted by who is connected
+	default:
+		return NewReplyError("ERR", "unknown subcommand or wrong number of arguments for '"+strings.ToLower(ClipArgument(sub))+"': write CLIENT ID, INFO, GETNAME, SETNAME, SETINFO, NO-EVICT or NO-TOUCH")
+	}
+	return nil
+}
+
+func (s *session) setInfo(what, text []byte) error {
+	if err := checkName(text); err != nil {
+		return err
+	}
+	switch {
+	case ArgumentIs(what, "LIB-NAME"):
+		s.library = string(text)
+	case ArgumentIs(what, "LIB-VER"):
+		s.libraryVersion = string(text)
+	default:
+		return NewReplyError("ERR", "Unrecognized option '"+ClipArgument(what)+"'")
+	}
+	s.out.Status("OK")
+	return nil
+}
+
+func (s *session) describe() string {
+	version := 2
+	if s.out.V3() {
+		version = 3
+	}
+	return fmt.Sprintf("id=%d addr=%s laddr=%s name=%s age=%d db=0 resp=%d lib-name=%s lib-ver=%s\n",
+		s.id, s.conn.RemoteAddr(), s.conn.LocalAddr(), s.name, int64(time.Since(s.since).Seconds()), version, s.library, s.libraryVersion)
+}
+
+func (s *session) reset(args [][]byte) error {
+	if len(args) > 1 {
+		return s.resetLimits(args[1:])
+	}
+	s.dropTransaction()
+	s.out.SetVersion(2)
+	s.name = ""
+	s.become(s.peer)
+	s.out.Status("RESET")
+	return nil
+}
+
+func (s *session) leave([][]byte) error {
+	s.out.Status("OK")
+	s.quit = true
+	return nil
+}
+
+// receiver and sender are a session's connection, with deadlines. Deadlines are set again only
+// once a good part of their time has passed: setting one costs as much as a command.
+type (
+	receiver struct{ *session }
+	sender   struct{ *session }
+)
+
+// Read implements io.Reader.
+func (r receiver) Read(b []byte) (int, error) {
+	s := r.session
+	now := time.Now()
+	within := s.server.cfg.IdleTimeout
+	partial := s.in.Partial()
+	if partial {
+		within = s.server.cfg.RequestTimeout
+	}
+	begins := partial && s.answered // the request under way is another one than before
+	if begins || partial != s.partial || !partial && s.readBy.Sub(now) < within-within/8 {
+		s.partial, s.answered, s.readBy = partial, false, now.Add(within)
+		if err := s.conn.SetReadDeadline(s.readBy); err != nil {
+			return 0, err
+		}
+		if s.server.stopping.Load() { // wake came before
+			s.wake()
+		}
+	}
+	s.conn.Waits(true)
+	n, err := s.stream.Read(b)
+	s.conn.Waits(false)
+	return n, err
+}
+
+// Write implements io.Writer.
+func (w sender) Write(b []byte) (int, error) {
+	s := w.session
+	s.leaveHits()
+	now, within := time.Now(), s.server.cfg.RequestTimeout
+	if s.writeBy.Sub(now) < within/2 {
+		s.writeBy = now.Add(within)
+		if err := s.conn.SetWriteDeadline(s.writeBy); err != nil {
+			return 0, err
+		}
+	}
+	s.conn.Waits(true)
+	n, err := s.stream.Write(b)
+	s.conn.Waits(false)
+	return n, err
+}
+
+// wake ends the wait for the client, now and from now on.
+func (s *session) wake() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) } // a closed one is awake
+
+// clock tells when counters expire, in milliseconds of the Unix epoch.
+type clock func() int64
+
+// newClock returns the time of day at the start with what has passed since, so that a clock that
+// is set meanwhile lets no counter live for longer or shorter.
+func newClock() clock {
+	start := time.Now()
+	return func() int64 { return start.UnixMilli() + time.Since(start).Milliseconds() }
+}

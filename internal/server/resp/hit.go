@@ -1,0 +1,163 @@
+package resp
+
+import (
+	"fmt"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/service"
+)
+
+// refused is a rejection as an error; nil: there is none.
+func refused(r *service.Rejection) error {
+	if r == nil {
+		return nil
+	}
+	return &service.Error{Code: r.Code, Message: r.Message}
+}
+
+// enterHits takes a place for the hits of requests that came together; settle gives it back.
+func (s *session) enterHits() error {
+	if s.hits {
+		return nil
+	}
+	err := s.server.service.Pools.Hits.Enter(s.caller, 1)
+	s.hits = err == nil
+	return err
+}
+
+// hit is HIT: the reply is the hits that were counted.
+func (s *session) hit(args [][]byte) error {
+	key, n, at := args[1], uint64(1), s.second
+	if err := refused(service.CheckHitKey(ArgumentView(key))); err != nil {
+		return err
+	}
+	rest := args[2:]
+	if len(rest) > 0 && !ArgumentIs(rest[0], "AT") {
+		var wrong *service.Rejection
+		if n, wrong = service.ParseCount(ArgumentView(rest[0])); wrong != nil {
+			return refused(wrong)
+		}
+		rest = rest[1:]
+	}
+	switch {
+	case len(rest) == 2 && ArgumentIs(rest[0], "AT"):
+		var wrong *service.Rejection
+		if at, wrong = service.ParseAt(ArgumentView(rest[1])); wrong != nil {
+			return refused(wrong)
+		}
+	case len(rest) > 0:
+		return ErrSyntax
+	}
+	if err := s.enterHits(); err != nil {
+		return err
+	}
+	t := &s.tally
+	if err := s.server.service.Ingest(s.caller, t); err != nil {
+		return err
+	}
+	t.Line = 1
+	if err := s.server.service.Hit(t, at, ArgumentView(key), n); err != nil || t.Counted == 0 {
+		return s.notCounted(err)
+	}
+	s.out.Uint(n)
+	return nil
+}
+
+// mhit is MHIT. Its keys and numbers are checked before anything is counted. The reply is the hits that were
+// counted, or the kind PARTIAL: some were, and not all.
+func (s *session) mhit(args [][]byte) error {
+	pairs := args[1:]
+	if len(pairs)%2 != 0 {
+		return ErrSyntax
+	}
+	if err := s.server.service.CheckBatch(len(pairs) / 2); err != nil {
+		return err
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		if err := refused(service.CheckHitKey(ArgumentView(pairs[i]))); err != nil {
+			return err
+		}
+		if _, wrong := service.ParseCount(ArgumentView(pairs[i+1])); wrong != nil {
+			return refused(wrong)
+		}
+	}
+	if err := s.enterHits(); err != nil {
+		return err
+	}
+	t := &s.tally
+	if err := s.server.service.Ingest(s.caller, t); err != nil {
+		return err
+	}
+	var expected [block]service.Expected
+	for i := 0; i < len(pairs); i += 2 {
+		if i%(2*block) == 0 {
+			s.expect(expected[:0], pairs[i:min(len(pairs), i+2*block)])
+		}
+		t.Line++
+		if t.Refuses() {
+			continue
+		}
+		n, _ := service.ParseCount(ArgumentView(pairs[i+1])) // was read above
+		if err := s.server.service.HitExpected(t, s.second, expected[i/2%block], n); err != nil {
+			return s.notCounted(err)
+		}
+	}
+	switch {
+	case t.Counted == 0:
+		return s.notCounted(nil)
+	case t.RejectedLines > 0 || t.TooLate > 0:
+		_ = s.server.service.Verdict(t, nil) // for its figures: something was counted
+		text := fmt.Sprintf("%d hits were counted, %d were too late, %d keys were refused", t.Counted, t.TooLate, t.RejectedLines)
+		if len(t.Rejected) > 0 {
+			first := t.Rejected[0]
+			text += fmt.Sprintf("; the first is key %d: %s: %s", first.Line, first.Code, first.Message)
+		}
+		return NewReplyError("PARTIAL", text)
+	}
+	s.out.Uint(t.Counted)
+	return nil
+}
+
+// block is how many keys are looked for together.
+const block = 64
+
+// expect has the engine look for the keys of up to block pairs, for which expected has room.
+func (s *session) expect(expected []service.Expected, pairs [][]byte) {
+	var keys [block]string
+	for i := 0; i < len(pairs); i += 2 {
+		keys[i/2] = ArgumentView(pairs[i])
+	}
+	s.server.service.Expect(expected, keys[:len(pairs)/2])
+}
+
+// notCounted says why nothing of a request was counted; end is why no further hit can be, or
+// nil.
+func (s *session) notCounted(end error) error {
+	err := s.server.service.Verdict(&s.tally, end)
+	if end == nil && len(s.tally.Rejected) > 0 {
+		first := s.tally.Rejected[0]
+		return &service.Error{Code: first.Code, Message: first.Message}
+	}
+	return err
+}
+
+// Bucket asks one key's limit that the request brings along, and takes n of it, all or none; peek takes and
+// counts nothing. To ask for more than the burst is no error: it is denied, and Never. The result is valid until
+// the next decision of the session.
+func (s *session) Bucket(key []byte, l admit.Limit, n uint64, peek bool) (*admit.Result, error) {
+	if err := refused(service.CheckKey(ArgumentView(key))); err != nil {
+		return nil, err
+	}
+	a := &s.allowing
+	a.inline = l
+	a.requests = append(a.requests[:0], admit.Request{Key: ArgumentView(key), Inline: &a.inline, N: n})
+	d := &a.decision
+	d.NoID = true // neither CL.THROTTLE nor a script has a place for it
+	defer func() { d.NoID = false }()
+	err := s.server.service.Allow(s.caller, a.requests, peek, d)
+	if err != nil && (service.AsError(err).Code != api.CodeInvalidCount || !d.Never) {
+		return nil, err
+	}
+	return &d.Results[0], nil
+}

@@ -1,0 +1,245 @@
+package resp
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+)
+
+func key(text string) []byte { return []byte(text) }
+
+// A fixed window: INCR, and EXPIRE at the first.
+func TestWindow(t *testing.T) {
+	v := NewCounterTable(1 << 20).View()
+	for n := int64(1); n <= 3; n++ {
+		if got, err := v.Add(1000, key("a"), 1); got != n || err != nil {
+			t.Fatal(got, err)
+		}
+		v.Expire(1000, key("a"), 2000, Absent)
+	}
+	if c, ok := v.Get(1999, key("a")); !ok || c != (Counter{3, 2000}) {
+		t.Error(c, ok)
+	}
+	if got, _ := v.Add(2000, key("a"), 1); got != 1 {
+		t.Errorf("%d after it expired", got)
+	}
+	if c, _ := v.Get(2000, key("a")); c.Expires != 0 {
+		t.Error("a new counter expires like the old one")
+	}
+}
+
+func TestConditions(t *testing.T) {
+	for _, tc := range []struct {
+		have, at int64
+		only     SetCondition
+		want     bool
+	}{
+		{0, 50, Absent, true}, {40, 50, Absent, false},
+		{0, 50, Present, false}, {40, 50, Present, true},
+		{40, 50, Later, true}, {50, 50, Later, false}, {0, 50, Later, false},
+		{60, 50, Earlier, true}, {50, 50, Earlier, false}, {0, 50, Earlier, true},
+	} {
+		v := NewCounterTable(1 << 20).View()
+		_, _, _, _ = v.Set(1, key("a"), CounterSetting{Counter: Counter{1, tc.have}})
+		if got := v.Expire(1, key("a"), tc.at, tc.only); got != tc.want {
+			t.Errorf("%+v: %v", tc, got)
+		}
+	}
+}
+
+func TestBounds(t *testing.T) {
+	for _, tc := range []struct {
+		have, by, lower, upper int64
+		saturate               bool
+		value, applied         int64
+	}{
+		{98, 1, 0, 100, false, 99, 1},
+		{98, 5, 0, 100, false, 98, 0},
+		{98, 5, 0, 100, true, 100, 2},
+		{2, -5, 0, 100, true, 0, -2},
+		{100, 5, 0, 100, true, 100, 0},
+		{math.MaxInt64, 1, math.MinInt64, math.MaxInt64, false, math.MaxInt64, 0},
+		{math.MinInt64, -1, math.MinInt64, math.MaxInt64, true, math.MinInt64, 0},
+		{-5, math.MaxInt64, math.MinInt64, math.MaxInt64, false, math.MaxInt64 - 5, math.MaxInt64},
+	} {
+		v := NewCounterTable(1 << 20).View()
+		_, _, _, _ = v.Set(1, key("a"), CounterSetting{Counter: Counter{Value: tc.have}})
+		value, applied, err := v.Increase(1, key("a"), Increment{By: tc.by, Lower: tc.lower, Upper: tc.upper, Saturate: tc.saturate, Expires: 100, SetExpires: true})
+		if value != tc.value || applied != tc.applied || err != nil {
+			t.Errorf("%+v: %d %d %v", tc, value, applied, err)
+		}
+		c, _ := v.Get(1, key("a"))
+		if changes := tc.applied != 0 || tc.saturate; (c.Expires == 100) != changes {
+			t.Errorf("%+v: expires at %d", tc, c.Expires)
+		}
+	}
+	v := NewCounterTable(1 << 20).View()
+	if _, _, _ = v.Increase(1, key("a"), Increment{By: 5, Upper: 4}); v.table.Stats().Keys != 0 {
+		t.Error("an increment beyond its bound made a counter")
+	}
+}
+
+// A full table refuses new keys, keeps those it has, and takes others when these expire.
+func TestFull(t *testing.T) {
+	const room = 500
+	table := NewCounterTable(room * (counterBytes + 4))
+	v := table.View()
+	refused := 0
+	for i := range 2 * room {
+		k := fmt.Appendf(nil, "%04d", i)
+		switch _, err := v.Add(1, k, 1); {
+		case errors.Is(err, ErrCountersFull):
+			refused++
+		case err != nil:
+			t.Fatal(err)
+		}
+		v.Expire(1, k, 5000, Always)
+	}
+	st := table.Stats()
+	if refused != room || st.Keys != room || st.Bytes > st.Bound || st.Refused != room {
+		t.Fatalf("%d refused, %+v", refused, st)
+	}
+	if _, err := v.Add(2, key("0000"), 1); err != nil {
+		t.Errorf("a key that is there: %v", err)
+	}
+	for i := range room {
+		if _, err := v.Add(5000, fmt.Appendf(nil, "b%03d", i), 1); err != nil {
+			t.Fatalf("after all expired: %v", err)
+		}
+	}
+	if st := table.Stats(); st.Bytes > st.Bound {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Keys that come and go leave no memory behind, without a table that is full.
+func TestExpiredCountersGo(t *testing.T) {
+	table := NewCounterTable(1 << 30)
+	v := table.View()
+	for i := range int64(200_000) {
+		k := fmt.Appendf(nil, "user:%d", i)
+		_, _ = v.Add(i, k, 1)
+		v.Expire(i, k, i+1000, Always)
+	}
+	if st := table.Stats(); st.Keys > 4000 {
+		t.Errorf("%d keys are there, of which 1000 have not expired", st.Keys)
+	}
+}
+
+// A table does what a map does, one operation after the other.
+func TestAgainstAMap(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	v := NewCounterTable(1 << 20).View()
+	model := map[string]Counter{}
+	for now := int64(1); now < 50_000; now++ {
+		name := fmt.Sprint("k", rng.IntN(50))
+		k := key(name)
+		if m, ok := model[name]; ok && m.Expires != 0 && m.Expires <= now {
+			delete(model, name)
+		}
+		m, there := model[name]
+		switch rng.IntN(6) {
+		case 0, 1:
+			m.Value += 2
+			model[name] = m
+			if got, _ := v.Add(now, k, 2); got != m.Value {
+				t.Fatalf("at %d: %d, want %d", now, got, m.Value)
+			}
+		case 2:
+			at := now + rng.Int64N(100)
+			if got := v.Expire(now, k, at, Always); got != there {
+				t.Fatal(now, got)
+			}
+			if m.Expires = at; there {
+				model[name] = m
+			}
+		case 3:
+			if got := v.Remove(now, k); got != there {
+				t.Fatal(now, got)
+			}
+			delete(model, name)
+		case 4:
+			if got, ok := v.Get(now, k); ok != there || got != m {
+				t.Fatalf("at %d: %+v, want %+v", now, got, m)
+			}
+		case 5:
+			_, existed, _, _ := v.Set(now, k, CounterSetting{Counter: Counter{Value: now}, Keep: true})
+			if existed != there {
+				t.Fatal(now, existed)
+			}
+			model[name] = Counter{now, m.Expires}
+		}
+	}
+}
+
+// What Hold makes one step is one step for others.
+func TestHold(t *testing.T) {
+	table := NewCounterTable(1 << 20)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			v := table.View()
+			for range 2000 {
+				v.Hold(v.ShardOf(key("a")) | v.ShardOf(key("b")))
+				a, _ := v.Add(1, key("a"), 1)
+				b, _ := v.Add(1, key("b"), 1)
+				v.Release()
+				if a != b {
+					t.Errorf("a %d, b %d", a, b)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestCountersNothingIsAllocated(t *testing.T) {
+	v := NewCounterTable(1 << 20).View()
+	k := key("user:42")
+	if n := testing.AllocsPerRun(100, func() { _, _ = v.Add(1, k, 1) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// The table knows how many counters expire, whatever changed that.
+func TestExpiring(t *testing.T) {
+	table := NewCounterTable(1 << 20)
+	v, now := table.View(), int64(1000)
+	want := func(step string, keys, expiring int64) {
+		t.Helper()
+		if s := table.Stats(); s.Keys != keys || s.Expiring != expiring {
+			t.Errorf("%s: %d keys, %d expire; want %d, %d", step, s.Keys, s.Expiring, keys, expiring)
+		}
+	}
+	set := func(name string, to CounterSetting) {
+		t.Helper()
+		if _, _, _, err := v.Set(now, key(name), to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("a", CounterSetting{Counter: Counter{1, 2000}})
+	set("b", CounterSetting{Counter: Counter{1, 0}})
+	want("set", 2, 1)
+	set("a", CounterSetting{Counter: Counter{2, 3000}})
+	want("set again", 2, 1)
+	set("a", CounterSetting{Counter: Counter{2, 0}, Keep: true})
+	want("kept", 2, 1)
+	v.Expire(now, key("b"), 2000, Always)
+	want("expire", 2, 2)
+	v.Expire(now, key("a"), 0, Always)
+	want("persist", 2, 1)
+	if _, _, err := v.Increase(now, key("c"), Increment{By: 1, Lower: 0, Upper: 9, Expires: 4000, SetExpires: true}); err != nil {
+		t.Fatal(err)
+	}
+	want("increase", 3, 2)
+	v.Remove(now, key("c"))
+	want("remove", 2, 1)
+	v.Expire(now, key("a"), 500, Always)
+	want("expire at once", 1, 1)
+	v.Get(2000, key("b"))
+	want("expired", 0, 0)
+}

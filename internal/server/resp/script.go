@@ -1,0 +1,287 @@
+package resp
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+)
+
+// This part knows the Lua scripts that libraries of limits send to Redis by the SHA-1 of their texts, and does
+// natively what they do: there is no Lua. docs/resp.md lists libraries and versions.
+//
+// Invariants. A script of counters is one step for the keys that it names: others neither see nor change them meanwhile.
+// Those of limits are decisions as all others. What a script replies is what its library reads.
+//
+// Neighbours: package resp has the commands EVAL, EVALSHA and SCRIPT; package counters has what scripts of counters
+// count with. The tests of bench/doors run the libraries themselves, and so find a text that a new version has changed.
+
+// Script is one that a library of limits sends to Redis.
+type Script struct {
+	SHA     string // of its text, SHA-1: 40 hexadecimal digits in lower case
+	library string // that sends it, for people
+
+	keys, args int // that it needs at least
+	run        func(s *ScriptSession, keys, args [][]byte) error
+}
+
+// all are those that are known.
+func all() []*Script {
+	return slices.Concat(redisRateScripts(), traefikScripts(), flexibleScripts(), upstashScripts(), upstashBucketScripts())
+}
+
+// Run does what a script does, with the number of its keys, the keys and the arguments, and writes its reply. After an
+// error nothing is written.
+func (of *Script) Run(s *ScriptSession, args [][]byte) error {
+	n, ok := ParseInt(args[0])
+	args = args[1:]
+	switch {
+	case !ok:
+		return ErrNotInteger
+	case n < 0:
+		return NewReplyError("ERR", "Number of keys can't be negative")
+	case n > int64(len(args)):
+		return NewReplyError("ERR", "Number of keys can't be greater than number of args")
+	}
+	keys, args := args[:n], args[n:]
+	if len(keys) < of.keys || len(args) < of.args {
+		return NewReplyError("ERR", "the script of "+of.library+" was sent with too few keys or arguments")
+	}
+	return of.run(s, keys, args)
+}
+
+// Session is one connection's use of scripts. It belongs to the goroutine of the connection.
+type ScriptSession struct {
+	*CounterSession
+	Door ScriptServer
+}
+
+// Door is what scripts need of a connection beside its counters.
+type ScriptServer interface {
+	// Bucket asks one key's limit that the request brings along, and takes n of it, all or none; peek takes and counts
+	// nothing. The result is valid until the next decision of the connection.
+	Bucket(key []byte, l admit.Limit, n uint64, peek bool) (*admit.Result, error)
+
+	// PermitCounters refuses keys that are not the caller's.
+	PermitCounters(keys [][]byte) error
+}
+
+// hold checks that keys of counters are the caller's, and makes all until Release one step for them.
+func (s *ScriptSession) hold(keys [][]byte) error {
+	if err := s.Door.PermitCounters(keys); err != nil {
+		return err
+	}
+	var of CounterShards
+	for _, key := range keys {
+		if err := CheckCounterKey(key); err != nil {
+			return err
+		}
+		of |= s.Counters.ShardOf(key)
+	}
+	s.Counters.Hold(of)
+	return nil
+}
+
+// Table finds scripts by the SHA-1 of their texts. It does not change.
+type ScriptTable struct {
+	bySHA map[[sha1.Size]byte]*Script
+	names string // of the libraries, for errors
+}
+
+// NewTable returns that of all scripts that are known.
+func NewScriptTable() ScriptTable {
+	t := ScriptTable{bySHA: map[[sha1.Size]byte]*Script{}}
+	var libraries []string
+	for _, one := range all() {
+		sha, ok := readSHA([]byte(one.SHA))
+		if !ok {
+			panic("scripts: the SHA-1 of a script: " + one.SHA)
+		}
+		t.bySHA[sha] = one
+		if !slices.Contains(libraries, one.library) {
+			libraries = append(libraries, one.library)
+		}
+	}
+	t.names = strings.Join(libraries, ", ")
+	return t
+}
+
+// BySHA returns the script of a SHA-1 as EVALSHA has it, or nil.
+func (t *ScriptTable) BySHA(digits []byte) *Script {
+	sha, ok := readSHA(digits)
+	if !ok {
+		return nil
+	}
+	return t.bySHA[sha]
+}
+
+// ByText returns the script of a text, or why there is none.
+func (t *ScriptTable) ByText(text []byte) (*Script, error) {
+	sha := sha1.Sum(text)
+	if known := t.bySHA[sha]; known != nil {
+		return known, nil
+	}
+	return nil, NewReplyError("ERR", "Weir runs no Lua. It knows the scripts of "+t.names+", and does what they do; the text with the SHA-1 "+
+		hex.EncodeToString(sha[:])+" is none of them. Use the commands ALLOW, CL.THROTTLE or INCREX in its place; docs/resp.md lists versions")
+}
+
+func readSHA(digits []byte) (sha [sha1.Size]byte, ok bool) {
+	if len(digits) != hex.EncodedLen(len(sha)) {
+		return sha, false
+	}
+	_, err := hex.Decode(sha[:], digits)
+	return sha, err == nil
+}
+
+// readNumber reads a number that need not be whole, and is finite and at least 0.
+func readNumber(arg []byte) (float64, error) {
+	f, err := strconv.ParseFloat(ArgumentView(arg), 64)
+	if err != nil || !(f >= 0) || math.IsInf(f, 0) {
+		return 0, WrongArgument(api.CodeInvalidParameter, "argument", "argument "+ClipArgument(arg)+" of a script: must be a number from 0")
+	}
+	return f, nil
+}
+
+// readInts reads numbers as commands of Redis have them.
+func readInts(args [][]byte) (numbers [4]int64, err error) {
+	for i, arg := range args {
+		if numbers[i], err = ArgumentInt(arg); err != nil {
+			return numbers, err
+		}
+	}
+	return numbers, nil
+}
+
+// nanoseconds is a time that need not be whole seconds, to the nearest; what no Duration holds is the longest one.
+func nanoseconds(seconds float64) time.Duration {
+	return time.Duration(min(math.Round(seconds*float64(time.Second)), math.MaxInt64/2))
+}
+
+// writeNumber writes a number that need not be whole as Lua's tostring has it: as text, of 14 digits.
+func (s *ScriptSession) writeNumber(f float64) {
+	var digits [32]byte
+	s.Out.BulkBytes(strconv.AppendFloat(digits[:0], f, 'g', 14, 64))
+}
+
+func (s *ScriptSession) writePair(a, b int64) {
+	s.Out.Array(2)
+	s.Out.Int(a)
+	s.Out.Int(b)
+}
+
+// flexibleScripts are those of rate-limiter-flexible: a fixed window. The arguments are points and seconds; the reply
+// is the points that are used, and in how many milliseconds the window ends.
+func flexibleScripts() []*Script {
+	const library = "rate-limiter-flexible 2 to 11 (RateLimiterRedis, RateLimiterValkey)"
+	return []*Script{
+		{library: library, SHA: "a1de965f42e177aa339706bd580f049065eca79a", keys: 1, args: 2, run: func(s *ScriptSession, keys, args [][]byte) error { return s.flexible(keys, args, true) }},
+		{library: library, SHA: "0aa93fe6a34317527000a66828426c0ae2104618", keys: 1, args: 2, run: func(s *ScriptSession, keys, args [][]byte) error { return s.flexible(keys, args, false) }},
+	}
+}
+
+// flexible adds points. A counter that never expires, such as of a key that was blocked for good, stays so, or with
+// ends expires from now on: the libraries differ.
+func (s *ScriptSession) flexible(keys, args [][]byte, ends bool) error {
+	key := keys[0]
+	points, err := ArgumentInt(args[0])
+	if err != nil {
+		return err
+	}
+	var life Lifetime
+	if _, err := life.Read([]byte("EX"), args[1:], s.Millis); err != nil {
+		return err
+	}
+	if err := s.hold(keys[:1]); err != nil {
+		return err
+	}
+	defer s.Counters.Release()
+	if _, _, _, err := s.Counters.Set(s.Millis, key, CounterSetting{Counter: Counter{Expires: life.At}, OnlyIf: Absent}); err != nil {
+		return CounterFailure(err)
+	}
+	used, err := s.Counters.Add(s.Millis, key, points)
+	if err != nil {
+		return CounterFailure(err)
+	}
+	if ends {
+		s.Counters.Expire(s.Millis, key, life.At, Absent)
+	}
+	left := int64(-1)
+	if c, _ := s.Counters.Get(s.Millis, key); c.Expires != 0 {
+		left = c.Expires - s.Millis
+	}
+	s.writePair(used, left)
+	return nil
+}
+
+// traefikScripts are those of the rateLimit middleware of Traefik v3.4 and newer: a token bucket. Its arguments
+// are tokens per microsecond, burst, seconds until the key expires, the time in microseconds, and the longest delay in
+// microseconds; its reply is "true", the delay in microseconds, and the tokens that remain. A request whose delay is
+// longer than the longest was not admitted.
+func traefikScripts() []*Script {
+	const library = "Traefik v3.4 to v3.7 (rateLimit)"
+	return []*Script{
+		{library: library, SHA: "a82138cfb0cc9aa6e05d666c1f912744aefbe711", keys: 1, args: 5, run: (*ScriptSession).traefik},
+		{library: library, SHA: "3d93177e9b9a18f241edddc8d7e7fa1c47ae4eb6", keys: 1, args: 5, run: (*ScriptSession).traefik},
+	}
+}
+
+// traefik admits a request now or not at all: it has none wait, as Traefik would for half the time of a token.
+func (s *ScriptSession) traefik(keys, args [][]byte) error {
+	perMicrosecond, err := readNumber(args[0])
+	if err != nil {
+		return err
+	}
+	burst, err := ArgumentCount(args[1], "burst", 1)
+	if err != nil {
+		return err
+	}
+	longest, err := readNumber(args[4])
+	if err != nil {
+		return err
+	}
+	l, ok := limitOfRate(perMicrosecond * 1e6)
+	if !ok {
+		return WrongArgument(api.CodeInvalidLimit, "limit", "rate of "+ClipArgument(args[0])+" per microsecond: must be more than 0")
+	}
+	l.Burst = burst
+	r, err := s.Door.Bucket(keys[0], l, 1, false)
+	if err != nil {
+		return err
+	}
+	tokens := float64(burst) - r.Reset.Seconds()/l.Per.Seconds()*float64(l.N)
+	delay := 0.0
+	if !r.Allowed {
+		const more = 1 // Traefik denies what is longer, and has cut fractions off the longest delay
+		delay = max(r.RetryAfter.Seconds()*1e6, longest+more)
+	}
+	s.Out.Array(3)
+	s.Out.Bulk("true")
+	s.writeNumber(delay)
+	s.writeNumber(tokens)
+	return nil
+}
+
+// limitOfRate is a limit of so many per second: a whole number per second, minute, hour or day if it is nearly that,
+// else one in an interval, of whole nanoseconds, that is not shorter.
+func limitOfRate(perSecond float64) (l admit.Limit, ok bool) {
+	const nearly = 1e-12
+	l.Algorithm = admit.GCRA
+	for _, l.Per = range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
+		n := perSecond * l.Per.Seconds()
+		if whole := math.Round(n); whole >= 1 && math.Abs(n-whole) <= nearly*whole {
+			l.N = uint64(min(whole, math.MaxInt64/2))
+			return l, true
+		}
+	}
+	if l.N, l.Per = 1, nanoseconds(1/perSecond); l.Per >= time.Millisecond {
+		return l, perSecond > 0
+	}
+	l.N, l.Per = uint64(min(perSecond, math.MaxInt64/2)), time.Second
+	return l, true
+}

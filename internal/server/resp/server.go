@@ -1,0 +1,344 @@
+// Package resp is the door of Weir for clients of Redis: it speaks RESP2 and RESP3 (package
+// protocol), and answers commands of Weir's own (HIT, COUNT, ALLOW, ...), CL.THROTTLE, and those commands of
+// Redis that limits per fixed window are built from. docs/resp.md lists them.
+//
+// Invariants. One goroutine for each connection, and no more connections than the bound. Replies
+// come in the order of the requests, and leave once no further whole request is there. What a client
+// sends takes memory of Pools.Buffered beyond a small buffer. HIT and INCR of keys that are
+// there allocate nothing. No place that one client may have all of is held while the door waits for it.
+//
+// Neighbours: package service answers all but counters that expire, which are kept in
+// package counters, in memory and by this node alone.
+package resp
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/server/listener"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/settings"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// Server is the RESP door of a service. Create it with New; a Server runs once.
+type Server struct {
+	service  *service.Service
+	cfg      Config // defaults applied, valid
+	log      *slog.Logger
+	commands *commands
+	scripts  ScriptTable
+	counters *CounterTable
+	clock    clock
+
+	address  listener.Address
+	stopping atomic.Bool
+	accepted atomic.Uint64
+
+	mu       sync.Mutex // guards sessions
+	sessions map[*session]struct{}
+	running  sync.WaitGroup // of them
+}
+
+// New returns a Server for of that does not listen yet. It fails with a *weir.Error of
+// CodeInvalidConfig that names the field at fault.
+func New(of *service.Service, cfg Config) (*Server, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Server{
+		service: of, cfg: cfg, log: cfg.Logger, commands: newCommands(), scripts: NewScriptTable(), counters: NewCounterTable(cfg.CounterMemory), clock: newClock(),
+		sessions: map[*session]struct{}{},
+	}, nil
+}
+
+// Listen opens Config.Addr. Clients that connect wait until Run. After TakeOver, and a second time, it does nothing.
+func (s *Server) Listen() error { return s.address.Listen(s.cfg.Addr, s.cfg.MaxConns) }
+
+// Addr returns the address listened on, host:port, once Listen succeeded; it is "" before.
+func (s *Server) Addr() string { return s.address.Addr() }
+
+// Close closes the address of a Server that does not run. Otherwise it does nothing.
+func (s *Server) Close() error { return s.address.Close() }
+
+// Run serves until ctx is done and then stops: requests that were received are answered, within
+// StopTimeout, and connections close. It returns nil after a clean stop. It calls Listen when
+// the caller has not.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Listen(); err != nil {
+		return err
+	}
+	l := s.address.Listener()
+	s.log.Info("serving RESP", "addr", s.Addr())
+	if service.OpenToOthers(s.Addr()) && !s.service.Locked() {
+		s.log.Warn("other machines can reach the RESP address, and there is no tokens file: anybody who reaches it can read, hit and delete", "addr", s.Addr())
+	}
+	alive, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	failed := make(chan error, 1)
+	go func() { failed <- s.accept(alive, l) }()
+	select {
+	case err := <-failed:
+		s.stop(l)
+		return fmt.Errorf("serve RESP on %s: %w", s.Addr(), err)
+	case <-ctx.Done():
+	}
+	if s.cfg.DrainDelay > 0 {
+		<-time.After(s.cfg.DrainDelay)
+	}
+	s.stop(l)
+	if err := <-failed; err != nil && !errors.Is(err, net.ErrClosed) {
+		s.log.Warn("could not accept RESP connections", "error", err)
+	}
+	drained := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(drained)
+	}()
+	select {
+	case <-drained:
+		return nil
+	case <-time.After(s.cfg.StopTimeout):
+	}
+	cut()
+	n := s.closeAll()
+	<-drained
+	return fmt.Errorf("stop: %d RESP connections were cut off after %v", n, s.cfg.StopTimeout)
+}
+
+// accept gives each connection its goroutine, until the listener closes.
+func (s *Server) accept(alive context.Context, l net.Listener) error {
+	for {
+		c, err := l.Accept()
+		switch {
+		case err == nil:
+		case s.stopping.Load() || errors.Is(err, net.ErrClosed):
+			return err
+		default: // descriptors are used up, or the client left: the next one may do better
+			s.log.Warn("could not accept a RESP connection", "error", err)
+			select {
+			case <-alive.Done():
+			case <-time.After(listener.AcceptPause):
+			}
+			continue
+		}
+		s.accepted.Add(1)
+		session := newSession(alive, s, c.(*listener.Conn), s.accepted.Load())
+		s.mu.Lock()
+		s.sessions[session] = struct{}{}
+		s.mu.Unlock()
+		s.running.Go(func() {
+			defer s.forget(session)
+			session.serve()
+		})
+	}
+}
+
+func (s *Server) forget(of *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, of)
+}
+
+// stop ends the wait of all connections for their clients.
+func (s *Server) stop(l net.Listener) {
+	s.stopping.Store(true)
+	if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		s.log.Warn("could not close the RESP address", "error", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for session := range s.sessions {
+		session.wake()
+	}
+}
+
+func (s *Server) closeAll() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for session := range s.sessions {
+		_ = session.conn.Close() // its goroutine ends by that
+	}
+	return len(s.sessions)
+}
+
+// Config is everything a Server can be told. The zero value of each field stands for its
+// default.
+type Config struct {
+	// Addr is the TCP address to listen on, host:port; port 0 picks a free one. Default
+	// 127.0.0.1:6379.
+	Addr string
+	// TLS of connections; nil: none.
+	TLS *tls.Config
+	// MaxConns bounds open connections. One more takes the place of the one that
+	// waits longest for its client, of the client address with most. Default 4096,
+	// 1 to 1,000,000.
+	MaxConns int
+	// CounterMemory bounds the memory of counters that expire (INCR, SET). Default 64 MiB,
+	// 64 KiB to 1 TiB.
+	CounterMemory int64
+
+	// IdleTimeout is how long a connection may wait for its next request. Default 1 h: clients
+	// keep connections in pools. 1 s to 24 h.
+	IdleTimeout time.Duration
+	// RequestTimeout bounds the time from the first byte of a request to its last, and the
+	// time that replies wait to be taken. Default 10 s, 1 ms to 24 h.
+	RequestTimeout time.Duration
+	// DrainDelay is how long the server goes on before it begins to stop. Default 0.
+	DrainDelay time.Duration
+	// StopTimeout bounds how long requests under way may take to finish after that; then their
+	// connections are cut. Default 15 s, 1 ms to 24 h.
+	StopTimeout time.Duration
+
+	// Logger gets the structured log. Default slog.Default().
+	Logger *slog.Logger
+}
+
+const longestTimeout = 24 * time.Hour
+
+// limits bound what one client may send.
+var limits = ProtocolLimits{Buffer: 8 << 10, Request: 1 << 20, Args: 1 << 16, Bulk: 64 << 10, Inline: 8 << 10}
+
+// WithDefaults returns the Config with the defaults that its zeros stand for.
+func (c Config) WithDefaults() Config {
+	c.Addr = cmp.Or(c.Addr, "127.0.0.1:6379")
+	c.MaxConns = cmp.Or(c.MaxConns, 4096)
+	c.CounterMemory = cmp.Or(c.CounterMemory, 64<<20)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, time.Hour)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, 10*time.Second)
+	c.StopTimeout = cmp.Or(c.StopTimeout, 15*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	return c
+}
+
+// Validate returns a *weir.Error of CodeInvalidConfig that names the first field outside what
+// it may be. New does the same.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
+		return settings.Invalid("Addr", c.Addr+" is not an address: write host:port")
+	}
+	if err := settings.CheckNumbers(
+		settings.Number{Field: "MaxConns", Value: int64(c.MaxConns), Low: 1, High: 1_000_000},
+		settings.Number{Field: "CounterMemory", Value: c.CounterMemory, Low: 64 << 10, High: 1 << 40},
+	); err != nil {
+		return err
+	}
+	return settings.CheckDurations(
+		settings.Duration{Field: "IdleTimeout", Value: c.IdleTimeout, Low: time.Second, High: longestTimeout},
+		settings.Duration{Field: "RequestTimeout", Value: c.RequestTimeout, Low: time.Millisecond, High: longestTimeout},
+		settings.Duration{Field: "DrainDelay", Value: c.DrainDelay, Low: 0, High: longestTimeout},
+		settings.Duration{Field: "StopTimeout", Value: c.StopTimeout, Low: time.Millisecond, High: longestTimeout},
+	)
+}
+
+// Opening is the address of a Server that is not there yet. It
+// answers LOADING to what a connection sends first, and closes it: clients ask again on a new one, which
+// they set up anew, such as with HELLO. A Server takes it over (Server.TakeOver).
+type Opening struct{ *listener.Opening }
+
+// Open listens on cfg.Addr, so that an address in use shows before any long work, and answers with what phase
+// returns, such as "loading: the journal is read". Close it if no Server takes it over.
+func Open(cfg Config, phase func() string) (*Opening, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	o, err := listener.OpenListener(cfg.Addr, cfg.MaxConns, cfg.Logger, func(c net.Conn) { refuse(c, cfg, phase) })
+	if err != nil {
+		return nil, err
+	}
+	cfg.Logger.Info("listening for clients of Redis; not ready yet", "addr", o.Addr())
+	return &Opening{o}, nil
+}
+
+// refuse answers the first requests of a connection, those that came together.
+func refuse(c net.Conn, cfg Config, phase func() string) {
+	stream := c
+	if cfg.TLS != nil {
+		stream = tls.Server(c, cfg.TLS)
+	}
+	if err := c.SetDeadline(time.Now().Add(cfg.RequestTimeout)); err != nil {
+		return
+	}
+	small := ProtocolLimits{Buffer: limits.Buffer, Request: limits.Buffer, Args: limits.Args, Bulk: limits.Buffer, Inline: limits.Inline}
+	in, out := NewReader(stream, small, nil), NewWriter(stream)
+	defer in.Release()
+	answered := false
+	for {
+		args, err := in.Next()
+		if err == nil && args != nil {
+			out.Error("LOADING", "Weir is not ready yet: "+phase())
+			answered = true
+			continue
+		}
+		if err != nil || answered || in.Fill() != nil {
+			break
+		}
+	}
+	if answered && out.Flush() == nil {
+		linger(stream)
+	}
+}
+
+// linger lets the client read the answer: closing with something unread would take it back.
+func linger(stream net.Conn) {
+	half, ok := stream.(interface{ CloseWrite() error })
+	if wrapped, is := stream.(*listener.Conn); is {
+		half, ok = wrapped.Conn.(interface{ CloseWrite() error })
+	}
+	if ok && half.CloseWrite() == nil {
+		_, _ = io.Copy(io.Discard, stream) // until it leaves, or its time is over
+	}
+}
+
+// TakeOver has the server answer at an address where it is expected already, in place of Config.Addr.
+func (s *Server) TakeOver(o *Opening) { o.Opening.TakeOver(&s.address) }
+
+// Figures implements service.Door.
+func (s *Server) Figures() service.DoorFigures {
+	kept := s.counters.Stats()
+	f := service.DoorFigures{
+		Name: "resp", Failed: s.commands.failed.Load(),
+		Keys: kept.Keys, Bytes: kept.Bytes, BytesBound: kept.Bound, Refused: kept.Refused,
+	}
+	for _, c := range s.commands.list {
+		f.Requests = append(f.Requests, service.DoorRequests{Kind: c.name, Count: c.calls.Load()})
+	}
+	f.Requests = append(f.Requests, service.DoorRequests{Kind: "unknown", Count: s.commands.unknown.Load()})
+	if l := s.address.Listener(); l != nil {
+		f.Bound = l.Bound()
+		f.Open, f.Shed = l.Count()
+	}
+	return f
+}
+
+// sent is how many requests there were.
+func (s *Server) sent() (n uint64) {
+	for _, c := range s.commands.list {
+		n += c.calls.Load()
+	}
+	return n + s.commands.unknown.Load()
+}
+
+// Alarms implements service.Door.
+func (s *Server) Alarms() (list []api.Alarm) {
+	const nearlyFull = 100 // a hundredth is left
+	if st := s.counters.Stats(); st.Bytes > st.Bound-st.Bound/nearlyFull {
+		list = append(list, api.Alarm{Code: "resp_counters_full", Message: fmt.Sprintf(
+			"the counters of INCR and SET use %s of %s: new ones are refused until some expire; --resp-counters is the bound",
+			units.FormatSize(st.Bytes), units.FormatSize(st.Bound))})
+	}
+	return list
+}

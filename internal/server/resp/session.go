@@ -1,0 +1,278 @@
+package resp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/server/listener"
+	"github.com/weir-counter/weir/internal/service"
+)
+
+// session is one connection. It belongs to its goroutine, but for wake.
+type session struct {
+	ctx    context.Context // ends when the server cuts connections off
+	server *Server
+	conn   *listener.Conn
+	stream net.Conn // of conn, or TLS on it
+	in     *Reader
+	out    *Writer
+	peer   service.Caller // by address alone
+	caller service.Caller // peer, or who it has proved to be
+	id     uint64
+	since  time.Time
+
+	name, library, libraryVersion string // as the client says
+
+	// Of the requests that came together:
+	second time.Time // of hits without a time
+	hits   bool      // a place of Pools.Hits is taken
+	asks   bool      // a place of Pools.Questions is taken
+
+	tally     service.Tally
+	counters  CounterSession
+	scripting ScriptSession
+	allowing  allowing
+	query     service.CountQuery
+	counting  service.Counting
+	multi     *transaction // nil: outside of one
+	quit      bool
+
+	ran      *command // the command of the last requests
+	ranTimes uint64   // how many they were, and are not counted yet
+
+	readBy, writeBy time.Time // deadlines that are set
+	partial         bool      // readBy is that of a request under way,
+	answered        bool      // and there was a whole one after it was set
+}
+
+func newSession(ctx context.Context, of *Server, c *listener.Conn, id uint64) *session {
+	peer := service.CallerAt(c.RemoteAddr().String())
+	s := &session{ctx: ctx, server: of, conn: c, peer: peer, caller: peer, id: id, since: time.Now()}
+	s.stream = c.Conn
+	if of.cfg.TLS != nil {
+		s.stream = tls.Server(c.Conn, of.cfg.TLS)
+	}
+	s.in = NewReader(receiver{s}, limits, s.reserve)
+	s.out = NewWriter(sender{s})
+	s.counters = CounterSession{Counters: of.counters.View(), Out: s.out}
+	s.scripting = ScriptSession{CounterSession: &s.counters, Door: s}
+	return s
+}
+
+// reserve takes memory for large requests, or gives it back.
+func (s *session) reserve(bytes int) error {
+	pool := s.server.service.Pools.Buffered
+	if bytes < 0 {
+		pool.Leave(s.peer, int64(-bytes))
+		return nil
+	}
+	return pool.Enter(s.peer, int64(bytes))
+}
+
+// serve answers until the client leaves or is to leave.
+func (s *session) serve() {
+	defer func() {
+		s.settle()
+		s.dropTransaction()
+		s.in.Release()
+		_ = s.conn.Close() // nobody is left to tell
+	}()
+	if err := s.handshake(); err != nil {
+		return
+	}
+	for !s.quit {
+		args, err := s.in.Next()
+		if err == nil && args != nil {
+			s.answered = true
+			s.run(args)
+			continue
+		}
+		s.settle()
+		if s.out.Flush() != nil {
+			return
+		}
+		if err == nil {
+			err = s.receive()
+		}
+		if err != nil {
+			s.end(err)
+			return
+		}
+	}
+	_ = s.out.Flush() // the client has left, or is about to
+}
+
+// settle gives back what is not to be held while the client is waited for.
+func (s *session) settle() {
+	s.leaveHits()
+	if s.asks {
+		s.asks = false
+		s.server.service.Pools.Questions.Leave(s.caller, 1)
+	}
+	if s.ran != nil {
+		s.ran.calls.Add(s.ranTimes)
+		s.ran, s.ranTimes = nil, 0
+	}
+}
+
+// leaveHits gives back the place of hits, which one client may have all of: so it must not wait for a
+// client.
+func (s *session) leaveHits() {
+	if s.hits {
+		s.hits = false
+		s.server.service.Pools.Hits.Leave(s.caller, 1)
+	}
+}
+
+// receive waits for the client to send more.
+func (s *session) receive() error {
+	if err := s.in.Fill(); err != nil {
+		return err
+	}
+	s.second, s.counters.Millis = s.server.service.Now(), s.server.clock()
+	return nil
+}
+
+// end tells the client why its connection closes, if it may still read that.
+func (s *session) end(err error) {
+	var fault *ProtocolError
+	var refused *service.Error
+	switch {
+	case errors.As(err, &fault):
+		s.fail(NewReplyError("ERR", fault.Error()))
+	case errors.As(err, &refused):
+		s.fail(refused)
+	default:
+		return // it left, or said nothing for too long
+	}
+	_ = s.out.Flush()
+}
+
+// allowing is the memory of decisions.
+type allowing struct {
+	requests []admit.Request
+	decision admit.Decision
+	inline   admit.Limit
+	costs    []admit.Cost
+}
+
+// permit fails unless the session may run a command: who it is must be known, but for the commands
+// by which it says so, and counters must be its own. What else a command needs, the service checks.
+func (s *session) permit(c *command, args [][]byte) error {
+	of := s.server.service
+	if !of.Locked() || c.flags.has(public) {
+		return nil
+	}
+	if !c.flags.has(counter) {
+		return of.Identify(s.caller)
+	}
+	last := c.last
+	if last < 0 {
+		last += len(args)
+	}
+	return of.PermitCounters(s.caller, args[c.first:last+1])
+}
+
+// auth is AUTH: the password is a token, the user is "default" or the identity's name.
+func (s *session) auth(args [][]byte) error {
+	user, password := "", args[len(args)-1]
+	switch len(args) {
+	case 2:
+	case 3:
+		user = string(args[1])
+	default:
+		return ErrSyntax
+	}
+	if err := s.login(user, string(password)); err != nil {
+		return err
+	}
+	s.out.Status("OK")
+	return nil
+}
+
+// login makes the session that of user, if the client proves to be it; else the session stays whose it was.
+func (s *session) login(user, password string) error {
+	if !s.server.service.Locked() {
+		return errNoAuth
+	}
+	is, err := s.server.service.WithPassword(s.peer, user, password)
+	if err != nil {
+		return NewReplyError("WRONGPASS", err.Error())
+	}
+	s.become(is)
+	return nil
+}
+
+// known is the error of HELLO for a client that has not authenticated; nil: it has, or need not.
+func (s *session) known() error { return s.server.service.Identify(s.caller) }
+
+// become gives back what the session has taken as who it was.
+func (s *session) become(c service.Caller) {
+	s.settle()
+	s.caller = c
+}
+
+// handshake begins TLS, within the time of a request, and takes the identity that a certificate
+// proves. A certificate of nobody's is no failure: AUTH may follow.
+func (s *session) handshake() error {
+	secure, ok := s.stream.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	if err := s.conn.SetDeadline(time.Now().Add(s.server.cfg.RequestTimeout)); err != nil {
+		return err
+	}
+	if err := secure.HandshakeContext(context.Background()); err != nil {
+		return err // of a stranger's making, as often as they like: not for the log
+	}
+	if err := s.conn.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	if s.server.stopping.Load() { // wake came before
+		s.wake()
+	}
+	if chains := secure.ConnectionState().VerifiedChains; len(chains) > 0 {
+		if is, err := s.server.service.WithCertificate(s.peer, chains[0][0]); err == nil {
+			s.peer, s.caller = is, is
+		}
+	}
+	return nil
+}
+
+// kinds are the kinds of the service's errors that clients do well to tell apart: all others
+// are ERR. TRYAGAIN says that nothing was done and that the request may be sent again; clients such as
+// go-redis do that by themselves.
+var kinds = map[api.Code]string{
+	api.CodeOverloaded: "TRYAGAIN",
+	api.CodeStarting:   "LOADING",
+	api.CodeStopping:   "LOADING",
+	api.CodeClosed:     "LOADING",
+
+	api.CodeUnauthorized: "NOAUTH",
+	api.CodeForbidden:    "NOPERM",
+	api.CodeCeiling:      "TRYAGAIN",
+}
+
+var errNoAuth = NewReplyError("ERR", "AUTH is not taken: this server was started without --tokens; leave user and password out")
+
+// fail writes why a request failed.
+func (s *session) fail(err error) {
+	var own *ReplyError
+	if !errors.As(err, &own) {
+		e := service.AsError(err)
+		own = NewReplyError("ERR", string(e.Code)+": "+e.Message)
+		if kind := kinds[e.Code]; kind != "" {
+			own.Kind = kind
+		}
+		if e.Code == api.CodeUnauthorized && !s.caller.Known() {
+			own.Text += ": send AUTH NAME TOKEN; 'weir token create' makes one"
+		}
+	}
+	s.server.commands.failed.Add(1)
+	s.out.Error(own.Kind, own.Text)
+}

@@ -1,0 +1,196 @@
+package resp
+
+import (
+	"fmt"
+	"strings"
+)
+
+// transaction is the commands between MULTI and EXEC.
+type transaction struct {
+	queued  []queued
+	bytes   int
+	spoiled bool // a command was refused: EXEC runs none
+}
+
+type queued struct {
+	command *command
+	args    [][]byte
+}
+
+const (
+	// maxQueued and maxQueuedBytes bound a transaction: keys of others wait while it runs.
+	maxQueued      = 1024
+	maxQueuedBytes = 256 << 10
+
+	// queuedBytes is the memory of an argument beside its bytes.
+	queuedBytes = 48
+)
+
+func (s *session) begin([][]byte) error {
+	if s.multi != nil {
+		return NewReplyError("ERR", "MULTI calls can not be nested")
+	}
+	s.multi = &transaction{}
+	s.out.Status("OK")
+	return nil
+}
+
+// queue keeps a command for EXEC.
+func (s *session) queue(c *command, args [][]byte) error {
+	m := s.multi
+	bytes := 0
+	for _, arg := range args {
+		bytes += queuedBytes + len(arg)
+	}
+	var err error
+	switch {
+	case c.flags.has(waits):
+		err = NewReplyError("ERR", strings.ToUpper(c.name)+" may wait for other nodes, and no transaction may: send it outside of MULTI")
+	case c.flags.has(lengthy):
+		err = NewReplyError("ERR", strings.ToUpper(c.name)+" has a long reply, and those of a transaction are kept in memory: send it outside of MULTI")
+	case len(m.queued) >= maxQueued || m.bytes+bytes > maxQueuedBytes:
+		err = NewReplyError("ERR", fmt.Sprintf("a transaction has at most %d commands and %d bytes", maxQueued, maxQueuedBytes))
+	default:
+		err = s.reserve(bytes)
+	}
+	if err != nil {
+		m.spoiled = true
+		return err
+	}
+	m.bytes += bytes
+	kept := make([][]byte, len(args))
+	for i, arg := range args {
+		kept[i] = append([]byte(nil), arg...)
+	}
+	m.queued = append(m.queued, queued{c, kept})
+	s.out.Status("QUEUED")
+	return nil
+}
+
+func (s *session) spoilTransaction() {
+	if s.multi != nil {
+		s.multi.spoiled = true
+	}
+}
+
+// dropTransaction forgets the transaction, if there is one.
+func (s *session) dropTransaction() {
+	if s.multi == nil {
+		return
+	}
+	if s.multi.bytes > 0 {
+		_ = s.reserve(-s.multi.bytes) // giving back does not fail
+	}
+	s.multi = nil
+}
+
+func (s *session) discard([][]byte) error {
+	if s.multi == nil {
+		return NewReplyError("ERR", "DISCARD without MULTI")
+	}
+	s.dropTransaction()
+	s.out.Status("OK")
+	return nil
+}
+
+// exec runs the transaction: nobody else changes its counters meanwhile. Its replies wait in memory,
+// since a client that takes none must not keep others waiting; the bounds of a transaction bound
+// them too.
+func (s *session) exec([][]byte) error {
+	m := s.multi
+	switch {
+	case m == nil:
+		return NewReplyError("ERR", "EXEC without MULTI")
+	case m.spoiled:
+		s.dropTransaction()
+		return NewReplyError("EXECABORT", "Transaction discarded because of previous errors.")
+	}
+	s.multi = nil
+	s.out.Hold(true)
+	s.counters.Counters.Hold(s.shardsOf(m.queued))
+	s.out.Array(len(m.queued))
+	for i := range m.queued {
+		q := &m.queued[i]
+		if err := q.command.do(s, q.args); err != nil {
+			s.fail(err)
+		}
+	}
+	s.counters.Counters.Release()
+	s.out.Hold(false)
+	s.multi = m
+	s.dropTransaction()
+	return nil
+}
+
+// shardsOf are those of the counters that commands name.
+func (s *session) shardsOf(all []queued) (of CounterShards) {
+	for _, q := range all {
+		c := q.command
+		if !c.flags.has(counter) {
+			continue
+		}
+		last := c.last
+		if last < 0 {
+			last += len(q.args)
+		}
+		for i := c.first; i <= last; i += c.step {
+			of |= s.counters.Counters.ShardOf(q.args[i])
+		}
+	}
+	return of
+}
+
+var errNoScript = NewReplyError("NOSCRIPT", "No matching script. Please use EVAL.")
+
+func scriptCommands() []*command {
+	const group = "scripting"
+	return []*command{
+		{name: "eval", syntax: "text numkeys [key ...] [argument ...]", summary: "Does what a script of a known library does.", group: group, arity: -3, flags: writes | waits, run: (*session).eval},
+		{name: "evalsha", syntax: "sha1 numkeys [key ...] [argument ...]", summary: "Does what a script of a known library does.", group: group, arity: -3, flags: writes | waits, run: (*session).evalSHA},
+		{name: "script", syntax: "LOAD text | EXISTS sha1 [sha1 ...] | FLUSH [ASYNC | SYNC]", summary: "Says which scripts are known.", group: group, arity: -2, flags: lengthy, run: (*session).script},
+	}
+}
+
+func (s *session) eval(args [][]byte) error {
+	known, err := s.server.scripts.ByText(args[1])
+	if err != nil {
+		return err
+	}
+	return known.Run(&s.scripting, args[2:])
+}
+
+func (s *session) evalSHA(args [][]byte) error {
+	known := s.server.scripts.BySHA(args[1])
+	if known == nil {
+		return errNoScript
+	}
+	return known.Run(&s.scripting, args[2:])
+}
+
+// PermitCounters refuses keys that are not the caller's.
+func (s *session) PermitCounters(keys [][]byte) error {
+	return s.server.service.PermitCounters(s.caller, keys)
+}
+
+// script is SCRIPT. The scripts that are known are always there: LOAD and FLUSH change nothing.
+func (s *session) script(args [][]byte) error {
+	sub, rest := args[1], args[2:]
+	switch {
+	case ArgumentIs(sub, "LOAD") && len(rest) == 1:
+		known, err := s.server.scripts.ByText(rest[0])
+		if err != nil {
+			return err
+		}
+		s.out.Bulk(known.SHA)
+	case ArgumentIs(sub, "EXISTS") && len(rest) > 0:
+		s.out.Array(len(rest))
+		for _, digits := range rest {
+			s.out.Int(int64(bit(s.server.scripts.BySHA(digits) != nil)))
+		}
+	case ArgumentIs(sub, "FLUSH") && (len(rest) == 0 || len(rest) == 1 && (ArgumentIs(rest[0], "ASYNC") || ArgumentIs(rest[0], "SYNC"))):
+		s.out.Status("OK")
+	default:
+		return ErrSyntax
+	}
+	return nil
+}

@@ -1,0 +1,25 @@
+// Package servertest makes the HTTP door of an engine in memory, for tests that need no more of a
+// node: it links neither the journal nor other doors.
+package servertest
+
+import (
+	"net/http"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/server/httpapi"
+	"github.com/weir-counter/weir/internal/service"
+)
+
+// Handler answers for an engine, with default settings. policies may be nil.
+func Handler(engine *weir.Engine, policies *admit.Live) (http.Handler, error) {
+	of, err := service.New(service.Backend{Engine: engine, Policies: policies}, service.Config{})
+	if err != nil {
+		return nil, err
+	}
+	door, err := httpapi.New(of, httpapi.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return door.Handler(), nil
+}

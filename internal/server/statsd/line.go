@@ -1,0 +1,389 @@
+package statsd
+
+import (
+	"bytes"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/service"
+)
+
+// line is a line of StatsD, split. Its parts are those of the line that was read.
+type line struct {
+	name   []byte
+	values []byte  // value[:value...]
+	rate   float64 // above 0, at most 1
+	tags   []byte  // tag[:value][,tag...]
+	at     int64   // Unix seconds; 0: now
+}
+
+// split reads a line of a counter. Sections that it does not know it leaves out, as senders add new ones.
+func (l *line) split(text []byte) reason {
+	*l = line{rate: 1}
+	switch {
+	case bytes.HasPrefix(text, []byte("_e{")):
+		return refusedEvent
+	case bytes.HasPrefix(text, []byte("_sc|")):
+		return refusedCheck
+	}
+	name, rest, ok := bytes.Cut(text, []byte{':'})
+	if !ok || len(name) == 0 {
+		return malformed
+	}
+	values, rest, ok := bytes.Cut(rest, []byte{'|'})
+	if !ok || len(values) == 0 {
+		return malformed
+	}
+	l.name, l.values = name, values
+	kind, rest, more := bytes.Cut(rest, []byte{'|'})
+	if why := kindOf(kind); why != counted {
+		return why
+	}
+	for more {
+		var section []byte
+		section, rest, more = bytes.Cut(rest, []byte{'|'})
+		if why := l.section(section); why != counted {
+			return why
+		}
+	}
+	return counted
+}
+
+// kindOf tells why lines of a kind are not counted, counted if they are.
+func kindOf(kind []byte) reason {
+	switch string(kind) {
+	case "c":
+		return counted
+	case "g":
+		return refusedGauge
+	case "ms":
+		return refusedTimer
+	case "h":
+		return refusedHistogram
+	case "d":
+		return refusedDistribution
+	case "s":
+		return refusedSet
+	case "":
+		return malformed
+	}
+	return unknownType
+}
+
+func (l *line) section(text []byte) reason {
+	if len(text) == 0 {
+		return counted
+	}
+	switch value := text[1:]; text[0] {
+	case '@':
+		rate, ok := number(value)
+		if !ok || !(rate > 0 && rate <= 1) {
+			return invalidRate
+		}
+		l.rate = rate
+	case '#':
+		l.tags = value
+	case 'T':
+		at, err := strconv.ParseInt(view(value), 10, 64)
+		if err != nil || at <= 0 {
+			return invalidTime
+		}
+		l.at = at
+	}
+	return counted
+}
+
+// number reads a decimal number, with a fraction and an exponent if need be.
+func number(text []byte) (float64, bool) {
+	whole := len(text) > 0 && len(text) <= 15 // which a float64 has exactly
+	var n uint64
+	for _, c := range text {
+		switch {
+		case c >= '0' && c <= '9':
+			n = n*10 + uint64(c-'0')
+		case c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E':
+			whole = false
+		default: // ParseFloat would take names, hexadecimal digits and underscores
+			return 0, false
+		}
+	}
+	if whole {
+		return float64(n), true
+	}
+	f, err := strconv.ParseFloat(view(text), 64)
+	return f, err == nil && !math.IsInf(f, 0)
+}
+
+// view is b as a string, without a copy: for what keeps no part of it.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// reason is what became of a line.
+type reason int
+
+// The reasons. counted is none.
+const (
+	counted reason = iota
+	malformed
+	invalidValue
+	negative
+	tooLarge
+	invalidRate
+	invalidTime
+	refusedGauge
+	refusedTimer
+	refusedHistogram
+	refusedDistribution
+	refusedSet
+	refusedEvent
+	refusedCheck
+	unknownType
+	longLine
+	manyTags
+	invalidKey
+	reservedKey
+	tooLate
+	tooFarAhead
+	forbidden
+	ceilingReached
+	unauthorized
+	overloaded
+	other
+	reasons
+)
+
+// words are the names of reasons in metrics and logs, and what to do about them.
+var words = [reasons]struct{ name, advice string }{
+	malformed:           {"malformed", "write name:value|c"},
+	invalidValue:        {"invalid_value", "a counter's value is a decimal number"},
+	negative:            {"negative", "hits can't be taken back: send what is 0 or more"},
+	tooLarge:            {"too_large", "value / rate is 1099511627776 at most"},
+	invalidRate:         {"invalid_rate", "a sample rate is above 0, and 1 at most"},
+	invalidTime:         {"invalid_timestamp", "write |T and Unix seconds, not milliseconds or smaller units"},
+	refusedGauge:        {"unsupported_gauge", "Weir counts: send counters (|c) here, and gauges elsewhere"},
+	refusedTimer:        {"unsupported_timer", "Weir counts: send counters (|c) here, and timers elsewhere"},
+	refusedHistogram:    {"unsupported_histogram", "Weir counts: send counters (|c) here, and histograms elsewhere"},
+	refusedDistribution: {"unsupported_distribution", "Weir counts: send counters (|c) here, and distributions elsewhere"},
+	refusedSet:          {"unsupported_set", "Weir does not count distinct values: send counters (|c) here, and sets elsewhere"},
+	refusedEvent:        {"unsupported_event", "Weir counts: send events elsewhere"},
+	refusedCheck:        {"unsupported_service_check", "Weir counts: send service checks elsewhere"},
+	unknownType:         {"unknown_type", "the type of a counter is c"},
+	longLine:            {"line_too_long", "send shorter lines"},
+	manyTags:            {"too_many_tags", "send 64 tags at most where the key has {tags}"},
+	invalidKey:          {"invalid_key", "a key has 1 to 512 bytes of UTF-8: send a shorter name, or write another --statsd-key"},
+	reservedKey:         {"reserved_key", "keys limit:... are counted by limits alone: write another --statsd-key"},
+	tooLate:             {"too_late", "the time is before what --retention keeps"},
+	tooFarAhead:         {"too_far_ahead", "the time is further ahead than --max-ahead: set the sender's clock"},
+	forbidden:           {"forbidden", "the identity of --statsd-identity may not count this key"},
+	ceilingReached:      {"ceiling_reached", "the identity of --statsd-identity has reached a ceiling of the tokens file"},
+	unauthorized:        {"unauthorized", "the identity of --statsd-identity is not in the tokens file any more"},
+	overloaded:          {"overloaded", "the journal is behind, or too much is counted at once"},
+	other:               {"other", "the server's log says more"},
+}
+
+// refusals counts the lines that were not counted, by reason, and logs them now and then.
+type refusals struct {
+	log *slog.Logger
+	by  [reasons]struct {
+		count  atomic.Uint64
+		logged atomic.Int64 // when it was last, ns of the Unix epoch
+		told   atomic.Uint64
+	}
+}
+
+// logEvery is how often a reason is logged at most.
+const logEvery = time.Minute
+
+// add notes lines of a reason, one of them text.
+func (r *refusals) add(why reason, lines uint64, text []byte) {
+	of := &r.by[why]
+	total := of.count.Add(lines)
+	now, last := time.Now().UnixNano(), of.logged.Load()
+	if last != 0 && now-last < int64(logEvery) || !of.logged.CompareAndSwap(last, now) {
+		return
+	}
+	r.log.Warn("StatsD lines were not counted", "reason", words[why].name, "lines", total-of.told.Swap(total), "one", service.Clip(string(text)), "advice", words[why].advice)
+}
+
+// total is how many lines were not counted.
+func (r *refusals) total() (n uint64) {
+	for i := range r.by {
+		n += r.by[i].count.Load()
+	}
+	return n
+}
+
+// reasonOf is the reason of an error code of the service.
+func reasonOf(code api.Code) reason {
+	switch code {
+	case api.CodeInvalidKey:
+		return invalidKey
+	case api.CodeInvalidTime:
+		return invalidTime
+	case api.CodeReservedKey:
+		return reservedKey
+	case api.CodeTooFarAhead:
+		return tooFarAhead
+	case api.CodeTooLate:
+		return tooLate
+	case api.CodeForbidden:
+		return forbidden
+	case api.CodeCeiling:
+		return ceilingReached
+	case api.CodeUnauthorized:
+		return unauthorized
+	case api.CodeOverloaded:
+		return overloaded
+	}
+	return other
+}
+
+// counting counts lines. It belongs to one goroutine.
+type counting struct {
+	server *Server
+	random *rand.Rand
+	tally  service.Tally
+	line   line
+	key    []byte // of the line that is counted
+}
+
+func newCounting(of *Server) *counting {
+	stream := of.streams.Add(1)                                                                                                // receivers with one seed round in different ways
+	return &counting{server: of, random: rand.New(rand.NewPCG(of.cfg.Seed, stream)), key: make([]byte, 0, weir.MaxKeyBytes+1)} //nolint:gosec // it rounds, and hides nothing
+}
+
+// count counts the lines of text, which came together.
+func (c *counting) count(text []byte) {
+	s := c.server
+	if err := s.service.Pools.Hits.Enter(s.caller, 1); err != nil {
+		c.refuseAll(err, text)
+		return
+	}
+	defer s.service.Pools.Hits.Leave(s.caller, 1)
+	if err := s.service.Ingest(s.caller, &c.tally); err != nil {
+		c.refuseAll(err, text)
+		return
+	}
+	now := s.service.Now()
+	for len(text) > 0 {
+		var one []byte
+		one, text, _ = bytes.Cut(text, []byte{'\n'})
+		if one = bytes.TrimRight(one, "\r"); len(one) == 0 {
+			continue
+		}
+		if len(one) > s.cfg.MaxLineBytes {
+			s.refused.add(longLine, 1, one)
+			continue
+		}
+		if err := c.countLine(one, now); err != nil {
+			s.refused.add(other, 1, one)
+			_ = s.service.Verdict(&c.tally, err) // for its figures: there is nobody to tell
+			c.refuseAll(err, text)
+			return
+		}
+	}
+	_ = s.service.Verdict(&c.tally, nil) // for its figures
+}
+
+// countLine counts a line, or notes why not. It fails when no further one can be counted.
+func (c *counting) countLine(text []byte, now time.Time) error {
+	s, t := c.server, &c.tally
+	t.Line++
+	n, why := c.read(text)
+	if why != counted {
+		s.refused.add(why, 1, text)
+		return nil
+	}
+	if n == 0 {
+		s.counters.Add(1)
+		return nil
+	}
+	at := now
+	if c.line.at != 0 {
+		at = time.Unix(c.line.at, 0)
+	}
+	late, rejected := t.TooLate, t.RejectedLines
+	if !t.Refuses() {
+		if err := s.service.Hit(t, at, view(c.key), n); err != nil {
+			return err
+		}
+	}
+	switch {
+	case t.TooLate > late:
+		s.refused.add(tooLate, 1, text)
+	case t.RejectedLines > rejected:
+		s.refused.add(reasonOf(t.LastRejected()), 1, text)
+	default:
+		s.counters.Add(1)
+	}
+	return nil
+}
+
+// read splits a line, and makes its key and how many hits it stands for.
+func (c *counting) read(text []byte) (n uint64, why reason) {
+	if why = c.line.split(text); why != counted {
+		return 0, why
+	}
+	if n, why = c.hits(); why != counted {
+		return 0, why
+	}
+	if c.key, why = c.server.template.appendKey(c.key[:0], &c.line, weir.MaxKeyBytes); why != counted {
+		return 0, why
+	}
+	if bad := service.CheckHitKey(view(c.key)); bad != nil {
+		return 0, reasonOf(bad.Code)
+	}
+	return n, counted
+}
+
+// hits is the sum of a line's values over its sample rate, as a whole number whose mean is that.
+func (c *counting) hits() (uint64, reason) {
+	sum := 0.0
+	for rest := c.line.values; ; {
+		text, after, more := bytes.Cut(rest, []byte{':'})
+		value, ok := number(text)
+		switch {
+		case !ok:
+			return 0, invalidValue
+		case value < 0:
+			return 0, negative
+		}
+		sum += value
+		if !more {
+			break
+		}
+		rest = after
+	}
+	sum /= c.line.rate
+	if sum > weir.MaxHits {
+		return 0, tooLarge
+	}
+	whole := math.Floor(sum)
+	n := uint64(whole)
+	if rest := sum - whole; rest > 0 && c.random.Float64() < rest {
+		n++
+	}
+	return n, counted
+}
+
+// refuseAll notes that no line of text is counted, and why.
+func (c *counting) refuseAll(err error, text []byte) {
+	var lines uint64
+	var first []byte
+	for one := range bytes.SplitSeq(text, []byte{'\n'}) {
+		if one = bytes.TrimRight(one, "\r"); len(one) > 0 {
+			if lines++; lines == 1 {
+				first = one
+			}
+		}
+	}
+	if lines > 0 {
+		c.server.refused.add(reasonOf(service.AsError(err).Code), lines, first)
+	}
+}

@@ -1,0 +1,382 @@
+// Package statsd is the door for StatsD, over UDP and TCP at one address: counters become hits.
+//
+//	name:value[:value...]|c[|@rate][|#tag:value,...][|Ttime]
+//
+// The way of a line: udp.go or tcp.go receives it, line.go splits it, count.go makes a number of it,
+// template.go makes its key, and the service counts the hit. A line that is not counted is noted with its
+// reason (reason.go), since a sender by UDP can't be told.
+//
+// A sampled counter stands for value / rate hits. Hits are whole numbers, so the rest is rounded up or down at
+// random, with the chance that makes the mean true.
+//
+// Invariants. Neither protocol proves who sends: all hits are those of one identity (Config.Identity), or the server has no
+// tokens. One goroutine reads UDP, and each connection has one; a receiver's memory does not grow.
+package statsd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/server/listener"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/settings"
+)
+
+// Server is the StatsD door of a service. Create it with New; a Server runs once.
+type Server struct {
+	service  *service.Service
+	caller   service.Caller // of all hits
+	cfg      Config         // defaults applied, valid
+	log      *slog.Logger
+	template template
+
+	streams   atomic.Uint64 // of random numbers, so far
+	counters  atomic.Uint64 // lines that were counted
+	datagrams atomic.Uint64
+	refused   refusals
+	drops     drops
+	ending    chan struct{} // closed by stop
+
+	mu       sync.Mutex // guards all below
+	listener *listener.Listener
+	packets  *net.UDPConn
+	open     map[*listener.Conn]struct{}
+	running  sync.WaitGroup // of connections
+}
+
+// New returns a Server for of that does not listen yet. It fails with a *weir.Error of CodeInvalidConfig that names
+// the field at fault, or with a *service.Error when the tokens file has no such identity.
+func New(of *service.Service, cfg Config) (*Server, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	caller, err := of.WithName(service.Caller{}, cfg.Identity)
+	if err != nil {
+		return nil, fmt.Errorf("the identity %q of StatsD (--statsd-identity): %w", cfg.Identity, err)
+	}
+	t, err := parseTemplate(cfg.Key)
+	if err != nil {
+		return nil, err
+	}
+	for cfg.Seed == 0 {
+		cfg.Seed = rand.Uint64() //nolint:gosec // it rounds, and hides nothing
+	}
+	return &Server{
+		service: of, caller: caller, cfg: cfg, log: cfg.Logger, template: t,
+		refused: refusals{log: cfg.Logger}, open: map[*listener.Conn]struct{}{}, ending: make(chan struct{}),
+	}, nil
+}
+
+// Listen opens Config.Addr, by TCP and by UDP. What is sent waits until Run. After TakeOver, and a second time, it does nothing.
+func (s *Server) Listen() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener != nil {
+		return nil
+	}
+	of, err := listen(s.cfg)
+	if err != nil {
+		return err
+	}
+	s.use(of)
+	return nil
+}
+
+// Addr returns the address listened on, host:port, once Listen succeeded; it is "" before.
+func (s *Server) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener == nil {
+		return ""
+	}
+	return s.listener.Addr().String()
+}
+
+// Close closes the address of a Server that does not run. Otherwise it does nothing.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener == nil {
+		return nil
+	}
+	var err error
+	for _, closing := range []func() error{s.listener.Close, s.packets.Close} {
+		if e := closing(); !errors.Is(e, net.ErrClosed) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// Run counts until ctx is done and then stops: datagrams that the kernel has are counted, and connections
+// close. It returns nil after a clean stop. It calls Listen when the caller has not.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Listen(); err != nil {
+		return err
+	}
+	s.log.Info("serving StatsD", "addr", s.Addr(), "key", s.cfg.Key, "identity", s.cfg.Identity)
+	if service.OpenToOthers(s.Addr()) {
+		s.log.Warn("other machines can reach the StatsD address, and StatsD does not say who sends: anybody who reaches it can send hits", "addr", s.Addr(), "identity", s.cfg.Identity)
+	}
+	failed := make(chan error, 2)
+	go func() { failed <- s.receive() }()
+	go func() { failed <- s.accept() }()
+	var err error
+	left := 2
+	select {
+	case err = <-failed:
+		left--
+	case <-ctx.Done():
+	}
+	s.stop()
+	for ; left > 0; left-- {
+		err = errors.Join(err, <-failed)
+	}
+	s.running.Wait()
+	if err = errors.Join(err, s.Close()); err != nil {
+		return fmt.Errorf("serve StatsD on %s: %w", s.cfg.Addr, err)
+	}
+	return nil
+}
+
+// drain is how long a server that stops reads datagrams that the kernel has: it has them at once.
+const drain = 100 * time.Millisecond
+
+// stop ends the waits for senders.
+func (s *Server) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.ending)
+	_ = s.packets.SetReadDeadline(time.Now().Add(drain)) // a closed one does not wait
+	_ = s.listener.Close()                               // nobody is left to tell
+	for c := range s.open {
+		_ = c.SetReadDeadline(time.Unix(1, 0)) // a closed one is awake
+	}
+}
+
+func (s *Server) stopping() bool {
+	select {
+	case <-s.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause is before the next try of what failed for a reason that may pass.
+func (s *Server) pause() {
+	select {
+	case <-s.ending:
+	case <-time.After(10 * time.Millisecond):
+	}
+}
+
+// Config is everything a Server can be told. The zero value of each field stands for its default.
+type Config struct {
+	// Addr is the address to listen on by UDP and TCP, host:port; port 0 picks a free one. Default 127.0.0.1:8125.
+	Addr string
+	// Identity is the identity of the tokens file that all hits are of. "": none, on a server without tokens.
+	Identity string
+	// Key is the template of keys: text, {name}, {tag:NAME} for a tag's value or -, and {tags} for all tags in
+	// order. Default {name}. It has {name}.
+	Key string
+
+	// MaxLineBytes bounds a line. Default 8 KiB, 64 B to 64 KiB.
+	MaxLineBytes int
+	// MaxConns bounds open connections of TCP. One more takes the place of the one that is silent longest, of
+	// the address with most. Default 1024, 1 to 1,000,000.
+	MaxConns int
+	// ReadBuffer is the size of the kernel's buffer of datagrams that wait, in bytes. The kernel may have less
+	// (net.core.rmem_max). Default 4 MiB, 4 KiB to 1 GiB.
+	ReadBuffer int
+	// IdleTimeout is how long a connection may be silent. Default 1 h, 1 s to 24 h.
+	IdleTimeout time.Duration
+	// Seed is of the random numbers that round sampled counters. 0: another one at each start.
+	Seed uint64
+
+	// Logger gets the structured log. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// WithDefaults returns the Config with the defaults that its zeros stand for.
+func (c Config) WithDefaults() Config {
+	c.Addr = cmp.Or(c.Addr, "127.0.0.1:8125")
+	c.Key = cmp.Or(c.Key, "{name}")
+	c.MaxLineBytes = cmp.Or(c.MaxLineBytes, 8<<10)
+	c.MaxConns = cmp.Or(c.MaxConns, 1024)
+	c.ReadBuffer = cmp.Or(c.ReadBuffer, 4<<20)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, time.Hour)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	return c
+}
+
+// Validate returns a *weir.Error of CodeInvalidConfig that names the first field outside what it may be. New
+// does the same.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
+		return settings.Invalid("Addr", c.Addr+" is not an address: write host:port")
+	}
+	if _, err := parseTemplate(c.Key); err != nil {
+		return settings.Invalid("Key", "the template of keys "+err.Error())
+	}
+	if bad := service.CheckHitKey(c.Key); bad != nil && bad.Code == api.CodeReservedKey {
+		return settings.Invalid("Key", fmt.Sprintf("the template of keys %q: no key begins with limit: but those that limits count, so no line would be counted: write another", c.Key))
+	}
+	if len(c.Key) > weir.MaxKeyBytes {
+		return settings.Invalid("Key", "the template of keys is longer than a key may be")
+	}
+	if err := settings.CheckNumbers(
+		settings.Number{Field: "MaxLineBytes", Value: int64(c.MaxLineBytes), Low: 64, High: maxDatagram},
+		settings.Number{Field: "MaxConns", Value: int64(c.MaxConns), Low: 1, High: 1_000_000},
+		settings.Number{Field: "ReadBuffer", Value: int64(c.ReadBuffer), Low: 4 << 10, High: 1 << 30},
+	); err != nil {
+		return err
+	}
+	return settings.CheckDurations(settings.Duration{Field: "IdleTimeout", Value: c.IdleTimeout, Low: time.Second, High: 24 * time.Hour})
+}
+
+// Opening is the address of a Server that is not there yet, because its journal is read or its node joins others.
+// What is sent to it waits in the kernel, as far as that has room, and is counted by the Server that takes it
+// over (Server.TakeOver).
+type Opening struct {
+	mu      sync.Mutex // guards sockets
+	sockets *sockets   // nil: closed, or taken over
+}
+
+// sockets are one address, by TCP and by UDP.
+type sockets struct {
+	listener net.Listener
+	packets  *net.UDPConn
+}
+
+// Open listens on cfg.Addr, so that an address in use shows before any long work. Close it if no Server takes it over.
+func Open(cfg Config) (*Opening, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	of, err := listen(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Opening{sockets: of}, nil
+}
+
+// listen opens Config.Addr, with the buffer of Config.
+func listen(cfg Config) (*sockets, error) {
+	const tries = 20 // of a port that the system picks: it may be in use by UDP
+	for try := 1; ; try++ {
+		of, err := listenOn(cfg.Addr)
+		_, port, _ := net.SplitHostPort(cfg.Addr)
+		switch {
+		case err == nil:
+			if err := of.packets.SetReadBuffer(cfg.ReadBuffer); err != nil {
+				cfg.Logger.Warn("the buffer of StatsD datagrams stays as it is", "error", err)
+			}
+			return of, nil
+		case port != "0" || !errors.Is(err, syscall.EADDRINUSE) || try == tries:
+			return nil, err
+		}
+	}
+}
+
+// listenOn opens an address by TCP, and the same one by UDP.
+func listenOn(addr string) (*sockets, error) {
+	var of net.ListenConfig
+	l, err := of.Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	packets, err := of.ListenPacket(context.Background(), "udp", l.Addr().String())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen on %s by UDP: %w", l.Addr(), err), l.Close())
+	}
+	return &sockets{l, packets.(*net.UDPConn)}, nil
+}
+
+// Addr is the address listened on, host:port; "" after Close, or when a Server has taken it over.
+func (o *Opening) Addr() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.sockets == nil {
+		return ""
+	}
+	return o.sockets.listener.Addr().String()
+}
+
+// take is the sockets, the first time.
+func (o *Opening) take() *sockets {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	of := o.sockets
+	o.sockets = nil
+	return of
+}
+
+// Close lets the address go. After a Server has taken it over it does nothing.
+func (o *Opening) Close() error {
+	if of := o.take(); of != nil {
+		return errors.Join(of.listener.Close(), of.packets.Close())
+	}
+	return nil
+}
+
+// TakeOver has the server count what is sent to an address where it is expected already, in place of Config.Addr.
+func (s *Server) TakeOver(o *Opening) {
+	if of := o.take(); of != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.use(of)
+	}
+}
+
+// use has the server count what the sockets get; s.mu is held.
+func (s *Server) use(of *sockets) {
+	s.listener, s.packets = listener.ConnLimit(of.listener, s.cfg.MaxConns), of.packets
+	s.drops.watch(of.packets)
+}
+
+// Figures implements service.Door.
+func (s *Server) Figures() service.DoorFigures {
+	f := service.DoorFigures{
+		Name: "statsd", Failed: s.refused.total(),
+		Requests: []service.DoorRequests{{Kind: "counter", Count: s.counters.Load()}},
+		Packets:  &service.PacketFigures{Received: s.datagrams.Load()},
+	}
+	for why := malformed; why < reasons; why++ {
+		f.Rejected = append(f.Rejected, service.DoorRequests{Kind: words[why].name, Count: s.refused.by[why].count.Load()})
+	}
+	f.Packets.Dropped, f.Packets.Known = s.drops.read()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.listener; l != nil {
+		f.Bound = l.Bound()
+		f.Open, f.Shed = l.Count()
+	}
+	return f
+}
+
+// droppedFor is how long after datagrams were dropped there is an alarm.
+const droppedFor = time.Minute
+
+// Alarms implements service.Door.
+func (s *Server) Alarms() (list []api.Alarm) {
+	if since, n := s.drops.lately(time.Now()); since < droppedFor && n > 0 {
+		list = append(list, api.Alarm{Code: "statsd_dropped", Message: fmt.Sprintf(
+			"the kernel dropped %d StatsD datagrams in the last minute, whose hits are lost: they come faster than they are counted, or in bursts that its buffer does not hold; raise net.core.rmem_max, have senders pack lines or sample, or send by TCP", n)})
+	}
+	return list
+}

@@ -1,0 +1,213 @@
+package statsd
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/service"
+)
+
+func TestBothNetworks(t *testing.T) {
+	t.Parallel()
+	for _, network := range []string{"udp", "tcp"} {
+		s := newTestServer(t, Config{}, "")
+		s.send(network, "a:1|c\nb:2|c|@0.1\r\n\na:4|c\ng:1|g\nnonsense\na:1|c|T1769850000\n")
+		s.wantCount("a", 6)
+		s.wantCount("b", 20)
+		s.send(network, "last:1|c") // without an end
+		s.wantCount("last", 1)
+		f := s.Figures()
+		if got, want := fmt.Sprint(s.refusedBy()), "map[malformed:1 unsupported_gauge:1]"; got != want || f.Requests[0].Count != 5 || f.Failed != 2 {
+			t.Errorf("%s: %s, %+v", network, got, f)
+		}
+		if network == "udp" && f.Packets.Received != 2 {
+			t.Errorf("%d datagrams", f.Packets.Received)
+		}
+	}
+}
+
+// What can't be counted is told by its reason, once a minute in the log.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, Config{MaxLineBytes: 64}, "")
+	var text strings.Builder
+	for range 100 {
+		text.WriteString("a:1|g\n")
+	}
+	fmt.Fprintf(&text, "old:1|c|T%d\nahead:1|c|T%d\n%s:1|c\nlimit:a:1|c\nlimit%%3Aa:1|c\nms:1|c|T99999999999\nok:1|c\n", start.Add(-48*time.Hour).Unix(), start.Add(time.Hour).Unix(), strings.Repeat("x", 64))
+	s.send("udp", text.String())
+	s.wantCount("ok", 1)
+	want := map[string]uint64{"unsupported_gauge": 100, "too_late": 1, "too_far_ahead": 1, "invalid_timestamp": 1, "line_too_long": 1, "invalid_value": 1}
+	if got := s.refusedBy(); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(s.log.String(), "unsupported_gauge"); n != 1 || !strings.Contains(s.log.String(), "send counters (|c) here") {
+		t.Errorf("logged %d times:\n%s", n, s.log)
+	}
+}
+
+// A line of a connection that is too long is skipped, in pieces of any size, and one that breaks off
+// when the server stops counts nothing.
+func TestLongLines(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, Config{MaxLineBytes: 64}, "")
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for i, part := range []string{"a:1|c\nb:1|", "c\n", strings.Repeat("y", 1000), ":1|c\nc:1", "0|c\nd:1"} {
+		if _, err := io.WriteString(conn, part); err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			s.wantCount("b", 1)
+		}
+	}
+	s.wantCount("c", 10)
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCount("a", 1)
+	s.wantCount("d", 0)
+	if got := s.refusedBy(); !maps.Equal(got, map[string]uint64{"line_too_long": 1}) {
+		t.Error(got)
+	}
+}
+
+// What the kernel has of UDP when the server is to stop is counted.
+func TestStopDrains(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, Config{}, "")
+	conn, err := net.Dial("udp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const datagrams = 100
+	for range datagrams {
+		if _, err := io.WriteString(conn, "a:1|c"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCount("a", datagrams)
+}
+
+const tokens = `identities:
+- {name: web, permissions: [{role: ingest, keys: ["web."]}], ceilings: {hits_per_second: 5}}
+- {name: reader, permissions: [{role: read}]}
+`
+
+// All hits are those of the identity, with its prefixes and ceilings.
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, Config{Identity: "web"}, tokens)
+	s.send("tcp", strings.Repeat("db.a:1|c\n", 30)+strings.Repeat("web.a:1|c\n", 50))
+	eventually(t, "lines are refused", func() bool { return s.Figures().Failed == 75 })
+	if got, want := s.refusedBy(), map[string]uint64{"forbidden": 30, "ceiling_reached": 45}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	s.wantCount("web.a", 5)
+	accounts, _ := s.Server.service.Accounts()
+	if len(accounts) != 1 || accounts[0].Identity != "web" || accounts[0].Hits != 5 {
+		t.Errorf("%+v", accounts)
+	}
+
+	s = newTestServer(t, Config{Identity: "reader"}, tokens)
+	s.send("udp", "web.a:1|c\nweb.b:1|c")
+	eventually(t, "lines are refused", func() bool { return s.refusedBy()["forbidden"] == 2 })
+}
+
+func TestUnknownIdentity(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, Config{Identity: "web"}, tokens)
+	if _, err := New(s.Server.service, Config{Identity: "nobody"}); err == nil || service.AsError(err).Code != api.CodeUnauthorized {
+		t.Error(err)
+	}
+	if _, err := New(s.Server.service, Config{}); err == nil {
+		t.Error("no identity, on a server with tokens")
+	}
+}
+
+// Datagrams that the kernel drops are counted.
+func TestDrops(t *testing.T) {
+	t.Parallel()
+	engine, err := weir.New(weir.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	of, err := service.New(service.Backend{Engine: engine}, service.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(of, Config{Addr: "127.0.0.1:0", ReadBuffer: 4 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(); err != nil { // nobody receives
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if f := s.Figures(); !f.Packets.Known || f.Packets.Dropped != 0 || len(s.Alarms()) != 0 {
+		t.Errorf("%+v %v", f.Packets, s.Alarms())
+	}
+	conn, err := net.Dial("udp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const datagrams = 200
+	for range datagrams {
+		if _, err := io.WriteString(conn, strings.Repeat("a", 1000)+":1|c"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, alarms := s.Figures(), s.Alarms()
+	if f.Packets.Dropped < datagrams/2 || f.Packets.Dropped >= datagrams {
+		t.Errorf("%+v", f.Packets)
+	}
+	if len(alarms) != 1 || alarms[0].Code != "statsd_dropped" || !strings.Contains(alarms[0].Message, fmt.Sprintf("dropped %d ", f.Packets.Dropped)) {
+		t.Errorf("%+v", alarms)
+	}
+}
+
+// One sender by TCP costs a connection and a goroutine, and one more than there may be takes the place of another.
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, Config{MaxConns: 2}, "")
+	for range 3 {
+		conn, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	eventually(t, "one is shed", func() bool { f := s.Figures(); return f.Open == 2 && f.Shed == 1 && f.Bound == 2 })
+}
+
+// A page in a browser can have a request of HTTP sent here: nothing of it is counted, however long its first line is.
+func TestPagesCountNothing(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, Config{MaxLineBytes: 64}, "")
+	for _, path := range []string{"/", "/" + strings.Repeat("x", 200)} {
+		s.send("tcp", "POST "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: https://evil.example\r\nContent-Length: 14\r\n\r\nvictim:1000|c\n")
+	}
+	eventually(t, "both are refused", func() bool { return s.refusedBy()["malformed"] == 2 })
+	s.send("tcp", "ok:1|c\n")
+	s.wantCount("ok", 1)
+	s.wantCount("victim", 0)
+}

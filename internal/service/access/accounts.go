@@ -1,0 +1,178 @@
+package access
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/service/request"
+)
+
+// This part is what identities use of a node: their requests, hits and new keys, counted and
+// held to the ceilings that the tokens file sets.
+//
+// Invariants: accounts are as many as the file has identities, and those that are gone from it
+// go; a ceiling that stays, lower or higher, grants no fresh allowance when the file is read again.
+//
+// This part has the identities and their ceilings, the library the limiters. This part asks before
+// it counts or answers.
+
+// Accounts are what identities have used of this node. They are as many as the tokens file has
+// identities, and each begins with its first request.
+type Accounts struct {
+	byName       atomic.Pointer[map[string]*Account]
+	adding       sync.Mutex    // held to put another map in the place of byName
+	unauthorized atomic.Uint64 // requests of callers that proved no identity
+}
+
+// New returns one of nobody.
+func NewAccounts() *Accounts {
+	a := new(Accounts)
+	a.byName.Store(&map[string]*Account{})
+	return a
+}
+
+// Account is what one identity has used.
+type Account struct {
+	name string
+	is   atomic.Pointer[auth.Identity] // as the file was when ceilings were set
+
+	requests, hits, forbidden atomic.Uint64
+	ceilings                  [ceilings]ceiling
+}
+
+// The ceilings of an identity.
+const (
+	ofRequests = iota
+	ofHits
+	ofNewKeys
+	ceilings
+)
+
+// ceiling is a limit that may come and go with the file.
+type ceiling struct {
+	limiter atomic.Pointer[weir.Limiter] // nil: no bound
+	refused atomic.Uint64
+}
+
+// Of is the account of an identity of a Set, made if there is none.
+func (a *Accounts) Of(in *auth.Set, is *auth.Identity) *Account {
+	have := (*a.byName.Load())[is.Name]
+	if have != nil && have.is.Load() == is {
+		return have
+	}
+	a.adding.Lock()
+	defer a.adding.Unlock()
+	old := *a.byName.Load()
+	if have = old[is.Name]; have == nil {
+		have = &Account{name: is.Name}
+		kept := map[string]*Account{is.Name: have}
+		for _, other := range in.Identities() { // those that are gone from the file go
+			if s := old[other.Name]; s != nil {
+				kept[other.Name] = s
+			}
+		}
+		a.byName.Store(&kept)
+	}
+	have.setCeilings(is)
+	return have
+}
+
+// setCeilings sets the ceilings that the file has now. One that stays, lower or higher, grants no fresh
+// allowance.
+func (s *Account) setCeilings(is *auth.Identity) {
+	for i, l := range [ceilings]weir.Limit{
+		ofRequests: {N: is.Ceilings.Requests, Per: time.Second},
+		ofHits:     {N: is.Ceilings.Hits, Per: time.Second},
+		ofNewKeys:  {N: is.Ceilings.NewKeys, Per: time.Minute},
+	} {
+		at := &s.ceilings[i].limiter
+		switch limiter := at.Load(); {
+		case l.N == 0:
+			at.Store(nil)
+		case limiter == nil:
+			limiter, err := weir.NewLimiter(l)
+			if err != nil {
+				panic(err) // auth allows no ceiling that package limit has not
+			}
+			at.Store(limiter)
+		default:
+			if err := limiter.SetLimit(l); err != nil {
+				panic(err) // as above
+			}
+		}
+	}
+	s.is.Store(is)
+}
+
+// take takes one of a ceiling, or says when there is one again.
+func (c *ceiling) take() (wait time.Duration, ok bool) {
+	limiter := c.limiter.Load()
+	if limiter == nil {
+		return 0, true
+	}
+	v := limiter.Take(1)
+	if !v.Allowed {
+		c.refused.Add(1)
+	}
+	return v.RetryAfter, v.Allowed
+}
+
+// Name is that of the identity.
+func (s *Account) Name() string { return s.name }
+
+// Requested counts a request.
+func (s *Account) Requested() { s.requests.Add(1) }
+
+// Forbid counts a request, or a line of hits, that no role of the identity is for.
+func (s *Account) Forbid() { s.forbidden.Add(1) }
+
+// Counted counts a hit.
+func (s *Account) Counted() { s.hits.Add(1) }
+
+// TakeHit takes one of the ceiling of hits, or says when there is one again.
+func (s *Account) TakeHit() (wait time.Duration, ok bool) { return s.ceilings[ofHits].take() }
+
+// BoundsNewKeys tells whether there is a ceiling of new keys.
+func (s *Account) BoundsNewKeys() bool { return s.ceilings[ofNewKeys].limiter.Load() != nil }
+
+// TakeNewKey is TakeHit of that ceiling.
+func (s *Account) TakeNewKey() (wait time.Duration, ok bool) { return s.ceilings[ofNewKeys].take() }
+
+// Unauthorized counts a request of a caller that proved no identity.
+func (a *Accounts) Unauthorized() { a.unauthorized.Add(1) }
+
+// TakeRequest takes one of the ceiling of requests, or fails.
+func (s *Account) TakeRequest() error {
+	wait, ok := s.ceilings[ofRequests].take()
+	if ok {
+		return nil
+	}
+	return &request.Error{Code: api.CodeCeiling, RetryAfter: wait, Message: "identity " + s.name + " has reached its requests_per_second: ask less often, or raise it in the tokens file"}
+}
+
+// Figures are those of one identity, since its first request.
+type AccountFigures struct {
+	Identity                            string
+	Requests, Hits                      uint64
+	Forbidden                           uint64 // requests, and lines of hits, that its roles are not for
+	OverRequests, OverHits, OverNewKeys uint64 // refused by a ceiling
+}
+
+// List are the figures of all accounts, by name, for metrics, with the requests that proved no
+// identity.
+func (a *Accounts) List() (list []AccountFigures, unauthorized uint64) {
+	for name, of := range *a.byName.Load() {
+		list = append(list, AccountFigures{
+			name, of.requests.Load(), of.hits.Load(), of.forbidden.Load(),
+			of.ceilings[ofRequests].refused.Load(), of.ceilings[ofHits].refused.Load(), of.ceilings[ofNewKeys].refused.Load(),
+		})
+	}
+	slices.SortFunc(list, func(a, b AccountFigures) int { return cmp.Compare(a.Identity, b.Identity) })
+	return list, a.unauthorized.Load()
+}

@@ -1,0 +1,221 @@
+// Package access is who calls, and what that one may do. It has two sides: a Gate, where the rooms of a service
+// begin each request, and a Service, what doors call to prove who their clients are.
+package access
+
+import (
+	"log/slog"
+	"strings"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/service/request"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Gate is where each request of a room begins. It may be used by many goroutines.
+type Gate struct {
+	tokens   *Tokens // nil: everybody may do everything
+	accounts *Accounts
+	record   *slog.Logger // of the audit
+}
+
+// NewGate asks for identities of tokens, and writes the audit to a log. nil tokens ask for none.
+func NewGate(tokens *Tokens, record *slog.Logger) *Gate {
+	return &Gate{tokens: tokens, accounts: NewAccounts(), record: record}
+}
+
+// Enter begins a request: it fails when the caller has not the role for any key, or has
+// reached its ceiling of requests. Whether it is for the key is asked before anything is
+// looked up, so that an answer, and the time it takes, says nothing of a key that it is not
+// for.
+func (g *Gate) Enter(c Caller, role auth.Role) (Rights, error) {
+	is, err := g.Identity(c)
+	switch {
+	case err != nil:
+		return Rights{}, err
+	case is == nil:
+		return Rights{Permission: auth.Everything, Role: role}, nil
+	}
+	a := g.rights(is, role)
+	a.Account.Requested()
+	if a.Permission == nil {
+		return Rights{}, a.Refuse("", "identity "+is.Name+" has no role "+role.String())
+	}
+	return a, a.Account.TakeRequest()
+}
+
+// EnterAll is Enter for what concerns all keys and limits at once.
+func (g *Gate) EnterAll(c Caller, role auth.Role) (Rights, error) {
+	a, err := g.Enter(c, role)
+	if err == nil && !a.All() {
+		return Rights{}, a.Refuse("", "this concerns all keys and limits, and role "+role.String()+" of this identity is for some of them")
+	}
+	return a, err
+}
+
+// Identity is who the caller is now; nil where nobody has to prove an identity.
+func (g *Gate) Identity(c Caller) (*auth.Identity, error) {
+	if g.tokens == nil {
+		return nil, nil
+	}
+	if !c.Known() {
+		g.accounts.Unauthorized()
+		return nil, &request.Error{Code: api.CodeUnauthorized, Message: "this server wants to know who asks"}
+	}
+	is, err := g.tokens.Live().Check(c.Login())
+	if err != nil {
+		g.accounts.Unauthorized()
+		return nil, &request.Error{Code: api.CodeUnauthorized, Message: err.Error()}
+	}
+	return is, nil
+}
+
+// rights are those of an identity in a role, of which it may have none.
+func (g *Gate) rights(is *auth.Identity, role auth.Role) Rights {
+	return Rights{Permission: is.Permission(role), Role: role, Account: g.accounts.Of(g.tokens.Live().Set(), is)}
+}
+
+// MayReadFigures fails unless the caller may know of the server as a whole: its metrics.
+func (s *Service) MayReadFigures(c Caller) error {
+	_, err := s.gate.EnterAll(c, auth.Read)
+	return err
+}
+
+// ReadsAll tells whether the caller may read all keys. It is not counted as a request: a view
+// leaves out what it may not show.
+func (s *Service) ReadsAll(c Caller) bool {
+	is, err := s.gate.Identity(c)
+	return err == nil && (is == nil || is.Permission(auth.Read) != nil && is.Permission(auth.Read).All())
+}
+
+// PermitDecision fails unless the caller may ask limits of a key. It is for what a door answers without asking any.
+func (s *Service) PermitDecision(c Caller, key string) error {
+	is, err := s.gate.Identity(c)
+	if err != nil || is == nil {
+		return err
+	}
+	may := s.gate.rights(is, auth.Decide)
+	if may.Permission == nil {
+		return may.Refuse("", "identity "+is.Name+" has no role decide")
+	}
+	return may.CheckKey(key)
+}
+
+// PermitCounters fails unless the caller may use counters that a door keeps itself, under keys. They are what
+// clients build limits from: role decide is for them, unless it is for some limits only.
+func (s *Service) PermitCounters(c Caller, keys [][]byte) error {
+	if !s.Locked() {
+		return nil
+	}
+	may, err := s.gate.Enter(c, auth.Decide)
+	if err != nil {
+		return err
+	}
+	if !may.AllLimits() {
+		return may.Refuse("", "role decide of this identity is for policies by name, not for counters")
+	}
+	for _, key := range keys {
+		if err := may.CheckKey(string(key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MayChangeLimit tells whether the caller may reset and grant a policy. It is not counted as a request: a page
+// offers no more than it may do.
+func (s *Service) MayChangeLimit(c Caller, name string) bool {
+	is, err := s.gate.Identity(c)
+	if err != nil || is == nil {
+		return err == nil
+	}
+	may := is.Permission(auth.Admin)
+	return may != nil && may.Limit(name)
+}
+
+// This part is what one request may do: the permission that its caller's role gives, for which keys and limits.
+//
+// Invariant: whether a request is for a key is asked before anything is looked up, so that an answer, and the time it takes, says nothing of a
+// key that it is not for.
+
+// Rights are what one request may do. The zero Rights are for nothing.
+type Rights struct {
+	*auth.Permission
+	Role    auth.Role
+	Account *Account // nil: on a server that is not locked
+}
+
+// Refuse is the error of what the role is not for.
+func (a Rights) Refuse(field, message string) error {
+	if a.Account != nil {
+		a.Account.Forbid()
+	}
+	return &request.Error{Code: api.CodeForbidden, Field: field, Message: message}
+}
+
+// Holds tells whether the role is for a key, or for all keys that begin with it. Keys under which
+// limits count may also be read by an identity that has the limit.
+func (a Rights) Holds(key string) bool {
+	if !a.Key(key) {
+		return false
+	}
+	name, is := strings.CutPrefix(key, admit.HitPrefix)
+	if !is || a.AllLimits() {
+		return true
+	}
+	name, _, whole := strings.Cut(name, ":") // names of limits have none
+	return whole && a.Limit(name)
+}
+
+// CheckKey fails unless the role is for a key.
+func (a Rights) CheckKey(key string) error {
+	if a.Holds(key) {
+		return nil
+	}
+	return a.Refuse("key", "role "+a.Role.String()+" of this identity is not for the key "+request.Clip(key))
+}
+
+// PartsOf is what of the keys with a prefix the role is for; it fails if that is none.
+func (a Rights) PartsOf(prefix string) (parts []string, err error) {
+	parts = a.Within(prefix)
+	if strings.HasPrefix(prefix, admit.HitPrefix) && !a.AllLimits() {
+		parts = nil
+	}
+	if len(parts) == 0 {
+		return nil, a.Refuse("prefix", "role "+a.Role.String()+" of this identity is for no key that begins with "+request.Clip(prefix))
+	}
+	return parts, nil
+}
+
+// Sees tells whether a policy, and how it decided, is for the role: all keys that it is
+// for are.
+func (a Rights) Sees(p *policy.Policy) bool {
+	literal, _, _ := strings.Cut(p.Keys, "*")
+	literal, _, _ = strings.Cut(literal, "{")
+	return a.Limit(p.Name) && a.Key(literal)
+}
+
+// CheckDecision fails unless the role is for all that a decision asks. Who has some limits
+// only must say which it asks.
+func (a Rights) CheckDecision(requests []admit.Request) error {
+	if a.All() {
+		return nil
+	}
+	for i := range requests {
+		r := &requests[i]
+		if err := a.CheckKey(r.Key); err != nil {
+			return err
+		}
+		switch {
+		case a.AllLimits():
+		case r.Inline != nil:
+			return a.Refuse("limit", "role decide of this identity is for policies by name, not for limits that a request brings along")
+		case r.Limit == "":
+			return a.Refuse("limit", "role decide of this identity is for some limits only: name the one that is asked")
+		case !a.Limit(r.Limit):
+			return a.Refuse("limit", "role decide of this identity is not for the limit "+request.Clip(r.Limit))
+		}
+	}
+	return nil
+}

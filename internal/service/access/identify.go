@@ -1,0 +1,218 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net/netip"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/service/request"
+)
+
+// Service tells doors who their clients are, and what those may do.
+type Service struct{ gate *Gate }
+
+// New is the doors' side of a Gate.
+func New(gate *Gate) *Service { return &Service{gate} }
+
+// Locked tells whether callers must prove an identity. Where they need not, all may do
+// everything, and what proves one is not looked at.
+func (s *Service) Locked() bool { return s.gate.tokens != nil }
+
+// WithToken is the caller as whom a token proves it to be: weir_<id>_<secret>.
+func (s *Service) WithToken(c Caller, token string) (Caller, error) {
+	return s.with(c, func(known *auth.Live) (*auth.Login, error) { return known.Token(token) })
+}
+
+// WithPassword is WithToken for protocols with a user and a password, which is the token. The
+// user is the identity's name, "" or "default".
+func (s *Service) WithPassword(c Caller, user, password string) (Caller, error) {
+	return s.with(c, func(known *auth.Live) (*auth.Login, error) { return known.Password(user, password) })
+}
+
+// WithCertificate is the caller as whom a certificate proves it to be that was verified, by
+// its subject alternative names.
+func (s *Service) WithCertificate(c Caller, of *x509.Certificate) (Caller, error) {
+	return s.with(c, func(known *auth.Live) (*auth.Login, error) { return known.Certificate(auth.NamesOf(of)) })
+}
+
+// WithName is the caller as an identity that nothing is proved of: for doors of protocols that can't, whose
+// operator says whose hits they are.
+func (s *Service) WithName(c Caller, name string) (Caller, error) {
+	return s.with(c, func(known *auth.Live) (*auth.Login, error) { return known.Named(name) })
+}
+
+func (s *Service) with(c Caller, by func(*auth.Live) (*auth.Login, error)) (Caller, error) {
+	if !s.Locked() {
+		return c, nil
+	}
+	login, err := by(s.gate.tokens.Live())
+	if err != nil {
+		s.gate.accounts.Unauthorized()
+		return c, &request.Error{Code: api.CodeUnauthorized, Message: err.Error()}
+	}
+	return c.As(login), nil
+}
+
+// Identify fails where the caller has to prove an identity, and has not, or no longer: its token
+// was revoked or has expired. A door says to a caller that is not Known how its protocol proves one.
+func (s *Service) Identify(c Caller) error {
+	_, err := s.gate.Identity(c)
+	return err
+}
+
+// Scope is a text of what the caller may do now, which changes when that does: what was made for one who may do something else is not for
+// it. It fails as Identify does.
+func (s *Service) Scope(c Caller) (string, error) {
+	is, err := s.gate.Identity(c)
+	if err != nil || is == nil {
+		return "", err
+	}
+	return is.Scope(), nil
+}
+
+// Accounts are the figures of all identities, by name, for metrics, with the requests that proved no
+// identity.
+func (s *Service) Accounts() (list []AccountFigures, unauthorized uint64) {
+	return s.gate.accounts.List()
+}
+
+// Tokens are the figures of the tokens in use, for metrics; false: the service is not locked.
+func (s *Service) Tokens() (st TokenStats, locked bool) {
+	if s.gate.tokens == nil {
+		return st, false
+	}
+	return s.gate.tokens.Stats(), true
+}
+
+// Audit notes an action of role admin that was tried: who did what to what, and how it
+// ended. The time is the record's.
+func (g *Gate) Audit(ctx context.Context, c Caller, action, target string, err error) {
+	outcome := "done"
+	if err != nil {
+		outcome = "failed"
+		var refused *request.Error
+		if errors.As(err, &refused) {
+			outcome = string(refused.Code)
+		}
+	}
+	who := c.Name()
+	if who == "" {
+		who = "anybody" // nobody has to prove an identity here, or has not
+	}
+	g.record.LogAttrs(ctx, slog.LevelInfo, "audit", slog.String("who", who), slog.String("action", action),
+		slog.String("target", target), slog.String("outcome", outcome), slog.String("remote", c.Remote()))
+}
+
+// This part is who a request comes from, as what clients may use up tells them apart: by
+// identity, or without one by address.
+//
+// Invariant: a client that opens more connections, or has more addresses of one IPv6 network, is
+// still one caller. This part proves identities; package pools gives each caller no more
+// than its share.
+
+// Caller is who a request comes from: an address, and who has proved to be there. The address is
+// an IPv4 one, or the /64 of an IPv6 one, which is one household. The zero Caller stands for
+// all others, such as those of a socket without addresses. A door makes one for each
+// connection, adds the identity, and hands it to every call.
+type Caller struct {
+	addr  netip.Addr
+	login *auth.Login // nil: nobody has proved anything
+}
+
+// At is the client of a connection, by its remote address host:port.
+func CallerAt(remote string) Caller {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return Caller{}
+	}
+	addr := at.Addr().Unmap().WithZone("")
+	if addr.Is4() {
+		return Caller{addr: addr}
+	}
+	prefix, err := addr.Prefix(64)
+	if err != nil {
+		return Caller{}
+	}
+	return Caller{addr: prefix.Addr()}
+}
+
+// As is the caller with the identity that a login proves.
+func (c Caller) As(login *auth.Login) Caller {
+	c.login = login
+	return c
+}
+
+// Login is what the caller has proved; nil: nothing.
+func (c Caller) Login() *auth.Login { return c.login }
+
+// Known tells whether the caller has proved an identity.
+func (c Caller) Known() bool { return c.login != nil }
+
+// Name is that of the caller's identity, "" without one.
+func (c Caller) Name() string {
+	if c.login == nil {
+		return ""
+	}
+	return c.login.Identity.Name
+}
+
+// Remote is the address, or "invalid IP" of the zero Caller.
+func (c Caller) Remote() string { return c.addr.String() }
+
+// String is the name, or the address of a caller without one.
+func (c Caller) String() string {
+	if c.login != nil {
+		return "identity " + c.Name()
+	}
+	return c.Remote()
+}
+
+// Own is a key of this identity alone, of an idempotent request or a reservation, so that no other can ask what became
+// of it. It is of the same length whatever the name.
+func (c Caller) Own(key string) string {
+	if !c.Known() {
+		return key
+	}
+	own := sha256.Sum256([]byte(c.Name() + "\x00" + key))
+	return hex.EncodeToString(own[:])
+}
+
+// account is whom pools give a share: the identity, wherever it calls from, or the address.
+type account struct {
+	name string
+	addr netip.Addr
+}
+
+func (c Caller) account() account {
+	if c.login != nil {
+		return account{name: c.Name()}
+	}
+	return account{addr: c.addr}
+}
+
+// Counts is how much each caller has of something; one that has nothing takes no
+// room. It is guarded by whoever has it.
+type CallerCounts map[account]int64
+
+// Of is how much a caller has.
+func (m CallerCounts) Of(c Caller) int64 { return m[c.account()] }
+
+// Add gives a caller n more, or takes with n below 0 what it has.
+func (m CallerCounts) Add(c Caller, n int64) {
+	of := c.account()
+	if m[of] += n; m[of] == 0 {
+		delete(m, of)
+	}
+}
+
+// OpenToOthers tells whether other machines may reach an address that a door listens on.
+func OpenToOthers(addr string) bool {
+	at, err := netip.ParseAddrPort(addr)
+	return err == nil && !at.Addr().Unmap().IsLoopback()
+}

@@ -1,0 +1,94 @@
+package access
+
+import (
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/policy"
+)
+
+// This part is what a service knows of its doors: their figures, alarms and limits.
+
+// Door is a way in that has figures and alarms of its own beside those of the service. It is
+// attached (Attach), so that health and metrics, which another door serves, have them too.
+type Listener interface {
+	Figures() ListenerFigures
+	Alarms() []api.Alarm
+}
+
+// Figures are the figures of a door, since its start.
+type ListenerFigures struct {
+	Name        string // of its protocol, for labels
+	Open, Bound int    // connections
+	Shed        uint64 // those closed to let another in
+	Failed      uint64 // requests that were answered with an error
+	Requests    []ListenerRequests
+
+	Rejected []ListenerRequests // parts of requests that were not taken, by reason, of doors that can't tell their clients
+	Packets  *ListenerPackets   // nil: the door has connections alone
+
+	// Of counters that the door keeps by itself.
+	Keys              int64
+	Bytes, BytesBound int64
+	Refused           uint64 // for which there was no room
+}
+
+// Packets are of a door without connections, since its start.
+type ListenerPackets struct {
+	Received uint64
+	Dropped  uint64 // by the kernel, for want of room
+	Known    bool   // the system tells Dropped
+}
+
+// Requests is how many requests of a kind there were.
+type ListenerRequests struct {
+	Kind  string // bounded: those that the door knows, and "unknown"
+	Count uint64
+}
+
+// Limited is a Door that has limits of its own, beside the policies of the file.
+type ListenerLimited interface {
+	// Limits lists them as policies, whose Keys and By are for people to read.
+	Limits() []policy.Policy
+}
+
+// List is the doors that are attached. It does not change once they answer.
+type ListenerList struct{ all []Listener }
+
+// Attach adds a door.
+func (l *ListenerList) Attach(d Listener) { l.all = append(l.all, d) }
+
+// Figures are those of each.
+func (l *ListenerList) Figures() (list []ListenerFigures) {
+	for _, d := range l.all {
+		list = append(list, d.Figures())
+	}
+	return list
+}
+
+// Alarms are those of all.
+func (l *ListenerList) Alarms() (list []api.Alarm) {
+	for _, d := range l.all {
+		list = append(list, d.Alarms()...)
+	}
+	return list
+}
+
+// Limit is a limit of a door.
+type ListenerLimit struct {
+	policy.Policy
+	Door string // its name
+}
+
+// Limits are those that doors have of their own.
+func (l *ListenerList) Limits() (list []ListenerLimit) {
+	for _, d := range l.all {
+		of, has := d.(ListenerLimited)
+		if !has {
+			continue
+		}
+		name := d.Figures().Name
+		for _, p := range of.Limits() {
+			list = append(list, ListenerLimit{p, name})
+		}
+	}
+	return list
+}

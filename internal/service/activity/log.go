@@ -1,0 +1,348 @@
+package activity
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/request"
+	"github.com/weir-counter/weir/policy"
+)
+
+// This part has hits and denials as they come, for people who look: of few all, and of many a sample that
+// eyes can follow.
+//
+// Its invariants. While nobody looks a hit costs one load of a pointer. Who looks has a Tap: of what it may see, each hit (and, apart
+// from them, each denial) of an interval has the same chance to be shown, which is told, and no interval shows more
+// than PerTick of either, whatever comes. A tap keeps the newest Kept of either; there are MaxTaps at most, and one client has MaxOwn of them.
+//
+// Neighbours: package service notes what it counts and denies, and says what a caller may see; package server opens
+// a tap for as long as a page is open.
+
+const (
+	// MaxTaps bounds the taps: each costs a hit a few nanoseconds.
+	MaxTaps = 16
+	// MaxOwn is the share of one client.
+	MaxOwn = MaxTaps - MaxTaps/4
+)
+
+var (
+	// ErrFull is of a tap beyond MaxTaps.
+	ErrTapsFull = errors.New("livelog: too many different logs are open")
+	// ErrShare is of a client that has MaxOwn taps.
+	ErrShare = errors.New("livelog: this client has too many different logs open")
+)
+
+// Log is told of all hits and denials. It is safe for many goroutines.
+type Log struct {
+	now  func() time.Time
+	taps atomic.Pointer[[]*Tap] // nil: nobody looks; written under mu
+
+	mu sync.Mutex
+}
+
+// New returns a Log; now is the time of day.
+func NewLog(now func() time.Time) *Log { return &Log{now: now} }
+
+// Hit notes a hit that was counted. at is its own time; key may change after it.
+func (l *Log) Hit(at time.Time, key string, n uint64) {
+	if taps := l.taps.Load(); taps != nil {
+		l.hit(*taps, at, key, n)
+	}
+}
+
+func (l *Log) hit(taps []*Tap, at time.Time, key string, n uint64) {
+	for _, t := range taps {
+		halved := t.hits.halved.Load()
+		if drawn(halved) && t.who.seesHit(key) {
+			t.hits.add(Event{At: l.now(), Of: at, Key: strings.Clone(key), N: n}, halved)
+		}
+	}
+}
+
+// Denial notes a decision that is a denial, which has its ID, if it has one.
+func (l *Log) Denial(requests []admit.Request, d *admit.Decision) {
+	taps := l.taps.Load()
+	if taps == nil || d.Denied == nil {
+		return
+	}
+	for _, t := range *taps {
+		halved := t.denials.halved.Load()
+		if drawn(halved) && t.who.seesDenial(requests, d) {
+			now := l.now()
+			t.denials.add(Event{
+				At: now, Of: now, Key: strings.Clone(requests[d.Denied.Asked].Key), N: d.Denied.N, Limit: strings.Clone(d.Denied.Name), Denial: string(d.Denial),
+			}, halved)
+		}
+	}
+}
+
+// Open opens a tap, or one more time the tap of this name that is open: taps of one name must be for the same Reader. Close must follow.
+func (l *Log) Open(name, client string, who Reader) (*Tap, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var taps []*Tap
+	if open := l.taps.Load(); open != nil {
+		taps = *open
+	}
+	own := 0
+	for _, t := range taps {
+		if t.name == name {
+			t.readers++
+			return t, nil
+		}
+		if t.client == client {
+			own++
+		}
+	}
+	switch {
+	case own >= MaxOwn:
+		return nil, ErrShare
+	case len(taps) >= MaxTaps:
+		return nil, ErrTapsFull
+	}
+	t := &Tap{log: l, name: name, client: client, readers: 1, who: who, since: l.now()}
+	l.use(append(slices.Clone(taps), t))
+	return t, nil
+}
+
+// use makes taps those that are told. The caller holds mu.
+func (l *Log) use(taps []*Tap) {
+	if len(taps) == 0 {
+		l.taps.Store(nil)
+		return
+	}
+	l.taps.Store(&taps)
+}
+
+func (l *Log) close(t *Tap) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.readers--; t.readers == 0 {
+		l.use(slices.DeleteFunc(slices.Clone(*l.taps.Load()), func(other *Tap) bool { return other == t }))
+	}
+}
+
+// PerTick is how many hits, and how many denials, an interval between two views shows at most.
+const PerTick = 10
+
+// sample is a few of many events, of which each has the same chance: it halves the chance of all whenever it has too many.
+// So of n events only some PerTick * log2(n / PerTick) come to the lock.
+type sample struct {
+	halved atomic.Uint32 // the chance is one in 2^halved; written under mu
+
+	mu   sync.Mutex
+	list []Event
+}
+
+// drawn is whether an event comes into a sample whose chance is one in 2^halved.
+func drawn(halved uint32) bool { return halved == 0 || rand.Uint64()&(1<<halved-1) == 0 }
+
+// add adds an event that was drawn with the chance of one in 2^halved.
+func (s *sample) add(e Event, halved uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.halved.Load()
+	if now > halved && !drawn(now-halved) { // it was halved meanwhile
+		return
+	}
+	s.list = append(s.list, e)
+	for len(s.list) > PerTick {
+		kept := s.list[:0]
+		for _, e := range s.list {
+			if drawn(1) {
+				kept = append(kept, e)
+			}
+		}
+		s.list = kept
+		s.halved.Add(1)
+	}
+}
+
+// take ends an interval: its events, the oldest first, of which each had the chance of one in oneIn.
+func (s *sample) take(to []Event) (all []Event, oneIn uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, oneIn = append(to, s.list...), 1<<s.halved.Load()
+	clear(s.list)
+	s.list = s.list[:0]
+	s.halved.Store(0)
+	return all, oneIn
+}
+
+// Kept is how many hits, and how many denials, a tap keeps.
+const KeptEvents = 100
+
+// Event is a hit, or a denial.
+type Event struct {
+	Number uint64    // of its tap, from 1
+	At     time.Time // when this node took it
+	Of     time.Time // the hit's own time
+	Key    string    // of a denial the one that was asked
+	N      uint64
+	Limit  string // that denied it; "": a hit
+	Denial string // its ID; "": it has none
+}
+
+// Reader is what somebody may see, and wants to.
+type Reader struct {
+	Keys []string // hits of keys that begin with one of these
+	// Sees tells whether a denial by a limit is among it, by a key: the one that was asked, or the one that is counted.
+	Sees func(limit, key string) bool
+}
+
+func (r *Reader) seesHit(key string) bool {
+	for _, prefix := range r.Keys {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// seesDenial: who may not know of one limit that said no is not told that there was a denial.
+func (r *Reader) seesDenial(requests []admit.Request, d *admit.Decision) bool {
+	for i := range d.Results {
+		said := &d.Results[i]
+		if said.Allowed || said.Mode != policy.Enforce {
+			continue
+		}
+		if !r.Sees(said.Name, said.Key) || !r.Sees(said.Name, requests[said.Asked].Key) {
+			return false
+		}
+	}
+	return r.seesHit(requests[d.Denied.Asked].Key)
+}
+
+// Tap is what one kind of reader sees.
+type Tap struct {
+	log          *Log
+	name, client string
+	readers      int // guarded by log.mu
+	who          Reader
+
+	hits, denials sample
+
+	mu             sync.Mutex
+	since          time.Time // the interval that is under way began
+	number         uint64
+	shown, stopped []Event // the newest hits and denials, the oldest first
+}
+
+// Share says how much of an interval is shown.
+type Share struct {
+	Shown int    // how many
+	OneIn uint64 // each had the chance of one in so many; 1: all are shown
+}
+
+// View is what a tap has at the end of an interval.
+type View struct {
+	Since, At     time.Time // the interval
+	Events        []Event   // the newest first, also those of intervals before
+	Hits, Denials Share     // of the interval
+}
+
+// View ends an interval and begins the next.
+func (t *Tap) View() View {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v := View{Since: t.since, At: t.log.now()}
+	t.since = v.At
+	t.shown, v.Hits = t.took(&t.hits, t.shown)
+	t.stopped, v.Denials = t.took(&t.denials, t.stopped)
+	v.Events = append(slices.Clone(t.shown), t.stopped...)
+	slices.SortFunc(v.Events, func(a, b Event) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.Number, a.Number)) })
+	return v
+}
+
+// took adds an interval's events to those before, and forgets the oldest.
+func (t *Tap) took(from *sample, kept []Event) ([]Event, Share) {
+	before := len(kept)
+	kept, oneIn := from.take(kept)
+	for i := before; i < len(kept); i++ {
+		t.number++
+		kept[i].Number = t.number
+	}
+	share := Share{len(kept) - before, oneIn}
+	if over := len(kept) - KeptEvents; over > 0 {
+		kept = slices.Delete(kept, 0, over)
+	}
+	return kept, share
+}
+
+// Close ends what one Open began.
+func (t *Tap) Close() { t.log.close(t) }
+
+// This part is the live log for those who look: whose hits and denials a caller may see, and what a view of them says.
+
+// ownTime is how far a hit's own time is from when it was taken, to be told.
+const ownTime = 2 * time.Second
+
+// Service shows the log.
+type Live struct {
+	gate *access.Gate
+	log  *Log
+	node string // this one's name in a cluster
+}
+
+// New is a Service of a log that all hits and denials of a node are noted in.
+func NewLive(gate *access.Gate, log *Log, node string) *Live { return &Live{gate, log, node} }
+
+// OpenLog begins to note hits and denials of keys that begin with prefix, as far as the caller may read them now. Its
+// Close must follow. Callers who see the same share one tap.
+func (s *Live) OpenLog(c access.Caller, prefix string) (*Tap, error) {
+	may, err := s.gate.Enter(c, auth.Read)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := may.PartsOf(prefix)
+	if err != nil {
+		return nil, err
+	}
+	scope := ""
+	if is, err := s.gate.Identity(c); err != nil {
+		return nil, err
+	} else if is != nil {
+		scope = is.Scope()
+	}
+	tap, err := s.log.Open(fmt.Sprintf("%q %q %q", c.Name(), scope, prefix), c.String(), Reader{
+		Keys: parts, Sees: func(limit, key string) bool { return may.Limit(limit) && may.Holds(key) },
+	})
+	switch {
+	case errors.Is(err, ErrTapsFull):
+		return nil, &request.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("%d different live logs are open: look at one of those, or close some", MaxTaps)}
+	case errors.Is(err, ErrShare):
+		return nil, &request.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("you look at %d different live logs, your share: close some, so that others can look too", MaxOwn)}
+	}
+	return tap, err
+}
+
+// LogView is what a tap has now. It ends an interval of the tap.
+func (s *Live) LogView(tap *Tap) api.LogView {
+	v := tap.View()
+	answer := api.LogView{
+		Since: api.Millis(v.Since), At: api.Millis(v.At), Node: s.node, Events: make([]api.LogEvent, len(v.Events)),
+		Hits: api.LogShare(v.Hits), Denials: api.LogShare(v.Denials),
+	}
+	for i, e := range v.Events {
+		of := &answer.Events[i]
+		*of = api.LogEvent{Number: e.Number, Kind: "hit", At: api.Millis(e.At), Key: strings.ToValidUTF8(e.Key, "\ufffd"), N: e.N}
+		if e.Limit != "" {
+			of.Kind, of.Limit, of.Denial = "denial", e.Limit, e.Denial
+		} else if e.At.Sub(e.Of).Abs() >= ownTime {
+			its := api.Millis(e.Of)
+			of.Of = &its
+		}
+	}
+	return answer
+}

@@ -1,0 +1,145 @@
+// Package admin is what operators ask of a server and do to it: figures, the nodes of its cluster and its regions, keys and
+// nodes removed, backups.
+package admin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/backend"
+	"github.com/weir-counter/weir/internal/service/ingest"
+	"github.com/weir-counter/weir/internal/service/queries"
+	"github.com/weir-counter/weir/internal/service/request"
+)
+
+// Parts are what a Service works with. All but History, Regions and Cluster must be given.
+type Parts struct {
+	Engine  *weir.Engine
+	Gate    *access.Gate
+	Sources *queries.Sources
+	Storage ingest.Storage
+	Pools   *access.Pools
+	Health  *Health
+	History backend.History // nil: there are windows only
+	Regions backend.Regions // nil: the server counts for none
+	Cluster backend.Cluster // nil: the server counts alone
+	Version string
+	Log     *slog.Logger
+}
+
+// Service answers operators.
+type Service struct {
+	parts   Parts
+	members members
+	started time.Time
+}
+
+// New is a Service of parts.
+func New(p Parts) *Service {
+	s := &Service{parts: p, members: alone{}, started: time.Now()}
+	if p.Cluster != nil {
+		s.members = &clustered{s, p.Cluster}
+	}
+	return s
+}
+
+// Stats is what the server holds and what it dropped.
+func (s *Service) Stats(c access.Caller) (api.StatsAnswer, error) {
+	if _, err := s.parts.Gate.EnterAll(c, auth.Read); err != nil {
+		return api.StatsAnswer{}, err
+	}
+	st := s.parts.Engine.Stats()
+	answer := api.StatsAnswer{
+		Version: s.parts.Version, UptimeS: int64(time.Since(s.started) / time.Second), Now: api.Time{Time: s.parts.Sources.Now()},
+		Hits: st.Hits, Late: st.Late, TooLate: st.TooLate, ForHistory: st.ForHistory, TooFarAhead: st.TooFarAhead, Quarantined: st.Quarantined,
+		Keys: st.Keys, HotKeys: st.HotKeys,
+		EvictedKeys: st.EvictedKeys, EvictedHits: st.EvictedHits, ExpiredKeys: st.ExpiredKeys,
+		MemoryBytes: st.Bytes, MemoryBudget: st.MemoryBudget, Partitions: st.Partitions,
+		LimitStates: st.LimitStates, LimitBytes: st.LimitBytes, LimitRefused: st.LimitRefused,
+		Waiting: st.Waiting, Alarms: s.parts.Health.Alarms(),
+	}
+	s.parts.Storage.AddStats(&answer)
+	if !st.Newest.IsZero() {
+		answer.Newest = &api.Time{Time: st.Newest}
+	}
+	return answer, nil
+}
+
+// Backup writes a backup with every hit that was counted before the call. There is one at
+// a time. A failure may come after a part was written: who reads that part must learn
+// that it is not whole.
+func (s *Service) Backup(ctx context.Context, client access.Caller, w io.Writer) (err error) {
+	defer func() { s.parts.Gate.Audit(ctx, client, "backup", "all", err) }()
+	if _, err := s.parts.Gate.EnterAll(client, auth.Admin); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	to := &counted{to: w}
+	err = s.parts.Pools.Backup.Within(client, func() error { return s.parts.Storage.Backup(ctx, to) })
+	var refused *request.Error
+	switch {
+	case err == nil:
+		s.parts.Log.InfoContext(ctx, "a backup was taken", "bytes", to.bytes, "who", client.String())
+		return nil
+	case errors.As(err, &refused):
+		return refused
+	}
+	s.parts.Log.ErrorContext(ctx, "a backup failed", "bytes", to.bytes, "who", client.String(), "error", err)
+	return &request.Error{Code: api.CodeStopping, Message: "the backup could not be taken: the server's log says why"}
+}
+
+// Restore reads a backup into all counts. There is one at a time.
+func (s *Service) Restore(ctx context.Context, client access.Caller, backup io.Reader, mode api.RestoreMode) (done api.Restored, err error) {
+	defer func() { s.parts.Gate.Audit(ctx, client, "restore", string(mode), err) }()
+	if _, err := s.parts.Gate.EnterAll(client, auth.Admin); err != nil {
+		return done, err
+	}
+	if mode != api.Merge && mode != api.Replace {
+		return done, &request.Error{Code: api.CodeInvalidParameter, Field: "mode", Message: "mode must be merge, which adds the backup's hits, or replace"}
+	}
+	err = s.parts.Pools.Restore.Within(client, func() error {
+		done, err = s.parts.Storage.Restore(ctx, backup, string(mode))
+		return err
+	})
+	var refused *request.Error
+	switch {
+	case err == nil:
+		return done, nil
+	case errors.As(err, &refused):
+		return done, refused
+	}
+	s.parts.Log.ErrorContext(ctx, "a backup was not restored", "mode", mode, "who", client.String(), "error", err)
+	return done, notRestored(err)
+}
+
+func notRestored(err error) error {
+	switch {
+	case errors.Is(err, backend.ErrRestoring):
+		return &request.Error{Code: api.CodeRestoreRunning, Message: err.Error()}
+	case errors.Is(err, backend.ErrCountedTwice):
+		return &request.Error{Code: api.CodeCountedTwice, Field: "mode", Message: err.Error()}
+	case errors.Is(err, backend.ErrDamagedBackup):
+		return &request.Error{Code: api.CodeDamagedBackup, Message: err.Error()}
+	}
+	return &request.Error{Code: api.CodeStopping, Message: "the backup was not restored, or not as a whole: send it again; the server's log says why"}
+}
+
+// counted is a writer that knows how much was written.
+type counted struct {
+	to    io.Writer
+	bytes int64
+}
+
+func (c *counted) Write(piece []byte) (int, error) {
+	n, err := c.to.Write(piece)
+	c.bytes += int64(n)
+	return n, err
+}

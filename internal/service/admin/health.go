@@ -1,0 +1,142 @@
+package admin
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/backend"
+	"github.com/weir-counter/weir/internal/service/ingest"
+	"github.com/weir-counter/weir/internal/service/queries"
+	"github.com/weir-counter/weir/internal/units"
+)
+
+// This part is what is wrong with a server now, and whether to send requests there. Whatever is a source of alarms
+// is composed here, so that health, answers and metrics say the same.
+
+// Parts are the sources of alarms. Engine, Sources, Storage, Pools and Doors must be given.
+type HealthParts struct {
+	Engine     *weir.Engine
+	Sources    *queries.Sources
+	Storage    ingest.Storage
+	Pools      *access.Pools
+	Doors      *access.ListenerList
+	History    backend.History
+	Regions    backend.Regions
+	Tokens     *access.Tokens
+	PolicyFile *access.PolicyFile
+	Kept       *access.KeptPolicies
+	More       func() []api.Alarm
+}
+
+// Service says what is wrong.
+type Health struct{ parts HealthParts }
+
+// New is a Service of parts.
+func NewHealth(p HealthParts) *Health { return &Health{p} }
+
+// Alarms are all that is wrong now, never nil.
+func (s *Health) Alarms() []api.Alarm {
+	all := []api.Alarm{}
+	all = append(all, s.parts.Storage.Alarms()...)
+	all = append(all, s.parts.Pools.Alarms()...)
+	if s.parts.History != nil {
+		all = append(all, s.parts.History.Alarms()...)
+	}
+	all = append(all, s.parts.Doors.Alarms()...)
+	all = append(all, s.parts.Tokens.Alarms()...)
+	all = append(all, s.parts.PolicyFile.Alarms()...)
+	all = append(all, s.parts.Kept.Alarms()...)
+	if s.parts.More != nil {
+		all = append(all, s.parts.More()...)
+	}
+	if s.parts.Regions != nil {
+		all = append(all, s.parts.Regions.Alarms()...)
+	}
+	return append(all, MemoryAlarms(s.parts.Engine.Stats())...)
+}
+
+// Ready says whether to send requests here, and what is wrong. A node that is away
+// from the others is still ready: it goes on to count, and answers say who is late.
+// refusing is the alarm that says that hits are better off elsewhere; nil: there is none.
+func (s *Health) Ready() (answer api.Ready, refusing *api.Alarm) {
+	answer = api.Ready{Status: "ok", Alarms: s.Alarms()}
+	if len(answer.Alarms) > 0 {
+		answer.Status = "degraded"
+	}
+	s.parts.Sources.AddReady(&answer)
+	for i := range answer.Alarms {
+		if a := &answer.Alarms[i]; a.Refusing {
+			return answer, a
+		}
+	}
+	return answer, nil
+}
+
+// This part says when memory of an engine is full, or will be soon, and what is refused then.
+//
+// Invariant: each budget has one alarm at most, and none of them refuses plain hits, which
+// evict others instead. The library has the figures; package service raises the alarms.
+
+// Alarms tell of memory that is full, or will be soon, and of what is refused then.
+// They refuse no plain hits.
+func MemoryAlarms(st weir.Stats) (list []api.Alarm) {
+	for _, b := range []budget{
+		{
+			code: "idempotency", used: st.OnceBytes, of: st.OnceBudget, refused: st.OnceRefused,
+			full:    "the Idempotency-Keys of the last ten minutes take all of {budget}: requests with a new one are refused, {refused} so far. Send larger batches, use all nodes, or raise --idempotency-memory",
+			filling: "the Idempotency-Keys of the last ten minutes take {percent} % of {budget}: once it is full, requests with a new one are refused. Send larger batches, use all nodes, or raise --idempotency-memory",
+		},
+		{
+			code: "inline_limits", used: st.InlineBytes, of: st.InlineBudget,
+			full:    "limits that requests bring along use all of their quarter of --limit-memory, {budget}: further keys of them are refused with 503, those of policies are not. 'weir limits forget --all' forgets what was used of them",
+			filling: "limits that requests bring along use {percent} % of their quarter of --limit-memory, {budget}: once it is full, further keys of them are refused. Use shorter periods, or write policies",
+		},
+		{
+			code: "limit_memory", used: st.LimitBytes, of: st.LimitBudget, refused: st.LimitRefused,
+			full:    "keys with limits in use fill --limit-memory, {budget}: decisions about further keys are refused with 503, {refused} so far. Raise it, or use shorter periods",
+			filling: "keys with limits in use, and some that were, take {percent} % of --limit-memory, {budget}: those in use are never dropped, and once they fill it, decisions about further keys are refused",
+		},
+	} {
+		list = append(list, b.alarms()...)
+	}
+	if st.OnceDropping {
+		list = append(list, api.Alarm{Code: "idempotency_short", Message: "the Idempotency-Keys of other nodes, and of earlier lives of this one, take more memory than there is, so the oldest are forgotten before ten minutes, and a retry that is sent to another node may count twice. Raise --idempotency-memory"})
+	}
+	return list
+}
+
+// budget is memory of the engine that can be used up. Its messages have {budget} for what
+// there is, {percent} for how much of it is used, and {refused} for what was refused so far.
+type budget struct {
+	code          string // of its alarms, before _full and _filling
+	used, of      int64  // bytes
+	refused       uint64 // requests, since the start
+	full, filling string // messages
+}
+
+const (
+	fillingShare = 0.8
+	fullShare    = 0.98 // the rest may be too little for the next receipt
+)
+
+// alarms are one at most.
+func (b budget) alarms() []api.Alarm {
+	share := float64(b.used) / float64(max(b.of, 1))
+	say := func(suffix, message string) []api.Alarm {
+		message = strings.NewReplacer(
+			"{budget}", units.FormatSize(b.of), "{percent}", fmt.Sprintf("%.0f", 100*share), "{refused}", strconv.FormatUint(b.refused, 10),
+		).Replace(message)
+		return []api.Alarm{{Code: b.code + suffix, Message: message}}
+	}
+	switch {
+	case share >= fullShare:
+		return say("_full", b.full)
+	case share >= fillingShare:
+		return say("_filling", b.filling)
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+package service_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/history/calendar"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/backend"
+)
+
+// A history that has read nothing yet does not say that there were no hits.
+func TestAlignedBeforeHistoryHasRead(t *testing.T) {
+	t.Parallel()
+	engine, err := weir.New(weir.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	engine.Hit("k")
+	for _, asOf := range []time.Time{{}, time.UnixMilli(0)} {
+		h := &remembered{total: backend.HistoryTotal{Bounded: true}, asOf: asOf}
+		s, err := service.New(service.Backend{Engine: engine, History: h}, service.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		answer, err := s.Aligned(t.Context(), service.CallerAt("127.0.0.1:1"), service.AlignedQuery{Key: "k", Spans: service.Spans{From: now, To: now.Add(time.Second), Unit: calendar.Month, Zone: time.UTC}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(answer.Points) != 1 || answer.Points[0].Estimate != 1 || answer.Source != "windows" {
+			t.Errorf("as of %v: %s %+v", asOf, answer.Source, answer.Points)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/service"
+)
+
+// What the view of all keys costs, by how many there are: asked for once, and again and again.
+func BenchmarkOverview(b *testing.B) {
+	for _, keys := range []int{1000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprint(keys), func(b *testing.B) {
+			engine, err := weir.New(weir.Config{Memory: 1 << 30})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer engine.Close()
+			for i := range keys {
+				if err := engine.Hit(fmt.Sprintf("url:/products/%d", i)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			s, err := service.New(service.Backend{Engine: engine}, service.Config{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			q := OverviewQuery{Window: 5 * time.Minute, N: 15}
+			b.Run("once", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := OverviewView(context.Background(), s, service.Caller{}, q); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			b.Run("again", func(b *testing.B) {
+				var tops TopsView
+				defer tops.Close()
+				for b.Loop() {
+					if _, err := tops.OverviewAgain(context.Background(), s, service.Caller{}, q, "q"); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}

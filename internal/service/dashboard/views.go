@@ -1,0 +1,226 @@
+// Package views puts together what the pages of the dashboard show, of what package service answers. A
+// view is one answer, whole, so that a page needs to know nothing of those before.
+//
+// Its invariants: a view has a bound of its own, whatever there is of keys, policies and nodes; and
+// what a caller may not read is not in it. Neighbours: package board computes a view once for
+// all pages that show it; doors send it.
+package dashboard
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/internal/service/request"
+)
+
+// windows are those that a key is counted in.
+var windows = []time.Duration{time.Minute, 5 * time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
+
+// KeyQuery asks for the view of a key.
+type KeyQuery struct {
+	Key    string
+	Window time.Duration // of the lines, whole seconds
+	With   []string      // other keys, whose lines are beside it
+}
+
+// Key is one key: in the usual windows, and over time beside the window before.
+func KeyView(ctx context.Context, s *service.Service, c service.Caller, q KeyQuery) (api.KeyAnswer, error) {
+	end := s.Now()
+	answer := api.KeyAnswer{Key: q.Key, WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: end}}
+	var questions []service.CountQuestion
+	for _, w := range windows {
+		questions = append(questions, service.CountQuestion{Key: q.Key, At: end, Window: w}, service.CountQuestion{Key: q.Key, At: end.Add(-w), Window: w})
+	}
+	divided := partsOf(end, q.Window)
+	questions = divided.append(divided.append(questions, q.Key, 0), q.Key, q.Window)
+	for _, other := range q.With {
+		questions = divided.append(questions, other, 0)
+	}
+	bounds, fresh, err := s.Batch(ctx, c, questions)
+	if err != nil {
+		return answer, err
+	}
+	answer.Freshness = fresh
+	for _, w := range windows {
+		two := take(&bounds, 2)
+		answer.Counts = append(answer.Counts, api.KeyWindow{WindowSeconds: int64(w / time.Second), Bounds: two[0], Before: two[1]})
+	}
+	answer.Line = divided.line(&bounds)
+	answer.Before = estimates(take(&bounds, divided.len()))
+	for _, other := range q.With {
+		answer.With = append(answer.With, api.OtherKey{Key: other, Line: estimates(take(&bounds, divided.len()))})
+	}
+	if s.Backend().Regions == nil {
+		return answer, nil
+	}
+	answer.Regions, err = regionsOf(ctx, s, c, q.Key, end)
+	return answer, err
+}
+
+// regionsOf is the parts of all regions in the usual windows.
+func regionsOf(ctx context.Context, s *service.Service, c service.Caller, key string, end time.Time) (list []api.KeyRegion, err error) {
+	counts, err := s.Count(ctx, c, service.CountQuery{Keys: []string{key}, Windows: windows, At: end, Scope: request.Global, ByRegion: true})
+	for _, count := range counts {
+		for _, part := range count.Regions {
+			at := slices.IndexFunc(list, func(r api.KeyRegion) bool { return r.Region == part.Region })
+			if at < 0 {
+				at = len(list)
+				list = append(list, api.KeyRegion{Region: part.Region, Freshness: part.Freshness})
+			}
+			list[at].Counts = append(list[at].Counts, part.Bounds)
+		}
+	}
+	return list, err
+}
+
+const (
+	maxPolicies = 100 // of one view
+	fullest     = 15  // keys of the policy that is looked at
+	// deniedWithin is when its most denied keys were denied.
+	deniedWithin = 5 * time.Minute
+)
+
+// LimitsQuery asks for the view of the policies.
+type LimitsQuery struct {
+	Window time.Duration // whole seconds
+	Name   string        // the policy whose keys are listed; "": none
+}
+
+// Limits is the policies with their decisions over time, and the keys that have used most of one.
+func LimitsView(ctx context.Context, s *service.Service, c service.Caller, q LimitsQuery) (api.LimitsView, error) {
+	list, err := s.Limits(ctx, c, q.Window)
+	if err != nil {
+		return api.LimitsView{}, err
+	}
+	answer := api.LimitsView{LimitsAnswer: list, Lines: []api.LimitLines{}, Of: q.Name, Keys: []api.LimitKey{}, Freshness: s.Freshness()}
+	if len(list.Limits) > maxPolicies {
+		answer.More = len(list.Limits) - maxPolicies
+		answer.Limits = list.Limits[:maxPolicies]
+	}
+	divided := partsOf(list.At.Time, q.Window)
+	var questions []service.DecisionQuestion
+	for _, p := range answer.Limits {
+		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
+			for _, q := range divided.append(nil, "", 0) {
+				questions = append(questions, service.DecisionQuestion{Policy: p.Name, Outcome: outcome, At: q.At, Window: q.Window})
+			}
+		}
+	}
+	if len(questions) > 0 {
+		bounds, fresh, err := s.BatchDecisions(ctx, c, questions)
+		if err != nil {
+			return answer, err
+		}
+		answer.Freshness = fresh
+		for _, p := range answer.Limits {
+			answer.Lines = append(answer.Lines, api.LimitLines{Name: p.Name, Allowed: divided.line(&bounds), Denied: divided.line(&bounds), ShadowDenied: divided.line(&bounds)})
+		}
+	}
+	if q.Name != "" {
+		keys, err := s.LimitKeys(ctx, c, q.Name, fullest)
+		if err != nil {
+			return answer, err
+		}
+		answer.Keys = keys.Keys
+		who, err := s.Who(c, service.WhoQuery{Window: deniedWithin, N: fullest, Limit: q.Name})
+		if err != nil {
+			return answer, err
+		}
+		answer.Denied = who.Keys
+		answer.MayChange = s.MayChangeLimit(c, q.Name)
+	}
+	return answer, nil
+}
+
+// maxParts bounds the parts of a line.
+const maxParts = 90
+
+// parts are the adjoining parts of a window that ends at to.
+type parts struct {
+	from, to int64 // Unix seconds: the first part begins after from, the last one ends with to
+	step     int64 // seconds; the last part may be shorter
+}
+
+// partsOf divides the window (to-w, to]. The memory of a counter has slots of 2^level seconds, aligned to the epoch:
+// parts of a power of two that end with the last second of a slot are made of whole slots, and so they are
+// exact. (At the age of a window w, slots are shorter than w/100, and parts longer.) They also
+// stay where they are while time goes on.
+func partsOf(to time.Time, w time.Duration) parts {
+	seconds, end := int64(w/time.Second), to.Unix()
+	step := int64(1)
+	for seconds > step*maxParts {
+		step *= 2
+	}
+	from := end - seconds
+	from -= mod(from+1, step) // the second before a slot begins
+	return parts{from, end, step}
+}
+
+func mod(a, b int64) int64 { return (a%b + b) % b }
+
+func (p parts) len() int { return int((p.to - p.from + p.step - 1) / p.step) }
+
+// append adds the questions of a key in all parts, moved back by a while.
+func (p parts) append(questions []service.CountQuestion, key string, back time.Duration) []service.CountQuestion {
+	for at := p.from; at < p.to; at += p.step {
+		end := min(at+p.step, p.to)
+		questions = append(questions, service.CountQuestion{Key: key, At: time.Unix(end, 0).Add(-back), Window: time.Duration(end-at) * time.Second})
+	}
+	return questions
+}
+
+// line takes the answers of all parts from the front of bounds.
+func (p parts) line(bounds *[]api.Bounds) api.Line {
+	of := take(bounds, p.len())
+	line := api.Line{From: at(p.from), StepSeconds: p.step, To: at(p.to), Estimate: estimates(of)}
+	for _, b := range of {
+		if b.Exact {
+			continue
+		}
+		line.Lower, line.Upper = make([]uint64, len(of)), make([]*uint64, len(of))
+		for i, b := range of {
+			line.Lower[i], line.Upper[i] = b.Lower, b.Upper
+		}
+		break
+	}
+	return line
+}
+
+func at(seconds int64) api.Time { return api.Time{Time: time.Unix(seconds, 0)} }
+
+func estimates(of []api.Bounds) []uint64 {
+	list := make([]uint64, len(of))
+	for i, b := range of {
+		list[i] = b.Estimate
+	}
+	return list
+}
+
+// take takes n answers from the front.
+func take(bounds *[]api.Bounds, n int) []api.Bounds {
+	front := (*bounds)[:n]
+	*bounds = (*bounds)[n:]
+	return front
+}
+
+// Nodes is the nodes that count together, what this one holds, and the regions, where it counts for one.
+func NodesView(ctx context.Context, s *service.Service, c service.Caller) (api.NodesView, error) {
+	cluster, err := s.Nodes(ctx, c)
+	if err != nil {
+		return api.NodesView{}, err
+	}
+	stats, err := s.Stats(c)
+	if err != nil {
+		return api.NodesView{}, err
+	}
+	view := api.NodesView{Cluster: cluster, Stats: stats}
+	if s.Backend().Regions == nil {
+		return view, nil
+	}
+	regions, err := s.Regions(c)
+	view.Regions = &regions
+	return view, err
+}

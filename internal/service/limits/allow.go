@@ -1,0 +1,251 @@
+// Package decisions is what is asked of limits: whether requests may pass, why they might not, what keys have used; and
+// what changes it: reservations, refunds, grants, resets, permits.
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/activity"
+	"github.com/weir-counter/weir/internal/service/queries"
+	"github.com/weir-counter/weir/internal/service/request"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Allow asks the limits of all requests for a caller, and takes what they ask for: all or none. Into d
+// goes what was decided; a denial is no error. peek says what would be decided, and
+// takes and counts nothing. It allocates nothing of its own: d and requests may be used
+// again, and keys of requests may change after it, which those in d then do too.
+func (s *Service) Allow(c access.Caller, requests []admit.Request, peek bool, d *admit.Decision) error {
+	may, err := s.parts.Gate.Enter(c, auth.Decide)
+	if err != nil {
+		return err
+	}
+	if err := may.CheckDecision(requests); err != nil {
+		return err
+	}
+	if err := s.tooLong(requests); err != nil {
+		return err
+	}
+	wait, err := s.askPolicies(c, requests, peek, d)
+	if wait {
+		err = s.wait(c, requests, d)
+	}
+	if err != nil {
+		return s.undecided(may, err)
+	}
+	if d.Never {
+		return neverPasses(d)
+	}
+	if !peek {
+		s.count(d)
+		s.NoteDenial(requests, d)
+	}
+	return nil
+}
+
+// askPolicies has a place while it asks, and none while requests wait for their turn.
+func (s *Service) askPolicies(c access.Caller, requests []admit.Request, peek bool, d *admit.Decision) (wait bool, err error) {
+	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
+		return false, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	if peek {
+		return false, s.parts.Policies.Peek(requests, d)
+	}
+	return s.parts.Policies.TakeOrWait(requests, d)
+}
+
+// wait waits until the requests may pass: admit.Live.Wait. Where as many wait as may, they are denied.
+func (s *Service) wait(c access.Caller, requests []admit.Request, d *admit.Decision) error {
+	if s.parts.Pools.Waiting.Enter(c, 1) != nil {
+		return s.parts.Policies.Refuse(requests, d)
+	}
+	defer s.parts.Pools.Waiting.Leave(c, 1)
+	return s.parts.Policies.Wait(requests, d)
+}
+
+// undecided is the error of a request that no limit was asked for. Who may not see a policy learns
+// neither that it is there nor what keys it is for.
+func (s *Service) undecided(may access.Rights, err error) *request.Error {
+	e := request.As(err)
+	named, ok := errors.AsType[*policy.NamedError](err)
+	if !ok {
+		return e
+	}
+	if !may.All() && !s.seesLimit(may, named.Name) {
+		return &request.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: "there is no policy " + request.Clip(named.Name) + " for this key"}
+	}
+	if e.Code == api.CodeInvalidLimit {
+		return &request.Error{Code: api.CodeUnknownLimit, Field: e.Field, Message: e.Message}
+	}
+	return e
+}
+
+// neverPasses is the error of a request for more than a burst: waiting does not help.
+// Checks of one key and limit ask together.
+func neverPasses(d *admit.Decision) *request.Error {
+	at := slices.IndexFunc(d.Results, func(r admit.Result) bool { return r.Never && r.Mode == policy.Enforce })
+	r := &d.Results[at]
+	var asked uint64
+	together := ""
+	for i := range d.Results {
+		if other := &d.Results[i]; other.Name == r.Name && other.Key == r.Key {
+			if asked += other.N; i != at {
+				together = " together"
+			}
+		}
+	}
+	return &request.Error{Code: api.CodeInvalidCount, Field: "n", Message: fmt.Sprintf("n of %d%s can never pass limit %s of key %q: at most %d at once; ask for fewer at a time, or raise the burst",
+		asked, together, r.Name, request.Clip(r.Key), r.Limit.Burst)}
+}
+
+// tooLong is the error of a limit that a request brings along and that would be
+// remembered for longer than Parts.MaxInlinePer; nil: there is none.
+func (s *Service) tooLong(requests []admit.Request) error {
+	for i := range requests {
+		l := requests[i].Inline
+		if l == nil {
+			continue
+		}
+		interval := uint64(l.Per)
+		if l.Burst != 0 && l.Burst != l.N {
+			interval = uint64(limit.Limit(*l).Interval()) // more than an int64 has, if a burst takes ages
+		}
+		if most := s.parts.MaxInlinePer; l.Per > most || interval > uint64(most) {
+			return &request.Error{Code: api.CodeInvalidLimit, Field: "limit", Message: fmt.Sprintf("a limit that a request brings along is for %s at most, and so is per * burst / n: write a policy for a longer one, or start the server with a larger --max-inline-per",
+				units.FormatDuration(most.Truncate(time.Millisecond)))}
+		}
+	}
+	return nil
+}
+
+// DecisionQuestion asks how often a policy decided so, in (At-Window, At].
+type DecisionQuestion struct {
+	Policy  string
+	Outcome string // allowed, denied, shadow_denied
+	At      time.Time
+	Window  time.Duration
+}
+
+// BatchDecisions is Batch for decisions: policies must be those that the caller may read of.
+func (s *Service) BatchDecisions(ctx context.Context, c access.Caller, questions []DecisionQuestion) ([]api.Bounds, api.Freshness, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Read)
+	if err != nil {
+		return nil, api.Freshness{}, err
+	}
+	counts := make([]queries.CountQuestion, len(questions))
+	checked := ""
+	for i, q := range questions {
+		if q.Policy != checked {
+			if err := s.mayReadLimit(may, q.Policy); err != nil {
+				return nil, api.Freshness{}, err
+			}
+			checked = q.Policy
+		}
+		counts[i] = queries.CountQuestion{Key: admit.HitPrefix + q.Policy + ":" + q.Outcome, At: q.At, Window: q.Window}
+	}
+	return s.parts.Sources.Batch(ctx, counts)
+}
+
+// Prepare makes a limit of a door's own configuration ready, for requests of Allow that have it
+// (admit.Request.Prepared). The door releases it once it asks it no more. Decisions of it are counted by its
+// name, and roles have it by its name, as those of policies.
+func (s *Service) Prepare(name string, of admit.Limit, mode policy.Mode) (*admit.Prepared, error) {
+	p, err := s.parts.Policies.Prepare(name, of, mode)
+	if err != nil {
+		return nil, request.As(err)
+	}
+	return p, nil
+}
+
+// UseUp takes what requests with Rest ask for, where it is there, for a caller whom Allow has just permitted to ask their
+// limits: it is no request of its own.
+func (s *Service) UseUp(c access.Caller, requests []admit.Request, d *admit.Decision) error {
+	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
+		return err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	if err := s.parts.Policies.Take(requests, d); err != nil {
+		return request.As(err)
+	}
+	return nil
+}
+
+// Parts are what a Service works with. All but PolicyFile, Kept, Node and Warnings must be given.
+type Parts struct {
+	Engine     *weir.Engine
+	Gate       *access.Gate
+	Sources    *queries.Sources
+	Pools      *access.Pools
+	Policies   *admit.Live
+	Doors      *access.ListenerList // may have limits of their own
+	PolicyFile *access.PolicyFile
+	Kept       *access.KeptPolicies
+	Node       string // this node's name in a cluster
+	Log        *slog.Logger
+	Live       *activity.Log // is told of each denial
+	Warnings   *Warnings     // is told of each decision
+
+	MaxInlinePer time.Duration // of a limit that a request brings along
+}
+
+// Service asks limits.
+type Service struct {
+	parts     Parts
+	decisions *activity.OutcomeCounts
+	denials   *activity.Denials
+	permits   *PermitTable
+	reserving sync.Map // IDs of reservations that are being made
+	begun     int64    // since when it answers, by the clock that limits are kept by, in ns
+}
+
+// New is a Service of parts.
+func New(p Parts) *Service {
+	s := &Service{
+		parts: p, decisions: activity.NewOutcomes(p.Policies), permits: NewPermits(), begun: side.Lending(p.Engine).Now(),
+	}
+	s.denials = activity.NewDenials(p.Node, s.clockOfDenials)
+	return s
+}
+
+// count counts a decision that was made, and has its warnings told.
+func (s *Service) count(d *admit.Decision) {
+	s.decisions.Count(d)
+	s.parts.Warnings.Note(d)
+}
+
+// Decisions are the outcomes of all policies, for metrics, with the requests that no policy was for.
+func (s *Service) Decisions() (list []activity.OutcomeFigures, unmatched uint64) {
+	return s.decisions.List()
+}
+
+// listed is a limit by name: a policy of the file, or of a door.
+type listed struct {
+	policy.Policy
+	door string // "": the file
+}
+
+// listed are the policies of the file in order of application, and then the limits of doors.
+func (s *Service) listed() (list []listed) {
+	for _, p := range s.parts.Policies.Set().Policies() {
+		list = append(list, listed{Policy: p})
+	}
+	for _, l := range s.parts.Doors.Limits() {
+		list = append(list, listed{l.Policy, l.Door})
+	}
+	return list
+}

@@ -1,0 +1,195 @@
+package limits
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/activity"
+	"github.com/weir-counter/weir/internal/service/request"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// NoteDenial keeps why requests were denied, if they were, under an ID that it puts into d.Denial. Allow does it; it is
+// for a door that denies because of what a peek said. It is for right after the decision.
+func (s *Service) NoteDenial(requests []admit.Request, d *admit.Decision) {
+	if d.Denied == nil {
+		return
+	}
+	s.denials.Note(requests, d)
+	s.parts.Live.Denial(requests, d)
+}
+
+// clockOfDenials is a activity.Clock.
+func (s *Service) clockOfDenials() (activity.Moment, activity.About) {
+	clock := replication.Of(s.parts.Engine)
+	raw := clock.UncorrectedWall()
+	now := activity.Moment{Wall: raw.Add(clock.ClockCorrection()), Raw: raw}
+	return now, s.parts.Sources.AboutDenial(now.Wall)
+}
+
+// Why is why a request was denied, by the ID of the denial. Who may not read all keys and limits
+// of it is answered as if it was not there.
+func (s *Service) Why(c access.Caller, id string) (api.DenialAnswer, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Read)
+	if err != nil {
+		return api.DenialAnswer{}, err
+	}
+	node, number := activity.Cut(id)
+	if node != s.denials.Node() {
+		return api.DenialAnswer{}, s.notHere(id, node)
+	}
+	d, found := s.denials.Find(number)
+	if !may.All() {
+		if found != activity.Here || !mayKnow(may, &d) {
+			return api.DenialAnswer{}, &request.Error{Code: api.CodeUnknownDenial, Field: "id",
+				Message: "there is no denial " + request.Clip(id) + " that this identity may read, or it is gone: " + keptDenials}
+		}
+	}
+	switch found {
+	case activity.Gone:
+		return api.DenialAnswer{}, &request.Error{Code: api.CodeDenialGone, Field: "id", Message: "denial " + request.Clip(id) + " is gone, newer ones took its place: " + keptDenials}
+	case activity.Unknown:
+		return api.DenialAnswer{}, &request.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "no denial has the ID " + request.Clip(id) + " since this server started, which forgets those before"}
+	}
+	return s.denialAnswer(id, &d), nil
+}
+
+// keptDenials says how long IDs are known.
+var keptDenials = fmt.Sprintf("a server keeps the newest %d, %d of them for each %dth part of all keys", activity.Kept, activity.PerSet, activity.Sets)
+
+// notHere is the error for an ID of another server.
+func (s *Service) notHere(id, node string) error {
+	switch own := s.denials.Node(); {
+	case own == "":
+		return &request.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "denial " + request.Clip(id) + " is of node " + request.Clip(node) + " of a cluster, and this server counts alone"}
+	case node == "":
+		return &request.Error{Code: api.CodeUnknownDenial, Field: "id", Message: "denial " + request.Clip(id) + " is of a server alone: IDs of this cluster begin with the name of a node, as those of this one with " + own + "-"}
+	default:
+		return &request.Error{Code: api.CodeOtherNode, Field: "id", Message: "node " + request.Clip(node) + " keeps denial " + request.Clip(id) + ", and this is " + own + ": ask that one"}
+	}
+}
+
+// mayKnow tells whether all of a denial is for the role.
+func mayKnow(may access.Rights, d *activity.Denial) bool {
+	if d.More > 0 { // of which nothing was kept
+		return false
+	}
+	for i := range d.Rules {
+		if r := &d.Rules[i]; !may.Holds(r.Asked) || !may.Holds(r.Key) || !may.Limit(r.Name) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Service) denialAnswer(id string, d *activity.Denial) api.DenialAnswer {
+	answer := api.DenialAnswer{
+		ID: id, Node: s.denials.Node(), At: api.Millis(d.At), Times: d.Times, Last: api.Millis(d.Last), More: d.More, Limits: make([]api.DenialLimit, len(d.Rules)),
+		Freshness: api.DenialKnowledge{AsOf: api.Millis(d.AsOf), Late: d.Late},
+	}
+	set := s.parts.Policies.Set()
+	for i := range d.Rules {
+		answer.Limits[i] = s.denialLimit(d, &d.Rules[i], set)
+	}
+	return answer
+}
+
+// denialLimit is what a rule said. A server alone decides every limit alike, and its answer has the word of the policy.
+func (s *Service) denialLimit(d *activity.Denial, r *activity.Rule, set *policy.Set) api.DenialLimit {
+	l := api.DenialLimit{
+		Name: r.Name, Inline: r.Inline, Asked: r.Asked, Key: r.Key, Where: r.Where.String(), Away: r.Away, NoPart: r.NoPart, Banned: r.Banned, Elsewhere: r.Elsewhere,
+		Others: r.Others, Late: r.Late,
+		Limit: r.Limit.N, PerSeconds: r.Limit.Per.Seconds(), Burst: r.Limit.Burst, Algorithm: r.Limit.Algorithm.String(), Calendar: r.Limit.Calendar.String(),
+		N: r.N, Used: r.Limit.Burst - min(r.Remaining, r.Limit.Burst), Remaining: r.Remaining,
+		ResetAt: api.Millis(d.At.Add(Milliseconds(r.Reset))), Admissions: admissionsOf(r.Known), Doubt: r.Doubt.Seconds(),
+	}
+	if r.RetryAfter > 0 {
+		at := api.Millis(d.At.Add(Milliseconds(r.RetryAfter)))
+		l.RetryAt = &at
+	}
+	if !r.Banned && !r.NoPart && r.Others == 0 {
+		enough := r.Enough()
+		l.Enough = &api.EnoughLimit{Limit: enough.N, PerSeconds: enough.Per.Seconds(), Burst: enough.Burst}
+	}
+	if r.Inline {
+		return l
+	}
+	l.Changed = true
+	for _, m := range set.Match(r.Asked) {
+		if m.Policy.Name != r.Name {
+			continue
+		}
+		l.Keys, l.By, l.Line = m.Policy.Keys, m.Policy.By, m.Policy.Line
+		if s.denials.Node() == "" {
+			l.Where = m.Policy.Where.String()
+		}
+		l.Override = m.Limit != m.Policy.Limit
+		if parts := m.Parts(); parts != nil {
+			l.Region, l.Regions = s.parts.Policies.Region(), regionParts(parts)
+			l.Whole = &api.EnoughLimit{Limit: m.Limit.N, PerSeconds: m.Limit.Per.Seconds(), Burst: m.Limit.Burst}
+		}
+		here, _, err := s.parts.Policies.Here(&m.Policy, m.Limit)
+		l.Changed = err != nil || here != r.Limit || m.Key != r.Key || m.Policy.Mode != policy.Enforce
+	}
+	return l
+}
+
+// admissionsOf has those of one time together.
+func admissionsOf(known []limit.Admitted) []api.Admission {
+	list := make([]api.Admission, 0, len(known))
+	for i, a := range known {
+		if i > 0 && known[i-1].At == a.At {
+			list[len(list)-1].N += a.N
+			continue
+		}
+		list = append(list, api.Admission{At: api.Millis(time.Unix(0, a.At)), N: a.N})
+	}
+	return list
+}
+
+// WhoQuery asks who is limited.
+type WhoQuery struct {
+	Window time.Duration // the keys were denied within it, before now; at most activity.Pause
+	N      int
+	Prefix string // only counted keys that begin with it
+	Limit  string // only this one; "": all
+}
+
+// Who lists the keys that limits deny now, most denied first: those that the caller may read, and no word of others.
+func (s *Service) Who(c access.Caller, q WhoQuery) (api.WhoAnswer, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Read)
+	if err != nil {
+		return api.WhoAnswer{}, err
+	}
+	parts, err := may.PartsOf(q.Prefix)
+	if err != nil {
+		return api.WhoAnswer{}, err
+	}
+	if q.Window < time.Second || q.Window > activity.Pause || q.Window%time.Second != 0 {
+		return api.WhoAnswer{}, &request.Error{Code: api.CodeInvalidWindow, Field: "window", Message: "window must be whole seconds from 1s to 5m: who was not denied for longer is not limited now"}
+	}
+	now := s.parts.Sources.Wall()
+	keys, over := s.denials.Who(now, q.Window, q.N, func(l *activity.Limited) bool {
+		return (q.Limit == "" || q.Limit == l.Name) && may.Limit(l.Name) &&
+			slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(l.Key, part) })
+	})
+	answer := api.WhoAnswer{At: api.Millis(now), WindowSeconds: int64(q.Window / time.Second), Prefix: q.Prefix, Node: s.denials.Node(), Keys: make([]api.LimitedKey, len(keys))}
+	if may.All() {
+		answer.Forgotten = over
+	}
+	for i, k := range keys {
+		answer.Keys[i] = api.LimitedKey{
+			Limit: k.Name, Inline: k.Inline, Key: k.Key, Denied: k.Denied, Since: api.Millis(k.Since), Last: api.Millis(k.Last),
+			RetryAfterSeconds: Milliseconds(max(0, k.Until.Sub(now))).Seconds(),
+		}
+	}
+	return answer, nil
+}

@@ -1,0 +1,263 @@
+package limits
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/queries"
+	"github.com/weir-counter/weir/internal/service/request"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/policy"
+)
+
+// Limits is the policies that the caller may read of, in order of application, then the limits of doors, and how they
+// decided in a window.
+func (s *Service) Limits(ctx context.Context, c access.Caller, w time.Duration) (api.LimitsAnswer, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Read)
+	if err != nil {
+		return api.LimitsAnswer{}, err
+	}
+	policies := slices.DeleteFunc(s.listed(), func(p listed) bool { return !may.Sees(&p.Policy) })
+	answer := api.LimitsAnswer{
+		WindowSeconds: int64(w / time.Second), At: api.Time{Time: s.parts.Sources.Now()}, Limits: make([]api.LimitPolicy, len(policies)),
+	}
+	answer.AtOnce = s.atOnce(may)
+	if may.All() {
+		answer.File = s.parts.PolicyFile.State()
+	}
+	questions := make([]queries.CountQuestion, 0, 3*len(policies))
+	for i, p := range policies {
+		made := api.LimitPolicy{
+			Name: p.Name, Keys: p.Keys, By: p.By, Door: p.door, Version: p.Version,
+			Limit: p.Limit.N, PerSeconds: p.Limit.Per.Seconds(), Burst: p.Limit.Burst, Algorithm: p.Limit.Algorithm.String(), Calendar: p.Limit.Calendar.String(),
+			Mode: p.Mode.String(), Where: p.Where.String(), Warn: int(p.Warn), DenyForSeconds: p.DenyFor.Seconds(), WaitSeconds: p.Wait.Seconds(), Cost: p.Cost, Last: p.Last, Overrides: len(p.Overrides),
+		}
+		if p.Where.ByOne() {
+			made.Away = p.Away.String()
+		}
+		made.Regions, made.Global = regionParts(p.Parts), p.Global
+		for _, outcome := range []string{"allowed", "denied", "shadow_denied"} {
+			questions = append(questions, queries.CountQuestion{Key: admit.HitPrefix + p.Name + ":" + outcome, At: answer.At.Time, Window: w})
+		}
+		answer.Limits[i] = made
+	}
+	counts, fresh, err := s.parts.Sources.Own().Counts(ctx, questions, nil)
+	if err != nil {
+		return api.LimitsAnswer{}, request.As(err)
+	}
+	for i := range answer.Limits {
+		made := &answer.Limits[i]
+		made.Allowed, made.Denied, made.ShadowDenied = queries.SourceBounds(&counts[3*i], &fresh), queries.SourceBounds(&counts[3*i+1], &fresh), queries.SourceBounds(&counts[3*i+2], &fresh)
+	}
+	return answer, nil
+}
+
+// regionParts is what regions have of a limit, nil if it is not over them.
+func regionParts(parts []policy.Part) (list []api.RegionPart) {
+	for _, part := range parts {
+		list = append(list, api.RegionPart{Region: part.Region, Percent: int(part.Percent), Burst: part.Burst})
+	}
+	return list
+}
+
+// LimitKeys is the keys that have used most of a policy, at most n of them. All keys that the policy
+// is for must be the caller's.
+func (s *Service) LimitKeys(ctx context.Context, c access.Caller, name string, n int) (api.LimitKeysAnswer, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Read)
+	if err != nil {
+		return api.LimitKeysAnswer{}, err
+	}
+	for _, of := range s.parts.Policies.Set().Concurrencies() {
+		if of.Name == name && seesAtOnce(may, &of) {
+			return s.permitKeys(&of, n), nil
+		}
+	}
+	if err := s.mayReadLimit(may, name); err != nil {
+		return api.LimitKeysAnswer{}, err
+	}
+	l, known := s.parts.Policies.Limit(name)
+	if !known {
+		return api.LimitKeysAnswer{}, s.unknownLimit(name)
+	}
+	ask := s.parts.Sources.Own().LimitKeys
+	if side.Where(l) != limit.WhereShared {
+		ask = s.parts.Sources.Held().LimitKeys // each node knows all of it
+	}
+	uses, err := ask(ctx, l, n)
+	if err != nil {
+		return api.LimitKeysAnswer{}, request.As(err)
+	}
+	answer := api.LimitKeysAnswer{Name: name, Keys: make([]api.LimitKey, len(uses))}
+	for i, u := range uses {
+		banned := side.Of(s.parts.Engine).Banned(name, u.Key)
+		answer.Keys[i] = api.LimitKey{
+			Key: u.Key, Used: u.Used, Burst: u.Limit.Burst, Remaining: u.Remaining,
+			Share: u.Share(), ResetSeconds: Milliseconds(max(u.Reset, banned)).Seconds(), BannedSeconds: banned.Seconds(),
+		}
+	}
+	if err := s.addOthers(&answer); err != nil {
+		return api.LimitKeysAnswer{}, request.As(err)
+	}
+	return answer, nil
+}
+
+// addOthers adds what other regions have used of a limit that they share without parts.
+func (s *Service) addOthers(answer *api.LimitKeysAnswer) error {
+	for i := range answer.Keys {
+		k := &answer.Keys[i]
+		used, late, err := s.parts.Policies.Others(answer.Name, k.Key)
+		if err != nil {
+			return err
+		}
+		answer.Late = late
+		if used > 0 {
+			k.Used, k.Others, k.Remaining = k.Used+used, used, k.Remaining-min(used, k.Remaining)
+			k.Share = float64(k.Used) / float64(k.Burst)
+		}
+	}
+	slices.SortStableFunc(answer.Keys, func(a, b api.LimitKey) int { return cmp.Compare(b.Share, a.Share) })
+	return nil
+}
+
+// KeysOf is which keys a policy is for: those that begin with prefix, of which counted tells those that it is for, and under which
+// key they count together.
+func (s *Service) KeysOf(c access.Caller, name string) (prefix string, counted func(key string) (string, bool), err error) {
+	may, err := s.parts.Gate.Enter(c, auth.Read)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := s.mayReadLimit(may, name); err != nil {
+		return "", nil, err
+	}
+	set := s.parts.Policies.Set()
+	all := set.Policies()
+	at := slices.IndexFunc(all, func(p policy.Policy) bool { return p.Name == name })
+	if at < 0 {
+		return "", nil, &request.Error{Code: api.CodeUnknownLimit, Field: "policy", Message: "there is no policy " + request.Clip(name) + " in the policy file"}
+	}
+	prefix, _, _ = strings.Cut(all[at].Keys, "*")
+	prefix, _, _ = strings.Cut(prefix, "{")
+	return prefix, func(key string) (string, bool) {
+		for _, m := range set.Match(key) {
+			if m.Policy.Name == name {
+				return m.Key, true
+			}
+		}
+		return "", false
+	}, nil
+}
+
+// mayReadLimit is the same for a policy that is not there as for one that others have: who may read
+// of some only does not learn which there are.
+func (s *Service) mayReadLimit(may access.Rights, name string) error {
+	if may.All() {
+		return nil
+	}
+	if s.seesLimit(may, name) {
+		return nil
+	}
+	return may.Refuse("name", "role read of this identity is not for the limit "+request.Clip(name)+", or not for all of its keys")
+}
+
+// seesLimit tells whether there is a limit of the name, and it is for the role.
+func (s *Service) seesLimit(may access.Rights, name string) bool {
+	return slices.ContainsFunc(s.listed(), func(p listed) bool { return p.Name == name && may.Sees(&p.Policy) })
+}
+
+// unknownLimit says which policies there are, in the words of package policy.
+func (s *Service) unknownLimit(name string) error {
+	err := s.parts.Policies.Peek([]admit.Request{{Key: "?", Limit: name}}, new(admit.Decision))
+	var unknown *weir.Error
+	if errors.As(err, &unknown) && unknown.Code == weir.CodeInvalidLimit {
+		return &request.Error{Code: api.CodeUnknownLimit, Field: "name", Message: unknown.Message}
+	}
+	return &request.Error{Code: api.CodeUnknownLimit, Field: "name", Message: fmt.Sprintf("limit %q came into the policy file just now: ask again", request.Clip(name))}
+}
+
+// ForgetInline forgets what keys have used of the limits of a name that requests brought
+// along, or with "" of all such.
+func (s *Service) ForgetInline(ctx context.Context, c access.Caller, name string) (_ api.ForgetAnswer, err error) {
+	defer func() { s.parts.Gate.Audit(ctx, c, "forget inline limits", cmp.Or(name, "all"), err) }()
+	if _, err := s.parts.Gate.EnterAll(c, auth.Admin); err != nil {
+		return api.ForgetAnswer{}, err
+	}
+	n, err := side.Of(s.parts.Engine).ForgetInline(name)
+	if err != nil {
+		return api.ForgetAnswer{}, request.As(err)
+	}
+	s.parts.Log.Info("forgot what was used of inline limits", "name", name, "states", n)
+	return api.ForgetAnswer{Forgotten: n}, nil
+}
+
+// Milliseconds rounds up: who waits for so long has waited long enough.
+func Milliseconds(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1) / time.Millisecond * time.Millisecond
+}
+
+// BanKey has a key, as it is counted, denied under a policy for so long, whatever it has used: admit.Live.Ban. It is role admin's.
+func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string, length time.Duration) (_ api.BanAnswer, err error) {
+	defer func() {
+		s.parts.Gate.Audit(ctx, c, "ban", request.Clip(key)+" of "+request.Clip(name)+" for "+units.FormatDuration(length), err)
+	}()
+	may, err := s.parts.Gate.Enter(c, auth.Admin)
+	if err == nil {
+		err = s.mayChange(may, name, key)
+	}
+	if err != nil {
+		return api.BanAnswer{}, err
+	}
+	if err := s.parts.Policies.Ban(name, key, length); err != nil {
+		if of, ok := errors.AsType[*weir.Error](err); ok && of.Code == weir.CodeInvalidLimit {
+			return api.BanAnswer{}, &request.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: of.Message}
+		}
+		return api.BanAnswer{}, request.As(err)
+	}
+	return api.BanAnswer{Name: name, Key: key, Until: api.Time{Time: s.parts.Sources.Now().Add(length)}}, nil
+}
+
+// UnbanKey lifts the ban of a key: admit.Live.Unban. It is role admin's.
+func (s *Service) UnbanKey(ctx context.Context, c access.Caller, name, key string) (_ api.UnbanAnswer, err error) {
+	defer func() { s.parts.Gate.Audit(ctx, c, "unban", request.Clip(key)+" of "+request.Clip(name), err) }()
+	may, err := s.parts.Gate.Enter(c, auth.Admin)
+	if err == nil {
+		err = s.mayChange(may, name, key)
+	}
+	if err != nil {
+		return api.UnbanAnswer{}, err
+	}
+	was, err := s.parts.Policies.Unban(name, key)
+	if err != nil {
+		return api.UnbanAnswer{}, request.As(err)
+	}
+	return api.UnbanAnswer{Name: name, Key: key, Was: was}, nil
+}
+
+// Bans lists the keys that are banned now and that the caller may read of, at most n, those whose ban ends last first.
+func (s *Service) Bans(c access.Caller, n int) (api.BansAnswer, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Read)
+	if err != nil {
+		return api.BansAnswer{}, err
+	}
+	answer := api.BansAnswer{Bans: []api.BanAnswer{}}
+	for _, b := range s.parts.Policies.Bans(weir.MaxBans) {
+		if len(answer.Bans) == n {
+			break
+		}
+		if may.All() || may.Limit(b.Name) && may.CheckKey(b.Key) == nil {
+			answer.Bans = append(answer.Bans, api.BanAnswer{Name: b.Name, Key: b.Key, Until: api.Millis(b.Until)})
+		}
+	}
+	return answer, nil
+}

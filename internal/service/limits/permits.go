@@ -1,0 +1,377 @@
+package limits
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine/admission"
+	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/request"
+	"github.com/weir-counter/weir/internal/units"
+	"github.com/weir-counter/weir/internal/wire"
+	"github.com/weir-counter/weir/policy"
+)
+
+// permitOf is what the ID of a permit says: base64 of the limit's name, the key, and the number of its holder. So
+// a server that has just started knows what a heartbeat is for.
+type permitOf struct {
+	limit, key string
+	holder     uint64
+}
+
+func (p permitOf) id() string {
+	b := wire.AppendText(wire.AppendText(nil, p.limit), p.key)
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(b, p.holder))
+}
+
+func permitOfID(id string) (p permitOf, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(id)
+	r := wire.NewReader(b)
+	p = permitOf{limit: r.Text(len(b)), key: r.Text(len(b))}
+	number := r.Bytes(8)
+	if err != nil || !r.Done() {
+		return p, &request.Error{Code: api.CodeInvalidParameter, Field: "id", Message: "id " + request.Clip(id) + " is not that of a permit: send it as it was answered"}
+	}
+	p.holder = binary.BigEndian.Uint64(number)
+	return p, nil
+}
+
+// age is for how long the service has answered, by the clock that limits are kept by.
+func (s *Service) age() time.Duration {
+	return time.Duration(side.Lending(s.parts.Engine).Now() - s.begun)
+}
+
+// unlimitedTTL is told where no limit is for a key.
+const unlimitedTTL = 30 * time.Second
+
+// TakePermit gives the caller a permit of all limits of how many at once that are for a key, or of the one that is
+// named. A denial is an *Error of api.CodeAtOnce.
+func (s *Service) TakePermit(c access.Caller, key, limit string) (api.PermitAnswer, error) {
+	var number [8]byte
+	_, _ = rand.Read(number[:]) // it does not fail
+	p := permitOf{limit, key, binary.BigEndian.Uint64(number[:])}
+	of, err := s.enterPermit(c, p)
+	if err != nil {
+		return api.PermitAnswer{}, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	o, err := s.takePermit(p.holder, of)
+	if err != nil {
+		return api.PermitAnswer{}, request.As(err)
+	}
+	for i := range of {
+		switch {
+		case o.OK:
+			s.countPermit(of[i].Name, "allowed")
+		case o.Denied != nil && o.Denied.Name == of[i].Name:
+			s.countPermit(of[i].Name, "denied")
+		}
+	}
+	switch d := o.Denied; {
+	case o.OK:
+		return permitAnswer(p, of), nil
+	case o.Full:
+		return api.PermitAnswer{}, &request.Error{Code: api.CodeOverloaded, Message: fmt.Sprintf("%d permits are held, which is all that a server keeps: try again later", MaxPermits)}
+	case o.Starts:
+		return api.PermitAnswer{}, &request.Error{Code: api.CodeAtOnce, RetryAfter: o.Wait, Message: fmt.Sprintf(
+			"limit %s: this server has just started, and does not know yet who holds a permit: it knows in %s, when a ttl is over, by their heartbeats", d.Name, units.FormatDuration(Milliseconds(o.Wait)))}
+	default:
+		return api.PermitAnswer{}, &request.Error{Code: api.CodeAtOnce, RetryAfter: o.Wait, Message: fmt.Sprintf(
+			"limit %s: %d of %d permits of key %s are held; one is free when it is released, or in %s if its holder is silent", d.Name, o.Held, d.Most, request.Clip(d.Key), units.FormatDuration(Milliseconds(o.Wait)))}
+	}
+}
+
+// RenewPermit is a heartbeat: the permit is held for its ttl more. One that was lost is an *Error of
+// api.CodePermitLost: its holder must stop.
+func (s *Service) RenewPermit(c access.Caller, id string) (api.PermitAnswer, error) {
+	p, err := permitOfID(id)
+	if err != nil {
+		return api.PermitAnswer{}, err
+	}
+	of, err := s.enterPermit(c, p)
+	if err != nil {
+		return api.PermitAnswer{}, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	o, err := s.renewPermit(p.holder, of)
+	if err != nil {
+		return api.PermitAnswer{}, request.As(err)
+	}
+	if !o.OK {
+		return api.PermitAnswer{}, &request.Error{Code: api.CodePermitLost, Field: "id", Message: "the permit is not held, or no longer: no heartbeat came within the ttl, or it was released. Stop, and take another"}
+	}
+	return permitAnswer(p, of), nil
+}
+
+// ReleasePermit gives a permit back. It may be sent again.
+func (s *Service) ReleasePermit(c access.Caller, id string) (api.ReleaseAnswer, error) {
+	p, err := permitOfID(id)
+	if err != nil {
+		return api.ReleaseAnswer{}, err
+	}
+	of, err := s.enterPermit(c, p)
+	if err != nil {
+		return api.ReleaseAnswer{}, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	released, err := s.releasePermit(p.holder, of)
+	if err != nil {
+		return api.ReleaseAnswer{}, request.As(err)
+	}
+	return api.ReleaseAnswer{Released: released}, nil
+}
+
+// takePermit has a holder take a permit: where the nodes of a cluster keep them together, or in this server's memory.
+func (s *Service) takePermit(holder uint64, of []policy.AtOnce) (PermitOutcome, error) {
+	if !s.parts.Policies.Together() {
+		return s.permits.Take(s.age(), holder, of), nil
+	}
+	p, err := s.parts.Policies.TakePermit(holder, of)
+	return PermitOutcome{Permitted: p}, err
+}
+
+// renewPermit has a holder keep its permit, where takePermit took it.
+func (s *Service) renewPermit(holder uint64, of []policy.AtOnce) (PermitOutcome, error) {
+	if !s.parts.Policies.Together() {
+		return s.permits.Renew(s.age(), holder, of), nil
+	}
+	p, err := s.parts.Policies.RenewPermit(holder, of)
+	return PermitOutcome{Permitted: p}, err
+}
+
+// releasePermit gives a permit back where takePermit took it.
+func (s *Service) releasePermit(holder uint64, of []policy.AtOnce) (had bool, err error) {
+	if !s.parts.Policies.Together() {
+		return s.permits.Release(s.age(), holder, of), nil
+	}
+	return s.parts.Policies.ReleasePermit(holder, of)
+}
+
+// permitsHeld is how many permits of each limit and key are held, as this node knows.
+func (s *Service) permitsHeld(f func(limit, key string, held int)) {
+	if s.parts.Policies.Together() {
+		s.parts.Policies.Permits(f)
+		return
+	}
+	s.permits.Each(s.age(), f)
+}
+
+// enterPermit begins a request about a permit, and takes a place for it.
+func (s *Service) enterPermit(c access.Caller, p permitOf) ([]policy.AtOnce, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Decide)
+	if err != nil {
+		return nil, err
+	}
+	if bad := request.ParseKey(p.key); bad != nil {
+		return nil, &request.Error{Code: bad.Code, Field: "key", Message: bad.Message}
+	}
+	if err := may.CheckDecision([]admit.Request{{Key: p.key, Limit: p.limit}}); err != nil {
+		return nil, err
+	}
+	of, err := s.parts.Policies.Set().AtOnce(p.key, p.limit)
+	if err != nil {
+		return nil, s.undecided(may, err)
+	}
+	return of, s.parts.Pools.Decisions.Enter(c, 1)
+}
+
+// permitAnswer has the shortest of the limits' times.
+func permitAnswer(p permitOf, of []policy.AtOnce) api.PermitAnswer {
+	ttl := unlimitedTTL
+	if len(of) > 0 {
+		ttl = slices.MinFunc(of, func(a, b policy.AtOnce) int { return int(a.TTL - b.TTL) }).TTL
+	}
+	return api.PermitAnswer{ID: p.id(), TTLSeconds: ttl.Seconds(), Unmatched: len(of) == 0}
+}
+
+// countPermit counts an outcome where those of other limits are counted; a hit that is refused changes nothing.
+func (s *Service) countPermit(limit, outcome string) {
+	_ = s.parts.Engine.Hit(admit.HitPrefix + limit + ":" + outcome)
+}
+
+// atOnce lists the limits of how many at once that the caller may read of.
+func (s *Service) atOnce(may access.Rights) (list []api.AtOnceLimit) {
+	all := s.parts.Policies.Set().Concurrencies()
+	if len(all) == 0 {
+		return nil
+	}
+	held, keys := map[string]int{}, map[string]int{}
+	s.permitsHeld(func(limit, _ string, n int) {
+		held[limit] += n
+		keys[limit]++
+	})
+	for _, l := range all {
+		if seesAtOnce(may, &l) {
+			list = append(list, api.AtOnceLimit{Name: l.Name, Keys: l.Keys, By: l.By, Version: l.Version, Max: l.Max, TTLSeconds: l.TTL.Seconds(), Held: held[l.Name], HeldKeys: keys[l.Name]})
+		}
+	}
+	return list
+}
+
+// seesAtOnce tells whether all keys of a limit of how many at once are the role's.
+func seesAtOnce(may access.Rights, l *policy.Concurrency) bool {
+	return may.Sees(&policy.Policy{Name: l.Name, Keys: l.Keys})
+}
+
+// permitKeys lists the keys of which most permits of a limit are held. All are free when its ttl is over, if no heartbeat comes.
+func (s *Service) permitKeys(of *policy.Concurrency, n int) api.LimitKeysAnswer {
+	answer := api.LimitKeysAnswer{Name: of.Name, Keys: []api.LimitKey{}}
+	s.permitsHeld(func(limit, key string, held int) {
+		if limit == of.Name {
+			answer.Keys = append(answer.Keys, api.LimitKey{
+				Key: key, Used: uint64(held), Burst: uint64(of.Max), Remaining: uint64(max(0, of.Max-held)),
+				Share: float64(held) / float64(of.Max), ResetSeconds: of.TTL.Seconds(),
+			})
+		}
+	})
+	slices.SortFunc(answer.Keys, func(a, b api.LimitKey) int { return cmp.Or(cmp.Compare(b.Used, a.Used), strings.Compare(a.Key, b.Key)) })
+	answer.Keys = answer.Keys[:min(n, len(answer.Keys))]
+	return answer
+}
+
+// This part keeps who holds permits of limits of how many at once, by limit and key, under one lock.
+//
+// Invariant: no more than a limit's most ever hold a permit of a key whose time has not run out, also across a restart: what the
+// process before gave is not known, so that for a time to live after the start nothing is given that is new, and holders
+// that say so by a heartbeat have theirs back. Memory is bounded. Time is an argument, by a clock that does not run back.
+
+// Most is how many permits are held at once at most, of all keys and limits.
+const MaxPermits = 100_000
+
+// Table keeps permits. It is safe for many goroutines.
+type PermitTable struct {
+	mu   sync.Mutex // guards all below
+	keys map[id]*admission.PermitKey
+	held int // at least as many as are held
+}
+
+type id struct{ limit, key string }
+
+// New returns an empty table, which takes the time 0 for its start.
+func NewPermits() *PermitTable { return &PermitTable{keys: map[id]*admission.PermitKey{}} }
+
+// Outcome is what became of a request.
+type PermitOutcome struct {
+	admit.Permitted
+	Full   bool // there is no room for any more
+	Starts bool // of a denial: the table is too young to know who holds what, for Wait
+}
+
+// Take gives a holder a permit of all limits, or of none.
+func (t *PermitTable) Take(now time.Duration, holder uint64, of []policy.AtOnce) (o PermitOutcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.full(now, len(of)) {
+		return PermitOutcome{Full: true}
+	}
+	for i := range of {
+		l := &of[i]
+		if now < l.TTL {
+			return PermitOutcome{Permitted: admit.Permitted{Denied: l, Wait: l.TTL - now}, Starts: true}
+		}
+		k := t.keys[id{l.Name, l.Key}]
+		if k == nil {
+			continue
+		}
+		if held := k.Held(int64(now)); held >= l.Most {
+			return PermitOutcome{Permitted: admit.Permitted{Denied: l, Held: held, Wait: time.Duration(k.Next()) - now}}
+		}
+	}
+	for i := range of {
+		t.key(&of[i]).Take(int64(now), holder, of[i].Most, int64(of[i].TTL))
+	}
+	t.held += len(of)
+	o.OK = true
+	return o
+}
+
+// Renew is a heartbeat of a holder. It is not OK for one that has lost its permit, of any of the limits: then it has none.
+func (t *PermitTable) Renew(now time.Duration, holder uint64, of []policy.AtOnce) PermitOutcome {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	has := false // of some limit: others may be new
+	for i := range of {
+		k := t.keys[id{of[i].Name, of[i].Key}]
+		has = has || k != nil && k.Renew(int64(now), holder, int64(of[i].TTL))
+	}
+	for i := range of {
+		l := &of[i]
+		if k := t.keys[id{l.Name, l.Key}]; k != nil && k.Renew(int64(now), holder, int64(l.TTL)) {
+			continue
+		}
+		if !has && now >= l.TTL || t.full(now, 1) || !t.key(l).Adopt(int64(now), holder, l.Most, int64(l.TTL)) {
+			t.release(now, holder, of)
+			return PermitOutcome{Permitted: admit.Permitted{Denied: l}}
+		}
+		t.held++
+	}
+	return PermitOutcome{Permitted: admit.Permitted{OK: true}}
+}
+
+// Release gives a permit back, of all limits; false: it was of none.
+func (t *PermitTable) Release(now time.Duration, holder uint64, of []policy.AtOnce) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.release(now, holder, of)
+}
+
+func (t *PermitTable) release(now time.Duration, holder uint64, of []policy.AtOnce) (had bool) {
+	for i := range of {
+		at := id{of[i].Name, of[i].Key}
+		if k := t.keys[at]; k != nil {
+			had = k.Release(int64(now), holder) || had
+			if k.Held(int64(now)) == 0 {
+				delete(t.keys, at)
+			}
+		}
+	}
+	return had
+}
+
+// key finds or makes a key.
+func (t *PermitTable) key(l *policy.AtOnce) *admission.PermitKey {
+	at := id{l.Name, l.Key}
+	k := t.keys[at]
+	if k == nil {
+		k = new(admission.PermitKey)
+		t.keys[at] = k
+	}
+	return k
+}
+
+// full tells whether there is no room for more, and counts anew before it says so.
+func (t *PermitTable) full(now time.Duration, more int) bool {
+	if t.held+more <= MaxPermits {
+		return false
+	}
+	t.held = 0
+	for at, k := range t.keys {
+		n := k.Held(int64(now))
+		if t.held += n; n == 0 {
+			delete(t.keys, at)
+		}
+	}
+	return t.held+more > MaxPermits
+}
+
+// Each calls f with each key of which permits are held, by limit. f must not call the table.
+func (t *PermitTable) Each(now time.Duration, f func(limit, key string, held int)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for at, k := range t.keys {
+		if n := k.Held(int64(now)); n > 0 {
+			f(at.limit, at.key, n)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package limits
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"hash/fnv"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/request"
+	"github.com/weir-counter/weir/internal/wire"
+)
+
+// defaultReservation is for how long a reservation can be settled where nobody says.
+const defaultReservation = time.Minute
+
+// Reservation is how a request reserves.
+type Reservation struct {
+	ID       string        // chosen by who asks, so that the request may be sent again; "": one is made
+	TTL      time.Duration // 0: a minute
+	GiveBack bool          // what is not settled is given back; else it stays used
+}
+
+// Reserve is Allow of requests whose need is known later, and returns the ID to settle them by; "" for a denial. With an ID
+// that is known it takes nothing more: known is true, and d says nothing. With other requests, or another TTL, the ID is refused
+// with CodeKeyReused.
+func (s *Service) Reserve(c access.Caller, requests []admit.Request, r Reservation, d *admit.Decision) (id string, known bool, err error) {
+	may, err := s.parts.Gate.Enter(c, auth.Decide)
+	if err != nil {
+		return "", false, err
+	}
+	if err := may.CheckDecision(requests); err != nil {
+		return "", false, err
+	}
+	if err := s.tooLong(requests); err != nil {
+		return "", false, err
+	}
+	until, err := s.reservedUntil(&r)
+	if err != nil {
+		return "", false, err
+	}
+	own := c.Own(r.ID)
+	if _, busy := s.reserving.LoadOrStore(own, true); busy {
+		return "", false, &request.Error{Code: api.CodeOverloaded, Field: "id", Message: "a reservation of the id " + request.Clip(r.ID) + " is being made by another request: try again"}
+	}
+	defer s.reserving.Delete(own)
+	content := r.content(requests)
+	if parts := s.parts.Policies.Reserved(own); len(parts) > 0 {
+		if parts[0].Content != content {
+			return "", false, &request.Error{Code: api.CodeKeyReused, Field: "id", Message: "the id " + request.Clip(r.ID) + " is of a reservation with other keys, n, limits or ttl: send the same request again, or use a new id for each reservation"}
+		}
+		return r.ID, true, nil
+	}
+	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
+		return "", false, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	err = s.parts.Policies.Reserve(requests, weir.Reservation{ID: own, Until: until, GiveBack: r.GiveBack, Content: content}, d)
+	switch {
+	case err != nil:
+		return "", false, s.undecided(may, err)
+	case d.Never:
+		return "", false, neverPasses(d)
+	}
+	s.count(d)
+	if !d.Allowed {
+		s.NoteDenial(requests, d)
+	}
+	if !d.Allowed || d.Unmatched {
+		return "", false, nil
+	}
+	return r.ID, false, nil
+}
+
+// content tells what a reservation is of apart: it is kept with it, on disk.
+func (r *Reservation) content(requests []admit.Request) uint64 {
+	return contentOf(wire.AppendBool(binary.AppendUvarint(nil, uint64(r.TTL)), r.GiveBack), requests)
+}
+
+// contentOf tells requests apart that come under one ID, with what stands beside them. It is never 0.
+func contentOf(b []byte, requests []admit.Request) uint64 {
+	for i := range requests {
+		q := &requests[i]
+		b = binary.AppendUvarint(wire.AppendText(wire.AppendText(b, q.Key), q.Limit), q.N)
+		if of := q.Inline; of != nil {
+			b = binary.AppendUvarint(binary.AppendUvarint(append(b, byte(of.Algorithm)), of.N), uint64(of.Per))
+			b = wire.AppendText(binary.AppendUvarint(b, of.Burst), of.Calendar.String())
+		}
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(b) // a hash takes everything
+	return max(1, h.Sum64())
+}
+
+// reservedUntil checks a reservation, fills in what is left out, and returns when it is over.
+func (s *Service) reservedUntil(r *Reservation) (time.Time, error) {
+	if r.TTL == 0 {
+		r.TTL = defaultReservation
+	}
+	switch {
+	case r.TTL < 0 || r.TTL > weir.MaxReservation:
+		return time.Time{}, &request.Error{Code: api.CodeInvalidWindow, Field: "ttl", Message: "ttl of " + r.TTL.String() + ": must be more than 0, and at most 24h"}
+	case len(r.ID) > weir.MaxReservationID:
+		return time.Time{}, &request.Error{Code: api.CodeInvalidParameter, Field: "id", Message: "the id of a reservation must have 1 to 64 bytes"}
+	case r.ID == "":
+		r.ID = rand.Text()
+	}
+	return s.parts.Sources.Now().Add(r.TTL), nil
+}
+
+// Settle says how many of a reservation's admissions were used: admit.Live.Settle. It is for the identity that reserved: the ids of
+// others are not known to it.
+func (s *Service) Settle(c access.Caller, id string, used uint64, debt bool) (api.SettleAnswer, error) {
+	none := api.SettleAnswer{}
+	if _, err := s.parts.Gate.Enter(c, auth.Decide); err != nil {
+		return none, err
+	}
+	own := c.Own(id)
+	if len(s.parts.Policies.Reserved(own)) == 0 {
+		return none, unknownReservation(id)
+	}
+	if err := s.parts.Pools.Decisions.Enter(c, 1); err != nil {
+		return none, err
+	}
+	defer s.parts.Pools.Decisions.Leave(c, 1)
+	made, err := s.parts.Policies.Settle(own, used, debt, nil)
+	if err != nil {
+		return none, request.As(err)
+	}
+	answer := api.SettleAnswer{ID: id, Again: len(made) > 0, Limits: []api.LimitSettled{}}
+	for _, m := range made {
+		if !m.Was {
+			continue
+		}
+		answer.Again = answer.Again && m.Again
+		answer.Over = max(answer.Over, m.Over)
+		answer.Limits = append(answer.Limits, api.LimitSettled{Name: m.Name, Key: m.Key, Reserved: m.Reserved, Used: m.Used, Refunded: m.Freed, Over: m.Over, Remaining: m.Remaining})
+	}
+	if len(answer.Limits) == 0 {
+		return none, unknownReservation(id)
+	}
+	return answer, nil
+}
+
+func unknownReservation(id string) error {
+	return &request.Error{Code: api.CodeUnknownReservation, Field: "id", Message: "no reservation " + request.Clip(id) + " is known here: its ttl is over, or another node has made it a moment ago"}
+}

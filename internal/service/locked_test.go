@@ -1,0 +1,274 @@
+package service_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/service"
+	"github.com/weir-counter/weir/policy"
+)
+
+// tokensFile has one identity by the fields of YAML, whose token is weir_ID_secret.
+func tokensFile(id, fields string) string {
+	return fmt.Sprintf("identities: [{name: shop, %s, tokens: [{id: %s, sha256: %x}]}]", fields, id, sha256.Sum256([]byte("weir_"+id+"_secret")))
+}
+
+func lockedDoor(t *testing.T, fields string, cfg service.Config) *door {
+	t.Helper()
+	set, err := auth.Parse("tokens", []byte(tokensFile("a", fields)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDoor(t, service.Backend{Tokens: service.NewTokens(set)}, cfg)
+	d.login("weir_a_secret")
+	return d
+}
+
+func (d *door) login(token string) {
+	d.Helper()
+	var err error
+	if d.caller, err = d.service.WithToken(d.caller, token); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// Hits of others' keys are refused, one by one; the zero caller may nothing.
+func TestIngestOfSomeKeys(t *testing.T) {
+	d := lockedDoor(t, `permissions: [{role: ingest, keys: ["in:"]}]`, service.Config{})
+	tally, _, err := d.hit("", "in:a 1 out:a 1 in:a 1", false)
+	if err != nil || tally.Counted != 2 || len(tally.Rejected) != 1 || tally.Rejected[0].Code != api.CodeForbidden {
+		t.Errorf("%+v, %v", tally, err)
+	}
+	_, _, err = d.hit("", "out:a 1", false)
+	d.wantCode(err, api.CodeForbidden)
+	_, err = d.service.Count(t.Context(), d.caller, service.CountQuery{Keys: []string{"in:a"}})
+	d.wantCode(err, api.CodeForbidden)
+	accounts, _ := d.service.Accounts()
+	if len(accounts) != 1 || accounts[0].Identity != "shop" || accounts[0].Hits != 2 || accounts[0].Requests != 3 || accounts[0].Forbidden != 3 {
+		t.Errorf("%+v", accounts)
+	}
+	d.caller = service.Caller{}
+	_, _, err = d.hit("", "in:a 1", false)
+	d.wantCode(err, api.CodeUnauthorized)
+	if _, unauthorized := d.service.Accounts(); unauthorized != 1 {
+		t.Errorf("%d unauthorized", unauthorized)
+	}
+}
+
+// No identity learns what became of another's request by its idempotency key.
+func TestIdempotencyKeysAreOnesOwn(t *testing.T) {
+	file := "identities:\n"
+	for _, name := range []string{"a", "b"} {
+		file += fmt.Sprintf("- {name: %s, permissions: [{role: ingest}, {role: read}], tokens: [{id: %s, sha256: %x}]}\n", name, name, sha256.Sum256([]byte("weir_"+name+"_secret")))
+	}
+	set, err := auth.Parse("tokens", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDoor(t, service.Backend{Tokens: service.NewTokens(set)}, service.Config{})
+	for i, token := range []string{"weir_a_secret", "weir_b_secret", "weir_a_secret"} {
+		d.login(token)
+		if _, repeated, err := d.hit("k", "x 1", false); err != nil || repeated != (i == 2) {
+			t.Errorf("%d: repeated %v, %v", i, repeated, err)
+		}
+	}
+	d.wantCount("x", 2)
+}
+
+// A reservation is the identity's that made it: its id admits nobody else, and settles nothing of others. A role's prefix is of the
+// keys that are asked, and not of those that are counted.
+func TestReservationsOfOthers(t *testing.T) {
+	policies, err := policy.Parse("p", []byte("limits: [{name: all, keys: '*:{user}', by: '{user}', limit: 10, per: 1h}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := "identities:\n"
+	for _, name := range []string{"a", "b"} {
+		file += fmt.Sprintf("- {name: %s, permissions: [{role: decide, keys: ['%s:']}], tokens: [{id: %s, sha256: %x}]}\n", name, name, name, sha256.Sum256([]byte("weir_"+name+"_secret")))
+	}
+	set, err := auth.Parse("tokens", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := weir.New(weir.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	live, err := admit.NewLive(engine, policies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDoor(t, service.Backend{Tokens: service.NewTokens(set), Policies: live}, service.Config{})
+	var said admit.Decision
+	reserve := func(key string) (known bool, err error) {
+		_, known, err = d.service.Reserve(d.caller, []admit.Request{{Key: key, N: 1}}, service.Reservation{ID: "x"}, &said)
+		return known, err
+	}
+	for i, name := range []string{"a", "b", "a", "b"} {
+		d.login("weir_" + name + "_secret")
+		if known, err := reserve(name + ":k"); err != nil || known != (i > 1) {
+			t.Errorf("%d: known %v, %v", i, known, err)
+		}
+	}
+	for i, name := range []string{"a", "a", "b"} {
+		d.login("weir_" + name + "_secret")
+		if settled, err := d.service.Settle(d.caller, "x", 0, false); err != nil || settled.ID != "x" || settled.Again != (i == 1) {
+			t.Errorf("%d: %+v, %v", i, settled, err)
+		}
+	}
+}
+
+// Ceilings hold, say when there is room again, and leave the keys that are there alone.
+func TestCeilings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := lockedDoor(t, "permissions: [{role: ingest}], ceilings: {requests_per_second: 5, hits_per_second: 4, new_keys_per_minute: 2}", service.Config{})
+		tally, _, err := d.hit("", "a 9 b 1 c 1 a 1", false)
+		if err != nil || tally.Counted != 11 || tally.RejectedLines != 1 || tally.Rejected[0].Code != api.CodeCeiling || tally.RetryFrom != 0 {
+			t.Errorf("new keys: %+v, %v", tally, err)
+		}
+		_, _, err = d.hit("", "a 1 a 1", false)
+		if e := d.wantCode(err, api.CodeCeiling); e.RetryAfter <= 0 || e.RetryAfter > time.Second || e.Hits.RetryFrom != 1 || e.Hits.RejectedLines != 2 {
+			t.Errorf("hits: %+v", e)
+		}
+		time.Sleep(2 * time.Second)
+		_, _, err = d.hit("", "c 1", false)
+		if e := d.wantCode(err, api.CodeCeiling); e.RetryAfter < 50*time.Second || e.Hits.RetryFrom != 0 {
+			t.Errorf("new keys alone: %+v", e)
+		}
+		for range 4 {
+			_, _, err = d.hit("", "", false)
+			d.wantCode(err, api.CodeEmptyBody)
+		}
+		_, _, err = d.hit("", "a 1", false)
+		d.wantCode(err, api.CodeCeiling)
+		time.Sleep(time.Minute)
+		if _, _, err = d.hit("", "c 1", false); err != nil {
+			t.Error(err)
+		}
+		accounts, _ := d.service.Accounts()
+		if a := accounts[0]; a.OverRequests != 1 || a.OverHits != 1 || a.OverNewKeys != 2 {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+// Each action of role admin is noted: who, what, how it ended; refused ones too.
+func TestAudit(t *testing.T) {
+	var log bytes.Buffer
+	d := lockedDoor(t, `permissions: [{role: admin, keys: ["in:"]}]`, service.Config{Audit: slog.New(slog.NewTextHandler(&log, nil))})
+	d.wantCode(d.service.Delete(t.Context(), d.caller, "in:a"), api.CodeUnknownKey)
+	d.wantCode(d.service.Delete(t.Context(), d.caller, "out:a"), api.CodeForbidden)
+	d.wantCode(d.service.Backup(t.Context(), service.CallerAt("192.0.2.7:1"), &log), api.CodeUnauthorized)
+	for _, want := range []string{
+		`msg=audit who=shop action="delete key" target=in:a outcome=unknown_key remote=192.0.2.1`,
+		`msg=audit who=shop action="delete key" target=out:a outcome=forbidden remote=192.0.2.1`,
+		`msg=audit who=anybody action=backup target=all outcome=unauthorized remote=192.0.2.7`,
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %s in\n%s", want, &log)
+		}
+	}
+}
+
+// A token that was taken out of the file ends what was begun with it; a file that is wrong
+// changes nothing, and is an alarm.
+func TestTokensFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(tokensFile("a", "permissions: [{role: read}]"))
+	tokens, err := service.ReadTokens(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noted := make(chan string, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := tokens.Watch(ctx, slog.New(notes{slog.DiscardHandler, noted}))
+	defer ended()
+	defer cancel()
+	<-noted
+	d := newDoor(t, service.Backend{Tokens: tokens}, service.Config{})
+	d.login("weir_a_secret")
+	d.wantCount("x", 0)
+	write("identities: {")
+	tokens.Reload()
+	if got := <-noted; got != "tokens file" {
+		t.Errorf("noted %q", got)
+	}
+	d.wantCount("x", 0)
+	if alarms := d.service.Alarms(); len(alarms) != 1 || alarms[0].Code != "tokens_file_bad" {
+		t.Errorf("%+v", alarms)
+	}
+	write(tokensFile("b", "permissions: [{role: read}]"))
+	for got := ""; got != "tokens are in use"; got = <-noted {
+		tokens.Reload()
+	}
+	d.wantCode(d.service.Identify(d.caller), api.CodeUnauthorized)
+	d.login("weir_b_secret")
+	d.wantCount("x", 0)
+	if alarms := d.service.Alarms(); len(alarms) != 0 {
+		t.Errorf("%+v", alarms)
+	}
+}
+
+// Who decides on some keys learns neither names nor keys of policies that are for others.
+func TestPoliciesOfOthersAreNotTold(t *testing.T) {
+	policies, err := policy.Parse("p", []byte(`limits:
+- {name: secretplan, keys: "other:{user}", limit: 1, per: 1m}
+- {name: own, keys: "shop:{user}:login", limit: 1, per: 1m}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for fields, names := range map[string]string{
+		`permissions: [{role: decide, keys: ["shop:"]}]`:                                  "nope secretplan",
+		`permissions: [{role: decide, keys: ["shop:"], limits: [nope, secretplan, own]}]`: "nope secretplan",
+		`permissions: [{role: decide, limits: [nope, other]}]`:                            "nope",
+	} {
+		set, err := auth.Parse("tokens", []byte(tokensFile("a", fields)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		engine, err := weir.New(weir.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { engine.Close() })
+		live, err := admit.NewLive(engine, policies)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := newDoor(t, service.Backend{Tokens: service.NewTokens(set), Policies: live}, service.Config{})
+		d.login("weir_a_secret")
+		for name := range strings.FieldsSeq(names) {
+			err := d.service.Allow(d.caller, []admit.Request{{Key: "shop:x", N: 1, Limit: name}}, true, new(admit.Decision))
+			if e := d.wantCode(err, api.CodeUnknownLimit); e.Message != "there is no policy "+name+" for this key" {
+				t.Errorf("%s, %s: %s", fields, name, e.Message)
+			}
+		}
+		if names == "nope" {
+			continue
+		}
+		err = d.service.Allow(d.caller, []admit.Request{{Key: "shop:x", N: 1, Limit: "own"}}, true, new(admit.Decision))
+		if e := d.wantCode(err, api.CodeInvalidKey); !strings.Contains(e.Message, "shop:{user}:login") {
+			t.Errorf("of its own: %s", e.Message)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package queries
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/concurrency"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/activity"
+	"github.com/weir-counter/weir/internal/service/backend"
+	"github.com/weir-counter/weir/internal/service/request"
+)
+
+// Asked is when a question is asked, and of what.
+type Asked struct {
+	of      *Sources
+	Answers Answers
+	now     time.Time // zero: of.Now, if a question is about it
+	asOf    time.Time // all hits until then are in; zero: as the answer says
+}
+
+// Await waits for what a question wants to be in its answer. What is wrong with the
+// question itself should be found before.
+func (s *Sources) Await(ctx context.Context, within time.Duration) (Asked, error) {
+	if within == 0 {
+		return Asked{of: s, Answers: s.own}, nil
+	}
+	return s.peers.await(ctx, within)
+}
+
+// At is the time that a question is about; zero means now.
+func (a Asked) At(t time.Time) time.Time {
+	switch {
+	case !t.IsZero():
+		return t
+	case a.now.IsZero():
+		return a.of.Now()
+	}
+	return a.now
+}
+
+// latest is now, or the clock of a node that is ahead, by no more than hits may be: its
+// hits of this second are to be in the window.
+func (s *Sources) latest(theirs time.Time) time.Time {
+	now := s.Now()
+	if most := now.Add(s.engine.Config().MaxAhead); theirs.After(most) {
+		theirs = most
+	}
+	if theirs.After(now) {
+		return theirs.Truncate(time.Second)
+	}
+	return now
+}
+
+// Fresh is that of an answer: what was waited for is in it.
+func (a Asked) Fresh(of Fresh) Fresh {
+	if a.asOf.IsZero() {
+		return of
+	}
+	return Fresh{AsOf: a.asOf}
+}
+
+// AboutKey is Fresh for an answer about a key: with the regions that do not tell it.
+func (a Asked) AboutKey(of Fresh, key string) Fresh {
+	of = a.Fresh(of)
+	of.Untold = a.untold(func(r *backend.Region) bool { return r.Tells(key) })
+	return of
+}
+
+// AboutPrefixes is Fresh for an answer about all keys that begin so.
+func (a Asked) AboutPrefixes(of Fresh, prefixes []string) Fresh {
+	of = a.Fresh(of)
+	of.Untold = a.untold(func(r *backend.Region) bool {
+		return !slices.ContainsFunc(prefixes, func(prefix string) bool { return !r.TellsAll(prefix) })
+	})
+	return of
+}
+
+// untold are the regions that do not tell all keys, by name, of which tells is false.
+func (a Asked) untold(tells func(*backend.Region) bool) (names []string) {
+	w, is := a.Answers.(*Worldwide)
+	if !is {
+		return nil
+	}
+	for i := range w.choosy {
+		if r := &w.choosy[i]; !tells(r) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+func notFresh(err error) error {
+	var missing *backend.NotFreshError
+	if errors.As(err, &missing) {
+		return &request.Error{Code: api.CodeNotFresh, Field: "fresh", Missing: missing.Missing,
+			Message: missing.Reason + ": wait longer, or ask without fresh for what is known"}
+	}
+	return &request.Error{Code: api.CodeClosed, Message: "this node is stopping: ask another"}
+}
+
+// peers are the nodes that count together with this one: those of a Cluster
+// (clustered), or none (alone). New chooses once.
+type peers interface {
+	// fresh says how new the hits are that are counted here. It is asked for before what
+	// it is said of.
+	fresh() Fresh
+	// aboutDenial is fresh for a denial of just now: nothing is allocated where no node is late.
+	aboutDenial(now time.Time) activity.About
+	// await waits until all hits are here that any node took before, for at most within,
+	// which is above 0.
+	await(ctx context.Context, within time.Duration) (Asked, error)
+	addReady(*api.Ready)
+}
+
+func (s *Sources) peersOf(c backend.Cluster) peers {
+	if c == nil {
+		return alone{s}
+	}
+	return &clustered{s: s, cluster: c}
+}
+
+// alone has all hits, always.
+type alone struct{ s *Sources }
+
+func (a alone) fresh() Fresh { return Fresh{AsOf: a.s.Wall()} }
+
+func (alone) aboutDenial(now time.Time) activity.About { return activity.About{AsOf: now} }
+
+func (a alone) await(context.Context, time.Duration) (Asked, error) {
+	asOf := a.s.Wall()
+	return Asked{a.s, a.s.own, a.s.Now(), asOf}, nil
+}
+
+func (alone) addReady(*api.Ready) {}
+
+type clustered struct {
+	s       *Sources
+	cluster backend.Cluster
+	last    concurrency.Value[Fresh]
+}
+
+// freshnessEvery is how old a Freshness may be: it only says too little. The journal may
+// be busy with what it missed: then one question waits for it, and not all.
+const freshnessEvery = 50 * time.Millisecond
+
+func (c *clustered) fresh() Fresh {
+	return c.last.Get(freshnessEvery, func() Fresh {
+		asOf, silent := c.cluster.Freshness()
+		return Fresh{AsOf: asOf, Late: silent}
+	})
+}
+
+func (c *clustered) aboutDenial(time.Time) activity.About {
+	fresh := c.fresh()
+	about := activity.About{AsOf: fresh.AsOf}
+	for _, late := range fresh.Late {
+		about.Late = append(about.Late, late.Name)
+	}
+	return about
+}
+
+func (c *clustered) await(ctx context.Context, within time.Duration) (Asked, error) {
+	s := c.s
+	asOf := s.Wall()
+	if err := s.pools.Fresh.Enter(access.Caller{}, 1); err != nil {
+		return Asked{}, err
+	}
+	defer s.pools.Fresh.Leave(access.Caller{}, 1)
+	ctx, cancel := context.WithTimeout(ctx, min(within, request.LongestFresh))
+	defer cancel()
+	upTo, theirs, err := c.cluster.Fresh(ctx)
+	if err != nil {
+		return Asked{}, notFresh(err)
+	}
+	return Asked{s, s.own.After(upTo), s.latest(theirs), asOf}, nil
+}
+
+func (c *clustered) addReady(a *api.Ready) {
+	fresh := c.fresh().Answer()
+	a.Freshness = &fresh
+}

@@ -1,0 +1,207 @@
+package queries
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/history/calendar"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/backend"
+	"github.com/weir-counter/weir/internal/service/request"
+)
+
+// KeysQuery asks for the names of keys.
+type KeysQuery struct {
+	Prefix string        // only keys that begin with it
+	After  string        // only keys that sort after it
+	Limit  int           // 1 or more
+	Fresh  time.Duration // as of a CountQuery
+	Scope  request.Scope
+}
+
+// Keys lists keys: those that the caller may read, and no word of others. It asks for one key more
+// than the page holds, to know whether there are more.
+func (s *Service) Keys(ctx context.Context, c access.Caller, q KeysQuery) (api.KeysAnswer, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Read)
+	if err != nil {
+		return api.KeysAnswer{}, err
+	}
+	parts, err := may.PartsOf(q.Prefix)
+	if err != nil {
+		return api.KeysAnswer{}, err
+	}
+	asked, err := s.parts.Sources.Within(ctx, q.Scope, q.Fresh)
+	if err != nil {
+		return api.KeysAnswer{}, err
+	}
+	keys, fresh, err := keysOf(ctx, asked.Answers, q, parts)
+	if err != nil {
+		return api.KeysAnswer{}, request.As(err)
+	}
+	answer := api.KeysAnswer{Keys: keys, Freshness: asked.AboutPrefixes(fresh, parts).Answer()}
+	if len(keys) > q.Limit {
+		answer.Keys = keys[:q.Limit]
+		answer.Next = keys[q.Limit-1]
+	}
+	if answer.Keys == nil {
+		answer.Keys = []string{}
+	}
+	return answer, nil
+}
+
+// keysOf is the first keys of several prefixes, which are sorted, and of which none is within
+// another; one more than the page holds.
+func keysOf(ctx context.Context, answers Answers, q KeysQuery, prefixes []string) (all []string, fresh Fresh, err error) {
+	for i, prefix := range prefixes {
+		keys, of, err := answers.Keys(ctx, prefix, q.After, q.Limit+1-len(all))
+		if err != nil {
+			return nil, fresh, err
+		}
+		if i == 0 { // the others are no older
+			fresh = of
+		}
+		fresh.Late = lateInAny(fresh.Late, of.Late)
+		if all = append(all, keys...); len(all) > q.Limit {
+			break
+		}
+	}
+	return all, fresh, nil
+}
+
+// TopQuery asks for the keys with the most hits.
+type TopQuery struct {
+	Window time.Duration // whole seconds
+	N      int
+	Prefix string        // only keys that begin with it
+	At     time.Time     // the end of the window; zero is Now
+	Fresh  time.Duration // as of a CountQuery
+	Scope  request.Scope
+}
+
+// Top lists keys, most hits first: those that the caller may read, and no word of others. O(keys)
+// for each of its prefixes.
+func (s *Service) Top(ctx context.Context, c access.Caller, q TopQuery) (api.TopAnswer, error) {
+	may, err := s.parts.Gate.Enter(c, auth.Read)
+	if err != nil {
+		return api.TopAnswer{}, err
+	}
+	parts, err := may.PartsOf(q.Prefix)
+	if err != nil {
+		return api.TopAnswer{}, err
+	}
+	asked, err := s.parts.Sources.Within(ctx, q.Scope, q.Fresh)
+	if err != nil {
+		return api.TopAnswer{}, err
+	}
+	at := asked.At(q.At)
+	keys, fresh, err := topOf(ctx, asked.Answers, at, q, parts)
+	if err != nil {
+		return api.TopAnswer{}, request.As(err)
+	}
+	fresh = asked.AboutPrefixes(fresh, parts)
+	answer := api.TopAnswer{
+		WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: at}, Prefix: q.Prefix,
+		Keys: make([]api.TopKey, len(keys)), Freshness: fresh.Answer(),
+	}
+	for i, k := range keys {
+		answer.Keys[i] = api.TopKey{Key: k.Key, Bounds: SourceBounds(&k.Count, &fresh)}
+	}
+	return answer, nil
+}
+
+// topOf merges the lists of several prefixes, of which none is within another.
+func topOf(ctx context.Context, answers Answers, at time.Time, q TopQuery, prefixes []string) (all []weir.KeyCount, fresh Fresh, err error) {
+	for i, prefix := range prefixes {
+		keys, of, err := answers.Top(ctx, at, q.Window, q.N, prefix)
+		if err != nil {
+			return nil, fresh, err
+		}
+		if i == 0 { // the others are no older
+			fresh = of
+		}
+		if len(prefixes) == 1 {
+			return keys, fresh, nil
+		}
+		fresh.Late = lateInAny(fresh.Late, of.Late)
+		all = append(all, keys...)
+	}
+	slices.SortFunc(all, func(a, b weir.KeyCount) int {
+		return cmp.Or(cmp.Compare(b.Estimate, a.Estimate), cmp.Compare(a.Key, b.Key))
+	})
+	return all[:min(len(all), q.N)], fresh, nil
+}
+
+// lateInAny is who is late in one of two answers.
+func lateInAny(a, b []backend.LateNode) []backend.LateNode {
+	for _, late := range b {
+		if !slices.ContainsFunc(a, func(has backend.LateNode) bool { return has.Name == late.Name }) {
+			a = append(slices.Clip(a), late)
+		}
+	}
+	return a
+}
+
+// ExportQuery asks for history as a file.
+type ExportQuery struct {
+	Prefix   string        // only keys that begin with it
+	From, To time.Time     // whole days of UTC; zero: the beginning; Now
+	Unit     calendar.Unit // Day, or Hour: the slots of history
+	Format   string        // of package export
+}
+
+// Export writes what history has, row by row. A failure may come after a part was written: who
+// reads that part must learn that it is not whole.
+func (s *Service) Export(ctx context.Context, c access.Caller, q ExportQuery, to io.Writer) (err error) {
+	defer func() { s.parts.Gate.Audit(ctx, c, "export", q.Prefix, err) }()
+	if _, err := s.parts.Gate.EnterAll(c, auth.Read); err != nil {
+		return err
+	}
+	if s.parts.History == nil {
+		return &request.Error{Code: api.CodeNoHistory, Message: "this server keeps no history: start it without --history=false and --ephemeral"}
+	}
+	if q.Unit != calendar.Day && q.Unit != calendar.Hour {
+		return &request.Error{Code: api.CodeInvalidParameter, Field: "unit", Message: "unit must be day or hour"}
+	}
+	if calendar.ExportFormats[q.Format] == "" {
+		return &request.Error{Code: api.CodeInvalidParameter, Field: "format", Message: "format must be csv or parquet"}
+	}
+	if q.To.IsZero() {
+		q.To = s.parts.Sources.Now().Add(time.Second)
+	}
+	if q.From.IsZero() {
+		q.From = time.Unix(0, 0)
+	}
+	if !q.From.Before(q.To) {
+		return &request.Error{Code: api.CodeInvalidRange, Field: "from", Message: "from must be before to"}
+	}
+	err = s.parts.Pools.Export.Within(c, func() error { return s.export(ctx, q, to) })
+	var refused *request.Error
+	switch {
+	case err == nil || errors.As(err, &refused):
+		return err
+	case ctx.Err() != nil:
+		return request.As(err)
+	}
+	s.parts.Log.ErrorContext(ctx, "an export failed", "who", c.String(), "error", err)
+	return &request.Error{Code: api.CodeNoHistory, Message: "history can't be read: the server's log says why"}
+}
+
+func (s *Service) export(ctx context.Context, q ExportQuery, to io.Writer) error {
+	w, err := calendar.NewExport(q.Format, to)
+	if err != nil {
+		return err
+	}
+	if err := s.parts.History.Export(ctx, q.Prefix, q.From, q.To, q.Unit == calendar.Day, func(key string, start int64, n, doubt uint64) error {
+		return w.Write(calendar.ExportRow{Key: key, Start: start, N: n, Doubt: doubt})
+	}); err != nil {
+		return err
+	}
+	return w.Close()
+}

@@ -1,0 +1,249 @@
+package queries
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/activity"
+	"github.com/weir-counter/weir/internal/service/backend"
+	"github.com/weir-counter/weir/internal/service/request"
+)
+
+// This part is who answers a question about keys: this node's engine, the nodes of its cluster, or all
+// regions; what an answer waits for, and as of when it is.
+//
+// Whether there is a cluster is asked once, in New: peers has an implementation for each.
+
+// Sources are all who answer. They may be used by many goroutines.
+type Sources struct {
+	engine  *weir.Engine
+	own     Answers
+	peers   peers
+	regions backend.Regions // nil: the server counts for none
+	pools   *access.Pools
+}
+
+// New answers from an engine, or if own is not nil from that, which asks other nodes; and of a cluster and of
+// regions, each nil if there is none.
+func NewSources(engine *weir.Engine, own Answers, cluster backend.Cluster, regions backend.Regions, places *access.Pools) *Sources {
+	s := &Sources{engine: engine, own: own, regions: regions, pools: places}
+	if s.own == nil {
+		s.own = held{s}
+	}
+	s.peers = s.peersOf(cluster)
+	return s
+}
+
+// Own answers for this region, with what it knows now.
+func (s *Sources) Own() Answers { return s.own }
+
+// Held answers from this node's engine alone.
+func (s *Sources) Held() Answers { return held{s} }
+
+// Now is the second that questions without a time are asked at. It is the
+// engine's second as a whole, hits of its remaining fraction included: a
+// window that ended within a second could not be exact. An engine on event
+// time that has seen no hit has no time yet; any answers zero then.
+func (s *Sources) Now() time.Time {
+	now := s.engine.Now()
+	if now.IsZero() {
+		now = time.Now()
+	}
+	return now.Truncate(time.Second)
+}
+
+// Wall is the engine's time of day, also where it counts by event time.
+func (s *Sources) Wall() time.Time { return replication.Of(s.engine).Wall() }
+
+// Freshness is that of this node.
+func (s *Sources) Freshness() api.Freshness { return s.peers.fresh().Answer() }
+
+// AboutDenial is what a denial of just now knew of other nodes.
+func (s *Sources) AboutDenial(now time.Time) activity.About { return s.peers.aboutDenial(now) }
+
+// AddReady adds what is to say of other nodes on whether this one is ready.
+func (s *Sources) AddReady(a *api.Ready) { s.peers.addReady(a) }
+
+// MaxBatch bounds the questions of one Batch.
+const MaxBatch = 50_000
+
+// Batch is BoundsOf for questions of a client, whose number is bounded.
+func (s *Sources) Batch(ctx context.Context, questions []CountQuestion) ([]api.Bounds, api.Freshness, error) {
+	if len(questions) > MaxBatch {
+		return nil, api.Freshness{}, &request.Error{Code: api.CodeTooManyAnswers, Message: fmt.Sprintf("%d questions: ask for at most %d at once", len(questions), MaxBatch)}
+	}
+	return s.BoundsOf(ctx, questions)
+}
+
+// BoundsOf counts for this region.
+func (s *Sources) BoundsOf(ctx context.Context, questions []CountQuestion) ([]api.Bounds, api.Freshness, error) {
+	counts, fresh, err := s.own.Counts(ctx, questions, make([]weir.Count, 0, len(questions)))
+	if err != nil {
+		return nil, api.Freshness{}, request.As(err)
+	}
+	bounds := make([]api.Bounds, len(counts))
+	for i := range counts {
+		bounds[i] = SourceBounds(&counts[i], &fresh)
+	}
+	return bounds, fresh.Answer(), nil
+}
+
+// Answers is who answers questions about keys: the engine, or, where nodes hold a
+// share of the keys each, what asks the others too. Like a Journal it is adapted by
+// whoever wires the two. Errors are *weir.Error, or that of ctx; answers are whole
+// and are not changed.
+type Answers interface {
+	// Counts appends to counts an answer for each question. Keys of questions are the caller's, who may change
+	// them after it: what keeps them longer copies them.
+	Counts(ctx context.Context, questions []CountQuestion, counts []weir.Count) ([]weir.Count, Fresh, error)
+	Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error)
+	Top(ctx context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error)
+	Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error)
+	Delete(ctx context.Context, key string) (bool, error)
+
+	// After is for questions whose answers must have all up to a message of the journal
+	// (Cluster.Fresh), which this node has. Where nobody who is asked has it in time, the
+	// error is api.CodeNotFresh.
+	After(upTo uint64) Answers
+
+	// LimitKeys is weir.KeyedLimit.Keys of a shared limit.
+	LimitKeys(ctx context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error)
+}
+
+// CountQuestion asks how many hits a key has in (At-Window, At].
+type CountQuestion struct {
+	Key    string
+	At     time.Time
+	Window time.Duration
+}
+
+// Fresh says how much of the newest hits is in an answer.
+type Fresh struct {
+	AsOf time.Time // all hits that any node took until then
+	Late []backend.LateNode
+
+	Untold []string // regions that do not tell the keys that were asked for
+}
+
+// Answer is f for an answer.
+func (f Fresh) Answer() api.Freshness {
+	a := api.Freshness{AsOf: api.Millis(f.AsOf), Untold: f.Untold}
+	for _, n := range f.Late {
+		a.Late = append(a.Late, api.Late{Node: n.Name, Since: api.Millis(n.Since)})
+	}
+	return a
+}
+
+// held answers from the engine, which holds all keys.
+type held struct{ s *Sources }
+
+func (h held) Counts(_ context.Context, questions []CountQuestion, counts []weir.Count) ([]weir.Count, Fresh, error) {
+	fresh := h.s.peers.fresh()
+	for i := range questions {
+		q := &questions[i]
+		c, err := h.s.engine.CountAt(q.At, q.Key, q.Window)
+		if err != nil {
+			return counts, Fresh{}, err
+		}
+		counts = append(counts, c)
+	}
+	return counts, fresh, nil
+}
+
+func (h held) Series(_ context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error) {
+	fresh := h.s.peers.fresh()
+	points, err := h.s.engine.Series(key, from, to, step)
+	return points, fresh, err
+}
+
+func (h held) Top(_ context.Context, at time.Time, w time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
+	fresh := h.s.peers.fresh()
+	keys, err := h.s.engine.Top(at, w, n, prefix)
+	return keys, fresh, err
+}
+
+func (h held) Keys(_ context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
+	fresh := h.s.peers.fresh()
+	keys, err := h.s.engine.Keys(prefix, after, limit)
+	return keys, fresh, err
+}
+
+// After is h itself: this node has applied all that is asked for.
+func (h held) After(uint64) Answers { return h }
+
+func (h held) Delete(_ context.Context, key string) (bool, error) { return h.s.engine.Delete(key) }
+
+func (h held) LimitKeys(_ context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error) {
+	return l.Keys(n), nil
+}
+
+// Bounds are of what is known: how many hits of a node that is late are missing,
+// nobody knows.
+//
+// The upper one is that of c, which must stay as it is.
+func SourceBounds(c *weir.Count, fresh *Fresh) api.Bounds {
+	b := api.Bounds{Lower: c.Lower, Estimate: c.Estimate}
+	if len(fresh.Late) == 0 && len(fresh.Untold) == 0 && c.HasUpper() {
+		b.Upper, b.Exact = &c.Upper, c.Exact()
+	}
+	return b
+}
+
+// Within is who answers a question of a scope, once what it waits for is there.
+func (s *Sources) Within(ctx context.Context, scope request.Scope, fresh time.Duration) (Asked, error) {
+	regions := s.regions
+	switch {
+	case scope == request.Node:
+		return Asked{of: s, Answers: held{s}}, nil
+	case scope == request.Region || scope == "" && regions == nil:
+		return s.Await(ctx, fresh)
+	case regions == nil:
+		return Asked{}, &request.Error{Code: api.CodeInvalidParameter, Field: "scope", Message: "this server counts for no region: start it with --region, or ask for scope region"}
+	}
+	since, began := s.Wall(), time.Now()
+	a, err := s.Await(ctx, fresh)
+	if err != nil {
+		return a, err
+	}
+	if fresh != 0 {
+		if err := s.awaitRegions(ctx, since, min(fresh, request.LongestFresh)-time.Since(began)); err != nil {
+			return a, err
+		}
+	}
+	a.Answers, a.asOf = &Worldwide{s: s, own: a.Answers, asOf: a.asOf}, time.Time{}
+	return a, nil
+}
+
+// regionsPoll is how often a question that waits for regions looks.
+const regionsPoll = 20 * time.Millisecond
+
+// awaitRegions waits until all that other regions took before a time is here, by their clocks.
+func (s *Sources) awaitRegions(ctx context.Context, since time.Time, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, max(within, 0))
+	defer cancel()
+	poll := time.NewTicker(regionsPoll)
+	defer poll.Stop()
+	for {
+		var missing []string
+		for _, r := range s.regions.Regions() {
+			if !r.Own && !r.Gone && (!r.Known || r.AsOf.Before(since)) {
+				missing = append(missing, r.Name)
+			}
+		}
+		if missing == nil {
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return &request.Error{Code: api.CodeNotFresh, Field: "fresh", Missing: missing,
+				Message: "not all hits of other regions are here, those of " + strings.Join(missing, ", ") + " are missing: wait longer, or ask without fresh for what is known"}
+		}
+	}
+}

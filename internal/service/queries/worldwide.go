@@ -1,0 +1,266 @@
+package queries
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/service/backend"
+)
+
+// Worldwide answers for all regions: each answer is that of this one and, of the others, what their engines here have.
+type Worldwide struct {
+	s    *Sources
+	own  Answers
+	asOf time.Time // of own; zero: as its answers say
+
+	// Keep has the part of each region kept of the next counts, for RegionCounts.
+	Keep  bool
+	parts [][]regionPart // of each count, if Keep
+
+	choosy []backend.Region // of the last answer: those that do not tell all keys
+}
+
+// regionPart is the part of one region in a count.
+type regionPart struct {
+	region string
+	count  weir.Count
+	fresh  Fresh
+}
+
+// others are the regions but this one, as they are before they are read.
+func (w *Worldwide) others() map[string]backend.Region {
+	others := map[string]backend.Region{}
+	w.choosy = w.choosy[:0]
+	for _, r := range w.s.regions.Regions() {
+		if r.Own || r.Gone {
+			continue
+		}
+		others[r.Name] = r
+		if r.Tells != nil {
+			w.choosy = append(w.choosy, r)
+		}
+	}
+	return others
+}
+
+// FreshOf is how new the hits of a region are.
+func FreshOf(r backend.Region) Fresh {
+	f := Fresh{AsOf: r.AsOf}
+	if r.AsOf.IsZero() {
+		f.AsOf = time.Unix(0, 0)
+	}
+	if r.Behind {
+		f.Late = append(f.Late, backend.LateNode{Name: r.Name, Since: f.AsOf})
+	}
+	for _, n := range r.Late {
+		f.Late = append(f.Late, backend.LateNode{Name: r.Name + "/" + n.Name, Since: n.Since})
+	}
+	return f
+}
+
+// with is how new an answer is that has those of others too.
+func (w *Worldwide) with(own Fresh, others map[string]backend.Region) Fresh {
+	own = w.ownFresh(own)
+	own.Late = slices.Clone(own.Late)
+	for _, r := range others {
+		f := FreshOf(r)
+		if f.AsOf.Before(own.AsOf) {
+			own.AsOf = f.AsOf
+		}
+		own.Late = append(own.Late, f.Late...)
+	}
+	slices.SortFunc(own.Late, func(a, b backend.LateNode) int { return cmp.Compare(a.Name, b.Name) })
+	return own
+}
+
+func (w *Worldwide) ownFresh(own Fresh) Fresh {
+	if !w.asOf.IsZero() {
+		return Fresh{AsOf: w.asOf}
+	}
+	return own
+}
+
+func (w *Worldwide) Counts(ctx context.Context, questions []CountQuestion, counts []weir.Count) ([]weir.Count, Fresh, error) {
+	others, first := w.others(), len(counts)
+	counts, fresh, err := w.own.Counts(ctx, questions, counts)
+	if err != nil {
+		return counts, fresh, err
+	}
+	if w.Keep {
+		w.parts = make([][]regionPart, len(questions))
+		for i := range questions {
+			w.parts[i] = append(w.parts[i], regionPart{w.s.regions.Region(), counts[first+i], w.ownFresh(fresh)})
+		}
+	}
+	err = w.s.regions.Read(func(region string, e *weir.Engine) error {
+		of, known := others[region]
+		if !known {
+			return nil // it came a moment ago
+		}
+		for i := range questions {
+			q := &questions[i]
+			c, err := e.CountAt(q.At, q.Key, q.Window)
+			if err != nil {
+				return err
+			}
+			counts[first+i] = counts[first+i].Plus(c)
+			if w.Keep {
+				fresh := FreshOf(of)
+				if of.Tells != nil && !of.Tells(q.Key) {
+					fresh.Untold = []string{region}
+				}
+				w.parts[i] = append(w.parts[i], regionPart{region, c, fresh})
+			}
+		}
+		return nil
+	})
+	if w.Keep {
+		w.addUnknown(others)
+	}
+	return counts, w.with(fresh, others), err
+}
+
+// addUnknown adds the regions that have no windows here, and sorts the parts.
+func (w *Worldwide) addUnknown(others map[string]backend.Region) {
+	for i := range w.parts {
+		for name, r := range others {
+			if !slices.ContainsFunc(w.parts[i], func(p regionPart) bool { return p.region == name }) {
+				w.parts[i] = append(w.parts[i], regionPart{region: name, fresh: FreshOf(r)})
+			}
+		}
+		slices.SortFunc(w.parts[i], func(a, b regionPart) int { return cmp.Compare(a.region, b.region) })
+	}
+}
+
+func (w *Worldwide) Series(ctx context.Context, key string, from, to time.Time, step time.Duration) ([]weir.Point, Fresh, error) {
+	others := w.others()
+	points, fresh, err := w.own.Series(ctx, key, from, to, step)
+	if err != nil {
+		return points, fresh, err
+	}
+	points = slices.Clone(points)
+	err = w.s.regions.Read(func(region string, e *weir.Engine) error {
+		if _, known := others[region]; !known {
+			return nil
+		}
+		more, err := e.Series(key, from, to, step)
+		if err != nil {
+			return err
+		}
+		for i := range points[:min(len(points), len(more))] {
+			points[i].Count = points[i].Plus(more[i].Count)
+		}
+		return nil
+	})
+	return points, w.with(fresh, others), err
+}
+
+func (w *Worldwide) Keys(ctx context.Context, prefix, after string, limit int) ([]string, Fresh, error) {
+	others := w.others()
+	keys, fresh, err := w.own.Keys(ctx, prefix, after, limit)
+	if err != nil {
+		return nil, fresh, err
+	}
+	keys = slices.Clone(keys)
+	err = w.s.regions.Read(func(region string, e *weir.Engine) error {
+		if _, known := others[region]; !known {
+			return nil
+		}
+		more, err := e.Keys(prefix, after, limit)
+		keys = append(keys, more...)
+		return err
+	})
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	return keys[:min(len(keys), limit)], w.with(fresh, others), err
+}
+
+// Delete deletes what this region has counted of a key, for all regions.
+func (w *Worldwide) Delete(ctx context.Context, key string) (bool, error) {
+	return w.own.Delete(ctx, key)
+}
+
+func (w *Worldwide) After(upTo uint64) Answers {
+	return &Worldwide{s: w.s, own: w.own.After(upTo), asOf: w.asOf, Keep: w.Keep}
+}
+
+func (w *Worldwide) LimitKeys(ctx context.Context, l *weir.KeyedLimit, n int) ([]weir.KeyUse, error) {
+	return w.own.LimitKeys(ctx, l, n)
+}
+
+// RegionCounts are the parts of regions in the count i of the last Counts.
+func (w *Worldwide) RegionCounts(i int) []api.RegionCount {
+	parts := w.parts[i]
+	list := make([]api.RegionCount, len(parts))
+	for i := range parts {
+		list[i] = api.RegionCount{Region: parts[i].region, Bounds: SourceBounds(&parts[i].count, &parts[i].fresh), Freshness: parts[i].fresh.Answer()}
+	}
+	return list
+}
+
+// Top asks each region for its own list, adds up the keys of all lists, and asks for longer ones until no key that is in
+// none of them could be among the first n.
+func (w *Worldwide) Top(ctx context.Context, at time.Time, window time.Duration, n int, prefix string) ([]weir.KeyCount, Fresh, error) {
+	others := w.others()
+	for length := n; ; length = min(4*length, weir.MaxList) {
+		list, fresh, err := w.own.Top(ctx, at, window, length, prefix)
+		if err != nil {
+			return nil, fresh, err
+		}
+		candidates, unseen := map[string]bool{}, most(list, length)
+		note := func(list []weir.KeyCount) {
+			for _, kc := range list {
+				candidates[kc.Key] = true
+			}
+		}
+		note(list)
+		err = w.s.regions.Read(func(region string, e *weir.Engine) error {
+			if _, known := others[region]; !known {
+				return nil
+			}
+			list, err := e.Top(at, window, length, prefix)
+			note(list)
+			unseen += most(list, length)
+			return err
+		})
+		if err != nil {
+			return nil, fresh, err
+		}
+		all, err := w.sums(ctx, candidates, at, window)
+		if err != nil {
+			return nil, fresh, err
+		}
+		if unseen == 0 || len(all) >= n && all[n-1].Estimate >= unseen || length == weir.MaxList {
+			return all[:min(n, len(all))], w.with(fresh, others), nil
+		}
+	}
+}
+
+// most is how many hits a key may have at most that is not in a list of so many keys.
+func most(list []weir.KeyCount, length int) uint64 {
+	if len(list) < length {
+		return 0
+	}
+	return list[len(list)-1].Estimate
+}
+
+// sums are the counts of keys, most hits first.
+func (w *Worldwide) sums(ctx context.Context, keys map[string]bool, at time.Time, window time.Duration) ([]weir.KeyCount, error) {
+	questions := make([]CountQuestion, 0, len(keys))
+	for key := range keys {
+		questions = append(questions, CountQuestion{key, at.Truncate(time.Second), window})
+	}
+	counts, _, err := w.Counts(ctx, questions, nil)
+	all := make([]weir.KeyCount, len(counts))
+	for i, c := range counts {
+		all[i] = weir.KeyCount{Key: questions[i].Key, Count: c}
+	}
+	slices.SortFunc(all, func(a, b weir.KeyCount) int {
+		return cmp.Or(cmp.Compare(b.Estimate, a.Estimate), cmp.Compare(a.Key, b.Key))
+	})
+	return all, err
+}

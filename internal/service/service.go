@@ -1,0 +1,244 @@
+// Package service is what every door of Weir calls: a door speaks a protocol (HTTP in
+// package server), parses, calls a method of Service, and writes what it returns. Here
+// is all that is the same whatever the protocol, put together of rooms by job: who calls and what that one may
+// do (access), hits (ingest), questions about keys (reads), limits (decisions), what operators do (admin), what is
+// wrong (health). Service embeds them, so that a door calls all by one type, and finds each name that it needs here.
+//
+// Invariants. A method returns answers of package api, ready to be written, and fails
+// with an *Error alone, whose Code a door maps to its protocol once. No method waits
+// longer than its context. Whatever may be used up has a Pool: a door takes a place of
+// Pools.Questions or Pools.Admin before it asks, and keeps it until its client has taken
+// the answer; only the door knows when that is. Whether there is a journal, or a cluster, is asked
+// once, in New: packages storage and sources have an implementation for each.
+//
+// Neighbours. Below are the engine and the policies; journal and cluster are known by
+// the interfaces of package backend and Answers, which whoever wires them implements. No
+// protocol is known here: neither net/http nor a framework is imported. A room imports the smaller ones
+// that it needs, and no other of the six; none imports this package.
+package service
+
+import (
+	"cmp"
+	"log/slog"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/admit"
+	"github.com/weir-counter/weir/internal/service/access"
+	"github.com/weir-counter/weir/internal/service/activity"
+	"github.com/weir-counter/weir/internal/service/admin"
+	"github.com/weir-counter/weir/internal/service/backend"
+	"github.com/weir-counter/weir/internal/service/ingest"
+	"github.com/weir-counter/weir/internal/service/limits"
+	"github.com/weir-counter/weir/internal/service/queries"
+	"github.com/weir-counter/weir/internal/settings"
+	"github.com/weir-counter/weir/limit"
+)
+
+// The rooms whose methods are those of a Service.
+type (
+	// Access says who calls, and what that one may do: WithToken, WithPassword, WithCertificate, WithName, Identify, ...
+	Access = access.Service
+	// Ingestion takes hits: Ingest, CheckBatch, Hit, Verdict, Once, EnterDurable, Sync, LeaveDurable.
+	Ingestion = ingest.Service
+	// Reading answers questions about keys: Count, Rate, Series, Aligned, Top, AlignedTop, Keys, Batch, Export.
+	Reading = queries.Service
+	// Deciding asks limits and changes what keys have used: Allow, Reserve, Settle, Refund, ResetLimit, GrantLimit,
+	// TakePermit, Why, Who, Limits, LimitKeys, ...
+	Deciding = limits.Service
+	// Administration is for operators: Stats, Nodes, Regions, Delete, DeletePrefix, Remove, Forget, Backup, Restore.
+	Administration = admin.Service
+	// Watching is OpenLog and LogView.
+	Watching = activity.Live
+	// Health is Alarms and Ready.
+	Health = admin.Health
+)
+
+// Service answers for one engine. Create it with New; it may be used by many goroutines,
+// and does not close the engine. Its methods are those of its rooms, and the few below.
+type Service struct {
+	*Access
+	*Ingestion
+	*Reading
+	*Deciding
+	*Administration
+	*Watching
+	*Health
+
+	// Pools are the ceilings, for doors to take places of.
+	Pools *Pools
+
+	backend Backend
+	cfg     Config // defaults applied, valid
+	sources *queries.Sources
+	doors   *access.ListenerList
+}
+
+// New returns a Service that answers from b. It fails with a *weir.Error of
+// CodeInvalidConfig that names the field at fault.
+func New(b Backend, cfg Config) (*Service, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if b.Policies == nil {
+		none, err := admit.NewLive(b.Engine, nil)
+		if err != nil {
+			return nil, err
+		}
+		b.Policies = none
+	}
+	places := access.NewPools(access.PoolBounds{InFlight: cfg.MaxInFlight, Durable: cfg.MaxDurable, BufferedBytes: cfg.MaxBufferedBytes, BodyBytes: cfg.MaxBodyBytes})
+	gate, kept, attached := access.NewGate(b.Tokens, cfg.Audit), ingest.StorageOf(b.Journal), new(access.ListenerList)
+	from := queries.NewSources(b.Engine, b.Answers, b.Cluster, b.Regions, places)
+	log := activity.NewLog(from.Wall)
+	wrong := admin.NewHealth(admin.HealthParts{
+		Engine: b.Engine, Sources: from, Storage: kept, Pools: places, Doors: attached,
+		History: b.History, Regions: b.Regions, Tokens: b.Tokens, PolicyFile: b.PolicyFile, Kept: b.Kept, More: b.Alarms,
+	})
+	return &Service{
+		Access: access.New(gate),
+		Ingestion: ingest.New(ingest.Parts{
+			Engine: b.Engine, Gate: gate, Storage: kept, Pools: places, Log: cfg.Logger, Live: log,
+			MaxBatch: cfg.MaxBatch, DurableTimeout: cfg.DurableTimeout,
+		}),
+		Reading: queries.New(queries.Parts{
+			Gate: gate, Sources: from, Pools: places, History: b.History, Regions: b.Regions, Log: cfg.Logger,
+			MaxAnswers: cfg.MaxAnswers,
+		}),
+		Deciding: limits.New(limits.Parts{
+			Engine: b.Engine, Gate: gate, Sources: from, Pools: places, Policies: b.Policies, Doors: attached,
+			PolicyFile: b.PolicyFile, Kept: b.Kept, Node: b.Node, Log: cfg.Logger, MaxInlinePer: cfg.MaxInlinePer, Live: log, Warnings: b.Warnings,
+		}),
+		Administration: admin.New(admin.Parts{
+			Engine: b.Engine, Gate: gate, Sources: from, Storage: kept, Pools: places, Health: wrong,
+			History: b.History, Regions: b.Regions, Cluster: b.Cluster, Version: cfg.Version, Log: cfg.Logger,
+		}),
+		Watching: activity.NewLive(gate, log, b.Node),
+		Health:   wrong,
+		Pools:    places, backend: b, cfg: cfg, sources: from, doors: attached,
+	}, nil
+}
+
+// Config is the settings of s, with their defaults.
+func (s *Service) Config() Config { return s.cfg }
+
+// Backend is what s answers from, for metrics: a door that serves clients asks s itself.
+func (s *Service) Backend() Backend { return s.backend }
+
+// Attach adds a door. It is for whoever puts a node together, before the doors answer.
+func (s *Service) Attach(d Door) { s.doors.Attach(d) }
+
+// Doors are the figures of those that are attached.
+func (s *Service) Doors() []DoorFigures { return s.doors.Figures() }
+
+// Now is the second that questions without a time are asked at: queries.Sources.Now.
+func (s *Service) Now() time.Time { return s.sources.Now() }
+
+// Freshness is that of this node.
+func (s *Service) Freshness() api.Freshness { return s.sources.Freshness() }
+
+// Backend is what a Service answers from. Whoever puts a node together fills it; Engine
+// must be given.
+type Backend struct {
+	Engine  *weir.Engine
+	Journal backend.Journal // nil: hits are kept in memory only
+	Cluster backend.Cluster // nil: this node counts alone
+	Answers Answers         // nil: the engine answers, which holds all keys
+	Node    string          // this node's name in a cluster; "": it counts alone
+	Regions backend.Regions // nil: this server counts for no region
+	History backend.History // nil: there are windows only
+
+	Tokens *Tokens // who may do what; nil: everybody may do everything
+
+	// Alarms are those of what the service knows nothing of, such as certificates; nil: there are none.
+	Alarms func() []Alarm
+
+	Policies   *admit.Live   // the limits that Allow asks; nil: only those that requests bring along
+	PolicyFile *PolicyFile   // that Policies come from; nil: from none
+	Kept       *KeptPolicies // those that were put by API; nil: none can be
+	Warnings   *Warnings     // where a key's warnings are sent; nil: nowhere
+
+	Route  func() backend.RouteStats  // figures of Answers that ask other nodes; nil: they ask none
+	Strict func() backend.StrictStats // figures of nodes that decide strict limits for each other; nil: they don't
+	Leased func() backend.LeasedStats // figures of what nodes lend each other of limits; nil: they don't
+}
+
+// Config is the ceilings and times of a Service, which hold for all its doors together.
+// The zero value of each field stands for its default.
+type Config struct {
+	// MaxBodyBytes bounds one body of hits, before and after it is
+	// decompressed. Default 16 MiB, 1 KiB to 1 GiB.
+	MaxBodyBytes int64
+	// MaxBatch bounds the lines of one body; of one with more, none is counted.
+	// Default 100,000, 1 to 10,000,000.
+	MaxBatch int
+	// MaxAnswers bounds keys times windows of one question. Default 1000,
+	// 1 to 100,000.
+	MaxAnswers int
+	// MaxInFlight bounds the requests handled at the same time, of each kind by
+	// itself: bodies of hits that are counted, large ones that arrive, decisions, and
+	// questions; those beyond it are refused at once as overloaded. Health and metrics
+	// are not counted. Default 256, 1 to 100,000.
+	MaxInFlight int
+	// MaxDurable bounds the requests that wait for the disk at the same time. Those beyond
+	// it are refused, and not counted. Default 1024, 1 to 100,000.
+	MaxDurable int
+	// MaxBufferedBytes bounds the memory of all large bodies of hits that are being
+	// read: they are counted once they are whole. Bodies beyond
+	// it are refused. Default 128 MiB, or twice MaxBodyBytes if that is
+	// more; twice MaxBodyBytes to 1 TiB.
+	MaxBufferedBytes int64
+
+	// MaxInlinePer is the longest period of a limit that a request brings along, and the
+	// longest per * burst / n. Default 24 h, 1 ms to limit.MaxPer.
+	MaxInlinePer time.Duration
+	// DurableTimeout bounds the time that the answer to a durable hit waits for
+	// the disk. Default 10 s, 1 ms to 24 h.
+	DurableTimeout time.Duration
+
+	// Logger gets the structured log. Default slog.Default().
+	Logger *slog.Logger
+	// Audit gets a record of each action of role admin: who, action, target, outcome, remote. Default Logger.
+	Audit *slog.Logger
+	// Version is what answers say of the program. Default "dev".
+	Version string
+}
+
+// WithDefaults returns the Config with the defaults that its zeros stand for.
+func (c Config) WithDefaults() Config {
+	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 16<<20)
+	c.MaxBatch = cmp.Or(c.MaxBatch, 100_000)
+	c.MaxAnswers = cmp.Or(c.MaxAnswers, 1000)
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, 256)
+	c.MaxDurable = cmp.Or(c.MaxDurable, 1024)
+	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, max(128<<20, 2*c.MaxBodyBytes))
+	c.MaxInlinePer = cmp.Or(c.MaxInlinePer, 24*time.Hour)
+	c.DurableTimeout = cmp.Or(c.DurableTimeout, 10*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.Audit = cmp.Or(c.Audit, c.Logger)
+	c.Version = cmp.Or(c.Version, "dev")
+	return c
+}
+
+// Validate returns a *weir.Error of CodeInvalidConfig that names the first field
+// outside what it may be. New does the same: this is for code that opens other things
+// before it.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	if err := settings.CheckNumbers(
+		settings.Number{Field: "MaxBodyBytes", Value: c.MaxBodyBytes, Low: 1 << 10, High: 1 << 30},
+		settings.Number{Field: "MaxBatch", Value: int64(c.MaxBatch), Low: 1, High: 10_000_000},
+		settings.Number{Field: "MaxAnswers", Value: int64(c.MaxAnswers), Low: 1, High: 100_000},
+		settings.Number{Field: "MaxInFlight", Value: int64(c.MaxInFlight), Low: 1, High: 100_000},
+		settings.Number{Field: "MaxDurable", Value: int64(c.MaxDurable), Low: 1, High: 100_000},
+		settings.Number{Field: "MaxBufferedBytes", Value: c.MaxBufferedBytes, Low: 2 * c.MaxBodyBytes, High: 1 << 40},
+	); err != nil {
+		return err
+	}
+	return settings.CheckDurations(
+		settings.Duration{Field: "MaxInlinePer", Value: c.MaxInlinePer, Low: time.Millisecond, High: limit.MaxPer},
+		settings.Duration{Field: "DurableTimeout", Value: c.DurableTimeout, Low: time.Millisecond, High: settings.MaxTimeout},
+	)
+}
