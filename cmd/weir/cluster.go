@@ -71,11 +71,11 @@ func printCluster(t *cli.Table, c client.Cluster) {
 				rtt, waiting = ago(r.RTTS), units.FormatSize(int64(r.PendingBytes))
 			}
 		}
-		t.Row(n.Node, stateOf(n), ago(n.LagS), ago(c.Now.Sub(n.Heard.Time).Seconds())+" ago", clockText(n), rtt, waiting, fmt.Sprint(n.Held), fmt.Sprint(n.Epoch), n.Origin)
+		t.Row(n.Node, stateOf(n, c.Now.Time), ago(n.LagS), ago(c.Now.Sub(n.Heard.Time).Seconds())+" ago", clockText(n), rtt, waiting, fmt.Sprint(n.Held), fmt.Sprint(n.Epoch), n.Origin)
 	}
 }
 
-func stateOf(n client.Node) string {
+func stateOf(n client.Node, now time.Time) string {
 	switch {
 	case n.Self && n.Late:
 		return "this one, LATE (" + n.Why + ") since " + cli.TimeText(n.AsOf)
@@ -83,6 +83,8 @@ func stateOf(n client.Node) string {
 		return "this one"
 	case n.Left:
 		return "left"
+	case n.Late && n.Why == "silent":
+		return "NOT REACHABLE for " + ago(now.Sub(n.Heard.Time).Seconds()) + ", hits since " + cli.TimeText(n.AsOf) + " may be missing"
 	case n.Late:
 		return "LATE (" + n.Why + ") since " + cli.TimeText(n.AsOf)
 	}

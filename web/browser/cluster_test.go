@@ -54,12 +54,19 @@ func TestLateNode(t *testing.T) {
 
 	network.Cut("n3", true)
 	p.until(`document.querySelectorAll(".map .late").length === 1`)
-	p.says("1 late")
-	p.until(`[...document.querySelectorAll(".rows tr")].some((row) => row.innerText.includes("n3") && /late: silent, since/.test(row.innerText))`)
-	p.says("n3 is late its hits are counted here until")
+	p.says("1 not reachable")
+	p.until(`[...document.querySelectorAll(".rows tr")].some((row) => row.innerText.includes("n3") && /not reachable for \d+ s: hits since .* may be missing/.test(row.innerText))`)
+	p.says("Without n3 its hits are counted here until")
+	p.says("n3 is not reachable since")
 	p.audit("cluster with a late node")
 	p.at("/key/from%20n3")
 	p.until(`document.querySelector(".counts .value")?.textContent === "\u2265 5"`) // a lower bound now
+	p.until(`/\u2265 [\d.]+ per/.test(document.querySelector(".u-legend").textContent)`)
+	p.until(`document.querySelector(".heat tbody td[title*='\u2265']")`)
+	p.at("/")
+	p.until(`[...document.querySelectorAll(".tiles strong")].slice(0, 2).every((e) => e.textContent.startsWith("\u2265 "))`)
+	p.audit("overview with a late node")
+	p.at("/key/from%20n3")
 
 	network.Cut("n3", false)
 	p.until(`document.querySelector(".counts .value")?.textContent === "5"`)

@@ -150,6 +150,27 @@ func TestPages(t *testing.T) {
 		p.says("no denial has the ID none")
 		p.expectFailures(false)
 	})
+	t.Run("Nothing there", func(t *testing.T) {
+		p.T = t
+		p.at("/banana")
+		p.says("There is no page #/banana")
+		p.audit("no such page")
+		p.at("/key/never:counted")
+		p.says("No hit of this key is known")
+		p.at("/key/url%3A%2Fhome")
+		p.until(`[...document.querySelectorAll(".counts .value")].some((e) => /[1-9]/.test(e.textContent))`)
+		if value[bool](p, `document.body.innerText.includes("No hit of this key")`) {
+			t.Error("it says that a key was never counted that was")
+		}
+		p.expectFailures(true)
+		p.at("/limits/nobody")
+		p.says("nobody")
+		p.until(`!document.querySelector(".refused").hidden`)
+		if value[int](p, `[...document.querySelectorAll("main table")].filter((e) => e.checkVisibility()).length`) > 1 {
+			t.Error("it has tables of a limit that is not there")
+		}
+		p.expectFailures(false)
+	})
 	t.Run("Live log", func(t *testing.T) {
 		p.T = t
 		p.at("/log")

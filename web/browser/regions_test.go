@@ -43,6 +43,10 @@ func TestRegionsAndHistory(t *testing.T) {
 	const us = `[...document.querySelectorAll(".rows tr")].find((row) => row.querySelector("th").textContent === "us")?.innerText`
 	p.until(`/in time.*up since/s.test(` + us + `)`)
 	p.says("1 other region pulls from this node now")
+	p.says("a region of one node, with a journal")
+	if value[bool](p, `document.body.innerText.includes("counts alone")`) {
+		t.Error("it says that it counts alone, above the table of regions")
+	}
 	p.says("/s in, ")
 	p.says("/s out")
 	p.audit("cluster of two regions")

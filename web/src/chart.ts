@@ -3,11 +3,21 @@
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { h, svg, text, attr } from "./dom";
-import { compact, moment, number, tick, unitOf, zone } from "./format";
-import type { Line } from "./types";
+import { compact, marked, moment, number, tick, unitOf, zone } from "./format";
+import type { Known, Line } from "./types";
 
-export interface Trace { label: string; color: string; values: (number | null)[]; dashed?: boolean; area?: boolean }
-export interface Plot { x: number[]; traces: Trace[]; lower?: (number | null)[]; upper?: (number | null)[]; /** that values are per: s, min, h or d. */ unit: string; span: number }
+/** A Trace is a line: with lower and upper, where its values are not exact; guessed, where nobody says what is known of them. */
+export interface Trace { label: string; color: string; values: (number | null)[]; lower?: (number | null)[]; upper?: (number | null)[]; guessed?: boolean; dashed?: boolean; area?: boolean }
+/** A Plot has a band from lower to upper of its first line. */
+export interface Plot { x: number[]; traces: Trace[]; /** that values are per: s, min, h or d. */ unit: string; span: number }
+
+/** valueAt writes a value of a line with what is known of it. */
+function valueAt(of: Trace | undefined, at: number): string {
+  const value = of?.values[at];
+  if (value === null || value === undefined) return "";
+  if (of!.guessed) return `\u2248 ${compact(value)}`;
+  return of!.lower ? marked({ lower: of!.lower[at] ?? 0, estimate: value, upper: of!.upper?.[at] ?? null }, compact) : compact(value);
+}
 
 const style = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const faint = (color: string, part: number) => `color-mix(in srgb, ${color} ${part}%, transparent)`;
@@ -31,21 +41,22 @@ export function parts(line: Line): { x: number[]; perSecond: number[]; n: number
 export const rates = (counts: (number | null)[], perSecond: number[], unit: number) =>
   perSecond.map((per, i) => (counts[i] === null || counts[i] === undefined ? null : counts[i]! * per * unit));
 
-/** plotOf is a line with its band, beside others of the same parts. */
-export function plotOf(line: Line, label: string, others: { label: string; values: number[]; color: string; dashed?: boolean }[] = [], color = "--accent"): Plot {
+/** Other is a line of the same parts as another; values are guesses. */
+interface Other { label: string; color: string; dashed?: boolean; line?: Line; values?: number[] }
+
+/** plotOf is a line with its band, and others of the same parts. */
+export function plotOf(line: Line, label: string, others: Other[] = []): Plot {
   const { x, perSecond } = parts(line);
-  const all = [line.estimate, ...others.map((o) => o.values)].flatMap((values) => rates(values, perSecond, 1));
+  const all = [line.estimate, ...others.map((o) => o.line?.estimate ?? o.values ?? [])].flatMap((values) => rates(values, perSecond, 1));
   const [unit, seconds] = unitOf(Math.max(0, ...all.map((v) => v ?? 0)));
-  const made: Plot = {
+  const known = (of: Line) => ({
+    values: rates(of.estimate, perSecond, seconds), lower: of.lower && rates(of.lower, perSecond, seconds), upper: of.upper && rates(of.upper, perSecond, seconds),
+  });
+  return {
     x, unit, span: line.to - line.from,
-    traces: [{ label, color, values: rates(line.estimate, perSecond, seconds), area: true },
-      ...others.map((o) => ({ label: o.label, color: o.color, values: rates(o.values, perSecond, seconds), dashed: o.dashed }))],
+    traces: [{ label, color: "--accent", area: true, ...known(line) },
+      ...others.map((o) => ({ label: o.label, color: o.color, dashed: o.dashed, ...(o.line ? known(o.line) : { values: rates(o.values ?? [], perSecond, seconds), guessed: true }) }))],
   };
-  if (line.lower && line.upper) {
-    made.lower = rates(line.lower, perSecond, seconds);
-    made.upper = rates(line.upper, perSecond, seconds);
-  }
-  return made;
 }
 
 export class Chart {
@@ -84,8 +95,9 @@ export class Chart {
   draw(plot: Plot, anew = false) {
     this.last = plot;
     const data: (number | null)[][] = [plot.x, ...plot.traces.map((t) => t.values)];
-    if (plot.upper && plot.lower) data.push(plot.upper, plot.lower);
-    const shape = JSON.stringify([plot.traces.map((t) => [t.label, t.color]), !!plot.upper, plot.unit, tick(plot.span) === tick(0), zone()]);
+    const first = plot.traces[0]!;
+    if (first.upper && first.lower) data.push(first.upper, first.lower);
+    const shape = JSON.stringify([plot.traces.map((t) => [t.label, t.color]), !!first.upper, plot.unit, tick(plot.span) === tick(0), zone()]);
     if (!this.plot || anew || shape !== this.shape) {
       this.plot?.destroy();
       this.shape = shape;
@@ -95,9 +107,8 @@ export class Chart {
       this.plot.setLegend({ idxs: [], idx: undefined as never }, false); // the last values, while nothing is pointed at
     }
     text(this.unit, `(${this.counted}/${plot.unit})`);
-    const first = plot.traces[0]!;
     const known = first.values.filter((v): v is number => v !== null);
-    attr(this.box, "aria-label", `${this.label}: ${first.label} now ${compact(known.at(-1) ?? 0)} per ${plot.unit}, at most ${compact(Math.max(0, ...known))}, at least ${compact(known.length ? Math.min(...known) : 0)}`);
+    attr(this.box, "aria-label", `${this.label}: ${first.label} now ${valueAt(first, first.values.length - 1) || "0"} per ${plot.unit}, at most ${compact(Math.max(0, ...known))}, at least ${compact(known.length ? Math.min(...known) : 0)}`);
     this.list(plot);
   }
 
@@ -105,27 +116,27 @@ export class Chart {
   private list(plot: Plot) {
     if (!this.shown.open) return;
     this.head.replaceChildren(h("th", { scope: "col" }, "Time"), ...plot.traces.map((t) => h("th", { scope: "col", class: "n" }, `${t.label}, per ${plot.unit}`)));
-    this.table.replaceChildren(...plot.x.map((at, i) => h("tr", {}, h("td", {}, moment(at)), ...plot.traces.map((t) => h("td", { class: "n" }, t.values[i] === null ? "" : compact(t.values[i] ?? 0))))).reverse());
+    this.table.replaceChildren(...plot.x.map((at, i) => h("tr", {}, h("td", {}, moment(at)), ...plot.traces.map((t) => h("td", { class: "n" }, valueAt(t, i))))).reverse());
   }
 
   private options(plot: Plot): uPlot.Options {
     const grid = { stroke: style("--grid"), width: 1 };
     const axis = { stroke: style("--muted"), grid, ticks: { show: false }, font: `12px ${style("--font")}` };
     // While nothing is pointed at, the legend has the last values.
-    const legend = (write: (v: number) => string): uPlot.Series.Value => (u, v, of, at) => {
+    const legend = (write: (v: number, of: number, at: number) => string): uPlot.Series.Value => (u, v, of, at) => {
       const value = at === null ? u.data[of]?.at(-1) : v;
-      return value === null || value === undefined ? "" : write(value);
+      return value === null || value === undefined ? "" : write(value, of, at ?? u.data[of]!.length - 1);
     };
     const series: uPlot.Series[] = [{ value: legend(moment) }];
     for (const t of plot.traces) {
       const color = style(t.color);
       series.push({
         label: t.label, stroke: color, width: t.dashed ? 1.25 : 2, dash: t.dashed ? [5, 4] : undefined, points: { show: false },
-        fill: t.area ? (u) => shade(u, color) : undefined, value: legend((v) => `${compact(v)} per ${plot.unit}`),
+        fill: t.area ? (u) => shade(u, color) : undefined, value: legend((_, of, at) => `${valueAt(this.last?.traces[of - 1], at)} per ${plot.unit}`),
       });
     }
     const bands: uPlot.Band[] = [];
-    if (plot.upper) {
+    if (plot.traces[0]!.upper) {
       const color = faint(style(plot.traces[0]!.color), 45);
       const edge = (label: string): uPlot.Series => ({ label, stroke: color, width: 1, points: { show: false }, value: legend(compact) });
       bands.push({ series: [series.length, series.length + 1], fill: faint(style(plot.traces[0]!.color), 25) });
@@ -198,8 +209,9 @@ export class Tile {
     attr(this.element, "data-kind", kind || null);
   }
 
-  setNumber(n: number, note = "") {
-    this.set(n >= 10_000_000 ? compact(n) : number(n), note);
-    attr(this.value, "title", number(n));
+  /** setKnown shows a number with what is known of it. */
+  setKnown(b: Known, note = "", write = number) {
+    this.set(marked(b, (n) => (n >= 10_000_000 ? compact(n) : write(n))), note);
+    attr(this.value, "title", b.upper === null ? `${number(b.lower)} or more` : b.lower === b.upper ? number(b.estimate) : `${number(b.lower)} to ${number(b.upper)}`);
   }
 }

@@ -1,7 +1,7 @@
 // Numbers, times and durations, as the reader's locale writes them.
 
 import { kept } from "./kept";
-import type { Bounds } from "./types";
+import type { Bounds, Known } from "./types";
 
 export const locale = [...navigator.languages];
 const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
@@ -40,7 +40,13 @@ export function duration(s: number): string {
 export const range = (b: Bounds) =>
   b.exact ? "" : b.upper === null ? `${number(b.lower)} or more` : `${number(b.lower)} to ${number(b.upper)}`;
 
-export const count = (b: Bounds) => (b.exact ? "" : b.upper === null ? "\u2265 " : "\u2248 ") + number(b.upper === null ? b.lower : b.estimate);
+/** mark says before a number whether it is a least (\u2265) or a guess between two bounds (\u2248); "": it is exact. */
+export const mark = (b: Known) => (b.upper === null ? "\u2265 " : b.lower === b.upper ? "" : "\u2248 ");
+
+/** marked is what is known, as one number. */
+export const marked = (b: Known, write: (n: number) => string) => mark(b) + write(b.upper === null ? b.lower : b.estimate);
+
+export const count = (b: Bounds) => marked(b, number);
 
 /** units are those that a rate is shown in, so that it has digits before the point. */
 const units = [["s", 1], ["min", 60], ["h", 3600], ["d", 86400]] as const;

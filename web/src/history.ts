@@ -54,8 +54,7 @@ export class HistoryCard {
       const values = (what: "lower" | "estimate" | "upper") => of.points.map((p) => p[what]);
       this.chart.draw({
         x: of.points.map((p) => (p.start! + p.at + 1) / 2), unit: units[unit][2], span: of.to - of.from,
-        traces: [{ label: "Hits", color: "--accent", values: values("estimate"), area: true }],
-        lower: exact ? undefined : values("lower"), upper: exact ? undefined : values("upper"),
+        traces: [{ label: "Hits", color: "--accent", values: values("estimate"), lower: exact ? undefined : values("lower"), upper: exact ? undefined : values("upper"), area: true }],
       });
       const unknown = of.points.filter((p) => p.upper === null).length;
       text(this.said, `${sources[of.source ?? ""] ?? of.source}; ${exact ? "exact" : "the band is between the least and the most that it may be"}${unknown ? `; ${unknown === 1 ? `1 ${unit} has` : `${number(unknown)} ${unit}s have`} a least only` : ""}. All hits until ${moment(of.as_of)} are in; ${unit}s of ${this.zone}, of which the last has not ended.`);

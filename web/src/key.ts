@@ -2,7 +2,7 @@
 
 import { get } from "./api";
 import { Chart, plotOf } from "./chart";
-import { fill, h, name, shown } from "./dom";
+import { fill, h, name, shown, text } from "./dom";
 import { heatMap } from "./heat";
 import { HistoryCard } from "./history";
 import { RegionParts } from "./regions";
@@ -26,6 +26,7 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
   /** state is what the URL keeps beside the window. */
   const kept = () => ({ with: others, limit: whatIf.limit ? String(whatIf.limit) : undefined, per: whatIf.limit ? String(whatIf.per) : undefined });
   const notices = new Notices();
+  const unknown = h("p", { class: "empty", role: "status" });
   const counts = new Map<number, { count: Count; change: Change }>();
   const tiles = h("dl", { class: "tiles counts" }, ...Object.entries(lengths).map(([w, seconds]) => {
     const made = { count: new Count(), change: new Change() };
@@ -100,7 +101,7 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
   const element = h("div", { class: "page" },
     h("div", { class: "title" }, h("h1", { tabindex: -1, class: "key" }, name(key)), windowTabs(place, zoomed ? "" : window)),
     notices.element,
-    card("Hits in the last", null, tiles),
+    card("Hits in the last", null, tiles, unknown),
     card(chart.titled(zoomed ? "Hits, closer" : `Hits over ${spoken[window]}`), tools, chart.element, said, zoomed ? null : h("div", { class: "row" }, compare, compared)),
     card("What if it was limited", null, whatIf.element),
     regions.element, past.element,
@@ -115,6 +116,8 @@ export function keyPage(place: Place): { page: Page; path: string; params: Recor
         made?.count.set(one);
         made?.change.set(one, one.before);
       }
+      const none = of.counts.every((c) => c.upper === 0) && (of.regions ?? []).every((r) => r.counts.every((c) => c.upper === 0));
+      text(unknown, none ? "No hit of this key is known in the last week: it was never counted, or longer ago. Is its name right?" : "");
       regions.set(of.regions);
       if (!zoomed) plot(of.line, of.before, of.with);
     },

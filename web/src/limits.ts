@@ -41,7 +41,8 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
         allowed.set(p.allowed);
         denied.set(not);
         const all = p.allowed.estimate + p.denied.estimate + p.shadow_denied.estimate;
-        text(share, all > 0 ? percent(not.estimate / all) : "");
+        const sure = p.allowed.exact && p.denied.exact && p.shadow_denied.exact;
+        text(share, all > 0 ? `${sure ? "" : "\u2248 "}${percent(not.estimate / all)}` : "");
         spark.draw(whole(passed), whole(stopped));
       },
     };
@@ -72,7 +73,7 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
   });
   const denied = new LiveTable<DeniedKey>(`Keys that ${place.name} denied most in the last 5 minutes`, [
     { title: "Key" }, { title: "Denied", class: "n" }, { title: "Last", class: "n" }, { title: "Passes again in", class: "n" }, { title: "Change", class: "n acts", hidden: true },
-  ], "No key was denied in the last 5 minutes.", (of) => {
+  ], "This node has denied no key in the last 5 minutes.", (of) => {
     const n = h("td", { class: "n denied" });
     const last = h("td", { class: "n" });
     const wait = h("td", { class: "n" });
@@ -87,7 +88,9 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
   });
   const tries = h("div");
   let whatIf: WhatIf | undefined;
-  const detail = place.name ? [card(chart.titled(place.name), null, facts, chart.element), card("Fullest keys", null, keys.element), card("Most denied keys, in 5 minutes", null, denied.element), card("What another limit would have denied", null, tries), admin.dialog] : [];
+  const fullest = card("Fullest keys", null, keys.element);
+  const detail = place.name ? [card(chart.titled(place.name), null, facts, chart.element), fullest, card("Most denied keys, in 5 minutes", null, denied.element), card("What another limit would have denied", null, tries), admin.dialog] : [];
+  for (const part of detail) part.hidden = part !== admin.dialog; // until it is known that there is such a policy
   const element = h("div", { class: "page" },
     h("div", { class: "title" }, h("h1", { tabindex: -1 }, "Limits"), whyForm(), windowTabs(place, window)),
     notices.element, card(`Policies, in ${spoken[window]}`, null, table.element, more, file), ...detail);
@@ -105,16 +108,18 @@ export function limitsPage(place: Place): { page: Page; path: string; params: Re
       text(more, `${number(of.more ?? 0)} more policies are not shown: weir limits lists them.`);
       text(file, of.file ? `From ${of.file.path}, read ${moment(of.file.loaded_at)}.` : "");
       const at = of.limits.findIndex((p) => p.name === place.name);
-      if (at < 0) return;
+      fullest.hidden = false;
+      keys.update(of.keys, (k) => k.key);
+      if (at < 0) return; // a policy of permits, which has no decisions
+      for (const part of detail) part.hidden = false;
       const p = of.limits[at]!;
       const lines = of.lines[at]!;
-      text(facts, `${number(p.limit)} per ${duration(p.per_s)}${p.by ? ` for each ${p.by}` : ` for each key`}, of keys ${p.keys}; algorithm ${p.algorithm}; decided by ${{ shared: "all nodes together", node: "each node alone", strict: "one node for all", leased: "one node, which lends parts to the others" }[p.where] ?? p.where}${p.version ? `; put by API, version ${number(p.version)}` : ""}${p.overrides ? `; ${number(p.overrides)} keys have another limit` : ""}${p.cost ? `; a request takes its cost ${p.cost}` : ""}${p.wait_s ? `; it waits for up to ${duration(p.wait_s)} in place of being denied` : ""}${p.deny_for_s ? `; a key that was over is banned for ${duration(p.deny_for_s)}` : ""}.`);
+      text(facts, `${number(p.limit)} per ${duration(p.per_s)}${p.by ? ` for each ${p.by}` : ` for each key`}, of keys ${p.keys}; algorithm ${p.algorithm}; decided by ${{ shared: "all nodes together", node: "each node alone", strict: "one node for all", leased: "one node, which grants parts to the others" }[p.where] ?? p.where}${p.version ? `; put by API, version ${number(p.version)}` : ""}${p.overrides ? `; ${number(p.overrides)} keys have another limit` : ""}${p.cost ? `; a request takes its cost ${p.cost}` : ""}${p.wait_s ? `; it waits for up to ${duration(p.wait_s)} in place of being denied` : ""}${p.deny_for_s ? `; a key that was over is banned for ${duration(p.deny_for_s)}` : ""}.`);
       chart.draw(plotOf(lines.allowed, "allowed", [
-        { label: "denied", values: lines.denied.estimate, color: "--denied" },
-        ...(p.mode === "shadow" ? [{ label: "would be denied", values: lines.shadow_denied.estimate, color: "--shadow" }] : []),
+        { label: "denied", line: lines.denied, color: "--denied" },
+        ...(p.mode === "shadow" ? [{ label: "would be denied", line: lines.shadow_denied, color: "--shadow" }] : []),
       ]));
       if (!whatIf) fill(tries, (whatIf = new WhatIf({ policy: p.name }, "6h", p.limit, Math.max(1, Math.round(p.per_s)), () => undefined)).element);
-      keys.update(of.keys, (k) => k.key);
       denied.update(of.denied_keys ?? [], (k) => k.key);
       attr(element, "data-admin", of.may_change ? "" : null);
     },

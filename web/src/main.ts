@@ -2,7 +2,7 @@
 
 import "./style.css";
 import { Problem, token, watch, type State } from "./api";
-import { attr, fill, h, text } from "./dom";
+import { attr, fill, h, name, text } from "./dom";
 import { clock, zone } from "./format";
 import { keep, kept } from "./kept";
 import { keyPage } from "./key";
@@ -18,7 +18,7 @@ import { whyPage } from "./why";
 
 interface Shown<T> { page: Page; /** of the stream; "": there is none */ path: string; params: Record<string, string | string[]>; view(of: T): void }
 
-const pages: Record<Place["page"], (place: Place) => Shown<never>> = { overview: overviewPage, key: keyPage, limits: limitsPage, log: logPage, nodes: nodesPage, why: whyPage };
+const pages: Record<Place["page"], (place: Place) => Shown<never>> = { overview: overviewPage, key: keyPage, limits: limitsPage, log: logPage, nodes: nodesPage, why: whyPage, unknown: unknownPage };
 const root = document.documentElement;
 const main = h("main", { id: "main" });
 const status = h("span", { class: "status", role: "status" }, h("span", { class: "word" }));
@@ -26,6 +26,14 @@ const fresh = h("time", { class: "fresh" });
 const refused = h("p", { class: "refused", role: "alert", hidden: true });
 const tabs = ([["overview", "Overview"], ["limits", "Limits"], ["log", "Live"], ["nodes", "Cluster"]] as const).map(([page, title]) => [page, h("a", { href: link(page) }, title)] as const);
 const leave = h("button", { type: "button", class: "plain", hidden: true, click: () => { token.set(""); show(); } }, "Forget token");
+
+/** unknownPage is for an address that leads nowhere: somebody typed it, or a link was cut. */
+function unknownPage(place: Place): Shown<unknown> {
+  const element = h("div", { class: "page" }, h("h1", { tabindex: -1 }, "No such page"),
+    h("p", {}, "There is no page ", h("code", {}, name(`#/${place.name}`)), ". The field above finds keys by their beginning."),
+    h("p", {}, h("a", { class: "button", href: link("overview") }, "Overview of all keys")));
+  return { page: { title: "No such page", element, close: () => undefined }, path: "", params: {}, view: () => undefined };
+}
 
 let close = () => {};
 let first = true;

@@ -10,6 +10,15 @@ import type { Place } from "./place";
 import { RegionCards } from "./regionmap";
 import type { ClusterNode, Nodes } from "./types";
 
+/** stateOf says how a node is, at a time of the server's clock. */
+function stateOf(n: ClusterNode, at: number): string {
+  if (n.left) return "has left";
+  if (!n.late) return "in time";
+  const missing = `hits since ${clock(n.as_of)} may be missing`;
+  if (n.why === "silent") return `not reachable for ${duration(Math.max(1, Math.round(at - n.heard)))}: ${missing}`;
+  return `late, ${n.why === "behind" ? "this node does not apply its hits in time" : "its hits do not reach the journal"}: ${missing}`;
+}
+
 const modes: Record<string, string> = { ephemeral: "alone, in memory", alone: "alone, with a journal", cluster: "cluster", nats: "cluster on an existing NATS" };
 
 export function nodesPage(_: Place): { page: Page; path: string; params: Record<string, string>; view(of: Nodes): void } {
@@ -18,9 +27,9 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
   const size = new Tile("Nodes");
   const health = new Tile("Health");
   const memory = new Tile("Memory of counters");
-  const nodes = new LiveTable<ClusterNode>("Nodes", [
+  const nodes = new LiveTable<{ node: ClusterNode; at: number }>("Nodes", [
     { title: "Node" }, { title: "State" }, { title: "Lag", class: "n" }, { title: "Last heard of", class: "n" }, { title: "Clock ahead", class: "n" }, { title: "Partitions", class: "n" },
-  ], "This server counts alone: --cluster and --peers make it one of many.", (of) => {
+  ], "This server counts alone: --cluster and --peers make it one of many.", ({ node: of }) => {
     const state = h("td");
     const lag = h("td", { class: "n" });
     const heard = h("td", { class: "n" });
@@ -28,8 +37,8 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
     const held = h("td", { class: "n" });
     return {
       element: h("tr", {}, h("th", { scope: "row", class: "key" }, of.node, of.self && h("span", { class: "sub" }, "this one")), state, lag, heard, skew, held),
-      update(n) {
-        text(state, n.left ? "has left" : n.late ? `late: ${n.why}, since ${clock(n.as_of)}` : "in time");
+      update({ node: n, at }) {
+        text(state, stateOf(n, at));
         attr(state, "class", n.late ? "denied" : n.left ? "quiet" : "good");
         text(lag, n.self || n.left ? "" : duration(Math.round(n.lag_s * 10) / 10));
         text(heard, n.self || n.left ? "" : clock(n.heard));
@@ -40,7 +49,7 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
   });
   const map = new HearingMap();
   const regions = new RegionCards();
-  const mapCard = card("Who is heard, as this node hears", null, map.element, h("p", { class: "said" }, "A whole line is a node that is heard of, with the time of a message there and back; a broken one is a node that is late. The table has it in words."));
+  const mapCard = card("Who is heard, as this node hears", null, map.element, h("p", { class: "said" }, "A whole line is a node that is heard of, with the time of a message there and back; a broken one is a node that is not reachable, or late. The table has it in words."));
   const maps = h("div", { class: "two" }, mapCard, regions.map);
   const facts = () => {
     const list = h("dl", { class: "facts" });
@@ -59,30 +68,34 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
   const journal = facts();
   const held = facts();
   const problems = h("ul", { class: "said" });
+  const nodesCard = card("Nodes", null, nodes.element, problems);
   const journalCard = card("Journal", null, journal.list);
   const element = h("div", { class: "page" },
     h("div", { class: "title" }, h("h1", { tabindex: -1 }, "Cluster")), notices.element,
     h("div", { class: "tiles" }, health.element, mode.element, size.element, memory.element),
-    card("Nodes", null, nodes.element, problems), regions.list, maps, h("div", { class: "two" }, journalCard, card("This node", null, held.list)));
+    nodesCard, regions.list, maps, h("div", { class: "two" }, journalCard, card("This node", null, held.list)));
 
   return {
     page: { title: "Cluster", element, close: () => undefined },
     path: "v1/views/nodes", params: {},
     view({ cluster: c, stats: s, regions: r }) {
       notices.set(c.alarms, c.late);
-      const late = [...c.nodes, ...(r?.regions ?? [])].filter((n) => n.late).length;
-      const wrong = c.alarms.length + late;
-      health.set(wrong ? (late ? `${number(late)} late` : `${number(c.alarms.length)} ${c.alarms.length === 1 ? "alarm" : "alarms"}`) : "No alarms", "", wrong ? "bad" : "good");
-      mode.set(c.node ?? "weir", modes[c.mode] ?? c.mode);
-      size.set(number(Math.max(1, c.nodes.filter((n) => !n.left).length)), c.leader ? `JetStream's leader is ${c.leader}` : "");
+      const silent = c.nodes.filter((n) => n.late && n.why === "silent").length;
+      const late = [...c.nodes, ...(r?.regions ?? [])].filter((n) => n.late).length - silent;
+      const wrong = [silent && `${number(silent)} not reachable`, late && `${number(late)} late`].filter(Boolean).join(", ") || (c.alarms.length ? `${number(c.alarms.length)} ${c.alarms.length === 1 ? "alarm" : "alarms"}` : "");
+      health.set(wrong || "No alarms", "", wrong ? "bad" : "good");
+      const alone = r && c.nodes.length === 0;
+      mode.set(c.node ?? (r ? r.region : "weir"), alone ? `a region of one node, ${c.mode === "ephemeral" ? "in memory" : "with a journal"}` : modes[c.mode] ?? c.mode);
+      size.set(number(Math.max(1, c.nodes.filter((n) => !n.left).length)), c.leader ? `JetStream's leader is ${c.leader}` : alone ? "of this region" : "");
+      nodesCard.hidden = !!alone && c.problems.length === 0;
       memory.set(bytes(s.memory_bytes), `${percent(s.memory_bytes / Math.max(1, s.memory_budget_bytes))} of ${bytes(s.memory_budget_bytes)}`);
-      nodes.update(c.nodes, (n) => n.node);
+      nodes.update(c.nodes.map((node) => ({ node, at: c.now })), (n) => n.node.node);
       mapCard.hidden = c.nodes.length < 2;
       maps.hidden = mapCard.hidden && !r;
       if (!mapCard.hidden) map.set(c.nodes.find((n) => n.self)?.node ?? c.node ?? "", c.nodes.filter((n) => !n.self).map((n) => ({
         name: n.node, state: n.left ? "left" : n.late ? "late" : "heard", line: n.left ? "none" : n.late ? "down" : "up",
-        note: n.late ? n.why ?? "" : rounded(c.routes.find((route) => route.node === n.node)?.rtt_s ?? 0),
-        words: n.left ? "has left" : n.late ? `late, ${n.why}` : "heard",
+        note: n.late ? (n.why === "silent" ? "not reachable" : n.why ?? "") : rounded(c.routes.find((route) => route.node === n.node)?.rtt_s ?? 0),
+        words: n.left ? "has left" : !n.late ? "heard" : n.why === "silent" ? "not reachable" : `late, ${n.why}`,
       })));
       regions.set(r);
       const shown = JSON.stringify(c.problems);

@@ -1,8 +1,8 @@
 // All keys: how many hits there are now and were before, and which keys have most.
 
 import { Chart, plotOf, Spark, Tile, whole } from "./chart";
-import { attr, h, name, shown } from "./dom";
-import { compact, count, number } from "./format";
+import { h, name, shown } from "./dom";
+import { compact, count, number, range } from "./format";
 import { card, Change, Count, Notices, spoken, windowTabs, type Page } from "./parts";
 import { here, link, windowOf, type Place } from "./place";
 import { LiveTable } from "./table";
@@ -57,12 +57,11 @@ export function overviewPage(place: Place): { page: Page; path: string; params: 
       notices.set(of.alarms, of.late);
       tiles.hidden = chartCard.hidden = !of.all;
       if (of.all) {
-        now.set(compact(of.all.per_second.estimate));
+        now.setKnown(of.all.per_second, "", compact);
         change.set(of.all.hits, of.all.before);
-        hits.setNumber(of.all.hits.estimate, change.element.textContent ? `${change.element.textContent} against the ${spoken[window]} before (${count(of.all.before)})` : "");
-        keys.setNumber(of.all.keys, "in memory, with Weir's own (limit:\u2026)");
+        hits.setKnown(of.all.hits, [range(of.all.hits), change.element.textContent && `${change.element.textContent} against the ${spoken[window]} before (${count(of.all.before)})`].filter(Boolean).join("; "));
+        keys.set(number(of.all.keys), "in memory, with Weir's own (limit:\u2026)");
         chart.draw(plotOf(of.all.line, "Hits"));
-        attr(now.element, "title", `${number(of.all.per_second.estimate)} hits per second`);
       }
       scale.most = Math.max(1, ...of.keys.map((k) => k.estimate));
       table.update(of.keys, (k) => k.key, of.pending ? "Looking through all keys\u2026" : undefined);

@@ -56,7 +56,7 @@ export class Notices {
   readonly element = h("ul", { class: "notices", role: "list", "aria-label": "Alarms", hidden: true });
   private last = "";
   set(alarms: Alarm[] = [], late: Late[] = []) {
-    const all = [...late.map((l) => ({ code: `${l.node} is late`, message: `its hits are counted here until ${clock(l.since)}: counts are lower bounds until it is back` })), ...alarms];
+    const all = [...late.map((l) => ({ code: `Without ${l.node}`, message: `its hits are counted here until ${clock(l.since)}: counts are lower bounds until it is back` })), ...alarms];
     const now = JSON.stringify(all);
     if (now === this.last) return;
     this.last = now;

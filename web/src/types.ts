@@ -1,6 +1,8 @@
 // What the server answers: the types of package api, as far as pages read them.
 
-export interface Bounds { lower: number; estimate: number; upper: number | null; exact: boolean }
+/** Known is what is known of a number: without upper it may be any from lower up. */
+export interface Known { lower: number; estimate: number; upper: number | null }
+export interface Bounds extends Known { exact: boolean }
 export interface Late { node: string; since: number }
 export interface Freshness { as_of: number; late?: Late[]; /** regions that do not tell such keys */ untold?: string[] }
 export interface Alarm { code: string; message: string; refusing?: boolean }
@@ -9,7 +11,7 @@ export interface Line { from: number; step_s: number; to: number; estimate: numb
 export interface KeyView extends Bounds { key: string; before: Bounds; line: number[] }
 export interface Overview extends Freshness {
   window_s: number; at: number; keys: KeyView[]; pending?: boolean; alarms?: Alarm[];
-  all?: { per_second: { estimate: number }; hits: Bounds; before: Bounds; keys: number; line: Line };
+  all?: { per_second: Known; hits: Bounds; before: Bounds; keys: number; line: Line };
 }
 
 export interface KeyWindow extends Bounds { window_s: number; before: Bounds }

@@ -271,7 +271,7 @@ func (f *Follower) Due() (due time.Time) {
 // without hits, of any node: what it lacks then is room, not a quorum.
 func LateAlarm(o OriginStatus, spent bool) Alarm {
 	since := o.AsOf.UTC().Format(time.RFC3339) // as answers say it
-	a := Alarm{Code: "node_late", Message: fmt.Sprintf("%s is %s since %s: hits that it took since then may be missing here", o.Node, o.Why, since)}
+	a := Alarm{Code: "node_late", Message: fmt.Sprintf("what %s took since %s does not reach the journal, and is missing here", o.Node, since)}
 	const why = "the journal is full (--max-disk), and takes no heartbeats of nodes until snapshots are stored and it is trimmed"
 	switch {
 	case o.Self && o.Why == Behind:
@@ -282,8 +282,11 @@ func LateAlarm(o OriginStatus, spent bool) Alarm {
 		a.Code, a.Message = "unwritten", fmt.Sprintf("what this node took since %s is not in the journal: too few nodes reach each other, or their disks are full or slow", since)
 	case o.Why == Unwritten && spent:
 		a.Message += "; " + why
+	case o.Why == Behind:
+		a.Message = fmt.Sprintf("this node has not applied what %s took since %s", o.Node, since)
 	case o.Why == Silent:
-		a.Message += "; start it, or remove it for good (weir cluster remove)"
+		a.Message = fmt.Sprintf("%s is not reachable since %s, and hits that it took since %s may be missing here: start it, or remove it for good (weir cluster remove)",
+			o.Node, o.Heard.UTC().Format(time.RFC3339), since)
 	}
 	return a
 }

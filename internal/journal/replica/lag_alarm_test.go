@@ -18,8 +18,9 @@ func TestALateNodesAlarmSaysThatTheJournalIsFull(t *testing.T) {
 		{OriginStatus{Self: true, Why: Unwritten}, false, "unwritten", "reach each other", "journal is full"},
 		{OriginStatus{Self: true, Why: Behind}, true, "behind", "can't keep up", "journal is full"},
 		{OriginStatus{Node: "n2", Why: Unwritten}, true, "node_late", "journal is full", "start it"},
-		{OriginStatus{Node: "n2", Why: Unwritten}, false, "node_late", "n2 is unwritten", "journal is full"},
-		{OriginStatus{Node: "n2", Why: Silent}, true, "node_late", "start it", "journal is full"},
+		{OriginStatus{Node: "n2", Why: Unwritten}, false, "node_late", "what n2 took", "journal is full"},
+		{OriginStatus{Node: "n2", Why: Silent}, true, "node_late", "n2 is not reachable since", "journal is full"},
+		{OriginStatus{Node: "n2", Why: Behind}, false, "node_late", "this node has not applied", "n2 is"},
 	} {
 		a := LateAlarm(c.o, c.spent)
 		if a.Code != c.code || !strings.Contains(a.Message, c.says) || strings.Contains(a.Message, c.doesNotTell) {

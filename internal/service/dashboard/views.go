@@ -98,6 +98,9 @@ func LimitsView(ctx context.Context, s *service.Service, c service.Caller, q Lim
 	answer := api.LimitsView{LimitsAnswer: list, Lines: []api.LimitLines{}, Of: q.Name, Keys: []api.LimitKey{}, Freshness: s.Freshness()}
 	if len(list.Limits) > maxPolicies {
 		answer.More = len(list.Limits) - maxPolicies
+		if i := slices.IndexFunc(list.Limits, func(p api.LimitPolicy) bool { return p.Name == q.Name }); i >= maxPolicies {
+			list.Limits[maxPolicies-1] = list.Limits[i] // in place of the last that is shown
+		}
 		answer.Limits = list.Limits[:maxPolicies]
 	}
 	divided := partsOf(list.At.Time, q.Window)
