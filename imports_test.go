@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"errors"
 	"go/build"
 	"os/exec"
 	"slices"
@@ -141,7 +142,7 @@ func imports(t *testing.T, folder string) []string {
 	t.Helper()
 	p, err := build.ImportDir(folder, 0)
 	if err != nil {
-		if _, none := err.(*build.NoGoError); none {
+		if none := (*build.NoGoError)(nil); errors.As(err, &none) {
 			return nil
 		}
 		t.Fatal(err)
