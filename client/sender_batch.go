@@ -127,7 +127,7 @@ const (
 	MaxHits        = 1 << 40
 )
 
-// LineBytes is what a line takes at most beside the bytes of its key: the line itself, its place in the
+// sumLineBytes is what a line takes at most beside the bytes of its key: the line itself, its place in the
 // table, and what both have to spare.
 const sumLineBytes = 320
 
@@ -147,7 +147,7 @@ type sumLine struct {
 // Bytes is what the line counts for in the bound.
 func (l *sumLine) Bytes() int64 { return int64(len(l.Key)) + sumLineBytes }
 
-// Table is hits that were added and not yet taken. It may be used by many goroutines at once.
+// sumTable is hits that were added and not yet taken. It may be used by many goroutines at once.
 //
 // Lines that were taken still count for its bound, until they are released: whoever took them
 // has them in memory.
@@ -183,7 +183,7 @@ type place struct {
 	key    string
 }
 
-// New returns an empty Table of at most so many lines and bytes, both at least 1. half is called, and must return at
+// newSumTable returns an empty Table of at most so many lines and bytes, both at least 1. half is called, and must return at
 // once, when a line is added beyond a half of either: it is time to take them.
 func newSumTable(lines int, bytes int64, half func()) *sumTable {
 	t := &sumTable{maxLines: int64(lines), maxBytes: bytes, half: half, seed: maphash.MakeSeed()}
@@ -304,7 +304,7 @@ func (t *sumTable) Close() {
 	}
 }
 
-// Stats are the figures of a Table.
+// sumStats are the figures of a Table.
 type sumStats struct {
 	Taken   uint64 // hits that were added
 	Refused uint64 // hits that there was no room for

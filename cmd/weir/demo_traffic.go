@@ -26,7 +26,7 @@ import (
 //go:embed policies.yaml
 var policies []byte
 
-// Policies are those that the traffic is limited by.
+// demoPolicies are those that the traffic is limited by.
 func demoPolicies() *policy.Set {
 	set, err := policy.Parse("demo", policies)
 	if err != nil {
@@ -35,7 +35,7 @@ func demoPolicies() *policy.Set {
 	return set
 }
 
-// Traffic is that of one server.
+// demoTraffic is that of one server.
 type demoTraffic struct {
 	engine *weir.Engine
 	door   http.Handler // of the server, for hits and decisions of now
@@ -43,7 +43,7 @@ type demoTraffic struct {
 	lines  bytes.Buffer // hits of now, a line each
 }
 
-// New returns the Traffic of a server, the same for each seed.
+// newTraffic returns the Traffic of a server, the same for each seed.
 func newTraffic(engine *weir.Engine, door http.Handler, seed uint64) *demoTraffic {
 	return &demoTraffic{engine: engine, door: door, random: rand.New(rand.NewPCG(seed, seed))}
 }
@@ -239,7 +239,7 @@ func (s *source) at(second int64) float64 {
 	return rate
 }
 
-// day is the rhythm of a day, in UTC: least at four in the morning, most in the afternoon, and less on the days that end
+// demoDay is the rhythm of a day, in UTC: least at four in the morning, most in the afternoon, and less on the days that end
 // a week. Its mean is about 1.
 func demoDay(second int64) float64 {
 	hour := float64(mod(second, 86400)) / 3600

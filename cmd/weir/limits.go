@@ -18,7 +18,7 @@ import (
 //
 // Neighbours: package cli has what it shares with all commands; package policy reads the files.
 
-// New is the command weir limits.
+// newLimits is the command weir limits.
 func newLimits(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	var files rlsFiles

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-counter/weir/policy"
 )
 
-// NewPolicies is the command weir policies.
+// newPolicies is the command weir policies.
 func newPolicies(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	cmd := &cobra.Command{

@@ -44,7 +44,7 @@ const limitsReplayExamples = `  weir limits replay --policy policies.yaml access
   weir limits replay --policy policies.yaml access.log --key 'page:{path}:{host}' --key 'ip:{host}'
   weir limits replay --policy policies.yaml access.log --json --denied denied.tsv`
 
-// replayFlags are the flags of weir limits replay.
+// limitsReplayFlags are the flags of weir limits replay.
 type limitsReplayFlags struct {
 	options shadow.Options
 	denied  string

@@ -199,7 +199,7 @@ for it, or of --limit alone. KEY is the request's, as weir allow has it.`,
 	return cmd
 }
 
-// NewWhy is weir why.
+// newWhy is weir why.
 func newWhy(w *cli.World) *cobra.Command {
 	var r cli.Remote
 	cmd := &cobra.Command{

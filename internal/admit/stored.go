@@ -23,7 +23,7 @@ const (
 	MaxBook           = 512 << 10 // bytes of all, as they are stored: half of what a message of NATS has room for
 )
 
-// Policy is one entry of a book.
+// StoredPolicy is one entry of a book.
 type StoredPolicy struct {
 	Name    string    `json:"name"`
 	Version uint64    `json:"version"` // of the book's change that put it, from 1
@@ -32,20 +32,20 @@ type StoredPolicy struct {
 	At      time.Time `json:"at"`      // when, in UTC
 }
 
-// Book is all of them. The zero Book has none.
+// StoredPolicies is all of them. The zero Book has none.
 type StoredPolicies struct {
 	Last     uint64         `json:"last"`     // how many changes there were
 	Policies []StoredPolicy `json:"policies"` // by name
 }
 
-// Condition is what must be so for a change to be made. The zero Condition is always so.
+// PolicyCondition is what must be so for a change to be made. The zero Condition is always so.
 type PolicyCondition struct {
 	Version uint64 // the policy has this version; 0: any, or it is not there
 	New     bool   // it is not there
 }
 
 var (
-	// ErrVersion is why a change was not made: its Condition is not so.
+	// ErrPolicyVersion is why a change was not made: its Condition is not so.
 	ErrPolicyVersion = errors.New("the policy has another version")
 
 	// ErrUnknown is for a policy that is not there.
@@ -62,7 +62,7 @@ const (
 	bookVersion = 1
 )
 
-// Read reads the bytes of a book. None are the zero Book.
+// ReadStoredPolicies reads the bytes of a book. None are the zero Book.
 func ReadStoredPolicies(data []byte) (b StoredPolicies, err error) {
 	if len(data) == 0 {
 		return b, nil

@@ -12,19 +12,19 @@ import (
 // Its bounds hold however the requests lay within their stretches, for a limit of algorithm window that had let
 // nothing through before the first.
 
-// Part is the requests of a key in one stretch of time; parts adjoin.
+// WhatIfPart is the requests of a key in one stretch of time; parts adjoin.
 type WhatIfPart struct {
 	From, To               int64 // Unix seconds: (From, To]
 	Lower, Estimate, Upper uint64
 }
 
-// Denied is what a limit would have denied.
+// WhatIfDenied is what a limit would have denied.
 type WhatIfDenied struct {
 	Lower, Estimate, Upper uint64
 	Of                     []uint64 // Estimate, of each part
 }
 
-// Of decides the requests of a key. The estimate is the decisions of the plan, which must be of algorithm
+// WhatIf decides the requests of a key. The estimate is the decisions of the plan, which must be of algorithm
 // window, on requests that lie evenly in their parts.
 func WhatIf(plan *limit.Plan, parts []WhatIfPart) WhatIfDenied {
 	l := plan.Limit()
@@ -53,7 +53,7 @@ func evenly(plan *limit.Plan, s *limit.State, p WhatIfPart) (passed uint64) {
 	return passed
 }
 
-// Take asks for n admissions at one time, one after the other, and returns how many a key gets.
+// TakeOneByOne asks for n admissions at one time, one after the other, and returns how many a key gets.
 func TakeOneByOne(plan *limit.Plan, s *limit.State, now int64, n uint64) (passed uint64) {
 	if n == 1 {
 		if plan.Allow(s, now, 1) {
@@ -107,7 +107,7 @@ func most(l limit.Limit, parts []WhatIfPart) (denied uint64) {
 	return denied
 }
 
-// Peak is the most requests, by estimates, of adjoining parts that lie within an interval, or of one part.
+// PeakRequests is the most requests, by estimates, of adjoining parts that lie within an interval, or of one part.
 func PeakRequests(interval time.Duration, parts []WhatIfPart) (peak uint64) {
 	first, held := 0, uint64(0)
 	for i, p := range parts {

@@ -38,7 +38,7 @@ func NamesOf(of *x509.Certificate) (names []string) {
 // change nothing. Connections that are open keep what they began with. HTTP/2 is not
 // offered: the bounds of doors are per connection.
 
-// Files are where certificates are, in PEM.
+// CertFiles are where certificates are, in PEM.
 type CertFiles struct {
 	Cert string // the server's, with those between it and its authority
 	Key  string
@@ -51,7 +51,7 @@ type CertFiles struct {
 // maxBytes bounds one file.
 const maxBytes = 1 << 20
 
-// Store is the certificates in use. Create it with Load; it is safe for many goroutines.
+// CertStore is the certificates in use. Create it with Load; it is safe for many goroutines.
 type CertStore struct {
 	files  CertFiles
 	config *tls.Config
@@ -66,7 +66,7 @@ type loaded struct {
 	expires time.Time
 }
 
-// Load reads the files for the first time.
+// LoadCerts reads the files for the first time.
 func LoadCerts(files CertFiles) (*CertStore, error) {
 	s := &CertStore{files: files}
 	first, err := s.read()

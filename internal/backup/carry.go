@@ -320,7 +320,7 @@ func clearAway(dir string) error {
 	return errors.Join(checkpoint.SyncDirectory(dir), os.RemoveAll(filepath.Join(dir, BeforeDir)), os.RemoveAll(filepath.Join(dir, checkpoint.RestoreStage)))
 }
 
-// Finish merges what a directory had into the cluster's journal, and returns when
+// FinishCarry merges what a directory had into the cluster's journal, and returns when
 // that is done: step 4 of a cluster follows.
 func FinishCarry(ctx context.Context, to *RestoreTarget) error {
 	s, err := CheckSpool(ctx, filepath.Join(to.Dir, CarriedFile))
@@ -338,7 +338,7 @@ func FinishCarry(ctx context.Context, to *RestoreTarget) error {
 	return clearAway(to.Dir)
 }
 
-// Claim refuses a cluster that has grown from another directory than this one, whose hits are
+// ClaimCarry refuses a cluster that has grown from another directory than this one, whose hits are
 // to be merged into its journal.
 func ClaimCarry(ctx context.Context, merges *Merges, dir string) error {
 	path := filepath.Join(dir, CarriedFile)

@@ -34,7 +34,7 @@ import (
 // the backup that all is of.
 type Fill func(ctx context.Context, engine *weir.Engine, dir string, of RestoreEntry) error
 
-// Restore makes a data directory out of a backup. dir must be empty, not be there, or be
+// RestoreDirectory makes a data directory out of a backup. dir must be empty, not be there, or be
 // left by a Restore that was killed. All counts are loaded and audited first; where the backup is damaged or
 // cut short, nothing is left behind. The directory is of a new origin, so that it
 // and the one that was backed up can both go on.

@@ -35,7 +35,7 @@ import (
 // makes the Target and writes its flushes; package offline restores into a directory that
 // nobody uses.
 
-// Mode says what becomes of the hits that are there.
+// RestoreMode says what becomes of the hits that are there.
 type RestoreMode string
 
 const (
@@ -47,7 +47,7 @@ const (
 	Replace RestoreMode = "replace"
 )
 
-// Result is what a restore did.
+// RestoreResult is what a restore did.
 type RestoreResult struct {
 	Backup Info
 	Again  bool   // it was merged before as a whole, and nothing was done
@@ -58,7 +58,7 @@ type RestoreResult struct {
 // SpoolFile is where in the data directory a backup is while it is restored.
 const SpoolFile = "restore.spool"
 
-// Target is a journal in use that backups are restored into.
+// RestoreTarget is a journal in use that backups are restored into.
 type RestoreTarget struct {
 	Engine   *weir.Engine
 	Replica  *replica.Replica
@@ -172,11 +172,11 @@ func (t *RestoreTarget) Spool(ctx context.Context, s *Spool, mode RestoreMode) (
 	return done, err
 }
 
-// Lease is held by the one node of a cluster that restores a backup. Two at once
+// RestoreLease is held by the one node of a cluster that restores a backup. Two at once
 // would leave some hits of a merge cleared by the replacement, and others not.
 const RestoreLease = "restore"
 
-// Claims is the right to restore a backup.
+// RestoreClaims is the right to restore a backup.
 type RestoreClaims struct {
 	Leases *kv.Bucket // nil: this node is alone
 	Node   string     // its name
@@ -284,7 +284,7 @@ func (c *RestoreClaims) renew(ctx context.Context, held kv.Lease, lose context.C
 	}
 }
 
-// Writer writes a backup into the journal.
+// RestoreWriter writes a backup into the journal.
 //
 // Windows and clears are of an origin whose flushes follow from the backup alone. What
 // keys have used of limits depends on when it is read: it is of an origin of this attempt,
@@ -373,7 +373,7 @@ func (w *RestoreWriter) usage(ctx context.Context, admissions []replication.Admi
 	return w.to.HandOver(ctx, w.used.End(receipts))
 }
 
-// Policies restores the policies of a backup that were put by API: with replace in place of those that are there, else beside them.
+// RestorePolicies restores the policies of a backup that were put by API: with replace in place of those that are there, else beside them.
 func RestorePolicies(ctx context.Context, to *kv.Document, backup []byte, replace bool) error {
 	from, err := admit.ReadStoredPolicies(backup)
 	if err != nil {

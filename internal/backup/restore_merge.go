@@ -43,7 +43,7 @@ type Merges struct {
 	Journal   func() uint64      // identity of the journal
 }
 
-// Entry is a backup in the list, under its id in 16 hexadecimal digits.
+// RestoreEntry is a backup in the list, under its id in 16 hexadecimal digits.
 type RestoreEntry struct {
 	Journal uint64    `json:"journal,omitempty"` // that the backup is of
 	Origins []uint64  `json:"origins"`           // whose hits are in it
@@ -259,7 +259,7 @@ func (m *Merges) ClaimGrown(ctx context.Context, former uint64, file string) err
 		record.JournalText(former), record.JournalText(m.Journal()), other, file)
 }
 
-// EntryOf is what a journal remembers of this backup.
+// RestoreEntryOf is what a journal remembers of this backup.
 func RestoreEntryOf(s *Spool, node string) RestoreEntry {
 	return RestoreEntry{Journal: s.Info.Journal, Origins: s.Origins, Taken: s.Info.Taken, Node: node, Began: time.Now().UTC(), Policies: s.Info.Policies}
 }

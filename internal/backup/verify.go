@@ -19,7 +19,7 @@ import (
 	"github.com/weir-counter/weir/internal/journal/stream"
 )
 
-// Report is what Verify found in a data directory.
+// VerifyReport is what Verify found in a data directory.
 type VerifyReport struct {
 	Node       string        // of a cluster; "": the directory is of a node alone, or of one with an existing NATS
 	Origin     uint64        // of its batches
@@ -43,7 +43,7 @@ type VerifyReport struct {
 // Sound tells whether no hit was lost.
 func (r VerifyReport) Sound() bool { return len(record.Losses(r.Findings)) == 0 }
 
-// Verify reads a whole data directory that no process uses: every snapshot of
+// VerifyDirectory reads a whole data directory that no process uses: every snapshot of
 // both slots, and every message of the journal, as a start would and more. It
 // works on a copy of the embedded server's files, because that server repairs what
 // it opens, so that the directory stays as it is. It needs as much space again,

@@ -33,7 +33,7 @@ type line struct {
 	read         int64
 }
 
-// New draws how much was read, the rate and the time left; without a known total the
+// NewProgress draws how much was read, the rate and the time left; without a known total the
 // amount and the rate alone. add takes the bytes read, finish wipes the line.
 func NewProgress(w io.Writer, total int64) (add func(bytes int), finish func()) {
 	p := &line{w: w, total: total, now: time.Now, began: time.Now()}

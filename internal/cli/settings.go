@@ -29,11 +29,11 @@ const ConfigFlag = "config"
 // VariablePrefix begins the names of the variables that stand for flags.
 const VariablePrefix = "WEIR_"
 
-// Sources remembers where the value of each flag came from, by flag name. A
+// SettingSources remembers where the value of each flag came from, by flag name. A
 // flag that is not in it has its default.
 type SettingSources map[string]string
 
-// Resolve gives the flags that the command line left open the values that the
+// ResolveSettings gives the flags that the command line left open the values that the
 // environment, or else the settings file has for them. All go through the
 // flag's own parser, so that one value is right or wrong wherever it stands.
 func ResolveSettings(flags *pflag.FlagSet, env func(string) (string, bool)) (SettingSources, error) {
@@ -90,12 +90,12 @@ func resolveFile(flags *pflag.FlagSet, path string, from SettingSources) error {
 	return nil
 }
 
-// Variable names the environment's variable of a flag.
+// SettingVariable names the environment's variable of a flag.
 func SettingVariable(flag string) string {
 	return VariablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// Reason leaves out that a value was wrong "for a flag": it was not a flag.
+// SettingReason leaves out that a value was wrong "for a flag": it was not a flag.
 func SettingReason(err error) error {
 	var number *strconv.NumError
 	if errors.As(err, &number) && number.Func == "ParseBool" {
@@ -180,7 +180,7 @@ func kebab(field string) string {
 	return b.String()
 }
 
-// MaxBytes bounds the settings file: far more than there are settings.
+// MaxSettingsBytes bounds the settings file: far more than there are settings.
 const MaxSettingsBytes = 1 << 20
 
 // A setting is one `name: value` of the settings file. A list has several

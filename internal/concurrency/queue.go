@@ -16,7 +16,7 @@ import (
 // became of it. This part joins groups for other nodes. It imports the standard library
 // alone, and has no goroutine.
 
-// ErrFull is how a group ends whose flush was not written for want of room.
+// ErrQueueFull is how a group ends whose flush was not written for want of room.
 var ErrQueueFull = errors.New("the data directory is at its size bound: raise --max-disk (MaxBytes)")
 
 // Queue is those who wait for a flush to begin. One flush is under way at a time; hits

@@ -27,7 +27,7 @@ import (
 // What was trimmed before it was read is filled from snapshots (fill.go), and answers say what of
 // it is in doubt.
 
-// Journal is what a writer reads.
+// WriterJournal is what a writer reads.
 type WriterJournal interface {
 	replica.TailSource
 	// ID is the journal's identity, the same for all its nodes.
@@ -42,7 +42,7 @@ type WriterJournal interface {
 	NewestSnapshots(ctx context.Context, f func(partition int, snap *record.Snapshot) error) error
 }
 
-// Config sets up a Writer. Store, Journal, Holder and Retention must be given; zeros of the others
+// WriterConfig sets up a Writer. Store, Journal, Holder and Retention must be given; zeros of the others
 // mean their defaults.
 type WriterConfig struct {
 	Store   *store.Store
@@ -78,7 +78,7 @@ type Writer struct {
 	expired  int64 // the day on which old rows were last looked for
 }
 
-// Status is how far a history is.
+// WriterStatus is how far a history is.
 type WriterStatus struct {
 	Writes  bool      // this is the one that writes
 	Known   bool      // how far it is, is known
@@ -97,7 +97,7 @@ type WriterStatus struct {
 // leaseTTL is for how long nobody writes after a writer has died.
 const leaseTTL = 30 * time.Second
 
-// New returns a writer, which Run runs.
+// NewWriter returns a writer, which Run runs.
 func NewWriter(cfg WriterConfig) *Writer {
 	cfg.Every = cmp.Or(cfg.Every, 5*time.Second)
 	cfg.Slot = cmp.Or(cfg.Slot, time.Hour)

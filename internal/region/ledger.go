@@ -23,7 +23,7 @@ type Ledger struct {
 	regions map[string]*LedgerRegion
 }
 
-// Region is what the log has of one region.
+// LedgerRegion is what the log has of one region.
 type LedgerRegion struct {
 	Name string
 	ID
@@ -70,7 +70,7 @@ type Audit struct {
 	Wrong        uint64   // batches whose seq or total was not the next
 }
 
-// New returns the Ledger of a log that begins with a message.
+// NewLedger returns the Ledger of a log that begins with a message.
 func NewLedger(first uint64) *Ledger {
 	return &Ledger{next: first, regions: map[string]*LedgerRegion{}}
 }
@@ -103,7 +103,7 @@ type Event struct {
 	Piece  Message       // of a Piece or Base
 }
 
-// Kind is the kind of an Event.
+// VerdictKind is the kind of an Event.
 type VerdictKind int
 
 // The kinds of events.

@@ -23,7 +23,7 @@ import (
 // Invariant: an answer that ends or is silent is an error within SilentAfter: then there is a new request.
 
 const (
-	// Path is where a door answers.
+	// LinkPath is where a door answers.
 	LinkPath = "/v1/regions/feed"
 
 	// RegionHeader has the name of the region that answers.
@@ -45,7 +45,7 @@ const (
 	dialTime = 10 * time.Second
 )
 
-// Request asks for everything that is newer than what one has.
+// LinkRequest asks for everything that is newer than what one has.
 type LinkRequest struct {
 	URL   string // of the door, without a path
 	Token string // "": none
@@ -54,7 +54,7 @@ type LinkRequest struct {
 	Begun map[string][]Begun // bases of which the first pieces are there
 }
 
-// Stream is an answer.
+// LinkStream is an answer.
 type LinkStream struct {
 	Region string // that answers
 
@@ -68,7 +68,7 @@ type LinkStream struct {
 // errSilent is why a stream is ended.
 var errSilent = errors.New("the link is silent")
 
-// Dial asks, and returns when the answer begins.
+// DialLink asks, and returns when the answer begins.
 func DialLink(ctx context.Context, over http.RoundTripper, q LinkRequest) (*LinkStream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	values := url.Values{"as": {q.As}, "have": {FormatHave(q.Have)}}

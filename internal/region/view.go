@@ -55,7 +55,7 @@ type base struct {
 	err    error   // it can't be used
 }
 
-// New returns no views. cfg is that of their engines but for partitions and retention, which the regions tell. others is
+// NewViews returns no views. cfg is that of their engines but for partitions and retention, which the regions tell. others is
 // told how many there are, when that changes; nil: nobody is.
 func NewViews(cfg weir.Config, others func(regions int)) *Views {
 	cfg.Gather = true // a cut has the state

@@ -16,7 +16,7 @@ func DidYouMean(word string, known []string) string {
 	return ""
 }
 
-// To is the word of known that is nearest to word, of equal ones the first: one with few
+// Nearest is the word of known that is nearest to word, of equal ones the first: one with few
 // slips for its length, or one that word begins or ends too early. It is "" if there is
 // none. Large letters are as small ones.
 //

@@ -71,7 +71,7 @@ const (
 	bucketBytes = 1 << 20 // of some hundred leases with 200 bytes each
 )
 
-// Open opens the bucket of that name for a node, and makes it if it is not there
+// OpenBucket opens the bucket of that name for a node, and makes it if it is not there
 // with as many replicas. A bucket that is there keeps its ttl, as all who use it
 // must go by the same. Two nodes of one name are told apart.
 func OpenBucket(ctx context.Context, js jetstream.JetStream, name string, self Self, ttl time.Duration, replicas int) (*Bucket, error) {

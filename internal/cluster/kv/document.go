@@ -21,7 +21,7 @@ const (
 	bucket = "WEIR_POLICIES"
 	key    = "policies"
 
-	// bucketBytes has room for the newest and the one before it.
+	// documentBucketBytes has room for the newest and the one before it.
 	documentBucketBytes = 2 << 20
 
 	// hintSubject has an empty message for each change: a hint, with which nothing is lost but time.

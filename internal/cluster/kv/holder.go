@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Config sets up a Holder.
+// LeaseConfig sets up a Holder.
 type LeaseConfig struct {
 	// Names are the leases that the nodes share out. The bound of what a Holder
 	// keeps.
@@ -23,7 +23,7 @@ type LeaseConfig struct {
 	Logger *slog.Logger
 }
 
-// Holder keeps the leases of one node, with one goroutine, until Close.
+// LeaseHolder keeps the leases of one node, with one goroutine, until Close.
 type LeaseHolder struct {
 	bucket *Bucket
 	cfg    LeaseConfig
@@ -43,7 +43,7 @@ type held struct {
 	timer *time.Timer // ends it at lease.Until, whatever the goroutine waits for
 }
 
-// Stats are a Holder's figures since Hold.
+// LeaseStats are a Holder's figures since Hold.
 type LeaseStats struct {
 	Held     int    // now
 	Gained   uint64 // leases
@@ -62,7 +62,7 @@ const (
 	shortestTick = 20 * time.Millisecond
 )
 
-// Hold starts to keep leases.
+// HoldLease starts to keep leases.
 func HoldLease(bucket *Bucket, cfg LeaseConfig) *LeaseHolder {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

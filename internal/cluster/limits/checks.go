@@ -128,7 +128,7 @@ func (q Question) Append(b []byte) []byte {
 	return b
 }
 
-// Read reads what Append wrote.
+// ReadQuestion reads what Append wrote.
 func ReadQuestion(r *wire.Reader) (q Question) {
 	switch what := r.Byte(); {
 	case what > byte(side.Kinds):
@@ -216,5 +216,5 @@ func ReadAnswer(r *wire.Reader, checks int) (a Answer) {
 	return a
 }
 
-// readDuration reads ns, as many as there may be.
+// checksReadDuration reads ns, as many as there may be.
 func checksReadDuration(r *wire.Reader) time.Duration { return time.Duration(r.AtMost(1<<63 - 1)) }

@@ -20,14 +20,14 @@ import (
 	"github.com/weir-counter/weir/internal/engine/side"
 )
 
-// Config sets up a Leased. Engine and Node must be given.
+// LeasedConfig sets up a Leased. Engine and Node must be given.
 type LeasedConfig struct {
 	Engine *weir.Engine
 	Node   string       // this one's name, another for each node
 	Logger *slog.Logger // nil: none
 }
 
-// Holder asks the nodes that hold groups, of which this one may be one: a strict.Strict that has this
+// LeasedHolder asks the nodes that hold groups, of which this one may be one: a strict.Strict that has this
 // Leased's Lender.
 type LeasedHolder interface {
 	Group(key string) int
@@ -56,7 +56,7 @@ type Leased struct {
 // counters are what Stats tells.
 type counters struct{ local, asked, served, short atomic.Uint64 }
 
-// Stats are figures since New.
+// LeasedStats are figures since New.
 type LeasedStats struct {
 	Local  uint64 // decisions within what this node was lent, or by what a holder said a moment ago
 	Asked  uint64 // messages to holders, this node included
@@ -67,7 +67,7 @@ type LeasedStats struct {
 	Out    uint64 // admissions that this node has lent as the holder, and that count as used
 }
 
-// New returns one that decides nothing until Run.
+// NewLeased returns one that decides nothing until Run.
 func NewLeased(cfg LeasedConfig) *Leased {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// Lender is the side of a Leased that lends: a strict.Lender.
+// LeasedLender is the side of a Leased that lends: a strict.Lender.
 type LeasedLender struct {
 	cfg    LeasedConfig
 	side   side.Lender

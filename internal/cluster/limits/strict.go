@@ -38,7 +38,7 @@ import (
 // When the holder does not answer in time, nobody decides: what becomes of the
 // request is the policy's choice.
 
-// Config sets up a Strict. Journal, Engine and Node must be given; zeros mean the
+// StrictConfig sets up a Strict. Journal, Engine and Node must be given; zeros mean the
 // defaults.
 type StrictConfig struct {
 	Journal *durable.Journal // of a clustered node
@@ -60,7 +60,7 @@ type StrictConfig struct {
 	Logger *slog.Logger
 }
 
-// Lender is what decides beside a Strict, at the same node under the same lease: see package
+// StrictLender is what decides beside a Strict, at the same node under the same lease: see package
 // internal/cluster/limits.
 type StrictLender interface {
 	// Learn is told that this node decides for a group from now on, under a lease's token. It knows all
@@ -102,7 +102,7 @@ type Strict struct {
 	stats    strictCounters
 }
 
-// group is one part of the keys.
+// strictGroup is one part of the keys.
 type strictGroup struct {
 	name    string        // of its lease
 	ready   atomic.Uint64 // token of the lease under which this node knows all; 0: none
@@ -111,10 +111,10 @@ type strictGroup struct {
 	answering *nats.Subscription // nil: we are not the holder; the keeper's
 }
 
-// counters are what Stats tells.
+// strictCounters are what Stats tells.
 type strictCounters struct{ decided, forwarded, unanswered, lost, refused atomic.Uint64 }
 
-// Stats are figures since Open.
+// StrictStats are figures since Open.
 type StrictStats struct {
 	Held       int    // groups that this node decides for now
 	Decided    uint64 // questions that this node decided
@@ -124,7 +124,7 @@ type StrictStats struct {
 	Refused    uint64 // questions of others not taken, because too many waited for the journal
 }
 
-// Open takes part in deciding: this node holds its share of the groups as soon as
+// OpenStrict takes part in deciding: this node holds its share of the groups as soon as
 // it is their turn.
 func OpenStrict(ctx context.Context, cfg StrictConfig) (*Strict, error) {
 	if cfg.Deadline == 0 {

@@ -399,7 +399,7 @@ func decodeQuestion(b []byte) (q Question, err error) {
 	return q, strictDone(r)
 }
 
-// answer is a decision, or why there is none.
+// strictAnswer is a decision, or why there is none.
 type strictAnswer struct {
 	Answer
 	err error
@@ -429,7 +429,7 @@ func decodeAnswer(b []byte, asked int) (a strictAnswer, err error) {
 	return a, strictDone(r)
 }
 
-// done tells whether all was read.
+// strictDone tells whether all was read.
 func strictDone(r *wire.Reader) error {
 	if !r.Done() {
 		return strictErrWire

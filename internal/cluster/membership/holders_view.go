@@ -25,7 +25,7 @@ type Holder struct {
 	Staying bool // what it should hold is not given to others: it is here, or was a moment ago
 }
 
-// Config is what a View is made of.
+// HoldersConfig is what a View is made of.
 type HoldersConfig struct {
 	Node      string        // this one's name
 	Replicas  int           // nodes that hold a partition; 0: all
@@ -44,7 +44,7 @@ type View struct {
 
 const bucket = "WEIR_SHARES"
 
-// Open reads who holds what, and releases the partitions that are others' to hold, before
+// OpenHolders reads who holds what, and releases the partitions that are others' to hold, before
 // anything is loaded into the engine. What this node held in the life before and too few others say that they hold
 // is loaded all the same. Whether these are alive is not known yet: the Keeper sees to that.
 func OpenHolders(ctx context.Context, nats *transport.Node, cfg HoldersConfig) (*View, error) {
@@ -107,7 +107,7 @@ func (v *View) List() (list []Holder) {
 	return list
 }
 
-// Of are the nodes that are here and hold a partition, the first the one that
+// HoldersOf are the nodes that are here and hold a partition, the first the one that
 // should most of all.
 func HoldersOf(list []Holder, partition int) (nodes []string) {
 	for _, h := range list {

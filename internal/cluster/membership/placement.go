@@ -29,7 +29,7 @@ import (
 // anything to fence: two nodes that hold a partition both count all of it, and one that
 // no longer does says so when it is asked.
 
-// Entry is what one node says of itself.
+// PlacementEntry is what one node says of itself.
 type PlacementEntry struct {
 	Node   string                   `json:"-"`      // its name
 	Origin string                   `json:"origin"` // 16 hex digits: of its data directory
@@ -61,7 +61,7 @@ type Registry struct {
 // 65536.
 const bucketBytes = 8 << 20
 
-// Open opens the bucket of that name, makes it if it is not there with as many replicas,
+// OpenRegistry opens the bucket of that name, makes it if it is not there with as many replicas,
 // and returns when all entries were read.
 func OpenRegistry(ctx context.Context, js jetstream.JetStream, bucket string, replicas int, log *slog.Logger) (*Registry, error) {
 	kv, err := js.KeyValue(ctx, bucket)
@@ -216,7 +216,7 @@ func Rank(nodes []string, name string) []string {
 	return order
 }
 
-// Choose is the first of Rank; "" of none.
+// ChooseHolders is the first of Rank; "" of none.
 func ChooseHolders(nodes []string, name string) string {
 	if order := Rank(nodes, name); len(order) > 0 {
 		return order[0]

@@ -221,7 +221,7 @@ func farSequence(b *block, data []byte) (at int, ok bool) {
 	return 0, true
 }
 
-// Alone makes the files of a cluster's node, or rather a copy of them, fit for a
+// DiskAlone makes the files of a cluster's node, or rather a copy of them, fit for a
 // server alone: it removes the logs by which streams are replicated, and says of
 // each stream that it has one replica.
 func DiskAlone(dir string) error {

@@ -41,13 +41,13 @@ const (
 	keyValue  = "KV_" // a stream of which a message removes another
 )
 
-// HasStreams tells whether a server has kept a stream below dir.
+// DiskHasStreams tells whether a server has kept a stream below dir.
 func DiskHasStreams(dir string) bool {
 	streams, err := os.ReadDir(filepath.Join(dir, streamsFolder))
 	return err == nil && len(streams) > 0
 }
 
-// Check reads all streams and logs of a cluster's node below dir, and returns what is
+// CheckDisk reads all streams and logs of a cluster's node below dir, and returns what is
 // damaged: records and snapshots whose checksum is wrong, and messages and
 // entries that are missing. unbroken is a stream of which messages are removed
 // from the beginning only. An empty dir is sound: it has nothing to be wrong.
@@ -281,7 +281,7 @@ type note struct {
 
 const noteFile = "groups.json"
 
-// Note notes the groups of the streams that this node keeps, by the streams' names, for
+// NoteDisk notes the groups of the streams that this node keeps, by the streams' names, for
 // Check. It is on disk when Note returns.
 func NoteDisk(dir string, groups map[string]string) error {
 	data, err := json.Marshal(note{natsserver.VERSION, groups})

@@ -210,7 +210,7 @@ func (ls *Table) restorePermits(s *share, list []keyPermit) {
 // The package is pure: time is an argument, in ns by any clock that does not run back. There is no lock and no
 // goroutine. What a Key does not know, because the process that knew it is gone, comes back by heartbeats: Adopt.
 
-// Key is who holds permits of one key. The zero Key has no holders.
+// PermitKey is who holds permits of one key. The zero Key has no holders.
 type PermitKey struct {
 	held []permit
 }

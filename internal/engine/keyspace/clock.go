@@ -27,7 +27,7 @@ type Clock struct {
 	seen atomic.Int64
 }
 
-// New returns one that is by the wall clock, which source is in place of the system's,
+// NewClock returns one that is by the wall clock, which source is in place of the system's,
 // or by events. ahead is how many seconds a hit may be after the wall clock.
 func NewClock(event bool, source func() time.Time, ahead, retention int64) *Clock {
 	c := &Clock{Event: event, Wall: Wall{Source: source}, Ahead: ahead, Retention: retention}
@@ -108,7 +108,7 @@ func (c *Clock) Advance(second int64) {
 	}
 }
 
-// Limits has two times, in ns. What keys have used is kept by now, which begins at
+// ClockLimits has two times, in ns. What keys have used is kept by now, which begins at
 // the time of day and goes on by the monotonic clock: a time of day that jumps, or was
 // wrong at boot, neither gives an allowance nor takes one, and how long ago something was
 // is always right. What leaves the process, in the journal and in snapshots, is told by
@@ -126,7 +126,7 @@ type ClockLimits struct {
 	Wall    *Wall
 }
 
-// NewLimits returns one that begins now. source and elapsed, if they are not nil, are in
+// NewClockLimits returns one that begins now. source and elapsed, if they are not nil, are in
 // place of the system's clocks.
 func NewClockLimits(source func() time.Time, elapsed func() time.Duration, wall *Wall) ClockLimits {
 	c := ClockLimits{start: time.Now(), Source: source, elapsed: elapsed, Wall: wall}

@@ -12,7 +12,7 @@ import (
 // This part has the hash table of keys that the engine keeps hits in, and limits: entries
 // of a cache line with the key in them, found without a lock (docs/decisions/0002-own-table.md).
 
-// Table maps keys to entries. Readers take no lock; writers hold their caller's. It is a hash
+// KeyTable maps keys to entries. Readers take no lock; writers hold their caller's. It is a hash
 // table of buckets of one cache line: seven pointers and a word of seven tags (bits of the hash),
 // compared all at once, so that a look-up costs two cache misses, the bucket and the entry. A full
 // bucket spills into the next one and counts in the eighth byte how many entries went on.
@@ -43,7 +43,7 @@ const (
 	allSpill = 0xff << 56 // so many that they are no longer counted
 )
 
-// NewTable returns an empty one of the smallest size.
+// NewKeyTable returns an empty one of the smallest size.
 func NewKeyTable[T any]() *KeyTable[T] { return newTable[T](1) }
 
 func newTable[T any](buckets int) *KeyTable[T] {
@@ -230,7 +230,7 @@ const lengthBits = 10
 // a value of 48 bytes it is a cache line.
 const shortKey = 14
 
-// Long tells whether a key goes on behind its entry.
+// LongKey tells whether a key goes on behind its entry.
 func LongKey(key string) bool { return len(key) > shortKey }
 
 // Key is the entry's key. It keeps the whole entry in memory.
@@ -260,7 +260,7 @@ type longer[T, Room any] struct {
 	_ Room
 }
 
-// New returns an entry of a key of at most 512 bytes, with the zero value.
+// NewEntry returns an entry of a key of at most 512 bytes, with the zero value.
 func NewEntry[T any](key string) *Entry[T] { return NewWithRoom[T](key, 0) }
 
 // NewWithRoom is New with room for so many words, at most 63.
@@ -299,10 +299,10 @@ func NewWithRoom[T any](key string, words int) *Entry[T] {
 	return e
 }
 
-// Bytes is the memory of an entry with a key of that length.
+// EntryBytes is the memory of an entry with a key of that length.
 func EntryBytes[T any](length int) int64 { return EntryBytesWithRoom[T](length, 0) }
 
-// BytesWithRoom is Bytes of an entry with room for so many words.
+// EntryBytesWithRoom is Bytes of an entry with room for so many words.
 func EntryBytesWithRoom[T any](length, words int) int64 {
 	return int64(unsafe.Sizeof(Entry[T]{})) + int64(behind[T](length, words))
 }

@@ -37,7 +37,7 @@ const (
 	Idle        = (window.MaxTime + 1) << secondShift // empty, at a second that no hit has
 )
 
-// Pack is the word of a cell.
+// PackCell is the word of a cell.
 func PackCell(second int64, late bool, hits uint64) uint64 {
 	word := uint64(second)<<secondShift | hits
 	if late {
@@ -46,14 +46,14 @@ func PackCell(second int64, late bool, hits uint64) uint64 {
 	return word
 }
 
-// Second and Hits are those of a word that is not special; the hits are 0 of an empty one.
+// CellSecond and Hits are those of a word that is not special; the hits are 0 of an empty one.
 func CellSecond(word uint64) int64 { return int64(word >> secondShift) }
 func CellHits(word uint64) uint64  { return word & MaxCellHits }
 
-// Emptied is a word that is not special, without its hits.
+// EmptiedCell is a word that is not special, without its hits.
 func EmptiedCell(word uint64) uint64 { return word &^ MaxCellHits }
 
-// OutcomeOf is that of a hit which was added to the word.
+// CellOutcome is that of a hit which was added to the word.
 func CellOutcome(word uint64) window.Outcome {
 	if word&lateBit != 0 {
 		return window.Late
@@ -61,7 +61,7 @@ func CellOutcome(word uint64) window.Outcome {
 	return window.Counted
 }
 
-// Fits tells whether n hits at a valid second can be added to the word; n = 0
+// CellFits tells whether n hits at a valid second can be added to the word; n = 0
 // never fits.
 func CellFits(word uint64, second int64, n uint64) bool {
 	return word>>secondShift == uint64(second) && n-1 < MaxCellHits-CellHits(word)
@@ -170,7 +170,7 @@ func (s *Stripes) foldAllBut(mine *Cell, leave uint64, settle func(second int64,
 	}
 }
 
-// Settle settles the hits of a word that was taken out of a cell.
+// SettleCell settles the hits of a word that was taken out of a cell.
 func SettleCell(word uint64, settle func(second int64, n uint64)) {
 	if word < Special && CellHits(word) > 0 {
 		settle(CellSecond(word), CellHits(word))

@@ -120,7 +120,7 @@ func (p *partition) evictQuarantined() {
 // This part keeps hits of seconds that have not come yet, apart from those that count.
 // Pure: no clock, no lock.
 
-// Windows keeps the hits of seconds that have not come yet, by the wall clock and
+// Quarantine keeps the hits of seconds that have not come yet, by the wall clock and
 // MaxAhead: what other nodes, snapshots and older lives bring of clocks that were
 // wrong. A window's newest second decides which of its seconds are exact and which
 // are too late, so such a second must not get into the window of a key or of all
@@ -185,7 +185,7 @@ func (a *Quarantine) Take(key string, w *window.Window, limit int64) (grown int)
 // aheadBytes is the memory of a key here, beside its window's.
 func aheadBytes(key string) int { return 64 + len(key) }
 
-// MergeSame merges windows of one engine: their retention is the same.
+// MergeQuarantined merges windows of one engine: their retention is the same.
 func MergeQuarantined(to, from *window.Window) {
 	if err := to.Merge(from); err != nil {
 		panic(err)

@@ -17,13 +17,13 @@ import (
 // A request is applied between two cuts, never across one, and its receipt is in the same cut
 // as what it counted.
 
-// Seconds is how long a receipt is kept.
+// ReceiptSeconds is how long a receipt is kept.
 const ReceiptSeconds = 600
 
-// ErrReused is the error for a key that came with another content before.
+// ErrReceiptReused is the error for a key that came with another content before.
 var ErrReceiptReused = errors.New("the key came with another content before")
 
-// FullError is the error for a key that there is no room for.
+// ReceiptsFullError is the error for a key that there is no room for.
 type ReceiptsFullError struct {
 	Bytes     int64 // what may be used
 	OneClient bool  // by one client; else by all
@@ -38,7 +38,7 @@ const receiptBytes = 160
 // earlier lives of this one: as many times as much.
 const othersReceipts = 2
 
-// Table is the receipts of an engine. Those that it gave itself have a bound of their own, so
+// Receipts is the receipts of an engine. Those that it gave itself have a bound of their own, so
 // that a cluster takes more of them with each node.
 type Receipts struct {
 	clock  *ClockLimits
@@ -199,7 +199,7 @@ func (t *Receipts) drop(r *receipt) {
 	t.grow(r, -r.bytes())
 }
 
-// Stats are a Table's figures.
+// ReceiptStats are a Table's figures.
 type ReceiptStats struct {
 	Keys        int   // receipts, of all nodes
 	Own, Budget int64 // bytes of those that this engine gave, and how many they may be
@@ -221,10 +221,10 @@ func (t *Receipts) Stats() ReceiptStats {
 	}
 }
 
-// MaxKeyBytes is the longest key, in bytes.
+// MaxReceiptKey is the longest key, in bytes.
 const MaxReceiptKey = 255
 
-// New returns an empty Table. budget is for own receipts, in bytes; those of others have
+// NewReceipts returns an empty Table. budget is for own receipts, in bytes; those of others have
 // twice as much beside it. With gather, new ones are kept for Cut.
 func NewReceipts(budget int64, gather bool, clock *ClockLimits) *Receipts {
 	return &Receipts{budget: budget, gather: gather, clock: clock}

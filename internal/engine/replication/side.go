@@ -23,10 +23,10 @@ package replication
 // So replication.Of(engine) is checked when it is compiled: *side has what
 // replication.Engine asks for, and nothing but a *weir.Engine fits. It costs a load.
 
-// Of is embedded by a type that has a side S.
+// SideOf is embedded by a type that has a side S.
 type SideOf[S any] struct{ side S }
 
-// Make returns what to embed.
+// MakeSide returns what to embed.
 func MakeSide[S any](side S) SideOf[S] { return SideOf[S]{side} }
 
 func (o *SideOf[S]) friendSide() S { return o.side }

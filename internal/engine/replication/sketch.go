@@ -21,7 +21,7 @@ const (
 	depth = 2
 	width = 256 // a power of two
 
-	// Places is how many places a sketch has.
+	// SketchPlaces is how many places a sketch has.
 	SketchPlaces = depth * width
 
 	// Bytes is the memory of a sketch that has any hits.
@@ -36,7 +36,7 @@ type Sketch struct {
 
 type rows [depth][width]SketchHits
 
-// Hits are how many there were, and the second of the newest of them.
+// SketchHits are how many there were, and the second of the newest of them.
 type SketchHits struct {
 	hits   atomic.Uint64
 	newest atomic.Int64 // Unix second
@@ -111,7 +111,7 @@ func (s *Sketch) some() (r *rows, grown int64) {
 // column takes bits of the hash that do not choose the partition.
 func column(hash uint64, row int) uint64 { return hash >> (32 + 16*row) & (width - 1) }
 
-// PlacesOf are a key's, by number.
+// SketchPlacesOf are a key's, by number.
 func SketchPlacesOf(key string) (places []int) {
 	hash := xxhash.Sum64String(key)
 	for row := range depth {

@@ -157,7 +157,7 @@ func Lending(engine *weir.Engine) Lender { return replication.Side(engine) }
 // partitions: a node of a cluster asks others for the parts of an answer that they hold, and
 // merges them. This part implements it.
 
-// Engine answers about partitions that it holds; of others it is an error of CodeNotHeld.
+// PartialEngine answers about partitions that it holds; of others it is an error of CodeNotHeld.
 type PartialEngine interface {
 	// CountIn is weir.Engine.CountAt; of AllKeys, it counts the hits of some partitions that
 	// a cut has.
@@ -178,5 +178,5 @@ type PartialEngine interface {
 	LimitKeysIn(in replication.PartitionSet, of *weir.KeyedLimit, most int) ([]weir.KeyUse, error)
 }
 
-// Of is that side of an engine.
+// PartialOf is that side of an engine.
 func PartialOf(engine *weir.Engine) PartialEngine { return replication.Side(engine) }

@@ -14,23 +14,23 @@ import (
 // This part writes rows of history as CSV or Parquet, one after the other: its memory does
 // not grow with their number.
 
-// Row is the hits of a key in a span that begins at Start: N to N+Doubt.
+// ExportRow is the hits of a key in a span that begins at Start: N to N+Doubt.
 type ExportRow struct {
 	Key      string
 	Start    int64 // Unix seconds
 	N, Doubt uint64
 }
 
-// Writer writes rows. Close ends the file; without it, it is not whole.
+// ExportWriter writes rows. Close ends the file; without it, it is not whole.
 type ExportWriter interface {
 	Write(ExportRow) error
 	Close() error
 }
 
-// Formats are the names of the formats, with their media types.
+// ExportFormats are the names of the formats, with their media types.
 var ExportFormats = map[string]string{"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 
-// New returns a writer of a format.
+// NewExport returns a writer of a format.
 func NewExport(format string, to io.Writer) (ExportWriter, error) {
 	switch format {
 	case "csv":

@@ -63,7 +63,7 @@ func writeFileSynced(path string, data []byte) error {
 	return SyncDirectory(filepath.Dir(path))
 }
 
-// SyncDir makes renames in a directory survive a crash of the machine.
+// SyncDirectory makes renames in a directory survive a crash of the machine.
 func SyncDirectory(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -73,7 +73,7 @@ func SyncDirectory(path string) error {
 	return dir.Sync()
 }
 
-// Lock is the lock on a data directory. The kernel lets it go when the process
+// DirectoryLock is the lock on a data directory. The kernel lets it go when the process
 // ends, however it ends.
 //
 // The lock is on the directory itself: a file in it can be removed while it is locked,
@@ -84,7 +84,7 @@ type DirectoryLock struct {
 	dir, file *os.File
 }
 
-// LockDir makes the directory if needed, for its owner only, and locks it. path may lead
+// LockDirectory makes the directory if needed, for its owner only, and locks it. path may lead
 // through symbolic links: they are followed here, once. In the directory there may be none.
 func LockDirectory(path string) (_ *DirectoryLock, err error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -207,7 +207,7 @@ func (l *DirectoryLock) Release() error {
 	return errors.Join(errs...)
 }
 
-// LockExisting locks a data directory that must be there.
+// LockExistingDirectory locks a data directory that must be there.
 func LockExistingDirectory(dir string) (*DirectoryLock, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -222,7 +222,7 @@ func LockExistingDirectory(dir string) (*DirectoryLock, error) {
 	return LockDirectory(dir)
 }
 
-// Copy copies what belongs to a data directory, but for the lock.
+// CopyDirectory copies what belongs to a data directory, but for the lock.
 func CopyDirectory(from, to string) error {
 	for _, name := range []string{ManifestFile, WatermarkFile} {
 		data, err := os.ReadFile(filepath.Join(from, name))
@@ -239,7 +239,7 @@ func CopyDirectory(from, to string) error {
 	return os.CopyFS(filepath.Join(to, ServerDir), os.DirFS(filepath.Join(from, ServerDir)))
 }
 
-// Bytes is the size of all files in a directory, as far as they can be read.
+// DirectoryBytes is the size of all files in a directory, as far as they can be read.
 func DirectoryBytes(dir string) (sum int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {

@@ -133,7 +133,7 @@ func Unstage(stage, dir string) error {
 	return SyncDirectory(dir)
 }
 
-// Discard takes back what a restore that failed has put into dir.
+// DiscardDirectory takes back what a restore that failed has put into dir.
 func DiscardDirectory(dir string, isNew bool) error {
 	var errs []error
 	for _, name := range []string{ManifestFile, WatermarkFile, ServerDir, LockFile} {

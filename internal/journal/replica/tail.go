@@ -32,7 +32,7 @@ import (
 // Neither decides when it reads and what becomes of what it hands out: one goroutine of its owner calls it. They know no
 // NATS: a Source is the stream (package stream) or a test's, and method ReadFlushes of package journal drives Flushes.
 
-// Source is the journal's messages.
+// TailSource is the journal's messages.
 type TailSource interface {
 	// Bounds are the sequences of the first and the last message, and the bytes of all. An
 	// empty journal has first = last+1.
@@ -57,7 +57,7 @@ type Tail struct {
 	audit *Auditor
 }
 
-// New returns a tail that begins at the journal's first message, of an engine with so many
+// NewTail returns a tail that begins at the journal's first message, of an engine with so many
 // partitions.
 func NewTail(from TailSource, partitions int) *Tail {
 	audit := NewAuditor(0, partitions)
@@ -194,7 +194,7 @@ func (t *Tail) Position() []byte {
 	return wire.Seal(b, 0)
 }
 
-// Resume returns a tail that goes on at a position of an engine with as many partitions.
+// ResumeTail returns a tail that goes on at a position of an engine with as many partitions.
 func ResumeTail(from TailSource, partitions int, position []byte) (*Tail, error) {
 	snaps, err := readPosition(position)
 	if err != nil {

@@ -19,14 +19,14 @@ type FlushPosition struct {
 	Heads map[uint64]record.Head
 }
 
-// waitMost is for how many messages a FlushPosition stays before a flush whose last part has not come:
+// tailWaitMost is for how many messages a FlushPosition stays before a flush whose last part has not come:
 // after that its first parts are to be had from its origin only.
 const tailWaitMost = 1000
 
 // maxOrigins bounds what is read of an encoded FlushPosition.
 const maxOrigins = 1 << 20
 
-// Flushes hands out each whole flush of each origin once, after those before it of its origin. It is not safe for many goroutines.
+// TailFlushes hands out each whole flush of each origin once, after those before it of its origin. It is not safe for many goroutines.
 type TailFlushes struct {
 	read    uint64 // the last message
 	heads   map[uint64]record.Head
@@ -40,7 +40,7 @@ type pending struct {
 	parts []record.Part
 }
 
-// NewFlushes returns Flushes that goes on after at.
+// NewTailFlushes returns Flushes that goes on after at.
 func NewTailFlushes(at FlushPosition) *TailFlushes {
 	heads := maps.Clone(at.Heads)
 	if heads == nil {

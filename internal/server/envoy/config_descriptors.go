@@ -321,7 +321,7 @@ type node struct {
 	within *level // nil: nothing is
 }
 
-// Entry is one pair of a request's descriptor.
+// ConfigEntry is one pair of a request's descriptor.
 type ConfigEntry struct{ Key, Value string }
 
 // Has tells whether there is a domain.

@@ -209,7 +209,7 @@ func patternOf(domain string, path []ConfigStep) (keys, by string, ok bool) {
 	return k, b, ok && captures <= mostCaptures && len(k)+2 <= mostBytes && len(b) <= mostBytes
 }
 
-// Key is the key that is counted of a request's descriptor: DOMAIN:KEY=VALUE:KEY=VALUE. In its parts
+// LimitKey is the key that is counted of a request's descriptor: DOMAIN:KEY=VALUE:KEY=VALUE. In its parts
 // the characters % : / are %25 %3A %2F, and = in a key is %3D, so that no two descriptors have one key, and a
 // {name} of a policy takes one value. An entry without a value is its key alone. A key that would be
 // longer than weir.MaxKeyBytes ends in %~ and a hash of the whole.

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// MaxFiles is how many files a folder may have.
+	// MaxConfigFiles is how many files a folder may have.
 	MaxConfigFiles = 1000
 	// MaxBytes is the size of all files together.
 	MaxBytes = 4 << 20
@@ -28,7 +28,7 @@ const (
 	MaxLimits = 5000
 )
 
-// Read reads a YAML file, or the files *.yaml and *.yml of a folder, as Parse takes them. Names that begin with
+// ReadConfig reads a YAML file, or the files *.yaml and *.yml of a folder, as Parse takes them. Names that begin with
 // a dot are left out: a mounted ConfigMap has some.
 func ReadConfig(path string) ([]byte, error) {
 	info, err := os.Stat(path)
@@ -98,14 +98,14 @@ func cutFile(b []byte) (name string, text, rest []byte, err error) {
 	return string(b[:n]), bytes.Clone(b[n : n+m]), b[n+m:], nil
 }
 
-// Options say how a Config is read.
+// ConfigOptions say how a Config is read.
 type ConfigOptions struct {
 	// MergeDomains lets several files have one domain, whose descriptors are then side by side. Else
 	// the second file is an error, as in envoyproxy/ratelimit.
 	MergeDomains bool
 }
 
-// Load is Read and Parse.
+// LoadConfig is Read and Parse.
 func LoadConfig(path string, o ConfigOptions) (*LimitConfig, error) {
 	data, err := ReadConfig(path)
 	if err != nil {
@@ -114,7 +114,7 @@ func LoadConfig(path string, o ConfigOptions) (*LimitConfig, error) {
 	return ParseConfig(data, o)
 }
 
-// Parse reads what Read returned. The error is policy.Faults: all that is wrong, by file and line.
+// ParseConfig reads what Read returned. The error is policy.Faults: all that is wrong, by file and line.
 func ParseConfig(data []byte, o ConfigOptions) (*LimitConfig, error) {
 	p := newParser(o)
 	for rest := data; len(rest) > 0; {
@@ -289,7 +289,7 @@ func kindText(n *yaml.Node) string {
 	return fmt.Sprintf("%q", rlsconfigShort(n.Value))
 }
 
-// short keeps a message short.
+// rlsconfigShort keeps a message short.
 func rlsconfigShort(s string) string { return units.Clip(s, 60) }
 
 // maxValuesBytes is the room for Values in a key that decisions are counted under: limit:NAME:shadow_denied:VALUES.

@@ -23,14 +23,14 @@ import (
 // Invariant: each Limit has a Name that no other of the Config has, which is made of its place alone.
 // What keys have used is kept by it, so a Config that is read again grants no fresh allowance.
 
-// Config is the limits of all domains.
+// LimitConfig is the limits of all domains.
 type LimitConfig struct {
 	domains map[string]*level
 	limits  []*ConfigLimit
 	content filewatch.Hash
 }
 
-// Limit is one `rate_limit`.
+// ConfigLimit is one `rate_limit`.
 type ConfigLimit struct {
 	ID     int    // its place in Config.Limits
 	Name   string // rls/DOMAIN/KEY_VALUE/...: what keys have used is kept by it
@@ -53,7 +53,7 @@ type ConfigLimit struct {
 	Line int
 }
 
-// Step is one descriptor on the way to a limit.
+// ConfigStep is one descriptor on the way to a limit.
 type ConfigStep struct {
 	Key   string
 	Value string // "": any; a * in it stands for any text, also none
@@ -73,7 +73,7 @@ func (c *LimitConfig) Domains() int { return len(c.domains) }
 // Content is the hash of what the Config was made of.
 func (c *LimitConfig) Content() filewatch.Hash { return c.content }
 
-// Unit is a unit of time, by the numbers of envoy.service.ratelimit.v3.
+// ConfigUnit is a unit of time, by the numbers of envoy.service.ratelimit.v3.
 type ConfigUnit uint8
 
 // The units. A month has 30 days and a year 365, as in envoyproxy/ratelimit.

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Client asks one management server. Create it with New.
+// XDSClient asks one management server. Create it with New.
 type XDSClient struct {
 	cfg  XDSConfig // defaults applied
 	take func(files []byte) error
@@ -38,7 +38,7 @@ const (
 	firstPause, longestPause = 100 * time.Millisecond, 10 * time.Second
 )
 
-// New returns a client that does nothing before Run. take puts limits to use, as files that ParseConfig reads, or says
+// NewXDSClient returns a client that does nothing before Run. take puts limits to use, as files that ParseConfig reads, or says
 // what is wrong with them.
 func NewXDSClient(cfg XDSConfig, take func(files []byte) error) *XDSClient {
 	return &XDSClient{cfg: cfg.WithDefaults(), take: take}

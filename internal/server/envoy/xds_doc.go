@@ -18,7 +18,7 @@ import (
 // Invariants. What was accepted last stays in use, whatever becomes of the server. Each answer is acknowledged, or refused
 // with the reason, before the next one is read.
 
-// Config says where the management server is, and who asks it.
+// XDSConfig says where the management server is, and who asks it.
 type XDSConfig struct {
 	// Addr is the server's, host:port. "": there is none.
 	Addr string

@@ -26,7 +26,7 @@ import (
 //
 // Neighbours: package server identifies callers and measures routes; package body parses; package service decides.
 
-// Config is what Routes are made of.
+// DecisionsConfig is what Routes are made of.
 type DecisionsConfig struct {
 	Service *service.Service
 	Log     *slog.Logger
@@ -38,7 +38,7 @@ type DecisionsConfig struct {
 	Upload func(http.ResponseWriter, *http.Request) (leave func(), err error)
 }
 
-// Routes answer requests for decisions. They are safe for many goroutines.
+// DecisionRoutes answer requests for decisions. They are safe for many goroutines.
 type DecisionRoutes struct {
 	service *service.Service
 	log     *slog.Logger
@@ -48,14 +48,14 @@ type DecisionRoutes struct {
 	states  sync.Pool // of *allowing
 }
 
-// New returns Routes that are not registered yet.
+// NewDecisions returns Routes that are not registered yet.
 func NewDecisions(cfg DecisionsConfig) *DecisionRoutes {
 	s := &DecisionRoutes{service: cfg.Service, log: cfg.Log, caller: cfg.Caller, upload: cfg.Upload, maxBody: cfg.Service.Config().MaxBodyBytes}
 	s.states.New = newAllowing
 	return s
 }
 
-// Mux is where handlers are registered, each under its pattern.
+// DecisionsMux is where handlers are registered, each under its pattern.
 type DecisionsMux interface {
 	HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request))
 }

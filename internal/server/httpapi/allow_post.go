@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// MaxBytes bounds the body of POST /v1/allow: MaxChecks keys of MaxKeyBytes, each
+	// MaxDecisionBytes bounds the body of POST /v1/allow: MaxChecks keys of MaxKeyBytes, each
 	// byte as an escape of six letters, and what stands between.
 	MaxDecisionBytes = 256 << 10
 

@@ -77,7 +77,7 @@ var (
 	}}
 )
 
-// Decoded returns the plain bytes of r's body, at most limit of them, both
+// DecodedBody returns the plain bytes of r's body, at most limit of them, both
 // compressed and not. release gives the decoder back and must be called.
 func DecodedBody(r *http.Request, limit int64) (body io.Reader, release func(), err error) {
 	release = func() {}
@@ -121,7 +121,7 @@ func notGzip(err error, limit int64) error {
 	return BrokenBody(err, limit)
 }
 
-// Broken is the *service.Error of a body of at most limit bytes that err ended.
+// BrokenBody is the *service.Error of a body of at most limit bytes that err ended.
 func BrokenBody(err error, limit int64) error {
 	switch {
 	case errors.Is(err, errBodyTooLarge):
@@ -147,7 +147,7 @@ func tooLarge(limit int64) error {
 	return fail(api.CodeBodyTooLarge, "", "the body is larger than "+units.FormatSize(limit)+", before or after decompression: send less at once")
 }
 
-// Format is how a body of hits is written.
+// BodyFormat is how a body of hits is written.
 type BodyFormat uint8
 
 const (
@@ -177,7 +177,7 @@ var formats = map[string]BodyFormat{
 
 const formType = "application/x-www-form-urlencoded"
 
-// FormatOf reads a Content-Type.
+// BodyFormatOf reads a Content-Type.
 func BodyFormatOf(contentType string) (BodyFormat, error) {
 	if f, ok := formats[contentType]; ok {
 		return f, nil
@@ -229,7 +229,7 @@ func isForm(contentType string, start []byte) bool {
 	return strings.HasPrefix(contentType, formType) && bytes.HasPrefix(start, []byte("key="))
 }
 
-// Small is up to how many bytes a body waits to be whole before it takes a place. While it arrives it costs its
+// SmallBody is up to how many bytes a body waits to be whole before it takes a place. While it arrives it costs its
 // connection and a buffer of as much: those who send slowly, or nothing, keep nobody else out.
 const SmallBody = 16 << 10
 
@@ -248,7 +248,7 @@ type splitter interface {
 	next() (record []byte, tooLong bool, err error)
 }
 
-// lines splits a feed at newlines. The last line may have none.
+// bodyLines splits a feed at newlines. The last line may have none.
 type bodyLines struct {
 	*feed
 	maxBytes int // of one line

@@ -16,7 +16,7 @@ import (
 // block is how many records are read before the first of them is counted.
 const block = 64
 
-// Hits counts bodies of hits. Create it with NewHits; it is safe for many goroutines.
+// BodyHits counts bodies of hits. Create it with NewHits; it is safe for many goroutines.
 type BodyHits struct {
 	service  *service.Service
 	maxBatch int // lines of a body
@@ -25,7 +25,7 @@ type BodyHits struct {
 	readers  sync.Pool // of *reader
 }
 
-// NewHits returns one that counts with of and takes lines, or elements of an array, of up to
+// NewBodyHits returns one that counts with of and takes lines, or elements of an array, of up to
 // maxLine bytes.
 func NewBodyHits(of *service.Service, maxLine int) *BodyHits {
 	h := &BodyHits{service: of, maxBatch: of.Config().MaxBatch, maxLine: maxLine}

@@ -26,14 +26,14 @@ import (
 // passes, or fails, because its key could not be made. A value holds no colon, so that no client
 // can make the key of another by its path or a field; the exception is an address.
 
-// Mark is the field that proxies send when they ask whether a request may pass, and not when they only pass
+// ForwardedMark is the field that proxies send when they ask whether a request may pass, and not when they only pass
 // requests on. A page in a browser can't send it to another site unless that site agrees.
 const ForwardedMark = "X-Forwarded-Uri"
 
-// MaxHops is the most proxies before the service.
+// MaxForwardedHops is the most proxies before the service.
 const MaxForwardedHops = 10
 
-// Request is a request that a proxy asks about.
+// ForwardedRequest is a request that a proxy asks about.
 type ForwardedRequest struct {
 	Header http.Header
 	Hops   int // proxies that the request came through and that are trusted, from 1: the one that asks is the last of them
@@ -109,7 +109,7 @@ const (
 	maxValue   = 100 // bytes that a variable makes; a longer value is cut
 )
 
-// Template makes keys. The zero Template makes none.
+// ForwardedTemplate makes keys. The zero Template makes none.
 type ForwardedTemplate struct {
 	parts   []part
 	literal int // bytes
@@ -124,7 +124,7 @@ type part struct {
 // known is what error messages say of variables.
 const known = "(client), (host), (method), (path), (path:2) for its first two parts, (header:X-Name) or (hash:X-Name)"
 
-// Parse reads a template such as ip:(client). {client} is the same. It fails with a *service.Error.
+// ParseForwarded reads a template such as ip:(client). {client} is the same. It fails with a *service.Error.
 func ParseForwarded(text string) (ForwardedTemplate, error) {
 	var t ForwardedTemplate
 	for rest := text; rest != ""; {

@@ -117,7 +117,7 @@ func advertise(h http.Header, p *Problem, o hitsParams) {
 	}
 }
 
-// Config is what Routes are made of.
+// IngestConfig is what Routes are made of.
 type IngestConfig struct {
 	Service *service.Service
 	Log     *slog.Logger
@@ -131,7 +131,7 @@ type IngestConfig struct {
 	MaxLineBytes int // of one line of a body
 }
 
-// Routes take hits. They are safe for many goroutines.
+// IngestRoutes take hits. They are safe for many goroutines.
 type IngestRoutes struct {
 	cfg      IngestConfig
 	maxBody  int64
@@ -145,14 +145,14 @@ type request struct {
 	answer []byte
 }
 
-// New returns Routes that are not registered yet.
+// NewIngest returns Routes that are not registered yet.
 func NewIngest(cfg IngestConfig) *IngestRoutes {
 	s := &IngestRoutes{cfg: cfg, maxBody: cfg.Service.Config().MaxBodyBytes, hits: NewBodyHits(cfg.Service, cfg.MaxLineBytes)}
 	s.requests.New = func() any { return new(request) }
 	return s
 }
 
-// Mux is where handlers are registered, each under its pattern.
+// IngestMux is where handlers are registered, each under its pattern.
 type IngestMux interface {
 	HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request))
 }

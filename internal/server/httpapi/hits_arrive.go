@@ -190,10 +190,10 @@ func (s *IngestRoutes) ReadWhole(client service.Caller, from io.Reader) (whole [
 	}
 }
 
-// jsonType is the Content-Type of answers, which nobody writes to.
+// ingestJsonType is the Content-Type of answers, which nobody writes to.
 var ingestJsonType = []string{"application/json"}
 
-// appendAnswer appends what encoding/json makes of an answer, and a newline. That of a
+// ingestAppendAnswer appends what encoding/json makes of an answer, and a newline. That of a
 // request of which all hits were counted, as nearly every one is, needs no reflection.
 func ingestAppendAnswer(b []byte, a *api.HitsAnswer) []byte {
 	if len(a.Rejected) > 0 {

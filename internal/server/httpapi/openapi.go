@@ -45,7 +45,7 @@ type API struct {
 	log *slog.Logger
 }
 
-// New returns an API of version that registers questions with mux, and logs to log what
+// NewAPI returns an API of version that registers questions with mux, and logs to log what
 // should not happen. It is built by hand because
 // huma's defaults add links to schemas, and pages that load scripts from a CDN.
 func NewAPI(mux humago.Mux, version string, log *slog.Logger) *API {
@@ -91,7 +91,7 @@ var hookErrors = sync.OnceFunc(func() {
 	}
 })
 
-// Ask registers one operation that answers a question, with the codes it can
+// AskView registers one operation that answers a question, with the codes it can
 // fail with.
 func AskView[I, O any](doc *API, op huma.Operation, codes []api.Code, handler func(context.Context, *I) (*O, error)) {
 	op.Metadata = map[string]any{logOf: doc.log}
@@ -205,7 +205,7 @@ func emptyKey() *Problem {
 // EventStream is the media type of server-sent events.
 const EventStream = "text/event-stream"
 
-// View registers an operation whose answer is an A, or a stream of them for a caller that asks for one: send writes
+// OpenAPIView registers an operation whose answer is an A, or a stream of them for a caller that asks for one: send writes
 // it, and all that it fails with.
 func OpenAPIView[I, A any](doc *API, op huma.Operation, codes []api.Code, send func(huma.Context, *I)) {
 	op.Metadata = map[string]any{logOf: doc.log}

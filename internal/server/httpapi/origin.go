@@ -24,7 +24,7 @@ import (
 // Its invariant: no page learns an answer, or makes the server do anything, unless its
 // origin is the server's own or allowed. Neighbours: package server puts it in front of all handlers.
 
-// Guard refuses what a web page of somebody else makes a browser send. A browser stands
+// OriginGuard refuses what a web page of somebody else makes a browser send. A browser stands
 // inside: it reaches loopback and private networks for whatever page is open in it. It
 // always says for which host it asks, and who makes it ask:
 //
@@ -45,7 +45,7 @@ type OriginGuard struct {
 	refused func()
 }
 
-// Config says who may ask.
+// GuardConfig says who may ask.
 type GuardConfig struct {
 	Addr    string   // listened on, host:port
 	Hosts   []string // names of this server beside its own: a name, *.example.com, or * for all
@@ -62,7 +62,7 @@ const (
 	exposedHeaders = "RateLimit, RateLimit-Policy, Retry-After, Idempotency-Replayed, ETag"
 )
 
-// New wraps next. refused is called for each request that is.
+// NewGuard wraps next. refused is called for each request that is.
 func NewGuard(next http.Handler, cfg GuardConfig, refused func()) *OriginGuard {
 	o := &OriginGuard{next: next, hosts: map[string]bool{}, allowed: map[string]bool{}, refused: refused}
 	own := []string{hostOf(cfg.Addr)}
@@ -253,7 +253,7 @@ func (p *Pace) moved(n int, took time.Duration) {
 	p.Left += time.Duration(n)*time.Second/time.Duration(p.Rate) - took
 }
 
-// Body is a body that has to arrive with a pace. The server reads it in
+// PacedBody is a body that has to arrive with a pace. The server reads it in
 // pieces of many kilobytes, so that two readings of the clock cost little.
 type PacedBody struct {
 	io.ReadCloser
@@ -263,7 +263,7 @@ type PacedBody struct {
 	answer  time.Duration // that is left for the answer, after the body
 }
 
-// NewBody is r's body, which has to arrive with a pace and then leaves a while for its answer.
+// NewPacedBody is r's body, which has to arrive with a pace and then leaves a while for its answer.
 func NewPacedBody(w http.ResponseWriter, r *http.Request, pace Pace, answer time.Duration) *PacedBody {
 	return &PacedBody{r.Body, http.NewResponseController(w), PaceOf(r), pace, answer}
 }
@@ -281,14 +281,14 @@ func (b *PacedBody) Read(piece []byte) (int, error) {
 	return n, err
 }
 
-// Writer is an answer that has to be taken with a pace.
+// PacedWriter is an answer that has to be taken with a pace.
 type PacedWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	pace    Pace
 }
 
-// NewWriter is w, taken with a pace.
+// NewPacedWriter is w, taken with a pace.
 func NewPacedWriter(w http.ResponseWriter, pace Pace) *PacedWriter {
 	return &PacedWriter{w, http.NewResponseController(w), pace}
 }
@@ -311,7 +311,7 @@ func (w *PacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 type connKey struct{}
 
-// With is an http.Server's ConnContext, so that Of finds the connection of a request.
+// WithPace is an http.Server's ConnContext, so that Of finds the connection of a request.
 func WithPace(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
@@ -319,7 +319,7 @@ func WithPace(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// Of is the connection of a request; nil: it came by a caller's own server.
+// PaceOf is the connection of a request; nil: it came by a caller's own server.
 func PaceOf(r *http.Request) *listener.Conn {
 	c, _ := r.Context().Value(connKey{}).(*listener.Conn)
 	return c

@@ -29,7 +29,7 @@ type Problem struct {
 	BearerAlone bool `json:"-"`
 }
 
-// New is the problem of a code. detail says what went wrong and what to do about it; field is the
+// NewProblem is the problem of a code. detail says what went wrong and what to do about it; field is the
 // parameter at fault, or "".
 func NewProblem(code api.Code, field, detail string) *Problem {
 	status, known := StatusOf[code]
@@ -60,7 +60,7 @@ func (p *Problem) GetHeaders() http.Header {
 	return nil
 }
 
-// Of turns an error of the service or the engine into the problem it stands for.
+// ProblemOf turns an error of the service or the engine into the problem it stands for.
 func ProblemOf(err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {
@@ -72,7 +72,7 @@ func ProblemOf(err error) *Problem {
 	return p
 }
 
-// OfProxy is Of an error for the client of a proxy that asked: that client can do nothing about a fault of the
+// ProblemOfProxy is Of an error for the client of a proxy that asked: that client can do nothing about a fault of the
 // proxy's settings, which is a server's error to it.
 func ProblemOfProxy(err error) *Problem {
 	p := ProblemOf(err)
@@ -86,7 +86,7 @@ func ProblemOfProxy(err error) *Problem {
 	return p
 }
 
-// OrNil is Of, or nil for nil.
+// ProblemOrNil is Of, or nil for nil.
 func ProblemOrNil(err error) error {
 	if err == nil {
 		return nil

@@ -22,7 +22,7 @@ import (
 	"github.com/weir-counter/weir/internal/service"
 )
 
-// Limit returns a listener with at most limit connections open. A new one is always
+// ConnLimit returns a listener with at most limit connections open. A new one is always
 // accepted: beyond the limit it takes the place of one that waits for its client, be it
 // idle, silent from the start, or with a header or a body on the way. It is one of the client
 // address that has most of these, and of them the one that has waited longest. So who
@@ -234,7 +234,7 @@ type Opening struct {
 	serving sync.WaitGroup // the loop, and each of open
 }
 
-// Open listens on an address, with at most limit connections open, so that an address in use shows before any long work.
+// OpenListener listens on an address, with at most limit connections open, so that an address in use shows before any long work.
 // refuse answers a connection, which is closed after it, and may be before. Close the Opening if nobody takes it over.
 func OpenListener(addr string, limit int, log *slog.Logger, refuse func(net.Conn)) (*Opening, error) {
 	l, err := Listen(addr, limit)

@@ -16,15 +16,15 @@ import (
 //
 // Invariant: what it returns keeps no part of an argument, but for View, which says so.
 
-// View is b as a string without a copy, for callees that keep no part of it.
+// ArgumentView is b as a string without a copy, for callees that keep no part of it.
 func ArgumentView(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// Wrong is the error of an argument.
+// WrongArgument is the error of an argument.
 func WrongArgument(code api.Code, field, message string) error {
 	return &service.Error{Code: code, Field: field, Message: message}
 }
 
-// Count reads a number of admissions.
+// ArgumentCount reads a number of admissions.
 func ArgumentCount(arg []byte, field string, least uint64) (uint64, error) {
 	n, ok := ParseUint(arg)
 	if !ok || n < least {
@@ -37,7 +37,7 @@ func ArgumentCount(arg []byte, field string, least uint64) (uint64, error) {
 	return n, nil
 }
 
-// Duration reads a time such as 5m.
+// ArgumentDuration reads a time such as 5m.
 func ArgumentDuration(arg []byte, field string) (time.Duration, error) {
 	d, err := units.ParseDuration(ArgumentView(arg))
 	if err != nil {
@@ -46,7 +46,7 @@ func ArgumentDuration(arg []byte, field string) (time.Duration, error) {
 	return d, nil
 }
 
-// Int reads a number as commands of Redis have it.
+// ArgumentInt reads a number as commands of Redis have it.
 func ArgumentInt(arg []byte) (int64, error) {
 	n, ok := ParseInt(arg)
 	if !ok {
@@ -55,7 +55,7 @@ func ArgumentInt(arg []byte) (int64, error) {
 	return n, nil
 }
 
-// Clip keeps an echo of the client's own words short.
+// ClipArgument keeps an echo of the client's own words short.
 func ClipArgument(text []byte) string {
 	const most = 64
 	if len(text) > most {
@@ -64,15 +64,15 @@ func ClipArgument(text []byte) string {
 	return string(text)
 }
 
-// Is compares a word that people write in any case.
+// ArgumentIs compares a word that people write in any case.
 func ArgumentIs(word []byte, with string) bool {
 	return len(word) == len(with) && strings.EqualFold(ArgumentView(word), with)
 }
 
-// Error is an error as it is written: its kind, and what is wrong.
+// ReplyError is an error as it is written: its kind, and what is wrong.
 type ReplyError struct{ Kind, Text string }
 
-// Fail is an error of a kind, which clients tell apart, with a text for people.
+// NewReplyError is an error of a kind, which clients tell apart, with a text for people.
 func NewReplyError(kind, text string) *ReplyError { return &ReplyError{kind, text} }
 
 func (e *ReplyError) Error() string { return e.Kind + " " + e.Text }
@@ -85,7 +85,7 @@ var (
 	ErrExpireTime = NewReplyError("ERR", "invalid expire time")
 )
 
-// Moment reads a time of n units from a beginning, in milliseconds.
+// ArgumentMoment reads a time of n units from a beginning, in milliseconds.
 func ArgumentMoment(arg []byte, unit, from int64) (int64, error) {
 	n, err := ArgumentInt(arg)
 	if err != nil {

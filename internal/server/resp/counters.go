@@ -20,10 +20,10 @@ import (
 //
 // Neighbours: package resp has one Table for all its clients.
 
-// ErrFull is the error of a new key when the memory is used up.
+// ErrCountersFull is the error of a new key when the memory is used up.
 var ErrCountersFull = errors.New("the memory for counters is used up by counters that have not expired")
 
-// ErrOverflow is the error of a change that would leave 64 bits; nothing was changed.
+// ErrCounterOverflow is the error of a change that would leave 64 bits; nothing was changed.
 var ErrCounterOverflow = errors.New("increment or decrement would overflow")
 
 const (
@@ -42,7 +42,7 @@ const (
 	fullSweepEvery = 1000
 )
 
-// Table is the counters of many clients. Create it with New; use it by a View each.
+// CounterTable is the counters of many clients. Create it with New; use it by a View each.
 type CounterTable struct {
 	seed   maphash.Seed
 	bound  int64
@@ -62,7 +62,7 @@ type shard struct {
 	_ [48]byte // shards are used by several cores: each has its own cache line
 }
 
-// New returns an empty Table that uses so many bytes at most.
+// NewCounterTable returns an empty Table that uses so many bytes at most.
 func NewCounterTable(bytes int64) *CounterTable {
 	t := &CounterTable{seed: maphash.MakeSeed(), bound: bytes}
 	for i := range t.shards {
@@ -71,7 +71,7 @@ func NewCounterTable(bytes int64) *CounterTable {
 	return t
 }
 
-// Stats are the figures of a Table.
+// CounterStats are the figures of a Table.
 type CounterStats struct {
 	Keys         int64 // with those that expired and were not removed yet
 	Expiring     int64 // those of Keys that have a time at which they expire
@@ -230,14 +230,14 @@ func (v *CounterView) RemoveAll(begin []byte) {
 	}
 }
 
-// Setting says how Set changes a counter.
+// CounterSetting says how Set changes a counter.
 type CounterSetting struct {
 	Counter
 	Keep   bool // the time at which it expires, in place of Expires
 	OnlyIf SetCondition
 }
 
-// If is a condition.
+// SetCondition is a condition.
 type SetCondition uint8
 
 // The conditions of Set and Expire.
@@ -379,7 +379,7 @@ func change(from, to int64) int64 {
 	return d
 }
 
-// View is how one client uses a Table. It is for one goroutine.
+// CounterView is how one client uses a Table. It is for one goroutine.
 type CounterView struct {
 	table *CounterTable
 	held  uint64 // shards, by bit
@@ -388,7 +388,7 @@ type CounterView struct {
 // View returns one.
 func (t *CounterTable) View() CounterView { return CounterView{table: t} }
 
-// Shards are where keys are: a set, for Hold.
+// CounterShards are where keys are: a set, for Hold.
 type CounterShards uint64
 
 // ShardOf is where a key is.

@@ -14,7 +14,7 @@ import (
 //
 // Neighbours: package resp has the connection, who may run what, and transactions; package argument reads arguments.
 
-// Command is one that the package knows.
+// CounterCommand is one that the package knows.
 type CounterCommand struct {
 	Name    string // in lower case
 	Syntax  string // of its arguments, for people
@@ -29,7 +29,7 @@ type CounterCommand struct {
 	Run    func(s *CounterSession, args [][]byte) error
 }
 
-// Commands are those of Redis that clients build limits per fixed window from.
+// CounterCommands are those of Redis that clients build limits per fixed window from.
 func CounterCommands() []CounterCommand {
 	const group = "string"
 	key := func(c CounterCommand) CounterCommand {
@@ -62,7 +62,7 @@ func CounterCommands() []CounterCommand {
 	}
 }
 
-// Session is one connection's use of counters. It belongs to the goroutine of the connection.
+// CounterSession is one connection's use of counters. It belongs to the goroutine of the connection.
 type CounterSession struct {
 	Counters CounterView
 	Millis   int64 // now, in milliseconds of the door's clock
@@ -72,7 +72,7 @@ type CounterSession struct {
 // maxCounterKey is the longest key of a counter, in bytes: that of a hit.
 const maxCounterKey = 512
 
-// CheckKey refuses a key that is too long.
+// CheckCounterKey refuses a key that is too long.
 func CheckCounterKey(key []byte) error {
 	if len(key) > maxCounterKey {
 		return NewReplyError("ERR", "invalid_key: key of "+strconv.Itoa(len(key))+" bytes: must have at most 512")
@@ -80,7 +80,7 @@ func CheckCounterKey(key []byte) error {
 	return nil
 }
 
-// Failure is an error of package counters, as Redis has it.
+// CounterFailure is an error of package counters, as Redis has it.
 func CounterFailure(err error) error {
 	if errors.Is(err, ErrCounterOverflow) {
 		return ErrOverflow

@@ -294,7 +294,7 @@ func hexDigit(c byte) (byte, bool) {
 
 func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' || c == 0 }
 
-// Limits bound what one client may send. All must be set.
+// ProtocolLimits bound what one client may send. All must be set.
 type ProtocolLimits struct {
 	Buffer  int // bytes of a Reader's buffer while requests are small
 	Request int // bytes of one request, not below Buffer

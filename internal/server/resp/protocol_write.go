@@ -258,7 +258,7 @@ func (r *Reader) giveBackArgs() {
 	}
 }
 
-// Error is a fault of the client's that leaves no way to tell where its next request begins:
+// ProtocolError is a fault of the client's that leaves no way to tell where its next request begins:
 // the connection must be closed after the client was told. The texts are those of Redis where it
 // has one.
 type ProtocolError struct{ Message string }

@@ -56,13 +56,13 @@ func (of *Script) Run(s *ScriptSession, args [][]byte) error {
 	return of.run(s, keys, args)
 }
 
-// Session is one connection's use of scripts. It belongs to the goroutine of the connection.
+// ScriptSession is one connection's use of scripts. It belongs to the goroutine of the connection.
 type ScriptSession struct {
 	*CounterSession
 	Door ScriptServer
 }
 
-// Door is what scripts need of a connection beside its counters.
+// ScriptServer is what scripts need of a connection beside its counters.
 type ScriptServer interface {
 	// Bucket asks one key's limit that the request brings along, and takes n of it, all or none; peek takes and counts
 	// nothing. The result is valid until the next decision of the connection.
@@ -88,13 +88,13 @@ func (s *ScriptSession) hold(keys [][]byte) error {
 	return nil
 }
 
-// Table finds scripts by the SHA-1 of their texts. It does not change.
+// ScriptTable finds scripts by the SHA-1 of their texts. It does not change.
 type ScriptTable struct {
 	bySHA map[[sha1.Size]byte]*Script
 	names string // of the libraries, for errors
 }
 
-// NewTable returns that of all scripts that are known.
+// NewScriptTable returns that of all scripts that are known.
 func NewScriptTable() ScriptTable {
 	t := ScriptTable{bySHA: map[[sha1.Size]byte]*Script{}}
 	var libraries []string

@@ -30,7 +30,7 @@ type Accounts struct {
 	unauthorized atomic.Uint64 // requests of callers that proved no identity
 }
 
-// New returns one of nobody.
+// NewAccounts returns one of nobody.
 func NewAccounts() *Accounts {
 	a := new(Accounts)
 	a.byName.Store(&map[string]*Account{})
@@ -156,7 +156,7 @@ func (s *Account) TakeRequest() error {
 	return &request.Error{Code: api.CodeCeiling, RetryAfter: wait, Message: "identity " + s.name + " has reached its requests_per_second: ask less often, or raise it in the tokens file"}
 }
 
-// Figures are those of one identity, since its first request.
+// AccountFigures are those of one identity, since its first request.
 type AccountFigures struct {
 	Identity                            string
 	Requests, Hits                      uint64

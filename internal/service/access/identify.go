@@ -125,7 +125,7 @@ type Caller struct {
 	login *auth.Login // nil: nobody has proved anything
 }
 
-// At is the client of a connection, by its remote address host:port.
+// CallerAt is the client of a connection, by its remote address host:port.
 func CallerAt(remote string) Caller {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -196,7 +196,7 @@ func (c Caller) account() account {
 	return account{addr: c.addr}
 }
 
-// Counts is how much each caller has of something; one that has nothing takes no
+// CallerCounts is how much each caller has of something; one that has nothing takes no
 // room. It is guarded by whoever has it.
 type CallerCounts map[account]int64
 

@@ -7,14 +7,14 @@ import (
 
 // This part is what a service knows of its doors: their figures, alarms and limits.
 
-// Door is a way in that has figures and alarms of its own beside those of the service. It is
+// Listener is a way in that has figures and alarms of its own beside those of the service. It is
 // attached (Attach), so that health and metrics, which another door serves, have them too.
 type Listener interface {
 	Figures() ListenerFigures
 	Alarms() []api.Alarm
 }
 
-// Figures are the figures of a door, since its start.
+// ListenerFigures are the figures of a door, since its start.
 type ListenerFigures struct {
 	Name        string // of its protocol, for labels
 	Open, Bound int    // connections
@@ -31,26 +31,26 @@ type ListenerFigures struct {
 	Refused           uint64 // for which there was no room
 }
 
-// Packets are of a door without connections, since its start.
+// ListenerPackets are of a door without connections, since its start.
 type ListenerPackets struct {
 	Received uint64
 	Dropped  uint64 // by the kernel, for want of room
 	Known    bool   // the system tells Dropped
 }
 
-// Requests is how many requests of a kind there were.
+// ListenerRequests is how many requests of a kind there were.
 type ListenerRequests struct {
 	Kind  string // bounded: those that the door knows, and "unknown"
 	Count uint64
 }
 
-// Limited is a Door that has limits of its own, beside the policies of the file.
+// ListenerLimited is a Door that has limits of its own, beside the policies of the file.
 type ListenerLimited interface {
 	// Limits lists them as policies, whose Keys and By are for people to read.
 	Limits() []policy.Policy
 }
 
-// List is the doors that are attached. It does not change once they answer.
+// ListenerList is the doors that are attached. It does not change once they answer.
 type ListenerList struct{ all []Listener }
 
 // Attach adds a door.
@@ -72,7 +72,7 @@ func (l *ListenerList) Alarms() (list []api.Alarm) {
 	return list
 }
 
-// Limit is a limit of a door.
+// ListenerLimit is a limit of a door.
 type ListenerLimit struct {
 	policy.Policy
 	Door string // its name

@@ -95,7 +95,7 @@ func (p *Pool) full() error {
 	return &request.Error{Code: p.code, Message: detail}
 }
 
-// Figures are those of a pool, for metrics.
+// PoolFigures are those of a pool, for metrics.
 type PoolFigures struct {
 	Name         string
 	InUse, Bound int64  // places, or bytes
@@ -134,7 +134,7 @@ type Pools struct {
 	Export    *Pool
 }
 
-// Bounds are of what they are made.
+// PoolBounds are of what they are made.
 type PoolBounds struct {
 	InFlight      int   // requests of each kind at the same time
 	Durable       int   // requests that wait for the disk
@@ -142,7 +142,7 @@ type PoolBounds struct {
 	BodyBytes     int64 // of one body
 }
 
-// New makes all pools.
+// NewPools makes all pools.
 func NewPools(b PoolBounds) *Pools {
 	p := &Pools{
 		Hits:      &Pool{name: "hits", code: api.CodeOverloaded, what: "requests with hits are counted", raise: "max-in-flight", bound: int64(b.InFlight)},

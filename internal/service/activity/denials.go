@@ -39,7 +39,7 @@ const (
 	SameFor = time.Second
 )
 
-// Ring keeps denials. It is safe for many goroutines.
+// Denials keeps denials. It is safe for many goroutines.
 type Denials struct {
 	ids   codec
 	clock Clock
@@ -151,7 +151,7 @@ type Denial struct {
 	More  int // limits that said no beside Rules
 }
 
-// New returns an empty ring of a node; name is "" of a server alone.
+// NewDenials returns an empty ring of a node; name is "" of a server alone.
 func NewDenials(name string, clock Clock) *Denials {
 	return &Denials{ids: newCodec(name), clock: clock, seed: maphash.MakeSeed()}
 }

@@ -37,7 +37,7 @@ const (
 )
 
 var (
-	// ErrFull is of a tap beyond MaxTaps.
+	// ErrTapsFull is of a tap beyond MaxTaps.
 	ErrTapsFull = errors.New("livelog: too many different logs are open")
 	// ErrShare is of a client that has MaxOwn taps.
 	ErrShare = errors.New("livelog: this client has too many different logs open")
@@ -51,7 +51,7 @@ type Log struct {
 	mu sync.Mutex
 }
 
-// New returns a Log; now is the time of day.
+// NewLog returns a Log; now is the time of day.
 func NewLog(now func() time.Time) *Log { return &Log{now: now} }
 
 // Hit notes a hit that was counted. at is its own time; key may change after it.
@@ -180,7 +180,7 @@ func (s *sample) take(to []Event) (all []Event, oneIn uint64) {
 	return all, oneIn
 }
 
-// Kept is how many hits, and how many denials, a tap keeps.
+// KeptEvents is how many hits, and how many denials, a tap keeps.
 const KeptEvents = 100
 
 // Event is a hit, or a denial.
@@ -288,14 +288,14 @@ func (t *Tap) Close() { t.log.close(t) }
 // ownTime is how far a hit's own time is from when it was taken, to be told.
 const ownTime = 2 * time.Second
 
-// Service shows the log.
+// Live shows the log.
 type Live struct {
 	gate *access.Gate
 	log  *Log
 	node string // this one's name in a cluster
 }
 
-// New is a Service of a log that all hits and denials of a node are noted in.
+// NewLive is a Service of a log that all hits and denials of a node are noted in.
 func NewLive(gate *access.Gate, log *Log, node string) *Live { return &Live{gate, log, node} }
 
 // OpenLog begins to note hits and denials of keys that begin with prefix, as far as the caller may read them now. Its

@@ -19,7 +19,7 @@ import (
 // clients' and may be many.
 const inlineName = "(inline)"
 
-// Counts counts decisions by policy and outcome. Its names are those that policies
+// OutcomeCounts counts decisions by policy and outcome. Its names are those that policies
 // of this process have had: the engine takes 10,000 at most.
 type OutcomeCounts struct {
 	policies *admit.Live
@@ -33,7 +33,7 @@ type OutcomeCounts struct {
 // outcomes counts the decisions of one policy.
 type outcomes struct{ allowed, denied, shadowDenied atomic.Uint64 }
 
-// New counts for policies, none so far.
+// NewOutcomes counts for policies, none so far.
 func NewOutcomes(policies *admit.Live) *OutcomeCounts {
 	d := &OutcomeCounts{policies: policies}
 	d.byName.Store(&map[string]*outcomes{})
@@ -84,7 +84,7 @@ func (d *OutcomeCounts) of(r *admit.Result) *outcomes {
 	return made
 }
 
-// Figures are how often a policy decided how, since the start.
+// OutcomeFigures are how often a policy decided how, since the start.
 type OutcomeFigures struct {
 	Limit                         string
 	Allowed, Denied, ShadowDenied uint64

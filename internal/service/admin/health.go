@@ -17,7 +17,7 @@ import (
 // This part is what is wrong with a server now, and whether to send requests there. Whatever is a source of alarms
 // is composed here, so that health, answers and metrics say the same.
 
-// Parts are the sources of alarms. Engine, Sources, Storage, Pools and Doors must be given.
+// HealthParts are the sources of alarms. Engine, Sources, Storage, Pools and Doors must be given.
 type HealthParts struct {
 	Engine     *weir.Engine
 	Sources    *queries.Sources
@@ -32,10 +32,10 @@ type HealthParts struct {
 	More       func() []api.Alarm
 }
 
-// Service says what is wrong.
+// Health says what is wrong.
 type Health struct{ parts HealthParts }
 
-// New is a Service of parts.
+// NewHealth is a Service of parts.
 func NewHealth(p HealthParts) *Health { return &Health{p} }
 
 // Alarms are all that is wrong now, never nil.
@@ -81,7 +81,7 @@ func (s *Health) Ready() (answer api.Ready, refusing *api.Alarm) {
 // Invariant: each budget has one alarm at most, and none of them refuses plain hits, which
 // evict others instead. The library has the figures; package service raises the alarms.
 
-// Alarms tell of memory that is full, or will be soon, and of what is refused then.
+// MemoryAlarms tell of memory that is full, or will be soon, and of what is refused then.
 // They refuse no plain hits.
 func MemoryAlarms(st weir.Stats) (list []api.Alarm) {
 	for _, b := range []budget{

@@ -22,7 +22,7 @@ type OverviewQuery struct {
 	Prefix string        // only keys that begin with it
 }
 
-// Overview is the hits of all keys together, and the keys that have most.
+// OverviewView is the hits of all keys together, and the keys that have most.
 func OverviewView(ctx context.Context, s *service.Service, c service.Caller, q OverviewQuery) (api.OverviewAnswer, error) {
 	keys, err := q.keys(ctx, s, c)
 	if err != nil {
@@ -106,7 +106,7 @@ const (
 	maxLists = 256
 )
 
-// Tops are the lists of the keys that have most hits, by what was asked. To find them takes as long as there are keys:
+// TopsView are the lists of the keys that have most hits, by what was asked. To find them takes as long as there are keys:
 // 0.6 s for a million. A view that is made each second does not wait for that: it counts the keys of the newest list
 // there is, while the next is made aside. All lists together take a twentieth of a core. The zero Tops is ready.
 type TopsView struct {

@@ -26,7 +26,7 @@ type KeyQuery struct {
 	With   []string      // other keys, whose lines are beside it
 }
 
-// Key is one key: in the usual windows, and over time beside the window before.
+// KeyView is one key: in the usual windows, and over time beside the window before.
 func KeyView(ctx context.Context, s *service.Service, c service.Caller, q KeyQuery) (api.KeyAnswer, error) {
 	end := s.Now()
 	answer := api.KeyAnswer{Key: q.Key, WindowSeconds: int64(q.Window / time.Second), At: api.Time{Time: end}}
@@ -89,7 +89,7 @@ type LimitsQuery struct {
 	Name   string        // the policy whose keys are listed; "": none
 }
 
-// Limits is the policies with their decisions over time, and the keys that have used most of one.
+// LimitsView is the policies with their decisions over time, and the keys that have used most of one.
 func LimitsView(ctx context.Context, s *service.Service, c service.Caller, q LimitsQuery) (api.LimitsView, error) {
 	list, err := s.Limits(ctx, c, q.Window)
 	if err != nil {
@@ -209,7 +209,7 @@ func take(bounds *[]api.Bounds, n int) []api.Bounds {
 	return front
 }
 
-// Nodes is the nodes that count together, what this one holds, and the regions, where it counts for one.
+// NodesView is the nodes that count together, what this one holds, and the regions, where it counts for one.
 func NodesView(ctx context.Context, s *service.Service, c service.Caller) (api.NodesView, error) {
 	cluster, err := s.Nodes(ctx, c)
 	if err != nil {

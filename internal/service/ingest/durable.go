@@ -117,7 +117,7 @@ type Storage interface {
 	AddNodes(*api.ClusterAnswer)
 }
 
-// Of is the Storage of a journal, or with nil of none.
+// StorageOf is the Storage of a journal, or with nil of none.
 func StorageOf(j backend.Journal) Storage {
 	if j == nil {
 		return ephemeral{}

@@ -246,10 +246,10 @@ func (s *Service) permitKeys(of *policy.Concurrency, n int) api.LimitKeysAnswer 
 // process before gave is not known, so that for a time to live after the start nothing is given that is new, and holders
 // that say so by a heartbeat have theirs back. Memory is bounded. Time is an argument, by a clock that does not run back.
 
-// Most is how many permits are held at once at most, of all keys and limits.
+// MaxPermits is how many permits are held at once at most, of all keys and limits.
 const MaxPermits = 100_000
 
-// Table keeps permits. It is safe for many goroutines.
+// PermitTable keeps permits. It is safe for many goroutines.
 type PermitTable struct {
 	mu   sync.Mutex // guards all below
 	keys map[id]*admission.PermitKey
@@ -258,10 +258,10 @@ type PermitTable struct {
 
 type id struct{ limit, key string }
 
-// New returns an empty table, which takes the time 0 for its start.
+// NewPermits returns an empty table, which takes the time 0 for its start.
 func NewPermits() *PermitTable { return &PermitTable{keys: map[id]*admission.PermitKey{}} }
 
-// Outcome is what became of a request.
+// PermitOutcome is what became of a request.
 type PermitOutcome struct {
 	admit.Permitted
 	Full   bool // there is no room for any more

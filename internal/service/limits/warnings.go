@@ -29,14 +29,14 @@ import (
 // Invariant: a decision waits for nobody. It puts what is new into a queue of fixed size, or counts that there was no place; one goroutine
 // sends. Memory is bounded: Kept keys that were told, Waiting warnings that wait. Nothing is on disk, so a crash loses what waits.
 
-// Waiting is how many warnings wait to be sent, at most: of one more the request that finds no place is counted, and the next
+// MaxWaitingWarnings is how many warnings wait to be sent, at most: of one more the request that finds no place is counted, and the next
 // of its key tries again.
 const MaxWaitingWarnings = 1024
 
 // closeTime bounds Close.
 const closeTime = 3 * time.Second
 
-// Config says where warnings go. All but Node must be given.
+// WarningConfig says where warnings go. All but Node must be given.
 type WarningConfig struct {
 	URL    *url.URL
 	Secret []byte // ParseSecret
@@ -44,7 +44,7 @@ type WarningConfig struct {
 	Logger *slog.Logger
 }
 
-// Teller sends warnings. Create it with Open, and end it with Close. Of a nil one decisions may be noted, and nothing is sent. It is safe for many goroutines.
+// Warnings sends warnings. Create it with Open, and end it with Close. Of a nil one decisions may be noted, and nothing is sent. It is safe for many goroutines.
 type Warnings struct {
 	cfg    WarningConfig
 	client *http.Client
@@ -64,7 +64,7 @@ type Warnings struct {
 	ended   chan struct{} // closed when the goroutine that sends has ended
 }
 
-// Open begins to send.
+// OpenWarnings begins to send.
 func OpenWarnings(cfg WarningConfig) *Warnings {
 	t := newTeller(cfg)
 	t.start()
@@ -119,7 +119,7 @@ func (t *Warnings) note(r *admit.Result) {
 	t.told.add(w.counted, until)
 }
 
-// Figures are for metrics.
+// WarningFigures are for metrics.
 type WarningFigures struct {
 	Sent, Failed uint64 // warnings that were taken, and that were given up
 	Dropped      uint64 // decisions whose warning found the queue full
@@ -142,7 +142,7 @@ func (t *Warnings) Close(ctx context.Context) error {
 	return nil
 }
 
-// Kept is how many keys that were told are remembered. A key that others have pushed out is told again, under the same id.
+// KeptWarnings is how many keys that were told are remembered. A key that others have pushed out is told again, under the same id.
 const KeptWarnings = 10_000
 
 // told is which keys were told, until when that holds. It is not safe for many goroutines.
@@ -180,7 +180,7 @@ func (t *told) add(of counted, until time.Time) {
 	t.byKey[of] = t.oldest.PushBack(entry{of, until})
 }
 
-// Pause is the shortest window: a limit per second would call each second.
+// WarningPause is the shortest window: a limit per second would call each second.
 const WarningPause = time.Minute
 
 // counted is the key that a limit counts.

@@ -29,7 +29,7 @@ type Sources struct {
 	pools   *access.Pools
 }
 
-// New answers from an engine, or if own is not nil from that, which asks other nodes; and of a cluster and of
+// NewSources answers from an engine, or if own is not nil from that, which asks other nodes; and of a cluster and of
 // regions, each nil if there is none.
 func NewSources(engine *weir.Engine, own Answers, cluster backend.Cluster, regions backend.Regions, places *access.Pools) *Sources {
 	s := &Sources{engine: engine, own: own, regions: regions, pools: places}
@@ -183,7 +183,7 @@ func (h held) LimitKeys(_ context.Context, l *weir.KeyedLimit, n int) ([]weir.Ke
 	return l.Keys(n), nil
 }
 
-// Bounds are of what is known: how many hits of a node that is late are missing,
+// SourceBounds are of what is known: how many hits of a node that is late are missing,
 // nobody knows.
 //
 // The upper one is that of c, which must stay as it is.

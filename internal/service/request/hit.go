@@ -28,7 +28,7 @@ var (
 	rejectCount    = Reject(api.CodeInvalidCount, "n must be a whole number from 1 to 1099511627776, in digits")
 )
 
-// Key is what is wrong with a key, which has 1 to 512 bytes of UTF-8: answers are
+// ParseKey is what is wrong with a key, which has 1 to 512 bytes of UTF-8: answers are
 // JSON, which could not name another. nil: nothing.
 func ParseKey(key string) *Rejection {
 	switch {
@@ -42,7 +42,7 @@ func ParseKey(key string) *Rejection {
 	return nil
 }
 
-// HitKey is Key, and that the key is not one that limits count their decisions
+// ParseHitKey is Key, and that the key is not one that limits count their decisions
 // under, which no hit may name.
 func ParseHitKey(key string) *Rejection {
 	if strings.HasPrefix(key, admit.HitPrefix) {
@@ -51,7 +51,7 @@ func ParseHitKey(key string) *Rejection {
 	return ParseKey(key)
 }
 
-// Count reads how many hits: digits only, 1 to weir.MaxHits.
+// ParseCount reads how many hits: digits only, 1 to weir.MaxHits.
 func ParseCount(text string) (uint64, *Rejection) {
 	var n uint64
 	for i := range len(text) {
@@ -69,7 +69,7 @@ func ParseCount(text string) (uint64, *Rejection) {
 	return n, nil
 }
 
-// At reads the time of a hit: RFC 3339, or Unix seconds with a fraction if need be. It
+// ParseAt reads the time of a hit: RFC 3339, or Unix seconds with a fraction if need be. It
 // keeps no part of text.
 func ParseAt(text string) (time.Time, *Rejection) {
 	// The common form, whole Unix seconds, without the general reader.

@@ -18,7 +18,7 @@ import (
 // Invariant: it is pure. Of a hit it returns a *Rejection, which allocates nothing; of a question a *failure.Error that names
 // the field.
 
-// Window reads the window of a question, which field names; the engine checks its
+// ParseWindow reads the window of a question, which field names; the engine checks its
 // range.
 func ParseWindow(field, text string) (time.Duration, error) {
 	w, err := units.ParseDuration(text)
@@ -28,7 +28,7 @@ func ParseWindow(field, text string) (time.Duration, error) {
 	return w, nil
 }
 
-// Time reads the time of a question, which field names; "" is the zero time, which stands
+// ParseTime reads the time of a question, which field names; "" is the zero time, which stands
 // for now.
 func ParseTime(field, text string) (time.Time, error) {
 	if text == "" {
@@ -44,7 +44,7 @@ func ParseTime(field, text string) (time.Time, error) {
 // LongestFresh is the longest wait for a fresh answer.
 const LongestFresh = 10 * time.Second
 
-// Fresh reads how long a question waits for a fresh answer; "" is 0, not at all.
+// ParseFresh reads how long a question waits for a fresh answer; "" is 0, not at all.
 func ParseFresh(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -60,7 +60,7 @@ func ParseFresh(text string) (time.Duration, error) {
 	return within, nil
 }
 
-// Named refuses a key that an answer in JSON could not name; the engine checks the rest.
+// ParseNamed refuses a key that an answer in JSON could not name; the engine checks the rest.
 func ParseNamed(key string) error {
 	if !utf8.ValidString(key) {
 		return &Error{Code: api.CodeInvalidKey, Field: "key", Message: "key " + strconv.Quote(Clip(key)) + " is not UTF-8"}
@@ -68,7 +68,7 @@ func ParseNamed(key string) error {
 	return nil
 }
 
-// Ago is Time that also takes a duration before now: -365d.
+// ParseAgo is Time that also takes a duration before now: -365d.
 func ParseAgo(field, text string, now time.Time) (time.Time, error) {
 	ago, ok := strings.CutPrefix(text, "-")
 	if !ok {
@@ -85,7 +85,7 @@ func ParseAgo(field, text string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// Align reads the unit and the time zone of spans of the calendar; no zone is UTC.
+// ParseAlign reads the unit and the time zone of spans of the calendar; no zone is UTC.
 func ParseAlign(align, tz string) (calendar.Unit, *time.Location, error) {
 	if align == "" {
 		return "", nil, &Error{Code: api.CodeInvalidParameter, Field: "tz", Message: "tz: a time zone is for spans of the calendar: give align=hour, day, week, month or year with it"}
@@ -123,7 +123,7 @@ func ScopeOf(text string) (Scope, error) {
 	return "", &Error{Code: api.CodeInvalidParameter, Field: "scope", Message: fmt.Sprintf("scope must be %s, %s or %s", Node, Region, Global)}
 }
 
-// ByRegion reads what an answer is to be split by: "" is nothing, else it must be region.
+// ParseByRegion reads what an answer is to be split by: "" is nothing, else it must be region.
 func ParseByRegion(text string) (bool, error) {
 	switch text {
 	case "":
