@@ -6,7 +6,11 @@ files=$(git ls-files '*.go' | grep -vE '(_test\.go|\.pb\.go|_gen\.go)$' | grep -
 count() { printf '%s\n' "$1" | grep -c . || true; }
 lines=$(printf '%s\n' "$files" | xargs cat | wc -l)
 sizes=$(printf '%s\n' "$files" | xargs wc -l | awk '$2 != "total" { print $1 }' | sort -n)
-packages=$(printf '%s\n' "$files" | xargs -n 1 dirname | sort | uniq -c)
+packages=$(printf '%s\n' "$files" | xargs wc -l | awk '$2 != "total" {
+  if (!sub("/[^/]*$", "", $2)) { $2 = "." }
+  files[$2]++; lines[$2] += $1
+} END { for (p in files) { print files[p], lines[p] } }')
+help=$(go run ./cmd/weir serve --help)
 header=$(printf '%s\n' "$files" | xargs awk '
   FNR == 1 { in_import = 0; head = 1 }
   head && /^package / { n++; next }
@@ -19,11 +23,11 @@ header=$(printf '%s\n' "$files" | xargs awk '
 echo "| measure (production Go: no tests, no bench) | value |"
 echo "| --- | --- |"
 echo "| lines | $lines |"
-echo "| packages | $(count "$packages") ($(printf '%s\n' "$packages" | awk '$1 == 1' | wc -l) with one file) |"
+echo "| packages | $(count "$packages") ($(printf '%s\n' "$packages" | awk '$1 == 1' | wc -l) with one file, $(printf '%s\n' "$packages" | awk '$2 < 150' | wc -l) below 150 lines) |"
 echo "| files | $(count "$files"), median $(printf '%s\n' "$sizes" | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }') lines, $(printf '%s\n' "$sizes" | awk '$1 < 50' | wc -l) below 50, $(printf '%s\n' "$sizes" | awk '$1 > 600' | wc -l) above 600 |"
 echo "| package and import headers | $(awk "BEGIN { printf \"%.1f\", 100 * $header / $lines }") % of all lines |"
 echo "| files in the root package | $(printf '%s\n' "$files" | grep -vc /) |"
 echo "| interfaces declared | $(printf '%s\n' "$files" | xargs grep -hE '^(type |	)?[A-Za-z]+ interface \{' | wc -l) |"
-echo "| flags of weir serve | $(go run ./cmd/weir serve --help 2>/dev/null | grep -cE '^ +(-[a-zA-Z], )?--[a-z]') |"
+echo "| flags of weir serve | $(printf '%s\n' "$help" | grep -cE '^ +(-[a-zA-Z], )?--[a-z]') |"
 echo "| top-level folders | $(git ls-tree -d --name-only HEAD | grep -vc '^\.') |"
 echo "| lines of go doc -all . | $(go doc -all . | wc -l) |"
