@@ -2,8 +2,12 @@ package weir
 
 import (
 	"errors"
+	"go/ast"
 	"go/build"
+	"go/parser"
+	"go/token"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -127,6 +131,39 @@ func TestLayers(t *testing.T) {
 			t.Errorf("layer %s may import NATS", l.name)
 		}
 		seen[l.name] = true
+	}
+}
+
+// processWide are calls that change something of the whole process.
+var processWide = []string{
+	"debug.SetGCPercent", "debug.SetMaxStack", "debug.SetMaxThreads", "debug.SetMemoryLimit", "debug.FreeOSMemory",
+	"flag.Parse", "http.Handle", "http.HandleFunc", "log.SetFlags", "log.SetOutput", "os.Chdir", "os.Setenv", "os.Unsetenv", "otel.SetTracerProvider",
+	"prometheus.MustRegister", "prometheus.Register", "runtime.SetBlockProfileRate", "runtime.SetMutexProfileFraction",
+	"signal.Ignore", "signal.Notify", "signal.NotifyContext", "signal.Reset", "slog.SetDefault", "slog.SetLogLoggerLevel",
+	"syscall.Setrlimit", "syscall.Umask", "mysql.SetLogger", "grpclog.SetLoggerV2",
+}
+
+// A node is also a library: the garbage collector, signals, the default logger and whatever else belongs to the process
+// are changed by a program alone.
+func TestProcessBelongsToItsProgram(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{if ne .Name "main"}}{{range .GoFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}{{end}}`, "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.FieldsSeq(string(out)) {
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, filepath.FromSlash(name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if pkg, ok := s.X.(*ast.Ident); ok && slices.Contains(processWide, pkg.Name+"."+s.Sel.Name) {
+					t.Errorf("%s: %s.%s changes the whole process, which belongs to its program", files.Position(n.Pos()), pkg.Name, s.Sel.Name)
+				}
+			}
+			return true
+		})
 	}
 }
 

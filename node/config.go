@@ -87,10 +87,11 @@ type Config struct {
 	// its Identity must be given. Logger is set by Start.
 	StatsD statsd.Config
 
-	// LimitProcess is for whoever has the process for itself: from Start to Close, the memory limit of
-	// the Go runtime (debug.SetMemoryLimit) follows the budgets and what is in use (processLimit), so that the garbage
-	// collector works harder before the process outgrows them, and less while the heap is small (debug.SetGCPercent).
-	LimitProcess bool
+	// OnMemory, if set, gets what the process needs for this node, in bytes: usual is what the Go runtime needs while neither limits nor
+	// receipts are in use, most is what the process takes at most when all budgets are used. It is called at the start, and when the
+	// number of other regions changes. A node changes no setting of the process, so whoever owns the process may set
+	// debug.SetMemoryLimit by it, as weir serve does.
+	OnMemory func(usual, most int64)
 
 	// Logger takes the messages of all parts. nil: slog.Default().
 	Logger *slog.Logger

@@ -96,11 +96,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 
 // start opens the parts, each before those that need it. set is the policies, nil without any; secret that of warnings.
 func (n *Node) start(ctx context.Context, set *policy.Set, secret []byte) (err error) {
-	sockets := &sockets{doors: &n.doors}
-	if n.cfg.LimitProcess {
-		sockets.process = newProcessLimit(&n.cfg)
-		n.parts.opened(sockets.process.close)
-	}
+	sockets := &sockets{doors: &n.doors, memory: &memoryNeeds{cfg: &n.cfg}}
+	sockets.memory.setRegions(0)
 	if n.engine, err = weir.New(n.cfg.Engine); err != nil {
 		return err
 	}
@@ -280,8 +277,8 @@ type sockets struct {
 	service.Backend               // its Journal, Cluster, Answers, Route, Strict
 	policy          admit.Cluster // zero: this node decides alone
 	doors           *doors
-	document        backend.Document     // where policies that are put by API are kept; nil: in memory
-	process         *processLimit        // nil: somebody else has the process
+	document        backend.Document // where policies that are put by API are kept; nil: in memory
+	memory          *memoryNeeds
 	settings        *membership.Settings // of a cluster's node: openSettings starts it
 }
 

@@ -150,9 +150,7 @@ func (m *durable) openRegion(ctx context.Context, engine *weir.Engine, sockets *
 	if err != nil {
 		return err
 	}
-	if sockets.process != nil {
-		cfg.Others = sockets.process.setRegions
-	}
+	cfg.Others = sockets.memory.setRegions
 	r, err := region.Open(ctx, m.journal, engine.Config(), cfg)
 	if err != nil {
 		if ctx.Err() != nil {

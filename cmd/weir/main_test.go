@@ -19,14 +19,20 @@ import (
 )
 
 // weirOf runs one command line in this process. One that would serve though the test
-// wants it to be refused is stopped in the end.
+// wants it to be refused is stopped in the end. Unless env or args say otherwise, it waits for an answer
+// as long as a machine with other work may need: the second that weir allow waits by default is for users.
 func weirOf(t *testing.T, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), 2*transporttest.Patience)
 	defer cancel()
 	code = run(ctx, &cli.World{
-		Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Env: lookup(env),
+		Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Env: func(name string) (string, bool) {
+			if value, ok := env[name]; ok || name != "WEIR_TIMEOUT" {
+				return value, ok
+			}
+			return transporttest.Patience.String(), true
+		},
 	}, args)
 	return code, out.String(), errs.String()
 }

@@ -192,8 +192,11 @@ func (f *serveFlags) serve(ctx context.Context, w *cli.World) error {
 	log := f.logger(w)
 	cfg := f.node
 	cfg.Logger = log
-	_, given := w.Env("GOMEMLIMIT")
-	cfg.LimitProcess = !given // who has set it knows better
+	if _, given := w.Env("GOMEMLIMIT"); w.OwnsProcess && !given { // whoever has set it knows better
+		limit := newProcessLimit()
+		defer limit.close()
+		cfg.OnMemory = limit.setBounds
+	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // it waits while the data directory is opened
 	defer signal.Stop(hangup)

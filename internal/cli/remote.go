@@ -174,6 +174,7 @@ type World struct {
 	Environ        []string // all of env, as NAME=value
 	Terminal       bool     // stderr is one
 	Screen         bool     // stdin and stdout are one
+	OwnsProcess    bool     // the command is alone in its process, and may set the garbage collector's limits
 	// Serving, if set, is told the address once a server listens: for tests.
 	Serving func(addr string)
 }

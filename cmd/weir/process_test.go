@@ -1,7 +1,6 @@
-package node
+package main
 
 import (
-	"log/slog"
 	"math"
 	"runtime/debug"
 	"testing"
@@ -40,19 +39,29 @@ func TestHeapLimit(t *testing.T) {
 }
 
 // A small heap may grow by more, unless whoever started the process has said by how much; and what was before is again
-// when the node ends. (Not beside other tests: it is of the process.)
+// when the server ends. (Not while other tests run: it belongs to the process.)
 func TestHeapGrowth(t *testing.T) {
-	cfg := &Config{Logger: slog.New(slog.DiscardHandler)}
 	for _, test := range []struct{ before, least int }{{doubles, doubles}, {50, 50}} {
 		was := debug.SetGCPercent(test.before)
-		l := newProcessLimit(cfg)
-		now := growth()
-		if err := l.close(t.Context()); err != nil {
-			t.Error(err)
+		l := newProcessLimit()
+		l.setBounds(1<<30, 2<<30)
+		l.follow(readHeap())
+		now, limit := growth(), debug.SetMemoryLimit(-1)
+		l.close()
+		if limit < 1<<30 || limit > 2<<30 || debug.SetMemoryLimit(-1) != math.MaxInt64 {
+			t.Errorf("a limit of %d bytes, and %d after", limit, debug.SetMemoryLimit(-1))
 		}
 		if after := growth(); now < test.least || test.before != doubles && now != test.before || after != test.before {
 			t.Errorf("%d %% before, %d meanwhile, %d after", test.before, now, after)
 		}
 		debug.SetGCPercent(was)
+	}
+}
+
+// A server that does not own its process, as an embedded one or those of these tests, leaves the garbage collector to its host.
+func TestServeLeavesTheCollector(t *testing.T) {
+	startServer(t, "--memory", "16MiB")
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 || growth() != doubles {
+		t.Errorf("a memory limit of %d bytes, a heap that grows by %d %%", limit, growth())
 	}
 }

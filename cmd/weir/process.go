@@ -1,0 +1,132 @@
+package main
+
+import (
+	"math"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// processLimit keeps the memory of the process near what is in use. Left alone, the garbage collector lets a
+// heap grow to twice of that. A limit that adds up all budgets would not help: those of limits and of receipts are for
+// the worst case, and a process that uses neither would fill them with garbage. So there are three bounds, in bytes of
+// what the Go runtime has:
+//
+//	usual      what the node reports: a quarter more than the budgets of counters, and a floor. Below it the heap may double
+//	in use     an eighth more than the last collection left: beyond usual, where limits, receipts, bodies or what is on its way take memory
+//	most       what all budgets together come to, with half as much again, as the node reports it
+//
+// and the limit is the larger of the first two, and at most the third. A small heap may more than double:
+// collecting it all the time would be a tenth of what a decision over HTTP costs.
+//
+// The garbage collector belongs to the whole process. So only the process that is a server alone has
+// a processLimit (cli.World.OwnsProcess): a node that a program embeds leaves the collector as it is.
+type processLimit struct {
+	usual, most atomic.Int64 // bytes, as the node reports them; without a report there is no limit
+	stop        chan struct{}
+	running     sync.WaitGroup
+	percent     int // that the heap may grow by; only the loop changes it. 0: GOGC says it
+}
+
+// limitEvery is how often the limit follows what is in use.
+const limitEvery = 200 * time.Millisecond
+
+const (
+	// leastSpare is what may be allocated, at the least, before the next collection.
+	leastSpare = 8 << 20
+
+	// leastGrowth is what may be allocated before the next collection where the limit has room for it. A heap of as much
+	// doubles.
+	leastGrowth = 64 << 20
+)
+
+func newProcessLimit() *processLimit {
+	l := &processLimit{stop: make(chan struct{})}
+	l.usual.Store(math.MaxInt64)
+	l.most.Store(math.MaxInt64)
+	if growth() == doubles { // else whoever has set GOGC knows better
+		l.percent = doubles
+	}
+	l.follow(readHeap())
+	l.running.Go(func() {
+		ticker := time.NewTicker(limitEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-l.stop:
+				return
+			case <-ticker.C:
+				l.follow(readHeap())
+			}
+		}
+	})
+	return l
+}
+
+// close ends following what is in use, and lifts the limit.
+func (l *processLimit) close() {
+	close(l.stop)
+	l.running.Wait()
+	debug.SetMemoryLimit(math.MaxInt64)
+	l.grow(doubles)
+}
+
+// setBounds is node.Config.OnMemory.
+func (l *processLimit) setBounds(usual, most int64) {
+	l.usual.Store(usual)
+	l.most.Store(most)
+}
+
+// follow sets the limit by what is in use.
+func (l *processLimit) follow(h heap) {
+	debug.SetMemoryLimit(h.limit(l.usual.Load(), l.most.Load()))
+	l.grow(h.growth())
+}
+
+// grow sets by how many percent the heap may grow.
+func (l *processLimit) grow(percent int) {
+	if l.percent != 0 && percent != l.percent { // or the world would be stopped for nothing
+		debug.SetGCPercent(percent)
+		l.percent = percent
+	}
+}
+
+// heap is what the Go runtime has, in bytes.
+type heap struct {
+	live  int64 // objects that the last collection found in use
+	other int64 // what it has in addition to objects, and can't give back: stacks, tables, gaps between objects
+}
+
+// limit is what the runtime may have.
+func (h heap) limit(usual, most int64) int64 {
+	inUse := h.live + max(h.live/8, leastSpare) + h.other
+	return min(max(usual, inUse), most)
+}
+
+// doubles is the growth, in percent, of a heap that doubles.
+const doubles = 100
+
+// growth is by how many percent the heap may grow before the next collection, in steps of doubles. The
+// runtime collects no heap below 4 MiB for each of them.
+func (h heap) growth() int {
+	return max(1, int(leastGrowth/max(h.live, 4<<20))) * doubles
+}
+
+// growth is by how many percent the runtime lets the heap grow, as GOGC or debug.SetGCPercent has it.
+func growth() int {
+	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(sample)
+	return int(sample[0].Value.Uint64())
+}
+
+func readHeap() heap {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(samples)
+	bytes := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
+	return heap{live: bytes(0), other: bytes(1) - bytes(2) - bytes(3) - bytes(4)}
+}
