@@ -28,6 +28,7 @@
 package grant
 
 import (
+	"math"
 	"time"
 
 	"github.com/weir-counter/weir/limit"
@@ -50,7 +51,6 @@ type lent struct {
 	end      int64 // the node uses nothing of it after that
 	demand   uint64
 	asked    int64 // when demand was told; 0: never before
-	turn     int64 // how long that was after the time before
 }
 
 func (l *lent) out() uint64 { return l.granted - l.used - l.returned }
@@ -146,10 +146,11 @@ func (b *Book) lapse(now int64, t Terms) {
 // n admissions, made at the time at, or earlier.
 func (b *Book) Settle(l Lend, a *Ask, charge func(at int64, n uint64)) {
 	of := b.of(l, a)
-	of.demand, of.turn, of.asked = a.Demand, l.Now-of.asked, l.Now
-	if a.ID != of.id || a.Used > of.granted || a.Returned > of.granted-a.Used {
+	of.demand, of.asked = a.Demand, l.Now
+	if a.ID != of.id || a.Returned > math.MaxUint64-a.Used {
 		return
 	}
+	of.resume(a)
 	fresh := a.Used - min(a.Used, of.used)
 	of.used = max(of.used, a.Used)
 	of.returned = min(max(of.returned, a.Returned), of.granted-of.used)
@@ -162,6 +163,20 @@ func (b *Book) Settle(l Lend, a *Ask, charge func(at int64, n uint64)) {
 	if fresh > 0 { // of no known time
 		charge(l.Now, fresh)
 	}
+}
+
+// resume goes on with a grant of this holder that had ended, and was forgotten since all of it was settled, or T ago:
+// its totals are the node's. What the node has left of it ended, too. Without that a grant would be
+// within totals that the node had reached before, and nobody could use it.
+func (l *lent) resume(a *Ask) {
+	if a.Used+a.Returned <= l.granted {
+		return
+	}
+	told := a.Used
+	for _, u := range a.Uses {
+		told -= min(told, u.N)
+	}
+	l.granted, l.used = a.Used+a.Returned, max(l.used, told)
 }
 
 // of is the grant that a node asks with, or a new one.
@@ -192,15 +207,14 @@ type Decided struct {
 // Grant answers an Ask that was settled, once its Need was decided. What is out lasts for another
 // Terms.Life from now.
 func (b *Book) Grant(l Lend, a *Ask, d Decided) Answer {
+	own := b.Own(l.Now, l.Terms)
 	of := b.of(l, a)
 	out := of.out()
-	give := uint64(0)
-	own := b.Own(l.Now, l.Terms)
-	of = b.of(l, a)
 	want := min(a.Want, l.Terms.Most, out+l.Terms.MaxOut()-min(l.Terms.MaxOut(), own))
 	if !l.Terms.Lends() {
 		want = 0
 	}
+	give := uint64(0)
 	if want > out {
 		give = min(want-out, b.share(l, of, d.Free))
 	}
@@ -208,7 +222,7 @@ func (b *Book) Grant(l Lend, a *Ask, d Decided) Answer {
 	of.end = l.end()
 	answer := Answer{
 		ID: of.id, Granted: of.granted, Used: a.Used, Allowed: d.Allowed,
-		Short: want > out+give, Free: d.Free - give, Wait: d.Wait, Reset: d.Reset,
+		Short: d.Free == give && (want > out+give || !d.Allowed), Free: d.Free - give, Wait: d.Wait, Reset: d.Reset,
 	}
 	for i := range b.grants {
 		if b.grants[i].node != l.Node {
@@ -216,49 +230,55 @@ func (b *Book) Grant(l Lend, a *Ask, d Decided) Answer {
 		}
 	}
 	if answer.Short || !d.Allowed {
-		answer.Pause = b.pause(l, of, d.Wait)
+		answer.Pause = b.pause(l, answer.Out, d.Wait)
 	}
 	return answer
 }
 
-// share is how much of what is free a node gets: all that others have no claim to, or its part by what
-// all are asked for. A claim grows for a pace from when its node asked last, so that what one gets
-// leaves enough for those whose turn comes.
+// share is how much of what is free a node gets. If all nodes together ask for less than a third of it
+// within a pace, the node gets all that it wants. Else capacity is scarce: the node gets what it is asked for
+// within a fraction of a pace, and no more than its share by demand, so that little is unused
+// anywhere. Of less than scarceLeast for each node nothing is granted: the owner decides request by request.
 func (b *Book) share(l Lend, of *lent, free uint64) uint64 {
-	claim := func(g *lent, since int64) float64 {
-		return float64(g.demand) * min(1, float64(since)/float64(l.Terms.Pace))
-	}
-	others, unmet := 0.0, 0.0
+	all, nodes := of.demand, uint64(1)
 	for i := range b.grants {
-		g := &b.grants[i]
-		if since := l.Now - g.asked; g != of && since <= claimPaces*int64(l.Terms.Pace) {
-			others += claim(g, since)
-			unmet += max(0, 1.25*claim(g, since)-float64(g.out()))
+		if g := &b.grants[i]; g != of && l.Now-g.asked <= claimPaces*int64(l.Terms.Pace) {
+			all += g.demand
+			nodes++
 		}
 	}
-	own := claim(of, of.turn)
-	if others == 0 {
+	if all == 0 || free/scarcePaces >= all {
 		return free
 	}
-	return uint64(max(float64(free)-unmet, float64(free)*own/(own+others), 0))
+	share := min(uint64(float64(of.demand)*float64(l.Terms.short())/float64(l.Terms.Pace)), uint64(float64(free)*float64(of.demand)/float64(all)))
+	if share < scarceLeast {
+		return 0
+	}
+	return share
 }
 
-// claimPaces is for how many paces a node that does not ask is taken to have demand.
-const claimPaces = 6
+const (
+	// claimPaces is for how many paces a node that does not ask is taken to have demand.
+	claimPaces = 6
 
-// pause is after how long a node that got too little should ask again: when the limit has more, or
-// another node may have returned some. Not too late, since limits change.
-func (b *Book) pause(l Lend, of *lent, wait time.Duration) time.Duration {
+	// scarcePaces is how many paces of all demand must be free for capacity not to be scarce.
+	scarcePaces = 3
+
+	// scarceParts is into how many parts a pace is divided while capacity is scarce.
+	scarceParts = 4
+
+	// scarceLeast is the smallest grant while capacity is scarce.
+	scarceLeast = 2
+)
+
+// pause is after how long a node that got nothing should ask again: when the limit has more, or
+// another node may have returned some of what is out. Not too late, since limits change.
+func (b *Book) pause(l Lend, out uint64, wait time.Duration) time.Duration {
 	most := longestPause
-	for i := range b.grants {
-		if g := &b.grants[i]; g != of && g.out() > 0 {
-			most = min(most, reportPaces*l.Terms.Pace)
-		}
+	if out > 0 {
+		most = l.Terms.Pace
 	}
-	if wait < l.Terms.Pace/4 {
-		wait = l.Terms.Pace
-	}
-	return min(wait, most)
+	return min(max(wait, l.Terms.short()), most)
 }
 
 // Terms are what a limit's interval makes of its grants.
@@ -319,6 +339,9 @@ func (t Terms) MaxOut() uint64 { return uint64(t.Held()/time.Microsecond) - 1 }
 // Lends tells whether parts of a limit are lent at all: not of one whose T is longer than a year,
 // less a day for what Held adds.
 func (t Terms) Lends() bool { return t.Interval <= limit.MaxPer-24*time.Hour }
+
+// short is how long a grant should suffice while capacity is scarce: not less than a message takes.
+func (t Terms) short() time.Duration { return max(t.Pace/scarceParts, shortestPace) }
 
 // ID names one grant: of one holder's time, to one Credit of a node.
 type ID struct {

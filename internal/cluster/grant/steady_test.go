@@ -8,8 +8,8 @@ import (
 	"github.com/weir-counter/weir/limit"
 )
 
-// Three nodes are asked for one key all the time, one of them for most of it: how much of the
-// limit is admitted, beside what one node alone would admit, and how many messages that takes.
+// Three nodes are asked for one key all the time, most of it at one of them, or each as much: how much of the
+// limit is admitted, of what one node alone would admit, and how many messages that takes.
 func TestSteadyDemand(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -17,29 +17,31 @@ func TestSteadyDemand(t *testing.T) {
 		least    float64 // of what one node alone admits
 		messages float64 // for a decision, at most
 	}{
-		{limit.Limit{N: 100, Per: time.Second}, 0.94, 1},
-		{limit.Limit{N: 10_000, Per: time.Second}, 0.94, 0.011},
-		{limit.Limit{N: 4000, Per: 20 * time.Second}, 0.94, 0.02},
-		{limit.Limit{N: 1000, Per: time.Second, Burst: 100}, 0.9, 1},
-		{limit.Limit{N: 1000, Per: time.Second, Algorithm: limit.GCRA}, 0.99, 0.1},
-		{limit.Limit{N: 1000, Per: time.Second, Algorithm: limit.Fixed}, 0.95, 0.1},
+		{limit.Limit{N: 100, Per: time.Second}, 0.96, 1.1},
+		{limit.Limit{N: 100, Per: 10 * time.Second}, 0.97, 1.1},
+		{limit.Limit{N: 100, Per: time.Minute}, 0.97, 1.1},
+		{limit.Limit{N: 10_000, Per: time.Second}, 0.97, 0.04},
+		{limit.Limit{N: 4000, Per: 20 * time.Second}, 0.97, 0.1},
+		{limit.Limit{N: 1000, Per: time.Second, Burst: 100}, 0.95, 1},
+		{limit.Limit{N: 1000, Per: time.Second, Algorithm: limit.GCRA}, 0.99, 0.6},
+		{limit.Limit{N: 1000, Per: time.Second, Algorithm: limit.Fixed}, 0.97, 0.15},
 	} {
-		for _, load := range []float64{0.9, 1, 1.5, 10} {
+		for _, load := range []float64{0.9, 1, 1.5, 3, 10} {
 			if load > 2 && c.N > 1000 {
 				continue // takes long, and says what the smaller ones say
 			}
-			t.Run(fmt.Sprintf("%v, %d per %v, burst %d, asked for %v times that", c.Algorithm, c.N, c.Per, max(c.N, c.Burst), load), func(t *testing.T) {
-				t.Parallel()
-				steady(t, c.Limit, load, c.least, c.messages)
-			})
+			for _, parts := range [][]float64{{0.8, 0.15, 0.05}, {0.34, 0.33, 0.33}} {
+				t.Run(fmt.Sprintf("%v, %d per %v, burst %d, %v times that at nodes %v", c.Algorithm, c.N, c.Per, max(c.N, c.Burst), load, parts), func(t *testing.T) {
+					t.Parallel()
+					steady(t, c.Limit, parts, load, c.least, c.messages)
+				})
+			}
 		}
 	}
 }
 
-// parts of the demand that each node has.
-var parts = []float64{0.8, 0.15, 0.05}
-
-func steady(t *testing.T, l limit.Limit, load, least, messages float64) {
+// steady has each node asked for its part of load times the limit.
+func steady(t *testing.T, l limit.Limit, parts []float64, load, least, messages float64) {
 	w := newWorld(1, len(parts), 1, l, false)
 	w.run(simTTL)
 	rate := load * float64(l.N) / float64(l.Per) // requests per ns
