@@ -1,43 +1,48 @@
 #!/bin/sh
 # Starts three nodes that count together on this machine, until Ctrl-C: what
-# `make cluster` runs. Usage: cluster.sh WEIR [DIRECTORY [FLAG...]]: flags that
-# each node is started with, such as --policy
+# `make cluster` runs. Usage: [PORT=8081] cluster.sh WEIR [DIRECTORY [FLAG...]]: flags that
+# each node is started with, such as --policy. HTTP is on PORT and the next two, the cluster 1,000 below.
 set -eu
 what=cluster
 weir=$1
 dir=${2:-weir-cluster}
 [ $# -lt 2 ] || shift
 shift
-http="8081 8082 8083"
-peers=127.0.0.1:7081,127.0.0.1:7082,127.0.0.1:7083
+port=${PORT:-8081}
+h1=127.0.0.1:$port h2=127.0.0.1:$((port + 1)) h3=127.0.0.1:$((port + 2))
+c1=127.0.0.1:$((port - 1000)) c2=127.0.0.1:$((port - 999)) c3=127.0.0.1:$((port - 998))
+peers=$c1,$c2,$c3
 . "$(dirname "$0")/servers.sh"
 
 # On loopback a cluster goes without TLS and secret; beyond it needs both.
 [ -s "$dir/secret" ] || (umask 077 && od -An -tx1 -N32 /dev/urandom | tr -d ' \n' >"$dir/secret")
 
 # All at once: a cluster's first start needs every node.
-i=0
-for port in $http; do
-	i=$((i + 1))
-	start "n$i" --http "127.0.0.1:$port" --cluster example --node "n$i" \
-		--cluster-addr "127.0.0.1:708$i" --peers "$peers" --cluster-secret-file "$dir/secret" "$@"
-done
+node() {
+	name=$1 http=$2 cluster=$3
+	shift 3
+	start "$name" --http "$http" --cluster example --node "$name" \
+		--cluster-addr "$cluster" --peers "$peers" --cluster-secret-file "$dir/secret" "$@"
+}
+node n1 "$h1" "$c1" "$@"
+node n2 "$h2" "$c2" "$@"
+node n3 "$h3" "$c3" "$@"
 
 echo "starting three nodes, data and logs in $dir"
 answers() { "$weir" cluster --server "$1" >/dev/null 2>&1; }
-ready answers 127.0.0.1:8081 127.0.0.1:8082 127.0.0.1:8083
+ready answers "$h1" "$h2" "$h3"
 
 cat <<END
 
-n1, n2 and n3 are on http://127.0.0.1:8081, 8082 and 8083. Hit one, ask another:
+n1, n2 and n3 are on http://$h1, ${h2#*:} and ${h3#*:}. Hit one, ask another:
 
-  curl -s localhost:8081/v1/hits -d 'url:/home 3'
-  curl -s 'localhost:8083/v1/count?key=url:/home&fresh=2s'
-  $weir cluster --server 127.0.0.1:8081
+  curl -s $h1/v1/hits -d 'url:/home 3'
+  curl -s '$h3/v1/count?key=url:/home&fresh=2s'
+  $weir cluster --server $h1
 
 Kill one and look again (kill -9 $(echo $pids | cut -d' ' -f3) is n3); Ctrl-C stops these three. Start n3 again in a shell of its own:
 
-  $weir serve --http 127.0.0.1:8083 --data $dir/n3 --cluster example --node n3 \\
-    --cluster-addr 127.0.0.1:7083 --peers $peers --cluster-secret-file $dir/secret${*:+ $*}
+  $weir serve --http $h3 --data $dir/n3 --cluster example --node n3 \\
+    --cluster-addr $c3 --peers $peers --cluster-secret-file $dir/secret${*:+ $*}
 END
 until_stopped

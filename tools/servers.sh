@@ -37,7 +37,7 @@ ready() {
 	for server; do
 		tries=0
 		until "$check" "$server"; do
-			for pid in $pids; do kill -0 "$pid" 2>/dev/null || fail "a server has ended"; done
+			for pid in $pids; do kill -0 "$pid" 2>/dev/null || fail "a server has ended (if a port is in use, choose others: make $what PORT=...)"; done
 			tries=$((tries + 1))
 			[ "$tries" -lt 240 ] || fail "$server is not ready after a minute"
 			sleep 0.25

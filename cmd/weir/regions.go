@@ -66,6 +66,9 @@ func printRegions(t *cli.Table, a client.Regions) {
 		asOf, lag, heard := "-", "-", "-"
 		if r.Epoch > 0 {
 			asOf, lag, heard = cli.TimeText(r.AsOf), ago(r.LagS), ago(r.HeardS)+" ago"
+			if r.Late {
+				lag = ago(r.LagS + r.HeardS)
+			}
 		}
 		audit := "right"
 		if r.Wrong > 0 {
@@ -106,6 +109,9 @@ func printLinks(t *cli.Table, links []client.RegionLink) {
 	}
 }
 
+// silentAfterS is how many seconds after its next digest was due nothing came of a region that is not reachable.
+const silentAfterS = 3
+
 func regionState(r client.Region) string {
 	switch {
 	case r.Self:
@@ -114,8 +120,10 @@ func regionState(r client.Region) string {
 		return "forgotten"
 	case r.Epoch == 0:
 		return "LATE: nothing came yet"
+	case r.Late && r.HeardS > r.EveryS+silentAfterS:
+		return "NOT REACHABLE for " + ago(r.HeardS) + ", hits since " + cli.TimeText(r.AsOf) + " may be missing"
 	case r.Late:
-		return "LATE"
+		return "LATE, hits since " + cli.TimeText(r.AsOf) + " may be missing"
 	case len(r.Nodes) > 0:
 		return fmt.Sprintf("%d of its nodes LATE", len(r.Nodes))
 	case r.Base:

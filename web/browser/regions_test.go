@@ -52,9 +52,9 @@ func TestRegionsAndHistory(t *testing.T) {
 	p.audit("cluster of two regions")
 	nodetest.Close(t, usNode)
 	p.until(`document.querySelectorAll(".map .late .down").length === 1`)
-	p.until(`/late: its hits since .* may be missing.*down since .*: ./s.test(` + us + `)`)
+	p.until(`/not reachable for \d+ s: its hits since .* may be missing.*down since .*: ./s.test(` + us + `)`)
 	p.says("link down")
-	p.says("1 late")
+	p.says("1 not reachable")
 	p.audit("cluster with a region that is late")
 	p.do(chromedp.EmulateViewport(360, 740))
 	if wide := value[int](p, `document.documentElement.scrollWidth`); wide > 360 {

@@ -7,7 +7,7 @@ import { HearingMap, rounded } from "./map";
 import { card, Notices, type Page } from "./parts";
 import { LiveTable } from "./table";
 import type { Place } from "./place";
-import { RegionCards } from "./regionmap";
+import { RegionCards, silent } from "./regionmap";
 import type { ClusterNode, Nodes } from "./types";
 
 /** stateOf says how a node is, at a time of the server's clock. */
@@ -80,9 +80,9 @@ export function nodesPage(_: Place): { page: Page; path: string; params: Record<
     path: "v1/views/nodes", params: {},
     view({ cluster: c, stats: s, regions: r }) {
       notices.set(c.alarms, c.late);
-      const silent = c.nodes.filter((n) => n.late && n.why === "silent").length;
-      const late = [...c.nodes, ...(r?.regions ?? [])].filter((n) => n.late).length - silent;
-      const wrong = [silent && `${number(silent)} not reachable`, late && `${number(late)} late`].filter(Boolean).join(", ") || (c.alarms.length ? `${number(c.alarms.length)} ${c.alarms.length === 1 ? "alarm" : "alarms"}` : "");
+      const away = c.nodes.filter((n) => n.late && n.why === "silent").length + (r?.regions ?? []).filter(silent).length;
+      const late = [...c.nodes, ...(r?.regions ?? [])].filter((n) => n.late).length - away;
+      const wrong = [away && `${number(away)} not reachable`, late && `${number(late)} late`].filter(Boolean).join(", ") || (c.alarms.length ? `${number(c.alarms.length)} ${c.alarms.length === 1 ? "alarm" : "alarms"}` : "");
       health.set(wrong || "No alarms", "", wrong ? "bad" : "good");
       const alone = r && c.nodes.length === 0;
       mode.set(c.node ?? (r ? r.region : "weir"), alone ? `a region of one node, ${c.mode === "ephemeral" ? "in memory" : "with a journal"}` : modes[c.mode] ?? c.mode);

@@ -12,12 +12,16 @@ interface Row { region: Region; of: Regions; link?: RegionLink; pull?: RegionPul
 /** time is of a clock, with its date if that is another day's. */
 const time = (at: number, now: number) => (now - at < 72_000 ? clock(at) : moment(at));
 
+/** silent says whether nothing comes of a region: its next digest is overdue. */
+export const silent = (r: Region) => !!r.late && r.epoch > 0 && r.heard_s > r.every_s + 3;
+
 function state({ region: r, of }: Row): string {
   if (r.gone) return "forgotten";
   const nodes = (r.late_nodes ?? []).map((n) => `; its node ${n.node} is late since ${time(n.since, of.now)}`).join("");
   if (r.base) return `its whole state is on its way${nodes}`;
   if (!r.late) return `in time${r.keys ? `, tells keys that begin with ${r.keys.join(" or ")} alone` : ""}${nodes}`;
-  return r.as_of > 0 ? `late: its hits since ${time(r.as_of, of.now)} may be missing${nodes}` : "late: nothing of it came yet";
+  if (r.as_of <= 0) return "late: nothing of it came yet";
+  return `${silent(r) ? `not reachable for ${duration(Math.round(r.heard_s))}` : "late"}: its hits since ${time(r.as_of, of.now)} may be missing${nodes}`;
 }
 
 function linked({ region: r, of, link }: Row): string {
@@ -37,7 +41,7 @@ function onMap(row: Row): Other {
   const { region: r, of, link } = row;
   const line = !link || !of.owner || r.gone ? "none" : link.up ? "up" : "down";
   return {
-    name: r.region, state: r.gone ? "left" : r.late ? "late" : "heard", line, note: line === "down" ? "link down" : r.late ? "late" : rounded(r.lag_s),
+    name: r.region, state: r.gone ? "left" : r.late ? "late" : "heard", line, note: line === "down" ? "link down" : silent(r) ? "not reachable" : r.late ? "late" : rounded(r.lag_s),
     words: [state(row), linked(row) && `link ${linked(row)}`].filter(Boolean).join(", "),
   };
 }
@@ -63,7 +67,7 @@ export class RegionCards {
         text(is, state(row));
         attr(is, "class", r.gone ? "quiet" : r.late || r.late_nodes?.length ? "denied" : "good");
         text(asOf, r.as_of > 0 && !r.gone ? time(r.as_of, of.now) : "");
-        text(lag, known && !r.self ? duration(Math.round(r.lag_s * 1000) / 1000) : "");
+        text(lag, known && !r.self ? duration(r.late ? Math.round(r.lag_s + r.heard_s) : Math.round(r.lag_s * 1000) / 1000) : "");
         text(heard, known && !r.self ? time(of.now - r.heard_s, of.now) : "");
         text(link, linked(row));
         text(traffic, bytesOf(row));

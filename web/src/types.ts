@@ -53,7 +53,7 @@ export interface ClusterNode {
   node: string; epoch: number; self?: boolean; as_of: number; lag_s: number; heard: number; held: number;
   left?: boolean; late?: boolean; why?: string; skew_s?: number; skew_error_s?: number;
 }
-export interface Region { region: string; self?: boolean; known: boolean; gone?: boolean; base?: boolean; epoch: number; as_of: number; heard_s: number; lag_s: number; late?: boolean; late_nodes?: Late[]; /** how keys begin that it tells; absent: all */ keys?: string[] }
+export interface Region { region: string; self?: boolean; known: boolean; gone?: boolean; base?: boolean; epoch: number; as_of: number; every_s: number; heard_s: number; lag_s: number; late?: boolean; late_nodes?: Late[]; /** how keys begin that it tells; absent: all */ keys?: string[] }
 export interface RegionLink { region: string; url: string; up: boolean; why?: string; for_s: number; bytes_per_s: number }
 export interface RegionPull { region: string; now: boolean; bytes_per_s: number; behind: number }
 export interface Regions { region: string; now: number; /** this node has the links */ owner: boolean; regions: Region[]; links: RegionLink[]; pulls: RegionPull[]; feeds: number }
