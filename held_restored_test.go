@@ -32,7 +32,9 @@ func TestHoldFollowsRestoredBackups(t *testing.T) {
 			switch r.IntN(8) {
 			case 0:
 				f.Clear = true
-				model.e.side.Clear(partition, nil)
+				if err := model.e.side.Clear(partition, nil, nil); err != nil {
+					t.Fatal(err)
+				}
 			case 1, 2:
 				w, _ := window.New(int64(model.e.cfg.Retention / time.Second))
 				w.Add(second(), 1+r.Uint64N(5))

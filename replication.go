@@ -218,7 +218,11 @@ func (r *side) MergeEvicted(partition int, list []replication.Evicted) {
 	r.engine.keys.MergeEvicted(partition, list)
 }
 
-func (r *side) Clear(partition int, own []replication.Delta) { r.engine.keys.Clear(partition, own) }
+func (r *side) Clear(partition int, own []replication.Delta, then []replication.Followed) error {
+	return r.engine.keys.Clear(partition, own, then)
+}
+
+func (r *side) AtOnce(change func()) { r.engine.keys.AtOnce(change) }
 
 func (r *side) Apply(partition int, deltas []replication.Delta, own func(key string) []replication.Delta) {
 	r.ApplyOwn(partition, deltas, own)

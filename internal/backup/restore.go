@@ -72,9 +72,14 @@ type RestoreTarget struct {
 
 	Sync     func(context.Context) error                     // returns when all own hits are in the journal
 	CatchUp  func(context.Context) error                     // returns when all is counted here that any node acknowledged; nil: there is this node alone
-	HandOver func(ctx context.Context, parts [][]byte) error // writes a flush between those of this node
+	HandOver func(ctx context.Context, parts [][]byte) error // writes a flush, or parts of one, between those of this node
 
-	FlushBytes int // after which a flush of the backup is closed; 0: as much as one message has room for
+	HandOverWithRoom func(ctx context.Context, parts [][]byte) error // is HandOver that waits while the journal has no room
+
+	// HoldRoom waits until the journal has room for so many bytes at once, and keeps it from being trimmed beyond them until free.
+	HoldRoom func(ctx context.Context, bytes int64) (held context.Context, free func(), err error)
+
+	FlushBytes int // after which a message of the backup is closed; 0: as much as one has room for
 }
 
 // Restore restores a backup into this journal while it is in use, on all nodes: what
@@ -84,9 +89,12 @@ type RestoreTarget struct {
 // brought. What keys have used of limits, and receipts, are added in both modes. Policies that were put by API
 // are added to those that are there (Merge), or take their place (Replace).
 //
-// If it ends early, by an error or a crash, the same call does what is left of it: Merge
-// goes on, Replace starts over. One node of a cluster restores at a time: while another
-// does, the error wraps ErrRestoring. Until then nodes of a cluster call the backup late.
+// Replace is one flush in many messages: until the last one is in the journal all counts stay
+// as they are, and then those of the backup take their place.
+//
+// If it ends early, by an error or a crash, a Merge goes on when it is called again, and a
+// Replace is undone. One node of a cluster restores at a time: while another
+// does, the error wraps ErrRestoring. Until its end nodes of a cluster call a merge late.
 func (t *RestoreTarget) Restore(ctx context.Context, r io.Reader, mode RestoreMode) (done RestoreResult, err error) {
 	if mode != Merge && mode != Replace {
 		return done, fmt.Errorf("restore: mode %q: must be merge or replace", mode)
@@ -119,57 +127,39 @@ func (t *RestoreTarget) Spool(ctx context.Context, s *Spool, mode RestoreMode) (
 			return done, err
 		}
 	}
-	id, name := rand.Uint64()>>1+1, record.ReplacingBackup
-	if mode == Merge {
-		replaced, err := t.Merges.replacedBy(ctx)
-		if err != nil {
-			return done, err
-		}
-		id = s.ID(t.Engine.Config(), replaced)
-		name = record.BackupName(id)
-	}
-	done.Origin = record.JournalText(id)
-	if mode == Merge {
-		if done.Again, err = t.Merges.begin(ctx, s, id, t.Node, t.Replica); err != nil || done.Again {
-			return done, err
-		}
-	}
-	w := t.NewWriter(id, name)
 	if mode == Replace {
-		if err := t.Sync(ctx); err != nil { // own hits from before are before it in the journal
-			return done, err
-		}
-		if err := w.Clear(ctx); err != nil {
-			return done, err
-		}
-		if err := t.Merges.beginReplaced(ctx, id); err != nil {
-			return done, err
-		}
+		return t.replace(ctx, s)
 	}
-	if err := s.Each(ctx, func(from *weir.Engine, c replication.Content) error { return w.Content(ctx, from, c) },
-		func(list [][]byte) error { return w.usage(ctx, nil, list) }); err != nil {
+	replaced, err := t.Merges.replacedBy(ctx)
+	if err != nil {
 		return done, err
 	}
-	if err := RestorePolicies(ctx, t.Policies, s.Info.Policies, mode == Replace); err != nil {
+	id := s.ID(t.Engine.Config(), replaced)
+	done.Origin = record.JournalText(id)
+	if done.Again, err = t.Merges.begin(ctx, s, id, t.Node, t.Replica); err != nil || done.Again {
 		return done, err
 	}
-	w.hits.Leaving = true
-	if err := w.flush(ctx); err != nil {
+	w := t.NewWriter(id)
+	if err := w.write(ctx, s); err != nil {
+		return done, err
+	}
+	if err := RestorePolicies(ctx, t.Policies, s.Info.Policies, false); err != nil {
+		return done, err
+	}
+	if err := w.End(ctx); err != nil {
 		return done, err
 	}
 	done.Keys = w.keys
-	if mode == Replace { // what it has is here, as if it had been merged
-		of := RestoreEntryOf(s, t.Node)
-		of.Whole = true
-		if err := t.Merges.Record(ctx, record.JournalText(s.ID(t.Engine.Config(), id)), of); err != nil {
-			return done, err
-		}
+	return done, t.restored(ctx, Merge, done)
+}
+
+// restored returns when all is counted here.
+func (t *RestoreTarget) restored(ctx context.Context, mode RestoreMode, done RestoreResult) error {
+	t.Log.Info("journal: a backup was restored", "mode", string(mode), "taken", done.Backup.Taken, "keys", done.Keys, "origin", done.Origin)
+	if t.CatchUp == nil {
+		return nil
 	}
-	if t.CatchUp != nil {
-		err = t.CatchUp(ctx)
-	}
-	t.Log.Info("journal: a backup was restored", "mode", string(mode), "taken", s.Info.Taken, "keys", done.Keys, "origin", done.Origin)
-	return done, err
+	return t.CatchUp(ctx)
 }
 
 // RestoreLease is held by the one node of a cluster that restores a backup. Two at once
@@ -291,35 +281,41 @@ func (c *RestoreClaims) renew(ctx context.Context, held kv.Lease, lose context.C
 // so that a second one charges it again. Limits are then too strict for their period,
 // and never too generous.
 type RestoreWriter struct {
-	to   *RestoreTarget
-	hits *record.Encoder
-	used *record.Encoder
-	keys uint64
-	last int // partition of the flush's last batch
+	to       *RestoreTarget
+	hits     *record.Encoder
+	used     *record.Encoder
+	replaces bool // all is one flush, which begins with the clears of all partitions
+	keys     uint64
+	last     int // partition of the flush's last batch
 }
 
-// NewWriter returns one for a backup that is of origin id in the journal, under that name.
-func (t *RestoreTarget) NewWriter(id uint64, name string) *RestoreWriter {
-	of := func(id uint64, name string) *record.Encoder {
-		e := record.NewEncoder(record.Incarnation{Origin: id, Epoch: 1}, t.Engine.Config().Partitions)
-		e.Restored, e.Node = true, name
-		return e
-	}
+// NewWriter returns one for a backup that is merged under origin id in the journal.
+func (t *RestoreTarget) NewWriter(id uint64) *RestoreWriter {
 	used := rand.Uint64()>>1 + 1
-	w := &RestoreWriter{to: t, hits: of(id, name), used: of(used, record.BackupName(used))}
+	w := &RestoreWriter{to: t, hits: t.encoder(id, record.BackupName(id)), used: t.encoder(used, record.BackupName(used))}
 	w.used.Leaving = true // of whatever attempt: nobody waits for another flush
 	w.hits.Begin(time.Now())
 	return w
 }
 
+func (t *RestoreTarget) encoder(id uint64, name string) *record.Encoder {
+	e := record.NewEncoder(record.Incarnation{Origin: id, Epoch: 1}, t.Engine.Config().Partitions)
+	e.Restored, e.Node = true, name
+	return e
+}
+
 // flushBytes is after how many bytes a flush is closed: it stays one message.
 const flushBytes = record.MaxPartBytes / 2
 
-// Clear writes that all that was counted before counts no more.
-func (w *RestoreWriter) Clear(ctx context.Context) error {
-	for partition := range w.to.Engine.Config().Partitions {
-		w.hits.AddRestored(partition, record.KindClear, []byte{1}, 1)
-	}
+// write writes all that the backup has, but for the end.
+func (w *RestoreWriter) write(ctx context.Context, s *Spool) error {
+	return s.Each(ctx, func(from *weir.Engine, c replication.Content) error { return w.Content(ctx, from, c) },
+		func(list [][]byte) error { return w.usage(ctx, nil, list) })
+}
+
+// End writes that there is no more: what replaces all hits takes their place with it.
+func (w *RestoreWriter) End(ctx context.Context) error {
+	w.hits.Leaving = true
 	return w.flush(ctx)
 }
 
@@ -334,6 +330,10 @@ func (w *RestoreWriter) Content(ctx context.Context, from *weir.Engine, c replic
 	}
 	w.keys += uint64(len(c.Keys))
 	return Pour(c, w.to.Engine, func(p Batch) error {
+		if w.replaces {
+			w.hits.AddRestored(p.Partition, p.Kind, p.Entries, p.N)
+			return w.drain(ctx)
+		}
 		if p.Partition < w.last { // batches of one partition stand side by side in a flush
 			if err := w.flush(ctx); err != nil {
 				return err
@@ -348,9 +348,21 @@ func (w *RestoreWriter) Content(ctx context.Context, from *weir.Engine, c replic
 	})
 }
 
+// drain writes the messages of the flush that are whole.
+func (w *RestoreWriter) drain(ctx context.Context) error {
+	parts := w.hits.Drain()
+	if len(parts) == 0 {
+		return nil
+	}
+	return w.to.HandOver(ctx, parts)
+}
+
 func (w *RestoreWriter) flush(ctx context.Context) error {
-	parts := w.hits.End(nil)
-	err := w.to.HandOver(ctx, parts)
+	parts, write := w.hits.End(nil), w.to.HandOverWithRoom
+	if w.replaces {
+		write = w.to.HandOver
+	}
+	err := write(ctx, parts)
 	w.hits.Begin(time.Now())
 	w.last = 0
 	return err
@@ -370,7 +382,7 @@ func (w *RestoreWriter) usage(ctx context.Context, admissions []replication.Admi
 	for partition := range w.to.Engine.Config().Partitions {
 		w.used.AddAdmissions(partition, by[partition])
 	}
-	return w.to.HandOver(ctx, w.used.End(receipts))
+	return w.to.HandOverWithRoom(ctx, w.used.End(receipts))
 }
 
 // RestorePolicies restores the policies of a backup that were put by API: with replace in place of those that are there, else beside them.

@@ -34,6 +34,9 @@ const (
 	// the ids of entries. What was merged before is gone since, and is merged again,
 	// under another id, when it is asked for again.
 	replacedKey = "replaced"
+
+	// replacementKey is the entry of a backup that is about to replace all hits, and policiesKey has its policies.
+	replacementKey, policiesKey = "replacing", "replacing.policies"
 )
 
 // Merges is the list of a journal. It is safe for many goroutines.
@@ -100,7 +103,7 @@ func (m *Merges) entries(ctx context.Context) (list map[string]RestoreEntry, err
 			return nil
 		}
 		for _, key := range keys {
-			if key == grownKey || key == replacedKey {
+			if key == grownKey || key == replacedKey || key == replacementKey || key == policiesKey {
 				continue
 			}
 			entry, err := kv.Get(ctx, key)
@@ -205,10 +208,16 @@ func (m *Merges) replacedBy(ctx context.Context) (id uint64, err error) {
 	return id, err
 }
 
-// beginReplaced forgets which backups were merged: all hits were cleared. It is called
-// once that is in the journal, so that a crash before leaves them merged.
-func (m *Merges) beginReplaced(ctx context.Context, id uint64) error {
-	list, err := m.entries(ctx)
+// replacement is a backup that is about to replace all hits.
+type replacement struct {
+	ID    uint64       `json:"id"`  // its origin
+	Key   string       `json:"key"` // of its entry, once it has
+	Entry RestoreEntry `json:"entry"`
+}
+
+// beginReplacement writes down that a backup is about to replace all hits.
+func (m *Merges) beginReplacement(ctx context.Context, r replacement) error {
+	value, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
@@ -217,13 +226,72 @@ func (m *Merges) beginReplaced(ctx context.Context, id uint64) error {
 		return err
 	}
 	return stream.RetryUnavailable(ctx, func(ctx context.Context) error {
-		for key := range list {
-			if err := kv.Purge(ctx, key); err != nil {
-				return err
-			}
+		if _, err := kv.Put(ctx, policiesKey, r.Entry.Policies); err != nil {
+			return err
 		}
-		_, err := kv.Put(ctx, replacedKey, []byte(record.JournalText(id)))
+		_, err := kv.Put(ctx, replacementKey, value)
 		return err
+	})
+}
+
+// replacement is the one that is about to be, or was interrupted.
+func (m *Merges) replacement(ctx context.Context) (r replacement, found bool, err error) {
+	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+		kv, err := m.JetStream.KeyValue(ctx, MergesBucket)
+		if errors.Is(err, jetstream.ErrBucketNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		entry, err := kv.Get(ctx, replacementKey)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(entry.Value(), &r); err != nil {
+			return fmt.Errorf("entry %s of %s: %w", replacementKey, MergesBucket, err)
+		}
+		policies, err := kv.Get(ctx, policiesKey)
+		if err == nil {
+			r.Entry.Policies, found = policies.Value(), true
+		}
+		return err
+	})
+	return r, found, err
+}
+
+// endReplacement ends what beginReplacement began. Of one that all hits were replaced by it forgets which backups were merged before, and writes
+// down that its hits are here; nil: it was undone.
+func (m *Merges) endReplacement(ctx context.Context, r *replacement) error {
+	kv, err := m.open(ctx)
+	if err != nil {
+		return err
+	}
+	if r != nil {
+		list, err := m.entries(ctx)
+		if err != nil {
+			return err
+		}
+		if err := stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+			for key := range list {
+				if err := kv.Purge(ctx, key); err != nil {
+					return err
+				}
+			}
+			_, err := kv.Put(ctx, replacedKey, []byte(record.JournalText(r.ID)))
+			return err
+		}); err != nil {
+			return err
+		}
+		if err := m.Record(ctx, r.Key, r.Entry); err != nil {
+			return err
+		}
+	}
+	return stream.RetryUnavailable(ctx, func(ctx context.Context) error {
+		return errors.Join(kv.Purge(ctx, replacementKey), kv.Purge(ctx, policiesKey))
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/units"
 )
 
 // Backup writes all that is counted to w, in one file that Restore takes: every
@@ -78,10 +79,69 @@ func (j *Journal) RestoreInto(ctx context.Context, r io.Reader, mode backup.Rest
 func (j *Journal) newRestores() {
 	j.restores = &backup.RestoreTarget{
 		Engine: j.engine, Replica: j.replica, Merges: j.merges, Policies: j.policies, Claims: &backup.RestoreClaims{Node: j.cfg.Join.Node, Log: j.log},
-		Node: j.cfg.Join.Node, Dir: j.cfg.Dir, MaxBytes: j.cfg.MaxBytes, Log: j.log, Sync: j.Sync, HandOver: j.handOver,
+		Node: j.cfg.Join.Node, Dir: j.cfg.Dir, MaxBytes: j.cfg.MaxBytes, Log: j.log, Sync: j.Sync, HandOver: j.handOver, HandOverWithRoom: j.handOverWithRoom,
+		HoldRoom: j.holdRoom,
 	}
 	if j.cfg.clustered() {
 		j.restores.CatchUp = j.CatchUp
+	}
+}
+
+// roomTime bounds how long a backup that replaces all hits waits until the journal is trimmed.
+const roomTime = time.Minute
+
+// holdRoom waits until the journal has room for so many bytes at once, and keeps the journal from being trimmed beyond them until free is
+// called. held ends, with ctx or because the journal must be trimmed.
+func (j *Journal) holdRoom(ctx context.Context, bytes int64) (held context.Context, free func(), err error) {
+	room := j.space.Room()
+	if !room.Takes(0, bytes) {
+		return nil, nil, fmt.Errorf("the backup takes up to %s of the journal at once, which has room for %s: nothing was changed; raise --max-disk",
+			units.FormatSize(bytes), units.FormatSize(room.TakesMost()))
+	}
+	for began := time.Now(); !room.Takes(j.space.Retained(), bytes); j.checkpoints.LookAtSize(ctx) {
+		if time.Since(began) > roomTime {
+			return nil, nil, fmt.Errorf("the backup takes up to %s of the journal, which has %s of at most %s: nothing was changed; retry when it is trimmed, or raise --max-disk",
+				units.FormatSize(bytes), units.FormatSize(j.space.Retained()), units.FormatSize(room.TakesMost()))
+		}
+		j.checkpoints.StartRound()
+		select {
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		case <-j.failed:
+			return nil, nil, j.failure
+		case <-time.After(roomPoll):
+		}
+	}
+	if j.cfg.clustered() { // snapshots begin before what is not complete
+		return ctx, func() {}, nil
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	if err := j.checkpoints.Pin(ctx, cancel); err != nil {
+		cancel(nil)
+		return nil, nil, err
+	}
+	return held, func() { j.checkpoints.Unpin(); cancel(nil) }, nil
+}
+
+// recoverEvery is how often a node looks whether a backup was to replace all hits and nobody writes it any more.
+const recoverEvery = 2 * time.Second
+
+// runRecovery ends replacements that were interrupted, by this process's life before or by another node, until ctx is done.
+func (j *Journal) runRecovery(ctx context.Context) {
+	tick := time.NewTicker(recoverEvery)
+	defer tick.Stop()
+	for looked := false; ; {
+		if !looked || len(j.replica.Undecided()) > 0 {
+			err := j.restores.Recover(ctx)
+			if looked = err == nil; err != nil && !errors.Is(err, backup.ErrRestoring) && ctx.Err() == nil {
+				j.log.Warn("journal: could not look for an interrupted restore; will retry", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ func (j *Journal) runFlusher(ctx context.Context) {
 			j.waiters.Finish(context.Cause(ctx))
 			return
 		case h := <-j.handed:
-			h.done <- j.takeOver(ctx, h.parts)
+			h.done <- j.takeOver(ctx, h)
 			continue
 		case <-ticker.C:
 		case <-j.waiters.Kicked():

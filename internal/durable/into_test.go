@@ -12,7 +12,6 @@ import (
 	"github.com/weir-counter/weir/internal/backup"
 	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
 	"github.com/weir-counter/weir/internal/engine/replication"
-	"github.com/weir-counter/weir/internal/journal/record"
 )
 
 // restoreInto restores a backup into a journal that is in use.
@@ -210,31 +209,6 @@ func TestMergesBesideAReplacement(t *testing.T) {
 	r.close()
 }
 
-// Nobody waits for a replacement that was cut off once another one has begun.
-func TestAReplacementThatWasCutOffIsNotLateForEver(t *testing.T) {
-	t.Parallel()
-	file, theirs := other(t, engineConfig())
-	c := newCluster(t, 3)
-	c.start()
-	node := c.nodes[0]
-	cut := node.j.restores.NewWriter(record.NewJournalID(), record.ReplacingBackup)
-	if err := cut.Clear(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	node.restoreInto(file, backup.Replace)
-	c.agree(theirs)
-	for _, node := range c.nodes {
-		for _, o := range node.j.Origins() {
-			if record.IsBackupName(o.Node) {
-				t.Errorf("%+v", o)
-			}
-		}
-		if _, err := node.j.Fresh(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // A merge that was cut off anywhere goes on when it is asked for again.
 func TestAMergeThatWasCutOffGoesOn(t *testing.T) {
 	t.Parallel()
@@ -248,7 +222,7 @@ func TestAMergeThatWasCutOffGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := s.ID(r.e.Config(), 0)
-		cut := r.j.restores.NewWriter(id, record.BackupName(id))
+		cut := r.j.restores.NewWriter(id)
 		errCut, contents := errors.New("cut off"), 0
 		err = s.Each(t.Context(), func(from *weir.Engine, c replication.Content) error {
 			if err := cut.Content(t.Context(), from, c); err != nil {

@@ -45,6 +45,7 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	j.stop, j.stopped = stop, run.Done()
 	j.running.Go(func() { j.runFlusher(run) })
 	j.running.Go(func() { j.checkpoints.Run(run) })
+	j.running.Go(func() { j.runRecovery(run) })
 	if !cfg.clustered() && j.serverThere != nil {
 		j.running.Go(func() { j.runPresence(run) })
 	}
@@ -262,8 +263,9 @@ func (j *Journal) continues(ctx context.Context) error {
 	return err
 }
 
-// handedOver is a flush of a backup on its way to the goroutine that writes flushes.
+// handedOver is a flush of a backup, or some parts of one, on its way to the goroutine that writes flushes.
 type handedOver struct {
+	ctx   context.Context // when it ends before the parts are written, they are not
 	parts [][]byte
 	done  chan error // holds one
 }
@@ -271,9 +273,8 @@ type handedOver struct {
 // roomPoll is how often a restore looks whether the journal was trimmed.
 const roomPoll = 50 * time.Millisecond
 
-// handOver has a flush written between those of this node, and returns when it is in the
-// journal. It leaves room for hits: a backup waits until there is more.
-func (j *Journal) handOver(ctx context.Context, parts [][]byte) error {
+// handOverWithRoom is handOver that leaves room for hits: it waits until there is more.
+func (j *Journal) handOverWithRoom(ctx context.Context, parts [][]byte) error {
 	for !j.space.Room().Takes(j.space.Retained(), int64(record.SizeOf(parts))) {
 		j.checkpoints.LookAtSize(ctx)
 		select {
@@ -284,7 +285,13 @@ func (j *Journal) handOver(ctx context.Context, parts [][]byte) error {
 		case <-time.After(roomPoll):
 		}
 	}
-	h := handedOver{parts, make(chan error, 1)}
+	return j.handOver(ctx, parts)
+}
+
+// handOver has a flush of a backup, or some parts of one, written between those of this node, and returns when it is in the
+// journal.
+func (j *Journal) handOver(ctx context.Context, parts [][]byte) error {
+	h := handedOver{ctx, parts, make(chan error, 1)}
 	select {
 	case j.handed <- h:
 	case <-ctx.Done():
@@ -304,7 +311,11 @@ func (j *Journal) handOver(ctx context.Context, parts [][]byte) error {
 
 // takeOver writes a flush of a backup. Among nodes it is applied when it comes back; alone
 // nobody else does, and before the next flush, whose snapshots say that they have it.
-func (j *Journal) takeOver(ctx context.Context, parts [][]byte) error {
+func (j *Journal) takeOver(ctx context.Context, h handedOver) error {
+	if h.ctx.Err() != nil { // a snapshot may have been taken since
+		return context.Cause(h.ctx)
+	}
+	parts := h.parts
 	j.flusher.BeginForeign(time.Now(), parts)
 	if err := j.publish(ctx); err != nil {
 		return err

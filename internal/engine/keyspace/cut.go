@@ -230,11 +230,15 @@ func (k *Keyspace) Confirm(number int, key string) {
 
 // MergeWindows adds windows that come from a journal: see replication.Engine.MergeWindows.
 func (k *Keyspace) MergeWindows(number int, list []replication.KeyWindow) error {
-	var errs []error
 	p := &k.partitions[number]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	limit := p.look()
+	return k.mergeWindows(p, list, p.look())
+}
+
+// mergeWindows is MergeWindows. The caller holds mu.
+func (k *Keyspace) mergeWindows(p *partition, list []replication.KeyWindow, limit int64) error {
+	var errs []error
 	for i := range list {
 		errs = append(errs, k.mergeWindow(p, list[i].Key, &list[i].Window, limit))
 	}
@@ -244,7 +248,7 @@ func (k *Keyspace) MergeWindows(number int, list []replication.KeyWindow) error 
 	return errors.Join(errs...)
 }
 
-// mergeWindow is mergeWindows of one. The caller holds mu.
+// mergeWindow merges one. The caller holds mu.
 func (k *Keyspace) mergeWindow(p *partition, key string, w *window.Window, limit int64) error {
 	w, err := k.KeptWindow(w)
 	if err != nil {
@@ -299,12 +303,14 @@ func (k *Keyspace) MergeEvicted(number int, list []replication.Evicted) {
 	}
 }
 
-// Clear forgets all hits of a partition at a place of a journal: see replication.Engine.Clear.
-func (k *Keyspace) Clear(number int, own []replication.Delta) {
+// Clear forgets all hits of a partition at a place of a journal, and puts others in their place: see
+// replication.Engine.Clear.
+func (k *Keyspace) Clear(number int, own []replication.Delta, then []replication.Followed) error {
 	k.parted.Store(true) // allKeys' own counter has what is cleared
 	p := &k.partitions[number]
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	defer k.releases.Add(1)
 	limit := p.look()
 	p.letGo()
 	k.bytes.Add(-int64(p.quarantine.Forget()))
@@ -334,6 +340,14 @@ func (k *Keyspace) Clear(number int, own []replication.Delta) {
 		}
 	}
 	p.settleTotal(own, limit) // the others with their cut
+	var errs []error
+	for i := range then {
+		errs = append(errs, k.mergeWindows(p, then[i].Windows, limit))
+		for _, f := range then[i].Evicted {
+			p.addEvicted(f)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // EmptyWindow is one with the engine's retention.

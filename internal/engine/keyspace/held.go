@@ -64,7 +64,7 @@ func (k *Keyspace) Hold(number int, s replication.State, then []replication.Foll
 func (k *Keyspace) follow(number int, f *replication.Followed) error {
 	switch {
 	case f.Clear:
-		k.Clear(number, nil)
+		return k.Clear(number, nil, nil)
 	case f.Windows != nil:
 		return k.MergeWindows(number, f.Windows)
 	case f.Evicted != nil:

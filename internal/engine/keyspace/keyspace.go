@@ -13,6 +13,7 @@ package keyspace
 import (
 	"hash/maphash"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -30,7 +31,9 @@ type Keyspace struct {
 	evictNext  atomic.Uint32                       // where makeRoom looks next
 
 	parted   atomic.Bool   // some partition was released or cleared: allKeys is the sum of those held
-	releases atomic.Uint64 // so far
+	releases atomic.Uint64 // of partitions, and changes of several at once, so far
+
+	atOnce sync.RWMutex // held while several partitions change at once, and to read several of them
 }
 
 // Config sets up a Keyspace.

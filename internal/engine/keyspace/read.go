@@ -46,6 +46,8 @@ func (k *Keyspace) WithEvicted(c window.Count, key string, from int64) window.Co
 // without what may have been evicted. It locks a partition for each of them, and fails if a
 // partition is not held.
 func (k *Keyspace) EachCount(in replication.PartitionSet, prefix string, at, seconds int64, f func(key string, c window.Count)) (held bool) {
+	k.atOnce.RLock()
+	defer k.atOnce.RUnlock()
 	return k.eachHeld(in, func(p *partition) {
 		p.table.Load().EachWith(prefix, func(en *entry) {
 			if lists(prefix, en.Key()) {
@@ -58,9 +60,11 @@ func (k *Keyspace) EachCount(in replication.PartitionSet, prefix string, at, sec
 	})
 }
 
-// Each calls f with the keys of some partitions that begin with prefix. It takes no lock, and
-// fails if a partition is not held.
+// Each calls f with the keys of some partitions that begin with prefix. It takes no lock of a
+// partition, and fails if a partition is not held.
 func (k *Keyspace) Each(in replication.PartitionSet, prefix string, f func(key string)) (held bool) {
+	k.atOnce.RLock()
+	defer k.atOnce.RUnlock()
 	return k.eachHeld(in, func(p *partition) {
 		p.table.Load().EachWith(prefix, func(en *entry) {
 			if lists(prefix, en.Key()) {
@@ -136,18 +140,34 @@ func (k *Keyspace) isHeld(in replication.PartitionSet, key string) bool {
 }
 
 // WhileHeld calls answer while what a question is about is held, again if a partition was
-// released meanwhile: it may have come back, and the answer lack something. It fails if it
-// is not held.
+// released or cleared meanwhile: the answer may lack something. It fails if it is not held.
 func (k *Keyspace) WhileHeld(in replication.PartitionSet, key string, answer func()) (held bool) {
 	for {
 		releases := k.releases.Load()
-		if !k.isHeld(in, key) {
-			return false
-		}
-		if answer(); releases == k.releases.Load() {
-			return true
+		held := k.ifHeld(in, key, answer)
+		if !held || releases == k.releases.Load() {
+			return held
 		}
 	}
+}
+
+func (k *Keyspace) ifHeld(in replication.PartitionSet, key string, answer func()) (held bool) {
+	if key == allKeys && k.parted.Load() {
+		k.atOnce.RLock()
+		defer k.atOnce.RUnlock()
+	}
+	if held = k.isHeld(in, key); held {
+		answer()
+	}
+	return held
+}
+
+// AtOnce makes a change of several partitions: an answer about several of them is of before
+// it or of after it. Such answers wait meanwhile.
+func (k *Keyspace) AtOnce(change func()) {
+	k.atOnce.Lock()
+	defer k.atOnce.Unlock()
+	change()
 }
 
 // eachHeld calls f for the partitions of a set. It fails if one is not held.

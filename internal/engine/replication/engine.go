@@ -134,8 +134,13 @@ type Stored interface {
 
 	// Clear forgets all hits of a partition that is held, at a place of a journal: those that
 	// no cut has stay, and own, the own hits and removals that were cut and come after that
-	// place, in order. What keys have used of their limits stays.
-	Clear(partition int, own []Delta)
+	// place, in order. What keys have used of their limits stays. Windows and hits of evicted keys of then
+	// take the place of what is forgotten: no answer about the partition is of a moment between.
+	Clear(partition int, own []Delta, then []Followed) error
+
+	// AtOnce runs a change of several partitions, made with the other methods: an answer about several partitions is of before
+	// the change or of after it, and waits meanwhile.
+	AtOnce(change func())
 
 	// Admissions are what keys of a content have used of limits that survive a restart, as
 	// ApplyAdmissions takes them: each at the latest time at which it may have been.

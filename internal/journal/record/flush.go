@@ -86,6 +86,10 @@ type Batch struct {
 	Message   uint64 // of the journal, with which its flush was whole
 	Entries   []byte // sound
 	count     int    // of entries of hits
+
+	// Then is set by package replica, of a clear: the batches of the same flush and partition
+	// that follow it. They take the place of what it clears, all at once.
+	Then []Batch
 }
 
 // Part is one message.
@@ -114,7 +118,8 @@ type Encoder struct {
 	Seqs   []uint64 // by partition
 	Totals []uint64 // by partition
 
-	parts   [][]byte // of the current flush, finished
+	parts   [][]byte // of the current flush, finished and not drained
+	drained int      // parts of the current flush that were
 	batches []byte   // of the current part
 	count   uint64   // of batches in it
 	body    []byte   // of the current batch
@@ -138,11 +143,18 @@ func (e *Encoder) Size() int { return len(e.batches) }
 func (e *Encoder) Begin(now time.Time) {
 	e.Flush++
 	e.at = now.UnixMilli()
-	e.parts, e.batches, e.count = nil, e.batches[:0], 0
+	e.parts, e.drained, e.batches, e.count = nil, 0, e.batches[:0], 0
+}
+
+// Drain returns the parts of the current flush that are finished so far. End returns the others.
+func (e *Encoder) Drain() (parts [][]byte) {
+	parts, e.parts = e.parts, nil
+	e.drained += len(parts)
+	return parts
 }
 
 // Empty tells whether the flush has no batch so far; Cancel takes it back then.
-func (e *Encoder) Empty() bool { return e.count == 0 && len(e.parts) == 0 }
+func (e *Encoder) Empty() bool { return e.count == 0 && len(e.parts)+e.drained == 0 }
 
 // Cancel takes back Begin of a flush that is Empty.
 func (e *Encoder) Cancel() { e.Flush-- }
@@ -286,7 +298,7 @@ func (e *Encoder) closePart(receipts [][]byte, last bool) {
 	b = binary.LittleEndian.AppendUint64(b, e.Origin)
 	b = binary.AppendUvarint(b, e.Epoch)
 	b = binary.AppendUvarint(b, e.Flush)
-	b = binary.AppendUvarint(b, uint64(len(e.parts)))
+	b = binary.AppendUvarint(b, uint64(e.drained+len(e.parts)))
 	b = append(b, e.flags(last))
 	b = wire.AppendText(b, e.Node)
 	b = binary.AppendUvarint(b, uint64(e.at))

@@ -19,9 +19,11 @@ type Auditor struct {
 	Alone      bool               // no other origin belongs here
 	self       record.Incarnation // of this process: its hits were counted when they came
 	Partitions int
-	Stream     uint64    // sequence of the last message
-	began      time.Time // when this life did
-	now        time.Time // when it came, or the last cut was made
+	HitsOnly   bool                // its sink reads no entries of restored backups: they are not kept
+	AtOnce     func(change func()) // runs a change of many partitions (replication.Stored); nil: nobody reads meanwhile
+	Stream     uint64              // sequence of the last message
+	began      time.Time           // when this life did
+	now        time.Time           // when it came, or the last cut was made
 	byOrigin   map[uint64]*Progress
 
 	Findings                     []record.Finding
@@ -191,7 +193,9 @@ func (a *Auditor) End(reached, last uint64) {
 
 func (a *Auditor) dropUnfinished() {
 	for _, l := range a.byOrigin {
-		l.dropUnfinished()
+		if !l.undecided() {
+			l.dropUnfinished()
+		}
 	}
 }
 
@@ -214,7 +218,8 @@ type beginning struct {
 
 // waitMost is for how many messages the rest of a flush is waited for: a snapshot
 // meanwhile begins before it. After that its first parts are to be had from its
-// origin only, as after a loss.
+// origin only, as after a loss. A backup that replaces all hits is waited for until a record
+// says that it was undone.
 const waitMost = 1000
 
 // waitLongest is how long it is waited for while nothing is heard of its origin, in this
@@ -226,7 +231,8 @@ const waitLongest = 10 * time.Second
 func (a *Auditor) startOf() *beginning {
 	var first *beginning
 	for _, l := range a.byOrigin {
-		if len(l.pending) > 0 && a.Stream-l.start.from < waitMost && a.now.Sub(Later(l.heard, a.began)) < waitLongest && (first == nil || l.start.from < first.from) {
+		waits := l.undecided() || len(l.pending) > 0 && a.Stream-l.start.from < waitMost && a.now.Sub(Later(l.heard, a.began)) < waitLongest
+		if waits && (first == nil || l.start.from < first.from) {
 			first = l.start
 		}
 	}

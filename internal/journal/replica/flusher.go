@@ -190,9 +190,13 @@ func (g *gathered) add(b record.Batch) {
 			g.entries += len(a.list)
 		}
 	}
-	b.Entries = bytes.Clone(b.Entries) // else it keeps the whole message in memory
+	then := b.Then
+	b.Entries, b.Then = bytes.Clone(b.Entries), nil // else it keeps the whole message in memory
 	g.steps = append(g.steps, step{restored: b})
 	g.entries += 1 + len(b.Entries)/entryBytes
+	for _, b := range then {
+		g.add(b)
+	}
 }
 
 // told are admissions at times by a clock that may be set before they are counted: set is by how
@@ -219,16 +223,22 @@ func (g *gathered) admissions() (list []replication.Admission) {
 // followed is what was gathered of hits, as the engine takes it.
 func (g *gathered) followed() (list []replication.Followed) {
 	for i := range g.steps {
-		f := replication.Followed{Deltas: g.steps[i].deltas}
-		switch b := &g.steps[i].restored; b.Kind { // they were checked
-		case record.KindWindows:
-			f.Windows, _ = b.Windows()
-		case record.KindEvicted:
-			f.Evicted, _ = b.Evicted()
-		case record.KindClear:
-			f.Clear = true
-		}
+		f := followed(&g.steps[i].restored)
+		f.Deltas = g.steps[i].deltas
 		list = append(list, f)
 	}
 	return list
+}
+
+// followed is a batch of a restored backup, which was checked, as the engine takes it.
+func followed(b *record.Batch) (f replication.Followed) {
+	switch b.Kind {
+	case record.KindWindows:
+		f.Windows, _ = b.Windows()
+	case record.KindEvicted:
+		f.Evicted, _ = b.Evicted()
+	case record.KindClear:
+		f.Clear = true
+	}
+	return f
 }

@@ -33,7 +33,7 @@ func (r *Replica) Origins(now time.Time) (list []OriginStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for origin, l := range r.audit.byOrigin {
-		if origin != r.audit.Origin && !r.forgotten(now, l) && !(record.IsBackupName(l.node) && (l.left || l.replaced(now))) {
+		if origin != r.audit.Origin && !l.undecided() && !r.forgotten(now, l) && !(record.IsBackupName(l.node) && (l.left || l.replaced(now))) {
 			list = append(list, r.status(now, l))
 		}
 	}
@@ -116,7 +116,7 @@ func (r *Replica) Freshness(now time.Time) (asOf time.Time, late []OriginStatus)
 	late = append(late, r.unknown(now, at)...)
 	for origin, l := range r.audit.byOrigin {
 		why, _ := r.lateness(now, l)
-		if origin == r.audit.Origin || l.left && why == "" || l.at >= at && why == "" || r.forgotten(now, l) || l.replaced(now) {
+		if origin == r.audit.Origin || l.undecided() || l.left && why == "" || l.at >= at && why == "" || r.forgotten(now, l) || l.replaced(now) {
 			continue
 		}
 		at = min(at, l.at)
@@ -204,6 +204,26 @@ func (r *Replica) MergedWhole(id uint64) bool {
 	defer r.mu.Unlock()
 	l := r.audit.byOrigin[id]
 	return l != nil && l.left
+}
+
+// Replaced tells whether a backup that replaces all hits was applied.
+func (r *Replica) Replaced(id uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.audit.byOrigin[id]
+	return l != nil && slices.ContainsFunc(l.positions, func(at record.Position) bool { return at.Seq > 0 })
+}
+
+// Undecided are the backups that are to replace all hits, and of which the end did not come yet.
+func (r *Replica) Undecided() (ids []uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for origin, l := range r.audit.byOrigin {
+		if l.undecided() {
+			ids = append(ids, origin)
+		}
+	}
+	return ids
 }
 
 // Knows tells which of some origins has batches here; id is passed over.

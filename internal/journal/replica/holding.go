@@ -218,7 +218,11 @@ func (h *Holding) restored(b record.Batch) error {
 		if h.ownAll != nil {
 			own = h.ownAll(b.Partition, h.upTo[b.Partition])
 		}
-		replication.Of(h.engine).Clear(b.Partition, own)
+		then := make([]replication.Followed, len(b.Then))
+		for i := range b.Then {
+			then[i] = followed(&b.Then[i])
+		}
+		return replication.Of(h.engine).Clear(b.Partition, own, then)
 	}
 	return nil
 }

@@ -121,7 +121,8 @@ type group struct {
 	first    []int      // of each partition that has any: its first batch
 	last     []int      // by partition: its last batch, and one more; 0: it has none
 	receipts []received
-	bytes    int // of messages, and of what is kept of them
+	bytes    int  // of messages, and of what is kept of them
+	replaces bool // a clear has batches that take the place of what it clears
 }
 
 // newBatch is one that was not counted before.
@@ -145,6 +146,7 @@ func (g *group) add(a *Auditor, to Sink, parts []record.Part) {
 	if g.last == nil {
 		g.last = make([]int, a.Partitions)
 	}
+	first := len(g.batches)
 	for _, p := range parts {
 		own := p.Incarnation == a.self
 		g.batches = slices.Grow(g.batches, len(p.Batches))
@@ -153,6 +155,9 @@ func (g *group) add(a *Auditor, to Sink, parts []record.Part) {
 				continue
 			}
 			b.CutAt, b.Message = p.At, a.Stream
+			if p.Restored && g.follows(b, first) {
+				continue
+			}
 			at := len(g.batches)
 			if last := g.last[b.Partition]; last > 0 {
 				g.batches[last-1].next = at
@@ -169,9 +174,30 @@ func (g *group) add(a *Auditor, to Sink, parts []record.Part) {
 	}
 }
 
+// follows puts a batch of a restored backup to the clear before it, of the same partition and
+// flush, if there is one: they count together (record.Batch.Then). first is the flush's first batch.
+func (g *group) follows(b record.Batch, first int) bool {
+	last := g.last[b.Partition] - 1
+	if last < first || g.batches[last].Kind != record.KindClear {
+		return false
+	}
+	g.replaces = true
+	g.batches[last].Then = append(g.batches[last].Then, b)
+	g.bytes += len(b.Entries) + batchBytes
+	return true
+}
+
 // count counts what was taken: partitions side by side, the batches of each in order. The group is empty then.
-func (g *group) count(a *Auditor, to Sink) error {
+func (g *group) count(a *Auditor, to Sink) (err error) {
 	defer g.empty()
+	if !g.replaces || a.AtOnce == nil {
+		return g.countAll(a, to)
+	}
+	a.AtOnce(func() { err = g.countAll(a, to) })
+	return err
+}
+
+func (g *group) countAll(a *Auditor, to Sink) error {
 	deciding := a.self != (record.Incarnation{}) // else nobody decides on limits yet
 	if err := concurrency.Do(len(g.first), func(i int) error {
 		for at, more := g.first[i], true; more; at, more = g.batches[at].next, g.batches[at].next > 0 {
@@ -202,5 +228,5 @@ func (g *group) empty() {
 	}
 	clear(g.batches) // of messages
 	clear(g.receipts)
-	g.batches, g.first, g.receipts, g.bytes = g.batches[:0], g.first[:0], g.receipts[:0], 0
+	g.batches, g.first, g.receipts, g.bytes, g.replaces = g.batches[:0], g.first[:0], g.receipts[:0], 0, false
 }

@@ -87,6 +87,8 @@ func (l *Progress) unsure(where string, p record.Part) []record.Part {
 	case p.Number > 0 && l.has([]record.Part{p}): // of a flush that was whole when the snapshots were taken
 		l.repeats++
 		return nil
+	case p.Number > 0 && p.Restored && !p.Last: // of a backup that may never have been complete
+		return nil
 	case p.Number > 0:
 		l.find(l.named(where), fmt.Sprintf("flush %d of epoch %d begins with part %d", p.Flush, p.Epoch, p.Number), "the hits of that flush")
 		l.broken, l.flush, l.known = p.Flush, p.Flush, true
@@ -94,7 +96,7 @@ func (l *Progress) unsure(where string, p record.Part) []record.Part {
 	default:
 		l.start = l.startOfPending()
 	}
-	if l.pending = append(l.pending, p); !p.Last {
+	if l.keep(p); !p.Last {
 		return nil
 	}
 	if !l.has(l.pending) {
@@ -159,11 +161,29 @@ func (l *Progress) next(where string, p record.Part) []record.Part {
 	if len(l.pending) == 0 && !p.Last {
 		l.start = l.startOfPending()
 	}
-	if l.pending = append(l.pending, p); !p.Last {
+	if l.keep(p); !p.Last {
 		return nil
 	}
 	l.flush = p.Flush
 	return l.whole()
+}
+
+// keep appends a part to those that are pending.
+func (l *Progress) keep(p record.Part) {
+	if l.HitsOnly && p.Restored {
+		for i := range p.Batches {
+			if b := &p.Batches[i]; b.Kind != record.KindHits && len(b.Entries) > 0 {
+				b.Entries = []byte{0} // not empty: it is a batch
+			}
+		}
+	}
+	l.pending = append(l.pending, p)
+}
+
+// undecided tells whether the origin is a backup that is to replace all hits, and is not
+// complete: nothing of it counts.
+func (l *Progress) undecided() bool {
+	return len(l.pending) > 0 && l.pending[0].Restored && l.flush == 0
 }
 
 // whole hands out the pending parts, which are a flush.

@@ -75,7 +75,7 @@ type Replica struct {
 // its data directory.
 func New(engine *weir.Engine, origin uint64, node string, clustered bool) *Replica {
 	r := &Replica{engine: engine, node: node, clustered: clustered, audit: NewAuditor(origin, engine.Config().Partitions), peers: map[uint64]*peer{}}
-	r.audit.Alone = !clustered
+	r.audit.Alone, r.audit.AtOnce = !clustered, replication.Of(engine).AtOnce
 	r.holding = NewHolding(engine)
 	r.behind = replication.Of(engine).LimitClockBehind()
 	r.holding.Set = r.sinceSet

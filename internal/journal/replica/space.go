@@ -197,12 +197,13 @@ func (r Room) Flushing(retained int64, last bool) Flushing {
 func (r Room) Admits(retained, underWay int64) bool { return retained+underWay <= r.Max/roomParts/2*15 }
 
 // Takes tells whether there is room for something large that is no hit's, and can wait.
-func (r Room) Takes(retained, bytes int64) bool {
-	return retained+bytes <= r.FullFrom()-r.Max/roomParts
-}
+func (r Room) Takes(retained, bytes int64) bool { return retained+bytes <= r.TakesMost() }
+
+// TakesMost is how much journal there may be for Takes.
+func (r Room) TakesMost() int64 { return r.FullFrom() - r.Max/roomParts }
 
 // EndsPin tells whether nothing may keep snapshots from being taken any more.
-func (r Room) EndsPin(retained int64) bool { return retained > r.FullFrom()-r.Max/roomParts }
+func (r Room) EndsPin(retained int64) bool { return retained > r.TakesMost() }
 
 // Spent tells whether all is used that full left for what was counted.
 func (r Room) Spent(retained int64) bool { return retained > r.Max/roomParts*8 }

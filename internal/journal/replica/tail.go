@@ -61,7 +61,7 @@ type Tail struct {
 // partitions.
 func NewTail(from TailSource, partitions int) *Tail {
 	audit := NewAuditor(0, partitions)
-	audit.Alone = false
+	audit.Alone, audit.HitsOnly = false, true
 	return &Tail{from: from, audit: audit}
 }
 

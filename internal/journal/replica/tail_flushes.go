@@ -20,7 +20,7 @@ type FlushPosition struct {
 }
 
 // tailWaitMost is for how many messages a FlushPosition stays before a flush whose last part has not come:
-// after that its first parts are to be had from its origin only.
+// after that its first parts are to be had from its origin only. A restored backup is waited for until it is complete, or undone.
 const tailWaitMost = 1000
 
 // maxOrigins bounds what is read of an encoded FlushPosition.
@@ -131,7 +131,7 @@ func (t *TailFlushes) Take(message uint64, p record.Part) (flush []record.Part) 
 func (t *TailFlushes) Position() FlushPosition {
 	at := FlushPosition{After: t.read, Heads: maps.Clone(t.heads)}
 	for _, open := range t.pending {
-		if t.read-open.began < tailWaitMost {
+		if open.parts[0].Restored || t.read-open.began < tailWaitMost {
 			at.After = min(at.After, open.began-1)
 		}
 	}
