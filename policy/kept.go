@@ -14,7 +14,7 @@ const onePolicyExample = `{"keys": "login:{user}:*", "limit": 5, "per": "1m"}`
 // ParsePolicy reads one policy that is put by API under a name: the fields of an entry of a file, in YAML or JSON. The name may be
 // among them. The result has that policy alone, of the version. The error is Faults, with the name for that of the file.
 func ParsePolicy(name string, data []byte, version uint64) (*Set, error) {
-	p := parser{file: name, names: map[string]int{}}
+	p := parser{file: name, byAPI: true, names: map[string]int{}}
 	if len(bytes.TrimSpace(data)) == 0 {
 		p.fault(0, "", "it is empty: write the fields of the policy, for example `%s`", onePolicyExample)
 	} else if root := p.document(data); root != nil {
@@ -120,10 +120,29 @@ func (s *Set) VersionOf(name string) (version uint64, ok bool) {
 	if at, ok := s.names[name]; ok {
 		return s.policies[at].Version, true
 	}
-	for i := range s.atOnce.list {
-		if s.atOnce.list[i].Name == name {
-			return s.atOnce.list[i].Version, true
-		}
+	if of := s.concurrency(name); of != nil {
+		return of.Version, true
 	}
 	return 0, false
+}
+
+// KeysOf returns the pattern of the keys that the policy of a name is for, and the template of those that it counts, "" for
+// the keys themselves; false: there is none.
+func (s *Set) KeysOf(name string) (keys, by string, ok bool) {
+	if at, ok := s.names[name]; ok {
+		return s.policies[at].Keys, s.policies[at].By, true
+	}
+	if of := s.concurrency(name); of != nil {
+		return of.Keys, of.By, true
+	}
+	return "", "", false
+}
+
+func (s *Set) concurrency(name string) *Concurrency {
+	for i := range s.atOnce.list {
+		if s.atOnce.list[i].Name == name {
+			return &s.atOnce.list[i]
+		}
+	}
+	return nil
 }

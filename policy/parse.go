@@ -46,6 +46,7 @@ func Parse(file string, data []byte) (*Set, error) {
 // parser reads one file.
 type parser struct {
 	file     string
+	byAPI    bool // it is one policy that is put by API
 	policies []parsedPolicy
 	atOnce   concurrencies
 	names    map[string]int // policies so far, with their lines
@@ -173,6 +174,8 @@ func (p *parser) name(n *yaml.Node) string {
 		p.fault(n.Line, "name", "%q: write 1 to %d letters, digits or any of ._/-", units.Excerpt(name), weir.MaxLimitNameBytes)
 	case strings.HasPrefix(name, InlinePrefix):
 		p.fault(n.Line, "name", "%q: names that begin with %s belong to limits that requests bring along: write another", name, InlinePrefix)
+	case p.byAPI && strings.HasPrefix(name, ListenerPrefix):
+		p.fault(n.Line, "name", "%q: names that begin with %s belong to limits of --rls-config: write another", name, ListenerPrefix)
 	case again:
 		p.fault(n.Line, "name", "%q stands twice, first in line %d: give each policy its own name", name, first)
 	default:

@@ -99,6 +99,10 @@ type Override struct {
 // InlinePrefix begins the names of limits that requests bring along, where they have none of their own: no policy's name does.
 const InlinePrefix = "inline/"
 
+// ListenerPrefix begins the names of limits that a listener has of its own configuration. Requests bring none along with such a name, and
+// none is put by API: what keys have used, and their bans, are kept by the name. A policy file may have some, which 'weir limits import' makes.
+const ListenerPrefix = "rls/"
+
 // Set is the policies of one file, ready to be asked. It does not change.
 type Set struct {
 	policies  []Policy // in order of application

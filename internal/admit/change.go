@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,7 +68,7 @@ func (l *Live) ResetInline(key string) (was int, err error) {
 // Grant is weir.KeyedLimit.Grant of a key, as it is counted, by name as of Reset. A key that a policy never
 // counts is CodeInvalidKey, unless n is 0.
 func (l *Live) Grant(name, key string, n uint64, until time.Time) (made Changed, ok bool, err error) {
-	if n > 0 {
+	if n > 0 && !l.IsInline(name, key) {
 		if err := l.Set().Counts(name, key); err != nil {
 			return Changed{}, true, err
 		}
@@ -144,10 +145,11 @@ func (l *Live) change(c side.Change, of boundLimit, key string, n uint64) (Chang
 	return Changed{Name: of.limit.Name(), Key: key, Was: made.Was, Again: made.Again, Used: made.Used, Over: made.Over, Freed: made.Freed, Limit: of.limit.Limit(), Verdict: made.After}, err
 }
 
-// named is the limit of a name, with the one that a counted key has of it.
+// named returns the limit of a name that may count a key, with what an override gives the key.
 func (l *Live) named(name, key string) (of boundLimit, ok bool) {
 	b := l.bound.Load()
-	if at, ok := b.set.Place(name); ok {
+	inline := l.inlineLimit(name)
+	if at, ok := b.set.Place(name); ok && (inline == nil || b.set.Counts(name, key) == nil) {
 		p := &b.policies[at]
 		if other, ok := p.overrides[key]; ok {
 			return other, true
@@ -157,26 +159,39 @@ func (l *Live) named(name, key string) (of boundLimit, ok bool) {
 	if p, ok := l.prepared.Load(name); ok {
 		return p.(*Prepared).boundLimit, true
 	}
-	l.inline.mu.RLock()
-	kl := l.inline.names[name]
-	l.inline.mu.RUnlock()
-	if kl == nil {
+	if inline == nil {
 		return boundLimit{}, false
 	}
-	return boundLimit{limit: kl, elsewhere: l.sharedLimit(InlineAway)}, true
+	return boundLimit{limit: inline, elsewhere: l.sharedLimit(InlineAway)}, true
 }
 
-// IsInline tells whether a name is that of limits that requests brought along, and no policy's.
-func (l *Live) IsInline(name string) bool {
-	if _, known := l.Limit(name); known {
-		return false
-	}
-	if strings.HasPrefix(name, policy.InlinePrefix) {
-		return true
-	}
+// inlineLimit returns a limit that requests brought along under a name; nil: there is none.
+func (l *Live) inlineLimit(name string) *weir.KeyedLimit {
 	l.inline.mu.RLock()
 	defer l.inline.mu.RUnlock()
-	return l.inline.names[name] != nil
+	return l.inline.names[name]
+}
+
+// IsInline reports whether a key is counted under the name of limits that requests brought along, and under no policy of the name.
+func (l *Live) IsInline(name, key string) bool {
+	if _, prepared := l.preparedLimit(name); prepared {
+		return false
+	}
+	if set := l.Set(); set.Counts(name, key) == nil {
+		if _, taken := set.Place(name); taken {
+			return false
+		}
+	}
+	return strings.HasPrefix(name, policy.InlinePrefix) || l.inlineLimit(name) != nil
+}
+
+// MayCount reports whether a limit of the name, if it exists, may count a key: no policy that counts other keys alone, and
+// no limit of a listener.
+func (l *Live) MayCount(name, key string) bool {
+	if _, prepared := l.preparedLimit(name); prepared {
+		return false
+	}
+	return l.Set().Counts(name, key) == nil || l.IsInline(name, key)
 }
 
 // banned decides requests of which a key is banned: they are denied, and nothing is taken. It tells whether there is one. policy.Shadow
@@ -256,6 +271,20 @@ func (l *Live) Unban(name, key string) (was bool, err error) {
 	side := side.Of(l.engine)
 	was = side.Banned(name, key) > 0
 	return was, side.Ban(name, key, 0)
+}
+
+// LiftBans lifts all bans under the limit of a name, on all nodes, of the keys that this one knows.
+func (l *Live) LiftBans(name string) error {
+	side := side.Of(l.engine)
+	for _, b := range side.Bans(math.MaxInt) {
+		if b.Name != name {
+			continue
+		}
+		if err := side.Ban(name, b.Key, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Bans lists the bans that are not over, at most n, those that end last first.

@@ -65,8 +65,12 @@ type lastInline struct {
 }
 
 func (l *Live) gatherInline(b *bound, r *Request, d *Decision) error {
-	if _, taken := b.set.Place(r.Limit); taken {
-		return policy.Failure(weir.CodeInvalidLimit, "limit", "limit %s is a policy: leave its numbers out, or give the request's own limit another name", r.Limit)
+	if at, taken := b.set.Place(r.Limit); taken {
+		// A policy that a tenant put by API keeps nobody else from the name.
+		_, matches := b.set.CountedKey(at, r.Key)
+		if matches || b.set.At(at).Version == 0 || b.set.Counts(r.Limit, r.Key) == nil {
+			return policy.Failure(weir.CodeInvalidLimit, "limit", "limit %s is a policy: leave its numbers out, or give the request's own limit another name", r.Limit)
+		}
 	}
 	last, id, released := &d.lastInline, inlineID{r.Limit, *r.Inline}, l.inline.released.Load()
 	if last.of != l || last.released != released || last.id != id {
@@ -91,6 +95,9 @@ func (in *inlineLimits) get(l *Live, id inlineID) (*inlineLimit, error) {
 	in.mu.RUnlock()
 	if have != nil {
 		return have, nil
+	}
+	if strings.HasPrefix(id.name, policy.ListenerPrefix) {
+		return nil, policy.Failure(weir.CodeInvalidLimit, "limit", "limit %s: names that begin with %s belong to limits of --rls-config: give the request's own limit another name", id.name, policy.ListenerPrefix)
 	}
 	// First, so that a limit that can't be leaves no name behind.
 	if _, err := limit.New(id.limit); err != nil {
@@ -127,7 +134,7 @@ func (in *inlineLimits) make(l *Live, id inlineID) (*inlineLimit, error) {
 	if len(in.made) >= maxInlineMade {
 		clear(in.made) // what is in use is soon back
 	}
-	made := &inlineLimit{boundLimit{limit: kl, elsewhere: l.sharedLimit(InlineAway)}, newHitKeys(name)}
+	made := &inlineLimit{boundLimit{limit: kl, elsewhere: l.sharedLimit(InlineAway)}, newHitKeys(policy.InlinePrefix + strings.TrimPrefix(name, policy.InlinePrefix))}
 	in.made[id] = made
 	if in.names[name] == nil {
 		in.names[name] = kl
@@ -149,8 +156,8 @@ func (in *inlineLimits) release() {
 	clear(in.made) // what is in use is soon back
 }
 
-// HitPrefix begins the keys that decisions are counted under: limit:NAME:allowed, :denied
-// and :shadow_denied, :warned beside :allowed, and of some limits with :VALUES after that (Request.Values). A server takes hits of such keys from nobody else, so that the
+// HitPrefix begins the keys that decisions are counted under: limit:NAME:allowed (limit:inline/NAME:allowed of limits that requests bring
+// along, so that nobody's are among those of a policy of the name), :denied and :shadow_denied, :warned beside :allowed, and of some limits with :VALUES after that (Request.Values). A server takes hits of such keys from nobody else, so that the
 // counts are true. The engine counts them apart: they are not among all hits.
 const HitPrefix = weir.SeparatePrefix
 

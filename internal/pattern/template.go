@@ -114,6 +114,14 @@ func (p templatePart) text(key string, took *Captures) string {
 	return key[took[p.place].from:took[p.place].to]
 }
 
+// LiteralOf returns the text before the first wildcard of a pattern or template: all keys that it matches, or makes, begin with it.
+func LiteralOf(text string) string {
+	if at := strings.IndexAny(text, "*{"); at >= 0 {
+		return text[:at]
+	}
+	return text
+}
+
 // mayBeEmpty tells whether all that is counted may be nothing: no engine counts that.
 func (t *Template) mayBeEmpty() bool {
 	for _, part := range t.parts {

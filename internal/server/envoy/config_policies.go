@@ -262,7 +262,7 @@ func appendEscaped(b []byte, text string, name bool) []byte {
 }
 
 // namePrefix begins the names of all limits of a Config.
-const namePrefix = "rls/"
+const namePrefix = policy.ListenerPrefix
 
 // maxNameBytes is the longest name of a limit.
 const maxNameBytes = 64

@@ -261,7 +261,7 @@ func TestDecisionsAreHits(t *testing.T) {
 	for _, k := range top.Keys {
 		got[k.Key] = k.Estimate
 	}
-	want := map[string]uint64{"limit:login:denied": 4, "limit:login:allowed": 2, "limit:trial:allowed": 1, "limit:trial:shadow_denied": 1, "limit:own:allowed": 1}
+	want := map[string]uint64{"limit:login:denied": 4, "limit:login:allowed": 2, "limit:trial:allowed": 1, "limit:trial:shadow_denied": 1, "limit:inline/own:allowed": 1}
 	if len(got) != len(want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

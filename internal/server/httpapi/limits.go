@@ -315,7 +315,7 @@ func (s *Server) registerPolicies(doc *API) {
 	})
 	AskView(doc, huma.Operation{
 		OperationID: "delete-policy", Method: http.MethodDelete, Path: "/v1/policies/{name}", Summary: "Delete a policy that was put",
-		Description: "Nothing limits its keys by it any more, unless the file has one of its name. What keys have used of it stays for a while, for one that is put again.",
+		Description: "Nothing limits its keys by it any more, unless the file has one of its name. Bans of its keys are lifted. What keys have used of it stays for a while, for one that is put again.",
 	}, append(changing, api.CodeUnknownLimit), func(ctx context.Context, q *deletePolicyQuestion) (*deletedPolicyOutput, error) {
 		want, err := q.condition()
 		if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/pattern"
 	"github.com/weir-counter/weir/internal/service/request"
-	"github.com/weir-counter/weir/policy"
 )
 
 // Gate is where each request of a room begins. It may be used by many goroutines.
@@ -188,12 +188,14 @@ func (a Rights) PartsOf(prefix string) (parts []string, err error) {
 	return parts, nil
 }
 
-// Sees tells whether a policy, and how it decided, is for the role: all keys that it is
-// for are.
-func (a Rights) Sees(p *policy.Policy) bool {
-	literal, _, _ := strings.Cut(p.Keys, "*")
-	literal, _, _ = strings.Cut(literal, "{")
-	return a.Limit(p.Name) && a.Key(literal)
+// Sees reports whether the role may read a policy, by its name and pattern of keys, and how it decided: all keys that
+// it is for are the role's. Which keys it counts, and what they have used, is the role's key by key (Holds).
+func (a Rights) Sees(name, keys string) bool { return a.Limit(name) && a.Key(pattern.LiteralOf(keys)) }
+
+// Owns reports whether the role may put and delete a policy: all keys that it is for are the role's, and so are all keys
+// that its template by makes of them to be counted.
+func (a Rights) Owns(name, keys, by string) bool {
+	return a.Sees(name, keys) && (by == "" || a.Key(pattern.LiteralOf(by)))
 }
 
 // CheckDecision fails unless the role is for all that a decision asks. Who has some limits

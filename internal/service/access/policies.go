@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -150,6 +151,7 @@ type KeptPolicies struct {
 	log   *slog.Logger
 
 	using sync.Mutex // held while a book is put in use
+	open  bool       // the book of the start is in use: bans of policies that come and go are lifted
 
 	mu       sync.Mutex // guards all below
 	book     admit.StoredPolicies
@@ -184,6 +186,7 @@ func OpenKept(ctx context.Context, store backend.Document, live *admit.Live, fir
 	if err := k.look(ctx); err != nil {
 		return nil, fmt.Errorf("the policies that were put by API can't be read: %w", err)
 	}
+	k.open = true
 	if n := len(k.book.Policies); n > 0 {
 		log.Info("policies that were put by API are in use", "policies", n-len(k.wrong), "version", k.book.Last)
 	}
@@ -244,13 +247,38 @@ func (k *KeptPolicies) look(ctx context.Context) error {
 		}
 		sets = append(sets, set)
 	}
+	before := k.live.Set()
 	if err := k.live.Keep(policy.Join(sets...), k.first); err != nil {
 		return err
+	}
+	if k.open {
+		k.liftBans(before, book)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.book, k.wrong, k.trouble, k.revision = book, wrong, "", revision
 	return nil
+}
+
+// liftBans lifts the bans of policies that are not in use any more, and of those that are in use now and were not before: a node that
+// had not learned that the one before was deleted may have banned keys. Each node lifts those that it knows. The caller holds using.
+func (k *KeptPolicies) liftBans(before *policy.Set, book admit.StoredPolicies) {
+	k.mu.Lock()
+	names := map[string]bool{}
+	for _, p := range slices.Concat(k.book.Policies, book.Policies) {
+		names[p.Name] = true
+	}
+	k.mu.Unlock()
+	now := k.live.Set()
+	for name := range names {
+		_, was := before.VersionOf(name)
+		if _, is := now.VersionOf(name); was == is {
+			continue
+		}
+		if err := k.live.LiftBans(name); err != nil {
+			k.log.Warn("bans of a policy that was deleted were not lifted: lift them with weir limits unban", "policy", name, "error", err)
+		}
+	}
 }
 
 func (k *KeptPolicies) parse(name, text string, version uint64) (*policy.Set, error) {

@@ -87,7 +87,7 @@ func (s *Service) undecided(may access.Rights, err error) *request.Error {
 		return e
 	}
 	if !may.All() && !s.seesLimit(may, named.Name) {
-		return &request.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: "there is no policy " + request.Clip(named.Name) + " for this key"}
+		return noLimit(named.Name)
 	}
 	if e.Code == api.CodeInvalidLimit {
 		return &request.Error{Code: api.CodeUnknownLimit, Field: e.Field, Message: e.Message}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weir-counter/weir"
@@ -14,6 +13,7 @@ import (
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/auth"
 	"github.com/weir-counter/weir/internal/engine/side"
+	"github.com/weir-counter/weir/internal/pattern"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/queries"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -29,7 +29,7 @@ func (s *Service) Limits(ctx context.Context, c access.Caller, w time.Duration) 
 	if err != nil {
 		return api.LimitsAnswer{}, err
 	}
-	policies := slices.DeleteFunc(s.listed(), func(p listed) bool { return !may.Sees(&p.Policy) })
+	policies := slices.DeleteFunc(s.listed(), func(p listed) bool { return !may.Sees(p.Name, p.Keys) })
 	answer := api.LimitsAnswer{
 		WindowSeconds: int64(w / time.Second), At: api.Time{Time: s.parts.Sources.Now()}, Limits: make([]api.LimitPolicy, len(policies)),
 	}
@@ -72,16 +72,19 @@ func regionParts(parts []policy.Part) (list []api.RegionPart) {
 	return list
 }
 
-// LimitKeys is the keys that have used most of a policy, at most n of them. All keys that the policy
-// is for must be the caller's.
+// mostLimitKeys is how many keys LimitKeys looks at for a caller who may not read all keys.
+const mostLimitKeys = 10_000
+
+// LimitKeys lists the keys that have used most of a policy, at most n of them. All keys that the policy
+// is for must be the caller's. Of those that it counts, the caller's are listed.
 func (s *Service) LimitKeys(ctx context.Context, c access.Caller, name string, n int) (api.LimitKeysAnswer, error) {
 	may, err := s.parts.Gate.Enter(c, auth.Read)
 	if err != nil {
 		return api.LimitKeysAnswer{}, err
 	}
 	for _, of := range s.parts.Policies.Set().Concurrencies() {
-		if of.Name == name && seesAtOnce(may, &of) {
-			return s.permitKeys(&of, n), nil
+		if of.Name == name && may.Sees(of.Name, of.Keys) {
+			return s.permitKeys(may, &of, n), nil
 		}
 	}
 	if err := s.mayReadLimit(may, name); err != nil {
@@ -89,16 +92,22 @@ func (s *Service) LimitKeys(ctx context.Context, c access.Caller, name string, n
 	}
 	l, known := s.parts.Policies.Limit(name)
 	if !known {
-		return api.LimitKeysAnswer{}, s.unknownLimit(name)
+		return api.LimitKeysAnswer{}, s.unknownLimit(may, name)
 	}
 	ask := s.parts.Sources.Own().LimitKeys
 	if side.Where(l) != limit.WhereShared {
 		ask = s.parts.Sources.Held().LimitKeys // each node knows all of it
 	}
-	uses, err := ask(ctx, l, n)
+	looked := n
+	if !may.All() {
+		looked = max(n, mostLimitKeys)
+	}
+	uses, err := ask(ctx, l, looked)
 	if err != nil {
 		return api.LimitKeysAnswer{}, request.As(err)
 	}
+	uses = slices.DeleteFunc(uses, func(u weir.KeyUse) bool { return !may.Holds(u.Key) })
+	uses = uses[:min(n, len(uses))]
 	answer := api.LimitKeysAnswer{Name: name, Keys: make([]api.LimitKey, len(uses))}
 	for i, u := range uses {
 		banned := side.Of(s.parts.Engine).Banned(name, u.Key)
@@ -147,9 +156,7 @@ func (s *Service) KeysOf(c access.Caller, name string) (prefix string, counted f
 	if at < 0 {
 		return "", nil, &request.Error{Code: api.CodeUnknownLimit, Field: "policy", Message: "there is no policy " + request.Clip(name) + " in the policy file"}
 	}
-	prefix, _, _ = strings.Cut(all[at].Keys, "*")
-	prefix, _, _ = strings.Cut(prefix, "{")
-	return prefix, func(key string) (string, bool) {
+	return pattern.LiteralOf(all[at].Keys), func(key string) (string, bool) {
 		for _, m := range set.Match(key) {
 			if m.Policy.Name == name {
 				return m.Key, true
@@ -173,17 +180,25 @@ func (s *Service) mayReadLimit(may access.Rights, name string) error {
 
 // seesLimit tells whether there is a limit of the name, and it is for the role.
 func (s *Service) seesLimit(may access.Rights, name string) bool {
-	return slices.ContainsFunc(s.listed(), func(p listed) bool { return p.Name == name && may.Sees(&p.Policy) })
+	return slices.ContainsFunc(s.listed(), func(p listed) bool { return p.Name == name && may.Sees(p.Name, p.Keys) })
 }
 
-// unknownLimit says which policies there are, in the words of package policy.
-func (s *Service) unknownLimit(name string) error {
+// unknownLimit says which policies there are, in the words of package policy, to who may know all.
+func (s *Service) unknownLimit(may access.Rights, name string) error {
+	if !may.All() {
+		return noLimit(name)
+	}
 	err := s.parts.Policies.Peek([]admit.Request{{Key: "?", Limit: name}}, new(admit.Decision))
 	var unknown *weir.Error
 	if errors.As(err, &unknown) && unknown.Code == weir.CodeInvalidLimit {
 		return &request.Error{Code: api.CodeUnknownLimit, Field: "name", Message: unknown.Message}
 	}
 	return &request.Error{Code: api.CodeUnknownLimit, Field: "name", Message: fmt.Sprintf("limit %q came into the policy file just now: ask again", request.Clip(name))}
+}
+
+// noLimit is the error for a limit that does not exist, or that the caller may not know of.
+func noLimit(name string) *request.Error {
+	return &request.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: "there is no policy " + request.Clip(name) + " for this key"}
 }
 
 // ForgetInline forgets what keys have used of the limits of a name that requests brought
@@ -219,7 +234,11 @@ func (s *Service) BanKey(ctx context.Context, c access.Caller, name, key string,
 		return api.BanAnswer{}, err
 	}
 	if err := s.parts.Policies.Ban(name, key, length); err != nil {
-		if of, ok := errors.AsType[*weir.Error](err); ok && of.Code == weir.CodeInvalidLimit {
+		of, ok := errors.AsType[*weir.Error](err)
+		if ok && of.Code != weir.CodeOverloaded && !may.All() && !s.seesLimit(may, name) {
+			return api.BanAnswer{}, noLimit(name)
+		}
+		if ok && of.Code == weir.CodeInvalidLimit {
 			return api.BanAnswer{}, &request.Error{Code: api.CodeUnknownLimit, Field: "limit", Message: of.Message}
 		}
 		return api.BanAnswer{}, request.As(err)
@@ -255,7 +274,7 @@ func (s *Service) Bans(c access.Caller, n int) (api.BansAnswer, error) {
 		if len(answer.Bans) == n {
 			break
 		}
-		if may.All() || may.Limit(b.Name) && may.CheckKey(b.Key) == nil {
+		if may.Limit(b.Name) && may.Holds(b.Key) {
 			answer.Bans = append(answer.Bans, api.BanAnswer{Name: b.Name, Key: b.Key, Until: api.Millis(b.Until)})
 		}
 	}

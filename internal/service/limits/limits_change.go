@@ -18,7 +18,7 @@ import (
 func (s *Service) ResetLimit(ctx context.Context, c access.Caller, name, key string) (_ api.ResetAnswer, err error) {
 	defer func() { s.parts.Gate.Audit(ctx, c, "reset limit", request.Clip(name)+" of "+request.Clip(key), err) }()
 	role := auth.Admin
-	if s.parts.Policies.IsInline(name) {
+	if s.parts.Policies.IsInline(name, key) {
 		role = auth.Decide
 	}
 	may, err := s.parts.Gate.Enter(c, role)
@@ -36,7 +36,7 @@ func (s *Service) ResetLimit(ctx context.Context, c access.Caller, name, key str
 	case err != nil:
 		return api.ResetAnswer{}, request.As(err)
 	case !known:
-		return api.ResetAnswer{}, s.unknownLimit(name)
+		return api.ResetAnswer{}, s.unknownLimit(may, name)
 	}
 	return api.ResetAnswer{Name: made.Name, Key: key, Was: made.Was, Remaining: made.Remaining}, nil
 }
@@ -85,7 +85,7 @@ func (s *Service) GrantLimit(ctx context.Context, c access.Caller, name, key str
 	case err != nil:
 		return api.GrantAnswer{}, request.As(err)
 	case !known:
-		return api.GrantAnswer{}, s.unknownLimit(name)
+		return api.GrantAnswer{}, s.unknownLimit(may, name)
 	}
 	answer := api.GrantAnswer{Name: made.Name, Key: key, N: n, Remaining: made.Remaining}
 	if n > 0 {
@@ -94,7 +94,8 @@ func (s *Service) GrantLimit(ctx context.Context, c access.Caller, name, key str
 	return answer, nil
 }
 
-// mayChange fails unless the role is for a limit and one of its keys, whether they are there or not.
+// mayChange fails unless the role is for a limit and one of its keys, whether they are there or not. Who may not read a limit learns
+// of it only that it counts the key.
 func (s *Service) mayChange(may access.Rights, name, key string) error {
 	if err := request.ParseNamed(key); err != nil {
 		return err
@@ -104,6 +105,9 @@ func (s *Service) mayChange(may access.Rights, name, key string) error {
 	}
 	if !may.AllLimits() && !may.Limit(name) {
 		return may.Refuse("name", "role "+may.Role.String()+" of this identity is not for the limit "+request.Clip(name))
+	}
+	if !may.All() && !s.parts.Policies.MayCount(name, key) && !s.seesLimit(may, name) {
+		return noLimit(name)
 	}
 	return nil
 }

@@ -212,23 +212,19 @@ func (s *Service) atOnce(may access.Rights) (list []api.AtOnceLimit) {
 		keys[limit]++
 	})
 	for _, l := range all {
-		if seesAtOnce(may, &l) {
+		if may.Sees(l.Name, l.Keys) {
 			list = append(list, api.AtOnceLimit{Name: l.Name, Keys: l.Keys, By: l.By, Version: l.Version, Max: l.Max, TTLSeconds: l.TTL.Seconds(), Held: held[l.Name], HeldKeys: keys[l.Name]})
 		}
 	}
 	return list
 }
 
-// seesAtOnce tells whether all keys of a limit of how many at once are the role's.
-func seesAtOnce(may access.Rights, l *policy.Concurrency) bool {
-	return may.Sees(&policy.Policy{Name: l.Name, Keys: l.Keys})
-}
-
-// permitKeys lists the keys of which most permits of a limit are held. All are free when its ttl is over, if no heartbeat comes.
-func (s *Service) permitKeys(of *policy.Concurrency, n int) api.LimitKeysAnswer {
+// permitKeys lists the keys that the caller may read of and of which most permits of a limit are held. All are free when its ttl is over, if
+// no heartbeat comes.
+func (s *Service) permitKeys(may access.Rights, of *policy.Concurrency, n int) api.LimitKeysAnswer {
 	answer := api.LimitKeysAnswer{Name: of.Name, Keys: []api.LimitKey{}}
 	s.permitsHeld(func(limit, key string, held int) {
-		if limit == of.Name {
+		if limit == of.Name && may.Holds(key) {
 			answer.Keys = append(answer.Keys, api.LimitKey{
 				Key: key, Used: uint64(held), Burst: uint64(of.Max), Remaining: uint64(max(0, of.Max-held)),
 				Share: float64(held) / float64(of.Max), ResetSeconds: of.TTL.Seconds(),

@@ -38,10 +38,13 @@ func (s *Service) PutPolicy(ctx context.Context, c access.Caller, name, text str
 	}
 	set, err := from.Check(name, text)
 	switch {
-	case set != nil && !seesAll(may, set), s.known(name) && !s.seesNamed(may, name):
+	case s.known(name) && !s.owns(may, name):
 		return answer, mayNotChange(may, name)
 	case err != nil:
 		return answer, notPut(err)
+	}
+	if keys, by, _ := set.KeysOf(name); !may.Owns(name, keys, by) {
+		return answer, mayNotChange(may, name)
 	}
 	put := admit.StoredPolicy{Name: name, Text: text, By: whoIs(c)}
 	ctx, cancel := context.WithTimeout(ctx, putTimeout)
@@ -64,7 +67,7 @@ func (s *Service) DeletePolicy(ctx context.Context, c access.Caller, name string
 	target := request.Clip(name)
 	defer func() { s.parts.Gate.Audit(ctx, c, "delete policy", target, err) }()
 	may, err := s.parts.Gate.Enter(c, auth.Admin)
-	if err == nil && !s.seesNamed(may, name) {
+	if err == nil && !s.owns(may, name) {
 		err = mayNotChange(may, name)
 	}
 	if err != nil {
@@ -87,7 +90,7 @@ func (s *Service) DeletePolicy(ctx context.Context, c access.Caller, name string
 // Policy is a policy that was put by API, as this node knows it. It is role admin's.
 func (s *Service) Policy(c access.Caller, name string) (api.KeptPolicy, error) {
 	may, err := s.parts.Gate.Enter(c, auth.Admin)
-	if err == nil && !s.seesNamed(may, name) {
+	if err == nil && !s.owns(may, name) {
 		err = mayNotChange(may, name)
 	}
 	if err == nil {
@@ -116,7 +119,7 @@ func (s *Service) Policies(c access.Caller) (answer api.PoliciesAnswer, err erro
 	list, version := from.List()
 	answer = api.PoliciesAnswer{Version: version, Policies: []api.KeptPolicy{}}
 	for _, p := range list {
-		if s.seesNamed(may, p.Name) {
+		if s.owns(may, p.Name) {
 			answer.Policies = append(answer.Policies, asKept(p))
 		}
 	}
@@ -149,19 +152,14 @@ func (s *Service) known(name string) bool {
 	return put
 }
 
-// seesNamed tells whether the role is for a policy by name, and all its keys. Who may change some only does not learn which others there
-// are: one that is not there is for nobody of them.
-func (s *Service) seesNamed(may access.Rights, name string) bool {
-	if may.All() || s.seesLimit(may, name) {
+// owns reports whether the role may change the policy of a name. Who may change some only does not learn which others there
+// are: one that is not there, or not in use, is for nobody of them.
+func (s *Service) owns(may access.Rights, name string) bool {
+	if may.All() {
 		return true
 	}
-	return slices.ContainsFunc(s.parts.Policies.Set().Concurrencies(), func(of policy.Concurrency) bool { return of.Name == name && seesAtOnce(may, &of) })
-}
-
-// seesAll tells whether a role is for all policies of a set.
-func seesAll(may access.Rights, set *policy.Set) bool {
-	return !slices.ContainsFunc(set.Policies(), func(p policy.Policy) bool { return !may.Sees(&p) }) &&
-		!slices.ContainsFunc(set.Concurrencies(), func(of policy.Concurrency) bool { return !seesAtOnce(may, &of) })
+	keys, by, ok := s.parts.Policies.Set().KeysOf(name)
+	return ok && may.Owns(name, keys, by)
 }
 
 func mayNotChange(may access.Rights, name string) error {
