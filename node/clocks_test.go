@@ -58,10 +58,11 @@ func startClocked(t *testing.T) *clocked {
 			}
 		})
 	}
-	if starting.Wait(); t.Failed() {
+	starting.Wait()
+	t.Cleanup(func() { nodetest.Close(t, c.nodes...) })
+	if t.Failed() {
 		t.FailNow()
 	}
-	t.Cleanup(func() { nodetest.Close(t, c.nodes...) })
 	return c
 }
 

@@ -161,6 +161,7 @@ func TestHitsOfThePastInACluster(t *testing.T) {
 	t.Parallel()
 	members := transporttest.New(t, 3, nil)
 	nodes := make([]*node.Node, 3)
+	t.Cleanup(func() { nodetest.Close(t, nodes...) })
 	up := func(which ...int) {
 		t.Helper()
 		var starting sync.WaitGroup
@@ -211,5 +212,4 @@ func TestHitsOfThePastInACluster(t *testing.T) {
 	up(2)
 	check("it is back", "a", 16)
 	check("it is back", "b", 5)
-	nodetest.Close(t, nodes...)
 }

@@ -115,6 +115,7 @@ func TestThreeNodesOfOneProcess(t *testing.T) {
 	t.Parallel()
 	members := transporttest.New(t, 3, nil)
 	nodes := make([]*node.Node, 3)
+	t.Cleanup(func() { nodetest.Close(t, nodes...) })
 	up := func(which ...int) {
 		t.Helper()
 		var starting sync.WaitGroup
@@ -155,7 +156,6 @@ func TestThreeNodesOfOneProcess(t *testing.T) {
 	for _, n := range nodes {
 		wantPolicy(t, n, 3, 10)
 	}
-	nodetest.Close(t, nodes...)
 }
 
 // A start that fails, or is interrupted, leaves nothing open: the address and the directory

@@ -148,10 +148,11 @@ func TestLimitSharedByRegionsOfNodes(t *testing.T) {
 			}
 		})
 	}
-	if starting.Wait(); t.Failed() {
+	starting.Wait()
+	t.Cleanup(func() { nodetest.Close(t, nodes...) })
+	if t.Failed() {
 		t.FailNow()
 	}
-	t.Cleanup(func() { nodetest.Close(t, nodes...) })
 	left := func(at int, want uint64) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("node %d knows that %d are left", at, want), asks[at], func(l client.LimitState) bool { return l.Remaining == want })

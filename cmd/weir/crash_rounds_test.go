@@ -277,12 +277,16 @@ func checkDurable(t *testing.T, p *process, writers []*crashWriter) {
 func TestCrashOnSmallDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := startProcess(t, dir, "--max-disk", "57MiB", "--durable-timeout", "500ms", "--flush-every", "1m")
+	p := startProcess(t, dir, "--max-disk", "57MiB")
 	w := &crashWriter{rand: rand.New(rand.NewPCG(1, 1))}
 	w.run(p, 200)
 	if len(w.pending) > 0 {
 		t.Fatal("a hit was not taken on a disk with room")
 	}
+	if log, err := p.end(t, syscall.SIGTERM); err != nil {
+		t.Fatalf("SIGTERM: %v\n%s", err, log)
+	}
+	p = startProcess(t, dir, "--max-disk", "57MiB", "--durable-timeout", "500ms", "--flush-every", "1m") // so short for hits that are refused
 	filler, err := client.New(p.addr, client.Options{Retries: -1})
 	if err != nil {
 		t.Fatal(err)

@@ -33,11 +33,14 @@ func Open(t testing.TB, cfg node.Config) *node.Node {
 	return n
 }
 
-// Close closes nodes side by side, as nodes of a cluster that stop for good do.
+// Close closes nodes side by side, as nodes of a cluster that stop for good do. It skips those that are nil: they did not start.
 func Close(t testing.TB, nodes ...*node.Node) {
 	t.Helper()
 	var closing sync.WaitGroup
 	for _, n := range nodes {
+		if n == nil {
+			continue
+		}
 		closing.Go(func() {
 			if err := n.Close(context.Background()); err != nil {
 				t.Error(err)

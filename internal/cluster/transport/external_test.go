@@ -94,6 +94,25 @@ func TestAnExistingNATS(t *testing.T) {
 	}
 }
 
+// A server that does not answer how many there are, as a busy one or one that may not, and that is in no cluster is one:
+// it makes no stream with three replicas.
+func TestAnExistingNATSThatDoesNotSayHowMany(t *testing.T) {
+	t.Parallel()
+	server := startExisting(t, t.TempDir(), natsserver.RANDOM_PORT, func(o *natsserver.Options) {
+		o.Username, o.Password = "", ""
+		o.Users = []*natsserver.User{{Username: "weir", Password: "password", Permissions: &natsserver.Permissions{Publish: &natsserver.SubjectPermission{Deny: []string{"$SYS.>"}}}}}
+	})
+	node, err := transport.Open(t.Context(), transport.Config{URL: address(t, server, "password")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	if got := node.Replicas(3); got != 1 {
+		t.Errorf("%d replicas, want 1", got)
+	}
+	makeStream(t, node)
+}
+
 func TestAnExistingNATSThatRefuses(t *testing.T) {
 	server := startExisting(t, t.TempDir(), natsserver.RANDOM_PORT, nil)
 	small := startExisting(t, t.TempDir(), natsserver.RANDOM_PORT, func(o *natsserver.Options) { o.MaxPayload = 4096 })

@@ -149,12 +149,12 @@ func (n *Node) Embedded() bool { return n.cfg.URL == "" }
 // a cluster all nodes count, up or not, so that a stream that is made while one
 // is late is not short of a replica for ever; to make it may fail until enough
 // are up. An existing NATS counts the most servers that answered a Status; if
-// none may answer us, it is believed to have enough.
+// none did, a cluster is believed to have enough. A server that is in no cluster is one.
 func (n *Node) Replicas(want int) int {
 	have := 1
 	switch {
 	case !n.Embedded():
-		if have = int(n.seen.Load()); have == 0 {
+		if have = int(n.seen.Load()); have == 0 && n.conn.ConnectedClusterName() != "" {
 			have = want
 		}
 	case n.cfg.Cluster != "":
