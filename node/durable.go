@@ -140,7 +140,7 @@ func (s served) Stats() backend.JournalStats {
 	to := backend.JournalStats{
 		Epoch: from.Epoch, Flushes: from.Flushes, Bytes: from.Bytes, Retained: from.Retained, LastFlush: from.LastFlush,
 		Failures: from.Failures, Failing: from.Failing, Revivals: from.Revivals, Rounds: from.Rounds, Fresh: from.Fresh, NotFresh: from.NotFresh, LongestCut: from.LongestCut,
-		Holes: from.Holes, Repaired: from.Repaired, Divergence: from.Divergence,
+		Consumers: from.Consumers, Holes: from.Holes, Repaired: from.Repaired, Divergence: from.Divergence,
 		Replayed: from.Replayed, Repeats: from.Repeats, Unfinished: from.Unfinished,
 	}
 	for _, f := range from.Findings {

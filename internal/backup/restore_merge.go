@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -87,36 +88,45 @@ func (m *Merges) open(ctx context.Context) (kv jetstream.KeyValue, err error) {
 	return kv, err
 }
 
-// entries are those of backups.
+// entries are those of backups. The bucket's own list of keys would be read by a consumer, which stays on
+// the server when this process ends.
 func (m *Merges) entries(ctx context.Context) (list map[string]RestoreEntry, err error) {
+	const subjects = "$KV." + MergesBucket + "."
 	list = map[string]RestoreEntry{}
 	err = stream.RetryUnavailable(ctx, func(ctx context.Context) error {
-		kv, err := m.JetStream.KeyValue(ctx, MergesBucket)
-		if errors.Is(err, jetstream.ErrBucketNotFound) {
+		bucket, err := m.JetStream.Stream(ctx, "KV_"+MergesBucket)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		keys, err := kv.Keys(ctx)
-		if errors.Is(err, jetstream.ErrNoKeysFound) {
-			return nil
+		info, err := bucket.Info(ctx, jetstream.WithSubjectFilter(subjects+">"))
+		if err != nil {
+			return err
 		}
-		for _, key := range keys {
+		for subject := range info.State.Subjects {
+			key := strings.TrimPrefix(subject, subjects)
 			if key == grownKey || key == replacedKey || key == replacementKey || key == policiesKey {
 				continue
 			}
-			entry, err := kv.Get(ctx, key)
+			entry, err := bucket.GetLastMsgForSubject(ctx, subject)
+			if errors.Is(err, jetstream.ErrMsgNotFound) { // a replica answered that does not have it yet
+				return errors.Join(nats.ErrTimeout, err)
+			}
 			if err != nil {
 				return err
 			}
+			if entry.Header.Get("KV-Operation") != "" { // it was removed
+				continue
+			}
 			var e RestoreEntry
-			if err := json.Unmarshal(entry.Value(), &e); err != nil {
+			if err := json.Unmarshal(entry.Data, &e); err != nil {
 				return fmt.Errorf("entry %s of %s: %w", key, MergesBucket, err)
 			}
 			list[key] = e
 		}
-		return err
+		return nil
 	})
 	return list, err
 }

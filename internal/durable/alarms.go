@@ -10,6 +10,7 @@ import (
 	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/replica"
+	"github.com/weir-counter/weir/internal/journal/stream"
 	"github.com/weir-counter/weir/internal/units"
 )
 
@@ -26,6 +27,7 @@ func (j *Journal) Alarms() (alarms []replica.Alarm) {
 		j.storeAlarms,
 		j.lagAlarms,
 		j.fullAlarms,
+		j.consumerAlarms,
 	} {
 		alarms = append(alarms, source()...)
 	}
@@ -180,6 +182,20 @@ func (cfg Config) FitsMemory(engine weir.Config) error {
 		return errTooManyReceipts(most, engine.OnceMemory)
 	}
 	return nil
+}
+
+// mostConsumers is how many consumers of the journal's stream are no alarm. NATS refuses more than 1,000 of one stream
+// in its default settings, and each takes memory of a server.
+const mostConsumers = 100
+
+// consumerAlarms tells that another program makes consumers of the journal's stream: Weir has none.
+func (j *Journal) consumerAlarms() []replica.Alarm {
+	n := j.store.Consumers()
+	if n <= mostConsumers {
+		return nil
+	}
+	return []replica.Alarm{{Code: "journal_consumers", Message: fmt.Sprintf(
+		"the stream %s has %d JetStream consumers, and Weir makes none: another program reads it, or nodes of an earlier version do; a start of this version removes theirs", stream.FlushStream, n)}}
 }
 
 // fullAlarms tells that hits are refused for want of room, and why none comes free.

@@ -52,6 +52,7 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	if cfg.clustered() {
 		j.running.Go(func() { j.runFollower(run) })
 		j.running.Go(func() { j.clocks.Run(run) })
+		j.running.Go(func() { j.removeOldReaders(run) })
 		if j.server.Embedded() {
 			j.running.Go(func() { j.runHealing(run) })
 		}

@@ -19,6 +19,7 @@ type Stats struct {
 	Rounds     uint64           // of snapshots
 	Fresh      uint64           // rounds for fresh answers
 	NotFresh   uint64           // of these, those that ended without one
+	Consumers  int              // of the journal's stream; Weir makes none
 	Holes      uint64           // messages of the journal that no replica had
 	Repaired   uint64           // flushes of other nodes that the journal lost, and that they sent again
 	Divergence uint64           // findings while following other nodes: hits of theirs that are missing here
@@ -69,6 +70,7 @@ func (j *Journal) Stats() Stats {
 		Failing:    j.stats.failing(),
 		Revivals:   j.stats.revivals.Load(),
 		Rounds:     j.checkpoints.Rounds(),
+		Consumers:  j.store.Consumers(),
 		Holes:      holes,
 		Repaired:   repaired,
 		Divergence: j.stats.divergences.Load(),

@@ -114,14 +114,32 @@ func (k *Keeper) release(ctx context.Context, list []Holder) {
 	k.View.cfg.Log.Info("journal: released partitions that other nodes hold now", "released", len(surplus), "held", k.View.engine().HeldPartitions().Len())
 }
 
-// takeParts is in how many steps a node takes all partitions: each reads the journal
-// from its snapshots on, and needs the memory for what it finds.
-const takeParts = 16
+// A node takes partitions in steps: each reads the journal from their snapshots on, and keeps in memory
+// what it finds of them. So there are as few steps as takeBytes of journal and snapshots allow for each, and
+// takeParts at most for all partitions: what is larger is read no more often than that.
+const (
+	takeBytes = 64 << 20
+	takeParts = 16
+)
+
+// atOnce is how many partitions one step takes.
+func (k *Keeper) atOnce(ctx context.Context) (int, error) {
+	bytes, err := k.Store.Bytes(ctx)
+	steps := min(1+bytes/takeBytes, takeParts)
+	return max(1, k.View.partitions()/int(steps)), err
+}
 
 // takeMissing takes the partitions that this node should hold, those that fewest hold
 // first. What it should hold is looked at before each step: nodes come back meanwhile.
 func (k *Keeper) takeMissing(ctx context.Context) (err error) {
-	began, taken, atOnce := time.Now(), 0, max(1, k.View.partitions()/takeParts)
+	if len(k.missing()) == 0 || !k.Current() {
+		return nil
+	}
+	began, taken := time.Now(), 0
+	atOnce, err := k.atOnce(ctx)
+	if err != nil {
+		return err
+	}
 	tried := replication.NewPartitionSet(k.View.partitions())
 	for ctx.Err() == nil && k.Current() {
 		some := slices.DeleteFunc(k.missing(), tried.Has)
@@ -305,8 +323,14 @@ func (t *taking) Read(from, to uint64, each func(sequence uint64, data []byte) e
 // Hurry has the next cut come now, and not a flush interval later.
 func (t *taking) Hurry([]int) { t.keeper.Flushes.Hurry() }
 
-// Await waits for a cut.
+// Await waits for a cut, and has it come now too: each takes only some of many partitions.
 func (t *taking) Await(held <-chan error) error {
+	select {
+	case err := <-held:
+		return err
+	default:
+		t.keeper.Flushes.Hurry()
+	}
 	select {
 	case err := <-held:
 		return err

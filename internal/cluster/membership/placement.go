@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/stream"
 )
 
 // This part says which nodes of a cluster should hold a partition (Rank), and which
@@ -47,19 +49,32 @@ func (e PlacementEntry) Says(o PlacementEntry) bool {
 
 // Registry is the entries of all nodes, as one node sees them. It is safe for many
 // goroutines. It owns one, which reads changes until the connection is closed.
+//
+// It reads ranges of the bucket's messages, so that no server keeps anything for it.
 type Registry struct {
-	kv     jetstream.KeyValue
-	watch  jetstream.KeyWatcher
-	log    *slog.Logger
-	closed sync.WaitGroup
+	conn    *nats.Conn
+	bucket  string
+	kv      jetstream.KeyValue
+	log     *slog.Logger
+	upTo    uint64        // revision up to which the bucket was read; of the goroutine that reads
+	changed chan struct{} // holds one: an entry was written
+	done    context.Context
+	closed  sync.WaitGroup
 
 	mu      sync.Mutex
 	entries map[string]PlacementEntry // by node; as many as there are nodes
 }
 
-// bucketBytes bounds the bucket: many thousand nodes with 256 partitions, some hundred with
-// 65536.
-const bucketBytes = 8 << 20
+const (
+	// bucketBytes bounds the bucket: many thousand nodes with 256 partitions, some hundred with
+	// 65536.
+	bucketBytes = 8 << 20
+
+	// registryEvery is how often the registry reads changes that it did not notice, and registrySoon when it
+	// reads one that it noticed: its replica may have it later than the leader, so the pause doubles.
+	registryEvery = time.Second
+	registrySoon  = 2 * time.Millisecond
+)
 
 // OpenRegistry opens the bucket of that name, makes it if it is not there with as many replicas,
 // and returns when all entries were read.
@@ -76,72 +91,108 @@ func OpenRegistry(ctx context.Context, js jetstream.JetStream, bucket string, re
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", bucket, err)
 	}
-	r := &Registry{kv: kv, log: log, entries: map[string]PlacementEntry{}}
-	if r.watch, err = kv.WatchAll(context.WithoutCancel(ctx)); err != nil {
+	r := &Registry{conn: js.Conn(), bucket: bucket, kv: kv, log: log, changed: make(chan struct{}, 1), entries: map[string]PlacementEntry{}}
+	if err := r.readAll(ctx); err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", bucket, err)
 	}
-	if err := r.readAll(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("bucket %s: %w", bucket, err), r.watch.Stop())
+	if err := r.follow(); err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", bucket, err)
 	}
-	r.closed.Go(func() { r.run(js) })
 	return r, nil
 }
 
-// rewatchAfter is how long after a watch ended another one is tried.
-const rewatchAfter = time.Second
-
-// run reads changes until the connection is closed. A watch that ends before is begun
-// again: what nodes hold must not stand still unseen.
-func (r *Registry) run(js jetstream.JetStream) {
-	for {
-		for is := range r.watch.Updates() {
-			r.apply(is)
-		}
-		for failed := error(nil); ; {
-			if js.Conn().IsClosed() {
-				return
-			}
-			r.log.Warn("the watch of which node holds what ended; restarting it", "error", failed)
-			<-time.After(rewatchAfter)
-			watch, err := r.kv.WatchAll(context.Background())
-			if err == nil {
-				r.watch = watch
-				break
-			}
-			failed = err
-		}
-	}
-}
-
-// readAll reads what was there when the watch began.
+// readAll reads what the leader of the bucket has now.
 func (r *Registry) readAll(ctx context.Context) error {
-	for {
+	status, err := r.kv.Status(ctx)
+	if err != nil {
+		return err
+	}
+	last := status.(*jetstream.KeyValueBucketStatus).StreamInfo().State.LastSeq
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	if r.upTo < last {
+		return errors.Join(nats.ErrTimeout, fmt.Errorf("a replica has revision %d, and its leader %d", r.upTo, last))
+	}
+	return nil
+}
+
+// subjects are the bucket's messages.
+func (r *Registry) subjects() string { return "$KV." + r.bucket + ".>" }
+
+// follow begins to read changes, until the connection is closed.
+func (r *Registry) follow() error {
+	done, end := context.WithCancel(context.Background())
+	sub, err := r.conn.Subscribe(r.subjects(), func(*nats.Msg) {
 		select {
-		case is, ok := <-r.watch.Updates():
-			switch {
-			case !ok:
-				return errors.New("the connection was closed")
-			case is == nil: // the watch is up to date
-				return nil
-			}
-			r.apply(is)
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case r.changed <- struct{}{}:
+		default: // it is about to read
+		}
+	})
+	if err != nil {
+		end()
+		return err
+	}
+	sub.SetClosedHandler(func(string) { end() })
+	r.done = done
+	r.closed.Go(r.run)
+	return nil
+}
+
+func (r *Registry) run() {
+	failing := false
+	for pause := registrySoon; ; { // what was written since readAll
+		select {
+		case <-r.done.Done():
+			return
+		case <-r.changed:
+			pause = registrySoon
+		case <-time.After(pause):
+			pause = min(2*pause, registryEvery)
+		}
+		before := r.upTo
+		err := r.read(r.done)
+		if r.done.Err() != nil {
+			return
+		}
+		if err != nil && !failing {
+			r.log.Warn("could not read which node holds which partitions; will retry", "error", err)
+		}
+		failing = err != nil
+		if r.upTo > before {
+			pause = registryEvery
 		}
 	}
 }
 
-// apply applies one change; nil is none.
-func (r *Registry) apply(is jetstream.KeyValueEntry) {
-	if is == nil {
-		return
+// registryAtOnce is how many entries are asked for together.
+const registryAtOnce = 256
+
+// read reads what a replica has after upTo.
+func (r *Registry) read(ctx context.Context) error {
+	for {
+		before := r.upTo
+		pending, err := stream.GetRange(ctx, r.conn, "KV_"+r.bucket, r.subjects(), r.upTo+1, registryAtOnce, func(revision uint64, msg *nats.Msg) error {
+			r.apply(revision, msg)
+			r.upTo = revision
+			return nil
+		})
+		if err != nil || pending == 0 || r.upTo == before {
+			return err
+		}
 	}
-	e := PlacementEntry{Node: is.Key(), At: is.Created(), revision: is.Revision()}
-	if now := time.Now(); e.At.After(now) { // the clock of the leader was ahead: nobody stays for so long
-		e.At = now
+}
+
+// apply applies one change.
+func (r *Registry) apply(revision uint64, msg *nats.Msg) {
+	written, err := time.Parse(time.RFC3339Nano, msg.Header.Get(jetstream.TimeStampHeaer))
+	if now := time.Now(); err != nil || written.After(now) { // the clock of the leader was ahead: nobody stays for so long
+		written = now
 	}
-	if is.Operation() == jetstream.KeyValuePut {
-		if err := json.Unmarshal(is.Value(), &e); err != nil {
+	e := PlacementEntry{Node: strings.TrimPrefix(msg.Header.Get(jetstream.SubjectHeader), strings.TrimSuffix(r.subjects(), ">")), At: written, revision: revision}
+	put := msg.Header.Get("KV-Operation") == ""
+	if put {
+		if err := json.Unmarshal(msg.Data, &e); err != nil {
 			r.log.Error("could not read what a node holds; it will get no queries", "node", e.Node, "error", err)
 			return
 		}
@@ -152,8 +203,8 @@ func (r *Registry) apply(is jetstream.KeyValueEntry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case is.Revision() <= r.entries[e.Node].revision: // known: Put was quicker, or the watch is another
-	case is.Operation() == jetstream.KeyValuePut:
+	case revision <= r.entries[e.Node].revision: // known: Put was quicker
+	case put:
 		r.entries[e.Node] = e
 	default:
 		delete(r.entries, e.Node)
@@ -191,8 +242,7 @@ func (r *Registry) Entries() []PlacementEntry {
 	return list
 }
 
-// Wait returns when the goroutine has ended. To end the watch by itself would ask a server,
-// which may be gone.
+// Wait returns when the goroutine has ended, which is after the connection was closed.
 func (r *Registry) Wait() { r.closed.Wait() }
 
 // Rank orders nodes by how much each should have what the name stands for, the first

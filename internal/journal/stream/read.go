@@ -14,93 +14,105 @@ import (
 	"github.com/weir-counter/weir/internal/journal/replica"
 )
 
-// fetchWait is how long the next message may take to come before it is asked for
-// by its number.
-const fetchWait = 250 * time.Millisecond
-
 // Read calls f with each message of the journal from one sequence to another, in
-// order. Those the server can't read are passed over in silence: f sees it by
-// the sequences.
+// order. It skips messages that no server can read: f sees the gap in the sequences.
+//
+// It asks for ranges, one after the other, and leaves nothing on a server: there is no consumer that
+// outlives a lost answer, a cut link or this process. Each range may be asked for again for as long as
+// retryWhileUnavailable allows.
 func (s *Store) Read(ctx context.Context, from, last uint64, f func(sequence uint64, data []byte) error) error {
-	return retryWhileUnavailable(ctx, func() error {
-		return s.readOn(ctx, &from, last, f)
-	})
-}
-
-// readOn reads from next on, and leaves in next where to go on after an error.
-func (s *Store) readOn(ctx context.Context, next *uint64, last uint64, f func(sequence uint64, data []byte) error) (err error) {
-	if *next > last {
-		return nil
-	}
-	flushes := s.at.Load().flushes
-	var consumer jetstream.Consumer
-	err = askWithin(ctx, AskTime, func(ctx context.Context) (err error) {
-		consumer, err = flushes.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
-			DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-			OptStartSeq:   *next,
-			// Else a fetch would try to make it again for ever, whatever ctx says.
-			MaxResetAttempts: maxResets,
-		})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if !IsUnavailable(err) { // else it goes by itself, after five idle minutes
-			s.removeConsumer(ctx, flushes, consumer)
-		}
-	}()
-	for *next <= last {
-		before := *next
-		batch, err := consumer.Fetch(fetchMessages, jetstream.FetchMaxWait(fetchWait))
-		if err != nil {
+	for from <= last {
+		if err := retryWhileUnavailable(ctx, func() error { return s.readRange(ctx, &from, last, f) }); err != nil {
 			return err
-		}
-		for msg := range batch.Messages() {
-			meta, err := msg.Metadata()
-			if err != nil {
-				return err
-			}
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if sequence := meta.Sequence.Stream; sequence <= last {
-				if err := f(sequence, msg.Data()); err != nil {
-					return err
-				}
-				*next = sequence + 1
-			}
-			if meta.Sequence.Stream >= last {
-				return nil
-			}
-		}
-		if err := batch.Error(); err != nil && !errors.Is(err, jetstream.ErrNoMessages) {
-			return err
-		}
-		if *next == before { // the server counts messages that it can't read
-			return s.readSingly(ctx, next, last, f)
 		}
 	}
 	return nil
 }
 
-// removeConsumer ends a consumer that has read all: on the server it would hold memory
-// and three goroutines for five minutes more, for each backup that somebody takes.
-func (s *Store) removeConsumer(ctx context.Context, stream jetstream.Stream, consumer jetstream.Consumer) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), AskTime)
-	defer cancel()
-	if info := consumer.CachedInfo(); info != nil {
-		_ = stream.DeleteConsumer(ctx, info.Name) // else it goes by itself
+// readRange reads the next messages, as many as one answer has, and leaves in next where to go on, after an
+// error too.
+func (s *Store) readRange(ctx context.Context, next *uint64, last uint64, f func(sequence uint64, data []byte) error) error {
+	before := *next
+	_, err := GetRange(ctx, s.Conn(), FlushStream, flushSubject, *next, min(last-*next+1, replica.AskMessages), func(sequence uint64, msg *nats.Msg) error {
+		if sequence <= last {
+			if err := f(sequence, msg.Data); err != nil {
+				return err
+			}
+		}
+		*next = min(sequence, last) + 1
+		return nil
+	})
+	if err == nil && *next == before { // this replica does not have them: it is behind, or its disk is damaged
+		err = s.readSingly(ctx, next, min(last, *next+singly-1), f)
+	}
+	return err
+}
+
+// singly is how many messages are asked for one by one where a replica has none of a range.
+const singly = 64
+
+// GetRange asks for the messages of a stream from a sequence on, most of them at most, and calls f with each in order. Any
+// replica answers, this node's own first of all; it skips what it can't read. No server keeps anything of the request.
+// pending is how many messages the replica has after the last one.
+func GetRange(ctx context.Context, conn *nats.Conn, stream, subject string, from, most uint64, f func(sequence uint64, msg *nats.Msg) error) (pending uint64, err error) {
+	request, err := rangeRequest(subject, from, most)
+	if err != nil {
+		return 0, err
+	}
+	broken := conn.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	defer conn.RemoveStatusListener(broken)
+	inbox, answers := conn.NewInbox(), make(chan *nats.Msg, most+2)
+	sub, err := conn.ChanSubscribe(inbox, answers)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails with the connection only, which ends it too
+	if err := conn.PublishRequest(directGet+stream, inbox, request); err != nil {
+		return 0, err
+	}
+	silent := time.NewTimer(AskTime)
+	defer silent.Stop()
+	for last := uint64(0); ; silent.Reset(AskTime) {
+		var msg *nats.Msg
+		select {
+		case msg = <-answers:
+		case <-broken:
+			if conn.IsClosed() {
+				return 0, nats.ErrConnectionClosed
+			}
+			return 0, nats.ErrDisconnected
+		case <-silent.C:
+			return 0, nats.ErrTimeout
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+		p := parsePart(msg, last)
+		if p.err != nil {
+			return 0, p.err
+		}
+		if p.sequence > 0 {
+			if err := f(p.sequence, msg); err != nil {
+				return 0, err
+			}
+			last = p.sequence
+		}
+		if p.ends {
+			return p.pending, nil
+		}
 	}
 }
 
-// maxResets is how often a consumer that was lost is made again within a fetch; then
-// retryWhileUnavailable decides.
-const maxResets = 3
+const directGet = "$JS.API.DIRECT.GET."
 
-// fetchMessages bounds what is read ahead: some 40 MiB of the largest messages.
-const fetchMessages = 64
+// rangeRequest is JetStream's batched direct get.
+func rangeRequest(subject string, from, most uint64) ([]byte, error) {
+	return json.Marshal(struct {
+		Sequence uint64 `json:"seq"`
+		Next     string `json:"next_by_subj"` // goes on after what is lost, on servers without batches too
+		Batch    uint64 `json:"batch"`
+		MaxBytes int    `json:"max_bytes"`
+	}{from, subject, most, replica.AskBytes})
+}
 
 // readSingly asks for each message by its number.
 func (s *Store) readSingly(ctx context.Context, next *uint64, last uint64, f func(sequence uint64, data []byte) error) error {
@@ -158,8 +170,14 @@ type Asker struct {
 	sub     *nats.Subscription
 	inbox   string
 	Answers chan *nats.Msg
-	asks    map[string]*replica.Ask // by the last token of the inbox
+	asks    map[string]*asked // by the last token of the inbox
 	made    uint64
+}
+
+// asked is a range that was asked for.
+type asked struct {
+	of   *replica.Ask
+	last uint64 // sequence of the newest message that came of it; 0: none did
 }
 
 // answersAtOnce is room for all that may come of asks, and for what comes of some that
@@ -171,21 +189,16 @@ func (r *Asker) Send(conn *nats.Conn, of *replica.Ask) error {
 	if err := r.listen(conn); err != nil {
 		return err
 	}
-	request, err := json.Marshal(struct {
-		Sequence uint64 `json:"seq"`
-		Next     string `json:"next_by_subj"` // goes on after what is lost, on servers without batches too
-		Batch    uint64 `json:"batch"`
-		MaxBytes int    `json:"max_bytes"`
-	}{of.From, flushSubject, of.To - of.From + 1, replica.AskBytes})
+	request, err := rangeRequest(flushSubject, of.From, of.To-of.From+1)
 	if err != nil {
 		return err
 	}
 	r.made++
 	token := strconv.FormatUint(r.made, 36)
-	if err := conn.PublishRequest("$JS.API.DIRECT.GET."+FlushStream, r.inbox+token, request); err != nil {
+	if err := conn.PublishRequest(directGet+FlushStream, r.inbox+token, request); err != nil {
 		return err
 	}
-	r.asks[token] = of
+	r.asks[token] = &asked{of: of}
 	return nil
 }
 
@@ -204,7 +217,7 @@ func (r *Asker) listen(conn *nats.Conn) (err error) {
 
 // NewAsker returns one; it subscribes with the first ask.
 func NewAsker() *Asker {
-	return &Asker{Answers: make(chan *nats.Msg, answersAtOnce), asks: map[string]*replica.Ask{}}
+	return &Asker{Answers: make(chan *nats.Msg, answersAtOnce), asks: map[string]*asked{}}
 }
 
 // Close ends it; what was asked for does not come any more.
@@ -218,73 +231,85 @@ func (r *Asker) Close() {
 // GiveUp forgets an ask.
 func (r *Asker) GiveUp(of *replica.Ask) {
 	for token, one := range r.asks {
-		if one == of {
+		if one.of == of {
 			delete(r.asks, token)
 		}
 	}
 }
 
-// answer is one message of a replica.
-type answer struct {
-	of       *replica.Ask
+// part is one message of the answer to a rangeRequest.
+type part struct {
 	sequence uint64 // 0: there is no message in it
 	data     []byte
-	ends     bool   // nothing more comes of the ask
+	ends     bool   // nothing more comes of the request
 	pending  uint64 // messages that the replica has after this
 	err      error
 }
 
-// read takes a replica's message apart. Of an ask that was given up it returns nil.
-func (r *Asker) read(msg *nats.Msg) *answer {
-	token := strings.TrimPrefix(msg.Subject, r.inbox)
-	of := r.asks[token]
-	if of == nil {
-		return nil
-	}
-	a := &answer{of: of}
+// errPartLost is why the rest of an answer is not taken.
+var errPartLost = fmt.Errorf("%w: a part of the answer was lost on its way", nats.ErrTimeout)
+
+// parsePart takes a message apart that came after one of the sequence last; 0: it is the first. A replica says after
+// which message it sent each: where a connection was cut, those between are lost, and not missing in the journal.
+func parsePart(msg *nats.Msg, last uint64) (p part) {
 	number := func(field string) (n uint64) {
 		n, _ = strconv.ParseUint(msg.Header.Get(field), 10, 64)
 		return n
 	}
 	batched := msg.Header.Get("Nats-Num-Pending") != ""
-	a.pending = number("Nats-Num-Pending")
+	p.pending = number("Nats-Num-Pending")
 	switch status := msg.Header.Get("Status"); status {
 	case "":
-		a.sequence, a.data = number(jetstream.SequenceHeader), msg.Data
-		if a.sequence == 0 {
-			a.ends, a.err = true, errors.New("an answer without a sequence")
+		p.sequence, p.data = number(jetstream.SequenceHeader), msg.Data
+		if p.sequence == 0 {
+			p.ends, p.err = true, errors.New("an answer without a sequence")
 		} else if !batched { // of a server that knows no batches
-			a.ends, a.pending = true, 1
+			p.ends, p.pending = true, 1
 		}
 	case "204": // the end of a batch
-		a.ends = true
+		p.ends = true
 	case "404":
-		a.ends, a.pending = true, 0
+		p.ends, p.pending = true, 0
 	case "503":
-		a.ends, a.err = true, nats.ErrNoResponders
+		p.ends, p.err = true, nats.ErrNoResponders
 	default:
-		a.ends, a.err = true, fmt.Errorf("JetStream: %s %s", status, msg.Header.Get("Description"))
+		p.ends, p.err = true, fmt.Errorf("JetStream: %s %s", status, msg.Header.Get("Description"))
 	}
-	if a.ends {
+	if p.err == nil && msg.Header.Get("Nats-Last-Sequence") != "" && number("Nats-Last-Sequence") != last {
+		p.ends, p.err = true, errPartLost
+	}
+	return p
+}
+
+// read finds the ask of a replica's message. Of one that was given up it returns nil.
+func (r *Asker) read(msg *nats.Msg) (*replica.Ask, part) {
+	token := strings.TrimPrefix(msg.Subject, r.inbox)
+	a := r.asks[token]
+	if a == nil {
+		return nil, part{}
+	}
+	p := parsePart(msg, a.last)
+	a.last = max(a.last, p.sequence)
+	if p.ends {
 		delete(r.asks, token)
 	}
-	return a
+	return a.of, p
 }
 
 // Deliver hands what a replica sent to who asked. first: the error is a new one.
 func (r *Asker) Deliver(to *replica.ReadAhead, now time.Time, next uint64, msg *nats.Msg) (first bool, err error) {
-	a := r.read(msg)
-	if a == nil {
+	of, p := r.read(msg)
+	if of == nil {
 		return false, nil
 	}
-	if a.err != nil {
-		return to.Fail(now, a.of), a.err
+	if p.err != nil {
+		return to.Fail(now, of), p.err
 	}
-	if a.sequence > 0 {
-		to.Take(now, a.of, next, a.sequence, a.data)
+	if p.sequence > 0 {
+		to.Take(now, of, next, p.sequence, p.data)
 	}
-	if a.ends {
-		to.End(now, a.of, a.pending)
+	if p.ends {
+		to.End(now, of, p.pending)
 	}
 	return false, nil
 }

@@ -2,6 +2,13 @@ package stream
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +31,7 @@ func TestALostRequestIsMadeAgain(t *testing.T) {
 	}
 
 	account := server.GlobalAccount()
-	const requests = "$JS.API.CONSUMER.CREATE.>"
+	const requests = "$JS.API.DIRECT.GET.>"
 	if err := account.AddMapping(requests, "lost.>"); err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +56,126 @@ func TestALostRequestIsMadeAgain(t *testing.T) {
 	case <-lost:
 	default:
 		t.Error("no request was lost: the test shows nothing")
+	}
+}
+
+// A read whose connection is cut again and again delivers each message once, in order, and leaves nothing on the server.
+func TestReadsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	server, js := aloneServer(t)
+	store, _, err := Open(t.Context(), js, Identity{}, func(int) int { return 1 }, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const messages, size = 1500, 1000
+	for range messages {
+		if _, err := js.PublishAsync(flushSubject, make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-js.PublishAsyncComplete()
+
+	cuts := &cutter{server: server, random: rand.New(rand.NewPCG(1, 2)), most: messages * size}
+	conn, err := nats.Connect("", nats.InProcessServer(cuts), nats.MaxReconnects(-1), nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	cut, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flushes, err := cut.Stream(t.Context(), FlushStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := new(Store)
+	reader.at.Store(&streams{js: cut, flushes: flushes})
+	for range 10 {
+		next := uint64(1)
+		err := reader.Read(t.Context(), 1, messages, func(sequence uint64, data []byte) error {
+			if sequence != next || len(data) != size {
+				t.Fatalf("message %d with %d bytes, want %d", sequence, len(data), next)
+			}
+			next++
+			return nil
+		})
+		if err != nil || next != messages+1 {
+			t.Fatalf("read up to message %d: %v", next-1, err)
+		}
+	}
+	if n := cuts.made.Load(); n < 10 {
+		t.Errorf("%d connections: the test shows nothing", n)
+	}
+	info, err := js.AccountInfo(t.Context())
+	if err != nil || info.Consumers != 0 {
+		t.Errorf("%d consumers are left on the server, %v", info.Consumers, err)
+	}
+	if _, _, _, err := store.Bounds(t.Context()); err != nil || store.Consumers() != 0 {
+		t.Errorf("the journal has %d consumers, %v", store.Consumers(), err)
+	}
+}
+
+// cutter connects to a server in this process, and cuts each connection after some bytes.
+type cutter struct {
+	server *natsserver.Server
+	made   atomic.Int64
+	most   int
+
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+func (c *cutter) InProcessConn() (net.Conn, error) {
+	conn, err := c.server.InProcessConn()
+	if err != nil {
+		return nil, err
+	}
+	c.made.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &cutConn{conn, 10_000 + c.random.IntN(c.most)}, nil
+}
+
+type cutConn struct {
+	net.Conn
+	left int
+}
+
+func (c *cutConn) Read(b []byte) (n int, err error) {
+	if c.left <= 0 {
+		return 0, errors.Join(io.ErrUnexpectedEOF, c.Close())
+	}
+	n, err = c.Conn.Read(b[:min(len(b), c.left)])
+	c.left -= n
+	return n, err
+}
+
+// What earlier versions left on the server is removed, and the consumers of others are not.
+func TestRemoveOldReaders(t *testing.T) {
+	t.Parallel()
+	_, js := aloneServer(t)
+	store, _, err := Open(t.Context(), js, Identity{}, func(int) int { return 1 }, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const old = 999 // with the other one as many as NATS takes
+	for i := range old {
+		name := fmt.Sprintf("%022d_%d", i, 1+i%30)
+		if _, err := js.CreateConsumer(t.Context(), FlushStream, jetstream.ConsumerConfig{
+			Name: name, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: 1, AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: 5 * time.Minute, MemoryStorage: true,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := js.CreateConsumer(t.Context(), FlushStream, jetstream.ConsumerConfig{Durable: "another_program"}); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := store.RemoveOldReaders(t.Context()); removed != old || err != nil {
+		t.Errorf("removed %d, %v", removed, err)
+	}
+	if _, _, _, err := store.Bounds(t.Context()); err != nil || store.Consumers() != 1 {
+		t.Errorf("the journal has %d consumers, %v", store.Consumers(), err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -154,6 +155,24 @@ func (s *Store) Bounds(ctx context.Context) (first, last, bytes uint64, err erro
 	return max(info.State.FirstSeq, 1), info.State.LastSeq, info.State.Bytes, nil
 }
 
+// Bytes are what the journal and one of the two snapshots of each partition have, about.
+func (s *Store) Bytes(ctx context.Context) (bytes uint64, err error) {
+	err = RetryUnavailable(ctx, func(ctx context.Context) error {
+		at := s.at.Load()
+		flushes, err := at.flushes.Info(ctx)
+		if err != nil {
+			return err
+		}
+		snapshots, err := at.snapshots.Info(ctx)
+		if err != nil {
+			return err
+		}
+		bytes = flushes.State.Bytes + snapshots.State.Bytes/record.Slots
+		return nil
+	})
+	return bytes, err
+}
+
 // ID is the journal's identity.
 func (s *Store) ID() uint64 { return s.at.Load().journal }
 
@@ -180,6 +199,46 @@ func (s *Store) Followers(ctx context.Context) (list []replica.ReplicaState, err
 		list = append(list, replica.ReplicaState{Node: peer.Name, Current: peer.Current, Offline: peer.Offline, Active: peer.Active})
 	}
 	return list, nil
+}
+
+// Consumers is how many consumers the journal's stream had when it was last looked at. Weir makes none.
+func (s *Store) Consumers() int {
+	if info := s.at.Load().flushes.CachedInfo(); info != nil {
+		return info.State.Consumers
+	}
+	return 0
+}
+
+// oldReader is the name of a consumer that an earlier version of Weir read the journal by.
+var oldReader = regexp.MustCompile(`^[A-Za-z0-9]{22}_[0-9]+$`)
+
+// RemoveOldReaders removes the consumers of the journal that earlier versions of Weir left on the server. A node of
+// such a version that reads at this moment reads again.
+func (s *Store) RemoveOldReaders(ctx context.Context) (removed int, err error) {
+	flushes := s.at.Load().flushes
+	var names []string
+	if err := RetryUnavailable(ctx, func(ctx context.Context) error {
+		names = nil
+		list := flushes.ConsumerNames(ctx)
+		for name := range list.Name() {
+			if oldReader.MatchString(name) {
+				names = append(names, name)
+			}
+		}
+		return list.Err()
+	}); err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		err := RetryUnavailable(ctx, func(ctx context.Context) error { return flushes.DeleteConsumer(ctx, name) })
+		switch {
+		case err == nil:
+			removed++
+		case !errors.Is(err, jetstream.ErrConsumerNotFound): // else another node was quicker
+			return removed, err
+		}
+	}
+	return removed, nil
 }
 
 // Metadata of the streams: what all nodes that share them must agree on.

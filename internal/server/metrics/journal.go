@@ -40,6 +40,8 @@ func newJournalCollector(stats func() backend.JournalStats) *journalCollector {
 		func(s backend.JournalStats) float64 { return float64(s.Retained) })
 	add(counter, "weir_journal_revivals_total", "Times that the embedded server was restarted, after a full disk.",
 		func(s backend.JournalStats) float64 { return float64(s.Revivals) })
+	add(gauge, "weir_journal_consumers", "JetStream consumers of the journal's stream: Weir makes none, other programs may.",
+		func(s backend.JournalStats) float64 { return float64(s.Consumers) })
 	add(counter, "weir_journal_holes_total", "Messages of the journal that no replica had.",
 		func(s backend.JournalStats) float64 { return float64(s.Holes) })
 	add(counter, "weir_journal_repaired_total", "Flushes of other nodes that the journal lost and that they sent again.",

@@ -180,6 +180,7 @@ type JournalStats struct {
 	// What following other nodes found.
 	Holes      uint64 // messages that no replica had
 	Repaired   uint64 // flushes that the journal lost, and that their nodes sent again
+	Consumers  int    // of the journal's stream
 	Divergence uint64 // findings of other nodes' hits that are missing here
 
 	// What the journal found when it was opened.

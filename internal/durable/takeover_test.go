@@ -1,0 +1,63 @@
+package durable
+
+import (
+	"flag"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir"
+	"github.com/weir-counter/weir/internal/cluster/transport/transporttest"
+	"github.com/weir-counter/weir/internal/engine/replication"
+)
+
+var takeoverMessages = flag.Int("takeover.messages", 500, "messages of the journal that TestTakeoverTime has other nodes read when one dies")
+
+// After a node has died, the others hold its partitions within seconds, however long the journal
+// is: they read it about once. (Run it with -takeover.messages 20000 -v to measure.)
+func TestTakeoverTime(t *testing.T) {
+	t.Parallel()
+	s := newSharing(t, 3, 2)
+	s.engine = weir.Config{Clock: weir.EventClock, Partitions: 256, Gather: true}
+	for i := range s.cfgs {
+		s.cfgs[i].SnapshotBytes = 64 << 20 // no snapshot: all is read
+	}
+	s.start()
+	var left atomic.Int64
+	left.Store(int64(*takeoverMessages))
+	began := time.Now()
+	var writing sync.WaitGroup
+	for _, node := range s.nodes {
+		writing.Go(func() {
+			for n := left.Add(-1); n >= 0; n = left.Add(-1) {
+				if _, err := node.e.HitAt(time.Unix(1_000_000+n%300, 0), fmt.Sprint("k", n%1000), 1); err != nil {
+					t.Error(err)
+					return
+				}
+				if err := node.j.Sync(t.Context()); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writing.Wait()
+	_, last, bytes, err := s.nodes[0].j.store.Bounds(t.Context())
+	t.Logf("%d messages with %d bytes in the journal, written in %v, %v", last, bytes, time.Since(began).Round(time.Millisecond), err)
+
+	began = time.Now()
+	s.nodes[1].crash()
+	s.nodes[1] = nil
+	transporttest.Eventually(t, "two nodes hold all partitions", func() bool {
+		for _, node := range s.nodes {
+			if node != nil && replication.Of(node.e).HeldPartitions().Len() < 256 {
+				return false
+			}
+		}
+		return true
+	})
+	took := time.Since(began)
+	t.Logf("%v after the node's death, %v of them to be sure of it, the others hold its partitions", took.Round(time.Millisecond), s.cfgs[0].MoveAfter)
+}
