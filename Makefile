@@ -26,7 +26,7 @@ VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history bench-growth adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures size
+.PHONY: help run cluster regions build image test test-netns test-bench test-browser race sim sim-leased sim-regions regions-crash regions-size regions-fleet crash cluster-crash cluster-netns cluster-size memory cluster-lag pages-cost soak suites fuzz lint fmt bench bench-journal bench-doors bench-sql bench-history bench-growth adversary check clean need-go need-gcc need-curl need-redis need-redis-server need-npm need-tsc need-python need-proxies need-statsd need-goaccess need-iproute2 need-chromium need-tmux need-promtool need-postgres need-mariadb need-node need-web web web-test pictures size
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ cluster-crash cluster-netns cluster-size cluster-lag soak: export JOINTEST_ELECT
 sim-leased: need-go ## Simulate the grants of leased limits in a world that fails, LEASED_SEEDS (10000) times, from seed FIRST (0)
 	$(GO) test -run 'TestSimulation$$' -count 1 -timeout 12h -v ./internal/cluster/grant -args -sim.seeds $(LEASED_SEEDS) -sim.first $(FIRST)
 
+suites: need-go need-redis-server need-npm ## Run the tests of other projects' limiters on Weir and on Redis, for the table of docs/resp.md
+	cd bench && $(GO) test -run 'TestSuites$$' -count 1 -v ./doors -args -suites
+
 soak: need-go ## The long tests: leaks, memory, settings, simulation, kills, clusters under faults; ROUNDS (50) scales all but memory
 	$(GO) test -run 'TestSoak$$|TestSmallDisk$$' -count 1 $(VERBOSE) -timeout 6h ./cmd/weir -args -soak.rounds $$(( $(ROUNDS) * 20 ))
 	$(GO) test -run 'TestSettings$$|TestFreshOverHTTP' -count 1 -timeout 6h ./cmd/weir -args -settings.seeds $(ROUNDS) -fresh-rounds $$(( $(ROUNDS) * 30 ))
@@ -194,8 +197,8 @@ need-curl:
 	  { echo "make: curl could not be installed: as root, apt-get install curl" >&2; exit 1; }
 
 need-redis:
-	@{ command -v redis-cli && command -v redis-benchmark && /usr/bin/python3 -c 'import redis'; } >/dev/null 2>&1 || { echo "make: tests of the RESP door use redis-cli, redis-benchmark and redis-py: installing them"; $(APT) redis-tools python3-redis; } || \
-	  { echo "make: they could not be installed: as root, apt-get install redis-tools python3-redis" >&2; exit 1; }
+	@{ command -v redis-cli && command -v redis-benchmark && /usr/bin/python3 -c 'import redis, limits'; } >/dev/null 2>&1 || { echo "make: tests of the RESP door use redis-cli, redis-benchmark, redis-py and limits: installing them"; $(APT) redis-tools python3-redis python3-limits; } || \
+	  { echo "make: they could not be installed: as root, apt-get install redis-tools python3-redis python3-limits" >&2; exit 1; }
 
 need-proxies:
 	@for program in caddy nginx haproxy; do \

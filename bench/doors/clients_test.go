@@ -56,6 +56,26 @@ func TestRateLimiterFlexible(t *testing.T) {
 	runNode(t, "flexible.js", open(t), oracle(t))
 }
 
+// So do express-rate-limit, @fastify/rate-limit, async-ratelimiter and koa-ratelimit.
+func TestLimitersOfNode(t *testing.T) {
+	t.Parallel()
+	runNode(t, "limiters.js", open(t), oracle(t))
+}
+
+// So does Python's limits.
+func TestPythonLimits(t *testing.T) {
+	t.Parallel()
+	const python = "/usr/bin/python3"
+	if exec.Command(python, "-c", "import limits").Run() != nil {
+		t.Fatal("python3-limits is not installed: make need-redis installs it, and make test does that first")
+	}
+	out, err := exec.CommandContext(t.Context(), python, "limits_compare.py", open(t), oracle(t)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Log(string(out))
+}
+
 // So does @upstash/ratelimit.
 func TestUpstashRatelimit(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -13,6 +14,10 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/goredisstore.v9"
+	"github.com/ulule/limiter/v3"
+	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
 
 // both are clients of Weir and of Redis.
@@ -179,5 +184,82 @@ func TestTraefik(t *testing.T) {
 	}
 	if d := admitted[1] - admitted[0]; d < 0 || d > 2 {
 		t.Errorf("weir let %d through and redis %d: as many are due, or one less that redis lets wait", admitted[0], admitted[1])
+	}
+}
+
+// ulule/limiter decides the same on both.
+func TestUluleLimiter(t *testing.T) {
+	t.Parallel()
+	var limiters [2]*limiter.Limiter
+	mine, theirs := both(t)
+	for i, c := range []*redis.Client{mine, theirs} {
+		store, err := ululeredis.NewStore(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limiters[i] = limiter.New(store, limiter.Rate{Period: time.Hour, Limit: 8})
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for step := range 600 {
+		key, n := fmt.Sprint("user", rng.IntN(4)), int64(1+rng.IntN(3))
+		ask, name := (*limiter.Limiter).Get, "Get"
+		switch rng.IntN(8) {
+		case 0:
+			ask, name = (*limiter.Limiter).Peek, "Peek"
+		case 1:
+			ask, name = func(l *limiter.Limiter, ctx context.Context, key string) (limiter.Context, error) {
+				return l.Increment(ctx, key, n)
+			}, "Increment"
+		case 2:
+			if ask, name = (*limiter.Limiter).Reset, "Reset"; rng.IntN(4) > 0 {
+				continue
+			}
+		}
+		var got [2]limiter.Context
+		for i, l := range limiters {
+			var err error
+			if got[i], err = ask(l, t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+			got[i].Reset /= 600 // in ten minutes
+		}
+		if d := got[0].Reset - got[1].Reset; d == 1 || d == -1 { // asked around their end
+			got[1].Reset = got[0].Reset
+		}
+		if got[0] != got[1] {
+			t.Fatalf("step %d, %s of %s: weir %+v, redis %+v", step, name, key, got[0], got[1])
+		}
+	}
+}
+
+// throttled decides the same on both, by the servers' clocks.
+func TestThrottled(t *testing.T) {
+	t.Parallel()
+	var limiters [2]*throttled.GCRARateLimiterCtx
+	mine, theirs := both(t)
+	for i, c := range []*redis.Client{mine, theirs} {
+		store, err := goredisstore.NewCtx(c, "throttled:")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limiters[i], err = throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerHour(6), MaxBurst: 9}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for step := range 300 {
+		key, n := fmt.Sprint("user", rng.IntN(20)), rng.IntN(4)
+		var denied [2]bool
+		var got [2]throttled.RateLimitResult
+		for i, l := range limiters {
+			var err error
+			if denied[i], got[i], err = l.RateLimitCtx(t.Context(), key, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const apart = time.Minute // at which the two were asked, at most
+		if denied[0] != denied[1] || got[0].Remaining != got[1].Remaining || (got[0].RetryAfter-got[1].RetryAfter).Abs() > apart || (got[0].ResetAfter-got[1].ResetAfter).Abs() > apart {
+			t.Fatalf("step %d, %d for %s: weir %v %+v, redis %v %+v", step, n, key, denied[0], got[0], denied[1], got[1])
+		}
 	}
 }

@@ -46,7 +46,7 @@ func randomCommand(rng *rand.Rand, later int64) []any {
 		return pick(0, 1, -1, 5, 100, int64(1)<<62, "x", "01", "-0", "+1", "9223372036854775807", "9223372036854775808")
 	}
 	at := func() int64 { return later + int64(rng.IntN(3))*1000 }
-	switch rng.IntN(12) {
+	switch rng.IntN(18) {
 	case 0:
 		return []any{pick("INCR", "DECR"), key()}
 	case 1:
@@ -60,15 +60,27 @@ func randomCommand(rng *rand.Rand, later int64) []any {
 	case 5:
 		return []any{"DEL", key()}
 	case 6:
-		return with([]any{"EXPIREAT", key(), at()}, "NX", "XX", "GT", "LT", "ZZ")
+		return with(with([]any{"EXPIREAT", key(), at()}, "NX", "XX", "GT", "LT", "ZZ"), "NX", "XX", "GT", "LT")
 	case 7:
-		return with([]any{"PEXPIREAT", key(), at() * 1000}, "NX", "XX", "GT", "LT")
+		return with(with([]any{"PEXPIREAT", key(), at() * 1000}, "NX", "XX", "GT", "LT"), "XX")
+	case 12:
+		return []any{pick("SETNX", "GETSET"), key(), pick(1, 7, -3)}
+	case 13:
+		return []any{pick("SETEX", "PSETEX"), key(), pick(200, 300, 0, -1, "x"), pick(1, 7)}
+	case 14:
+		return with(with([]any{"GETEX", key()}, "PERSIST", "ZZ"), "EX")
+	case 15:
+		return []any{"GETEX", key(), pick("EX", "EXAT"), pick(5_000_000_000, 0, "x")}
+	case 16:
+		return []any{pick("GETDEL", "PERSIST", "TYPE"), pick(key(), "")}
+	case 17:
+		return []any{pick("UNLINK", "INCR"), pick("", key())}
 	case 8:
 		return with([]any{"EXPIRE", key(), pick(100, 200, -1, "x", "9223372036854775807")}, "NX", "XX")
 	case 9:
 		return []any{pick("TTL", "PTTL"), key()}
 	case 10:
-		return with(with([]any{"SET", key(), pick(1, 7, -3)}, "NX", "XX"), "GET", "KEEPTTL")
+		return with(with([]any{"SET", key(), pick(1, 7, -3)}, "NX", "XX"), "GET", "KEEPTTL", "NX")
 	}
 	return []any{"SET", key(), 5, pick("EX", "PX", "EXAT", "PXAT"), pick(0, -5, 5_000_000_000_000, "x")}
 }

@@ -1,14 +1,36 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// rueidis connects, in both versions of the protocol, and counts and limits as its users do. Its cache on the client's
-// side is for values, which Weir has none of.
+// rueidis connects as it does by default, with its cache on the client's side. It says so when the cache is used: Weir tells it nothing.
+func TestRueidisByDefault(t *testing.T) {
+	t.Parallel()
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{open(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx := t.Context()
+	if n, err := c.Do(ctx, c.B().Incr().Key("a").Build()).AsInt64(); n != 1 || err != nil {
+		t.Errorf("INCR %d, %v", n, err)
+	}
+	for range 2 {
+		if err := c.DoCache(ctx, c.B().Get().Key("a").Cache(), time.Hour).Error(); err == nil || !strings.Contains(err.Error(), "rueidis: Do in place of DoCache") {
+			t.Errorf("DoCache: %v", err)
+		}
+	}
+	if n, err := c.Do(ctx, c.B().Get().Key("a").Build()).AsInt64(); n != 1 || err != nil {
+		t.Errorf("GET %d, %v", n, err)
+	}
+}
+
+// rueidis connects, in both versions of the protocol, and counts and limits as its users do.
 func TestRueidis(t *testing.T) {
 	t.Parallel()
 	address := open(t)

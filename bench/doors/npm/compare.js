@@ -2,9 +2,9 @@
 import Redis from 'ioredis';
 
 // connect takes host:port.
-export function connect(address) {
+export function connect(address, options) {
   const at = address.lastIndexOf(':');
-  return new Redis({ host: address.slice(0, at), port: Number(address.slice(at + 1)), maxRetriesPerRequest: 1 });
+  return new Redis({ host: address.slice(0, at), port: Number(address.slice(at + 1)), maxRetriesPerRequest: 1, ...options });
 }
 
 // random returns whole numbers below n, the same in every run.

@@ -13,6 +13,11 @@ assert.equal(await c.call('HIT', 'page', 3), 3);
 assert.deepEqual((await c.call('COUNT', 'page', '5m')).slice(0, 6), ['lower', 3, 'estimate', 3, 'upper', 3]);
 assert.deepEqual((await c.call('CL.THROTTLE', 'user', 15, 30, 60)).slice(0, 3), [0, 16, 15]);
 assert.deepEqual((await c.call('ALLOW', 'user', 'LIMIT', 2, 'PER', '1m')).slice(2, 4), ['remaining', 1]);
+// It goes on after a SELECT that was refused, and must not use the counters of database 0 then.
+const elsewhere = connect(process.argv[2], { db: 1 });
+elsewhere.on('error', () => {});
+await assert.rejects(elsewhere.incr('window'), /DB index is out of range/);
+elsewhere.disconnect();
 c.defineCommand('unknown', { numberOfKeys: 0, lua: 'return 1' });
 await assert.rejects(c.unknown(), /ERR Weir runs no Lua/);
 const many = await Promise.all(Array.from({ length: 1000 }, () => c.call('HIT', 'many')));

@@ -19,8 +19,9 @@ type command struct {
 	// many. first, last and step say which are keys, as COMMAND does.
 	arity, first, last, step int
 
-	flags flags
-	run   func(s *session, args [][]byte) error // writes the reply, or says why not
+	flags   flags
+	deletes bool                                  // it is DEL
+	run     func(s *session, args [][]byte) error // writes the reply, or says why not
 
 	calls atomic.Uint64
 }
@@ -34,6 +35,8 @@ const (
 	lengthy         // its reply is: not in a transaction
 	immediate       // also in a transaction: it is not queued
 	public          // also for a client that has not authenticated
+	onData          // it is about hits, limits or counters
+	onAll           // it is about all counters: a transaction holds them
 )
 
 func (f flags) has(one flags) bool { return f&one != 0 }
@@ -49,8 +52,11 @@ type commands struct {
 
 func newCommands() *commands {
 	c := &commands{byName: map[string]*command{}}
-	for _, group := range [][]*command{weirCommands(), counterCommands(), scriptCommands(), connectionCommands(), serverCommands()} {
+	for _, group := range [][]*command{weirCommands(), counterCommands(), keyspaceCommands(), scriptCommands(), connectionCommands(), serverCommands()} {
 		for _, one := range group {
+			if one.group != connectionGroup && one.group != serverGroup && one.group != transactionGroup {
+				one.flags |= onData
+			}
 			c.list = append(c.list, one)
 			one.capital = strings.ToUpper(one.name)
 			c.byName[one.capital] = one
@@ -112,6 +118,10 @@ func (s *session) run(args [][]byte) {
 	case !c.takes(len(args)):
 		err = NewReplyError("ERR", "wrong number of arguments for '"+c.name+"' command: "+c.usage())
 		s.spoilTransaction()
+	case s.caching && !c.flags.has(immediate):
+		err = errNoTracking
+		s.caching = s.multi != nil // until its end
+		s.spoilTransaction()
 	case s.multi != nil && !c.flags.has(immediate):
 		err = s.queue(c, args)
 	default:
@@ -128,8 +138,11 @@ func (c *command) do(s *session, args [][]byte) error {
 	if err == nil {
 		err = c.run(s, args)
 	}
-	if errors.Is(err, ErrSyntax) {
+	switch {
+	case errors.Is(err, ErrSyntax):
 		return NewReplyError("ERR", "syntax error: "+c.usage())
+	case errors.Is(err, ErrExpireTime):
+		return NewReplyError("ERR", ErrExpireTime.Text+" in '"+c.name+"' command")
 	}
 	return err
 }
@@ -264,10 +277,6 @@ func weirCommands() []*command {
 		{
 			name: "cl.throttle", syntax: "key max_burst count period_seconds [quantity]", summary: "Takes from a token bucket (GCRA), as redis-cell does.", group: group,
 			arity: -5, first: 1, last: 1, step: 1, flags: writes | waits, run: (*session).throttle,
-		},
-		{
-			name: "del", syntax: "key [key ...]", summary: "Deletes keys: their hits on all nodes, and their counters.", group: group,
-			arity: -2, first: 1, last: -1, step: 1, flags: writes | waits, run: (*session).del,
 		},
 	}
 }

@@ -7,20 +7,27 @@ import (
 	"time"
 )
 
+// The groups of commands that are not about data.
+const (
+	connectionGroup  = "connection"
+	transactionGroup = "transactions"
+	serverGroup      = "server"
+)
+
 func connectionCommands() []*command {
-	const group = "connection"
+	const group = connectionGroup
 	return []*command{
 		{name: "ping", syntax: "[text]", summary: "Answers PONG, or the text.", group: group, arity: -1, run: (*session).ping},
 		{name: "echo", syntax: "text", summary: "Answers the text.", group: group, arity: 2, run: (*session).echo},
 		{name: "hello", syntax: "[2 | 3 [AUTH user password] [SETNAME name]]", summary: "Chooses a version of the protocol.", group: group, arity: -1, flags: waits | public, run: (*session).hello},
 		{name: "auth", syntax: "[user] password", summary: "Says who asks: the password is a token.", group: group, arity: -2, flags: public, run: (*session).auth},
 		{name: "select", syntax: "0", summary: "Takes database 0, the only one.", group: group, arity: 2, run: (*session).selectDB},
-		{name: "client", syntax: "ID | INFO | GETNAME | SETNAME name | SETINFO LIB-NAME | LIB-VER text | NO-EVICT ON | OFF | NO-TOUCH ON | OFF", summary: "Says and sets what is known of this connection.", group: group, arity: -2, run: (*session).client},
+		{name: "client", syntax: "ID | INFO | GETNAME | SETNAME name | SETINFO LIB-NAME | LIB-VER text | NO-EVICT ON | OFF | NO-TOUCH ON | OFF | TRACKING ON OPTIN | OFF", summary: "Says and sets what is known of this connection.", group: group, arity: -2, run: (*session).client},
 		{name: "reset", syntax: "[key [key ...] [NAME limit]]", summary: "Makes the connection as new; with keys, forgets what they have used of limits.", group: group, arity: -1, flags: immediate | public, run: (*session).reset},
 		{name: "quit", summary: "Closes the connection.", group: group, arity: -1, flags: immediate | public, run: (*session).leave},
-		{name: "multi", summary: "Begins a transaction.", group: "transactions", arity: 1, flags: immediate, run: (*session).begin},
-		{name: "exec", summary: "Runs the commands since MULTI as one step.", group: "transactions", arity: 1, flags: immediate, run: (*session).exec},
-		{name: "discard", summary: "Forgets the commands since MULTI.", group: "transactions", arity: 1, flags: immediate, run: (*session).discard},
+		{name: "multi", summary: "Begins a transaction.", group: transactionGroup, arity: 1, flags: immediate, run: (*session).begin},
+		{name: "exec", summary: "Runs the commands since MULTI as one step.", group: transactionGroup, arity: 1, flags: immediate, run: (*session).exec},
+		{name: "discard", summary: "Forgets the commands since MULTI.", group: transactionGroup, arity: 1, flags: immediate, run: (*session).discard},
 	}
 }
 
@@ -99,12 +106,20 @@ func (s *session) hello(args [][]byte) error {
 }
 
 func (s *session) selectDB(args [][]byte) error {
-	if n, err := ArgumentInt(args[1]); err != nil || n != 0 {
-		return NewReplyError("ERR", "DB index is out of range: there is one database, 0")
+	n, err := ArgumentInt(args[1])
+	if err != nil {
+		return NewReplyError("ERR", "invalid DB index")
+	}
+	if s.elsewhere = n != 0; s.elsewhere {
+		return errNoDatabase
 	}
 	s.out.Status("OK")
 	return nil
 }
+
+// errNoDatabase is the error of SELECT of another database than 0, and of commands after it: clients such as ioredis send them
+// although SELECT was refused, and what they meant to keep apart must not get mixed.
+var errNoDatabase = NewReplyError("ERR", "DB index is out of range: there is one database, 0. SELECT 0 goes back to it")
 
 const longestClientName = 64
 
@@ -143,10 +158,31 @@ func (s *session) client(args [][]byte) error {
 		return s.setInfo(rest[0], rest[1])
 	case (ArgumentIs(sub, "NO-EVICT") || ArgumentIs(sub, "NO-TOUCH")) && len(rest) == 1 && (ArgumentIs(rest[0], "ON") || ArgumentIs(rest[0], "OFF")):
 		s.out.Status("OK") // nothing is evicted by who is connected
+	case ArgumentIs(sub, "TRACKING") && len(rest) > 0:
+		return s.track(rest)
+	case ArgumentIs(sub, "CACHING") && len(rest) == 1 && ArgumentIs(rest[0], "YES"):
+		s.caching = true
+		return errNoTracking
 	default:
-		return NewReplyError("ERR", "unknown subcommand or wrong number of arguments for '"+strings.ToLower(ClipArgument(sub))+"': write CLIENT ID, INFO, GETNAME, SETNAME, SETINFO, NO-EVICT or NO-TOUCH")
+		return NewReplyError("ERR", "unknown subcommand or wrong number of arguments for '"+strings.ToLower(ClipArgument(sub))+"': write CLIENT ID, INFO, GETNAME, SETNAME, SETINFO, NO-EVICT, NO-TOUCH or TRACKING")
 	}
 	return nil
+}
+
+// errNoTracking is the error of what would have Weir tell clients when keys change.
+var errNoTracking = NewReplyError("ERR", "Weir tells no client when a counter changes, so that no client may cache one: ask without a cache (rueidis: Do in place of DoCache)")
+
+// track is CLIENT TRACKING. With OPTIN, which clients such as rueidis send as they connect, nothing is tracked before CLIENT CACHING
+// YES, and that is refused. Without it, all would be.
+func (s *session) track(args [][]byte) error {
+	switch {
+	case ArgumentIs(args[0], "OFF") && len(args) == 1, ArgumentIs(args[0], "ON") && len(args) == 2 && ArgumentIs(args[1], "OPTIN"):
+		s.out.Status("OK")
+		return nil
+	case ArgumentIs(args[0], "ON"):
+		return errNoTracking
+	}
+	return ErrSyntax
 }
 
 func (s *session) setInfo(what, text []byte) error {
@@ -180,7 +216,7 @@ func (s *session) reset(args [][]byte) error {
 	}
 	s.dropTransaction()
 	s.out.SetVersion(2)
-	s.name = ""
+	s.name, s.elsewhere, s.caching = "", false, false
 	s.become(s.peer)
 	s.out.Status("RESET")
 	return nil
@@ -244,12 +280,12 @@ func (w sender) Write(b []byte) (int, error) {
 // wake ends the wait for the client, now and from now on.
 func (s *session) wake() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) } // a closed one is awake
 
-// clock tells when counters expire, in milliseconds of the Unix epoch.
-type clock func() int64
+// clock tells when counters expire.
+type clock func() time.Time
 
 // newClock returns the time of day at the start with what has passed since, so that a clock that
 // is set meanwhile lets no counter live for longer or shorter.
 func newClock() clock {
 	start := time.Now()
-	return func() int64 { return start.UnixMilli() + time.Since(start).Milliseconds() }
+	return func() time.Time { return start.Add(time.Since(start)) }
 }

@@ -5,13 +5,13 @@ import (
 	"hash/maphash"
 	"math"
 	"math/bits"
-	"strings"
 	"sync"
 	"sync/atomic"
 )
 
 // This part keeps whole numbers by key, each until it expires: what clients of Redis
-// build limits per fixed window from (INCR, then EXPIRE). It keeps them in memory and
+// build limits per fixed window from (INCR, then EXPIRE). In place of a number, a key may hold the times of
+// requests (counters_log.go). It keeps them in memory and
 // nowhere else. Pure: time is an argument, in milliseconds of a clock that the caller chooses.
 //
 // Invariants. Expired counters are never seen. Memory has a bound: when it is used up, new keys are
@@ -26,12 +26,15 @@ var ErrCountersFull = errors.New("the memory for counters is used up by counters
 // ErrCounterOverflow is the error of a change that would leave 64 bits; nothing was changed.
 var ErrCounterOverflow = errors.New("increment or decrement would overflow")
 
+// ErrCounterType is the error of a change of a number where a key holds a log.
+var ErrCounterType = errors.New("the key holds a log of times")
+
 const (
 	shardCount = 64
 
 	// counterBytes is the memory of a counter beside the bytes of its key: itself, and its
 	// place in a map that is half full.
-	counterBytes = 96
+	counterBytes = 104
 
 	// sweptEach is how many counters the arrival of a new key looks at, to remove those that
 	// expired: more than one of those it adds.
@@ -101,13 +104,14 @@ func (t *CounterTable) find(s *shard, now int64, key []byte) *Counter {
 func (c *Counter) expired(now int64) bool { return c.Expires != 0 && c.Expires <= now }
 
 func (t *CounterTable) remove(s *shard, key string) {
-	t.put(s.keys[key], Counter{})
+	t.put(s.keys[key], Counter{}) // which gives the memory of a log back
 	delete(s.keys, key)
 	t.keys.Add(-1)
 	t.used.Add(-counterBytes - int64(len(key)))
 }
 
-// put gives a counter of the table its value, and the time at which it expires.
+// put gives a counter of the table its value, and the time at which it expires. The memory of its log, if it has another one
+// than before, counts from now on.
 func (t *CounterTable) put(c *Counter, to Counter) {
 	if was, is := c.Expires != 0, to.Expires != 0; was != is {
 		by := int64(1)
@@ -116,22 +120,32 @@ func (t *CounterTable) put(c *Counter, to Counter) {
 		}
 		t.expiring.Add(by)
 	}
+	if c.Log != to.Log {
+		t.used.Add(to.Log.bytes() - c.Log.bytes())
+	}
 	*c = to
 }
 
 // add makes the counter of a key that has none.
 func (t *CounterTable) add(s *shard, now int64, key []byte) (*Counter, error) {
-	t.sweep(s, now, sweptEach)
-	bytes := counterBytes + int64(len(key))
-	if t.used.Add(bytes) > t.bound && !t.madeRoom(s, now) {
-		t.used.Add(-bytes)
-		t.refused.Add(1)
-		return nil, ErrCountersFull
+	if err := t.reserve(s, now, counterBytes+int64(len(key))); err != nil {
+		return nil, err
 	}
 	t.keys.Add(1)
 	c := new(Counter)
 	s.keys[string(key)] = c
 	return c, nil
+}
+
+// reserve takes so many bytes of the memory.
+func (t *CounterTable) reserve(s *shard, now, bytes int64) error {
+	t.sweep(s, now, sweptEach)
+	if t.used.Add(bytes) > t.bound && !t.madeRoom(s, now) {
+		t.used.Add(-bytes)
+		t.refused.Add(1)
+		return ErrCountersFull
+	}
+	return nil
 }
 
 // madeRoom searches everything, once in a while.
@@ -166,8 +180,11 @@ func (t *CounterTable) sweep(s *shard, now int64, most int) {
 	}
 }
 
-// Counter is the value of a key, and when it expires, in milliseconds; 0: never.
-type Counter struct{ Value, Expires int64 }
+// Counter is the value of a key, and when it expires, in milliseconds; 0: never. A key with a Log has no value.
+type Counter struct {
+	Value, Expires int64
+	Log            *TimeLog
+}
 
 // Get returns the counter of a key.
 func (v *CounterView) Get(now int64, key []byte) (c Counter, ok bool) {
@@ -179,8 +196,8 @@ func (v *CounterView) Get(now int64, key []byte) (c Counter, ok bool) {
 	return c, false
 }
 
-// Add adds to a counter, which is 0 and never expires if it is new. The error is ErrFull or
-// ErrOverflow.
+// Add adds to a counter, which is 0 and never expires if it is new. The error is ErrCountersFull, ErrCounterOverflow
+// or ErrCounterType.
 func (v *CounterView) Add(now int64, key []byte, by int64) (value int64, err error) {
 	s, locked := v.lock(key)
 	defer s.unlock(locked)
@@ -189,6 +206,9 @@ func (v *CounterView) Add(now int64, key []byte, by int64) (value int64, err err
 		if c, err = v.table.add(s, now, key); err != nil {
 			return 0, err
 		}
+	}
+	if c.Log != nil {
+		return 0, ErrCounterType
 	}
 	sum, ok := add(c.Value, by)
 	if !ok {
@@ -215,21 +235,6 @@ func (v *CounterView) Remove(now int64, key []byte) (existed bool) {
 	return true
 }
 
-// RemoveAll removes the counters whose keys have a beginning. It looks at all there are, and holds some of them at a time, so it is no
-// single step; the caller holds none.
-func (v *CounterView) RemoveAll(begin []byte) {
-	for i := range v.table.shards {
-		s := &v.table.shards[i]
-		s.mu.Lock()
-		for key := range s.keys {
-			if strings.HasPrefix(key, string(begin)) {
-				v.table.remove(s, key)
-			}
-		}
-		s.mu.Unlock()
-	}
-}
-
 // CounterSetting says how Set changes a counter.
 type CounterSetting struct {
 	Counter
@@ -237,19 +242,22 @@ type CounterSetting struct {
 	OnlyIf SetCondition
 }
 
-// SetCondition is a condition.
+// SetCondition is a set of conditions, which must all hold.
 type SetCondition uint8
 
 // The conditions of Set and Expire.
 const (
-	Always  SetCondition = iota
-	Absent               // there is no counter, or no time at which it expires
-	Present              // there is one
-	Later                // the new time is after the old; never is the latest
+	Absent  SetCondition = 1 << iota // there is no counter, or no time at which it expires
+	Present                          // there is one
+	Later                            // the new time is after the old; never is the latest
 	Earlier
+
+	Always SetCondition = 0
 )
 
-// Set sets a counter. The error is ErrFull. before is what it was, and existed whether there was one.
+func (only SetCondition) has(one SetCondition) bool { return only&one != 0 }
+
+// Set sets a counter. The error is ErrCountersFull. before is what it was, and existed whether there was one.
 func (v *CounterView) Set(now int64, key []byte, to CounterSetting) (before Counter, existed, done bool, err error) {
 	s, locked := v.lock(key)
 	defer s.unlock(locked)
@@ -258,7 +266,7 @@ func (v *CounterView) Set(now int64, key []byte, to CounterSetting) (before Coun
 		before = *c
 	}
 	switch {
-	case to.OnlyIf == Absent && existed, to.OnlyIf == Present && !existed:
+	case to.OnlyIf.has(Absent) && existed, to.OnlyIf.has(Present) && !existed:
 		return before, existed, false, nil
 	case to.Keep:
 		to.Expires = before.Expires
@@ -286,7 +294,9 @@ func (v *CounterView) Expire(now int64, key []byte, at int64, only SetCondition)
 	if c == nil || !only.holds(c.Expires, at) {
 		return false
 	}
-	if v.table.put(c, Counter{c.Value, at}); c.expired(now) {
+	to := *c
+	to.Expires = at
+	if v.table.put(c, to); c.expired(now) {
 		v.table.remove(s, string(key))
 	}
 	return true
@@ -300,17 +310,8 @@ func (only SetCondition) holds(have, at int64) bool {
 		}
 		return t
 	}
-	switch only {
-	case Absent:
-		return have == 0
-	case Present:
-		return have != 0
-	case Later:
-		return never(at) > never(have)
-	case Earlier:
-		return never(at) < never(have)
-	}
-	return true
+	return !(only.has(Absent) && have != 0 || only.has(Present) && have == 0 ||
+		only.has(Later) && never(at) <= never(have) || only.has(Earlier) && never(at) >= never(have))
 }
 
 // Increment is an addition within bounds: INCREX of Redis 8.8.
@@ -326,7 +327,7 @@ type Increment struct {
 
 // Increase changes a counter by i and returns what it is then, and by how much it changed. What would
 // be beyond a bound changes nothing, of the time at which it expires neither, unless it saturates. The
-// error is ErrFull.
+// error is ErrCountersFull or ErrCounterType.
 func (v *CounterView) Increase(now int64, key []byte, i Increment) (value, applied int64, err error) {
 	s, locked := v.lock(key)
 	defer s.unlock(locked)
@@ -335,11 +336,14 @@ func (v *CounterView) Increase(now int64, key []byte, i Increment) (value, appli
 	if c != nil {
 		before = *c
 	}
+	if before.Log != nil {
+		return 0, 0, ErrCounterType
+	}
 	sum, ok := i.sum(before.Value)
 	if !ok {
 		return before.Value, 0, nil
 	}
-	after := Counter{sum, before.Expires}
+	after := Counter{Value: sum, Expires: before.Expires}
 	if i.SetExpires && (!i.OnlyIfNone || before.Expires == 0) {
 		after.Expires = i.Expires
 	}
@@ -391,6 +395,9 @@ func (t *CounterTable) View() CounterView { return CounterView{table: t} }
 // CounterShards are where keys are: a set, for Hold.
 type CounterShards uint64
 
+// allShards are where all keys are.
+const allShards = ^CounterShards(0)
+
 // ShardOf is where a key is.
 func (v *CounterView) ShardOf(key []byte) CounterShards { return 1 << v.table.shardOf(key) }
 
@@ -409,6 +416,15 @@ func (v *CounterView) Release() {
 		v.table.shards[bits.TrailingZeros64(rest)].mu.Unlock()
 	}
 	v.held = 0
+}
+
+// holdKey is Hold for one key, until the function that it returns. Who holds already holds all the keys that follow.
+func (v *CounterView) holdKey(key []byte) (release func()) {
+	if v.held != 0 {
+		return func() {}
+	}
+	v.Hold(v.ShardOf(key))
+	return v.Release
 }
 
 // lock locks the shard of a key, unless it is held.

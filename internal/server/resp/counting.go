@@ -3,7 +3,6 @@ package resp
 import (
 	"errors"
 	"math"
-	"strconv"
 )
 
 // This part is the commands of Redis that clients build limits per fixed window from: INCR, SET, EXPIRE and others, on counters
@@ -36,7 +35,7 @@ func CounterCommands() []CounterCommand {
 		c.First, c.Last, c.Step = 1, 1, 1
 		return c
 	}
-	expire := "[NX | XX | GT | LT]"
+	expire := "[NX | XX] [GT | LT]"
 	return []CounterCommand{
 		key(CounterCommand{Name: "incr", Syntax: "key", Summary: "Adds 1 to a counter.", Group: group, Arity: 2, Writes: true, Run: (*CounterSession).incr}),
 		key(CounterCommand{Name: "incrby", Syntax: "key n", Summary: "Adds n to a counter.", Group: group, Arity: 3, Writes: true, Run: (*CounterSession).incrBy}),
@@ -52,6 +51,14 @@ func CounterCommands() []CounterCommand {
 			Name: "set", Syntax: "key number [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]", Summary: "Sets a counter.", Group: group,
 			Arity: -3, Writes: true, Run: (*CounterSession).set,
 		}),
+		key(CounterCommand{Name: "setnx", Syntax: "key number", Summary: "Sets a counter that is not there.", Group: group, Arity: 3, Writes: true, Run: (*CounterSession).setNX}),
+		key(CounterCommand{Name: "setex", Syntax: "key seconds number", Summary: "Sets a counter that expires after so many seconds.", Group: group, Arity: 4, Writes: true, Run: (*CounterSession).setEX}),
+		key(CounterCommand{Name: "psetex", Syntax: "key milliseconds number", Summary: "Sets a counter that expires after so many milliseconds.", Group: group, Arity: 4, Writes: true, Run: (*CounterSession).psetEX}),
+		key(CounterCommand{Name: "getset", Syntax: "key number", Summary: "Sets a counter, and says what it was.", Group: group, Arity: 3, Writes: true, Run: (*CounterSession).getSet}),
+		key(CounterCommand{Name: "getdel", Syntax: "key", Summary: "Removes a counter, and says what it was.", Group: group, Arity: 2, Writes: true, Run: (*CounterSession).getDel}),
+		key(CounterCommand{Name: "getex", Syntax: "key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]", Summary: "Says what a counter is, and when it expires from now on.", Group: group, Arity: -2, Writes: true, Run: (*CounterSession).getEx}),
+		key(CounterCommand{Name: "type", Syntax: "key", Summary: "Says whether a key holds a number (string) or a log of times (zset).", Group: "generic", Arity: 2, Run: (*CounterSession).kind}),
+		key(CounterCommand{Name: "persist", Syntax: "key", Summary: "Has a counter never expire.", Group: "generic", Arity: 2, Writes: true, Run: (*CounterSession).persist}),
 		{Name: "exists", Syntax: "key [key ...]", Summary: "Says how many of the keys have a counter.", Group: "generic", Arity: -2, First: 1, Last: -1, Step: 1, Run: (*CounterSession).exists},
 		key(CounterCommand{Name: "expire", Syntax: "key seconds " + expire, Summary: "Says after how many seconds a counter expires.", Group: "generic", Arity: -3, Writes: true, Run: (*CounterSession).expire}),
 		key(CounterCommand{Name: "pexpire", Syntax: "key milliseconds " + expire, Summary: "Says after how many milliseconds a counter expires.", Group: "generic", Arity: -3, Writes: true, Run: (*CounterSession).pexpire}),
@@ -69,82 +76,20 @@ type CounterSession struct {
 	Out      *Writer
 }
 
-// maxCounterKey is the longest key of a counter, in bytes: that of a hit.
-const maxCounterKey = 512
-
-// CheckCounterKey refuses a key that is too long.
-func CheckCounterKey(key []byte) error {
-	if len(key) > maxCounterKey {
-		return NewReplyError("ERR", "invalid_key: key of "+strconv.Itoa(len(key))+" bytes: must have at most 512")
-	}
-	return nil
-}
+// errWrongType is the error of a command on numbers where a key holds a log.
+var errWrongType = NewReplyError("WRONGTYPE", "Operation against a key holding the wrong kind of value")
 
 // CounterFailure is an error of package counters, as Redis has it.
 func CounterFailure(err error) error {
-	if errors.Is(err, ErrCounterOverflow) {
+	switch {
+	case errors.Is(err, ErrCounterOverflow):
 		return ErrOverflow
+	case errors.Is(err, ErrCounterType):
+		return errWrongType
+	case errors.Is(err, errLogFull):
+		return NewReplyError("ERR", err.Error()+": use the command ALLOW for such limits")
 	}
 	return NewReplyError("OOM", err.Error()+": start the server with a larger --resp-counters, or let counters expire sooner")
-}
-
-func (s *CounterSession) expire(args [][]byte) error    { return s.expires(args, 1000, s.Millis) }
-func (s *CounterSession) pexpire(args [][]byte) error   { return s.expires(args, 1, s.Millis) }
-func (s *CounterSession) expireAt(args [][]byte) error  { return s.expires(args, 1000, 0) }
-func (s *CounterSession) pexpireAt(args [][]byte) error { return s.expires(args, 1, 0) }
-
-// expires says when a counter expires: args[2] units of so many milliseconds from a beginning.
-func (s *CounterSession) expires(args [][]byte, unit, from int64) error {
-	at, err := ArgumentMoment(args[2], unit, from)
-	if err != nil {
-		return err
-	}
-	only := Always
-	for _, arg := range args[3:] {
-		condition, known := expireIf(arg)
-		if !known || only != Always {
-			return ErrSyntax
-		}
-		only = condition
-	}
-	if s.Counters.Expire(s.Millis, args[1], max(at, 1), only) { // 0 would be never
-		s.Out.Int(1)
-	} else {
-		s.Out.Int(0)
-	}
-	return nil
-}
-
-func expireIf(arg []byte) (only SetCondition, known bool) {
-	switch {
-	case ArgumentIs(arg, "NX"):
-		return Absent, true
-	case ArgumentIs(arg, "XX"):
-		return Present, true
-	case ArgumentIs(arg, "GT"):
-		return Later, true
-	case ArgumentIs(arg, "LT"):
-		return Earlier, true
-	}
-	return only, false
-}
-
-func (s *CounterSession) ttl(args [][]byte) error  { return s.timeLeft(args[1], 1000) }
-func (s *CounterSession) pttl(args [][]byte) error { return s.timeLeft(args[1], 1) }
-
-// timeLeft writes how many units, of so many milliseconds, are left: -2, no counter; -1, it never
-// expires. It rounds to the nearest, as Redis does.
-func (s *CounterSession) timeLeft(key []byte, unit int64) error {
-	c, ok := s.Counters.Get(s.Millis, key)
-	switch {
-	case !ok:
-		s.Out.Int(-2)
-	case c.Expires == 0:
-		s.Out.Int(-1)
-	default:
-		s.Out.Int((c.Expires - s.Millis + unit/2) / unit)
-	}
-	return nil
 }
 
 func (s *CounterSession) incr(args [][]byte) error { return s.add(args[1], 1) }
@@ -171,9 +116,6 @@ func (s *CounterSession) decrBy(args [][]byte) error {
 }
 
 func (s *CounterSession) add(key []byte, by int64) error {
-	if err := CheckCounterKey(key); err != nil {
-		return err
-	}
 	value, err := s.Counters.Add(s.Millis, key, by)
 	if err != nil {
 		return CounterFailure(err)
@@ -182,50 +124,8 @@ func (s *CounterSession) add(key []byte, by int64) error {
 	return nil
 }
 
-func (s *CounterSession) get(args [][]byte) error {
-	s.writeCounter(args[1])
-	return nil
-}
-
-func (s *CounterSession) mget(args [][]byte) error {
-	s.Out.Array(len(args) - 1)
-	for _, key := range args[1:] {
-		s.writeCounter(key)
-	}
-	return nil
-}
-
-func (s *CounterSession) writeCounter(key []byte) {
-	c, ok := s.Counters.Get(s.Millis, key)
-	if !ok {
-		s.Out.Null()
-		return
-	}
-	s.writeText(c.Value)
-}
-
-// writeText writes a number as Redis writes values.
-func (s *CounterSession) writeText(n int64) {
-	var digits [20]byte
-	s.Out.BulkBytes(strconv.AppendInt(digits[:0], n, 10))
-}
-
-func (s *CounterSession) exists(args [][]byte) error {
-	n := 0
-	for _, key := range args[1:] {
-		if _, ok := s.Counters.Get(s.Millis, key); ok {
-			n++
-		}
-	}
-	s.Out.Int(int64(n))
-	return nil
-}
-
 // increx is INCREX of Redis 8.8 for whole numbers: the reply is the new value and what was added.
 func (s *CounterSession) increx(args [][]byte) error {
-	if err := CheckCounterKey(args[1]); err != nil {
-		return err
-	}
 	i := Increment{By: 1, Lower: math.MinInt64, Upper: math.MaxInt64}
 	var life Lifetime
 	persist := false
@@ -284,55 +184,6 @@ func bound(i *Increment, option []byte) *int64 {
 		return &i.Lower
 	case ArgumentIs(option, "UBOUND"):
 		return &i.Upper
-	}
-	return nil
-}
-
-// set is SET of a whole number: counters hold nothing else.
-func (s *CounterSession) set(args [][]byte) error {
-	if err := CheckCounterKey(args[1]); err != nil {
-		return err
-	}
-	value, ok := ParseInt(args[2])
-	if !ok {
-		return NewReplyError("ERR", "value is not an integer or out of range: Weir's counters hold whole numbers alone")
-	}
-	to := CounterSetting{Counter: Counter{Value: value}}
-	var life Lifetime
-	get := false
-	for rest := args[3:]; len(rest) > 0; rest = rest[1:] {
-		known, err := life.Read(rest[0], rest[1:], s.Millis)
-		switch option := rest[0]; {
-		case err != nil:
-			return err
-		case known:
-			rest = rest[1:]
-		case ArgumentIs(option, "KEEPTTL"):
-			to.Keep = true
-		case ArgumentIs(option, "GET"):
-			get = true
-		case ArgumentIs(option, "NX") && to.OnlyIf == Always:
-			to.OnlyIf = Absent
-		case ArgumentIs(option, "XX") && to.OnlyIf == Always:
-			to.OnlyIf = Present
-		default:
-			return ErrSyntax
-		}
-	}
-	if life.Said && to.Keep {
-		return ErrSyntax
-	}
-	to.Expires = life.At
-	before, existed, done, err := s.Counters.Set(s.Millis, args[1], to)
-	switch {
-	case err != nil:
-		return CounterFailure(err)
-	case get && existed:
-		s.writeText(before.Value)
-	case get || !done:
-		s.Out.Null()
-	default:
-		s.Out.Status("OK")
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func newServerAmong(t testing.TB, cfg Config, policies string, tokens *service.T
 	}
 	now := new(atomic.Int64)
 	now.Store(start.UnixMilli())
-	s.clock = now.Load
+	s.clock = func() time.Time { return time.UnixMilli(now.Load()) }
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}

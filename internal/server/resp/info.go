@@ -7,17 +7,26 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/service"
 )
 
 func serverCommands() []*command {
-	const group = "server"
+	const group = serverGroup
 	return []*command{
 		{name: "command", syntax: "[COUNT | LIST | INFO [name ...] | DOCS [name ...]]", summary: "Lists the commands.", group: group, arity: -1, flags: lengthy, run: (*session).command},
 		{name: "config", syntax: "GET pattern [pattern ...]", summary: "Says some settings under their names in Redis.", group: group, arity: -2, flags: lengthy, run: (*session).config},
+		{name: "time", summary: "Says the time, in seconds of the Unix epoch and microseconds.", group: group, arity: 1, run: (*session).time},
 		{name: "info", syntax: "[section ...]", summary: "Says how the server is.", group: group, arity: -1, flags: waits, run: (*session).info},
 	}
+}
+
+// time is TIME, by the clock of counters: limiters such as throttled keep times that they got from it.
+func (s *session) time([][]byte) error {
+	now := s.server.clock()
+	s.out.Array(2)
+	s.out.Bulk(strconv.FormatInt(now.Unix(), 10))
+	s.out.Bulk(strconv.Itoa(now.Nanosecond() / 1000))
+	return nil
 }
 
 // config is CONFIG GET, which clients and benchmarks look at.
@@ -102,35 +111,6 @@ func named(sections [][]byte, name string) bool {
 		}
 	}
 	return false
-}
-
-// del is DEL: the reply is how many of the keys had hits, a counter, or had used something of a limit that requests brought
-// along.
-func (s *session) del(args [][]byte) error {
-	pool := s.server.service.Pools.Admin
-	if err := pool.Enter(s.caller, 1); err != nil {
-		return err
-	}
-	defer pool.Leave(s.caller, 1)
-	n := 0
-	for _, key := range args[1:] {
-		existed := false
-		switch err := s.server.service.Delete(s.ctx, s.caller, string(key)); { // a copy: other nodes may be asked
-		case err == nil:
-			existed = true
-		case service.AsError(err).Code != api.CodeUnknownKey:
-			return err
-		}
-		used, err := s.server.service.ResetInline(s.ctx, s.caller, string(key))
-		if err != nil {
-			return err
-		}
-		if s.counters.Counters.Remove(s.counters.Millis, key) || existed || used > 0 {
-			n++
-		}
-	}
-	s.out.Int(int64(n))
-	return nil
 }
 
 // resetLimits is RESET with keys: what they have used of limits that requests brought along is forgotten, or of the limit that

@@ -20,7 +20,7 @@ func TestWindow(t *testing.T) {
 		}
 		v.Expire(1000, key("a"), 2000, Absent)
 	}
-	if c, ok := v.Get(1999, key("a")); !ok || c != (Counter{3, 2000}) {
+	if c, ok := v.Get(1999, key("a")); !ok || c != (Counter{Value: 3, Expires: 2000}) {
 		t.Error(c, ok)
 	}
 	if got, _ := v.Add(2000, key("a"), 1); got != 1 {
@@ -43,7 +43,7 @@ func TestConditions(t *testing.T) {
 		{60, 50, Earlier, true}, {50, 50, Earlier, false}, {0, 50, Earlier, true},
 	} {
 		v := NewCounterTable(1 << 20).View()
-		_, _, _, _ = v.Set(1, key("a"), CounterSetting{Counter: Counter{1, tc.have}})
+		_, _, _, _ = v.Set(1, key("a"), CounterSetting{Counter: Counter{Value: 1, Expires: tc.have}})
 		if got := v.Expire(1, key("a"), tc.at, tc.only); got != tc.want {
 			t.Errorf("%+v: %v", tc, got)
 		}
@@ -170,7 +170,7 @@ func TestAgainstAMap(t *testing.T) {
 			if existed != there {
 				t.Fatal(now, existed)
 			}
-			model[name] = Counter{now, m.Expires}
+			model[name] = Counter{Value: now, Expires: m.Expires}
 		}
 	}
 }
@@ -221,12 +221,12 @@ func TestExpiring(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	set("a", CounterSetting{Counter: Counter{1, 2000}})
-	set("b", CounterSetting{Counter: Counter{1, 0}})
+	set("a", CounterSetting{Counter: Counter{Value: 1, Expires: 2000}})
+	set("b", CounterSetting{Counter: Counter{Value: 1, Expires: 0}})
 	want("set", 2, 1)
-	set("a", CounterSetting{Counter: Counter{2, 3000}})
+	set("a", CounterSetting{Counter: Counter{Value: 2, Expires: 3000}})
 	want("set again", 2, 1)
-	set("a", CounterSetting{Counter: Counter{2, 0}, Keep: true})
+	set("a", CounterSetting{Counter: Counter{Value: 2, Expires: 0}, Keep: true})
 	want("kept", 2, 1)
 	v.Expire(now, key("b"), 2000, Always)
 	want("expire", 2, 2)

@@ -1,12 +1,14 @@
 package resp
 
 import (
+	"bytes"
 	"crypto/sha1"
 	"encoding/hex"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weir-counter/weir/api"
@@ -33,7 +35,7 @@ type Script struct {
 
 // all are those that are known.
 func all() []*Script {
-	return slices.Concat(redisRateScripts(), traefikScripts(), flexibleScripts(), upstashScripts(), upstashBucketScripts())
+	return slices.Concat(redisRateScripts(), traefikScripts(), windowScripts(), logScripts(), upstashScripts())
 }
 
 // Run does what a script does, with the number of its keys, the keys and the arguments, and writes its reply. After an
@@ -79,24 +81,41 @@ func (s *ScriptSession) hold(keys [][]byte) error {
 	}
 	var of CounterShards
 	for _, key := range keys {
-		if err := CheckCounterKey(key); err != nil {
-			return err
-		}
 		of |= s.Counters.ShardOf(key)
 	}
 	s.Counters.Hold(of)
 	return nil
 }
 
-// ScriptTable finds scripts by the SHA-1 of their texts. It does not change.
+// removeAll removes the counters whose keys fit a pattern, also those with a suffix behind it, and returns how many they were.
+func (s *ScriptSession) removeAll(text []byte, suffix string) (n int, err error) {
+	pattern, err := readKeyPattern(text)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.Door.PermitCounters([][]byte{pattern.prefix()}); err != nil {
+		return 0, err
+	}
+	return s.Counters.RemoveAll(s.Millis, func(key string) bool {
+		return pattern.fits(key) || suffix != "" && strings.HasSuffix(key, suffix) && pattern.fits(key[:len(key)-len(suffix)])
+	}), nil
+}
+
+// ScriptTable finds scripts by the SHA-1 of their texts.
 type ScriptTable struct {
 	bySHA map[[sha1.Size]byte]*Script
 	names string // of the libraries, for errors
+
+	mu     sync.Mutex
+	spaced map[[sha1.Size]byte]*Script // those that came with other spaces, up to maxSpaced
 }
 
+// maxSpaced bounds the texts that differ in spaces alone which EVALSHA knows; others are sent with EVAL each time.
+const maxSpaced = 64
+
 // NewScriptTable returns that of all scripts that are known.
-func NewScriptTable() ScriptTable {
-	t := ScriptTable{bySHA: map[[sha1.Size]byte]*Script{}}
+func NewScriptTable() *ScriptTable {
+	t := &ScriptTable{bySHA: map[[sha1.Size]byte]*Script{}, spaced: map[[sha1.Size]byte]*Script{}}
 	var libraries []string
 	for _, one := range all() {
 		sha, ok := readSHA([]byte(one.SHA))
@@ -118,7 +137,12 @@ func (t *ScriptTable) BySHA(digits []byte) *Script {
 	if !ok {
 		return nil
 	}
-	return t.bySHA[sha]
+	if known := t.bySHA[sha]; known != nil {
+		return known
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.spaced[sha]
 }
 
 // ByText returns the script of a text, or why there is none.
@@ -127,8 +151,25 @@ func (t *ScriptTable) ByText(text []byte) (*Script, error) {
 	if known := t.bySHA[sha]; known != nil {
 		return known, nil
 	}
+	if known := t.bySHA[sha1.Sum(singleSpaced(text))]; known != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if len(t.spaced) < maxSpaced {
+			t.spaced[sha] = known
+		}
+		return known, nil
+	}
 	return nil, NewReplyError("ERR", "Weir runs no Lua. It knows the scripts of "+t.names+", and does what they do; the text with the SHA-1 "+
 		hex.EncodeToString(sha[:])+" is none of them. Use the commands ALLOW, CL.THROTTLE or INCREX in its place; docs/resp.md lists versions")
+}
+
+// singleSpaced is a text with single spaces, in place of lines and of how they are indented: people copy such texts. Those with
+// comments, which end with their lines, stay as they are.
+func singleSpaced(text []byte) []byte {
+	if bytes.Contains(text, []byte("--")) {
+		return text
+	}
+	return bytes.Join(bytes.Fields(text), []byte(" "))
 }
 
 func readSHA(digits []byte) (sha [sha1.Size]byte, ok bool) {
@@ -149,7 +190,7 @@ func readNumber(arg []byte) (float64, error) {
 }
 
 // readInts reads numbers as commands of Redis have them.
-func readInts(args [][]byte) (numbers [4]int64, err error) {
+func readInts(args [][]byte) (numbers [5]int64, err error) {
 	for i, arg := range args {
 		if numbers[i], err = ArgumentInt(arg); err != nil {
 			return numbers, err
@@ -173,50 +214,6 @@ func (s *ScriptSession) writePair(a, b int64) {
 	s.Out.Array(2)
 	s.Out.Int(a)
 	s.Out.Int(b)
-}
-
-// flexibleScripts are those of rate-limiter-flexible: a fixed window. The arguments are points and seconds; the reply
-// is the points that are used, and in how many milliseconds the window ends.
-func flexibleScripts() []*Script {
-	const library = "rate-limiter-flexible 2 to 11 (RateLimiterRedis, RateLimiterValkey)"
-	return []*Script{
-		{library: library, SHA: "a1de965f42e177aa339706bd580f049065eca79a", keys: 1, args: 2, run: func(s *ScriptSession, keys, args [][]byte) error { return s.flexible(keys, args, true) }},
-		{library: library, SHA: "0aa93fe6a34317527000a66828426c0ae2104618", keys: 1, args: 2, run: func(s *ScriptSession, keys, args [][]byte) error { return s.flexible(keys, args, false) }},
-	}
-}
-
-// flexible adds points. A counter that never expires, such as of a key that was blocked for good, stays so, or with
-// ends expires from now on: the libraries differ.
-func (s *ScriptSession) flexible(keys, args [][]byte, ends bool) error {
-	key := keys[0]
-	points, err := ArgumentInt(args[0])
-	if err != nil {
-		return err
-	}
-	var life Lifetime
-	if _, err := life.Read([]byte("EX"), args[1:], s.Millis); err != nil {
-		return err
-	}
-	if err := s.hold(keys[:1]); err != nil {
-		return err
-	}
-	defer s.Counters.Release()
-	if _, _, _, err := s.Counters.Set(s.Millis, key, CounterSetting{Counter: Counter{Expires: life.At}, OnlyIf: Absent}); err != nil {
-		return CounterFailure(err)
-	}
-	used, err := s.Counters.Add(s.Millis, key, points)
-	if err != nil {
-		return CounterFailure(err)
-	}
-	if ends {
-		s.Counters.Expire(s.Millis, key, life.At, Absent)
-	}
-	left := int64(-1)
-	if c, _ := s.Counters.Get(s.Millis, key); c.Expires != 0 {
-		left = c.Expires - s.Millis
-	}
-	s.writePair(used, left)
-	return nil
 }
 
 // traefikScripts are those of the rateLimit middleware of Traefik v3.4 and newer: a token bucket. Its arguments

@@ -3,26 +3,71 @@ package resp
 import (
 	"bytes"
 	"math"
-	"strconv"
 )
 
-// upstashScripts are those of @upstash/ratelimit for one region: a fixed window, and one that slides by weighing the
-// window before. A last key, if there is one, is of a counter with the limit in place of the first argument's.
-func upstashScripts() []*Script {
-	const library = "@upstash/ratelimit 2.2 (fixedWindow, slidingWindow)"
-	return []*Script{
-		{library: library, SHA: "b2efc02798c8e9b471a10f9b1d5745db89923ff3", keys: 1, args: 3, run: (*ScriptSession).upstashFixed},
-		{library: library, SHA: "823cb2a5a902d69681244f5e28e5ebb8f2a89edd", keys: 1, args: 1, run: (*ScriptSession).upstashFixedLeft},
-		{library: library, SHA: "74740bb3d7792848093cdef586b6b6037c455fd6", keys: 2, args: 4, run: (*ScriptSession).upstashSliding},
-		{library: library, SHA: "7ca36169e0fc9caedd81b4eef8e99854c157f9b5", keys: 2, args: 3, run: (*ScriptSession).upstashSlidingLeft},
+const upstashRatelimit = "@upstash/ratelimit 1.2 to 2.2, for one region"
+
+// upstashVersion says what differs between the versions of @upstash/ratelimit.
+type upstashVersion struct {
+	onlyValue bool // the reply has neither the limit,
+	onlyLeft  bool // nor of a bucket the time of its refill
+	anyCost   bool // a request that takes nothing, or gives back, is denied as others are
+	anyLeft   bool // what is left need not be enough, but not 0
+	shortLife bool // a bucket that is full is forgotten at once
+}
+
+// upstashScripts are those of @upstash/ratelimit for one region: a fixed window, one that slides by weighing the
+// window before, and a token bucket. Since 2.0.8, a last key is of a counter with the limit in place of the first argument's.
+func upstashScripts() (list []*Script) {
+	type method func(s *ScriptSession, v upstashVersion, keys, args [][]byte) error
+	for _, one := range []struct {
+		sha        string
+		keys, args int
+		version    upstashVersion
+		run        method
+	}{
+		{"472e55443b62f60d0991028456c57815a387066d", 1, 3, upstashVersion{}, (*ScriptSession).upstashFixed},
+		{"b2efc02798c8e9b471a10f9b1d5745db89923ff3", 1, 3, upstashVersion{}, (*ScriptSession).upstashFixed},
+		{"40515c9dd0a08f8584f5f9b593935f6a87c1c1c3", 1, 1, upstashVersion{}, (*ScriptSession).upstashFixedLeft},
+		{"823cb2a5a902d69681244f5e28e5ebb8f2a89edd", 1, 1, upstashVersion{}, (*ScriptSession).upstashFixedLeft},
+		{"8c4c341934502aee132643ffbe58ead3450e5208", 1, 0, upstashVersion{}, (*ScriptSession).upstashUsed},
+		{"8e8f222ccae68b595ee6e3f3bf2199629a62b91a", 1, 0, upstashVersion{}, (*ScriptSession).upstashUsed},
+		{"eb82f0e853d2fc9a236fa9bfbe704fda6ac2fc36", 1, 0, upstashVersion{}, (*ScriptSession).upstashUsed},
+
+		{"e1391e429b699c780eb0480350cd5b7280fd9213", 2, 4, upstashVersion{onlyValue: true, anyCost: true}, (*ScriptSession).upstashSliding},
+		{"9b7842963bd73721f1a3011650c23c0010848ee3", 2, 4, upstashVersion{onlyValue: true}, (*ScriptSession).upstashSliding},
+		{"977fb636fb5ceb7e98a96d1b3a1272ba018efdae", 2, 4, upstashVersion{}, (*ScriptSession).upstashSliding},
+		{"74740bb3d7792848093cdef586b6b6037c455fd6", 2, 4, upstashVersion{}, (*ScriptSession).upstashSliding},
+		{"65a73ac5a05bf9712903bc304b77268980c1c417", 2, 2, upstashVersion{}, (*ScriptSession).upstashSlidingUsed},
+		{"ee3a3265fad822f83acad23f8a1e2f5c0b156b03", 2, 3, upstashVersion{}, (*ScriptSession).upstashSlidingLeft},
+		{"7ca36169e0fc9caedd81b4eef8e99854c157f9b5", 2, 3, upstashVersion{}, (*ScriptSession).upstashSlidingLeft},
+
+		{"5bece90aeef8189a8cfd28995b479529e270b3c6", 1, 5, upstashVersion{onlyValue: true, anyCost: true, anyLeft: true, shortLife: true}, (*ScriptSession).upstashBucket},
+		{"d1f857ebbdaeca90ccd2cd4eada61d7c8e5db1ca", 1, 5, upstashVersion{onlyValue: true, anyLeft: true}, (*ScriptSession).upstashBucket},
+		{"b35c5bc0b7fdae7dd0573d4529911cabaf9d1d89", 1, 5, upstashVersion{anyLeft: true}, (*ScriptSession).upstashBucket},
+		{"a9873a8026b509e99a49a0e5a2049756c693c384", 1, 5, upstashVersion{anyLeft: true}, (*ScriptSession).upstashBucket},
+		{"d60be5bd3d83482ae229309f1f7425424f891204", 1, 5, upstashVersion{}, (*ScriptSession).upstashBucket},
+		{"67f84c3691a7a22a78a9a3761b836ea40ef9dd0d", 1, 1, upstashVersion{onlyLeft: true}, (*ScriptSession).upstashBucketLeft},
+		{"a15be2bb1db2a15f7c82db06146f9d08983900d0", 1, 1, upstashVersion{onlyValue: true}, (*ScriptSession).upstashBucketLeft},
+		{"deb03663e8af5a968deee895dd081be553d2611b", 1, 1, upstashVersion{}, (*ScriptSession).upstashBucketLeft},
+		{"40daf4a441df736f5c99f8b77bbe176c909e5de4", 1, 1, upstashVersion{}, (*ScriptSession).upstashBucketLeft},
+
+		{"54bd274ddc59fb3be0f42deee2f64322a10e2b50", 1, 0, upstashVersion{}, (*ScriptSession).upstashReset},
+	} {
+		list = append(list, &Script{library: upstashRatelimit, SHA: one.sha, keys: one.keys, args: one.args, run: func(s *ScriptSession, keys, args [][]byte) error {
+			return one.run(s, one.version, keys, args)
+		}})
 	}
+	return list
 }
 
 // upstashFixed is asked with the limit, the window in milliseconds, and what to add.
-func (s *ScriptSession) upstashFixed(keys, args [][]byte) error { return s.fixed(keys, args, true) }
+func (s *ScriptSession) upstashFixed(_ upstashVersion, keys, args [][]byte) error {
+	return s.fixed(keys, args, true)
+}
 
 // upstashFixedLeft is asked with the limit.
-func (s *ScriptSession) upstashFixedLeft(keys, args [][]byte) error {
+func (s *ScriptSession) upstashFixedLeft(_ upstashVersion, keys, args [][]byte) error {
 	return s.fixed(keys, args, false)
 }
 
@@ -57,55 +102,86 @@ func (s *ScriptSession) fixed(keys, args [][]byte, add bool) error {
 	return nil
 }
 
-// upstashSliding is asked with the limit, the time and the window in milliseconds, and what to add; keys are of this
-// window and the one before.
-func (s *ScriptSession) upstashSliding(keys, args [][]byte) error { return s.slide(keys, args, true) }
+// slidingWindow is what the counters of this window and the one before have, and the limit.
+type slidingWindow struct{ used, weighed, tokens int64 }
 
-// upstashSlidingLeft is upstashSliding that adds nothing.
-func (s *ScriptSession) upstashSlidingLeft(keys, args [][]byte) error {
-	return s.slide(keys, args, false)
-}
-
-func (s *ScriptSession) slide(keys, args [][]byte, add bool) error {
-	count := 3
-	if add {
-		count = 4
-	}
-	numbers, err := readInts(args[:count])
-	if err != nil {
-		return err
-	}
-	now, window := numbers[1], numbers[2]
+// holdSliding reads the counters of two windows, and makes all until Release one step for them. A third key, if there is one, is of a
+// counter with the limit.
+func (s *ScriptSession) holdSliding(keys [][]byte, tokens, now, window int64) (w slidingWindow, err error) {
 	const longest = math.MaxInt64 / 8
 	if now < 0 || window < 1 || window > longest {
-		return NewReplyError("ERR", "a sliding window needs a time from 0 and a window from 1 ms")
+		return w, NewReplyError("ERR", "a sliding window needs a time from 0 and a window from 1 ms")
 	}
 	keys = upstashKeys(keys, 2)
 	if err := s.hold(keys); err != nil {
-		return err
+		return w, err
 	}
-	defer s.Counters.Release()
-	tokens, err := s.upstashTokens(keys[2:], numbers[0])
-	if err != nil {
-		return err
+	if w.tokens, err = s.upstashTokens(keys[2:], tokens); err != nil {
+		s.Counters.Release()
+		return w, err
 	}
 	current, _ := s.Counters.Get(s.Millis, keys[0])
 	before, _ := s.Counters.Get(s.Millis, keys[1])
 	passed := float64(now%window) / float64(window)
-	weighed := int64(math.Floor((1 - passed) * float64(before.Value)))
-	switch {
-	case !add:
-		s.writePair(tokens-(weighed+current.Value), tokens)
-		return nil
-	case numbers[3] > 0 && weighed+current.Value >= tokens:
-		s.writePair(-1, tokens)
-		return nil
-	}
-	used, err := s.addWithin(keys[0], numbers[3], window*2+1000) // until it is no window before any more
+	w.used, w.weighed = current.Value, int64(math.Floor((1-passed)*float64(before.Value)))
+	return w, nil
+}
+
+// upstashSliding is asked with the limit, the time and the window in milliseconds, and what to add; keys are of this
+// window and the one before.
+func (s *ScriptSession) upstashSliding(v upstashVersion, keys, args [][]byte) error {
+	numbers, err := readInts(args[:4])
 	if err != nil {
 		return err
 	}
-	s.writePair(tokens-(used+weighed), tokens)
+	w, err := s.holdSliding(keys, numbers[0], numbers[1], numbers[2])
+	if err != nil {
+		return err
+	}
+	defer s.Counters.Release()
+	left := int64(-1)
+	if (numbers[3] <= 0 && !v.anyCost) || w.weighed+w.used < w.tokens {
+		used, err := s.addWithin(keys[0], numbers[3], numbers[2]*2+1000) // until it is no window before any more
+		if err != nil {
+			return err
+		}
+		left = w.tokens - (used + w.weighed)
+	}
+	if v.onlyValue {
+		s.Out.Int(left)
+	} else {
+		s.writePair(left, w.tokens)
+	}
+	return nil
+}
+
+// upstashSlidingLeft is asked as upstashSliding, and adds nothing.
+func (s *ScriptSession) upstashSlidingLeft(_ upstashVersion, keys, args [][]byte) error {
+	numbers, err := readInts(args[:3])
+	if err != nil {
+		return err
+	}
+	w, err := s.holdSliding(keys, numbers[0], numbers[1], numbers[2])
+	if err != nil {
+		return err
+	}
+	defer s.Counters.Release()
+	s.writePair(w.tokens-(w.weighed+w.used), w.tokens)
+	return nil
+}
+
+// upstashSlidingUsed is asked with the time and the window in milliseconds.
+func (s *ScriptSession) upstashSlidingUsed(_ upstashVersion, keys, args [][]byte) error {
+	numbers, err := readInts(args[:2])
+	if err != nil {
+		return err
+	}
+	w, err := s.holdSliding(keys[:2], 0, numbers[0], numbers[1])
+	if err != nil {
+		return err
+	}
+	defer s.Counters.Release()
+	s.Out.Int(w.weighed + w.used)
 	return nil
 }
 
@@ -144,18 +220,6 @@ func (s *ScriptSession) addWithin(key []byte, by, life int64) (int64, error) {
 	return value, nil
 }
 
-// upstashBucketScripts are those of @upstash/ratelimit for one region beside its windows.
-func upstashBucketScripts() []*Script {
-	const library = "@upstash/ratelimit 2.2 (tokenBucket, cachedFixedWindow, resetUsedTokens)"
-	return []*Script{
-		{library: library, SHA: "d60be5bd3d83482ae229309f1f7425424f891204", keys: 1, args: 5, run: (*ScriptSession).upstashBucket},
-		{library: library, SHA: "40daf4a441df736f5c99f8b77bbe176c909e5de4", keys: 1, args: 1, run: (*ScriptSession).upstashBucketLeft},
-		{library: library, SHA: "1861a700bafe96c833a483af6b1c28a8897cfdb0", keys: 1, args: 2, run: (*ScriptSession).upstashCached},
-		{library: library, SHA: "eb82f0e853d2fc9a236fa9bfbe704fda6ac2fc36", keys: 1, run: (*ScriptSession).upstashCachedLeft},
-		{library: library, SHA: "54bd274ddc59fb3be0f42deee2f64322a10e2b50", keys: 1, run: (*ScriptSession).upstashReset},
-	}
-}
-
 // refilledSuffix ends the key of the counter that has the time of a bucket's last refill, in milliseconds of the client's
 // clock. The bucket's own key has its tokens.
 const refilledSuffix = ":refilledAt"
@@ -165,17 +229,15 @@ const largestToken = 1 << 53
 
 // upstashBucket is asked with the most tokens, the milliseconds between refills, what comes with each, the time in milliseconds, and
 // what to take; a second key, if there is one, is of a counter with the most tokens. A bucket is full where there is none.
-func (s *ScriptSession) upstashBucket(keys, args [][]byte) error {
-	var numbers [5]int64
-	for i := range numbers {
-		n, err := ArgumentInt(args[i])
-		if err != nil {
-			return err
-		}
+func (s *ScriptSession) upstashBucket(v upstashVersion, keys, args [][]byte) error {
+	numbers, err := readInts(args[:5])
+	if err != nil {
+		return err
+	}
+	for _, n := range numbers {
 		if n < -largestToken || n > largestToken {
 			return ErrNotInteger
 		}
-		numbers[i] = n
 	}
 	interval, refill, now, take := numbers[1], numbers[2], numbers[3], numbers[4]
 	if interval < 1 || refill < 1 || now < 0 {
@@ -194,22 +256,22 @@ func (s *ScriptSession) upstashBucket(keys, args [][]byte) error {
 		b.refilled += refills * interval
 	}
 	left := b.tokens - take
-	if take > 0 && left < 0 {
-		s.writeBucket(-1, b.refilled+interval, b.most)
+	if denies := b.tokens == 0 || !v.anyLeft && left < 0; denies && (take > 0 || v.anyCost) {
+		s.writeBucket(v, -1, b.refilled+interval, b.most)
 		return nil
 	}
-	if left > largestToken {
+	if left > largestToken || left < -largestToken {
 		return ErrOverflow
 	}
-	if err := s.keepBucket(b, left, math.Ceil(float64(b.most-left)/float64(refill))*float64(interval)); err != nil {
+	if err := s.keepBucket(v, b, left, math.Ceil(float64(b.most-left)/float64(refill))*float64(interval)); err != nil {
 		return err
 	}
-	s.writeBucket(left, b.refilled+interval, b.most)
+	s.writeBucket(v, left, b.refilled+interval, b.most)
 	return nil
 }
 
 // upstashBucketLeft is asked with the most tokens; the reply is what is left, and when the bucket was refilled, -1 for never.
-func (s *ScriptSession) upstashBucketLeft(keys, args [][]byte) error {
+func (s *ScriptSession) upstashBucketLeft(v upstashVersion, keys, args [][]byte) error {
 	most, err := ArgumentInt(args[0])
 	if err != nil {
 		return err
@@ -222,7 +284,7 @@ func (s *ScriptSession) upstashBucketLeft(keys, args [][]byte) error {
 	if !b.is {
 		b.tokens, b.refilled = b.most, -1
 	}
-	s.writeBucket(b.tokens, b.refilled, b.most)
+	s.writeBucket(v, b.tokens, b.refilled, b.most)
 	return nil
 }
 
@@ -252,15 +314,15 @@ func (s *ScriptSession) holdBucket(keys [][]byte, most int64) (b tokenBucket, er
 }
 
 // keepBucket writes a bucket, which expires once it is full: in so many milliseconds. One that is full already stays as long
-// as it would have.
-func (s *ScriptSession) keepBucket(b tokenBucket, left int64, life float64) error {
+// as it would have, or goes.
+func (s *ScriptSession) keepBucket(v upstashVersion, b tokenBucket, left int64, life float64) error {
 	if life > math.MaxInt64/2 {
 		return ErrExpireTime
 	}
 	for i, value := range []int64{left, b.refilled} {
-		to := CounterSetting{Counter: Counter{Value: value}, Keep: life <= 0}
-		if life > 0 {
-			to.Expires = s.Millis + int64(life)
+		to := CounterSetting{Counter: Counter{Value: value}, Keep: life <= 0 && !v.shortLife}
+		if !to.Keep {
+			to.Expires = max(s.Millis+int64(life), 1) // not after now: it goes
 		}
 		if _, _, _, err := s.Counters.Set(s.Millis, b.keys[i], to); err != nil {
 			return CounterFailure(err)
@@ -269,68 +331,38 @@ func (s *ScriptSession) keepBucket(b tokenBucket, left int64, life float64) erro
 	return nil
 }
 
-func (s *ScriptSession) writeBucket(left, at, most int64) {
-	s.Out.Array(3)
-	s.Out.Int(left)
-	s.Out.Int(at)
-	s.Out.Int(most)
+func (s *ScriptSession) writeBucket(v upstashVersion, left, at, most int64) {
+	switch {
+	case v.onlyLeft:
+		s.Out.Int(left)
+	case v.onlyValue:
+		s.writePair(left, at)
+	default:
+		s.Out.Array(3)
+		s.Out.Int(left)
+		s.Out.Int(at)
+		s.Out.Int(most)
+	}
 }
 
-// upstashCached is asked with the window in milliseconds, and what to add. In Redis such a counter never expires: the script
-// compares a number with a text.
-func (s *ScriptSession) upstashCached(keys, args [][]byte) error {
-	numbers, err := readInts(args[:2])
-	if err != nil {
-		return err
-	}
+// upstashUsed replies as GET, and 0 where there is no counter.
+func (s *ScriptSession) upstashUsed(_ upstashVersion, keys, _ [][]byte) error {
 	if err := s.hold(keys[:1]); err != nil {
 		return err
 	}
 	defer s.Counters.Release()
-	used, err := s.addWithin(keys[0], numbers[1], numbers[0])
-	if err != nil {
-		return err
-	}
-	s.Out.Int(used)
-	return nil
-}
-
-// upstashCachedLeft replies as GET, and 0 where there is no counter.
-func (s *ScriptSession) upstashCachedLeft(keys, _ [][]byte) error {
-	if err := s.hold(keys[:1]); err != nil {
-		return err
-	}
-	defer s.Counters.Release()
-	if c, ok := s.Counters.Get(s.Millis, keys[0]); ok {
-		s.Out.Bulk(strconv.FormatInt(c.Value, 10))
-	} else {
+	c, ok := s.Counters.Get(s.Millis, keys[0])
+	if !ok {
 		s.Out.Int(0)
-	}
-	return nil
-}
-
-// upstashReset removes the counters of a pattern: a key, or all keys with a beginning, which a * follows. Other patterns
-// are refused, where Redis would remove what they fit.
-func (s *ScriptSession) upstashReset(keys, _ [][]byte) error {
-	begin, all := bytes.CutSuffix(keys[0], []byte("*"))
-	if bytes.ContainsAny(begin, `*?[\`) || len(begin) == 0 {
-		return NewReplyError("ERR", `resetUsedTokens takes identifiers without * ? [ \`)
-	}
-	if all {
-		if err := s.Door.PermitCounters([][]byte{begin}); err != nil {
-			return err
-		}
-		s.Counters.RemoveAll(begin)
-		s.Out.Null()
 		return nil
 	}
-	both := [][]byte{begin, append(bytes.Clone(begin), refilledSuffix...)}
-	if err := s.hold(both); err != nil {
+	return s.writeValue(c, ok)
+}
+
+// upstashReset removes the counters whose keys fit a pattern, and those with the times of their buckets.
+func (s *ScriptSession) upstashReset(_ upstashVersion, keys, _ [][]byte) error {
+	if _, err := s.removeAll(keys[0], refilledSuffix); err != nil {
 		return err
-	}
-	defer s.Counters.Release()
-	for _, key := range both {
-		s.Counters.Remove(s.Millis, key)
 	}
 	s.Out.Null()
 	return nil

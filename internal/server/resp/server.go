@@ -37,7 +37,7 @@ type Server struct {
 	cfg      Config // defaults applied, valid
 	log      *slog.Logger
 	commands *commands
-	scripts  ScriptTable
+	scripts  *ScriptTable
 	counters *CounterTable
 	clock    clock
 

@@ -40,7 +40,10 @@ type session struct {
 	query     service.CountQuery
 	counting  service.Counting
 	multi     *transaction // nil: outside of one
+	deleted   *deletion    // what was done before of the DEL that runs; nil: nothing
 	quit      bool
+	elsewhere bool // it has selected a database that there is not
+	caching   bool // it has said that it caches what the next command or transaction replies
 
 	ran      *command // the command of the last requests
 	ranTimes uint64   // how many they were, and are not counted yet
@@ -134,7 +137,7 @@ func (s *session) receive() error {
 	if err := s.in.Fill(); err != nil {
 		return err
 	}
-	s.second, s.counters.Millis = s.server.service.Now(), s.server.clock()
+	s.second, s.counters.Millis = s.server.service.Now(), s.server.clock().UnixMilli()
 	return nil
 }
 
@@ -164,6 +167,9 @@ type allowing struct {
 // permit fails unless the session may run a command: who it is must be known, but for the commands
 // by which it says so, and counters must be its own. What else a command needs, the service checks.
 func (s *session) permit(c *command, args [][]byte) error {
+	if s.elsewhere && c.flags.has(onData) {
+		return errNoDatabase
+	}
 	of := s.server.service
 	if !of.Locked() || c.flags.has(public) {
 		return nil

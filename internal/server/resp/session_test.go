@@ -12,6 +12,35 @@ import (
 	"github.com/weir-counter/weir/internal/service"
 )
 
+// What follows a refused SELECT, and a refused CLIENT CACHING YES, is refused too: clients do not always look at their replies.
+func TestRefusalsThatLast(t *testing.T) {
+	s := newTestServer(t, Config{}, "")
+	c := s.dial()
+	c.says(`
+		SELECT 1 -> -ERR DB index is out of range: there is one database, 0. SELECT 0 goes back to it
+		INCR a -> -ERR DB index is out of range: there is one database, 0. SELECT 0 goes back to it
+		HIT a -> -ERR DB index is out of range: there is one database, 0. SELECT 0 goes back to it
+		PING -> PONG
+		SELECT 0 -> OK
+		INCR a -> 1
+		CLIENT TRACKING ON OPTIN -> OK
+		CLIENT TRACKING OFF -> OK
+		CLIENT TRACKING ON -> -ERR Weir tells no client when a counter changes, so that no client may cache one: ask without a cache (rueidis: Do in place of DoCache)
+		CLIENT CACHING YES -> -ERR Weir tells no client when a counter changes, so that no client may cache one: ask without a cache (rueidis: Do in place of DoCache)
+		GET a -> -ERR Weir tells no client when a counter changes, so that no client may cache one: ask without a cache (rueidis: Do in place of DoCache)
+		GET a -> "1"
+		CLIENT CACHING YES -> -ERR Weir tells no client when a counter changes, so that no client may cache one: ask without a cache (rueidis: Do in place of DoCache)
+		MULTI -> OK
+		PTTL a -> -ERR Weir tells no client when a counter changes, so that no client may cache one: ask without a cache (rueidis: Do in place of DoCache)
+		GET a -> -ERR Weir tells no client when a counter changes, so that no client may cache one: ask without a cache (rueidis: Do in place of DoCache)
+		EXEC -> -EXECABORT Transaction discarded because of previous errors.
+		GET a -> "1"
+		SELECT 1 -> -ERR DB index is out of range: there is one database, 0. SELECT 0 goes back to it
+		RESET -> RESET
+		GET a -> "1"
+	`)
+}
+
 func TestConnections(t *testing.T) {
 	s := newTestServer(t, Config{}, "")
 	c := s.dial()
@@ -20,7 +49,7 @@ func TestConnections(t *testing.T) {
 		PING hello -> "hello"
 		ECHO "a b" -> "a b"
 		SELECT 0 -> OK
-		SELECT 1 -> -ERR DB index is out of range: there is one database, 0
+		SELECT x -> -ERR invalid DB index
 		CLIENT ID -> 1
 		CLIENT GETNAME -> nil
 		CLIENT SETNAME me -> OK
@@ -35,7 +64,7 @@ func TestConnections(t *testing.T) {
 		CONFIG SET save x -> -ERR settings are flags of weir serve: write CONFIG GET pattern
 		COMMAND INFO hit nothing -> [["hit" -2 [write denyoom fast] 1 1 1] nil]
 		COMMAND DOCS quit -> ["quit" ["summary" "Closes the connection." "since" "1.0.0" "group" "connection" "arguments" []]]
-		FLUSHALL now -> -ERR unknown command 'FLUSHALL', with args beginning with: 'now'
+		LPUSH now -> -ERR unknown command 'LPUSH', with args beginning with: 'now'
 		LPUSH "return 1" 0 -> -ERR unknown command 'LPUSH', with args beginning with: 'return 1' '0'
 		RESET -> RESET
 		QUIT -> OK

@@ -75,6 +75,7 @@ func (s *session) spoilTransaction() {
 
 // dropTransaction forgets the transaction, if there is one.
 func (s *session) dropTransaction() {
+	s.caching = false
 	if s.multi == nil {
 		return
 	}
@@ -106,15 +107,18 @@ func (s *session) exec([][]byte) error {
 		return NewReplyError("EXECABORT", "Transaction discarded because of previous errors.")
 	}
 	s.multi = nil
+	deletions := s.deleteBefore(m.queued)
 	s.out.Hold(true)
 	s.counters.Counters.Hold(s.shardsOf(m.queued))
 	s.out.Array(len(m.queued))
 	for i := range m.queued {
 		q := &m.queued[i]
+		s.deleted = deletions[i]
 		if err := q.command.do(s, q.args); err != nil {
 			s.fail(err)
 		}
 	}
+	s.deleted = nil
 	s.counters.Counters.Release()
 	s.out.Hold(false)
 	s.multi = m
@@ -122,11 +126,32 @@ func (s *session) exec([][]byte) error {
 	return nil
 }
 
+// deleteBefore does of each DEL what may wait for other nodes, which nobody may who holds counters. Hits are deleted before the
+// step, so.
+func (s *session) deleteBefore(all []queued) (deletions map[int]*deletion) {
+	for i, q := range all {
+		if q.command.deletes {
+			of := deletion{err: s.permit(q.command, q.args)}
+			if of.err == nil {
+				of = s.deleteHits(q.args[1:])
+			}
+			if deletions == nil {
+				deletions = map[int]*deletion{}
+			}
+			deletions[i] = &of
+		}
+	}
+	return deletions
+}
+
 // shardsOf are those of the counters that commands name.
 func (s *session) shardsOf(all []queued) (of CounterShards) {
 	for _, q := range all {
 		c := q.command
-		if !c.flags.has(counter) {
+		if c.flags.has(onAll) {
+			return allShards
+		}
+		if !c.flags.has(counter) && !c.deletes {
 			continue
 		}
 		last := c.last

@@ -1,0 +1,153 @@
+package resp
+
+import (
+	"strconv"
+
+	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/service"
+)
+
+// This part is the commands that find and remove keys.
+
+func keyspaceCommands() []*command {
+	const group = "generic"
+	return []*command{
+		{name: "del", syntax: "key [key ...]", summary: "Deletes keys: their hits on all nodes, and their counters.", group: group, arity: -2, first: 1, last: -1, step: 1, flags: writes, deletes: true, run: (*session).del},
+		{name: "unlink", syntax: "key [key ...]", summary: "Deletes keys, as DEL does.", group: group, arity: -2, first: 1, last: -1, step: 1, flags: writes, deletes: true, run: (*session).del},
+		{name: "scan", syntax: "cursor [MATCH pattern] [COUNT n] [TYPE type]", summary: "Lists the keys of counters, some at a time.", group: group, arity: -2, flags: lengthy, run: (*session).scan},
+		{name: "dbsize", summary: "Says how many counters there are.", group: group, arity: 1, run: (*session).dbSize},
+		{name: "flushdb", syntax: "[ASYNC | SYNC]", summary: "Removes all counters.", group: group, arity: -1, flags: writes | onAll, run: (*session).flush},
+		{name: "flushall", syntax: "[ASYNC | SYNC]", summary: "Removes all counters.", group: group, arity: -1, flags: writes | onAll, run: (*session).flush},
+	}
+}
+
+// deletion is what was done of DEL before the step of its transaction: hits and limits may be at other nodes.
+type deletion struct {
+	existed []bool // by key
+	err     error
+}
+
+// deleteHits deletes the hits of keys on all nodes, and what they have used of limits that requests brought along.
+func (s *session) deleteHits(keys [][]byte) (of deletion) {
+	pool := s.server.service.Pools.Admin
+	if err := pool.Enter(s.caller, 1); err != nil {
+		return deletion{err: err}
+	}
+	defer pool.Leave(s.caller, 1)
+	of.existed = make([]bool, len(keys))
+	for i, key := range keys {
+		if service.CheckKey(ArgumentView(key)) != nil { // no hit and no limit has such a key, and a counter may
+			if of.err = s.PermitCounters(keys[i : i+1]); of.err != nil {
+				return of
+			}
+			continue
+		}
+		err := s.server.service.Delete(s.ctx, s.caller, string(key)) // a copy: other nodes may be asked
+		if err != nil && service.AsError(err).Code != api.CodeUnknownKey {
+			return deletion{err: err}
+		}
+		used, resetErr := s.server.service.ResetInline(s.ctx, s.caller, string(key))
+		if resetErr != nil {
+			return deletion{err: resetErr}
+		}
+		of.existed[i] = err == nil || used > 0
+	}
+	return of
+}
+
+// del is DEL: the reply is how many of the keys had hits, a counter, or had used something of a limit that requests brought
+// along. In a transaction, deleteHits came before.
+func (s *session) del(args [][]byte) error {
+	of := s.deleted
+	if of == nil {
+		now := s.deleteHits(args[1:])
+		of = &now
+	}
+	if of.err != nil {
+		return of.err
+	}
+	n := 0
+	for i, key := range args[1:] {
+		if s.counters.Counters.Remove(s.counters.Millis, key) || of.existed[i] {
+			n++
+		}
+	}
+	s.out.Int(int64(n))
+	return nil
+}
+
+// scan is SCAN: it lists at least as many keys as asked for, or all that are left. The cursor is the next part of the table.
+func (s *session) scan(args [][]byte) error {
+	const parts = shardCount * scanParts
+	cursor, ok := ParseUint(args[1])
+	if !ok {
+		return NewReplyError("ERR", "invalid cursor")
+	}
+	var pattern keyPattern
+	count, kind := int64(10), ""
+	for rest := args[2:]; len(rest) > 0; rest = rest[2:] {
+		if len(rest) == 1 {
+			return ErrSyntax
+		}
+		var err error
+		switch option, value := rest[0], rest[1]; {
+		case ArgumentIs(option, "MATCH"):
+			pattern, err = readKeyPattern(value)
+		case ArgumentIs(option, "COUNT"):
+			if count, err = ArgumentInt(value); err == nil && count < 1 {
+				err = ErrSyntax
+			}
+		case ArgumentIs(option, "TYPE"):
+			kind = string(value)
+		default:
+			err = ErrSyntax
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.PermitCounters([][]byte{pattern.prefix()}); err != nil {
+		return err
+	}
+	var keys []string
+	part := int(min(cursor, parts))
+	for seen := int64(0); part < parts && seen < count; part++ {
+		seen += int64(s.counters.Counters.Scan(s.counters.Millis, part, func(key string, c *Counter) {
+			if (pattern == nil || pattern.fits(key)) && (kind == "" || kind == c.kind(true)) {
+				keys = append(keys, key)
+			}
+		}))
+	}
+	s.out.Array(2)
+	s.out.Bulk(strconv.Itoa(part % parts))
+	s.out.Array(len(keys))
+	for _, key := range keys {
+		s.out.Bulk(key)
+	}
+	return nil
+}
+
+// permitAll refuses callers who may not use all counters.
+func (s *session) permitAll() error { return s.PermitCounters([][]byte{nil}) }
+
+// dbSize is DBSIZE.
+func (s *session) dbSize([][]byte) error {
+	if err := s.permitAll(); err != nil {
+		return err
+	}
+	s.out.Int(s.server.counters.Stats().Keys)
+	return nil
+}
+
+// flush is FLUSHDB: it removes the counters of this node, and leaves hits and limits.
+func (s *session) flush(args [][]byte) error {
+	if len(args) > 2 || len(args) == 2 && !ArgumentIs(args[1], "ASYNC") && !ArgumentIs(args[1], "SYNC") {
+		return ErrSyntax
+	}
+	if err := s.permitAll(); err != nil {
+		return err
+	}
+	s.counters.Counters.RemoveAll(s.counters.Millis, func(string) bool { return true })
+	s.out.Status("OK")
+	return nil
+}

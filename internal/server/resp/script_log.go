@@ -1,0 +1,173 @@
+package resp
+
+import (
+	"math"
+	"slices"
+)
+
+const pythonLimits = "Python's limits 2 to 5 (fixed window, moving window)"
+
+// logScripts are those of sliding windows that keep the time of each request, by the clock of who asks.
+func logScripts() []*Script {
+	const async = "async-ratelimiter 1.5 and 1.6 (koa-ratelimit 5 and 6)"
+	list := []*Script{
+		{library: async, SHA: "51d8e63a380bf7a715e9cc96b2fa6ad9e2e8788b", keys: 1, args: 3, run: (*ScriptSession).asyncLog},
+		{library: async, SHA: "ad00ff6f099013f2aea94ed48c220cbf616c6a07", keys: 1, args: 4, run: (*ScriptSession).asyncLog},
+	}
+	for _, sha := range []string{
+		"d19f37c18768a509dbf1310a257bfc35be65609f", "bec85d5af0739203306474d2cac591c3d6f907d2",
+		"19c9778cd6391e2ee9f90aa518bf56256d15b4ae", "741eab638ba93ed71020bb821c45c022d0fa02c4",
+	} {
+		list = append(list, &Script{library: pythonLimits, SHA: sha, keys: 1, args: 4, run: (*ScriptSession).movingAcquire})
+	}
+	for sha, of := range map[string]movingWindow{
+		"3136f0028c572d2959b5cdc5ec15b287fab6a9ff": {newest: true, more: 1, whole: true},
+		"bf95c654b6be0a54713252ef2362a25546faf877": {more: 1, whole: true},
+		"f2ef2962263bbe72f66f5bbd0da234e74d880068": {more: 1},
+		"ad795214f59fe26d6fdec07973836dd16586f5ec": {},
+	} {
+		list = append(list, &Script{
+			library: pythonLimits, SHA: sha, keys: 1, args: 2,
+			run: func(s *ScriptSession, keys, args [][]byte) error { return s.movingWindow(of, keys[:1], args) },
+		})
+	}
+	return list
+}
+
+// holdLog reads the log of a key, and makes all until Release one step for it.
+func (s *ScriptSession) holdLog(keys [][]byte) (c Counter, err error) {
+	if err := s.hold(keys); err != nil {
+		return c, err
+	}
+	c, ok := s.Counters.Get(s.Millis, keys[0])
+	if ok && c.Log == nil {
+		s.Counters.Release()
+		return c, errWrongType
+	}
+	return c, nil
+}
+
+// maxLogTime bounds times and lengths of windows: they are then exact as whole numbers, too.
+const maxLogTime = 1 << 53
+
+// readLogNumbers reads arguments that need not be whole.
+func readLogNumbers(args [][]byte) (numbers [4]float64, err error) {
+	for i, arg := range args {
+		if numbers[i], err = readNumber(arg); err != nil {
+			return numbers, err
+		}
+		if numbers[i] > maxLogTime {
+			return numbers, ErrNotInteger
+		}
+	}
+	return numbers, nil
+}
+
+// asyncLog is asked with the time, the length of the window in the same unit, how many may be in it, and "1" to add nothing. It
+// replies how many could have been added before this one, when the first will have left, in a thousandth of the unit, and how many may be.
+// One time counts once.
+func (s *ScriptSession) asyncLog(keys, args [][]byte) error {
+	numbers, err := readLogNumbers(args[:3])
+	if err != nil {
+		return err
+	}
+	now, length, most := numbers[0], numbers[1], int64(numbers[2])
+	peek := len(args) > 3 && string(args[3]) == "1"
+	c, err := s.holdLog(keys[:1])
+	if err != nil {
+		return err
+	}
+	defer s.Counters.Release()
+	times := c.Log.after(now - length)
+	left, first, expires := most-int64(len(times)), now, c.Expires
+	if len(times) > 0 {
+		first = times[0]
+	}
+	if left > 0 && !peek {
+		expires = s.Millis + int64(math.Ceil(length))
+		if at, there := slices.BinarySearch(times, now); !there {
+			times = slices.Insert(times, at, now)
+		}
+	}
+	if err := s.Counters.SetLog(s.Millis, keys[0], times, expires); err != nil {
+		return CounterFailure(err)
+	}
+	s.Out.Array(3)
+	s.Out.Int(max(left, 0))
+	s.Out.Int(int64(math.Floor((first + length) / 1000)))
+	s.Out.Int(most)
+	return nil
+}
+
+// movingAcquire is asked with the time, how many may be in a window, its length in the unit of the time, seconds, and how many to add. It
+// replies 1 if they were, else null.
+func (s *ScriptSession) movingAcquire(keys, args [][]byte) error {
+	numbers, err := readLogNumbers(args[:4])
+	if err != nil {
+		return err
+	}
+	now, most, length, n := numbers[0], int(numbers[1]), numbers[2], int(numbers[3])
+	c, err := s.holdLog(keys[:1])
+	if err != nil {
+		return err
+	}
+	defer s.Counters.Release()
+	may := n <= most && len(c.Log.from(now-length)) <= most-n
+	if may && n > 0 {
+		kept := c.Log.after(math.Inf(-1))
+		kept = kept[max(0, len(kept)+n-most):]
+		if n > maxLogTimes {
+			return CounterFailure(errLogFull)
+		}
+		at, _ := slices.BinarySearch(kept, math.Nextafter(now, math.Inf(1)))
+		kept = slices.Insert(kept, at, slices.Repeat([]float64{now}, n)...)
+		if err := s.Counters.SetLog(s.Millis, keys[0], kept, s.Millis+int64(math.Ceil(length*1000))); err != nil {
+			return CounterFailure(err)
+		}
+	}
+	s.writeTrue(may)
+	return nil
+}
+
+// movingWindow says how a version of limits replies to the question of what a window has.
+type movingWindow struct {
+	newest bool  // with the time of the last request, in place of the first
+	more   int64 // it looks at so many requests more than may be in a window
+	whole  bool  // times are cut to whole seconds, and the reply is empty for none
+}
+
+// movingWindow is asked with the beginning of a window, and how many may be in it. It replies with the time of the first and how many
+// there are.
+func (s *ScriptSession) movingWindow(of movingWindow, keys, args [][]byte) error {
+	numbers, err := readLogNumbers(args[:2])
+	if err != nil {
+		return err
+	}
+	c, err := s.holdLog(keys)
+	if err != nil {
+		return err
+	}
+	defer s.Counters.Release()
+	times := c.Log.from(numbers[0])
+	times = times[max(0, len(times)-int(numbers[1])-int(of.more)):]
+	switch {
+	case len(times) == 0 && of.whole:
+		s.Out.Array(0)
+		return nil
+	case len(times) == 0:
+		s.Out.Null()
+		return nil
+	}
+	s.Out.Array(2)
+	at := times[0]
+	if of.newest {
+		at = times[len(times)-1]
+	}
+	if of.whole {
+		s.Out.Int(int64(at))
+	} else {
+		s.writeNumber(at)
+	}
+	s.Out.Int(int64(len(times)))
+	return nil
+}

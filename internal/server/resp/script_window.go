@@ -1,0 +1,265 @@
+package resp
+
+import "math"
+
+// windowScript is a script of a fixed window, as data: a counter that gets more by each request and expires. Libraries differ in
+// what they add, in when the time of the window begins, and in what they reply. Arguments are numbered from 1, as in Lua; 0 is none.
+type windowScript struct {
+	library, sha string
+
+	by    int   // the argument with what is added; none: 1
+	life  int   // that with how long the window is
+	unit  int64 // of it, in milliseconds; 0: 1
+	when  windowBegin
+	again int // that which says "1" or "true" if the time begins again with each request,
+	over  int // but only with those beyond the number in this one
+
+	backoff int // that which says "true" if each request beyond twice the time of the one before
+	extend  int // that with how many seconds more the window gets, each time that its points (argument 3) are used up
+	reply   windowReply
+	ban     int // that with how many requests beyond are a ban, -1 for none
+}
+
+// windowBegin says when the time of a window begins.
+type windowBegin uint8
+
+const (
+	whenEndless windowBegin = iota // the counter would never expire
+	whenFirst                      // it is as much as was added
+	whenNew                        // there was none
+	afresh                         // it would never expire, and is 1 from now on
+)
+
+// windowReply says what a script replies.
+type windowReply uint8
+
+const (
+	valueAndLeft windowReply = iota // in how many milliseconds the window ends, -1 for never
+	valueAlone
+)
+
+// windowScripts are those of fixed windows.
+func windowScripts() (list []*Script) {
+	const (
+		flexible = "rate-limiter-flexible 2 to 11 (RateLimiterRedis, RateLimiterValkey)"
+		express  = "rate-limit-redis 3 to 6"
+		fastify  = "@fastify/rate-limit 8 to 11"
+		ulule    = "ulule/limiter 3"
+	)
+	for _, w := range []windowScript{
+		{library: flexible, sha: "a1de965f42e177aa339706bd580f049065eca79a", by: 1, life: 2, unit: 1000},
+		{library: flexible, sha: "0aa93fe6a34317527000a66828426c0ae2104618", by: 1, life: 2, unit: 1000, when: whenNew},
+		{library: flexible, sha: "e58c658ffd9121cefbe4126943acb7e66217b298", by: 1, life: 2, unit: 1000, extend: 4},
+		{library: flexible, sha: "4546c8b16229871fca8aee7a5a748fa8945ea24a", by: 1, life: 2, unit: 1000, extend: 4},
+		{library: express, sha: "3f424a504987d231baa2e19159bb5def8ad32f87", life: 2, again: 1},
+		{library: express, sha: "b829ec02dca78a148dfc75dd3c86f488ed007c68", life: 2, again: 1},
+		{library: express, sha: "81dbecea94d2d10514719b20ed51faf711529d9d", life: 2, again: 1, when: afresh},
+		{library: express, sha: "895b92e1712734e1b464999be23953485475357b", life: 1, when: afresh},
+		{library: fastify, sha: "3f481dd9e75a7c63c2facb091af19e1ab17f2cc7", life: 1, over: 2, ban: 3, again: 4},
+		{library: fastify, sha: "f80d0c65a05e27559602a2b43fbe989df31fc5f6", life: 1, over: 2, again: 3},
+		{library: fastify, sha: "b72d57bf75a045b8d6f72ca5b553e356583723f0", life: 1, over: 2, again: 3, backoff: 4},
+		{library: fastify, sha: "b8a19d47785922bb04e7a9fdb49e90d89be1b8af", life: 1, over: 2, again: 3, backoff: 4, when: whenFirst},
+		{library: ulule, sha: "f74233f556d3f99c50b61169cf8aa8d5deb63fb2", by: 1, life: 2, when: whenFirst},
+		{library: pythonLimits, sha: "628bd136a573a06b346879695681af12ccef300f", by: 2, life: 1, unit: 1000, when: whenFirst, reply: valueAlone},
+		{library: pythonLimits, sha: "ab9a35aa62ed8fa50cf1c655a522698512c9b126", life: 1, unit: 1000, when: whenFirst, reply: valueAlone},
+		{library: upstashRatelimit, sha: "b13943e359636db027ad280f1def143f02158c13", by: 2, life: 1, when: whenFirst, reply: valueAlone},
+		{library: upstashRatelimit, sha: "c26b12703dd137939b9a69a3a9b18e906a2d940f", by: 2, life: 1, when: whenFirst, reply: valueAlone}, // cached: see docs/resp.md
+		{library: upstashRatelimit, sha: "1861a700bafe96c833a483af6b1c28a8897cfdb0", by: 2, life: 1, when: whenFirst, reply: valueAlone},
+	} {
+		list = append(list, &Script{
+			library: w.library, SHA: w.sha, keys: 1, args: max(w.by, w.life, w.again, w.over, w.backoff, w.extend, w.ban),
+			run: func(s *ScriptSession, keys, args [][]byte) error { return s.window(&w, keys[:1], args) },
+		})
+	}
+	return append(list,
+		&Script{library: express, SHA: "6aeb97ed6086dcdeafdc6fda3999a0d0e38ec96a", keys: 1, run: (*ScriptSession).expressLeft},
+		&Script{library: fastify, SHA: "4c7d9ef62b3d4f8efd8d11d5d2fd1a56b1e723bc", keys: 1, run: func(s *ScriptSession, keys, _ [][]byte) error { return s.windowLeft(keys[:1], 0) }},
+		&Script{library: ulule, SHA: "566f5c6a17e5fddb9a10bf389f754edd0d899c61", keys: 1, run: func(s *ScriptSession, keys, _ [][]byte) error { return s.windowLeft(keys[:1], -1) }},
+		&Script{library: pythonLimits, SHA: "f2994557f1daca13bfef97c2a31ca4b174e031ca", keys: 1, run: (*ScriptSession).clearKeys},
+		&Script{library: "throttled 2 (goredisstore, redigostore)", SHA: "ebd682e30de074a6919bde872b507734c7c3ebe5", keys: 1, args: 3, run: (*ScriptSession).compareAndSwap},
+	)
+}
+
+// windowNumbers are the arguments of a window.
+type windowNumbers struct{ by, life, over, extend, points, ban int64 }
+
+func (w *windowScript) read(args [][]byte) (n windowNumbers, err error) {
+	n.by = 1
+	for _, one := range []struct {
+		place int
+		to    *int64
+	}{{w.by, &n.by}, {w.life, &n.life}, {w.over, &n.over}, {w.extend, &n.extend}, {min(w.extend, 3), &n.points}, {w.ban, &n.ban}} {
+		if one.place > 0 {
+			if *one.to, err = ArgumentInt(args[one.place-1]); err != nil {
+				return n, err
+			}
+		}
+	}
+	unit := max(w.unit, 1)
+	if n.life < 1 || n.life > math.MaxInt64/2/unit || n.extend > math.MaxInt64/4/1000 || n.extend < 0 {
+		return n, ErrExpireTime
+	}
+	n.life *= unit
+	return n, nil
+}
+
+// said tells whether an argument says yes.
+func said(args [][]byte, place int) bool {
+	return place > 0 && (string(args[place-1]) == "1" || string(args[place-1]) == "true")
+}
+
+// window counts one request in a fixed window.
+func (s *ScriptSession) window(w *windowScript, keys, args [][]byte) error {
+	n, err := w.read(args)
+	if err != nil {
+		return err
+	}
+	if err := s.hold(keys); err != nil {
+		return err
+	}
+	key := keys[0]
+	defer s.Counters.Release()
+	before, existed := s.Counters.Get(s.Millis, key)
+	endless := before.Expires == 0
+	if w.when == afresh && endless && existed && before.Log == nil {
+		s.Counters.Remove(s.Millis, key)
+	}
+	value, err := s.Counters.Add(s.Millis, key, n.by)
+	if err != nil {
+		return CounterFailure(err)
+	}
+	begins := endless
+	switch w.when {
+	case whenFirst:
+		begins = value == n.by
+	case whenNew:
+		begins = !existed
+	}
+	beyond := w.over == 0 || value > n.over
+	left, sets := before.Expires-s.Millis, true
+	switch {
+	case begins, beyond && said(args, w.again):
+		left = n.life
+	case beyond && said(args, w.backoff):
+		left = int64(min(float64(n.life)*math.Pow(2, float64(value-n.over-1)), 1<<53-1))
+	case w.extend > 0 && existed && n.points > 0 && (value-1)%n.points == 0:
+		left = min(left+n.extend*1000, math.MaxInt64/4)
+	default:
+		sets = false
+		if endless {
+			left = -1
+		}
+	}
+	if sets {
+		s.Counters.Expire(s.Millis, key, max(s.Millis+left, 1), Always)
+	}
+	switch {
+	case w.reply == valueAlone:
+		s.Out.Int(value)
+	case w.ban > 0:
+		s.Out.Array(3)
+		s.Out.Int(value)
+		s.Out.Int(left)
+		s.writeTrue(n.ban != -1 && value-n.over > n.ban)
+	default:
+		s.writePair(value, left)
+	}
+	return nil
+}
+
+// writeTrue writes what Lua's true is as a reply, or its false.
+func (s *ScriptSession) writeTrue(b bool) {
+	if b {
+		s.Out.Int(1)
+	} else {
+		s.Out.Null()
+	}
+}
+
+// millisLeft is PTTL.
+func (s *ScriptSession) millisLeft(c Counter, ok bool) int64 {
+	switch {
+	case !ok:
+		return -2
+	case c.Expires == 0:
+		return -1
+	}
+	return c.Expires - s.Millis
+}
+
+// expressLeft replies as GET and PTTL.
+func (s *ScriptSession) expressLeft(keys, _ [][]byte) error {
+	if err := s.Door.PermitCounters(keys[:1]); err != nil {
+		return err
+	}
+	c, ok := s.Counters.Get(s.Millis, keys[0])
+	if c.Log != nil {
+		return errWrongType
+	}
+	s.Out.Array(2)
+	if err := s.writeValue(c, ok); err != nil {
+		return err
+	}
+	s.Out.Int(s.millisLeft(c, ok))
+	return nil
+}
+
+// windowLeft replies with what was counted and when the window ends, 0 and 0 where nothing was, and endless for never.
+func (s *ScriptSession) windowLeft(keys [][]byte, endless int64) error {
+	if err := s.Door.PermitCounters(keys); err != nil {
+		return err
+	}
+	switch c, ok := s.Counters.Get(s.Millis, keys[0]); {
+	case !ok:
+		s.writePair(0, 0)
+	case c.Log != nil:
+		return errWrongType
+	case c.Expires == 0:
+		s.writePair(c.Value, endless)
+	default:
+		s.writePair(c.Value, s.millisLeft(c, ok))
+	}
+	return nil
+}
+
+// clearKeys removes the counters whose keys fit a pattern, and replies how many they were.
+func (s *ScriptSession) clearKeys(keys, _ [][]byte) error {
+	n, err := s.removeAll(keys[0], "")
+	if err != nil {
+		return err
+	}
+	s.Out.Int(int64(n))
+	return nil
+}
+
+// compareAndSwap sets a counter that is as the first argument says to the second, for as many seconds as the third. throttled keeps a
+// time in it, so.
+func (s *ScriptSession) compareAndSwap(keys, args [][]byte) error {
+	numbers, err := readInts(args[:2])
+	if err != nil {
+		return err
+	}
+	var life Lifetime
+	if _, err := life.Read([]byte("EX"), args[2:], s.Millis); err != nil {
+		return err
+	}
+	if err := s.hold(keys[:1]); err != nil {
+		return err
+	}
+	defer s.Counters.Release()
+	c, ok := s.Counters.Get(s.Millis, keys[0])
+	switch {
+	case !ok:
+		return NewReplyError("ERR", "key does not exist")
+	case c.Log != nil:
+		return errWrongType
+	}
+	same := c.Value == numbers[0]
+	if same {
+		if _, err := s.put(keys[0], CounterSetting{Counter: Counter{Value: numbers[1], Expires: life.At}}); err != nil {
+			return err
+		}
+	}
+	s.writeBool(same)
+	return nil
+}
