@@ -178,6 +178,16 @@ func (c *Counter) settle(second int64, n uint64) {
 	c.window.Settle(second, n)
 }
 
+// retract takes n hits back that were counted before.
+func (c *Counter) retract(second int64, n uint64) {
+	s := c.ready()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last.change()
+	s.FoldAll(keyspace.Idle, c.window.Settle)
+	c.window.Retract(second, n)
+}
+
 // keep looks after what is ahead of the clock; the engine calls it now and then.
 func (c *Counter) keep() {
 	s := c.ready()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-counter/weir/internal/engine/keyspace"
+	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // Hit counts one hit of the key now. With EventClock now is the newest hit, or
@@ -163,10 +164,14 @@ func (e *Engine) Once(ctx context.Context, key string, fingerprint uint64, apply
 // OnceFrom is Once for one of many clients, of any name: each may take three quarters of
 // Config.OnceMemory at most.
 func (e *Engine) OnceFrom(ctx context.Context, client, key string, fingerprint uint64, apply func() []byte) (answer []byte, repeated bool, err error) {
+	return e.side.RecordedOnce(ctx, client, key, fingerprint, func(*replication.RequestRecorder) []byte { return apply() })
+}
+
+func (r *side) RecordedOnce(ctx context.Context, client, key string, fingerprint uint64, apply func(recorded *replication.RequestRecorder) []byte) (answer []byte, repeated bool, err error) {
 	if len(key) < 1 || len(key) > MaxOnceKeyBytes {
 		return nil, false, &Error{CodeInvalidKey, "idempotency key", fmt.Sprintf("idempotency key of %d bytes: must have 1 to %d", len(key), MaxOnceKeyBytes)}
 	}
-	answer, repeated, err = e.receipts.Once(ctx, client, key, fingerprint, apply)
+	answer, repeated, err = r.engine.receipts.Once(ctx, client, key, fingerprint, apply)
 	return answer, repeated, onceError(err)
 }
 
@@ -184,7 +189,11 @@ func onceError(err error) error {
 	return err
 }
 
-func (r *side) CutReceipts(cut func()) [][]byte { return r.engine.receipts.Cut(cut) }
+func (r *side) CutReceipts(cut func()) ([][]byte, []replication.Request) {
+	return r.engine.receipts.Cut(cut)
+}
+
+func (r *side) RecordRequests() { r.engine.receipts.Share() }
 
 func (r *side) Receipts() (all [][]byte) { return r.engine.receipts.All() }
 

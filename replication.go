@@ -233,6 +233,11 @@ func (r *side) ApplyOwn(partition int, deltas []replication.Delta, own func(key 
 	r.engine.keys.Apply(partition, deltas, own)
 }
 
+func (r *side) Retract(partition int, deltas []replication.Delta, removed func(key string) bool) {
+	r.engine.keys.Retract(partition, deltas, removed)
+	keyspace.EachSecond(deltas, r.engine.total.retract)
+}
+
 // evictedOfAll are the hits that AllKeys lacks, of all partitions that were loaded or merged:
 // of use while all are held.
 type evictedOfAll struct {

@@ -197,6 +197,24 @@ func (r *readings) raise(place int, n uint64) {
 	r.narrow[place] += uint16(n)
 }
 
+// stored is a reading without the base of its level.
+func (r *readings) stored(place int) uint64 {
+	if r.wide != nil {
+		return r.wide[place]
+	}
+	return uint64(r.narrow[place])
+}
+
+// lower takes n from one reading, as far as that has it without its base.
+func (r *readings) lower(place int, n uint64) {
+	n = min(n, r.stored(place))
+	if r.wide != nil {
+		r.wide[place] -= n
+		return
+	}
+	r.narrow[place] -= uint16(n)
+}
+
 // raiseAll adds n to all readings of a level, for which there is room.
 func (r *readings) raiseAll(level int, n uint64) {
 	r.bases[level] = addSat(r.bases[level], n)

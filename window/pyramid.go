@@ -136,6 +136,27 @@ func (p *pyramid) add(newest, at int64, n uint64) {
 	}
 }
 
+// retract takes back n hits at the second at, by lowering every reading after it. A level whose boundaries all come after the hit has it
+// in its base or in each of its readings.
+func (p *pyramid) retract(newest, at int64, n uint64) {
+	n = min(n, p.read(newest, at+1).after-p.read(newest, at).before)
+	for level := range p.levels() {
+		low, high := span(level, newest)
+		after, left := at>>shift(level)+1, n
+		if after <= low && p.readings.stored(place(level, low)) < n {
+			in := min(n, p.readings.bases[level])
+			p.readings.bases[level] -= in
+			left -= in
+		}
+		for unit := max(after, low); unit <= high && left > 0; unit++ {
+			p.readings.lower(place(level, unit), left)
+		}
+		if after > low {
+			return // the boundaries of coarser levels are older
+		}
+	}
+}
+
 // advance moves newest on to the second to. Readings that fall off a level
 // pass to the next if they lie on one of its boundaries. O(1) amortised: a
 // level is touched only when end crosses one of its boundaries, and then so

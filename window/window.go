@@ -21,6 +21,7 @@ package window
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 )
 
@@ -165,6 +166,35 @@ func (w *Window) Settle(at int64, n uint64) {
 		list, older := w.pairs().list(newest)
 		w.keep(packPairs(list, addSat(older, n)).trim(newest, newest-w.Retention()))
 		w.bound()
+	}
+}
+
+// Retract takes back n hits that were counted at the second at: afterwards counts are as if they had never been counted. More hits than
+// there are at that second take what there is. Newest may stay as it was.
+//
+// Cost: O(slots newer than at in its level), of few hits O(pairs).
+func (w *Window) Retract(at int64, n uint64) {
+	switch {
+	case n == 0 || w.empty():
+	case w.dense != nil:
+		w.dense.retract(w.newest(), at, n)
+	default:
+		list, older := w.pairs().list(w.newest())
+		i := slices.IndexFunc(list, func(p pair) bool { return p.at == at })
+		switch {
+		case i < 0: // it has left, or was never there
+			older -= min(older, n)
+		case list[i].n > n:
+			list[i].n -= n
+		case len(list) == 1:
+			w.stack = stack{}
+			w.setNewest(0)
+			return
+		default:
+			list = slices.Delete(list, i, i+1)
+		}
+		w.setNewest(list[0].at)
+		w.keep(packPairs(list, older))
 	}
 }
 

@@ -129,8 +129,13 @@ func (c *processes) stop(nodes ...int) {
 	stopping.Wait()
 }
 
-// postUntilTaken sends a durable hit to a node until it is answered.
+// postUntilTaken sends a durable hit to a node until it is answered, and at the same time to the next one: it counts once.
 func (c *processes) postUntilTaken(i int, key, id string) {
+	var again sync.WaitGroup
+	defer again.Wait()
+	if p := c.nodes[(i+1)%len(c.nodes)].Load(); p != nil {
+		again.Go(func() { p.post(key, 1, id, true) })
+	}
 	for end := time.Now().Add(transporttest.Patience); ; <-time.After(20 * time.Millisecond) {
 		if p := c.nodes[i].Load(); p != nil && p.post(key, 1, id, true) {
 			return

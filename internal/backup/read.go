@@ -92,6 +92,7 @@ func (b *Reader) Load(engine *weir.Engine, some replication.PartitionSet) error 
 		case snap.From+1 < b.Info.First:
 			return fmt.Errorf("%w: messages %d to %d of the journal are not in the backup", record.ErrDamaged, snap.From+1, b.Info.First-1)
 		}
+		audit.NoteRequests(snap)
 		if !some.Has(snap.Partition) {
 			return nil
 		}

@@ -184,6 +184,26 @@ func (p *partition) applyBlock(deltas []replication.Delta, own func(key string) 
 	}
 }
 
+// Retract takes own hits of a cut back: see replication.Engine.Retract.
+func (k *Keyspace) Retract(number int, deltas []replication.Delta, removed func(key string) bool) {
+	p := &k.partitions[number]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, d := range deltas {
+		removes := func(later replication.Delta) bool { return later.N == 0 && later.Key == d.Key }
+		en := p.table.Load().Find(k.hash(d.Key), d.Key)
+		if en == nil || slices.ContainsFunc(deltas[i:], removes) || slices.ContainsFunc(p.deltas, removes) || removed(d.Key) {
+			continue
+		}
+		before := en.Value.window.Size()
+		en.Value.window.Retract(d.At, d.N)
+		p.grew(int64(en.Value.window.Size() - before))
+	}
+	before := p.total.Size()
+	EachSecond(deltas, p.total.Retract)
+	k.bytes.Add(int64(p.total.Size() - before))
+}
+
 // restore counts own hits of a key again that come after its removal in the journal.
 // The caller holds mu.
 func (p *partition) restore(hash uint64, key string, own func(key string) []replication.Delta, limit int64) {

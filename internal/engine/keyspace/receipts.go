@@ -6,8 +6,10 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/wire"
 )
 
@@ -56,9 +58,14 @@ type Receipts struct {
 	others  receiptQueue
 	clients map[string]*client // that have own receipts
 	fresh   [][]byte           // encoded, since the last cut
-	refused uint64             // requests that found no room
-	dropped uint64             // of others, before their time
-	until   int64              // Unix second when the youngest of these had gone anyhow
+
+	shared       atomic.Bool           // other nodes count too: requests are recorded
+	requests     []replication.Request // since the last cut
+	requestBytes int64                 // of requests; they count as own receipts do
+
+	refused uint64 // requests that found no room
+	dropped uint64 // of others, before their time
+	until   int64  // Unix second when the youngest of these had gone anyhow
 }
 
 // receiptQueue is receipts by age, the oldest first.
@@ -118,7 +125,7 @@ func (t *Receipts) room(r *receipt) error {
 	switch most := t.budget - t.budget/4; {
 	case r.from.bytes+r.bytes() > most:
 		return &ReceiptsFullError{Bytes: most, OneClient: true}
-	case t.own.bytes+r.bytes() > t.budget:
+	case t.own.bytes+t.requestBytes+r.bytes() > t.budget:
 		return &ReceiptsFullError{Bytes: t.budget}
 	}
 	return nil
@@ -160,7 +167,7 @@ func (t *Receipts) grow(r *receipt, bytes int64) {
 }
 
 // leave ends a request: its receipt is kept, or forgotten if there is no answer.
-func (t *Receipts) leave(r *receipt, answer []byte) {
+func (t *Receipts) leave(r *receipt, answer []byte, recorded *replication.RequestRecorder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	close(r.done)
@@ -175,8 +182,15 @@ func (t *Receipts) leave(r *receipt, answer []byte) {
 	t.grow(r, int64(len(answer)))
 	if t.gather {
 		t.fresh = append(t.fresh, r.encode(t.clock.AheadSeconds()))
+		if request, ok := recorded.Request(r.key, r.fingerprint); ok {
+			t.requests = append(t.requests, request)
+			t.requestBytes += requestHitBytes * int64(len(request.Hits))
+		}
 	}
 }
+
+// requestHitBytes is the memory of a replication.RequestHit.
+const requestHitBytes = 24
 
 func (t *Receipts) expire(now int64) {
 	if t.newest > now { // the clock has run back: what came before it did came now at the latest
@@ -230,10 +244,16 @@ func NewReceipts(budget int64, gather bool, clock *ClockLimits) *Receipts {
 	return &Receipts{budget: budget, gather: gather, clock: clock}
 }
 
+// Share has requests recorded from now on: other nodes may count them too.
+func (t *Receipts) Share() {
+	t.shared.Store(true)
+}
+
 // Once applies a request of a client, unless its key is known, and returns its answer. A
 // repeat that comes while the first is being applied waits for it. A nil answer is not
-// remembered. The error is ErrReused, a *FullError, or that of ctx.
-func (t *Receipts) Once(ctx context.Context, client, key string, fingerprint uint64, apply func() []byte) (answer []byte, repeated bool, err error) {
+// remembered. apply adds to recorded what it counts; nil: nobody needs it. The error is
+// ErrReceiptReused, a *ReceiptsFullError, or the error of ctx.
+func (t *Receipts) Once(ctx context.Context, client, key string, fingerprint uint64, apply func(recorded *replication.RequestRecorder) []byte) (answer []byte, repeated bool, err error) {
 	for {
 		r, first, err := t.enter(client, key, fingerprint)
 		switch {
@@ -252,24 +272,28 @@ func (t *Receipts) Once(ctx context.Context, client, key string, fingerprint uin
 	}
 }
 
-func (t *Receipts) apply(r *receipt, apply func() []byte) (answer []byte) {
+func (t *Receipts) apply(r *receipt, apply func(*replication.RequestRecorder) []byte) (answer []byte) {
 	t.gate.RLock()
 	defer t.gate.RUnlock()
-	defer func() { t.leave(r, answer) }() // after a panic too
-	return apply()
+	var recorded *replication.RequestRecorder
+	if t.gather && t.shared.Load() {
+		recorded = &replication.RequestRecorder{}
+	}
+	defer func() { t.leave(r, answer, recorded) }() // after a panic too
+	return apply(recorded)
 }
 
-// Cut runs cut while no request is being applied, and returns the receipts since the call
+// Cut runs cut while no request is being applied, and returns the receipts and the recorded requests since the call
 // before.
-func (t *Receipts) Cut(cut func()) [][]byte {
+func (t *Receipts) Cut(cut func()) ([][]byte, []replication.Request) {
 	t.gate.Lock()
 	defer t.gate.Unlock()
 	cut()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	fresh := t.fresh
-	t.fresh = nil
-	return fresh
+	fresh, requests := t.fresh, t.requests
+	t.fresh, t.requests, t.requestBytes = nil, nil, 0
+	return fresh, requests
 }
 
 // All returns all receipts, for a snapshot.

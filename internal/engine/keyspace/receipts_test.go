@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/weir-counter/weir/internal/engine/replication"
 )
 
 // A client without receipts is forgotten: names of clients have no bound of their own.
@@ -15,11 +17,11 @@ func TestClientsAreForgotten(t *testing.T) {
 	limits := NewClockLimits(wall.Source, nil, wall)
 	table := NewReceipts(64<<10, true, &limits)
 	for i := range 100 {
-		if _, _, err := table.Once(context.Background(), fmt.Sprint("client", i), fmt.Sprint(i), 0, func() []byte { return []byte("x") }); err != nil {
+		if _, _, err := table.Once(context.Background(), fmt.Sprint("client", i), fmt.Sprint(i), 0, func(*replication.RequestRecorder) []byte { return []byte("x") }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := table.Once(context.Background(), "silent", "nothing", 0, func() []byte { return nil }); err != nil {
+	if _, _, err := table.Once(context.Background(), "silent", "nothing", 0, func(*replication.RequestRecorder) []byte { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if len(table.clients) != 100 {

@@ -10,6 +10,7 @@
 package replication
 
 import (
+	"context"
 	"math/bits"
 	"time"
 )
@@ -74,8 +75,17 @@ type Cuts interface {
 
 	// CutReceipts runs cut, which calls Cut for the partitions, while no request of
 	// Once is being applied, and returns the receipts since the call before: those
-	// of requests whose hits are in these cuts or earlier ones.
-	CutReceipts(cut func()) [][]byte
+	// of requests whose hits are in these cuts or earlier ones. It also returns those requests,
+	// if RecordRequests was called before they were applied.
+	CutReceipts(cut func()) ([][]byte, []Request)
+
+	// RecordRequests has the hits of requests recorded from now on. It is for an engine whose journal other
+	// nodes write too.
+	RecordRequests()
+
+	// RecordedOnce is weir.Engine.OnceFrom with a recorder, which apply adds all hits to that it counts.
+	// It is nil before RecordRequests.
+	RecordedOnce(ctx context.Context, client, key string, fingerprint uint64, apply func(recorded *RequestRecorder) []byte) (answer []byte, repeated bool, err error)
 
 	// Confirm tells that an own removal of a key, of a cut, came back from the journal, or
 	// that nothing will be applied that is before it.
@@ -180,6 +190,10 @@ type Applied interface {
 	// ApplyOwn is Apply of own hits that were cut while their partition was not held: they
 	// are in Stats already.
 	ApplyOwn(partition int, deltas []Delta, own func(key string) []Delta)
+
+	// Retract takes own hits of a cut back: the journal has them of another node already. A removal in deltas took
+	// the hits of its key that are before it, for that key; so did a later own removal that was cut, which removed reports.
+	Retract(partition int, deltas []Delta, removed func(key string) bool)
 
 	// ApplyShared is ApplyAdmissions for those of shared limits alone: own ones that were cut
 	// before the partition was held.

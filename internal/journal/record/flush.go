@@ -14,7 +14,7 @@ import (
 // bytes of a part, numbers as unsigned varints:
 //
 //	byte 0     'F'
-//	byte 1     version: 4; 2 and 3 are read
+//	byte 1     version: 4, or 5 with requests; 2 and 3 are read
 //	8 bytes    origin, little endian
 //	           epoch
 //	           flush, contiguous from 1 in an epoch
@@ -35,6 +35,7 @@ import (
 //	               4 bytes CRC-32C of the batch, from its partition on, and of
 //	               origin and epoch
 //	           receipts: how many, then each: length, bytes
+//	           requests (requests.go), in version 5: how many, then each: length, bytes
 //	last 4     CRC-32C of all bytes before, little endian
 //
 // An entry is a key's hits in one second, or its removal:
@@ -52,8 +53,9 @@ import (
 //	length of the limit, 0 is the one before; limit; length of the key; key; at
 //	and N, as with hits, but at in Unix ms
 const (
-	flushMagic   = 'F'
-	flushVersion = 4
+	flushMagic      = 'F'
+	flushVersion    = 4
+	requestsVersion = 5 // of a part with requests
 
 	// plainVersion and restoredVersion are those of earlier builds: of hits and admissions,
 	// and of restored backups.
@@ -90,6 +92,8 @@ type Batch struct {
 	// Then is set by package replica, of a clear: the batches of the same flush and partition
 	// that follow it. They take the place of what it clears, all at once.
 	Then []Batch
+
+	Less []replication.Delta // hits that Without has left out, and the removals after them, in order
 }
 
 // Part is one message.
@@ -104,6 +108,7 @@ type Part struct {
 	At       int64
 	Batches  []Batch
 	Receipts [][]byte
+	Requests []replication.Request // those with many hits in several pieces
 }
 
 // Encoder turns one flush after the other into parts.
@@ -274,27 +279,41 @@ func (e *Encoder) appendBatch(partition int, kind uint64) {
 	e.batches = binary.LittleEndian.AppendUint32(b, e.Incarnation.sum(b[start:]))
 	e.count++
 	if len(e.batches) > e.PartBytes {
-		e.closePart(nil, false)
+		e.closePart(nil, nil, false)
 	}
 }
 
-// End finishes the flush and returns its parts, which stay valid. Receipts that
+// End finishes the flush and returns its parts, which stay valid. Receipts and requests that
 // do not fit into one part go into several: each counts only with all others.
-func (e *Encoder) End(receipts [][]byte) [][]byte {
-	size, first := len(e.batches), 0
-	for i, r := range receipts {
-		if size += len(r); size > e.PartBytes && i > first {
-			e.closePart(receipts[first:i], false)
-			size, first = len(r), i
+func (e *Encoder) End(receipts [][]byte, requests ...replication.Request) [][]byte {
+	size := len(e.batches)
+	var part struct{ receipts, requests [][]byte }
+	add := func(to *[][]byte, b []byte) {
+		if size += len(b); size > e.PartBytes && len(part.receipts)+len(part.requests) > 0 {
+			e.closePart(part.receipts, part.requests, false)
+			size, part.receipts, part.requests = len(b), nil, nil
+		}
+		*to = append(*to, b)
+	}
+	for _, r := range receipts {
+		add(&part.receipts, r)
+	}
+	for _, r := range requests {
+		for _, piece := range encodeRequest(r, e.BatchBytes) {
+			add(&part.requests, piece)
 		}
 	}
-	e.closePart(receipts[first:], true)
+	e.closePart(part.receipts, part.requests, true)
 	return e.parts
 }
 
-func (e *Encoder) closePart(receipts [][]byte, last bool) {
+func (e *Encoder) closePart(receipts, requests [][]byte, last bool) {
+	version := byte(flushVersion)
+	if len(requests) > 0 {
+		version = requestsVersion
+	}
 	b := make([]byte, 0, len(e.batches)+64)
-	b = append(b, flushMagic, flushVersion)
+	b = append(b, flushMagic, version)
 	b = binary.LittleEndian.AppendUint64(b, e.Origin)
 	b = binary.AppendUvarint(b, e.Epoch)
 	b = binary.AppendUvarint(b, e.Flush)
@@ -305,6 +324,9 @@ func (e *Encoder) closePart(receipts [][]byte, last bool) {
 	b = binary.AppendUvarint(b, e.count)
 	b = append(b, e.batches...)
 	b = appendReceipts(b, receipts)
+	if version == requestsVersion {
+		b = appendReceipts(b, requests)
+	}
 	b = wire.Seal(b, 0)
 	e.parts = append(e.parts, b)
 	e.batches, e.count = e.batches[:0], 0

@@ -38,7 +38,7 @@ func openSealed(data []byte, magic, version byte, what string) (reader, error) {
 // a build with more kinds of batches than this one is refused, and is not ErrDamaged.
 func DecodePart(data []byte) (Part, error) {
 	version := byte(flushVersion)
-	if len(data) > 1 && (data[1] == plainVersion || data[1] == restoredVersion) {
+	if len(data) > 1 && (data[1] == plainVersion || data[1] == restoredVersion || data[1] == requestsVersion) {
 		version = data[1]
 	}
 	r, err := openSealed(data, flushMagic, version, "flush")
@@ -57,6 +57,9 @@ func DecodePart(data []byte) (Part, error) {
 		p.Batches = append(p.Batches, b)
 	}
 	p.Receipts = r.receipts()
+	if version == requestsVersion {
+		p.Requests = r.requests()
+	}
 	if err := r.end(); err != nil {
 		return Part{}, err
 	}

@@ -12,11 +12,11 @@ import (
 )
 
 // Snapshot is a partition at a position of the journal: its state after each
-// origin's batches up to seq of an epoch, and all of epochs before. Version 2,
-// numbers as unsigned varints:
+// origin's batches up to seq of an epoch, and all of epochs before. Numbers are unsigned
+// varints:
 //
 //	byte 0     'S'
-//	byte 1     version, 2
+//	byte 1     version: 2, or 3 with requests
 //	8 bytes    origin that took it, little endian
 //	           epoch, partition
 //	           origins: how many, then each: 8 bytes origin, little endian;
@@ -26,6 +26,8 @@ import (
 //	           from: the sequence in the stream up to which nothing is needed
 //	           length of the state, the state (package weir, state.go)
 //	           receipts: how many, then each: length, bytes; partition 0 has all
+//	           requests, in version 3: how many, then each: 16 bytes of its ID, 8 bytes
+//	               origin, little endian; epoch, flush, at; partition 0 has all
 //	last 4     CRC-32C of all bytes before, little endian
 type Snapshot struct {
 	Incarnation
@@ -34,6 +36,7 @@ type Snapshot struct {
 	From      uint64
 	State     []byte
 	Receipts  [][]byte
+	Requests  []SeenRequest
 }
 
 // Position is how far a partition's batches of an origin were applied.
@@ -69,12 +72,18 @@ type OriginPosition struct {
 const (
 	snapshotMagic   = 'S'
 	snapshotVersion = 2
+
+	snapshotRequestsVersion = 3 // of one with requests
 )
 
 // Encode is the bytes of the snapshot, which DecodeSnapshot reads.
 func (s Snapshot) Encode() []byte {
 	b := make([]byte, 0, len(s.State)+80)
-	b = append(b, snapshotMagic, snapshotVersion)
+	version := byte(snapshotVersion)
+	if len(s.Requests) > 0 {
+		version = snapshotRequestsVersion
+	}
+	b = append(b, snapshotMagic, version)
 	b = binary.LittleEndian.AppendUint64(b, s.Origin)
 	b = binary.AppendUvarint(b, s.Epoch)
 	b = binary.AppendUvarint(b, uint64(s.Partition))
@@ -94,12 +103,19 @@ func (s Snapshot) Encode() []byte {
 	b = binary.AppendUvarint(b, s.From)
 	b = wire.AppendBlock(b, s.State)
 	b = appendReceipts(b, s.Receipts)
+	if version == snapshotRequestsVersion {
+		b = appendSeen(b, s.Requests)
+	}
 	return wire.Seal(b, 0)
 }
 
 // DecodeSnapshot reads a snapshot; its state refers to data.
 func DecodeSnapshot(data []byte) (Snapshot, error) {
-	r, err := openSealed(data, snapshotMagic, snapshotVersion, "snapshot")
+	version := byte(snapshotVersion)
+	if len(data) > 1 && data[1] == snapshotRequestsVersion {
+		version = data[1]
+	}
+	r, err := openSealed(data, snapshotMagic, version, "snapshot")
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -111,6 +127,9 @@ func DecodeSnapshot(data []byte) (Snapshot, error) {
 	s.From = r.Uvarint()
 	s.State = r.Block()
 	s.Receipts = r.receipts()
+	if version == snapshotRequestsVersion {
+		s.Requests = r.seen()
+	}
 	if s.Partition < 0 || s.Partition >= MaxPartitions {
 		r.Fail()
 	}

@@ -29,7 +29,8 @@ type Auditor struct {
 	Findings                     []record.Finding
 	flushes, repeats, unfinished uint64
 
-	flush group // that is being counted: kept for its room
+	flush    group // that is being counted: kept for its room
+	requests requests
 }
 
 // NewAuditor returns one for the journal of one origin, Alone, from its first message on.
@@ -268,6 +269,9 @@ func (a *Auditor) resume(snaps []*record.Snapshot, last uint64) (start uint64) {
 	return a.ResumeOf(nil, snaps, last)
 }
 
+// NoteRequests notes the requests of a snapshot: ResumeOf does so for the snapshots that it is given.
+func (a *Auditor) NoteRequests(snap record.Snapshot) { a.requests.resume(snap.Requests) }
+
 // ResumeOf is resume of some partitions.
 func (a *Auditor) ResumeOf(some replication.PartitionSet, snaps []*record.Snapshot, last uint64) (start uint64) {
 	start = last + 1
@@ -286,6 +290,7 @@ func (a *Auditor) ResumeOf(some replication.PartitionSet, snaps []*record.Snapsh
 		for _, at := range snap.Positions {
 			a.progressOf(at.Origin).resume(partition, at)
 		}
+		a.NoteRequests(*snap)
 	}
 	for _, l := range a.byOrigin {
 		l.known = oldest != nil || start == 1 // what the oldest does not list, has never been

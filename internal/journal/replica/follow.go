@@ -84,7 +84,7 @@ func (r *Replica) applyOne(now time.Time, sequence uint64, data []byte, from Sou
 		return 0, fmt.Errorf("journal message %d: %w", sequence, err)
 	}
 	again := r.askAgain(p, from)
-	if p.Removes() || p.Number > 0 || len(again) > 0 { // the flush that it completes may remove
+	if p.Removes() || len(p.Requests) > 0 && p.Incarnation == r.audit.self || p.Number > 0 || len(again) > 0 { // the flush that it completes may remove
 		r.cutting.Lock()
 		defer r.cutting.Unlock()
 	}

@@ -55,6 +55,7 @@ func (r *Replica) beginHandOff(partitions []int, snaps []*record.Snapshot) (t *h
 	}
 	t.scratch = &Replica{node: r.node, clustered: true, audit: NewAuditor(r.audit.Origin, r.audit.Partitions), to: t.gathered, holding: &Holding{}}
 	t.scratch.audit.Alone = false
+	t.scratch.audit.requests = r.audit.requests.clone()
 	return t, true
 }
 

@@ -27,6 +27,7 @@ type Holding struct {
 	unsure   []atomic.Bool                                                        // by partition: removals came whose own hits the resend buffer did not have any more
 	own      func(partition int, seq uint64) func(key string) []replication.Delta // replica.ownSince; nil: there is no journal of own hits
 	ownAll   func(partition int, seq uint64) []replication.Delta                  // replica.ownAll; nil too
+	removed  func(partition int, seq uint64) func(key string) bool                // replica.removedSince; nil too
 	busy     atomic.Bool                                                          // there are some coming
 	Set      func(message uint64) time.Duration                                   // by how much the clock was set forward since; nil: of no journal
 	maxThen  int
@@ -84,10 +85,22 @@ func (h *Holding) hits(b record.Batch, own bool) {
 			c.then.add(b)
 		}
 	case h.countedBefore(b, own):
+		h.retract(b)
 		h.confirm(b)
 	case replication.Of(h.engine).Holds(b.Partition):
 		h.apply(b, own)
 	}
+}
+
+// retract takes own hits back that another node counts: see requests. A snapshot that is not settled has them.
+func (h *Holding) retract(b record.Batch) {
+	if len(b.Less) == 0 || !replication.Of(h.engine).Holds(b.Partition) {
+		return
+	}
+	if o := h.open[b.Partition]; o != nil {
+		o.spoiled = true
+	}
+	replication.Of(h.engine).Retract(b.Partition, b.Less, h.removed(b.Partition, b.Seq))
 }
 
 func (h *Holding) apply(b record.Batch, own bool) {

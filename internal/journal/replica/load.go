@@ -83,7 +83,7 @@ func (r *Replica) Rebased(l record.Incarnation, partition int, from uint64) reco
 	at.Epoch, at.Lost = l.Epoch, 0
 	snap := record.Snapshot{Incarnation: l, Partition: partition, Positions: r.audit.positionsOf(partition, nil), From: from, State: r.cut.State}
 	if partition == 0 {
-		snap.Receipts = replication.Of(r.engine).Receipts()
+		snap.Receipts, snap.Requests = replication.Of(r.engine).Receipts(), r.audit.requests.list(replication.Of(r.engine).Wall())
 	}
 	return snap
 }
@@ -147,12 +147,16 @@ func (g *group) add(a *Auditor, to Sink, parts []record.Part) {
 		g.last = make([]int, a.Partitions)
 	}
 	first := len(g.batches)
+	less := a.requests.settle(parts)
 	for _, p := range parts {
 		own := p.Incarnation == a.self
 		g.batches = slices.Grow(g.batches, len(p.Batches))
 		for _, b := range p.Batches {
 			if !to.Wants(b.Partition) || !a.batch(p.Incarnation, b) {
 				continue
+			}
+			if less != nil {
+				b = b.Without(less)
 			}
 			b.CutAt, b.Message = p.At, a.Stream
 			if p.Restored && g.follows(b, first) {

@@ -79,8 +79,11 @@ func New(engine *weir.Engine, origin uint64, node string, clustered bool) *Repli
 	r.holding = NewHolding(engine)
 	r.behind = replication.Of(engine).LimitClockBehind()
 	r.holding.Set = r.sinceSet
-	r.holding.own, r.holding.ownAll = r.ownSince, r.ownAll
+	r.holding.own, r.holding.ownAll, r.holding.removed = r.ownSince, r.ownAll, r.removedSince
 	r.to = r.holding
+	if clustered {
+		replication.Of(engine).RecordRequests()
+	}
 	return r
 }
 
@@ -168,7 +171,7 @@ func (r *Replica) Cut(now time.Time, as CutOptions) (f Flush) {
 	restate := r.clustered && !as.Quiet && now.Sub(r.audited) >= auditEvery
 	r.entries = 0
 	arriving := r.nextArrivals()
-	receipts := replication.Of(r.engine).CutReceipts(func() {
+	receipts, requests := replication.Of(r.engine).CutReceipts(func() {
 		for partition := range r.audit.Partitions {
 			c := arriving[partition]
 			switch {
@@ -189,7 +192,7 @@ func (r *Replica) Cut(now time.Time, as CutOptions) (f Flush) {
 		r.openBefore(f.Snaps)
 		return f
 	}
-	f.Parts, f.Entries = e.End(receipts), r.entries+len(receipts)
+	f.Parts, f.Entries = e.End(receipts, requests...), r.entries+len(receipts)
 	r.beat = now
 	if restate {
 		r.audited = now
@@ -245,11 +248,11 @@ func (r *Replica) cutWithState(now time.Time, partition int, restate bool) []rec
 	if r.clustered {
 		r.openSnapshot(partition)
 	}
-	return []record.Snapshot{r.snapshotOf(partition)}
+	return []record.Snapshot{r.snapshotOf(now, partition)}
 }
 
 // snapshotOf is the partition as the last cut left it. The caller holds mu.
-func (r *Replica) snapshotOf(partition int) record.Snapshot {
+func (r *Replica) snapshotOf(now time.Time, partition int) record.Snapshot {
 	begins := &beginning{}
 	if r.clustered { // else the origin stands where it was at the start of this life
 		begins = r.audit.startOf()
@@ -260,7 +263,7 @@ func (r *Replica) snapshotOf(partition int) record.Snapshot {
 		State:     append([]byte(nil), r.cut.State...),
 	}
 	if partition == 0 {
-		snap.Receipts = replication.Of(r.engine).Receipts()
+		snap.Receipts, snap.Requests = replication.Of(r.engine).Receipts(), r.audit.requests.list(r.stamped(now))
 	}
 	return snap
 }

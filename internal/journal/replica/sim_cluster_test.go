@@ -34,9 +34,11 @@ type simCluster struct {
 	unsure    map[int]bool // partitions that a node may have snapshotted without own hits, and said so
 	blind     bool         // a node has said so, as what was before is trimmed
 	asked     int          // requests with a key so far
-	alarms    int          // messages that a node found lost, and findings
-	healed    bool         // nothing fails any more
-	quiet     bool         // nobody begins a flush any more
+	requests  map[string][3]simOp
+	retries   bool // many requests are repeated at once at another node
+	alarms    int  // messages that a node found lost, and findings
+	healed    bool // nothing fails any more
+	quiet     bool // nobody begins a flush any more
 	failures  []string
 	takes     []func() // each ends a take-over
 	tally     *simTally
@@ -59,7 +61,7 @@ var simBegin = time.Unix(1_700_000_000, 0)
 
 func newSimCluster(t *testing.T, seed uint64) *simCluster {
 	w := NewWorld(seed)
-	c := &simCluster{t: t, w: w, model: newSimModel(), replaced: map[uint64]bool{}, protected: map[string]bool{}, damaged: map[simPart]bool{}, spoiled: map[int]bool{}, unsure: map[int]bool{}, tally: newSimTally()}
+	c := &simCluster{t: t, w: w, model: newSimModel(), replaced: map[uint64]bool{}, protected: map[string]bool{}, damaged: map[simPart]bool{}, spoiled: map[int]bool{}, unsure: map[int]bool{}, tally: newSimTally(), requests: map[string][3]simOp{}}
 	c.holes = []simHoles{simSound, simCovered, simSound, simBeyond}[seed%4]
 	if c.holes == simBeyond && w.Chance(.5) {
 		c.ringBytes = 1
@@ -67,6 +69,7 @@ func newSimCluster(t *testing.T, seed uint64) *simCluster {
 	c.shares, c.damages, c.skewed, c.crowded = w.Chance(.5), w.Chance(.4), w.Chance(.3), w.Chance(.15)
 	c.disks = seed%7 >= 5 // by the seed itself: others keep their runs
 	c.restores = seed%11 == 0
+	c.retries = seed%13 == 12
 	c.wild = c.skewed && w.Chance(.4)
 	c.net = NewNetwork(w, c.faults())
 	var names []string

@@ -19,6 +19,11 @@ func (c *simCluster) act() {
 	case 0, 1:
 		c.asked++
 		n.request(fmt.Sprint("r", c.asked))
+		for _, other := range c.nodes {
+			if c.retries && other.ready && !other.leaving {
+				other.request(fmt.Sprint("r", c.asked))
+			}
+		}
 	case 2:
 		if c.asked > 0 {
 			n.request(fmt.Sprint("r", 1+c.w.IntN(c.asked)))
@@ -39,7 +44,7 @@ func (c *simCluster) act() {
 		if held := replication.Of(n.e).Holds(replication.Of(n.e).PartitionOf(key)); held != (err == nil) {
 			c.failf("held: %v, %v", held, err)
 		} else if was {
-			n.ops = append(n.ops, simOp{simDelete, key, 0, 0, n.wall(), c.now().UnixMilli()})
+			n.ops = append(n.ops, simOp{kind: simDelete, key: key, wall: n.wall(), right: c.now().UnixMilli()})
 		}
 	default:
 		n.hit(c.key())

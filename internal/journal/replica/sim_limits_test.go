@@ -36,7 +36,7 @@ func (n *simNode) takeOne() {
 	if err != nil || !v.Allowed {
 		n.c.failf("%s denies %s: %+v, %v", n.name, key, v, err)
 	}
-	n.ops = append(n.ops, simOp{simAdmission, key, 0, 1, n.wall(), n.c.now().UnixMilli()})
+	n.ops = append(n.ops, simOp{kind: simAdmission, key: key, n: 1, wall: n.wall(), right: n.c.now().UnixMilli()})
 }
 
 // takeScarce asks for one that there may not be. A node admits no more than the burst of
@@ -62,6 +62,6 @@ func (n *simNode) takeScarce() {
 		n.c.failf("%s denies %s, and there are %d admissions", n.name, key, made)
 	}
 	if v.Allowed {
-		n.ops = append(n.ops, simOp{simScarceAdmission, key, 0, 1, n.wall(), n.c.now().UnixMilli()})
+		n.ops = append(n.ops, simOp{kind: simScarceAdmission, key: key, n: 1, wall: n.wall(), right: n.c.now().UnixMilli()})
 	}
 }

@@ -27,6 +27,14 @@ type simOp struct {
 	n     uint64
 	wall  int64 // Unix ms when it was asked, by its node's clock
 	right int64 // the same, by the right one
+
+	request simRequest // of which it is a part; zero: none
+}
+
+// simRequest is a request with an idempotency key, and the hits that a node counted of it.
+type simRequest struct {
+	key   string
+	total uint64
 }
 
 type simKind uint8
@@ -57,8 +65,9 @@ type simFlush struct {
 	begins   uint64 // the message that its first part is in
 	sequence uint64 // of the message that made it whole; 0: it is not
 	acked    bool
-	lost     bool // the log lost a message of it
-	leaving  bool // nothing comes after it in its life
+	lost     bool  // the log lost a message of it
+	leaving  bool  // nothing comes after it in its life
+	at       int64 // Unix ms, as it says
 
 	cut   int64 // true Unix ms when it was cut
 	clock int64 // ms that its node's clock was ahead then
@@ -79,6 +88,13 @@ func newSimModel() *simModel {
 func (m *simModel) cut(of record.Incarnation, number uint64, parts [][]byte, ops []simOp, once []string) *simFlush {
 	f := &simFlush{simFlushID: simFlushID{of, number}, ops: ops}
 	m.flushes[f.simFlushID] = f
+	if len(parts) > 0 {
+		p, err := record.DecodePart(parts[0])
+		if err != nil {
+			m.faults = append(m.faults, err.Error())
+		}
+		f.at = p.At
+	}
 	for i, data := range parts {
 		m.parts[&data[0]] = simPart{f.simFlushID, uint64(i), i == len(parts)-1}
 	}
@@ -143,8 +159,15 @@ func (m *simModel) truth(partitionOf func(key string) int) simTruth {
 		}
 		to[key][op.at] += op.n
 	}
+	by := map[simRequest]*simFlush{}
 	for _, f := range m.counted {
 		for _, op := range f.ops {
+			if first := by[op.request]; op.request.key != "" && first != f {
+				if first != nil && max(first.at-f.at, f.at-first.at) < requestsFor.Milliseconds() {
+					continue // its retry at another node
+				}
+				by[op.request] = f
+			}
 			switch op.kind {
 			case simHit:
 				add(t.hits, op.key, op)

@@ -433,26 +433,53 @@ func (n *simNode) tellFindings() {
 	}
 }
 
-// request applies a request under an idempotency key.
+// request applies a request under an idempotency key: the first time it comes, with hits that are new.
 func (n *simNode) request(key string) {
 	must := n.mustKnow(key)
-	_, repeated, err := n.e.Once(context.Background(), key, 1, func() []byte {
-		for range 3 {
-			n.hit(n.c.key())
+	answer, repeated, err := replication.Of(n.e).RecordedOnce(context.Background(), "", key, 1, func(recorded *replication.RequestRecorder) (answer []byte) {
+		var ops [3]simOp
+		for i := range ops {
+			ops[i] = n.newHit(n.c.key())
 		}
-		return []byte("ok")
+		if was, again := n.c.requests[key]; again {
+			ops = was
+		}
+		n.c.requests[key] = ops
+		counted := len(n.ops)
+		for _, op := range ops {
+			op.wall, op.right = n.wall(), n.c.now().UnixMilli()
+			outcome, err := n.e.HitAt(time.Unix(op.at, 0), op.key, op.n)
+			if err != nil || outcome == weir.TooLate {
+				break // as a server does; the clock of a retry's node may be another
+			}
+			recorded.Add(op.at, op.key, op.n)
+			n.ops = append(n.ops, op)
+			answer = []byte("ok")
+		}
+		total := uint64(0)
+		for _, op := range n.ops[counted:] {
+			total += op.n
+		}
+		for i := range n.ops[counted:] {
+			n.ops[counted+i].request = simRequest{key, total}
+		}
+		return answer
 	})
 	n.c.must(err)
 	if must && !repeated {
 		n.c.failf("%s applied request %s again", n.name, key)
 	}
-	if !repeated {
+	if !repeated && answer != nil {
 		n.once = append(n.once, key)
 	}
 }
 
+func (n *simNode) newHit(key string) simOp {
+	return simOp{kind: simHit, key: key, at: n.now().Unix() - n.c.w.Int64N(900), n: 1 + n.c.w.Uint64N(3), wall: n.wall(), right: n.c.now().UnixMilli()}
+}
+
 func (n *simNode) hit(key string) {
-	op := simOp{simHit, key, n.now().Unix() - n.c.w.Int64N(900), 1 + n.c.w.Uint64N(3), n.wall(), n.c.now().UnixMilli()}
+	op := n.newHit(key)
 	outcome, err := n.e.HitAt(time.Unix(op.at, 0), key, op.n)
 	if n.refused(err) {
 		return

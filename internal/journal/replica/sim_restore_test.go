@@ -45,7 +45,7 @@ func (c *simCluster) restore() {
 		}
 		var ops []simOp
 		for range 1 + c.w.IntN(40) {
-			ops = append(ops, simOp{simHit, c.key(), c.now().Unix() - c.w.Int64N(900), 1 + c.w.Uint64N(3), math.MaxInt64, math.MaxInt64})
+			ops = append(ops, simOp{kind: simHit, key: c.key(), at: c.now().Unix() - c.w.Int64N(900), n: 1 + c.w.Uint64N(3), wall: math.MaxInt64, right: math.MaxInt64})
 		}
 		// What a replacement takes depends on what is lost; and clocks stand where hits were
 		// that are gone, so that beyond the retention nothing is exact.

@@ -182,15 +182,18 @@ func (n *simNode) takeAll(run int) bool {
 }
 
 // checkTotal checks the count of all hits of the partitions that are held.
-func (n *simNode) checkTotal(truth simTruth, now int64) {
-	ground := ""
+func (n *simNode) checkTotal(truth simTruth, now int64, doubtful bool) {
+	above, ground := "", ""
+	if doubtful {
+		above = simDoubtful
+	}
 	switch {
 	case n.c.holes == simBeyond && n.c.model.lost():
 		ground = "flushes are lost"
 	case n.c.blind:
 		ground = "a node said that something is missing"
 	}
-	over, under := n.c.tally.does("totals from above", ""), n.c.tally.does("totals from below", ground)
+	over, under := n.c.tally.does("totals from above", above), n.c.tally.does("totals from below", ground)
 	held := replication.Of(n.e).HeldPartitions()
 	for _, w := range []int64{60, 1800} {
 		var want uint64

@@ -81,6 +81,7 @@ var simMost = map[string]float64{
 	"named by the node":                         .08,
 	"without a sound snapshot, and said so":     .08,
 	"flushes are lost":                          .25,
+	simDoubtful:                                 .05,
 	"a node said that something is missing":     .05,
 }
 

@@ -55,6 +55,7 @@ func (e *TrimmedError) Error() string {
 type Tail struct {
 	from  TailSource
 	audit *Auditor
+	aware bool // of the requests in messages before the position
 }
 
 // NewTail returns a tail that begins at the journal's first message, of an engine with so many
@@ -62,7 +63,7 @@ type Tail struct {
 func NewTail(from TailSource, partitions int) *Tail {
 	audit := NewAuditor(0, partitions)
 	audit.Alone, audit.HitsOnly = false, true
-	return &Tail{from: from, audit: audit}
+	return &Tail{from: from, audit: audit, aware: true}
 }
 
 // After returns a tail that begins after snapshots, one for each partition; nil where there is
@@ -101,6 +102,15 @@ func (t *Tail) Read(ctx context.Context, last uint64, count func(record.Batch) e
 	if first > t.Next() {
 		return &TrimmedError{Next: t.Next(), First: first}
 	}
+	if back := max(first, t.Next()-min(readBack, t.Next())); !t.aware && back < t.Next() {
+		if err := t.from.Read(ctx, back, t.audit.Stream, func(_ uint64, data []byte) error {
+			t.audit.requests.remember(data)
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	t.aware = true
 	to := &sink{count: count}
 	apply := func(sequence uint64, data []byte) error {
 		if err := t.audit.Apply(to, sequence, data); err != nil || !enough() {
@@ -203,7 +213,9 @@ func ResumeTail(from TailSource, partitions int, position []byte) (*Tail, error)
 	if len(snaps) != partitions {
 		return nil, fmt.Errorf("a position in the journal of an engine with %d partitions: this one has %d", len(snaps), partitions)
 	}
-	return After(from, snaps), nil
+	t := After(from, snaps)
+	t.aware = false
+	return t, nil
 }
 
 // Reached is the message up to which a position has all, and until when by the clocks of the

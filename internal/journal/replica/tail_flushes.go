@@ -32,6 +32,9 @@ type TailFlushes struct {
 	heads   map[uint64]record.Head
 	pending map[uint64]*pending // by origin
 	lost    uint64
+
+	requests requests
+	aware    bool // of the requests in messages before the position
 }
 
 // pending is a flush whose last part has not come.
@@ -60,6 +63,19 @@ func (t *TailFlushes) Has(p record.Part) bool {
 	head, known := t.heads[p.Origin]
 	return known && !head.Before(record.Head{Epoch: p.Epoch, Flush: p.Flush})
 }
+
+// Unaware returns the messages before the position whose requests are to be noted first (Remember), of a journal that begins with message
+// first; none if to < from. Only its first call returns any.
+func (t *TailFlushes) Unaware(first uint64) (from, to uint64) {
+	if t.aware {
+		return 1, 0
+	}
+	t.aware = true
+	return max(first, t.Next()-min(readBack, t.Next())), t.read
+}
+
+// Remember notes the requests of one of these messages.
+func (t *TailFlushes) Remember(data []byte) { t.requests.remember(data) }
 
 // Skip goes on after a message that nobody has.
 func (t *TailFlushes) Skip(message uint64) { t.read = max(t.read, message) }
@@ -124,6 +140,13 @@ func (t *TailFlushes) Take(message uint64, p record.Part) (flush []record.Part) 
 	}
 	delete(t.pending, p.Origin)
 	t.heads[p.Origin] = record.Head{Epoch: p.Epoch, Flush: p.Flush}
+	if less := t.requests.settle(open.parts); less != nil {
+		for _, p := range open.parts {
+			for i := range p.Batches {
+				p.Batches[i] = p.Batches[i].Without(less)
+			}
+		}
+	}
 	return open.parts
 }
 

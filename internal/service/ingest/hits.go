@@ -13,6 +13,7 @@ import (
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/auth"
+	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/activity"
 	"github.com/weir-counter/weir/internal/service/request"
@@ -66,6 +67,9 @@ func (s *Service) HitExpected(t *Tally, at time.Time, key weir.Expected, n uint6
 func (s *Service) took(t *Tally, at time.Time, key string, n uint64, outcome weir.Outcome, err error) error {
 	if err == nil && outcome != weir.TooLate {
 		s.parts.Live.Hit(at, key, n)
+		if t.recorded != nil {
+			t.recorded.Add(at.Unix(), key, n)
+		}
 	}
 	return t.Took(n, outcome, err)
 }
@@ -111,7 +115,9 @@ func (s *Service) Requests() RequestStats {
 // remembered. The journal waits while count runs, so that it must not wait for anybody: a
 // door reads the request as a whole before.
 func (s *Service) Once(ctx context.Context, client access.Caller, key string, fingerprint uint64, t *Tally, count func() error) (repeated bool, err error) {
-	stored, repeated, refused := s.parts.Engine.OnceFrom(ctx, client.String(), client.Own(key), fingerprint, func() []byte {
+	stored, repeated, refused := replication.Of(s.parts.Engine).RecordedOnce(ctx, client.String(), client.Own(key), fingerprint, func(recorded *replication.RequestRecorder) []byte {
+		t.recorded = recorded
+		defer func() { t.recorded = nil }()
 		if err = count(); t.Counted == 0 {
 			return nil // so that it may be sent again
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/api"
+	"github.com/weir-counter/weir/internal/engine/replication"
 	"github.com/weir-counter/weir/internal/service/access"
 	"github.com/weir-counter/weir/internal/service/request"
 )
@@ -27,8 +28,9 @@ type Tally struct {
 	api.HitsAnswer
 	Line int // of the hit that is read, from 1, for messages; the door counts it up
 
-	may  access.Rights
-	last api.Code // of the line that was rejected last
+	may      access.Rights
+	recorded *replication.RequestRecorder // of a request with an idempotency key, where other nodes count too
+	last     api.Code                     // of the line that was rejected last
 
 	stopped    *request.Rejection // why RetryFrom was refused, and all lines after it
 	Overloaded int                // lines refused because the journal was behind

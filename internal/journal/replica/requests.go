@@ -1,0 +1,119 @@
+package replica
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/record"
+)
+
+// A request with an idempotency key may reach two nodes before either of them knows it from the journal. Both count it, and say so in
+// their flushes (record.Request). The journal is a total order: the flush that comes first counts the request. Every reader leaves the
+// hits out of the other one, and the node that wrote it takes them back (Holding.hits). So nobody waits for anybody, and neither a crash nor
+// a partition of the network can count a request twice: docs/decisions/0009 says what else was considered.
+//
+// Which of the two counts does not matter, for both have the same number of hits. But a reader must not choose twice for one
+// request: so a snapshot of partition 0 has the requests that were seen before it.
+
+// requests are the requests that were seen in the journal.
+type requests struct {
+	by    map[replication.RequestID]seen
+	order []replication.RequestID // as they came
+}
+
+// seen is the flush that counts a request.
+type seen struct {
+	of record.Incarnation
+	record.Head
+	at int64 // of the flush, Unix ms
+}
+
+const (
+	// maxRequests bounds the requests that are kept: 16 MB of memory, and two minutes of 1,000 requests with a key a second.
+	maxRequests = 1 << 17
+
+	// requestsFor is for how long a request is kept, by what flushes say of the time. A node knows the receipts of others after the lag of the
+	// journal, so that two flushes with one request are that close together. It is shorter than keyspace.ReceiptSeconds, after which a
+	// request with the same key is a new one.
+	requestsFor = 5 * time.Minute
+)
+
+// settle notes the requests of a flush, and returns which of its hits are to be left out because an earlier flush counts them; nil: none.
+func (s *requests) settle(parts []record.Part) (less map[record.KeySecond]uint64) {
+	for _, p := range parts {
+		for _, r := range p.Requests {
+			if s.note(r.ID, seen{p.Incarnation, record.Head{Epoch: p.Epoch, Flush: p.Flush}, p.At}) {
+				continue
+			}
+			if less == nil {
+				less = map[record.KeySecond]uint64{}
+			}
+			for _, h := range r.Hits {
+				of := record.KeySecond{Key: h.Key, At: h.At}
+				less[of] += min(h.N, math.MaxUint64-less[of])
+			}
+		}
+	}
+	return less
+}
+
+// note notes that a flush has a request, and tells whether it is the one that counts it.
+func (s *requests) note(id replication.RequestID, in seen) bool {
+	was, known := s.by[id]
+	if known && time.Duration(max(in.at-was.at, was.at-in.at))*time.Millisecond < requestsFor {
+		return was.of == in.of && was.Head == in.Head
+	}
+	if s.by == nil {
+		s.by = map[replication.RequestID]seen{}
+	}
+	s.by[id] = in
+	if known {
+		return true
+	}
+	s.order = append(s.order, id)
+	if len(s.order) > maxRequests {
+		delete(s.by, s.order[0])
+		s.order = s.order[1:]
+	}
+	return true
+}
+
+// list returns the requests for a snapshot, and forgets those of long before a time.
+func (s *requests) list(now time.Time) (list []record.SeenRequest) {
+	limit, kept := now.Add(-requestsFor).UnixMilli(), s.order[:0]
+	for _, id := range s.order {
+		in := s.by[id]
+		if in.at < limit {
+			delete(s.by, id)
+			continue
+		}
+		kept = append(kept, id)
+		list = append(list, record.SeenRequest{ID: id, Incarnation: in.of, Flush: in.Flush, At: in.at})
+	}
+	s.order = kept
+	return list
+}
+
+// resume notes the requests of a snapshot.
+func (s *requests) resume(list []record.SeenRequest) {
+	for _, r := range list {
+		s.note(r.ID, seen{r.Incarnation, record.Head{Epoch: r.Epoch, Flush: r.Flush}, r.At})
+	}
+}
+
+// readBack is how many messages before its position a reader looks at for requests, where it has kept none.
+const readBack = 256
+
+// remember notes the requests of a message of the journal that is not counted again.
+func (s *requests) remember(data []byte) {
+	if p, err := record.DecodePart(data); err == nil {
+		s.settle([]record.Part{p})
+	}
+}
+
+func (s *requests) clone() requests {
+	return requests{maps.Clone(s.by), slices.Clone(s.order)}
+}
