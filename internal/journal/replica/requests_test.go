@@ -1,0 +1,74 @@
+package replica_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/weir-counter/weir/internal/engine/replication"
+	"github.com/weir-counter/weir/internal/journal/record"
+	"github.com/weir-counter/weir/internal/journal/replica"
+)
+
+// History and digests count a request once that two nodes have counted, also if they stopped between the two flushes. A request with
+// the same key long after is another one.
+func TestRequestsOfTwoNodes(t *testing.T) {
+	l := &log{}
+	for i, after := range []time.Duration{0, time.Second, 20 * time.Minute} {
+		e := record.NewEncoder(record.Incarnation{Origin: uint64(i + 1), Epoch: 1}, partitions)
+		e.Begin(time.Unix(1_000_000, 0).Add(after))
+		at := int64(1_000_000) - int64(i) // the clocks of the nodes differ
+		e.Add(1, []replication.Delta{{Key: "k", At: at, N: 3}})
+		e.AddPast(1, []replication.Delta{{Key: "k", At: 10, N: 4}})
+		l.messages = append(l.messages, e.End(nil, replication.Request{ID: replication.RequestID{9}, Hits: []replication.RequestHit{
+			{Key: replication.KeySum("k"), At: at, N: 2}, {Key: replication.KeySum("k"), At: 10, N: 4},
+		}})...)
+	}
+	const want = 7 + 1 + 7
+	count := func(n *uint64) func(record.Batch) error {
+		return func(b record.Batch) error {
+			for _, d := range b.AppendHits(nil) {
+				*n += d.N
+			}
+			return nil
+		}
+	}
+	for stop := uint64(1); stop <= 3; stop++ {
+		n := uint64(0)
+		tail := replica.NewTail(l, partitions)
+		never := func() bool { return false }
+		if err := tail.Read(t.Context(), stop, count(&n), never); err != nil {
+			t.Fatal(err)
+		}
+		resumed, err := replica.ResumeTail(l, partitions, tail.Position())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resumed.Read(t.Context(), math.MaxUint64, count(&n), never); err != nil || n != want {
+			t.Errorf("a tail that stopped after message %d counts %d, want %d, %v", stop, n, want, err)
+		}
+
+		n = 0
+		flushes := replica.NewTailFlushes(replica.FlushPosition{})
+		for sequence := uint64(1); sequence <= 3; sequence++ {
+			if sequence == stop+1 {
+				flushes = replica.NewTailFlushes(flushes.Position())
+			}
+			for from, to := flushes.Unaware(1); from <= to; from++ {
+				flushes.Remember(l.messages[from-1])
+			}
+			p, err := record.DecodePart(l.messages[sequence-1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range flushes.Take(sequence, p) {
+				for _, b := range p.Batches {
+					_ = count(&n)(b)
+				}
+			}
+		}
+		if n != want {
+			t.Errorf("flushes read up to %d and then on have %d hits, want %d", stop, n, want)
+		}
+	}
+}
