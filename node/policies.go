@@ -67,7 +67,7 @@ func (cfg Config) validateWarnings() error {
 		return settings.Invalid("Warnings.URL", "it is not an address that warnings can be sent to: write https://HOST/PATH, without a name and a password")
 	}
 	if to.Scheme == "http" && !w.Insecure && !onLoopback(to.Hostname()) {
-		return settings.Invalid("Warnings.URL", fmt.Sprintf("warnings to %s go beyond loopback in plain: write https://, or say --warn-insecure", to.Host))
+		return settings.Invalid("Warnings.URL", fmt.Sprintf("warnings to %s go beyond loopback in plain: write https://, or say --insecure-peers", to.Host))
 	}
 	if w.SecretFile == "" {
 		return settings.Invalid("Warnings.URL", "who is called must be able to tell who calls: give a secret to sign with, --warn-secret-file")

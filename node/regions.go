@@ -57,7 +57,7 @@ func (cfg *Config) regionConfig() (region.Config, error) {
 			return to, settings.Invalid("Regions.Links", fmt.Sprintf("%q is not a link: write the region's name and the address of its HTTP door, us=https://us.example.com:8080", one))
 		}
 		if u.Scheme == "http" && !from.Insecure && !onLoopback(u.Hostname()) {
-			return to, settings.Invalid("Regions.Links", fmt.Sprintf("a link to %s goes beyond loopback in plain: write https://, or say --link-insecure", at))
+			return to, settings.Invalid("Regions.Links", fmt.Sprintf("a link to %s goes beyond loopback in plain: write https://, or say --insecure-peers", at))
 		}
 		to.Links = append(to.Links, region.Link{Region: name, URL: strings.TrimSuffix(at, "/"), Token: from.token(name)})
 	}
@@ -122,16 +122,16 @@ func (r *Regions) transport() (http.RoundTripper, error) {
 	if r.CA != "" {
 		pem, err := os.ReadFile(r.CA)
 		if err != nil {
-			return nil, fmt.Errorf("--link-ca: %w", err)
+			return nil, fmt.Errorf("--link-tls: %w", err)
 		}
 		t.TLSClientConfig.RootCAs = x509.NewCertPool()
 		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--link-ca: %s has no certificate in PEM", r.CA)
+			return nil, fmt.Errorf("--link-tls: %s has no certificate in PEM", r.CA)
 		}
 	}
 	if r.Cert != "" || r.Key != "" {
 		if _, err := tls.LoadX509KeyPair(r.Cert, r.Key); err != nil {
-			return nil, fmt.Errorf("--link-cert and --link-key: %w", err)
+			return nil, fmt.Errorf("--link-tls: %w", err)
 		}
 		t.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(r.Cert, r.Key) // it may have been renewed

@@ -75,7 +75,7 @@ func TestWarningsThatCantBe(t *testing.T) {
 		{node.Warnings{URL: "https://a.example/hook", SecretFile: good}, ""},
 		{node.Warnings{URL: "http://[::1]:80/hook", SecretFile: good}, ""},
 		{node.Warnings{URL: "http://a.example/hook", SecretFile: good, Insecure: true}, ""},
-		{node.Warnings{URL: "http://a.example/hook", SecretFile: good}, "--warn-insecure"},
+		{node.Warnings{URL: "http://a.example/hook", SecretFile: good}, "--insecure-peers"},
 		{node.Warnings{URL: "https://a.example/hook"}, "--warn-secret-file"},
 		{node.Warnings{SecretFile: good}, "--warn-url"},
 		{node.Warnings{URL: "a.example", SecretFile: good}, "https://HOST/PATH"},

@@ -42,7 +42,7 @@ func (g *growing) flags(i, of int) []string {
 	if of == 1 {
 		return []string{"--leave-cluster"} // as it may stay there
 	}
-	return []string{"--cluster", "grown", "--node", fmt.Sprintf("n%d", i+1), "--cluster-addr", g.addrs[i], "--peers", strings.Join(g.addrs[:of], ","), "--cluster-secret", transporttest.Secret}
+	return []string{"--cluster", "grown", "--node", fmt.Sprintf("n%d", i+1), "--cluster-addr", g.addrs[i], "--peers", strings.Join(g.addrs[:of], ","), "--cluster-secret-file", transporttest.SecretFile(g.t)}
 }
 
 func (g *growing) launch(i, of int) *process {

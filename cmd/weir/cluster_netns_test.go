@@ -43,8 +43,7 @@ func newNamespacedProcesses(t *testing.T, flags ...string) (*processes, []fault)
 	}
 	c := newProcessesIn(t, n, addrs, addrs, flags...)
 	for i := range c.own {
-		files := authority.Issue(t, c.name(i))
-		c.own[i] = []string{"--cluster-ca", files.CA, "--cluster-cert", files.Cert, "--cluster-key", files.Key}
+		c.own[i] = []string{"--cluster-tls", authority.IssueDir(t, c.name(i))}
 	}
 	return c, n.faults()
 }

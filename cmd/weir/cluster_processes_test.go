@@ -69,7 +69,7 @@ func (c *processes) start(nodes ...int) {
 }
 
 func (c *processes) launch(i int) *process {
-	return launchWithin(c.t, c.network.within(i), c.dirs[i], slices.Concat([]string{"--cluster", "test", "--cluster-secret", transporttest.Secret, "--node", c.name(i), "--snapshot-every", "64KiB", "--durable-timeout", "25s",
+	return launchWithin(c.t, c.network.within(i), c.dirs[i], slices.Concat([]string{"--cluster", "test", "--cluster-secret-file", transporttest.SecretFile(c.t), "--node", c.name(i), "--snapshot-every", "64KiB", "--durable-timeout", "25s",
 		"--cluster-addr", c.addrs[i], "--cluster-listen", c.listen[i], "--peers", c.addrs[0] + "," + c.addrs[1] + "," + c.addrs[2]}, c.flags, c.own[i])...)
 }
 

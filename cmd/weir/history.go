@@ -17,19 +17,6 @@ import (
 	"github.com/weir-counter/weir/internal/units"
 )
 
-// defineHistory defines the flags of history.
-func (f *serveFlags) defineHistory(cmd *cobra.Command) {
-	h, flags := &f.node.History, cmd.Flags()
-	h.On, h.Every, h.Slot = true, 5*time.Second, time.Hour
-	flags.BoolVar(&h.On, "history", h.On, "keep exact totals per hour and day for years (docs/history.md); not of an --ephemeral server")
-	flags.StringVar(&h.URL, "history-url", "", "database of history: sqlite:FILE, postgres://..., mysql://...; default the file "+history.File+" in --data")
-	flags.StringSliceVar(&f.historyKeep, "history-keep", []string{"400d/3653d"}, "how long history keeps hours and days, [PREFIX=]HOURS/DAYS; may be repeated, the longest prefix of a key holds")
-	flags.Var(cli.Duration(&h.Slot), "history-slot", "15m or 30m for days in time zones that are not whole hours off UTC; chosen when history begins")
-	flags.Var(cli.Size(&h.MaxBytes), "history-disk", "size at which a file of history loses its oldest hours; default a quarter of --max-disk, beside it")
-	flags.Lookup("history-disk").DefValue = "" // the usage says it
-	flags.Var(cli.Duration(&h.Every), "history-every", "how often history is written, 100ms to 1m")
-}
-
 // readHistory reads what the flags of history say together.
 func (f *serveFlags) readHistory(from cli.Sources) error {
 	h := &f.node.History

@@ -11,9 +11,11 @@ import (
 
 // What can't be joined is refused before anything is opened, with what to do.
 func TestJoinRefused(t *testing.T) {
-	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte(transporttest.Secret+"\n"), 0o600); err != nil {
-		t.Fatal(err)
+	secret, short, certOnly := transporttest.SecretFile(t), filepath.Join(t.TempDir(), "short"), t.TempDir()
+	for file, text := range map[string]string{short: "short", filepath.Join(certOnly, "tls.crt"): "x"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	const node = "--cluster c --node n1 --cluster-addr 127.0.0.1:7001 --peers 127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003 "
 	const far = "--cluster c --node n1 --cluster-addr 10.0.0.1:7001 --peers 10.0.0.1:7001,10.0.0.2:7001 "
@@ -23,18 +25,17 @@ func TestJoinRefused(t *testing.T) {
 		{"--nats nats://127.0.0.1:4222", "--nats needs --node NAME"},
 		{"--nats nats://127.0.0.1:4222 --node n1 --cluster c", "choose one"},
 		{"--nats 127.0.0.1:4222 --node n1", "--nats"},
-		{"--nats nats://127.0.0.1:4222 --node n1 --nats-cert x", "--nats-cert and --nats-key belong together"},
+		{"--nats nats://127.0.0.1:4222 --node n1 --nats-tls " + certOnly, "--nats-tls has only one of tls.crt and tls.key"},
 		{"--node n1", "need --cluster NAME"},
 		{"--cluster c", "--node"},
 		{"--cluster c --node n1 --peers 127.0.0.1:7002", "--cluster-addr"},
 		{"--cluster c --node n1 --cluster-addr 127.0.0.1:7001", "--cluster without --peers"},
-		{node + "--cluster-secret short", "use at least 16"},
+		{node + "--cluster-secret-file " + short, "use at least 16"},
 		{node + "--cluster-secret-file /nowhere", "--cluster-secret-file"},
-		{node + "--cluster-secret 0123456789abcdef --cluster-secret-file " + secret, "choose one"},
-		{node + "--cluster-ca x", "needs all of --cluster-ca, --cluster-cert and --cluster-key"},
+		{node + "--cluster-tls " + certOnly, "needs all of ca.crt, tls.crt and tls.key"},
+		{node + "--cluster-tls " + t.TempDir(), "has none of the files ca.crt, tls.crt and tls.key"},
 		{far, "beyond loopback, so the cluster needs TLS"},
-		{far + "--cluster-secret-file " + secret, "--cluster-insecure"},
-		{far + "--nats-insecure", "--cluster-insecure"},
+		{far + "--cluster-secret-file " + secret, "--insecure-peers"},
 	} {
 		args := append([]string{"serve", "--http", "127.0.0.1:0"}, strings.Fields(test.args)...)
 		if !strings.Contains(test.args, "--ephemeral") {
@@ -49,14 +50,14 @@ func TestJoinRefused(t *testing.T) {
 
 // The environment and the settings file say the same as the flags.
 func TestJoinSettings(t *testing.T) {
-	file := "cluster: c\npeers: [127.0.0.1:7001, 127.0.0.1:7002]\ncluster-insecure: true\n"
-	cmd, from, err := settled(t, file, map[string]string{"WEIR_NODE": "n1", "WEIR_CLUSTER_SECRET": transporttest.Secret, "WEIR_CLUSTER_ADDR": "127.0.0.1:7001"})
+	file := "cluster: c\npeers: [127.0.0.1:7001, 127.0.0.1:7002]\ninsecure-peers: true\n"
+	cmd, from, err := settled(t, file, map[string]string{"WEIR_NODE": "n1", "WEIR_CLUSTER_SECRET_FILE": "secret", "WEIR_CLUSTER_ADDR": "127.0.0.1:7001"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for flag, want := range map[string]string{
 		"cluster": "c", "node": "n1", "cluster-addr": "127.0.0.1:7001", "peers": "[127.0.0.1:7001,127.0.0.1:7002]",
-		"cluster-secret": transporttest.Secret, "cluster-insecure": "true",
+		"cluster-secret-file": "secret", "insecure-peers": "true",
 	} {
 		if got := cmd.Flags().Lookup(flag).Value.String(); got != want {
 			t.Errorf("--%s is %s from %s, want %s", flag, got, from[flag], want)

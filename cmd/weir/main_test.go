@@ -233,7 +233,7 @@ func TestExitCodes(t *testing.T) {
 		{"serve --clock sundial", exitUsage, "it must be wall or event"},
 		{"serve --memory much", exitUsage, "is not a size"},
 		{"serve --http nowhere", exitUsage, "--http"},
-		{"serve --max-batch 99999999", exitUsage, "--max-batch"},
+		{"serve --max-in-flight 99999999", exitUsage, "--max-in-flight"},
 		{"serve --ephemeral --insecure --http 256.0.0.1:1", exitFailure, "listen"},
 		{"serve --ephemeral --http 127.0.0.1:99999", exitFailure, "write host:port with a port from 0 to 65535 for --http"},
 		{"serve --ephemeral --insecure --http 192.0.2.1:80", exitFailure, "this machine has no such address: choose one of its own with --http"},

@@ -9,27 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/weir-counter/weir/client"
 	"github.com/weir-counter/weir/internal/cli"
-	"github.com/weir-counter/weir/internal/region"
 	"github.com/weir-counter/weir/internal/units"
 )
-
-// defineRegions adds the flags of a server that counts for one of several regions.
-func (f *serveFlags) defineRegions(cmd *cobra.Command) {
-	r, flags := &f.node.Regions, cmd.Flags()
-	defaults := region.Config{}.WithDefaults()
-	r.Every, r.Memory, r.LogBytes = defaults.Every, defaults.Memory, defaults.LogBytes
-	flags.StringVar(&r.Region, "region", "", "name of the region that this server, or its cluster, counts for (docs/regions.md)")
-	flags.StringArrayVar(&r.Links, "link", nil, "region to pull counts from, NAME=URL of its HTTP door; may be repeated")
-	flags.StringArrayVar(&r.Keys, "region-keys", nil, "how keys begin that this region tells the others, for example api: (may be repeated; default: it tells all keys)")
-	flags.StringVar(&r.TokenFile, "link-token-file", "", "file with the token that links show, or lines of a region's name and its token; role read for all keys")
-	flags.StringVar(&r.CA, "link-ca", "", "PEM file of the authorities of the other regions' certificates (default: the system's)")
-	flags.StringVar(&r.Cert, "link-cert", "", "PEM file of a certificate to show them")
-	flags.StringVar(&r.Key, "link-key", "", "PEM file of its key")
-	flags.BoolVar(&r.Insecure, "link-insecure", false, "let links go beyond loopback in plain")
-	flags.Var(cli.Duration(&r.Every), "region-every", "time between the digests that other regions get, 100ms to 1m")
-	flags.Var(cli.Size(&r.Memory), "region-memory", "memory budget of the counters of each other region")
-	flags.Var(cli.Size(&r.LogBytes), "region-log", "about what digests take of the disk, beside --max-disk")
-}
 
 func newRegions(w *cli.World) *cobra.Command {
 	var r cli.Remote

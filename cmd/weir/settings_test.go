@@ -32,7 +32,7 @@ func settled(t *testing.T, file string, env map[string]string, args ...string) (
 }
 
 func TestPrecedence(t *testing.T) {
-	file := "retention: 1d # a comment\nmax-ahead: 10s\nmemory: 64MiB\nmax-batch: 77\n"
+	file := "retention: 1d # a comment\nmax-ahead: 10s\nmemory: 64MiB\nmax-conns: 77\n"
 	env := map[string]string{"WEIR_RETENTION": "2d", "WEIR_MAX_AHEAD": "20s", "WEIR_CLOCK": "event", "WEIR_LOG_LEVEL": ""}
 	cmd, from, err := settled(t, file, env, "--retention", "3d")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestPrecedence(t *testing.T) {
 		"max-ahead":  {"20s", "WEIR_MAX_AHEAD"},
 		"clock":      {"event", "WEIR_CLOCK"},
 		"memory":     {"64MiB", "weir.yaml: line 3: memory"},
-		"max-batch":  {"77", "weir.yaml: line 4: max-batch"},
+		"max-conns":  {"77", "weir.yaml: line 4: max-conns"},
 		"log-level":  {"info", ""},
 		"log-format": {"text", ""},
 	} {
@@ -58,7 +58,7 @@ func TestSettingsFile(t *testing.T) {
 		{"empty", "", ""},
 		{"comments", "# nothing\n---\n# at all\n", ""},
 		{"quoted", "http: \"127.0.0.1:0\"\nmemory: '1GiB'\n", ""},
-		{"number", "retention: 3600\nmax-batch: 10\n", ""},
+		{"number", "retention: 3600\nmax-conns: 10\n", ""},
 		{"wrong value", "\nretention: soon\n", `line 2: retention: "soon" is not a duration`},
 		{"unknown", "http: x:1\nretention: 1d\nretenton: 1d\n", "line 3: retenton: there is no such setting: did you mean retention?"},
 		{"underscore", "max_ahead: 1s", "line 1: max_ahead: there is no such setting: did you mean max-ahead?"},
@@ -108,9 +108,9 @@ func TestUnknownVariables(t *testing.T) {
 }
 
 func TestBlame(t *testing.T) {
-	from := cli.Sources{"max-ahead": "WEIR_MAX_AHEAD", "http": "weir.yaml: line 1: http"}
+	from := cli.Sources{"max-ahead": "WEIR_MAX_AHEAD", "HTTP.Addr": "weir.yaml: line 1: http"}
 	for field, want := range map[string]string{
-		"MaxAhead": "WEIR_MAX_AHEAD: wrong", "Addr": "weir.yaml: line 1: http: wrong", "Memory": "wrong",
+		"MaxAhead": "WEIR_MAX_AHEAD: wrong", "HTTP.Addr": "weir.yaml: line 1: http: wrong", "Memory": "wrong",
 	} {
 		if got := from.Blame(field, errWrong).Error(); got != want {
 			t.Errorf("%s: got %q, want %q", field, got, want)

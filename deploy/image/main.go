@@ -37,7 +37,7 @@ func run(binary, version, certificates, out string) error {
 	case err == nil:
 		files = append(files, file{"etc/ssl/certs/ca-certificates.crt", roots, 0o644, 0})
 	case errors.Is(err, os.ErrNotExist):
-		fmt.Fprintf(os.Stderr, "image: no %s: put without root certificates, TLS to others needs --nats-ca or SSL_CERT_FILE\n", certificates)
+		fmt.Fprintf(os.Stderr, "image: no %s: put without root certificates, TLS to others needs ca.crt in --nats-tls or SSL_CERT_FILE\n", certificates)
 	default:
 		return err
 	}

@@ -26,11 +26,14 @@ import (
 // ConfigFlag names the flag that names the settings file.
 const ConfigFlag = "config"
 
+// isHelp reports whether a flag only prints help: it is no setting.
+func isHelp(flag string) bool { return flag == "help" || flag == "help-all" }
+
 // VariablePrefix begins the names of the variables that stand for flags.
 const VariablePrefix = "WEIR_"
 
-// SettingSources remembers where the value of each flag came from, by flag name. A
-// flag that is not in it has its default.
+// SettingSources remembers where the value of each flag came from, by the flag's name and by the field that it sets
+// (FieldOf). A flag that is not in it has its default.
 type SettingSources map[string]string
 
 // ResolveSettings gives the flags that the command line left open the values that the
@@ -46,7 +49,7 @@ func ResolveSettings(flags *pflag.FlagSet, env func(string) (string, bool)) (Set
 		}
 		name := SettingVariable(f.Name)
 		value, ok := env(name)
-		if !ok || value == "" || err != nil || f.Name == "help" {
+		if !ok || value == "" || err != nil || isHelp(f.Name) {
 			return
 		}
 		if setErr := flags.Set(f.Name, value); setErr != nil {
@@ -58,11 +61,19 @@ func ResolveSettings(flags *pflag.FlagSet, env func(string) (string, bool)) (Set
 	if err != nil {
 		return nil, err
 	}
-	config := flags.Lookup(ConfigFlag)
-	if config == nil || config.Value.String() == "" {
-		return from, nil
+	if config := flags.Lookup(ConfigFlag); config != nil && config.Value.String() != "" {
+		if err := resolveFile(flags, config.Value.String(), from); err != nil {
+			return from, err
+		}
 	}
-	return from, resolveFile(flags, config.Value.String(), from)
+	flags.VisitAll(func(f *pflag.Flag) {
+		for _, field := range f.Annotations[FieldOf] {
+			if where := from[f.Name]; where != "" {
+				from[field] = where
+			}
+		}
+	})
+	return from, nil
 }
 
 // resolveFile takes the values of the settings file.
@@ -74,7 +85,7 @@ func resolveFile(flags *pflag.FlagSet, path string, from SettingSources) error {
 	for _, s := range settings {
 		where := fmt.Sprintf("%s: line %d: %s", path, s.line, s.name)
 		f := flags.Lookup(s.name)
-		if f == nil || s.name == ConfigFlag || s.name == "help" {
+		if f == nil || s.name == ConfigFlag || isHelp(s.name) {
 			return fmt.Errorf("%s: there is no such setting%s", where, suggest(s.name, flags))
 		}
 		if from[s.name] != "" {
@@ -108,57 +119,21 @@ func SettingReason(err error) error {
 	return err
 }
 
-// flagOf names the flags that are not simply spelled as the field they set.
-var flagOf = map[string]string{
-	"Addr":          "http",
-	"AllowHosts":    "allow-host",
-	"AllowOrigins":  "allow-origin",
-	"Cert":          "tls-cert",
-	"ClientCA":      "tls-client-ca",
-	"Keys":          "key",
-	"Windows":       "window",
-	"CountKeys":     "count-key",
-	"Dir":           "data",
-	"MaxBytes":      "max-disk",
-	"SnapshotBytes": "snapshot-every",
+// FieldOf is the annotation of a flag with the path of the field that it sets, Journal.MaxBytes, if the field's name
+// does not say it: Blame looks for it.
+const FieldOf = "field"
 
-	"History.On":       "history",
-	"History.URL":      "history-url",
-	"History.Keep":     "history-keep",
-	"History.Slot":     "history-slot",
-	"History.MaxBytes": "history-disk",
-	"History.Every":    "history-every",
-
-	"RESP.Addr":          "resp",
-	"RESP.CounterMemory": "resp-counters",
-	"RESP.IdleTimeout":   "resp-idle-timeout",
-	"RLS.Addr":           "rls",
-	"RLS.Limits":         "rls-config",
-	"RLS.Headers":        "rls-headers",
-	"RLS.XDS.Addr":       "rls-xds",
-	"RLS.Algorithm":      "rls-algorithm",
-	"Regions.Region":     "region",
-	"Regions.Name":       "region",
-	"Regions.Links":      "link",
-	"Regions.Every":      "region-every",
-	"Regions.Memory":     "region-memory",
-	"Regions.LogBytes":   "region-log",
-	"StatsD.Addr":        "statsd",
-	"StatsD.Identity":    "statsd-identity",
-	"StatsD.Key":         "statsd-key",
-
-	"Warnings.URL":        "warn-url",
-	"Warnings.SecretFile": "warn-secret-file",
-}
+// flagOf names the flags of clients' commands that are not simply spelled as the field they set.
+var flagOf = map[string]string{"Keys": "key", "Windows": "window", "CountKeys": "count-key"}
 
 // Blame says by which setting a field of a configuration got its wrong value. A field may
 // have its part before it: HTTP.Addr.
 func (from SettingSources) Blame(field string, err error) error {
-	flag, ok := flagOf[field]
-	if !ok {
-		field = field[strings.LastIndexByte(field, '.')+1:]
-		flag, ok = flagOf[field]
+	if where := from[field]; where != "" {
+		return fmt.Errorf("%s: %w", where, err)
 	}
+	field = field[strings.LastIndexByte(field, '.')+1:]
+	flag, ok := flagOf[field]
 	if !ok {
 		flag = kebab(field)
 	}
@@ -280,7 +255,7 @@ func newSetting(key, value *yaml.Node) (setting, error) {
 func suggest(name string, flags *pflag.FlagSet) string {
 	var all []string
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name != ConfigFlag && f.Name != "help" {
+		if f.Name != ConfigFlag && !isHelp(f.Name) {
 			all = append(all, f.Name)
 		}
 	})

@@ -183,11 +183,11 @@ type Config struct {
 	// are not counted. Default 256, 1 to 100,000.
 	MaxInFlight int
 	// MaxDurable bounds the requests that wait for the disk at the same time. Those beyond
-	// it are refused, and not counted. Default 1024, 1 to 100,000.
+	// it are refused, and not counted. Default four times MaxInFlight, 1 to 100,000.
 	MaxDurable int
 	// MaxBufferedBytes bounds the memory of all large bodies of hits that are being
 	// read: they are counted once they are whole. Bodies beyond
-	// it are refused. Default 128 MiB, or twice MaxBodyBytes if that is
+	// it are refused. Default 512 KiB x MaxInFlight, or twice MaxBodyBytes if that is
 	// more; twice MaxBodyBytes to 1 TiB.
 	MaxBufferedBytes int64
 
@@ -212,8 +212,8 @@ func (c Config) WithDefaults() Config {
 	c.MaxBatch = cmp.Or(c.MaxBatch, 100_000)
 	c.MaxAnswers = cmp.Or(c.MaxAnswers, 1000)
 	c.MaxInFlight = cmp.Or(c.MaxInFlight, 256)
-	c.MaxDurable = cmp.Or(c.MaxDurable, 1024)
-	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, max(128<<20, 2*c.MaxBodyBytes))
+	c.MaxDurable = cmp.Or(c.MaxDurable, min(4*c.MaxInFlight, 100_000))
+	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, max(int64(c.MaxInFlight)<<19, 2*c.MaxBodyBytes))
 	c.MaxInlinePer = cmp.Or(c.MaxInlinePer, 24*time.Hour)
 	c.DurableTimeout = cmp.Or(c.DurableTimeout, 10*time.Second)
 	c.Logger = cmp.Or(c.Logger, slog.Default())

@@ -180,14 +180,14 @@ func (cfg Config) prepareSecurity() (Config, error) {
 	case cfg.Secret != "" && len(cfg.Secret) < minSecret:
 		return cfg, fmt.Errorf("the cluster's secret has %d bytes: use at least %d, the same on all nodes (openssl rand -hex 32)", len(cfg.Secret), minSecret)
 	case !cfg.TLS.none() && (cfg.TLS.CA == "" || cfg.TLS.Cert == "" || cfg.TLS.Key == ""):
-		return cfg, errors.New("TLS between nodes needs all of --cluster-ca, --cluster-cert and --cluster-key: nodes prove themselves to each other")
+		return cfg, errors.New("TLS between nodes needs all of ca.crt, tls.crt and tls.key in --cluster-tls: nodes authenticate each other")
 	case cfg.Insecure || (cfg.Secret != "" && !cfg.TLS.none()):
 		return cfg, nil
 	}
 	for _, addr := range append([]string{cfg.Listen}, cfg.Peers...) {
 		if !loopback(addr) {
-			return cfg, fmt.Errorf("%s is beyond loopback, so the cluster needs TLS (--cluster-ca, --cluster-cert, --cluster-key) and a secret (--cluster-secret-file); "+
-				"to go without, say --cluster-insecure", addr)
+			return cfg, fmt.Errorf("%s is beyond loopback, so the cluster needs TLS (--cluster-tls) and a secret (--cluster-secret-file); "+
+				"to go without, say --insecure-peers", addr)
 		}
 	}
 	return cfg, nil
@@ -226,13 +226,13 @@ func loopback(addr string) bool {
 // nodeTLS is mutual TLS between nodes. What the handshake would only hint at in
 // the logs of two machines is checked here, where it can be named.
 func nodeTLS(files TLS) (*tls.Config, error) {
-	pool, err := authorities("--cluster-ca", files.CA)
+	pool, err := authorities("--cluster-tls", files.CA)
 	if err != nil {
 		return nil, err
 	}
 	cert, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil {
-		return nil, fmt.Errorf("--cluster-cert, --cluster-key: %w", err)
+		return nil, fmt.Errorf("--cluster-tls: %w", err)
 	}
 	between := x509.NewCertPool()
 	for _, der := range cert.Certificate[1:] {
@@ -244,7 +244,7 @@ func nodeTLS(files TLS) (*tls.Config, error) {
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
 		_, err := cert.Leaf.Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{use}})
 		if err != nil {
-			return nil, fmt.Errorf("--cluster-cert %s: %w: it must be signed by --cluster-ca, for server and client authentication", files.Cert, err)
+			return nil, fmt.Errorf("--cluster-tls: %s: %w: it must be signed by the authority in ca.crt, for server and client authentication", files.Cert, err)
 		}
 	}
 	return &tls.Config{

@@ -48,15 +48,15 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		{"choose one", cluster(func(c *transport.Config) { c.SecretFile = empty })},
 		{"is empty", cluster(func(c *transport.Config) { c.Secret, c.SecretFile = "", empty })},
 		{"--cluster-secret-file", cluster(func(c *transport.Config) { c.Secret, c.SecretFile = "", empty+"?" })},
-		{"all of --cluster-ca", cluster(func(c *transport.Config) { c.TLS.CA = "ca" })},
+		{"all of ca.crt", cluster(func(c *transport.Config) { c.TLS.CA = "ca" })},
 		{"10.0.0.1:4001 is beyond loopback", cluster(func(c *transport.Config) { c.Addr = "10.0.0.1:4001" })},
 		{"n2:4001 is beyond loopback", cluster(func(c *transport.Config) { c.Peers = []string{"n2:4001"} })},
 		{"0.0.0.0:4001 is beyond loopback", cluster(func(c *transport.Config) { c.Listen = "0.0.0.0:4001" })},
-		{"say --cluster-insecure", cluster(func(c *transport.Config) { c.Secret, c.Peers = "", []string{"n2:4001"} })},
+		{"say --insecure-peers", cluster(func(c *transport.Config) { c.Secret, c.Peers = "", []string{"n2:4001"} })},
 		{"use nats://", transport.Config{URL: "localhost:4222"}},
 		{"use nats://", transport.Config{URL: "nats://localhost:4222,http://localhost"}},
 		{"--nats-creds", transport.Config{URL: "nats://localhost:4222", Creds: empty + "?"}},
-		{"--nats-cert", transport.Config{URL: "nats://localhost:4222", ClientTLS: transport.TLS{Cert: "c"}}},
+		{"--nats-tls", transport.Config{URL: "nats://localhost:4222", ClientTLS: transport.TLS{Cert: "c"}}},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		node, err := transport.Open(ctx, one.cfg)

@@ -37,7 +37,7 @@ func (cfg Config) checkURL() error {
 		}
 	}
 	if (cfg.ClientTLS.Cert == "") != (cfg.ClientTLS.Key == "") {
-		return errors.New("--nats-cert and --nats-key belong together: give both, or neither")
+		return errors.New("--nats-tls has only one of tls.crt and tls.key: put both there, or neither")
 	}
 	if cfg.Creds != "" {
 		if _, err := os.Stat(cfg.Creds); err != nil {
@@ -84,7 +84,7 @@ func (n *Node) dial(ctx context.Context) error {
 		case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
 			return fmt.Errorf("--nats refused the user: %w: check --nats-creds, or the user and password in the URL", err)
 		case errors.Is(err, nats.ErrSecureConnWanted), errors.Is(err, nats.ErrSecureConnRequired):
-			return fmt.Errorf("--nats offers no TLS, which --nats-ca and a host beyond loopback ask for: %w: turn it on there, or say --nats-insecure", err)
+			return fmt.Errorf("--nats offers no TLS, which --nats-tls and a host beyond loopback ask for: %w: turn it on there, or say --insecure-peers", err)
 		}
 		if err := wait.again(ctx, backoff(attempt), err); err != nil {
 			return err
@@ -98,7 +98,7 @@ func (n *Node) accept() error {
 		return fmt.Errorf("--nats takes messages of at most %d bytes: set max_payload to %d or more there", max, minPayload)
 	}
 	if n.cfg.beyondLoopback() && !n.cfg.Insecure && !n.conn.AuthRequired() {
-		return errors.New("--nats is beyond loopback and lets everybody in: set up a user there, or say --nats-insecure")
+		return errors.New("--nats is beyond loopback and lets everybody in: set up a user there, or say --insecure-peers")
 	}
 	n.cfg.Logger.Info("connected to an existing NATS; set sync_interval: always there, or acknowledged hits may not survive a power cut")
 	return nil
@@ -119,7 +119,7 @@ func (n *Node) externalOptions() ([]nats.Option, error) {
 	t := &tls.Config{MinVersion: tls.VersionTLS12}
 	var err error
 	if cfg.ClientTLS.CA != "" {
-		if t.RootCAs, err = authorities("--nats-ca", cfg.ClientTLS.CA); err != nil {
+		if t.RootCAs, err = authorities("--nats-tls", cfg.ClientTLS.CA); err != nil {
 			return nil, err
 		}
 	} else if t.RootCAs, err = x509.SystemCertPool(); err != nil {
@@ -128,7 +128,7 @@ func (n *Node) externalOptions() ([]nats.Option, error) {
 	if cfg.ClientTLS.Cert != "" {
 		cert, err := tls.LoadX509KeyPair(cfg.ClientTLS.Cert, cfg.ClientTLS.Key)
 		if err != nil {
-			return nil, fmt.Errorf("--nats-cert, --nats-key: %w", err)
+			return nil, fmt.Errorf("--nats-tls: %w", err)
 		}
 		t.Certificates = []tls.Certificate{cert}
 	}

@@ -141,7 +141,7 @@ func TestCertificatesAreCheckedAtTheStart(t *testing.T) {
 			if err == nil {
 				node.Close()
 			}
-			if err == nil || !strings.Contains(err.Error(), "--cluster-cert") {
+			if err == nil || !strings.Contains(err.Error(), "--cluster-tls") {
 				t.Errorf("error %v", err)
 			}
 		})

@@ -46,9 +46,9 @@ func (c XDSConfig) Validate() error {
 	case err != nil:
 		return fmt.Errorf("%s is not an address: write host:port", c.Addr)
 	case (c.Cert == "") != (c.Key == ""):
-		return errors.New("a certificate and its key belong together: give --rls-xds-cert and --rls-xds-key")
+		return errors.New("--rls-xds-tls has only one of tls.crt and tls.key: put both there, or neither")
 	case c.Cert != "" && c.CA == "":
-		return errors.New("a certificate is for TLS: give --rls-xds-ca too")
+		return errors.New("a certificate is for TLS: put ca.crt into --rls-xds-tls too")
 	case c.CA != "":
 		_, err := c.tls()
 		return err

@@ -128,7 +128,7 @@ const backupType = "application/octet-stream"
 const backupDescription = `One file with all that is counted, while hits go on: every hit that was counted before the request is in it.
 ` + "`weir restore`" + ` makes a data directory of it. The file ends with its own checksum: one that was cut short on the way
 is refused then. An ephemeral server has none to give. There is one backup at a time; who does not
-take it at 64 KiB a second (--min-rate) loses it.`
+take it at 64 KiB a second loses it.`
 
 // registerBackup routes GET /v1/backup around huma, which would hold the whole
 // file in memory, and describes it by hand.

@@ -215,8 +215,8 @@ bytes of UTF-8. Without a Content-Type, or with the one that curl -d sets, the f
 With curl use --data-binary: -d strips newlines. Keys that begin with ` + "`limit:`" + ` are those that limits count their decisions under;
 hits of them are rejected with ` + "`reserved_key`" + `.
 
-Hits count once the whole body is there. One that breaks off, has more bytes than ` + "`--max-body-bytes`" + ` or more lines than
-` + "`--max-batch`" + ` (413) counts nothing. A line that is not understood is listed under ` + "`rejected`" + ` and never loses its
+Hits count once the whole body is there. One that breaks off, has more than 16 MiB or more than
+100,000 lines (413) counts nothing. A line that is not understood is listed under ` + "`rejected`" + ` and never loses its
 neighbours; the answer is a failure only when nothing could be counted, or when the JSON of an array breaks off:
 then the same members say what was counted before. Text that begins with ` + "`{` or `[`" + ` is taken for JSON that was
 declared wrongly, and refused: send keys that begin so as JSON.

@@ -72,7 +72,7 @@ func (s *Server) registerKeys(doc *API) {
 }
 
 const exportDescription = `The hits of keys in each day of UTC, or each hour, as history has them: the columns key, start, hits and doubt (the true number is
-hits to hits + doubt). It is streamed, and an answer that is cut short is dropped, not ended. Who does not take it at 64 KiB a second (--min-rate) loses it.`
+hits to hits + doubt). It is streamed, and an answer that is cut short is dropped, not ended. Who does not take it at 64 KiB a second loses it.`
 
 // registerExport routes GET /v1/export around huma, which would hold the answer in memory.
 func (s *Server) registerExport(doc *API, mux *router) {

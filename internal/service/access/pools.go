@@ -28,7 +28,7 @@ import (
 type Pool struct {
 	name  string
 	what  string   // that is full, for messages; of a bound of 1 what is under way
-	raise string   // the setting that makes it larger
+	fixed bool     // --max-in-flight does not make it larger
 	code  api.Code // of a caller that found no room
 	bound int64
 	share int64 // of one client address; 0: no share
@@ -85,12 +85,12 @@ func (p *Pool) Leave(client Caller, n int64) {
 
 // full is the error of a caller that found no room.
 func (p *Pool) full() error {
-	if p.bound == 1 && p.raise == "" {
+	if p.bound == 1 && p.fixed {
 		return &request.Error{Code: p.code, Message: p.what + ", and there is one at a time: wait for its end"}
 	}
 	detail := "too many " + p.what + " at once: try again later"
-	if p.raise != "" {
-		detail += ", or start the server with a larger --" + p.raise
+	if !p.fixed {
+		detail += ", or start the server with a larger --max-in-flight"
 	}
 	return &request.Error{Code: p.code, Message: detail}
 }
@@ -145,19 +145,19 @@ type PoolBounds struct {
 // NewPools makes all pools.
 func NewPools(b PoolBounds) *Pools {
 	p := &Pools{
-		Hits:      &Pool{name: "hits", code: api.CodeOverloaded, what: "requests with hits are counted", raise: "max-in-flight", bound: int64(b.InFlight)},
-		Uploads:   &Pool{name: "uploads", code: api.CodeOverloaded, what: "large bodies, or bodies of no declared length, arrive", raise: "max-in-flight", bound: int64(b.InFlight)},
-		Buffered:  &Pool{name: "buffered_bytes", code: api.CodeOverloaded, what: "large bodies arrive", raise: "max-buffered-bytes", bound: b.BufferedBytes},
-		Durable:   &Pool{name: "durable", code: api.CodeDurableFull, what: "requests wait for the disk, so nothing of this one was counted", raise: "max-durable", bound: int64(b.Durable)},
-		Decisions: &Pool{name: "decisions", code: api.CodeOverloaded, what: "decisions are made", raise: "max-in-flight", bound: int64(b.InFlight)},
-		Waiting:   &Pool{name: "waiting", code: api.CodeOverloaded, what: "decisions wait for their turn", raise: "max-in-flight", bound: int64(b.InFlight)},
-		Questions: &Pool{name: "questions", code: api.CodeOverloaded, what: "questions are answered", raise: "max-in-flight", bound: int64(b.InFlight)},
-		Fresh:     &Pool{name: "fresh", code: api.CodeOverloaded, what: "questions wait for the newest hits of other nodes", raise: "max-in-flight", bound: int64(max(1, b.InFlight/maxFresh))},
-		Views:     &Pool{name: "views", code: api.CodeOverloaded, what: "pages are open", raise: "max-in-flight", bound: int64(b.InFlight)},
-		Admin:     &Pool{name: "admin", code: api.CodeOverloaded, what: "requests about the server itself, or to delete, are handled", bound: maxAdmin},
-		Backup:    &Pool{name: "backup", code: api.CodeBackupRunning, what: "another backup is being taken", bound: 1},
-		Export:    &Pool{name: "export", code: api.CodeOverloaded, what: "exports of history are made", bound: maxExports},
-		Restore:   &Pool{name: "restore", code: api.CodeRestoreRunning, what: "another backup is being restored", bound: 1},
+		Hits:      &Pool{name: "hits", code: api.CodeOverloaded, what: "requests with hits are counted", bound: int64(b.InFlight)},
+		Uploads:   &Pool{name: "uploads", code: api.CodeOverloaded, what: "large bodies, or bodies of no declared length, arrive", bound: int64(b.InFlight)},
+		Buffered:  &Pool{name: "buffered_bytes", code: api.CodeOverloaded, what: "large bodies arrive", bound: b.BufferedBytes},
+		Durable:   &Pool{name: "durable", code: api.CodeDurableFull, what: "requests wait for the disk, so nothing of this one was counted", bound: int64(b.Durable)},
+		Decisions: &Pool{name: "decisions", code: api.CodeOverloaded, what: "decisions are made", bound: int64(b.InFlight)},
+		Waiting:   &Pool{name: "waiting", code: api.CodeOverloaded, what: "decisions wait for their turn", bound: int64(b.InFlight)},
+		Questions: &Pool{name: "questions", code: api.CodeOverloaded, what: "questions are answered", bound: int64(b.InFlight)},
+		Fresh:     &Pool{name: "fresh", code: api.CodeOverloaded, what: "questions wait for the newest hits of other nodes", bound: int64(max(1, b.InFlight/maxFresh))},
+		Views:     &Pool{name: "views", code: api.CodeOverloaded, what: "pages are open", bound: int64(b.InFlight)},
+		Admin:     &Pool{name: "admin", code: api.CodeOverloaded, what: "requests about the server itself, or to delete, are handled", fixed: true, bound: maxAdmin},
+		Backup:    &Pool{name: "backup", code: api.CodeBackupRunning, what: "another backup is being taken", fixed: true, bound: 1},
+		Export:    &Pool{name: "export", code: api.CodeOverloaded, what: "exports of history are made", fixed: true, bound: maxExports},
+		Restore:   &Pool{name: "restore", code: api.CodeRestoreRunning, what: "another backup is being restored", fixed: true, bound: 1},
 	}
 	for _, slow := range []*Pool{p.Uploads, p.Durable, p.Waiting, p.Questions, p.Views, p.Admin} {
 		slow.shared(1)
@@ -191,18 +191,11 @@ func (p *Pools) Alarms() (list []api.Alarm) {
 			continue // a second one is no fault of the server
 		}
 		if last := pool.last.Load(); last > 0 && time.Since(time.Unix(0, last)) < crowdedFor {
-			list = append(list, api.Alarm{Code: "crowded_" + pool.name, Message: fmt.Sprintf("requests were refused because too many %s at once: %d of at most %d are in use; others go on. weir_pool_refused_total counts them, --%s is the bound",
-				pool.what, pool.inUse.Load(), pool.bound, pool.setting())})
+			list = append(list, api.Alarm{Code: "crowded_" + pool.name, Message: fmt.Sprintf("requests were refused because too many %s at once: %d of at most %d are in use; others go on. weir_pool_refused_total counts them, --max-in-flight is the bound",
+				pool.what, pool.inUse.Load(), pool.bound)})
 		}
 	}
 	return list
-}
-
-func (p *Pool) setting() string {
-	if p.raise == "" {
-		return "max-in-flight"
-	}
-	return p.raise
 }
 
 // Refusals is how many requests all pools have refused.

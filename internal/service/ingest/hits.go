@@ -26,7 +26,7 @@ func (s *Service) CheckBatch(hits int) error {
 		return nil
 	}
 	return &request.Error{Code: api.CodeTooManyLines,
-		Message: fmt.Sprintf("the body has more than %d lines (--max-batch): nothing was counted, send it in parts", s.parts.MaxBatch)}
+		Message: fmt.Sprintf("the body has more than %d lines: nothing was counted, send it in parts", s.parts.MaxBatch)}
 }
 
 // Ingest begins a request of hits, whose Tally is t. It fails when the caller may count none.

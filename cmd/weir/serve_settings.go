@@ -1,0 +1,341 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/weir-counter/weir/internal/cli"
+	"github.com/weir-counter/weir/internal/history"
+	"github.com/weir-counter/weir/limit"
+	"github.com/weir-counter/weir/node"
+)
+
+// A setting is declared once, here. Its flag, its variable of the environment, its line in the settings file, the
+// help, docs/settings.md, and the setting that an error of node.Config names are derived from it.
+type setting struct {
+	// name is that of the flag. The variable of --max-ahead is WEIR_MAX_AHEAD, its YAML key max-ahead.
+	name string
+	// to is a pointer to the value, whose type says how it is written: *time.Duration (more than 0), *delay (0 or
+	// more), *int64 (a size in bytes), *int, *bool, *string, *[]string (a list), *repeated (a list without commas),
+	// *tlsFiles (a directory), or a pflag.Value. What it points to is the default.
+	to   any
+	help string
+	// words are what a *string may be, if it is one of a few.
+	words []string
+	// common settings are in `weir serve --help`; --help-all has the others too.
+	common bool
+	// unset is what the help says of the default, if the value that `to` points to does not.
+	unset string
+}
+
+// A group is a heading of the help.
+type group struct {
+	title    string
+	settings []setting
+}
+
+type (
+	delay    time.Duration
+	repeated []string
+)
+
+// groups are all settings of weir serve, in the order of the help.
+func (f *serveFlags) groups() []group {
+	cfg := &f.node
+	e, j, s, h := &cfg.Engine, &cfg.Journal, &cfg.Service, &cfg.HTTP
+	c, r, l, hist := &j.Join, &cfg.RESP, &cfg.RLS, &cfg.History
+	regions := &cfg.Regions
+	return []group{
+		{"Listeners", []setting{
+			{name: "http", to: &h.Addr, common: true, help: "`host:port` of the HTTP API and the dashboard"},
+			{name: "resp", to: &r.Addr, common: true, help: "`host:port` for Redis clients, for example 127.0.0.1:6379 (docs/resp.md)"},
+			{name: "resp-counters", to: &r.CounterMemory, help: "memory for the counters of INCR and SET"},
+			{name: "rls", to: &l.Addr, common: true, help: "`host:port` for Envoy's rate limit service, for example 127.0.0.1:8081 (docs/envoy.md)"},
+			{name: "rls-config", to: &l.Limits, help: "`file` or folder with limits in the format of envoyproxy/ratelimit; reloaded when it changes and on SIGHUP"},
+			{name: "rls-xds", to: &l.XDS.Addr, help: "`host:port` of a management server (Envoy Gateway) that supplies the limits instead of --rls-config"},
+			{name: "rls-xds-node", to: &l.XDS.Node, help: "node `name` to send to the management server"},
+			{name: "rls-xds-tls", to: &tlsFiles{&l.XDS.CA, &l.XDS.Cert, &l.XDS.Key}, help: "`directory` with ca.crt, and tls.crt and tls.key if the management server asks for a certificate"},
+			{name: "rls-merge-domains", to: &l.MergeDomains, help: "allow several files or resources to define the same domain"},
+			{name: "rls-algorithm", to: &f.rlsAlgorithm, words: []string{limit.Window.String(), limit.Fixed.String(), limit.GCRA.String()}, help: "algorithm for the limits of --rls-config; fixed counts per calendar minute or hour, as envoyproxy/ratelimit does"},
+			{name: "rls-metadata", to: &l.Metadata, help: "add dynamic metadata for Envoy to each answer"},
+			{name: "rls-headers", to: &l.Headers, words: []string{"draft", "plain", "none"}, help: "rate limit header fields that Envoy adds to responses"},
+			{name: "statsd", to: &cfg.StatsD.Addr, common: true, help: "`host:port` for StatsD over UDP and TCP, for example 127.0.0.1:8125 (docs/statsd.md)"},
+			{name: "statsd-key", to: &cfg.StatsD.Key, help: "`template` of the key: text, {name}, {tag:NAME}, {tags}"},
+			{name: "statsd-identity", to: &cfg.StatsD.Identity, help: "`identity` of the tokens file that StatsD hits are attributed to"},
+		}},
+		{"Access", []setting{
+			{name: "tokens", to: &cfg.Tokens.File, common: true, help: "`file` of tokens, roles and key prefixes (see 'weir token create'); reloaded when it changes and on SIGHUP"},
+			{name: "tls-cert", to: &cfg.TLS.Cert, common: true, help: "PEM `file` with the server's certificate; reloaded when it changes"},
+			{name: "tls-key", to: &cfg.TLS.Key, common: true, help: "PEM `file` with the key of --tls-cert"},
+			{name: "tls-client-ca", to: &cfg.TLS.ClientCA, help: "PEM `file` with the authorities of client certificates; the tokens file maps their names to identities"},
+			{name: "tls-min", to: &f.tlsMin, words: []string{"1.3", "1.2"}, help: "lowest TLS version to accept"},
+			{name: "insecure", to: &cfg.Insecure, common: true, help: "serve other machines without --tokens or --tls-cert"},
+			{name: "insecure-peers", to: &f.insecurePeers, help: "allow connections without TLS or credentials to nodes, regions, NATS and webhooks on other machines"},
+			{name: "allow-host", to: &h.AllowHosts, help: "host `name` that clients use for this server, *.example.com or *; IP addresses, names without a dot, .internal and this machine's name are always allowed"},
+			{name: "allow-origin", to: &h.AllowOrigins, help: "`origin` (scheme://host[:port]) whose web pages may call the API"},
+			{name: "audit-log", to: &cfg.AuditLog, unset: "the log", help: "`file` for the audit log of admin actions, one JSON object per line"},
+		}},
+		{"Storage", []setting{
+			{name: "data", to: &j.Dir, common: true, help: "data `directory`; created if it does not exist"},
+			{name: "ephemeral", to: &cfg.Ephemeral, common: true, help: "keep hits in memory only"},
+			{name: "demo", to: &f.demo, common: true, help: "generate sample traffic and policies, in memory only (docs/dashboard.md)"},
+			{name: "retention", to: &e.Retention, common: true, help: "how long hits are kept, 1s to 1000000000s; a single node may change it at a restart"},
+			{name: "shrink-retention", to: &j.ShrinkRetention, help: "allow a --retention shorter than before, which drops older hits"},
+			{name: "memory", to: &e.Memory, common: true, help: "memory budget of the counters; the process needs more (docs/deploy.md)"},
+			{name: "idempotency-memory", to: &e.OnceMemory, help: "memory budget for the Idempotency-Keys of the last 10 minutes that this node received; those of other nodes may use twice as much"},
+			{name: "max-disk", to: &j.MaxBytes, common: true, help: "size of the data directory at which hits are refused; a small value also lowers the default memory budgets"},
+			{name: "flush-every", to: &j.FlushEvery, help: "interval between writes to disk, 1ms to 1m; a crash loses at most the hits of one interval"},
+			{name: "snapshot-every", to: &j.SnapshotBytes, help: "journal bytes between snapshots; a start after a crash reads at most about this much"},
+			{name: "max-ahead", to: &e.MaxAhead, help: "how far in the future a hit's time may be"},
+			{name: "clock", to: &f.clock, words: []string{"wall", "event"}, help: "what \"now\" is: the time of day, or the time of the newest hit"},
+			{name: "accept-damage", to: &j.AcceptDamage, help: "start with a damaged data directory, without the lost hits"},
+		}},
+		{"Limits", []setting{
+			{name: "policy", to: &cfg.Policies.File, common: true, help: "YAML `file` with the limits of keys; reloaded when it changes and on SIGHUP (docs/policies.md)"},
+			{name: "policies-api", to: &cfg.Policies.API, words: node.PoliciesAPI, help: "whether policies can be changed through the API, and which one applies if the file has a policy of the same name; the same on all nodes"},
+			{name: "limit-memory", to: &e.LimitMemory, help: "memory budget for what keys have used of their limits"},
+			{name: "max-inline-per", to: &s.MaxInlinePer, help: "longest period of a limit that a request defines itself; such limits use at most a quarter of --limit-memory"},
+			{name: "warn-url", to: &cfg.Warnings.URL, help: "`URL` of a webhook that is called when a key reaches the warning level of its policy"},
+			{name: "warn-secret-file", to: &cfg.Warnings.SecretFile, help: "`file` with the secret that signs webhook calls, whsec_..."},
+		}},
+		{"Cluster", []setting{
+			{name: "cluster", to: &c.Cluster, common: true, help: "`name` of the cluster to join (docs/cluster.md)"},
+			{name: "node", to: &c.Node, common: true, help: "`name` of this node, unique in the cluster"},
+			{name: "cluster-addr", to: &c.Addr, common: true, help: "`host:port` at which other nodes reach this one"},
+			{name: "cluster-listen", to: &c.Listen, help: "`host:port` to listen on for other nodes, if it differs from --cluster-addr (NAT, containers)"},
+			{name: "peers", to: &c.Peers, common: true, help: "comma-separated --cluster-addr of all nodes, including this one"},
+			{name: "cluster-secret-file", to: &c.SecretFile, common: true, help: "`file` with the secret that all nodes share, at least 16 bytes"},
+			{name: "cluster-tls", to: &tlsFiles{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key}, help: "`directory` with ca.crt, tls.crt and tls.key for mutual TLS between nodes"},
+			{name: "replicas", to: cli.NumberOrAll(&j.Replicas), help: "number of nodes that hold each partition, the same on all nodes"},
+			{name: "move-after", to: &j.MoveAfter, help: "how long a node may be unreachable before other nodes take over its partitions"},
+			{name: "leave-cluster", to: &j.LeaveCluster, help: "turn the data directory of a cluster node into that of a single node, with all counts; use it without --cluster"},
+			{name: "nats", to: &c.URL, help: "comma-separated `URLs` of an existing NATS to use instead of --cluster, nats://host:port"},
+			{name: "nats-creds", to: &c.Creds, help: "credentials `file` for --nats (JWT and key)"},
+			{name: "nats-tls", to: &tlsFiles{&c.ClientTLS.CA, &c.ClientTLS.Cert, &c.ClientTLS.Key}, help: "`directory` with ca.crt, and tls.crt and tls.key if --nats asks for a certificate"},
+		}},
+		{"Regions", []setting{
+			{name: "region", to: &regions.Region, common: true, help: "`name` of the region that this server or its cluster counts for (docs/regions.md)"},
+			{name: "link", to: (*repeated)(&regions.Links), common: true, help: "`NAME=URL` of another region to pull counts from; may be repeated"},
+			{name: "link-token-file", to: &regions.TokenFile, help: "`file` with the token for all links, or lines of a region's name and its token; the token needs role read for all keys"},
+			{name: "link-tls", to: &tlsFiles{&regions.CA, &regions.Cert, &regions.Key}, unset: "the system's authorities", help: "`directory` with ca.crt for the other regions, and tls.crt and tls.key if they ask for a certificate"},
+			{name: "region-keys", to: (*repeated)(&regions.Keys), unset: "all keys", help: "key `prefix` to share with the other regions, for example api:; may be repeated"},
+		}},
+		{"History", []setting{
+			{name: "history", to: &hist.On, help: "keep exact totals per hour and day for years (docs/history.md); not with --ephemeral"},
+			{name: "history-url", to: &hist.URL, unset: "the file " + history.File + " in --data", help: "database of the history: sqlite:FILE, postgres://... or mysql://..."},
+			{name: "history-keep", to: &f.historyKeep, help: "how long hours and days are kept, `[PREFIX=]HOURS/DAYS`; may be repeated, the longest prefix of a key applies"},
+			{name: "history-slot", to: &hist.Slot, help: "length of an \"hour\": 15m or 30m for time zones that are not whole hours from UTC; fixed when the history is created"},
+			{name: "history-disk", to: &hist.MaxBytes, unset: "a quarter of --max-disk, in addition to it", help: "size at which an SQLite history drops its oldest hours"},
+			{name: "history-every", to: &hist.Every, help: "interval between writes to the history, 100ms to 1m"},
+		}},
+		{"Operation", []setting{
+			{name: cli.ConfigFlag, to: &f.config, common: true, help: "YAML `file` with settings"},
+			{name: "log-level", to: &f.logLevel, words: []string{"debug", "info", "warn", "error"}, help: "lowest level to log"},
+			{name: "log-format", to: &f.logFormat, words: []string{"text", "json"}, help: "format of the log"},
+			{name: "metrics-keys", to: (*repeated)(&h.MetricsKeys), help: "key `prefix` whose keys get their own series in /metrics (the busiest, at most 1,000 in all); may be repeated"},
+			{name: "max-in-flight", to: &s.MaxInFlight, help: "number of concurrent requests of each kind: hits, large bodies, decisions, questions"},
+			{name: "max-conns", to: &h.MaxConns, help: "number of open connections per listener; a further connection closes an idle one"},
+			{name: "durable-timeout", to: &s.DurableTimeout, help: "how long a durable hit may wait for the disk"},
+			{name: "drain-delay", to: (*delay)(&h.DrainDelay), help: "time between not ready and the end of listening, for load balancers"},
+			{name: "stop-timeout", to: &h.StopTimeout, help: "time for open requests to finish when the server stops"},
+			{name: "close-timeout", to: &cfg.CloseTimeout, help: "time for the last hits to reach the disk after that"},
+		}},
+	}
+}
+
+// define adds the flags of all settings.
+func (f *serveFlags) define(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	for _, g := range f.groups() {
+		for _, s := range g.settings {
+			s.define(cmd)
+			flag := flags.Lookup(s.name)
+			flag.Annotations = map[string][]string{groupOf: {g.title}}
+			if field := fieldOf(reflect.ValueOf(&f.node).Elem(), s.to); field != "" {
+				flag.Annotations[cli.FieldOf] = []string{field}
+			}
+			if s.common {
+				flag.Annotations[isCommon] = nil
+			}
+			if s.unset != "" {
+				flag.DefValue = ""
+				flag.Usage += " (default: " + s.unset + ")"
+			}
+		}
+	}
+	cmd.SetHelpFunc(serveHelp(cmd.HelpFunc()))
+	flags.Bool("help-all", false, "show all settings")
+}
+
+// Annotations of flags.
+const (
+	groupOf  = "group"
+	isCommon = "common"
+)
+
+// define adds the setting's flag.
+func (s setting) define(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	switch to := s.to.(type) {
+	case *string:
+		if s.words != nil {
+			cli.Choice(cmd, to, s.name, s.help, s.words...)
+			return
+		}
+		flags.StringVar(to, s.name, *to, s.help)
+	case *[]string:
+		flags.StringSliceVar(to, s.name, *to, s.help)
+	case *repeated:
+		flags.StringArrayVar((*[]string)(to), s.name, *to, s.help)
+	case *bool:
+		flags.BoolVar(to, s.name, *to, s.help)
+	case *int:
+		flags.Var(cli.Number(to), s.name, s.help)
+	case *int64:
+		flags.Var(cli.Size(to), s.name, s.help)
+	case *time.Duration:
+		flags.Var(cli.Duration(to), s.name, s.help)
+	case *delay:
+		flags.Var(cli.Delay((*time.Duration)(to)), s.name, s.help)
+	case pflag.Value:
+		flags.Var(to, s.name, s.help)
+	default:
+		panic(fmt.Sprintf("setting %s has a value of type %T", s.name, to))
+	}
+}
+
+// fieldOf returns the path of the field that ptr points to, below a struct: Journal.MaxBytes. "": there is none.
+func fieldOf(in reflect.Value, ptr any) string {
+	switch to := ptr.(type) {
+	case *delay:
+		ptr = (*time.Duration)(to)
+	case *repeated:
+		ptr = (*[]string)(to)
+	}
+	for i := range in.NumField() {
+		field := in.Field(i)
+		if !field.CanAddr() || !in.Type().Field(i).IsExported() {
+			continue
+		}
+		name := in.Type().Field(i).Name
+		if field.Addr().Interface() == ptr {
+			return name
+		}
+		if field.Kind() == reflect.Struct {
+			switch below := fieldOf(field, ptr); {
+			case below != "" && in.Type().Field(i).Anonymous:
+				return below
+			case below != "":
+				return name + "." + below
+			}
+		}
+	}
+	return ""
+}
+
+// tlsFiles is a directory with PEM files as Kubernetes and cert-manager name them: ca.crt, tls.crt and tls.key. A
+// file that is not there stays unset.
+type tlsFiles struct{ ca, cert, key *string }
+
+func (t *tlsFiles) Type() string { return "directory" }
+
+func (t *tlsFiles) String() string {
+	for _, file := range []*string{t.ca, t.cert, t.key} {
+		if file != nil && *file != "" {
+			return filepath.Dir(*file)
+		}
+	}
+	return ""
+}
+
+func (t *tlsFiles) Set(dir string) error {
+	found := false
+	for name, file := range map[string]*string{"ca.crt": t.ca, "tls.crt": t.cert, "tls.key": t.key} {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil {
+			*file, found = path, true
+		}
+	}
+	if !found {
+		return fmt.Errorf("%q has none of the files ca.crt, tls.crt and tls.key", dir)
+	}
+	return nil
+}
+
+// serveHelp prints the help of serve: the common settings in groups, or all of them with --help-all.
+func serveHelp(other func(*cobra.Command, []string)) func(*cobra.Command, []string) {
+	return func(cmd *cobra.Command, args []string) {
+		if cmd.Name() != "serve" {
+			other(cmd, args)
+			return
+		}
+		all := cmd.Flags().Changed("help-all")
+		out := cmd.OutOrStdout()
+		fmt.Fprintf(out, "%s\n\nUsage:\n  %s\n\nExamples:\n%s\n", cmd.Long, cmd.UseLine(), cmd.Example)
+		for _, title := range append(groupTitles(), "Help") {
+			below := pflag.NewFlagSet(title, pflag.ContinueOnError)
+			below.SortFlags = false
+			cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+				of, has := flag.Annotations[groupOf]
+				_, common := flag.Annotations[isCommon]
+				if !has && title == "Help" || has && of[0] == title && (all || common) {
+					below.AddFlag(flag)
+				}
+			})
+			if below.HasFlags() {
+				fmt.Fprintf(out, "\n%s:\n%s", title, below.FlagUsages())
+			}
+		}
+	}
+}
+
+// groupTitles are the headings of the help.
+func groupTitles() (titles []string) {
+	for _, g := range (&serveFlags{}).groups() {
+		titles = append(titles, g.title)
+	}
+	return titles
+}
+
+// settingsPage is docs/settings.md.
+func settingsPage() string {
+	f := newServeFlags()
+	cmd := &cobra.Command{Use: "serve"}
+	f.define(cmd)
+	var b strings.Builder
+	b.WriteString(settingsIntro)
+	for _, g := range f.groups() {
+		fmt.Fprintf(&b, "\n## %s\n\n| setting | default | meaning |\n| --- | --- | --- |\n", g.title)
+		for _, s := range g.settings {
+			flag := cmd.Flags().Lookup(s.name)
+			kind, help := pflag.UnquoteUsage(flag)
+			if kind != "" {
+				kind = " " + strings.ReplaceAll(kind, "|", "\\|")
+			}
+			help, _, _ = strings.Cut(help, " (default: ")
+			standard := s.unset
+			if standard == "" && flag.DefValue != "" && flag.DefValue != "false" && flag.DefValue != "[]" {
+				standard = "`" + strings.Trim(flag.DefValue, "[]") + "`"
+			}
+			fmt.Fprintf(&b, "| `--%s%s` | %s | %s |\n", s.name, kind, standard, help)
+		}
+	}
+	return b.String()
+}
+
+const settingsIntro = `# Settings
+
+<!-- Written by ` + "`make settings`" + ` from cmd/weir/serve_settings.go. -->
+
+Each setting of ` + "`weir serve`" + ` is a flag (` + "`--max-ahead 10s`" + `), an environment variable (` + "`WEIR_MAX_AHEAD=10s`" + `) and a line of the
+YAML file that ` + "`--config`" + ` names (` + "`max-ahead: 10s`" + `). The command line takes precedence over the environment, and the environment
+over the file. Durations are written ` + "`90s`, `5m`, `24h`, `7d`" + ` or in plain seconds, sizes ` + "`512MiB`" + `. A setting of a listener is
+refused if the listener is off.
+`
