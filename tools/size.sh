@@ -10,7 +10,7 @@ packages=$(printf '%s\n' "$files" | xargs wc -l | awk '$2 != "total" {
   if (!sub("/[^/]*$", "", $2)) { $2 = "." }
   files[$2]++; lines[$2] += $1
 } END { for (p in files) { print files[p], lines[p] } }')
-help=$(go run ./cmd/weir serve --help)
+help=$(go run ./cmd/weir serve --help-all)
 header=$(printf '%s\n' "$files" | xargs awk '
   FNR == 1 { in_import = 0; head = 1 }
   head && /^package / { n++; next }

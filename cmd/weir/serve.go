@@ -76,6 +76,9 @@ has begun, writes all hits to disk, and exits with code 0.`,
 		Example: "  weir serve --retention 7d --memory 512MiB\n  weir serve --ephemeral",
 		Args:    cli.Args(),
 		RunE: cli.Work(w, func(cmd *cobra.Command, _ []string, from cli.Sources) error {
+			if all, err := cmd.Flags().GetBool("help-all"); err != nil || all {
+				return errors.Join(err, cmd.Help())
+			}
 			if err := f.checkDemo(from); err != nil {
 				return err
 			}

@@ -35,7 +35,7 @@ func TestServeHelp(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		args := []string{"serve", "--help"}
 		if all {
-			args = append(args, "--help-all")
+			args = []string{"serve", "--help-all"}
 		}
 		help := mustWeir(t, exitOK, "", args...)
 		for _, g := range newServeFlags().groups() {
