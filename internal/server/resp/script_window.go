@@ -15,10 +15,16 @@ type windowScript struct {
 	over  int // but only with those beyond the number in this one
 
 	backoff int // that which says "true" if each request beyond twice the time of the one before
-	extend  int // that with how many seconds more the window gets, each time that its points (argument 3) are used up
+	extend  int // that with how many seconds more the window gets, each time that its points (extendPoints) are used up
 	reply   windowReply
 	ban     int // that with how many requests beyond are a ban, -1 for none
 }
+
+// extendPoints is the argument with the points of a window that gets longer. Those who send it send extendArgs.
+const (
+	extendPoints = 3
+	extendArgs   = 4
+)
 
 // windowBegin says when the time of a window begins.
 type windowBegin uint8
@@ -50,6 +56,7 @@ func windowScripts() (list []*Script) {
 		{library: flexible, sha: "a1de965f42e177aa339706bd580f049065eca79a", by: 1, life: 2, unit: 1000},
 		{library: flexible, sha: "0aa93fe6a34317527000a66828426c0ae2104618", by: 1, life: 2, unit: 1000, when: whenNew},
 		{library: flexible, sha: "e58c658ffd9121cefbe4126943acb7e66217b298", by: 1, life: 2, unit: 1000, extend: 4},
+		{library: flexible, sha: "c2fdffe4a536a8702377ddcc0c4aa92fbfc65f7e", by: 1, life: 2, unit: 1000, extend: 2},
 		{library: flexible, sha: "4546c8b16229871fca8aee7a5a748fa8945ea24a", by: 1, life: 2, unit: 1000, extend: 4},
 		{library: express, sha: "3f424a504987d231baa2e19159bb5def8ad32f87", life: 2, again: 1},
 		{library: express, sha: "b829ec02dca78a148dfc75dd3c86f488ed007c68", life: 2, again: 1},
@@ -66,8 +73,12 @@ func windowScripts() (list []*Script) {
 		{library: upstashRatelimit, sha: "c26b12703dd137939b9a69a3a9b18e906a2d940f", by: 2, life: 1, when: whenFirst, reply: valueAlone}, // cached: see docs/resp.md
 		{library: upstashRatelimit, sha: "1861a700bafe96c833a483af6b1c28a8897cfdb0", by: 2, life: 1, when: whenFirst, reply: valueAlone},
 	} {
+		args := max(w.by, w.life, w.again, w.over, w.backoff, w.ban)
+		if w.extend > 0 {
+			args = extendArgs
+		}
 		list = append(list, &Script{
-			library: w.library, SHA: w.sha, keys: 1, args: max(w.by, w.life, w.again, w.over, w.backoff, w.extend, w.ban),
+			library: w.library, SHA: w.sha, keys: 1, args: args,
 			run: func(s *ScriptSession, keys, args [][]byte) error { return s.window(&w, keys[:1], args) },
 		})
 	}
@@ -85,10 +96,14 @@ type windowNumbers struct{ by, life, over, extend, points, ban int64 }
 
 func (w *windowScript) read(args [][]byte) (n windowNumbers, err error) {
 	n.by = 1
+	points := 0
+	if w.extend > 0 {
+		points = extendPoints
+	}
 	for _, one := range []struct {
 		place int
 		to    *int64
-	}{{w.by, &n.by}, {w.life, &n.life}, {w.over, &n.over}, {w.extend, &n.extend}, {min(w.extend, 3), &n.points}, {w.ban, &n.ban}} {
+	}{{w.by, &n.by}, {w.life, &n.life}, {w.over, &n.over}, {w.extend, &n.extend}, {points, &n.points}, {w.ban, &n.ban}} {
 		if one.place > 0 {
 			if *one.to, err = ArgumentInt(args[one.place-1]); err != nil {
 				return n, err

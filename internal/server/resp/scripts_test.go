@@ -322,6 +322,9 @@ func TestWindowScripts(t *testing.T) {
 		EVALSHA ` + extends + ` 1 x 1 60 2 30 -> [2 60000]
 		EVALSHA ` + extends + ` 1 x 1 60 2 30 -> [3 90000]
 		EVALSHA ` + extends + ` 1 x 1 60 2 9223372036854775 -> -ERR invalid expire time in 'evalsha' command
+		EVALSHA c2fdffe4a536a8702377ddcc0c4aa92fbfc65f7e 1 y 3 60 2 30 -> [3 60000]
+		EVALSHA c2fdffe4a536a8702377ddcc0c4aa92fbfc65f7e 1 y 2 60 2 30 -> [5 120000]
+		EVALSHA c2fdffe4a536a8702377ddcc0c4aa92fbfc65f7e 1 y 2 60 -> -ERR the script of rate-limiter-flexible 2 to 11 (RateLimiterRedis, RateLimiterValkey) was sent with too few keys or arguments
 		INCRBY x 9223372036854775804 -> 9223372036854775807
 		EVALSHA ` + extends + ` 1 x 1 60 2 30 -> -ERR increment or decrement would overflow
 	`)
