@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,6 +102,23 @@ func (p *process) wantWell(t *testing.T) (counted uint64) {
 	return counted
 }
 
+// wantCountedInBackup takes a backup and looks at what is in it.
+func wantCountedInBackup(t *testing.T, p *process, want string) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "weir.backup")
+	for _, args := range [][]string{{"backup", file, "--server", p.addr}, {"restore", file, "--data", filepath.Join(dir, "data")}} {
+		if code, _, stderr := weirOf(t, nil, "", args...); code != 0 {
+			t.Fatalf("%v: exit %d: %s", args, code, stderr)
+		}
+	}
+	of := startProcess(t, filepath.Join(dir, "data"))
+	wantCounted(t, of.addr, "refused", want)
+	if log, err := of.end(t, syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, log)
+	}
+}
+
 // The disk of a node alone is full: it says so, durable hits fail at once with the
 // reason, plain hits and decisions that a crash would forget are refused, and nothing of
 // what it refused is counted. With room again all is well, and all is there after a kill.
@@ -136,6 +154,7 @@ func TestDiskFull(t *testing.T) {
 	if !p.says(t, "journal_failing") {
 		t.Error("it does not say any more that the journal fails")
 	}
+	wantCountedInBackup(t, p, fmt.Sprint(counted))
 	disks[0].free(t)
 	counted += p.wantWell(t)
 	if _, err := p.end(t, syscall.SIGKILL); err == nil {

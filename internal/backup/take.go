@@ -23,6 +23,8 @@ type Source struct {
 	ClockSet func() record.ClockSets                 // when the time of day was set
 	Merged   func(context.Context) ([]uint64, error) // the origins of backups that were merged into it
 	Policies *kv.Document
+
+	Unwritten [][]byte // parts of flushes that could not be written into the journal, in order; they may be in it all the same
 }
 
 // WriteBackup writes what is in the streams, which nobody may trim meanwhile.
@@ -52,7 +54,7 @@ func (s Source) WriteBackup(ctx context.Context, w io.Writer) error {
 	}
 	file, err := NewWriter(w, Info{
 		Taken: time.Now().UTC().Truncate(time.Second), Journal: s.Store.ID(), Merged: merged, Origin: s.Own.Origin, Epoch: s.Own.Epoch, Cluster: s.Cluster,
-		Partitions: s.Partitions, RetentionS: int64(s.Retention / time.Second), First: start, Last: last, ClockSet: s.ClockSet(), Policies: policies,
+		Partitions: s.Partitions, RetentionS: int64(s.Retention / time.Second), First: start, Last: last + uint64(len(s.Unwritten)), ClockSet: s.ClockSet(), Policies: policies,
 	})
 	if err != nil {
 		return err
@@ -74,6 +76,11 @@ func (s Source) WriteBackup(ctx context.Context, w io.Writer) error {
 	}
 	if err := s.flushes(ctx, file, start, last); err != nil {
 		return err
+	}
+	for i, data := range s.Unwritten {
+		if err := file.Section(SectionFlush, binary.LittleEndian.AppendUint64(nil, last+1+uint64(i)), data); err != nil {
+			return err
+		}
 	}
 	if err := ctx.Err(); err != nil { // whoever ended it must not find it whole
 		return err

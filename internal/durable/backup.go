@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/backup"
+	"github.com/weir-counter/weir/internal/journal/checkpoint"
 	"github.com/weir-counter/weir/internal/journal/record"
 	"github.com/weir-counter/weir/internal/units"
 )
@@ -20,30 +22,106 @@ import (
 //
 // While it runs the journal is not trimmed. A backup that is so slow that the
 // data directory would run full is ended with an error, and so it is by Close.
+//
+// While hits can't be written to the disk, those that wait in memory are in the backup of a node alone too. What the
+// disk does not give within standstillMost ends it, with an error that says what is wrong with the disk.
 func (j *Journal) Backup(ctx context.Context, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if err := j.checkpoints.Pin(ctx, cancel); err != nil {
-		return fmt.Errorf("backup: %w", err)
+	to := &progressWriter{to: w}
+	to.moved.Store(time.Now().UnixNano())
+	watch := make(chan struct{})
+	go func() {
+		defer close(watch)
+		j.endStandstill(ctx, cancel, to)
+	}()
+	err := j.pinnedBackup(ctx, cancel, to)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
-	defer j.checkpoints.Unpin()
-	if err := j.backup(ctx, w); err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
+	cancel(nil)
+	<-watch
+	if err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
 	return nil
 }
 
-func (j *Journal) backup(ctx context.Context, w io.Writer) error {
-	if err := j.Sync(ctx); err != nil {
+// standstillMost is how long a backup may write nothing while the journal can't be written.
+const standstillMost = 20 * time.Second
+
+// progressWriter is a writer that knows when something was written last.
+type progressWriter struct {
+	to    io.Writer
+	moved atomic.Int64 // Unix ns
+}
+
+func (p *progressWriter) Write(piece []byte) (int, error) {
+	n, err := p.to.Write(piece)
+	p.moved.Store(time.Now().UnixNano())
+	return n, err
+}
+
+// endStandstill ends a backup that waits for a disk that takes nothing.
+func (j *Journal) endStandstill(ctx context.Context, end context.CancelCauseFunc, w *progressWriter) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if wrong := j.stats.wrong.Load(); wrong != nil && time.Since(time.Unix(0, w.moved.Load())) > standstillMost {
+			end(fmt.Errorf("nothing came for %v: %w", standstillMost, j.whyNotWritten(*wrong)))
+			return
+		}
+	}
+}
+
+// whyNotWritten is what the disk says, where that is known, else wrong.
+func (j *Journal) whyNotWritten(wrong error) error {
+	if disk := (*checkpoint.DiskError)(nil); errors.As(wrong, &disk) {
+		return disk
+	}
+	if err := checkpoint.TryRoom(j.cfg.Dir); err != nil {
+		return err
+	}
+	return fmt.Errorf("the journal can't be written: %w", wrong)
+}
+
+func (j *Journal) pinnedBackup(ctx context.Context, cancel context.CancelCauseFunc, w io.Writer) error {
+	standsStill := func() bool { return !j.cfg.clustered() && j.stats.failing() }
+	if err := j.checkpoints.Pin(ctx, cancel, standsStill); err != nil {
+		return err
+	}
+	defer j.checkpoints.Unpin()
+	unwritten, err := j.syncOrUnwritten(ctx)
+	if err != nil {
 		return err
 	}
 	cfg := j.engine.Config()
 	return backup.Source{
 		Store: j.store, Own: j.own, Cluster: j.cfg.clustered(), Partitions: cfg.Partitions, Retention: cfg.Retention, ClockSet: j.set.sets, Merged: j.merges.Origins, Policies: j.policies,
+		Unwritten: unwritten,
 	}.WriteBackup(ctx, w)
+}
+
+// syncOrUnwritten is Sync; while the flushes of a node alone can't be written, it returns them.
+func (j *Journal) syncOrUnwritten(ctx context.Context) (unwritten [][]byte, err error) {
+	group, asks := j.waiters.Join(), j.unwrote
+	if j.cfg.clustered() {
+		asks = nil
+	}
+	answer := make(chan [][]byte, 1)
+	select {
+	case <-group.Done:
+		return nil, group.Err
+	case asks <- answer:
+		return <-answer, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // Restore makes a data directory out of a backup (backup.RestoreDirectory).
@@ -116,7 +194,7 @@ func (j *Journal) holdRoom(ctx context.Context, bytes int64) (held context.Conte
 		return ctx, func() {}, nil
 	}
 	held, cancel := context.WithCancelCause(ctx)
-	if err := j.checkpoints.Pin(ctx, cancel); err != nil {
+	if err := j.checkpoints.Pin(ctx, cancel, func() bool { return false }); err != nil {
 		cancel(nil)
 		return nil, nil, err
 	}

@@ -90,6 +90,8 @@ func (j *Journal) publish(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case unwritten := <-j.unwrote:
+			unwritten <- j.flusher.More(time.Now())
 		case <-time.After(wait):
 		}
 		wait = min(2*wait, replica.RetryMost)

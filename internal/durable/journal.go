@@ -87,7 +87,8 @@ type Journal struct {
 	policies *kv.Document
 	restores *backup.RestoreTarget
 	handed   chan handedOver
-	stopped  <-chan struct{} // the flusher takes no more
+	unwrote  chan chan [][]byte // asks for what could not be written
+	stopped  <-chan struct{}    // the flusher takes no more
 }
 
 // Sync returns when every hit counted before the call is on disk. Many callers

@@ -37,7 +37,7 @@ func Open(ctx context.Context, engine *weir.Engine, cfg Config, progress func(do
 	if err := cfg.FitsMemory(made); err != nil {
 		return nil, err
 	}
-	j := &Journal{cfg: cfg, engine: engine, log: cfg.Logger, waiters: concurrency.NewQueue(), failed: make(chan struct{}), handed: make(chan handedOver)}
+	j := &Journal{cfg: cfg, engine: engine, log: cfg.Logger, waiters: concurrency.NewQueue(), failed: make(chan struct{}), handed: make(chan handedOver), unwrote: make(chan chan [][]byte)}
 	if err := j.open(ctx, progress); err != nil {
 		return nil, errors.Join(err, j.release())
 	}

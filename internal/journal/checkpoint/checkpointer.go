@@ -211,9 +211,9 @@ type pins struct {
 // waits for has ended. Rounds take a flush for every few partitions.
 const pinPoll = 20 * time.Millisecond
 
-// Pin waits for the other backup, and for the round that is under way. cancel is
+// Pin waits for the other backup, and for the round that is under way, unless that stands still. cancel is
 // called when rounds must go on.
-func (c *Checkpointer) Pin(ctx context.Context, cancel context.CancelCauseFunc) error {
+func (c *Checkpointer) Pin(ctx context.Context, cancel context.CancelCauseFunc, standsStill func() bool) error {
 	select {
 	case c.pins.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -229,7 +229,7 @@ func (c *Checkpointer) Pin(ctx context.Context, cancel context.CancelCauseFunc) 
 		<-c.pins.turn
 		return over
 	}
-	for c.InRound() {
+	for c.InRound() && !standsStill() {
 		select {
 		case <-ctx.Done():
 			c.Unpin()

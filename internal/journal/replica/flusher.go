@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,8 @@ type Flusher struct {
 	last    uint64 // message of the last part that was acknowledged, or of what is before it
 	cut     Flush  // under way
 	sent    int    // of its parts
+	stated  int    // how many of its parts are in the states that were taken; after them come those of More
+	from    uint64 // message of the last of these
 	due     map[int]bool
 	quiet   bool
 	foreign bool // parts of a backup, which say nothing of this node
@@ -54,8 +57,18 @@ func (f *Flusher) Begin(now time.Time, as FlushOptions) {
 		f.due = as.Due(room.Haste)
 	}
 	f.cut = f.r.Cut(now, CutOptions{Leaving: as.Leaving, States: f.due, Quiet: room.Quiet, Speak: as.Speak, EvenEmpty: as.EvenEmpty})
+	f.stated, f.from = len(f.cut.Parts), f.last
 	f.open.Add(int64(f.cut.Entries)) // to those of a flush that was given up
 	f.space.Bound(f.r.engine, record.SizeOf(f.cut.Parts))
+}
+
+// More cuts another flush while one is under way that the store does not take: its parts are
+// published after those. It returns all parts that are not acknowledged.
+func (f *Flusher) More(now time.Time) (unwritten [][]byte) {
+	more := f.r.Cut(now, CutOptions{})
+	f.cut.Parts = append(f.cut.Parts, more.Parts...)
+	f.open.Add(int64(more.Entries))
+	return slices.Clone(f.cut.Parts[f.sent:])
 }
 
 // BeginForeign takes the parts of a flush that is not this node's own: of a backup.
@@ -76,7 +89,9 @@ func (f *Flusher) Part() []byte {
 func (f *Flusher) Acknowledged(message uint64) {
 	f.space.Wrote(len(f.cut.Parts[f.sent]))
 	f.last = message
-	f.sent++
+	if f.sent++; f.sent == f.stated {
+		f.from = message
+	}
 }
 
 // Flushed is what comes of a flush that is in the journal.
@@ -100,7 +115,7 @@ func (f *Flusher) End() Flushed {
 	f.space.Bound(f.r.engine, 0)
 	if !f.space.clustered {
 		for i := range f.cut.Snaps {
-			f.cut.Snaps[i].From = f.last // this flush is in the states
+			f.cut.Snaps[i].From = f.from // this flush is in the states
 		}
 	}
 	return Flushed{Parts: f.sent, Due: f.due, Snaps: f.cut.Snaps, Later: f.r.Later(f.due, f.cut.Snaps), Quiet: f.quiet}

@@ -93,7 +93,11 @@ func (s *Service) Backup(ctx context.Context, client access.Caller, w io.Writer)
 		return refused
 	}
 	s.parts.Log.ErrorContext(ctx, "a backup failed", "bytes", to.bytes, "who", client.String(), "error", err)
-	return &request.Error{Code: api.CodeStopping, Message: "the backup could not be taken: the server's log says why"}
+	code := api.CodeStopping
+	if _, refusing := s.parts.Health.Ready(); refusing != nil && api.Code(refusing.Code) == api.CodeJournalFailing {
+		code = api.CodeJournalFailing
+	}
+	return &request.Error{Code: code, Message: "the backup could not be taken: " + err.Error()}
 }
 
 // Restore reads a backup into all counts. There is one at a time.
