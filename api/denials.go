@@ -53,7 +53,7 @@ type DenialLimit struct {
 	ResetAt    Time         `json:"reset_at" doc:"When the whole burst would have been there again."`
 
 	Admissions []Admission  `json:"admissions" nullable:"false" doc:"What filled the limit, the oldest first, as far as the algorithm knows the times."`
-	Doubt      float64      `json:"doubt_s" doc:"By how many seconds each admission may have been earlier than its at: 0 of a window with a burst up to 16, a sub-slot of a larger one, the interval of fixed and gcra."`
+	Doubt      float64      `json:"doubt_s" doc:"By how many seconds each admission may have been earlier than its at: 0 of a window with a burst up to 256 and at most 32 admissions, else at most the interval."`
 	Enough     *EnoughLimit `json:"enough,omitempty" doc:"The smallest limit that would have let it pass, with the same admissions before it; absent where none would have (banned, no_part), and where admissions of other regions counted (others)."`
 }
 

@@ -19,19 +19,19 @@ import "time"
 //     when 10 per hour was last in use within the hour; else the last second. If
 //     nothing is known then, the state starts over: limits before matter no more.
 //   - While no other limit matters, Fixed and GCRA know only what they have not restored
-//     yet, and a Window up to 16 its burst, see Charge. Fixed and GCRA count what they
+//     yet, and a Window little more than its burst, see Charge. Fixed and GCRA count what they
 //     adopt, up to the burst, as if it was all just now, and so may need up to T from
 //     the change until all is restored.
 //
 // What a form can't hold counts as later, by up to an 8th of the longest T that matters,
 // but no later than the newest admission. Changes move it no further, however many: a
-// Window denies nobody for longer than its T and a sub-slot after the newest admission
-// (or after the first change, from a sub-slot, Fixed or GCRA: they know no times).
+// Window denies nobody for longer than its T and an 8th of that after the newest admission
+// (or after the first change, from Fixed or GCRA: they know no times).
 //
 // Times later than now count as now: with p itself as old it repairs a state whose
 // clock was ahead, and changes nothing otherwise.
 //
-// Cost: O(burst) up to 16, else O(1). A state that can't hold what it knows in its
+// Cost: O(what the state knows), at most 273 admissions. A state that can't hold what it knows in its
 // own form takes 296 bytes more, until nothing of that matters: never one that was
 // only widened.
 func (p *Plan) Adopt(s *State, old *Plan, now int64) {
@@ -40,27 +40,25 @@ func (p *Plan) Adopt(s *State, old *Plan, now int64) {
 		return
 	}
 	s.pastLapse(old, now)
-	var room [2 * (subSlots + 1)]admissions
-	was := old.history(s, now, room[:0])
-	var pastRoom [subSlots + 1]admissions
+	was := old.history(s, now, nil)
 	var past []admissions
 	matters := reach{}
 	switch {
-	case s.HasPast():
-		past = s.pastWithin(pastRoom[:0], now)
-		matters = s.pastReach()
+	case s.past != nil:
+		past = s.past.within(now)
+		matters = s.past.reach
 		matters.used = min(matters.used, now)
 	case p.needsPast(old, was):
 		past = was
 	}
-	if p.form == gcra && old.form == gcra && !s.HasPast() && total(was) <= p.limit.Burst {
+	if p.form == gcra && old.form == gcra && s.past == nil && total(was) <= p.limit.Burst {
 		s.gcraAdopt(p, old, now)
 	} else {
 		*s = State{}
 		p.chargeAll(s, now, was)
 	}
 	if len(past) > 0 {
-		s.pastBegin(p, matters.with(max(old.interval, p.interval), now), past)
+		s.pastBegin(matters.with(max(old.interval, p.interval), now), past)
 	}
 }
 
@@ -79,7 +77,7 @@ func (p *Plan) chargeAll(s *State, now int64, was []admissions) {
 
 // sameCells tells whether both plans read a state alike, whatever their bursts.
 func (p *Plan) sameCells(old *Plan) bool {
-	return (p.form == slots || p.form == fixed) && p.form == old.form && p.interval == old.interval && p.limit.Calendar == old.limit.Calendar
+	return p.form == fixed && p.form == old.form && p.interval == old.interval && p.limit.Calendar == old.limit.Calendar
 }
 
 // needsPast tells whether p's form can't hold what old's state knew: all of it, as
@@ -93,7 +91,7 @@ func (p *Plan) needsPast(old *Plan, was []admissions) bool {
 		return true
 	case p.limit.Algorithm == old.limit.Algorithm && p.limit.Burst >= old.limit.Burst:
 		return false
-	case p.form == old.form && (p.form == ring || p.form == gcra):
+	case p.form == old.form && p.form != fixed:
 		return total(was) > p.limit.Burst
 	default:
 		return true
@@ -102,14 +100,12 @@ func (p *Plan) needsPast(old *Plan, was []admissions) bool {
 
 // ahead tells whether the state has seen a time later than now.
 func (p *Plan) ahead(s *State, now int64) bool {
-	if s.HasPast() && max(s.pastNewest(), s.pastReach().used) > now {
+	if s.past != nil && max(s.past.newest(), s.past.used) > now {
 		return true
 	}
 	switch p.form {
-	case ring:
-		return s.at > now
-	case slots:
-		return s.at > now/p.width
+	case log:
+		return s.used > 0 && s.at > p.unitAfter(now)
 	case fixed:
 		return s.at > p.period(now)
 	default:
@@ -123,30 +119,41 @@ type Admitted struct {
 	N  uint64
 }
 
-// AppendKnown appends what Known calls its function with.
-func (p *Plan) AppendKnown(list []Admitted, s *State, now int64) []Admitted {
+// mostKnown bounds what AppendKnown appends: it is for people.
+const mostKnown = 32
+
+// AppendKnown appends what Known calls its function with, at most 32 of them: of more,
+// neighbors are together at the latest of their times. doubt is by how much earlier each
+// admission may have been: nothing of a Window up to a burst of 256 whose admissions were at
+// few times, T of other forms and larger bursts, and of a state that has lived through a
+// change of its limit.
+func (p *Plan) AppendKnown(list []Admitted, s *State, now int64) (_ []Admitted, doubt time.Duration) {
 	now = clamp(now)
 	s.pastLapse(p, now)
-	if s.HasPast() {
-		p.Known(s, now, func(at int64, n uint64) { list = append(list, Admitted{at, n}) })
-		return list
+	if s.past != nil || p.form != log || p.merge > 1 {
+		doubt = time.Duration(p.interval)
 	}
-	var room [subSlots + 1]admissions // half of what Known needs
-	for _, a := range p.formHistory(s, now, room[:0]) {
-		list = append(list, Admitted{a.at, a.n})
+	var first int64
+	add := func(i, all int, at int64, n uint64) {
+		if i%((all+mostKnown-1)/mostKnown) == 0 {
+			list, first = append(list, Admitted{}), at
+		}
+		newest := &list[len(list)-1]
+		newest.At, newest.N = at, newest.N+n
+		doubt = max(doubt, time.Duration(at-first))
 	}
-	return list
-}
-
-// Doubt is by how much earlier than Known says an admission may have been: nothing of a
-// Window up to a burst of 16, a sub-slot of a larger one, T of others, and of a state that
-// has lived through a change of its limit.
-func (p *Plan) Doubt(s *State) time.Duration {
-	switch {
-	case s.HasPast() || p.form == fixed || p.form == gcra:
-		return time.Duration(p.interval)
-	case p.form == slots:
-		return time.Duration(p.width)
+	if s.past == nil && p.form == log {
+		s.logUsed(p, now)
+		for i := range s.logEntries() {
+			at, n := s.logEntry(p, i)
+			add(i, s.logEntries(), min(p.logTime(at), now), n)
+		}
+		return list, doubt
 	}
-	return 0
+	var one [1]admissions // all that Fixed and GCRA know
+	was := p.history(s, now, one[:0])
+	for i, a := range was {
+		add(i, len(was), a.at, a.n)
+	}
+	return list, doubt
 }

@@ -81,11 +81,11 @@ func TestNeverOverWithCharges(t *testing.T) {
 	}
 }
 
-// A Window that remembers each admission refuses none that would fit, charged or not.
-func TestRingIsExact(t *testing.T) {
+// A Window up to a burst of 256 denies nothing that fits, charged or not.
+func TestWindowIsExactWithCharges(t *testing.T) {
 	for seed := range uint64(300) {
 		r := source(seed)
-		p := plan(t, Limit{N: 1 + r.Uint64N(1000), Per: time.Second, Burst: 1 + r.Uint64N(ringMost)})
+		p := plan(t, Limit{N: 1 + r.Uint64N(1000), Per: time.Second, Burst: 1 + r.Uint64N(16<<r.IntN(5))})
 		var known []admissions
 		var s State
 		now := epoch
@@ -123,7 +123,7 @@ func TestExtremeTimes(t *testing.T) {
 			b := p.limit.Burst
 			for _, now := range []int64{math.MinInt64, -1, 0, 1, epoch, maxTime - 1, maxTime, math.MaxInt64} {
 				s := new(State)
-				if v := p.Take(s, now, b); !v.Allowed || v.Remaining != 0 || v.Reset <= 0 || int64(v.Reset) > p.interval/16*17+int64(b)+17 {
+				if v := p.Take(s, now, b); !v.Allowed || v.Remaining != 0 || v.Reset <= 0 || int64(v.Reset) > p.interval+int64(p.interval)>>14+int64(b) {
 					t.Fatalf("%+v at %d: %+v of a zero state", l, now, v)
 				}
 				p.Charge(s, now, math.MaxUint64)
@@ -145,27 +145,28 @@ func TestExtremeTimes(t *testing.T) {
 	}
 }
 
-// A key costs 64 bytes for bursts up to 4, a burst of 1 nothing beyond the State.
+// A key costs nothing beyond the State while its admissions were at one time, then 8 bytes for each
+// time, and the space of a burst is given back once it has left.
 func TestSize(t *testing.T) {
-	for burst, want := range map[uint64]int{1: 0, 2: 8, 3: 16, 4: 24, 10: 72, 16: 120, 17: 24, MaxBurst: 24} {
+	for burst, want := range map[uint64]int{1: 0, 2: 16, 3: 24, 4: 32, 10: 80, 16: 128, 100: 800, 256: 2048, 257: 2 * 86 * 8, 100_000: 1600} {
 		p := plan(t, Limit{N: 1_000_000, Per: time.Second, Burst: burst})
 		var s State
-		for range min(burst, ringMost) {
-			p.Allow(&s, epoch, 1)
+		if p.Allow(&s, epoch, burst); s.Size() != 0 {
+			t.Errorf("burst of %d: %d bytes for one time", burst, s.Size())
 		}
-		if got := s.Size(); got != want {
-			t.Errorf("burst of %d: %d bytes, want %d", burst, got, want)
+		now, most := epoch+p.interval, 0
+		for range 3 * burst {
+			now += max(1, p.interval/int64(burst))
+			p.Allow(&s, now, 1)
+			most = max(most, s.Size())
 		}
-	}
-	p := plan(t, Limit{N: 1000, Per: time.Second})
-	var s State
-	for step := range int64(100) {
-		if p.Allow(&s, epoch+step*p.width, 1); s.Size() > 136 {
-			t.Errorf("%d bytes after %d sub-slots", s.Size(), step+1)
+		if most > 8*p.most || burst <= exactBurst && most != want || burst > exactBurst && most > want {
+			t.Errorf("burst of %d: %d bytes, want %d", burst, most, want)
 		}
-	}
-	if s.Size() != 136 {
-		t.Errorf("%d bytes with all sub-slots in use, want 136", s.Size())
+		p.Allow(&s, now+p.interval, 1)
+		if s.Size() > 128 {
+			t.Errorf("burst of %d: %d bytes when all is over", burst, s.Size())
+		}
 	}
 	for _, algorithm := range []Algorithm{Fixed, GCRA} {
 		p := plan(t, Limit{N: 100, Per: time.Second, Algorithm: algorithm})

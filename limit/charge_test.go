@@ -131,7 +131,7 @@ func TestIdleFromReset(t *testing.T) {
 		}
 		var peeked State
 		p.Peek(&peeked, epoch+p.interval, 1)
-		if p.form == slots || p.form == fixed {
+		if p.form == fixed {
 			if p.Idle(&peeked, epoch) || !p.Idle(&peeked, epoch+p.interval) {
 				t.Errorf("%+v: idle while the newest time seen is ahead, or not idle at it", l)
 			}

@@ -9,17 +9,22 @@ import (
 
 // The bytes of a state, all numbers as unsigned varints:
 //
-//	Window, burst up to 16   count, then if not 0: the oldest time, and for each later one the step to it
-//	Window, larger bursts    newest sub-slot, which sub-slots count (bit k: the one k before the newest),
-//	                         then the count of each, the newest first
-//	Fixed                    interval, used
-//	GCRA                     newest time seen, from there to the theoretical arrival time
+//	Window    entries, then for each, the oldest first: twice the step from the one before, and 1 more
+//	          if it counts more than one admission, and then how many
+//	Fixed     interval, used
+//	GCRA      newest time seen, from there to the theoretical arrival time
 //
 // A past comes before that: 2^63, its reach, when that was last in use, the next shorter
 // one or 0, how many times, for each, the oldest first, the step from the one before and
 // the count. No state begins with 2^63 itself.
 //
 // Times, steps and reaches are in ns.
+//
+// Before, a Window had two forms, which DecodeStateBefore reads:
+//
+//	burst up to 16   admissions, then if not 0: the oldest time, and for each later one the step to it
+//	larger bursts    newest sub-slot, which sub-slots count (bit k: the one k before the newest),
+//	                 then the count of each, the newest first; a sub-slot is T/16 wide
 
 // pastMark begins a past.
 const pastMark = 1 << 63
@@ -29,18 +34,16 @@ var (
 	errState = errors.New("limit: state: is not one of this limit: decode it with the plan it was written with, or forget it")
 )
 
-// AppendState appends the bytes of s for DecodeState, at most 145, or 455 with a past:
-// see Adopt. They say nothing of the plan nor of their own version: that is the
-// caller's to keep.
+// AppendState appends the bytes of s for DecodeState: at most 20 of Fixed and GCRA, 19 for each
+// time that a Window remembers (4 to 6 are common), and 310 more with a past: see Adopt. They say
+// nothing of the plan nor of their own version: that is the caller's to keep.
 func (p *Plan) AppendState(b []byte, s *State) []byte {
-	if s.HasPast() {
-		b = s.pastAppend(b)
+	if s.past != nil {
+		b = s.past.append(b)
 	}
 	switch p.form {
-	case ring:
-		return s.ringAppend(p, b)
-	case slots:
-		return s.slotsAppend(b)
+	case log:
+		return s.logAppend(p, b)
 	case fixed:
 		return binary.AppendUvarint(binary.AppendUvarint(b, uint64(s.at)), s.used)
 	default:
@@ -53,15 +56,25 @@ func (p *Plan) AppendState(b []byte, s *State) []byte {
 // then the zero State. It allocates at most what Size tells. The times may be ahead
 // of the caller's clock: p.Adopt(s, p, now) repairs that.
 func (p *Plan) DecodeState(s *State, b []byte) (rest []byte, err error) {
+	return p.decodeState(s, b, s.logDecode)
+}
+
+// DecodeStateBefore is DecodeState of what was written before a Window had one form. What
+// counted in a sub-slot counts as of its end, and so is at most T/16 late.
+func (p *Plan) DecodeStateBefore(s *State, b []byte) (rest []byte, err error) {
+	if p.limit.Burst <= 16 {
+		return p.decodeState(s, b, s.timesDecode)
+	}
+	return p.decodeState(s, b, s.slotsDecode)
+}
+
+func (p *Plan) decodeState(s *State, b []byte, window func(*Plan, *decoder)) (rest []byte, err error) {
 	*s = State{}
 	d := decoder{b: b}
-	var room [subSlots + 1]admissions
-	matters, past := d.past(p, room[:0])
+	matters, past := d.past(p)
 	switch p.form {
-	case ring:
-		s.ringDecode(p, &d)
-	case slots:
-		s.slotsDecode(p, &d)
+	case log:
+		window(p, &d)
 	case fixed:
 		most := maxTime / p.interval
 		if p.calendar != nil {
@@ -78,7 +91,7 @@ func (p *Plan) DecodeState(s *State, b []byte) (rest []byte, err error) {
 		return b, d.err
 	}
 	if len(past) > 0 {
-		s.pastBegin(p, matters, past)
+		s.pastBegin(matters, past)
 	}
 	return d.b, nil
 }
@@ -107,95 +120,108 @@ func (d *decoder) number(most uint64) uint64 {
 	return n
 }
 
-// count is a number of admissions, at least 1.
-func (d *decoder) count() uint64 {
-	n := d.number(MaxBurst)
+// count is a number of admissions, 1 to most.
+func (d *decoder) count(most uint64) uint64 {
+	n := d.number(most)
 	if n == 0 && d.err == nil {
 		d.err = errState
 	}
 	return n
 }
 
-// past reads the past, if there is one, and appends it. It reaches at least as far
+// past reads the past, if there is one. It reaches at least as far
 // back as p's interval, or would know less than the form.
-func (d *decoder) past(p *Plan, list []admissions) (reach, []admissions) {
+func (d *decoder) past(p *Plan) (r reach, list []admissions) {
 	if mark, size := binary.Uvarint(d.b); size <= 0 || mark != pastMark {
-		return reach{}, list
+		return reach{}, nil
 	}
 	d.number(pastMark)
-	r := reach{interval: int64(d.number(uint64(maxInterval))), used: int64(d.number(uint64(maxTime)))}
+	r = reach{interval: int64(d.number(uint64(maxInterval))), used: int64(d.number(uint64(maxTime)))}
 	r.next = int64(d.number(uint64(r.interval)))
 	if r.interval < p.interval && d.err == nil {
 		d.err = errState
 	}
 	var at int64
-	for range d.number(subSlots + 1) {
+	for range d.number(pastPlaces) {
 		at += int64(d.number(uint64(maxTime - at)))
-		list = append(list, admissions{at, d.count()})
+		list = append(list, admissions{at, d.count(MaxBurst)})
 	}
 	return r, list
 }
 
-func (s *State) pastAppend(b []byte) []byte {
-	var room [subSlots + 1]admissions
-	list, r := s.pastList(room[:0]), s.pastReach()
-	for _, v := range []uint64{pastMark, uint64(r.interval), uint64(r.used), uint64(r.next), uint64(len(list))} {
-		b = binary.AppendUvarint(b, v)
+func (b *past) append(to []byte) []byte {
+	list := b.list()
+	for _, v := range []uint64{pastMark, uint64(b.interval), uint64(b.used), uint64(b.next), uint64(len(list))} {
+		to = binary.AppendUvarint(to, v)
 	}
 	var last int64
 	for _, a := range list {
-		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(a.at-last)), a.n)
+		to = binary.AppendUvarint(binary.AppendUvarint(to, uint64(a.at-last)), a.n)
 		last = a.at
 	}
-	return b
+	return to
 }
 
-func (s *State) ringAppend(p *Plan, b []byte) []byte {
-	count := min(s.used, p.limit.Burst)
-	b = binary.AppendUvarint(b, count)
+func (s *State) logAppend(p *Plan, b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(s.logEntries()))
 	var last int64
-	for k := int(count); k >= 1; k-- {
-		at, _ := s.ringTime(p, k)
-		b = binary.AppendUvarint(b, uint64(at-last))
-		last = at
+	for i := range s.logEntries() {
+		at, n := s.logEntry(p, i)
+		at = p.logTime(at)
+		step := uint64(at-last) << 1
+		if last = at; n == 1 {
+			b = binary.AppendUvarint(b, step)
+		} else {
+			b = binary.AppendUvarint(binary.AppendUvarint(b, step|1), n)
+		}
 	}
 	return b
 }
 
-func (s *State) ringDecode(p *Plan, d *decoder) {
-	count := d.number(p.limit.Burst)
+func (s *State) logDecode(p *Plan, d *decoder) {
+	var list []admissions
 	var at int64
-	for range count {
-		at += int64(d.number(uint64(maxTime - at)))
+	for range d.number(uint64(p.most)) {
+		step, n := d.number(uint64(maxTime-at)<<1|1), uint64(1)
+		if step&1 == 1 {
+			n = d.count(p.counts)
+		}
 		if d.err != nil {
 			return
 		}
-		s.ringPush(p, at)
+		at += int64(step >> 1)
+		list = append(list, admissions{at, n})
 	}
+	s.logFill(p, list)
 }
 
-func (s *State) slotsAppend(b []byte) []byte {
-	b = binary.AppendUvarint(b, uint64(s.at))
-	cells := s.slotsOpen()
-	var which uint64
-	for _, cell := range cells {
-		which |= 1 << (s.at - s.slotOf(cell))
+// timesDecode reads what a Window up to a burst of 16 was: the times of its admissions.
+func (s *State) timesDecode(p *Plan, d *decoder) {
+	var list []admissions
+	var at int64
+	for range d.number(p.limit.Burst) {
+		if at += int64(d.number(uint64(maxTime - at))); d.err != nil {
+			return
+		}
+		list = append(list, admissions{at, 1})
 	}
-	b = binary.AppendUvarint(b, which)
-	for _, cell := range slices.Backward(cells) {
-		b = binary.AppendUvarint(b, uint64(cell>>slotBits))
-	}
-	return b
+	s.logFill(p, list)
 }
 
+// slotsDecode reads what a larger one was: counts of sub-slots.
 func (s *State) slotsDecode(p *Plan, d *decoder) {
-	s.at = int64(d.number(uint64(maxTime / p.width)))
-	which := d.number(1<<(min(s.at, subSlots)+1) - 1)
-	s.slotsGrow(bits.OnesCount64(which))
-	for ; which > 0; which &= which - 1 {
-		n := d.count()
-		s.cells = append(s.cells, slotCell(s.at-int64(bits.TrailingZeros64(which)), n))
-		s.used += n
+	const subSlots = 16
+	width := int64(mulDivUp(uint64(p.interval), 1, subSlots))
+	newest := int64(d.number(uint64(maxTime / width)))
+	var list []admissions
+	for which := d.number(1<<(min(newest, subSlots)+1) - 1); which > 0; which &= which - 1 {
+		slot := newest - int64(bits.TrailingZeros64(which))
+		list = append(list, admissions{min((slot+1)*width-1, maxTime), d.count(MaxBurst)})
 	}
-	slices.Reverse(s.cells)
+	if d.err != nil {
+		return
+	}
+	for _, a := range slices.Backward(list) {
+		p.Charge(s, a.at, a.n) // which may be more than the burst, after a wider limit
+	}
 }

@@ -15,6 +15,7 @@ var coded = []Limit{
 	{N: 10, Per: time.Second, Burst: 3},
 	{N: 16, Per: time.Minute},
 	{N: 1, Per: MaxPer, Burst: 100},
+	{N: 200, Per: time.Minute},
 	{N: 1000, Per: time.Second},
 	{N: 1000, Per: time.Second, Algorithm: Fixed},
 	{N: 1000, Per: time.Second, Algorithm: GCRA},
@@ -43,12 +44,12 @@ func FuzzDecodeState(f *testing.F) {
 		var s State
 		rest, err := p.DecodeState(&s, b)
 		if err != nil {
-			if s.at != 0 || s.used != 0 || s.cells != nil || !bytes.Equal(rest, b) {
+			if s != (State{}) || !bytes.Equal(rest, b) {
 				t.Fatalf("%v, but a state of %+v and %d of %d bytes left", err, s, len(rest), len(b))
 			}
 			return
 		}
-		if !bytes.HasSuffix(b, rest) || s.Size() > 136+8*pastCells {
+		if !bytes.HasSuffix(b, rest) || s.Size() > 8*p.most+296 {
 			t.Fatalf("rest of %x, size %d", rest, s.Size())
 		}
 		again := copied(t, p, &s)
@@ -112,7 +113,7 @@ func TestAdoptRepairsThePast(t *testing.T) {
 	for _, l := range []Limit{{N: 10, Per: time.Second}, {N: 10, Per: time.Second, Algorithm: Fixed}, {N: 10, Per: time.Second, Algorithm: GCRA}} {
 		p := plan(t, l)
 		var s State
-		s.pastBegin(p, reach{interval: p.interval, used: epoch + int64(MaxPer)}, []admissions{{epoch + int64(MaxPer), 4}})
+		s.pastBegin(reach{interval: p.interval, used: epoch + int64(MaxPer)}, []admissions{{epoch + int64(MaxPer), 4}})
 		p.Adopt(&s, p, epoch)
 		if v := p.Peek(&s, epoch, 1); v.Remaining != 6 || v.Reset > time.Second {
 			t.Errorf("%+v: %+v", l, v)
@@ -149,8 +150,8 @@ func TestDecodeStateRefuses(t *testing.T) {
 		}
 		return b
 	}
-	ring := Limit{N: 10, Per: time.Second, Burst: 3}
-	slots := Limit{N: 1000, Per: time.Second}
+	few := Limit{N: 10, Per: time.Second, Burst: 3}
+	many := Limit{N: 1000, Per: time.Second}
 	fixed := Limit{N: 1000, Per: time.Second, Algorithm: Fixed}
 	gcra := Limit{N: 1000, Per: time.Second, Algorithm: GCRA}
 	for name, c := range map[string]struct {
@@ -158,18 +159,16 @@ func TestDecodeStateRefuses(t *testing.T) {
 		b     []byte
 		want  error
 	}{
-		"nothing":               {ring, nil, errShort},
-		"a time is missing":     {ring, numbers(2, 5), errShort},
-		"more than the burst":   {ring, numbers(4, 1, 1, 1, 1), errState},
-		"a time too late":       {ring, numbers(1, uint64(maxTime)+1), errState},
-		"a step too far":        {ring, numbers(2, 1, uint64(maxTime)), errState},
-		"over 64 bits":          {ring, bytes.Repeat([]byte{0xff}, 11), errShort},
-		"a sub-slot too late":   {slots, numbers(math.MaxInt64, 0), errState},
-		"18 sub-slots":          {slots, numbers(100, 1<<17), errState},
-		"sub-slots before 0":    {slots, numbers(1, 7, 1, 1, 1), errState},
-		"counts are missing":    {slots, numbers(100, 3, 1), errShort},
-		"a count over the most": {slots, numbers(100, 1, MaxBurst+1), errState},
-		"an empty sub-slot":     {slots, numbers(100, 1, 0), errState},
+		"nothing":               {few, nil, errShort},
+		"a time is missing":     {few, numbers(2, 5), errShort},
+		"more than the burst":   {few, numbers(4, 2, 2, 2, 2), errState},
+		"a time too late":       {few, numbers(1, 2*uint64(maxTime)+2), errState},
+		"a step too far":        {few, numbers(2, 2, 2*uint64(maxTime)), errState},
+		"over 64 bits":          {few, bytes.Repeat([]byte{0xff}, 11), errShort},
+		"more than the most":    {many, numbers(183), errState},
+		"counts are missing":    {many, numbers(1, 3), errShort},
+		"a count over the most": {many, numbers(1, 3, MaxBurst+1), errState},
+		"an empty entry":        {many, numbers(1, 3, 0), errState},
 		"an interval too late":  {fixed, numbers(math.MaxInt64, 0), errState},
 		"used over the most":    {fixed, numbers(1, MaxBurst+1), errState},
 		"fixed cut":             {fixed, numbers(1), errShort},
@@ -191,5 +190,74 @@ func TestDecodeStateRefuses(t *testing.T) {
 		if !errors.Is(err, c.want) || !bytes.Equal(rest, c.b) || s.used != 0 || s.at != 0 {
 			t.Errorf("%s: %v, want %v; rest %x, state %+v", name, err, c.want, rest, s)
 		}
+	}
+}
+
+// What builds wrote that counted in sub-slots is read, and is never less than it was.
+func TestDecodeStateBefore(t *testing.T) {
+	numbers := func(list ...uint64) (b []byte) {
+		for _, n := range list {
+			b = binary.AppendUvarint(b, n)
+		}
+		return b
+	}
+	const second = uint64(time.Second)
+	few, many := plan(t, Limit{N: 16, Per: 16 * time.Second}), plan(t, Limit{N: 160, Per: 16 * time.Second})
+	for name, c := range map[string]struct {
+		p    *Plan
+		b    []byte
+		at   uint64
+		left uint64
+	}{
+		"times":                     {few, numbers(3, 100*second, second, second), 102 * second, 13},
+		"times, the first left":     {few, numbers(3, 100*second, second, second), 116 * second, 14},
+		"no times":                  {few, numbers(0), 102 * second, 16},
+		"sub-slots":                 {many, numbers(110, 0b1_0000_0000_0000_0101, 7, 20, 30), 111 * second, 160 - 57 + 30},
+		"the newest two":            {many, numbers(110, 0b1_0000_0000_0000_0101, 7, 20, 30), 109*second + 16*second - 2, 160 - 27},
+		"the newest alone":          {many, numbers(110, 0b1_0000_0000_0000_0101, 7, 20, 30), 109*second + 16*second - 1, 160 - 7},
+		"none left":                 {many, numbers(110, 0b1_0000_0000_0000_0101, 7, 20, 30), 111*second + 16*second - 1, 160},
+		"more than a later burst":   {many, numbers(110, 1, 1000), 111 * second, 0},
+		"a past before it":          {many, append(numbers(pastMark, 3600*second, 110*second, 0, 1, 100*second, 5), numbers(110, 1, 9)...), 111 * second, 151},
+		"a past, and a small burst": {few, append(numbers(pastMark, 3600*second, 110*second, 0, 1, 100*second, 5), numbers(1, 110*second)...), 111 * second, 15},
+	} {
+		var s State
+		rest, err := c.p.DecodeStateBefore(&s, append(c.b, "rest"...))
+		if err != nil || string(rest) != "rest" {
+			t.Errorf("%s: rest %q, %v", name, rest, err)
+		}
+		c.p.Adopt(&s, c.p, int64(c.at))
+		if v := c.p.Peek(&s, int64(c.at), 0); v.Remaining != c.left {
+			t.Errorf("%s: %+v, want %d", name, v, c.left)
+		}
+		copied(t, c.p, &s)
+	}
+	for name, c := range map[string]struct {
+		p    *Plan
+		b    []byte
+		want error
+	}{
+		"nothing":            {few, nil, errShort},
+		"a time is missing":  {few, numbers(2, 5), errShort},
+		"too many times":     {few, numbers(17), errState},
+		"too late":           {many, numbers(math.MaxInt64, 0), errState},
+		"18 sub-slots":       {many, numbers(100, 1<<17), errState},
+		"sub-slots before 0": {many, numbers(1, 7, 1, 1, 1), errState},
+		"counts are missing": {many, numbers(100, 3, 1), errShort},
+		"an empty sub-slot":  {many, numbers(100, 1, 0), errState},
+	} {
+		s := State{at: 7, used: 7}
+		if rest, err := c.p.DecodeStateBefore(&s, c.b); !errors.Is(err, c.want) || !bytes.Equal(rest, c.b) || s != (State{}) {
+			t.Errorf("%s: %v, want %v; rest %x, state %+v", name, err, c.want, rest, s)
+		}
+	}
+	// A wider limit that was in use before knows all of it.
+	var s State
+	if _, err := many.DecodeStateBefore(&s, numbers(110, 1, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	wide := plan(t, Limit{N: 1100, Per: 16 * time.Second})
+	wide.Adopt(&s, many, int64(111*second))
+	if v := wide.Peek(&s, int64(111*second), 0); v.Remaining != 100 {
+		t.Errorf("widened again: %+v", v)
 	}
 }

@@ -23,10 +23,10 @@ type Algorithm uint8
 
 const (
 	// Window admits at most B in ANY half-open interval (t-T, t] of length
-	// T = Per*B/N, whatever the pattern of arrivals. Up to 16 it remembers each
-	// admission, and refuses none that would fit. Beyond it counts in 16
-	// sub-slots and so admits less than it might: a caller who always asks gets at
-	// least 16/17 of N per Per.
+	// T = Per*B/N, whatever the pattern of arrivals. Up to a burst of 256 it remembers
+	// each admission, to the nanosecond up to a T of 104 days, and denies none that fits.
+	// A larger burst denies a request that fits only while less than 1 % of the burst is
+	// free: it admits at least 99 % of the requests for 1 that a log of all times admits.
 	Window Algorithm = iota
 
 	// Fixed restores B at the multiples of T, the counter that most services
@@ -81,8 +81,8 @@ const (
 
 	maxInterval = 100 * MaxPer
 
-	// maxTime leaves room above it for the longest interval and its last sub-slot:
-	// no sum of a time and what a plan adds to it overflows.
+	// maxTime leaves space above it for the longest interval: no sum of a time and
+	// what a plan adds to it overflows.
 	maxTime = math.MaxInt64 - int64(maxInterval/8*9)
 )
 
@@ -91,8 +91,9 @@ type Plan struct {
 	limit    Limit
 	form     form
 	interval int64 // T = Per*Burst/N in ns, rounded up: never over
-	width    int64 // of a sub-slot, or for GCRA of one admission, in ns, rounded up
+	width    int64 // GCRA: of one admission, in ns, rounded up
 	full     int64 // GCRA: Burst widths, how far ahead a bucket in use may be
+	logPlan
 
 	calendar *calendar // of a Fixed by the calendar; interval is then the longest of its periods
 }
@@ -101,8 +102,7 @@ type Plan struct {
 type form uint8
 
 const (
-	ring  form = iota // Window, each admission's time
-	slots             // Window, counts in sub-slots
+	log form = iota // Window
 	fixed
 	gcra
 )
@@ -150,9 +150,8 @@ func New(l Limit) (*Plan, error) {
 		p.form = gcra
 		p.width = int64(mulDivUp(uint64(l.Per), 1, l.N))
 		p.full = int64(l.Burst) * p.width
-	case l.Burst > ringMost:
-		p.form = slots
-		p.width = int64(mulDivUp(interval, 1, subSlots))
+	default:
+		p.setLog()
 	}
 	return p, nil
 }
@@ -220,12 +219,11 @@ func (w Where) String() string {
 // Known calls f with what the state knows of the admissions that still matter at the
 // time now: n of them, each at the latest time at which it may have been, the oldest
 // first. Another state that is charged with all of them decides no more generously.
-// At most 34 calls.
+// At most 273 calls.
 func (p *Plan) Known(s *State, now int64, f func(at int64, n uint64)) {
 	now = clamp(now)
 	s.pastLapse(p, now)
-	var room [2 * (subSlots + 1)]admissions
-	for _, a := range p.history(s, now, room[:0]) {
+	for _, a := range p.history(s, now, nil) {
 		f(a.at, a.n)
 	}
 }

@@ -71,14 +71,14 @@ func (u *turns) adopt(p *Plan) {
 	}
 }
 
-// restored drops what Fixed and GCRA restored, and what was charged to a ring beyond its
+// restored drops what Fixed and GCRA restored, and what was charged to a Window beyond its
 // burst, while no other limit mattered.
 func (u *turns) restored() {
-	if u.s.HasPast() && u.s.pastReach().lapsed(u.now, u.p.interval).interval > 0 {
+	if u.s.HasPast() && u.s.past.lapsed(u.now, u.p.interval).interval > 0 {
 		return
 	}
 	switch u.p.form {
-	case ring: // more were charged
+	case log: // more were charged
 		u.newest(u.p.limit.Burst)
 	case fixed, gcra:
 		u.newest(u.p.limit.Burst - u.p.Peek(u.s, u.now, 0).Remaining)
@@ -121,13 +121,13 @@ func (u *turns) ask(n uint64) {
 	}
 }
 
-// charge charges a few, often late. Without a past a ring keeps its newest.
+// charge charges a few, often late. Without a past a Window keeps its newest.
 func (u *turns) charge() {
 	a := admissions{u.now - u.r.Int64N(u.p.interval), 1 + u.r.Uint64N(3)}
 	u.restored()
 	u.p.Charge(u.s, a.at, a.n)
 	u.know(a)
-	if u.p.form == ring && !u.s.HasPast() {
+	if u.p.form == log && !u.s.HasPast() {
 		u.newest(u.p.limit.Burst)
 	}
 }
@@ -273,7 +273,7 @@ func TestPastCostsOnlyTheNarrowed(t *testing.T) {
 			}
 			large.Take(&s, epoch, b[1]-b[0])
 			small.Adopt(&s, large, epoch)
-			if most := 8 * (pastCells + 15); s.Size() > most && small.form != slots || small.form == slots && s.HasPast() {
+			if s.Size() > 296+32 {
 				t.Errorf("%v %d: %d bytes", a, b, s.Size())
 			}
 			if v := small.Peek(&s, epoch, 1); v.Allowed || v.Remaining > 0 {
@@ -284,7 +284,7 @@ func TestPastCostsOnlyTheNarrowed(t *testing.T) {
 				t.Errorf("%v %d: %+v when widened again", a, b, v)
 			}
 			small.Adopt(&s, large, epoch+2*second)
-			if s.Size() > 136 || !small.Idle(&s, epoch+2*second) {
+			if s.Size() > 32 || !small.Idle(&s, epoch+2*second) {
 				t.Errorf("%v %d: %+v when all is over", a, b, s)
 			}
 		}

@@ -6,23 +6,26 @@ import (
 	"slices"
 )
 
-// The past of a state that knows more than its plan's own form can hold, because
-// a wider or a longer limit was narrowed, or another one came in its place: what was
-// admitted lately, for the limits that adopt the state later. Decisions do not look
-// at it.
+// past is what a state knows that its plan's own form can't hold, because a wider or a
+// longer limit was narrowed, or another one came in its place: what was admitted lately,
+// for the limits that adopt the state later. Decisions do not look at it.
 //
-// It is the last pastCells of State.cells, behind those of the form: its reach, then
-// for each of 17 sub-slots a time and a count, sub-slot k at place k%17. Counts of one
-// sub-slot stand together at the latest of their times. That is the time of an
-// admission, and so stays what it is however often the state is adopted: times that
-// were rounded up each time would never leave while two limits take turns.
+// Sub-slot k has place k%17. Counts of one sub-slot stand together at the latest of their
+// times. That is the time of an admission, and so stays what it is however often the state
+// is adopted: times that were rounded up each time would never leave while two limits take
+// turns.
 //
 // Sub-slots are 2^k ns wide, the least of at least a 16th of the reach: those of a
 // short reach lie within those of a long one, so however the reach changes, a count
 // comes to stand no later than at the end of its longest sub-slot.
+type past struct {
+	reach
+	places [pastPlaces]admissions
+}
+
 const (
-	pastPlaces = 2 * (subSlots + 1)
-	pastCells  = pastPlaces + 3
+	pastSlots  = 16
+	pastPlaces = pastSlots + 1
 )
 
 // reach is how far a past goes back. The interval T of a limit matters for T after
@@ -63,113 +66,71 @@ func (r reach) lapsed(now, present int64) reach {
 // HasPast tells whether s knows more than its present limit lets it use, for limits
 // with longer intervals or larger bursts that may adopt it: see Adopt. It may matter
 // for longer than the present limit's interval: Idle tells. O(1).
-func (s *State) HasPast() bool { return len(s.cells) >= pastCells } // the forms have at most 17
-
-// past is the cells of the past; there must be one.
-func (s *State) past() []int64 { return s.cells[len(s.cells)-pastCells:] }
-
-func (s *State) pastReach() reach {
-	past := s.past()
-	return reach{past[0], past[1], past[2]}
-}
+func (s *State) HasPast() bool { return s.past != nil }
 
 // pastBegin gives s a past of what is listed, the oldest first, in place of any that
-// it had, behind all cells that the plan's form may need.
-func (s *State) pastBegin(p *Plan, r reach, list []admissions) {
-	own := p.ownCells()
-	if p.form == slots {
-		s.slotsOpen()
-	}
-	cells := make([]int64, own+pastCells)
-	copy(cells[:own], s.cells)
-	s.cells = cells
-	past := s.past()
-	past[0], past[1], past[2] = r.interval, r.used, r.next
+// it had.
+func (s *State) pastBegin(r reach, list []admissions) {
+	s.past = &past{reach: r}
 	for _, a := range list {
-		s.pastAdd(a.at, a.n)
-	}
-}
-
-// ownCells is how many cells the plan's form may need.
-func (p *Plan) ownCells() int {
-	switch p.form {
-	case ring:
-		return int(p.limit.Burst) - 1
-	case slots:
-		return subSlots + 1
-	default:
-		return 0
+		s.past.add(a.at, a.n)
 	}
 }
 
 // pastLapse forgets what no longer matters at the time now, with the whole past if
 // nothing of it does.
 func (s *State) pastLapse(p *Plan, now int64) {
-	if !s.HasPast() {
+	if s.past == nil {
 		return
 	}
-	have := s.pastReach()
-	switch r := have.lapsed(now, p.interval); {
-	case r == have:
+	switch r := s.past.lapsed(now, p.interval); {
+	case r == s.past.reach:
 	case r.interval == 0:
-		s.pastForget(p)
+		s.past = nil
 	default:
-		var room [subSlots + 1]admissions
-		s.pastBegin(p, r, s.pastList(room[:0]))
+		s.pastBegin(r, s.past.list())
 	}
 }
 
-// pastForget forgets the past; there must be one.
-func (s *State) pastForget(p *Plan) {
-	own := s.cells[:p.ownCells()]
-	if p.form == slots {
-		own = s.slotsCells()
-	}
-	s.cells = append([]int64(nil), own...)
-}
-
-// pastAdd remembers n admissions; there must be a past.
-func (s *State) pastAdd(at int64, n uint64) {
-	past := s.past()
-	shift := bits.Len64(uint64((past[0]+subSlots-1)/subSlots - 1))
+// add remembers n admissions.
+func (b *past) add(at int64, n uint64) {
+	shift := bits.Len64(uint64((b.interval+pastSlots-1)/pastSlots - 1))
 	slot := at >> shift
-	place := pastCells - pastPlaces + 2*int(slot%(subSlots+1))
-	latest, count := &past[place], &past[place+1]
-	switch had := *latest >> shift; {
-	case *count == 0 || had < slot: // longer ago than the reach
-		*latest, *count = at, int64(min(n, MaxBurst))
+	place := &b.places[slot%pastPlaces]
+	switch had := place.at >> shift; {
+	case place.n == 0 || had < slot: // longer ago than the reach
+		*place = admissions{at, min(n, MaxBurst)}
 	case had == slot:
-		*latest, *count = max(*latest, at), int64(min(uint64(*count)+n, MaxBurst))
+		*place = admissions{max(place.at, at), min(place.n+n, MaxBurst)}
 	}
 }
 
-// pastList is the past in a list that was empty, the oldest first.
-func (s *State) pastList(list []admissions) []admissions {
-	for places := s.past()[pastCells-pastPlaces:]; len(places) > 0; places = places[2:] {
-		if places[1] > 0 {
-			list = append(list, admissions{places[0], uint64(places[1])})
+// list is all of the past, the oldest first.
+func (b *past) list() (list []admissions) {
+	for _, a := range b.places {
+		if a.n > 0 {
+			list = append(list, a)
 		}
 	}
 	slices.SortFunc(list, func(a, b admissions) int { return cmp.Compare(a.at, b.at) })
 	return list
 }
 
-// pastWithin is pastList of what is within the reach, none later than now.
-func (s *State) pastWithin(list []admissions, now int64) []admissions {
-	length := s.pastReach().interval
-	list = s.pastList(list)
+// within is what of list is within the reach, none later than now.
+func (b *past) within(now int64) []admissions {
+	list := b.list()
 	for i := range list {
 		list[i].at = min(list[i].at, now)
 	}
-	return slices.DeleteFunc(list, func(a admissions) bool { return now-a.at >= length })
+	return slices.DeleteFunc(list, func(a admissions) bool { return now-a.at >= b.interval })
 }
 
-// pastNewest is the newest time of the past, -1 without one.
-func (s *State) pastNewest() int64 {
+// newest is the newest time, -1 without one.
+func (b *past) newest() int64 {
 	newest := int64(-1)
-	for places := s.past()[pastCells-pastPlaces:]; len(places) > 0; places = places[2:] {
-		if places[1] > 0 {
-			newest = max(newest, places[0])
+	for _, a := range b.places {
+		if a.n > 0 {
+			newest = max(newest, a.at)
 		}
 	}
 	return newest
@@ -177,23 +138,26 @@ func (s *State) pastNewest() int64 {
 
 // pastIdle tells whether nothing of a past matters.
 func (s *State) pastIdle(p *Plan, now int64) bool {
-	return !s.HasPast() || now-s.pastNewest() >= s.pastReach().lapsed(now, p.interval).interval
+	return s.past == nil || now-s.past.newest() >= s.past.lapsed(now, p.interval).interval
 }
 
 // remember adds n admissions, just decided at the time now, to a past.
 func (p *Plan) remember(s *State, now int64, n uint64) {
-	switch p.form { // a time before the newest seen counts as that one
-	case ring:
-		now = s.at
-	case slots:
-		now = max(now, s.at*p.width)
-	case fixed:
-		now = max(now, p.periodStart(s.at))
-	case gcra:
-		now = int64(s.used)
+	now = max(now, p.newest(s)) // a time before the newest seen counts as that one
+	if s.pastLapse(p, now); s.past != nil {
+		s.past.add(now, n)
 	}
-	if s.pastLapse(p, now); s.HasPast() {
-		s.pastAdd(now, n)
+}
+
+// newest is the newest time that the form has seen.
+func (p *Plan) newest(s *State) int64 {
+	switch p.form {
+	case log:
+		return p.logTime(s.at)
+	case fixed:
+		return p.periodStart(s.at)
+	default:
+		return int64(s.used)
 	}
 }
 
@@ -212,55 +176,59 @@ func total(list []admissions) (n uint64) {
 
 // history appends what the state knows of the admissions within its reach, that of the
 // past or else the interval: each at the latest time at which it may have been, none
-// after now, the oldest first. At most 34, for an empty list.
+// after now, the oldest first. At most 273, for an empty list.
 //
-// The past knows all of them. What ring and slots know of the newest is often more
-// exact, but moves later at each change from slots: so each counts at the earlier time.
+// The past knows all of them. What a log knows of the newest is more exact: so each counts
+// at the earlier time.
 func (p *Plan) history(s *State, now int64, list []admissions) []admissions {
-	if !s.HasPast() {
+	if s.past == nil {
 		return p.formHistory(s, now, list)
 	}
-	var pastRoom, formRoom [subSlots + 1]admissions
-	past := s.pastWithin(pastRoom[:0], now)
-	if p.form == fixed || p.form == gcra {
+	past := s.past.within(now)
+	if p.form != log {
 		return append(list, past...)
 	}
-	form := p.formHistory(s, now, formRoom[:0])
+	form := newest(p.formHistory(s, now, nil), p.limit.Burst)
 	others := now - p.interval
 	switch {
 	case p.ahead(s, now): // and has forgotten others as of then
 		others = now
-	case p.form == ring && total(form) == p.limit.Burst:
+	case total(form) == p.limit.Burst:
 		others = form[0].at
 	}
 	return earlier(list, past, form, others)
 }
 
-// formHistory is history of what the form holds, at most 17.
-func (p *Plan) formHistory(s *State, now int64, list []admissions) []admissions {
-	add := func(at int64, n uint64) {
-		if at = min(at, now); n > 0 && now-at < p.interval {
-			list = append(list, admissions{at, n})
+// newest is the newest n admissions of a list, which it uses up.
+func newest(list []admissions, n uint64) []admissions {
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].n = min(list[i].n, n); list[i].n == 0 {
+			return list[i+1:]
 		}
-	}
-	switch p.form {
-	case ring:
-		for k := int(min(s.used, p.limit.Burst)); k >= 1; k-- {
-			at, _ := s.ringTime(p, k)
-			add(at, 1)
-		}
-	case slots:
-		s.slotsAdvance(p, now)
-		for _, cell := range s.slotsOpen() {
-			add((s.slotOf(cell)+1)*p.width-1, uint64(cell>>slotBits))
-		}
-	case fixed:
-		s.fixedAdvance(p, now)
-		add(now, s.used)
-	case gcra:
-		add(int64(s.used), s.gcraUsed(p, now))
+		n -= list[i].n
 	}
 	return list
+}
+
+// formHistory is history of what the form holds, at most 256.
+func (p *Plan) formHistory(s *State, now int64, list []admissions) []admissions {
+	began := len(list)
+	switch p.form {
+	case log:
+		list = s.logList(p, list)
+	case fixed:
+		s.fixedAdvance(p, now)
+		list = append(list, admissions{now, s.used})
+	case gcra:
+		list = append(list, admissions{int64(s.used), s.gcraUsed(p, now)})
+	}
+	kept := list[:began]
+	for _, a := range list[began:] {
+		if a.at = min(a.at, now); a.n > 0 && now-a.at < p.interval {
+			kept = append(kept, a)
+		}
+	}
+	return kept
 }
 
 // earlier appends the admissions of the past, the k-th newest at the earlier of its

@@ -82,7 +82,7 @@ func TestPastLapses(t *testing.T) {
 				t.Fatalf("%s: a past: %v, after %v", name, s.HasPast(), after)
 			}
 		}
-		if s.Size() > 8*15 {
+		if s.Size() > 128 {
 			t.Errorf("%s: %d bytes", name, s.Size())
 		}
 	}
@@ -96,17 +96,17 @@ func TestPastStaysWhereItIs(t *testing.T) {
 		p := plan(t, Limit{N: 10, Per: time.Second})
 		var s State
 		matters := reach{p.interval, epoch, 0}
-		s.pastBegin(p, matters, nil)
-		s.pastAdd(epoch, 1)
+		s.pastBegin(matters, nil)
+		s.past.add(epoch, 1)
 		now := epoch
 		for matters.interval < int64(time.Minute) {
 			for range 50 {
 				now += r.Int64N(matters.interval / 2000) // within the reach throughout
-				s.pastAdd(now, 1)
+				s.past.add(now, 1)
 			}
 			matters = matters.with(matters.interval+r.Int64N(matters.interval/10), now)
-			s.pastBegin(p, matters, s.pastList(nil))
-			if oldest := s.pastList(nil)[0]; oldest.at-epoch > matters.interval/8 {
+			s.pastBegin(matters, s.past.list())
+			if oldest := s.past.list()[0]; oldest.at-epoch > matters.interval/8 {
 				t.Fatalf("seed %d: the first of %d counts as %v later, of %v", seed, oldest.n, time.Duration(oldest.at-epoch), time.Duration(matters.interval))
 			}
 		}

@@ -73,7 +73,7 @@ func randomCount(r *rand.Rand, p *Plan) uint64 {
 func copied(t testing.TB, p *Plan, s *State) *State {
 	t.Helper()
 	b := p.AppendState([]byte("before"), s)
-	if len(b) > 6+145 && !s.HasPast() || len(b) > 6+455 {
+	if n := len(b) - 6; n > 20+19*s.logEntries() && !s.HasPast() || n > 330+19*s.logEntries() {
 		t.Fatalf("%+v: a state of %d bytes", p.limit, len(b)-6)
 	}
 	to := new(State)

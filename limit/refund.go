@@ -25,7 +25,7 @@ func (p *Plan) Refund(s *State, now, first, last int64, n uint64) (free, given u
 	}
 	s.pastLapse(p, now)
 	before := p.free(s, now)
-	if s.HasPast() {
+	if s.past != nil {
 		given = p.refundPast(s, now, first, last, n)
 	} else {
 		given = p.refundForm(s, now, first, last, n)
@@ -36,10 +36,8 @@ func (p *Plan) Refund(s *State, now, first, last int64, n uint64) (free, given u
 // refundForm is Refund of what the plan's form holds.
 func (p *Plan) refundForm(s *State, now, first, last int64, n uint64) (given uint64) {
 	switch p.form {
-	case ring:
-		return s.ringRefund(p, now, first, last, n)
-	case slots:
-		return s.slotsRefund(p, now, first, last, n)
+	case log:
+		return s.logRefund(p, now, first, last, n)
 	case fixed:
 		return s.fixedRefund(p, now, first, n)
 	case gcra:
@@ -51,13 +49,11 @@ func (p *Plan) refundForm(s *State, now, first, last int64, n uint64) (given uin
 // refundPast is Refund of a state that knows more than its form holds: that moves up
 // in place of what is given back.
 func (p *Plan) refundPast(s *State, now, first, last int64, n uint64) (given uint64) {
-	var room [2 * (subSlots + 1)]admissions
-	var pastRoom [subSlots + 1]admissions
-	was := p.history(s, now, room[:0])
-	past, matters := s.pastWithin(pastRoom[:0], now), s.pastReach()
+	was := p.history(s, now, nil)
+	past, matters := s.past.within(now), s.past.reach
 	given = giveBack(past, first, last, n)
 	switch p.form {
-	case ring, slots:
+	case log:
 		given = giveBack(was, first, last, n)
 		*s = State{}
 		p.chargeAll(s, now, was)
@@ -72,7 +68,7 @@ func (p *Plan) refundPast(s *State, now, first, last int64, n uint64) (given uin
 			p.refundForm(s, now, first, last, n)
 		}
 	}
-	s.pastBegin(p, matters, past)
+	s.pastBegin(matters, past)
 	return given
 }
 
@@ -94,44 +90,14 @@ func giveBack(list []admissions, first, last int64, n uint64) (given uint64) {
 	return all - n
 }
 
-func (s *State) ringRefund(p *Plan, now, first, last int64, n uint64) (given uint64) {
-	if max(now, s.at)-first >= p.interval {
+func (s *State) logRefund(p *Plan, now, first, last int64, n uint64) (given uint64) {
+	s.logUsed(p, now)
+	if max(now, p.newest(s))-first >= p.interval {
 		return 0
 	}
-	var room [ringMost]int64
-	times := s.ringTimes(p, room[:0])
-	slices.Sort(times)
-	from, _ := slices.BinarySearch(times, first)
-	to, _ := slices.BinarySearch(times, last+1)
-	to = from + int(min(n, uint64(max(0, to-from))))
-	from -= int(min(n-uint64(to-from), uint64(from)))
-	s.used = 0
-	for _, t := range slices.Delete(times, from, to) {
-		s.ringPush(p, t)
-	}
-	return uint64(to - from)
-}
-
-func (s *State) slotsRefund(p *Plan, now, first, last int64, n uint64) (given uint64) {
-	s.slotsAdvance(p, now)
-	if s.used == 0 || now-first >= p.interval {
-		return 0
-	}
-	cells := s.slotsOpen()
-	list := make([]admissions, 0, subSlots+1)
-	for _, cell := range cells {
-		list = append(list, admissions{s.slotOf(cell), uint64(cell >> slotBits)})
-	}
-	given = giveBack(list, first/p.width, last/p.width, n)
-	s.used -= given
-	kept := 0
-	for _, a := range list {
-		if a.n > 0 {
-			cells[kept] = slotCell(a.at, a.n)
-			kept++
-		}
-	}
-	s.cells = cells[:kept]
+	list := s.logList(p, nil)
+	given = giveBack(list, first, last, n)
+	s.logFill(p, list)
 	return given
 }
 
@@ -158,68 +124,38 @@ func (s *State) gcraRefund(p *Plan, now, first int64, n uint64) (given uint64) {
 }
 
 // Shift moves all that s knows by so many ns, to another clock: one that shows by more
-// at the same moment. Window up to a burst of 16 and GCRA are exact. What is counted in
-// sub-slots, or in Fixed's intervals, counts as up to one of these later, never as
-// earlier: it never makes later decisions more generous. So does what would lie before
-// the epoch of the clock.
+// at the same moment. Window and GCRA are exact. What is counted in Fixed's intervals
+// counts as up to one of these later, never as earlier: it never makes later decisions more
+// generous. So does what would lie before the epoch of the clock.
 //
 // Times may be ahead of the caller's clock then: p.Adopt(s, p, now) repairs that.
 func (p *Plan) Shift(s *State, by int64) {
 	if by == 0 {
 		return
 	}
-	var room [subSlots + 1]admissions
-	var past []admissions
-	var matters reach
-	if s.HasPast() {
-		past, matters = s.pastList(room[:0]), s.pastReach()
-		for i := range past {
-			past[i].at = clampShift(past[i].at, by)
+	shift := func(list []admissions) []admissions {
+		for i := range list {
+			list[i].at = clampShift(list[i].at, by)
 		}
-		matters.used = clampShift(matters.used, by)
-		s.pastForget(p)
+		return list
+	}
+	if s.past != nil {
+		r := s.past.reach
+		r.used = clampShift(r.used, by)
+		s.pastBegin(r, shift(s.past.list()))
 	}
 	switch p.form {
-	case ring:
-		if s.used > 0 {
-			s.at = clampShift(s.at, by)
-			for i := range min(len(s.cells), p.ownCells()) {
-				s.cells[i] = clampShift(s.cells[i], by)
-			}
-		}
-	case slots:
-		s.slotsShift(ceilDiv(by, p.width))
+	case log:
+		s.logFill(p, shift(s.logList(p, nil)))
 	case fixed:
-		if p.calendar != nil {
-			break // its periods are those of the time of day
+		if p.calendar == nil { // else its periods are those of the time of day
+			s.at = max(0, s.at+ceilDiv(by, p.interval))
 		}
-		s.at = max(0, s.at+ceilDiv(by, p.interval))
 	case gcra:
 		newest := clampShift(int64(s.used), by)
 		s.at += newest - int64(s.used)
 		s.used = uint64(newest)
 	}
-	if len(past) > 0 {
-		s.pastBegin(p, matters, past)
-	}
-}
-
-// slotsShift renumbers the sub-slots. What would be before the epoch is as of it.
-func (s *State) slotsShift(by int64) {
-	by = max(by, -s.at)
-	cells := s.slotsOpen()
-	kept := 0
-	for _, cell := range cells {
-		moved := slotCell(max(s.slotOf(cell)+by, 0), uint64(cell>>slotBits))
-		if kept > 0 && (cells[kept-1]^moved)&(1<<slotBits-1) == 0 {
-			cells[kept-1] += moved &^ (1<<slotBits - 1)
-			continue
-		}
-		cells[kept] = moved
-		kept++
-	}
-	s.cells = cells[:kept]
-	s.at += by
 }
 
 func clampShift(at, by int64) int64 {

@@ -13,11 +13,11 @@ func TestRoomDecidesAlike(t *testing.T) {
 	t.Parallel()
 	p := plan(t, Limit{N: 100, Per: time.Second})
 	longer := plan(t, Limit{N: 1000, Per: time.Minute})
-	for _, words := range []int{0, 1, p.Near(), subSlots + 1} {
+	for _, words := range []int{0, 1, p.Near(), 17} {
 		r := rand.New(rand.NewPCG(uint64(words), 1))
 		var with, without State
 		room := make([]int64, words)
-		with.Begin(room)
+		p.Begin(&with, room)
 		now := int64(time.Hour)
 		use, left := p, false
 		for range 20_000 {

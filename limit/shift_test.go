@@ -33,7 +33,7 @@ func TestShiftNeverOver(t *testing.T) {
 			if n == 0 {
 				continue
 			}
-			if p.form == ring || p.form == gcra {
+			if p.form == gcra {
 				if got, want := p.Allow(&s, now+off, n), p.Allow(&same, now, n); got != want {
 					t.Fatalf("seed %d: %+v: %v after shifts, %v without", seed, l, got, want)
 				}
@@ -60,7 +60,7 @@ func TestShiftNeverOver(t *testing.T) {
 		if p.interval > int64(MaxPer) {
 			continue
 		}
-		if p.Allow(&s, now+off+2*p.interval+2*p.width, 1); p.form == slots && !p.Allow(&s, now+off+4*p.interval, p.limit.Burst) {
+		if p.Allow(&s, now+off+2*p.interval, 1); p.form == log && !p.Allow(&s, now+off+4*p.interval, p.limit.Burst) {
 			t.Fatalf("seed %d: %+v: locked out", seed, l)
 		}
 	}

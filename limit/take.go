@@ -8,8 +8,8 @@ import (
 // Allow is Take that says only whether: for callers who need no verdict, at a
 // fraction of its cost.
 //
-// Cost: O(n) for Window up to a burst of 16, else O(1); no allocation after the
-// first admissions.
+// Cost: O(1), amortized for Window over the admissions that leave; a Window allocates
+// while the number of admissions that it remembers grows.
 func (p *Plan) Allow(s *State, now int64, n uint64) bool {
 	if n-1 >= p.limit.Burst {
 		return p.Take(s, now, n).Allowed // none, or more than can pass: rare
@@ -17,16 +17,16 @@ func (p *Plan) Allow(s *State, now int64, n uint64) bool {
 	now = clamp(now)
 	var allowed bool
 	switch p.form {
-	case ring:
-		allowed = s.ringAllow(p, now, n)
-	case slots:
-		allowed = s.slotsAllow(p, now, n)
+	case log:
+		if allowed = s.logUsed(p, now)+n <= p.limit.Burst; allowed {
+			s.logAdmit(p, now, n)
+		}
 	case fixed:
 		allowed = s.fixedAllow(p, now, n)
 	default:
 		allowed = s.gcraAllow(p, now, n)
 	}
-	if allowed && s.HasPast() {
+	if allowed && s.past != nil {
 		p.remember(s, now, n)
 	}
 	return allowed
@@ -36,8 +36,7 @@ func (p *Plan) Allow(s *State, now int64, n uint64) bool {
 // request uses nothing; n = 0 asks for the state and is allowed. A time before
 // one seen earlier counts as that one.
 //
-// Cost: O(burst) for Window up to 16, else O(1); no allocation after the first
-// admissions.
+// Cost: as Allow; a denial by a Window reads the admissions that have to leave.
 func (p *Plan) Take(s *State, now int64, n uint64) Verdict {
 	now = clamp(now)
 	free := p.free(s, now)
@@ -73,11 +72,8 @@ func (p *Plan) denied(s *State, now int64, n, free uint64) Verdict {
 func (p *Plan) free(s *State, now int64) uint64 {
 	var used uint64
 	switch p.form {
-	case ring:
-		used = s.ringUsed(p, now)
-	case slots:
-		s.slotsAdvance(p, now)
-		used = s.used
+	case log:
+		used = s.logUsed(p, now)
 	case fixed:
 		s.fixedAdvance(p, now)
 		used = s.used
@@ -90,16 +86,14 @@ func (p *Plan) free(s *State, now int64) uint64 {
 // admit takes n, of which free said they fit, at the time now.
 func (p *Plan) admit(s *State, now int64, n uint64) {
 	switch p.form {
-	case ring:
-		s.ringAdmit(p, max(now, s.at), n)
-	case slots:
-		s.slotsAdmit(n)
+	case log:
+		s.logAdmit(p, now, n)
 	case fixed:
 		s.used += n
 	case gcra:
 		s.gcraCharge(p, now, n)
 	}
-	if s.HasPast() {
+	if s.past != nil {
 		p.remember(s, now, n)
 	}
 }
@@ -109,10 +103,8 @@ func (p *Plan) admit(s *State, now int64, n uint64) {
 func (p *Plan) wait(s *State, now int64, n uint64) time.Duration {
 	var wait int64
 	switch p.form {
-	case ring:
-		wait = s.ringWait(p, now, n)
-	case slots:
-		wait = s.slotsWait(p, now, n)
+	case log:
+		wait = s.logWait(p, now, n)
 	case fixed:
 		wait = s.fixedWait(p, now, n)
 	case gcra:
@@ -125,10 +117,8 @@ func (p *Plan) wait(s *State, now int64, n uint64) time.Duration {
 func (p *Plan) reset(s *State, now int64) time.Duration {
 	var reset int64
 	switch p.form {
-	case ring:
-		reset = s.ringReset(p, now)
-	case slots:
-		reset = s.slotsReset(p, now)
+	case log:
+		reset = s.logReset(p, now)
 	case fixed:
 		reset = s.fixedReset(p, now)
 	case gcra:
@@ -147,46 +137,38 @@ func (p *Plan) reset(s *State, now int64) time.Duration {
 // does. A limit with a larger one that adopts the state later counts them all, if more
 // than the burst was charged at once, which only a wider limit has admitted.
 //
-// Cost: as Take; O(burst) for an older time of a Window up to 16.
+// Cost: as Take; for an older time a Window moves the admissions that are newer.
 func (p *Plan) Charge(s *State, at int64, n uint64) {
 	if n == 0 {
 		return
 	}
 	at, n = clamp(at), min(n, MaxBurst)
 	s.pastLapse(p, at)
-	if n > p.limit.Burst && (p.form == ring || p.form == gcra) {
+	if n > p.limit.Burst && p.form != fixed {
 		p.beginPast(s, at)
 	}
 	p.charge(s, at, n)
-	if s.HasPast() {
-		s.pastAdd(at, n)
+	if s.past != nil {
+		s.past.add(at, n)
 	}
 }
 
 // beginPast gives a state a past, of what its form knows, for as long as a wider
 // limit that was in use at the time at matters; or keeps the one it has for that long.
 func (p *Plan) beginPast(s *State, at int64) {
-	if s.HasPast() {
-		past, r := s.past(), s.pastReach().with(p.interval, at)
-		past[1], past[2] = r.used, r.next
+	if s.past != nil {
+		s.past.reach = s.past.with(p.interval, at)
 		return
 	}
-	if p.form == gcra {
-		at = max(at, int64(s.used))
-	} else {
-		at = max(at, s.at)
-	}
-	var room [subSlots + 1]admissions
-	s.pastBegin(p, reach{interval: p.interval, used: at}, p.formHistory(s, at, room[:0]))
+	at = max(at, p.newest(s))
+	s.pastBegin(reach{interval: p.interval, used: at}, p.formHistory(s, at, nil))
 }
 
 // charge is Charge of what the plan's form can hold.
 func (p *Plan) charge(s *State, at int64, n uint64) {
 	switch p.form {
-	case ring:
-		s.ringCharge(p, at, min(n, p.limit.Burst))
-	case slots:
-		s.slotsCharge(p, at, n)
+	case log:
+		s.logCharge(p, at, min(n, p.limit.Burst))
 	case fixed:
 		s.fixedCharge(p, at, n)
 	case gcra:
@@ -198,40 +180,49 @@ func (p *Plan) charge(s *State, at int64, n uint64) {
 // State belongs to the plan that it was first used with, until another adopts
 // it, and must not be copied.
 //
-// What the fields hold is said where each form is kept: ring, slots, fixed, gcra.
+// What the fields hold is said where each form is kept: log, fixed, gcra.
 type State struct {
 	at    int64
 	used  uint64
-	cells []int64
+	cells *int64 // the first of size
+
+	size, head, entries uint16
+
+	past *past // nil: none
 }
 
-// Size is the memory of s beyond the struct's 40 bytes, in bytes: 0 for Fixed, GCRA
-// and a Window with a burst of 1, up to 8 for each further one of a burst up to 16,
-// 24 to 136 beyond that, by how many sub-slots count, room that Begin gave it included. A state that knows more than these can hold has 296 more, those for
-// its form at once: see Adopt.
-func (s *State) Size() int { return 8 * cap(s.cells) }
+// Size is the memory of s beyond the struct's 40 bytes, in bytes: 0 for Fixed, GCRA and a Window
+// whose admissions were all at one time, else 8 for each time that a Window remembers, at most
+// 256 of them, and up to half as many in reserve. Space that Begin gave s is included. A state
+// that knows more than its form can hold has 296 more: see Adopt.
+func (s *State) Size() int {
+	if s.past != nil {
+		return 8*int(s.size) + int(unsafe.Sizeof(*s.past))
+	}
+	return 8 * int(s.size)
+}
 
-// SizeBeside is Size but for room that Begin gave s and that it still uses.
-func (s *State) SizeBeside(room []int64) int {
-	if len(room) > 0 && unsafe.SliceData(s.cells) == unsafe.SliceData(room) {
-		return 0
+// SizeBeside is Size without the space that Begin gave s, if s still uses it.
+func (s *State) SizeBeside(space []int64) int {
+	if len(space) > 0 && s.cells == unsafe.SliceData(space) {
+		return s.Size() - 8*int(s.size)
 	}
 	return s.Size()
 }
 
-// Begin gives s room for its cells, if those that it has fit, which is its own from then on: a decision that
-// finds them beside the State waits for memory once. More than fit have memory of their own.
-func (s *State) Begin(room []int64) {
-	if len(s.cells) <= len(room) {
-		s.cells = append(room[:0], s.cells...)
+// Begin gives s space for its cells, if it may have so many and those that it has fit. The space belongs to s from then
+// on: a decision that finds its cells next to the State waits for memory once. More than fit have memory of their own.
+func (p *Plan) Begin(s *State, space []int64) {
+	if n := len(space); n > 0 && n <= p.most && n >= int(s.entries) && s.cells != unsafe.SliceData(space) {
+		s.logMove(space)
 	}
 }
 
-// Near is how many cells a State of the plan should have room for beside it, at little cost in memory:
-// those of a large burst, of which each decision reads some. With a State of 40 bytes, 24 beside it and 7 cells an
+// Near is how many cells a State of the plan should have space for next to it, at little cost in memory:
+// the first of a Window with a burst above 16. With a State of 40 bytes, 24 bytes more and 7 cells an
 // entry of a table has two cache lines.
 func (p *Plan) Near() int {
-	if p.form == slots {
+	if p.form == log && p.limit.Burst > 16 {
 		return 7
 	}
 	return 0
@@ -255,10 +246,8 @@ func (p *Plan) Idle(s *State, now int64) bool {
 		return false
 	}
 	switch p.form {
-	case ring:
-		return s.ringIdle(p, now)
-	case slots:
-		return s.slotsIdle(p, now)
+	case log:
+		return s.logIdle(p, now)
 	case fixed:
 		return s.fixedIdle(p, now)
 	default:

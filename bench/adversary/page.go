@@ -40,8 +40,8 @@ just before P and one just before 2 P, a nanosecond less than P apart; random; g
 ## Why
 
 - **Weir, ` + "`window`" + `** is the only limiter here, but for the exact log, that a caller can't get more than N from. The log keeps
-  1000 times per key; Weir keeps 17 counts, and pays with what greedy did not get: an admission weighs for up to a sixteenth
-  of P longer than P, so that greedy has at least 16/17 of N per period. Bursts up to 16 are kept as the exact log, and cost nothing.
+  1000 times per key. Up to a burst of 256 Weir is that log. For a larger burst it keeps at most 200 times, each with a count,
+  and admits at least 99 % of what the log admits.
 - Token buckets and GCRA (Weir ` + "`gcra`" + `, x/time/rate, throttled) admit the burst, and what is filled meanwhile: 2N-1. x/time/rate
   rounds the wait for a token down to whole nanoseconds: the last one is there a moment early, which makes 2N.
 - Windows that begin at multiples of P, of the clock (Weir ` + "`fixed`" + `) or of the key's first request (go-limiter), admit N on

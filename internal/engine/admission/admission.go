@@ -249,7 +249,7 @@ func (ls *Table) adopt(have *entry, plan *Plan, now int64) {
 	ls.grow(have.Value.plan, -bytesOf(have))
 	if have.Value.plan.Limit() != plan.Limit() {
 		plan.Adopt(&have.Value.state, have.Value.plan.Plan, now)
-		have.Value.state.Begin(have.Room())
+		plan.Begin(&have.Value.state, have.Room())
 	}
 	have.Value.plan = plan
 	ls.grow(plan, bytesOf(have))
@@ -287,7 +287,7 @@ func (ls *Table) insertState(s *share, hash uint64, plan *Plan, key string) *ent
 	}
 	e := keyspace.NewWithRoom[keyState](key, plan.Near())
 	e.Value.plan = plan
-	e.Value.state.Begin(e.Room())
+	plan.Begin(&e.Value.state, e.Room())
 	t.Insert(hash, e)
 	return e
 }
@@ -350,7 +350,7 @@ func (ls *Table) Known(plan *Plan, partition int, key string, raw time.Time, lis
 	defer share.mu.Unlock()
 	st := ls.look(share, plan, key, now)
 	began, before := len(list), cellBytes(st)
-	list, doubt = plan.AppendKnown(list, &st.Value.state, now), plan.Doubt(&st.Value.state)
+	list, doubt = plan.AppendKnown(list, &st.Value.state, now)
 	if st.Key() != "" { // it is in the table, and may have let go of what is over
 		if grown := cellBytes(st) - before; grown != 0 {
 			ls.grow(st.Value.plan, int64(grown))

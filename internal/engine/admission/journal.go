@@ -203,7 +203,7 @@ func (ls *Table) restoreOne(s *share, from *restored) {
 	}
 	ls.grow(st.Value.plan, -bytesOf(st))
 	st.Value = from.keyState
-	st.Value.state.Begin(st.Room())
+	st.Value.plan.Begin(&st.Value.state, st.Room())
 	ls.grow(st.Value.plan, bytesOf(st))
 }
 
@@ -229,7 +229,11 @@ func (ls *Table) decodeStates(list []replication.LimitState) (states []restored,
 		}
 		states = append(states, restored{key: l.Key, keyState: keyState{plan: plan}})
 		state := &states[len(states)-1].state
-		if rest, err := plan.DecodeState(state, l.State); err != nil || len(rest) > 0 {
+		decode := plan.DecodeState
+		if l.Before {
+			decode = plan.DecodeStateBefore
+		}
+		if rest, err := decode(state, l.State); err != nil || len(rest) > 0 {
 			return nil, beside, fmt.Errorf("%w: what key %.100q used of limit %s: %w", replication.ErrDamagedState, l.Key, plan.Name.Name, errors.Join(err))
 		}
 		if by := l.Ahead - ahead; by < -int64(time.Second) || by > int64(time.Millisecond) { // else the clock has drifted

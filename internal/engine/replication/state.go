@@ -14,12 +14,12 @@ import (
 	"github.com/weir-counter/weir/window"
 )
 
-// The state of a partition, version 6: all that a restart needs of it. Numbers
+// The state of a partition, version 7: all that a restart needs of it. Numbers
 // are unsigned varints; a window is its length and its own encoding (package
 // window).
 //
 //	byte 0     'P'
-//	byte 1     version, 6
+//	byte 1     version, 7
 //	           partitions of the engine, number of this one
 //	           retention, seconds
 //	           window of all hits of the partition
@@ -37,15 +37,16 @@ import (
 //	           its record (Admission.Limit)
 //	           what keys have used of them: how many, then each as the number of
 //	           its limit from 0, length of the key, key, length of the state,
-//	           state (package limit)
+//	           state (package limit); up to version 6 as DecodeStateBefore reads it
 //	last 4     CRC-32C of all bytes before, little endian
 const (
 	stateMagic   = 'P'
-	stateVersion = 6
+	stateVersion = 7
 	stateBefore  = 2 // the first version that is read: it has no windows ahead of the clock
 	stateNoClock = 3 // and this one does not tell the clock of limits
 	stateNoTotal = 4 // nor this one what the count of all keys lacks
 	stateNoPast  = 5 // nor this one when hits were taken for history alone
+	stateSlots   = 6 // and this one has windows of limits that count in sub-slots
 )
 
 // allKeys is the key of all hits.
@@ -106,6 +107,7 @@ type LimitState struct {
 	Record string // the limit, as in Admission
 	Key    string
 	State  []byte // as package limit writes it
+	Before bool   // State is as limit.DecodeStateBefore reads it
 	Ahead  int64  // ns by which the time of day was ahead of the clock that State is by
 }
 
@@ -203,7 +205,7 @@ func (r *stateReader) limits() (list []LimitState) {
 			r.Fail()
 			return nil
 		}
-		list = append(list, LimitState{records[number], string(key), encoded, ahead})
+		list = append(list, LimitState{records[number], string(key), encoded, r.version <= stateSlots, ahead})
 	}
 	return list
 }

@@ -237,7 +237,7 @@ func gcd(a, b uint64) uint64 {
 //
 // While the key asks for no more than the burst in any two intervals, its limit denies
 // nothing, whatever the algorithm, and remembers nothing older than these: a window looks
-// back one interval and a sub-slot, a fixed one less, and a bucket that gets no more than
+// back one interval, a fixed one less, and a bucket that gets no more than
 // it holds in two intervals, in which it fills twice, has been full in their time. So
 // only they are kept. From the moment on when the key asks for more, all is kept: larger
 // limits of the same interval denied nothing until then either, so this series tells

@@ -148,13 +148,6 @@ func admits(l weir.Limit, admitted []int64, at int64) bool {
 			free = max(free, x*s) + width
 		}
 		return max(free, now)+width-now <= int64(l.Burst)*width
-	case l.Burst > 16:
-		width := up(interval, 16)
-		for _, x := range admitted {
-			if x*s/width >= now/width-16 {
-				used++
-			}
-		}
 	default:
 		for _, x := range admitted {
 			if now-x*s < interval {

@@ -218,7 +218,7 @@ func TestAlgorithms(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ headers, descriptors, want string }{
-		{HeadersDraft, "ip=1; many=1", `ratelimit-policy: "rls/edge/ip";q=3;w=60, "rls/edge/many";q=100;w=3600` + "\n" + `ratelimit: "rls/edge/ip";r=2;t=60, "rls/edge/many";r=99;t=3825`},
+		{HeadersDraft, "ip=1; many=1", `ratelimit-policy: "rls/edge/ip";q=3;w=60, "rls/edge/many";q=100;w=3600` + "\n" + `ratelimit: "rls/edge/ip";r=2;t=60, "rls/edge/many";r=99;t=3600`},
 		{HeadersDraft, "ip=1 | hits 9", `ratelimit-policy: "rls/edge/ip";q=3;w=60` + "\n" + `ratelimit: "rls/edge/ip";r=0;t=60` + "\nretry-after: 60\nweir-denial: 13 digits"},
 		{HeadersDraft, "banned=1", ""},
 		{HeadersDraft, "free=1; seen=1; nothing=1", ""},
