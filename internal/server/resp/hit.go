@@ -2,10 +2,12 @@ package resp
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/weir-counter/weir/api"
 	"github.com/weir-counter/weir/internal/admit"
 	"github.com/weir-counter/weir/internal/service"
+	limitservice "github.com/weir-counter/weir/internal/service/limits"
 )
 
 // refused is a rejection as an error; nil: there is none.
@@ -149,15 +151,35 @@ func (s *session) Bucket(key []byte, l admit.Limit, n uint64, peek bool) (*admit
 	if err := refused(service.CheckKey(ArgumentView(key))); err != nil {
 		return nil, err
 	}
-	a := &s.allowing
-	a.inline = l
-	a.requests = append(a.requests[:0], admit.Request{Key: ArgumentView(key), Inline: &a.inline, N: n})
-	d := &a.decision
-	d.NoID = true // neither CL.THROTTLE nor a script has a place for it
+	d := s.inline(key, l, n)
 	defer func() { d.NoID = false }()
-	err := s.server.service.Allow(s.caller, a.requests, peek, d)
+	err := s.server.service.Allow(s.caller, s.allowing.requests, peek, d)
 	if err != nil && (service.AsError(err).Code != api.CodeInvalidCount || !d.Never) {
 		return nil, err
 	}
 	return &d.Results[0], nil
+}
+
+// Exhaust is Bucket of all n that a bucket has left, with the fraction of a further one: it reserves n and settles one more,
+// which fills the bucket.
+func (s *session) Exhaust(key []byte, l admit.Limit, n uint64) (*admit.Result, error) {
+	d := s.inline(key, l, n)
+	defer func() { d.NoID = false }()
+	id, _, err := s.server.service.Reserve(s.caller, s.allowing.requests, limitservice.Reservation{TTL: time.Second}, d)
+	if err == nil && id != "" {
+		_, err = s.server.service.Settle(s.caller, id, n+1, true)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &d.Results[0], nil
+}
+
+// inline has the session's decision ask n of a limit that the request brings along. The caller sets NoID back.
+func (s *session) inline(key []byte, l admit.Limit, n uint64) *admit.Decision {
+	a := &s.allowing
+	a.inline = l
+	a.requests = append(a.requests[:0], admit.Request{Key: ArgumentView(key), Inline: &a.inline, N: n})
+	a.decision.NoID = true // neither CL.THROTTLE nor a script has a place for it
+	return &a.decision
 }

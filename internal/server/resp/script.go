@@ -70,6 +70,9 @@ type ScriptServer interface {
 	// nothing. The result is valid until the next decision of the connection.
 	Bucket(key []byte, l admit.Limit, n uint64, peek bool) (*admit.Result, error)
 
+	// Exhaust is Bucket of all n that a limit has left, with the fraction of a further one.
+	Exhaust(key []byte, l admit.Limit, n uint64) (*admit.Result, error)
+
 	// PermitCounters refuses keys that are not the caller's.
 	PermitCounters(keys [][]byte) error
 }

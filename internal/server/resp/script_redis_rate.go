@@ -79,8 +79,8 @@ func (s *ScriptSession) rateAllowN(keys, args [][]byte) error {
 // atMostTries is how often AllowAtMost asks again when others took what it had seen.
 const atMostTries = 4
 
-// rateAllowAtMost takes up to cost: it looks how many there are, and takes those. Others may take them in between,
-// then it looks again; it takes none if they always do.
+// rateAllowAtMost takes up to cost: it looks how many there are, and takes those. If cost is more, it takes the fraction
+// of a further one too, as Redis does. Others may take them in between, then it looks again; it takes none if they always do.
 func (s *ScriptSession) rateAllowAtMost(keys, args [][]byte) error {
 	l, err := readRateLimit(args)
 	if err != nil {
@@ -103,12 +103,20 @@ func (s *ScriptSession) rateAllowAtMost(keys, args [][]byte) error {
 		if r.Allowed {
 			n = min(l.cost, r.Remaining)
 		}
-		if l.cost > 0 {
-			if r, err = s.Door.Bucket(keys[0], l.limit, n, false); err != nil {
-				return err
-			}
+		all := r.Allowed && r.Remaining < l.cost
+		switch {
+		case all:
+			r, err = s.Door.Exhaust(keys[0], l.limit, n)
+		case l.cost > 0:
+			r, err = s.Door.Bucket(keys[0], l.limit, n, false)
+		}
+		if err != nil {
+			return err
 		}
 		switch {
+		case r.Allowed && all:
+			s.writeRateAllowed(n, 0, time.Duration(float64(l.limit.Burst)*l.interval()*float64(time.Second)))
+			return nil
 		case r.Allowed:
 			s.writeRateAllowed(n, r.Remaining, r.Reset)
 			return nil

@@ -100,8 +100,21 @@ func allowN(tat *float64, now float64, burst, rate, period, cost float64) (left,
 	return left, -1, next - now
 }
 
-// Decisions are those of redis_rate's script at any time, but where its rounding decides.
-func TestAllowNAgainstAModel(t *testing.T) {
+// allowAtMost is allowN of up to cost: the last of a bucket is taken with its fraction.
+func allowAtMost(tat *float64, now float64, burst, rate, period, cost float64) (allowed, left, retry, reset float64) {
+	interval := period / rate
+	at := max(*tat, now)
+	free := (now - (at - interval*burst)) / interval
+	if free < 1 {
+		return 0, free, interval - free*interval, at - now
+	}
+	allowed = min(cost, free)
+	*tat = at + interval*allowed
+	return allowed, free - allowed, -1, *tat - now
+}
+
+// Decisions are those of redis_rate's scripts at any time, but where their rounding decides.
+func TestRedisRateAgainstAModel(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, l := range [][3]float64{{10, 10, 1}, {5, 10, 60}, {1, 3, 1}, {100, 7, 60}} { // burst, rate, period
@@ -114,8 +127,16 @@ func TestAllowNAgainstAModel(t *testing.T) {
 			now += time.Duration(rng.Float64() * 2 * interval * float64(time.Second)).Truncate(time.Millisecond)
 			s.passed.Store(int64(now))
 			cost := int64(rng.IntN(4))
-			left, retry, reset := allowN(&tat, now.Seconds(), l[0], l[1], l[2], float64(cost))
-			got := c.do(fmt.Sprintf("EVALSHA %s 1 a %g %g %g %d", shaAllowN, l[0], l[1], l[2], cost))
+			atMost := rng.IntN(2) == 0
+			var left, retry, reset, taken float64
+			sha := shaAllowN
+			if atMost {
+				sha = shaAllowAtMost
+				taken, left, retry, reset = allowAtMost(&tat, now.Seconds(), l[0], l[1], l[2], float64(cost))
+			} else {
+				left, retry, reset = allowN(&tat, now.Seconds(), l[0], l[1], l[2], float64(cost))
+			}
+			got := c.do(fmt.Sprintf("EVALSHA %s 1 a %g %g %g %d", sha, l[0], l[1], l[2], cost))
 			var allowed, remaining int64
 			var gotRetry, gotReset quoted
 			if _, err := fmt.Sscanf(strings.Trim(got, "[]"), "%d %d %v %v", &allowed, &remaining, &gotRetry, &gotReset); err != nil {
@@ -123,13 +144,16 @@ func TestAllowNAgainstAModel(t *testing.T) {
 			}
 			tat = now.Seconds() + float64(gotReset) // so that rounding does not add up
 			const rounding = 1e-5
-			if math.Abs(left-math.Round(left)) < rounding {
+			if free := left + taken; math.Abs(free-math.Round(free)) < rounding {
 				continue
 			}
 			compared++
 			wantAllowed, wantRemaining := cost, int64(left)
 			if left < 0 {
 				wantAllowed, wantRemaining = 0, 0
+			}
+			if atMost {
+				wantAllowed = int64(taken)
 			}
 			if allowed != wantAllowed || remaining != wantRemaining || math.Abs(float64(gotRetry)-retry) > rounding || math.Abs(float64(gotReset)-reset) > rounding {
 				t.Fatalf("at %v, limit %v, cost %d: %s, want %d %d %g %g", now, l, cost, got, wantAllowed, wantRemaining, retry, reset)
