@@ -24,6 +24,7 @@ type growing struct {
 	t     *testing.T
 	dirs  []string
 	addrs []string
+	more  []string                  // further flags of all nodes
 	nodes []atomic.Pointer[process] // nil: it does not run
 	sent  []atomic.Uint64           // durable hits that were answered, by node
 	ids   atomic.Uint64
@@ -37,16 +38,18 @@ func newGrowing(t *testing.T, nodes int) *growing {
 	return g
 }
 
+func (g *growing) name(i int) string { return fmt.Sprintf("n%d", i+1) }
+
 // flags are those of node i: of a cluster with the first so many nodes, or alone.
 func (g *growing) flags(i, of int) []string {
 	if of == 1 {
 		return []string{"--leave-cluster"} // as it may stay there
 	}
-	return []string{"--cluster", "grown", "--node", fmt.Sprintf("n%d", i+1), "--cluster-addr", g.addrs[i], "--peers", strings.Join(g.addrs[:of], ","), "--cluster-secret-file", transporttest.SecretFile(g.t)}
+	return []string{"--cluster", "grown", "--node", g.name(i), "--cluster-addr", g.addrs[i], "--peers", strings.Join(g.addrs[:of], ","), "--cluster-secret-file", transporttest.SecretFile(g.t)}
 }
 
 func (g *growing) launch(i, of int) *process {
-	return launchWithin(g.t, nil, g.dirs[i], append(g.flags(i, of), "--snapshot-every", "64KiB", "--close-timeout", "3s", "--stop-timeout", "2s")...)
+	return launchWithin(g.t, nil, g.dirs[i], append(append(g.flags(i, of), g.more...), "--snapshot-every", "64KiB", "--close-timeout", "3s", "--stop-timeout", "2s")...)
 }
 
 // up starts nodes at the same time, and returns when all serve.

@@ -28,6 +28,7 @@ func (j *Journal) Alarms() (alarms []replica.Alarm) {
 		j.lagAlarms,
 		j.fullAlarms,
 		j.consumerAlarms,
+		j.replicasAlarms,
 	} {
 		alarms = append(alarms, source()...)
 	}
@@ -196,6 +197,20 @@ func (j *Journal) consumerAlarms() []replica.Alarm {
 	}
 	return []replica.Alarm{{Code: "journal_consumers", Message: fmt.Sprintf(
 		"the stream %s has %d JetStream consumers, and Weir makes none: another program reads it, or nodes of an earlier version do; a start of this version removes theirs", stream.FlushStream, n)}}
+}
+
+// replicasAlarms tells that partitions lack holders: whoever stops another node now may leave some without any.
+func (j *Journal) replicasAlarms() []replica.Alarm {
+	if j.others == nil {
+		return nil
+	}
+	n := j.others.holders.UnderReplicated()
+	if n == 0 {
+		return nil
+	}
+	return []replica.Alarm{{Code: "under_replicated", Message: fmt.Sprintf(
+		"%d of %d partitions are held by fewer than %d running nodes: stop no other node until this alarm ends. The nodes that run take them over once one is away for %v (--move-after)",
+		n, j.engine.Config().Partitions, j.cfg.Replicas, j.cfg.MoveAfter)}}
 }
 
 // fullAlarms tells that hits are refused for want of room, and why none comes free.

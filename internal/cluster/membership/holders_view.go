@@ -121,6 +121,7 @@ func HoldersOf(list []Holder, partition int) (nodes []string) {
 // whomToAsk is the other holders of each partition, as origins.
 type whomToAsk struct {
 	of    [][]string // by partition
+	few   int        // partitions that fewer running nodes hold than should
 	until time.Time
 }
 
@@ -133,24 +134,49 @@ const askTableEvery = 200 * time.Millisecond
 // WhomToAsk are the origins of the other nodes that hold a partition and have not left,
 // those that are late last: it may be the journal that stands still. Each node has another
 // order of them, so that questions are spread. The list is shared.
-func (v *View) WhomToAsk(partition int) []string {
+func (v *View) WhomToAsk(partition int) []string { return v.askTable().of[partition] }
+
+// UnderReplicated is how many partitions fewer running nodes hold than should: the loss of one more may leave
+// some without any. Where fewer nodes are known than should hold each, all of them should.
+func (v *View) UnderReplicated() int { return v.askTable().few }
+
+func (v *View) askTable() *whomToAsk {
 	table := v.ask.last.Load()
 	if table == nil || time.Now().After(table.until) {
 		table = v.newAskTable()
 		v.ask.last.Store(table)
 	}
-	return table.of[partition]
+	return table
+}
+
+// underReplicated counts for UnderReplicated. With all nodes as replicas none is missing: a node serves once it holds all.
+func (v *View) underReplicated(list []Holder) (few int) {
+	want := min(v.cfg.Replicas, len(list))
+	for partition := range v.partitions() {
+		have := 0
+		for _, h := range list {
+			if h.Self && v.engine().Holds(partition) || !h.Self && h.Here && h.Held.Has(partition) {
+				have++
+			}
+		}
+		if have < want {
+			few++
+		}
+	}
+	return few
 }
 
 func (v *View) newAskTable() *whomToAsk {
-	list := slices.DeleteFunc(v.List(), func(h Holder) bool { return h.Self || !h.Staying && !h.Here })
+	list := v.List()
+	few := v.underReplicated(list)
+	list = slices.DeleteFunc(list, func(h Holder) bool { return h.Self || !h.Staying && !h.Here })
 	var origins []string
 	holders := map[string]Holder{}
 	for _, h := range list {
 		origins = append(origins, h.Origin)
 		holders[h.Origin] = h
 	}
-	table := &whomToAsk{make([][]string, v.partitions()), time.Now().Add(askTableEvery)}
+	table := &whomToAsk{make([][]string, v.partitions()), few, time.Now().Add(askTableEvery)}
 	for partition := range table.of {
 		var late []string
 		for _, origin := range Rank(origins, v.cfg.Node+" asks "+strconv.Itoa(partition)) {

@@ -220,6 +220,12 @@ func TestAlarms(t *testing.T) {
 	if r := a.get("/readyz"); r.status != http.StatusOK || !strings.Contains(r.body, `"status":"degraded"`) || !strings.Contains(r.body, said) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
+	if r := well.get("/readyz?alarms=none"); r.status != http.StatusOK {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if r := a.get("/readyz?alarms=none"); r.status != http.StatusServiceUnavailable || !strings.Contains(r.body, said) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
 	for _, path := range []string{"/v1/stats", "/v1/cluster"} {
 		if r := a.get(path); !strings.Contains(r.body, said) {
 			t.Errorf("GET %s: %s", path, r.body)

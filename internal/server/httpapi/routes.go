@@ -173,9 +173,13 @@ func encodeSegment(key string) string {
 // healthz says that the process lives; restarting it when this fails is right.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) { writeOK(w) }
 
-// readyz says whether to send requests here, and what is wrong.
-func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+// readyz says whether to send requests here, and what is wrong. With alarms=none it is 200 only while nothing is wrong: a rolling
+// update waits for that, and a load balancer must not, or it would take all nodes out at once.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	answer, refusing := s.service.Ready()
+	if refusing == nil && len(answer.Alarms) > 0 && r.URL.Query().Get("alarms") == "none" {
+		refusing = &answer.Alarms[0]
+	}
 	switch {
 	case s.draining.Load():
 		NewProblem(api.CodeStopping, "", "this server is stopping: use another").Write(w)
