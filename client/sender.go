@@ -22,7 +22,7 @@ type SenderOptions struct {
 	// GiveUp is how long a batch that got no answer is repeated at the node that may have counted it. Default
 	// 5 min, at most 9: a server knows its requests for ten.
 	GiveUp time.Duration
-	// AtLeastOnce sends such a batch to any node after GiveUp, where it may count a second time. Default: it
+	// AtLeastOnce sends such a batch to any node after GiveUp, where it may count a second time if the nodes are not of one cluster. Default: it
 	// is dropped then, and is among Stats.InDoubt.
 	AtLeastOnce bool
 	// Notify, if not nil, is told what keeps hits from being counted, by one goroutine at a time. It must
