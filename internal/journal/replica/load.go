@@ -3,6 +3,7 @@ package replica
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/weir-counter/weir"
 	"github.com/weir-counter/weir/internal/concurrency"
@@ -83,7 +84,7 @@ func (r *Replica) Rebased(l record.Incarnation, partition int, from uint64) reco
 	at.Epoch, at.Lost = l.Epoch, 0
 	snap := record.Snapshot{Incarnation: l, Partition: partition, Positions: r.audit.positionsOf(partition, nil), From: from, State: r.cut.State}
 	if partition == 0 {
-		snap.Receipts, snap.Requests = replication.Of(r.engine).Receipts(), r.audit.requests.list(replication.Of(r.engine).Wall())
+		snap.Receipts, snap.Requests = replication.Of(r.engine).Receipts(), r.audit.requests.list(time.Time{})
 	}
 	return snap
 }

@@ -263,7 +263,7 @@ func (r *Replica) snapshotOf(now time.Time, partition int) record.Snapshot {
 		State:     append([]byte(nil), r.cut.State...),
 	}
 	if partition == 0 {
-		snap.Receipts, snap.Requests = replication.Of(r.engine).Receipts(), r.audit.requests.list(r.stamped(now))
+		snap.Receipts, snap.Requests = replication.Of(r.engine).Receipts(), r.audit.requests.list(now)
 	}
 	return snap
 }

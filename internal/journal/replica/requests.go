@@ -28,7 +28,8 @@ type requests struct {
 type seen struct {
 	of record.Incarnation
 	record.Head
-	at int64 // of the flush, Unix ms
+	at     int64     // of the flush, Unix ms
+	listed time.Time // when a snapshot listed it first, by a clock that is not set: no node's wrong time of day ends it
 }
 
 const (
@@ -45,7 +46,7 @@ const (
 func (s *requests) settle(parts []record.Part) (less map[record.KeySecond]uint64) {
 	for _, p := range parts {
 		for _, r := range p.Requests {
-			if s.note(r.ID, seen{p.Incarnation, record.Head{Epoch: p.Epoch, Flush: p.Flush}, p.At}) {
+			if s.note(r.ID, seen{of: p.Incarnation, Head: record.Head{Epoch: p.Epoch, Flush: p.Flush}, at: p.At}) {
 				continue
 			}
 			if less == nil {
@@ -81,12 +82,16 @@ func (s *requests) note(id replication.RequestID, in seen) bool {
 	return true
 }
 
-// list returns the requests for a snapshot, and forgets those of long before a time.
+// list returns the requests for a snapshot, and forgets those that snapshots have listed for requestsFor; now is by a clock that is not set.
 func (s *requests) list(now time.Time) (list []record.SeenRequest) {
-	limit, kept := now.Add(-requestsFor).UnixMilli(), s.order[:0]
+	kept := s.order[:0]
 	for _, id := range s.order {
 		in := s.by[id]
-		if in.at < limit {
+		if in.listed.IsZero() {
+			in.listed = now
+			s.by[id] = in
+		}
+		if now.Sub(in.listed) > requestsFor {
 			delete(s.by, id)
 			continue
 		}
@@ -100,7 +105,7 @@ func (s *requests) list(now time.Time) (list []record.SeenRequest) {
 // resume notes the requests of a snapshot.
 func (s *requests) resume(list []record.SeenRequest) {
 	for _, r := range list {
-		s.note(r.ID, seen{r.Incarnation, record.Head{Epoch: r.Epoch, Flush: r.Flush}, r.At})
+		s.note(r.ID, seen{of: r.Incarnation, Head: record.Head{Epoch: r.Epoch, Flush: r.Flush}, at: r.At})
 	}
 }
 
